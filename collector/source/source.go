@@ -1,0 +1,41 @@
+package source
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Slot is the wall-clock interval [Start, Start+Length). Length divides the
+// hour and Start is a multiple of it.
+type Slot struct {
+	Start  time.Time
+	Length time.Duration
+}
+
+// End is the first instant after the slot.
+func (s Slot) End() time.Time { return s.Start.Add(s.Length) }
+
+// Next is the slot that follows.
+func (s Slot) Next() Slot { return Slot{Start: s.End(), Length: s.Length} }
+
+// At is the slot of the given length that contains t.
+func At(t time.Time, length time.Duration) Slot {
+	ms, n := t.UnixMilli(), length.Milliseconds()
+	return Slot{Start: time.UnixMilli(ms - ((ms%n)+n)%n).UTC(), Length: length}
+}
+
+// Source reads what happened in one slot.
+//
+// The batches carry cluster, node, slot and facts, but no identity: collector,
+// boot_ms, seq, counters, predecessor and gaps are the slot loop's. There is
+// one batch per node seen. A node that could not be read has no batch and
+// stands in the error, which joins the errors of all such nodes: batches and an
+// error together are a partial success, and both count.
+//
+// Read is called with slots in ascending order and never concurrently. It
+// returns by the time ctx ends. The caller may change the batches.
+type Source interface {
+	Read(ctx context.Context, slot Slot) ([]*wire.Batch, error)
+}
