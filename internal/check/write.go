@@ -1,0 +1,78 @@
+package check
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// WriteTable prints one line per check, "C6  ok    title: figures", and below a
+// failed one its findings, indented.
+func WriteTable(w io.Writer, results []Result) error {
+	var b strings.Builder
+	name, title := columnWidths(results)
+	for _, r := range results {
+		fmt.Fprintf(&b, "%-*s  %-4s  %-*s  %s\n", name, r.Name, verdict(r.OK), title, r.Title, r.Figures)
+		for _, finding := range r.Findings {
+			fmt.Fprintf(&b, "%*s  - %s\n", name, "", finding)
+		}
+		if more := r.Violations - int64(len(r.Findings)); more > 0 {
+			fmt.Fprintf(&b, "%*s  - and %d more\n", name, "", more)
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write checks: %w", err)
+	}
+	return nil
+}
+
+func columnWidths(results []Result) (name, title int) {
+	for _, r := range results {
+		name, title = max(name, len(r.Name)), max(title, len(r.Title))
+	}
+	return name, title
+}
+
+func verdict(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "FAIL"
+}
+
+// WriteJSON prints {"ok": …, "checks": [Result, …]} and a newline.
+func WriteJSON(w io.Writer, results []Result) error {
+	if results == nil {
+		results = []Result{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	report := struct {
+		OK     bool     `json:"ok"`
+		Checks []Result `json:"checks"`
+	}{AllOK(results), results}
+	if err := enc.Encode(report); err != nil {
+		return fmt.Errorf("write checks: %w", err)
+	}
+	return nil
+}
+
+// WriteCSV prints a header and one row per check:
+// name,title,ok,checked,violations,figures,findings, the last joined by "; ".
+func WriteCSV(w io.Writer, results []Result) error {
+	rows := [][]string{{"name", "title", "ok", "checked", "violations", "figures", "findings"}}
+	for _, r := range results {
+		rows = append(rows, []string{
+			r.Name, r.Title, strconv.FormatBool(r.OK), strconv.FormatInt(r.Checked, 10),
+			strconv.FormatInt(r.Violations, 10), r.Figures, strings.Join(r.Findings, "; "),
+		})
+	}
+	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
+		return fmt.Errorf("write checks: %w", err)
+	}
+	return nil
+}
