@@ -69,15 +69,13 @@ CREATE TABLE IF NOT EXISTS holds
     work UInt64 COMMENT 'activity times slice_ms, in 1e-4 slice-ms' CODEC(Delta, T64('bit'), ZSTD(1)),
     energy_mj Int64 CODEC(Delta, T64('bit'), ZSTD(1)),
     unattributed_mj Int64 COMMENT 'energy of no slot (R16), on one row of the GPU' CODEC(ZSTD(1)),
-    seen_from UInt32 COMMENT 'ms in the slot: the leaf''s first instant seen' CODEC(ZSTD(1)),
-    seen_to UInt32 COMMENT 'its last' CODEC(ZSTD(1)),
-    head UInt32 COMMENT 'share at seen_from, numerator << 16 | denominator; 0: none' CODEC(ZSTD(1)),
-    tail UInt32 COMMENT 'share at seen_to' CODEC(ZSTD(1)),
+    head UInt32 COMMENT 'share at the slot''s first seen instant, numerator << 16 | denominator; 0: none' CODEC(ZSTD(1)),
+    tail UInt32 COMMENT 'share at its last seen instant' CODEC(ZSTD(1)),
     rules UInt16 COMMENT 'version of the settlement rules' CODEC(ZSTD(1))
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toMonday(slot)
-ORDER BY (cluster, toStartOfHour(slot), node, gpu, slot, leaf, owner, bucket, why, batch);
+ORDER BY (cluster, toStartOfHour(slot), node, gpu, slot, leaf, owner, bucket, why, head, batch);
 
 CREATE TABLE IF NOT EXISTS samples
 (

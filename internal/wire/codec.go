@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Format is the one format of a Batch that this version reads and writes.
+const Format = 1
+
+// Error is a batch that can't be used, with the reason under which it is
+// counted and dead-lettered ("garbage", "format", "invalid").
+type Error struct {
+	Reason string
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Reason + ": " + e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Encode writes a batch in the current format. The same batch always gives
+// the same bytes.
+func Encode(b *Batch) ([]byte, error) {
+	b.Format = Format
+	out, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode batch of node %q: %w", b.Node, err)
+	}
+	return out, nil
+}
+
+// Decode reads a batch and counts the unknown fields in it, which a newer
+// collector may have put there. Its error is an *Error.
+func Decode(data []byte) (b *Batch, unknown int, err error) {
+	b = &Batch{}
+	if err := proto.Unmarshal(data, b); err != nil {
+		return nil, 0, &Error{Reason: "garbage", Err: fmt.Errorf("decode batch of %d bytes: %w", len(data), err)}
+	}
+	if b.Format != Format {
+		return nil, 0, &Error{Reason: "format", Err: fmt.Errorf("decode batch: format %d, this version reads format %d", b.Format, Format)}
+	}
+	if err := Validate(b); err != nil {
+		return nil, 0, &Error{Reason: "invalid", Err: err}
+	}
+	return b, countUnknown(b), nil
+}
+
+func countUnknown(b *Batch) int {
+	n := unknownIn(b.ProtoReflect())
+	for _, g := range b.Gpus {
+		n += unknownIn(g.ProtoReflect())
+		for _, l := range g.Leaves {
+			n += unknownIn(l.ProtoReflect())
+		}
+		for _, h := range g.Holds {
+			n += unknownIn(h.ProtoReflect())
+			if h.Owner != nil {
+				n += unknownIn(h.Owner.ProtoReflect())
+			}
+		}
+	}
+	return n
+}
+
+// unknownIn counts a message's own unknown fields, each occurrence once.
+func unknownIn(m protoreflect.Message) int {
+	raw, n := m.GetUnknown(), 0
+	for len(raw) > 0 {
+		size := fieldSize(raw)
+		if size <= 0 {
+			return n + 1
+		}
+		raw = raw[size:]
+		n++
+	}
+	return n
+}
+
+// Hash identifies what a batch says: the SHA-256 of its canonical form. How it
+// was delivered (origin's window, the slot length declared for a new cluster)
+// is left out, so that a batch imported twice is the same batch.
+func Hash(b *Batch, encoded []byte) [32]byte {
+	if b.Origin != Origin_ORIGIN_IMPORT && b.Origin != Origin_ORIGIN_REPLAY {
+		return sha256.Sum256(encoded)
+	}
+	from, to, length := b.WindowFromMs, b.WindowToMs, b.ClusterSlotMs
+	b.WindowFromMs, b.WindowToMs, b.ClusterSlotMs = 0, 0, 0
+	canonical, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
+	b.WindowFromMs, b.WindowToMs, b.ClusterSlotMs = from, to, length
+	if err != nil {
+		return sha256.Sum256(encoded)
+	}
+	return sha256.Sum256(canonical)
+}
+
+// ID is the first 8 bytes of a hash, as rows carry it.
+func ID(hash [32]byte) uint64 { return binary.BigEndian.Uint64(hash[:8]) }

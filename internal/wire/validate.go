@@ -1,0 +1,149 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+const hourMS = 3_600_000
+
+func fieldSize(raw []byte) int {
+	_, _, n := protowire.ConsumeField(raw)
+	return n
+}
+
+// Validate refuses a batch that contradicts itself. The error names the field,
+// the value and the place. Values out of a metric's range are not errors: the
+// settlement takes them as absent.
+func Validate(b *Batch) error {
+	for _, f := range []struct{ name, value string }{
+		{"cluster", b.Cluster}, {"node", b.Node}, {"collector", b.Collector},
+	} {
+		if f.value == "" {
+			return fmt.Errorf("%s is empty", f.name)
+		}
+	}
+	switch {
+	case b.SlotMs <= 0 || hourMS%b.SlotMs != 0 || b.SlotMs%1000 != 0:
+		return fmt.Errorf("slot_ms %d: must be whole seconds that divide the hour", b.SlotMs)
+	case b.SlotStartMs < 0 || b.SlotStartMs%b.SlotMs != 0:
+		return fmt.Errorf("slot %d: must be a multiple of slot_ms %d", b.SlotStartMs, b.SlotMs)
+	case b.BootMs < 0:
+		return fmt.Errorf("boot_ms %d: must not be negative", b.BootMs)
+	}
+	if err := validateObserved(b); err != nil {
+		return err
+	}
+	uuids := make(map[string]bool, len(b.Gpus))
+	for i, g := range b.Gpus {
+		switch {
+		case g.Uuid == "":
+			return fmt.Errorf("gpus[%d].uuid is empty", i)
+		case uuids[g.Uuid]:
+			return fmt.Errorf("gpus[%d].uuid %q is listed twice", i, g.Uuid)
+		}
+		uuids[g.Uuid] = true
+		if err := validateGPU(g, b.SlotMs); err != nil {
+			return fmt.Errorf("gpus[%d] (%s): %w", i, g.Uuid, err)
+		}
+	}
+	return nil
+}
+
+func validateObserved(b *Batch) error {
+	last := int64(0)
+	for i, o := range b.Observed {
+		if o.FromMs < last || o.ToMs <= o.FromMs || o.ToMs > b.SlotMs {
+			return fmt.Errorf("observed[%d] [%d, %d): must be ascending, disjoint and within the slot of %d ms", i, o.FromMs, o.ToMs, b.SlotMs)
+		}
+		last = o.ToMs
+	}
+	return nil
+}
+
+func validateGPU(g *Gpu, slotMS int64) error {
+	if g.EnergyMj != nil && *g.EnergyMj < 0 {
+		return fmt.Errorf("energy_mj %d: must not be negative", *g.EnergyMj)
+	}
+	if g.EnergySpanMs != nil && *g.EnergySpanMs < 0 {
+		return fmt.Errorf("energy_span_ms %d: must not be negative", *g.EnergySpanMs)
+	}
+	if g.Slices > 1<<10 {
+		return fmt.Errorf("slices %d: more than a GPU can have", g.Slices)
+	}
+	leaves := make(map[string]bool, len(g.Leaves))
+	for i, l := range g.Leaves {
+		switch {
+		case l.Id == "":
+			return fmt.Errorf("leaves[%d].id is empty", i)
+		case leaves[l.Id]:
+			return fmt.Errorf("leaves[%d].id %q is listed twice", i, l.Id)
+		case l.Slices > 1<<10:
+			return fmt.Errorf("leaves[%d].slices %d: more than a GPU can have", i, l.Slices)
+		}
+		leaves[l.Id] = true
+		if err := validateSpan(l.FromMs, l.ToMs, slotMS); err != nil {
+			return fmt.Errorf("leaves[%d] (%s): %w", i, l.Id, err)
+		}
+	}
+	if err := validateInstances(g, slotMS); err != nil {
+		return err
+	}
+	for i, h := range g.Holds {
+		if !leaves[h.Leaf] {
+			return fmt.Errorf("holds[%d].leaf %q is not a leaf of this GPU", i, h.Leaf)
+		}
+		if err := validateSpan(h.FromMs, h.ToMs, slotMS); err != nil {
+			return fmt.Errorf("holds[%d]: %w", i, err)
+		}
+		if h.Owner == nil {
+			return fmt.Errorf("holds[%d].owner is missing", i)
+		}
+	}
+	if len(g.MetricFields) != len(g.MetricValues) {
+		return errors.New("metric_fields and metric_values differ in length")
+	}
+	return nil
+}
+
+func validateSpan(from, to *int64, slotMS int64) error {
+	lo, hi := Span(from, to, slotMS)
+	if lo < 0 || hi > slotMS || lo > hi {
+		return fmt.Errorf("from %d to %d: must lie within the slot of %d ms", lo, hi, slotMS)
+	}
+	return nil
+}
+
+// Span resolves optional bounds to [from, to) within a slot of slotMS.
+func Span(from, to *int64, slotMS int64) (lo, hi int64) {
+	lo, hi = 0, slotMS
+	if from != nil {
+		lo = *from
+	}
+	if to != nil {
+		hi = *to
+	}
+	return lo, hi
+}
+
+// validateInstances refuses a GPU instance beside its own compute instances:
+// the same slices would count twice.
+func validateInstances(g *Gpu, slotMS int64) error {
+	for i, l := range g.Leaves {
+		if l.Gi == nil || l.Ci != nil {
+			continue
+		}
+		lo, hi := Span(l.FromMs, l.ToMs, slotMS)
+		for _, c := range g.Leaves {
+			if c.Gi == nil || c.Ci == nil || *c.Gi != *l.Gi {
+				continue
+			}
+			if from, to := Span(c.FromMs, c.ToMs, slotMS); max(lo, from) < min(hi, to) {
+				return fmt.Errorf("leaves[%d] (%s): GPU instance %d stands beside its own compute instance %s", i, l.Id, *l.Gi, c.Id)
+			}
+		}
+	}
+	return nil
+}
