@@ -1,0 +1,10 @@
+// Package prices reads the price book: effective-dated list rates, profile
+// prices, tiers and tenant terms in one currency (R19).
+//
+// Data in: a YAML file. Data out: a Book whose versions are sorted by their
+// effective hour. Invariants: every number is an exact non-negative decimal,
+// every share lies in 0…1, no two versions start at one instant, and every
+// reserved model has a rate in its version. What can go wrong is the file; an
+// error names its line, key and value, and all errors of a file are reported
+// at once.
+package prices
