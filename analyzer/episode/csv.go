@@ -1,0 +1,42 @@
+package episode
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"time"
+)
+
+// csvHeader names the columns of WriteCSV.
+var csvHeader = []string{
+	"id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf",
+	"start", "end", "wasted_gpu_hours", "wasted_cost", "currency",
+}
+
+// WriteCSV writes a header and one row per episode, in the order given. Times
+// are RFC 3339 in UTC, numbers exact decimals, text is unchanged: the file is
+// for scripts, and a cell that begins with "=" keeps it.
+func WriteCSV(w io.Writer, episodes []Episode) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(csvHeader); err != nil {
+		return fmt.Errorf("write csv header: %w", err)
+	}
+	for _, e := range episodes {
+		if err := out.Write(record(e)); err != nil {
+			return fmt.Errorf("write csv row of episode %s: %w", e.ID(), err)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write csv: %w", err)
+	}
+	return nil
+}
+
+func record(e Episode) []string {
+	return []string{
+		e.ID(), string(e.Kind), e.Tenant, e.Project, e.Workload, e.Node, e.GPU, e.Leaf,
+		e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339),
+		e.WastedGPUHours.String(), e.WastedCost.String(), e.Currency,
+	}
+}

@@ -1,0 +1,150 @@
+package episode
+
+import (
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
+)
+
+var start = time.Date(2026, 3, 7, 2, 0, 0, 0, time.UTC)
+
+type fixedRates map[string]string // model to "rate currency"
+
+func (r fixedRates) GPUHour(model string, _ time.Time) (decimal.Decimal, string, bool) {
+	rate, currency, ok := strings.Cut(r[model], " ")
+	if !ok {
+		return decimal.Decimal{}, "", false
+	}
+	return decimal.RequireFromString(rate), currency, true
+}
+
+func TestIDIsStableAndTellsEpisodesApart(t *testing.T) {
+	e := Episode{Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "p", Workload: "job-7", GPU: "GPU-1", Leaf: "gi3", Start: start}
+	longer := e
+	longer.End, longer.Evidence, longer.Node, longer.User = start.Add(9*time.Hour), "more", "n2", "ann"
+	if e.ID() != longer.ID() {
+		t.Errorf("id changed with the end: %s, %s", e.ID(), longer.ID())
+	}
+	if len(e.ID()) != 32 {
+		t.Errorf("id %q: want 32 hex digits", e.ID())
+	}
+	seen := map[string]int{e.ID(): -1}
+	for i, change := range []func(*Episode){
+		func(e *Episode) { e.Kind = OffHoursSpike },
+		func(e *Episode) { e.Cluster = "d" },
+		func(e *Episode) { e.Tenant = "nlp" },
+		func(e *Episode) { e.Project = "" },
+		func(e *Episode) { e.Workload = "job-8" },
+		func(e *Episode) { e.GPU = "GPU-2" },
+		func(e *Episode) { e.GPU, e.Leaf = "GPU-1g", "i3" },
+		func(e *Episode) { e.Start = start.Add(time.Hour) },
+	} {
+		other := e
+		change(&other)
+		if before, dup := seen[other.ID()]; dup {
+			t.Errorf("change %d has the id of change %d", i, before)
+		}
+		seen[other.ID()] = i
+	}
+}
+
+func TestWasteIsExactAndRoundedOnce(t *testing.T) {
+	var w Waste
+	rates := fixedRates{"H100": "3.50 USD"}
+	// Seven times 1/7 of a slice-hour on seven slices: 1/7 GPU-hour exactly.
+	for range 7 {
+		w.Add(rates, "H100", start, GPUHours(3_600_000/7*7/7, 7))
+	}
+	exact := new(big.Rat).Mul(GPUHours(3_600_000/7*7/7, 7), big.NewRat(7, 1))
+	if diff := cmp.Diff(exact.FloatString(9), w.GPUHours().String()); diff != "" {
+		t.Errorf("GPU-hours (-want +got):\n%s", diff)
+	}
+	cost, currency := w.Cost()
+	if diff := cmp.Diff(exact.Mul(exact, big.NewRat(7, 2)).FloatString(9)+" USD", cost.String()+" "+currency); diff != "" {
+		t.Errorf("cost (-want +got):\n%s", diff)
+	}
+	if w.Note() != "" {
+		t.Errorf("note %q: want none", w.Note())
+	}
+}
+
+func TestUnknownRateLeavesCostAtZeroAndSaysSo(t *testing.T) {
+	var w Waste
+	w.Add(NoRates{}, "B300", start, big.NewRat(2, 1))
+	cost, currency := w.Cost()
+	if !cost.IsZero() || currency != "" {
+		t.Errorf("cost %s %q: want 0 and no currency", cost, currency)
+	}
+	if !strings.Contains(w.Note(), "no rate known for model B300") {
+		t.Errorf("note %q: want the model", w.Note())
+	}
+}
+
+func TestTwoCurrenciesAreNotAdded(t *testing.T) {
+	var w Waste
+	rates := fixedRates{"H100": "3 USD", "A100": "2 EUR"}
+	w.Add(rates, "H100", start, big.NewRat(2, 1))
+	w.Add(rates, "A100", start, big.NewRat(2, 1))
+	cost, currency := w.Cost()
+	if diff := cmp.Diff("6 USD 4", cost.String()+" "+currency+" "+w.GPUHours().String()); diff != "" {
+		t.Errorf("cost, currency and hours (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(w.Note(), "A100") {
+		t.Errorf("note %q: want A100", w.Note())
+	}
+}
+
+func TestGPUHoursOfNoSlicesIsOneSlice(t *testing.T) {
+	if got := GPUHours(1_800_000, 0).FloatString(3); got != "0.500" {
+		t.Errorf("got %s, want 0.500", got)
+	}
+}
+
+func TestWriteCSV(t *testing.T) {
+	e := Episode{
+		Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "=p", Workload: "a,b", Node: "n1", GPU: "GPU-1", Leaf: "gi3",
+		Start: start, End: start.Add(3 * time.Hour),
+		WastedGPUHours: decimal.RequireFromString("1.285714286"), WastedCost: decimal.RequireFromString("4.5"), Currency: "USD",
+	}
+	var out strings.Builder
+	if err := WriteCSV(&out, []Episode{e}); err != nil {
+		t.Fatal(err)
+	}
+	want := "id,kind,tenant,project,workload,node,gpu,leaf,start,end,wasted_gpu_hours,wasted_cost,currency\n" +
+		e.ID() + ",idle_allocation,ml,=p,\"a,b\",n1,GPU-1,gi3,2026-03-07T02:00:00Z,2026-03-07T05:00:00Z,1.285714286,4.5,USD\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("csv (-want +got):\n%s", diff)
+	}
+}
+
+type brokenWriter struct{}
+
+var errBroken = errors.New("disk full")
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
+
+func TestWriteCSVReportsTheWriter(t *testing.T) {
+	if err := WriteCSV(brokenWriter{}, []Episode{{}}); !errors.Is(err, errBroken) {
+		t.Errorf("error %v: want %v", err, errBroken)
+	}
+}
+
+func TestSortAndOverlaps(t *testing.T) {
+	early, late := Episode{Start: start, End: start.Add(time.Hour), Tenant: "z"}, Episode{Start: start.Add(time.Hour), Tenant: "a"}
+	got := []Episode{late, early}
+	Sort(got)
+	if diff := cmp.Diff([]string{"z", "a"}, []string{got[0].Tenant, got[1].Tenant}); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	if early.Overlaps(start.Add(time.Hour), start.Add(2*time.Hour)) {
+		t.Error("an episode overlaps the hour after its end")
+	}
+	if !early.Overlaps(start.Add(-time.Hour), start.Add(time.Minute)) {
+		t.Error("an episode does not overlap its own start")
+	}
+}

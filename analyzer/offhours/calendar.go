@@ -1,0 +1,89 @@
+package offhours
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // zones must not depend on the host
+)
+
+const (
+	minutesPerDay  = 24 * 60
+	minutesPerWeek = 7 * minutesPerDay
+)
+
+var weekdays = map[string]time.Weekday{
+	"sun": time.Sunday, "mon": time.Monday, "tue": time.Tuesday, "wed": time.Wednesday,
+	"thu": time.Thursday, "fri": time.Friday, "sat": time.Saturday,
+}
+
+// calendar answers for every minute of the week whether it is working time.
+type calendar struct {
+	zone    *time.Location
+	working [minutesPerWeek]bool
+}
+
+func newCalendar(c Calendar) (*calendar, error) {
+	zone, err := time.LoadLocation(c.Zone)
+	if err != nil || c.Zone == "" || c.Zone == "Local" {
+		return nil, fmt.Errorf("zone %q: want an IANA time zone such as Europe/Berlin", c.Zone)
+	}
+	cal := &calendar{zone: zone}
+	for i, w := range c.Working {
+		if err := cal.mark(w); err != nil {
+			return nil, fmt.Errorf("working window %d: %w", i+1, err)
+		}
+	}
+	return cal, nil
+}
+
+func (c *calendar) mark(w Window) error {
+	from, err := minuteOfDay("from", w.From)
+	if err != nil {
+		return err
+	}
+	to, err := minuteOfDay("to", w.To)
+	if err != nil {
+		return err
+	}
+	if from >= to {
+		return fmt.Errorf("from %s to %s: want from before to; split a window at midnight", w.From, w.To)
+	}
+	if len(w.Days) == 0 {
+		return fmt.Errorf("days: none given")
+	}
+	for _, name := range w.Days {
+		day, ok := weekdays[strings.ToLower(name)]
+		if !ok {
+			return fmt.Errorf("days: %q: want mon, tue, wed, thu, fri, sat or sun", name)
+		}
+		for m := from; m < to; m++ {
+			c.working[int(day)*minutesPerDay+m] = true
+		}
+	}
+	return nil
+}
+
+func minuteOfDay(field, text string) (int, error) {
+	if text == "24:00" {
+		return minutesPerDay, nil
+	}
+	t, err := time.Parse("15:04", text)
+	if err != nil {
+		return 0, fmt.Errorf("%s %q: want a time of day such as 08:00", field, text)
+	}
+	return t.Hour()*60 + t.Minute(), nil
+}
+
+// offHour reports whether no minute of the UTC hour that starts at start is
+// working time. Each minute is placed on its own: a zone's clock may change
+// inside the hour, and zones of half and quarter hours exist.
+func (c *calendar) offHour(start time.Time) bool {
+	for m := range 60 {
+		local := start.Add(time.Duration(m) * time.Minute).In(c.zone)
+		if c.working[int(local.Weekday())*minutesPerDay+local.Hour()*60+local.Minute()] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,275 @@
+package offhours
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/analyzer/episode"
+)
+
+// monday is the first of 35 days; 2026-03-02 is a Monday.
+var monday = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+
+const days = 35
+
+// fleet makes a tenant's uses and the coverage of the cluster from GPU-hours by
+// hour.
+func fleet(gpus func(at time.Time) float64) ([]Use, Coverage) {
+	var uses []Use
+	covered := Coverage{}
+	for i := range days * 24 {
+		at := monday.Add(time.Duration(i) * time.Hour)
+		covered["c"] = append(covered["c"], at)
+		if g := gpus(at); g > 0 || i == 0 {
+			uses = append(uses, Use{Cluster: "c", Tenant: "ml", Start: at, Model: "H100", Slices: 7, ActiveSliceMS: uint64(g * 7 * 3_600_000)})
+		}
+	}
+	return uses, covered
+}
+
+func office(at time.Time) bool {
+	return at.Weekday() >= time.Monday && at.Weekday() <= time.Friday && at.Hour() >= 8 && at.Hour() < 19
+}
+
+// spikeAt is 02:00 to 05:00 on the fourth Sunday.
+var spikeAt = monday.AddDate(0, 0, 27).Add(2 * time.Hour)
+
+func inSpike(at time.Time) bool { return !at.Before(spikeAt) && at.Before(spikeAt.Add(3*time.Hour)) }
+
+func mustFind(t *testing.T, c Config, uses []Use, covered Coverage) []episode.Episode {
+	t.Helper()
+	got, err := Find(c, episode.NoRates{}, uses, covered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func spans(episodes []episode.Episode) []string {
+	var out []string
+	for _, e := range episodes {
+		out = append(out, e.Start.Format("01-02T15")+" "+e.End.Sub(e.Start).String()+" "+e.WastedGPUHours.String())
+	}
+	return out
+}
+
+func TestScenarios(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		gpus func(at time.Time) float64
+		want []string
+	}{
+		{"a Sunday night on 12 GPUs", func(at time.Time) float64 {
+			if inSpike(at) {
+				return 12
+			}
+			if office(at) {
+				return 8
+			}
+			return 0
+		}, []string{"03-29T02 3h0m0s 36"}},
+		{"only what lies above the usual night counts", func(at time.Time) float64 {
+			if inSpike(at) {
+				return 12
+			}
+			return 1
+		}, []string{"03-29T02 3h0m0s 33"}},
+		{"round the clock", func(at time.Time) float64 {
+			return 10 + float64(at.Hour()%5)
+		}, nil},
+		{"round the clock with a swing by day", func(at time.Time) float64 {
+			if at.Hour() >= 18 && at.Hour() < 23 {
+				return 16
+			}
+			return 9
+		}, nil},
+		{"a nightly job is a habit", func(at time.Time) float64 {
+			if at.Hour() == 2 || at.Hour() == 3 {
+				return 8
+			}
+			return 0
+		}, nil},
+		{"more than the habit", func(at time.Time) float64 {
+			switch {
+			case inSpike(at):
+				return 24
+			case at.Hour() == 2 || at.Hour() == 3:
+				return 8
+			}
+			return 0
+		}, []string{"03-29T02 3h0m0s 72"}},
+		{"a training run goes on through the weekend", func(at time.Time) float64 {
+			from := monday.AddDate(0, 0, 18).Add(14 * time.Hour)
+			if !at.Before(from) && at.Before(from.Add(60*time.Hour)) {
+				return 16
+			}
+			return 0
+		}, nil},
+		{"another one joins it at night", func(at time.Time) float64 {
+			from := monday.AddDate(0, 0, 25).Add(14 * time.Hour)
+			switch {
+			case inSpike(at):
+				return 16 + 20
+			case !at.Before(from) && at.Before(from.Add(60*time.Hour)):
+				return 16
+			}
+			return 0
+		}, []string{"03-29T02 3h0m0s 60"}},
+		{"less than the least rise", func(at time.Time) float64 {
+			if inSpike(at) {
+				return 1.9
+			}
+			return 0
+		}, nil},
+		{"a week of history is needed", func(at time.Time) float64 {
+			if at.Equal(monday.AddDate(0, 0, 5).Add(2 * time.Hour)) {
+				return 12
+			}
+			return 0
+		}, nil},
+		{"work in working hours only", func(at time.Time) float64 {
+			if office(at) {
+				return 30
+			}
+			return 0
+		}, nil},
+		{"a working hour parts two episodes", func(at time.Time) float64 {
+			thursday := monday.AddDate(0, 0, 24)
+			if !at.Before(thursday.Add(5*time.Hour)) && at.Before(thursday.Add(9*time.Hour)) {
+				return 12
+			}
+			return 0
+		}, []string{"03-26T05 3h0m0s 36"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			uses, covered := fleet(tc.gpus)
+			if diff := cmp.Diff(tc.want, spans(mustFind(t, DefaultConfig(), uses, covered))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBlindHoursAreNoEvidenceOfRest(t *testing.T) {
+	// The tenant works on 10 GPUs round the clock, but the ledger saw it in three
+	// nights only; the unseen nights must not make a median of zero.
+	uses, covered := fleet(func(at time.Time) float64 {
+		if at.Day()%10 == 5 || inSpike(at) {
+			return 10
+		}
+		return 0
+	})
+	var seen []time.Time
+	for _, at := range covered["c"] {
+		if at.Day()%10 == 5 {
+			seen = append(seen, at)
+		}
+	}
+	c := DefaultConfig()
+	c.HabitQuantile = 0.5 // so that the median decides
+	if got := mustFind(t, c, uses, covered); len(got) == 0 {
+		t.Fatal("with rest in the baseline nothing is found: the test shows nothing")
+	}
+	if got := mustFind(t, c, uses, Coverage{"c": seen}); len(got) != 0 {
+		t.Errorf("found %v: want none", spans(got))
+	}
+}
+
+func TestTenantsHaveTheirOwnCalendars(t *testing.T) {
+	night := func(at time.Time) float64 { // 09:00 to 12:00 in Auckland on one Thursday
+		from := time.Date(2026, 3, 25, 20, 0, 0, 0, time.UTC)
+		if !at.Before(from) && at.Before(from.Add(3*time.Hour)) {
+			return 12
+		}
+		return 0
+	}
+	uses, covered := fleet(night)
+	if got := mustFind(t, DefaultConfig(), uses, covered); len(got) != 1 {
+		t.Fatalf("in UTC: %v, want one", spans(got))
+	}
+	c := DefaultConfig()
+	c.Tenants = map[string]Calendar{"ml": {Zone: "Pacific/Auckland"}}
+	if got := mustFind(t, c, uses, covered); len(got) != 0 {
+		t.Errorf("in Auckland: %v, want none", spans(got))
+	}
+}
+
+func TestEvidenceNamesTheFigures(t *testing.T) {
+	uses, covered := fleet(func(at time.Time) float64 {
+		if inSpike(at) {
+			return 12
+		}
+		return 1
+	})
+	e := mustFind(t, DefaultConfig(), uses, covered)[0]
+	for _, want := range []string{"36.00 GPU-hours active in 3 off-hours hour(s)", "at most 12.00", "Sun 2026-03-29 02:00 UTC",
+		"median 1.00", "28 days", "no rate known for model H100"} {
+		if !strings.Contains(e.Evidence, want) {
+			t.Errorf("evidence %q: want %q in it", e.Evidence, want)
+		}
+	}
+}
+
+func TestCalendarHours(t *testing.T) {
+	for _, tc := range []struct {
+		zone, at string
+		off      bool
+	}{
+		{"UTC", "2026-03-02T07:00:00Z", true},
+		{"UTC", "2026-03-02T08:00:00Z", false},
+		{"UTC", "2026-03-02T18:00:00Z", false},
+		{"UTC", "2026-03-02T19:00:00Z", true},
+		{"UTC", "2026-03-07T12:00:00Z", true},
+		// 13:30 to 14:30 UTC is the evening's half hour in Kolkata: 18:30 to 19:30.
+		{"Asia/Kolkata", "2026-03-02T13:00:00Z", false},
+		{"Asia/Kolkata", "2026-03-02T14:00:00Z", true},
+		// Berlin is at UTC+2 from 2026-03-29: 06:00 UTC turns into 08:00.
+		{"Europe/Berlin", "2026-03-27T06:00:00Z", true},
+		{"Europe/Berlin", "2026-03-30T06:00:00Z", false},
+	} {
+		cal, err := newCalendar(Calendar{Zone: tc.zone, Working: DefaultConfig().Calendar.Working})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := time.Parse(time.RFC3339, tc.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cal.offHour(at); got != tc.off {
+			t.Errorf("%s in %s: off-hours %v, want %v", tc.at, tc.zone, got, tc.off)
+		}
+	}
+}
+
+func TestConfigIsValidated(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Errorf("default: %v", err)
+	}
+	window := func(w Window) func(*Config) {
+		return func(c *Config) { c.Tenants = map[string]Calendar{"ml": {Working: []Window{w}}} }
+	}
+	for want, change := range map[string]func(*Config){
+		`calendar: zone "Mars/Base"`:                       func(c *Config) { c.Calendar.Zone = "Mars/Base" },
+		`calendar: zone ""`:                                func(c *Config) { c.Calendar.Zone = "" },
+		`tenants: ml: working window 1: days: "montag"`:    window(Window{Days: []string{"montag"}, From: "08:00", To: "19:00"}),
+		`tenants: ml: working window 1: days: none`:        window(Window{From: "08:00", To: "19:00"}),
+		`tenants: ml: working window 1: from "8h"`:         window(Window{Days: []string{"mon"}, From: "8h", To: "19:00"}),
+		`tenants: ml: working window 1: to "25:00"`:        window(Window{Days: []string{"mon"}, From: "08:00", To: "25:00"}),
+		`working window 1: from 22:00 to 06:00: want from`: window(Window{Days: []string{"mon"}, From: "22:00", To: "06:00"}),
+		"history 24h0m0s":                                  func(c *Config) { c.History = 24 * time.Hour },
+		"min_history 1h0m0s":                               func(c *Config) { c.MinHistory = time.Hour },
+		"mads -1":                                          func(c *Config) { c.MADs = -1 },
+		"min_ratio 0.5":                                    func(c *Config) { c.MinRatio = 0.5 },
+		"habit_quantile 1":                                 func(c *Config) { c.HabitQuantile = 1 },
+		"min_gpu_hours 0":                                  func(c *Config) { c.MinGPUHours = 0 },
+	} {
+		c := DefaultConfig()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v: want %q", err, want)
+		}
+	}
+}
