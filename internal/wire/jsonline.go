@@ -105,10 +105,13 @@ func (j *jsonBatch) batch() (*Batch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("slot %q: must be RFC 3339", j.Slot)
 	}
-	for name, missing := range map[string]bool{"slot_ms": j.SlotMS == nil, "boot_ms": j.BootMS == nil, "seq": j.Seq == nil} {
-		if missing {
-			return nil, fmt.Errorf("%s is missing", name)
-		}
+	switch {
+	case j.SlotMS == nil:
+		return nil, errors.New("slot_ms is missing")
+	case j.BootMS == nil:
+		return nil, errors.New("boot_ms is missing")
+	case j.Seq == nil:
+		return nil, errors.New("seq is missing")
 	}
 	b := &Batch{
 		Format: Format, Cluster: j.Cluster, Node: j.Node, SlotStartMs: slot.UnixMilli(), SlotMs: *j.SlotMS,

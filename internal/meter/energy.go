@@ -1,0 +1,139 @@
+package meter
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// activityScale is the resolution at which activity weighs energy, 1e-9.
+const activityScale = 1e9
+
+// splitEnergy books the GPU's energy of the slot onto its rows (R16). It is a
+// pure function of the batch: inferences never move it. load holds, per row,
+// the activity of the row's leaf, or a negative number where it is absent.
+func splitEnergy(slotStartMS, slotMS int64, g *wire.Gpu, rows []Row, load []float64, owners []string, platformOnly bool) {
+	if g.EnergyMj == nil || len(rows) == 0 {
+		return
+	}
+	total, span := *g.EnergyMj, slotMS
+	if g.EnergySpanMs != nil {
+		span = *g.EnergySpanMs
+	}
+	switch {
+	case g.EnergyReset || 2*span > 3*slotMS:
+		rows[0].UnattributedMJ = total
+		return
+	case platformOnly:
+		platformRow(rows).EnergyMJ += total
+		return
+	}
+	idle := min(total, idleEnergy(g, span))
+	byTime, byWork := weights(rows, load)
+	switch {
+	case sum(byTime) == 0: // nothing of the slot was seen
+		platformRow(rows).EnergyMJ += total
+		return
+	case sum(byWork) == 0: // nobody holds: the rest is the platform's
+		platform := platformRow(rows)
+		apportionEnergy(slotStartMS, rows, owners, idle, byTime, 0, nil)
+		platform.EnergyMJ += total - idle
+		return
+	}
+	apportionEnergy(slotStartMS, rows, owners, idle, byTime, total-idle, byWork)
+}
+
+// idleEnergy is the idle power over the time that the counter's movement covers.
+func idleEnergy(g *wire.Gpu, span int64) int64 {
+	watts, ok := within(g.IdleWatts, 0, 1e6)
+	if !ok {
+		return 0
+	}
+	return int64(math.Round(watts * float64(span)))
+}
+
+// platformRow finds the platform's first row; every GPU's rows end with one
+// where any slice is not held.
+func platformRow(rows []Row) *Row {
+	for i := range rows {
+		if rows[i].Owner == 0 {
+			return &rows[i]
+		}
+	}
+	return &rows[0]
+}
+
+// weights are slice_ms over all that was observed for the idle part, and
+// slice_ms × activity over held time for the rest: by slice_ms alone where one
+// of those activities is absent or all are zero.
+func weights(rows []Row, load []float64) (byTime, byWork []uint64) {
+	byTime, byWork = make([]uint64, len(rows)), make([]uint64, len(rows))
+	absent := false
+	for i, r := range rows {
+		if r.Bucket == Pending || r.Bucket == Unobserved {
+			continue
+		}
+		byTime[i] = uint64(r.SliceMS)
+		if r.Owner != 0 {
+			absent = absent || load[i] < 0
+			byWork[i] = uint64(r.SliceMS) * uint64(math.Round(max(load[i], 0)*activityScale))
+		}
+	}
+	if absent || sum(byWork) == 0 {
+		for i, r := range rows {
+			byWork[i] = 0
+			if r.Owner != 0 {
+				byWork[i] = byTime[i]
+			}
+		}
+	}
+	return byTime, byWork
+}
+
+func sum(w []uint64) (s uint64) {
+	for _, v := range w {
+		s += v
+	}
+	return s
+}
+
+// apportionEnergy splits two amounts by two weights in one largest-remainder
+// step over the sum of both, exactly.
+func apportionEnergy(slotStartMS int64, rows []Row, owners []string, a int64, wa []uint64, b int64, wb []uint64) {
+	sa, sb := max(sum(wa), 1), max(sum(wb), 1)
+	if wb == nil {
+		wb = make([]uint64, len(rows))
+	}
+	one := mul(sa, sb)
+	rest := make([]u128, len(rows))
+	left := a + b
+	for i := range rows {
+		qa, ra := mul(uint64(a), wa[i]).divmod(sa)
+		qb, rb := mul(uint64(b), wb[i]).divmod(sb)
+		rest[i] = mul(ra, sb).add(mul(rb, sa))
+		got := int64(qa + qb)
+		if rest[i].cmp(one) >= 0 {
+			rest[i] = rest[i].sub(one)
+			got++
+		}
+		rows[i].EnergyMJ += got
+		left -= got
+	}
+	if left == 0 {
+		return
+	}
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		if c := rest[y].cmp(rest[x]); c != 0 {
+			return c
+		}
+		return tie(slotStartMS, part{id: owners[x], last: rows[x].Owner == 0}, part{id: owners[y], last: rows[y].Owner == 0})
+	})
+	for i := int64(0); i < left; i++ {
+		rows[order[i]].EnergyMJ++
+	}
+}

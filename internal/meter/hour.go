@@ -1,0 +1,417 @@
+package meter
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// NodeSlot is the winning batch of one (node, slot), without its GPUs.
+type NodeSlot struct {
+	StartMS       int64
+	Observed      []int64 // from, to, from, to, … in ms of the slot; empty: all of it
+	Nothing       bool    // nothing of the slot was seen
+	Complete      bool    // a GPU that isn't listed is lost (R2)
+	AttributionOK bool
+}
+
+// bounds are the first and the last instant seen, Unix ms.
+func (n *NodeSlot) bounds(slotMS int64) (first, last int64) {
+	if len(n.Observed) == 0 {
+		return n.StartMS, n.StartMS + slotMS
+	}
+	return n.StartMS + n.Observed[0], n.StartMS + n.Observed[len(n.Observed)-1]
+}
+
+func (n *NodeSlot) observedMS(slotMS int64) int64 {
+	if n.Nothing {
+		return 0
+	}
+	if len(n.Observed) == 0 {
+		return slotMS
+	}
+	var sum int64
+	for i := 0; i+1 < len(n.Observed); i += 2 {
+		sum += n.Observed[i+1] - n.Observed[i]
+	}
+	return sum
+}
+
+// Record is what the winning batch of a (node, slot) says of one GPU.
+type Record struct {
+	StartMS int64
+	Slices  int
+	Model   string
+	Rows    []Row
+}
+
+// HourInput is all that one hour of a cluster depends on: the winning batches
+// from GapMaxMS before it to GapMaxMS after it (R10), what they say of each
+// GPU, ascending by slot, and the watermark.
+type HourInput struct {
+	StartMS     int64
+	WatermarkMS int64
+	SlotMS      int64
+	Nodes       map[string][]NodeSlot
+	GPUs        map[string]map[string][]Record // GPU, then node
+	LeafSlices  func(leaf uint64) int
+	OwnerID     func(owner uint64) string
+}
+
+// OwnerUse is the time of one owner on one leaf, in slice-ms.
+type OwnerUse struct {
+	Leaf, Owner            uint64
+	Active, Idle, Unproven int64
+	Inferred               int64 // of Unproven (R10)
+	Work, EnergyMJ         int64
+}
+
+// GPUHour is the ledger's atom: one GPU in one hour. The buckets sum to
+// Slices × PresentMS.
+type GPUHour struct {
+	GPU, Node, Model                      string
+	Slices                                int
+	PresentMS                             int64
+	Free, Stranded, Unhealthy, Unobserved int64
+	UnobservedAttribution                 int64 // of Unobserved: owners could not be read
+	PlatformEnergyMJ, UnattributedMJ      int64
+	Owners                                []OwnerUse
+}
+
+// HourResult is a cluster's hour.
+type HourResult struct {
+	UntilMS   int64 // the part of the hour before the watermark
+	GPUs      []GPUHour
+	Sightings []Sighting
+	Findings  []string
+}
+
+// Hour computes one hour of a cluster and moves the inventory to its end (R2,
+// R3, R9, R10, R14). An error means that the buckets don't sum: a bug or
+// damaged raw, never to be published.
+func Hour(in HourInput, inv *Inventory) (HourResult, error) {
+	out := HourResult{UntilMS: min(max(in.WatermarkMS-in.StartMS, 0), HourMS)}
+	for gpu := range in.GPUs {
+		inv.get(gpu)
+	}
+	for _, gpu := range sortedKeys(inv.gpus) {
+		h := gpuHour{in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS}
+		row, err := h.compute()
+		if err != nil {
+			return out, err
+		}
+		if row.PresentMS > 0 {
+			out.GPUs = append(out.GPUs, row)
+		}
+		out.Sightings = append(out.Sightings, h.sightings...)
+		out.Findings = append(out.Findings, h.findings...)
+		if inv.gpus[gpu].lastMS+RetireAfterMS <= in.StartMS {
+			delete(inv.gpus, gpu)
+		}
+	}
+	return out, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// gpuHour works on one GPU of one hour. cells are the slots around the hour in
+// which somebody knows something of the GPU, ascending.
+type gpuHour struct {
+	in        *HourInput
+	gpu       string
+	known     *known
+	endMS     int64 // of what is counted of the hour
+	cells     []cell
+	present   []span // Unix ms
+	out       GPUHour
+	counted   int64
+	sightings []Sighting
+	findings  []string
+	inferred  []inference
+}
+
+// cell is one slot: the node that has the GPU, its winning batch, and what it
+// says of the GPU; record is nil where the batch doesn't list it.
+type cell struct {
+	node   string
+	slot   *NodeSlot
+	record *Record
+}
+
+func (h *gpuHour) compute() (GPUHour, error) {
+	h.out.GPU, h.out.Slices = h.gpu, h.known.slices
+	h.assign()
+	h.capacity()
+	for i := range h.cells {
+		if c := &h.cells[i]; h.presentAt(c.slot.StartMS) {
+			h.count(c)
+		}
+	}
+	h.infer()
+	h.out.PresentMS = spanLength(h.present)
+	h.out.Unobserved = int64(h.out.Slices)*h.out.PresentMS - h.counted
+	if h.out.Unobserved < 0 {
+		return h.out, fmt.Errorf("compute hour %d of GPU %s: buckets exceed %d slices × %d ms by %d",
+			h.in.StartMS, h.gpu, h.out.Slices, h.out.PresentMS, -h.out.Unobserved)
+	}
+	h.out.Node, h.out.Model = h.known.node, h.known.model
+	sort.Slice(h.out.Owners, func(i, j int) bool {
+		a, b := &h.out.Owners[i], &h.out.Owners[j]
+		return a.Leaf < b.Leaf || (a.Leaf == b.Leaf && a.Owner < b.Owner)
+	})
+	return h.out, nil
+}
+
+// assign walks all slots around the hour, chooses the node that has the GPU in
+// each, and derives where the GPU is present.
+func (h *gpuHour) assign() {
+	slots := h.slotTimes()
+	if h.known.lastMS > 0 {
+		h.cover(h.in.StartMS, h.known.lastMS+RetireAfterMS)
+	}
+	k, beyond := h.known, false
+	at := map[string]int{}
+	for _, start := range slots {
+		if start >= h.in.StartMS+HourMS && !beyond {
+			k, beyond = h.known.clone(), true
+		}
+		listers := h.listers(start)
+		node := k.node
+		switch {
+		case start < h.in.StartMS: // before the hour: the inventory has been there
+		case len(listers) > 0:
+			if len(listers) > 1 && !beyond {
+				h.findings = append(h.findings, fmt.Sprintf("GPU %s is listed by %v in the slot at %d", h.gpu, listers, start))
+			}
+			node = k.list(listers, start, start+h.in.SlotMS)
+			if !beyond {
+				h.cover(start, start+h.in.SlotMS+RetireAfterMS)
+				h.sight(listers, start)
+			}
+		}
+		if slot := h.nodeSlot(at, node, start); slot != nil {
+			h.cells = append(h.cells, cell{node: node, slot: slot, record: h.record(node, start)})
+		}
+	}
+}
+
+// slotTimes are the slots around the hour in which any node that lists the GPU
+// there has a winning batch, ascending.
+func (h *gpuHour) slotTimes() []int64 {
+	var times []int64
+	one := h.in.GPUs[h.gpu]
+	for node := range one {
+		times = appendTimes(times, h.in.Nodes[node])
+	}
+	if _, ok := one[h.known.node]; !ok {
+		times = appendTimes(times, h.in.Nodes[h.known.node])
+	}
+	slices.Sort(times)
+	return slices.Compact(times)
+}
+
+func appendTimes(times []int64, slots []NodeSlot) []int64 {
+	for i := range slots {
+		times = append(times, slots[i].StartMS)
+	}
+	return times
+}
+
+func (h *gpuHour) listers(start int64) []string {
+	var nodes []string
+	for node := range h.in.GPUs[h.gpu] {
+		if h.record(node, start) != nil {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+func (h *gpuHour) record(node string, start int64) *Record {
+	records := h.in.GPUs[h.gpu][node]
+	i := sort.Search(len(records), func(i int) bool { return records[i].StartMS >= start })
+	if i < len(records) && records[i].StartMS == start {
+		return &records[i]
+	}
+	return nil
+}
+
+// nodeSlot finds the node's winning batch; at remembers how far the walk is.
+func (h *gpuHour) nodeSlot(at map[string]int, node string, start int64) *NodeSlot {
+	slots := h.in.Nodes[node]
+	i := at[node]
+	for i < len(slots) && slots[i].StartMS < start {
+		i++
+	}
+	at[node] = i
+	if i < len(slots) && slots[i].StartMS == start {
+		return &slots[i]
+	}
+	return nil
+}
+
+// cover adds [from, to), clipped to what is counted of the hour, to where the
+// GPU is present.
+func (h *gpuHour) cover(from, to int64) {
+	from, to = max(from, h.in.StartMS), min(to, h.endMS)
+	if from >= to {
+		return
+	}
+	if n := len(h.present); n > 0 && from <= h.present[n-1].to {
+		h.present[n-1].to = max(h.present[n-1].to, to)
+		return
+	}
+	h.present = append(h.present, span{from, to})
+}
+
+// presentAt is false for slots outside the hour, too.
+func (h *gpuHour) presentAt(t int64) bool {
+	return slices.ContainsFunc(h.present, func(p span) bool { return p.contains(t) })
+}
+
+func (h *gpuHour) sight(nodes []string, start int64) {
+	for _, node := range nodes {
+		r := h.record(node, start)
+		if r.Model != "" {
+			h.known.model = r.Model
+		}
+		i := slices.IndexFunc(h.sightings, func(s Sighting) bool { return s.Node == node })
+		if i < 0 {
+			i = len(h.sightings)
+			h.sightings = append(h.sightings, Sighting{HourMS: h.in.StartMS, GPU: h.gpu, Node: node, FirstMS: start, SlicesFirst: r.Slices})
+		}
+		s := &h.sightings[i]
+		s.LastMS, s.RunFromMS, s.Model = start+h.in.SlotMS, h.known.runs[node].fromMS, h.known.model
+		if r.Slices > 0 {
+			s.SlicesLast = r.Slices
+		}
+	}
+}
+
+// capacity is the hour's first record's, else the last one before.
+func (h *gpuHour) capacity() {
+	first := true
+	for i := range h.cells {
+		c := &h.cells[i]
+		if c.record == nil || c.record.Slices == 0 || c.slot.StartMS < h.in.StartMS || c.slot.StartMS >= h.endMS {
+			continue
+		}
+		if first {
+			h.out.Slices, first = c.record.Slices, false
+		}
+		h.known.slices = c.record.Slices
+	}
+	if h.out.Slices == 0 {
+		h.out.Slices = 1
+	}
+}
+
+// count books one slot of the hour.
+func (h *gpuHour) count(c *cell) {
+	all := int64(h.out.Slices) * c.slot.observedMS(h.in.SlotMS)
+	if c.record == nil {
+		if c.slot.Complete {
+			h.out.Unhealthy += all // missing from a complete enumeration: lost (R2)
+			h.counted += all
+		}
+		return
+	}
+	for _, r := range c.record.Rows {
+		h.out.UnattributedMJ += r.UnattributedMJ
+	}
+	switch {
+	case c.lost():
+		h.out.Unhealthy += all
+		h.counted += all
+		h.platformEnergy(c.record)
+	case c.excess(h.out.Slices):
+		if c.record.Slices > h.out.Slices {
+			h.findings = append(h.findings, fmt.Sprintf("GPU %s tells %d slices in the slot at %d, its hour began with %d",
+				h.gpu, c.record.Slices, c.slot.StartMS, h.out.Slices))
+		}
+		h.platformEnergy(c.record)
+	default:
+		if fewer := int64(h.out.Slices-c.record.Slices) * c.slot.observedMS(h.in.SlotMS); fewer > 0 {
+			h.out.Stranded += fewer
+			h.counted += fewer
+		}
+		for _, r := range c.record.Rows {
+			h.book(r)
+		}
+	}
+}
+
+func (c *cell) lost() bool { return c.has(WhyLost) }
+
+// excess says that the slot tells more than the hour's capacity can hold: the
+// whole slot is unobserved.
+func (c *cell) excess(capacity int) bool { return c.record.Slices > capacity || c.has(WhyExcess) }
+
+func (c *cell) has(why Why) bool {
+	for i := range c.record.Rows {
+		if c.record.Rows[i].Why == why {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *gpuHour) platformEnergy(r *Record) {
+	for _, row := range r.Rows {
+		h.out.PlatformEnergyMJ += row.EnergyMJ
+	}
+}
+
+func (h *gpuHour) book(r Row) {
+	switch r.Bucket {
+	case Pending:
+		if r.Why == WhyAttribution {
+			h.out.UnobservedAttribution += r.SliceMS
+			h.out.PlatformEnergyMJ += r.EnergyMJ
+		}
+		return
+	case Active, Idle, Unproven:
+		o := h.owner(r.Leaf, r.Owner)
+		o.Work += r.Work
+		o.EnergyMJ += r.EnergyMJ
+		switch r.Bucket {
+		case Active:
+			o.Active += r.SliceMS
+		case Idle:
+			o.Idle += r.SliceMS
+		default:
+			o.Unproven += r.SliceMS
+		}
+	case Free:
+		h.out.Free += r.SliceMS
+	case Stranded:
+		h.out.Stranded += r.SliceMS
+	case Unhealthy:
+		h.out.Unhealthy += r.SliceMS
+	case Unobserved:
+		h.out.PlatformEnergyMJ += r.EnergyMJ
+		return
+	}
+	if r.Owner == 0 {
+		h.out.PlatformEnergyMJ += r.EnergyMJ
+	}
+	h.counted += r.SliceMS
+}
+
+func (h *gpuHour) owner(leaf, owner uint64) *OwnerUse {
+	for i := range h.out.Owners {
+		if o := &h.out.Owners[i]; o.Leaf == leaf && o.Owner == owner {
+			return o
+		}
+	}
+	h.out.Owners = append(h.out.Owners, OwnerUse{Leaf: leaf, Owner: owner})
+	return &h.out.Owners[len(h.out.Owners)-1]
+}

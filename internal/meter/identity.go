@@ -1,0 +1,144 @@
+package meter
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Leaf is the identity of a leaf: while all of it stays, it is the same leaf (R10, R14).
+type Leaf struct {
+	ID      string
+	Slices  int
+	Profile string
+	GI, CI  int32 // -1: none
+	MIGUUID string
+}
+
+// Hash names the identity in rows. It is never 0, which names the GPU itself.
+func (l Leaf) Hash() uint64 {
+	return hash64("leaf", l.ID, strconv.Itoa(l.Slices), l.Profile, strconv.Itoa(int(l.GI)), strconv.Itoa(int(l.CI)), l.MIGUUID)
+}
+
+// Owner carries the facts that tell one owner from another; the container is
+// not among them: containers of one pod are one owner.
+type Owner struct {
+	Tenant    string `json:"tenant,omitempty"`
+	Project   string `json:"project,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod,omitempty"`
+	UID       string `json:"uid,omitempty"`
+	Job       string `json:"job,omitempty"`
+	User      string `json:"user,omitempty"`
+	Account   string `json:"account,omitempty"`
+}
+
+// OwnerOf takes the facts from the wire.
+func OwnerOf(o *wire.Owner) Owner {
+	return Owner{
+		Tenant: o.GetTenant(), Project: o.GetProject(), Namespace: o.GetNamespace(), Pod: o.GetPod(),
+		UID: o.GetUid(), Job: o.GetJob(), User: o.GetUser(), Account: o.GetAccount(),
+	}
+}
+
+// ID is the pod's UID, else the job's id, else all facts as key-sorted JSON.
+func (o Owner) ID() string {
+	switch {
+	case o.UID != "":
+		return o.UID
+	case o.Job != "":
+		return o.Job
+	}
+	facts := map[string]string{}
+	for key, value := range map[string]string{
+		"tenant": o.Tenant, "project": o.Project, "namespace": o.Namespace, "pod": o.Pod, "user": o.User, "account": o.Account,
+	} {
+		if value != "" {
+			facts[key] = value
+		}
+	}
+	out, err := json.Marshal(facts) // sorts the keys; strings always marshal
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+// Workload is what people call the owner: the pod, else the job.
+func (o Owner) Workload() string {
+	if o.Pod != "" {
+		return o.Pod
+	}
+	return o.Job
+}
+
+// Hash names the facts in rows. It is never 0, which names the platform.
+func (o Owner) Hash() uint64 {
+	return hash64("owner", o.Tenant, o.Project, o.Namespace, o.Pod, o.UID, o.Job, o.User, o.Account)
+}
+
+func hash64(parts ...string) uint64 {
+	h := sha256.New()
+	var size [4]byte
+	for _, p := range parts {
+		binary.BigEndian.PutUint32(size[:], uint32(len(p)))
+		h.Write(size[:])
+		h.Write([]byte(p))
+	}
+	if v := binary.BigEndian.Uint64(h.Sum(nil)); v != 0 {
+		return v
+	}
+	return 1
+}
+
+// Identities remembers the hashes of leaves and owners, which recur in every
+// slot. It is not safe for concurrent use.
+type Identities struct {
+	leaves map[Leaf]uint64
+	owners map[Owner]ownerID
+}
+
+type ownerID struct {
+	hash uint64
+	id   string
+}
+
+// NewIdentities returns an empty memory.
+func NewIdentities() *Identities {
+	return &Identities{leaves: map[Leaf]uint64{}, owners: map[Owner]ownerID{}}
+}
+
+// Leaves and Owners visit all that were met.
+func (d *Identities) Leaves(visit func(Leaf, uint64)) {
+	for l, h := range d.leaves {
+		visit(l, h)
+	}
+}
+
+// Owners visits all owners that were met.
+func (d *Identities) Owners(visit func(Owner, uint64)) {
+	for o, id := range d.owners {
+		visit(o, id.hash)
+	}
+}
+
+func (d *Identities) leaf(l Leaf) uint64 {
+	h, ok := d.leaves[l]
+	if !ok {
+		h = l.Hash()
+		d.leaves[l] = h
+	}
+	return h
+}
+
+func (d *Identities) owner(o Owner) ownerID {
+	id, ok := d.owners[o]
+	if !ok {
+		id = ownerID{hash: o.Hash(), id: o.ID()}
+		d.owners[o] = id
+	}
+	return id
+}

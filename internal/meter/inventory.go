@@ -1,0 +1,93 @@
+package meter
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Sighting is where and when a node listed a GPU within one hour; what the
+// inventory is derived from (R2, R14). FirstMS 0 says that it didn't.
+type Sighting struct {
+	HourMS                  int64
+	GPU, Node, Model        string
+	FirstMS, LastMS         int64 // start of the first slot, end of the last
+	RunFromMS               int64 // where the unbroken run that ends at LastMS began
+	SlicesFirst, SlicesLast int
+}
+
+// Inventory is what is known of the GPUs at one instant.
+type Inventory struct{ gpus map[string]*known }
+
+// known is one GPU: where it is, since when it was last listed, and each
+// node's last run of listing it.
+type known struct {
+	node, model string
+	lastMS      int64
+	slices      int
+	runs        map[string]run
+}
+
+type run struct{ fromMS, lastMS int64 }
+
+// NewInventory reads sightings of earlier hours, in any order.
+func NewInventory(sightings []Sighting) *Inventory {
+	inv := &Inventory{gpus: map[string]*known{}}
+	ordered := slices.Clone(sightings)
+	slices.SortFunc(ordered, func(a, b Sighting) int {
+		return cmp.Or(cmp.Compare(a.LastMS, b.LastMS), cmp.Compare(a.RunFromMS, b.RunFromMS), cmp.Compare(b.Node, a.Node))
+	})
+	for _, s := range ordered {
+		if s.LastMS == 0 {
+			continue
+		}
+		k := inv.get(s.GPU)
+		k.node, k.lastMS, k.model = s.Node, s.LastMS, s.Model
+		if s.SlicesLast > 0 {
+			k.slices = s.SlicesLast
+		}
+		k.runs[s.Node] = run{s.RunFromMS, s.LastMS}
+	}
+	return inv
+}
+
+func (inv *Inventory) get(gpu string) *known {
+	k, ok := inv.gpus[gpu]
+	if !ok {
+		k = &known{runs: map[string]run{}}
+		inv.gpus[gpu] = k
+	}
+	return k
+}
+
+// clone lets an hour look beyond its end without moving the inventory.
+func (k *known) clone() *known {
+	c := *k
+	c.runs = make(map[string]run, len(k.runs))
+	for n, r := range k.runs {
+		c.runs[n] = r
+	}
+	return &c
+}
+
+// list notes that nodes list the GPU in the slot, and chooses the one that has
+// it: the one whose unbroken run began last, equal: the smaller name (R14).
+func (k *known) list(nodes []string, startMS, endMS int64) string {
+	chosen := ""
+	for _, n := range nodes {
+		r, ok := k.runs[n]
+		if !ok || r.lastMS != startMS {
+			r.fromMS = startMS
+		}
+		r.lastMS = endMS
+		k.runs[n] = r
+		if chosen == "" {
+			chosen = n
+			continue
+		}
+		if c := k.runs[chosen].fromMS; r.fromMS > c || (r.fromMS == c && n < chosen) {
+			chosen = n
+		}
+	}
+	k.node, k.lastMS = chosen, endMS
+	return chosen
+}

@@ -1,0 +1,260 @@
+package meter
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Row is what one batch says of one (GPU, leaf, owner, bucket, why). Leaf 0 is
+// the GPU itself, owner 0 the platform.
+type Row struct {
+	Leaf, Owner    uint64
+	Bucket         Bucket
+	Why            Why
+	SliceMS        int64
+	Work           int64 // activity × slice_ms, in 1e-4 slice-ms
+	EnergyMJ       int64
+	UnattributedMJ int64 // energy of no slot (R16)
+	Head, Tail     Share // at the first and the last instant seen of the slot (R10)
+}
+
+// GPUSlot is what one batch says of one GPU. Rows that the hour decides are
+// Pending; all others sum to Slices × the observed time.
+type GPUSlot struct {
+	UUID, Model string
+	Slices      int // 0: unknown (a lost GPU without figures)
+	Rows        []Row
+	Finding     string // a contradiction worth telling, or empty
+}
+
+// Settle applies the rules of one slot to a validated batch (R4, R9, R12, R13,
+// R16). It is a pure function of the batch; ids only remembers hashes.
+func Settle(b *wire.Batch, ids *Identities) []GPUSlot {
+	out := make([]GPUSlot, 0, len(b.Gpus))
+	observed := toSpans(wire.Observed(b))
+	for _, g := range b.Gpus {
+		s := settler{
+			ids: ids, gpu: g, slotStartMS: b.SlotStartMs, slotMS: b.SlotMs,
+			observed: observed, observedMS: spanLength(observed), failed: !wire.AttributionOK(b),
+		}
+		out = append(out, s.settle())
+	}
+	return out
+}
+
+// settler works on one GPU of one batch. load and owners run beside rows: the
+// activity behind a row (negative: absent) and its owner's id, for the energy.
+type settler struct {
+	ids         *Identities
+	gpu         *wire.Gpu
+	slotStartMS int64
+	slotMS      int64
+	observed    []span
+	observedMS  int64
+	failed      bool
+
+	slices int
+	leaves []leafState
+	rows   []Row
+	load   []float64
+	owners []string
+}
+
+type leafState struct {
+	wire   *wire.Leaf
+	slices int
+	hash   uint64
+	span   span   // existence in the slot
+	seen   []span // existence within the observed parts
+	seenMS int64
+	signals
+}
+
+func (s *settler) settle() GPUSlot {
+	g := s.gpu
+	out := GPUSlot{UUID: g.Uuid, Model: g.Model, Slices: gpuSlices(g)}
+	s.slices = out.Slices
+	platformOnly := s.failed || g.Lost
+	switch {
+	case g.Lost:
+		s.add(Row{Bucket: Unhealthy, Why: WhyLost, SliceMS: int64(s.slices) * s.observedMS}, 0, "")
+	default:
+		s.readLeaves()
+		if most := s.mostSlices(); most > s.slices {
+			out.Finding = fmt.Sprintf("leaves of GPU %s cover %d slices, it has %d", g.Uuid, most, s.slices)
+			s.add(Row{Bucket: Unobserved, Why: WhyExcess, SliceMS: int64(s.slices) * s.observedMS}, 0, "")
+			platformOnly = true
+			break
+		}
+		s.strand()
+		for i := range s.leaves {
+			if s.failed {
+				s.pend(&s.leaves[i])
+			} else {
+				s.settleLeaf(&s.leaves[i])
+			}
+		}
+	}
+	if len(s.rows) == 0 { // keeps the listing visible in raw
+		s.add(Row{Bucket: Unobserved, Why: WhyListed}, 0, "")
+	}
+	splitEnergy(s.slotStartMS, s.slotMS, g, s.rows, s.load, s.owners, platformOnly)
+	out.Rows = s.rows
+	return out
+}
+
+func (s *settler) add(r Row, load float64, owner string) {
+	s.rows = append(s.rows, r)
+	s.load = append(s.load, load)
+	s.owners = append(s.owners, owner)
+}
+
+// gpuSlices is the capacity of the board: as read, else by the model, else 1;
+// 0 where a lost GPU tells neither.
+func gpuSlices(g *wire.Gpu) int {
+	if g.Slices > 0 {
+		return int(g.Slices)
+	}
+	if m, ok := ModelByName(g.Model); ok {
+		return m.Slices
+	}
+	if g.Lost {
+		return 0
+	}
+	return 1
+}
+
+// leafSlices is as read; a whole GPU is all its slices; an instance's come
+// from the model's profiles, never from the profile's name.
+func leafSlices(g *wire.Gpu, l *wire.Leaf, slices int) int {
+	if l.Slices > 0 {
+		return int(l.Slices)
+	}
+	if !g.Mig {
+		return slices
+	}
+	if m, ok := ModelByName(g.Model); ok {
+		if n, ok := m.Profiles[l.Profile]; ok {
+			return n
+		}
+	}
+	return 1
+}
+
+func (s *settler) readLeaves() {
+	s.leaves = make([]leafState, 0, len(s.gpu.Leaves))
+	for _, l := range s.gpu.Leaves {
+		lo, hi := wire.Span(l.FromMs, l.ToMs, s.slotMS)
+		st := leafState{wire: l, slices: leafSlices(s.gpu, l, s.slices), span: span{lo, hi}, signals: readSignals(s.gpu, l)}
+		identity := Leaf{ID: l.Id, Slices: st.slices, Profile: l.Profile, GI: -1, CI: -1, MIGUUID: l.MigUuid}
+		if l.Gi != nil {
+			identity.GI = int32(*l.Gi)
+		}
+		if l.Ci != nil {
+			identity.CI = int32(*l.Ci)
+		}
+		st.hash = s.ids.leaf(identity)
+		st.seen = clip(s.observed, st.span)
+		st.seenMS = spanLength(st.seen)
+		s.leaves = append(s.leaves, st)
+	}
+}
+
+// mostSlices is the greatest number of slices that leaves cover at any instant.
+func (s *settler) mostSlices() int {
+	most := 0
+	for i := range s.leaves {
+		at, covered := s.leaves[i].span.from, 0
+		for j := range s.leaves {
+			if s.leaves[j].span.contains(at) {
+				covered += s.leaves[j].slices
+			}
+		}
+		most = max(most, covered)
+	}
+	return most
+}
+
+// strand books the slices that no leaf covers (R9.3).
+func (s *settler) strand() {
+	stranded := int64(s.slices) * s.observedMS
+	for i := range s.leaves {
+		stranded -= int64(s.leaves[i].slices) * s.leaves[i].seenMS
+	}
+	if stranded > 0 {
+		s.add(Row{Bucket: Stranded, SliceMS: stranded}, 0, "")
+	}
+}
+
+// pend leaves the time of a leaf without known owners to the hour (R4, R10).
+func (s *settler) pend(l *leafState) {
+	if l.seenMS == 0 {
+		return
+	}
+	r := Row{Leaf: l.hash, Bucket: Pending, Why: WhyAttribution, SliceMS: int64(l.slices) * l.seenMS}
+	if l.seenMS == s.observedMS { // listed throughout: nothing known against a gap's holders
+		r.Head = makeShare(1, 1)
+	}
+	s.add(r, 0, "")
+}
+
+// settleLeaf shares the leaf among its holders (R12) and books each share by
+// the leaf's evidence (R13) in the order of R9.
+func (s *settler) settleLeaf(l *leafState) {
+	if l.seenMS == 0 {
+		return
+	}
+	t := s.timeline(l)
+	flagged := s.gpu.Unhealthy || l.wire.Unhealthy
+	working := l.working()
+	load := -1.0
+	if a, ok := activity(l.wire); ok {
+		load = a
+	}
+	unhealthy := t.freeMS
+	for i, h := range t.holders {
+		if flagged && !working {
+			unhealthy += h.sliceMS
+			continue
+		}
+		s.add(Row{
+			Leaf: l.hash, Owner: h.id.hash, Bucket: s.heldBucket(l, &t, i, working), SliceMS: h.sliceMS,
+			Work: int64(math.Round(max(load, 0) * 1e4 * float64(h.sliceMS))),
+			Head: t.head[i], Tail: t.tail[i],
+		}, load, h.id.id)
+	}
+	switch {
+	case flagged && unhealthy > 0:
+		s.add(Row{Leaf: l.hash, Bucket: Unhealthy, Why: WhyFlagged, SliceMS: unhealthy}, load, "")
+	case !flagged && t.freeMS > 0:
+		s.add(Row{Leaf: l.hash, Bucket: Free, SliceMS: t.freeMS}, load, "")
+	}
+	if !flagged || working {
+		s.inferInside(l, &t)
+	}
+}
+
+func (s *settler) heldBucket(l *leafState, t *timeline, i int, working bool) Bucket {
+	switch {
+	case working && len(t.holders) == 1:
+		return Active
+	case working:
+		return Unproven
+	case t.holders[i].coveredMS == s.observedMS && l.resting(s.gpu.Mig, s.otherWorks(l)):
+		return Idle
+	default:
+		return Unproven
+	}
+}
+
+// otherWorks says whether another leaf's activity is not quiet: the profiler lives.
+func (s *settler) otherWorks(l *leafState) bool {
+	for i := range s.leaves {
+		if o := &s.leaves[i]; o.hash != l.hash && o.a && !o.aQuiet {
+			return true
+		}
+	}
+	return false
+}
