@@ -1,0 +1,207 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Format is the version of the data directory's layout that this build reads
+// and writes.
+const Format = 1
+
+// formatPrefix is what the FORMAT file says before its version.
+const formatPrefix = "gpuledger data directory, format "
+
+const (
+	lockName   = "LOCK"
+	formatName = "FORMAT"
+	runName    = "run.json"
+)
+
+// Holder is who holds a data directory.
+type Holder struct {
+	PID     int       `json:"pid"`
+	Command string    `json:"command"` // the command line, such as "gpuledger standalone --data …"
+	Started time.Time `json:"started"`
+}
+
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d (%s), since %s", h.PID, h.Command, h.Started.UTC().Format(time.RFC3339))
+}
+
+// LockedError says that another process holds the data directory.
+type LockedError struct {
+	Path   string
+	Holder Holder // zero when the holder has not yet said who it is
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("data directory %s is in use by %s", e.Path, e.Holder)
+}
+
+// Dir is a data directory that this process holds.
+type Dir struct {
+	path string
+	lock *os.File
+	self Holder
+	temp string
+}
+
+// Open creates the data directory where it is missing, takes its lock and
+// checks its format. The error is a *LockedError when another process holds
+// it. self.PID is filled in.
+func Open(path string, self Holder) (*Dir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open data directory %s: %w", path, err)
+	}
+	if err := refuseForeign(path); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("create data directory %s: %w", path, err)
+	}
+	self.PID = os.Getpid()
+	d := &Dir{path: path, self: self}
+	if err := d.takeLock(); err != nil {
+		return nil, err
+	}
+	if err := d.prepare(); err != nil {
+		return nil, errors.Join(err, d.lock.Close())
+	}
+	return d, nil
+}
+
+// refuseForeign keeps gpuledger from writing into a folder that holds
+// something else.
+func refuseForeign(path string) error {
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open data directory %s: %w", path, err)
+	}
+	foreign := ""
+	for _, e := range entries {
+		switch e.Name() {
+		case formatName, lockName:
+			return nil
+		case "lost+found": // the root of a fresh file system
+		default:
+			foreign = e.Name()
+		}
+	}
+	if foreign != "" {
+		return fmt.Errorf("open data directory %s: it has no file %s but holds other files (%s): name an empty or a new folder",
+			path, formatName, foreign)
+	}
+	return nil
+}
+
+func (d *Dir) takeLock() error {
+	lock, err := os.OpenFile(d.Join(lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("lock data directory %s: %w", d.path, err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close() // nothing was written
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return &LockedError{Path: d.path, Holder: readHolder(d.path)}
+		}
+		return fmt.Errorf("lock data directory %s: %w", d.path, err)
+	}
+	d.lock = lock
+	return nil
+}
+
+func (d *Dir) prepare() error {
+	if err := d.checkFormat(); err != nil {
+		return err
+	}
+	// A killed holder leaves these; nobody may take them for ours.
+	if stale, err := ReadRun(d.path); err == nil {
+		removeTemp(stale.TempDir)
+	}
+	if err := removeIfThere(d.Join(runName)); err != nil {
+		return fmt.Errorf("remove stale %s: %w", runName, err)
+	}
+	text, err := json.Marshal(d.self)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", lockName, err)
+	}
+	if err := d.lock.Truncate(0); err != nil {
+		return fmt.Errorf("write %s: %w", d.lock.Name(), err)
+	}
+	if _, err := d.lock.WriteAt(append(text, '\n'), 0); err != nil {
+		return fmt.Errorf("write %s: %w", d.lock.Name(), err)
+	}
+	d.temp, err = makeTemp()
+	return err
+}
+
+func (d *Dir) checkFormat() error {
+	data, err := os.ReadFile(d.Join(formatName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return writeAtomic(d.Join(formatName), []byte(formatPrefix+strconv.Itoa(Format)+"\n"))
+	}
+	if err != nil {
+		return fmt.Errorf("read data directory's format: %w", err)
+	}
+	text := strings.TrimSpace(string(data))
+	number, ok := strings.CutPrefix(text, formatPrefix)
+	version, err := strconv.Atoi(number)
+	switch {
+	case !ok || err != nil || version < 1:
+		return fmt.Errorf("open data directory %s: its file %s says %q, want %q and a number", d.path, formatName, text, formatPrefix)
+	case version > Format:
+		return fmt.Errorf("open data directory %s: its format %d is newer than %d, the newest this gpuledger knows: use the gpuledger that wrote it, or a newer one",
+			d.path, version, Format)
+	}
+	return nil
+}
+
+// Path is the directory's absolute path.
+func (d *Dir) Path() string { return d.path }
+
+// Join is a path inside the directory.
+func (d *Dir) Join(elem ...string) string {
+	return filepath.Join(append([]string{d.path}, elem...)...)
+}
+
+// TempDir is a private folder (mode 0700) that lives as long as the Dir, with a
+// path short enough for a Unix socket in it.
+func (d *Dir) TempDir() string { return d.temp }
+
+// Close withdraws run.json, removes the temporary folder and gives the lock
+// back. The LOCK file stays: removing it would let two processes lock two files
+// of one name.
+func (d *Dir) Close() error {
+	err := removeIfThere(d.Join(runName))
+	removeTemp(d.temp)
+	if err := errors.Join(err, d.lock.Close()); err != nil {
+		return fmt.Errorf("close data directory %s: %w", d.path, err)
+	}
+	return nil
+}
+
+// readHolder is the zero Holder when LOCK says nothing yet.
+func readHolder(path string) Holder {
+	var h Holder
+	data, err := os.ReadFile(filepath.Join(path, lockName))
+	if err != nil || json.Unmarshal(data, &h) != nil {
+		return Holder{}
+	}
+	return h
+}

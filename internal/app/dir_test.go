@@ -1,0 +1,208 @@
+package app
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var started = time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
+
+func self() Holder { return Holder{Command: "gpuledger standalone", Started: started} }
+
+func open(t *testing.T, path string) *Dir {
+	t.Helper()
+	d, err := Open(path, self())
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func TestOpenNamesTheHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "data")
+	first := open(t, path)
+	_, err := Open(path, Holder{Command: "gpuledger usage"})
+	var locked *LockedError
+	if !errors.As(err, &locked) {
+		t.Fatalf("second open: got %v, want a LockedError", err)
+	}
+	want := LockedError{Path: path, Holder: Holder{PID: os.Getpid(), Command: "gpuledger standalone", Started: started}}
+	if diff := cmp.Diff(want, *locked); diff != "" {
+		t.Errorf("lock error (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(err.Error(), "gpuledger standalone") {
+		t.Errorf("message %q does not name the holder's command", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	open(t, path)
+}
+
+func TestOpenChecksTheFormat(t *testing.T) {
+	for text, want := range map[string]string{
+		"gpuledger data directory, format 2\n": "its format 2 is newer than 1",
+		"gpuledger data directory, format x\n": `says "gpuledger data directory, format x"`,
+		"":                                     `says ""`,
+	} {
+		path := t.TempDir()
+		write(t, filepath.Join(path, formatName), text)
+		_, err := Open(path, self())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("format %q: got %v, want %q in it", text, err, want)
+		}
+		data, err := os.ReadFile(filepath.Join(path, formatName))
+		if err != nil || string(data) != text {
+			t.Errorf("format %q was changed to %q (%v)", text, data, err)
+		}
+	}
+}
+
+func TestOpenReleasesTheLockOfARefusedDirectory(t *testing.T) {
+	path := t.TempDir()
+	write(t, filepath.Join(path, formatName), formatPrefix+"2\n")
+	if _, err := Open(path, self()); err == nil {
+		t.Fatal("a newer format was opened")
+	}
+	write(t, filepath.Join(path, formatName), formatPrefix+"1\n")
+	open(t, path)
+}
+
+func TestOpenLeavesForeignFoldersAlone(t *testing.T) {
+	path := t.TempDir()
+	write(t, filepath.Join(path, "thesis.tex"), "")
+	_, err := Open(path, self())
+	if err == nil || !strings.Contains(err.Error(), "thesis.tex") {
+		t.Errorf("open a foreign folder: got %v", err)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("files were added: %v, %v", entries, err)
+	}
+	fresh := t.TempDir()
+	if err := os.Mkdir(filepath.Join(fresh, "lost+found"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open(t, fresh)
+}
+
+func TestRunFileLivesWithItsWriter(t *testing.T) {
+	d := open(t, filepath.Join(t.TempDir(), "data"))
+	want := Run{EngineSocket: "/tmp/s", BrokerAddress: "127.0.0.1:9092", HTTPAddress: "127.0.0.1:8080"}
+	if err := d.Publish(want); err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+	got, err := ReadRun(d.Path())
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	want.Holder, want.TempDir = Holder{os.Getpid(), "gpuledger standalone", started}, d.TempDir()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("run.json (-want +got):\n%s", diff)
+	}
+	info, err := os.Stat(d.TempDir())
+	if err != nil || info.Mode().Perm() != 0o700 || len(d.TempDir()) > maxSocketDir {
+		t.Errorf("temporary folder %s: %v, %v; want it private and short", d.TempDir(), info, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	if _, err := ReadRun(d.Path()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("run.json after close: got %v", err)
+	}
+	if _, err := os.Stat(d.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("temporary folder after close: got %v", err)
+	}
+}
+
+func TestTempDirIsShortWhateverTheSystemSays(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), strings.Repeat("long", 30)))
+	dir, err := makeTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer removeTemp(dir)
+	if len(dir) > maxSocketDir {
+		t.Errorf("temporary folder %s has %d bytes, want at most %d", dir, len(dir), maxSocketDir)
+	}
+}
+
+func TestRemoveTempRemovesOnlyOurs(t *testing.T) {
+	dir := t.TempDir()
+	removeTemp(dir)
+	removeTemp("")
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("a foreign folder was removed: %v", err)
+	}
+}
+
+// TestKilledHolderLeavesTheDirectoryUsable runs this binary as a second process.
+func TestKilledHolderLeavesTheDirectoryUsable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	if target := os.Getenv("GPULEDGER_TEST_HOLD"); target != "" {
+		hold(t, target)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestKilledHolderLeavesTheDirectoryUsable$")
+	cmd.Env = append(os.Environ(), "GPULEDGER_TEST_HOLD="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "held\n" {
+		t.Fatalf("child said %q, %v", line, err)
+	}
+	var locked *LockedError
+	if _, err := Open(path, self()); !errors.As(err, &locked) || locked.Holder.PID != cmd.Process.Pid {
+		t.Errorf("open while the child holds it: got %v, want its pid %d", err, cmd.Process.Pid)
+	}
+	run, err := ReadRun(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	open(t, path)
+	if _, err := ReadRun(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("stale run.json: got %v, want it gone", err)
+	}
+	if _, err := os.Stat(run.TempDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("stale folder %s: got %v, want it gone", run.TempDir, err)
+	}
+}
+
+func hold(t *testing.T, path string) {
+	d := open(t, path)
+	if err := d.Publish(Run{EngineSocket: "/nowhere"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stdout.WriteString("held\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-t.Context().Done() // killed before
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

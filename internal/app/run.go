@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// Run is what run.json says of the process that serves a data directory.
+type Run struct {
+	Holder
+	EngineSocket  string `json:"engine_socket"`  // path of ClickHouse's HTTP interface
+	BrokerAddress string `json:"broker_address"` // host:port of Kafka
+	HTTPAddress   string `json:"http_address"`   // host:port of /metrics and the API; empty: none
+	TempDir       string `json:"temp_dir"`       // folder of the socket
+}
+
+// Publish writes run.json, from when on other commands attach to this process.
+// Holder and TempDir are filled in.
+func (d *Dir) Publish(run Run) error {
+	run.Holder, run.TempDir = d.self, d.temp
+	text, err := json.MarshalIndent(run, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", runName, err)
+	}
+	return writeAtomic(d.Join(runName), append(text, '\n'))
+}
+
+// ReadRun reads the run.json of the data directory at path. The error wraps
+// fs.ErrNotExist when nothing serves it.
+func ReadRun(path string) (Run, error) {
+	var run Run
+	data, err := os.ReadFile(filepath.Join(path, runName))
+	if err != nil {
+		return run, fmt.Errorf("read %s: %w", runName, err)
+	}
+	if err := json.Unmarshal(data, &run); err != nil {
+		return run, fmt.Errorf("read %s: %w", filepath.Join(path, runName), err)
+	}
+	return run, nil
+}
+
+// Attachment is a command's way to the data: Own is a directory it now holds,
+// and for which it starts engine and broker; else Run is a live process's.
+type Attachment struct {
+	Own *Dir
+	Run Run
+}
+
+// AttachOptions say how Attach waits. Log gets a line when it has to.
+type AttachOptions struct {
+	Self  Holder
+	Clock clock.Clock
+	Log   *slog.Logger
+	// Wait bounds the wait for a holder that is starting, restarting its engine,
+	// or is itself a short command.
+	Wait time.Duration
+}
+
+const (
+	attachRetry = 100 * time.Millisecond
+	dialTimeout = 2 * time.Second
+)
+
+// Attach finds the data directory's running process, or takes the lock where
+// there is none. The directory must exist: a command that reads has nothing to
+// create. The error names the holder's pid when it holds the lock and its
+// engine does not answer.
+func Attach(ctx context.Context, path string, o AttachOptions) (Attachment, error) {
+	if _, err := os.Stat(filepath.Join(path, formatName)); err != nil {
+		return Attachment{}, fmt.Errorf("open data directory %s: no ledger is there: %w", path, err)
+	}
+	deadline, told := o.Clock.Now().Add(o.Wait), false
+	for {
+		got, err := attachOnce(ctx, path, o.Self)
+		var locked *LockedError
+		if err == nil || !errors.As(err, &locked) {
+			return got, err
+		}
+		if !o.Clock.Now().Before(deadline) {
+			return got, err
+		}
+		if !told {
+			told = true
+			o.Log.Info("waiting for the data directory", "reason", err, "at_most", o.Wait)
+		}
+		if err := clock.Sleep(ctx, o.Clock, attachRetry); err != nil {
+			return Attachment{}, fmt.Errorf("wait for data directory %s: %w", path, err)
+		}
+	}
+}
+
+func attachOnce(ctx context.Context, path string, self Holder) (Attachment, error) {
+	own, err := Open(path, self)
+	var locked *LockedError
+	if !errors.As(err, &locked) {
+		return Attachment{Own: own}, err
+	}
+	run, readErr := ReadRun(locked.Path)
+	if readErr != nil || run.PID != locked.Holder.PID {
+		return Attachment{}, fmt.Errorf("%w, which does not serve it (yet)", err)
+	}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	conn, dialErr := dialer.DialContext(ctx, "unix", run.EngineSocket)
+	if dialErr != nil {
+		return Attachment{}, fmt.Errorf("%w, and its engine does not answer: %v", err, dialErr)
+	}
+	return Attachment{Run: run}, conn.Close()
+}
