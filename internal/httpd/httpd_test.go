@@ -1,0 +1,222 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+func newServer(t *testing.T, listen string) *Server {
+	t.Helper()
+	s, err := New(Config{Listen: listen}, Deps{
+		Registry: prometheus.NewRegistry(), Clock: clock.NewFake(time.Unix(0, 0)), Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatalf("new: %v", err)
+	}
+	return s
+}
+
+// serve runs s until the test ends and reports how it ended.
+func serve(t *testing.T, s *Server) {
+	t.Helper()
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+}
+
+func get(t *testing.T, s *Server, path, host string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host != "" {
+		req.Host = host
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatalf("get %s: %v", path, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestListenOnlyOnLoopback(t *testing.T) {
+	for listen, want := range map[string]string{
+		"127.0.0.1:0": "", "localhost:0": "", "[::1]:0": "", "127.8.9.1:80": "",
+		"0.0.0.0:9415":               "other machines could reach it",
+		":9415":                      "other machines could reach it",
+		"[::]:9415":                  "other machines could reach it",
+		"10.0.0.1:9415":              "other machines could reach it",
+		"gpu1.internal:9415":         "other machines could reach it",
+		"localhost.example.com:9415": "other machines could reach it",
+		"127.0.0.1":                  "want host:port",
+		"127.0.0.1:http":             `want a port from 0 to 65535, got "http"`,
+		"127.0.0.1:70000":            `got "70000"`,
+	} {
+		err := Config{Listen: listen}.Validate()
+		if want == "" && err != nil {
+			t.Errorf("listen %q: got %v", listen, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("listen %q: got %v, want %q in it", listen, err, want)
+		}
+	}
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Errorf("default: %v", err)
+	}
+	if _, err := New(Config{Listen: "0.0.0.0:1"}, Deps{}); err == nil {
+		t.Error("New took a public address")
+	}
+}
+
+func TestServesHealthReadinessAndMetrics(t *testing.T) {
+	s := newServer(t, "127.0.0.1:0")
+	var storeDown atomic.Bool
+	s.AddReady("store", func(context.Context) error {
+		if storeDown.Load() {
+			return errors.New("connection refused")
+		}
+		return nil
+	})
+	s.AddReady("broker", func(context.Context) error { return nil })
+	serve(t, s)
+	type answer struct {
+		Status int
+		Body   string
+	}
+	ask := func(path string) answer {
+		status, body := get(t, s, path, "")
+		return answer{status, body}
+	}
+	got := []answer{ask("/-/healthy"), ask("/-/ready")}
+	storeDown.Store(true)
+	got = append(got, ask("/-/ready"), ask("/nothing"))
+	want := []answer{
+		{200, "healthy\n"}, {200, "ready\n"}, {503, "store: connection refused\n"}, {404, "404 page not found\n"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	_, metrics := get(t, s, "/metrics", "")
+	for _, line := range []string{
+		`gpuledger_http_requests_total{code="503",method="GET",route="GET /-/ready"} 1`,
+		`gpuledger_http_requests_total{code="404",method="GET",route=""} 1`,
+	} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("/metrics lacks %s:\n%s", line, metrics)
+		}
+	}
+}
+
+func TestRefusesForeignHosts(t *testing.T) {
+	s := newServer(t, "127.0.0.1:0")
+	serve(t, s)
+	for host, want := range map[string]int{
+		"localhost": 200, "LOCALHOST:80": 200, "127.0.0.1:1": 200, "[::1]:9415": 200, "[::1]": 200,
+		"evil.example": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example:9415": 421, "10.0.0.1": 421,
+	} {
+		if got, body := get(t, s, "/-/healthy", host); got != want {
+			t.Errorf("host %q: got %d %q, want %d", host, got, body, want)
+		}
+	}
+	if got := testutil.ToFloat64(s.metrics.refused); got != 4 {
+		t.Errorf("refused requests: got %v, want 4", got)
+	}
+}
+
+func TestPortInUseNamesTheAddress(t *testing.T) {
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := newServer(t, taken.Addr().String())
+	err = s.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(), "another process uses this address") {
+		t.Errorf("port in use: got %v", err)
+	}
+	if s.Addr() != "" {
+		t.Errorf("address without a listener: got %q", s.Addr())
+	}
+}
+
+func TestStopLetsRunningRequestsFinish(t *testing.T) {
+	s := newServer(t, "127.0.0.1:0")
+	entered, release := make(chan struct{}), make(chan struct{})
+	s.Handle("GET /slow", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		<-release
+		writeText(w, http.StatusOK, "finished\n")
+	}))
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done, answered := make(chan error, 1), make(chan string, 1)
+	go func() { done <- s.Run(ctx) }()
+	go func() {
+		_, body := get(t, s, "/slow", "")
+		answered <- body
+	}()
+	<-entered
+	cancel()
+	close(release)
+	if body := <-answered; body != "finished\n" {
+		t.Errorf("request during the stop: got %q", body)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
+	}
+}
+
+func TestCloseGivesTheAddressUp(t *testing.T) {
+	s := newServer(t, "127.0.0.1:0")
+	if err := s.Close(); err != nil {
+		t.Errorf("close before listen: %v", err)
+	}
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	address := s.Addr()
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	again := newServer(t, address)
+	if err := again.Listen(t.Context()); err != nil {
+		t.Errorf("listen on a freed address: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,37 @@
+package httpd
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	refused  prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpuledger_http_requests_total",
+			Help: "HTTP requests answered, by route, method and status.",
+		}, []string{"route", "method", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "gpuledger_http_request_duration_seconds",
+			Help:    "Time to answer an HTTP request, by route.",
+			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10},
+		}, []string{"route"}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gpuledger_http_requests_refused_total",
+			Help: "HTTP requests refused because their Host header is not a loopback name.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.refused} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register HTTP metrics: %w", err)
+		}
+	}
+	return m, nil
+}
