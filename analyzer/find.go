@@ -1,0 +1,114 @@
+package analyzer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gpuledger/gpuledger/analyzer/idle"
+	"github.com/gpuledger/gpuledger/analyzer/offhours"
+)
+
+// Reaches: how far outside the range the ledger is read, so that an episode
+// that overlaps the range is seen whole. A spike ends with the off-hours block
+// it lies in.
+const (
+	idleReach  = 31 * 24 * time.Hour
+	spikeReach = 7 * 24 * time.Hour
+)
+
+// DB is what the analyzer needs of the store.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
+	Insert(ctx context.Context, table string, in proto.Input) error
+}
+
+// Find returns the episodes that overlap [from, to), whole, sorted by start. An
+// idle allocation that began more than 31 days before from is cut there.
+func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+	if !from.Before(to) {
+		return nil, fmt.Errorf("find episodes: range from %s to %s is empty", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	}
+	from, to = from.UTC().Truncate(time.Hour), to.UTC().Add(time.Hour-1).Truncate(time.Hour)
+	if rates == nil {
+		rates = episode.NoRates{}
+	}
+	idles, err := findIdle(ctx, db, config.Idle, rates, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("find idle allocations: %w", err)
+	}
+	spikes, err := findSpikes(ctx, db, config.OffHours, rates, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("find off-hours spikes: %w", err)
+	}
+	found := slices.DeleteFunc(append(idles, spikes...), func(e episode.Episode) bool { return !e.Overlaps(from, to) })
+	episode.Sort(found)
+	return found, nil
+}
+
+func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+	finder := idle.New(config, rates)
+	var h idle.Hour
+	err := each(ctx, db, func(rows driver.Rows) error {
+		if err := rows.Scan(&h.Cluster, &h.GPU, &h.Leaf, &h.Tenant, &h.Project, &h.Workload, &h.Start,
+			&h.Node, &h.User, &h.Model, &h.Slices, &h.LeafSlices,
+			&h.ActiveSliceMS, &h.IdleSliceMS, &h.UnprovenSliceMS); err != nil {
+			return err
+		}
+		return finder.Add(h)
+	}, idleHoursSQL, from.Add(-idleReach), to.Add(idleReach), config.MinIdlePer10k())
+	if err != nil {
+		return nil, err
+	}
+	return finder.Episodes(), nil
+}
+
+func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+	from, to = from.Add(-config.History-spikeReach), to.Add(spikeReach)
+	var uses []offhours.Use
+	err := each(ctx, db, func(rows driver.Rows) error {
+		var u offhours.Use
+		defer func() { uses = append(uses, u) }()
+		return rows.Scan(&u.Cluster, &u.Tenant, &u.Start, &u.Model, &u.Slices, &u.ActiveSliceMS)
+	}, activeHoursSQL, from, to)
+	if err != nil {
+		return nil, err
+	}
+	coverage := offhours.Coverage{}
+	err = each(ctx, db, func(rows driver.Rows) error {
+		var cluster string
+		var start time.Time
+		if err := rows.Scan(&cluster, &start); err != nil {
+			return err
+		}
+		coverage[cluster] = append(coverage[cluster], start)
+		return nil
+	}, coverageSQL, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return offhours.Find(config, rates, uses, coverage)
+}
+
+// each calls take for every row of a query.
+func each(ctx context.Context, db DB, take func(driver.Rows) error, sql string, args ...any) error {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return fmt.Errorf("query ledger: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := take(rows); err != nil {
+			return fmt.Errorf("read row: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read rows: %w", err)
+	}
+	return nil
+}

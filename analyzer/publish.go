@@ -1,0 +1,102 @@
+package analyzer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/gpuledger/gpuledger/analyzer/episode"
+)
+
+// Published is what a Publish wrote.
+type Published struct {
+	Written int // new or changed episodes
+	Deleted int // episodes marked as no longer found
+	Kept    int // episodes that were there already, unchanged
+}
+
+// Publish makes the table anomalies say, for the range [from, to), what
+// episodes says: all that Find returned for this range. Rows of the range that
+// are not among them get deleted = 1. What is already there is not written
+// again, so a run without news writes nothing.
+func Publish(ctx context.Context, db DB, now, from, to time.Time, episodes []episode.Episode) (Published, error) {
+	stored, err := load(ctx, db, from, to)
+	if err != nil {
+		return Published{}, fmt.Errorf("read published episodes: %w", err)
+	}
+	version, err := nextVersion(ctx, db, now)
+	if err != nil {
+		return Published{}, fmt.Errorf("read newest version: %w", err)
+	}
+	var done Published
+	rows := newColumns()
+	for _, e := range episodes {
+		before, there := stored[e.ID()]
+		delete(stored, e.ID())
+		if there && same(before, e) {
+			done.Kept++
+			continue
+		}
+		done.Written++
+		rows.add(e.ID(), e, version, false)
+	}
+	for id, e := range stored {
+		done.Deleted++
+		rows.add(id, e, version, true)
+	}
+	if done.Written+done.Deleted == 0 {
+		return done, nil
+	}
+	if err := db.Insert(ctx, "anomalies", rows.input()); err != nil {
+		return Published{}, fmt.Errorf("write %d episodes: %w", done.Written+done.Deleted, err)
+	}
+	return done, nil
+}
+
+// Load returns the published episodes that overlap [from, to), sorted by start.
+func Load(ctx context.Context, db DB, from, to time.Time) ([]episode.Episode, error) {
+	stored, err := load(ctx, db, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("read published episodes: %w", err)
+	}
+	list := make([]episode.Episode, 0, len(stored))
+	for _, e := range stored {
+		list = append(list, e)
+	}
+	episode.Sort(list)
+	return list, nil
+}
+
+func load(ctx context.Context, db DB, from, to time.Time) (map[string]episode.Episode, error) {
+	stored := map[string]episode.Episode{}
+	err := each(ctx, db, func(rows driver.Rows) error {
+		var id, kind string
+		var version uint64
+		var e episode.Episode
+		if err := rows.Scan(&id, &kind, &e.Cluster, &e.Tenant, &e.Project, &e.Workload, &e.Node, &e.GPU, &e.Leaf,
+			&e.Start, &e.End, &e.WastedGPUHours, &e.WastedCost, &e.Currency, &e.Evidence, &version); err != nil {
+			return err
+		}
+		e.Kind, e.Start, e.End = episode.Kind(kind), e.Start.UTC(), e.End.UTC()
+		stored[id] = e
+		return nil
+	}, publishedSQL, to.UTC(), from.UTC())
+	return stored, err
+}
+
+// nextVersion is the run's instant in Unix ms, or one more than what is there:
+// a clock that stepped back must not make a run lose.
+func nextVersion(ctx context.Context, db DB, now time.Time) (uint64, error) {
+	var newest uint64
+	err := each(ctx, db, func(rows driver.Rows) error { return rows.Scan(&newest) }, newestVersionSQL)
+	return max(uint64(max(now.UnixMilli(), 0)), newest+1), err
+}
+
+// same compares what the table keeps of an episode with equal id.
+func same(stored, found episode.Episode) bool {
+	return stored.End.Equal(found.End) && stored.Node == found.Node && stored.Currency == found.Currency &&
+		stored.Evidence == found.Evidence &&
+		stored.WastedGPUHours.Equal(found.WastedGPUHours) && stored.WastedCost.Equal(found.WastedCost)
+}

@@ -1,0 +1,58 @@
+package analyzer
+
+// idleHoursSQL: the hours of every owner on every leaf that are idle or without
+// evidence, in the order in which idle.Finder takes them. Hours with work are
+// left out, because a missing hour ends an episode just as well.
+// Parameters: from, to, least idle share in 1e-4.
+const idleHoursSQL = `
+SELECT cluster, gpu, leaf, tenant, project, workload, hour,
+    max(node), max(user), any(model), max(slices), max(profile_slices),
+    sum(active_slice_ms) AS active, sum(idle_slice_ms) AS idle, sum(unproven_slice_ms) AS unproven
+FROM usage
+WHERE kind = 'owner' AND hour >= ? AND hour < ?
+GROUP BY cluster, gpu, leaf, tenant, project, workload, hour
+HAVING active + idle + unproven > 0 AND (active = 0 OR idle * 10000 >= (active + idle + unproven) * ?)
+ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
+
+// activeHoursSQL: every tenant's active time by hour and model; hours in which
+// it held without working are there with zero, for a tenant's history begins
+// with its first hold. Parameters: from, to.
+const activeHoursSQL = `
+SELECT cluster, tenant, hour, model, slices, sum(active_slice_ms)
+FROM usage
+WHERE kind = 'owner' AND hour >= ? AND hour < ?
+GROUP BY cluster, tenant, hour, model, slices
+ORDER BY cluster, tenant, hour, model, slices`
+
+// coverageSQL: the hours of each cluster of which at least half was observed.
+// Parameters: from, to.
+const coverageSQL = `
+SELECT cluster, hour
+FROM usage_hourly FINAL
+WHERE hour >= ? AND hour < ?
+GROUP BY cluster, hour
+HAVING sum(unobserved) * 2 <= sum(toUInt64(slices) * present_ms)
+ORDER BY cluster, hour`
+
+// newestHourSQL: the ledger's newest hour; no row where the ledger is empty.
+const newestHourSQL = `SELECT max(hour) FROM usage_hourly HAVING count() > 0`
+
+// oldestOverlapSQL: the earliest start of a published episode that reaches over
+// an instant; no row where there is none. Parameters: the instant, twice.
+const oldestOverlapSQL = `
+SELECT min(start) FROM anomalies FINAL
+WHERE deleted = 0 AND start < ? AND end > ?
+HAVING count() > 0`
+
+// publishedSQL: the published episodes that overlap a range, with their
+// versions. Parameters: to, from.
+const publishedSQL = `
+SELECT id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end,
+    wasted_gpu_hours, wasted_cost, currency, evidence, version
+FROM anomalies FINAL
+WHERE deleted = 0 AND start < ? AND end > ?
+ORDER BY start, id`
+
+// newestVersionSQL: the highest version of all rows, 0 where there are none.
+// Marked rows count: a returning episode must win over its own deletion.
+const newestVersionSQL = `SELECT max(version) FROM anomalies`

@@ -1,0 +1,130 @@
+package analyzer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// Deps of the analyzer. Rates may be nil: then no cost is known.
+type Deps struct {
+	DB       DB
+	Rates    episode.Rates
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// Service looks for episodes again and again, and publishes them.
+type Service struct {
+	config  Config
+	deps    Deps
+	metrics *metrics
+}
+
+// New checks the configuration and registers the metrics; nothing runs yet.
+func New(config Config, deps Deps) (*Service, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("check analyzer configuration: %w", err)
+	}
+	if deps.DB == nil || deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
+		return nil, errors.New("check analyzer dependencies: store, clock, log and registry are all needed")
+	}
+	m, err := newMetrics(deps.Registry)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{config: config, deps: deps, metrics: m}, nil
+}
+
+// Run analyzes at once and then every Interval, until ctx ends; then it returns
+// nil. A run that fails is logged and counted, and the next one tries again.
+func (s *Service) Run(ctx context.Context) error {
+	for {
+		if err := s.RunOnce(ctx); err != nil && ctx.Err() == nil {
+			s.deps.Log.Error("analyzer run failed", "err", err, "next_in", s.config.Interval)
+		}
+		if err := clock.Sleep(ctx, s.deps.Clock, s.config.Interval); err != nil {
+			return nil
+		}
+	}
+}
+
+// RunOnce analyzes and publishes the Window before the ledger's newest hour. An
+// empty ledger is no error: there is nothing to find yet.
+func (s *Service) RunOnce(ctx context.Context) error {
+	began := s.deps.Clock.Now()
+	err := s.runWindow(ctx)
+	s.metrics.duration.Observe(s.deps.Clock.Since(began).Seconds())
+	if err != nil {
+		s.metrics.errors.Inc()
+		return err
+	}
+	s.metrics.runs.Inc()
+	s.metrics.lastRun.Set(float64(s.deps.Clock.Now().UnixMilli()) / 1000)
+	return nil
+}
+
+func (s *Service) runWindow(ctx context.Context) error {
+	newest, there, err := queryTime(ctx, s.deps.DB, newestHourSQL)
+	if err != nil {
+		return fmt.Errorf("read newest hour: %w", err)
+	}
+	if !there {
+		s.metrics.findings.set(nil, time.Time{})
+		return nil
+	}
+	to := newest.Add(time.Hour)
+	episodes, err := s.Analyze(ctx, to.Add(-s.config.Window), to)
+	if err != nil {
+		return err
+	}
+	s.metrics.findings.set(episodes, newest)
+	return nil
+}
+
+// Analyze finds and publishes the episodes that overlap [from, to), and returns
+// them. Where a published episode reaches over from, the range begins with it:
+// so an allocation idle for longer than the window keeps its start and its id.
+func (s *Service) Analyze(ctx context.Context, from, to time.Time) ([]episode.Episode, error) {
+	oldest, there, err := queryTime(ctx, s.deps.DB, oldestOverlapSQL, from.UTC(), from.UTC())
+	if err != nil {
+		return nil, fmt.Errorf("read oldest open episode: %w", err)
+	}
+	if there {
+		from = oldest
+	}
+	episodes, err := s.Find(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	done, err := Publish(ctx, s.deps.DB, s.deps.Clock.Now(), from, to, episodes)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics.published(done)
+	s.deps.Log.Debug("analyzed", "from", from, "to", to, "written", done.Written, "deleted", done.Deleted, "kept", done.Kept)
+	return episodes, nil
+}
+
+// Find is the function Find with the service's store, configuration and rates.
+func (s *Service) Find(ctx context.Context, from, to time.Time) ([]episode.Episode, error) {
+	return Find(ctx, s.deps.DB, s.config, s.deps.Rates, from, to)
+}
+
+// queryTime reads one instant; there is false when the query has no row.
+func queryTime(ctx context.Context, db DB, sql string, args ...any) (at time.Time, there bool, err error) {
+	err = each(ctx, db, func(rows driver.Rows) error {
+		there = true
+		return rows.Scan(&at)
+	}, sql, args...)
+	return at.UTC(), there, err
+}
