@@ -1,0 +1,84 @@
+# gpuledger: `make help` says what there is.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BUILD  := .build
+BINARY := $(BUILD)/gpuledger
+LIB    := $(BUILD)/lib/libchdb.so
+# Programs that tests drive; without them a laptop skips those tests, CI fails.
+TEST_PACKAGES := prometheus kcat
+
+# Arguments of `make demo`, such as ARGS=--once.
+ARGS ?=
+# Packages of `make test` and `make bench`.
+PKG ?= ./...
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: $(LIB) need-go ## .build/gpuledger and, on the first run, ClickHouse's library
+	@start=$$SECONDS; CGO_ENABLED=0 go build -trimpath -o $(BINARY) ./cmd/gpuledger; \
+	echo "built $(BINARY) in $$((SECONDS - start)) s"
+
+$(LIB): internal/store/engine/lib/fetch.sh
+	@$(MAKE) --no-print-directory need-npm
+	@echo "fetching ClickHouse's library, once (about 150 MB) …"
+	@start=$$SECONDS; bash internal/store/engine/lib/fetch.sh $(BUILD)/lib; touch $@; \
+	echo "fetched $@ in $$((SECONDS - start)) s"
+
+.PHONY: demo
+demo: build ## a simulated month, its bill and its proof; then live (ARGS=--once stops there)
+	@$(BINARY) demo --data $(BUILD)/demo $(ARGS)
+
+.PHONY: test
+test: $(LIB) need-go need-cc ## all tests with the race detector (PKG=./... by default)
+	go vet $(PKG)
+	go test -race -timeout 20m $(PKG)
+
+.PHONY: bench
+bench: $(LIB) need-go ## all benchmarks, with allocations
+	go test -run '^$$' -bench . -benchmem $(PKG)
+
+.PHONY: lint
+lint: need-go ## the design's rules: arrows between rooms, time, SQL, sizes
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed, run make fmt:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool golangci-lint run ./...
+
+.PHONY: fmt
+fmt: need-go ## format the Go code
+	go tool golangci-lint fmt ./...
+
+.PHONY: generate
+generate: need-go ## generated code and goldens (needs protoc)
+	@command -v protoc >/dev/null || { echo "protoc is missing: apt-get install protobuf-compiler"; exit 1; }
+	@mkdir -p $(BUILD)/bin && go build -o $(BUILD)/bin/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go
+	PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" protoc --go_out=. --go_opt=paths=source_relative internal/wire/batch.proto
+	go generate ./...
+
+.PHONY: test-deps
+test-deps: $(LIB) need-go ## what tests and linters use (apt-get, as root), and all modules
+	go mod download
+	@missing=; for package in $(TEST_PACKAGES); do dpkg -s $$package >/dev/null 2>&1 || missing+=" $$package"; done; \
+	if [ -n "$$missing" ]; then \
+		command -v apt-get >/dev/null || { echo "install by hand:$$missing"; exit 1; }; \
+		sudo=; [ $$(id -u) = 0 ] || sudo=sudo; \
+		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends $$missing; \
+	fi
+
+.PHONY: clean
+clean: ## remove what was built, and the demo's data
+	rm -rf $(BUILD)
+
+.PHONY: need-go need-npm need-cc
+need-go:
+	@command -v go >/dev/null || { echo "go is missing: install Go 1.26 or newer (https://go.dev/dl)"; exit 1; }
+need-npm:
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js; ClickHouse's library is an npm package"; exit 1; }
+need-cc:
+	@command -v $$(go env CC) >/dev/null || { echo "a C compiler is missing: the race detector needs one (apt-get install gcc)"; exit 1; }
