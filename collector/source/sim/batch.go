@@ -1,0 +1,240 @@
+package sim
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// DCGM field ids of the metrics that ride along (dcgm_fields.h).
+var (
+	boardFields = []uint32{150, 140, 100, 101, 1009, 1010, 449, 310, 311}        // temperatures °C, clocks MHz, PCIe B/s, NVLink MB/s, ECC
+	migFields   = []uint32{150, 140, 100, 101, 1009, 1010, 449, 310, 1001, 1002} // with the board's own activity
+	leafFields  = []uint32{1004, 1005, 252, 251}                                 // tensor, DRAM, FB used and free MiB
+)
+
+// readNode makes one node's batch; nil: the node is down.
+func (s *Source) readNode(a *arena, p *plan, ni int, slot span) *wire.Batch {
+	n, v := &s.fleet.nodes[ni], newView(slot, p.outages[ni])
+	if v.down {
+		return nil
+	}
+	b := &wire.Batch{
+		Format: 1, Cluster: s.config.Cluster, Node: n.Name, SlotStartMs: slot.from, SlotMs: slot.len(),
+		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
+		Origin: wire.Origin_ORIGIN_SIMULATED, WindowFromMs: s.window.from, WindowToMs: s.window.to, ClusterSlotMs: slot.len(),
+	}
+	if len(v.observed) == 0 {
+		b.Unobserved, b.Enumeration = true, wire.Enumeration_ENUMERATION_PARTIAL
+		return b
+	}
+	if v.observedMS() < slot.len() {
+		for _, o := range v.observed {
+			b.Observed = append(b.Observed, &wire.Interval{FromMs: o.from - slot.from, ToMs: o.to - slot.from})
+		}
+	}
+	if v.failed {
+		b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
+	}
+	b.Gpus = make([]*wire.Gpu, len(n.boards))
+	leaves := make([]*wire.Leaf, 0, n.leaves)
+	for i := range n.boards {
+		r := boardReader{arena: a, plan: p, view: &v, board: &n.boards[i], sight: v.sight(i)}
+		b.Gpus[i], leaves = r.read(i, leaves)
+	}
+	b.Events = s.events(p, &v, ni)
+	return b
+}
+
+// boardReader reads one board in one slot.
+type boardReader struct {
+	*arena
+	plan  *plan
+	view  *view
+	board *board
+	sight sight
+
+	energyMJ int64 // above rest
+	activity int64 // ppm-ms times slices, of the board
+}
+
+// read appends the board's leaves to the node's and answers its message.
+func (r *boardReader) read(index int, leaves []*wire.Leaf) (*wire.Gpu, []*wire.Leaf) {
+	b, g := r.board, r.gpus.next()
+	g.Uuid, g.Model, g.Slices, g.Index = b.uuid, b.model.Name, b.model.Slices, uint32(index)
+	g.Mig, g.Lost, g.Unhealthy = b.MIG, r.sight.lost, r.sight.unhealthy
+	g.IdleWatts = r.float(b.model.IdleWatts)
+	first := len(leaves)
+	if alive := b.exists(r.view.slot.from).clip(r.view.slot); !alive.empty() {
+		for i := range b.leafs {
+			leaves = append(leaves, r.leaf(g, &b.leafs[i], alive))
+		}
+	}
+	g.Leaves = leaves[first:len(leaves):len(leaves)]
+	r.power(g)
+	return g, leaves
+}
+
+// leaf reads a leaf and appends its holds.
+func (r *boardReader) leaf(g *wire.Gpu, l *leaf, alive span) *wire.Leaf {
+	m := r.leaves.next()
+	m.Id, m.Slices, m.Profile, m.Replicas = l.id, l.slices, l.profile, r.board.Replicas
+	if l.gi >= 0 {
+		m.Gi, m.Ci, m.MigUuid = r.word(uint32(l.gi)), r.word(0), r.plan.migUUIDs[l.lane]
+	}
+	m.FromMs, m.ToMs = r.within(alive)
+	var t tally
+	held := int64(0) // seed of whoever has memory on the leaf at last
+	for lane := l.lane; lane < l.lane+l.lanes; lane++ {
+		r.runs = overlapping(r.runs[:0], r.plan.lanes[lane], span{r.view.energy.from, r.view.slot.to})
+		for _, u := range r.runs {
+			r.account(&t, u, l)
+			if r.hold(g, u, l, alive) {
+				held = int64(u.load.seed >> 1)
+			}
+		}
+	}
+	r.activity += t.activity / int64(l.lanes) * int64(l.slices)
+	if !r.sight.lost {
+		r.evidence(m, l, &t, held)
+	}
+	return m
+}
+
+// account adds a run's energy between the readings, and its activity in what
+// was seen of the slot: the same time unless something failed.
+func (r *boardReader) account(t *tally, u *run, l *leaf) {
+	before := t.energyMJ
+	for _, s := range r.sight.seen {
+		t.add(&u.load, l, u.clip(s))
+	}
+	if !slices.Equal(r.sight.seen, r.sight.busy) {
+		var e tally
+		for _, s := range r.sight.busy {
+			e.add(&u.load, l, u.clip(s))
+		}
+		t.energyMJ = before + e.energyMJ
+	}
+	r.energyMJ += t.energyMJ - before
+}
+
+// overlapping appends the runs that touch a time; runs ascend.
+func overlapping(out []*run, runs []run, at span) []*run {
+	i := sort.Search(len(runs), func(i int) bool { return runs[i].to > at.from })
+	for ; i < len(runs) && runs[i].from < at.to; i++ {
+		out = append(out, &runs[i])
+	}
+	return out
+}
+
+// within writes a part of the slot; absent bounds are the slot's own.
+func (r *boardReader) within(s span) (from, to *int64) {
+	if s.from > r.view.slot.from {
+		from = r.int(s.from - r.view.slot.from)
+	}
+	if s.to < r.view.slot.to {
+		to = r.int(s.to - r.view.slot.from)
+	}
+	return from, to
+}
+
+// hold appends what was seen of a run's hold, if owners could be read.
+func (r *boardReader) hold(g *wire.Gpu, u *run, l *leaf, alive span) bool {
+	any := false
+	for _, o := range r.view.observed {
+		s := u.clip(o).clip(alive)
+		if s.empty() {
+			continue
+		}
+		any = true
+		if r.view.failed {
+			continue
+		}
+		h := r.arena.holds.next()
+		h.Leaf = l.id
+		h.FromMs, h.ToMs = r.within(s)
+		h.Owner = r.owner(u.owner)
+		g.Holds = append(g.Holds, h)
+	}
+	return any
+}
+
+func (r *boardReader) owner(o *owner) *wire.Owner {
+	w := r.owners.next()
+	w.Project, w.Namespace, w.Pod, w.Uid, w.Container = o.project, o.namespace, o.pod, o.uid, o.container
+	w.Job, w.User, w.Account = o.job, o.user, o.account
+	return w
+}
+
+// evidence writes the leaf's activity: the mean over what was seen, and where
+// nothing ran the 3e-5 to 6e-5 that profilers show at rest.
+func (r *boardReader) evidence(m *wire.Leaf, l *leaf, t *tally, held int64) {
+	seenMS := r.view.observedMS()
+	sm := float64(t.activity/int64(l.lanes)) / float64(seenMS) / ppm
+	gr := min(1, sm*1.04)
+	if t.activity == 0 {
+		noise := derive(l.seed, r.view.slot.from)
+		sm = 3e-5 + float64(below(noise, 3000))*1e-8
+		gr = sm
+	}
+	m.SmActive, m.GrEngineActive = r.float(sm), r.float(gr)
+	tensor, dram := 0.0, 0.0
+	if sm*ppm >= busyPPM {
+		tensor, dram = sm*0.55, sm*0.4
+	}
+	if !r.board.MIG {
+		m.GpuUtil = r.float(utilisation(t.busyMS, seenMS, l.lanes, sm))
+	}
+	used := int64(0)
+	if held != 0 {
+		used = l.memoryMiB*35/100 + below(mix(uint64(held)), l.memoryMiB*60/100)
+	}
+	m.MetricFields, m.MetricValues = r.metrics(leafFields, tensor, dram, float64(used), float64(l.memoryMiB-used))
+}
+
+// utilisation is the whole percent of time in which a kernel ran: above zero
+// wherever the activity says work.
+func utilisation(busyMS, seenMS int64, lanes int, sm float64) float64 {
+	u := min(100, busyMS*98/seenMS)
+	if lanes > 1 { // lanes' kernels run at the same time
+		u = min(u, 99)
+	}
+	if u == 0 && sm*ppm >= busyPPM {
+		u = 1
+	}
+	return float64(u)
+}
+
+// power writes the energy counter's movement and its slope, and the metrics
+// that follow from them.
+func (r *boardReader) power(g *wire.Gpu) {
+	readable := !r.sight.lost || r.sight.reset
+	covers := r.sight.counterSpan.len()
+	if !readable || covers == 0 {
+		return
+	}
+	energy := r.energyMJ
+	for _, s := range r.sight.energy {
+		energy += r.board.restEnergyMJ(s)
+	}
+	g.EnergyMj, g.EnergySpanMs, g.EnergyReset = r.int(energy), r.int(covers), r.sight.reset
+	if r.sight.lost {
+		return
+	}
+	watts := float64(energy) / float64(covers)
+	g.PowerWatts = r.float(watts)
+	m := &r.board.model
+	act := float64(r.activity) / float64(r.view.observedMS()) / ppm / float64(m.Slices)
+	temp := 28 + float64(int64(watts)*48/m.MaxWatts)
+	clock, nvlink := 345.0, 0.0
+	if act*ppm >= busyPPM {
+		clock, nvlink = m.SMClockMHz, float64(int64(act*180_000))
+	}
+	pcie := float64(int64(act * 6e9))
+	if r.board.MIG {
+		g.MetricFields, g.MetricValues = r.metrics(migFields, temp, temp+7, clock, m.MemClockMHz, pcie, pcie/2, nvlink, 0, min(1, act*1.04), act)
+		return
+	}
+	g.MetricFields, g.MetricValues = r.metrics(boardFields, temp, temp+7, clock, m.MemClockMHz, pcie, pcie/2, nvlink, 0, 0)
+}

@@ -1,0 +1,206 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// run is one owner having a lane for a time.
+type run struct {
+	span
+	owner *owner
+	load  load
+}
+
+// owner is the facts of wire.Owner as a plain value: runs are shared between
+// reads, messages are not.
+type owner struct {
+	project, namespace, pod, uid, container, job, user, account string
+}
+
+// tenant is a Tenant with its zone resolved.
+type tenant struct {
+	Tenant
+	zone *time.Location
+	peak int64 // ms of the UTC day at which its day is busiest: 14:00 local
+}
+
+func newTenant(t Tenant) (*tenant, error) {
+	zone, err := time.LoadLocation(t.Zone)
+	if err != nil {
+		return nil, fmt.Errorf("load zone of tenant %s: %w", t.Name, err)
+	}
+	// Summer time is left out on purpose: the customers' day has no clock.
+	_, offset := time.Date(2026, time.January, 1, 0, 0, 0, 0, zone).Zone()
+	return &tenant{t, zone, ((14*3600-int64(offset))%86400 + 86400) % 86400 * 1000}, nil
+}
+
+// localMS is the Unix time of a local time of day.
+func (t *tenant) localMS(y int, m time.Month, d int, at time.Duration) int64 {
+	return time.Date(y, m, d, 0, 0, 0, int(at), t.zone).UnixMilli()
+}
+
+// open lists the working hours that touch the UTC day d.
+func (t *tenant) open(d span) []span {
+	var out []span
+	first := time.UnixMilli(d.from).In(t.zone)
+	for i := -1; i <= 1; i++ {
+		local := first.AddDate(0, 0, i)
+		if w := local.Weekday(); w == time.Saturday || w == time.Sunday {
+			continue
+		}
+		y, m, dd := local.Date()
+		s := span{t.localMS(y, m, dd, t.WorkFrom), t.localMS(y, m, dd, t.WorkTo)}
+		if !s.clip(d).empty() {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// unit is what follows a workload's habit by itself: a gang, or one lane.
+type unit struct {
+	*Workload
+	tenant    *tenant
+	scheduler Scheduler
+	seed      uint64
+	lanes     []int
+}
+
+// shift is one run of a unit before it is laid onto lanes.
+type shift struct {
+	span
+	seed uint64
+}
+
+// shifts lists the unit's runs that touch the UTC day d, whole.
+func (u *unit) shifts(d span, open []span) []shift {
+	switch u.Kind {
+	case Notebook:
+		return u.notebooks(d)
+	case Batch:
+		return u.jobs(d, open)
+	}
+	cycle := u.Cycle.Milliseconds()
+	phase := below(u.seed, cycle)
+	var out []shift
+	for k := floorDiv(d.from-phase, cycle); k <= floorDiv(d.to-1-phase, cycle); k++ {
+		s := u.inCycle(k*cycle+phase, cycle, derive(u.seed, k))
+		if !s.clip(d).empty() {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// inCycle places one run in a cycle; inference takes all of it.
+func (u *unit) inCycle(from, cycle int64, seed uint64) shift {
+	length := cycle * u.FillPercent / 100
+	if u.Kind == Training {
+		length -= below(derive(seed, 1), length/20)
+	}
+	from += below(derive(seed, 2), cycle-length)
+	return shift{span{from, from + length}, seed}
+}
+
+// notebooks are opened on Monday to Wednesday and go on Friday evening: they
+// stay allocated overnight.
+func (u *unit) notebooks(d span) []shift {
+	var out []shift
+	local := time.UnixMilli(d.from).In(u.tenant.zone)
+	monday := local.AddDate(0, 0, -(int(local.Weekday())+6)%7)
+	for _, week := range []time.Time{monday, monday.AddDate(0, 0, 7)} {
+		y, m, dd := week.Date()
+		// The date itself, not a count of weeks, seeds the week.
+		seed := derive(u.seed, int64(y)*10_000+int64(m)*100+int64(dd))
+		if below(seed, 100) >= u.FillPercent {
+			continue
+		}
+		opened := u.tenant.localMS(y, m, dd+int(below(derive(seed, 1), 3)), u.tenant.WorkFrom)
+		closed := u.tenant.localMS(y, m, dd+4, u.tenant.WorkTo)
+		const spread = 90 * 60_000
+		s := span{opened + below(derive(seed, 2), spread), closed - below(derive(seed, 3), spread)}
+		if !s.clip(d).empty() {
+			out = append(out, shift{s, seed})
+		}
+	}
+	return out
+}
+
+// jobs cuts each cycle into as many parts as it has jobs. Cycles divide the
+// day, so the day has all of them.
+func (u *unit) jobs(d span, open []span) []shift {
+	cycle := u.Cycle.Milliseconds()
+	var out []shift
+	for from := d.from; from < d.to; from += cycle {
+		if u.WorkHours && !anyHas(open, from) {
+			continue
+		}
+		seed := derive(u.seed, from)
+		n := 1 + below(seed, u.Jobs)
+		part := cycle / n
+		for i := range n {
+			out = append(out, u.job(from+i*part, part, derive(seed, i+1)))
+		}
+	}
+	return out
+}
+
+// job places one job in a part of a cycle; one in eight ends after some
+// seconds, as a failing one does.
+func (u *unit) job(from, part int64, seed uint64) shift {
+	most := part * u.FillPercent / 100
+	length := most*3/4 + below(derive(seed, 1), most/4)
+	if seed%8 == 0 {
+		length = 3_000 + below(derive(seed, 2), 17_000)
+	}
+	from += below(derive(seed, 3), part-length)
+	return shift{span{from, from + length}, seed}
+}
+
+func anyHas(spans []span, t int64) bool {
+	for _, s := range spans {
+		if s.has(t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (u *unit) load(seed uint64, open []span) load {
+	l := load{kind: u.Kind, seed: seed, open: open, peak: u.tenant.peak}
+	switch u.Kind {
+	case Training:
+		l.base = 760_000 + below(derive(seed, 9), 160_000)
+	case Inference:
+		l.base = 350_000 + below(derive(seed, 9), 250_000)
+	case Batch:
+		l.base = 450_000 + below(derive(seed, 9), 480_000)
+	}
+	return l
+}
+
+func (u *unit) owner(seed uint64) *owner {
+	project := u.Project
+	if project == "" {
+		project = u.tenant.Projects[0]
+	}
+	o := newOwner(u.tenant, u.scheduler, u.Name, project, seed)
+	if u.Kind == Notebook {
+		// A notebook belongs to a person, who keeps to the same leaf.
+		o.user = u.tenant.Users[below(u.seed, int64(len(u.tenant.Users)))]
+	}
+	return o
+}
+
+func newOwner(t *tenant, s Scheduler, name, project string, seed uint64) *owner {
+	if s == Slurm {
+		return &owner{
+			project: project, account: t.Name,
+			job:  fmt.Sprintf("%d", 1_000_000+below(seed, 9_000_000)),
+			user: t.Users[below(derive(seed, 7), int64(len(t.Users)))],
+		}
+	}
+	uid := uuidOf(derive(seed, 8))
+	return &owner{project: project, namespace: t.Name, pod: name + "-" + uid[:8], uid: uid, container: "main"}
+}
