@@ -1,0 +1,127 @@
+package exporter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// view is one Read: the slot, and when the exporters were scraped.
+type view struct {
+	slot source.Slot
+	at   time.Time
+}
+
+// eventMS is the instant of the scrape as ms in the slot. A slot is read at its
+// end, so it is the slot's last ms at most.
+func (v view) eventMS() int64 {
+	return max(0, min(v.at.Sub(v.slot.Start).Milliseconds(), v.slot.Length.Milliseconds()-1))
+}
+
+// batch states what is known of a node. GPUs that can't be believed are left
+// out and named in the error; the enumeration is then partial.
+func (s *Source) batch(n *nodeView, v view) (*wire.Batch, error) {
+	b := &wire.Batch{
+		Format: wire.Format, Cluster: s.deps.Cluster, Node: n.name,
+		SlotStartMs: v.slot.Start.UnixMilli(), SlotMs: v.slot.Length.Milliseconds(),
+		Attribution: wire.Attribution_ATTRIBUTION_OK,
+		Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
+		Origin:      wire.Origin_ORIGIN_LIVE,
+	}
+	if s.cfg.Attribution == AttributionNone {
+		b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
+	}
+	if s.cfg.Enumeration == EnumerationPartial {
+		b.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
+	}
+	var errs []error
+	for _, brd := range n.sorted() {
+		gpu, events, err := s.gpu(brd, v)
+		b.Events = append(b.Events, events...)
+		if err != nil {
+			s.metrics.unresolved.WithLabelValues(cmp.Or(brd.model, "unknown")).Inc()
+			errs = append(errs, fmt.Errorf("node %s: gpu %s left out: %w", n.name, brd.uuid, err))
+			b.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
+			continue
+		}
+		b.Gpus = append(b.Gpus, gpu)
+	}
+	return b, errors.Join(errs...)
+}
+
+// gpu states what is known of a board. Its memory moves on even when the board
+// has to be left out.
+func (s *Source) gpu(b *board, v view) (*wire.Gpu, []*wire.Event, error) {
+	mem := s.memory[b.uuid]
+	if mem == nil {
+		mem = newMemory()
+		s.memory[b.uuid] = mem
+	}
+	mem.seen = v.at
+	g := &wire.Gpu{Uuid: b.uuid, Model: b.model, Index: b.index, PowerWatts: b.values.ptr(fieldPowerWatts)}
+	events := s.remember(g, b, mem, v)
+	mig, inferred := s.migOn(b)
+	if inferred {
+		s.noteInferred(b)
+	}
+	if b.trouble != nil {
+		return nil, events, b.trouble
+	}
+	n, err := s.slicesOf(b, mig)
+	if err != nil {
+		return nil, events, err
+	}
+	g.Mig, g.Slices = mig, uint32(n)
+	if model, _ := s.modelOf(b.model); model.IdleWatts > 0 {
+		g.IdleWatts = &model.IdleWatts
+	}
+	g.Unhealthy = mem.unhealthy[xidPlace{}]
+	if err := s.addLeaves(g, b, mem); err != nil {
+		return nil, events, err
+	}
+	var also []uint32
+	if mig { // the parent row's activity is no leaf's
+		also = []uint32{fieldGREngine, fieldSMActive}
+	}
+	g.MetricFields, g.MetricValues = metricsOf(b.values, also)
+	return g, events, nil
+}
+
+// remember moves the board's counter and XIDs, and tells what happened.
+func (s *Source) remember(g *wire.Gpu, b *board, mem *memory, v view) (events []*wire.Event) {
+	if counter, ok := b.values[fieldEnergyMJ]; ok && mem.moveEnergy(g, counter, v.at) {
+		mem.heal()
+		events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
+	}
+	if xid, ok := b.values[fieldXID]; ok {
+		if code, news := mem.moveXID(xidPlace{}, xid, s.cfg.FatalXIDs); news {
+			events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Kind: "xid", Code: code})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.instances)) {
+		xid, ok := b.instances[id].values[fieldXID]
+		if !ok {
+			continue
+		}
+		if code, news := mem.moveXID(xidPlace{instance: true, gi: id}, xid, s.cfg.FatalXIDs); news {
+			events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id), Kind: "xid", Code: code})
+		}
+	}
+	return events
+}
+
+// noteInferred says once per GPU what its time rests on.
+func (s *Source) noteInferred(b *board) {
+	s.metrics.inferred.Inc()
+	if !s.guessed[b.uuid] {
+		s.guessed[b.uuid] = true
+		s.deps.Log.Warn("MIG mode inferred from missing GPU_UTIL and FB rows: all slices are stranded; export DCGM_FI_DEV_MIG_MODE to be sure, or set infer_mig: false",
+			"gpu", b.uuid, "model", b.model, "target", b.target.name)
+	}
+}

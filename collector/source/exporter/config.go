@@ -1,0 +1,166 @@
+package exporter
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Where owners come from.
+const (
+	AttributionLabels = "labels" // the exporter's labels are the whole truth (R4)
+	AttributionNone   = "none"   // nothing here knows owners: attribution failed
+)
+
+// Whether an exporter lists every GPU of its node (R2).
+const (
+	EnumerationComplete = "complete"
+	EnumerationPartial  = "partial"
+)
+
+// Config says which exporters to scrape and how to read them.
+type Config struct {
+	Targets []Target `yaml:"targets"`
+	// Timeout bounds one scrape; four fifths of the slot bound it too.
+	Timeout time.Duration `yaml:"timeout"`
+	// BodyLimitBytes refuses a larger exposition (uncompressed).
+	BodyLimitBytes int64       `yaml:"body_limit_bytes"`
+	Attribution    string      `yaml:"attribution"`
+	Enumeration    string      `yaml:"enumeration"`
+	OwnerLabels    OwnerLabels `yaml:"owner_labels"`
+	// NotOwners are containers that never own a GPU: the exporter itself, whose
+	// labels a Prometheus puts on every row of a GPU that nobody holds.
+	NotOwners []string `yaml:"not_owners"`
+	// FatalXIDs flag a GPU as unhealthy (R9).
+	FatalXIDs []int64 `yaml:"fatal_xids"`
+	// InferMIG tells MIG GPUs without instances by what is missing (see doc.go).
+	InferMIG bool    `yaml:"infer_mig"`
+	Models   []Model `yaml:"models"`
+}
+
+// Target is one exporter.
+type Target struct {
+	URL string `yaml:"url"`
+	// Node names the rows that have no Hostname label; else the URL's host does.
+	Node string `yaml:"node"`
+}
+
+// Model overrides or extends the built-in table of models.
+type Model struct {
+	Name      string         `yaml:"name"` // exactly as DCGM prints it
+	Slices    int            `yaml:"slices"`
+	IdleWatts float64        `yaml:"idle_watts"`
+	Profiles  map[string]int `yaml:"profiles"`
+}
+
+// OwnerLabels lists, for each owner fact, the labels that may hold it; the
+// first that is there and not empty does.
+type OwnerLabels struct {
+	Namespace []string `yaml:"namespace"`
+	Pod       []string `yaml:"pod"`
+	Container []string `yaml:"container"`
+	UID       []string `yaml:"uid"`
+	Job       []string `yaml:"job"`
+	User      []string `yaml:"user"`
+	Account   []string `yaml:"account"`
+	Tenant    []string `yaml:"tenant"`
+	Project   []string `yaml:"project"`
+}
+
+// DefaultConfig has no targets. Prometheus' own label "job" is no owner, so it
+// isn't among the defaults.
+func DefaultConfig() Config {
+	return Config{
+		Timeout:        5 * time.Second,
+		BodyLimitBytes: 64 << 20,
+		Attribution:    AttributionLabels,
+		Enumeration:    EnumerationComplete,
+		OwnerLabels: OwnerLabels{
+			Namespace: []string{"exported_namespace", "namespace", "pod_namespace"},
+			Pod:       []string{"exported_pod", "pod", "pod_name"},
+			Container: []string{"exported_container", "container", "container_name"},
+			UID:       []string{"exported_pod_uid", "pod_uid"},
+			Job:       []string{"hpc_job"},
+		},
+		NotOwners: []string{"nvidia-dcgm-exporter", "dcgm-exporter"},
+		FatalXIDs: []int64{62, 64, 79, 95, 119, 120},
+		InferMIG:  true,
+	}
+}
+
+// Validate names every wrong value.
+func (c Config) Validate() error {
+	var errs []error
+	if len(c.Targets) == 0 {
+		errs = append(errs, errors.New("targets: at least one exporter URL is needed"))
+	}
+	seen := make(map[string]bool)
+	for i, t := range c.Targets {
+		if err := validateURL(t.URL); err != nil {
+			errs = append(errs, fmt.Errorf("targets[%d].url %q: %w", i, redact(t.URL), err))
+		} else if seen[t.URL] {
+			errs = append(errs, fmt.Errorf("targets[%d].url %q: listed twice", i, redact(t.URL)))
+		}
+		seen[t.URL] = true
+	}
+	if c.Timeout <= 0 {
+		errs = append(errs, fmt.Errorf("timeout %s: must be positive", c.Timeout))
+	}
+	if c.BodyLimitBytes <= 0 {
+		errs = append(errs, fmt.Errorf("body_limit_bytes %d: must be positive", c.BodyLimitBytes))
+	}
+	if !slices.Contains([]string{AttributionLabels, AttributionNone}, c.Attribution) {
+		errs = append(errs, fmt.Errorf("attribution %q: must be %q or %q", c.Attribution, AttributionLabels, AttributionNone))
+	}
+	if !slices.Contains([]string{EnumerationComplete, EnumerationPartial}, c.Enumeration) {
+		errs = append(errs, fmt.Errorf("enumeration %q: must be %q or %q", c.Enumeration, EnumerationComplete, EnumerationPartial))
+	}
+	for i, m := range c.Models {
+		errs = append(errs, m.validate(i))
+	}
+	return errors.Join(errs...)
+}
+
+func (m Model) validate(i int) error {
+	switch {
+	case m.Name == "":
+		return fmt.Errorf("models[%d].name: is empty", i)
+	case m.Slices < 1 || m.Slices > 64:
+		return fmt.Errorf("models[%d].slices %d (%s): must be 1 to 64", i, m.Slices, m.Name)
+	case m.IdleWatts < 0:
+		return fmt.Errorf("models[%d].idle_watts %v (%s): must not be negative", i, m.IdleWatts, m.Name)
+	}
+	for p, n := range m.Profiles {
+		if n < 1 || n > m.Slices {
+			return fmt.Errorf("models[%d].profiles[%s] %d (%s): must be 1 to %d", i, p, n, m.Name, m.Slices)
+		}
+	}
+	return nil
+}
+
+func validateURL(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("scheme %q: must be http or https, as in http://node:9400/metrics", u.Scheme)
+	case u.Host == "":
+		return errors.New("has no host")
+	}
+	return nil
+}
+
+// redact hides a password in a URL; what isn't a URL is cut at its user part.
+func redact(raw string) string {
+	if u, err := url.Parse(raw); err == nil {
+		return u.Redacted()
+	}
+	if _, after, found := strings.Cut(raw, "@"); found {
+		return after
+	}
+	return raw
+}

@@ -1,0 +1,202 @@
+package exporter
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// readings are values by DCGM field id.
+type readings map[uint32]float64
+
+// put keeps the greatest of a field's values: rows of one key are repeats.
+func (r readings) put(id uint32, v float64) {
+	if old, ok := r[id]; !ok || v > old {
+		r[id] = v
+	}
+}
+
+func (r readings) has(id uint32) bool { _, ok := r[id]; return ok }
+
+func (r readings) ptr(id uint32) *float64 {
+	if v, ok := r[id]; ok {
+		return &v
+	}
+	return nil
+}
+
+// device is a board, or one MIG instance of it.
+type device struct {
+	values readings
+	owners map[ownerKey]*wire.Owner
+}
+
+func newDevice() *device {
+	return &device{values: readings{}, owners: map[ownerKey]*wire.Owner{}}
+}
+
+// addOwner keeps one owner per hold: of several containers of a pod, the first
+// by name.
+func (d *device) addOwner(o *wire.Owner, vgpu string) {
+	if o == nil {
+		return
+	}
+	key := keyOf(o, vgpu)
+	if old, ok := d.owners[key]; !ok || o.Container < old.Container {
+		d.owners[key] = o
+	}
+}
+
+// holders lists the owners in a fixed order.
+func (d *device) holders() []*wire.Owner {
+	keys := slices.SortedFunc(maps.Keys(d.owners), func(a, b ownerKey) int {
+		return cmp.Or(
+			cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.pod, b.pod), cmp.Compare(a.uid, b.uid),
+			cmp.Compare(a.job, b.job), cmp.Compare(a.user, b.user), cmp.Compare(a.account, b.account),
+			cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.project, b.project), cmp.Compare(a.vgpu, b.vgpu))
+	})
+	out := make([]*wire.Owner, len(keys))
+	for i, k := range keys {
+		out[i] = d.owners[k]
+	}
+	return out
+}
+
+// instance is a MIG GPU instance.
+type instance struct {
+	device
+	id      uint32 // NVML's GPU-instance id
+	profile string
+}
+
+// board is one GPU with what all its rows say, folded.
+type board struct {
+	device
+	uuid      string
+	index     uint32
+	model     string
+	migOn     bool // said by a row
+	migOff    bool // said by a row
+	instances map[uint32]*instance
+	trouble   error // why the board can't be believed
+	target    *target
+}
+
+// nodeView is one node with its boards by UUID.
+type nodeView struct {
+	name    string
+	boards  map[string]*board
+	targets map[*target]bool
+}
+
+// sorted lists the boards by index, then UUID.
+func (n *nodeView) sorted() []*board {
+	return slices.SortedFunc(maps.Values(n.boards), func(a, b *board) int {
+		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.uuid, b.uuid))
+	})
+}
+
+// fold sorts the samples of one target into nodes, and returns how many said
+// something of a GPU.
+func (s *Source) fold(t *target, samples []sample, nodes map[string]*nodeView) (rows int) {
+	owners := newOwnerReader(&s.cfg, samples)
+	names := nodeNames(samples)
+	for _, smp := range samples {
+		if hasAny(smp.labels, otherDevices) {
+			continue
+		}
+		uuid, index := first(smp.labels, labelsUUID), first(smp.labels, labelsIndex)
+		node := cmp.Or(first(smp.labels, labelsNode), names[uuid], t.node)
+		if uuid == "" && index != "" {
+			uuid = s.deps.Cluster + "/" + node + "/" + index
+		}
+		if uuid == "" {
+			s.metrics.absent.WithLabelValues(absentNoGPU).Inc()
+			continue
+		}
+		rows++
+		n := nodes[node]
+		if n == nil {
+			n = &nodeView{name: node, boards: map[string]*board{}, targets: map[*target]bool{}}
+			nodes[node] = n
+		}
+		n.targets[t] = true
+		b := n.boards[uuid]
+		if b == nil {
+			b = &board{device: *newDevice(), uuid: uuid, instances: map[uint32]*instance{}, target: t}
+			n.boards[uuid] = b
+		}
+		s.foldRow(b, smp, index, owners)
+	}
+	return rows
+}
+
+// nodeNames finds the node of a UUID for rows that don't name it themselves.
+func nodeNames(samples []sample) map[string]string {
+	names := make(map[string]string)
+	for _, smp := range samples {
+		if node := first(smp.labels, labelsNode); node != "" {
+			names[first(smp.labels, labelsUUID)] = node
+		}
+	}
+	delete(names, "")
+	return names
+}
+
+func (s *Source) foldRow(b *board, smp sample, index string, owners ownerReader) {
+	if n, err := strconv.ParseUint(index, 10, 32); err == nil {
+		b.index = uint32(n)
+	}
+	b.model = cmp.Or(b.model, first(smp.labels, labelsModel))
+	if on, known := trueLabel(first(smp.labels, labelsMIGMode)); known {
+		b.migOn, b.migOff = b.migOn || on, b.migOff || !on
+	}
+	d, isInstance := s.deviceOf(b, smp.labels)
+	if d == nil {
+		return
+	}
+	owner, vgpu := owners.owner(smp.labels)
+	d.addOwner(owner, vgpu)
+	v, absent := smp.field.check(smp.value)
+	if absent != "" {
+		s.metrics.absent.WithLabelValues(absent).Inc()
+		return
+	}
+	if isInstance && instanceField(smp.field.id) {
+		d.values.put(smp.field.id, v)
+		return
+	}
+	if isInstance && smp.field.id == fieldGPUUtil {
+		s.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
+		return
+	}
+	b.values.put(smp.field.id, v)
+}
+
+// deviceOf is the instance that a row is about, else the board; nil when the
+// row names an instance that can't be told.
+func (s *Source) deviceOf(b *board, labels map[string]string) (d *device, isInstance bool) {
+	gi, profile := first(labels, labelsGI), first(labels, labelsProfile)
+	if gi == "" {
+		return &b.device, false
+	}
+	id, err := strconv.ParseUint(gi, 10, 32)
+	if err != nil {
+		b.trouble = fmt.Errorf("GPU_I_ID %q is not a number", gi)
+		return nil, false
+	}
+	inst := b.instances[uint32(id)]
+	if inst == nil {
+		inst = &instance{device: *newDevice(), id: uint32(id), profile: profile}
+		b.instances[uint32(id)] = inst
+	}
+	if profile != "" && inst.profile != "" && profile != inst.profile {
+		b.trouble = fmt.Errorf("GPU_I_ID %s has the profiles %q and %q", gi, inst.profile, profile)
+	}
+	inst.profile = cmp.Or(inst.profile, profile)
+	return &inst.device, true
+}

@@ -1,0 +1,169 @@
+package exporter
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// quietBelow is the activity under which an engine shows no work (R13).
+const quietBelow = 0.005
+
+// modelOf is what is known of a board's model: configured, else built in.
+func (s *Source) modelOf(name string) (meter.Model, bool) {
+	for _, m := range s.cfg.Models {
+		if m.Name != name {
+			continue
+		}
+		builtin, _ := meter.ModelByName(name)
+		merged := meter.Model{Name: name, Slices: m.Slices, IdleWatts: m.IdleWatts, Profiles: m.Profiles}
+		if merged.IdleWatts == 0 {
+			merged.IdleWatts = builtin.IdleWatts
+		}
+		if merged.Profiles == nil {
+			merged.Profiles = builtin.Profiles
+		}
+		return merged, true
+	}
+	return meter.ModelByName(name)
+}
+
+// migOn decides whether a board has MIG on.
+func (s *Source) migOn(b *board) (on, inferred bool) {
+	mode, said := b.values[fieldMIGMode]
+	switch {
+	case len(b.instances) > 0 || b.migOn || (said && mode == 1):
+		return true, false
+	case b.migOff || said || !s.cfg.InferMIG:
+		return false, false
+	}
+	inferred = s.looksEmptyMIG(b) && !b.target.untelling
+	return inferred, inferred
+}
+
+// looksEmptyMIG recognises a MIG board without instances by what DCGM can't
+// read on it (see doc.go).
+func (s *Source) looksEmptyMIG(b *board) bool {
+	model, _ := s.modelOf(b.model)
+	answers := b.values.has(fieldPowerWatts) || b.values.has(fieldEnergyMJ) || b.values.has(fieldGPUTemp)
+	return model.Slices > 1 && answers && lacksUtilAndFB(b) && !inUse(b)
+}
+
+func lacksUtilAndFB(b *board) bool {
+	return !b.values.has(fieldGPUUtil) && !b.values.has(fieldFBUsed) && !b.values.has(fieldFBFree)
+}
+
+func inUse(b *board) bool {
+	return len(b.owners) > 0 || b.values[fieldGREngine] >= quietBelow || b.values[fieldSMActive] >= quietBelow
+}
+
+// learnTargets marks the exporters whose missing rows tell nothing: where a
+// board without instances lacks them although it is in use, which an empty MIG
+// board can't be, they aren't exported at all. The mark stays: the board may be
+// at rest in the next slot.
+func learnTargets(nodes map[string]*nodeView) {
+	for _, n := range nodes {
+		for _, b := range n.boards {
+			if len(b.instances) == 0 && lacksUtilAndFB(b) && inUse(b) {
+				b.target.untelling = true
+			}
+		}
+	}
+}
+
+// slicesOf is the board's compute slices: from the device, else from the model,
+// else from what all models that offer the instances' profiles agree on.
+func (s *Source) slicesOf(b *board, mig bool) (int, error) {
+	if n, ok := b.values[fieldMIGMaxSlices]; ok {
+		return int(n), nil
+	}
+	model, known := s.modelOf(b.model)
+	if known || !mig {
+		return model.Slices, nil
+	}
+	if b.model != "" || len(b.instances) == 0 {
+		return 0, fmt.Errorf("MIG is on, but the slices of model %q are unknown: name them under models", b.model)
+	}
+	slicesOfBoard := 0
+	for _, inst := range b.instances {
+		_, n, ok := meter.ProfileSlices(inst.profile)
+		if !ok || (slicesOfBoard != 0 && n != slicesOfBoard) {
+			return 0, fmt.Errorf("no row names the model, and profile %q of GPU instance %d does not tell the board's slices", inst.profile, inst.id)
+		}
+		slicesOfBoard = n
+	}
+	return slicesOfBoard, nil
+}
+
+// slicesOfInstance is an instance's compute slices by the table; the number in
+// the profile's name is not asked.
+func (s *Source) slicesOfInstance(b *board, inst *instance) (int, error) {
+	model, _ := s.modelOf(b.model)
+	if n, ok := model.Profiles[meter.BaseProfile(inst.profile)]; ok {
+		return n, nil
+	}
+	if b.model == "" {
+		if n, _, ok := meter.ProfileSlices(inst.profile); ok {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("profile %q of GPU instance %d is unknown for model %q: name it under models", inst.profile, inst.id, b.model)
+}
+
+// addLeaves lists what of the board can be given to a workload, and who has it.
+func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *memory) error {
+	if !g.Mig {
+		g.Leaves = []*wire.Leaf{{
+			Id: "gpu", Slices: g.Slices,
+			SmActive: b.values.ptr(fieldSMActive), GrEngineActive: b.values.ptr(fieldGREngine), GpuUtil: b.values.ptr(fieldGPUUtil),
+		}}
+		g.Holds = append(g.Holds, holds("gpu", &b.device)...)
+		return nil
+	}
+	if b.values.has(fieldGPUUtil) {
+		s.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
+	}
+	s.metrics.parentHold.Add(float64(len(b.owners)))
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(b.instances)) {
+		inst := b.instances[id]
+		n, err := s.slicesOfInstance(b, inst)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		leaf := &wire.Leaf{
+			Id: "gi" + strconv.FormatUint(uint64(id), 10), Slices: uint32(n), Profile: inst.profile, Gi: &inst.id,
+			SmActive: inst.values.ptr(fieldSMActive), GrEngineActive: inst.values.ptr(fieldGREngine),
+			Unhealthy: mem.unhealthy[xidPlace{instance: true, gi: id}],
+		}
+		leaf.MetricFields, leaf.MetricValues = metricsOf(inst.values, nil)
+		g.Leaves = append(g.Leaves, leaf)
+		g.Holds = append(g.Holds, holds(leaf.Id, &inst.device)...)
+	}
+	return errors.Join(errs...)
+}
+
+func holds(leaf string, d *device) []*wire.Hold {
+	out := make([]*wire.Hold, 0, len(d.owners))
+	for _, o := range d.holders() {
+		out = append(out, &wire.Hold{Leaf: leaf, Owner: o})
+	}
+	return out
+}
+
+// metricsOf lists the values that have no place of their own, by field id; also
+// names fields that have one elsewhere, but not here.
+func metricsOf(values readings, also []uint32) (ids []uint32, vals []float64) {
+	for _, id := range slices.Sorted(maps.Keys(values)) {
+		if !ownField(id) || slices.Contains(also, id) {
+			ids, vals = append(ids, id), append(vals, values[id])
+		}
+	}
+	return ids, vals
+}

@@ -1,0 +1,185 @@
+package exporter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// parallelScrapes bounds how many exporters are scraped at once.
+const parallelScrapes = 32
+
+// Deps are what a Source works with. HTTPClient may be nil.
+type Deps struct {
+	Cluster    string
+	HTTPClient *http.Client
+	Clock      clock.Clock
+	Log        *slog.Logger
+	Registry   prometheus.Registerer
+}
+
+// Source scrapes dcgm-exporters once per slot.
+type Source struct {
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	targets []*target
+	memory  map[string]*memory          // by UUID
+	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
+	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
+}
+
+var _ source.Source = (*Source)(nil)
+
+// target is one exporter.
+type target struct {
+	url  string
+	name string // without a password, for people and metrics
+	node string // of rows that name none
+	// untelling: its missing rows say nothing of MIG (see learnTargets).
+	untelling bool
+}
+
+// New makes a source that scrapes nothing until Read.
+func New(cfg Config, deps Deps) (*Source, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure exporter source: %w", err)
+	}
+	if deps.Cluster == "" {
+		return nil, errors.New("configure exporter source: cluster is empty")
+	}
+	if deps.HTTPClient == nil {
+		deps.HTTPClient = &http.Client{Transport: &http.Transport{
+			MaxIdleConnsPerHost: 1,
+			IdleConnTimeout:     2 * time.Minute,
+		}}
+	}
+	s := &Source{
+		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
+		memory: map[string]*memory{}, shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
+	}
+	for _, t := range cfg.Targets {
+		u, err := url.Parse(t.URL)
+		if err != nil {
+			return nil, fmt.Errorf("configure exporter source: parse url %q: %w", redact(t.URL), err)
+		}
+		s.targets = append(s.targets, &target{url: t.URL, name: redact(t.URL), node: cmp.Or(t.Node, u.Hostname())})
+	}
+	return s, nil
+}
+
+// scraped is what one target gave.
+type scraped struct {
+	samples []sample
+	err     error
+}
+
+// Read scrapes every exporter once; the readings stand for the whole slot.
+// Errors name the exporter, or the GPU that had to be left out.
+func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
+	results := s.scrapeAll(ctx, slot)
+	at := s.deps.Clock.Now()
+	nodes, failed := map[string]*nodeView{}, map[*target]bool{}
+	var errs []error
+	for i, t := range s.targets {
+		err := results[i].err
+		if err == nil && s.fold(t, results[i].samples, nodes) == 0 {
+			err = errors.New("no GPU rows: the exporter answers, but DCGM gives it nothing")
+		}
+		if err != nil {
+			failed[t] = true
+			errs = append(errs, fmt.Errorf("scrape %s: %w", t.name, err))
+		}
+		s.countScrape(t, err)
+	}
+	batches := make([]*wire.Batch, 0, len(nodes))
+	learnTargets(nodes)
+	s.metrics.inferred.Set(0)
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		batch, err := s.batch(nodes[name], view{slot: slot, at: at})
+		if s.missesTarget(nodes[name], failed) {
+			batch.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
+		}
+		batches = append(batches, batch)
+		errs = append(errs, err)
+	}
+	s.forget(at)
+	return batches, errors.Join(errs...)
+}
+
+// scrapeAll keeps the order of the targets in its answer.
+func (s *Source) scrapeAll(ctx context.Context, slot source.Slot) []scraped {
+	timeout := min(s.cfg.Timeout, slot.Length*4/5)
+	results := make([]scraped, len(s.targets))
+	gate := make(chan struct{}, parallelScrapes)
+	var wg sync.WaitGroup
+	for i, t := range s.targets {
+		wg.Go(func() {
+			gate <- struct{}{}
+			defer func() { <-gate }()
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			results[i].samples, results[i].err = s.scrape(ctx, t)
+		})
+	}
+	wg.Wait()
+	return results
+}
+
+func (s *Source) scrape(ctx context.Context, t *target) ([]sample, error) {
+	start := s.deps.Clock.Now()
+	defer func() { s.metrics.duration.WithLabelValues(t.name).Set(s.deps.Clock.Since(start).Seconds()) }()
+	body, err := fetch(ctx, s.deps.HTTPClient, t.url, s.cfg.BodyLimitBytes)
+	if err != nil {
+		return nil, err
+	}
+	samples, series, err := parse(body)
+	s.metrics.series.WithLabelValues(t.name).Set(float64(series))
+	return samples, err
+}
+
+func (s *Source) countScrape(t *target, err error) {
+	if err != nil {
+		s.metrics.success.WithLabelValues(t.name).Set(0)
+		s.metrics.scrapes.WithLabelValues(t.name, "error").Inc()
+		return
+	}
+	s.metrics.success.WithLabelValues(t.name).Set(1)
+	s.metrics.scrapes.WithLabelValues(t.name, "ok").Inc()
+}
+
+// missesTarget says that a node is listed by several exporters and one of them
+// failed now, so that a GPU may be missing for that reason alone.
+func (s *Source) missesTarget(n *nodeView, failed map[*target]bool) bool {
+	known := s.shared[n.name]
+	if known == nil {
+		known = map[*target]bool{}
+		s.shared[n.name] = known
+	}
+	maps.Copy(known, n.targets)
+	for t := range known {
+		if failed[t] {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops GPUs that have not been listed for long.
+func (s *Source) forget(now time.Time) {
+	maps.DeleteFunc(s.memory, func(_ string, m *memory) bool { return now.Sub(m.seen) > forgetAfter })
+}
