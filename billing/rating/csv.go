@@ -1,0 +1,70 @@
+package rating
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Columns of a usage file, in their order (prices.md, Cases).
+var columns = []string{"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket", "slice_ms", "energy_mj"}
+
+// ReadCSV reads a usage file for simulation: RFC 4180, the header is exactly
+// the columns hour, tenant, project, model, profile, profile_slices, slices,
+// bucket, slice_ms, energy_mj. Errors name line, column and value.
+func ReadCSV(r io.Reader) ([]Row, error) {
+	reader := csv.NewReader(r)
+	header, err := reader.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("read usage: the file is empty")
+	} else if err != nil {
+		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	if !slices.Equal(header, columns) {
+		return nil, fmt.Errorf("read usage: line 1: header is %q, want %q", strings.Join(header, ","), strings.Join(columns, ","))
+	}
+	var rows []Row
+	for {
+		record, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read usage: %w", err)
+		}
+		row, err := parseRecord(record)
+		if err != nil {
+			line, _ := reader.FieldPos(0)
+			return nil, fmt.Errorf("read usage: line %d: %w", line, err)
+		}
+		rows = append(rows, row)
+	}
+}
+
+func parseRecord(record []string) (Row, error) {
+	hour, err := time.Parse(time.RFC3339, record[0])
+	if err != nil {
+		return Row{}, fmt.Errorf("hour %q is not an RFC 3339 time", record[0])
+	}
+	row := Row{Hour: hour.UTC(), Tenant: record[1], Project: record[2], Model: record[3], Profile: record[4], Bucket: record[7]}
+	var numbers [4]int64
+	for i, column := range []int{5, 6, 8, 9} {
+		if column == 5 && record[column] == "" {
+			continue // a whole GPU has no profile
+		}
+		bits := 64
+		if column < 7 {
+			bits = 16
+		}
+		if numbers[i], err = strconv.ParseInt(record[column], 10, bits); err != nil {
+			return Row{}, fmt.Errorf("%s %q is not an integer", columns[column], record[column])
+		}
+	}
+	row.ProfileSlices, row.Slices = int(numbers[0]), int(numbers[1])
+	row.SliceMS, row.EnergyMJ = numbers[2], numbers[3]
+	return row, row.validate()
+}

@@ -1,0 +1,92 @@
+package rating
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// part is an owner's claim on an hour's platform time, and what it is given.
+type part struct {
+	tenant    string
+	claim     decimal.Decimal
+	given     *big.Int // 1e-9 of the currency
+	remainder *big.Int
+}
+
+// distribute shares the list value of an hour's free and stranded time over
+// its owners by their list value. An hour without owners stays the platform's.
+func (r *Rater) distribute(hour time.Time, at int, values []priced) {
+	if !r.book.Versions[at].Proportional {
+		return
+	}
+	pool := decimal.Zero
+	var parts []part // values are sorted by tenant
+	for _, value := range values {
+		switch {
+		case value.Bucket == bucketFree || value.Bucket == bucketStranded:
+			pool = pool.Add(value.list)
+		case value.Tenant != "" && len(parts) > 0 && parts[len(parts)-1].tenant == value.Tenant:
+			parts[len(parts)-1].claim = parts[len(parts)-1].claim.Add(value.list)
+		case value.Tenant != "":
+			parts = append(parts, part{tenant: value.Tenant, claim: value.list})
+		}
+	}
+	pool = pool.RoundBank(places)
+	if pool.IsZero() || !split(pool, parts) {
+		return
+	}
+	shared := SharedHour{Hour: hour, Platform: pool.Neg()}
+	for _, p := range parts {
+		given := decimal.NewFromBigInt(p.given, -places)
+		shared.Owners = shared.Owners.Add(given)
+		if r.month(p.tenant).has(hour) {
+			account := r.account(p.tenant)
+			account.effects.Distribution = account.effects.Distribution.Add(given)
+		}
+	}
+	r.shared = append(r.shared, shared)
+	r.platform.share(hour, shared.Platform)
+}
+
+// split gives the pool to the parts by largest remainder at 9 places, ties by
+// the tenant's name; false when the claims are zero. The order of parts is
+// left as it was.
+func split(pool decimal.Decimal, parts []part) bool {
+	total := decimal.Zero
+	for _, p := range parts {
+		total = total.Add(p.claim)
+	}
+	if total.IsZero() {
+		return false
+	}
+	scale := total.Exponent()
+	units := integer(pool, -places)
+	left := new(big.Int).Set(units)
+	for i := range parts {
+		product := new(big.Int).Mul(units, integer(parts[i].claim, scale))
+		parts[i].given, parts[i].remainder = new(big.Int).QuoRem(product, integer(total, scale), new(big.Int))
+		left.Sub(left, parts[i].given)
+	}
+	order := make([]int, len(parts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(parts[b].remainder.Cmp(parts[a].remainder), cmp.Compare(parts[a].tenant, parts[b].tenant))
+	})
+	one := big.NewInt(1)
+	for _, i := range order[:left.Int64()] {
+		parts[i].given.Add(parts[i].given, one)
+	}
+	return true
+}
+
+// integer is the coefficient of a value at an exponent not above its own.
+func integer(value decimal.Decimal, exponent int32) *big.Int {
+	factor := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(value.Exponent()-exponent)), nil)
+	return factor.Mul(factor, value.Coefficient())
+}

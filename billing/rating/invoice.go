@@ -1,0 +1,135 @@
+package rating
+
+import (
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// Effects are what an invoice is made of, in the order in which each follows
+// from those before it (R7c). Amounts are exact, in the book's currency.
+type Effects struct {
+	List          decimal.Decimal `json:"list"`
+	Profile       decimal.Decimal `json:"profile"`
+	Tier          decimal.Decimal `json:"tier"`
+	Discount      decimal.Decimal `json:"discount"`
+	FixedDiscount decimal.Decimal `json:"fixed_discount"`
+	Reservation   decimal.Decimal `json:"reservation"`
+	IdleSurcharge decimal.Decimal `json:"idle_surcharge"`
+	Minimum       decimal.Decimal `json:"minimum"`
+	Energy        decimal.Decimal `json:"energy"`
+	Distribution  decimal.Decimal `json:"distribution"`
+	Rounding      decimal.Decimal `json:"rounding"`
+}
+
+// The effects' names, as on lines.
+const (
+	EffectList          = "list"
+	EffectProfile       = "profile"
+	EffectTier          = "tier"
+	EffectDiscount      = "discount"
+	EffectFixedDiscount = "fixed_discount"
+	EffectReservation   = "reservation"
+	EffectIdleSurcharge = "idle_surcharge"
+	EffectMinimum       = "minimum"
+	EffectEnergy        = "energy"
+	EffectDistribution  = "distribution"
+	EffectRounding      = "rounding"
+)
+
+// Effect is one of the eleven with its amount.
+type Effect struct {
+	Name   string
+	Amount decimal.Decimal
+}
+
+// Ordered are all eleven effects in their order.
+func (e Effects) Ordered() []Effect {
+	return []Effect{
+		{EffectList, e.List}, {EffectProfile, e.Profile}, {EffectTier, e.Tier}, {EffectDiscount, e.Discount},
+		{EffectFixedDiscount, e.FixedDiscount}, {EffectReservation, e.Reservation},
+		{EffectIdleSurcharge, e.IdleSurcharge}, {EffectMinimum, e.Minimum}, {EffectEnergy, e.Energy},
+		{EffectDistribution, e.Distribution}, {EffectRounding, e.Rounding},
+	}
+}
+
+// Sum is the invoice's total.
+func (e Effects) Sum() decimal.Decimal {
+	sum := decimal.Zero
+	for _, effect := range e.Ordered() {
+		sum = sum.Add(effect.Amount)
+	}
+	return sum
+}
+
+// Invoice is what one tenant owes for one month.
+type Invoice struct {
+	Tenant   string          `json:"tenant"`
+	Period   string          `json:"period"`
+	Currency string          `json:"currency"`
+	GPUHours decimal.Decimal `json:"gpu_hours"`
+	Effects  Effects         `json:"effects"`
+	Total    decimal.Decimal `json:"total"`
+	Lines    []Line          `json:"-"`
+}
+
+// Units of a line's quantity.
+const (
+	UnitGPUHour     = "gpu_hour"
+	UnitProfileHour = "profile_hour"
+	UnitKWh         = "kwh"
+)
+
+// Line explains a part of an effect. Where Unit is not empty, Amount is
+// exactly Quantity × UnitPrice; a unit may be the currency itself, as in a
+// discount of 0.2 on 498 USD.
+type Line struct {
+	Effect    string
+	Project   string
+	Model     string
+	Profile   string
+	Bucket    string
+	Quantity  decimal.Decimal
+	Unit      string
+	UnitPrice decimal.Decimal
+	Amount    decimal.Decimal
+	// Detail says in words what the figures cannot.
+	Detail string
+}
+
+// Platform is the platform's own account, by the book's zone.
+type Platform struct {
+	Period   string
+	Currency string
+	// List is the list value of the platform's rows.
+	List decimal.Decimal
+	// QuantityRounding is what rounding quantities left to capacity, over all
+	// rows, half-even to 18 places; C7b is checked on the exact fraction.
+	QuantityRounding decimal.Decimal
+	// Distribution is minus what was given to owners.
+	Distribution decimal.Decimal
+	GPUHours     decimal.Decimal
+	// EnergyMJ is in millijoules.
+	EnergyMJ decimal.Decimal
+	// Lines are the list value by model and bucket.
+	Lines []Line
+}
+
+// SharedHour is the distribution of one UTC hour (C7e): the owners' part and
+// the platform's, which is negative.
+type SharedHour struct {
+	Hour     time.Time
+	Owners   decimal.Decimal
+	Platform decimal.Decimal
+}
+
+// Result is a rated month.
+type Result struct {
+	// Invoices are sorted by tenant.
+	Invoices []Invoice
+	Platform Platform
+	// Shared has an entry for every hour in which platform time was distributed.
+	Shared []SharedHour
+	// MinorUnit is the number of decimal places of totals.
+	MinorUnit int32
+}

@@ -1,0 +1,58 @@
+package rating
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/shopspring/decimal"
+)
+
+// lineKey is what lines are merged by. The price is its canonical text, so
+// that equal decimals of different scale are one key.
+type lineKey struct {
+	effect, project, model, profile, bucket, unit, price, detail string
+}
+
+// ledgerLines gathers quantities by line.
+type ledgerLines map[lineKey]*Line
+
+// add counts a quantity at a unit price; the key's price is filled in here.
+func (l ledgerLines) add(k lineKey, quantity, price decimal.Decimal) {
+	k.price = price.String()
+	line := l[k]
+	if line == nil {
+		line = &Line{Effect: k.effect, Project: k.project, Model: k.model, Profile: k.profile, Bucket: k.bucket,
+			Unit: k.unit, UnitPrice: price, Detail: k.detail}
+		l[k] = line
+	}
+	line.Quantity = line.Quantity.Add(quantity)
+	line.Amount = line.Amount.Add(quantity.Mul(price))
+}
+
+// amount is a line without a quantity; a zero one is left out.
+func (l ledgerLines) amount(effect string, amount decimal.Decimal, detail string) {
+	if !amount.IsZero() {
+		l[lineKey{effect: effect, detail: detail}] = &Line{Effect: effect, Amount: amount, Detail: detail}
+	}
+}
+
+// sorted are the lines in the order of effects, then by what they name; lines
+// of no quantity and no amount are left out.
+func (l ledgerLines) sorted() []Line {
+	rank := map[string]int{}
+	for i, effect := range (Effects{}).Ordered() {
+		rank[effect.Name] = i
+	}
+	list := make([]Line, 0, len(l))
+	for _, line := range l {
+		if !line.Quantity.IsZero() || !line.Amount.IsZero() {
+			list = append(list, *line)
+		}
+	}
+	slices.SortFunc(list, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(rank[a.Effect], rank[b.Effect]), cmp.Compare(a.Project, b.Project),
+			cmp.Compare(a.Model, b.Model), cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Bucket, b.Bucket),
+			cmp.Compare(a.Unit, b.Unit), a.UnitPrice.Cmp(b.UnitPrice), cmp.Compare(a.Detail, b.Detail))
+	})
+	return list
+}

@@ -1,0 +1,70 @@
+package rating
+
+import (
+	"fmt"
+	"time"
+)
+
+// Period is a calendar month; its hours depend on the zone.
+type Period struct {
+	Year  int
+	Month time.Month
+}
+
+// ParsePeriod reads a month such as "2026-03".
+func ParsePeriod(text string) (Period, error) {
+	at, err := time.Parse("2006-01", text)
+	if err != nil {
+		return Period{}, fmt.Errorf("parse period %q: not a month such as 2026-03", text)
+	}
+	return Period{at.Year(), at.Month()}, nil
+}
+
+// PeriodOf is the month an instant lies in, in a zone.
+func PeriodOf(at time.Time, zone *time.Location) Period {
+	local := at.In(zone)
+	return Period{local.Year(), local.Month()}
+}
+
+// String is the month as "2026-03".
+func (p Period) String() string {
+	return fmt.Sprintf("%04d-%02d", p.Year, int(p.Month))
+}
+
+// margin is more than any zone is away from UTC.
+const margin = 24 * time.Hour
+
+// Range is every UTC hour that lies in the month in some zone: from
+// (inclusive) a day before the UTC month to (exclusive) a day after it.
+func (p Period) Range() (from, to time.Time) {
+	start := time.Date(p.Year, p.Month, 1, 0, 0, 0, 0, time.UTC)
+	return start.Add(-margin), start.AddDate(0, 1, 0).Add(margin)
+}
+
+// Hours are the UTC hours that start in the month in a zone, ascending (R17).
+func (p Period) Hours(zone *time.Location) []time.Time {
+	from, to := p.Range()
+	hours := make([]time.Time, 0, 745)
+	for hour := from; hour.Before(to); hour = hour.Add(time.Hour) {
+		if PeriodOf(hour, zone) == p {
+			hours = append(hours, hour)
+		}
+	}
+	return hours
+}
+
+// month is a period in one zone, with its hours as a set of Unix seconds.
+type month struct {
+	hours []time.Time
+	set   map[int64]bool
+}
+
+func newMonth(p Period, zone *time.Location) *month {
+	m := &month{hours: p.Hours(zone), set: map[int64]bool{}}
+	for _, hour := range m.hours {
+		m.set[hour.Unix()] = true
+	}
+	return m
+}
+
+func (m *month) has(hour time.Time) bool { return m.set[hour.Unix()] }

@@ -1,0 +1,255 @@
+package rating
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+)
+
+// Options change how usage is read.
+type Options struct {
+	// Simulate takes an hour without platform rows of a model as supplied: a
+	// usage file made by hand rarely states free time. The ledger always does.
+	Simulate bool
+}
+
+// MissingModelError is usage of a model the price book has no rate for.
+type MissingModelError struct {
+	Model string
+	// Hour is the first one with usage of it.
+	Hour time.Time
+	// Version is the effective hour of the version in force then.
+	Version time.Time
+	// Book is the price book's name.
+	Book string
+}
+
+// Error says which model to add where.
+func (e *MissingModelError) Error() string {
+	return fmt.Sprintf("price model %q at %s: %s has no rate for it in the version effective %s; add it under models with a gpu_hour",
+		e.Model, e.Hour.Format(time.RFC3339), e.Book, e.Version.Format(time.RFC3339))
+}
+
+// Rate rates a month of usage. Rows may lie outside of the month: each counts
+// for the tenants in whose zone its hour starts in it. Errors name the row's
+// tenant, project, model and hour; all models without a rate are named at once.
+func Rate(book *prices.Book, period Period, rows []Row, options Options) (*Result, error) {
+	sorted := slices.Clone(rows)
+	slices.SortStableFunc(sorted, func(a, b Row) int { return a.Hour.Compare(b.Hour) })
+	rater := NewRater(book, period, options)
+	for len(sorted) > 0 {
+		count := 1
+		for count < len(sorted) && sorted[count].Hour.Equal(sorted[0].Hour) {
+			count++
+		}
+		if err := rater.AddHour(sorted[0].Hour, sorted[:count]); err != nil {
+			return nil, err
+		}
+		sorted = sorted[count:]
+	}
+	return rater.Finish()
+}
+
+// Rater rates a month hour by hour; its memory depends on tenants and prices,
+// not on the number of hours.
+type Rater struct {
+	book     *prices.Book
+	period   Period
+	options  Options
+	months   map[string]*month
+	accounts map[string]*account
+	reserved []string // tenants with a reservation in some version, sorted
+	platform *platformAccount
+	missing  map[string]*MissingModelError
+	seen     map[int64]bool
+	shared   []SharedHour
+	last     time.Time
+}
+
+// NewRater is a rater without usage.
+func NewRater(book *prices.Book, period Period, options Options) *Rater {
+	r := &Rater{
+		book: book, period: period, options: options,
+		months: map[string]*month{}, accounts: map[string]*account{},
+		missing: map[string]*MissingModelError{}, seen: map[int64]bool{},
+	}
+	r.platform = newPlatformAccount(r.month(""))
+	for _, version := range book.Versions {
+		for tenant, terms := range version.Tenants {
+			if len(terms.Reserved) > 0 && !slices.Contains(r.reserved, tenant) {
+				r.reserved = append(r.reserved, tenant)
+			}
+		}
+	}
+	slices.Sort(r.reserved)
+	return r
+}
+
+// month is the period in a tenant's zone; the platform's is the book's.
+func (r *Rater) month(tenant string) *month {
+	zone := r.book.Location(tenant)
+	m := r.months[zone.String()]
+	if m == nil {
+		m = newMonth(r.period, zone)
+		r.months[zone.String()] = m
+	}
+	return m
+}
+
+func (r *Rater) account(tenant string) *account {
+	a := r.accounts[tenant]
+	if a == nil {
+		a = newAccount(tenant, r.month(tenant))
+		r.accounts[tenant] = a
+	}
+	return a
+}
+
+// priced is a merged row with its value.
+type priced struct {
+	Row
+	quantity decimal.Decimal // GPU-hours
+	rest     int64           // see gpuHours
+	rate     decimal.Decimal // of a whole GPU
+	list     decimal.Decimal
+	// profilePrice is set where the profile has a price of its own.
+	profilePrice decimal.Decimal
+	byProfile    bool
+}
+
+// AddHour rates all rows of one UTC hour; hours come in ascending order.
+func (r *Rater) AddHour(hour time.Time, rows []Row) error {
+	if !r.last.IsZero() && !hour.After(r.last) {
+		return fmt.Errorf("rate hour %s: it does not come after %s", hour.Format(time.RFC3339), r.last.Format(time.RFC3339))
+	}
+	r.last = hour
+	merged, err := merge(rows)
+	if err != nil {
+		return err
+	}
+	for _, row := range merged {
+		if !row.Hour.Equal(hour) {
+			return row.failf("the row is not of hour %s", hour.Format(time.RFC3339))
+		}
+	}
+	r.seen[hour.Unix()] = true
+	billed := slices.ContainsFunc(merged, func(row Row) bool { return r.month(row.Tenant).has(hour) })
+	at := r.book.At(hour)
+	if at < 0 && billed {
+		return fmt.Errorf("rate usage at %s: %s starts at %s", hour.Format(time.RFC3339), r.book.Name,
+			r.book.Versions[0].Effective.Format(time.RFC3339))
+	}
+	if at < 0 || !billed && !r.reservedIn(hour) {
+		return nil
+	}
+	values, complete, err := r.price(hour, at, merged)
+	if err != nil {
+		return err
+	}
+	if complete {
+		r.charge(hour, at, values)
+		r.reserve(hour, at, values)
+		r.distribute(hour, at, values)
+		r.platform.add(hour, values)
+	}
+	return nil
+}
+
+// reservedIn tells whether an hour lies in the month of a tenant that may
+// have a reservation, which looks at everybody's usage.
+func (r *Rater) reservedIn(hour time.Time) bool {
+	return slices.ContainsFunc(r.reserved, func(tenant string) bool { return r.month(tenant).has(hour) })
+}
+
+// price values the rows of an hour; false when a model has no rate, which
+// Finish will report.
+func (r *Rater) price(hour time.Time, at int, rows []Row) ([]priced, bool, error) {
+	version := &r.book.Versions[at]
+	values := make([]priced, 0, len(rows))
+	complete := true
+	for _, row := range rows {
+		model, ok := version.Models[row.Model]
+		if !ok {
+			complete = false
+			if r.missing[row.Model] == nil {
+				r.missing[row.Model] = &MissingModelError{row.Model, hour.UTC(), version.Effective, r.book.Name}
+			}
+			continue
+		}
+		value := priced{Row: row, rate: model.GPUHour}
+		value.quantity, value.rest = gpuHours(row.SliceMS, row.Slices)
+		value.list = value.quantity.Mul(model.GPUHour)
+		value.profilePrice, value.byProfile = model.Profiles[row.Profile]
+		value.byProfile = value.byProfile && row.Tenant != ""
+		if value.byProfile && row.ProfileSlices < 1 {
+			return nil, false, row.failf("profile_slices %d of a profile with a price", row.ProfileSlices)
+		}
+		values = append(values, value)
+	}
+	return values, complete, nil
+}
+
+// charge adds an hour to its owners' accounts.
+func (r *Rater) charge(hour time.Time, at int, values []priced) {
+	for len(values) > 0 {
+		count := 1
+		for count < len(values) && values[count].Tenant == values[0].Tenant {
+			count++
+		}
+		if tenant := values[0].Tenant; tenant != "" && r.month(tenant).has(hour) {
+			r.account(tenant).add(r.book, at, values[:count])
+		}
+		values = values[count:]
+	}
+}
+
+// Finish is the month's result. It fails when a model had no rate.
+func (r *Rater) Finish() (*Result, error) {
+	if len(r.missing) > 0 {
+		all := make([]error, 0, len(r.missing))
+		for _, missing := range r.missing {
+			all = append(all, missing)
+		}
+		slices.SortFunc(all, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+		return nil, errors.Join(all...)
+	}
+	if r.options.Simulate {
+		r.reserveSilentHours()
+	}
+	result := &Result{Shared: r.shared, MinorUnit: r.book.MinorUnit, Platform: r.platform.finish(r.book, r.period)}
+	for _, tenant := range r.billedTenants() {
+		result.Invoices = append(result.Invoices, r.account(tenant).finish(r.book, r.period))
+	}
+	return result, nil
+}
+
+// billedTenants have usage, or a minimum or a reservation in a version in
+// force during their month; sorted.
+func (r *Rater) billedTenants() []string {
+	billed := map[string]bool{}
+	for tenant, account := range r.accounts {
+		billed[tenant] = account.used
+	}
+	for i, version := range r.book.Versions {
+		for tenant, terms := range version.Tenants {
+			owes := terms.HasMinimum || len(terms.Reserved) > 0
+			if owes && !billed[tenant] {
+				billed[tenant] = slices.ContainsFunc(r.month(tenant).hours, func(h time.Time) bool { return r.book.At(h) == i })
+			}
+		}
+	}
+	var tenants []string
+	for tenant, yes := range billed {
+		if yes {
+			tenants = append(tenants, tenant)
+		}
+	}
+	slices.Sort(tenants)
+	return tenants
+}

@@ -1,0 +1,264 @@
+package rating
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+)
+
+var march = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+func testBook(t *testing.T, versions string) *prices.Book {
+	t.Helper()
+	book, err := prices.Parse("book.yaml", []byte("currency: USD\nversions:\n"+versions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book
+}
+
+const oneModel = `
+- effective: 2026-03-01T00:00:00Z
+  models: {H100: {gpu_hour: "2.49", profiles: {1g: "0.40"}}}
+`
+
+func held(change func(*Row)) Row {
+	row := Row{Hour: march, Tenant: "a", Model: "H100", Slices: 7, Bucket: "active", SliceMS: 25_200_000}
+	change(&row)
+	return row
+}
+
+func TestRateRefusesWhatContradictsTheRules(t *testing.T) {
+	cases := []struct {
+		name string
+		rows []Row
+		want string
+	}{
+		{"unknown bucket", []Row{held(func(r *Row) { r.Bucket = "busy" })}, `bucket "busy" is none of the seven`},
+		{"tenant on free", []Row{held(func(r *Row) { r.Bucket = "free" })}, `bucket "free" cannot be one of tenant "a"`},
+		{"platform on active", []Row{held(func(r *Row) { r.Tenant = "" })}, `bucket "active" cannot be one of the platform`},
+		{"no slices", []Row{held(func(r *Row) { r.Slices = 0 })}, "slices 0 is not positive"},
+		{"negative profile", []Row{held(func(r *Row) { r.ProfileSlices = -1 })}, "profile_slices -1"},
+		{"negative time", []Row{held(func(r *Row) { r.SliceMS = -1 })}, "slice_ms -1"},
+		{"too much time", []Row{held(func(r *Row) { r.SliceMS = maxSliceMS }), held(func(*Row) {})}, "slice_ms 36000000252"},
+		{"too much energy", []Row{held(func(r *Row) { r.EnergyMJ = maxEnergyMJ + 1 })}, "energy_mj 100000000000000001"},
+		{"part of an hour", []Row{held(func(r *Row) { r.Hour = march.Add(time.Minute) })}, "00:01:00Z is not the start of a UTC hour"},
+		{"slices differ", []Row{held(func(*Row) {}), held(func(r *Row) { r.Slices = 4 })}, "slices 7 and 4"},
+		{"profile slices differ", []Row{held(func(r *Row) { r.ProfileSlices = 1 }), held(func(*Row) {})}, "profile_slices 1 and 0"},
+		{"priced profile without slices", []Row{held(func(r *Row) { r.Profile = "1g" })}, "profile_slices 0 of a profile with a price"},
+	}
+	book := testBook(t, oneModel)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Rate(book, Period{2026, 3}, c.rows, Options{})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error = %v, want it to contain %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestRateNamesAllModelsWithoutARate(t *testing.T) {
+	rows := []Row{
+		held(func(r *Row) { r.Model, r.Hour = "B300", march.Add(2*time.Hour) }),
+		held(func(r *Row) { r.Model, r.Hour = "B300", march.Add(time.Hour) }),
+		held(func(r *Row) { r.Model = "L4" }),
+	}
+	_, err := Rate(testBook(t, oneModel), Period{2026, 3}, rows, Options{})
+	var missing *MissingModelError
+	if !errors.As(err, &missing) {
+		t.Fatalf("error = %v, want a MissingModelError", err)
+	}
+	for _, want := range []string{
+		`price model "B300" at 2026-03-01T01:00:00Z: book.yaml has no rate for it in the version effective 2026-03-01T00:00:00Z; add it under models`,
+		`price model "L4" at 2026-03-01T00:00:00Z`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want it to contain %s", err, want)
+		}
+	}
+}
+
+func TestRateUsageBeforeTheFirstVersion(t *testing.T) {
+	book := testBook(t, strings.Replace(oneModel, "03-01T00", "03-02T00", 1))
+	_, err := Rate(book, Period{2026, 3}, []Row{held(func(*Row) {})}, Options{})
+	if want := "rate usage at 2026-03-01T00:00:00Z: book.yaml starts at 2026-03-02T00:00:00Z"; err == nil || err.Error() != want {
+		t.Errorf("error = %v, want %s", err, want)
+	}
+	// The day before the month is read for other zones' sake; it needs no price.
+	early := []Row{held(func(r *Row) { r.Hour = march.Add(-time.Hour) })}
+	result, err := Rate(testBook(t, oneModel), Period{2026, 3}, early, Options{})
+	if err != nil || len(result.Invoices) != 0 {
+		t.Errorf("invoices = %v, %v, want none", result, err)
+	}
+}
+
+func TestReservationNeedsSupplyInTheLedger(t *testing.T) {
+	book := testBook(t, oneModel+`  tenants: {a: {reserved: [{model: H100, gpus: "2", unused_gpu_hour: "1.00"}]}}
+`)
+	rows := []Row{
+		held(func(*Row) {}),
+		held(func(r *Row) { r.Tenant, r.Bucket = "", "free" }),
+		held(func(r *Row) { r.Hour = march.Add(time.Hour) }),
+	}
+	for _, c := range []struct {
+		options Options
+		want    string
+	}{{Options{}, "1"}, {Options{Simulate: true}, "1486"}} {
+		result, err := Rate(book, Period{2026, 3}, rows, c.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := result.Invoices[0].Effects.Reservation.String(); got != c.want {
+			t.Errorf("reservation with %+v = %s, want %s", c.options, got, c.want)
+		}
+	}
+}
+
+func TestInvoicesWithoutUsage(t *testing.T) {
+	book := testBook(t, oneModel+`  tenants:
+    zero: {minimum: "0"}
+    empty: {reserved: []}
+    fixed: {fixed_discount: "5"}
+- effective: 2026-04-01T00:00:00Z
+  models: {H100: {gpu_hour: "2.49"}}
+  tenants: {later: {minimum: "5"}}
+`)
+	result, err := Rate(book, Period{2026, 3}, nil, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tenants []string
+	for _, invoice := range result.Invoices {
+		tenants = append(tenants, invoice.Tenant)
+	}
+	if diff := cmp.Diff([]string{"zero"}, tenants); diff != "" {
+		t.Errorf("tenants (-want +got):\n%s", diff)
+	}
+}
+
+func TestAddHourWantsHoursInOrder(t *testing.T) {
+	rater := NewRater(testBook(t, oneModel), Period{2026, 3}, Options{})
+	if err := rater.AddHour(march.Add(time.Hour), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := rater.AddHour(march, nil); err == nil || !strings.Contains(err.Error(), "does not come after") {
+		t.Errorf("error = %v, want the order named", err)
+	}
+	if err := rater.AddHour(march.Add(2*time.Hour), []Row{held(func(*Row) {})}); err == nil {
+		t.Error("a row of another hour was taken")
+	}
+}
+
+func TestLinesExplainEveryEffect(t *testing.T) {
+	book, rows := readCase(t, "profile")
+	result, err := Rate(book, Period{2026, 3}, rows, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range result.Invoices[0].Lines {
+		got = append(got, strings.Join([]string{l.Effect, l.Profile, l.Quantity.String(), l.Unit, l.UnitPrice.String(), l.Amount.String()}, " "))
+	}
+	want := []string{
+		"list 1g.10gb 0.428571429 gpu_hour 2.49 1.06714285821",
+		"list 3g.40gb 1.285714287 gpu_hour 2.49 3.20142857463",
+		"profile 1g.10gb -0.428571429 gpu_hour 2.49 -1.06714285821",
+		"profile 1g.10gb 3 profile_hour 0.4 1.2",
+		"rounding  0  0 -0.00142857463",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestChecksFindWhatIsBroken(t *testing.T) {
+	book, rows := readCase(t, "distribution")
+	cent := decimal.RequireFromString("0.01")
+	for want, breakIt := range map[string]func(*Result){
+		"is not":               func(r *Result) { r.Invoices[0].Lines[0].Amount = cent },
+		"lines of list sum":    func(r *Result) { r.Invoices[0].Lines = r.Invoices[0].Lines[1:] },
+		"check C7a of tenant":  func(r *Result) { r.Invoices[0].Total = r.Invoices[0].Total.Add(cent) },
+		"check C7c of tenant":  func(r *Result) { r.Invoices[0].Effects.Energy = cent },
+		"more than 0 places":   func(r *Result) { r.MinorUnit = 0 },
+		"distribution at 2026": func(r *Result) { r.Shared[0].Owners = cent },
+		"rounding sums to":     func(r *Result) { r.Invoices[0].Effects.Rounding = cent.Add(cent) },
+	} {
+		result, err := Rate(book, Period{2026, 3}, rows, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		breakIt(result)
+		if err := Check(result); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("check = %v, want it to contain %q", err, want)
+		}
+	}
+}
+
+func TestListValueCheckFindsAMissingMillisecond(t *testing.T) {
+	value := NewListValue(testBook(t, oneModel))
+	if err := value.AddRows([]Row{held(func(*Row) {})}); err != nil {
+		t.Fatal(err)
+	}
+	if err := value.AddCapacity(Capacity{march, "H100", 7, 25_200_001}); err != nil {
+		t.Fatal(err)
+	}
+	if err := value.Check(); err == nil || !strings.Contains(err.Error(), "check C7b") {
+		t.Errorf("check = %v, want C7b broken", err)
+	}
+	if err := value.AddCapacity(Capacity{march, "B300", 7, 1}); err == nil {
+		t.Error("a model without a rate was valued")
+	}
+	if err := value.AddRows([]Row{held(func(r *Row) { r.Hour = march.Add(-time.Hour) })}); err == nil {
+		t.Error("an hour before the first version was valued")
+	}
+}
+
+func TestPeriodHoursFollowTheZone(t *testing.T) {
+	for zone, want := range map[string][2]string{
+		"UTC":                {"2026-03-01T00:00:00Z", "744"},
+		"Europe/Berlin":      {"2026-02-28T23:00:00Z", "743"},
+		"Asia/Kolkata":       {"2026-02-28T19:00:00Z", "744"},
+		"Pacific/Kiritimati": {"2026-02-28T10:00:00Z", "744"},
+		"Pacific/Pago_Pago":  {"2026-03-01T11:00:00Z", "744"},
+	} {
+		location, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hours := Period{2026, 3}.Hours(location)
+		got := [2]string{hours[0].Format(time.RFC3339), decimal.NewFromInt(int64(len(hours))).String()}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("first hour and count in %s (-want +got):\n%s", zone, diff)
+		}
+	}
+	if _, err := ParsePeriod("2026-3"); err == nil || !strings.Contains(err.Error(), `"2026-3"`) {
+		t.Errorf("error = %v, want the value named", err)
+	}
+}
+
+func TestReadCSVNamesLineAndValue(t *testing.T) {
+	const header = "hour,tenant,project,model,profile,profile_slices,slices,bucket,slice_ms,energy_mj\n"
+	for text, want := range map[string]string{
+		"":                                  "the file is empty",
+		"hour,tenant\n":                     `header is "hour,tenant"`,
+		header + "x,a,,H100,,,7,active,1,0": `line 2: hour "x"`,
+		header + "2026-03-01T00:00:00Z,a,,H100,,,seven,active,1,0":    `line 2: slices "seven"`,
+		header + "2026-03-01T00:00:00Z,a,,H100,,,70000,active,1,0":    `line 2: slices "70000"`,
+		header + "2026-03-01T00:00:00Z,a,,H100,,,7,active,1.5,0":      `line 2: slice_ms "1.5"`,
+		header + "2026-03-01T00:00:00Z,a,,H100,,,7,free,1,0":          `bucket "free" cannot be one of tenant "a"`,
+		header + "2026-03-01T00:00:00Z,a,,H100,,,7,active,1":          "wrong number of fields",
+		header + "2026-03-01T00:30:00Z,a,,H100,,,7,active,1,0":        "is not the start of a UTC hour",
+		header + "\n2026-03-01T00:00:00Z,a,,H100,,x,7,active,1,0\n\n": `line 3: profile_slices "x"`,
+	} {
+		if _, err := ReadCSV(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error of %q = %v, want it to contain %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package rating
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Row is usage of one key in one UTC hour; rows of one key are added before
+// anything is rounded (R8). An empty tenant is the platform.
+type Row struct {
+	// Hour is the start of the UTC hour.
+	Hour    time.Time
+	Tenant  string
+	Project string
+	Model   string
+	// Profile is the MIG profile, empty for a whole GPU.
+	Profile string
+	// ProfileSlices are the profile's compute slices; 0 where there is no profile.
+	ProfileSlices int
+	// Slices are the GPU's.
+	Slices int
+	// Bucket is active, idle or unproven for a tenant; free, stranded,
+	// unhealthy or unobserved for the platform.
+	Bucket string
+	// SliceMS is milliseconds × slices × share.
+	SliceMS int64
+	// EnergyMJ is in millijoules.
+	EnergyMJ int64
+}
+
+// The buckets that rules of money tell apart (prices.md).
+const (
+	bucketActive     = "active"
+	bucketIdle       = "idle"
+	bucketUnproven   = "unproven"
+	bucketFree       = "free"
+	bucketStranded   = "stranded"
+	bucketUnhealthy  = "unhealthy"
+	bucketUnobserved = "unobserved"
+)
+
+// maxSliceMS keeps quantities in 64 bits: 140 million GPU-hours in one row.
+const maxSliceMS = int64(3_600_000_000_000_000)
+
+// maxEnergyMJ keeps sums within an hour in 64 bits: 27 GWh in one row.
+const maxEnergyMJ = int64(100_000_000_000_000_000)
+
+// key is what rows are merged by, within an hour.
+type key struct{ tenant, project, model, profile, bucket string }
+
+func (r Row) key() key { return key{r.Tenant, r.Project, r.Model, r.Profile, r.Bucket} }
+
+// owner is the tenant's name as people read it.
+func (r Row) owner() string {
+	if r.Tenant == "" {
+		return "the platform"
+	}
+	return fmt.Sprintf("tenant %q", r.Tenant)
+}
+
+func (r Row) validate() error {
+	if !r.Hour.Equal(r.Hour.Truncate(time.Hour)) {
+		return fmt.Errorf("rate usage: hour %s is not the start of a UTC hour", r.Hour.Format(time.RFC3339))
+	}
+	held := r.Bucket == bucketActive || r.Bucket == bucketIdle || r.Bucket == bucketUnproven
+	platform := r.Bucket == bucketFree || r.Bucket == bucketStranded || r.Bucket == bucketUnhealthy || r.Bucket == bucketUnobserved
+	switch {
+	case !held && !platform:
+		return r.failf("bucket %q is none of the seven", r.Bucket)
+	case held && r.Tenant == "" || platform && r.Tenant != "":
+		return r.failf("bucket %q cannot be one of %s", r.Bucket, r.owner())
+	case r.Slices < 1:
+		return r.failf("slices %d is not positive", r.Slices)
+	case r.ProfileSlices < 0:
+		return r.failf("profile_slices %d is negative", r.ProfileSlices)
+	case r.SliceMS < 0 || r.SliceMS > maxSliceMS:
+		return r.failf("slice_ms %d is not in 0…%d", r.SliceMS, maxSliceMS)
+	case r.EnergyMJ < -maxEnergyMJ || r.EnergyMJ > maxEnergyMJ:
+		return r.failf("energy_mj %d is beyond ±%d", r.EnergyMJ, maxEnergyMJ)
+	}
+	return nil
+}
+
+func (r Row) failf(format string, args ...any) error {
+	return fmt.Errorf("rate usage of %s, project %q, model %q, profile %q at %s: %s",
+		r.owner(), r.Project, r.Model, r.Profile, r.Hour.UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
+}
+
+// merge adds up the rows of one hour by key, in the order of their keys.
+func merge(rows []Row) ([]Row, error) {
+	index := make(map[key]int, len(rows))
+	merged := make([]Row, 0, len(rows))
+	for _, row := range rows {
+		if err := row.validate(); err != nil {
+			return nil, err
+		}
+		at, known := index[row.key()]
+		if !known {
+			index[row.key()] = len(merged)
+			merged = append(merged, row)
+			continue
+		}
+		sum := &merged[at]
+		if sum.Slices != row.Slices || sum.ProfileSlices != row.ProfileSlices {
+			return nil, row.failf("bucket %s: slices %d and %d, profile_slices %d and %d in one key",
+				row.Bucket, sum.Slices, row.Slices, sum.ProfileSlices, row.ProfileSlices)
+		}
+		sum.SliceMS += row.SliceMS
+		sum.EnergyMJ += row.EnergyMJ
+		if err := sum.validate(); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(merged, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Model, b.Model),
+			cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Bucket, b.Bucket))
+	})
+	return merged, nil
+}
