@@ -85,9 +85,9 @@ FROM
     SELECT
         cluster, hour, node, gpu, model, slices,
         arrayJoin(arrayConcat(
-            arrayMap((l, p, ps, t, pr, u, w, a, i, n, e, wk, inf) ->
+            arrayMap((l, p, ps, t, pr, u, w, a, i, n, e, wk, guess) ->
                 (toString(l), toString(p), ps, toString(t), toString(pr), toString(u), w, a, i, n,
-                 toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0), e, wk, inf, 'owner'),
+                 toUInt64(0), toUInt64(0), toUInt64(0), toUInt64(0), e, wk, guess, 'owner'),
                 leaf, profile, profile_slices, tenant, project, user, workload, active, idle, unproven, energy_mj, work, inferred),
             [('', '', toUInt16(0), '', '', '', '', toUInt64(0), toUInt64(0), toUInt64(0),
               free, stranded, unhealthy, unobserved, platform_energy_mj, toUInt64(0), toUInt64(0), 'platform')],

@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// defaultDatabase is what a request without a database runs in.
+const defaultDatabase = "default"
+
+// killEvery is how often a statement whose client left is killed again: the
+// first attempt may come before the engine has registered it.
+const killEvery = 50 * time.Millisecond
+
+const killStatement = "KILL QUERY WHERE Settings['log_comment'] = {id:String} ASYNC"
+
+// Engine is the open engine: an http.Handler with ClickHouse's HTTP interface.
+// A process can have one directory open at a time.
+type Engine struct {
+	dir     string
+	log     *slog.Logger
+	clock   clock.Clock
+	version string
+	pool    *pool
+
+	// base stays open for as long as the Engine does, since closing the last
+	// connection stops the engine. It also runs the kills.
+	baseMu sync.Mutex
+	base   *conn
+}
+
+// opened is the directory this process has open: the library allows one.
+var opened struct {
+	sync.Mutex
+	dir string
+}
+
+// Open loads the library and opens the engine on o.Dir. It fails when the
+// library is missing or too old, and when the directory is in use by another
+// process or another one is open in this.
+func Open(o Options) (*Engine, error) {
+	if err := o.normalize(); err != nil {
+		return nil, err
+	}
+	path, err := Locate(o.Library)
+	if err != nil {
+		return nil, err
+	}
+	lib, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	opened.Lock()
+	defer opened.Unlock()
+	if opened.dir != "" {
+		return nil, fmt.Errorf("open engine on %s: this process has %s open", o.Dir, opened.dir)
+	}
+	arguments, err := o.arguments()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkUnlocked(o.Dir); err != nil {
+		return nil, err
+	}
+	e, err := open(lib, arguments, o)
+	if err != nil {
+		return nil, fmt.Errorf("open engine on %s: %w", o.Dir, err)
+	}
+	opened.dir = o.Dir
+	return e, nil
+}
+
+func open(lib *library, arguments []string, o Options) (*Engine, error) {
+	base, err := newConn(lib, arguments)
+	if err != nil {
+		return nil, err
+	}
+	if err := base.begin("gpuledger-base", session{database: defaultDatabase}); err != nil {
+		base.close()
+		return nil, err
+	}
+	version, _, err := base.run("SELECT version()", "TSVRaw", nil)
+	if err != nil {
+		base.close()
+		return nil, err
+	}
+	e := &Engine{dir: o.Dir, log: o.Log, clock: o.Clock, base: base, version: string(bytes.TrimSpace(version))}
+	e.pool = newPool(func() (*conn, error) { return newConn(lib, arguments) }, maxIdleConns, maxConnsInUse)
+	o.Log.Info("engine open", "dir", o.Dir, "library", lib.path, "version", e.version, "memory_bytes", o.MemoryBytes)
+	return e, nil
+}
+
+// Version is ClickHouse's, such as "26.7.2.1".
+func (e *Engine) Version() string { return e.version }
+
+// Close waits for the statements in flight, closes every connection and so
+// gives up the directory's lock. End their requests first.
+func (e *Engine) Close() error {
+	opened.Lock()
+	defer opened.Unlock()
+	e.baseMu.Lock()
+	defer e.baseMu.Unlock()
+	if e.base == nil {
+		return nil
+	}
+	e.pool.close()
+	e.base.close()
+	e.base = nil
+	opened.dir = ""
+	e.log.Info("engine closed", "dir", e.dir)
+	return nil
+}
+
+// watch kills c's statement when ctx ends before stop is called. stop reports
+// whether it did; the connection is dirty then.
+func (e *Engine) watch(ctx context.Context, c *conn) (stop func() (killed bool)) {
+	done, finished := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		select {
+		case <-done:
+			finished <- false
+			return
+		case <-ctx.Done():
+		}
+		ticker := e.clock.NewTicker(killEvery)
+		defer ticker.Stop()
+		for {
+			e.kill(c.id)
+			select {
+			case <-done:
+				finished <- true
+				return
+			case <-ticker.C():
+			}
+		}
+	}()
+	return func() bool {
+		close(done)
+		killed := <-finished
+		c.dirty = c.dirty || killed
+		return killed
+	}
+}
+
+func (e *Engine) kill(id string) {
+	e.baseMu.Lock()
+	defer e.baseMu.Unlock()
+	if e.base == nil {
+		return
+	}
+	if _, _, err := e.base.run(killStatement, nativeFormat, []param{{"id", id}}); err != nil {
+		e.log.Warn("kill statement", "id", id, "err", err)
+	}
+}
+
+var statusPID = regexp.MustCompile(`PID: (\d+)`)
+
+// checkUnlocked names the process that holds dir, before the library would
+// only say so on standard error.
+func checkUnlocked(dir string) error {
+	path := filepath.Join(dir, "status")
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read engine lock: %w", err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		return nil
+	}
+	holder := "another process"
+	if text, err := os.ReadFile(path); err == nil {
+		if m := statusPID.FindSubmatch(text); m != nil {
+			holder = "process " + string(m[1])
+		}
+	}
+	return fmt.Errorf("open engine on %s: %s has it open", dir, holder)
+}

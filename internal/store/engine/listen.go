@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// drainTimeout is how long statements in flight may go on after the end was
+// asked for; then they are killed.
+const drainTimeout = 5 * time.Second
+
+// maxSocketPath is sizeof(sockaddr_un.sun_path) less its final zero (unix(7)).
+const maxSocketPath = 107
+
+// Serve opens the engine on o.Dir, serves it on o.Socket, and returns nil when
+// ctx or o.Stdin ends, with every connection closed and the lock released. A
+// parent keeps the other end of Stdin: when it dies, so does the helper.
+func Serve(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if o.Stdin != nil {
+		go func() {
+			_, _ = io.Copy(io.Discard, o.Stdin)
+			cancel()
+		}()
+	}
+	e, err := Open(o)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return e.ListenAndServe(ctx, o.Socket)
+}
+
+// ListenAndServe serves on a Unix socket until ctx ends. A socket left behind
+// by a dead process is replaced: the directory's lock says that it is dead.
+func (e *Engine) ListenAndServe(ctx context.Context, socket string) error {
+	listener, err := Listen(socket)
+	if err != nil {
+		return err
+	}
+	e.log.Info("engine serving", "socket", socket)
+	return e.Serve(ctx, listener)
+}
+
+// Serve answers on listener until ctx ends; statements in flight get 5 s then.
+func (e *Engine) Serve(ctx context.Context, listener net.Listener) error {
+	base, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	server := &http.Server{
+		Handler:           e,
+		ReadHeaderTimeout: time.Minute,
+		BaseContext:       func(net.Listener) context.Context { return base },
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve engine on %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	drain, done := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer done()
+	if err := server.Shutdown(drain); err != nil {
+		kill()
+		_ = server.Close()
+	}
+	return nil
+}
+
+// Listen opens a Unix socket that only its owner may use.
+func Listen(socket string) (net.Listener, error) {
+	if len(socket) > maxSocketPath {
+		return nil, fmt.Errorf("listen on %q: the path has %d bytes, a Unix socket's can have %d", socket, len(socket), maxSocketPath)
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove old socket: %w", err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("listen on socket: %w", err)
+	}
+	if err := os.Chmod(socket, 0o600); err != nil {
+		_ = listener.Close()
+		return nil, fmt.Errorf("restrict socket: %w", err)
+	}
+	return listener, nil
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// LibraryEnv names the environment variable that holds the library's path.
+const LibraryEnv = "GPULEDGER_LIBCHDB"
+
+const libraryName = "libchdb.so"
+
+// ErrLibraryMissing is wrapped by every error about a library that isn't there.
+var ErrLibraryMissing = errors.New("ClickHouse's library libchdb.so is missing")
+
+// Locate says where libchdb.so is. It looks at the explicit path, then at
+// GPULEDGER_LIBCHDB, then for lib/libchdb.so beside the executable, then for
+// .build/lib/libchdb.so under the working directory and under each of its
+// parents that holds a go.mod. The first two are taken at their word: when one
+// is set and the file is absent, that is an error and the search ends.
+func Locate(explicit string) (string, error) {
+	if explicit != "" {
+		return requireFile(explicit, "the configured path")
+	}
+	if path := os.Getenv(LibraryEnv); path != "" {
+		return requireFile(path, LibraryEnv)
+	}
+	candidates := searchPath()
+	for _, path := range candidates {
+		if isFile(path) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: looked at %s: `make build` fetches it, or set %s",
+		ErrLibraryMissing, strings.Join(candidates, ", "), LibraryEnv)
+}
+
+func requireFile(path, origin string) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("resolve library path %q: %w", path, err)
+	}
+	if !isFile(absolute) {
+		return "", fmt.Errorf("%w: %s (from %s) is not a file: `make build` fetches it", ErrLibraryMissing, absolute, origin)
+	}
+	return absolute, nil
+}
+
+func searchPath() []string {
+	var paths []string
+	if executable, err := os.Executable(); err == nil {
+		paths = append(paths, filepath.Join(filepath.Dir(executable), "lib", libraryName))
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return paths
+	}
+	paths = append(paths, filepath.Join(dir, ".build", "lib", libraryName))
+	for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
+		if isFile(filepath.Join(parent, "go.mod")) {
+			paths = append(paths, filepath.Join(parent, ".build", "lib", libraryName))
+		}
+	}
+	return paths
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist) && err == nil && info.Mode().IsRegular()
+}

@@ -1,0 +1,214 @@
+package store
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+const (
+	createDatabase = "CREATE DATABASE IF NOT EXISTS {database:Identifier}"
+
+	createMigrations = `CREATE TABLE IF NOT EXISTS schema_migrations
+(
+    version UInt32,
+    name String,
+    sha256 String COMMENT 'of the file, hex',
+    applied_at DateTime64(3, 'UTC')
+)
+ENGINE = ReplacingMergeTree(applied_at)
+ORDER BY version`
+
+	selectMigrations = "SELECT version, name, sha256 FROM schema_migrations FINAL ORDER BY version"
+
+	recordMigration = `INSERT INTO schema_migrations (version, name, sha256, applied_at)
+SELECT {version:UInt32}, {name:String}, {sha256:String}, fromUnixTimestamp64Milli({applied_ms:Int64}, 'UTC')`
+)
+
+// migration is one file of migrations/, named 0001_what.sql.
+type migration struct {
+	version    uint32
+	name       string
+	sha256     string
+	statements []string
+}
+
+// Migrate makes the database and brings its tables up to this program's
+// schema. Every statement says IF NOT EXISTS and a file is recorded after its
+// last one, so that a crash in the middle is mended by the next run. It
+// refuses a schema that is newer, and a file that changed after it was applied.
+func (db *DB) Migrate(ctx context.Context) (applied int, err error) {
+	known, err := loadMigrations(embedded)
+	if err != nil {
+		return 0, err
+	}
+	return db.migrate(ctx, known)
+}
+
+func (db *DB) migrate(ctx context.Context, known []migration) (applied int, err error) {
+	if err := db.createDatabase(ctx); err != nil {
+		return 0, err
+	}
+	if err := db.Exec(ctx, createMigrations); err != nil {
+		return 0, fmt.Errorf("migrate %s: %w", db.Database(), err)
+	}
+	done, err := db.appliedMigrations(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("migrate %s: %w", db.Database(), err)
+	}
+	if err := checkHistory(db.Database(), known, done); err != nil {
+		return 0, err
+	}
+	for _, m := range known {
+		if _, ok := done[m.version]; ok {
+			continue
+		}
+		if err := db.apply(ctx, m); err != nil {
+			return applied, err
+		}
+		applied++
+	}
+	return applied, nil
+}
+
+// createDatabase asks without naming the database, which may not be there yet.
+func (db *DB) createDatabase(ctx context.Context) error {
+	admin, err := connect(db.options, "")
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	return wrap("create database "+db.Database(),
+		admin.Exec(ctx, createDatabase, Named("database", db.Database())))
+}
+
+type appliedMigration struct {
+	Version uint32 `ch:"version"`
+	Name    string `ch:"name"`
+	SHA256  string `ch:"sha256"`
+}
+
+func (db *DB) appliedMigrations(ctx context.Context) (map[uint32]appliedMigration, error) {
+	var rows []appliedMigration
+	if err := db.Select(ctx, &rows, selectMigrations); err != nil {
+		return nil, err
+	}
+	done := map[uint32]appliedMigration{}
+	for _, row := range rows {
+		done[row.Version] = row
+	}
+	return done, nil
+}
+
+func checkHistory(database string, known []migration, done map[uint32]appliedMigration) error {
+	byVersion := map[uint32]migration{}
+	for _, m := range known {
+		byVersion[m.version] = m
+	}
+	newest := known[len(known)-1]
+	for _, version := range slices.Sorted(maps.Keys(done)) {
+		row := done[version]
+		m, ok := byVersion[version]
+		if !ok {
+			return fmt.Errorf("migrate %s: its schema has %s, this program knows up to %s: use a newer gpuledger", database, row.Name, newest.name)
+		}
+		if m.sha256 != row.SHA256 {
+			return fmt.Errorf("migrate %s: %s was applied as %s with SHA-256 %s, this program's has %s: a migration never changes, add a new one",
+				database, m.name, row.Name, row.SHA256, m.sha256)
+		}
+	}
+	return nil
+}
+
+func (db *DB) apply(ctx context.Context, m migration) error {
+	for i, statement := range m.statements {
+		if err := db.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("apply migration %s, statement %d: %w", m.name, i+1, err)
+		}
+	}
+	err := db.Exec(ctx, recordMigration,
+		Named("version", m.version), Named("name", m.name),
+		Named("sha256", m.sha256), Named("applied_ms", db.clock.Now().UnixMilli()))
+	if err != nil {
+		return fmt.Errorf("record migration %s: %w", m.name, err)
+	}
+	db.log.Info("migration applied", "database", db.Database(), "name", m.name, "statements", len(m.statements))
+	return nil
+}
+
+// loadMigrations reads migrations/NNNN_name.sql and checks that the numbers
+// run from 1 without a hole.
+func loadMigrations(fsys fs.FS) ([]migration, error) {
+	files, err := fs.Glob(fsys, "migrations/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list migrations: %w", err)
+	}
+	var all []migration
+	for _, file := range files {
+		text, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return nil, fmt.Errorf("read migration %s: %w", file, err)
+		}
+		name := strings.TrimSuffix(path.Base(file), ".sql")
+		number, _, _ := strings.Cut(name, "_")
+		version, err := strconv.ParseUint(number, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: its name must begin with a number and an underscore", file)
+		}
+		sum := sha256.Sum256(text)
+		all = append(all, migration{uint32(version), name, hex.EncodeToString(sum[:]), splitStatements(string(text))})
+	}
+	slices.SortFunc(all, func(a, b migration) int { return cmp.Compare(a.version, b.version) })
+	for i, m := range all {
+		if m.version != uint32(i+1) {
+			return nil, fmt.Errorf("migration %s: its number is %d, expected %d", m.name, m.version, i+1)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("list migrations: there are none")
+	}
+	return all, nil
+}
+
+// splitStatements cuts at a semicolon that ends a line, and drops lines that
+// are comments.
+func splitStatements(text string) []string {
+	var statements []string
+	var current strings.Builder
+	lines := bufio.NewScanner(strings.NewReader(text))
+	for lines.Scan() {
+		line := strings.TrimRight(lines.Text(), " \t\r")
+		if strings.HasPrefix(strings.TrimSpace(line), "--") {
+			continue
+		}
+		body, ends := strings.CutSuffix(line, ";")
+		current.WriteString(body)
+		current.WriteByte('\n')
+		if ends {
+			statements = appendStatement(statements, &current)
+		}
+	}
+	return appendStatement(statements, &current)
+}
+
+func appendStatement(statements []string, current *strings.Builder) []string {
+	statement := strings.TrimSpace(current.String())
+	current.Reset()
+	if statement == "" {
+		return statements
+	}
+	return append(statements, statement)
+}

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+const (
+	defaultUser         = "default"
+	defaultDialTimeout  = 10 * time.Second
+	defaultMaxOpenConns = 16
+)
+
+// Options says where ClickHouse is and who asks.
+type Options struct {
+	Address      string        // "unix:///path/sock", "http://host:8123" or "https://host:8443"
+	Database     string        // an identifier; Migrate makes it
+	User         string        // empty: "default"
+	PasswordFile string        // file with the password, one line; empty: none
+	CAFile       string        // PEM file of the authorities for https; empty: the system's
+	MaxOpenConns int           // 0: 16
+	DialTimeout  time.Duration // 0: 10 s
+	Log          *slog.Logger  // nil: nothing is logged
+	Clock        clock.Clock   // nil: the real one
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (o *Options) normalize() error {
+	if !identifier.MatchString(o.Database) {
+		return fmt.Errorf("store options: database %q is not an identifier (letters, digits, underscore)", o.Database)
+	}
+	if o.MaxOpenConns < 0 {
+		return fmt.Errorf("store options: max open connections is %d, need 0 or more", o.MaxOpenConns)
+	}
+	if o.User == "" {
+		o.User = defaultUser
+	}
+	if o.MaxOpenConns == 0 {
+		o.MaxOpenConns = defaultMaxOpenConns
+	}
+	if o.DialTimeout == 0 {
+		o.DialTimeout = defaultDialTimeout
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.Real()
+	}
+	return nil
+}
+
+// client makes clickhouse-go's options for the given database.
+func (o Options) client(database string) (*clickhouse.Options, error) {
+	password, err := o.password()
+	if err != nil {
+		return nil, err
+	}
+	c := &clickhouse.Options{
+		Protocol:            clickhouse.HTTP,
+		Auth:                clickhouse.Auth{Database: database, Username: o.User, Password: password},
+		DialTimeout:         o.DialTimeout,
+		MaxOpenConns:        o.MaxOpenConns,
+		MaxIdleConns:        o.MaxOpenConns,
+		HttpMaxConnsPerHost: o.MaxOpenConns,
+		// A batch that is queued on the server isn't durable when it answers.
+		Settings: clickhouse.Settings{"async_insert": 0},
+	}
+	address, err := url.Parse(o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("parse store address %q: %w", o.Address, err)
+	}
+	switch address.Scheme {
+	case "unix":
+		if address.Path == "" || address.Host != "" {
+			return nil, fmt.Errorf("store address %q: want unix:///absolute/path", o.Address)
+		}
+		c.Addr, c.DialContext = []string{"engine"}, dialUnix(address.Path)
+		return c, nil
+	case "https":
+		if c.TLS, err = o.tls(); err != nil {
+			return nil, err
+		}
+	case "http":
+	default:
+		return nil, fmt.Errorf("store address %q: scheme %q is not one of unix, http, https", o.Address, address.Scheme)
+	}
+	if address.Port() == "" || strings.Trim(address.Path, "/") != "" || address.User != nil {
+		return nil, fmt.Errorf("store address %q: want %s://host:port and nothing else", o.Address, address.Scheme)
+	}
+	c.Addr = []string{address.Host}
+	c.Compression = &clickhouse.Compression{Method: clickhouse.CompressionLZ4}
+	return c, nil
+}
+
+func (o Options) password() (string, error) {
+	if o.PasswordFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(o.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("read store password: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+func (o Options) tls() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CAFile == "" {
+		return config, nil
+	}
+	pem, err := os.ReadFile(o.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read store CA file: %w", err)
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read store CA file: %s holds no PEM certificate", o.CAFile)
+	}
+	return config, nil
+}
+
+func dialUnix(path string) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}
+}
