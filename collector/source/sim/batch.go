@@ -65,6 +65,7 @@ func (r *boardReader) read(index int, leaves []*wire.Leaf) (*wire.Gpu, []*wire.L
 	g.Uuid, g.Model, g.Slices, g.Index = b.uuid, b.model.Name, b.model.Slices, uint32(index)
 	g.Mig, g.Lost, g.Unhealthy = b.MIG, r.sight.lost, r.sight.unhealthy
 	g.IdleWatts = r.float(b.model.IdleWatts)
+	g.Holds = r.listed.take(b.laneCount())[:0]
 	first := len(leaves)
 	if alive := b.exists(r.view.slot.from).clip(r.view.slot); !alive.empty() {
 		for i := range b.leafs {

@@ -157,6 +157,9 @@ func newLeaf(b board, i, lane int) leaf {
 	return l
 }
 
+// laneCount is how many can hold a part of the board at once.
+func (b *board) laneCount() int { return len(b.leafs) * b.lanes() }
+
 // exists is the time around at in which the board's instances are there:
 // from InstancesFrom into the UTC month to its end.
 func (b *board) exists(atMS int64) span {

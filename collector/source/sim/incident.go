@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -82,6 +83,27 @@ func (s *Source) occurrence(i int, month time.Time) occurrence {
 	start := s.tenants[r.Tenant].localMS(y, m, 1+toSaturday+7*(r.Saturday-1)+r.DayOffset, r.At)
 	seed := derive(derive(s.seed, int64(i)), month.UnixMilli())
 	return occurrence{span{start, start + r.Length.Milliseconds()}, r, s.incidentLanes[i], seed}
+}
+
+// checkIncidents refuses rules that claim a leaf at the same time: the labels
+// would not be the truth.
+func (s *Source) checkIncidents() error {
+	all := s.occurrences(s.window)
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.clip(b.span).empty() {
+				continue
+			}
+			for _, lane := range a.lanes {
+				if slices.Contains(b.lanes, lane) {
+					g, l := s.fleet.at(lane)
+					return fmt.Errorf("validate simulator: incidents %q and %q both claim leaf %s of %s at %s",
+						b.rule.Label, a.rule.Label, l.id, g.uuid, time.UnixMilli(a.from).UTC().Format(time.RFC3339))
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // run is what the occurrence puts on a lane: one owner per node.

@@ -84,8 +84,8 @@ func (s *Source) layUnit(p *plan, u *unit, d span, open []span, byLane [][]occur
 	}
 }
 
-// finish drops what doesn't touch the day or the instances' lifetime, sorts,
-// and lets the earlier run keep the lane where two meet.
+// finish drops what doesn't touch the day or the instances' lifetime, and
+// sorts.
 func (s *Source) finish(p *plan, lane int, d span) {
 	b, l := s.fleet.at(lane)
 	life := b.exists(d.from)
@@ -100,10 +100,7 @@ func (s *Source) finish(p *plan, lane int, d span) {
 		}
 	}
 	slices.SortFunc(kept, func(a, b run) int { return cmp.Compare(a.from, b.from) })
-	for i := 1; i < len(kept); i++ {
-		kept[i].from = max(kept[i].from, kept[i-1].to)
-	}
-	p.lanes[lane] = slices.DeleteFunc(kept, func(r run) bool { return r.empty() })
+	p.lanes[lane] = kept
 }
 
 // outages lists, by node, the failures that touch the day or end at its start.

@@ -38,7 +38,8 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New builds the fleet; it fails on a configuration that Validate refuses.
+// New builds the fleet; it fails on a configuration that Validate refuses,
+// and where two incidents of the window claim a leaf at the same time.
 func New(config Config, deps Deps) (*Source, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("validate simulator: %w", err)
@@ -73,6 +74,9 @@ func New(config Config, deps Deps) (*Source, error) {
 	}
 	for _, n := range config.Nodes {
 		s.counters = append(s.counters, s.metrics.batches.WithLabelValues(n.Name))
+	}
+	if err := s.checkIncidents(); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -123,10 +127,10 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 		return nil, err
 	}
 	p := s.plan(at.from)
-	var arena arena
+	arena := newArena(s.fleet)
 	batches := make([]*wire.Batch, 0, len(s.fleet.nodes))
 	for i := range s.fleet.nodes {
-		if b := s.readNode(&arena, p, i, at); b != nil {
+		if b := s.readNode(arena, p, i, at); b != nil {
 			batches = append(batches, b)
 			s.counters[i].Inc()
 		}

@@ -64,6 +64,9 @@ type sight struct {
 }
 
 func (v *view) sight(board int) sight {
+	if len(v.outages) == 0 {
+		return sight{counterSpan: v.slot, energy: v.observed, busy: v.observed, seen: v.observed}
+	}
 	s := sight{counterSpan: v.energy, energy: []span{v.energy}, busy: []span{v.energy}, seen: v.observed}
 	for _, o := range v.outages {
 		mine := o.Board == board
