@@ -1,0 +1,390 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/segmentio/kafka-go"
+)
+
+func testContext(tb testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func startBroker(tb testing.TB, dir string) *Embedded {
+	tb.Helper()
+	e, err := StartEmbedded(EmbeddedOptions{
+		Dir: dir, Log: quiet(),
+		MinSessionTimeout: 100 * time.Millisecond, RetentionCheck: 20 * time.Millisecond,
+	})
+	if err != nil {
+		tb.Fatalf("StartEmbedded: %v", err)
+	}
+	tb.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+func newTestClient(tb testing.TB, addr string, change func(*Config)) *Client {
+	tb.Helper()
+	config := DefaultConfig()
+	config.Brokers = []string{addr}
+	config.RetryMin, config.RetryMax = time.Millisecond, 20*time.Millisecond
+	config.Registerer = prometheus.NewRegistry()
+	if change != nil {
+		change(&config)
+	}
+	if err := config.Validate(); err != nil {
+		tb.Fatal(err)
+	}
+	c := NewClient(config, quiet())
+	tb.Cleanup(c.Close)
+	return c
+}
+
+func ensure(tb testing.TB, c *Client) {
+	tb.Helper()
+	if err := c.EnsureTopics(testContext(tb)); err != nil {
+		tb.Fatalf("EnsureTopics: %v", err)
+	}
+}
+
+func join(tb testing.TB, c *Client, group string) *Consumer {
+	tb.Helper()
+	consumer, err := c.Consumer(group, TopicSamples, ConsumerOptions{
+		SessionTimeout: 300 * time.Millisecond, RebalanceTimeout: time.Second, MaxWait: 20 * time.Millisecond,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = consumer.Close() })
+	return consumer
+}
+
+func samples(from, to int) []Message {
+	var msgs []Message
+	for i := from; i < to; i++ {
+		msgs = append(msgs, Message{
+			Topic: TopicSamples, Key: fmt.Appendf(nil, "node-%d", i%16), Value: fmt.Appendf(nil, "value-%d", i),
+			Headers: []Header{{Key: "seq", Value: fmt.Append(nil, i)}},
+		})
+	}
+	return msgs
+}
+
+// fetchCount fetches until n messages are there.
+func fetchCount(tb testing.TB, c *Consumer, n int) []Message {
+	tb.Helper()
+	ctx := testContext(tb)
+	var all []Message
+	for len(all) < n {
+		msgs, err := c.Fetch(ctx, n-len(all), time.Second)
+		if err != nil {
+			tb.Fatalf("Fetch after %d of %d messages: %v", len(all), n, err)
+		}
+		all = append(all, msgs...)
+	}
+	return all
+}
+
+func values(msgs []Message) []string {
+	out := make([]string, 0, len(msgs))
+	for _, m := range msgs {
+		out = append(out, string(m.Value))
+	}
+	return out
+}
+
+var anyOrder = cmpopts.SortSlices(strings.Compare)
+
+func TestProduceFetchCommit(t *testing.T) {
+	ctx := testContext(t)
+	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	ensure(t, c)
+	sent := samples(0, 1000)
+	before := time.Now().Add(-time.Second)
+	if err := c.Producer().Produce(ctx, sent); err != nil {
+		t.Fatalf("Produce: %v", err)
+	}
+	consumer := join(t, c, "ingest")
+	got := fetchCount(t, consumer, len(sent))
+
+	bySlot := map[topicPartition]map[int64]Message{}
+	for _, m := range sent {
+		tp := topicPartition{m.Topic, m.Partition}
+		if bySlot[tp] == nil {
+			bySlot[tp] = map[int64]Message{}
+		}
+		bySlot[tp][m.Offset] = m
+	}
+	if len(bySlot) < 2 {
+		t.Errorf("16 keys went to %d partitions, want several", len(bySlot))
+	}
+	for _, m := range got {
+		want := bySlot[topicPartition{m.Topic, m.Partition}][m.Offset]
+		ignore := cmpopts.IgnoreFields(Message{}, "Time", "FetchedAt")
+		if diff := cmp.Diff(want, m, ignore); diff != "" {
+			t.Fatalf("message at partition %d offset %d (-want +got):\n%s", m.Partition, m.Offset, diff)
+		}
+		if m.Time.Before(before) || m.Time.After(m.FetchedAt) {
+			t.Errorf("Time %v is not between produce %v and fetch %v", m.Time, before, m.FetchedAt)
+		}
+	}
+	if err := consumer.Commit(ctx, got); err != nil {
+		t.Fatalf("Commit: %v", err)
+	}
+	offsets, err := c.Offsets(ctx, TopicSamples, "ingest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var committed int64
+	for _, p := range offsets {
+		if p.First != 0 || (p.Last > 0 && p.Committed != p.Last) || p.Lag() != 0 {
+			t.Errorf("offsets %+v, want all committed", p)
+		}
+		committed += max(p.Committed, 0)
+	}
+	if committed != 1000 {
+		t.Errorf("committed %d, want 1000", committed)
+	}
+	for name, counter := range map[string]prometheus.Collector{
+		"produced": c.metrics.produced.WithLabelValues(TopicSamples),
+		"fetched":  c.metrics.fetched.WithLabelValues(TopicSamples, "ingest"),
+	} {
+		if got := testutil.ToFloat64(counter); got != 1000 {
+			t.Errorf("%s counter is %v, want 1000", name, got)
+		}
+	}
+}
+
+func TestFetchWaitsOnlySoLong(t *testing.T) {
+	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	ensure(t, c)
+	consumer := join(t, c, "ingest")
+	msgs, err := consumer.Fetch(testContext(t), 10, 50*time.Millisecond)
+	if err != nil || len(msgs) != 0 {
+		t.Errorf("Fetch of an empty topic = %d messages, %v, want none and no error", len(msgs), err)
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	cancel()
+	if _, err := consumer.Fetch(ctx, 10, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("Fetch with an ended context: %v, want context.Canceled", err)
+	}
+	if err := consumer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := consumer.Fetch(testContext(t), 10, time.Minute); !errors.Is(err, ErrClosed) {
+		t.Errorf("Fetch after Close: %v, want ErrClosed", err)
+	}
+}
+
+func TestFetchLimitsAndKeepsTheRest(t *testing.T) {
+	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	ensure(t, c)
+	if err := c.Producer().Produce(testContext(t), samples(0, 100)); err != nil {
+		t.Fatal(err)
+	}
+	consumer := join(t, c, "ingest")
+	var all []Message
+	for len(all) < 100 {
+		msgs, err := consumer.Fetch(testContext(t), 7, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(msgs) > 7 {
+			t.Fatalf("Fetch of at most 7 returned %d", len(msgs))
+		}
+		all = append(all, msgs...)
+	}
+	if diff := cmp.Diff(values(samples(0, 100)), values(all), anyOrder); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+}
+
+func TestRestartKeepsMessagesAndCommits(t *testing.T) {
+	ctx := testContext(t)
+	dir := t.TempDir()
+	first := startBroker(t, dir)
+	c := newTestClient(t, first.Addr(), nil)
+	ensure(t, c)
+	if err := c.Producer().Produce(ctx, samples(0, 500)); err != nil {
+		t.Fatal(err)
+	}
+	consumer := join(t, c, "ingest")
+	read := fetchCount(t, consumer, 200)
+	if err := consumer.Commit(ctx, read); err != nil {
+		t.Fatal(err)
+	}
+	if err := consumer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	c = newTestClient(t, startBroker(t, dir).Addr(), nil)
+	ensure(t, c)
+	rest := fetchCount(t, join(t, c, "ingest"), 300)
+	if diff := cmp.Diff(values(samples(0, 500)), append(values(read), values(rest)...), anyOrder); diff != "" {
+		t.Errorf("values before and after the restart (-want +got):\n%s", diff)
+	}
+}
+
+func TestEmbeddedRefusesSecondOwner(t *testing.T) {
+	dir := t.TempDir()
+	startBroker(t, dir)
+	_, err := StartEmbedded(EmbeddedOptions{Dir: dir, Log: quiet()})
+	if err == nil || !strings.Contains(err.Error(), "another broker") {
+		t.Errorf("second StartEmbedded: %v, want an error that says another broker has the directory", err)
+	}
+}
+
+func TestUncommittedComeAgain(t *testing.T) {
+	ctx := testContext(t)
+	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	ensure(t, c)
+	if err := c.Producer().Produce(ctx, samples(0, 50)); err != nil {
+		t.Fatal(err)
+	}
+	first := join(t, c, "ingest")
+	fetchCount(t, first, 50)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := fetchCount(t, join(t, c, "ingest"), 50)
+	if diff := cmp.Diff(values(samples(0, 50)), values(again), anyOrder); diff != "" {
+		t.Errorf("values fetched again (-want +got):\n%s", diff)
+	}
+}
+
+func TestTwoMembersShareAndStaleCommitIsRefused(t *testing.T) {
+	ctx := testContext(t)
+	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	ensure(t, c)
+	if err := c.Producer().Produce(ctx, samples(0, 400)); err != nil {
+		t.Fatal(err)
+	}
+	one := join(t, c, "ingest")
+	all := fetchCount(t, one, 400)
+	two := join(t, c, "ingest")
+	for { // until the second member has partitions
+		msgs, err := two.Fetch(ctx, 400, 100*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(msgs) > 0 {
+			break
+		}
+	}
+	if err := one.Commit(ctx, all); !errors.Is(err, ErrNotAssigned) {
+		t.Errorf("Commit of a partition that moved: %v, want ErrNotAssigned", err)
+	}
+}
+
+func TestRetentionLeavesAHole(t *testing.T) {
+	ctx := testContext(t)
+	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), func(config *Config) {
+		config.SamplesPartitions = 1
+		config.SamplesRetention = 300 * time.Millisecond
+	})
+	ensure(t, c)
+	producer := c.Producer()
+	if err := producer.Produce(ctx, samples(0, 20)); err != nil {
+		t.Fatal(err)
+	}
+	consumer := join(t, c, "ingest")
+	if err := consumer.Commit(ctx, fetchCount(t, consumer, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := consumer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	awaitFirst(t, c, 20)
+	if err := producer.Produce(ctx, samples(20, 21)); err != nil {
+		t.Fatal(err)
+	}
+	got := fetchCount(t, join(t, c, "ingest"), 1)
+	want := Message{Offset: 20, Value: []byte("value-20"), Hole: &Hole{Partition: 0, From: 5, To: 20}}
+	only := cmpopts.IgnoreFields(Message{}, "Topic", "Key", "Headers", "Time", "FetchedAt")
+	if diff := cmp.Diff(want, got[0], only); diff != "" {
+		t.Errorf("message after the hole (-want +got):\n%s", diff)
+	}
+	if n := testutil.ToFloat64(c.metrics.holes.WithLabelValues(TopicSamples, "ingest")); n != 15 {
+		t.Errorf("hole counter is %v, want 15", n)
+	}
+}
+
+// awaitFirst waits until retention has moved partition 0's first offset to want.
+func awaitFirst(tb testing.TB, c *Client, want int64) {
+	tb.Helper()
+	ctx := testContext(tb)
+	for {
+		offsets, err := c.Offsets(ctx, TopicSamples, "ingest")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if offsets[0].First >= want {
+			return
+		}
+	}
+}
+
+func TestOffsetBeyondTheEndIsAnError(t *testing.T) {
+	ctx := testContext(t)
+	dir := t.TempDir()
+	c := newTestClient(t, startBroker(t, dir).Addr(), func(config *Config) { config.SamplesPartitions = 1 })
+	ensure(t, c)
+	if err := c.Producer().Produce(ctx, samples(0, 20)); err != nil {
+		t.Fatal(err)
+	}
+	consumer := join(t, c, "ingest")
+	if err := consumer.Commit(ctx, fetchCount(t, consumer, 20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := consumer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	commitAhead(t, c, 900)
+	_, err := join(t, c, "ingest").Fetch(ctx, 1, time.Minute)
+	var lost *OffsetError
+	if !errors.As(err, &lost) {
+		t.Fatalf("Fetch: %v, want *OffsetError", err)
+	}
+	want := &OffsetError{Topic: TopicSamples, Group: "ingest", Partition: 0, Offset: 900, Last: 20}
+	if diff := cmp.Diff(want, lost); diff != "" {
+		t.Errorf("OffsetError (-want +got):\n%s", diff)
+	}
+}
+
+// commitAhead commits an offset the partition doesn't have, as a topic made
+// anew under a living group would.
+func commitAhead(tb testing.TB, c *Client, offset int64) {
+	tb.Helper()
+	group, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
+		ID: "ingest", Brokers: c.config.Brokers, Topics: []string{TopicSamples},
+		SessionTimeout: time.Second, HeartbeatInterval: 100 * time.Millisecond,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	gen, err := group.Next(testContext(tb))
+	if err == nil {
+		err = gen.CommitOffsets(map[string]map[int]int64{TopicSamples: {0: offset}})
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_ = group.Close()
+}

@@ -1,0 +1,257 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// ConsumerOptions tunes a consumer; zero values take the defaults.
+type ConsumerOptions struct {
+	// SessionTimeout is how long a dead member keeps its partitions. Default
+	// 6 s, the shortest Apache Kafka accepts unless configured.
+	SessionTimeout time.Duration
+	// RebalanceTimeout is how long a rebalance waits for members. Default 10 s.
+	RebalanceTimeout time.Duration
+	// MinBytes that a fetch waits for, at most MaxWait. Defaults 1 and 500 ms.
+	MinBytes int
+	MaxWait  time.Duration
+	// MaxBytes of one fetch per partition, compressed. Default 4 MiB; a larger
+	// batch still arrives, alone.
+	MaxBytes int
+}
+
+func (o ConsumerOptions) withDefaults() ConsumerOptions {
+	orDefault(&o.SessionTimeout, 6*time.Second)
+	orDefault(&o.RebalanceTimeout, 10*time.Second)
+	orDefault(&o.MinBytes, 1)
+	orDefault(&o.MaxWait, 500*time.Millisecond)
+	orDefault(&o.MaxBytes, 4<<20)
+	return o
+}
+
+// ErrNotAssigned means that the messages' partition went to another member (or
+// another generation) of the group before the commit. They will be fetched
+// again by whoever has it now: go on, the journal drops the copies. A commit
+// that got no answer, as from a broker that restarts, is told the same way.
+var ErrNotAssigned = errors.New("partition no longer assigned to this consumer")
+
+// ErrClosed is what Fetch returns on a closed consumer.
+var ErrClosed = errors.New("consumer closed")
+
+// OffsetError means that the group's committed offset lies beyond the end of
+// the partition: the topic was made anew, or the broker lost acknowledged
+// messages. Going on would hide that; someone has to decide.
+type OffsetError struct {
+	Topic     string
+	Group     string
+	Partition int
+	Offset    int64 // where the group wanted to read
+	Last      int64 // the partition's end
+}
+
+func (e *OffsetError) Error() string {
+	return fmt.Sprintf("group %s stands at offset %d of topic %s partition %d, which ends at %d: the topic was recreated or lost messages",
+		e.Group, e.Offset, e.Topic, e.Partition, e.Last)
+}
+
+// Consumer is one member of a consumer group on one topic. Fetch may be called
+// by one goroutine at a time; Commit and Close by any.
+type Consumer struct {
+	client *Client
+	group  string
+	topic  string
+	opt    ConsumerOptions
+	member *kafka.ConsumerGroup
+
+	fetching sync.Mutex
+	mu       sync.Mutex
+	gen      *generation
+	changed  chan struct{} // closed and replaced whenever gen is set
+	fatal    error
+	closed   bool
+	joining  context.CancelFunc
+	done     chan struct{}
+}
+
+// Consumer joins group on topic. A group without a committed offset starts at
+// the oldest message.
+func (c *Client) Consumer(group, topic string, opt ConsumerOptions) (*Consumer, error) {
+	opt = opt.withDefaults()
+	logf := func(format string, args ...any) {
+		c.log.Debug(fmt.Sprintf(format, args...), "group", group, "topic", topic)
+	}
+	member, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
+		ID:      group,
+		Brokers: c.config.Brokers,
+		Topics:  []string{topic},
+		Dialer: &kafka.Dialer{
+			ClientID: c.config.ClientID, Timeout: c.config.DialTimeout, DualStack: true,
+			TLS: c.config.TLS, SASLMechanism: c.config.SASL,
+		},
+		HeartbeatInterval:     min(3*time.Second, opt.SessionTimeout/3),
+		SessionTimeout:        opt.SessionTimeout,
+		RebalanceTimeout:      opt.RebalanceTimeout,
+		JoinGroupBackoff:      c.config.RetryMax,
+		WatchPartitionChanges: true,
+		StartOffset:           kafka.FirstOffset,
+		Timeout:               c.config.RequestTimeout,
+		ErrorLogger:           kafka.LoggerFunc(logf),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("join group %q on topic %q: %w", group, topic, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	consumer := &Consumer{
+		client: c, group: group, topic: topic, opt: opt, member: member,
+		changed: make(chan struct{}), joining: cancel, done: make(chan struct{}),
+	}
+	go consumer.join(ctx)
+	return consumer, nil
+}
+
+// join takes part in one generation of the group after another.
+func (c *Consumer) join(ctx context.Context) {
+	defer close(c.done)
+	for {
+		next, err := c.member.Next(ctx)
+		if ctx.Err() != nil || errors.Is(err, kafka.ErrGroupClosed) {
+			return
+		}
+		if err != nil {
+			c.client.metrics.errors.WithLabelValues("join_group").Inc()
+			c.client.log.Warn("join group failed, trying again", "group", c.group, "topic", c.topic, "err", err)
+			continue
+		}
+		c.client.metrics.rebalances.WithLabelValues(c.topic, c.group).Inc()
+		gen := newGeneration(next, c.topic)
+		c.setGeneration(gen)
+		for partition, offset := range gen.starts {
+			f := &fetcher{consumer: c, gen: gen, partition: partition}
+			next.Start(func(ctx context.Context) { f.run(ctx, offset) })
+		}
+	}
+}
+
+func (c *Consumer) setGeneration(gen *generation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gen = gen
+	c.signal()
+}
+
+// signal wakes those who wait for a change; the lock is held.
+func (c *Consumer) signal() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *Consumer) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fatal == nil {
+		c.fatal = err
+		c.signal()
+	}
+}
+
+func (c *Consumer) state() (gen *generation, changed <-chan struct{}, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, ErrClosed
+	}
+	return c.gen, c.changed, c.fatal
+}
+
+// Fetch returns up to limit messages: what is there, or after waiting at most wait
+// for the first; none in that time is an empty slice and no error. Within a
+// partition they come in offset order, and after a rebalance again from the
+// committed offset. Errors: ctx's, ErrClosed, *OffsetError.
+func (c *Consumer) Fetch(ctx context.Context, limit int, wait time.Duration) ([]Message, error) {
+	c.fetching.Lock()
+	defer c.fetching.Unlock()
+	timer := c.client.clock.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		gen, changed, err := c.state()
+		if err != nil {
+			return nil, err
+		}
+		var arriving <-chan []Message
+		if gen != nil {
+			if msgs := gen.take(max(limit, 1)); len(msgs) > 0 {
+				c.count(msgs)
+				return msgs, nil
+			}
+			arriving = gen.arriving
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("fetch from topic %q: %w", c.topic, ctx.Err())
+		case <-timer.C():
+			return nil, nil
+		case <-changed:
+		case msgs := <-arriving:
+			gen.pending = append(gen.pending, msgs...)
+		}
+	}
+}
+
+func (c *Consumer) count(msgs []Message) {
+	bytes := 0
+	for i := range msgs {
+		bytes += msgs[i].sizeBytes()
+		if hole := msgs[i].Hole; hole != nil {
+			c.client.metrics.holes.WithLabelValues(c.topic, c.group).Add(float64(hole.Count()))
+			c.client.log.Error("messages are gone before they were read",
+				"topic", c.topic, "group", c.group, "partition", hole.Partition, "from", hole.From, "to", hole.To)
+		}
+	}
+	c.client.metrics.fetched.WithLabelValues(c.topic, c.group).Add(float64(len(msgs)))
+	c.client.metrics.fetchedBytes.WithLabelValues(c.topic, c.group).Add(float64(bytes))
+}
+
+// Commit says that msgs and everything before them in their partitions are done
+// with. The error is ErrNotAssigned where a partition has moved on.
+func (c *Consumer) Commit(ctx context.Context, msgs []Message) error {
+	if len(msgs) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("commit offsets of group %q: %w", c.group, err)
+	}
+	next := map[int]int64{}
+	for i := range msgs {
+		next[msgs[i].Partition] = max(next[msgs[i].Partition], msgs[i].Offset+1)
+	}
+	gen, _, err := c.state()
+	if err == nil {
+		err = gen.commit(c.topic, next)
+	}
+	if err != nil {
+		c.client.metrics.errors.WithLabelValues("commit").Inc()
+		return fmt.Errorf("commit offsets %v of group %q: %w", next, c.group, err)
+	}
+	return nil
+}
+
+// Close leaves the group, so that others take over at once.
+func (c *Consumer) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.signal()
+	c.mu.Unlock()
+	c.joining()
+	err := c.member.Close()
+	<-c.done
+	return err
+}

@@ -1,0 +1,139 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// EmbeddedOptions says where the embedded broker keeps its data and listens.
+type EmbeddedOptions struct {
+	Dir    string // data directory, created if missing; one process at a time
+	Listen string // host:port; port 0 takes a free one; default 127.0.0.1:0
+	Log    *slog.Logger
+
+	// MinSessionTimeout is the shortest session timeout a consumer may ask for;
+	// default 6 s, Apache Kafka's own.
+	MinSessionTimeout time.Duration
+	// RetentionCheck is how often retention is applied; default 5 min.
+	RetentionCheck time.Duration
+	Clock          clock.Clock // stamps append times; default: the real one
+}
+
+// Embedded is a Kafka broker in this process. Produced messages and committed
+// offsets are on disk before they are acknowledged, and survive SIGKILL.
+//
+// What can go wrong: the broker ignores errors of fsync, so on a failing disk an
+// acknowledgement is worth what the disk is; a full disk is answered with
+// UNKNOWN_SERVER_ERROR, which Producer retries.
+type Embedded struct {
+	cluster *kfake.Cluster
+	addr    string
+	lock    *os.File
+	once    sync.Once
+}
+
+// StartEmbedded starts a broker on Dir. It fails when another process has Dir,
+// or the address is taken.
+func StartEmbedded(opt EmbeddedOptions) (*Embedded, error) {
+	orDefault(&opt.Listen, "127.0.0.1:0")
+	orDefault(&opt.MinSessionTimeout, 6*time.Second)
+	orDefault(&opt.RetentionCheck, 5*time.Minute)
+	orDefault(&opt.Clock, clock.Real())
+	if opt.Dir == "" {
+		return nil, errors.New("start embedded broker: dir is empty, want a data directory")
+	}
+	lock, err := lockDir(opt.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start embedded broker: %w", err)
+	}
+	listener, err := net.Listen("tcp", opt.Listen)
+	if err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("start embedded broker on %q: %w", opt.Listen, err)
+	}
+	cluster, err := kfake.NewCluster(
+		kfake.NumBrokers(1),
+		kfake.ClusterID("gpuledger-embedded"),
+		kfake.DataDir(filepath.Join(opt.Dir, "data")),
+		kfake.SyncWrites(),
+		kfake.ListenFn(func(string, string) (net.Listener, error) { return listener, nil }),
+		kfake.GroupMinSessionTimeout(opt.MinSessionTimeout),
+		kfake.BrokerConfigs(map[string]string{
+			"log.cleaner.backoff.ms":     strconv.FormatInt(opt.RetentionCheck.Milliseconds(), 10),
+			"default.replication.factor": "1",
+			// Committed offsets of a stopped ingester outlive any retention of samples.
+			"offsets.retention.minutes": strconv.Itoa(365 * 24 * 60),
+		}),
+		kfake.WithLogger(kfakeLogger{opt.Log.With("component", "embedded-broker")}),
+	)
+	if err != nil {
+		_ = listener.Close()
+		_ = lock.Close()
+		return nil, fmt.Errorf("start embedded broker in %q: %w", opt.Dir, err)
+	}
+	stampAppendTimes(cluster, opt.Clock)
+	return &Embedded{cluster: cluster, addr: listener.Addr().String(), lock: lock}, nil
+}
+
+// Addr is the host:port that clients use.
+func (e *Embedded) Addr() string { return e.addr }
+
+// Close stops the broker, writes its snapshot and frees the directory.
+func (e *Embedded) Close() error {
+	var err error
+	e.once.Do(func() {
+		e.cluster.Close()
+		err = e.lock.Close()
+	})
+	return err
+}
+
+// lockDir creates dir and takes its lock, which the system frees when the
+// process ends. kfake has none of its own, and two of them destroy each other's
+// segments.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("create directory: %w", err)
+	}
+	path := filepath.Join(dir, "LOCK")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %q: another broker has this directory open", path)
+		}
+		return nil, fmt.Errorf("lock %q: %w", path, err)
+	}
+	return f, nil
+}
+
+type kfakeLogger struct{ log *slog.Logger }
+
+func (l kfakeLogger) Logf(level kfake.LogLevel, format string, args ...any) {
+	to := slog.LevelDebug // kfake's info is a line per request
+	switch level {
+	case kfake.LogLevelError:
+		to = slog.LevelError
+	case kfake.LogLevelWarn:
+		to = slog.LevelWarn
+	}
+	if ctx := context.Background(); l.log.Enabled(ctx, to) {
+		l.log.Log(ctx, to, fmt.Sprintf(format, args...))
+	}
+}

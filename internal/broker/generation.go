@@ -1,0 +1,222 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// generation is one assignment of partitions to this member. Its messages die
+// with it: whoever is assigned next starts at the committed offset.
+type generation struct {
+	kafka    *kafka.Generation
+	starts   map[int]int64
+	arriving chan []Message
+	pending  []Message // touched by Fetch alone
+}
+
+func newGeneration(g *kafka.Generation, topic string) *generation {
+	gen := &generation{kafka: g, starts: map[int]int64{}, arriving: make(chan []Message)}
+	for _, a := range g.Assignments[topic] {
+		gen.starts[a.ID] = a.Offset
+	}
+	return gen
+}
+
+// take hands out up to limit messages, as many as are there without waiting.
+func (g *generation) take(limit int) []Message {
+	for len(g.pending) < limit {
+		select {
+		case msgs := <-g.arriving:
+			g.pending = append(g.pending, msgs...)
+			continue
+		default:
+		}
+		break
+	}
+	n := min(limit, len(g.pending))
+	out := g.pending[:n:n]
+	g.pending = g.pending[n:]
+	return out
+}
+
+// commit commits the next offsets to read, by partition. An offset before the
+// generation's start would move the group back, so it is refused.
+func (g *generation) commit(topic string, next map[int]int64) error {
+	if g == nil {
+		return ErrNotAssigned
+	}
+	for partition, offset := range next {
+		if start, ok := g.starts[partition]; !ok || offset < start {
+			return fmt.Errorf("partition %d offset %d: %w", partition, offset, ErrNotAssigned)
+		}
+	}
+	err := g.kafka.CommitOffsets(map[string]map[int]int64{topic: next})
+	if err == nil {
+		return nil
+	}
+	// Without an answer the generation's connection is lost, and it with it.
+	var code kafka.Error
+	if !errors.As(err, &code) || code == kafka.IllegalGeneration || code == kafka.UnknownMemberId || code == kafka.RebalanceInProgress {
+		return fmt.Errorf("%w: %w", ErrNotAssigned, err)
+	}
+	return err
+}
+
+// fetcher reads one partition for one generation.
+type fetcher struct {
+	consumer  *Consumer
+	gen       *generation
+	partition int
+	next      int64 // first offset not yet handed on
+	at        int64 // where to fetch; beyond next inside a hole
+}
+
+// run reads from offset on, or from the oldest message if that is
+// kafka.FirstOffset, until ctx ends.
+func (f *fetcher) run(ctx context.Context, offset int64) {
+	c := f.consumer
+	defer c.client.metrics.dropLag(c.topic, c.group, f.partition)
+	if !f.seek(ctx, offset) {
+		return
+	}
+	for attempt := 0; ctx.Err() == nil; {
+		msgs, err := f.fetch(ctx)
+		if errors.Is(err, kafka.OffsetOutOfRange) {
+			err = f.skip(ctx)
+		}
+		var lost *OffsetError
+		switch {
+		case errors.As(err, &lost):
+			c.fail(lost)
+			return
+		case err != nil:
+			c.client.metrics.errors.WithLabelValues("fetch").Inc()
+			if c.client.pause(ctx, attempt, "fetch", err, "topic", c.topic, "partition", f.partition, "offset", f.at) != nil {
+				return
+			}
+			attempt++
+			continue
+		}
+		attempt = 0
+		if len(msgs) == 0 {
+			continue
+		}
+		select {
+		case f.gen.arriving <- msgs:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *fetcher) seek(ctx context.Context, offset int64) bool {
+	f.next, f.at = offset, offset
+	if offset >= 0 {
+		return true
+	}
+	c := f.consumer
+	for attempt := 0; ; attempt++ {
+		bounds, err := c.client.bounds(ctx, c.topic, f.partition)
+		if err == nil {
+			f.next, f.at = bounds[0].First, bounds[0].First
+			return true
+		}
+		if c.client.pause(ctx, attempt, "find first offset", err, "topic", c.topic, "partition", f.partition) != nil {
+			return false
+		}
+	}
+}
+
+// skip moves on to the oldest retained message; the hole is told with it.
+func (f *fetcher) skip(ctx context.Context) error {
+	c := f.consumer
+	bounds, err := c.client.bounds(ctx, c.topic, f.partition)
+	if err != nil {
+		return err
+	}
+	if f.at > bounds[0].Last {
+		return &OffsetError{Topic: c.topic, Group: c.group, Partition: f.partition, Offset: f.at, Last: bounds[0].Last}
+	}
+	f.at = max(f.at, bounds[0].First)
+	return nil
+}
+
+func (f *fetcher) fetch(ctx context.Context) ([]Message, error) {
+	c := f.consumer
+	ctx, cancel := context.WithTimeout(ctx, c.opt.MaxWait+c.client.config.RequestTimeout)
+	defer cancel()
+	res, err := c.client.kafka.Fetch(ctx, &kafka.FetchRequest{
+		Topic: c.topic, Partition: f.partition, Offset: f.at,
+		MinBytes: int64(c.opt.MinBytes), MaxBytes: int64(c.opt.MaxBytes), MaxWait: c.opt.MaxWait,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if res.Error != nil {
+		return nil, res.Error
+	}
+	msgs, err := f.read(res.Records)
+	c.client.metrics.setLag(c.topic, c.group, f.partition, max(res.HighWatermark-f.next, 0))
+	if len(msgs) > 0 {
+		return msgs, nil // what follows is met again at the next fetch
+	}
+	return nil, err
+}
+
+// read turns records into messages. Batches are sent whole, so they may begin
+// before the offset asked for.
+func (f *fetcher) read(records kafka.RecordReader) ([]Message, error) {
+	now := f.consumer.client.clock.Now()
+	var msgs []Message
+	for {
+		r, err := records.ReadRecord()
+		if errors.Is(err, io.EOF) {
+			return msgs, nil
+		}
+		if err != nil {
+			return msgs, fmt.Errorf("read record: %w", err)
+		}
+		if r.Offset < f.at {
+			discard(r)
+			continue
+		}
+		m, err := f.message(r)
+		if err != nil {
+			return msgs, fmt.Errorf("read record at offset %d: %w", r.Offset, err)
+		}
+		m.FetchedAt = now
+		if m.Offset > f.next {
+			m.Hole = &Hole{Partition: f.partition, From: f.next, To: m.Offset}
+		}
+		f.next, f.at = m.Offset+1, m.Offset+1
+		msgs = append(msgs, m)
+	}
+}
+
+// discard gives the record's pages back to kafka-go's pool.
+func discard(r *kafka.Record) {
+	for _, b := range []kafka.Bytes{r.Key, r.Value} {
+		if b != nil {
+			_ = b.Close()
+		}
+	}
+}
+
+func (f *fetcher) message(r *kafka.Record) (Message, error) {
+	m := Message{Topic: f.consumer.topic, Partition: f.partition, Offset: r.Offset, Time: r.Time}
+	var err error
+	if m.Key, err = kafka.ReadAll(r.Key); err != nil {
+		return m, fmt.Errorf("read key: %w", err)
+	}
+	if m.Value, err = kafka.ReadAll(r.Value); err != nil {
+		return m, fmt.Errorf("read value: %w", err)
+	}
+	for _, h := range r.Headers {
+		m.Headers = append(m.Headers, Header{Key: h.Key, Value: h.Value})
+	}
+	return m, nil
+}

@@ -1,0 +1,109 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// NotCommitted is PartitionOffsets.Committed where the group never committed.
+const NotCommitted int64 = -1
+
+// PartitionOffsets is where a partition stands: [First, Last) can be read, and
+// the group goes on at Committed.
+type PartitionOffsets struct {
+	Partition int
+	First     int64 // the oldest retained offset
+	Last      int64 // the next offset to be written
+	Committed int64 // the next offset the group will read, or NotCommitted
+}
+
+// Lag is the number of messages the group has yet to read; deleted ones don't
+// count.
+func (p PartitionOffsets) Lag() int64 {
+	return p.Last - min(max(p.Committed, p.First), p.Last)
+}
+
+// Offsets reads first, last and committed offsets of every partition of topic,
+// ascending by partition.
+func (c *Client) Offsets(ctx context.Context, topic, group string) ([]PartitionOffsets, error) {
+	n, err := c.partitionCount(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	partitions := make([]int, n)
+	for i := range partitions {
+		partitions[i] = i
+	}
+	bounds, err := c.bounds(ctx, topic, partitions...)
+	if err != nil {
+		return nil, err
+	}
+	committed, err := c.committed(ctx, topic, group, partitions)
+	if err != nil {
+		return nil, err
+	}
+	for i := range bounds {
+		bounds[i].Committed = NotCommitted
+		if offset, ok := committed[bounds[i].Partition]; ok {
+			bounds[i].Committed = offset
+		}
+	}
+	return bounds, nil
+}
+
+// bounds reads First and Last of the given partitions.
+func (c *Client) bounds(ctx context.Context, topic string, partitions ...int) ([]PartitionOffsets, error) {
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	var asked []kafka.OffsetRequest
+	for _, p := range partitions {
+		asked = append(asked, kafka.FirstOffsetOf(p), kafka.LastOffsetOf(p))
+	}
+	res, err := c.kafka.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+		Topics: map[string][]kafka.OffsetRequest{topic: asked},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list offsets of topic %q: %w", topic, err)
+	}
+	var out []PartitionOffsets
+	for _, p := range res.Topics[topic] {
+		if p.Error != nil {
+			return nil, fmt.Errorf("list offsets of topic %q partition %d: %w", topic, p.Partition, p.Error)
+		}
+		out = append(out, PartitionOffsets{
+			Partition: p.Partition, First: p.FirstOffset, Last: p.LastOffset, Committed: NotCommitted,
+		})
+	}
+	if len(out) != len(partitions) {
+		return nil, fmt.Errorf("list offsets of topic %q: %d partitions answered, want %d", topic, len(out), len(partitions))
+	}
+	slices.SortFunc(out, func(a, b PartitionOffsets) int { return a.Partition - b.Partition })
+	return out, nil
+}
+
+func (c *Client) committed(ctx context.Context, topic, group string, partitions []int) (map[int]int64, error) {
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	res, err := c.kafka.OffsetFetch(ctx, &kafka.OffsetFetchRequest{
+		GroupID: group, Topics: map[string][]int{topic: partitions},
+	})
+	if err == nil {
+		err = res.Error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch committed offsets of group %q: %w", group, err)
+	}
+	out := map[int]int64{}
+	for _, p := range res.Topics[topic] {
+		if p.Error != nil {
+			return nil, fmt.Errorf("fetch committed offset of group %q topic %q partition %d: %w", group, topic, p.Partition, p.Error)
+		}
+		if p.CommittedOffset >= 0 {
+			out[p.Partition] = p.CommittedOffset
+		}
+	}
+	return out, nil
+}

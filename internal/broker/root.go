@@ -1,0 +1,71 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// Client talks to the brokers of one Config. It is safe for concurrent use.
+type Client struct {
+	config    Config
+	log       *slog.Logger
+	clock     clock.Clock
+	metrics   *metrics
+	transport *kafka.Transport
+	kafka     *kafka.Client
+}
+
+// NewClient makes a client; nothing is dialled before the first call.
+func NewClient(config Config, log *slog.Logger) *Client {
+	config = config.withDefaults()
+	transport := &kafka.Transport{
+		DialTimeout: config.DialTimeout,
+		ClientID:    config.ClientID,
+		TLS:         config.TLS,
+		SASL:        config.SASL,
+	}
+	return &Client{
+		config:    config,
+		log:       log.With("component", "broker"),
+		clock:     config.Clock,
+		metrics:   newMetrics(config.Registerer),
+		transport: transport,
+		kafka:     &kafka.Client{Addr: kafka.TCP(config.Brokers...), Transport: transport},
+	}
+}
+
+// Close drops idle connections. Consumers are closed by themselves, before.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// request bounds one round trip to a broker.
+func (c *Client) request(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.config.RequestTimeout)
+}
+
+// partitionCount asks for a topic's partitions; the transport caches the answer
+// for some seconds.
+func (c *Client) partitionCount(ctx context.Context, topic string) (int, error) {
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	meta, err := c.kafka.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return 0, fmt.Errorf("read metadata of topic %q: %w", topic, err)
+	}
+	for _, t := range meta.Topics {
+		if t.Name != topic {
+			continue
+		}
+		if t.Error != nil {
+			return 0, fmt.Errorf("read metadata of topic %q: %w", topic, t.Error)
+		}
+		if len(t.Partitions) > 0 {
+			return len(t.Partitions), nil
+		}
+	}
+	return 0, fmt.Errorf("read metadata of topic %q: %w", topic, kafka.UnknownTopicOrPartition)
+}

@@ -1,0 +1,171 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// The topics of the house.
+const (
+	TopicSamples    = "gpuledger.samples.v1" // key: node; value: wire.Batch
+	TopicDeadLetter = "gpuledger.dlq.v1"     // what could not be decoded
+)
+
+// Topic is what a topic is created with, and what is asked of an existing one.
+type Topic struct {
+	Name            string
+	Partitions      int
+	Retention       time.Duration // retention.ms
+	RetentionBytes  int64         // retention.bytes, per partition; -1: unlimited
+	MaxMessageBytes int           // max.message.bytes
+}
+
+// Topics lists the topics this client's configuration asks for.
+func (c *Client) Topics() []Topic {
+	maxBytes := max(c.config.MaxMessageBytes, c.config.BatchBytes) + batchOverheadBytes
+	return []Topic{
+		{
+			Name: TopicSamples, Partitions: c.config.SamplesPartitions,
+			Retention: c.config.SamplesRetention, RetentionBytes: c.config.SamplesRetentionBytes,
+			MaxMessageBytes: maxBytes,
+		},
+		{
+			Name: TopicDeadLetter, Partitions: 1,
+			Retention: c.config.DeadLetterRetention, RetentionBytes: -1,
+			MaxMessageBytes: maxBytes,
+		},
+	}
+}
+
+// SettingError says that an existing topic has a setting that would lose or
+// refuse data.
+type SettingError struct {
+	Topic   string
+	Setting string
+	Value   string
+	Wanted  string
+}
+
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("topic %s: %s is %s, want %s", e.Topic, e.Setting, e.Value, e.Wanted)
+}
+
+// EnsureTopics creates the topics that are missing and checks those that exist:
+// retention.ms set on the topic itself (the embedded broker applies no other),
+// cleanup.policy exactly "delete", max.message.bytes large enough. The error
+// joins a *SettingError per finding. Partition counts and the length of an
+// explicit retention are the operator's.
+func (c *Client) EnsureTopics(ctx context.Context) error {
+	wanted := c.Topics()
+	if err := c.createTopics(ctx, wanted); err != nil {
+		c.metrics.errors.WithLabelValues("ensure_topics").Inc()
+		return err
+	}
+	if err := c.checkTopics(ctx, wanted); err != nil {
+		c.metrics.errors.WithLabelValues("ensure_topics").Inc()
+		return err
+	}
+	return nil
+}
+
+func (c *Client) createTopics(ctx context.Context, wanted []Topic) error {
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	req := &kafka.CreateTopicsRequest{}
+	for _, t := range wanted {
+		req.Topics = append(req.Topics, kafka.TopicConfig{
+			Topic:             t.Name,
+			NumPartitions:     t.Partitions,
+			ReplicationFactor: c.config.ReplicationFactor,
+			ConfigEntries: []kafka.ConfigEntry{
+				{ConfigName: "cleanup.policy", ConfigValue: "delete"},
+				{ConfigName: "retention.ms", ConfigValue: strconv.FormatInt(t.Retention.Milliseconds(), 10)},
+				{ConfigName: "retention.bytes", ConfigValue: strconv.FormatInt(t.RetentionBytes, 10)},
+				{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(t.MaxMessageBytes)},
+			},
+		})
+	}
+	res, err := c.kafka.CreateTopics(ctx, req)
+	if err != nil {
+		return fmt.Errorf("create topics: %w", err)
+	}
+	for _, t := range wanted {
+		switch err := res.Errors[t.Name]; {
+		case err == nil:
+			c.log.Info("topic created", "topic", t.Name, "partitions", t.Partitions, "retention", t.Retention)
+		case !errors.Is(err, kafka.TopicAlreadyExists):
+			return fmt.Errorf("create topic %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	req := &kafka.DescribeConfigsRequest{}
+	for _, t := range wanted {
+		req.Resources = append(req.Resources, kafka.DescribeConfigRequestResource{
+			ResourceType: kafka.ResourceTypeTopic,
+			ResourceName: t.Name,
+			ConfigNames:  []string{"cleanup.policy", "retention.ms", "max.message.bytes"},
+		})
+	}
+	res, err := c.kafka.DescribeConfigs(ctx, req)
+	if err != nil {
+		return fmt.Errorf("describe topic settings: %w", err)
+	}
+	byName := map[string]kafka.DescribeConfigResponseResource{}
+	for _, r := range res.Resources {
+		byName[r.ResourceName] = r
+	}
+	var errs []error
+	for _, t := range wanted {
+		r, ok := byName[t.Name]
+		if !ok {
+			errs = append(errs, fmt.Errorf("describe settings of topic %s: not in the broker's answer", t.Name))
+			continue
+		}
+		if r.Error != nil {
+			errs = append(errs, fmt.Errorf("describe settings of topic %s: %w", t.Name, r.Error))
+			continue
+		}
+		errs = append(errs, checkSettings(t, r.ConfigEntries))
+	}
+	return errors.Join(errs...)
+}
+
+// configSourceTopic is Kafka's ConfigSource DYNAMIC_TOPIC_CONFIG: set on the
+// topic, not inherited (KIP-226).
+const configSourceTopic = 1
+
+func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry) error {
+	values := map[string]kafka.DescribeConfigResponseConfigEntry{}
+	for _, e := range entries {
+		values[e.ConfigName] = e
+	}
+	var errs []error
+	fail := func(setting, value, want string) {
+		errs = append(errs, &SettingError{
+			Topic: t.Name, Setting: setting, Value: cmp.Or(value, "not set"), Wanted: want,
+		})
+	}
+	if e := values["cleanup.policy"]; e.ConfigValue != "delete" {
+		fail("cleanup.policy", e.ConfigValue, "delete")
+	}
+	if e := values["retention.ms"]; e.ConfigSource != configSourceTopic {
+		fail("retention.ms", e.ConfigValue+" (inherited)",
+			fmt.Sprintf("a value set on the topic, such as %d", t.Retention.Milliseconds()))
+	}
+	e := values["max.message.bytes"]
+	if n, err := strconv.Atoi(e.ConfigValue); err != nil || n < t.MaxMessageBytes {
+		fail("max.message.bytes", e.ConfigValue, fmt.Sprintf("%d or more", t.MaxMessageBytes))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,67 @@
+package broker
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/segmentio/kafka-go"
+)
+
+func TestEnsureTopicsNamesWrongSettings(t *testing.T) {
+	ctx := testContext(t)
+	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	res, err := c.kafka.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{
+		Topic: TopicSamples, NumPartitions: 1, ReplicationFactor: 1,
+		ConfigEntries: []kafka.ConfigEntry{
+			{ConfigName: "cleanup.policy", ConfigValue: "compact"},
+			{ConfigName: "max.message.bytes", ConfigValue: "1000"},
+		},
+	}}})
+	if err != nil || res.Errors[TopicSamples] != nil {
+		t.Fatal(err, res.Errors)
+	}
+	err = c.EnsureTopics(ctx)
+	if err == nil {
+		t.Fatal("EnsureTopics accepted a compacted topic without retention")
+	}
+	for _, want := range []string{
+		"topic gpuledger.samples.v1: cleanup.policy is compact, want delete",
+		"topic gpuledger.samples.v1: retention.ms is 604800000 (inherited), want a value set on the topic",
+		"topic gpuledger.samples.v1: max.message.bytes is 1000, want 10551296 or more",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error\n%v\ndoes not contain %q", err, want)
+		}
+	}
+	var setting *SettingError
+	if !errors.As(err, &setting) {
+		t.Errorf("error %T is no *SettingError", err)
+	}
+}
+
+func TestConfigValidateNamesFields(t *testing.T) {
+	err := Config{
+		Brokers: []string{"no-port"}, BatchBytes: -3, RetryMin: time.Second, RetryMax: time.Millisecond,
+	}.Validate()
+	for _, want := range []string{`brokers is "no-port"`, "batch_bytes is -3", "retry_max is 1ms"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate = %v, want %q in it", err, want)
+		}
+	}
+	if err := (Config{Brokers: []string{"localhost:9092"}}).Validate(); err != nil {
+		t.Errorf("Validate of defaults: %v", err)
+	}
+}
+
+func TestClientsShareOneRegistry(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	newMetrics(reg).errors.WithLabelValues("x").Inc()
+	newMetrics(reg).errors.WithLabelValues("x").Inc()
+	if got := testutil.ToFloat64(newMetrics(reg).errors.WithLabelValues("x")); got != 2 {
+		t.Errorf("counter over two clients is %v, want 2", got)
+	}
+}
