@@ -1,0 +1,351 @@
+package analyzer_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/analyzer"
+	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/store/storetest"
+)
+
+// rates: an H100 costs 3.50 USD until the 10th, then 4 USD.
+type rates struct{}
+
+func (rates) GPUHour(model string, hour time.Time) (decimal.Decimal, string, bool) {
+	rate := "3.50"
+	if !hour.Before(monday.AddDate(0, 0, 8)) {
+		rate = "4"
+	}
+	return decimal.RequireFromString(rate), "USD", model == "H100"
+}
+
+func lines(episodes []episode.Episode) []string {
+	var out []string
+	for _, e := range episodes {
+		out = append(out, strings.Join([]string{
+			string(e.Kind), e.Tenant, e.GPU, e.Start.Format("01-02T15"), e.End.Format("01-02T15"),
+			e.WastedGPUHours.String(), e.WastedCost.String() + e.Currency,
+		}, " "))
+	}
+	return out
+}
+
+func newService(t *testing.T, db analyzer.DB) (*analyzer.Service, *clock.Fake, *prometheus.Registry) {
+	t.Helper()
+	registry, fake := prometheus.NewRegistry(), clock.NewFake(monday.AddDate(1, 0, 0))
+	s, err := analyzer.New(analyzer.DefaultConfig(), analyzer.Deps{
+		DB: db, Rates: rates{}, Clock: fake, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: registry,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, fake, registry
+}
+
+func TestFindIdleAllocations(t *testing.T) {
+	db := storetest.Open(t)
+	write(t, db, gpu{"GPU-1", "ml", monday, "aaiiiiaf", 1})
+	write(t, db, gpu{"GPU-2", "ml", monday, "iuiuuiix", 1}) // bridged once, then parted
+	write(t, db, gpu{"GPU-3", "ml", monday, "aauuuuff", 1}) // unknown is not idle
+	write(t, db, gpu{"GPU-4", "ml", monday, "iaiaiaia", 1}) // never two hours
+	write(t, db, gpu{"GPU-5", "ml", monday, "iiiiiiii", 1})
+	write(t, db, gpu{"GPU-5", "nlp", monday, "aaaaaaaa", 2}) // the ledger knows better now
+	got, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), rates{}, monday, monday.Add(24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"idle_allocation ml GPU-2 03-02T00 03-02T03 2 7USD",
+		"idle_allocation ml GPU-1 03-02T02 03-02T06 4 14USD",
+		"idle_allocation ml GPU-2 03-02T05 03-02T07 2 7USD",
+	}
+	if diff := cmp.Diff(want, lines(got)); diff != "" {
+		t.Errorf("episodes (-want +got):\n%s", diff)
+	}
+	if e := got[1]; e.Project != "p" || e.Workload != "train" || e.User != "ann" || e.Node != "n1" || e.Leaf != "gpu" || e.Cluster != "c" {
+		t.Errorf("owner or place is missing: %+v", e)
+	}
+}
+
+func TestFindIsWholeWhateverTheRange(t *testing.T) {
+	db := storetest.Open(t)
+	write(t, db, gpu{"GPU-1", "ml", monday, "a" + strings.Repeat("i", 100) + "a", 1})
+	var ids []string
+	for _, from := range []time.Duration{0, 50 * time.Hour, 100 * time.Hour} {
+		got, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), nil, monday.Add(from), monday.Add(from+time.Hour+time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 1 || got[0].WastedGPUHours.String() != "100" || !strings.Contains(got[0].Evidence, "no rate known") {
+			t.Fatalf("from hour %v: %+v, want all 100 hours", from, got)
+		}
+		ids = append(ids, got[0].ID())
+	}
+	if ids[0] != ids[1] || ids[0] != ids[2] {
+		t.Errorf("ids differ: %v", ids)
+	}
+	got, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), nil, monday.Add(101*time.Hour), monday.Add(102*time.Hour))
+	if err != nil || len(got) != 0 {
+		t.Errorf("after the episode's end: %v, %v; want nothing", got, err)
+	}
+}
+
+func TestFindRefusesAnEmptyRange(t *testing.T) {
+	_, err := analyzer.Find(t.Context(), storetest.Open(t), analyzer.DefaultConfig(), nil, monday, monday)
+	if err == nil || !strings.Contains(err.Error(), "2026-03-02T00:00:00Z") {
+		t.Errorf("error %v: want one that names the range", err)
+	}
+}
+
+// office is an active working week by day, free by night, of 28 days.
+func office() string {
+	var b strings.Builder
+	for h := range 28 * 24 {
+		at := monday.Add(time.Duration(h) * time.Hour)
+		switch {
+		case at.Weekday() == time.Saturday || at.Weekday() == time.Sunday || at.Hour() < 8 || at.Hour() >= 19:
+			b.WriteByte('f')
+		default:
+			b.WriteByte('a')
+		}
+	}
+	return b.String()
+}
+
+func TestFindOffHoursSpike(t *testing.T) {
+	db := storetest.Open(t)
+	sunday := 27*24 + 2
+	for _, uuid := range []string{"GPU-1", "GPU-2", "GPU-3"} {
+		p := []byte(office())
+		copy(p[sunday:], "aaa")
+		write(t, db, gpu{uuid, "ml", monday, string(p), 1})
+	}
+	for _, uuid := range []string{"GPU-7", "GPU-8", "GPU-9"} { // inference works round the clock
+		write(t, db, gpu{uuid, "inference", monday, strings.Repeat("a", 28*24), 1})
+	}
+	got, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), rates{}, monday, monday.AddDate(0, 0, 28))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"off_hours_spike ml  03-29T02 03-29T05 9 36USD"}
+	if diff := cmp.Diff(want, lines(got)); diff != "" {
+		t.Errorf("episodes (-want +got):\n%s", diff)
+	}
+}
+
+func TestPublishReplacesTheRange(t *testing.T) {
+	db := storetest.Open(t)
+	s, fake, registry := newService(t, db)
+	write(t, db, gpu{"GPU-1", "ml", monday, "aiiia", 1})
+	write(t, db, gpu{"GPU-2", "ml", monday, "aiiii", 1})
+	runOnce(t, s)
+	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD", "idle_allocation ml GPU-2 03-02T01 03-02T05 4 14USD")
+
+	// A second look changes nothing and writes nothing.
+	runOnce(t, s)
+	wantCounters(t, registry, 2, 0, 2)
+
+	// Late data: GPU-1 was at work, GPU-2 goes on. The clock is behind.
+	fake.Set(monday)
+	write(t, db, gpu{"GPU-1", "ml", monday, "aaaaa", 2})
+	write(t, db, gpu{"GPU-2", "ml", monday, "aiiiiii", 2})
+	runOnce(t, s)
+	wantStored(t, db, "idle_allocation ml GPU-2 03-02T01 03-02T07 6 21USD")
+	wantCounters(t, registry, 3, 1, 2)
+
+	// And it comes back.
+	write(t, db, gpu{"GPU-1", "ml", monday, "aiiia", 3})
+	runOnce(t, s)
+	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD", "idle_allocation ml GPU-2 03-02T01 03-02T07 6 21USD")
+	const open = `
+# HELP gpuledger_anomaly_open Episodes that go on in the ledger's newest hours.
+# TYPE gpuledger_anomaly_open gauge
+gpuledger_anomaly_open{kind="idle_allocation",tenant="ml"} 1
+# HELP gpuledger_anomaly_wasted_cost Cost of the wasted GPU-hours at list price.
+# TYPE gpuledger_anomaly_wasted_cost gauge
+gpuledger_anomaly_wasted_cost{currency="USD",kind="idle_allocation",tenant="ml"} 31.5
+# HELP gpuledger_anomaly_wasted_gpu_hours Wasted GPU-hours of the episodes in the analyzer's window.
+# TYPE gpuledger_anomaly_wasted_gpu_hours gauge
+gpuledger_anomaly_wasted_gpu_hours{kind="idle_allocation",tenant="ml"} 9
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(open), "gpuledger_anomaly_open",
+		"gpuledger_anomaly_wasted_gpu_hours", "gpuledger_anomaly_wasted_cost"); err != nil {
+		t.Error(err)
+	}
+}
+
+func runOnce(t *testing.T, s *analyzer.Service) {
+	t.Helper()
+	if err := s.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantStored(t *testing.T, db analyzer.DB, want ...string) {
+	t.Helper()
+	got, err := analyzer.Load(t.Context(), db, monday, monday.AddDate(0, 1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, lines(got)); diff != "" {
+		t.Errorf("table anomalies (-want +got):\n%s", diff)
+	}
+}
+
+func wantCounters(t *testing.T, registry *prometheus.Registry, written, deleted, kept float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() != "gpuledger_analyzer_episodes_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			got[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	want := map[string]float64{"written": written, "deleted": deleted, "kept": kept}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("gpuledger_analyzer_episodes_total (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnAllocationLongerThanTheWindowKeepsItsID(t *testing.T) {
+	db := storetest.Open(t)
+	s, _, _ := newService(t, db)
+	const day = 24
+	write(t, db, gpu{"GPU-1", "ml", monday, strings.Repeat("i", 30*day), 1})
+	runOnce(t, s)
+	first, err := analyzer.Load(t.Context(), db, monday, monday.AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for days := 60; days <= 120; days += 30 {
+		write(t, db, gpu{"GPU-1", "ml", monday, strings.Repeat("i", days*day), 2})
+		runOnce(t, s)
+		got, err := analyzer.Load(t.Context(), db, monday, monday.AddDate(1, 0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 1 || got[0].ID() != first[0].ID() || got[0].WastedGPUHours.IntPart() != int64(days*day) {
+			t.Fatalf("after %d days: %v, want one of %d hours with id %s", days, lines(got), days*day, first[0].ID())
+		}
+	}
+}
+
+func TestAMonthOfAFleetTakesLessThanASecond(t *testing.T) {
+	db := storetest.Open(t)
+	writeFleet(t, db)
+	config := analyzer.DefaultConfig()
+	find := func() int {
+		got, err := analyzer.Find(t.Context(), db, config, rates{}, monday, monday.AddDate(0, 1, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(got)
+	}
+	if n := find(); n != 7*62 {
+		t.Errorf("%d episodes, want %d", n, 7*62)
+	}
+	best := time.Hour
+	for range 3 {
+		began := clock.Real().Now()
+		find()
+		best = min(best, clock.Real().Since(began))
+	}
+	t.Logf("32 GPUs of three leaves, 744 hours: %v", best)
+	if best > time.Second {
+		t.Errorf("best of three took %v, want less than 1s", best)
+	}
+}
+
+// brokenDB fails until it is mended.
+type brokenDB struct {
+	analyzer.DB
+	broken bool
+}
+
+var errAway = errors.New("engine away")
+
+func (d *brokenDB) Query(ctx context.Context, sql string, args ...any) (driver.Rows, error) {
+	if d.broken {
+		return nil, errAway
+	}
+	return d.DB.Query(ctx, sql, args...)
+}
+
+func (d *brokenDB) Insert(ctx context.Context, table string, in proto.Input) error {
+	return d.DB.Insert(ctx, table, in)
+}
+
+func TestRunGoesOnAfterAFailure(t *testing.T) {
+	db := &brokenDB{DB: storetest.Open(t), broken: true}
+	s, fake, registry := newService(t, db)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx) }()
+	if err := fake.BlockUntil(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	wantMetric(t, registry, "gpuledger_analyzer_errors_total", 1)
+	wantMetric(t, registry, "gpuledger_analyzer_last_run_timestamp_seconds", 0)
+	db.broken = false
+	fake.Advance(analyzer.DefaultConfig().Interval)
+	if err := fake.BlockUntil(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	wantMetric(t, registry, "gpuledger_analyzer_errors_total", 1)
+	wantMetric(t, registry, "gpuledger_analyzer_runs_total", 1)
+	wantMetric(t, registry, "gpuledger_analyzer_last_run_timestamp_seconds", float64(fake.Now().Unix()))
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("run ended with %v, want nil", err)
+	}
+}
+
+func wantMetric(t *testing.T, registry *prometheus.Registry, name string, want float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			m := f.GetMetric()[0]
+			if got := m.GetCounter().GetValue() + m.GetGauge().GetValue(); got != want {
+				t.Errorf("%s = %v, want %v", name, got, want)
+			}
+			return
+		}
+	}
+	t.Errorf("%s is not exposed", name)
+}
+
+func TestNewNamesWhatIsWrong(t *testing.T) {
+	config := analyzer.DefaultConfig()
+	config.Idle.MinIdleShare = 2
+	_, err := analyzer.New(config, analyzer.Deps{})
+	if err == nil || !strings.Contains(err.Error(), "idle: min_idle_share 2") {
+		t.Errorf("error %v: want the field and its value", err)
+	}
+	if _, err := analyzer.New(analyzer.DefaultConfig(), analyzer.Deps{}); err == nil {
+		t.Error("no dependencies: want an error")
+	}
+}
