@@ -142,13 +142,13 @@ func (r *boardReader) within(s span) (from, to *int64) {
 
 // hold appends what was seen of a run's hold, if owners could be read.
 func (r *boardReader) hold(g *wire.Gpu, u *run, l *leaf, alive span) bool {
-	any := false
+	held := false
 	for _, o := range r.view.observed {
 		s := u.clip(o).clip(alive)
 		if s.empty() {
 			continue
 		}
-		any = true
+		held = true
 		if r.view.failed {
 			continue
 		}
@@ -158,7 +158,7 @@ func (r *boardReader) hold(g *wire.Gpu, u *run, l *leaf, alive span) bool {
 		h.Owner = r.owner(u.owner)
 		g.Holds = append(g.Holds, h)
 	}
-	return any
+	return held
 }
 
 func (r *boardReader) owner(o *owner) *wire.Owner {

@@ -227,9 +227,15 @@ func TestIncidentsTellTheTruth(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("incidents (-want +got):\n%s", diff)
 	}
-	for _, in := range incidents {
+	c := DefaultConfig()
+	c.WindowFrom, c.WindowTo = on2026(1, 1, 0, 0), on2026(13, 1, 0, 0)
+	year, err := New(c, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range year.Incidents(c.WindowFrom, c.WindowTo) {
 		for _, at := range []time.Time{in.Start, in.Start.Add(in.End.Sub(in.Start) / 2), in.End.Add(-time.Minute)} {
-			checkIncident(t, in, read(t, s, at, time.Minute))
+			checkIncident(t, in, read(t, year, at, time.Minute))
 		}
 	}
 }
