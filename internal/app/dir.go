@@ -95,12 +95,13 @@ func refuseForeign(path string) error {
 	}
 	foreign := ""
 	for _, e := range entries {
-		switch e.Name() {
-		case formatName, lockName:
+		switch name := e.Name(); {
+		case name == formatName || name == lockName:
 			return nil
-		case "lost+found": // the root of a fresh file system
+		case name == "lost+found": // the root of a fresh file system
+		case strings.HasSuffix(name, ".yaml"): // configuration laid there first
 		default:
-			foreign = e.Name()
+			foreign = name
 		}
 	}
 	if foreign != "" {

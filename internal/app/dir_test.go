@@ -93,6 +93,7 @@ func TestOpenLeavesForeignFoldersAlone(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(fresh, "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	write(t, filepath.Join(fresh, "gpuledger.yaml"), "")
 	open(t, fresh)
 }
 

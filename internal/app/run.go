@@ -111,7 +111,7 @@ func attachOnce(ctx context.Context, path string, self Holder) (Attachment, erro
 	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, dialErr := dialer.DialContext(ctx, "unix", run.EngineSocket)
 	if dialErr != nil {
-		return Attachment{}, fmt.Errorf("%w, and its engine does not answer: %v", err, dialErr)
+		return Attachment{}, fmt.Errorf("%w, and its engine does not answer: %w", err, dialErr)
 	}
 	return Attachment{Run: run}, conn.Close()
 }

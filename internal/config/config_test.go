@@ -118,6 +118,7 @@ func TestDecodeNamesFileLineKeyAndValue(t *testing.T) {
 		"room:\n  password_env: GPULEDGER_NO_SUCH": `f:2: room.password_env: environment variable GPULEDGER_NO_SUCH is not set`,
 		"room:\n  password_file: /nonexistent/pw":  `f:2: room.password_file: read secret: open /nonexistent/pw: no such file or directory`,
 		"room:\n  password_file: 3":                `f:2: room.password_file: want the name of a file, got 3`,
+		"room: " + strings.Repeat("x", 80):         `f:1: room: want a mapping of keys, got "` + strings.Repeat("x", 60) + `…"`,
 		"cluster: [":                               `parse f: yaml: line 1: did not find expected node content`,
 	} {
 		got := defaults()

@@ -14,6 +14,9 @@ import (
 // maxFaults bounds how many faults one file reports.
 const maxFaults = 20
 
+// maxShown bounds, in characters, how much of a wrong value a message repeats.
+const maxShown = 60
+
 // Load reads the YAML file at path into the struct that into points to. What
 // the file does not name keeps its value, so into carries the defaults. The
 // error names every fault as "file:line: key: what is wrong, with the value";
@@ -97,10 +100,14 @@ func describe(n *yaml.Node) string {
 	if isNull(n) {
 		return "nothing"
 	}
-	if n.Tag == "!!str" {
-		return fmt.Sprintf("%q", n.Value)
+	value := n.Value
+	if runes := []rune(value); len(runes) > maxShown {
+		value = string(runes[:maxShown]) + "…"
 	}
-	return n.Value
+	if n.Tag == "!!str" {
+		return fmt.Sprintf("%q", value)
+	}
+	return value
 }
 
 func join(path, key string) string {

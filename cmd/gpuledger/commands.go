@@ -1,0 +1,19 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// The groups of commands, as help lists them.
+const (
+	helpGroup = "Help and configuration:"
+)
+
+type commandGroup struct {
+	title    string
+	commands []*cobra.Command
+}
+
+func (s *session) commandGroups() []commandGroup {
+	return []commandGroup{
+		{helpGroup, []*cobra.Command{s.configCommand(), s.versionCommand()}},
+	}
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/segmentio/kafka-go/sasl/plain"
+
+	"github.com/gpuledger/gpuledger/analyzer"
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/ingest"
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/config"
+	"github.com/gpuledger/gpuledger/internal/httpd"
+)
+
+const (
+	configName = "gpuledger.yaml"
+	configEnv  = "GPULEDGER_CONFIG"
+)
+
+// Config is gpuledger.yaml: a section per service, and how they reach Kafka and
+// ClickHouse where these are not embedded.
+type Config struct {
+	Cluster    ClusterConfig    `yaml:"cluster"`
+	Ingest     ingest.Config    `yaml:"ingest"`
+	Analyzer   analyzer.Config  `yaml:"analyzer"`
+	Billing    BillingConfig    `yaml:"billing"`
+	Kafka      KafkaConfig      `yaml:"kafka"`
+	ClickHouse ClickHouseConfig `yaml:"clickhouse"`
+	HTTP       httpd.Config     `yaml:"http"`
+}
+
+// ClusterConfig says which cluster is metered and how finely.
+type ClusterConfig struct {
+	Name string `yaml:"name"`
+	// Slot divides the hour and is one length per cluster.
+	Slot time.Duration `yaml:"slot"`
+	// Tenants is the file of the mapping from owners to tenants; empty: the
+	// owner's own tenant, else the namespace, else the account (R15).
+	Tenants string `yaml:"tenants"`
+}
+
+// BillingConfig says at what price.
+type BillingConfig struct {
+	// Prices is the price book's file; empty: the built-in one.
+	Prices string `yaml:"prices"`
+}
+
+// KafkaConfig is how separate services reach Kafka. With brokers empty there is
+// only the embedded one.
+type KafkaConfig struct {
+	Brokers           []string      `yaml:"brokers"`
+	TLS               bool          `yaml:"tls"`
+	CAFile            string        `yaml:"ca_file"`
+	User              string        `yaml:"user"` // SASL PLAIN; empty: none
+	Password          config.Secret `yaml:"password"`
+	Partitions        int           `yaml:"partitions"`         // of a new samples topic
+	ReplicationFactor int           `yaml:"replication_factor"` // of new topics; -1: the broker's default
+	Retention         time.Duration `yaml:"retention"`          // of a new samples topic
+}
+
+// ClickHouseConfig is how separate services reach ClickHouse. With the address
+// empty there is only the embedded one.
+type ClickHouseConfig struct {
+	Address  string        `yaml:"address"` // http://host:8123 or https://host:8443
+	Database string        `yaml:"database"`
+	User     string        `yaml:"user"`
+	Password config.Secret `yaml:"password"`
+	CAFile   string        `yaml:"ca_file"`
+	// Library is libchdb's path, for the embedded engine; empty: where make put it.
+	Library string `yaml:"library"`
+	// MemoryBytes limits the embedded engine.
+	MemoryBytes int64 `yaml:"memory_bytes"`
+}
+
+// DefaultConfig works without a file: everything embedded, one cluster.
+func DefaultConfig() Config {
+	b := broker.DefaultConfig()
+	return Config{
+		Cluster:  ClusterConfig{Name: "default", Slot: 10 * time.Second},
+		Ingest:   ingest.DefaultConfig(),
+		Analyzer: analyzer.DefaultConfig(),
+		Kafka: KafkaConfig{
+			Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
+		},
+		ClickHouse: ClickHouseConfig{Database: "gpuledger", User: "default", MemoryBytes: 2 << 30},
+		HTTP:       httpd.DefaultConfig(),
+	}
+}
+
+// Validate names every value that cannot work, by its key.
+func (c Config) Validate() error {
+	var errs []error
+	section := func(name string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	section("cluster", c.Cluster.validate())
+	section("ingest", c.Ingest.Validate())
+	section("analyzer", c.Analyzer.Validate())
+	section("billing", c.Billing.validate())
+	section("kafka", c.Kafka.validate())
+	section("clickhouse", c.ClickHouse.validate())
+	section("http", c.HTTP.Validate())
+	return errors.Join(errs...)
+}
+
+func (c ClusterConfig) validate() error {
+	if c.Name == "" {
+		return errors.New("name: is empty")
+	}
+	if err := validateSlot(c.Slot); err != nil {
+		return fmt.Errorf("slot: %w", err)
+	}
+	return nil
+}
+
+// validateSlot takes what divides the hour into whole seconds.
+func validateSlot(slot time.Duration) error {
+	if slot < time.Second || slot > time.Hour || slot%time.Second != 0 || time.Hour%slot != 0 {
+		return fmt.Errorf("%s: want whole seconds that divide the hour, such as 10s or 1m", slot)
+	}
+	return nil
+}
+
+func (c BillingConfig) validate() error {
+	_, err := c.book()
+	return err
+}
+
+// book is the configured price book.
+func (c BillingConfig) book() (*prices.Book, error) {
+	if c.Prices == "" {
+		return prices.Default(), nil
+	}
+	return prices.Load(c.Prices)
+}
+
+func (c KafkaConfig) validate() error {
+	if (c.User == "") != c.Password.IsZero() {
+		return fmt.Errorf("user %q: user and password come together", c.User)
+	}
+	if c.User != "" && !c.TLS {
+		return fmt.Errorf("user %q: a password is not sent without tls: true", c.User)
+	}
+	if c.CAFile != "" && !c.TLS {
+		return fmt.Errorf("ca_file %q: needs tls: true", c.CAFile)
+	}
+	probe := c
+	if len(probe.Brokers) == 0 {
+		probe.Brokers = []string{"127.0.0.1:9092"} // embedded: its own address
+	}
+	b, err := probe.broker()
+	if err != nil {
+		return err
+	}
+	return b.Validate()
+}
+
+// broker is the configuration of package broker.
+func (c KafkaConfig) broker() (broker.Config, error) {
+	b := broker.DefaultConfig()
+	b.Brokers = c.Brokers
+	b.SamplesPartitions, b.ReplicationFactor, b.SamplesRetention = c.Partitions, c.ReplicationFactor, c.Retention
+	if c.User != "" {
+		b.SASL = plain.Mechanism{Username: c.User, Password: c.Password.Reveal()}
+	}
+	if !c.TLS {
+		return b, nil
+	}
+	b.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile == "" {
+		return b, nil
+	}
+	pem, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return b, fmt.Errorf("ca_file: %w", err)
+	}
+	b.TLS.RootCAs = x509.NewCertPool()
+	if !b.TLS.RootCAs.AppendCertsFromPEM(pem) {
+		return b, fmt.Errorf("ca_file %s: holds no PEM certificate", c.CAFile)
+	}
+	return b, nil
+}
+
+func (c ClickHouseConfig) validate() error {
+	if c.Database == "" {
+		return errors.New("database: is empty")
+	}
+	if c.MemoryBytes < 256<<20 {
+		return fmt.Errorf("memory_bytes %d: want 268435456 (256 MiB) or more", c.MemoryBytes)
+	}
+	return nil
+}
+
+// findConfig says which file is read: the flag's, the environment's, the data
+// directory's own, the working directory's, or none.
+func findConfig(flag, dataDir string) (string, error) {
+	for _, named := range []string{flag, os.Getenv(configEnv)} {
+		if named != "" {
+			return named, nil
+		}
+	}
+	var candidates []string
+	if dataDir != "" {
+		candidates = append(candidates, filepath.Join(dataDir, configName))
+	}
+	for _, path := range append(candidates, configName) {
+		_, err := os.Stat(path)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("find configuration: %w", err)
+		}
+	}
+	return "", nil
+}
+
+// loadConfig reads and checks the configuration at path; empty: the defaults.
+func loadConfig(path string) (Config, error) {
+	cfg := DefaultConfig()
+	if path == "" {
+		return cfg, nil
+	}
+	if err := config.Load(path, &cfg); err != nil {
+		return cfg, usageError{err}
+	}
+	// A file names its neighbours.
+	for _, file := range []*string{&cfg.Cluster.Tenants, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.Library} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(filepath.Dir(path), *file)
+		}
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, usageError{fmt.Errorf("check %s: %w", path, err)}
+	}
+	return cfg, nil
+}

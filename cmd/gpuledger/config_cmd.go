@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/internal/config"
+)
+
+func (s *session) configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "config",
+		Short:   "Check and show the configuration",
+		Args:    cobra.NoArgs,
+		Example: examples("gpuledger config check gpuledger.yaml", "find mistakes before a service does"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(s.configCheckCommand(), s.configShowCommand())
+	return cmd
+}
+
+func (s *session) configCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Check a configuration: keys, types, values, files it names",
+		Long: "Checks FILE, else what --config, $" + configEnv + " or ./" + configName + " names. Every mistake is named\n" +
+			"with file, line, key and value; exit code 2 when there is one.",
+		Example: examples(
+			"gpuledger config check", "check what services would read",
+			"gpuledger config check /etc/gpuledger/gpuledger.yaml", "check a file",
+		),
+		Args: cobra.MaximumNArgs(1),
+		RunE: s.run(func(_ context.Context, args []string) error {
+			path, err := findConfig(append(args, s.configPath)[0], "")
+			if err != nil {
+				return err
+			}
+			if _, err := loadConfig(path); err != nil {
+				return err
+			}
+			if path == "" {
+				path = "built-in defaults"
+			}
+			_, err = fmt.Fprintf(s.stdout, "%s: ok\n", path)
+			return err
+		}),
+	}
+}
+
+func (s *session) configShowCommand() *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Print the configuration in force, defaults included",
+		Long:  "Prints YAML that is itself a valid configuration. Of a secret it shows where it is read from.",
+		Example: examples(
+			"gpuledger config show > gpuledger.yaml", "start from the defaults",
+			"gpuledger config show --config FILE", "what FILE comes to",
+		),
+		Args: cobra.NoArgs,
+		RunE: s.run(func(context.Context, []string) error {
+			path, err := findConfig(s.configPath, data)
+			if err != nil {
+				return err
+			}
+			cfg, err := loadConfig(path)
+			if err != nil {
+				return err
+			}
+			if path == "" {
+				path = "built-in defaults"
+			}
+			if _, err := fmt.Fprintf(s.stdout, "# from %s\n", path); err != nil {
+				return fmt.Errorf("print configuration: %w", err)
+			}
+			return config.Encode(s.stdout, cfg)
+		}),
+	}
+	cmd.Flags().StringVar(&data, "data", "", "data `DIR` whose "+configName+" is shown, where it has one")
+	return cmd
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+func answer() table {
+	return table{
+		columns: []column{{name: "tenant"}, {name: "gpu_hours", number: true}},
+		rows:    [][]string{{"ml-train", "1234.5"}, {"a,\"b\"", "-7"}, {"", ""}},
+		show: func(i int, cell string) string {
+			if i == 1 {
+				return grouped(cell)
+			}
+			return cell
+		},
+	}
+}
+
+func TestTableInThreeFormats(t *testing.T) {
+	for o, want := range map[output]string{
+		outputTable: "TENANT    GPU HOURS\nml-train    1 234.5\na,\"b\"            -7\n\n",
+		outputCSV:   "tenant,gpu_hours\nml-train,1234.5\n\"a,\"\"b\"\"\",-7\n,\n",
+		outputJSON: "[\n  {\"tenant\": \"ml-train\", \"gpu_hours\": 1234.5},\n" +
+			"  {\"tenant\": \"a,\\\"b\\\"\", \"gpu_hours\": -7},\n  {\"tenant\": \"\", \"gpu_hours\": null}\n]\n",
+	} {
+		var b bytes.Buffer
+		if err := answer().write(&b, o, false); err != nil {
+			t.Errorf("%s: %v", o, err)
+		}
+		if diff := cmp.Diff(want, b.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", o, diff)
+		}
+	}
+	bad := table{columns: []column{{name: "n", number: true}}, rows: [][]string{{"1e"}}}
+	if err := bad.write(&bytes.Buffer{}, outputJSON, false); err == nil || !strings.Contains(err.Error(), `"1e"`) {
+		t.Errorf("a number that is none: got %v", err)
+	}
+	var b bytes.Buffer
+	if err := (table{columns: bad.columns}).write(&b, outputJSON, false); err != nil || b.String() != "[]\n" {
+		t.Errorf("no rows: got %q, %v", b.String(), err)
+	}
+}
+
+func TestTableKeepsTheTerminalSafe(t *testing.T) {
+	evil := table{columns: []column{{name: "pod"}}, rows: [][]string{{"a\x1b[2Jb\n\u0085"}}}
+	if got, want := evil.text(false), "POD\na�[2Jb��\n"; got != want {
+		t.Errorf("text: got %q, want %q", got, want)
+	}
+	if got := evil.text(true); !strings.HasPrefix(got, "\x1b[1mPOD\x1b[0m\n") {
+		t.Errorf("coloured text: got %q", got)
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	for number, want := range map[string]string{
+		"": "", "0": "0", "999": "999", "1000": "1 000", "-1234567.891": "-1 234 567.891",
+	} {
+		if got := grouped(number); got != want {
+			t.Errorf("grouped(%q): got %q, want %q", number, got, want)
+		}
+	}
+}
+
+func TestColourOnlyOnATerminal(t *testing.T) {
+	if colour(&bytes.Buffer{}) {
+		t.Error("colour in a buffer")
+	}
+}
+
+func TestOutputFlagRefusesOtherWords(t *testing.T) {
+	var o output
+	for _, word := range []string{"table", "json", "csv"} {
+		if err := o.Set(word); err != nil || o.String() != word {
+			t.Errorf("Set(%q): got %v, %s", word, err, o)
+		}
+	}
+	if err := o.Set("xml"); err == nil {
+		t.Error("Set(xml): no error")
+	}
+}
+
+func TestProgressWithoutATerminalIsALinePerTenPercent(t *testing.T) {
+	var b bytes.Buffer
+	fake := clock.NewFake(time.Unix(0, 0))
+	p := newProgress(&b, fake, "ingest")
+	p.Set(1, 0)
+	for i := range int64(1001) {
+		if i%3 == 0 {
+			p.Set(i*35/100, 1000)
+		}
+	}
+	fake.Advance(12 * time.Second)
+	p.Done("1,000 batches")
+	want := "ingest: 10 %\ningest: 20 %\ningest: 30 %\ningest: 1,000 batches in 12s\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+}
+
+func TestProgressOnATerminalIsABar(t *testing.T) {
+	var b bytes.Buffer
+	fake := clock.NewFake(time.Unix(0, 0))
+	p := newProgress(&b, fake, "ingest")
+	p.terminal = true
+	fake.Advance(10 * time.Second)
+	p.Set(50, 100)
+	p.Set(51, 100) // too soon to draw again
+	fake.Advance(time.Second)
+	p.Set(200, 100)
+	p.Done("done")
+	want := "\ringest  " + strings.Repeat("█", 15) + strings.Repeat("░", 15) + "  50 %  10s left\x1b[K" +
+		"\ringest  " + strings.Repeat("█", 30) + " 100 %\x1b[K" +
+		"\r\x1b[Kingest: done in 11s\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("bar (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+const (
+	barWidth     = 30
+	barRedraw    = 100 * time.Millisecond
+	progressStep = 10 // percent between two lines where there is no terminal
+)
+
+// progress shows how far a long step is: a bar on a terminal, else a line every
+// 10 %. It is used from one goroutine.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	clock    clock.Clock
+	label    string
+	start    time.Time
+	drawn    time.Time
+	percent  int
+}
+
+func newProgress(w io.Writer, c clock.Clock, label string) *progress {
+	return &progress{w: w, terminal: isTerminal(w), clock: c, label: label, start: c.Now()}
+}
+
+// Set shows done of total; total 0 shows nothing.
+func (p *progress) Set(done, total int64) {
+	if total <= 0 {
+		return
+	}
+	percent := int(min(done, total) * 100 / total)
+	now := p.clock.Now()
+	switch {
+	case p.terminal && (now.Sub(p.drawn) >= barRedraw || percent == 100):
+		p.drawn = now
+		filled := percent * barWidth / 100
+		bar := strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled)
+		// ED (ECMA-48) clears what a longer line before left.
+		fmt.Fprintf(p.w, "\r%s  %s %3d %%%s\x1b[K", p.label, bar, percent, p.remaining(now, done, total))
+	case !p.terminal && percent/progressStep > p.percent/progressStep:
+		fmt.Fprintf(p.w, "%s: %d %%\n", p.label, percent/progressStep*progressStep)
+	}
+	p.percent = percent
+}
+
+func (p *progress) remaining(now time.Time, done, total int64) string {
+	spent := now.Sub(p.start)
+	if done <= 0 || done >= total || spent < 2*time.Second {
+		return ""
+	}
+	left := time.Duration(float64(spent) / float64(done) * float64(total-done))
+	return "  " + left.Round(time.Second).String() + " left"
+}
+
+// Done ends the bar with the time it took and what came of it.
+func (p *progress) Done(figures string) {
+	took := p.clock.Since(p.start).Round(barRedraw)
+	if p.terminal {
+		fmt.Fprintf(p.w, "\r\x1b[K")
+	}
+	fmt.Fprintf(p.w, "%s: %s in %s\n", p.label, figures, took)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// session is what one invocation of the command has: its streams, its clock
+// and the flags that every command takes.
+type session struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	clock          clock.Clock
+	args           []string
+	started        bool // a command's own code runs: what fails now is no usage error
+
+	configPath string
+	logLevel   string
+	log        *slog.Logger
+}
+
+// Run is the whole program: it carries out the command line args and returns
+// the exit code (see exit.go).
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	s := &session{stdin: stdin, stdout: stdout, stderr: stderr, clock: clock.Real(), args: args}
+	root := s.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !s.started {
+		err = usageError{fmt.Errorf("%w\n%s", err, hint(root, args))}
+	}
+	return s.report(ctx, err)
+}
+
+// hint points at the help of the command that was meant.
+func hint(root *cobra.Command, args []string) string {
+	path := root.CommandPath()
+	if found, _, err := root.Find(args); err == nil {
+		path = found.CommandPath()
+	}
+	return fmt.Sprintf("%s --help shows how it is used", path)
+}
+
+func (s *session) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gpuledger",
+		Short: "Who used which GPU, what was wasted, and what each tenant owes",
+		Long: "gpuledger turns what GPUs did into a ledger in which every GPU-millisecond stands in\n" +
+			"exactly one bucket, and the ledger into invoices.\n\n" + exitCodesHelp,
+		Example: examples(
+			"gpuledger demo --once --data /tmp/demo", "a simulated month, its bill and its proof",
+			"gpuledger standalone --data DIR --scrape http://127.0.0.1:9400/metrics", "meter a running dcgm-exporter",
+			"gpuledger usage --data DIR --by tenant --from 2026-10-01T00:00:00Z --to 2026-11-01T00:00:00Z", "who used what",
+			"gpuledger verify --data DIR", "prove that nothing is missing",
+		),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return s.openLog() },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	flags := root.PersistentFlags()
+	flags.StringVar(&s.configPath, "config", "", "configuration `FILE` (default $"+configEnv+", DIR/"+configName+", ./"+configName+", else built in)")
+	flags.StringVar(&s.logLevel, "log-level", "info", "log `LEVEL`: debug, info, warn or error")
+	for _, group := range s.commandGroups() {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.SetHelpCommandGroupID(helpGroup)
+	return root
+}
+
+// run marks the point from which an error is the command's own.
+func (s *session) run(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s.started = true
+		return f(cmd.Context(), args)
+	}
+}
+
+func (s *session) openLog() error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
+		return fmt.Errorf("log level %q: want debug, info, warn or error", s.logLevel)
+	}
+	s.log = slog.New(slog.NewTextHandler(s.stderr, &slog.HandlerOptions{Level: level}))
+	return nil
+}
+
+// commandLine is how this invocation names itself in LOCK and run.json.
+func (s *session) commandLine() string {
+	return strings.Join(append([]string{"gpuledger"}, s.args...), " ")
+}
+
+// examples formats pairs of a command line and what it is for.
+func examples(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i+1 < len(pairs); i += 2 {
+		fmt.Fprintf(&b, "  # %s\n  %s\n", pairs[i+1], pairs[i])
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// report prints what went wrong and returns the exit code.
+func (s *session) report(ctx context.Context, err error) int {
+	code := exitCode(ctx, err)
+	var quiet quietError
+	if err != nil && !errors.As(err, &quiet) {
+		fmt.Fprintf(s.stderr, "gpuledger: %v\n", err)
+	}
+	return code
+}

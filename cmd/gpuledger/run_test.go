@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/config"
+	"github.com/gpuledger/gpuledger/internal/store/engine"
+)
+
+// outcome is what one invocation of the program came to.
+type outcome struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+func invoke(t *testing.T, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := Run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+func TestEveryCommandHasHelpWithExamples(t *testing.T) {
+	s := &session{}
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.Short == "" || (cmd.Example == "" && !cmd.Hidden) {
+			t.Errorf("%s: short %q, example %q: want both", cmd.CommandPath(), cmd.Short, cmd.Example)
+		}
+		got := invoke(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		if got.Code != exitOK || !strings.Contains(got.Stdout, "Usage:") || got.Stderr != "" {
+			t.Errorf("%s --help: got %+v", cmd.CommandPath(), got)
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(s.rootCommand())
+}
+
+func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		"confg":                       `unknown command "confg" for "gpuledger"`,
+		"config chek":                 `unknown command "chek" for "gpuledger config"`,
+		"config check a b":            "accepts at most 1 arg(s), received 2",
+		"version --frobnicate":        "unknown flag: --frobnicate",
+		"version --log-level loud":    `log level "loud": want debug, info, warn or error`,
+		"config show --config":        "flag needs an argument",
+		"config check no/such/a.yaml": "no/such/a.yaml: no such file or directory",
+	} {
+		got := invoke(t, strings.Fields(line)...)
+		if got.Code != exitUsage || !strings.Contains(got.Stderr, want) || got.Stdout != "" {
+			t.Errorf("gpuledger %s: got %+v, want code %d and %q", line, got, exitUsage, want)
+		}
+	}
+	if got := invoke(t, "verson"); !strings.Contains(got.Stderr, "version") {
+		t.Errorf("a near miss: got %q, want a suggestion", got.Stderr)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		want int
+	}{
+		{t.Context(), nil, exitOK},
+		{t.Context(), errors.New("query: syntax error"), exitFailed},
+		{t.Context(), quietError{"2 checks failed"}, exitFailed},
+		{t.Context(), fmt.Errorf("load: %w", usageError{errors.New("x")}), exitUsage},
+		{t.Context(), fmt.Errorf("start: %w", &app.LockedError{}), exitEnvironment},
+		{t.Context(), fmt.Errorf("listen: %w", syscall.EADDRINUSE), exitEnvironment},
+		{t.Context(), fmt.Errorf("spool: %w", syscall.ENOSPC), exitEnvironment},
+		{t.Context(), fmt.Errorf("open: %w", os.ErrPermission), exitEnvironment},
+		{t.Context(), fmt.Errorf("open: %w", engine.ErrLibraryMissing), exitEnvironment},
+		{t.Context(), context.Canceled, exitFailed},
+		{interrupted, fmt.Errorf("query: %w", context.Canceled), exitInterrupted},
+	} {
+		if got := exitCode(c.ctx, c.err); got != c.want {
+			t.Errorf("exit code of %v: got %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestConfigCheckNamesEveryMistake(t *testing.T) {
+	path := filepath.Join(t.TempDir(), configName)
+	writeFile(t, path, "cluster:\n  slott: 10s\nhttp:\n  listen: 9415\n")
+	got := invoke(t, "config", "check", path)
+	want := outcome{exitUsage, "", "gpuledger: " + path + `:2: cluster.slott: unknown key, did you mean "slot"?` + "\n" +
+		path + `:4: http.listen: want a string in quotes ("9415"), got 9415` + "\n"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("config check (-want +got):\n%s", diff)
+	}
+}
+
+func TestConfigCheckNamesValuesThatCannotWork(t *testing.T) {
+	path := filepath.Join(t.TempDir(), configName)
+	for text, want := range map[string]string{
+		"cluster: {slot: 7s}":                                      "cluster: slot: 7s: want whole seconds that divide the hour",
+		"cluster: {slot: 1500ms}":                                  "cluster: slot: 1.5s: want whole seconds",
+		`cluster: {name: ""}`:                                      "cluster: name: is empty",
+		"ingest: {chunk_records: 0}":                               "chunk_records 0: must be 1 to 100000",
+		"analyzer: {interval: 1ms}":                                "analyzer: interval 1ms",
+		"billing: {prices: none.yaml}":                             "billing:",
+		"kafka: {brokers: [localhost]}":                            `brokers is "localhost", want host:port`,
+		"kafka: {user: me}":                                        `user "me": user and password come together`,
+		"kafka: {ca_file: ca.pem}":                                 "needs tls: true",
+		"clickhouse: {memory_bytes: 1000}":                         "memory_bytes 1000: want 268435456",
+		"http: {listen: \"0.0.0.0:9415\"}":                         "other machines could reach it",
+		"clickhouse: {password: hunter2}":                          "use clickhouse.password_file or clickhouse.password_env",
+		"kafka: {tls: true, ca_file: " + filepath.Base(path) + "}": "holds no PEM certificate",
+	} {
+		writeFile(t, path, text)
+		got := invoke(t, "config", "check", path)
+		if got.Code != exitUsage || !strings.Contains(got.Stderr, want) {
+			t.Errorf("config %q: got %+v, want %q", text, got, want)
+		}
+	}
+}
+
+func TestConfigShowIsAConfiguration(t *testing.T) {
+	t.Chdir(t.TempDir())
+	shown := invoke(t, "config", "show")
+	if shown.Code != exitOK || !strings.HasPrefix(shown.Stdout, "# from built-in defaults\ncluster:\n") {
+		t.Fatalf("config show: got %+v", shown)
+	}
+	writeFile(t, configName, shown.Stdout)
+	if got, want := invoke(t, "config", "check"), (outcome{exitOK, configName + ": ok\n", ""}); got != want {
+		t.Errorf("config check of what was shown: got %+v, want %+v", got, want)
+	}
+	got := DefaultConfig()
+	if err := config.Load(configName, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(DefaultConfig(), got, cmp.AllowUnexported(config.Secret{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("round trip (-want +got):\n%s", diff)
+	}
+}
+
+func TestDefaultConfigIsValid(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFindConfigPrefersTheNearest(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv(configEnv, "")
+	find := func(flag string) string {
+		got, err := findConfig(flag, "data")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	got := []string{find("")}
+	writeFile(t, configName, "")
+	got = append(got, find(""))
+	if err := os.Mkdir("data", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join("data", configName), "")
+	got = append(got, find(""))
+	t.Setenv(configEnv, "env.yaml")
+	got = append(got, find(""), find("flag.yaml"))
+	want := []string{"", configName, filepath.Join("data", configName), "env.yaml", "flag.yaml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("configurations (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoadConfigFindsNeighboursOfTheFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, configName)
+	writeFile(t, path, "cluster: {tenants: tenants.yaml}\n")
+	cfg, err := loadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(dir, "tenants.yaml"); cfg.Cluster.Tenants != want {
+		t.Errorf("tenants: got %s, want %s", cfg.Cluster.Tenants, want)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	got := invoke(t, "version")
+	if got.Code != exitOK || !strings.HasPrefix(got.Stdout, "gpuledger ") || got.Stderr != "" {
+		t.Errorf("version: got %+v", got)
+	}
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
