@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"regexp"
@@ -79,6 +80,9 @@ func (o Options) client(database string) (*clickhouse.Options, error) {
 		HttpMaxConnsPerHost: o.MaxOpenConns,
 		// A batch that is queued on the server isn't durable when it answers.
 		Settings: clickhouse.Settings{"async_insert": 0},
+		TransportFunc: func(next *http.Transport) (http.RoundTripper, error) {
+			return revisionTransport{next}, nil
+		},
 	}
 	address, err := url.Parse(o.Address)
 	if err != nil {

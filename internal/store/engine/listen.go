@@ -16,6 +16,12 @@ import (
 // asked for; then they are killed.
 const drainTimeout = 5 * time.Second
 
+// lockTimeout is longer than a helper that was told to stop takes for it.
+const (
+	lockTimeout = 2 * drainTimeout
+	lockEvery   = 50 * time.Millisecond
+)
+
 // maxSocketPath is sizeof(sockaddr_un.sun_path) less its final zero (unix(7)).
 const maxSocketPath = 107
 
@@ -31,12 +37,40 @@ func Serve(ctx context.Context, o Options) error {
 			cancel()
 		}()
 	}
+	if err := awaitUnlocked(ctx, o); err != nil {
+		return err
+	}
 	e, err := Open(o)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
 	return e.ListenAndServe(ctx, o.Socket)
+}
+
+// awaitUnlocked gives a helper whose parent has died the time to end. What is
+// wrong with the options is Open's to say.
+func awaitUnlocked(ctx context.Context, o Options) error {
+	if err := o.normalize(); err != nil {
+		return err
+	}
+	limit := o.Clock.NewTimer(lockTimeout)
+	defer limit.Stop()
+	ticker := o.Clock.NewTicker(lockEvery)
+	defer ticker.Stop()
+	for {
+		err := checkUnlocked(o.Dir)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-limit.C():
+			return err
+		case <-ctx.Done():
+			return err
+		case <-ticker.C():
+		}
+	}
 }
 
 // ListenAndServe serves on a Unix socket until ctx ends. A socket left behind
