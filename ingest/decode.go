@@ -1,0 +1,112 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// item is one message on its way: decoded and settled, or dead with a reason.
+type item struct {
+	msg     broker.Message
+	batch   *wire.Batch
+	hash    [32]byte
+	id      uint64
+	unknown int
+	gpus    []meter.GPUSlot
+	reason  string // dead: why
+	err     error
+}
+
+// decoder decodes and settles chunks on all cores. Each worker keeps its own
+// memory of identities.
+type decoder struct {
+	cfg     Config
+	workers []*meter.Identities
+}
+
+func newDecoder(cfg Config) *decoder {
+	d := &decoder{cfg: cfg}
+	for range runtime.GOMAXPROCS(0) {
+		d.workers = append(d.workers, meter.NewIdentities())
+	}
+	return d
+}
+
+// parse decodes a chunk; what is wrong with a message stands in its item.
+func (d *decoder) parse(msgs []broker.Message) []item {
+	items := make([]item, len(msgs))
+	d.parallel(len(items), func(_ *meter.Identities, i int) { items[i] = parse(msgs[i]) })
+	return items
+}
+
+// settle admits the batches by their clusters' slot lengths and the clock, and
+// settles those that pass.
+func (d *decoder) settle(items []item, slotMS map[string]int64) {
+	d.parallel(len(items), func(ids *meter.Identities, i int) {
+		it := &items[i]
+		if it.reason == "" {
+			d.admit(it, slotMS[it.batch.Cluster])
+		}
+		if it.reason == "" {
+			it.gpus = meter.Settle(it.batch, ids)
+		}
+	})
+}
+
+func (d *decoder) parallel(n int, do func(ids *meter.Identities, i int)) {
+	var wg sync.WaitGroup
+	for w, ids := range d.workers {
+		wg.Go(func() {
+			for i := w; i < n; i += len(d.workers) {
+				do(ids, i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func parse(msg broker.Message) item {
+	it := item{msg: msg}
+	b, unknown, err := wire.Decode(msg.Value)
+	if err != nil {
+		it.reason, it.err = "garbage", err
+		var werr *wire.Error
+		if errors.As(err, &werr) {
+			it.reason, it.err = werr.Reason, werr.Err
+		}
+		return it
+	}
+	it.batch, it.unknown = b, unknown
+	it.hash = wire.Hash(b, msg.Value)
+	it.id = wire.ID(it.hash)
+	return it
+}
+
+// admit holds a batch to its cluster's slot length and to the clock (R11).
+func (d *decoder) admit(it *item, want int64) {
+	b := it.batch
+	start := time.UnixMilli(b.SlotStartMs)
+	end := start.Add(time.Duration(b.SlotMs) * time.Millisecond)
+	live := b.Origin == wire.Origin_ORIGIN_LIVE || b.Origin == wire.Origin_ORIGIN_UNSPECIFIED
+	switch {
+	case b.SlotMs != want:
+		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, want)
+	case live && end.After(it.msg.Time.Add(d.cfg.MaxEarly)):
+		it.dead("early", "slot %s ends after the append time %s plus %s", start.UTC(), it.msg.Time.UTC(), d.cfg.MaxEarly)
+	case live && start.Before(it.msg.Time.Add(-d.cfg.MaxLate)):
+		it.dead("late", "slot %s is older than %s at the append time %s", start.UTC(), d.cfg.MaxLate, it.msg.Time.UTC())
+	case !live && (b.SlotStartMs < b.WindowFromMs || b.SlotStartMs+b.SlotMs > b.WindowToMs):
+		it.dead("window", "slot %s lies outside the declared window %d to %d", start.UTC(), b.WindowFromMs, b.WindowToMs)
+	}
+}
+
+func (it *item) dead(reason, format string, args ...any) {
+	it.reason, it.err = reason, fmt.Errorf(format, args...)
+}

@@ -1,0 +1,163 @@
+package ingest
+
+import (
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// status of a journal row. Values are stored.
+const (
+	statusStored = 1
+	statusDead   = 2
+	statusHole   = 3
+)
+
+// journalColumns builds a block of table batches: one row per offset (C3).
+type journalColumns struct {
+	topic, cluster, node, collector                            *proto.ColLowCardinality[string]
+	partition, slotMS, observedMS, holdRows, unknown           proto.ColUInt32
+	offset, bootMS, seq, rev, batch                            proto.ColUInt64
+	sampled, spooled, dropped, spoolDropped, prevBoot, prevSeq proto.ColUInt64
+	status, origin                                             proto.ColEnum8
+	reason                                                     proto.ColStr
+	slot                                                       proto.ColDateTime
+	hash                                                       proto.ColFixedStr
+	attributionOK, complete, counted                           proto.ColUInt8
+	observed                                                   *proto.ColArr[uint32]
+	gpus                                                       *proto.ColArr[string]
+	gapFrom, gapTo                                             *proto.ColArr[uint64]
+	appendedAt, ingestedAt                                     *proto.ColDateTime64
+}
+
+func newJournalColumns() *journalColumns {
+	return &journalColumns{
+		topic: lowCardinality(), cluster: lowCardinality(), node: lowCardinality(), collector: lowCardinality(),
+		hash:     proto.ColFixedStr{Size: 32},
+		observed: new(proto.ColUInt32).Array(), gpus: lowCardinality().Array(),
+		gapFrom: new(proto.ColUInt64).Array(), gapTo: new(proto.ColUInt64).Array(),
+		appendedAt: new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli),
+		ingestedAt: new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli),
+	}
+}
+
+// add journals a message, stored or dead.
+func (c *journalColumns) add(it *item, now time.Time) {
+	b, status := it.batch, statusStored
+	if it.reason != "" {
+		b, status = &wire.Batch{}, statusDead
+	}
+	rows := 0
+	for i := range it.gpus {
+		rows += len(it.gpus[i].Rows)
+	}
+	id := it.id
+	if status == statusDead {
+		id = 0
+	}
+	c.position(it.msg.Topic, it.msg.Partition, it.msg.Offset, status, it.reason)
+	c.cluster.Append(b.Cluster)
+	c.node.Append(b.Node)
+	c.slot.Append(slotTime(b.SlotStartMs))
+	c.slotMS.Append(uint32(b.SlotMs))
+	c.collector.Append(b.Collector)
+	c.bootMS.Append(uint64(b.BootMs))
+	c.seq.Append(b.Seq)
+	c.rev.Append(wire.Rev(b))
+	c.batch.Append(id)
+	c.hash.Append(it.hash[:])
+	c.attributionOK.Append(flag(wire.AttributionOK(b)))
+	c.complete.Append(flag(wire.EnumerationComplete(b)))
+	c.observedMS.Append(uint32(wire.ObservedMS(b)))
+	c.observed.Append(observedParts(b))
+	c.gpus.Append(uuids(b))
+	c.holdRows.Append(uint32(rows))
+	c.origin.Append(proto.Enum8(max(b.Origin, wire.Origin_ORIGIN_LIVE)))
+	c.counters(b)
+	c.unknown.Append(uint32(it.unknown))
+	c.appendedAt.Append(it.msg.Time.UTC())
+	c.ingestedAt.Append(now.UTC())
+}
+
+func (c *journalColumns) counters(b *wire.Batch) {
+	n := b.GetCounters()
+	var dropped uint64
+	for _, d := range n.GetDropped() {
+		dropped += d
+	}
+	c.counted.Append(flag(n != nil))
+	c.sampled.Append(n.GetSampled())
+	c.spooled.Append(n.GetSpooled())
+	c.dropped.Append(dropped)
+	c.spoolDropped.Append(n.GetSpoolDropped())
+	c.prevBoot.Append(uint64(b.GetPredecessor().GetBootMs()))
+	c.prevSeq.Append(b.GetPredecessor().GetLastSeq())
+	var from, to []uint64
+	for _, g := range b.Gaps {
+		from, to = append(from, g.FromSeq), append(to, g.ToSeq)
+	}
+	c.gapFrom.Append(from)
+	c.gapTo.Append(to)
+}
+
+// addHole journals an offset that retention took before it was read.
+func (c *journalColumns) addHole(topic string, partition int, offset int64, now time.Time) {
+	it := item{msg: broker.Message{Topic: topic, Partition: partition, Offset: offset, Time: time.Unix(0, 0)}, reason: "retention"}
+	c.add(&it, now)
+	c.status[len(c.status)-1] = statusHole
+}
+
+func (c *journalColumns) position(topic string, partition int, offset int64, status int, reason string) {
+	c.topic.Append(topic)
+	c.partition.Append(uint32(partition))
+	c.offset.Append(uint64(offset))
+	c.status.Append(proto.Enum8(status))
+	c.reason.Append(reason)
+}
+
+func flag(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// observedParts is empty when all of the slot was seen, and for a slot of
+// which nothing was: observed_ms tells the two apart.
+func observedParts(b *wire.Batch) []uint32 {
+	var out []uint32
+	for _, o := range b.Observed {
+		out = append(out, uint32(o.FromMs), uint32(o.ToMs))
+	}
+	return out
+}
+
+func uuids(b *wire.Batch) []string {
+	out := make([]string, len(b.Gpus))
+	for i, g := range b.Gpus {
+		out[i] = g.Uuid
+	}
+	return out
+}
+
+func (c *journalColumns) input() proto.Input {
+	return proto.Input{
+		{Name: "topic", Data: c.topic}, {Name: "partition", Data: &c.partition}, {Name: "offset", Data: &c.offset},
+		{Name: "status", Data: proto.Wrap(&c.status, `'stored'=1`, `'dead'=2`, `'hole'=3`)}, {Name: "reason", Data: &c.reason},
+		{Name: "cluster", Data: c.cluster}, {Name: "node", Data: c.node}, {Name: "slot", Data: &c.slot}, {Name: "slot_ms", Data: &c.slotMS},
+		{Name: "collector", Data: c.collector}, {Name: "boot_ms", Data: &c.bootMS}, {Name: "seq", Data: &c.seq},
+		{Name: "rev", Data: &c.rev}, {Name: "batch", Data: &c.batch}, {Name: "hash", Data: &c.hash},
+		{Name: "attribution_ok", Data: &c.attributionOK}, {Name: "enumeration_complete", Data: &c.complete},
+		{Name: "observed_ms", Data: &c.observedMS}, {Name: "observed", Data: c.observed}, {Name: "gpus", Data: c.gpus},
+		{Name: "hold_rows", Data: &c.holdRows},
+		{Name: "origin", Data: proto.Wrap(&c.origin, `'live'=1`, `'simulated'=2`, `'replay'=3`, `'import'=4`)},
+		{Name: "counted", Data: &c.counted}, {Name: "sampled", Data: &c.sampled}, {Name: "spooled", Data: &c.spooled},
+		{Name: "dropped", Data: &c.dropped}, {Name: "spool_dropped", Data: &c.spoolDropped},
+		{Name: "prev_boot_ms", Data: &c.prevBoot}, {Name: "prev_seq", Data: &c.prevSeq},
+		{Name: "gap_from", Data: c.gapFrom}, {Name: "gap_to", Data: c.gapTo}, {Name: "unknown_fields", Data: &c.unknown},
+		{Name: "appended_at", Data: c.appendedAt}, {Name: "ingested_at", Data: c.ingestedAt},
+	}
+}

@@ -1,0 +1,31 @@
+package ledger
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	dirty     *prometheus.GaugeVec
+	watermark *prometheus.GaugeVec
+	computed  prometheus.Counter
+	refused   prometheus.Counter
+	findings  prometheus.Counter
+	errors    prometheus.Counter
+	pass      prometheus.Histogram
+	lastPass  prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		dirty:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuledger_ledger_dirty_hours", Help: "Hours whose rows rest on less than the journal holds."}, []string{"cluster"}),
+		watermark: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuledger_ledger_watermark_timestamp_seconds", Help: "Event time up to which the ledger counts."}, []string{"cluster"}),
+		computed:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_hours_computed_total", Help: "Cluster-hours computed and published."}),
+		refused:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_hours_refused_total", Help: "Recomputations refused: raw holds fewer rows than the journal promised."}),
+		findings:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_findings_total", Help: "Contradictions between batches."}),
+		errors:    prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_errors_total", Help: "Passes that failed."}),
+		pass: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gpuledger_ledger_pass_seconds", Help: "One pass over all clusters.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
+		}),
+		lastPass: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ledger_last_pass_timestamp_seconds", Help: "End of the last pass that succeeded."}),
+	}
+	reg.MustRegister(m.dirty, m.watermark, m.computed, m.refused, m.findings, m.errors, m.pass, m.lastPass)
+	return m
+}

@@ -1,0 +1,260 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// Store is what the ledger needs of ClickHouse.
+type Store interface {
+	Insert(ctx context.Context, table string, in proto.Input) error
+	Select(ctx context.Context, dest any, sql string, args ...any) error
+	Stream(ctx context.Context, columns proto.Results, onBlock func(rows int) error, sql string, args ...any) error
+}
+
+// Deps are the parts that the ledger works with.
+type Deps struct {
+	Store    Store
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// Ledger keeps usage_hourly.
+type Ledger struct {
+	cfg     Config
+	deps    Deps
+	m       *metrics
+	mapping *Mapping
+	// empty are hours without any GPU, by what they were computed from: they
+	// leave no row to tell that they were.
+	empty map[string]map[time.Time]hourState
+}
+
+// New reads the tenant mapping and makes a ledger that does nothing yet.
+func New(cfg Config, deps Deps) (*Ledger, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	mapping, err := LoadMapping(cfg.TenantsFile)
+	if err != nil {
+		return nil, err
+	}
+	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), mapping: mapping, empty: map[string]map[time.Time]hourState{}}, nil
+}
+
+// Run makes a pass, rests, and so on until ctx ends. A pass that fails is
+// tried again: nothing is remembered that could be lost.
+func (l *Ledger) Run(ctx context.Context) error {
+	for {
+		if _, err := l.Pass(ctx); err != nil && ctx.Err() == nil {
+			l.m.errors.Inc()
+			l.deps.Log.Error("ledger pass failed, will try again", "error", err)
+		}
+		if err := clock.Sleep(ctx, l.deps.Clock, l.cfg.Interval); err != nil {
+			return nil
+		}
+	}
+}
+
+// Refused is the error of a recomputation that found less raw than the journal
+// promised (R3). The old rows stay.
+type Refused struct {
+	Cluster string
+	From    time.Time
+	Missing []string
+}
+
+func (r *Refused) Error() string {
+	return fmt.Sprintf("hours of cluster %q from %s: raw holds less than the journal promised: %s (%d batches in all)",
+		r.Cluster, r.From.UTC().Format(time.RFC3339), r.Missing[0], len(r.Missing))
+}
+
+// Pass recomputes every dirty hour of every cluster and says how many there
+// were. A cluster whose raw is damaged doesn't hold up the others.
+func (l *Ledger) Pass(ctx context.Context) (hours int, err error) {
+	began := l.deps.Clock.Now()
+	var clusters []cluster
+	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
+		return 0, fmt.Errorf("read clusters: %w", err)
+	}
+	epochs, err := l.epochs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, c := range clusters {
+		n, err := l.passCluster(ctx, c, epochs)
+		hours += n
+		errs = append(errs, err)
+	}
+	l.m.pass.Observe(l.deps.Clock.Since(began).Seconds())
+	if err := errors.Join(errs...); err != nil {
+		return hours, err
+	}
+	l.m.lastPass.Set(float64(l.deps.Clock.Now().Unix()))
+	return hours, nil
+}
+
+func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch) (int, error) {
+	o, err := l.overview(ctx, c, epochs)
+	if err != nil {
+		return 0, err
+	}
+	dirty := o.dirty(l.empty[c.Name])
+	l.m.watermark.WithLabelValues(c.Name).Set(float64(o.watermarkMS) / 1000)
+	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
+	var inv *meter.Inventory
+	var next time.Time
+	done := 0
+	for _, chunk := range chunks(dirty) {
+		if inv == nil || !chunk[0].start.Equal(next) {
+			if inv, err = l.inventoryAt(ctx, c, chunk[0].start); err != nil {
+				return done, err
+			}
+		}
+		if err := l.republish(ctx, c, o.watermarkMS, chunk, inv); err != nil {
+			return done, err
+		}
+		next = chunk[len(chunk)-1].start.Add(time.Hour)
+		done += len(chunk)
+		l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty) - done))
+	}
+	return done, nil
+}
+
+func (o *overview) dirty(empty map[time.Time]hourState) []hourState {
+	var out []hourState
+	for _, h := range o.hours {
+		if h.dirty && empty[h.start] != h {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// chunks cuts dirty hours into consecutive runs of one month at most, since a
+// partition is the atom of an insert.
+func chunks(hours []hourState) [][]hourState {
+	var out [][]hourState
+	for i, h := range hours {
+		n := len(out) - 1
+		if i > 0 && len(out[n]) < chunkHours && h.start.Equal(hours[i-1].start.Add(time.Hour)) && h.start.Month() == hours[i-1].start.Month() {
+			out[n] = append(out[n], h)
+			continue
+		}
+		out = append(out, []hourState{h})
+	}
+	return out
+}
+
+// republish computes a chunk and replaces its rows: sightings first, since a
+// row without them would never be recomputed from the right inventory.
+func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, hours []hourState, inv *meter.Inventory) error {
+	res, d, err := l.compute(ctx, c, watermarkMS, hours, inv)
+	if err != nil {
+		return err
+	}
+	for _, f := range res.findings {
+		l.m.findings.Inc()
+		l.deps.Log.Warn("batches contradict each other", "cluster", c.Name, "finding", f)
+	}
+	if len(res.missing) > 0 {
+		l.m.refused.Add(float64(len(hours)))
+		return &Refused{Cluster: c.Name, From: hours[0].start, Missing: res.missing}
+	}
+	if err := l.addVanished(ctx, c, res); err != nil {
+		return err
+	}
+	usage, sightings := newUsageColumns(), newSightingColumns()
+	for i, h := range res.hours {
+		for g := range res.results[i].GPUs {
+			usage.add(c.Name, h, &res.results[i].GPUs[g], d, l.mapping)
+		}
+		for s := range res.results[i].Sightings {
+			sightings.add(c.Name, h, &res.results[i].Sightings[s])
+		}
+	}
+	if err := l.deps.Store.Insert(ctx, "sightings", sightings.input()); err != nil {
+		return fmt.Errorf("publish sightings of %s: %w", c.Name, err)
+	}
+	if err := l.deps.Store.Insert(ctx, "usage_hourly", usage.input()); err != nil {
+		return fmt.Errorf("publish usage of %s: %w", c.Name, err)
+	}
+	l.noteEmpty(c, res)
+	l.m.computed.Add(float64(len(hours)))
+	return nil
+}
+
+func (l *Ledger) noteEmpty(c cluster, res *result) {
+	for i, h := range res.hours {
+		if len(res.results[i].GPUs) > 0 {
+			continue
+		}
+		if l.empty[c.Name] == nil {
+			l.empty[c.Name] = map[time.Time]hourState{}
+		}
+		l.empty[c.Name][h.start] = h
+	}
+}
+
+type ledgerKey struct {
+	Hour time.Time `ch:"hour"`
+	GPU  string    `ch:"gpu"`
+}
+
+// addVanished gives an empty row to every GPU and sighting that stands in the
+// ledger and that the recomputation no longer finds.
+func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) error {
+	from, to := res.hours[0].start, res.hours[len(res.hours)-1].start.Add(time.Hour)
+	var keys []ledgerKey
+	if err := l.deps.Store.Select(ctx, &keys, selectLedgerKeys,
+		store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to)); err != nil {
+		return fmt.Errorf("read ledger keys of %s: %w", c.Name, err)
+	}
+	sightings, err := l.readSightings(ctx, c, from, to)
+	if err != nil {
+		return err
+	}
+	at := map[int64]*meter.HourResult{}
+	gpus, seen := map[ledgerKey]bool{}, map[[2]string]map[int64]bool{}
+	for i, h := range res.hours {
+		r := &res.results[i]
+		at[h.start.UnixMilli()] = r
+		for _, g := range r.GPUs {
+			gpus[ledgerKey{h.start.UTC(), g.GPU}] = true
+		}
+		for _, s := range r.Sightings {
+			mark(seen, s)
+		}
+	}
+	for _, k := range keys {
+		if r := at[k.Hour.UnixMilli()]; r != nil && !gpus[ledgerKey{k.Hour.UTC(), k.GPU}] {
+			r.GPUs = append(r.GPUs, meter.GPUHour{GPU: k.GPU})
+		}
+	}
+	for _, s := range sightings {
+		if r := at[s.HourMS]; r != nil && !seen[[2]string{s.GPU, s.Node}][s.HourMS] {
+			r.Sightings = append(r.Sightings, meter.Sighting{HourMS: s.HourMS, GPU: s.GPU, Node: s.Node})
+		}
+	}
+	return nil
+}
+
+func mark(seen map[[2]string]map[int64]bool, s meter.Sighting) {
+	key := [2]string{s.GPU, s.Node}
+	if seen[key] == nil {
+		seen[key] = map[int64]bool{}
+	}
+	seen[key][s.HourMS] = true
+}

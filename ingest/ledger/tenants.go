@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/config"
+	"github.com/gpuledger/gpuledger/internal/meter"
+)
+
+// Unassigned is the tenant of owners that no rule matches: a real account.
+const Unassigned = "unassigned"
+
+// Mapping turns owner facts into tenants and projects, by hour (R15). Without
+// versions the tenant is the owner's own, else the namespace, else the account.
+type Mapping struct {
+	Versions []MappingVersion `yaml:"versions"`
+	hash     string
+}
+
+// MappingVersion is in force from a UTC hour on.
+type MappingVersion struct {
+	Effective time.Time     `yaml:"effective"`
+	Rules     []MappingRule `yaml:"rules"` // the first that matches decides
+}
+
+// MappingRule gives a tenant to owners whose facts match all of its patterns.
+type MappingRule struct {
+	Match   OwnerPattern `yaml:"match"`
+	Tenant  string       `yaml:"tenant"`
+	Project string       `yaml:"project"` // empty: the owner's own project, else the namespace
+}
+
+// OwnerPattern holds shell patterns (path.Match); an empty one matches all.
+type OwnerPattern struct {
+	Tenant    string `yaml:"tenant"`
+	Project   string `yaml:"project"`
+	Namespace string `yaml:"namespace"`
+	Pod       string `yaml:"pod"`
+	Job       string `yaml:"job"`
+	User      string `yaml:"user"`
+	Account   string `yaml:"account"`
+}
+
+// LoadMapping reads a tenants.yaml; an empty path is the default mapping.
+func LoadMapping(file string) (*Mapping, error) {
+	m := &Mapping{}
+	if file == "" {
+		m.hash = hashOf(nil)
+		return m, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read tenants: %w", err)
+	}
+	if err := config.Decode(file, data, m); err != nil {
+		return nil, err
+	}
+	m.hash = hashOf(data)
+	if err := m.validate(file); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(m.Versions, func(a, b MappingVersion) int { return a.Effective.Compare(b.Effective) })
+	return m, nil
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func (m *Mapping) validate(file string) error {
+	seen := map[time.Time]bool{}
+	for i, v := range m.Versions {
+		switch {
+		case !v.Effective.Equal(v.Effective.Truncate(time.Hour)):
+			return fmt.Errorf("%s: versions[%d].effective %s: must be a full UTC hour", file, i, v.Effective)
+		case seen[v.Effective.UTC()]:
+			return fmt.Errorf("%s: versions[%d].effective %s: stands twice", file, i, v.Effective)
+		}
+		seen[v.Effective.UTC()] = true
+		for j, r := range v.Rules {
+			if r.Tenant == "" {
+				return fmt.Errorf("%s: versions[%d].rules[%d].tenant is empty", file, i, j)
+			}
+			for _, pattern := range r.Match.all() {
+				if _, err := path.Match(pattern, ""); err != nil {
+					return fmt.Errorf("%s: versions[%d].rules[%d].match: pattern %q: %w", file, i, j, pattern, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (p OwnerPattern) all() [7]string {
+	return [7]string{p.Tenant, p.Project, p.Namespace, p.Pod, p.Job, p.User, p.Account}
+}
+
+func (p OwnerPattern) matches(o meter.Owner) bool {
+	facts := [7]string{o.Tenant, o.Project, o.Namespace, o.Pod, o.Job, o.User, o.Account}
+	for i, pattern := range p.all() {
+		if ok, err := path.Match(pattern, facts[i]); pattern != "" && (err != nil || !ok) {
+			return false
+		}
+	}
+	return true
+}
+
+// At names the owner's tenant and project in an hour.
+func (m *Mapping) At(hour time.Time, o meter.Owner) (tenant, project string) {
+	own := cmp.Or(o.Project, o.Namespace)
+	v := m.version(hour)
+	if v == nil {
+		return cmp.Or(o.Tenant, o.Namespace, o.Account, Unassigned), o.Project
+	}
+	for _, r := range v.Rules {
+		if r.Match.matches(o) {
+			return r.Tenant, cmp.Or(r.Project, own)
+		}
+	}
+	return Unassigned, own
+}
+
+func (m *Mapping) version(hour time.Time) *MappingVersion {
+	for i := len(m.Versions) - 1; i >= 0; i-- {
+		if !m.Versions[i].Effective.After(hour) {
+			return &m.Versions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package ingest
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	messages   prometheus.Counter
+	rows       *prometheus.CounterVec
+	dead       *prometheus.CounterVec
+	holes      prometheus.Counter
+	unknown    prometheus.Counter
+	findings   prometheus.Counter
+	retries    *prometheus.CounterVec
+	chunk      prometheus.Histogram
+	newestSlot prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		messages: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_messages_total", Help: "Messages journalled."}),
+		rows:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_ingest_rows_total", Help: "Rows inserted, by table."}, []string{"table"}),
+		dead:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_ingest_dead_letters_total", Help: "Messages dead-lettered, by reason."}, []string{"reason"}),
+		holes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_hole_offsets_total", Help: "Offsets lost to the topic's retention before they were read."}),
+		unknown:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_unknown_fields_total", Help: "Unknown fields in batches, ignored."}),
+		findings: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_findings_total", Help: "Contradictions inside batches."}),
+		retries:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_ingest_retries_total", Help: "Steps tried again after an error, by step."}, []string{"step"}),
+		chunk: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gpuledger_ingest_chunk_seconds", Help: "From fetch to commit of one chunk.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
+		}),
+		newestSlot: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ingest_newest_slot_timestamp_seconds", Help: "Start of the newest slot journalled."}),
+	}
+	reg.MustRegister(m.messages, m.rows, m.dead, m.holes, m.unknown, m.findings, m.retries, m.chunk, m.newestSlot)
+	return m
+}

@@ -1,0 +1,227 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Consumer is what ingest needs of a consumer group's member.
+type Consumer interface {
+	Fetch(ctx context.Context, limit int, wait time.Duration) ([]broker.Message, error)
+	Commit(ctx context.Context, msgs []broker.Message) error
+}
+
+// Producer writes dead letters.
+type Producer interface {
+	Produce(ctx context.Context, msgs []broker.Message) error
+}
+
+// Store is what ingest needs of ClickHouse. Insert is durable when it returns nil.
+type Store interface {
+	Insert(ctx context.Context, table string, in proto.Input) error
+	Select(ctx context.Context, dest any, sql string, args ...any) error
+}
+
+// Deps are the parts that ingest works with.
+type Deps struct {
+	Consumer    Consumer
+	DeadLetters Producer
+	Store       Store
+	Clock       clock.Clock
+	Log         *slog.Logger
+	Registry    prometheus.Registerer
+}
+
+// Ingester takes batches from the topic into ClickHouse.
+type Ingester struct {
+	cfg      Config
+	deps     Deps
+	m        *metrics
+	decoder  *decoder
+	clusters *clusters
+	leaves   dictionary
+	owners   dictionary
+}
+
+// New makes an ingester that does nothing yet.
+func New(cfg Config, deps Deps) (*Ingester, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	in := &Ingester{
+		cfg: cfg, deps: deps, m: newMetrics(deps.Registry),
+		leaves: dictionary{known: map[uint64]bool{}}, owners: dictionary{known: map[uint64]bool{}},
+	}
+	in.clusters = newClusters(deps.Store)
+	in.decoder = newDecoder(cfg)
+	return in, nil
+}
+
+// Run ingests until ctx ends. What was fetched but not committed then comes
+// again.
+func (in *Ingester) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		msgs, err := in.deps.Consumer.Fetch(ctx, in.cfg.ChunkRecords, in.cfg.ChunkWait)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("fetch batches: %w", err)
+		}
+		if len(msgs) == 0 {
+			continue
+		}
+		if err := in.take(ctx, msgs); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take brings one chunk all the way: insert, journal, commit.
+func (in *Ingester) take(ctx context.Context, msgs []broker.Message) error {
+	began := in.deps.Clock.Now()
+	items := in.decoder.parse(msgs)
+	if err := in.retry(ctx, "clusters", func() error { return in.clusters.learn(ctx, items) }); err != nil {
+		return err
+	}
+	in.decoder.settle(items, in.clusters.slotMS)
+	if err := in.insert(ctx, items); err != nil {
+		return err
+	}
+	if err := in.journal(ctx, items); err != nil {
+		return err
+	}
+	if err := in.commit(ctx, msgs); err != nil {
+		return err
+	}
+	in.m.chunk.Observe(in.deps.Clock.Since(began).Seconds())
+	return nil
+}
+
+// insert writes the raw rows and the dead letters.
+func (in *Ingester) insert(ctx context.Context, items []item) error {
+	holds, samples, events := newHoldsColumns(), newSamplesColumns(), newEventsColumns()
+	var dead []broker.Message
+	for i := range items {
+		it := &items[i]
+		if it.reason != "" {
+			dead = append(dead, deadLetter(it))
+			continue
+		}
+		samples.add(it.batch, wire.Rev(it.batch))
+		events.add(it.batch, it.id)
+		for g := range it.gpus {
+			holds.add(it.batch, it.id, &it.gpus[g])
+			if f := it.gpus[g].Finding; f != "" {
+				in.m.findings.Inc()
+				in.deps.Log.Warn("a batch contradicts itself", "finding", f, "node", it.batch.Node, "slot_ms", it.batch.SlotStartMs)
+			}
+		}
+	}
+	leaves, newLeaves := in.leaves.leaves(in.decoder.workers)
+	owners, newOwners := in.owners.owners(in.decoder.workers)
+	for _, block := range []struct {
+		table string
+		input proto.Input
+	}{
+		{"leaves", leaves}, {"owners", owners}, {"samples", samples.input()}, {"events", events.input()}, {"holds", holds.input()},
+	} {
+		if err := in.write(ctx, block.table, block.input); err != nil {
+			return err
+		}
+	}
+	in.leaves.wrote(newLeaves)
+	in.owners.wrote(newOwners)
+	if len(dead) == 0 {
+		return nil
+	}
+	return in.retry(ctx, "dead_letters", func() error { return in.deps.DeadLetters.Produce(ctx, dead) })
+}
+
+// journal writes the commit markers: one row per offset.
+func (in *Ingester) journal(ctx context.Context, items []item) error {
+	rows, now := newJournalColumns(), in.deps.Clock.Now()
+	for i := range items {
+		it := &items[i]
+		if hole := it.msg.Hole; hole != nil {
+			in.deps.Log.Error("messages were deleted before they were read", "topic", it.msg.Topic, "hole", hole.String())
+			in.m.holes.Add(float64(hole.Count()))
+			for offset := hole.From; offset < hole.To; offset++ {
+				rows.addHole(it.msg.Topic, hole.Partition, offset, now)
+			}
+		}
+		rows.add(it, now)
+	}
+	if err := in.write(ctx, "batches", rows.input()); err != nil {
+		return err
+	}
+	for i := range items {
+		in.count(&items[i])
+	}
+	return nil
+}
+
+func (in *Ingester) count(it *item) {
+	in.m.messages.Inc()
+	in.m.unknown.Add(float64(it.unknown))
+	if it.reason != "" {
+		in.m.dead.WithLabelValues(it.reason).Inc()
+		in.deps.Log.Warn("dead letter", "reason", it.reason, "error", it.err, "partition", it.msg.Partition, "offset", it.msg.Offset)
+		return
+	}
+	in.m.newestSlot.Set(float64(it.batch.SlotStartMs) / 1000)
+}
+
+// write inserts a block, again and again until it is durable. An empty block
+// is not an insert.
+func (in *Ingester) write(ctx context.Context, table string, block proto.Input) error {
+	n := block[0].Data.Rows()
+	if n == 0 {
+		return nil
+	}
+	if err := in.retry(ctx, "insert_"+table, func() error { return in.deps.Store.Insert(ctx, table, block) }); err != nil {
+		return err
+	}
+	in.m.rows.WithLabelValues(table).Add(float64(n))
+	return nil
+}
+
+// commit moves the group's offsets. A partition that went to another member is
+// that member's: it reads the chunk again and writes the same rows.
+func (in *Ingester) commit(ctx context.Context, msgs []broker.Message) error {
+	return in.retry(ctx, "commit", func() error {
+		err := in.deps.Consumer.Commit(ctx, msgs)
+		if errors.Is(err, broker.ErrNotAssigned) {
+			in.deps.Log.Info("partitions moved before the commit; their new owner repeats the chunk")
+			return nil
+		}
+		return err
+	})
+}
+
+// retry tries a step until it succeeds or ctx ends: offsets stay, nothing is
+// lost, and memory is bounded by the chunk.
+func (in *Ingester) retry(ctx context.Context, step string, do func() error) error {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		in.m.retries.WithLabelValues(step).Inc()
+		in.deps.Log.Error("ingest waits and tries again", "step", step, "error", err, "pause", pause)
+		if err := clock.Sleep(ctx, in.deps.Clock, pause); err != nil {
+			return err
+		}
+	}
+}
