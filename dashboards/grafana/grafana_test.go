@@ -1,0 +1,222 @@
+package grafana
+
+import (
+	"flag"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gpuledger/gpuledger/internal/store/storetest"
+)
+
+var update = flag.Bool("update", false, "write "+FileName)
+
+func TestGolden(t *testing.T) {
+	got, err := JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(got), string(again)); diff != "" {
+		t.Errorf("two builds differ (-first +second):\n%s", diff)
+	}
+	if *update {
+		if err := os.WriteFile(FileName, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(FileName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s is stale, run go generate (-want +got):\n%s", FileName, diff)
+	}
+}
+
+// Range of the test: the hour before and the two with rows.
+const (
+	rangeFrom = 1772445600 // 2026-03-02T10:00:00Z
+	rangeTo   = rangeFrom + 3*3600
+)
+
+// expand does what Grafana and the ClickHouse data source do to a query: first
+// the variables, then the macros. An unknown one stays and fails on the engine.
+func expand(sql string) string {
+	for name, value := range map[string]string{
+		"${cluster:singlequote}": `'c','it\'s'`,
+		"${tenant:singlequote}":  `'ml','nlp'`,
+		"${gpu:singlequote}":     `'GPU-1'`,
+	} {
+		sql = strings.ReplaceAll(sql, name, value)
+	}
+	sql = strings.ReplaceAll(sql, "$__fromTime", "toDateTime(1772445600)")
+	sql = strings.ReplaceAll(sql, "$__toTime", "toDateTime(1772456400)")
+	sql = regexp.MustCompile(`\$__timeInterval\(([^)]*)\)`).ReplaceAllString(sql, "toStartOfInterval(toDateTime($1), INTERVAL 3600 second)")
+	return strings.ReplaceAll(sql, "$__interval_s", "3600")
+}
+
+// The rows: in the hours 11 and 12 GPU-1 of seven slices has ml at work on
+// three for all of the hour and nlp idle on two, one slice is free, one
+// stranded; energy is 1 kWh for ml, 0.5 for the platform and 0.25 of no slot.
+// In the hour 12 GPU-2 is unobserved, half of it for want of owners.
+const (
+	insertUsageSQL = `
+INSERT INTO usage_hourly (cluster, hour, gpu, node, model, slices, present_ms, until_ms, inputs, version, free, stranded,
+    platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project, user, workload,
+    active, idle, unproven, inferred, work, energy_mj)
+SELECT 'c', toDateTime({at:Int64}, 'UTC') + number * 3600, 'GPU-1', 'n1', 'H100', 7, 3600000, 3600000, 1, 1, 3600000, 3600000,
+    1800000000, 900000000, ['gi1', 'gi2'], ['3g.40gb', '2g.20gb'], [3, 2], [1, 2], ['ml', 'nlp'], ['p', 'q'], ['ann', 'bob'], ['train', 'tune'],
+    [10800000, 0], [0, 7200000], [0, 0], [0, 0], [0, 0], [3600000000, 0]
+FROM numbers(2)`
+	insertUnobservedSQL = `
+INSERT INTO usage_hourly (cluster, hour, gpu, node, model, slices, present_ms, until_ms, inputs, version, unobserved, unobserved_attribution)
+SELECT 'c', toDateTime({at:Int64}, 'UTC') + 3600, 'GPU-2', 'n1', 'H100', 7, 3600000, 3600000, 1, 1, 25200000, 12600000`
+	insertSamplesSQL = `
+INSERT INTO samples (cluster, node, gpu, device, slot, rev, present, sm_active, tensor_active, dram_active, power_dw)
+SELECT 'c', 'n1', 'GPU-1', d, toDateTime({at:Int64}, 'UTC') + number * 10, r, if(number = 0, 0, 45), 5000, 2500, 1000, 3500
+FROM numbers(4) ARRAY JOIN ['', 'gi1'] AS d, [1, 2] AS r`
+	insertAnomalySQL = `
+INSERT INTO anomalies (id, kind, cluster, tenant, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted)
+SELECT toString(number), 'idle_allocation', 'c', 'nlp', toDateTime({at:Int64}, 'UTC'), toDateTime({at:Int64}, 'UTC') + 7200, 0.571428571, 2, 'USD', 'because', 1, number
+FROM numbers(2)`
+)
+
+func openLedger(t *testing.T) *store.DB {
+	t.Helper()
+	db := storetest.Open(t)
+	for _, sql := range []string{insertUsageSQL, insertUnobservedSQL, insertSamplesSQL, insertAnomalySQL} {
+		if err := db.Exec(t.Context(), sql, store.Named("at", rangeFrom+3600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return db
+}
+
+func TestEveryQueryRunsAndHasItsColumns(t *testing.T) {
+	db := openLedger(t)
+	queries := 0
+	for _, r := range rows() {
+		for _, s := range r.panels {
+			if s.sql == "" {
+				continue
+			}
+			queries++
+			t.Run(s.title, func(t *testing.T) { checkQuery(t, db, s) })
+		}
+	}
+	if queries < 12 {
+		t.Errorf("only %d ClickHouse queries on the dashboard", queries)
+	}
+}
+
+func checkQuery(t *testing.T, db *store.DB, s spec) {
+	t.Helper()
+	rows, err := db.Query(t.Context(), expand(s.sql))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, expand(s.sql))
+	}
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		n++
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n == 0 {
+		t.Error("no rows")
+	}
+	if diff := cmp.Diff(s.columns, rows.Columns()); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	if overTime(s) && rows.ColumnTypes()[0].ScanType().String() != "time.Time" {
+		t.Errorf("first column is %s, want a time", rows.ColumnTypes()[0].ScanType())
+	}
+	if s.view == viewStat && !slices.Contains(s.columns, s.field) {
+		t.Errorf("stat shows %q, which is none of %v", s.field, s.columns)
+	}
+}
+
+func TestVariableQueries(t *testing.T) {
+	db := openLedger(t)
+	for sql, want := range map[string][]string{
+		clusterVariableSQL: {"c"}, tenantVariableSQL: {"ml", "nlp"}, gpuVariableSQL: {"GPU-1", "GPU-2"},
+	} {
+		var got []string
+		rows, err := db.Query(t.Context(), expand(sql))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var v string
+			if err := rows.Scan(&v); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, v)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", sql, diff)
+		}
+	}
+}
+
+// lastRow reads the last float columns of the last row.
+func lastRow(t *testing.T, db *store.DB, sql string, floats int) []float64 {
+	t.Helper()
+	rows, err := db.Query(t.Context(), expand(sql))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	got := make([]float64, floats)
+	for rows.Next() {
+		dest := make([]any, len(rows.Columns()))
+		for i, c := range rows.ColumnTypes() {
+			dest[i] = reflect.New(c.ScanType()).Interface()
+		}
+		for i := range got {
+			dest[len(dest)-floats+i] = &got[i]
+		}
+		if err := rows.Scan(dest...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
+func TestFiguresAreRight(t *testing.T) {
+	db := openLedger(t)
+	for _, tc := range []struct {
+		name, sql string
+		want      []float64
+	}{
+		{"totals: 3 GPU-hours, 10/21 held, 6/21 active, 4/7 h idle, 0 unaccounted", totalsSQL,
+			[]float64{3, 10. / 21, 6. / 21, 4. / 7, 0}},
+		{"buckets of the hour 12", capacitySQL, []float64{3. / 7, 2. / 7, 0, 1. / 7, 1. / 7, 0, 1}},
+		{"nlp", tenantsSQL, []float64{4. / 7, 0, 4. / 7, 1, 0}},
+		{"unobserved of two GPUs", unobservedSQL, []float64{0.25, 0.25}},
+		{"stranded", strandedSQL, []float64{1. / 7}},
+		{"power of the last interval", boardSQL, []float64{350, 0.5, 0.25, 0.1}},
+		{"energy of ml, after the platform's and the unattributed", energySQL, []float64{1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := lastRow(t, db, tc.sql, len(tc.want))
+			for i := range tc.want {
+				if d := got[i] - tc.want[i]; d > 1e-9 || d < -1e-9 {
+					t.Errorf("got %v, want %v", got, tc.want)
+					break
+				}
+			}
+		})
+	}
+}
