@@ -34,6 +34,9 @@ func (h *gpuHour) infer() {
 	var failed []*cell // batches in the gap whose owners could not be read
 	for i := range h.cells {
 		c := &h.cells[i]
+		if before != nil && before.node != c.node { // never across nodes, nor over another's slot
+			before, failed = nil, nil
+		}
 		switch h.knowledge(c) {
 		case nothing:
 		case ownersUnknown:
@@ -41,7 +44,7 @@ func (h *gpuHour) infer() {
 		case against:
 			before, failed = nil, nil
 		case sideOfGap:
-			if before != nil && before.node == c.node {
+			if before != nil {
 				h.inferBetween(before, c, failed)
 			}
 			before, failed = c, nil
@@ -67,19 +70,13 @@ func (h *gpuHour) knowledge(c *cell) knowledge {
 		return against
 	case c.record == nil:
 		return nothing
-	case c.lost() || c.has(WhyExcess) || h.beyondCapacity(c):
+	case c.lost() || h.excess(c):
 		return against
 	case !c.slot.AttributionOK:
 		return ownersUnknown
 	default:
 		return sideOfGap
 	}
-}
-
-// beyondCapacity looks at the hour's own slots only: its neighbours have
-// capacities of their own.
-func (h *gpuHour) beyondCapacity(c *cell) bool {
-	return c.slot.StartMS >= h.in.StartMS && c.slot.StartMS < h.endMS && c.record.Slices > h.out.Slices
 }
 
 func (h *gpuHour) inferBetween(a, b *cell, failed []*cell) {

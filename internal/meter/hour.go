@@ -124,17 +124,19 @@ func sortedKeys[V any](m map[string]V) []string {
 // gpuHour works on one GPU of one hour. cells are the slots around the hour in
 // which somebody knows something of the GPU, ascending.
 type gpuHour struct {
-	in        *HourInput
-	gpu       string
-	known     *known
-	endMS     int64 // of what is counted of the hour
-	cells     []cell
-	present   []span // Unix ms
-	out       GPUHour
-	counted   int64
-	sightings []Sighting
-	findings  []string
-	inferred  []inference
+	in      *HourInput
+	gpu     string
+	known   *known
+	endMS   int64 // of what is counted of the hour
+	cells   []cell
+	present []span // Unix ms
+	out     GPUHour
+	// slicesBefore is the capacity of the hour before, 0: not known.
+	slicesBefore int
+	counted      int64
+	sightings    []Sighting
+	findings     []string
+	inferred     []inference
 }
 
 // cell is one slot: the node that has the GPU, its winning batch, and what it
@@ -286,31 +288,13 @@ func (h *gpuHour) sight(nodes []string, start int64) {
 		i := slices.IndexFunc(h.sightings, func(s Sighting) bool { return s.Node == node })
 		if i < 0 {
 			i = len(h.sightings)
-			h.sightings = append(h.sightings, Sighting{HourMS: h.in.StartMS, GPU: h.gpu, Node: node, FirstMS: start, SlicesFirst: r.Slices})
+			h.sightings = append(h.sightings, Sighting{HourMS: h.in.StartMS, GPU: h.gpu, Node: node, FirstMS: start})
 		}
 		s := &h.sightings[i]
 		s.LastMS, s.RunFromMS, s.Model = start+h.in.SlotMS, h.known.runs[node].fromMS, h.known.model
 		if r.Slices > 0 {
 			s.SlicesLast = r.Slices
 		}
-	}
-}
-
-// capacity is the hour's first record's, else the last one before.
-func (h *gpuHour) capacity() {
-	first := true
-	for i := range h.cells {
-		c := &h.cells[i]
-		if c.record == nil || c.record.Slices == 0 || c.slot.StartMS < h.in.StartMS || c.slot.StartMS >= h.endMS {
-			continue
-		}
-		if first {
-			h.out.Slices, first = c.record.Slices, false
-		}
-		h.known.slices = c.record.Slices
-	}
-	if h.out.Slices == 0 {
-		h.out.Slices = 1
 	}
 }
 
@@ -332,7 +316,7 @@ func (h *gpuHour) count(c *cell) {
 		h.out.Unhealthy += all
 		h.counted += all
 		h.platformEnergy(c.record)
-	case c.excess(h.out.Slices):
+	case h.excess(c):
 		if c.record.Slices > h.out.Slices {
 			h.findings = append(h.findings, fmt.Sprintf("GPU %s tells %d slices in the slot at %d, its hour began with %d",
 				h.gpu, c.record.Slices, c.slot.StartMS, h.out.Slices))
@@ -350,10 +334,6 @@ func (h *gpuHour) count(c *cell) {
 }
 
 func (c *cell) lost() bool { return c.has(WhyLost) }
-
-// excess says that the slot tells more than the hour's capacity can hold: the
-// whole slot is unobserved.
-func (c *cell) excess(capacity int) bool { return c.record.Slices > capacity || c.has(WhyExcess) }
 
 func (c *cell) has(why Why) bool {
 	for i := range c.record.Rows {

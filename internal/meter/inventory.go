@@ -8,11 +8,12 @@ import (
 // Sighting is where and when a node listed a GPU within one hour; what the
 // inventory is derived from (R2, R14). FirstMS 0 says that it didn't.
 type Sighting struct {
-	HourMS                  int64
-	GPU, Node, Model        string
-	FirstMS, LastMS         int64 // start of the first slot, end of the last
-	RunFromMS               int64 // where the unbroken run that ends at LastMS began
-	SlicesFirst, SlicesLast int
+	HourMS           int64
+	GPU, Node, Model string
+	FirstMS, LastMS  int64 // start of the first slot, end of the last
+	RunFromMS        int64 // where the unbroken run that ends at LastMS began
+	SlicesFirst      int   // the hour's capacity: what it began with
+	SlicesLast       int   // what the last record said; 0: nothing
 }
 
 // Inventory is what is known of the GPUs at one instant.
@@ -24,7 +25,17 @@ type known struct {
 	node, model string
 	lastMS      int64
 	slices      int
+	hourMS      int64 // the latest hour with records, and its capacity
+	hourSlices  int
 	runs        map[string]run
+}
+
+// slicesOf is the capacity of an hour, 0 where it isn't known.
+func (k *known) slicesOf(hourMS int64) int {
+	if k.hourMS != hourMS {
+		return 0
+	}
+	return k.hourSlices
 }
 
 type run struct{ fromMS, lastMS int64 }
@@ -42,6 +53,9 @@ func NewInventory(sightings []Sighting) *Inventory {
 		}
 		k := inv.get(s.GPU)
 		k.node, k.lastMS, k.model = s.Node, s.LastMS, s.Model
+		if s.HourMS >= k.hourMS {
+			k.hourMS, k.hourSlices = s.HourMS, s.SlicesFirst
+		}
 		if s.SlicesLast > 0 {
 			k.slices = s.SlicesLast
 		}

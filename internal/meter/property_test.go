@@ -1,11 +1,19 @@
 package meter_test
 
 import (
+	"flag"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 // TestSlowModelWorkedCases holds the slow model itself to the worked cases.
@@ -23,4 +31,140 @@ func TestSlowModelWorkedCases(t *testing.T) {
 			}
 		})
 	}
+}
+
+var (
+	clusters  = flag.Int("clusters", 1500, "random clusters to compare with the slow model")
+	firstSeed = flag.Uint64("cluster-seed", 1, "seed of the first random cluster")
+)
+
+// TestRandomClusters holds the settlement to the slow model, figure by figure.
+func TestRandomClusters(t *testing.T) {
+	var seen usage
+	for seed := *firstSeed; seed < *firstSeed+uint64(*clusters); seed++ {
+		batches := randomBatches(seed)
+		for i, b := range batches {
+			if err := wire.Validate(b); err != nil {
+				t.Fatalf("seed %d: batch %d: %v", seed, i, err)
+			}
+		}
+		if difference(t, batches) != "" {
+			small := shrink(t, batches)
+			t.Fatalf("-cluster-seed=%d: usage differs (-slow +fast):\n%s\n%s", seed, difference(t, small), jsonLines(small))
+		}
+		for _, u := range slowUsage(batches) {
+			seen = moreOf(seen, u)
+		}
+	}
+	if *clusters >= 100 && slices.Contains([]int64{
+		seen.active, seen.idle, seen.unproven, seen.free, seen.stranded, seen.unhealthy, seen.unobserved, seen.energy,
+	}, 0) {
+		t.Errorf("a bucket never occurs in %d clusters: %+v", *clusters, seen)
+	}
+}
+
+func moreOf(a, b usage) usage {
+	return usage{
+		max(a.active, b.active), max(a.idle, b.idle), max(a.unproven, b.unproven), max(a.free, b.free),
+		max(a.stranded, b.stranded), max(a.unhealthy, b.unhealthy), max(a.unobserved, b.unobserved), max(a.energy, b.energy),
+	}
+}
+
+// difference compares the settlement with the slow model, and with itself over
+// an inventory that each hour reads anew from the sightings.
+func difference(t *testing.T, batches []*wire.Batch) string {
+	t.Helper()
+	fast, hours := settleCluster(t, batches)
+	for _, g := range hours {
+		sum := g.Free + g.Stranded + g.Unhealthy + g.Unobserved
+		for _, o := range g.Owners {
+			sum += o.Active + o.Idle + o.Unproven
+		}
+		if want := int64(g.Slices) * g.PresentMS; sum != want || g.PresentMS <= 0 || g.PresentMS > meter.HourMS {
+			return fmt.Sprintf("buckets of %s sum to %d, want %d slices × %d ms = %d", g.GPU, sum, g.Slices, g.PresentMS, want)
+		}
+	}
+	figures := cmp.AllowUnexported(usage{}, usageKey{})
+	if diff := cmp.Diff(slowUsage(batches), fast, figures); diff != "" {
+		return diff
+	}
+	if diff := cmp.Diff(fast, settleRebuilt(t, batches), figures); diff != "" {
+		return "an inventory read from sightings gives other figures:\n" + diff
+	}
+	return ""
+}
+
+// settleRebuilt is settleCluster by a worker that starts anew for each hour.
+func settleRebuilt(t *testing.T, batches []*wire.Batch) map[usageKey]usage {
+	t.Helper()
+	in := newClusterInput(t, batches)
+	first := slices.MinFunc(batches, byStart).SlotStartMs
+	got := map[usageKey]usage{}
+	var sightings []meter.Sighting
+	for start := first - first%meter.HourMS; start < in.WatermarkMS; start += meter.HourMS {
+		in.StartMS = start
+		res, err := meter.Hour(in.around(start), meter.NewInventory(sightings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range res.GPUs {
+			in.fold(got, start, g)
+		}
+		sightings = append(sightings, res.Sightings...)
+	}
+	return got
+}
+
+// shrink takes away batches, GPUs, holds and leaves while a difference stays.
+func shrink(t *testing.T, batches []*wire.Batch) []*wire.Batch {
+	t.Helper()
+	for again := true; again; {
+		again = false
+		for _, smaller := range reductions(batches) {
+			if len(smaller) > 0 && difference(t, smaller) != "" {
+				batches, again = smaller, true
+				break
+			}
+		}
+	}
+	return batches
+}
+
+func reductions(batches []*wire.Batch) [][]*wire.Batch {
+	var out [][]*wire.Batch
+	change := func(i int, by func(*wire.Batch)) {
+		next := slices.Clone(batches)
+		next[i] = proto.Clone(batches[i]).(*wire.Batch)
+		by(next[i])
+		out = append(out, next)
+	}
+	for i, b := range batches {
+		out = append(out, slices.Delete(slices.Clone(batches), i, i+1))
+		for j, g := range b.Gpus {
+			change(i, func(b *wire.Batch) { b.Gpus = slices.Delete(b.Gpus, j, j+1) })
+			if g.EnergyMj != nil {
+				change(i, func(b *wire.Batch) { b.Gpus[j].EnergyMj = nil })
+			}
+			for k := range g.Holds {
+				change(i, func(b *wire.Batch) { b.Gpus[j].Holds = slices.Delete(b.Gpus[j].Holds, k, k+1) })
+			}
+			for k, l := range g.Leaves {
+				change(i, func(b *wire.Batch) {
+					r := b.Gpus[j]
+					r.Leaves = slices.Delete(r.Leaves, k, k+1)
+					r.Holds = slices.DeleteFunc(r.Holds, func(h *wire.Hold) bool { return h.Leaf == l.Id })
+				})
+			}
+		}
+	}
+	return out
+}
+
+func jsonLines(batches []*wire.Batch) string {
+	var out strings.Builder
+	for _, b := range batches {
+		out.WriteString(protojson.Format(b))
+		out.WriteByte('\n')
+	}
+	return out.String()
 }
