@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
 )
@@ -42,8 +43,9 @@ type Options struct {
 	Log         *slog.Logger // nil: nothing is logged
 	Clock       clock.Clock  // nil: the real one
 
-	Socket string    // Serve: path of the Unix socket, made with mode 0600
-	Stdin  io.Reader // Serve: its end is the order to stop; nil: only ctx ends it
+	LockWait time.Duration // Serve: how long a dying holder of Dir may take; 0: 10 s
+	Socket   string        // Serve: path of the Unix socket, made with mode 0600
+	Stdin    io.Reader     // Serve: its end is the order to stop; nil: only ctx ends it
 }
 
 func (o *Options) normalize() error {
@@ -60,6 +62,9 @@ func (o *Options) normalize() error {
 	o.Dir = dir
 	if o.MemoryBytes == 0 {
 		o.MemoryBytes = defaultMemoryBytes
+	}
+	if o.LockWait == 0 {
+		o.LockWait = 2 * drainTimeout
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

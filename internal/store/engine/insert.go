@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"unsafe"
@@ -39,7 +38,7 @@ func (c *conn) appendAll(stream pointer, data io.Reader) error {
 		if n > 0 && c.lib.insertAppend(stream, pointer(unsafe.SliceData(buf)), uintptr(n)) != 0 {
 			return nil
 		}
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {

@@ -16,11 +16,8 @@ import (
 // asked for; then they are killed.
 const drainTimeout = 5 * time.Second
 
-// lockTimeout is longer than a helper that was told to stop takes for it.
-const (
-	lockTimeout = 2 * drainTimeout
-	lockEvery   = 50 * time.Millisecond
-)
+// lockEvery is how often Serve looks whether the directory is free.
+const lockEvery = 50 * time.Millisecond
 
 // maxSocketPath is sizeof(sockaddr_un.sun_path) less its final zero (unix(7)).
 const maxSocketPath = 107
@@ -54,7 +51,7 @@ func awaitUnlocked(ctx context.Context, o Options) error {
 	if err := o.normalize(); err != nil {
 		return err
 	}
-	limit := o.Clock.NewTimer(lockTimeout)
+	limit := o.Clock.NewTimer(o.LockWait)
 	defer limit.Stop()
 	ticker := o.Clock.NewTicker(lockEvery)
 	defer ticker.Stop()

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -126,9 +127,21 @@ func decodedBody(r *http.Request, q url.Values) (io.Reader, error) {
 		return nil, raise(codeUnknownCompression, fmt.Sprintf("Content-Encoding %q is not supported; gzip is", encoding))
 	}
 	if q.Get("decompress") == "1" {
-		body = compress.NewReader(body)
+		body = blockReader{compress.NewReader(body)}
 	}
 	return body, nil
+}
+
+// blockReader gives the end of compressed blocks as a plain io.EOF, which
+// compress.Reader wraps.
+type blockReader struct{ r io.Reader }
+
+func (b blockReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 func outputCompression(q url.Values) (compress.Method, error) {

@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS batches
     observed Array(UInt32) COMMENT 'from, to, from, to, … in ms of the slot; empty when all of it was seen',
     gpus Array(LowCardinality(String)) COMMENT 'the GPUs listed, lost ones too',
     hold_rows UInt32 COMMENT 'rows promised in holds (C3)',
+    energy_mj Int64 COMMENT 'movement of the energy counters of its GPUs (C9)',
     origin Enum8('live' = 1, 'simulated' = 2, 'replay' = 3, 'import' = 4),
     counted UInt8 COMMENT '1 when the batch carries running counters',
     sampled UInt64,
