@@ -1,7 +1,11 @@
 package rating
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"hash"
+	"time"
 
 	"github.com/shopspring/decimal"
 
@@ -18,10 +22,11 @@ type account struct {
 	counts   map[string]decimal.Decimal // GPU-hours of the month by model, for tiers
 	energyMJ map[int]decimal.Decimal    // by version
 	lines    ledgerLines
+	inputs   hash.Hash // of all usage the invoice follows from
 }
 
 func newAccount(tenant string, m *month) *account {
-	return &account{tenant: tenant, month: m, counts: map[string]decimal.Decimal{}, energyMJ: map[int]decimal.Decimal{}, lines: ledgerLines{}}
+	return &account{tenant: tenant, month: m, inputs: sha256.New(), counts: map[string]decimal.Decimal{}, energyMJ: map[int]decimal.Decimal{}, lines: ledgerLines{}}
 }
 
 // add charges the tenant's rows of one hour: effects 1 to 4 and 7, and what
@@ -32,6 +37,7 @@ func (a *account) add(book *prices.Book, at int, rows []priced) {
 	var value decimal.Decimal
 	tiered := map[string]decimal.Decimal{}
 	for _, row := range rows {
+		a.record("usage", row.Hour, row.Project, row.Model, row.Profile, row.ProfileSlices, row.Slices, row.Bucket, row.SliceMS, row.EnergyMJ)
 		a.gpuHours = a.gpuHours.Add(row.quantity)
 		a.energyMJ[at] = a.energyMJ[at].Add(decimal.NewFromInt(row.EnergyMJ))
 		value = value.Add(row.list).Add(a.addProfile(row))
@@ -104,8 +110,21 @@ func (a *account) addIdle(currency string, row priced, share decimal.Decimal) {
 		bucket: row.Bucket, unit: currency}, row.list, share)
 }
 
-// addReservation charges hours that were reserved and not held.
-func (a *account) addReservation(r prices.Reservation, unused decimal.Decimal) {
+// record makes a fact part of the usage hash; quoting keeps facts apart.
+func (a *account) record(kind string, hour time.Time, facts ...any) {
+	fmt.Fprintf(a.inputs, "%s %d %q\n", kind, hour.Unix(), facts)
+}
+
+// addDistribution gives the tenant its part of an hour's platform time.
+func (a *account) addDistribution(hour time.Time, given decimal.Decimal) {
+	a.record("distribution", hour, given.String())
+	a.effects.Distribution = a.effects.Distribution.Add(given)
+}
+
+// addReservation charges what was reserved and not held in an hour in which it
+// could be supplied.
+func (a *account) addReservation(hour time.Time, r prices.Reservation, unused decimal.Decimal) {
+	a.record("supplied", hour, r.Model)
 	if !unused.IsPositive() {
 		return
 	}
@@ -135,6 +154,7 @@ func (a *account) finish(book *prices.Book, period Period) Invoice {
 	return Invoice{
 		Tenant: a.tenant, Period: period.String(), Currency: book.Currency,
 		GPUHours: a.gpuHours, Effects: *e, Total: e.Sum(), Lines: a.lines.sorted(),
+		UsageHash: hex.EncodeToString(a.inputs.Sum(nil)),
 	}
 }
 

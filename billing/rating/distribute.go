@@ -44,8 +44,7 @@ func (r *Rater) distribute(hour time.Time, at int, values []priced) {
 		given := decimal.NewFromBigInt(p.given, -places)
 		shared.Owners = shared.Owners.Add(given)
 		if r.month(p.tenant).has(hour) {
-			account := r.account(p.tenant)
-			account.effects.Distribution = account.effects.Distribution.Add(given)
+			r.account(p.tenant).addDistribution(hour, given)
 		}
 	}
 	r.shared = append(r.shared, shared)

@@ -71,6 +71,9 @@ type Invoice struct {
 	Effects  Effects         `json:"effects"`
 	Total    decimal.Decimal `json:"total"`
 	Lines    []Line          `json:"-"`
+	// UsageHash is the SHA-256, in hex, of all the invoice follows from beside
+	// the price book: its usage, supplied hours and distribution (C8, R20).
+	UsageHash string `json:"-"`
 }
 
 // Units of a line's quantity.

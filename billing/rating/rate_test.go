@@ -262,3 +262,33 @@ func TestReadCSVNamesLineAndValue(t *testing.T) {
 		}
 	}
 }
+
+func TestUsageHashFollowsWhatTheInvoiceFollows(t *testing.T) {
+	book, rows := readCase(t, "distribution")
+	rate := func(change func([]Row)) []string {
+		changed := append([]Row(nil), rows...)
+		change(changed)
+		result, err := Rate(book, Period{2026, 3}, changed, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hashes []string
+		for _, invoice := range result.Invoices {
+			hashes = append(hashes, invoice.UsageHash)
+		}
+		return hashes
+	}
+	before := rate(func([]Row) {})
+	if diff := cmp.Diff(before, rate(func([]Row) {})); diff != "" {
+		t.Errorf("hashes of the same usage differ:\n%s", diff)
+	}
+	// The second tenant's usage changes the first one's share of platform time.
+	after := rate(func(rows []Row) { rows[1].SliceMS *= 2 })
+	if before[0] == after[0] || before[1] == after[1] {
+		t.Errorf("hashes %v stayed equal, though the distribution changed", after)
+	}
+	// Unobserved time costs nobody anything.
+	if diff := cmp.Diff(before, rate(func(rows []Row) { rows[3].SliceMS *= 2 })); diff != "" {
+		t.Errorf("hashes changed with what isn't on the invoice:\n%s", diff)
+	}
+}

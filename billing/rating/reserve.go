@@ -26,7 +26,7 @@ func (r *Rater) reserve(hour time.Time, at int, values []priced) {
 			}
 			if could {
 				held := heldHours(values, tenant, reservation.Model)
-				r.account(tenant).addReservation(reservation, reservation.GPUs.Sub(held))
+				r.account(tenant).addReservation(hour, reservation, reservation.GPUs.Sub(held))
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func (r *Rater) reserveSilentHours() {
 				continue
 			}
 			for _, reservation := range r.book.Versions[at].Tenants[tenant].Reserved {
-				r.account(tenant).addReservation(reservation, reservation.GPUs)
+				r.account(tenant).addReservation(hour, reservation, reservation.GPUs)
 			}
 		}
 	}

@@ -1,0 +1,134 @@
+package invoice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
+)
+
+// ErrNotFound is a tenant without an invoice in the month.
+var ErrNotFound = errors.New("no invoice")
+
+// Drafts recomputes invoices from the ledger each time it is asked.
+type Drafts struct {
+	db   DB
+	book *prices.Book
+}
+
+// NewDrafts reads from db and rates by book.
+func NewDrafts(db DB, book *prices.Book) *Drafts { return &Drafts{db: db, book: book} }
+
+// Book is the price book in use.
+func (d *Drafts) Book() *prices.Book { return d.book }
+
+// Month is all of a month: the tenants' invoices, sorted by tenant, and the
+// platform's account.
+type Month struct {
+	Period   string    `json:"period"`
+	Currency string    `json:"currency"`
+	Invoices []Invoice `json:"invoices"`
+	Platform Platform  `json:"platform"`
+}
+
+// List drafts a month such as "2026-10". Each tenant's month is in its own
+// zone, the platform's in the book's. Errors: a period that is none, models
+// without a rate (rating.MissingModelError, all of them), usage before the
+// book's first version, a check that doesn't hold.
+func (d *Drafts) List(ctx context.Context, period string) (*Month, error) {
+	month, err := rating.ParsePeriod(period)
+	if err != nil {
+		return nil, err
+	}
+	run := newRun(d.book, month)
+	from, to := month.Range()
+	if err := readHours(ctx, d.db, from, to, run.add); err != nil {
+		return nil, fmt.Errorf("draft invoices of %s: %w", period, err)
+	}
+	result, err := run.finish()
+	if err != nil {
+		return nil, fmt.Errorf("draft invoices of %s: %w", period, err)
+	}
+	return result, nil
+}
+
+// Show drafts one tenant's invoice; errors as in List, or ErrNotFound.
+func (d *Drafts) Show(ctx context.Context, period, tenant string) (*Invoice, error) {
+	month, err := d.List(ctx, period)
+	if err != nil {
+		return nil, err
+	}
+	for i := range month.Invoices {
+		if month.Invoices[i].Tenant == tenant {
+			return &month.Invoices[i], nil
+		}
+	}
+	return nil, fmt.Errorf("show invoice of tenant %q in %s: %w", tenant, period, ErrNotFound)
+}
+
+// run is one pass over a month.
+type run struct {
+	book           *prices.Book
+	period         rating.Period
+	rater          *rating.Rater
+	value          *rating.ListValue
+	unattributedMJ int64
+}
+
+func newRun(book *prices.Book, period rating.Period) *run {
+	return &run{book: book, period: period, value: rating.NewListValue(book),
+		rater: rating.NewRater(book, period, rating.Options{})}
+}
+
+func (r *run) add(h hourOfUsage) error {
+	if err := r.rater.AddHour(h.hour, h.rows); err != nil {
+		return err
+	}
+	if rating.PeriodOf(h.hour, r.book.Zone) != r.period {
+		return nil
+	}
+	r.unattributedMJ += h.unattributedMJ
+	// Models without a rate are the rater's to report, all at once.
+	var missing *rating.MissingModelError
+	if err := r.conserve(h); err != nil && !errors.As(err, &missing) {
+		return err
+	}
+	return nil
+}
+
+func (r *run) conserve(h hourOfUsage) error {
+	if err := r.value.AddRows(h.rows); err != nil {
+		return err
+	}
+	for _, capacity := range h.capacity {
+		if err := r.value.AddCapacity(capacity); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) finish() (*Month, error) {
+	result, err := r.rater.Finish()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(rating.Check(result), r.value.Check()); err != nil {
+		return nil, err
+	}
+	month := &Month{Period: r.period.String(), Currency: r.book.Currency, Invoices: []Invoice{}}
+	for i := range result.Invoices {
+		month.Invoices = append(month.Invoices, newInvoice(r.book, r.period, &result.Invoices[i]))
+	}
+	month.Platform = newPlatform(r.book, &result.Platform, r.value, r.unattributedMJ)
+	return month, nil
+}
+
+// bounds are the first UTC hour of a month in a zone and the one after its last.
+func bounds(period rating.Period, zone *time.Location) (from, to time.Time) {
+	hours := period.Hours(zone)
+	return hours[0], hours[len(hours)-1].Add(time.Hour)
+}

@@ -1,0 +1,130 @@
+package invoice
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// DB is what the package needs of the store.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
+}
+
+// Rows of the query that are not usage: what there was, and energy of no slot.
+const (
+	bucketCapacity     = "capacity"
+	bucketUnattributed = "unattributed"
+)
+
+// ratingRowsSQL: the ledger as rating rows, hour by hour. It reads the table
+// and not its view, so that usage and capacity come from one reading of the
+// same rows (C7b). An owner's energy goes to its first bucket that isn't zero.
+// Parameters: from, to.
+const ratingRowsSQL = `
+SELECT hour, part.1 AS tenant, part.2 AS project, toString(model) AS gpu_model, part.3 AS profile, part.4 AS profile_slices,
+    slices, part.5 AS bucket, sum(part.6) AS slice_ms, sum(part.7) AS energy
+FROM
+(
+    SELECT hour, model, slices, arrayJoin(arrayConcat(
+        arrayMap((t, p, f, s, a, i, u, e) ->
+            (toString(t), toString(p), toString(f), s, 'active', a, if(a > 0 OR i + u = 0, e, toInt64(0))),
+            tenant, project, profile, profile_slices, active, idle, unproven, energy_mj),
+        arrayMap((t, p, f, s, a, i, e) ->
+            (toString(t), toString(p), toString(f), s, 'idle', i, if(a = 0 AND i > 0, e, toInt64(0))),
+            tenant, project, profile, profile_slices, active, idle, energy_mj),
+        arrayMap((t, p, f, s, a, i, u, e) ->
+            (toString(t), toString(p), toString(f), s, 'unproven', u, if(a = 0 AND i = 0 AND u > 0, e, toInt64(0))),
+            tenant, project, profile, profile_slices, active, idle, unproven, energy_mj),
+        [('', '', '', toUInt16(0), 'free', free, platform_energy_mj),
+         ('', '', '', toUInt16(0), 'stranded', stranded, toInt64(0)),
+         ('', '', '', toUInt16(0), 'unhealthy', unhealthy, toInt64(0)),
+         ('', '', '', toUInt16(0), 'unobserved', unobserved, toInt64(0)),
+         ('', '', '', toUInt16(0), 'capacity', toUInt64(slices) * present_ms, toInt64(0)),
+         ('', '', '', toUInt16(0), 'unattributed', toUInt64(0), unattributed_mj)])) AS part
+    FROM usage_hourly FINAL
+    WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}
+)
+WHERE part.6 > 0 OR part.7 != 0
+GROUP BY hour, tenant, project, gpu_model, profile, profile_slices, slices, bucket
+ORDER BY hour, tenant, project, gpu_model, profile, profile_slices, slices, bucket`
+
+// hourOfUsage is all of the ledger in one UTC hour.
+type hourOfUsage struct {
+	hour           time.Time
+	rows           []rating.Row
+	capacity       []rating.Capacity
+	unattributedMJ int64
+}
+
+// readHours hands the hours of [from, to) that have any usage to visit, in
+// order; one hour is in memory at a time.
+func readHours(ctx context.Context, db DB, from, to time.Time, visit func(hourOfUsage) error) error {
+	const layout = "2006-01-02 15:04:05"
+	rows, err := db.Query(ctx, ratingRowsSQL,
+		store.Named("from", from.UTC().Format(layout)), store.Named("to", to.UTC().Format(layout)))
+	if err != nil {
+		return fmt.Errorf("query rating rows: %w", err)
+	}
+	defer rows.Close()
+	var open hourOfUsage
+	for rows.Next() {
+		row, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		if !row.Hour.Equal(open.hour) {
+			if err := open.visit(visit); err != nil {
+				return err
+			}
+			open = hourOfUsage{hour: row.Hour}
+		}
+		open.add(row)
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read rating rows: %w", err)
+	}
+	return open.visit(visit)
+}
+
+func scan(rows driver.Rows) (rating.Row, error) {
+	var row rating.Row
+	var profileSlices, slices uint16
+	var sliceMS uint64
+	err := rows.Scan(&row.Hour, &row.Tenant, &row.Project, &row.Model, &row.Profile, &profileSlices, &slices,
+		&row.Bucket, &sliceMS, &row.EnergyMJ)
+	if err != nil {
+		return row, fmt.Errorf("read rating rows: %w", err)
+	}
+	if sliceMS > math.MaxInt64 {
+		return row, fmt.Errorf("read rating rows: %d slice_ms of tenant %q, model %q at %s are beyond 64 bits",
+			sliceMS, row.Tenant, row.Model, row.Hour.Format(time.RFC3339))
+	}
+	row.Hour = row.Hour.UTC()
+	row.ProfileSlices, row.Slices, row.SliceMS = int(profileSlices), int(slices), int64(sliceMS)
+	return row, nil
+}
+
+func (h *hourOfUsage) add(row rating.Row) {
+	switch row.Bucket {
+	case bucketCapacity:
+		h.capacity = append(h.capacity, rating.Capacity{Hour: row.Hour, Model: row.Model, Slices: row.Slices, SliceMS: row.SliceMS})
+	case bucketUnattributed:
+		h.unattributedMJ += row.EnergyMJ
+	default:
+		h.rows = append(h.rows, row)
+	}
+}
+
+func (h *hourOfUsage) visit(visit func(hourOfUsage) error) error {
+	if h.hour.IsZero() {
+		return nil
+	}
+	return visit(*h)
+}

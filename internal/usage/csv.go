@@ -1,0 +1,57 @@
+package usage
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// measures are the columns of a CSV after the ones grouped by.
+var measures = []string{
+	"active_slice_ms", "idle_slice_ms", "unproven_slice_ms", "free_slice_ms",
+	"stranded_slice_ms", "unhealthy_slice_ms", "unobserved_slice_ms", "gpu_hours", "energy_joules",
+}
+
+// WriteCSV writes rows of a query as RFC 4180 with a header: the columns
+// grouped by, then the seven buckets in slice_ms, gpu_hours (decimal, at most
+// 9 places) and energy_joules (three places).
+func WriteCSV(w io.Writer, q Query, rows []Row) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(slices.Concat(q.By, measures)); err != nil {
+		return fmt.Errorf("write usage: %w", err)
+	}
+	for _, row := range rows {
+		record := make([]string, 0, len(row.By)+len(measures))
+		for _, value := range row.By {
+			record = append(record, TextCell(value))
+		}
+		for _, bucket := range row.buckets() {
+			record = append(record, strconv.FormatUint(bucket, 10))
+		}
+		if err := out.Write(append(record, row.GPUHours, row.EnergyJoules())); err != nil {
+			return fmt.Errorf("write usage: %w", err)
+		}
+	}
+	out.Flush()
+	if err := out.Error(); err != nil {
+		return fmt.Errorf("write usage: %w", err)
+	}
+	return nil
+}
+
+// formulaStarts are the characters with which a spreadsheet may take a text
+// for a formula (OWASP, CSV Injection), full-width forms included.
+const formulaStarts = "=+-@\t\r\x00＝＋－＠"
+
+// TextCell makes a text safe from formula injection: one that a spreadsheet
+// could take for a formula gets an apostrophe in front. Numbers don't pass
+// through here: -1.5 must stay a number.
+func TextCell(text string) string {
+	if text != "" && strings.ContainsRune(formulaStarts, []rune(text)[0]) {
+		return "'" + text
+	}
+	return text
+}

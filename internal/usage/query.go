@@ -1,0 +1,122 @@
+package usage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Query asks for usage in whole UTC hours.
+type Query struct {
+	// By are the columns to group by, of Columns; none gives one row of totals.
+	By []string
+	// From (inclusive) and To (exclusive) are starts of UTC hours.
+	From time.Time
+	To   time.Time
+	// Tenant, if not empty, leaves only this tenant's usage.
+	Tenant string
+	// Limit, if positive, is the most rows Run returns; more are an error.
+	Limit int
+}
+
+// column is something to group by, as SQL over the view usage that gives a String.
+type column struct{ name, sql string }
+
+var columns = []column{
+	{"tenant", "toString(tenant)"},
+	{"project", "toString(project)"},
+	{"user", "toString(`user`)"},
+	{"workload", "toString(workload)"},
+	{"node", "toString(node)"},
+	{"gpu", "toString(gpu)"},
+	{"leaf", "toString(leaf)"},
+	{"model", "toString(model)"},
+	{"profile", "toString(profile)"},
+	{"hour", "formatDateTime(hour, '%Y-%m-%dT%H:00:00Z', 'UTC')"},
+	{"day", "formatDateTime(hour, '%Y-%m-%d', 'UTC')"},
+	{"month", "formatDateTime(hour, '%Y-%m', 'UTC')"},
+}
+
+// Columns are the names a Query may group by.
+func Columns() []string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	return names
+}
+
+// ParseBy reads a comma-separated list of columns; errors name the bad one.
+func ParseBy(text string) ([]string, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	by := strings.Split(text, ",")
+	for i := range by {
+		by[i] = strings.TrimSpace(by[i])
+	}
+	return by, validateBy(by)
+}
+
+func validateBy(by []string) error {
+	for i, name := range by {
+		if !slices.ContainsFunc(columns, func(c column) bool { return c.name == name }) {
+			return fmt.Errorf("group usage by %q: not one of %s", name, strings.Join(Columns(), ", "))
+		}
+		if slices.Contains(by[:i], name) {
+			return fmt.Errorf("group usage by %q: named twice", name)
+		}
+	}
+	return nil
+}
+
+// Validate names the first part of the query that makes no sense.
+func (q Query) Validate() error {
+	if err := validateBy(q.By); err != nil {
+		return err
+	}
+	for _, bound := range []struct {
+		name string
+		at   time.Time
+	}{{"from", q.From}, {"to", q.To}} {
+		if !bound.at.Equal(bound.at.Truncate(time.Hour)) {
+			return fmt.Errorf("query usage: %s %s is not the start of a UTC hour", bound.name, bound.at.Format(time.RFC3339Nano))
+		}
+	}
+	if !q.From.Before(q.To) {
+		return fmt.Errorf("query usage: from %s is not before to %s", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339))
+	}
+	if q.Limit < 0 {
+		return fmt.Errorf("query usage: limit %d is negative", q.Limit)
+	}
+	return nil
+}
+
+// The statement is put together from constants only; values are parameters.
+const (
+	selectHead = "SELECT "
+	noColumns  = "emptyArrayString()"
+	selectTail = ` AS by_values, slices,
+    sum(active_slice_ms), sum(idle_slice_ms), sum(unproven_slice_ms),
+    sum(free_slice_ms), sum(stranded_slice_ms), sum(unhealthy_slice_ms), sum(unobserved_slice_ms),
+    sum(energy_mj)
+FROM usage
+WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}
+    AND ({tenant:String} = '' OR tenant = {tenant:String})
+GROUP BY by_values, slices
+ORDER BY by_values, slices`
+)
+
+// statement groups by the query's columns and by slices, which GPU-hours need.
+func (q Query) statement() string {
+	if len(q.By) == 0 {
+		return selectHead + noColumns + selectTail
+	}
+	chosen := make([]string, len(q.By))
+	for i, name := range q.By {
+		at := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
+		chosen[i] = columns[at].sql
+	}
+	return selectHead + "[" + strings.Join(chosen, ", ") + "]" + selectTail
+}

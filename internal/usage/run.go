@@ -1,0 +1,153 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// DB is what the package needs of the store.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
+}
+
+// Row is usage of one combination of the query's columns.
+type Row struct {
+	// By are the values of Query.By, in its order. A platform row's tenant is
+	// empty; energy of no slot has the tenant "(unattributed)". Hours are RFC
+	// 3339, days 2006-01-02, months 2006-01, all UTC.
+	By []string
+	// The seven buckets, in slice-milliseconds.
+	ActiveSliceMS     uint64
+	IdleSliceMS       uint64
+	UnprovenSliceMS   uint64
+	FreeSliceMS       uint64
+	StrandedSliceMS   uint64
+	UnhealthySliceMS  uint64
+	UnobservedSliceMS uint64
+	// GPUHours is Σ slice_ms ÷ (slices × 3,600,000) over all buckets, a decimal
+	// of at most 9 places without trailing zeros.
+	GPUHours string
+	// EnergyMJ is in millijoules.
+	EnergyMJ int64
+}
+
+// EnergyJoules is the energy as a decimal of three places.
+func (r Row) EnergyJoules() string { return big.NewRat(r.EnergyMJ, 1000).FloatString(3) }
+
+func (r Row) buckets() []uint64 {
+	return []uint64{r.ActiveSliceMS, r.IdleSliceMS, r.UnprovenSliceMS, r.FreeSliceMS,
+		r.StrandedSliceMS, r.UnhealthySliceMS, r.UnobservedSliceMS}
+}
+
+func (r Row) sliceMS() uint64 {
+	sum := uint64(0)
+	for _, bucket := range r.buckets() {
+		sum += bucket
+	}
+	return sum
+}
+
+func (r Row) zero() bool { return r.sliceMS() == 0 && r.EnergyMJ == 0 }
+
+// add counts a part of the row's usage on GPUs of other slices.
+func (r *Row) add(part Row) {
+	r.ActiveSliceMS += part.ActiveSliceMS
+	r.IdleSliceMS += part.IdleSliceMS
+	r.UnprovenSliceMS += part.UnprovenSliceMS
+	r.FreeSliceMS += part.FreeSliceMS
+	r.StrandedSliceMS += part.StrandedSliceMS
+	r.UnhealthySliceMS += part.UnhealthySliceMS
+	r.UnobservedSliceMS += part.UnobservedSliceMS
+	r.EnergyMJ += part.EnergyMJ
+}
+
+// TooManyRowsError is a query with more rows than its limit.
+type TooManyRowsError struct{ Limit int }
+
+func (e *TooManyRowsError) Error() string {
+	return fmt.Sprintf("query usage: more than %d rows; ask for a shorter range or fewer columns", e.Limit)
+}
+
+// Run reads the ledger. Rows are sorted by their By values in code-point
+// order; rows that are zero throughout are left out. Errors: an invalid query,
+// a TooManyRowsError, the store's.
+func Run(ctx context.Context, db DB, q Query) ([]Row, error) {
+	if err := q.Validate(); err != nil {
+		return nil, err
+	}
+	rows, err := db.Query(ctx, q.statement(),
+		store.Named("from", q.From.UTC().Format("2006-01-02 15:04:05")),
+		store.Named("to", q.To.UTC().Format("2006-01-02 15:04:05")),
+		store.Named("tenant", q.Tenant))
+	if err != nil {
+		return nil, fmt.Errorf("query usage: %w", err)
+	}
+	defer rows.Close()
+	c := &collector{limit: q.Limit}
+	for rows.Next() {
+		if err := c.scan(rows); err != nil {
+			return nil, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	return c.done, c.flush()
+}
+
+// collector joins the parts of a row, which arrive one after the other by
+// their GPUs' slices.
+type collector struct {
+	limit int
+	done  []Row
+	open  *Row
+	hours *big.Rat
+}
+
+func (c *collector) scan(rows driver.Rows) error {
+	var part Row
+	var slicesOfGPU uint16
+	if err := rows.Scan(&part.By, &slicesOfGPU, &part.ActiveSliceMS, &part.IdleSliceMS, &part.UnprovenSliceMS,
+		&part.FreeSliceMS, &part.StrandedSliceMS, &part.UnhealthySliceMS, &part.UnobservedSliceMS, &part.EnergyMJ); err != nil {
+		return fmt.Errorf("read usage: %w", err)
+	}
+	if c.open == nil || !slices.Equal(c.open.By, part.By) {
+		if err := c.flush(); err != nil {
+			return err
+		}
+		c.open, c.hours = &Row{By: part.By}, new(big.Rat)
+	}
+	c.open.add(part)
+	if sliceMS := part.sliceMS(); sliceMS > 0 {
+		if slicesOfGPU == 0 {
+			return fmt.Errorf("read usage: %d slice-ms of %q on a GPU of 0 slices", sliceMS, part.By)
+		}
+		hour := new(big.Int).Mul(big.NewInt(int64(slicesOfGPU)), big.NewInt(3_600_000))
+		c.hours.Add(c.hours, new(big.Rat).SetFrac(new(big.Int).SetUint64(sliceMS), hour))
+	}
+	return nil
+}
+
+func (c *collector) flush() error {
+	if c.open == nil || c.open.zero() {
+		return nil
+	}
+	if c.limit > 0 && len(c.done) == c.limit {
+		return &TooManyRowsError{c.limit}
+	}
+	c.open.GPUHours = trim(c.hours.FloatString(9))
+	c.done = append(c.done, *c.open)
+	return nil
+}
+
+// trim takes the trailing zeros off a decimal that has a point.
+func trim(text string) string {
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
