@@ -338,6 +338,27 @@ func wantMetric(t *testing.T, registry *prometheus.Registry, name string, want f
 	t.Errorf("%s is not exposed", name)
 }
 
+func TestUnobservedTimeIsExposed(t *testing.T) {
+	db := storetest.Open(t)
+	s, _, registry := newService(t, db)
+	write(t, db, gpu{"GPU-1", "ml", monday, "xxxx" + strings.Repeat("a", 20), 1})
+	write(t, db, gpu{"GPU-2", "ml", monday.Add(-24 * time.Hour), strings.Repeat("x", 24) + strings.Repeat("f", 24), 1})
+	runOnce(t, s)
+	const want = `
+# HELP gpuledger_analyzer_capacity_gpu_hours GPU-hours in the inventory in the ledger's newest 24 hours.
+# TYPE gpuledger_analyzer_capacity_gpu_hours gauge
+gpuledger_analyzer_capacity_gpu_hours{cluster="c"} 48
+# HELP gpuledger_analyzer_unobserved_gpu_hours Of them, those that nobody saw (cause unseen) or whose owners could not be read (cause owners).
+# TYPE gpuledger_analyzer_unobserved_gpu_hours gauge
+gpuledger_analyzer_unobserved_gpu_hours{cause="owners",cluster="c"} 0
+gpuledger_analyzer_unobserved_gpu_hours{cause="unseen",cluster="c"} 4
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
+		"gpuledger_analyzer_capacity_gpu_hours", "gpuledger_analyzer_unobserved_gpu_hours"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestNewNamesWhatIsWrong(t *testing.T) {
 	config := analyzer.DefaultConfig()
 	config.Idle.MinIdleShare = 2

@@ -2,16 +2,11 @@ package analyzer
 
 import (
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/gpuledger/gpuledger/analyzer/episode"
 )
 
-// metrics of the analyzer. The gauges of episodes are a snapshot of the last
-// good run, swapped whole: a scrape never sees half of a run.
+// metrics of the analyzer's own work; findings has the results.
 type metrics struct {
 	runs     prometheus.Counter
 	errors   prometheus.Counter
@@ -56,82 +51,4 @@ func (m *metrics) published(p Published) {
 	m.changed.WithLabelValues("written").Add(float64(p.Written))
 	m.changed.WithLabelValues("deleted").Add(float64(p.Deleted))
 	m.changed.WithLabelValues("kept").Add(float64(p.Kept))
-}
-
-// findings exposes the episodes of the last run.
-type findings struct {
-	open, hours, cost *prometheus.Desc
-
-	mu     sync.Mutex
-	totals map[ownKind]*total
-}
-
-type ownKind struct {
-	kind   episode.Kind
-	tenant string
-}
-
-// total of one kind and tenant. Floats are for graphs; money is read from the
-// table.
-type total struct {
-	open   int
-	hours  float64
-	costBy map[string]float64 // by currency
-}
-
-func newFindings() *findings {
-	labels := []string{"kind", "tenant"}
-	return &findings{
-		open: prometheus.NewDesc("gpuledger_anomaly_open",
-			"Episodes that go on in the ledger's newest hours.", labels, nil),
-		hours: prometheus.NewDesc("gpuledger_anomaly_wasted_gpu_hours",
-			"Wasted GPU-hours of the episodes in the analyzer's window.", labels, nil),
-		cost: prometheus.NewDesc("gpuledger_anomaly_wasted_cost",
-			"Cost of the wasted GPU-hours at list price.", append(labels, "currency"), nil),
-	}
-}
-
-// set replaces the snapshot. An episode is open when it reaches into one of the
-// two newest hours of the ledger: the newest may have only just begun.
-func (f *findings) set(episodes []episode.Episode, newest time.Time) {
-	totals := map[ownKind]*total{}
-	for _, e := range episodes {
-		key := ownKind{e.Kind, e.Tenant}
-		t := totals[key]
-		if t == nil {
-			t = &total{costBy: map[string]float64{}}
-			totals[key] = t
-		}
-		if !e.End.Before(newest) {
-			t.open++
-		}
-		t.hours += e.WastedGPUHours.InexactFloat64()
-		if e.Currency != "" {
-			t.costBy[e.Currency] += e.WastedCost.InexactFloat64()
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.totals = totals
-}
-
-// Describe implements prometheus.Collector.
-func (f *findings) Describe(out chan<- *prometheus.Desc) {
-	out <- f.open
-	out <- f.hours
-	out <- f.cost
-}
-
-// Collect implements prometheus.Collector.
-func (f *findings) Collect(out chan<- prometheus.Metric) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for key, t := range f.totals {
-		kind := string(key.kind)
-		out <- prometheus.MustNewConstMetric(f.open, prometheus.GaugeValue, float64(t.open), kind, key.tenant)
-		out <- prometheus.MustNewConstMetric(f.hours, prometheus.GaugeValue, t.hours, kind, key.tenant)
-		for currency, cost := range t.costBy {
-			out <- prometheus.MustNewConstMetric(f.cost, prometheus.GaugeValue, cost, kind, key.tenant, currency)
-		}
-	}
 }

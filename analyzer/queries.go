@@ -34,6 +34,18 @@ GROUP BY cluster, hour
 HAVING sum(unobserved) * 2 <= sum(toUInt64(slices) * present_ms)
 ORDER BY cluster, hour`
 
+// sightSQL: per cluster, the capacity and what of it nobody saw, in GPU-hours.
+// Parameters: from, to.
+const sightSQL = `
+SELECT cluster,
+    sum(toUInt64(slices) * present_ms / (greatest(slices, 1) * 3600000.)),
+    sum((unobserved - unobserved_attribution) / (greatest(slices, 1) * 3600000.)),
+    sum(unobserved_attribution / (greatest(slices, 1) * 3600000.))
+FROM usage_hourly FINAL
+WHERE hour >= ? AND hour < ?
+GROUP BY cluster
+ORDER BY cluster`
+
 // newestHourSQL: the ledger's newest hour; no row where the ledger is empty.
 const newestHourSQL = `SELECT max(hour) FROM usage_hourly HAVING count() > 0`
 

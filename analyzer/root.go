@@ -79,7 +79,7 @@ func (s *Service) runWindow(ctx context.Context) error {
 		return fmt.Errorf("read newest hour: %w", err)
 	}
 	if !there {
-		s.metrics.findings.set(nil, time.Time{})
+		s.metrics.findings.set(nil, nil, time.Time{})
 		return nil
 	}
 	to := newest.Add(time.Hour)
@@ -87,7 +87,11 @@ func (s *Service) runWindow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.metrics.findings.set(episodes, newest)
+	clusters, err := readSight(ctx, s.deps.DB, to)
+	if err != nil {
+		return fmt.Errorf("read observed share: %w", err)
+	}
+	s.metrics.findings.set(episodes, clusters, newest)
 	return nil
 }
 

@@ -3,9 +3,12 @@ package grafana
 import (
 	"flag"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -218,5 +221,39 @@ func TestFiguresAreRight(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPrometheusQueriesParse has promtool read every expression as a recording
+// rule.
+func TestPrometheusQueriesParse(t *testing.T) {
+	path, err := exec.LookPath("promtool")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("promtool is needed in CI: %v", err)
+		}
+		t.Skipf("needs promtool, of the package prometheus: %v", err)
+	}
+	var file strings.Builder
+	file.WriteString("groups:\n- name: dashboard\n  rules:\n")
+	n := 0
+	for _, r := range rows() {
+		for _, s := range r.panels {
+			for _, q := range s.prom {
+				n++
+				expr := strings.ReplaceAll(q.expr, "$__rate_interval", "5m")
+				file.WriteString("  - {record: 'dashboard:" + strconv.Itoa(n) + "', expr: '" + expr + "'}\n")
+			}
+		}
+	}
+	name := filepath.Join(t.TempDir(), "rules.yml")
+	if err := os.WriteFile(name, []byte(file.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), path, "check", "rules", name).CombinedOutput(); err != nil {
+		t.Errorf("promtool: %v\n%s\n%s", err, out, file.String())
+	}
+	if n < 7 {
+		t.Errorf("only %d Prometheus queries on the dashboard", n)
 	}
 }

@@ -158,7 +158,7 @@ func healthRow() row {
 		},
 		{
 			title: "Scrapes that succeed", view: viewLines, unit: "bool_yes_no", width: 12, height: 8,
-			prom: []promQuery{{"min by (target) (gpuledger_scrape_success)", "{{target}}"}},
+			prom: []promQuery{{"min by (target) (gpuledger_exporter_scrape_success)", "{{target}}"}},
 		},
 		{
 			title: "Spool", text: "Batches on the nodes' disks that the broker doesn't have yet.",
@@ -167,7 +167,7 @@ func healthRow() row {
 		},
 		{
 			title: "Ingest lag", view: viewLines, unit: "short", width: 8, height: 8,
-			prom: []promQuery{{"sum(gpuledger_ingest_lag_messages)", "messages behind"}},
+			prom: []promQuery{{"sum by (topic, group) (gpuledger_broker_consumer_lag_messages)", "{{topic}} {{group}}"}},
 		},
 		{
 			title: "Lost or refused", text: "Records dropped from full spools, and messages sent to the dead-letter topic.",
@@ -179,11 +179,11 @@ func healthRow() row {
 		},
 		{
 			title: "Hours to recompute", view: viewLines, unit: "short", width: 8, height: 8,
-			prom: []promQuery{{"sum(gpuledger_ledger_dirty_hours)", "dirty GPU-hours"}},
+			prom: []promQuery{{"sum by (cluster) (gpuledger_ledger_dirty_hours)", "{{cluster}}"}},
 		},
 		{
 			title: "Watermark behind now", view: viewLines, unit: units.Seconds, width: 8, height: 8,
-			prom: []promQuery{{"time() - min(gpuledger_ledger_watermark_timestamp_seconds)", "seconds"}},
+			prom: []promQuery{{"time() - max by (cluster) (gpuledger_ledger_watermark_timestamp_seconds)", "{{cluster}}"}},
 		},
 		{
 			title: "Open anomalies", view: viewLines, unit: "short", width: 8, height: 8,

@@ -1,0 +1,128 @@
+package analyzer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/analyzer/episode"
+)
+
+// sightWindow is the ledger's newest time that the gauges of unobserved time
+// look at.
+const sightWindow = 24 * time.Hour
+
+// sight is what was seen of a cluster, in GPU-hours.
+type sight struct {
+	cluster                         string
+	capacity, unseen, withoutOwners float64
+}
+
+func readSight(ctx context.Context, db DB, to time.Time) ([]sight, error) {
+	var clusters []sight
+	err := each(ctx, db, func(rows driver.Rows) error {
+		var s sight
+		if err := rows.Scan(&s.cluster, &s.capacity, &s.unseen, &s.withoutOwners); err != nil {
+			return err
+		}
+		clusters = append(clusters, s)
+		return nil
+	}, sightSQL, to.Add(-sightWindow), to)
+	return clusters, err
+}
+
+// findings exposes what the last good run found. It is a snapshot, swapped
+// whole: a scrape never sees half of a run.
+type findings struct {
+	open, hours, cost, capacity, unobserved *prometheus.Desc
+
+	mu       sync.Mutex
+	totals   map[ownKind]*total
+	clusters []sight
+}
+
+type ownKind struct {
+	kind   episode.Kind
+	tenant string
+}
+
+// total of one kind and tenant. Floats are for graphs; money is read from the
+// table.
+type total struct {
+	open   int
+	hours  float64
+	costBy map[string]float64 // by currency
+}
+
+func newFindings() *findings {
+	labels := []string{"kind", "tenant"}
+	return &findings{
+		open: prometheus.NewDesc("gpuledger_anomaly_open",
+			"Episodes that go on in the ledger's newest hours.", labels, nil),
+		hours: prometheus.NewDesc("gpuledger_anomaly_wasted_gpu_hours",
+			"Wasted GPU-hours of the episodes in the analyzer's window.", labels, nil),
+		cost: prometheus.NewDesc("gpuledger_anomaly_wasted_cost",
+			"Cost of the wasted GPU-hours at list price.", []string{"kind", "tenant", "currency"}, nil),
+		capacity: prometheus.NewDesc("gpuledger_analyzer_capacity_gpu_hours",
+			"GPU-hours in the inventory in the ledger's newest 24 hours.", []string{"cluster"}, nil),
+		unobserved: prometheus.NewDesc("gpuledger_analyzer_unobserved_gpu_hours",
+			"Of them, those that nobody saw (cause unseen) or whose owners could not be read (cause owners).",
+			[]string{"cluster", "cause"}, nil),
+	}
+}
+
+// set replaces the snapshot. An episode is open when it reaches into one of the
+// two newest hours of the ledger: the newest may have only just begun.
+func (f *findings) set(episodes []episode.Episode, clusters []sight, newest time.Time) {
+	totals := map[ownKind]*total{}
+	for _, e := range episodes {
+		key := ownKind{e.Kind, e.Tenant}
+		t := totals[key]
+		if t == nil {
+			t = &total{costBy: map[string]float64{}}
+			totals[key] = t
+		}
+		if !e.End.Before(newest) {
+			t.open++
+		}
+		t.hours += e.WastedGPUHours.InexactFloat64()
+		if e.Currency != "" {
+			t.costBy[e.Currency] += e.WastedCost.InexactFloat64()
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.totals, f.clusters = totals, clusters
+}
+
+// Describe implements prometheus.Collector.
+func (f *findings) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{f.open, f.hours, f.cost, f.capacity, f.unobserved} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (f *findings) Collect(out chan<- prometheus.Metric) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for key, t := range f.totals {
+		kind := string(key.kind)
+		gauge(f.open, float64(t.open), kind, key.tenant)
+		gauge(f.hours, t.hours, kind, key.tenant)
+		for currency, cost := range t.costBy {
+			gauge(f.cost, cost, kind, key.tenant, currency)
+		}
+	}
+	for _, s := range f.clusters {
+		gauge(f.capacity, s.capacity, s.cluster)
+		gauge(f.unobserved, s.unseen, s.cluster, "unseen")
+		gauge(f.unobserved, s.withoutOwners, s.cluster, "owners")
+	}
+}
