@@ -35,7 +35,7 @@ func (db *DB) Stream(ctx context.Context, columns proto.Results, onBlock func(ro
 		}
 		var block proto.Block
 		if err := block.DecodeRawBlock(reader, 0, columns); err != nil {
-			return wrap("stream", fmt.Errorf("decode block: %w", unexpected(err)))
+			return wrap("stream", decodeError(err, buffered))
 		}
 		if block.Rows == 0 {
 			continue
@@ -46,11 +46,16 @@ func (db *DB) Stream(ctx context.Context, columns proto.Results, onBlock func(ro
 	}
 }
 
-func unexpected(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
+// decodeError prefers an exception that follows in the data: the line break
+// before it is what looked like a bad block.
+func decodeError(err error, rest io.Reader) error {
+	if _, later := io.CopyN(io.Discard, rest, streamBufferBytes); later != nil && !errors.Is(later, io.EOF) {
+		return later
 	}
-	return err
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("decode block: %w", err)
 }
 
 // plainNative marks a request whose answer is to be Native at revision 0:
