@@ -29,6 +29,7 @@ type journalColumns struct {
 	attributionOK, complete, counted                           proto.ColUInt8
 	observed                                                   *proto.ColArr[uint32]
 	gpus                                                       *proto.ColArr[string]
+	energy                                                     proto.ColInt64
 	gapFrom, gapTo                                             *proto.ColArr[uint64]
 	appendedAt, ingestedAt                                     *proto.ColDateTime64
 }
@@ -75,6 +76,7 @@ func (c *journalColumns) add(it *item, now time.Time) {
 	c.observed.Append(observedParts(b))
 	c.gpus.Append(uuids(b))
 	c.holdRows.Append(uint32(rows))
+	c.energy.Append(energyOf(b))
 	c.origin.Append(proto.Enum8(max(b.Origin, wire.Origin_ORIGIN_LIVE)))
 	c.counters(b)
 	c.unknown.Append(uint32(it.unknown))
@@ -135,6 +137,14 @@ func observedParts(b *wire.Batch) []uint32 {
 	return out
 }
 
+// energyOf is the movement of all counters that the batch tells of.
+func energyOf(b *wire.Batch) (sum int64) {
+	for _, g := range b.Gpus {
+		sum += g.GetEnergyMj()
+	}
+	return sum
+}
+
 func uuids(b *wire.Batch) []string {
 	out := make([]string, len(b.Gpus))
 	for i, g := range b.Gpus {
@@ -152,7 +162,7 @@ func (c *journalColumns) input() proto.Input {
 		{Name: "rev", Data: &c.rev}, {Name: "batch", Data: &c.batch}, {Name: "hash", Data: &c.hash},
 		{Name: "attribution_ok", Data: &c.attributionOK}, {Name: "enumeration_complete", Data: &c.complete},
 		{Name: "observed_ms", Data: &c.observedMS}, {Name: "observed", Data: c.observed}, {Name: "gpus", Data: c.gpus},
-		{Name: "hold_rows", Data: &c.holdRows},
+		{Name: "hold_rows", Data: &c.holdRows}, {Name: "energy_mj", Data: &c.energy},
 		{Name: "origin", Data: proto.Wrap(&c.origin, `'live'=1`, `'simulated'=2`, `'replay'=3`, `'import'=4`)},
 		{Name: "counted", Data: &c.counted}, {Name: "sampled", Data: &c.sampled}, {Name: "spooled", Data: &c.spooled},
 		{Name: "dropped", Data: &c.dropped}, {Name: "spool_dropped", Data: &c.spoolDropped},

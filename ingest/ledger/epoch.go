@@ -31,21 +31,31 @@ func epochAt(epochs []epoch, hour time.Time) uint32 {
 	return at
 }
 
-// epochs reads all epochs, after starting one if rules or mapping are new.
-func (l *Ledger) epochs(ctx context.Context) ([]epoch, error) {
-	var all []epoch
+// epochs are all of them, the last one for the rules and the mapping as they
+// are now; isNew says that it hasn't been started yet.
+func (l *Ledger) epochs(ctx context.Context) (all []epoch, isNew bool, err error) {
 	if err := l.deps.Store.Select(ctx, &all, selectEpochs); err != nil {
-		return nil, fmt.Errorf("read epochs: %w", err)
+		return nil, false, fmt.Errorf("read epochs: %w", err)
 	}
 	if n := len(all); n > 0 && all[n-1].Rules == meter.RulesVersion && all[n-1].Mapping == l.mapping.hash {
-		return all, nil
+		return all, false, nil
 	}
 	next := epoch{Epoch: uint32(len(all)) + 1, Rules: meter.RulesVersion, Mapping: l.mapping.hash, Effective: time.Unix(0, 0).UTC()}
+	return append(all, next), true, nil
+}
+
+// startEpoch writes a new epoch down before any hour is computed under it.
+func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
+	all, isNew, err := l.epochs(ctx)
+	if err != nil || !isNew {
+		return all, err
+	}
+	next := all[len(all)-1]
 	if err := l.insertEpoch(ctx, next); err != nil {
 		return nil, err
 	}
-	l.deps.Log.Info("rules or tenant mapping changed: hours are republished", "epoch", next.Epoch, "from", next.Effective)
-	return append(all, next), nil
+	l.deps.Log.Info("rules or tenant mapping are new: hours are published under a new epoch", "epoch", next.Epoch)
+	return all, nil
 }
 
 func (l *Ledger) insertEpoch(ctx context.Context, e epoch) error {

@@ -39,58 +39,108 @@ func newUsageColumns() *usageColumns {
 	}
 }
 
-// add appends one GPU-hour, with names for its owners as the mapping has them
-// in that hour.
-func (c *usageColumns) add(cluster string, h hourState, g *meter.GPUHour, d *dictionary, m *Mapping) {
+// usageRow is one row of usage_hourly, as written and as read back.
+type usageRow struct {
+	Hour                  time.Time `ch:"hour"`
+	GPU                   string    `ch:"gpu"`
+	Node                  string    `ch:"node"`
+	Model                 string    `ch:"model"`
+	Slices                uint16    `ch:"slices"`
+	PresentMS             uint32    `ch:"present_ms"`
+	Free                  uint64    `ch:"free"`
+	Stranded              uint64    `ch:"stranded"`
+	Unhealthy             uint64    `ch:"unhealthy"`
+	Unobserved            uint64    `ch:"unobserved"`
+	UnobservedAttribution uint64    `ch:"unobserved_attribution"`
+	PlatformEnergyMJ      int64     `ch:"platform_energy_mj"`
+	UnattributedMJ        int64     `ch:"unattributed_mj"`
+	Leaf                  []string  `ch:"leaf"`
+	Profile               []string  `ch:"profile"`
+	ProfileSlices         []uint16  `ch:"profile_slices"`
+	Owner                 []uint64  `ch:"owner"`
+	Tenant                []string  `ch:"tenant"`
+	Project               []string  `ch:"project"`
+	User                  []string  `ch:"user"`
+	Workload              []string  `ch:"workload"`
+	Active                []uint64  `ch:"active"`
+	Idle                  []uint64  `ch:"idle"`
+	Unproven              []uint64  `ch:"unproven"`
+	Inferred              []uint64  `ch:"inferred"`
+	Work                  []uint64  `ch:"work"`
+	EnergyMJ              []int64   `ch:"energy_mj"`
+}
+
+// usageRowOf names the owners of a GPU-hour as the mapping has them in that hour.
+func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *Mapping) *usageRow {
+	r := &usageRow{
+		Hour: hour.UTC(), GPU: g.GPU, Node: g.Node, Model: g.Model, Slices: uint16(g.Slices), PresentMS: uint32(g.PresentMS),
+		Free: uint64(g.Free), Stranded: uint64(g.Stranded), Unhealthy: uint64(g.Unhealthy), Unobserved: uint64(g.Unobserved),
+		UnobservedAttribution: uint64(g.UnobservedAttribution), PlatformEnergyMJ: g.PlatformEnergyMJ, UnattributedMJ: g.UnattributedMJ,
+	}
+	for _, u := range g.Owners {
+		r.addOwner(u, d.leaves[u.Leaf], d.owners[u.Owner], m)
+	}
+	return r
+}
+
+// addOwner adds up what one owner has under one name of a leaf: an instance
+// made anew under the same name is the same line.
+func (r *usageRow) addOwner(u meter.OwnerUse, leaf leafName, owner ownerName, m *Mapping) {
+	i := 0
+	for ; i < len(r.Owner); i++ {
+		if r.Owner[i] == u.Owner && r.Leaf[i] == leaf.Leaf && r.Profile[i] == leaf.Profile && r.ProfileSlices[i] == leaf.Slices {
+			break
+		}
+	}
+	if i == len(r.Owner) {
+		tenant, project := m.At(r.Hour, owner.facts)
+		r.Leaf, r.Profile, r.ProfileSlices = append(r.Leaf, leaf.Leaf), append(r.Profile, leaf.Profile), append(r.ProfileSlices, leaf.Slices)
+		r.Owner, r.Tenant, r.Project = append(r.Owner, u.Owner), append(r.Tenant, tenant), append(r.Project, project)
+		r.User, r.Workload = append(r.User, owner.user()), append(r.Workload, owner.facts.Workload())
+		r.Active, r.Idle, r.Unproven = append(r.Active, 0), append(r.Idle, 0), append(r.Unproven, 0)
+		r.Inferred, r.Work, r.EnergyMJ = append(r.Inferred, 0), append(r.Work, 0), append(r.EnergyMJ, 0)
+	}
+	r.Active[i] += uint64(u.Active)
+	r.Idle[i] += uint64(u.Idle)
+	r.Unproven[i] += uint64(u.Unproven)
+	r.Inferred[i] += uint64(u.Inferred)
+	r.Work[i] += uint64(u.Work)
+	r.EnergyMJ[i] += u.EnergyMJ
+}
+
+func (c *usageColumns) add(cluster string, h hourState, r *usageRow) {
 	c.cluster.Append(cluster)
-	c.hour.Append(h.start)
-	c.gpu.Append(g.GPU)
-	c.node.Append(g.Node)
-	c.model.Append(g.Model)
-	c.slices.Append(uint16(g.Slices))
-	c.present.Append(uint32(g.PresentMS))
+	c.hour.Append(r.Hour)
+	c.gpu.Append(r.GPU)
+	c.node.Append(r.Node)
+	c.model.Append(r.Model)
+	c.slices.Append(r.Slices)
+	c.present.Append(r.PresentMS)
 	c.until.Append(h.untilMS)
 	c.epoch.Append(h.epoch)
 	c.inputs.Append(h.inputs)
 	c.version.Append(h.version())
-	c.free.Append(uint64(g.Free))
-	c.stranded.Append(uint64(g.Stranded))
-	c.unhealthy.Append(uint64(g.Unhealthy))
-	c.unobserved.Append(uint64(g.Unobserved))
-	c.attribution.Append(uint64(g.UnobservedAttribution))
-	c.platformEnergy.Append(g.PlatformEnergyMJ)
-	c.unattributed.Append(g.UnattributedMJ)
-	c.addOwners(h.start, g.Owners, d, m)
-}
-
-func (c *usageColumns) addOwners(hour time.Time, uses []meter.OwnerUse, d *dictionary, m *Mapping) {
-	n := len(uses)
-	names := make([][]string, 6)
-	for i := range names {
-		names[i] = make([]string, n)
-	}
-	numbers := make([][]uint64, 6)
-	for i := range numbers {
-		numbers[i] = make([]uint64, n)
-	}
-	slices, energy := make([]uint16, n), make([]int64, n)
-	for i, u := range uses {
-		leaf, owner := d.leaves[u.Leaf], d.owners[u.Owner]
-		names[0][i], names[1][i], slices[i] = leaf.Leaf, leaf.Profile, leaf.Slices
-		names[2][i], names[3][i] = m.At(hour, owner.facts)
-		names[4][i], names[5][i] = owner.user(), owner.facts.Workload()
-		numbers[0][i], numbers[1][i], numbers[2][i] = u.Owner, uint64(u.Active), uint64(u.Idle)
-		numbers[3][i], numbers[4][i], numbers[5][i] = uint64(u.Unproven), uint64(u.Inferred), uint64(u.Work)
-		energy[i] = u.EnergyMJ
-	}
-	for i, col := range []*proto.ColArr[string]{c.leaf, c.profile, c.tenant, c.project, c.user, c.workload} {
-		col.Append(names[i])
-	}
-	for i, col := range []*proto.ColArr[uint64]{c.owner, c.active, c.idle, c.unproven, c.inferred, c.work} {
-		col.Append(numbers[i])
-	}
-	c.profileSlices.Append(slices)
-	c.energy.Append(energy)
+	c.free.Append(r.Free)
+	c.stranded.Append(r.Stranded)
+	c.unhealthy.Append(r.Unhealthy)
+	c.unobserved.Append(r.Unobserved)
+	c.attribution.Append(r.UnobservedAttribution)
+	c.platformEnergy.Append(r.PlatformEnergyMJ)
+	c.unattributed.Append(r.UnattributedMJ)
+	c.leaf.Append(r.Leaf)
+	c.profile.Append(r.Profile)
+	c.profileSlices.Append(r.ProfileSlices)
+	c.owner.Append(r.Owner)
+	c.tenant.Append(r.Tenant)
+	c.project.Append(r.Project)
+	c.user.Append(r.User)
+	c.workload.Append(r.Workload)
+	c.active.Append(r.Active)
+	c.idle.Append(r.Idle)
+	c.unproven.Append(r.Unproven)
+	c.inferred.Append(r.Inferred)
+	c.work.Append(r.Work)
+	c.energy.Append(r.EnergyMJ)
 }
 
 func (c *usageColumns) input() proto.Input {

@@ -88,7 +88,7 @@ func (l *Ledger) Pass(ctx context.Context) (hours int, err error) {
 	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
 		return 0, fmt.Errorf("read clusters: %w", err)
 	}
-	epochs, err := l.epochs(ctx)
+	epochs, err := l.startEpoch(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -179,7 +179,7 @@ func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, ho
 	usage, sightings := newUsageColumns(), newSightingColumns()
 	for i, h := range res.hours {
 		for g := range res.results[i].GPUs {
-			usage.add(c.Name, h, &res.results[i].GPUs[g], d, l.mapping)
+			usage.add(c.Name, h, usageRowOf(h.start, &res.results[i].GPUs[g], d, l.mapping))
 		}
 		for s := range res.results[i].Sightings {
 			sightings.add(c.Name, h, &res.results[i].Sightings[s])

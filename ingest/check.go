@@ -1,0 +1,277 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/check"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// CheckDeps are what the journal is held against.
+type CheckDeps struct {
+	Store Store
+	// Offsets are the partitions of the samples topic with what the group has committed.
+	Offsets func(ctx context.Context) ([]broker.PartitionOffsets, error)
+	// Spools are the spools that can be looked at from here, by collector.
+	Spools func(ctx context.Context) ([]SpoolState, error)
+}
+
+// SpoolState is what a spool itself counts, over all boots.
+type SpoolState struct {
+	Collector string
+	Appended  uint64 // records ever taken
+	Cursor    uint64 // records ever acknowledged by the broker
+	Remaining uint64 // still in the spool
+	Dropped   uint64 // dropped from the spool before they were sent
+}
+
+// Checks are the journal's invariants: C1 to C4.
+func Checks(d CheckDeps) []check.Check {
+	return []check.Check{
+		journalCheck{"C1", "sampled = spooled + dropped, per boot", d.checkSampled},
+		journalCheck{"C2", "spooled = sent + still in the spool + dropped from it", d.checkSpooled},
+		journalCheck{"C3", "one journal row per offset, and its rows are there", d.checkOffsets},
+		journalCheck{"C4", "no hole in a boot's sequence but announced gaps", d.checkSequence},
+	}
+}
+
+type journalCheck struct {
+	name, title string
+	run         func(ctx context.Context, res *check.Result) error
+}
+
+func (c journalCheck) Name() string { return c.name }
+
+func (c journalCheck) Run(ctx context.Context) (check.Result, error) {
+	res := check.New(c.name, c.title)
+	err := c.run(ctx, &res)
+	return res, err
+}
+
+const selectBoots = `
+SELECT collector, boot_ms, count() AS batches, uniqExact(seq) AS seqs, min(seq) AS first, max(seq) AS last,
+       max(counted) AS counted, countIf(counted = 1 AND sampled != spooled + dropped) AS wrong,
+       maxIf(sampled, counted = 1) AS sampled, maxIf(spooled, counted = 1) AS spooled, maxIf(dropped, counted = 1) AS dropped,
+       maxIf(spool_dropped, counted = 1) AS spool_dropped,
+       maxIf(prev_boot_ms, seq = 0) AS prev_boot_ms, maxIf(prev_seq, seq = 0) AS prev_seq
+FROM batches FINAL WHERE status = 'stored'
+GROUP BY collector, boot_ms ORDER BY collector, boot_ms`
+
+type boot struct {
+	Collector    string `ch:"collector"`
+	BootMS       uint64 `ch:"boot_ms"`
+	Batches      uint64 `ch:"batches"`
+	Seqs         uint64 `ch:"seqs"`
+	First        uint64 `ch:"first"`
+	Last         uint64 `ch:"last"`
+	Counted      uint8  `ch:"counted"`
+	Wrong        uint64 `ch:"wrong"`
+	Sampled      uint64 `ch:"sampled"`
+	Spooled      uint64 `ch:"spooled"`
+	Dropped      uint64 `ch:"dropped"`
+	SpoolDropped uint64 `ch:"spool_dropped"`
+	PrevBootMS   uint64 `ch:"prev_boot_ms"`
+	PrevSeq      uint64 `ch:"prev_seq"`
+}
+
+func (d CheckDeps) boots(ctx context.Context) ([]boot, error) {
+	var rows []boot
+	if err := d.Store.Select(ctx, &rows, selectBoots); err != nil {
+		return nil, fmt.Errorf("read boots: %w", err)
+	}
+	return rows, nil
+}
+
+func (d CheckDeps) checkSampled(ctx context.Context, res *check.Result) error {
+	boots, err := d.boots(ctx)
+	if err != nil {
+		return err
+	}
+	var sampled, spooled, dropped uint64
+	for _, b := range boots {
+		if b.Counted == 0 {
+			continue
+		}
+		res.Checked++
+		sampled, spooled, dropped = sampled+b.Sampled, spooled+b.Spooled, dropped+b.Dropped
+		if b.Wrong > 0 {
+			res.Fail("collector %s, boot %d: %d batches whose counters don't add up", b.Collector, b.BootMS, b.Wrong)
+		}
+	}
+	res.Figures = fmt.Sprintf("%d sampled = %d spooled + %d dropped, in %d boots that count", sampled, spooled, dropped, res.Checked)
+	return nil
+}
+
+func (d CheckDeps) checkSpooled(ctx context.Context, res *check.Result) error {
+	spools, err := d.Spools(ctx)
+	if err != nil {
+		return err
+	}
+	boots, err := d.boots(ctx)
+	if err != nil {
+		return err
+	}
+	var taken, sent, remaining, dropped uint64
+	for _, s := range spools {
+		res.Checked++
+		taken, sent, remaining, dropped = taken+s.Appended, sent+s.Cursor, remaining+s.Remaining, dropped+s.Dropped
+		if s.Appended != s.Cursor+s.Remaining+s.Dropped {
+			res.Fail("spool of %s: %d taken, but %d sent + %d still there + %d dropped", s.Collector, s.Appended, s.Cursor, s.Remaining, s.Dropped)
+		}
+		var spooled uint64
+		for _, b := range boots {
+			if b.Collector == s.Collector && b.Counted == 1 {
+				spooled += b.Spooled
+			}
+		}
+		if spooled > s.Appended {
+			res.Fail("spool of %s: its batches tell of %d spooled, it has taken %d", s.Collector, spooled, s.Appended)
+		}
+	}
+	res.Figures = fmt.Sprintf("%d spooled = %d sent + %d in the spool + %d dropped, in %d spools", taken, sent, remaining, dropped, res.Checked)
+	return nil
+}
+
+const selectPartitions = `
+SELECT partition, min(offset) AS first, max(offset) AS last, uniqExact(offset) AS offsets, count() AS rows,
+       countIf(status = 'stored') AS stored, countIf(status = 'dead') AS dead, countIf(status = 'hole') AS holes
+FROM batches FINAL WHERE topic = {topic:String}
+GROUP BY partition ORDER BY partition`
+
+const selectPromises = `
+SELECT count() AS batches, sum(promised) AS promised, sum(found) AS found, countIf(promised != found) AS wrong,
+       anyIf(concat('batch ', hex(batch), ' of node ', node, ', slot ', toString(slot), ' has ', toString(found), ' of ', toString(promised), ' rows'), promised != found) AS example,
+       countIf(energy != booked) AS energy_wrong
+FROM
+(
+    SELECT batch, any(node) AS node, any(slot) AS slot, any(hold_rows) AS promised, any(energy_mj) AS energy
+    FROM batches FINAL WHERE status = 'stored' GROUP BY batch
+) AS journal
+LEFT JOIN
+(
+    SELECT batch, count() AS found, sum(energy_mj + unattributed_mj) AS booked FROM holds FINAL GROUP BY batch
+) AS raw USING (batch)`
+
+// checkOffsets: the journal is dense from its first offset, holds exactly what
+// was committed, and the rows it promises are there.
+func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
+	offsets, err := d.Offsets(ctx)
+	if err != nil {
+		return err
+	}
+	var rows []struct {
+		Partition uint32 `ch:"partition"`
+		First     uint64 `ch:"first"`
+		Last      uint64 `ch:"last"`
+		Offsets   uint64 `ch:"offsets"`
+		Rows      uint64 `ch:"rows"`
+		Stored    uint64 `ch:"stored"`
+		Dead      uint64 `ch:"dead"`
+		Holes     uint64 `ch:"holes"`
+	}
+	if err := d.Store.Select(ctx, &rows, selectPartitions, store.Named("topic", broker.TopicSamples)); err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	var stored, dead, holes uint64
+	for _, r := range rows {
+		stored, dead, holes = stored+r.Stored, dead+r.Dead, holes+r.Holes
+		res.Checked += int64(r.Rows)
+		if r.Offsets != r.Rows {
+			res.Fail("partition %d: %d journal rows for %d offsets", r.Partition, r.Rows, r.Offsets)
+		}
+		if r.Last-r.First+1 != r.Offsets {
+			res.Fail("partition %d: offsets %d to %d, but %d journal rows", r.Partition, r.First, r.Last, r.Offsets)
+		}
+		i := slices.IndexFunc(offsets, func(o broker.PartitionOffsets) bool { return o.Partition == int(r.Partition) })
+		if i >= 0 && offsets[i].Committed > int64(r.Last)+1 {
+			res.Fail("partition %d: committed to offset %d, journalled to %d", r.Partition, offsets[i].Committed, r.Last)
+		}
+	}
+	res.Figures = fmt.Sprintf("%d offsets: %d stored, %d dead, %d holes", res.Checked, stored, dead, holes)
+	return d.checkPromises(ctx, res)
+}
+
+func (d CheckDeps) checkPromises(ctx context.Context, res *check.Result) error {
+	var rows []struct {
+		Batches     uint64 `ch:"batches"`
+		Promised    uint64 `ch:"promised"`
+		Found       uint64 `ch:"found"`
+		Wrong       uint64 `ch:"wrong"`
+		Example     string `ch:"example"`
+		EnergyWrong uint64 `ch:"energy_wrong"`
+	}
+	if err := d.Store.Select(ctx, &rows, selectPromises); err != nil {
+		return fmt.Errorf("count promised rows: %w", err)
+	}
+	r := rows[0]
+	res.Figures += fmt.Sprintf("; %d rows found of %d promised", r.Found, r.Promised)
+	if r.Wrong > 0 {
+		res.Fail("%d batches lack rows: %s", r.Wrong, r.Example)
+	}
+	if r.EnergyWrong > 0 {
+		res.Fail("%d batches whose rows book another energy than they brought", r.EnergyWrong)
+	}
+	return nil
+}
+
+const selectGaps = `
+SELECT collector, boot_ms, gap_from, gap_to FROM batches FINAL
+WHERE status = 'stored' AND notEmpty(gap_from)`
+
+func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
+	boots, err := d.boots(ctx)
+	if err != nil {
+		return err
+	}
+	var gaps []gapRow
+	if err := d.Store.Select(ctx, &gaps, selectGaps); err != nil {
+		return fmt.Errorf("read announced gaps: %w", err)
+	}
+	var batches, announced uint64
+	before := map[string]boot{}
+	for _, b := range boots {
+		res.Checked++
+		batches += b.Seqs
+		gone := announcedFor(b, gaps)
+		announced += gone
+		first := b.First
+		if b.Counted == 1 {
+			first = 0 // a collector's boot starts at 0; what others send may be an excerpt
+		}
+		if missing := b.Last - first + 1 - b.Seqs; missing != gone {
+			res.Fail("collector %s, boot %d: %d of the sequence numbers %d to %d are missing, %d were announced",
+				b.Collector, b.BootMS, missing, first, b.Last, gone)
+		}
+		if prev, ok := before[b.Collector]; ok && b.Counted == 1 && prev.Counted == 1 && (b.PrevBootMS != prev.BootMS || b.PrevSeq < prev.Last) {
+			res.Fail("collector %s, boot %d: names boot %d and sequence number %d as the last before it, which were %d and %d",
+				b.Collector, b.BootMS, b.PrevBootMS, b.PrevSeq, prev.BootMS, prev.Last)
+		}
+		before[b.Collector] = b
+	}
+	res.Figures = fmt.Sprintf("%d sequence numbers in %d boots, %d announced as gaps", batches, len(boots), announced)
+	return nil
+}
+
+type gapRow struct {
+	Collector string   `ch:"collector"`
+	BootMS    uint64   `ch:"boot_ms"`
+	From      []uint64 `ch:"gap_from"`
+	To        []uint64 `ch:"gap_to"`
+}
+
+func announcedFor(b boot, gaps []gapRow) (n uint64) {
+	for _, g := range gaps {
+		if g.Collector != b.Collector || g.BootMS != b.BootMS {
+			continue
+		}
+		for i := range g.From {
+			if g.From[i] <= b.Last {
+				n += min(g.To[i], b.Last) - g.From[i] + 1
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,286 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/check"
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+const selectStoredUsage = `
+SELECT hour, gpu, node, model, slices, present_ms, free, stranded, unhealthy, unobserved, unobserved_attribution,
+       platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project, user, workload,
+       active, idle, unproven, inferred, work, energy_mj
+FROM usage_hourly FINAL
+WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND present_ms > 0`
+
+const selectSums = `
+SELECT count() AS rows, sum(toUInt64(slices) * present_ms) AS capacity,
+       sum(free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)) AS counted,
+       countIf(toUInt64(slices) * present_ms != free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)) AS wrong
+FROM usage_hourly FINAL`
+
+const selectUnique = `
+SELECT (SELECT count() FROM usage_hourly FINAL WHERE present_ms > 0) AS rows,
+       (SELECT uniqExact(hour, gpu) FROM usage_hourly FINAL WHERE present_ms > 0) AS keys,
+       (SELECT countIf(length(owner) != arrayUniq(arrayZip(leaf, profile, profile_slices, owner))) FROM usage_hourly FINAL) AS doubled,
+       (SELECT count() FROM (SELECT cluster, node, slot FROM batches FINAL WHERE status = 'stored' GROUP BY cluster, node, slot)) AS slots,
+       (SELECT uniqExact(batch) FROM batches FINAL WHERE status = 'stored') AS batches`
+
+// Per hour and GPU that only one node listed: what the winning batches moved
+// of the energy counters, against what the ledger books.
+const selectEnergy = `
+WITH winners AS
+(
+    SELECT argMax(batch, (rev, collector, boot_ms, seq, hash)) AS batch
+    FROM batches FINAL WHERE status = 'stored' GROUP BY cluster, node, slot
+),
+moved AS
+(
+    SELECT cluster, toStartOfHour(slot) AS hour, gpu, sum(energy_mj + unattributed_mj) AS mj, uniqExact(node) AS nodes
+    FROM holds FINAL WHERE batch IN (SELECT batch FROM winners) GROUP BY cluster, hour, gpu
+),
+booked AS
+(
+    SELECT cluster, hour, gpu, platform_energy_mj + unattributed_mj + arraySum(usage_hourly.energy_mj) AS mj FROM usage_hourly FINAL
+)
+SELECT count() AS rows, sum(moved.mj) AS moved_mj, sum(booked.mj) AS booked_mj, countIf(moved.mj != booked.mj) AS wrong,
+       anyIf(concat(toString(hour), ' ', gpu), moved.mj != booked.mj) AS example
+FROM moved INNER JOIN booked USING (cluster, hour, gpu) WHERE nodes = 1`
+
+// Checks are the ledger's invariants: C5, C6, C9.
+func (l *Ledger) Checks() []check.Check {
+	return []check.Check{
+		ledgerCheck{"C5", "one winner per slot, one row per GPU-hour", l.checkUnique},
+		ledgerCheck{"C6", "seven buckets sum to capacity, and equal raw recomputed", l.checkConservation},
+		ledgerCheck{"C9", "energy booked equals the counters' movement", l.checkEnergy},
+	}
+}
+
+type ledgerCheck struct {
+	name, title string
+	run         func(ctx context.Context, res *check.Result) error
+}
+
+func (c ledgerCheck) Name() string { return c.name }
+
+func (c ledgerCheck) Run(ctx context.Context) (check.Result, error) {
+	res := check.New(c.name, c.title)
+	err := c.run(ctx, &res)
+	return res, err
+}
+
+func (l *Ledger) checkUnique(ctx context.Context, res *check.Result) error {
+	var rows []struct {
+		Rows    uint64 `ch:"rows"`
+		Keys    uint64 `ch:"keys"`
+		Doubled uint64 `ch:"doubled"`
+		Slots   uint64 `ch:"slots"`
+		Batches uint64 `ch:"batches"`
+	}
+	if err := l.deps.Store.Select(ctx, &rows, selectUnique); err != nil {
+		return err
+	}
+	r := rows[0]
+	res.Checked = int64(r.Rows)
+	res.Figures = fmt.Sprintf("%d GPU-hours, %d node slots decided among %d batches", r.Rows, r.Slots, r.Batches)
+	if r.Rows != r.Keys {
+		res.Fail("%d rows stand for %d GPU-hours", r.Rows, r.Keys)
+	}
+	if r.Doubled > 0 {
+		res.Fail("%d rows hold a (leaf, owner) twice", r.Doubled)
+	}
+	return nil
+}
+
+func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error {
+	var sums []struct {
+		Rows     uint64 `ch:"rows"`
+		Capacity uint64 `ch:"capacity"`
+		Counted  uint64 `ch:"counted"`
+		Wrong    uint64 `ch:"wrong"`
+	}
+	if err := l.deps.Store.Select(ctx, &sums, selectSums); err != nil {
+		return err
+	}
+	s := sums[0]
+	if s.Wrong > 0 {
+		res.Fail("%d GPU-hours whose buckets don't sum to slices × present_ms", s.Wrong)
+	}
+	var clusters []cluster
+	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
+		return err
+	}
+	epochs, _, err := l.epochs(ctx)
+	if err != nil {
+		return err
+	}
+	skipped := 0
+	for _, c := range clusters {
+		n, err := l.compareCluster(ctx, c, epochs, res)
+		if err != nil {
+			return err
+		}
+		skipped += n
+	}
+	res.Figures = fmt.Sprintf("%d of %d slice-ms in buckets, %d GPU-hours recomputed from raw", s.Counted, s.Capacity, res.Checked)
+	if skipped > 0 {
+		res.Figures += fmt.Sprintf(", %d hours not yet up to date left out", skipped)
+	}
+	return nil
+}
+
+// compareCluster recomputes every hour that the ledger claims to be up to date.
+func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, res *check.Result) (skipped int, err error) {
+	o, err := l.overview(ctx, c, epochs)
+	if err != nil {
+		return 0, err
+	}
+	var clean []hourState
+	for _, h := range o.hours {
+		if h.dirty {
+			skipped++
+			continue
+		}
+		clean = append(clean, h)
+	}
+	for _, chunk := range chunks(clean) {
+		inv, err := l.inventoryAt(ctx, c, chunk[0].start)
+		if err != nil {
+			return skipped, err
+		}
+		got, d, err := l.compute(ctx, c, o.watermarkMS, chunk, inv)
+		if err != nil {
+			return skipped, err
+		}
+		if len(got.missing) > 0 {
+			for _, m := range got.missing {
+				res.Fail("cluster %s, day from %s: %s", c.Name, chunk[0].start.Format(time.RFC3339), m)
+			}
+			continue
+		}
+		if err := l.compareChunk(ctx, c, got, d, res); err != nil {
+			return skipped, err
+		}
+	}
+	return skipped, nil
+}
+
+func (l *Ledger) compareChunk(ctx context.Context, c cluster, got *result, d *dictionary, res *check.Result) error {
+	stored, err := l.storedRows(ctx, c, got.hours)
+	if err != nil {
+		return err
+	}
+	for i, h := range got.hours {
+		for g := range got.results[i].GPUs {
+			want := usageRowOf(h.start, &got.results[i].GPUs[g], d, l.mapping)
+			key := ledgerKey{want.Hour, want.GPU}
+			have := stored[key]
+			delete(stored, key)
+			res.Checked++
+			switch {
+			case have == nil:
+				res.Fail("GPU %s, hour %s: raw gives a row, the ledger has none", want.GPU, want.Hour.Format(time.RFC3339))
+			default:
+				if what := difference(want, have); what != "" {
+					res.Fail("GPU %s, hour %s: %s", want.GPU, want.Hour.Format(time.RFC3339), what)
+				}
+			}
+		}
+	}
+	for key := range stored {
+		res.Fail("GPU %s, hour %s: the ledger has a row, raw gives none", key.GPU, key.Hour.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (map[ledgerKey]*usageRow, error) {
+	var rows []usageRow
+	if err := l.deps.Store.Select(ctx, &rows, selectStoredUsage, store.Named("cluster", c.Name),
+		store.Named("from", hours[0].start), store.Named("to", hours[len(hours)-1].start.Add(time.Hour))); err != nil {
+		return nil, fmt.Errorf("read ledger rows of %s: %w", c.Name, err)
+	}
+	out := make(map[ledgerKey]*usageRow, len(rows))
+	for i := range rows {
+		rows[i].Hour = rows[i].Hour.UTC()
+		out[ledgerKey{rows[i].Hour, rows[i].GPU}] = &rows[i]
+	}
+	return out, nil
+}
+
+// difference names the first column that isn't what raw gives, or is empty.
+func difference(want, have *usageRow) string {
+	w, h := reflect.ValueOf(*want), reflect.ValueOf(*have)
+	for i := range w.NumField() {
+		x, y := w.Field(i), h.Field(i)
+		if x.Kind() == reflect.Slice && x.Len() == 0 && y.Len() == 0 {
+			continue
+		}
+		if !reflect.DeepEqual(x.Interface(), y.Interface()) {
+			return fmt.Sprintf("%s is %v in the ledger and %v from raw", w.Type().Field(i).Tag.Get("ch"), y.Interface(), x.Interface())
+		}
+	}
+	return ""
+}
+
+func (l *Ledger) checkEnergy(ctx context.Context, res *check.Result) error {
+	var rows []struct {
+		Rows    uint64 `ch:"rows"`
+		Moved   int64  `ch:"moved_mj"`
+		Booked  int64  `ch:"booked_mj"`
+		Wrong   uint64 `ch:"wrong"`
+		Example string `ch:"example"`
+	}
+	if err := l.deps.Store.Select(ctx, &rows, selectEnergy); err != nil {
+		return err
+	}
+	r := rows[0]
+	res.Checked = int64(r.Rows)
+	res.Figures = fmt.Sprintf("%d mJ booked of %d mJ moved in %d GPU-hours", r.Booked, r.Moved, r.Rows)
+	if r.Wrong > 0 {
+		res.Fail("%d GPU-hours book another energy than their counters moved, such as %s", r.Wrong, r.Example)
+	}
+	return nil
+}
+
+// Watermark is the cluster's event time up to which the ledger counts; Status
+// lists it with what is still dirty.
+type Watermark struct {
+	Cluster     string
+	SlotMS      int64
+	WatermarkMS int64
+	Hours       int
+	DirtyHours  int
+}
+
+// Status says how far the ledger is, per cluster. It changes nothing.
+func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
+	var clusters []cluster
+	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
+		return nil, fmt.Errorf("read clusters: %w", err)
+	}
+	epochs, _, err := l.epochs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Watermark
+	for _, c := range clusters {
+		o, err := l.overview(ctx, c, epochs)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Watermark{
+			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours), DirtyHours: len(o.dirty(l.empty[c.Name])),
+		})
+	}
+	return out, nil
+}
+
+// Closed says whether an hour is closed on the service's clock (R3).
+func (l *Ledger) Closed(hour time.Time) bool {
+	return !l.deps.Clock.Now().Before(hour.Add(time.Duration(meter.HourMS)*time.Millisecond + l.cfg.CloseAfter))
+}
