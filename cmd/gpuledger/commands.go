@@ -4,6 +4,7 @@ import "github.com/spf13/cobra"
 
 // The groups of commands, as help lists them.
 const (
+	askGroup  = "Ask a ledger:"
 	helpGroup = "Help and configuration:"
 )
 
@@ -14,6 +15,7 @@ type commandGroup struct {
 
 func (s *session) commandGroups() []commandGroup {
 	return []commandGroup{
-		{helpGroup, []*cobra.Command{s.configCommand(), s.versionCommand()}},
+		{askGroup, []*cobra.Command{s.usageCommand(), s.anomaliesCommand()}},
+		{helpGroup, []*cobra.Command{s.configCommand(), s.versionCommand(), s.engineCommand()}},
 	}
 }

@@ -69,11 +69,12 @@ type KafkaConfig struct {
 // ClickHouseConfig is how separate services reach ClickHouse. With the address
 // empty there is only the embedded one.
 type ClickHouseConfig struct {
-	Address  string        `yaml:"address"` // http://host:8123 or https://host:8443
-	Database string        `yaml:"database"`
-	User     string        `yaml:"user"`
-	Password config.Secret `yaml:"password"`
-	CAFile   string        `yaml:"ca_file"`
+	Address  string `yaml:"address"` // http://host:8123 or https://host:8443
+	Database string `yaml:"database"`
+	User     string `yaml:"user"`
+	// PasswordFile holds the password; empty: none.
+	PasswordFile string `yaml:"password_file"`
+	CAFile       string `yaml:"ca_file"`
 	// Library is libchdb's path, for the embedded engine; empty: where make put it.
 	Library string `yaml:"library"`
 	// MemoryBytes limits the embedded engine.
@@ -235,7 +236,7 @@ func loadConfig(path string) (Config, error) {
 		return cfg, usageError{err}
 	}
 	// A file names its neighbours.
-	for _, file := range []*string{&cfg.Cluster.Tenants, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.Library} {
+	for _, file := range []*string{&cfg.Cluster.Tenants, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library} {
 		if *file != "" && !filepath.IsAbs(*file) {
 			*file = filepath.Join(filepath.Dir(path), *file)
 		}

@@ -208,18 +208,12 @@ func grouped(number string) string {
 	return sign + b.String()
 }
 
-func bold(s string, colour bool) string { return paint(s, "1", colour) }
-
-func green(s string, colour bool) string { return paint(s, "32", colour) }
-
-func red(s string, colour bool) string { return paint(s, "31", colour) }
-
-// paint wraps s in an SGR sequence (ECMA-48).
-func paint(s, code string, colour bool) string {
+// bold wraps s in an SGR sequence (ECMA-48).
+func bold(s string, colour bool) string {
 	if !colour {
 		return s
 	}
-	return "\x1b[" + code + "m" + s + "\x1b[0m"
+	return "\x1b[1m" + s + "\x1b[0m"
 }
 
 // isTerminal reports whether w is one.

@@ -44,9 +44,9 @@ func (p *progress) Set(done, total int64) {
 		filled := percent * barWidth / 100
 		bar := strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled)
 		// ED (ECMA-48) clears what a longer line before left.
-		fmt.Fprintf(p.w, "\r%s  %s %3d %%%s\x1b[K", p.label, bar, percent, p.remaining(now, done, total))
+		p.printf("\r%s  %s %3d %%%s\x1b[K", p.label, bar, percent, p.remaining(now, done, total))
 	case !p.terminal && percent/progressStep > p.percent/progressStep:
-		fmt.Fprintf(p.w, "%s: %d %%\n", p.label, percent/progressStep*progressStep)
+		p.printf("%s: %d %%\n", p.label, percent/progressStep*progressStep)
 	}
 	p.percent = percent
 }
@@ -64,7 +64,10 @@ func (p *progress) remaining(now time.Time, done, total int64) string {
 func (p *progress) Done(figures string) {
 	took := p.clock.Since(p.start).Round(barRedraw)
 	if p.terminal {
-		fmt.Fprintf(p.w, "\r\x1b[K")
+		p.printf("\r\x1b[K")
 	}
-	fmt.Fprintf(p.w, "%s: %s in %s\n", p.label, figures, took)
+	p.printf("%s: %s in %s\n", p.label, figures, took)
 }
+
+// printf drops what cannot be shown: no step fails because its bar does.
+func (p *progress) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.w, format, args...) }

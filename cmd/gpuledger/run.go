@@ -66,13 +66,13 @@ func (s *session) rootCommand() *cobra.Command {
 		),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return s.openLog() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return s.openLog(cmd) },
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.configPath, "config", "", "configuration `FILE` (default $"+configEnv+", DIR/"+configName+", ./"+configName+", else built in)")
-	flags.StringVar(&s.logLevel, "log-level", "info", "log `LEVEL`: debug, info, warn or error")
+	flags.StringVar(&s.logLevel, "log-level", "", "log `LEVEL`: debug, info, warn or error (default: info for services, warn for the rest)")
 	for _, group := range s.commandGroups() {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, cmd := range group.commands {
@@ -92,9 +92,18 @@ func (s *session) run(f func(ctx context.Context, args []string) error) func(*co
 	}
 }
 
-func (s *session) openLog() error {
+// serviceAnnotation marks the commands that run until they are stopped.
+const serviceAnnotation = "service"
+
+func (s *session) openLog(cmd *cobra.Command) error {
+	text := s.logLevel
+	if _, service := cmd.Annotations[serviceAnnotation]; text == "" && service {
+		text = slog.LevelInfo.String()
+	} else if text == "" {
+		text = slog.LevelWarn.String()
+	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
+	if err := level.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("log level %q: want debug, info, warn or error", s.logLevel)
 	}
 	s.log = slog.New(slog.NewTextHandler(s.stderr, &slog.HandlerOptions{Level: level}))
@@ -120,7 +129,7 @@ func (s *session) report(ctx context.Context, err error) int {
 	code := exitCode(ctx, err)
 	var quiet quietError
 	if err != nil && !errors.As(err, &quiet) {
-		fmt.Fprintf(s.stderr, "gpuledger: %v\n", err)
+		_, _ = fmt.Fprintf(s.stderr, "gpuledger: %v\n", err) // the exit code says it too
 	}
 	return code
 }

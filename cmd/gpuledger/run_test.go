@@ -122,7 +122,7 @@ func TestConfigCheckNamesValuesThatCannotWork(t *testing.T) {
 		"kafka: {ca_file: ca.pem}":                                 "needs tls: true",
 		"clickhouse: {memory_bytes: 1000}":                         "memory_bytes 1000: want 268435456",
 		"http: {listen: \"0.0.0.0:9415\"}":                         "other machines could reach it",
-		"clickhouse: {password: hunter2}":                          "use clickhouse.password_file or clickhouse.password_env",
+		"clickhouse: {password: hunter2}":                          "clickhouse.password: unknown key; known here: address, ca_file, database, library, memory_bytes, password_file, user",
 		"kafka: {tls: true, ca_file: " + filepath.Base(path) + "}": "holds no PEM certificate",
 	} {
 		writeFile(t, path, text)

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+)
+
+// TestMain lets the test binary be the engine's helper process, as the program
+// itself is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == engineCommandName {
+		os.Exit(Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/internal/usage"
+)
+
+func (s *session) usageCommand() *cobra.Command {
+	var by, tenant string
+	cmd := &cobra.Command{
+		Use:   "usage",
+		Short: "Who used which GPU, by tenant, project, node, hour …",
+		Long: "Prints the ledger, grouped by what --by names: " + strings.Join(usage.Columns(), ", ") + ".\n" +
+			"Platform time (free, stranded, unhealthy, unobserved) has an empty tenant. CSV and JSON give\n" +
+			"each bucket in slice-milliseconds, exactly; the table gives its share of the row.",
+		Example: examples(
+			"gpuledger usage --data DIR --by tenant", "who used what, in all",
+			"gpuledger usage --data DIR --by tenant,day --from 2026-10-01 --to 2026-11-01 --output csv", "a month by day, for a spreadsheet",
+			"gpuledger usage --data DIR --by gpu,hour --tenant ml-train --output json", "where one tenant ran",
+		),
+		Args: cobra.NoArgs,
+	}
+	data, o, span := dataFlag(cmd), outputFlag(cmd), rangeFlags(cmd)
+	cmd.Flags().StringVar(&by, "by", "tenant", "comma-separated `COLUMNS` to group by")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "only the `TENANT`'s usage")
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
+		columns, err := usage.ParseBy(by)
+		if err != nil {
+			return usageError{err}
+		}
+		return s.withStore(ctx, *data, func(a *access) error {
+			return s.printUsage(ctx, a, *o, span, usage.Query{By: columns, Tenant: tenant})
+		})
+	})
+	return cmd
+}
+
+func (s *session) printUsage(ctx context.Context, a *access, o output, span *timeRange, q usage.Query) error {
+	from, to, ok, err := span.resolve(ctx, a)
+	if err != nil {
+		return err
+	}
+	var rows []usage.Row
+	if q.From, q.To = from, to; ok || !from.IsZero() && !to.IsZero() {
+		if err := q.Validate(); err != nil {
+			return usageError{err}
+		}
+		if rows, err = usage.Run(ctx, a.db, q); err != nil {
+			return err
+		}
+	}
+	if o == outputCSV {
+		return usage.WriteCSV(s.stdout, q, rows)
+	}
+	if o == outputTable {
+		return usageShares(q, rows).write(s.stdout, o, colour(s.stdout))
+	}
+	return usageExact(q, rows).write(s.stdout, o, false)
+}
+
+// bucketNames are the buckets' names in the order of buckets.
+var bucketNames = []string{"active", "idle", "unproven", "free", "stranded", "unhealthy", "unobserved"}
+
+func buckets(r usage.Row) []uint64 {
+	return []uint64{
+		r.ActiveSliceMS, r.IdleSliceMS, r.UnprovenSliceMS, r.FreeSliceMS, r.StrandedSliceMS, r.UnhealthySliceMS, r.UnobservedSliceMS,
+	}
+}
+
+func textColumns(names []string) []column {
+	columns := make([]column, len(names))
+	for i, name := range names {
+		columns[i] = column{name: name}
+	}
+	return columns
+}
+
+func usageExact(q usage.Query, rows []usage.Row) table {
+	t := table{columns: textColumns(q.By)}
+	for _, name := range bucketNames {
+		t.columns = append(t.columns, column{name: name + "_slice_ms", number: true})
+	}
+	t.columns = append(t.columns, column{name: "gpu_hours", number: true}, column{name: "energy_joules", number: true})
+	for _, r := range rows {
+		cells := slices.Clone(r.By)
+		for _, ms := range buckets(r) {
+			cells = append(cells, strconv.FormatUint(ms, 10))
+		}
+		t.rows = append(t.rows, append(cells, r.GPUHours, r.EnergyJoules()))
+	}
+	return t
+}
+
+// usageShares is for reading: GPU-hours, and what part of them each bucket is.
+func usageShares(q usage.Query, rows []usage.Row) table {
+	t := table{columns: append(textColumns(q.By), column{name: "gpu_hours", number: true})}
+	for _, name := range bucketNames {
+		t.columns = append(t.columns, column{name: name + "_%", number: true})
+	}
+	t.columns = append(t.columns, column{name: "kWh", number: true})
+	for _, r := range rows {
+		cells := slices.Clone(r.By)
+		if i := slices.Index(q.By, "tenant"); i >= 0 && cells[i] == "" {
+			cells[i] = "(platform)"
+		}
+		cells = append(cells, grouped(fixed(r.GPUHours, 1)))
+		cells = append(cells, shares(buckets(r))...)
+		kwh := new(big.Rat).SetFrac64(r.EnergyMJ, 3_600_000_000)
+		t.rows = append(t.rows, append(cells, grouped(kwh.FloatString(1))))
+	}
+	return t
+}
+
+// shares are the parts of the sum in percent, to one place; none: "–".
+func shares(ms []uint64) []string {
+	sum := new(big.Int)
+	for _, part := range ms {
+		sum.Add(sum, new(big.Int).SetUint64(part))
+	}
+	cells := make([]string, len(ms))
+	for i, part := range ms {
+		cells[i] = "–"
+		if part > 0 {
+			hundredfold := new(big.Int).Mul(new(big.Int).SetUint64(part), big.NewInt(100))
+			cells[i] = new(big.Rat).SetFrac(hundredfold, sum).FloatString(1)
+		}
+	}
+	return cells
+}
+
+// fixed is a decimal rounded to places; what is no decimal stays as it is.
+func fixed(number string, places int) string {
+	r, ok := new(big.Rat).SetString(number)
+	if !ok {
+		return number
+	}
+	return r.FloatString(places)
+}
+
+// withStore opens the ledger for one question, and closes it.
+func (s *session) withStore(ctx context.Context, dataDir string, ask func(a *access) error) (err error) {
+	a, err := s.openStore(ctx, dataDir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := a.Close(); closeErr != nil {
+			err = errors.Join(err, fmt.Errorf("close ledger: %w", closeErr))
+		}
+	}()
+	return ask(a)
+}

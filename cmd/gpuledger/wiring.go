@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gpuledger/gpuledger/internal/store/engine"
+)
+
+// The data directory's inside. FORMAT's number stands for this layout.
+const (
+	engineDir = "clickhouse"
+	brokerDir = "kafka"
+
+	socketName = "clickhouse.sock"
+)
+
+const (
+	// attachWait covers a standalone that starts, or restarts its engine, and
+	// another short command.
+	attachWait  = 15 * time.Second
+	stopTimeout = 30 * time.Second
+)
+
+// access is a command's way to a ledger: a database, and a broker's address
+// where there is a broker. Close ends what was started for it.
+type access struct {
+	cfg    Config
+	db     *store.DB
+	broker string  // host:port; empty: none was asked for
+	run    app.Run // of the process that serves the directory; zero: this one does
+	dir    *app.Dir
+	group  *app.Group
+}
+
+// Close stops engine and broker where they are this command's own.
+func (a *access) Close() error {
+	err := a.db.Close()
+	if a.group != nil {
+		err = errors.Join(err, a.group.Stop())
+	}
+	return err
+}
+
+// openStore opens the ledger in dataDir for questions: open without a broker.
+func (s *session) openStore(ctx context.Context, dataDir string) (*access, error) {
+	return s.open(ctx, dataDir, false)
+}
+
+// open opens the ledger in dataDir, or the configured ClickHouse where dataDir
+// is empty. In a directory that a standalone serves it uses that one's engine
+// and broker, else it starts them for its own duration.
+func (s *session) open(ctx context.Context, dataDir string, withBroker bool) (*access, error) {
+	cfg, err := s.config(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	if dataDir == "" {
+		return s.openRemote(ctx, cfg)
+	}
+	at, err := app.Attach(ctx, dataDir, app.AttachOptions{Self: s.holder(), Clock: s.clock, Log: s.log, Wait: attachWait})
+	if err != nil {
+		return nil, err
+	}
+	if at.Own != nil {
+		return s.startEmbedded(ctx, at.Own, cfg, withBroker)
+	}
+	db, err := s.connect(ctx, cfg, at.Run.EngineSocket)
+	if err != nil {
+		return nil, err
+	}
+	return &access{cfg: cfg, db: db, broker: at.Run.BrokerAddress, run: at.Run}, nil
+}
+
+// openRemote is for the separate services' ClickHouse.
+func (s *session) openRemote(ctx context.Context, cfg Config) (*access, error) {
+	if cfg.ClickHouse.Address == "" {
+		return nil, usageError{errors.New("no ledger is named: give --data DIR, or clickhouse.address in the configuration")}
+	}
+	db, err := store.Open(ctx, cfg.ClickHouse.options(s.log))
+	if err != nil {
+		return nil, fmt.Errorf("open ledger at %s: %w", cfg.ClickHouse.Address, err)
+	}
+	return &access{cfg: cfg, db: db}, nil
+}
+
+// startEmbedded starts the engine, and a broker where asked for, on a directory
+// that this process holds, and brings the tables up to date. The directory is
+// closed with the access, also when starting fails.
+func (s *session) startEmbedded(ctx context.Context, dir *app.Dir, cfg Config, withBroker bool) (a *access, err error) {
+	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	group.OnStop("data directory", dir.Close)
+	a = &access{cfg: cfg, dir: dir, group: group}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, group.Stop())
+		}
+	}()
+	socket := filepath.Join(dir.TempDir(), socketName)
+	supervisor, err := s.startEngine(ctx, dir, cfg, socket)
+	if err != nil {
+		return nil, err
+	}
+	group.OnStop("engine", func() error {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		return supervisor.Stop(stop)
+	})
+	if a.db, err = s.connect(ctx, cfg, socket); err != nil {
+		return nil, err
+	}
+	if _, err = a.db.Migrate(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare ledger in %s: %w", dir.Path(), err), a.db.Close())
+	}
+	if !withBroker {
+		return a, nil
+	}
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: dir.Join(brokerDir), Log: s.log, Clock: s.clock})
+	if err != nil {
+		return nil, errors.Join(err, a.db.Close())
+	}
+	group.OnStop("broker", embedded.Close)
+	a.broker = embedded.Addr()
+	return a, nil
+}
+
+// startEngine runs this binary as the engine's helper process. The library is
+// looked for here, so that its absence is one clear error.
+func (s *session) startEngine(ctx context.Context, dir *app.Dir, cfg Config, socket string) (*engine.Supervisor, error) {
+	library, err := engine.Locate(cfg.ClickHouse.Library)
+	if err != nil {
+		return nil, err
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find gpuledger's own file: %w", err)
+	}
+	return engine.Supervise(context.WithoutCancel(ctx), engine.SuperviseOptions{
+		Command: []string{
+			executable, engineCommandName, "--dir", dir.Join(engineDir), "--socket", socket, "--library", library,
+			"--memory-bytes", strconv.FormatInt(cfg.ClickHouse.MemoryBytes, 10), "--log-level", slog.LevelWarn.String(),
+		},
+		Socket: socket,
+		Log:    s.log,
+		Clock:  s.clock,
+	})
+}
+
+func (s *session) connect(ctx context.Context, cfg Config, socket string) (*store.DB, error) {
+	db, err := store.Open(ctx, store.Options{
+		Address: "unix://" + socket, Database: cfg.ClickHouse.Database, Log: s.log, Clock: s.clock,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	return db, nil
+}
+
+func (c ClickHouseConfig) options(log *slog.Logger) store.Options {
+	return store.Options{
+		Address: c.Address, Database: c.Database, User: c.User, PasswordFile: c.PasswordFile, CAFile: c.CAFile, Log: log,
+	}
+}
+
+// config is the configuration in force for a data directory.
+func (s *session) config(dataDir string) (Config, error) {
+	path, err := findConfig(s.configPath, dataDir)
+	if err != nil {
+		return Config{}, err
+	}
+	return loadConfig(path)
+}
+
+func (s *session) holder() app.Holder {
+	return app.Holder{Command: s.commandLine(), Started: s.clock.Now().UTC()}
+}
