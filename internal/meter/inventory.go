@@ -83,6 +83,21 @@ func (k *known) clone() *known {
 	return &c
 }
 
+// before is the GPU as it was at the first of the slots around an hour, as far
+// as the hour's start still knows: each node's run that was under way there.
+func (k *known) before(startMS int64, slots []int64) *known {
+	past := &known{runs: map[string]run{}}
+	if len(slots) == 0 || slots[0] >= startMS {
+		return past
+	}
+	for n, r := range k.runs {
+		if r.fromMS < slots[0] && r.lastMS > slots[0] {
+			past.runs[n] = run{r.fromMS, slots[0]}
+		}
+	}
+	return past
+}
+
 // list notes that nodes list the GPU in the slot, and chooses the one that has
 // it: the one whose unbroken run began last, equal: the smaller name (R14).
 func (k *known) list(nodes []string, startMS, endMS int64) string {

@@ -136,7 +136,7 @@ func leafSlices(g *wire.Gpu, l *wire.Leaf, slices int) int {
 		return slices
 	}
 	if m, ok := ModelByName(g.Model); ok {
-		if n, ok := m.Profiles[l.Profile]; ok {
+		if n, ok := m.Profiles[BaseProfile(l.Profile)]; ok {
 			return n
 		}
 	}

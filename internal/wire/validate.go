@@ -7,7 +7,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-const hourMS = 3_600_000
+const (
+	hourMS    = 3_600_000
+	maxSlices = 1 << 10
+	// maxShares bounds a share's denominator, which settlement keeps in 16 bits.
+	maxShares = 1<<16 - 1
+)
 
 func fieldSize(raw []byte) int {
 	_, _, n := protowire.ConsumeField(raw)
@@ -70,7 +75,10 @@ func validateGPU(g *Gpu, slotMS int64) error {
 	if g.EnergySpanMs != nil && *g.EnergySpanMs < 0 {
 		return fmt.Errorf("energy_span_ms %d: must not be negative", *g.EnergySpanMs)
 	}
-	if g.Slices > 1<<10 {
+	if len(g.Holds) > maxShares {
+		return fmt.Errorf("%d holds: more than %d", len(g.Holds), maxShares)
+	}
+	if g.Slices > maxSlices {
 		return fmt.Errorf("slices %d: more than a GPU can have", g.Slices)
 	}
 	leaves := make(map[string]bool, len(g.Leaves))
@@ -80,8 +88,10 @@ func validateGPU(g *Gpu, slotMS int64) error {
 			return fmt.Errorf("leaves[%d].id is empty", i)
 		case leaves[l.Id]:
 			return fmt.Errorf("leaves[%d].id %q is listed twice", i, l.Id)
-		case l.Slices > 1<<10:
+		case l.Slices > maxSlices:
 			return fmt.Errorf("leaves[%d].slices %d: more than a GPU can have", i, l.Slices)
+		case l.Replicas > maxShares:
+			return fmt.Errorf("leaves[%d].replicas %d: more than %d", i, l.Replicas, maxShares)
 		}
 		leaves[l.Id] = true
 		if err := validateSpan(l.FromMs, l.ToMs, slotMS); err != nil {

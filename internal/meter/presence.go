@@ -1,0 +1,41 @@
+package meter
+
+import "slices"
+
+// cover adds [from, to), clipped to what is counted of the hour, to where the
+// GPU is present.
+func (h *gpuHour) cover(from, to int64) {
+	from, to = max(from, h.in.StartMS), min(to, h.endMS)
+	if from >= to {
+		return
+	}
+	if n := len(h.present); n > 0 && from <= h.present[n-1].to {
+		h.present[n-1].to = max(h.present[n-1].to, to)
+		return
+	}
+	h.present = append(h.present, span{from, to})
+}
+
+// presentAt is false for slots outside the hour, too.
+func (h *gpuHour) presentAt(t int64) bool {
+	return slices.ContainsFunc(h.present, func(p span) bool { return p.contains(t) })
+}
+
+func (h *gpuHour) sight(nodes []string, start int64) {
+	for _, node := range nodes {
+		r := h.record(node, start)
+		if r.Model != "" {
+			h.known.model = r.Model
+		}
+		i := slices.IndexFunc(h.sightings, func(s Sighting) bool { return s.Node == node })
+		if i < 0 {
+			i = len(h.sightings)
+			h.sightings = append(h.sightings, Sighting{HourMS: h.in.StartMS, GPU: h.gpu, Node: node, FirstMS: start})
+		}
+		s := &h.sightings[i]
+		s.LastMS, s.RunFromMS, s.Model = start+h.in.SlotMS, h.known.runs[node].fromMS, h.known.model
+		if r.Slices > 0 {
+			s.SlicesLast = r.Slices
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package meter_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// TestFoundByRandomClusters keeps, as small as they get, what the comparison
+// with the slow model once found.
+func TestFoundByRandomClusters(t *testing.T) {
+	const hour0, hour1 = "2026-03-01T00:00:00Z", "2026-03-01T01:00:00Z"
+	held := func(node, at string, slices uint32) *wire.Batch {
+		b := listed(t, node, at, slices)
+		b.Gpus[0].Leaves = []*wire.Leaf{{Id: "gpu", SmActive: ptr(0.8)}}
+		b.Gpus[0].Holds = []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Namespace: "a"}}}
+		return b
+	}
+	failed := func(node, at string, slices uint32) *wire.Batch {
+		b := held(node, at, slices)
+		b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
+		return b
+	}
+	for name, c := range map[string]struct {
+		batches []*wire.Batch
+		want    map[usageKey]usage
+	}{
+		"R10 no gap reaches over a slot that another node had": {
+			[]*wire.Batch{held("n1", "00:00:00", 7), failed("n2", "00:00:10", 7), held("n1", "00:00:20", 7)},
+			map[usageKey]usage{
+				{hour0, "GPU-a", "a"}: {active: 140_000},
+				{hour0, "GPU-a", ""}:  {unobserved: 70_000},
+			},
+		},
+		"R10 a side beyond its own hour's capacity holds nothing": {
+			[]*wire.Batch{listed(t, "n1", "00:59:40", 4), held("n1", "00:59:50", 7), held("n1", "01:00:10", 7)},
+			map[usageKey]usage{
+				{hour0, "GPU-a", ""}:  {stranded: 40_000, unobserved: 40_000},
+				{hour1, "GPU-a", ""}:  {unobserved: 70_000},
+				{hour1, "GPU-a", "a"}: {active: 70_000},
+			},
+		},
+		"R14 who had the GPU just before the hour": {
+			[]*wire.Batch{
+				held("n1", "00:59:30", 7), listed(t, "n2", "00:59:40", 7), failed("n1", "00:59:50", 7), held("n1", "01:00:10", 7),
+			},
+			map[usageKey]usage{
+				{hour0, "GPU-a", "a"}: {active: 70_000},
+				{hour0, "GPU-a", ""}:  {stranded: 70_000, unobserved: 70_000},
+				{hour1, "GPU-a", ""}:  {unobserved: 70_000},
+				{hour1, "GPU-a", "a"}: {active: 70_000},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _ := settleCluster(t, c.batches)
+			figures := cmp.AllowUnexported(usage{}, usageKey{})
+			if diff := cmp.Diff(c.want, got, figures); diff != "" {
+				t.Errorf("usage differs (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.want, settleRebuilt(t, c.batches), figures); diff != "" {
+				t.Errorf("usage by a rebuilt inventory differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProfileAttributesDontChangeSlices(t *testing.T) {
+	b := listed(t, "n1", "00:00:00", 7)
+	b.Gpus[0].Mig, b.Gpus[0].Model = true, "NVIDIA H100 80GB HBM3"
+	b.Gpus[0].Leaves = []*wire.Leaf{{Id: "gi1", Gi: ptr(uint32(1)), Profile: "3g.40gb+me"}}
+	got, _ := settleCluster(t, []*wire.Batch{b})
+	want := map[usageKey]usage{{"2026-03-01T00:00:00Z", "GPU-a", ""}: {free: 30_000, stranded: 40_000}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(usage{}, usageKey{})); diff != "" {
+		t.Errorf("usage differs (-want +got):\n%s", diff)
+	}
+}
+
+// listed is a batch of 10 s on 2026-03-01 that lists GPU-a without leaves.
+func listed(t *testing.T, node, clock string, slices uint32) *wire.Batch {
+	t.Helper()
+	b, err := wire.ParseJSONLine([]byte(`{"cluster":"k","node":"` + node + `","slot":"2026-03-01T` + clock +
+		`Z","slot_ms":10000,"collector":"c","boot_ms":1,"seq":0,"gpus":[{"uuid":"GPU-a"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Gpus[0].Slices = slices
+	return b
+}
+
+func ptr[T any](v T) *T { return &v }
