@@ -218,7 +218,7 @@ func (d CheckDeps) checkPromises(ctx context.Context, res *check.Result) error {
 }
 
 const selectGaps = `
-SELECT collector, boot_ms, gap_from, gap_to FROM batches FINAL
+SELECT collector, gap_boot, gap_from, gap_to FROM batches FINAL
 WHERE status = 'stored' AND notEmpty(gap_from)`
 
 func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
@@ -231,25 +231,27 @@ func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
 		return fmt.Errorf("read announced gaps: %w", err)
 	}
 	var batches, announced uint64
-	before := map[string]boot{}
-	for _, b := range boots {
+	for i := range boots {
+		b := &boots[i]
 		res.Checked++
 		batches += b.Seqs
-		gone := announcedFor(b, gaps)
-		announced += gone
-		first := b.First
+		first, last := b.First, b.Last
 		if b.Counted == 1 {
 			first = 0 // a collector's boot starts at 0; what others send may be an excerpt
 		}
-		if missing := b.Last - first + 1 - b.Seqs; missing != gone {
+		if i+1 < len(boots) && boots[i+1].Collector == b.Collector && boots[i+1].Counted == 1 && b.Counted == 1 {
+			next := &boots[i+1]
+			if next.First == 0 && next.PrevBootMS != b.BootMS {
+				res.Fail("collector %s, boot %d: names boot %d as the one before it, which was %d", b.Collector, next.BootMS, next.PrevBootMS, b.BootMS)
+			}
+			last = max(last, next.PrevSeq)
+		}
+		gone := announcedFor(b, last, gaps)
+		announced += gone
+		if missing := last - first + 1 - b.Seqs; missing != gone {
 			res.Fail("collector %s, boot %d: %d of the sequence numbers %d to %d are missing, %d were announced",
-				b.Collector, b.BootMS, missing, first, b.Last, gone)
+				b.Collector, b.BootMS, missing, first, last, gone)
 		}
-		if prev, ok := before[b.Collector]; ok && b.Counted == 1 && prev.Counted == 1 && (b.PrevBootMS != prev.BootMS || b.PrevSeq < prev.Last) {
-			res.Fail("collector %s, boot %d: names boot %d and sequence number %d as the last before it, which were %d and %d",
-				b.Collector, b.BootMS, b.PrevBootMS, b.PrevSeq, prev.BootMS, prev.Last)
-		}
-		before[b.Collector] = b
 	}
 	res.Figures = fmt.Sprintf("%d sequence numbers in %d boots, %d announced as gaps", batches, len(boots), announced)
 	return nil
@@ -257,19 +259,16 @@ func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
 
 type gapRow struct {
 	Collector string   `ch:"collector"`
-	BootMS    uint64   `ch:"boot_ms"`
+	Boot      []uint64 `ch:"gap_boot"`
 	From      []uint64 `ch:"gap_from"`
 	To        []uint64 `ch:"gap_to"`
 }
 
-func announcedFor(b boot, gaps []gapRow) (n uint64) {
+func announcedFor(b *boot, last uint64, gaps []gapRow) (n uint64) {
 	for _, g := range gaps {
-		if g.Collector != b.Collector || g.BootMS != b.BootMS {
-			continue
-		}
 		for i := range g.From {
-			if g.From[i] <= b.Last {
-				n += min(g.To[i], b.Last) - g.From[i] + 1
+			if g.Collector == b.Collector && g.Boot[i] == b.BootMS && g.From[i] <= last {
+				n += min(g.To[i], last) - g.From[i] + 1
 			}
 		}
 	}

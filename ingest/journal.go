@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -30,7 +31,7 @@ type journalColumns struct {
 	observed                                                   *proto.ColArr[uint32]
 	gpus                                                       *proto.ColArr[string]
 	energy                                                     proto.ColInt64
-	gapFrom, gapTo                                             *proto.ColArr[uint64]
+	gapBoot, gapFrom, gapTo                                    *proto.ColArr[uint64]
 	appendedAt, ingestedAt                                     *proto.ColDateTime64
 }
 
@@ -39,7 +40,7 @@ func newJournalColumns() *journalColumns {
 		topic: lowCardinality(), cluster: lowCardinality(), node: lowCardinality(), collector: lowCardinality(),
 		hash:     proto.ColFixedStr{Size: 32},
 		observed: new(proto.ColUInt32).Array(), gpus: lowCardinality().Array(),
-		gapFrom: new(proto.ColUInt64).Array(), gapTo: new(proto.ColUInt64).Array(),
+		gapBoot: new(proto.ColUInt64).Array(), gapFrom: new(proto.ColUInt64).Array(), gapTo: new(proto.ColUInt64).Array(),
 		appendedAt: new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli),
 		ingestedAt: new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli),
 	}
@@ -97,10 +98,12 @@ func (c *journalColumns) counters(b *wire.Batch) {
 	c.spoolDropped.Append(n.GetSpoolDropped())
 	c.prevBoot.Append(uint64(b.GetPredecessor().GetBootMs()))
 	c.prevSeq.Append(b.GetPredecessor().GetLastSeq())
-	var from, to []uint64
+	var boots, from, to []uint64
 	for _, g := range b.Gaps {
+		boots = append(boots, uint64(cmp.Or(g.BootMs, b.BootMs)))
 		from, to = append(from, g.FromSeq), append(to, g.ToSeq)
 	}
+	c.gapBoot.Append(boots)
 	c.gapFrom.Append(from)
 	c.gapTo.Append(to)
 }
@@ -167,7 +170,7 @@ func (c *journalColumns) input() proto.Input {
 		{Name: "counted", Data: &c.counted}, {Name: "sampled", Data: &c.sampled}, {Name: "spooled", Data: &c.spooled},
 		{Name: "dropped", Data: &c.dropped}, {Name: "spool_dropped", Data: &c.spoolDropped},
 		{Name: "prev_boot_ms", Data: &c.prevBoot}, {Name: "prev_seq", Data: &c.prevSeq},
-		{Name: "gap_from", Data: c.gapFrom}, {Name: "gap_to", Data: c.gapTo}, {Name: "unknown_fields", Data: &c.unknown},
+		{Name: "gap_boot", Data: c.gapBoot}, {Name: "gap_from", Data: c.gapFrom}, {Name: "gap_to", Data: c.gapTo}, {Name: "unknown_fields", Data: &c.unknown},
 		{Name: "appended_at", Data: c.appendedAt}, {Name: "ingested_at", Data: c.ingestedAt},
 	}
 }

@@ -42,6 +42,7 @@ CREATE TABLE IF NOT EXISTS batches
     spool_dropped UInt64,
     prev_boot_ms UInt64,
     prev_seq UInt64,
+    gap_boot Array(UInt64) COMMENT 'announced gaps: the boot, and the sequence numbers from, to',
     gap_from Array(UInt64),
     gap_to Array(UInt64),
     unknown_fields UInt32,

@@ -1,0 +1,112 @@
+package imports
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// maxLineBytes bounds one line: a node of 16 boards in 7 instances each is
+// some 50 kB.
+const maxLineBytes = 16 << 20
+
+// BadLine is a line that can't be imported.
+type BadLine struct {
+	Line   int    `json:"line"`
+	Reason string `json:"reason"`
+}
+
+// Batches is what a file holds.
+type Batches struct {
+	Lines   int
+	Encoded [][]byte // ascending by slot
+	Bad     []BadLine
+}
+
+type numbered struct {
+	line  int
+	batch *wire.Batch
+}
+
+// Read reads JSON lines. slotMS are the slot lengths of the clusters that exist.
+// Its error is one of reading; what is wrong with a line stands in Bad.
+func Read(r io.Reader, slotMS map[string]int64) (*Batches, error) {
+	out := &Batches{}
+	var all []numbered
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
+	for lines.Scan() {
+		out.Lines++
+		text := bytes.TrimSpace(lines.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		b, err := wire.ParseJSONLine(text)
+		if err != nil {
+			out.bad(out.Lines, err)
+			continue
+		}
+		all = append(all, numbered{out.Lines, b})
+	}
+	if err := lines.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			return nil, fmt.Errorf("line %d is longer than %d bytes", out.Lines+1, maxLineBytes)
+		}
+		return nil, fmt.Errorf("read line %d: %w", out.Lines+1, err)
+	}
+	if err := out.encode(all, slotMS); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out.Bad, func(a, b BadLine) int { return a.Line - b.Line })
+	return out, nil
+}
+
+func (o *Batches) bad(line int, err error) {
+	o.Bad = append(o.Bad, BadLine{Line: line, Reason: err.Error()})
+}
+
+// encode declares each cluster's slot length and window on its batches.
+func (o *Batches) encode(all []numbered, slotMS map[string]int64) error {
+	slices.SortStableFunc(all, func(a, b numbered) int {
+		return cmp.Or(cmp.Compare(a.batch.SlotStartMs, b.batch.SlotStartMs), cmp.Compare(a.batch.SlotMs, b.batch.SlotMs))
+	})
+	length := map[string]int64{}
+	for cluster, ms := range slotMS {
+		length[cluster] = ms
+	}
+	window := map[string][2]int64{}
+	good := all[:0]
+	for _, n := range all {
+		b := n.batch
+		if length[b.Cluster] == 0 {
+			length[b.Cluster] = b.SlotMs
+		}
+		if want := length[b.Cluster]; b.SlotMs != want {
+			o.bad(n.line, fmt.Errorf("slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, want))
+			continue
+		}
+		w, ok := window[b.Cluster]
+		if !ok {
+			w[0] = b.SlotStartMs
+		}
+		window[b.Cluster] = [2]int64{w[0], b.SlotStartMs + b.SlotMs}
+		good = append(good, n)
+	}
+	for _, n := range good {
+		b := n.batch
+		b.WindowFromMs, b.WindowToMs = window[b.Cluster][0], window[b.Cluster][1]
+		b.ClusterSlotMs = length[b.Cluster]
+		data, err := wire.Encode(b)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n.line, err)
+		}
+		o.Encoded = append(o.Encoded, data)
+	}
+	return nil
+}
