@@ -32,6 +32,10 @@ const (
 	markCacheBytes     = 64 << 20
 	maxIdleConns       = 16
 	maxConnsInUse      = 64
+
+	// A helper whose parent died has to have the time to drain.
+	defaultDrain    = 5 * time.Second
+	defaultLockWait = 2 * defaultDrain
 )
 
 // Options says how to open the engine, and to Serve where.
@@ -44,6 +48,7 @@ type Options struct {
 	Clock       clock.Clock  // nil: the real one
 
 	LockWait time.Duration // Serve: how long a dying holder of Dir may take; 0: 10 s
+	Drain    time.Duration // Serve: how long statements in flight may go on after the end; 0: 5 s
 	Socket   string        // Serve: path of the Unix socket, made with mode 0600
 	Stdin    io.Reader     // Serve: its end is the order to stop; nil: only ctx ends it
 }
@@ -64,7 +69,10 @@ func (o *Options) normalize() error {
 		o.MemoryBytes = defaultMemoryBytes
 	}
 	if o.LockWait == 0 {
-		o.LockWait = 2 * drainTimeout
+		o.LockWait = defaultLockWait
+	}
+	if o.Drain == 0 {
+		o.Drain = defaultDrain
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

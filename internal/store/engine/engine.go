@@ -33,6 +33,7 @@ type Engine struct {
 	log     *slog.Logger
 	clock   clock.Clock
 	version string
+	drain   time.Duration
 	pool    *pool
 
 	// base stays open for as long as the Engine does, since closing the last
@@ -96,7 +97,7 @@ func open(lib *library, arguments []string, o Options) (*Engine, error) {
 		base.close()
 		return nil, err
 	}
-	e := &Engine{dir: o.Dir, log: o.Log, clock: o.Clock, base: base, version: string(bytes.TrimSpace(version))}
+	e := &Engine{dir: o.Dir, log: o.Log, clock: o.Clock, drain: o.Drain, base: base, version: string(bytes.TrimSpace(version))}
 	e.pool = newPool(func() (*conn, error) { return newConn(lib, arguments) }, maxIdleConns, maxConnsInUse)
 	o.Log.Info("engine open", "dir", o.Dir, "library", lib.path, "version", e.version, "memory_bytes", o.MemoryBytes)
 	return e, nil
@@ -110,12 +111,13 @@ func (e *Engine) Version() string { return e.version }
 func (e *Engine) Close() error {
 	opened.Lock()
 	defer opened.Unlock()
+	// Before base is locked: what is in flight may have to be killed by it.
+	e.pool.close()
 	e.baseMu.Lock()
 	defer e.baseMu.Unlock()
 	if e.base == nil {
 		return nil
 	}
-	e.pool.close()
 	e.base.close()
 	e.base = nil
 	opened.dir = ""

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/ClickHouse/ch-go/compress"
@@ -198,6 +199,23 @@ func TestInsertKeepsBlankLinesAndSemicolons(t *testing.T) {
 	want := "1\ta\n2\tb;\n3\t\\n\\n\n4\t;\n5\t\\n\\n\n6\tFORMAT (\n7\tx\n8\t"
 	if diff := cmp.Diff(want, scalar(t, "SELECT * FROM t ORDER BY n", "database", name)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// A client that dies in the middle of a block leaves nothing of it.
+func TestInsertThatBreaksOffWritesNothing(t *testing.T) {
+	name := database(t)
+	mustExec(t, "CREATE TABLE "+name+".t (n UInt64) ENGINE = MergeTree ORDER BY n")
+	head := sql("\x01\x02\x01n\x06UInt64\x01\x00\x00\x00\x00\x00\x00\x00")
+	body := io.MultiReader(head, iotest.ErrReader(io.ErrClosedPipe))
+	got := post(t, body, nil, "database", name, "query", "INSERT INTO t (n) FORMAT Native")
+	if got.Status == http.StatusOK {
+		t.Errorf("answer: %+v, want none", got)
+	}
+	const running = "SELECT count() FROM system.processes WHERE query LIKE 'INSERT INTO t%'"
+	await(t, func() bool { return scalar(t, running) == "0" })
+	if got := scalar(t, "SELECT count() FROM "+name+".t"); got != "0" {
+		t.Errorf("rows: %s, want 0", got)
 	}
 }
 

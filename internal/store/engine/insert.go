@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"unsafe"
@@ -38,7 +39,7 @@ func (c *conn) appendAll(stream pointer, data io.Reader) error {
 		if n > 0 && c.lib.insertAppend(stream, pointer(unsafe.SliceData(buf)), uintptr(n)) != 0 {
 			return nil
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -12,10 +12,6 @@ import (
 	"time"
 )
 
-// drainTimeout is how long statements in flight may go on after the end was
-// asked for; then they are killed.
-const drainTimeout = 5 * time.Second
-
 // lockEvery is how often Serve looks whether the directory is free.
 const lockEvery = 50 * time.Millisecond
 
@@ -81,7 +77,8 @@ func (e *Engine) ListenAndServe(ctx context.Context, socket string) error {
 	return e.Serve(ctx, listener)
 }
 
-// Serve answers on listener until ctx ends; statements in flight get 5 s then.
+// Serve answers on listener until ctx ends; statements in flight
+// get Options.Drain then, and are killed after it.
 func (e *Engine) Serve(ctx context.Context, listener net.Listener) error {
 	base, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
@@ -97,7 +94,7 @@ func (e *Engine) Serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve engine on %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
-	drain, done := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	drain, done := context.WithTimeout(context.WithoutCancel(ctx), e.drain)
 	defer done()
 	if err := server.Shutdown(drain); err != nil {
 		kill()

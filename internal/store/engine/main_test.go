@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 func helper(dir, socket string) int {
 	err := engine.Serve(context.Background(), engine.Options{
-		Dir: dir, Socket: socket, Stdin: os.Stdin, MemoryBytes: 1 << 30, Threads: 2, LockWait: 300 * time.Millisecond,
+		Dir: dir, Socket: socket, Stdin: os.Stdin, MemoryBytes: 1 << 30, Threads: 2, LockWait: 300 * time.Millisecond, Drain: 300 * time.Millisecond,
 		Library: os.Getenv(engine.LibraryEnv),
 		Log:     slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})

@@ -111,6 +111,10 @@ func (p *pool) put(c *conn) {
 // close refuses new work, waits until all connections are back and closes them.
 func (p *pool) close() {
 	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
 	p.closed = true
 	idle := p.idle
 	p.idle = nil

@@ -101,6 +101,29 @@ func TestStopReleasesTheDirectory(t *testing.T) {
 	}
 }
 
+func TestStopKillsWhatDoesNotEnd(t *testing.T) {
+	o := helperOptions(t, shortDir(t))
+	s, err := engine.Supervise(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, left := socketClient(o.Socket), make(chan error, 1)
+	go func() {
+		_, err := ask(client, "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 42")
+		left <- err
+	}()
+	await(t, func() bool {
+		running, err := ask(client, "SELECT count() FROM system.processes WHERE query LIKE '%sipHash64%'")
+		return err == nil && running == "2"
+	})
+	if err := s.Stop(t.Context()); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := <-left; err == nil {
+		t.Error("the endless statement was answered")
+	}
+}
+
 func TestHelperThatCannotStartSaysWhy(t *testing.T) {
 	o := helperOptions(t, shortDir(t))
 	o.Env = append(o.Env, engine.LibraryEnv+"=/nonexistent/libchdb.so")
