@@ -101,7 +101,7 @@ func each(ctx context.Context, db DB, take func(driver.Rows) error, sql string, 
 	if err != nil {
 		return fmt.Errorf("query ledger: %w", err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // Err has said all by then
 	for rows.Next() {
 		if err := take(rows); err != nil {
 			return fmt.Errorf("read row: %w", err)

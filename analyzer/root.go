@@ -45,7 +45,7 @@ func New(config Config, deps Deps) (*Service, error) {
 	return &Service{config: config, deps: deps, metrics: m}, nil
 }
 
-// Run analyzes at once and then every Interval, until ctx ends; then it returns
+// Run looks at once and then every Interval, until ctx ends; then it returns
 // nil. A run that fails is logged and counted, and the next one tries again.
 func (s *Service) Run(ctx context.Context) error {
 	for {
@@ -58,8 +58,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce analyzes and publishes the Window before the ledger's newest hour. An
-// empty ledger is no error: there is nothing to find yet.
+// RunOnce refreshes the Window before the ledger's newest hour. An empty ledger
+// is no error: there is nothing to find yet.
 func (s *Service) RunOnce(ctx context.Context) error {
 	began := s.deps.Clock.Now()
 	err := s.runWindow(ctx)
@@ -83,7 +83,7 @@ func (s *Service) runWindow(ctx context.Context) error {
 		return nil
 	}
 	to := newest.Add(time.Hour)
-	episodes, err := s.Analyze(ctx, to.Add(-s.config.Window), to)
+	episodes, err := s.Refresh(ctx, to.Add(-s.config.Window), to)
 	if err != nil {
 		return err
 	}
@@ -95,10 +95,10 @@ func (s *Service) runWindow(ctx context.Context) error {
 	return nil
 }
 
-// Analyze finds and publishes the episodes that overlap [from, to), and returns
+// Refresh finds and publishes the episodes that overlap [from, to), and returns
 // them. Where a published episode reaches over from, the range begins with it:
 // so an allocation idle for longer than the window keeps its start and its id.
-func (s *Service) Analyze(ctx context.Context, from, to time.Time) ([]episode.Episode, error) {
+func (s *Service) Refresh(ctx context.Context, from, to time.Time) ([]episode.Episode, error) {
 	oldest, there, err := queryTime(ctx, s.deps.DB, oldestOverlapSQL, from.UTC(), from.UTC())
 	if err != nil {
 		return nil, fmt.Errorf("read oldest open episode: %w", err)
@@ -115,7 +115,7 @@ func (s *Service) Analyze(ctx context.Context, from, to time.Time) ([]episode.Ep
 		return nil, err
 	}
 	s.metrics.published(done)
-	s.deps.Log.Debug("analyzed", "from", from, "to", to, "written", done.Written, "deleted", done.Deleted, "kept", done.Kept)
+	s.deps.Log.Debug("refreshed", "from", from, "to", to, "written", done.Written, "deleted", done.Deleted, "kept", done.Kept)
 	return episodes, nil
 }
 

@@ -21,7 +21,7 @@ type Config struct {
 	// MADs is how many scaled median absolute deviations above the median a
 	// spike lies.
 	MADs float64 `yaml:"mads"`
-	// MinRatio is how many times the normal a spike is at least.
+	// MinRatio is how many times the usual a spike is at least.
 	MinRatio float64 `yaml:"min_ratio"`
 	// HabitQuantile, from 0 up to 1: what the tenant reaches in more than
 	// 1 − HabitQuantile of its off-hours is habit.
@@ -46,7 +46,7 @@ type Window struct {
 }
 
 // DefaultConfig is Monday to Friday, 08:00 to 19:00 UTC; four deviations, twice
-// the normal and two GPUs above it, over 28 days and not before 7.
+// the usual and two GPUs above it, over 28 days and not before 7.
 func DefaultConfig() Config {
 	return Config{
 		Calendar: Calendar{

@@ -92,6 +92,15 @@ func TestScenarios(t *testing.T) {
 			}
 			return 0
 		}, nil},
+		{"a little more than the habit", func(at time.Time) float64 {
+			switch {
+			case inSpike(at):
+				return 11
+			case at.Hour() == 2 || at.Hour() == 3:
+				return 8
+			}
+			return 0
+		}, nil},
 		{"more than the habit", func(at time.Time) float64 {
 			switch {
 			case inSpike(at):
@@ -205,8 +214,10 @@ func TestEvidenceNamesTheFigures(t *testing.T) {
 		return 1
 	})
 	e := mustFind(t, DefaultConfig(), uses, covered)[0]
-	for _, want := range []string{"36.00 GPU-hours active in 3 off-hours hour(s)", "at most 12.00", "Sun 2026-03-29 02:00 UTC",
-		"median 1.00", "28 days", "no rate known for model H100"} {
+	for _, want := range []string{
+		"36.00 GPU-hours active in 3 off-hours hour(s)", "at most 12.00", "Sun 2026-03-29 02:00 UTC",
+		"median 1.00", "28 days", "no rate known for model H100",
+	} {
 		if !strings.Contains(e.Evidence, want) {
 			t.Errorf("evidence %q: want %q in it", e.Evidence, want)
 		}

@@ -63,7 +63,7 @@ func (l *timeline) find(config Config, rates episode.Rates) []episode.Episode {
 }
 
 // judge says whether hour i spikes, against the open episode's baseline or else
-// its own, and what of it is normal.
+// its own, and how much of it is no waste.
 func (l *timeline) judge(config Config, open *spike, i int, carried int64) (floor int64, base baseline, hit bool) {
 	h := &l.hours[i]
 	rise := int64(config.MinGPUHours * nano)
@@ -78,9 +78,9 @@ func (l *timeline) judge(config Config, open *spike, i int, carried int64) (floo
 			return 0, base, false
 		}
 	}
-	floor = max(base.median, carried)
-	rise = max(rise, int64((config.MinRatio-1)*float64(floor)))
-	return floor, base, h.active > base.limit && h.active-floor >= rise
+	usual := max(base.median, base.habit, carried)
+	rise = max(rise, int64((config.MinRatio-1)*float64(usual)))
+	return max(base.median, carried), base, h.active > base.limit && h.active-usual >= rise
 }
 
 // baseline looks at the off-hours of the History before hour i. It is not ok
@@ -109,7 +109,7 @@ func (l *timeline) baseline(config Config, i int) (baseline, bool) {
 	}
 	slices.Sort(samples)
 	b.mad = median(samples)
-	b.limit = max(b.median+int64(config.MADs*madScale*float64(b.mad)), b.habit)
+	b.limit = b.median + int64(config.MADs*madScale*float64(b.mad))
 	return b, true
 }
 
@@ -159,7 +159,7 @@ func (l *timeline) evidence(config Config, s *spike) string {
 		carried = max(carried, s.floors[i-s.from]-s.base.median)
 	}
 	text := fmt.Sprintf("%s GPU-hours active in %d off-hours hour(s), at most %s in the hour of %s; "+
-		"before: median %s per off-hour, MAD %s, %g %% quantile %s over %d hours of %d days; limit %s, and %g times the normal",
+		"before: median %s per off-hour, MAD %s, %g %% quantile %s over %d hours of %d days; limit %s, and %g times the usual",
 		gpuHours(total), s.to-s.from, gpuHours(peak), l.at(peakAt).In(l.zone).Format("Mon 2006-01-02 15:04 MST"),
 		gpuHours(s.base.median), gpuHours(s.base.mad), 100*config.HabitQuantile, gpuHours(s.base.habit),
 		s.base.samples, int(config.History/(24*time.Hour)), gpuHours(s.base.limit), config.MinRatio)

@@ -14,8 +14,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
-// bucketColors are the same on every panel.
-var bucketColors = []struct{ bucket, color string }{
+// bucketPaint is the same on every panel.
+var bucketPaint = []struct{ bucket, paint string }{
 	{"active", "green"},
 	{"idle", "orange"},
 	{"unproven", "yellow"},
@@ -85,9 +85,9 @@ func timePanel(s spec, id uint32) cog.Builder[dashboard.Panel] {
 	if s.view == viewStacked {
 		b.Min(0).FillOpacity(60).LineWidth(0).LineInterpolation(common.LineInterpolationStepAfter).
 			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
-		for _, c := range bucketColors {
+		for _, c := range bucketPaint {
 			b.OverrideByName(c.bucket, []dashboard.DynamicConfigValue{
-				{Id: "color", Value: map[string]string{"mode": "fixed", "fixedColor": c.color}},
+				{Id: "color", Value: map[string]string{"mode": "fixed", "fixedColor": c.paint}}, //nolint:misspell // Grafana's name
 			})
 		}
 	}

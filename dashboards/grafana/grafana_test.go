@@ -203,8 +203,10 @@ func TestFiguresAreRight(t *testing.T) {
 		name, sql string
 		want      []float64
 	}{
-		{"totals: 3 GPU-hours, 10/21 held, 6/21 active, 4/7 h idle, 0 unaccounted", totalsSQL,
-			[]float64{3, 10. / 21, 6. / 21, 4. / 7, 0}},
+		{
+			"totals: 3 GPU-hours, 10/21 held, 6/21 active, 4/7 h idle, 0 unaccounted", totalsSQL,
+			[]float64{3, 10. / 21, 6. / 21, 4. / 7, 0},
+		},
 		{"buckets of the hour 12", capacitySQL, []float64{3. / 7, 2. / 7, 0, 1. / 7, 1. / 7, 0, 1}},
 		{"nlp", tenantsSQL, []float64{4. / 7, 0, 4. / 7, 1, 0}},
 		{"unobserved of two GPUs", unobservedSQL, []float64{0.25, 0.25}},
