@@ -1,0 +1,167 @@
+package api_test
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/billing/api"
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+)
+
+const model = "NVIDIA H100 80GB HBM3"
+
+const insertAnomalySQL = `INSERT INTO anomalies
+(id, kind, cluster, tenant, workload, gpu, start, end, wasted_gpu_hours, wasted_cost, currency, evidence, version, deleted) VALUES
+('x1', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-01 00:00:00', '2026-03-01 05:00:00', 5, 12.45, 'USD', 'idle for 5 h', 1, 0),
+('x2', 'off_hours_spike', 'c', 'ml', 'w', 'GPU-a', '2026-03-02 00:00:00', '2026-03-02 05:00:00', 5, 12.45, 'USD', 'a spike', 1, 0),
+('x3', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-03 00:00:00', '2026-03-03 05:00:00', 5, 12.45, 'USD', 'gone', 1, 1)`
+
+func serve(t *testing.T) (http.Handler, *store.DB) {
+	t.Helper()
+	db := storetest.Open(t)
+	usagetest.Insert(t, db, usagetest.GPUHour{Hour: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), GPU: "GPU-a", Model: model, Slices: 7,
+		Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml/train", Active: 25_200_000, EnergyMJ: 1_500}}})
+	if err := db.Exec(t.Context(), insertAnomalySQL); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	deps := api.Deps{DB: db, Drafts: invoice.NewDrafts(db, prices.Default()), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if err := api.Register(mux, deps); err != nil {
+		t.Fatal(err)
+	}
+	return mux, db
+}
+
+func get(t *testing.T, h http.Handler, path string) (int, string, string) {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	return answer.Code, answer.Body.String(), answer.Header().Get("Content-Type")
+}
+
+func TestAnswers(t *testing.T) {
+	h, _ := serve(t)
+	cases := map[string]struct{ path, want string }{
+		"invoices":      {"/api/v1/invoices?period=2026-03", `"number":"2026-03-ml/train-r0"`},
+		"money is text": {"/api/v1/invoices?period=2026-03", `"list":"2.49"`},
+		"no usage":      {"/api/v1/invoices?period=2026-05", `"invoices":[]`},
+		"one invoice":   {"/api/v1/invoices/2026-03/ml%2Ftrain", `"total":"2.49"`},
+		"usage": {"/api/v1/usage?from=2026-03-01&to=2026-03-02&by=tenant", `{"from":"2026-03-01T00:00:00Z","to":"2026-03-02T00:00:00Z","by":["tenant"],"rows":[{"group":{"tenant":"ml/train"},` +
+			`"active_slice_ms":"25200000","idle_slice_ms":"0","unproven_slice_ms":"0","free_slice_ms":"0","stranded_slice_ms":"0","unhealthy_slice_ms":"0","unobserved_slice_ms":"0","gpu_hours":"1","energy_joules":"1.500"}]}`},
+		"usage by default": {"/api/v1/usage?from=2026-03-01T00:00:00Z&to=2026-03-02", `"by":["tenant"]`},
+		"anomalies": {"/api/v1/anomalies?from=2026-03-01T04:00:00Z&to=2026-03-02", `{"from":"2026-03-01T04:00:00Z","to":"2026-03-02T00:00:00Z","anomalies":[{"id":"x1","kind":"idle_allocation","cluster":"c","tenant":"ml","project":"","workload":"w","node":"","gpu":"GPU-a","leaf":"",` +
+			`"start":"2026-03-01T00:00:00Z","end":"2026-03-01T05:00:00Z","wasted_gpu_hours":"5","wasted_cost":"12.45","currency":"USD","evidence":"idle for 5 h"}]}`},
+		"anomalies of a kind":   {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&kind=off_hours_spike", `"id":"x2"`},
+		"anomalies of a tenant": {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&tenant=other", `"anomalies":[]`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			status, body, _ := get(t, h, c.path)
+			if status != http.StatusOK || !strings.Contains(body, c.want) {
+				t.Errorf("%s = %d %s, want it to contain %s", c.path, status, body, c.want)
+			}
+		})
+	}
+}
+
+func TestProblemsNameTheParameter(t *testing.T) {
+	h, db := serve(t)
+	cases := map[string]struct {
+		path   string
+		status int
+		want   string
+	}{
+		"no period":        {"/api/v1/invoices", 422, "query.period"},
+		"bad period":       {"/api/v1/invoices?period=March", 422, `"location":"query.period","value":"March"`},
+		"bad path":         {"/api/v1/invoices/2026-3/ml", 422, `"location":"path.period","value":"2026-3"`},
+		"nobody":           {"/api/v1/invoices/2026-03/nobody", 404, "no such invoice"},
+		"unknown query":    {"/api/v1/invoices?period=2026-03&tenant=a", 422, "query.tenant"},
+		"no from":          {"/api/v1/usage?to=2026-03-02", 422, "query.from"},
+		"bad from":         {"/api/v1/usage?from=now&to=2026-03-02", 422, `"location":"query.from","value":"now"`},
+		"half an hour":     {"/api/v1/usage?from=2026-03-01&to=2026-03-01T00:30:00Z", 422, `"location":"query.to"`},
+		"backwards":        {"/api/v1/usage?from=2026-03-02&to=2026-03-01", 422, "to must come after from"},
+		"more than 400 d":  {"/api/v1/usage?from=2025-01-01&to=2026-03-01", 422, "a range is at most 400 days"},
+		"bad column":       {"/api/v1/usage?from=2026-03-01&to=2026-03-02&by=colour", 422, `group usage by \"colour\"`},
+		"limit of nothing": {"/api/v1/usage?from=2026-03-01&to=2026-03-02&limit=0", 422, "query.limit"},
+		"limit of letters": {"/api/v1/usage?from=2026-03-01&to=2026-03-02&limit=x", 422, "query.limit"},
+		"bad kind":         {"/api/v1/anomalies?from=2026-03-01&to=2026-03-02&kind=x", 422, "query.kind"},
+		"many anomalies":   {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&limit=1", 422, "more than 1 episodes"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { wantProblem(t, h, c.path, c.status, c.want) })
+	}
+	usagetest.Insert(t, db, usagetest.GPUHour{Hour: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), GPU: "GPU-b", Model: "B300", Slices: 7})
+	wantProblem(t, h, "/api/v1/invoices?period=2026-03", 409, `price model \"B300\"`)
+	wantProblem(t, h, "/api/v1/usage?from=2026-03-01&to=2026-03-02&limit=1", 422, "more than 1 rows")
+	if err := db.Exec(t.Context(), "DROP TABLE usage_hourly"); err != nil {
+		t.Fatal(err)
+	}
+	wantProblem(t, h, "/api/v1/invoices?period=2026-03", 500, "the service's log says why")
+}
+
+func wantProblem(t *testing.T, h http.Handler, path string, wantStatus int, want string) {
+	t.Helper()
+	status, body, contentType := get(t, h, path)
+	if status != wantStatus || !strings.Contains(body, want) || contentType != "application/problem+json" {
+		t.Errorf("%s = %d %s %s, want %d problem with %s", path, status, contentType, body, wantStatus, want)
+	}
+}
+
+func TestDescriptionIsOpenAPI31WithMoneyAsText(t *testing.T) {
+	h, _ := serve(t)
+	status, body, _ := get(t, h, "/openapi.json")
+	if status != http.StatusOK {
+		t.Fatalf("status = %d", status)
+	}
+	var doc struct {
+		OpenAPI    string                     `json:"openapi"`
+		Paths      map[string]json.RawMessage `json:"paths"`
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Type any `json:"type"`
+				} `json:"properties"`
+			} `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal([]byte(body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") || len(doc.Paths) != 4 {
+		t.Errorf("openapi %s with %d paths, want 3.1 with 4", doc.OpenAPI, len(doc.Paths))
+	}
+	if diff := cmp.Diff("string", doc.Components.Schemas["Effects"].Properties["list"].Type); diff != "" {
+		t.Errorf("type of an amount (-want +got):\n%s", diff)
+	}
+}
+
+func TestDocsLoadNothingFromElsewhere(t *testing.T) {
+	h, _ := serve(t)
+	status, body, contentType := get(t, h, "/docs")
+	if status != http.StatusOK || !strings.HasPrefix(contentType, "text/html") {
+		t.Errorf("docs = %d %s", status, contentType)
+	}
+	for _, bad := range []string{"http:", "https:", "src=", "//"} {
+		if strings.Contains(body, bad) {
+			t.Errorf("docs contain %q", bad)
+		}
+	}
+}
+
+func TestRegisterNeedsAllDeps(t *testing.T) {
+	if err := api.Register(http.NewServeMux(), api.Deps{}); err == nil {
+		t.Error("an API without dependencies was registered")
+	}
+}

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/usage"
+)
+
+// invalid is a 422 that names a parameter and its value.
+func invalid(location string, value any, message string) error {
+	return huma.NewError(http.StatusUnprocessableEntity, "invalid parameter "+location,
+		&huma.ErrorDetail{Message: message, Location: location, Value: value})
+}
+
+// problem turns an error of the house into one for the caller. What the caller
+// can mend is told; the rest is logged and kept.
+func (a *api) problem(ctx context.Context, err error) error {
+	var missing *rating.MissingModelError
+	var many *usage.TooManyRowsError
+	switch {
+	case errors.Is(err, invoice.ErrNotFound):
+		return huma.Error404NotFound("no such invoice")
+	case errors.As(err, &missing):
+		return huma.Error409Conflict(err.Error())
+	case errors.As(err, &many):
+		return invalid("query.limit", many.Limit, err.Error())
+	}
+	a.deps.Log.ErrorContext(ctx, "finance API request failed", "err", err)
+	return huma.Error500InternalServerError("the request failed; the service's log says why")
+}
+
+// maxRange is the longest range of one request.
+const maxRange = 400 * 24 * time.Hour
+
+// span reads a range of whole UTC hours; each bound is an RFC 3339 time or a
+// day such as 2026-10-01.
+func span(from, to string) (start, end time.Time, err error) {
+	if start, err = instant("query.from", from); err != nil {
+		return start, end, err
+	}
+	if end, err = instant("query.to", to); err != nil {
+		return start, end, err
+	}
+	switch {
+	case !start.Before(end):
+		err = invalid("query.to", to, "to must come after from")
+	case end.Sub(start) > maxRange:
+		err = invalid("query.to", to, "a range is at most 400 days")
+	}
+	return start, end, err
+}
+
+func instant(location, text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		at, err := time.Parse(layout, text)
+		if err == nil && at.Equal(at.Truncate(time.Hour)) {
+			return at.UTC(), nil
+		}
+	}
+	return time.Time{}, invalid(location, text, "want the start of a UTC hour, such as 2026-10-01 or 2026-10-01T08:00:00Z")
+}
