@@ -13,6 +13,14 @@ import (
 // ErrNotFound is a tenant without an invoice in the month.
 var ErrNotFound = errors.New("no invoice")
 
+// ViolationError is a month in which a part of C7 doesn't hold; it has no
+// documents.
+type ViolationError struct{ err error }
+
+func (e *ViolationError) Error() string { return e.err.Error() }
+
+func (e *ViolationError) Unwrap() error { return e.err }
+
 // Drafts recomputes invoices from the ledger each time it is asked.
 type Drafts struct {
 	db   DB
@@ -37,7 +45,7 @@ type Month struct {
 // List drafts a month such as "2026-10". Each tenant's month is in its own
 // zone, the platform's in the book's. Errors: a period that is none, models
 // without a rate (rating.MissingModelError, all of them), usage before the
-// book's first version, a check that doesn't hold.
+// book's first version, a ViolationError.
 func (d *Drafts) List(ctx context.Context, period string) (*Month, error) {
 	month, err := rating.ParsePeriod(period)
 	if err != nil {
@@ -117,7 +125,7 @@ func (r *run) finish() (*Month, error) {
 		return nil, err
 	}
 	if err := errors.Join(rating.Check(result), r.value.Check()); err != nil {
-		return nil, err
+		return nil, &ViolationError{err}
 	}
 	month := &Month{Period: r.period.String(), Currency: r.book.Currency, Invoices: []Invoice{}}
 	for i := range result.Invoices {

@@ -26,6 +26,11 @@ func PeriodOf(at time.Time, zone *time.Location) Period {
 	return Period{local.Year(), local.Month()}
 }
 
+// Before is the period some months earlier.
+func (p Period) Before(months int) Period {
+	return PeriodOf(time.Date(p.Year, p.Month-time.Month(months), 1, 0, 0, 0, 0, time.UTC), time.UTC)
+}
+
 // String is the month as "2026-03".
 func (p Period) String() string {
 	return fmt.Sprintf("%04d-%02d", p.Year, int(p.Month))
