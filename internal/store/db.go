@@ -29,7 +29,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer admin.Close()
+	defer func() { _ = admin.Close() }()
 	if err := admin.Ping(ctx); err != nil {
 		return nil, wrap("reach store at "+o.Address, err)
 	}

@@ -39,19 +39,31 @@ func usageHour(gpu string, free, version uint64) proto.Input {
 	workload := proto.NewArray(new(proto.ColStr))
 	workload.Append([]string{"train", "serve"})
 	return proto.Input{
-		{Name: "cluster", Data: one("c")}, {Name: "hour", Data: start}, {Name: "gpu", Data: one(gpu)},
-		{Name: "node", Data: one("n1")}, {Name: "model", Data: one("H100")},
-		{Name: "slices", Data: proto.ColUInt16{7}}, {Name: "present_ms", Data: proto.ColUInt32{3_600_000}},
+		{Name: "cluster", Data: one("c")},
+		{Name: "hour", Data: start},
+		{Name: "gpu", Data: one(gpu)},
+		{Name: "node", Data: one("n1")},
+		{Name: "model", Data: one("H100")},
+		{Name: "slices", Data: proto.ColUInt16{7}},
+		{Name: "present_ms", Data: proto.ColUInt32{3_600_000}},
 		{Name: "version", Data: proto.ColUInt64{version}},
-		{Name: "free", Data: proto.ColUInt64{free}}, {Name: "stranded", Data: proto.ColUInt64{200_000}},
-		{Name: "platform_energy_mj", Data: proto.ColInt64{70}}, {Name: "unattributed_mj", Data: proto.ColInt64{9}},
-		{Name: "leaf", Data: words("l1", "l2")}, {Name: "profile", Data: words("3g.40gb", "4g.40gb")},
+		{Name: "free", Data: proto.ColUInt64{free}},
+		{Name: "stranded", Data: proto.ColUInt64{200_000}},
+		{Name: "platform_energy_mj", Data: proto.ColInt64{70}},
+		{Name: "unattributed_mj", Data: proto.ColInt64{9}},
+		{Name: "leaf", Data: words("l1", "l2")},
+		{Name: "profile", Data: words("3g.40gb", "4g.40gb")},
 		{Name: "profile_slices", Data: slices},
-		{Name: "tenant", Data: words("red", "blue")}, {Name: "project", Data: words("p", "q")},
-		{Name: "user", Data: words("u", "v")}, {Name: "workload", Data: workload},
-		{Name: "active", Data: numbers(10_000_000, 0)}, {Name: "idle", Data: numbers(0, 4_000_000)},
-		{Name: "unproven", Data: numbers(0, 1_000_000)}, {Name: "inferred", Data: numbers(0, 300_000)},
-		{Name: "work", Data: numbers(77, 0)}, {Name: "energy_mj", Data: energy},
+		{Name: "tenant", Data: words("red", "blue")},
+		{Name: "project", Data: words("p", "q")},
+		{Name: "user", Data: words("u", "v")},
+		{Name: "workload", Data: workload},
+		{Name: "active", Data: numbers(10_000_000, 0)},
+		{Name: "idle", Data: numbers(0, 4_000_000)},
+		{Name: "unproven", Data: numbers(0, 1_000_000)},
+		{Name: "inferred", Data: numbers(0, 300_000)},
+		{Name: "work", Data: numbers(77, 0)},
+		{Name: "energy_mj", Data: energy},
 	}
 }
 
@@ -109,10 +121,14 @@ func TestUsageViewUnfoldsTheNewestRow(t *testing.T) {
 		}
 	}
 	want := []usageRow{
-		{GPU: "g1", Kind: "owner", Leaf: "l1", Profile: "3g.40gb", Slices: 3, Tenant: "red", Project: "p", User: "u", Workload: "train",
-			Active: 10_000_000, EnergyMJ: 500, Work: 77},
-		{GPU: "g1", Kind: "owner", Leaf: "l2", Profile: "4g.40gb", Slices: 4, Tenant: "blue", Project: "q", User: "v", Workload: "serve",
-			Idle: 4_000_000, Unproven: 1_000_000, Inferred: 300_000, EnergyMJ: 600},
+		{
+			GPU: "g1", Kind: "owner", Leaf: "l1", Profile: "3g.40gb", Slices: 3, Tenant: "red", Project: "p", User: "u", Workload: "train",
+			Active: 10_000_000, EnergyMJ: 500, Work: 77,
+		},
+		{
+			GPU: "g1", Kind: "owner", Leaf: "l2", Profile: "4g.40gb", Slices: 4, Tenant: "blue", Project: "q", User: "v", Workload: "serve",
+			Idle: 4_000_000, Unproven: 1_000_000, Inferred: 300_000, EnergyMJ: 600,
+		},
 		{GPU: "g1", Kind: "platform", Free: 10_000_000, Stranded: 200_000, EnergyMJ: 70},
 		{GPU: "g1", Kind: "unattributed", Tenant: "(unattributed)", EnergyMJ: 9},
 	}
@@ -154,10 +170,21 @@ func holdRows(rows int) proto.Input {
 		slices.Append(1)
 	}
 	return proto.Input{
-		{Name: "cluster", Data: cluster}, {Name: "node", Data: node}, {Name: "gpu", Data: gpu}, {Name: "model", Data: model},
-		{Name: "slot", Data: slot}, {Name: "slot_ms", Data: slotMS}, {Name: "head", Data: head}, {Name: "tail", Data: head},
-		{Name: "batch", Data: batch}, {Name: "owner", Data: owner}, {Name: "slice_ms", Data: held}, {Name: "work", Data: work},
-		{Name: "bucket", Data: bucket}, {Name: "energy_mj", Data: energy}, {Name: "slices", Data: slices},
+		{Name: "cluster", Data: cluster},
+		{Name: "node", Data: node},
+		{Name: "gpu", Data: gpu},
+		{Name: "model", Data: model},
+		{Name: "slot", Data: slot},
+		{Name: "slot_ms", Data: slotMS},
+		{Name: "head", Data: head},
+		{Name: "tail", Data: head},
+		{Name: "batch", Data: batch},
+		{Name: "owner", Data: owner},
+		{Name: "slice_ms", Data: held},
+		{Name: "work", Data: work},
+		{Name: "bucket", Data: bucket},
+		{Name: "energy_mj", Data: energy},
+		{Name: "slices", Data: slices},
 	}
 }
 

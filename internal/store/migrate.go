@@ -90,7 +90,7 @@ func (db *DB) createDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer admin.Close()
+	defer func() { _ = admin.Close() }()
 	return wrap("create database "+db.Database(),
 		admin.Exec(ctx, createDatabase, Named("database", db.Database())))
 }

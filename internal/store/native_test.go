@@ -17,8 +17,10 @@ func answerHello(t *testing.T, w io.Writer) {
 	version.Append("26.7.2.1")
 	zone.Append("UTC")
 	in := []proto.InputColumn{
-		{Name: "displayName()", Data: name}, {Name: "version()", Data: version},
-		{Name: "revision()", Data: proto.ColUInt32{0}}, {Name: "timezone()", Data: zone},
+		{Name: "displayName()", Data: name},
+		{Name: "version()", Data: version},
+		{Name: "revision()", Data: proto.ColUInt32{0}},
+		{Name: "timezone()", Data: zone},
 	}
 	var buf proto.Buffer
 	block := proto.Block{Info: proto.BlockInfo{BucketNum: -1}, Columns: len(in), Rows: 1}

@@ -25,7 +25,7 @@ func (db *DB) Stream(ctx context.Context, columns proto.Results, onBlock func(ro
 	if err != nil {
 		return wrap("stream", err)
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	buffered := bufio.NewReaderSize(body, streamBufferBytes)
 	reader := proto.NewReader(buffered)
 	for {
@@ -90,7 +90,7 @@ func hasBody(r *http.Request, text string) bool {
 	if err != nil {
 		return false
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	got, err := io.ReadAll(body)
 	return err == nil && string(got) == text
 }

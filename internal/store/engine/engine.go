@@ -108,7 +108,7 @@ func (e *Engine) Version() string { return e.version }
 
 // Close waits for the statements in flight, closes every connection and so
 // gives up the directory's lock. End their requests first.
-func (e *Engine) Close() error {
+func (e *Engine) Close() {
 	opened.Lock()
 	defer opened.Unlock()
 	// Before base is locked: what is in flight may have to be killed by it.
@@ -116,13 +116,12 @@ func (e *Engine) Close() error {
 	e.baseMu.Lock()
 	defer e.baseMu.Unlock()
 	if e.base == nil {
-		return nil
+		return
 	}
 	e.base.close()
 	e.base = nil
 	opened.dir = ""
 	e.log.Info("engine closed", "dir", e.dir)
-	return nil
 }
 
 // watch kills c's statement when ctx ends before stop is called. stop reports
@@ -180,7 +179,7 @@ func checkUnlocked(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read engine lock: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 		return nil
 	}

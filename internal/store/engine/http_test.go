@@ -36,10 +36,10 @@ type answer struct {
 // post sends body with query parameters as alternating names and values.
 func post(t *testing.T, body io.Reader, header http.Header, parameters ...string) answer {
 	t.Helper()
-	return do(t, t.Context(), http.MethodPost, body, header, parameters...)
+	return do(t.Context(), t, http.MethodPost, body, header, parameters...)
 }
 
-func do(t *testing.T, ctx context.Context, method string, body io.Reader, header http.Header, parameters ...string) answer {
+func do(ctx context.Context, t *testing.T, method string, body io.Reader, header http.Header, parameters ...string) answer {
 	t.Helper()
 	q := url.Values{}
 	for i := 0; i < len(parameters); i += 2 {
@@ -138,12 +138,12 @@ func TestPingAndOtherPaths(t *testing.T) {
 
 func TestGetOnlyReads(t *testing.T) {
 	name := database(t)
-	got := do(t, t.Context(), http.MethodGet, nil, nil, "database", name, "query", "CREATE TABLE x (a UInt8) ENGINE = Memory")
+	got := do(t.Context(), t, http.MethodGet, nil, nil, "database", name, "query", "CREATE TABLE x (a UInt8) ENGINE = Memory")
 	const readonly = "164"
 	if got.Code != readonly {
 		t.Errorf("CREATE by GET: %+v, want code %s", got, readonly)
 	}
-	if got := do(t, t.Context(), http.MethodGet, nil, nil, "query", "SELECT 7"); got.Body != "7\n" {
+	if got := do(t.Context(), t, http.MethodGet, nil, nil, "query", "SELECT 7"); got.Body != "7\n" {
 		t.Errorf("SELECT by GET: %+v", got)
 	}
 }
@@ -263,7 +263,7 @@ func TestCancelledStatementsAreKilled(t *testing.T) {
 		left := make(chan struct{})
 		go func() {
 			defer close(left)
-			do(t, ctx, http.MethodPost, sql(statement), nil)
+			do(ctx, t, http.MethodPost, sql(statement), nil)
 		}()
 		const running = "SELECT count() FROM system.processes WHERE query LIKE '%1000000000000%' AND query NOT LIKE '%system.processes%'"
 		await(t, func() bool { return scalar(t, running) == "1" })

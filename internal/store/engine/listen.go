@@ -69,7 +69,7 @@ func awaitUnlocked(ctx context.Context, o Options) error {
 // ListenAndServe serves on a Unix socket until ctx ends. A socket left behind
 // by a dead process is replaced: the directory's lock says that it is dead.
 func (e *Engine) ListenAndServe(ctx context.Context, socket string) error {
-	listener, err := Listen(socket)
+	listener, err := Listen(ctx, socket)
 	if err != nil {
 		return err
 	}
@@ -104,14 +104,15 @@ func (e *Engine) Serve(ctx context.Context, listener net.Listener) error {
 }
 
 // Listen opens a Unix socket that only its owner may use.
-func Listen(socket string) (net.Listener, error) {
+func Listen(ctx context.Context, socket string) (net.Listener, error) {
 	if len(socket) > maxSocketPath {
 		return nil, fmt.Errorf("listen on %q: the path has %d bytes, a Unix socket's can have %d", socket, len(socket), maxSocketPath)
 	}
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove old socket: %w", err)
 	}
-	listener, err := net.Listen("unix", socket)
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("listen on socket: %w", err)
 	}

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"testing"
@@ -19,20 +18,19 @@ const (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(helperEnv); dir != "" {
-		os.Exit(helper(dir, os.Getenv(helperSocketEnv)))
+		if err := helper(dir, os.Getenv(helperSocketEnv)); err != nil {
+			panic(err)
+		}
+		return
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
-func helper(dir, socket string) int {
-	err := engine.Serve(context.Background(), engine.Options{
-		Dir: dir, Socket: socket, Stdin: os.Stdin, MemoryBytes: 1 << 30, Threads: 2, LockWait: 300 * time.Millisecond, Drain: 300 * time.Millisecond,
-		Library: os.Getenv(engine.LibraryEnv),
-		Log:     slog.New(slog.NewTextHandler(os.Stderr, nil)),
+func helper(dir, socket string) error {
+	return engine.Serve(context.Background(), engine.Options{
+		Dir: dir, Socket: socket, Stdin: os.Stdin, Library: os.Getenv(engine.LibraryEnv),
+		MemoryBytes: 1 << 30, Threads: 2,
+		LockWait: 300 * time.Millisecond, Drain: 300 * time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
 }

@@ -93,9 +93,10 @@ func (s *scanner) word() (word string, start int, ok bool) {
 		case strings.HasPrefix(s.text[s.at:], "/*"):
 			s.skipPast("*/")
 		default:
-			if c == '(' {
+			switch c {
+			case '(':
 				s.depth++
-			} else if c == ')' {
+			case ')':
 				s.depth--
 			}
 			s.at++

@@ -20,8 +20,10 @@ func TestParseStatement(t *testing.T) {
 		"INSERT INTO t VALUES (1, 'FORMAT')":                        {kind: kindInsert, sql: "INSERT INTO t ", format: "Values", data: " (1, 'FORMAT')", clean: true},
 		"INSERT INTO t(a,b)VALUES(1)":                               {kind: kindInsert, sql: "INSERT INTO t(a,b)", format: "Values", data: "(1)", clean: true},
 		"INSERT INTO `values` (`select`, \"format\") FORMAT Native": {kind: kindInsert, sql: "INSERT INTO `values` (`select`, \"format\") ", format: "Native", clean: true},
-		"INSERT INTO t (values, format) SETTINGS x='VALUES' FORMAT JSONEachRow\n{}\n\n{}": {kind: kindInsert,
-			sql: "INSERT INTO t (values, format) SETTINGS x='VALUES' ", format: "JSONEachRow", data: "{}\n\n{}", clean: true},
+		"INSERT INTO t (values, format) SETTINGS x='VALUES' FORMAT JSONEachRow\n{}\n\n{}": {
+			kind: kindInsert,
+			sql:  "INSERT INTO t (values, format) SETTINGS x='VALUES' ", format: "JSONEachRow", data: "{}\n\n{}", clean: true,
+		},
 		"insert into t format TSV  \n\nx":      {kind: kindInsert, sql: "insert into t ", format: "TSV", data: "\nx", clean: true},
 		"INSERT INTO t FORMAT CSV;":            {kind: kindInsert, sql: "INSERT INTO t ", format: "CSV", clean: true},
 		"INSERT INTO t":                        {kind: kindInsert, clean: true},

@@ -153,6 +153,16 @@ type helper struct {
 	kill   func() error
 }
 
+var errExitedClean = errors.New("without an error")
+
+// exitError is how the helper ended, once it has.
+func (h *helper) exitError() error {
+	if h.err == nil {
+		return errExitedClean
+	}
+	return h.err
+}
+
 func (h *helper) end() {
 	_ = h.stdin.Close()
 	<-h.exited
@@ -160,7 +170,7 @@ func (h *helper) end() {
 
 func (s *Supervisor) start(ctx context.Context) (*helper, error) {
 	o := s.options
-	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd := exec.CommandContext(ctx, o.Command[0], o.Command[1:]...)
 	cmd.Env = o.Env
 	// A group of its own: an interrupt typed at the terminal is for the
 	// parent, which stops the engine last.
@@ -172,6 +182,8 @@ func (s *Supervisor) start(ctx context.Context) (*helper, error) {
 		return nil, fmt.Errorf("pipe to %s: %w", o.Command[0], err)
 	}
 	h.stdin = stdin
+	// Not a kill: the helper closes its connections when its input ends.
+	cmd.Cancel = stdin.Close
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("run %s: %w", o.Command[0], err)
 	}
@@ -199,14 +211,14 @@ func (s *Supervisor) awaitReady(ctx context.Context, h *helper) error {
 		}
 		select {
 		case <-h.exited:
-			return fmt.Errorf("helper ended (%v) before it answered; its standard error ends with: %s", h.err, h.tail)
+			return fmt.Errorf("helper ended (exit: %w) before it answered; its standard error ends with: %s", h.exitError(), h.tail.String())
 		case <-ctx.Done():
 			h.end()
 			return ctx.Err()
 		case <-limit.C():
 			_ = h.kill()
 			<-h.exited
-			return fmt.Errorf("helper didn't answer within %s; its standard error ends with: %s", s.options.ReadyTimeout, h.tail)
+			return fmt.Errorf("helper didn't answer within %s; its standard error ends with: %s", s.options.ReadyTimeout, h.tail.String())
 		case <-ticker.C():
 		}
 	}
@@ -221,7 +233,7 @@ func (s *Supervisor) ping(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	return answer.StatusCode == http.StatusOK
 }
 

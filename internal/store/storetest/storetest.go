@@ -104,7 +104,7 @@ func start() (socket string, err error) {
 		return "", err
 	}
 	socket = filepath.Join(dir, "sock")
-	listener, err := engine.Listen(socket)
+	listener, err := engine.Listen(context.Background(), socket)
 	if err != nil {
 		return "", err
 	}
