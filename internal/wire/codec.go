@@ -50,18 +50,27 @@ func Decode(data []byte) (b *Batch, unknown int, err error) {
 }
 
 func countUnknown(b *Batch) int {
-	n := unknownIn(b.ProtoReflect())
+	n := unknownIn(b.ProtoReflect()) + unknownInAll(b.Observed) + unknownInAll(b.Gaps) + unknownInAll(b.Events)
+	if b.Counters != nil {
+		n += unknownIn(b.Counters.ProtoReflect())
+	}
+	if b.Predecessor != nil {
+		n += unknownIn(b.Predecessor.ProtoReflect())
+	}
 	for _, g := range b.Gpus {
-		n += unknownIn(g.ProtoReflect())
-		for _, l := range g.Leaves {
-			n += unknownIn(l.ProtoReflect())
-		}
+		n += unknownIn(g.ProtoReflect()) + unknownInAll(g.Leaves) + unknownInAll(g.Holds)
 		for _, h := range g.Holds {
-			n += unknownIn(h.ProtoReflect())
 			if h.Owner != nil {
 				n += unknownIn(h.Owner.ProtoReflect())
 			}
 		}
+	}
+	return n
+}
+
+func unknownInAll[M proto.Message](list []M) (n int) {
+	for _, m := range list {
+		n += unknownIn(m.ProtoReflect())
 	}
 	return n
 }

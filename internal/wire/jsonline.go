@@ -94,6 +94,9 @@ func ParseJSONLine(line []byte) (*Batch, error) {
 // jsonError says in the file's own terms what the decoder disliked.
 func jsonError(err error) error {
 	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field == "" {
+		return fmt.Errorf("not a JSON object: a %s", wrong.Value)
+	}
 	if errors.As(err, &wrong) {
 		return fmt.Errorf("%s: a %s stands where a %s belongs", wrong.Field, wrong.Value, wrong.Type)
 	}
@@ -104,6 +107,9 @@ func (j *jsonBatch) batch() (*Batch, error) {
 	slot, err := time.Parse(time.RFC3339, j.Slot)
 	if err != nil {
 		return nil, fmt.Errorf("slot %q: must be RFC 3339", j.Slot)
+	}
+	if slot.Nanosecond() != 0 {
+		return nil, fmt.Errorf("slot %q: must be whole seconds", j.Slot)
 	}
 	switch {
 	case j.SlotMS == nil:

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -12,6 +11,12 @@ const (
 	maxSlices = 1 << 10
 	// maxShares bounds a share's denominator, which settlement keeps in 16 bits.
 	maxShares = 1<<16 - 1
+	// maxSpanMS (34 years) and maxEnergyMJ (278 MWh) are beyond any counter, and
+	// keep an hour's sums within 64 bits.
+	maxSpanMS   = 1 << 40
+	maxEnergyMJ = 1e15
+	// maxTimeMS is 2106-02-07T06:28:16Z, where the seconds of rows end.
+	maxTimeMS = 1000 << 32
 )
 
 func fieldSize(raw []byte) int {
@@ -35,6 +40,8 @@ func Validate(b *Batch) error {
 		return fmt.Errorf("slot_ms %d: must be whole seconds that divide the hour", b.SlotMs)
 	case b.SlotStartMs < 0 || b.SlotStartMs%b.SlotMs != 0:
 		return fmt.Errorf("slot %d: must be a multiple of slot_ms %d", b.SlotStartMs, b.SlotMs)
+	case b.SlotStartMs > maxTimeMS-b.SlotMs:
+		return fmt.Errorf("slot %d: rows can't carry a time after 2106-02-07T06:28:16Z", b.SlotStartMs)
 	case b.BootMs < 0:
 		return fmt.Errorf("boot_ms %d: must not be negative", b.BootMs)
 	}
@@ -69,16 +76,16 @@ func validateObserved(b *Batch) error {
 }
 
 func validateGPU(g *Gpu, slotMS int64) error {
-	if g.EnergyMj != nil && *g.EnergyMj < 0 {
-		return fmt.Errorf("energy_mj %d: must not be negative", *g.EnergyMj)
-	}
-	if g.EnergySpanMs != nil && *g.EnergySpanMs < 0 {
-		return fmt.Errorf("energy_span_ms %d: must not be negative", *g.EnergySpanMs)
-	}
-	if len(g.Holds) > maxShares {
+	switch {
+	case g.GetEnergyMj() < 0:
+		return fmt.Errorf("energy_mj %d: must not be negative", g.GetEnergyMj())
+	case g.GetEnergyMj() > maxEnergyMJ:
+		return fmt.Errorf("energy_mj %d: more than a counter can move", g.GetEnergyMj())
+	case g.GetEnergySpanMs() < 0 || g.GetEnergySpanMs() > maxSpanMS:
+		return fmt.Errorf("energy_span_ms %d: must be from 0 to %d", g.GetEnergySpanMs(), int64(maxSpanMS))
+	case len(g.Holds) > maxShares:
 		return fmt.Errorf("%d holds: more than %d", len(g.Holds), maxShares)
-	}
-	if g.Slices > maxSlices {
+	case g.Slices > maxSlices:
 		return fmt.Errorf("slices %d: more than a GPU can have", g.Slices)
 	}
 	leaves := make(map[string]bool, len(g.Leaves))
@@ -92,6 +99,9 @@ func validateGPU(g *Gpu, slotMS int64) error {
 			return fmt.Errorf("leaves[%d].slices %d: more than a GPU can have", i, l.Slices)
 		case l.Replicas > maxShares:
 			return fmt.Errorf("leaves[%d].replicas %d: more than %d", i, l.Replicas, maxShares)
+		}
+		if len(l.MetricFields) != len(l.MetricValues) {
+			return fmt.Errorf("leaves[%d] metric_fields and metric_values differ in length: %d and %d", i, len(l.MetricFields), len(l.MetricValues))
 		}
 		leaves[l.Id] = true
 		if err := validateSpan(l.FromMs, l.ToMs, slotMS); err != nil {
@@ -113,7 +123,7 @@ func validateGPU(g *Gpu, slotMS int64) error {
 		}
 	}
 	if len(g.MetricFields) != len(g.MetricValues) {
-		return errors.New("metric_fields and metric_values differ in length")
+		return fmt.Errorf("metric_fields and metric_values differ in length: %d and %d", len(g.MetricFields), len(g.MetricValues))
 	}
 	return nil
 }

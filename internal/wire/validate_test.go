@@ -1,0 +1,86 @@
+package wire_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+func TestValidateAccepts(t *testing.T) {
+	for name, change := range map[string]func(*wire.Batch){
+		"the rich batch":                   func(*wire.Batch) {},
+		"no GPUs":                          func(b *wire.Batch) { b.Gpus = nil },
+		"parts that touch":                 func(b *wire.Batch) { b.Observed[1].FromMs = 3000 },
+		"readings out of range are absent": func(b *wire.Batch) { b.Gpus[0].Leaves[0].SmActive = proto.Float64(math.NaN()) },
+		"an empty hold":                    func(b *wire.Batch) { b.Gpus[0].Holds[0].FromMs = proto.Int64(3000) },
+		"one leaf id on two GPUs":          func(b *wire.Batch) { b.Gpus[1].Leaves[1].Id = "gpu" },
+		"a new instance under an old number, later": func(b *wire.Batch) {
+			b.Gpus[1].Leaves[2].Ci = proto.Uint32(0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := richBatch()
+			change(b)
+			if err := wire.Validate(b); err != nil {
+				t.Errorf("Validate = %v, want nil", err)
+			}
+		})
+	}
+}
+
+// TestValidateRefuses: every bad line gives an error with place, field and value.
+func TestValidateRefuses(t *testing.T) {
+	for want, change := range map[string]func(*wire.Batch){
+		`cluster is empty`:                func(b *wire.Batch) { b.Cluster = "" },
+		`node is empty`:                   func(b *wire.Batch) { b.Node = "" },
+		`collector is empty`:              func(b *wire.Batch) { b.Collector = "" },
+		`slot_ms 0:`:                      func(b *wire.Batch) { b.SlotMs = 0 },
+		`slot_ms -10000:`:                 func(b *wire.Batch) { b.SlotMs = -10_000 },
+		`slot_ms 7000:`:                   func(b *wire.Batch) { b.SlotMs = 7000 },
+		`slot_ms 500:`:                    func(b *wire.Batch) { b.SlotMs = 500 },
+		`slot_ms 7200000:`:                func(b *wire.Batch) { b.SlotMs = 7_200_000 },
+		`slot 1772323205000:`:             func(b *wire.Batch) { b.SlotStartMs += 5000 },
+		`slot -10000:`:                    func(b *wire.Batch) { b.SlotStartMs = -10_000 },
+		`slot 4294967300000: rows can't`:  func(b *wire.Batch) { b.SlotStartMs = 4_294_967_300_000 },
+		`boot_ms -1:`:                     func(b *wire.Batch) { b.BootMs = -1 },
+		`observed[0] [-1, 3000)`:          func(b *wire.Batch) { b.Observed[0].FromMs = -1 },
+		`observed[1] [2000, 10000)`:       func(b *wire.Batch) { b.Observed[1].FromMs = 2000 },
+		`observed[1] [7000, 10001)`:       func(b *wire.Batch) { b.Observed[1].ToMs = 10_001 },
+		`observed[0] [0, 0)`:              func(b *wire.Batch) { b.Observed[0].ToMs = 0 },
+		`gpus[1].uuid is empty`:           func(b *wire.Batch) { b.Gpus[1].Uuid = "" },
+		`gpus[1].uuid "GPU-whole"`:        func(b *wire.Batch) { b.Gpus[1].Uuid = "GPU-whole" },
+		`(GPU-whole): energy_mj -1:`:      func(b *wire.Batch) { b.Gpus[0].EnergyMj = proto.Int64(-1) },
+		`energy_mj 1000000000000001:`:     func(b *wire.Batch) { b.Gpus[0].EnergyMj = proto.Int64(1e15 + 1) },
+		`energy_span_ms -1:`:              func(b *wire.Batch) { b.Gpus[0].EnergySpanMs = proto.Int64(-1) },
+		`energy_span_ms 92233720368547`:   func(b *wire.Batch) { b.Gpus[0].EnergySpanMs = proto.Int64(math.MaxInt64) },
+		`(GPU-whole): slices 1025:`:       func(b *wire.Batch) { b.Gpus[0].Slices = 1025 },
+		`leaves[0].id is empty`:           func(b *wire.Batch) { b.Gpus[0].Leaves[0].Id = "" },
+		`leaves[1].id "gi1" is listed`:    func(b *wire.Batch) { b.Gpus[1].Leaves[1].Id = "gi1" },
+		`leaves[0].slices 1025:`:          func(b *wire.Batch) { b.Gpus[0].Leaves[0].Slices = 1025 },
+		`leaves[0].replicas 65536:`:       func(b *wire.Batch) { b.Gpus[0].Leaves[0].Replicas = 65_536 },
+		`65536 holds:`:                    func(b *wire.Batch) { b.Gpus[0].Holds = make([]*wire.Hold, 65_536) },
+		`leaves[0] (gi1): from 0 to 1000`: func(b *wire.Batch) { b.Gpus[1].Leaves[0].ToMs = proto.Int64(10_001) },
+		`leaves[2] (gi0): from -7000 to`:  func(b *wire.Batch) { b.Gpus[1].Leaves[2].FromMs = proto.Int64(-7000) },
+		`holds[0].leaf "nvlink"`:          func(b *wire.Batch) { b.Gpus[0].Holds[0].Leaf = "nvlink" },
+		`holds[0]: from 3001 to 3000`:     func(b *wire.Batch) { b.Gpus[0].Holds[0].FromMs = proto.Int64(3001) },
+		`holds[2]: from 0 to 20000`:       func(b *wire.Batch) { b.Gpus[0].Holds[2].ToMs = proto.Int64(20_000) },
+		`holds[1].owner is missing`:       func(b *wire.Batch) { b.Gpus[0].Holds[1].Owner = nil },
+		`metric_values differ in length`:  func(b *wire.Batch) { b.Gpus[0].MetricValues = nil },
+		`leaves[0] metric_fields`:         func(b *wire.Batch) { b.Gpus[0].Leaves[0].MetricValues = nil },
+		`(gi1): GPU instance 0 stands beside its own compute instance gi2/0`: func(b *wire.Batch) {
+			b.Gpus[1].Leaves[1].Gi = proto.Uint32(0)
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			b := richBatch()
+			change(b)
+			if err := wire.Validate(b); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Validate = %v, want an error with %q", err, want)
+			}
+		})
+	}
+}
