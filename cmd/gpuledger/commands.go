@@ -15,7 +15,11 @@ type commandGroup struct {
 
 func (s *session) commandGroups() []commandGroup {
 	return []commandGroup{
-		{askGroup, []*cobra.Command{s.usageCommand(), s.anomaliesCommand()}},
-		{helpGroup, []*cobra.Command{s.configCommand(), s.versionCommand(), s.engineCommand()}},
+		{askGroup, []*cobra.Command{
+			s.usageCommand(), s.anomaliesCommand(), s.invoiceCommand(), s.exportCommand(),
+		}},
+		{helpGroup, []*cobra.Command{
+			s.configCommand(), s.dashboardsCommand(), s.versionCommand(), s.engineCommand(),
+		}},
 	}
 }

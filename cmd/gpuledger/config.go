@@ -14,7 +14,10 @@ import (
 
 	"github.com/gpuledger/gpuledger/analyzer"
 	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/collector/source/exporter"
 	"github.com/gpuledger/gpuledger/ingest"
+	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/config"
 	"github.com/gpuledger/gpuledger/internal/httpd"
@@ -29,7 +32,10 @@ const (
 // ClickHouse where these are not embedded.
 type Config struct {
 	Cluster    ClusterConfig    `yaml:"cluster"`
+	Collector  CollectorConfig  `yaml:"collector"`
+	Exporter   exporter.Config  `yaml:"exporter"`
 	Ingest     ingest.Config    `yaml:"ingest"`
+	Ledger     ledger.Config    `yaml:"ledger"`
 	Analyzer   analyzer.Config  `yaml:"analyzer"`
 	Billing    BillingConfig    `yaml:"billing"`
 	Kafka      KafkaConfig      `yaml:"kafka"`
@@ -42,9 +48,22 @@ type ClusterConfig struct {
 	Name string `yaml:"name"`
 	// Slot divides the hour and is one length per cluster.
 	Slot time.Duration `yaml:"slot"`
-	// Tenants is the file of the mapping from owners to tenants; empty: the
-	// owner's own tenant, else the namespace, else the account (R15).
-	Tenants string `yaml:"tenants"`
+}
+
+// CollectorConfig says who collects, and where batches wait for the broker.
+type CollectorConfig struct {
+	// ID is the collector's stable name; empty: the host's name.
+	ID string `yaml:"id"`
+	// SpoolDir is needed by the collector service; standalone keeps its own.
+	SpoolDir      string `yaml:"spool_dir"`
+	SpoolMaxBytes int64  `yaml:"spool_max_bytes"`
+}
+
+func (c CollectorConfig) validate() error {
+	if c.SpoolMaxBytes < 1<<20 {
+		return fmt.Errorf("spool_max_bytes %d: want 1048576 (1 MiB) or more", c.SpoolMaxBytes)
+	}
+	return nil
 }
 
 // BillingConfig says at what price.
@@ -85,9 +104,12 @@ type ClickHouseConfig struct {
 func DefaultConfig() Config {
 	b := broker.DefaultConfig()
 	return Config{
-		Cluster:  ClusterConfig{Name: "default", Slot: 10 * time.Second},
-		Ingest:   ingest.DefaultConfig(),
-		Analyzer: analyzer.DefaultConfig(),
+		Cluster:   ClusterConfig{Name: "default", Slot: 10 * time.Second},
+		Collector: CollectorConfig{SpoolMaxBytes: collector.DefaultConfig().SpoolMaxBytes},
+		Exporter:  exporter.DefaultConfig(),
+		Ingest:    ingest.DefaultConfig(),
+		Ledger:    ledger.DefaultConfig(),
+		Analyzer:  analyzer.DefaultConfig(),
 		Kafka: KafkaConfig{
 			Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
 		},
@@ -105,7 +127,12 @@ func (c Config) Validate() error {
 		}
 	}
 	section("cluster", c.Cluster.validate())
+	section("collector", c.Collector.validate())
+	if len(c.Exporter.Targets) > 0 {
+		section("exporter", c.Exporter.Validate())
+	}
 	section("ingest", c.Ingest.Validate())
+	section("ledger", c.Ledger.Validate())
 	section("analyzer", c.Analyzer.Validate())
 	section("billing", c.Billing.validate())
 	section("kafka", c.Kafka.validate())
@@ -236,7 +263,7 @@ func loadConfig(path string) (Config, error) {
 		return cfg, usageError{err}
 	}
 	// A file names its neighbours.
-	for _, file := range []*string{&cfg.Cluster.Tenants, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library} {
+	for _, file := range []*string{&cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library} {
 		if *file != "" && !filepath.IsAbs(*file) {
 			*file = filepath.Join(filepath.Dir(path), *file)
 		}

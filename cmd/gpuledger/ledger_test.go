@@ -211,3 +211,73 @@ func TestUsageOfAnEmptyLedgerIsAHeader(t *testing.T) {
 		}
 	}
 }
+
+func TestInvoicesOfAMonth(t *testing.T) {
+	data := newLedger(t)
+	month := []string{"--data", data, "--period", "2026-10"}
+	got := invoke(t, append([]string{"invoice", "list", "--output", "csv"}, month...)...)
+	want := outcome{exitOK, "number,tenant,period,status,currency,total\n2026-10-ml-train-r0,ml-train,2026-10,draft,USD,7.53\n", ""}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	show := append([]string{"invoice", "show", "--tenant", "ml-train"}, month...)
+	got = invoke(t, append(show, "--output", "json")...)
+	var document struct {
+		Number, Total string
+		Buckets       map[string]string
+		Lines         []map[string]string
+	}
+	if err := json.Unmarshal([]byte(got.Stdout), &document); err != nil || got.Code != exitOK {
+		t.Fatalf("show: got %+v, %v", got, err)
+	}
+	if document.Number != "2026-10-ml-train-r0" || document.Total != "7.53" || document.Buckets["idle"] != "2.000000000" || len(document.Lines) == 0 {
+		t.Errorf("document: got %+v", document)
+	}
+	if again := invoke(t, append(show, "--output", "json")...); again != got {
+		t.Errorf("shown twice: got %s, then %s", got.Stdout, again.Stdout)
+	}
+	got = invoke(t, show...)
+	if got.Code != exitOK || !strings.Contains(got.Stdout, "Invoice 2026-10-ml-train-r0 (draft)") || !strings.HasSuffix(got.Stdout, "\nTotal 7.53 USD\n") {
+		t.Errorf("shown for reading: got %+v", got)
+	}
+	got = invoke(t, "invoice", "show", "--tenant", "nobody", "--data", data, "--period", "2026-10")
+	if got.Code != exitFailed || !strings.Contains(got.Stderr, `tenant "nobody" in 2026-10: no invoice`) {
+		t.Errorf("a tenant without an invoice: got %+v", got)
+	}
+	for _, wrong := range []string{"2026-13", "october"} {
+		got = invoke(t, "invoice", "list", "--data", data, "--period", wrong)
+		if got.Code != exitUsage || !strings.Contains(got.Stderr, "want a month such as 2026-10") {
+			t.Errorf("period %s: got %+v", wrong, got)
+		}
+	}
+}
+
+func TestExportWritesTheChargeback(t *testing.T) {
+	data := newLedger(t)
+	got := invoke(t, "export", "csv", "--data", data, "--period", "2026-10")
+	path := filepath.Join(data, "export", "chargeback-2026-10.csv")
+	if got != (outcome{exitOK, path + "\n", ""}) {
+		t.Fatalf("export: got %+v", got)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), "2026-10-ml-train-r0") {
+		t.Errorf("chargeback: got %q, %v", text, err)
+	}
+	if got := invoke(t, "export", "csv", "--period", "2026-10"); got.Code != exitUsage {
+		t.Errorf("export to nowhere: got %+v", got)
+	}
+}
+
+func TestDashboardsAreWritten(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "new")
+	got := invoke(t, "dashboards", "write", folder)
+	paths := []string{filepath.Join(folder, "gpuledger.json"), filepath.Join(folder, "gpuledger.rules.yml")}
+	if got != (outcome{exitOK, strings.Join(paths, "\n") + "\n", ""}) {
+		t.Errorf("dashboards write: got %+v", got)
+	}
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {
+			t.Errorf("%s: got %v, %v", path, info, err)
+		}
+	}
+}

@@ -187,13 +187,13 @@ func TestFindConfigPrefersTheNearest(t *testing.T) {
 func TestLoadConfigFindsNeighboursOfTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, configName)
-	writeFile(t, path, "cluster: {tenants: tenants.yaml}\n")
+	writeFile(t, path, "ledger: {tenants_file: tenants.yaml}\n")
 	cfg, err := loadConfig(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := filepath.Join(dir, "tenants.yaml"); cfg.Cluster.Tenants != want {
-		t.Errorf("tenants: got %s, want %s", cfg.Cluster.Tenants, want)
+	if want := filepath.Join(dir, "tenants.yaml"); cfg.Ledger.TenantsFile != want {
+		t.Errorf("tenants: got %s, want %s", cfg.Ledger.TenantsFile, want)
 	}
 }
 

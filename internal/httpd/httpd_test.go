@@ -171,6 +171,9 @@ func TestPortInUseNamesTheAddress(t *testing.T) {
 
 func TestStopLetsRunningRequestsFinish(t *testing.T) {
 	s := newServer(t, "127.0.0.1:0")
+	if s.Mux() != s.mux {
+		t.Error("Mux is not the one that is served")
+	}
 	entered, release := make(chan struct{}), make(chan struct{})
 	s.Handle("GET /slow", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(entered)

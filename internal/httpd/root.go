@@ -73,6 +73,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 // Handle mounts a handler on a pattern of http.ServeMux.
 func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pattern, handler) }
 
+// Mux is where a room mounts routes of its own, behind the Host check and
+// measured like all others.
+func (s *Server) Mux() *http.ServeMux { return s.mux }
+
 // Listen binds the address, so that a port in use is known before anything else
 // starts. Run calls it where it was not called.
 func (s *Server) Listen(ctx context.Context) error {

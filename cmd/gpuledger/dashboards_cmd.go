@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/dashboards/grafana"
+	"github.com/gpuledger/gpuledger/dashboards/rules"
+)
+
+func (s *session) dashboardsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "dashboards",
+		Short:   "Grafana dashboard and Prometheus alert rules",
+		Args:    cobra.NoArgs,
+		Example: examples("gpuledger dashboards write ./observability", "the files, to import"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:     "write FOLDER",
+		Short:   "Write " + grafana.FileName + " and " + rules.FileName + " into a folder",
+		Example: examples("gpuledger dashboards write ./observability", "the files, to import"),
+		Args:    cobra.ExactArgs(1),
+		RunE:    s.run(func(_ context.Context, args []string) error { return s.writeDashboards(args[0]) }),
+	})
+	return cmd
+}
+
+func (s *session) writeDashboards(folder string) error {
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return fmt.Errorf("write dashboards: %w", err)
+	}
+	for _, file := range []struct {
+		name string
+		make func() ([]byte, error)
+	}{{grafana.FileName, grafana.JSON}, {rules.FileName, rules.YAML}} {
+		text, err := file.make()
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(folder, file.name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			return fmt.Errorf("write dashboards: %w", err)
+		}
+		if _, err := fmt.Fprintln(s.stdout, path); err != nil {
+			return fmt.Errorf("print path: %w", err)
+		}
+	}
+	return nil
+}

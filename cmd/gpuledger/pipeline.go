@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/gpuledger/gpuledger/analyzer"
+	"github.com/gpuledger/gpuledger/billing"
+	"github.com/gpuledger/gpuledger/billing/api"
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/spool"
+	"github.com/gpuledger/gpuledger/ingest"
+	"github.com/gpuledger/gpuledger/ingest/ledger"
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/httpd"
+)
+
+const spoolDir = "spool"
+
+// pipeline is the services on one ledger, wired by hand. Each start function
+// adds to the group, which stops them in reverse.
+type pipeline struct {
+	s      *session
+	cfg    Config
+	access *access
+	group  *app.Group
+	reg    *prometheus.Registry
+	client *broker.Client
+	ledger *ledger.Ledger
+	drafts *invoice.Drafts
+}
+
+// newPipeline connects to the broker and checks the topics. group stops what
+// is started on it.
+func (s *session) newPipeline(ctx context.Context, a *access, group *app.Group) (*pipeline, error) {
+	p := &pipeline{s: s, cfg: a.cfg, access: a, group: group, reg: prometheus.NewRegistry()}
+	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := p.connect(ctx); err != nil {
+		return nil, err
+	}
+	book, err := p.cfg.Billing.book()
+	if err != nil {
+		return nil, err
+	}
+	p.drafts = invoice.NewDrafts(a.db, book)
+	p.ledger, err = ledger.New(p.cfg.Ledger, ledger.Deps{Store: a.db, Clock: s.clock, Log: s.log, Registry: p.reg})
+	return p, err
+}
+
+func (p *pipeline) connect(ctx context.Context) error {
+	cfg, err := p.cfg.Kafka.broker()
+	if err != nil {
+		return err
+	}
+	if p.access.broker != "" {
+		cfg.Brokers = []string{p.access.broker}
+	}
+	cfg.Registerer, cfg.Clock = p.reg, p.s.clock
+	p.client = broker.NewClient(cfg, p.s.log)
+	p.group.OnStop("broker client", func() error { p.client.Close(); return nil })
+	if err := p.client.EnsureTopics(ctx); err != nil {
+		return fmt.Errorf("prepare topics: %w", err)
+	}
+	return nil
+}
+
+// startIngest runs ingester and ledger.
+func (p *pipeline) startIngest() error {
+	consumer, err := p.client.Consumer(p.cfg.Ingest.Group, broker.TopicSamples, broker.ConsumerOptions{})
+	if err != nil {
+		return err
+	}
+	p.group.OnStop("consumer", consumer.Close)
+	in, err := ingest.New(p.cfg.Ingest, ingest.Deps{
+		Consumer: consumer, DeadLetters: p.client.Producer(), Store: p.access.db, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+	})
+	if err != nil {
+		return err
+	}
+	p.group.Go("ledger", p.ledger.Run)
+	p.group.Go("ingest", in.Run)
+	return nil
+}
+
+// startAnalyzer runs the analyzer at the price book's list rates.
+func (p *pipeline) startAnalyzer() error {
+	service, err := analyzer.New(p.cfg.Analyzer, analyzer.Deps{
+		DB: p.access.db, Rates: listRates{p.drafts.Book()}, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+	})
+	if err != nil {
+		return err
+	}
+	p.group.Go("analyzer", service.Run)
+	return nil
+}
+
+// startBilling runs the draft totals.
+func (p *pipeline) startBilling() error {
+	service, err := billing.New(billing.DefaultConfig(), billing.Deps{Drafts: p.drafts, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	if err != nil {
+		return err
+	}
+	p.group.Go("billing", service.Run)
+	return nil
+}
+
+// listen binds the address at once, so that a port in use is known before
+// anything else starts; serve answers on it.
+func (p *pipeline) listen(ctx context.Context) (*httpd.Server, error) {
+	server, err := httpd.New(p.cfg.HTTP, httpd.Deps{Registry: p.reg, Clock: p.s.clock, Log: p.s.log})
+	if err != nil {
+		return nil, err
+	}
+	if err := server.Listen(ctx); err != nil {
+		return nil, err
+	}
+	return server, nil
+}
+
+// serve mounts the finance API where finance is set and answers from now on.
+func (p *pipeline) serve(server *httpd.Server, finance bool) error {
+	server.AddReady("clickhouse", p.access.db.Ping)
+	if finance {
+		mux := http.NewServeMux()
+		if err := api.Register(mux, api.Deps{DB: p.access.db, Drafts: p.drafts, Log: p.s.log}); err != nil {
+			return err
+		}
+		server.Handle("/", mux)
+	}
+	p.group.Go("http", server.Run)
+	return nil
+}
+
+// collectorOptions name a collector and how it treats a full spool.
+type collectorOptions struct {
+	id      string
+	cluster string
+	slot    time.Duration
+	dir     string // of the spool
+	policy  spool.Policy
+	source  source.Source
+}
+
+// newCollector opens the spool and a boot on it, and publishes from now on.
+func (p *pipeline) newCollector(o collectorOptions) (*collector.Collector, *spool.Spool, error) {
+	sp, err := spool.Open(o.dir, spool.Options{
+		MaxBytes: p.cfg.Collector.SpoolMaxBytes, Policy: o.policy, Describe: collector.Describe, Log: p.s.log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	p.group.OnStop("spool "+o.id, sp.Close)
+	cfg := collector.DefaultConfig()
+	cfg.Cluster, cfg.Collector, cfg.Slot, cfg.SpoolDir, cfg.SpoolMaxBytes = o.cluster, o.id, o.slot, o.dir, p.cfg.Collector.SpoolMaxBytes
+	c, err := collector.New(cfg, collector.Deps{
+		Source: o.source, Producer: p.client.Producer(), Spool: sp, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	p.group.Go("publisher "+o.id, c.Publish)
+	return c, sp, nil
+}
+
+// collectorID is the configured one, else the host's name.
+func (p *pipeline) collectorID() (string, error) {
+	if p.cfg.Collector.ID != "" {
+		return p.cfg.Collector.ID, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name the collector: %w", err)
+	}
+	return host, nil
+}
+
+// lag is how many messages ingest has yet to read.
+func (p *pipeline) lag(ctx context.Context) (int64, error) {
+	offsets, err := p.client.Offsets(ctx, broker.TopicSamples, p.cfg.Ingest.Group)
+	if err != nil {
+		return 0, fmt.Errorf("read lag: %w", err)
+	}
+	var lag int64
+	for _, o := range offsets {
+		lag += o.Lag()
+	}
+	return lag, nil
+}
+
+const settlePoll = 100 * time.Millisecond
+
+// settle waits until ingest has read all that is in the topic, and brings the
+// ledger up to date. step, which may be nil, is told the lag.
+func (p *pipeline) settle(ctx context.Context, step func(lag int64)) error {
+	for {
+		lag, err := p.lag(ctx)
+		if err != nil {
+			return err
+		}
+		if step != nil {
+			step(lag)
+		}
+		if lag == 0 {
+			break
+		}
+		if err := clock.Sleep(ctx, p.s.clock, settlePoll); err != nil {
+			return err
+		}
+	}
+	for {
+		dirty, err := p.ledger.Pass(ctx)
+		if err != nil || dirty == 0 {
+			return err
+		}
+	}
+}
+
+// drained waits until a spool has nothing left to send.
+func (p *pipeline) drained(ctx context.Context, sp *spool.Spool) error {
+	for sp.Stats().Records > 0 {
+		if err := clock.Sleep(ctx, p.s.clock, settlePoll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spoolStates reads the spools of a data directory, whoever has them open.
+func spoolStates(dataDir string) ([]ingest.SpoolState, error) {
+	entries, err := os.ReadDir(filepath.Join(dataDir, spoolDir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list spools: %w", err)
+	}
+	var out []ingest.SpoolState
+	for _, e := range entries {
+		st, err := spool.ReadStats(filepath.Join(dataDir, spoolDir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ingest.SpoolState{
+			Collector: e.Name(), Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records, Dropped: st.Dropped,
+		})
+	}
+	return out, nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/billing"
+	"github.com/gpuledger/gpuledger/ingest"
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/check"
+)
+
+func (s *session) verifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Prove that nothing is missing: checks C1 to C9",
+		Long: "Holds spool, topic, journal, raw rows, ledger and invoices against each other, exactly and without\n" +
+			"tolerance, and prints one line per check with its figures. Exits with 1 when one fails. What ingest has\n" +
+			"not read yet is waited for where a standalone runs.",
+		Example: examples(
+			"gpuledger verify --data DIR", "one line per check",
+			"gpuledger verify --data DIR --output json", "for a monitor",
+		),
+		Args: cobra.NoArgs,
+	}
+	data, o := dataFlag(cmd), outputFlag(cmd)
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
+		results, err := s.verify(ctx, *data)
+		if err != nil {
+			return err
+		}
+		return s.printChecks(*o, results)
+	})
+	return cmd
+}
+
+func (s *session) verify(ctx context.Context, dataDir string) (results []check.Result, err error) {
+	a, err := s.open(ctx, dataDir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	defer func() { err = errors.Join(err, group.Stop()) }()
+	p, err := s.newPipeline(ctx, a, group)
+	if err != nil {
+		return nil, err
+	}
+	if a.dir == nil {
+		if err := p.settle(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
+	checks, err := p.checks(ctx, dataDir)
+	if err != nil {
+		return nil, err
+	}
+	return check.Run(ctx, checks)
+}
+
+// checks are C1 to C9 on this ledger, for all months in it.
+func (p *pipeline) checks(ctx context.Context, dataDir string) ([]check.Check, error) {
+	months, err := p.months(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := ingest.Checks(ingest.CheckDeps{
+		Store: p.access.db,
+		Offsets: func(ctx context.Context) ([]broker.PartitionOffsets, error) {
+			return p.client.Offsets(ctx, broker.TopicSamples, p.cfg.Ingest.Group)
+		},
+		Spools: func(context.Context) ([]ingest.SpoolState, error) { return spoolStates(dataDir) },
+	})
+	of := p.ledger.Checks()
+	money := billing.Checks(p.drafts, months)
+	all = append(all, of[:2]...)
+	all = append(all, money...)
+	return append(all, of[2:]...), nil
+}
+
+// monthsSQL names the calendar months that the ledger has hours in.
+const monthsSQL = `SELECT DISTINCT formatDateTime(hour, '%Y-%m') AS month FROM usage_hourly FINAL WHERE present_ms > 0 ORDER BY month`
+
+func (p *pipeline) months(ctx context.Context) ([]string, error) {
+	var rows []struct {
+		Month string `ch:"month"`
+	}
+	if err := p.access.db.Select(ctx, &rows, monthsSQL); err != nil {
+		return nil, fmt.Errorf("read months of the ledger: %w", err)
+	}
+	months := make([]string, len(rows))
+	for i, r := range rows {
+		months[i] = r.Month
+	}
+	return months, nil
+}
+
+func (s *session) printChecks(o output, results []check.Result) error {
+	var err error
+	switch o {
+	case outputJSON:
+		err = check.WriteJSON(s.stdout, results)
+	case outputCSV:
+		err = check.WriteCSV(s.stdout, results)
+	default:
+		err = check.WriteTable(s.stdout, results)
+	}
+	if err == nil && !check.AllOK(results) {
+		return quietError{"a check failed"}
+	}
+	return err
+}
+
+// lastMonth is the last full calendar month before now, UTC.
+func lastMonth(now time.Time) (from, to time.Time) {
+	now = now.UTC()
+	to = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	return to.AddDate(0, -1, 0), to
+}
