@@ -1,0 +1,68 @@
+package collector
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/collector/spool"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Spool keeps encoded batches until they are published; *spool.Spool is one.
+// It has to be opened with Describe, so that it can tell where the boots before
+// this one ended.
+type Spool interface {
+	Append(ctx context.Context, records [][]byte) (first uint64, err error)
+	Next(ctx context.Context, most int) ([]spool.Record, error)
+	Ack(id uint64) error
+	Meta() spool.Meta
+	Stats() spool.Stats
+	// ForgetDropped takes ranges out of Stats, once they have been announced.
+	ForgetDropped(announced []spool.DroppedRange) error
+}
+
+// Describe reads the coordinates of an encoded batch, for spool.Options.
+func Describe(data []byte) (spool.Origin, bool) {
+	h, err := readHead(data)
+	if err != nil {
+		return spool.Origin{}, false
+	}
+	return spool.Origin{BootMS: h.bootMS, Seq: h.seq, Node: h.node, SlotStartMS: h.slotStartMS}, true
+}
+
+// spool appends batches with one fsync and gives them the next numbers. When it
+// fails nothing has happened, and the same batches may be tried again.
+func (c *Collector) spool(ctx context.Context, batches []*wire.Batch) error {
+	if len(batches) == 0 {
+		return nil
+	}
+	tell := c.losses.next()
+	stamped, err := c.identity.stamp(batches, tell)
+	if err != nil {
+		return err
+	}
+	records := make([][]byte, len(stamped))
+	for i, s := range stamped {
+		records[i] = s.data
+	}
+	first, err := c.deps.Spool.Append(ctx, records)
+	if err != nil {
+		c.metrics.appendErrors.Inc()
+		return fmt.Errorf("append %d batches to spool: %w", len(records), err)
+	}
+	c.identity.commit(len(stamped))
+	c.losses.spooled(tell, first)
+	c.noteAppended(stamped)
+	return nil
+}
+
+func (c *Collector) noteAppended(stamped []stamped) {
+	n := float64(len(stamped))
+	c.metrics.sampled.Add(n)
+	c.metrics.spooled.Add(n)
+	for _, s := range stamped {
+		c.slots[s.node] = max(c.slots[s.node], s.slotStartMS)
+		c.lastMS = max(c.lastMS, s.slotStartMS)
+	}
+	c.metrics.lastSlot.Set(float64(c.lastMS) / 1000)
+}

@@ -1,0 +1,75 @@
+package collector
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Backfill reads every slot in [from, to) as fast as the spool takes them, a
+// group of slots per fsync, and returns when all are spooled. What an earlier
+// run has spooled is not read again, but counts as done. A spool without room,
+// or a disk that fails, is waited for, so nothing is dropped. progress, which
+// may be nil, is told at first and after each group how many slots of how many are done.
+// It must not run beside Live.
+func (c *Collector) Backfill(ctx context.Context, from, to time.Time, progress func(done, total int)) error {
+	slot := source.At(from, c.cfg.Slot)
+	if !slot.Start.Equal(from) || to.Before(from) || to.Sub(from)%c.cfg.Slot != 0 {
+		return fmt.Errorf("backfill from %s to %s: must be ascending multiples of the slot of %s", from, to, c.cfg.Slot)
+	}
+	total := int(to.Sub(from) / c.cfg.Slot)
+	// The newest slot may have been spooled for some of its nodes only.
+	if last := c.lastSlot(); last.After(from) {
+		slot = source.At(minTime(last, to), c.cfg.Slot)
+	}
+	report := func() {
+		if progress != nil {
+			progress(int(slot.Start.Sub(from)/c.cfg.Slot), total)
+		}
+	}
+	report()
+	for slot.Start.Before(to) {
+		group := make([]*wire.Batch, 0, c.cfg.BackfillGroup)
+		for n := 0; n < c.cfg.BackfillGroup && slot.Start.Before(to); n++ {
+			batches := c.read(ctx, slot)
+			if ctx.Err() != nil {
+				return fmt.Errorf("backfill up to %s: %w", slot.Start, ctx.Err())
+			}
+			group = append(group, c.valid(c.unseen(batches))...)
+			slot = slot.Next()
+		}
+		if err := c.spoolAll(ctx, group); err != nil {
+			return fmt.Errorf("backfill up to %s: %w", slot.Start, err)
+		}
+		report()
+	}
+	return nil
+}
+
+// spoolAll retries a failed append until ctx ends.
+func (c *Collector) spoolAll(ctx context.Context, batches []*wire.Batch) error {
+	for backoff := c.newBackoff(); ; {
+		err := c.spool(ctx, batches)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.deps.Log.Error("append to spool failed, trying again", "error", err)
+		if err := clock.Sleep(ctx, c.deps.Clock, backoff.next()); err != nil {
+			return err
+		}
+	}
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,102 @@
+package collector
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Live reads the source once per slot, at the slot's end, aligned to the wall
+// clock, until ctx ends; then it returns nil. The slot in which it starts is
+// observed from then on. A reading that would come more than a slot late is not
+// taken: it would stand for time that nobody watched.
+func (c *Collector) Live(ctx context.Context) error {
+	w := newWatch(c.deps.Clock)
+	p := next(w.mark, c.lastSlot(), c.cfg.Slot)
+	c.warnWait(p)
+	for {
+		cut, step, err := w.until(ctx, p.slot.End())
+		if err != nil {
+			return nil //nolint:nilerr // ctx ended: the wanted end
+		}
+		switch {
+		case !cut.IsZero():
+			c.metrics.wallSteps.Inc()
+			c.deps.Log.Warn("wall clock stepped: slot cut", "step", step, "slot", p.slot.Start, "now", w.mark)
+			p.to = cut
+			c.emit(ctx, p)
+			p = next(c.deps.Clock.Now(), c.lastSlot(), c.cfg.Slot)
+			c.warnWait(p)
+		case wallSub(w.mark, p.slot.End()) > c.cfg.Slot:
+			missed := int64(wallSub(w.mark, p.slot.Start) / c.cfg.Slot)
+			c.metrics.missed.Add(float64(missed))
+			c.deps.Log.Warn("slots missed: held up for too long", "slots", missed, "from", p.slot.Start, "now", w.mark)
+			p = next(w.mark, c.lastSlot(), c.cfg.Slot)
+		default:
+			c.emit(ctx, p)
+			p = piece{slot: p.slot.Next(), from: p.slot.End(), to: p.slot.Next().End()}
+		}
+	}
+}
+
+// warnWait says when emitting has to wait for the wall clock to pass what was
+// emitted before.
+func (c *Collector) warnWait(p piece) {
+	if ahead := wallSub(p.slot.Start, c.deps.Clock.Now()); ahead > 0 {
+		c.deps.Log.Warn("waiting: slots up to here were emitted before the wall clock went back", "slot", p.slot.Start, "wait", ahead)
+	}
+}
+
+// emit reads a piece and spools what the source saw of it.
+func (c *Collector) emit(ctx context.Context, p piece) {
+	fromMS, toMS := p.observed()
+	if fromMS >= toMS {
+		return
+	}
+	batches := c.read(ctx, p.slot)
+	if !p.whole() {
+		for _, b := range batches {
+			clip(b, fromMS, toMS)
+		}
+	}
+	batches = c.valid(c.unseen(batches))
+	// The next slot's reading is due at its end; until then there is time.
+	c.spoolUntil(ctx, batches, p.slot.Next().End())
+	c.note(p.slot.Start)
+}
+
+// clip takes from what a batch says it observed all outside [fromMS, toMS).
+func clip(b *wire.Batch, fromMS, toMS int64) {
+	if b.Unobserved {
+		return
+	}
+	var out []*wire.Interval
+	for _, o := range wire.Observed(b) {
+		if lo, hi := max(o.FromMs, fromMS), min(o.ToMs, toMS); lo < hi {
+			out = append(out, &wire.Interval{FromMs: lo, ToMs: hi})
+		}
+	}
+	b.Observed, b.Unobserved = out, len(out) == 0
+}
+
+// spoolUntil retries a failed append until the deadline, and drops the batches
+// then: a live collector must not fall behind.
+func (c *Collector) spoolUntil(ctx context.Context, batches []*wire.Batch, deadline time.Time) {
+	for backoff := c.newBackoff(); ; {
+		err := c.spool(ctx, batches)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		left := wallSub(deadline, c.deps.Clock.Now())
+		if left <= 0 {
+			c.drop(len(batches), droppedSpool, err)
+			return
+		}
+		c.deps.Log.Error("append to spool failed, trying again", "error", err)
+		if clock.Sleep(ctx, c.deps.Clock, min(backoff.next(), left)) != nil {
+			return
+		}
+	}
+}

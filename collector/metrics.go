@@ -1,0 +1,55 @@
+package collector
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	readDuration prometheus.Histogram
+	readErrors   prometheus.Counter
+	sampled      prometheus.Counter
+	spooled      prometheus.Counter
+	dropped      *prometheus.CounterVec
+	skipped      prometheus.Counter
+	missed       prometheus.Counter
+	wallSteps    prometheus.Counter
+	appendErrors prometheus.Counter
+	ackErrors    prometheus.Counter
+	published    prometheus.Counter
+	publishFails prometheus.Counter
+	refused      prometheus.Counter
+	lastSlot     prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_collector_" + name, Help: help})
+	}
+	m := &metrics{
+		readDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gpuledger_collector_read_duration_seconds", Help: "Time the source took to read one slot.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
+		}),
+		readErrors: counter("read_errors_total", "Readings in which the source failed, for a node at least."),
+		sampled:    counter("batches_sampled_total", "Batches cut by this boot."),
+		spooled:    counter("batches_spooled_total", "Batches written to the spool."),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpuledger_collector_batches_dropped_total", Help: "Batches cut but not spooled, by reason.",
+		}, []string{"reason"}),
+		skipped:      counter("batches_skipped_total", "Batches of slots that had been emitted before."),
+		missed:       counter("slots_missed_total", "Slots not read because the collector was held up."),
+		wallSteps:    counter("wall_clock_steps_total", "Steps of the wall clock of more than 500 ms."),
+		appendErrors: counter("spool_append_errors_total", "Failed appends to the spool."),
+		ackErrors:    counter("spool_ack_errors_total", "Failed moves of the spool's cursor."),
+		published:    counter("messages_published_total", "Messages acknowledged by the broker."),
+		publishFails: counter("publish_errors_total", "Failed produce calls."),
+		refused:      counter("messages_refused_total", "Messages the broker refused for good, announced as gaps."),
+		lastSlot: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuledger_collector_last_slot_timestamp_seconds", Help: "Start of the newest slot that was spooled.",
+		}),
+	}
+	reg.MustRegister(m.readDuration, m.readErrors, m.sampled, m.spooled, m.dropped, m.skipped, m.missed, m.wallSteps,
+		m.appendErrors, m.ackErrors, m.published, m.publishFails, m.refused, m.lastSlot)
+	for _, reason := range []string{droppedSpool, droppedInvalid} {
+		m.dropped.WithLabelValues(reason)
+	}
+	return m
+}

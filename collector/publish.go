@@ -1,0 +1,194 @@
+package collector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/gpuledger/gpuledger/collector/spool"
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// Publish drains the spool into the topic, in order, until ctx ends; then it
+// returns nil. The spool's cursor moves only after the broker has acknowledged
+// everything before it, so a crash sends some messages twice and none never.
+func (c *Collector) Publish(ctx context.Context) error {
+	for backoff := c.newBackoff(); ; {
+		records, err := c.deps.Spool.Next(ctx, c.cfg.PublishBatch)
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the wanted end
+		case errors.Is(err, spool.ErrClosed):
+			return fmt.Errorf("publish: %w", err)
+		case err != nil:
+			c.deps.Log.Error("reading the spool failed, trying again", "error", err)
+			if clock.Sleep(ctx, c.deps.Clock, backoff.next()) != nil {
+				return nil
+			}
+			continue
+		}
+		backoff = c.newBackoff()
+		if err := c.publish(ctx, records); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// publish sends records until each is acknowledged or refused for good, or ctx
+// ends, and acknowledges them to the spool.
+func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
+	messages := make([]broker.Message, 0, len(records))
+	for _, r := range records {
+		m, err := c.message(r.Data)
+		if err != nil {
+			// Only a faulty build writes such a record: skipping it would be a
+			// hole that nothing announces.
+			return fmt.Errorf("publish: record %d of the spool: %w", r.ID, err)
+		}
+		messages = append(messages, m)
+	}
+	for backoff := c.newBackoff(); ; {
+		failed, refused, err := c.produce(ctx, messages)
+		for i := range refused {
+			if err := c.giveUp(&refused[i]); err != nil {
+				return err
+			}
+		}
+		if len(failed) == 0 {
+			break
+		}
+		c.metrics.publishFails.Inc()
+		c.deps.Log.Error("publishing failed, trying again", "messages", len(failed), "error", err)
+		if clock.Sleep(ctx, c.deps.Clock, backoff.next()) != nil {
+			return nil // unacknowledged: sent again after the next start
+		}
+		messages = failed
+	}
+	c.acknowledge(records[len(records)-1].ID)
+	return nil
+}
+
+// acknowledge moves the spool's cursor. Where that fails, as on a full disk, the
+// next acknowledgement covers this one, and a restart sends it again.
+func (c *Collector) acknowledge(id uint64) {
+	err := c.deps.Spool.Ack(id)
+	if err == nil {
+		err = c.losses.acknowledged(id)
+	}
+	if err != nil {
+		c.metrics.ackErrors.Inc()
+		c.deps.Log.Error("acknowledging to the spool failed", "record", id, "error", err)
+	}
+}
+
+// produce sorts what the broker did not take into what may be taken later and
+// what never will.
+func (c *Collector) produce(ctx context.Context, messages []broker.Message) (failed, refused []broker.Message, err error) {
+	err = c.deps.Producer.Produce(ctx, messages)
+	var each *broker.ProduceError
+	switch {
+	case err == nil:
+	case errors.As(err, &each):
+		for i, e := range each.Errs {
+			switch {
+			case errors.Is(e, broker.ErrRefused):
+				refused = append(refused, messages[i])
+			case e != nil:
+				failed = append(failed, messages[i])
+			}
+		}
+	default:
+		failed = messages
+	}
+	c.metrics.published.Add(float64(len(messages) - len(failed) - len(refused)))
+	return failed, refused, err
+}
+
+// giveUp has a later batch announce a message that no attempt can deliver.
+func (c *Collector) giveUp(m *broker.Message) error {
+	h, err := readHead(m.Value)
+	if err != nil {
+		return fmt.Errorf("publish: refused message: %w", err)
+	}
+	c.metrics.refused.Inc()
+	c.deps.Log.Error("broker refused a batch for good", "node", h.node, "boot_ms", h.bootMS, "seq", h.seq, "bytes", len(m.Value))
+	c.losses.refuse(h.bootMS, h.seq)
+	return nil
+}
+
+func (c *Collector) message(data []byte) (broker.Message, error) {
+	h, err := readHead(data)
+	if err != nil {
+		return broker.Message{}, err
+	}
+	return broker.Message{
+		Topic: c.cfg.Topic, Key: []byte(h.node), Value: data,
+		Headers: []broker.Header{
+			{Key: "cluster", Value: []byte(h.cluster)},
+			{Key: "node", Value: []byte(h.node)},
+			{Key: "collector", Value: []byte(h.collector)},
+			{Key: "boot", Value: strconv.AppendInt(nil, h.bootMS, 10)},
+			{Key: "seq", Value: strconv.AppendUint(nil, h.seq, 10)},
+		},
+	}, nil
+}
+
+// head is the identity of an encoded batch.
+type head struct {
+	cluster, node, collector string
+	slotStartMS, bootMS      int64
+	seq                      uint64
+}
+
+// readHead reads a batch's identity and leaves its GPUs alone: decoding all of
+// it would cost more than sending it.
+func readHead(data []byte) (head, error) {
+	var h head
+	for rest := data; len(rest) > 0; {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 {
+			return h, fmt.Errorf("read identity of batch: at byte %d: %w", len(data)-len(rest), protowire.ParseError(n))
+		}
+		rest = rest[n:]
+		size := protowire.ConsumeFieldValue(number, kind, rest)
+		if size < 0 {
+			return h, fmt.Errorf("read identity of batch: field %d: %w", number, protowire.ParseError(size))
+		}
+		h.set(number, kind, rest[:size])
+		rest = rest[size:]
+	}
+	if h.node == "" {
+		return h, errors.New("read identity of batch: no node")
+	}
+	return h, nil
+}
+
+// set takes a field of wire.Batch by its number in batch.proto.
+func (h *head) set(number protowire.Number, kind protowire.Type, value []byte) {
+	switch kind {
+	case protowire.BytesType:
+		s, _ := protowire.ConsumeString(value)
+		switch number {
+		case 2:
+			h.cluster = s
+		case 3:
+			h.node = s
+		case 6:
+			h.collector = s
+		}
+	case protowire.VarintType:
+		v, _ := protowire.ConsumeVarint(value)
+		switch number {
+		case 4:
+			h.slotStartMS = protowire.DecodeZigZag(v)
+		case 7:
+			h.bootMS = protowire.DecodeZigZag(v)
+		case 8:
+			h.seq = v
+		}
+	}
+}
