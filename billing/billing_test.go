@@ -25,8 +25,10 @@ import (
 var january = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 
 func held(hour time.Time, gpu, model string, sliceMS uint64) usagetest.GPUHour {
-	return usagetest.GPUHour{Hour: hour, GPU: gpu, Model: model, Slices: 7,
-		Owners: []usagetest.Owner{{Leaf: gpu, Tenant: "ml", Active: sliceMS}}}
+	return usagetest.GPUHour{
+		Hour: hour, GPU: gpu, Model: model, Slices: 7,
+		Owners: []usagetest.Owner{{Leaf: gpu, Tenant: "ml", Active: sliceMS}},
+	}
 }
 
 func ledger(t *testing.T) *store.DB {
@@ -52,8 +54,10 @@ func newService(t *testing.T, db *store.DB, c clock.Clock) (*billing.Service, *p
 
 func wantMetrics(t *testing.T, registry *prometheus.Registry, want string) {
 	t.Helper()
-	names := []string{"gpuledger_invoice_draft_total", "gpuledger_billing_runs_total", "gpuledger_billing_errors_total",
-		"gpuledger_billing_last_run_timestamp_seconds"}
+	names := []string{
+		"gpuledger_invoice_draft_total", "gpuledger_billing_runs_total", "gpuledger_billing_errors_total",
+		"gpuledger_billing_last_run_timestamp_seconds",
+	}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
 		t.Error(err)
 	}

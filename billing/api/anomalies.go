@@ -75,7 +75,7 @@ func (a *api) readAnomalies(ctx context.Context, in *anomaliesInput, from, to ti
 	if err != nil {
 		return nil, fmt.Errorf("query anomalies: %w", err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
 	found := []anomaly{}
 	for rows.Next() {
 		var n anomaly

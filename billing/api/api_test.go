@@ -31,8 +31,10 @@ const insertAnomalySQL = `INSERT INTO anomalies
 func serve(t *testing.T) (http.Handler, *store.DB) {
 	t.Helper()
 	db := storetest.Open(t)
-	usagetest.Insert(t, db, usagetest.GPUHour{Hour: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), GPU: "GPU-a", Model: model, Slices: 7,
-		Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml/train", Active: 25_200_000, EnergyMJ: 1_500}}})
+	usagetest.Insert(t, db, usagetest.GPUHour{
+		Hour: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), GPU: "GPU-a", Model: model, Slices: 7,
+		Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml/train", Active: 25_200_000, EnergyMJ: 1_500}},
+	})
 	if err := db.Exec(t.Context(), insertAnomalySQL); err != nil {
 		t.Fatal(err)
 	}

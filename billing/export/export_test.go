@@ -35,12 +35,14 @@ func month(t *testing.T) *invoice.Month {
 	db := storetest.Open(t)
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 3 {
-		usagetest.Insert(t, db, usagetest.GPUHour{Hour: start.Add(time.Duration(i) * time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
+		usagetest.Insert(t, db, usagetest.GPUHour{
+			Hour: start.Add(time.Duration(i) * time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
 			Owners: []usagetest.Owner{
 				{Leaf: "m1", Profile: "1g.10gb", ProfileSlices: 1, Tenant: "a", Project: "+p, \"quoted\"", Active: 1_234_567, EnergyMJ: 777_777_777},
 				{Leaf: "m2", Profile: "2g.20gb", ProfileSlices: 2, Tenant: "a", Idle: 6_543_210},
 				{Leaf: "m3", Profile: "3g.40gb", ProfileSlices: 3, Tenant: "=HYPERLINK(1)", Unproven: 10_800_000},
-			}})
+			},
+		})
 	}
 	book, err := prices.Parse("book.yaml", []byte(bookText))
 	if err != nil {

@@ -123,8 +123,10 @@ func newInvoice(book *prices.Book, period rating.Period, rated *rating.Invoice) 
 func newLines(rated []rating.Line, currency string, sku func(profile string) string) []Line {
 	lines := make([]Line, 0, len(rated))
 	for _, from := range rated {
-		line := Line{Effect: from.Effect, Project: from.Project, Model: from.Model, Profile: from.Profile, Bucket: from.Bucket,
-			Unit: from.Unit, Amount: from.Amount.String(), Detail: from.Detail}
+		line := Line{
+			Effect: from.Effect, Project: from.Project, Model: from.Model, Profile: from.Profile, Bucket: from.Bucket,
+			Unit: from.Unit, Amount: from.Amount.String(), Detail: from.Detail,
+		}
 		if from.Model != "" && from.Bucket != "" {
 			line.SKU = sku(from.Profile)
 		}

@@ -87,8 +87,10 @@ type run struct {
 }
 
 func newRun(book *prices.Book, period rating.Period) *run {
-	return &run{book: book, period: period, value: rating.NewListValue(book),
-		rater: rating.NewRater(book, period, rating.Options{})}
+	return &run{
+		book: book, period: period, value: rating.NewListValue(book),
+		rater: rating.NewRater(book, period, rating.Options{}),
+	}
 }
 
 func (r *run) add(h hourOfUsage) error {

@@ -48,20 +48,30 @@ func ledger(t *testing.T) *store.DB {
 	t.Helper()
 	db := storetest.Open(t)
 	usagetest.Insert(t, db,
-		usagetest.GPUHour{Hour: march, GPU: "GPU-a", Model: "H100", Slices: 7, PlatformEnergyMJ: 11, UnattributedMJ: 22,
+		usagetest.GPUHour{
+			Hour: march, GPU: "GPU-a", Model: "H100", Slices: 7, PlatformEnergyMJ: 11, UnattributedMJ: 22,
 			Unhealthy: 3_600_000, Owners: []usagetest.Owner{
 				{Leaf: "m1", Profile: "1g.10gb", ProfileSlices: 1, Tenant: "ml", Project: "p", Active: 1_800_000, Idle: 1_800_000, EnergyMJ: 3_600_000_000},
 				{Leaf: "m2", Profile: "2g.20gb", ProfileSlices: 2, Tenant: "unassigned", Unproven: 7_200_000, EnergyMJ: 36},
-			}},
-		usagetest.GPUHour{Hour: march.Add(time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
-			Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml", Active: 25_200_000}}},
+			},
+		},
+		usagetest.GPUHour{
+			Hour: march.Add(time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
+			Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml", Active: 25_200_000}},
+		},
 		// 23:30 on 31 March in Kolkata is March there; 00:30 is April.
-		usagetest.GPUHour{Hour: march.AddDate(0, 1, 0).Add(-6 * time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
-			Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "kol", Active: 25_200_000}}},
-		usagetest.GPUHour{Hour: march.AddDate(0, 1, 0).Add(-5 * time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
-			Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "kol", Idle: 25_200_000}}},
-		usagetest.GPUHour{Hour: march.Add(-5 * time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
-			Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "kol", Unproven: 25_200_000}}},
+		usagetest.GPUHour{
+			Hour: march.AddDate(0, 1, 0).Add(-6 * time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
+			Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "kol", Active: 25_200_000}},
+		},
+		usagetest.GPUHour{
+			Hour: march.AddDate(0, 1, 0).Add(-5 * time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
+			Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "kol", Idle: 25_200_000}},
+		},
+		usagetest.GPUHour{
+			Hour: march.Add(-5 * time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7,
+			Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "kol", Unproven: 25_200_000}},
+		},
 	)
 	return db
 }
@@ -141,13 +151,17 @@ func TestDocumentsAreTheSameBytes(t *testing.T) {
 	}
 	first := draft()
 	// A new version of a row that says the same changes nothing.
-	usagetest.Insert(t, db, usagetest.GPUHour{Hour: march.Add(time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7, Version: 9,
-		Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml", Active: 25_200_000}}})
+	usagetest.Insert(t, db, usagetest.GPUHour{
+		Hour: march.Add(time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7, Version: 9,
+		Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml", Active: 25_200_000}},
+	})
 	if diff := cmp.Diff(string(first), string(draft())); diff != "" {
 		t.Errorf("C8: documents differ:\n%s", diff)
 	}
-	usagetest.Insert(t, db, usagetest.GPUHour{Hour: march.Add(time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7, Version: 10,
-		Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml", Active: 25_199_999}}})
+	usagetest.Insert(t, db, usagetest.GPUHour{
+		Hour: march.Add(time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7, Version: 10,
+		Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml", Active: 25_199_999}},
+	})
 	if string(first) == string(draft()) {
 		t.Error("other usage gave the same document")
 	}

@@ -72,7 +72,7 @@ func readHours(ctx context.Context, db DB, from, to time.Time, visit func(hourOf
 	if err != nil {
 		return fmt.Errorf("query rating rows: %w", err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
 	var open hourOfUsage
 	for rows.Next() {
 		row, err := scan(rows)

@@ -15,7 +15,7 @@ import (
 	_ "time/tzdata" // months must not depend on the host's zone files (C8)
 
 	"github.com/shopspring/decimal"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // Load reads a price book from a YAML file; errors as in Parse.

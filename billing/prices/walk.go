@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/shopspring/decimal"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
 // walker goes through the nodes of a file and keeps every error it meets.

@@ -60,8 +60,10 @@ func (a *account) add(book *prices.Book, at int, rows []priced) {
 
 func (a *account) addList(row priced) {
 	a.effects.List = a.effects.List.Add(row.list)
-	a.lines.add(lineKey{effect: EffectList, project: row.Project, model: row.Model, profile: row.Profile,
-		bucket: row.Bucket, unit: UnitGPUHour}, row.quantity, row.rate)
+	a.lines.add(lineKey{
+		effect: EffectList, project: row.Project, model: row.Model, profile: row.Profile,
+		bucket: row.Bucket, unit: UnitGPUHour,
+	}, row.quantity, row.rate)
 }
 
 // addProfile replaces the list value of a row by its profile's price; the
@@ -92,8 +94,10 @@ func (a *account) addTiers(model string, price prices.Model, quantity decimal.De
 		if part := to.Sub(decimal.Max(from, tier.Above)); part.IsPositive() {
 			difference := tier.GPUHour.Sub(before)
 			sum = sum.Add(part.Mul(difference))
-			a.lines.add(lineKey{effect: EffectTier, model: model, unit: UnitGPUHour,
-				detail: fmt.Sprintf("above %s GPU-hours: %s instead of %s", tier.Above, tier.GPUHour, before)}, part, difference)
+			a.lines.add(lineKey{
+				effect: EffectTier, model: model, unit: UnitGPUHour,
+				detail: fmt.Sprintf("above %s GPU-hours: %s instead of %s", tier.Above, tier.GPUHour, before),
+			}, part, difference)
 		}
 		before = tier.GPUHour
 	}
@@ -106,13 +110,15 @@ func (a *account) addIdle(currency string, row priced, share decimal.Decimal) {
 		return
 	}
 	a.effects.IdleSurcharge = a.effects.IdleSurcharge.Add(row.list.Mul(share))
-	a.lines.add(lineKey{effect: EffectIdleSurcharge, project: row.Project, model: row.Model, profile: row.Profile,
-		bucket: row.Bucket, unit: currency}, row.list, share)
+	a.lines.add(lineKey{
+		effect: EffectIdleSurcharge, project: row.Project, model: row.Model, profile: row.Profile,
+		bucket: row.Bucket, unit: currency,
+	}, row.list, share)
 }
 
 // record makes a fact part of the usage hash; quoting keeps facts apart.
 func (a *account) record(kind string, hour time.Time, facts ...any) {
-	fmt.Fprintf(a.inputs, "%s %d %q\n", kind, hour.Unix(), facts)
+	a.inputs.Write(fmt.Appendf(nil, "%s %d %q\n", kind, hour.Unix(), facts))
 }
 
 // addDistribution gives the tenant its part of an hour's platform time.
@@ -129,8 +135,10 @@ func (a *account) addReservation(hour time.Time, r prices.Reservation, unused de
 		return
 	}
 	a.effects.Reservation = a.effects.Reservation.Add(unused.Mul(r.UnusedGPUHour))
-	a.lines.add(lineKey{effect: EffectReservation, model: r.Model, unit: UnitGPUHour,
-		detail: "reserved and not held"}, unused, r.UnusedGPUHour)
+	a.lines.add(lineKey{
+		effect: EffectReservation, model: r.Model, unit: UnitGPUHour,
+		detail: "reserved and not held",
+	}, unused, r.UnusedGPUHour)
 }
 
 // finish computes the effects of the month as a whole and rounds once.

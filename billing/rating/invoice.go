@@ -46,10 +46,17 @@ type Effect struct {
 // Ordered are all eleven effects in their order.
 func (e Effects) Ordered() []Effect {
 	return []Effect{
-		{EffectList, e.List}, {EffectProfile, e.Profile}, {EffectTier, e.Tier}, {EffectDiscount, e.Discount},
-		{EffectFixedDiscount, e.FixedDiscount}, {EffectReservation, e.Reservation},
-		{EffectIdleSurcharge, e.IdleSurcharge}, {EffectMinimum, e.Minimum}, {EffectEnergy, e.Energy},
-		{EffectDistribution, e.Distribution}, {EffectRounding, e.Rounding},
+		{EffectList, e.List},
+		{EffectProfile, e.Profile},
+		{EffectTier, e.Tier},
+		{EffectDiscount, e.Discount},
+		{EffectFixedDiscount, e.FixedDiscount},
+		{EffectReservation, e.Reservation},
+		{EffectIdleSurcharge, e.IdleSurcharge},
+		{EffectMinimum, e.Minimum},
+		{EffectEnergy, e.Energy},
+		{EffectDistribution, e.Distribution},
+		{EffectRounding, e.Rounding},
 	}
 }
 

@@ -21,8 +21,10 @@ func (l ledgerLines) add(k lineKey, quantity, price decimal.Decimal) {
 	k.price = price.String()
 	line := l[k]
 	if line == nil {
-		line = &Line{Effect: k.effect, Project: k.project, Model: k.model, Profile: k.profile, Bucket: k.bucket,
-			Unit: k.unit, UnitPrice: price, Detail: k.detail}
+		line = &Line{
+			Effect: k.effect, Project: k.project, Model: k.model, Profile: k.profile, Bucket: k.bucket,
+			Unit: k.unit, UnitPrice: price, Detail: k.detail,
+		}
 		l[k] = line
 	}
 	line.Quantity = line.Quantity.Add(quantity)

@@ -40,8 +40,10 @@ func (g generator) book() *prices.Book {
 		}
 		return zone
 	}
-	book := &prices.Book{Name: "random", Currency: "USD", MinorUnit: pick(g, []int32{0, 2, 3}), Zone: load(),
-		TenantZones: map[string]*time.Location{}}
+	book := &prices.Book{
+		Name: "random", Currency: "USD", MinorUnit: pick(g, []int32{0, 2, 3}), Zone: load(),
+		TenantZones: map[string]*time.Location{},
+	}
 	for _, tenant := range genTenants {
 		if g.chance(20) {
 			book.TenantZones[tenant] = load()
@@ -58,8 +60,10 @@ func (g generator) book() *prices.Book {
 }
 
 func (g generator) version(at time.Time) prices.Version {
-	v := prices.Version{Effective: at, Models: map[string]prices.Model{}, Tenants: map[string]prices.Terms{},
-		Proportional: g.chance(50)}
+	v := prices.Version{
+		Effective: at, Models: map[string]prices.Model{}, Tenants: map[string]prices.Terms{},
+		Proportional: g.chance(50),
+	}
 	if g.chance(50) {
 		v.KWh = g.amount(100, 3)
 	}

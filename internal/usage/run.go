@@ -42,8 +42,10 @@ type Row struct {
 func (r Row) EnergyJoules() string { return big.NewRat(r.EnergyMJ, 1000).FloatString(3) }
 
 func (r Row) buckets() []uint64 {
-	return []uint64{r.ActiveSliceMS, r.IdleSliceMS, r.UnprovenSliceMS, r.FreeSliceMS,
-		r.StrandedSliceMS, r.UnhealthySliceMS, r.UnobservedSliceMS}
+	return []uint64{
+		r.ActiveSliceMS, r.IdleSliceMS, r.UnprovenSliceMS, r.FreeSliceMS,
+		r.StrandedSliceMS, r.UnhealthySliceMS, r.UnobservedSliceMS,
+	}
 }
 
 func (r Row) sliceMS() uint64 {
@@ -89,7 +91,7 @@ func Run(ctx context.Context, db DB, q Query) ([]Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("query usage: %w", err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
 	c := &collector{limit: q.Limit}
 	for rows.Next() {
 		if err := c.scan(rows); err != nil {

@@ -21,16 +21,24 @@ func fleet(t *testing.T) *store.DB {
 	t.Helper()
 	db := storetest.Open(t)
 	usagetest.Insert(t, db,
-		usagetest.GPUHour{Hour: start, GPU: "GPU-a", Node: "n1", Model: "H100", Slices: 7, PlatformEnergyMJ: 500, UnattributedMJ: 7_001,
+		usagetest.GPUHour{
+			Hour: start, GPU: "GPU-a", Node: "n1", Model: "H100", Slices: 7, PlatformEnergyMJ: 500, UnattributedMJ: 7_001,
 			Owners: []usagetest.Owner{
-				{Leaf: "MIG-1", Profile: "1g.10gb", ProfileSlices: 1, Tenant: "ml", Project: "p", User: "u", Workload: "w",
-					Active: 1_800_000, Idle: 1_800_000, EnergyMJ: 1_500},
+				{
+					Leaf: "MIG-1", Profile: "1g.10gb", ProfileSlices: 1, Tenant: "ml", Project: "p", User: "u", Workload: "w",
+					Active: 1_800_000, Idle: 1_800_000, EnergyMJ: 1_500,
+				},
 				{Leaf: "MIG-2", Profile: "1g.10gb", ProfileSlices: 1, Tenant: "=cmd()", Unproven: 3_600_000, EnergyMJ: -1_002},
-			}},
-		usagetest.GPUHour{Hour: start.Add(time.Hour), GPU: "GPU-b", Node: "n2", Model: "T4", Slices: 1,
-			Owners: []usagetest.Owner{{Leaf: "GPU-b", Tenant: "ml", Active: 3_600_000}}},
-		usagetest.GPUHour{Hour: start.Add(2 * time.Hour), GPU: "GPU-c", Node: "n2", Model: "T4", Slices: 1, PresentMS: 1,
-			Unobserved: 1, Owners: []usagetest.Owner{{Leaf: "GPU-c", Tenant: "zero"}}},
+			},
+		},
+		usagetest.GPUHour{
+			Hour: start.Add(time.Hour), GPU: "GPU-b", Node: "n2", Model: "T4", Slices: 1,
+			Owners: []usagetest.Owner{{Leaf: "GPU-b", Tenant: "ml", Active: 3_600_000}},
+		},
+		usagetest.GPUHour{
+			Hour: start.Add(2 * time.Hour), GPU: "GPU-c", Node: "n2", Model: "T4", Slices: 1, PresentMS: 1,
+			Unobserved: 1, Owners: []usagetest.Owner{{Leaf: "GPU-c", Tenant: "zero"}},
+		},
 	)
 	return db
 }
@@ -70,8 +78,10 @@ func TestRunGroups(t *testing.T) {
 		"the order of columns is the query's": {usage.Query{By: []string{"hour", "day", "tenant"}, Tenant: "ml"}, "hour,day,tenant" + header +
 			"2026-03-31T23:00:00Z,2026-03-31,ml,1800000,1800000,0,0,0,0,0,0.142857143,1.500\n" +
 			"2026-04-01T00:00:00Z,2026-04-01,ml,3600000,0,0,0,0,0,0,1,0.000\n"},
-		"all of an owner's columns": {usage.Query{By: []string{"project", "user", "workload", "gpu", "leaf", "model", "profile"},
-			Tenant: "ml", From: start, To: start.Add(time.Hour)}, "project,user,workload,gpu,leaf,model,profile" + header +
+		"all of an owner's columns": {usage.Query{
+			By:     []string{"project", "user", "workload", "gpu", "leaf", "model", "profile"},
+			Tenant: "ml", From: start, To: start.Add(time.Hour),
+		}, "project,user,workload,gpu,leaf,model,profile" + header +
 			"p,u,w,GPU-a,MIG-1,H100,1g.10gb,1800000,1800000,0,0,0,0,0,0.142857143,1.500\n"},
 		"nothing": {usage.Query{By: []string{"tenant"}, Tenant: "zero"}, "tenant" + header},
 	}
