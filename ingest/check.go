@@ -52,29 +52,27 @@ func (c journalCheck) Run(ctx context.Context) (check.Result, error) {
 }
 
 const selectBoots = `
-SELECT collector, boot_ms, count() AS batches, uniqExact(seq) AS seqs, min(seq) AS first, max(seq) AS last,
-       max(counted) AS counted, countIf(counted = 1 AND sampled != spooled + dropped) AS wrong,
-       maxIf(sampled, counted = 1) AS sampled, maxIf(spooled, counted = 1) AS spooled, maxIf(dropped, counted = 1) AS dropped,
-       maxIf(spool_dropped, counted = 1) AS spool_dropped,
-       maxIf(prev_boot_ms, seq = 0) AS prev_boot_ms, maxIf(prev_seq, seq = 0) AS prev_seq
-FROM batches FINAL WHERE status = 'stored'
+SELECT collector, boot_ms, uniqExact(seq) AS seqs, min(seq) AS first_seq, max(seq) AS last_seq,
+       max(b.counted) AS counts, countIf(b.counted = 1 AND b.sampled != b.spooled + b.dropped) AS wrong,
+       maxIf(b.sampled, b.counted = 1) AS all_sampled, maxIf(b.spooled, b.counted = 1) AS all_spooled,
+       maxIf(b.dropped, b.counted = 1) AS all_dropped,
+       maxIf(b.prev_boot_ms, seq = 0) AS before_boot_ms, maxIf(b.prev_seq, seq = 0) AS before_seq
+FROM batches AS b FINAL WHERE status = 'stored'
 GROUP BY collector, boot_ms ORDER BY collector, boot_ms`
 
 type boot struct {
-	Collector    string `ch:"collector"`
-	BootMS       uint64 `ch:"boot_ms"`
-	Batches      uint64 `ch:"batches"`
-	Seqs         uint64 `ch:"seqs"`
-	First        uint64 `ch:"first"`
-	Last         uint64 `ch:"last"`
-	Counted      uint8  `ch:"counted"`
-	Wrong        uint64 `ch:"wrong"`
-	Sampled      uint64 `ch:"sampled"`
-	Spooled      uint64 `ch:"spooled"`
-	Dropped      uint64 `ch:"dropped"`
-	SpoolDropped uint64 `ch:"spool_dropped"`
-	PrevBootMS   uint64 `ch:"prev_boot_ms"`
-	PrevSeq      uint64 `ch:"prev_seq"`
+	Collector  string `ch:"collector"`
+	BootMS     uint64 `ch:"boot_ms"`
+	Seqs       uint64 `ch:"seqs"`
+	First      uint64 `ch:"first_seq"`
+	Last       uint64 `ch:"last_seq"`
+	Counted    uint8  `ch:"counts"`
+	Wrong      uint64 `ch:"wrong"`
+	Sampled    uint64 `ch:"all_sampled"`
+	Spooled    uint64 `ch:"all_spooled"`
+	Dropped    uint64 `ch:"all_dropped"`
+	PrevBootMS uint64 `ch:"before_boot_ms"`
+	PrevSeq    uint64 `ch:"before_seq"`
 }
 
 func (d CheckDeps) boots(ctx context.Context) ([]boot, error) {
@@ -121,18 +119,21 @@ func (d CheckDeps) checkSpooled(ctx context.Context, res *check.Result) error {
 		if s.Appended != s.Cursor+s.Remaining+s.Dropped {
 			res.Fail("spool of %s: %d taken, but %d sent + %d still there + %d dropped", s.Collector, s.Appended, s.Cursor, s.Remaining, s.Dropped)
 		}
-		var spooled uint64
-		for _, b := range boots {
-			if b.Collector == s.Collector && b.Counted == 1 {
-				spooled += b.Spooled
-			}
-		}
-		if spooled > s.Appended {
-			res.Fail("spool of %s: its batches tell of %d spooled, it has taken %d", s.Collector, spooled, s.Appended)
+		if told := spooledBy(boots, s.Collector); told > s.Appended {
+			res.Fail("spool of %s: its batches tell of %d spooled, it has taken %d", s.Collector, told, s.Appended)
 		}
 	}
 	res.Figures = fmt.Sprintf("%d spooled = %d sent + %d in the spool + %d dropped, in %d spools", taken, sent, remaining, dropped, res.Checked)
 	return nil
+}
+
+func spooledBy(boots []boot, collector string) (n uint64) {
+	for _, b := range boots {
+		if b.Collector == collector && b.Counted == 1 {
+			n += b.Spooled
+		}
+	}
+	return n
 }
 
 const selectPartitions = `
@@ -142,7 +143,7 @@ FROM batches FINAL WHERE topic = {topic:String}
 GROUP BY partition ORDER BY partition`
 
 const selectPromises = `
-SELECT count() AS batches, sum(promised) AS promised, sum(found) AS found, countIf(promised != found) AS wrong,
+SELECT count() AS batches, sum(promised) AS all_promised, sum(found) AS all_found, countIf(promised != found) AS wrong,
        anyIf(concat('batch ', hex(batch), ' of node ', node, ', slot ', toString(slot), ' has ', toString(found), ' of ', toString(promised), ' rows'), promised != found) AS example,
        countIf(energy != booked) AS energy_wrong
 FROM
@@ -197,8 +198,8 @@ func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
 func (d CheckDeps) checkPromises(ctx context.Context, res *check.Result) error {
 	var rows []struct {
 		Batches     uint64 `ch:"batches"`
-		Promised    uint64 `ch:"promised"`
-		Found       uint64 `ch:"found"`
+		Promised    uint64 `ch:"all_promised"`
+		Found       uint64 `ch:"all_found"`
 		Wrong       uint64 `ch:"wrong"`
 		Example     string `ch:"example"`
 		EnergyWrong uint64 `ch:"energy_wrong"`

@@ -4,7 +4,9 @@ import "github.com/spf13/cobra"
 
 // The groups of commands, as help lists them.
 const (
+	runGroup  = "Run:"
 	askGroup  = "Ask a ledger:"
+	runGroup  = "Run the services, each on its own:"
 	helpGroup = "Help and configuration:"
 )
 
@@ -15,8 +17,12 @@ type commandGroup struct {
 
 func (s *session) commandGroups() []commandGroup {
 	return []commandGroup{
+		{runGroup, []*cobra.Command{s.standaloneCommand(), s.importCommand()}},
 		{askGroup, []*cobra.Command{
-			s.usageCommand(), s.anomaliesCommand(), s.invoiceCommand(), s.exportCommand(),
+			s.verifyCommand(), s.usageCommand(), s.anomaliesCommand(), s.invoiceCommand(), s.exportCommand(),
+		}},
+		{runGroup, []*cobra.Command{
+			s.collectorCommand(), s.ingestCommand(), s.analyzerCommand(), s.billingCommand(),
 		}},
 		{helpGroup, []*cobra.Command{
 			s.configCommand(), s.dashboardsCommand(), s.versionCommand(), s.engineCommand(),

@@ -259,6 +259,8 @@ type Watermark struct {
 
 // Status says how far the ledger is, per cluster. It changes nothing.
 func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
+	l.pass.Lock()
+	defer l.pass.Unlock()
 	var clusters []cluster
 	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
 		return nil, fmt.Errorf("read clusters: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -36,6 +37,7 @@ type Ledger struct {
 	deps    Deps
 	m       *metrics
 	mapping *Mapping
+	pass    sync.Mutex // one pass at a time
 	// empty are hours without any GPU, by what they were computed from: they
 	// leave no row to tell that they were.
 	empty map[string]map[time.Time]hourState
@@ -83,6 +85,8 @@ func (r *Refused) Error() string {
 // Pass recomputes every dirty hour of every cluster and says how many there
 // were. A cluster whose raw is damaged doesn't hold up the others.
 func (l *Ledger) Pass(ctx context.Context) (hours int, err error) {
+	l.pass.Lock()
+	defer l.pass.Unlock()
 	began := l.deps.Clock.Now()
 	var clusters []cluster
 	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/collector/source/exporter"
+	"github.com/gpuledger/gpuledger/collector/spool"
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/httpd"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+type standaloneFlags struct {
+	data, listen string
+	scrape       []string
+	slot         time.Duration
+}
+
+func (s *session) standaloneCommand() *cobra.Command {
+	var f standaloneFlags
+	cmd := &cobra.Command{
+		Use:   "standalone",
+		Short: "Run every service on one data directory",
+		Long: "Runs collector, broker, ingest, ledger, analyzer, billing and the HTTP endpoint on one data directory,\n" +
+			"with ClickHouse in a helper process, until it is stopped (Ctrl-C). All other commands with the same\n" +
+			"--data work beside it. It can be killed at any instant and started again.",
+		Example: examples(
+			"gpuledger standalone --data DIR --scrape http://127.0.0.1:9400/metrics", "meter a running dcgm-exporter",
+			"gpuledger standalone --data DIR --scrape http://n1:9400/metrics --scrape http://n2:9400/metrics --slot 30s", "two nodes, every 30 s",
+		),
+		Args:        cobra.NoArgs,
+		Annotations: map[string]string{serviceAnnotation: ""},
+	}
+	cmd.Flags().StringVar(&f.data, "data", "", "data `DIR`ectory, made where it is missing")
+	cmd.Flags().StringArrayVar(&f.scrape, "scrape", nil, "dcgm-exporter `URL` to scrape once per slot; may stand several times")
+	cmd.Flags().DurationVar(&f.slot, "slot", 0, "length of a slot, such as 10s; divides the hour (default: the configuration's)")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint (default: the configuration's)")
+	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error { return s.standalone(ctx, f) })
+	return cmd
+}
+
+// apply puts flags over the configuration.
+func (f standaloneFlags) apply(cfg *Config) error {
+	if f.listen != "" {
+		cfg.HTTP.Listen = f.listen
+	}
+	if f.slot != 0 {
+		if err := validateSlot(f.slot); err != nil {
+			return usageError{fmt.Errorf("slot: %w", err)}
+		}
+		cfg.Cluster.Slot = f.slot
+	}
+	for _, url := range f.scrape {
+		cfg.Exporter.Targets = append(cfg.Exporter.Targets, exporter.Target{URL: url})
+	}
+	if err := cfg.HTTP.Validate(); err != nil {
+		return usageError{err}
+	}
+	if len(cfg.Exporter.Targets) > 0 {
+		if err := cfg.Exporter.Validate(); err != nil {
+			return usageError{fmt.Errorf("scrape: %w", err)}
+		}
+	}
+	return nil
+}
+
+func (s *session) standalone(ctx context.Context, f standaloneFlags) (err error) {
+	cfg, err := s.config(f.data)
+	if err != nil {
+		return err
+	}
+	if err := f.apply(&cfg); err != nil {
+		return err
+	}
+	p, server, err := s.startStandalone(ctx, f.data, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.access.db.Close()) }()
+	if err := p.startScraping(ctx); err != nil {
+		return errors.Join(err, p.group.Stop())
+	}
+	s.log.Info("gpuledger is running", "http", "http://"+server.Addr(), "data", p.access.dir.Path(),
+		"cluster", cfg.Cluster.Name, "slot", cfg.Cluster.Slot, "targets", len(cfg.Exporter.Targets))
+	return p.group.Wait(ctx)
+}
+
+// startStandalone takes the directory and starts everything but a source. On
+// error all is stopped again.
+func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Config) (p *pipeline, server *httpd.Server, err error) {
+	dir, err := app.Open(dataDir, s.holder())
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := s.startEmbedded(ctx, dir, cfg, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if p, err = s.newPipeline(ctx, a, a.group); err != nil {
+		return nil, nil, err
+	}
+	if server, err = p.listen(ctx); err != nil {
+		return nil, nil, err
+	}
+	for _, start := range []func() error{
+		p.startIngest, p.startAnalyzer, p.startBilling, func() error { return p.serve(server, true) },
+	} {
+		if err = start(); err != nil {
+			return nil, nil, errors.Join(err, server.Close())
+		}
+	}
+	err = dir.Publish(app.Run{
+		EngineSocket: filepath.Join(dir.TempDir(), socketName), BrokerAddress: a.broker, HTTPAddress: server.Addr(),
+	})
+	return p, server, err
+}
+
+// startScraping runs the live collector on the configured exporters.
+func (p *pipeline) startScraping(ctx context.Context) error {
+	if len(p.cfg.Exporter.Targets) == 0 {
+		p.s.log.Warn("nothing is scraped: give --scrape URL, or exporter.targets in the configuration")
+		return nil
+	}
+	if err := p.keepsSlot(ctx); err != nil {
+		return err
+	}
+	id, err := p.collectorID()
+	if err != nil {
+		return err
+	}
+	src, err := exporter.New(p.cfg.Exporter, exporter.Deps{Cluster: p.cfg.Cluster.Name, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	if err != nil {
+		return err
+	}
+	c, _, err := p.newCollector(collectorOptions{
+		id: id, cluster: p.cfg.Cluster.Name, slot: p.cfg.Cluster.Slot, policy: spool.DropOldest, source: src,
+		dir: filepath.Join(p.access.dir.Join(spoolDir), id),
+	})
+	if err != nil {
+		return err
+	}
+	p.group.Go("collector "+id, c.Live)
+	return nil
+}
+
+const clusterSlotSQL = `SELECT cluster, slot_ms FROM clusters FINAL WHERE cluster = {cluster:String}`
+
+// keepsSlot refuses a slot length other than the cluster's own: all of it
+// would be dead-lettered (R11).
+func (p *pipeline) keepsSlot(ctx context.Context) error {
+	lengths, err := slotLengths(ctx, p.access.db, clusterSlotSQL, store.Named("cluster", p.cfg.Cluster.Name))
+	if err != nil {
+		return err
+	}
+	if ms, ok := lengths[p.cfg.Cluster.Name]; ok && ms != p.cfg.Cluster.Slot.Milliseconds() {
+		return usageError{fmt.Errorf("slot %s: cluster %q has slots of %s", p.cfg.Cluster.Slot, p.cfg.Cluster.Name, time.Duration(ms)*time.Millisecond)}
+	}
+	return nil
+}
+
+func slotLengths(ctx context.Context, db *store.DB, sql string, args ...any) (map[string]int64, error) {
+	var rows []struct {
+		Cluster string `ch:"cluster"`
+		SlotMS  uint32 `ch:"slot_ms"`
+	}
+	if err := db.Select(ctx, &rows, sql, args...); err != nil {
+		return nil, fmt.Errorf("read slot lengths: %w", err)
+	}
+	out := map[string]int64{}
+	for _, r := range rows {
+		out[r.Cluster] = int64(r.SlotMS)
+	}
+	return out, nil
+}
