@@ -9,6 +9,7 @@ import (
 type inference struct {
 	startMS int64
 	leaf    uint64
+	sliceMS int64 // of the leaf, whoever held it
 	holders []inferredHolder
 }
 
@@ -167,6 +168,7 @@ func (h *gpuHour) inferOver(leaf uint64, holders side, from, to int64) {
 		end := min(start+h.in.SlotMS, to)
 		sliceMS := int64(h.in.LeafSlices(leaf)) * (end - from)
 		inf := h.inference(start, leaf)
+		inf.sliceMS += sliceMS
 		for _, e := range holders {
 			inf.add(e.owner, sliceMS, e.share)
 		}
@@ -226,25 +228,33 @@ func (h *gpuHour) roundInferred() {
 		rest := new(big.Rat).Sub(new(big.Rat).SetInt(total), held)
 		parts = append(parts, part{amount: rest, last: true})
 		got := apportion(inf.startMS, total.Int64(), parts)
+		var inferred int64
 		for i, p := range inf.holders {
 			o := h.owner(inf.leaf, p.owner)
 			o.Unproven += got[i]
 			o.Inferred += got[i]
-			h.counted += got[i]
-			h.out.UnobservedAttribution = max(h.out.UnobservedAttribution-h.attributionPart(inf.startMS, inf.leaf, got[i]), 0)
+			inferred += got[i]
+		}
+		h.counted += inferred
+		if inf.sliceMS > 0 {
+			unread := new(big.Int).Mul(big.NewInt(inferred), big.NewInt(h.unread(inf.startMS, inf.leaf)))
+			h.out.UnobservedAttribution -= unread.Quo(unread, big.NewInt(inf.sliceMS)).Int64()
 		}
 	}
 }
 
-// attributionPart is what of inferred time lay in a batch whose owners could
-// not be read: it is no longer unobserved for that reason.
-func (h *gpuHour) attributionPart(startMS int64, leaf uint64, sliceMS int64) int64 {
+// unread is a leaf's time in the slot of a batch whose owners could not be
+// read. What is inferred of it is no longer unobserved for that reason.
+func (h *gpuHour) unread(startMS int64, leaf uint64) int64 {
 	for i := range h.cells {
 		c := &h.cells[i]
-		if c.slot.StartMS == startMS && c.record != nil && slices.ContainsFunc(c.record.Rows, func(r Row) bool {
-			return r.Leaf == leaf && r.Why == WhyAttribution
-		}) {
-			return sliceMS
+		if c.slot.StartMS != startMS || c.record == nil {
+			continue
+		}
+		for _, r := range c.record.Rows {
+			if r.Leaf == leaf && r.Why == WhyAttribution {
+				return r.SliceMS
+			}
 		}
 	}
 	return 0

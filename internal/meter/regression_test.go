@@ -67,6 +67,28 @@ func TestFoundByRandomClusters(t *testing.T) {
 	}
 }
 
+// TestUnreadTime: what is inferred over a batch without owners counts against
+// that batch's own observed time only.
+func TestUnreadTime(t *testing.T) {
+	held := func(at string) *wire.Batch {
+		b := listed(t, "n1", at, 1)
+		b.Gpus[0].Leaves = []*wire.Leaf{{Id: "gpu"}}
+		b.Gpus[0].Holds = []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Namespace: "a"}}}
+		return b
+	}
+	failed := func(at string) *wire.Batch {
+		b := held(at)
+		b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
+		return b
+	}
+	partly := failed("00:00:10")
+	partly.Observed = []*wire.Interval{{FromMs: 0, ToMs: 3000}}
+	_, hours := settleCluster(t, []*wire.Batch{held("00:00:00"), partly, held("00:00:20"), failed("00:00:30")})
+	if got := hours[0]; got.UnobservedAttribution != 10_000 || got.Unobserved != 10_000 {
+		t.Errorf("%d of %d unobserved slice-ms are for want of owners; want 10000 of 10000", got.UnobservedAttribution, got.Unobserved)
+	}
+}
+
 func TestProfileAttributesDontChangeSlices(t *testing.T) {
 	b := listed(t, "n1", "00:00:00", 7)
 	b.Gpus[0].Mig, b.Gpus[0].Model = true, "NVIDIA H100 80GB HBM3"
