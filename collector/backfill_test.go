@@ -148,8 +148,14 @@ func TestResumeOnARealSpool(t *testing.T) {
 	}
 	drain(sp, 3)
 	diff(t, []slotSeen{
-		{"10:00:00", "n1", 0, nil}, {"10:00:00", "n2", 1, nil}, {"10:00:10", "n1", 2, nil}, {"10:00:10", "n2", 3, nil},
-		{"10:00:20", "n1", 4, nil}, {"10:00:20", "n2", 0, nil}, {"10:00:30", "n1", 1, nil}, {"10:00:30", "n2", 2, nil},
+		{"10:00:00", "n1", 0, nil},
+		{"10:00:00", "n2", 1, nil},
+		{"10:00:10", "n1", 2, nil},
+		{"10:00:10", "n2", 3, nil},
+		{"10:00:20", "n1", 4, nil},
+		{"10:00:20", "n2", 0, nil},
+		{"10:00:30", "n1", 1, nil},
+		{"10:00:30", "n2", 2, nil},
 	}, seen(all))
 	diff(t, &wire.Predecessor{BootMs: start.UnixMilli(), LastSeq: 4}, all[5].Predecessor)
 	if all[5].BootMs != start.UnixMilli()+1 {

@@ -3,6 +3,7 @@ package collector
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,14 +61,14 @@ func live(t *testing.T, b *bench) (advance func(time.Duration), stop func()) {
 	return func(d time.Duration) {
 		t.Helper()
 		for ; d > 0; d -= look {
-			advanceOnce(t, ctx, b.clk, min(d, look))
+			advanceOnce(ctx, t, b.clk, min(d, look))
 		}
 	}, stop
 }
 
 // advanceOnce moves the clock when the loop waits, and returns when it waits
 // again.
-func advanceOnce(t *testing.T, ctx context.Context, clk *clock.Fake, d time.Duration) {
+func advanceOnce(ctx context.Context, t *testing.T, clk *clock.Fake, d time.Duration) {
 	t.Helper()
 	if err := clk.BlockUntil(ctx, 1); err != nil {
 		t.Fatal(err)
@@ -104,9 +105,12 @@ func TestLiveIsAlignedAndPartialAtFirst(t *testing.T) {
 	stop()
 	got := b.spool.batches(t)
 	diff(t, []slotSeen{
-		{"10:00:00", "n1", 0, [][2]int64{{3200, 10000}}}, {"10:00:00", "n2", 1, [][2]int64{{3200, 10000}}},
-		{"10:00:10", "n1", 2, nil}, {"10:00:10", "n2", 3, nil},
-		{"10:00:20", "n1", 4, nil}, {"10:00:20", "n2", 5, nil},
+		{"10:00:00", "n1", 0, [][2]int64{{3200, 10000}}},
+		{"10:00:00", "n2", 1, [][2]int64{{3200, 10000}}},
+		{"10:00:10", "n1", 2, nil},
+		{"10:00:10", "n2", 3, nil},
+		{"10:00:20", "n1", 4, nil},
+		{"10:00:20", "n2", 5, nil},
 	}, seen(got))
 	for _, batch := range got {
 		if batch.Collector != "col-1" || batch.BootMs != start.UnixMilli()+3200 || batch.Predecessor != nil {
@@ -145,8 +149,10 @@ func TestWallClockStepsCutTheSlot(t *testing.T) {
 		want []slotSeen
 	}{
 		{"forward over slots", 47 * time.Second, 19 * time.Second, []slotSeen{
-			{"10:00:00", "n1", 0, nil}, {"10:00:10", "n1", 1, [][2]int64{{0, 4000}}},
-			{"10:01:00", "n1", 2, [][2]int64{{2000, 10000}}}, {"10:01:10", "n1", 3, nil},
+			{"10:00:00", "n1", 0, nil},
+			{"10:00:10", "n1", 1, [][2]int64{{0, 4000}}},
+			{"10:01:00", "n1", 2, [][2]int64{{2000, 10000}}},
+			{"10:01:10", "n1", 3, nil},
 		}},
 		{"forward in the slot", 3 * time.Second, 13 * time.Second, []slotSeen{
 			{"10:00:00", "n1", 0, nil}, {"10:00:10", "n1", 1, [][2]int64{{0, 4000}}}, {"10:00:20", "n1", 2, nil},
@@ -208,13 +214,13 @@ func TestLiveRetriesThenDropsWhenTheDiskIsFull(t *testing.T) {
 	}
 	full = start.Add(13 * time.Second) // the first slot gets in late
 	advance, stop := live(t, b)
-	advanceOnce(t, testContext(t), b.clk, 10*time.Second)
+	advanceOnce(testContext(t), t, b.clk, 10*time.Second)
 	for b.clk.Now().Before(start.Add(20 * time.Second)) {
-		advanceOnce(t, testContext(t), b.clk, 100*time.Millisecond)
+		advanceOnce(testContext(t), t, b.clk, 100*time.Millisecond)
 	}
 	full = start.Add(41 * time.Second) // the slots of :20 and :30 do not
 	for b.clk.Now().Before(start.Add(50 * time.Second)) {
-		advanceOnce(t, testContext(t), b.clk, 100*time.Millisecond)
+		advanceOnce(testContext(t), t, b.clk, 100*time.Millisecond)
 	}
 	advance(time.Second)
 	stop()
@@ -258,4 +264,36 @@ func TestContradictoryBatchesAreDroppedAndCounted(t *testing.T) {
 	got := b.spool.batches(t)
 	diff(t, []slotSeen{{"10:00:00", "good", 0, nil}}, seen(got))
 	diff(t, &wire.Counters{Sampled: 4, Spooled: 1, Dropped: map[string]uint64{"invalid": 3}}, got[0].Counters)
+}
+
+func TestRunReadsAndPublishesUntilItsContextEnds(t *testing.T) {
+	b := newBench(t, start, nil, newMemSpool(), "n1")
+	b.producer.sent = make(chan int, 10)
+	ctx, cancel := context.WithCancel(testContext(t))
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	for range 20 {
+		advanceOnce(ctx, t, b.clk, look)
+	}
+	for sent := range b.producer.sent {
+		if sent == 2 {
+			break
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("run ended with %v", err)
+	}
+}
+
+func TestRunEndsWhenTheSpoolHoldsWhatIsNoBatch(t *testing.T) {
+	sp := newMemSpool()
+	if _, err := sp.Append(testContext(t), [][]byte{{0xff}}); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, start, nil, sp, "n1")
+	err := b.Run(testContext(t))
+	if err == nil || !strings.Contains(err.Error(), "record 1 of the spool: read identity of batch: at byte 0") {
+		t.Errorf("error %v, want one that names the record and the byte", err)
+	}
 }

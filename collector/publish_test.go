@@ -68,8 +68,11 @@ func TestPublishKeysAndHeaders(t *testing.T) {
 			t.Errorf("message %d: topic %s, key %s, node %s, seq %d", i, m.Topic, m.Key, batch.Node, batch.Seq)
 		}
 		diff(t, []broker.Header{
-			{Key: "cluster", Value: []byte("c")}, {Key: "node", Value: []byte(node)}, {Key: "collector", Value: []byte("col-1")},
-			{Key: "boot", Value: []byte(strconv.FormatInt(start.UnixMilli(), 10))}, {Key: "seq", Value: []byte(strconv.Itoa(i))},
+			{Key: "cluster", Value: []byte("c")},
+			{Key: "node", Value: []byte(node)},
+			{Key: "collector", Value: []byte("col-1")},
+			{Key: "boot", Value: []byte(strconv.FormatInt(start.UnixMilli(), 10))},
+			{Key: "seq", Value: []byte(strconv.Itoa(i))},
 		}, m.Headers)
 	}
 	if b.spool.ackedID() != 6 {
