@@ -169,17 +169,19 @@ func (a *account) finish(book *prices.Book, period Period) Invoice {
 // monthly are the fixed discount and the minimum of the month: each hour's
 // amount in force, summed, divided by the month's hours and rounded once.
 func (a *account) monthly(book *prices.Book) (fixed, minimum decimal.Decimal) {
+	hours := make([]int64, len(book.Versions))
 	for _, hour := range a.month.hours {
-		at := book.At(hour)
-		if at < 0 {
-			continue
+		if at := book.At(hour); at >= 0 {
+			hours[at]++
 		}
-		terms := book.Versions[at].Tenants[a.tenant]
-		fixed = fixed.Add(terms.FixedDiscount)
-		minimum = minimum.Add(terms.Minimum)
 	}
-	count := int64(len(a.month.hours))
-	return roundFraction(fixed, count), roundFraction(minimum, count)
+	for at, count := range hours {
+		terms := book.Versions[at].Tenants[a.tenant]
+		fixed = fixed.Add(terms.FixedDiscount.Mul(decimal.NewFromInt(count)))
+		minimum = minimum.Add(terms.Minimum.Mul(decimal.NewFromInt(count)))
+	}
+	all := int64(len(a.month.hours))
+	return roundFraction(fixed, all), roundFraction(minimum, all)
 }
 
 // finishEnergy prices the energy of the month, rounded per version.

@@ -47,11 +47,13 @@ func (p Period) Range() (from, to time.Time) {
 }
 
 // Hours are the UTC hours that start in the month in a zone, ascending (R17).
+// Only those within margin of the UTC month's ends need the zone's calendar.
 func (p Period) Hours(zone *time.Location) []time.Time {
 	from, to := p.Range()
 	hours := make([]time.Time, 0, 745)
 	for hour := from; hour.Before(to); hour = hour.Add(time.Hour) {
-		if PeriodOf(hour, zone) == p {
+		inner := !hour.Before(from.Add(2*margin)) && hour.Before(to.Add(-2*margin))
+		if inner || PeriodOf(hour, zone) == p {
 			hours = append(hours, hour)
 		}
 	}

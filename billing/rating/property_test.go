@@ -12,7 +12,7 @@ import (
 )
 
 // cases is the number of random months of every test run.
-const cases = 2500
+const cases = 2000
 
 type generator struct{ *rand.Rand }
 

@@ -49,15 +49,18 @@ func nearest(x *big.Rat, digits int64) *big.Rat {
 	return new(big.Rat).Quo(pick, scale)
 }
 
+// slowHours remembers the hours of a period and zone, only to be quicker.
+var slowHours = map[string][]time.Time{}
+
 type slowModel struct {
 	book   *prices.Book
 	period string
 	rows   []slowRow
-	hours  map[string][]time.Time // by zone, only to be quicker
+	hourly map[time.Time][]slowRow // the rows again, only to be quicker
 }
 
 func newSlow(book *prices.Book, period string, rows []Row) *slowModel {
-	s := &slowModel{book: book, period: period, hours: map[string][]time.Time{}}
+	s := &slowModel{book: book, period: period, hourly: map[time.Time][]slowRow{}}
 	sums := map[Row]int64{}
 	energy := map[Row]int64{}
 	for _, row := range rows {
@@ -71,6 +74,7 @@ func newSlow(book *prices.Book, period string, rows []Row) *slowModel {
 		row.SliceMS, row.EnergyMJ = ms, energy[k]
 		q := nearest(rat(ms, int64(row.Slices)*3600000), 9)
 		s.rows = append(s.rows, slowRow{row, s.version(row.Hour), q})
+		s.hourly[row.Hour] = append(s.hourly[row.Hour], slowRow{row, s.version(row.Hour), q})
 	}
 	return s
 }
@@ -97,7 +101,8 @@ func (s *slowModel) in(tenant string, hour time.Time) bool {
 }
 
 func (s *slowModel) hoursOf(tenant string) []time.Time {
-	if hours, done := s.hours[s.zone(tenant).String()]; done {
+	name := s.period + s.zone(tenant).String()
+	if hours, done := slowHours[name]; done {
 		return hours
 	}
 	start, _ := time.Parse("2006-01", s.period)
@@ -107,7 +112,7 @@ func (s *slowModel) hoursOf(tenant string) []time.Time {
 			hours = append(hours, h)
 		}
 	}
-	s.hours[s.zone(tenant).String()] = hours
+	slowHours[name] = hours
 	return hours
 }
 
@@ -194,15 +199,7 @@ func (s *slowModel) monthly(tenant string, amount func(prices.Terms) *big.Rat) *
 	return nearest(times(sum, rat(1, int64(len(hours)))), 9)
 }
 
-func (s *slowModel) at(hour time.Time) []slowRow {
-	var rows []slowRow
-	for _, row := range s.rows {
-		if row.Hour.Equal(hour) {
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
+func (s *slowModel) at(hour time.Time) []slowRow { return s.hourly[hour] }
 
 func (s *slowModel) couldSupply(hour time.Time, model string, simulate bool) bool {
 	have, want, platform := zero(), zero(), false
