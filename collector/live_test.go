@@ -135,6 +135,9 @@ func TestRestartNamesItsPredecessorAndRepeatsNoSlot(t *testing.T) {
 	diff(t, []slotSeen{
 		{"10:00:00", "n1", 0, nil}, {"10:00:10", "n1", 1, nil}, {"10:00:20", "n1", 0, nil},
 	}, seen(got))
+	if n := len(second.source.reads); n != 1 {
+		t.Errorf("the second boot read %d slots, want the new one alone", n)
+	}
 	diff(t, &wire.Predecessor{BootMs: start.UnixMilli(), LastSeq: 1}, got[2].Predecessor)
 	if got[2].BootMs != start.UnixMilli()+1 {
 		t.Errorf("boot_ms %d, want one more than the boot before, %d", got[2].BootMs, start.UnixMilli()+1)

@@ -47,11 +47,11 @@ func (s *Source) migOn(b *board) (on, inferred bool) {
 }
 
 // looksEmptyMIG recognises a MIG board without instances by what DCGM can't
-// read on it (see doc.go).
+// read on it (see doc.go). That the board isn't in use learnTargets has seen to.
 func (s *Source) looksEmptyMIG(b *board) bool {
 	model, _ := s.modelOf(b.model)
 	answers := b.values.has(fieldPowerWatts) || b.values.has(fieldEnergyMJ) || b.values.has(fieldGPUTemp)
-	return model.Slices > 1 && answers && lacksUtilAndFB(b) && !inUse(b)
+	return model.Slices > 1 && answers && lacksUtilAndFB(b)
 }
 
 func lacksUtilAndFB(b *board) bool {
