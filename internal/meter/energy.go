@@ -46,7 +46,7 @@ func splitEnergy(slotStartMS, slotMS int64, g *wire.Gpu, rows []Row, load []floa
 
 // idleEnergy is the idle power over the time that the counter's movement covers.
 func idleEnergy(g *wire.Gpu, span int64) int64 {
-	watts, ok := within(g.IdleWatts, 0, 1e6)
+	watts, ok := within(g.IdleWatts, 0, maxWatts)
 	if !ok {
 		return 0
 	}

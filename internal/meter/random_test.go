@@ -240,7 +240,7 @@ func (c *randomCluster) value(likely ...float64) *float64 {
 	case c.chance(0.2):
 		return nil
 	case c.chance(0.06):
-		return proto.Float64(pick(c, -1, math.NaN(), math.Inf(1), math.Inf(-1)))
+		return proto.Float64(pick(c, -1, 2e6, math.NaN(), math.Inf(1), math.Inf(-1)))
 	default:
 		return proto.Float64(pick(c, likely...))
 	}

@@ -2,7 +2,6 @@ package meter_test
 
 import (
 	"cmp"
-	"math"
 	"math/big"
 	"slices"
 
@@ -196,7 +195,7 @@ func slowByWork(parties []*slowPart) []*big.Rat {
 
 // slowIdleEnergy is idle_watts × the time covered, in whole millijoules.
 func slowIdleEnergy(g *wire.Gpu, span int64) int64 {
-	watts, ok := slowValue(g.IdleWatts, 0, math.Inf(1))
+	watts, ok := slowValue(g.IdleWatts, 0, slowMaxWatts)
 	if !ok {
 		return 0
 	}

@@ -236,7 +236,7 @@ func (m *slowModel) coversAll(s *slowSlot, l *wire.Leaf, owner string) bool {
 }
 
 func slowValue(v *float64, lo, hi float64) (float64, bool) {
-	if v == nil || !(*v >= lo && *v <= hi) || math.IsInf(*v, 0) {
+	if v == nil || !(*v >= lo && *v <= hi) {
 		return 0, false
 	}
 	return *v, true
@@ -256,10 +256,13 @@ func slowUtilisation(g *wire.Gpu, l *wire.Leaf) (float64, bool) {
 	return slowValue(l.GpuUtil, 0, 100)
 }
 
+// slowMaxWatts is the end of the range of power readings.
+const slowMaxWatts = 1_000_000
+
 // slowPower answers whether the board's power is a signal, and quiet.
 func slowPower(g *wire.Gpu) (quiet, ok bool) {
-	watts, ok := slowValue(g.PowerWatts, 0, math.Inf(1))
-	idle, known := slowValue(g.IdleWatts, 0, math.Inf(1))
+	watts, ok := slowValue(g.PowerWatts, 0, slowMaxWatts)
+	idle, known := slowValue(g.IdleWatts, 0, slowMaxWatts)
 	if !ok || !known || idle == 0 || g.EnergyMj != nil && *g.EnergyMj == 0 {
 		return false, false
 	}
