@@ -292,3 +292,21 @@ func TestUsageHashFollowsWhatTheInvoiceFollows(t *testing.T) {
 		t.Errorf("hashes changed with what isn't on the invoice:\n%s", diff)
 	}
 }
+
+func TestDistributionTiesGoByNameInCodePointOrder(t *testing.T) {
+	one := decimal.NewFromInt(1)
+	parts := []part{{tenant: "ä", claim: one}, {tenant: "b", claim: one}, {tenant: "B", claim: one}}
+	if !split(decimal.New(5, -places), parts) {
+		t.Fatal("the pool was not split")
+	}
+	got := map[string]int64{}
+	for _, p := range parts {
+		got[p.tenant] = p.given.Int64()
+	}
+	if diff := cmp.Diff(map[string]int64{"B": 2, "b": 2, "ä": 1}, got); diff != "" {
+		t.Errorf("parts in 1e-9 (-want +got):\n%s", diff)
+	}
+	if split(one, []part{{tenant: "a"}}) {
+		t.Error("a pool without claims was split")
+	}
+}
