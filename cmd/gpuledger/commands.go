@@ -4,10 +4,10 @@ import "github.com/spf13/cobra"
 
 // The groups of commands, as help lists them.
 const (
-	runGroup  = "Run:"
-	askGroup  = "Ask a ledger:"
-	runGroup  = "Run the services, each on its own:"
-	helpGroup = "Help and configuration:"
+	runGroup   = "Run:"
+	askGroup   = "Ask a ledger:"
+	serveGroup = "Run the services, each on its own:"
+	helpGroup  = "Help and configuration:"
 )
 
 type commandGroup struct {
@@ -17,13 +17,11 @@ type commandGroup struct {
 
 func (s *session) commandGroups() []commandGroup {
 	return []commandGroup{
-		{runGroup, []*cobra.Command{s.standaloneCommand(), s.importCommand()}},
+		{runGroup, []*cobra.Command{s.demoCommand(), s.standaloneCommand(), s.importCommand()}},
 		{askGroup, []*cobra.Command{
 			s.verifyCommand(), s.usageCommand(), s.anomaliesCommand(), s.invoiceCommand(), s.exportCommand(),
 		}},
-		{runGroup, []*cobra.Command{
-			s.collectorCommand(), s.ingestCommand(), s.analyzerCommand(), s.billingCommand(),
-		}},
+		{serveGroup, s.separateCommands()},
 		{helpGroup, []*cobra.Command{
 			s.configCommand(), s.dashboardsCommand(), s.versionCommand(), s.engineCommand(),
 		}},

@@ -206,3 +206,6 @@ func readHolder(path string) Holder {
 	}
 	return h
 }
+
+// WriteFile replaces a file of the directory whole and durably.
+func (d *Dir) WriteFile(name string, data []byte) error { return writeAtomic(d.Join(name), data) }

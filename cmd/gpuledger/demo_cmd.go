@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/collector/source/sim"
+	"github.com/gpuledger/gpuledger/collector/spool"
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+const (
+	demoSlot  = time.Minute
+	demoName  = "demo.json"
+	simulator = "sim"
+)
+
+type demoFlags struct {
+	data, listen string
+	seed         int64
+	once         bool
+}
+
+// demoState is what a demo's directory was begun with. It stays, so that a
+// demo that was killed goes on with the same fleet and the same month.
+type demoState struct {
+	Seed  int64     `json:"seed"`
+	Month time.Time `json:"month"` // its first instant
+}
+
+func (s *session) demoCommand() *cobra.Command {
+	var f demoFlags
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "A simulated month of a GPU cluster, its bill and its proof",
+		Long: "Takes the last full month of a simulated cluster (4 nodes, 32 GPUs, some in MIG, six tenants) through the\n" +
+			"whole pipeline: spool, broker, ingest, ledger, analyzer, billing. Prints who used what, what was wasted,\n" +
+			"what each tenant owes and the proof that nothing is missing; then goes on live until Ctrl-C. Killed and\n" +
+			"started again, it goes on where it was. With --once it stops after the month and exits with 1 when a check failed.",
+		Example: examples(
+			"gpuledger demo --once --data /tmp/demo", "the month, then stop",
+			"gpuledger demo --data /tmp/demo", "the month, then live on http://127.0.0.1:9415",
+		),
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&f.data, "data", "", "data `DIR`ectory, made where it is missing")
+	cmd.Flags().Int64Var(&f.seed, "seed", 1, "`N` of the fleet: the same seed is the same month")
+	cmd.Flags().BoolVar(&f.once, "once", false, "stop after the month")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint (default: the configuration's)")
+	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error { return s.demo(ctx, f, cmd.Flags().Changed("seed")) })
+	return cmd
+}
+
+// demo is a month on its way.
+type demo struct {
+	s         *session
+	p         *pipeline
+	state     demoState
+	url       string
+	collector *collector.Collector
+	spool     *spool.Spool
+	began     time.Time
+}
+
+func (s *session) demo(ctx context.Context, f demoFlags, seeded bool) (err error) {
+	cfg, err := s.config(f.data)
+	if err != nil {
+		return err
+	}
+	if err := (standaloneFlags{listen: f.listen}).apply(&cfg); err != nil {
+		return err
+	}
+	cfg.Cluster.Slot = demoSlot
+	began := s.clock.Now()
+	p, server, err := s.startStandalone(ctx, f.data, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.access.db.Close()) }()
+	d := &demo{s: s, p: p, url: "http://" + server.Addr(), began: began}
+	if err = d.prepare(f, seeded); err == nil {
+		err = d.month(ctx)
+	}
+	if err != nil || f.once {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return errors.Join(err, p.group.Stop())
+	}
+	return d.live(ctx)
+}
+
+// prepare fixes seed and month for the directory, and makes the simulator.
+func (d *demo) prepare(f demoFlags, seeded bool) error {
+	month, _ := lastMonth(d.s.clock.Now())
+	var err error
+	if d.state, err = loadDemo(d.p.access.dir, demoState{Seed: f.seed, Month: month}); err != nil {
+		return err
+	}
+	if seeded && d.state.Seed != f.seed {
+		return usageError{fmt.Errorf("seed %d: this directory's demo was begun with seed %d; name another --data", f.seed, d.state.Seed)}
+	}
+	cfg := sim.DefaultConfig()
+	cfg.Seed, cfg.WindowFrom, cfg.WindowTo = d.state.Seed, d.state.Month, d.state.Month.AddDate(2, 0, 0)
+	src, err := sim.New(cfg, sim.Deps{Registerer: d.p.reg})
+	if err != nil {
+		return err
+	}
+	d.collector, d.spool, err = d.p.newCollector(collectorOptions{
+		id: simulator, cluster: cfg.Cluster, slot: demoSlot, policy: spool.Block, source: src,
+		dir: filepath.Join(d.p.access.dir.Join(spoolDir), simulator),
+	})
+	return err
+}
+
+func loadDemo(dir *app.Dir, begin demoState) (demoState, error) {
+	path := dir.Join(demoName)
+	data, err := os.ReadFile(path)
+	if err == nil {
+		var state demoState
+		if err := json.Unmarshal(data, &state); err != nil {
+			return state, fmt.Errorf("read %s: %w", path, err)
+		}
+		return state, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return begin, fmt.Errorf("read demo: %w", err)
+	}
+	if data, err = json.Marshal(begin); err != nil {
+		return begin, fmt.Errorf("note demo: %w", err)
+	}
+	return begin, dir.WriteFile(demoName, data)
+}
+
+// month brings the month into the ledger and prints what came of it.
+func (d *demo) month(ctx context.Context) error {
+	from, to := d.state.Month, d.state.Month.AddDate(0, 1, 0)
+	if err := d.backfill(ctx, from.Format("January 2006")+", simulated", from, to); err != nil {
+		return err
+	}
+	return d.summary(ctx, from, to)
+}
+
+// backfill takes [from, to) through the pipeline. The bar shows what is in the
+// journal of what will be: generating runs ahead of ingest.
+func (d *demo) backfill(ctx context.Context, label string, from, to time.Time) error {
+	bar := newProgress(d.s.stderr, d.s.clock, label)
+	spooled := make(chan float64, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- d.collector.Backfill(ctx, from, to, func(slots, total int) {
+			select {
+			case <-spooled:
+			default:
+			}
+			spooled <- float64(slots) / float64(max(total, 1))
+		})
+	}()
+	if err := d.follow(ctx, bar, spooled, done); err != nil {
+		return err
+	}
+	if err := d.p.drained(ctx, d.spool); err != nil {
+		return err
+	}
+	before := int64(-1)
+	if err := d.p.settle(ctx, func(lag int64) {
+		before = max(before, lag)
+		bar.Set(90+8*(before-lag)/max(before, 1), 100)
+	}); err != nil {
+		return err
+	}
+	bar.Done("in the ledger")
+	return nil
+}
+
+// follow shows progress until the backfill has ended: nine tenths of the bar
+// are what was spooled and no longer waits for ingest.
+func (d *demo) follow(ctx context.Context, bar *progress, spooled <-chan float64, done <-chan error) error {
+	part := 0.0
+	for {
+		select {
+		case err := <-done:
+			return err
+		case part = <-spooled:
+		default:
+		}
+		lag, err := d.p.lag(ctx)
+		if err != nil {
+			return err
+		}
+		st := d.spool.Stats()
+		waiting := float64(lag) + float64(st.Records)
+		bar.Set(int64(90*part*(1-waiting/max(float64(st.Appended), waiting, 1))), 100)
+		if err := clock.Sleep(ctx, d.s.clock, settlePoll); err != nil {
+			return err
+		}
+	}
+}
+
+// live fills the time since the month, so that no gap shows, and goes on.
+func (d *demo) live(ctx context.Context) error {
+	from, now := d.state.Month.AddDate(0, 1, 0), d.s.clock.Now().UTC().Truncate(demoSlot)
+	if from.Before(now) {
+		if err := d.backfill(ctx, "since then, simulated", from, now); err != nil {
+			return errors.Join(err, d.p.group.Stop())
+		}
+	}
+	d.p.group.Go("collector "+simulator, d.collector.Live)
+	if _, err := fmt.Fprintf(d.s.stdout, "\nLive now: a slot a minute. %s/docs is the finance API, %s/metrics for Prometheus. Ctrl-C stops.\n", d.url, d.url); err != nil {
+		return err
+	}
+	return d.p.group.Wait(ctx)
+}

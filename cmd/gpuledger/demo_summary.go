@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/analyzer"
+	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gpuledger/gpuledger/billing/export"
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/internal/check"
+	"github.com/gpuledger/gpuledger/internal/usage"
+)
+
+const worstAnomalies = 5
+
+// summary prints capacity, waste, invoices and proof of the month. Its error is
+// a quietError when a check failed.
+func (d *demo) summary(ctx context.Context, from, to time.Time) error {
+	head := fmt.Sprintf("\n%s of a SIMULATED cluster (seed %d)", from.Format("January 2006"), d.state.Seed)
+	if err := d.print(head, "\n"); err != nil {
+		return err
+	}
+	for _, part := range []func(context.Context, time.Time, time.Time) error{d.capacity, d.anomalies, d.invoices} {
+		if err := part(ctx, from, to); err != nil {
+			return err
+		}
+	}
+	return d.proof(ctx)
+}
+
+func (d *demo) print(parts ...string) error {
+	_, err := fmt.Fprint(d.s.stdout, strings.Join(parts, ""))
+	return err
+}
+
+func (d *demo) table(title string, t table) error {
+	if err := d.print("\n", bold(title, colour(d.s.stdout)), "\n"); err != nil {
+		return err
+	}
+	return t.write(d.s.stdout, outputTable, colour(d.s.stdout))
+}
+
+// capacity shows the month by bucket, and that the buckets are the capacity.
+func (d *demo) capacity(ctx context.Context, from, to time.Time) error {
+	rows, err := usage.Run(ctx, d.p.access.db, usage.Query{From: from, To: to})
+	if err != nil {
+		return err
+	}
+	var present, counted uint64
+	if err := d.p.access.db.QueryRow(ctx, capacitySQL, from, to).Scan(&present); err != nil {
+		return fmt.Errorf("read capacity: %w", err)
+	}
+	t := table{columns: []column{{name: "bucket"}, {name: "GPU-hours", number: true}, {name: "share", number: true}, {name: "who pays"}}}
+	total := new(big.Rat)
+	if len(rows) > 0 {
+		total.SetString(rows[0].GPUHours)
+		all := buckets(rows[0])
+		for _, ms := range all {
+			counted += ms
+		}
+		for i, ms := range all {
+			share := big.NewRat(int64(ms), int64(max(counted, 1)))
+			t.rows = append(t.rows, []string{
+				bucketNames[i], grouped(new(big.Rat).Mul(share, total).FloatString(2)),
+				new(big.Rat).Mul(share, big.NewRat(100, 1)).FloatString(2) + " %", whoPays[i],
+			})
+		}
+	}
+	verdict := fmt.Sprintf("%s of %s slice-milliseconds: every one in exactly one bucket", grouped(strconv.FormatUint(counted, 10)), grouped(strconv.FormatUint(present, 10)))
+	if counted != present {
+		verdict = fmt.Sprintf("WRONG: %d slice-milliseconds in buckets, capacity %d", counted, present)
+	}
+	t.rows = append(t.rows, []string{"capacity", grouped(total.FloatString(2)), "100.00 %", verdict})
+	return d.table("Capacity", t)
+}
+
+const capacitySQL = `SELECT sum(toUInt64(slices) * present_ms) FROM usage_hourly FINAL WHERE hour >= ? AND hour < ?`
+
+// whoPays goes with bucketNames.
+var whoPays = []string{"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform", "platform", "platform, flagged"}
+
+func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
+	found, err := analyzer.Find(ctx, d.p.access.db, d.p.cfg.Analyzer, listRates{d.p.drafts.Book()}, from, to)
+	if err != nil {
+		return err
+	}
+	kinds := map[episode.Kind]int{}
+	for _, e := range found {
+		kinds[e.Kind]++
+	}
+	worst := worstOf(found, worstAnomalies)
+	return d.table(fmt.Sprintf("Worst anomalies (of %d idle allocations and %d off-hours spikes)",
+		kinds[episode.IdleAllocation], kinds[episode.OffHoursSpike]), anomaliesShown(worst))
+}
+
+// worstOf keeps the most wasteful of each kind, so that one kind can't hide
+// the other.
+func worstOf(found []episode.Episode, each int) []episode.Episode {
+	var out []episode.Episode
+	for _, kind := range episode.Kinds() {
+		var of []episode.Episode
+		for _, e := range found {
+			if e.Kind == kind {
+				of = append(of, e)
+			}
+		}
+		slices.SortFunc(of, func(a, b episode.Episode) int { return b.WastedGPUHours.Cmp(a.WastedGPUHours) })
+		out = append(out, of[:min(each, len(of))]...)
+	}
+	return out
+}
+
+func (d *demo) invoices(ctx context.Context, from, _ time.Time) error {
+	month, err := d.p.drafts.List(ctx, from.Format("2006-01"))
+	if err != nil {
+		return err
+	}
+	t := table{columns: []column{{name: "tenant"}, {name: "GPU-hours", number: true}, {name: "idle", number: true}, {name: "total", number: true}, {name: ""}}}
+	for i := range month.Invoices {
+		inv := &month.Invoices[i]
+		t.rows = append(t.rows, []string{inv.Tenant, grouped(twoPlaces(inv.GPUHours)), idleShare(inv), grouped(inv.Total), inv.Currency})
+	}
+	t.rows = append(t.rows, []string{"(platform)", "", "", grouped(twoPlaces(month.Platform.List)), month.Currency + " list value that nobody pays"})
+	if err := d.table("Draft invoices", t); err != nil {
+		return err
+	}
+	path, err := export.Chargeback(d.p.access.dir.Path(), month)
+	if err != nil {
+		return err
+	}
+	return d.print("Chargeback CSV: ", path, "\n")
+}
+
+func twoPlaces(decimal string) string {
+	r, ok := new(big.Rat).SetString(decimal)
+	if !ok {
+		return decimal
+	}
+	return r.FloatString(2)
+}
+
+func idleShare(inv *invoice.Invoice) string {
+	idle, ok := new(big.Rat).SetString(inv.Buckets.Idle)
+	all, also := new(big.Rat).SetString(inv.GPUHours)
+	if !ok || !also || all.Sign() == 0 {
+		return ""
+	}
+	return idle.Mul(idle, big.NewRat(100, 1)).Quo(idle, all).FloatString(1) + " %"
+}
+
+// proof runs every check and says where to look next.
+func (d *demo) proof(ctx context.Context) error {
+	checks, err := d.p.checks(ctx, d.p.access.dir.Path())
+	if err != nil {
+		return err
+	}
+	results, err := check.Run(ctx, checks)
+	if err != nil {
+		return err
+	}
+	if err := d.print("\n", bold("Proof", colour(d.s.stdout)), "\n"); err != nil {
+		return err
+	}
+	failed := d.s.printChecks(outputTable, results)
+	took := d.s.clock.Since(d.began).Round(100 * time.Millisecond)
+	if err := d.print(fmt.Sprintf("\nDone in %s, %s.\n", took, peakMemory()),
+		"Ask on:  gpuledger usage --data ", d.p.access.dir.Path(), " --by tenant,project\n",
+		"         gpuledger invoice show --data ", d.p.access.dir.Path(), " --period ", d.state.Month.Format("2006-01"), " --tenant NAME\n",
+		"Look at: ", d.url, "/docs (finance API), ", d.url, "/metrics\n"); err != nil {
+		return err
+	}
+	return failed
+}
+
+// peakMemory is the greatest resident size of this process and its engine, as
+// Linux keeps it.
+func peakMemory() string {
+	own := peakOf("self")
+	var engine int64
+	children, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		children = nil
+	}
+	for _, file := range children {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for _, pid := range strings.Fields(string(data)) {
+			engine += peakOf(pid)
+		}
+	}
+	if own == 0 {
+		return "peak memory unknown"
+	}
+	return fmt.Sprintf("peak memory %d MB (services %d MB, ClickHouse %d MB)", (own+engine)>>20, own>>20, engine>>20)
+}
+
+func peakOf(pid string) int64 {
+	data, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(data), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kb << 10
+}
