@@ -263,7 +263,7 @@ func loadConfig(path string) (Config, error) {
 		return cfg, usageError{err}
 	}
 	// A file names its neighbours.
-	for _, file := range []*string{&cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library} {
+	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library} {
 		if *file != "" && !filepath.IsAbs(*file) {
 			*file = filepath.Join(filepath.Dir(path), *file)
 		}

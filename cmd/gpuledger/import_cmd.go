@@ -17,10 +17,11 @@ import (
 
 func (s *session) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "import",
-		Short: "Bring recorded history in",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "import",
+		Short:   "Bring recorded history in",
+		Example: examples("gpuledger import batches FILE.jsonl --data DIR", "what collectors recorded"),
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(s.importBatchesCommand())
 	return cmd

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/collector/source/exporter"
+	"github.com/gpuledger/gpuledger/collector/spool"
+	"github.com/gpuledger/gpuledger/ingest/ledger"
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/httpd"
+)
+
+// separate is one of the services that run each on their own, against the
+// configured Kafka and ClickHouse.
+type separate struct {
+	name, short, long string
+	kafka, clickhouse bool // what it works with
+	finance           bool // serves the finance API
+	start             func(ctx context.Context, p *pipeline) error
+}
+
+func (s *session) separateCommands() []*cobra.Command {
+	var commands []*cobra.Command
+	for _, service := range []separate{
+		{
+			name: "collector", short: "Scrape GPUs and produce to Kafka",
+			long:  "Reads exporter.targets once per slot, spools what it saw and produces it to Kafka.",
+			kafka: true, start: startCollector,
+		},
+		{
+			name: "ingest", short: "Bring batches from Kafka into ClickHouse and keep the ledger",
+			long: "Takes part in the consumer group, writes raw rows and the journal, and recomputes dirty hours.\n" +
+				"It brings the tables up to date when it starts.",
+			kafka: true, clickhouse: true, start: startSeparateIngest,
+		},
+		{
+			name: "analyzer", short: "Find idle allocations and off-hours spikes",
+			long:       "Looks the ledger through again and again, and publishes episodes and metrics.",
+			clickhouse: true, start: func(_ context.Context, p *pipeline) error { return p.startAnalyzer() },
+		},
+		{
+			name: "billing", short: "Serve invoices, usage and anomalies to finance",
+			long:       "Drafts the current months again and again, and serves the read-only finance API:\n/api/v1, /openapi.json, /docs.",
+			clickhouse: true, finance: true, start: func(_ context.Context, p *pipeline) error { return p.startBilling() },
+		},
+	} {
+		commands = append(commands, s.separateCommand(service))
+	}
+	return commands
+}
+
+func (s *session) separateCommand(service separate) *cobra.Command {
+	var listen string
+	cmd := &cobra.Command{
+		Use:   service.name,
+		Short: service.short,
+		Long: service.long + "\n\nIt runs against the Kafka and ClickHouse of the configuration until it is stopped, and drains then.\n" +
+			"/metrics, /-/ready and /-/healthy are on http.listen.",
+		Example: examples(
+			"gpuledger "+service.name+" --config gpuledger.yaml", "run it",
+			"gpuledger "+service.name+" --config gpuledger.yaml --listen 127.0.0.1:9416", "on another port",
+		),
+		Args:        cobra.NoArgs,
+		Annotations: map[string]string{serviceAnnotation: ""},
+		RunE: s.run(func(ctx context.Context, _ []string) error {
+			cfg, err := s.config("")
+			if err != nil {
+				return err
+			}
+			cfg.HTTP.Listen = cmp.Or(listen, cfg.HTTP.Listen)
+			if err := cfg.HTTP.Validate(); err != nil {
+				return usageError{err}
+			}
+			return s.runSeparate(ctx, cfg, service)
+		}),
+	}
+	cmd.Flags().StringVar(&listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint (default: the configuration's)")
+	return cmd
+}
+
+// runSeparate binds HTTP, connects, starts the service and waits for its end.
+func (s *session) runSeparate(ctx context.Context, cfg Config, service separate) (err error) {
+	if service.kafka && len(cfg.Kafka.Brokers) == 0 {
+		return usageError{errors.New("kafka.brokers: is empty: name the brokers in the configuration, or run gpuledger standalone, which has its own")}
+	}
+	a := &access{cfg: cfg}
+	if service.clickhouse {
+		if a, err = s.openRemote(ctx, cfg); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, a.Close()) }()
+	}
+	p := s.barePipeline(ctx, a)
+	server, err := p.listen(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.startSeparate(ctx, service, server); err != nil {
+		return errors.Join(err, p.group.Stop(), server.Close())
+	}
+	return p.group.Wait(ctx)
+}
+
+// barePipeline is connected to nothing yet.
+func (s *session) barePipeline(ctx context.Context, a *access) *pipeline {
+	p := &pipeline{
+		s: s, cfg: a.cfg, access: a, reg: prometheus.NewRegistry(),
+		group: app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout}),
+	}
+	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return p
+}
+
+func (p *pipeline) startSeparate(ctx context.Context, service separate, server *httpd.Server) error {
+	if service.kafka {
+		if err := p.connect(ctx); err != nil {
+			return err
+		}
+	}
+	if service.clickhouse {
+		book, err := p.cfg.Billing.book()
+		if err != nil {
+			return err
+		}
+		p.drafts = invoice.NewDrafts(p.access.db, book)
+	}
+	if err := service.start(ctx, p); err != nil {
+		return err
+	}
+	if service.clickhouse {
+		return p.serve(server, service.finance)
+	}
+	p.group.Go("http", server.Run)
+	return nil
+}
+
+func startCollector(_ context.Context, p *pipeline) error {
+	if p.cfg.Collector.SpoolDir == "" {
+		return usageError{errors.New("collector.spool_dir: is empty: name a folder for the spool")}
+	}
+	id, err := p.collectorID()
+	if err != nil {
+		return err
+	}
+	src, err := exporter.New(p.cfg.Exporter, exporter.Deps{Cluster: p.cfg.Cluster.Name, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	if err != nil {
+		return usageError{err}
+	}
+	c, _, err := p.newCollector(collectorOptions{
+		id: id, cluster: p.cfg.Cluster.Name, slot: p.cfg.Cluster.Slot, policy: spool.DropOldest, source: src, dir: p.cfg.Collector.SpoolDir,
+	})
+	if err != nil {
+		return err
+	}
+	p.group.Go("collector "+id, c.Live)
+	return nil
+}
+
+func startSeparateIngest(ctx context.Context, p *pipeline) error {
+	if _, err := p.access.db.Migrate(ctx); err != nil {
+		return fmt.Errorf("prepare ledger: %w", err)
+	}
+	var err error
+	p.ledger, err = ledger.New(p.cfg.Ledger, ledger.Deps{Store: p.access.db, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	if err != nil {
+		return err
+	}
+	return p.startIngest()
+}
