@@ -81,4 +81,3 @@ func TestProduceRetriesUntilContextEnds(t *testing.T) {
 		t.Errorf("Produce to a missing topic: %v, want the context's end, not a refusal", err)
 	}
 }
-

@@ -1,0 +1,235 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// ErrTooLarge means that the records can never fit: one is over 64 MiB, or
+// together they are over MaxBytes.
+var ErrTooLarge = errors.New("records too large for the spool")
+
+// Append writes recs as one group with one fsync, and returns the id of the
+// first; the others follow on. When it returns nil, all of them survive a power
+// cut. When it returns an error none is acknowledged, and the same ids are given
+// again; the spool stays usable, and appends succeed again when the disk does.
+// After a crash right behind a failed append its records may be there all the
+// same.
+//
+// At MaxBytes it drops the oldest segments, or waits until ctx ends (Policy).
+func (s *Spool) Append(ctx context.Context, recs [][]byte) (first uint64, err error) {
+	need := int64(headerBytes)
+	for i, rec := range recs {
+		if len(rec) > maxRecordBytes {
+			return 0, fmt.Errorf("append to spool: record %d has %d bytes, limit %d: %w", i, len(rec), maxRecordBytes, ErrTooLarge)
+		}
+		need += frameHeadBytes + int64(len(rec))
+	}
+	if need > s.opt.MaxBytes {
+		return 0, fmt.Errorf("append to spool: %d bytes, spool holds %d: %w", need, s.opt.MaxBytes, ErrTooLarge)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.makeRoom(ctx, need); err != nil {
+		return 0, fmt.Errorf("append to spool: %w", err)
+	}
+	first = s.nextID
+	if len(recs) == 0 {
+		return first, nil
+	}
+	if err := s.write(recs, need); err != nil {
+		return 0, fmt.Errorf("append to spool: %w", err)
+	}
+	for _, rec := range recs {
+		s.foldRecord(rec)
+	}
+	s.nextID += uint64(len(recs))
+	s.segs[len(s.segs)-1].last = s.nextID - 1
+	s.signal()
+	return first, nil
+}
+
+// makeRoom returns when need more bytes are within MaxBytes.
+func (s *Spool) makeRoom(ctx context.Context, need int64) error {
+	for {
+		if s.closed {
+			return ErrClosed
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s.bytes+need <= s.opt.MaxBytes {
+			return nil
+		}
+		if s.st.Head == s.nextID && len(s.segs) > 0 {
+			// Everything is settled, but the segment in use was kept.
+			if err := s.release(); err != nil {
+				return err
+			}
+			if len(s.segs) == 0 {
+				continue
+			}
+		}
+		if s.opt.Policy == DropOldest {
+			if err := s.dropOldest(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.wait(ctx); err != nil {
+			return fmt.Errorf("wait for space, %d of %d bytes used: %w", s.bytes, s.opt.MaxBytes, err)
+		}
+	}
+}
+
+// release seals the segment in use and deletes all that is settled.
+func (s *Spool) release() error {
+	s.seal()
+	if err := s.save(); err != nil {
+		return err
+	}
+	s.removeSettled()
+	return nil
+}
+
+// dropOldest gives up the oldest segment: settled as dropped, told as ranges,
+// made durable, then deleted.
+func (s *Spool) dropOldest() error {
+	if len(s.segs) == 1 {
+		s.seal()
+	}
+	last := s.end(0)
+	if last >= s.st.Head {
+		before := s.st
+		before.Ranges = slices.Clone(s.st.Ranges)
+		if err := s.tellDropped(s.segs[0]); err != nil {
+			// The bytes can't be read, but they still have to go.
+			s.opt.Log.Error("read segment to be dropped failed", "dir", s.dir, "err", err)
+			s.st.Ranges = addRange(s.st.Ranges, DroppedRange{FromID: s.st.Head, ToID: last, Reason: ReasonFull})
+		}
+		from := s.st.Head
+		s.settle(last, true)
+		if err := s.save(); err != nil {
+			s.st = before
+			return fmt.Errorf("drop oldest records: %w", err)
+		}
+		s.opt.Log.Warn("spool is full, dropped its oldest records", "dir", s.dir, "from_id", from, "to_id", last)
+	}
+	count := len(s.segs)
+	s.removeSettled()
+	if len(s.segs) == count {
+		return fmt.Errorf("drop oldest records: segment %s can't be removed", segmentName(s.segs[0].first))
+	}
+	s.signal()
+	return nil
+}
+
+// tellDropped adds the ranges of a segment's unsettled records.
+func (s *Spool) tellDropped(seg *segment) error {
+	buf, err := s.readSegment(seg, nil)
+	if err != nil {
+		return err
+	}
+	last := s.end(0)
+	scanSegment(buf, seg.first, func(id uint64, data []byte) {
+		if id < s.st.Head || id > last {
+			return
+		}
+		r := DroppedRange{FromID: id, ToID: id, Reason: ReasonFull}
+		if o, ok := s.opt.Describe(data); ok {
+			r.BootMS, r.FromSeq, r.ToSeq = o.BootMS, o.Seq, o.Seq
+		}
+		s.st.Ranges = addRange(s.st.Ranges, r)
+	})
+	return nil
+}
+
+// write puts the frames at the end of the segment in use, or into a new one, and
+// syncs. On an error no byte counts.
+func (s *Spool) write(recs [][]byte, need int64) error {
+	if s.active != nil {
+		seg := s.segs[len(s.segs)-1]
+		if seg.bytes+need-headerBytes > s.opt.SegmentBytes && seg.last >= seg.first {
+			s.roll()
+		}
+	}
+	if s.active == nil {
+		return s.writeNew(recs, need)
+	}
+	seg := s.segs[len(s.segs)-1]
+	buf := make([]byte, 0, need)
+	for i, rec := range recs {
+		buf = appendFrame(buf, seg.first, s.nextID+uint64(i), rec)
+	}
+	if _, err := s.active.WriteAt(buf, seg.bytes); err != nil {
+		s.abandon(seg.bytes)
+		return fmt.Errorf("write segment %s: %w", segmentName(seg.first), err)
+	}
+	if err := s.active.Sync(); err != nil {
+		s.abandon(seg.bytes)
+		return fmt.Errorf("sync segment %s: %w", segmentName(seg.first), err)
+	}
+	seg.bytes += int64(len(buf))
+	s.bytes += int64(len(buf))
+	return nil
+}
+
+// roll seals the segment in use. The state saved with it spares the next start
+// from reading the sealed segments' coordinates again.
+func (s *Spool) roll() {
+	s.seal()
+	if err := s.save(); err != nil {
+		s.opt.Log.Warn("save spool state failed, trying again later", "dir", s.dir, "err", err)
+	}
+}
+
+// abandon ends the use of a segment whose write or sync failed: after a failed
+// fsync nobody knows what later ones are worth. What was synced before stays.
+func (s *Spool) abandon(sizeBytes int64) {
+	if err := s.active.Truncate(sizeBytes); err != nil {
+		s.opt.Log.Warn("cut failed append failed", "dir", s.dir, "err", err)
+	}
+	s.seal()
+}
+
+// writeNew begins a segment with recs. It counts only when file and name are
+// durable; a failed one is removed, or taken over by the next attempt.
+func (s *Spool) writeNew(recs [][]byte, need int64) error {
+	first := s.nextID
+	if n := len(s.segs); n > 0 && s.segs[n-1].first == first {
+		// An earlier segment of this name never got a record.
+		s.bytes -= s.segs[n-1].bytes
+		s.segs = s.segs[:n-1]
+	}
+	f, err := s.opt.fs.Open(s.path(first), true)
+	if err != nil {
+		return fmt.Errorf("create segment %s: %w", segmentName(first), err)
+	}
+	buf := appendHeader(make([]byte, 0, need), first)
+	for i, rec := range recs {
+		buf = appendFrame(buf, first, first+uint64(i), rec)
+	}
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt(buf, 0)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = s.opt.fs.SyncDir(s.dir)
+	}
+	if err != nil {
+		err = fmt.Errorf("write segment %s: %w", segmentName(first), err)
+		if undo := errors.Join(f.Truncate(0), f.Close(), s.opt.fs.Remove(s.path(first))); undo != nil {
+			s.opt.Log.Warn("remove failed segment failed", "dir", s.dir, "err", undo)
+		}
+		return err
+	}
+	s.active = f
+	s.segs = append(s.segs, &segment{first: first, last: first - 1, bytes: int64(len(buf))})
+	s.bytes += int64(len(buf))
+	return nil
+}

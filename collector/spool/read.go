@@ -1,0 +1,192 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Record is one record and its id.
+type Record struct {
+	ID   uint64
+	Data []byte
+}
+
+// readChunkBytes is how much of a segment Next reads at once.
+const readChunkBytes = 1 << 20
+
+// reader is the position of Next. The file stays open between calls; removing
+// it underneath does no harm.
+type reader struct {
+	next  uint64 // the next id to hand out
+	first uint64 // the segment that file is; 0: none
+	file  file
+	at    int64 // offset in file of the next frame to look at
+}
+
+func (r *reader) close() {
+	if r.file != nil {
+		_ = r.file.Close() // only read from
+	}
+	r.file, r.first, r.at = nil, 0, 0
+}
+
+// Next returns up to limit records after those it returned before, oldest
+// first, and waits until there is one. Damaged records are left out. After a
+// restart it begins at the oldest that is not acknowledged.
+func (s *Spool) Next(ctx context.Context, limit int) ([]Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if s.closed {
+			return nil, ErrClosed
+		}
+		recs, err := s.read(max(limit, 1))
+		if err != nil {
+			return nil, fmt.Errorf("read spool: %w", err)
+		}
+		if len(recs) > 0 {
+			return recs, nil
+		}
+		if err := s.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Rewind makes Next begin again at the oldest record that is not acknowledged.
+func (s *Spool) Rewind() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading.close()
+	s.reading.next = s.st.Head
+	s.signal()
+}
+
+// read returns what is there after the read position, at most one chunk; none
+// at the end.
+func (s *Spool) read(limit int) ([]Record, error) {
+	r := &s.reading
+	r.next = max(r.next, s.st.Head)
+	for r.next < s.nextID {
+		i := s.segmentOf(r.next)
+		if i < 0 { // its file is gone
+			s.passDamage(s.firstAfter(r.next)-1, nil)
+			continue
+		}
+		if err := s.openReader(i); err != nil {
+			return nil, err
+		}
+		recs, err := s.readFrames(i, limit)
+		if err != nil {
+			return nil, err
+		}
+		if len(recs) > 0 {
+			return recs, nil
+		}
+	}
+	return nil, nil
+}
+
+// segmentOf finds the segment that id belongs to, -1 if there is none.
+func (s *Spool) segmentOf(id uint64) int {
+	for i := len(s.segs) - 1; i >= 0; i-- {
+		if s.segs[i].first <= id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *Spool) firstAfter(id uint64) uint64 {
+	for _, seg := range s.segs {
+		if seg.first > id {
+			return seg.first
+		}
+	}
+	return s.nextID
+}
+
+// passDamage moves the read position beyond id, over records that can't be read.
+func (s *Spool) passDamage(id uint64, next []byte) {
+	s.noteDamage(s.reading.next, id, next)
+	s.reading.next = id + 1
+}
+
+func (s *Spool) openReader(i int) error {
+	r, seg := &s.reading, s.segs[i]
+	if r.file != nil && r.first == seg.first {
+		return nil
+	}
+	r.close()
+	f, err := s.opt.fs.Open(s.path(seg.first), false)
+	if err != nil {
+		return fmt.Errorf("open segment %s: %w", segmentName(seg.first), err)
+	}
+	r.file, r.first, r.at = f, seg.first, headerBytes
+	return nil
+}
+
+// readFrames reads from the segment the reader is in. No records and no error
+// means that the position has moved and another look is due.
+func (s *Spool) readFrames(i, limit int) ([]Record, error) {
+	r, seg, last := &s.reading, s.segs[i], s.end(i)
+	left := seg.bytes - r.at
+	if left <= 0 {
+		s.passDamage(last, nil)
+		return nil, nil
+	}
+	buf, err := s.readBytes(min(left, readChunkBytes))
+	if err != nil {
+		return nil, err
+	}
+	if _, _, size, v := decodeFrame(buf, seg.first); v != frameOK && int64(len(buf)) < left {
+		// The frame is longer than a chunk, or damaged: the rest of the segment
+		// tells which.
+		if v == frameShort && int64(size) <= left {
+			left = int64(size)
+		}
+		if buf, err = s.readBytes(left); err != nil {
+			return nil, err
+		}
+	}
+	whole := int64(len(buf)) >= seg.bytes-r.at
+	var recs []Record
+	pos := 0
+	for pos < len(buf) && len(recs) < limit {
+		id, data, size, v := decodeFrame(buf[pos:], seg.first)
+		if v != frameOK {
+			if pos > 0 && !whole {
+				break // cut off by the chunk's end; the next one begins here
+			}
+			pos += resync(buf[pos:], seg.first)
+			continue
+		}
+		pos += size
+		if id < r.next || id > last {
+			continue
+		}
+		if id > r.next {
+			s.passDamage(id-1, data)
+		}
+		recs = append(recs, Record{ID: id, Data: data})
+		r.next = id + 1
+	}
+	r.at += int64(pos)
+	return recs, nil
+}
+
+// readBytes reads n bytes at the position, less only where the file is shorter
+// than it was when it was synced.
+func (s *Spool) readBytes(n int64) ([]byte, error) {
+	buf := make([]byte, n)
+	got, err := s.reading.file.ReadAt(buf, s.reading.at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read segment %s: %w", segmentName(s.reading.first), err)
+	}
+	if got == 0 {
+		s.reading.at += n // nothing left to find here
+	}
+	return buf[:got], nil
+}

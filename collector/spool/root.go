@@ -1,0 +1,240 @@
+package spool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// ErrClosed is what every call on a closed spool returns.
+var ErrClosed = errors.New("spool closed")
+
+// Spool is an open spool. All methods are safe for concurrent use; concurrent
+// calls of Next share one read position.
+type Spool struct {
+	dir  string
+	opt  Options
+	lock *os.File
+
+	mu      sync.Mutex
+	closed  bool
+	changed chan struct{} // closed and replaced when records come or go
+	store   stateStore
+	st      state
+	segs    []*segment // ascending; the last one is appended to while active is open
+	active  file
+	nextID  uint64
+	bytes   int64 // of all segments
+	reading reader
+}
+
+// segment is one file of records with ids from first on.
+type segment struct {
+	first uint64
+	last  uint64 // greatest intact id; first-1: none
+	bytes int64  // what was synced
+}
+
+// Open opens the spool in dir, making it if missing, and recovers from whatever
+// happened: a torn tail is cut off, damage is counted. It fails where another
+// process has the spool open (ErrLocked), where a newer version wrote it, or
+// where the disk can't be read.
+func Open(dir string, opt Options) (*Spool, error) {
+	opt, err := opt.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("open spool %q: %w", dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("open spool: %w", err)
+	}
+	lock, err := takeLock(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open spool %q: %w", dir, err)
+	}
+	s := newSpool(dir, opt)
+	s.lock = lock
+	if err := s.recover(); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("open spool %q: %w", dir, err)
+	}
+	return s, nil
+}
+
+func newSpool(dir string, opt Options) *Spool {
+	return &Spool{
+		dir: dir, opt: opt, changed: make(chan struct{}),
+		store: stateStore{fs: opt.fs, dir: dir},
+	}
+}
+
+// Close saves the cursor and frees the directory. Calls that wait return
+// ErrClosed.
+func (s *Spool) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.signal()
+	err := s.save()
+	s.seal()
+	s.reading.close()
+	if err = errors.Join(err, s.lock.Close()); err != nil {
+		return fmt.Errorf("close spool %q: %w", s.dir, err)
+	}
+	return nil
+}
+
+func (s *Spool) path(first uint64) string { return filepath.Join(s.dir, segmentName(first)) }
+
+// signal wakes those who wait; the lock is held.
+func (s *Spool) signal() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// wait gives up the lock until something changes or ctx ends.
+func (s *Spool) wait(ctx context.Context) error {
+	changed := s.changed
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-changed:
+		return nil
+	}
+}
+
+// save makes the state durable, with what is known of the records by now.
+func (s *Spool) save() error {
+	st := s.st
+	st.Last = s.nextID - 1
+	st.MetaThrough = st.Last
+	if err := s.store.save(st); err != nil {
+		return err
+	}
+	s.st.Last, s.st.MetaThrough = st.Last, st.MetaThrough
+	return nil
+}
+
+// seal ends appending to the last segment.
+func (s *Spool) seal() {
+	if s.active != nil {
+		_ = s.active.Close() // every acknowledged byte was synced
+		s.active = nil
+	}
+}
+
+// end is the last id that can be in segment i.
+func (s *Spool) end(i int) uint64 {
+	if i+1 < len(s.segs) {
+		return s.segs[i+1].first - 1
+	}
+	return s.nextID - 1
+}
+
+// damaged counts the damaged ids in [from, to].
+func (s *Spool) damaged(from, to uint64) uint64 {
+	var n uint64
+	for _, g := range s.st.Gaps {
+		lo, hi := max(g.From, from), min(g.To, to)
+		if lo <= hi {
+			n += hi - lo + 1
+		}
+	}
+	return n
+}
+
+// noteDamage records that ids [from, to] can't be read. next is the first intact
+// record after them, nil at the end: it tells which seqs are lost.
+func (s *Spool) noteDamage(from, to uint64, next []byte) {
+	for _, g := range s.unnoted(max(from, s.st.Head), to) {
+		s.st.Gaps = append(s.st.Gaps, g)
+		s.opt.Log.Error("spool records are damaged and left out", "dir", s.dir, "from_id", g.From, "to_id", g.To)
+		r := DroppedRange{FromID: g.From, ToID: g.To, Reason: ReasonCorrupt}
+		boot, seq, ok := s.seqOf(to, next)
+		if before := to - g.From; ok && seq >= before {
+			r.BootMS, r.FromSeq, r.ToSeq = boot, seq-before, seq-(to-g.To)
+		}
+		s.st.Ranges = addRange(s.st.Ranges, r)
+	}
+}
+
+// unnoted is what of [from, to] is not among the gaps yet.
+func (s *Spool) unnoted(from, to uint64) []gap {
+	slices.SortFunc(s.st.Gaps, func(a, b gap) int { return cmp.Compare(a.From, b.From) })
+	var out []gap
+	for _, g := range s.st.Gaps {
+		if g.To < from || g.From > to {
+			continue
+		}
+		if from < g.From {
+			out = append(out, gap{from, g.From - 1})
+		}
+		from = g.To + 1
+	}
+	if from <= to {
+		out = append(out, gap{from, to})
+	}
+	return out
+}
+
+// seqOf infers the seq of a damaged record: ids and seqs of a boot go up
+// together, so it is one less than its successor's; of the very last one the
+// saved Meta still knows it.
+func (s *Spool) seqOf(id uint64, next []byte) (bootMS int64, seq uint64, ok bool) {
+	if next == nil {
+		return s.st.Meta.BootMS, s.st.Meta.LastSeq, id == s.st.MetaThrough && s.st.Meta.BootMS != 0
+	}
+	o, known := s.opt.Describe(next)
+	if !known || o.Seq == 0 {
+		return 0, 0, false
+	}
+	return o.BootMS, o.Seq - 1, true
+}
+
+// settle moves the head past id: what is intact up to it was acknowledged, or
+// dropped. Nothing is removed here.
+func (s *Spool) settle(id uint64, dropped bool) {
+	n := id + 1 - s.st.Head
+	damaged := s.damaged(s.st.Head, id)
+	s.st.Dropped += damaged
+	s.st.Corrupt += damaged
+	if dropped {
+		s.st.Dropped += n - damaged
+	} else {
+		s.st.Acked += n - damaged
+	}
+	s.st.Head = id + 1
+	var kept []gap
+	for _, g := range s.st.Gaps {
+		if g.From = max(g.From, s.st.Head); g.From <= g.To {
+			kept = append(kept, g)
+		}
+	}
+	s.st.Gaps = kept
+}
+
+// removeSettled deletes the segments that lie wholly below the head. The state
+// must be durable before, or a crash would take them for damage.
+func (s *Spool) removeSettled() {
+	for len(s.segs) > 0 && s.end(0) < s.st.Head && (len(s.segs) > 1 || s.active == nil) {
+		seg := s.segs[0]
+		if err := s.opt.fs.Remove(s.path(seg.first)); err != nil {
+			s.opt.Log.Error("remove spool segment failed, trying again later", "dir", s.dir, "segment", segmentName(seg.first), "err", err)
+			return
+		}
+		s.bytes -= seg.bytes
+		s.segs = s.segs[1:]
+	}
+}
+
+const noID = math.MaxUint64
