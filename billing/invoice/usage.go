@@ -126,5 +126,35 @@ func (h *hourOfUsage) visit(visit func(hourOfUsage) error) error {
 	if h.hour.IsZero() {
 		return nil
 	}
+	h.commonSlices()
 	return visit(*h)
+}
+
+// commonSlices states all boards of a model in the hour in the same number of
+// slices, the least common multiple: one key of a rating row has one (R8), and
+// boards of one model may differ, such as an import's beside a collector's.
+// GPU-hours stay exactly as they are.
+func (h *hourOfUsage) commonSlices() {
+	common := map[string]int{}
+	for _, row := range h.rows {
+		common[row.Model] = lcm(max(common[row.Model], 1), max(row.Slices, 1))
+	}
+	for i := range h.rows {
+		row := &h.rows[i]
+		if row.Slices == 0 {
+			continue
+		}
+		factor := common[row.Model] / row.Slices
+		row.Slices *= factor
+		row.ProfileSlices *= factor
+		row.SliceMS *= int64(factor)
+	}
+}
+
+func lcm(a, b int) int {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
 }

@@ -86,6 +86,9 @@ func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *Mapping) *us
 // addOwner adds up what one owner has under one name of a leaf: an instance
 // made anew under the same name is the same line.
 func (r *usageRow) addOwner(u meter.OwnerUse, leaf leafName, owner ownerName, m *Mapping) {
+	if leaf.Profile == "" {
+		leaf.Slices = 0 // a whole GPU has no profile to price
+	}
 	i := 0
 	for ; i < len(r.Owner); i++ {
 		if r.Owner[i] == u.Owner && r.Leaf[i] == leaf.Leaf && r.Profile[i] == leaf.Profile && r.ProfileSlices[i] == leaf.Slices {
