@@ -26,9 +26,9 @@ build: $(LIB) need-go ## .build/gpuledger and, on the first run, ClickHouse's li
 
 $(LIB): internal/store/engine/lib/fetch.sh
 	@$(MAKE) --no-print-directory need-npm
-	@echo "fetching ClickHouse's library, once (about 150 MB) …"
-	@start=$$SECONDS; bash internal/store/engine/lib/fetch.sh $(BUILD)/lib; touch $@; \
-	echo "fetched $@ in $$((SECONDS - start)) s"
+	@echo "ClickHouse's library: downloading about 150 MB, unless it is there already …"
+	@start=$$SECONDS; sh internal/store/engine/lib/fetch.sh $(BUILD)/lib; touch $@; \
+	echo "$@ is checked and in place ($$((SECONDS - start)) s)"
 
 .PHONY: demo
 demo: build ## a simulated month, its bill and its proof; then live (ARGS=--once stops there)
