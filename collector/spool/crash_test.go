@@ -212,6 +212,32 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
+func TestFailedAppendIsCutOff(t *testing.T) {
+	dir, disk := t.TempDir(), newMemFS()
+	s := open(t, dir, Options{fs: disk})
+	appendSeqs(t, s, 0, 3, 100)
+	disk.fail = func(op, name string) error {
+		if op == "sync" && strings.HasSuffix(name, segmentSuffix) {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if _, err := s.Append(testContext(t), [][]byte{{1}}); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("Append: %v, want EIO", err)
+	}
+	disk.fail = nil
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, Options{fs: disk})
+	if diff := cmp.Diff(ids(1, 3), drain(t, s)); diff != "" {
+		t.Errorf("ids after a failed append (-want +got):\n%s", diff)
+	}
+	if st := checkSum(t, s); st.TornBytes != 0 {
+		t.Errorf("%d torn bytes, want the failed append cut off before", st.TornBytes)
+	}
+}
+
 // appendTen appends ten records and acknowledges the fourth in between.
 func (o *oracle) appendTen(s *Spool) (failed int) {
 	for i := range uint64(10) {

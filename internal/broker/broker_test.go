@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
 )
 
 func testContext(tb testing.TB) context.Context {
@@ -114,7 +116,7 @@ func TestProduceFetchCommit(t *testing.T) {
 	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
 	ensure(t, c)
 	sent := samples(0, 1000)
-	before := time.Now().Add(-time.Second)
+	before := clock.Real().Now().Add(-time.Second)
 	if err := c.Producer().Produce(ctx, sent); err != nil {
 		t.Fatalf("Produce: %v", err)
 	}

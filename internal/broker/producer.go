@@ -68,7 +68,7 @@ func (e *ProduceError) Unwrap() []error {
 
 // Produce writes msgs and returns when each is acknowledged, refused, or ctx has
 // ended: what is neither oversize nor invalid is tried until then. It sets
-// Topic's Partition, Offset and Time on acknowledged messages. The error, if
+// Partition, Offset and Time on acknowledged messages. The error, if
 // any, is a *ProduceError. Messages of one key are written in the order given.
 func (p *Producer) Produce(ctx context.Context, msgs []Message) error {
 	c := p.client
