@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/check"
 )
 
@@ -30,22 +31,35 @@ func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
 	for _, period := range c.periods {
 		month, err := c.drafts.List(ctx, period)
 		var violation *invoice.ViolationError
-		if errors.As(err, &violation) {
+		switch {
+		case errors.As(err, &violation):
 			result.Fail("%v", err)
-			continue
-		}
-		if err != nil {
+		case unpriced(err):
+			say(&result, period+" has no invoices: "+err.Error())
+		case err != nil:
 			return result, err
+		default:
+			result.Checked += int64(len(month.Invoices))
+			p := month.Platform
+			say(&result, fmt.Sprintf("%s: tenants %s + platform %s + quantity rounding %s = capacity %s %s",
+				period, p.TenantsList, p.List, p.QuantityRounding, p.CapacityList, month.Currency))
 		}
-		result.Checked += int64(len(month.Invoices))
-		if result.Figures != "" {
-			result.Figures += "; "
-		}
-		p := month.Platform
-		result.Figures += fmt.Sprintf("%s: tenants %s + platform %s + quantity rounding %s = capacity %s %s",
-			period, p.TenantsList, p.List, p.QuantityRounding, p.CapacityList, month.Currency)
 	}
 	return result, nil
+}
+
+func say(result *check.Result, figures string) {
+	if result.Figures != "" {
+		result.Figures += "; "
+	}
+	result.Figures += figures
+}
+
+// unpriced says that a month can't be invoiced for want of a rate: then there
+// is no invoice that could be wrong.
+func unpriced(err error) bool {
+	var missing *rating.MissingModelError
+	return errors.As(err, &missing)
 }
 
 type bytesCheck struct {
@@ -62,6 +76,9 @@ func (c bytesCheck) Run(ctx context.Context) (check.Result, error) {
 	result := check.New(c.Name(), "the same usage and price book give the same bytes")
 	for _, period := range c.periods {
 		first, err := c.drafts.List(ctx, period)
+		if unpriced(err) {
+			continue
+		}
 		if err != nil {
 			return result, err
 		}

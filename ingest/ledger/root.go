@@ -41,6 +41,7 @@ type Ledger struct {
 	// empty are hours without any GPU, by what they were computed from: they
 	// leave no row to tell that they were.
 	empty map[string]map[time.Time]hourState
+	told  map[string]bool // findings reported already
 }
 
 // New reads the tenant mapping and makes a ledger that does nothing yet.
@@ -52,7 +53,7 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), mapping: mapping, empty: map[string]map[time.Time]hourState{}}, nil
+	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), mapping: mapping, empty: map[string]map[time.Time]hourState{}, told: map[string]bool{}}, nil
 }
 
 // Run makes a pass, rests, and so on until ctx ends. A pass that fails is
@@ -169,10 +170,7 @@ func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, ho
 	if err != nil {
 		return err
 	}
-	for _, f := range res.findings {
-		l.m.findings.Inc()
-		l.deps.Log.Warn("batches contradict each other", "cluster", c.Name, "finding", f)
-	}
+	l.tell(c, res.findings)
 	if len(res.missing) > 0 {
 		l.m.refused.Add(float64(len(hours)))
 		return &Refused{Cluster: c.Name, From: hours[0].start, Missing: res.missing}
@@ -198,6 +196,23 @@ func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, ho
 	l.noteEmpty(c, res)
 	l.m.computed.Add(float64(len(hours)))
 	return nil
+}
+
+// findingsKept bounds the memory of what was told.
+const findingsKept = 10_000
+
+// tell reports each finding once: an open hour is computed again and again.
+func (l *Ledger) tell(c cluster, findings []string) {
+	if len(l.told) > findingsKept {
+		clear(l.told)
+	}
+	for _, f := range findings {
+		if key := c.Name + "/" + f; !l.told[key] {
+			l.told[key] = true
+			l.m.findings.Inc()
+			l.deps.Log.Warn("batches contradict each other", "cluster", c.Name, "finding", f)
+		}
+	}
 }
 
 func (l *Ledger) noteEmpty(c cluster, res *result) {
