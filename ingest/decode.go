@@ -73,6 +73,9 @@ func (d *decoder) parallel(n int, do func(ids *meter.Identities, i int)) {
 }
 
 func parse(msg broker.Message) item {
+	if f := msg.FetchedAt; !f.IsZero() && f.Before(msg.Time) {
+		msg.Time = f // a producer's clock may run ahead; nothing is fetched before it was appended
+	}
 	it := item{msg: msg}
 	b, unknown, err := wire.Decode(msg.Value)
 	if err != nil {

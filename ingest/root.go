@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -154,11 +155,9 @@ func (in *Ingester) journal(ctx context.Context, items []item) error {
 	rows, now := newJournalColumns(), in.deps.Clock.Now()
 	for i := range items {
 		it := &items[i]
-		if hole := it.msg.Hole; hole != nil {
-			in.deps.Log.Error("messages were deleted before they were read", "topic", it.msg.Topic, "hole", hole.String())
-			in.m.holes.Add(float64(hole.Count()))
-			for offset := hole.From; offset < hole.To; offset++ {
-				rows.addHole(it.msg.Topic, hole.Partition, offset, now)
+		if it.msg.Hole != nil {
+			if err := in.journalHole(ctx, rows, it.msg, now); err != nil {
+				return err
 			}
 		}
 		rows.add(it, now)
@@ -168,6 +167,37 @@ func (in *Ingester) journal(ctx context.Context, items []item) error {
 	}
 	for i := range items {
 		in.count(&items[i])
+	}
+	return nil
+}
+
+const selectJournalled = `
+SELECT DISTINCT offset FROM batches FINAL
+WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset >= {from:UInt64} AND offset < {to:UInt64}`
+
+// journalHole journals the offsets that retention took. A hole begins where
+// the group had committed; what was journalled beyond that is not lost.
+func (in *Ingester) journalHole(ctx context.Context, rows *journalColumns, msg broker.Message, now time.Time) error {
+	hole := msg.Hole
+	var have []struct {
+		Offset uint64 `ch:"offset"`
+	}
+	if err := in.retry(ctx, "hole", func() error {
+		return in.deps.Store.Select(ctx, &have, selectJournalled, store.Named("topic", msg.Topic),
+			store.Named("partition", uint32(hole.Partition)), store.Named("from", uint64(hole.From)), store.Named("to", uint64(hole.To)))
+	}); err != nil {
+		return err
+	}
+	journalled := make(map[int64]bool, len(have))
+	for _, h := range have {
+		journalled[int64(h.Offset)] = true
+	}
+	in.deps.Log.Error("messages were deleted before they were read", "topic", msg.Topic, "hole", hole.String(), "journalled", len(have))
+	for offset := hole.From; offset < hole.To; offset++ {
+		if !journalled[offset] {
+			rows.addHole(msg.Topic, hole.Partition, offset, now)
+			in.m.holes.Inc()
+		}
 	}
 	return nil
 }
