@@ -81,7 +81,7 @@ clean: ## remove what was built, and the demo's data
 
 .PHONY: need-go need-npm need-cc
 need-go:
-	@command -v go >/dev/null || { echo "go is missing: install Go 1.26 or newer (https://go.dev/dl)"; exit 1; }
+	@command -v go >/dev/null || { echo "go is missing: install Go 1.26 or newer"; exit 1; }
 need-npm:
 	@command -v npm >/dev/null || { echo "npm is missing: install Node.js; ClickHouse's library is an npm package"; exit 1; }
 need-cc:
