@@ -18,7 +18,7 @@ func (s *session) anomaliesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "anomalies",
 		Short: "Idle allocations and off-hours spikes, with what they wasted",
-		Long: "Looks the ledger through for episodes that overlap the range and prints them, the dearest last\n" +
+		Long: "Looks the ledger through for episodes that overlap the range and prints them\n" +
 			"in time order. Kinds: " + kinds() + ". Costs are list prices of the price book.",
 		Example: examples(
 			"gpuledger anomalies --data DIR", "all there are",

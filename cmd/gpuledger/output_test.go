@@ -92,12 +92,14 @@ func TestProgressWithoutATerminalIsALinePerTenPercent(t *testing.T) {
 	fake := clock.NewFake(time.Unix(0, 0))
 	p := newProgress(&b, fake, "ingest")
 	p.Set(1, 0)
+	p.Set(50, 100) // too soon to show anything
+	fake.Advance(2 * time.Second)
 	for i := range int64(1001) {
 		if i%3 == 0 {
 			p.Set(i*35/100, 1000)
 		}
 	}
-	fake.Advance(12 * time.Second)
+	fake.Advance(10 * time.Second)
 	p.Done("1,000 batches")
 	want := "ingest: 10 %\ningest: 20 %\ningest: 30 %\ningest: 1,000 batches in 12s\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {

@@ -12,11 +12,12 @@ import (
 const (
 	barWidth     = 30
 	barRedraw    = 100 * time.Millisecond
-	progressStep = 10 // percent between two lines where there is no terminal
+	barAfter     = 2 * time.Second // shorter steps need no bar
+	progressStep = 10              // percent between two lines where there is no terminal
 )
 
-// progress shows how far a long step is: a bar on a terminal, else a line every
-// 10 %. It is used from one goroutine.
+// progress shows how far a step of more than two seconds is: a bar on a
+// terminal, else a line every 10 %. It is used from one goroutine.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -38,6 +39,9 @@ func (p *progress) Set(done, total int64) {
 	}
 	percent := int(min(done, total) * 100 / total)
 	now := p.clock.Now()
+	if now.Sub(p.start) < barAfter {
+		return
+	}
 	switch {
 	case p.terminal && (now.Sub(p.drawn) >= barRedraw || percent == 100):
 		p.drawn = now
@@ -53,19 +57,24 @@ func (p *progress) Set(done, total int64) {
 
 func (p *progress) remaining(now time.Time, done, total int64) string {
 	spent := now.Sub(p.start)
-	if done <= 0 || done >= total || spent < 2*time.Second {
+	if done <= 0 || done >= total {
 		return ""
 	}
 	left := time.Duration(float64(spent) / float64(done) * float64(total-done))
 	return "  " + left.Round(time.Second).String() + " left"
 }
 
+// Clear ends the bar and leaves nothing of it on a terminal.
+func (p *progress) Clear() {
+	if p.terminal && !p.drawn.IsZero() {
+		p.printf("\r\x1b[K")
+	}
+}
+
 // Done ends the bar with the time it took and what came of it.
 func (p *progress) Done(figures string) {
 	took := p.clock.Since(p.start).Round(barRedraw)
-	if p.terminal {
-		p.printf("\r\x1b[K")
-	}
+	p.Clear()
 	p.printf("%s: %s in %s\n", p.label, figures, took)
 }
 

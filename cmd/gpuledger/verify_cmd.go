@@ -60,7 +60,24 @@ func (s *session) verify(ctx context.Context, dataDir string) (results []check.R
 	if err != nil {
 		return nil, err
 	}
+	bar := newProgress(s.stderr, s.clock, "verify")
+	defer bar.Clear()
+	for i := range checks {
+		checks[i] = shownCheck{checks[i], func() { bar.Set(int64(i), int64(len(checks))) }}
+	}
 	return check.Run(ctx, checks)
+}
+
+// shownCheck tells that a check begins.
+type shownCheck struct {
+	check.Check
+	begin func()
+}
+
+// Run begins and carries out the check.
+func (c shownCheck) Run(ctx context.Context) (check.Result, error) {
+	c.begin()
+	return c.Check.Run(ctx)
 }
 
 // checks are C1 to C9 on this ledger, for all months in it.
