@@ -15,7 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/analyzer/episode"
 	"github.com/gpuledger/gpuledger/billing/export"
 	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/internal/check"
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
@@ -158,11 +157,7 @@ func idleShare(inv *invoice.Invoice) string {
 
 // proof runs every check and says where to look next.
 func (d *demo) proof(ctx context.Context) error {
-	checks, err := d.p.checks(ctx, d.p.access.dir.Path())
-	if err != nil {
-		return err
-	}
-	results, err := check.Run(ctx, checks)
+	results, err := d.p.check(ctx, d.p.access.dir.Path())
 	if err != nil {
 		return err
 	}

@@ -134,68 +134,95 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	return nil
 }
 
+// mismatch is an hour whose row is not what raw gives.
+type mismatch struct {
+	hour time.Time
+	text string
+}
+
 // compareCluster recomputes every hour that the ledger claims to be up to date.
+// Where data come in meanwhile, a mismatch counts only if the journal of its
+// hour stood still.
 func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, res *check.Result) (skipped int, err error) {
 	o, err := l.overview(ctx, c, epochs)
 	if err != nil {
 		return 0, err
 	}
+	states := map[time.Time]hourState{}
 	var clean []hourState
 	for _, h := range o.hours {
+		states[h.start] = h
 		if h.dirty {
 			skipped++
 			continue
 		}
 		clean = append(clean, h)
 	}
+	var wrong []mismatch
 	for _, chunk := range chunks(clean) {
-		inv, err := l.inventoryAt(ctx, c, chunk[0].start)
+		n, found, err := l.compareChunk(ctx, c, o.watermarkMS, chunk)
 		if err != nil {
 			return skipped, err
 		}
-		got, d, err := l.compute(ctx, c, o.watermarkMS, chunk, inv)
-		if err != nil {
-			return skipped, err
+		res.Checked += n
+		wrong = append(wrong, found...)
+	}
+	if len(wrong) == 0 {
+		return skipped, nil
+	}
+	now, err := l.overview(ctx, c, epochs)
+	if err != nil {
+		return skipped, err
+	}
+	for _, h := range now.hours {
+		if h != states[h.start] {
+			delete(states, h.start)
 		}
-		if len(got.missing) > 0 {
-			for _, m := range got.missing {
-				res.Fail("cluster %s, day from %s: %s", c.Name, chunk[0].start.Format(time.RFC3339), m)
-			}
+	}
+	for _, w := range wrong {
+		if _, still := states[w.hour]; !still {
+			skipped++
 			continue
 		}
-		if err := l.compareChunk(ctx, c, got, d, res); err != nil {
-			return skipped, err
-		}
+		res.Fail("%s", w.text)
 	}
 	return skipped, nil
 }
 
-func (l *Ledger) compareChunk(ctx context.Context, c cluster, got *result, d *dictionary, res *check.Result) error {
+func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64, chunk []hourState) (checked int64, wrong []mismatch, err error) {
+	inv, err := l.inventoryAt(ctx, c, chunk[0].start)
+	if err != nil {
+		return 0, nil, err
+	}
+	got, d, err := l.compute(ctx, c, watermarkMS, chunk, inv)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, m := range got.missing {
+		wrong = append(wrong, mismatch{chunk[0].start, fmt.Sprintf("cluster %s, day from %s: %s", c.Name, chunk[0].start.Format(time.RFC3339), m)})
+	}
+	if len(got.missing) > 0 {
+		return 0, wrong, nil
+	}
 	stored, err := l.storedRows(ctx, c, got.hours)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	for i, h := range got.hours {
 		for g := range got.results[i].GPUs {
+			checked++
 			want := usageRowOf(h.start, &got.results[i].GPUs[g], d, l.mapping)
 			key := ledgerKey{want.Hour, want.GPU}
-			have := stored[key]
-			delete(stored, key)
-			res.Checked++
-			switch {
-			case have == nil:
-				res.Fail("GPU %s, hour %s: raw gives a row, the ledger has none", want.GPU, want.Hour.Format(time.RFC3339))
-			default:
-				if what := difference(want, have); what != "" {
-					res.Fail("GPU %s, hour %s: %s", want.GPU, want.Hour.Format(time.RFC3339), what)
-				}
+			if what := difference(want, stored[key]); what != "" {
+				wrong = append(wrong, mismatch{h.start, fmt.Sprintf("GPU %s, hour %s: %s", want.GPU, want.Hour.Format(time.RFC3339), what)})
 			}
+			delete(stored, key)
 		}
 	}
 	for key := range stored {
-		res.Fail("GPU %s, hour %s: the ledger has a row, raw gives none", key.GPU, key.Hour.Format(time.RFC3339))
+		wrong = append(wrong, mismatch{key.Hour, fmt.Sprintf("GPU %s, hour %s: the ledger has a row, raw gives none", key.GPU, key.Hour.Format(time.RFC3339))})
 	}
-	return nil
+	return checked, wrong, nil
 }
 
 func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (map[ledgerKey]*usageRow, error) {
@@ -214,6 +241,9 @@ func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (
 
 // difference names the first column that isn't what raw gives, or is empty.
 func difference(want, have *usageRow) string {
+	if have == nil {
+		return "raw gives a row, the ledger has none"
+	}
 	w, h := reflect.ValueOf(*want), reflect.ValueOf(*have)
 	for i := range w.NumField() {
 		x, y := w.Field(i), h.Field(i)
