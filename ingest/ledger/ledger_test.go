@@ -1,0 +1,136 @@
+package ledger
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+)
+
+func at(hour int) time.Time { return time.Date(2026, 3, 1, hour, 0, 0, 0, time.UTC) }
+
+func dirtyHours(o *overview) []int {
+	var out []int
+	for _, h := range o.dirty(nil) {
+		out = append(out, int(h.start.Sub(at(0)).Hours()))
+	}
+	return out
+}
+
+// published is what the ledger would hold after a pass over o.
+func published(o *overview) []ledgerHour {
+	var out []ledgerHour
+	for _, h := range o.hours {
+		out = append(out, ledgerHour{Hour: h.start, Inputs: h.inputs, UntilMS: h.untilMS, Epoch: h.epoch})
+	}
+	return out
+}
+
+func journalOf(hours int) []journalHour {
+	var out []journalHour
+	for i := range hours {
+		out = append(out, journalHour{Hour: at(i), Stored: 60, Head: 1, EndMS: at(i + 1).UnixMilli()})
+	}
+	return out
+}
+
+// TestDirtinessIsDerived: an hour rests on the journal from a day before it to
+// the gap's reach after it.
+func TestDirtinessIsDerived(t *testing.T) {
+	epochs := []epoch{{Epoch: 1, Effective: time.Unix(0, 0)}}
+	all := journalOf(40)
+	clean := published(compareHours(all, nil, epochs))
+	for _, c := range []struct {
+		name   string
+		change func([]journalHour) []journalHour
+		epochs []epoch
+		want   []int
+	}{
+		{"nothing new", func(j []journalHour) []journalHour { return j }, epochs, nil},
+		{"late in hour 5", func(j []journalHour) []journalHour { j[5].Stored++; return j }, epochs, []int{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29}},
+		{"at the head of hour 38", func(j []journalHour) []journalHour { j[38].Stored++; j[38].Head++; return j }, epochs, []int{37, 38, 39}},
+		{"the watermark moves", func(j []journalHour) []journalHour {
+			return append(j, journalHour{Hour: at(40), Stored: 1, EndMS: at(40).UnixMilli() + 10_000})
+		}, epochs, []int{40}},
+		{"a new epoch from hour 30", func(j []journalHour) []journalHour { return j }, append(epochs[:1:1], epoch{Epoch: 2, Effective: at(30)}), []int{30, 31, 32, 33, 34, 35, 36, 37, 38, 39}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := dirtyHours(compareHours(c.change(append([]journalHour(nil), all...)), clean, c.epochs))
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("dirty hours (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestVersionsOnlyGrow: more journal, a later watermark and a newer epoch each
+// beat what was there (R5).
+func TestVersionsOnlyGrow(t *testing.T) {
+	old := hourState{inputs: 1000, untilMS: 1_800_000, epoch: 3}
+	for name, newer := range map[string]hourState{
+		"inputs":    {inputs: 1001, untilMS: 1_800_000, epoch: 3},
+		"watermark": {inputs: 1000, untilMS: 1_801_000, epoch: 3},
+		"epoch":     {inputs: 1, untilMS: 0, epoch: 4},
+	} {
+		if newer.version() <= old.version() {
+			t.Errorf("%s: version %d does not beat %d", name, newer.version(), old.version())
+		}
+	}
+}
+
+func TestWinnersByRankNotByArrival(t *testing.T) {
+	slot := at(0)
+	row := func(rev, batch uint64, collector string) journalBatch {
+		return journalBatch{Node: "n", Slot: slot, Rev: rev, Batch: batch, Collector: collector, HoldRows: 1, ObservedMS: 10}
+	}
+	w := pickWinners([]journalBatch{row(5, 50, "a"), row(7, 70, "a"), row(7, 71, "b"), row(6, 60, "a"), row(7, 71, "b")})
+	if diff := cmp.Diff(map[uint64]uint32{71: 1}, w.promised); diff != "" {
+		t.Errorf("winners (-want +got):\n%s", diff)
+	}
+	if len(w.nodes["n"]) != 1 || len(w.findings) == 0 {
+		t.Errorf("%d slots, findings %v; want one slot and the equal rank told", len(w.nodes["n"]), w.findings)
+	}
+}
+
+func TestMappingNamesFaults(t *testing.T) {
+	for _, c := range []struct{ yaml, want string }{
+		{"versions:\n- effective: 2026-03-01T00:30:00Z\n", "full UTC hour"},
+		{"versions:\n- effective: 2026-03-01T00:00:00Z\n- effective: 2026-03-01T00:00:00Z\n", "stands twice"},
+		{"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: a}}\n", "rules[0].tenant is empty"},
+		{"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: '[a'}, tenant: t}\n", `pattern "[a"`},
+		{"versions:\n- efective: 2026-03-01T00:00:00Z\n", "efective"},
+	} {
+		file := filepath.Join(t.TempDir(), "tenants.yaml")
+		if err := os.WriteFile(file, []byte(c.yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadMapping(file); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: error %v does not name %q and the file", c.yaml, err, c.want)
+		}
+	}
+}
+
+func TestMappingDefaults(t *testing.T) {
+	m, err := LoadMapping("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		owner meter.Owner
+		want  string
+	}{
+		{meter.Owner{Tenant: "t", Namespace: "n", Account: "a"}, "t"},
+		{meter.Owner{Namespace: "n", Account: "a"}, "n"},
+		{meter.Owner{Account: "a", Job: "1"}, "a"},
+		{meter.Owner{Job: "1"}, Unassigned},
+	} {
+		if got, _ := m.At(at(0), c.owner); got != c.want {
+			t.Errorf("tenant of %+v is %q, want %q", c.owner, got, c.want)
+		}
+	}
+}
