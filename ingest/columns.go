@@ -56,14 +56,25 @@ func (c *holdsColumns) add(b *wire.Batch, id uint64, g *meter.GPUSlot) {
 
 func (c *holdsColumns) input() proto.Input {
 	return proto.Input{
-		{Name: "cluster", Data: c.cluster}, {Name: "node", Data: c.node}, {Name: "gpu", Data: c.gpu},
-		{Name: "slot", Data: &c.slot}, {Name: "slot_ms", Data: &c.slotMS}, {Name: "batch", Data: &c.batch},
-		{Name: "model", Data: c.model}, {Name: "slices", Data: &c.slices}, {Name: "leaf", Data: &c.leaf},
+		{Name: "cluster", Data: c.cluster},
+		{Name: "node", Data: c.node},
+		{Name: "gpu", Data: c.gpu},
+		{Name: "slot", Data: &c.slot},
+		{Name: "slot_ms", Data: &c.slotMS},
+		{Name: "batch", Data: &c.batch},
+		{Name: "model", Data: c.model},
+		{Name: "slices", Data: &c.slices},
+		{Name: "leaf", Data: &c.leaf},
 		{Name: "owner", Data: &c.owner},
 		{Name: "bucket", Data: proto.Wrap(&c.bucket, `'active'=1`, `'idle'=2`, `'unproven'=3`, `'free'=4`, `'stranded'=5`, `'unhealthy'=6`, `'unobserved'=7`, `'pending'=8`)},
-		{Name: "why", Data: &c.why}, {Name: "slice_ms", Data: &c.sliceMS}, {Name: "work", Data: &c.work},
-		{Name: "energy_mj", Data: &c.energy}, {Name: "unattributed_mj", Data: &c.unattributed},
-		{Name: "head", Data: &c.head}, {Name: "tail", Data: &c.tail}, {Name: "rules", Data: &c.rules},
+		{Name: "why", Data: &c.why},
+		{Name: "slice_ms", Data: &c.sliceMS},
+		{Name: "work", Data: &c.work},
+		{Name: "energy_mj", Data: &c.energy},
+		{Name: "unattributed_mj", Data: &c.unattributed},
+		{Name: "head", Data: &c.head},
+		{Name: "tail", Data: &c.tail},
+		{Name: "rules", Data: &c.rules},
 	}
 }
 
@@ -99,9 +110,15 @@ func (c *eventsColumns) add(b *wire.Batch, id uint64) {
 
 func (c *eventsColumns) input() proto.Input {
 	return proto.Input{
-		{Name: "cluster", Data: c.cluster}, {Name: "node", Data: c.node}, {Name: "gpu", Data: c.gpu},
-		{Name: "leaf", Data: c.leaf}, {Name: "at", Data: c.at}, {Name: "kind", Data: c.kind},
-		{Name: "code", Data: &c.code}, {Name: "detail", Data: &c.detail}, {Name: "batch", Data: &c.batch},
+		{Name: "cluster", Data: c.cluster},
+		{Name: "node", Data: c.node},
+		{Name: "gpu", Data: c.gpu},
+		{Name: "leaf", Data: c.leaf},
+		{Name: "at", Data: c.at},
+		{Name: "kind", Data: c.kind},
+		{Name: "code", Data: &c.code},
+		{Name: "detail", Data: &c.detail},
+		{Name: "batch", Data: &c.batch},
 	}
 }
 
@@ -135,8 +152,13 @@ func (d *dictionary) leaves(all []*meter.Identities) (proto.Input, []uint64) {
 		})
 	}
 	return proto.Input{
-		{Name: "id", Data: id}, {Name: "leaf", Data: leaf}, {Name: "slices", Data: slices},
-		{Name: "profile", Data: profile}, {Name: "gi", Data: gi}, {Name: "ci", Data: ci}, {Name: "mig_uuid", Data: migUUID},
+		{Name: "id", Data: id},
+		{Name: "leaf", Data: leaf},
+		{Name: "slices", Data: slices},
+		{Name: "profile", Data: profile},
+		{Name: "gi", Data: gi},
+		{Name: "ci", Data: ci},
+		{Name: "mig_uuid", Data: migUUID},
 	}, added
 }
 

@@ -159,8 +159,13 @@ func (c *samplesColumns) scaled(m int, most float64) float64 {
 
 func (c *samplesColumns) input() proto.Input {
 	in := proto.Input{
-		{Name: "cluster", Data: c.cluster}, {Name: "node", Data: c.node}, {Name: "gpu", Data: c.gpu},
-		{Name: "device", Data: c.device}, {Name: "slot", Data: &c.slot}, {Name: "rev", Data: &c.rev}, {Name: "present", Data: &c.present},
+		{Name: "cluster", Data: c.cluster},
+		{Name: "node", Data: c.node},
+		{Name: "gpu", Data: c.gpu},
+		{Name: "device", Data: c.device},
+		{Name: "slot", Data: &c.slot},
+		{Name: "rev", Data: &c.rev},
+		{Name: "present", Data: &c.present},
 	}
 	for i, name := range [...]string{"gpu_util", "gpu_temp_c", "memory_temp_c"} {
 		in = append(in, proto.InputColumn{Name: name, Data: &c.u8[i]})

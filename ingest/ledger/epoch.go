@@ -67,8 +67,11 @@ func (l *Ledger) insertEpoch(ctx context.Context, e epoch) error {
 	effective.Append(e.Effective)
 	created.Append(l.deps.Clock.Now().UTC())
 	if err := l.deps.Store.Insert(ctx, "epochs", proto.Input{
-		{Name: "epoch", Data: number}, {Name: "rules", Data: rules}, {Name: "mapping", Data: mapping},
-		{Name: "effective", Data: effective}, {Name: "created_at", Data: created},
+		{Name: "epoch", Data: number},
+		{Name: "rules", Data: rules},
+		{Name: "mapping", Data: mapping},
+		{Name: "effective", Data: effective},
+		{Name: "created_at", Data: created},
 	}); err != nil {
 		return fmt.Errorf("start epoch %d: %w", e.Epoch, err)
 	}

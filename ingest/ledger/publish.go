@@ -148,16 +148,38 @@ func (c *usageColumns) add(cluster string, h hourState, r *usageRow) {
 
 func (c *usageColumns) input() proto.Input {
 	return proto.Input{
-		{Name: "cluster", Data: c.cluster}, {Name: "hour", Data: &c.hour}, {Name: "gpu", Data: c.gpu}, {Name: "node", Data: c.node},
-		{Name: "model", Data: c.model}, {Name: "slices", Data: &c.slices}, {Name: "present_ms", Data: &c.present}, {Name: "until_ms", Data: &c.until},
-		{Name: "epoch", Data: &c.epoch}, {Name: "inputs", Data: &c.inputs}, {Name: "version", Data: &c.version},
-		{Name: "free", Data: &c.free}, {Name: "stranded", Data: &c.stranded}, {Name: "unhealthy", Data: &c.unhealthy},
-		{Name: "unobserved", Data: &c.unobserved}, {Name: "unobserved_attribution", Data: &c.attribution},
-		{Name: "platform_energy_mj", Data: &c.platformEnergy}, {Name: "unattributed_mj", Data: &c.unattributed},
-		{Name: "leaf", Data: c.leaf}, {Name: "profile", Data: c.profile}, {Name: "profile_slices", Data: c.profileSlices},
-		{Name: "owner", Data: c.owner}, {Name: "tenant", Data: c.tenant}, {Name: "project", Data: c.project}, {Name: "user", Data: c.user},
-		{Name: "workload", Data: c.workload}, {Name: "active", Data: c.active}, {Name: "idle", Data: c.idle},
-		{Name: "unproven", Data: c.unproven}, {Name: "inferred", Data: c.inferred}, {Name: "work", Data: c.work}, {Name: "energy_mj", Data: c.energy},
+		{Name: "cluster", Data: c.cluster},
+		{Name: "hour", Data: &c.hour},
+		{Name: "gpu", Data: c.gpu},
+		{Name: "node", Data: c.node},
+		{Name: "model", Data: c.model},
+		{Name: "slices", Data: &c.slices},
+		{Name: "present_ms", Data: &c.present},
+		{Name: "until_ms", Data: &c.until},
+		{Name: "epoch", Data: &c.epoch},
+		{Name: "inputs", Data: &c.inputs},
+		{Name: "version", Data: &c.version},
+		{Name: "free", Data: &c.free},
+		{Name: "stranded", Data: &c.stranded},
+		{Name: "unhealthy", Data: &c.unhealthy},
+		{Name: "unobserved", Data: &c.unobserved},
+		{Name: "unobserved_attribution", Data: &c.attribution},
+		{Name: "platform_energy_mj", Data: &c.platformEnergy},
+		{Name: "unattributed_mj", Data: &c.unattributed},
+		{Name: "leaf", Data: c.leaf},
+		{Name: "profile", Data: c.profile},
+		{Name: "profile_slices", Data: c.profileSlices},
+		{Name: "owner", Data: c.owner},
+		{Name: "tenant", Data: c.tenant},
+		{Name: "project", Data: c.project},
+		{Name: "user", Data: c.user},
+		{Name: "workload", Data: c.workload},
+		{Name: "active", Data: c.active},
+		{Name: "idle", Data: c.idle},
+		{Name: "unproven", Data: c.unproven},
+		{Name: "inferred", Data: c.inferred},
+		{Name: "work", Data: c.work},
+		{Name: "energy_mj", Data: c.energy},
 	}
 }
 
@@ -190,8 +212,16 @@ func (c *sightingColumns) add(cluster string, h hourState, s *meter.Sighting) {
 
 func (c *sightingColumns) input() proto.Input {
 	return proto.Input{
-		{Name: "cluster", Data: c.cluster}, {Name: "hour", Data: &c.hour}, {Name: "gpu", Data: c.gpu}, {Name: "node", Data: c.node},
-		{Name: "model", Data: c.model}, {Name: "first_ms", Data: &c.first}, {Name: "last_ms", Data: &c.last}, {Name: "run_from_ms", Data: &c.run},
-		{Name: "slices_first", Data: &c.slicesFirst}, {Name: "slices_last", Data: &c.slicesLast}, {Name: "version", Data: &c.version},
+		{Name: "cluster", Data: c.cluster},
+		{Name: "hour", Data: &c.hour},
+		{Name: "gpu", Data: c.gpu},
+		{Name: "node", Data: c.node},
+		{Name: "model", Data: c.model},
+		{Name: "first_ms", Data: &c.first},
+		{Name: "last_ms", Data: &c.last},
+		{Name: "run_from_ms", Data: &c.run},
+		{Name: "slices_first", Data: &c.slicesFirst},
+		{Name: "slices_last", Data: &c.slicesLast},
+		{Name: "version", Data: &c.version},
 	}
 }

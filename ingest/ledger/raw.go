@@ -38,11 +38,22 @@ func newHoldsResult() *holdsResult {
 
 func (h *holdsResult) columns() proto.Results {
 	return proto.Results{
-		{Name: "node", Data: h.node}, {Name: "gpu", Data: h.gpu}, {Name: "slot", Data: &h.slot}, {Name: "batch", Data: &h.batch},
-		{Name: "model", Data: h.model}, {Name: "slices", Data: &h.slices}, {Name: "leaf", Data: &h.leaf}, {Name: "owner", Data: &h.owner},
-		{Name: "bucket", Data: &h.bucket}, {Name: "why", Data: &h.why}, {Name: "slice_ms", Data: &h.sliceMS}, {Name: "work", Data: &h.work},
-		{Name: "energy_mj", Data: &h.energy}, {Name: "unattributed_mj", Data: &h.unattributed},
-		{Name: "head", Data: &h.head}, {Name: "tail", Data: &h.tail},
+		{Name: "node", Data: h.node},
+		{Name: "gpu", Data: h.gpu},
+		{Name: "slot", Data: &h.slot},
+		{Name: "batch", Data: &h.batch},
+		{Name: "model", Data: h.model},
+		{Name: "slices", Data: &h.slices},
+		{Name: "leaf", Data: &h.leaf},
+		{Name: "owner", Data: &h.owner},
+		{Name: "bucket", Data: &h.bucket},
+		{Name: "why", Data: &h.why},
+		{Name: "slice_ms", Data: &h.sliceMS},
+		{Name: "work", Data: &h.work},
+		{Name: "energy_mj", Data: &h.energy},
+		{Name: "unattributed_mj", Data: &h.unattributed},
+		{Name: "head", Data: &h.head},
+		{Name: "tail", Data: &h.tail},
 	}
 }
 

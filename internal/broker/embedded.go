@@ -59,7 +59,7 @@ func StartEmbedded(opt EmbeddedOptions) (*Embedded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start embedded broker: %w", err)
 	}
-	listener, err := net.Listen("tcp", opt.Listen)
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", opt.Listen)
 	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("start embedded broker on %q: %w", opt.Listen, err)

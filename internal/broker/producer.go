@@ -158,5 +158,5 @@ func (c *Client) pause(ctx context.Context, attempt int, what string, cause erro
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: %w (last attempt: %v)", what, ctx.Err(), cause)
+	return fmt.Errorf("%s: %w (last attempt: %w)", what, ctx.Err(), cause)
 }

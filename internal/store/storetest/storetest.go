@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -91,25 +92,46 @@ func Library(t testing.TB) string {
 	return ""
 }
 
-// start opens the engine for the life of the process. There is no hook at its
-// end, so each start removes what dead processes left behind.
+// helperEnv makes a test binary serve the engine on the socket it names,
+// instead of running tests.
+const helperEnv = "GPULEDGER_STORETEST_SOCKET"
+
+// init turns the helper process into the engine before any test could run. The
+// engine has a process of its own because the C++ threads of an engine inside
+// a race-detecting binary crash some exits.
+func init() {
+	socket := os.Getenv(helperEnv)
+	if socket == "" {
+		return
+	}
+	err := engine.Serve(context.Background(), engine.Options{
+		Dir: filepath.Join(filepath.Dir(socket), "data"), Socket: socket, MemoryBytes: memoryBytes, Threads: threads, Stdin: os.Stdin,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// start runs the engine for the life of this process, whose end it sees by its
+// standard input. There is no hook at a test binary's end, so each start
+// removes what dead processes left behind.
 func start() (socket string, err error) {
 	sweep(os.TempDir())
 	dir, err := os.MkdirTemp("", dirPrefix+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
 		return "", err
 	}
-	e, err := engine.Open(engine.Options{Dir: filepath.Join(dir, "data"), MemoryBytes: memoryBytes, Threads: threads})
+	binary, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	socket = filepath.Join(dir, "sock")
-	listener, err := engine.Listen(context.Background(), socket)
-	if err != nil {
-		return "", err
-	}
-	go func() { _ = e.Serve(context.Background(), listener) }()
-	return socket, nil
+	_, err = engine.Supervise(context.Background(), engine.SuperviseOptions{
+		Command: []string{binary}, Env: append(os.Environ(), helperEnv+"="+socket), Socket: socket,
+	})
+	return socket, err
 }
 
 // sweep removes directories whose process is gone.
