@@ -109,9 +109,9 @@ func init() {
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // the helper process ends here
 	}
-	os.Exit(0)
+	os.Exit(0) //nolint:forbidigo // no test may run in it
 }
 
 // start runs the engine for the life of this process, whose end it sees by its
