@@ -28,7 +28,9 @@ const (
 type demoFlags struct {
 	data, listen string
 	seed         int64
+	days         int // the first ones of the month; 0: all
 	once         bool
+	changed      func(flag string) bool // was it given?
 }
 
 // demoState is what a demo's directory was begun with. It stays, so that a
@@ -36,6 +38,36 @@ type demoFlags struct {
 type demoState struct {
 	Seed  int64     `json:"seed"`
 	Month time.Time `json:"month"` // its first instant
+	// Days is how many days of the month are simulated; 0: all.
+	Days int `json:"days,omitempty"`
+}
+
+// end is the first instant after the part of the month that is simulated.
+func (d demoState) end() time.Time {
+	if d.Days == 0 {
+		return d.Month.AddDate(0, 1, 0)
+	}
+	return d.Month.AddDate(0, 0, d.Days)
+}
+
+// period names that part for people.
+func (d demoState) period() string {
+	month := d.Month.Format("January 2006")
+	switch d.Days {
+	case 0:
+		return month
+	case 1:
+		return "The first day of " + month
+	}
+	return fmt.Sprintf("The first %d days of %s", d.Days, month)
+}
+
+// validate refuses more days than the month has.
+func (d demoState) validate() error {
+	if last := d.Month.AddDate(0, 1, -1); d.Days < 0 || d.Days > last.Day() {
+		return usageError{fmt.Errorf("days %d: %s has 1 to %d, and 0 stands for all", d.Days, d.Month.Format("January 2006"), last.Day())}
+	}
+	return nil
 }
 
 func (s *session) demoCommand() *cobra.Command {
@@ -50,15 +82,18 @@ func (s *session) demoCommand() *cobra.Command {
 		Example: examples(
 			"gpuledger demo --once --data /tmp/demo", "the month, then stop",
 			"gpuledger demo --data /tmp/demo", "the month, then live on http://127.0.0.1:9415",
+			"gpuledger demo --once --days 2 --data /tmp/short", "its first two days, for a quick look",
 		),
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&f.data, "data", "", "data `DIR`ectory, made where it is missing")
 	cmd.Flags().Int64Var(&f.seed, "seed", 1, "`N` of the fleet: the same seed is the same month")
+	cmd.Flags().IntVar(&f.days, "days", 0, "only the first `N` days of the month (default: all)")
 	cmd.Flags().BoolVar(&f.once, "once", false, "stop after the month")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint (default: the configuration's)")
 	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
-	cmd.RunE = s.run(func(ctx context.Context, _ []string) error { return s.demo(ctx, f, cmd.Flags().Changed("seed")) })
+	f.changed = cmd.Flags().Changed
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error { return s.demo(ctx, f) })
 	return cmd
 }
 
@@ -73,7 +108,7 @@ type demo struct {
 	began     time.Time
 }
 
-func (s *session) demo(ctx context.Context, f demoFlags, seeded bool) (err error) {
+func (s *session) demo(ctx context.Context, f demoFlags) (err error) {
 	cfg, err := s.config(f.data)
 	if err != nil {
 		return err
@@ -89,7 +124,7 @@ func (s *session) demo(ctx context.Context, f demoFlags, seeded bool) (err error
 	}
 	defer func() { err = errors.Join(err, p.access.db.Close()) }()
 	d := &demo{s: s, p: p, url: "http://" + server.Addr(), began: began}
-	if err = d.prepare(f, seeded); err == nil {
+	if err = d.prepare(f); err == nil {
 		err = d.month(ctx)
 	}
 	if err != nil || f.once {
@@ -101,15 +136,22 @@ func (s *session) demo(ctx context.Context, f demoFlags, seeded bool) (err error
 	return d.live(ctx)
 }
 
-// prepare fixes seed and month for the directory, and makes the simulator.
-func (d *demo) prepare(f demoFlags, seeded bool) error {
+// prepare fixes seed, month and days for the directory, and makes the simulator.
+func (d *demo) prepare(f demoFlags) error {
 	month, _ := lastMonth(d.s.clock.Now())
-	var err error
-	if d.state, err = loadDemo(d.p.access.dir, demoState{Seed: f.seed, Month: month}); err != nil {
+	begin := demoState{Seed: f.seed, Month: month, Days: f.days}
+	if err := begin.validate(); err != nil {
 		return err
 	}
-	if seeded && d.state.Seed != f.seed {
+	var err error
+	if d.state, err = loadDemo(d.p.access.dir, begin); err != nil {
+		return err
+	}
+	if f.changed("seed") && d.state.Seed != f.seed {
 		return usageError{fmt.Errorf("seed %d: this directory's demo was begun with seed %d; name another --data", f.seed, d.state.Seed)}
+	}
+	if f.changed("days") && d.state.Days != f.days {
+		return usageError{fmt.Errorf("days %d: this directory's demo was begun with days %d (0: all); name another --data", f.days, d.state.Days)}
 	}
 	cfg := sim.DefaultConfig()
 	cfg.Seed, cfg.WindowFrom, cfg.WindowTo = d.state.Seed, d.state.Month, d.state.Month.AddDate(2, 0, 0)
@@ -145,8 +187,8 @@ func loadDemo(dir *app.Dir, begin demoState) (demoState, error) {
 
 // month brings the month into the ledger and prints what came of it.
 func (d *demo) month(ctx context.Context) error {
-	from, to := d.state.Month, d.state.Month.AddDate(0, 1, 0)
-	if err := d.backfill(ctx, from.Format("January 2006")+", simulated", from, to); err != nil {
+	from, to := d.state.Month, d.state.end()
+	if err := d.backfill(ctx, d.state.period()+", simulated", from, to); err != nil {
 		return err
 	}
 	return d.summary(ctx, from, to)
@@ -210,7 +252,7 @@ func (d *demo) follow(ctx context.Context, bar *progress, spooled <-chan float64
 
 // live fills the time since the month, so that no gap shows, and goes on.
 func (d *demo) live(ctx context.Context) error {
-	from, now := d.state.Month.AddDate(0, 1, 0), d.s.clock.Now().UTC().Truncate(demoSlot)
+	from, now := d.state.end(), d.s.clock.Now().UTC().Truncate(demoSlot)
 	if from.Before(now) {
 		if err := d.backfill(ctx, "since then, simulated", from, now); err != nil {
 			return errors.Join(err, d.p.group.Stop())

@@ -23,7 +23,7 @@ const worstAnomalies = 5
 // summary prints capacity, waste, invoices and proof of the month. Its error is
 // a quietError when a check failed.
 func (d *demo) summary(ctx context.Context, from, to time.Time) error {
-	head := fmt.Sprintf("\n%s of a SIMULATED cluster (seed %d)", from.Format("January 2006"), d.state.Seed)
+	head := fmt.Sprintf("\n%s of a SIMULATED cluster (seed %d)", d.state.period(), d.state.Seed)
 	if err := d.print(head, "\n"); err != nil {
 		return err
 	}
