@@ -53,3 +53,22 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	return m
 }
+
+// registerSpool exposes the spool's own counts: how full it is, and what it
+// lost because it was full or damaged.
+func registerSpool(reg prometheus.Registerer, sp Spool, maxBytes int64) {
+	reg.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gpuledger_spool_bytes", Help: "Bytes of the spool's segments.",
+		}, func() float64 { return float64(sp.Stats().Bytes) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gpuledger_spool_max_bytes", Help: "Bound of the spool.",
+		}, func() float64 { return float64(maxBytes) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gpuledger_spool_records", Help: "Batches in the spool that the broker hasn't acknowledged.",
+		}, func() float64 { return float64(sp.Stats().Records) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "gpuledger_spool_dropped_records_total", Help: "Batches lost from the spool before they were sent: it was full, or damaged.",
+		}, func() float64 { return float64(sp.Stats().Dropped) }),
+	)
+}

@@ -64,6 +64,7 @@ func New(cfg Config, deps Deps) (*Collector, error) {
 	if c.slots == nil {
 		c.slots = map[string]int64{}
 	}
+	registerSpool(deps.Registry, deps.Spool, cfg.SpoolMaxBytes)
 	for _, ms := range c.slots {
 		c.lastMS = max(c.lastMS, ms)
 	}
