@@ -32,11 +32,16 @@ type decoder struct {
 }
 
 func newDecoder(cfg Config) *decoder {
-	d := &decoder{cfg: cfg}
-	for range runtime.GOMAXPROCS(0) {
-		d.workers = append(d.workers, meter.NewIdentities())
-	}
+	d := &decoder{cfg: cfg, workers: make([]*meter.Identities, runtime.GOMAXPROCS(0))}
+	d.forget()
 	return d
+}
+
+// forget starts the workers' memories anew.
+func (d *decoder) forget() {
+	for i := range d.workers {
+		d.workers[i] = meter.NewIdentities()
+	}
 }
 
 // parse decodes a chunk; what is wrong with a message stands in its item.

@@ -144,10 +144,24 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 	}
 	in.leaves.wrote(newLeaves)
 	in.owners.wrote(newOwners)
+	in.forget()
 	if len(dead) == 0 {
 		return nil
 	}
 	return in.retry(ctx, "dead_letters", func() error { return in.deps.DeadLetters.Produce(ctx, dead) })
+}
+
+// identitiesKept bounds the memory of leaves and owners: pods come and go for
+// years. What is forgotten is written again when it is met again.
+const identitiesKept = 50_000
+
+func (in *Ingester) forget() {
+	if len(in.leaves.known)+len(in.owners.known) <= identitiesKept {
+		return
+	}
+	clear(in.leaves.known)
+	clear(in.owners.known)
+	in.decoder.forget()
 }
 
 // journal writes the commit markers: one row per offset.

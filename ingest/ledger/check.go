@@ -144,7 +144,7 @@ type mismatch struct {
 // Where data come in meanwhile, a mismatch counts only if the journal of its
 // hour stood still.
 func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, res *check.Result) (skipped int, err error) {
-	o, err := l.overview(ctx, c, epochs)
+	o, err := l.overview(ctx, c, epochs, everything)
 	if err != nil {
 		return 0, err
 	}
@@ -170,7 +170,7 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 	if len(wrong) == 0 {
 		return skipped, nil
 	}
-	now, err := l.overview(ctx, c, epochs)
+	now, err := l.overview(ctx, c, epochs, everything)
 	if err != nil {
 		return skipped, err
 	}
@@ -301,7 +301,7 @@ func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 	}
 	var out []Watermark
 	for _, c := range clusters {
-		o, err := l.overview(ctx, c, epochs)
+		o, err := l.overview(ctx, c, epochs, everything)
 		if err != nil {
 			return nil, err
 		}

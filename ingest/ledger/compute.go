@@ -34,7 +34,7 @@ func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hour
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := l.readDictionary(ctx)
+	d, err := l.learn(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/store"
 )
 
 // dictionary is what the hashes in raw rows stand for.
@@ -39,26 +40,67 @@ type ownerRow struct {
 	Account   string `ch:"account"`
 }
 
-// readDictionary is read after the journal: what the journal promises is there.
-func (l *Ledger) readDictionary(ctx context.Context) (*dictionary, error) {
-	var leaves []leafName
-	if err := l.deps.Store.Select(ctx, &leaves, selectLeaves); err != nil {
-		return nil, fmt.Errorf("read leaves: %w", err)
+func newDictionary() *dictionary {
+	return &dictionary{leaves: map[uint64]leafName{}, owners: map[uint64]ownerName{}}
+}
+
+// dictionaryKept bounds what is remembered of leaves and owners.
+const dictionaryKept = 200_000
+
+// learn reads the names of the hashes in raw rows that aren't known yet. It
+// comes after the journal: what the journal promises is there.
+func (l *Ledger) learn(ctx context.Context, r *raw) (*dictionary, error) {
+	if len(l.names.leaves)+len(l.names.owners) > dictionaryKept {
+		l.names = newDictionary()
 	}
-	var owners []ownerRow
-	if err := l.deps.Store.Select(ctx, &owners, selectOwners); err != nil {
-		return nil, fmt.Errorf("read owners: %w", err)
+	d := l.names
+	leaves, owners := d.unknown(r)
+	var leafRows []leafName
+	if len(leaves) > 0 {
+		if err := l.deps.Store.Select(ctx, &leafRows, selectLeaves, store.Named("ids", leaves)); err != nil {
+			return nil, fmt.Errorf("read %d leaves: %w", len(leaves), err)
+		}
 	}
-	d := &dictionary{leaves: make(map[uint64]leafName, len(leaves)), owners: make(map[uint64]ownerName, len(owners))}
-	for _, x := range leaves {
+	var ownerRows []ownerRow
+	if len(owners) > 0 {
+		if err := l.deps.Store.Select(ctx, &ownerRows, selectOwners, store.Named("ids", owners)); err != nil {
+			return nil, fmt.Errorf("read %d owners: %w", len(owners), err)
+		}
+	}
+	for _, x := range leafRows {
 		d.leaves[x.ID] = x
 	}
-	for _, o := range owners {
+	for _, o := range ownerRows {
 		d.owners[o.ID] = ownerName{id: o.Owner, facts: meter.Owner{
 			Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
 		}}
 	}
+	if leaves, owners = d.unknown(r); len(leaves)+len(owners) > 0 {
+		return nil, fmt.Errorf("raw names %d leaves and %d owners that tables leaves and owners don't hold", len(leaves), len(owners))
+	}
 	return d, nil
+}
+
+// unknown lists the hashes in r that the dictionary lacks.
+func (d *dictionary) unknown(r *raw) (leaves, owners []uint64) {
+	seenLeaf, seenOwner := map[uint64]bool{}, map[uint64]bool{}
+	for _, nodes := range r.gpus {
+		for _, records := range nodes {
+			for i := range records {
+				for _, row := range records[i].Rows {
+					if _, ok := d.leaves[row.Leaf]; !ok && row.Leaf != 0 && !seenLeaf[row.Leaf] {
+						seenLeaf[row.Leaf] = true
+						leaves = append(leaves, row.Leaf)
+					}
+					if _, ok := d.owners[row.Owner]; !ok && row.Owner != 0 && !seenOwner[row.Owner] {
+						seenOwner[row.Owner] = true
+						owners = append(owners, row.Owner)
+					}
+				}
+			}
+		}
+	}
+	return leaves, owners
 }
 
 func (d *dictionary) leafSlices(leaf uint64) int { return int(d.leaves[leaf].Slices) }

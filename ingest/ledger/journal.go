@@ -132,22 +132,35 @@ func (h hourState) version() uint64 {
 	return uint64(h.epoch)<<44 | h.inputs<<12 | uint64(h.untilMS/1000)
 }
 
-func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch) (*overview, error) {
+// backMS is how far back the journal reaches that an hour rests on: the hour in
+// which a GPU retires still counts the one it was last seen in.
+const backMS = meter.RetireAfterMS + meter.HourMS
+
+// everything is before any hour. ClickHouse refuses to read a parameter of
+// fewer than five digits as a DateTime, so it isn't the Unix epoch itself.
+var everything = time.Date(1971, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// overview looks at the hours from since on.
+func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since time.Time) (*overview, error) {
+	from := since
+	if since.After(everything) {
+		from = since.Add(-backMS * time.Millisecond)
+	}
 	var journal []journalHour
-	if err := l.deps.Store.Select(ctx, &journal, selectJournalHours,
-		store.Named("cluster", c.Name), store.Named("gap", uint32(meter.GapMaxMS/1000))); err != nil {
+	if err := l.deps.Store.Select(ctx, &journal, selectJournalHours, store.Named("cluster", c.Name),
+		store.Named("gap", uint32(meter.GapMaxMS/1000)), store.Named("from", from)); err != nil {
 		return nil, fmt.Errorf("read journal hours of %s: %w", c.Name, err)
 	}
 	var ledger []ledgerHour
-	if err := l.deps.Store.Select(ctx, &ledger, selectLedgerHours, store.Named("cluster", c.Name)); err != nil {
+	if err := l.deps.Store.Select(ctx, &ledger, selectLedgerHours, store.Named("cluster", c.Name), store.Named("from", since)); err != nil {
 		return nil, fmt.Errorf("read ledger hours of %s: %w", c.Name, err)
 	}
-	return compareHours(journal, ledger, epochs), nil
+	return compareHours(journal, ledger, epochs, since), nil
 }
 
 // compareHours derives dirtiness: an hour rests on the journal from a day
 // before it (the inventory) to the gap's reach after it.
-func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch) *overview {
+func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, since time.Time) *overview {
 	o := &overview{}
 	if len(journal) == 0 {
 		return o
@@ -161,11 +174,13 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch) *o
 	for _, r := range ledger {
 		have[r.Hour.UnixMilli()] = r
 	}
-	const back = meter.RetireAfterMS + meter.HourMS // the hour in which a GPU retires still counts it
 	first := journal[0].Hour.UnixMilli()
-	var window uint64 // stored batches of the hours from back before start to start
+	var window uint64 // stored batches of the hours from backMS before it to its own
 	for start := first; start < o.watermarkMS; start += meter.HourMS {
-		window += byHour[start].Stored - byHour[start-back].Stored
+		window += byHour[start].Stored - byHour[start-backMS].Stored
+		if start < since.UnixMilli() {
+			continue
+		}
 		state := hourState{
 			start: time.UnixMilli(start).UTC(), inputs: window + byHour[start+meter.HourMS].Head,
 			untilMS: uint32(min(o.watermarkMS-start, meter.HourMS)), epoch: epochAt(epochs, time.UnixMilli(start)),

@@ -44,7 +44,7 @@ func journalOf(hours int) []journalHour {
 func TestDirtinessIsDerived(t *testing.T) {
 	epochs := []epoch{{Epoch: 1, Effective: time.Unix(0, 0)}}
 	all := journalOf(40)
-	clean := published(compareHours(all, nil, epochs))
+	clean := published(compareHours(all, nil, epochs, everything))
 	for _, c := range []struct {
 		name   string
 		change func([]journalHour) []journalHour
@@ -60,11 +60,24 @@ func TestDirtinessIsDerived(t *testing.T) {
 		{"a new epoch from hour 30", func(j []journalHour) []journalHour { return j }, append(epochs[:1:1], epoch{Epoch: 2, Effective: at(30)}), []int{30, 31, 32, 33, 34, 35, 36, 37, 38, 39}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := dirtyHours(compareHours(c.change(append([]journalHour(nil), all...)), clean, c.epochs))
+			got := dirtyHours(compareHours(c.change(append([]journalHour(nil), all...)), clean, c.epochs, everything))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("dirty hours (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestRecentHoursAreJudgedAlike: a pass over the recent hours finds what a
+// pass over all finds there.
+func TestRecentHoursAreJudgedAlike(t *testing.T) {
+	epochs := []epoch{{Epoch: 1, Effective: everything}}
+	all := journalOf(60)
+	want := compareHours(all, nil, epochs, everything).hours[40:]
+	const back = backMS / meter.HourMS
+	got := compareHours(all[40-back:], nil, epochs, at(40)).hours
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(hourState{})); diff != "" {
+		t.Errorf("hours from 40 on (-want +got):\n%s", diff)
 	}
 }
 

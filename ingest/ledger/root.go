@@ -42,6 +42,9 @@ type Ledger struct {
 	// leave no row to tell that they were.
 	empty map[string]map[time.Time]hourState
 	told  map[string]bool // findings reported already
+	names *dictionary
+	// newest is each cluster's watermark at the last pass, Unix ms.
+	newest map[string]int64
 }
 
 // New reads the tenant mapping and makes a ledger that does nothing yet.
@@ -53,22 +56,35 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), mapping: mapping, empty: map[string]map[time.Time]hourState{}, told: map[string]bool{}}, nil
+	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), mapping: mapping, empty: map[string]map[time.Time]hourState{}, told: map[string]bool{}, names: newDictionary(), newest: map[string]int64{}}, nil
 }
 
 // Run makes a pass, rests, and so on until ctx ends. A pass that fails is
-// tried again: nothing is remembered that could be lost.
+// tried again: nothing is remembered that could be lost. Most passes look at
+// the days before the watermark; the first one, and then one every deepEvery,
+// looks at all hours, where late data may have come in.
 func (l *Ledger) Run(ctx context.Context) error {
+	var deep time.Time
 	for {
-		if _, err := l.Pass(ctx); err != nil && ctx.Err() == nil {
+		pass := l.passRecent
+		if now := l.deps.Clock.Now(); now.Sub(deep) >= deepEvery {
+			pass, deep = l.Pass, now
+		}
+		if _, err := pass(ctx); err != nil && ctx.Err() == nil {
+			deep = time.Time{}
 			l.m.errors.Inc()
 			l.deps.Log.Error("ledger pass failed, will try again", "error", err)
 		}
 		if err := clock.Sleep(ctx, l.deps.Clock, l.cfg.Interval); err != nil {
-			return nil
+			return nil //nolint:nilerr // ctx ended: the wanted end
 		}
 	}
 }
+
+const (
+	deepEvery = 10 * time.Minute
+	recent    = 72 * time.Hour
+)
 
 // Refused is the error of a recomputation that found less raw than the journal
 // promised (R3). The old rows stay.
@@ -86,6 +102,21 @@ func (r *Refused) Error() string {
 // Pass recomputes every dirty hour of every cluster and says how many there
 // were. A cluster whose raw is damaged doesn't hold up the others.
 func (l *Ledger) Pass(ctx context.Context) (hours int, err error) {
+	return l.passSince(ctx, func(string) time.Time { return everything })
+}
+
+// passRecent looks at the hours that data usually come in for.
+func (l *Ledger) passRecent(ctx context.Context) (hours int, err error) {
+	return l.passSince(ctx, func(cluster string) time.Time {
+		newest, ok := l.newest[cluster]
+		if !ok {
+			return everything
+		}
+		return time.UnixMilli(newest).UTC().Add(-recent).Truncate(time.Hour)
+	})
+}
+
+func (l *Ledger) passSince(ctx context.Context, since func(cluster string) time.Time) (hours int, err error) {
 	l.pass.Lock()
 	defer l.pass.Unlock()
 	began := l.deps.Clock.Now()
@@ -99,7 +130,7 @@ func (l *Ledger) Pass(ctx context.Context) (hours int, err error) {
 	}
 	var errs []error
 	for _, c := range clusters {
-		n, err := l.passCluster(ctx, c, epochs)
+		n, err := l.passCluster(ctx, c, epochs, since(c.Name))
 		hours += n
 		errs = append(errs, err)
 	}
@@ -111,11 +142,12 @@ func (l *Ledger) Pass(ctx context.Context) (hours int, err error) {
 	return hours, nil
 }
 
-func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch) (int, error) {
-	o, err := l.overview(ctx, c, epochs)
+func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, since time.Time) (int, error) {
+	o, err := l.overview(ctx, c, epochs, since)
 	if err != nil {
 		return 0, err
 	}
+	l.newest[c.Name] = max(l.newest[c.Name], o.watermarkMS)
 	dirty := o.dirty(l.empty[c.Name])
 	l.m.watermark.WithLabelValues(c.Name).Set(float64(o.watermarkMS) / 1000)
 	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))

@@ -6,14 +6,14 @@ const selectJournalHours = `
 SELECT toStartOfHour(slot) AS hour, count() AS stored, countIf(slot < hour + {gap:UInt32}) AS head,
        max(toInt64(toUnixTimestamp(slot)) * 1000 + slot_ms) AS end_ms
 FROM batches FINAL
-WHERE cluster = {cluster:String} AND status = 'stored'
+WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')}
 GROUP BY hour ORDER BY hour`
 
 // What the ledger holds of each hour, by its weakest row.
 const selectLedgerHours = `
 SELECT hour, min(inputs) AS inputs, min(until_ms) AS until_ms, min(epoch) AS epoch
 FROM usage_hourly FINAL
-WHERE cluster = {cluster:String}
+WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')}
 GROUP BY hour ORDER BY hour`
 
 const selectClusters = `SELECT cluster, slot_ms FROM clusters FINAL ORDER BY cluster`
@@ -49,6 +49,8 @@ const selectLedgerKeys = `
 SELECT hour, gpu FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
-const selectLeaves = `SELECT id, leaf, slices, profile FROM leaves FINAL`
+const selectLeaves = `SELECT id, leaf, slices, profile FROM leaves FINAL WHERE id IN {ids:Array(UInt64)}`
 
-const selectOwners = `SELECT id, owner, tenant, project, namespace, pod, uid, job, user, account FROM owners FINAL`
+const selectOwners = `
+SELECT id, owner, tenant, project, namespace, pod, uid, job, user, account FROM owners FINAL
+WHERE id IN {ids:Array(UInt64)}`
