@@ -103,6 +103,7 @@ type demo struct {
 	p         *pipeline
 	state     demoState
 	url       string
+	once      bool
 	collector *collector.Collector
 	spool     *spool.Spool
 	began     time.Time
@@ -123,7 +124,7 @@ func (s *session) demo(ctx context.Context, f demoFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.access.db.Close()) }()
-	d := &demo{s: s, p: p, url: "http://" + server.Addr(), began: began}
+	d := &demo{s: s, p: p, url: "http://" + server.Addr(), once: f.once, began: began}
 	if err = d.prepare(f); err == nil {
 		err = d.month(ctx)
 	}

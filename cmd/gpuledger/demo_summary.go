@@ -95,26 +95,66 @@ func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
 	for _, e := range found {
 		kinds[e.Kind]++
 	}
-	worst := worstOf(found, worstAnomalies)
 	return d.table(fmt.Sprintf("Worst anomalies (of %d idle allocations and %d off-hours spikes)",
-		kinds[episode.IdleAllocation], kinds[episode.OffHoursSpike]), anomaliesShown(worst))
+		kinds[episode.IdleAllocation], kinds[episode.OffHoursSpike]), worstTable(worstOf(found, worstAnomalies)))
+}
+
+// wasted is what one workload wasted at one time, on all its leaves together.
+type wasted struct {
+	episode.Episode // the first of them
+	leaves          int
 }
 
 // worstOf keeps the most wasteful of each kind, so that one kind can't hide
 // the other.
-func worstOf(found []episode.Episode, each int) []episode.Episode {
-	var out []episode.Episode
+func worstOf(found []episode.Episode, each int) []wasted {
+	type key struct {
+		kind             episode.Kind
+		tenant, workload string
+		start, end       time.Time
+	}
+	at := map[key]int{}
+	var all []wasted
+	for _, e := range found {
+		k := key{e.Kind, e.Tenant, e.Workload, e.Start, e.End}
+		i, ok := at[k]
+		if !ok {
+			at[k] = len(all)
+			all = append(all, wasted{e, 1})
+			continue
+		}
+		all[i].leaves++
+		all[i].WastedGPUHours = all[i].WastedGPUHours.Add(e.WastedGPUHours)
+		all[i].WastedCost = all[i].WastedCost.Add(e.WastedCost)
+	}
+	slices.SortStableFunc(all, func(a, b wasted) int { return b.WastedGPUHours.Cmp(a.WastedGPUHours) })
+	var out []wasted
 	for _, kind := range episode.Kinds() {
-		var of []episode.Episode
-		for _, e := range found {
-			if e.Kind == kind {
-				of = append(of, e)
+		n := 0
+		for _, w := range all {
+			if w.Kind == kind && n < each {
+				out = append(out, w)
+				n++
 			}
 		}
-		slices.SortFunc(of, func(a, b episode.Episode) int { return b.WastedGPUHours.Cmp(a.WastedGPUHours) })
-		out = append(out, of[:min(each, len(of))]...)
 	}
 	return out
+}
+
+func worstTable(worst []wasted) table {
+	t := table{columns: append(textColumns([]string{"kind", "tenant", "workload", "start", "end"}),
+		column{name: "leaves", number: true}, column{name: "GPU-hours", number: true}, column{name: "cost", number: true}, column{name: ""})}
+	for _, w := range worst {
+		leaves := ""
+		if w.Leaf != "" {
+			leaves = strconv.Itoa(w.leaves)
+		}
+		t.rows = append(t.rows, []string{
+			string(w.Kind), w.Tenant, w.Workload, w.Start.UTC().Format("2006-01-02 15:04"), w.End.UTC().Format("2006-01-02 15:04"),
+			leaves, grouped(w.WastedGPUHours.StringFixed(1)), grouped(w.WastedCost.StringFixed(2)), w.Currency,
+		})
+	}
+	return t
 }
 
 func (d *demo) invoices(ctx context.Context, from, _ time.Time) error {
@@ -167,12 +207,20 @@ func (d *demo) proof(ctx context.Context) error {
 	failed := d.s.printChecks(outputTable, results)
 	took := d.s.clock.Since(d.began).Round(100 * time.Millisecond)
 	if err := d.print(fmt.Sprintf("\nDone in %s, %s.\n", took, peakMemory()),
-		"Ask on:  gpuledger usage --data ", d.p.access.dir.Path(), " --by tenant,project\n",
-		"         gpuledger invoice show --data ", d.p.access.dir.Path(), " --period ", d.state.Month.Format("2006-01"), " --tenant NAME\n",
-		"Look at: ", d.url, "/docs (finance API), ", d.url, "/metrics\n"); err != nil {
+		"Ask on:  ", os.Args[0], " usage --data ", d.p.access.dir.Path(), " --by tenant,project\n",
+		"         ", os.Args[0], " invoice show --data ", d.p.access.dir.Path(), " --period ", d.state.Month.Format("2006-01"), " --tenant NAME\n",
+		"Look at: ", d.url, "/docs (finance API) and ", d.url, "/metrics", d.served(), "\n"); err != nil {
 		return err
 	}
 	return failed
+}
+
+// served says since when the addresses answer.
+func (d *demo) served() string {
+	if d.once {
+		return ", while demo runs without --once, or standalone on this directory"
+	}
+	return ""
 }
 
 // peakMemory is the greatest resident size of this process and its engine, as
