@@ -144,7 +144,7 @@ GROUP BY partition ORDER BY partition`
 
 const selectPromises = `
 SELECT count() AS batches, sum(promised) AS all_promised, sum(found) AS all_found, countIf(promised != found) AS wrong,
-       anyIf(concat('batch ', hex(batch), ' of node ', node, ', slot ', toString(slot), ' has ', toString(found), ' of ', toString(promised), ' rows'), promised != found) AS example,
+       anyIf(concat('batch ', leftPad(lower(hex(batch)), 16, '0'), ' of node ', node, ', slot ', toString(slot), ' has ', toString(found), ' of ', toString(promised), ' rows'), promised != found) AS example,
        countIf(energy != booked) AS energy_wrong
 FROM
 (
@@ -156,6 +156,17 @@ LEFT JOIN
     SELECT batch, count() AS found, sum(energy_mj + unattributed_mj) AS booked FROM holds FINAL GROUP BY batch
 ) AS raw USING (batch)`
 
+type journalPartition struct {
+	Partition uint32 `ch:"partition"`
+	First     uint64 `ch:"first"`
+	Last      uint64 `ch:"last"`
+	Offsets   uint64 `ch:"offsets"`
+	Rows      uint64 `ch:"rows"`
+	Stored    uint64 `ch:"stored"`
+	Dead      uint64 `ch:"dead"`
+	Holes     uint64 `ch:"holes"`
+}
+
 // checkOffsets: the journal is dense from its first offset, holds exactly what
 // was committed, and the rows it promises are there.
 func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
@@ -163,16 +174,7 @@ func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
 	if err != nil {
 		return err
 	}
-	var rows []struct {
-		Partition uint32 `ch:"partition"`
-		First     uint64 `ch:"first"`
-		Last      uint64 `ch:"last"`
-		Offsets   uint64 `ch:"offsets"`
-		Rows      uint64 `ch:"rows"`
-		Stored    uint64 `ch:"stored"`
-		Dead      uint64 `ch:"dead"`
-		Holes     uint64 `ch:"holes"`
-	}
+	var rows []journalPartition
 	if err := d.Store.Select(ctx, &rows, selectPartitions, store.Named("topic", broker.TopicSamples)); err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
@@ -186,13 +188,27 @@ func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
 		if r.Last-r.First+1 != r.Offsets {
 			res.Fail("partition %d: offsets %d to %d, but %d journal rows", r.Partition, r.First, r.Last, r.Offsets)
 		}
-		i := slices.IndexFunc(offsets, func(o broker.PartitionOffsets) bool { return o.Partition == int(r.Partition) })
-		if i >= 0 && offsets[i].Committed > int64(r.Last)+1 {
-			res.Fail("partition %d: committed to offset %d, journalled to %d", r.Partition, offsets[i].Committed, r.Last)
-		}
+	}
+	for _, o := range offsets {
+		checkPartition(res, o, rows)
 	}
 	res.Figures = fmt.Sprintf("%d offsets: %d stored, %d dead, %d holes", res.Checked, stored, dead, holes)
 	return d.checkPromises(ctx, res)
+}
+
+// checkPartition holds what the group has committed, and can still be read,
+// against the journal's own bounds.
+func checkPartition(res *check.Result, o broker.PartitionOffsets, rows []journalPartition) {
+	i := slices.IndexFunc(rows, func(r journalPartition) bool { return int(r.Partition) == o.Partition })
+	switch {
+	case i < 0 && o.Committed > o.First:
+		res.Fail("partition %d: committed to offset %d, none of its offsets from %d on is journalled", o.Partition, o.Committed, o.First)
+	case i < 0:
+	case o.Committed > int64(rows[i].Last)+1:
+		res.Fail("partition %d: committed to offset %d, journalled to %d", o.Partition, o.Committed, rows[i].Last)
+	case int64(rows[i].First) > o.First:
+		res.Fail("partition %d: retained from offset %d, journalled from %d", o.Partition, o.First, rows[i].First)
+	}
 }
 
 func (d CheckDeps) checkPromises(ctx context.Context, res *check.Result) error {
