@@ -31,24 +31,11 @@ type SpoolState struct {
 // Checks are the journal's invariants: C1 to C4.
 func Checks(d CheckDeps) []check.Check {
 	return []check.Check{
-		journalCheck{"C1", "sampled = spooled + dropped, per boot", d.checkSampled},
-		journalCheck{"C2", "spooled = sent + still in the spool + dropped from it", d.checkSpooled},
-		journalCheck{"C3", "one journal row per offset, and its rows are there", d.checkOffsets},
-		journalCheck{"C4", "no hole in a boot's sequence but announced gaps", d.checkSequence},
+		check.Func("C1", "sampled = spooled + dropped, per boot", d.checkSampled),
+		check.Func("C2", "spooled = sent + still in the spool + dropped from it", d.checkSpooled),
+		check.Func("C3", "one journal row per offset, and its rows are there", d.checkOffsets),
+		check.Func("C4", "no hole in a boot's sequence but announced gaps", d.checkSequence),
 	}
-}
-
-type journalCheck struct {
-	name, title string
-	run         func(ctx context.Context, res *check.Result) error
-}
-
-func (c journalCheck) Name() string { return c.name }
-
-func (c journalCheck) Run(ctx context.Context) (check.Result, error) {
-	res := check.New(c.name, c.title)
-	err := c.run(ctx, &res)
-	return res, err
 }
 
 const selectBoots = `

@@ -55,23 +55,10 @@ FROM moved INNER JOIN booked USING (cluster, hour, gpu) WHERE nodes = 1`
 // Checks are the ledger's invariants: C5, C6, C9.
 func (l *Ledger) Checks() []check.Check {
 	return []check.Check{
-		ledgerCheck{"C5", "one winner per slot, one row per GPU-hour", l.checkUnique},
-		ledgerCheck{"C6", "seven buckets sum to capacity, and equal raw recomputed", l.checkConservation},
-		ledgerCheck{"C9", "energy booked equals the counters' movement", l.checkEnergy},
+		check.Func("C5", "one winner per slot, one row per GPU-hour", l.checkUnique),
+		check.Func("C6", "seven buckets sum to capacity, and equal raw recomputed", l.checkConservation),
+		check.Func("C9", "energy booked equals the counters' movement", l.checkEnergy),
 	}
-}
-
-type ledgerCheck struct {
-	name, title string
-	run         func(ctx context.Context, res *check.Result) error
-}
-
-func (c ledgerCheck) Name() string { return c.name }
-
-func (c ledgerCheck) Run(ctx context.Context) (check.Result, error) {
-	res := check.New(c.name, c.title)
-	err := c.run(ctx, &res)
-	return res, err
 }
 
 func (l *Ledger) checkUnique(ctx context.Context, res *check.Result) error {
