@@ -27,12 +27,13 @@ func (d *demo) summary(ctx context.Context, from, to time.Time) error {
 	if err := d.print(head, "\n"); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context, time.Time, time.Time) error{d.capacity, d.anomalies, d.invoices} {
-		if err := part(ctx, from, to); err != nil {
+	// Each asks first and prints then, so that it can be done again.
+	for _, part := range []func(context.Context, time.Time, time.Time) error{d.capacity, d.anomalies, d.invoices, d.proof} {
+		if err := d.p.patiently(ctx, "summary", func() error { return part(ctx, from, to) }); err != nil {
 			return err
 		}
 	}
-	return d.proof(ctx)
+	return nil
 }
 
 func (d *demo) print(parts ...string) error {
@@ -196,7 +197,7 @@ func idleShare(inv *invoice.Invoice) string {
 }
 
 // proof runs every check and says where to look next.
-func (d *demo) proof(ctx context.Context) error {
+func (d *demo) proof(ctx context.Context, _, _ time.Time) error {
 	results, err := d.p.check(ctx, d.p.access.dir.Path())
 	if err != nil {
 		return err

@@ -18,5 +18,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	removeProgram()
+	os.Exit(code)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/httpd"
+	"github.com/gpuledger/gpuledger/internal/store"
 )
 
 const spoolDir = "spool"
@@ -199,7 +200,28 @@ func (p *pipeline) lag(ctx context.Context) (int64, error) {
 	return lag, nil
 }
 
-const settlePoll = 100 * time.Millisecond
+const (
+	settlePoll = 100 * time.Millisecond
+	// engineBack is how long an engine that crashed may be away: its next start
+	// and the loading of its tables.
+	engineBack = time.Minute
+)
+
+// patiently does a step again while the store is away, as an engine that
+// crashed is for some seconds, or has no room.
+func (p *pipeline) patiently(ctx context.Context, what string, do func() error) error {
+	began := p.s.clock.Now()
+	for pause := settlePoll; ; pause = min(2*pause, 2*time.Second) {
+		err := do()
+		if !store.Retryable(err) || p.s.clock.Since(began) > engineBack {
+			return err
+		}
+		p.s.log.Warn("the store does not answer, trying again", "step", what, "error", err)
+		if err := clock.Sleep(ctx, p.s.clock, pause); err != nil {
+			return err
+		}
+	}
+}
 
 // settle waits until ingest has read all that is in the topic, and brings the
 // ledger up to date. step, which may be nil, is told the lag.
@@ -219,12 +241,15 @@ func (p *pipeline) settle(ctx context.Context, step func(lag int64)) error {
 			return err
 		}
 	}
-	for {
-		dirty, err := p.ledger.Pass(ctx)
-		if err != nil || dirty == 0 {
+	for dirty := 1; dirty > 0; {
+		if err := p.patiently(ctx, "ledger pass", func() (err error) {
+			dirty, err = p.ledger.Pass(ctx)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // drained waits until a spool has nothing left to send.

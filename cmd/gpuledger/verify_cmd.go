@@ -78,21 +78,26 @@ func (p *pipeline) check(ctx context.Context, dataDir string) ([]check.Result, e
 	bar := newProgress(p.s.stderr, p.s.clock, "verify")
 	defer bar.Clear()
 	for i := range checks {
-		checks[i] = shownCheck{checks[i], func() { bar.Set(int64(i), int64(len(checks))) }}
+		checks[i] = shownCheck{checks[i], p, func() { bar.Set(int64(i), int64(len(checks))) }}
 	}
 	return check.Run(ctx, checks)
 }
 
-// shownCheck tells that a check begins.
+// shownCheck tells that a check begins, and waits for an engine that is away.
 type shownCheck struct {
 	check.Check
+	p     *pipeline
 	begin func()
 }
 
 // Run begins and carries out the check.
-func (c shownCheck) Run(ctx context.Context) (check.Result, error) {
+func (c shownCheck) Run(ctx context.Context) (res check.Result, err error) {
 	c.begin()
-	return c.Check.Run(ctx)
+	err = c.p.patiently(ctx, "check "+c.Name(), func() (err error) {
+		res, err = c.Check.Run(ctx)
+		return err
+	})
+	return res, err
 }
 
 // checks are C1 to C9 on this ledger, for all months in it.
