@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/check"
@@ -21,8 +22,15 @@ WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {
 const selectSums = `
 SELECT count() AS rows, sum(toUInt64(slices) * present_ms) AS capacity,
        sum(free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)) AS counted,
-       countIf(toUInt64(slices) * present_ms != free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)) AS wrong
+       countIf(toUInt64(slices) * present_ms != free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)) AS wrong,
+       countIf(version != bitOr(bitOr(bitShiftLeft(toUInt64(epoch), 44), bitShiftLeft(inputs, 12)), toUInt64(intDiv(until_ms, 1000)))) AS unfounded
 FROM usage_hourly FINAL`
+
+// Every cluster that the ledger or the journal knows.
+const selectAllClusters = `
+SELECT cluster, max(slot_ms) AS slot_ms
+FROM (SELECT cluster, slot_ms FROM clusters FINAL UNION ALL SELECT DISTINCT cluster, toUInt32(0) AS slot_ms FROM usage_hourly)
+GROUP BY cluster ORDER BY cluster`
 
 const selectUnique = `
 SELECT (SELECT count() FROM usage_hourly FINAL WHERE present_ms > 0) AS rows,
@@ -86,10 +94,11 @@ func (l *Ledger) checkUnique(ctx context.Context, res *check.Result) error {
 
 func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error {
 	var sums []struct {
-		Rows     uint64 `ch:"rows"`
-		Capacity uint64 `ch:"capacity"`
-		Counted  uint64 `ch:"counted"`
-		Wrong    uint64 `ch:"wrong"`
+		Rows      uint64 `ch:"rows"`
+		Capacity  uint64 `ch:"capacity"`
+		Counted   uint64 `ch:"counted"`
+		Wrong     uint64 `ch:"wrong"`
+		Unfounded uint64 `ch:"unfounded"`
 	}
 	if err := l.deps.Store.Select(ctx, &sums, selectSums); err != nil {
 		return err
@@ -98,8 +107,11 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	if s.Wrong > 0 {
 		res.Fail("%d GPU-hours whose buckets don't sum to slices × present_ms", s.Wrong)
 	}
+	if s.Unfounded > 0 {
+		res.Fail("%d GPU-hours whose version is not that of the inputs they rest on", s.Unfounded)
+	}
 	var clusters []cluster
-	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
+	if err := l.deps.Store.Select(ctx, &clusters, selectAllClusters); err != nil {
 		return err
 	}
 	epochs, _, err := l.epochs(ctx)
@@ -154,7 +166,7 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 		res.Checked += n
 		wrong = append(wrong, found...)
 	}
-	if len(wrong) == 0 {
+	if len(wrong) == 0 && len(o.orphans) == 0 {
 		return skipped, nil
 	}
 	now, err := l.overview(ctx, c, epochs, everything)
@@ -173,7 +185,17 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 		}
 		res.Fail("%s", w.text)
 	}
+	reportOrphans(c, o, now, res)
 	return skipped, nil
+}
+
+// reportOrphans names the hours that two looks found beyond the journal.
+func reportOrphans(c cluster, before, now *overview, res *check.Result) {
+	for _, hour := range before.orphans {
+		if slices.ContainsFunc(now.orphans, hour.Equal) {
+			res.Fail("cluster %s, hour %s: the ledger has rows, the journal has nothing up to there", c.Name, hour.Format(time.RFC3339))
+		}
+	}
 }
 
 func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64, chunk []hourState) (checked int64, wrong []mismatch, err error) {

@@ -117,6 +117,7 @@ func pickWinners(rows []journalBatch) *winners {
 type overview struct {
 	watermarkMS int64
 	hours       []hourState
+	orphans     []time.Time // hours of the ledger that the journal doesn't reach, ascending
 }
 
 type hourState struct {
@@ -125,6 +126,11 @@ type hourState struct {
 	untilMS uint32
 	epoch   uint32 // the one that the hour must be computed under
 	dirty   bool
+}
+
+// version is what a row of the hour must carry, by the weakest of them.
+func (h ledgerHour) version() uint64 {
+	return hourState{epoch: h.Epoch, inputs: h.Inputs, untilMS: h.UntilMS}.version()
 }
 
 // version only grows: a stale worker's row loses (R5).
@@ -163,6 +169,7 @@ func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since 
 func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, since time.Time) *overview {
 	o := &overview{}
 	if len(journal) == 0 {
+		o.orphans = outside(ledger, 0, 0)
 		return o
 	}
 	byHour := make(map[int64]journalHour, len(journal))
@@ -186,8 +193,19 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, si
 			untilMS: uint32(min(o.watermarkMS-start, meter.HourMS)), epoch: epochAt(epochs, time.UnixMilli(start)),
 		}
 		old, ok := have[start]
-		state.dirty = !ok || old.Inputs != state.inputs || old.UntilMS != state.untilMS || old.Epoch < state.epoch
+		state.dirty = !ok || old.version() < state.version()
 		o.hours = append(o.hours, state)
 	}
+	o.orphans = outside(ledger, first, o.watermarkMS)
 	return o
+}
+
+// outside are the hours that don't start in [fromMS, toMS).
+func outside(ledger []ledgerHour, fromMS, toMS int64) (hours []time.Time) {
+	for _, r := range ledger {
+		if ms := r.Hour.UnixMilli(); ms < fromMS || ms >= toMS {
+			hours = append(hours, r.Hour.UTC())
+		}
+	}
+	return hours
 }

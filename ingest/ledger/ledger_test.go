@@ -53,6 +53,7 @@ func TestDirtinessIsDerived(t *testing.T) {
 	}{
 		{"nothing new", func(j []journalHour) []journalHour { return j }, epochs, nil},
 		{"late in hour 5", func(j []journalHour) []journalHour { j[5].Stored++; return j }, epochs, []int{5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29}},
+		{"less in hour 5 than the ledger rests on: no recomputation would win", func(j []journalHour) []journalHour { j[5].Stored--; return j }, epochs, nil},
 		{"at the head of hour 38", func(j []journalHour) []journalHour { j[38].Stored++; j[38].Head++; return j }, epochs, []int{37, 38, 39}},
 		{"the watermark moves", func(j []journalHour) []journalHour {
 			return append(j, journalHour{Hour: at(40), Stored: 1, EndMS: at(40).UnixMilli() + 10_000})
@@ -65,6 +66,23 @@ func TestDirtinessIsDerived(t *testing.T) {
 				t.Errorf("dirty hours (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestHoursBeyondTheJournalAreOrphans: nothing in the journal gives them.
+func TestHoursBeyondTheJournalAreOrphans(t *testing.T) {
+	epochs := []epoch{{Epoch: 1, Effective: everything}}
+	all := journalOf(10)
+	ledger := published(compareHours(all, nil, epochs, everything))
+	if got := compareHours(all, ledger, epochs, everything).orphans; got != nil {
+		t.Errorf("orphans of a whole journal: got %v", got)
+	}
+	got := compareHours(all[1:9], ledger, epochs, everything).orphans
+	if diff := cmp.Diff([]time.Time{at(0), at(9)}, got); diff != "" {
+		t.Errorf("orphans (-want +got):\n%s", diff)
+	}
+	if got := compareHours(nil, ledger, epochs, everything).orphans; len(got) != 10 {
+		t.Errorf("orphans without a journal: got %v, want all 10", got)
 	}
 }
 
