@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -92,6 +93,9 @@ func (c *Client) committed(ctx context.Context, topic, group string, partitions 
 	})
 	if err == nil {
 		err = res.Error
+	}
+	if errors.Is(err, kafka.GroupIdNotFound) {
+		return nil, nil // the embedded broker's word for a group that never committed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch committed offsets of group %q: %w", group, err)

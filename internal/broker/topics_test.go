@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
@@ -63,5 +64,24 @@ func TestClientsShareOneRegistry(t *testing.T) {
 	newMetrics(reg).errors.WithLabelValues("x").Inc()
 	if got := testutil.ToFloat64(newMetrics(reg).errors.WithLabelValues("x")); got != 2 {
 		t.Errorf("counter over two clients is %v, want 2", got)
+	}
+}
+
+// TestOffsetsOfAGroupThatNeverWas: Kafka answers that nothing is committed, the
+// embedded broker that there is no such group.
+func TestOffsetsOfAGroupThatNeverWas(t *testing.T) {
+	ctx := testContext(t)
+	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), func(config *Config) { config.SamplesPartitions = 1 })
+	ensure(t, c)
+	if err := c.Producer().Produce(ctx, samples(0, 3)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Offsets(ctx, TopicSamples, "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []PartitionOffsets{{Partition: 0, First: 0, Last: 3, Committed: NotCommitted}}
+	if diff := cmp.Diff(want, got); diff != "" || got[0].Lag() != 3 {
+		t.Errorf("offsets: lag %d, want 3 (-want +got):\n%s", got[0].Lag(), diff)
 	}
 }
