@@ -42,7 +42,7 @@ func (s *Source) batch(n *nodeView, v view) (*wire.Batch, error) {
 	}
 	var errs []error
 	for _, brd := range n.sorted() {
-		gpu, events, err := s.gpu(brd, v)
+		gpu, events, err := s.gpu(n.name, brd, v)
 		b.Events = append(b.Events, events...)
 		if err != nil {
 			s.metrics.unresolved.WithLabelValues(cmp.Or(brd.model, "unknown")).Inc()
@@ -55,13 +55,14 @@ func (s *Source) batch(n *nodeView, v view) (*wire.Batch, error) {
 	return b, errors.Join(errs...)
 }
 
-// gpu states what is known of a board. Its memory moves on even when the board
-// has to be left out.
-func (s *Source) gpu(b *board, v view) (*wire.Gpu, []*wire.Event, error) {
-	mem := s.memory[b.uuid]
+// gpu states what is known of a node's board. Its memory moves on even when the
+// board has to be left out.
+func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, error) {
+	place := gpuPlace{node, b.uuid}
+	mem := s.memory[place]
 	if mem == nil {
 		mem = newMemory()
-		s.memory[b.uuid] = mem
+		s.memory[place] = mem
 	}
 	mem.seen = v.at
 	g := &wire.Gpu{Uuid: b.uuid, Model: b.model, Index: b.index, PowerWatts: b.values.ptr(fieldPowerWatts)}
@@ -95,7 +96,7 @@ func (s *Source) gpu(b *board, v view) (*wire.Gpu, []*wire.Event, error) {
 
 // remember moves the board's counter and XIDs, and tells what happened.
 func (s *Source) remember(g *wire.Gpu, b *board, mem *memory, v view) (events []*wire.Event) {
-	if counter, ok := b.values[fieldEnergyMJ]; ok && mem.moveEnergy(g, counter, v.at) {
+	if counter, ok := b.values[fieldEnergyMJ]; ok && mem.moveEnergy(g, counter, b.energyOf.name, v.at) {
 		mem.heal()
 		events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
 	}

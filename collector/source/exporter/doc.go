@@ -17,6 +17,8 @@
 //     where the old value was first seen: exporters up to 3.3.9 serve cached
 //     text for 30 s. A counter that went down was reset: what it shows moved
 //     since.
+//     It moves against itself alone: by node, UUID and the first target
+//     that shows it, since clones may show the UUIDs of their original.
 //   - XID (field 230) keeps the last code for ever, so only a change to another
 //     code is an event. A fatal one flags the GPU, or the instance on whose row
 //     it stands, until the UUID's energy counter resets (driver reload, GPU

@@ -82,8 +82,9 @@ type board struct {
 	migOn     bool // said by a row
 	migOff    bool // said by a row
 	instances map[uint32]*instance
-	trouble   error // why the board can't be believed
-	target    *target
+	trouble   error   // why the board can't be believed
+	target    *target // the first that lists it
+	energyOf  *target // the first that shows its energy counter
 }
 
 // nodeView is one node with its boards by UUID.
@@ -130,9 +131,16 @@ func (s *Source) fold(t *target, samples []sample, nodes map[string]*nodeView) (
 			b = &board{device: *newDevice(), uuid: uuid, instances: map[uint32]*instance{}, target: t}
 			n.boards[uuid] = b
 		}
-		s.foldRow(b, smp, index, owners)
+		s.foldRow(b, t, smp, index, owners)
 	}
 	return rows
+}
+
+// countsEnergyBy takes a board's energy counter from one target alone: the
+// greater of two different counters would be neither.
+func (b *board) countsEnergyBy(t *target) bool {
+	b.energyOf = cmp.Or(b.energyOf, t)
+	return b.energyOf == t
 }
 
 // nodeNames finds the node of a UUID for rows that don't name it themselves.
@@ -147,7 +155,7 @@ func nodeNames(samples []sample) map[string]string {
 	return names
 }
 
-func (s *Source) foldRow(b *board, smp sample, index string, owners ownerReader) {
+func (s *Source) foldRow(b *board, t *target, smp sample, index string, owners ownerReader) {
 	if n, err := strconv.ParseUint(index, 10, 32); err == nil {
 		b.index = uint32(n)
 	}
@@ -172,6 +180,9 @@ func (s *Source) foldRow(b *board, smp sample, index string, owners ownerReader)
 	}
 	if isInstance && smp.field.id == fieldGPUUtil {
 		s.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
+		return
+	}
+	if smp.field.id == fieldEnergyMJ && !b.countsEnergyBy(t) {
 		return
 	}
 	b.values.put(smp.field.id, v)

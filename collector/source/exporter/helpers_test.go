@@ -70,9 +70,7 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 // read serves text and reads the next slot, 10 s after the one before.
 func (r *rig) read(text string) ([]*wire.Batch, error) {
 	r.t.Helper()
-	r.mu.Lock()
-	r.text = text
-	r.mu.Unlock()
+	r.setText(text)
 	batches, err := r.src.Read(context.Background(), r.slot)
 	r.clk.Advance(r.slot.Length)
 	r.slot = r.slot.Next()
@@ -84,6 +82,12 @@ func (r *rig) read(text string) ([]*wire.Batch, error) {
 		b.Collector = ""
 	}
 	return batches, err
+}
+
+func (r *rig) setText(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.text = text
 }
 
 // gpus reads one slot and returns the GPUs of the only batch.

@@ -11,11 +11,16 @@ import (
 // as the inventory keeps it (retire_after, R2).
 const forgetAfter = 24 * time.Hour
 
+// gpuPlace is where a GPU was seen. Exporters that wrongly show one UUID, as
+// clones of a machine image may, are different GPUs on different nodes.
+type gpuPlace struct{ node, uuid string }
+
 // memory is what of a GPU outlives a scrape.
 type memory struct {
 	seen      time.Time // last scrape that listed it
 	energyMJ  float64   // the counter's last value
 	energyAt  time.Time // where that value was first seen; zero: never
+	energyOf  string    // the target that showed it
 	xids      map[xidPlace]float64
 	unhealthy map[xidPlace]bool
 }
@@ -32,14 +37,16 @@ func newMemory() *memory {
 
 // moveEnergy sets the energy fields from the counter's movement, and reports a
 // reset. A counter that stands still says nothing: the exporter may serve old
-// text, and no board draws 0 W.
-func (m *memory) moveEnergy(g *wire.Gpu, counter float64, at time.Time) (reset bool) {
+// text, and no board draws 0 W. Another target's counter may be another one, so
+// it moves only against itself.
+func (m *memory) moveEnergy(g *wire.Gpu, counter float64, target string, at time.Time) (reset bool) {
 	old, since := m.energyMJ, m.energyAt
-	if !since.IsZero() && counter == old {
+	first := since.IsZero() || m.energyOf != target
+	if !first && counter == old {
 		return false
 	}
-	m.energyMJ, m.energyAt = counter, at
-	if since.IsZero() {
+	m.energyMJ, m.energyAt, m.energyOf = counter, at, target
+	if first {
 		return false
 	}
 	reset = counter < old

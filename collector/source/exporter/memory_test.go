@@ -3,6 +3,8 @@ package exporter
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -105,5 +107,55 @@ func TestMemoryEndsWithTheInventory(t *testing.T) {
 	r.gpu(row(energy, a100, 1000))
 	if len(r.src.memory) != 1 {
 		t.Errorf("%d GPUs remembered, want the listed one alone", len(r.src.memory))
+	}
+}
+
+// TestOneUUIDOnTwoNodesIsTwoCounters: clones of a machine image may show the
+// UUIDs of their original.
+func TestOneUUIDOnTwoNodesIsTwoCounters(t *testing.T) {
+	clone := newRig(t, nil) // only its server is used
+	r := newRig(t, func(c *Config) { c.Targets = append(c.Targets, Target{URL: clone.url}) })
+	const there = `gpu="0",UUID="GPU-h",modelName="NVIDIA H100 80GB HBM3",Hostname="n2"`
+	var moved [][2]int64
+	for i := range 3 {
+		clone.setText(text(row(energy, there, 90_000_000+i*100_000), row("DCGM_FI_DEV_XID_ERRORS", there, 79*min(i, 1))))
+		batches, err := r.read(text(row(energy, h100, 1_000_000+i*700_000), row("DCGM_FI_DEV_XID_ERRORS", h100, 0)))
+		if err != nil || len(batches) != 2 {
+			t.Fatalf("got %d batches and error %v, want 2", len(batches), err)
+		}
+		here, there := batches[0].Gpus[0], batches[1].Gpus[0]
+		moved = append(moved, [2]int64{here.GetEnergyMj(), there.GetEnergyMj()})
+		if here.EnergyReset || there.EnergyReset || here.Unhealthy || there.Unhealthy != (i > 0) {
+			t.Errorf("scrape %d: resets %v %v, unhealthy %v %v", i, here.EnergyReset, there.EnergyReset, here.Unhealthy, there.Unhealthy)
+		}
+	}
+	diff(t, [][2]int64{{0, 0}, {700_000, 100_000}, {700_000, 100_000}}, moved)
+}
+
+// TestOneUUIDOfTwoTargetsOnANode: the second one's counter is never taken for
+// the first one's, also when the first is away.
+func TestOneUUIDOfTwoTargetsOnANode(t *testing.T) {
+	second := newRig(t, nil) // only its server is used
+	r := newRig(t, func(c *Config) { c.Targets = append(c.Targets, Target{URL: second.url}) })
+	for i, c := range []struct {
+		first, second int // 0: no row
+		want          *int64
+	}{
+		{1_000_000, 90_000_000, nil},
+		{1_700_000, 90_100_000, ptr[int64](700_000)},
+		{0, 90_200_000, nil}, // another counter, first seen
+		{0, 90_300_000, ptr[int64](100_000)},
+		{3_800_000, 90_400_000, nil}, // what moved meanwhile has been told of in part
+		{4_500_000, 90_500_000, ptr[int64](700_000)},
+	} {
+		rows := row("DCGM_FI_DEV_GPU_UTIL", h100, 3)
+		second.setText(row(energy, h100, c.second))
+		if c.first > 0 {
+			rows += row(energy, h100, c.first)
+		}
+		g := r.gpu(rows)
+		if d := cmp.Diff(c.want, g.EnergyMj); d != "" || g.EnergyReset {
+			t.Errorf("scrape %d: reset %v, energy (-want +got)\n%s", i, g.EnergyReset, d)
+		}
 	}
 }

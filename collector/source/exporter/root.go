@@ -38,7 +38,7 @@ type Source struct {
 	deps    Deps
 	metrics *metrics
 	targets []*target
-	memory  map[string]*memory          // by UUID
+	memory  map[gpuPlace]*memory
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
 }
@@ -70,7 +70,7 @@ func New(cfg Config, deps Deps) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
-		memory: map[string]*memory{}, shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
+		memory: map[gpuPlace]*memory{}, shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
 	}
 	for _, t := range cfg.Targets {
 		u, err := url.Parse(t.URL)
@@ -181,5 +181,5 @@ func (s *Source) missesTarget(n *nodeView, failed map[*target]bool) bool {
 
 // forget drops GPUs that have not been listed for long.
 func (s *Source) forget(now time.Time) {
-	maps.DeleteFunc(s.memory, func(_ string, m *memory) bool { return now.Sub(m.seen) > forgetAfter })
+	maps.DeleteFunc(s.memory, func(_ gpuPlace, m *memory) bool { return now.Sub(m.seen) > forgetAfter })
 }
