@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,6 +102,7 @@ func TestRetryable(t *testing.T) {
 		"ours":               {errors.New("encode"), false},
 		"constraint":         {&store.Exception{Code: store.CodeConstraintViolation}, false},
 		"disk full":          {fmt.Errorf("x: %w", &store.Exception{Code: store.CodeNoSpace}), true},
+		"a file's":           {fmt.Errorf("x: %w", &fs.PathError{Op: "open", Path: "f", Err: syscall.ENOTDIR}), false},
 		"unknown identifier": {&store.Exception{Code: 47}, false},
 	}
 	for name, test := range tests {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"syscall"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
@@ -78,7 +79,11 @@ func Retryable(err error) bool {
 		return slices.Contains(transientStatus, status.StatusCode)
 	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	if errors.As(err, &network) {
+		_, file := network.(syscall.Errno) // it has a net.Error's methods, but stands bare in a file's error
+		return !file
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, clickhouse.ErrAcquireConnTimeout)
 }
 
