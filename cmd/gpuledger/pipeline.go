@@ -273,6 +273,9 @@ func spoolStates(dataDir string) ([]ingest.SpoolState, error) {
 	}
 	var out []ingest.SpoolState
 	for _, e := range entries {
+		if !e.IsDir() || e.Name() == "lost+found" { // the folder may be a file system's root
+			continue
+		}
 		st, err := spool.ReadStats(filepath.Join(dataDir, spoolDir, e.Name()))
 		if err != nil {
 			return nil, err
