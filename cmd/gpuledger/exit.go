@@ -24,7 +24,8 @@ const exitCodesHelp = `Exit codes:
   1    a check failed, or the command could not do what it was asked
   2    the command line or the configuration is wrong
   3    the environment is: data directory in use, port in use, disk full,
-       library missing, file or permission
+       library missing or unusable, directory of a newer version, file or
+       permission
   130  interrupted`
 
 // usageError is a wrong command line or configuration.
@@ -38,13 +39,14 @@ type quietError struct{ reason string }
 func (e quietError) Error() string { return e.reason }
 
 var environmental = []error{
-	engine.ErrLibraryMissing, syscall.EADDRINUSE, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS,
+	engine.ErrLibraryMissing, engine.ErrStart, syscall.EADDRINUSE, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS,
 	fs.ErrPermission, fs.ErrNotExist,
 }
 
 func exitCode(ctx context.Context, err error) int {
 	var usage usageError
 	var locked *app.LockedError
+	var format *app.FormatError
 	switch {
 	case err == nil:
 		return exitOK
@@ -52,7 +54,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &locked):
+	case errors.As(err, &locked), errors.As(err, &format):
 		return exitEnvironment
 	}
 	for _, target := range environmental {

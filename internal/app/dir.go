@@ -50,6 +50,21 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("data directory %s is in use by %s", e.Path, e.Holder)
 }
 
+// FormatError says that the directory's FORMAT is none that this build reads.
+type FormatError struct {
+	Path    string
+	Text    string // what the file says
+	Version int    // that it names; 0: none
+}
+
+func (e *FormatError) Error() string {
+	if e.Version > Format {
+		return fmt.Sprintf("open data directory %s: its format %d is newer than %d, the newest this gpuledger knows: use the gpuledger that wrote it, or a newer one",
+			e.Path, e.Version, Format)
+	}
+	return fmt.Sprintf("open data directory %s: its file %s says %q, want %q and a number", e.Path, formatName, e.Text, formatPrefix)
+}
+
 // Dir is a data directory that this process holds.
 type Dir struct {
 	path string
@@ -60,7 +75,7 @@ type Dir struct {
 
 // Open creates the data directory where it is missing, takes its lock and
 // checks its format. The error is a *LockedError when another process holds
-// it. self.PID is filled in.
+// it, a *FormatError when another build wrote it. self.PID is filled in.
 func Open(path string, self Holder) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -163,12 +178,11 @@ func (d *Dir) checkFormat() error {
 	text := strings.TrimSpace(string(data))
 	number, ok := strings.CutPrefix(text, formatPrefix)
 	version, err := strconv.Atoi(number)
-	switch {
-	case !ok || err != nil || version < 1:
-		return fmt.Errorf("open data directory %s: its file %s says %q, want %q and a number", d.path, formatName, text, formatPrefix)
-	case version > Format:
-		return fmt.Errorf("open data directory %s: its format %d is newer than %d, the newest this gpuledger knows: use the gpuledger that wrote it, or a newer one",
-			d.path, version, Format)
+	if !ok || err != nil {
+		version = 0
+	}
+	if version < 1 || version > Format {
+		return &FormatError{Path: d.path, Text: text, Version: version}
 	}
 	return nil
 }

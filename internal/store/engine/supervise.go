@@ -49,8 +49,12 @@ type Supervisor struct {
 	done     chan struct{}
 }
 
+// ErrStart is wrapped by the error of a first start that failed: of what the
+// helper needs, something is missing or unusable.
+var ErrStart = errors.New("start engine")
+
 // Supervise starts the helper and returns once it answers /ping. It fails with
-// the tail of the helper's standard error when the first start does. The
+// ErrStart and the tail of the helper's standard error when the first start does. The
 // helper lives until ctx ends or Stop; its standard input is a pipe of this
 // process, so that it ends too when this process is killed.
 func Supervise(ctx context.Context, o SuperviseOptions) (*Supervisor, error) {
@@ -74,7 +78,7 @@ func Supervise(ctx context.Context, o SuperviseOptions) (*Supervisor, error) {
 	h, err := s.start(ctx)
 	if err != nil {
 		stop()
-		return nil, fmt.Errorf("start engine: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	go s.keep(ctx, h)
 	return s, nil
