@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +63,13 @@ func usageCSV(t *testing.T, data string, flags ...string) string {
 		t.Fatalf("usage: got %+v", got)
 	}
 	return got.Stdout
+}
+
+// withLine puts a line in its place among sorted ones, below the heading.
+func withLine(table, line string) string {
+	lines := append(slices.Collect(strings.Lines(table)), line)
+	slices.Sort(lines[1:])
+	return strings.Join(lines, "")
 }
 
 // report is what verify says, by the checks' names.
@@ -191,6 +199,15 @@ func readTopic(t *testing.T, data, topic string) (msgs []broker.Message) {
 	return msgs
 }
 
+func headerOf(m broker.Message, key string) string {
+	for _, h := range m.Headers {
+		if h.Key == key {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
 // alter changes a table behind gpuledger's back. The statement must wait for
 // its mutation.
 func alter(t *testing.T, data, statement string, args ...any) {
@@ -253,7 +270,7 @@ func (l *logBook) await(t *testing.T, line *regexp.Regexp) []string {
 		select {
 		case <-changed:
 		case <-timer.C():
-			t.Fatalf("no line like %s in the log:\n%s", line, text)
+			t.Fatalf("no line like %s in the log:\n%s", line, tailOf(text))
 		}
 	}
 }
@@ -273,7 +290,7 @@ func startLogged(t *testing.T, args ...string) (service, *logBook) {
 	t.Cleanup(func() {
 		stop()
 		if text, _ := log.read(); t.Failed() {
-			t.Logf("log of %v:\n%s", args, text)
+			t.Logf("log of %v:\n%s", args, tailOf(text))
 		}
 	})
 	address := log.await(t, listening)[1]

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,9 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/billing"
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/check"
+	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -285,4 +293,75 @@ func TestVerifySeesWhatCollectorsLost(t *testing.T) {
 			expectFailures(t, mine, c.want)
 		})
 	}
+}
+
+// TestImportEndsWhereTheJournalLostRows: hours that claim more of the journal
+// than there is are not recomputed for ever.
+func TestImportEndsWhereTheJournalLostRows(t *testing.T) {
+	data := newFleet(t)
+	alter(t, data, deleteJournalRow)
+	mustImport(t, data, writeLines(t, fleetLines(t)[:2]))
+	if r := verifyLedger(t, data); r.checks["C3"].OK {
+		t.Errorf("C3 passes without a journal row: %+v", r.checks["C3"])
+	}
+}
+
+// TestVerifySeesASpoolThatDoesNotAddUp: no batch and no table can make a spool
+// lose count of itself, so its figures are made up here.
+func TestVerifySeesASpoolThatDoesNotAddUp(t *testing.T) {
+	deps := ingest.CheckDeps{Store: storetest.Open(t)}
+	for _, c := range []struct {
+		spool ingest.SpoolState
+		want  []string
+	}{
+		{ingest.SpoolState{Collector: "c1", Appended: 10, Cursor: 6, Remaining: 3, Dropped: 1}, []string{}},
+		{
+			ingest.SpoolState{Collector: "c1", Appended: 10, Cursor: 6, Remaining: 3},
+			[]string{"spool of c1: 10 taken, but 6 sent + 3 still there + 0 dropped"},
+		},
+	} {
+		deps.Spools = func(context.Context) ([]ingest.SpoolState, error) { return []ingest.SpoolState{c.spool}, nil }
+		results, err := check.Run(t.Context(), ingest.Checks(deps)[1:2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := results[0]; got.Name != "C2" || got.OK != (len(c.want) == 0) || !cmp.Equal(c.want, got.Findings) {
+			t.Errorf("spool %+v: got %+v, want C2 to find %q", c.spool, got, c.want)
+		}
+	}
+}
+
+// fickleBook is a ledger behind whose back the price book changes, every time
+// it is asked.
+type fickleBook struct {
+	invoice.DB
+	book *prices.Book
+}
+
+func (f fickleBook) Query(ctx context.Context, sql string, args ...any) (driver.Rows, error) {
+	for model, price := range f.book.Versions[0].Models {
+		price.GPUHour = price.GPUHour.Add(price.GPUHour)
+		f.book.Versions[0].Models[model] = price
+	}
+	return f.DB.Query(ctx, sql, args...)
+}
+
+// TestVerifySeesAnInvoiceOfTwoForms: the same usage hash must not stand for
+// two documents.
+func TestVerifySeesAnInvoiceOfTwoForms(t *testing.T) {
+	data := newFleet(t)
+	withTables(t, data, func(db *store.DB) {
+		book, err := prices.Load("../../billing/prices/default.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks := billing.Checks(invoice.NewDrafts(fickleBook{db, book}, book), []string{"2026-03"})
+		results, err := check.Run(t.Context(), checks[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := results[0]; got.Name != "C8" || got.OK || got.Checked != 2 || !strings.Contains(got.Findings[0], "invoice 2026-03-team-a-r0 with usage") {
+			t.Errorf("C8: got %+v, want the invoices of team-a and team-b in two forms", got)
+		}
+	})
 }
