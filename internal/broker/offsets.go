@@ -95,7 +95,7 @@ func (c *Client) committed(ctx context.Context, topic, group string, partitions 
 		err = res.Error
 	}
 	if errors.Is(err, kafka.GroupIdNotFound) {
-		return nil, nil // the embedded broker's word for a group that never committed
+		return map[int]int64{}, nil // the embedded broker's word for a group that never committed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch committed offsets of group %q: %w", group, err)
