@@ -10,7 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
-const selectClusters = `SELECT cluster, slot_ms FROM clusters FINAL`
+// Two ingesters may register a cluster at once: the earliest slot's length
+// counts, of two the smaller, for everybody.
+const selectClusters = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster`
 
 // clusters remembers each cluster's slot length, which the first batch of a
 // new cluster declares and everybody keeps to.
@@ -70,6 +72,5 @@ func (c *clusters) register(ctx context.Context, b *wire.Batch) error {
 	}); err != nil {
 		return fmt.Errorf("register cluster %q: %w", b.Cluster, err)
 	}
-	c.slotMS[b.Cluster] = length
-	return nil
+	return c.load(ctx)
 }

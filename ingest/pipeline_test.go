@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/csv"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -79,19 +80,28 @@ func newPipeline(t *testing.T) *pipeline {
 // drain ingests all that the topic holds, then brings the ledger up to date.
 func (p *pipeline) drain(t *testing.T) {
 	t.Helper()
+	if err := p.ingest(t); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.ledger.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ingest takes all that the topic holds.
+func (p *pipeline) ingest(t *testing.T) error {
+	t.Helper()
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
 		Consumer: p.topic, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(),
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	if err := in.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "canceled") {
-		t.Fatalf("ingest ended with %v, want the end of the topic", err)
+		return fmt.Errorf("ingest ended with %w, want the end of the topic", err)
 	}
-	if _, err := p.ledger.Pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	return nil
 }
 
 func importFile(t *testing.T, path string) [][]byte {

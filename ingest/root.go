@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -52,6 +54,7 @@ type Ingester struct {
 	clusters *clusters
 	leaves   dictionary
 	owners   dictionary
+	told     map[string]bool // findings reported already
 }
 
 // New makes an ingester that does nothing yet.
@@ -62,6 +65,7 @@ func New(cfg Config, deps Deps) (*Ingester, error) {
 	in := &Ingester{
 		cfg: cfg, deps: deps, m: newMetrics(deps.Registry),
 		leaves: dictionary{known: map[uint64]bool{}}, owners: dictionary{known: map[uint64]bool{}},
+		told: map[string]bool{},
 	}
 	in.clusters = newClusters(deps.Store)
 	in.decoder = newDecoder(cfg)
@@ -125,8 +129,7 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 		for g := range it.gpus {
 			holds.add(it.batch, it.id, &it.gpus[g])
 			if f := it.gpus[g].Finding; f != "" {
-				in.m.findings.Inc()
-				in.deps.Log.Warn("a batch contradicts itself", "finding", f, "node", it.batch.Node, "slot_ms", it.batch.SlotStartMs)
+				in.tell(it, f)
 			}
 		}
 	}
@@ -149,6 +152,21 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 		return nil
 	}
 	return in.retry(ctx, "dead_letters", func() error { return in.deps.DeadLetters.Produce(ctx, dead) })
+}
+
+// tell counts every finding and reports each once an hour: they recur in every
+// slot.
+func (in *Ingester) tell(it *item, finding string) {
+	in.m.findings.Inc()
+	key := strconv.FormatInt(it.batch.SlotStartMs/meter.HourMS, 10) + it.batch.Cluster + "/" + it.batch.Node + finding
+	if in.told[key] {
+		return
+	}
+	if len(in.told) > identitiesKept {
+		clear(in.told)
+	}
+	in.told[key] = true
+	in.deps.Log.Warn("finding", "what", finding, "cluster", it.batch.Cluster, "node", it.batch.Node, "slot", slotTime(it.batch.SlotStartMs))
 }
 
 // identitiesKept bounds the memory of leaves and owners: pods come and go for

@@ -60,7 +60,7 @@ func (s *session) importBatches(ctx context.Context, file, dataDir string) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	lengths, err := slotLengths(ctx, a.db, `SELECT cluster, slot_ms FROM clusters FINAL`)
+	lengths, err := slotLengths(ctx, a.db)
 	if err != nil {
 		return err
 	}
@@ -98,6 +98,7 @@ func (s *session) openOrCreate(ctx context.Context, dataDir string) (*access, er
 func (s *session) sendBatches(ctx context.Context, a *access, dataDir string, encoded [][]byte) (err error) {
 	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
+	a.cfg.Ledger.KeepMapping = true
 	p, err := s.newPipeline(ctx, a, group)
 	if err != nil {
 		return err

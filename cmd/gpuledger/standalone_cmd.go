@@ -155,12 +155,13 @@ func (p *pipeline) startScraping(ctx context.Context) error {
 	return nil
 }
 
-const clusterSlotSQL = `SELECT cluster, slot_ms FROM clusters FINAL WHERE cluster = {cluster:String}`
+// clusterSlotsSQL is each cluster's slot length, as ingest decides it.
+const clusterSlotsSQL = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster`
 
 // keepsSlot refuses a slot length other than the cluster's own: all of it
 // would be dead-lettered (R11).
 func (p *pipeline) keepsSlot(ctx context.Context) error {
-	lengths, err := slotLengths(ctx, p.access.db, clusterSlotSQL, store.Named("cluster", p.cfg.Cluster.Name))
+	lengths, err := slotLengths(ctx, p.access.db)
 	if err != nil {
 		return err
 	}
@@ -170,12 +171,12 @@ func (p *pipeline) keepsSlot(ctx context.Context) error {
 	return nil
 }
 
-func slotLengths(ctx context.Context, db *store.DB, sql string, args ...any) (map[string]int64, error) {
+func slotLengths(ctx context.Context, db *store.DB) (map[string]int64, error) {
 	var rows []struct {
 		Cluster string `ch:"cluster"`
 		SlotMS  uint32 `ch:"slot_ms"`
 	}
-	if err := db.Select(ctx, &rows, sql, args...); err != nil {
+	if err := db.Select(ctx, &rows, clusterSlotsSQL); err != nil {
 		return nil, fmt.Errorf("read slot lengths: %w", err)
 	}
 	out := map[string]int64{}

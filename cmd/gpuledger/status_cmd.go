@@ -40,6 +40,7 @@ type statusCluster struct {
 	BehindSeconds int64   `json:"behind_seconds"`
 	Hours         int     `json:"hours"`
 	DirtyHours    int     `json:"dirty_hours"`
+	ClosedUntil   string  `json:"closed_until"` // empty: no hour is closed
 }
 
 type statusSpool struct {
@@ -119,6 +120,9 @@ func (p *pipeline) statusClusters(ctx context.Context) ([]statusCluster, error) 
 	clusters := make([]statusCluster, 0, len(watermarks))
 	for _, w := range watermarks {
 		c := statusCluster{Cluster: w.Cluster, SlotSeconds: float64(w.SlotMS) / 1000, Hours: w.Hours, DirtyHours: w.DirtyHours}
+		if !w.ClosedUntil.IsZero() {
+			c.ClosedUntil = w.ClosedUntil.UTC().Format(time.RFC3339)
+		}
 		if w.WatermarkMS > 0 {
 			at := time.UnixMilli(w.WatermarkMS).UTC()
 			c.Watermark, c.BehindSeconds = at.Format(time.RFC3339), int64(p.s.clock.Since(at).Seconds())
@@ -171,6 +175,7 @@ func (st status) table() table {
 		add("cluster "+c.Cluster, "behind", (time.Duration(c.BehindSeconds) * time.Second).String())
 		add("cluster "+c.Cluster, "hours in the ledger", strconv.Itoa(c.Hours))
 		add("cluster "+c.Cluster, "hours to recompute", strconv.Itoa(c.DirtyHours))
+		add("cluster "+c.Cluster, "closed until", cmp.Or(c.ClosedUntil, "none yet"))
 	}
 	return t
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/store"
 )
 
@@ -29,18 +28,17 @@ FROM usage_hourly FINAL`
 // Every cluster that the ledger or the journal knows.
 const selectAllClusters = `
 SELECT cluster, max(slot_ms) AS slot_ms
-FROM (SELECT cluster, slot_ms FROM clusters FINAL UNION ALL SELECT DISTINCT cluster, toUInt32(0) AS slot_ms FROM usage_hourly)
+FROM (SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster UNION ALL SELECT DISTINCT cluster, toUInt32(0) AS slot_ms FROM usage_hourly)
 GROUP BY cluster ORDER BY cluster`
 
 const selectUnique = `
 SELECT (SELECT count() FROM usage_hourly FINAL WHERE present_ms > 0) AS rows,
        (SELECT uniqExact(hour, gpu) FROM usage_hourly FINAL WHERE present_ms > 0) AS keys,
-       (SELECT countIf(length(owner) != arrayUniq(arrayZip(leaf, profile, profile_slices, owner))) FROM usage_hourly FINAL) AS doubled,
-       (SELECT count() FROM (SELECT cluster, node, slot FROM batches FINAL WHERE status = 'stored' GROUP BY cluster, node, slot)) AS slots,
-       (SELECT uniqExact(batch) FROM batches FINAL WHERE status = 'stored') AS batches`
+       (SELECT countIf(length(owner) != arrayUniq(arrayZip(leaf, profile, profile_slices, owner))) FROM usage_hourly FINAL) AS doubled`
 
-// Per hour and GPU that only one node listed: what the winning batches moved
-// of the energy counters, against what the ledger books.
+// Per hour and GPU: what the winning batches moved of the energy counters,
+// against what the ledger books. Where several nodes listed a GPU only one of
+// them counts (R14): those hours are left to C6, which recomputes them.
 const selectEnergy = `
 WITH winners AS
 (
@@ -56,14 +54,15 @@ booked AS
 (
     SELECT cluster, hour, gpu, platform_energy_mj + unattributed_mj + arraySum(usage_hourly.energy_mj) AS mj FROM usage_hourly FINAL
 )
-SELECT count() AS rows, sum(moved.mj) AS moved_mj, sum(booked.mj) AS booked_mj, countIf(moved.mj != booked.mj) AS wrong,
-       anyIf(concat(toString(hour), ' ', gpu), moved.mj != booked.mj) AS example
-FROM moved INNER JOIN booked USING (cluster, hour, gpu) WHERE nodes = 1`
+SELECT countIf(nodes = 1) AS rows, sumIf(moved.mj, nodes = 1) AS moved_mj, sumIf(booked.mj, nodes = 1) AS booked_mj,
+       countIf(nodes = 1 AND moved.mj != booked.mj) AS wrong,
+       anyIf(concat(toString(hour), ' ', gpu), nodes = 1 AND moved.mj != booked.mj) AS example, countIf(nodes > 1) AS shared
+FROM moved LEFT JOIN booked USING (cluster, hour, gpu)`
 
 // Checks are the ledger's invariants: C5, C6, C9.
 func (l *Ledger) Checks() []check.Check {
 	return []check.Check{
-		check.Func("C5", "one winner per slot, one row per GPU-hour", l.checkUnique),
+		check.Func("C5", "one row per GPU-hour, in it one entry per leaf and owner", l.checkUnique),
 		check.Func("C6", "seven buckets sum to capacity, and equal raw recomputed", l.checkConservation),
 		check.Func("C9", "energy booked equals the counters' movement", l.checkEnergy),
 	}
@@ -74,15 +73,13 @@ func (l *Ledger) checkUnique(ctx context.Context, res *check.Result) error {
 		Rows    uint64 `ch:"rows"`
 		Keys    uint64 `ch:"keys"`
 		Doubled uint64 `ch:"doubled"`
-		Slots   uint64 `ch:"slots"`
-		Batches uint64 `ch:"batches"`
 	}
 	if err := l.deps.Store.Select(ctx, &rows, selectUnique); err != nil {
 		return err
 	}
 	r := rows[0]
 	res.Checked = int64(r.Rows)
-	res.Figures = fmt.Sprintf("%d GPU-hours, %d node slots decided among %d batches", r.Rows, r.Slots, r.Batches)
+	res.Figures = fmt.Sprintf("%d rows for %d GPU-hours, %d with a (leaf, owner) twice", r.Rows, r.Keys, r.Doubled)
 	if r.Rows != r.Keys {
 		res.Fail("%d rows stand for %d GPU-hours", r.Rows, r.Keys)
 	}
@@ -128,7 +125,7 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	}
 	res.Figures = fmt.Sprintf("%d of %d slice-ms in buckets, %d GPU-hours recomputed from raw", s.Counted, s.Capacity, res.Checked)
 	if skipped > 0 {
-		res.Figures += fmt.Sprintf(", %d hours not yet up to date left out", skipped)
+		res.Figures += fmt.Sprintf(", %d hours that changed meanwhile are left out", skipped)
 	}
 	return nil
 }
@@ -139,26 +136,23 @@ type mismatch struct {
 	text string
 }
 
-// compareCluster recomputes every hour that the ledger claims to be up to date.
-// Where data come in meanwhile, a mismatch counts only if the journal of its
-// hour stood still.
+// compareCluster recomputes every hour. Where data come in meanwhile, a mismatch
+// counts only if the journal and the rows of its hour stood still.
 func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, res *check.Result) (skipped int, err error) {
 	o, err := l.overview(ctx, c, epochs, everything)
 	if err != nil {
 		return 0, err
 	}
 	states := map[time.Time]hourState{}
-	var clean []hourState
+	var all []hourState
 	for _, h := range o.hours {
 		states[h.start] = h
-		if h.dirty {
-			skipped++
-			continue
+		if h.inputs > 0 || h.published {
+			all = append(all, h)
 		}
-		clean = append(clean, h)
 	}
 	var wrong []mismatch
-	for _, chunk := range chunks(clean) {
+	for _, chunk := range chunks(all) {
 		n, found, err := l.compareChunk(ctx, c, o.watermarkMS, chunk)
 		if err != nil {
 			return skipped, err
@@ -273,6 +267,7 @@ func (l *Ledger) checkEnergy(ctx context.Context, res *check.Result) error {
 		Booked  int64  `ch:"booked_mj"`
 		Wrong   uint64 `ch:"wrong"`
 		Example string `ch:"example"`
+		Shared  uint64 `ch:"shared"`
 	}
 	if err := l.deps.Store.Select(ctx, &rows, selectEnergy); err != nil {
 		return err
@@ -280,6 +275,9 @@ func (l *Ledger) checkEnergy(ctx context.Context, res *check.Result) error {
 	r := rows[0]
 	res.Checked = int64(r.Rows)
 	res.Figures = fmt.Sprintf("%d mJ booked of %d mJ moved in %d GPU-hours", r.Booked, r.Moved, r.Rows)
+	if r.Shared > 0 {
+		res.Figures += fmt.Sprintf("; %d that several nodes listed are left to C6", r.Shared)
+	}
 	if r.Wrong > 0 {
 		res.Fail("%d GPU-hours book another energy than their counters moved, such as %s", r.Wrong, r.Example)
 	}
@@ -294,6 +292,7 @@ type Watermark struct {
 	WatermarkMS int64
 	Hours       int
 	DirtyHours  int
+	ClosedUntil time.Time // end of the closed hours (R3); zero: none is
 }
 
 // Status says how far the ledger is, per cluster. It changes nothing.
@@ -316,12 +315,8 @@ func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 		}
 		out = append(out, Watermark{
 			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours), DirtyHours: len(o.dirty(l.empty[c.Name])),
+			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter),
 		})
 	}
 	return out, nil
-}
-
-// Closed says whether an hour is closed on the service's clock (R3).
-func (l *Ledger) Closed(hour time.Time) bool {
-	return !l.deps.Clock.Now().Before(hour.Add(time.Duration(meter.HourMS)*time.Millisecond + l.cfg.CloseAfter))
 }

@@ -9,7 +9,11 @@ import (
 type Config struct {
 	Interval    time.Duration `yaml:"interval"`     // between two passes
 	TenantsFile string        `yaml:"tenants_file"` // effective-dated mapping (R15); empty: the owners' own names
-	CloseAfter  time.Duration `yaml:"close_after"`  // R3: an hour is closed after this
+	// KeepMapping takes the mapping that the ledger was last published under,
+	// where there is one: for commands, which must not rename tenants because
+	// they were started with another configuration.
+	KeepMapping bool          `yaml:"-"`
+	CloseAfter  time.Duration `yaml:"close_after"` // R3: an hour is closed after this
 }
 
 // DefaultConfig is what the design says.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/store"
@@ -44,8 +45,18 @@ func newDictionary() *dictionary {
 	return &dictionary{leaves: map[uint64]leafName{}, owners: map[uint64]ownerName{}}
 }
 
+// namesPerQuery keeps a query's parameter, which travels in a URL, below the
+// limits of HTTP servers.
+const namesPerQuery = 2000
+
 // dictionaryKept bounds what is remembered of leaves and owners.
 const dictionaryKept = 200_000
+
+func (o ownerRow) name() ownerName {
+	return ownerName{id: o.Owner, facts: meter.Owner{
+		Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
+	}}
+}
 
 // learn reads the names of the hashes in raw rows that aren't known yet. It
 // comes after the journal: what the journal promises is there.
@@ -55,25 +66,23 @@ func (l *Ledger) learn(ctx context.Context, r *raw) (*dictionary, error) {
 	}
 	d := l.names
 	leaves, owners := d.unknown(r)
-	var leafRows []leafName
-	if len(leaves) > 0 {
-		if err := l.deps.Store.Select(ctx, &leafRows, selectLeaves, store.Named("ids", leaves)); err != nil {
-			return nil, fmt.Errorf("read %d leaves: %w", len(leaves), err)
+	for part := range slices.Chunk(leaves, namesPerQuery) {
+		var rows []leafName
+		if err := l.deps.Store.Select(ctx, &rows, selectLeaves, store.Named("ids", part)); err != nil {
+			return nil, fmt.Errorf("read %d leaves: %w", len(part), err)
+		}
+		for _, x := range rows {
+			d.leaves[x.ID] = x
 		}
 	}
-	var ownerRows []ownerRow
-	if len(owners) > 0 {
-		if err := l.deps.Store.Select(ctx, &ownerRows, selectOwners, store.Named("ids", owners)); err != nil {
-			return nil, fmt.Errorf("read %d owners: %w", len(owners), err)
+	for part := range slices.Chunk(owners, namesPerQuery) {
+		var rows []ownerRow
+		if err := l.deps.Store.Select(ctx, &rows, selectOwners, store.Named("ids", part)); err != nil {
+			return nil, fmt.Errorf("read %d owners: %w", len(part), err)
 		}
-	}
-	for _, x := range leafRows {
-		d.leaves[x.ID] = x
-	}
-	for _, o := range ownerRows {
-		d.owners[o.ID] = ownerName{id: o.Owner, facts: meter.Owner{
-			Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
-		}}
+		for _, o := range rows {
+			d.owners[o.ID] = o.name()
+		}
 	}
 	if leaves, owners = d.unknown(r); len(leaves)+len(owners) > 0 {
 		return nil, fmt.Errorf("raw names %d leaves and %d owners that tables leaves and owners don't hold", len(leaves), len(owners))

@@ -16,6 +16,7 @@ type epoch struct {
 	Epoch     uint32    `ch:"epoch"`
 	Rules     uint16    `ch:"rules"`
 	Mapping   string    `ch:"mapping"`
+	Tenants   string    `ch:"tenants"`
 	Effective time.Time `ch:"effective"`
 }
 
@@ -31,17 +32,36 @@ func epochAt(epochs []epoch, hour time.Time) uint32 {
 	return at
 }
 
-// epochs are all of them, the last one for the rules and the mapping as they
-// are now; isNew says that it hasn't been started yet.
+// epochs are all of them, the last one for the rules and the mapping in force;
+// isNew says that it hasn't been started yet. A ledger that keeps the mapping
+// takes it from the newest epoch.
 func (l *Ledger) epochs(ctx context.Context) (all []epoch, isNew bool, err error) {
 	if err := l.deps.Store.Select(ctx, &all, selectEpochs); err != nil {
 		return nil, false, fmt.Errorf("read epochs: %w", err)
 	}
-	if n := len(all); n > 0 && all[n-1].Rules == meter.RulesVersion && all[n-1].Mapping == l.mapping.hash {
+	if len(all) == 0 {
+		return []epoch{l.nextEpoch(1, everything)}, true, nil
+	}
+	last := all[len(all)-1]
+	stored, err := parseMapping(fmt.Sprintf("tenants of epoch %d", last.Epoch), []byte(last.Tenants))
+	if err != nil {
+		return nil, false, err
+	}
+	if l.cfg.KeepMapping {
+		l.mapping = stored
+	}
+	switch {
+	case last.Rules != meter.RulesVersion:
+		return append(all, l.nextEpoch(last.Epoch+1, everything)), true, nil
+	case last.Mapping != l.mapping.hash:
+		return append(all, l.nextEpoch(last.Epoch+1, stored.differsFrom(l.mapping))), true, nil
+	default:
 		return all, false, nil
 	}
-	next := epoch{Epoch: uint32(len(all)) + 1, Rules: meter.RulesVersion, Mapping: l.mapping.hash, Effective: time.Unix(0, 0).UTC()}
-	return append(all, next), true, nil
+}
+
+func (l *Ledger) nextEpoch(number uint32, effective time.Time) epoch {
+	return epoch{Epoch: number, Rules: meter.RulesVersion, Mapping: l.mapping.hash, Tenants: l.mapping.text, Effective: effective}
 }
 
 // startEpoch writes a new epoch down before any hour is computed under it.
@@ -54,22 +74,23 @@ func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
 	if err := l.insertEpoch(ctx, next); err != nil {
 		return nil, err
 	}
-	l.deps.Log.Info("rules or tenant mapping are new: hours are published under a new epoch", "epoch", next.Epoch)
+	l.deps.Log.Info("rules or tenant mapping are new: hours are published under a new epoch", "epoch", next.Epoch, "from", next.Effective)
 	return all, nil
 }
 
 func (l *Ledger) insertEpoch(ctx context.Context, e epoch) error {
-	number, rules, mapping := new(proto.ColUInt32), new(proto.ColUInt16), new(proto.ColStr)
+	number, rules, mapping, tenants := new(proto.ColUInt32), new(proto.ColUInt16), new(proto.ColStr), new(proto.ColStr)
 	effective, created := new(proto.ColDateTime), new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli)
 	number.Append(e.Epoch)
 	rules.Append(e.Rules)
 	mapping.Append(e.Mapping)
+	tenants.Append(e.Tenants)
 	effective.Append(e.Effective)
 	created.Append(l.deps.Clock.Now().UTC())
 	if err := l.deps.Store.Insert(ctx, "epochs", proto.Input{
 		{Name: "epoch", Data: number},
 		{Name: "rules", Data: rules},
-		{Name: "mapping", Data: mapping},
+		{Name: "mapping", Data: mapping}, {Name: "tenants", Data: tenants},
 		{Name: "effective", Data: effective},
 		{Name: "created_at", Data: created},
 	}); err != nil {

@@ -126,6 +126,8 @@ type hourState struct {
 	untilMS uint32
 	epoch   uint32 // the one that the hour must be computed under
 	dirty   bool
+	// published says that the ledger holds rows of the hour.
+	published bool
 }
 
 // version is what a row of the hour must carry, by the weakest of them.
@@ -193,11 +195,27 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, si
 			untilMS: uint32(min(o.watermarkMS-start, meter.HourMS)), epoch: epochAt(epochs, time.UnixMilli(start)),
 		}
 		old, ok := have[start]
-		state.dirty = !ok || old.version() < state.version()
+		state.published = ok
+		// Without a row and without inputs there is no GPU that could have one.
+		state.dirty = (ok || state.inputs > 0) && old.version() < state.version()
 		o.hours = append(o.hours, state)
 	}
 	o.orphans = outside(ledger, first, o.watermarkMS)
 	return o
+}
+
+// closedUntil is the end of the hours from the first one on that are closed:
+// old enough on the service's clock, and covering the whole journal (R3).
+func (o *overview) closedUntil(now time.Time, closeAfter time.Duration) time.Time {
+	var end time.Time
+	for _, h := range o.hours {
+		next := h.start.Add(time.Hour)
+		if h.dirty || h.untilMS < meter.HourMS || now.Before(next.Add(closeAfter)) {
+			break
+		}
+		end = next
+	}
+	return end
 }
 
 // outside are the hours that don't start in [fromMS, toMS).

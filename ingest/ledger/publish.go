@@ -78,20 +78,22 @@ func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *Mapping) *us
 		UnobservedAttribution: uint64(g.UnobservedAttribution), PlatformEnergyMJ: g.PlatformEnergyMJ, UnattributedMJ: g.UnattributedMJ,
 	}
 	for _, u := range g.Owners {
-		r.addOwner(u, d.leaves[u.Leaf], d.owners[u.Owner], m)
+		r.addOwner(u, d, m)
 	}
 	return r
 }
 
 // addOwner adds up what one owner has under one name of a leaf: an instance
-// made anew under the same name is the same line.
-func (r *usageRow) addOwner(u meter.OwnerUse, leaf leafName, owner ownerName, m *Mapping) {
+// made anew under the same name is the same line, and so is an owner of whom
+// more became known.
+func (r *usageRow) addOwner(u meter.OwnerUse, d *dictionary, m *Mapping) {
+	leaf, owner := d.leaves[u.Leaf], d.owners[u.Owner]
 	if leaf.Profile == "" {
 		leaf.Slices = 0 // a whole GPU has no profile to price
 	}
 	i := 0
 	for ; i < len(r.Owner); i++ {
-		if r.Owner[i] == u.Owner && r.Leaf[i] == leaf.Leaf && r.Profile[i] == leaf.Profile && r.ProfileSlices[i] == leaf.Slices {
+		if d.owners[r.Owner[i]].id == owner.id && r.Leaf[i] == leaf.Leaf && r.Profile[i] == leaf.Profile && r.ProfileSlices[i] == leaf.Slices {
 			break
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // raw is what the winning batches of a range of slots say of each GPU.
 type raw struct {
 	gpus    map[string]map[string][]meter.Record // GPU, then node; ascending by slot
-	missing []string                             // batches that have fewer rows than the journal promised
+	missing []string                             // batches that don't have the rows that the journal promised
 }
 
 // holdsResult are the columns of selectHolds.
@@ -84,7 +84,7 @@ func (l *Ledger) readRaw(ctx context.Context, c cluster, w *winners, from, to ti
 		return nil, fmt.Errorf("read raw rows of %s from %s: %w", c.Name, from, err)
 	}
 	for id, promised := range w.promised {
-		if found[id] < promised {
+		if found[id] != promised {
 			r.missing = append(r.missing, fmt.Sprintf("batch %016x has %d of %d rows", id, found[id], promised))
 		}
 	}

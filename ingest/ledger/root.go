@@ -150,24 +150,82 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 	l.newest[c.Name] = max(l.newest[c.Name], o.watermarkMS)
 	dirty := o.dirty(l.empty[c.Name])
 	l.m.watermark.WithLabelValues(c.Name).Set(float64(o.watermarkMS) / 1000)
+	if closed := o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter); since.Equal(everything) && !closed.IsZero() {
+		l.m.closed.WithLabelValues(c.Name).Set(float64(closed.Unix()))
+	}
 	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
+	return l.work(ctx, c, o, chunks(dirty))
+}
+
+// work republishes chunks in order. A chunk that is refused is tried hour by
+// hour, so that damaged raw holds up its own hours only.
+func (l *Ledger) work(ctx context.Context, c cluster, o *overview, queue [][]hourState) (done int, err error) {
+	var errs []error
 	var inv *meter.Inventory
 	var next time.Time
-	done := 0
-	for _, chunk := range chunks(dirty) {
+	for len(queue) > 0 {
+		chunk := queue[0]
+		queue = queue[1:]
 		if inv == nil || !chunk[0].start.Equal(next) {
 			if inv, err = l.inventoryAt(ctx, c, chunk[0].start); err != nil {
-				return done, err
+				return done, errors.Join(append(errs, err)...)
 			}
 		}
-		if err := l.republish(ctx, c, o.watermarkMS, chunk, inv); err != nil {
-			return done, err
-		}
 		next = chunk[len(chunk)-1].start.Add(time.Hour)
-		done += len(chunk)
-		l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty) - done))
+		moved, err := l.republish(ctx, c, o.watermarkMS, chunk, inv)
+		switch {
+		case err == nil:
+			done += len(chunk)
+			if moved {
+				queue = o.goOn(next, queue)
+			}
+		case !Damaged(err):
+			return done, errors.Join(append(errs, err)...)
+		case len(chunk) > 1:
+			inv, queue = nil, append(singly(chunk), queue...)
+		default:
+			inv, errs = nil, append(errs, err)
+			l.m.refused.Inc()
+		}
+		l.m.dirty.WithLabelValues(c.Name).Set(float64(hoursIn(queue)))
 	}
-	return done, nil
+	return done, errors.Join(errs...)
+}
+
+// Damaged says that the error is some hours' own: all others are up to date.
+func Damaged(err error) bool {
+	var refused *Refused
+	var unbalanced *meter.UnbalancedError
+	return errors.As(err, &refused) || errors.As(err, &unbalanced)
+}
+
+func singly(chunk []hourState) [][]hourState {
+	out := make([][]hourState, len(chunk))
+	for i, h := range chunk {
+		out[i] = []hourState{h}
+	}
+	return out
+}
+
+func hoursIn(queue [][]hourState) (n int) {
+	for _, chunk := range queue {
+		n += len(chunk)
+	}
+	return n
+}
+
+// goOn puts the hour at next before the queue: what its GPUs' nodes depend on
+// has changed, further back than its inputs reach (R14).
+func (o *overview) goOn(next time.Time, queue [][]hourState) [][]hourState {
+	if len(queue) > 0 && queue[0][0].start.Equal(next) {
+		return queue
+	}
+	for _, h := range o.hours {
+		if h.start.Equal(next) {
+			return append([][]hourState{{h}}, queue...)
+		}
+	}
+	return queue
 }
 
 func (o *overview) dirty(empty map[time.Time]hourState) []hourState {
@@ -195,39 +253,50 @@ func chunks(hours []hourState) [][]hourState {
 	return out
 }
 
+// insertRows is how many GPU-hours one insert takes: it is written whole or not
+// at all only up to the size of one block.
+const insertRows = 100_000
+
 // republish computes a chunk and replaces its rows: sightings first, since a
-// row without them would never be recomputed from the right inventory.
-func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, hours []hourState, inv *meter.Inventory) error {
+// row without them would never be recomputed from the right inventory. moved
+// says that a GPU which two nodes list may now be another node's after it.
+func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, hours []hourState, inv *meter.Inventory) (moved bool, err error) {
 	res, d, err := l.compute(ctx, c, watermarkMS, hours, inv)
 	if err != nil {
-		return err
+		return false, err
 	}
 	l.tell(c, res.findings)
 	if len(res.missing) > 0 {
-		l.m.refused.Add(float64(len(hours)))
-		return &Refused{Cluster: c.Name, From: hours[0].start, Missing: res.missing}
+		return false, &Refused{Cluster: c.Name, From: hours[0].start, Missing: res.missing}
 	}
-	if err := l.addVanished(ctx, c, res); err != nil {
-		return err
+	if moved, err = l.addVanished(ctx, c, res); err != nil {
+		return false, err
 	}
-	usage, sightings := newUsageColumns(), newSightingColumns()
+	sightings := newSightingColumns()
 	for i, h := range res.hours {
-		for g := range res.results[i].GPUs {
-			usage.add(c.Name, h, usageRowOf(h.start, &res.results[i].GPUs[g], d, l.mapping))
-		}
 		for s := range res.results[i].Sightings {
 			sightings.add(c.Name, h, &res.results[i].Sightings[s])
 		}
 	}
 	if err := l.deps.Store.Insert(ctx, "sightings", sightings.input()); err != nil {
-		return fmt.Errorf("publish sightings of %s: %w", c.Name, err)
+		return false, fmt.Errorf("publish sightings of %s: %w", c.Name, err)
 	}
-	if err := l.deps.Store.Insert(ctx, "usage_hourly", usage.input()); err != nil {
-		return fmt.Errorf("publish usage of %s: %w", c.Name, err)
+	usage, rows := newUsageColumns(), 0
+	for i, h := range res.hours {
+		for g := range res.results[i].GPUs {
+			usage.add(c.Name, h, usageRowOf(h.start, &res.results[i].GPUs[g], d, l.mapping))
+		}
+		if rows += len(res.results[i].GPUs); rows < insertRows && i < len(res.hours)-1 {
+			continue
+		}
+		if err := l.deps.Store.Insert(ctx, "usage_hourly", usage.input()); err != nil {
+			return false, fmt.Errorf("publish usage of %s: %w", c.Name, err)
+		}
+		usage, rows = newUsageColumns(), 0
 	}
 	l.noteEmpty(c, res)
 	l.m.computed.Add(float64(len(hours)))
-	return nil
+	return moved, nil
 }
 
 // findingsKept bounds the memory of what was told.
@@ -265,18 +334,20 @@ type ledgerKey struct {
 }
 
 // addVanished gives an empty row to every GPU and sighting that stands in the
-// ledger and that the recomputation no longer finds.
-func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) error {
+// ledger and that the recomputation no longer finds. moved is republish's.
+func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved bool, err error) {
 	from, to := res.hours[0].start, res.hours[len(res.hours)-1].start.Add(time.Hour)
 	var keys []ledgerKey
 	if err := l.deps.Store.Select(ctx, &keys, selectLedgerKeys,
 		store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to)); err != nil {
-		return fmt.Errorf("read ledger keys of %s: %w", c.Name, err)
+		return false, fmt.Errorf("read ledger keys of %s: %w", c.Name, err)
 	}
 	sightings, err := l.readSightings(ctx, c, from, to)
 	if err != nil {
-		return err
+		return false, err
 	}
+	last := len(res.hours) - 1
+	moved = runsMoved(res.results[last].Sightings, sightings, res.hours[last].start.UnixMilli())
 	at := map[int64]*meter.HourResult{}
 	gpus, seen := map[ledgerKey]bool{}, map[[2]string]map[int64]bool{}
 	for i, h := range res.hours {
@@ -299,7 +370,28 @@ func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) error 
 			r.Sightings = append(r.Sightings, meter.Sighting{HourMS: s.HourMS, GPU: s.GPU, Node: s.Node})
 		}
 	}
-	return nil
+	return moved, nil
+}
+
+// runsMoved says that a GPU which several nodes list in the hour was listed
+// otherwise before: who has it later depends on whose run began last.
+func runsMoved(now, before []meter.Sighting, hourMS int64) bool {
+	old, nodes := map[[2]string]meter.Sighting{}, map[string]int{}
+	for _, s := range before {
+		if s.HourMS == hourMS {
+			old[[2]string{s.GPU, s.Node}] = s
+		}
+	}
+	for _, s := range now {
+		nodes[s.GPU]++
+	}
+	for _, s := range now {
+		was, ok := old[[2]string{s.GPU, s.Node}]
+		if nodes[s.GPU] > 1 && ok && (was.RunFromMS != s.RunFromMS || was.LastMS != s.LastMS) {
+			return true
+		}
+	}
+	return false
 }
 
 func mark(seen map[[2]string]map[int64]bool, s meter.Sighting) {

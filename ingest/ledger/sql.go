@@ -16,9 +16,9 @@ FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')}
 GROUP BY hour ORDER BY hour`
 
-const selectClusters = `SELECT cluster, slot_ms FROM clusters FINAL ORDER BY cluster`
+const selectClusters = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster ORDER BY cluster`
 
-const selectEpochs = `SELECT epoch, rules, mapping, effective FROM epochs FINAL ORDER BY epoch`
+const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epochs FINAL ORDER BY epoch`
 
 // Batches of the slots in a range, winners and losers.
 const selectJournal = `

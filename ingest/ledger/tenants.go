@@ -21,6 +21,7 @@ const Unassigned = "unassigned"
 // versions the tenant is the owner's own, else the namespace, else the account.
 type Mapping struct {
 	Versions []MappingVersion `yaml:"versions"`
+	text     string           // as written
 	hash     string
 }
 
@@ -50,25 +51,52 @@ type OwnerPattern struct {
 
 // LoadMapping reads a tenants.yaml; an empty path is the default mapping.
 func LoadMapping(file string) (*Mapping, error) {
-	m := &Mapping{}
 	if file == "" {
-		m.hash = hashOf(nil)
-		return m, nil
+		return parseMapping("tenants", nil)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read tenants: %w", err)
 	}
-	if err := config.Decode(file, data, m); err != nil {
-		return nil, err
+	return parseMapping(file, data)
+}
+
+func parseMapping(name string, data []byte) (*Mapping, error) {
+	m := &Mapping{text: string(data), hash: hashOf(data)}
+	if len(data) > 0 {
+		if err := config.Decode(name, data, m); err != nil {
+			return nil, err
+		}
 	}
-	m.hash = hashOf(data)
-	if err := m.validate(file); err != nil {
+	if err := m.validate(name); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(m.Versions, func(a, b MappingVersion) int { return a.Effective.Compare(b.Effective) })
 	return m, nil
 }
+
+// differsFrom is the first hour that another mapping may name otherwise.
+func (m *Mapping) differsFrom(o *Mapping) time.Time {
+	for i := 0; i < len(m.Versions) || i < len(o.Versions); i++ {
+		switch {
+		case i >= len(m.Versions):
+			return o.Versions[i].Effective
+		case i >= len(o.Versions):
+			return m.Versions[i].Effective
+		}
+		a, b := m.Versions[i], o.Versions[i]
+		if !a.Effective.Equal(b.Effective) {
+			return slices.MinFunc([]time.Time{a.Effective, b.Effective}, time.Time.Compare)
+		}
+		if !slices.Equal(a.Rules, b.Rules) {
+			return a.Effective
+		}
+	}
+	return never // other words for the same
+}
+
+// never is after any hour that ClickHouse's DateTime can hold in the ledger.
+var never = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func hashOf(data []byte) string {
 	sum := sha256.Sum256(data)

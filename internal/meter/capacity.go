@@ -18,6 +18,9 @@ func (h *gpuHour) capacity() {
 	h.known.hourMS, h.known.hourSlices = h.in.StartMS, h.out.Slices
 	for i := range h.sightings {
 		h.sightings[i].SlicesFirst = h.out.Slices
+		if h.sightings[i].SlicesLast == 0 { // nothing but records without figures: what was known before
+			h.sightings[i].SlicesLast = h.known.slices
+		}
 	}
 }
 

@@ -78,6 +78,19 @@ type GPUHour struct {
 	Owners                                []OwnerUse
 }
 
+// UnbalancedError is a GPU-hour with more time in its buckets than it has: a bug
+// or damaged raw, never to be published.
+type UnbalancedError struct {
+	HourMS                   int64
+	GPU                      string
+	Slices                   int
+	PresentMS, ExcessSliceMS int64
+}
+
+func (e *UnbalancedError) Error() string {
+	return fmt.Sprintf("compute hour %d of GPU %s: buckets exceed %d slices × %d ms by %d", e.HourMS, e.GPU, e.Slices, e.PresentMS, e.ExcessSliceMS)
+}
+
 // HourResult is a cluster's hour.
 type HourResult struct {
 	UntilMS   int64 // the part of the hour before the watermark
@@ -160,8 +173,7 @@ func (h *gpuHour) compute() (GPUHour, error) {
 	h.out.PresentMS = spanLength(h.present)
 	h.out.Unobserved = int64(h.out.Slices)*h.out.PresentMS - h.counted
 	if h.out.Unobserved < 0 {
-		return h.out, fmt.Errorf("compute hour %d of GPU %s: buckets exceed %d slices × %d ms by %d",
-			h.in.StartMS, h.gpu, h.out.Slices, h.out.PresentMS, -h.out.Unobserved)
+		return h.out, &UnbalancedError{HourMS: h.in.StartMS, GPU: h.gpu, Slices: h.out.Slices, PresentMS: h.out.PresentMS, ExcessSliceMS: -h.out.Unobserved}
 	}
 	h.out.Node, h.out.Model = h.known.node, h.known.model
 	sort.Slice(h.out.Owners, func(i, j int) bool {

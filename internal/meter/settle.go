@@ -60,6 +60,8 @@ type settler struct {
 	rows   []Row
 	load   []float64
 	owners []string
+
+	finding string
 }
 
 type leafState struct {
@@ -102,6 +104,9 @@ func (s *settler) settle() GPUSlot {
 	}
 	splitEnergy(s.slotStartMS, s.slotMS, g, s.rows, s.load, s.owners, platformOnly)
 	out.Rows = s.rows
+	if out.Finding == "" {
+		out.Finding = s.finding
+	}
 	return out
 }
 
@@ -233,6 +238,9 @@ func (s *settler) settleLeaf(l *leafState) {
 	}
 	if !flagged || working {
 		s.inferInside(l, &t)
+	}
+	if len(t.holders) == 0 && working { // stays free (R4), but somebody should look
+		s.finding = fmt.Sprintf("leaf %s of GPU %s works without a hold", l.wire.Id, s.gpu.Uuid)
 	}
 }
 

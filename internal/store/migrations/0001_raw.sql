@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS clusters
     simulated UInt8 DEFAULT 0
 )
 ENGINE = ReplacingMergeTree
-ORDER BY cluster;
+ORDER BY (cluster, since, slot_ms);
 
 CREATE TABLE IF NOT EXISTS batches
 (

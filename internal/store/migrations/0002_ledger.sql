@@ -5,6 +5,7 @@ CREATE TABLE IF NOT EXISTS epochs
     epoch UInt32 COMMENT 'rules and mapping, counted up',
     rules UInt16,
     mapping String COMMENT 'SHA-256 of the tenant mapping, hex',
+    tenants String COMMENT 'the mapping itself, YAML',
     effective DateTime('UTC') COMMENT 'hours from here on are republished',
     created_at DateTime64(3, 'UTC')
 )

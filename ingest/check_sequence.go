@@ -1,0 +1,143 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/check"
+)
+
+// Announced gaps: sequence numbers that will never arrive.
+const selectGaps = `
+SELECT DISTINCT collector, gap_boot, gap_from, gap_to FROM batches FINAL
+WHERE status = 'stored' AND notEmpty(gap_from)`
+
+// Runs of missing sequence numbers between those that are there.
+const selectHoles = `
+SELECT collector, boot_ms, toUInt64(before + 1) AS from_seq, toUInt64(seq - 1) AS to_seq
+FROM
+(
+    SELECT collector, boot_ms, seq,
+           lagInFrame(toInt64(seq), 1, toInt64(-1)) OVER (PARTITION BY collector, boot_ms ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS before
+    FROM (SELECT DISTINCT collector, boot_ms, seq FROM batches FINAL WHERE status = 'stored')
+)
+WHERE toInt64(seq) > before + 1`
+
+type gapRow struct {
+	Collector string   `ch:"collector"`
+	Boot      []uint64 `ch:"gap_boot"`
+	From      []uint64 `ch:"gap_from"`
+	To        []uint64 `ch:"gap_to"`
+}
+
+type holeRow struct {
+	Collector string `ch:"collector"`
+	BootMS    uint64 `ch:"boot_ms"`
+	From      uint64 `ch:"from_seq"`
+	To        uint64 `ch:"to_seq"`
+}
+
+// seqRange is [from, to] of a boot's sequence numbers.
+type seqRange struct{ from, to uint64 }
+
+type bootKey struct {
+	collector string
+	bootMS    uint64
+}
+
+// announced are the gaps of each boot, ascending; they may overlap, since an
+// announcement is repeated until it is sure to have arrived.
+type announced map[bootKey][]seqRange
+
+// cover says that every number of r was announced.
+func (a announced) cover(of bootKey, r seqRange) bool {
+	for _, g := range a[of] {
+		if g.from <= r.from && r.from <= g.to {
+			if r.to <= g.to {
+				return true
+			}
+			r.from = g.to + 1
+		}
+	}
+	return false
+}
+
+func (d CheckDeps) gaps(ctx context.Context) (announced, error) {
+	var rows []gapRow
+	if err := d.Store.Select(ctx, &rows, selectGaps); err != nil {
+		return nil, fmt.Errorf("read announced gaps: %w", err)
+	}
+	out := announced{}
+	for _, g := range rows {
+		for i := range g.From {
+			key := bootKey{g.Collector, g.Boot[i]}
+			out[key] = append(out[key], seqRange{g.From[i], g.To[i]})
+		}
+	}
+	for _, ranges := range out {
+		slices.SortFunc(ranges, func(a, b seqRange) int { return cmp.Compare(a.from, b.from) })
+	}
+	return out, nil
+}
+
+// checkSequence: every number of a boot is there or was announced, and a
+// boot's first batch names the end of the one before (C4).
+func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
+	boots, err := d.boots(ctx)
+	if err != nil {
+		return err
+	}
+	gaps, err := d.gaps(ctx)
+	if err != nil {
+		return err
+	}
+	var holes []holeRow
+	if err := d.Store.Select(ctx, &holes, selectHoles); err != nil {
+		return fmt.Errorf("read holes in sequences: %w", err)
+	}
+	counted := map[bootKey]bool{}
+	var batches, missing uint64
+	for i := range boots {
+		batches += boots[i].Seqs
+		counted[bootKey{boots[i].Collector, boots[i].BootMS}] = boots[i].Counted == 1
+	}
+	miss := func(of bootKey, r seqRange) {
+		missing += r.to - r.from + 1
+		if !gaps.cover(of, r) {
+			res.Fail("collector %s, boot %d: sequence numbers %d to %d are missing and weren't announced", of.collector, of.bootMS, r.from, r.to)
+		}
+	}
+	for _, h := range holes {
+		of := bootKey{h.Collector, h.BootMS}
+		if h.From == 0 && !counted[of] {
+			continue // a collector's boot starts at 0; what others send may be an excerpt
+		}
+		miss(of, seqRange{h.From, h.To})
+	}
+	checkChain(boots, res, miss)
+	res.Checked = int64(len(boots))
+	res.Figures = fmt.Sprintf("%d sequence numbers in %d boots, %d missing and announced", batches, len(boots), missing)
+	return nil
+}
+
+// checkChain follows the boots of each collector: what a boot says of the end
+// of the one before it must have arrived too.
+func checkChain(boots []boot, res *check.Result, miss func(bootKey, seqRange)) {
+	for i := 1; i < len(boots); i++ {
+		before, b := &boots[i-1], &boots[i]
+		if b.Collector != before.Collector || b.Counted == 0 || before.Counted == 0 || b.First != 0 {
+			continue
+		}
+		named := bootKey{b.Collector, b.PrevBootMS}
+		switch {
+		case b.PrevBootMS == 0:
+			res.Fail("collector %s, boot %d: names no boot before it, which was %d", b.Collector, b.BootMS, before.BootMS)
+		case b.PrevBootMS != before.BootMS: // all of the boot before it was lost
+			miss(named, seqRange{0, b.PrevSeq})
+		case b.PrevSeq > before.Last:
+			miss(named, seqRange{before.Last + 1, b.PrevSeq})
+		}
+	}
+}
