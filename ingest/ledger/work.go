@@ -1,0 +1,120 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+)
+
+func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, since time.Time) (int, error) {
+	o, err := l.overview(ctx, c, epochs, since)
+	if err != nil {
+		return 0, err
+	}
+	l.newest[c.Name] = max(l.newest[c.Name], o.watermarkMS)
+	dirty := o.dirty(l.empty[c.Name])
+	l.m.watermark.WithLabelValues(c.Name).Set(float64(o.watermarkMS) / 1000)
+	if closed := o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter); since.Equal(everything) && !closed.IsZero() {
+		l.m.closed.WithLabelValues(c.Name).Set(float64(closed.Unix()))
+	}
+	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
+	return l.work(ctx, c, o, chunks(dirty))
+}
+
+// work republishes chunks in order. A chunk that is refused is tried hour by
+// hour, so that damaged raw holds up its own hours only.
+func (l *Ledger) work(ctx context.Context, c cluster, o *overview, queue [][]hourState) (done int, err error) {
+	var errs []error
+	var inv *meter.Inventory
+	var next time.Time
+	for len(queue) > 0 {
+		chunk := queue[0]
+		queue = queue[1:]
+		if inv == nil || !chunk[0].start.Equal(next) {
+			if inv, err = l.inventoryAt(ctx, c, chunk[0].start); err != nil {
+				return done, errors.Join(append(errs, err)...)
+			}
+		}
+		next = chunk[len(chunk)-1].start.Add(time.Hour)
+		moved, err := l.republish(ctx, c, o.watermarkMS, chunk, inv)
+		switch {
+		case err == nil:
+			done += len(chunk)
+			if moved {
+				queue = o.goOn(next, queue)
+			}
+		case !Damaged(err):
+			return done, errors.Join(append(errs, err)...)
+		case len(chunk) > 1:
+			inv, queue = nil, append(singly(chunk), queue...)
+		default:
+			inv, errs = nil, append(errs, err)
+			l.m.refused.Inc()
+		}
+		l.m.dirty.WithLabelValues(c.Name).Set(float64(hoursIn(queue)))
+	}
+	return done, errors.Join(errs...)
+}
+
+// Damaged says that the error is some hours' own: all others are up to date.
+func Damaged(err error) bool {
+	var refused *Refused
+	var unbalanced *meter.UnbalancedError
+	return errors.As(err, &refused) || errors.As(err, &unbalanced)
+}
+
+func singly(chunk []hourState) [][]hourState {
+	out := make([][]hourState, len(chunk))
+	for i, h := range chunk {
+		out[i] = []hourState{h}
+	}
+	return out
+}
+
+func hoursIn(queue [][]hourState) (n int) {
+	for _, chunk := range queue {
+		n += len(chunk)
+	}
+	return n
+}
+
+// goOn puts the hour at next before the queue: what its GPUs' nodes depend on
+// has changed, further back than its inputs reach (R14).
+func (o *overview) goOn(next time.Time, queue [][]hourState) [][]hourState {
+	if len(queue) > 0 && queue[0][0].start.Equal(next) {
+		return queue
+	}
+	for _, h := range o.hours {
+		if h.start.Equal(next) {
+			return append([][]hourState{{h}}, queue...)
+		}
+	}
+	return queue
+}
+
+func (o *overview) dirty(empty map[time.Time]hourState) []hourState {
+	var out []hourState
+	for _, h := range o.hours {
+		if h.dirty && empty[h.start] != h {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// chunks cuts dirty hours into consecutive runs of one month at most, since a
+// partition is the atom of an insert.
+func chunks(hours []hourState) [][]hourState {
+	var out [][]hourState
+	for i, h := range hours {
+		n := len(out) - 1
+		if i > 0 && len(out[n]) < chunkHours && h.start.Equal(hours[i-1].start.Add(time.Hour)) && h.start.Month() == hours[i-1].start.Month() {
+			out[n] = append(out[n], h)
+			continue
+		}
+		out = append(out, []hourState{h})
+	}
+	return out
+}
