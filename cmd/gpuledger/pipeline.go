@@ -18,6 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/exporter"
 	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/ingest/ledger"
@@ -28,7 +29,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/store"
 )
 
-const spoolDir = "spool"
+const (
+	spoolDir = "spool"
+	// exporterState is the exporter source's memory. It lies outside spoolDir,
+	// where each entry is a spool.
+	exporterState = "exporter.json"
+)
 
 // pipeline is the services on one ledger, wired by hand. Each start function
 // adds to the group, which stops them in reverse.
@@ -173,6 +179,13 @@ func (p *pipeline) newCollector(o collectorOptions) (*collector.Collector, *spoo
 	}
 	p.group.Go("publisher "+o.id, c.Publish)
 	return c, sp, nil
+}
+
+// newExporter scrapes the configured exporters; stateFile is its memory.
+func (p *pipeline) newExporter(stateFile string) (*exporter.Source, error) {
+	return exporter.New(p.cfg.Exporter, exporter.Deps{
+		Cluster: p.cfg.Cluster.Name, StateFile: stateFile, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+	})
 }
 
 // collectorID is the configured one, else the host's name.

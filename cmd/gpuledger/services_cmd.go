@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/collector/source/exporter"
 	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/app"
@@ -150,7 +150,7 @@ func startCollector(_ context.Context, p *pipeline) error {
 	if err != nil {
 		return err
 	}
-	src, err := exporter.New(p.cfg.Exporter, exporter.Deps{Cluster: p.cfg.Cluster.Name, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	src, err := p.newExporter(filepath.Clean(p.cfg.Collector.SpoolDir) + "." + exporterState)
 	if err != nil {
 		return usageError{err}
 	}

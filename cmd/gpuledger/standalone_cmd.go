@@ -140,7 +140,7 @@ func (p *pipeline) startScraping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	src, err := exporter.New(p.cfg.Exporter, exporter.Deps{Cluster: p.cfg.Cluster.Name, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	src, err := p.newExporter(p.access.dir.Join(exporterState))
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,11 @@
 //   - XID (field 230) keeps the last code for ever, so only a change to another
 //     code is an event. A fatal one flags the GPU, or the instance on whose row
 //     it stands, until the UUID's energy counter resets (driver reload, GPU
-//     reset, reboot) or the collector restarts.
+//     reset, reboot).
+//   - Counters, XIDs and flags outlive the collector in Deps.StateFile. The first
+//     reading after a restart tells the energy since the last one with its whole
+//     span, which R16 makes unattributed where it is over 1.5 slots. A file that
+//     is missing, torn, or another cluster's or format's is none.
 //   - No rows at all, an HTTP error, a body that is cut off: an outage. The
 //     node has no batch and the error says why. But an exporter that restarts
 //     may answer with fewer GPUs; with complete enumeration those are lost for

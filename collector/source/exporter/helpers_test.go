@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -33,12 +34,14 @@ type rig struct {
 	text  string
 	reply http.HandlerFunc // instead of text
 	url   string
+	cfg   Config
+	deps  Deps
 }
 
 func newRig(t *testing.T, change func(*Config)) *rig {
 	t.Helper()
 	r := &rig{
-		t: t, clk: clock.NewFake(start), reg: prometheus.NewRegistry(),
+		t: t, clk: clock.NewFake(start),
 		slot: source.Slot{Start: start.Add(-10 * time.Second), Length: 10 * time.Second},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -57,14 +60,37 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	if change != nil {
 		change(&cfg)
 	}
-	src, err := New(cfg, Deps{
-		Cluster: "c", HTTPClient: server.Client(), Clock: r.clk, Log: slog.New(slog.DiscardHandler), Registry: r.reg,
-	})
+	r.cfg = cfg
+	r.deps = Deps{Cluster: "c", HTTPClient: server.Client(), Clock: r.clk, Log: slog.New(slog.DiscardHandler)}
+	r.restart()
+	return r
+}
+
+// restart ends the source and begins another one in its place.
+func (r *rig) restart() {
+	r.t.Helper()
+	r.reg = prometheus.NewRegistry()
+	r.deps.Registry = r.reg
+	src, err := New(r.cfg, r.deps)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	r.src = src
-	return r
+}
+
+// keepState gives a new rig a state file in a folder of its own.
+func (r *rig) keepState() {
+	r.t.Helper()
+	r.deps.StateFile = filepath.Join(r.t.TempDir(), "exporter.json")
+	r.restart()
+}
+
+// skip passes slots in which nothing is read.
+func (r *rig) skip(slots int) {
+	for range slots {
+		r.clk.Advance(r.slot.Length)
+		r.slot = r.slot.Next()
+	}
 }
 
 // read serves text and reads the next slot, 10 s after the one before.

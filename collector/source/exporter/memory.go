@@ -60,7 +60,7 @@ func (m *memory) moveEnergy(g *wire.Gpu, counter float64, target string, at time
 }
 
 // moveXID takes the XID that a row shows and returns it when it is news. The
-// first value after the collector's start is old news.
+// first value ever, of an exporter that was there before, is old news.
 func (m *memory) moveXID(place xidPlace, xid float64, fatal []int64) (code int64, news bool) {
 	old, known := m.xids[place]
 	m.xids[place] = xid

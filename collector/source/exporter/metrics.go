@@ -11,6 +11,7 @@ type metrics struct {
 	unresolved *prometheus.CounterVec
 	inferred   prometheus.Gauge
 	parentHold prometheus.Counter
+	stateFails prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -39,8 +40,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		parentHold: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gpuledger_exporter_parent_owners_ignored_total", Help: "Owners on the parent row of MIG instances, which say nothing of an instance.",
 		}),
+		stateFails: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gpuledger_exporter_state_errors_total", Help: "State files that could not be used or written.",
+		}),
 	}
-	reg.MustRegister(m.duration, m.success, m.series, m.scrapes, m.absent, m.unresolved, m.inferred, m.parentHold)
+	reg.MustRegister(m.duration, m.success, m.series, m.scrapes, m.absent, m.unresolved, m.inferred, m.parentHold, m.stateFails)
 	for _, reason := range []string{absentBlank, absentNaN, absentRange, absentMIGUtil, absentNoGPU} {
 		m.absent.WithLabelValues(reason)
 	}

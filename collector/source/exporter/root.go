@@ -27,9 +27,12 @@ const parallelScrapes = 32
 type Deps struct {
 	Cluster    string
 	HTTPClient *http.Client
-	Clock      clock.Clock
-	Log        *slog.Logger
-	Registry   prometheus.Registerer
+	// StateFile keeps counters and health flags over restarts (R9, R16); empty:
+	// they end with the process. Its folder must be there.
+	StateFile string
+	Clock     clock.Clock
+	Log       *slog.Logger
+	Registry  prometheus.Registerer
 }
 
 // Source scrapes dcgm-exporters once per slot.
@@ -41,6 +44,8 @@ type Source struct {
 	memory  map[gpuPlace]*memory
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
+
+	restored bool
 }
 
 var _ source.Source = (*Source)(nil)
@@ -89,9 +94,16 @@ type scraped struct {
 }
 
 // Read scrapes every exporter once; the readings stand for the whole slot.
-// Errors name the exporter, or the GPU that had to be left out.
+// Errors name the exporter, or the GPU that had to be left out. What it returns
+// is in the state file already: a crash before it is spooled loses the slot with
+// its energy, and counts no energy twice.
 func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
+	s.restore()
 	results := s.scrapeAll(ctx, slot)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		// A reading that is broken off counts as none: the next one covers its time.
+		return nil, fmt.Errorf("read slot %s: %w", slot.Start, ctx.Err())
+	}
 	at := s.deps.Clock.Now()
 	nodes, failed := map[string]*nodeView{}, map[*target]bool{}
 	var errs []error
@@ -118,6 +130,7 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 		errs = append(errs, err)
 	}
 	s.forget(at)
+	s.save()
 	return batches, errors.Join(errs...)
 }
 
@@ -165,11 +178,7 @@ func (s *Source) countScrape(t *target, err error) {
 // missesTarget says that a node is listed by several exporters and one of them
 // failed now, so that a GPU may be missing for that reason alone.
 func (s *Source) missesTarget(n *nodeView, failed map[*target]bool) bool {
-	known := s.shared[n.name]
-	if known == nil {
-		known = map[*target]bool{}
-		s.shared[n.name] = known
-	}
+	known := s.targetsOf(n.name)
 	maps.Copy(known, n.targets)
 	for t := range known {
 		if failed[t] {
@@ -177,6 +186,14 @@ func (s *Source) missesTarget(n *nodeView, failed map[*target]bool) bool {
 		}
 	}
 	return false
+}
+
+// targetsOf is the set of targets that ever had rows of a node.
+func (s *Source) targetsOf(node string) map[*target]bool {
+	if s.shared[node] == nil {
+		s.shared[node] = map[*target]bool{}
+	}
+	return s.shared[node]
 }
 
 // forget drops GPUs that have not been listed for long.
