@@ -92,8 +92,13 @@ func write(t *testing.T, path string) {
 }
 
 func TestOneDirectoryIsOpenOnce(t *testing.T) {
-	storetest.Socket(t)
-	_, err := engine.Open(engine.Options{Dir: t.TempDir()})
+	storetest.Library(t)
+	first, err := engine.Open(engine.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	_, err = engine.Open(engine.Options{Dir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "this process has") {
 		t.Errorf("second engine in a process: %v, want an error", err)
 	}
