@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -37,6 +38,32 @@ func (c *Collector) Live(ctx context.Context) error {
 		default:
 			c.emit(ctx, p)
 			p = piece{slot: p.slot.Next(), from: p.slot.End(), to: p.slot.Next().End()}
+		}
+	}
+}
+
+// Follow is Live for a source that is a pure function of the slot, such as the
+// simulator: it needs nobody watching. It reads every slot from `from` on, whole:
+// those that are over at once, like Backfill, and each later one at its end,
+// until ctx ends; then it returns nil. So neither a late start nor a restart nor
+// a pause leaves a partial or a missing slot. The error is a `from` that is no
+// slot's start. It must not run beside Live or Backfill.
+func (c *Collector) Follow(ctx context.Context, from time.Time) error {
+	for {
+		now := c.deps.Clock.Now()
+		due := source.At(now, c.cfg.Slot).Start
+		if from.Before(due) {
+			if err := c.Backfill(ctx, from, due, nil); ctx.Err() != nil {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			from = due
+			continue
+		}
+		wait := min(wallSub(from.Add(c.cfg.Slot), now), look)
+		if clock.Sleep(ctx, c.deps.Clock, wait) != nil {
+			return nil
 		}
 	}
 }

@@ -251,7 +251,8 @@ func (d *demo) follow(ctx context.Context, bar *progress, spooled <-chan float64
 	}
 }
 
-// live fills the time since the month, so that no gap shows, and goes on.
+// live fills the time since the month, so that no gap shows, and goes on. What
+// passes while it fills, Follow reads whole.
 func (d *demo) live(ctx context.Context) error {
 	from, now := d.state.end(), d.s.clock.Now().UTC().Truncate(demoSlot)
 	if from.Before(now) {
@@ -259,7 +260,7 @@ func (d *demo) live(ctx context.Context) error {
 			return errors.Join(err, d.p.group.Stop())
 		}
 	}
-	d.p.group.Go("collector "+simulator, d.collector.Live)
+	d.p.group.Go("collector "+simulator, func(ctx context.Context) error { return d.collector.Follow(ctx, from) })
 	if _, err := fmt.Fprintf(d.s.stdout, "\nLive now: a slot a minute. %s/docs is the finance API, %s/metrics for Prometheus. Ctrl-C stops.\n", d.url, d.url); err != nil {
 		return err
 	}
