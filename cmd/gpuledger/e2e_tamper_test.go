@@ -157,7 +157,7 @@ var tamperings = map[string]struct {
 	"another tenant pays":              {otherTenant, map[string][]string{"C6": {tamperedGPU, "tenant is [team-z]"}}},
 	"a mJ more than there was":         {changeEnergy, map[string][]string{"C6": {tamperedGPU, "energy_mj"}, "C9": {"GPU-n1-0"}}},
 	"a mJ moved to the platform":       {shiftEnergy, map[string][]string{"C6": {tamperedGPU, "platform_energy_mj"}}},
-	"a GPU-hour is gone":               {deleteUsage, map[string][]string{"C6": {tamperedGPU, "the ledger has none"}}},
+	"a GPU-hour is gone":               {deleteUsage, map[string][]string{"C6": {tamperedGPU, "the ledger has none"}, "C9": {"2026-03-01 01:00:00 GPU-n1-0"}}},
 	"a GPU has fewer slices":           {smallerCapacity, map[string][]string{"C6": {tamperedGPU, "slices is 1"}}},
 	"rows claim more inputs":           {moreInputs, map[string][]string{"C6": {tamperedGPU, tamperedMIG}}},
 	"rows claim a newer version":       {newerVersion, map[string][]string{"C6": {tamperedGPU}}},
@@ -166,7 +166,7 @@ var tamperings = map[string]struct {
 	"a GPU that nobody measured":       {inventedGPU, map[string][]string{"C6": {"GPU-ghost", "raw gives none"}}},
 	"an hour that nobody measured":     {inventedHour, map[string][]string{"C6": {"2026-03-02T01:00:00Z"}}},
 	"a cluster that nobody measured":   {inventedHome, map[string][]string{"C6": {"ghost"}}},
-	"a journal row is gone":            {deleteJournalRow, map[string][]string{"C3": {"offsets 0 to 179, but 179 journal rows"}, "C4": {"collector c1, boot 1000: 1 of"}, "C6": {tamperedGPU, tamperedMIG}, "C9": {"2026-03-01 01:00:00 GPU-n1"}}},
+	"a journal row is gone":            {deleteJournalRow, map[string][]string{"C3": {"offsets 0 to 179, but 179 journal rows"}, "C4": {"collector c1, boot 1000", "are missing and weren't announced"}, "C6": {tamperedGPU, tamperedMIG}, "C9": {"2026-03-01 01:00:00 GPU-n1"}}},
 	"the first journal rows are gone":  {deleteFirstRow, map[string][]string{"C3": {"retained from offset 0, journalled from 1"}, "C6": {"hour 2026-03-01T00:00:00Z"}, "C9": {"GPU-n"}}},
 	"the journal is gone":              {deleteJournal, map[string][]string{"C3": {"none of its offsets from 0 on is journalled"}, "C6": {"cluster fleet, hour 2026-03-01T02:00:00Z: the ledger has rows"}}},
 }
@@ -261,15 +261,15 @@ func TestVerifySeesWhatCollectorsLost(t *testing.T) {
 	}{
 		"nothing":              {second(func(*wire.Batch) {}), nil},
 		"an announced message": {without(bootOf(1000, 5, announce), 2), nil},
-		"a message":            {without(bootOf(1000, 5, nil), 2), map[string][]string{"C4": {"collector c9, boot 1000", "1 of the sequence numbers 0 to 4"}}},
-		"the first message":    {without(bootOf(1000, 5, nil), 0), map[string][]string{"C4": {"collector c9, boot 1000", "1 of the sequence numbers 0 to 4"}}},
+		"a message":            {without(bootOf(1000, 5, nil), 2), map[string][]string{"C4": {"collector c9, boot 1000", "sequence numbers 2 to 2"}}},
+		"the first message":    {without(bootOf(1000, 5, nil), 0), map[string][]string{"C4": {"collector c9, boot 1000", "sequence numbers 0 to 0"}}},
 		"the end of a boot": {
 			second(func(b *wire.Batch) { b.Predecessor.LastSeq = 6 }),
-			map[string][]string{"C4": {"collector c9, boot 1000", "2 of the sequence numbers 0 to 6"}},
+			map[string][]string{"C4": {"collector c9, boot 1000", "sequence numbers 5 to 6"}},
 		},
 		"a whole boot": {
 			second(func(b *wire.Batch) { b.Predecessor.BootMs = 1050 }),
-			map[string][]string{"C4": {"boot 1100: names boot 1050 as the one before it, which was 1000"}},
+			map[string][]string{"C4": {"collector c9, boot 1050", "sequence numbers 0 to 4"}},
 		},
 		"a sample": {
 			bootOf(1000, 5, func(i int, b *wire.Batch) { b.Counters.Sampled += uint64(i / 4) }),
