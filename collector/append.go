@@ -14,7 +14,7 @@ import (
 type Spool interface {
 	Append(ctx context.Context, records [][]byte) (first uint64, err error)
 	Next(ctx context.Context, most int) ([]spool.Record, error)
-	Ack(id uint64) error
+	Ack(id uint64, refused ...spool.Record) error
 	Meta() spool.Meta
 	Stats() spool.Stats
 	// ForgetDropped takes ranges out of Stats, once they have been announced.

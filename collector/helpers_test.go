@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -81,10 +82,16 @@ func (s *memSpool) Next(ctx context.Context, most int) ([]spool.Record, error) {
 	}
 }
 
-func (s *memSpool) Ack(id uint64) error {
+func (s *memSpool) Ack(id uint64, refused ...spool.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acked = id
+	for _, r := range refused {
+		o, _ := Describe(r.Data)
+		s.lost = append(s.lost, spool.DroppedRange{
+			FromID: r.ID, ToID: r.ID, BootMS: o.BootMS, FromSeq: o.Seq, ToSeq: o.Seq, Reason: spool.ReasonRefused,
+		})
+	}
 	select {
 	case s.ackMoved <- struct{}{}:
 	default:
@@ -205,8 +212,21 @@ type bench struct {
 
 func newBench(t *testing.T, now time.Time, clk clock.Clock, sp *memSpool, nodes ...string) *bench {
 	t.Helper()
+	b := makeBench(t, now, clk, sp, nodes)
+	b.spool = sp
+	return b
+}
+
+// newRealBench is a bench on a spool on disk; its spool field is nil.
+func newRealBench(t *testing.T, now time.Time, sp *spool.Spool, nodes ...string) *bench {
+	t.Helper()
+	return makeBench(t, now, nil, sp, nodes)
+}
+
+func makeBench(t *testing.T, now time.Time, clk clock.Clock, sp Spool, nodes []string) *bench {
+	t.Helper()
 	b := &bench{
-		clk: clock.NewFake(now), spool: sp, producer: &fakeProducer{}, reg: prometheus.NewRegistry(),
+		clk: clock.NewFake(now), producer: &fakeProducer{}, reg: prometheus.NewRegistry(),
 		source: &fakeSource{nodes: nodes, reads: make(chan time.Time, 1000)},
 	}
 	b.source.clk = b.clk
@@ -247,6 +267,30 @@ func diff(t *testing.T, want, got any) {
 	t.Helper()
 	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
+func openSpool(t *testing.T, dir string) *spool.Spool {
+	t.Helper()
+	sp, err := spool.Open(dir, spool.Options{Policy: spool.Block, Describe: Describe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sp.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return sp
+}
+
+// await polls until a condition holds that another goroutine brings about.
+func await(t *testing.T, holds func() bool) {
+	t.Helper()
+	for ctx := testContext(t); !holds(); runtime.Gosched() {
+		if ctx.Err() != nil {
+			t.Fatal("waited in vain")
+		}
 	}
 }
 

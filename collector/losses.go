@@ -10,17 +10,16 @@ import (
 )
 
 // losses has batches tell of numbers that will never arrive (C4): what the
-// spool has lost, and what the broker refused for good. The spool remembers its
-// losses until the record that tells of them is acknowledged; a record that is
-// lost itself has told nothing.
+// spool has lost, and what the broker refused for good. The spool remembers
+// both, over restarts, until the record that tells of them is acknowledged; a
+// record that is lost itself has told nothing.
 type losses struct {
 	spool  Spool
 	bootMS int64
 
-	mu      sync.Mutex
-	told    []carrier
-	refused []*wire.SeqGap // not yet told
-	lost    seqSet         // of this boot, by the spool; kept when the spool forgets
+	mu   sync.Mutex
+	told []carrier
+	lost seqSet // of this boot; kept when the spool forgets
 }
 
 // carrier is a spooled record, and the losses it tells of.
@@ -31,10 +30,10 @@ type carrier struct {
 
 // announcement is what the next record is to tell.
 type announcement struct {
-	ranges  []spool.DroppedRange
-	refused int // how many of losses.refused
-	gaps    []*wire.SeqGap
-	// spoolDropped is how many records of the boot the spool has lost, ever.
+	ranges []spool.DroppedRange
+	gaps   []*wire.SeqGap
+	// spoolDropped is how many records of the boot were spooled but will never
+	// arrive.
 	spoolDropped uint64
 }
 
@@ -43,9 +42,8 @@ type announcement struct {
 func (l *losses) next() announcement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := l.spool.Stats().DroppedRanges
-	l.told = slices.DeleteFunc(l.told, func(c carrier) bool { return covered(known, c.id) })
-	a := announcement{refused: len(l.refused), gaps: slices.Clone(l.refused)}
+	known := l.untell()
+	var a announcement
 	for _, r := range known {
 		if r.BootMS == l.bootMS {
 			l.lost.add(r.FromSeq, r.ToSeq)
@@ -69,7 +67,6 @@ func (l *losses) next() announcement {
 func (l *losses) spooled(a announcement, id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.refused = l.refused[a.refused:]
 	if len(a.ranges) > 0 {
 		l.told = append(l.told, carrier{id: id, ranges: a.ranges})
 	}
@@ -80,6 +77,7 @@ func (l *losses) spooled(a announcement, id uint64) {
 func (l *losses) acknowledged(id uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.untell()
 	for len(l.told) > 0 && l.told[0].id <= id {
 		ranges := l.told[0].ranges
 		if err := l.spool.ForgetDropped(ranges); err != nil {
@@ -90,11 +88,12 @@ func (l *losses) acknowledged(id uint64) error {
 	return nil
 }
 
-// refuse has the next batch tell of a number that the broker refused.
-func (l *losses) refuse(bootMS int64, seq uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.refused = append(l.refused, &wire.SeqGap{BootMs: bootMS, FromSeq: seq, ToSeq: seq, Reason: "refused"})
+// untell takes back what records told that are lost themselves, and returns
+// what the spool knows to be lost.
+func (l *losses) untell() []spool.DroppedRange {
+	known := l.spool.Stats().DroppedRanges
+	l.told = slices.DeleteFunc(l.told, func(c carrier) bool { return covered(known, c.id) })
+	return known
 }
 
 // without takes off r's front what ranges have told of it: a range grows at its

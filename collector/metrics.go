@@ -68,7 +68,7 @@ func registerSpool(reg prometheus.Registerer, sp Spool, maxBytes int64) {
 			Name: "gpuledger_spool_records", Help: "Batches in the spool that the broker hasn't acknowledged.",
 		}, func() float64 { return float64(sp.Stats().Records) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "gpuledger_spool_dropped_records_total", Help: "Batches lost from the spool before they were sent: it was full, or damaged.",
+			Name: "gpuledger_spool_dropped_records_total", Help: "Batches spooled but lost: the spool was full or damaged, or the broker refused them for good.",
 		}, func() float64 { return float64(sp.Stats().Dropped) }),
 	)
 }

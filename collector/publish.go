@@ -51,12 +51,13 @@ func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
 		}
 		messages = append(messages, m)
 	}
+	last := records[len(records)-1].ID
+	var lost []spool.Record
 	for backoff := c.newBackoff(); ; {
 		failed, refused, err := c.produce(ctx, messages)
-		for i := range refused {
-			if err := c.giveUp(&refused[i]); err != nil {
-				return err
-			}
+		for _, r := range pick(records, refused) {
+			c.noteRefused(r)
+			lost = append(lost, r)
 		}
 		if len(failed) == 0 {
 			break
@@ -66,16 +67,26 @@ func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
 		if clock.Sleep(ctx, c.deps.Clock, backoff.next()) != nil {
 			return nil // unacknowledged: sent again after the next start
 		}
-		messages = failed
+		records, messages = pick(records, failed), pick(messages, failed)
 	}
-	c.acknowledge(records[len(records)-1].ID)
+	c.acknowledge(last, lost)
 	return nil
 }
 
-// acknowledge moves the spool's cursor. Where that fails, as on a full disk, the
-// next acknowledgement covers this one, and a restart sends it again.
-func (c *Collector) acknowledge(id uint64) {
-	err := c.deps.Spool.Ack(id)
+func pick[T any](all []T, indexes []int) []T {
+	out := make([]T, len(indexes))
+	for n, i := range indexes {
+		out[n] = all[i]
+	}
+	return out
+}
+
+// acknowledge moves the spool's cursor; what the broker refused for good becomes
+// a loss of the spool, which a later batch announces, of the next boot if need
+// be. Where that fails, as on a full disk, the next acknowledgement covers this
+// one, and a restart sends it again.
+func (c *Collector) acknowledge(id uint64, refused []spool.Record) {
+	err := c.deps.Spool.Ack(id, refused...)
 	if err == nil {
 		err = c.losses.acknowledged(id)
 	}
@@ -85,39 +96,34 @@ func (c *Collector) acknowledge(id uint64) {
 	}
 }
 
-// produce sorts what the broker did not take into what may be taken later and
-// what never will.
-func (c *Collector) produce(ctx context.Context, messages []broker.Message) (failed, refused []broker.Message, err error) {
+// produce sorts what the broker did not take, by index, into what may be taken
+// later and what never will.
+func (c *Collector) produce(ctx context.Context, messages []broker.Message) (failed, refused []int, err error) {
 	err = c.deps.Producer.Produce(ctx, messages)
 	var each *broker.ProduceError
-	switch {
-	case err == nil:
-	case errors.As(err, &each):
-		for i, e := range each.Errs {
-			switch {
-			case errors.Is(e, broker.ErrRefused):
-				refused = append(refused, messages[i])
-			case e != nil:
-				failed = append(failed, messages[i])
-			}
+	known := errors.As(err, &each)
+	for i := range messages {
+		own := err
+		if known {
+			own = each.Errs[i]
 		}
-	default:
-		failed = messages
+		switch {
+		case own == nil:
+			c.metrics.published.Inc()
+		case known && errors.Is(own, broker.ErrRefused):
+			refused = append(refused, i)
+		default:
+			failed = append(failed, i)
+		}
 	}
-	c.metrics.published.Add(float64(len(messages) - len(failed) - len(refused)))
 	return failed, refused, err
 }
 
-// giveUp has a later batch announce a message that no attempt can deliver.
-func (c *Collector) giveUp(m *broker.Message) error {
-	h, err := readHead(m.Value)
-	if err != nil {
-		return fmt.Errorf("publish: refused message: %w", err)
-	}
+// noteRefused tells of a batch that no attempt can deliver.
+func (c *Collector) noteRefused(r spool.Record) {
 	c.metrics.refused.Inc()
-	c.deps.Log.Error("broker refused a batch for good", "node", h.node, "boot_ms", h.bootMS, "seq", h.seq, "bytes", len(m.Value))
-	c.losses.refuse(h.bootMS, h.seq)
-	return nil
+	o, _ := Describe(r.Data)
+	c.deps.Log.Error("broker refused a batch for good", "node", o.Node, "boot_ms", o.BootMS, "seq", o.Seq, "bytes", len(r.Data))
 }
 
 func (c *Collector) message(data []byte) (broker.Message, error) {

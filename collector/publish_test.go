@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -139,6 +141,90 @@ func TestRefusedBatchesAreAnnounced(t *testing.T) {
 	}
 	if n := b.count(t, "messages_refused_total", ""); n != 1 {
 		t.Errorf("refused %v, want 1", n)
+	}
+}
+
+// TestARefusalSurvivesACrash: refused, acknowledged, killed before the next
+// batch. The next boot announces the number, or it would be a hole in seq.
+func TestARefusalSurvivesACrash(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	sp := openSpool(t, dir)
+	b := newRealBench(t, start, sp, "n1")
+	fill(t, b, 3)
+	b.producer.fail = func(call int, messages []broker.Message) error {
+		if call == 1 {
+			return &broker.ProduceError{Errs: []error{nil, fmt.Errorf("too large: %w", broker.ErrRefused), errors.New("timeout")}}
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- b.Publish(ctx) }()
+	if err := b.clk.BlockUntil(ctx, 1); err != nil { // the back-off after the first call
+		t.Fatal(err)
+	}
+	b.clk.Advance(b.cfg.RetryMax)
+	await(t, func() bool { return sp.Stats().Records == 0 })
+	crashed := filepath.Join(t.TempDir(), "spool")
+	if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+
+	next := openSpool(t, crashed)
+	st := next.Stats()
+	if st.Appended != 3 || st.Cursor != 2 || st.Dropped != 1 {
+		t.Errorf("spool: %d appended, %d sent, %d dropped; want 3 = 2 + 1", st.Appended, st.Cursor, st.Dropped)
+	}
+	b = newRealBench(t, start.Add(time.Minute), next, "n1")
+	fill(t, b, 5)
+	records, err := next.Next(testContext(t), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, _, err := wire.Decode(records[0].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, []*wire.SeqGap{{BootMs: start.UnixMilli(), FromSeq: 1, ToSeq: 1, Reason: "refused"}}, batch.Gaps)
+}
+
+// TestWhatARefusedBatchToldIsToldAgain: it has told nobody.
+func TestWhatARefusedBatchToldIsToldAgain(t *testing.T) {
+	b := newBench(t, start, nil, newMemSpool(), "n1")
+	refuse := func(int, []broker.Message) error {
+		return &broker.ProduceError{Errs: []error{broker.ErrRefused}}
+	}
+	accept := func(int, []broker.Message) error { return nil }
+	for i, fail := range []func(int, []broker.Message) error{refuse, refuse, accept, accept} {
+		fill(t, b, i+1)
+		b.producer.fail = fail
+		records, err := b.spool.Next(testContext(t), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.publish(testContext(t), records); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := b.spool.batches(t)
+	gap := func(seq uint64) *wire.SeqGap {
+		return &wire.SeqGap{BootMs: start.UnixMilli(), FromSeq: seq, ToSeq: seq, Reason: "refused"}
+	}
+	for i, want := range [][]*wire.SeqGap{nil, {gap(0)}, {gap(0), gap(1)}, nil} {
+		diff(t, want, got[i].Gaps)
+	}
+	for i, want := range []uint64{0, 1, 2, 2} {
+		if n := got[i].Counters.SpoolDropped; n != want {
+			t.Errorf("batch %d: spool_dropped %d, want %d", i, n, want)
+		}
+	}
+	if left := b.spool.Stats().DroppedRanges; len(left) != 0 {
+		t.Errorf("the spool still remembers %v", left)
 	}
 }
 

@@ -2,11 +2,13 @@ package spool
 
 import "fmt"
 
-// Ack says that all records up to and including id have arrived. It moves the
-// cursor durably and deletes segments that are wholly acknowledged. Ids already
-// settled are no error: records may have been dropped while they were sent. On
-// an error the cursor may be behind after a restart, so records may come again.
-func (s *Spool) Ack(id uint64) error {
+// Ack says that all records up to and including id have arrived, but for those
+// that were refused: they count as dropped and become ranges to be announced. It
+// moves the cursor and keeps the ranges durably, in one write, and deletes
+// segments that are wholly settled. Ids already settled are no error: records
+// may have been dropped while they were sent. On an error the cursor may be
+// behind after a restart, so records may come again.
+func (s *Spool) Ack(id uint64, refused ...Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -18,7 +20,10 @@ func (s *Spool) Ack(id uint64) error {
 	if id < s.st.Head {
 		return nil
 	}
+	lost := s.tellRefused(id, refused)
 	s.settle(id, false)
+	s.st.Acked -= lost
+	s.st.Dropped += lost
 	if s.st.Head == s.nextID && s.bytes >= s.opt.SegmentBytes/4 {
 		s.seal() // an empty spool keeps no large file
 	}
@@ -28,6 +33,18 @@ func (s *Spool) Ack(id uint64) error {
 	s.removeSettled()
 	s.signal()
 	return nil
+}
+
+// tellRefused adds the ranges of refused records up to id, and counts them.
+func (s *Spool) tellRefused(id uint64, refused []Record) (n uint64) {
+	for _, rec := range refused {
+		if rec.ID < s.st.Head || rec.ID > id {
+			continue // dropped meanwhile, and told of then
+		}
+		s.st.Ranges = addRange(s.st.Ranges, s.rangeOf(rec.ID, rec.Data, ReasonRefused))
+		n++
+	}
+	return n
 }
 
 // ForgetDropped takes ranges out of Stats.DroppedRanges, once their

@@ -137,13 +137,18 @@ func (s *Spool) tellDropped(seg *segment) error {
 		if id < s.st.Head || id > last {
 			return
 		}
-		r := DroppedRange{FromID: id, ToID: id, Reason: ReasonFull}
-		if o, ok := s.opt.Describe(data); ok {
-			r.BootMS, r.FromSeq, r.ToSeq = o.BootMS, o.Seq, o.Seq
-		}
-		s.st.Ranges = addRange(s.st.Ranges, r)
+		s.st.Ranges = addRange(s.st.Ranges, s.rangeOf(id, data, ReasonFull))
 	})
 	return nil
+}
+
+// rangeOf is the range of one lost record.
+func (s *Spool) rangeOf(id uint64, data []byte, reason string) DroppedRange {
+	r := DroppedRange{FromID: id, ToID: id, Reason: reason}
+	if o, ok := s.opt.Describe(data); ok {
+		r.BootMS, r.FromSeq, r.ToSeq = o.BootMS, o.Seq, o.Seq
+	}
+	return r
 }
 
 // write puts the frames at the end of the segment in use, or into a new one, and

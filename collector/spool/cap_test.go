@@ -111,3 +111,33 @@ func TestBlockWaitsForAck(t *testing.T) {
 		t.Errorf("Append of nearly the cap: %v", err)
 	}
 }
+
+// TestRefusedIsDroppedAndSurvives: what the broker refuses for good is settled
+// and told in one write, so that no crash comes between.
+func TestRefusedIsDroppedAndSurvives(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{Describe: describe})
+	appendSeqs(t, s, 0, 6, 100)
+	recs := drainRecords(t, s)
+	if err := s.Ack(4, recs[1], recs[2], recs[5]); err != nil { // the last one isn't settled yet
+		t.Fatal(err)
+	}
+	want := []DroppedRange{{FromID: 2, ToID: 3, BootMS: 1000, FromSeq: 1, ToSeq: 2, Reason: ReasonRefused}}
+	check := func(s *Spool, cursor, records uint64) {
+		t.Helper()
+		st := checkSum(t, s)
+		if st.Cursor != cursor || st.Records != records || st.Dropped != 2 {
+			t.Errorf("cursor %d, records %d, dropped %d; want %d, %d, 2", st.Cursor, st.Records, st.Dropped, cursor, records)
+		}
+		if diff := cmp.Diff(want, st.DroppedRanges); diff != "" {
+			t.Errorf("ranges (-want +got)\n%s", diff)
+		}
+	}
+	check(s, 2, 2)
+	crashed := open(t, copyDir(t, dir), Options{Describe: describe})
+	check(crashed, 2, 2)
+	if err := crashed.Ack(6, recs[1]); err != nil { // settled before: told once
+		t.Fatal(err)
+	}
+	check(crashed, 4, 0)
+}

@@ -52,12 +52,12 @@ func (m Meta) clone() Meta {
 }
 
 // state is what the spool knows beside its segments. Records below Head are
-// settled: acknowledged or dropped.
+// settled: acknowledged, dropped or refused.
 type state struct {
 	Head        uint64         `json:"head"`           // lowest id not settled
 	Last        uint64         `json:"last"`           // greatest id known to have been acknowledged to the appender
 	Acked       uint64         `json:"acked"`          // of the settled, acknowledged
-	Dropped     uint64         `json:"dropped"`        // of the settled, dropped or damaged
+	Dropped     uint64         `json:"dropped"`        // of the settled, dropped, refused or damaged
 	Corrupt     uint64         `json:"corrupt"`        // of the dropped, damaged
 	TornBytes   int64          `json:"torn_bytes"`     // cut off unfinished appends, ever
 	Gaps        []gap          `json:"gaps,omitempty"` // damaged ids from Head on; each becomes a range once
@@ -176,13 +176,14 @@ type DroppedRange struct {
 	BootMS  int64  `json:"boot_ms,omitempty"`
 	FromSeq uint64 `json:"from_seq,omitempty"`
 	ToSeq   uint64 `json:"to_seq,omitempty"` // inclusive
-	Reason  string `json:"reason"`           // ReasonFull or ReasonCorrupt
+	Reason  string `json:"reason"`
 }
 
 // Reasons of a DroppedRange.
 const (
 	ReasonFull    = "spool_full"
 	ReasonCorrupt = "spool_corrupt"
+	ReasonRefused = "refused" // by the broker, for good
 )
 
 func (r DroppedRange) count() uint64 { return r.ToID - r.FromID + 1 }

@@ -11,7 +11,7 @@ type Stats struct {
 	Appended uint64 // ids ever given
 	Cursor   uint64 // of them, acknowledged
 	Records  uint64 // of them, still in the spool
-	Dropped  uint64 // of them, lost: dropped because the spool was full, or damaged
+	Dropped  uint64 // of them, lost: dropped because the spool was full, damaged, or refused by the broker
 
 	CorruptRecords uint64 // of Dropped, damaged on disk
 	DroppedRanges  []DroppedRange
