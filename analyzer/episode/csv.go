@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
 // csvHeader names the columns of WriteCSV.
@@ -14,8 +16,8 @@ var csvHeader = []string{
 }
 
 // WriteCSV writes a header and one row per episode, in the order given. Times
-// are RFC 3339 in UTC, numbers exact decimals, text is unchanged: the file is
-// for scripts, and a cell that begins with "=" keeps it.
+// are RFC 3339 in UTC, numbers exact decimals; a text that a spreadsheet could
+// take for a formula has an apostrophe in front (usage.TextCell).
 func WriteCSV(w io.Writer, episodes []Episode) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(csvHeader); err != nil {
@@ -34,9 +36,10 @@ func WriteCSV(w io.Writer, episodes []Episode) error {
 }
 
 func record(e Episode) []string {
+	text := usage.TextCell
 	return []string{
-		e.ID(), string(e.Kind), e.Tenant, e.Project, e.Workload, e.Node, e.GPU, e.Leaf,
+		text(e.ID()), text(string(e.Kind)), text(e.Tenant), text(e.Project), text(e.Workload), text(e.Node), text(e.GPU), text(e.Leaf),
 		e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339),
-		e.WastedGPUHours.String(), e.WastedCost.String(), e.Currency,
+		e.WastedGPUHours.String(), e.WastedCost.String(), text(e.Currency),
 	}
 }

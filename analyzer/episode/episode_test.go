@@ -116,7 +116,7 @@ func TestWriteCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "id,kind,tenant,project,workload,node,gpu,leaf,start,end,wasted_gpu_hours,wasted_cost,currency\n" +
-		e.ID() + ",idle_allocation,ml,=p,\"a,b\",n1,GPU-1,gi3,2026-03-07T02:00:00Z,2026-03-07T05:00:00Z,1.285714286,4.5,USD\n"
+		e.ID() + ",idle_allocation,ml,'=p,\"a,b\",n1,GPU-1,gi3,2026-03-07T02:00:00Z,2026-03-07T05:00:00Z,1.285714286,4.5,USD\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("csv (-want +got):\n%s", diff)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
 // Ways to print an answer.
@@ -75,12 +77,24 @@ func (t table) write(w io.Writer, o output, colour bool) error {
 	return nil
 }
 
+// writeCSV prints RFC 4180 with a header. Names that came over the wire can't
+// become formulas; numbers stay as they are.
 func (t table) writeCSV(w io.Writer) error {
 	header := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		header[i] = c.name
 	}
-	return csv.NewWriter(w).WriteAll(append([][]string{header}, t.rows...))
+	records := [][]string{header}
+	for _, row := range t.rows {
+		record := slices.Clone(row)
+		for i, c := range t.columns {
+			if !c.number {
+				record[i] = usage.TextCell(record[i])
+			}
+		}
+		records = append(records, record)
+	}
+	return csv.NewWriter(w).WriteAll(records)
 }
 
 // writeJSON prints an array of objects, keys in the order of the columns.

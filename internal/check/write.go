@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
 // WriteTable prints one line per check, "C6  ok    title: figures", and below a
@@ -67,8 +69,8 @@ func WriteCSV(w io.Writer, results []Result) error {
 	rows := [][]string{{"name", "title", "ok", "checked", "violations", "figures", "findings"}}
 	for _, r := range results {
 		rows = append(rows, []string{
-			r.Name, r.Title, strconv.FormatBool(r.OK), strconv.FormatInt(r.Checked, 10),
-			strconv.FormatInt(r.Violations, 10), r.Figures, strings.Join(r.Findings, "; "),
+			usage.TextCell(r.Name), usage.TextCell(r.Title), strconv.FormatBool(r.OK), strconv.FormatInt(r.Checked, 10),
+			strconv.FormatInt(r.Violations, 10), usage.TextCell(r.Figures), usage.TextCell(strings.Join(r.Findings, "; ")),
 		})
 	}
 	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
