@@ -57,9 +57,7 @@ func (c *Collector) spool(ctx context.Context, batches []*wire.Batch) error {
 }
 
 func (c *Collector) noteAppended(stamped []stamped) {
-	n := float64(len(stamped))
-	c.metrics.sampled.Add(n)
-	c.metrics.spooled.Add(n)
+	c.metrics.spooled.Add(float64(len(stamped)))
 	for _, s := range stamped {
 		c.slots[s.node] = max(c.slots[s.node], s.slotStartMS)
 		c.lastMS = max(c.lastMS, s.slotStartMS)

@@ -37,12 +37,16 @@ func (c *Collector) Backfill(ctx context.Context, from, to time.Time, progress f
 		for n := 0; n < c.cfg.BackfillGroup && slot.Start.Before(to); n++ {
 			batches := c.read(ctx, slot)
 			if ctx.Err() != nil {
+				c.drop(len(group), droppedStopped, ctx.Err())
 				return fmt.Errorf("backfill up to %s: %w", slot.Start, ctx.Err())
 			}
-			group = append(group, c.valid(c.unseen(batches))...)
+			batches = c.unseen(batches)
+			c.cut(len(batches))
+			group = append(group, c.valid(batches)...)
 			slot = slot.Next()
 		}
 		if err := c.spoolAll(ctx, group); err != nil {
+			c.drop(len(group), droppedStopped, err)
 			return fmt.Errorf("backfill up to %s: %w", slot.Start, err)
 		}
 		report()

@@ -80,6 +80,37 @@ func TestBackfillEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestAStoppedBackfillSaysWhatItGaveUp: of this boot, batches that were read and
+// not spooled are dropped; the next boot reads them again.
+func TestAStoppedBackfillSaysWhatItGaveUp(t *testing.T) {
+	for name, stop := range map[string]func(*bench, context.CancelFunc){
+		"in an append": func(b *bench, cancel context.CancelFunc) {
+			b.spool.fail = func() error { cancel(); return errors.New("no space left on device") }
+		},
+		"in a reading": func(b *bench, cancel context.CancelFunc) {
+			slots := 0
+			b.source.edit = func(*wire.Batch) {
+				if slots++; slots == 4 {
+					cancel()
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, start, nil, newMemSpool(), "n1")
+			ctx, cancel := context.WithCancel(testContext(t))
+			stop(b, cancel)
+			if err := b.Backfill(ctx, start, start.Add(4*b.cfg.Slot), nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v, want canceled", err)
+			}
+			if n := b.count(t, "batches_dropped_total", droppedStopped); n < 3 {
+				t.Errorf("dropped %v for the stop, want all that was read", n)
+			}
+			b.checkC1(t)
+		})
+	}
+}
+
 func TestBackfillRefusesUnalignedTimes(t *testing.T) {
 	b := newBench(t, start, nil, newMemSpool(), "n1")
 	for _, c := range []struct{ from, to time.Duration }{{time.Second, time.Minute}, {0, 15 * time.Second}, {time.Minute, 0}} {

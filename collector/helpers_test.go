@@ -263,6 +263,29 @@ func (b *bench) count(t *testing.T, name, label string) float64 {
 	return 0
 }
 
+// checkC1: sampled = spooled + dropped{reason}, in the metrics and in each batch.
+func (b *bench) checkC1(t *testing.T) {
+	t.Helper()
+	dropped := 0.0
+	for _, reason := range []string{droppedSpool, droppedInvalid, droppedStopped, droppedMissed} {
+		dropped += b.count(t, "batches_dropped_total", reason)
+	}
+	sampled, spooled := b.count(t, "batches_sampled_total", ""), b.count(t, "batches_spooled_total", "")
+	if sampled != spooled+dropped {
+		t.Errorf("C1: %v sampled, %v spooled, %v dropped", sampled, spooled, dropped)
+	}
+	for i, batch := range b.spool.batches(t) {
+		n := batch.Counters
+		sum := n.Spooled
+		for _, d := range n.Dropped {
+			sum += d
+		}
+		if n.Sampled != sum {
+			t.Errorf("C1: batch %d: %v", i, n)
+		}
+	}
+}
+
 func diff(t *testing.T, want, got any) {
 	t.Helper()
 	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" {

@@ -13,6 +13,8 @@ import (
 const (
 	droppedSpool   = "spool"   // the disk took nothing until the next slot was due
 	droppedInvalid = "invalid" // the source contradicted itself
+	droppedStopped = "stopped" // the collector was stopped before the disk took it
+	droppedMissed  = "missed"  // held up for more than a slot: never read
 )
 
 // identity gives batches what only the collector knows: who sent them, which
@@ -23,8 +25,11 @@ type identity struct {
 	bootMS             int64
 	nextSeq            uint64
 	predecessor        *wire.Predecessor
-	sampled, spooled   uint64
-	dropped            map[string]uint64
+
+	// sampled is counted where batches are cut, apart from what becomes of them:
+	// a batch that is lost in between without a reason shows in C1.
+	sampled, spooled uint64
+	dropped          map[string]uint64
 }
 
 func newIdentity(cfg Config, bootMS int64, predecessor *wire.Predecessor) *identity {
@@ -41,8 +46,8 @@ type stamped struct {
 	data        []byte
 }
 
-// check leaves out the batches that contradict themselves or their place,
-// counts them as dropped and names them in the error.
+// check leaves out the batches that contradict themselves or their place, and
+// names them in the error.
 func (id *identity) check(batches []*wire.Batch, slot time.Duration) (good []*wire.Batch, err error) {
 	var errs []error
 	good = make([]*wire.Batch, 0, len(batches))
@@ -80,9 +85,11 @@ func (id *identity) stamp(batches []*wire.Batch, tell announcement) ([]stamped, 
 		if i == 0 {
 			b.Gaps = tell.gaps
 		}
-		n := uint64(i + 1)
+		// As if the batches were cut and spooled one by one: a crash may keep the
+		// first ones of a group alone.
+		after := uint64(len(batches) - 1 - i)
 		b.Counters = &wire.Counters{
-			Sampled: id.sampled + n, Spooled: id.spooled + n,
+			Sampled: id.sampled - after, Spooled: id.spooled + uint64(i+1),
 			Dropped: maps.Clone(id.dropped), SpoolDropped: tell.spoolDropped,
 		}
 		data, err := wire.Encode(b)
@@ -97,12 +104,13 @@ func (id *identity) stamp(batches []*wire.Batch, tell announcement) ([]stamped, 
 // commit says that the spool has taken n stamped batches.
 func (id *identity) commit(n int) {
 	id.nextSeq += uint64(n)
-	id.sampled += uint64(n)
 	id.spooled += uint64(n)
 }
 
+// cut says that there are n more batches.
+func (id *identity) cut(n int) { id.sampled += uint64(n) }
+
 // drop says that n batches will never be spooled.
 func (id *identity) drop(n int, reason string) {
-	id.sampled += uint64(n)
 	id.dropped[reason] += uint64(n)
 }

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/gpuledger/gpuledger/collector/source"
@@ -31,9 +32,7 @@ func (c *Collector) Live(ctx context.Context) error {
 			p = next(c.deps.Clock.Now(), c.lastSlot(), c.cfg.Slot)
 			c.warnWait(p)
 		case wallSub(w.mark, p.slot.End()) > c.cfg.Slot:
-			missed := int64(wallSub(w.mark, p.slot.Start) / c.cfg.Slot)
-			c.metrics.missed.Add(float64(missed))
-			c.deps.Log.Warn("slots missed: held up for too long", "slots", missed, "from", p.slot.Start, "now", w.mark)
+			c.miss(int(wallSub(w.mark, p.slot.Start)/c.cfg.Slot), p.slot.Start, w.mark)
 			p = next(w.mark, c.lastSlot(), c.cfg.Slot)
 		default:
 			c.emit(ctx, p)
@@ -68,6 +67,15 @@ func (c *Collector) Follow(ctx context.Context, from time.Time) error {
 	}
 }
 
+// miss gives up slots that ended while the collector was held up, by a disk or
+// a source that did not answer: a batch for each that the last slot had.
+func (c *Collector) miss(slots int, from, now time.Time) {
+	c.metrics.missed.Add(float64(slots))
+	c.deps.Log.Warn("slots missed: held up for too long", "slots", slots, "from", from, "now", now)
+	c.cut(slots * c.perSlot)
+	c.drop(slots*c.perSlot, droppedMissed, fmt.Errorf("held up from %s to %s", from, now))
+}
+
 // warnWait says when emitting has to wait for the wall clock to pass what was
 // emitted before.
 func (c *Collector) warnWait(p piece) {
@@ -88,7 +96,10 @@ func (c *Collector) emit(ctx context.Context, p piece) {
 			clip(b, fromMS, toMS)
 		}
 	}
-	batches = c.valid(c.unseen(batches))
+	batches = c.unseen(batches)
+	c.cut(len(batches))
+	c.perSlot = len(batches)
+	batches = c.valid(batches)
 	// The next slot's reading is due at its end; until then there is time.
 	c.spoolUntil(ctx, batches, p.slot.Next().End())
 	c.note(p.slot.Start)
@@ -113,7 +124,11 @@ func clip(b *wire.Batch, fromMS, toMS int64) {
 func (c *Collector) spoolUntil(ctx context.Context, batches []*wire.Batch, deadline time.Time) {
 	for backoff := c.newBackoff(); ; {
 		err := c.spool(ctx, batches)
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			c.drop(len(batches), droppedStopped, err)
 			return
 		}
 		left := wallSub(deadline, c.deps.Clock.Now())
@@ -123,6 +138,7 @@ func (c *Collector) spoolUntil(ctx context.Context, batches []*wire.Batch, deadl
 		}
 		c.deps.Log.Error("append to spool failed, trying again", "error", err)
 		if clock.Sleep(ctx, c.deps.Clock, min(backoff.next(), left)) != nil {
+			c.drop(len(batches), droppedStopped, err)
 			return
 		}
 	}

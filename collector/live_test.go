@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -197,9 +198,12 @@ func TestSlotsMissedWhenHeldUp(t *testing.T) {
 	b.source.held = 0
 	advance(15 * time.Second)
 	stop()
+	got := b.spool.batches(t)
 	diff(t, []slotSeen{
 		{"10:00:00", "n1", 0, nil}, {"10:00:40", "n1", 1, [][2]int64{{5000, 10000}}}, {"10:00:50", "n1", 2, nil},
-	}, seen(b.spool.batches(t)))
+	}, seen(got))
+	diff(t, &wire.Counters{Sampled: 6, Spooled: 3, Dropped: map[string]uint64{"missed": 3}}, got[2].Counters)
+	b.checkC1(t)
 	if n := b.count(t, "slots_missed_total", ""); n != 3 {
 		t.Errorf("slots missed %v, want 3", n)
 	}
@@ -235,6 +239,7 @@ func TestLiveRetriesThenDropsWhenTheDiskIsFull(t *testing.T) {
 	if n := b.count(t, "batches_dropped_total", droppedSpool); n != 1 {
 		t.Errorf("dropped %v, want 1", n)
 	}
+	b.checkC1(t)
 }
 
 func TestSourceErrorsKeepWhatWasRead(t *testing.T) {
@@ -267,6 +272,53 @@ func TestContradictoryBatchesAreDroppedAndCounted(t *testing.T) {
 	got := b.spool.batches(t)
 	diff(t, []slotSeen{{"10:00:00", "good", 0, nil}}, seen(got))
 	diff(t, &wire.Counters{Sampled: 4, Spooled: 1, Dropped: map[string]uint64{"invalid": 3}}, got[0].Counters)
+	b.checkC1(t)
+}
+
+// TestStoppedWhileTheDiskIsFull: what was cut and can't be tried again has a
+// reason.
+func TestStoppedWhileTheDiskIsFull(t *testing.T) {
+	b := newBench(t, start, nil, newMemSpool(), "n1", "n2")
+	b.spool.fail = func() error { return errors.New("no space left on device") }
+	advance, stop := live(t, b)
+	advance(10 * time.Second)
+	stop()
+	if n := b.count(t, "batches_dropped_total", droppedStopped); n != 2 {
+		t.Errorf("dropped %v for the stop, want 2", n)
+	}
+	b.checkC1(t)
+}
+
+// TestAStopBetweenReadingAndSpooling drops with a reason too.
+func TestAStopBetweenReadingAndSpooling(t *testing.T) {
+	b := newBench(t, start, nil, newMemSpool(), "n1")
+	ctx, cancel := context.WithCancel(testContext(t))
+	b.spool.fail = func() error { cancel(); return ctx.Err() }
+	b.clk.Set(start.Add(10 * time.Second))
+	b.emit(ctx, next(start, time.Time{}, b.cfg.Slot))
+	if n := b.count(t, "batches_dropped_total", droppedStopped); n != 1 {
+		t.Errorf("dropped %v for the stop, want 1", n)
+	}
+	b.checkC1(t)
+}
+
+// TestABatchThatVanishesShowsInC1 breaks the loop on purpose: a batch that is
+// cut and then forgotten is in no reason, and every batch after it says so.
+func TestABatchThatVanishesShowsInC1(t *testing.T) {
+	b := newBench(t, start, nil, newMemSpool(), "n1", "n2", "n3")
+	advance, stop := live(t, b)
+	advance(10 * time.Second)
+	stop()
+	b.checkC1(t)
+	vanishing := b.read(testContext(t), source.At(start.Add(10*time.Second), b.cfg.Slot))
+	b.cut(len(vanishing))
+	fill(t, b, 3)
+	for i, batch := range b.spool.batches(t) {
+		n := batch.Counters
+		if off := n.Sampled - n.Spooled; off != 0 && i < 3 || off != 3 && i >= 3 {
+			t.Errorf("batch %d: %d sampled, %d spooled; want the 3 that vanished to be missing after batch 2", i, n.Sampled, n.Spooled)
+		}
+	}
 }
 
 func TestRunReadsAndPublishesUntilItsContextEnds(t *testing.T) {

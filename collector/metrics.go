@@ -29,7 +29,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}),
 		readErrors: counter("read_errors_total", "Readings in which the source failed, for a node at least."),
-		sampled:    counter("batches_sampled_total", "Batches cut by this boot."),
+		sampled:    counter("batches_sampled_total", "Batches cut by this boot, or due in a slot that it missed."),
 		spooled:    counter("batches_spooled_total", "Batches written to the spool."),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gpuledger_collector_batches_dropped_total", Help: "Batches cut but not spooled, by reason.",
@@ -48,7 +48,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	reg.MustRegister(m.readDuration, m.readErrors, m.sampled, m.spooled, m.dropped, m.skipped, m.missed, m.wallSteps,
 		m.appendErrors, m.ackErrors, m.published, m.publishFails, m.refused, m.lastSlot)
-	for _, reason := range []string{droppedSpool, droppedInvalid} {
+	for _, reason := range []string{droppedSpool, droppedInvalid, droppedStopped, droppedMissed} {
 		m.dropped.WithLabelValues(reason)
 	}
 	return m

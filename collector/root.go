@@ -39,8 +39,9 @@ type Collector struct {
 	identity *identity
 	losses   *losses
 
-	slots  map[string]int64 // start of the last slot emitted, Unix ms, by node
-	lastMS int64            // start of the last slot emitted, or read without a batch; 0: none
+	slots   map[string]int64 // start of the last slot emitted, Unix ms, by node
+	perSlot int              // batches in the last slot of Live
+	lastMS  int64            // start of the last slot emitted, or read without a batch; 0: none
 }
 
 // New opens a boot: its boot_ms is greater than that of any boot before on this
@@ -127,6 +128,12 @@ func (c *Collector) unseen(batches []*wire.Batch) []*wire.Batch {
 	return out
 }
 
+// cut counts the n batches of a slot, whatever becomes of them (C1).
+func (c *Collector) cut(n int) {
+	c.identity.cut(n)
+	c.metrics.sampled.Add(float64(n))
+}
+
 // valid leaves out batches that contradict themselves.
 func (c *Collector) valid(batches []*wire.Batch) []*wire.Batch {
 	good, err := c.identity.check(batches, c.cfg.Slot)
@@ -142,7 +149,6 @@ func (c *Collector) drop(n int, reason string, err error) {
 		return
 	}
 	c.identity.drop(n, reason)
-	c.metrics.sampled.Add(float64(n))
 	c.metrics.dropped.WithLabelValues(reason).Add(float64(n))
 	c.deps.Log.Error("batches dropped", "batches", n, "reason", reason, "error", err)
 }
