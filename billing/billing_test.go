@@ -134,7 +134,7 @@ func TestChecksPassAndSayWhatTheyCompared(t *testing.T) {
 	db := ledger(t)
 	checks := billing.Checks(invoice.NewDrafts(db, prices.Default()), []string{"2026-01", "2025-12"})
 	results, err := check.Run(t.Context(), checks)
-	if err != nil || !check.AllOK(results) {
+	if err != nil || !check.NoneFailed(results) {
 		t.Fatalf("%+v, %v, want all to pass", results, err)
 	}
 	got := []string{results[0].Name, results[0].Figures, results[1].Name, results[1].Figures}
@@ -146,10 +146,37 @@ func TestChecksPassAndSayWhatTheyCompared(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
-	usagetest.Insert(t, db, held(january, "GPU-b", "B300", 1))
-	results, err = check.Run(t.Context(), checks)
-	if err != nil || results[0].OK || results[1].OK {
-		t.Errorf("%+v, %v, want both to fail: no proof at all is not a proof", results, err)
+}
+
+// A month without a price has no invoice that could be wrong, and none that
+// could be right: neither ok nor FAIL.
+func TestChecksProveNothingOfWhatHasNoPrice(t *testing.T) {
+	unpriced := ledger(t)
+	usagetest.Insert(t, unpriced, held(january, "GPU-b", "B300", 1))
+	before := storetest.Open(t)
+	usagetest.Insert(t, before, held(time.Date(2019, 12, 1, 0, 0, 0, 0, time.UTC), "GPU-a", "NVIDIA H100 80GB HBM3", 1))
+	for name, c := range map[string]struct {
+		db      *store.DB
+		periods []string
+		want    [2]string
+	}{
+		"a model without a rate": {unpriced, []string{"2026-01", "2025-12"}, [2]string{
+			`model "B300"`, "1 invoices drafted twice; 2026-01 has no invoices for want of a price",
+		}},
+		"usage before the price book": {before, []string{"2019-12"}, [2]string{
+			"starts at 2020-01-01T00:00:00Z", "2019-12 has no invoices for want of a price",
+		}},
+		"an empty ledger": {before, nil, [2]string{"nothing to check: the ledger is empty", "nothing to check: the ledger is empty"}},
+	} {
+		results, err := check.Run(t.Context(), billing.Checks(invoice.NewDrafts(c.db, prices.Default()), c.periods))
+		if err != nil || !check.NoneFailed(results) {
+			t.Errorf("%s: got %+v, %v; want none to fail", name, results, err)
+		}
+		for i, r := range results {
+			if r.OK || !r.NotProven || !strings.Contains(r.Figures, c.want[i]) {
+				t.Errorf("%s: got %+v, want it not proven: %s", name, r, c.want[i])
+			}
+		}
 	}
 }
 

@@ -35,31 +35,33 @@ func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
 		case errors.As(err, &violation):
 			result.Fail("%v", err)
 		case unpriced(err):
-			say(&result, period+" has no invoices: "+err.Error())
+			result.NotProve(period + " has no invoices: " + err.Error())
 		case err != nil:
 			return result, err
 		default:
 			result.Checked += int64(len(month.Invoices))
 			p := month.Platform
-			say(&result, fmt.Sprintf("%s: tenants %s + platform %s + quantity rounding %s = capacity %s %s",
+			result.Say(fmt.Sprintf("%s: tenants %s + platform %s + quantity rounding %s = capacity %s %s",
 				period, p.TenantsList, p.List, p.QuantityRounding, p.CapacityList, month.Currency))
 		}
 	}
+	nothing(&result, c.periods)
 	return result, nil
 }
 
-func say(result *check.Result, figures string) {
-	if result.Figures != "" {
-		result.Figures += "; "
+// nothing says of a ledger without hours that there is nothing to check.
+func nothing(result *check.Result, periods []string) {
+	if len(periods) == 0 {
+		result.NotProve("nothing to check: the ledger is empty")
 	}
-	result.Figures += figures
 }
 
 // unpriced says that a month can't be invoiced for want of a rate: then there
-// is no invoice that could be wrong.
+// is no invoice that could be wrong, and none that could be right.
 func unpriced(err error) bool {
 	var missing *rating.MissingModelError
-	return errors.As(err, &missing)
+	var before *rating.BeforeBookError
+	return errors.As(err, &missing) || errors.As(err, &before)
 }
 
 type bytesCheck struct {
@@ -74,9 +76,11 @@ func (bytesCheck) Name() string { return "C8" }
 // another usage hash and proves nothing.
 func (c bytesCheck) Run(ctx context.Context) (check.Result, error) {
 	result := check.New(c.Name(), "the same usage and price book give the same bytes")
+	var without []string
 	for _, period := range c.periods {
 		first, err := c.drafts.List(ctx, period)
 		if unpriced(err) {
+			without = append(without, period)
 			continue
 		}
 		if err != nil {
@@ -90,7 +94,13 @@ func (c bytesCheck) Run(ctx context.Context) (check.Result, error) {
 			return result, err
 		}
 	}
-	result.Figures = fmt.Sprintf("%d invoices drafted twice", result.Checked)
+	if len(c.periods) > 0 {
+		result.Say(fmt.Sprintf("%d invoices drafted twice", result.Checked))
+	}
+	for _, period := range without {
+		result.NotProve(period + " has no invoices for want of a price")
+	}
+	nothing(&result, c.periods)
 	return result, nil
 }
 

@@ -23,11 +23,12 @@ func invalid(location string, value any, message string) error {
 // can mend is told; the rest is logged and kept.
 func (a *api) problem(ctx context.Context, err error) error {
 	var missing *rating.MissingModelError
+	var before *rating.BeforeBookError
 	var many *usage.TooManyRowsError
 	switch {
 	case errors.Is(err, invoice.ErrNotFound):
 		return huma.Error404NotFound("no such invoice")
-	case errors.As(err, &missing):
+	case errors.As(err, &missing), errors.As(err, &before):
 		return huma.Error409Conflict(err.Error())
 	case errors.As(err, &many):
 		return invalid("query.limit", many.Limit, err.Error())

@@ -45,7 +45,7 @@ type Month struct {
 // List drafts a month such as "2026-10". Each tenant's month is in its own
 // zone, the platform's in the book's. Errors: a period that is none, models
 // without a rate (rating.MissingModelError, all of them), usage before the
-// book's first version, a ViolationError.
+// book's first version (rating.BeforeBookError), a ViolationError.
 func (d *Drafts) List(ctx context.Context, period string) (*Month, error) {
 	month, err := rating.ParsePeriod(period)
 	if err != nil {

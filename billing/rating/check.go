@@ -137,8 +137,7 @@ func (v *ListValue) AddCapacity(c Capacity) error {
 func (v *ListValue) rate(hour time.Time, model string) (decimal.Decimal, error) {
 	at := v.book.At(hour)
 	if at < 0 {
-		return decimal.Zero, fmt.Errorf("value usage at %s: %s starts at %s", hour.Format(time.RFC3339), v.book.Name,
-			v.book.Versions[0].Effective.Format(time.RFC3339))
+		return decimal.Zero, &BeforeBookError{hour.UTC(), v.book.Versions[0].Effective, v.book.Name}
 	}
 	price, ok := v.book.Versions[at].Models[model]
 	if !ok {

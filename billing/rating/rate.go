@@ -36,6 +36,20 @@ func (e *MissingModelError) Error() string {
 		e.Model, e.Hour.Format(time.RFC3339), e.Book, e.Version.Format(time.RFC3339))
 }
 
+// BeforeBookError is usage before the price book's first version.
+type BeforeBookError struct {
+	// Hour is the first one with usage; Start is where the book begins.
+	Hour, Start time.Time
+	// Book is the price book's name.
+	Book string
+}
+
+// Error says where the book would have to begin.
+func (e *BeforeBookError) Error() string {
+	return fmt.Sprintf("rate usage at %s: %s starts at %s; add a version that is effective by then",
+		e.Hour.Format(time.RFC3339), e.Book, e.Start.Format(time.RFC3339))
+}
+
 // Rate rates a month of usage. Rows may lie outside of the month: each counts
 // for the tenants in whose zone its hour starts in it. Errors name the row's
 // tenant, project, model and hour; all models without a rate are named at once.
@@ -142,8 +156,7 @@ func (r *Rater) AddHour(hour time.Time, rows []Row) error {
 	billed := slices.ContainsFunc(merged, func(row Row) bool { return r.month(row.Tenant).has(hour) })
 	at := r.book.At(hour)
 	if at < 0 && billed {
-		return fmt.Errorf("rate usage at %s: %s starts at %s", hour.Format(time.RFC3339), r.book.Name,
-			r.book.Versions[0].Effective.Format(time.RFC3339))
+		return &BeforeBookError{hour.UTC(), r.book.Versions[0].Effective, r.book.Name}
 	}
 	if at < 0 || !billed && !r.reservedIn(hour) {
 		return nil

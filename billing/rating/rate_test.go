@@ -88,7 +88,7 @@ func TestRateNamesAllModelsWithoutARate(t *testing.T) {
 func TestRateUsageBeforeTheFirstVersion(t *testing.T) {
 	book := testBook(t, strings.Replace(oneModel, "03-01T00", "03-02T00", 1))
 	_, err := Rate(book, Period{2026, 3}, []Row{held(func(*Row) {})}, Options{})
-	if want := "rate usage at 2026-03-01T00:00:00Z: book.yaml starts at 2026-03-02T00:00:00Z"; err == nil || err.Error() != want {
+	if want := "rate usage at 2026-03-01T00:00:00Z: book.yaml starts at 2026-03-02T00:00:00Z; add a version that is effective by then"; err == nil || err.Error() != want {
 		t.Errorf("error = %v, want %s", err, want)
 	}
 	// The day before the month is read for other zones' sake; it needs no price.

@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // MaxFindings is how many violations a Result describes; the rest are counted.
@@ -23,8 +24,12 @@ type Result struct {
 	// "buckets sum to capacity".
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// OK is false when the invariant is violated or could not be tested.
+	// OK is false when the invariant is violated, could not be tested, or had
+	// nothing to be proven on.
 	OK bool `json:"ok"`
+	// NotProven is a check that did not fail and proved nothing, or not all:
+	// there was nothing to look at, or a month has no prices. Figures say why.
+	NotProven bool `json:"not_proven"`
 	// Checked counts what was looked at, in the check's own unit: GPU-hours,
 	// journal rows, invoices.
 	Checked int64 `json:"checked"`
@@ -43,12 +48,32 @@ func New(name, title string) Result {
 
 // Fail records a violation: its place and its values, as fmt.Sprintf does.
 func (r *Result) Fail(format string, args ...any) {
-	r.OK = false
+	r.OK, r.NotProven = false, false
 	r.Violations++
 	if len(r.Findings) < MaxFindings {
 		r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
 	}
 }
+
+// NotProve says, in Figures, why there is no proof; a violation found before or
+// after weighs more.
+func (r *Result) NotProve(why string) {
+	r.Say(why)
+	if r.Violations == 0 {
+		r.OK, r.NotProven = false, true
+	}
+}
+
+// Say adds to Figures.
+func (r *Result) Say(figures string) {
+	if r.Figures != "" {
+		r.Figures += "; "
+	}
+	r.Figures += figures
+}
+
+// Failed is a violation, or a check that could not be carried out.
+func (r *Result) Failed() bool { return !r.OK && !r.NotProven }
 
 // Run carries out the checks one after the other and returns a Result for each.
 // A check that returns an error, or a Result of another name, is a failed
@@ -86,13 +111,8 @@ func complete(name string, r Result, err error) Result {
 	return r
 }
 
-// AllOK reports whether there is a result and every one passed: no proof at
-// all is not a proof.
-func AllOK(results []Result) bool {
-	for _, r := range results {
-		if !r.OK {
-			return false
-		}
-	}
-	return len(results) > 0
+// NoneFailed reports whether there is a result and none failed: no check at all
+// is not a proof. One that had nothing to prove does not fail.
+func NoneFailed(results []Result) bool {
+	return len(results) > 0 && !slices.ContainsFunc(results, func(r Result) bool { return r.Failed() })
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,8 +45,8 @@ func TestRunKeepsOrderAndFailsWhatCannotRun(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
-	if AllOK(got) {
-		t.Error("AllOK with two failures: got true")
+	if NoneFailed(got) {
+		t.Error("NoneFailed with two failures: got true")
 	}
 }
 
@@ -64,12 +65,38 @@ func TestRunStopsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAllOKNeedsAProof(t *testing.T) {
-	if AllOK(nil) {
-		t.Error("AllOK of nothing: got true")
+func TestNoneFailedNeedsAProof(t *testing.T) {
+	if NoneFailed(nil) {
+		t.Error("NoneFailed of nothing: got true")
 	}
-	if !AllOK([]Result{New("C1", "")}) {
-		t.Error("AllOK of one that passed: got false")
+	if !NoneFailed([]Result{New("C1", "")}) {
+		t.Error("NoneFailed of one that passed: got false")
+	}
+}
+
+func TestNotProvenIsNeitherOKNorAFailure(t *testing.T) {
+	r := New("C7", "money")
+	r.Say("2026-09: 2 = 2 USD")
+	r.NotProve("2026-10 has no prices")
+	want := Result{Name: "C7", Title: "money", NotProven: true, Figures: "2026-09: 2 = 2 USD; 2026-10 has no prices", Findings: []string{}}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+	if r.Failed() || !NoneFailed([]Result{r}) {
+		t.Error("what has nothing to prove counts as failed")
+	}
+	var b bytes.Buffer
+	if err := WriteTable(&b, []Result{r}); err != nil || b.String() != "C7  n/a   money  "+want.Figures+"\n" {
+		t.Errorf("table: got %q, %v", b.String(), err)
+	}
+	b.Reset()
+	if err := WriteCSV(&b, []Result{r}); err != nil || !strings.Contains(b.String(), "\nC7,money,n/a,0,0,") {
+		t.Errorf("csv: got %q, %v", b.String(), err)
+	}
+	r.Fail("a cent is missing")
+	r.NotProve("2026-11 has no prices")
+	if !r.Failed() || r.NotProven {
+		t.Errorf("a violation beside a month without prices: got %+v, want it to fail", r)
 	}
 }
 

@@ -11,13 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
-// WriteTable prints one line per check, "C6  ok    title: figures", and below a
-// failed one its findings, indented.
+// WriteTable prints one line per check, "C6  ok    title  figures", and below a
+// failed one its findings, indented. Its verdicts are ok, FAIL, and n/a for what
+// had nothing to prove.
 func WriteTable(w io.Writer, results []Result) error {
 	var b strings.Builder
 	name, title := columnWidths(results)
 	for _, r := range results {
-		fmt.Fprintf(&b, "%-*s  %-4s  %-*s  %s\n", name, r.Name, verdict(r.OK), title, r.Title, r.Figures)
+		fmt.Fprintf(&b, "%-*s  %-4s  %-*s  %s\n", name, r.Name, verdict(&r), title, r.Title, r.Figures)
 		for _, finding := range r.Findings {
 			fmt.Fprintf(&b, "%*s  - %s\n", name, "", finding)
 		}
@@ -38,14 +39,18 @@ func columnWidths(results []Result) (name, title int) {
 	return name, title
 }
 
-func verdict(ok bool) string {
-	if ok {
+func verdict(r *Result) string {
+	switch {
+	case r.OK:
 		return "ok"
+	case r.NotProven:
+		return "n/a"
 	}
 	return "FAIL"
 }
 
-// WriteJSON prints {"ok": …, "checks": [Result, …]} and a newline.
+// WriteJSON prints {"ok": …, "checks": [Result, …]} and a newline; ok says that
+// no check failed.
 func WriteJSON(w io.Writer, results []Result) error {
 	if results == nil {
 		results = []Result{}
@@ -56,7 +61,7 @@ func WriteJSON(w io.Writer, results []Result) error {
 	report := struct {
 		OK     bool     `json:"ok"`
 		Checks []Result `json:"checks"`
-	}{AllOK(results), results}
+	}{NoneFailed(results), results}
 	if err := enc.Encode(report); err != nil {
 		return fmt.Errorf("write checks: %w", err)
 	}
@@ -64,12 +69,17 @@ func WriteJSON(w io.Writer, results []Result) error {
 }
 
 // WriteCSV prints a header and one row per check:
-// name,title,ok,checked,violations,figures,findings, the last joined by "; ".
+// name,title,ok,checked,violations,figures,findings; ok is true, false or n/a,
+// findings are joined by "; ".
 func WriteCSV(w io.Writer, results []Result) error {
 	rows := [][]string{{"name", "title", "ok", "checked", "violations", "figures", "findings"}}
 	for _, r := range results {
+		ok := strconv.FormatBool(r.OK)
+		if r.NotProven {
+			ok = verdict(&r)
+		}
 		rows = append(rows, []string{
-			usage.TextCell(r.Name), usage.TextCell(r.Title), strconv.FormatBool(r.OK), strconv.FormatInt(r.Checked, 10),
+			usage.TextCell(r.Name), usage.TextCell(r.Title), ok, strconv.FormatInt(r.Checked, 10),
 			strconv.FormatInt(r.Violations, 10), usage.TextCell(r.Figures), usage.TextCell(strings.Join(r.Findings, "; ")),
 		})
 	}
