@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -128,9 +127,7 @@ func (c Config) Validate() error {
 	}
 	section("cluster", c.Cluster.validate())
 	section("collector", c.Collector.validate())
-	if len(c.Exporter.Targets) > 0 {
-		section("exporter", c.Exporter.Validate())
-	}
+	section("exporter", validateExporter(c.Exporter))
 	section("ingest", c.Ingest.Validate())
 	section("ledger", c.Ledger.Validate())
 	section("analyzer", c.Analyzer.Validate())
@@ -208,13 +205,9 @@ func (c KafkaConfig) broker() (broker.Config, error) {
 	if c.CAFile == "" {
 		return b, nil
 	}
-	pem, err := os.ReadFile(c.CAFile)
-	if err != nil {
+	var err error
+	if b.TLS.RootCAs, err = certificates(c.CAFile); err != nil {
 		return b, fmt.Errorf("ca_file: %w", err)
-	}
-	b.TLS.RootCAs = x509.NewCertPool()
-	if !b.TLS.RootCAs.AppendCertsFromPEM(pem) {
-		return b, fmt.Errorf("ca_file %s: holds no PEM certificate", c.CAFile)
 	}
 	return b, nil
 }
@@ -226,7 +219,7 @@ func (c ClickHouseConfig) validate() error {
 	if c.MemoryBytes < 256<<20 {
 		return fmt.Errorf("memory_bytes %d: want 268435456 (256 MiB) or more", c.MemoryBytes)
 	}
-	return nil
+	return validateAddress(c.Address)
 }
 
 // findConfig says which file is read: the flag's, the environment's, the data

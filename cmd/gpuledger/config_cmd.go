@@ -37,8 +37,12 @@ func (s *session) configCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err := loadConfig(path); err != nil {
+			cfg, err := loadConfig(path)
+			if err != nil {
 				return err
+			}
+			if err := cfg.loadFiles(); err != nil {
+				return usageError{fmt.Errorf("check %s: %w", path, err)}
 			}
 			if path == "" {
 				path = "built-in defaults"

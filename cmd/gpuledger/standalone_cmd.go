@@ -63,10 +63,8 @@ func (f standaloneFlags) apply(cfg *Config) error {
 	if err := cfg.HTTP.Validate(); err != nil {
 		return usageError{err}
 	}
-	if len(cfg.Exporter.Targets) > 0 {
-		if err := cfg.Exporter.Validate(); err != nil {
-			return usageError{fmt.Errorf("scrape: %w", err)}
-		}
+	if err := validateExporter(cfg.Exporter); err != nil {
+		return usageError{fmt.Errorf("scrape: %w", err)}
 	}
 	return nil
 }
