@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,8 +46,10 @@ type pipeline struct {
 	group  *app.Group
 	reg    *prometheus.Registry
 	client *broker.Client
-	ledger *ledger.Ledger
-	drafts *invoice.Drafts
+	// brokers are the client's, for people.
+	brokers string
+	ledger  *ledger.Ledger
+	drafts  *invoice.Drafts
 }
 
 // newPipeline connects to the broker and checks the topics. group stops what
@@ -66,7 +69,16 @@ func (s *session) newPipeline(ctx context.Context, a *access, group *app.Group) 
 	return p, err
 }
 
+// connect makes the broker client and checks the topics.
 func (p *pipeline) connect(ctx context.Context) error {
+	if err := p.newClient(); err != nil {
+		return err
+	}
+	return p.ensureTopics(ctx)
+}
+
+// newClient makes the broker client; nothing is sent yet.
+func (p *pipeline) newClient() error {
 	cfg, err := p.cfg.Kafka.broker()
 	if err != nil {
 		return err
@@ -75,12 +87,41 @@ func (p *pipeline) connect(ctx context.Context) error {
 		cfg.Brokers = []string{p.access.broker}
 	}
 	cfg.Registerer, cfg.Clock = p.reg, p.s.clock
-	p.client = broker.NewClient(cfg, p.s.log)
+	p.client, p.brokers = broker.NewClient(cfg, p.s.log), strings.Join(cfg.Brokers, ",")
 	p.group.OnStop("broker client", func() error { p.client.Close(); return nil })
+	return nil
+}
+
+func (p *pipeline) ensureTopics(ctx context.Context) error {
 	if err := p.client.EnsureTopics(ctx); err != nil {
-		return fmt.Errorf("prepare topics: %w", err)
+		return fmt.Errorf("prepare topics at %s: %w", p.brokers, err)
 	}
 	return nil
+}
+
+const (
+	topicsRetryMin = time.Second
+	topicsRetryMax = 30 * time.Second
+)
+
+// topicsThen publishes once the topics are as they must be. A collector starts
+// while Kafka is away, and spools until then; ctx's end is the wanted end.
+func (p *pipeline) topicsThen(publish func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for pause := topicsRetryMin; ; pause = min(2*pause, topicsRetryMax) {
+			err := p.ensureTopics(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err == nil {
+				return publish(ctx)
+			}
+			p.s.log.Error("batches wait in the spool", "error", err, "next_try_in", pause)
+			if clock.Sleep(ctx, p.s.clock, pause) != nil {
+				return nil
+			}
+		}
+	}
 }
 
 // startIngest runs ingester and ledger.
@@ -177,7 +218,7 @@ func (p *pipeline) newCollector(o collectorOptions) (*collector.Collector, *spoo
 	if err != nil {
 		return nil, nil, err
 	}
-	p.group.Go("publisher "+o.id, c.Publish)
+	p.group.Go("publisher "+o.id, p.topicsThen(c.Publish))
 	return c, sp, nil
 }
 

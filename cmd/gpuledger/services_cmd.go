@@ -24,6 +24,7 @@ type separate struct {
 	name, short, long string
 	kafka, clickhouse bool // what it works with
 	finance           bool // serves the finance API
+	spools            bool // starts while Kafka is away
 	start             func(ctx context.Context, p *pipeline) error
 }
 
@@ -32,8 +33,8 @@ func (s *session) separateCommands() []*cobra.Command {
 	for _, service := range []separate{
 		{
 			name: "collector", short: "Scrape GPUs and produce to Kafka",
-			long:  "Reads exporter.targets once per slot, spools what it saw and produces it to Kafka.",
-			kafka: true, start: startCollector,
+			long:  "Reads exporter.targets once per slot, spools what it saw and produces it to Kafka. While\nKafka is away it collects on, into the spool.",
+			kafka: true, spools: true, start: startCollector,
 		},
 		{
 			name: "ingest", short: "Bring batches from Kafka into ClickHouse and keep the ledger",
@@ -121,7 +122,11 @@ func (s *session) barePipeline(ctx context.Context, a *access) *pipeline {
 
 func (p *pipeline) startSeparate(ctx context.Context, service separate, server *httpd.Server) error {
 	if service.kafka {
-		if err := p.connect(ctx); err != nil {
+		connect := p.connect
+		if service.spools {
+			connect = func(context.Context) error { return p.newClient() }
+		}
+		if err := connect(ctx); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 )
@@ -146,6 +147,41 @@ clickhouse: {address: "%s", database: separate}
 		if code := running.stop(); code != exitOK {
 			t.Errorf("%s: ended with %d", c.name, code)
 		}
+	}
+}
+
+// A node must be metered while Kafka is away: the collector starts, spools and
+// says which brokers do not answer; once they do, it sends what waits.
+func TestCollectorSpoolsWhileKafkaIsAway(t *testing.T) {
+	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, exposition)
+	}))
+	t.Cleanup(exporter.Close)
+	dir := t.TempDir()
+	path, spoolPath := filepath.Join(dir, configName), filepath.Join(dir, "spool")
+	configure := func(brokers string) {
+		writeFile(t, path, fmt.Sprintf("cluster: {slot: 1s}\ncollector: {id: c1, spool_dir: spool}\n"+
+			"exporter: {targets: [{url: %q}]}\nkafka: {brokers: [%q]}\n", exporter.URL+"/metrics", brokers))
+	}
+	waiting := func() uint64 {
+		st, err := spool.ReadStats(spoolPath)
+		if err != nil {
+			return 0 // not there yet
+		}
+		return st.Records
+	}
+	configure("127.0.0.1:1")
+	running, log := startLogged(t, "collector", "--config", path)
+	log.await(t, regexp.MustCompile(`batches wait in the spool.*prepare topics at 127.0.0.1:1`))
+	eventually(t, "batches in the spool", func() bool { return waiting() >= 2 })
+	if code := running.stop(); code != exitOK {
+		t.Errorf("stopped while Kafka is away: exit code %d", code)
+	}
+	configure(kafka(t))
+	running, _ = startLogged(t, "collector", "--config", path)
+	eventually(t, "an empty spool", func() bool { return waiting() == 0 })
+	if code := running.stop(); code != exitOK {
+		t.Errorf("exit code %d", code)
 	}
 }
 
