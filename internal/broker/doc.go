@@ -11,12 +11,15 @@
 // key keep their order within a call. Offsets that were skipped are always
 // reported, never silently jumped over.
 //
-// About Message.Time: kafka-go decodes a record's time as the batch's first
-// timestamp plus the record's delta, and ignores the append time that a topic
-// with message.timestamp.type=LogAppendTime carries. On a Kafka cluster Time is
-// therefore the producer's clock at the produce call. The embedded broker
-// overwrites the timestamp with its own clock as it appends, so there Time is
-// the append time (of a foreign producer's batch: of its first record).
-// Whoever bounds a batch by the append time (R11) should take the earlier of
-// Time and FetchedAt: a message is never fetched before it is appended.
+// About Message.Time (R11): EnsureTopics creates topics with
+// message.timestamp.type=LogAppendTime and insists on it, so that the broker's
+// clock dates each message. kafka-go decodes a record's time as the batch's
+// first timestamp plus the record's delta, which stay the producer's, and drops
+// the max timestamp, which is the append; so the consumer reads that itself. On a
+// batch without the attribute Time is the record's own. The embedded broker
+// overwrites that with its own clock as it appends (of a foreign producer's
+// batch: the first record's, and the others by their distance). Whoever bounds a
+// batch by the append time should still take the earlier of Time and FetchedAt: a
+// broker's clock may be wrong too, and a message is never fetched before it is
+// appended.
 package broker

@@ -18,6 +18,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/clock"
 )
 
+// embeddedID is the cluster id by which a client knows the embedded broker.
+const embeddedID = "gpuledger-embedded"
+
 // EmbeddedOptions says where the embedded broker keeps its data and listens.
 type EmbeddedOptions struct {
 	Dir    string // data directory, created if missing; one process at a time
@@ -66,7 +69,7 @@ func StartEmbedded(opt EmbeddedOptions) (*Embedded, error) {
 	}
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(1),
-		kfake.ClusterID("gpuledger-embedded"),
+		kfake.ClusterID(embeddedID),
 		kfake.DataDir(filepath.Join(opt.Dir, "data")),
 		kfake.SyncWrites(),
 		kfake.ListenFn(func(string, string) (net.Listener, error) { return listener, nil }),

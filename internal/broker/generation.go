@@ -147,20 +147,12 @@ func (f *fetcher) skip(ctx context.Context) error {
 
 func (f *fetcher) fetch(ctx context.Context) ([]Message, error) {
 	c := f.consumer
-	ctx, cancel := context.WithTimeout(ctx, c.opt.MaxWait+c.client.config.RequestTimeout)
-	defer cancel()
-	res, err := c.client.kafka.Fetch(ctx, &kafka.FetchRequest{
-		Topic: c.topic, Partition: f.partition, Offset: f.at,
-		MinBytes: int64(c.opt.MinBytes), MaxBytes: int64(c.opt.MaxBytes), MaxWait: c.opt.MaxWait,
-	})
+	res, err := c.fetchFrom(ctx, f.partition, f.at)
 	if err != nil {
 		return nil, err
 	}
-	if res.Error != nil {
-		return nil, res.Error
-	}
-	msgs, err := f.read(res.Records)
-	c.client.metrics.setLag(c.topic, c.group, f.partition, max(res.HighWatermark-f.next, 0))
+	msgs, err := f.read(res)
+	c.client.metrics.setLag(c.topic, c.group, f.partition, max(res.highWatermark-f.next, 0))
 	if len(msgs) > 0 {
 		return msgs, nil // what follows is met again at the next fetch
 	}
@@ -169,11 +161,11 @@ func (f *fetcher) fetch(ctx context.Context) ([]Message, error) {
 
 // read turns records into messages. Batches are sent whole, so they may begin
 // before the offset asked for.
-func (f *fetcher) read(records kafka.RecordReader) ([]Message, error) {
+func (f *fetcher) read(res fetched) ([]Message, error) {
 	now := f.consumer.client.clock.Now()
 	var msgs []Message
 	for {
-		r, err := records.ReadRecord()
+		r, err := res.records.ReadRecord()
 		if errors.Is(err, io.EOF) {
 			return msgs, nil
 		}
@@ -188,7 +180,7 @@ func (f *fetcher) read(records kafka.RecordReader) ([]Message, error) {
 		if err != nil {
 			return msgs, fmt.Errorf("read record at offset %d: %w", r.Offset, err)
 		}
-		m.FetchedAt = now
+		m.Time, m.FetchedAt = res.appendTime(r), now
 		if m.Offset > f.next {
 			m.Hole = &Hole{Partition: f.partition, From: f.next, To: m.Offset}
 		}
@@ -207,7 +199,7 @@ func discard(r *kafka.Record) {
 }
 
 func (f *fetcher) message(r *kafka.Record) (Message, error) {
-	m := Message{Topic: f.consumer.topic, Partition: f.partition, Offset: r.Offset, Time: r.Time}
+	m := Message{Topic: f.consumer.topic, Partition: f.partition, Offset: r.Offset}
 	var err error
 	if m.Key, err = kafka.ReadAll(r.Key); err != nil {
 		return m, fmt.Errorf("read key: %w", err)

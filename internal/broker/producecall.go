@@ -97,6 +97,9 @@ func (p *produceCall) request(ctx context.Context, indexes []int) error {
 	for n, i := range indexes {
 		m := &p.msgs[i]
 		m.Offset, m.Time = res.BaseOffset+int64(n), p.at
+		if !res.LogAppendTime.IsZero() {
+			m.Time = res.LogAppendTime
+		}
 		bytes += m.sizeBytes()
 	}
 	c.metrics.produced.WithLabelValues(p.target.topic).Add(float64(len(indexes)))

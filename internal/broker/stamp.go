@@ -13,19 +13,29 @@ import (
 
 // Places in a record batch of format 2 (Kafka protocol, "Record Batch").
 const (
-	batchMagicAt     = 16
-	batchCRCAt       = 17
-	batchBodyAt      = 21 // the CRC covers everything from here
-	batchFirstTimeAt = 27
-	batchMaxTimeAt   = 35
-	batchHeaderBytes = 61
+	batchLengthAt     = 8
+	batchLengthEnds   = 12 // what the length counts begins here
+	batchMagicAt      = 16
+	batchCRCAt        = 17
+	batchBodyAt       = 21 // the CRC covers everything from here
+	batchAttributesAt = 21
+	batchLastDeltaAt  = 23
+	batchFirstTimeAt  = 27
+	batchMaxTimeAt    = 35
+	batchHeaderBytes  = 61
+
+	// batchAppendTime is the attribute that says that the max timestamp is the
+	// broker's, at the append, and the records' own are to be ignored.
+	batchAppendTime = 1 << 3
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // stampAppendTimes makes the embedded broker set each batch's time as it
-// appends. kfake has a LogAppendTime of its own, but stores such a batch with
-// the CRC of what it was before, and drops it when it reloads.
+// appends, as message.timestamp.type=LogAppendTime asks. kfake knows that
+// setting, but ignores it; and it stamps a batch whose producer sets the
+// attribute, but stores it with the CRC of what it was before, and drops it when
+// it reloads.
 func stampAppendTimes(cluster *kfake.Cluster, c clock.Clock) {
 	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()

@@ -43,8 +43,8 @@ func (c *Client) Topics() []Topic {
 	}
 }
 
-// SettingError says that an existing topic has a setting that would lose or
-// refuse data.
+// SettingError says that an existing topic has a setting that would lose, refuse
+// or misdate data.
 type SettingError struct {
 	Topic   string
 	Setting string
@@ -58,8 +58,9 @@ func (e *SettingError) Error() string {
 
 // EnsureTopics creates the topics that are missing and checks those that exist:
 // retention.ms set on the topic itself (the embedded broker applies no other),
-// cleanup.policy exactly "delete", max.message.bytes large enough. The error
-// joins a *SettingError per finding. Partition counts and the length of an
+// cleanup.policy exactly "delete", max.message.bytes large enough, and
+// message.timestamp.type LogAppendTime, so that R11 rests on the broker's clock
+// and no producer's clock decides what retention deletes. The error joins a *SettingError per finding. Partition counts and the length of an
 // explicit retention are the operator's.
 func (c *Client) EnsureTopics(ctx context.Context) error {
 	wanted := c.Topics()
@@ -88,6 +89,7 @@ func (c *Client) createTopics(ctx context.Context, wanted []Topic) error {
 				{ConfigName: "retention.ms", ConfigValue: strconv.FormatInt(t.Retention.Milliseconds(), 10)},
 				{ConfigName: "retention.bytes", ConfigValue: strconv.FormatInt(t.RetentionBytes, 10)},
 				{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(t.MaxMessageBytes)},
+				{ConfigName: "message.timestamp.type", ConfigValue: appendTime},
 			},
 		})
 	}
@@ -114,7 +116,7 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 		req.Resources = append(req.Resources, kafka.DescribeConfigRequestResource{
 			ResourceType: kafka.ResourceTypeTopic,
 			ResourceName: t.Name,
-			ConfigNames:  []string{"cleanup.policy", "retention.ms", "max.message.bytes"},
+			ConfigNames:  []string{"cleanup.policy", "retention.ms", "max.message.bytes", "message.timestamp.type"},
 		})
 	}
 	res, err := c.kafka.DescribeConfigs(ctx, req)
@@ -124,6 +126,10 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 	byName := map[string]kafka.DescribeConfigResponseResource{}
 	for _, r := range res.Resources {
 		byName[r.ResourceName] = r
+	}
+	meta, err := c.kafka.Metadata(ctx, &kafka.MetadataRequest{})
+	if err != nil {
+		return fmt.Errorf("read cluster id: %w", err)
 	}
 	var errs []error
 	for _, t := range wanted {
@@ -136,16 +142,21 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 			errs = append(errs, fmt.Errorf("describe settings of topic %s: %w", t.Name, r.Error))
 			continue
 		}
-		errs = append(errs, checkSettings(t, r.ConfigEntries))
+		errs = append(errs, checkSettings(t, r.ConfigEntries, meta.ClusterID == embeddedID))
 	}
 	return errors.Join(errs...)
 }
+
+// appendTime is the message.timestamp.type by which a broker dates messages itself.
+const appendTime = "LogAppendTime"
 
 // configSourceTopic is Kafka's ConfigSource DYNAMIC_TOPIC_CONFIG: set on the
 // topic, not inherited (KIP-226).
 const configSourceTopic = 1
 
-func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry) error {
+// checkSettings takes any message.timestamp.type from a broker that stamps
+// messages whatever it is.
+func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry, stamps bool) error {
 	values := map[string]kafka.DescribeConfigResponseConfigEntry{}
 	for _, e := range entries {
 		values[e.ConfigName] = e
@@ -162,6 +173,9 @@ func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry) e
 	if e := values["retention.ms"]; e.ConfigSource != configSourceTopic {
 		fail("retention.ms", e.ConfigValue+" (inherited)",
 			fmt.Sprintf("a value set on the topic, such as %d", t.Retention.Milliseconds()))
+	}
+	if e := values["message.timestamp.type"]; !stamps && e.ConfigValue != appendTime {
+		fail("message.timestamp.type", e.ConfigValue, appendTime)
 	}
 	e := values["max.message.bytes"]
 	if n, err := strconv.Atoi(e.ConfigValue); err != nil || n < t.MaxMessageBytes {

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
 )
 
 func TestEnsureTopicsNamesWrongSettings(t *testing.T) {
@@ -41,6 +43,68 @@ func TestEnsureTopicsNamesWrongSettings(t *testing.T) {
 	var setting *SettingError
 	if !errors.As(err, &setting) {
 		t.Errorf("error %T is no *SettingError", err)
+	}
+}
+
+// foreignBroker is a broker that is not the embedded one.
+func foreignBroker(t *testing.T) (addr string) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{"default.replication.factor": "1"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return cluster.ListenAddrs()[0]
+}
+
+// TestTopicsAreDatedByTheBroker: they say so themselves, whatever the broker's
+// default is.
+func TestTopicsAreDatedByTheBroker(t *testing.T) {
+	c := newTestClient(t, foreignBroker(t), nil)
+	ensure(t, c)
+	res, err := c.kafka.DescribeConfigs(testContext(t), &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
+		{ResourceType: kafka.ResourceTypeTopic, ResourceName: TopicSamples, ConfigNames: []string{"message.timestamp.type"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := res.Resources[0].ConfigEntries[0]
+	if e.ConfigValue != "LogAppendTime" || e.ConfigSource != configSourceTopic {
+		t.Errorf("%s is %s from source %d, want LogAppendTime set on the topic", e.ConfigName, e.ConfigValue, e.ConfigSource)
+	}
+}
+
+func TestTopicsDatedByTheirProducersAreRefused(t *testing.T) {
+	c := newTestClient(t, foreignBroker(t), nil)
+	create(t, c)
+	err := c.EnsureTopics(testContext(t))
+	want := "topic gpuledger.samples.v1: message.timestamp.type is CreateTime, want LogAppendTime"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+// TestTopicsOfAnOlderDirectoryAreTaken: they have no message.timestamp.type of
+// their own, but the embedded broker stamps them all the same.
+func TestTopicsOfAnOlderDirectoryAreTaken(t *testing.T) {
+	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	create(t, c)
+	ensure(t, c)
+}
+
+// create makes the topics with all settings but message.timestamp.type.
+func create(t *testing.T, c *Client) {
+	t.Helper()
+	var topics []kafka.TopicConfig
+	for _, w := range c.Topics() {
+		topics = append(topics, kafka.TopicConfig{Topic: w.Name, NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: []kafka.ConfigEntry{
+			{ConfigName: "retention.ms", ConfigValue: "86400000"},
+			{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(w.MaxMessageBytes)},
+		}})
+	}
+	res, err := c.kafka.CreateTopics(testContext(t), &kafka.CreateTopicsRequest{Topics: topics})
+	if err != nil || res.Errors[TopicSamples] != nil {
+		t.Fatal(err, res)
 	}
 }
 

@@ -1,0 +1,137 @@
+package broker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// produced is when the records of stampedBatch were produced, by a clock that is
+// an hour ahead.
+var produced = time.UnixMilli(1_772_622_000_000)
+
+// stampedBatch is a record batch as a broker stores it: with append times, only
+// attribute and max timestamp are its own. A zero time leaves the producer's.
+func stampedBatch(t *testing.T, base int64, at time.Time, values ...string) []byte {
+	t.Helper()
+	var records []kafka.Record
+	for i, v := range values {
+		records = append(records, kafka.Record{Time: produced.Add(time.Duration(i) * time.Second), Value: kafka.NewBytes([]byte(v))})
+	}
+	var buf bytes.Buffer
+	set := protocol.RecordSet{Version: 2, Attributes: protocol.Zstd, Records: kafka.NewRecordReader(records...)}
+	if _, err := set.WriteTo(&buf); err != nil {
+		t.Fatal(err)
+	}
+	batch := buf.Bytes()[4:] // behind the set's size
+	binary.BigEndian.PutUint64(batch, uint64(base))
+	if !at.IsZero() {
+		batch[batchAttributesAt+1] |= batchAppendTime
+		binary.BigEndian.PutUint64(batch[batchMaxTimeAt:], uint64(at.UnixMilli()))
+		binary.BigEndian.PutUint32(batch[batchCRCAt:], crc32.Checksum(batch[batchBodyAt:], castagnoli))
+	}
+	return batch
+}
+
+// TestAppendTimesAreFoundInEveryVersion: the layout around the batches differs.
+func TestAppendTimesAreFoundInEveryVersion(t *testing.T) {
+	at := produced.Add(-time.Hour)
+	batches := bytes.Join([][]byte{
+		stampedBatch(t, 40, at, "a", "b", "c"),
+		stampedBatch(t, 43, time.Time{}, "d"),
+		stampedBatch(t, 50, at.Add(time.Second), "e"), // 44 to 49 are gone
+	}, nil)
+	want := []appendSpan{{40, 42, at}, {50, 50, at.Add(time.Second)}}
+	for version := int16(2); version <= 11; version++ {
+		var buf bytes.Buffer
+		err := protocol.WriteResponse(&buf, version, 1, &fetch.Response{Topics: []fetch.ResponseTopic{{
+			Topic: TopicSamples,
+			Partitions: []fetch.ResponsePartition{{
+				Partition: 3, HighWatermark: 51, RecordSet: protocol.RecordSet{Version: 2, Records: oneRecord("x")},
+				AbortedTransactions: []fetch.ResponseTransaction{{ProducerID: 7, FirstOffset: 9}},
+			}},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Put the batches in the place of kafka-go's own.
+		frame := buf.Bytes()
+		set := recordSet(frame, version)
+		if len(set) < batchHeaderBytes || !bytes.HasSuffix(frame, set) {
+			t.Fatalf("version %d: record set of %d bytes is not the end of the response", version, len(set))
+		}
+		head := frame[:len(frame)-len(set)]
+		binary.BigEndian.PutUint32(head[len(head)-4:], uint32(len(batches)))
+		got := appendSpans(recordSet(append(head[:len(head):len(head)], batches...), version))
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(appendSpan{})); diff != "" {
+			t.Errorf("version %d (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+func oneRecord(value string) kafka.RecordReader {
+	return kafka.NewRecordReader(kafka.Record{Time: produced, Value: kafka.NewBytes([]byte(value))})
+}
+
+func TestCutOffAnswersHaveNoAppendTimes(t *testing.T) {
+	batch := stampedBatch(t, 40, produced, "a")
+	for n := range len(batch) {
+		if spans := appendSpans(batch[:n]); n < batchHeaderBytes && len(spans) != 0 {
+			t.Errorf("%d bytes: %v", n, spans)
+		}
+	}
+	for n := range 60 {
+		if set := recordSet(make([]byte, n), 11); len(set) != 0 {
+			t.Errorf("%d bytes: a record set of %d", n, len(set))
+		}
+	}
+	if _, err := readFrame(strings.NewReader("\xff\xff\xff\xff")); err == nil || !strings.Contains(err.Error(), "4294967295 bytes") {
+		t.Errorf("error %v, want one that names the length", err)
+	}
+}
+
+// TestTimeIsTheBrokersAppend: on a topic with LogAppendTime the producer's clock
+// decides nothing (R11). The broker here answers as Apache Kafka does.
+func TestTimeIsTheBrokersAppend(t *testing.T) {
+	embedded := startBroker(t, t.TempDir())
+	c := newTestClient(t, embedded.Addr(), func(config *Config) { config.SamplesPartitions = 1 })
+	ensure(t, c)
+	if err := c.Producer().Produce(testContext(t), samples(0, 4)); err != nil { // gives the partition its offsets
+		t.Fatal(err)
+	}
+	at := produced.Add(-time.Hour)
+	stored := append(stampedBatch(t, 0, at, "a", "b"), stampedBatch(t, 2, time.Time{}, "c", "d")...)
+	embedded.cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		embedded.cluster.KeepControl()
+		asked := req.(*kmsg.FetchRequest)
+		if asked.Topics[0].Partitions[0].FetchOffset > 3 {
+			return nil, nil, false
+		}
+		res := asked.ResponseKind().(*kmsg.FetchResponse)
+		topic := kmsg.NewFetchResponseTopic()
+		topic.Topic = asked.Topics[0].Topic
+		partition := kmsg.NewFetchResponseTopicPartition()
+		partition.HighWatermark, partition.RecordBatches = 4, stored
+		topic.Partitions = append(topic.Partitions, partition)
+		res.Topics = append(res.Topics, topic)
+		return res, nil, true
+	})
+	var got []string
+	for _, m := range fetchCount(t, join(t, c, "ingest"), 4) {
+		got = append(got, fmt.Sprintf("%d %s %s", m.Offset, m.Value, m.Time.Sub(produced)))
+	}
+	want := []string{"0 a -1h0m0s", "1 b -1h0m0s", "2 c 0s", "3 d 1s"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("offset, value, time after the producer's (-want +got):\n%s", diff)
+	}
+}
