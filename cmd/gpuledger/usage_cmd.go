@@ -109,8 +109,8 @@ func usageShares(q usage.Query, rows []usage.Row) table {
 	t.columns = append(t.columns, column{name: "kWh", number: true})
 	for _, r := range rows {
 		cells := slices.Clone(r.By)
-		if i := slices.Index(q.By, "tenant"); i >= 0 && cells[i] == "" {
-			cells[i] = "(platform)"
+		if i := slices.Index(q.By, "tenant"); i >= 0 {
+			cells[i] = shownTenant(r.Kind, cells[i])
 		}
 		cells = append(cells, grouped(fixed(r.GPUHours, 1)))
 		cells = append(cells, shares(buckets(r))...)
@@ -118,6 +118,21 @@ func usageShares(q usage.Query, rows []usage.Row) table {
 		t.rows = append(t.rows, append(cells, grouped(kwh.FloatString(1))))
 	}
 	return t
+}
+
+// platformName stands where a reader expects a tenant's name.
+const platformName = "(platform)"
+
+// shownTenant is a tenant for reading; one whose name is empty or could be
+// taken for one of ours is in quotes.
+func shownTenant(kind, tenant string) string {
+	switch {
+	case kind == usage.KindPlatform:
+		return platformName
+	case kind == usage.KindOwner && (tenant == "" || strings.HasPrefix(tenant, "(")):
+		return strconv.Quote(tenant)
+	}
+	return tenant
 }
 
 // shares are the parts of the sum in percent, to one place; none: "–".

@@ -14,7 +14,7 @@ type Query struct {
 	// From (inclusive) and To (exclusive) are starts of UTC hours.
 	From time.Time
 	To   time.Time
-	// Tenant, if not empty, leaves only this tenant's usage.
+	// Tenant, if not empty, leaves only what this tenant held.
 	Tenant string
 	// Limit, if positive, is the most rows Run returns; more are an error.
 	Limit int
@@ -23,7 +23,12 @@ type Query struct {
 // column is something to group by, as SQL over the view usage that gives a String.
 type column struct{ name, sql string }
 
+// kindOfRow tells owners, the platform and energy of no slot apart, whatever
+// a tenant calls itself.
+const kindOfRow = "toString(kind)"
+
 var columns = []column{
+	{"kind", kindOfRow},
 	{"tenant", "toString(tenant)"},
 	{"project", "toString(project)"},
 	{"user", "toString(`user`)"},
@@ -97,26 +102,33 @@ func (q Query) Validate() error {
 const (
 	selectHead = "SELECT "
 	noColumns  = "emptyArrayString()"
-	selectTail = ` AS by_values, slices,
+	byValues   = " AS by_values, "
+	anyKind    = "''"
+	selectTail = ` AS row_kind, slices,
     sum(active_slice_ms), sum(idle_slice_ms), sum(unproven_slice_ms),
     sum(free_slice_ms), sum(stranded_slice_ms), sum(unhealthy_slice_ms), sum(unobserved_slice_ms),
     sum(energy_mj)
 FROM usage
 WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}
-    AND ({tenant:String} = '' OR tenant = {tenant:String})
-GROUP BY by_values, slices
-ORDER BY by_values, slices`
+    AND ({tenant:String} = '' OR kind = 'owner' AND tenant = {tenant:String})
+GROUP BY by_values, row_kind, slices
+ORDER BY by_values, row_kind, slices`
 )
 
-// statement groups by the query's columns and by slices, which GPU-hours need.
+// statement groups by the query's columns and by slices, which GPU-hours need;
+// where tenants are told apart, also by kind: a tenant may have any name.
 func (q Query) statement() string {
 	if len(q.By) == 0 {
-		return selectHead + noColumns + selectTail
+		return selectHead + noColumns + byValues + anyKind + selectTail
+	}
+	kind := anyKind
+	if slices.Contains(q.By, "tenant") {
+		kind = kindOfRow
 	}
 	chosen := make([]string, len(q.By))
 	for i, name := range q.By {
 		at := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
 		chosen[i] = columns[at].sql
 	}
-	return selectHead + "[" + strings.Join(chosen, ", ") + "]" + selectTail
+	return selectHead + "[" + strings.Join(chosen, ", ") + "]" + byValues + kind + selectTail
 }

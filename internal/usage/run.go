@@ -17,12 +17,22 @@ type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
 }
 
+// The kinds of usage, as the column kind spells them.
+const (
+	KindOwner        = "owner"
+	KindPlatform     = "platform"
+	KindUnattributed = "unattributed" // energy of no slot (R16)
+)
+
 // Row is usage of one combination of the query's columns.
 type Row struct {
 	// By are the values of Query.By, in its order. A platform row's tenant is
 	// empty; energy of no slot has the tenant "(unattributed)". Hours are RFC
 	// 3339, days 2006-01-02, months 2006-01, all UTC.
 	By []string
+	// Kind is KindOwner, KindPlatform or KindUnattributed where By has the
+	// tenant, which may be called anything; else empty.
+	Kind string
 	// The seven buckets, in slice-milliseconds.
 	ActiveSliceMS     uint64
 	IdleSliceMS       uint64
@@ -116,15 +126,15 @@ type collector struct {
 func (c *collector) scan(rows driver.Rows) error {
 	var part Row
 	var slicesOfGPU uint16
-	if err := rows.Scan(&part.By, &slicesOfGPU, &part.ActiveSliceMS, &part.IdleSliceMS, &part.UnprovenSliceMS,
+	if err := rows.Scan(&part.By, &part.Kind, &slicesOfGPU, &part.ActiveSliceMS, &part.IdleSliceMS, &part.UnprovenSliceMS,
 		&part.FreeSliceMS, &part.StrandedSliceMS, &part.UnhealthySliceMS, &part.UnobservedSliceMS, &part.EnergyMJ); err != nil {
 		return fmt.Errorf("read usage: %w", err)
 	}
-	if c.open == nil || !slices.Equal(c.open.By, part.By) {
+	if c.open == nil || c.open.Kind != part.Kind || !slices.Equal(c.open.By, part.By) {
 		if err := c.flush(); err != nil {
 			return err
 		}
-		c.open, c.hours = &Row{By: part.By}, new(big.Rat)
+		c.open, c.hours = &Row{By: part.By, Kind: part.Kind}, new(big.Rat)
 	}
 	c.open.add(part)
 	if sliceMS := part.sliceMS(); sliceMS > 0 {

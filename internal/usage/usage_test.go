@@ -94,6 +94,36 @@ func TestRunGroups(t *testing.T) {
 	}
 }
 
+// A tenant may be called as the platform and the reset's energy are: nothing
+// of theirs becomes its own.
+func TestRunKeepsKindsApart(t *testing.T) {
+	db := storetest.Open(t)
+	usagetest.Insert(t, db, usagetest.GPUHour{
+		Hour: start, GPU: "GPU-a", Model: "H100", Slices: 1, PlatformEnergyMJ: 5_000, UnattributedMJ: 7_000,
+		Owners: []usagetest.Owner{
+			{Leaf: "a", Tenant: "(unattributed)", Active: 600_000, EnergyMJ: 1_000},
+			{Leaf: "b", Tenant: "", Active: 1_200_000, EnergyMJ: 2_000},
+		},
+	})
+	want := "tenant" + header +
+		",1200000,0,0,0,0,0,0,0.333333333,2.000\n" +
+		",0,0,0,1800000,0,0,0,0.5,5.000\n" +
+		"(unattributed),600000,0,0,0,0,0,0,0.166666667,1.000\n" +
+		"(unattributed),0,0,0,0,0,0,0,0,7.000\n"
+	if diff := cmp.Diff(want, run(t, db, usage.Query{By: []string{"tenant"}})); diff != "" {
+		t.Errorf("by tenant (-want +got):\n%s", diff)
+	}
+	want = "tenant" + header + "(unattributed),600000,0,0,0,0,0,0,0.166666667,1.000\n"
+	if diff := cmp.Diff(want, run(t, db, usage.Query{By: []string{"tenant"}, Tenant: "(unattributed)"})); diff != "" {
+		t.Errorf("one tenant's (-want +got):\n%s", diff)
+	}
+	want = "kind" + header +
+		"owner,1800000,0,0,0,0,0,0,0.5,3.000\nplatform,0,0,0,1800000,0,0,0,0.5,5.000\nunattributed,0,0,0,0,0,0,0,0,7.000\n"
+	if diff := cmp.Diff(want, run(t, db, usage.Query{By: []string{"kind"}})); diff != "" {
+		t.Errorf("by kind (-want +got):\n%s", diff)
+	}
+}
+
 func TestRunTakesOnlyTheNewestVersion(t *testing.T) {
 	db := storetest.Open(t)
 	row := usagetest.GPUHour{Hour: start, GPU: "GPU-a", Slices: 1, Version: 1, Owners: []usagetest.Owner{{Tenant: "old", Active: 1}}}
@@ -133,10 +163,10 @@ func TestRunTotals(t *testing.T) {
 func TestQueryErrorsNameTheValue(t *testing.T) {
 	good := usage.Query{By: []string{"tenant"}, From: start, To: start.Add(time.Hour)}
 	for want, change := range map[string]func(*usage.Query){
-		`group usage by "tenants": not one of tenant, project`: func(q *usage.Query) { q.By = []string{"tenants"} },
-		`group usage by "tenant": named twice`:                 func(q *usage.Query) { q.By = []string{"tenant", "tenant"} },
-		"from 2026-03-31T23:00:01Z is not the start":           func(q *usage.Query) { q.From = start.Add(time.Second) },
-		"to 2026-03-31T23:30:00Z is not the start":             func(q *usage.Query) { q.To = start.Add(30 * time.Minute) },
+		`group usage by "tenants": not one of kind, tenant, project`: func(q *usage.Query) { q.By = []string{"tenants"} },
+		`group usage by "tenant": named twice`:                       func(q *usage.Query) { q.By = []string{"tenant", "tenant"} },
+		"from 2026-03-31T23:00:01Z is not the start":                 func(q *usage.Query) { q.From = start.Add(time.Second) },
+		"to 2026-03-31T23:30:00Z is not the start":                   func(q *usage.Query) { q.To = start.Add(30 * time.Minute) },
 		"is not before":        func(q *usage.Query) { q.To = q.From },
 		"limit -1 is negative": func(q *usage.Query) { q.Limit = -1 },
 	} {
