@@ -124,9 +124,13 @@ func (p *pipeline) topicsThen(publish func(context.Context) error) func(context.
 	}
 }
 
+// fetchBytes bounds a fetch per partition, compressed: what waits in memory for
+// ingest is many times that.
+const fetchBytes = 1 << 20
+
 // startIngest runs ingester and ledger.
 func (p *pipeline) startIngest() error {
-	consumer, err := p.client.Consumer(p.cfg.Ingest.Group, broker.TopicSamples, broker.ConsumerOptions{})
+	consumer, err := p.client.Consumer(p.cfg.Ingest.Group, broker.TopicSamples, broker.ConsumerOptions{MaxBytes: fetchBytes})
 	if err != nil {
 		return err
 	}
