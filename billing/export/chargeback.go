@@ -4,8 +4,10 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
@@ -19,7 +21,11 @@ var header = []string{
 
 // WriteChargeback writes a month's invoices as CSV: a header, then a row per
 // line, tenants in code-point order and effects in theirs. A tenant who owes
-// nothing has no rows.
+// nothing has no rows. The platform's account follows, with the status
+// StatusPlatform and neither invoice nor tenant: its list value by model and
+// bucket, what rounding quantities left, and what was distributed to owners.
+// The list rows of tenants and platform and the rounding sum to the capacity's
+// list value (C7b); rows of tenants alone sum to the invoices.
 func WriteChargeback(w io.Writer, month *invoice.Month) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true // RFC 4180, section 2
@@ -33,11 +39,37 @@ func WriteChargeback(w io.Writer, month *invoice.Month) error {
 			}
 		}
 	}
+	for _, line := range platformLines(&month.Platform) {
+		if err := out.Write(record(platformOf(month), line)); err != nil {
+			return fmt.Errorf("write chargeback of the platform: %w", err)
+		}
+	}
 	out.Flush()
 	if err := out.Error(); err != nil {
 		return fmt.Errorf("write chargeback: %w", err)
 	}
 	return nil
+}
+
+// StatusPlatform marks rows that are nobody's to pay.
+const StatusPlatform = "platform"
+
+func platformOf(month *invoice.Month) *invoice.Invoice {
+	return &invoice.Invoice{Period: month.Period, Status: StatusPlatform, Currency: month.Currency}
+}
+
+// platformLines are the account's lines; amounts of nothing are left out.
+func platformLines(p *invoice.Platform) []invoice.Line {
+	lines := slices.Clone(p.Lines)
+	for _, line := range []invoice.Line{
+		{Effect: "quantity_rounding", Amount: p.QuantityRounding, Detail: "what rounding quantities left to capacity"},
+		{Effect: rating.EffectDistribution, Amount: p.Distribution, Detail: "charged to owners"},
+	} {
+		if line.Amount != "" && line.Amount != "0" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 func record(of *invoice.Invoice, line invoice.Line) []string {

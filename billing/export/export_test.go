@@ -89,6 +89,58 @@ func TestChargebackSumsToTheInvoices(t *testing.T) {
 	}
 }
 
+// The platform's rows are marked, and with the tenants' list values they are
+// the capacity's.
+func TestChargebackHasThePlatformsAccount(t *testing.T) {
+	drafted := month(t)
+	var out strings.Builder
+	if err := export.WriteChargeback(&out, drafted); err != nil {
+		t.Fatal(err)
+	}
+	records, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := map[string]int{}
+	for i, name := range records[0] {
+		column[name] = i
+	}
+	capacity, tenants := decimal.Zero, decimal.Zero
+	platform := map[string]string{}
+	for _, record := range records[1:] {
+		amount := decimal.RequireFromString(record[column["amount"]])
+		effect := record[column["effect"]]
+		if effect == "list" || effect == "quantity_rounding" {
+			capacity = capacity.Add(amount)
+		}
+		if record[column["status"]] != export.StatusPlatform {
+			tenants = tenants.Add(amount)
+			continue
+		}
+		if record[column["invoice"]]+record[column["tenant"]] != "" {
+			t.Errorf("a platform row has invoice %q, tenant %q", record[column["invoice"]], record[column["tenant"]])
+		}
+		platform[effect+" "+record[column["bucket"]]] = amount.String()
+	}
+	want := map[string]string{
+		"list free": drafted.Platform.List, "distribution ": drafted.Platform.Distribution,
+		// quantities of this month leave nothing: no row
+	}
+	if diff := cmp.Diff(want, platform); diff != "" {
+		t.Errorf("the platform's amounts (-want +got):\n%s", diff)
+	}
+	if got := capacity.RoundBank(18).String(); got != drafted.Platform.CapacityList {
+		t.Errorf("list values sum to %s, want the capacity's %s", got, drafted.Platform.CapacityList)
+	}
+	owed := decimal.Zero
+	for _, i := range drafted.Invoices {
+		owed = owed.Add(decimal.RequireFromString(i.Total))
+	}
+	if !tenants.Equal(owed) {
+		t.Errorf("rows of tenants sum to %s, want the invoices' %s", tenants, owed)
+	}
+}
+
 func TestChargebackIsSafeToOpen(t *testing.T) {
 	var out strings.Builder
 	if err := export.WriteChargeback(&out, month(t)); err != nil {

@@ -163,13 +163,7 @@ func (d *demo) invoices(ctx context.Context, from, _ time.Time) error {
 	if err != nil {
 		return err
 	}
-	t := table{columns: []column{{name: "tenant"}, {name: "GPU-hours", number: true}, {name: "idle", number: true}, {name: "total", number: true}, {name: ""}}}
-	for i := range month.Invoices {
-		inv := &month.Invoices[i]
-		t.rows = append(t.rows, []string{inv.Tenant, grouped(twoPlaces(inv.GPUHours)), idleShare(inv), grouped(inv.Total), inv.Currency})
-	}
-	t.rows = append(t.rows, []string{"(platform)", "", "", grouped(twoPlaces(month.Platform.List)), month.Currency + " list value that nobody pays"})
-	if err := d.table("Draft invoices", t); err != nil {
+	if err := d.table("Draft invoices, in "+month.Currency, sumTable(month)); err != nil {
 		return err
 	}
 	path, err := export.Chargeback(d.p.access.dir.Path(), month)
@@ -177,14 +171,6 @@ func (d *demo) invoices(ctx context.Context, from, _ time.Time) error {
 		return err
 	}
 	return d.print("Chargeback CSV: ", path, "\n")
-}
-
-func twoPlaces(decimal string) string {
-	r, ok := new(big.Rat).SetString(decimal)
-	if !ok {
-		return decimal
-	}
-	return r.FloatString(2)
 }
 
 func idleShare(inv *invoice.Invoice) string {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
 func (s *session) invoiceCommand() *cobra.Command {
@@ -54,6 +55,7 @@ func (s *session) invoiceListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List a month's invoices with their totals",
+		Long:  "The table ends with the platform's own account; CSV and JSON have the tenants' invoices alone.",
 		Example: examples(
 			"gpuledger invoice list --data DIR --period 2026-10", "a month's invoices",
 			"gpuledger invoice list --data DIR --period 2026-10 --output csv", "for scripts",
@@ -85,9 +87,22 @@ func invoiceTable(month *invoice.Month, forReading bool) table {
 		}
 	}
 	for _, inv := range month.Invoices {
-		t.rows = append(t.rows, []string{inv.Number, inv.Tenant, inv.Period, inv.Status, inv.Currency, inv.Total})
+		tenant := inv.Tenant
+		if forReading {
+			tenant = shownTenant(usage.KindOwner, tenant)
+		}
+		t.rows = append(t.rows, []string{inv.Number, tenant, inv.Period, inv.Status, inv.Currency, inv.Total})
+	}
+	if forReading {
+		t.rows = append(t.rows, []string{"", platformName, month.Period, "list value, not billed", month.Currency, platformKeeps(month)})
 	}
 	return t
+}
+
+// platformKeeps is the list value that nobody pays: the platform's own, less
+// what was distributed to owners.
+func platformKeeps(month *invoice.Month) string {
+	return cents(sumOf(month.Platform.List, month.Platform.Distribution))
 }
 
 func (s *session) invoiceShowCommand() *cobra.Command {
@@ -134,7 +149,7 @@ func (s *session) printInvoice(o output, inv *invoice.Invoice) error {
 		return invoiceLines(inv).write(s.stdout, o, false)
 	}
 	heading := fmt.Sprintf("Invoice %s (%s)\nTenant   %s\nPeriod   %s to %s, %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
-		inv.Number, inv.Status, printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, grouped(fixed(inv.GPUHours, 1)),
+		printable(inv.Number), inv.Status, printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, grouped(fixed(inv.GPUHours, 1)),
 		grouped(fixed(inv.Buckets.Active, 1)), grouped(fixed(inv.Buckets.Idle, 1)), grouped(fixed(inv.Buckets.Unproven, 1)))
 	if _, err := fmt.Fprint(s.stdout, heading); err != nil {
 		return fmt.Errorf("print invoice: %w", err)

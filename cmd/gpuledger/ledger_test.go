@@ -220,6 +220,14 @@ func TestInvoicesOfAMonth(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
+	got = invoke(t, append([]string{"invoice", "list"}, month...)...)
+	want = outcome{exitOK, "" +
+		"NUMBER               TENANT      PERIOD   STATUS                  CURRENCY  TOTAL\n" +
+		"2026-10-ml-train-r0  ml-train    2026-10  draft                   USD        7.53\n" +
+		"                     (platform)  2026-10  list value, not billed  USD        4.98\n", ""}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("list for reading (-want +got):\n%s", diff)
+	}
 	show := append([]string{"invoice", "show", "--tenant", "ml-train"}, month...)
 	got = invoke(t, append(show, "--output", "json")...)
 	var document struct {

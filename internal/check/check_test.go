@@ -130,6 +130,19 @@ C6  FAIL  buckets sum to capacity      1 of 744 GPU-hours
 	}
 }
 
+func TestWriteTableShowsLongDecimalsToCents(t *testing.T) {
+	r := New("C7", "money")
+	r.Figures = "tenants 23154.771428571 + platform 1.245 + rounding -0.000000004 = capacity 23156.016428567 USD"
+	var b bytes.Buffer
+	if err := WriteTable(&b, []Result{r}); err != nil {
+		t.Fatal(err)
+	}
+	want := "C7  ok    money  tenants 23154.77 + platform 1.245 + rounding 0.00 = capacity 23156.02 USD\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
 func TestWriteJSONRoundTrips(t *testing.T) {
 	var b bytes.Buffer
 	results := violated()

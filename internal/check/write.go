@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -13,12 +15,12 @@ import (
 
 // WriteTable prints one line per check, "C6  ok    title  figures", and below a
 // failed one its findings, indented. Its verdicts are ok, FAIL, and n/a for what
-// had nothing to prove.
+// had nothing to prove. Of a figure's decimals beyond six it leaves two.
 func WriteTable(w io.Writer, results []Result) error {
 	var b strings.Builder
 	name, title := columnWidths(results)
 	for _, r := range results {
-		fmt.Fprintf(&b, "%-*s  %-4s  %-*s  %s\n", name, r.Name, verdict(&r), title, r.Title, r.Figures)
+		fmt.Fprintf(&b, "%-*s  %-4s  %-*s  %s\n", name, r.Name, verdict(&r), title, r.Title, shorten(r.Figures))
 		for _, finding := range r.Findings {
 			fmt.Fprintf(&b, "%*s  - %s\n", name, "", finding)
 		}
@@ -30,6 +32,22 @@ func WriteTable(w io.Writer, results []Result) error {
 		return fmt.Errorf("write checks: %w", err)
 	}
 	return nil
+}
+
+// longDecimal is a number with more digits than anybody reads.
+var longDecimal = regexp.MustCompile(`-?\d+\.\d{7,}`)
+
+func shorten(figures string) string {
+	return longDecimal.ReplaceAllStringFunc(figures, func(number string) string {
+		exact, ok := new(big.Rat).SetString(number)
+		if !ok {
+			return number
+		}
+		if short := exact.FloatString(2); short != "-0.00" {
+			return short
+		}
+		return "0.00"
+	})
 }
 
 func columnWidths(results []Result) (name, title int) {
