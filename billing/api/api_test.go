@@ -99,6 +99,14 @@ func TestProblemsNameTheParameter(t *testing.T) {
 		"limit of nothing": {"/api/v1/usage?from=2026-03-01&to=2026-03-02&limit=0", 422, "query.limit"},
 		"limit of letters": {"/api/v1/usage?from=2026-03-01&to=2026-03-02&limit=x", 422, "query.limit"},
 		"bad kind":         {"/api/v1/anomalies?from=2026-03-01&to=2026-03-02&kind=x", 422, "query.kind"},
+		"year 9999":        {"/api/v1/invoices?period=9999-12", 422, `"location":"query.period","value":"9999-12"`},
+		"year 0":           {"/api/v1/invoices/0000-01/ml", 422, `"location":"path.period","value":"0000-01"`},
+		"far future":       {"/api/v1/usage?from=9999-01-01&to=9999-02-01", 422, "want a time in the years 1970 to 2105"},
+		"far past":         {"/api/v1/anomalies?from=0001-01-01&to=0001-01-02", 422, "want a time in the years 1970 to 2105"},
+		"repeated":         {"/api/v1/usage?from=2026-03-01&to=2026-03-02&tenant=a&tenant=b", 422, `"location":"query.tenant","value":["a","b"]`},
+		"no tenant":        {"/api/v1/usage?from=2026-03-01&to=2026-03-02&tenant=", 422, "query.tenant"},
+		"no tenant at all": {"/api/v1/anomalies?from=2026-03-01&to=2026-03-02&tenant", 422, "query.tenant"},
+		"no query string":  {"/api/v1/anomalies?from=2026-03-01&to=2026-03-02&tenant=%zz", 422, "is not a query string"},
 		"many anomalies":   {"/api/v1/anomalies?from=2026-03-01&to=2026-04-01&limit=1", 422, "more than 1 episodes"},
 	}
 	for name, c := range cases {
@@ -159,6 +167,18 @@ func TestDocsLoadNothingFromElsewhere(t *testing.T) {
 		if strings.Contains(body, bad) {
 			t.Errorf("docs contain %q", bad)
 		}
+	}
+}
+
+func TestTheRootLeadsToTheDocs(t *testing.T) {
+	h, _ := serve(t)
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if answer.Code != http.StatusFound || answer.Header().Get("Location") != "/docs" {
+		t.Errorf("/ = %d to %q, want a redirect to /docs", answer.Code, answer.Header().Get("Location"))
+	}
+	if status, _, _ := get(t, h, "/nothing"); status != http.StatusNotFound {
+		t.Errorf("/nothing = %d, want 404", status)
 	}
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -61,6 +62,9 @@ func span(from, to string) (start, end time.Time, err error) {
 func instant(location, text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		at, err := time.Parse(layout, text)
+		if year := at.UTC().Year(); err == nil && (year < usage.MinYear || year > usage.MaxYear) {
+			return at, invalid(location, text, fmt.Sprintf("want a time in the years %d to %d", usage.MinYear, usage.MaxYear))
+		}
 		if err == nil && at.Equal(at.Truncate(time.Hour)) {
 			return at.UTC(), nil
 		}

@@ -4,7 +4,10 @@ import (
 	_ "embed"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -37,6 +40,7 @@ func Register(mux *http.ServeMux, deps Deps) error {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; connect-src 'self'; script-src 'self'; style-src 'unsafe-inline'")
 		_, _ = w.Write(docsHTML) // the reader hung up: nobody to tell
 	})
+	mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
 	return nil
 }
 
@@ -53,10 +57,35 @@ func newConfig() huma.Config {
 
 func registerOn(h huma.API, deps Deps) {
 	a := &api{deps: deps}
+	h.UseMiddleware(func(ctx huma.Context, next func(huma.Context)) {
+		if detail := ambiguous(ctx.URL().RawQuery); detail != nil {
+			_ = huma.WriteErr(h, ctx, http.StatusUnprocessableEntity, "invalid parameter "+detail.Location, detail) // the caller hung up
+			return
+		}
+		next(ctx)
+	})
 	huma.Register(h, operation("list-invoices", "/api/v1/invoices", "Draft invoices of a month, and the platform's account"), a.listInvoices)
 	huma.Register(h, operation("show-invoice", "/api/v1/invoices/{period}/{tenant}", "One tenant's draft invoice with its lines"), a.showInvoice)
 	huma.Register(h, operation("query-usage", "/api/v1/usage", "Usage of a range, grouped by columns"), a.queryUsage)
 	huma.Register(h, operation("list-anomalies", "/api/v1/anomalies", "Episodes of waste that overlap a range"), a.listAnomalies)
+}
+
+// ambiguous names a parameter that could be read in two ways: repeated, or
+// empty, which is neither a value nor left out.
+func ambiguous(rawQuery string) *huma.ErrorDetail {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return &huma.ErrorDetail{Location: "query", Message: "is not a query string", Value: rawQuery}
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch values := query[name]; {
+		case len(values) > 1:
+			return &huma.ErrorDetail{Location: "query." + name, Message: "named more than once", Value: values}
+		case values[0] == "":
+			return &huma.ErrorDetail{Location: "query." + name, Message: "is empty; give a value or leave it out", Value: ""}
+		}
+	}
+	return nil
 }
 
 func operation(id, path, summary string) huma.Operation {

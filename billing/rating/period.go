@@ -11,11 +11,21 @@ type Period struct {
 	Month time.Month
 }
 
+// The years whose months can be asked for: those that ClickHouse's DateTime
+// holds whole in every zone.
+const (
+	minYear = 1971
+	maxYear = 2105
+)
+
 // ParsePeriod reads a month such as "2026-03".
 func ParsePeriod(text string) (Period, error) {
 	at, err := time.Parse("2006-01", text)
 	if err != nil {
 		return Period{}, fmt.Errorf("parse period %q: not a month such as 2026-03", text)
+	}
+	if at.Year() < minYear || at.Year() > maxYear {
+		return Period{}, fmt.Errorf("parse period %q: not a month of the years %d to %d", text, minYear, maxYear)
 	}
 	return Period{at.Year(), at.Month()}, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
 const dataEnv = "GPULEDGER_DATA"
@@ -32,10 +34,14 @@ func (i *instant) Type() string { return "TIME" }
 // Set reads RFC 3339 or 2006-01-02.
 func (i *instant) Set(text string) error {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			i.at = at.UTC()
-			return nil
+		at, err := time.Parse(layout, text)
+		if err != nil {
+			continue
 		}
+		if i.at = at.UTC(); i.at.Year() < usage.MinYear || i.at.Year() > usage.MaxYear {
+			return fmt.Errorf("want a time in the years %d to %d", usage.MinYear, usage.MaxYear)
+		}
+		return nil
 	}
 	return fmt.Errorf("want a time such as 2026-10-01T00:00:00Z, or a date")
 }

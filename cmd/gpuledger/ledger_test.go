@@ -252,7 +252,7 @@ func TestInvoicesOfAMonth(t *testing.T) {
 	if got.Code != exitFailed || !strings.Contains(got.Stderr, `tenant "nobody" in 2026-10: no invoice`) {
 		t.Errorf("a tenant without an invoice: got %+v", got)
 	}
-	for _, wrong := range []string{"2026-13", "october"} {
+	for _, wrong := range []string{"2026-13", "october", "9999-12", "0000-01"} {
 		got = invoke(t, "invoice", "list", "--data", data, "--period", wrong)
 		if got.Code != exitUsage || !strings.Contains(got.Stderr, "want a month such as 2026-10") {
 			t.Errorf("period %s: got %+v", wrong, got)

@@ -76,6 +76,13 @@ func validateBy(by []string) error {
 	return nil
 }
 
+// MinYear and MaxYear bound what can be asked for: ClickHouse's DateTime holds
+// no more.
+const (
+	MinYear = 1970
+	MaxYear = 2105
+)
+
 // Validate names the first part of the query that makes no sense.
 func (q Query) Validate() error {
 	if err := validateBy(q.By); err != nil {
@@ -85,6 +92,9 @@ func (q Query) Validate() error {
 		name string
 		at   time.Time
 	}{{"from", q.From}, {"to", q.To}} {
+		if year := bound.at.UTC().Year(); year < MinYear || year > MaxYear {
+			return fmt.Errorf("query usage: %s %s is not in the years %d to %d", bound.name, bound.at.Format(time.RFC3339), MinYear, MaxYear)
+		}
 		if !bound.at.Equal(bound.at.Truncate(time.Hour)) {
 			return fmt.Errorf("query usage: %s %s is not the start of a UTC hour", bound.name, bound.at.Format(time.RFC3339Nano))
 		}
