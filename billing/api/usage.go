@@ -10,7 +10,7 @@ import (
 type usageInput struct {
 	From   string `query:"from" required:"true" doc:"First UTC hour, or day" example:"2026-10-01"`
 	To     string `query:"to" required:"true" doc:"UTC hour or day after the last" example:"2026-11-01"`
-	By     string `query:"by" default:"tenant" doc:"Columns to group by, with commas: kind (owner, platform, unattributed), tenant, project, user, workload, node, gpu, leaf, model, profile, hour, day, month"`
+	By     string `query:"by" default:"tenant" doc:"Columns to group by, with commas: tenant, project, user, workload, node, gpu, leaf, model, profile, hour, day, month, kind (owner, platform, unattributed)"`
 	Tenant string `query:"tenant" doc:"Only this tenant's usage"`
 	Limit  int    `query:"limit" default:"10000" minimum:"1" maximum:"100000" doc:"More rows than this are an error"`
 }

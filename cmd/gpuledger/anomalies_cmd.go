@@ -42,7 +42,10 @@ func (s *session) anomaliesCommand() *cobra.Command {
 			found = slices.DeleteFunc(found, func(e episode.Episode) bool {
 				return kind != "" && e.Kind != episode.Kind(kind) || tenant != "" && e.Tenant != tenant
 			})
-			return s.printAnomalies(*o, found)
+			if err := s.printAnomalies(*o, found); err != nil || len(found) > 0 {
+				return err
+			}
+			return s.sayNothing(ctx, a, *o, span.String())
 		})
 	})
 	return cmd
@@ -108,7 +111,7 @@ func anomaliesShown(found []episode.Episode) table {
 		t.rows = append(t.rows, []string{
 			string(e.Kind), e.Tenant, e.Workload, e.Node,
 			e.Start.UTC().Format("2006-01-02 15:04"), e.End.UTC().Format("2006-01-02 15:04"),
-			grouped(e.WastedGPUHours.StringFixed(1)), grouped(e.WastedCost.StringFixed(2)), e.Currency,
+			grouped(fixed(e.WastedGPUHours.String(), 1)), grouped(fixed(e.WastedCost.String(), 2)), e.Currency,
 		})
 	}
 	return t

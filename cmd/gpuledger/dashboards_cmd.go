@@ -31,7 +31,7 @@ func (s *session) dashboardsCommand() *cobra.Command {
 }
 
 func (s *session) writeDashboards(folder string) error {
-	if err := os.MkdirAll(folder, 0o750); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("write dashboards: %w", err)
 	}
 	for _, file := range []struct {
@@ -43,7 +43,7 @@ func (s *session) writeDashboards(folder string) error {
 			return err
 		}
 		path := filepath.Join(folder, file.name)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
+		if err := writeReadable(path, text); err != nil {
 			return fmt.Errorf("write dashboards: %w", err)
 		}
 		if _, err := fmt.Fprintln(s.stdout, path); err != nil {
@@ -51,4 +51,13 @@ func (s *session) writeDashboards(folder string) error {
 		}
 	}
 	return nil
+}
+
+// writeReadable writes for other users' services: Grafana and Prometheus read
+// these files, which hold no secret.
+func writeReadable(path string, text []byte) error {
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o644) // an older file, or a strict umask
 }

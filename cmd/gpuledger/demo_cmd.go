@@ -110,6 +110,7 @@ type demo struct {
 }
 
 func (s *session) demo(ctx context.Context, f demoFlags) (err error) {
+	s.resumes = true
 	cfg, err := s.config(f.data)
 	if err != nil {
 		return err

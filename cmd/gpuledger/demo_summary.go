@@ -58,7 +58,7 @@ func (d *demo) capacity(ctx context.Context, from, to time.Time) error {
 	if err := d.p.access.db.QueryRow(ctx, capacitySQL, from, to).Scan(&present); err != nil {
 		return fmt.Errorf("read capacity: %w", err)
 	}
-	t := table{columns: []column{{name: "bucket"}, {name: "GPU-hours", number: true}, {name: "share", number: true}, {name: "who pays"}}}
+	t := table{columns: []column{{name: "bucket"}, {name: "GPU-hours", number: true}, {name: "share", number: true}, {name: "who pays", wide: true}}}
 	total := new(big.Rat)
 	if len(rows) > 0 {
 		total.SetString(rows[0].GPUHours)
@@ -152,7 +152,7 @@ func worstTable(worst []wasted) table {
 		}
 		t.rows = append(t.rows, []string{
 			string(w.Kind), w.Tenant, w.Workload, w.Start.UTC().Format("2006-01-02 15:04"), w.End.UTC().Format("2006-01-02 15:04"),
-			leaves, grouped(w.WastedGPUHours.StringFixed(1)), grouped(w.WastedCost.StringFixed(2)), w.Currency,
+			leaves, grouped(fixed(w.WastedGPUHours.String(), 1)), grouped(fixed(w.WastedCost.String(), 2)), w.Currency,
 		})
 	}
 	return t

@@ -42,7 +42,10 @@ func (s *session) importBatchesCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&data, "data", "", "data `DIR`ectory, made where it is missing")
 	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
-	cmd.RunE = s.run(func(ctx context.Context, args []string) error { return s.importBatches(ctx, args[0], data) })
+	cmd.RunE = s.run(func(ctx context.Context, args []string) error {
+		s.resumes = true
+		return s.importBatches(ctx, args[0], data)
+	})
 	return cmd
 }
 

@@ -64,12 +64,16 @@ func (s *session) invoiceListCommand() *cobra.Command {
 	}
 	data, o, month := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd)
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
-		return s.withDrafts(ctx, *data, func(_ *access, drafts *invoice.Drafts) error {
+		return s.withDrafts(ctx, *data, func(a *access, drafts *invoice.Drafts) error {
 			drafted, err := drafts.List(ctx, month.text)
 			if err != nil {
 				return err
 			}
-			return invoiceTable(drafted, *o == outputTable).write(s.stdout, *o, colour(s.stdout))
+			err = invoiceTable(drafted, *o == outputTable).write(s.stdout, *o, colour(s.stdout))
+			if err != nil || len(drafted.Invoices) > 0 {
+				return err
+			}
+			return s.sayNothing(ctx, a, *o, "in "+month.text)
 		})
 	})
 	return cmd
@@ -164,7 +168,7 @@ func (s *session) printInvoice(o output, inv *invoice.Invoice) error {
 func invoiceLines(inv *invoice.Invoice) table {
 	t := table{columns: append(textColumns([]string{"effect", "project", "model", "profile", "bucket"}),
 		column{name: "quantity", number: true}, column{name: "unit"}, column{name: "unit_price", number: true},
-		column{name: "amount", number: true}, column{name: "detail"})}
+		column{name: "amount", number: true}, column{name: "detail", wide: true})}
 	for _, l := range inv.Lines {
 		t.rows = append(t.rows, []string{
 			l.Effect, l.Project, l.Model, l.Profile, l.Bucket, l.Quantity, l.Unit, l.UnitPrice, l.Amount, l.Detail,

@@ -33,7 +33,7 @@ func (s sums) cells() []string {
 // list values, to the capacity's (C7b).
 func sumTable(month *invoice.Month) table {
 	t := table{columns: append(textColumns([]string{"tenant"}), numberColumns("GPU-hours", "idle", "list", "profiles", "energy", "other", "total")...)}
-	t.columns = append(t.columns, column{name: ""})
+	t.columns = append(t.columns, column{name: "", wide: true})
 	row := func(name, hours, idle string, amounts []string, note string) {
 		t.rows = append(t.rows, append(append([]string{name, hours, idle}, amounts...), note))
 	}

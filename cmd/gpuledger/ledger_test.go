@@ -212,6 +212,26 @@ func TestUsageOfAnEmptyLedgerIsAHeader(t *testing.T) {
 	}
 }
 
+func TestEmptyAnswersSayWhatThereIs(t *testing.T) {
+	data := newLedger(t)
+	const has = "; the ledger has 2026-10-01T00:00:00Z to 2026-10-01T05:00:00Z\n"
+	for line, want := range map[string]string{
+		"usage --from 2026-09-01 --to 2026-10-01": "nothing from 2026-09-01T00:00:00Z to 2026-10-01T00:00:00Z" + has,
+		"usage --tenant nobody":                   "nothing found" + has,
+		"anomalies --from 2026-11-01":             "nothing from 2026-11-01T00:00:00Z on" + has,
+		"invoice list --period 2026-09":           "nothing in 2026-09" + has,
+	} {
+		got := invoke(t, append(strings.Fields(line), "--data", data)...)
+		if got.Code != exitOK || got.Stderr != want || strings.Count(got.Stdout, "\n") > 2 {
+			t.Errorf("gpuledger %s: got %+v, want %q", line, got, want)
+		}
+		got = invoke(t, append(strings.Fields(line), "--data", data, "--output", "csv")...)
+		if got.Code != exitOK || got.Stderr != "" {
+			t.Errorf("gpuledger %s for scripts: got %+v", line, got)
+		}
+	}
+}
+
 func TestInvoicesOfAMonth(t *testing.T) {
 	data := newLedger(t)
 	month := []string{"--data", data, "--period", "2026-10"}
@@ -284,8 +304,8 @@ func TestDashboardsAreWritten(t *testing.T) {
 		t.Errorf("dashboards write: got %+v", got)
 	}
 	for _, path := range paths {
-		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {
-			t.Errorf("%s: got %v, %v", path, info, err)
+		if info, err := os.Stat(path); err != nil || info.Size() < 1000 || info.Mode().Perm() != 0o644 {
+			t.Errorf("%s: got %v, %v; want it readable for all", path, info, err)
 		}
 	}
 }

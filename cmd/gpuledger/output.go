@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/mattn/go-isatty"
@@ -47,11 +48,17 @@ func outputFlag(cmd *cobra.Command) *output {
 }
 
 // column is a table's column: name heads it in CSV and JSON, and in capitals on
-// the terminal. Numbers are right-aligned there, and bare in JSON.
+// the terminal. Numbers are right-aligned there, and bare in JSON. Text that
+// comes from outside is cut there, unless the column is wide.
 type column struct {
 	name   string
 	number bool
+	wide   bool
 }
+
+// cellRunes is the longest text that a terminal's column has room for: a GPU's
+// UUID fits.
+const cellRunes = 40
 
 // table is an answer of rows. Cells are in the form that scripts get.
 type table struct {
@@ -159,6 +166,9 @@ func (t table) text(colour bool) string {
 				shown[i] = t.show(i, shown[i])
 			}
 			shown[i] = printable(shown[i])
+			if !t.columns[i].wide {
+				shown[i] = cut(shown[i])
+			}
 		}
 		lines = append(lines, shown)
 	}
@@ -192,14 +202,36 @@ func (t table) line(cells []string, widths []int) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// printable keeps names that came over the wire from steering the terminal.
+// cut shortens a text to what a column holds.
+func cut(s string) string {
+	if runes := []rune(s); len(runes) > cellRunes {
+		return string(runes[:cellRunes-1]) + "…"
+	}
+	return s
+}
+
+// printable keeps names that came over the wire from steering the terminal:
+// controls and line separators become visible, format characters, which have no
+// width and may turn the reading order around, are dropped.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || (r >= 0x7f && r < 0xa0) {
+		switch {
+		case unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp):
 			return '�'
+		case unicode.Is(unicode.Cf, r):
+			return -1
 		}
 		return r
 	}, s)
+}
+
+// printableLines is a text of several lines made printable.
+func printableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // grouped puts a space between thousands of a plain decimal: "1 234 567.5".

@@ -59,6 +59,36 @@ func TestTableKeepsTheTerminalSafe(t *testing.T) {
 	}
 }
 
+func TestTableShowsNamesAsLongAsTheyMayBe(t *testing.T) {
+	long := strings.Repeat("é", 41)
+	names := table{columns: []column{{name: "pod"}, {name: "path", wide: true}}, rows: [][]string{{long, long}, {"a\u202egnp.b\u200b\ufeff", "c\u2028d"}}}
+	want := "POD" + strings.Repeat(" ", 39) + "PATH\n" +
+		strings.Repeat("é", 39) + "…  " + long + "\n" +
+		"agnp.b" + strings.Repeat(" ", 36) + "c�d\n"
+	if diff := cmp.Diff(want, names.text(false)); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+	var b bytes.Buffer
+	if err := names.write(&b, outputCSV, false); err != nil || !strings.Contains(b.String(), long+","+long) {
+		t.Errorf("csv: got %q, %v; want names whole", b.String(), err)
+	}
+}
+
+func TestSmallNumbersKeepTwoDigits(t *testing.T) {
+	for _, c := range []struct {
+		number string
+		places int
+		want   string
+	}{
+		{"0", 1, "0.0"}, {"0.5", 1, "0.5"}, {"0.05", 1, "0.05"}, {"0.0123", 1, "0.012"}, {"-0.00123", 2, "-0.0012"},
+		{"0.000000001", 1, "0.000000001"}, {"1.04", 1, "1.0"}, {"1234.56", 1, "1234.6"}, {"0.996", 2, "1.00"}, {"x", 1, "x"},
+	} {
+		if got := fixed(c.number, c.places); got != c.want {
+			t.Errorf("fixed(%q, %d): got %s, want %s", c.number, c.places, got, c.want)
+		}
+	}
+}
+
 func TestGrouped(t *testing.T) {
 	for number, want := range map[string]string{
 		"": "", "0": "0", "999": "999", "1000": "1 000", "-1234567.891": "-1 234 567.891",

@@ -271,7 +271,7 @@ func (p *pipeline) patiently(ctx context.Context, what string, do func() error) 
 	began := p.s.clock.Now()
 	for pause := settlePoll; ; pause = min(2*pause, 2*time.Second) {
 		err := do()
-		if !store.Retryable(err) || p.s.clock.Since(began) > engineBack {
+		if ctx.Err() != nil || !store.Retryable(err) || p.s.clock.Since(began) > engineBack {
 			return err
 		}
 		p.s.log.Warn("the store does not answer, trying again", "step", what, "error", err)

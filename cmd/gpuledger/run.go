@@ -21,6 +21,7 @@ type session struct {
 	clock          clock.Clock
 	args           []string
 	started        bool // a command's own code runs: what fails now is no usage error
+	resumes        bool // the same command, given again, goes on where this one was stopped
 
 	configPath string
 	logLevel   string
@@ -128,6 +129,12 @@ func examples(pairs ...string) string {
 func (s *session) report(ctx context.Context, err error) int {
 	code := exitCode(ctx, err)
 	var quiet quietError
+	switch {
+	case code == exitInterrupted && s.resumes:
+		err = errors.New("interrupted; the same command goes on from here")
+	case code == exitInterrupted:
+		err = errors.New("interrupted")
+	}
 	if err != nil && !errors.As(err, &quiet) {
 		_, _ = fmt.Fprintf(s.stderr, "gpuledger: %v\n", err) // the exit code says it too
 	}

@@ -155,7 +155,7 @@ func (s *session) printStatus(o output, st status) error {
 
 // table has a row per figure: of what, which, how much.
 func (st status) table() table {
-	t := table{columns: []column{{name: "of"}, {name: "what"}, {name: "value"}}}
+	t := table{columns: []column{{name: "of", wide: true}, {name: "what"}, {name: "value", wide: true}}}
 	add := func(of, what, value string) { t.rows = append(t.rows, []string{of, what, value}) }
 	if st.Running == nil {
 		add(st.Data, "served by", "nobody")

@@ -62,7 +62,10 @@ func (s *session) printUsage(ctx context.Context, a *access, o output, span *tim
 		return usage.WriteCSV(s.stdout, q, rows)
 	}
 	if o == outputTable {
-		return usageShares(q, rows).write(s.stdout, o, colour(s.stdout))
+		if err := usageShares(q, rows).write(s.stdout, o, colour(s.stdout)); err != nil || len(rows) > 0 {
+			return err
+		}
+		return s.sayNothing(ctx, a, o, span.String())
 	}
 	return usageExact(q, rows).write(s.stdout, o, false)
 }
@@ -115,7 +118,7 @@ func usageShares(q usage.Query, rows []usage.Row) table {
 		cells = append(cells, grouped(fixed(r.GPUHours, 1)))
 		cells = append(cells, shares(buckets(r))...)
 		kwh := new(big.Rat).SetFrac64(r.EnergyMJ, 3_600_000_000)
-		t.rows = append(t.rows, append(cells, grouped(kwh.FloatString(1))))
+		t.rows = append(t.rows, append(cells, grouped(readable(kwh, 1))))
 	}
 	return t
 }
@@ -146,19 +149,36 @@ func shares(ms []uint64) []string {
 		cells[i] = "–"
 		if part > 0 {
 			hundredfold := new(big.Int).Mul(new(big.Int).SetUint64(part), big.NewInt(100))
-			cells[i] = new(big.Rat).SetFrac(hundredfold, sum).FloatString(1)
+			cells[i] = readable(new(big.Rat).SetFrac(hundredfold, sum), 1)
 		}
 	}
 	return cells
 }
 
-// fixed is a decimal rounded to places; what is no decimal stays as it is.
+// fixed is a decimal rounded to places, or as readable has it; what is no
+// decimal stays as it is.
 func fixed(number string, places int) string {
 	r, ok := new(big.Rat).SetString(number)
 	if !ok {
 		return number
 	}
-	return r.FloatString(places)
+	return readable(r, places)
+}
+
+// mostPlaces is what documents are exact to.
+const mostPlaces = 9
+
+// readable rounds to places; what would come to nothing, or to one digit less
+// than that, gets as many places as two digits need.
+func readable(r *big.Rat, places int) string {
+	ten, scaled, at := big.NewRat(10, 1), new(big.Rat).Abs(r), 0
+	for ; at < mostPlaces && scaled.Sign() > 0 && scaled.Cmp(big.NewRat(1, 1)) < 0; at++ {
+		scaled.Mul(scaled, ten)
+	}
+	if at <= places {
+		return r.FloatString(places)
+	}
+	return strings.TrimRight(r.FloatString(min(at+1, mostPlaces)), "0")
 }
 
 // withStore opens the ledger for one question, and closes it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,7 +163,10 @@ func (s *session) printChecks(o output, results []check.Result) error {
 	case outputCSV:
 		err = check.WriteCSV(s.stdout, results)
 	default:
-		err = check.WriteTable(s.stdout, results)
+		var b strings.Builder
+		if err = check.WriteTable(&b, results); err == nil {
+			_, err = io.WriteString(s.stdout, printableLines(b.String()))
+		}
 	}
 	if err == nil && !check.NoneFailed(results) {
 		return quietError{"a check failed"}

@@ -28,7 +28,6 @@ type column struct{ name, sql string }
 const kindOfRow = "toString(kind)"
 
 var columns = []column{
-	{"kind", kindOfRow},
 	{"tenant", "toString(tenant)"},
 	{"project", "toString(project)"},
 	{"user", "toString(`user`)"},
@@ -41,6 +40,7 @@ var columns = []column{
 	{"hour", "formatDateTime(hour, '%Y-%m-%dT%H:00:00Z', 'UTC')"},
 	{"day", "formatDateTime(hour, '%Y-%m-%d', 'UTC')"},
 	{"month", "formatDateTime(hour, '%Y-%m', 'UTC')"},
+	{"kind", kindOfRow},
 }
 
 // Columns are the names a Query may group by.

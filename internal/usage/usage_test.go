@@ -163,7 +163,7 @@ func TestRunTotals(t *testing.T) {
 func TestQueryErrorsNameTheValue(t *testing.T) {
 	good := usage.Query{By: []string{"tenant"}, From: start, To: start.Add(time.Hour)}
 	for want, change := range map[string]func(*usage.Query){
-		`group usage by "tenants": not one of kind, tenant, project`: func(q *usage.Query) { q.By = []string{"tenants"} },
+		`group usage by "tenants": not one of tenant, project`: func(q *usage.Query) { q.By = []string{"tenants"} },
 		`group usage by "tenant": named twice`:                       func(q *usage.Query) { q.By = []string{"tenant", "tenant"} },
 		"from 2026-03-31T23:00:01Z is not the start":                 func(q *usage.Query) { q.From = start.Add(time.Second) },
 		"to 2026-03-31T23:30:00Z is not the start":                   func(q *usage.Query) { q.To = start.Add(30 * time.Minute) },
