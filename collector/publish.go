@@ -62,6 +62,9 @@ func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
 		if len(failed) == 0 {
 			break
 		}
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // unacknowledged: sent again after the next start
+		}
 		c.metrics.publishFails.Inc()
 		c.deps.Log.Error("publishing failed, trying again", "messages", len(failed), "error", err)
 		if clock.Sleep(ctx, c.deps.Clock, backoff.next()) != nil {

@@ -271,3 +271,23 @@ func TestSpoolLossesAreAnnouncedOnce(t *testing.T) {
 		t.Errorf("after all was told: gaps %v, spool_dropped %d; want none and 6", last.Gaps, last.Counters.SpoolDropped)
 	}
 }
+
+// A produce that ends with the context is no failure: what it had not sent is
+// sent after the next start.
+func TestPublishEndsQuietlyWithItsContext(t *testing.T) {
+	b := newBench(t, start, nil, newMemSpool(), "n1")
+	if err := b.Backfill(testContext(t), start, start.Add(b.cfg.Slot), nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	b.producer.fail = func(int, []broker.Message) error {
+		cancel()
+		return ctx.Err()
+	}
+	if err := b.Publish(ctx); err != nil {
+		t.Errorf("publish ended with %v", err)
+	}
+	if n := b.count(t, "publish_errors_total", ""); n != 0 || b.spool.ackedID() != 0 {
+		t.Errorf("%v failures counted, %d acknowledged, want none of either", n, b.spool.ackedID())
+	}
+}

@@ -164,9 +164,9 @@ func TestQueryErrorsNameTheValue(t *testing.T) {
 	good := usage.Query{By: []string{"tenant"}, From: start, To: start.Add(time.Hour)}
 	for want, change := range map[string]func(*usage.Query){
 		`group usage by "tenants": not one of tenant, project`: func(q *usage.Query) { q.By = []string{"tenants"} },
-		`group usage by "tenant": named twice`:                       func(q *usage.Query) { q.By = []string{"tenant", "tenant"} },
-		"from 2026-03-31T23:00:01Z is not the start":                 func(q *usage.Query) { q.From = start.Add(time.Second) },
-		"to 2026-03-31T23:30:00Z is not the start":                   func(q *usage.Query) { q.To = start.Add(30 * time.Minute) },
+		`group usage by "tenant": named twice`:                 func(q *usage.Query) { q.By = []string{"tenant", "tenant"} },
+		"from 2026-03-31T23:00:01Z is not the start":           func(q *usage.Query) { q.From = start.Add(time.Second) },
+		"to 2026-03-31T23:30:00Z is not the start":             func(q *usage.Query) { q.To = start.Add(30 * time.Minute) },
 		"is not before": func(q *usage.Query) { q.To = q.From },
 		"to 9999-12-01T00:00:00Z is not in the years 1970 to 2105":   func(q *usage.Query) { q.To = time.Date(9999, 12, 1, 0, 0, 0, 0, time.UTC) },
 		"from 0001-01-01T00:00:00Z is not in the years 1970 to 2105": func(q *usage.Query) { q.From = time.Time{} },
