@@ -90,7 +90,8 @@ func (l *Ledger) insertEpoch(ctx context.Context, e epoch) error {
 	if err := l.deps.Store.Insert(ctx, "epochs", proto.Input{
 		{Name: "epoch", Data: number},
 		{Name: "rules", Data: rules},
-		{Name: "mapping", Data: mapping}, {Name: "tenants", Data: tenants},
+		{Name: "mapping", Data: mapping},
+		{Name: "tenants", Data: tenants},
 		{Name: "effective", Data: effective},
 		{Name: "created_at", Data: created},
 	}); err != nil {
