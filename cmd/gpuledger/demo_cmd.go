@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,9 +21,12 @@ import (
 )
 
 const (
-	demoSlot  = time.Minute
-	demoName  = "demo.json"
-	simulator = "sim"
+	demoSlot = time.Minute
+	demoName = "demo.json"
+	// demoGCPercent trades memory for time: a month at full speed makes garbage
+	// faster than any service.
+	demoGCPercent = 200
+	simulator     = "sim"
 )
 
 type demoFlags struct {
@@ -110,6 +114,9 @@ type demo struct {
 }
 
 func (s *session) demo(ctx context.Context, f demoFlags) (err error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(demoGCPercent)
+	}
 	s.resumes = true
 	cfg, err := s.config(f.data)
 	if err != nil {
