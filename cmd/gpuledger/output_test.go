@@ -163,3 +163,18 @@ func TestProgressOnATerminalIsABar(t *testing.T) {
 		t.Errorf("bar (-want +got):\n%s", diff)
 	}
 }
+
+// TestProgressNeverGoesBack: an estimate may shrink while a stage runs ahead of
+// the next; no step is shown twice.
+func TestProgressNeverGoesBack(t *testing.T) {
+	fake := clock.NewFake(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	var b strings.Builder
+	p := newProgress(&b, fake, "ingest")
+	fake.Advance(time.Minute)
+	for _, done := range []int64{21, 17, 22, 31} {
+		p.Set(done, 100)
+	}
+	if diff := cmp.Diff("ingest: 20 %\ningest: 30 %\n", b.String()); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
+	}
+}

@@ -37,7 +37,7 @@ func (p *progress) Set(done, total int64) {
 	if total <= 0 {
 		return
 	}
-	percent := int(min(done, total) * 100 / total)
+	percent := max(int(min(done, total)*100/total), p.percent) // an estimate may shrink; what was shown stays
 	now := p.clock.Now()
 	if now.Sub(p.start) < barAfter {
 		return
