@@ -8,7 +8,7 @@ BUILD  := .build
 BINARY := $(BUILD)/gpuledger
 LIB    := $(BUILD)/lib/libchdb.so
 # Programs that tests drive; without them a laptop skips those tests, CI fails.
-TEST_PACKAGES := prometheus
+TEST_PACKAGES := prometheus slurmctld slurmd slurm-client munge
 
 # Arguments of `make demo`, such as ARGS=--once.
 ARGS ?=
