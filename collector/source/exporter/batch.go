@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/memory"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -58,13 +59,7 @@ func (s *Source) batch(n *nodeView, v view) (*wire.Batch, error) {
 // gpu states what is known of a node's board. Its memory moves on even when the
 // board has to be left out.
 func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, error) {
-	place := gpuPlace{node, b.uuid}
-	mem := s.memory[place]
-	if mem == nil {
-		mem = newMemory()
-		s.memory[place] = mem
-	}
-	mem.seen = v.at
+	mem := s.memory.GPU(memory.Place{Node: node, UUID: b.uuid}, v.at)
 	g := &wire.Gpu{Uuid: b.uuid, Model: b.model, Index: b.index, PowerWatts: b.values.ptr(fieldPowerWatts)}
 	events := s.remember(g, b, mem, v)
 	mig, inferred := s.migOn(b)
@@ -82,7 +77,7 @@ func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, e
 	if model, _ := s.modelOf(b.model); model.IdleWatts > 0 {
 		g.IdleWatts = &model.IdleWatts
 	}
-	g.Unhealthy = mem.unhealthy[xidPlace{}]
+	g.Unhealthy = mem.Unhealthy(memory.Board)
 	if err := s.addLeaves(g, b, mem); err != nil {
 		return nil, events, err
 	}
@@ -95,13 +90,13 @@ func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, e
 }
 
 // remember moves the board's counter and XIDs, and tells what happened.
-func (s *Source) remember(g *wire.Gpu, b *board, mem *memory, v view) (events []*wire.Event) {
-	if counter, ok := b.values[fieldEnergyMJ]; ok && mem.moveEnergy(g, counter, b.energyOf.name, v.at) {
-		mem.heal()
+func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, v view) (events []*wire.Event) {
+	if counter, ok := b.values[fieldEnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, v.at) {
+		mem.Heal()
 		events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
 	}
 	if xid, ok := b.values[fieldXID]; ok {
-		if code, news := mem.moveXID(xidPlace{}, xid, s.cfg.FatalXIDs); news {
+		if code, news := mem.MoveXID(memory.Board, xid, s.cfg.FatalXIDs); news {
 			events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Kind: "xid", Code: code})
 		}
 	}
@@ -110,7 +105,7 @@ func (s *Source) remember(g *wire.Gpu, b *board, mem *memory, v view) (events []
 		if !ok {
 			continue
 		}
-		if code, news := mem.moveXID(xidPlace{instance: true, gi: id}, xid, s.cfg.FatalXIDs); news {
+		if code, news := mem.MoveXID(memory.Instance(id), xid, s.cfg.FatalXIDs); news {
 			events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id), Kind: "xid", Code: code})
 		}
 	}

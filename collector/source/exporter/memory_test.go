@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"github.com/gpuledger/gpuledger/collector/source/memory"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,10 +104,10 @@ func TestXIDOfAnInstanceFlagsTheInstance(t *testing.T) {
 func TestMemoryEndsWithTheInventory(t *testing.T) {
 	r := newRig(t, nil)
 	r.gpu(row(energy, h100, 1000))
-	r.clk.Advance(forgetAfter + 1)
+	r.clk.Advance(memory.ForgetAfter + 1)
 	r.gpu(row(energy, a100, 1000))
-	if len(r.src.memory) != 1 {
-		t.Errorf("%d GPUs remembered, want the listed one alone", len(r.src.memory))
+	if r.src.memory.Len() != 1 {
+		t.Errorf("%d GPUs remembered, want the listed one alone", r.src.memory.Len())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gpuledger/gpuledger/collector/source/memory"
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -116,7 +117,7 @@ func (s *Source) slicesOfInstance(b *board, inst *instance) (int, error) {
 }
 
 // addLeaves lists what of the board can be given to a workload, and who has it.
-func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *memory) error {
+func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *memory.GPU) error {
 	if !g.Mig {
 		g.Leaves = []*wire.Leaf{{
 			Id: "gpu", Slices: g.Slices,
@@ -140,7 +141,7 @@ func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *memory) error {
 		leaf := &wire.Leaf{
 			Id: "gi" + strconv.FormatUint(uint64(id), 10), Slices: uint32(n), Profile: inst.profile, Gi: &inst.id,
 			SmActive: inst.values.ptr(fieldSMActive), GrEngineActive: inst.values.ptr(fieldGREngine),
-			Unhealthy: mem.unhealthy[xidPlace{instance: true, gi: id}],
+			Unhealthy: mem.Unhealthy(memory.Instance(id)),
 		}
 		leaf.MetricFields, leaf.MetricValues = metricsOf(inst.values, nil)
 		g.Leaves = append(g.Leaves, leaf)

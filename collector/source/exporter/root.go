@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/memory"
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -41,7 +42,7 @@ type Source struct {
 	deps    Deps
 	metrics *metrics
 	targets []*target
-	memory  map[gpuPlace]*memory
+	memory  *memory.Memory
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
 
@@ -75,7 +76,7 @@ func New(cfg Config, deps Deps) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
-		memory: map[gpuPlace]*memory{}, shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
+		memory: memory.New(deps.Log), shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
 	}
 	for _, t := range cfg.Targets {
 		u, err := url.Parse(t.URL)
@@ -129,7 +130,7 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 		batches = append(batches, batch)
 		errs = append(errs, err)
 	}
-	s.forget(at)
+	s.memory.Forget(at)
 	s.save()
 	return batches, errors.Join(errs...)
 }
@@ -194,9 +195,4 @@ func (s *Source) targetsOf(node string) map[*target]bool {
 		s.shared[node] = map[*target]bool{}
 	}
 	return s.shared[node]
-}
-
-// forget drops GPUs that have not been listed for long.
-func (s *Source) forget(now time.Time) {
-	maps.DeleteFunc(s.memory, func(_ gpuPlace, m *memory) bool { return now.Sub(m.seen) > forgetAfter })
 }

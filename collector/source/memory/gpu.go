@@ -1,0 +1,82 @@
+package memory
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Part is a part of a board that XIDs and flags are kept for: an instance by
+// NVML's ids, or the board itself.
+type Part struct{ GI, CI int64 } // -1: none
+
+// Board is the whole of it.
+var Board = Part{GI: -1, CI: -1}
+
+// Instance is a GPU instance.
+func Instance(gi uint32) Part { return Part{GI: int64(gi), CI: -1} }
+
+// ComputeInstance is a compute instance of a GPU instance.
+func ComputeInstance(gi, ci uint32) Part { return Part{GI: int64(gi), CI: int64(ci)} }
+
+// GPU is what is remembered of one.
+type GPU struct {
+	seen      time.Time // last reading that listed it
+	energyMJ  float64   // the counter's last value
+	energyAt  time.Time // where that value was first seen; zero: never
+	energyOf  string    // who showed it
+	xids      map[Part]float64
+	unhealthy map[Part]bool
+}
+
+func newGPU() *GPU { return &GPU{xids: map[Part]float64{}, unhealthy: map[Part]bool{}} }
+
+// MoveEnergy sets the energy fields from the counter's movement, in mJ, and
+// reports a reset. A counter that stands still says nothing: it may be old text,
+// and no board draws 0 W. Another teller's counter may be another one, so it
+// moves only against itself.
+func (m *GPU) MoveEnergy(g *wire.Gpu, counter float64, teller string, at time.Time) (reset bool) {
+	old, since := m.energyMJ, m.energyAt
+	first := since.IsZero() || m.energyOf != teller
+	if !first && counter == old {
+		return false
+	}
+	m.energyMJ, m.energyAt, m.energyOf = counter, at, teller
+	if first {
+		return false
+	}
+	reset = counter < old
+	moved := int64(counter - old)
+	if reset {
+		moved = int64(counter)
+	}
+	span := at.Sub(since).Round(time.Millisecond).Milliseconds()
+	g.EnergyMj, g.EnergySpanMs, g.EnergyReset = &moved, &span, reset
+	return reset
+}
+
+// MoveXID takes the last XID that a part shows and returns it when it is news.
+// The first value ever, of a GPU that was there before, is old news.
+func (m *GPU) MoveXID(part Part, xid float64, fatal []int64) (code int64, news bool) {
+	old, known := m.xids[part]
+	m.xids[part] = xid
+	if !known || old == xid || xid == 0 {
+		return 0, false
+	}
+	m.Happened(part, int64(xid), fatal)
+	return int64(xid), true
+}
+
+// Happened takes an XID that is known to be new; a fatal one flags the part.
+func (m *GPU) Happened(part Part, xid int64, fatal []int64) {
+	if slices.Contains(fatal, xid) {
+		m.unhealthy[part] = true
+	}
+}
+
+// Unhealthy says that a part is flagged.
+func (m *GPU) Unhealthy(part Part) bool { return m.unhealthy[part] }
+
+// Heal forgets the flags: the driver was reloaded, or the GPU reset.
+func (m *GPU) Heal() { clear(m.unhealthy) }

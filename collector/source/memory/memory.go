@@ -1,0 +1,206 @@
+package memory
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// ForgetAfter is how long a GPU that is no longer listed is remembered: as long
+// as the inventory keeps it (retire_after, R2).
+const ForgetAfter = 24 * time.Hour
+
+// Place is where a GPU was seen. Tellers that wrongly show one UUID, as clones
+// of a machine image may, are different GPUs on different nodes.
+type Place struct{ Node, UUID string }
+
+// Memory of a source's GPUs; for one goroutine.
+type Memory struct {
+	gpus map[Place]*GPU
+	log  *slog.Logger
+}
+
+// New is empty.
+func New(log *slog.Logger) *Memory { return &Memory{gpus: map[Place]*GPU{}, log: log} }
+
+// GPU is what is remembered of one that was just listed.
+func (m *Memory) GPU(place Place, at time.Time) *GPU {
+	g := m.gpus[place]
+	if g == nil {
+		g = newGPU()
+		m.gpus[place] = g
+	}
+	g.seen = at
+	return g
+}
+
+// Len is how many GPUs are remembered.
+func (m *Memory) Len() int { return len(m.gpus) }
+
+// HealAll clears every flag: the machine was started anew.
+func (m *Memory) HealAll() {
+	for _, g := range m.gpus {
+		g.Heal()
+	}
+}
+
+// Forget drops GPUs that have not been listed for long.
+func (m *Memory) Forget(now time.Time) {
+	maps.DeleteFunc(m.gpus, func(_ Place, g *GPU) bool { return now.Sub(g.seen) > ForgetAfter })
+}
+
+// Format of State.
+const Format = 1
+
+// State is the memory as a file holds it; a source adds what it knows besides by
+// embedding it. Times are Unix ms.
+type State struct {
+	Kind    string     `json:"kind"`
+	Format  int        `json:"format"`
+	Cluster string     `json:"cluster"`
+	GPUs    []gpuState `json:"gpus"`
+}
+
+type gpuState struct {
+	Node   string       `json:"node"`
+	UUID   string       `json:"uuid"`
+	SeenMS int64        `json:"seen_ms"`
+	Energy *energyState `json:"energy,omitempty"`
+	XIDs   []xidState   `json:"xids,omitempty"`
+}
+
+// energyState is the counter's last value, and when who first showed it.
+type energyState struct {
+	CounterMJ float64 `json:"counter_mj"`
+	SinceMS   int64   `json:"since_ms"`
+	Target    string  `json:"target"`
+}
+
+// xidState is the last code of a part, and whether it is flagged.
+type xidState struct {
+	GI        *int64  `json:"gi,omitempty"`
+	CI        *int64  `json:"ci,omitempty"`
+	Last      float64 `json:"last"`
+	Unhealthy bool    `json:"unhealthy,omitempty"`
+}
+
+// State is the memory of a source of that kind, in a fixed order.
+func (m *Memory) State(kind, cluster string) State {
+	st := State{Kind: kind, Format: Format, Cluster: cluster, GPUs: []gpuState{}}
+	places := slices.SortedFunc(maps.Keys(m.gpus), func(a, b Place) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
+	})
+	for _, p := range places {
+		st.GPUs = append(st.GPUs, m.gpus[p].state(p))
+	}
+	return st
+}
+
+func (m *GPU) state(p Place) gpuState {
+	g := gpuState{Node: p.Node, UUID: p.UUID, SeenMS: m.seen.UnixMilli()}
+	if !m.energyAt.IsZero() {
+		g.Energy = &energyState{CounterMJ: m.energyMJ, SinceMS: m.energyAt.UnixMilli(), Target: m.energyOf}
+	}
+	parts := maps.Clone(m.unhealthy)
+	for part := range m.xids {
+		parts[part] = m.unhealthy[part]
+	}
+	for _, part := range slices.SortedFunc(maps.Keys(parts), func(a, b Part) int { return cmp.Or(cmp.Compare(a.GI, b.GI), cmp.Compare(a.CI, b.CI)) }) {
+		entry := xidState{Last: m.xids[part], Unhealthy: parts[part]}
+		if part.GI >= 0 {
+			entry.GI = &part.GI
+		}
+		if part.CI >= 0 {
+			entry.CI = &part.CI
+		}
+		g.XIDs = append(g.XIDs, entry)
+	}
+	return g
+}
+
+// Restore takes up what a State holds and is still young enough at now.
+func (m *Memory) Restore(st State, now time.Time) {
+	for _, g := range st.GPUs {
+		mem := g.gpu()
+		if mem.energyAt.After(now) {
+			m.log.Warn("energy counter starts anew: it was read later than now, so its span is unknown",
+				"node", g.Node, "gpu", g.UUID, "read", mem.energyAt, "now", now)
+			mem.energyAt = time.Time{}
+		}
+		m.gpus[Place{g.Node, g.UUID}] = mem
+	}
+	m.Forget(now)
+}
+
+func (g gpuState) gpu() *GPU {
+	m := newGPU()
+	m.seen = time.UnixMilli(g.SeenMS)
+	if e := g.Energy; e != nil {
+		m.energyMJ, m.energyAt, m.energyOf = e.CounterMJ, time.UnixMilli(e.SinceMS), e.Target
+	}
+	for _, x := range g.XIDs {
+		part := Board
+		if x.GI != nil {
+			part.GI = *x.GI
+		}
+		if x.CI != nil {
+			part.CI = *x.CI
+		}
+		m.xids[part] = x.Last
+		if x.Unhealthy {
+			m.unhealthy[part] = true
+		}
+	}
+	return m
+}
+
+// check refuses what another source, version or cluster wrote.
+func (st State) check(kind, cluster string) error {
+	switch {
+	case st.Kind != kind:
+		return fmt.Errorf("kind %q, want %q", st.Kind, kind)
+	case st.Format != Format:
+		return fmt.Errorf("format %d, want %d", st.Format, Format)
+	case st.Cluster != cluster:
+		return fmt.Errorf("cluster %q, want %q", st.Cluster, cluster)
+	}
+	return nil
+}
+
+// Read reads a file into whole, which is or embeds the State at st. It refuses a
+// file that is torn, or another kind's, format's or cluster's; a file that isn't
+// there is fs.ErrNotExist.
+func Read(path, kind, cluster string, whole any, st *State) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", kind, err)
+	}
+	if err := json.Unmarshal(data, whole); err != nil {
+		return fmt.Errorf("read %s %s, %d bytes: %w", kind, path, len(data), err)
+	}
+	if err := st.check(kind, cluster); err != nil {
+		return fmt.Errorf("read %s %s: %w", kind, path, err)
+	}
+	return nil
+}
+
+// Write replaces the file by whole.
+func Write(path, kind string, whole any) error {
+	data, err := json.Marshal(whole)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", kind, err)
+	}
+	temp := path + ".new"
+	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", kind, err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return fmt.Errorf("write %s: %w", kind, err)
+	}
+	return nil
+}
