@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/field"
 	"github.com/gpuledger/gpuledger/collector/source/memory"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -60,7 +61,7 @@ func (s *Source) batch(n *nodeView, v view) (*wire.Batch, error) {
 // board has to be left out.
 func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, error) {
 	mem := s.memory.GPU(memory.Place{Node: node, UUID: b.uuid}, v.at)
-	g := &wire.Gpu{Uuid: b.uuid, Model: b.model, Index: b.index, PowerWatts: b.values.ptr(fieldPowerWatts)}
+	g := &wire.Gpu{Uuid: b.uuid, Model: b.model, Index: b.index, PowerWatts: b.values.ptr(field.PowerWatts)}
 	events := s.remember(g, b, mem, v)
 	mig, inferred := s.migOn(b)
 	if inferred {
@@ -83,7 +84,7 @@ func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, e
 	}
 	var also []uint32
 	if mig { // the parent row's activity is no leaf's
-		also = []uint32{fieldGREngine, fieldSMActive}
+		also = []uint32{field.GREngineActive, field.SMActive}
 	}
 	g.MetricFields, g.MetricValues = metricsOf(b.values, also)
 	return g, events, nil
@@ -91,17 +92,17 @@ func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, e
 
 // remember moves the board's counter and XIDs, and tells what happened.
 func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, v view) (events []*wire.Event) {
-	if counter, ok := b.values[fieldEnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, v.at) {
+	if counter, ok := b.values[field.EnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, v.at) {
 		mem.Heal()
 		events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
 	}
-	if xid, ok := b.values[fieldXID]; ok {
+	if xid, ok := b.values[field.XID]; ok {
 		if code, news := mem.MoveXID(memory.Board, xid, s.cfg.FatalXIDs); news {
 			events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Kind: "xid", Code: code})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.instances)) {
-		xid, ok := b.instances[id].values[fieldXID]
+		xid, ok := b.instances[id].values[field.XID]
 		if !ok {
 			continue
 		}

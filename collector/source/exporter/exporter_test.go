@@ -3,6 +3,7 @@ package exporter
 import (
 	"testing"
 
+	"github.com/gpuledger/gpuledger/collector/source/field"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -163,7 +164,7 @@ func TestImpossibleValuesAreAbsent(t *testing.T) {
 		Leaves:       []*wire.Leaf{{Id: "gpu", Slices: 7}},
 		MetricFields: []uint32{252, 1004}, MetricValues: []float64{0, 1},
 	}, g)
-	for reason, want := range map[string]float64{absentBlank: 3, absentNaN: 1, absentRange: 4} {
+	for reason, want := range map[string]float64{field.AbsentBlank: 3, field.AbsentNaN: 1, field.AbsentRange: 4} {
 		if n := r.counter("gpuledger_exporter_values_absent_total", reason); n != want {
 			t.Errorf("values absent for %q: %v, want %v", reason, n, want)
 		}

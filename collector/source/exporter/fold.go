@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gpuledger/gpuledger/collector/source/field"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -169,23 +170,23 @@ func (s *Source) foldRow(b *board, t *target, smp sample, index string, owners o
 	}
 	owner, vgpu := owners.owner(smp.labels)
 	d.addOwner(owner, vgpu)
-	v, absent := smp.field.check(smp.value)
+	v, absent := smp.field.Check(smp.value)
 	if absent != "" {
 		s.metrics.absent.WithLabelValues(absent).Inc()
 		return
 	}
-	if isInstance && instanceField(smp.field.id) {
-		d.values.put(smp.field.id, v)
+	if isInstance && field.OnInstance(smp.field.ID) {
+		d.values.put(smp.field.ID, v)
 		return
 	}
-	if isInstance && smp.field.id == fieldGPUUtil {
+	if isInstance && smp.field.ID == field.GPUUtil {
 		s.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
 		return
 	}
-	if smp.field.id == fieldEnergyMJ && !b.countsEnergyBy(t) {
+	if smp.field.ID == field.EnergyMJ && !b.countsEnergyBy(t) {
 		return
 	}
-	b.values.put(smp.field.id, v)
+	b.values.put(smp.field.ID, v)
 }
 
 // deviceOf is the instance that a row is about, else the board; nil when the

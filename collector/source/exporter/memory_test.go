@@ -1,8 +1,9 @@
 package exporter
 
 import (
-	"github.com/gpuledger/gpuledger/collector/source/memory"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/collector/source/memory"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -1,6 +1,10 @@
 package exporter
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector/source/field"
+)
 
 type metrics struct {
 	duration   *prometheus.GaugeVec
@@ -45,7 +49,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 	}
 	reg.MustRegister(m.duration, m.success, m.series, m.scrapes, m.absent, m.unresolved, m.inferred, m.parentHold, m.stateFails)
-	for _, reason := range []string{absentBlank, absentNaN, absentRange, absentMIGUtil, absentNoGPU} {
+	for _, reason := range []string{field.AbsentBlank, field.AbsentNaN, field.AbsentRange, absentMIGUtil, absentNoGPU} {
 		m.absent.WithLabelValues(reason)
 	}
 	return m

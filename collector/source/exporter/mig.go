@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gpuledger/gpuledger/collector/source/field"
 	"github.com/gpuledger/gpuledger/collector/source/memory"
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/wire"
@@ -36,7 +37,7 @@ func (s *Source) modelOf(name string) (meter.Model, bool) {
 
 // migOn decides whether a board has MIG on.
 func (s *Source) migOn(b *board) (on, inferred bool) {
-	mode, said := b.values[fieldMIGMode]
+	mode, said := b.values[field.MIGMode]
 	switch {
 	case len(b.instances) > 0 || b.migOn || (said && mode == 1):
 		return true, false
@@ -51,16 +52,16 @@ func (s *Source) migOn(b *board) (on, inferred bool) {
 // read on it (see doc.go). That the board isn't in use learnTargets has seen to.
 func (s *Source) looksEmptyMIG(b *board) bool {
 	model, _ := s.modelOf(b.model)
-	answers := b.values.has(fieldPowerWatts) || b.values.has(fieldEnergyMJ) || b.values.has(fieldGPUTemp)
+	answers := b.values.has(field.PowerWatts) || b.values.has(field.EnergyMJ) || b.values.has(field.GPUTemp)
 	return model.Slices > 1 && answers && lacksUtilAndFB(b)
 }
 
 func lacksUtilAndFB(b *board) bool {
-	return !b.values.has(fieldGPUUtil) && !b.values.has(fieldFBUsed) && !b.values.has(fieldFBFree)
+	return !b.values.has(field.GPUUtil) && !b.values.has(field.FBUsed) && !b.values.has(field.FBFree)
 }
 
 func inUse(b *board) bool {
-	return len(b.owners) > 0 || b.values[fieldGREngine] >= quietBelow || b.values[fieldSMActive] >= quietBelow
+	return len(b.owners) > 0 || b.values[field.GREngineActive] >= quietBelow || b.values[field.SMActive] >= quietBelow
 }
 
 // learnTargets marks the exporters whose missing rows tell nothing: where a
@@ -80,7 +81,7 @@ func learnTargets(nodes map[string]*nodeView) {
 // slicesOf is the board's compute slices: from the device, else from the model,
 // else from what all models that offer the instances' profiles agree on.
 func (s *Source) slicesOf(b *board, mig bool) (int, error) {
-	if n, ok := b.values[fieldMIGMaxSlices]; ok {
+	if n, ok := b.values[field.MIGMaxSlices]; ok {
 		return int(n), nil
 	}
 	model, known := s.modelOf(b.model)
@@ -121,12 +122,12 @@ func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *memory.GPU) error {
 	if !g.Mig {
 		g.Leaves = []*wire.Leaf{{
 			Id: "gpu", Slices: g.Slices,
-			SmActive: b.values.ptr(fieldSMActive), GrEngineActive: b.values.ptr(fieldGREngine), GpuUtil: b.values.ptr(fieldGPUUtil),
+			SmActive: b.values.ptr(field.SMActive), GrEngineActive: b.values.ptr(field.GREngineActive), GpuUtil: b.values.ptr(field.GPUUtil),
 		}}
 		g.Holds = append(g.Holds, holds("gpu", &b.device)...)
 		return nil
 	}
-	if b.values.has(fieldGPUUtil) {
+	if b.values.has(field.GPUUtil) {
 		s.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
 	}
 	s.metrics.parentHold.Add(float64(len(b.owners)))
@@ -140,7 +141,7 @@ func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *memory.GPU) error {
 		}
 		leaf := &wire.Leaf{
 			Id: "gi" + strconv.FormatUint(uint64(id), 10), Slices: uint32(n), Profile: inst.profile, Gi: &inst.id,
-			SmActive: inst.values.ptr(fieldSMActive), GrEngineActive: inst.values.ptr(fieldGREngine),
+			SmActive: inst.values.ptr(field.SMActive), GrEngineActive: inst.values.ptr(field.GREngineActive),
 			Unhealthy: mem.Unhealthy(memory.Instance(id)),
 		}
 		leaf.MetricFields, leaf.MetricValues = metricsOf(inst.values, nil)

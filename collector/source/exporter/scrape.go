@@ -14,11 +14,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/gpuledger/gpuledger/collector/source/field"
 )
 
 // sample is one series of an exposition with a name that is known.
 type sample struct {
-	field  *field
+	field  *field.Field
 	labels map[string]string
 	value  float64
 }
@@ -75,7 +77,7 @@ func parse(body []byte) (samples []sample, series int, err error) {
 	}
 	for name, family := range families {
 		series += len(family.Metric)
-		f := fieldByName[name]
+		f := field.ByName(name)
 		if f == nil {
 			continue
 		}

@@ -1,0 +1,132 @@
+package field
+
+import "math"
+
+// DCGM field ids (dcgm_fields.h) that decide something.
+const (
+	MIGMode         = 67
+	MIGMaxSlices    = 69
+	GPUTemp         = 150
+	PowerWatts      = 155
+	EnergyMJ        = 156
+	GPUUtil         = 203
+	XID             = 230
+	FBFree          = 251
+	FBUsed          = 252
+	RowRemapFailure = 395
+	GREngineActive  = 1001
+	SMActive        = 1002
+)
+
+// Field is one DCGM field: its names over the versions, and the range outside
+// of which a value is impossible.
+type Field struct {
+	ID       uint32
+	Names    []string // classic, renamed in DCGM 4.6, dcgm-exporter 1.x; the first is shown
+	Min, Max float64
+	Instance bool // measured per MIG instance; else the board's, repeated
+}
+
+// ByName finds a field by any of its names; nil: it isn't read.
+func ByName(name string) *Field { return byName[name] }
+
+// ByID finds a field by DCGM's id; nil: it isn't known here.
+func ByID(id uint32) *Field { return byID[id] }
+
+// OnInstance says whether a value of the field on an instance's row is the
+// instance's own and not the board's, repeated.
+func OnInstance(id uint32) bool {
+	f := byID[id]
+	return f != nil && f.Instance
+}
+
+const maxCounter = 1 << 53 // above it a text counter is not exact
+
+var fields = []Field{
+	{ID: MIGMode, Names: []string{"DCGM_FI_DEV_MIG_MODE"}, Max: 1},
+	{ID: MIGMaxSlices, Names: []string{"DCGM_FI_DEV_MIG_MAX_SLICES"}, Min: 1, Max: 64},
+	{ID: 100, Names: []string{"DCGM_FI_DEV_SM_CLOCK", "dcgm_sm_clock"}, Max: 10_000},
+	{ID: 101, Names: []string{"DCGM_FI_DEV_MEM_CLOCK", "dcgm_memory_clock"}, Max: 20_000},
+	{ID: 140, Names: []string{"DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"}, Max: 200},
+	{ID: GPUTemp, Names: []string{"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"}, Max: 200},
+	// Board power above the limit is real (600 W on 400 W parts); 0 W is not.
+	{ID: PowerWatts, Names: []string{"DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"}, Min: math.SmallestNonzeroFloat64, Max: 5_000},
+	{ID: EnergyMJ, Names: []string{"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "dcgm_total_energy_consumption"}, Max: maxCounter},
+	{ID: 202, Names: []string{"DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"}, Max: maxCounter},
+	// GPU_UTIL_RATIO keeps its 0 to 100, in spite of the name.
+	{ID: GPUUtil, Names: []string{"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_UTIL_RATIO", "dcgm_gpu_utilization"}, Max: 100},
+	{ID: 204, Names: []string{"DCGM_FI_DEV_MEM_COPY_UTIL", "dcgm_mem_copy_utilization"}, Max: 100},
+	{ID: XID, Names: []string{"DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"}, Max: 65_535, Instance: true},
+	{ID: FBFree, Names: []string{"DCGM_FI_DEV_FB_FREE", "dcgm_fb_free"}, Max: 1 << 24, Instance: true},
+	{ID: FBUsed, Names: []string{"DCGM_FI_DEV_FB_USED", "dcgm_fb_used"}, Max: 1 << 24, Instance: true},
+	{ID: 310, Names: []string{"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "dcgm_ecc_sbe_volatile_total"}, Max: maxCounter},
+	{ID: 311, Names: []string{"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "dcgm_ecc_dbe_volatile_total"}, Max: maxCounter},
+	// A rate in MB/s, whatever # TYPE says.
+	{ID: 449, Names: []string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL", "dcgm_nvlink_bandwidth_total"}, Max: 1e9},
+	{ID: 112, Names: []string{"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"}, Max: maxCounter},
+	{ID: 312, Names: []string{"DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"}, Max: maxCounter},
+	{ID: 313, Names: []string{"DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"}, Max: maxCounter},
+	{ID: 393, Names: []string{"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"}, Max: maxCounter},
+	{ID: 394, Names: []string{"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"}, Max: maxCounter},
+	{ID: RowRemapFailure, Names: []string{"DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ROW_REMAP_FAILED"}, Max: 1},
+	{ID: 250, Names: []string{"DCGM_FI_DEV_FB_TOTAL"}, Max: 1 << 24, Instance: true},
+	{ID: 253, Names: []string{"DCGM_FI_DEV_FB_RESERVED"}, Max: 1 << 24, Instance: true},
+	{ID: GREngineActive, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "dcgm_fi_prof_gr_engine_active"}, Max: 1, Instance: true},
+	{ID: SMActive, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_UTIL_RATIO", "dcgm_fi_prof_sm_active"}, Max: 1, Instance: true},
+	{ID: 1003, Names: []string{"DCGM_FI_PROF_SM_OCCUPANCY"}, Max: 1, Instance: true},
+	{ID: 1004, Names: []string{"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO", "dcgm_fi_prof_pipe_tensor_active"}, Max: 1, Instance: true},
+	{ID: 1005, Names: []string{"DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_DRAM_UTIL_RATIO", "dcgm_fi_prof_dram_active"}, Max: 1, Instance: true},
+	{ID: 1006, Names: []string{"DCGM_FI_PROF_PIPE_FP64_ACTIVE"}, Max: 1, Instance: true},
+	{ID: 1007, Names: []string{"DCGM_FI_PROF_PIPE_FP32_ACTIVE"}, Max: 1, Instance: true},
+	{ID: 1008, Names: []string{"DCGM_FI_PROF_PIPE_FP16_ACTIVE"}, Max: 1, Instance: true},
+	// Rates in B/s; the counter in 3.3.9's list of metrics is an error of that list.
+	{ID: 1009, Names: []string{"DCGM_FI_PROF_PCIE_TX_BYTES", "dcgm_fi_prof_pcie_tx_bytes"}, Max: 1e13},
+	{ID: 1010, Names: []string{"DCGM_FI_PROF_PCIE_RX_BYTES", "dcgm_fi_prof_pcie_rx_bytes"}, Max: 1e13},
+}
+
+var byName, byID = index()
+
+func index() (byName map[string]*Field, byID map[uint32]*Field) {
+	byName, byID = make(map[string]*Field), make(map[uint32]*Field)
+	for i := range fields {
+		f := &fields[i]
+		byID[f.ID] = f
+		for _, name := range f.Names {
+			byName[name] = f
+		}
+	}
+	return byName, byID
+}
+
+// Reasons why a value is absent.
+const (
+	AbsentBlank = "blank" // a DCGM sentinel: not supported, not found, no permission
+	AbsentNaN   = "nan"   // NaN or infinite
+	AbsentRange = "range" // impossible for the field
+)
+
+// Check tells whether v is a value of f; otherwise why it is absent. Ratios are
+// averages and may overshoot 1 by rounding: up to 1 % is taken as 1.
+func (f *Field) Check(v float64) (value float64, absent string) {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, AbsentNaN
+	case IsBlank(v):
+		return 0, AbsentBlank
+	case f.Max == 1 && f.Instance && v > 1 && v <= 1.01:
+		return 1, ""
+	case v < f.Min || v > f.Max:
+		return 0, AbsentRange
+	}
+	return v, ""
+}
+
+// IsBlank recognises DCGM's blank values as text shows them: int64
+// 0x7ffffffffffffff0 to …f3 (equal as float64), int32 0x7ffffff0 to …f3 widened,
+// and float64 2^47 to 2^47+3 (dcgm_structs.h, DCGM_*_BLANK).
+func IsBlank(v float64) bool {
+	const int64Blank, int32Blank, doubleBlank = 9223372036854775792, 2147483632, 140737488355328
+	return v >= int64Blank ||
+		(v >= int32Blank && v <= int32Blank+3) ||
+		(v >= doubleBlank && v <= doubleBlank+3)
+}
