@@ -75,7 +75,7 @@ func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, e
 		return nil, events, err
 	}
 	g.Mig, g.Slices = mig, uint32(n)
-	if model, _ := s.modelOf(b.model); model.IdleWatts > 0 {
+	if model, _ := s.cfg.Models.Of(b.model); model.IdleWatts > 0 {
 		g.IdleWatts = &model.IdleWatts
 	}
 	g.Unhealthy = mem.Unhealthy(memory.Board)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source"
 )
 
 // Where owners come from.
@@ -37,8 +39,8 @@ type Config struct {
 	// FatalXIDs flag a GPU as unhealthy (R9).
 	FatalXIDs []int64 `yaml:"fatal_xids"`
 	// InferMIG tells MIG GPUs without instances by what is missing (see doc.go).
-	InferMIG bool    `yaml:"infer_mig"`
-	Models   []Model `yaml:"models"`
+	InferMIG bool          `yaml:"infer_mig"`
+	Models   source.Models `yaml:"models"`
 }
 
 // Target is one exporter.
@@ -46,14 +48,6 @@ type Target struct {
 	URL string `yaml:"url"`
 	// Node names the rows that have no Hostname label; else the URL's host does.
 	Node string `yaml:"node"`
-}
-
-// Model overrides or extends the built-in table of models.
-type Model struct {
-	Name      string         `yaml:"name"` // exactly as DCGM prints it
-	Slices    int            `yaml:"slices"`
-	IdleWatts float64        `yaml:"idle_watts"`
-	Profiles  map[string]int `yaml:"profiles"`
 }
 
 // OwnerLabels lists, for each owner fact, the labels that may hold it; the
@@ -118,27 +112,7 @@ func (c Config) Validate() error {
 	if !slices.Contains([]string{EnumerationComplete, EnumerationPartial}, c.Enumeration) {
 		errs = append(errs, fmt.Errorf("enumeration %q: must be %q or %q", c.Enumeration, EnumerationComplete, EnumerationPartial))
 	}
-	for i, m := range c.Models {
-		errs = append(errs, m.validate(i))
-	}
-	return errors.Join(errs...)
-}
-
-func (m Model) validate(i int) error {
-	switch {
-	case m.Name == "":
-		return fmt.Errorf("models[%d].name: is empty", i)
-	case m.Slices < 1 || m.Slices > 64:
-		return fmt.Errorf("models[%d].slices %d (%s): must be 1 to 64", i, m.Slices, m.Name)
-	case m.IdleWatts < 0:
-		return fmt.Errorf("models[%d].idle_watts %v (%s): must not be negative", i, m.IdleWatts, m.Name)
-	}
-	for p, n := range m.Profiles {
-		if n < 1 || n > m.Slices {
-			return fmt.Errorf("models[%d].profiles[%s] %d (%s): must be 1 to %d", i, p, n, m.Name, m.Slices)
-		}
-	}
-	return nil
+	return errors.Join(append(errs, c.Models.Validate())...)
 }
 
 func validateURL(raw string) error {

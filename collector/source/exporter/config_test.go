@@ -3,6 +3,8 @@ package exporter
 import (
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/collector/source"
 )
 
 func TestDefaultConfigNeedsTargetsOnly(t *testing.T) {
@@ -29,10 +31,10 @@ func TestValidateNamesTheWrongValue(t *testing.T) {
 		{func(c *Config) { c.BodyLimitBytes = -1 }, "body_limit_bytes -1"},
 		{func(c *Config) { c.Attribution = "kubelet" }, `attribution "kubelet"`},
 		{func(c *Config) { c.Enumeration = "some" }, `enumeration "some"`},
-		{func(c *Config) { c.Models = []Model{{Slices: 7}} }, "models[0].name"},
-		{func(c *Config) { c.Models = []Model{{Name: "X"}} }, "models[0].slices 0 (X)"},
-		{func(c *Config) { c.Models = []Model{{Name: "X", Slices: 7, IdleWatts: -1}} }, "models[0].idle_watts -1 (X)"},
-		{func(c *Config) { c.Models = []Model{{Name: "X", Slices: 2, Profiles: map[string]int{"3g": 3}}} }, "models[0].profiles[3g] 3 (X): must be 1 to 2"},
+		{func(c *Config) { c.Models = source.Models{{Slices: 7}} }, "models[0].name"},
+		{func(c *Config) { c.Models = source.Models{{Name: "X"}} }, "models[0].slices 0 (X)"},
+		{func(c *Config) { c.Models = source.Models{{Name: "X", Slices: 7, IdleWatts: -1}} }, "models[0].idle_watts -1 (X)"},
+		{func(c *Config) { c.Models = source.Models{{Name: "X", Slices: 2, Profiles: map[string]int{"3g": 3}}} }, "models[0].profiles[3g] 3 (X): must be 1 to 2"},
 	} {
 		cfg := DefaultConfig()
 		cfg.Targets = []Target{{URL: "http://node-1:9400/metrics"}}

@@ -16,25 +16,6 @@ import (
 // quietBelow is the activity under which an engine shows no work (R13).
 const quietBelow = 0.005
 
-// modelOf is what is known of a board's model: configured, else built in.
-func (s *Source) modelOf(name string) (meter.Model, bool) {
-	for _, m := range s.cfg.Models {
-		if m.Name != name {
-			continue
-		}
-		builtin, _ := meter.ModelByName(name)
-		merged := meter.Model{Name: name, Slices: m.Slices, IdleWatts: m.IdleWatts, Profiles: m.Profiles}
-		if merged.IdleWatts == 0 {
-			merged.IdleWatts = builtin.IdleWatts
-		}
-		if merged.Profiles == nil {
-			merged.Profiles = builtin.Profiles
-		}
-		return merged, true
-	}
-	return meter.ModelByName(name)
-}
-
 // migOn decides whether a board has MIG on.
 func (s *Source) migOn(b *board) (on, inferred bool) {
 	mode, said := b.values[field.MIGMode]
@@ -51,7 +32,7 @@ func (s *Source) migOn(b *board) (on, inferred bool) {
 // looksEmptyMIG recognises a MIG board without instances by what DCGM can't
 // read on it (see doc.go). That the board isn't in use learnTargets has seen to.
 func (s *Source) looksEmptyMIG(b *board) bool {
-	model, _ := s.modelOf(b.model)
+	model, _ := s.cfg.Models.Of(b.model)
 	answers := b.values.has(field.PowerWatts) || b.values.has(field.EnergyMJ) || b.values.has(field.GPUTemp)
 	return model.Slices > 1 && answers && lacksUtilAndFB(b)
 }
@@ -84,7 +65,7 @@ func (s *Source) slicesOf(b *board, mig bool) (int, error) {
 	if n, ok := b.values[field.MIGMaxSlices]; ok {
 		return int(n), nil
 	}
-	model, known := s.modelOf(b.model)
+	model, known := s.cfg.Models.Of(b.model)
 	if known || !mig {
 		return model.Slices, nil
 	}
@@ -105,7 +86,7 @@ func (s *Source) slicesOf(b *board, mig bool) (int, error) {
 // slicesOfInstance is an instance's compute slices by the table; the number in
 // the profile's name is not asked.
 func (s *Source) slicesOfInstance(b *board, inst *instance) (int, error) {
-	model, _ := s.modelOf(b.model)
+	model, _ := s.cfg.Models.Of(b.model)
 	if n, ok := model.Profiles[meter.BaseProfile(inst.profile)]; ok {
 		return n, nil
 	}

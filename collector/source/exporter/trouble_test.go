@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuledger/gpuledger/collector/source"
+
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -68,7 +70,7 @@ func TestSlicesComeFromDeviceConfigOrTable(t *testing.T) {
 	const unknown = `gpu="0",UUID="GPU-u",modelName="NVIDIA X900",Hostname="n1"`
 	const nameless = `gpu="0",UUID="GPU-u",Hostname="n1"`
 	configured := func(c *Config) {
-		c.Models = []Model{{Name: "NVIDIA X900", Slices: 8, IdleWatts: 120, Profiles: map[string]int{"1g.24gb": 2}}}
+		c.Models = source.Models{{Name: "NVIDIA X900", Slices: 8, IdleWatts: 120, Profiles: map[string]int{"1g.24gb": 2}}}
 	}
 	gr := func(labels string) string { return row("DCGM_FI_PROF_GR_ENGINE_ACTIVE", labels, 0.1) }
 	for _, c := range []struct {
