@@ -265,7 +265,18 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, appendForever(dir))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	if dir := os.Getenv(workloadDirVar); dir != "" {
+		if err := runWorkload(dir, os.Getenv(workloadCapVar)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	code := m.Run()
+	if plainDir != "" {
+		_ = os.RemoveAll(plainDir) // a folder of temporary files
+	}
+	os.Exit(code)
 }
 
 // appendForever prints a line for each acknowledged append and each Ack.
