@@ -1,0 +1,291 @@
+package board
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/field"
+	"github.com/gpuledger/gpuledger/collector/source/memory"
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Batch states what was seen of the node in a slot. Boards that can't be
+// believed are left out and named in the error, and the enumeration is then
+// partial. What it returns is in the state file already: a crash before it is
+// spooled loses the slot with its energy, and counts no energy twice.
+func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
+	b.restore()
+	b.Look(r.At, r.Boards)
+	out := &wire.Batch{
+		Format: wire.Format, Cluster: b.deps.Cluster, Node: b.deps.Node,
+		SlotStartMs: slot.Start.UnixMilli(), SlotMs: slot.Length.Milliseconds(),
+		// Nobody has told of owners yet.
+		Attribution: wire.Attribution_ATTRIBUTION_FAILED,
+		Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
+		Origin:      wire.Origin_ORIGIN_LIVE,
+		Gpus:        make([]*wire.Gpu, 0, len(r.Boards)),
+	}
+	if !r.Complete {
+		out.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
+	}
+	out.Events = b.happened(slot, r)
+	var errs []error
+	for i := range r.Boards {
+		g, err := b.gpu(slot, r, &r.Boards[i], out)
+		if err != nil {
+			b.metrics.unresolved.WithLabelValues(cmp.Or(r.Boards[i].Model, "unknown")).Inc()
+			errs = append(errs, fmt.Errorf("gpu %s left out: %w", r.Boards[i].UUID, err))
+			out.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
+			continue
+		}
+		out.Gpus = append(out.Gpus, g)
+	}
+	for uuid, l := range b.layouts {
+		if l.forget(slot.End()); len(l.spans) == 0 {
+			delete(b.layouts, uuid)
+		}
+	}
+	b.memory.Forget(r.At)
+	b.save()
+	return out, errors.Join(errs...)
+}
+
+// happened takes the XIDs into memory and lists them.
+func (b *Builder) happened(slot source.Slot, r Reading) (events []*wire.Event) {
+	for _, x := range r.XIDs {
+		mem := b.memory.GPU(memory.Place{Node: b.deps.Node, UUID: x.UUID}, r.At)
+		mem.Happened(x.Part, x.Code, b.cfg.FatalXIDs)
+		b.metrics.xids.WithLabelValues(strconv.FormatInt(x.Code, 10)).Inc()
+		events = append(events, &wire.Event{AtMs: atMS(slot, x.At), Gpu: x.UUID, Leaf: partName(x.Part), Kind: "xid", Code: x.Code})
+	}
+	return events
+}
+
+// atMS is an instant as ms of the slot; what happened before counts as its
+// start, what came after, while it was read, as its last ms.
+func atMS(slot source.Slot, at time.Time) int64 {
+	return max(0, min(at.Sub(slot.Start).Milliseconds(), slot.Length.Milliseconds()-1))
+}
+
+// gpu states what is known of a board; events go into the batch.
+func (b *Builder) gpu(slot source.Slot, r Reading, brd *Board, out *wire.Batch) (*wire.Gpu, error) {
+	mem := b.memory.GPU(memory.Place{Node: b.deps.Node, UUID: brd.UUID}, r.At)
+	if brd.Lost {
+		return b.lost(slot, r, brd, out), nil
+	}
+	g := &wire.Gpu{Uuid: brd.UUID, Model: brd.Model, Index: brd.Index, Mig: brd.MIG}
+	model, known := b.cfg.Models.Of(brd.Model)
+	g.Slices = cmp.Or(brd.Slices, uint32(model.Slices))
+	if brd.MIG && brd.Slices == 0 && !known {
+		return nil, fmt.Errorf("MIG is on, but the slices of model %q are unknown: name them under models", brd.Model)
+	}
+	if model.IdleWatts > 0 {
+		g.IdleWatts = &model.IdleWatts
+	}
+	b.energy(slot, r, brd, mem, g, out)
+	g.MetricFields, g.MetricValues = b.metricsOf(brd.Values, boardMetric(brd.MIG))
+	// A row that could not be remapped is a level of its own; XIDs are remembered.
+	g.Unhealthy = mem.Unhealthy(memory.Board) || find(brd.Values, field.RowRemapFailure) >= 1
+	err := b.leaves(slot, brd, g, mem, model)
+	if err == nil {
+		b.known[brd.UUID] = &wire.Gpu{Uuid: g.Uuid, Model: g.Model, Index: g.Index, Mig: g.Mig, Slices: g.Slices, IdleWatts: g.IdleWatts}
+	}
+	return g, err
+}
+
+// lost is a board that doesn't answer, as it was known; the slot in which that
+// is noticed first tells of it.
+func (b *Builder) lost(slot source.Slot, r Reading, brd *Board, out *wire.Batch) *wire.Gpu {
+	was := b.known[brd.UUID]
+	if was == nil {
+		model, _ := b.cfg.Models.Of(brd.Model)
+		was = &wire.Gpu{Uuid: brd.UUID, Model: brd.Model, Index: brd.Index, Slices: cmp.Or(brd.Slices, uint32(model.Slices))}
+		b.known[brd.UUID] = was
+	}
+	if !was.Lost {
+		was.Lost = true
+		out.Events = append(out.Events, &wire.Event{AtMs: atMS(slot, r.At), Gpu: brd.UUID, Kind: "lost"})
+	}
+	return &wire.Gpu{Uuid: was.Uuid, Model: was.Model, Index: was.Index, Mig: was.Mig, Slices: was.Slices, IdleWatts: was.IdleWatts, Lost: true}
+}
+
+// energy moves the counter, and clears the flags of a board that was reset.
+func (b *Builder) energy(slot source.Slot, r Reading, brd *Board, mem *memory.GPU, g *wire.Gpu, out *wire.Batch) {
+	at := r.At
+	if !brd.EnergyAt.IsZero() {
+		at = brd.EnergyAt
+	}
+	reset := brd.Reset
+	if counter, ok := b.checked(field.EnergyMJ, find(brd.Values, field.EnergyMJ)); ok && mem.MoveEnergy(g, counter, "", at) {
+		reset = true
+	}
+	if reset {
+		mem.Heal()
+		b.metrics.resets.Inc()
+		out.Events = append(out.Events, &wire.Event{AtMs: atMS(slot, r.At), Gpu: brd.UUID, Kind: "reset"})
+	}
+	if span := g.GetEnergySpanMs(); g.EnergyMj != nil && !g.EnergyReset && span > 0 && span <= slot.Length.Milliseconds()*3/2 {
+		watts := float64(g.GetEnergyMj()) / float64(span)
+		g.PowerWatts = &watts
+		return
+	}
+	g.PowerWatts = b.pointer(field.PowerWatts, brd.Values)
+}
+
+// leaves lists what of the board can be given to a workload.
+func (b *Builder) leaves(slot source.Slot, brd *Board, g *wire.Gpu, mem *memory.GPU, model meter.Model) error {
+	l := b.layouts[brd.UUID]
+	ids := make(map[string]bool, len(l.spans))
+	var errs []error
+	changed := false
+	for _, s := range l.spans {
+		from, to, ok := s.within(slot.Start, slot.End())
+		if !ok {
+			continue
+		}
+		changed = changed || from != nil || to != nil
+		leaf, err := b.leaf(s.key, brd, g, mem, model, s.to.IsZero())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		leaf.FromMs, leaf.ToMs = from, to
+		for n := 2; ids[leaf.Id]; n++ { // made again under the same ids
+			leaf.Id = instanceName(s.key) + "." + strconv.Itoa(n)
+		}
+		ids[leaf.Id] = true
+		g.Mig = g.Mig || s.key != whole
+		g.Leaves = append(g.Leaves, leaf)
+	}
+	if changed {
+		b.metrics.changes.Inc()
+	}
+	return errors.Join(errs...)
+}
+
+// leaf is one leaf; only one that is still there has values.
+func (b *Builder) leaf(k Key, brd *Board, g *wire.Gpu, mem *memory.GPU, model meter.Model, present bool) (*wire.Leaf, error) {
+	leaf := &wire.Leaf{Id: instanceName(k), Slices: g.Slices}
+	values := brd.Values
+	if k != whole {
+		n := k.Slices
+		if n == 0 {
+			n = uint32(model.Profiles[meter.BaseProfile(k.Profile)])
+		}
+		if n == 0 {
+			return nil, fmt.Errorf("profile %q of GPU instance %d is unknown for model %q: name it under models", k.Profile, k.GI, brd.Model)
+		}
+		leaf.Slices, leaf.Profile, leaf.MigUuid, leaf.Gi = n, k.Profile, k.UUID, &k.GI
+		part := memory.Instance(k.GI)
+		leaf.Unhealthy = mem.Unhealthy(part)
+		if k.CI >= 0 {
+			ci := uint32(k.CI)
+			leaf.Ci = &ci
+			leaf.Unhealthy = leaf.Unhealthy || mem.Unhealthy(memory.ComputeInstance(k.GI, ci))
+		}
+		values = nil
+		if i := slices.IndexFunc(brd.Instances, func(in Instance) bool { return in.Key == k }); i >= 0 {
+			values = brd.Instances[i].Values
+		}
+	}
+	if !present {
+		return leaf, nil
+	}
+	leaf.SmActive, leaf.GrEngineActive = b.pointer(field.SMActive, values), b.pointer(field.GREngineActive, values)
+	if k != whole {
+		leaf.MetricFields, leaf.MetricValues = b.metricsOf(values, instanceMetric)
+		return leaf, nil
+	}
+	leaf.GpuUtil = b.pointer(field.GPUUtil, values)
+	return leaf, nil
+}
+
+// instanceName is a leaf's id.
+func instanceName(k Key) string {
+	if k == whole {
+		return "gpu"
+	}
+	part := memory.Instance(k.GI)
+	if k.CI >= 0 {
+		part = memory.ComputeInstance(k.GI, uint32(k.CI))
+	}
+	return partName(part)
+}
+
+// partName is the id of the leaf that a part is; empty: the board.
+func partName(p memory.Part) string {
+	switch {
+	case p.GI < 0:
+		return ""
+	case p.CI < 0:
+		return "gi" + strconv.FormatInt(p.GI, 10)
+	}
+	return "gi" + strconv.FormatInt(p.GI, 10) + "ci" + strconv.FormatInt(p.CI, 10)
+}
+
+// boardMetric says which fields stand among a board's metrics: those without a
+// place of their own, and with MIG the activity, which is no leaf's then.
+func boardMetric(mig bool) func(id uint32) bool {
+	return func(id uint32) bool {
+		switch id {
+		case field.MIGMode, field.MIGMaxSlices, field.PowerWatts, field.EnergyMJ, field.XID:
+			return false
+		case field.GPUUtil, field.GREngineActive, field.SMActive:
+			return mig && id != field.GPUUtil
+		}
+		return true
+	}
+}
+
+// instanceMetric leaves out what is the board's, read on an instance.
+func instanceMetric(id uint32) bool {
+	return field.OnInstance(id) && id != field.XID && id != field.SMActive && id != field.GREngineActive
+}
+
+// metricsOf lists the values that are believed and wanted.
+func (b *Builder) metricsOf(values []Value, wanted func(id uint32) bool) (ids []uint32, vals []float64) {
+	ids, vals = make([]uint32, 0, len(values)), make([]float64, 0, len(values))
+	for _, v := range values {
+		if !wanted(v.ID) {
+			continue
+		}
+		if good, ok := b.checked(v.ID, v.V); ok {
+			ids, vals = append(ids, v.ID), append(vals, good)
+		}
+	}
+	return ids, vals
+}
+
+// pointer is a value that is believed; nil: it is absent.
+func (b *Builder) pointer(id uint32, values []Value) *float64 {
+	if v, ok := b.checked(id, find(values, id)); ok {
+		return &v
+	}
+	return nil
+}
+
+// checked tells whether a value is believed, and counts one that isn't. NaN is
+// what was not read at all.
+func (b *Builder) checked(id uint32, v float64) (float64, bool) {
+	if math.IsNaN(v) {
+		return 0, false
+	}
+	absent := ""
+	if f := field.ByID(id); f != nil {
+		v, absent = f.Check(v)
+	} else if field.IsBlank(v) || math.IsInf(v, 0) { // a field of the site's own
+		absent = field.AbsentBlank
+	}
+	if absent != "" {
+		b.metrics.absent.WithLabelValues(absent).Inc()
+		return 0, false
+	}
+	return v, true
+}

@@ -1,0 +1,79 @@
+package board
+
+import (
+	"slices"
+	"time"
+)
+
+// whole is the key of a board without MIG.
+var whole = Key{CI: -2}
+
+// layout is the history of a board's leaves, as far as slots to come need it.
+type layout struct {
+	spans  []span
+	looked bool
+}
+
+// span is a leaf's life; a zero time is open to that side.
+type span struct {
+	key      Key
+	from, to time.Time
+}
+
+// look takes up what the board has at an instant: keys that are new begin, those
+// that are missing end.
+func (l *layout) look(at time.Time, keys []Key) {
+	for i := range l.spans {
+		if s := &l.spans[i]; s.to.IsZero() && !slices.Contains(keys, s.key) {
+			s.to = at
+		}
+	}
+	for _, k := range keys {
+		if l.open(k) {
+			continue
+		}
+		s := span{key: k}
+		if l.looked {
+			s.from = at
+		}
+		l.spans = append(l.spans, s)
+	}
+	l.looked = true
+}
+
+func (l *layout) open(k Key) bool {
+	return slices.ContainsFunc(l.spans, func(s span) bool { return s.to.IsZero() && s.key == k })
+}
+
+// forget drops what ended before an instant.
+func (l *layout) forget(before time.Time) {
+	l.spans = slices.DeleteFunc(l.spans, func(s span) bool { return !s.to.IsZero() && !s.to.After(before) })
+}
+
+// within clips a span to a slot, in ms of the slot; nil is the slot's own bound.
+// It answers false for a span outside.
+func (s span) within(start, end time.Time) (fromMS, toMS *int64, ok bool) {
+	if (!s.from.IsZero() && !s.from.Before(end)) || (!s.to.IsZero() && !s.to.After(start)) {
+		return nil, nil, false
+	}
+	if s.from.After(start) {
+		ms := s.from.Sub(start).Milliseconds()
+		fromMS = &ms
+	}
+	if !s.to.IsZero() && s.to.Before(end) {
+		ms := s.to.Sub(start).Milliseconds()
+		toMS = &ms
+	}
+	return fromMS, toMS, true
+}
+
+// keys of a board: its instances, or the whole of it.
+func (b *Board) keys(buf []Key) []Key {
+	if !b.MIG {
+		return append(buf, whole)
+	}
+	for i := range b.Instances {
+		buf = append(buf, b.Instances[i].Key)
+	}
+	return buf
+}

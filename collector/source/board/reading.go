@@ -1,0 +1,72 @@
+package board
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source/memory"
+)
+
+// Reading is what was seen of a node at one instant, the end of a slot.
+type Reading struct {
+	At       time.Time
+	Complete bool // every board of the node is listed (R2)
+	Boards   []Board
+	XIDs     []XID // since the reading before
+}
+
+// Board is one GPU.
+type Board struct {
+	UUID, Model string
+	Index       uint32
+	Slices      uint32 // compute slices, from the device; 0: by the model
+	MIG         bool
+	Lost        bool // listed, but doesn't answer any more
+	// Reset says that the driver was reloaded or the board reset since the
+	// reading before, where that is known by more than the energy counter.
+	Reset    bool
+	EnergyAt time.Time // when the energy counter was read; zero: Reading.At
+	Values   []Value
+	// Instances are the GPU instances without compute instances, and all
+	// compute instances.
+	Instances []Instance
+}
+
+// Key is what makes an instance the same from look to look.
+type Key struct {
+	GI      uint32
+	CI      int64 // -1: the GPU instance has no compute instance
+	Profile string
+	UUID    string // MIG-…, where known
+	Slices  uint32 // compute slices, from the device; 0: by the profile
+}
+
+// Instance is one that can be given to a workload.
+type Instance struct {
+	Key
+	Values []Value
+}
+
+// Value is a DCGM field's; NaN is absent.
+type Value struct {
+	ID uint32
+	V  float64
+}
+
+// XID is one error event.
+type XID struct {
+	At   time.Time
+	UUID string
+	Part memory.Part
+	Code int64
+}
+
+// find is a value of a list; NaN: it isn't there.
+func find(values []Value, id uint32) float64 {
+	for _, v := range values {
+		if v.ID == id {
+			return v.V
+		}
+	}
+	return math.NaN()
+}

@@ -1,0 +1,138 @@
+package board
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/memory"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Config of what boards mean, whoever reads them.
+type Config struct {
+	// FatalXIDs flag a GPU as unhealthy until it is reset (R9).
+	FatalXIDs []int64       `yaml:"fatal_xids"`
+	Models    source.Models `yaml:"models"`
+}
+
+// DefaultConfig has the XIDs that R9 names.
+func DefaultConfig() Config { return Config{FatalXIDs: []int64{62, 64, 79, 95, 119, 120}} }
+
+// Validate names every wrong value.
+func (c Config) Validate() error {
+	var errs []error
+	for i, x := range c.FatalXIDs {
+		if x <= 0 {
+			errs = append(errs, fmt.Errorf("fatal_xids[%d] %d: must be positive", i, x))
+		}
+	}
+	return errors.Join(append(errs, c.Models.Validate())...)
+}
+
+// Deps are what a Builder works with.
+type Deps struct {
+	Cluster, Node string
+	// StateFile keeps counters and health flags over restarts (R9, R16); empty:
+	// they end with the process. Its folder must be there.
+	StateFile string
+	// MachineBoot tells one boot of the machine from another; empty: unknown.
+	MachineBoot string
+	Clock       clock.Clock
+	Log         *slog.Logger
+	Registry    prometheus.Registerer
+}
+
+// Builder makes a node's batches; for one goroutine.
+type Builder struct {
+	cfg      Config
+	deps     Deps
+	metrics  *metrics
+	memory   *memory.Memory
+	layouts  map[string]*layout
+	known    map[string]*wire.Gpu // as last read, for boards that are lost
+	keys     []Key                // scratch
+	restored bool
+}
+
+// New reads and writes nothing before the first Batch.
+func New(cfg Config, deps Deps) (*Builder, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure boards: %w", err)
+	}
+	if deps.Cluster == "" || deps.Node == "" {
+		return nil, fmt.Errorf("configure boards: cluster %q and node %q: both are needed", deps.Cluster, deps.Node)
+	}
+	return &Builder{
+		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), memory: memory.New(deps.Log),
+		layouts: map[string]*layout{}, known: map[string]*wire.Gpu{},
+	}, nil
+}
+
+// Look takes up which instances the boards have at an instant; values aren't
+// needed. A board that doesn't answer keeps what it had.
+func (b *Builder) Look(at time.Time, boards []Board) {
+	for i := range boards {
+		brd := &boards[i]
+		if brd.Lost {
+			continue
+		}
+		l := b.layouts[brd.UUID]
+		if l == nil {
+			l = &layout{}
+			b.layouts[brd.UUID] = l
+		}
+		b.keys = brd.keys(b.keys[:0])
+		l.look(at, b.keys)
+	}
+}
+
+const stateKind = "gpuledger device state"
+
+// state is what is in Deps.StateFile.
+type state struct {
+	memory.State
+	Node        string `json:"node"`
+	MachineBoot string `json:"machine_boot,omitempty"`
+}
+
+// restore takes up the memory of the process before, once.
+func (b *Builder) restore() {
+	if b.restored || b.deps.StateFile == "" {
+		return
+	}
+	b.restored = true
+	var st state
+	err := memory.Read(b.deps.StateFile, stateKind, b.deps.Cluster, &st, &st.State)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		b.deps.Log.Info("no memory of earlier readings: energy counts from the second one on", "file", b.deps.StateFile)
+		return
+	case err != nil:
+		b.metrics.stateFails.Inc()
+		b.deps.Log.Error("memory of earlier readings is lost: health flags and energy start anew", "file", b.deps.StateFile, "error", err)
+		return
+	}
+	b.memory.Restore(st.State, b.deps.Clock.Now())
+	if b.deps.MachineBoot != "" && st.MachineBoot != "" && st.MachineBoot != b.deps.MachineBoot {
+		b.deps.Log.Info("the machine was started anew: health flags are cleared")
+		b.memory.HealAll()
+	}
+}
+
+func (b *Builder) save() {
+	if b.deps.StateFile == "" {
+		return
+	}
+	st := state{State: b.memory.State(stateKind, b.deps.Cluster), Node: b.deps.Node, MachineBoot: b.deps.MachineBoot}
+	if err := memory.Write(b.deps.StateFile, stateKind, st); err != nil {
+		b.metrics.stateFails.Inc()
+		b.deps.Log.Error("memory of readings not saved: a restart would lose health flags and energy", "error", err)
+	}
+}
