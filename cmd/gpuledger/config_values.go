@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/collector/source/exporter"
-	"github.com/gpuledger/gpuledger/ingest/ledger"
+	"github.com/gpuledger/gpuledger/internal/tenants"
 )
 
 // validateExporter takes no targets as well: then nothing is scraped.
@@ -80,7 +80,7 @@ func (c Config) loadFiles() error {
 		}
 	}
 	file("ledger: tenants_file", c.Ledger.TenantsFile, func() error {
-		_, err := ledger.LoadMapping(c.Ledger.TenantsFile)
+		_, err := tenants.Load(c.Ledger.TenantsFile)
 		return err
 	})
 	file("clickhouse: password_file", c.ClickHouse.PasswordFile, func() error { return checkPassword(c.ClickHouse.PasswordFile) })

@@ -8,6 +8,7 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/tenants"
 )
 
 // epoch is a state of rules and mapping. A change of either starts a new one,
@@ -43,7 +44,7 @@ func (l *Ledger) epochs(ctx context.Context) (all []epoch, isNew bool, err error
 		return []epoch{l.nextEpoch(1, everything)}, true, nil
 	}
 	last := all[len(all)-1]
-	stored, err := parseMapping(fmt.Sprintf("tenants of epoch %d", last.Epoch), []byte(last.Tenants))
+	stored, err := tenants.Parse(fmt.Sprintf("tenants of epoch %d", last.Epoch), []byte(last.Tenants))
 	if err != nil {
 		return nil, false, err
 	}
@@ -53,15 +54,15 @@ func (l *Ledger) epochs(ctx context.Context) (all []epoch, isNew bool, err error
 	switch {
 	case last.Rules != meter.RulesVersion:
 		return append(all, l.nextEpoch(last.Epoch+1, everything)), true, nil
-	case last.Mapping != l.mapping.hash:
-		return append(all, l.nextEpoch(last.Epoch+1, stored.differsFrom(l.mapping))), true, nil
+	case last.Mapping != l.mapping.Hash():
+		return append(all, l.nextEpoch(last.Epoch+1, stored.DiffersFrom(l.mapping))), true, nil
 	default:
 		return all, false, nil
 	}
 }
 
 func (l *Ledger) nextEpoch(number uint32, effective time.Time) epoch {
-	return epoch{Epoch: number, Rules: meter.RulesVersion, Mapping: l.mapping.hash, Tenants: l.mapping.text, Effective: effective}
+	return epoch{Epoch: number, Rules: meter.RulesVersion, Mapping: l.mapping.Hash(), Tenants: l.mapping.Text(), Effective: effective}
 }
 
 // startEpoch writes a new epoch down before any hour is computed under it.
@@ -79,19 +80,19 @@ func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
 }
 
 func (l *Ledger) insertEpoch(ctx context.Context, e epoch) error {
-	number, rules, mapping, tenants := new(proto.ColUInt32), new(proto.ColUInt16), new(proto.ColStr), new(proto.ColStr)
+	number, rules, mapping, text := new(proto.ColUInt32), new(proto.ColUInt16), new(proto.ColStr), new(proto.ColStr)
 	effective, created := new(proto.ColDateTime), new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli)
 	number.Append(e.Epoch)
 	rules.Append(e.Rules)
 	mapping.Append(e.Mapping)
-	tenants.Append(e.Tenants)
+	text.Append(e.Tenants)
 	effective.Append(e.Effective)
 	created.Append(l.deps.Clock.Now().UTC())
 	if err := l.deps.Store.Insert(ctx, "epochs", proto.Input{
 		{Name: "epoch", Data: number},
 		{Name: "rules", Data: rules},
 		{Name: "mapping", Data: mapping},
-		{Name: "tenants", Data: tenants},
+		{Name: "tenants", Data: text},
 		{Name: "effective", Data: effective},
 		{Name: "created_at", Data: created},
 	}); err != nil {

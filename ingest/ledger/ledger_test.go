@@ -1,9 +1,6 @@
 package ledger
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -125,43 +122,5 @@ func TestWinnersByRankNotByArrival(t *testing.T) {
 	}
 	if len(w.nodes["n"]) != 1 || len(w.findings) == 0 {
 		t.Errorf("%d slots, findings %v; want one slot and the equal rank told", len(w.nodes["n"]), w.findings)
-	}
-}
-
-func TestMappingNamesFaults(t *testing.T) {
-	for _, c := range []struct{ yaml, want string }{
-		{"versions:\n- effective: 2026-03-01T00:30:00Z\n", "full UTC hour"},
-		{"versions:\n- effective: 2026-03-01T00:00:00Z\n- effective: 2026-03-01T00:00:00Z\n", "stands twice"},
-		{"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: a}}\n", "rules[0].tenant is empty"},
-		{"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: '[a'}, tenant: t}\n", `pattern "[a"`},
-		{"versions:\n- efective: 2026-03-01T00:00:00Z\n", "efective"},
-	} {
-		file := filepath.Join(t.TempDir(), "tenants.yaml")
-		if err := os.WriteFile(file, []byte(c.yaml), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := LoadMapping(file); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file) {
-			t.Errorf("%q: error %v does not name %q and the file", c.yaml, err, c.want)
-		}
-	}
-}
-
-func TestMappingDefaults(t *testing.T) {
-	m, err := LoadMapping("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		owner meter.Owner
-		want  string
-	}{
-		{meter.Owner{Tenant: "t", Namespace: "n", Account: "a"}, "t"},
-		{meter.Owner{Namespace: "n", Account: "a"}, "n"},
-		{meter.Owner{Account: "a", Job: "1"}, "a"},
-		{meter.Owner{Job: "1"}, Unassigned},
-	} {
-		if got, _ := m.At(at(0), c.owner); got != c.want {
-			t.Errorf("tenant of %+v is %q, want %q", c.owner, got, c.want)
-		}
 	}
 }

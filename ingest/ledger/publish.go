@@ -6,6 +6,7 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/tenants"
 )
 
 func low() *proto.ColLowCardinality[string] { return new(proto.ColStr).LowCardinality() }
@@ -71,7 +72,7 @@ type usageRow struct {
 }
 
 // usageRowOf names the owners of a GPU-hour as the mapping has them in that hour.
-func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *Mapping) *usageRow {
+func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *tenants.Mapping) *usageRow {
 	r := &usageRow{
 		Hour: hour.UTC(), GPU: g.GPU, Node: g.Node, Model: g.Model, Slices: uint16(g.Slices), PresentMS: uint32(g.PresentMS),
 		Free: uint64(g.Free), Stranded: uint64(g.Stranded), Unhealthy: uint64(g.Unhealthy), Unobserved: uint64(g.Unobserved),
@@ -86,7 +87,7 @@ func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *Mapping) *us
 // addOwner adds up what one owner has under one name of a leaf: an instance
 // made anew under the same name is the same line, and so is an owner of whom
 // more became known.
-func (r *usageRow) addOwner(u meter.OwnerUse, d *dictionary, m *Mapping) {
+func (r *usageRow) addOwner(u meter.OwnerUse, d *dictionary, m *tenants.Mapping) {
 	leaf, owner := d.leaves[u.Leaf], d.owners[u.Owner]
 	if leaf.Profile == "" {
 		leaf.Slices = 0 // a whole GPU has no profile to price

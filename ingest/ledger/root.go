@@ -14,6 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gpuledger/gpuledger/internal/tenants"
 )
 
 // Store is what the ledger needs of ClickHouse.
@@ -36,7 +37,7 @@ type Ledger struct {
 	cfg     Config
 	deps    Deps
 	m       *metrics
-	mapping *Mapping
+	mapping *tenants.Mapping
 	pass    sync.Mutex // one pass at a time
 	// empty are hours without any GPU, by what they were computed from: they
 	// leave no row to tell that they were.
@@ -52,7 +53,7 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	mapping, err := LoadMapping(cfg.TenantsFile)
+	mapping, err := tenants.Load(cfg.TenantsFile)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package ledger
+package tenants
 
 import (
 	"cmp"
@@ -20,26 +20,26 @@ const Unassigned = "unassigned"
 // Mapping turns owner facts into tenants and projects, by hour (R15). Without
 // versions the tenant is the owner's own, else the namespace, else the account.
 type Mapping struct {
-	Versions []MappingVersion `yaml:"versions"`
-	text     string           // as written
+	Versions []Version `yaml:"versions"`
+	text     string    // as written
 	hash     string
 }
 
-// MappingVersion is in force from a UTC hour on.
-type MappingVersion struct {
-	Effective time.Time     `yaml:"effective"`
-	Rules     []MappingRule `yaml:"rules"` // the first that matches decides
+// Version is in force from a UTC hour on.
+type Version struct {
+	Effective time.Time `yaml:"effective"`
+	Rules     []Rule    `yaml:"rules"` // the first that matches decides
 }
 
-// MappingRule gives a tenant to owners whose facts match all of its patterns.
-type MappingRule struct {
-	Match   OwnerPattern `yaml:"match"`
-	Tenant  string       `yaml:"tenant"`
-	Project string       `yaml:"project"` // empty: the owner's own project, else the namespace
+// Rule gives a tenant to owners whose facts match all of its patterns.
+type Rule struct {
+	Match   Pattern `yaml:"match"`
+	Tenant  string  `yaml:"tenant"`
+	Project string  `yaml:"project"` // empty: the owner's own project, else the namespace
 }
 
-// OwnerPattern holds shell patterns (path.Match); an empty one matches all.
-type OwnerPattern struct {
+// Pattern holds shell patterns (path.Match); an empty one matches all.
+type Pattern struct {
 	Tenant    string `yaml:"tenant"`
 	Project   string `yaml:"project"`
 	Namespace string `yaml:"namespace"`
@@ -49,19 +49,21 @@ type OwnerPattern struct {
 	Account   string `yaml:"account"`
 }
 
-// LoadMapping reads a tenants.yaml; an empty path is the default mapping.
-func LoadMapping(file string) (*Mapping, error) {
+// Load reads a tenants.yaml; an empty path is the default mapping.
+func Load(file string) (*Mapping, error) {
 	if file == "" {
-		return parseMapping("tenants", nil)
+		return Parse("tenants", nil)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read tenants: %w", err)
 	}
-	return parseMapping(file, data)
+	return Parse(file, data)
 }
 
-func parseMapping(name string, data []byte) (*Mapping, error) {
+// Parse takes a mapping from its text, as it stood in a file or in an epoch;
+// errors name it. Empty data is the default mapping.
+func Parse(name string, data []byte) (*Mapping, error) {
 	m := &Mapping{text: string(data), hash: hashOf(data)}
 	if len(data) > 0 {
 		if err := config.Decode(name, data, m); err != nil {
@@ -71,12 +73,19 @@ func parseMapping(name string, data []byte) (*Mapping, error) {
 	if err := m.validate(name); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(m.Versions, func(a, b MappingVersion) int { return a.Effective.Compare(b.Effective) })
+	slices.SortFunc(m.Versions, func(a, b Version) int { return a.Effective.Compare(b.Effective) })
 	return m, nil
 }
 
-// differsFrom is the first hour that another mapping may name otherwise.
-func (m *Mapping) differsFrom(o *Mapping) time.Time {
+// Text is the mapping as it was written; Parse makes the same mapping of it.
+func (m *Mapping) Text() string { return m.text }
+
+// Hash is the SHA-256 of the text, in hexadecimal digits.
+func (m *Mapping) Hash() string { return m.hash }
+
+// DiffersFrom is the first hour that another mapping may name otherwise; where
+// both say the same in other words, an hour after all of the ledger's.
+func (m *Mapping) DiffersFrom(o *Mapping) time.Time {
 	for i := 0; i < len(m.Versions) || i < len(o.Versions); i++ {
 		switch {
 		case i >= len(m.Versions):
@@ -127,11 +136,11 @@ func (m *Mapping) validate(file string) error {
 	return nil
 }
 
-func (p OwnerPattern) all() [7]string {
+func (p Pattern) all() [7]string {
 	return [7]string{p.Tenant, p.Project, p.Namespace, p.Pod, p.Job, p.User, p.Account}
 }
 
-func (p OwnerPattern) matches(o meter.Owner) bool {
+func (p Pattern) matches(o meter.Owner) bool {
 	facts := [7]string{o.Tenant, o.Project, o.Namespace, o.Pod, o.Job, o.User, o.Account}
 	for i, pattern := range p.all() {
 		if ok, err := path.Match(pattern, facts[i]); pattern != "" && (err != nil || !ok) {
@@ -156,7 +165,7 @@ func (m *Mapping) At(hour time.Time, o meter.Owner) (tenant, project string) {
 	return Unassigned, own
 }
 
-func (m *Mapping) version(hour time.Time) *MappingVersion {
+func (m *Mapping) version(hour time.Time) *Version {
 	for i := len(m.Versions) - 1; i >= 0; i-- {
 		if !m.Versions[i].Effective.After(hour) {
 			return &m.Versions[i]
