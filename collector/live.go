@@ -16,6 +16,9 @@ import (
 // taken: it would stand for time that nobody watched.
 func (c *Collector) Live(ctx context.Context) error {
 	w := newWatch(c.deps.Clock)
+	if watcher, ok := c.deps.Source.(source.Watcher); ok {
+		w.look = watcher.Watch
+	}
 	p := next(w.mark, c.lastSlot(), c.cfg.Slot)
 	c.warnWait(p)
 	for {
@@ -97,9 +100,15 @@ func (c *Collector) emit(ctx context.Context, p piece) {
 		}
 	}
 	batches = c.unseen(batches)
+	if c.deps.Attributor != nil {
+		c.deps.Attributor.Attribute(p.slot, batches)
+	}
 	c.cut(len(batches))
 	c.perSlot = len(batches)
 	batches = c.valid(batches)
+	if c.deps.Observer != nil {
+		c.deps.Observer.Observe(batches)
+	}
 	// The next slot's reading is due at its end; until then there is time.
 	c.spoolUntil(ctx, batches, p.slot.Next().End())
 	c.note(p.slot.Start)

@@ -21,9 +21,24 @@ type Producer interface {
 	Produce(ctx context.Context, messages []broker.Message) error
 }
 
+// Attributor states in the batches of a slot who held what (R4).
+type Attributor interface {
+	Attribute(slot source.Slot, batches []*wire.Batch)
+}
+
+// Observer is shown every slot's batches as they are spooled. It must not change
+// them.
+type Observer interface {
+	Observe(batches []*wire.Batch)
+}
+
 // Deps are what a collector works with.
 type Deps struct {
-	Source   source.Source
+	Source source.Source
+	// Attributor may be nil: then the source itself says who holds what.
+	Attributor Attributor
+	// Observer may be nil.
+	Observer Observer
 	Producer Producer
 	Spool    Spool
 	Clock    clock.Clock

@@ -12,7 +12,8 @@ const (
 	// maxStep is how far the wall clock may move against elapsed time before it
 	// counts as a step and cuts the slot (R11).
 	maxStep = 500 * time.Millisecond
-	// look is how often the clocks are compared.
+	// look is how often the clocks are compared, and a source that is a
+	// source.Watcher looks between readings.
 	look = time.Second
 )
 
@@ -20,6 +21,7 @@ const (
 type watch struct {
 	clock clock.Clock
 	mark  time.Time // when the clocks were last compared
+	look  func()    // the source's own; may be nil
 }
 
 func newWatch(c clock.Clock) *watch { return &watch{clock: c, mark: c.Now()} }
@@ -48,6 +50,9 @@ func (w *watch) until(ctx context.Context, end time.Time) (cut time.Time, step t
 		}
 		if err := clock.Sleep(ctx, w.clock, wait); err != nil {
 			return time.Time{}, 0, err
+		}
+		if w.look != nil && wait == look {
+			w.look()
 		}
 	}
 }

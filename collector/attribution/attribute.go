@@ -1,0 +1,151 @@
+package attribution
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Attribute states in the node's own batches of a slot who held what, and
+// whether that is known. Batches of other nodes are left alone.
+func (t *Tracker) Attribute(slot source.Slot, batches []*wire.Batch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, b := range batches {
+		if b.Node == t.deps.Node {
+			t.attribute(slot, b)
+		}
+	}
+	for _, l := range t.lines {
+		l.forget(slot.Start)
+	}
+}
+
+func (t *Tracker) attribute(slot source.Slot, b *wire.Batch) {
+	for _, g := range b.Gpus {
+		g.Holds = nil
+	}
+	failed := ""
+	for _, o := range wire.Observed(b) {
+		failed = cmp.Or(failed, t.unknown(slot.Start.Add(ms(o.FromMs)), slot.Start.Add(ms(o.ToMs))))
+	}
+	if failed == "" {
+		failed = t.hold(slot, b)
+	}
+	b.Attribution = wire.Attribution_ATTRIBUTION_OK
+	if failed != "" {
+		b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
+		for _, g := range b.Gpus {
+			g.Holds = nil
+		}
+		t.metrics.failed.Inc()
+	}
+	if failed != "" && t.lastFail == "" {
+		t.deps.Log.Warn("attribution failed: nothing of this slot is called free", "slot", slot.Start, "reason", failed)
+	}
+	t.lastFail = failed
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// claim is a stay on a leaf, in ms of the slot.
+type claim struct {
+	gpu      *wire.Gpu
+	leaf     *wire.Leaf
+	owner    *wire.Owner
+	from, to int64
+}
+
+// hold gives the leaves to those who had them: readers in their order, each what
+// the ones before left. It answers why it can't.
+func (t *Tracker) hold(slot source.Slot, b *wire.Batch) (failed string) {
+	x := t.index(b)
+	taken := map[*wire.Leaf][]span{}
+	for _, l := range t.lines {
+		for _, s := range l.shared {
+			for _, at := range x.find(s.Device) {
+				at.leaf.Replicas = cmp.Or(at.leaf.Replicas, s.Replicas)
+			}
+		}
+		var claims []claim
+		for _, s := range l.within(slot.Start, slot.End()) {
+			places := x.find(s.holding.Device)
+			if len(places) == 0 {
+				failed = cmp.Or(failed, t.missing(l.reader.Name(), x, s.holding))
+			}
+			from, to := clip(slot, s)
+			for _, at := range places {
+				claims = append(claims, claim{at.gpu, at.leaf, s.holding.Owner, from, to})
+			}
+		}
+		mine := map[*wire.Leaf][]span{}
+		for _, c := range claims {
+			for _, left := range without(span{c.from, c.to}, taken[c.leaf]) {
+				c.gpu.Holds = append(c.gpu.Holds, holdOf(c, left, slot.Length.Milliseconds()))
+			}
+			mine[c.leaf] = append(mine[c.leaf], span{c.from, c.to})
+		}
+		for leaf, spans := range mine {
+			taken[leaf] = append(taken[leaf], spans...)
+		}
+	}
+	return failed
+}
+
+// clip is a stay in ms of the slot.
+func clip(slot source.Slot, s stay) (from, to int64) {
+	to = slot.Length.Milliseconds()
+	if !s.to.IsZero() {
+		to = min(to, s.to.Sub(slot.Start).Milliseconds())
+	}
+	return max(0, s.from.Sub(slot.Start).Milliseconds()), to
+}
+
+func holdOf(c claim, at span, slotMS int64) *wire.Hold {
+	h := &wire.Hold{Leaf: c.leaf.Id, Owner: c.owner}
+	if at.from > 0 {
+		h.FromMs = &at.from
+	}
+	if at.to < slotMS {
+		h.ToMs = &at.to
+	}
+	return h
+}
+
+// span is [from, to) in ms of a slot.
+type span struct{ from, to int64 }
+
+// without takes the others off a span.
+func without(s span, others []span) (left []span) {
+	others = slices.SortedFunc(slices.Values(others), func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, o := range others {
+		if o.from > s.from && s.from < s.to {
+			left = append(left, span{s.from, min(o.from, s.to)})
+		}
+		s.from = max(s.from, o.to)
+	}
+	if s.from < s.to {
+		left = append(left, s)
+	}
+	return left
+}
+
+// missing deals with a holding whose device isn't in the batch. Where somebody's
+// time would look free for it, the answer is why the slot fails.
+func (t *Tracker) missing(reader string, x *index, h Holding) (failed string) {
+	reason := x.why(h.Device)
+	t.metrics.unresolved.WithLabelValues(reason).Inc()
+	name := reader + ": " + h.Device.String()
+	if !t.told[name] {
+		t.told[name] = true
+		t.deps.Log.Warn("a held device was not found among the node's", "reader", reader, "device", h.Device.String(),
+			"missing", reason, "namespace", h.Owner.Namespace, "pod", h.Owner.Pod, "job", h.Owner.Job, "tenant", h.Owner.Tenant)
+	}
+	if reason != unresolvedInstance && reason != unresolvedMinor {
+		return ""
+	}
+	return name + " is held, but not known on this node"
+}

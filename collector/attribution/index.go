@@ -1,0 +1,87 @@
+package attribution
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// place is a leaf of a board.
+type place struct {
+	gpu  *wire.Gpu
+	leaf *wire.Leaf
+}
+
+// index finds the leaves that a reader's device names.
+type index struct {
+	batch  *wire.Batch
+	minors map[string]*uint32 // by UUID
+}
+
+func (t *Tracker) index(b *wire.Batch) *index {
+	x := &index{batch: b, minors: map[string]*uint32{}}
+	if t.deps.Info == nil {
+		return x
+	}
+	for uuid, g := range t.deps.Info().GPUs {
+		x.minors[uuid] = g.Minor
+	}
+	return x
+}
+
+// find lists the leaves of a device: all of a board's, where the board itself
+// is named.
+func (x *index) find(d Device) (out []place) {
+	mig := isMIG(d.UUID)
+	for _, g := range x.batch.Gpus {
+		if !mig && !x.isBoard(g, d) {
+			continue
+		}
+		for _, l := range g.Leaves {
+			if (!mig || l.MigUuid == d.UUID) && agrees(d.GI, l.Gi) && agrees(d.CI, l.Ci) {
+				out = append(out, place{g, l})
+			}
+		}
+	}
+	return out
+}
+
+// isMIG tells a MIG device's own UUID. The old form MIG-GPU-…/gi/ci is taken
+// apart by readers.
+func isMIG(uuid string) bool { return strings.HasPrefix(uuid, "MIG-") }
+
+// isBoard says that a device that isn't named by a MIG UUID is this board, or on it.
+func (x *index) isBoard(g *wire.Gpu, d Device) bool {
+	return (d.UUID == "" || d.UUID == g.Uuid) && agrees(d.Index, &g.Index) && agrees(d.Minor, x.minors[g.Uuid])
+}
+
+// agrees says that a fact is as wanted; nil wants nothing.
+func agrees(want, have *uint32) bool {
+	return want == nil || (have != nil && *want == *have)
+}
+
+// why says what is missing where find finds nothing. A board whose minor number
+// nobody knows may be the one that is meant.
+func (x *index) why(d Device) string {
+	if d.Minor != nil && slices.ContainsFunc(x.batch.Gpus, func(g *wire.Gpu) bool { return x.minors[g.Uuid] == nil }) {
+		return unresolvedMinor
+	}
+	boards := x.batch.Gpus
+	if !isMIG(d.UUID) {
+		boards = nil
+		for _, g := range x.batch.Gpus {
+			if x.isBoard(g, d) {
+				boards = append(boards, g)
+			}
+		}
+		if len(boards) == 0 {
+			return unresolvedBoard
+		}
+	}
+	partial := x.batch.Enumeration == wire.Enumeration_ENUMERATION_PARTIAL
+	if partial || slices.ContainsFunc(boards, func(g *wire.Gpu) bool { return g.Lost }) {
+		return unresolvedLost
+	}
+	return unresolvedInstance
+}

@@ -1,0 +1,54 @@
+package attribution
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type metrics struct {
+	polls      *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	lastGood   *prometheus.GaugeVec
+	holdings   *prometheus.GaugeVec
+	failed     prometheus.Counter
+	unresolved *prometheus.CounterVec
+}
+
+// Why a holding's device was not found, and what that does.
+const (
+	unresolvedBoard    = "board"    // the board isn't listed: nothing of it can look free
+	unresolvedInstance = "instance" // the slot's attribution fails
+	unresolvedMinor    = "minor"    // named by a minor number that no board is known to have: fails, too
+	unresolvedLost     = "lost"     // on a board that is lost, or may be
+)
+
+func newMetrics(reg prometheus.Registerer, readers []Reader) *metrics {
+	byReader := []string{"reader"}
+	m := &metrics{
+		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpuledger_attribution_polls_total", Help: "Questions put to a source of owners, by result.",
+		}, []string{"reader", "result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "gpuledger_attribution_poll_duration_seconds", Help: "Time a source of owners took to answer.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 7),
+		}, byReader),
+		lastGood: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gpuledger_attribution_last_success_timestamp_seconds", Help: "When a source of owners last answered.",
+		}, byReader),
+		holdings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gpuledger_attribution_holdings", Help: "Devices and replicas that a source of owners named as held, in its last answer.",
+		}, byReader),
+		failed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gpuledger_attribution_slots_failed_total", Help: "Slots whose owners are not known.",
+		}),
+		unresolved: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpuledger_attribution_unresolved_total", Help: "Holdings in a slot whose device was not found, by what was missing.",
+		}, []string{"reason"}),
+	}
+	reg.MustRegister(m.polls, m.duration, m.lastGood, m.holdings, m.failed, m.unresolved)
+	for _, r := range readers {
+		m.polls.WithLabelValues(r.Name(), "ok")
+		m.polls.WithLabelValues(r.Name(), "error")
+	}
+	for _, reason := range []string{unresolvedBoard, unresolvedInstance, unresolvedMinor, unresolvedLost} {
+		m.unresolved.WithLabelValues(reason)
+	}
+	return m
+}

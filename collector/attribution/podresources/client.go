@@ -1,0 +1,212 @@
+package podresources
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// bodyMaxBytes bounds an answer: 500 pods of 100 KiB fit.
+const bodyMaxBytes = 64 << 20
+
+// client asks one HTTPS server of Kubernetes. It is not for concurrent use.
+type client struct {
+	name string // "kubelet" or "API server", for errors
+	base string
+	cfg  Endpoint
+
+	http *http.Client
+	ca   []byte // content of cfg.CAFile that http was made of
+}
+
+// statusError is an answer other than 200.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+func isNotFound(err error) bool {
+	var e *statusError
+	return errors.As(err, &e) && e.status == http.StatusNotFound
+}
+
+// newKubeletClient asks the kubelet of the node.
+func newKubeletClient(cfg Endpoint, node string) *client {
+	base := cfg.URL
+	if base == "" {
+		base = "https://" + net.JoinHostPort(node, "10250")
+	}
+	return &client{name: "kubelet", base: base, cfg: cfg}
+}
+
+// newAPIClient asks the API server: the configured one, or the one that every
+// pod's environment names.
+func newAPIClient(cfg Endpoint, getenv func(string) string) (*client, error) {
+	base := cfg.URL
+	if base == "" {
+		host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
+		if host == "" || port == "" {
+			return nil, errors.New("find API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no pod, so api.url is needed")
+		}
+		base = "https://" + net.JoinHostPort(host, port)
+	}
+	return &client{name: "API server", base: base, cfg: cfg}, nil
+}
+
+// get decodes the JSON object at path, which must be of the kind wanted: a proxy's
+// or a login page's answer must not read like an empty list.
+func (c *client) get(ctx context.Context, path string, query url.Values, kind string, out any) error {
+	target := strings.TrimSuffix(c.base, "/") + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	body, err := c.fetch(ctx, target)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", c.name, err)
+	}
+	var header struct {
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Continue string `json:"continue"`
+		} `json:"metadata"`
+	}
+	switch {
+	case !utf8.Valid(body):
+		return fmt.Errorf("ask %s: GET %s: answer is not valid UTF-8", c.name, target)
+	case json.Unmarshal(body, &header) != nil:
+		return fmt.Errorf("ask %s: GET %s: answer is not a JSON object: %.80q", c.name, target, body)
+	case header.Kind != kind:
+		return fmt.Errorf("ask %s: GET %s: answer is of kind %q, want %s", c.name, target, header.Kind, kind)
+	case header.Metadata.Continue != "":
+		return fmt.Errorf("ask %s: GET %s: answer is only a part of the list", c.name, target)
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return fmt.Errorf("ask %s: GET %s: decode %s: %w", c.name, target, kind, err)
+	}
+	return nil
+}
+
+func (c *client) fetch(ctx context.Context, target string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "gpuledger")
+	if err := c.authorize(req); err != nil {
+		return nil, err
+	}
+	hc, err := c.transport(req.URL.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := hc.Do(req)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyMaxBytes+1))
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return nil, c.refused(target, resp.StatusCode, body)
+	case err != nil:
+		return nil, fmt.Errorf("GET %s: read answer: %w", target, err)
+	case len(body) > bodyMaxBytes:
+		return nil, fmt.Errorf("GET %s: answer is larger than %d bytes", target, bodyMaxBytes)
+	}
+	return body, nil
+}
+
+// authorize adds the token, read each time because Kubernetes replaces it hourly.
+func (c *client) authorize(req *http.Request) error {
+	if c.cfg.TokenFile == "" || req.URL.Scheme != "https" {
+		return nil
+	}
+	token, err := os.ReadFile(c.cfg.TokenFile)
+	if err != nil {
+		return fmt.Errorf("read token: %w", err)
+	}
+	trimmed := strings.TrimSpace(string(token))
+	if trimmed == "" {
+		return fmt.Errorf("read token: %s is empty", c.cfg.TokenFile)
+	}
+	req.Header.Set("Authorization", "Bearer "+trimmed)
+	return nil
+}
+
+// transport is made anew when the CA file's content changes.
+func (c *client) transport(scheme string) (*http.Client, error) {
+	var ca []byte
+	if scheme == "https" && c.cfg.CAFile != "" && !c.cfg.InsecureSkipVerify {
+		var err error
+		if ca, err = os.ReadFile(c.cfg.CAFile); err != nil {
+			return nil, fmt.Errorf("read CA: %w", err)
+		}
+	}
+	if c.http != nil && bytes.Equal(ca, c.ca) {
+		return c.http, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.cfg.InsecureSkipVerify}
+	if ca != nil {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(ca) {
+			return nil, fmt.Errorf("read CA: %s holds no PEM certificate", c.cfg.CAFile)
+		}
+	}
+	c.close()
+	c.ca = ca
+	c.http = &http.Client{
+		// No proxy: the token is for the cluster alone.
+		Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}
+	return c.http, nil
+}
+
+// explain adds what people can do about a certificate.
+func (c *client) explain(err error) error {
+	var verification *tls.CertificateVerificationError
+	if errors.As(err, &verification) {
+		return fmt.Errorf("%w (ca_file is %q; a kubelet's self-signed certificate needs its own file, or insecure_skip_verify)", err, c.cfg.CAFile)
+	}
+	return err
+}
+
+func (c *client) refused(target string, status int, body []byte) error {
+	var answer struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(body, &answer) != nil || answer.Message == "" {
+		answer.Message = strings.ToValidUTF8(strings.TrimSpace(string(body[:min(len(body), 200)])), "?")
+	}
+	hint := ""
+	switch status {
+	case http.StatusUnauthorized:
+		hint = fmt.Sprintf(" (token_file is %q)", c.cfg.TokenFile)
+	case http.StatusForbidden:
+		hint = " (the service account lacks the right)"
+	}
+	return &statusError{status, fmt.Sprintf("GET %s: status %d: %s%s", target, status, answer.Message, hint)}
+}
+
+func (c *client) close() {
+	if c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,191 @@
+package podresources
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Where pods and namespaces are asked for.
+const (
+	FromKubelet = "kubelet" // GET /pods of the node's kubelet
+	FromAPI     = "api"     // the API server
+	FromNowhere = "none"
+)
+
+const (
+	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/"
+	// socketPathMax is what fits into sockaddr_un's sun_path, with its NUL.
+	socketPathMax = 107
+	// namespacesStale is how many times namespaces_every labels answer for when
+	// the API server does not.
+	namespacesStale = 10
+)
+
+// Config says which kubelet to ask and what to make of its answers.
+type Config struct {
+	// Socket is the kubelet's pod-resources socket. Mount its folder, not the
+	// socket: the kubelet makes a new one at each start.
+	Socket string `yaml:"socket"`
+	// Node is Kubernetes' name of the node; empty: the collector's name of it.
+	Node string `yaml:"node"`
+	// Resources are globs (path.Match) of the device plugins' resource names.
+	Resources []string `yaml:"resources"`
+	// DRADrivers are the drivers whose claims hold GPUs; none: no DRA.
+	DRADrivers []string `yaml:"dra_drivers"`
+	// Timeout bounds each question.
+	Timeout time.Duration `yaml:"timeout"`
+	// AllocatableEvery is how often the replicas of shared devices are counted.
+	AllocatableEvery time.Duration `yaml:"allocatable_every"`
+
+	// Pods says who knows UIDs and finished pods: kubelet, api or none. The
+	// kubelet's answer needs the right nodes/proxy or nodes/pods, the API's pods.
+	Pods           string        `yaml:"pods"`
+	PodsEvery      time.Duration `yaml:"pods_every"`
+	PodsStaleAfter time.Duration `yaml:"pods_stale_after"`
+
+	// Namespaces says who knows the namespaces' labels: api or none. They are
+	// asked for only where labels below are configured.
+	Namespaces      string        `yaml:"namespaces"`
+	NamespacesEvery time.Duration `yaml:"namespaces_every"`
+	// TenantLabels and ProjectLabels are label keys; the first that is there and
+	// not empty decides, on the namespace before the pod.
+	TenantLabels  []string `yaml:"tenant_labels"`
+	ProjectLabels []string `yaml:"project_labels"`
+	// TrustPodLabels takes labels from pods too, which tenants write themselves.
+	TrustPodLabels bool `yaml:"trust_pod_labels"`
+
+	Kubelet Endpoint `yaml:"kubelet"`
+	API     Endpoint `yaml:"api"`
+}
+
+// Endpoint is an HTTPS server of Kubernetes.
+type Endpoint struct {
+	// URL is empty for https://NODE:10250, and for the API server that the pod's
+	// environment names. Over http:// no token is sent.
+	URL string `yaml:"url"`
+	// TokenFile holds the bearer token, read at each request; empty: no token.
+	TokenFile string `yaml:"token_file"`
+	// CAFile verifies the server, read at each request; empty: the system's roots.
+	CAFile string `yaml:"ca_file"`
+	// InsecureSkipVerify takes any certificate, such as a kubelet's self-signed
+	// one. Who can answer in the server's place then gets the token.
+	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
+}
+
+// DefaultConfig is for a pod on the node, with a service account that may list
+// pods and resourceslices.
+func DefaultConfig() Config {
+	inCluster := Endpoint{TokenFile: serviceAccount + "token", CAFile: serviceAccount + "ca.crt"}
+	return Config{
+		Socket:           "/var/lib/kubelet/pod-resources/kubelet.sock",
+		Resources:        []string{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"},
+		DRADrivers:       []string{"gpu.nvidia.com"},
+		Timeout:          5 * time.Second,
+		AllocatableEvery: time.Minute,
+		Pods:             FromAPI,
+		PodsEvery:        10 * time.Second,
+		PodsStaleAfter:   time.Minute,
+		Namespaces:       FromAPI,
+		NamespacesEvery:  time.Minute,
+		Kubelet:          inCluster,
+		API:              inCluster,
+	}
+}
+
+// Validate names every wrong value.
+func (c Config) Validate() error {
+	errs := []error{c.validateSocket(), c.Kubelet.validate("kubelet"), c.API.validate("api")}
+	if len(c.Resources) == 0 && len(c.DRADrivers) == 0 {
+		errs = append(errs, errors.New("resources and dra_drivers: both are empty, nothing could hold a GPU"))
+	}
+	for i, glob := range c.Resources {
+		if _, err := path.Match(glob, ""); err != nil || glob == "" {
+			errs = append(errs, fmt.Errorf("resources[%d] %q: is not a glob such as nvidia.com/mig-*", i, glob))
+		}
+	}
+	errs = append(errs, c.validateDurations()...)
+	if !slices.Contains([]string{FromKubelet, FromAPI, FromNowhere}, c.Pods) {
+		errs = append(errs, fmt.Errorf("pods %q: must be kubelet, api or none", c.Pods))
+	}
+	if !slices.Contains([]string{FromAPI, FromNowhere}, c.Namespaces) {
+		errs = append(errs, fmt.Errorf("namespaces %q: must be api or none", c.Namespaces))
+	}
+	return errors.Join(append(errs, c.validateLabels()...)...)
+}
+
+func (c Config) validateSocket() error {
+	switch {
+	case !filepath.IsAbs(c.Socket):
+		return fmt.Errorf("socket %q: must be an absolute path", c.Socket)
+	case len(c.Socket) > socketPathMax:
+		return fmt.Errorf("socket %q: is %d bytes long, a socket's path has at most %d", c.Socket, len(c.Socket), socketPathMax)
+	}
+	return nil
+}
+
+func (c Config) validateDurations() []error {
+	var errs []error
+	for _, d := range []struct {
+		name       string
+		value, min time.Duration
+	}{
+		{"timeout", c.Timeout, time.Millisecond},
+		{"allocatable_every", c.AllocatableEvery, time.Second},
+		{"pods_every", c.PodsEvery, time.Second},
+		{"pods_stale_after", c.PodsStaleAfter, c.PodsEvery},
+		{"namespaces_every", c.NamespacesEvery, time.Second},
+	} {
+		if d.value < d.min {
+			errs = append(errs, fmt.Errorf("%s %s: must be at least %s", d.name, d.value, d.min))
+		}
+	}
+	return errs
+}
+
+func (c Config) validateLabels() []error {
+	var errs []error
+	for _, list := range []struct {
+		name string
+		keys []string
+	}{{"dra_drivers", c.DRADrivers}, {"tenant_labels", c.TenantLabels}, {"project_labels", c.ProjectLabels}} {
+		if i := slices.Index(list.keys, ""); i >= 0 {
+			errs = append(errs, fmt.Errorf("%s[%d]: is empty", list.name, i))
+		}
+	}
+	if c.TrustPodLabels && c.Pods == FromNowhere {
+		errs = append(errs, errors.New("trust_pod_labels true: needs pods: kubelet or api"))
+	}
+	if c.labelled() && c.Namespaces == FromNowhere && !c.TrustPodLabels {
+		errs = append(errs, errors.New("namespaces none: tenant_labels and project_labels have nowhere to be looked up"))
+	}
+	return errs
+}
+
+// labelled reports whether labels name tenants or projects.
+func (c Config) labelled() bool { return len(c.TenantLabels)+len(c.ProjectLabels) > 0 }
+
+// needsNamespaces reports whether the API server is asked for namespaces.
+func (c Config) needsNamespaces() bool { return c.labelled() && c.Namespaces == FromAPI }
+
+func (e Endpoint) validate(name string) error {
+	if e.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(e.URL)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s.url: is not a URL", name)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("%s.url %q: must begin with https:// or http://", name, u.Redacted())
+	case u.Host == "":
+		return fmt.Errorf("%s.url %q: has no host", name, u.Redacted())
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("%s.url %q: must not have a user, a query or a fragment", name, u.Redacted())
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package podresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"sync"
+	"syscall"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// answerMaxBytes is four times gRPC's default: a List names every pod, CPU and
+// device of the node.
+const answerMaxBytes = 16 << 20
+
+// conn is the one connection to the kubelet's socket, made when first needed and
+// anew after an error.
+type conn struct {
+	socket string
+	client *grpc.ClientConn
+
+	mu      sync.Mutex
+	dialErr error // of the last dial; gRPC's own error keeps only its text
+}
+
+// do asks f once, and once more if a connection that had worked turns out to be
+// broken: that is how a kubelet's restart looks.
+func (c *conn) do(ctx context.Context, f func(context.Context, podresourcesv1.PodResourcesListerClient) error) error {
+	reused := c.client != nil
+	err := c.once(ctx, f)
+	if reused && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
+		err = c.once(ctx, f)
+	}
+	if err == nil {
+		return nil
+	}
+	return c.explain(err)
+}
+
+func (c *conn) once(ctx context.Context, f func(context.Context, podresourcesv1.PodResourcesListerClient) error) error {
+	if c.client == nil {
+		client, err := grpc.NewClient("passthrough:///kubelet",
+			grpc.WithContextDialer(c.dial),
+			grpc.WithAuthority("localhost"),
+			grpc.WithTransportCredentials(insecure.NewCredentials()), // a Unix socket: its permissions protect it
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMaxBytes)),
+			grpc.WithDisableServiceConfig(), grpc.WithNoProxy(), grpc.WithUserAgent("gpuledger"))
+		if err != nil {
+			return fmt.Errorf("make gRPC client: %w", err)
+		}
+		c.client = client
+	}
+	err := f(ctx, podresourcesv1.NewPodResourcesListerClient(c.client))
+	switch status.Code(err) {
+	case codes.OK, codes.Unimplemented:
+	default:
+		// A fresh connection has no back-off to wait for.
+		c.close()
+	}
+	return err
+}
+
+func (c *conn) dial(ctx context.Context, _ string) (net.Conn, error) {
+	var d net.Dialer
+	client, err := d.DialContext(ctx, "unix", c.socket)
+	c.mu.Lock()
+	c.dialErr = err
+	c.mu.Unlock()
+	return client, err
+}
+
+// explain names the socket, and says what people can do about it.
+func (c *conn) explain(err error) error {
+	c.mu.Lock()
+	dialErr := c.dialErr
+	c.mu.Unlock()
+	if status.Code(err) != codes.Unavailable || dialErr == nil {
+		return fmt.Errorf("at %s: %w", c.socket, err)
+	}
+	hint := "is the kubelet running?"
+	switch {
+	case errors.Is(dialErr, fs.ErrNotExist):
+		hint = "is the kubelet running, and its folder of that name mounted?"
+	case errors.Is(dialErr, fs.ErrPermission):
+		hint = "the socket belongs to root: run as root"
+	case errors.Is(dialErr, syscall.ECONNREFUSED):
+		hint = "nobody listens there: the kubelet is starting, or the socket itself is mounted instead of its folder"
+	}
+	return fmt.Errorf("at %s: %w (%s)", c.socket, dialErr, hint)
+}
+
+func (c *conn) close() {
+	if c.client != nil {
+		_ = c.client.Close() // its only error is being closed already
+		c.client = nil
+	}
+}

@@ -1,0 +1,49 @@
+package podresources
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// holdings are a pod's devices: one per device and replica, named after the
+// first container that has it, and the device plugins' among them taken apart.
+func (h holder) holdings(owner *wire.Owner, dra map[draGrant]attribution.Device) ([]attribution.Holding, []held, error) {
+	var out []attribution.Holding
+	var plugin []held
+	var errs []error
+	seen := map[[2]string]bool{}
+	for _, g := range h.grants {
+		var one held
+		if g.claim != "" {
+			device := dra[draGrant{h.pod, g.claim, g.dra}]
+			one = held{device: device, base: device.UUID, replica: g.share}
+		} else {
+			var err error
+			if one, err = parseDevice(g.id); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", g.place(h.pod), err))
+				continue
+			}
+			plugin = append(plugin, one)
+		}
+		key := [2]string{one.base, one.replica}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		out = append(out, attribution.Holding{Device: one.device, Replica: one.replica, Owner: named(owner, g.container)})
+	}
+	return out, plugin, errors.Join(errs...)
+}
+
+// named is a copy of the pod's facts with a container: a Snapshot's owners may be
+// kept and changed by whoever gets it.
+func named(owner *wire.Owner, container string) *wire.Owner {
+	o := proto.CloneOf(owner)
+	o.Container = container
+	return o
+}

@@ -1,0 +1,64 @@
+package podresources
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Questions, as metrics name them.
+const (
+	askList        = "list"
+	askAllocatable = "allocatable"
+	askPods        = "pods"
+	askNamespace   = "namespace"
+	askSlices      = "resourceslices"
+)
+
+// Why a listed pod owns nothing.
+const (
+	droppedFinished = "finished"
+	droppedGone     = "gone"
+)
+
+type metrics struct {
+	questions *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	stale     *prometheus.CounterVec
+	dropped   *prometheus.CounterVec
+	ignored   prometheus.Gauge
+	strange   prometheus.Gauge
+	holdings  prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		questions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpuledger_kubelet_questions_total", Help: "Questions to the kubelet and the API server, by result.",
+		}, []string{"question", "result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "gpuledger_kubelet_question_duration_seconds", Help: "Time until the kubelet or the API server answered.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 7),
+		}, []string{"question"}),
+		stale: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpuledger_kubelet_stale_answers_total", Help: "Failed questions for which an earlier answer stood in.",
+		}, []string{"question"}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gpuledger_kubelet_pods_dropped_total", Help: "Pods that the kubelet lists with devices and that own none, each counted once.",
+		}, []string{"reason"}),
+		ignored: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuledger_kubelet_ignored_devices", Help: "NVIDIA devices held under resource names that aren't configured, at the last reading.",
+		}),
+		strange: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuledger_kubelet_unlisted_replicas", Help: "Replicas held that the kubelet doesn't list as allocatable, at the last reading.",
+		}),
+		holdings: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuledger_kubelet_holdings", Help: "Devices and replicas held by pods at the last reading.",
+		}),
+	}
+	reg.MustRegister(m.questions, m.duration, m.stale, m.dropped, m.ignored, m.strange, m.holdings)
+	for _, question := range []string{askList, askAllocatable, askPods, askNamespace, askSlices} {
+		m.questions.WithLabelValues(question, "ok")
+		m.questions.WithLabelValues(question, "error")
+		m.stale.WithLabelValues(question)
+	}
+	m.dropped.WithLabelValues(droppedFinished)
+	m.dropped.WithLabelValues(droppedGone)
+	return m
+}

@@ -1,0 +1,82 @@
+package podresources
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// namespaceFacts are a namespace's labels as of a moment.
+type namespaceFacts struct {
+	labels map[string]string
+	asOf   time.Time
+	next   time.Time
+}
+
+// owner makes the facts about one pod that holds something.
+func (r *Reader) owner(ctx context.Context, pod podKey, facts podFacts) (*wire.Owner, error) {
+	o := &wire.Owner{Namespace: pod.namespace, Pod: pod.name, Uid: facts.uid}
+	var labels []map[string]string
+	if r.cfg.needsNamespaces() {
+		ns, err := r.namespaceLabels(ctx, pod.namespace)
+		if err != nil {
+			return nil, fmt.Errorf("look up tenant of pod %s: %w", pod, err)
+		}
+		labels = append(labels, ns)
+	}
+	if r.cfg.TrustPodLabels {
+		labels = append(labels, facts.labels)
+	}
+	o.Tenant = firstLabel(r.cfg.TenantLabels, labels)
+	o.Project = firstLabel(r.cfg.ProjectLabels, labels)
+	return o, nil
+}
+
+// firstLabel looks each key up in the first set before the next set.
+func firstLabel(keys []string, sets []map[string]string) string {
+	for _, labels := range sets {
+		for _, key := range keys {
+			if v := labels[key]; v != "" {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+// namespaceLabels are at most namespaces_every old, or ten times that while the
+// API server does not answer. A namespace that has been deleted under its pods
+// keeps the labels it had.
+func (r *Reader) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+	known, ok := r.namespaces[name]
+	now := r.deps.Clock.Now()
+	if ok && now.Before(known.next) {
+		return known.labels, nil
+	}
+	var item struct {
+		Metadata struct {
+			Labels map[string]string `json:"labels"`
+		} `json:"metadata"`
+	}
+	err := r.ask(ctx, askNamespace, func(ctx context.Context) error {
+		return r.api.get(ctx, "/api/v1/namespaces/"+url.PathEscape(name), nil, "Namespace", &item)
+	})
+	switch {
+	case err == nil:
+		known = namespaceFacts{labels: item.Metadata.Labels, asOf: now}
+	case isNotFound(err):
+		known.asOf = now
+	case !ok:
+		return nil, err
+	case now.Sub(known.asOf) > namespacesStale*r.cfg.NamespacesEvery:
+		return nil, fmt.Errorf("last answer is %s old: %w", now.Sub(known.asOf), err)
+	default:
+		r.standIn(askNamespace, err)
+	}
+	known.next = now.Add(r.cfg.NamespacesEvery)
+	r.namespaces[name] = known
+	return known.labels, nil
+}

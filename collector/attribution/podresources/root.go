@@ -1,0 +1,209 @@
+package podresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+var errNoAPI = errors.New("the API server is not known: set api.url, or run as a pod")
+
+// Deps are what a Reader works with.
+type Deps struct {
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+	Node     string              // the collector's name of the node
+	Getenv   func(string) string // os.Getenv: a pod's environment names the API server
+}
+
+// Reader asks one node's kubelet. It implements attribution.Reader.
+type Reader struct {
+	cfg         Config
+	deps        Deps
+	node        string
+	metrics     *metrics
+	kubelet     *conn
+	kubeletHTTP *client
+	api         *client // nil: not known
+
+	pods       podBook
+	namespaces map[string]namespaceFacts
+	replicas   replicas
+	dra        draBook
+	dropped    map[podKey]string // reason, of the pods dropped at the last reading
+	ignored    map[string]int    // devices by resource name, at the last reading
+}
+
+var _ attribution.Reader = (*Reader)(nil)
+
+// New makes a Reader; nothing is asked before the first Read. The error names
+// every wrong value, and an API server or node name that is needed but not known.
+func New(cfg Config, deps Deps) (*Reader, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure kubelet attribution: %w", err)
+	}
+	node := cfg.Node
+	if node == "" {
+		node = deps.Node
+	}
+	if node == "" && (cfg.Pods != FromNowhere || len(cfg.DRADrivers) > 0) {
+		return nil, errors.New("configure kubelet attribution: node is empty")
+	}
+	api, err := newAPIClient(cfg.API, deps.Getenv)
+	if err != nil && (cfg.Pods == FromAPI || cfg.needsNamespaces()) {
+		return nil, fmt.Errorf("configure kubelet attribution: pods %s, namespaces %s: %w", cfg.Pods, cfg.Namespaces, err)
+	}
+	return &Reader{
+		cfg: cfg, deps: deps, node: node, metrics: newMetrics(deps.Registry),
+		kubelet: &conn{socket: cfg.Socket}, kubeletHTTP: newKubeletClient(cfg.Kubelet, node), api: api,
+		namespaces: map[string]namespaceFacts{},
+	}, nil
+}
+
+// Name is "kubelet".
+func (r *Reader) Name() string { return "kubelet" }
+
+// Close ends the connections. It must not run beside Read.
+func (r *Reader) Close() error {
+	r.kubelet.close()
+	r.kubeletHTTP.close()
+	if r.api != nil {
+		r.api.close()
+	}
+	return nil
+}
+
+// Read lists who holds what now. Errors name the question that failed, or every
+// pod, container, resource and device id that can't be understood.
+func (r *Reader) Read(ctx context.Context) (attribution.Snapshot, error) {
+	list, err := r.list(ctx)
+	if err != nil {
+		return attribution.Snapshot{}, err
+	}
+	holders, ignored, err := r.cfg.holders(list)
+	if err != nil {
+		return attribution.Snapshot{}, fmt.Errorf("read pod resources: %w", err)
+	}
+	r.noteIgnored(ignored)
+	var facts map[podKey]podFacts
+	if r.cfg.Pods != FromNowhere {
+		if facts, err = r.podsOf(ctx, holders); err != nil {
+			return attribution.Snapshot{}, err
+		}
+		holders = r.present(holders, facts)
+	}
+	return r.snapshot(ctx, holders, facts)
+}
+
+func (r *Reader) list(ctx context.Context) (*podresourcesv1.ListPodResourcesResponse, error) {
+	var list *podresourcesv1.ListPodResourcesResponse
+	err := r.ask(ctx, askList, func(ctx context.Context) error {
+		return r.kubelet.do(ctx, func(ctx context.Context, c podresourcesv1.PodResourcesListerClient) (err error) {
+			list, err = c.List(ctx, &podresourcesv1.ListPodResourcesRequest{})
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ask kubelet for pod resources: %w", err)
+	}
+	return list, nil
+}
+
+// present leaves out finished and gone pods; each is counted and logged once.
+func (r *Reader) present(holders []holder, facts map[podKey]podFacts) []holder {
+	dropped := map[podKey]string{}
+	var out []holder
+	for _, h := range holders {
+		known, ok := facts[h.pod]
+		switch {
+		case !ok:
+			dropped[h.pod] = droppedGone
+		case known.finished:
+			dropped[h.pod] = droppedFinished
+		default:
+			out = append(out, h)
+		}
+	}
+	for pod, reason := range dropped {
+		if r.dropped[pod] != reason {
+			r.metrics.dropped.WithLabelValues(reason).Inc()
+			r.deps.Log.Info("pod owns nothing, although the kubelet lists its devices", "pod", pod.String(), "reason", reason)
+		}
+	}
+	r.dropped = dropped
+	return out
+}
+
+func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKey]podFacts) (attribution.Snapshot, error) {
+	dra, err := r.draDevices(ctx, holders)
+	if err != nil {
+		return attribution.Snapshot{}, fmt.Errorf("read pod resources: %w", err)
+	}
+	var snap attribution.Snapshot
+	var plugin []held
+	var errs []error
+	for _, h := range holders {
+		owner, err := r.owner(ctx, h.pod, facts[h.pod])
+		if err != nil {
+			return attribution.Snapshot{}, err
+		}
+		got, helds, err := h.holdings(owner, dra)
+		errs = append(errs, err)
+		snap.Holdings = append(snap.Holdings, got...)
+		plugin = append(plugin, helds...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return attribution.Snapshot{}, fmt.Errorf("read pod resources: %w", err)
+	}
+	if snap.Shared, err = r.count(ctx, plugin); err != nil {
+		return attribution.Snapshot{}, err
+	}
+	r.metrics.holdings.Set(float64(len(snap.Holdings)))
+	return snap, nil
+}
+
+// ask bounds a question, and measures it.
+func (r *Reader) ask(ctx context.Context, question string, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	start := r.deps.Clock.Now()
+	err := f(ctx)
+	r.metrics.duration.WithLabelValues(question).Observe(r.deps.Clock.Since(start).Seconds())
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	r.metrics.questions.WithLabelValues(question, result).Inc()
+	return err
+}
+
+// standIn notes that an earlier answer is used because a question failed.
+func (r *Reader) standIn(question string, err error) {
+	r.metrics.stale.WithLabelValues(question).Inc()
+	r.deps.Log.Warn("question failed, its last answer stands in", "question", question, "error", err)
+}
+
+// noteIgnored tells of NVIDIA devices under names that aren't configured: their
+// holders look as if they held nothing.
+func (r *Reader) noteIgnored(ignored map[string]int) {
+	total := 0
+	for _, resource := range slices.Sorted(maps.Keys(ignored)) {
+		total += ignored[resource]
+		if r.ignored[resource] == 0 {
+			r.deps.Log.Warn("devices of a resource that is not configured are held by pods, and not attributed",
+				"resource", resource, "devices", ignored[resource])
+		}
+	}
+	r.metrics.ignored.Set(float64(total))
+	r.ignored = ignored
+}

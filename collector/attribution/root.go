@@ -1,0 +1,147 @@
+package attribution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// Deps are what a Tracker works with.
+type Deps struct {
+	Node    string   // whose batches get owners
+	Readers []Reader // the first that names an owner decides
+	// Info tells the boards' minor numbers; may be nil.
+	Info     func() source.Info
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// Tracker polls readers and states holds in batches. Run and Attribute may be
+// used at the same time.
+type Tracker struct {
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+
+	mu       sync.Mutex
+	lines    []*timeline
+	failing  map[string]bool // readers whose last poll failed
+	told     map[string]bool // devices that were named as not found
+	lastFail string          // why the last slot failed; empty: it didn't
+}
+
+// New asks nobody before Poll or Run.
+func New(cfg Config, deps Deps) (*Tracker, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure attribution: %w", err)
+	}
+	if len(deps.Readers) == 0 || deps.Node == "" {
+		return nil, fmt.Errorf("configure attribution: %d readers for node %q: both are needed", len(deps.Readers), deps.Node)
+	}
+	t := &Tracker{
+		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry, deps.Readers),
+		failing: map[string]bool{}, told: map[string]bool{},
+	}
+	for _, r := range deps.Readers {
+		t.lines = append(t.lines, newTimeline(r))
+	}
+	return t, nil
+}
+
+// Run polls until ctx ends; then it returns nil.
+func (t *Tracker) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		now := t.deps.Clock.Now()
+		next := now.Truncate(t.cfg.Poll).Add(t.cfg.Poll)
+		if clock.Sleep(ctx, t.deps.Clock, next.Sub(now)) != nil {
+			return nil
+		}
+		t.Poll(ctx)
+	}
+	return nil
+}
+
+// Poll asks every reader once, all at a time.
+func (t *Tracker) Poll(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, l := range t.lines {
+		wg.Go(func() { t.poll(ctx, l) })
+	}
+	wg.Wait()
+}
+
+func (t *Tracker) poll(ctx context.Context, l *timeline) {
+	name := l.reader.Name()
+	start := t.deps.Clock.Now()
+	asked, cancel := context.WithTimeout(ctx, t.cfg.Timeout)
+	defer cancel()
+	snap, err := l.reader.Read(asked)
+	if err == nil {
+		err = snap.check()
+	}
+	if ctx.Err() != nil {
+		return // broken off by a stop: neither good nor bad
+	}
+	t.metrics.duration.WithLabelValues(name).Observe(t.deps.Clock.Since(start).Seconds())
+	// By its end an answer is certainly true of what it saw and what it missed.
+	at := t.deps.Clock.Now().Round(0)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tell(name, err)
+	if err != nil {
+		t.metrics.polls.WithLabelValues(name, "error").Inc()
+		return
+	}
+	t.metrics.polls.WithLabelValues(name, "ok").Inc()
+	t.metrics.lastGood.WithLabelValues(name).Set(float64(at.UnixMilli()) / 1000)
+	t.metrics.holdings.WithLabelValues(name).Set(float64(len(snap.Holdings)))
+	l.saw(at, snap)
+}
+
+// tell logs a reader's failure and its end, once each.
+func (t *Tracker) tell(name string, err error) {
+	switch {
+	case err != nil && !t.failing[name]:
+		t.deps.Log.Error("owners can't be read: slots count as unobserved, not as free, until they can", "reader", name, "error", err)
+	case err == nil && t.failing[name]:
+		t.deps.Log.Info("owners can be read again", "reader", name)
+	}
+	t.failing[name] = err != nil
+}
+
+var errNoOwner = errors.New("holding without an owner")
+
+// check refuses an answer that says nothing of what it names.
+func (s Snapshot) check() error {
+	for i, h := range s.Holdings {
+		if h.Device == (Device{}) {
+			return fmt.Errorf("holdings[%d] names no device", i)
+		}
+		if h.Owner == nil {
+			return fmt.Errorf("holdings[%d] (%s): %w", i, h.Device, errNoOwner)
+		}
+	}
+	return nil
+}
+
+// unknown names the reader that doesn't know all of [from, to); empty: all do.
+func (t *Tracker) unknown(from, to time.Time) string {
+	for _, l := range t.lines {
+		if since, ok := l.known(from, to, t.cfg.StaleAfter); !ok {
+			if since.IsZero() {
+				return l.reader.Name() + " has not answered yet"
+			}
+			return fmt.Sprintf("%s did not answer for more than %s after %s", l.reader.Name(), t.cfg.StaleAfter, since.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return ""
+}

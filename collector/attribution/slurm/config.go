@@ -1,0 +1,156 @@
+package slurm
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/attribution"
+)
+
+// Where the holdings come from.
+const (
+	FromFiles    = "files"    // the mapping directory of prolog and epilog
+	FromScontrol = "scontrol" // squeue and scontrol
+)
+
+// Config says where this node's allocations are read.
+type Config struct {
+	From string `yaml:"from"`
+	// MappingDir is the directory that prolog and epilog keep (from: files).
+	MappingDir string `yaml:"mapping_dir"`
+	// Node is Slurm's NodeName; empty: the collector's node name.
+	Node string `yaml:"node"`
+	// Gres lists the devices of the node's gpu GRES by position.
+	Gres []GresDevice `yaml:"gres"`
+	// GresConf is the gres.conf that lists them, where Gres doesn't.
+	GresConf string `yaml:"gres_conf"`
+	// MIGMinors tells which instance a /dev/nvidia-caps/nvidia-capN is.
+	MIGMinors string `yaml:"mig_minors"`
+	// Details asks squeue for user and account of the jobs in MappingDir; without
+	// it an owner is a job id.
+	Details bool `yaml:"details"`
+	// SlurmConf is passed on as SLURM_CONF; empty: Slurm's own default.
+	SlurmConf string `yaml:"slurm_conf"`
+	// Squeue and Scontrol are names looked up in PATH, or absolute paths.
+	Squeue   string `yaml:"squeue"`
+	Scontrol string `yaml:"scontrol"`
+	// ScontrolEvery is the pace of questions to slurmctld (from: scontrol), and
+	// the pause after one that failed (from: files).
+	ScontrolEvery time.Duration `yaml:"scontrol_every"`
+	// ScontrolMaxAge is how old an answer may be and still be given.
+	ScontrolMaxAge time.Duration `yaml:"scontrol_max_age"`
+	// ScontrolTimeout bounds one call of a program.
+	ScontrolTimeout time.Duration `yaml:"scontrol_timeout"`
+}
+
+// GresDevice is the device at one position: a UUID, or a minor with, for a MIG
+// instance, its GI and CI.
+type GresDevice struct {
+	UUID  string  `yaml:"uuid"`  // GPU-… or MIG-…
+	Minor *uint32 `yaml:"minor"` // N of /dev/nvidiaN
+	GI    *uint32 `yaml:"gi"`    // NVML's GPU-instance id
+	CI    *uint32 `yaml:"ci"`    // NVML's compute-instance id
+}
+
+func (d GresDevice) device() attribution.Device {
+	return attribution.Device{UUID: d.UUID, Minor: d.Minor, GI: d.GI, CI: d.CI}
+}
+
+// DefaultConfig reads files and knows no directory yet.
+func DefaultConfig() Config {
+	return Config{
+		From:            FromFiles,
+		MIGMinors:       "/proc/driver/nvidia-caps/mig-minors",
+		Details:         true,
+		Squeue:          "squeue",
+		Scontrol:        "scontrol",
+		ScontrolEvery:   10 * time.Second,
+		ScontrolMaxAge:  30 * time.Second,
+		ScontrolTimeout: 3 * time.Second,
+	}
+}
+
+// Validate names every wrong value.
+func (c Config) Validate() error {
+	var errs []error
+	if !slices.Contains([]string{FromFiles, FromScontrol}, c.From) {
+		errs = append(errs, fmt.Errorf("from %q: must be %q or %q", c.From, FromFiles, FromScontrol))
+	}
+	if c.From == FromFiles && !filepath.IsAbs(c.MappingDir) {
+		errs = append(errs, fmt.Errorf("mapping_dir %q: must be the absolute path of the directory that prolog and epilog write", c.MappingDir))
+	}
+	if c.Node != "" {
+		errs = append(errs, validateNode(c.Node))
+	}
+	if len(c.Gres) > 0 && c.GresConf != "" {
+		errs = append(errs, fmt.Errorf("gres_conf %q: gres lists the devices already", c.GresConf))
+	}
+	for i, d := range c.Gres {
+		errs = append(errs, d.validate(i))
+	}
+	for _, p := range []struct{ key, value string }{{"squeue", c.Squeue}, {"scontrol", c.Scontrol}} {
+		if p.value == "" || (strings.Contains(p.value, "/") && !filepath.IsAbs(p.value)) {
+			errs = append(errs, fmt.Errorf("%s %q: must be a name in PATH or an absolute path", p.key, p.value))
+		}
+	}
+	return errors.Join(append(errs, c.validateTimes())...)
+}
+
+func (c Config) validateTimes() error {
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+	}{{"scontrol_every", c.ScontrolEvery}, {"scontrol_timeout", c.ScontrolTimeout}} {
+		if d.value <= 0 {
+			return fmt.Errorf("%s %s: must be positive", d.key, d.value)
+		}
+	}
+	if c.ScontrolMaxAge < c.ScontrolEvery {
+		return fmt.Errorf("scontrol_max_age %s: must be at least scontrol_every, %s", c.ScontrolMaxAge, c.ScontrolEvery)
+	}
+	return nil
+}
+
+func (d GresDevice) validate(i int) error {
+	switch {
+	case d.UUID == "" && d.Minor == nil:
+		return fmt.Errorf("gres[%d]: needs uuid or minor", i)
+	case d.UUID != "" && d.Minor != nil:
+		return fmt.Errorf("gres[%d].minor %d: uuid %q says it already", i, *d.Minor, d.UUID)
+	case d.UUID != "" && !isUUID(d.UUID):
+		return fmt.Errorf("gres[%d].uuid %q: must begin with GPU- or MIG-", i, d.UUID)
+	case strings.HasPrefix(d.UUID, "MIG-") && (d.GI != nil || d.CI != nil):
+		return fmt.Errorf("gres[%d].uuid %q: is an instance already, gi and ci say nothing more", i, d.UUID)
+	case d.CI != nil && d.GI == nil:
+		return fmt.Errorf("gres[%d].ci %d: needs gi", i, *d.CI)
+	}
+	return nil
+}
+
+// validateNode keeps hostlists and options out of the programs' arguments.
+func validateNode(name string) error {
+	if name == "" || name[0] == '-' || strings.ContainsFunc(name, func(c rune) bool {
+		return !isLetterOrDigit(c) && !strings.ContainsRune("-_.", c)
+	}) {
+		return fmt.Errorf("node %q: must be one NodeName of slurm.conf", name)
+	}
+	return nil
+}
+
+func isLetterOrDigit(c rune) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// isUUID says whether s has the form of NVML's UUIDs, without the older
+// MIG-GPU-…/GI/CI, whose slashes no file name can have.
+func isUUID(s string) bool {
+	rest, ok := strings.CutPrefix(s, "GPU-")
+	if !ok {
+		rest, ok = strings.CutPrefix(s, "MIG-")
+	}
+	return ok && rest != "" && !strings.ContainsFunc(rest, func(c rune) bool { return !isLetterOrDigit(c) && c != '-' })
+}

@@ -1,0 +1,90 @@
+package slurm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// gresEntry is one GRES as scontrol prints it: "gpu:h100:2(IDX:4-5)" of a job or
+// of GresUsed=, "gpu:h100:4(S:0-1)" of a node's Gres=.
+type gresEntry struct {
+	name      string
+	kind      string // the type; empty: none
+	count     uint32
+	positions []uint32 // IDX, where it is said
+}
+
+// parseGres reads a list of them; "(null)" is none.
+func parseGres(list string) ([]gresEntry, error) {
+	if list == "" || list == "(null)" {
+		return nil, nil
+	}
+	parts, err := splitOutside(list, '(', ')')
+	if err != nil {
+		return nil, fmt.Errorf("gres %q: %w", list, err)
+	}
+	var entries []gresEntry
+	for _, part := range parts {
+		e, err := parseGresEntry(part)
+		if err != nil {
+			return nil, fmt.Errorf("gres %q: %w", part, err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func parseGresEntry(part string) (e gresEntry, err error) {
+	head, details, found := strings.Cut(part, "(")
+	fields := strings.Split(head, ":")
+	last := len(fields) - 1
+	if last > 2 || fields[0] == "" {
+		return e, fmt.Errorf("want name:type:count")
+	}
+	e.name = fields[0]
+	if last == 2 {
+		e.kind = fields[1]
+	}
+	if last > 0 {
+		// Of nic and the like a count can have a suffix such as 4K, which matters to nobody here.
+		if e.count, err = parseUint32(fields[last]); err != nil && isGPULike(e.name) {
+			return e, fmt.Errorf("count %q: want a number", fields[last])
+		}
+	}
+	if !found || !isGPULike(e.name) {
+		return e, nil
+	}
+	list, ok := strings.CutPrefix(strings.TrimSuffix(details, ")"), "IDX:")
+	if !ok || list == "" || list == "N/A" {
+		return e, nil
+	}
+	if e.positions, err = expandPositions(list); err != nil {
+		return e, fmt.Errorf("IDX: %w", err)
+	}
+	return e, nil
+}
+
+func isGPULike(name string) bool { return name == "gpu" || isSharing(name) }
+
+// isSharing says whether a GRES is a share of a GPU: it names one, but not how
+// many shares there are.
+func isSharing(name string) bool { return name == "shard" || name == "mps" }
+
+// gpuPositions is the positions that a list of allocated GRES names, sorted.
+func gpuPositions(entries []gresEntry) ([]uint32, error) {
+	var all []uint32
+	for _, e := range entries {
+		switch {
+		case e.count == 0 || !isGPULike(e.name):
+		case isSharing(e.name):
+			return nil, fmt.Errorf("gres %s:%d: shares of a GPU aren't read from Slurm; attribute this node from mapping files", e.name, e.count)
+		case len(e.positions) != int(e.count):
+			return nil, fmt.Errorf("gres gpu:%s:%d: IDX names %d positions; has the node's gres.conf File=?", e.kind, e.count, len(e.positions))
+		default:
+			all = append(all, e.positions...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}

@@ -1,0 +1,152 @@
+package attribution
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// keepPolls bounds what a timeline keeps while no slot is emitted, which is so
+// after the wall clock went back.
+const keepPolls = 2 * time.Hour
+
+// stay is one holding's life, as polls saw it; a zero to: it still holds.
+type stay struct {
+	key      string
+	holding  Holding
+	from, to time.Time
+}
+
+// timeline is what one reader said, poll by poll.
+type timeline struct {
+	reader Reader
+	polls  []time.Time // good ones, ascending
+	open   map[string]*stay
+	closed []stay
+	shared []Shared
+}
+
+func newTimeline(r Reader) *timeline { return &timeline{reader: r, open: map[string]*stay{}} }
+
+// saw takes a good answer: what is new begins at this instant, what is missing
+// ends.
+func (l *timeline) saw(at time.Time, snap Snapshot) {
+	if n := len(l.polls); n > 0 && at.Before(l.polls[n-1]) {
+		l.restart(at)
+	}
+	l.polls = append(l.polls, at)
+	l.shared = snap.Shared
+	now := make(map[string]bool, len(snap.Holdings))
+	for _, h := range snap.Holdings {
+		k := key(h)
+		now[k] = true
+		if l.open[k] == nil {
+			l.open[k] = &stay{key: k, holding: h, from: at}
+		}
+	}
+	for k, s := range l.open {
+		if !now[k] {
+			s.to = at
+			l.closed = append(l.closed, *s)
+			delete(l.open, k)
+		}
+	}
+	l.forget(at.Add(-keepPolls))
+}
+
+// restart forgets the future: the wall clock went back to at.
+func (l *timeline) restart(at time.Time) {
+	l.polls, l.closed = nil, nil
+	for _, s := range l.open {
+		s.from = at
+	}
+}
+
+// forget drops what ended before an instant; the last poll before it stays,
+// because it tells of the time after it.
+func (l *timeline) forget(before time.Time) {
+	l.closed = slices.DeleteFunc(l.closed, func(s stay) bool { return !s.to.After(before) })
+	i, _ := slices.BinarySearchFunc(l.polls, before, time.Time.Compare)
+	l.polls = slices.Delete(l.polls, 0, max(0, i-1))
+}
+
+// known says that every moment of [from, to) lies at most stale after a good
+// poll; where not, since names the last good poll before the unknown moment.
+func (l *timeline) known(from, to time.Time, stale time.Duration) (since time.Time, ok bool) {
+	for _, p := range append(slices.Clip(l.polls), to) {
+		if p.After(from) { // [from, p) rests on the poll before
+			if since.IsZero() || min2(p, to).Sub(since) > stale {
+				return since, false
+			}
+			from = p
+		}
+		if !from.Before(to) {
+			return since, true
+		}
+		since = p
+	}
+	return since, true
+}
+
+func min2(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// within lists the stays that touch [from, to), in a fixed order.
+func (l *timeline) within(from, to time.Time) []stay {
+	var out []stay
+	for _, s := range l.closed {
+		if s.from.Before(to) && s.to.After(from) {
+			out = append(out, s)
+		}
+	}
+	for _, s := range l.open {
+		if s.from.Before(to) {
+			out = append(out, *s)
+		}
+	}
+	slices.SortFunc(out, func(a, b stay) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), a.from.Compare(b.from))
+	})
+	return out
+}
+
+// key is what makes two holdings the same: device, replica and owner.
+// Containers of one pod are one owner.
+func key(h Holding) string {
+	var b strings.Builder
+	b.WriteString(h.Device.String())
+	for _, s := range append([]string{h.Replica}, facts(h.Owner)...) {
+		b.WriteByte(0)
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+func facts(o *wire.Owner) []string {
+	return []string{o.Tenant, o.Project, o.Namespace, o.Pod, o.Uid, o.Job, o.User, o.Account}
+}
+
+// String names a device for people.
+func (d Device) String() string {
+	var parts []string
+	if d.UUID != "" {
+		parts = append(parts, d.UUID)
+	}
+	for _, f := range []struct {
+		name string
+		v    *uint32
+	}{{"index", d.Index}, {"minor", d.Minor}, {"gi", d.GI}, {"ci", d.CI}} {
+		if f.v != nil {
+			parts = append(parts, fmt.Sprintf("%s %d", f.name, *f.v))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
