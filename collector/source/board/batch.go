@@ -48,13 +48,17 @@ func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 		out.Gpus = append(out.Gpus, g)
 	}
 	for uuid, l := range b.layouts {
-		if l.forget(slot.End()); len(l.spans) == 0 {
-			delete(b.layouts, uuid)
+		if l.forget(slot.End()); !listed(r.Boards, uuid) {
+			delete(b.layouts, uuid) // taken out; if it comes back, it is new
 		}
 	}
 	b.memory.Forget(r.At)
 	b.save()
 	return out, errors.Join(errs...)
+}
+
+func listed(boards []Board, uuid string) bool {
+	return slices.ContainsFunc(boards, func(brd Board) bool { return brd.UUID == uuid })
 }
 
 // happened takes the XIDs into memory and lists them.
@@ -91,8 +95,11 @@ func (b *Builder) gpu(slot source.Slot, r Reading, brd *Board, out *wire.Batch) 
 	}
 	b.energy(slot, r, brd, mem, g, out)
 	g.MetricFields, g.MetricValues = b.metricsOf(brd.Values, boardMetric(brd.MIG))
+	if brd.MIG && !math.IsNaN(find(brd.Values, field.GPUUtil)) { // it means nothing then
+		b.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
+	}
 	// A row that could not be remapped is a level of its own; XIDs are remembered.
-	g.Unhealthy = mem.Unhealthy(memory.Board) || find(brd.Values, field.RowRemapFailure) >= 1
+	g.Unhealthy = mem.Unhealthy(memory.Board) || rowRemapFailed(brd.Values)
 	err := b.leaves(slot, brd, g, mem, model)
 	if err == nil {
 		b.known[brd.UUID] = &wire.Gpu{Uuid: g.Uuid, Model: g.Model, Index: g.Index, Mig: g.Mig, Slices: g.Slices, IdleWatts: g.IdleWatts}
@@ -100,13 +107,22 @@ func (b *Builder) gpu(slot source.Slot, r Reading, brd *Board, out *wire.Batch) 
 	return g, err
 }
 
+// rowRemapFailed is true for the field's 1; a blank is no failure.
+func rowRemapFailed(values []Value) bool {
+	v, absent := field.ByID(field.RowRemapFailure).Check(find(values, field.RowRemapFailure))
+	return absent == "" && v >= 1
+}
+
 // lost is a board that doesn't answer, as it was known; the slot in which that
-// is noticed first tells of it.
+// is noticed first tells of it. One that was never read has the slices of its
+// model or none: a guess would bind the hour's capacity (R2).
 func (b *Builder) lost(slot source.Slot, r Reading, brd *Board, out *wire.Batch) *wire.Gpu {
 	was := b.known[brd.UUID]
 	if was == nil {
-		model, _ := b.cfg.Models.Of(brd.Model)
-		was = &wire.Gpu{Uuid: brd.UUID, Model: brd.Model, Index: brd.Index, Slices: cmp.Or(brd.Slices, uint32(model.Slices))}
+		was = &wire.Gpu{Uuid: brd.UUID, Model: brd.Model, Index: brd.Index, Slices: brd.Slices}
+		if model, known := b.cfg.Models.Of(brd.Model); known && was.Slices == 0 {
+			was.Slices = uint32(model.Slices)
+		}
 		b.known[brd.UUID] = was
 	}
 	if !was.Lost {
@@ -127,6 +143,7 @@ func (b *Builder) energy(slot source.Slot, r Reading, brd *Board, mem *memory.GP
 		reset = true
 	}
 	if reset {
+		g.EnergyReset = g.EnergyMj != nil
 		mem.Heal()
 		b.metrics.resets.Inc()
 		out.Events = append(out.Events, &wire.Event{AtMs: atMS(slot, r.At), Gpu: brd.UUID, Kind: "reset"})
@@ -237,8 +254,10 @@ func boardMetric(mig bool) func(id uint32) bool {
 		switch id {
 		case field.MIGMode, field.MIGMaxSlices, field.PowerWatts, field.EnergyMJ, field.XID:
 			return false
-		case field.GPUUtil, field.GREngineActive, field.SMActive:
-			return mig && id != field.GPUUtil
+		case field.GPUUtil:
+			return false
+		case field.GREngineActive, field.SMActive:
+			return mig
 		}
 		return true
 	}

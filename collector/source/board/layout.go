@@ -11,7 +11,7 @@ var whole = Key{CI: -2}
 // layout is the history of a board's leaves, as far as slots to come need it.
 type layout struct {
 	spans  []span
-	looked bool
+	looked time.Time // when it was looked at last; zero: never
 }
 
 // span is a leaf's life; a zero time is open to that side.
@@ -21,8 +21,12 @@ type span struct {
 }
 
 // look takes up what the board has at an instant: keys that are new begin, those
-// that are missing end.
+// that are missing end. An instant before the last one, by a step of the clock,
+// counts as that: lives never overlap and none ends before it begins.
 func (l *layout) look(at time.Time, keys []Key) {
+	if at.Before(l.looked) {
+		at = l.looked
+	}
 	for i := range l.spans {
 		if s := &l.spans[i]; s.to.IsZero() && !slices.Contains(keys, s.key) {
 			s.to = at
@@ -33,12 +37,12 @@ func (l *layout) look(at time.Time, keys []Key) {
 			continue
 		}
 		s := span{key: k}
-		if l.looked {
+		if !l.looked.IsZero() {
 			s.from = at
 		}
 		l.spans = append(l.spans, s)
 	}
-	l.looked = true
+	l.looked = at
 }
 
 func (l *layout) open(k Key) bool {
