@@ -1,0 +1,195 @@
+package memory
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+var start = time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestMoveEnergy(t *testing.T) {
+	type step struct {
+		counter float64
+		teller  string
+		after   time.Duration
+	}
+	type moved struct {
+		MJ, SpanMS int64
+		Reset      bool
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		want  *moved // of the last step
+	}{
+		"the first says nothing":            {[]step{{5000, "a", 0}}, nil},
+		"a movement":                        {[]step{{5000, "a", 0}, {7000, "a", 10 * time.Second}}, &moved{2000, 10_000, false}},
+		"standing still says nothing":       {[]step{{5000, "a", 0}, {5000, "a", 10 * time.Second}}, nil},
+		"and lengthens the next":            {[]step{{5000, "a", 0}, {5000, "a", 10 * time.Second}, {6000, "a", 10 * time.Second}}, &moved{1000, 20_000, false}},
+		"down is a reset":                   {[]step{{5000, "a", 0}, {300, "a", 10 * time.Second}}, &moved{300, 10_000, true}},
+		"another teller says nothing":       {[]step{{5000, "a", 0}, {7000, "b", 10 * time.Second}}, nil},
+		"and moves against itself":          {[]step{{5000, "a", 0}, {100, "b", 10 * time.Second}, {400, "b", 5 * time.Second}}, &moved{300, 5000, false}},
+		"a counter of zero is a value":      {[]step{{0, "a", 0}, {10, "a", time.Second}}, &moved{10, 1000, false}},
+		"milliseconds are rounded, not cut": {[]step{{0, "a", 0}, {10, "a", 1999700 * time.Microsecond}}, &moved{10, 2000, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, at := newGPU(), start
+			var g *wire.Gpu
+			reset := false
+			for _, s := range c.steps {
+				at = at.Add(s.after)
+				g = &wire.Gpu{}
+				reset = m.MoveEnergy(g, s.counter, s.teller, at)
+			}
+			var got *moved
+			if g.EnergyMj != nil {
+				got = &moved{*g.EnergyMj, *g.EnergySpanMs, g.EnergyReset}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("movement differs (-want +got):\n%s", diff)
+			}
+			if reset != (c.want != nil && c.want.Reset) {
+				t.Errorf("reset is %v", reset)
+			}
+		})
+	}
+}
+
+func TestMoveXID(t *testing.T) {
+	m := newGPU()
+	for i, c := range []struct {
+		shown float64
+		code  int64
+		news  bool
+		sick  bool
+	}{
+		{79, 0, false, false}, // there before anybody looked
+		{79, 0, false, false},
+		{13, 13, true, false},
+		{0, 0, false, false},
+		{79, 79, true, true},
+		{13, 13, true, true}, // the flag stays
+	} {
+		code, news := m.MoveXID(Board, c.shown, []int64{79})
+		if code != c.code || news != c.news || m.Unhealthy(Board) != c.sick {
+			t.Errorf("step %d: MoveXID(%v) = %d, %v, unhealthy %v; want %d, %v, %v", i, c.shown, code, news, m.Unhealthy(Board), c.code, c.news, c.sick)
+		}
+	}
+	if m.Unhealthy(Instance(1)) {
+		t.Error("an instance is flagged by the board's XID")
+	}
+	if m.Heal(); m.Unhealthy(Board) {
+		t.Error("the board is flagged after a reset")
+	}
+}
+
+// rich has every kind of thing that is remembered.
+func rich() *Memory {
+	m := New(discard())
+	g := m.GPU(Place{"n1", "GPU-b"}, start)
+	g.MoveEnergy(&wire.Gpu{}, 123456, "exporter", start.Add(-time.Second))
+	g.MoveXID(Board, 13, nil)
+	g.Happened(Board, 79, []int64{79})
+	g.Happened(Instance(7), 95, []int64{95})
+	g.Happened(ComputeInstance(2, 1), 95, []int64{95})
+	m.GPU(Place{"n1", "GPU-a"}, start)
+	m.GPU(Place{"n0", "GPU-b"}, start)
+	return m
+}
+
+func TestStateOverAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	want := rich().State("test", "c")
+	if err := Write(path, "test", want); err != nil {
+		t.Fatal(err)
+	}
+	var got State
+	if err := Read(path, "test", "c", &got, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(State{})); diff != "" {
+		t.Errorf("state differs (-want +got):\n%s", diff)
+	}
+	m := New(discard())
+	m.Restore(got, start.Add(time.Minute))
+	if diff := cmp.Diff(want, m.State("test", "c")); diff != "" {
+		t.Errorf("restored state differs (-want +got):\n%s", diff)
+	}
+	if m.Len() != 3 {
+		t.Errorf("%d GPUs are remembered, want 3", m.Len())
+	}
+	g := m.GPU(Place{"n1", "GPU-b"}, start)
+	for _, p := range []Part{Board, Instance(7), ComputeInstance(2, 1)} {
+		if !g.Unhealthy(p) {
+			t.Errorf("part %+v lost its flag", p)
+		}
+	}
+	if m.HealAll(); g.Unhealthy(Board) {
+		t.Error("HealAll left a flag")
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("file is %v (%v), want mode 0600", info, err)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	for want, text := range map[string]string{
+		`kind "other", want "test"`:       `{"kind":"other","format":1,"cluster":"c"}`,
+		`format 2, want 1`:                `{"kind":"test","format":2,"cluster":"c"}`,
+		`cluster "d", want "c"`:           `{"kind":"test","format":1,"cluster":"d"}`,
+		`24 bytes: unexpected end of JSO`: `{"kind":"test","format":`,
+		`0 bytes:`:                        ``,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var st State
+		err := Read(path, "test", "c", &st, &st)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("Read of %s says %v, want %q and the path", text, err, want)
+		}
+	}
+	var st State
+	if err := Read(path+".none", "test", "c", &st, &st); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Read of no file says %v, want that it doesn't exist", err)
+	}
+}
+
+func TestForget(t *testing.T) {
+	m := rich()
+	m.GPU(Place{"n1", "GPU-a"}, start.Add(time.Hour))
+	if m.Forget(start.Add(ForgetAfter)); m.Len() != 3 {
+		t.Errorf("%d GPUs are remembered after %v, want 3", m.Len(), ForgetAfter)
+	}
+	if m.Forget(start.Add(ForgetAfter + time.Second)); m.Len() != 1 {
+		t.Errorf("%d GPUs are remembered, want the one that was seen later", m.Len())
+	}
+	old := rich().State("test", "c")
+	m = New(discard())
+	if m.Restore(old, start.Add(ForgetAfter+time.Second)); m.Len() != 0 {
+		t.Errorf("%d GPUs came back from an old file, want none", m.Len())
+	}
+}
+
+// TestCounterFromTheFuture: the clock was wrong then or is now; the span isn't
+// known, so the counter starts anew.
+func TestCounterFromTheFuture(t *testing.T) {
+	m := New(discard())
+	m.Restore(rich().State("test", "c"), start.Add(-time.Hour))
+	var g wire.Gpu
+	if reset := m.GPU(Place{"n1", "GPU-b"}, start).MoveEnergy(&g, 1, "exporter", start); reset || g.EnergyMj != nil {
+		t.Errorf("energy moved by %v, reset %v; want nothing", g.EnergyMj, reset)
+	}
+}
