@@ -23,8 +23,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: $(LIB) need-go ## .build/gpuledger and, on the first run, ClickHouse's library
-	@start=$$SECONDS; CGO_ENABLED=0 go build -trimpath -o $(BINARY) ./cmd/gpuledger; \
+build: $(LIB) need-go need-cc ## .build/gpuledger and, on the first run, ClickHouse's library
+	@start=$$SECONDS; CGO_ENABLED=1 go build -trimpath -o $(BINARY) ./cmd/gpuledger; \
 	echo "built $(BINARY) in $$((SECONDS - start)) s"
 
 $(LIB): internal/store/engine/lib/fetch.sh
@@ -85,4 +85,4 @@ need-go:
 need-npm:
 	@command -v npm >/dev/null || { echo "npm is missing: install Node.js; ClickHouse's library is an npm package"; exit 1; }
 need-cc:
-	@command -v $$(go env CC) >/dev/null || { echo "a C compiler is missing: the race detector needs one (apt-get install gcc)"; exit 1; }
+	@command -v $$(go env CC) >/dev/null || { echo "a C compiler is missing: DCGM, NVML and the race detector need one (apt-get install gcc libc6-dev)"; exit 1; }
