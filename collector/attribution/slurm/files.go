@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -8,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"errors"
 
 	"github.com/gpuledger/gpuledger/collector/attribution"
 )

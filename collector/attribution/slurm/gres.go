@@ -42,17 +42,22 @@ func parseGresEntry(part string) (e gresEntry, err error) {
 	if last > 2 || fields[0] == "" {
 		return e, fmt.Errorf("want name:type:count")
 	}
-	e.name = fields[0]
-	if last == 2 {
-		e.kind = fields[1]
+	e.name, e.count = fields[0], 1 // slurm.conf may leave a count of one out
+	if !isGPULike(e.name) {
+		return e, nil // nic and the like may count in 4K, which matters to nobody here
 	}
 	if last > 0 {
-		// Of nic and the like a count can have a suffix such as 4K, which matters to nobody here.
-		if e.count, err = parseUint32(fields[last]); err != nil && isGPULike(e.name) {
-			return e, fmt.Errorf("count %q: want a number", fields[last])
-		}
+		e.count, err = parseUint32(fields[last])
 	}
-	if !found || !isGPULike(e.name) {
+	switch {
+	case last == 1 && err != nil:
+		e.kind, e.count = fields[1], 1
+	case err != nil:
+		return e, fmt.Errorf("count %q: want a number", fields[last])
+	case last == 2:
+		e.kind = fields[1]
+	}
+	if !found {
 		return e, nil
 	}
 	list, ok := strings.CutPrefix(strings.TrimSuffix(details, ")"), "IDX:")

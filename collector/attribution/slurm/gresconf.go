@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,11 @@ type confDevice struct {
 type gresConf struct {
 	devices    []confDevice
 	autoDetect string // in lower case; empty: not said
+	fileless   int    // a line with gpus and no file; 0: none
 }
+
+// detects says whether slurmd looks for devices itself.
+func (c gresConf) detects() bool { return c.autoDetect != "" && c.autoDetect != "off" }
 
 // The keys of gres.conf(5), Slurm 22.05 to 26.05.
 var gresKeys = []string{
@@ -52,14 +57,39 @@ func parseGresConf(name, text, node string) (gresConf, error) {
 			return conf, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
 	}
-	if len(conf.devices) == 0 && (conf.autoDetect == "" || conf.autoDetect == "off") {
-		hint := ""
-		if otherNodes {
-			hint = " (lines of other nodes there are; `node` says what Slurm calls this one)"
-		}
-		return conf, fmt.Errorf("%s: no Name=gpu with File= or MultipleFiles= for node %q%s", name, node, hint)
+	return conf, conf.check(name, node, otherNodes)
+}
+
+// check refuses a file that leaves open which device is where.
+func (c gresConf) check(name, node string, otherNodes bool) error {
+	switch {
+	case c.detects() && len(c.devices) > 0 && (c.fileless > 0 || !c.ascending()):
+		return fmt.Errorf("%s: AutoDetect=%s beside files that aren't boards of one type in the order of their minors: list the positions under gres", name, c.autoDetect)
+	case c.detects():
+		return nil
+	case c.fileless > 0:
+		return fmt.Errorf("%s:%d: Name=gpu without File= or MultipleFiles=: nothing says which device is meant", name, c.fileless)
+	case len(c.devices) > 0:
+		return nil
+	case otherNodes:
+		return fmt.Errorf("%s: no Name=gpu for node %q, only for others; `node` says what Slurm calls this one", name, node)
 	}
-	return conf, nil
+	return fmt.Errorf("%s: no Name=gpu with File= or MultipleFiles= for node %q", name, node)
+}
+
+// ascending says whether the devices are whole boards of one type in the order
+// of their minors, which AutoDetect leaves as it is.
+func (c gresConf) ascending() bool {
+	last := -1
+	for _, d := range c.devices {
+		digits, ok := strings.CutPrefix(path.Base(d.files[0]), "nvidia")
+		minor, err := parseUint32(digits)
+		if !ok || err != nil || len(d.files) > 1 || int(minor) <= last {
+			return false
+		}
+		last = int(minor)
+	}
+	return c.oneKind()
 }
 
 // logicalLines is the lines with something in them, comments cut and lines that
@@ -111,12 +141,7 @@ func (c *gresConf) add(fields map[string]string, line int) error {
 	if detect, ok := fields["autodetect"]; ok {
 		c.autoDetect = strings.ToLower(detect)
 	}
-	switch gres := fields["name"]; gres {
-	case "gpu":
-	case "shard", "mps":
-		// Positions are those of gpu; a job that has some is refused when it comes.
-		return nil
-	default:
+	if fields["name"] != "gpu" {
 		return nil
 	}
 	kind := fields["type"]
@@ -130,10 +155,8 @@ func (c *gresConf) add(fields map[string]string, line int) error {
 	}
 	list, ok := fields["file"]
 	if !ok {
-		if c.autoDetect != "" && c.autoDetect != "off" {
-			return nil
-		}
-		return fmt.Errorf("name=gpu Type=%s: no File= or MultipleFiles=, nothing says which device is meant", kind)
+		c.fileless = line
+		return nil
 	}
 	files, err := expandHostlist(list)
 	if err != nil {
@@ -159,7 +182,7 @@ func (c gresConf) order(name string, entries []gresEntry) ([]confDevice, error) 
 		}
 		found := 0
 		left = slices.DeleteFunc(left, func(d confDevice) bool {
-			take := found < int(e.count) && (e.kind == "" || e.kind == d.kind)
+			take := found < int(e.count) && (e.kind == "" || d.kind == "" || e.kind == d.kind)
 			if take {
 				found++
 				ordered = append(ordered, d)

@@ -1,0 +1,235 @@
+package slurm
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// client asks Slurm. Every question is one program with fixed arguments.
+type client struct {
+	run      runner
+	squeue   string
+	scontrol string
+	node     string
+	nonce    func() string
+}
+
+// job is what squeue says of one job. account, wckey and name are the users' own
+// text where accounting doesn't check them, with newlines and all.
+type job struct {
+	id      string // its own, also of an array's element
+	display string // "7", "3_1" of an array, "12+1" of a heterogeneous job
+	state   string
+	start   string // a requeued job keeps its id, not its GPUs
+	user    string
+	account string
+	wckey   string
+	name    string
+}
+
+// The fields of job in squeue's format (squeue(1), -o).
+var jobFields = []string{"%A", "%i", "%T", "%S", "%u", "%a", "%w", "%j"}
+
+const stateCompleting = "COMPLETING"
+
+// maxIDs bounds the job ids in one command line.
+const maxIDs = 500
+
+// onNode lists the jobs that hold something on the node.
+func (c *client) onNode(ctx context.Context) ([]job, error) {
+	return c.list(ctx, "-w", c.node, "-t", "RUNNING,SUSPENDED,COMPLETING")
+}
+
+// byID looks jobs up, in whatever state; those that Slurm doesn't know are
+// missing.
+func (c *client) byID(ctx context.Context, ids []string) (map[string]job, error) {
+	found := map[string]job{}
+	for chunk := range slices.Chunk(ids, maxIDs) {
+		jobs, err := c.list(ctx, "-t", "all", "-j", strings.Join(chunk, ","))
+		if unknownJob(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range jobs {
+			found[j.id] = j
+		}
+	}
+	return found, nil
+}
+
+func (c *client) list(ctx context.Context, which ...string) ([]job, error) {
+	separator := "|" + c.nonce() + "|"
+	format := separator + strings.Join(jobFields, separator) + separator
+	out, err := c.run(ctx, c.squeue, append([]string{"-h", "-a", "-o", format}, which...)...)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := parseJobs(string(out), separator)
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", c.squeue, err)
+	}
+	return jobs, nil
+}
+
+// parseJobs takes lines apart that begin, end and are divided by a separator
+// that no user could know beforehand.
+func parseJobs(out, separator string) ([]job, error) {
+	parts := strings.Split(out, separator)
+	width := len(jobFields) + 1 // and what is between the lines
+	if len(parts)%width != 1 {
+		return nil, fmt.Errorf("%d fields: want %d for each job", len(parts)-1, len(jobFields))
+	}
+	jobs := make([]job, 0, len(parts)/width)
+	for i := 0; i < len(parts); i += width {
+		if strings.TrimSpace(parts[i]) != "" {
+			return nil, fmt.Errorf("%q between jobs", cut(parts[i]))
+		}
+		if i+width >= len(parts) {
+			break
+		}
+		f := parts[i+1:]
+		j := job{id: f[0], display: f[1], state: f[2], start: f[3], user: f[4], account: f[5], wckey: f[6], name: f[7]}
+		if n, err := parseUint32(j.id); err != nil || n == 0 {
+			return nil, fmt.Errorf("job id %q: want a number", cut(j.id))
+		}
+		if !isDisplayID(j.display) {
+			return nil, fmt.Errorf("job %s: id %q: want a form such as 7, 3_1 or 12+1", j.id, cut(j.display))
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+func isDisplayID(s string) bool {
+	return s != "" && s[0] >= '1' && s[0] <= '9' && strings.Trim(s, "0123456789_+") == ""
+}
+
+// nodeGres is what the node itself says.
+type nodeGres struct {
+	gres []gresEntry // Gres=, in slurm.conf's order
+	used []uint32    // positions of gpu in GresUsed=, sorted
+}
+
+// describeNode asks for the node's GRES.
+func (c *client) describeNode(ctx context.Context) (nodeGres, error) {
+	out, err := c.run(ctx, c.scontrol, "-d", "-o", "show", "node", c.node)
+	if err != nil {
+		return nodeGres{}, err
+	}
+	node, err := parseNode(string(out), c.node)
+	if err != nil {
+		return nodeGres{}, fmt.Errorf("read the answer of %s for node %s: %w", c.scontrol, c.node, err)
+	}
+	return node, nil
+}
+
+func parseNode(out, name string) (nodeGres, error) {
+	node := nodeGres{gres: []gresEntry{}}
+	words := strings.Fields(out)
+	if len(words) == 0 || words[0] != "NodeName="+name {
+		return node, fmt.Errorf("%q: want NodeName=%s", cut(out), name)
+	}
+	seen := map[string]bool{}
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		// Comment= and Reason=, which come last, are free text of operators.
+		if (key != "Gres" && key != "GresUsed") || seen[key] {
+			continue
+		}
+		seen[key] = true
+		entries, err := parseGres(value)
+		if err != nil {
+			return node, fmt.Errorf("%s: %w", key, err)
+		}
+		if key == "Gres" {
+			node.gres = append(node.gres, entries...)
+		} else if node.used, err = gpuPositions(entries); err != nil {
+			return node, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	if !seen["Gres"] || !seen["GresUsed"] {
+		return node, errors.New("no Gres= or no GresUsed=")
+	}
+	return node, nil
+}
+
+// positions asks which positions of gpu GRES the job has on the node.
+func (c *client) positions(ctx context.Context, j job) ([]uint32, error) {
+	out, err := c.run(ctx, c.scontrol, "-d", "-o", "show", "job", j.display)
+	if err != nil {
+		return nil, err
+	}
+	record, err := trustedPart(string(out), j)
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s for job %s: %w", c.scontrol, j.id, err)
+	}
+	positions, err := parseAllocation(record, c.node)
+	if err != nil {
+		return nil, fmt.Errorf("job %s of %s: %w", j.id, j.user, err)
+	}
+	return positions, nil
+}
+
+// trustedPart is the part of a job's record from JobState= to the fields that
+// follow its GRES. What stands before and after is text that users choose: it is
+// skipped by its known value, or cut off.
+func trustedPart(out string, j job) (string, error) {
+	rest := out
+	for _, skip := range []string{"JobId=" + j.id + " ", "JobName=" + j.name + " ", " Account=" + j.account + " QOS="} {
+		before, after, found := strings.Cut(rest, skip)
+		if !found || (strings.HasPrefix(skip, "JobId=") && before != "") {
+			return "", fmt.Errorf("no %q: the job has another by now, or another form", cut(skip))
+		}
+		rest = after
+	}
+	_, rest, _ = strings.Cut(rest, " ") // the QOS, which only operators name
+	if after, found := strings.CutPrefix(rest, "WCKey="+j.wckey+" "); found {
+		rest = after
+	}
+	if !strings.HasPrefix(rest, "JobState=") {
+		return "", fmt.Errorf("%q: want JobState=", cut(rest))
+	}
+	end := -1
+	for _, key := range []string{" MinCPUsNode=", " Features=", " OverSubscribe=", " Command=", " WorkDir="} {
+		if i := strings.Index(rest, key); i >= 0 && (end < 0 || i < end) {
+			end = i
+		}
+	}
+	if end < 0 {
+		return "", errors.New("no MinCPUsNode= or WorkDir=: the answer has no end")
+	}
+	return rest[:end], nil
+}
+
+// parseAllocation reads "JOB_GRES=… Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)
+// Nodes=n3 …": one group for each nodes with the same share.
+func parseAllocation(record, node string) ([]uint32, error) {
+	var all []gresEntry
+	mine := false
+	for word := range strings.FieldsSeq(record) {
+		key, value, _ := strings.Cut(word, "=")
+		var err error
+		switch {
+		case key == "Nodes":
+			if mine, err = hostlistHas(value, node); err != nil {
+				return nil, fmt.Errorf("nodes: %w", err)
+			}
+		case key == "GRES" && mine:
+			entries, err := parseGres(value)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, entries...)
+		}
+	}
+	return gpuPositions(all)
+}
+
+// newNonce is 26 letters and digits of chance.
+func newNonce() string { return rand.Text() }

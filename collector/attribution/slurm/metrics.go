@@ -1,0 +1,25 @@
+package slurm
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// counted counts the calls of a runner by program and result.
+func counted(run runner, reg prometheus.Registerer) runner {
+	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gpuledger_slurm_calls_total", Help: "Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.",
+	}, []string{"program", "result"})
+	reg.MustRegister(calls)
+	return func(ctx context.Context, program string, args ...string) ([]byte, error) {
+		out, err := run(ctx, program, args...)
+		result := "ok"
+		if err != nil {
+			result = "error"
+		}
+		calls.WithLabelValues(filepath.Base(program), result).Inc()
+		return out, err
+	}
+}

@@ -1,0 +1,89 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Deps are what a Reader works with.
+type Deps struct {
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+	Node     string // the collector's name of this node
+}
+
+// Reader is an attribution.Reader.
+type Reader struct {
+	cfg     Config
+	deps    Deps
+	client  *client
+	layouts *layouts
+
+	// from: files
+	directory directory
+	known     map[string]*wire.Owner // owners by job id, while a file names it
+	retryAt   time.Time              // when to ask again after a failure
+	lastFail  error
+
+	// from: scontrol
+	allocated map[string][]uint32 // positions by job and start
+	answer    attribution.Snapshot
+	answered  time.Time // when answer was asked for; zero: never
+	askAt     time.Time
+}
+
+// New asks and reads nothing yet.
+func New(cfg Config, deps Deps) (*Reader, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure slurm: %w", err)
+	}
+	node := cfg.Node
+	if node == "" {
+		node = deps.Node
+	}
+	if err := validateNode(node); err != nil {
+		return nil, fmt.Errorf("configure slurm: %w", err)
+	}
+	run := counted(programs(cfg.ScontrolTimeout, cfg.SlurmConf), deps.Registry)
+	return &Reader{
+		cfg: cfg, deps: deps,
+		client:    &client{run: run, squeue: cfg.Squeue, scontrol: cfg.Scontrol, node: node, nonce: newNonce},
+		layouts:   &layouts{cfg: cfg, node: node},
+		directory: directory{path: cfg.MappingDir},
+		known:     map[string]*wire.Owner{}, allocated: map[string][]uint32{},
+	}, nil
+}
+
+// Name is "slurm".
+func (r *Reader) Name() string { return "slurm" }
+
+// Read tells who holds what now; from: scontrol, who did when it was last asked.
+func (r *Reader) Read(ctx context.Context) (attribution.Snapshot, error) {
+	if r.cfg.From == FromScontrol {
+		return r.fromScontrol(ctx)
+	}
+	return r.fromFiles(ctx)
+}
+
+// owner is the facts about a job.
+func (j job) owner() *wire.Owner {
+	return &wire.Owner{Job: j.id, User: fact(j.user), Account: fact(j.account)}
+}
+
+// fact is a text that can go on the wire; "(null)" is none.
+func fact(s string) string {
+	if s == "(null)" {
+		return ""
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
