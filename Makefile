@@ -4,6 +4,9 @@ SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# go-nvml's headers mark old calls as deprecated, which the compiler repeats.
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
+
 BUILD  := .build
 BINARY := $(BUILD)/gpuledger
 LIB    := $(BUILD)/lib/libchdb.so
