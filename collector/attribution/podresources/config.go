@@ -37,6 +37,9 @@ type Config struct {
 	Resources []string `yaml:"resources"`
 	// DRADrivers are the drivers whose claims hold GPUs; none: no DRA.
 	DRADrivers []string `yaml:"dra_drivers"`
+	// DRACheckpoint is the file in which NVIDIA's driver names the MIG devices that
+	// it made on demand, read when there are such; empty: they are an error.
+	DRACheckpoint string `yaml:"dra_checkpoint"`
 	// Timeout bounds each question.
 	Timeout time.Duration `yaml:"timeout"`
 	// AllocatableEvery is how often the replicas of shared devices are counted.
@@ -77,14 +80,16 @@ type Endpoint struct {
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
 }
 
-// DefaultConfig is for a pod on the node, with a service account that may list
-// pods and resourceslices.
+// DefaultConfig is for a pod on the node, whose service account may list pods,
+// and where they are needed get namespaces, list resourceslices and get
+// resourceclaims.
 func DefaultConfig() Config {
 	inCluster := Endpoint{TokenFile: serviceAccount + "token", CAFile: serviceAccount + "ca.crt"}
 	return Config{
 		Socket:           "/var/lib/kubelet/pod-resources/kubelet.sock",
 		Resources:        []string{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"},
 		DRADrivers:       []string{"gpu.nvidia.com"},
+		DRACheckpoint:    "/var/lib/kubelet/plugins/gpu.nvidia.com/checkpoint.json",
 		Timeout:          5 * time.Second,
 		AllocatableEvery: time.Minute,
 		Pods:             FromAPI,
@@ -99,7 +104,7 @@ func DefaultConfig() Config {
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
-	errs := []error{c.validateSocket(), c.Kubelet.validate("kubelet"), c.API.validate("api")}
+	errs := []error{c.validatePaths(), c.Kubelet.validate("kubelet"), c.API.validate("api")}
 	if len(c.Resources) == 0 && len(c.DRADrivers) == 0 {
 		errs = append(errs, errors.New("resources and dra_drivers: both are empty, nothing could hold a GPU"))
 	}
@@ -118,14 +123,18 @@ func (c Config) Validate() error {
 	return errors.Join(append(errs, c.validateLabels()...)...)
 }
 
-func (c Config) validateSocket() error {
+func (c Config) validatePaths() error {
+	var errs []error
 	switch {
 	case !filepath.IsAbs(c.Socket):
-		return fmt.Errorf("socket %q: must be an absolute path", c.Socket)
+		errs = append(errs, fmt.Errorf("socket %q: must be an absolute path", c.Socket))
 	case len(c.Socket) > socketPathMax:
-		return fmt.Errorf("socket %q: is %d bytes long, a socket's path has at most %d", c.Socket, len(c.Socket), socketPathMax)
+		errs = append(errs, fmt.Errorf("socket %q: is %d bytes long, a socket's path has at most %d", c.Socket, len(c.Socket), socketPathMax))
 	}
-	return nil
+	if c.DRACheckpoint != "" && !filepath.IsAbs(c.DRACheckpoint) {
+		errs = append(errs, fmt.Errorf("dra_checkpoint %q: must be an absolute path", c.DRACheckpoint))
+	}
+	return errors.Join(errs...)
 }
 
 func (c Config) validateDurations() []error {

@@ -18,6 +18,7 @@ func TestValidateNamesEveryWrongValue(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		`socket "kubelet.sock": must be an absolute path`: func(c *Config) { c.Socket = "kubelet.sock" },
 		"is 201 bytes long":                       func(c *Config) { c.Socket = "/" + strings.Repeat("x", 200) },
+		`dra_checkpoint "checkpoint.json": must`:  func(c *Config) { c.DRACheckpoint = "checkpoint.json" },
 		"resources and dra_drivers: both":         func(c *Config) { c.Resources, c.DRADrivers = nil, nil },
 		`resources[1] "nvidia.com/[": is not`:     func(c *Config) { c.Resources[1] = "nvidia.com/[" },
 		`resources[0] "": is not`:                 func(c *Config) { c.Resources[0] = "" },

@@ -35,5 +35,7 @@
 // while some hold GPUs is an error), a static pod is not yet mirrored (with pods:
 // api it counts as gone until it is), a resource was renamed (logged, and counted
 // by gpuledger_kubelet_ignored_devices, until it is configured), a MIG device was
-// made on demand by the DRA driver (its UUID is in no ResourceSlice: an error).
+// made on demand by the DRA driver, so that no ResourceSlice has its UUID (it is
+// taken from the driver's checkpoint; without that an error), a monitoring pod has
+// devices by a claim with adminAccess (counted, holds nothing).
 package podresources

@@ -167,6 +167,7 @@ type fakeKube struct {
 	mu      sync.Mutex
 	answers map[string]any // by path: what to encode, or a func(http.ResponseWriter)
 	asked   map[string]int // by path
+	claims  any            // answers for every ResourceClaim that has no answer of its own
 	queries []string
 	auth    []string
 }
@@ -194,7 +195,11 @@ func (f *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.asked[r.URL.Path]++
 	f.queries = append(f.queries, r.URL.RequestURI())
 	f.auth = append(f.auth, r.Header.Get("Authorization"))
-	switch answer := f.answers[r.URL.Path].(type) {
+	answer := f.answers[r.URL.Path]
+	if answer == nil && strings.Contains(r.URL.Path, "/resourceclaims/") {
+		answer = f.claims
+	}
+	switch answer := answer.(type) {
 	case nil:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprintf(w, `{"kind":"Status","message":"%s not found"}`, r.URL.Path)

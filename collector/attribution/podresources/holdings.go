@@ -12,16 +12,19 @@ import (
 
 // holdings are a pod's devices: one per device and replica, named after the
 // first container that has it, and the device plugins' among them taken apart.
-func (h holder) holdings(owner *wire.Owner, dra map[draGrant]attribution.Device) ([]attribution.Holding, []held, error) {
+func (h holder) holdings(owner *wire.Owner, dra map[draGrant]granted) ([]attribution.Holding, []held, error) {
 	var out []attribution.Holding
 	var plugin []held
 	var errs []error
 	seen := map[[2]string]bool{}
 	for _, g := range h.grants {
 		var one held
-		if g.claim != "" {
-			device := dra[draGrant{h.pod, g.claim, g.dra}]
-			one = held{device: device, base: device.UUID, replica: g.share}
+		if g.claim != (claimKey{}) {
+			to := dra[draGrant{h.pod, g.claim, g.dra}]
+			if to.admin {
+				continue
+			}
+			one = held{device: to.device, base: to.device.UUID, replica: g.share}
 		} else {
 			var err error
 			if one, err = parseDevice(g.id); err != nil {

@@ -22,14 +22,15 @@ type grant struct {
 	container string
 	resource  string // of a device plugin
 	id        string
-	claim     string // NAMESPACE/NAME of a DRA claim
+	claim     claimKey
 	dra       draDevice
-	share     string // of a DRA device with consumable capacity
+	cdi       []string // names of the claim's CDI devices
+	share     string   // of a DRA device with consumable capacity
 }
 
 // place says where a grant stands, for errors.
 func (g grant) place(pod podKey) string {
-	if g.claim != "" {
+	if g.claim != (claimKey{}) {
 		return fmt.Sprintf("pod %s, container %q, claim %s, device %s", pod, g.container, g.claim, g.dra)
 	}
 	return fmt.Sprintf("pod %s, container %q, resource %s, device id %q", pod, g.container, g.resource, g.id)
@@ -45,7 +46,7 @@ type holder struct {
 func (h holder) fingerprint() string {
 	ids := make([]string, len(h.grants))
 	for i, g := range h.grants {
-		ids[i] = strings.Join([]string{g.resource, g.id, g.claim, g.dra.String(), g.share}, "\x00")
+		ids[i] = strings.Join([]string{g.resource, g.id, g.claim.String(), g.dra.String(), g.share}, "\x00")
 	}
 	slices.Sort(ids)
 	return strings.Join(slices.Compact(ids), "\x01")
@@ -97,16 +98,23 @@ func (c Config) granted(container *podresourcesv1.ContainerResources, ignored ma
 		}
 	}
 	for _, dynamic := range container.GetDynamicResources() {
-		claim := dynamic.GetClaimNamespace() + "/" + dynamic.GetClaimName()
+		claim := claimKey{dynamic.GetClaimNamespace(), dynamic.GetClaimName()}
 		for _, r := range dynamic.GetClaimResources() {
 			if !slices.Contains(c.DRADrivers, r.GetDriverName()) {
 				continue
 			}
 			dra, err := claimDevice(r)
+			if err == nil && (claim.namespace == "" || claim.name == "") {
+				err = errors.New("namespace and name must not be empty")
+			}
 			if err != nil {
 				return nil, fmt.Errorf("container %q, claim %s: %w", container.GetName(), claim, err)
 			}
-			grants = append(grants, grant{container: container.GetName(), claim: claim, dra: dra, share: r.GetShareId()})
+			g := grant{container: container.GetName(), claim: claim, dra: dra, share: r.GetShareId()}
+			for _, cdi := range r.GetCdiDevices() {
+				g.cdi = append(g.cdi, cdi.GetName())
+			}
+			grants = append(grants, g)
 		}
 	}
 	return grants, nil

@@ -9,6 +9,7 @@ const (
 	askPods        = "pods"
 	askNamespace   = "namespace"
 	askSlices      = "resourceslices"
+	askClaim       = "resourceclaim"
 )
 
 // Why a listed pod owns nothing.
@@ -24,6 +25,7 @@ type metrics struct {
 	dropped   *prometheus.CounterVec
 	ignored   prometheus.Gauge
 	strange   prometheus.Gauge
+	admin     prometheus.Gauge
 	holdings  prometheus.Gauge
 }
 
@@ -48,12 +50,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		strange: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gpuledger_kubelet_unlisted_replicas", Help: "Replicas held that the kubelet doesn't list as allocatable, at the last reading.",
 		}),
+		admin: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuledger_kubelet_admin_devices", Help: "DRA devices that pods have with adminAccess, which hold nothing, at the last reading.",
+		}),
 		holdings: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gpuledger_kubelet_holdings", Help: "Devices and replicas held by pods at the last reading.",
 		}),
 	}
-	reg.MustRegister(m.questions, m.duration, m.stale, m.dropped, m.ignored, m.strange, m.holdings)
-	for _, question := range []string{askList, askAllocatable, askPods, askNamespace, askSlices} {
+	reg.MustRegister(m.questions, m.duration, m.stale, m.dropped, m.ignored, m.strange, m.admin, m.holdings)
+	for _, question := range []string{askList, askAllocatable, askPods, askNamespace, askSlices, askClaim} {
 		m.questions.WithLabelValues(question, "ok")
 		m.questions.WithLabelValues(question, "error")
 		m.stale.WithLabelValues(question)

@@ -145,7 +145,7 @@ func (r *Reader) present(holders []holder, facts map[podKey]podFacts) []holder {
 }
 
 func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKey]podFacts) (attribution.Snapshot, error) {
-	dra, err := r.draDevices(ctx, holders)
+	dra, err := r.identify(ctx, holders)
 	if err != nil {
 		return attribution.Snapshot{}, fmt.Errorf("read pod resources: %w", err)
 	}

@@ -209,7 +209,6 @@ func TestKubeletRefuses(t *testing.T) {
 	r.fails(t, "ask kubelet for pod resources", "rejected by rate limit")
 	r.kubelet.fail(nil)
 	r.read(t)
-
 }
 
 // To root nothing is forbidden, so the refusal is made by hand.

@@ -1,7 +1,9 @@
 package podresources
 
 import (
+	"fmt"
 	"net/http"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -36,11 +38,21 @@ func mig(name, uuid string) object {
 	}}
 }
 
+// claim is a v1.ResourceClaim.
+func claim(results ...object) object {
+	return object{"kind": "ResourceClaim", "status": object{"allocation": object{"devices": object{"results": results}}}}
+}
+
+func result(device string, admin bool) object {
+	return object{"driver": "gpu.nvidia.com", "pool": node, "device": device, "request": "r", "adminAccess": admin}
+}
+
 // newDRARig is a Reader on a node with one board and one MIG device of DRA.
-func newDRARig(t *testing.T) (*rig, *fakeKube) {
+func newDRARig(t *testing.T, change ...func(*Config)) (*rig, *fakeKube) {
 	t.Helper()
 	kube := newFakeKube(t)
-	r := newRig(t, func(c *Config) { c.API = kube.endpoint() })
+	r := newRig(t, append(change, func(c *Config) { c.API = kube.endpoint() })...)
+	kube.claims = claim()
 	kube.set(slicesPath, sliceList(slice(2, board("gpu-0", gpuA), mig("gpu-1-mig-1g6gb-14-0", migA)), slice(1, board("gpu-7", gpuB))))
 	return r, kube
 }
@@ -141,21 +153,81 @@ func TestDRADeviceFromCDI(t *testing.T) {
 }
 
 func TestDRAErrorsNameThePlace(t *testing.T) {
-	r, kube := newDRARig(t)
+	r, kube := newDRARig(t, func(c *Config) { c.DRACheckpoint = "" })
 	kube.set(slicesPath, sliceList(slice(1, mig("made-on-demand", ""), mig("parent", gpuB), board("nameless", ""))))
 	for device, words := range map[string][]string{
 		"gpu-9":          {"is in no ResourceSlice"},
-		"made-on-demand": {"no uuid", "1g.6gb", gpuB, "on demand"},
+		"made-on-demand": {"no uuid", "1g.6gb", gpuB, "on demand", "dra_checkpoint"},
 		"parent":         {`uuid "` + gpuB + `"`, "want MIG-<uuid>"},
 		"nameless":       {`uuid ""`, "want GPU-<uuid>"},
 	} {
 		r.kubelet.set(pod("a", claimed("c", "claim", draResource(device))))
 		r.fails(t, append(words, "pod team-a/a", `container "c"`, "claim team-a/claim", "gpu.nvidia.com/"+node+"/"+device)...)
 	}
+	r.kubelet.set(pod("a", claimed("c", "", draResource("gpu-0"))))
+	r.fails(t, "pod team-a/a", "claim team-a/", "name must not be empty")
+
+	r.kubelet.set(pod("a", claimed("c", "claim", draResource("nameless"))))
+	kube.set("/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaims/claim", refuse(http.StatusForbidden, "not for you"))
+	r.fails(t, "look up claim team-a/claim of pod team-a/a", "not for you")
 	kube.set(slicesPath, refuse(http.StatusForbidden, `{"message":"resourceslices is forbidden"}`))
 	r.fails(t, "look up DRA devices", "resourceslices is forbidden")
 
 	none := newRig(t)
 	none.kubelet.set(pod("a", claimed("c", "claim", draResource("gpu-0"))))
 	none.fails(t, "look up DRA devices", "api.url")
+}
+
+// A monitoring pod sees every device, and has none.
+func TestDRAAdminAccess(t *testing.T) {
+	r, kube := newDRARig(t)
+	kube.set("/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaims/all", claim(result("gpu-0", true), result("gpu-1-mig-1g6gb-14-0", true)))
+	kube.set("/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaims/both", claim(result("gpu-0", true), result("gpu-0", false)))
+	r.kubelet.set(
+		pod("both", claimed("c", "both", draResource("gpu-0"))),
+		pod("exporter", claimed("c", "all", draResource("gpu-0"), draResource("gpu-1-mig-1g6gb-14-0"))),
+		pod("train", claimed("c", "gpu", draResource("gpu-1-mig-1g6gb-14-0"))))
+	for range 2 {
+		wantHoldings(t, r.read(t), whole(gpuA, "both", "c", ""), whole(migA, "train", "c", ""))
+		wantMetric(t, r.metrics.admin, 2)
+	}
+	wantMetric(t, r.metrics.questions.WithLabelValues(askClaim, "ok"), 3)
+}
+
+// A MIG device made on demand is named by the driver's checkpoint alone.
+func TestDRAMadeOnDemand(t *testing.T) {
+	const (
+		device = "gpu-1-mig-1g6gb-14-4"
+		uid    = "dab5ab50-d59a-42a6-af16-cfd4628c0f7a"
+		other  = "00000000-d59a-42a6-af16-cfd4628c0f7a"
+		cdi    = "k8s.gpu.nvidia.com/claim=" + uid + "-" + device
+	)
+	path := filepath.Join(t.TempDir(), "checkpoint.json")
+	r, kube := newDRARig(t, func(c *Config) { c.DRACheckpoint = path })
+	kube.set(slicesPath, sliceList(slice(1, mig(device, ""))))
+	given := draResource(device)
+	given.CdiDevices = []*podresourcesv1.CDIDevice{{Name: cdi}}
+	r.kubelet.set(pod("a", claimed("c", "claim", given)))
+
+	r.fails(t, "pod team-a/a", device, "no uuid", path, "no such file")
+	writeFile(t, path, "{")
+	r.fails(t, "decode the driver's checkpoint", path)
+	prepared := func(version, claim, uuid string) string {
+		return fmt.Sprintf(`{"checksum":1,%q:{"checksum":2,"preparedClaims":{%q:{"checkpointState":"PrepareCompleted","preparedDevices":[{"devices":[
+			{"gpu":{"info":{"uuid":%q},"device":{"CDIDeviceIDs":["k8s.gpu.nvidia.com/claim=%s-gpu-0"]}},"mig":null},
+			{"gpu":null,"mig":{"concrete":{"parentMinor":1,"giId":3,"ciId":0,"migUUID":%q,"parentUUID":%q},
+			 "device":{"PoolName":%q,"DeviceName":%q,"CDIDeviceIDs":["k8s.gpu.nvidia.com/claim=%s-%s"]}}}]}]}}}}`,
+			version, claim, gpuA, claim, uuid, gpuB, node, device, claim, device)
+	}
+	writeFile(t, path, prepared("v2", other, migA))
+	r.fails(t, "has no CDI device", cdi)
+	writeFile(t, path, prepared("v2", uid, "none"))
+	r.fails(t, `migUUID "none"`, path)
+	for _, version := range []string{"v1", "v2"} {
+		writeFile(t, path, prepared(version, uid, migA))
+		wantHoldings(t, r.read(t), whole(migA, "a", "c", ""))
+		r.kubelet.set()
+		r.read(t)
+		r.kubelet.set(pod("a", claimed("c", "claim", given)))
+	}
 }
