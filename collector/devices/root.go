@@ -1,0 +1,118 @@
+package devices
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/tenants"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// Deps are what Devices works with.
+type Deps struct {
+	Tenants  *tenants.Mapping
+	Info     func() source.Info // of the node's stack; nil: nothing is known of it
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// Devices is a prometheus.Collector of the last slot of each node. It is safe for
+// concurrent use.
+type Devices struct {
+	cfg     Config
+	deps    Deps
+	skipped prometheus.Counter
+
+	mu    sync.Mutex
+	nodes map[string]*view
+	seen  memory
+	descs descs
+}
+
+// view is a node's last slot, ready to be shown.
+type view struct {
+	startMS, slotMS int64
+	metrics         []prometheus.Metric
+}
+
+// New registers the metrics; they show nothing before the first Observe.
+func New(cfg Config, deps Deps) (*Devices, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure device metrics: %w", err)
+	}
+	d := &Devices{
+		cfg: cfg, deps: deps, nodes: map[string]*view{}, seen: memory{}, descs: descs{},
+		skipped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gpuledger_device_rows_skipped_total", Help: "Devices and fields not shown because another one has the same name and labels.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{d.skipped, d} {
+		if err := deps.Registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register device metrics: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// Observe takes the valid batches of a slot, one per node, after attribution.
+// It keeps nothing of them. A node that has none goes on showing its last slot
+// until that is too old; a slot before the last one is ignored, and the last one
+// again replaces it.
+func (d *Devices) Observe(batches []*wire.Batch) {
+	var info source.Info
+	if d.deps.Info != nil {
+		info = d.deps.Info()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, b := range batches {
+		if last := d.nodes[b.Node]; last != nil && b.SlotStartMs < last.startMS {
+			continue
+		}
+		d.seen.take(b)
+		v := &view{startMS: b.SlotStartMs, slotMS: b.SlotMs}
+		if d.fresh(v) { // a backfill is not for Prometheus
+			v.metrics = d.render(b, info)
+		}
+		d.nodes[b.Node] = v
+	}
+	d.seen.forget()
+}
+
+// fresh says whether a slot may stand for now. One that ends in the future was
+// read before the wall clock went back.
+func (d *Devices) fresh(v *view) bool {
+	slot := time.Duration(v.slotMS) * time.Millisecond
+	age := d.deps.Clock.Now().Sub(time.UnixMilli(v.startMS + v.slotMS))
+	return age >= -slot && age <= time.Duration(d.cfg.MaxAgeSlots)*slot
+}
+
+// Describe says nothing: which fields there are the devices tell.
+func (d *Devices) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the last slot of each node.
+func (d *Devices) Collect(out chan<- prometheus.Metric) {
+	for _, m := range d.shown() {
+		out <- m
+	}
+}
+
+func (d *Devices) shown() []prometheus.Metric {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.writer("")
+	for node, v := range d.nodes {
+		w.add(lastSlot, labels{}.with("Hostname", node), float64(v.startMS)/1000)
+		if d.fresh(v) {
+			w.out = append(w.out, v.metrics...)
+		}
+	}
+	return w.out
+}
