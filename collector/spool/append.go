@@ -46,6 +46,7 @@ func (s *Spool) Append(ctx context.Context, recs [][]byte) (first uint64, err er
 		s.foldRecord(rec)
 	}
 	s.nextID += uint64(len(recs))
+	s.st.MetaThrough = s.nextID - 1
 	s.segs[len(s.segs)-1].last = s.nextID - 1
 	s.signal()
 	return first, nil
@@ -103,7 +104,7 @@ func (s *Spool) dropOldest() error {
 	last := s.end(0)
 	if last >= s.st.Head {
 		before := s.st
-		before.Ranges = slices.Clone(s.st.Ranges)
+		before.Ranges, before.Gaps = slices.Clone(s.st.Ranges), slices.Clone(s.st.Gaps)
 		if err := s.tellDropped(s.segs[0]); err != nil {
 			// The bytes can't be read, but they still have to go.
 			s.opt.Log.Error("read segment to be dropped failed", "dir", s.dir, "err", err)
@@ -116,6 +117,11 @@ func (s *Spool) dropOldest() error {
 			return fmt.Errorf("drop oldest records: %w", err)
 		}
 		s.opt.Log.Warn("spool is full, dropped its oldest records", "dir", s.dir, "from_id", from, "to_id", last)
+	} else if last >= s.saved {
+		// An Ack whose save failed settled them in memory only.
+		if err := s.save(); err != nil {
+			return fmt.Errorf("drop settled records: %w", err)
+		}
 	}
 	count := len(s.segs)
 	s.removeSettled()
@@ -126,19 +132,27 @@ func (s *Spool) dropOldest() error {
 	return nil
 }
 
-// tellDropped adds the ranges of a segment's unsettled records.
+// tellDropped adds the ranges of a segment's unsettled records, those that can't
+// be read included.
 func (s *Spool) tellDropped(seg *segment) error {
 	buf, err := s.readSegment(seg, nil)
 	if err != nil {
 		return err
 	}
-	last := s.end(0)
+	expected, last := s.st.Head, s.end(0)
 	scanSegment(buf, seg.first, func(id uint64, data []byte) {
-		if id < s.st.Head || id > last {
+		if id < expected || id > last {
 			return
 		}
+		if id > expected {
+			s.noteDamage(expected, id-1, data)
+		}
 		s.st.Ranges = addRange(s.st.Ranges, s.rangeOf(id, data, ReasonFull))
+		expected = id + 1
 	})
+	if expected <= last {
+		s.noteDamage(expected, last, nil)
+	}
 	return nil
 }
 

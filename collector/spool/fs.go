@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -67,6 +68,28 @@ func (osFS) SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// makeDir makes dir and what is missing above it, durably: a spool whose own name
+// a power cut takes away has lost all that is in it.
+func makeDir(dir string) error {
+	parents := []string{filepath.Dir(dir)}
+	for p := parents[0]; ; p = filepath.Dir(p) {
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		parents = append(parents, filepath.Dir(p))
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	for _, p := range parents {
+		// A folder that isn't ours to read was made by others long ago.
+		if err := (osFS{}).SyncDir(p); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
 // readOnlyFS opens without the right to write: ReadStats looks at a spool that
 // another process, perhaps another user's, has open.
 type readOnlyFS struct{ osFS }
@@ -116,4 +139,10 @@ func takeLock(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("lock %q: %w", path, err)
 	}
 	return f, nil
+}
+
+// freeLock frees the lock at once: a child that is being forked just now has a
+// copy of the file until it execs, and closing ours alone would leave it locked.
+func freeLock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }

@@ -26,7 +26,7 @@ const changing = "openat,write,pwrite64,fsync,fdatasync,sync_file_range,ftruncat
 
 const (
 	roomyCapBytes = 1 << 20 // never reached
-	tightCapBytes = 12_000  // reached, so that the oldest are dropped
+	tightCapBytes = 5_000   // reached, so that the oldest are dropped
 )
 
 // call is one system call on the spool's directory: the nth of its name that
@@ -48,6 +48,7 @@ type injected struct {
 	dir    string
 	stdout string
 	calls  []call // on the directory
+	log    string // of all calls
 	killed bool
 }
 
@@ -83,8 +84,9 @@ func child(t *testing.T) string {
 	return path
 }
 
-// strace runs the workload with a fault, or without one where it is "".
-func strace(t *testing.T, capBytes int64, fault string) injected {
+// strace runs the workload with a fault, or without one where it is "", and
+// looks at some of its main thread's system calls.
+func strace(t *testing.T, capBytes int64, trace, fault string) injected {
 	t.Helper()
 	path, err := exec.LookPath("strace")
 	if err != nil {
@@ -94,8 +96,8 @@ func strace(t *testing.T, capBytes int64, fault string) injected {
 		t.Skipf("needs strace, of the package of that name: %v", err)
 	}
 	base := t.TempDir()
-	run, log := injected{dir: filepath.Join(base, "spool")}, filepath.Join(base, "strace")
-	args := []string{"-qq", "-y", "-s", "0", "-o", log, "-e", "signal=none", "-e", "trace=" + changing}
+	run, log := injected{dir: filepath.Join(base, "collector", "spool")}, filepath.Join(base, "strace")
+	args := []string{"-qq", "-y", "-s", "0", "-o", log, "-e", "signal=none", "-e", "trace=" + trace}
 	if fault != "" {
 		args = append(args, "-e", "inject="+fault)
 	}
@@ -117,7 +119,8 @@ func strace(t *testing.T, capBytes int64, fault string) injected {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.calls = callsOn(run.dir, string(text))
+	run.log = string(text)
+	run.calls = callsOn(run.dir, run.log)
 	return run
 }
 
@@ -256,7 +259,7 @@ func reopen(t *testing.T, dir string, capBytes int64) (Stats, []Record) {
 func TestKilledAtEverySystemCall(t *testing.T) {
 	for name, capBytes := range map[string]int64{"roomy": roomyCapBytes, "tight": tightCapBytes} {
 		t.Run(name, func(t *testing.T) {
-			whole := strace(t, capBytes, "")
+			whole := strace(t, capBytes, changing, "")
 			checkHeard(t, whole.dir, capBytes, hear(t, whole.stdout))
 			if st, _ := reopen(t, whole.dir, capBytes); (st.Dropped > 0) != (capBytes == tightCapBytes) {
 				t.Errorf("%d records dropped at a cap of %d bytes", st.Dropped, capBytes)
@@ -266,7 +269,7 @@ func TestKilledAtEverySystemCall(t *testing.T) {
 			for _, c := range points {
 				t.Run(c.String(), func(t *testing.T) {
 					t.Parallel()
-					run := strace(t, capBytes, fmt.Sprintf("%s:signal=KILL:when=%d", c.name, c.n))
+					run := strace(t, capBytes, c.name, fmt.Sprintf("%s:signal=KILL:when=%d", c.name, c.n))
 					if !run.killed {
 						t.Fatalf("the child was not killed at %s", c.line)
 					}
@@ -274,6 +277,29 @@ func TestKilledAtEverySystemCall(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// TestTheDirectoryItselfIsSynced: a power cut must not take away the names that
+// lead to the spool.
+func TestTheDirectoryItselfIsSynced(t *testing.T) {
+	run := strace(t, roomyCapBytes, changing, "")
+	var left []string // parents of what was made, yet to be synced
+	made, first := 0, regexp.MustCompile(`pwrite64\(`).FindStringIndex(run.log)
+	if first == nil {
+		t.Fatal("the workload writes nothing")
+	}
+	for line := range strings.Lines(run.log[:first[0]]) {
+		if found := regexp.MustCompile(`^mkdirat\(.*"(.+)",`).FindStringSubmatch(line); found != nil {
+			left = append(left, filepath.Dir(found[1]))
+			made++
+		}
+		left = slices.DeleteFunc(left, func(dir string) bool {
+			return strings.HasPrefix(line, "fsync(") && strings.Contains(line, "<"+dir+">")
+		})
+	}
+	if made != 2 || len(left) > 0 {
+		t.Errorf("%d folders made, want 2; not synced before the first write: %v", made, left)
 	}
 }
 
@@ -301,17 +327,17 @@ func wantKinds(t *testing.T, points []call, names ...string) {
 // lost or made up.
 func TestEverySystemCallFails(t *testing.T) {
 	errno := map[string]string{"fsync": "EIO", "pwrite64": "ENOSPC", "ftruncate": "EIO", "unlinkat": "EIO", "openat": "EMFILE"}
-	whole := strace(t, roomyCapBytes, "")
+	whole := strace(t, roomyCapBytes, changing, "")
 	for _, c := range whole.calls {
 		if errno[c.name] == "" || !c.creates() {
 			continue
 		}
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			run := strace(t, roomyCapBytes, fmt.Sprintf("%s:error=%s:when=%d", c.name, errno[c.name], c.n))
+			run := strace(t, roomyCapBytes, "pwrite64,fsync,ftruncate,unlinkat,"+c.name, fmt.Sprintf("%s:error=%s:when=%d", c.name, errno[c.name], c.n))
 			s := hear(t, run.stdout)
-			if run.killed || s.appended != workloadRecords {
-				t.Errorf("the child was told of %d records, want %d", s.appended, workloadRecords)
+			if run.killed || s.appended != recordsAt(roomyCapBytes) {
+				t.Errorf("the child was told of %d records, want %d", s.appended, recordsAt(roomyCapBytes))
 			}
 			checkFault(t, run, c, s)
 			s.acked = 0 // an Ack that failed leaves the cursor behind until the next one

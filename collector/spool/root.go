@@ -27,6 +27,7 @@ type Spool struct {
 	changed chan struct{} // closed and replaced when records come or go
 	store   stateStore
 	st      state
+	saved   uint64     // Head of the state that is durable
 	segs    []*segment // ascending; the last one is appended to while active is open
 	active  file
 	nextID  uint64
@@ -50,8 +51,8 @@ func Open(dir string, opt Options) (*Spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("open spool: %w", err)
+	if err := makeDir(dir); err != nil {
+		return nil, fmt.Errorf("open spool: make its directory: %w", err)
 	}
 	lock, err := takeLock(dir)
 	if err != nil {
@@ -60,7 +61,7 @@ func Open(dir string, opt Options) (*Spool, error) {
 	s := newSpool(dir, opt)
 	s.lock = lock
 	if err := s.recover(); err != nil {
-		_ = lock.Close()
+		_ = freeLock(lock)
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	return s, nil
@@ -86,7 +87,7 @@ func (s *Spool) Close() error {
 	err := s.save()
 	s.seal()
 	s.reading.close()
-	if err = errors.Join(err, s.lock.Close()); err != nil {
+	if err = errors.Join(err, freeLock(s.lock)); err != nil {
 		return fmt.Errorf("close spool %q: %w", s.dir, err)
 	}
 	return nil
@@ -121,7 +122,7 @@ func (s *Spool) save() error {
 	if err := s.store.save(st); err != nil {
 		return err
 	}
-	s.st.Last, s.st.MetaThrough = st.Last, st.MetaThrough
+	s.st.Last, s.st.MetaThrough, s.saved = st.Last, st.MetaThrough, st.Head
 	return nil
 }
 
@@ -153,14 +154,18 @@ func (s *Spool) damaged(from, to uint64) uint64 {
 	return n
 }
 
-// noteDamage records that ids [from, to] can't be read. next is the first intact
-// record after them, nil at the end: it tells which seqs are lost.
+// noteDamage records that ids [from, to] can't be read. next is record to+1, which
+// tells which seqs are lost; nil where it isn't at hand.
 func (s *Spool) noteDamage(from, to uint64, next []byte) {
+	after := to + 1
+	if next == nil {
+		after, next = s.recordAfter(to)
+	}
 	for _, g := range s.unnoted(max(from, s.st.Head), to) {
 		s.st.Gaps = append(s.st.Gaps, g)
 		s.opt.Log.Error("spool records are damaged and left out", "dir", s.dir, "from_id", g.From, "to_id", g.To)
 		r := DroppedRange{FromID: g.From, ToID: g.To, Reason: ReasonCorrupt}
-		boot, seq, ok := s.seqOf(to, next)
+		boot, seq, ok := s.seqOf(to, after, next)
 		if before := to - g.From; ok && seq >= before {
 			r.BootMS, r.FromSeq, r.ToSeq = boot, seq-before, seq-(to-g.To)
 		}
@@ -187,18 +192,41 @@ func (s *Spool) unnoted(from, to uint64) []gap {
 	return out
 }
 
-// seqOf infers the seq of a damaged record: ids and seqs of a boot go up
-// together, so it is one less than its successor's; of the very last one the
-// saved Meta still knows it.
-func (s *Spool) seqOf(id uint64, next []byte) (bootMS int64, seq uint64, ok bool) {
+// recordAfter finds the first intact record after id; nil where there is none.
+func (s *Spool) recordAfter(id uint64) (after uint64, next []byte) {
+	for i, seg := range s.segs {
+		last := s.end(i)
+		if last <= id {
+			continue
+		}
+		buf, err := s.readSegment(seg, nil)
+		if err != nil {
+			continue // nobody depends on it: without a successor the seqs stay unknown
+		}
+		scanSegment(buf, seg.first, func(have uint64, data []byte) {
+			if next == nil && have > id && have <= last {
+				after, next = have, data
+			}
+		})
+		if next != nil {
+			return after, next
+		}
+	}
+	return 0, nil
+}
+
+// seqOf infers the seq of damaged record id: ids and seqs of a boot go up
+// together, so it is as much less than that of record after as the ids are apart;
+// of the very last one Meta still knows it.
+func (s *Spool) seqOf(id, after uint64, next []byte) (bootMS int64, seq uint64, ok bool) {
 	if next == nil {
 		return s.st.Meta.BootMS, s.st.Meta.LastSeq, id == s.st.MetaThrough && s.st.Meta.BootMS != 0
 	}
 	o, known := s.opt.Describe(next)
-	if !known || o.Seq == 0 {
+	if !known || o.Seq < after-id {
 		return 0, 0, false
 	}
-	return o.BootMS, o.Seq - 1, true
+	return o.BootMS, o.Seq - (after - id), true
 }
 
 // settle moves the head past id: what is intact up to it was acknowledged, or
@@ -223,10 +251,10 @@ func (s *Spool) settle(id uint64, dropped bool) {
 	s.st.Gaps = kept
 }
 
-// removeSettled deletes the segments that lie wholly below the head. The state
-// must be durable before, or a crash would take them for damage.
+// removeSettled deletes the segments that lie wholly below the durable head: a
+// crash would take others for damage.
 func (s *Spool) removeSettled() {
-	for len(s.segs) > 0 && s.end(0) < s.st.Head && (len(s.segs) > 1 || s.active == nil) {
+	for len(s.segs) > 0 && s.end(0) < s.saved && (len(s.segs) > 1 || s.active == nil) {
 		seg := s.segs[0]
 		if err := s.opt.fs.Remove(s.path(seg.first)); err != nil {
 			s.opt.Log.Error("remove spool segment failed, trying again later", "dir", s.dir, "segment", segmentName(seg.first), "err", err)

@@ -15,9 +15,17 @@ const (
 	workloadDirVar = "GPULEDGER_TEST_SPOOL_WORKLOAD"
 	workloadCapVar = "GPULEDGER_TEST_SPOOL_CAP"
 
-	workloadRecords = 200
-	workloadBoot    = 1000
+	workloadBoot = 1000
 )
+
+// recordsAt is the workload's length: a spool that is often full needs fewer to
+// meet everything.
+func recordsAt(capBytes int64) uint64 {
+	if capBytes < roomyCapBytes {
+		return 80
+	}
+	return 200
+}
 
 // The workload's system calls are counted, so they are all made by the main
 // thread, the only one that strace follows.
@@ -39,7 +47,7 @@ func workloadRecord(id uint64) []byte {
 	return record(workloadBoot, id-1, 60+int(id*37%240))
 }
 
-// workload appends 200 records in groups of one to five and acknowledges some.
+// workload appends records in groups of one to five and acknowledges some.
 // A group that failed is given again, as a collector does, so that ids and
 // records belong together. In the middle it closes the spool, leaves a torn tail
 // and opens it again. It prints what it does and what it was told, each line
@@ -57,18 +65,15 @@ func runWorkload(dir, capText string) error {
 	}
 	w := &workload{dir: dir, opt: workloadOptions(capBytes)}
 	w.open()
-	every, next := uint64(5), uint64(1)
-	if capBytes < roomyCapBytes {
-		every = 25
-	}
-	for group := uint64(1); next <= workloadRecords; group++ {
-		last := min(next+group%5, workloadRecords)
+	next, records := uint64(1), recordsAt(capBytes)
+	for group := uint64(1); next <= records; group++ {
+		last := min(next+group%5, records)
 		w.append(next, last)
 		next = last + 1
-		if group%every == 0 && next > 25 {
+		if group%5 == 0 && next > 25 {
 			w.ack(next - 25)
 		}
-		if group == 33 {
+		if group == records/6 {
 			if err := w.reopen(); err != nil {
 				return err
 			}
