@@ -42,12 +42,12 @@ const mapping = `versions:
 // rig is Devices on a clock that stands at the end of the first slot.
 type rig struct {
 	*devices.Devices
-	t     *testing.T
+	t     testing.TB
 	clock *clock.Fake
 	reg   *prometheus.Registry
 }
 
-func newRig(t *testing.T, change ...func(*devices.Config, *devices.Deps)) *rig {
+func newRig(t testing.TB, change ...func(*devices.Config, *devices.Deps)) *rig {
 	t.Helper()
 	m, err := tenants.Parse("tenants.yaml", []byte(mapping))
 	if err != nil {
@@ -55,7 +55,7 @@ func newRig(t *testing.T, change ...func(*devices.Config, *devices.Deps)) *rig {
 	}
 	r := &rig{t: t, clock: clock.NewFake(slotStart.Add(10 * time.Second)), reg: prometheus.NewPedanticRegistry()}
 	cfg := devices.DefaultConfig()
-	deps := devices.Deps{Tenants: m, Info: info, Clock: r.clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: r.reg}
+	deps := devices.Deps{Tenants: m, Info: info, Clock: r.clock, Log: discard(), Registry: r.reg}
 	for _, c := range change {
 		c(&cfg, &deps)
 	}
@@ -230,3 +230,5 @@ func TestPromtoolFindsNothing(t *testing.T) {
 		}
 	}
 }
+
+func discard() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

@@ -2,45 +2,52 @@ package devices
 
 import (
 	"maps"
+	"slices"
 
 	source "github.com/gpuledger/gpuledger/collector/source/memory"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
-// memory is what is kept of boards from slot to slot. Clones of a machine image
-// may show one UUID on two nodes.
-type memory map[source.Place]*board
+// memory is what is kept of boards from slot to slot, by node and UUID: clones of
+// a machine image may show one UUID on two nodes.
+type memory map[string]map[string]*board
 
 type board struct {
 	gpu      *wire.Gpu // identity only
-	endMS    int64     // end of the last slot that listed it
-	startMS  int64     // start of that slot
+	startMS  int64     // of the last slot that listed it
 	energyMJ int64     // since the first slot seen
 	energy   bool      // there is a counter
 	xids     map[string]int64
 }
 
-// take moves the boards of a batch on. A slot that comes again moves nothing twice.
+// take moves the boards of a batch on, and drops those that its node hasn't
+// listed for as long as the inventory keeps them (R2). A slot that comes again
+// moves nothing twice.
 func (m memory) take(b *wire.Batch) {
+	boards := m[b.Node]
+	if boards == nil {
+		boards = map[string]*board{}
+		m[b.Node] = boards
+	}
 	for _, g := range b.Gpus {
-		place := source.Place{Node: b.Node, UUID: g.Uuid}
-		brd := m[place]
+		brd := boards[g.Uuid]
 		first := brd == nil
 		if first {
 			brd = &board{startMS: -1, xids: map[string]int64{}}
-			m[place] = brd
+			boards[g.Uuid] = brd
 		}
 		if b.SlotStartMs > brd.startMS {
 			brd.move(g, b.SlotMs, first)
 		}
 		brd.gpu = &wire.Gpu{Uuid: g.Uuid, Model: g.Model, Index: g.Index, Mig: g.Mig, Slices: g.Slices, Lost: true}
-		brd.startMS, brd.endMS = b.SlotStartMs, b.SlotStartMs+b.SlotMs
+		brd.startMS = b.SlotStartMs
 	}
 	for _, e := range b.Events {
-		if brd := m[source.Place{Node: b.Node, UUID: e.Gpu}]; brd != nil {
+		if brd := boards[e.Gpu]; brd != nil {
 			brd.happened(e)
 		}
 	}
+	maps.DeleteFunc(boards, func(_ string, brd *board) bool { return b.SlotStartMs-brd.startMS > source.ForgetAfter.Milliseconds() })
 }
 
 // move counts the energy. What moved before the first slot, while no collector
@@ -66,31 +73,26 @@ func (b *board) happened(e *wire.Event) {
 	}
 }
 
-// forget drops boards that haven't been listed for as long as the inventory keeps
-// them (R2), by the newest slot.
-func (m memory) forget() {
-	newest := int64(0)
-	for _, b := range m {
-		newest = max(newest, b.endMS)
-	}
-	maps.DeleteFunc(m, func(_ source.Place, b *board) bool { return newest-b.endMS > source.ForgetAfter.Milliseconds() })
-}
-
 // missing are the boards of a node that its complete enumeration doesn't list any
-// more: they are lost (R2), unless another node lists them since.
-func (m memory) missing(b *wire.Batch) []*wire.Gpu {
+// more: they are lost (R2), unless another node has listed them since.
+func (m memory) missing(b *wire.Batch) (out []*wire.Gpu) {
 	if !wire.EnumerationComplete(b) {
 		return nil
 	}
-	since := map[string]int64{}
-	for place, brd := range m {
-		since[place.UUID] = max(since[place.UUID], brd.startMS)
-	}
-	var out []*wire.Gpu
-	for place, brd := range m {
-		if place.Node == b.Node && brd.startMS < b.SlotStartMs && brd.startMS == since[place.UUID] {
+	boards := m[b.Node]
+	for _, uuid := range slices.Sorted(maps.Keys(boards)) {
+		if brd := boards[uuid]; brd.startMS < b.SlotStartMs && !m.listedAfter(uuid, brd.startMS) {
 			out = append(out, brd.gpu)
 		}
 	}
 	return out
+}
+
+func (m memory) listedAfter(uuid string, ms int64) bool {
+	for _, boards := range m {
+		if brd := boards[uuid]; brd != nil && brd.startMS > ms {
+			return true
+		}
+	}
+	return false
 }

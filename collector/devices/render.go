@@ -10,7 +10,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/collector/source/field"
-	memories "github.com/gpuledger/gpuledger/collector/source/memory"
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -97,7 +96,7 @@ func (w *writer) health(g *wire.Gpu, info source.Info) labels {
 	if g.Slices > 0 {
 		w.add(gpuSlices, id, float64(g.Slices))
 	}
-	if brd := w.devices.seen[memories.Place{Node: w.node, UUID: g.Uuid}]; brd != nil && brd.energy {
+	if brd := w.devices.seen[w.node][g.Uuid]; brd != nil && brd.energy {
 		w.add(gpuEnergy, id, float64(brd.energyMJ)/1000)
 	}
 	return id
@@ -112,7 +111,7 @@ func (w *writer) board(b *wire.Batch, g *wire.Gpu, settled *meter.GPUSlot, info 
 		return
 	}
 	w.add(gpuUnhealthy, id, flag(g.Unhealthy))
-	brd := w.devices.seen[memories.Place{Node: b.Node, UUID: g.Uuid}]
+	brd := w.devices.seen[w.node][g.Uuid]
 	var whole, parts fieldValues
 	all := boardHolding{slices: settled.Slices}
 	for _, l := range g.Leaves {

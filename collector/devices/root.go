@@ -83,7 +83,6 @@ func (d *Devices) Observe(batches []*wire.Batch) {
 		}
 		d.nodes[b.Node] = v
 	}
-	d.seen.forget()
 }
 
 // fresh says whether a slot may stand for now. One that ends in the future was
