@@ -138,7 +138,7 @@ func (r *Reader) lookUp(ctx context.Context, unknown []pending, known map[draGra
 		}
 		known[p.key] = granted{device: device}
 	}
-	return errors.Join(errs...)
+	return joined(errs)
 }
 
 // allocation is what we read of a ResourceClaim: equal in all versions of the API.

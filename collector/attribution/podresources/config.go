@@ -40,7 +40,7 @@ type Config struct {
 	// DRACheckpoint is the file in which NVIDIA's driver names the MIG devices that
 	// it made on demand, read when there are such; empty: they are an error.
 	DRACheckpoint string `yaml:"dra_checkpoint"`
-	// Timeout bounds each question.
+	// Timeout bounds each question; two of them should fit into a poll's timeout.
 	Timeout time.Duration `yaml:"timeout"`
 	// AllocatableEvery is how often the replicas of shared devices are counted.
 	AllocatableEvery time.Duration `yaml:"allocatable_every"`
@@ -90,7 +90,7 @@ func DefaultConfig() Config {
 		Resources:        []string{"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-*"},
 		DRADrivers:       []string{"gpu.nvidia.com"},
 		DRACheckpoint:    "/var/lib/kubelet/plugins/gpu.nvidia.com/checkpoint.json",
-		Timeout:          5 * time.Second,
+		Timeout:          2 * time.Second,
 		AllocatableEvery: time.Minute,
 		Pods:             FromAPI,
 		PodsEvery:        10 * time.Second,

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/config"
 )
 
 func TestDefaultConfigIsValid(t *testing.T) {
@@ -48,5 +51,46 @@ func TestValidateNamesEveryWrongValue(t *testing.T) {
 		if _, err := New(cfg, deps(clock.NewFake(time.Time{}))); err == nil {
 			t.Errorf("New took a configuration whose fault is %q", want)
 		}
+	}
+}
+
+func TestConfigFromYAML(t *testing.T) {
+	const text = `
+socket: /run/kubelet.sock
+node: worker-1
+resources: ["nvidia.com/*"]
+dra_drivers: []
+dra_checkpoint: ""
+timeout: 1s
+allocatable_every: 2s
+pods: kubelet
+pods_every: 3s
+pods_stale_after: 30s
+namespaces: none
+namespaces_every: 4s
+tenant_labels: [tenant]
+project_labels: [project]
+trust_pod_labels: true
+kubelet: {url: "https://10.0.0.1:10250", token_file: /t, ca_file: "", insecure_skip_verify: true}
+api: {url: "https://api:6443"}
+`
+	want := Config{
+		Socket: "/run/kubelet.sock", Node: "worker-1", Resources: []string{"nvidia.com/*"}, DRADrivers: []string{},
+		Timeout: time.Second, AllocatableEvery: 2 * time.Second,
+		Pods: FromKubelet, PodsEvery: 3 * time.Second, PodsStaleAfter: 30 * time.Second,
+		Namespaces: FromNowhere, NamespacesEvery: 4 * time.Second,
+		TenantLabels: []string{"tenant"}, ProjectLabels: []string{"project"}, TrustPodLabels: true,
+		Kubelet: Endpoint{URL: "https://10.0.0.1:10250", TokenFile: "/t", InsecureSkipVerify: true},
+		API:     Endpoint{URL: "https://api:6443", TokenFile: serviceAccount + "token", CAFile: serviceAccount + "ca.crt"},
+	}
+	got := DefaultConfig()
+	if err := config.Decode("test.yaml", []byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+	if err := got.Validate(); err != nil {
+		t.Error(err)
 	}
 }

@@ -19,7 +19,9 @@
 // recreated under its old name between two polls, with the very same devices, is
 // therefore booked on its predecessor for at most pods_every; one that was away
 // for a single poll, or got other devices, is right at once. A finished pod's
-// successor of the same name and devices is free for at most as long.
+// successor of the same name and devices is free for at most as long. With pods:
+// none the owner is the name alone, and pods that are finished but still listed
+// (kubelets before 1.34 do that) go on holding.
 //
 // When the pods can't be asked, what is known still answers for pods that have
 // been listed without a break, for pods_stale_after (60 s); then Read fails.
@@ -27,7 +29,7 @@
 //
 // Replicas (::K, vgpuK) are counted over all allocatable ids of the node. The
 // kubelet leaves out unhealthy ones, so the count of a held device that is
-// missing there stays what it was.
+// missing there stays what it was. Shares of a DRA device have no known number.
 //
 // What can go wrong: the kubelet restarts (asked anew on the next Read, over a
 // new connection), the socket's folder isn't mounted or not readable (the error

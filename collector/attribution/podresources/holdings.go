@@ -1,7 +1,6 @@
 package podresources
 
 import (
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -40,7 +39,7 @@ func (h holder) holdings(owner *wire.Owner, dra map[draGrant]granted) ([]attribu
 		seen[key] = true
 		out = append(out, attribution.Holding{Device: one.device, Replica: one.replica, Owner: named(owner, g.container)})
 	}
-	return out, plugin, errors.Join(errs...)
+	return out, plugin, joined(errs)
 }
 
 // named is a copy of the pod's facts with a container: a Snapshot's owners may be

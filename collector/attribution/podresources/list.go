@@ -82,7 +82,18 @@ func (c Config) holders(list *podresourcesv1.ListPodResourcesResponse) ([]holder
 	slices.SortFunc(holders, func(a, b holder) int {
 		return cmp.Or(cmp.Compare(a.pod.namespace, b.pod.namespace), cmp.Compare(a.pod.name, b.pod.name))
 	})
-	return holders, ignored, errors.Join(errs...)
+	return holders, ignored, joined(errs)
+}
+
+// joined is errors.Join of the first few: a wrong resource name would fill the
+// log with every device of the node, once a second.
+func joined(errs []error) error {
+	const most = 8
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) > most {
+		errs = append(errs[:most:most], fmt.Errorf("and %d more", len(errs)-most))
+	}
+	return errors.Join(errs...)
 }
 
 func (c Config) granted(container *podresourcesv1.ContainerResources, ignored map[string]int) ([]grant, error) {

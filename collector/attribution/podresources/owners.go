@@ -49,7 +49,7 @@ func firstLabel(keys []string, sets []map[string]string) string {
 
 // namespaceLabels are at most namespaces_every old, or ten times that while the
 // API server does not answer. A namespace that has been deleted under its pods
-// keeps the labels it had.
+// keeps the labels it had, none if it was never asked for.
 func (r *Reader) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
 	known, ok := r.namespaces[name]
 	now := r.deps.Clock.Now()

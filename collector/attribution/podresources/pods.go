@@ -3,7 +3,6 @@ package podresources
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -156,7 +155,7 @@ func indexPods(items []podItem) (map[podKey]podFacts, error) {
 			chosen[p.key()] = p
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := joined(errs); err != nil {
 		return nil, fmt.Errorf("ask for pods: %w", err)
 	}
 	facts := make(map[podKey]podFacts, len(chosen))

@@ -162,7 +162,7 @@ func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKe
 		snap.Holdings = append(snap.Holdings, got...)
 		plugin = append(plugin, helds...)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := joined(errs); err != nil {
 		return attribution.Snapshot{}, fmt.Errorf("read pod resources: %w", err)
 	}
 	if snap.Shared, err = r.count(ctx, plugin); err != nil {

@@ -3,6 +3,7 @@ package podresources
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -66,6 +67,16 @@ func TestReadNamesWhatItCannotUnderstand(t *testing.T) {
 		pod("hami", container("c", "nvidia.com/gpu", gpuB+"-7")))
 	r.fails(t, "pod team-a/ollama", `container "ollama"`, "resource nvidia.com/gpu", `device id "MIG-`+gpuA+`"`,
 		"pod team-a/hami", `"`+gpuB+`-7"`, "want GPU-<uuid>")
+}
+
+func TestReadNamesTheFirstFew(t *testing.T) {
+	r := newRig(t)
+	ids := make([]string, 100)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	r.kubelet.set(pod("p", container("c", "nvidia.com/gpu", ids...)))
+	r.fails(t, `device id "7"`, "and 92 more")
 }
 
 func TestReadPodWithoutName(t *testing.T) {
