@@ -36,11 +36,11 @@ func programs(timeout time.Duration, slurmConf string) runner {
 		case out.cut:
 			return nil, fmt.Errorf("run %s: more than %d bytes of output", program, maxOutputBytes)
 		case err == nil:
-			return out.Bytes(), nil
+			return out.kept.Bytes(), nil
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("run %s: %w", program, context.Cause(ctx))
 		}
-		return nil, &commandError{program, strings.TrimSpace(complaint.String()), err}
+		return nil, &commandError{program, strings.TrimSpace(complaint.kept.String()), err}
 	}
 }
 
@@ -86,7 +86,7 @@ func environment(environ []string, slurmConf string) []string {
 
 // bounded keeps the first bytes; over, if any, is called when there are more.
 type bounded struct {
-	bytes.Buffer
+	kept bytes.Buffer
 	left int
 	cut  bool
 	over func()
@@ -95,7 +95,7 @@ type bounded struct {
 // Write never fails, so that the program isn't blamed for our bound.
 func (b *bounded) Write(p []byte) (int, error) {
 	keep := min(len(p), b.left)
-	b.Buffer.Write(p[:keep])
+	b.kept.Write(p[:keep])
 	if b.left -= keep; keep < len(p) && !b.cut {
 		b.cut = true
 		if b.over != nil {

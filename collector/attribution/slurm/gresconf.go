@@ -99,7 +99,7 @@ func logicalLines(text string) func(yield func(int, string) bool) {
 		joined, first := "", 0
 		for i, line := range strings.Split(text, "\n") {
 			line, _, _ = strings.Cut(line, "#")
-			line = strings.TrimSpace(line)
+			line = strings.TrimRight(line, " \t\r")
 			if first == 0 {
 				first = i + 1
 			}
@@ -107,12 +107,13 @@ func logicalLines(text string) func(yield func(int, string) bool) {
 				joined += before
 				continue
 			}
-			if joined += line; joined != "" && !yield(first, joined) {
+			joined = strings.TrimSpace(joined + line)
+			if joined != "" && !yield(first, joined) {
 				return
 			}
 			joined, first = "", 0
 		}
-		if joined != "" {
+		if joined = strings.TrimSpace(joined); joined != "" {
 			yield(first, joined)
 		}
 	}

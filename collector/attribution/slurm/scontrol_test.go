@@ -1,0 +1,188 @@
+package slurm
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newScontrolFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t, func(c *Config) { c.From, c.MappingDir = FromScontrol, "" })
+	f.slurm.node = describe("gpu:1g.10gb:3,gpu:h100:2", "gpu:1g.10gb:2(IDX:0,2),gpu:h100:1(IDX:3)")
+	f.slurm.start("41", "gpu:1g.10gb:1(IDX:0),gpu:h100:1(IDX:3)")
+	f.slurm.start("42", "gpu:1g.10gb:1(IDX:2),gpu:h100:0(IDX:)")
+	return f
+}
+
+var bothJobs = []string{"index 0: 41 alice bio", "index 3: 41 alice bio", "index 2: 42 alice bio"}
+
+func TestScontrolAsksAtItsOwnPaceAndForEachJobOnce(t *testing.T) {
+	f := newScontrolFixture(t)
+	for range 10 {
+		f.want(t, bothJobs...)
+		f.clock.Advance(time.Second)
+	}
+	if got := f.slurm.count("squeue"); got != 1 {
+		t.Errorf("squeue within 10 s: %d calls, want 1", got)
+	}
+	f.want(t, bothJobs...)
+	if queues, jobs, nodes := f.slurm.count("squeue"), f.slurm.count("scontrol job"), f.slurm.count("scontrol node"); queues != 2 || jobs != 2 || nodes != 2 {
+		t.Errorf("after 10 s: %d squeue, %d show job, %d show node; want 2, 2, 2: %q", queues, jobs, nodes, f.slurm.calls)
+	}
+}
+
+func TestScontrolGivesTheLastAnswerUpToItsMaxAge(t *testing.T) {
+	f := newScontrolFixture(t)
+	f.slurm.down = errDown
+	f.wantError(t, "ask slurm: "+errDown.Error())
+	f.slurm.down = nil
+	f.wantError(t, errDown.Error()) // not asked again yet
+	f.clock.Advance(2 * time.Second)
+	f.want(t, bothJobs...)
+	f.slurm.down = errDown
+	f.clock.Advance(30 * time.Second)
+	f.want(t, bothJobs...)
+	f.clock.Advance(1)
+	f.wantError(t, "ask slurm: the last answer is 30.000000001s old: "+errDown.Error())
+	f.slurm.down = nil
+	f.clock.Advance(2 * time.Second)
+	f.want(t, bothJobs...)
+}
+
+func TestScontrolWithNothingHeld(t *testing.T) {
+	f := newScontrolFixture(t)
+	f.slurm.jobs = nil
+	f.slurm.node = describe("(null)", "gpu:0")
+	f.want(t)
+}
+
+func TestACompletingJobHoldsWhatIsStillInUse(t *testing.T) {
+	f := newScontrolFixture(t)
+	f.slurm.jobs[0].state = "COMPLETING" // has 0 and 3
+	f.slurm.start("43", "gpu:1g.10gb:1(IDX:0)")
+	f.want(t, "index 2: 42 alice bio", "index 0: 43 alice bio", "index 3: 41 alice bio")
+	f.slurm.node = describe("gpu:1g.10gb:3,gpu:h100:2", "gpu:1g.10gb:2(IDX:0,2)")
+	f.clock.Advance(10 * time.Second)
+	f.want(t, "index 2: 42 alice bio", "index 0: 43 alice bio")
+}
+
+func TestASuspendedJobKeepsItsGPUs(t *testing.T) {
+	f := newScontrolFixture(t)
+	f.slurm.jobs[1].state = "SUSPENDED"
+	f.want(t, bothJobs...)
+}
+
+func TestARequeuedJobIsAskedForAgain(t *testing.T) {
+	f := newScontrolFixture(t)
+	f.want(t, bothJobs...)
+	f.slurm.jobs[1].start = "2026-11-21T12:05:00"
+	f.slurm.record["42"] = record(f.slurm.jobs[1], "gpu:1g.10gb:1(IDX:1)")
+	f.slurm.node = describe("gpu:1g.10gb:3,gpu:h100:2", "gpu:1g.10gb:2(IDX:0-1),gpu:h100:1(IDX:3)")
+	f.clock.Advance(10 * time.Second)
+	f.want(t, "index 0: 41 alice bio", "index 3: 41 alice bio", "index 1: 42 alice bio")
+}
+
+func TestAJobThatShrankIsAskedForAgain(t *testing.T) {
+	f := newScontrolFixture(t)
+	f.want(t, bothJobs...)
+	f.slurm.record["41"] = record(f.slurm.jobs[0], "gpu:h100:1(IDX:3)")
+	f.slurm.node = describe("gpu:1g.10gb:3,gpu:h100:2", "gpu:1g.10gb:1(IDX:2),gpu:h100:1(IDX:3)")
+	f.clock.Advance(10 * time.Second)
+	f.want(t, "index 3: 41 alice bio", "index 2: 42 alice bio")
+}
+
+func TestAJobThatGoesMeanwhileIsAskedAroundOnce(t *testing.T) {
+	f := newScontrolFixture(t)
+	delete(f.slurm.record, "42")
+	_, err := f.Read(t.Context())
+	if !errors.Is(err, errMoved) || !strings.Contains(err.Error(), "job 42 has gone") {
+		t.Errorf("error %v, want job 42 gone", err)
+	}
+	if got := f.slurm.count("squeue"); got != 2 {
+		t.Errorf("squeue: %d calls, want 2", got)
+	}
+}
+
+func TestScontrolRefusesWhatDoesNotAddUp(t *testing.T) {
+	for _, c := range []struct {
+		change func(*fakeSlurm)
+		want   string
+	}{
+		{func(s *fakeSlurm) { s.jobs = s.jobs[:1] }, "position 2 is in use, but by no job that squeue shows"},
+		{func(s *fakeSlurm) { s.node = describe("gpu:5", "gpu:1(IDX:0)") }, "job 41 of alice has position 3, which the node says is free"},
+		{func(s *fakeSlurm) { s.node = describe("gpu:5,shard:8", "gpu:0,shard:2(IDX:2)") }, "GresUsed: gres shard:2: shares of a GPU aren't read"},
+		{func(s *fakeSlurm) { s.node = "Node n1 not found\n" }, `want NodeName=n1`},
+		{func(s *fakeSlurm) { s.node = "" }, `want NodeName=n1`},
+		{func(s *fakeSlurm) { s.node = "NodeName=n1 Gres=gpu:2 State=IDLE\n" }, "no GresUsed="},
+		{func(s *fakeSlurm) { s.node = describe("gpu:x:y", "gpu:0") }, `Gres: gres "gpu:x:y"`},
+		{func(s *fakeSlurm) { s.record["42"] = record(s.jobs[1], "gpu:2(IDX:2)") }, "job 42 of alice: gres gpu::2: IDX names 1 positions"},
+		{func(s *fakeSlurm) { s.record["42"] = record(s.jobs[1], "shard:1(IDX:2)") }, "job 42 of alice: gres shard:1: shares"},
+		{func(s *fakeSlurm) { s.record["42"] = s.record["41"] }, `no "JobId=42 "`},
+		{func(s *fakeSlurm) { s.record["42"], _, _ = strings.Cut(s.record["42"], " MinCPUsNode") }, "the answer has no end"},
+		{func(s *fakeSlurm) { s.record["42"] = strings.Replace(s.record["42"], "n[1-2]", "n[1-", 1) }, "nodes: expand"},
+		{func(s *fakeSlurm) { s.jobs[0].id = "x" }, `job id "x": want a number`},
+		{func(s *fakeSlurm) { s.jobs[0].display = "--help" }, `job 41: id "--help"`},
+	} {
+		f := newScontrolFixture(t)
+		c.change(f.slurm)
+		f.wantError(t, c.want)
+	}
+}
+
+// TestUsersCantForgeJobs: names, accounts and comments with all that a record
+// has, newlines included, change nothing.
+func TestUsersCantForgeJobs(t *testing.T) {
+	f := newScontrolFixture(t)
+	forged := "x UserId=victim(7) Account=victim QOS=(null) JobState=RUNNING JOB_GRES=gpu:1 Nodes=n1 GRES=gpu:2(IDX:0-1) MinCPUsNode=1 WorkDir=/\nJobId=99 JobName=z"
+	j := f.slurm.jobs[1]
+	j.name, j.account, j.wckey = forged, strings.ToLower(forged), "w JobState=RUNNING GRES=gpu:1(IDX:1)"
+	f.slurm.jobs[1] = j
+	text := record(j, "gpu:1g.10gb:1(IDX:2)")
+	text = strings.Replace(text, "QOS=(null) JobState=RUNNING Reason", "QOS=(null) WCKey="+j.wckey+" JobState=RUNNING Reason", 1)
+	f.slurm.record["42"] = strings.Replace(text, "Comment=x", "Comment=JOB_GRES=gpu:9 Nodes=n1 GRES=gpu:1(IDX:1)", 1)
+	f.want(t, "index 0: 41 alice bio", "index 3: 41 alice bio", "index 2: 42 alice "+j.account)
+}
+
+func TestParseJobsRefuses(t *testing.T) {
+	for out, want := range map[string]string{
+		"N1N1N":                   "3 fields: want 8 for each job",
+		"xN1N1NRNSNuNaNwNjN":      `"x" between jobs`,
+		"N1N1NRNSNuNaNwNjN\nN1NN": "want 8 for each job",
+		"N0N1NrNsNuNaNwNjN\n":     `job id "0"`,
+	} {
+		if jobs, err := parseJobs(out, "N"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("parse %q: got %v, %v; want %s", out, jobs, err, want)
+		}
+	}
+	if jobs, err := parseJobs("", "N"); err != nil || len(jobs) != 0 {
+		t.Errorf("parse nothing: got %v, %v", jobs, err)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	j := job{id: "42", display: "42", state: "RUNNING", user: "alice", account: "bio", wckey: "(null)", name: "train"}
+	f.Add(record(j, "gpu:1(IDX:2)"), "train", "bio")
+	f.Add("JobId=42 JobName= Account= QOS= JobState= GRES=gpu:1(IDX:0) WorkDir=", "", "")
+	f.Fuzz(func(t *testing.T, out, name, account string) {
+		j.name, j.account = name, account
+		text, err := trustedPart(out, j)
+		if err != nil {
+			return
+		}
+		if !strings.HasPrefix(text, "JobState=") || strings.Contains(text, " WorkDir=") {
+			t.Errorf("trusted part of %q: %q", out, text)
+		}
+		_, _ = parseAllocation(text, "n1")
+	})
+}
+
+func FuzzParseNode(f *testing.F) {
+	f.Add(describe("gpu:1g.10gb:3,gpu:h100:2(S:0-1)", "gpu:1g.10gb:2(IDX:0,2),gpu:h100:1(IDX:3)"))
+	f.Fuzz(func(t *testing.T, out string) {
+		if node, err := parseNode(out, "n1"); err == nil && node.gres == nil {
+			t.Errorf("parse %q: no gres and no error", out)
+		}
+	})
+}
