@@ -42,6 +42,12 @@ func collectionAlerts() []alert {
 				runbook: "Check the broker and the way to it: gpuledger_collector_publish_errors_total says whether produce calls fail. " +
 					"After the repair the spool drains by itself, in order.",
 			}),
+		newAlert("GPULedgerSpoolNearlyFull", critical, "5m",
+			`gpuledger_spool_bytes / (gpuledger_spool_max_bytes > 0) > 0.8`, text{
+				summary:     "Spool of {{ $labels.instance }} is {{ $value | humanizePercentage }} full",
+				description: "When it is full, the oldest batches are dropped: their time becomes unobserved for good.",
+				runbook:     "Repair what keeps it from draining (see GPULedgerSpoolFilling). Until then a larger collector.spool_max_bytes wins time, if the disk has the room.",
+			}),
 		newAlert("GPULedgerSpoolDropped", critical, "0m",
 			`increase(gpuledger_spool_dropped_records_total[15m]) > 0`, text{
 				summary:     "Spool of {{ $labels.instance }} dropped {{ $value }} records",

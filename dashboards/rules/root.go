@@ -67,6 +67,7 @@ func groups() []group {
 	return []group{
 		{Name: "gpuledger-waste", Rules: wasteAlerts()},
 		{Name: "gpuledger-collection", Rules: collectionAlerts()},
+		{Name: "gpuledger-devices", Rules: deviceAlerts()},
 		{Name: "gpuledger-ledger", Rules: ledgerAlerts()},
 	}
 }
