@@ -162,7 +162,7 @@ func (r *rig) samples(name string, names ...string) []sample {
 					values = append(values, m.Label[i].GetValue())
 				}
 			}
-			out = append(out, sample{strings.Join(values, " "), m.GetGauge().GetValue() + m.GetCounter().GetValue()})
+			out = append(out, sample{strings.Join(values, " "), m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()})
 		}
 	}
 	return out

@@ -16,7 +16,8 @@
 //     of a field counts everything once.
 //   - The board's row names an owner only where that owner holds all its slices.
 //   - gpuledger_* counters and health metrics carry no owner: neither a total nor
-//     the time an alert has to hold starts anew when the owner changes.
+//     the time an alert has to hold starts anew when the owner changes. DCGM's
+//     fields carry it, counters as well, because dashboards expect that.
 //   - A slot that ended more than MaxAgeSlots slots ago shows nothing but its time.
 //   - The number of series is bounded by devices × fields; what ended is gone with
 //     the next slot.

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,18 +81,28 @@ var fieldHelp = map[uint32]string{
 // dcgm-exporter shows come from a list that says counter for rates as well.
 var fieldCounter = map[uint32]bool{202: true, 310: true, 311: true, 312: true, 313: true, 393: true, 394: true}
 
-// fieldFamily is a field's metric, and a label that tells fields without a name.
-func fieldFamily(id uint32) (f family, named bool) {
+// fieldFamily is a field's metric. One that isn't read by default goes by the name
+// that a source knows for it, and nobody knows whether it is a counter; ok is false
+// where it has no name.
+func (d *Devices) fieldFamily(id uint32) (f family, ok bool) {
 	known, help := field.ByID(id), fieldHelp[id]
-	if known == nil || help == "" {
+	switch {
+	case known != nil && help != "" && fieldCounter[id]:
+		return family{known.Names[0], help, prometheus.CounterValue}, true
+	case known != nil && help != "":
+		return family{known.Names[0], help, prometheus.GaugeValue}, true
+	case d.deps.FieldName == nil:
 		return otherField, false
 	}
-	f = family{known.Names[0], help, prometheus.GaugeValue}
-	if fieldCounter[id] {
-		f.kind = prometheus.CounterValue
+	name := d.deps.FieldName(id)
+	if !extraName.MatchString(name) || field.ByName(name) != nil {
+		return otherField, false
 	}
-	return f, true
+	return family{name, "DCGM field that is read by configuration, in its own unit.", prometheus.UntypedValue}, true
 }
+
+// extraName is what names of DCGM's fields look like; no other metric does.
+var extraName = regexp.MustCompile(`^DCGM_FI_[A-Z0-9_]+$`)
 
 // descs are made once per family and set of label names.
 type descs map[string]*prometheus.Desc

@@ -168,7 +168,7 @@ func (w *writer) fields(row labels, values fieldValues) {
 		if math.IsNaN(v.value) || values[:i].has(v.id) {
 			continue
 		}
-		f, named := fieldFamily(v.id)
+		f, named := w.devices.fieldFamily(v.id)
 		if !named {
 			w.add(f, row.with("field", strconv.FormatUint(uint64(v.id), 10)), v.value)
 			continue

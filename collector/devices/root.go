@@ -16,11 +16,14 @@ import (
 
 // Deps are what Devices works with.
 type Deps struct {
-	Tenants  *tenants.Mapping
-	Info     func() source.Info // of the node's stack; nil: nothing is known of it
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Registry prometheus.Registerer
+	Tenants *tenants.Mapping
+	Info    func() source.Info // of the node's stack; nil: nothing is known of it
+	// FieldName is DCGM's name of a field that a source reads by configuration;
+	// empty or nil: such fields are shown by their ids.
+	FieldName func(id uint32) string
+	Clock     clock.Clock
+	Log       *slog.Logger
+	Registry  prometheus.Registerer
 }
 
 // Devices is a prometheus.Collector of the last slot of each node. It is safe for

@@ -195,6 +195,19 @@ func TestEveryFieldHasAName(t *testing.T) {
 	}
 }
 
+func TestFieldsReadByConfiguration(t *testing.T) {
+	names := map[uint32]string{191: "DCGM_FI_DEV_FAN_SPEED", 240: "not a metric", 241: "gpuledger_gpu_lost", 242: "DCGM_FI_DEV_GPU_TEMP"}
+	r := newRig(t, func(_ *devices.Config, deps *devices.Deps) {
+		deps.FieldName = func(id uint32) string { return names[id] }
+	})
+	g := wholeGPU()
+	g.MetricFields, g.MetricValues = []uint32{150, 191, 240, 241, 242, 243}, []float64{54, 30, 1, 2, 3, 4}
+	r.observe(batch(0, g))
+	r.want("DCGM_FI_DEV_FAN_SPEED", "UUID", sample{"GPU-whole", 30})
+	r.want("DCGM_FI_DEV_GPU_TEMP", "UUID", sample{"GPU-whole", 54})
+	r.want("gpuledger_gpu_dcgm_field_value", "field", sample{"240", 1}, sample{"241", 2}, sample{"242", 3}, sample{"243", 4})
+}
+
 // TestOneBadMetricSparesTheOthers: Prometheus would refuse all of them.
 func TestOneBadMetricSparesTheOthers(t *testing.T) {
 	r := newRig(t)
