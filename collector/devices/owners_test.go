@@ -220,3 +220,15 @@ func TestIdleAndActiveOfALeaf(t *testing.T) {
 	r.want("gpuledger_gpu_leaf_active_ratio", "GPU_I_ID", sample{"1", 1}, sample{"3", 0})
 	r.want("gpuledger_gpu_leaf_idle_ratio", "GPU_I_ID", sample{"1", 0}, sample{"3", 1})
 }
+
+// TestAGapInTheSlotIsNobodysUse: the hour decides what it is.
+func TestAGapInTheSlotIsNobodysUse(t *testing.T) {
+	b := batch(0, wholeGPU(hold("gpu", train)))
+	b.Observed = []*wire.Interval{{FromMs: 0, ToMs: 3000}, {FromMs: 7000, ToMs: 10_000}}
+	r := newRig(t)
+	r.observe(b)
+	r.want("gpuledger_gpu_leaf_active_ratio", "UUID", sample{"GPU-whole", 1})
+	if diff := cmp.Diff(buckets(map[string]float64{"active": 0.6, "unobserved": 0.4}), r.samples("gpuledger_gpu_slot_bucket_ratio", "bucket")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
