@@ -24,7 +24,7 @@ type span struct {
 // that are missing end. An instant before the last one, by a step of the clock,
 // counts as that: lives never overlap and none ends before it begins.
 func (l *layout) look(at time.Time, keys []Key) {
-	if at.Before(l.looked) {
+	if at = at.Round(0); at.Before(l.looked) { // by the wall clock, as slots are
 		at = l.looked
 	}
 	for i := range l.spans {
