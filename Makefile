@@ -10,8 +10,9 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 BUILD  := .build
 BINARY := $(BUILD)/gpuledger
 LIB    := $(BUILD)/lib/libchdb.so
+KAFKA  := $(BUILD)/kafka/.fetched
 # Programs that tests drive; without them a laptop skips those tests, CI fails.
-TEST_PACKAGES := prometheus slurmctld slurmd slurm-client munge
+TEST_PACKAGES := prometheus slurmctld slurmd slurm-client munge maven default-jre-headless kcat
 
 # Arguments of `make demo`, such as ARGS=--once.
 ARGS ?=
@@ -77,6 +78,12 @@ test-deps: $(LIB) need-go ## what tests and linters use (apt-get, as root), and 
 		sudo=; [ $$(id -u) = 0 ] || sudo=sudo; \
 		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends $$missing; \
 	fi
+	@if command -v mvn >/dev/null && command -v java >/dev/null; then $(MAKE) --no-print-directory $(KAFKA); else echo "no mvn or no java: no tests with Apache Kafka"; fi
+
+$(KAFKA): .ci/kafka/pom.xml
+	@rm -rf $(@D)
+	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
 
 .PHONY: clean
 clean: ## remove what was built, and the demo's data

@@ -1,0 +1,199 @@
+package brokertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec" //nolint:depguard // what tests share to start Kafka is not in a _test file
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Cluster is the test binary's Kafka. Its tests run one after the other: each
+// begins with an empty cluster of one broker.
+type Cluster struct {
+	java   string
+	jars   string // class path
+	dir    string
+	first  *Node
+	quorum string // controller.quorum.voters
+}
+
+// startLimit bounds one start of a broker, on a machine that does much else.
+const startLimit = 2 * time.Minute
+
+var shared struct {
+	sync.Mutex
+	cluster *Cluster
+	err     error
+}
+
+// Kafka gives the test binary's cluster, without topics and groups. It starts
+// it for the first test that asks, and again after a test that killed it.
+func Kafka(t testing.TB) *Cluster {
+	t.Helper()
+	java, jars := locate(t)
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.cluster == nil && shared.err == nil {
+		shared.cluster, shared.err = start(java, jars)
+	}
+	if shared.err != nil {
+		t.Fatalf("start Kafka: %v", shared.err)
+	}
+	c := shared.cluster
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	if c.first.hasEnded() {
+		if err := c.first.start(ctx); err != nil {
+			t.Fatalf("start Kafka again after the last test: %v", err)
+		}
+	}
+	if err := c.clear(ctx); err != nil {
+		t.Fatalf("empty Kafka after the last test: %v", err)
+	}
+	return c
+}
+
+// Stop ends what Kafka started and removes its folder: for TestMain, after the
+// tests. Without it the kernel ends Kafka together with the test binary.
+func Stop() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.cluster == nil {
+		return
+	}
+	shared.cluster.first.kill()
+	_ = os.RemoveAll(shared.cluster.dir)
+	shared.cluster = nil
+}
+
+// Addr is the host:port of the first broker. It stays the same over a restart.
+func (c *Cluster) Addr() string { return c.first.Addr() }
+
+// Kill ends the first broker by SIGKILL.
+func (c *Cluster) Kill() { c.first.kill() }
+
+// Restart starts the first broker again, on the same folder and ports, and
+// returns when it answers.
+func (c *Cluster) Restart(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	if err := c.first.start(ctx); err != nil {
+		t.Fatalf("restart Kafka: %v", err)
+	}
+}
+
+// Second adds a broker to the cluster until the test ends.
+func (c *Cluster) Second(t testing.TB) *Node {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	n, err := c.launch(ctx, 2)
+	if err != nil {
+		t.Fatalf("start a second Kafka: %v", err)
+	}
+	t.Cleanup(n.kill)
+	return n
+}
+
+// locate finds Java and the jars, or skips the test.
+func locate(t testing.TB) (java, classPath string) {
+	t.Helper()
+	java, err := exec.LookPath("java")
+	if err == nil {
+		classPath, err = findJars()
+	}
+	switch {
+	case err == nil:
+		return java, classPath
+	case os.Getenv("CI") == "true":
+		t.Fatalf("needs Apache Kafka: %v", err)
+	default:
+		t.Skipf("needs Apache Kafka: %v", err)
+	}
+	return "", ""
+}
+
+// findJars looks for .build/kafka in the folder of go.mod.
+func findJars() (classPath string, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the module's folder: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("find the module's folder: no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+	jars := filepath.Join(dir, ".build", "kafka")
+	if found, err := filepath.Glob(filepath.Join(jars, "kafka_*.jar")); err != nil || len(found) == 0 {
+		return "", fmt.Errorf("no Kafka in %s: make test-deps fetches it where mvn and java are installed", jars)
+	}
+	return filepath.Join(jars, "*"), nil
+}
+
+func start(java, jars string) (*Cluster, error) {
+	sweep(os.TempDir())
+	dir, err := os.MkdirTemp("", dirPrefix+strconv.Itoa(os.Getpid())+"-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{java: java, jars: jars, dir: dir}
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	if c.first, err = c.launch(ctx, 1); err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	return c, nil
+}
+
+// portTries is how often launch chooses ports that turn out to be taken.
+const portTries = 5
+
+// launch makes and starts broker id on free ports.
+func (c *Cluster) launch(ctx context.Context, id int) (*Node, error) {
+	var err error
+	for try := range portTries {
+		var n *Node
+		n, err = c.prepare(ctx, id, filepath.Join(c.dir, fmt.Sprintf("node-%d-%d", id, try)))
+		if err == nil {
+			err = n.start(ctx)
+		}
+		if err == nil || !errors.Is(err, errPortTaken) {
+			return n, err
+		}
+	}
+	return nil, err
+}
+
+const dirPrefix = "gpuledger-kafka-"
+
+// sweep removes folders whose process is gone.
+func sweep(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		rest, ours := strings.CutPrefix(entry.Name(), dirPrefix)
+		number, _, _ := strings.Cut(rest, "-")
+		pid, err := strconv.Atoi(number)
+		if !ours || err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			continue
+		}
+		_ = os.RemoveAll(filepath.Join(parent, entry.Name()))
+	}
+}

@@ -1,0 +1,242 @@
+package brokertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec" //nolint:depguard // what tests share to start Kafka is not in a _test file
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// clusterID is any random-uuid of Kafka's StorageTool.
+const clusterID = "Z3B1bGVkZ2VyLXRlc3RzMQ"
+
+// Node is one broker of the cluster, running or not.
+type Node struct {
+	cluster  *Cluster
+	id       int32
+	dir      string
+	port     int
+	settings string // path of server.properties
+
+	process *os.Process
+	ended   chan struct{} // closed when process has ended
+}
+
+var errPortTaken = errors.New("port is taken")
+
+// prepare writes a broker's settings and formats its folder.
+func (c *Cluster) prepare(ctx context.Context, id int, dir string) (*Node, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(ctx, 2)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cluster: c, id: int32(id), dir: dir, port: ports[0], settings: filepath.Join(dir, "server.properties")}
+	settings := fmt.Sprintf(common, id, ports[0], filepath.Join(dir, "data"))
+	if id == 1 {
+		settings += fmt.Sprintf(controller, ports[0], ports[1])
+		c.quorum = "1@127.0.0.1:" + strconv.Itoa(ports[1])
+	} else {
+		settings += fmt.Sprintf(brokerOnly, ports[0])
+	}
+	settings += "controller.quorum.voters=" + c.quorum + "\n"
+	if err := os.WriteFile(n.settings, []byte(settings), 0o600); err != nil {
+		return nil, err
+	}
+	format := exec.CommandContext(ctx, c.java, append(javaFlags(c.jars), "kafka.tools.StorageTool", "format", "-t", clusterID, "-c", n.settings)...)
+	if out, err := format.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("format folder of Kafka broker %d: %w\n%s", id, err, out)
+	}
+	return n, nil
+}
+
+// javaFlags favour a short start over a fast run.
+func javaFlags(classPath string) []string {
+	return []string{
+		"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classPath,
+	}
+}
+
+// freePorts finds ports that nobody listens on. They lie below the range that
+// the kernel takes outgoing connections' ports from, so that no client, least of
+// all one that dials a broker which is down, sits on the port by chance.
+func freePorts(ctx context.Context, count int) ([]int, error) {
+	const low, high = 12_000, 32_000
+	random := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(clock.Real().Now().UnixNano())))
+	var ports []int
+	for range 1000 {
+		port := low + random.IntN(high-low)
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err != nil {
+			continue
+		}
+		defer l.Close()
+		if ports = append(ports, port); len(ports) == count {
+			return ports, nil
+		}
+	}
+	return nil, fmt.Errorf("find %d free ports between %d and %d: found %d", count, low, high, len(ports))
+}
+
+// Addr is the broker's host:port.
+func (n *Node) Addr() string { return "127.0.0.1:" + strconv.Itoa(n.port) }
+
+// Stop asks the broker to hand over its partitions and to end, and waits.
+func (n *Node) Stop(t testing.TB) {
+	t.Helper()
+	if err := n.process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatalf("stop Kafka broker %d: %v", n.id, err)
+	}
+	<-n.ended
+}
+
+// Restart starts a broker again that was stopped.
+func (n *Node) Restart(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	if err := n.start(ctx); err != nil {
+		t.Fatalf("restart Kafka broker %d: %v", n.id, err)
+	}
+}
+
+func (n *Node) kill() {
+	if !n.hasEnded() {
+		_ = n.process.Kill() // fails only when it has ended meanwhile
+		<-n.ended
+	}
+}
+
+func (n *Node) hasEnded() bool {
+	select {
+	case <-n.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// start runs the broker and waits until it is in service.
+func (n *Node) start(ctx context.Context) error {
+	output, err := os.OpenFile(filepath.Join(n.dir, "output"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	//nolint:noctx // the process outlives the context of its start
+	cmd := exec.Command(n.cluster.java, append(javaFlags(n.cluster.jars), "kafka.Kafka", n.settings)...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	n.ended = make(chan struct{})
+	go n.run(cmd, started)
+	if err := <-started; err != nil {
+		return fmt.Errorf("start Kafka broker %d: %w", n.id, err)
+	}
+	if err := n.await(ctx); err != nil {
+		n.kill()
+		return fmt.Errorf("start Kafka broker %d on %s: %w", n.id, n.Addr(), n.explain(err))
+	}
+	return nil
+}
+
+// run keeps its thread for as long as the process lives: the kernel kills a
+// child at the end of the thread that started it.
+func (n *Node) run(cmd *exec.Cmd, started chan<- error) {
+	runtime.LockOSThread()
+	ended := n.ended
+	defer close(ended)
+	err := cmd.Start()
+	n.process = cmd.Process
+	started <- err
+	if err == nil {
+		_ = cmd.Wait() // ends by a signal, as a rule
+	}
+}
+
+// explain adds what the broker wrote.
+func (n *Node) explain(err error) error {
+	out, readErr := os.ReadFile(filepath.Join(n.dir, "output"))
+	if readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	if n.lacksPort() && !errors.Is(err, errPortTaken) {
+		err = errors.Join(errPortTaken, err)
+	}
+	const tail = 4096
+	return fmt.Errorf("%w; it wrote:\n%s", err, strings.TrimSpace(string(out[max(0, len(out)-tail):])))
+}
+
+// lacksPort says whether Kafka wrote that it couldn't bind.
+func (n *Node) lacksPort() bool {
+	out, err := os.ReadFile(filepath.Join(n.dir, "output"))
+	return err == nil && bytes.Contains(out, []byte("Address already in use"))
+}
+
+// await returns when the broker says that it is part of the cluster.
+func (n *Node) await(ctx context.Context) error {
+	client, err := dial(n.Addr())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		if err := n.answers(ctx, client); err == nil {
+			return nil
+		} else if ctx.Err() != nil {
+			return fmt.Errorf("wait for its answer: %w (last attempt: %w)", ctx.Err(), err)
+		}
+		pause := clock.Real().NewTimer(50 * time.Millisecond)
+		select {
+		case <-n.ended:
+			return errors.New("it ended")
+		case <-pause.C():
+		}
+		if n.lacksPort() {
+			return errPortTaken // it takes seconds to end by itself
+		}
+	}
+}
+
+func (n *Node) answers(ctx context.Context, client *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	res, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	for _, b := range res.Brokers {
+		if b.NodeID == n.id {
+			return nil
+		}
+	}
+	return fmt.Errorf("broker %d is not among the %d in service", n.id, len(res.Brokers))
+}
+
+// dial makes a client that gives up at once.
+func dial(addr string) (*kgo.Client, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RequestRetries(0), kgo.DialTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second))
+	if err != nil {
+		return nil, fmt.Errorf("make a client of %s: %w", addr, err)
+	}
+	return client, nil
+}
