@@ -162,7 +162,7 @@ static bool overridden(const place *asked, const place *held, unsigned short fie
     gpusim_read r = GPUSIM_READ_OK;
     if (asked->gpu != NULL) {
         r = gpusim_read_override(asked->gpu->id, asked->gi, asked->ci, field, t, &garbage);
-        if (r == GPUSIM_READ_OK) {
+        if (r == GPUSIM_READ_OK && held->gpu != NULL) {
             r = gpusim_read_override(held->gpu->id, held->gi, held->ci, field, t, &garbage);
         }
     }

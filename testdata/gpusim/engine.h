@@ -150,5 +150,6 @@ void policy_injected(dcgmGroupEntityPair_t e, unsigned short field, const readin
 void policy_deliver(void);
 void policy_collect(void);
 void policy_forget(void);
+void gpusim_dcgm_notice(void);
 
 #endif

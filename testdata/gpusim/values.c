@@ -46,8 +46,6 @@ static bool string_value(const place *p, const gpusim_epoch *e, unsigned short f
         ci = &gi->ci[0];
     }
     switch (field) {
-    case 1: snprintf(out, size, "%s", gpusim_driver_version()); return true;
-    case 2: snprintf(out, size, "12.%s", gpusim_driver_version()); return true;
     case 50: write_name(p, gi, ci, out, size); return true;
     case 51: snprintf(out, size, "%s", brand(g->model)); return true;
     case 53: snprintf(out, size, "%s", g->serial); return true;
@@ -270,6 +268,12 @@ static bool global_int(unsigned short field, int64_t t, int64_t *out)
     }
 }
 
+static bool global_string(unsigned short field, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s", field == 2 ? "12." : "", gpusim_driver_version());
+    return field == 1 || field == 2;
+}
+
 static bool int_value(const place *p, const gpusim_epoch *e, unsigned short field, int64_t t, int64_t interval, int64_t *out)
 {
     return identity_int(p, e, field, out) || state_int(p, e, field, t, out) || traffic_int(p, e, field, t, interval, out) || counter_int(p, e, field, t, out);
@@ -280,24 +284,23 @@ static bool int_value(const place *p, const gpusim_epoch *e, unsigned short fiel
 void compute_reading(place p, unsigned short field, int64_t t_us, int64_t interval_us, reading *out)
 {
     blank_reading(out, field, BLANK_NOT_SUPPORTED, DCGM_ST_OK, t_us);
-    if (field_meta(field)->entityLevel == DCGM_FE_NONE && global_int(field, t_us, &out->i64)) {
+    reading value = *out;
+    if (field_meta(field)->entityLevel == DCGM_FE_NONE) {
+        if (out->type == DCGM_FT_STRING ? global_string(field, value.str, sizeof value.str) : global_int(field, t_us, &value.i64)) {
+            *out = value;
+        }
         return;
     }
     if (p.fake && field == 50) {
         write_name(&p, NULL, NULL, out->str, sizeof out->str);
-        return;
     }
     if (p.gpu == NULL) {
-        if (field == 1 || field == 2) {
-            string_value(&p, NULL, field, out->str, sizeof out->str);
-        }
         return;
     }
     if (field_is_profiling(field) && !p.gpu->model->profiling) {
         return;
     }
     const gpusim_epoch *e = gpusim_epoch_at(p.gpu, t_us);
-    reading value = *out;
     bool known = false;
     switch (out->type) {
     case DCGM_FT_STRING: known = string_value(&p, e, field, value.str, sizeof value.str); break;
