@@ -1,0 +1,55 @@
+package dcgm
+
+import "github.com/gpuledger/gpuledger/collector/source/field"
+
+// DCGM field ids (dcgm_fields.h) that name things or mark events.
+const (
+	fieldDriver    = 1
+	fieldCUDA      = 5
+	fieldBind      = 6
+	fieldName      = 50
+	fieldSerial    = 53
+	fieldUUID      = 54
+	fieldMinor     = 55
+	fieldPCI       = 57
+	fieldVBIOS     = 85
+	bindCompleted  = 2 // SystemReinitializationCompleted
+	firstProfiling = 1001
+)
+
+// boardFields are read of each GPU; instanceFields of each instance, UUID first
+// to notice one that was made again.
+var (
+	boardFields = []uint16{
+		field.MIGMode, field.MIGMaxSlices, 100, 101, 112, 140, field.GPUTemp, field.PowerWatts, field.EnergyMJ,
+		202, field.GPUUtil, 204, 250, field.FBFree, field.FBUsed, 253, 310, 311, 312, 313, 393, 394, field.RowRemapFailure, 449,
+	}
+	instanceFields = []uint16{fieldUUID, 250, field.FBFree, field.FBUsed, 253}
+)
+
+// profilingFields are PCIe's rates, which a board alone has, after what
+// instances have as well. basicProfiling is what older GPUs can do at least.
+var (
+	profilingFields         = []uint16{field.GREngineActive, field.SMActive, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010}
+	instanceProfilingFields = profilingFields[:8]
+	basicProfiling          = []uint16{field.GREngineActive, field.SMActive, 1004, 1005}
+)
+
+var (
+	xidFields  = []uint16{field.XID}
+	bindFields = []uint16{fieldBind}
+)
+
+// activityFields are those whose value is the mean over the slot.
+var activityFields = []uint16{field.SMActive, field.GREngineActive}
+
+// isActivity finds a field's place in activityFields; -1: it isn't one.
+func isActivity(id uint16) int {
+	switch id {
+	case field.SMActive:
+		return 0
+	case field.GREngineActive:
+		return 1
+	}
+	return -1
+}

@@ -1,0 +1,134 @@
+package dcgm
+
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gpuledger/gpuledger/collector/source/memory"
+)
+
+// overlap is how far a reading of XIDs goes back before the last one: DCGM
+// stamps an event before others can read it.
+const overlap = 5 * time.Second
+
+// history is how far the events of the node have been read.
+type history struct {
+	fromUS int64 // when watching began: XIDs before are old news
+	readUS int64 // up to where XIDs were read
+	xids   map[place]int64
+	bind   bindState
+	bindUS int64 // up to where field 6 was read
+}
+
+// place is where XIDs are stored: at one level only, the board's or an instance's.
+type place struct {
+	gpu  string
+	part memory.Part
+}
+
+// bindState is the last that field 6 said.
+type bindState int
+
+const (
+	bindUnknown bindState = iota // nothing was read yet
+	bindQuiet                    // no event so far
+	bindBusy                     // reinitialising
+	bindDone                     // reinitialised
+)
+
+func newHistory() history { return history{xids: map[place]int64{}} }
+
+// connected: a new host engine may know nothing of what was.
+func (h *history) connected(nowUS int64) {
+	if h.fromUS == 0 {
+		h.fromUS, h.readUS = nowUS, nowUS
+	}
+	h.bind, h.bindUS = bindUnknown, nowUS
+}
+
+// pending is what was seen and not told yet.
+type pending struct {
+	xids     []board.XID
+	reset    bool
+	detached bool // the driver is away
+}
+
+// take hands out the XIDs, and the reset to all boards.
+func (p *pending) take(boards []board.Board) []board.XID {
+	if len(boards) > 0 {
+		for i := range boards {
+			boards[i].Reset = p.reset
+		}
+		p.reset = false
+	}
+	xids := p.xids
+	p.xids = nil
+	return xids
+}
+
+// readXIDs takes up events since the last time. DCGM's list of a place's events
+// ascends, so that one counts when it is newer than the last.
+func (s *Source) readXIDs() error {
+	ses := s.session
+	if ses.watches.xid == nil {
+		return nil
+	}
+	nowUS := s.deps.Clock.Now().UnixMicro()
+	records, err := ses.link.since(ses.watches.xid, s.history.readUS-overlap.Microseconds())
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		s.takeXID(&records[i])
+	}
+	s.history.readUS = nowUS
+	return nil
+}
+
+func (s *Source) takeXID(r *record) {
+	p := s.session.layout.of(r)
+	if p == nil || uint16(r.field) != xidFields[0] || r.status != 0 {
+		return
+	}
+	code, ok := valueOf(r)
+	at := int64(r.ts_us)
+	where := place{s.session.layout.boards[p.board].UUID, p.where}
+	if !ok || code <= 0 || at <= max(s.history.fromUS, s.history.xids[where], p.sinceUS) {
+		return
+	}
+	s.history.xids[where] = at
+	s.pending.xids = append(s.pending.xids, board.XID{At: time.UnixMicro(at).UTC(), UUID: where.gpu, Part: where.part, Code: int64(code)})
+}
+
+// readBind notices that the driver was reloaded: from DCGM 4.5 on it says so in
+// field 6. The ids of GPUs may mean others then.
+func (s *Source) readBind() error {
+	ses := s.session
+	if ses.watches.bind == nil {
+		return nil
+	}
+	records, err := ses.link.since(ses.watches.bind, s.history.bindUS)
+	if err != nil {
+		return err
+	}
+	h := &s.history
+	for i := range records {
+		v, ok := valueOf(&records[i])
+		h.bindUS = max(h.bindUS, int64(records[i].ts_us)+1)
+		switch {
+		case !ok || records[i].status != 0:
+			continue
+		case v != bindCompleted:
+			h.bind = bindBusy
+		default:
+			if h.bind == bindQuiet || h.bind == bindBusy {
+				s.pending.reset, ses.remake = true, true
+			}
+			h.bind = bindDone
+		}
+	}
+	if h.bind == bindUnknown {
+		h.bind = bindQuiet
+	}
+	return nil
+}

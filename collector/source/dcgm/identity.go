@@ -1,0 +1,147 @@
+package dcgm
+
+import (
+	"fmt"
+	"strings"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+)
+
+// identity is what names a GPU; it changes with its hardware or driver alone.
+type identity struct {
+	uuid, name, driver, cuda string
+	mig                      bool
+	maxSlices                uint32 // 0: not told
+	info                     source.GPUInfo
+}
+
+// liveData asks the driver and not the cache (DCGM_FV_FLAG_LIVE_DATA): the cache
+// of an instance's id may still hold what the instance before it was called.
+const liveData = 1
+
+var identityFields = []godcgm.Short{fieldDriver, fieldCUDA, fieldName, fieldSerial, fieldUUID, fieldMinor, fieldPCI, 67, 69, fieldVBIOS}
+
+// identify asks for the names of GPUs, by DCGM's id. A GPU that doesn't answer
+// is missing in what it returns.
+func identify(ids []uint32) (map[uint32]identity, error) {
+	values, err := names(godcgm.FE_GPU, ids, identityFields)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[uint32]identity, len(ids))
+	for i := range values {
+		v := &values[i]
+		id := out[uint32(v.EntityID)]
+		id.take(v)
+		out[uint32(v.EntityID)] = id
+	}
+	for id, g := range out {
+		if g.uuid == "" {
+			delete(out, id)
+		}
+	}
+	return out, nil
+}
+
+func (id *identity) take(v *godcgm.FieldValue_v2) {
+	switch v.FieldID {
+	case fieldDriver:
+		id.driver = text(v)
+	case fieldCUDA:
+		if n, ok := number(v); ok {
+			id.cuda = fmt.Sprintf("%d.%d", n/1000, n%1000/10)
+		}
+	case fieldName:
+		id.name = text(v)
+	case fieldSerial:
+		id.info.Serial = text(v)
+	case fieldUUID:
+		id.uuid = text(v)
+	case fieldMinor:
+		if n, ok := number(v); ok {
+			minor := uint32(n)
+			id.info.Minor = &minor
+		}
+	case fieldPCI:
+		id.info.PCIBusID = text(v)
+	case 67:
+		n, ok := number(v)
+		id.mig = ok && n == 1
+	case 69:
+		if n, ok := number(v); ok && n >= 1 && n <= 64 {
+			id.maxSlices = uint32(n)
+		}
+	case fieldVBIOS:
+		id.info.VBIOS = text(v)
+	}
+}
+
+// names reads identity fields live.
+func names(kind godcgm.Field_Entity_Group, ids []uint32, fields []godcgm.Short) ([]godcgm.FieldValue_v2, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	pairs := make([]godcgm.GroupEntityPair, 0, len(ids))
+	for _, id := range ids {
+		pairs = append(pairs, godcgm.GroupEntityPair{EntityGroupId: kind, EntityId: uint(id)})
+	}
+	values, err := godcgm.EntitiesGetLatestValues(pairs, fields, liveData)
+	return values, call("dcgmEntitiesGetLatestValues", err)
+}
+
+// text is a string value; empty: it has none, or one of DCGM's blanks (<<<…>>>).
+func text(v *godcgm.FieldValue_v2) string {
+	if v.Status != 0 || v.StringValue == nil || strings.HasPrefix(*v.StringValue, "<<<") {
+		return ""
+	}
+	return *v.StringValue
+}
+
+// number is an int64 value that isn't blank.
+func number(v *godcgm.FieldValue_v2) (int64, bool) {
+	if v.Status != 0 || v.FieldType != godcgm.DCGM_FT_INT64 {
+		return 0, false
+	}
+	n := *(*int64)(ptr(&v.Value))
+	return n, n >= 0 && !blankInt(n)
+}
+
+// instanceNames are the profile and the UUID of instances, by entity id.
+func instanceNames(kind godcgm.Field_Entity_Group, ids []uint32) (profiles, uuids map[uint32]string, err error) {
+	values, err := names(kind, ids, []godcgm.Short{fieldName, fieldUUID})
+	if err != nil {
+		return nil, nil, err
+	}
+	profiles, uuids = make(map[uint32]string, len(ids)), make(map[uint32]string, len(ids))
+	for i := range values {
+		v := &values[i]
+		switch s := text(v); v.FieldID {
+		case fieldName:
+			if _, after, found := strings.Cut(s, " MIG "); found { // the driver's name of the device
+				s = after
+			}
+			profiles[uint32(v.EntityID)] = s
+		case fieldUUID:
+			if strings.HasPrefix(s, "MIG-") {
+				uuids[uint32(v.EntityID)] = s
+			}
+		}
+	}
+	return profiles, uuids, nil
+}
+
+// hostengineVersion is "4.6.0" out of "version:4.6.0;arch:…"; empty: not told.
+func hostengineVersion() string {
+	v, err := godcgm.GetHostengineVersionInfo()
+	if err != nil {
+		return ""
+	}
+	for pair := range strings.SplitSeq(v.RawBuildInfoString, ";") {
+		if version, found := strings.CutPrefix(strings.TrimSpace(pair), "version:"); found {
+			return version
+		}
+	}
+	return ""
+}

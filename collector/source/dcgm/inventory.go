@@ -1,0 +1,124 @@
+package dcgm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+)
+
+// inventory is what the host engine lists at one instant, comparable with
+// another one's.
+type inventory struct {
+	gpus      []listed
+	instances []godcgm.MigHierarchyInfo_v2
+	// blind says why instances can't be listed (embedded, not as root); MIG
+	// boards are then left out, for their time would be stranded.
+	blind string
+}
+
+// listed is a GPU by DCGM's id.
+type listed struct {
+	id    uint32
+	state gpuState
+}
+
+type gpuState int
+
+const (
+	present gpuState = iota
+	lost             // fell off the bus
+	hidden           // DCGM may not read it, or doesn't support it
+)
+
+// errDetached: there is a host engine, but the driver is away.
+var errDetached = errors.New("DCGM lists no GPU: the driver is detached or being reloaded")
+
+func (a *inventory) equal(b *inventory) bool {
+	return a.blind == b.blind && slices.Equal(a.gpus, b.gpus) && slices.Equal(a.instances, b.instances)
+}
+
+// list asks for all GPUs and instances.
+func (l *link) list() (*inventory, error) {
+	all, err := l.devices()
+	if codeOf(err) == stGPUsDetached || (err == nil && len(all) == 0) {
+		return nil, errDetached
+	}
+	if err != nil {
+		return nil, err
+	}
+	supported, err := godcgm.GetSupportedDevices()
+	if err := call("dcgmGetAllSupportedDevices", err); err != nil {
+		if codeOf(err) == stGPUsDetached {
+			return nil, errDetached
+		}
+		return nil, err
+	}
+	inv := &inventory{gpus: make([]listed, 0, len(all))}
+	detached := 0
+	for _, id := range all {
+		g := listed{id: id}
+		if !slices.Contains(supported, uint(id)) {
+			status := godcgm.GetGPUStatus(uint(id))
+			g.state = stateOf(status)
+			if status == godcgm.EntityStatusDetached {
+				detached++
+			}
+		}
+		inv.gpus = append(inv.gpus, g)
+	}
+	if detached == len(all) {
+		return nil, errDetached
+	}
+	return inv, inv.listInstances()
+}
+
+// stateOf a GPU that is not among the supported ones.
+func stateOf(status godcgm.EntityStatus) gpuState {
+	switch status {
+	case godcgm.EntityStatusUnsupported, godcgm.EntityStatusInaccessible, godcgm.EntityStatusDisabled, godcgm.EntityStatusDetached:
+		return hidden
+	}
+	return lost
+}
+
+func (inv *inventory) listInstances() error {
+	h, err := godcgm.GetGPUInstanceHierarchy()
+	switch err := call("dcgmGetGpuInstanceHierarchy", err); codeOf(err) {
+	case stNotSupported: // no GPU here can do MIG
+		return nil
+	case stRequiresRoot:
+		inv.blind = err.Error()
+		return nil
+	default:
+		if err != nil {
+			return err
+		}
+	}
+	if h.Count > uint(len(h.EntityList)) {
+		return fmt.Errorf("dcgmGetGpuInstanceHierarchy: it lists %d instances, and at most %d can be", h.Count, len(h.EntityList))
+	}
+	for _, e := range h.EntityList[:h.Count] {
+		if e.Entity.EntityGroupId == godcgm.FE_GPU_I || e.Entity.EntityGroupId == godcgm.FE_GPU_CI {
+			inv.instances = append(inv.instances, e)
+		}
+	}
+	return nil
+}
+
+// gpuOf is the DCGM id of the GPU that an instance is part of, found by its
+// parents.
+func (inv *inventory) gpuOf(e godcgm.MigHierarchyInfo_v2) (id uint32, ok bool) {
+	for range 2 {
+		if e.Parent.EntityGroupId == godcgm.FE_GPU {
+			return uint32(e.Parent.EntityId), true
+		}
+		i := slices.IndexFunc(inv.instances, func(p godcgm.MigHierarchyInfo_v2) bool { return p.Entity == e.Parent })
+		if i < 0 {
+			return 0, false
+		}
+		e = inv.instances[i]
+	}
+	return 0, false
+}

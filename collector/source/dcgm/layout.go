@@ -1,0 +1,269 @@
+package dcgm
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
+	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gpuledger/gpuledger/collector/source/memory"
+)
+
+// layout is what an inventory means: boards, their leaves, and the entities that
+// are read of them. Its boards are filled anew by each reading.
+type layout struct {
+	inv    *inventory
+	boards []board.Board
+	ids    []identity // of boards
+	parts  []part
+	index  map[uint64]int // of parts, by entity
+	// leftOut says what of the inventory is missing in boards, and why.
+	leftOut error
+	batch   []batchCall // of latest values
+}
+
+// part is an entity that is read.
+type part struct {
+	entity entity
+	board  int
+	leaf   int       // of the board's instances; onBoard or noLeaf
+	key    board.Key // of an instance
+	where  memory.Part
+	// sinceUS is when the instance was first seen at this entity id, which DCGM
+	// uses again: what is older is another instance's.
+	sinceUS   int64
+	uuid      uint64 // hash of its MIG UUID, as the shim makes it; 0: not known
+	profiling bool   // is watched for it
+	activity  [2]mean
+}
+
+const (
+	onBoard = -1 // the board itself
+	noLeaf  = -2 // a GPU instance whose compute instances are the leaves: XIDs alone
+)
+
+// mean of samples.
+type mean struct {
+	sum float64
+	n   int
+}
+
+func entityKey(kind godcgm.Field_Entity_Group, id uint) uint64 { return uint64(kind)<<32 | uint64(id) }
+
+// arrange makes a layout of an inventory. known are GPUs of this connection that
+// answered before, by DCGM's id; was is the layout before, or nil.
+func arrange(inv *inventory, known map[uint32]identity, was *layout, nowUS int64) (*layout, error) {
+	l := &layout{inv: inv, index: map[uint64]int{}}
+	var ids []uint32
+	for _, g := range inv.gpus {
+		if g.state == present {
+			ids = append(ids, g.id)
+		}
+	}
+	told, err := identify(ids)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, g := range inv.gpus {
+		errs = append(errs, l.addBoard(g, told, known))
+	}
+	if err := l.addInstances(was, nowUS); err != nil {
+		return nil, err
+	}
+	l.leftOut = errors.Join(errs...)
+	return l, nil
+}
+
+// addBoard lists a GPU, or says why it can't.
+func (l *layout) addBoard(g listed, told, known map[uint32]identity) error {
+	was, wasKnown := known[g.id]
+	id, ok := told[g.id]
+	switch {
+	case g.state == hidden && wasKnown:
+		return fmt.Errorf("GPU %d (%s): DCGM may not read it any more", g.id, was.uuid)
+	case g.state == hidden:
+		return nil // never was one of ours
+	case g.state == lost && !wasKnown:
+		return fmt.Errorf("GPU %d: lost, and never read by this connection: its UUID is unknown", g.id)
+	case g.state == lost:
+		id = was
+	case !ok:
+		return fmt.Errorf("GPU %d: it doesn't tell its UUID (field %d)", g.id, fieldUUID)
+	case id.mig && l.inv.blind != "":
+		return fmt.Errorf("GPU %d (%s): MIG is on, and its instances can't be listed: %s", g.id, id.uuid, l.inv.blind)
+	}
+	if slices.ContainsFunc(l.boards, func(b board.Board) bool { return b.UUID == id.uuid }) {
+		return fmt.Errorf("GPU %d: its UUID %s is another GPU's already", g.id, id.uuid)
+	}
+	known[g.id] = id
+	b := board.Board{UUID: id.uuid, Model: id.name, Index: g.id, Slices: id.maxSlices, MIG: id.mig, Lost: g.state == lost}
+	l.boards, l.ids = append(l.boards, b), append(l.ids, id)
+	if !b.Lost {
+		l.addPart(part{entity: newEntity(godcgm.FE_GPU, uint(g.id)), board: len(l.boards) - 1, leaf: onBoard, where: memory.Board})
+	}
+	return nil
+}
+
+func (l *layout) addPart(p part) {
+	l.index[uint64(p.entity.group)<<32|uint64(p.entity.id)] = len(l.parts)
+	l.parts = append(l.parts, p)
+}
+
+// addInstances lists GPU instances before compute instances, whose profile is
+// made of theirs.
+func (l *layout) addInstances(was *layout, nowUS int64) error {
+	names, err := l.instanceNames()
+	if err != nil {
+		return err
+	}
+	parents := make(map[uint64]godcgm.MigHierarchyInfo_v2)
+	for _, e := range l.inv.instances {
+		if e.Entity.EntityGroupId == godcgm.FE_GPU_I {
+			parents[entityKey(godcgm.FE_GPU_I, e.Entity.EntityId)] = e
+		}
+	}
+	for _, e := range l.inv.instances {
+		id, ok := l.inv.gpuOf(e)
+		i := slices.IndexFunc(l.boards, func(b board.Board) bool { return ok && b.Index == id && !b.Lost })
+		if i < 0 {
+			continue
+		}
+		p := part{entity: newEntity(e.Entity.EntityGroupId, e.Entity.EntityId), board: i, leaf: len(l.boards[i].Instances), where: memory.Instance(uint32(e.Info.NvmlInstanceId))}
+		key := board.Key{GI: uint32(e.Info.NvmlInstanceId), CI: -1, Slices: uint32(e.Info.NvmlProfileSlices)}
+		gi := e
+		if e.Entity.EntityGroupId == godcgm.FE_GPU_CI {
+			p.where = memory.ComputeInstance(key.GI, uint32(e.Info.NvmlComputeInstanceId))
+			key.CI = int64(e.Info.NvmlComputeInstanceId)
+			gi = parents[entityKey(e.Parent.EntityGroupId, e.Parent.EntityId)]
+		} else if l.hasCompute(e) {
+			p.leaf = noLeaf
+		}
+		p.key = key
+		l.name(&p, e, gi, names, was)
+		l.addInstance(p, was, nowUS)
+	}
+	return nil
+}
+
+func (l *layout) hasCompute(gi godcgm.MigHierarchyInfo_v2) bool {
+	return slices.ContainsFunc(l.inv.instances, func(e godcgm.MigHierarchyInfo_v2) bool { return e.Parent == gi.Entity })
+}
+
+// addInstance lists an instance. One that was there before at the same entity id
+// has values from before now as well.
+func (l *layout) addInstance(p part, was *layout, nowUS int64) {
+	b := &l.boards[p.board]
+	b.MIG = true
+	p.sinceUS = nowUS
+	if old := was.find(p, b.UUID); old != nil && old.key == p.key {
+		p.sinceUS = old.sinceUS
+	}
+	p.uuid = hash(p.key.UUID)
+	if p.leaf != noLeaf {
+		b.Instances = append(b.Instances, board.Instance{Key: p.key})
+	}
+	l.addPart(p)
+}
+
+// find is the part of an earlier layout that has p's entity, and may be the same
+// as far as DCGM's list of instances tells; nil: none.
+func (l *layout) find(p part, gpu string) *part {
+	if l == nil {
+		return nil
+	}
+	i, ok := l.index[uint64(p.entity.group)<<32|uint64(p.entity.id)]
+	if !ok {
+		return nil
+	}
+	old := &l.parts[i]
+	if l.boards[old.board].UUID != gpu || old.where != p.where || old.key.Slices != p.key.Slices || (old.leaf == noLeaf) != (p.leaf == noLeaf) {
+		return nil
+	}
+	return old
+}
+
+// hash is FNV-1a, as the shim makes it of a string value; 0 of an empty one.
+func hash(s string) uint64 {
+	if s == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s))
+	return h.Sum64()
+}
+
+// called is what instances are called, by entity.
+type called struct{ profiles, uuids map[uint64]string }
+
+func (l *layout) instanceNames() (called, error) {
+	out := called{map[uint64]string{}, map[uint64]string{}}
+	for _, kind := range []godcgm.Field_Entity_Group{godcgm.FE_GPU_I, godcgm.FE_GPU_CI} {
+		var ids []uint32
+		for _, e := range l.inv.instances {
+			if e.Entity.EntityGroupId == kind {
+				ids = append(ids, uint32(e.Entity.EntityId))
+			}
+		}
+		profiles, uuids, err := instanceNames(kind, ids)
+		if err != nil {
+			return out, err
+		}
+		for id, s := range profiles {
+			out.profiles[entityKey(kind, uint(id))] = s
+		}
+		for id, s := range uuids {
+			out.uuids[entityKey(kind, uint(id))] = s
+		}
+	}
+	return out, nil
+}
+
+// name gives an instance its MIG UUID and its profile as nvidia-smi writes it:
+// that of the GPU instance, with the compute slices before it where they are
+// only some of its. What isn't told this time is as it was told last.
+func (l *layout) name(p *part, e, gi godcgm.MigHierarchyInfo_v2, names called, was *layout) {
+	p.key.UUID = names.uuids[entityKey(e.Entity.EntityGroupId, e.Entity.EntityId)]
+	p.key.Profile = names.profiles[entityKey(godcgm.FE_GPU_I, gi.Entity.EntityId)]
+	old := was.find(*p, l.boards[p.board].UUID)
+	if old != nil && p.key.UUID == "" {
+		p.key.UUID = old.key.UUID
+	}
+	switch {
+	case p.key.Profile == "" && old != nil:
+		p.key.Profile = old.key.Profile
+		return
+	case p.key.Profile == "":
+		p.key.Profile = fmt.Sprintf("%dg", gi.Info.NvmlProfileSlices)
+	}
+	if e.Info.NvmlProfileSlices < gi.Info.NvmlProfileSlices {
+		p.key.Profile = fmt.Sprintf("%dc.%s", e.Info.NvmlProfileSlices, p.key.Profile)
+	}
+}
+
+// entities of the parts that are wanted.
+func (l *layout) entities(wanted func(p *part) bool) []entity {
+	var out []entity
+	for i := range l.parts {
+		if wanted(&l.parts[i]) {
+			out = append(out, l.parts[i].entity)
+		}
+	}
+	return out
+}
+
+func isBoard(p *part) bool { return p.leaf == onBoard }
+func isLeaf(p *part) bool  { return p.leaf >= 0 }
+func isAny(*part) bool     { return true }
+
+// of is the part that a record is about; nil: none of ours any more.
+func (l *layout) of(r *record) *part {
+	i, ok := l.index[uint64(r.group)<<32|uint64(r.entity)]
+	if !ok {
+		return nil
+	}
+	return &l.parts[i]
+}

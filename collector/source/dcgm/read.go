@@ -1,0 +1,215 @@
+package dcgm
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gpuledger/gpuledger/collector/source/field"
+)
+
+// window is when a value must be from to count for a slot, in µs since 1970.
+type window struct {
+	startUS, endUS int64 // the slot
+	intervalUS     int64
+}
+
+// fresh says that a latest value is of the slot: not older than the last sample
+// before it, and not from a clock that was set back since.
+func (w window) fresh(tsUS int64) bool {
+	return tsUS >= w.startUS-w.intervalUS && tsUS <= w.endUS+w.intervalUS
+}
+
+// read is Read's job.
+func (s *Source) read(slot source.Slot) sight {
+	now := s.deps.Clock.Now()
+	s.fitSlot(slot.Length)
+	err := s.refresh(now)
+	switch {
+	case errors.Is(err, errDetached):
+		return sight{reading: board.Reading{At: now}, err: err}
+	case err != nil:
+		return sight{nothing: true, err: err}
+	}
+	w := window{slot.Start.UnixMicro(), max(slot.End().UnixMicro(), now.UnixMicro()), s.session.watches.interval.Microseconds()}
+	for _, step := range []func() error{
+		s.readBind,
+		s.readXIDs,
+		func() error { return s.readActivity(slot, w) },
+		func() error { return s.readLatest(w) },
+	} {
+		if err := step(); codeOf(err) == stGPUsDetached {
+			s.pending.detached, s.session.remake = true, true
+			return sight{reading: board.Reading{At: now}, err: errDetached}
+		} else if err != nil {
+			return sight{nothing: true, err: s.lose(err)}
+		}
+	}
+	l := s.session.layout
+	return sight{reading: board.Reading{At: now, Complete: l.leftOut == nil, Boards: l.boards}, err: l.leftOut}
+}
+
+// fitSlot has DCGM sample at least once per slot, and keep two of them.
+func (s *Source) fitSlot(length time.Duration) {
+	s.slot = length
+	if s.session == nil {
+		return
+	}
+	w := s.session.watches
+	if interval, keep := min(s.cfg.Interval, length), max(s.cfg.Keep, 2*length); interval != w.interval || keep != w.keep {
+		w.interval, w.keep, s.session.remake = interval, keep, true
+	}
+}
+
+// readActivity averages the samples of the slot: the latest one stands for its
+// own interval only. A sample counts for the slot in which its interval ends.
+// The first of an instance is dropped, since it may be the mean over a time when
+// its entity id meant another one.
+func (s *Source) readActivity(slot source.Slot, w window) error {
+	ses := s.session
+	for i := range ses.layout.parts {
+		ses.layout.parts[i].activity = [2]mean{}
+	}
+	if ses.watches.activity == nil {
+		return nil
+	}
+	records, err := ses.link.since(ses.watches.activity, w.startUS)
+	if err != nil {
+		return err
+	}
+	endUS := slot.End().UnixMicro()
+	for i := range records {
+		r := &records[i]
+		p, which, at := ses.layout.of(r), isActivity(uint16(r.field)), int64(r.ts_us)
+		if p == nil || which < 0 || at <= w.startUS || at > endUS || (p.leaf != onBoard && at-w.intervalUS < p.sinceUS) {
+			continue
+		}
+		v, ok := valueOf(r)
+		if r.status != 0 || !ok || math.IsNaN(v) {
+			continue
+		}
+		p.activity[which].sum += v
+		p.activity[which].n++
+	}
+	return nil
+}
+
+// readLatest fills the boards. DCGM takes entities times fields: boards and
+// instances are two calls, since boards have five times the fields.
+func (s *Source) readLatest(w window) error {
+	ses := s.session
+	l := ses.layout
+	for i := range l.boards {
+		l.boards[i].Values = l.boards[i].Values[:0]
+		l.boards[i].EnergyAt = time.Time{}
+		for j := range l.boards[i].Instances {
+			l.boards[i].Instances[j].Values = l.boards[i].Instances[j].Values[:0]
+		}
+	}
+	for _, c := range l.calls(s.extra) {
+		records, err := ses.link.latest(c.entities, c.fields)
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			s.takeLatest(&records[i], w)
+		}
+	}
+	for i := range l.parts {
+		l.parts[i].addActivity(l)
+	}
+	return nil
+}
+
+// batchCall is one dcgmEntitiesGetLatestValues.
+type batchCall struct {
+	entities []entity
+	fields   []uint16
+}
+
+// calls are made once per layout.
+func (l *layout) calls(extra []uint16) []batchCall {
+	if l.batch != nil {
+		return l.batch
+	}
+	latest := func(own, profiling []uint16) []uint16 {
+		out := append([]uint16{}, own...)
+		for _, id := range profiling {
+			if isActivity(id) < 0 {
+				out = append(out, id)
+			}
+		}
+		return out
+	}
+	l.batch = []batchCall{
+		{l.entities(isBoard), append(latest(boardFields, profilingFields), extra...)},
+		{l.entities(isLeaf), latest(instanceFields, instanceProfilingFields)},
+	}
+	return l.batch
+}
+
+// takeLatest gives a value to its board or instance, or counts why it can't.
+func (s *Source) takeLatest(r *record, w window) {
+	l := s.session.layout
+	p, id := l.of(r), uint16(r.field)
+	if p == nil || p.leaf == noLeaf || (id >= firstProfiling && id <= profilingFields[len(profilingFields)-1] && !p.profiling) {
+		return
+	}
+	b := &l.boards[p.board]
+	if r.status == stGPULost && p.leaf == onBoard {
+		b.Lost, s.session.remake = true, true
+	}
+	if id == fieldUUID {
+		s.checkUUID(r, p, w)
+		return
+	}
+	v, ok := valueOf(r)
+	at := int64(r.ts_us)
+	switch {
+	case r.status != 0:
+		s.metrics.absent.WithLabelValues(absentStatus).Inc()
+	case r._type != 'd' && r._type != 'i' && r._type != 't':
+		s.metrics.absent.WithLabelValues(absentType).Inc()
+	case !ok:
+		s.metrics.absent.WithLabelValues(absentBlank).Inc()
+	case !w.fresh(at) || (p.leaf >= 0 && at <= p.sinceUS):
+		s.metrics.absent.WithLabelValues(absentStale).Inc()
+	case p.leaf >= 0:
+		in := &b.Instances[p.leaf]
+		in.Values = append(in.Values, board.Value{ID: uint32(id), V: v})
+	default:
+		b.Values = append(b.Values, board.Value{ID: uint32(id), V: v})
+		switch id {
+		case field.EnergyMJ:
+			b.EnergyAt = time.UnixMicro(at).UTC()
+		case field.MIGMode:
+			b.MIG = v == 1 || len(b.Instances) > 0
+		}
+	}
+}
+
+// checkUUID notices an instance that was made again and looks the same in DCGM's
+// list; its values are taken from the next reading on.
+func (s *Source) checkUUID(r *record, p *part, w window) {
+	if r.status == 0 && r.value != 0 && p.uuid != 0 && uint64(r.value) != p.uuid && w.fresh(int64(r.ts_us)) {
+		s.session.remake = true
+		p.sinceUS = w.endUS
+	}
+}
+
+// addActivity appends the slot's means to the values of a board or an instance.
+func (p *part) addActivity(l *layout) {
+	for i, id := range activityFields {
+		m := p.activity[i]
+		if m.n == 0 || p.leaf == noLeaf {
+			continue
+		}
+		into := &l.boards[p.board].Values
+		if p.leaf >= 0 {
+			into = &l.boards[p.board].Instances[p.leaf].Values
+		}
+		*into = append(*into, board.Value{ID: uint32(id), V: m.sum / float64(m.n)})
+	}
+}

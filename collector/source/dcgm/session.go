@@ -1,0 +1,151 @@
+package dcgm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/board"
+)
+
+// Attempts to connect are this far apart, doubling; the longest is shorter than
+// the usual slot, so that each reading tries.
+const (
+	firstRetry   = time.Second
+	longestRetry = 8 * time.Second
+)
+
+// connect makes a session where there is none.
+func (s *Source) connect(now time.Time) error {
+	if s.session != nil {
+		return nil
+	}
+	if now.Before(s.retryAt) {
+		return s.lastErr
+	}
+	link, err := dial(s.cfg)
+	if err != nil {
+		s.retryAt = now.Add(min(firstRetry<<min(s.failures, 10), longestRetry))
+		s.failures++
+		s.lastErr = err
+		return err
+	}
+	interval, keep := s.cfg.Interval, s.cfg.Keep
+	if s.slot > 0 {
+		interval, keep = min(interval, s.slot), max(keep, 2*s.slot)
+	}
+	s.session = &session{link: link, watches: newWatches(interval, keep, now.UnixMicro()), known: map[uint32]identity{}, remake: true}
+	s.failures, s.lastErr = 0, nil
+	s.history.connected(now.UnixMicro())
+	s.metrics.connected.Set(1)
+	if s.dialled++; s.dialled > 1 {
+		s.metrics.reconnects.Inc()
+	}
+	s.deps.Log.Info("DCGM connected", "mode", s.cfg.Mode, "address", s.cfg.Address, "version", hostengineVersion())
+	if link.embedded && os.Geteuid() != 0 {
+		s.deps.Log.Warn("embedded DCGM without root: it refuses MIG, and profiling before Hopper; nv-hostengine and mode standalone need no root here", "user", os.Geteuid())
+	}
+	return nil
+}
+
+// hangUp ends the session; all groups and watches end with it.
+func (s *Source) hangUp() {
+	if s.session == nil {
+		return
+	}
+	s.session.link.close()
+	s.session = nil
+	s.metrics.connected.Set(0)
+}
+
+// lose ends a session that an error has made useless.
+func (s *Source) lose(err error) error {
+	s.hangUp()
+	s.deps.Log.Warn("DCGM connection given up; it will be made anew", "error", err)
+	if codeOf(err) == stConnectionInvalid {
+		return fmt.Errorf("connection to %s lost: %w", s.target(), err)
+	}
+	return err
+}
+
+func (s *Source) target() string {
+	if s.cfg.Mode == Embedded {
+		return "embedded DCGM"
+	}
+	return "nv-hostengine at " + s.cfg.Address
+}
+
+// refresh brings the session's layout up to date; the error ends the session,
+// but for errDetached.
+func (s *Source) refresh(now time.Time) error {
+	if err := s.connect(now); err != nil {
+		return err
+	}
+	inv, err := s.session.link.list()
+	switch {
+	case errors.Is(err, errDetached):
+		s.pending.detached = true
+		s.session.remake = true
+		return err
+	case err != nil:
+		return s.lose(err)
+	}
+	if s.pending.detached { // it is back
+		s.pending.detached, s.pending.reset = false, true
+	}
+	if was := s.session.layout; !s.session.remake && was != nil && was.inv.equal(inv) {
+		if err := s.watchProfiles(now.UnixMicro()); err != nil {
+			return s.lose(err)
+		}
+		return nil
+	}
+	if err := s.relayout(inv, now); err != nil {
+		return s.lose(err)
+	}
+	return nil
+}
+
+// relayout takes up a changed inventory. XIDs of what was there until now are
+// read first: the ids of instances mean others afterwards.
+func (s *Source) relayout(inv *inventory, now time.Time) error {
+	ses := s.session
+	if ses.layout != nil {
+		if err := s.readXIDs(); codeOf(err) == stConnectionInvalid {
+			return err
+		}
+	}
+	l, err := arrange(inv, ses.known, ses.layout, now.UnixMicro())
+	if err != nil {
+		return err
+	}
+	ses.layout = l
+	if err := s.rewatch(now.UnixMicro()); err != nil {
+		return err
+	}
+	ses.remake = false
+	s.inform(l)
+	return nil
+}
+
+// inform publishes what the node's stack says of itself.
+func (s *Source) inform(l *layout) {
+	info := source.Info{DCGM: hostengineVersion(), GPUs: make(map[string]source.GPUInfo, len(l.boards))}
+	for i := range l.boards {
+		info.Driver, info.CUDA = l.ids[i].driver, l.ids[i].cuda
+		info.GPUs[l.boards[i].UUID] = l.ids[i].info
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info = info
+}
+
+// look is Watch's job.
+func (s *Source) look() sight {
+	now := s.deps.Clock.Now()
+	if err := s.refresh(now); err != nil {
+		return sight{nothing: true, err: err}
+	}
+	return sight{reading: board.Reading{At: now, Boards: s.session.layout.boards}}
+}
