@@ -145,6 +145,17 @@ func TestUsersCantForgeJobs(t *testing.T) {
 	f.want(t, "index 0: 41 alice bio", "index 3: 41 alice bio", "index 2: 42 alice "+j.account)
 }
 
+func TestAJobIsAskedForByItsDisplayID(t *testing.T) {
+	f := newScontrolFixture(t)
+	for i, display := range []string{"40_1", "40+1"} {
+		j := f.slurm.jobs[i]
+		f.slurm.record[display] = strings.Replace(f.slurm.record[j.id], "JobName=train ", "HetJobId=40 HetJobOffset=1 JobName=train HetJobIdSet=40-41 ", 1)
+		delete(f.slurm.record, j.id)
+		f.slurm.jobs[i].display = display
+	}
+	f.want(t, bothJobs...)
+}
+
 func TestParseJobsRefuses(t *testing.T) {
 	for out, want := range map[string]string{
 		"N1N1N":                   "3 fields: want 8 for each job",
