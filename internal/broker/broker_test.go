@@ -28,8 +28,13 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func startBroker(tb testing.TB, dir string) *Embedded {
 	tb.Helper()
+	return startBrokerAt(tb, dir, "127.0.0.1:0")
+}
+
+func startBrokerAt(tb testing.TB, dir, addr string) *Embedded {
+	tb.Helper()
 	e, err := StartEmbedded(EmbeddedOptions{
-		Dir: dir, Log: quiet(),
+		Dir: dir, Listen: addr, Log: quiet(),
 		MinSessionTimeout: 100 * time.Millisecond, RetentionCheck: 20 * time.Millisecond,
 	})
 	if err != nil {
@@ -66,7 +71,7 @@ func ensure(tb testing.TB, c *Client) {
 func join(tb testing.TB, c *Client, group string) *Consumer {
 	tb.Helper()
 	consumer, err := c.Consumer(group, TopicSamples, ConsumerOptions{
-		SessionTimeout: 300 * time.Millisecond, RebalanceTimeout: time.Second, MaxWait: 20 * time.Millisecond,
+		SessionTimeout: 2 * time.Second, RebalanceTimeout: 2 * time.Second, MaxWait: 20 * time.Millisecond,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -111,9 +116,11 @@ func values(msgs []Message) []string {
 
 var anyOrder = cmpopts.SortSlices(strings.Compare)
 
-func TestProduceFetchCommit(t *testing.T) {
+func TestProduceFetchCommit(t *testing.T) { eachBroker(t, testProduceFetchCommit) }
+
+func testProduceFetchCommit(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)
 	sent := samples(0, 1000)
 	before := clock.Real().Now().Add(-time.Second)
@@ -171,8 +178,10 @@ func TestProduceFetchCommit(t *testing.T) {
 	}
 }
 
-func TestFetchWaitsOnlySoLong(t *testing.T) {
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+func TestFetchWaitsOnlySoLong(t *testing.T) { eachBroker(t, testFetchWaitsOnlySoLong) }
+
+func testFetchWaitsOnlySoLong(t *testing.T, b *testBroker) {
+	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)
 	consumer := join(t, c, "ingest")
 	msgs, err := consumer.Fetch(testContext(t), 10, 50*time.Millisecond)
@@ -192,8 +201,10 @@ func TestFetchWaitsOnlySoLong(t *testing.T) {
 	}
 }
 
-func TestFetchLimitsAndKeepsTheRest(t *testing.T) {
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+func TestFetchLimitsAndKeepsTheRest(t *testing.T) { eachBroker(t, testFetchLimitsAndKeepsTheRest) }
+
+func testFetchLimitsAndKeepsTheRest(t *testing.T, b *testBroker) {
+	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)
 	if err := c.Producer().Produce(testContext(t), samples(0, 100)); err != nil {
 		t.Fatal(err)
@@ -216,10 +227,12 @@ func TestFetchLimitsAndKeepsTheRest(t *testing.T) {
 }
 
 func TestRestartKeepsMessagesAndCommits(t *testing.T) {
+	eachBroker(t, testRestartKeepsMessagesAndCommits)
+}
+
+func testRestartKeepsMessagesAndCommits(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	dir := t.TempDir()
-	first := startBroker(t, dir)
-	c := newTestClient(t, first.Addr(), nil)
+	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)
 	if err := c.Producer().Produce(ctx, samples(0, 500)); err != nil {
 		t.Fatal(err)
@@ -232,11 +245,10 @@ func TestRestartKeepsMessagesAndCommits(t *testing.T) {
 	if err := consumer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	b.stop()
+	b.start(t)
 
-	c = newTestClient(t, startBroker(t, dir).Addr(), nil)
+	c = newTestClient(t, b.addr, nil)
 	ensure(t, c)
 	rest := fetchCount(t, join(t, c, "ingest"), 300)
 	if diff := cmp.Diff(values(samples(0, 500)), append(values(read), values(rest)...), anyOrder); diff != "" {
@@ -253,9 +265,11 @@ func TestEmbeddedRefusesSecondOwner(t *testing.T) {
 	}
 }
 
-func TestUncommittedComeAgain(t *testing.T) {
+func TestUncommittedComeAgain(t *testing.T) { eachBroker(t, testUncommittedComeAgain) }
+
+func testUncommittedComeAgain(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)
 	if err := c.Producer().Produce(ctx, samples(0, 50)); err != nil {
 		t.Fatal(err)
@@ -272,8 +286,12 @@ func TestUncommittedComeAgain(t *testing.T) {
 }
 
 func TestTwoMembersShareAndStaleCommitIsRefused(t *testing.T) {
+	eachBroker(t, testTwoMembersShareAndStaleCommitIsRefused)
+}
+
+func testTwoMembersShareAndStaleCommitIsRefused(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)
 	if err := c.Producer().Produce(ctx, samples(0, 400)); err != nil {
 		t.Fatal(err)
@@ -295,9 +313,11 @@ func TestTwoMembersShareAndStaleCommitIsRefused(t *testing.T) {
 	}
 }
 
-func TestRetentionLeavesAHole(t *testing.T) {
+func TestRetentionLeavesAHole(t *testing.T) { eachBroker(t, testRetentionLeavesAHole) }
+
+func testRetentionLeavesAHole(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), func(config *Config) {
+	c := newTestClient(t, b.addr, func(config *Config) {
 		config.SamplesPartitions = 1
 		config.SamplesRetention = 300 * time.Millisecond
 	})
@@ -343,10 +363,11 @@ func awaitFirst(tb testing.TB, c *Client, want int64) {
 	}
 }
 
-func TestOffsetBeyondTheEndIsAnError(t *testing.T) {
+func TestOffsetBeyondTheEndIsAnError(t *testing.T) { eachBroker(t, testOffsetBeyondTheEndIsAnError) }
+
+func testOffsetBeyondTheEndIsAnError(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	dir := t.TempDir()
-	c := newTestClient(t, startBroker(t, dir).Addr(), func(config *Config) { config.SamplesPartitions = 1 })
+	c := newTestClient(t, b.addr, func(config *Config) { config.SamplesPartitions = 1 })
 	ensure(t, c)
 	if err := c.Producer().Produce(ctx, samples(0, 20)); err != nil {
 		t.Fatal(err)

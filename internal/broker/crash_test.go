@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
 )
 
 // crashDirVar makes the test binary the child of TestKilledBrokerKeepsAcknowledged.
@@ -21,7 +23,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, produceForever(dir))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	brokertest.Stop()
+	os.Exit(code)
 }
 
 // produceForever prints a line for every acknowledged message.
@@ -94,11 +98,12 @@ func TestKilledBrokerKeepsAcknowledged(t *testing.T) {
 }
 
 func TestProduceOutlastsABrokerRestart(t *testing.T) {
+	eachBroker(t, testProduceOutlastsABrokerRestart)
+}
+
+func testProduceOutlastsABrokerRestart(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	dir := t.TempDir()
-	first := startBroker(t, dir)
-	addr := first.Addr()
-	c := newTestClient(t, addr, nil)
+	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)
 	if err := c.Producer().Produce(ctx, samples(0, 10)); err != nil {
 		t.Fatal(err)
@@ -107,9 +112,7 @@ func TestProduceOutlastsABrokerRestart(t *testing.T) {
 	if err := consumer.Commit(ctx, fetchCount(t, consumer, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	b.stop()
 	down, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	if err := c.Producer().Produce(down, samples(10, 20)); !errors.Is(err, context.DeadlineExceeded) {
@@ -117,11 +120,7 @@ func TestProduceOutlastsABrokerRestart(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() { done <- c.Producer().Produce(ctx, samples(20, 30)) }()
-	second, err := StartEmbedded(EmbeddedOptions{Dir: dir, Listen: addr, Log: quiet(), MinSessionTimeout: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = second.Close() })
+	b.start(t)
 	if err := <-done; err != nil {
 		t.Errorf("Produce across the restart: %v", err)
 	}

@@ -17,7 +17,8 @@ import (
 type fetched struct {
 	records       kafka.RecordReader
 	highWatermark int64
-	appended      []appendSpan // ascending; offsets in none have their producer's time
+	bytes         int         // size of all batches
+	batches       []batchSpan // ascending
 }
 
 // fetchFrom asks for messages of a partition from an offset on.
@@ -48,7 +49,7 @@ func (c *Consumer) fetchFrom(ctx context.Context, partition int, offset int64) (
 			return fetched{}, kafka.Error(code)
 		}
 	}
-	out := fetched{records: p.RecordSet.Records, highWatermark: p.HighWatermark, appended: res.appended}
+	out := fetched{records: p.RecordSet.Records, highWatermark: p.HighWatermark, bytes: res.bytes, batches: res.batches}
 	if out.records == nil {
 		out.records = kafka.NewRecordReader()
 	}
@@ -65,10 +66,11 @@ type fetchCall struct {
 	version  int16
 }
 
-// fetchAnswer is kafka-go's response with the append times that it lacks.
+// fetchAnswer is kafka-go's response with what it lacks about the batches.
 type fetchAnswer struct {
 	*fetch.Response
-	appended []appendSpan
+	bytes   int
+	batches []batchSpan
 }
 
 var _ protocol.RawExchanger = (*fetchCall)(nil)
@@ -99,7 +101,8 @@ func (f *fetchCall) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	if !ok || id != correlation {
 		return nil, fmt.Errorf("broker answered fetch with %T, correlation id %d, want %d", msg, id, correlation)
 	}
-	return &fetchAnswer{Response: res, appended: appendSpans(recordSet(answer, f.version))}, nil
+	set := recordSet(answer, f.version)
+	return &fetchAnswer{Response: res, bytes: len(set), batches: batchSpans(set)}, nil
 }
 
 // maxFrameBytes bounds what a broken peer can have us allocate; MaxBytes of the
@@ -175,23 +178,27 @@ func (c *cursor) number(n int) (v uint64) {
 	return v
 }
 
-// appendSpan is the offsets [first, last] of a batch that the broker stamped.
-type appendSpan struct {
+// batchSpan is the offsets [first, last] of a record batch.
+type batchSpan struct {
 	first, last int64
-	at          time.Time
+	appended    time.Time // zero: the records have their producer's times
+	bare        bool      // whole, and without a record to hand on: a transaction's marker
 }
 
-// appendSpans finds the batches whose max timestamp is the time of the append.
-func appendSpans(set []byte) (spans []appendSpan) {
+// batchSpans reads the batches' headers. The last batch may be cut off.
+func batchSpans(set []byte) (spans []batchSpan) {
 	for len(set) >= batchHeaderBytes && set[batchMagicAt] == 2 {
-		base := int64(binary.BigEndian.Uint64(set))
-		if binary.BigEndian.Uint16(set[batchAttributesAt:])&batchAppendTime != 0 {
-			spans = append(spans, appendSpan{
-				first: base, last: base + int64(binary.BigEndian.Uint32(set[batchLastDeltaAt:])),
-				at: time.UnixMilli(int64(binary.BigEndian.Uint64(set[batchMaxTimeAt:]))),
-			})
-		}
 		size := batchLengthEnds + int(binary.BigEndian.Uint32(set[batchLengthAt:]))
+		base := int64(binary.BigEndian.Uint64(set))
+		attributes := binary.BigEndian.Uint16(set[batchAttributesAt:])
+		span := batchSpan{first: base, last: base + int64(binary.BigEndian.Uint32(set[batchLastDeltaAt:]))}
+		if attributes&batchAppendTime != 0 {
+			span.appended = time.UnixMilli(int64(binary.BigEndian.Uint64(set[batchMaxTimeAt:])))
+		}
+		if size <= len(set) {
+			span.bare = attributes&batchControl != 0 || binary.BigEndian.Uint32(set[batchCountAt:]) == 0
+		}
+		spans = append(spans, span)
 		set = set[min(size, len(set)):]
 	}
 	return spans
@@ -200,11 +207,11 @@ func appendSpans(set []byte) (spans []appendSpan) {
 // appendTime is when a record was appended, where the broker says so; else
 // what its producer said.
 func (f *fetched) appendTime(r *kafka.Record) time.Time {
-	for len(f.appended) > 0 && r.Offset > f.appended[0].last {
-		f.appended = f.appended[1:]
+	for len(f.batches) > 0 && r.Offset > f.batches[0].last {
+		f.batches = f.batches[1:]
 	}
-	if len(f.appended) > 0 && r.Offset >= f.appended[0].first {
-		return f.appended[0].at
+	if len(f.batches) > 0 && r.Offset >= f.batches[0].first && !f.batches[0].appended.IsZero() {
+		return f.batches[0].appended
 	}
 	return r.Time
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
@@ -51,7 +53,11 @@ func TestAppendTimesAreFoundInEveryVersion(t *testing.T) {
 		stampedBatch(t, 43, time.Time{}, "d"),
 		stampedBatch(t, 50, at.Add(time.Second), "e"), // 44 to 49 are gone
 	}, nil)
-	want := []appendSpan{{40, 42, at}, {50, 50, at.Add(time.Second)}}
+	want := []batchSpan{
+		{first: 40, last: 42, appended: at},
+		{first: 43, last: 43},
+		{first: 50, last: 50, appended: at.Add(time.Second)},
+	}
 	for version := int16(2); version <= 11; version++ {
 		var buf bytes.Buffer
 		err := protocol.WriteResponse(&buf, version, 1, &fetch.Response{Topics: []fetch.ResponseTopic{{
@@ -72,8 +78,8 @@ func TestAppendTimesAreFoundInEveryVersion(t *testing.T) {
 		}
 		head := frame[:len(frame)-len(set)]
 		binary.BigEndian.PutUint32(head[len(head)-4:], uint32(len(batches)))
-		got := appendSpans(recordSet(append(head[:len(head):len(head)], batches...), version))
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(appendSpan{})); diff != "" {
+		got := batchSpans(recordSet(append(head[:len(head):len(head)], batches...), version))
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(batchSpan{})); diff != "" {
 			t.Errorf("version %d (-want +got):\n%s", version, diff)
 		}
 	}
@@ -86,7 +92,7 @@ func oneRecord(value string) kafka.RecordReader {
 func TestCutOffAnswersHaveNoAppendTimes(t *testing.T) {
 	batch := stampedBatch(t, 40, produced, "a")
 	for n := range len(batch) {
-		if spans := appendSpans(batch[:n]); n < batchHeaderBytes && len(spans) != 0 {
+		if spans := batchSpans(batch[:n]); n < batchHeaderBytes && len(spans) != 0 {
 			t.Errorf("%d bytes: %v", n, spans)
 		}
 	}
@@ -110,22 +116,7 @@ func TestTimeIsTheBrokersAppend(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := produced.Add(-time.Hour)
-	stored := append(stampedBatch(t, 0, at, "a", "b"), stampedBatch(t, 2, time.Time{}, "c", "d")...)
-	embedded.cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		embedded.cluster.KeepControl()
-		asked := req.(*kmsg.FetchRequest)
-		if asked.Topics[0].Partitions[0].FetchOffset > 3 {
-			return nil, nil, false
-		}
-		res := asked.ResponseKind().(*kmsg.FetchResponse)
-		topic := kmsg.NewFetchResponseTopic()
-		topic.Topic = asked.Topics[0].Topic
-		partition := kmsg.NewFetchResponseTopicPartition()
-		partition.HighWatermark, partition.RecordBatches = 4, stored
-		topic.Partitions = append(topic.Partitions, partition)
-		res.Topics = append(res.Topics, topic)
-		return res, nil, true
-	})
+	answerWith(embedded, append(stampedBatch(t, 0, at, "a", "b"), stampedBatch(t, 2, time.Time{}, "c", "d")...), 3)
 	var got []string
 	for _, m := range fetchCount(t, join(t, c, "ingest"), 4) {
 		got = append(got, fmt.Sprintf("%d %s %s", m.Offset, m.Value, m.Time.Sub(produced)))
@@ -133,5 +124,85 @@ func TestTimeIsTheBrokersAppend(t *testing.T) {
 	want := []string{"0 a -1h0m0s", "1 b -1h0m0s", "2 c 0s", "3 d 1s"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("offset, value, time after the producer's (-want +got):\n%s", diff)
+	}
+}
+
+// answerWith makes the broker answer fetches up to an offset with what it has
+// not stored, and counts them.
+func answerWith(embedded *Embedded, stored []byte, upTo int64) (fetches *atomic.Int64) {
+	fetches = new(atomic.Int64)
+	embedded.cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		embedded.cluster.KeepControl()
+		asked := req.(*kmsg.FetchRequest)
+		if asked.Topics[0].Partitions[0].FetchOffset > upTo {
+			return nil, nil, false
+		}
+		fetches.Add(1)
+		res := asked.ResponseKind().(*kmsg.FetchResponse)
+		topic := kmsg.NewFetchResponseTopic()
+		topic.Topic = asked.Topics[0].Topic
+		partition := kmsg.NewFetchResponseTopicPartition()
+		partition.HighWatermark, partition.RecordBatches = upTo+1, stored
+		topic.Partitions = append(topic.Partitions, partition)
+		res.Topics = append(res.Topics, topic)
+		return res, nil, true
+	})
+	return fetches
+}
+
+// TestMarkersAreFetchedOnce: a fetch at a transaction's marker is answered at
+// once with the marker, however often it is repeated.
+func TestMarkersAreFetchedOnce(t *testing.T) {
+	embedded := startBroker(t, t.TempDir())
+	c := newTestClient(t, embedded.Addr(), onePartition)
+	ensure(t, c)
+	if err := c.Producer().Produce(testContext(t), samples(0, 3)); err != nil { // gives the partition its offsets
+		t.Fatal(err)
+	}
+	marker := stampedBatch(t, 0, produced, "marker")
+	marker[batchAttributesAt+1] |= batchControl
+	binary.BigEndian.PutUint32(marker[batchCRCAt:], crc32.Checksum(marker[batchBodyAt:], castagnoli))
+	fetches := answerWith(embedded, marker, 0)
+	got := fetchCount(t, join(t, c, "ingest"), 2)
+	if diff := cmp.Diff(&Hole{Partition: 0, From: 0, To: 1}, got[0].Hole); diff != "" || got[0].Offset != 1 {
+		t.Errorf("first message has offset %d, want 1; hole (-want +got):\n%s", got[0].Offset, diff)
+	}
+	if n := fetches.Load(); n != 1 {
+		t.Errorf("%d fetches at the marker, want 1", n)
+	}
+}
+
+// TestAnswersWithoutTheRecordAreErrors: they are neither skipped nor asked for
+// without a pause.
+func TestAnswersWithoutTheRecordAreErrors(t *testing.T) {
+	whole := stampedBatch(t, 0, produced, "a", "b")
+	for name, stored := range map[string][]byte{
+		"header cut off":     whole[:30],
+		"records cut off":    whole[:len(whole)-1],
+		"an earlier batch":   stampedBatch(t, -4, produced, "x", "y"),
+		"a checksum of else": append(whole[:len(whole)-1:len(whole)-1], whole[len(whole)-1]^1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			embedded := startBroker(t, t.TempDir())
+			c := newTestClient(t, embedded.Addr(), func(config *Config) {
+				config.SamplesPartitions = 1
+				config.RetryMin, config.RetryMax = 50*time.Millisecond, 50*time.Millisecond
+			})
+			ensure(t, c)
+			if err := c.Producer().Produce(testContext(t), samples(0, 3)); err != nil {
+				t.Fatal(err)
+			}
+			fetches := answerWith(embedded, stored, 1)
+			msgs, err := join(t, c, "ingest").Fetch(testContext(t), 10, 300*time.Millisecond)
+			if err != nil || len(msgs) != 0 {
+				t.Errorf("Fetch = %q, %v, want nothing while the broker answers nonsense", values(msgs), err)
+			}
+			if n := fetches.Load(); n < 1 || n > 10 {
+				t.Errorf("%d fetches in 300 ms with pauses of 50 ms, want 1 to 10", n)
+			}
+			if n := testutil.ToFloat64(c.metrics.errors.WithLabelValues("fetch")); n < 1 {
+				t.Errorf("error counter is %v, want 1 or more", n)
+			}
+		})
 	}
 }

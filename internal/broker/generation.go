@@ -156,7 +156,26 @@ func (f *fetcher) fetch(ctx context.Context) ([]Message, error) {
 	if len(msgs) > 0 {
 		return msgs, nil // what follows is met again at the next fetch
 	}
+	if err == nil {
+		err = f.pass(res)
+	}
 	return nil, err
+}
+
+// pass moves on over batches without a record, which a fetch would answer with
+// for ever; the next message tells of them as of a hole. Other batches hold what
+// was asked for, so an answer without it is an error.
+func (f *fetcher) pass(res fetched) error {
+	from := f.at
+	for _, b := range res.batches {
+		if b.bare && b.first <= f.at {
+			f.at = max(f.at, b.last+1)
+		}
+	}
+	if res.bytes > 0 && f.at == from {
+		return fmt.Errorf("broker answers fetch at offset %d with %d bytes, but no record from there on", from, res.bytes)
+	}
+	return nil
 }
 
 // read turns records into messages. Batches are sent whole, so they may begin

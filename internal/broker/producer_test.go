@@ -13,8 +13,12 @@ import (
 )
 
 func TestProduceTellsWhichMessagesFailed(t *testing.T) {
+	eachBroker(t, testProduceTellsWhichMessagesFailed)
+}
+
+func testProduceTellsWhichMessagesFailed(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), func(config *Config) {
+	c := newTestClient(t, b.addr, func(config *Config) {
 		config.MaxMessageBytes, config.BatchBytes = 1000, 100_000
 	})
 	ensure(t, c)
@@ -42,8 +46,12 @@ func TestProduceTellsWhichMessagesFailed(t *testing.T) {
 }
 
 func TestProduceIsolatesWhatTheBrokerRefuses(t *testing.T) {
+	eachBroker(t, testProduceIsolatesWhatTheBrokerRefuses)
+}
+
+func testProduceIsolatesWhatTheBrokerRefuses(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), func(config *Config) {
+	c := newTestClient(t, b.addr, func(config *Config) {
 		config.MaxMessageBytes, config.BatchBytes, config.SamplesPartitions = 1000, 1000, 1
 	})
 	ensure(t, c)
@@ -73,7 +81,11 @@ func noise(n int) []byte {
 }
 
 func TestProduceRetriesUntilContextEnds(t *testing.T) {
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	eachBroker(t, testProduceRetriesUntilContextEnds)
+}
+
+func testProduceRetriesUntilContextEnds(t *testing.T, b *testBroker) {
+	c := newTestClient(t, b.addr, nil)
 	ctx, cancel := context.WithTimeout(testContext(t), 100*time.Millisecond)
 	defer cancel()
 	err := c.Producer().Produce(ctx, samples(0, 3)) // the topic does not exist

@@ -22,11 +22,14 @@ const (
 	batchLastDeltaAt  = 23
 	batchFirstTimeAt  = 27
 	batchMaxTimeAt    = 35
+	batchCountAt      = 57
 	batchHeaderBytes  = 61
 
 	// batchAppendTime is the attribute that says that the max timestamp is the
 	// broker's, at the append, and the records' own are to be ignored.
 	batchAppendTime = 1 << 3
+	// batchControl is the attribute of markers, which kafka-go keeps to itself.
+	batchControl = 1 << 5
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -12,11 +12,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
 )
 
 func TestEnsureTopicsNamesWrongSettings(t *testing.T) {
+	eachBroker(t, testEnsureTopicsNamesWrongSettings)
+}
+
+func testEnsureTopicsNamesWrongSettings(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), nil)
+	c := newTestClient(t, b.addr, nil)
 	res, err := c.kafka.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{
 		Topic: TopicSamples, NumPartitions: 1, ReplicationFactor: 1,
 		ConfigEntries: []kafka.ConfigEntry{
@@ -59,8 +65,10 @@ func foreignBroker(t *testing.T) (addr string) {
 
 // TestTopicsAreDatedByTheBroker: they say so themselves, whatever the broker's
 // default is.
-func TestTopicsAreDatedByTheBroker(t *testing.T) {
-	c := newTestClient(t, foreignBroker(t), nil)
+func TestTopicsAreDatedByTheBroker(t *testing.T) { eachBroker(t, testTopicsAreDatedByTheBroker) }
+
+func testTopicsAreDatedByTheBroker(t *testing.T, b *testBroker) {
+	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)
 	res, err := c.kafka.DescribeConfigs(testContext(t), &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
 		{ResourceType: kafka.ResourceTypeTopic, ResourceName: TopicSamples, ConfigNames: []string{"message.timestamp.type"}},
@@ -74,8 +82,15 @@ func TestTopicsAreDatedByTheBroker(t *testing.T) {
 	}
 }
 
+// TestTopicsDatedByTheirProducersAreRefused by all but the embedded broker,
+// which dates them itself.
 func TestTopicsDatedByTheirProducersAreRefused(t *testing.T) {
-	c := newTestClient(t, foreignBroker(t), nil)
+	t.Run("kfake", func(t *testing.T) { testTopicsDatedByTheirProducersAreRefused(t, foreignBroker(t)) })
+	t.Run("apache", func(t *testing.T) { testTopicsDatedByTheirProducersAreRefused(t, brokertest.Kafka(t).Addr()) })
+}
+
+func testTopicsDatedByTheirProducersAreRefused(t *testing.T, addr string) {
+	c := newTestClient(t, addr, nil)
 	create(t, c)
 	err := c.EnsureTopics(testContext(t))
 	want := "topic gpuledger.samples.v1: message.timestamp.type is CreateTime, want LogAppendTime"
@@ -133,9 +148,11 @@ func TestClientsShareOneRegistry(t *testing.T) {
 
 // TestOffsetsOfAGroupThatNeverWas: Kafka answers that nothing is committed, the
 // embedded broker that there is no such group.
-func TestOffsetsOfAGroupThatNeverWas(t *testing.T) {
+func TestOffsetsOfAGroupThatNeverWas(t *testing.T) { eachBroker(t, testOffsetsOfAGroupThatNeverWas) }
+
+func testOffsetsOfAGroupThatNeverWas(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
-	c := newTestClient(t, startBroker(t, t.TempDir()).Addr(), func(config *Config) { config.SamplesPartitions = 1 })
+	c := newTestClient(t, b.addr, func(config *Config) { config.SamplesPartitions = 1 })
 	ensure(t, c)
 	if err := c.Producer().Produce(ctx, samples(0, 3)); err != nil {
 		t.Fatal(err)

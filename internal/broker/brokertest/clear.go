@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/clock"
 )
 
-// clear deletes all groups and topics but Kafka's own.
+// clear deletes all groups and topics but Kafka's own, and has Kafka make that
+// of the groups' offsets, while there is only one broker to put it on.
 func (c *Cluster) clear(ctx context.Context) error {
 	client, err := dial(c.Addr())
 	if err != nil {
@@ -24,7 +25,7 @@ func (c *Cluster) clear(ctx context.Context) error {
 	// A member that didn't leave keeps its group until its session times out;
 	// a broker that has just started has yet to load its groups.
 	for {
-		err = errors.Join(deleteGroups(ctx, client), deleteTopics(ctx, client))
+		err = errors.Join(findCoordinator(ctx, client), deleteGroups(ctx, client), deleteTopics(ctx, client))
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -32,6 +33,19 @@ func (c *Cluster) clear(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+func findCoordinator(ctx context.Context, client *kgo.Client) error {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKeys = []string{"any"}
+	res, err := req.RequestWith(ctx, client)
+	if err == nil && len(res.Coordinators) > 0 {
+		err = kerr.ErrorForCode(res.Coordinators[0].ErrorCode)
+	}
+	if err != nil {
+		return fmt.Errorf("find group coordinator: %w", err)
+	}
+	return nil
 }
 
 func deleteGroups(ctx context.Context, client *kgo.Client) error {
