@@ -75,11 +75,11 @@ func (s *Source) readXIDs() error {
 	}
 	nowUS := s.deps.Clock.Now().UnixMicro()
 	records, err := ses.link.since(ses.watches.xid, s.history.readUS-overlap.Microseconds())
-	if err != nil {
-		return err
-	}
 	for i := range records {
 		s.takeXID(&records[i])
+	}
+	if err != nil {
+		return err
 	}
 	s.history.readUS = nowUS
 	return nil

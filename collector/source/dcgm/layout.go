@@ -22,6 +22,7 @@ type layout struct {
 	index  map[uint64]int // of parts, by entity
 	// leftOut says what of the inventory is missing in boards, and why.
 	leftOut error
+	unnamed bool        // a GPU didn't tell its UUID, and may the next time
 	batch   []batchCall // of latest values
 }
 
@@ -92,6 +93,7 @@ func (l *layout) addBoard(g listed, told, known map[uint32]identity) error {
 	case g.state == lost:
 		id = was
 	case !ok:
+		l.unnamed = true
 		return fmt.Errorf("GPU %d: it doesn't tell its UUID (field %d)", g.id, fieldUUID)
 	case id.mig && l.inv.blind != "":
 		return fmt.Errorf("GPU %d (%s): MIG is on, and its instances can't be listed: %s", g.id, id.uuid, l.inv.blind)

@@ -19,6 +19,8 @@ import (
 // DCGM's return codes (dcgm_structs.h, dcgmReturn_t) that are treated by kind.
 const (
 	stNotSupported      = -6
+	stNoData            = -14
+	stNotWatched        = -16
 	stGPULost           = -18
 	stConnectionInvalid = -21
 	stRequiresRoot      = -29

@@ -135,9 +135,13 @@ func (l *link) latest(entities []entity, fields []uint16) ([]record, error) {
 	return l.records("dcgmEntitiesGetLatestValues", rc)
 }
 
-// since reads the samples of a watch from an instant on, in µs since 1970.
+// since reads the samples of a watch from an instant on, in µs since 1970. With
+// an error there may be records too: those before it.
 func (l *link) since(w *watch, fromUS int64) ([]record, error) {
 	rc := C.gl_since(l.handle, &l.buffer, C.uintptr_t(w.group.GetHandle()), C.uintptr_t(w.fields.GetHandle()), C.int64_t(fromUS))
+	if rc == stNoData || rc == stNotWatched { // of all its entities and fields
+		rc = 0
+	}
 	return l.records("dcgmGetValuesSince_v2", rc)
 }
 
@@ -145,8 +149,5 @@ func (l *link) records(call string, rc C.int) ([]record, error) {
 	if l.buffer.failed != 0 {
 		return nil, fmt.Errorf("%s: no memory for its values, or more than %d of them", call, C.GL_MAX_RECORDS)
 	}
-	if err := check(call, rc); err != nil {
-		return nil, err
-	}
-	return unsafe.Slice(l.buffer.records, l.buffer.count), nil
+	return unsafe.Slice(l.buffer.records, l.buffer.count), check(call, rc)
 }

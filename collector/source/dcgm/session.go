@@ -124,7 +124,7 @@ func (s *Source) relayout(inv *inventory, now time.Time) error {
 	if err := s.rewatch(now.UnixMicro()); err != nil {
 		return err
 	}
-	ses.remake = false
+	ses.remake = l.unnamed
 	s.inform(l)
 	return nil
 }

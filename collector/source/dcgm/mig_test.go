@@ -1,0 +1,97 @@
+package dcgm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpusim"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// leafOf finds a leaf by profile and whether it is there at the slot's end.
+func leafOf(t *testing.T, g *wire.Gpu, id string) *wire.Leaf {
+	t.Helper()
+	for _, l := range g.Leaves {
+		if l.Id == id {
+			return l
+		}
+	}
+	t.Fatalf("no leaf %s in %v", id, lives(g))
+	return nil
+}
+
+func TestReconfigurationWithinASlot(t *testing.T) {
+	r := newRig(t, "gpus 2; mig all 3g.40gb 3g.40gb; activity 0/1 0.9; activity 0/2 0.9; activity 1/1 0.25", nil)
+	r.next()
+	r.watch(4)
+	// Entity ids are used again: the new 1g have those of the 3g.
+	r.sim.Do("mig 0 off; mig 0 1g.10gb*2 4g.40gb; activity 0/11 0; activity 0/12 0.5; activity 0/1 0.125")
+	from := r.slot.Start
+	b := r.next()
+	g := b.Gpus[0]
+	diff(t, "leaves", []life{
+		{"gi1ci0", "3g.40gb", 3, 0, 5000}, {"gi2ci0", "3g.40gb", 3, 0, 5000},
+		{"gi11ci0", "1g.10gb", 1, 5000, slotMS}, {"gi12ci0", "1g.10gb", 1, 5000, slotMS}, {"gi1ci0.2", "4g.40gb", 4, 5000, slotMS},
+	}, lives(g))
+	if l := leafOf(t, g, "gi1ci0"); l.SmActive != nil || len(l.MetricFields) > 0 {
+		t.Errorf("a leaf that is gone has values: %v", l)
+	}
+	// Seen at 5 s, so watched from then on: the sample at 7 s is the first.
+	for id, e := range map[string]gpusim.Entity{"gi11ci0": gpusim.ComputeInstance(0, 11, 0), "gi12ci0": gpusim.ComputeInstance(0, 12, 0), "gi1ci0.2": gpusim.ComputeInstance(0, 1, 0)} {
+		near(t, id, leafOf(t, g, id).SmActive, r.sim.TruthActivity(e, from.Add(5*time.Second), from.Add(9*time.Second)))
+	}
+	near(t, "the other GPU's leaf", leafOf(t, b.Gpus[1], "gi1ci0").SmActive, 0.25)
+	r.next()
+	g = r.next().Gpus[0]
+	if len(g.Leaves) != 3 {
+		t.Errorf("two slots later the leaves are %v, want the three new ones", lives(g))
+	}
+	near(t, "4g", leafOf(t, g, "gi1ci0").SmActive, 0.125)
+}
+
+// Between two looks a sample may be the mean over both instances.
+func TestNoValueOfTheInstanceBefore(t *testing.T) {
+	r := newRig(t, "gpus 1; mig 0 7g.80gb; activity 0/0 1", nil)
+	r.next()
+	r.watch(8)
+	r.sim.Do("mig 0 off; mig 0 7g.80gb; activity 0/0 0")
+	r.sim.Advance(1500 * time.Millisecond) // a sample at 9.5 s would be of the old one in part
+	r.clk.Advance(1500 * time.Millisecond)
+	g := r.next().Gpus[0]
+	for _, l := range g.Leaves {
+		if l.SmActive != nil && *l.SmActive > 0 && l.FromMs != nil {
+			t.Errorf("a new instance has activity %v of the one before", *l.SmActive)
+		}
+	}
+	g = r.next().Gpus[0]
+	near(t, "new instance", g.Leaves[len(g.Leaves)-1].SmActive, 0)
+}
+
+func TestMIGTurnedOnAndOff(t *testing.T) {
+	r := newRig(t, "gpus 1; activity 0 0.5", nil)
+	r.next()
+	r.watch(3)
+	r.sim.Do("mig 0 1g.10gb")
+	g := r.next().Gpus[0]
+	diff(t, "on", []life{{"gpu", "", 7, 0, 4000}, {"gi7ci0", "1g.10gb", 1, 4000, slotMS}}, lives(g))
+	r.watch(6)
+	r.sim.Do("mig 0 off; activity 0 0.5")
+	g = r.next().Gpus[0]
+	diff(t, "off", []life{{"gi7ci0", "1g.10gb", 1, 0, 7000}, {"gpu", "", 7, 7000, slotMS}}, lives(g))
+	if l := leafOf(t, g, "gpu"); l.GpuUtil == nil {
+		t.Errorf("the whole GPU has no utilisation: %v", l)
+	}
+}
+
+func TestInstancesCanNotBeListed(t *testing.T) {
+	r := newRig(t, "gpus 2; mig 1 1g.10gb*7; fail dcgmGetGpuInstanceHierarchy -29", nil)
+	b, err := r.try()
+	wantError(t, err, "GPU 1", "MIG is on", "can't be listed")
+	if len(b.Gpus) != 1 || b.Gpus[0].Index != 0 || b.Enumeration != wire.Enumeration_ENUMERATION_PARTIAL {
+		t.Errorf("batch is %v, want GPU 0 alone and partial", b)
+	}
+	r.sim.Do("fail dcgmGetGpuInstanceHierarchy off")
+	if b := r.next(); len(b.Gpus) != 2 || len(b.Gpus[1].Leaves) != 7 {
+		t.Errorf("batch is %v, want both GPUs", b)
+	}
+}
