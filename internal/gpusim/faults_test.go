@@ -24,6 +24,13 @@ func TestLostGPUComesBack(t *testing.T) {
 	if v := read(t, gpu(0), fieldEnergy); v.Status != 0 {
 		t.Errorf("other GPU: got status %d, want 0", v.Status)
 	}
+	group, err := dcgm.CreateGroup("late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dcgm.AddEntityToGroup(group, dcgm.FE_GPU, 1); err == nil || !strings.Contains(err.Error(), "GPU is lost") {
+		t.Errorf("adding the lost GPU to a group: got %v, want GPU is lost", err)
+	}
 	sim.Do("back 1")
 	sim.Advance(time.Second)
 	if v := read(t, gpu(1), fieldEnergy); v.Status != 0 || v.Int64() <= before.Int64() {

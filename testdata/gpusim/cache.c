@@ -12,12 +12,37 @@
 
 /* --- watches ---------------------------------------------------------------------------------- */
 
-void drop_watches(dcgmHandle_t owner, dcgmGpuGrp_t group, dcgmFieldGrp_t fields)
+static bool same_entity(dcgmGroupEntityPair_t a, dcgmGroupEntityPair_t b)
+{
+    return a.entityGroupId == b.entityGroupId && a.entityId == b.entityId;
+}
+
+/* Are all entities and fields of a watch among these? */
+static bool covers(const dcgmGroupEntityPair_t *entities, unsigned count, const field_group *f, const watch *w)
+{
+    for (unsigned i = 0, k; i < w->entity_count; i++) {
+        for (k = 0; k < count && !same_entity(entities[k], w->entities[i]); k++) {
+        }
+        if (k == count) {
+            return false;
+        }
+    }
+    for (unsigned i = 0, k; i < w->field_count; i++) {
+        for (k = 0; k < f->count && f->fields[k] != w->fields[i]; k++) {
+        }
+        if (k == f->count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void drop_watches(dcgmHandle_t owner, const dcgmGroupEntityPair_t *entities, unsigned count, const field_group *fields)
 {
     size_t kept = 0;
     for (size_t i = 0; i < engine.watch_count; i++) {
         watch *w = &engine.watches[i];
-        if ((owner == 0 || w->owner == owner) && (group == DCGM_GROUP_NULL || w->group == group) && (fields == 0 || w->fields_id == fields)) {
+        if ((owner == 0 || w->owner == owner) && (fields == NULL || covers(entities, count, fields, w))) {
             free(w->entities);
         } else {
             engine.watches[kept++] = *w;
@@ -43,11 +68,6 @@ static dcgmGroupEntityPair_t holder(dcgmGroupEntityPair_t e, unsigned short fiel
         return (dcgmGroupEntityPair_t){ DCGM_FE_GPU_I, p.gpu->id * ENTITIES_PER_GPU + gi->index };
     }
     return e;
-}
-
-static bool same_entity(dcgmGroupEntityPair_t a, dcgmGroupEntityPair_t b)
-{
-    return a.entityGroupId == b.entityGroupId && a.entityId == b.entityId;
 }
 
 static bool watches_it(const watch *w, dcgmGroupEntityPair_t h, unsigned short field)
@@ -112,14 +132,14 @@ dcgmReturn_t dcgmWatchFields(dcgmHandle_t pDcgmHandle, dcgmGpuGrp_t groupId, dcg
     }
     for (size_t i = 0; i < engine.watch_count; i++) { /* the same watch again: only its terms change */
         watch *w = &engine.watches[i];
-        if (w->owner == pDcgmHandle && w->group == groupId && w->fields_id == fieldGroupId && w->interval_us == updateFreq && w->entity_count == (unsigned)count &&
-            memcmp(w->entities, entities, (size_t)count * sizeof *entities) == 0) {
+        if (w->owner == pDcgmHandle && w->interval_us == updateFreq && w->entity_count == (unsigned)count && w->field_count == f->count &&
+            memcmp(w->entities, entities, (size_t)count * sizeof *entities) == 0 && memcmp(w->fields, f->fields, f->count * sizeof *f->fields) == 0) {
             w->keep_us = (int64_t)(maxKeepAge * 1e6);
             w->keep_samples = maxKeepSamples;
             return engine_leave(DCGM_ST_OK);
         }
     }
-    watch w = { .group = groupId, .fields_id = fieldGroupId, .owner = pDcgmHandle, .entity_count = (unsigned)count, .field_count = f->count,
+    watch w = { .owner = pDcgmHandle, .entity_count = (unsigned)count, .field_count = f->count,
                 .start_us = gpusim_now_us(), .interval_us = updateFreq, .keep_us = (int64_t)(maxKeepAge * 1e6), .keep_samples = maxKeepSamples };
     memcpy(w.fields, f->fields, sizeof w.fields);
     w.entities = engine_alloc(NULL, (size_t)(count > 0 ? count : 1) * sizeof *entities);
@@ -132,17 +152,19 @@ dcgmReturn_t dcgmWatchFields(dcgmHandle_t pDcgmHandle, dcgmGpuGrp_t groupId, dcg
     return engine_leave(DCGM_ST_OK);
 }
 
+/* DCGM's cache knows entities, fields and connections, not groups: what ends are this
+ * connection's watches of those. */
 dcgmReturn_t dcgmUnwatchFields(dcgmHandle_t pDcgmHandle, dcgmGpuGrp_t groupId, dcgmFieldGrp_t fieldGroupId)
 {
     dcgmGroupEntityPair_t entities[DCGM_GROUP_MAX_ENTITIES_V2];
     dcgmReturn_t rc = engine_enter("dcgmUnwatchFields", pDcgmHandle);
-    if (rc == DCGM_ST_OK && group_entities(groupId, entities) < 0) {
-        rc = DCGM_ST_NOT_CONFIGURED;
-    } else if (rc == DCGM_ST_OK && find_field_group(fieldGroupId) == NULL) {
-        rc = DCGM_ST_BADPARAM;
+    int count = rc == DCGM_ST_OK ? group_entities(groupId, entities) : 0;
+    const field_group *f = rc == DCGM_ST_OK ? find_field_group(fieldGroupId) : NULL;
+    if (rc == DCGM_ST_OK && (count < 0 || f == NULL)) {
+        rc = count < 0 ? DCGM_ST_NOT_CONFIGURED : DCGM_ST_BADPARAM;
     }
     if (rc == DCGM_ST_OK) {
-        drop_watches(pDcgmHandle, groupId, fieldGroupId);
+        drop_watches(pDcgmHandle, entities, (unsigned)count, f);
     }
     return engine_leave_quietly(rc);
 }

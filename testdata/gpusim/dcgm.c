@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Groups that clients can have: two of the 64 are DCGM's own. */
+#define OWN_GROUPS (DCGM_MAX_NUM_GROUPS - 2)
+
 engine_state engine;
 
 void *engine_alloc(void *old, size_t size)
@@ -23,7 +26,7 @@ void *engine_alloc(void *old, size_t size)
 /* The engine was started anew: what it knew is gone, and so are the connections. */
 static void forget_all(unsigned generation)
 {
-    drop_watches(0, DCGM_GROUP_NULL, 0);
+    drop_watches(0, NULL, 0, NULL);
     free(engine.injections);
     free(engine.groups);
     free(engine.field_groups);
@@ -143,7 +146,7 @@ static void drop_owner(dcgmHandle_t owner)
         }
     }
     engine.listener_count = kept;
-    drop_watches(owner, DCGM_GROUP_NULL, 0);
+    drop_watches(owner, NULL, 0, NULL);
 }
 
 dcgmReturn_t dcgmStopEmbedded(dcgmHandle_t pDcgmHandle)
@@ -375,19 +378,15 @@ static unsigned append_entities(dcgm_field_entity_group_t kind, dcgmGroupEntityP
     return n;
 }
 
+/* Groups 0 and 1 are DCGM's own, also known as DCGM_GROUP_ALL_GPUS and _NVSWITCHES. The other
+ * DCGM_GROUP_ALL_* numbers are no groups to its DcgmGroupManager. */
 int group_entities(dcgmGpuGrp_t id, dcgmGroupEntityPair_t out[DCGM_GROUP_MAX_ENTITIES_V2])
 {
-    unsigned n = 0;
-    switch (id) {
-    case DCGM_GROUP_ALL_GPUS: return (int)append_entities(DCGM_FE_GPU, out, n);
-    case DCGM_GROUP_ALL_INSTANCES: return (int)append_entities(DCGM_FE_GPU_I, out, n);
-    case DCGM_GROUP_ALL_COMPUTE_INSTANCES: return (int)append_entities(DCGM_FE_GPU_CI, out, n);
-    case DCGM_GROUP_ALL_NVSWITCHES: return 0;
-    case DCGM_GROUP_ALL_ENTITIES:
-        n = append_entities(DCGM_FE_GPU, out, n);
-        n = append_entities(DCGM_FE_GPU_I, out, n);
-        return (int)append_entities(DCGM_FE_GPU_CI, out, n);
-    default: break;
+    if (id == DCGM_GROUP_ALL_GPUS || id == 0) {
+        return (int)append_entities(DCGM_FE_GPU, out, 0);
+    }
+    if (id == DCGM_GROUP_ALL_NVSWITCHES || id == 1) {
+        return 0;
     }
     const entity_group *g = find_group(id);
     if (g == NULL) {
@@ -397,15 +396,13 @@ int group_entities(dcgmGpuGrp_t id, dcgmGroupEntityPair_t out[DCGM_GROUP_MAX_ENT
     return (int)g->count;
 }
 
-static dcgmGpuGrp_t default_group(dcgmGroupType_t type)
+static unsigned default_entities(dcgmGroupType_t type, dcgmGroupEntityPair_t *out)
 {
-    switch (type) {
-    case DCGM_GROUP_DEFAULT: return DCGM_GROUP_ALL_GPUS;
-    case DCGM_GROUP_DEFAULT_INSTANCES: return DCGM_GROUP_ALL_INSTANCES;
-    case DCGM_GROUP_DEFAULT_COMPUTE_INSTANCES: return DCGM_GROUP_ALL_COMPUTE_INSTANCES;
-    case DCGM_GROUP_DEFAULT_EVERYTHING: return DCGM_GROUP_ALL_ENTITIES;
-    default: return DCGM_GROUP_NULL;
-    }
+    unsigned n = 0;
+    bool all = type == DCGM_GROUP_DEFAULT_EVERYTHING;
+    n = all || type == DCGM_GROUP_DEFAULT ? append_entities(DCGM_FE_GPU, out, n) : n;
+    n = all || type == DCGM_GROUP_DEFAULT_INSTANCES ? append_entities(DCGM_FE_GPU_I, out, n) : n;
+    return all || type == DCGM_GROUP_DEFAULT_COMPUTE_INSTANCES ? append_entities(DCGM_FE_GPU_CI, out, n) : n;
 }
 
 dcgmReturn_t dcgmGroupCreate(dcgmHandle_t pDcgmHandle, dcgmGroupType_t type, const char *groupName, dcgmGpuGrp_t *pDcgmGrpId)
@@ -418,10 +415,10 @@ dcgmReturn_t dcgmGroupCreate(dcgmHandle_t pDcgmHandle, dcgmGroupType_t type, con
     if (groupName == NULL || pDcgmGrpId == NULL || type > DCGM_GROUP_DEFAULT_EVERYTHING) {
         return engine_leave_quietly(DCGM_ST_BADPARAM);
     }
-    while (slot < DCGM_MAX_NUM_GROUPS && engine.groups[slot].used) {
+    while (slot < OWN_GROUPS && engine.groups[slot].used) {
         slot++;
     }
-    if (slot == DCGM_MAX_NUM_GROUPS) {
+    if (slot == OWN_GROUPS) {
         return engine_leave_quietly(DCGM_ST_MAX_LIMIT);
     }
     entity_group *g = &engine.groups[slot];
@@ -429,8 +426,7 @@ dcgmReturn_t dcgmGroupCreate(dcgmHandle_t pDcgmHandle, dcgmGroupType_t type, con
     snprintf(g->name, sizeof g->name, "%s", groupName);
     g->owner = pDcgmHandle;
     g->id = engine.next_group++;
-    int n = group_entities(default_group(type), g->entities);
-    g->count = n > 0 ? (unsigned)n : 0;
+    g->count = default_entities(type, g->entities);
     g->used = true;
     *pDcgmGrpId = g->id;
     return engine_leave_quietly(DCGM_ST_OK);
@@ -444,8 +440,7 @@ dcgmReturn_t dcgmGroupDestroy(dcgmHandle_t pDcgmHandle, dcgmGpuGrp_t groupId)
         rc = DCGM_ST_NOT_CONFIGURED;
     }
     if (rc == DCGM_ST_OK) {
-        g->used = false;
-        drop_watches(0, groupId, 0);
+        g->used = false; /* its watches go on, as DCGM's cache knows entities only */
     }
     return engine_leave_quietly(rc);
 }
@@ -464,8 +459,8 @@ static dcgmReturn_t add_entity(const char *symbol, dcgmHandle_t handle, dcgmGpuG
     if (e.entityGroupId == DCGM_FE_NONE || find_place(e, gpusim_now_us(), &p) != DCGM_ST_OK) {
         return engine_leave_quietly(DCGM_ST_BADPARAM);
     }
-    if (engine.detached && p.gpu != NULL) {
-        return engine_leave_quietly(DCGM_ST_GPUS_DETACHED);
+    if (p.gpu != NULL && (engine.detached || gpusim_epoch_now(p.gpu)->lost)) {
+        return engine_leave_quietly(engine.detached ? DCGM_ST_GPUS_DETACHED : DCGM_ST_GPU_IS_LOST);
     }
     for (unsigned i = 0; i < g->count; i++) {
         if (g->entities[i].entityGroupId == e.entityGroupId && g->entities[i].entityId == e.entityId) {
@@ -502,7 +497,7 @@ dcgmReturn_t dcgmGroupGetInfo(dcgmHandle_t pDcgmHandle, dcgmGpuGrp_t groupId, dc
     if (rc == DCGM_ST_OK) {
         const entity_group *g = find_group(groupId);
         pDcgmGroupInfo->count = (unsigned)n;
-        snprintf(pDcgmGroupInfo->groupName, sizeof pDcgmGroupInfo->groupName, "%s", g != NULL ? g->name : "DCGM_ALL");
+        snprintf(pDcgmGroupInfo->groupName, sizeof pDcgmGroupInfo->groupName, "%s", g != NULL ? g->name : groupId == 0 || groupId == DCGM_GROUP_ALL_GPUS ? "DCGM_ALL_SUPPORTED_GPUS" : "DCGM_ALL_SUPPORTED_NVSWITCHES");
     }
     return engine_leave_quietly(rc);
 }
@@ -566,8 +561,7 @@ dcgmReturn_t dcgmFieldGroupDestroy(dcgmHandle_t dcgmHandle, dcgmFieldGrp_t dcgmF
         rc = DCGM_ST_NO_DATA;
     }
     if (rc == DCGM_ST_OK) {
-        g->used = false;
-        drop_watches(0, DCGM_GROUP_NULL, dcgmFieldGroupId);
+        g->used = false; /* here too */
     }
     return engine_leave_quietly(rc);
 }

@@ -51,8 +51,6 @@ typedef struct {
 
 /* One dcgmWatchFields: a grid of sampling instants start + k * interval. */
 typedef struct {
-    dcgmGpuGrp_t group;
-    dcgmFieldGrp_t fields_id;
     dcgmHandle_t owner;
     unsigned entity_count, field_count;
     dcgmGroupEntityPair_t *entities;
@@ -93,7 +91,7 @@ typedef struct {
     uintptr_t next_group, next_field_group;
     entity_group *groups; /* DCGM_MAX_NUM_GROUPS */
     field_group *field_groups;
-    unsigned meta_health[8]; /* health systems of the DCGM_GROUP_ALL_* groups */
+    unsigned own_health[2]; /* health systems of DCGM's own groups */
     size_t watch_count, watch_cap;
     watch *watches;
     size_t injected_count, injected_cap;
@@ -122,7 +120,7 @@ void *engine_alloc(void *old, size_t size);
 const dcgm_field_meta_t *field_meta(unsigned short field);
 bool field_is_profiling(unsigned short field);
 
-/* Entities of a group, DCGM_GROUP_ALL_* included; -1: no such group. */
+/* Entities of a group, DCGM's own included; -1: no such group. */
 int group_entities(dcgmGpuGrp_t id, dcgmGroupEntityPair_t out[DCGM_GROUP_MAX_ENTITIES_V2]);
 entity_group *find_group(dcgmGpuGrp_t id);
 field_group *find_field_group(dcgmFieldGrp_t id);
@@ -140,7 +138,8 @@ enum { BLANK_NONE, BLANK_NOT_FOUND, BLANK_NOT_SUPPORTED, BLANK_NOT_PERMITTED };
 void latest_reading(dcgmGroupEntityPair_t e, unsigned short field, bool live, reading *out);
 /* Calls visit for each sample with since <= ts <= now, ascending. DCGM_ST_NOT_WATCHED if nobody watches. */
 dcgmReturn_t each_sample(dcgmGroupEntityPair_t e, unsigned short field, int64_t since_us, void (*visit)(const reading *, void *), void *arg);
-void drop_watches(dcgmHandle_t owner, dcgmGpuGrp_t group, dcgmFieldGrp_t fields);
+/* Ends watches: of one owner (0: of all), and with fields only those inside entities x fields. */
+void drop_watches(dcgmHandle_t owner, const dcgmGroupEntityPair_t *entities, unsigned count, const field_group *fields);
 /* How much a counter grew in the last interval, for health. */
 int64_t counter_growth(dcgmGroupEntityPair_t e, unsigned short field, int64_t interval_us);
 

@@ -239,14 +239,17 @@ dcgmReturn_t dcgmPolicyUnregister(dcgmHandle_t pDcgmHandle, dcgmGpuGrp_t groupId
 
 /* --- health ------------------------------------------------------------------------------------------------------ */
 
-/* Health systems are kept in the group, or for a DCGM_GROUP_ALL_* group by its number. */
+/* Health systems are kept in the group; the two that are DCGM's own have no entry. */
 static unsigned *health_of(dcgmGpuGrp_t group)
 {
     entity_group *g = find_group(group);
     if (g != NULL) {
         return &g->health;
     }
-    return group >= DCGM_GROUP_ALL_ENTITIES && group <= DCGM_GROUP_ALL_GPUS ? &engine.meta_health[DCGM_GROUP_ALL_GPUS - group] : NULL;
+    if (group == DCGM_GROUP_ALL_GPUS || group == 0) {
+        return &engine.own_health[0];
+    }
+    return group == DCGM_GROUP_ALL_NVSWITCHES || group == 1 ? &engine.own_health[1] : NULL;
 }
 
 dcgmReturn_t dcgmHealthSet(dcgmHandle_t pDcgmHandle, dcgmGpuGrp_t groupId, dcgmHealthSystems_t systems)
