@@ -21,7 +21,6 @@ type cluster struct {
 	dir     string
 	mapping string
 	conf    string
-	node    string
 	ctld    *exec.Cmd
 }
 
@@ -140,9 +139,10 @@ func (c *cluster) configure(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"slurm.conf": fill.Replace(slurmConfFor), "gres.conf": fill.Replace(gresConfFor), "munge.key": strings.Repeat("not a secret ", 10),
-		"mig-minors": "gpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\ngpu0/gi2/access 20\ngpu0/gi2/ci0/access 21\ngpu0/gi3/access 29\ngpu0/gi3/ci0/access 30\n",
-		"prolog":     "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + here + "/testdata/prolog.sh\n",
-		"epilog":     "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + here + "/testdata/epilog.sh\n",
+		"cgroup.conf": "CgroupPlugin=disabled\n", // newer slurmds want cgroups otherwise
+		"mig-minors":  "gpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\ngpu0/gi2/access 20\ngpu0/gi2/ci0/access 21\ngpu0/gi3/access 29\ngpu0/gi3/ci0/access 30\n",
+		"prolog":      "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + here + "/testdata/prolog.sh\n",
+		"epilog":      "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + here + "/testdata/epilog.sh\n",
 	} {
 		if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

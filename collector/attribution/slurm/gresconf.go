@@ -149,7 +149,7 @@ func (c *gresConf) add(fields map[string]string, line int) error {
 	if list, ok := fields["multiplefiles"]; ok {
 		files, err := expandHostlist(list)
 		if err != nil {
-			return fmt.Errorf("MultipleFiles: %w", err)
+			return fmt.Errorf("key MultipleFiles: %w", err)
 		}
 		c.devices = append(c.devices, confDevice{kind, files, line})
 		return nil
@@ -161,7 +161,7 @@ func (c *gresConf) add(fields map[string]string, line int) error {
 	}
 	files, err := expandHostlist(list)
 	if err != nil {
-		return fmt.Errorf("File: %w", err)
+		return fmt.Errorf("key File: %w", err)
 	}
 	if count, ok := fields["count"]; ok && count != strconv.Itoa(len(files)) {
 		return fmt.Errorf("count=%s: File=%s names %d", count, list, len(files))
