@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,9 +18,17 @@ type losses struct {
 	spool  Spool
 	bootMS int64
 
-	mu   sync.Mutex
-	told []carrier
-	lost seqSet // of this boot; kept when the spool forgets
+	mu      sync.Mutex
+	told    []carrier
+	lost    seqSet // of this boot; kept when the spool forgets
+	sending flight
+}
+
+// flight is what a produce call has in hand, which the spool may drop meanwhile:
+// an outage outlasts any spool.
+type flight struct {
+	records []spool.Record
+	cancel  context.CancelFunc
 }
 
 // carrier is a spooled record, and the losses it tells of.
@@ -63,13 +72,47 @@ func (l *losses) next() announcement {
 	return a
 }
 
-// spooled says that record id tells of a.
+// spooled says that record id tells of a. Making room for it may have dropped
+// what is being sent: that attempt ends, so that what will be told as lost does
+// not arrive after all. Where the broker takes it at this very moment it is told
+// and arrives, which is no harm: C4 counts it as there.
 func (l *losses) spooled(a announcement, id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if known := l.spool.Stats().DroppedRanges; l.sending.cancel != nil && len(intact(known, l.sending.records)) < len(l.sending.records) {
+		l.sending.cancel()
+	}
 	if len(a.ranges) > 0 {
 		l.told = append(l.told, carrier{id: id, ranges: a.ranges})
 	}
+}
+
+// send begins an attempt to send those of records that the spool has not dropped,
+// by index. The attempt's context ends with ctx, with done, or when the spool
+// drops one of them.
+func (l *losses) send(ctx context.Context, records []spool.Record) (attempt context.Context, kept []int, done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept = intact(l.spool.Stats().DroppedRanges, records)
+	attempt, cancel := context.WithCancel(ctx)
+	l.sending = flight{records: pick(records, kept), cancel: cancel}
+	return attempt, kept, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.sending = flight{}
+		cancel()
+	}
+}
+
+// intact are the indexes of the records that are not among the lost.
+func intact(lost []spool.DroppedRange, records []spool.Record) []int {
+	kept := make([]int, 0, len(records))
+	for i, r := range records {
+		if !covered(lost, r.ID) {
+			kept = append(kept, i)
+		}
+	}
+	return kept
 }
 
 // acknowledged says that all records up to id have arrived: what they told of

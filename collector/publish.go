@@ -38,8 +38,8 @@ func (c *Collector) Publish(ctx context.Context) error {
 	}
 }
 
-// publish sends records until each is acknowledged or refused for good, or ctx
-// ends, and acknowledges them to the spool.
+// publish sends records until each is acknowledged, refused for good or dropped
+// from the spool, or ctx ends, and acknowledges them to the spool.
 func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
 	messages := make([]broker.Message, 0, len(records))
 	for _, r := range records {
@@ -54,7 +54,15 @@ func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
 	last := records[len(records)-1].ID
 	var lost []spool.Record
 	for backoff := c.newBackoff(); ; {
-		failed, refused, err := c.produce(ctx, messages)
+		attempt, kept, done := c.losses.send(ctx, records)
+		records, messages = pick(records, kept), pick(messages, kept)
+		if len(records) == 0 {
+			done()
+			break
+		}
+		failed, refused, err := c.produce(attempt, messages)
+		dropped := attempt.Err() != nil
+		done()
 		for _, r := range pick(records, refused) {
 			c.noteRefused(r)
 			lost = append(lost, r)
@@ -65,12 +73,15 @@ func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // unacknowledged: sent again after the next start
 		}
+		records, messages = pick(records, failed), pick(messages, failed)
+		if dropped {
+			continue // some of them are no longer in the spool
+		}
 		c.metrics.publishFails.Inc()
 		c.deps.Log.Error("publishing failed, trying again", "messages", len(failed), "error", err)
 		if clock.Sleep(ctx, c.deps.Clock, backoff.next()) != nil {
 			return nil // unacknowledged: sent again after the next start
 		}
-		records, messages = pick(records, failed), pick(messages, failed)
 	}
 	c.acknowledge(last, lost)
 	return nil
