@@ -93,7 +93,8 @@ func (t *Tracker) poll(ctx context.Context, l *timeline) {
 	}
 	t.metrics.duration.WithLabelValues(name).Observe(t.deps.Clock.Since(start).Seconds())
 	// By its end an answer is certainly true of what it saw and what it missed.
-	at := t.deps.Clock.Now().Round(0)
+	// Slots are cut in whole ms.
+	at := t.deps.Clock.Now().Round(0).Truncate(time.Millisecond)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.tell(name, err)

@@ -249,7 +249,7 @@ func TestR4OwnersThatCannotBeRead(t *testing.T) {
 		r.readers[0].err = errors.New("deadline exceeded")
 		r.polls(4, 8)
 		r.readers[0].err = nil
-		r.at(8.001)
+		r.at(8.01)
 		r.polls(9, 10)
 		r.wantFailed(slot0)
 	})
