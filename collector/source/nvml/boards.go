@@ -1,0 +1,177 @@
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/board"
+)
+
+// renewAfter is how often NVML is initialised anew while a board is lost: it
+// counts the boards only then, and one that was reset is back only then.
+const renewAfter = 5 * time.Minute
+
+// gpu is what is kept of a board from reading to reading.
+type gpu struct {
+	uuid, name string
+	index      int
+	slices     uint32 // compute slices; 0: the device doesn't tell
+	mig, lost  bool
+
+	dev       gonvml.Device // nil: not known since the last initialisation
+	gpm       bool
+	profiles  []profile
+	profiled  bool // profiles were asked for
+	samplers  map[samplerKey]*sampler
+	values    []board.Value // scratch, and so are the next
+	instances []instance
+	listed    []board.Instance
+}
+
+// forget drops what an initialisation was good for.
+func (g *gpu) forget() { g.dev, g.profiles, g.profiled, g.gpm = nil, nil, false, false }
+
+func (s *Source) anyLost() bool {
+	for _, g := range s.gpus {
+		if g.lost {
+			return true
+		}
+	}
+	return false
+}
+
+// enumerate lists the boards by index. One that is lost has no UUID any more, so
+// those that were known and are missing are listed as lost. It is complete when
+// every index was answered; an error that the driver is gone comes alone.
+func (s *Source) enumerate() (present []*gpu, complete bool, err error) {
+	count, ret := s.lib.api.DeviceGetCount()
+	if ret != gonvml.SUCCESS {
+		return nil, false, callError("count GPUs", ret)
+	}
+	var errs []error
+	found, lostIndices := map[string]bool{}, 0
+	for i := range count {
+		g, err := s.at(i)
+		switch {
+		case gone(err):
+			return nil, false, err
+		case lost(err):
+			lostIndices++
+		case err != nil:
+			errs = append(errs, fmt.Errorf("gpu at index %d: %w", i, err))
+		case found[g.uuid]:
+			errs = append(errs, fmt.Errorf("gpu at index %d: UUID %s is another one's, too", i, g.uuid))
+		default:
+			found[g.uuid], g.lost = true, false
+			present = append(present, g)
+		}
+	}
+	for uuid, g := range s.gpus {
+		switch {
+		case found[uuid]:
+		case lostIndices > 0:
+			g.lose()
+			present = append(present, g)
+		case len(errs) == 0: // taken out, or not attached since the driver was loaded
+			g.freeSamplers()
+			delete(s.gpus, uuid)
+		}
+	}
+	slices.SortFunc(present, func(a, b *gpu) int { return a.index - b.index })
+	return present, len(errs) == 0, errors.Join(errs...)
+}
+
+// at is the board at an index.
+func (s *Source) at(index int) (*gpu, error) {
+	dev, ret := s.lib.api.DeviceGetHandleByIndex(index)
+	if ret != gonvml.SUCCESS {
+		return nil, callError("get handle", ret)
+	}
+	uuid, ret := dev.GetUUID()
+	if ret != gonvml.SUCCESS {
+		return nil, callError("get UUID", ret)
+	}
+	g := s.gpus[uuid]
+	if g == nil {
+		g = &gpu{uuid: uuid, samplers: map[samplerKey]*sampler{}}
+		s.gpus[uuid] = g
+	}
+	g.index = index
+	if g.dev == dev {
+		return g, nil
+	}
+	name, ret := dev.GetName()
+	if ret != gonvml.SUCCESS {
+		return nil, callError("get name", ret)
+	}
+	g.forget()
+	g.dev, g.name = dev, strings.TrimSpace(name)
+	g.gpm = s.cfg.GPM && s.supportsGPM(dev)
+	return g, nil
+}
+
+// lose takes a board as lost; samples from before are no use after it.
+func (g *gpu) lose() {
+	g.lost = true
+	for _, sp := range g.samplers {
+		sp.seeded = false
+	}
+}
+
+// read reads all of a board: who it is, its instances, and values.
+func (s *Source) read(g *gpu, slot source.Slot) (board.Board, error) {
+	if !g.lost {
+		if err := s.layout(g); lost(err) {
+			g.lose()
+		} else if err != nil {
+			return board.Board{}, err
+		}
+	}
+	r := reader{s: s, lib: s.lib, dev: g.dev, values: g.values[:0]}
+	if !g.lost {
+		r.board(g, slot)
+		g.values = r.values
+	}
+	if lost(r.fatal) {
+		g.lose()
+	} else if r.fatal != nil {
+		return board.Board{}, r.fatal
+	}
+	b := g.board()
+	b.Reset, b.EnergyAt = s.away, r.energyAt
+	if !g.lost {
+		b.Values = g.values
+	}
+	return b, nil
+}
+
+// board is what is known without values.
+func (g *gpu) board() board.Board {
+	b := board.Board{UUID: g.uuid, Model: g.name, Index: uint32(g.index), Slices: g.slices, MIG: g.mig, Lost: g.lost}
+	if !g.lost {
+		b.Instances = g.listed
+	}
+	return b
+}
+
+// layouts lists the boards with their instances only, for a look between
+// readings; what fails isn't listed.
+func (s *Source) layouts() (boards []board.Board) {
+	present, _, err := s.enumerate()
+	if gone(err) {
+		return nil
+	}
+	for _, g := range present {
+		if !g.lost && s.layout(g) != nil {
+			continue
+		}
+		boards = append(boards, g.board())
+	}
+	return boards
+}

@@ -1,0 +1,213 @@
+package nvml
+
+import (
+	"os"
+	"sync"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gpuledger/gpuledger/collector/source/memory"
+)
+
+const (
+	// waitMS bounds a wait for events, and so the time that ending one takes.
+	waitMS = 500
+	// noInstance is an event's instance id where it has none.
+	noInstance = 0xFFFFFFFF
+	// eventTypes are the errors that a driver tells of as they happen.
+	eventTypes = gonvml.EventTypeXidCriticalError | gonvml.EventTypeSingleBitEccError | gonvml.EventTypeDoubleBitEccError
+	// maxQueued bounds what waits for the next reading: a GPU may send thousands.
+	maxQueued = 4096
+)
+
+// events waits for XIDs in a goroutine and keeps them until they are taken.
+type events struct {
+	stop, done chan struct{} // nil: there is no goroutine
+
+	mu     sync.Mutex
+	set    gonvml.EventSet
+	uuids  map[gonvml.Device]string // registered
+	queue  []board.XID
+	failed bool // the goroutine ended by itself
+}
+
+// take empties the queue.
+func (e *events) take() []board.XID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := e.queue
+	e.queue = nil
+	return out
+}
+
+// listen makes sure that somebody waits for the events of all boards.
+func (s *Source) listen(present []*gpu) {
+	e := s.events
+	if !s.lib.haveAll("nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes") {
+		s.sayOnce("XIDs aren't seen: the library has no events")
+		return
+	}
+	if e.ended() {
+		e.close()
+	}
+	if e.stop == nil {
+		set, ret := s.lib.api.EventSetCreate()
+		if ret != gonvml.SUCCESS {
+			s.sayOnce("XIDs aren't seen: no event set", "error", ret)
+			return
+		}
+		e.set, e.uuids = set, map[gonvml.Device]string{}
+	}
+	for _, g := range present {
+		if !g.lost {
+			s.register(g)
+		}
+		if g.mig && os.Geteuid() != 0 {
+			s.sayOnce("XIDs of MIG instances aren't seen, only those of whole GPUs: that needs root")
+		}
+	}
+	if e.stop == nil {
+		e.stop, e.done = make(chan struct{}), make(chan struct{})
+		go s.wait(e.stop, e.done)
+	}
+}
+
+// ended says that the goroutine ended by itself.
+func (e *events) ended() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failed
+}
+
+// register adds a board's events to the set, which may be waited for meanwhile.
+func (s *Source) register(g *gpu) {
+	e := s.events
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, there := e.uuids[g.dev]; there {
+		return
+	}
+	switch ret := enlist(g.dev, e.set); ret {
+	case gonvml.SUCCESS:
+		e.uuids[g.dev] = g.uuid
+	case gonvml.ERROR_GPU_IS_LOST:
+	default:
+		s.sayOnce("XIDs of a GPU aren't seen", "gpu", g.uuid, "error", ret)
+	}
+}
+
+// enlist registers what a GPU can tell of.
+func enlist(dev gonvml.Device, set gonvml.EventSet) gonvml.Return {
+	types, ret := dev.GetSupportedEventTypes()
+	if ret != gonvml.SUCCESS {
+		return ret
+	}
+	if types&gonvml.EventTypeXidCriticalError == 0 {
+		return gonvml.ERROR_NOT_SUPPORTED
+	}
+	return dev.RegisterEvents(types&eventTypes, set)
+}
+
+// wait takes events until it is stopped. When a GPU is lost, it goes on with the
+// others; any other error ends it, and the next reading begins anew.
+func (s *Source) wait(stop <-chan struct{}, done chan<- struct{}) {
+	defer close(done)
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		data, ret := s.events.current().Wait(waitMS)
+		switch {
+		case ret == gonvml.SUCCESS:
+			s.happened(data)
+		case ret == gonvml.ERROR_TIMEOUT:
+		case ret == gonvml.ERROR_GPU_IS_LOST && s.renewSet():
+		default:
+			s.deps.Log.Warn("waiting for XIDs ended; the next reading begins anew", "error", ret)
+			s.events.mu.Lock()
+			s.events.failed = true
+			s.events.mu.Unlock()
+			return
+		}
+	}
+}
+
+func (e *events) current() gonvml.EventSet {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.set
+}
+
+// renewSet makes a set of the GPUs that aren't lost; false: none was, or it
+// failed.
+func (s *Source) renewSet() bool {
+	e := s.events
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	set, ret := s.lib.api.EventSetCreate()
+	if ret != gonvml.SUCCESS {
+		return false
+	}
+	kept := make(map[gonvml.Device]string, len(e.uuids))
+	for dev, uuid := range e.uuids {
+		if enlist(dev, set) == gonvml.SUCCESS {
+			kept[dev] = uuid
+		}
+	}
+	fewer := len(kept) < len(e.uuids)
+	_ = e.set.Free()
+	e.set, e.uuids = set, kept
+	return fewer
+}
+
+// happened takes one event.
+func (s *Source) happened(data gonvml.EventData) {
+	switch data.EventType {
+	case gonvml.EventTypeSingleBitEccError:
+		s.metrics.ecc.WithLabelValues("single_bit").Inc()
+	case gonvml.EventTypeDoubleBitEccError:
+		s.metrics.ecc.WithLabelValues("double_bit").Inc()
+	case gonvml.EventTypeXidCriticalError:
+		at := s.deps.Clock.Now()
+		e := s.events
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		uuid, known := e.uuids[data.Device]
+		if !known { // told with a handle of its own
+			var ret gonvml.Return
+			uuid, ret = data.Device.GetUUID()
+			known = ret == gonvml.SUCCESS
+		}
+		if !known || len(e.queue) >= maxQueued {
+			s.metrics.xids.WithLabelValues("dropped").Inc()
+			return
+		}
+		e.queue = append(e.queue, board.XID{At: at, UUID: uuid, Part: partOf(data), Code: int64(data.EventData)})
+		s.metrics.xids.WithLabelValues("taken").Inc()
+	}
+}
+
+// partOf is where an event happened, at one of three levels.
+func partOf(data gonvml.EventData) memory.Part {
+	switch {
+	case data.GpuInstanceId == noInstance:
+		return memory.Board
+	case data.ComputeInstanceId == noInstance:
+		return memory.Instance(data.GpuInstanceId)
+	}
+	return memory.ComputeInstance(data.GpuInstanceId, data.ComputeInstanceId)
+}
+
+// close ends the goroutine and frees the set; what is queued stays.
+func (e *events) close() {
+	if e.stop == nil {
+		return
+	}
+	close(e.stop)
+	<-e.done
+	_ = e.set.Free()
+	e.set, e.uuids, e.stop, e.done, e.failed = nil, nil, nil, nil, false
+}

@@ -1,0 +1,79 @@
+package nvml
+
+import (
+	"fmt"
+	"maps"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+)
+
+// Info is what the driver says of itself and its boards, as of the last reading.
+func (s *Source) Info() source.Info {
+	info := s.info.Load()
+	if info == nil {
+		return source.Info{}
+	}
+	out := *info
+	out.GPUs = maps.Clone(info.GPUs)
+	return out
+}
+
+// learn takes up what Info says; it changes with the driver or the boards alone.
+func (s *Source) learn(present []*gpu) {
+	info := source.Info{GPUs: make(map[string]source.GPUInfo, len(present))}
+	known := s.Info()
+	changed := s.away || known.Driver == "" || len(present) != len(known.GPUs)
+	for _, g := range present {
+		was, there := known.GPUs[g.uuid]
+		if changed = changed || !there; g.lost {
+			info.GPUs[g.uuid] = was
+		}
+	}
+	if !changed {
+		return
+	}
+	if v, ret := s.lib.api.SystemGetDriverVersion(); ret == gonvml.SUCCESS {
+		info.Driver = v
+	}
+	if v, ret := s.lib.api.SystemGetNVMLVersion(); ret == gonvml.SUCCESS {
+		info.NVML = v
+	}
+	if s.lib.have("nvmlSystemGetCudaDriverVersion_v2") {
+		if v, ret := s.lib.api.SystemGetCudaDriverVersion_v2(); ret == gonvml.SUCCESS {
+			info.CUDA = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+		}
+	}
+	for _, g := range present {
+		if !g.lost {
+			info.GPUs[g.uuid] = s.infoOf(g.dev)
+		}
+	}
+	s.info.Store(&info)
+}
+
+func (s *Source) infoOf(dev gonvml.Device) (info source.GPUInfo) {
+	if s.lib.have("nvmlDeviceGetVbiosVersion") {
+		if v, ret := dev.GetVbiosVersion(); ret == gonvml.SUCCESS {
+			info.VBIOS = v
+		}
+	}
+	if s.lib.have("nvmlDeviceGetSerial") {
+		if v, ret := dev.GetSerial(); ret == gonvml.SUCCESS {
+			info.Serial = v
+		}
+	}
+	if s.lib.have("nvmlDeviceGetPciInfo_v3") {
+		if v, ret := dev.GetPciInfo(); ret == gonvml.SUCCESS {
+			info.PCIBusID = text(v.BusId[:])
+		}
+	}
+	if s.lib.have("nvmlDeviceGetMinorNumber") {
+		if v, ret := dev.GetMinorNumber(); ret == gonvml.SUCCESS {
+			minor := uint32(v)
+			info.Minor = &minor
+		}
+	}
+	return info
+}

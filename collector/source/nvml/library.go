@@ -1,0 +1,93 @@
+package nvml
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/dl"
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+const defaultLibrary = "libnvidia-ml.so.1"
+
+// library is NVML, loaded.
+type library struct {
+	api    gonvml.Interface
+	handle *dl.DynamicLibrary // never closed: calls stay bound to it
+	has    map[string]bool
+}
+
+// required are functions without which there is nothing to read; go-nvml itself
+// finds the newest version of each.
+var required = []string{
+	"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2",
+	"nvmlDeviceGetUUID", "nvmlDeviceGetName",
+}
+
+// load opens the library at a path, or where the loader finds it.
+func load(path string) (*library, error) {
+	name := cmp.Or(path, defaultLibrary)
+	l := &library{handle: dl.New(name, dl.RTLD_LAZY|dl.RTLD_GLOBAL), has: map[string]bool{}}
+	if err := l.handle.Open(); err != nil {
+		return nil, fmt.Errorf("open NVML, is the NVIDIA driver installed? %w", err)
+	}
+	for _, symbol := range required {
+		if !l.have(symbol) {
+			return nil, fmt.Errorf("open NVML: %s has no function %s: it is too old, or not NVIDIA's", name, symbol)
+		}
+	}
+	l.api = gonvml.New(gonvml.WithLibraryPath(name))
+	return l, nil
+}
+
+// have says whether the library has a function. A call of one that it lacks
+// ends the process.
+func (l *library) have(symbol string) bool {
+	there, known := l.has[symbol]
+	if !known {
+		there = l.handle.Lookup(symbol) == nil
+		l.has[symbol] = there
+	}
+	return there
+}
+
+// haveAll says whether the library has all of several functions.
+func (l *library) haveAll(symbols ...string) bool {
+	for _, s := range symbols {
+		if !l.have(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// callError is a call that failed, with NVML's own words.
+func callError(call string, ret gonvml.Return) error { return fmt.Errorf("%s: %w", call, ret) }
+
+// gone says that the driver is away, or is another one than was initialised.
+func gone(err error) bool {
+	for _, ret := range []gonvml.Return{
+		gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH,
+	} {
+		if errors.Is(err, ret) {
+			return true
+		}
+	}
+	return false
+}
+
+func lost(err error) bool { return errors.Is(err, gonvml.ERROR_GPU_IS_LOST) }
+
+// advice is what helps against a failed initialisation.
+func advice(ret gonvml.Return) string {
+	switch ret {
+	case gonvml.ERROR_DRIVER_NOT_LOADED:
+		return "the kernel module nvidia is not loaded"
+	case gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		return "library and kernel module are of different versions: the driver was updated and not reloaded"
+	case gonvml.ERROR_NO_PERMISSION:
+		return "/dev/nvidiactl can't be opened"
+	}
+	return "nvidia-smi may tell more"
+}

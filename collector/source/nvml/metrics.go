@@ -1,0 +1,58 @@
+package nvml
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// Reasons why a value is absent that aren't a return code's.
+const (
+	absentFirstSample = "gpm_first_sample" // a mean needs two
+	absentWindow      = "gpm_window"       // the samples are too close or too far apart
+	absentPartial     = "gpm_partial"      // the activity of several compute instances in one GPU instance
+	absentSymbol      = "library"          // the library has no such function
+)
+
+type metrics struct {
+	absent *prometheus.CounterVec
+	inits  *prometheus.CounterVec
+	xids   *prometheus.CounterVec
+	ecc    *prometheus.CounterVec
+	hangs  prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	vec := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_nvml_" + name, Help: help}, []string{label})
+	}
+	m := &metrics{
+		absent: vec("values_absent_total", "Values that NVML did not give, by reason.", "reason"),
+		inits:  vec("initialisations_total", "Attempts to initialise NVML, by result.", "result"),
+		xids:   vec("events_total", "XID events received, by whether they were taken into a batch.", "result"),
+		ecc:    vec("ecc_events_total", "ECC error events received, by kind.", "kind"),
+		hangs:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_nvml_hangs_total", Help: "Readings that the driver did not answer in time."}),
+	}
+	reg.MustRegister(m.absent, m.inits, m.xids, m.ecc, m.hangs)
+	for _, result := range []string{"ok", "error"} {
+		m.inits.WithLabelValues(result)
+	}
+	return m
+}
+
+// reason is a return code as a label.
+func reason(ret gonvml.Return) string {
+	switch ret {
+	case gonvml.ERROR_NOT_SUPPORTED:
+		return "not_supported"
+	case gonvml.ERROR_NO_PERMISSION:
+		return "no_permission"
+	case gonvml.ERROR_NO_DATA, gonvml.ERROR_NOT_READY:
+		return "no_data"
+	case gonvml.ERROR_GPU_IS_LOST:
+		return "lost"
+	case gonvml.ERROR_FUNCTION_NOT_FOUND:
+		return absentSymbol
+	}
+	return "error"
+}

@@ -1,0 +1,261 @@
+package nvml
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gpuledger/gpuledger/collector/source/field"
+)
+
+// DCGM field ids of what decides nothing (dcgm_fields.h).
+const (
+	fieldSMClock, fieldMemoryClock, fieldClockReasons    = 100, 101, 112
+	fieldMemoryTemp                                      = 140
+	fieldPCIeReplay, fieldMemoryCopyUtil                 = 202, 204
+	fieldFBTotal, fieldFBReserved                        = 250, 253
+	fieldRemappedUncorrectable, fieldRemappedCorrectable = 393, 394
+)
+
+const (
+	mib      = 1 << 20
+	milliPer = 1e3
+)
+
+// reader collects values of a board or an instance. A call that says that the
+// GPU or the driver is gone ends it.
+type reader struct {
+	s        *Source
+	lib      *library
+	dev      gonvml.Device
+	values   []board.Value
+	energyAt time.Time
+	fatal    error
+}
+
+// got adds a value, or counts why it is absent.
+func (r *reader) got(id uint32, v float64, what string, ret gonvml.Return) {
+	if r.ok(what, ret) {
+		r.values = append(r.values, board.Value{ID: id, V: v})
+	}
+}
+
+// ok says that a call succeeded.
+func (r *reader) ok(what string, ret gonvml.Return) bool {
+	if ret == gonvml.SUCCESS {
+		return true
+	}
+	if ret == gonvml.ERROR_NO_PERMISSION {
+		r.s.sayOnce("no permission to read "+what, "error", ret)
+	}
+	r.absent(reason(ret))
+	if err := callError("read "+what, ret); gone(err) || lost(err) {
+		r.fatal = errors.Join(r.fatal, err)
+	}
+	return false
+}
+
+func (r *reader) absent(why string) { r.s.metrics.absent.WithLabelValues(why).Inc() }
+
+// need says whether the library has a function, and counts where it doesn't.
+func (r *reader) need(symbol string) bool {
+	if r.lib.have(symbol) {
+		return true
+	}
+	r.absent(absentSymbol)
+	return false
+}
+
+// boardReads are a board's own values, in their order; energy comes first, right
+// after its instant.
+var boardReads = []func(*reader, *gpu){
+	(*reader).energy, (*reader).power, (*reader).temperatures, (*reader).clocks, (*reader).memoryOfBoard,
+	(*reader).pcie, (*reader).ecc, (*reader).remappedRows, (*reader).utilization,
+}
+
+// board reads a board and its instances.
+func (r *reader) board(g *gpu, slot source.Slot) {
+	for _, read := range boardReads {
+		if read(r, g); r.fatal != nil {
+			return
+		}
+	}
+	if g.gpm {
+		r.activity(g, boardSampler, slot, func(sample gonvml.GpmSample) gonvml.Return { return g.dev.GpmSampleGet(sample) })
+	}
+	for i := range g.instances {
+		in := &g.instances[i]
+		ir := reader{s: r.s, lib: r.lib, dev: in.dev, values: g.listed[i].Values[:0]}
+		ir.instance(g, in, slot)
+		g.listed[i].Values = ir.values
+		if r.fatal = ir.fatal; r.fatal != nil {
+			return
+		}
+	}
+}
+
+func (r *reader) instance(g *gpu, in *instance, slot source.Slot) {
+	if in.dev == nil { // nothing can run in it
+		return
+	}
+	r.memory()
+	switch {
+	case !g.gpm || r.fatal != nil:
+	case !in.whole:
+		r.absent(absentPartial)
+	default:
+		gi := int(in.key.GI)
+		r.activity(g, keyOf(in.key), slot, func(sample gonvml.GpmSample) gonvml.Return { return g.dev.GpmMigSampleGet(gi, sample) })
+	}
+}
+
+func (r *reader) energy(*gpu) {
+	if !r.need("nvmlDeviceGetTotalEnergyConsumption") {
+		return
+	}
+	mj, ret := r.dev.GetTotalEnergyConsumption()
+	r.energyAt = r.s.deps.Clock.Now()
+	r.got(field.EnergyMJ, float64(mj), "energy", ret)
+}
+
+func (r *reader) power(*gpu) {
+	if r.need("nvmlDeviceGetPowerUsage") {
+		mw, ret := r.dev.GetPowerUsage()
+		r.got(field.PowerWatts, float64(mw)/milliPer, "power", ret)
+	}
+}
+
+func (r *reader) temperatures(*gpu) {
+	if r.need("nvmlDeviceGetTemperature") {
+		c, ret := r.dev.GetTemperature(gonvml.TEMPERATURE_GPU)
+		r.got(field.GPUTemp, float64(c), "temperature", ret)
+	}
+	if !r.need("nvmlDeviceGetFieldValues") {
+		return
+	}
+	values := [1]gonvml.FieldValue{{FieldId: gonvml.FI_DEV_MEMORY_TEMP}}
+	ret := r.dev.GetFieldValues(values[:])
+	if ret == gonvml.SUCCESS {
+		ret = gonvml.Return(values[0].NvmlReturn)
+	}
+	if ret == gonvml.SUCCESS && values[0].ValueType != uint32(gonvml.VALUE_TYPE_UNSIGNED_INT) {
+		ret = gonvml.ERROR_UNKNOWN
+	}
+	r.got(fieldMemoryTemp, float64(binary.NativeEndian.Uint32(values[0].Value[:4])), "memory temperature", ret)
+}
+
+func (r *reader) clocks(*gpu) {
+	if r.need("nvmlDeviceGetClockInfo") {
+		mhz, ret := r.dev.GetClockInfo(gonvml.CLOCK_SM)
+		r.got(fieldSMClock, float64(mhz), "clocks", ret)
+		mhz, ret = r.dev.GetClockInfo(gonvml.CLOCK_MEM)
+		r.got(fieldMemoryClock, float64(mhz), "clocks", ret)
+	}
+	var reasons uint64
+	var ret gonvml.Return
+	switch { // renamed in R535
+	case r.lib.have("nvmlDeviceGetCurrentClocksEventReasons"):
+		reasons, ret = r.dev.GetCurrentClocksEventReasons()
+	case r.need("nvmlDeviceGetCurrentClocksThrottleReasons"):
+		reasons, ret = r.dev.GetCurrentClocksThrottleReasons()
+	default:
+		return
+	}
+	r.got(fieldClockReasons, float64(reasons), "clock event reasons", ret)
+}
+
+func (r *reader) memoryOfBoard(*gpu) { r.memory() }
+
+// memory is the framebuffer's in MiB, of a board or of a MIG device. Without v2
+// what is reserved is among the used, and not told.
+func (r *reader) memory() {
+	if r.lib.have("nvmlDeviceGetMemoryInfo_v2") {
+		m, ret := r.dev.GetMemoryInfo_v2()
+		if ret == gonvml.SUCCESS {
+			r.framebuffer(m.Total, m.Free, m.Used)
+			r.values = append(r.values, board.Value{ID: fieldFBReserved, V: float64(m.Reserved / mib)})
+			return
+		}
+		if ret != gonvml.ERROR_ARGUMENT_VERSION_MISMATCH {
+			r.ok("memory", ret)
+			return
+		}
+	}
+	if r.need("nvmlDeviceGetMemoryInfo") {
+		m, ret := r.dev.GetMemoryInfo()
+		if r.ok("memory", ret) {
+			r.framebuffer(m.Total, m.Free, m.Used)
+		}
+	}
+}
+
+func (r *reader) framebuffer(total, free, used uint64) {
+	r.values = append(r.values,
+		board.Value{ID: fieldFBTotal, V: float64(total / mib)},
+		board.Value{ID: field.FBFree, V: float64(free / mib)},
+		board.Value{ID: field.FBUsed, V: float64(used / mib)},
+	)
+}
+
+func (r *reader) pcie(*gpu) {
+	if r.need("nvmlDeviceGetPcieReplayCounter") {
+		n, ret := r.dev.GetPcieReplayCounter()
+		r.got(fieldPCIeReplay, float64(n), "PCIe replays", ret)
+	}
+}
+
+var eccCounters = []struct {
+	field   uint32
+	kind    gonvml.MemoryErrorType
+	counter gonvml.EccCounterType
+}{
+	{310, gonvml.MEMORY_ERROR_TYPE_CORRECTED, gonvml.VOLATILE_ECC},
+	{311, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED, gonvml.VOLATILE_ECC},
+	{312, gonvml.MEMORY_ERROR_TYPE_CORRECTED, gonvml.AGGREGATE_ECC},
+	{313, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED, gonvml.AGGREGATE_ECC},
+}
+
+func (r *reader) ecc(*gpu) {
+	if !r.need("nvmlDeviceGetTotalEccErrors") {
+		return
+	}
+	for _, c := range eccCounters {
+		n, ret := r.dev.GetTotalEccErrors(c.kind, c.counter)
+		r.got(c.field, float64(n), "ECC errors", ret)
+	}
+}
+
+// remappedRows aren't told while there are MIG instances.
+func (r *reader) remappedRows(*gpu) {
+	if !r.need("nvmlDeviceGetRemappedRows") {
+		return
+	}
+	corrected, uncorrected, _, failed, ret := r.dev.GetRemappedRows()
+	if !r.ok("remapped rows", ret) {
+		return
+	}
+	failure := 0.0
+	if failed {
+		failure = 1
+	}
+	r.values = append(r.values,
+		board.Value{ID: fieldRemappedUncorrectable, V: float64(uncorrected)},
+		board.Value{ID: fieldRemappedCorrectable, V: float64(corrected)},
+		board.Value{ID: field.RowRemapFailure, V: failure},
+	)
+}
+
+// utilization is never told with MIG: it means nothing there.
+func (r *reader) utilization(g *gpu) {
+	if g.mig || !r.need("nvmlDeviceGetUtilizationRates") {
+		return
+	}
+	u, ret := r.dev.GetUtilizationRates()
+	if r.ok("utilisation", ret) {
+		r.values = append(r.values, board.Value{ID: field.GPUUtil, V: float64(u.Gpu)}, board.Value{ID: fieldMemoryCopyUtil, V: float64(u.Memory)})
+	}
+}
