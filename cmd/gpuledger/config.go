@@ -14,7 +14,10 @@ import (
 	"github.com/gpuledger/gpuledger/analyzer"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gpuledger/gpuledger/collector/source/dcgm"
 	"github.com/gpuledger/gpuledger/collector/source/exporter"
+	"github.com/gpuledger/gpuledger/collector/source/nvml"
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
@@ -30,16 +33,21 @@ const (
 // Config is gpuledger.yaml: a section per service, and how they reach Kafka and
 // ClickHouse where these are not embedded.
 type Config struct {
-	Cluster    ClusterConfig    `yaml:"cluster"`
-	Collector  CollectorConfig  `yaml:"collector"`
-	Exporter   exporter.Config  `yaml:"exporter"`
-	Ingest     ingest.Config    `yaml:"ingest"`
-	Ledger     ledger.Config    `yaml:"ledger"`
-	Analyzer   analyzer.Config  `yaml:"analyzer"`
-	Billing    BillingConfig    `yaml:"billing"`
-	Kafka      KafkaConfig      `yaml:"kafka"`
-	ClickHouse ClickHouseConfig `yaml:"clickhouse"`
-	HTTP       httpd.Config     `yaml:"http"`
+	Cluster   ClusterConfig   `yaml:"cluster"`
+	Collector CollectorConfig `yaml:"collector"`
+	Exporter  exporter.Config `yaml:"exporter"`
+	// Device says what boards mean that dcgm and nvml read.
+	Device      board.Config      `yaml:"device"`
+	DCGM        dcgm.Config       `yaml:"dcgm"`
+	NVML        nvml.Config       `yaml:"nvml"`
+	Attribution AttributionConfig `yaml:"attribution"`
+	Ingest      ingest.Config     `yaml:"ingest"`
+	Ledger      ledger.Config     `yaml:"ledger"`
+	Analyzer    analyzer.Config   `yaml:"analyzer"`
+	Billing     BillingConfig     `yaml:"billing"`
+	Kafka       KafkaConfig       `yaml:"kafka"`
+	ClickHouse  ClickHouseConfig  `yaml:"clickhouse"`
+	HTTP        httpd.Config      `yaml:"http"`
 }
 
 // ClusterConfig says which cluster is metered and how finely.
@@ -53,6 +61,11 @@ type ClusterConfig struct {
 type CollectorConfig struct {
 	// ID is the collector's stable name; empty: the host's name.
 	ID string `yaml:"id"`
+	// Source is exporter, dcgm or nvml; empty: exporter where it has targets.
+	Source string `yaml:"source"`
+	// Node is the name of the node whose own GPUs are read and whose owners are
+	// asked for; empty: $NODE_NAME, else the host's name.
+	Node string `yaml:"node"`
 	// SpoolDir is needed by the collector service; standalone keeps its own.
 	SpoolDir      string `yaml:"spool_dir"`
 	SpoolMaxBytes int64  `yaml:"spool_max_bytes"`
@@ -106,9 +119,11 @@ func DefaultConfig() Config {
 		Cluster:   ClusterConfig{Name: "default", Slot: 10 * time.Second},
 		Collector: CollectorConfig{SpoolMaxBytes: collector.DefaultConfig().SpoolMaxBytes},
 		Exporter:  exporter.DefaultConfig(),
-		Ingest:    ingest.DefaultConfig(),
-		Ledger:    ledger.DefaultConfig(),
-		Analyzer:  analyzer.DefaultConfig(),
+		Device:    board.DefaultConfig(), DCGM: dcgm.DefaultConfig(), NVML: nvml.DefaultConfig(),
+		Attribution: defaultAttribution(),
+		Ingest:      ingest.DefaultConfig(),
+		Ledger:      ledger.DefaultConfig(),
+		Analyzer:    analyzer.DefaultConfig(),
 		Kafka: KafkaConfig{
 			Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
 		},
@@ -128,6 +143,13 @@ func (c Config) Validate() error {
 	section("cluster", c.Cluster.validate())
 	section("collector", c.Collector.validate())
 	section("exporter", validateExporter(c.Exporter))
+	section("device", c.Device.Validate())
+	section("dcgm", c.DCGM.Validate())
+	section("nvml", c.NVML.Validate())
+	section("attribution", c.Attribution.validate())
+	if err := c.validateSource(); err != nil {
+		errs = append(errs, err)
+	}
 	section("ingest", c.Ingest.Validate())
 	section("ledger", c.Ledger.Validate())
 	section("analyzer", c.Analyzer.Validate())
@@ -255,10 +277,14 @@ func loadConfig(path string) (Config, error) {
 	if err := config.Load(path, &cfg); err != nil {
 		return cfg, usageError{err}
 	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return cfg, fmt.Errorf("find %s: %w", path, err)
+	}
 	// A file names its neighbours.
-	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library} {
+	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File} {
 		if *file != "" && !filepath.IsAbs(*file) {
-			*file = filepath.Join(filepath.Dir(path), *file)
+			*file = filepath.Join(dir, *file)
 		}
 	}
 	if err := cfg.Validate(); err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/exporter"
 	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/ingest/ledger"
@@ -35,6 +34,8 @@ const (
 	// exporterState is the exporter source's memory. It lies outside spoolDir,
 	// where each entry is a spool.
 	exporterState = "exporter.json"
+	// deviceState is the memory of the dcgm and nvml sources.
+	deviceState = "devices.json"
 )
 
 // pipeline is the services on one ledger, wired by hand. Each start function
@@ -203,6 +204,9 @@ type collectorOptions struct {
 	dir     string // of the spool
 	policy  spool.Policy
 	source  source.Source
+	// attributor and observer may be nil.
+	attributor collector.Attributor
+	observer   collector.Observer
 }
 
 // newCollector opens the spool and a boot on it, and publishes from now on.
@@ -217,20 +221,13 @@ func (p *pipeline) newCollector(o collectorOptions) (*collector.Collector, *spoo
 	cfg := collector.DefaultConfig()
 	cfg.Cluster, cfg.Collector, cfg.Slot, cfg.SpoolDir, cfg.SpoolMaxBytes = o.cluster, o.id, o.slot, o.dir, p.cfg.Collector.SpoolMaxBytes
 	c, err := collector.New(cfg, collector.Deps{
-		Source: o.source, Producer: p.client.Producer(), Spool: sp, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+		Source: o.source, Attributor: o.attributor, Observer: o.observer, Producer: p.client.Producer(), Spool: sp, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	p.group.Go("publisher "+o.id, p.topicsThen(c.Publish))
 	return c, sp, nil
-}
-
-// newExporter scrapes the configured exporters; stateFile is its memory.
-func (p *pipeline) newExporter(stateFile string) (*exporter.Source, error) {
-	return exporter.New(p.cfg.Exporter, exporter.Deps{
-		Cluster: p.cfg.Cluster.Name, StateFile: stateFile, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
-	})
 }
 
 // collectorID is the configured one, else the host's name.

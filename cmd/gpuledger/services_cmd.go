@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/httpd"
@@ -32,8 +31,9 @@ func (s *session) separateCommands() []*cobra.Command {
 	var commands []*cobra.Command
 	for _, service := range []separate{
 		{
-			name: "collector", short: "Scrape GPUs and produce to Kafka",
-			long:  "Reads exporter.targets once per slot, spools what it saw and produces it to Kafka. While\nKafka is away it collects on, into the spool.",
+			name: "collector", short: "Read GPUs and produce to Kafka",
+			long: "Reads the configured source (dcgm, nvml, or dcgm-exporters) once per slot, asks for the GPUs' owners\n" +
+				"every second (kubelet, Slurm, a file), spools what it saw and produces it to Kafka. While Kafka is\naway it collects on, into the spool.",
 			kafka: true, spools: true, start: startCollector,
 		},
 		{
@@ -147,26 +147,16 @@ func (p *pipeline) startSeparate(ctx context.Context, service separate, server *
 	return nil
 }
 
-func startCollector(_ context.Context, p *pipeline) error {
+func startCollector(ctx context.Context, p *pipeline) error {
+	dir := filepath.Clean(p.cfg.Collector.SpoolDir)
 	if p.cfg.Collector.SpoolDir == "" {
 		return usageError{errors.New("collector.spool_dir: is empty: name a folder for the spool")}
 	}
-	id, err := p.collectorID()
-	if err != nil {
-		return err
+	if p.cfg.source() == "" {
+		return usageError{errors.New("collector.source: is empty: name dcgm or nvml, or exporter with exporter.targets")}
 	}
-	src, err := p.newExporter(filepath.Clean(p.cfg.Collector.SpoolDir) + "." + exporterState)
-	if err != nil {
-		return usageError{err}
-	}
-	c, _, err := p.newCollector(collectorOptions{
-		id: id, cluster: p.cfg.Cluster.Name, slot: p.cfg.Cluster.Slot, policy: spool.DropOldest, source: src, dir: p.cfg.Collector.SpoolDir,
-	})
-	if err != nil {
-		return err
-	}
-	p.group.Go("collector "+id, c.Live)
-	return nil
+	// Beside the spool's folder, where each entry is the spool's own.
+	return p.startCollecting(ctx, collecting{spool: dir, state: func(name string) string { return dir + "." + name }})
 }
 
 func startSeparateIngest(ctx context.Context, p *pipeline) error {

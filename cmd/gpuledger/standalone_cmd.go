@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuledger/gpuledger/collector/source/exporter"
-	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/httpd"
 	"github.com/gpuledger/gpuledger/internal/store"
@@ -18,6 +18,7 @@ import (
 
 type standaloneFlags struct {
 	data, listen string
+	source       string
 	scrape       []string
 	slot         time.Duration
 }
@@ -39,6 +40,7 @@ func (s *session) standaloneCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&f.data, "data", "", "data `DIR`ectory, made where it is missing")
 	cmd.Flags().StringArrayVar(&f.scrape, "scrape", nil, "dcgm-exporter `URL` to scrape once per slot; may stand several times")
+	cmd.Flags().StringVar(&f.source, "source", "", "`NAME` of what is read: dcgm or nvml for this machine's own GPUs (default: the configuration's)")
 	cmd.Flags().DurationVar(&f.slot, "slot", 0, "length of a slot, such as 10s; divides the hour (default: the configuration's)")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint (default: the configuration's)")
 	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
@@ -59,6 +61,10 @@ func (f standaloneFlags) apply(cfg *Config) error {
 	}
 	for _, url := range f.scrape {
 		cfg.Exporter.Targets = append(cfg.Exporter.Targets, exporter.Target{URL: url})
+	}
+	cfg.Collector.Source = cmp.Or(f.source, cfg.Collector.Source)
+	if err := cfg.validateSource(); err != nil {
+		return usageError{err}
 	}
 	if err := cfg.HTTP.Validate(); err != nil {
 		return usageError{err}
@@ -86,7 +92,7 @@ func (s *session) standalone(ctx context.Context, f standaloneFlags) (err error)
 		return errors.Join(err, p.group.Stop())
 	}
 	s.log.Info("gpuledger is running", "http", "http://"+server.Addr(), "data", p.access.dir.Path(),
-		"cluster", cfg.Cluster.Name, "slot", cfg.Cluster.Slot, "targets", len(cfg.Exporter.Targets))
+		"cluster", cfg.Cluster.Name, "slot", cfg.Cluster.Slot, "source", cfg.source(), "targets", len(cfg.Exporter.Targets))
 	return p.group.Wait(ctx)
 }
 
@@ -125,10 +131,10 @@ func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Confi
 	return p, server, err
 }
 
-// startScraping runs the live collector on the configured exporters.
+// startScraping runs the live collector, where there is something to read.
 func (p *pipeline) startScraping(ctx context.Context) error {
-	if len(p.cfg.Exporter.Targets) == 0 {
-		p.s.log.Warn("nothing is scraped: give --scrape URL, or exporter.targets in the configuration")
+	if p.cfg.source() == "" {
+		p.s.log.Warn("nothing is read: give --source dcgm, --scrape URL, or collector.source in the configuration")
 		return nil
 	}
 	if err := p.keepsSlot(ctx); err != nil {
@@ -138,19 +144,7 @@ func (p *pipeline) startScraping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	src, err := p.newExporter(p.access.dir.Join(exporterState))
-	if err != nil {
-		return err
-	}
-	c, _, err := p.newCollector(collectorOptions{
-		id: id, cluster: p.cfg.Cluster.Name, slot: p.cfg.Cluster.Slot, policy: spool.DropOldest, source: src,
-		dir: filepath.Join(p.access.dir.Join(spoolDir), id),
-	})
-	if err != nil {
-		return err
-	}
-	p.group.Go("collector "+id, c.Live)
-	return nil
+	return p.startCollecting(ctx, collecting{spool: filepath.Join(p.access.dir.Join(spoolDir), id), state: func(name string) string { return p.access.dir.Join(name) }})
 }
 
 // clusterSlotsSQL is each cluster's slot length, as ingest decides it.

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gpuledger/gpuledger/collector/attribution/podresources"
+	"github.com/gpuledger/gpuledger/collector/attribution/slurm"
+	"github.com/gpuledger/gpuledger/collector/attribution/static"
+	"github.com/gpuledger/gpuledger/collector/devices"
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gpuledger/gpuledger/collector/source/dcgm"
+	"github.com/gpuledger/gpuledger/collector/source/exporter"
+	"github.com/gpuledger/gpuledger/collector/source/nvml"
+	"github.com/gpuledger/gpuledger/collector/spool"
+	"github.com/gpuledger/gpuledger/internal/tenants"
+)
+
+// Values of collector.source.
+const (
+	sourceExporter = "exporter"
+	sourceDCGM     = "dcgm"
+	sourceNVML     = "nvml"
+)
+
+// Values of attribution.readers.
+const (
+	readerKubelet = "kubelet"
+	readerSlurm   = "slurm"
+	readerStatic  = "static"
+)
+
+// AttributionConfig says who knows the owners of this node's GPUs.
+type AttributionConfig struct {
+	// Readers are asked in this order; the first that names an owner decides.
+	// Empty: only the exporter source, which has owners of its own.
+	Readers            []string `yaml:"readers"`
+	attribution.Config `yaml:",inline"`
+	Kubelet            podresources.Config `yaml:"kubelet"`
+	Slurm              slurm.Config        `yaml:"slurm"`
+	Static             static.Config       `yaml:"static"`
+}
+
+func defaultAttribution() AttributionConfig {
+	return AttributionConfig{
+		Config: attribution.DefaultConfig(), Kubelet: podresources.DefaultConfig(),
+		Slurm: slurm.DefaultConfig(), Static: static.DefaultConfig(),
+	}
+}
+
+func (c AttributionConfig) validate() error {
+	errs := []error{c.Config.Validate()}
+	for i, r := range c.Readers {
+		var err error
+		switch r {
+		case readerKubelet:
+			err = c.Kubelet.Validate()
+		case readerSlurm:
+			err = c.Slurm.Validate()
+		case readerStatic:
+			err = c.Static.Validate()
+		default:
+			err = fmt.Errorf("want %s, %s or %s", readerKubelet, readerSlurm, readerStatic)
+		}
+		if slices.Contains(c.Readers[:i], r) {
+			err = errors.New("listed twice")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("readers[%d] %q: %w", i, r, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// source is which one the configuration comes to; empty: none.
+func (c Config) source() string {
+	if c.Collector.Source == "" && len(c.Exporter.Targets) > 0 {
+		return sourceExporter
+	}
+	return c.Collector.Source
+}
+
+// validateSource refuses a source that nobody could bill by.
+func (c Config) validateSource() error {
+	readers := len(c.Attribution.Readers)
+	switch c.source() {
+	case "":
+		return nil
+	case sourceExporter:
+		if len(c.Exporter.Targets) == 0 {
+			return fmt.Errorf("collector: source %q: exporter.targets is empty: name the exporters", sourceExporter)
+		}
+		if readers > 0 && c.Exporter.Attribution != exporter.AttributionNone {
+			return fmt.Errorf("exporter: attribution %q: set it to %q, or leave attribution.readers empty: owners come from one of them",
+				c.Exporter.Attribution, exporter.AttributionNone)
+		}
+		return nil
+	case sourceDCGM, sourceNVML:
+		if len(c.Exporter.Targets) > 0 {
+			return fmt.Errorf("exporter: targets: collector.source is %q: take one of them out", c.Collector.Source)
+		}
+		if readers == 0 {
+			return fmt.Errorf("attribution: readers: is empty: name %s, %s or %s, or nobody knows who holds a GPU that %s sees",
+				readerKubelet, readerSlurm, readerStatic, c.Collector.Source)
+		}
+		if c.DCGM.Interval > c.Cluster.Slot {
+			return fmt.Errorf("dcgm: interval %s: longer than the slot of %s", c.DCGM.Interval, c.Cluster.Slot)
+		}
+		return nil
+	}
+	return fmt.Errorf("collector: source %q: want %s, %s or %s", c.Collector.Source, sourceExporter, sourceDCGM, sourceNVML)
+}
+
+// nodeEnv is what a DaemonSet's downward API tells.
+const nodeEnv = "NODE_NAME"
+
+// nodeName is the configured one, else the environment's, else the host's.
+func (c CollectorConfig) nodeName() (string, error) {
+	if name := cmp.Or(c.Node, os.Getenv(nodeEnv)); name != "" {
+		return name, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name the node: %w", err)
+	}
+	return host, nil
+}
+
+// collecting is where a collector keeps its spool and its source's memory.
+type collecting struct {
+	spool string
+	state func(name string) string // the file of that name
+}
+
+// startCollecting runs the configured source live, with its owners.
+func (p *pipeline) startCollecting(ctx context.Context, at collecting) error {
+	id, err := p.collectorID()
+	if err != nil {
+		return err
+	}
+	node, err := p.cfg.Collector.nodeName()
+	if err != nil {
+		return err
+	}
+	src, err := p.newSource(node, at)
+	if err != nil {
+		return err
+	}
+	o := collectorOptions{
+		id: id, cluster: p.cfg.Cluster.Name, slot: p.cfg.Cluster.Slot, policy: spool.DropOldest, source: src, dir: at.spool,
+	}
+	info := func() source.Info { return source.Info{} }
+	if informer, ok := src.(source.Informer); ok {
+		info = informer.Info
+	}
+	tracker, err := p.newTracker(node, info)
+	if err != nil {
+		return err
+	}
+	if tracker != nil {
+		o.attributor = tracker
+	}
+	if o.observer, err = p.newDevices(info); err != nil {
+		return err
+	}
+	c, _, err := p.newCollector(o)
+	if err != nil {
+		return err
+	}
+	if tracker == nil {
+		p.group.Go("collector "+id, c.Live)
+		return nil
+	}
+	// The first slot rests on owners, too.
+	tracker.Poll(ctx)
+	p.group.Go("attribution", tracker.Run)
+	p.group.Go("collector "+id, c.Live)
+	return nil
+}
+
+// newSource makes the configured source; what it holds is let go when the group
+// stops.
+func (p *pipeline) newSource(node string, at collecting) (source.Source, error) {
+	cfg, clk, log := p.cfg, p.s.clock, p.s.log
+	name := cfg.source()
+	if name == sourceExporter {
+		return exporter.New(cfg.Exporter, exporter.Deps{
+			Cluster: cfg.Cluster.Name, StateFile: at.state(exporterState), Clock: clk, Log: log, Registry: p.reg,
+		})
+	}
+	builder, err := board.New(cfg.Device, board.Deps{
+		Cluster: cfg.Cluster.Name, Node: node, StateFile: at.state(deviceState), MachineBoot: machineBoot(),
+		Clock: clk, Log: log, Registry: p.reg,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if name == sourceNVML {
+		src, err := nvml.New(cfg.NVML, nvml.Deps{Builder: builder, Clock: clk, Log: log, Registry: p.reg})
+		if err != nil {
+			return nil, err
+		}
+		p.group.OnStop("NVML", func() error { src.Close(); return nil })
+		return src, nil
+	}
+	src, err := dcgm.New(cfg.DCGM, dcgm.Deps{Builder: builder, Clock: clk, Log: log, Registry: p.reg})
+	if err != nil {
+		return nil, err
+	}
+	p.group.OnStop("DCGM", func() error { src.Close(); return nil })
+	return src, nil
+}
+
+// machineBoot is Linux' name of this boot of the machine; empty: unknown.
+func machineBoot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// newTracker is nil where no readers are configured.
+func (p *pipeline) newTracker(node string, info func() source.Info) (*attribution.Tracker, error) {
+	cfg := p.cfg.Attribution
+	if len(cfg.Readers) == 0 {
+		return nil, nil
+	}
+	var readers []attribution.Reader
+	for _, name := range cfg.Readers {
+		r, err := p.newReader(name, node)
+		if err != nil {
+			return nil, err
+		}
+		readers = append(readers, r)
+	}
+	return attribution.New(cfg.Config, attribution.Deps{
+		Node: node, Readers: readers, Info: info, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+	})
+}
+
+func (p *pipeline) newReader(name, node string) (attribution.Reader, error) {
+	cfg, clk, log := p.cfg.Attribution, p.s.clock, p.s.log
+	switch name {
+	case readerKubelet:
+		r, err := podresources.New(cfg.Kubelet, podresources.Deps{Node: node, Getenv: os.Getenv, Clock: clk, Log: log, Registry: p.reg})
+		if err != nil {
+			return nil, err
+		}
+		p.group.OnStop("kubelet", r.Close)
+		return r, nil
+	case readerSlurm:
+		return slurm.New(cfg.Slurm, slurm.Deps{Node: node, Clock: clk, Log: log, Registry: p.reg})
+	case readerStatic:
+		return static.New(cfg.Static, static.Deps{Node: node, Clock: clk, Log: log, Registry: p.reg})
+	}
+	return nil, fmt.Errorf("attribution: reader %q is unknown", name)
+}
+
+// newDevices shows the node's devices in /metrics.
+func (p *pipeline) newDevices(info func() source.Info) (collector.Observer, error) {
+	mapping, err := tenants.Load(p.cfg.Ledger.TenantsFile)
+	if err != nil {
+		return nil, err
+	}
+	return devices.New(devices.DefaultConfig(), devices.Deps{
+		Tenants: mapping, Info: info, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+	})
+}
