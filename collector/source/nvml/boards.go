@@ -161,17 +161,21 @@ func (g *gpu) board() board.Board {
 }
 
 // layouts lists the boards with their instances only, for a look between
-// readings; what fails isn't listed.
-func (s *Source) layouts() (boards []board.Board) {
+// readings; one that fails isn't listed. It fails when the driver is away.
+func (s *Source) layouts() (boards []board.Board, err error) {
 	present, _, err := s.enumerate()
 	if gone(err) {
-		return nil
+		return nil, s.stop(err)
 	}
 	for _, g := range present {
-		if !g.lost && s.layout(g) != nil {
-			continue
+		if !g.lost {
+			if err := s.layout(g); gone(err) {
+				return nil, s.stop(err)
+			} else if err != nil {
+				continue
+			}
 		}
 		boards = append(boards, g.board())
 	}
-	return boards
+	return boards, nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
 	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/collector/source/board"
 	"github.com/gpuledger/gpuledger/internal/clock"
@@ -165,4 +167,10 @@ func profiles(g *wire.Gpu) (out []string) {
 		out = append(out, l.Id+" "+l.Profile)
 	}
 	return out
+}
+
+func gpuAt(index int) gpusim.Entity { return gpusim.GPU(index) }
+
+func event(gi, ci uint32) gonvml.EventData {
+	return gonvml.EventData{EventType: gonvml.EventTypeXidCriticalError, GpuInstanceId: gi, ComputeInstanceId: ci}
 }

@@ -145,17 +145,20 @@ func (s *Source) gather(slot source.Slot) (r board.Reading, failed, err error) {
 // lookTimeout bounds a look between readings, which has no other bound.
 const lookTimeout = 2 * time.Second
 
-// Watch looks which MIG instances there are. It says nothing of errors: the next
-// Read will.
+// Watch looks which MIG instances there are, and whether a driver that was away is
+// back. It says nothing of errors: the next Read will.
 func (s *Source) Watch() {
 	timer := s.deps.Clock.NewTimer(lookTimeout)
 	defer timer.Stop()
 	var boards []board.Board
-	look := func() error {
-		if s.up {
-			boards = s.layouts()
+	look := func() (err error) {
+		if !s.up && !s.away { // nothing was read yet
+			return nil
 		}
-		return nil
+		if err = s.start(); err == nil {
+			boards, err = s.layouts()
+		}
+		return err
 	}
 	if s.within(nil, timer.C(), look) == nil {
 		s.deps.Builder.Look(s.deps.Clock.Now(), boards)
