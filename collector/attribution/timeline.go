@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 // keepPolls bounds what a timeline keeps while no slot is emitted, which is so
@@ -16,7 +14,7 @@ const keepPolls = 2 * time.Hour
 
 // stay is one holding's life, as polls saw it; a zero to: it still holds.
 type stay struct {
-	key      string
+	key      key
 	holding  Holding
 	from, to time.Time
 }
@@ -25,12 +23,12 @@ type stay struct {
 type timeline struct {
 	reader Reader
 	polls  []time.Time // good ones, ascending
-	open   map[string]*stay
+	open   map[key]*stay
 	closed []stay
 	shared []Shared
 }
 
-func newTimeline(r Reader) *timeline { return &timeline{reader: r, open: map[string]*stay{}} }
+func newTimeline(r Reader) *timeline { return &timeline{reader: r, open: map[key]*stay{}} }
 
 // saw takes a good answer: what is new begins at this instant, what is missing
 // ends.
@@ -40,9 +38,10 @@ func (l *timeline) saw(at time.Time, snap Snapshot) {
 	}
 	l.polls = append(l.polls, at)
 	l.shared = snap.Shared
-	now := make(map[string]bool, len(snap.Holdings))
-	for _, h := range snap.Holdings {
-		k := key(h)
+	now := make(map[key]bool, len(snap.Holdings))
+	for i := range snap.Holdings {
+		h := snap.Holdings[i]
+		k := keyOf(&h)
 		now[k] = true
 		if l.open[k] == nil {
 			l.open[k] = &stay{key: k, holding: h, from: at}
@@ -113,25 +112,46 @@ func (l *timeline) within(from, to time.Time) []stay {
 		}
 	}
 	slices.SortFunc(out, func(a, b stay) int {
-		return cmp.Or(cmp.Compare(a.key, b.key), a.from.Compare(b.from))
+		return cmp.Or(a.key.compare(b.key), a.from.Compare(b.from))
 	})
 	return out
 }
 
 // key is what makes two holdings the same: device, replica and owner.
 // Containers of one pod are one owner.
-func key(h Holding) string {
-	var b strings.Builder
-	b.WriteString(h.Device.String())
-	for _, s := range append([]string{h.Replica}, facts(h.Owner)...) {
-		b.WriteByte(0)
-		b.WriteString(s)
-	}
-	return b.String()
+type key struct {
+	uuid                 string
+	index, minor, gi, ci int64 // -1: not said
+	replica              string
+	owner                ownerKey
 }
 
-func facts(o *wire.Owner) []string {
-	return []string{o.Tenant, o.Project, o.Namespace, o.Pod, o.Uid, o.Job, o.User, o.Account}
+type ownerKey struct{ tenant, project, namespace, pod, uid, job, user, account string }
+
+func keyOf(h *Holding) key {
+	d, o := &h.Device, h.Owner
+	return key{
+		uuid: d.UUID, index: number(d.Index), minor: number(d.Minor), gi: number(d.GI), ci: number(d.CI), replica: h.Replica,
+		owner: ownerKey{o.Tenant, o.Project, o.Namespace, o.Pod, o.Uid, o.Job, o.User, o.Account},
+	}
+}
+
+func number(n *uint32) int64 {
+	if n == nil {
+		return -1
+	}
+	return int64(*n)
+}
+
+func (k key) compare(o key) int {
+	return cmp.Or(
+		cmp.Compare(k.uuid, o.uuid), cmp.Compare(k.index, o.index), cmp.Compare(k.minor, o.minor),
+		cmp.Compare(k.gi, o.gi), cmp.Compare(k.ci, o.ci), cmp.Compare(k.replica, o.replica),
+		cmp.Compare(k.owner.tenant, o.owner.tenant), cmp.Compare(k.owner.project, o.owner.project),
+		cmp.Compare(k.owner.namespace, o.owner.namespace), cmp.Compare(k.owner.pod, o.owner.pod),
+		cmp.Compare(k.owner.uid, o.owner.uid), cmp.Compare(k.owner.job, o.owner.job),
+		cmp.Compare(k.owner.user, o.owner.user), cmp.Compare(k.owner.account, o.owner.account),
+	)
 }
 
 // String names a device for people.
