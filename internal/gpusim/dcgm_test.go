@@ -2,6 +2,7 @@ package gpusim_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/NVIDIA/go-dcgm/pkg/dcgm"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpusim"
 )
 
 func TestUnwatchedFieldIsNotWatchedAndBlank(t *testing.T) {
@@ -144,11 +147,11 @@ func TestXIDsAreStoredAtTheLevelWhereTheyHappened(t *testing.T) {
 func TestPolicyHearsOfWholeGPUsOnly(t *testing.T) {
 	sim := open(t, "gpus 1; mig 0 1g.10gb")
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	violations, err := dcgm.ListenForPolicyViolations(ctx, dcgm.XidPolicy)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer stopListening(t, sim, cancel, violations)
 	sim.Do("xid 0/7 94; xid 0 79")
 	select {
 	case v := <-violations:
@@ -165,6 +168,21 @@ func TestPolicyHearsOfWholeGPUsOnly(t *testing.T) {
 	}
 }
 
+// stopListening ends a subscription and waits until go-dcgm has taken it back,
+// which it does in a goroutine that reads the handle a later Init writes. That
+// goroutine holds the lock that a new subscription, here one that fails, needs.
+func stopListening(t *testing.T, sim *gpusim.Sim, cancel func(), violations <-chan dcgm.PolicyViolation) {
+	t.Helper()
+	cancel()
+	for v := range violations {
+		t.Errorf("got one more violation %+v", v)
+	}
+	sim.Do("fail dcgmPolicyGet -3 1; fail dcgmPolicySet -3 1")
+	if _, err := dcgm.ListenForPolicyViolations(context.Background(), dcgm.XidPolicy); err == nil {
+		t.Error("a subscription without a policy succeeded")
+	}
+}
+
 func TestHostengineDownAndUp(t *testing.T) {
 	sim := open(t, "gpus 1")
 	watch(t, time.Second, []dcgm.GroupEntityPair{gpu(0)}, fieldEnergy)
@@ -172,7 +190,8 @@ func TestHostengineDownAndUp(t *testing.T) {
 	expectCode := func(when string) {
 		t.Helper()
 		_, err := dcgm.EntityGetLatestValues(dcgm.FE_GPU, 0, []dcgm.Short{fieldEnergy})
-		if e, ok := err.(*dcgm.Error); !ok || int(e.Code) != statusNotConnected {
+		var e *dcgm.Error
+		if !errors.As(err, &e) || int(e.Code) != statusNotConnected {
 			t.Errorf("%s: got %v, want code %d", when, err, statusNotConnected)
 		}
 	}

@@ -161,6 +161,7 @@ func TestBadLinesAreRefusedWithTheirText(t *testing.T) {
 		{"blank 0 203 garbage", "want blank TARGET FIELD"},
 		{"lost", "want lost GPU"},
 		{"ecc 0 maybe", "want on or off"},
+		{"at 5 frobnicate 0", `"frobnicate 0" begins with no verb`},
 	} {
 		err := sim.Try(c.line)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), strings.Fields(c.line)[0]) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Whole, in an Entity, means that no instance is meant.
+// Whole stands in an Entity where no instance is meant.
 const Whole = -1
 
 // Entity names a GPU, a GPU instance or a compute instance by its index and

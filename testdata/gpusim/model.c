@@ -53,7 +53,7 @@ void gpusim_format_uuid(char out[GPUSIM_UUID], const char *prefix, uint64_t a, u
 
 /* --- clock and call protocol ----------------------------------------------------------- */
 
-static int64_t real_now_us(void)
+int64_t gpusim_real_us(void)
 {
     struct timespec ts;
     clock_gettime(CLOCK_REALTIME, &ts);
@@ -133,7 +133,7 @@ static void start_model(bool virtual_clock)
     gpusim_drop_gpus();
     clear_lists();
     gpusim_S.virtual_clock = virtual_clock;
-    gpusim_S.now_us = gpusim_S.start_us = virtual_clock ? VIRTUAL_START_US : real_now_us();
+    gpusim_S.now_us = gpusim_S.start_us = virtual_clock ? VIRTUAL_START_US : gpusim_real_us();
     gpusim_S.seed = 1;
     gpusim_S.engine_up = true;
     gpusim_S.engine_generation++;
@@ -155,7 +155,7 @@ static void lock_model(void)
         }
     }
     if (depth++ == 0) { /* one call sees one instant */
-        move_clock(gpusim_S.virtual_clock ? gpusim_S.now_us : real_now_us());
+        move_clock(gpusim_S.virtual_clock ? gpusim_S.now_us : gpusim_real_us());
     }
 }
 

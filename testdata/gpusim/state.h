@@ -73,6 +73,7 @@ const gpusim_model *gpusim_find_model(const char *name);
 /* Names of the models, separated by ", ", for messages. */
 const char *gpusim_model_names(void);
 const gpusim_profile *gpusim_find_profile(const gpusim_model *m, const char *name);
+int64_t gpusim_real_us(void); /* the machine's clock */
 uint64_t gpusim_hash(uint64_t a, uint64_t b);
 void gpusim_format_uuid(char out[GPUSIM_UUID], const char *prefix, uint64_t a, uint64_t b, int version);
 /* One line, the model locked. 0, or -1 with the reason. */
