@@ -34,9 +34,10 @@
 //     every other call, and none can be broken off. So they run in a goroutine
 //     that Read waits for up to four fifths of a slot; one that still runs is
 //     waited for by the next Read, and there is never a second one.
-//   - XIDs while no host engine is connected, or for longer than Config.Keep
-//     without a reading: not seen.
+//   - XIDs while no host engine is connected, for longer than Config.Keep without
+//     a reading, or of an instance that is taken away in the same slot: not seen.
 //
+// The host engine is the node's own: its times are compared with this process's.
 // A process has one connection, since go-dcgm has one. As a client of
 // nv-hostengine the collector needs no privileges; an embedded host engine needs
 // root for MIG, and before Hopper for profiling.

@@ -49,16 +49,23 @@ func (h *history) connected(nowUS int64) {
 // pending is what was seen and not told yet.
 type pending struct {
 	xids     []board.XID
-	reset    bool
-	detached bool // the driver is away
+	detached bool            // the driver is away
+	reset    bool            // the driver was loaded anew,
+	told     map[string]bool // which these boards were told
 }
 
-// take hands out the XIDs, and the reset to all boards.
-func (p *pending) take(boards []board.Board) []board.XID {
-	if len(boards) > 0 {
-		for i := range boards {
-			boards[i].Reset = p.reset
+func (p *pending) resetAll() { p.reset, p.told = true, map[string]bool{} }
+
+// take hands out the XIDs, and a reset once to each board.
+func (p *pending) take(boards []board.Board, complete bool) []board.XID {
+	for i := range boards {
+		b := &boards[i]
+		b.Reset = p.reset && !p.told[b.UUID]
+		if b.Reset {
+			p.told[b.UUID] = true
 		}
+	}
+	if complete {
 		p.reset = false
 	}
 	xids := p.xids
@@ -122,7 +129,8 @@ func (s *Source) readBind() error {
 			h.bind = bindBusy
 		default:
 			if h.bind == bindQuiet || h.bind == bindBusy {
-				s.pending.reset, ses.remake = true, true
+				s.pending.resetAll()
+				ses.remake = true
 			}
 			h.bind = bindDone
 		}

@@ -32,21 +32,30 @@ const (
 	hidden           // DCGM may not read it, or doesn't support it
 )
 
-// errDetached: there is a host engine, but the driver is away.
-var errDetached = errors.New("DCGM lists no GPU: the driver is detached or being reloaded")
+// There is a host engine, but no GPU. Only the first proves that the driver is
+// loaded anew when they are back.
+var (
+	errDetached = errors.New("DCGM lists no GPU: the driver is detached or being reloaded")
+	errNoGPU    = errors.New("DCGM lists no GPU: the node has none, or its driver isn't loaded")
+)
 
-func (a *inventory) equal(b *inventory) bool {
-	return a.blind == b.blind && slices.Equal(a.gpus, b.gpus) && slices.Equal(a.instances, b.instances)
+// nothingThere says that an error is about the driver and not about DCGM.
+func nothingThere(err error) bool { return errors.Is(err, errDetached) || errors.Is(err, errNoGPU) }
+
+func (inv *inventory) equal(other *inventory) bool {
+	return inv.blind == other.blind && slices.Equal(inv.gpus, other.gpus) && slices.Equal(inv.instances, other.instances)
 }
 
 // list asks for all GPUs and instances.
 func (l *link) list() (*inventory, error) {
 	all, err := l.devices()
-	if codeOf(err) == stGPUsDetached || (err == nil && len(all) == 0) {
+	switch {
+	case codeOf(err) == stGPUsDetached:
 		return nil, errDetached
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
+	case len(all) == 0:
+		return nil, errNoGPU
 	}
 	supported, err := godcgm.GetSupportedDevices()
 	if err := call("dcgmGetAllSupportedDevices", err); err != nil {

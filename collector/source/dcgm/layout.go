@@ -37,6 +37,7 @@ type part struct {
 	// uses again: what is older is another instance's.
 	sinceUS   int64
 	uuid      uint64 // hash of its MIG UUID, as the shim makes it; 0: not known
+	remade    bool   // its UUID is another one's now
 	profiling bool   // is watched for it
 	activity  [2]mean
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
 // DCGM's return codes (dcgm_structs.h, dcgmReturn_t) that are treated by kind.
@@ -153,11 +155,14 @@ func check(call string, code C.int) error {
 // which hold its text alone; 0: not known.
 func codeOf(err error) int {
 	var own *Error
-	if err == nil || errors.As(err, &own) {
-		if own == nil {
-			return 0
-		}
+	var theirs *godcgm.Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &own):
 		return own.Code
+	case errors.As(err, &theirs):
+		return int(theirs.Code)
 	}
 	text := err.Error()
 	for code := -1; code >= lowestCode; code-- {

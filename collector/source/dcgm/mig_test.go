@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
 	"github.com/gpuledger/gpuledger/internal/gpusim"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -49,22 +51,45 @@ func TestReconfigurationWithinASlot(t *testing.T) {
 	near(t, "4g", leafOf(t, g, "gi1ci0").SmActive, 0.125)
 }
 
-// Between two looks a sample may be the mean over both instances.
-func TestNoValueOfTheInstanceBefore(t *testing.T) {
-	r := newRig(t, "gpus 1; mig 0 7g.80gb; activity 0/0 1", nil)
-	r.next()
-	r.watch(8)
-	r.sim.Do("mig 0 off; mig 0 7g.80gb; activity 0/0 0")
-	r.sim.Advance(1500 * time.Millisecond) // a sample at 9.5 s would be of the old one in part
-	r.clk.Advance(1500 * time.Millisecond)
-	g := r.next().Gpus[0]
-	for _, l := range g.Leaves {
-		if l.SmActive != nil && *l.SmActive > 0 && l.FromMs != nil {
-			t.Errorf("a new instance has activity %v of the one before", *l.SmActive)
+func TestNoSampleOfTheInstanceBefore(t *testing.T) {
+	const s = int64(time.Second / time.Microsecond)
+	key := entityKey(godcgm.FE_GPU_CI, 3)
+	for name, c := range map[string]struct {
+		leaf int
+		atS  int64
+		n    int
+	}{
+		"before the slot":            {0, 10, 0},
+		"of the instance before":     {0, 13, 0},
+		"of both":                    {0, 15, 0},
+		"the first of the new alone": {0, 16, 1},
+		"at the slot's end":          {0, 20, 1},
+		"after the slot":             {0, 21, 0},
+		"a board is no other board":  {onBoard, 13, 1},
+	} {
+		l := &layout{index: map[uint64]int{key: 0}, parts: []part{{leaf: c.leaf, sinceUS: 14 * s}}}
+		r := record{group: 5, entity: 3, field: 1002, _type: 'd', value: 0x3fe0000000000000} // 0.5
+		for range c.atS {
+			r.ts_us += 1_000_000
+		}
+		l.takeSample(&r, window{10 * s, 20 * s, 2 * s}, 20*s)
+		if got := l.parts[0].activity[0]; got.n != c.n || got.sum != 0.5*float64(c.n) {
+			t.Errorf("%s: %d samples count with a sum of %v, want %d", name, got.n, got.sum, c.n)
 		}
 	}
-	g = r.next().Gpus[0]
-	near(t, "new instance", g.Leaves[len(g.Leaves)-1].SmActive, 0)
+}
+
+// An instance that was made again as it was, as far as DCGM's list tells.
+func TestOtherUUIDIsAnotherInstance(t *testing.T) {
+	r := newRig(t, "gpus 1; mig 0 7g.80gb; activity 0/0 0.5", nil)
+	r.next()
+	l := r.src.session.layout
+	l.parts[len(l.parts)-1].uuid = hash("MIG-another")
+	if leaf := r.next().Gpus[0].Leaves[0]; leaf.SmActive != nil || len(leaf.MetricFields) > 0 {
+		t.Errorf("leaf %v has values of two instances", leaf)
+	}
+	r.next()
+	near(t, "SM activity", r.next().Gpus[0].Leaves[0].SmActive, 0.5)
 }
 
 func TestMIGTurnedOnAndOff(t *testing.T) {

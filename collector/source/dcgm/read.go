@@ -1,7 +1,6 @@
 package dcgm
 
 import (
-	"errors"
 	"math"
 	"time"
 
@@ -28,7 +27,7 @@ func (s *Source) read(slot source.Slot) sight {
 	s.fitSlot(slot.Length)
 	err := s.refresh(now)
 	switch {
-	case errors.Is(err, errDetached):
+	case nothingThere(err):
 		return sight{reading: board.Reading{At: now}, err: err}
 	case err != nil:
 		return sight{nothing: true, err: err}
@@ -41,7 +40,7 @@ func (s *Source) read(slot source.Slot) sight {
 		func() error { return s.readLatest(w) },
 	} {
 		if err := step(); codeOf(err) == stGPUsDetached {
-			s.pending.detached, s.session.remake = true, true
+			s.away(errDetached)
 			return sight{reading: board.Reading{At: now}, err: errDetached}
 		} else if err != nil {
 			return sight{nothing: true, err: s.lose(err)}
@@ -65,8 +64,6 @@ func (s *Source) fitSlot(length time.Duration) {
 
 // readActivity averages the samples of the slot: the latest one stands for its
 // own interval only. A sample counts for the slot in which its interval ends.
-// The first of an instance is dropped, since it may be the mean over a time when
-// its entity id meant another one.
 func (s *Source) readActivity(slot source.Slot, w window) error {
 	ses := s.session
 	for i := range ses.layout.parts {
@@ -79,21 +76,23 @@ func (s *Source) readActivity(slot source.Slot, w window) error {
 	if err != nil {
 		return err
 	}
-	endUS := slot.End().UnixMicro()
 	for i := range records {
-		r := &records[i]
-		p, which, at := ses.layout.of(r), isActivity(uint16(r.field)), int64(r.ts_us)
-		if p == nil || which < 0 || at <= w.startUS || at > endUS || (p.leaf != onBoard && at-w.intervalUS < p.sinceUS) {
-			continue
-		}
-		v, ok := valueOf(r)
-		if r.status != 0 || !ok || math.IsNaN(v) {
-			continue
-		}
+		ses.layout.takeSample(&records[i], w, slot.End().UnixMicro())
+	}
+	return nil
+}
+
+// takeSample adds a sample to the mean of its part. The first of an instance is
+// dropped, since it may be the mean over a time when its entity id meant another.
+func (l *layout) takeSample(r *record, w window, endUS int64) {
+	p, which, at := l.of(r), isActivity(uint16(r.field)), int64(r.ts_us)
+	if p == nil || which < 0 || at <= w.startUS || at > endUS || (p.leaf != onBoard && at-w.intervalUS < p.sinceUS) {
+		return
+	}
+	if v, ok := valueOf(r); ok && r.status == 0 && !math.IsNaN(v) {
 		p.activity[which].sum += v
 		p.activity[which].n++
 	}
-	return nil
 }
 
 // readLatest fills the boards. DCGM takes entities times fields: boards and
@@ -191,25 +190,29 @@ func (s *Source) takeLatest(r *record, w window) {
 }
 
 // checkUUID notices an instance that was made again and looks the same in DCGM's
-// list; its values are taken from the next reading on.
+// list. The slot's values are of both, and so of none.
 func (s *Source) checkUUID(r *record, p *part, w window) {
 	if r.status == 0 && r.value != 0 && p.uuid != 0 && uint64(r.value) != p.uuid && w.fresh(int64(r.ts_us)) {
-		s.session.remake = true
-		p.sinceUS = w.endUS
+		s.session.remake, p.remade = true, true
 	}
 }
 
 // addActivity appends the slot's means to the values of a board or an instance.
 func (p *part) addActivity(l *layout) {
+	if p.leaf == noLeaf {
+		return
+	}
+	into := &l.boards[p.board].Values
+	if p.leaf >= 0 {
+		into = &l.boards[p.board].Instances[p.leaf].Values
+	}
+	if p.remade {
+		*into = (*into)[:0]
+		return
+	}
 	for i, id := range activityFields {
-		m := p.activity[i]
-		if m.n == 0 || p.leaf == noLeaf {
-			continue
+		if m := p.activity[i]; m.n > 0 {
+			*into = append(*into, board.Value{ID: uint32(id), V: m.sum / float64(m.n)})
 		}
-		into := &l.boards[p.board].Values
-		if p.leaf >= 0 {
-			into = &l.boards[p.board].Instances[p.leaf].Values
-		}
-		*into = append(*into, board.Value{ID: uint32(id), V: m.sum / float64(m.n)})
 	}
 }

@@ -91,7 +91,7 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 		return nil, fmt.Errorf("read DCGM: %w", seen.err)
 	}
 	reading := seen.reading
-	reading.XIDs = s.pending.take(reading.Boards)
+	reading.XIDs = s.pending.take(reading.Boards, reading.Complete)
 	batch, err := s.deps.Builder.Batch(slot, reading)
 	if err := errors.Join(seen.err, err); err != nil {
 		return []*wire.Batch{batch}, fmt.Errorf("read DCGM: %w", err)

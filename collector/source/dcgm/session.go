@@ -77,23 +77,30 @@ func (s *Source) target() string {
 	return "nv-hostengine at " + s.cfg.Address
 }
 
+// away: the host engine has no GPUs for now. Their ids may mean others when they
+// are back.
+func (s *Source) away(err error) {
+	s.pending.detached = s.pending.detached || errors.Is(err, errDetached)
+	s.session.remake = true
+}
+
 // refresh brings the session's layout up to date; the error ends the session,
-// but for errDetached.
+// but for those of nothingThere.
 func (s *Source) refresh(now time.Time) error {
 	if err := s.connect(now); err != nil {
 		return err
 	}
 	inv, err := s.session.link.list()
 	switch {
-	case errors.Is(err, errDetached):
-		s.pending.detached = true
-		s.session.remake = true
+	case nothingThere(err):
+		s.away(err)
 		return err
 	case err != nil:
 		return s.lose(err)
 	}
 	if s.pending.detached { // it is back
-		s.pending.detached, s.pending.reset = false, true
+		s.pending.detached = false
+		s.pending.resetAll()
 	}
 	if was := s.session.layout; !s.session.remake && was != nil && was.inv.equal(inv) {
 		if err := s.watchProfiles(now.UnixMicro()); err != nil {
@@ -120,6 +127,9 @@ func (s *Source) relayout(inv *inventory, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	if ses.layout == nil || !ses.layout.inv.equal(inv) {
+		s.tellLayout(l)
+	}
 	ses.layout = l
 	if err := s.rewatch(now.UnixMicro()); err != nil {
 		return err
@@ -127,6 +137,20 @@ func (s *Source) relayout(inv *inventory, now time.Time) error {
 	ses.remake = l.unnamed
 	s.inform(l)
 	return nil
+}
+
+// tellLayout logs what the node has, and what of it isn't metered.
+func (s *Source) tellLayout(l *layout) {
+	instances := 0
+	for i := range l.boards {
+		instances += len(l.boards[i].Instances)
+	}
+	s.deps.Log.Info("GPUs listed", "gpus", len(l.boards), "instances", instances)
+	for _, g := range l.inv.gpus {
+		if g.state == hidden {
+			s.deps.Log.Warn("GPU not metered: DCGM doesn't support it, or may not read it", "gpu", g.id)
+		}
+	}
 }
 
 // inform publishes what the node's stack says of itself.

@@ -55,7 +55,7 @@ void gl_bind(void *lib)
     *(void **)&fn.since = dlsym(lib, "dcgmGetValuesSince_v2");
 }
 
-const char *gl_error_string(int code) { return fn.error_string(code); }
+const char *gl_error_string(int code) { return fn.error_string == NULL ? "" : fn.error_string(code); }
 int gl_init(void) { return fn.init(); }
 int gl_shutdown(void) { return fn.shutdown(); }
 int gl_disconnect(uintptr_t handle) { return fn.disconnect(handle); }

@@ -2,7 +2,6 @@ package dcgm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -38,18 +37,19 @@ type watches struct {
 	xid      *watch
 	bind     *watch // nil: this DCGM has no such event
 	activity *watch // the entities that are watched for profiling
-	models   []*modelWatch
+	profiles []*profile
 	prefix   string
 	interval time.Duration
 	keep     time.Duration
 }
 
-// modelWatch is the profiling of one model's GPUs.
-type modelWatch struct {
+// profile is the profiling of one model's boards, or of its instances.
+type profile struct {
 	model   string
-	watches []*watch
-	failed  error
-	retryUS int64 // when to try again, where it failed
+	of      func(*part) bool
+	fields  []uint16
+	watch   *watch // nil: refused, or not tried yet
+	retryUS int64  // when to try again
 }
 
 const profilingRetry = time.Minute
@@ -140,18 +140,11 @@ func (w *watches) dropAll() {
 	for _, old := range w.standing {
 		old.drop()
 	}
-	for _, m := range w.models {
-		m.drop()
+	for _, p := range w.profiles {
+		p.watch.drop()
 	}
 	w.activity.drop()
-	w.standing, w.models, w.xid, w.bind, w.activity = nil, nil, nil, nil, nil
-}
-
-func (m *modelWatch) drop() {
-	for _, old := range m.watches {
-		old.drop()
-	}
-	m.watches = nil
+	w.standing, w.profiles, w.xid, w.bind, w.activity = nil, nil, nil, nil, nil
 }
 
 // rewatch makes all groups and watches anew for a layout. Its error means that
@@ -177,7 +170,7 @@ func (s *Source) rewatch(nowUS int64) error {
 	} {
 		made, err := w.start(v.name, v.name, v.ids, v.entities, v.history)
 		if err != nil {
-			s.watchFailed(v.name, err)
+			s.watchFailed(v.name, "", err)
 			if v.vital || codeOf(err) == stConnectionInvalid {
 				return fmt.Errorf("watch %s: %w", v.name, err)
 			}
@@ -190,53 +183,61 @@ func (s *Source) rewatch(nowUS int64) error {
 			*v.into = made
 		}
 	}
-	s.modelWatches()
+	s.listProfiles()
 	return s.watchProfiles(nowUS)
 }
 
 // watchFailed tells of a watch that is done without; old news are for debugging.
-func (s *Source) watchFailed(name string, err error) {
+func (s *Source) watchFailed(name, model string, err error) {
 	s.metrics.watchFailures.WithLabelValues(name).Inc()
 	level := slog.LevelWarn
-	if was := s.told[name]; was == err.Error() || name == watchBind {
+	if was := s.told[name+model]; was == err.Error() || name == watchBind {
 		level = slog.LevelDebug
 	}
-	s.told[name] = err.Error()
-	s.deps.Log.Log(context.Background(), level, "DCGM refused a watch: its fields are absent", "watch", name, "error", err)
+	s.told[name+model] = err.Error()
+	s.deps.Log.Log(context.Background(), level, "DCGM refused a watch: its fields are absent", "watch", name, "model", model, "error", err)
 }
 
-// modelWatches lists the models of present boards.
-func (s *Source) modelWatches() {
+// listProfiles makes one of each model's boards and one of its instances: what
+// is refused for some need not be for others.
+func (s *Source) listProfiles() {
 	w, l := s.session.watches, s.session.layout
+	if !s.cfg.Profiling {
+		return
+	}
 	for i := range l.boards {
 		b := &l.boards[i]
-		if s.cfg.Profiling && !b.Lost && !slices.ContainsFunc(w.models, func(m *modelWatch) bool { return m.model == b.Model }) {
-			w.models = append(w.models, &modelWatch{model: b.Model})
+		if !b.Lost && !slices.ContainsFunc(w.profiles, func(p *profile) bool { return p.model == b.Model }) {
+			w.profiles = append(w.profiles,
+				&profile{model: b.Model, of: isBoard, fields: profilingFields},
+				&profile{model: b.Model, of: isLeaf, fields: instanceProfilingFields})
 		}
 	}
 }
 
-// watchProfiles watches the models whose profiling isn't, and may be by now.
+// watchProfiles watches those whose profiling isn't, and may be by now.
 func (s *Source) watchProfiles(nowUS int64) error {
 	w, l := s.session.watches, s.session.layout
 	changed := false
-	for i, m := range w.models {
-		if len(m.watches) > 0 || nowUS < m.retryUS {
+	for _, pr := range w.profiles {
+		if pr.watch != nil || nowUS < pr.retryUS {
 			continue
 		}
-		m.failed = s.watchModel(m, i)
-		m.retryUS = nowUS + profilingRetry.Microseconds()
-		if codeOf(m.failed) == stConnectionInvalid {
-			return m.failed
+		pr.retryUS = nowUS + profilingRetry.Microseconds()
+		of := func(p *part) bool { return pr.of(p) && l.boards[p.board].Model == pr.model }
+		var err error
+		if pr.watch, err = s.watchProfile(pr, l.entities(of)); codeOf(err) == stConnectionInvalid {
+			return err
 		}
-		if m.failed != nil {
-			s.watchFailed(watchProfiling, fmt.Errorf("%s: %w%s", m.model, m.failed, profilingHint(codeOf(m.failed))))
+		if err != nil {
+			s.watchFailed(watchProfiling, pr.model, fmt.Errorf("%w%s", err, profilingHint(codeOf(err))))
+		}
+		if pr.watch == nil {
 			continue
 		}
 		changed = true
-		for j := range l.parts {
-			p := &l.parts[j]
-			p.profiling = p.profiling || (p.leaf != noLeaf && l.boards[p.board].Model == m.model)
+		for i := range l.parts {
+			l.parts[i].profiling = l.parts[i].profiling || of(&l.parts[i])
 		}
 	}
 	if !changed {
@@ -251,39 +252,18 @@ func (s *Source) watchProfiles(nowUS int64) error {
 	return nil
 }
 
-// watchModel asks for all profiling fields, and for the basic ones where that is
-// refused: not all GPUs have all.
-func (s *Source) watchModel(m *modelWatch, n int) error {
-	w, l := s.session.watches, s.session.layout
-	of := func(kind func(*part) bool) []entity {
-		return l.entities(func(p *part) bool { return kind(p) && l.boards[p.board].Model == m.model })
+// watchProfile asks for all profiling fields, and for the basic ones where that
+// is refused: not all GPUs have all. Its error is that of the first attempt.
+func (s *Source) watchProfile(pr *profile, entities []entity) (*watch, error) {
+	w := s.session.watches
+	all, err := w.start(watchProfiling, fmt.Sprintf("%s-%d", watchProfiling, len(pr.fields)), pr.fields, entities, true)
+	if err == nil || codeOf(err) == stConnectionInvalid {
+		return all, err
 	}
-	var first error
-	for _, set := range []struct {
-		name            string
-		board, instance []uint16
-	}{
-		{"all", profilingFields, instanceProfilingFields},
-		{"basic", basicProfiling, basicProfiling},
-	} {
-		boards, err := w.start(fmt.Sprintf("%s-%d", watchProfiling, n), watchProfiling+"-"+set.name, set.board, of(isBoard), true)
-		if err == nil {
-			var leaves *watch
-			leaves, err = w.start(fmt.Sprintf("%s-instances-%d", watchProfiling, n), watchProfiling+"-instances-"+set.name, set.instance, of(isLeaf), true)
-			if err == nil {
-				m.watches = slices.DeleteFunc([]*watch{boards, leaves}, func(w *watch) bool { return w == nil })
-				return nil
-			}
-			boards.drop()
-		}
-		if first == nil {
-			first = err
-		}
-		if codeOf(err) == stConnectionInvalid {
-			break
-		}
+	if basic, again := w.start(watchProfiling, watchProfiling+"-basic", basicProfiling, entities, true); again == nil {
+		return basic, nil
 	}
-	return errors.Join(first)
+	return nil, err
 }
 
 // profilingHint says what may help.
