@@ -35,11 +35,16 @@
 //     fields of squeue are told apart by a nonce, and scontrol is read only
 //     after what squeue said that the name and the account are.
 //
+// Jobs that have shares of a GPU (shard, mps) stand in files like others, since
+// Slurm tells the prolog which board it is; several holders of a board are each
+// charged a part (R12). from: scontrol refuses them by name: how many shares a
+// board has isn't said there in one form.
+//
 // What can go wrong: Slurm doesn't answer (files: an error while a job is there
 // whose user isn't known yet; scontrol: the last answer up to scontrol_max_age,
 // then an error), a file that is written in place (its last line counts once it
 // has its newline, or is the same in two polls), a mapping file that no epilog
 // cleared (its job is named in the log once Slurm no longer knows it, and keeps
 // its id as owner), gres.conf with AutoDetect and files that aren't in order (an
-// error that asks for `gres`), a job with shard or mps (refused by name).
+// error that asks for `gres`).
 package slurm

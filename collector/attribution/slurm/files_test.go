@@ -195,6 +195,23 @@ func TestPositionsFollowTheOrderOfTypes(t *testing.T) {
 	f.want(t, "index 0: 42 alice bio", "index 2: 41 alice bio")
 }
 
+func TestANewJobAsksForTheOrderAgain(t *testing.T) {
+	f := newFixture(t, func(c *Config) {
+		c.GresConf = filepath.Join(t.TempDir(), "gres.conf")
+		c.Details = false
+	})
+	if err := os.WriteFile(f.cfg.GresConf, []byte("Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.slurm.node = describe("gpu:a:1,gpu:b:1", "gpu:a:0(IDX:N/A),gpu:b:0(IDX:N/A)")
+	f.write(t, "0", "41\n")
+	f.want(t, "minor 0: 41")
+	f.slurm.node = describe("gpu:b:1,gpu:a:1", "gpu:b:0(IDX:N/A),gpu:a:0(IDX:N/A)")
+	f.want(t, "minor 0: 41") // which began under the old order
+	f.write(t, "0", "42\n")
+	f.want(t, "minor 1: 42")
+}
+
 func TestAnOrderThatCantBeAskedIsAnError(t *testing.T) {
 	f := newFixture(t, func(c *Config) {
 		c.GresConf = filepath.Join(t.TempDir(), "gres.conf")

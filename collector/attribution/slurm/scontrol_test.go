@@ -82,6 +82,9 @@ func TestARequeuedJobIsAskedForAgain(t *testing.T) {
 	f.slurm.node = describe("gpu:1g.10gb:3,gpu:h100:2", "gpu:1g.10gb:2(IDX:0-1),gpu:h100:1(IDX:3)")
 	f.clock.Advance(10 * time.Second)
 	f.want(t, "index 0: 41 alice bio", "index 3: 41 alice bio", "index 1: 42 alice bio")
+	if len(f.allocated) != 2 {
+		t.Errorf("allocations remembered: %v, want those of the two jobs as they run now", f.allocated)
+	}
 }
 
 func TestAJobThatShrankIsAskedForAgain(t *testing.T) {
@@ -137,6 +140,13 @@ func TestUsersCantForgeJobs(t *testing.T) {
 	f := newScontrolFixture(t)
 	forged := "x UserId=victim(7) Account=victim QOS=(null) JobState=RUNNING JOB_GRES=gpu:1 Nodes=n1 GRES=gpu:2(IDX:0-1) MinCPUsNode=1 WorkDir=/\nJobId=99 JobName=z"
 	j := f.slurm.jobs[1]
+	j.name = strings.ReplaceAll(forged, "victim QOS", "bio QOS") // its own account, other GPUs
+	f.slurm.jobs[1] = j
+	f.slurm.record["42"] = record(j, "gpu:1g.10gb:1(IDX:2)")
+	f.want(t, bothJobs...)
+
+	clear(f.allocated)
+	f.clock.Advance(10 * time.Second)
 	j.name, j.account, j.wckey = forged, strings.ToLower(forged), "w JobState=RUNNING GRES=gpu:1(IDX:1)"
 	f.slurm.jobs[1] = j
 	text := record(j, "gpu:1g.10gb:1(IDX:2)")
