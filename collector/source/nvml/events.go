@@ -12,7 +12,7 @@ import (
 
 const (
 	// waitMS bounds a wait for events, and so the time that ending one takes.
-	waitMS = 500
+	waitMS = 200
 	// noInstance is an event's instance id where it has none.
 	noInstance = 0xFFFFFFFF
 	// eventTypes are the errors that a driver tells of as they happen.

@@ -199,9 +199,16 @@ func TestProfileNames(t *testing.T) {
 	for _, c := range []struct {
 		instanceMB, boardBytes, want uint64
 	}{
-		{9984, h100, 10}, {20096, h100, 20}, {40448, h100, 40}, {81152, h100, 80},
-		{16384, h200, 18}, {33280, h200, 35}, {71424, h200, 71}, {143104, h200, 141},
-		{5952, a30, 6}, {24064, a30, 24},
+		{9984, h100, 10},
+		{20096, h100, 20},
+		{40448, h100, 40},
+		{81152, h100, 80},
+		{16384, h200, 18},
+		{33280, h200, 35},
+		{71424, h200, 71},
+		{143104, h200, 141},
+		{5952, a30, 6},
+		{24064, a30, 24},
 	} {
 		if got := profileGB(c.instanceMB, c.boardBytes); got != c.want {
 			t.Errorf("profile of %d MB of %d MiB has %d GB in its name, want %d", c.instanceMB, c.boardBytes>>20, got, c.want)

@@ -70,7 +70,8 @@ var (
 )
 
 // Read reads all boards. Boards that can't be read, and why, stand in the error
-// beside the batch, which is partial then.
+// beside the batch, which is partial then. It returns by four fifths of a slot
+// even when the driver doesn't; what that answers later is nobody's.
 func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
 	var reading board.Reading
 	var failed error
@@ -79,10 +80,7 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 		reading, failed, err = s.gather(slot)
 		return err
 	}
-	switch err := s.within(ctx.Done(), nil, read); {
-	case errors.Is(err, errSlow):
-		return nil, fmt.Errorf("%w: %w", err, ctx.Err())
-	case err != nil:
+	if err := s.within(ctx, slot.Length*4/5, read); err != nil {
 		return nil, err
 	}
 	s.away = false
@@ -91,9 +89,9 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 	return []*wire.Batch{b}, errors.Join(failed, err)
 }
 
-// within runs what calls the driver, and leaves it to itself when either channel
-// says so first.
-func (s *Source) within(ended <-chan struct{}, expired <-chan time.Time, call func() error) error {
+// within runs what calls the driver, and leaves it to itself when ctx or the time
+// is over first.
+func (s *Source) within(ctx context.Context, bound time.Duration, call func() error) error {
 	select {
 	case s.busy <- struct{}{}:
 	default:
@@ -105,14 +103,18 @@ func (s *Source) within(ended <-chan struct{}, expired <-chan time.Time, call fu
 		<-s.busy
 		done <- err
 	}()
+	timer := s.deps.Clock.NewTimer(bound)
+	defer timer.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-ended:
-	case <-expired:
+	case <-ctx.Done():
+		s.metrics.hangs.Inc()
+		return fmt.Errorf("%w: %w", errSlow, ctx.Err())
+	case <-timer.C():
+		s.metrics.hangs.Inc()
+		return fmt.Errorf("%w within %v", errSlow, bound)
 	}
-	s.metrics.hangs.Inc()
-	return errSlow
 }
 
 // gather reads what the batch needs. Boards that failed stand in the first
@@ -142,14 +144,12 @@ func (s *Source) gather(slot source.Slot) (r board.Reading, failed, err error) {
 	return r, failed, nil
 }
 
-// lookTimeout bounds a look between readings, which has no other bound.
-const lookTimeout = 2 * time.Second
+// bound is how long a look between readings, and leaving, may take.
+const bound = 2 * time.Second
 
 // Watch looks which MIG instances there are, and whether a driver that was away is
 // back. It says nothing of errors: the next Read will.
 func (s *Source) Watch() {
-	timer := s.deps.Clock.NewTimer(lookTimeout)
-	defer timer.Stop()
 	var boards []board.Board
 	look := func() (err error) {
 		if !s.up && !s.away { // nothing was read yet
@@ -160,20 +160,16 @@ func (s *Source) Watch() {
 		}
 		return err
 	}
-	if s.within(nil, timer.C(), look) == nil {
+	if s.within(context.Background(), bound, look) == nil {
 		s.deps.Builder.Look(s.deps.Clock.Now(), boards)
 	}
 }
 
-// Close ends the goroutine that waits for XIDs and leaves the driver. A call that
-// hangs is left behind.
+// Close ends the goroutine that waits for XIDs and leaves the driver. It must not
+// run beside Read or Watch; a call that hangs is left behind.
 func (s *Source) Close() {
-	select {
-	case s.busy <- struct{}{}:
-		s.leave()
-		<-s.busy
-	default:
-		s.deps.Log.Warn("nvml is left as it is: the driver hasn't answered an earlier reading")
+	if err := s.within(context.Background(), bound, func() error { s.leave(); return nil }); err != nil {
+		s.deps.Log.Warn("nvml is left as it is", "error", err)
 	}
 }
 
