@@ -12,7 +12,7 @@ BINARY := $(BUILD)/gpuledger
 LIB    := $(BUILD)/lib/libchdb.so
 KAFKA  := $(BUILD)/kafka/.fetched
 # Programs that tests drive; without them a laptop skips those tests, CI fails.
-TEST_PACKAGES := prometheus slurmctld slurmd slurm-client munge maven default-jre-headless kcat
+TEST_PACKAGES := prometheus slurmctld slurmd slurm-client munge maven default-jre-headless kcat strace
 
 # Arguments of `make demo`, such as ARGS=--once.
 ARGS ?=

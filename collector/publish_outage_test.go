@@ -262,3 +262,52 @@ func TestABacklogDrainsInFullBatches(t *testing.T) {
 		t.Errorf("%d acknowledged in %d calls %v, want %d in %d to %d", st.Cursor, len(g.calls), g.calls, 2*slots, full, most)
 	}
 }
+
+// TestABackfillWaitsWhereLiveDrops: it reads no further than a blocking spool has
+// room, drops nothing, and goes on when the broker is back.
+func TestABackfillWaitsWhereLiveDrops(t *testing.T) {
+	const slots = 400
+	sp, err := spool.Open(t.TempDir(), spool.Options{MaxBytes: 64 << 10, Policy: spool.Block, Describe: Describe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sp.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b, g := newRealBench(t, start, sp, "n1", "n2"), newGate(false)
+	b.cfg.BackfillGroup, b.deps.Producer, b.source.reads = 5, g, make(chan time.Time, slots)
+	pad := strings.Repeat("x", 500)
+	b.source.edit = func(batch *wire.Batch) { batch.Events = []*wire.Event{{Kind: "xid", Detail: pad}} }
+	ctx, cancel := context.WithCancel(testContext(t))
+	filled, published := make(chan error, 1), make(chan error, 1)
+	go func() { filled <- b.Backfill(ctx, start, start.Add(slots*b.cfg.Slot), nil) }()
+	go func() { published <- b.Publish(ctx) }()
+	await(t, func() bool { return sp.Stats().Bytes > 60<<10 })
+	select {
+	case err := <-filled:
+		t.Fatalf("backfill ended with %v on a full spool", err)
+	default:
+	}
+	if n := len(b.source.reads); n > slots/4 {
+		t.Errorf("%d of %d slots were read, with room for some 50", n, slots)
+	}
+	close(g.open)
+	if err := <-filled; err != nil {
+		t.Fatal(err)
+	}
+	await(t, func() bool { return sp.Stats().Records == 0 })
+	cancel()
+	if err := <-published; err != nil {
+		t.Error(err)
+	}
+	if st := sp.Stats(); st.Dropped != 0 || st.Cursor != 2*slots {
+		t.Errorf("%d dropped, %d acknowledged, want none and %d", st.Dropped, st.Cursor, 2*slots)
+	}
+	for i, batch := range g.batches(t) {
+		if batch.Seq != uint64(i) {
+			t.Fatalf("message %d has seq %d", i, batch.Seq)
+		}
+	}
+}
