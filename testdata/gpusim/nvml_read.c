@@ -36,6 +36,19 @@ EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatur
     DONE_VALUE(rc, t, 150, celsius, unsigned, lround(gpusim_temperature_c(t.gpu, gpusim_now_us())));
 }
 
+EXPORT nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t *temperature)
+{
+    target t;
+    nvmlReturn_t rc = nvmlsim_begin_gpu(__func__, device, &t);
+    if (rc == NVML_SUCCESS && temperature->version != nvmlTemperature_v1) {
+        rc = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    }
+    if (rc == NVML_SUCCESS && temperature->sensorType != NVML_TEMPERATURE_GPU) {
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    }
+    DONE_VALUE(rc, t, 150, &temperature->temperature, int, lround(gpusim_temperature_c(t.gpu, gpusim_now_us())));
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
 {
     target t;

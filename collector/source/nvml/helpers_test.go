@@ -27,7 +27,7 @@ const slotLength = 10 * time.Second
 
 // rig is a source over simulated GPUs, whose time is its clock's.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	sim  *gpusim.Sim
 	clk  *clock.Fake
 	src  *Source
@@ -36,7 +36,7 @@ type rig struct {
 	slot source.Slot
 }
 
-func newRig(t *testing.T, lines string, change ...func(*Config)) *rig {
+func newRig(t testing.TB, lines string, change ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, sim: gpusim.Open(t)}
 	r.sim.Do(lines)

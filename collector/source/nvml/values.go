@@ -130,7 +130,11 @@ func (r *reader) power(*gpu) {
 }
 
 func (r *reader) temperatures(*gpu) {
-	if r.need("nvmlDeviceGetTemperature") {
+	switch {
+	case r.lib.have("nvmlDeviceGetTemperatureV"):
+		t, ret := r.dev.GetTemperatureV().V1()
+		r.got(field.GPUTemp, float64(t.Temperature), "temperature", ret)
+	case r.need("nvmlDeviceGetTemperature"): // before R560
 		c, ret := r.dev.GetTemperature(gonvml.TEMPERATURE_GPU)
 		r.got(field.GPUTemp, float64(c), "temperature", ret)
 	}
