@@ -152,7 +152,7 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 		}
 	}
 	var wrong []mismatch
-	for _, chunk := range chunks(all) {
+	for _, chunk := range chunks(all, l.cfg.MaxRowsInMemory) {
 		n, found, err := l.compareChunk(ctx, c, o.watermarkMS, chunk)
 		if err != nil {
 			return skipped, err
@@ -193,11 +193,7 @@ func reportOrphans(c cluster, before, now *overview, res *check.Result) {
 }
 
 func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64, chunk []hourState) (checked int64, wrong []mismatch, err error) {
-	inv, err := l.inventoryAt(ctx, c, chunk[0].start)
-	if err != nil {
-		return 0, nil, err
-	}
-	got, d, err := l.compute(ctx, c, watermarkMS, chunk, inv)
+	got, _, err := l.compute(ctx, c, watermarkMS, chunk, nil)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -214,7 +210,7 @@ func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64,
 	for i, h := range got.hours {
 		for g := range got.results[i].GPUs {
 			checked++
-			want := usageRowOf(h.start, &got.results[i].GPUs[g], d, l.mapping)
+			want := usageRowOf(h.start, &got.results[i].GPUs[g], l.names, l.mapping)
 			key := ledgerKey{want.Hour, want.GPU}
 			if what := difference(want, stored[key]); what != "" {
 				wrong = append(wrong, mismatch{h.start, fmt.Sprintf("GPU %s, hour %s: %s", want.GPU, want.Hour.Format(time.RFC3339), what)})

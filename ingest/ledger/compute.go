@@ -1,16 +1,16 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/store"
 )
-
-// chunkHours is how many hours are read in one statement.
-const chunkHours = 24
 
 // result is a chunk of computed hours.
 type result struct {
@@ -20,56 +20,121 @@ type result struct {
 	findings []string
 }
 
-// compute reads and computes consecutive hours. It publishes nothing.
-func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hours []hourState, inv *meter.Inventory) (*result, *dictionary, error) {
-	slot := time.Duration(c.SlotMS) * time.Millisecond
-	gap := time.Duration(meter.GapMaxMS) * time.Millisecond
-	from := hours[0].start.Add(-gap).Truncate(slot)
-	to := hours[len(hours)-1].start.Add(time.Hour + gap)
-	w, err := l.readWinners(ctx, c, from, to)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := l.readRaw(ctx, c, w, from, to)
-	if err != nil {
-		return nil, nil, err
-	}
-	d, err := l.learn(ctx, r)
-	if err != nil {
-		return nil, nil, err
-	}
-	out := &result{hours: hours, missing: r.missing, findings: w.findings}
-	if len(out.missing) > 0 {
-		return out, d, nil
-	}
-	for _, h := range hours {
-		res, err := meter.Hour(l.input(c, watermarkMS, h, w, r, d), inv)
-		if err != nil {
-			return nil, nil, err
-		}
-		out.results = append(out.results, res)
-		out.findings = append(out.findings, res.Findings...)
-	}
-	return out, d, nil
+// computation is a chunk of hours being computed, a part of the GPUs at a time.
+type computation struct {
+	cluster     cluster
+	watermarkMS int64
+	hours       []hourState
+	from, to    time.Time // of the slots that the hours depend on
+	winners     *winners
+	out         *result
 }
 
-func (l *Ledger) input(c cluster, watermarkMS int64, h hourState, w *winners, r *raw, d *dictionary) meter.HourInput {
-	start, slotMS := h.start.UnixMilli(), int64(c.SlotMS)
-	in := meter.HourInput{
-		StartMS: start, WatermarkMS: watermarkMS, SlotMS: slotMS,
-		Nodes: make(map[string][]meter.NodeSlot, len(w.nodes)), GPUs: make(map[string]map[string][]meter.Record, len(r.gpus)),
-		LeafSlices: d.leafSlices, OwnerID: d.ownerID,
+// compute reads and computes consecutive hours. It publishes nothing. inv is
+// the inventory as they begin, nil: to be read; after is the same one moved to
+// their end, nil where each part of the GPUs had its own.
+func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hours []hourState, inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
+	slot := time.Duration(c.SlotMS) * time.Millisecond
+	gap := time.Duration(meter.GapMaxMS) * time.Millisecond
+	x := &computation{
+		cluster: c, watermarkMS: watermarkMS, hours: hours,
+		from: hours[0].start.Add(-gap).Truncate(slot), to: hours[len(hours)-1].start.Add(time.Hour + gap),
+		out: &result{hours: hours, results: make([]meter.HourResult, len(hours))},
 	}
-	for node, slots := range w.nodes {
+	if x.winners, err = l.readWinners(ctx, c, x.from, x.to); err != nil {
+		return nil, nil, err
+	}
+	l.names.bound()
+	parts := partsOf(hours, l.cfg.MaxRowsInMemory)
+	var damage error // told only if no rows are missing: those are its cause
+	for number := range parts {
+		p := part{number, parts}
+		if parts > 1 || inv == nil {
+			if inv, err = l.inventoryAt(ctx, c, hours[0].start, p); err != nil {
+				return nil, nil, err
+			}
+		}
+		err := l.computePart(ctx, x, p, inv)
+		var unbalanced *meter.UnbalancedError
+		if err != nil && !errors.As(err, &unbalanced) {
+			return nil, nil, err
+		}
+		damage = cmp.Or(damage, err)
+	}
+	if x.out.missing = x.winners.missing(); len(x.out.missing) > 0 {
+		slices.Sort(x.out.missing)
+		return x.out, nil, nil
+	}
+	x.collect()
+	if parts > 1 {
+		inv = nil
+	}
+	return x.out, inv, damage
+}
+
+// partsOf is into how many parts the GPUs of a chunk are split so that the rows
+// of one are about as many as may be held.
+func partsOf(hours []hourState, maxRows uint64) uint64 {
+	var rows uint64
+	for _, h := range hours {
+		rows += h.rows
+	}
+	return max(1, (rows+maxRows-1)/maxRows)
+}
+
+// computePart reads one part of the GPUs and computes all hours of it.
+func (l *Ledger) computePart(ctx context.Context, x *computation, p part, inv *meter.Inventory) error {
+	r, err := l.readRaw(ctx, x.cluster, x.winners, p, x.from, x.to)
+	if err != nil {
+		return err
+	}
+	if err := l.learn(ctx, r); err != nil {
+		return err
+	}
+	for i, h := range x.hours {
+		res, err := meter.Hour(l.input(x, h, r), inv)
+		if err != nil {
+			return err
+		}
+		all := &x.out.results[i]
+		all.UntilMS = res.UntilMS
+		all.GPUs = append(all.GPUs, res.GPUs...)
+		all.Sightings = append(all.Sightings, res.Sightings...)
+		all.Findings = append(all.Findings, res.Findings...)
+	}
+	return nil
+}
+
+// collect brings the parts' results into the order that they have when there
+// is only one part.
+func (x *computation) collect() {
+	x.out.findings = x.winners.findings
+	for i := range x.out.results {
+		r := &x.out.results[i]
+		slices.SortStableFunc(r.GPUs, func(a, b meter.GPUHour) int { return cmp.Compare(a.GPU, b.GPU) })
+		slices.SortStableFunc(r.Sightings, func(a, b meter.Sighting) int { return cmp.Compare(a.GPU, b.GPU) })
+		slices.Sort(r.Findings)
+		x.out.findings = append(x.out.findings, r.Findings...)
+	}
+}
+
+func (l *Ledger) input(x *computation, h hourState, r *raw) meter.HourInput {
+	start, slotMS := h.start.UnixMilli(), int64(x.cluster.SlotMS)
+	in := meter.HourInput{
+		StartMS: start, WatermarkMS: x.watermarkMS, SlotMS: slotMS,
+		Nodes: make(map[string][]meter.NodeSlot, len(x.winners.nodes)), GPUs: make(map[string]map[string][]meter.Record, len(r.gpus)),
+		LeafSlices: l.names.leafSlices, OwnerID: l.names.ownerID,
+	}
+	for node, slots := range x.winners.nodes {
 		in.Nodes[node] = slotsAround(slots, slotMS, start)
 	}
 	for gpu, nodes := range r.gpus {
-		for node, records := range nodes {
-			if part := around(records, slotMS, start); len(part) > 0 {
+		for node, s := range nodes {
+			if near := around(s.records, slotMS, start); len(near) > 0 {
 				if in.GPUs[gpu] == nil {
 					in.GPUs[gpu] = make(map[string][]meter.Record, 1)
 				}
-				in.GPUs[gpu][node] = part
+				in.GPUs[gpu][node] = near
 			}
 		}
 	}
@@ -88,10 +153,11 @@ type sightingRow struct {
 	SlicesLast  uint16    `ch:"slices_last"`
 }
 
-func (l *Ledger) readSightings(ctx context.Context, c cluster, from, to time.Time) ([]meter.Sighting, error) {
+func (l *Ledger) readSightings(ctx context.Context, c cluster, p part, from, to time.Time) ([]meter.Sighting, error) {
 	var rows []sightingRow
 	if err := l.deps.Store.Select(ctx, &rows, selectSightings,
-		store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to)); err != nil {
+		store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to),
+		store.Named("part", p.number), store.Named("parts", p.of)); err != nil {
 		return nil, fmt.Errorf("read sightings of %s: %w", c.Name, err)
 	}
 	out := make([]meter.Sighting, len(rows))
@@ -104,10 +170,10 @@ func (l *Ledger) readSightings(ctx context.Context, c cluster, from, to time.Tim
 	return out, nil
 }
 
-// inventoryAt is the inventory as an hour begins.
-func (l *Ledger) inventoryAt(ctx context.Context, c cluster, hour time.Time) (*meter.Inventory, error) {
+// inventoryAt is the inventory of a part of the GPUs as an hour begins.
+func (l *Ledger) inventoryAt(ctx context.Context, c cluster, hour time.Time, p part) (*meter.Inventory, error) {
 	back := time.Duration(meter.RetireAfterMS+meter.HourMS) * time.Millisecond
-	sightings, err := l.readSightings(ctx, c, hour.Add(-back), hour)
+	sightings, err := l.readSightings(ctx, c, p, hour.Add(-back), hour)
 	if err != nil {
 		return nil, err
 	}

@@ -14,11 +14,15 @@ type Config struct {
 	// they were started with another configuration.
 	KeepMapping bool          `yaml:"-"`
 	CloseAfter  time.Duration `yaml:"close_after"` // R3: an hour is closed after this
+	// MaxRowsInMemory bounds what is held of raw and journal at a time, in rows
+	// of about 130 bytes: more hours are computed one after the other, a larger
+	// hour a part of its GPUs at a time.
+	MaxRowsInMemory uint64 `yaml:"max_rows_in_memory"`
 }
 
 // DefaultConfig is what the design says.
 func DefaultConfig() Config {
-	return Config{Interval: 2 * time.Second, CloseAfter: 72 * time.Hour}
+	return Config{Interval: 2 * time.Second, CloseAfter: 72 * time.Hour, MaxRowsInMemory: 4_000_000}
 }
 
 // Validate names the field and the value that can't be used.
@@ -29,5 +33,12 @@ func (c Config) Validate() error {
 	if c.CloseAfter < time.Hour {
 		return fmt.Errorf("ledger.close_after %s: must be an hour or more", c.CloseAfter)
 	}
+	if c.MaxRowsInMemory < minRowsInMemory {
+		return fmt.Errorf("ledger.max_rows_in_memory %d: must be %d or more", c.MaxRowsInMemory, minRowsInMemory)
+	}
 	return nil
 }
+
+// minRowsInMemory is far below what makes sense: a GPU, which is never split,
+// has 360 rows an hour and more in slots of ten seconds.
+const minRowsInMemory = 100

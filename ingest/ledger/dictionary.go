@@ -58,18 +58,24 @@ func (o ownerRow) name() ownerName {
 	}}
 }
 
+// bound forgets what is known when it is much. Never within a chunk: its rows
+// are named when all of them are computed.
+func (d *dictionary) bound() {
+	if len(d.leaves)+len(d.owners) > dictionaryKept {
+		clear(d.leaves)
+		clear(d.owners)
+	}
+}
+
 // learn reads the names of the hashes in raw rows that aren't known yet. It
 // comes after the journal: what the journal promises is there.
-func (l *Ledger) learn(ctx context.Context, r *raw) (*dictionary, error) {
-	if len(l.names.leaves)+len(l.names.owners) > dictionaryKept {
-		l.names = newDictionary()
-	}
+func (l *Ledger) learn(ctx context.Context, r *raw) error {
 	d := l.names
 	leaves, owners := d.unknown(r)
 	for part := range slices.Chunk(leaves, namesPerQuery) {
 		var rows []leafName
 		if err := l.deps.Store.Select(ctx, &rows, selectLeaves, store.Named("ids", part)); err != nil {
-			return nil, fmt.Errorf("read %d leaves: %w", len(part), err)
+			return fmt.Errorf("read %d leaves: %w", len(part), err)
 		}
 		for _, x := range rows {
 			d.leaves[x.ID] = x
@@ -78,25 +84,25 @@ func (l *Ledger) learn(ctx context.Context, r *raw) (*dictionary, error) {
 	for part := range slices.Chunk(owners, namesPerQuery) {
 		var rows []ownerRow
 		if err := l.deps.Store.Select(ctx, &rows, selectOwners, store.Named("ids", part)); err != nil {
-			return nil, fmt.Errorf("read %d owners: %w", len(part), err)
+			return fmt.Errorf("read %d owners: %w", len(part), err)
 		}
 		for _, o := range rows {
 			d.owners[o.ID] = o.name()
 		}
 	}
 	if leaves, owners = d.unknown(r); len(leaves)+len(owners) > 0 {
-		return nil, fmt.Errorf("raw names %d leaves and %d owners that tables leaves and owners don't hold", len(leaves), len(owners))
+		return fmt.Errorf("raw names %d leaves and %d owners that tables leaves and owners don't hold", len(leaves), len(owners))
 	}
-	return d, nil
+	return nil
 }
 
 // unknown lists the hashes in r that the dictionary lacks.
 func (d *dictionary) unknown(r *raw) (leaves, owners []uint64) {
 	seenLeaf, seenOwner := map[uint64]bool{}, map[uint64]bool{}
 	for _, nodes := range r.gpus {
-		for _, records := range nodes {
-			for i := range records {
-				for _, row := range records[i].Rows {
+		for _, s := range nodes {
+			for i := range s.records {
+				for _, row := range s.records[i].Rows {
 					if _, ok := d.leaves[row.Leaf]; !ok && row.Leaf != 0 && !seenLeaf[row.Leaf] {
 						seenLeaf[row.Leaf] = true
 						leaves = append(leaves, row.Leaf)

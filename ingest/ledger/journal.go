@@ -2,12 +2,9 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 type cluster struct {
@@ -20,7 +17,10 @@ type journalHour struct {
 	Hour   time.Time `ch:"hour"`
 	Stored uint64    `ch:"stored"`
 	Head   uint64    `ch:"head"` // of them, within the gap's reach of the hour before
+	Rows   uint64    `ch:"rows"` // of raw, promised
 	EndMS  int64     `ch:"end_ms"`
+	// Partition is the journal's that the hour lies in.
+	Partition string `ch:"partition"`
 }
 
 // ledgerHour is what the ledger holds of one hour.
@@ -29,88 +29,8 @@ type ledgerHour struct {
 	Inputs  uint64    `ch:"inputs"`
 	UntilMS uint32    `ch:"until_ms"`
 	Epoch   uint32    `ch:"epoch"`
-}
-
-// journalBatch is a stored batch, without its rows.
-type journalBatch struct {
-	Node          string    `ch:"node"`
-	Slot          time.Time `ch:"slot"`
-	SlotMS        uint32    `ch:"slot_ms"`
-	Rev           uint64    `ch:"rev"`
-	Collector     string    `ch:"collector"`
-	BootMS        uint64    `ch:"boot_ms"`
-	Seq           uint64    `ch:"seq"`
-	Hash          string    `ch:"hash"`
-	Batch         uint64    `ch:"batch"`
-	AttributionOK uint8     `ch:"attribution_ok"`
-	Complete      uint8     `ch:"enumeration_complete"`
-	ObservedMS    uint32    `ch:"observed_ms"`
-	Observed      []uint32  `ch:"observed"`
-	HoldRows      uint32    `ch:"hold_rows"`
-}
-
-func (j *journalBatch) rank() wire.Rank {
-	r := wire.Rank{Rev: j.Rev, Collector: j.Collector, BootMS: int64(j.BootMS), Seq: j.Seq}
-	copy(r.Hash[:], j.Hash)
-	return r
-}
-
-func (j *journalBatch) nodeSlot() meter.NodeSlot {
-	s := meter.NodeSlot{
-		StartMS: j.Slot.UnixMilli(), Nothing: j.ObservedMS == 0,
-		Complete: j.Complete == 1, AttributionOK: j.AttributionOK == 1,
-	}
-	for _, ms := range j.Observed {
-		s.Observed = append(s.Observed, int64(ms))
-	}
-	return s
-}
-
-// winners are the batches that count: one per (node, slot) (R1, C5).
-type winners struct {
-	nodes    map[string][]meter.NodeSlot // ascending by slot
-	promised map[uint64]uint32           // rows per winning batch
-	findings []string
-}
-
-type nodeSlotKey struct {
-	node string
-	slot int64
-}
-
-func (l *Ledger) readWinners(ctx context.Context, c cluster, from, to time.Time) (*winners, error) {
-	var rows []journalBatch
-	if err := l.deps.Store.Select(ctx, &rows, selectJournal,
-		store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to)); err != nil {
-		return nil, fmt.Errorf("read journal of %s from %s: %w", c.Name, from, err)
-	}
-	return pickWinners(rows), nil
-}
-
-// pickWinners takes rows ascending by slot. Copies of one batch at several
-// offsets are one batch.
-func pickWinners(rows []journalBatch) *winners {
-	best := make(map[nodeSlotKey]*journalBatch, len(rows))
-	w := &winners{nodes: map[string][]meter.NodeSlot{}, promised: make(map[uint64]uint32, len(rows))}
-	for i := range rows {
-		row := &rows[i]
-		key := nodeSlotKey{row.Node, row.Slot.UnixMilli()}
-		old := best[key]
-		if old == nil || row.rank().Compare(old.rank()) > 0 {
-			best[key] = row
-		}
-		if old != nil && old.Rev == row.Rev && old.Batch != row.Batch {
-			w.findings = append(w.findings, fmt.Sprintf("two batches of rank %d for node %s, slot %s", row.Rev, row.Node, row.Slot.UTC()))
-		}
-	}
-	for i := range rows {
-		row := &rows[i]
-		if best[nodeSlotKey{row.Node, row.Slot.UnixMilli()}] == row {
-			w.nodes[row.Node] = append(w.nodes[row.Node], row.nodeSlot())
-			w.promised[row.Batch] = row.HoldRows
-		}
-	}
-	return w
+	// Partition is the ledger's that the hour lies in.
+	Partition string `ch:"partition"`
 }
 
 // overview says what each hour of the cluster rests on, and which are dirty.
@@ -126,6 +46,8 @@ type hourState struct {
 	untilMS uint32
 	epoch   uint32 // the one that the hour must be computed under
 	dirty   bool
+	// rows of raw and of the journal: what computing the hour takes to read.
+	rows, batches uint64
 	// published says that the ledger holds rows of the hour.
 	published bool
 }
@@ -150,18 +72,13 @@ var everything = time.Date(1971, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // overview looks at the hours from since on.
 func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since time.Time) (*overview, error) {
-	from := since
-	if since.After(everything) {
-		from = since.Add(-backMS * time.Millisecond)
+	journal, err := l.journalHours(ctx, c, since)
+	if err != nil {
+		return nil, err
 	}
-	var journal []journalHour
-	if err := l.deps.Store.Select(ctx, &journal, selectJournalHours, store.Named("cluster", c.Name),
-		store.Named("gap", uint32(meter.GapMaxMS/1000)), store.Named("from", from)); err != nil {
-		return nil, fmt.Errorf("read journal hours of %s: %w", c.Name, err)
-	}
-	var ledger []ledgerHour
-	if err := l.deps.Store.Select(ctx, &ledger, selectLedgerHours, store.Named("cluster", c.Name), store.Named("from", since)); err != nil {
-		return nil, fmt.Errorf("read ledger hours of %s: %w", c.Name, err)
+	ledger, err := l.ledgerHours(ctx, c, since)
+	if err != nil {
+		return nil, err
 	}
 	return compareHours(journal, ledger, epochs, since), nil
 }
@@ -193,6 +110,7 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, si
 		state := hourState{
 			start: time.UnixMilli(start).UTC(), inputs: window + byHour[start+meter.HourMS].Head,
 			untilMS: uint32(min(o.watermarkMS-start, meter.HourMS)), epoch: epochAt(epochs, time.UnixMilli(start)),
+			rows: byHour[start].Rows, batches: byHour[start].Stored,
 		}
 		old, ok := have[start]
 		state.published = ok

@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 func at(hour int) time.Time { return time.Date(2026, 3, 1, hour, 0, 0, 0, time.UTC) }
@@ -111,16 +113,89 @@ func TestVersionsOnlyGrow(t *testing.T) {
 	}
 }
 
-func TestWinnersByRankNotByArrival(t *testing.T) {
-	slot := at(0)
-	row := func(rev, batch uint64, collector string) journalBatch {
-		return journalBatch{Node: "n", Slot: slot, Rev: rev, Batch: batch, Collector: collector, HoldRows: 1, ObservedMS: 10}
+func winnersOf(rows ...journalBatch) *winners {
+	w := newWinners()
+	for _, row := range rows {
+		w.add(row)
 	}
-	w := pickWinners([]journalBatch{row(5, 50, "a"), row(7, 70, "a"), row(7, 71, "b"), row(6, 60, "a"), row(7, 71, "b")})
-	if diff := cmp.Diff(map[uint64]uint32{71: 1}, w.promised); diff != "" {
+	w.settle()
+	return w
+}
+
+func TestWinnersByRankNotByArrival(t *testing.T) {
+	row := func(rev, batch uint64, collector string) journalBatch {
+		return journalBatch{node: "n", slotMS: at(0).UnixMilli(), rank: wire.Rank{Rev: rev, Collector: collector}, batch: batch, holdRows: 1, observedMS: 10}
+	}
+	w := winnersOf(row(5, 50, "a"), row(7, 70, "a"), row(7, 71, "b"), row(6, 60, "a"), row(7, 71, "b"))
+	if diff := cmp.Diff(map[uint64]promise{71: {rows: 1}}, w.promised, cmp.AllowUnexported(promise{})); diff != "" {
 		t.Errorf("winners (-want +got):\n%s", diff)
 	}
 	if len(w.nodes["n"]) != 1 || len(w.findings) == 0 {
 		t.Errorf("%d slots, findings %v; want one slot and the equal rank told", len(w.nodes["n"]), w.findings)
+	}
+}
+
+// TestPromisesAreCountedOverAllParts: what is missing is known exactly, too
+// few rows and too many.
+func TestPromisesAreCountedOverAllParts(t *testing.T) {
+	row := func(node string, batch uint64) journalBatch {
+		return journalBatch{node: node, slotMS: at(0).UnixMilli(), batch: batch, holdRows: 2}
+	}
+	w := winnersOf(row("a", 1), row("b", 2), row("c", 3))
+	for _, batch := range []uint64{1, 2, 1, 3, 3, 3} {
+		if !w.met(batch) {
+			t.Errorf("batch %d is a winner and was not taken for one", batch)
+		}
+	}
+	if w.met(4) {
+		t.Error("batch 4 is no winner and was taken for one")
+	}
+	got := w.missing()
+	slices.Sort(got)
+	want := []string{"batch 0000000000000002 has 1 of 2 rows", "batch 0000000000000003 has 3 of 2 rows"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("missing (-want +got):\n%s", diff)
+	}
+}
+
+// TestChunksHoldAtMostTheirRows: hours are cut by the rows that the journal
+// promises; an hour of more is alone, and is split.
+func TestChunksHoldAtMostTheirRows(t *testing.T) {
+	var hours []hourState
+	for i, rows := range []uint64{400, 500, 90, 2500, 10, 10, 10} {
+		hours = append(hours, hourState{start: at(i), rows: rows, batches: 10})
+	}
+	var got [][]uint64
+	for _, chunk := range chunks(hours, 1000) {
+		line := []uint64{partsOf(chunk, 1000)}
+		for _, h := range chunk {
+			line = append(line, h.rows)
+		}
+		got = append(got, line)
+	}
+	want := [][]uint64{{1, 400, 500}, {1, 90}, {3, 2500}, {1, 10, 10, 10}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("parts and hours of each chunk (-want +got):\n%s", diff)
+	}
+}
+
+// TestRowsOfARecordStayTogether: whatever order rows come in, each record has
+// its own, and none is written over.
+func TestRowsOfARecordStayTogether(t *testing.T) {
+	r := &raw{}
+	var want, got [7][]uint64
+	var records [7][]meter.Row
+	for i := range uint64(3 * slabRows) {
+		n := (i / 3 * 5) % 7
+		want[n] = append(want[n], i)
+		records[n] = r.extend(records[n], meter.Row{Leaf: i})
+	}
+	for n, rows := range records {
+		for _, row := range rows {
+			got[n] = append(got[n], row.Leaf)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }

@@ -14,9 +14,27 @@ import (
 
 // raw is what the winning batches of a range of slots say of each GPU.
 type raw struct {
-	gpus    map[string]map[string][]meter.Record // GPU, then node; ascending by slot
-	missing []string                             // batches that don't have the rows that the journal promised
+	gpus map[string]map[string]*series // GPU, then node
+	// last is the series that the last row went to: rows come in order of GPU
+	// and node.
+	last            *series
+	lastGPU, lastOn string
+	// slab holds rows side by side, those of the last record at its end: a
+	// record of a few rows is too small for a piece of memory of its own.
+	slab []meter.Row
 }
+
+// series is one GPU on one node, ascending by slot.
+type series struct{ records []meter.Record }
+
+// slabRows is the length of a slab.
+const slabRows = 4096
+
+// part is one of several shares of a cluster's GPUs, by a hash of their ids.
+type part struct{ number, of uint64 }
+
+// whole is all of them.
+var whole = part{0, 1}
 
 // holdsResult are the columns of selectHolds.
 type holdsResult struct {
@@ -32,8 +50,7 @@ type holdsResult struct {
 }
 
 func newHoldsResult() *holdsResult {
-	low := func() *proto.ColLowCardinality[string] { return new(proto.ColStr).LowCardinality() }
-	return &holdsResult{node: low(), gpu: low(), model: low()}
+	return &holdsResult{node: newNames(), gpu: newNames(), model: newNames()}
 }
 
 func (h *holdsResult) columns() proto.Results {
@@ -65,64 +82,89 @@ func (h *holdsResult) row(i int) meter.Row {
 	}
 }
 
-// readRaw reads the rows of the winning batches, and holds them to what the
-// journal promised.
-func (l *Ledger) readRaw(ctx context.Context, c cluster, w *winners, from, to time.Time) (*raw, error) {
-	r := &raw{gpus: map[string]map[string][]meter.Record{}}
-	found := make(map[uint64]uint32, len(w.promised))
+// readRaw reads the winning batches' rows of one part of the GPUs, and counts
+// them against what the journal promised.
+func (l *Ledger) readRaw(ctx context.Context, c cluster, w *winners, p part, from, to time.Time) (*raw, error) {
+	r := &raw{gpus: map[string]map[string]*series{}}
 	h := newHoldsResult()
 	err := l.deps.Store.Stream(ctx, h.columns(), func(rows int) error {
 		for i := range rows {
-			if _, wins := w.promised[h.batch[i]]; wins {
-				found[h.batch[i]]++
+			if w.met(h.batch[i]) {
 				r.add(h, i)
 			}
 		}
 		return nil
-	}, selectHolds, store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to))
+	}, selectHolds, store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to),
+		store.Named("part", p.number), store.Named("parts", p.of))
 	if err != nil {
 		return nil, fmt.Errorf("read raw rows of %s from %s: %w", c.Name, from, err)
 	}
-	for id, promised := range w.promised {
-		if found[id] != promised {
-			r.missing = append(r.missing, fmt.Sprintf("batch %016x has %d of %d rows", id, found[id], promised))
-		}
-	}
-	slices.Sort(r.missing)
 	r.sort()
 	return r, nil
 }
 
 func (r *raw) add(h *holdsResult, i int) {
-	gpu, node := h.gpu.Row(i), h.node.Row(i)
+	s, start := r.seriesOf(h.gpu.Row(i), h.node.Row(i)), h.slot.Row(i).UnixMilli()
+	var rows []meter.Row // those of the record already there
+	n := len(s.records)
+	if n > 0 && s.records[n-1].StartMS == start {
+		n--
+		rows = s.records[n].Rows
+	} else {
+		s.records = append(s.records, meter.Record{StartMS: start, Slices: int(h.slices[i]), Model: h.model.Row(i)})
+	}
+	s.records[n].Rows = r.extend(rows, h.row(i))
+}
+
+// extend appends to a record's rows; where they don't end the slab or it is
+// full, they move to a free place.
+func (r *raw) extend(rows []meter.Row, row meter.Row) []meter.Row {
+	from := len(r.slab) - len(rows)
+	ends := len(rows) == 0 || (from >= 0 && &r.slab[from] == &rows[0])
+	if !ends || len(r.slab) == cap(r.slab) {
+		if len(r.slab)+len(rows) >= cap(r.slab) {
+			r.slab = make([]meter.Row, 0, max(slabRows, 2*len(rows)))
+		}
+		from = len(r.slab)
+		r.slab = append(r.slab, rows...)
+	}
+	r.slab = append(r.slab, row)
+	return r.slab[from:len(r.slab):len(r.slab)]
+}
+
+func (r *raw) seriesOf(gpu, node string) *series {
+	if r.last != nil && r.lastGPU == gpu && r.lastOn == node {
+		return r.last
+	}
 	nodes, ok := r.gpus[gpu]
 	if !ok {
-		nodes = map[string][]meter.Record{}
+		nodes = map[string]*series{}
 		r.gpus[gpu] = nodes
 	}
-	records, start := nodes[node], h.slot.Row(i).UnixMilli()
-	if n := len(records); n > 0 && records[n-1].StartMS == start {
-		records[n-1].Rows = append(records[n-1].Rows, h.row(i))
-		return
+	s, ok := nodes[node]
+	if !ok {
+		s = &series{}
+		nodes[node] = s
 	}
-	nodes[node] = append(records, meter.Record{StartMS: start, Slices: int(h.slices[i]), Model: h.model.Row(i), Rows: []meter.Row{h.row(i)}})
+	r.last, r.lastGPU, r.lastOn = s, gpu, node
+	return s
 }
 
 // sort brings records into slot order and joins those of one slot: the engine
 // delivers its parts side by side.
 func (r *raw) sort() {
 	for _, nodes := range r.gpus {
-		for node, records := range nodes {
-			slices.SortStableFunc(records, func(a, b meter.Record) int { return int(a.StartMS - b.StartMS) })
-			out := records[:0]
-			for _, rec := range records {
+		for _, s := range nodes {
+			slices.SortStableFunc(s.records, func(a, b meter.Record) int { return int(a.StartMS - b.StartMS) })
+			out := s.records[:0]
+			for _, rec := range s.records {
 				if n := len(out); n > 0 && out[n-1].StartMS == rec.StartMS {
 					out[n-1].Rows = append(out[n-1].Rows, rec.Rows...)
 					continue
 				}
 				out = append(out, rec)
 			}
-			nodes[node] = out
+			s.records = out
 		}
 	}
 }

@@ -44,6 +44,7 @@ type Ledger struct {
 	empty map[string]map[time.Time]hourState
 	told  map[string]bool // findings reported already
 	names *dictionary
+	memo  memo
 	// newest is each cluster's watermark at the last pass, Unix ms.
 	newest map[string]int64
 }
@@ -57,7 +58,7 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), mapping: mapping, empty: map[string]map[time.Time]hourState{}, told: map[string]bool{}, names: newDictionary(), newest: map[string]int64{}}, nil
+	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), mapping: mapping, empty: map[string]map[time.Time]hourState{}, told: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
 }
 
 // Run makes a pass, rests, and so on until ctx ends. A pass that fails is
@@ -148,20 +149,32 @@ func (l *Ledger) passSince(ctx context.Context, since func(cluster string) time.
 const insertRows = 100_000
 
 // republish computes a chunk and replaces its rows: sightings first, since a
-// row without them would never be recomputed from the right inventory. moved
-// says that a GPU which two nodes list may now be another node's after it.
-func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, hours []hourState, inv *meter.Inventory) (moved bool, err error) {
-	res, d, err := l.compute(ctx, c, watermarkMS, hours, inv)
+// row without them would never be recomputed from the right inventory. inv is
+// the inventory as the chunk begins, nil: to be read; after is the one at its
+// end, nil where it has to be read again. moved says that a GPU which two nodes
+// list may now be another node's after it.
+func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, hours []hourState, inv *meter.Inventory) (after *meter.Inventory, moved bool, err error) {
+	res, after, err := l.compute(ctx, c, watermarkMS, hours, inv)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	l.tell(c, res.findings)
 	if len(res.missing) > 0 {
-		return false, &Refused{Cluster: c.Name, From: hours[0].start, Missing: res.missing}
+		return nil, false, &Refused{Cluster: c.Name, From: hours[0].start, Missing: res.missing}
 	}
 	if moved, err = l.addVanished(ctx, c, res); err != nil {
-		return false, err
+		return nil, false, err
 	}
+	if err := l.publish(ctx, c, res); err != nil {
+		return nil, false, err
+	}
+	l.noteEmpty(c, res)
+	l.m.computed.Add(float64(len(hours)))
+	return after, moved, nil
+}
+
+// publish writes a chunk's rows, each hour whole in one insert.
+func (l *Ledger) publish(ctx context.Context, c cluster, res *result) error {
 	sightings := newSightingColumns()
 	for i, h := range res.hours {
 		for s := range res.results[i].Sightings {
@@ -169,24 +182,22 @@ func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, ho
 		}
 	}
 	if err := l.deps.Store.Insert(ctx, "sightings", sightings.input()); err != nil {
-		return false, fmt.Errorf("publish sightings of %s: %w", c.Name, err)
+		return fmt.Errorf("publish sightings of %s: %w", c.Name, err)
 	}
 	usage, rows := newUsageColumns(), 0
 	for i, h := range res.hours {
 		for g := range res.results[i].GPUs {
-			usage.add(c.Name, h, usageRowOf(h.start, &res.results[i].GPUs[g], d, l.mapping))
+			usage.add(c.Name, h, usageRowOf(h.start, &res.results[i].GPUs[g], l.names, l.mapping))
 		}
 		if rows += len(res.results[i].GPUs); rows < insertRows && i < len(res.hours)-1 {
 			continue
 		}
 		if err := l.deps.Store.Insert(ctx, "usage_hourly", usage.input()); err != nil {
-			return false, fmt.Errorf("publish usage of %s: %w", c.Name, err)
+			return fmt.Errorf("publish usage of %s: %w", c.Name, err)
 		}
 		usage, rows = newUsageColumns(), 0
 	}
-	l.noteEmpty(c, res)
-	l.m.computed.Add(float64(len(hours)))
-	return moved, nil
+	return nil
 }
 
 // findingsKept bounds the memory of what was told.
@@ -232,7 +243,7 @@ func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved
 		store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to)); err != nil {
 		return false, fmt.Errorf("read ledger keys of %s: %w", c.Name, err)
 	}
-	sightings, err := l.readSightings(ctx, c, from, to)
+	sightings, err := l.readSightings(ctx, c, whole, from, to)
 	if err != nil {
 		return false, err
 	}

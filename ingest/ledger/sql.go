@@ -1,39 +1,52 @@
 package ledger
 
 // Journal rows per hour of one cluster, how many of them lie within the gap's
-// reach of the hour before, and the watermark.
+// reach of the hour before, the rows of raw they promise, and the watermark.
+// Partitions (weeks) that are known already are left out; an hour lies in one.
 const selectJournalHours = `
-SELECT toStartOfHour(slot) AS hour, count() AS stored, countIf(slot < hour + {gap:UInt32}) AS head,
-       max(toInt64(toUnixTimestamp(slot)) * 1000 + slot_ms) AS end_ms
+SELECT toStartOfHour(slot) AS hour, count() AS stored, countIf(slot < hour + {gap:UInt32}) AS head, sum(hold_rows) AS rows,
+       max(toInt64(toUnixTimestamp(slot)) * 1000 + slot_ms) AS end_ms, any(_partition_id) AS partition
 FROM batches FINAL
-WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')}
+WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')} AND _partition_id NOT IN {known:Array(String)}
 GROUP BY hour ORDER BY hour`
 
-// What the ledger holds of each hour, by its weakest row.
+// What the ledger holds of each hour, by its weakest row; known as above, of
+// months.
 const selectLedgerHours = `
-SELECT hour, min(inputs) AS inputs, min(until_ms) AS until_ms, min(epoch) AS epoch
+SELECT hour, min(inputs) AS inputs, min(until_ms) AS until_ms, min(epoch) AS epoch, any(_partition_id) AS partition
 FROM usage_hourly FINAL
-WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')}
+WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND _partition_id NOT IN {known:Array(String)}
 GROUP BY hour ORDER BY hour`
+
+// What each partition of a table consists of: parts never change, so that the
+// same parts hold the same rows. Where the table is spread over a cluster of
+// servers there is no row, and nothing is taken for known.
+const selectPartitionStates = `
+SELECT partition_id, lower(hex(groupBitXor(cityHash64(name, hash_of_all_files)))) AS state
+FROM system.parts
+WHERE database = currentDatabase() AND table = {table:String} AND active
+GROUP BY partition_id`
 
 const selectClusters = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster ORDER BY cluster`
 
 const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epochs FINAL ORDER BY epoch`
 
-// Batches of the slots in a range, winners and losers.
+// Batches of the slots in a range, winners and losers, those of a (node, slot)
+// one after the other.
 const selectJournal = `
-SELECT node, slot, slot_ms, rev, collector, boot_ms, seq, hash, batch, attribution_ok, enumeration_complete,
+SELECT node, slot, rev, collector, boot_ms, seq, hash, batch, attribution_ok, enumeration_complete,
        observed_ms, observed, hold_rows
 FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored'
   AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
-ORDER BY slot, node`
+ORDER BY node, slot`
 
-// Raw rows of the slots in a range.
+// Raw rows of the slots in a range, of one part of the GPUs.
 const selectHolds = `
 SELECT node, gpu, slot, batch, model, slices, leaf, owner, CAST(bucket, 'Int8') AS bucket, why, slice_ms, work,
        energy_mj, unattributed_mj, head, tail
 FROM holds FINAL
+PREWHERE cityHash64(gpu) % {parts:UInt64} = {part:UInt64}
 WHERE cluster = {cluster:String}
   AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
 SETTINGS do_not_merge_across_partitions_select_final = 1`
@@ -41,7 +54,7 @@ SETTINGS do_not_merge_across_partitions_select_final = 1`
 const selectSightings = `
 SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last
 FROM sightings FINAL
-WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
+WHERE cluster = {cluster:String} AND cityHash64(gpu) % {parts:UInt64} = {part:UInt64} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
 // Keys that stand in the ledger for the hours of a range: what a recomputation
 // no longer finds is replaced by an empty row.

@@ -20,7 +20,7 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 		l.m.closed.WithLabelValues(c.Name).Set(float64(closed.Unix()))
 	}
 	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
-	return l.work(ctx, c, o, chunks(dirty))
+	return l.work(ctx, c, o, chunks(dirty, l.cfg.MaxRowsInMemory))
 }
 
 // work republishes chunks in order. A chunk that is refused is tried hour by
@@ -32,13 +32,12 @@ func (l *Ledger) work(ctx context.Context, c cluster, o *overview, queue [][]hou
 	for len(queue) > 0 {
 		chunk := queue[0]
 		queue = queue[1:]
-		if inv == nil || !chunk[0].start.Equal(next) {
-			if inv, err = l.inventoryAt(ctx, c, chunk[0].start); err != nil {
-				return done, errors.Join(append(errs, err)...)
-			}
+		if !chunk[0].start.Equal(next) {
+			inv = nil
 		}
 		next = chunk[len(chunk)-1].start.Add(time.Hour)
-		moved, err := l.republish(ctx, c, o.watermarkMS, chunk, inv)
+		var moved bool
+		inv, moved, err = l.republish(ctx, c, o.watermarkMS, chunk, inv)
 		switch {
 		case err == nil:
 			done += len(chunk)
@@ -48,9 +47,9 @@ func (l *Ledger) work(ctx context.Context, c cluster, o *overview, queue [][]hou
 		case !Damaged(err):
 			return done, errors.Join(append(errs, err)...)
 		case len(chunk) > 1:
-			inv, queue = nil, append(singly(chunk), queue...)
+			queue = append(singly(chunk), queue...)
 		default:
-			inv, errs = nil, append(errs, err)
+			errs = append(errs, err)
 			l.m.refused.Inc()
 		}
 		l.m.dirty.WithLabelValues(c.Name).Set(float64(hoursIn(queue)))
@@ -104,17 +103,23 @@ func (o *overview) dirty(empty map[time.Time]hourState) []hourState {
 	return out
 }
 
+// chunkHours is how many hours are computed together at most.
+const chunkHours = 24
+
 // chunks cuts dirty hours into consecutive runs of one month at most, since a
-// partition is the atom of an insert.
-func chunks(hours []hourState) [][]hourState {
+// partition is the atom of an insert, and of at most so many rows of raw and
+// journal; an hour of more is a run of its own.
+func chunks(hours []hourState, maxRows uint64) [][]hourState {
 	var out [][]hourState
+	var rows uint64
 	for i, h := range hours {
 		n := len(out) - 1
-		if i > 0 && len(out[n]) < chunkHours && h.start.Equal(hours[i-1].start.Add(time.Hour)) && h.start.Month() == hours[i-1].start.Month() {
+		rows += h.rows + h.batches
+		if i > 0 && rows <= maxRows && len(out[n]) < chunkHours && h.start.Equal(hours[i-1].start.Add(time.Hour)) && h.start.Month() == hours[i-1].start.Month() {
 			out[n] = append(out[n], h)
 			continue
 		}
-		out = append(out, []hourState{h})
+		out, rows = append(out, []hourState{h}), h.rows+h.batches
 	}
 	return out
 }

@@ -1,0 +1,179 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// journalBatch is a stored batch, without its rows.
+type journalBatch struct {
+	node        string
+	slotMS      int64 // start of the slot, Unix ms
+	rank        wire.Rank
+	batch       uint64
+	attribution bool
+	complete    bool
+	observedMS  uint32
+	observed    []uint32 // from, to, from, to, … in ms of the slot
+	holdRows    uint32
+}
+
+func (j *journalBatch) nodeSlot() meter.NodeSlot {
+	s := meter.NodeSlot{StartMS: j.slotMS, Nothing: j.observedMS == 0, Complete: j.complete, AttributionOK: j.attribution}
+	for _, ms := range j.observed {
+		s.Observed = append(s.Observed, int64(ms))
+	}
+	return s
+}
+
+// winners are the batches that count: one per (node, slot) (R1, C5).
+type winners struct {
+	nodes    map[string][]meter.NodeSlot // ascending by slot
+	promised map[uint64]promise          // per winning batch
+	findings []string
+	// best is the best so far of the (node, slot) under way.
+	best *journalBatch
+}
+
+// promise is how many rows the journal says a batch has, and how many were met.
+type promise struct{ rows, found uint32 }
+
+func newWinners() *winners {
+	return &winners{nodes: map[string][]meter.NodeSlot{}, promised: map[uint64]promise{}}
+}
+
+// add takes the journal ordered by node and slot, so that it needs to keep no
+// more than the winners. Copies of one batch at several offsets are one batch.
+func (w *winners) add(row journalBatch) {
+	old := w.best
+	if old == nil || old.node != row.node || old.slotMS != row.slotMS {
+		w.settle()
+		w.best = &row
+		return
+	}
+	if old.rank.Rev == row.rank.Rev && old.batch != row.batch {
+		w.findings = append(w.findings, fmt.Sprintf("two batches of rank %d for node %s, slot %s", row.rank.Rev, row.node, time.UnixMilli(row.slotMS).UTC()))
+	}
+	if row.rank.Compare(old.rank) > 0 {
+		w.best = &row
+	}
+}
+
+// settle books the winner of the (node, slot) that add has left.
+func (w *winners) settle() {
+	if w.best == nil {
+		return
+	}
+	w.nodes[w.best.node] = append(w.nodes[w.best.node], w.best.nodeSlot())
+	w.promised[w.best.batch] = promise{rows: w.best.holdRows}
+	w.best = nil
+}
+
+// met counts a row of raw, and says whether its batch is a winner.
+func (w *winners) met(batch uint64) bool {
+	p, wins := w.promised[batch]
+	if wins {
+		p.found++
+		w.promised[batch] = p
+	}
+	return wins
+}
+
+// missing lists the batches that don't have exactly the rows that the journal
+// promised, once all parts are read.
+func (w *winners) missing() (missing []string) {
+	for id, p := range w.promised {
+		if p.found != p.rows {
+			missing = append(missing, fmt.Sprintf("batch %016x has %d of %d rows", id, p.found, p.rows))
+		}
+	}
+	return missing
+}
+
+// journalResult are the columns of selectJournal.
+type journalResult struct {
+	node, collector         *proto.ColLowCardinality[string]
+	slot                    proto.ColDateTime
+	rev, bootMS, seq, batch proto.ColUInt64
+	hash                    proto.ColFixedStr
+	attribution, complete   proto.ColUInt8
+	observedMS, holdRows    proto.ColUInt32
+	observed                *proto.ColArr[uint32]
+}
+
+func newJournalResult() *journalResult {
+	return &journalResult{node: newNames(), collector: newNames(), hash: proto.ColFixedStr{Size: 32}, observed: new(proto.ColUInt32).Array()}
+}
+
+func (j *journalResult) columns() proto.Results {
+	return proto.Results{
+		{Name: "node", Data: j.node},
+		{Name: "slot", Data: &j.slot},
+		{Name: "rev", Data: &j.rev},
+		{Name: "collector", Data: j.collector},
+		{Name: "boot_ms", Data: &j.bootMS},
+		{Name: "seq", Data: &j.seq},
+		{Name: "hash", Data: &j.hash},
+		{Name: "batch", Data: &j.batch},
+		{Name: "attribution_ok", Data: &j.attribution},
+		{Name: "enumeration_complete", Data: &j.complete},
+		{Name: "observed_ms", Data: &j.observedMS},
+		{Name: "observed", Data: j.observed},
+		{Name: "hold_rows", Data: &j.holdRows},
+	}
+}
+
+func (j *journalResult) row(i int) journalBatch {
+	row := journalBatch{
+		node: j.node.Row(i), slotMS: j.slot.Row(i).UnixMilli(),
+		rank:  wire.Rank{Rev: j.rev[i], Collector: j.collector.Row(i), BootMS: int64(j.bootMS[i]), Seq: j.seq[i]},
+		batch: j.batch[i], attribution: j.attribution[i] == 1, complete: j.complete[i] == 1,
+		observedMS: j.observedMS[i], observed: j.observed.Row(i), holdRows: j.holdRows[i],
+	}
+	copy(row.rank.Hash[:], j.hash.Row(i))
+	return row
+}
+
+func (l *Ledger) readWinners(ctx context.Context, c cluster, from, to time.Time) (*winners, error) {
+	w, j := newWinners(), newJournalResult()
+	err := l.deps.Store.Stream(ctx, j.columns(), func(rows int) error {
+		for i := range rows {
+			w.add(j.row(i))
+		}
+		return nil
+	}, selectJournal, store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to))
+	if err != nil {
+		return nil, fmt.Errorf("read journal of %s from %s: %w", c.Name, from, err)
+	}
+	w.settle()
+	return w, nil
+}
+
+// names decodes a dictionary of strings that come again and again: each is
+// kept once, whatever number of rows name it.
+type names struct {
+	proto.ColStr
+	known map[string]string
+}
+
+func newNames() *proto.ColLowCardinality[string] {
+	return proto.NewLowCardinality[string](&names{known: map[string]string{}})
+}
+
+// Row is the i-th string of the dictionary under way.
+func (n *names) Row(i int) string {
+	text := n.RowBytes(i)
+	if s, ok := n.known[string(text)]; ok {
+		return s
+	}
+	s := string(text)
+	n.known[s] = s
+	return s
+}
