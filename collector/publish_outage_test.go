@@ -75,29 +75,30 @@ func (g *gate) batches(t *testing.T) (out []*wire.Batch) {
 // boot runs a collector, live and publishing, on a spool on disk.
 type boot struct {
 	*bench
-	spool   *spool.Spool
-	waiters int // on the clock, while the broker is away
-	stop    func()
+	spool    *spool.Spool
+	capBytes int64
+	waiters  int // on the clock, while the broker is away
+	stop     func()
 }
 
 const (
-	outageCapBytes = 64 << 20
-	padBytes       = 128 << 10
-	outageSlot     = time.Second
+	outageSlot = time.Second
+	// slotsPerCap is how many slots of four nodes fill the spool, nearly.
+	slotsPerCap = 128
 )
 
-func startBoot(t *testing.T, dir string, now time.Time, g *gate) *boot {
+func startBoot(t *testing.T, dir string, now time.Time, g *gate, capBytes int64) *boot {
 	t.Helper()
-	sp, err := spool.Open(dir, spool.Options{MaxBytes: outageCapBytes, Describe: Describe})
+	sp, err := spool.Open(dir, spool.Options{MaxBytes: capBytes, Describe: Describe})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &boot{bench: newRealBench(t, now, sp, "n1", "n2", "n3", "n4"), spool: sp, waiters: 1}
+	b := &boot{bench: newRealBench(t, now, sp, "n1", "n2", "n3", "n4"), spool: sp, capBytes: capBytes, waiters: 1}
 	if g.fails {
 		b.waiters = 2 // the publisher's back-off is the other one
 	}
 	b.cfg.Slot, b.deps.Producer, b.source.reads = outageSlot, g, nil
-	pad := strings.Repeat("x", padBytes)
+	pad := strings.Repeat("x", int(capBytes/slotsPerCap/4))
 	b.source.edit = func(batch *wire.Batch) { batch.Events = []*wire.Event{{Kind: "xid", Detail: pad}} }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -125,7 +126,7 @@ func (b *boot) pass(t *testing.T, dir string, slots, waiters int) {
 		if err := b.clk.BlockUntil(ctx, waiters); err != nil {
 			t.Fatal(err)
 		}
-		if used, most := duBytes(t, dir), int64(outageCapBytes+64<<10); used > most {
+		if used, most := duBytes(t, dir), b.capBytes+64<<10; used > most {
 			t.Fatalf("the folder has %d bytes, want at most %d", used, most)
 		}
 	}
@@ -161,19 +162,22 @@ type bootSeq struct {
 // broker is away, through a restart in the middle: in the end each number that
 // was given has arrived once, or was announced, and none is both.
 func TestALongOutageIsToldExactly(t *testing.T) {
-	for name, fails := range map[string]bool{"produce waits": false, "produce fails": true} {
+	for name, c := range map[string]struct {
+		fails    bool
+		capBytes int64
+	}{"produce waits": {false, 64 << 20}, "produce fails": {true, 4 << 20}} {
 		t.Run(name, func(t *testing.T) {
-			dir, g := t.TempDir(), newGate(fails)
-			first := startBoot(t, dir, start, g)
+			dir, g := t.TempDir(), newGate(c.fails)
+			first := startBoot(t, dir, start, g, c.capBytes)
 			first.pass(t, dir, 160, first.waiters) // over the cap
 			first.stop()
-			second := startBoot(t, dir, first.clk.Now(), g)
+			second := startBoot(t, dir, first.clk.Now(), g, c.capBytes)
 			second.pass(t, dir, 160, second.waiters)
 			if st := second.spool.Stats(); st.Dropped < 750 || st.Cursor != 0 {
 				t.Fatalf("%d dropped, %d acknowledged, want more than half of 1280, and none", st.Dropped, st.Cursor)
 			}
 			close(g.open)
-			if fails {
+			if c.fails {
 				second.clk.Advance(DefaultConfig().RetryMax) // a slot or more is missed, and counted
 			}
 			drained := func() bool { return second.spool.Stats().Records == 0 }
