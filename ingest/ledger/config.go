@@ -15,14 +15,14 @@ type Config struct {
 	KeepMapping bool          `yaml:"-"`
 	CloseAfter  time.Duration `yaml:"close_after"` // R3: an hour is closed after this
 	// MaxRowsInMemory bounds what is held of raw and journal at a time, in rows
-	// of about 130 bytes: more hours are computed one after the other, a larger
+	// of about 270 bytes: more hours are computed one after the other, a larger
 	// hour a part of its GPUs at a time.
 	MaxRowsInMemory uint64 `yaml:"max_rows_in_memory"`
 }
 
 // DefaultConfig is what the design says.
 func DefaultConfig() Config {
-	return Config{Interval: 2 * time.Second, CloseAfter: 72 * time.Hour, MaxRowsInMemory: 4_000_000}
+	return Config{Interval: 2 * time.Second, CloseAfter: 72 * time.Hour, MaxRowsInMemory: 1_000_000}
 }
 
 // Validate names the field and the value that can't be used.
