@@ -360,6 +360,7 @@ func awaitFirst(tb testing.TB, c *Client, want int64) {
 		if offsets[0].First >= want {
 			return
 		}
+		pauseBriefly(tb)
 	}
 }
 

@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, produceForever(dir))
 		os.Exit(1)
 	}
+	if addr := os.Getenv(memberVar); addr != "" {
+		fmt.Fprintln(os.Stderr, consumeForever(addr))
+		os.Exit(1)
+	}
 	code := m.Run()
 	brokertest.Stop()
 	os.Exit(code)
