@@ -3,7 +3,6 @@ package dcgm
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
@@ -36,7 +35,7 @@ type part struct {
 	// sinceUS is when the instance was first seen at this entity id, which DCGM
 	// uses again: what is older is another instance's.
 	sinceUS   int64
-	uuid      uint64 // hash of its MIG UUID, as the shim makes it; 0: not known
+	uuid      uint64 // hash of what field 54 said first; 0: nothing yet
 	remade    bool   // its UUID is another one's now
 	profiling bool   // is watched for it
 	activity  [2]mean
@@ -55,8 +54,9 @@ type mean struct {
 
 func entityKey(kind godcgm.Field_Entity_Group, id uint) uint64 { return uint64(kind)<<32 | uint64(id) }
 
-// arrange makes a layout of an inventory. known are GPUs of this connection that
-// answered before, by DCGM's id; was is the layout before, or nil.
+// arrange makes a layout of an inventory. known are GPUs that answered before, by
+// DCGM's id, as far as the host engine still counts them so; was is the layout
+// before, or nil.
 func arrange(inv *inventory, known map[uint32]identity, was *layout, nowUS int64) (*layout, error) {
 	l := &layout{inv: inv, index: map[uint64]int{}}
 	var ids []uint32
@@ -68,6 +68,12 @@ func arrange(inv *inventory, known map[uint32]identity, was *layout, nowUS int64
 	told, err := identify(ids)
 	if err != nil {
 		return nil, err
+	}
+	for id, now := range told {
+		if before, ok := known[id]; ok && before.uuid != now.uuid {
+			clear(known)
+			break
+		}
 	}
 	var errs []error
 	for _, g := range inv.gpus {
@@ -90,7 +96,7 @@ func (l *layout) addBoard(g listed, told, known map[uint32]identity) error {
 	case g.state == hidden:
 		return nil // never was one of ours
 	case g.state == lost && !wasKnown:
-		return fmt.Errorf("GPU %d: lost, and never read by this connection: its UUID is unknown", g.id)
+		return fmt.Errorf("GPU %d: lost, and never read before: its UUID is unknown", g.id)
 	case g.state == lost:
 		id = was
 	case !ok:
@@ -165,7 +171,6 @@ func (l *layout) addInstance(p part, was *layout, nowUS int64) {
 	if old := was.find(p, b.UUID); old != nil && old.key == p.key {
 		p.sinceUS = old.sinceUS
 	}
-	p.uuid = hash(p.key.UUID)
 	if p.leaf != noLeaf {
 		b.Instances = append(b.Instances, board.Instance{Key: p.key})
 	}
@@ -187,16 +192,6 @@ func (l *layout) find(p part, gpu string) *part {
 		return nil
 	}
 	return old
-}
-
-// hash is FNV-1a, as the shim makes it of a string value; 0 of an empty one.
-func hash(s string) uint64 {
-	if s == "" {
-		return 0
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(s))
-	return h.Sum64()
 }
 
 // called is what instances are called, by entity.

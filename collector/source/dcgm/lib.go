@@ -23,6 +23,7 @@ const (
 	stNotSupported      = -6
 	stNoData            = -14
 	stNotWatched        = -16
+	stNoPermission      = -17
 	stGPULost           = -18
 	stConnectionInvalid = -21
 	stRequiresRoot      = -29

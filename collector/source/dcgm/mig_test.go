@@ -32,8 +32,11 @@ func TestReconfigurationWithinASlot(t *testing.T) {
 	b := r.next()
 	g := b.Gpus[0]
 	diff(t, "leaves", []life{
-		{"gi1ci0", "3g.40gb", 3, 0, 5000}, {"gi2ci0", "3g.40gb", 3, 0, 5000},
-		{"gi11ci0", "1g.10gb", 1, 5000, slotMS}, {"gi12ci0", "1g.10gb", 1, 5000, slotMS}, {"gi1ci0.2", "4g.40gb", 4, 5000, slotMS},
+		{"gi1ci0", "3g.40gb", 3, 0, 5000},
+		{"gi2ci0", "3g.40gb", 3, 0, 5000},
+		{"gi11ci0", "1g.10gb", 1, 5000, slotMS},
+		{"gi12ci0", "1g.10gb", 1, 5000, slotMS},
+		{"gi1ci0.2", "4g.40gb", 4, 5000, slotMS},
 	}, lives(g))
 	if l := leafOf(t, g, "gi1ci0"); l.SmActive != nil || len(l.MetricFields) > 0 {
 		t.Errorf("a leaf that is gone has values: %v", l)
@@ -84,7 +87,7 @@ func TestOtherUUIDIsAnotherInstance(t *testing.T) {
 	r := newRig(t, "gpus 1; mig 0 7g.80gb; activity 0/0 0.5", nil)
 	r.next()
 	l := r.src.session.layout
-	l.parts[len(l.parts)-1].uuid = hash("MIG-another")
+	l.parts[len(l.parts)-1].uuid = 1 // what field 54 said before
 	if leaf := r.next().Gpus[0].Leaves[0]; leaf.SmActive != nil || len(leaf.MetricFields) > 0 {
 		t.Errorf("leaf %v has values of two instances", leaf)
 	}

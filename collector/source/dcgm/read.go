@@ -25,7 +25,12 @@ func (w window) fresh(tsUS int64) bool {
 func (s *Source) read(slot source.Slot) sight {
 	now := s.deps.Clock.Now()
 	s.fitSlot(slot.Length)
+	had := s.session != nil
 	err := s.refresh(now)
+	if err != nil && had && s.session == nil { // a host engine that was started anew has the slot's energy
+		s.retryAt = now
+		err = s.refresh(now)
+	}
 	switch {
 	case nothingThere(err):
 		return sight{reading: board.Reading{At: now}, err: err}
@@ -43,7 +48,7 @@ func (s *Source) read(slot source.Slot) sight {
 			s.away(errDetached)
 			return sight{reading: board.Reading{At: now}, err: errDetached}
 		} else if err != nil {
-			return sight{nothing: true, err: s.lose(err)}
+			return sight{nothing: true, err: s.lose(now, err)}
 		}
 	}
 	l := s.session.layout
@@ -192,7 +197,12 @@ func (s *Source) takeLatest(r *record, w window) {
 // checkUUID notices an instance that was made again and looks the same in DCGM's
 // list. The slot's values are of both, and so of none.
 func (s *Source) checkUUID(r *record, p *part, w window) {
-	if r.status == 0 && r.value != 0 && p.uuid != 0 && uint64(r.value) != p.uuid && w.fresh(int64(r.ts_us)) {
+	at := int64(r.ts_us)
+	switch {
+	case r.status != 0 || r.value == 0 || !w.fresh(at) || at <= p.sinceUS:
+	case p.uuid == 0:
+		p.uuid = uint64(r.value)
+	case uint64(r.value) != p.uuid:
 		s.session.remake, p.remade = true, true
 	}
 }

@@ -38,9 +38,10 @@ type Source struct {
 	session  *session
 	slot     time.Duration // of the last Read; 0: none yet
 	dialled  int           // connections made
-	failures int           // to connect, in a row
+	failures int           // to connect and watch, in a row
 	retryAt  time.Time
 	lastErr  error
+	known    map[uint32]identity // GPUs that answered, by DCGM's id
 	history  history
 	pending  pending
 
@@ -53,8 +54,8 @@ type session struct {
 	link    *link
 	layout  *layout
 	watches *watches
-	known   map[uint32]identity
 	remake  bool // groups and watches, whatever the inventory says
+	ready   bool // was watched once
 }
 
 var (
@@ -74,7 +75,7 @@ func New(cfg Config, deps Deps) (*Source, error) {
 	}
 	return &Source{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), extra: extra,
-		told: map[string]string{}, history: newHistory(), info: source.Info{GPUs: map[string]source.GPUInfo{}},
+		told: map[string]string{}, known: map[uint32]identity{}, history: newHistory(), info: source.Info{GPUs: map[string]source.GPUInfo{}},
 	}, nil
 }
 

@@ -1,8 +1,10 @@
 package dcgm
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -27,27 +29,45 @@ func (s *Source) connect(now time.Time) error {
 	}
 	link, err := dial(s.cfg)
 	if err != nil {
-		s.retryAt = now.Add(min(firstRetry<<min(s.failures, 10), longestRetry))
-		s.failures++
-		s.lastErr = err
+		s.backOff(now, err)
 		return err
 	}
 	interval, keep := s.cfg.Interval, s.cfg.Keep
 	if s.slot > 0 {
 		interval, keep = min(interval, s.slot), max(keep, 2*s.slot)
 	}
-	s.session = &session{link: link, watches: newWatches(interval, keep, now.UnixMicro()), known: map[uint32]identity{}, remake: true}
-	s.failures, s.lastErr = 0, nil
+	s.session = &session{link: link, watches: newWatches(interval, keep, now.UnixMicro()), remake: true}
 	s.history.connected(now.UnixMicro())
 	s.metrics.connected.Set(1)
 	if s.dialled++; s.dialled > 1 {
 		s.metrics.reconnects.Inc()
 	}
+	return nil
+}
+
+// backOff counts a failure; the first of a row is told.
+func (s *Source) backOff(now time.Time, err error) {
+	s.retryAt = now.Add(min(firstRetry<<min(s.failures, 10), longestRetry))
+	level := slog.LevelDebug
+	if s.failures == 0 {
+		level = slog.LevelWarn
+	}
+	s.deps.Log.Log(context.Background(), level, "DCGM can't be read; it is tried again and again", "error", err)
+	s.failures++
+	s.lastErr = err
+}
+
+// ready ends a row of failures: all is watched that can be.
+func (s *Source) ready() {
+	if s.session.ready {
+		return
+	}
+	s.session.ready = true
+	s.failures, s.lastErr = 0, nil
 	s.deps.Log.Info("DCGM connected", "mode", s.cfg.Mode, "address", s.cfg.Address, "version", hostengineVersion())
-	if link.embedded && os.Geteuid() != 0 {
+	if s.session.link.embedded && os.Geteuid() != 0 {
 		s.deps.Log.Warn("embedded DCGM without root: it refuses MIG, and profiling before Hopper; nv-hostengine and mode standalone need no root here", "user", os.Geteuid())
 	}
-	return nil
 }
 
 // hangUp ends the session; all groups and watches end with it.
@@ -61,12 +81,12 @@ func (s *Source) hangUp() {
 }
 
 // lose ends a session that an error has made useless.
-func (s *Source) lose(err error) error {
-	s.hangUp()
-	s.deps.Log.Warn("DCGM connection given up; it will be made anew", "error", err)
+func (s *Source) lose(now time.Time, err error) error {
 	if codeOf(err) == stConnectionInvalid {
-		return fmt.Errorf("connection to %s lost: %w", s.target(), err)
+		err = fmt.Errorf("connection to %s lost: %w", s.target(), err)
 	}
+	s.hangUp()
+	s.backOff(now, err)
 	return err
 }
 
@@ -96,7 +116,7 @@ func (s *Source) refresh(now time.Time) error {
 		s.away(err)
 		return err
 	case err != nil:
-		return s.lose(err)
+		return s.lose(now, err)
 	}
 	if s.pending.detached { // it is back
 		s.pending.detached = false
@@ -104,13 +124,14 @@ func (s *Source) refresh(now time.Time) error {
 	}
 	if was := s.session.layout; !s.session.remake && was != nil && was.inv.equal(inv) {
 		if err := s.watchProfiles(now.UnixMicro()); err != nil {
-			return s.lose(err)
+			return s.lose(now, err)
 		}
 		return nil
 	}
 	if err := s.relayout(inv, now); err != nil {
-		return s.lose(err)
+		return s.lose(now, err)
 	}
+	s.ready()
 	return nil
 }
 
@@ -123,7 +144,7 @@ func (s *Source) relayout(inv *inventory, now time.Time) error {
 			return err
 		}
 	}
-	l, err := arrange(inv, ses.known, ses.layout, now.UnixMicro())
+	l, err := arrange(inv, s.known, ses.layout, now.UnixMicro())
 	if err != nil {
 		return err
 	}

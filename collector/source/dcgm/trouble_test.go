@@ -42,20 +42,55 @@ func TestHostengineGoesAndComesBack(t *testing.T) {
 	r.wantCounter("gpuledger_dcgm_reconnects_total", "", 1)
 }
 
-// A restart between two calls is noticed by the first one after it.
+// A restart is noticed by the first call after it, which connects again: the slot
+// has the energy, and lacks the activity.
 func TestHostengineRestarts(t *testing.T) {
 	r := newRig(t, "gpus 1; activity 0 0.5", nil)
+	r.next()
 	for range 80 { // groups and field groups would run out at 64
-		r.pass(9 * time.Second)
+		r.watch(9)
 		r.sim.Do("hostengine restart")
-		if _, err := r.try(); err == nil {
-			t.Fatal("no error in the slot of the restart")
+		if g := r.next().Gpus[0]; g.EnergyMj == nil || g.Leaves[0].SmActive != nil {
+			t.Fatalf("GPU is %v, want energy and no activity", g)
 		}
-		r.pass(time.Second)
-		r.src.Watch()
-		r.next()
 	}
+	near(t, "SM activity", r.next().Gpus[0].Leaves[0].SmActive, 0.5)
 	r.wantCounter("gpuledger_dcgm_reconnects_total", "", 80)
+}
+
+// A host engine that takes connections and does nothing else isn't pestered.
+func TestHostengineThatIsOfNoUse(t *testing.T) {
+	r := newRig(t, "gpus 1; fail dcgmWatchFields -3", nil)
+	for range 6 {
+		_, err := r.try()
+		wantError(t, err, "watch boards", "(-3)")
+	}
+	if n := r.counter("gpuledger_dcgm_reconnects_total", ""); n > 20 {
+		t.Errorf("%v connections in a minute, want about 8 s between them", n)
+	}
+	if n := strings.Count(r.log.String(), "DCGM can't be read"); n < 2 || strings.Count(r.log.String(), "level=WARN msg=\"DCGM can't") != 1 {
+		t.Errorf("want one warning:\n%s", r.log)
+	}
+	r.sim.Do("fail dcgmWatchFields off")
+	r.next()
+}
+
+func TestLostGPUOverAReconnection(t *testing.T) {
+	r := newRig(t, "gpus 2", nil)
+	uuid := r.next().Gpus[1].Uuid
+	r.sim.Do("lost 1")
+	r.next()
+	r.sim.Do("hostengine restart")
+	if g := r.next().Gpus[1]; !g.Lost || g.Uuid != uuid {
+		t.Errorf("GPU 1 is %v, want %s as lost", g, uuid)
+	}
+	r.src.Close()
+	r.start() // knows nothing
+	b, err := r.try()
+	wantError(t, err, "GPU 1", "lost, and never read before")
+	if len(b.Gpus) != 1 || b.Enumeration != wire.Enumeration_ENUMERATION_PARTIAL {
+		t.Errorf("batch is %v, want GPU 0 alone and partial", b)
+	}
 }
 
 func TestManyReconfigurations(t *testing.T) {

@@ -271,7 +271,7 @@ func profilingHint(code int) string {
 	switch code {
 	case stModuleNotLoaded:
 		return ": install datacenter-gpu-manager-4-proprietary"
-	case stRequiresRoot:
+	case stRequiresRoot, stNoPermission:
 		return ": run nv-hostengine as root, or set NVreg_RestrictProfilingToAdminUsers=0"
 	case stProfilingLibrary:
 		return ": another profiler holds the GPU: a second host engine, or Nsight"

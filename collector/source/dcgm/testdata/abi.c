@@ -62,6 +62,7 @@ _Static_assert(1ll << 47 == DCGM_FP64_BLANK, "double blank");
 SAME("not supported", -6, DCGM_ST_NOT_SUPPORTED);
 SAME("no data", -14, DCGM_ST_NO_DATA);
 SAME("not watched", -16, DCGM_ST_NOT_WATCHED);
+SAME("no permission", -17, DCGM_ST_NO_PERMISSION);
 SAME("GPU lost", -18, DCGM_ST_GPU_IS_LOST);
 SAME("connection", -21, DCGM_ST_CONNECTION_NOT_VALID);
 SAME("root", -29, DCGM_ST_REQUIRES_ROOT);
