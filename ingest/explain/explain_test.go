@@ -1,0 +1,179 @@
+package explain_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/ingest/explain"
+)
+
+// gpuHour is a GPU in an hour of a worked case.
+type gpuHour struct{ gpu, hour string }
+
+// bucketSums are a GPU-hour's buckets by tenant, the platform's under "".
+type bucketSums map[string]map[string]int64
+
+var csvBuckets = []string{"active", "idle", "unproven", "free", "stranded", "unhealthy", "unobserved"}
+
+func caseNames(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(casesDir, "*.jsonl"))
+	if err != nil || len(files) < 13 {
+		t.Fatalf("worked cases: %d files, %v", len(files), err)
+	}
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(file), ".jsonl")
+	}
+	return files
+}
+
+// readCase is what a case says of each of its GPU-hours.
+func readCase(t *testing.T, name string) map[gpuHour]bucketSums {
+	t.Helper()
+	f, err := os.Open(filepath.Join(casesDir, name+".csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	records, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[gpuHour]bucketSums{}
+	for _, r := range records[1:] {
+		key := gpuHour{r[1], r[0]}
+		if out[key] == nil {
+			out[key] = bucketSums{}
+		}
+		for i, bucket := range csvBuckets {
+			n, err := strconv.ParseInt(r[3+i], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[key].add(r[2], bucket, n)
+		}
+	}
+	return out
+}
+
+func (b bucketSums) add(tenant, bucket string, n int64) {
+	if n == 0 {
+		return
+	}
+	if b[tenant] == nil {
+		b[tenant] = map[string]int64{}
+	}
+	b[tenant][bucket] += n
+}
+
+// TestWorkedCases explains every GPU-hour of every worked case: the lines sum
+// to what the case says by hand, and the explanation proves itself.
+func TestWorkedCases(t *testing.T) {
+	for _, name := range caseNames(t) {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.takeCase(t, name)
+			for key, want := range readCase(t, name) {
+				e := h.explain(t, key.gpu, key.hour)
+				got := bucketSums{}
+				for _, l := range e.Lines {
+					if l.Rule == "" || l.Why == "" {
+						t.Errorf("%v: a line without a rule or a reason: %+v", key, l)
+					}
+					got.add(l.Tenant, l.Bucket, l.SliceMS)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%v: buckets (-want +got):\n%s", key, diff)
+				}
+				if !e.Proof.OK || e.Proof.Compared < 9 || e.Raw != explain.RawKept {
+					t.Errorf("%v: proof: got %+v, raw %s", key, e.Proof, e.Raw)
+				}
+				checkText(t, text(t, e))
+			}
+		})
+	}
+}
+
+// checkText holds the text to its terminal; a name may stand alone on a line.
+func checkText(t *testing.T, got string) {
+	t.Helper()
+	for line := range strings.Lines(got) {
+		if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 100 {
+			t.Errorf("longer than 100 columns: %q", line)
+		}
+	}
+}
+
+// reasons are the distinct reasons of the lines, in bucket/rule/code form.
+func reasons(e *explain.Explanation) []string {
+	var out []string
+	for _, l := range e.Lines {
+		reason := l.Bucket + " " + l.Rule + " " + l.Code
+		if !slices.Contains(out, reason) {
+			out = append(out, reason)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestReasons(t *testing.T) {
+	for _, c := range []struct {
+		name, gpu, hour string
+		want            []string
+	}{
+		{"r12_three_owners", "GPU-a", "2026-03-01T00:00:00Z", []string{"idle R13 all_quiet", "unproven R13 held_partly"}},
+		{"r10_gap_over_the_hour", "GPU-a", "2026-03-01T00:00:00Z", []string{"active R13 activity", "unproven R10 inferred"}},
+		{"r10_gap_over_the_hour", "GPU-a", "2026-03-01T01:00:00Z", []string{"active R13 activity", "unobserved R10 gap"}},
+		{"r10_gap_over_the_hour", "GPU-b", "2026-03-01T01:00:00Z", []string{"free R9.7 not_held", "unobserved R10 gap"}},
+		{"r9_mig", "GPU-m", "2026-03-01T00:00:00Z", []string{
+			"active R13 activity", "free R9.7 not_held", "idle R13 mig_other", "idle R13 mig_quiet", "stranded R9.3 uncovered",
+			"unhealthy R9.5 flagged", "unproven R13 held_partly", "unproven R13 mig_no_a", "unproven R13 mig_unproven",
+		}},
+		{"r13_evidence", "GPU-a", "2026-03-01T00:00:00Z", []string{
+			"active R13 activity", "active R13 gpu_util", "free R9.7 not_held", "idle R13 all_quiet", "unproven R13 contradictory",
+			"unproven R13 held_partly", "unproven R13 one_signal", "unproven R13 shared_work",
+		}},
+		{"r16_energy", "GPU-m", "2026-03-01T00:00:00Z", []string{
+			" R16 unattributed", "active R13 activity", "free R9.7 not_held", "stranded R9.3 uncovered",
+		}},
+	} {
+		t.Run(c.name+" "+c.gpu+" "+c.hour[11:13], func(t *testing.T) {
+			h := newHouse(t)
+			h.takeCase(t, c.name)
+			if diff := cmp.Diff(c.want, reasons(h.explain(t, c.gpu, c.hour))); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestGoldens(t *testing.T) {
+	for _, c := range []struct{ name, gpu, hour string }{
+		{"r12_three_owners", "GPU-a", "2026-03-01T00:00:00Z"},
+		{"r10_gap_over_the_hour", "GPU-a", "2026-03-01T00:00:00Z"},
+		{"r9_mig", "GPU-m", "2026-03-01T00:00:00Z"},
+		{"r16_energy", "GPU-m", "2026-03-01T00:00:00Z"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			h.takeCase(t, c.name)
+			e := h.explain(t, c.gpu, c.hour)
+			golden(t, c.name+".txt", text(t, e))
+			document, err := json.MarshalIndent(e, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, c.name+".json", string(document)+"\n")
+		})
+	}
+}

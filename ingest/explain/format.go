@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// stamp is RFC 3339, with milliseconds where there are any.
+func stamp(t time.Time) string {
+	if t.Nanosecond() == 0 {
+		return t.Format(time.RFC3339)
+	}
+	return t.Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+func stampMS(ms int64) string { return stamp(time.UnixMilli(ms).UTC()) }
+
+// clockOf is the time of day, with milliseconds where there are any.
+func clockOf(t time.Time) string {
+	if t.Nanosecond() == 0 {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format("15:04:05.000")
+}
+
+func clockMS(ms int64) string { return clockOf(time.UnixMilli(ms).UTC()) }
+
+// seconds is a length of time in seconds.
+func seconds(ms int64) string {
+	return strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64) + " s"
+}
+
+// count is a number of things: "1 slot", "3 slots".
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return grouped(n) + " " + what + "s"
+}
+
+// grouped puts a space between thousands: "1 234 567".
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	var b strings.Builder
+	for i, r := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+	}
+	return sign + b.String()
+}
+
+// joules are millijoules in joules of three places.
+func joules(mj int64) string {
+	sign := ""
+	if mj < 0 {
+		sign, mj = "-", -mj
+	}
+	return fmt.Sprintf("%s%s.%03d", sign, grouped(mj/1000), mj%1000)
+}
+
+// wrap breaks a text into lines of width runes at most, each indented; a word
+// that is longer stands alone, and a number's thousands stay together.
+func wrap(text string, indent, width int) string {
+	pad := strings.Repeat(" ", indent)
+	var b strings.Builder
+	used := 0
+	for _, word := range unbroken(strings.Fields(text)) {
+		n := len([]rune(word))
+		switch {
+		case used == 0:
+			b.WriteString(pad)
+			used = indent + n
+		case used+1+n > width:
+			b.WriteString("\n" + pad)
+			used = indent + n
+		default:
+			b.WriteByte(' ')
+			used += 1 + n
+		}
+		b.WriteString(word)
+	}
+	return b.String() + "\n"
+}
+
+// unbroken joins the groups of a number's digits.
+func unbroken(words []string) []string {
+	var out []string
+	for _, word := range words {
+		if n := len(out); n > 0 && isGroup(word) && isDigit(out[n-1][len(out[n-1])-1]) {
+			out[n-1] += " " + word
+			continue
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+// isGroup says that a word begins with just three digits.
+func isGroup(word string) bool {
+	return len(word) >= 3 && isDigit(word[0]) && isDigit(word[1]) && isDigit(word[2]) && (len(word) == 3 || !isDigit(word[3]))
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

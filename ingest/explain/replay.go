@@ -1,0 +1,309 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+)
+
+// replay computes the hour again and again by the rules themselves, with the
+// watermark at different instants: what two results differ by is what the
+// slots between the two instants add.
+type replay struct {
+	raw    *raw
+	pinned []meter.Sighting // as at the hour's start, with the hour's capacity
+	slices int
+}
+
+// forever is beyond any slot.
+const forever = math.MaxInt64
+
+// newReplay computes the whole hour, then holds its capacity fast: an hour cut
+// off before its first record doesn't know it yet (R2).
+func newReplay(r *raw) (*replay, meter.GPUHour, error) {
+	p := &replay{raw: r, pinned: r.sightings}
+	whole, err := p.at(r.row.endMS(), forever)
+	if err != nil {
+		return nil, whole, err
+	}
+	p.slices = whole.Slices
+	p.pinned = slices.Clone(r.sightings)
+	for i := range p.pinned {
+		if p.pinned[i].LastMS > 0 {
+			p.pinned[i].SlicesLast = whole.Slices
+		}
+	}
+	return p, whole, nil
+}
+
+// at is the hour as it stands with the watermark at untilMS, from the slots
+// that start at or before lastSlotMS. A GPU that isn't present has zeros only.
+func (p *replay) at(untilMS, lastSlotMS int64) (meter.GPUHour, error) {
+	r := p.raw
+	in := meter.HourInput{
+		StartMS: r.row.startMS(), WatermarkMS: untilMS, SlotMS: r.slotMS,
+		Nodes:      make(map[string][]meter.NodeSlot, len(r.nodes)),
+		GPUs:       map[string]map[string][]meter.Record{r.row.GPU: {}},
+		LeafSlices: func(leaf uint64) int { return int(r.leaves[leaf].Slices) },
+		OwnerID:    func(owner uint64) string { return r.owners[owner].Owner },
+	}
+	for node, slots := range r.nodes {
+		in.Nodes[node] = slots[:sort.Search(len(slots), func(i int) bool { return slots[i].StartMS > lastSlotMS })]
+	}
+	for node, records := range r.records {
+		if n := sort.Search(len(records), func(i int) bool { return records[i].StartMS > lastSlotMS }); n > 0 {
+			in.GPUs[r.row.GPU][node] = p.records(records[:n])
+		}
+	}
+	got, err := meter.Hour(in, meter.NewInventory(p.pinned))
+	if err != nil {
+		return meter.GPUHour{}, fmt.Errorf("compute the hour from raw: %w", err)
+	}
+	for i := range got.GPUs {
+		if got.GPUs[i].GPU == r.row.GPU {
+			return got.GPUs[i], nil
+		}
+	}
+	return meter.GPUHour{GPU: r.row.GPU, Slices: p.slices}, nil
+}
+
+// records gives the hour's capacity to those of its records that tell none: a
+// lost GPU's, which count whole.
+func (p *replay) records(in []meter.Record) []meter.Record {
+	start, end := p.raw.row.startMS(), p.raw.row.startMS()+meter.HourMS
+	lacks := func(r meter.Record) bool { return r.Slices == 0 && r.StartMS >= start && r.StartMS < end }
+	if p.slices == 0 || !slices.ContainsFunc(in, lacks) {
+		return in
+	}
+	out := slices.Clone(in)
+	for i := range out {
+		if lacks(out[i]) {
+			out[i].Slices = p.slices
+		}
+	}
+	return out
+}
+
+// kind is what a slot knows of the GPU.
+type kind int
+
+const (
+	absent   kind = iota // outside of the inventory
+	silent               // no batch of its node
+	blind                // the batch saw nothing of the slot
+	unlisted             // a partial enumeration without the GPU
+	missing              // a complete one without it: lost (R2)
+	lost                 // listed, fallen off the bus
+	excess               // more slices than the hour's capacity
+	unread               // owners could not be read (R4)
+	cut                  // parts of the slot were seen
+	plain
+)
+
+// against says that something is known which no gap reaches over (R10).
+func (k kind) against() bool { return k == missing || k == lost || k == excess }
+
+// side says that holders are known.
+func (k kind) side() bool { return k == plain || k == cut }
+
+// cell is one slot of the GPU: the node that has it and what its winning batch says.
+type cell struct {
+	startMS int64
+	node    string
+	slot    *meter.NodeSlot
+	record  *meter.Record
+	batch   *batchRow
+	listers []string
+	kind    kind
+}
+
+// bounds are the first and the last instant seen, Unix ms.
+func (c *cell) bounds(slotMS int64) (from, to int64) {
+	if c.slot == nil || len(c.slot.Observed) == 0 {
+		return c.startMS, c.startMS + slotMS
+	}
+	return c.startMS + c.slot.Observed[0], c.startMS + c.slot.Observed[len(c.slot.Observed)-1]
+}
+
+// observedMS is how much of the slot was seen.
+func (c *cell) observedMS(slotMS int64) int64 {
+	switch {
+	case c.slot == nil || c.slot.Nothing:
+		return 0
+	case c.batch != nil:
+		return int64(c.batch.ObservedMS)
+	}
+	return slotMS
+}
+
+// cells are all slots from first to end, Unix ms, those around the hour too.
+func (p *replay) cells() ([]cell, error) {
+	r := p.raw
+	node := p.nodeBefore()
+	from := r.row.startMS() - meter.GapMaxMS
+	from -= ((from % r.slotMS) + r.slotMS) % r.slotMS
+	var out []cell
+	for at := from; at < r.row.startMS()+meter.HourMS+meter.GapMaxMS; at += r.slotMS {
+		c := cell{startMS: at, listers: r.listers(at)}
+		inHour := at >= r.row.startMS() && at < r.row.endMS()
+		switch {
+		case len(c.listers) == 1:
+			node = c.listers[0]
+		case len(c.listers) > 1 && inHour: // R14 decides by runs: the rules are asked
+			got, err := p.at(at+r.slotMS, at)
+			if err != nil {
+				return nil, err
+			}
+			node = got.Node
+		case len(c.listers) > 1:
+			node = c.listers[0]
+		}
+		c.node = node
+		c.batch = r.winners[slotKey{node, at}]
+		if c.batch != nil {
+			slot := c.batch.nodeSlot()
+			c.slot = &slot
+		}
+		c.record = r.record(node, at)
+		c.kind = p.kindOf(&c)
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// nodeBefore is where the GPU was when the hour began; empty: not known.
+func (p *replay) nodeBefore() string {
+	last := meter.Sighting{}
+	for _, s := range p.raw.sightings {
+		if s.LastMS > last.LastMS || (s.LastMS == last.LastMS && s.LastMS > 0 &&
+			(s.RunFromMS > last.RunFromMS || (s.RunFromMS == last.RunFromMS && s.Node < last.Node))) {
+			last = s
+		}
+	}
+	return last.Node
+}
+
+func (r *raw) listers(at int64) []string {
+	var nodes []string
+	for node := range r.records {
+		if r.record(node, at) != nil {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+func (r *raw) record(node string, at int64) *meter.Record {
+	records := r.records[node]
+	i := sort.Search(len(records), func(i int) bool { return records[i].StartMS >= at })
+	if i < len(records) && records[i].StartMS == at {
+		return &records[i]
+	}
+	return nil
+}
+
+func (p *replay) kindOf(c *cell) kind {
+	switch {
+	case c.slot == nil:
+		return silent
+	case c.slot.Nothing:
+		return blind
+	case c.record == nil && c.slot.Complete:
+		return missing
+	case c.record == nil:
+		return unlisted
+	case has(c.record, meter.WhyLost):
+		return lost
+	case has(c.record, meter.WhyExcess) || c.record.Slices > p.slices:
+		return excess
+	case !c.slot.AttributionOK:
+		return unread
+	case len(c.slot.Observed) > 0:
+		return cut
+	}
+	return plain
+}
+
+func has(r *meter.Record, why meter.Why) bool {
+	return slices.ContainsFunc(r.Rows, func(row meter.Row) bool { return row.Why == why })
+}
+
+// segment is a run of slots of one kind, and what it adds to the hour.
+type segment struct {
+	kind         kind
+	fromMS, toMS int64
+	node         string
+	cells        []cell
+	added        meter.GPUHour
+	after        meter.GPUHour // the hour up to the segment's end
+}
+
+// segments cut the counted part of the hour. Slots that are seen in part, or
+// that several nodes list, stand for themselves.
+func (p *replay) segments(cells []cell) ([]segment, error) {
+	var out []segment
+	lastMS := int64(0) // end of the last slot that lists the GPU
+	for _, s := range p.raw.sightings {
+		lastMS = max(lastMS, s.LastMS)
+	}
+	for _, c := range cells {
+		if c.startMS < p.raw.row.startMS() || c.startMS >= p.raw.row.endMS() {
+			continue
+		}
+		if len(c.listers) > 0 {
+			lastMS = c.startMS + p.raw.slotMS
+		}
+		if lastMS == 0 || c.startMS >= lastMS+meter.RetireAfterMS {
+			c.kind = absent
+		}
+		n := len(out) - 1
+		if n < 0 || out[n].kind != c.kind || out[n].node != c.node || c.kind == cut || len(c.listers) > 1 {
+			out = append(out, segment{kind: c.kind, fromMS: c.startMS, node: c.node})
+			n++
+		}
+		out[n].cells = append(out[n].cells, c)
+		out[n].toMS = c.startMS + p.raw.slotMS
+	}
+	before := meter.GPUHour{}
+	for i := range out {
+		s := &out[i]
+		after, err := p.at(s.toMS, forever)
+		if err != nil {
+			return nil, err
+		}
+		s.added, s.after = subtract(after, before), after
+		before = after
+	}
+	return out, nil
+}
+
+// subtract is what b became a by, owner by owner.
+func subtract(a, b meter.GPUHour) meter.GPUHour {
+	a.PresentMS -= b.PresentMS
+	a.Free -= b.Free
+	a.Stranded -= b.Stranded
+	a.Unhealthy -= b.Unhealthy
+	a.Unobserved -= b.Unobserved
+	a.UnobservedAttribution -= b.UnobservedAttribution
+	a.PlatformEnergyMJ -= b.PlatformEnergyMJ
+	a.UnattributedMJ -= b.UnattributedMJ
+	owners := slices.Clone(a.Owners)
+	for _, o := range b.Owners {
+		i := slices.IndexFunc(owners, func(x meter.OwnerUse) bool { return x.Leaf == o.Leaf && x.Owner == o.Owner })
+		if i < 0 {
+			owners = append(owners, meter.OwnerUse{Leaf: o.Leaf, Owner: o.Owner})
+			i = len(owners) - 1
+		}
+		x := &owners[i]
+		x.Active, x.Idle, x.Unproven, x.Inferred = x.Active-o.Active, x.Idle-o.Idle, x.Unproven-o.Unproven, x.Inferred-o.Inferred
+		x.Work, x.EnergyMJ = x.Work-o.Work, x.EnergyMJ-o.EnergyMJ
+	}
+	a.Owners = slices.DeleteFunc(owners, func(o meter.OwnerUse) bool {
+		return o == meter.OwnerUse{Leaf: o.Leaf, Owner: o.Owner}
+	})
+	return a
+}

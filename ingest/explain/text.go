@@ -1,0 +1,226 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+)
+
+// textWidth is the terminal that the text is made for, in columns.
+const textWidth = 100
+
+// printer writes the text form.
+type printer struct {
+	strings.Builder
+	zone *time.Location
+}
+
+func (p *printer) f(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *printer) wrapped(indent int, format string, args ...any) {
+	p.WriteString(wrap(fmt.Sprintf(format, args...), indent, textWidth))
+}
+
+func (p *printer) head(title string) { p.f("\n%s", strings.ToUpper(title)) }
+
+// clocks is a range by the clock, UTC and then local where a zone was given.
+func (p *printer) clocks(r Range) string {
+	text := clockOf(r.From) + "-" + endClock(r.From, r.To)
+	if p.zone != nil {
+		from, to := r.From.In(p.zone), r.To.In(p.zone)
+		text += fmt.Sprintf(" (%s-%s %s)", clockOf(from), endClock(from, to), from.Format("MST"))
+	}
+	return text
+}
+
+// endClock shows midnight as the end of the day it ends.
+func endClock(from, to time.Time) string {
+	if to.After(from) && to.Hour() == 0 && to.Minute() == 0 && to.Second() == 0 && to.Nanosecond() == 0 {
+		return "24:00:00"
+	}
+	return clockOf(to)
+}
+
+// WriteText writes the explanation for a terminal of 100 columns. Names from
+// outside are written as they are; the caller makes them printable.
+func (e *Explanation) WriteText(w io.Writer) error {
+	p := &printer{zone: e.zone}
+	e.writeTitle(p)
+	e.writeFigures(p)
+	e.writeOwners(p)
+	if e.Raw == RawKept {
+		e.writeCapacity(p)
+		e.writeLines(p)
+		e.writeHolds(p)
+		e.writeBatches(p)
+		e.writeEvents(p)
+		e.writeEnergy(p)
+	}
+	e.writeProof(p)
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("write explanation: %w", err)
+	}
+	return nil
+}
+
+func (e *Explanation) writeTitle(p *printer) {
+	p.wrapped(0, "GPU %s, %s, node %s, cluster %s", e.GPU, cmp.Or(e.Model, "model not known"), cmp.Or(e.Node, "not known"), e.Cluster)
+	hour := "hour " + stamp(e.Hour)
+	if e.HourLocal != "" {
+		hour += fmt.Sprintf(" (%s, %s)", e.HourLocal, e.TimeZone)
+	}
+	if f := e.Figures; f.UntilMS < meter.HourMS {
+		hour += fmt.Sprintf(", open: counted to %s", clockOf(e.Hour.Add(time.Duration(f.UntilMS)*time.Millisecond)))
+	}
+	p.f("%s", hour)
+	for _, n := range e.Notes {
+		p.wrapped(0, "! %s", n)
+	}
+}
+
+func (e *Explanation) writeFigures(p *printer) {
+	f := &e.Figures
+	p.head("figures")
+	p.f("  %s × %s ms present = %s slice-ms", count(int64(f.Slices), "slice"), grouped(f.PresentMS), grouped(f.CapacitySliceMS))
+	for _, b := range [...]struct {
+		name  string
+		value int64
+		note  string
+	}{
+		{"active", f.Active, ""},
+		{"idle", f.Idle, ""},
+		{"unproven", f.Unproven, ofIt(f.Inferred, "inferred")},
+		{"free", f.Free, ""},
+		{"stranded", f.Stranded, ""},
+		{"unhealthy", f.Unhealthy, ""},
+		{"unobserved", f.Unobserved, ofIt(f.UnobservedAttribution, "owners not read")},
+	} {
+		p.f("  %-12s %15s slice-ms %s GPU-h %6s%s", b.name, grouped(b.value), gpuHours(b.value, f.Slices), percent(b.value, f.CapacitySliceMS), b.note)
+	}
+	p.f("  %-12s %15s J", "energy", joules(f.EnergyMJ))
+	p.wrapped(2, "epoch %d of rules and tenants, rests on %s", f.Epoch, count(f.Inputs, "journal row"))
+}
+
+func ofIt(part int64, what string) string {
+	if part == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  (%s of it %s)", grouped(part), what)
+}
+
+// gpuHours is slice-ms over slices and hours, to nine places.
+func gpuHours(sliceMS int64, slices int) string {
+	if slices == 0 {
+		return "0.000000000"
+	}
+	return big.NewRat(sliceMS, int64(slices)*meter.HourMS).FloatString(9)
+}
+
+func percent(part, all int64) string {
+	if part == 0 || all == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(all))
+}
+
+func (e *Explanation) writeOwners(p *printer) {
+	if len(e.Owners) == 0 {
+		return
+	}
+	p.head("owners")
+	for _, o := range e.Owners {
+		what := "whole GPU"
+		if o.Profile != "" {
+			what = fmt.Sprintf("%s of %s", o.Profile, count(int64(o.ProfileSlices), "slice"))
+		}
+		p.wrapped(2, "%s: tenant %s%s, leaf %s (%s)", o.Label, o.Tenant, labelled(", project ", o.Project), o.Leaf, what)
+		p.wrapped(6, "held %s slice-ms = active %s + idle %s + unproven %s%s; energy %s J",
+			grouped(o.Held()), grouped(o.Active), grouped(o.Idle), grouped(o.Unproven), ofIt(o.Inferred, "inferred"), joules(o.EnergyMJ))
+		p.wrapped(6, "%s; %s", cmp.Or(o.Facts, "facts not kept"), o.Mapping)
+	}
+}
+
+func labelled(label, value string) string {
+	if value == "" {
+		return ""
+	}
+	return label + value
+}
+
+func (e *Explanation) writeCapacity(p *printer) {
+	p.head("capacity and presence")
+	p.wrapped(2, "%s", e.Capacity)
+	for _, s := range e.Presence {
+		p.wrapped(2, "%s: %s", p.clocks(s.Range), s.Why)
+	}
+}
+
+func (e *Explanation) writeLines(p *printer) {
+	p.head(fmt.Sprintf("slots of %s", seconds(e.SlotMS)))
+	leaf := "\x00"
+	for _, l := range e.byLeaf() {
+		if l.Leaf != leaf {
+			leaf = l.Leaf
+			p.f("  %s", cmp.Or(labelled("leaf ", leaf), "the GPU itself"))
+		}
+		p.line(&l)
+	}
+}
+
+// byLeaf are the lines in the text's order: the GPU's own last.
+func (e *Explanation) byLeaf() []Line {
+	lines := slices.Clone(e.Lines)
+	slices.SortStableFunc(lines, func(a, b Line) int {
+		if (a.Leaf == "") != (b.Leaf == "") {
+			if a.Leaf == "" {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.Leaf, b.Leaf)
+	})
+	return lines
+}
+
+func (p *printer) line(l *Line) {
+	held := ""
+	if l.Owner != "" {
+		held = ", held by " + l.Owner
+	}
+	if l.Share != "" && l.Share != "1/1" {
+		held += ", share " + l.Share
+	}
+	amount := grouped(l.SliceMS) + " slice-ms"
+	if l.Bucket == "" {
+		amount = joules(l.UnattributedMJ) + " J of no slot"
+	} else if l.EnergyMJ != 0 {
+		amount += ", " + joules(l.EnergyMJ) + " J"
+	}
+	bucket := cmp.Or(l.Bucket, l.Code)
+	if l.Inferred {
+		bucket += " (inferred)"
+	}
+	p.wrapped(4, "%s: %s%s → %s, %s", p.clocks(l.Range), count(int64(l.Slots), "slot"), held, bucket, amount)
+	p.wrapped(8, "%s: %s", l.Rule, l.Why)
+}
+
+func (e *Explanation) writeHolds(p *printer) {
+	if len(e.Holds) == 0 {
+		return
+	}
+	p.head("holds")
+	for _, h := range e.Holds {
+		share := ""
+		if len(h.Shares) > 0 {
+			share = ", share " + strings.Join(h.Shares, ", ")
+		}
+		p.wrapped(2, "%s %s on leaf %s%s, %s slice-ms", p.clocks(h.Range), h.Owner, h.Leaf, share, grouped(h.SliceMS))
+		p.wrapped(6, "from: %s; to: %s; %s", h.Begins, h.Ends, cmp.Or(h.Facts, "facts not kept"))
+	}
+}
