@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/collector/source/exporter"
 	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/ingest"
@@ -55,9 +56,19 @@ type scrapeRig struct {
 	client *broker.Client // in real time: its consumer waits for messages
 	spool  *spool.Spool
 	reg    *prometheus.Registry
+	// address is the broker's.
+	address string
 }
 
 func newScrapeRig(t *testing.T, nodes ...*scrapedNode) *scrapeRig {
+	t.Helper()
+	r := newVirtualRig(t)
+	r.collect(t, scrapeSlot, collector.Deps{Source: r.exporters(t, nodes)})
+	return r
+}
+
+// newVirtualRig is all but the collector.
+func newVirtualRig(t *testing.T) *scrapeRig {
 	t.Helper()
 	r := &scrapeRig{clk: clock.NewFake(firstHour), db: storetest.Open(t), reg: prometheus.NewRegistry()}
 	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: t.TempDir(), Log: quietLog(), Clock: r.clk, RetentionCheck: 24 * time.Hour})
@@ -78,7 +89,8 @@ func newScrapeRig(t *testing.T, nodes ...*scrapedNode) *scrapeRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.serve(t, r.ingest(t), r.collect(t, brokerClient(embedded.Addr(), r.clk), nodes))
+	r.address = embedded.Addr()
+	r.serve(t, r.ingest(t))
 	return r
 }
 
@@ -127,10 +139,9 @@ func (r *scrapeRig) ingest(t *testing.T) func(context.Context) error {
 	}
 }
 
-// collect is the collector on the nodes' exporters, ready to run.
-func (r *scrapeRig) collect(t *testing.T, client *broker.Client, nodes []*scrapedNode) func(context.Context) error {
+// exporters is a source that scrapes the nodes.
+func (r *scrapeRig) exporters(t *testing.T, nodes []*scrapedNode) source.Source {
 	t.Helper()
-	t.Cleanup(client.Close)
 	cfg := exporter.DefaultConfig()
 	cfg.Timeout = 20 * time.Second
 	for _, n := range nodes {
@@ -147,7 +158,16 @@ func (r *scrapeRig) collect(t *testing.T, client *broker.Client, nodes []*scrape
 	if err != nil {
 		t.Fatal(err)
 	}
+	return src
+}
+
+// collect runs a collector on a source, and on owners where deps has them.
+func (r *scrapeRig) collect(t *testing.T, slot time.Duration, deps collector.Deps) {
+	t.Helper()
+	client := brokerClient(r.address, r.clk)
+	t.Cleanup(client.Close)
 	dir := filepath.Join(t.TempDir(), "spool")
+	var err error
 	if r.spool, err = spool.Open(dir, spool.Options{Describe: collector.Describe, Log: quietLog()}); err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +177,13 @@ func (r *scrapeRig) collect(t *testing.T, client *broker.Client, nodes []*scrape
 		}
 	})
 	of := collector.DefaultConfig()
-	of.Cluster, of.Collector, of.Slot, of.SpoolDir = "c", "col-1", scrapeSlot, dir
-	c, err := collector.New(of, collector.Deps{
-		Source: src, Producer: client.Producer(), Spool: r.spool, Clock: r.clk, Log: quietLog(), Registry: r.reg,
-	})
+	of.Cluster, of.Collector, of.Slot, of.SpoolDir = "c", "col-1", slot, dir
+	deps.Producer, deps.Spool, deps.Clock, deps.Log, deps.Registry = client.Producer(), r.spool, r.clk, quietLog(), r.reg
+	c, err := collector.New(of, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Run
+	r.serve(t, c.Run)
 }
 
 // pass lets slots go by: each is over when the collector waits again.

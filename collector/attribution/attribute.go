@@ -144,8 +144,8 @@ func (t *Tracker) missing(reader string, x *index, h Holding) (failed string) {
 		t.deps.Log.Warn("a held device was not found among the node's", "reader", reader, "device", h.Device.String(),
 			"missing", reason, "namespace", h.Owner.Namespace, "pod", h.Owner.Pod, "job", h.Owner.Job, "tenant", h.Owner.Tenant)
 	}
-	if reason != unresolvedInstance && reason != unresolvedMinor {
+	if reason == unresolvedGone {
 		return ""
 	}
-	return name + " is held, but not known on this node"
+	return name + " is held, and may be any of the node's"
 }

@@ -11,13 +11,13 @@
 //   - A moment is known when a reader's last good poll lies at most stale_after
 //     back. A slot with an unknown moment in its observed part has attribution
 //     failed: nothing of it is called free.
-//   - A holding whose instance can't be found on a board that is there would make
-//     somebody's time look free; it fails the slot and is named.
+//   - A holding whose device isn't there any more is counted and holds nothing. One
+//     that may be there under a name that nobody knows would make somebody's time
+//     look free: it fails the slot and is named.
 //   - With several readers the first that names an owner of a leaf decides; the
 //     next ones own what is left.
 //
 // What can go wrong: a reader hangs (bounded by a timeout, counts as failed), a
 // reader answers nonsense (its error names it), the wall clock steps (open holds
-// start anew at the new time), a board is gone (its holdings are counted and
-// ignored: a lost board is nobody's).
+// start anew at the new time).
 package attribution

@@ -31,7 +31,7 @@ func (t *Tracker) index(b *wire.Batch) *index {
 }
 
 // find lists the leaves of a device: all of a board's, where the board itself
-// is named.
+// is named; a GPU instance whose compute instances nobody lists stands for them.
 func (x *index) find(d Device) (out []place) {
 	mig := isMIG(d.UUID)
 	for _, g := range x.batch.Gpus {
@@ -39,7 +39,7 @@ func (x *index) find(d Device) (out []place) {
 			continue
 		}
 		for _, l := range g.Leaves {
-			if (!mig || l.MigUuid == d.UUID) && agrees(d.GI, l.Gi) && agrees(d.CI, l.Ci) {
+			if (!mig || l.MigUuid == d.UUID) && agrees(d.GI, l.Gi) && (l.Ci == nil || agrees(d.CI, l.Ci)) {
 				out = append(out, place{g, l})
 			}
 		}
@@ -61,27 +61,18 @@ func agrees(want, have *uint32) bool {
 	return want == nil || (have != nil && *want == *have)
 }
 
-// why says what is missing where find finds nothing. A board whose minor number
-// nobody knows may be the one that is meant.
+// why says what is missing where find finds nothing. What is certainly not there
+// can't look free; what may be there under a name that nobody knows can.
 func (x *index) why(d Device) string {
-	if d.Minor != nil && slices.ContainsFunc(x.batch.Gpus, func(g *wire.Gpu) bool { return x.minors[g.Uuid] == nil }) {
+	there := slices.DeleteFunc(slices.Clone(x.batch.Gpus), func(g *wire.Gpu) bool { return g.Lost })
+	nameless := func(g *wire.Gpu) bool {
+		return slices.ContainsFunc(g.Leaves, func(l *wire.Leaf) bool { return l.Gi != nil && l.MigUuid == "" })
+	}
+	switch {
+	case isMIG(d.UUID) && slices.ContainsFunc(there, nameless):
+		return unresolvedInstance
+	case d.Minor != nil && slices.ContainsFunc(there, func(g *wire.Gpu) bool { return x.minors[g.Uuid] == nil }):
 		return unresolvedMinor
 	}
-	boards := x.batch.Gpus
-	if !isMIG(d.UUID) {
-		boards = nil
-		for _, g := range x.batch.Gpus {
-			if x.isBoard(g, d) {
-				boards = append(boards, g)
-			}
-		}
-		if len(boards) == 0 {
-			return unresolvedBoard
-		}
-	}
-	partial := x.batch.Enumeration == wire.Enumeration_ENUMERATION_PARTIAL
-	if partial || slices.ContainsFunc(boards, func(g *wire.Gpu) bool { return g.Lost }) {
-		return unresolvedLost
-	}
-	return unresolvedInstance
+	return unresolvedGone
 }

@@ -11,12 +11,11 @@ type metrics struct {
 	unresolved *prometheus.CounterVec
 }
 
-// Why a holding's device was not found, and what that does.
+// Why a holding's device was not found.
 const (
-	unresolvedBoard    = "board"    // the board isn't listed: nothing of it can look free
-	unresolvedInstance = "instance" // the slot's attribution fails
-	unresolvedMinor    = "minor"    // named by a minor number that no board is known to have: fails, too
-	unresolvedLost     = "lost"     // on a board that is lost, or may be
+	unresolvedGone     = "gone"     // it isn't there: lost, taken out, or not an instance any more
+	unresolvedInstance = "instance" // it may be an instance whose UUID nobody knows: the slot fails
+	unresolvedMinor    = "minor"    // it may be a board whose minor number nobody knows: the slot fails
 )
 
 func newMetrics(reg prometheus.Registerer, readers []Reader) *metrics {
@@ -47,7 +46,7 @@ func newMetrics(reg prometheus.Registerer, readers []Reader) *metrics {
 		m.polls.WithLabelValues(r.Name(), "ok")
 		m.polls.WithLabelValues(r.Name(), "error")
 	}
-	for _, reason := range []string{unresolvedBoard, unresolvedInstance, unresolvedMinor, unresolvedLost} {
+	for _, reason := range []string{unresolvedGone, unresolvedInstance, unresolvedMinor} {
 		m.unresolved.WithLabelValues(reason)
 	}
 	return m

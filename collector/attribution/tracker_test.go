@@ -33,7 +33,9 @@ type script struct {
 func (s *script) Name() string                           { return s.name }
 func (s *script) Read(context.Context) (Snapshot, error) { return s.now, s.err }
 
-func (s *script) holds(hs ...Holding) { s.now, s.err = Snapshot{Holdings: hs, Shared: s.now.Shared}, nil }
+func (s *script) holds(hs ...Holding) {
+	s.now, s.err = Snapshot{Holdings: hs, Shared: s.now.Shared}, nil
+}
 
 // rig polls readers in virtual time.
 type rig struct {
@@ -174,6 +176,7 @@ func TestNamesOfDevices(t *testing.T) {
 		{"board with instances", board("GPU-b"), []string{"GPU-b/gi1", "GPU-b/gi2ci0"}},
 		{"old MIG id", Device{UUID: "GPU-b", GI: &two, CI: &zero}, []string{"GPU-b/gi2ci0"}},
 		{"GPU instance", Device{UUID: "GPU-b", GI: &two}, []string{"GPU-b/gi2ci0"}},
+		{"compute instance of one whose are not listed", Device{UUID: "GPU-b", GI: &one, CI: &zero}, []string{"GPU-b/gi1"}},
 		{"index", Device{Index: &zero}, []string{"GPU-a/gpu"}},
 		{"index and GPU instance", Device{Index: &one, GI: &one}, []string{"GPU-b/gi1"}},
 		{"minor", Device{Minor: &two, GI: &one}, []string{"GPU-b/gi1"}},
@@ -267,11 +270,12 @@ func TestR4OwnersThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// A holding whose device is not there must not make its time look free.
-func TestR4HeldDevicesThatAreNotThere(t *testing.T) {
-	nine := uint32(9)
-	lost := func(b *wire.Batch) { b.Gpus[1].Lost, b.Gpus[1].Leaves = true, nil }
-	partial := func(b *wire.Batch) { b.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL }
+// A holding whose device was not found must not make its time look free; one
+// whose device is certainly gone must not make everybody else's unobserved.
+func TestR4HeldDevicesThatAreNotFound(t *testing.T) {
+	zero, nine := uint32(0), uint32(9)
+	nameless := func(b *wire.Batch) { b.Gpus[1].Leaves[0].MigUuid = "" }
+	lost := func(b *wire.Batch) { nameless(b); b.Gpus[1].Lost, b.Gpus[1].Leaves = true, nil }
 	none := func(*wire.Batch) {}
 	for _, c := range []struct {
 		name   string
@@ -280,13 +284,13 @@ func TestR4HeldDevicesThatAreNotThere(t *testing.T) {
 		want   wire.Attribution
 		reason string
 	}{
-		{"unknown MIG UUID", board("MIG-9"), none, wire.Attribution_ATTRIBUTION_FAILED, unresolvedInstance},
-		{"unknown instance", Device{UUID: "GPU-b", GI: &nine}, none, wire.Attribution_ATTRIBUTION_FAILED, unresolvedInstance},
-		{"minor that nobody knows", Device{Minor: &nine}, none, wire.Attribution_ATTRIBUTION_FAILED, unresolvedMinor},
-		{"MIG UUID while a board is lost", board("MIG-1"), lost, wire.Attribution_ATTRIBUTION_OK, unresolvedLost},
-		{"instance of a lost board", Device{UUID: "GPU-b", GI: &nine}, lost, wire.Attribution_ATTRIBUTION_OK, unresolvedLost},
-		{"board that isn't listed", board("GPU-z"), none, wire.Attribution_ATTRIBUTION_OK, unresolvedBoard},
-		{"instance, of a node listed in part", board("MIG-9"), partial, wire.Attribution_ATTRIBUTION_OK, unresolvedLost},
+		{"MIG UUID, all instances known", board("MIG-9"), none, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
+		{"MIG UUID, one instance without", board("MIG-9"), nameless, wire.Attribution_ATTRIBUTION_FAILED, unresolvedInstance},
+		{"MIG UUID, the board lost", board("MIG-1"), lost, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
+		{"GPU instance", Device{UUID: "GPU-b", GI: &nine}, none, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
+		{"instance of a board without", Device{Index: &zero, GI: &nine}, none, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
+		{"board", board("GPU-z"), none, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
+		{"minor, nobody's known", Device{Minor: &nine}, none, wire.Attribution_ATTRIBUTION_FAILED, unresolvedMinor},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, "kubelet")
