@@ -23,6 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/collector/source/board"
 	"github.com/gpuledger/gpuledger/collector/source/dcgm"
 	"github.com/gpuledger/gpuledger/internal/gpusim"
+	"github.com/gpuledger/gpuledger/internal/usage"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -248,7 +249,7 @@ func TestDevicesAreMeteredThroughEverything(t *testing.T) {
 		at(1, 0):   func() { r.kubelet.give("train/whole", whole) },
 		at(1, 1):   func() { r.kubelet.give("serve/mig", mig) },
 		at(1, 2):   func() { r.kubelet.give("train/lost", lost) },
-		at(5, 0):   func() { r.sim.Do("xid 1 95") },  // fatal, the board
+		at(5, 0):   func() { r.sim.Do("xid 1 95") },   // fatal, the board
 		at(5, 1):   func() { r.sim.Do("xid 3/9 95") }, // one instance
 		at(5, 2):   func() { r.sim.Do("xid 5/1/0 95") },
 		at(12, 3):  func() { r.kubelet.give("ci/short", r.board(2)) },
@@ -260,19 +261,73 @@ func TestDevicesAreMeteredThroughEverything(t *testing.T) {
 		at(40, 0):  func() { r.sim.Do("lost 7") },
 		at(50, 0):  func() { r.sim.Do("back 7") },
 	})
+	// For an hour nobody can ask the kubelet, then it is back.
+	r.until(at(120, 30), map[int]func(){
+		at(60, 0):  r.kubelet.stop,
+		at(120, 5): func() { r.kubelet.start(t) },
+	})
 	r.settle(t)
 	r.verify(t)
-	got := r.usage(t, 1, "gpu", "leaf", "tenant")
-	t.Log(strings.Join(got, "\n"))
-	if n := len(slices.Compact(slices.Sorted(slices.Values(r.boards(t, 1))))); n != 8 {
-		t.Errorf("%d GPUs in the ledger, want 8", n)
+	// 30 s without a host engine are unproven where holders go on, else
+	// unobserved; the reload at 30:00 leaves no MIG instance, and its flags end.
+	want := []string{
+		"0  : free 420000", // until 1:00
+		"0 gpu train: active 24570000 unproven 210000",                            //
+		"1  : free 14700000 unhealthy 10290000 unobserved 210000",                 // 5:00 to 30:00
+		"2  : free 24969000 unobserved 210000",                                    //
+		"2 gpu ci: unproven 21000",                                                // three seconds of seven slices
+		"3  : free 9223000 stranded 12586000 unhealthy 1470000 unobserved 180000", // one slice flagged
+		"3 gi8ci0 serve: active 1709000 unproven 32000",                           // the two seconds of the reload, too
+		"4  : free 12404000 stranded 12586000 unobserved 210000",
+		"5  : free 6524000 stranded 12586000 unhealthy 5880000 unobserved 210000", // four slices flagged
+		"6  : free 11537000 stranded 13453000 unobserved 210000",                  // one more stranded from 15:05
+		"7  : free 434000 unhealthy 4200000",                                      // lost for ten minutes
+		"7 gpu train: active 20356000 unproven 210000",
 	}
-	_ = cmp.Diff
-	_ = fmt.Sprint
-	_ = source.Slot{}
+	if diff := cmp.Diff(want, r.byIndex(t, 0)); diff != "" {
+		t.Errorf("first hour (-want +got):\n%s", diff)
+	}
+	// R4: nothing is free, and nobody pays; what is stranded needs no owner.
+	want = nil
+	for i := range 8 {
+		if i >= 3 && i <= 6 {
+			want = append(want, fmt.Sprintf("%d  : stranded 25200000", i))
+			continue
+		}
+		want = append(want, fmt.Sprintf("%d  : unobserved 25200000", i))
+	}
+	if diff := cmp.Diff(want, r.byIndex(t, 1)); diff != "" {
+		t.Errorf("second hour (-want +got):\n%s", diff)
+	}
+	if got := r.counter(t, "gpuledger_attribution_slots_failed_total"); got != 361 {
+		t.Errorf("attribution failed in %v slots, want the hour's 360 and the one in which the kubelet came back", got)
+	}
 }
 
-// boards lists the GPUs of the first hours.
-func (r *deviceRig) boards(t *testing.T, hours int) []string {
-	return r.usage(t, hours, "gpu")
+// byIndex is an hour of the ledger by board, leaf and tenant, without energy.
+func (r *deviceRig) byIndex(t *testing.T, hour int) (lines []string) {
+	t.Helper()
+	from := firstHour.Add(time.Duration(hour) * time.Hour)
+	rows, err := usage.Run(t.Context(), r.db, usage.Query{By: []string{"gpu", "leaf", "tenant"}, From: from, To: from.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := map[string]string{}
+	for i := range r.last.Gpus {
+		index[r.board(uint32(i))] = fmt.Sprint(i)
+	}
+	for _, row := range rows {
+		line := fmt.Sprintf("%s %s %s:", index[row.By[0]], row.By[1], row.By[2])
+		n := len(line)
+		for b, ms := range buckets(row) {
+			if ms > 0 {
+				line += fmt.Sprintf(" %s %d", bucketNames[b], ms)
+			}
+		}
+		if len(line) > n {
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	return lines
 }
