@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ type rig struct {
 	clk  *clock.Fake
 	src  *Source
 	reg  *prometheus.Registry
-	log  bytes.Buffer
+	log  safeBuffer
 	slot source.Slot
 }
 
@@ -173,4 +174,22 @@ func gpuAt(index int) gpusim.Entity { return gpusim.GPU(index) }
 
 func event(gi, ci uint32) gonvml.EventData {
 	return gonvml.EventData{EventType: gonvml.EventTypeXidCriticalError, GpuInstanceId: gi, ComputeInstanceId: ci}
+}
+
+// safeBuffer is a log that a goroutine writes while a test reads.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (r *rig) logged() string {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return r.log.text.String()
 }

@@ -51,6 +51,9 @@ func TestFiftySixInstances(t *testing.T) {
 	if len(uuids) != 56 {
 		t.Errorf("%d MIG UUIDs, want 56 that differ", len(uuids))
 	}
+	if got := r.sim.Calls("nvmlDeviceGetGpuInstances"); got != 0 {
+		t.Errorf("GPU instances without compute instances were looked for %d times on full boards", got)
+	}
 	if got := r.sim.Calls("nvmlDeviceGetUtilizationRates"); got != 0 {
 		t.Errorf("utilisation was asked for %d times with MIG", got)
 	}
@@ -103,8 +106,8 @@ func TestBareInstancesNeedRoot(t *testing.T) {
 			t.Errorf("%d leaves, want the compute instance", got)
 		}
 	}
-	if got := strings.Count(r.log.String(), "only root may list them"); got != 1 {
-		t.Errorf("it was said %d times, want once:\n%s", got, r.log.String())
+	if got := strings.Count(r.logged(), "only root may list them"); got != 1 {
+		t.Errorf("it was said %d times, want once:\n%s", got, r.logged())
 	}
 	if got := r.sim.Calls("nvmlDeviceGetGpuInstances"); got != 1 {
 		t.Errorf("it was tried %d times, want once", got)

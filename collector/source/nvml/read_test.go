@@ -25,6 +25,9 @@ func TestEightGPUs(t *testing.T) {
 		if l := g.Leaves[0]; l.SmActive != nil || l.GrEngineActive != nil || g.EnergyMj != nil {
 			t.Errorf("%s has activity or energy after one reading: %v", g.Uuid, g)
 		}
+		if p := g.GetPowerWatts(); p < 70 || p > 700 { // the driver's mean, until the counter has moved
+			t.Errorf("%s draws %v W, want 70 to 700", g.Uuid, p)
+		}
 	}
 	r.absent(absentFirstSample, 8)
 	from := r.sim.Now()
@@ -148,8 +151,8 @@ func TestNoPermission(t *testing.T) {
 		t.Errorf("GPU is %v, want energy and no remapped rows", g)
 	}
 	r.absent("no_permission", 4)
-	if got := strings.Count(r.log.String(), "no permission to read remapped rows"); got != 1 {
-		t.Errorf("it was said %d times, want once:\n%s", got, r.log.String())
+	if got := strings.Count(r.logged(), "no permission to read remapped rows"); got != 1 {
+		t.Errorf("it was said %d times, want once:\n%s", got, r.logged())
 	}
 }
 

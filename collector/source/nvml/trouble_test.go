@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -77,8 +78,14 @@ func TestDriverNotLoaded(t *testing.T) {
 		t.Errorf("Read says %v, want that it begins anew", err)
 	}
 	r.inits(1, 1)
-	r.read()
+	b := r.read()
 	r.inits(2, 1)
+	if want := []*wire.Event{{AtMs: 9999, Gpu: b.Gpus[0].Uuid, Kind: "reset"}}; !cmp.Equal(want, b.Events, protocmp.Transform()) {
+		t.Errorf("events are %v, want a reset: the driver was away, whatever its counters say", b.Events)
+	}
+	if events := r.read().Events; len(events) != 0 {
+		t.Errorf("events are %v, want none: the reset is over", events)
+	}
 	r.sim.Do("fail nvmlInit_v2 18 1")
 	r.src.leave()
 	if _, err := r.try(); err == nil || !strings.Contains(err.Error(), "of different versions") {
@@ -153,6 +160,41 @@ func TestLostAndBack(t *testing.T) {
 	}
 	r.sim.Do("xid 1 31") // it is listened to again
 	r.await(1)
+}
+
+// TestOthersXIDsWhileOneIsLost: waiting goes on without the lost one, before
+// anything is read.
+func TestOthersXIDsWhileOneIsLost(t *testing.T) {
+	r := newRig(t, "gpus 3")
+	r.read()
+	r.sim.Do("lost 1")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for r.sim.Calls("nvmlEventSetFree") == 0 && ctx.Err() == nil {
+		runtime.Gosched()
+	}
+	r.sim.Do("xid 2 31; xid 0 13")
+	r.await(2)
+	if strings.Contains(r.logged(), "waiting for XIDs ended") {
+		t.Error("waiting ended with the lost GPU")
+	}
+}
+
+// TestLostBetweenReadings: activity over a time in which the board was away is
+// nobody's.
+func TestLostBetweenReadings(t *testing.T) {
+	r := newRig(t, "gpus 1")
+	r.read()
+	r.pass(2 * time.Second)
+	r.sim.Do("lost 0")
+	r.src.Watch()
+	r.sim.Do("back 0")
+	if l := r.read().Gpus[0].Leaves[0]; l.SmActive != nil {
+		t.Errorf("SM activity is %v, want none", *l.SmActive)
+	}
+	if l := r.read().Gpus[0].Leaves[0]; l.SmActive == nil {
+		t.Error("SM activity is absent in the slot after")
+	}
 }
 
 // TestLostWhileItIsRead: the handle is good, a call isn't.
@@ -261,8 +303,8 @@ func TestWaitingForXIDsFails(t *testing.T) {
 	r.read()
 	r.sim.Do("xid 0 31")
 	r.await(1)
-	if got := strings.Count(r.log.String(), "waiting for XIDs ended"); got != 1 {
-		t.Errorf("it was said %d times, want once:\n%s", got, r.log.String())
+	if got := strings.Count(r.logged(), "waiting for XIDs ended"); got != 1 {
+		t.Errorf("it was said %d times, want once:\n%s", got, r.logged())
 	}
 }
 
@@ -305,8 +347,8 @@ func TestDriverThatHangsTooLong(t *testing.T) {
 		t.Errorf("a call that hangs is %v, want that the driver doesn't answer within 8 s", err)
 	}
 	r.src.Close() // can't, and says so
-	if !strings.Contains(r.log.String(), "nvml is left as it is") {
-		t.Errorf("log doesn't say that nvml is left: %s", r.log.String())
+	if !strings.Contains(r.logged(), "nvml is left as it is") {
+		t.Errorf("log doesn't say that nvml is left: %s", r.logged())
 	}
 	close(release)
 	r.src.busy <- struct{}{}
