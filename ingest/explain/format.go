@@ -66,9 +66,13 @@ func joules(mj int64) string {
 	return fmt.Sprintf("%s%s.%03d", sign, grouped(mj/1000), mj%1000)
 }
 
-// wrap breaks a text into lines of width runes at most, each indented; a word
-// that is longer stands alone, and a number's thousands stay together.
-func wrap(text string, indent, width int) string {
+// TextWidth is the terminal that texts are made for, in columns.
+const TextWidth = 100
+
+// Wrap breaks a text into lines of TextWidth runes at most, each indented and
+// ended; a word that is longer stands alone, and a number's thousands stay
+// together.
+func Wrap(text string, indent int) string {
 	pad := strings.Repeat(" ", indent)
 	var b strings.Builder
 	used := 0
@@ -78,7 +82,7 @@ func wrap(text string, indent, width int) string {
 		case used == 0:
 			b.WriteString(pad)
 			used = indent + n
-		case used+1+n > width:
+		case used+1+n > TextWidth:
 			b.WriteString("\n" + pad)
 			used = indent + n
 		default:

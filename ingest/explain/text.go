@@ -12,9 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/meter"
 )
 
-// textWidth is the terminal that the text is made for, in columns.
-const textWidth = 100
-
 // printer writes the text form.
 type printer struct {
 	strings.Builder
@@ -24,7 +21,7 @@ type printer struct {
 func (p *printer) f(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
 func (p *printer) wrapped(indent int, format string, args ...any) {
-	p.WriteString(wrap(fmt.Sprintf(format, args...), indent, textWidth))
+	p.WriteString(Wrap(fmt.Sprintf(format, args...), indent))
 }
 
 func (p *printer) head(title string) { p.f("\n%s", strings.ToUpper(title)) }
@@ -47,7 +44,7 @@ func endClock(from, to time.Time) string {
 	return clockOf(to)
 }
 
-// WriteText writes the explanation for a terminal of 100 columns. Names from
+// WriteText writes the explanation for a terminal of TextWidth columns. Names from
 // outside are written as they are; the caller makes them printable.
 func (e *Explanation) WriteText(w io.Writer) error {
 	p := &printer{zone: e.zone}

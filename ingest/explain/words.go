@@ -78,7 +78,7 @@ func (w *words) why(e *entry) string {
 	case codeOneSignal:
 		return "only one signal was valid, idle needs two; " + evidence
 	case codeContrary:
-		return "signals contradict each other; " + evidence
+		return "not all signals are quiet, and none proves work; " + evidence
 	case codeMIGBlind:
 		return "A is absent, and on a MIG instance nothing else can tell; " + evidence
 	case codeMIGAlone:
