@@ -111,9 +111,6 @@ func (c Config) validateSource() error {
 			return fmt.Errorf("attribution: readers: is empty: name %s, %s or %s, or nobody knows who holds a GPU that %s sees",
 				readerKubelet, readerSlurm, readerStatic, c.Collector.Source)
 		}
-		if c.DCGM.Interval > c.Cluster.Slot {
-			return fmt.Errorf("dcgm: interval %s: longer than the slot of %s", c.DCGM.Interval, c.Cluster.Slot)
-		}
 		return nil
 	}
 	return fmt.Errorf("collector: source %q: want %s, %s or %s", c.Collector.Source, sourceExporter, sourceDCGM, sourceNVML)

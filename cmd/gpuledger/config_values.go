@@ -1,14 +1,19 @@
 package main
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/gpuledger/gpuledger/collector/attribution/static"
 	"github.com/gpuledger/gpuledger/collector/source/exporter"
+	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/tenants"
 )
 
@@ -83,6 +88,14 @@ func (c Config) loadFiles() error {
 		_, err := tenants.Load(c.Ledger.TenantsFile)
 		return err
 	})
+	file("attribution: static: file", c.staticFile(), func() error {
+		owners, err := static.New(c.Attribution.Static, static.Deps{Clock: clock.Real(), Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		_, err = owners.Read(context.Background())
+		return err
+	})
 	file("clickhouse: password_file", c.ClickHouse.PasswordFile, func() error { return checkPassword(c.ClickHouse.PasswordFile) })
 	file("clickhouse: ca_file", c.ClickHouse.CAFile, func() error {
 		_, err := certificates(c.ClickHouse.CAFile)
@@ -93,6 +106,14 @@ func (c Config) loadFiles() error {
 		return err
 	})
 	return errors.Join(errs...)
+}
+
+// staticFile is the file of owners; empty: it isn't asked.
+func (c Config) staticFile() string {
+	if !slices.Contains(c.Attribution.Readers, readerStatic) {
+		return ""
+	}
+	return c.Attribution.Static.File
 }
 
 func checkPassword(path string) error {

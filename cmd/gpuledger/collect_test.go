@@ -1,0 +1,41 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestConfigCheckOfSourcesAndOwners(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, configName)
+	writeFile(t, filepath.Join(dir, "owners.yaml"), "owners: [{index: 0, tenant: a}]\n")
+	writeFile(t, filepath.Join(dir, "wrong.yaml"), "owners: [{index: 0, tenent: a}]\n")
+	const target = "exporter: {targets: [{url: \"http://n:9400/metrics\"}]"
+	for _, c := range []struct{ config, want string }{ // want: of the refusal; empty: taken
+		{"collector: {source: dcgm}\nattribution: {readers: [static], static: {file: owners.yaml}}", ""},
+		{"collector: {source: nvml}\nattribution: {readers: [kubelet, static], static: {file: owners.yaml}}", ""},
+		{target + ", attribution: none}\nattribution: {readers: [kubelet]}", ""},
+		{"collector: {source: dcgm}\nattribution: {readers: [static], static: {file: wrong.yaml}}", `unknown key`},
+		{"collector: {source: dcgm}\nattribution: {readers: [static], static: {file: none.yaml}}", `attribution: static: file`},
+		{"collector: {source: dcgm}\nattribution: {readers: [static]}", `attribution: readers[0] "static": file ""`},
+		{"collector: {source: dcgm}", "attribution: readers: is empty: name kubelet, slurm or static"},
+		{"collector: {source: dcgn}\nattribution: {readers: [kubelet]}", `collector: source "dcgn": want exporter, dcgm or nvml`},
+		{"collector: {source: exporter}", "exporter.targets is empty"},
+		{"collector: {source: dcgm}\nattribution: {readers: [kubelet]}\n" + target + "}", `exporter: targets: collector.source is "dcgm"`},
+		{target + "}\nattribution: {readers: [kubelet]}", `exporter: attribution "labels": set it to "none"`},
+		{"collector: {source: dcgm}\nattribution: {readers: [kubelet, kubelet]}", `readers[1] "kubelet": listed twice`},
+		{"collector: {source: dcgm}\nattribution: {readers: [pods]}", `readers[0] "pods": want kubelet, slurm or static`},
+		{"collector: {source: dcgm}\nattribution: {readers: [kubelet], poll: 10s}", "stale_after 5s: must be two polls of 10s or more"},
+		{"dcgm: {address: \"ftp://x\"}", "dcgm: address"},
+	} {
+		writeFile(t, path, c.config+"\n")
+		got := invoke(t, "config", "check", path)
+		switch {
+		case c.want == "" && got.Code != exitOK:
+			t.Errorf("%s\ngot %+v, want it taken", c.config, got)
+		case c.want != "" && (got.Code != exitUsage || !strings.Contains(got.Stderr, c.want)):
+			t.Errorf("%s\ngot %+v, want exit %d with %q", c.config, got, exitUsage, c.want)
+		}
+	}
+}
