@@ -18,16 +18,19 @@ type testBroker struct {
 
 // eachBroker runs a test on the embedded broker and on Apache Kafka.
 func eachBroker(t *testing.T, test func(t *testing.T, b *testBroker)) {
-	t.Run("embedded", func(t *testing.T) {
-		dir := t.TempDir()
-		e := startBroker(t, dir)
-		b := &testBroker{addr: e.Addr(), embedded: true}
-		b.stop = func() { _ = e.Close() }
-		b.start = func(tb testing.TB) { e = startBrokerAt(tb, dir, b.addr) }
-		test(t, b)
-	})
+	t.Run("embedded", func(t *testing.T) { test(t, embeddedBroker(t)) })
 	t.Run("apache", func(t *testing.T) {
 		k := brokertest.Kafka(t)
 		test(t, &testBroker{addr: k.Addr(), stop: k.Kill, start: k.Restart})
 	})
+}
+
+func embeddedBroker(t *testing.T) *testBroker {
+	t.Helper()
+	dir := t.TempDir()
+	e := startBroker(t, dir)
+	b := &testBroker{addr: e.Addr(), embedded: true}
+	b.stop = func() { _ = e.Close() }
+	b.start = func(tb testing.TB) { e = startBrokerAt(tb, dir, b.addr) }
+	return b
 }

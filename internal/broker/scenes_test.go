@@ -433,9 +433,9 @@ func TestTooFewReplicasAreNamedAndRetried(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() { done <- producer.Produce(ctx, samples(10, 20)) }()
-	second.Restart(t)
+	setTopic(t, k.Addr(), "min.insync.replicas", "1")
 	if err := <-done; err != nil {
-		t.Errorf("Produce when the second replica is back: %v", err)
+		t.Errorf("Produce when one replica is enough: %v", err)
 	}
 	// What timed out may have been written, so there may be copies.
 	r := startReader(t, c, "ingest")

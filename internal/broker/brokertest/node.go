@@ -109,16 +109,6 @@ func (n *Node) Stop(t testing.TB) {
 	<-n.ended
 }
 
-// Restart starts a broker again that was stopped.
-func (n *Node) Restart(t testing.TB) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
-	defer cancel()
-	if err := n.start(ctx); err != nil {
-		t.Fatalf("restart Kafka broker %d: %v", n.id, err)
-	}
-}
-
 func (n *Node) kill() {
 	if !n.hasEnded() {
 		_ = n.process.Kill() // fails only when it has ended meanwhile
