@@ -60,19 +60,33 @@ func (e *SettingError) Error() string {
 // retention.ms set on the topic itself (the embedded broker applies no other),
 // cleanup.policy exactly "delete", max.message.bytes large enough, and
 // message.timestamp.type LogAppendTime, so that R11 rests on the broker's clock
-// and no producer's clock decides what retention deletes. The error joins a *SettingError per finding. Partition counts and the length of an
-// explicit retention are the operator's.
+// and no producer's clock decides what retention deletes. The error joins a
+// *SettingError per finding. Partition counts and the length of an explicit
+// retention are the operator's.
 func (c *Client) EnsureTopics(ctx context.Context) error {
 	wanted := c.Topics()
 	if err := c.createTopics(ctx, wanted); err != nil {
 		c.metrics.errors.WithLabelValues("ensure_topics").Inc()
 		return err
 	}
-	if err := c.checkTopics(ctx, wanted); err != nil {
+	if err := c.awaitTopics(ctx, wanted); err != nil {
 		c.metrics.errors.WithLabelValues("ensure_topics").Inc()
 		return err
 	}
 	return nil
+}
+
+// awaitTopics checks the topics, for as long as a request may take: the
+// controller has made a topic before every broker has heard of it.
+func (c *Client) awaitTopics(ctx context.Context, wanted []Topic) error {
+	limit, cancel := c.request(ctx)
+	defer cancel()
+	for attempt := 0; ; attempt++ {
+		err := c.checkTopics(ctx, wanted)
+		if !errors.Is(err, kafka.UnknownTopicOrPartition) || c.pause(limit, attempt, "check topics", err) != nil {
+			return err
+		}
+	}
 }
 
 func (c *Client) createTopics(ctx context.Context, wanted []Topic) error {

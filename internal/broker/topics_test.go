@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
 )
@@ -165,4 +168,60 @@ func testOffsetsOfAGroupThatNeverWas(t *testing.T, b *testBroker) {
 	if diff := cmp.Diff(want, got); diff != "" || got[0].Lag() != 3 {
 		t.Errorf("offsets: lag %d, want 3 (-want +got):\n%s", got[0].Lag(), diff)
 	}
+}
+
+// TestEnsureTopicsWaitsForTheBrokersToHear: in a cluster of several the one that
+// is asked may not know yet what the controller has made.
+func TestEnsureTopicsWaitsForTheBrokersToHear(t *testing.T) {
+	for name, test := range map[string]struct {
+		deaf int64 // requests answered with ignorance
+		want error
+	}{
+		"soon":  {deaf: 3},
+		"never": {deaf: 1 << 40, want: kafka.UnknownTopicOrPartition},
+	} {
+		t.Run(name, func(t *testing.T) {
+			embedded := startBroker(t, t.TempDir())
+			c := newTestClient(t, embedded.Addr(), func(config *Config) { config.RequestTimeout = 500 * time.Millisecond })
+			var asked atomic.Int64
+			embedded.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				embedded.cluster.KeepControl()
+				if asked.Add(1) > test.deaf {
+					return nil, nil, false
+				}
+				res := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+				for _, r := range req.(*kmsg.DescribeConfigsRequest).Resources {
+					answer := kmsg.NewDescribeConfigsResponseResource()
+					answer.ResourceType, answer.ResourceName = r.ResourceType, r.ResourceName
+					answer.ErrorCode = kerr.UnknownTopicOrPartition.Code
+					res.Resources = append(res.Resources, answer)
+				}
+				return res, nil, true
+			})
+			if err := c.EnsureTopics(testContext(t)); !errors.Is(err, test.want) {
+				t.Errorf("EnsureTopics: %v, want %v", err, test.want)
+			}
+			if n := asked.Load(); n < min(test.deaf+1, 5) {
+				t.Errorf("settings asked for %d times, want %d or more", n, min(test.deaf+1, 5))
+			}
+		})
+	}
+}
+
+// TestConsumerMayComeBeforeTheTopic: services start in any order.
+func TestConsumerMayComeBeforeTheTopic(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b *testBroker) {
+		c := newTestClient(t, b.addr, nil)
+		consumer := join(t, c, "ingest")
+		if msgs, err := consumer.Fetch(testContext(t), 1, 300*time.Millisecond); err != nil || len(msgs) != 0 {
+			t.Errorf("Fetch without a topic = %q, %v, want none and no error", values(msgs), err)
+		}
+		ensure(t, c)
+		if err := c.Producer().Produce(testContext(t), samples(0, 20)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(values(samples(0, 20)), values(fetchCount(t, consumer, 20)), anyOrder); diff != "" {
+			t.Errorf("values (-want +got):\n%s", diff)
+		}
+	})
 }
