@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	clientmodel "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gpuledger/gpuledger/collector/source"
@@ -162,6 +163,15 @@ func (r *rig) counter(name, value string) float64 {
 		r.t.Fatalf("no metric %s{%s}", name, value)
 	}
 	return total
+}
+
+func counterValue(t *testing.T, c prometheus.Metric) float64 {
+	t.Helper()
+	var m clientmodel.Metric
+	if err := c.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetCounter().GetValue()
 }
 
 func (r *rig) wantCounter(name, value string, want float64) {

@@ -69,12 +69,7 @@ func arrange(inv *inventory, known map[uint32]identity, was *layout, nowUS int64
 	if err != nil {
 		return nil, err
 	}
-	for id, now := range told {
-		if before, ok := known[id]; ok && before.uuid != now.uuid {
-			clear(known)
-			break
-		}
-	}
+	forgetRenumbered(known, told)
 	var errs []error
 	for _, g := range inv.gpus {
 		errs = append(errs, l.addBoard(g, told, known))
@@ -84,6 +79,16 @@ func arrange(inv *inventory, known map[uint32]identity, was *layout, nowUS int64
 	}
 	l.leftOut = errors.Join(errs...)
 	return l, nil
+}
+
+// forgetRenumbered empties known where an id means another GPU now: the others
+// may as well.
+func forgetRenumbered(known, told map[uint32]identity) {
+	for id, now := range told {
+		if before, ok := known[id]; ok && before.uuid != now.uuid {
+			clear(known)
+		}
+	}
 }
 
 // addBoard lists a GPU, or says why it can't.

@@ -45,6 +45,15 @@ func TestReconfigurationWithinASlot(t *testing.T) {
 	for id, e := range map[string]gpusim.Entity{"gi11ci0": gpusim.ComputeInstance(0, 11, 0), "gi12ci0": gpusim.ComputeInstance(0, 12, 0), "gi1ci0.2": gpusim.ComputeInstance(0, 1, 0)} {
 		near(t, id, leafOf(t, g, id).SmActive, r.sim.TruthActivity(e, from.Add(5*time.Second), from.Add(9*time.Second)))
 	}
+	for _, p := range r.src.session.layout.parts {
+		since := from.Add(5 * time.Second)
+		if p.board == 1 {
+			since = from.Add(-slotMS * time.Millisecond)
+		}
+		if p.leaf >= 0 && p.sinceUS != since.UnixMicro() {
+			t.Errorf("instance %v is there since %d, want %d", p.key, p.sinceUS, since.UnixMicro())
+		}
+	}
 	near(t, "the other GPU's leaf", leafOf(t, b.Gpus[1], "gi1ci0").SmActive, 0.25)
 	r.next()
 	g = r.next().Gpus[0]
@@ -108,6 +117,25 @@ func TestMIGTurnedOnAndOff(t *testing.T) {
 	diff(t, "off", []life{{"gi7ci0", "1g.10gb", 1, 0, 7000}, {"gpu", "", 7, 7000, slotMS}}, lives(g))
 	if l := leafOf(t, g, "gpu"); l.GpuUtil == nil {
 		t.Errorf("the whole GPU has no utilisation: %v", l)
+	}
+}
+
+func TestMIGWithoutInstances(t *testing.T) {
+	r := newRig(t, "gpus 1", nil)
+	r.next()
+	r.sim.Do("mig 0 on")
+	r.next()
+	if g := r.next().Gpus[0]; !g.Mig || len(g.Leaves) > 0 {
+		t.Errorf("GPU is %v, want MIG without leaves", g)
+	}
+}
+
+func TestMIGModeIsNotTold(t *testing.T) {
+	r := newRig(t, "gpus 1; mig 0 1g.10gb*7; blank 0 67 notsupported", nil)
+	r.src.Close()
+	r.start()
+	if g := r.next().Gpus[0]; !g.Mig || len(g.Leaves) != 7 {
+		t.Errorf("GPU is %v, want MIG with 7 leaves", g)
 	}
 }
 

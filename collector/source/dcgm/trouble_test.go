@@ -185,6 +185,16 @@ func TestDriverReload(t *testing.T) {
 	}
 }
 
+// Field 6 alone tells of it where the energy counter isn't read.
+func TestDriverReloadWithoutEnergy(t *testing.T) {
+	r := newRig(t, "gpus 2; blank all 156 absent", nil)
+	r.next()
+	r.watch(4)
+	r.sim.Do("driver reload")
+	diff(t, "events", []string{"0", "0"}, events(r.next(), "reset"))
+	diff(t, "events of the next slot", []string(nil), events(r.next(), "reset"))
+}
+
 func TestDriverAway(t *testing.T) {
 	r := newRig(t, "gpus 2", nil)
 	r.next()

@@ -50,8 +50,15 @@ func TestSamplesOutOfStepWithSlots(t *testing.T) {
 	r := newRig(t, "gpus 1; activity 0 0.5 0.5 27", func(c *Config) { c.Interval = 3 * time.Second })
 	r.next()
 	from := r.slot.Start
-	near(t, "samples at 12, 15, 18 s", r.next().Gpus[0].Leaves[0].SmActive, r.sim.TruthActivity(gpusim.GPU(0), from.Add(-time.Second), from.Add(8*time.Second)))
-	near(t, "samples at 21, 24, 27, 30 s", r.next().Gpus[0].Leaves[0].SmActive, r.sim.TruthActivity(gpusim.GPU(0), from.Add(8*time.Second), from.Add(20*time.Second)))
+	for _, c := range []struct{ fromS, toS int }{{-1, 8}, {8, 20}} { // samples at 12, 15, 18; 21, 24, 27, 30 s
+		lo, hi := from.Add(time.Duration(c.fromS)*time.Second), from.Add(time.Duration(c.toS)*time.Second)
+		g := r.next().Gpus[0]
+		near(t, "SM activity", g.Leaves[0].SmActive, r.sim.TruthActivity(gpusim.GPU(0), lo, hi))
+		energy := r.sim.TruthEnergyMillijoules(0, lo, hi)
+		if d := float64(g.GetEnergyMj()) - energy; d > 1 || d < -1 || g.GetEnergySpanMs() != hi.Sub(lo).Milliseconds() {
+			t.Errorf("energy is %d mJ over %d ms, want %v over %s", g.GetEnergyMj(), g.GetEnergySpanMs(), energy, hi.Sub(lo))
+		}
+	}
 }
 
 func TestStaleValues(t *testing.T) {
