@@ -55,25 +55,26 @@ func (r *raw) label(owner uint64) string {
 	return fmt.Sprintf("owner %016x (facts not kept)", owner)
 }
 
-// gone says that the hour's journal, or all rows that it promised, are no more.
+// gone says that the hour's journal is no more, or that a week of raw which it
+// rests on is: that has no row left, of holds or of samples. Rows that lack in a
+// week of which others are there are damage.
 func (r *raw) gone() bool {
-	if r.inside == 0 {
-		return r.inputs < r.row.Inputs
+	if r.inside == 0 && r.inputs < r.row.Inputs {
+		return true
 	}
-	wins := 0
-	for i := range r.batches {
-		if r.wins(&r.batches[i]) && r.batches[i].HoldRows > 0 {
-			wins++
+	for _, m := range r.missing {
+		if r.keptWeeks[m.week] {
+			return false
 		}
 	}
-	return wins > 0 && len(r.missing) == wins && len(r.records) == 0
+	return len(r.missing) > 0
 }
 
 func (r *raw) goneWhy() string {
-	if r.inside == 0 {
+	if len(r.missing) == 0 {
 		return fmt.Sprintf("%d of the %d journal rows it rests on are left, none of the hour itself", r.inputs, r.row.Inputs)
 	}
-	return fmt.Sprintf("none of the rows of its %d batches are left", len(r.missing))
+	return fmt.Sprintf("the journal knows %d batches of it, and their week has no row left", len(r.missing))
 }
 
 // mapping is the tenant mapping that the row was published under (R15).

@@ -30,11 +30,24 @@ type raw struct {
 	winners     map[slotKey]*batchRow
 	nodes       map[string][]meter.NodeSlot
 	records     map[string][]meter.Record
-	missing     []string // batches without all the rows that the journal promised
+	missing     []missingBatch // of the winners, without all the rows that the journal promised
+	keptWeeks   map[int64]bool // weeks, by weekOf, of which any row of raw is there
 	samples     map[slotKey]map[string]sampleRow
 	events      []eventRow
 	leaves      map[uint64]leafRow
 	owners      map[uint64]ownerRow
+}
+
+// missingBatch is a batch of which raw has fewer rows than promised.
+type missingBatch struct {
+	text string
+	week int64
+}
+
+// weekOf numbers the Mondays, which raw is partitioned by.
+func weekOf(at time.Time) int64 {
+	const day, mondayOfEpoch = 24 * time.Hour, 3 // 1970-01-01 was a Thursday
+	return (at.UnixMilli()/day.Milliseconds() + mondayOfEpoch) / 7
 }
 
 // reader reads one hour of one GPU.
@@ -49,6 +62,7 @@ func readRaw(ctx context.Context, db Store, row *usageRow) (*raw, error) {
 	r := &reader{db: db, nodes: []string{}, out: &raw{
 		row: row, winners: map[slotKey]*batchRow{}, nodes: map[string][]meter.NodeSlot{}, records: map[string][]meter.Record{},
 		samples: map[slotKey]map[string]sampleRow{}, leaves: map[uint64]leafRow{}, owners: map[uint64]ownerRow{},
+		keptWeeks: map[int64]bool{},
 	}}
 	for _, step := range []struct {
 		what string
@@ -177,9 +191,10 @@ func (r *reader) readHolds(ctx context.Context) error {
 	}
 	for i := range r.out.batches {
 		b := &r.out.batches[i]
+		r.out.keptWeeks[weekOf(b.Slot)] = r.out.keptWeeks[weekOf(b.Slot)] || have[b.Batch] > 0
 		if r.out.wins(b) && have[b.Batch] != b.HoldRows {
-			r.out.missing = append(r.out.missing, fmt.Sprintf("batch %016x of node %s, slot %s, has %d of %d rows",
-				b.Batch, b.Node, stamp(b.Slot.UTC()), have[b.Batch], b.HoldRows))
+			r.out.missing = append(r.out.missing, missingBatch{week: weekOf(b.Slot), text: fmt.Sprintf(
+				"batch %016x of node %s, slot %s, has %d of %d rows", b.Batch, b.Node, stamp(b.Slot.UTC()), have[b.Batch], b.HoldRows)})
 		}
 	}
 	var rows []holdRow
@@ -213,6 +228,7 @@ func (r *reader) readSamples(ctx context.Context) error {
 	}
 	for _, s := range rows {
 		key := slotKey{s.Node, s.Slot.UnixMilli()}
+		r.out.keptWeeks[weekOf(s.Slot)] = true
 		if w := r.out.winners[key]; w == nil || w.Rev != s.Rev {
 			continue // of a batch that lost
 		}

@@ -67,7 +67,7 @@ func Explain(ctx context.Context, db Store, q Request) (*Explanation, error) {
 		e.Raw = RawDamaged
 		e.Notes = append(e.Notes, "raw is damaged: it holds less than the journal promised, so these are figures only")
 		for _, m := range r.missing {
-			e.Proof.Differences = append(e.Proof.Differences, Difference{"raw: " + m, "damaged", "promised"})
+			e.Proof.Differences = append(e.Proof.Differences, Difference{"raw: " + m.text, "damaged", "promised"})
 		}
 		e.Proof.conclude()
 		return e, nil

@@ -1,0 +1,259 @@
+package explain_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/ingest/explain"
+)
+
+const firstHour = "2026-03-01T00:00:00Z"
+
+func TestWhatIsNotThere(t *testing.T) {
+	h := newHouse(t)
+	h.takeCase(t, "r10_gap_over_the_hour")
+	for _, c := range []struct {
+		name string
+		q    explain.Request
+		want []string
+	}{
+		{"unknown GPU", explain.Request{GPU: "GPU-zz", Hour: at(t, firstHour)}, []string{`GPU "GPU-zz"`, "nearest: GPU-a, GPU-b", "2 GPUs"}},
+		{"several begin so", explain.Request{GPU: "GPU-", Hour: at(t, firstHour)}, []string{`GPU "GPU-": 2 GPUs begin so: GPU-a, GPU-b`}},
+		{"unknown hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T07:00:00Z")}, []string{
+			"hour 2026-03-01T07:00:00Z: the ledger has no row of GPU GPU-a", "nearest: 2026-03-01T01:00:00Z, 2026-03-01T00:00:00Z",
+			"it has 2 hours from 2026-03-01T00:00:00Z to 2026-03-01T01:00:00Z",
+		}},
+		{"unknown cluster", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Cluster: "q"}, []string{`no GPU of that cluster`}},
+		{"unknown tenant", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Tenant: "q"}, []string{`tenant "q"`, "nearest: a"}},
+		{"unknown leaf", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Leaf: "gi7"}, []string{`leaf "gi7"`, "nearest: gpu"}},
+		{"no full hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T00:20:00Z")}, []string{"is no full hour; the one around it is " + firstHour}},
+		{"no GPU", explain.Request{Hour: at(t, firstHour)}, []string{"gpu is empty"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := explain.Explain(t.Context(), h.db, c.q)
+			if err == nil {
+				t.Fatal("got an explanation, want an error")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %q, want %q in it", err, want)
+				}
+			}
+		})
+	}
+	if e := h.explain(t, "gpu-A", firstHour); e.GPU != "GPU-a" {
+		t.Errorf("a beginning in another case: got %s, want GPU-a", e.GPU)
+	}
+}
+
+func TestEmptyLedger(t *testing.T) {
+	h := newHouse(t)
+	_, err := explain.Explain(t.Context(), h.db, explain.Request{GPU: "GPU-a", Hour: at(t, firstHour)})
+	var missing *explain.NotFoundError
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "the ledger is empty") {
+		t.Errorf("got %v, want that the ledger is empty", err)
+	}
+}
+
+func TestOnePartOnly(t *testing.T) {
+	h := newHouse(t)
+	h.takeCase(t, "r9_mig")
+	for _, c := range []struct{ leaf, tenant string }{{"gi2", ""}, {"", "b"}, {"gi2", "b"}} {
+		e, err := explain.Explain(t.Context(), h.db, explain.Request{GPU: "GPU-m", Hour: at(t, firstHour), Leaf: c.leaf, Tenant: c.tenant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range e.Lines {
+			if c.leaf != "" && l.Leaf != c.leaf && (l.Leaf != "" || c.tenant != "") || c.tenant != "" && l.Tenant != c.tenant {
+				t.Errorf("%+v: a line of another one: %+v", c, l)
+			}
+		}
+		if len(e.Lines) == 0 || len(e.Owners) != 1 || e.Owners[0].Tenant != "b" || !e.Proof.OK {
+			t.Errorf("%+v: got %d lines, owners %+v, proof %+v", c, len(e.Lines), e.Owners, e.Proof)
+		}
+	}
+}
+
+func TestSupersededBatches(t *testing.T) {
+	for name, want := range map[string]string{
+		"r1_failed_loses": "R1: its owners could not be read",
+		"r1_fewer_owners": "R1: ",
+	} {
+		h := newHouse(t)
+		h.takeCase(t, name)
+		e := h.explain(t, "GPU-a", firstHour)
+		if len(e.Losers) == 0 || !strings.HasPrefix(e.Losers[0].Why, want) {
+			t.Errorf("%s: losers: got %+v, want one that lost by %q", name, e.Losers, want)
+		}
+		h.takeCase(t, name)
+		if got := h.explain(t, "GPU-a", firstHour); !strings.Contains(text(t, got), "a copy of the one at partition 0, offset") {
+			t.Errorf("%s, taken twice: the copies are not named:\n%s", name, text(t, got))
+		}
+	}
+}
+
+func TestLocalTime(t *testing.T) {
+	h := newHouse(t)
+	h.takeCase(t, "r12_three_owners")
+	e := h.explain(t, "GPU-a", firstHour)
+	zone, err := time.LoadLocation("Asia/Kolkata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.In(zone)
+	if got := text(t, e); !strings.Contains(got, "00:00:00-00:00:10 (05:30:00-05:30:10 IST)") {
+		t.Errorf("got no local times:\n%s", got)
+	}
+	document, err := json.Marshal(e)
+	if err != nil || !strings.Contains(string(document), `"from_local":"2026-03-01T05:30:00+05:30"`) {
+		t.Errorf("got %s, %v, want local times", document, err)
+	}
+}
+
+// tamperings change what is stored; each must be seen.
+func TestWhatDoesNotAddUp(t *testing.T) {
+	for _, c := range []struct{ name, statement, raw, want string }{
+		{
+			"a row that somebody moved",
+			`INSERT INTO usage_hourly SELECT * REPLACE (version + 1 AS version, arrayMap(x -> x - 1, active) AS active, arrayMap(x -> x + 1, idle) AS idle) FROM usage_hourly FINAL WHERE hour = '2026-03-01 00:00:00' AND gpu = 'GPU-a'`,
+			explain.RawKept, "active: explained 70000, stored 69999",
+		},
+		{
+			"a tenant that somebody renamed",
+			`INSERT INTO usage_hourly SELECT * REPLACE (version + 1 AS version, ['q'] AS tenant) FROM usage_hourly FINAL WHERE hour = '2026-03-01 00:00:00' AND gpu = 'GPU-a'`,
+			explain.RawKept, "tenant and project of a/p",
+		},
+		{
+			"a raw row that lacks",
+			`ALTER TABLE holds DELETE WHERE gpu = 'GPU-a' AND slot = '2026-03-01 00:59:40' SETTINGS mutations_sync = 2`,
+			explain.RawDamaged, "has 1 of 2 rows",
+		},
+		{
+			"a raw row that was changed",
+			`ALTER TABLE holds UPDATE energy_mj = 7 WHERE gpu = 'GPU-a' AND slot = '2026-03-01 00:59:40' SETTINGS mutations_sync = 2`,
+			explain.RawKept, "energy mJ: explained 7, stored 0",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			h.takeCase(t, "r10_gap_over_the_hour")
+			if err := h.db.Exec(t.Context(), c.statement); err != nil {
+				t.Fatal(err)
+			}
+			e := h.explain(t, "GPU-a", firstHour)
+			if got := text(t, e); e.Proof.OK || e.Raw != c.raw || !strings.Contains(got, c.want) || !strings.Contains(got, "DON'T SUM") {
+				t.Errorf("got proof %+v, raw %s, want it to fail with %q:\n%s", e.Proof, e.Raw, c.want, got)
+			}
+		})
+	}
+}
+
+func TestRawThatIsGone(t *testing.T) {
+	h := newHouse(t)
+	h.takeCase(t, "r10_gap_over_the_hour")
+	for _, statement := range []string{`TRUNCATE TABLE holds`, `TRUNCATE TABLE samples`} {
+		if err := h.db.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := h.explain(t, "GPU-a", firstHour)
+	got := text(t, e)
+	if e.Raw != explain.RawGone || len(e.Lines) > 0 || e.Figures.Active != 70_000 || len(e.Owners) != 1 {
+		t.Errorf("got %+v, want figures only", e)
+	}
+	if !strings.Contains(got, "raw of this hour is gone") || strings.Contains(got, "SLOTS") || !strings.Contains(got, "held 140 000 slice-ms") {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
+func TestRowOlderThanTheJournal(t *testing.T) {
+	h := newHouse(t)
+	h.takeCase(t, "r12_three_owners")
+	h.take(t, `{"cluster": "k", "node": "n1", "slot": "2026-03-01T00:00:10Z", "slot_ms": 10000, "collector": "c1", "boot_ms": 1000, "seq": 1, "gpus": []}`, false)
+	e := h.explain(t, "GPU-a", firstHour)
+	if e.Figures.Inputs != 1 || e.Figures.JournalInputs != 2 || !strings.Contains(text(t, e), "rests on 1 journal rows and there are 2 now") {
+		t.Errorf("got %+v:\n%s", e.Figures, text(t, e))
+	}
+}
+
+// wildLines are a quarter of an hour of two nodes between which a GPU wanders,
+// with gaps, partial slots, failed attribution, lost and flagged boards.
+func wildLines(seed uint64) string {
+	rng := rand.New(rand.NewPCG(seed, 10))
+	var b strings.Builder
+	start := time.Date(2026, 3, 1, 0, 52, 0, 0, time.UTC)
+	for slot := range 90 {
+		for n, node := range []string{"n1", "n2"} {
+			if rng.IntN(6) == 0 {
+				continue
+			}
+			fmt.Fprintf(&b, `{"cluster": "k", "node": %q, "slot": %q, "slot_ms": 10000, "collector": "c%d", "boot_ms": 1000, "seq": %d, `,
+				node, start.Add(time.Duration(slot)*10*time.Second).Format(time.RFC3339), n, slot)
+			b.WriteString([]string{"", `"observed": [[0, 4000], [5500, 10000]], `, `"attribution": "failed", `, "", `"enumeration": "partial", `, ""}[rng.IntN(6)])
+			fmt.Fprintf(&b, `"gpus": [%s]}`+"\n", wildGPUs(rng, node, slot))
+		}
+	}
+	return b.String()
+}
+
+func wildGPUs(rng *rand.Rand, node string, slot int) string {
+	var boards []string
+	if (slot/40%2 == 0) == (node == "n1") || rng.IntN(12) == 0 {
+		boards = append(boards, wildGPU(rng, "GPU-w"))
+	}
+	if rng.IntN(8) > 0 {
+		boards = append(boards, wildGPU(rng, "GPU-"+node))
+	}
+	return strings.Join(boards, ", ")
+}
+
+func wildGPU(rng *rand.Rand, uuid string) string {
+	leaves := `{"id": "gi1", "gi": 1, "profile": "3g.40gb", "slices": 3, "gr_engine_active": %g}, {"id": "gi2", "gi": 2, "profile": "2g.20gb", "slices": 2, "gr_engine_active": %g}`
+	slices := 7
+	if rng.IntN(15) == 0 {
+		slices = 4 // fewer than the leaves, or than the hour began with
+	}
+	flags := []string{"", "", "", "", "", `"lost": true, `, `"unhealthy": true, `}[rng.IntN(7)]
+	holds := `{"leaf": "gi1", "owner": {"namespace": "a", "pod": "p"}}`
+	switch rng.IntN(5) {
+	case 0:
+		holds += `, {"leaf": "gi2", "owner": {"namespace": "b", "pod": "p"}, "to": 7000}`
+	case 1:
+		holds += `, {"leaf": "gi1", "owner": {"namespace": "b", "pod": "p"}}, {"leaf": "gi1", "owner": {"job": "7", "account": "c"}}`
+	}
+	return fmt.Sprintf(`{"uuid": %q, "model": "NVIDIA H100 80GB HBM3", "slices": %d, "mig": true, %s"leaves": [`+leaves+`], "holds": [%s], "power_watts": %d, "idle_watts": 80, "energy_mj": %d, "energy_span_ms": %d}`,
+		uuid, slices, flags, []float64{0, 0.004, 0.7}[rng.IntN(3)], []float64{0, 0.2}[rng.IntN(2)], holds, 60+rng.IntN(300), rng.IntN(3_000_000),
+		[]int{10_000, 10_000, 10_000, 20_000}[rng.IntN(4)])
+}
+
+// TestWildHours explains what no case was made for; the proof must hold
+// wherever the ledger publishes a row.
+func TestWildHours(t *testing.T) {
+	for seed := range uint64(4) {
+		h := newHouse(t)
+		h.take(t, wildLines(seed), true)
+		seen := map[string]int{}
+		for _, gpu := range []string{"GPU-w", "GPU-n1", "GPU-n2"} {
+			for _, hour := range []string{firstHour, "2026-03-01T01:00:00Z"} {
+				e := h.explain(t, gpu, hour)
+				checkText(t, text(t, e))
+				for _, l := range e.Lines {
+					seen[l.Code]++
+				}
+				if !e.Proof.OK || e.Raw != explain.RawKept {
+					t.Errorf("seed %d, %s, %s: proof %+v\n%s", seed, gpu, hour, e.Proof, text(t, e))
+				}
+			}
+		}
+		for _, code := range []string{"inferred", "gap", "attribution", "excess", "lost", "not_enumerated", "flagged", "unattributed", "slot_in_part"} {
+			if seen[code] == 0 {
+				t.Errorf("seed %d: no line is %s: the test doesn't try it", seed, code)
+			}
+		}
+	}
+}
