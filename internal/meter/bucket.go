@@ -36,4 +36,5 @@ const (
 	WhyExcess      Why = 4 // leaves beyond the GPU's slices
 	WhyInferred    Why = 5 // a gap inside the slot between equal holders (R10)
 	WhyListed      Why = 6 // listed, but nothing of the slot was seen
+	WhyCapacity    Why = 7 // of a pool of unknown capacity, and in nobody's allocation (R18)
 )

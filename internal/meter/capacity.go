@@ -1,10 +1,17 @@
 package meter
 
+// capacity is what an hour's entry of the inventory has: slices of what.
+// Slices 0: not known.
+type capacity struct {
+	slices int
+	kind   Kind
+}
+
 // capacity is the hour's first record's, else the last one before. It keeps
 // for the next hour what this one began with.
 func (h *gpuHour) capacity() {
-	if began := h.firstSlices(h.in.StartMS, h.endMS); began > 0 {
-		h.out.Slices = began
+	if began := h.firstCapacity(h.in.StartMS, h.endMS); began.slices > 0 {
+		h.out.Slices, h.out.Kind = began.slices, began.kind
 	}
 	for i := range h.cells {
 		if c := &h.cells[i]; c.record != nil && c.record.Slices > 0 && c.slot.StartMS >= h.in.StartMS && c.slot.StartMS < h.endMS {
@@ -14,41 +21,42 @@ func (h *gpuHour) capacity() {
 	if h.out.Slices == 0 {
 		h.out.Slices = 1
 	}
-	h.slicesBefore = h.known.slicesOf(h.in.StartMS - HourMS)
-	h.known.hourMS, h.known.hourSlices = h.in.StartMS, h.out.Slices
+	h.before = h.known.capacityOf(h.in.StartMS - HourMS)
+	h.known.hourMS, h.known.hour = h.in.StartMS, capacity{h.out.Slices, h.out.Kind}
 	for i := range h.sightings {
-		h.sightings[i].SlicesFirst = h.out.Slices
-		if h.sightings[i].SlicesLast == 0 { // nothing but records without figures: what was known before
-			h.sightings[i].SlicesLast = h.known.slices
+		s := &h.sightings[i]
+		s.SlicesFirst, s.KindFirst = h.out.Slices, h.out.Kind
+		if s.SlicesLast == 0 { // nothing but records without figures: what was known before
+			s.SlicesLast = h.known.slices
 		}
 	}
 }
 
-// firstSlices is what the first record in [from, to) says, 0 where none does.
-func (h *gpuHour) firstSlices(from, to int64) int {
+// firstCapacity is what the first record in [from, to) says.
+func (h *gpuHour) firstCapacity(from, to int64) capacity {
 	for i := range h.cells {
 		c := &h.cells[i]
 		if c.record != nil && c.record.Slices > 0 && c.slot.StartMS >= from && c.slot.StartMS < to {
-			return c.record.Slices
+			return capacity{c.record.Slices, c.record.Kind}
 		}
 	}
-	return 0
+	return capacity{}
 }
 
-// excess says that the slot tells more than its hour's capacity can hold: the
-// whole slot is unobserved. Slots around the hour are held to the capacity of
-// their own hour, so that both hours infer alike over a gap between them; 0
-// is a capacity that isn't known.
+// excess says that the slot tells more than its hour's capacity can hold, or
+// of something else than its hour began with: the whole slot is unobserved.
+// Slots around the hour are held to the capacity of their own hour, so that
+// both hours infer alike over a gap between them.
 func (h *gpuHour) excess(c *cell) bool {
 	if c.record == nil {
 		return false
 	}
-	slices := h.out.Slices
+	of := capacity{h.out.Slices, h.out.Kind}
 	switch next := h.in.StartMS + HourMS; {
 	case c.slot.StartMS < h.in.StartMS:
-		slices = h.slicesBefore
+		of = h.before
 	case c.slot.StartMS >= next:
-		slices = h.firstSlices(next, next+HourMS)
+		of = h.firstCapacity(next, next+HourMS)
 	}
-	return c.has(WhyExcess) || (slices > 0 && c.record.Slices > slices)
+	return c.has(WhyExcess) || (of.slices > 0 && (c.record.Slices > of.slices || (c.record.Slices > 0 && c.record.Kind != of.kind)))
 }

@@ -94,7 +94,7 @@ func newClusterInput(t *testing.T, batches []*wire.Batch) clusterInput {
 			if in.GPUs[g.UUID] == nil {
 				in.GPUs[g.UUID] = map[string][]meter.Record{}
 			}
-			in.GPUs[g.UUID][b.Node] = append(in.GPUs[g.UUID][b.Node], meter.Record{StartMS: b.SlotStartMs, Slices: g.Slices, Model: g.Model, Rows: g.Rows})
+			in.GPUs[g.UUID][b.Node] = append(in.GPUs[g.UUID][b.Node], meter.Record{StartMS: b.SlotStartMs, Slices: g.Slices, Kind: g.Kind, Model: g.Model, Rows: g.Rows})
 		}
 	}
 	ids.Leaves(func(l meter.Leaf, h uint64) { leaves[h] = l.Slices })

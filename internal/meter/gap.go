@@ -35,7 +35,7 @@ func (h *gpuHour) infer() {
 	var failed []*cell // batches in the gap whose owners could not be read
 	for i := range h.cells {
 		c := &h.cells[i]
-		if before != nil && before.node != c.node { // never across nodes, nor over another's slot
+		if before != nil && (before.node != c.node || h.absentBefore(i)) { // never across nodes, nor over another's slot
 			before, failed = nil, nil
 		}
 		switch h.knowledge(c) {
@@ -52,6 +52,13 @@ func (h *gpuHour) infer() {
 		}
 	}
 	h.roundInferred()
+}
+
+// absentBefore says that a pool of unknown capacity was out of the inventory
+// just before the cell: it is there only where it is listed.
+func (h *gpuHour) absentBefore(i int) bool {
+	c := &h.cells[i]
+	return h.out.Kind == OpenPool && (c.record == nil || i == 0 || c.slot.StartMS != h.cells[i-1].slot.StartMS+h.in.SlotMS)
 }
 
 type knowledge int
@@ -166,6 +173,10 @@ func (h *gpuHour) inferOver(leaf uint64, holders side, from, to int64) {
 	for from < to {
 		start := from - from%h.in.SlotMS
 		end := min(start+h.in.SlotMS, to)
+		if !h.presentAt(from) {
+			from = end
+			continue
+		}
 		sliceMS := int64(h.in.LeafSlices(leaf)) * (end - from)
 		inf := h.inference(start, leaf)
 		inf.sliceMS += sliceMS

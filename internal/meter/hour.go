@@ -41,6 +41,7 @@ func (n *NodeSlot) observedMS(slotMS int64) int64 {
 type Record struct {
 	StartMS int64
 	Slices  int
+	Kind    Kind
 	Model   string
 	Rows    []Row
 }
@@ -71,6 +72,7 @@ type OwnerUse struct {
 type GPUHour struct {
 	GPU, Node, Model                      string
 	Slices                                int
+	Kind                                  Kind
 	PresentMS                             int64
 	Free, Stranded, Unhealthy, Unobserved int64
 	UnobservedAttribution                 int64 // of Unobserved: owners could not be read
@@ -137,19 +139,19 @@ func sortedKeys[V any](m map[string]V) []string {
 // gpuHour works on one GPU of one hour. cells are the slots around the hour in
 // which somebody knows something of the GPU, ascending.
 type gpuHour struct {
-	in      *HourInput
-	gpu     string
-	known   *known
-	endMS   int64 // of what is counted of the hour
-	cells   []cell
-	present []span // Unix ms
-	out     GPUHour
-	// slicesBefore is the capacity of the hour before, 0: not known.
-	slicesBefore int
-	counted      int64
-	sightings    []Sighting
-	findings     []string
-	inferred     []inference
+	in        *HourInput
+	gpu       string
+	known     *known
+	endMS     int64 // of what is counted of the hour
+	cells     []cell
+	present   []span // Unix ms
+	out       GPUHour
+	before    capacity // of the hour before, as far as it is known
+	counted   int64
+	sightings []Sighting
+	findings  []string
+	inferred  []inference
+	lines     map[lineKey]int // of out.Owners, where there are many
 }
 
 // cell is one slot: the node that has the GPU, its winning batch, and what it
@@ -161,7 +163,7 @@ type cell struct {
 }
 
 func (h *gpuHour) compute() (GPUHour, error) {
-	h.out.GPU, h.out.Slices = h.gpu, h.known.slices
+	h.out.GPU, h.out.Slices, h.out.Kind = h.gpu, h.known.slices, h.known.kind
 	h.assign()
 	h.capacity()
 	for i := range h.cells {
@@ -188,7 +190,7 @@ func (h *gpuHour) compute() (GPUHour, error) {
 func (h *gpuHour) assign() {
 	slots := h.slotTimes()
 	if h.known.lastMS > 0 {
-		h.cover(h.in.StartMS, h.known.lastMS+RetireAfterMS)
+		h.cover(h.in.StartMS, h.known.lastMS+h.known.kind.retireAfterMS())
 	}
 	k, beyond := h.known, false
 	past := h.known.before(h.in.StartMS, slots)
@@ -211,7 +213,8 @@ func (h *gpuHour) assign() {
 			}
 			node = k.list(listers, start, start+h.in.SlotMS)
 			if !beyond {
-				h.cover(start, start+h.in.SlotMS+RetireAfterMS)
+				h.known.kind = h.record(node, start).Kind
+				h.cover(start, start+h.in.SlotMS+h.known.kind.retireAfterMS())
 				h.sight(listers, start)
 			}
 		}
@@ -296,13 +299,13 @@ func (h *gpuHour) count(c *cell) {
 		h.counted += all
 		h.platformEnergy(c.record)
 	case h.excess(c):
-		if c.record.Slices > h.out.Slices {
+		if c.record.Slices > h.out.Slices || c.record.Kind != h.out.Kind {
 			h.findings = append(h.findings, fmt.Sprintf("GPU %s tells %d slices in the slot at %d, its hour began with %d",
 				h.gpu, c.record.Slices, c.slot.StartMS, h.out.Slices))
 		}
 		h.platformEnergy(c.record)
 	default:
-		if fewer := int64(h.out.Slices-c.record.Slices) * c.slot.observedMS(h.in.SlotMS); fewer > 0 {
+		if fewer := int64(h.out.Slices-c.record.Slices) * c.slot.observedMS(h.in.SlotMS); fewer > 0 && h.out.Kind != OpenPool {
 			h.out.Stranded += fewer
 			h.counted += fewer
 		}
@@ -365,10 +368,31 @@ func (h *gpuHour) book(r Row) {
 	h.counted += r.SliceMS
 }
 
+// lineKey is what an OwnerUse is of.
+type lineKey struct{ leaf, owner uint64 }
+
+// fewOwners is up to where a walk beats an index.
+const fewOwners = 16
+
+// owner finds or adds the line of an owner on a leaf.
 func (h *gpuHour) owner(leaf, owner uint64) *OwnerUse {
-	for i := range h.out.Owners {
-		if o := &h.out.Owners[i]; o.Leaf == leaf && o.Owner == owner {
-			return o
+	key := lineKey{leaf, owner}
+	if n := len(h.out.Owners); n > fewOwners {
+		if h.lines == nil {
+			h.lines = make(map[lineKey]int, 2*n)
+			for i, o := range h.out.Owners {
+				h.lines[lineKey{o.Leaf, o.Owner}] = i
+			}
+		}
+		if i, ok := h.lines[key]; ok {
+			return &h.out.Owners[i]
+		}
+		h.lines[key] = n
+	} else {
+		for i := range h.out.Owners {
+			if o := &h.out.Owners[i]; o.Leaf == leaf && o.Owner == owner {
+				return o
+			}
 		}
 	}
 	h.out.Owners = append(h.out.Owners, OwnerUse{Leaf: leaf, Owner: owner})

@@ -14,6 +14,8 @@ type Sighting struct {
 	RunFromMS        int64 // where the unbroken run that ends at LastMS began
 	SlicesFirst      int   // the hour's capacity: what it began with
 	SlicesLast       int   // what the last record said; 0: nothing
+	KindFirst        Kind  // as SlicesFirst and
+	KindLast         Kind  // SlicesLast
 }
 
 // Inventory is what is known of the GPUs at one instant.
@@ -25,17 +27,18 @@ type known struct {
 	node, model string
 	lastMS      int64
 	slices      int
+	kind        Kind
 	hourMS      int64 // the latest hour with records, and its capacity
-	hourSlices  int
+	hour        capacity
 	runs        map[string]run
 }
 
-// slicesOf is the capacity of an hour, 0 where it isn't known.
-func (k *known) slicesOf(hourMS int64) int {
+// capacityOf is the capacity of an hour, of 0 slices where it isn't known.
+func (k *known) capacityOf(hourMS int64) capacity {
 	if k.hourMS != hourMS {
-		return 0
+		return capacity{}
 	}
-	return k.hourSlices
+	return k.hour
 }
 
 type run struct{ fromMS, lastMS int64 }
@@ -52,9 +55,9 @@ func NewInventory(sightings []Sighting) *Inventory {
 			continue
 		}
 		k := inv.get(s.GPU)
-		k.node, k.lastMS, k.model = s.Node, s.LastMS, s.Model
+		k.node, k.lastMS, k.model, k.kind = s.Node, s.LastMS, s.Model, s.KindLast
 		if s.HourMS >= k.hourMS {
-			k.hourMS, k.hourSlices = s.HourMS, s.SlicesFirst
+			k.hourMS, k.hour = s.HourMS, capacity{s.SlicesFirst, s.KindFirst}
 		}
 		if s.SlicesLast > 0 {
 			k.slices = s.SlicesLast

@@ -34,6 +34,7 @@ func (h *gpuHour) sight(nodes []string, start int64) {
 		}
 		s := &h.sightings[i]
 		s.LastMS, s.RunFromMS, s.Model = start+h.in.SlotMS, h.known.runs[node].fromMS, h.known.model
+		s.KindLast = r.Kind
 		if r.Slices > 0 {
 			s.SlicesLast = r.Slices
 		}

@@ -27,6 +27,7 @@ type randomGPU struct {
 	uuid, model string
 	slices      uint32
 	mig         bool
+	pool, open  bool     // a pool, one of unknown capacity (R18)
 	nodes       []string // where it is listed: one, seldom two
 	leaves      []*wire.Leaf
 	holds       []*wire.Hold
@@ -73,13 +74,16 @@ func (c *randomCluster) span() (from, to int64) {
 
 func (c *randomCluster) gpu(i int) *randomGPU {
 	g := &randomGPU{uuid: fmt.Sprintf("GPU-%c", 'a'+i), nodes: []string{pick(c, c.nodes...)}}
-	switch c.IntN(5) {
+	switch c.IntN(6) {
 	case 0:
 		g.model, g.slices = "Tesla T4", 1
 	case 1:
 		g.model, g.slices = "Unheard-of 9", pick(c, uint32(0), 1, 5)
 	case 2:
 		g.model, g.slices, g.mig = "NVIDIA A30", pick(c, uint32(0), 4), true
+	case 5:
+		g.model, g.slices, g.pool = "NVIDIA A100-SXM4-40GB", pick(c, uint32(1), 1000, 2500, 16_000), true
+		g.open = c.chance(0.4)
 	case 3:
 		g.model, g.slices = "NVIDIA H100 80GB HBM3", pick(c, uint32(0), 7)
 	default:
@@ -92,7 +96,9 @@ func (c *randomCluster) gpu(i int) *randomGPU {
 // layout divides the GPU anew; holders of what is gone are gone.
 func (c *randomCluster) layout(g *randomGPU) {
 	g.leaves, g.holds = nil, nil
-	if !g.mig {
+	if g.pool {
+		c.allocations(g)
+	} else if !g.mig {
 		g.leaves = []*wire.Leaf{{Id: "gpu", Slices: pick(c, 0, g.slices)}}
 	} else {
 		room := int(max(g.slices, 4))
@@ -221,6 +227,9 @@ func (c *randomCluster) record(g *randomGPU) *wire.Gpu {
 	if c.chance(0.3) {
 		r.EnergySpanMs = proto.Int64(pick(c, 0, 1, c.slotMS/2, c.slotMS*3/2, c.slotMS*3/2+1, 3_600_000))
 	}
+	if g.pool {
+		return c.poolRecord(g, r)
+	}
 	if c.chance(0.06) {
 		r.Slices = pick(c, 0, uint32(1), 4, 7, 8)
 	}
@@ -292,4 +301,37 @@ func (c *randomCluster) reconfigure(g *randomGPU, r *wire.Gpu) {
 	case c.chance(0.04):
 		r.Leaves, r.Holds = nil, nil
 	}
+}
+
+// allocations are parts of a pool, in thousandths of a GPU.
+func (c *randomCluster) allocations(g *randomGPU) {
+	for room := g.slices; room > 0 && !c.chance(0.2); {
+		n := min(pick(c, 1, 333, 500, 1000, 2000, 1+c.Uint32N(g.slices)), room)
+		room -= n
+		g.leaves = append(g.leaves, &wire.Leaf{Id: fmt.Sprintf("job%d", len(g.leaves)), Slices: n})
+	}
+}
+
+// poolRecord lists a pool's allocations. Evidence is there now and then, and
+// says nothing: nobody measures a part of a pool.
+func (c *randomCluster) poolRecord(g *randomGPU, r *wire.Gpu) *wire.Gpu {
+	r.Pool, r.UnknownCapacity, r.EnergyMj = true, g.open, nil
+	if c.chance(0.06) {
+		r.Slices = pick(c, uint32(1), 999, 1000, 16_000, 17_000)
+	}
+	for _, l := range g.leaves {
+		out := c.leaf(l)
+		if c.chance(0.3) {
+			from, to := c.span()
+			out.FromMs, out.ToMs = &from, &to
+		}
+		r.Leaves = append(r.Leaves, out)
+	}
+	for _, h := range g.holds {
+		r.Holds = append(r.Holds, c.hold(h))
+	}
+	if c.chance(0.04) {
+		r.Leaves = append(r.Leaves, &wire.Leaf{Id: "beyond", Slices: 1 + c.Uint32N(2000)})
+	}
+	return r
 }

@@ -25,6 +25,7 @@ type Row struct {
 type GPUSlot struct {
 	UUID, Model string
 	Slices      int // 0: unknown (a lost GPU without figures)
+	Kind        Kind
 	Rows        []Row
 	Finding     string // a contradiction worth telling, or empty
 }
@@ -56,7 +57,9 @@ type settler struct {
 	failed      bool
 
 	slices int
+	kind   Kind
 	leaves []leafState
+	holds  map[string][]*wire.Hold // by leaf, where there are many
 	rows   []Row
 	load   []float64
 	owners []string
@@ -76,8 +79,8 @@ type leafState struct {
 
 func (s *settler) settle() GPUSlot {
 	g := s.gpu
-	out := GPUSlot{UUID: g.Uuid, Model: g.Model, Slices: gpuSlices(g)}
-	s.slices = out.Slices
+	out := GPUSlot{UUID: g.Uuid, Model: g.Model, Slices: gpuSlices(g), Kind: kindOf(g)}
+	s.slices, s.kind = out.Slices, out.Kind
 	platformOnly := s.failed || g.Lost
 	switch {
 	case g.Lost:
@@ -152,7 +155,10 @@ func (s *settler) readLeaves() {
 	s.leaves = make([]leafState, 0, len(s.gpu.Leaves))
 	for _, l := range s.gpu.Leaves {
 		lo, hi := wire.Span(l.FromMs, l.ToMs, s.slotMS)
-		st := leafState{wire: l, slices: leafSlices(s.gpu, l, s.slices), span: span{lo, hi}, signals: readSignals(s.gpu, l)}
+		st := leafState{wire: l, slices: leafSlices(s.gpu, l, s.slices), span: span{lo, hi}}
+		if s.kind == Board { // nobody measures a part of a pool
+			st.signals = readSignals(s.gpu, l)
+		}
 		identity := Leaf{ID: l.Id, Slices: st.slices, Profile: l.Profile, GI: -1, CI: -1, MIGUUID: l.MigUuid}
 		if l.Gi != nil {
 			identity.GI = int32(*l.Gi)
@@ -167,28 +173,17 @@ func (s *settler) readLeaves() {
 	}
 }
 
-// mostSlices is the greatest number of slices that leaves cover at any instant.
-func (s *settler) mostSlices() int {
-	most := 0
-	for i := range s.leaves {
-		at, covered := s.leaves[i].span.from, 0
-		for j := range s.leaves {
-			if s.leaves[j].span.contains(at) {
-				covered += s.leaves[j].slices
-			}
-		}
-		most = max(most, covered)
-	}
-	return most
-}
-
-// strand books the slices that no leaf covers (R9.3).
+// strand books the slices that no leaf covers (R9.3, R18).
 func (s *settler) strand() {
 	stranded := int64(s.slices) * s.observedMS
 	for i := range s.leaves {
 		stranded -= int64(s.leaves[i].slices) * s.leaves[i].seenMS
 	}
-	if stranded > 0 {
+	switch {
+	case stranded <= 0:
+	case s.kind != Board:
+		s.leftOver(stranded)
+	default:
 		s.add(Row{Bucket: Stranded, SliceMS: stranded}, 0, "")
 	}
 }
@@ -215,7 +210,7 @@ func (s *settler) settleLeaf(l *leafState) {
 	flagged := s.gpu.Unhealthy || l.wire.Unhealthy
 	working := l.working()
 	load := -1.0
-	if a, ok := activity(l.wire); ok {
+	if a, ok := activity(l.wire); ok && s.kind == Board {
 		load = a
 	}
 	unhealthy := t.freeMS

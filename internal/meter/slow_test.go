@@ -23,6 +23,26 @@ const (
 	slowRetireMS = 24 * slowHourMS
 )
 
+// slowKind is what has the slices (R18).
+type slowKind int
+
+const (
+	slowBoard    slowKind = iota
+	slowPool              // milli-GPUs of a pool
+	slowOpenPool          // of a pool of unknown capacity
+)
+
+func slowKindOf(g *wire.Gpu) slowKind {
+	switch {
+	case g.Pool && g.UnknownCapacity:
+		return slowOpenPool
+	case g.Pool:
+		return slowPool
+	default:
+		return slowBoard
+	}
+}
+
 // slowLeaf is the identity of a leaf under R10.
 type slowLeaf struct {
 	id, profile, uuid string
@@ -80,6 +100,7 @@ type slowSlot struct {
 	batch  *wire.Batch // the node's winning batch, nil: none
 	record *wire.Gpu   // the GPU in it, nil: not listed
 	slices int64       // capacity of the hour
+	kind   slowKind    // and of what
 	cells  []*slowCell
 }
 
@@ -202,7 +223,7 @@ func (m *slowModel) inventory(uuid string) []*slowSlot {
 		}
 	}
 	var life []*slowSlot
-	node, listedTo := "", int64(0)
+	node, presentTo := "", int64(0)
 	for start := first; start < m.watermark; start += m.slotMS {
 		chosen, chosenRun := "", int64(0)
 		for _, n := range slices.Sorted(maps.Keys(m.nodes)) {
@@ -218,9 +239,12 @@ func (m *slowModel) inventory(uuid string) []*slowSlot {
 			}
 		}
 		if chosen != "" {
-			node, listedTo = chosen, start+m.slotMS
+			node, presentTo = chosen, start+m.slotMS+slowRetireMS
+			if slowKindOf(m.record(node, uuid, start)) == slowOpenPool { // where nobody says what there is, there is nothing
+				presentTo = start + m.slotMS
+			}
 		}
-		if start < listedTo+slowRetireMS {
+		if start < presentTo {
 			life = append(life, &slowSlot{start: start, node: node, batch: m.nodes[node][start], record: m.record(node, uuid, start)})
 		}
 	}
@@ -244,22 +268,28 @@ func slowSlices(g *wire.Gpu) int64 {
 // slowCapacity gives each slot its hour's capacity: the hour's first record's,
 // else the last one before.
 func slowCapacity(life []*slowSlot) {
-	first, last := map[int64]int64{}, int64(0)
+	type capacity struct {
+		slices int64
+		kind   slowKind
+	}
+	first, hours, last := map[int64]capacity{}, map[int64]capacity{}, capacity{slices: 1}
 	for _, s := range life {
 		hour := s.start / slowHourMS
-		if s.record != nil && first[hour] == 0 {
-			first[hour] = slowSlices(s.record)
+		if s.record != nil && first[hour].slices == 0 {
+			first[hour] = capacity{slowSlices(s.record), slowKindOf(s.record)}
 		}
 	}
-	capacity := map[int64]int64{}
 	for _, s := range life {
 		hour := s.start / slowHourMS
-		if capacity[hour] == 0 {
-			capacity[hour] = cmp.Or(first[hour], last, 1)
+		if hours[hour].slices == 0 {
+			hours[hour] = cmp.Or(first[hour], last)
+			if hours[hour].slices == 0 {
+				hours[hour] = last
+			}
 		}
-		s.slices = capacity[hour]
-		if s.record != nil {
-			last = cmp.Or(slowSlices(s.record), last)
+		s.slices, s.kind = hours[hour].slices, hours[hour].kind
+		if s.record != nil && slowSlices(s.record) > 0 {
+			last = capacity{slowSlices(s.record), slowKindOf(s.record)}
 		}
 	}
 }
@@ -312,11 +342,9 @@ func (m *slowModel) account(uuid string, s *slowSlot) {
 			for leaf, use := range c.leaves {
 				slowParty(settled, leaf).addUse(leaf, use, c.ms())
 			}
-			platform.stranded += (s.slices - c.covered()) * c.ms()
-			known = s.slices
+			known = s.slices - m.uncovered(&platform, s, c)
 		case slowOwnerless:
-			platform.stranded += (s.slices - c.covered()) * c.ms()
-			known = s.slices - c.covered()
+			known = s.slices - c.covered() - m.uncovered(&platform, s, c)
 		}
 		for leaf, holders := range c.inferred {
 			slowParty(inferred, leaf).addUse(leaf, slowInferred(holders), c.ms())
@@ -332,6 +360,27 @@ func (m *slowModel) account(uuid string, s *slowSlot) {
 	}
 	m.add(uuid, s.start, "", platform)
 	m.energy(uuid, s, settled)
+}
+
+// uncovered books the slices that no leaf covers, and answers of how many of
+// them nothing is known.
+func (m *slowModel) uncovered(platform *usage, s *slowSlot, c *slowCell) (unknown int64) {
+	gone := s.slices - slowSlices(s.record) // fewer than the hour began with
+	rest := slowSlices(s.record) - c.covered()
+	switch {
+	case s.kind == slowOpenPool:
+		return gone + rest
+	case s.kind == slowBoard:
+		gone, rest = gone+rest, 0
+	case c.what == slowOwnerless:
+		unknown = rest
+	case s.record.Unhealthy:
+		platform.unhealthy += rest * c.ms()
+	default:
+		platform.free += rest * c.ms()
+	}
+	platform.stranded += gone * c.ms()
+	return unknown
 }
 
 func (c *slowCell) covered() (n int64) {

@@ -92,7 +92,7 @@ func slowSeen(b *wire.Batch, at int64) bool {
 // beyond says that the record has more slices than the hour, or at any instant
 // leaves of more slices than itself.
 func (m *slowModel) beyond(s *slowSlot) bool {
-	if slowSlices(s.record) > s.slices {
+	if slowSlices(s.record) > s.slices || slowKindOf(s.record) != s.kind {
 		return true
 	}
 	for _, one := range s.record.Leaves {
@@ -157,15 +157,19 @@ func (m *slowModel) use(s *slowSlot, l *wire.Leaf, at int64) *slowUse {
 		u.rest = "unhealthy"
 	}
 	several := len(m.ownersInSlot(s, l)) > 1
+	evidence := s.record
+	if s.kind != slowBoard { // nobody measures a part of a pool
+		evidence, l = &wire.Gpu{}, &wire.Leaf{Id: l.Id, FromMs: l.FromMs, ToMs: l.ToMs}
+	}
 	for id := range u.share {
 		switch {
-		case slowWorks(s.record, l) && several:
+		case slowWorks(evidence, l) && several:
 			u.what[id] = "unproven"
-		case slowWorks(s.record, l):
+		case slowWorks(evidence, l):
 			u.what[id] = "active"
 		case flagged:
 			u.what[id] = "unhealthy"
-		case slowRests(s.record, l) && m.coversAll(s, l, id):
+		case slowRests(evidence, l) && m.coversAll(s, l, id):
 			u.what[id] = "idle"
 		default:
 			u.what[id] = "unproven"

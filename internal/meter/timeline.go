@@ -62,7 +62,7 @@ type entry struct {
 
 func (s *settler) timeline(l *leafState) timeline {
 	var t timeline
-	for _, h := range s.gpu.Holds {
+	for _, h := range s.holdsOf(l.wire.Id) {
 		if h.Leaf != l.wire.Id {
 			continue
 		}

@@ -445,27 +445,30 @@ func (x *Interval) GetToMs() int64 {
 	return 0
 }
 
-// Gpu is one board. The accounting key is its UUID (DCGM_FI_DEV_UUID, field 54).
+// Gpu is one board, or a pool of GPUs nobody told apart (R18). The accounting key
+// is its UUID (DCGM_FI_DEV_UUID, field 54).
 type Gpu struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uuid          string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`                                                 // without UUIDs "cluster/node/index"
-	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`                                               // DCGM_FI_DEV_NAME, field 50
-	Slices        uint32                 `protobuf:"varint,3,opt,name=slices,proto3" json:"slices,omitempty"`                                            // compute slices of the board; 0: taken from the model table, else 1
-	Mig           bool                   `protobuf:"varint,4,opt,name=mig,proto3" json:"mig,omitempty"`                                                  // MIG mode on (DCGM_FI_DEV_MIG_MODE, field 67)
-	Lost          bool                   `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`                                                // listed, but fallen off the bus (DCGM_ST_GPU_IS_LOST)
-	Unhealthy     bool                   `protobuf:"varint,6,opt,name=unhealthy,proto3" json:"unhealthy,omitempty"`                                      // flagged: a fatal XID or a failed row remap, until cleared (R9)
-	PowerWatts    *float64               `protobuf:"fixed64,7,opt,name=power_watts,json=powerWatts,proto3,oneof" json:"power_watts,omitempty"`           // mean power in the slot (field 155, or the energy counter's slope)
-	IdleWatts     *float64               `protobuf:"fixed64,8,opt,name=idle_watts,json=idleWatts,proto3,oneof" json:"idle_watts,omitempty"`              // idle power of the model, if known
-	EnergyMj      *int64                 `protobuf:"zigzag64,9,opt,name=energy_mj,json=energyMj,proto3,oneof" json:"energy_mj,omitempty"`                // movement of the energy counter, mJ (field 156)
-	EnergySpanMs  *int64                 `protobuf:"zigzag64,10,opt,name=energy_span_ms,json=energySpanMs,proto3,oneof" json:"energy_span_ms,omitempty"` // time that movement covers; absent: slot_ms
-	EnergyReset   bool                   `protobuf:"varint,11,opt,name=energy_reset,json=energyReset,proto3" json:"energy_reset,omitempty"`              // the counter was reset in between (R16)
-	Leaves        []*Leaf                `protobuf:"bytes,12,rep,name=leaves,proto3" json:"leaves,omitempty"`
-	Holds         []*Hold                `protobuf:"bytes,13,rep,name=holds,proto3" json:"holds,omitempty"`
-	Index         uint32                 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`                                           // DCGM's index on the node, for people
-	MetricFields  []uint32               `protobuf:"varint,15,rep,packed,name=metric_fields,json=metricFields,proto3" json:"metric_fields,omitempty"`  // DCGM field ids of metric_values; never decide money
-	MetricValues  []float64              `protobuf:"fixed64,16,rep,packed,name=metric_values,json=metricValues,proto3" json:"metric_values,omitempty"` // same length, in the unit of the DCGM field
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Uuid            string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`                                                 // without UUIDs "cluster/node/index"; a pool's is "cluster/node"
+	Model           string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`                                               // DCGM_FI_DEV_NAME, field 50
+	Slices          uint32                 `protobuf:"varint,3,opt,name=slices,proto3" json:"slices,omitempty"`                                            // compute slices of the board; 0: taken from the model table, else 1; of a pool milli-GPUs
+	Mig             bool                   `protobuf:"varint,4,opt,name=mig,proto3" json:"mig,omitempty"`                                                  // MIG mode on (DCGM_FI_DEV_MIG_MODE, field 67)
+	Lost            bool                   `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`                                                // listed, but fallen off the bus (DCGM_ST_GPU_IS_LOST)
+	Unhealthy       bool                   `protobuf:"varint,6,opt,name=unhealthy,proto3" json:"unhealthy,omitempty"`                                      // flagged: a fatal XID or a failed row remap, until cleared (R9)
+	PowerWatts      *float64               `protobuf:"fixed64,7,opt,name=power_watts,json=powerWatts,proto3,oneof" json:"power_watts,omitempty"`           // mean power in the slot (field 155, or the energy counter's slope)
+	IdleWatts       *float64               `protobuf:"fixed64,8,opt,name=idle_watts,json=idleWatts,proto3,oneof" json:"idle_watts,omitempty"`              // idle power of the model, if known
+	EnergyMj        *int64                 `protobuf:"zigzag64,9,opt,name=energy_mj,json=energyMj,proto3,oneof" json:"energy_mj,omitempty"`                // movement of the energy counter, mJ (field 156)
+	EnergySpanMs    *int64                 `protobuf:"zigzag64,10,opt,name=energy_span_ms,json=energySpanMs,proto3,oneof" json:"energy_span_ms,omitempty"` // time that movement covers; absent: slot_ms
+	EnergyReset     bool                   `protobuf:"varint,11,opt,name=energy_reset,json=energyReset,proto3" json:"energy_reset,omitempty"`              // the counter was reset in between (R16)
+	Leaves          []*Leaf                `protobuf:"bytes,12,rep,name=leaves,proto3" json:"leaves,omitempty"`
+	Holds           []*Hold                `protobuf:"bytes,13,rep,name=holds,proto3" json:"holds,omitempty"`
+	Index           uint32                 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`                                            // DCGM's index on the node, for people
+	MetricFields    []uint32               `protobuf:"varint,15,rep,packed,name=metric_fields,json=metricFields,proto3" json:"metric_fields,omitempty"`   // DCGM field ids of metric_values; never decide money
+	MetricValues    []float64              `protobuf:"fixed64,16,rep,packed,name=metric_values,json=metricValues,proto3" json:"metric_values,omitempty"`  // same length, in the unit of the DCGM field
+	Pool            bool                   `protobuf:"varint,17,opt,name=pool,proto3" json:"pool,omitempty"`                                              // many GPUs in one entry: slices are milli-GPUs, each leaf is one allocation (R18)
+	UnknownCapacity bool                   `protobuf:"varint,18,opt,name=unknown_capacity,json=unknownCapacity,proto3" json:"unknown_capacity,omitempty"` // a pool whose slices are only what was in use at most
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Gpu) Reset() {
@@ -608,6 +611,20 @@ func (x *Gpu) GetMetricValues() []float64 {
 		return x.MetricValues
 	}
 	return nil
+}
+
+func (x *Gpu) GetPool() bool {
+	if x != nil {
+		return x.Pool
+	}
+	return false
+}
+
+func (x *Gpu) GetUnknownCapacity() bool {
+	if x != nil {
+		return x.UnknownCapacity
+	}
+	return false
 }
 
 // Leaf is what one workload can be given: a compute instance, else a GPU
@@ -1255,7 +1272,7 @@ const file_internal_wire_batch_proto_rawDesc = "" +
 	"\x06events\x18\x15 \x03(\v2\x18.gpuledger.wire.v1.EventR\x06events\"8\n" +
 	"\bInterval\x12\x17\n" +
 	"\afrom_ms\x18\x01 \x01(\x12R\x06fromMs\x12\x13\n" +
-	"\x05to_ms\x18\x02 \x01(\x12R\x04toMs\"\xc5\x04\n" +
+	"\x05to_ms\x18\x02 \x01(\x12R\x04toMs\"\x84\x05\n" +
 	"\x03Gpu\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -1275,7 +1292,9 @@ const file_internal_wire_batch_proto_rawDesc = "" +
 	"\x05holds\x18\r \x03(\v2\x17.gpuledger.wire.v1.HoldR\x05holds\x12\x14\n" +
 	"\x05index\x18\x0e \x01(\rR\x05index\x12#\n" +
 	"\rmetric_fields\x18\x0f \x03(\rR\fmetricFields\x12#\n" +
-	"\rmetric_values\x18\x10 \x03(\x01R\fmetricValuesB\x0e\n" +
+	"\rmetric_values\x18\x10 \x03(\x01R\fmetricValues\x12\x12\n" +
+	"\x04pool\x18\x11 \x01(\bR\x04pool\x12)\n" +
+	"\x10unknown_capacity\x18\x12 \x01(\bR\x0funknownCapacityB\x0e\n" +
 	"\f_power_wattsB\r\n" +
 	"\v_idle_wattsB\f\n" +
 	"\n" +

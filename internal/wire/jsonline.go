@@ -27,6 +27,8 @@ type jsonGPU struct {
 	Model        string     `json:"model"`
 	Slices       uint32     `json:"slices"`
 	MIG          bool       `json:"mig"`
+	Pool         bool       `json:"pool"`
+	Unknown      bool       `json:"unknown_capacity"`
 	Lost         bool       `json:"lost"`
 	Unhealthy    bool       `json:"unhealthy"`
 	PowerWatts   *float64   `json:"power_watts"`
@@ -176,7 +178,7 @@ func (j *jsonBatch) observed(b *Batch) error {
 
 func (j *jsonGPU) gpu() *Gpu {
 	g := &Gpu{
-		Uuid: j.UUID, Model: j.Model, Slices: j.Slices, Mig: j.MIG, Lost: j.Lost, Unhealthy: j.Unhealthy,
+		Uuid: j.UUID, Model: j.Model, Slices: j.Slices, Mig: j.MIG, Pool: j.Pool, UnknownCapacity: j.Unknown, Lost: j.Lost, Unhealthy: j.Unhealthy,
 		PowerWatts: j.PowerWatts, IdleWatts: j.IdleWatts,
 		EnergyMj: j.EnergyMJ, EnergySpanMs: j.EnergySpanMS, EnergyReset: j.EnergyReset,
 	}

@@ -20,7 +20,8 @@ func TestParseJSONLine(t *testing.T) {
 		 "energy_mj":0,"energy_span_ms":10013,"energy_reset":true,"temperature":54,
 		 "leaves":[{"id":"gi1","slices":3,"profile":"3g.40gb","gi":0,"ci":0,"mig_uuid":"MIG-1","from":0,"to":9000,"unhealthy":true,
 		   "sm_active":0,"gr_engine_active":0.5,"gpu_util":null,"replicas":2}],
-		 "holds":[{"leaf":"gi1","from":1000,"owner":{"tenant":"t","project":"p","namespace":"ns","pod":"po","uid":"u","container":"c","job":"j","user":"us","account":"ac"}}]}]}`))
+		 "holds":[{"leaf":"gi1","from":1000,"owner":{"tenant":"t","project":"p","namespace":"ns","pod":"po","uid":"u","container":"c","job":"j","user":"us","account":"ac"}}]},
+		{"uuid":"k/n1","slices":16000,"pool":true,"unknown_capacity":true,"leaves":[{"id":"17","slices":2500}]}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +40,8 @@ func TestParseJSONLine(t *testing.T) {
 			Holds: []*wire.Hold{{Leaf: "gi1", FromMs: proto.Int64(1000), Owner: &wire.Owner{
 				Tenant: "t", Project: "p", Namespace: "ns", Pod: "po", Uid: "u", Container: "c", Job: "j", User: "us", Account: "ac",
 			}}},
+		}, {
+			Uuid: "k/n1", Slices: 16_000, Pool: true, UnknownCapacity: true, Leaves: []*wire.Leaf{{Id: "17", Slices: 2500}},
 		}},
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {

@@ -13,7 +13,7 @@ func richBatch() *wire.Batch {
 		Collector: "c1", BootMs: 1_772_000_000_000, Seq: 42,
 		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL,
 		Observed: []*wire.Interval{{FromMs: 0, ToMs: 3000}, {FromMs: 7000, ToMs: 10_000}},
-		Gpus:     []*wire.Gpu{richWhole(), richMIG(), {Uuid: "GPU-lost", Lost: true, Index: 2}},
+		Gpus:     []*wire.Gpu{richWhole(), richMIG(), {Uuid: "GPU-lost", Lost: true, Index: 2}, richPool()},
 		Origin:   wire.Origin_ORIGIN_REPLAY, WindowFromMs: 1_772_323_200_000, WindowToMs: 1_772_326_800_000, ClusterSlotMs: 10_000,
 		Counters:    &wire.Counters{Sampled: 43, Spooled: 42, Dropped: map[string]uint64{"full": 1, "torn": 0}, SpoolDropped: 2},
 		Predecessor: &wire.Predecessor{BootMs: 1_771_000_000_000, LastSeq: 7},
@@ -49,5 +49,16 @@ func richMIG() *wire.Gpu {
 			{Id: "gi0", Slices: 1, Profile: "1g.6gb", Gi: proto.Uint32(0), FromMs: proto.Int64(7000)},
 		},
 		Holds: []*wire.Hold{{Leaf: "gi0", FromMs: proto.Int64(7500), ToMs: proto.Int64(10_000), Owner: &wire.Owner{}}},
+	}
+}
+
+func richPool() *wire.Gpu {
+	return &wire.Gpu{
+		Uuid: "k/n1", Model: "NVIDIA A100-SXM4-40GB", Slices: 16_000, Pool: true, UnknownCapacity: true, Index: 3,
+		Leaves: []*wire.Leaf{
+			{Id: "4711", Slices: 2500, FromMs: proto.Int64(1), ToMs: proto.Int64(9999)},
+			{Id: "4712", Slices: 13_500, ToMs: proto.Int64(7000)},
+		},
+		Holds: []*wire.Hold{{Leaf: "4711", Owner: &wire.Owner{Job: "4711", User: "eve", Account: "physics"}}},
 	}
 }

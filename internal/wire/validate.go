@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -9,6 +10,11 @@ import (
 const (
 	hourMS    = 3_600_000
 	maxSlices = 1 << 10
+	// maxPoolSlices is a million GPUs in milli-GPUs: an hour of it, times what
+	// money is counted in, stays within 64 bits.
+	maxPoolSlices = 1_000_000_000
+	// maxLeaves is how many allocations an hour of a pool may list.
+	maxLeaves = 1<<16 - 1
 	// maxShares bounds a share's denominator, which settlement keeps in 16 bits.
 	maxShares = 1<<16 - 1
 	// maxSpanMS (34 years) and maxEnergyMJ (278 MWh) are beyond any counter, and
@@ -85,8 +91,15 @@ func validateGPU(g *Gpu, slotMS int64) error {
 		return fmt.Errorf("energy_span_ms %d: must be from 0 to %d", g.GetEnergySpanMs(), int64(maxSpanMS))
 	case len(g.Holds) > maxShares:
 		return fmt.Errorf("%d holds: more than %d", len(g.Holds), maxShares)
-	case g.Slices > maxSlices:
+	case g.Slices > maxSlices && !g.Pool:
 		return fmt.Errorf("slices %d: more than a GPU can have", g.Slices)
+	case g.UnknownCapacity && !g.Pool:
+		return errors.New("unknown_capacity: only a pool's can be")
+	}
+	if g.Pool {
+		if err := validatePool(g); err != nil {
+			return err
+		}
 	}
 	leaves := make(map[string]bool, len(g.Leaves))
 	for i, l := range g.Leaves {
@@ -95,7 +108,7 @@ func validateGPU(g *Gpu, slotMS int64) error {
 			return fmt.Errorf("leaves[%d].id is empty", i)
 		case leaves[l.Id]:
 			return fmt.Errorf("leaves[%d].id %q is listed twice", i, l.Id)
-		case l.Slices > maxSlices:
+		case l.Slices > maxSlices && !g.Pool:
 			return fmt.Errorf("leaves[%d].slices %d: more than a GPU can have", i, l.Slices)
 		case l.Replicas > maxShares:
 			return fmt.Errorf("leaves[%d].replicas %d: more than %d", i, l.Replicas, maxShares)
@@ -124,6 +137,30 @@ func validateGPU(g *Gpu, slotMS int64) error {
 	}
 	if len(g.MetricFields) != len(g.MetricValues) {
 		return fmt.Errorf("metric_fields and metric_values differ in length: %d and %d", len(g.MetricFields), len(g.MetricValues))
+	}
+	return nil
+}
+
+// validatePool holds a pool to what can be known of many GPUs at once: how many
+// there are, and how much of them each allocation took (R18).
+func validatePool(g *Gpu) error {
+	switch {
+	case g.Slices < 1 || g.Slices > maxPoolSlices:
+		return fmt.Errorf("slices %d: a pool has 1 to %d milli-GPUs", g.Slices, maxPoolSlices)
+	case len(g.Leaves) > maxLeaves:
+		return fmt.Errorf("%d leaves: more than %d", len(g.Leaves), maxLeaves)
+	case g.Mig:
+		return errors.New("mig: a pool has no MIG mode")
+	case g.EnergyMj != nil:
+		return errors.New("energy_mj: a pool has no energy counter")
+	}
+	for i, l := range g.Leaves {
+		switch {
+		case l.Slices < 1 || l.Slices > maxPoolSlices:
+			return fmt.Errorf("leaves[%d].slices %d: an allocation of a pool has 1 to %d milli-GPUs", i, l.Slices, maxPoolSlices)
+		case l.Gi != nil || l.Ci != nil || l.Profile != "" || l.MigUuid != "":
+			return fmt.Errorf("leaves[%d] (%s): a pool has no MIG instances", i, l.Id)
+		}
 	}
 	return nil
 }
