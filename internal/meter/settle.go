@@ -245,7 +245,7 @@ func (s *settler) heldBucket(l *leafState, t *timeline, i int, working bool) Buc
 		return Active
 	case working:
 		return Unproven
-	case t.holders[i].coveredMS == s.observedMS && l.resting(s.gpu.Mig, s.otherWorks(l)):
+	case t.holders[i].coveredMS == s.observedMS && l.resting(s.gpu.Mig, s.gpu.Mig && s.otherWorks(l)):
 		return Idle
 	default:
 		return Unproven
