@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -147,6 +148,9 @@ func (p *pipeline) startSeparate(ctx context.Context, service separate, server *
 	return nil
 }
 
+// collectorGCPercent trades a little time for memory: a node has better use for it.
+const collectorGCPercent = 50
+
 func startCollector(ctx context.Context, p *pipeline) error {
 	dir := filepath.Clean(p.cfg.Collector.SpoolDir)
 	if p.cfg.Collector.SpoolDir == "" {
@@ -155,6 +159,7 @@ func startCollector(ctx context.Context, p *pipeline) error {
 	if p.cfg.source() == "" {
 		return usageError{errors.New("collector.source: is empty: name dcgm or nvml, or exporter with exporter.targets")}
 	}
+	debug.SetGCPercent(collectorGCPercent)
 	// Beside the spool's folder, where each entry is the spool's own.
 	return p.startCollecting(ctx, collecting{spool: dir, state: func(name string) string { return dir + "." + name }})
 }
