@@ -53,7 +53,9 @@ func TestWhichXIDsAreNews(t *testing.T) {
 	} {
 		s := oneInstance()
 		s.history.connected(10e6)
-		s.history.xids[place{"GPU-a", memory.ComputeInstance(1, 0)}] = 15e6
+		if name == "seen already" {
+			s.history.xids[place{"GPU-a", memory.ComputeInstance(1, 0)}] = 15e6
+		}
 		s.takeXID(c.record)
 		s.takeXID(c.record) // DCGM shows it again
 		if len(s.pending.xids) != c.want {
