@@ -12,7 +12,7 @@ import (
 // Announced gaps: sequence numbers that will never arrive.
 const selectGaps = `
 SELECT DISTINCT collector, gap_boot, gap_from, gap_to FROM batches FINAL
-WHERE status = 'stored' AND notEmpty(gap_from)`
+WHERE status IN ('stored', 'late') AND notEmpty(gap_from)`
 
 // Runs of missing sequence numbers between those that are there.
 const selectHoles = `
@@ -21,7 +21,7 @@ FROM
 (
     SELECT collector, boot_ms, seq,
            lagInFrame(toInt64(seq), 1, toInt64(-1)) OVER (PARTITION BY collector, boot_ms ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS before
-    FROM (SELECT DISTINCT collector, boot_ms, seq FROM batches FINAL WHERE status = 'stored')
+    FROM (SELECT DISTINCT collector, boot_ms, seq FROM batches FINAL WHERE status IN ('stored', 'late'))
 )
 WHERE toInt64(seq) > before + 1`
 

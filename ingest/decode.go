@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/wire"
@@ -22,6 +23,7 @@ type item struct {
 	gpus    []meter.GPUSlot
 	reason  string // dead: why
 	err     error
+	late    bool // its hour rests on raw that is gone (R3)
 }
 
 // decoder decodes and settles chunks on all cores. Each worker keeps its own
@@ -52,14 +54,15 @@ func (d *decoder) parse(msgs []broker.Message) []item {
 }
 
 // settle admits the batches by their clusters' slot lengths and the clock, and
-// settles those that pass.
-func (d *decoder) settle(items []item, slotMS map[string]int64) {
+// settles those that pass and whose raw still counts.
+func (d *decoder) settle(items []item, slotMS map[string]int64, weeks ledger.RawWeeks) {
 	d.parallel(len(items), func(ids *meter.Identities, i int) {
 		it := &items[i]
 		if it.reason == "" {
 			d.admit(it, slotMS[it.batch.Cluster])
 		}
-		if it.reason == "" {
+		it.late = it.reason == "" && weeks.Late(time.UnixMilli(it.batch.SlotStartMs))
+		if it.reason == "" && !it.late {
 			it.gpus = meter.Settle(it.batch, ids)
 		}
 	})

@@ -15,6 +15,7 @@ const (
 	statusStored = 1
 	statusDead   = 2
 	statusHole   = 3
+	statusLate   = 4
 )
 
 // journalColumns builds a block of table batches: one row per offset (C3).
@@ -46,21 +47,24 @@ func newJournalColumns() *journalColumns {
 	}
 }
 
-// add journals a message, stored or dead.
+// add journals a message: stored, dead, or late.
 func (c *journalColumns) add(it *item, now time.Time) {
 	b, status := it.batch, statusStored
-	if it.reason != "" {
+	switch {
+	case it.reason != "":
 		b, status = &wire.Batch{}, statusDead
+	case it.late:
+		status = statusLate
 	}
 	rows := 0
 	for i := range it.gpus {
 		rows += len(it.gpus[i].Rows)
 	}
 	id := it.id
-	if status == statusDead {
+	if status != statusStored {
 		id = 0
 	}
-	c.position(it.msg.Topic, it.msg.Partition, it.msg.Offset, status, it.reason)
+	c.position(it.msg.Topic, it.msg.Partition, it.msg.Offset, status, it.why())
 	c.cluster.Append(b.Cluster)
 	c.node.Append(b.Node)
 	c.slot.Append(slotTime(b.SlotStartMs))
@@ -161,7 +165,7 @@ func (c *journalColumns) input() proto.Input {
 		{Name: "topic", Data: c.topic},
 		{Name: "partition", Data: &c.partition},
 		{Name: "offset", Data: &c.offset},
-		{Name: "status", Data: proto.Wrap(&c.status, `'stored'=1`, `'dead'=2`, `'hole'=3`)},
+		{Name: "status", Data: proto.Wrap(&c.status, `'stored'=1`, `'dead'=2`, `'hole'=3`, `'late'=4`)},
 		{Name: "reason", Data: &c.reason},
 		{Name: "cluster", Data: c.cluster},
 		{Name: "node", Data: c.node},

@@ -7,6 +7,7 @@ type metrics struct {
 	rows       *prometheus.CounterVec
 	dead       *prometheus.CounterVec
 	holes      prometheus.Counter
+	late       prometheus.Counter
 	unknown    prometheus.Counter
 	findings   prometheus.Counter
 	retries    *prometheus.CounterVec
@@ -20,6 +21,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		rows:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_ingest_rows_total", Help: "Rows inserted, by table."}, []string{"table"}),
 		dead:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_ingest_dead_letters_total", Help: "Messages dead-lettered, by reason."}, []string{"reason"}),
 		holes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_hole_offsets_total", Help: "Offsets lost to the topic's retention before they were read."}),
+		late:     prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_late_unprocessed_total", Help: "Batches kept for a manual adjustment: the raw of their hours was dropped."}),
 		unknown:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_unknown_fields_total", Help: "Unknown fields in batches, ignored."}),
 		findings: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_findings_total", Help: "Contradictions inside batches."}),
 		retries:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_ingest_retries_total", Help: "Steps tried again after an error, by step."}, []string{"step"}),
@@ -28,6 +30,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		newestSlot: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ingest_newest_slot_timestamp_seconds", Help: "Start of the newest slot journalled."}),
 	}
-	reg.MustRegister(m.messages, m.rows, m.dead, m.holes, m.unknown, m.findings, m.retries, m.chunk, m.newestSlot)
+	reg.MustRegister(m.messages, m.rows, m.dead, m.holes, m.late, m.unknown, m.findings, m.retries, m.chunk, m.newestSlot)
 	return m
 }

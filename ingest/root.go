@@ -11,6 +11,7 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/meter"
@@ -100,7 +101,14 @@ func (in *Ingester) take(ctx context.Context, msgs []broker.Message) error {
 	if err := in.retry(ctx, "clusters", func() error { return in.clusters.learn(ctx, items) }); err != nil {
 		return err
 	}
-	in.decoder.settle(items, in.clusters.slotMS)
+	var weeks ledger.RawWeeks
+	if err := in.retry(ctx, "raw_weeks", func() (err error) {
+		weeks, err = ledger.ReadRawWeeks(ctx, in.deps.Store)
+		return err
+	}); err != nil {
+		return err
+	}
+	in.decoder.settle(items, in.clusters.slotMS, weeks)
 	if err := in.insert(ctx, items); err != nil {
 		return err
 	}
@@ -116,12 +124,16 @@ func (in *Ingester) take(ctx context.Context, msgs []broker.Message) error {
 
 // insert writes the raw rows and the dead letters.
 func (in *Ingester) insert(ctx context.Context, items []item) error {
-	holds, samples, events := newHoldsColumns(), newSamplesColumns(), newEventsColumns()
+	holds, samples, events, late := newHoldsColumns(), newSamplesColumns(), newEventsColumns(), newLateColumns()
 	var dead []broker.Message
 	for i := range items {
 		it := &items[i]
 		if it.reason != "" {
 			dead = append(dead, deadLetter(it))
+			continue
+		}
+		if it.late {
+			late.add(it, in.deps.Clock.Now())
 			continue
 		}
 		samples.add(it.batch, wire.Rev(it.batch))
@@ -140,6 +152,7 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 		input proto.Input
 	}{
 		{"leaves", leaves}, {"owners", owners}, {"samples", samples.input()}, {"events", events.input()}, {"holds", holds.input()},
+		{"late_unprocessed", late.input()},
 	} {
 		if err := in.write(ctx, block.table, block.input); err != nil {
 			return err
@@ -240,6 +253,11 @@ func (in *Ingester) count(it *item) {
 	if it.reason != "" {
 		in.m.dead.WithLabelValues(it.reason).Inc()
 		in.deps.Log.Warn("dead letter", "reason", it.reason, "error", it.err, "partition", it.msg.Partition, "offset", it.msg.Offset)
+		return
+	}
+	if it.late {
+		in.m.late.Inc()
+		in.deps.Log.Warn("batch for hours whose raw was dropped, kept in late_unprocessed", "cluster", it.batch.Cluster, "node", it.batch.Node, "slot", slotTime(it.batch.SlotStartMs), "offset", it.msg.Offset)
 		return
 	}
 	in.m.newestSlot.Set(float64(it.batch.SlotStartMs) / 1000)

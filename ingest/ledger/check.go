@@ -115,9 +115,9 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	if err != nil {
 		return err
 	}
-	skipped := 0
+	skipped, gone := 0, &goneHours{}
 	for _, c := range clusters {
-		n, err := l.compareCluster(ctx, c, epochs, res)
+		n, err := l.compareCluster(ctx, c, epochs, gone, res)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	if skipped > 0 {
 		res.Figures += fmt.Sprintf(", %d hours that changed meanwhile are left out", skipped)
 	}
-	return nil
+	return l.checkDropped(ctx, gone, res)
 }
 
 // mismatch is an hour whose row is not what raw gives.
@@ -138,7 +138,7 @@ type mismatch struct {
 
 // compareCluster recomputes every hour. Where data come in meanwhile, a mismatch
 // counts only if the journal and the rows of its hour stood still.
-func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, res *check.Result) (skipped int, err error) {
+func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, gone *goneHours, res *check.Result) (skipped int, err error) {
 	o, err := l.overview(ctx, c, epochs, everything)
 	if err != nil {
 		return 0, err
@@ -147,7 +147,8 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 	var all []hourState
 	for _, h := range o.hours {
 		states[h.start] = h
-		if h.inputs > 0 || h.published {
+		gone.note(h)
+		if (h.inputs > 0 || h.published) && !h.gone {
 			all = append(all, h)
 		}
 	}
@@ -278,41 +279,4 @@ func (l *Ledger) checkEnergy(ctx context.Context, res *check.Result) error {
 		res.Fail("%d GPU-hours book another energy than their counters moved, such as %s", r.Wrong, r.Example)
 	}
 	return nil
-}
-
-// Watermark is the cluster's event time up to which the ledger counts; Status
-// lists it with what is still dirty.
-type Watermark struct {
-	Cluster     string
-	SlotMS      int64
-	WatermarkMS int64
-	Hours       int
-	DirtyHours  int
-	ClosedUntil time.Time // end of the closed hours (R3); zero: none is
-}
-
-// Status says how far the ledger is, per cluster. It changes nothing.
-func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
-	l.pass.Lock()
-	defer l.pass.Unlock()
-	var clusters []cluster
-	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
-		return nil, fmt.Errorf("read clusters: %w", err)
-	}
-	epochs, _, err := l.epochs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []Watermark
-	for _, c := range clusters {
-		o, err := l.overview(ctx, c, epochs, everything)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Watermark{
-			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours), DirtyHours: len(o.dirty(l.empty[c.Name])),
-			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter),
-		})
-	}
-	return out, nil
 }

@@ -14,6 +14,8 @@ type Config struct {
 	// they were started with another configuration.
 	KeepMapping bool          `yaml:"-"`
 	CloseAfter  time.Duration `yaml:"close_after"` // R3: an hour is closed after this
+	// RawRetention is how long raw is kept after its week ended; 0: for ever.
+	RawRetention time.Duration `yaml:"raw_retention"`
 	// MaxRowsInMemory bounds what is held of raw and journal at a time, in rows
 	// of about 270 bytes: more hours are computed one after the other, a larger
 	// hour a part of its GPUs at a time.
@@ -32,6 +34,9 @@ func (c Config) Validate() error {
 	}
 	if c.CloseAfter < time.Hour {
 		return fmt.Errorf("ledger.close_after %s: must be an hour or more", c.CloseAfter)
+	}
+	if least := c.CloseAfter + weekLength; c.RawRetention != 0 && c.RawRetention < least {
+		return fmt.Errorf("ledger.raw_retention %s: must be 0 (for ever), or close_after and a week (%s) or more", c.RawRetention, least)
 	}
 	if c.MaxRowsInMemory < minRowsInMemory {
 		return fmt.Errorf("ledger.max_rows_in_memory %d: must be %d or more", c.MaxRowsInMemory, minRowsInMemory)

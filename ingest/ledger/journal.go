@@ -46,6 +46,9 @@ type hourState struct {
 	untilMS uint32
 	epoch   uint32 // the one that the hour must be computed under
 	dirty   bool
+	// gone says that raw it rests on was dropped: it is never recomputed, and
+	// stale where it would otherwise be dirty.
+	gone, stale bool
 	// rows of raw and of the journal: what computing the hour takes to read.
 	rows, batches uint64
 	// published says that the ledger holds rows of the hour.
@@ -80,12 +83,16 @@ func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since 
 	if err != nil {
 		return nil, err
 	}
-	return compareHours(journal, ledger, epochs, since), nil
+	weeks, err := ReadRawWeeks(ctx, l.deps.Store)
+	if err != nil {
+		return nil, err
+	}
+	return compareHours(journal, ledger, epochs, weeks, since), nil
 }
 
 // compareHours derives dirtiness: an hour rests on the journal from a day
 // before it (the inventory) to the gap's reach after it.
-func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, since time.Time) *overview {
+func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, weeks RawWeeks, since time.Time) *overview {
 	o := &overview{}
 	if len(journal) == 0 {
 		o.orphans = outside(ledger, 0, 0)
@@ -116,6 +123,9 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, si
 		state.published = ok
 		// Without a row and without inputs there is no GPU that could have one.
 		state.dirty = (ok || state.inputs > 0) && old.version() < state.version()
+		if state.gone = weeks.gone(state.start); state.gone {
+			state.dirty, state.stale = false, state.dirty
+		}
 		o.hours = append(o.hours, state)
 	}
 	o.orphans = outside(ledger, first, o.watermarkMS)

@@ -6,6 +6,8 @@ type metrics struct {
 	dirty     *prometheus.GaugeVec
 	watermark *prometheus.GaugeVec
 	closed    *prometheus.GaugeVec
+	stale     *prometheus.GaugeVec
+	dropped   prometheus.Counter
 	computed  prometheus.Counter
 	refused   prometheus.Counter
 	findings  prometheus.Counter
@@ -19,6 +21,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		dirty:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuledger_ledger_dirty_hours", Help: "Hours whose rows rest on less than the journal holds."}, []string{"cluster"}),
 		watermark: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuledger_ledger_watermark_timestamp_seconds", Help: "Event time up to which the ledger counts."}, []string{"cluster"}),
 		closed:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuledger_ledger_closed_timestamp_seconds", Help: "End of the hours that are closed: old enough, and covering the whole journal (R3)."}, []string{"cluster"}),
+		stale:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuledger_ledger_stale_hours", Help: "Hours whose raw was dropped and whose rows rest on less than the journal, the rules or the mapping say: they need a manual adjustment."}, []string{"cluster"}),
+		dropped:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_raw_weeks_dropped_total", Help: "Weeks whose raw was dropped after its retention."}),
 		computed:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_hours_computed_total", Help: "Cluster-hours computed and published."}),
 		refused:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_hours_refused_total", Help: "Recomputations refused: raw holds fewer rows than the journal promised."}),
 		findings:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_findings_total", Help: "Contradictions between batches."}),
@@ -28,6 +32,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 		lastPass: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ledger_last_pass_timestamp_seconds", Help: "End of the last pass that succeeded."}),
 	}
-	reg.MustRegister(m.dirty, m.watermark, m.closed, m.computed, m.refused, m.findings, m.errors, m.pass, m.lastPass)
+	reg.MustRegister(m.dirty, m.watermark, m.closed, m.stale, m.dropped, m.computed, m.refused, m.findings, m.errors, m.pass, m.lastPass)
 	return m
 }

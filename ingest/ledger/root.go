@@ -19,6 +19,7 @@ import (
 
 // Store is what the ledger needs of ClickHouse.
 type Store interface {
+	Exec(ctx context.Context, sql string, args ...any) error
 	Insert(ctx context.Context, table string, in proto.Input) error
 	Select(ctx context.Context, dest any, sql string, args ...any) error
 	Stream(ctx context.Context, columns proto.Results, onBlock func(rows int) error, sql string, args ...any) error
@@ -70,7 +71,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	for {
 		pass := l.passRecent
 		if now := l.deps.Clock.Now(); now.Sub(deep) >= deepEvery {
-			pass, deep = l.Pass, now
+			pass, deep = l.passAndRetain, now
 		}
 		if _, err := pass(ctx); err != nil && ctx.Err() == nil {
 			deep = time.Time{}
@@ -87,6 +88,16 @@ const (
 	deepEvery = 10 * time.Minute
 	recent    = 72 * time.Hour
 )
+
+// passAndRetain is Pass, and then what only a service does.
+func (l *Ledger) passAndRetain(ctx context.Context) (hours int, err error) {
+	hours, err = l.Pass(ctx)
+	if err != nil && !Damaged(err) {
+		return hours, err
+	}
+	_, retained := l.Retain(ctx)
+	return hours, errors.Join(err, retained)
+}
 
 // Refused is the error of a recomputation that found less raw than the journal
 // promised (R3). The old rows stay.

@@ -67,3 +67,27 @@ const selectLeaves = `SELECT id, leaf, slices, profile FROM leaves FINAL WHERE i
 const selectOwners = `
 SELECT id, owner, tenant, project, namespace, pod, uid, job, user, account FROM owners FINAL
 WHERE id IN {ids:Array(UInt64)}`
+
+// Weeks whose raw goes or is gone.
+const selectRawWeeks = `
+SELECT week, state, sealed_at, dropped_at, gpu_hours, hold_rows, sample_rows, usage_sha256 FROM raw_weeks FINAL ORDER BY week`
+
+const selectWeekRows = `
+SELECT (SELECT count() FROM holds WHERE toMonday(slot) = toDate({week:String})) AS hold_rows,
+       (SELECT count() FROM samples WHERE toMonday(slot) = toDate({week:String})) AS sample_rows`
+
+const (
+	dropHolds   = `ALTER TABLE holds DROP PARTITION {week:String}`
+	dropSamples = `ALTER TABLE samples DROP PARTITION {week:String}`
+)
+
+// What was published of a range of hours, a line per row.
+const selectPublished = `
+SELECT formatRowNoNewline('RowBinary', cluster, hour, gpu, node, model, slices, present_ms, free, stranded, unhealthy, unobserved,
+       unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project,
+       user, workload, active, idle, unproven, inferred, work, energy_mj) AS line
+FROM usage_hourly FINAL
+WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND present_ms > 0
+ORDER BY cluster, hour, gpu`
+
+const selectLate = `SELECT count() AS batches FROM late_unprocessed FINAL WHERE cluster = {cluster:String}`

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
@@ -20,7 +21,26 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 		l.m.closed.WithLabelValues(c.Name).Set(float64(closed.Unix()))
 	}
 	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
+	l.tellStale(c, o, since)
 	return l.work(ctx, c, o, chunks(dirty, l.cfg.MaxRowsInMemory))
+}
+
+// tellStale reports the hours that would be recomputed if their raw were there.
+func (l *Ledger) tellStale(c cluster, o *overview, since time.Time) {
+	if !since.Equal(everything) {
+		return
+	}
+	stale := o.stale()
+	l.m.stale.WithLabelValues(c.Name).Set(float64(len(stale)))
+	if len(stale) == 0 {
+		return
+	}
+	key := fmt.Sprintf("%s: %d stale hours from %s", c.Name, len(stale), stale[0].start)
+	if !l.told[key] {
+		l.told[key] = true
+		l.deps.Log.Warn("hours would come out otherwise, but their raw was dropped: they need a manual adjustment",
+			"cluster", c.Name, "hours", len(stale), "first", stale[0].start, "last", stale[len(stale)-1].start)
+	}
 }
 
 // work republishes chunks in order. A chunk that is refused is tried hour by
@@ -86,7 +106,7 @@ func (o *overview) goOn(next time.Time, queue [][]hourState) [][]hourState {
 		return queue
 	}
 	for _, h := range o.hours {
-		if h.start.Equal(next) {
+		if h.start.Equal(next) && !h.gone {
 			return append([][]hourState{{h}}, queue...)
 		}
 	}
@@ -97,6 +117,16 @@ func (o *overview) dirty(empty map[time.Time]hourState) []hourState {
 	var out []hourState
 	for _, h := range o.hours {
 		if h.dirty && empty[h.start] != h {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func (o *overview) stale() []hourState {
+	var out []hourState
+	for _, h := range o.hours {
+		if h.stale {
 			out = append(out, h)
 		}
 	}

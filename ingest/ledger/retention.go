@@ -1,0 +1,205 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// sealedFor is how long a week takes no batches before its raw goes: a chunk
+// that ingest began with before has been journalled by then, and is counted.
+const sealedFor = 10 * time.Minute
+
+// look is what a cluster's hours rest on.
+type look struct {
+	cluster string
+	*overview
+}
+
+// Retain drops the raw of the weeks for which retention has passed and every
+// hour that rests on them is closed, clean and covered (R3), the oldest first,
+// and says of how many. Each step is written down before it is done: a drop
+// that was interrupted is finished, whatever the configuration says by now.
+func (l *Ledger) Retain(ctx context.Context) (dropped int, err error) {
+	l.pass.Lock()
+	defer l.pass.Unlock()
+	weeks, err := ReadRawWeeks(ctx, l.deps.Store)
+	if err != nil {
+		return 0, err
+	}
+	for _, w := range weeks {
+		if w.State == weekDropping {
+			if err := l.finishDrop(ctx, w); err != nil {
+				return dropped, err
+			}
+			w.State = weekDropped
+			weeks[w.Week] = w
+			dropped++
+		}
+	}
+	if l.cfg.RawRetention == 0 {
+		return dropped, nil
+	}
+	looks, err := l.lookAtAll(ctx)
+	if err != nil {
+		return dropped, err
+	}
+	n, err := l.retainFrom(ctx, weeks, looks)
+	return dropped + n, err
+}
+
+func (l *Ledger) lookAtAll(ctx context.Context) ([]look, error) {
+	var clusters []cluster
+	if err := l.deps.Store.Select(ctx, &clusters, selectAllClusters); err != nil {
+		return nil, fmt.Errorf("read clusters: %w", err)
+	}
+	epochs, _, err := l.epochs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var looks []look
+	for _, c := range clusters {
+		o, err := l.overview(ctx, c, epochs, everything)
+		if err != nil {
+			return nil, err
+		}
+		if len(o.hours) > 0 {
+			looks = append(looks, look{c.Name, o})
+		}
+	}
+	return looks, nil
+}
+
+// retainFrom goes on from the oldest week until one must be kept.
+func (l *Ledger) retainFrom(ctx context.Context, weeks RawWeeks, looks []look) (dropped int, err error) {
+	if len(looks) == 0 {
+		return 0, nil
+	}
+	first := looks[0].hours[0].start
+	for _, k := range looks {
+		if k.hours[0].start.Before(first) {
+			first = k.hours[0].start
+		}
+	}
+	now := l.deps.Clock.Now()
+	for monday := mondayOf(first); ; monday = monday.Add(weekLength) {
+		w := weeks[monday]
+		if w.State == weekDropped {
+			continue
+		}
+		if now.Before(monday.Add(weekLength + l.cfg.RawRetention)) {
+			return dropped, nil
+		}
+		if why := keptBy(monday, now.Add(-l.cfg.RawRetention), looks); why != "" {
+			l.keep(monday, why)
+			return dropped, nil
+		}
+		switch {
+		case w.State == 0:
+			if err := l.writeWeek(ctx, rawWeek{Week: monday, State: weekSealed, SealedAt: now}); err != nil {
+				return dropped, err
+			}
+			l.deps.Log.Info("a week takes no more batches, its raw will be dropped", "week", monday.Format(time.DateOnly))
+		case !now.Before(w.SealedAt.Add(sealedFor)):
+			if err := l.drop(ctx, w); err != nil {
+				return dropped, err
+			}
+			dropped++
+		}
+	}
+}
+
+// keptBy names an hour that still needs the week's raw; empty: none does. A
+// cluster without a slot since endedBefore is taken for ended: its last hour
+// will not become longer.
+func keptBy(monday, endedBefore time.Time, looks []look) string {
+	from, to := monday.Add(-time.Hour), monday.Add(weekLength+time.Hour)
+	for _, k := range looks {
+		ended := k.watermarkMS < endedBefore.UnixMilli()
+		for _, h := range k.hours {
+			inside := !h.start.Before(from) && h.start.Before(to)
+			if inside && (h.dirty || (h.untilMS < meter.HourMS && !ended)) {
+				return fmt.Sprintf("hour %s of cluster %s is not computed to its end", h.start.Format(time.RFC3339), k.cluster)
+			}
+		}
+		if next := time.UnixMilli(k.watermarkMS); next.Before(to) && !next.Before(from) && !ended {
+			return fmt.Sprintf("cluster %s has come to %s", k.cluster, next.UTC().Format(time.RFC3339))
+		}
+	}
+	return ""
+}
+
+// keep says once why a week's raw stays longer than it should.
+func (l *Ledger) keep(monday time.Time, why string) {
+	key := "raw of week " + monday.Format(time.DateOnly) + " is kept: " + why
+	if !l.told[key] {
+		l.told[key] = true
+		l.deps.Log.Warn("raw is kept longer than raw_retention", "week", monday.Format(time.DateOnly), "why", why)
+	}
+}
+
+// drop writes down what was published of the week and how much raw it had, and
+// then drops the raw.
+func (l *Ledger) drop(ctx context.Context, w rawWeek) (err error) {
+	w.State = weekDropping
+	if w.GPUHours, w.SHA256, err = l.published(ctx, w.Week); err != nil {
+		return err
+	}
+	var rows []struct {
+		Holds   uint64 `ch:"hold_rows"`
+		Samples uint64 `ch:"sample_rows"`
+	}
+	if err := l.deps.Store.Select(ctx, &rows, selectWeekRows, named(w.Week)); err != nil {
+		return fmt.Errorf("count raw of week %s: %w", w.Week.Format(time.DateOnly), err)
+	}
+	w.HoldRows, w.SampleRows = rows[0].Holds, rows[0].Samples
+	if err := l.writeWeek(ctx, w); err != nil {
+		return err
+	}
+	return l.finishDrop(ctx, w)
+}
+
+func (l *Ledger) finishDrop(ctx context.Context, w rawWeek) error {
+	for _, statement := range []string{dropHolds, dropSamples} {
+		if err := l.deps.Store.Exec(ctx, statement, named(w.Week)); err != nil {
+			return fmt.Errorf("drop raw of week %s: %w", w.Week.Format(time.DateOnly), err)
+		}
+	}
+	w.State, w.DroppedAt = weekDropped, l.deps.Clock.Now()
+	if err := l.writeWeek(ctx, w); err != nil {
+		return err
+	}
+	l.m.dropped.Inc()
+	l.deps.Log.Info("raw of a week dropped", "week", w.Week.Format(time.DateOnly), "hold_rows", w.HoldRows, "sample_rows", w.SampleRows, "gpu_hours", w.GPUHours)
+	return nil
+}
+
+func named(monday time.Time) any { return store.Named("week", monday.Format(time.DateOnly)) }
+
+// published is the number and the SHA-256 of the week's rows of usage_hourly,
+// in order of their key, each with its length before it; their versions stay
+// outside.
+func (l *Ledger) published(ctx context.Context, monday time.Time) (rows uint64, sum string, err error) {
+	hash, line := sha256.New(), new(proto.ColStr)
+	err = l.deps.Store.Stream(ctx, proto.Results{{Name: "line", Data: line}}, func(n int) error {
+		for i := range n {
+			text := line.RowBytes(i)
+			hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+			hash.Write(text)
+		}
+		rows += uint64(n)
+		return nil
+	}, selectPublished, store.Named("from", monday), store.Named("to", monday.Add(weekLength)))
+	if err != nil {
+		return 0, "", fmt.Errorf("read what was published of week %s: %w", monday.Format(time.DateOnly), err)
+	}
+	return rows, hex.EncodeToString(hash.Sum(nil)), nil
+}

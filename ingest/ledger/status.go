@@ -1,0 +1,54 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// Watermark is the cluster's event time up to which the ledger counts; Status
+// lists it with what is still dirty.
+type Watermark struct {
+	Cluster     string
+	SlotMS      int64
+	WatermarkMS int64
+	Hours       int
+	DirtyHours  int
+	ClosedUntil time.Time // end of the closed hours (R3); zero: none is
+	StaleHours  int       // their raw was dropped, and they would come out otherwise
+	LateBatches uint64    // wait in late_unprocessed
+}
+
+// Status says how far the ledger is, per cluster. It changes nothing.
+func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
+	l.pass.Lock()
+	defer l.pass.Unlock()
+	var clusters []cluster
+	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
+		return nil, fmt.Errorf("read clusters: %w", err)
+	}
+	epochs, _, err := l.epochs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Watermark
+	for _, c := range clusters {
+		o, err := l.overview(ctx, c, epochs, everything)
+		if err != nil {
+			return nil, err
+		}
+		var late []struct {
+			Batches uint64 `ch:"batches"`
+		}
+		if err := l.deps.Store.Select(ctx, &late, selectLate, store.Named("cluster", c.Name)); err != nil {
+			return nil, fmt.Errorf("count late batches of %s: %w", c.Name, err)
+		}
+		out = append(out, Watermark{
+			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours), DirtyHours: len(o.dirty(l.empty[c.Name])),
+			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter), StaleHours: len(o.stale()), LateBatches: late[0].Batches,
+		})
+	}
+	return out, nil
+}
