@@ -250,7 +250,7 @@ func TestWildHours(t *testing.T) {
 				}
 			}
 		}
-		for _, code := range []string{"inferred", "gap", "attribution", "excess", "lost", "not_enumerated", "flagged", "unattributed", "slot_in_part"} {
+		for _, code := range []string{"inferred", "gap", "attribution", "excess", "lost", "not_enumerated", "flagged", "unattributed", "slot_in_part", "unowned_work"} {
 			if seen[code] == 0 {
 				t.Errorf("seed %d: no line is %s: the test doesn't try it", seed, code)
 			}

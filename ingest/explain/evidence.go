@@ -88,6 +88,7 @@ const (
 	codeMissing   = "not_enumerated" // R2
 	codeFlagged   = "flagged"        // R9.5
 	codeNotHeld   = "not_held"       // R9.7
+	codeUnowned   = "unowned_work"   // R4
 	codeUncovered = "uncovered"      // R9.3
 	codeFewer     = "fewer_slices"   // R2
 	codeNoSlot    = "unattributed"   // R16

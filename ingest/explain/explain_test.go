@@ -144,7 +144,7 @@ func TestReasons(t *testing.T) {
 			"unproven R13 held_partly", "unproven R13 one_signal", "unproven R13 shared_work",
 		}},
 		{"r16_energy", "GPU-m", "2026-03-01T00:00:00Z", []string{
-			" R16 unattributed", "active R13 activity", "free R9.7 not_held", "stranded R9.3 uncovered",
+			" R16 unattributed", "active R13 activity", "free R4 unowned_work", "free R9.7 not_held", "stranded R9.3 uncovered",
 		}},
 	} {
 		t.Run(c.name+" "+c.gpu+" "+c.hour[11:13], func(t *testing.T) {

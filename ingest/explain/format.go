@@ -70,8 +70,8 @@ func joules(mj int64) string {
 const TextWidth = 100
 
 // Wrap breaks a text into lines of TextWidth runes at most, each indented and
-// ended; a word that is longer stands alone, and a number's thousands stay
-// together.
+// ended; a word that is longer stands alone, and a number's thousands and
+// its unit stay together.
 func Wrap(text string, indent int) string {
 	pad := strings.Repeat(" ", indent)
 	var b strings.Builder
@@ -94,11 +94,11 @@ func Wrap(text string, indent int) string {
 	return b.String() + "\n"
 }
 
-// unbroken joins the groups of a number's digits.
+// unbroken joins the groups of a number's digits, and its unit.
 func unbroken(words []string) []string {
 	var out []string
 	for _, word := range words {
-		if n := len(out); n > 0 && isGroup(word) && isDigit(out[n-1][len(out[n-1])-1]) {
+		if n := len(out); n > 0 && (isGroup(word) || isUnit(word)) && isDigit(out[n-1][len(out[n-1])-1]) {
 			out[n-1] += " " + word
 			continue
 		}
@@ -110,6 +110,14 @@ func unbroken(words []string) []string {
 // isGroup says that a word begins with just three digits.
 func isGroup(word string) bool {
 	return len(word) >= 3 && isDigit(word[0]) && isDigit(word[1]) && isDigit(word[2]) && (len(word) == 3 || !isDigit(word[3]))
+}
+
+func isUnit(word string) bool {
+	switch strings.TrimRight(word, ".,;:)") {
+	case "J", "W", "s", "ms", "slice-ms", "GPU-h":
+		return true
+	}
+	return false
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -14,11 +14,14 @@ func (w *words) gap(e *entry) string {
 	if e.inferred {
 		return w.filled(e, before, after)
 	}
-	none := "no batch of " + orNobody(e.node) + " tells of these slots"
-	if e.code != codeGap {
-		none = "R10"
+	why := w.notFilled(e, before, after, between)
+	if c := w.cellAt(e.fromMS); c != nil && c.kind.against() {
+		why = "not inferred, the GPU was lost or overfull in this very slot"
 	}
-	return none + ": " + w.notFilled(e, before, after, between)
+	if e.code != codeGap {
+		return "R10: " + why
+	}
+	return "no batch of " + orNobody(e.node) + " tells of these slots: " + why
 }
 
 func orNobody(node string) string {

@@ -120,7 +120,7 @@ func unobservedCode(k kind) string {
 		return codeExcess
 	case unread:
 		return codeUnread
-	case cut:
+	case cut, lost, missing:
 		return codeCut
 	}
 	return codeGap
@@ -189,6 +189,9 @@ func (b *book) row(c *cell, r *meter.Row, e entry) {
 		b.judge(c, r, &e)
 	case meter.Free:
 		e.code = codeNotHeld
+		if b.ownersOn(c, r.Leaf) == 0 {
+			b.worksFree(c, r, &e)
+		}
 	case meter.Stranded:
 		e.code = codeUncovered
 	case meter.Unhealthy:
@@ -197,6 +200,16 @@ func (b *book) row(c *cell, r *meter.Row, e entry) {
 		return
 	}
 	b.add(e)
+}
+
+// worksFree tells work that nobody held the leaf for: it stays free (R4).
+func (b *book) worksFree(c *cell, r *meter.Row, e *entry) {
+	mig := onMIG(b.raw.samples[slotKey{c.node, c.startMS}])
+	s := b.signals(c, r, mig)
+	if v := decide(s, powerAbsent, situation{owners: 1, mig: mig}); v.bucket == meter.Active {
+		e.code, e.mig, e.owners, e.hasEvidence = codeUnowned, mig, 0, true
+		e.evidence.add(s, s.reading(), false)
+	}
 }
 
 // judge finds the evidence behind a held row.

@@ -52,7 +52,7 @@ var rules = map[string]string{
 	codeActivity: "R13", codeUtil: "R13", codeShared: "R13", codeQuiet: "R13", codeMIGPower: "R13", codeMIGOther: "R13",
 	codePartly: "R13", codeNoSignal: "R13", codeOneSignal: "R13", codeContrary: "R13", codeMIGBlind: "R13", codeMIGAlone: "R13",
 	codeNotKept: "R13", codeInferred: "R10", codeGap: "R10", codeUnread: "R4", codeCut: "R10", codeExcess: "R2", codeLost: "R9.2",
-	codeMissing: "R2", codeFlagged: "R9.5", codeNotHeld: "R9.7", codeUncovered: "R9.3", codeFewer: "R2", codeNoSlot: "R16",
+	codeMissing: "R2", codeFlagged: "R9.5", codeNotHeld: "R9.7", codeUnowned: "R4", codeUncovered: "R9.3", codeFewer: "R2", codeNoSlot: "R16",
 }
 
 // why is a line's reason in one sentence.
@@ -85,6 +85,8 @@ func (w *words) why(e *entry) string {
 		return "A quiet on a MIG instance, but power isn't and no other instance worked: the profiler may be dead; " + evidence
 	case codeNotKept:
 		return w.notKept(e, evidence)
+	case codeUnowned:
+		return "work, but no owner held it: it stays free, and somebody should look; " + evidence
 	}
 	return w.whyPlatform(e)
 }
