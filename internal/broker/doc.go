@@ -11,6 +11,21 @@
 // key keep their order within a call. Offsets that were skipped are always
 // reported, never silently jumped over.
 //
+// Tried with Apache Kafka 4.1.0 (KRaft, one and two brokers) and with kfake as of
+// September 2026; the tests put the same questions to both. kafka-go speaks the
+// classic group protocol, which Kafka 4.1 still serves beside its new one, and
+// fetches by version 11 at most.
+//
+// What an operator of Apache Kafka should know: EnsureTopics sets no
+// min.insync.replicas, so two copies before an acknowledgement are the cluster's
+// or the topic's setting; with too few of them production waits and says so. And
+// offsets.retention.minutes, 7 days unless set, must exceed the longest time
+// that all ingesters may be down: a group whose offsets expired starts at the
+// oldest message, and what was deleted before it is told to nobody.
+//
+// A transaction's markers, which only a foreign producer could leave, take
+// offsets that hold no message: they are told as holes, too.
+//
 // About Message.Time (R11): EnsureTopics creates topics with
 // message.timestamp.type=LogAppendTime and insists on it, so that the broker's
 // clock dates each message. kafka-go decodes a record's time as the batch's

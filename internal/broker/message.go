@@ -23,7 +23,8 @@ type Message struct {
 	Partition int
 	Offset    int64
 
-	// Time is the record's timestamp, see the package comment. Produce sets it.
+	// Time is the record's timestamp, see the package comment. Produce sets it,
+	// with the embedded broker to when it was called.
 	Time time.Time
 	// FetchedAt is when this process received the message, on its own clock.
 	FetchedAt time.Time

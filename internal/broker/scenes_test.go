@@ -99,8 +99,14 @@ func (r *reader) run(ctx context.Context) error {
 			return err
 		}
 		r.got = append(r.got, msgs...)
-		if err := r.consumer.Commit(ctx, msgs); err != nil && !errors.Is(err, ErrNotAssigned) {
-			return err
+		for { // as the ingester does: a broker that has just started may not know its groups yet
+			err := r.consumer.Commit(ctx, msgs)
+			if err == nil || errors.Is(err, ErrNotAssigned) {
+				break
+			}
+			if ctx.Err() != nil {
+				return err
+			}
 		}
 	}
 }
