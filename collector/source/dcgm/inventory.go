@@ -1,5 +1,8 @@
 package dcgm
 
+// #include "shim.h"
+import "C"
+
 import (
 	"errors"
 	"fmt"
@@ -80,7 +83,7 @@ func (l *link) list() (*inventory, error) {
 	if detached == len(all) {
 		return nil, errDetached
 	}
-	return inv, inv.listInstances()
+	return inv, l.listInstances(inv)
 }
 
 // stateOf a GPU that is not among the supported ones.
@@ -92,7 +95,23 @@ func stateOf(status godcgm.EntityStatus) gpuState {
 	return lost
 }
 
-func (inv *inventory) listInstances() error {
+// listInstances asks go-dcgm only where the hierarchy is not the one that it read
+// last: it takes 70 KB a time, and this is asked every second.
+func (l *link) listInstances(inv *inventory) error {
+	var mark C.uint64_t
+	marked := C.gl_hierarchy_mark(l.handle, &l.buffer, &mark) == 0
+	if marked && l.mig.read && mark == l.mig.mark {
+		inv.instances = l.mig.instances
+		return nil
+	}
+	if err := inv.readInstances(); err != nil {
+		return err
+	}
+	l.mig.mark, l.mig.read, l.mig.instances = mark, marked, inv.instances
+	return nil
+}
+
+func (inv *inventory) readInstances() error {
 	h, err := godcgm.GetGPUInstanceHierarchy()
 	switch err := call("dcgmGetGpuInstanceHierarchy", err); codeOf(err) {
 	case stNotSupported: // no GPU here can do MIG

@@ -30,6 +30,12 @@ type link struct {
 	handle   C.uintptr_t
 	embedded bool
 	buffer   C.gl_buffer
+	// mig is the hierarchy as last read, and its mark.
+	mig struct {
+		mark      C.uint64_t
+		read      bool
+		instances []godcgm.MigHierarchyInfo_v2
+	}
 }
 
 // dial loads the library and connects. The shim's connection comes first: its

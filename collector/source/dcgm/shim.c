@@ -16,6 +16,7 @@ static struct {
     int (*connect_v3)(const char *, gl_connect_v3 *, uintptr_t *);
     int (*disconnect)(uintptr_t);
     int (*all_devices)(uintptr_t, unsigned *, int *);
+    int (*hierarchy)(uintptr_t, gl_hierarchy *);
     int (*latest)(uintptr_t, gl_entity *, unsigned, uint16_t *, unsigned, unsigned, gl_value_v2 *);
     int (*since)(uintptr_t, uintptr_t, uintptr_t, long long, long long *, gl_callback, void *);
 } fn;
@@ -51,6 +52,7 @@ void gl_bind(void *lib)
     *(void **)&fn.connect_v3 = dlsym(lib, "dcgmConnect_v3");
     *(void **)&fn.disconnect = dlsym(lib, "dcgmDisconnect");
     *(void **)&fn.all_devices = dlsym(lib, "dcgmGetAllDevices");
+    *(void **)&fn.hierarchy = dlsym(lib, "dcgmGetGpuInstanceHierarchy");
     *(void **)&fn.latest = dlsym(lib, "dcgmEntitiesGetLatestValues");
     *(void **)&fn.since = dlsym(lib, "dcgmGetValuesSince_v2");
 }
@@ -73,6 +75,41 @@ int gl_connect_string(const char *address, unsigned timeout_ms, uintptr_t *handl
     return fn.connect_v3(address, &params, handle);
 }
 
+#define FNV_START 14695981039346656037u
+
+static uint64_t fnv1a(uint64_t hash, const void *bytes, size_t n)
+{
+    for (const unsigned char *b = bytes, *end = b + n; b < end; b++) {
+        hash = (hash ^ *b) * 1099511628211u;
+    }
+    return hash;
+}
+
+int gl_hierarchy_mark(uintptr_t handle, gl_buffer *b, uint64_t *mark)
+{
+    if (b->hierarchy == NULL && (b->hierarchy = malloc(sizeof *b->hierarchy)) == NULL) {
+        return GL_NO_MARK;
+    }
+    gl_hierarchy *h = b->hierarchy;
+    h->version = GL_VERSION(gl_hierarchy, 2);
+    h->count = 0;
+    int rc = fn.hierarchy(handle, h);
+    if (rc != 0) {
+        return rc;
+    }
+    uint64_t hash = FNV_START;
+    unsigned n = h->count < GL_MAX_INSTANCES ? h->count : GL_MAX_INSTANCES;
+    for (unsigned i = 0; i < n; i++) {
+        const gl_instance *in = &h->instances[i];
+        const uint32_t words[] = { (uint32_t)in->entity.group, in->entity.id, (uint32_t)in->parent.group, in->parent.id,
+            in->info[0], in->info[1], in->info[2], in->info[3], in->info[4] };
+        hash = fnv1a(hash, words, sizeof words);
+        hash = fnv1a(hash, in->gpu_uuid, strnlen(in->gpu_uuid, sizeof in->gpu_uuid));
+    }
+    *mark = fnv1a(hash, &h->count, sizeof h->count);
+    return 0;
+}
+
 /* --- packing ------------------------------------------------------------- */
 
 static uint64_t pack_value(uint16_t type, const char *value)
@@ -85,11 +122,7 @@ static uint64_t pack_value(uint16_t type, const char *value)
     if (value[0] == '\0' || strncmp(value, "<<<", 3) == 0) {
         return 0;
     }
-    bits = 14695981039346656037u;
-    for (size_t i = 0; i < 4096 && value[i] != '\0'; i++) {
-        bits = (bits ^ (unsigned char)value[i]) * 1099511628211u;
-    }
-    return bits;
+    return fnv1a(FNV_START, value, strnlen(value, sizeof ((gl_value_v2 *)0)->value));
 }
 
 static int reserve(gl_buffer *b, size_t records)
@@ -163,5 +196,6 @@ void gl_free(gl_buffer *b)
 {
     free(b->raw);
     free(b->records);
+    free(b->hierarchy);
     memset(b, 0, sizeof *b);
 }

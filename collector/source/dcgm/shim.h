@@ -45,6 +45,21 @@ typedef struct {
     uint32_t version, persist, timeout_ms;
 } gl_connect_v3;
 
+#define GL_MAX_INSTANCES (32 * 14)
+
+/* dcgmMigHierarchyInfo_v2; a GPU's place in info are five numbers. */
+typedef struct {
+    gl_entity entity, parent;
+    char gpu_uuid[128];
+    uint32_t info[5];
+} gl_instance;
+
+/* dcgmMigHierarchy_v2 */
+typedef struct {
+    uint32_t version, count;
+    gl_instance instances[GL_MAX_INSTANCES];
+} gl_hierarchy;
+
 #define GL_VERSION(type, n) ((uint32_t)(sizeof(type) | (unsigned)(n) << 24))
 #define GL_MAX_DEVICES 32
 #define GL_MAX_RECORDS (1u << 20) /* 32 MiB: a history beyond it is cut, and the cut reported */
@@ -68,6 +83,7 @@ typedef struct {
     gl_record *records;
     size_t cap, count;
     int failed; /* no memory, or more than GL_MAX_RECORDS */
+    gl_hierarchy *hierarchy;
 } gl_buffer;
 
 /* Loads the library without lending its symbols to anybody; NULL, and the reason
@@ -93,6 +109,10 @@ int gl_devices(uintptr_t handle, unsigned ids[GL_MAX_DEVICES], int *count);
 int gl_latest(uintptr_t handle, gl_buffer *b, gl_entity *entities, unsigned n, uint16_t *fields, unsigned m);
 /* Samples of a group's fields since an instant, into b->records. */
 int gl_since(uintptr_t handle, gl_buffer *b, uintptr_t group, uintptr_t fields, int64_t since_us);
+/* A mark of the MIG hierarchy, the same for the same one; another result than 0:
+ * there is none, ask for the hierarchy itself. */
+#define GL_NO_MARK 1
+int gl_hierarchy_mark(uintptr_t handle, gl_buffer *b, uint64_t *mark);
 void gl_free(gl_buffer *b);
 
 #endif

@@ -43,6 +43,16 @@ SAME("connect v3", GL_VERSION(gl_connect_v3, 1), dcgmConnectV3Params_version1);
 SAME_PLACE(gl_connect_v3, persist, dcgmConnectV3Params_v1, persistAfterDisconnect);
 SAME_PLACE(gl_connect_v3, timeout_ms, dcgmConnectV3Params_v1, timeoutMs);
 
+SAME("hierarchy", GL_VERSION(gl_hierarchy, 2), dcgmMigHierarchy_version2);
+SAME("instances", GL_MAX_INSTANCES, DCGM_MAX_HIERARCHY_INFO);
+SAME_PLACE(gl_hierarchy, count, dcgmMigHierarchy_v2, count);
+SAME_PLACE(gl_hierarchy, instances, dcgmMigHierarchy_v2, entityList);
+SAME_PLACE(gl_instance, entity, dcgmMigHierarchyInfo_v2, entity);
+SAME_PLACE(gl_instance, parent, dcgmMigHierarchyInfo_v2, parent);
+SAME("instance info", sizeof(gl_instance) - offsetof(gl_instance, gpu_uuid), sizeof(dcgmMigEntityInfo_t));
+SAME("instance uuid", offsetof(gl_instance, gpu_uuid), offsetof(dcgmMigHierarchyInfo_v2, info));
+SAME("instance numbers", offsetof(gl_instance, info), offsetof(dcgmMigHierarchyInfo_v2, info) + offsetof(dcgmMigEntityInfo_t, nvmlGpuIndex));
+
 SAME("devices", GL_MAX_DEVICES, DCGM_MAX_NUM_DEVICES);
 SAME("string", GL_TYPE_STRING, DCGM_FT_STRING);
 SAME("double", 'd', DCGM_FT_DOUBLE);
