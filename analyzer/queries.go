@@ -6,7 +6,7 @@ package analyzer
 // Parameters: from, to, least idle share in 1e-4.
 const idleHoursSQL = `
 SELECT cluster, gpu, leaf, tenant, project, workload, hour,
-    max(node), max(user), any(model), max(slices), max(profile_slices),
+    max(node), max(user), any(model), max(gpu_slices), max(profile_slices),
     sum(active_slice_ms) AS active, sum(idle_slice_ms) AS idle, sum(unproven_slice_ms) AS unproven
 FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ?
@@ -18,11 +18,11 @@ ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
 // it held without working are there with zero, for a tenant's history begins
 // with its first hold. Parameters: from, to.
 const activeHoursSQL = `
-SELECT cluster, tenant, hour, model, slices, sum(active_slice_ms)
+SELECT cluster, tenant, hour, model, gpu_slices, sum(active_slice_ms)
 FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ?
-GROUP BY cluster, tenant, hour, model, slices
-ORDER BY cluster, tenant, hour, model, slices`
+GROUP BY cluster, tenant, hour, model, gpu_slices
+ORDER BY cluster, tenant, hour, model, gpu_slices`
 
 // coverageSQL: the hours of each cluster of which at least half was observed.
 // Parameters: from, to.
@@ -38,9 +38,9 @@ ORDER BY cluster, hour`
 // Parameters: from, to.
 const sightSQL = `
 SELECT cluster,
-    sum(toUInt64(slices) * present_ms / (greatest(slices, 1) * 3600000.)),
-    sum((unobserved - unobserved_attribution) / (greatest(slices, 1) * 3600000.)),
-    sum(unobserved_attribution / (greatest(slices, 1) * 3600000.))
+    sum(toUInt64(slices) * present_ms / (greatest(gpu_slices, 1) * 3600000.)),
+    sum((unobserved - unobserved_attribution) / (greatest(gpu_slices, 1) * 3600000.)),
+    sum(unobserved_attribution / (greatest(gpu_slices, 1) * 3600000.))
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ?
 GROUP BY cluster

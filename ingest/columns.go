@@ -17,11 +17,11 @@ func slotTime(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 type holdsColumns struct {
 	cluster, node, gpu, model         *proto.ColLowCardinality[string]
 	slot                              proto.ColDateTime
-	slotMS, head, tail                proto.ColUInt32
+	slotMS, slices, head, tail        proto.ColUInt32
 	batch, leaf, owner, sliceMS, work proto.ColUInt64
-	slices, rules                     proto.ColUInt16
+	rules                             proto.ColUInt16
 	bucket                            proto.ColEnum8
-	why                               proto.ColUInt8
+	kind, why                         proto.ColUInt8
 	energy, unattributed              proto.ColInt64
 }
 
@@ -39,7 +39,8 @@ func (c *holdsColumns) add(b *wire.Batch, id uint64, g *meter.GPUSlot) {
 		c.slotMS.Append(uint32(b.SlotMs))
 		c.batch.Append(id)
 		c.model.Append(g.Model)
-		c.slices.Append(uint16(g.Slices))
+		c.slices.Append(uint32(g.Slices))
+		c.kind.Append(uint8(g.Kind))
 		c.leaf.Append(r.Leaf)
 		c.owner.Append(r.Owner)
 		c.bucket.Append(proto.Enum8(r.Bucket))
@@ -64,6 +65,7 @@ func (c *holdsColumns) input() proto.Input {
 		{Name: "batch", Data: &c.batch},
 		{Name: "model", Data: c.model},
 		{Name: "slices", Data: &c.slices},
+		{Name: "kind", Data: &c.kind},
 		{Name: "leaf", Data: &c.leaf},
 		{Name: "owner", Data: &c.owner},
 		{Name: "bucket", Data: proto.Wrap(&c.bucket, `'active'=1`, `'idle'=2`, `'unproven'=3`, `'free'=4`, `'stranded'=5`, `'unhealthy'=6`, `'unobserved'=7`, `'pending'=8`)},
@@ -130,7 +132,7 @@ type dictionary struct {
 
 func (d *dictionary) leaves(all []*meter.Identities) (proto.Input, []uint64) {
 	var (
-		id, slices    = new(proto.ColUInt64), new(proto.ColUInt16)
+		id, slices    = new(proto.ColUInt64), new(proto.ColUInt32)
 		leaf, migUUID = new(proto.ColStr), new(proto.ColStr)
 		profile       = lowCardinality()
 		gi, ci        = new(proto.ColInt32), new(proto.ColInt32)
@@ -144,7 +146,7 @@ func (d *dictionary) leaves(all []*meter.Identities) (proto.Input, []uint64) {
 			added = append(added, h)
 			id.Append(h)
 			leaf.Append(l.ID)
-			slices.Append(uint16(l.Slices))
+			slices.Append(uint32(l.Slices))
 			profile.Append(l.Profile)
 			gi.Append(l.GI)
 			ci.Append(l.CI)

@@ -29,10 +29,10 @@ const (
 // Parameters: from, to.
 const ratingRowsSQL = `
 SELECT hour, part.1 AS tenant, part.2 AS project, toString(model) AS gpu_model, part.3 AS profile, part.4 AS profile_slices,
-    slices, part.5 AS bucket, sum(part.6) AS slice_ms, sum(part.7) AS energy
+    gpu_slices, part.5 AS bucket, sum(part.6) AS slice_ms, sum(part.7) AS energy
 FROM
 (
-    SELECT hour, model, slices, arrayJoin(arrayConcat(
+    SELECT hour, model, gpu_slices, arrayJoin(arrayConcat(
         arrayMap((t, p, f, s, a, i, u, e) ->
             (toString(t), toString(p), toString(f), s, 'active', a, if(a > 0 OR i + u = 0, e, toInt64(0))),
             tenant, project, profile, profile_slices, active, idle, unproven, energy_mj),
@@ -52,8 +52,8 @@ FROM
     WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}
 )
 WHERE part.6 > 0 OR part.7 != 0
-GROUP BY hour, tenant, project, gpu_model, profile, profile_slices, slices, bucket
-ORDER BY hour, tenant, project, gpu_model, profile, profile_slices, slices, bucket`
+GROUP BY hour, tenant, project, gpu_model, profile, profile_slices, gpu_slices, bucket
+ORDER BY hour, tenant, project, gpu_model, profile, profile_slices, gpu_slices, bucket`
 
 // hourOfUsage is all of the ledger in one UTC hour.
 type hourOfUsage struct {

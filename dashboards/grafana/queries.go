@@ -19,10 +19,10 @@ WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__
 // unaccounted_gpu_hours is C6 over the range, in exact integers: always 0.
 const totalsSQL = `
 SELECT
-    sum(toUInt64(slices) * present_ms / (greatest(slices, 1) * 3600000.)) AS capacity_gpu_hours,
-    sum((arraySum(active) + arraySum(idle) + arraySum(unproven)) / (greatest(slices, 1) * 3600000.)) / capacity_gpu_hours AS held_share,
-    sum(arraySum(active) / (greatest(slices, 1) * 3600000.)) / capacity_gpu_hours AS active_share,
-    sum(arraySum(idle) / (greatest(slices, 1) * 3600000.)) AS idle_gpu_hours,
+    sum(toUInt64(slices) * present_ms / (greatest(gpu_slices, 1) * 3600000.)) AS capacity_gpu_hours,
+    sum((arraySum(active) + arraySum(idle) + arraySum(unproven)) / (greatest(gpu_slices, 1) * 3600000.)) / capacity_gpu_hours AS held_share,
+    sum(arraySum(active) / (greatest(gpu_slices, 1) * 3600000.)) / capacity_gpu_hours AS active_share,
+    sum(arraySum(idle) / (greatest(gpu_slices, 1) * 3600000.)) AS idle_gpu_hours,
     sum(toInt64(slices) * present_ms - toInt64(free + stranded + unhealthy + unobserved
         + arraySum(active) + arraySum(idle) + arraySum(unproven))) / 3600000. AS unaccounted_gpu_hours
 FROM usage_hourly FINAL
@@ -32,20 +32,20 @@ WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__
 // so an interval's are divided by its hours.
 const capacitySQL = `
 SELECT $__timeInterval(hour) AS time,
-    sum(active_slice_ms / (greatest(slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS active,
-    sum(idle_slice_ms / (greatest(slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS idle,
-    sum(unproven_slice_ms / (greatest(slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS unproven,
-    sum(free_slice_ms / (greatest(slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS free,
-    sum(stranded_slice_ms / (greatest(slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS stranded,
-    sum(unhealthy_slice_ms / (greatest(slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS unhealthy,
-    sum(unobserved_slice_ms / (greatest(slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS unobserved
+    sum(active_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS active,
+    sum(idle_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS idle,
+    sum(unproven_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS unproven,
+    sum(free_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS free,
+    sum(stranded_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS stranded,
+    sum(unhealthy_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS unhealthy,
+    sum(unobserved_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS unobserved
 FROM usage
 WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY time ORDER BY time`
 
 const tenantsOverTimeSQL = `
 SELECT $__timeInterval(hour) AS time, tenant,
-    sum((active_slice_ms + idle_slice_ms + unproven_slice_ms) / (greatest(slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS held
+    sum((active_slice_ms + idle_slice_ms + unproven_slice_ms) / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS held
 FROM usage
 WHERE kind = 'owner' AND cluster IN (${cluster:singlequote}) AND tenant IN (${tenant:singlequote})
     AND hour >= $__fromTime AND hour < $__toTime
@@ -53,9 +53,9 @@ GROUP BY time, tenant ORDER BY time, tenant`
 
 const tenantsSQL = `
 SELECT tenant, project,
-    sum(active_slice_ms / (greatest(slices, 1) * 3600000.)) AS active_gpu_hours,
-    sum(idle_slice_ms / (greatest(slices, 1) * 3600000.)) AS idle_gpu_hours,
-    sum(unproven_slice_ms / (greatest(slices, 1) * 3600000.)) AS unproven_gpu_hours,
+    sum(active_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) AS active_gpu_hours,
+    sum(idle_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) AS idle_gpu_hours,
+    sum(unproven_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) AS unproven_gpu_hours,
     active_gpu_hours + idle_gpu_hours + unproven_gpu_hours AS held_gpu_hours,
     idle_gpu_hours / held_gpu_hours AS idle_share,
     sum(energy_mj) / 3.6e9 AS energy_kwh
@@ -65,7 +65,7 @@ WHERE kind = 'owner' AND cluster IN (${cluster:singlequote}) AND tenant IN (${te
 GROUP BY tenant, project HAVING held_gpu_hours > 0 ORDER BY held_gpu_hours DESC, tenant, project`
 
 const idleByTenantSQL = `
-SELECT tenant, sum(idle_slice_ms / (greatest(slices, 1) * 3600000.)) AS idle_gpu_hours
+SELECT tenant, sum(idle_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) AS idle_gpu_hours
 FROM usage
 WHERE kind = 'owner' AND cluster IN (${cluster:singlequote}) AND tenant IN (${tenant:singlequote})
     AND hour >= $__fromTime AND hour < $__toTime
@@ -73,7 +73,7 @@ GROUP BY tenant HAVING idle_gpu_hours > 0 ORDER BY idle_gpu_hours DESC, tenant L
 
 const idleByWorkloadSQL = `
 SELECT tenant, project, workload, any(user) AS user, node, gpu, leaf,
-    sum(idle_slice_ms / (greatest(slices, 1) * 3600000.)) AS idle_gpu_hours,
+    sum(idle_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) AS idle_gpu_hours,
     sum(idle_slice_ms) / sum(active_slice_ms + idle_slice_ms + unproven_slice_ms) AS idle_share
 FROM usage
 WHERE kind = 'owner' AND cluster IN (${cluster:singlequote}) AND tenant IN (${tenant:singlequote})
@@ -83,14 +83,14 @@ HAVING idle_gpu_hours > 0 ORDER BY idle_gpu_hours DESC, gpu, leaf, workload LIMI
 
 const strandedSQL = `
 SELECT $__timeInterval(hour) AS time, model,
-    sum(stranded / (greatest(slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS stranded
+    sum(stranded / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS stranded
 FROM usage_hourly FINAL
 WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY time, model ORDER BY time, model`
 
 const strandedByGPUSQL = `
 SELECT cluster, node, gpu, model,
-    sum(stranded / (greatest(slices, 1) * 3600000.)) AS stranded_gpu_hours,
+    sum(stranded / (greatest(gpu_slices, 1) * 3600000.)) AS stranded_gpu_hours,
     sum(stranded) / sum(toUInt64(slices) * present_ms) AS stranded_share
 FROM usage_hourly FINAL
 WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime AND stranded > 0

@@ -213,7 +213,7 @@ func (r *reader) readHolds(ctx context.Context) error {
 			continue
 		}
 		r.out.records[h.Node] = append(records, meter.Record{
-			StartMS: at.startMS, Slices: int(h.Slices), Model: h.Model, Rows: []meter.Row{h.row()},
+			StartMS: at.startMS, Slices: int(h.Slices), Kind: meter.Kind(h.Kind), Model: h.Model, Rows: []meter.Row{h.row()},
 		})
 	}
 	return nil

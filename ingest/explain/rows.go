@@ -17,7 +17,8 @@ type usageRow struct {
 	GPU                   string    `ch:"gpu"`
 	Node                  string    `ch:"node"`
 	Model                 string    `ch:"model"`
-	Slices                uint16    `ch:"slices"`
+	Slices                uint32    `ch:"slices"`
+	GPUSlices             uint16    `ch:"gpu_slices"`
 	PresentMS             uint32    `ch:"present_ms"`
 	UntilMS               uint32    `ch:"until_ms"`
 	Epoch                 uint32    `ch:"epoch"`
@@ -98,7 +99,8 @@ type holdRow struct {
 	Slot         time.Time `ch:"slot"`
 	Batch        uint64    `ch:"batch"`
 	Model        string    `ch:"model"`
-	Slices       uint16    `ch:"slices"`
+	Slices       uint32    `ch:"slices"`
+	Kind         uint8     `ch:"kind"`
 	Leaf         uint64    `ch:"leaf"`
 	Owner        uint64    `ch:"owner"`
 	Bucket       int8      `ch:"bucket_number"`
@@ -144,7 +146,7 @@ const (
 type leafRow struct {
 	ID      uint64 `ch:"id"`
 	Leaf    string `ch:"leaf"`
-	Slices  uint16 `ch:"slices"`
+	Slices  uint32 `ch:"slices"`
 	Profile string `ch:"profile"`
 	GI      int32  `ch:"gi"`
 	CI      int32  `ch:"ci"`
@@ -233,13 +235,16 @@ type sightingRow struct {
 	FirstMS     int64     `ch:"first_ms"`
 	LastMS      int64     `ch:"last_ms"`
 	RunFromMS   int64     `ch:"run_from_ms"`
-	SlicesFirst uint16    `ch:"slices_first"`
-	SlicesLast  uint16    `ch:"slices_last"`
+	SlicesFirst uint32    `ch:"slices_first"`
+	SlicesLast  uint32    `ch:"slices_last"`
+	KindFirst   uint8     `ch:"kind_first"`
+	KindLast    uint8     `ch:"kind_last"`
 }
 
 func (s sightingRow) sighting() meter.Sighting {
 	return meter.Sighting{
 		HourMS: s.Hour.UnixMilli(), GPU: s.GPU, Node: s.Node, Model: s.Model, FirstMS: s.FirstMS, LastMS: s.LastMS,
 		RunFromMS: s.RunFromMS, SlicesFirst: int(s.SlicesFirst), SlicesLast: int(s.SlicesLast),
+		KindFirst: meter.Kind(s.KindFirst), KindLast: meter.Kind(s.KindLast),
 	}
 }

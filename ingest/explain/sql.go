@@ -16,7 +16,7 @@ SELECT min(hour) AS first, max(hour) AS last, count() AS hours FROM usage_hourly
 WHERE gpu = {gpu:String} AND present_ms > 0 AND ({cluster:String} = '' OR cluster = {cluster:String})`
 
 const selectRow = `
-SELECT cluster, hour, gpu, node, model, slices, present_ms, until_ms, epoch, inputs, free, stranded, unhealthy, unobserved,
+SELECT cluster, hour, gpu, node, model, slices, gpu_slices, present_ms, until_ms, epoch, inputs, free, stranded, unhealthy, unobserved,
        unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project,
        user, workload, active, idle, unproven, inferred, work, energy_mj
 FROM usage_hourly FINAL
@@ -30,7 +30,7 @@ SELECT argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c WHE
 const selectEpoch = `SELECT tenants FROM epochs FINAL WHERE epoch = {epoch:UInt32}`
 
 const selectSightings = `
-SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last
+SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last, kind_first, kind_last
 FROM sightings FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND gpu = {gpu:String}
 ORDER BY hour, node`
@@ -68,7 +68,7 @@ WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)}
 GROUP BY batch`
 
 const selectHolds = `
-SELECT node, slot, batch, model, slices, leaf, owner, CAST(bucket, 'Int8') AS bucket_number, why, slice_ms, work, energy_mj,
+SELECT node, slot, batch, model, slices, kind, leaf, owner, CAST(bucket, 'Int8') AS bucket_number, why, slice_ms, work, energy_mj,
        unattributed_mj, head, tail
 FROM holds FINAL
 WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)} AND gpu = {gpu:String}

@@ -12,7 +12,7 @@ import (
 )
 
 const selectStoredUsage = `
-SELECT hour, gpu, node, model, slices, present_ms, free, stranded, unhealthy, unobserved, unobserved_attribution,
+SELECT hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, free, stranded, unhealthy, unobserved, unobserved_attribution,
        platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project, user, workload,
        active, idle, unproven, inferred, work, energy_mj
 FROM usage_hourly FINAL

@@ -149,8 +149,10 @@ type sightingRow struct {
 	FirstMS     int64     `ch:"first_ms"`
 	LastMS      int64     `ch:"last_ms"`
 	RunFromMS   int64     `ch:"run_from_ms"`
-	SlicesFirst uint16    `ch:"slices_first"`
-	SlicesLast  uint16    `ch:"slices_last"`
+	SlicesFirst uint32    `ch:"slices_first"`
+	SlicesLast  uint32    `ch:"slices_last"`
+	KindFirst   uint8     `ch:"kind_first"`
+	KindLast    uint8     `ch:"kind_last"`
 }
 
 func (l *Ledger) readSightings(ctx context.Context, c cluster, p part, from, to time.Time) ([]meter.Sighting, error) {
@@ -164,7 +166,7 @@ func (l *Ledger) readSightings(ctx context.Context, c cluster, p part, from, to 
 	for i, r := range rows {
 		out[i] = meter.Sighting{
 			HourMS: r.Hour.UnixMilli(), GPU: r.GPU, Node: r.Node, Model: r.Model, FirstMS: r.FirstMS, LastMS: r.LastMS,
-			RunFromMS: r.RunFromMS, SlicesFirst: int(r.SlicesFirst), SlicesLast: int(r.SlicesLast),
+			RunFromMS: r.RunFromMS, SlicesFirst: int(r.SlicesFirst), SlicesLast: int(r.SlicesLast), KindFirst: meter.Kind(r.KindFirst), KindLast: meter.Kind(r.KindLast),
 		}
 	}
 	return out, nil

@@ -19,7 +19,7 @@ type dictionary struct {
 type leafName struct {
 	ID      uint64 `ch:"id"`
 	Leaf    string `ch:"leaf"`
-	Slices  uint16 `ch:"slices"`
+	Slices  uint32 `ch:"slices"`
 	Profile string `ch:"profile"`
 }
 

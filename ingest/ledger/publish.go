@@ -15,8 +15,9 @@ func low() *proto.ColLowCardinality[string] { return new(proto.ColStr).LowCardin
 type usageColumns struct {
 	cluster, gpu, node, model                          *proto.ColLowCardinality[string]
 	hour                                               proto.ColDateTime
-	slices                                             proto.ColUInt16
-	present, until, epoch                              proto.ColUInt32
+	gpuSlices                                          proto.ColUInt16
+	unknown                                            proto.ColUInt8
+	slices, present, until, epoch                      proto.ColUInt32
 	inputs, version                                    proto.ColUInt64
 	free, stranded, unhealthy, unobserved, attribution proto.ColUInt64
 	platformEnergy, unattributed                       proto.ColInt64
@@ -46,7 +47,9 @@ type usageRow struct {
 	GPU                   string    `ch:"gpu"`
 	Node                  string    `ch:"node"`
 	Model                 string    `ch:"model"`
-	Slices                uint16    `ch:"slices"`
+	Slices                uint32    `ch:"slices"`
+	GPUSlices             uint16    `ch:"gpu_slices"`
+	Unknown               uint8     `ch:"unknown_capacity"`
 	PresentMS             uint32    `ch:"present_ms"`
 	Free                  uint64    `ch:"free"`
 	Stranded              uint64    `ch:"stranded"`
@@ -74,33 +77,42 @@ type usageRow struct {
 // usageRowOf names the owners of a GPU-hour as the mapping has them in that hour.
 func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *tenants.Mapping) *usageRow {
 	r := &usageRow{
-		Hour: hour.UTC(), GPU: g.GPU, Node: g.Node, Model: g.Model, Slices: uint16(g.Slices), PresentMS: uint32(g.PresentMS),
+		Hour: hour.UTC(), GPU: g.GPU, Node: g.Node, Model: g.Model,
+		Slices: uint32(g.Slices), GPUSlices: uint16(g.Kind.GPUSlices(g.Slices)), PresentMS: uint32(g.PresentMS),
 		Free: uint64(g.Free), Stranded: uint64(g.Stranded), Unhealthy: uint64(g.Unhealthy), Unobserved: uint64(g.Unobserved),
 		UnobservedAttribution: uint64(g.UnobservedAttribution), PlatformEnergyMJ: g.PlatformEnergyMJ, UnattributedMJ: g.UnattributedMJ,
 	}
+	if g.Kind == meter.OpenPool {
+		r.Unknown = 1
+	}
+	known := make(map[lineKey]int, len(g.Owners))
 	for _, u := range g.Owners {
-		r.addOwner(u, d, m)
+		r.addOwner(u, known, d, m)
 	}
 	return r
+}
+
+// lineKey is what a line of a GPU-hour is told by.
+type lineKey struct {
+	owner, leaf, profile string
+	slices               uint16
 }
 
 // addOwner adds up what one owner has under one name of a leaf: an instance
 // made anew under the same name is the same line, and so is an owner of whom
 // more became known.
-func (r *usageRow) addOwner(u meter.OwnerUse, d *dictionary, m *tenants.Mapping) {
+func (r *usageRow) addOwner(u meter.OwnerUse, known map[lineKey]int, d *dictionary, m *tenants.Mapping) {
 	leaf, owner := d.leaves[u.Leaf], d.owners[u.Owner]
-	if leaf.Profile == "" {
-		leaf.Slices = 0 // a whole GPU has no profile to price
+	key := lineKey{owner: owner.id, leaf: leaf.Leaf, profile: leaf.Profile}
+	if leaf.Profile != "" { // a whole GPU, and a part of a pool, has no profile to price
+		key.slices = uint16(leaf.Slices)
 	}
-	i := 0
-	for ; i < len(r.Owner); i++ {
-		if d.owners[r.Owner[i]].id == owner.id && r.Leaf[i] == leaf.Leaf && r.Profile[i] == leaf.Profile && r.ProfileSlices[i] == leaf.Slices {
-			break
-		}
-	}
-	if i == len(r.Owner) {
+	i, ok := known[key]
+	if !ok {
+		i = len(r.Owner)
+		known[key] = i
 		tenant, project := m.At(r.Hour, owner.facts)
-		r.Leaf, r.Profile, r.ProfileSlices = append(r.Leaf, leaf.Leaf), append(r.Profile, leaf.Profile), append(r.ProfileSlices, leaf.Slices)
+		r.Leaf, r.Profile, r.ProfileSlices = append(r.Leaf, leaf.Leaf), append(r.Profile, leaf.Profile), append(r.ProfileSlices, key.slices)
 		r.Owner, r.Tenant, r.Project = append(r.Owner, u.Owner), append(r.Tenant, tenant), append(r.Project, project)
 		r.User, r.Workload = append(r.User, owner.user()), append(r.Workload, owner.facts.Workload())
 		r.Active, r.Idle, r.Unproven = append(r.Active, 0), append(r.Idle, 0), append(r.Unproven, 0)
@@ -121,6 +133,8 @@ func (c *usageColumns) add(cluster string, h hourState, r *usageRow) {
 	c.node.Append(r.Node)
 	c.model.Append(r.Model)
 	c.slices.Append(r.Slices)
+	c.gpuSlices.Append(r.GPUSlices)
+	c.unknown.Append(r.Unknown)
 	c.present.Append(r.PresentMS)
 	c.until.Append(h.untilMS)
 	c.epoch.Append(h.epoch)
@@ -157,6 +171,8 @@ func (c *usageColumns) input() proto.Input {
 		{Name: "node", Data: c.node},
 		{Name: "model", Data: c.model},
 		{Name: "slices", Data: &c.slices},
+		{Name: "gpu_slices", Data: &c.gpuSlices},
+		{Name: "unknown_capacity", Data: &c.unknown},
 		{Name: "present_ms", Data: &c.present},
 		{Name: "until_ms", Data: &c.until},
 		{Name: "epoch", Data: &c.epoch},
@@ -191,7 +207,8 @@ type sightingColumns struct {
 	cluster, gpu, node, model *proto.ColLowCardinality[string]
 	hour                      proto.ColDateTime
 	first, last, run          proto.ColInt64
-	slicesFirst, slicesLast   proto.ColUInt16
+	slicesFirst, slicesLast   proto.ColUInt32
+	kindFirst, kindLast       proto.ColUInt8
 	version                   proto.ColUInt64
 }
 
@@ -208,8 +225,10 @@ func (c *sightingColumns) add(cluster string, h hourState, s *meter.Sighting) {
 	c.first.Append(s.FirstMS)
 	c.last.Append(s.LastMS)
 	c.run.Append(s.RunFromMS)
-	c.slicesFirst.Append(uint16(s.SlicesFirst))
-	c.slicesLast.Append(uint16(s.SlicesLast))
+	c.slicesFirst.Append(uint32(s.SlicesFirst))
+	c.slicesLast.Append(uint32(s.SlicesLast))
+	c.kindFirst.Append(uint8(s.KindFirst))
+	c.kindLast.Append(uint8(s.KindLast))
 	c.version.Append(h.version())
 }
 
@@ -225,6 +244,8 @@ func (c *sightingColumns) input() proto.Input {
 		{Name: "run_from_ms", Data: &c.run},
 		{Name: "slices_first", Data: &c.slicesFirst},
 		{Name: "slices_last", Data: &c.slicesLast},
+		{Name: "kind_first", Data: &c.kindFirst},
+		{Name: "kind_last", Data: &c.kindLast},
 		{Name: "version", Data: &c.version},
 	}
 }

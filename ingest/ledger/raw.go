@@ -42,7 +42,8 @@ type holdsResult struct {
 	slot                 proto.ColDateTime
 	batch, leaf, owner   proto.ColUInt64
 	sliceMS, work        proto.ColUInt64
-	slices               proto.ColUInt16
+	slices               proto.ColUInt32
+	kind                 proto.ColUInt8
 	bucket               proto.ColInt8
 	why                  proto.ColUInt8
 	energy, unattributed proto.ColInt64
@@ -61,6 +62,7 @@ func (h *holdsResult) columns() proto.Results {
 		{Name: "batch", Data: &h.batch},
 		{Name: "model", Data: h.model},
 		{Name: "slices", Data: &h.slices},
+		{Name: "kind", Data: &h.kind},
 		{Name: "leaf", Data: &h.leaf},
 		{Name: "owner", Data: &h.owner},
 		{Name: "bucket", Data: &h.bucket},
@@ -111,7 +113,7 @@ func (r *raw) add(h *holdsResult, i int) {
 		n--
 		rows = s.records[n].Rows
 	} else {
-		s.records = append(s.records, meter.Record{StartMS: start, Slices: int(h.slices[i]), Model: h.model.Row(i)})
+		s.records = append(s.records, meter.Record{StartMS: start, Slices: int(h.slices[i]), Kind: meter.Kind(h.kind[i]), Model: h.model.Row(i)})
 	}
 	s.records[n].Rows = r.extend(rows, h.row(i))
 }

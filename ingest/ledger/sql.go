@@ -43,7 +43,7 @@ ORDER BY node, slot`
 
 // Raw rows of the slots in a range, of one part of the GPUs.
 const selectHolds = `
-SELECT node, gpu, slot, batch, model, slices, leaf, owner, CAST(bucket, 'Int8') AS bucket, why, slice_ms, work,
+SELECT node, gpu, slot, batch, model, slices, kind, leaf, owner, CAST(bucket, 'Int8') AS bucket, why, slice_ms, work,
        energy_mj, unattributed_mj, head, tail
 FROM holds FINAL
 PREWHERE cityHash64(gpu) % {parts:UInt64} = {part:UInt64}
@@ -52,7 +52,7 @@ WHERE cluster = {cluster:String}
 SETTINGS do_not_merge_across_partitions_select_final = 1`
 
 const selectSightings = `
-SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last
+SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last, kind_first, kind_last
 FROM sightings FINAL
 WHERE cluster = {cluster:String} AND cityHash64(gpu) % {parts:UInt64} = {part:UInt64} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 

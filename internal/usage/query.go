@@ -114,18 +114,18 @@ const (
 	noColumns  = "emptyArrayString()"
 	byValues   = " AS by_values, "
 	anyKind    = "''"
-	selectTail = ` AS row_kind, slices,
+	selectTail = ` AS row_kind, gpu_slices,
     sum(active_slice_ms), sum(idle_slice_ms), sum(unproven_slice_ms),
     sum(free_slice_ms), sum(stranded_slice_ms), sum(unhealthy_slice_ms), sum(unobserved_slice_ms),
     sum(energy_mj)
 FROM usage
 WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}
     AND ({tenant:String} = '' OR kind = 'owner' AND tenant = {tenant:String})
-GROUP BY by_values, row_kind, slices
-ORDER BY by_values, row_kind, slices`
+GROUP BY by_values, row_kind, gpu_slices
+ORDER BY by_values, row_kind, gpu_slices`
 )
 
-// statement groups by the query's columns and by slices, which GPU-hours need;
+// statement groups by the query's columns and by a GPU's slices, which GPU-hours need;
 // where tenants are told apart, also by kind: a tenant may have any name.
 func (q Query) statement() string {
 	if len(q.By) == 0 {
