@@ -58,6 +58,7 @@ type Builder struct {
 	layouts  map[string]*layout
 	known    map[string]*wire.Gpu // as last read, for boards that are lost
 	keys     []Key                // scratch
+	file     memory.File
 	restored bool
 }
 
@@ -71,6 +72,7 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	}
 	return &Builder{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), memory: memory.New(deps.Log),
+		file:    memory.File{Path: deps.StateFile, Kind: stateKind},
 		layouts: map[string]*layout{}, known: map[string]*wire.Gpu{},
 	}, nil
 }
@@ -109,7 +111,7 @@ func (b *Builder) restore() {
 	}
 	b.restored = true
 	var st state
-	err := memory.Read(b.deps.StateFile, stateKind, b.deps.Cluster, &st, &st.State)
+	err := b.file.Read(b.deps.Cluster, &st, &st.State)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		b.deps.Log.Info("no memory of earlier readings: energy counts from the second one on", "file", b.deps.StateFile)
@@ -131,7 +133,7 @@ func (b *Builder) save() {
 		return
 	}
 	st := state{State: b.memory.State(stateKind, b.deps.Cluster), Node: b.deps.Node, MachineBoot: b.deps.MachineBoot}
-	if err := memory.Write(b.deps.StateFile, stateKind, st); err != nil {
+	if err := b.file.Write(st); err != nil {
 		b.metrics.stateFails.Inc()
 		b.deps.Log.Error("memory of readings not saved: a restart would lose health flags and energy", "error", err)
 	}

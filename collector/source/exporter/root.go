@@ -43,6 +43,7 @@ type Source struct {
 	metrics *metrics
 	targets []*target
 	memory  *memory.Memory
+	file    memory.File
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
 
@@ -76,7 +77,7 @@ func New(cfg Config, deps Deps) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
-		memory: memory.New(deps.Log), shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
+		memory: memory.New(deps.Log), file: memory.File{Path: deps.StateFile, Kind: stateKind}, shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
 	}
 	for _, t := range cfg.Targets {
 		u, err := url.Parse(t.URL)

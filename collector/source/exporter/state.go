@@ -67,7 +67,7 @@ func (s *Source) save() {
 		return
 	}
 	st := state{State: s.memory.State(stateKind, s.deps.Cluster), Targets: s.learned()}
-	if err := memory.Write(s.deps.StateFile, stateKind, st); err != nil {
+	if err := s.file.Write(st); err != nil {
 		s.metrics.stateFails.Inc()
 		s.deps.Log.Error("memory of readings not saved: a restart would lose health flags and energy", "error", err)
 	}
@@ -88,6 +88,7 @@ func (s *Source) learned() []stateTarget {
 }
 
 func readState(path, cluster string) (st state, err error) {
-	err = memory.Read(path, stateKind, cluster, &st, &st.State)
+	file := memory.File{Path: path, Kind: stateKind}
+	err = file.Read(cluster, &st, &st.State)
 	return st, err
 }

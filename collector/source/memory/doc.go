@@ -3,7 +3,7 @@
 // that were shown already, and the health flags that fatal ones set until a
 // reset clears them (R9).
 //
-// A source asks it per GPU and reading, and writes its State into a file that a
+// A source asks it per GPU and reading, and writes its State into a File that a
 // reader of another kind, format or cluster refuses. The file isn't synced: a
 // power cut costs the last readings at most, and a torn file is known as one.
 package memory

@@ -2,11 +2,9 @@ package memory
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"time"
 )
@@ -168,39 +166,6 @@ func (st State) check(kind, cluster string) error {
 		return fmt.Errorf("format %d, want %d", st.Format, Format)
 	case st.Cluster != cluster:
 		return fmt.Errorf("cluster %q, want %q", st.Cluster, cluster)
-	}
-	return nil
-}
-
-// Read reads a file into whole, which is or embeds the State at st. It refuses a
-// file that is torn, or another kind's, format's or cluster's; a file that isn't
-// there is fs.ErrNotExist.
-func Read(path, kind, cluster string, whole any, st *State) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", kind, err)
-	}
-	if err := json.Unmarshal(data, whole); err != nil {
-		return fmt.Errorf("read %s %s, %d bytes: %w", kind, path, len(data), err)
-	}
-	if err := st.check(kind, cluster); err != nil {
-		return fmt.Errorf("read %s %s: %w", kind, path, err)
-	}
-	return nil
-}
-
-// Write replaces the file by whole.
-func Write(path, kind string, whole any) error {
-	data, err := json.Marshal(whole)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", kind, err)
-	}
-	temp := path + ".new"
-	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", kind, err)
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return fmt.Errorf("write %s: %w", kind, err)
 	}
 	return nil
 }

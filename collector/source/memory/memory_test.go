@@ -111,11 +111,12 @@ func rich() *Memory {
 func TestStateOverAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	want := rich().State("test", "c")
-	if err := Write(path, "test", want); err != nil {
+	file := &File{Path: path, Kind: "test"}
+	if err := file.Write(want); err != nil {
 		t.Fatal(err)
 	}
 	var got State
-	if err := Read(path, "test", "c", &got, &got); err != nil {
+	if err := file.Read("c", &got, &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(State{})); diff != "" {
@@ -156,14 +157,72 @@ func TestReadRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		var st State
-		err := Read(path, "test", "c", &st, &st)
+		err := (&File{Path: path, Kind: "test"}).Read("c", &st, &st)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("Read of %s says %v, want %q and the path", text, err, want)
 		}
 	}
 	var st State
-	if err := Read(path+".none", "test", "c", &st, &st); !errors.Is(err, fs.ErrNotExist) {
+	if err := (&File{Path: path + ".none", Kind: "test"}).Read("c", &st, &st); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Read of no file says %v, want that it doesn't exist", err)
+	}
+}
+
+// A write in place may be torn by a power cut, at any byte, between what was there
+// and what was to be; either all of one is read, or nothing.
+func TestATornWriteIsKnown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	write := func(m *Memory) string {
+		if err := (&File{Path: path, Kind: "test"}).Write(m.State("test", "c")); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	m := rich()
+	longer := write(m)
+	m.GPU(Place{"n1", "GPU-b"}, start.Add(time.Second)).MoveEnergy(&wire.Gpu{}, 2, "exporter", start)
+	other := write(m)
+	m.Forget(start.Add(ForgetAfter + time.Second))
+	shorter := write(m)
+	for name, texts := range map[string][2]string{"as long": {longer, other}, "longer": {shorter, longer}, "shorter": {longer, shorter}} {
+		old, now := texts[0], texts[1]
+		for cut := range len(now) {
+			torn := now[:cut]
+			if cut < len(old) {
+				torn += old[cut:]
+			}
+			if err := os.WriteFile(path, []byte(torn), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var got State
+			err := (&File{Path: path, Kind: "test"}).Read("c", &got, &got)
+			line, _, _ := strings.Cut(torn, "\n")
+			if untorn := strings.HasPrefix(now, line+"\n") || strings.HasPrefix(old, line+"\n"); err == nil && !untorn {
+				t.Fatalf("%s, cut at byte %d of %d: it was read", name, cut, len(now))
+			} else if err != nil && (cut == 0 || strings.HasPrefix(torn, now)) {
+				t.Fatalf("%s, cut at byte %d of %d: read says %v, want all of one", name, cut, len(now), err)
+			}
+		}
+	}
+}
+
+func TestAFileThatIsTakenAwayIsMadeAgain(t *testing.T) {
+	file := &File{Path: filepath.Join(t.TempDir(), "state.json"), Kind: "test"}
+	for range 3 {
+		if err := file.Write(rich().State("test", "c")); err != nil {
+			t.Fatal(err)
+		}
+		var got State
+		if err := file.Read("c", &got, &got); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(file.Path); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
