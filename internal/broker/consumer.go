@@ -67,6 +67,7 @@ type Consumer struct {
 	topic  string
 	opt    ConsumerOptions
 	member *kafka.ConsumerGroup
+	dealt  *dealt
 
 	fetching sync.Mutex
 	mu       sync.Mutex
@@ -85,6 +86,7 @@ func (c *Client) Consumer(group, topic string, opt ConsumerOptions) (*Consumer, 
 	logf := func(format string, args ...any) {
 		c.log.Debug(fmt.Sprintf(format, args...), "group", group, "topic", topic)
 	}
+	dealt := &dealt{topic: topic}
 	member, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:      group,
 		Brokers: c.config.Brokers,
@@ -93,21 +95,21 @@ func (c *Client) Consumer(group, topic string, opt ConsumerOptions) (*Consumer, 
 			ClientID: c.config.ClientID, Timeout: c.config.DialTimeout, DualStack: true,
 			TLS: c.config.TLS, SASLMechanism: c.config.SASL,
 		},
-		HeartbeatInterval:     min(3*time.Second, opt.SessionTimeout/3),
-		SessionTimeout:        opt.SessionTimeout,
-		RebalanceTimeout:      opt.RebalanceTimeout,
-		JoinGroupBackoff:      c.config.RetryMax,
-		WatchPartitionChanges: true,
-		StartOffset:           kafka.FirstOffset,
-		Timeout:               c.config.RequestTimeout,
-		ErrorLogger:           kafka.LoggerFunc(logf),
+		HeartbeatInterval: min(3*time.Second, opt.SessionTimeout/3),
+		SessionTimeout:    opt.SessionTimeout,
+		RebalanceTimeout:  opt.RebalanceTimeout,
+		JoinGroupBackoff:  c.config.RetryMax,
+		GroupBalancers:    dealt.balancers(),
+		StartOffset:       kafka.FirstOffset,
+		Timeout:           c.config.RequestTimeout,
+		ErrorLogger:       kafka.LoggerFunc(logf),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("join group %q on topic %q: %w", group, topic, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	consumer := &Consumer{
-		client: c, group: group, topic: topic, opt: opt, member: member,
+		client: c, group: group, topic: topic, opt: opt, member: member, dealt: dealt,
 		changed: make(chan struct{}), joining: cancel, done: make(chan struct{}),
 	}
 	go consumer.join(ctx)
@@ -130,6 +132,10 @@ func (c *Consumer) join(ctx context.Context) {
 		c.client.metrics.rebalances.WithLabelValues(c.topic, c.group).Inc()
 		gen := newGeneration(next, c.topic)
 		c.setGeneration(gen)
+		// It is this generation's number, unless that has ended already.
+		if n := c.dealt.count.Load(); n != notLeader {
+			next.Start(func(ctx context.Context) { c.watch(ctx, n) })
+		}
 		for partition, offset := range gen.starts {
 			f := &fetcher{consumer: c, gen: gen, partition: partition}
 			next.Start(func(ctx context.Context) { f.run(ctx, offset) })

@@ -41,6 +41,7 @@ func (p *produceCall) sendAll(ctx context.Context, indexes []int) {
 // refused request is halved until the message to blame stands alone.
 func (p *produceCall) send(ctx context.Context, indexes []int) {
 	c := p.producer.client
+	var cause error
 	for attempt := 0; ; attempt++ {
 		err := p.request(ctx, indexes)
 		if err == nil {
@@ -58,7 +59,10 @@ func (p *produceCall) send(ctx context.Context, indexes []int) {
 		if attempt > 0 || ctx.Err() == nil {
 			c.metrics.retries.WithLabelValues(p.target.topic).Inc()
 		}
-		err = c.pause(ctx, attempt, "produce", err, "topic", p.target.topic, "partition", p.target.partition)
+		if cause == nil || ctx.Err() == nil {
+			cause = err // ctx's end in the midst of an attempt explains nothing
+		}
+		err = c.pause(ctx, attempt, "produce", cause, "topic", p.target.topic, "partition", p.target.partition)
 		if err != nil {
 			p.fail(indexes, err)
 			return

@@ -225,3 +225,35 @@ func TestConsumerMayComeBeforeTheTopic(t *testing.T) {
 		}
 	})
 }
+
+// TestNewPartitionsAreRead: an operator adds some while the group reads.
+func TestNewPartitionsAreRead(t *testing.T) {
+	ctx := testContext(t)
+	b := embeddedBroker(t)
+	c := newTestClient(t, b.addr, onePartition)
+	ensure(t, c)
+	consumer := join(t, c, "ingest")
+	if err := c.Producer().Produce(ctx, samples(0, 20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := consumer.Commit(ctx, fetchCount(t, consumer, 20)); err != nil {
+		t.Fatal(err)
+	}
+	res, err := c.kafka.CreatePartitions(ctx, &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: TopicSamples, Count: 3}}})
+	if err != nil || res.Errors[TopicSamples] != nil {
+		t.Fatal(err, res)
+	}
+	// A client that has not heard of the topic before knows all its partitions.
+	if err := newTestClient(t, b.addr, nil).Producer().Produce(ctx, samples(20, 60)); err != nil {
+		t.Fatal(err)
+	}
+	read, partitions := map[string]bool{}, map[int]bool{}
+	for len(read) < 40 {
+		for _, m := range fetchCount(t, consumer, 1) { // again, what is not committed
+			read[string(m.Value)], partitions[m.Partition] = true, true
+		}
+	}
+	if len(partitions) != 3 {
+		t.Errorf("messages came from %d partitions, want 3", len(partitions))
+	}
+}
