@@ -15,6 +15,11 @@ import (
 
 const selectRowsPerHour = `SELECT toString(intDiv(count(), uniqExact(toStartOfHour(slot)))) AS line FROM holds FINAL`
 
+// Two retirements of GPUs that are listed right after.
+const insertRetirements = `
+INSERT INTO retirements (cluster, gpu, at, who, reason, recorded_at)
+VALUES ('c', 'GPU-0003', '2026-03-02 01:30:00', 'ops', 'x', '2026-03-03 00:00:00'), ('c', 'GPU-0013', '2026-03-02 04:00:00', 'ops', 'x', '2026-03-03 00:00:00')`
+
 // asked is into how many parts the widest reading of raw split the GPUs, and
 // how many readings there were.
 func (w *watched) asked() (parts uint64, readings int) {
@@ -40,6 +45,7 @@ func TestAnyBoundGivesTheSameLedger(t *testing.T) {
 			h := newHouse(t, clock.NewFake(monday.Add(48*time.Hour)))
 			h.topic.append(t, newFleet(seed, time.Minute, 3, 6).hours(monday.Add(-time.Hour), hours)...)
 			h.ingest(t)
+			h.exec(t, insertRetirements)
 			var rows uint64
 			if _, err := fmt.Sscan(h.dump(t, selectRowsPerHour)[0], &rows); err != nil || rows < 1000 {
 				t.Fatalf("%d rows per hour, %v; want 1000 or more", rows, err)

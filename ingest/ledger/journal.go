@@ -87,12 +87,16 @@ func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since 
 	if err != nil {
 		return nil, err
 	}
-	return compareHours(journal, ledger, epochs, weeks, since), nil
+	closed, err := l.readClosings(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return compareHours(journal, ledger, epochs, closed.perHour(), weeks, since), nil
 }
 
 // compareHours derives dirtiness: an hour rests on the journal from a day
 // before it (the inventory) to the gap's reach after it.
-func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, weeks RawWeeks, since time.Time) *overview {
+func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, closed map[int64]uint64, weeks RawWeeks, since time.Time) *overview {
 	o := &overview{}
 	if len(journal) == 0 {
 		o.orphans = outside(ledger, 0, 0)
@@ -108,9 +112,18 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, we
 		have[r.Hour.UnixMilli()] = r
 	}
 	first := journal[0].Hour.UnixMilli()
-	var window uint64 // stored batches of the hours from backMS before it to its own
+	if since.After(everything) {
+		first = min(first, since.UnixMilli()-backMS)
+	}
+	inputs := func(hour int64) uint64 {
+		if hour < first {
+			return 0
+		}
+		return byHour[hour].Stored + closed[hour]
+	}
+	var window uint64 // stored batches, and closings, of the hours from backMS before it to its own
 	for start := first; start < o.watermarkMS; start += meter.HourMS {
-		window += byHour[start].Stored - byHour[start-backMS].Stored
+		window += inputs(start) - inputs(start-backMS)
 		if start < since.UnixMilli() {
 			continue
 		}

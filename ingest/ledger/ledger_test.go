@@ -43,7 +43,7 @@ func journalOf(hours int) []journalHour {
 func TestDirtinessIsDerived(t *testing.T) {
 	epochs := []epoch{{Epoch: 1, Effective: time.Unix(0, 0)}}
 	all := journalOf(40)
-	clean := published(compareHours(all, nil, epochs, nil, everything))
+	clean := published(compareHours(all, nil, epochs, nil, nil, everything))
 	for _, c := range []struct {
 		name   string
 		change func([]journalHour) []journalHour
@@ -60,7 +60,7 @@ func TestDirtinessIsDerived(t *testing.T) {
 		{"a new epoch from hour 30", func(j []journalHour) []journalHour { return j }, append(epochs[:1:1], epoch{Epoch: 2, Effective: at(30)}), []int{30, 31, 32, 33, 34, 35, 36, 37, 38, 39}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := dirtyHours(compareHours(c.change(append([]journalHour(nil), all...)), clean, c.epochs, nil, everything))
+			got := dirtyHours(compareHours(c.change(append([]journalHour(nil), all...)), clean, c.epochs, nil, nil, everything))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("dirty hours (-want +got):\n%s", diff)
 			}
@@ -72,15 +72,15 @@ func TestDirtinessIsDerived(t *testing.T) {
 func TestHoursBeyondTheJournalAreOrphans(t *testing.T) {
 	epochs := []epoch{{Epoch: 1, Effective: everything}}
 	all := journalOf(10)
-	ledger := published(compareHours(all, nil, epochs, nil, everything))
-	if got := compareHours(all, ledger, epochs, nil, everything).orphans; got != nil {
+	ledger := published(compareHours(all, nil, epochs, nil, nil, everything))
+	if got := compareHours(all, ledger, epochs, nil, nil, everything).orphans; got != nil {
 		t.Errorf("orphans of a whole journal: got %v", got)
 	}
-	got := compareHours(all[1:9], ledger, epochs, nil, everything).orphans
+	got := compareHours(all[1:9], ledger, epochs, nil, nil, everything).orphans
 	if diff := cmp.Diff([]time.Time{at(0), at(9)}, got); diff != "" {
 		t.Errorf("orphans (-want +got):\n%s", diff)
 	}
-	if got := compareHours(nil, ledger, epochs, nil, everything).orphans; len(got) != 10 {
+	if got := compareHours(nil, ledger, epochs, nil, nil, everything).orphans; len(got) != 10 {
 		t.Errorf("orphans without a journal: got %v, want all 10", got)
 	}
 }
@@ -90,9 +90,9 @@ func TestHoursBeyondTheJournalAreOrphans(t *testing.T) {
 func TestRecentHoursAreJudgedAlike(t *testing.T) {
 	epochs := []epoch{{Epoch: 1, Effective: everything}}
 	all := journalOf(60)
-	want := compareHours(all, nil, epochs, nil, everything).hours[40:]
+	want := compareHours(all, nil, epochs, nil, nil, everything).hours[40:]
 	const back = backMS / meter.HourMS
-	got := compareHours(all[40-back:], nil, epochs, nil, at(40)).hours
+	got := compareHours(all[40-back:], nil, epochs, nil, nil, at(40)).hours
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(hourState{})); diff != "" {
 		t.Errorf("hours from 40 on (-want +got):\n%s", diff)
 	}

@@ -1,0 +1,176 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+)
+
+// Board is a GPU of the inventory, as far as it was ever listed.
+type Board struct {
+	Cluster string `ch:"cluster" json:"cluster"`
+	GPU     string `ch:"gpu" json:"gpu"`
+	Node    string `ch:"node" json:"node"` // the last one
+	Model   string `ch:"model" json:"model"`
+	Slices  uint16 `ch:"slices" json:"slices"`
+	FirstMS int64  `ch:"first_ms" json:"-"` // Unix ms: start of the first slot that lists it
+	LastMS  int64  `ch:"last_ms" json:"-"`  // end of the last one
+	// Retired is the last closing by hand, who did it, and why; zero: none.
+	Retired time.Time `ch:"retired_at" json:"-"`
+	Who     string    `ch:"who" json:"who"`
+	Reason  string    `ch:"reason" json:"reason"`
+	// ClosesMS is when its capacity ends unless it is listed again, Unix ms.
+	ClosesMS int64 `ch:"-" json:"-"`
+	Present  bool  `ch:"-" json:"present"` // at the cluster's watermark
+}
+
+// Boards are all GPUs that were ever listed, in order of cluster and id.
+func (l *Ledger) Boards(ctx context.Context) ([]Board, error) {
+	var boards []Board
+	if err := l.deps.Store.Select(ctx, &boards, selectBoards); err != nil {
+		return nil, fmt.Errorf("read inventory: %w", err)
+	}
+	clusters, err := l.clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	watermarks := map[string]int64{}
+	for i := range boards {
+		b := &boards[i]
+		c := clusters[b.Cluster]
+		if _, ok := watermarks[b.Cluster]; !ok {
+			if watermarks[b.Cluster], err = l.watermark(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+		b.ClosesMS = b.LastMS + meter.RetireAfterMS
+		if at := slotStart(c, b.Retired); at >= b.LastMS {
+			b.ClosesMS = min(b.ClosesMS, at)
+		}
+		b.Present = b.ClosesMS > watermarks[b.Cluster]
+	}
+	return boards, nil
+}
+
+func (l *Ledger) clusters(ctx context.Context) (map[string]cluster, error) {
+	var rows []cluster
+	if err := l.deps.Store.Select(ctx, &rows, selectClusters); err != nil {
+		return nil, fmt.Errorf("read clusters: %w", err)
+	}
+	out := make(map[string]cluster, len(rows))
+	for _, c := range rows {
+		out[c.Name] = c
+	}
+	return out, nil
+}
+
+// watermark is the end of the cluster's newest slot, Unix ms.
+func (l *Ledger) watermark(ctx context.Context, c cluster) (int64, error) {
+	hours, err := l.journalHours(ctx, c, everything)
+	if err != nil || len(hours) == 0 {
+		return 0, err
+	}
+	return hours[len(hours)-1].EndMS, nil
+}
+
+// Retirement takes a GPU out of the inventory before it would close by itself.
+type Retirement struct {
+	Cluster     string // empty: the one that has the GPU
+	GPU         string
+	At          time.Time
+	Who, Reason string
+}
+
+// NotRetirable is why a GPU can't be retired: a mistake of whoever asks.
+type NotRetirable struct{ GPU, Why string }
+
+func (e *NotRetirable) Error() string { return fmt.Sprintf("retire GPU %q: %s", e.GPU, e.Why) }
+
+// Retire closes a GPU's inventory at the start of the slot that r.At lies in,
+// which it returns (R2). Its hours from there on are dirty and come out without
+// it at the next pass; a GPU that is listed again opens again.
+func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
+	refuse := func(format string, args ...any) (time.Time, error) {
+		return time.Time{}, &NotRetirable{r.GPU, fmt.Sprintf(format, args...)}
+	}
+	if r.Reason == "" || r.Who == "" {
+		return refuse("who %q and reason %q: both are needed", r.Who, r.Reason)
+	}
+	b, err := l.board(ctx, r)
+	if err != nil {
+		return time.Time{}, err
+	}
+	clusters, err := l.clusters(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	at, last := slotStart(clusters[b.Cluster], r.At), time.UnixMilli(b.LastMS).UTC().Format(time.RFC3339)
+	closes := time.UnixMilli(b.ClosesMS).UTC()
+	switch now := l.deps.Clock.Now(); {
+	case r.At.After(now):
+		return refuse("at %s: lies in the future, it is %s", r.At.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case at < b.LastMS:
+		return refuse("at %s: node %s listed it until %s, and a GPU that is listed is there; retire it from then on", r.At.UTC().Format(time.RFC3339), b.Node, last)
+	case at >= b.ClosesMS:
+		return refuse("at %s: it closed at %s already (last listed until %s)", r.At.UTC().Format(time.RFC3339), closes.Format(time.RFC3339), last)
+	}
+	weeks, err := ReadRawWeeks(ctx, l.deps.Store)
+	if err != nil {
+		return time.Time{}, err
+	}
+	effective := time.UnixMilli(at).UTC()
+	if weeks.gone(effective.Truncate(time.Hour)) {
+		return refuse("at %s: the raw of that week was dropped, its hours can't be recomputed; it needs a manual adjustment", effective.Format(time.RFC3339))
+	}
+	r.Cluster, r.At = b.Cluster, effective
+	return effective, l.insertRetirement(ctx, r)
+}
+
+// board is the GPU that a retirement means.
+func (l *Ledger) board(ctx context.Context, r Retirement) (*Board, error) {
+	boards, err := l.Boards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found *Board
+	for i := range boards {
+		b := &boards[i]
+		if b.GPU != r.GPU || (r.Cluster != "" && b.Cluster != r.Cluster) {
+			continue
+		}
+		if found != nil {
+			return nil, &NotRetirable{r.GPU, fmt.Sprintf("clusters %q and %q have it: name one", found.Cluster, b.Cluster)}
+		}
+		found = b
+	}
+	if found == nil {
+		return nil, &NotRetirable{r.GPU, fmt.Sprintf("is not among the %d GPUs of the inventory", len(boards))}
+	}
+	return found, nil
+}
+
+func (l *Ledger) insertRetirement(ctx context.Context, r Retirement) error {
+	clusterName, gpu, who, reason := low(), new(proto.ColStr), new(proto.ColStr), new(proto.ColStr)
+	at, recorded := new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli), new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli)
+	clusterName.Append(r.Cluster)
+	gpu.Append(r.GPU)
+	at.Append(r.At)
+	who.Append(r.Who)
+	reason.Append(r.Reason)
+	recorded.Append(l.deps.Clock.Now().UTC())
+	if err := l.deps.Store.Insert(ctx, "retirements", proto.Input{
+		{Name: "cluster", Data: clusterName},
+		{Name: "gpu", Data: gpu},
+		{Name: "at", Data: at},
+		{Name: "who", Data: who},
+		{Name: "reason", Data: reason},
+		{Name: "recorded_at", Data: recorded},
+	}); err != nil {
+		return fmt.Errorf("record retirement of GPU %q: %w", r.GPU, err)
+	}
+	return nil
+}
