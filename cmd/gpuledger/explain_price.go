@@ -89,7 +89,7 @@ func priceOf(book *prices.Book, e *explain.Explanation, q explain.Request) expla
 	p.GPUHour = model.GPUHour.String()
 	sum := new(big.Rat)
 	for _, o := range e.Owners {
-		owner := priceOwner(version, model, e.Figures.Slices, o)
+		owner := priceOwner(version, model, e.Figures.GPUSlices, o)
 		sum.Add(sum, owner.List.rat)
 		p.Owners = append(p.Owners, owner)
 	}
@@ -97,26 +97,26 @@ func priceOf(book *prices.Book, e *explain.Explanation, q explain.Request) expla
 		return p
 	}
 	f := &e.Figures
-	platform := exactly(value(f.Free+f.Stranded+f.Unhealthy+f.Unobserved, f.Slices, model.GPUHour))
-	capacity := exactly(value(f.CapacitySliceMS, f.Slices, model.GPUHour))
+	platform := exactly(value(f.Free+f.Stranded+f.Unhealthy+f.Unobserved, f.GPUSlices, model.GPUHour))
+	capacity := exactly(value(f.CapacitySliceMS, f.GPUSlices, model.GPUHour))
 	p.Platform, p.Capacity = &platform, &capacity
 	p.Proved = sum.Add(sum, platform.rat).Cmp(capacity.rat) == 0
 	return p
 }
 
-// value is slice-ms ÷ (slices × 3,600,000) × rate, exactly.
-func value(sliceMS int64, slices int, rate decimal.Decimal) *big.Rat {
-	hours := big.NewRat(sliceMS, int64(max(slices, 1))*meter.HourMS)
+// value is slice-ms ÷ (slices of one GPU × 3,600,000) × rate, exactly.
+func value(sliceMS int64, gpuSlices int, rate decimal.Decimal) *big.Rat {
+	hours := big.NewRat(sliceMS, int64(max(gpuSlices, 1))*meter.HourMS)
 	return hours.Mul(hours, rate.Rat())
 }
 
 const mJPerKWh = 3_600_000_000
 
-func priceOwner(version *prices.Version, model prices.Model, slices int, o explain.Owner) ownerPrice {
+func priceOwner(version *prices.Version, model prices.Model, gpuSlices int, o explain.Owner) ownerPrice {
 	one := decimal.NewFromInt(1)
 	p := ownerPrice{
 		Owner: o.Label, Tenant: o.Tenant, Leaf: o.Leaf,
-		GPUHours: exactly(value(o.Held(), slices, one)), List: exactly(value(o.Held(), slices, model.GPUHour)),
+		GPUHours: exactly(value(o.Held(), gpuSlices, one)), List: exactly(value(o.Held(), gpuSlices, model.GPUHour)),
 	}
 	total := new(big.Rat).Set(p.List.rat)
 	p.formula = fmt.Sprintf("%s GPU-h × %s", p.GPUHours, model.GPUHour)
@@ -128,7 +128,7 @@ func priceOwner(version *prices.Version, model prices.Model, slices int, o expla
 			exactly(value(o.Held(), o.ProfileSlices, one)), o.Profile, rate, p.List)
 	}
 	if o.Idle > 0 && version.IdleSurcharge.IsPositive() {
-		idle := exactly(new(big.Rat).Mul(value(o.Idle, slices, model.GPUHour), version.IdleSurcharge.Rat()))
+		idle := exactly(new(big.Rat).Mul(value(o.Idle, gpuSlices, model.GPUHour), version.IdleSurcharge.Rat()))
 		p.Idle = &idle
 		total.Add(total, idle.rat)
 		p.formula += fmt.Sprintf(" + idle surcharge %s", idle)

@@ -107,7 +107,7 @@ func TestPriceOfAnHour(t *testing.T) {
 		Models: map[string]prices.Model{"X": {GPUHour: decimal.RequireFromString("3"), Profiles: map[string]decimal.Decimal{"1g": decimal.RequireFromString("0.5")}}},
 	}}}
 	e := &explain.Explanation{Hour: hour, Model: "X", Figures: explain.Figures{
-		Slices: 7, CapacitySliceMS: 7 * 3_600_000, Free: 7*3_600_000 - 3_600_000 - 1_800_000,
+		Slices: 7, GPUSlices: 7, CapacitySliceMS: 7 * 3_600_000, Free: 7*3_600_000 - 3_600_000 - 1_800_000,
 	}, Owners: []explain.Owner{
 		{Label: "a", Leaf: "gpu", Active: 1_800_000, EnergyMJ: 3_600_000_000},
 		{Label: "b", Leaf: "gi1", Profile: "1g", ProfileSlices: 1, Idle: 3_600_000},

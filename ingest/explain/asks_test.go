@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/ingest/explain"
 )
 
@@ -255,5 +257,34 @@ func TestWildHours(t *testing.T) {
 				t.Errorf("seed %d: no line is %s: the test doesn't try it", seed, code)
 			}
 		}
+	}
+}
+
+// TestPools explains an hour of imported allocations (R18): of 16 GPUs, and of
+// nobody knows how many.
+func TestPools(t *testing.T) {
+	for _, c := range []struct {
+		name, flag string
+		want       []string
+		note       bool
+	}{
+		{"known capacity", "", []string{"free R18 not_allocated", "unproven R18 imported"}, false},
+		{"unknown capacity", `"unknown_capacity": true, `, []string{"unobserved R18 unknown_capacity", "unproven R18 imported"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			h.take(t, `{"cluster": "k", "node": "pool", "slot": "2026-03-01T00:00:00Z", "slot_ms": 3600000, "collector": "c1", "boot_ms": 1000, "seq": 0, "gpus": [{"uuid": "k/pool", "model": "NVIDIA H100 80GB HBM3", "slices": 16000, "pool": true, `+c.flag+
+				`"leaves": [{"id": "j1", "slices": 2500, "from": 600000}, {"id": "j2", "slices": 8000, "to": 1800000}], "holds": [{"leaf": "j1", "owner": {"job": "1", "account": "a"}}, {"leaf": "j2", "owner": {"job": "2", "account": "b"}}]}]}`, true)
+			e := h.explain(t, "k/pool", firstHour)
+			if diff := cmp.Diff(c.want, reasons(e)); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+			if !e.Proof.OK || e.Figures.GPUSlices != 1000 || (len(e.Notes) > 0) != c.note || e.Figures.Unproven != 2500*3_000_000+8000*1_800_000 {
+				t.Errorf("got %+v\n%s", e.Figures, text(t, e))
+			}
+			if got := text(t, e); !strings.Contains(got, "6.083333333 GPU-h") { // 2.5 × 50 min + 8 × 30 min
+				t.Errorf("GPU-hours of a pool:\n%s", got)
+			}
+		})
 	}
 }

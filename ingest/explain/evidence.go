@@ -39,6 +39,9 @@ type signals struct {
 	stood     bool    // the energy counter stood still: power is no evidence
 }
 
+// none says that nothing at all was read.
+func (s signals) none() bool { return s.source == "" && !s.utilOK && !s.wattsOK }
+
 // reading is P of R13 by the model table.
 func (s signals) reading() power {
 	switch {
@@ -66,32 +69,35 @@ type verdict struct {
 
 // Codes of reasons. JSON carries them: they are stable.
 const (
-	codeActivity  = "activity"       // A is not quiet
-	codeUtil      = "gpu_util"       // A is absent, U is above zero
-	codeShared    = "shared_work"    // work, but several owners
-	codeQuiet     = "all_quiet"      // at least two signals, all quiet
-	codeMIGPower  = "mig_quiet"      // on MIG: A and P quiet
-	codeMIGOther  = "mig_other"      // on MIG: A quiet, another leaf works
-	codePartly    = "held_partly"    // quiet, but not held all the time
-	codeNoSignal  = "no_signal"      // nothing valid
-	codeOneSignal = "one_signal"     // one is not enough
-	codeContrary  = "contradictory"  // not all signals are quiet
-	codeMIGBlind  = "mig_no_a"       // on MIG: A absent
-	codeMIGAlone  = "mig_unproven"   // on MIG: A quiet, nothing proves that the profiler lives
-	codeNotKept   = "not_kept"       // the evidence kept doesn't lead there
-	codeInferred  = "inferred"       // R10
-	codeGap       = "gap"            // R10, not inferred
-	codeUnread    = "attribution"    // R4
-	codeCut       = "slot_in_part"   // the unobserved part of a slot
-	codeExcess    = "excess"         // R2
-	codeLost      = "lost"           // R9.2
-	codeMissing   = "not_enumerated" // R2
-	codeFlagged   = "flagged"        // R9.5
-	codeNotHeld   = "not_held"       // R9.7
-	codeUnowned   = "unowned_work"   // R4
-	codeUncovered = "uncovered"      // R9.3
-	codeFewer     = "fewer_slices"   // R2
-	codeNoSlot    = "unattributed"   // R16
+	codeActivity  = "activity"         // A is not quiet
+	codeUtil      = "gpu_util"         // A is absent, U is above zero
+	codeShared    = "shared_work"      // work, but several owners
+	codeQuiet     = "all_quiet"        // at least two signals, all quiet
+	codeMIGPower  = "mig_quiet"        // on MIG: A and P quiet
+	codeMIGOther  = "mig_other"        // on MIG: A quiet, another leaf works
+	codePartly    = "held_partly"      // quiet, but not held all the time
+	codeNoSignal  = "no_signal"        // nothing valid
+	codeOneSignal = "one_signal"       // one is not enough
+	codeContrary  = "contradictory"    // not all signals are quiet
+	codeMIGBlind  = "mig_no_a"         // on MIG: A absent
+	codeMIGAlone  = "mig_unproven"     // on MIG: A quiet, nothing proves that the profiler lives
+	codeNotKept   = "not_kept"         // the evidence kept doesn't lead there
+	codeInferred  = "inferred"         // R10
+	codeGap       = "gap"              // R10, not inferred
+	codeUnread    = "attribution"      // R4
+	codeCut       = "slot_in_part"     // the unobserved part of a slot
+	codeExcess    = "excess"           // R2
+	codeLost      = "lost"             // R9.2
+	codeMissing   = "not_enumerated"   // R2
+	codeFlagged   = "flagged"          // R9.5
+	codeNotHeld   = "not_held"         // R9.7
+	codeUnowned   = "unowned_work"     // R4
+	codeUncovered = "uncovered"        // R9.3
+	codeFewer     = "fewer_slices"     // R2
+	codePool      = "not_allocated"    // R18
+	codeOpenPool  = "unknown_capacity" // R18
+	codeImported  = "imported"         // R18
+	codeNoSlot    = "unattributed"     // R16
 )
 
 // decide is R13 for one holder.

@@ -15,11 +15,11 @@ func (r *raw) figures(m *mapping) *Explanation {
 	row := r.row
 	e := &Explanation{
 		Cluster: row.Cluster, GPU: row.GPU, Node: row.Node, Model: row.Model, Hour: row.Hour, Raw: RawKept,
-		Notes: []string{}, Owners: []Owner{}, Presence: []Stretch{}, Lines: []Line{}, Holds: []Hold{}, Batches: []Batches{},
+		Notes: []string{}, Owners: []Owner{}, Leaves: []Leaf{}, Presence: []Stretch{}, Lines: []Line{}, Holds: []Hold{}, Batches: []Batches{},
 		Losers: []Loser{}, Events: []Event{}, Energy: Energy{Why: []string{}}, Proof: Proof{Differences: []Difference{}},
 	}
 	f := Figures{
-		Slices: int(row.Slices), PresentMS: int64(row.PresentMS), UntilMS: int64(row.UntilMS),
+		Slices: int(row.Slices), GPUSlices: int(row.GPUSlices), PresentMS: int64(row.PresentMS), UntilMS: int64(row.UntilMS),
 		CapacitySliceMS: int64(row.Slices) * int64(row.PresentMS), Free: int64(row.Free), Stranded: int64(row.Stranded),
 		Unhealthy: int64(row.Unhealthy), Unobserved: int64(row.Unobserved), UnobservedAttribution: int64(row.UnobservedAttribution),
 		PlatformEnergyMJ: row.PlatformEnergyMJ, UnattributedMJ: row.UnattributedMJ, EnergyMJ: row.PlatformEnergyMJ + row.UnattributedMJ,
@@ -42,6 +42,16 @@ func (r *raw) figures(m *mapping) *Explanation {
 	})
 	e.Figures = f
 	return e
+}
+
+// leafList are the leaves that raw names, by id.
+func (r *raw) leafList() []Leaf {
+	out := []Leaf{}
+	for _, l := range r.leaves {
+		out = append(out, Leaf{l.Leaf, l.describe()})
+	}
+	slices.SortFunc(out, func(a, b Leaf) int { return cmp.Or(cmp.Compare(a.Leaf, b.Leaf), cmp.Compare(a.Text, b.Text)) })
+	return out
 }
 
 // label is what people call an owner; a hash where its facts are gone.

@@ -40,7 +40,7 @@ func (w *words) holds() []Hold {
 			continue
 		}
 		for _, r := range heldRows(c) {
-			key := track{leaf: r.Leaf, owner: w.firstHash(r.Owner)}
+			key := track{leaf: r.Leaf, owner: w.first[w.raw.owners[r.Owner].Owner]}
 			if run := open[key]; run != nil && run.lastMS == c.startMS && run.tail != 0 && r.Head != 0 {
 				w.goOn(run, c, &r)
 				continue
@@ -72,15 +72,15 @@ func heldRows(c *cell) []meter.Row {
 	return out
 }
 
-// firstHash stands for all hashes of one owner, whose facts may grow.
-func (w *words) firstHash(owner uint64) uint64 {
-	id := w.raw.owners[owner].Owner
-	for hash, o := range w.raw.owners {
-		if o.Owner == id {
-			owner = min(owner, hash)
+// firstHashes stand each for all hashes of one owner, whose facts may grow.
+func (r *raw) firstHashes() map[string]uint64 {
+	out := make(map[string]uint64, len(r.owners))
+	for hash, o := range r.owners {
+		if old, ok := out[o.Owner]; !ok || hash < old {
+			out[o.Owner] = hash
 		}
 	}
-	return owner
+	return out
 }
 
 func (w *words) begin(i int, c *cell, r *meter.Row) *holdRun {

@@ -43,13 +43,18 @@ type entry struct {
 type book struct {
 	raw     *raw
 	slices  int
+	kind    meter.Kind
 	entries []entry
 	sum     meter.GPUHour // of all entries
 	open    map[track]int // the last entry of each track
+	uses    map[track]int // index of a leaf and owner in sum
+	// holders counts the owners on each leaf in the slot held.
+	holders map[uint64]int
+	held    *cell
 }
 
 func newBook(p *replay) *book {
-	return &book{raw: p.raw, slices: p.slices, open: map[track]int{}}
+	return &book{raw: p.raw, slices: p.slices, kind: p.kind, open: map[track]int{}, uses: map[track]int{}, holders: map[uint64]int{}}
 }
 
 // add joins an entry to its track's last one, where it goes on alike.
@@ -57,7 +62,7 @@ func (b *book) add(e entry) {
 	if e.sliceMS == 0 && e.energyMJ == 0 && e.unattributedMJ == 0 && e.work == 0 {
 		return
 	}
-	addTo(&b.sum, &e)
+	addTo(&b.sum, b.uses, &e)
 	e.perSlot = e.sliceMS
 	if i, ok := b.open[e.track]; ok && b.entries[i].goesOn(&e) {
 		b.entries[i].join(&e)
@@ -104,7 +109,7 @@ func (b *book) segment(s *segment) {
 		e.sliceMS = o.Inferred
 		b.add(e)
 	}
-	span.track = track{bucket: meter.Unobserved, code: unobservedCode(s.kind)}
+	span.track = track{bucket: meter.Unobserved, code: b.unobservedCode(s.kind)}
 	span.sliceMS = s.added.Unobserved
 	for i := range s.cells {
 		if c := &s.cells[i]; c.record != nil && c.kind != lost {
@@ -114,8 +119,12 @@ func (b *book) segment(s *segment) {
 	b.add(span)
 }
 
-func unobservedCode(k kind) string {
+func (b *book) unobservedCode(k kind) string {
 	switch k {
+	case plain:
+		if b.kind == meter.OpenPool {
+			return codeOpenPool
+		}
 	case excess:
 		return codeExcess
 	case unread:
@@ -169,7 +178,7 @@ func (b *book) cell(c *cell) {
 	if c.kind == lost || c.kind == excess {
 		return
 	}
-	if fewer := int64(b.slices-c.record.Slices) * base.observedMS; fewer > 0 {
+	if fewer := int64(b.slices-c.record.Slices) * base.observedMS; fewer > 0 && b.kind != meter.OpenPool {
 		e := base
 		e.track, e.sliceMS = track{bucket: meter.Stranded, code: codeFewer}, fewer
 		b.add(e)
@@ -189,7 +198,9 @@ func (b *book) row(c *cell, r *meter.Row, e entry) {
 		b.judge(c, r, &e)
 	case meter.Free:
 		e.code = codeNotHeld
-		if b.ownersOn(c, r.Leaf) == 0 {
+		if r.Leaf == 0 {
+			e.code = codePool
+		} else if b.ownersOn(c, r.Leaf) == 0 {
 			b.worksFree(c, r, &e)
 		}
 	case meter.Stranded:
@@ -219,6 +230,10 @@ func (b *book) judge(c *cell, r *meter.Row, e *entry) {
 	at := situation{mig: onMIG(samples), owners: b.ownersOn(c, r.Leaf)}
 	s := b.signals(c, r, at.mig)
 	at.otherWorks = otherWorks(samples, leaf.Leaf)
+	if s.none() && c.batch != nil && c.batch.Origin == originImport {
+		e.code, e.owners = codeImported, at.owners
+		return
+	}
 	at.covers = r.Bucket == meter.Idle || (at.owners == 1 && r.SliceMS == int64(leaf.Slices)*e.observedMS)
 	code, p, deduced := why(r.Bucket, s, at)
 	e.code, e.mig, e.owners, e.hasEvidence = code, at.mig, at.owners, s.kept
@@ -227,6 +242,9 @@ func (b *book) judge(c *cell, r *meter.Row, e *entry) {
 	}
 	e.evidence.add(s, p, deduced)
 }
+
+// originImport is what the journal calls history brought in from elsewhere.
+const originImport = "import"
 
 // onMIG says that the board was sampled per instance.
 func onMIG(samples map[string]sampleRow) bool {
@@ -240,16 +258,25 @@ func onMIG(samples map[string]sampleRow) bool {
 
 // ownersOn counts the owners of a leaf in a slot by their ids.
 func (b *book) ownersOn(c *cell, leaf uint64) int {
-	var ids []string
-	for _, r := range c.record.Rows {
-		if r.Leaf != leaf || r.Owner == 0 || r.Bucket == meter.Pending {
-			continue
-		}
-		if id := b.raw.owners[r.Owner].Owner; !slices.Contains(ids, id) {
-			ids = append(ids, id)
+	if b.held != c {
+		b.held = c
+		clear(b.holders)
+		seen := map[holderKey]bool{}
+		for _, r := range c.record.Rows {
+			key := holderKey{r.Leaf, b.raw.owners[r.Owner].Owner}
+			if r.Owner != 0 && r.Bucket != meter.Pending && !seen[key] {
+				seen[key] = true
+				b.holders[r.Leaf]++
+			}
 		}
 	}
-	return len(ids)
+	return b.holders[leaf]
+}
+
+// holderKey is one owner, by its id, on one leaf.
+type holderKey struct {
+	leaf uint64
+	id   string
 }
 
 // signals reads the kept evidence of a row's leaf. Its activity is taken from

@@ -23,6 +23,7 @@ type Explanation struct {
 	Notes     []string  `json:"notes"` // what a reader must know first
 	Figures   Figures   `json:"figures"`
 	Owners    []Owner   `json:"owners"`
+	Leaves    []Leaf    `json:"leaves"`
 	Capacity  string    `json:"capacity"` // why the hour has its slices (R2)
 	Presence  []Stretch `json:"presence"` // where the GPU is in the inventory (R2)
 	Lines     []Line    `json:"lines"`
@@ -38,6 +39,7 @@ type Explanation struct {
 // Figures are the stored row's. Buckets are slice-ms.
 type Figures struct {
 	Slices                int   `json:"slices"`
+	GPUSlices             int   `json:"gpu_slices"` // that make one GPU: 1000 in a pool, else slices
 	PresentMS             int64 `json:"present_ms"`
 	UntilMS               int64 `json:"until_ms"` // the part of the hour before the watermark
 	CapacitySliceMS       int64 `json:"capacity_slice_ms"`
@@ -75,6 +77,13 @@ type Owner struct {
 	Inferred      int64  `json:"inferred_slice_ms"`
 	Work          int64  `json:"work"` // activity × slice-ms, in 1e-4 slice-ms
 	EnergyMJ      int64  `json:"energy_mj"`
+}
+
+// Leaf is what one workload can be given. An instance that was made anew under
+// the same id stands twice.
+type Leaf struct {
+	Leaf string `json:"leaf"`
+	Text string `json:"text"` // profile, slices, instance ids
 }
 
 // Held is all that the owner held, in slice-ms.

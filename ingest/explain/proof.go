@@ -10,7 +10,8 @@ import (
 )
 
 // addTo adds an entry to the figures that it explains.
-func addTo(sum *meter.GPUHour, e *entry) {
+// uses is where each leaf and owner stands in it.
+func addTo(sum *meter.GPUHour, uses map[track]int, e *entry) {
 	sum.UnattributedMJ += e.unattributedMJ
 	switch e.bucket {
 	case meter.Free:
@@ -26,9 +27,11 @@ func addTo(sum *meter.GPUHour, e *entry) {
 		sum.PlatformEnergyMJ += e.energyMJ
 		return
 	}
-	i := slices.IndexFunc(sum.Owners, func(o meter.OwnerUse) bool { return o.Leaf == e.leaf && o.Owner == e.owner })
-	if i < 0 {
+	key := track{leaf: e.leaf, owner: e.owner}
+	i, ok := uses[key]
+	if !ok {
 		i = len(sum.Owners)
+		uses[key] = i
 		sum.Owners = append(sum.Owners, meter.OwnerUse{Leaf: e.leaf, Owner: e.owner})
 	}
 	o := &sum.Owners[i]
@@ -83,15 +86,23 @@ func (p *Proof) differ(name, explained, stored string) {
 // platformFigures are those of the GPU itself.
 func platformFigures(g *meter.GPUHour) []figure {
 	return []figure{
-		{"free", g.Free}, {"stranded", g.Stranded}, {"unhealthy", g.Unhealthy}, {"unobserved", g.Unobserved},
-		{"platform energy mJ", g.PlatformEnergyMJ}, {"unattributed energy mJ", g.UnattributedMJ},
+		{"free", g.Free},
+		{"stranded", g.Stranded},
+		{"unhealthy", g.Unhealthy},
+		{"unobserved", g.Unobserved},
+		{"platform energy mJ", g.PlatformEnergyMJ},
+		{"unattributed energy mJ", g.UnattributedMJ},
 	}
 }
 
 func ownerFigures(prefix string, active, idle, unproven, inferred, work, energyMJ int64) []figure {
 	return []figure{
-		{prefix + "active", active}, {prefix + "idle", idle}, {prefix + "unproven", unproven}, {prefix + "inferred", inferred},
-		{prefix + "work", work}, {prefix + "energy mJ", energyMJ},
+		{prefix + "active", active},
+		{prefix + "idle", idle},
+		{prefix + "unproven", unproven},
+		{prefix + "inferred", inferred},
+		{prefix + "work", work},
+		{prefix + "energy mJ", energyMJ},
 	}
 }
 
@@ -132,8 +143,9 @@ func (p *Proof) step(r *raw, s *segment, sum *meter.GPUHour) {
 func (p *Proof) compare(r *raw, m *mapping, entries []entry, segments []segment, whole meter.GPUHour) {
 	row := r.row
 	var sum meter.GPUHour
+	uses := map[track]int{}
 	for i := range entries {
-		addTo(&sum, &entries[i])
+		addTo(&sum, uses, &entries[i])
 	}
 	var present, attribution int64
 	for i := range segments {

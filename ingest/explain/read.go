@@ -68,8 +68,13 @@ func readRaw(ctx context.Context, db Store, row *usageRow) (*raw, error) {
 		what string
 		do   func(context.Context) error
 	}{
-		{"slot length", r.readSlotLength}, {"sightings", r.readSightings}, {"journal", r.readJournal}, {"holds", r.readHolds},
-		{"samples", r.readSamples}, {"events", r.readEvents}, {"leaves and owners", r.readNames},
+		{"slot length", r.readSlotLength},
+		{"sightings", r.readSightings},
+		{"journal", r.readJournal},
+		{"holds", r.readHolds},
+		{"samples", r.readSamples},
+		{"events", r.readEvents},
+		{"leaves and owners", r.readNames},
 	} {
 		if err := step.do(ctx); err != nil {
 			return nil, fmt.Errorf("read %s of GPU %s, hour %s: %w", step.what, row.GPU, stamp(row.Hour), err)

@@ -16,6 +16,7 @@ type replay struct {
 	raw    *raw
 	pinned []meter.Sighting // as at the hour's start, with the hour's capacity
 	slices int
+	kind   meter.Kind
 }
 
 // forever is beyond any slot.
@@ -29,7 +30,7 @@ func newReplay(r *raw) (*replay, meter.GPUHour, error) {
 	if err != nil {
 		return nil, whole, err
 	}
-	p.slices = whole.Slices
+	p.slices, p.kind = whole.Slices, whole.Kind
 	p.pinned = slices.Clone(r.sightings)
 	for i := range p.pinned {
 		if p.pinned[i].LastMS > 0 {
@@ -67,7 +68,7 @@ func (p *replay) at(untilMS, lastSlotMS int64) (meter.GPUHour, error) {
 			return got.GPUs[i], nil
 		}
 	}
-	return meter.GPUHour{GPU: r.row.GPU, Slices: p.slices}, nil
+	return meter.GPUHour{GPU: r.row.GPU, Slices: p.slices, Kind: p.kind}, nil
 }
 
 // records gives the hour's capacity to those of its records that tell none: a
@@ -81,7 +82,7 @@ func (p *replay) records(in []meter.Record) []meter.Record {
 	out := slices.Clone(in)
 	for i := range out {
 		if lacks(out[i]) {
-			out[i].Slices = p.slices
+			out[i].Slices, out[i].Kind = p.slices, p.kind
 		}
 	}
 	return out
@@ -97,7 +98,7 @@ const (
 	unlisted             // a partial enumeration without the GPU
 	missing              // a complete one without it: lost (R2)
 	lost                 // listed, fallen off the bus
-	excess               // more slices than the hour's capacity
+	excess               // more slices than the hour's capacity, or another kind of entry
 	unread               // owners could not be read (R4)
 	cut                  // parts of the slot were seen
 	plain
@@ -218,7 +219,7 @@ func (p *replay) kindOf(c *cell) kind {
 		return unlisted
 	case has(c.record, meter.WhyLost):
 		return lost
-	case has(c.record, meter.WhyExcess) || c.record.Slices > p.slices:
+	case has(c.record, meter.WhyExcess) || c.record.Slices > p.slices || (c.record.Slices > 0 && c.record.Kind != p.kind):
 		return excess
 	case !c.slot.AttributionOK:
 		return unread
@@ -246,18 +247,18 @@ type segment struct {
 // that several nodes list, stand for themselves.
 func (p *replay) segments(cells []cell) ([]segment, error) {
 	var out []segment
-	lastMS := int64(0) // end of the last slot that lists the GPU
-	for _, s := range p.raw.sightings {
-		lastMS = max(lastMS, s.LastMS)
-	}
+	lastMS, lastKind := p.raw.lastSighting() // end of the last slot that lists the GPU
 	for _, c := range cells {
 		if c.startMS < p.raw.row.startMS() || c.startMS >= p.raw.row.endMS() {
 			continue
 		}
 		if len(c.listers) > 0 {
 			lastMS = c.startMS + p.raw.slotMS
+			if c.record != nil {
+				lastKind = c.record.Kind
+			}
 		}
-		if lastMS == 0 || c.startMS >= lastMS+meter.RetireAfterMS {
+		if lastMS == 0 || c.startMS >= lastMS+retireAfterMS(lastKind) {
 			c.kind = absent
 		}
 		n := len(out) - 1
@@ -279,6 +280,26 @@ func (p *replay) segments(cells []cell) ([]segment, error) {
 		before = after
 	}
 	return out, nil
+}
+
+// lastSighting is the end of the last slot before the hour that lists the GPU,
+// and as what.
+func (r *raw) lastSighting() (lastMS int64, kind meter.Kind) {
+	for _, s := range r.sightings {
+		if s.LastMS > lastMS {
+			lastMS, kind = s.LastMS, s.KindLast
+		}
+	}
+	return lastMS, kind
+}
+
+// retireAfterMS is how long a silent entry stays in the inventory (R2): a pool
+// of unknown capacity is there only while it is listed (R18).
+func retireAfterMS(k meter.Kind) int64 {
+	if k == meter.OpenPool {
+		return 0
+	}
+	return meter.RetireAfterMS
 }
 
 // subtract is what b became a by, owner by owner.

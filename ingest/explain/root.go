@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
 )
 
 // Store is what explain needs of ClickHouse; it only reads.
@@ -101,11 +103,15 @@ func (e *Explanation) explain(r *raw, m *mapping) error {
 		e.Proof.step(r, &segments[i], &b.sum)
 	}
 	entries := b.sorted()
-	w := words{raw: r, cells: cells, slotMS: r.slotMS, slices: p.slices, mapping: m}
+	w := words{raw: r, cells: cells, slotMS: r.slotMS, slices: p.slices, kind: p.kind, mapping: m, first: r.firstHashes()}
 	for i := range entries {
 		e.Lines = append(e.Lines, w.line(&entries[i]))
 	}
 	e.SlotMS = r.slotMS
+	if p.kind == meter.OpenPool {
+		e.Notes = append(e.Notes, "the pool's capacity is not known: that the buckets sum to it proves nothing (R18)")
+	}
+	e.Leaves = r.leafList()
 	e.Capacity = w.capacity()
 	e.Presence = w.presence(segments)
 	e.Holds = w.holds()

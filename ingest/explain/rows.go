@@ -153,10 +153,12 @@ type leafRow struct {
 	MIGUUID string `ch:"mig_uuid"`
 }
 
-// describe is a leaf in words: its id, profile and slices.
+// describe is a leaf in words: its profile, slices and instance ids.
 func (l leafRow) describe() string {
-	what := cmp.Or(l.Profile, "whole GPU")
-	text := fmt.Sprintf("leaf %s, %s, %s", l.Leaf, what, count(int64(l.Slices), "slice"))
+	text := count(int64(l.Slices), "slice")
+	if l.Profile != "" {
+		text = l.Profile + ", " + text
+	}
 	if l.GI >= 0 {
 		text += fmt.Sprintf(", GI %d", l.GI)
 	}
@@ -206,8 +208,14 @@ func (o ownerRow) label() string {
 func (o ownerRow) describe() string {
 	var parts []string
 	for _, f := range [...]struct{ name, value string }{
-		{"tenant", o.Tenant}, {"project", o.Project}, {"namespace", o.Namespace}, {"pod", o.Pod}, {"uid", o.UID},
-		{"job", o.Job}, {"user", o.User}, {"account", o.Account},
+		{"tenant", o.Tenant},
+		{"project", o.Project},
+		{"namespace", o.Namespace},
+		{"pod", o.Pod},
+		{"uid", o.UID},
+		{"job", o.Job},
+		{"user", o.User},
+		{"account", o.Account},
 	} {
 		if f.value != "" {
 			parts = append(parts, f.name+" "+f.value)

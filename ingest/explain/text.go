@@ -98,7 +98,7 @@ func (e *Explanation) writeFigures(p *printer) {
 		{"unhealthy", f.Unhealthy, ""},
 		{"unobserved", f.Unobserved, ofIt(f.UnobservedAttribution, "owners not read")},
 	} {
-		p.f("  %-12s %15s slice-ms %s GPU-h %6s%s", b.name, grouped(b.value), gpuHours(b.value, f.Slices), percent(b.value, f.CapacitySliceMS), b.note)
+		p.f("  %-12s %15s slice-ms %s GPU-h %6s%s", b.name, grouped(b.value), gpuHours(b.value, f.GPUSlices), percent(b.value, f.CapacitySliceMS), b.note)
 	}
 	p.f("  %-12s %15s J", "energy", joules(f.EnergyMJ))
 	p.wrapped(2, "epoch %d of rules and tenants, rests on %s", f.Epoch, count(f.Inputs, "journal row"))
@@ -133,6 +133,9 @@ func (e *Explanation) writeOwners(p *printer) {
 	p.head("owners")
 	for _, o := range e.Owners {
 		what := "whole GPU"
+		if e.Figures.GPUSlices != e.Figures.Slices {
+			what = "of a pool"
+		}
 		if o.Profile != "" {
 			what = fmt.Sprintf("%s of %s", o.Profile, count(int64(o.ProfileSlices), "slice"))
 		}
@@ -164,10 +167,21 @@ func (e *Explanation) writeLines(p *printer) {
 	for _, l := range e.byLeaf() {
 		if l.Leaf != leaf {
 			leaf = l.Leaf
-			p.f("  %s", cmp.Or(labelled("leaf ", leaf), "the GPU itself"))
+			p.wrapped(2, "%s", cmp.Or(labelled("leaf ", leaf)+e.leafText(leaf), "the GPU itself"))
 		}
 		p.line(&l)
 	}
+}
+
+// leafText is what the leaf is, in all its forms of the hour.
+func (e *Explanation) leafText(leaf string) string {
+	var forms []string
+	for _, l := range e.Leaves {
+		if l.Leaf == leaf && leaf != "" {
+			forms = append(forms, l.Text)
+		}
+	}
+	return labelled(": ", strings.Join(forms, "; or "))
 }
 
 // byLeaf are the lines in the text's order: the GPU's own last.

@@ -13,7 +13,9 @@ type words struct {
 	cells   []cell
 	slotMS  int64
 	slices  int
+	kind    meter.Kind
 	mapping *mapping
+	first   map[string]uint64 // the least hash of each owner's id
 }
 
 func (w *words) line(e *entry) Line {
@@ -53,6 +55,7 @@ var rules = map[string]string{
 	codePartly: "R13", codeNoSignal: "R13", codeOneSignal: "R13", codeContrary: "R13", codeMIGBlind: "R13", codeMIGAlone: "R13",
 	codeNotKept: "R13", codeInferred: "R10", codeGap: "R10", codeUnread: "R4", codeCut: "R10", codeExcess: "R2", codeLost: "R9.2",
 	codeMissing: "R2", codeFlagged: "R9.5", codeNotHeld: "R9.7", codeUnowned: "R4", codeUncovered: "R9.3", codeFewer: "R2", codeNoSlot: "R16",
+	codePool: "R18", codeOpenPool: "R18", codeImported: "R18",
 }
 
 // why is a line's reason in one sentence.
@@ -116,6 +119,12 @@ func (w *words) whyPlatform(e *entry) string {
 		return "flagged unhealthy and not at work: no tenant pays" + w.flaggedBy(e)
 	case codeNotHeld:
 		return "observed, no owner held it"
+	case codePool:
+		return "no allocation had this part of the pool"
+	case codeOpenPool:
+		return "the pool's capacity is not known: its slices are what was in use at most, and what no allocation had is not called free"
+	case codeImported:
+		return "an imported hold brings no evidence: unproven, never called idle"
 	case codeUncovered:
 		return "no leaf covered these slices"
 	case codeFewer:
@@ -224,6 +233,8 @@ func (w *words) whyPresent(fromMS, toMS int64) string {
 	}
 	last := w.lastListed(toMS)
 	switch {
+	case w.kind == meter.OpenPool && toMS == last:
+		parts = append(parts, "there only while it is listed: its capacity is not known (R18)")
 	case last > 0 && toMS == last+meter.RetireAfterMS:
 		parts = append(parts, fmt.Sprintf("closes 24 h after %s, the end of the last slot that lists it", stampMS(last)))
 	case toMS == row.startMS()+meter.HourMS:
