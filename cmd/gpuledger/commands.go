@@ -19,7 +19,7 @@ func (s *session) commandGroups() []commandGroup {
 	return []commandGroup{
 		{runGroup, []*cobra.Command{s.demoCommand(), s.standaloneCommand(), s.importCommand()}},
 		{askGroup, []*cobra.Command{
-			s.statusCommand(), s.verifyCommand(), s.usageCommand(), s.explainCommand(), s.anomaliesCommand(), s.invoiceCommand(), s.exportCommand(),
+			s.statusCommand(), s.verifyCommand(), s.usageCommand(), s.explainCommand(), s.anomaliesCommand(), s.invoiceCommand(), s.exportCommand(), s.inventoryCommand(),
 		}},
 		{serveGroup, s.separateCommands()},
 		{helpGroup, []*cobra.Command{
