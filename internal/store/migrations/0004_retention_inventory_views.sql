@@ -51,8 +51,8 @@ CREATE TABLE IF NOT EXISTS retirements
 ENGINE = ReplacingMergeTree(recorded_at)
 ORDER BY (cluster, gpu, at);
 
--- The ledger by UTC day. slices is that of the GPUs, so that GPU-hours are an
--- exact quotient; a row of kind "platform" has no tenant, its time is free,
+-- The ledger by UTC day. slices is that of the GPUs: GPU-hours are slice-ms by
+-- slices × 3,600,000, to nine places, cut; a row of kind "platform" has no tenant, its time is free,
 -- stranded, unhealthy or unobserved.
 CREATE VIEW IF NOT EXISTS usage_daily AS
 SELECT
