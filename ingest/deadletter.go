@@ -1,31 +1,182 @@
 package ingest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/broker"
 )
 
-// deadLetterBytes is how much of a message its dead letter keeps: a 10 MB
-// message with its headers would not fit.
-const deadLetterBytes = 64 << 10
+// What a dead letter keeps of a message. A message may be as large as the topic
+// takes in any of its parts; its dead letter must fit beside its own headers, or
+// the partition would stand still for ever.
+const (
+	deadLetterBytes       = 64 << 10
+	deadLetterKeyBytes    = 4 << 10
+	deadLetterErrorBytes  = 4 << 10
+	deadLetterHeaderBytes = 16 << 10
+)
+
+// Headers of a dead letter. Those of the message itself follow, each with the
+// prefix before its name.
+const (
+	headerReason     = "reason"
+	headerError      = "error"
+	headerTopic      = "topic"
+	headerPartition  = "partition"
+	headerOffset     = "offset"
+	headerSize       = "size"
+	headerSHA256     = "sha256"
+	headerKeySize    = "key_size"    // only where the key is cut
+	headerHeadersCut = "headers_cut" // only where the message's headers are left out: their bytes
+	originalPrefix   = "header."
+)
+
+// HeaderReplayOf is what a message carries that was sent back from the
+// dead-letter topic: partition and offset of the dead letter.
+const HeaderReplayOf = "gpuledger-replay-of"
 
 func deadLetter(it *item) broker.Message {
-	sum := sha256.Sum256(it.msg.Value)
-	value := it.msg.Value[:min(len(it.msg.Value), deadLetterBytes)]
-	header := func(key, value string) broker.Header { return broker.Header{Key: key, Value: []byte(value)} }
-	return broker.Message{
-		Topic: broker.TopicDeadLetter, Key: it.msg.Key, Value: value,
-		Headers: []broker.Header{
-			header("reason", it.reason),
-			header("error", it.err.Error()),
-			header("topic", it.msg.Topic),
-			header("partition", strconv.Itoa(it.msg.Partition)),
-			header("offset", strconv.FormatInt(it.msg.Offset, 10)),
-			header("size", strconv.Itoa(len(it.msg.Value))),
-			header("sha256", hex.EncodeToString(sum[:])),
-		},
+	msg := &it.msg
+	sum := sha256.Sum256(msg.Value)
+	out := broker.Message{
+		Topic: broker.TopicDeadLetter,
+		Key:   msg.Key[:min(len(msg.Key), deadLetterKeyBytes)],
+		Value: msg.Value[:min(len(msg.Value), deadLetterBytes)],
 	}
+	add := func(key, value string) {
+		out.Headers = append(out.Headers, broker.Header{Key: key, Value: []byte(value)})
+	}
+	text := it.err.Error()
+	add(headerReason, it.reason)
+	add(headerError, text[:min(len(text), deadLetterErrorBytes)])
+	add(headerTopic, msg.Topic)
+	add(headerPartition, strconv.Itoa(msg.Partition))
+	add(headerOffset, strconv.FormatInt(msg.Offset, 10))
+	add(headerSize, strconv.Itoa(len(msg.Value)))
+	add(headerSHA256, hex.EncodeToString(sum[:]))
+	if len(msg.Key) > deadLetterKeyBytes {
+		add(headerKeySize, strconv.Itoa(len(msg.Key)))
+	}
+	if n := headerBytes(msg.Headers); n > deadLetterHeaderBytes {
+		add(headerHeadersCut, strconv.Itoa(n))
+		return out
+	}
+	for _, h := range msg.Headers {
+		out.Headers = append(out.Headers, broker.Header{Key: originalPrefix + h.Key, Value: h.Value})
+	}
+	return out
+}
+
+func headerBytes(headers []broker.Header) (n int) {
+	for _, h := range headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// DeadLetter is a message that ingest could not use, as the dead-letter topic
+// keeps it.
+type DeadLetter struct {
+	Partition int // of the dead-letter topic
+	Offset    int64
+	At        time.Time // when it was written
+
+	Reason string // garbage, format, invalid, slot_length, early, late, window
+	Error  string
+	// Of the message: where it was, how large its value was, and the value's hash.
+	Topic             string
+	OriginalPartition int
+	OriginalOffset    int64
+	Size              int
+	SHA256            string // hex
+	ReplayOf          string // the dead letter that the message was sent back from; empty: none
+
+	Key   []byte // the first 4 KiB
+	Value []byte // the first 64 KiB
+
+	headers          []broker.Header // of the message
+	keySize, headCut string
+}
+
+// ParseDeadLetter reads a message of the dead-letter topic. The error names the
+// header that isn't what ingest writes.
+func ParseDeadLetter(msg broker.Message) (DeadLetter, error) {
+	l := DeadLetter{Partition: msg.Partition, Offset: msg.Offset, At: msg.Time, Key: msg.Key, Value: msg.Value}
+	h := map[string]string{}
+	for _, header := range msg.Headers {
+		if name, ok := strings.CutPrefix(header.Key, originalPrefix); ok {
+			l.headers = append(l.headers, broker.Header{Key: name, Value: header.Value})
+			if name == HeaderReplayOf {
+				l.ReplayOf = string(header.Value)
+			}
+			continue
+		}
+		h[header.Key] = string(header.Value)
+	}
+	l.Reason, l.Error, l.Topic, l.SHA256 = h[headerReason], h[headerError], h[headerTopic], h[headerSHA256]
+	l.keySize, l.headCut = h[headerKeySize], h[headerHeadersCut]
+	var errs [3]error
+	l.OriginalPartition, errs[0] = number[int](h, headerPartition)
+	l.OriginalOffset, errs[1] = number[int64](h, headerOffset)
+	l.Size, errs[2] = number[int](h, headerSize)
+	err := cmp.Or(errs[0], errs[1], errs[2])
+	if err == nil && (l.Reason == "" || l.Topic == "") {
+		err = fmt.Errorf("header %s or %s is missing", headerReason, headerTopic)
+	}
+	if err != nil {
+		return l, fmt.Errorf("read dead letter %s: %w", l.Place(), err)
+	}
+	return l, nil
+}
+
+func number[N int | int64](headers map[string]string, name string) (N, error) {
+	n, err := strconv.ParseInt(headers[name], 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("header %s is %q, want a number", name, headers[name])
+	}
+	return N(n), nil
+}
+
+// Place is the dead letter's own partition and offset, as in 0/17.
+func (l *DeadLetter) Place() string {
+	return strconv.Itoa(l.Partition) + "/" + strconv.FormatInt(l.Offset, 10)
+}
+
+// Replayable says why the message can't be sent again: part of it is missing,
+// or it isn't what it was. nil: it can.
+func (l *DeadLetter) Replayable() error {
+	sum := sha256.Sum256(l.Value)
+	switch {
+	case l.Topic != broker.TopicSamples:
+		return fmt.Errorf("came from topic %q, not from %s", l.Topic, broker.TopicSamples)
+	case l.Size > len(l.Value):
+		return fmt.Errorf("cut: %d of %d bytes are kept", len(l.Value), l.Size)
+	case l.keySize != "":
+		return fmt.Errorf("cut: %d of %s bytes of the key are kept", len(l.Key), l.keySize)
+	case l.headCut != "":
+		return fmt.Errorf("cut: %s bytes of headers are left out", l.headCut)
+	case hex.EncodeToString(sum[:]) != l.SHA256:
+		return errors.New("damaged: the bytes don't have the hash that the letter names")
+	}
+	return nil
+}
+
+// Resend is the message as it was, with one more header that names this letter.
+// Only what is Replayable can be sent again.
+func (l *DeadLetter) Resend() broker.Message {
+	out := broker.Message{Topic: l.Topic, Key: l.Key, Value: l.Value}
+	for _, h := range l.headers {
+		if h.Key != HeaderReplayOf {
+			out.Headers = append(out.Headers, h)
+		}
+	}
+	out.Headers = append(out.Headers, broker.Header{Key: HeaderReplayOf, Value: []byte(l.Place())})
+	return out
 }

@@ -24,6 +24,26 @@ type item struct {
 	reason  string // dead: why
 	err     error
 	late    bool // its hour rests on raw that is gone (R3)
+	told    bool // dead, and its dead letter is there already
+}
+
+// status is the one that the journal gives the message.
+func (it *item) status() int {
+	switch {
+	case it.reason != "":
+		return statusDead
+	case it.late:
+		return statusLate
+	}
+	return statusStored
+}
+
+// rows is how many rows of raw the batch has.
+func (it *item) rows() (n int) {
+	for i := range it.gpus {
+		n += len(it.gpus[i].Rows)
+	}
+	return n
 }
 
 // decoder decodes and settles chunks on all cores. Each worker keeps its own

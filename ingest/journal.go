@@ -49,16 +49,9 @@ func newJournalColumns() *journalColumns {
 
 // add journals a message: stored, dead, or late.
 func (c *journalColumns) add(it *item, now time.Time) {
-	b, status := it.batch, statusStored
-	switch {
-	case it.reason != "":
-		b, status = &wire.Batch{}, statusDead
-	case it.late:
-		status = statusLate
-	}
-	rows := 0
-	for i := range it.gpus {
-		rows += len(it.gpus[i].Rows)
+	b, status := it.batch, it.status()
+	if status == statusDead {
+		b = &wire.Batch{}
 	}
 	id := it.id
 	if status != statusStored {
@@ -80,7 +73,7 @@ func (c *journalColumns) add(it *item, now time.Time) {
 	c.observedMS.Append(uint32(wire.ObservedMS(b)))
 	c.observed.Append(observedParts(b))
 	c.gpus.Append(uuids(b))
-	c.holdRows.Append(uint32(rows))
+	c.holdRows.Append(uint32(it.rows()))
 	c.energy.Append(energyOf(b))
 	c.origin.Append(proto.Enum8(max(b.Origin, wire.Origin_ORIGIN_LIVE)))
 	c.counters(b)

@@ -12,7 +12,8 @@ type metrics struct {
 	findings   prometheus.Counter
 	retries    *prometheus.CounterVec
 	chunk      prometheus.Histogram
-	newestSlot prometheus.Gauge
+	newestSlot *prometheus.GaugeVec
+	held       prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -24,12 +25,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		late:     prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_late_unprocessed_total", Help: "Batches kept for a manual adjustment: the raw of their hours was dropped."}),
 		unknown:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_unknown_fields_total", Help: "Unknown fields in batches, ignored."}),
 		findings: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ingest_findings_total", Help: "Contradictions inside batches."}),
-		retries:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_ingest_retries_total", Help: "Steps tried again after an error, by step."}, []string{"step"}),
+		retries:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_ingest_retries_total", Help: "Steps tried again after an error, by step and by class: passing, or refused, which someone has to look at."}, []string{"step", "class"}),
 		chunk: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gpuledger_ingest_chunk_seconds", Help: "From fetch to commit of one chunk.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
 		}),
-		newestSlot: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ingest_newest_slot_timestamp_seconds", Help: "Start of the newest slot journalled."}),
+		newestSlot: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuledger_ingest_newest_slot_timestamp_seconds", Help: "End of the newest slot journalled by this ingester, by cluster."}, []string{"cluster"}),
+		held:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ingest_held_bytes", Help: "Bytes of the messages in the chunk at hand."}),
 	}
-	reg.MustRegister(m.messages, m.rows, m.dead, m.holes, m.late, m.unknown, m.findings, m.retries, m.chunk, m.newestSlot)
+	reg.MustRegister(m.messages, m.rows, m.dead, m.holes, m.late, m.unknown, m.findings, m.retries, m.chunk, m.newestSlot, m.held)
 	return m
 }

@@ -56,6 +56,7 @@ type Ingester struct {
 	leaves   dictionary
 	owners   dictionary
 	told     map[string]bool // findings reported already
+	newest   newestSlots
 }
 
 // New makes an ingester that does nothing yet.
@@ -66,7 +67,7 @@ func New(cfg Config, deps Deps) (*Ingester, error) {
 	in := &Ingester{
 		cfg: cfg, deps: deps, m: newMetrics(deps.Registry),
 		leaves: dictionary{known: map[uint64]bool{}}, owners: dictionary{known: map[uint64]bool{}},
-		told: map[string]bool{},
+		told: map[string]bool{}, newest: newestSlots{},
 	}
 	in.clusters = newClusters(deps.Store)
 	in.decoder = newDecoder(cfg)
@@ -87,7 +88,19 @@ func (in *Ingester) Run(ctx context.Context) error {
 		if len(msgs) == 0 {
 			continue
 		}
-		if err := in.take(ctx, msgs); err != nil && ctx.Err() == nil {
+		if err := in.takeAll(ctx, msgs); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeAll takes what one fetch returned, chunk by chunk.
+func (in *Ingester) takeAll(ctx context.Context, msgs []broker.Message) error {
+	in.m.held.Set(float64(bytesOf(msgs)))
+	defer in.m.held.Set(0)
+	for chunk := range chunksOf(msgs, in.cfg.ChunkBytes) {
+		if err := in.take(ctx, chunk); err != nil {
 			return err
 		}
 	}
@@ -97,29 +110,40 @@ func (in *Ingester) Run(ctx context.Context) error {
 // take brings one chunk all the way: insert, journal, commit.
 func (in *Ingester) take(ctx context.Context, msgs []broker.Message) error {
 	began := in.deps.Clock.Now()
-	items := in.decoder.parse(msgs)
-	if err := in.retry(ctx, "clusters", func() error { return in.clusters.learn(ctx, items) }); err != nil {
+	items, err := in.settle(ctx, msgs)
+	if err != nil {
 		return err
 	}
-	var weeks ledger.RawWeeks
-	if err := in.retry(ctx, "raw_weeks", func() (err error) {
-		weeks, err = ledger.ReadRawWeeks(ctx, in.deps.Store)
-		return err
-	}); err != nil {
-		return err
-	}
-	in.decoder.settle(items, in.clusters.slotMS, weeks)
-	if err := in.insert(ctx, items); err != nil {
-		return err
-	}
-	if err := in.journal(ctx, items); err != nil {
-		return err
+	for run := range byWeeks(items) {
+		if err := in.insert(ctx, run); err != nil {
+			return err
+		}
+		if err := in.journal(ctx, run); err != nil {
+			return err
+		}
 	}
 	if err := in.commit(ctx, msgs); err != nil {
 		return err
 	}
 	in.m.chunk.Observe(in.deps.Clock.Since(began).Seconds())
 	return nil
+}
+
+// settle decodes messages and settles the batches that can be counted.
+func (in *Ingester) settle(ctx context.Context, msgs []broker.Message) ([]item, error) {
+	items := in.decoder.parse(msgs)
+	if err := in.retry(ctx, "clusters", func(ctx context.Context) error { return in.clusters.learn(ctx, items) }); err != nil {
+		return nil, err
+	}
+	var weeks ledger.RawWeeks
+	if err := in.retry(ctx, "raw_weeks", func(ctx context.Context) (err error) {
+		weeks, err = ledger.ReadRawWeeks(ctx, in.deps.Store)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	in.decoder.settle(items, in.clusters.slotMS, weeks)
+	return items, nil
 }
 
 // insert writes the raw rows and the dead letters.
@@ -129,7 +153,9 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 	for i := range items {
 		it := &items[i]
 		if it.reason != "" {
-			dead = append(dead, deadLetter(it))
+			if !it.told {
+				dead = append(dead, deadLetter(it))
+			}
 			continue
 		}
 		if it.late {
@@ -161,10 +187,28 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 	in.leaves.wrote(newLeaves)
 	in.owners.wrote(newOwners)
 	in.forget()
+	return in.bury(ctx, dead)
+}
+
+// bury writes dead letters; those that are acknowledged are not sent again.
+func (in *Ingester) bury(ctx context.Context, dead []broker.Message) error {
 	if len(dead) == 0 {
 		return nil
 	}
-	return in.retry(ctx, "dead_letters", func() error { return in.deps.DeadLetters.Produce(ctx, dead) })
+	return in.retry(ctx, "dead_letters", func(ctx context.Context) error {
+		err := in.deps.DeadLetters.Produce(ctx, dead)
+		var some *broker.ProduceError
+		if errors.As(err, &some) && len(some.Errs) == len(dead) {
+			var left []broker.Message
+			for i, err := range some.Errs {
+				if err != nil {
+					left = append(left, dead[i])
+				}
+			}
+			dead = left
+		}
+		return err
+	})
 }
 
 // tell counts every finding and reports each once an hour: they recur in every
@@ -227,7 +271,8 @@ func (in *Ingester) journalHole(ctx context.Context, rows *journalColumns, msg b
 	var have []struct {
 		Offset uint64 `ch:"offset"`
 	}
-	if err := in.retry(ctx, "hole", func() error {
+	if err := in.retry(ctx, "hole", func(ctx context.Context) error {
+		have = have[:0]
 		return in.deps.Store.Select(ctx, &have, selectJournalled, store.Named("topic", msg.Topic),
 			store.Named("partition", uint32(hole.Partition)), store.Named("from", uint64(hole.From)), store.Named("to", uint64(hole.To)))
 	}); err != nil {
@@ -260,7 +305,7 @@ func (in *Ingester) count(it *item) {
 		in.deps.Log.Warn("batch for hours whose raw was dropped, kept in late_unprocessed", "cluster", it.batch.Cluster, "node", it.batch.Node, "slot", slotTime(it.batch.SlotStartMs), "offset", it.msg.Offset)
 		return
 	}
-	in.m.newestSlot.Set(float64(it.batch.SlotStartMs) / 1000)
+	in.newest.note(in.m.newestSlot, it.batch)
 }
 
 // write inserts a block, again and again until it is durable. An empty block
@@ -270,7 +315,7 @@ func (in *Ingester) write(ctx context.Context, table string, block proto.Input) 
 	if n == 0 {
 		return nil
 	}
-	if err := in.retry(ctx, "insert_"+table, func() error { return in.deps.Store.Insert(ctx, table, block) }); err != nil {
+	if err := in.retry(ctx, "insert_"+table, func(ctx context.Context) error { return in.deps.Store.Insert(ctx, table, block) }); err != nil {
 		return err
 	}
 	in.m.rows.WithLabelValues(table).Add(float64(n))
@@ -280,7 +325,7 @@ func (in *Ingester) write(ctx context.Context, table string, block proto.Input) 
 // commit moves the group's offsets. A partition that went to another member is
 // that member's: it reads the chunk again and writes the same rows.
 func (in *Ingester) commit(ctx context.Context, msgs []broker.Message) error {
-	return in.retry(ctx, "commit", func() error {
+	return in.retry(ctx, "commit", func(ctx context.Context) error {
 		err := in.deps.Consumer.Commit(ctx, msgs)
 		if errors.Is(err, broker.ErrNotAssigned) {
 			in.deps.Log.Info("partitions moved before the commit; their new owner repeats the chunk")
@@ -288,20 +333,4 @@ func (in *Ingester) commit(ctx context.Context, msgs []broker.Message) error {
 		}
 		return err
 	})
-}
-
-// retry tries a step until it succeeds or ctx ends: offsets stay, nothing is
-// lost, and memory is bounded by the chunk.
-func (in *Ingester) retry(ctx context.Context, step string, do func() error) error {
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
-		err := do()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		in.m.retries.WithLabelValues(step).Inc()
-		in.deps.Log.Error("ingest waits and tries again", "step", step, "error", err, "pause", pause)
-		if err := clock.Sleep(ctx, in.deps.Clock, pause); err != nil {
-			return err
-		}
-	}
 }

@@ -6,6 +6,7 @@ import "github.com/spf13/cobra"
 const (
 	runGroup   = "Run:"
 	askGroup   = "Ask a ledger:"
+	mendGroup  = "Mend a ledger:"
 	serveGroup = "Run the services, each on its own:"
 	helpGroup  = "Help and configuration:"
 )
@@ -21,6 +22,7 @@ func (s *session) commandGroups() []commandGroup {
 		{askGroup, []*cobra.Command{
 			s.statusCommand(), s.verifyCommand(), s.usageCommand(), s.explainCommand(), s.anomaliesCommand(), s.invoiceCommand(), s.exportCommand(), s.inventoryCommand(),
 		}},
+		{mendGroup, []*cobra.Command{s.dlqCommand(), s.replayCommand()}},
 		{serveGroup, s.separateCommands()},
 		{helpGroup, []*cobra.Command{
 			s.configCommand(), s.dashboardsCommand(), s.versionCommand(), s.engineCommand(),
