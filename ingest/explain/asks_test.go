@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/ingest/explain"
+	"github.com/gpuledger/gpuledger/ingest/ledger"
 )
 
 const firstHour = "2026-03-01T00:00:00Z"
@@ -286,5 +287,47 @@ func TestPools(t *testing.T) {
 				t.Errorf("GPU-hours of a pool:\n%s", got)
 			}
 		})
+	}
+}
+
+// TestRetiredEarly: a GPU that people took out of the inventory is there up to
+// then, and again from where it is listed next (R2).
+func TestRetiredEarly(t *testing.T) {
+	board := `{"uuid": %q, "model": "NVIDIA H100 80GB HBM3", "slices": 7, "leaves": [{"id": "gpu", "slices": 7, "sm_active": 0.5}], "holds": [{"leaf": "gpu", "owner": {"namespace": "a", "pod": "p"}}], "power_watts": 300, "idle_watts": 80}`
+	var early, late strings.Builder
+	for slot := range 30 {
+		line := fmt.Sprintf(`{"cluster": "k", "node": "n%%d", "slot": "2026-03-01T00:%02d:%02dZ", "slot_ms": 10000, "collector": "c%%d", "boot_ms": 1000, "seq": %d, "gpus": [`+board+`]}`+"\n", slot/6, slot%6*10, slot, "%s")
+		fmt.Fprintf(&early, line, 2, 2, "GPU-b")
+		switch {
+		case slot < 2:
+			fmt.Fprintf(&early, line, 1, 1, "GPU-a")
+		case slot >= 20:
+			fmt.Fprintf(&late, line, 1, 1, "GPU-a")
+		}
+	}
+	h := newHouse(t)
+	h.take(t, early.String(), true)
+	if _, err := h.ledger.Retire(t.Context(), ledger.Retirement{GPU: "GPU-a", At: at(t, "2026-03-01T00:01:03Z"), Who: "ops", Reason: "sold"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		lines   string
+		present int64
+		want    []string
+	}{
+		{"", 60_000, []string{"00:00:00-00:01:00: opens at its earliest record", "taken out early at 00:01:00 by"}},
+		{late.String(), 160_000, []string{"00:00:00-00:01:00", "00:03:20-00:05:00: opens again at a record"}},
+	} {
+		h.take(t, c.lines, true)
+		e := h.explain(t, "GPU-a", firstHour)
+		got := text(t, e)
+		if !e.Proof.OK || e.Figures.PresentMS != c.present || e.Figures.Inputs != e.Figures.JournalInputs {
+			t.Errorf("got %+v, want %d ms present, and proved\n%s", e.Figures, c.present, got)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is not in\n%s", want, got)
+			}
+		}
 	}
 }

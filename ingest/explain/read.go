@@ -25,7 +25,8 @@ type raw struct {
 	inside uint64 // of them, in the hour itself
 
 	sightings   []meter.Sighting // of the day before the hour
-	firstSeenMS int64            // Unix ms of the GPU's first slot ever; 0: not known
+	retirements []retirementRow
+	firstSeenMS int64 // Unix ms of the GPU's first slot ever; 0: not known
 	batches     []batchRow
 	winners     map[slotKey]*batchRow
 	nodes       map[string][]meter.NodeSlot
@@ -70,6 +71,7 @@ func readRaw(ctx context.Context, db Store, row *usageRow) (*raw, error) {
 	}{
 		{"slot length", r.readSlotLength},
 		{"sightings", r.readSightings},
+		{"retirements", r.readRetirements},
 		{"journal", r.readJournal},
 		{"holds", r.readHolds},
 		{"samples", r.readSamples},
@@ -138,6 +140,18 @@ func (r *reader) readSightings(ctx context.Context) error {
 	return nil
 }
 
+func (r *reader) readRetirements(ctx context.Context) error {
+	row := r.out.row
+	if err := r.db.Select(ctx, &r.out.retirements, selectRetirements, store.Named("cluster", row.Cluster), store.Named("gpu", row.GPU)); err != nil {
+		return err
+	}
+	for i := range r.out.retirements {
+		at := r.out.retirements[i].At.UnixMilli()
+		r.out.retirements[i].cutMS = at - at%r.out.slotMS
+	}
+	return nil
+}
+
 func (r *reader) readJournal(ctx context.Context) error {
 	var listing []struct {
 		Node string `ch:"node"`
@@ -159,7 +173,14 @@ func (r *reader) readJournal(ctx context.Context) error {
 		store.Named("to", r.to), store.Named("hour", hour), store.Named("end", hour.Add(time.Hour))); err != nil {
 		return err
 	}
-	r.out.inputs, r.out.inside = inputs[0].Inputs, inputs[0].Inside
+	var closings []struct {
+		Closings uint64 `ch:"closings"`
+	}
+	if err := r.db.Select(ctx, &closings, selectClosings, store.Named("cluster", r.out.row.Cluster), store.Named("from", hour.Add(-dayBack)),
+		store.Named("to", hour.Add(time.Hour))); err != nil {
+		return err
+	}
+	r.out.inputs, r.out.inside = inputs[0].Inputs+closings[0].Closings, inputs[0].Inside
 	if err := r.db.Select(ctx, &r.out.batches, selectBatches, r.args()...); err != nil {
 		return err
 	}

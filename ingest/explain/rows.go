@@ -235,6 +235,14 @@ type eventRow struct {
 	Batch  uint64    `ch:"batch"`
 }
 
+// retirementRow is an early end in the inventory, that of the slot's start.
+type retirementRow struct {
+	At     time.Time `ch:"at"`
+	Who    string    `ch:"who"`
+	Reason string    `ch:"reason"`
+	cutMS  int64     // Unix ms: start of the slot that At lies in
+}
+
 type sightingRow struct {
 	Hour        time.Time `ch:"hour"`
 	GPU         string    `ch:"gpu"`

@@ -39,6 +39,15 @@ const selectFirstSeen = `
 SELECT toInt64(min(s.first_ms)) AS earliest_ms, count() AS seen FROM sightings AS s FINAL
 WHERE cluster = {cluster:String} AND gpu = {gpu:String} AND s.first_ms > 0`
 
+// When people took the GPU out of the inventory (R2).
+const selectRetirements = `
+SELECT at, who, reason FROM retirements FINAL WHERE cluster = {cluster:String} AND gpu = {gpu:String} ORDER BY at`
+
+// Retirements are inputs of the hours after them, as journal rows are.
+const selectClosings = `
+SELECT count() AS closings FROM retirements FINAL
+WHERE cluster = {cluster:String} AND at >= {from:DateTime('UTC')} AND at < {to:DateTime('UTC')}`
+
 // Nodes that list the GPU in a range of slots.
 const selectNodes = `
 SELECT DISTINCT node FROM batches FINAL

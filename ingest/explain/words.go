@@ -227,12 +227,14 @@ func (w *words) whyPresent(fromMS, toMS int64) string {
 	case fromMS == row.startMS() && before > 0:
 		parts = append(parts, "in the inventory since before the hour, last listed until "+stampMS(before))
 	case w.raw.firstSeenMS > 0 && w.raw.firstSeenMS < fromMS:
-		parts = append(parts, "opens again at a record in a winning batch, after more than 24 h without one")
+		parts = append(parts, "opens again at a record in a winning batch")
 	default:
 		parts = append(parts, "opens at its earliest record in a winning batch")
 	}
 	last := w.lastListed(toMS)
-	switch {
+	switch retired := w.retiredAt(toMS); {
+	case retired != nil:
+		parts = append(parts, fmt.Sprintf("taken out early at %s by %s: %s", clockMS(toMS), retired.Who, retired.Reason))
 	case w.kind == meter.OpenPool && toMS == last:
 		parts = append(parts, "there only while it is listed: its capacity is not known (R18)")
 	case last > 0 && toMS == last+meter.RetireAfterMS:
@@ -245,6 +247,16 @@ func (w *words) whyPresent(fromMS, toMS int64) string {
 	return strings.Join(parts, "; ") + " (R2)"
 }
 
+// retiredAt is the retirement at an instant, nil where there is none.
+func (w *words) retiredAt(ms int64) *retirementRow {
+	for i := range w.raw.retirements {
+		if r := &w.raw.retirements[i]; r.cutMS == ms {
+			return r
+		}
+	}
+	return nil
+}
+
 // lastListed is the end of the last slot before an instant that lists the GPU, 0: none known.
 func (w *words) lastListed(beforeMS int64) (last int64) {
 	for _, s := range w.raw.sightings {
@@ -254,6 +266,9 @@ func (w *words) lastListed(beforeMS int64) (last int64) {
 		if c := &w.cells[i]; len(c.listers) > 0 && c.startMS >= w.raw.row.startMS() && c.startMS < beforeMS {
 			last = max(last, c.startMS+w.slotMS)
 		}
+	}
+	if last <= w.raw.cutBefore(beforeMS) {
+		return 0
 	}
 	return last
 }
