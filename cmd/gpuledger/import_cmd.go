@@ -17,13 +17,17 @@ import (
 
 func (s *session) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "import",
-		Short:   "Bring recorded history in",
-		Example: examples("gpuledger import batches FILE.jsonl --data DIR", "what collectors recorded"),
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "import",
+		Short: "Bring recorded history in",
+		Example: examples(
+			"gpuledger import batches FILE.jsonl --data DIR", "what collectors recorded",
+			"gpuledger import sacct FILE --data DIR --cluster hpc", "what Slurm accounted",
+			"gpuledger import allocations FILE.csv --data DIR --cluster lab", "who had how many GPUs, from any system",
+		),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(s.importBatchesCommand())
+	cmd.AddCommand(s.importBatchesCommand(), s.importAllocationsCommand(), s.importSacctCommand())
 	return cmd
 }
 

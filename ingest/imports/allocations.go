@@ -1,0 +1,300 @@
+package imports
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Columns that a file of allocations may be mapped to.
+var columnNames = []string{
+	"tenant", "project", "user", "account", "job", "node", "device", "model", "start", "end", "duration", "gpus",
+}
+
+// columnAliases are other words for the same.
+var columnAliases = map[string]string{"workload": "job", "gpu": "device", "uuid": "device"}
+
+// Columns says which column of the file has what, by our names.
+type Columns map[string]string
+
+// ParseColumns reads "tenant=vc,start=start_time,…".
+func ParseColumns(text string) (Columns, error) {
+	out := Columns{}
+	if strings.TrimSpace(text) == "" {
+		return out, nil
+	}
+	for pair := range strings.SplitSeq(text, ",") {
+		name, column, ok := strings.Cut(pair, "=")
+		name, column = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(column)
+		if alias, known := columnAliases[name]; known {
+			name = alias
+		}
+		switch {
+		case !ok || column == "":
+			return nil, fmt.Errorf("column %q: want NAME=COLUMN", pair)
+		case !slices.Contains(columnNames, name):
+			return nil, fmt.Errorf("column %q: want one of %s", name, strings.Join(columnNames, ", "))
+		case out[name] != "":
+			return nil, fmt.Errorf("column %q is mapped twice", name)
+		}
+		out[name] = column
+	}
+	return out, nil
+}
+
+// Reading says how a file's rows are to be read.
+type Reading struct {
+	Columns Columns // of allocations; a column that isn't mapped is the one of its own name
+	Zone    *time.Location
+	// Delimiter of a CSV; 0: the one the header has most of.
+	Delimiter rune
+	// WindowFromMS and WindowToMS are the window that was given, Unix ms; 0: none.
+	WindowFromMS, WindowToMS int64
+	// SlurmCluster is whose jobs are taken where sacct lists several clusters.
+	SlurmCluster string
+	// ByNode spreads a job's GPUs over the nodes that sacct lists.
+	ByNode bool
+}
+
+func (r *Reading) windowed() bool { return r.WindowToMS > 0 }
+
+// ReadAllocations reads CSV with a header, or JSON lines, packed or not. Its
+// error is the file's or the mapping's; what is wrong with a row stands in Bad.
+func ReadAllocations(in io.Reader, how Reading) (*File, error) {
+	t, err := openTable(in, how.Delimiter)
+	if err != nil {
+		return nil, err
+	}
+	columns, err := resolve(how.Columns, t.header)
+	if err != nil {
+		return nil, err
+	}
+	a := &allocationReader{how: &how, columns: columns, file: &File{}, met: map[string]bool{}}
+	if err := each(t, a.file, a.add); err != nil {
+		return nil, err
+	}
+	for name, column := range how.Columns {
+		if t.header == nil && a.file.Rows > 0 && !a.met[name] {
+			return nil, fmt.Errorf("%s=%s: no line has that field", name, column)
+		}
+	}
+	a.file.distinct(false)
+	return a.file, nil
+}
+
+// each hands the rows of a table over, and lists those that can't be read.
+func each(t *table, f *File, add func(row)) error {
+	for {
+		one, err := t.next()
+		var wrong *rowError
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &wrong):
+			f.Rows++
+			f.bad(wrong.line, wrong.err)
+		case err != nil:
+			return fmt.Errorf("read rows: %w", err)
+		default:
+			f.Rows++
+			add(one)
+		}
+	}
+}
+
+// resolve maps our names to columns that the header has; nil: JSON lines.
+func resolve(given Columns, header []string) (Columns, error) {
+	out := Columns{}
+	for _, name := range columnNames {
+		column := given[name]
+		switch {
+		case header == nil && column == "":
+			out[name] = name
+		case header == nil || slices.Contains(header, column):
+			out[name] = column
+		case column != "":
+			return nil, fmt.Errorf("%s=%s: the header has no such column, it has %s", name, column, strings.Join(header, ", "))
+		case slices.Contains(header, name):
+			out[name] = name
+		}
+	}
+	if given["end"] != "" && given["duration"] != "" {
+		return nil, errors.New("end and duration are both mapped: one of them says when it ended")
+	}
+	if given["duration"] != "" {
+		delete(out, "end")
+	}
+	if header == nil {
+		return out, nil
+	}
+	switch {
+	case out["start"] == "":
+		return nil, errors.New("start: no column says when allocations began")
+	case out["end"] == "" && out["duration"] == "":
+		return nil, errors.New("end: no column says when allocations ended, nor how long they took")
+	case out["gpus"] == "" && out["device"] == "":
+		return nil, errors.New("gpus: no column says how many GPUs were allocated, nor which")
+	}
+	return out, nil
+}
+
+type allocationReader struct {
+	how     *Reading
+	columns Columns
+	file    *File
+	met     map[string]bool // names that a line had
+}
+
+func (a *allocationReader) get(r row, name string) string {
+	column, ok := a.columns[name]
+	if !ok {
+		return ""
+	}
+	text, ok := r.get(column)
+	if ok {
+		a.met[name] = true
+	}
+	return a.file.clean(text)
+}
+
+func (a *allocationReader) add(r row) {
+	rec := Record{
+		Line: r.line, Job: a.get(r, "job"), Tenant: a.get(r, "tenant"), Project: a.get(r, "project"),
+		User: a.get(r, "user"), Account: a.get(r, "account"), Node: a.get(r, "node"), Model: a.get(r, "model"),
+	}
+	devices, gpus := a.get(r, "device"), a.get(r, "gpus")
+	ran, err := a.file.span(&rec, a.how, a.get(r, "start"), a.get(r, "end"), a.get(r, "duration"))
+	if err != nil {
+		a.file.bad(r.line, err)
+		return
+	}
+	if err := rec.hold(devices, gpus, a.columns["device"] != "" && a.columns["gpus"] == ""); err != nil {
+		a.file.bad(r.line, err)
+		return
+	}
+	switch {
+	case !ran:
+	case rec.MilliGPUs == 0:
+		a.file.Counts.NoGPUs++
+	default:
+		a.file.Records = append(a.file.Records, rec)
+	}
+}
+
+// span reads when a record ran. It answers false, and counts it, where that
+// was never, or never within the window.
+func (f *File) span(rec *Record, how *Reading, start, end, duration string) (ran bool, err error) {
+	from, err := parseMoments(start, how.Zone)
+	if err != nil {
+		return false, fmt.Errorf("start: %w", err)
+	}
+	if len(from) == 0 {
+		f.Counts.NeverRan++
+		return false, nil
+	}
+	rec.StartMS = from[0]
+	to, err := parseMoments(end, how.Zone)
+	if err != nil {
+		return false, fmt.Errorf("end: %w", err)
+	}
+	switch {
+	case len(to) > 0:
+		rec.EndMS = to[0]
+		if rec.EndMS < rec.StartMS { // an hour that came twice, and the job ended in its second coming
+			rec.EndMS = to[len(to)-1]
+		}
+	case !absentWords[strings.ToLower(duration)]:
+		ms, err := parseDuration(duration)
+		if err != nil {
+			return false, err
+		}
+		rec.EndMS = rec.StartMS + ms
+	case how.windowed():
+		rec.EndMS = max(rec.StartMS, how.WindowToMS)
+	default:
+		return false, errors.New("end: it is open, and no end of the window is given to close it")
+	}
+	if len(from) > 1 || len(to) > 1 {
+		f.Counts.Ambiguous++
+	}
+	switch {
+	case rec.EndMS < rec.StartMS:
+		return false, fmt.Errorf("end %s is before start %s", rfc3339(rec.EndMS), rfc3339(rec.StartMS))
+	case rec.EndMS >= maxTimeMS:
+		return false, fmt.Errorf("end %s: rows can't carry a time after 2106-02-07T06:28:16Z", rfc3339(rec.EndMS))
+	case how.windowed() && (rec.StartMS >= how.WindowToMS || (rec.EndMS <= how.WindowFromMS && rec.StartMS < how.WindowFromMS)):
+		f.Counts.Outside++
+		return false, nil
+	case rec.EndMS == rec.StartMS:
+		f.Counts.NeverRan++
+		return false, nil
+	}
+	return true, nil
+}
+
+func rfc3339(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.999Z07:00")
+}
+
+// hold reads what a record held: named devices, or a number of GPUs.
+func (rec *Record) hold(devices, gpus string, named bool) error {
+	rec.Devices = strings.FieldsFunc(devices, func(r rune) bool { return strings.ContainsRune(", ;\t", r) })
+	slices.Sort(rec.Devices)
+	if len(rec.Devices) > maxGPUs/1000 {
+		return fmt.Errorf("device: %d of them in one record", len(rec.Devices))
+	}
+	for i := 1; i < len(rec.Devices); i++ {
+		if rec.Devices[i] == rec.Devices[i-1] {
+			return fmt.Errorf("device %q is named twice", rec.Devices[i])
+		}
+	}
+	if gpus == "" {
+		if len(rec.Devices) == 0 && !named {
+			return errors.New("gpus is empty")
+		}
+		rec.MilliGPUs = uint32(len(rec.Devices)) * 1000
+		return nil
+	}
+	milli, err := parseMilliGPUs(gpus)
+	if err != nil {
+		return err
+	}
+	if n := uint32(len(rec.Devices)); n > 0 && milli != n*1000 {
+		return fmt.Errorf("gpus %q: %d devices are named, and a named device is held whole", gpus, n)
+	}
+	rec.MilliGPUs = milli
+	return nil
+}
+
+// distinct drops copies of a record's rows, numbers what is left of each
+// record, and answers rows that contradict each other: the later one counts
+// where latest is set, else it is refused. Without a job nothing tells a copy
+// from a second allocation of the same owner, and every row counts.
+func (f *File) distinct(latest bool) {
+	type rowKey struct {
+		key   key
+		place string
+	}
+	first := make(map[rowKey]int, len(f.Records))
+	out := f.Records[:0]
+	for _, rec := range f.Records {
+		at, met := first[rowKey{rec.key(), rec.place()}]
+		switch {
+		case rec.Job == "" || !met:
+			first[rowKey{rec.key(), rec.place()}] = len(out)
+			out = append(out, rec)
+		case out[at].content() == rec.content():
+			f.Counts.Copies++
+		case latest:
+			f.Counts.Superseded++
+			out[at] = rec
+		default:
+			f.bad(rec.Line, fmt.Errorf("job %q from %s stands on line %d otherwise", rec.Job, rfc3339(rec.StartMS), out[at].Line))
+		}
+	}
+	f.Records = out
+	f.sortBad()
+}

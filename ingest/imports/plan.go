@@ -1,0 +1,226 @@
+package imports
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+)
+
+// Options say what records of a source mean in a cluster.
+type Options struct {
+	Cluster, Source string
+	// Pool is the name of the pool that GPUs belong to of which no node is told.
+	Pool string
+	// Model is the model of GPUs of which the records tell none.
+	Model string
+	// Capacity is how many milli-GPUs each pool has, by model; one without a
+	// model is for all; none: unknown.
+	Capacity map[string]uint32
+	// WindowFromMS and WindowToMS are the hours that the records are the whole
+	// truth of, Unix ms; 0: those that the file reaches over.
+	WindowFromMS, WindowToMS int64
+	// NowMS is the run's own time: its boot.
+	NowMS int64
+}
+
+// CollectorPrefix begins the collector's name in batches made of allocations.
+const CollectorPrefix = "import/"
+
+func (o *Options) collector() string { return CollectorPrefix + o.Cluster + "/" + o.Source }
+
+// Validate names the option that can't be used.
+func (o *Options) Validate() error {
+	for _, f := range []struct{ name, value string }{{"cluster", o.Cluster}, {"source", o.Source}, {"pool", o.Pool}} {
+		if f.value == "" {
+			return fmt.Errorf("%s is empty", f.name)
+		}
+	}
+	if strings.Contains(o.Source, "/") {
+		return fmt.Errorf("source %q: must not contain a slash", o.Source)
+	}
+	for model, milli := range o.Capacity {
+		if milli == 0 || milli > maxGPUs*1000 {
+			return fmt.Errorf("capacity of %q: must be more than 0 and at most %d GPUs", model, maxGPUs)
+		}
+	}
+	if o.WindowFromMS%meter.HourMS != 0 || o.WindowToMS%meter.HourMS != 0 {
+		return fmt.Errorf("window from %s to %s: imports go by whole UTC hours", rfc3339(o.WindowFromMS), rfc3339(o.WindowToMS))
+	}
+	if o.windowed() && o.WindowFromMS >= o.WindowToMS {
+		return fmt.Errorf("window from %s to %s is empty", rfc3339(o.WindowFromMS), rfc3339(o.WindowToMS))
+	}
+	return nil
+}
+
+// ParseCapacity reads a number of GPUs, or several by model: "a100=512,h100=64".
+func ParseCapacity(text string) (map[string]uint32, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	out := map[string]uint32{}
+	for part := range strings.SplitSeq(text, ",") {
+		model, number, named := strings.Cut(part, "=")
+		if !named {
+			model, number = "", part
+		}
+		model = strings.TrimSpace(model)
+		milli, err := parseMilliGPUs(strings.TrimSpace(number))
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", text, err)
+		}
+		if _, twice := out[model]; twice || named && model == "" {
+			return nil, fmt.Errorf("%q: want a number of GPUs, or one per model as in a100=512,h100=64", text)
+		}
+		out[model] = milli
+	}
+	return out, nil
+}
+
+func (o *Options) windowed() bool { return o.WindowToMS > 0 }
+
+// Plan is what an import run changes: the records, and the batches that say so.
+type Plan struct {
+	New, Changed, Deleted, Unchanged int
+	Bad                              []BadLine // records beyond a pool's capacity
+	// Units are the pools and boards of the source, Open of them pools of
+	// unknown capacity.
+	Units, Open int
+
+	o       *Options
+	state   *State
+	bootMS  int64
+	current []Record
+	rows    []Record // to be written
+	gone    []Record // parts of records to be deleted
+	units   []*unit
+	hours   []int64 // Unix ms, ascending: what is said anew where it differs
+	said    []saidHour
+}
+
+// NewPlan compares a file's records with those that stand (R18): a record of
+// the file replaces the one of its key, and in a window that was given a record
+// that starts in it and isn't in the file is deleted.
+func NewPlan(o *Options, state *State, records []Record) (*Plan, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Plan{o: o, state: state, bootMS: max(o.NowMS, int64(state.revision)+1)}
+	touched := p.merge(group(records))
+	if err := p.place(); err != nil {
+		return nil, err
+	}
+	p.admit()
+	p.span(records, touched)
+	return p, nil
+}
+
+// Hours is how many hours the run speaks of.
+func (p *Plan) Hours() int { return len(p.hours) }
+
+// group gathers the rows of each record, and numbers them.
+func group(records []Record) map[key][]Record {
+	out := make(map[key][]Record, len(records))
+	for _, r := range records {
+		out[r.key()] = append(out[r.key()], r)
+	}
+	for _, parts := range out {
+		slices.SortStableFunc(parts, func(a, b Record) int {
+			return cmp.Or(cmp.Compare(a.place(), b.place()), cmp.Compare(a.EndMS, b.EndMS), cmp.Compare(a.MilliGPUs, b.MilliGPUs))
+		})
+		for i := range parts {
+			parts[i].Part = uint32(i)
+		}
+	}
+	return out
+}
+
+// interval is [from, to), Unix ms.
+type interval struct{ from, to int64 }
+
+func (r *Record) interval() interval { return interval{r.StartMS, r.EndMS} }
+
+// merge finds the records that stand from now on, what is to be written, and
+// the times that changed.
+func (p *Plan) merge(file map[key][]Record) (touched []interval) {
+	standing := group(p.state.Records)
+	for k, parts := range file {
+		old := standing[k]
+		touched = append(touched, p.replace(k, old, parts)...)
+		p.current = append(p.current, parts...)
+	}
+	for k, old := range standing {
+		if _, again := file[k]; again {
+			continue
+		}
+		if p.o.windowed() && k.startMS >= p.o.WindowFromMS && k.startMS < p.o.WindowToMS {
+			p.Deleted++
+			p.gone = append(p.gone, old...)
+			for i := range old {
+				touched = append(touched, old[i].interval())
+			}
+			continue
+		}
+		p.current = append(p.current, old...)
+	}
+	slices.SortFunc(p.current, func(a, b Record) int { return byAdmission(&a, &b) })
+	return touched
+}
+
+// replace takes one record's new rows for its old ones.
+func (p *Plan) replace(k key, old, parts []Record) (touched []interval) {
+	changed := len(old) != len(parts)
+	for i := range parts {
+		if i < len(old) && old[i].content() == parts[i].content() {
+			continue
+		}
+		changed = true
+		p.rows = append(p.rows, parts[i])
+		touched = append(touched, parts[i].interval())
+		if i < len(old) {
+			touched = append(touched, old[i].interval())
+		}
+	}
+	for i := len(parts); i < len(old); i++ {
+		p.gone = append(p.gone, old[i])
+		touched = append(touched, old[i].interval())
+	}
+	switch {
+	case len(old) == 0:
+		p.New++
+	case changed:
+		p.Changed++
+	default:
+		p.Unchanged++
+	}
+	return touched
+}
+
+// span chooses the hours to speak of: those of the window, or that the file
+// reaches over, and those spoken of before in which a record changed.
+func (p *Plan) span(records []Record, touched []interval) {
+	w := interval{p.o.WindowFromMS, p.o.WindowToMS}
+	if !p.o.windowed() {
+		for i, r := range records {
+			if i == 0 {
+				w = r.interval()
+			}
+			w = interval{min(w.from, r.StartMS), max(w.to, r.EndMS)}
+		}
+	}
+	hours := map[int64]bool{}
+	for h := w.from - w.from%meter.HourMS; h < w.to; h += meter.HourMS {
+		hours[h] = true
+	}
+	for _, t := range touched {
+		for h := t.from - t.from%meter.HourMS; h < t.to; h += meter.HourMS {
+			if p.state.spoken[h] {
+				hours[h] = true
+			}
+		}
+	}
+	p.hours = slices.Sorted(maps.Keys(hours))
+}

@@ -1,0 +1,208 @@
+package imports
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// ReadSacct reads what `sacct -a -X -P` prints: a header, then one job per
+// line, fields cut at "|", in any order of columns. It needs JobID or
+// JobIDRaw, Start, End and AllocTRES, and reads User, Account, ElapsedRaw,
+// NodeList and Cluster where they are there (facts: sacct(1), "Job Accounting
+// Fields"). Errors and bad lines as in ReadAllocations.
+func ReadSacct(in io.Reader, how Reading) (*File, error) {
+	text, err := plain(in)
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(text)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
+	s := &sacctReader{how: &how, file: &File{}, index: map[string]int{}}
+	line := 0
+	for lines.Scan() {
+		line++
+		fields := strings.Split(strings.TrimSuffix(lines.Text(), "\r"), "|")
+		switch {
+		case strings.TrimSpace(lines.Text()) == "":
+		case len(s.index) == 0 || slices.Equal(fields, s.header): // concatenated files repeat it
+			if err := s.readHeader(fields); err != nil {
+				return nil, err
+			}
+		default:
+			s.file.Rows++
+			s.add(line, fields)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read line %d: %w", line+1, err)
+	}
+	if len(s.index) == 0 {
+		return nil, errors.New("the file is empty")
+	}
+	if len(s.clusters) > 1 && how.SlurmCluster == "" {
+		return nil, fmt.Errorf("the file lists the clusters %s, whose job ids meet: choose one", strings.Join(s.clusters, ", "))
+	}
+	s.file.distinct(true)
+	return s.file, nil
+}
+
+type sacctReader struct {
+	how      *Reading
+	file     *File
+	header   []string
+	index    map[string]int // by lower-case name
+	clusters []string
+}
+
+func (s *sacctReader) readHeader(fields []string) error {
+	s.header = slices.Clone(fields)
+	for i, name := range fields {
+		name = strings.ToLower(strings.TrimSpace(name))
+		name, _, _ = strings.Cut(name, "%") // a width, as in JobID%20
+		if name != "" {
+			s.index[name] = i
+		}
+	}
+	for _, one := range [][]string{{"jobid", "jobidraw"}, {"start"}, {"end", "elapsedraw"}, {"alloctres"}} {
+		if !slices.ContainsFunc(one, func(name string) bool { _, ok := s.index[name]; return ok }) {
+			return fmt.Errorf("read header: there is no %s; print at least --format=JobID,User,Account,Start,End,AllocTRES with -a -X -P",
+				strings.Join(one, " nor "))
+		}
+	}
+	return nil
+}
+
+func (s *sacctReader) add(line int, fields []string) {
+	if len(fields) != len(s.header) {
+		s.file.bad(line, fmt.Errorf("%d fields, the header has %d", len(fields), len(s.header)))
+		return
+	}
+	get := func(name string) string {
+		i, ok := s.index[name]
+		if !ok {
+			return ""
+		}
+		return s.file.clean(fields[i])
+	}
+	if err := s.job(line, get); err != nil {
+		s.file.bad(line, err)
+	}
+}
+
+func (s *sacctReader) job(line int, get func(string) string) error {
+	cluster := get("cluster")
+	if want := s.how.SlurmCluster; want != "" && cluster != want {
+		s.file.Counts.Outside++
+		return nil
+	}
+	if cluster != "" && !slices.Contains(s.clusters, cluster) {
+		s.clusters = append(s.clusters, cluster)
+	}
+	rec := Record{Line: line, Job: cmp.Or(get("jobid"), get("jobidraw")), User: get("user"), Account: get("account")}
+	switch {
+	case rec.Job == "":
+		return errors.New("JobID is empty")
+	case strings.Contains(rec.Job, "."):
+		s.file.Counts.Steps++
+		return nil
+	}
+	ran, err := s.span(&rec, get)
+	if err != nil || !ran {
+		return err
+	}
+	held, err := gpusOf(get("alloctres"))
+	if err != nil {
+		return err
+	}
+	if len(held) == 0 {
+		s.file.Counts.NoGPUs++
+	}
+	for _, h := range held {
+		one := rec
+		one.Model, one.MilliGPUs = h.model, h.gpus*1000
+		if err := s.spread(one, h.gpus, get("nodelist")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// span is as of all records; a job that runs still ends with the window, else
+// with what sacct saw of it.
+func (s *sacctReader) span(rec *Record, get func(string) string) (bool, error) {
+	end, elapsed := get("end"), get("elapsedraw")
+	if s.how.windowed() || !absentWords[strings.ToLower(end)] {
+		elapsed = "" // it serves where nothing better is known
+	}
+	return s.file.span(rec, s.how, get("start"), end, elapsed)
+}
+
+// spread lists a job on its nodes, where that was asked for and the number of
+// GPUs divides by theirs; else on no node, which is the cluster's pool: sacct
+// doesn't say how many of its GPUs a job had on each.
+func (s *sacctReader) spread(rec Record, gpus uint32, list string) error {
+	if !s.how.ByNode {
+		s.file.Records = append(s.file.Records, rec)
+		return nil
+	}
+	nodes, err := expandHosts(list)
+	if err != nil {
+		return err
+	}
+	if gpus%uint32(len(nodes)) != 0 {
+		s.file.Records = append(s.file.Records, rec)
+		return nil
+	}
+	rec.MilliGPUs /= uint32(len(nodes))
+	for _, node := range nodes {
+		rec.Node = node
+		s.file.Records = append(s.file.Records, rec)
+	}
+	return nil
+}
+
+// typedGPUs is a number of GPUs of one type of gres.
+type typedGPUs struct {
+	model string // empty: not told
+	gpus  uint32
+}
+
+// gpusOf reads AllocTRES, such as "billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2":
+// the untyped number counts the typed ones once more, and any without a type.
+func gpusOf(tres string) ([]typedGPUs, error) {
+	var out []typedGPUs
+	var all, typed uint32
+	untyped := false
+	for entry := range strings.SplitSeq(tres, ",") {
+		name, value, _ := strings.Cut(entry, "=")
+		kind, model, _ := strings.Cut(strings.TrimSpace(name), ":")
+		if kind != "gres/gpu" {
+			continue
+		}
+		milli, err := parseMilliGPUs(strings.TrimSpace(value))
+		if err != nil || milli%1000 != 0 {
+			return nil, fmt.Errorf("AllocTRES %q: %q is no number of GPUs", tres, entry)
+		}
+		n := milli / 1000
+		switch {
+		case model == "" && untyped, slices.ContainsFunc(out, func(t typedGPUs) bool { return t.model == model }):
+			return nil, fmt.Errorf("AllocTRES %q: %q stands there twice", tres, name)
+		case model == "":
+			all, untyped = n, true
+		default:
+			out, typed = append(out, typedGPUs{model, n}), typed+n
+		}
+	}
+	if untyped && typed > all {
+		return nil, fmt.Errorf("AllocTRES %q: %d GPUs of a type among %d", tres, typed, all)
+	}
+	if all > typed {
+		out = append(out, typedGPUs{"", all - typed})
+	}
+	return slices.DeleteFunc(out, func(t typedGPUs) bool { return t.gpus == 0 }), nil
+}

@@ -1,0 +1,251 @@
+package imports
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// Store is what the package needs of the store.
+type Store interface {
+	Select(ctx context.Context, dest any, sql string, args ...any) error
+	Insert(ctx context.Context, table string, in proto.Input) error
+}
+
+// State is what imports of a source have said of a cluster so far.
+type State struct {
+	Records []Record
+
+	said     map[nodeHour][32]byte
+	spoken   map[int64]bool // hours of it, Unix ms
+	revision uint64         // the last run's
+}
+
+// RefusedError says that records can't go into a cluster.
+type RefusedError struct{ Cluster, Why string }
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("import into cluster %q: %s", e.Cluster, e.Why)
+}
+
+const selectSlotMS = `
+SELECT argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c WHERE cluster = {cluster:String} GROUP BY cluster`
+
+// Who else speaks of the cluster: collectors, or batches imported as they are.
+const selectOthers = `
+SELECT collector, count() AS batches, max(slot) AS last FROM batches FINAL
+WHERE cluster = {cluster:String} AND status = 'stored' AND NOT startsWith(collector, {prefix:String})
+GROUP BY collector ORDER BY batches DESC, collector LIMIT 1`
+
+const selectOtherSources = `
+SELECT DISTINCT node, source FROM allocation_hours FINAL
+WHERE cluster = {cluster:String} AND source != {source:String} ORDER BY node, source`
+
+const selectAllocations = `
+SELECT start_ms, end_ms, part, job, tenant, project, user, account, node, model, devices, milli_gpus
+FROM allocations FINAL
+WHERE cluster = {cluster:String} AND source = {source:String} AND deleted = 0`
+
+const selectSaid = `
+SELECT node, hour, sha256, revision FROM allocation_hours FINAL
+WHERE cluster = {cluster:String} AND source = {source:String}`
+
+// Boots of the source, kept or not: a run's is later than all.
+const selectLastBoot = `
+SELECT max(boot_ms) AS boot_ms FROM batches WHERE cluster = {cluster:String} AND collector = {collector:String}`
+
+// Load reads what stands of a source, or refuses (RefusedError): records speak
+// for whole nodes and hours, so nobody else may speak of the cluster's (R1,
+// R18), nor another source of one of the nodes.
+func Load(ctx context.Context, db Store, o *Options) (*State, error) {
+	if err := refuse(ctx, db, o); err != nil {
+		return nil, err
+	}
+	s := &State{said: map[nodeHour][32]byte{}, spoken: map[int64]bool{}}
+	by := []any{store.Named("cluster", o.Cluster), store.Named("source", o.Source)}
+	var records []storedRecord
+	if err := db.Select(ctx, &records, selectAllocations, by...); err != nil {
+		return nil, fmt.Errorf("read allocations of %s: %w", o.Cluster, err)
+	}
+	for i := range records {
+		s.Records = append(s.Records, records[i].record())
+	}
+	var said []struct {
+		Node     string    `ch:"node"`
+		Hour     time.Time `ch:"hour"`
+		Sum      string    `ch:"sha256"`
+		Revision uint64    `ch:"revision"`
+	}
+	if err := db.Select(ctx, &said, selectSaid, by...); err != nil {
+		return nil, fmt.Errorf("read hours of %s: %w", o.Cluster, err)
+	}
+	for _, r := range said {
+		at := nodeHour{r.Node, r.Hour.UnixMilli()}
+		s.said[at], s.spoken[at.hourMS] = [32]byte([]byte(r.Sum)), true
+		s.revision = max(s.revision, r.Revision)
+	}
+	var boots []struct {
+		BootMS uint64 `ch:"boot_ms"`
+	}
+	if err := db.Select(ctx, &boots, selectLastBoot, store.Named("cluster", o.Cluster), store.Named("collector", o.collector())); err != nil {
+		return nil, fmt.Errorf("read the last run of %s: %w", o.collector(), err)
+	}
+	for _, b := range boots {
+		s.revision = max(s.revision, b.BootMS)
+	}
+	return s, nil
+}
+
+func refuse(ctx context.Context, db Store, o *Options) error {
+	var slots []struct {
+		SlotMS uint32 `ch:"slot_ms"`
+	}
+	if err := db.Select(ctx, &slots, selectSlotMS, store.Named("cluster", o.Cluster)); err != nil {
+		return fmt.Errorf("read slot length of %s: %w", o.Cluster, err)
+	}
+	var others []struct {
+		Collector string    `ch:"collector"`
+		Batches   uint64    `ch:"batches"`
+		Last      time.Time `ch:"last"`
+	}
+	if err := db.Select(ctx, &others, selectOthers, store.Named("cluster", o.Cluster), store.Named("prefix", CollectorPrefix)); err != nil {
+		return fmt.Errorf("read collectors of %s: %w", o.Cluster, err)
+	}
+	for _, x := range others {
+		return &RefusedError{o.Cluster, fmt.Sprintf("collector %q has sent %d batches of it, the last of %s: records and a collector can't both speak of a node; give the history a cluster name of its own",
+			x.Collector, x.Batches, x.Last.UTC().Format(time.RFC3339))}
+	}
+	for _, x := range slots {
+		if int64(x.SlotMS) != meter.HourMS {
+			return &RefusedError{o.Cluster, fmt.Sprintf("its slots are %d ms long, those of allocation records are %d; give the history a cluster name of its own", x.SlotMS, meter.HourMS)}
+		}
+	}
+	return nil
+}
+
+// Check refuses a node that another source speaks of (RefusedError). It comes
+// before Each.
+func (p *Plan) Check(ctx context.Context, db Store) error {
+	var others []struct {
+		Node   string `ch:"node"`
+		Source string `ch:"source"`
+	}
+	if err := db.Select(ctx, &others, selectOtherSources, store.Named("cluster", p.o.Cluster), store.Named("source", p.o.Source)); err != nil {
+		return fmt.Errorf("read sources of %s: %w", p.o.Cluster, err)
+	}
+	for _, x := range others {
+		for _, u := range p.units {
+			if u.node == x.Node {
+				return &RefusedError{p.o.Cluster, fmt.Sprintf("source %q speaks of node %q already: import under that source's name to replace its records, or name another pool", x.Source, x.Node)}
+			}
+		}
+	}
+	return nil
+}
+
+type storedRecord struct {
+	StartMS   int64    `ch:"start_ms"`
+	EndMS     int64    `ch:"end_ms"`
+	Part      uint32   `ch:"part"`
+	Job       string   `ch:"job"`
+	Tenant    string   `ch:"tenant"`
+	Project   string   `ch:"project"`
+	User      string   `ch:"user"`
+	Account   string   `ch:"account"`
+	Node      string   `ch:"node"`
+	Model     string   `ch:"model"`
+	Devices   []string `ch:"devices"`
+	MilliGPUs uint32   `ch:"milli_gpus"`
+}
+
+func (s *storedRecord) record() Record {
+	return Record{
+		Job: s.Job, Tenant: s.Tenant, Project: s.Project, User: s.User, Account: s.Account, Node: s.Node, Model: s.Model,
+		Devices: s.Devices, MilliGPUs: s.MilliGPUs, StartMS: s.StartMS, EndMS: s.EndMS, Part: s.Part,
+	}
+}
+
+// Save keeps what the run has said, once it is in the ledger: a run that was
+// stopped before is done again from the same state.
+func (p *Plan) Save(ctx context.Context, db Store) error {
+	if err := insert(ctx, db, "allocation_hours", p.saidColumns()); err != nil {
+		return err
+	}
+	return insert(ctx, db, "allocations", p.recordColumns())
+}
+
+func insert(ctx context.Context, db Store, table string, block proto.Input) error {
+	if block[0].Data.Rows() == 0 {
+		return nil
+	}
+	if err := db.Insert(ctx, table, block); err != nil {
+		return fmt.Errorf("keep %d rows: %w", block[0].Data.Rows(), err)
+	}
+	return nil
+}
+
+func low() *proto.ColLowCardinality[string] { return new(proto.ColStr).LowCardinality() }
+
+func (p *Plan) saidColumns() proto.Input {
+	cluster, source, node := low(), low(), low()
+	hour, sum, revision := new(proto.ColDateTime), &proto.ColFixedStr{Size: 32}, new(proto.ColUInt64)
+	for i := range p.said {
+		cluster.Append(p.o.Cluster)
+		source.Append(p.o.Source)
+		node.Append(p.said[i].node)
+		hour.Append(time.UnixMilli(p.said[i].hourMS).UTC())
+		sum.Append(p.said[i].sum[:])
+		revision.Append(uint64(p.bootMS))
+	}
+	return proto.Input{
+		{Name: "cluster", Data: cluster}, {Name: "source", Data: source}, {Name: "node", Data: node},
+		{Name: "hour", Data: hour}, {Name: "sha256", Data: sum}, {Name: "revision", Data: revision},
+	}
+}
+
+func (p *Plan) recordColumns() proto.Input {
+	cluster, source, model := low(), low(), low()
+	start, end := new(proto.ColInt64), new(proto.ColInt64)
+	part, milli := new(proto.ColUInt32), new(proto.ColUInt32)
+	names := []string{"record", "job", "tenant", "project", "user", "account", "node"}
+	texts := make([]proto.ColStr, len(names))
+	devices := new(proto.ColStr).Array()
+	sum, revision, deleted := &proto.ColFixedStr{Size: 32}, new(proto.ColUInt64), new(proto.ColUInt8)
+	add := func(r *Record, gone uint8) {
+		cluster.Append(p.o.Cluster)
+		source.Append(p.o.Source)
+		start.Append(r.StartMS)
+		end.Append(r.EndMS)
+		part.Append(r.Part)
+		for i, text := range []string{r.key().record, r.Job, r.Tenant, r.Project, r.User, r.Account, r.Node} {
+			texts[i].Append(text)
+		}
+		model.Append(r.Model)
+		devices.Append(r.Devices)
+		milli.Append(r.MilliGPUs)
+		content := r.content()
+		sum.Append(content[:])
+		revision.Append(uint64(p.bootMS))
+		deleted.Append(gone)
+	}
+	for i := range p.rows {
+		add(&p.rows[i], 0)
+	}
+	for i := range p.gone {
+		add(&p.gone[i], 1)
+	}
+	in := proto.Input{
+		{Name: "cluster", Data: cluster}, {Name: "source", Data: source}, {Name: "start_ms", Data: start}, {Name: "part", Data: part},
+		{Name: "end_ms", Data: end}, {Name: "model", Data: model}, {Name: "devices", Data: devices}, {Name: "milli_gpus", Data: milli},
+		{Name: "sha256", Data: sum}, {Name: "revision", Data: revision}, {Name: "deleted", Data: deleted},
+	}
+	for i, name := range names {
+		in = append(in, proto.InputColumn{Name: name, Data: &texts[i]})
+	}
+	return in
+}

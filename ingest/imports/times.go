@@ -1,0 +1,176 @@
+package imports
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// errNonexistent is a local time that a change to summer time skipped.
+var errNonexistent = errors.New("the clocks of the zone skipped it")
+
+// maxTimeMS is 2106-02-07T06:28:16Z, where rows end.
+const maxTimeMS = 1000 << 32
+
+// Layouts with a zone of their own, and those that need one. Go reads a
+// fraction after the seconds of any of them.
+var (
+	zonedLayouts = []string{
+		time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05 -07:00",
+	}
+	localLayouts = []string{
+		"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006/01/02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02",
+	}
+)
+
+// absentWords stand for a time that there isn't.
+var absentWords = map[string]bool{
+	"": true, "unknown": true, "none": true, "null": true, "nan": true, "nat": true, "n/a": true, "-": true,
+}
+
+// moments are the instants a text may mean: one, or two where a local time
+// came twice; none where the text says that there is no time.
+type moments []int64
+
+// ParseTime reads RFC 3339, epoch seconds, or a local time of the zone, in
+// Unix ms; parts below a millisecond are cut off. A local time that came twice
+// is its first coming, one that never came is an error.
+func ParseTime(text string, zone *time.Location) (ms int64, err error) {
+	all, err := parseMoments(text, zone)
+	if err != nil {
+		return 0, err
+	}
+	if len(all) == 0 {
+		return 0, fmt.Errorf("time %q: there is none", text)
+	}
+	return all[0], nil
+}
+
+func parseMoments(text string, zone *time.Location) (moments, error) {
+	if absentWords[strings.ToLower(text)] {
+		return nil, nil
+	}
+	if ms, ok, err := epoch(text); ok {
+		return moments{ms}, err
+	}
+	for _, layout := range zonedLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return inRange(text, moments{t.UnixMilli()})
+		}
+	}
+	for _, layout := range localLayouts {
+		t, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		all := localTimes(t, zone)
+		if len(all) == 0 {
+			return nil, fmt.Errorf("time %q in %s: %w", text, zone, errNonexistent)
+		}
+		return inRange(text, all)
+	}
+	return nil, fmt.Errorf("time %q: want RFC 3339, epoch seconds, or a local time such as 2026-03-01 08:30:00", text)
+}
+
+// localTimes are the instants at which the zone's clocks showed a wall time.
+func localTimes(wall time.Time, zone *time.Location) moments {
+	var out moments
+	for _, reach := range [...]time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		_, offset := wall.Add(reach).In(zone).Zone()
+		at := wall.Add(-time.Duration(offset) * time.Second)
+		if _, shown := at.In(zone).Zone(); shown != offset {
+			continue
+		}
+		if ms := at.UnixMilli(); len(out) == 0 || out[0] != ms {
+			out = append(out, ms)
+		}
+	}
+	if len(out) == 2 && out[0] > out[1] {
+		out[0], out[1] = out[1], out[0]
+	}
+	return out
+}
+
+// epoch reads seconds since 1970, with a fraction. ok says that the text is a number.
+func epoch(text string) (ms int64, ok bool, err error) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	if whole == "" || strings.Trim(whole, "0123456789") != "" || strings.Trim(fraction, "0123456789") != "" {
+		return 0, false, nil
+	}
+	seconds, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || seconds > math.MaxInt64/1000-1 || seconds*1000 >= maxTimeMS {
+		return 0, true, fmt.Errorf("time %q: epoch seconds end in 2106; milliseconds are written as a fraction", text)
+	}
+	fraction = (fraction + "000")[:3]
+	part, err := strconv.ParseInt(fraction, 10, 64)
+	if err != nil {
+		return 0, true, fmt.Errorf("time %q: %w", text, err)
+	}
+	return seconds*1000 + part, true, nil
+}
+
+func inRange(text string, all moments) (moments, error) {
+	for _, ms := range all {
+		if ms < 0 || ms >= maxTimeMS {
+			return nil, fmt.Errorf("time %q: must lie between 1970 and 2106-02-07T06:28:16Z", text)
+		}
+	}
+	return all, nil
+}
+
+// parseDuration reads seconds with a fraction, or [days-]hours:minutes:seconds,
+// in ms; parts below a millisecond are cut off.
+func parseDuration(text string) (ms int64, err error) {
+	if ms, ok, err := epoch(text); ok {
+		return ms, err
+	}
+	bad := fmt.Errorf("duration %q: want seconds, or [days-]hours:minutes:seconds", text)
+	days, clock, dashed := strings.Cut(text, "-")
+	if !dashed {
+		days, clock = "0", text
+	}
+	parts := strings.Split(clock, ":")
+	if len(parts) != 3 {
+		return 0, bad
+	}
+	total := int64(0)
+	for i, unit := range []int64{24 * 3_600_000, 3_600_000, 60_000} {
+		n, err := strconv.ParseUint([]string{days, parts[0], parts[1]}[i], 10, 24)
+		if err != nil {
+			return 0, bad
+		}
+		total += int64(n) * unit
+	}
+	seconds, ok, err := epoch(parts[2])
+	if !ok || err != nil {
+		return 0, bad
+	}
+	return total + seconds, nil
+}
+
+// maxGPUs is as many GPUs as a pool may have.
+const maxGPUs = 1_000_000
+
+// parseMilliGPUs reads a number of GPUs with at most three places.
+func parseMilliGPUs(text string) (milli uint32, err error) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	fraction = strings.TrimRight(fraction, "0")
+	if whole == "" || strings.Trim(whole, "0123456789") != "" || strings.Trim(fraction, "0123456789") != "" {
+		return 0, fmt.Errorf("gpus %q: not a number of GPUs", text)
+	}
+	if len(fraction) > 3 {
+		return 0, fmt.Errorf("gpus %q: finer than a thousandth of a GPU", text)
+	}
+	n, err := strconv.ParseUint(whole, 10, 32)
+	if err != nil || n > maxGPUs {
+		return 0, fmt.Errorf("gpus %q: more than %d", text, maxGPUs)
+	}
+	part, err := strconv.ParseUint((fraction + "000")[:3], 10, 32)
+	if err != nil || n == maxGPUs && part > 0 {
+		return 0, fmt.Errorf("gpus %q: more than %d", text, maxGPUs)
+	}
+	return uint32(n*1000 + part), nil
+}
