@@ -166,9 +166,13 @@ const portTries = 5
 // launch makes and starts broker id on free ports.
 func (c *Cluster) launch(ctx context.Context, id int) (*Node, error) {
 	var err error
-	for try := range portTries {
+	for range portTries {
+		var dir string
+		if dir, err = os.MkdirTemp(c.dir, fmt.Sprintf("node-%d-", id)); err != nil {
+			return nil, err
+		}
 		var n *Node
-		n, err = c.prepare(ctx, id, filepath.Join(c.dir, fmt.Sprintf("node-%d-%d", id, try)))
+		n, err = c.prepare(ctx, id, dir)
 		if err == nil {
 			err = n.start(ctx)
 		}
