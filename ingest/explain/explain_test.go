@@ -75,15 +75,34 @@ func (b bucketSums) add(tenant, bucket string, n int64) {
 	b[tenant][bucket] += n
 }
 
+// allCases is a house in which each worked case is a cluster of its name.
+func allCases(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t)
+	var all strings.Builder
+	for _, name := range caseNames(t) {
+		lines, err := os.ReadFile(filepath.Join(casesDir, name+".jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(strings.ReplaceAll(string(lines), `"cluster": "k"`, `"cluster": "`+name+`"`) + "\n")
+	}
+	h.take(t, all.String(), true)
+	return h
+}
+
 // TestWorkedCases explains every GPU-hour of every worked case: the lines sum
-// to what the case says by hand, and the explanation proves itself.
+// to what the case says by hand, by the rules that it is about, and the
+// explanation proves itself.
 func TestWorkedCases(t *testing.T) {
+	h := allCases(t)
 	for _, name := range caseNames(t) {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
-			h.takeCase(t, name)
 			for key, want := range readCase(t, name) {
-				e := h.explain(t, key.gpu, key.hour)
+				e, err := explain.Explain(t.Context(), h.db, explain.Request{GPU: key.gpu, Hour: at(t, key.hour), Cluster: name})
+				if err != nil {
+					t.Fatal(err)
+				}
 				got := bucketSums{}
 				for _, l := range e.Lines {
 					if l.Rule == "" || l.Why == "" {
@@ -100,6 +119,19 @@ func TestWorkedCases(t *testing.T) {
 				checkText(t, text(t, e))
 			}
 		})
+	}
+	for _, c := range wantReasons {
+		e, err := explain.Explain(t.Context(), h.db, explain.Request{GPU: c.gpu, Hour: at(t, c.hour), Cluster: c.name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, reasons(e)); diff != "" {
+			t.Errorf("reasons of %s, %s, %s (-want +got):\n%s", c.name, c.gpu, c.hour, diff)
+		}
+	}
+	_, err := explain.Explain(t.Context(), h.db, explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T00:00:00Z")})
+	if want := "name one: r10_gap_over_the_hour, "; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a GPU in many clusters: got %v, want %q", err, want)
 	}
 }
 
@@ -126,35 +158,26 @@ func reasons(e *explain.Explanation) []string {
 	return out
 }
 
-func TestReasons(t *testing.T) {
-	for _, c := range []struct {
-		name, gpu, hour string
-		want            []string
-	}{
-		{"r12_three_owners", "GPU-a", "2026-03-01T00:00:00Z", []string{"idle R13 all_quiet", "unproven R13 held_partly"}},
-		{"r10_gap_over_the_hour", "GPU-a", "2026-03-01T00:00:00Z", []string{"active R13 activity", "unproven R10 inferred"}},
-		{"r10_gap_over_the_hour", "GPU-a", "2026-03-01T01:00:00Z", []string{"active R13 activity", "unobserved R10 gap"}},
-		{"r10_gap_over_the_hour", "GPU-b", "2026-03-01T01:00:00Z", []string{"free R9.7 not_held", "unobserved R10 gap"}},
-		{"r9_mig", "GPU-m", "2026-03-01T00:00:00Z", []string{
-			"active R13 activity", "free R9.7 not_held", "idle R13 mig_other", "idle R13 mig_quiet", "stranded R9.3 uncovered",
-			"unhealthy R9.5 flagged", "unproven R13 held_partly", "unproven R13 mig_no_a", "unproven R13 mig_unproven",
-		}},
-		{"r13_evidence", "GPU-a", "2026-03-01T00:00:00Z", []string{
-			"active R13 activity", "active R13 gpu_util", "free R9.7 not_held", "idle R13 all_quiet", "unproven R13 contradictory",
-			"unproven R13 held_partly", "unproven R13 one_signal", "unproven R13 shared_work",
-		}},
-		{"r16_energy", "GPU-m", "2026-03-01T00:00:00Z", []string{
-			" R16 unattributed", "active R13 activity", "free R4 unowned_work", "free R9.7 not_held", "stranded R9.3 uncovered",
-		}},
-	} {
-		t.Run(c.name+" "+c.gpu+" "+c.hour[11:13], func(t *testing.T) {
-			h := newHouse(t)
-			h.takeCase(t, c.name)
-			if diff := cmp.Diff(c.want, reasons(h.explain(t, c.gpu, c.hour))); diff != "" {
-				t.Errorf("reasons (-want +got):\n%s", diff)
-			}
-		})
-	}
+// wantReasons are the reasons of telling GPU-hours.
+var wantReasons = []struct {
+	name, gpu, hour string
+	want            []string
+}{
+	{"r12_three_owners", "GPU-a", "2026-03-01T00:00:00Z", []string{"idle R13 all_quiet", "unproven R13 held_partly"}},
+	{"r10_gap_over_the_hour", "GPU-a", "2026-03-01T00:00:00Z", []string{"active R13 activity", "unproven R10 inferred"}},
+	{"r10_gap_over_the_hour", "GPU-a", "2026-03-01T01:00:00Z", []string{"active R13 activity", "unobserved R10 gap"}},
+	{"r10_gap_over_the_hour", "GPU-b", "2026-03-01T01:00:00Z", []string{"free R9.7 not_held", "unobserved R10 gap"}},
+	{"r9_mig", "GPU-m", "2026-03-01T00:00:00Z", []string{
+		"active R13 activity", "free R9.7 not_held", "idle R13 mig_other", "idle R13 mig_quiet", "stranded R9.3 uncovered",
+		"unhealthy R9.5 flagged", "unproven R13 held_partly", "unproven R13 mig_no_a", "unproven R13 mig_unproven",
+	}},
+	{"r13_evidence", "GPU-a", "2026-03-01T00:00:00Z", []string{
+		"active R13 activity", "active R13 gpu_util", "free R9.7 not_held", "idle R13 all_quiet", "unproven R13 contradictory",
+		"unproven R13 held_partly", "unproven R13 one_signal", "unproven R13 shared_work",
+	}},
+	{"r16_energy", "GPU-m", "2026-03-01T00:00:00Z", []string{
+		" R16 unattributed", "active R13 activity", "free R4 unowned_work", "free R9.7 not_held", "stranded R9.3 uncovered",
+	}},
 }
 
 func TestGoldens(t *testing.T) {
