@@ -87,8 +87,9 @@ func TestSanitizers(t *testing.T) {
 	if text, err := probe.CombinedOutput(); err != nil {
 		t.Skipf("this compiler has no sanitizers: %v\n%s", err, text)
 	}
-	include := filepath.Join(moduleDir(t, "github.com/NVIDIA/go-dcgm"), "pkg", "dcgm")
-	text, err := exec.CommandContext(t.Context(), "make", "--silent", "-C", "../../testdata/gpusim", "OUT="+out, "DCGM_INCLUDE="+include, "check").CombinedOutput()
+	text, err := exec.CommandContext(t.Context(), "make", "--silent", "-C", "../../testdata/gpusim", "OUT="+out,
+		"DCGM_INCLUDE="+filepath.Join(moduleDir(t, "github.com/NVIDIA/go-dcgm"), "pkg", "dcgm"),
+		"NVML_INCLUDE="+filepath.Join(moduleDir(t, "github.com/NVIDIA/go-nvml"), "pkg", "nvml"), "check").CombinedOutput()
 	if err != nil {
 		t.Errorf("make check: %v\n%s", err, text)
 	}
