@@ -22,17 +22,23 @@ func (s *session) configCommand() *cobra.Command {
 }
 
 func (s *session) configCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var fleet fleetSize
+	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check a configuration: keys, types, values, files it names",
 		Long: "Checks FILE, else what --config, $" + configEnv + " or ./" + configName + " names. Every mistake is named\n" +
-			"with file, line, key and value; exit code 2 when there is one.",
+			"with file, line, key and value; exit code 2 when there is one. With --gpus it also says how much disk such a\n" +
+			"fleet takes, by table, and how long a node's spool lasts: measured figures, for planning.",
 		Example: examples(
 			"gpuledger config check", "check what services would read",
 			"gpuledger config check /etc/gpuledger/gpuledger.yaml", "check a file",
+			"gpuledger config check --gpus 1000 --mig 120", "and how much disk 1,000 GPUs take, 120 of them cut into instances",
 		),
 		Args: cobra.MaximumNArgs(1),
 		RunE: s.run(func(_ context.Context, args []string) error {
+			if err := fleet.validate(); err != nil {
+				return err
+			}
 			path, err := findConfig(append(args, s.configPath)[0], "")
 			if err != nil {
 				return err
@@ -47,10 +53,15 @@ func (s *session) configCheckCommand() *cobra.Command {
 			if path == "" {
 				path = "built-in defaults"
 			}
-			_, err = fmt.Fprintf(s.stdout, "%s: ok\n", path)
-			return err
+			if _, err = fmt.Fprintf(s.stdout, "%s: ok\n", path); err != nil || fleet.gpus == 0 {
+				return err
+			}
+			return writeDiskEstimate(s.stdout, fleet, cfg)
 		}),
 	}
+	cmd.Flags().IntVar(&fleet.gpus, "gpus", 0, "also estimate the disk that `N` GPUs take")
+	cmd.Flags().IntVar(&fleet.mig, "mig", 0, "of them, `M` are cut into seven instances")
+	return cmd
 }
 
 func (s *session) configShowCommand() *cobra.Command {
