@@ -11,6 +11,7 @@ BUILD  := .build
 BINARY := $(BUILD)/gpuledger
 LIB    := $(BUILD)/lib/libchdb.so
 KAFKA  := $(BUILD)/kafka/.fetched
+ZOOKEEPER := $(BUILD)/zookeeper/.fetched
 # Programs that tests drive; without them a laptop skips those tests, CI fails.
 TEST_PACKAGES := prometheus slurmctld slurmd slurm-client munge maven default-jre-headless kcat strace
 
@@ -78,9 +79,11 @@ test-deps: $(LIB) need-go ## what tests and linters use (apt-get, as root), and 
 		sudo=; [ $$(id -u) = 0 ] || sudo=sudo; \
 		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends $$missing; \
 	fi
-	@if command -v mvn >/dev/null && command -v java >/dev/null; then $(MAKE) --no-print-directory $(KAFKA); else echo "no mvn or no java: no tests with Apache Kafka"; fi
+	@if command -v mvn >/dev/null && command -v java >/dev/null; then $(MAKE) --no-print-directory $(KAFKA) $(ZOOKEEPER); else echo "no mvn or no java: no tests with Apache Kafka and ZooKeeper"; fi
 
 $(KAFKA): .ci/kafka/pom.xml
+$(ZOOKEEPER): .ci/zookeeper/pom.xml
+$(KAFKA) $(ZOOKEEPER):
 	@rm -rf $(@D)
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@

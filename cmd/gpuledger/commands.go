@@ -25,7 +25,7 @@ func (s *session) commandGroups() []commandGroup {
 		{mendGroup, []*cobra.Command{s.dlqCommand(), s.replayCommand()}},
 		{serveGroup, s.separateCommands()},
 		{helpGroup, []*cobra.Command{
-			s.configCommand(), s.dashboardsCommand(), s.versionCommand(), s.engineCommand(),
+			s.configCommand(), s.migrateCommand(), s.dashboardsCommand(), s.versionCommand(), s.engineCommand(),
 		}},
 	}
 }

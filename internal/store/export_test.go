@@ -11,7 +11,24 @@ func (db *DB) MigrateFrom(ctx context.Context, fsys fs.FS) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return db.migrate(ctx, known)
+	return db.migrate(ctx, known, nil)
 }
 
 var SplitStatements = splitStatements
+
+// RenderFrom gives the statements of other files for a cluster.
+func RenderFrom(fsys fs.FS, name, database string) (all []string, err error) {
+	known, err := loadMigrations(fsys)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCluster(name, database)
+	if err != nil {
+		return nil, err
+	}
+	rendered, err := c.renderAll(known)
+	for _, m := range rendered {
+		all = append(all, m.statements...)
+	}
+	return all, err
+}

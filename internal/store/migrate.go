@@ -32,6 +32,9 @@ const (
 ENGINE = ReplacingMergeTree(applied_at)
 ORDER BY version`
 
+	selectJournalTables = `SELECT name FROM system.tables
+WHERE database = currentDatabase() AND name IN ('schema_migrations', 'schema_migrations_local') ORDER BY name`
+
 	selectMigrations = "SELECT version, name, sha256 FROM schema_migrations FINAL ORDER BY version"
 
 	recordMigration = `INSERT INTO schema_migrations (version, name, sha256, applied_at)
@@ -55,15 +58,34 @@ func (db *DB) Migrate(ctx context.Context) (applied int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return db.migrate(ctx, known)
+	return db.migrate(ctx, known, nil)
 }
 
-func (db *DB) migrate(ctx context.Context, known []migration) (applied int, err error) {
-	if err := db.createDatabase(ctx); err != nil {
+// migrate is for one server where c is nil.
+func (db *DB) migrate(ctx context.Context, known []migration, c *cluster) (applied int, err error) {
+	journal, database := []string{createMigrations}, createDatabase
+	if c != nil {
+		database = c.createDatabase()
+		if journal, known, err = c.renderSchema(known); err != nil {
+			return 0, err
+		}
+	}
+	if err := db.createDatabase(ctx, database); err != nil {
 		return 0, err
 	}
-	if err := db.Exec(ctx, createMigrations); err != nil {
+	spread, err := db.isSpread(ctx)
+	if err != nil {
 		return 0, fmt.Errorf("migrate %s: %w", db.Database(), err)
+	}
+	if c != nil && spread == onOneServer {
+		return 0, fmt.Errorf("migrate %s: its tables are one server's: cluster %s needs a database of its own", db.Database(), c.name)
+	}
+	if spread == nowhere || c != nil {
+		for _, statement := range journal {
+			if err := db.Exec(ctx, statement); err != nil {
+				return 0, fmt.Errorf("migrate %s: %w", db.Database(), err)
+			}
+		}
 	}
 	done, err := db.appliedMigrations(ctx)
 	if err != nil {
@@ -72,9 +94,16 @@ func (db *DB) migrate(ctx context.Context, known []migration) (applied int, err 
 	if err := checkHistory(db.Database(), known, done); err != nil {
 		return 0, err
 	}
+	return db.applyPending(ctx, known, done, c == nil && spread == onCluster)
+}
+
+func (db *DB) applyPending(ctx context.Context, known []migration, done map[uint32]appliedMigration, refuse bool) (applied int, err error) {
 	for _, m := range known {
 		if _, ok := done[m.version]; ok {
 			continue
+		}
+		if refuse {
+			return 0, fmt.Errorf("migrate %s: its tables are a cluster's and lack migration %s: run gpuledger migrate --cluster NAME first", db.Database(), m.name)
 		}
 		if err := db.apply(ctx, m); err != nil {
 			return applied, err
@@ -85,14 +114,42 @@ func (db *DB) migrate(ctx context.Context, known []migration) (applied int, err 
 }
 
 // createDatabase asks without naming the database, which may not be there yet.
-func (db *DB) createDatabase(ctx context.Context) error {
+func (db *DB) createDatabase(ctx context.Context, statement string) error {
 	admin, err := connect(db.options, "")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = admin.Close() }()
 	return wrap("create database "+db.Database(),
-		admin.Exec(ctx, createDatabase, Named("database", db.Database())))
+		admin.Exec(ctx, statement, Named("database", db.Database())))
+}
+
+// spread says where the tables are.
+type spread int
+
+const (
+	nowhere spread = iota
+	onOneServer
+	onCluster
+)
+
+// isSpread looks at the tables that are made first.
+func (db *DB) isSpread(ctx context.Context) (spread, error) {
+	var tables []struct {
+		Name string `ch:"name"`
+	}
+	if err := db.Select(ctx, &tables, selectJournalTables); err != nil {
+		return nowhere, err
+	}
+	for _, table := range tables {
+		if strings.HasSuffix(table.Name, localSuffix) {
+			return onCluster, nil
+		}
+	}
+	if len(tables) == 0 {
+		return nowhere, nil
+	}
+	return onOneServer, nil
 }
 
 type appliedMigration struct {

@@ -78,8 +78,7 @@ func (o Options) client(database string) (*clickhouse.Options, error) {
 		MaxOpenConns:        o.MaxOpenConns,
 		MaxIdleConns:        o.MaxOpenConns,
 		HttpMaxConnsPerHost: o.MaxOpenConns,
-		// A batch that is queued on the server isn't durable when it answers.
-		Settings: clickhouse.Settings{"async_insert": 0},
+		Settings:            settings(),
 		TransportFunc: func(next *http.Transport) (http.RoundTripper, error) {
 			return revisionTransport{next}, nil
 		},
@@ -109,6 +108,21 @@ func (o Options) client(database string) (*clickhouse.Options, error) {
 	c.Addr = []string{address.Host}
 	c.Compression = &clickhouse.Compression{Method: clickhouse.CompressionLZ4}
 	return c, nil
+}
+
+func settings() clickhouse.Settings {
+	return clickhouse.Settings{
+		// A batch that is queued on the server isn't durable when it answers.
+		"async_insert": 0,
+		// On a cluster: neither is one that is queued for other shards.
+		"distributed_foreground_insert": 1,
+		// What was written can be read: all go to the first replica that lives,
+		// whichever server they are connected to.
+		"prefer_localhost_replica": 0,
+		"load_balancing":           "in_order",
+		// A subquery sees all shards, as it sees the whole table on one server.
+		"distributed_product_mode": "global",
+	}
 }
 
 func (o Options) password() (string, error) {

@@ -23,8 +23,9 @@ const configXML = `<clickhouse>
         <min_rows_to_fsync_after_merge>1</min_rows_to_fsync_after_merge>
         <min_compressed_bytes_to_fsync_after_merge>1</min_compressed_bytes_to_fsync_after_merge>
     </merge_tree>
-</clickhouse>
 `
+
+const configEnd = "</clickhouse>\n"
 
 const (
 	configName         = "engine.xml"
@@ -46,6 +47,10 @@ type Options struct {
 	Threads     int          // threads per statement; 0: the engine's choice
 	Log         *slog.Logger // nil: nothing is logged
 	Clock       clock.Clock  // nil: the real one
+
+	// More elements of ClickHouse's configuration, as XML: what a cluster's
+	// tables need is in remote_servers, macros and zookeeper.
+	ExtraConfig string
 
 	LockWait time.Duration // Serve: how long a dying holder of Dir may take; 0: 10 s
 	Drain    time.Duration // Serve: how long statements in flight may go on after the end; 0: 5 s
@@ -89,7 +94,7 @@ func (o Options) arguments() ([]string, error) {
 		return nil, fmt.Errorf("make engine directory: %w", err)
 	}
 	config := filepath.Join(o.Dir, configName)
-	if err := os.WriteFile(config, []byte(configXML), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(configXML+o.ExtraConfig+configEnd), 0o600); err != nil {
 		return nil, fmt.Errorf("write engine configuration: %w", err)
 	}
 	arguments := []string{

@@ -36,6 +36,9 @@ var shared struct {
 // the test ends.
 func Open(t testing.TB) *store.DB {
 	t.Helper()
+	if spreadAll() {
+		return Spread(t)
+	}
 	db := OpenEmpty(t)
 	if _, err := db.Migrate(t.Context()); err != nil {
 		t.Fatalf("migrate test database: %v", err)
@@ -46,18 +49,29 @@ func Open(t testing.TB) *store.DB {
 // OpenEmpty gives a name for a database that doesn't exist yet.
 func OpenEmpty(t testing.TB) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Options{
-		Address:  "unix://" + Socket(t),
-		Database: "test_" + strconv.FormatUint(shared.count.Add(1), 10),
-	})
-	if err != nil {
-		t.Fatalf("open test store: %v", err)
-	}
+	return openEmpty(t, Socket(t))
+}
+
+func openEmpty(t testing.TB, socket string) *store.DB {
+	t.Helper()
+	db := Connect(t, socket, "test_"+strconv.FormatUint(shared.count.Add(1), 10))
 	t.Cleanup(func() {
 		// The test's own context has ended by now.
 		if err := db.Exec(context.Background(), dropDatabase, store.Named("database", db.Database())); err != nil {
 			t.Errorf("drop test database: %v", err)
 		}
+	})
+	return db
+}
+
+// Connect opens a database on the engine at socket until the test ends.
+func Connect(t testing.TB, socket, database string) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Options{Address: "unix://" + socket, Database: database})
+	if err != nil {
+		t.Fatalf("open test store: %v", err)
+	}
+	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Errorf("close test store: %v", err)
 		}
@@ -70,7 +84,7 @@ func OpenEmpty(t testing.TB) *store.DB {
 func Socket(t testing.TB) string {
 	t.Helper()
 	Library(t)
-	shared.once.Do(func() { shared.socket, shared.err = start() })
+	shared.once.Do(func() { shared.socket, _, shared.err = start("") })
 	if shared.err != nil {
 		t.Fatalf("start test engine: %v", shared.err)
 	}
@@ -94,7 +108,10 @@ func Library(t testing.TB) string {
 
 // helperEnv makes a test binary serve the engine on the socket it names,
 // instead of running tests.
-const helperEnv = "GPULEDGER_STORETEST_SOCKET"
+const (
+	helperEnv       = "GPULEDGER_STORETEST_SOCKET"
+	helperConfigEnv = "GPULEDGER_STORETEST_CONFIG" // its engine.Options.ExtraConfig
+)
 
 // init turns the helper process into the engine before any test could run. The
 // engine has a process of its own because the C++ threads of an engine inside
@@ -106,6 +123,7 @@ func init() {
 	}
 	err := engine.Serve(context.Background(), engine.Options{
 		Dir: filepath.Join(filepath.Dir(socket), "data"), Socket: socket, MemoryBytes: memoryBytes, Threads: threads, Stdin: os.Stdin,
+		ExtraConfig: os.Getenv(helperConfigEnv),
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -117,21 +135,22 @@ func init() {
 // start runs the engine for the life of this process, whose end it sees by its
 // standard input. There is no hook at a test binary's end, so each start
 // removes what dead processes left behind.
-func start() (socket string, err error) {
+func start(extraConfig string) (socket string, s *engine.Supervisor, err error) {
 	sweep(os.TempDir())
 	dir, err := os.MkdirTemp("", dirPrefix+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	binary, err := os.Executable()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	socket = filepath.Join(dir, "sock")
-	_, err = engine.Supervise(context.Background(), engine.SuperviseOptions{
-		Command: []string{binary}, Env: append(os.Environ(), helperEnv+"="+socket), Socket: socket,
+	s, err = engine.Supervise(context.Background(), engine.SuperviseOptions{
+		Command: []string{binary}, Socket: socket,
+		Env: append(os.Environ(), helperEnv+"="+socket, helperConfigEnv+"="+extraConfig),
 	})
-	return socket, err
+	return socket, s, err
 }
 
 // sweep removes directories whose process is gone.

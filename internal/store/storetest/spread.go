@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// spreadEnv gives every test a database as on a cluster: `make test
+// GPULEDGER_STORETEST_SPREAD=1 PKG=./ingest/...` runs a room's statements on
+// Distributed tables.
+const spreadEnv = "GPULEDGER_STORETEST_SPREAD"
+
+// SpreadCluster is the name of the cluster of Spread.
+const SpreadCluster = "prod"
+
+// spreadConfig is a cluster of one shard. Its port is what the engine takes
+// for its own, though it listens nowhere, and so it reads and writes directly.
+const spreadConfig = `
+    <tcp_port>9000</tcp_port>
+    <remote_servers><prod><shard><internal_replication>true</internal_replication>
+        <replica><host>127.0.0.1</host><port>9000</port></replica>
+    </shard></prod></remote_servers>
+`
+
+// spread is the engine of Spread, one per test binary as the other one.
+var spread struct {
+	once   sync.Once
+	socket string
+	err    error
+}
+
+var (
+	replicatedEngine = regexp.MustCompile(`ENGINE = Replicated(\w+)\('[^']*', '[^']*'(?:, )?`)
+	onCluster        = " ON CLUSTER '" + SpreadCluster + "'"
+)
+
+// Spread gives a fresh database with all migrations applied as on a cluster:
+// Distributed tables over local ones. What the engine has not is left out: ON
+// CLUSTER, and replication (its replicas take no rows).
+func Spread(t testing.TB) *store.DB {
+	t.Helper()
+	Library(t)
+	spread.once.Do(func() {
+		if spread.socket, _, spread.err = start(spreadConfig); spread.err == nil {
+			spread.socket, spread.err = direct(spread.socket)
+		}
+	})
+	if spread.err != nil {
+		t.Fatalf("start test engine of a cluster: %v", spread.err)
+	}
+	db := openEmpty(t, spread.socket)
+	statements, err := store.Statements(db.Database(), SpreadCluster)
+	if err != nil {
+		t.Fatalf("render test database: %v", err)
+	}
+	admin := Connect(t, spread.socket, "default")
+	for i, statement := range statements {
+		statement = replicatedEngine.ReplaceAllString(strings.Replace(statement, onCluster, "", 1), "ENGINE = $1(")
+		run := db
+		if i == 0 {
+			run = admin
+		}
+		if err := run.Exec(t.Context(), statement); err != nil {
+			t.Fatalf("make test database: %v:\n%s", err, statement)
+		}
+	}
+	return db
+}
+
+// direct forwards to the engine at socket what doesn't depend on its own port,
+// on which it doesn't listen: that it should not prefer itself.
+func direct(socket string) (through string, err error) {
+	through = filepath.Join(filepath.Dir(socket), "direct")
+	l, err := net.Listen("unix", through)
+	if err != nil {
+		return "", err
+	}
+	proxy := &httputil.ReverseProxy{
+		Director: func(r *http.Request) {
+			r.URL.Scheme, r.URL.Host = "http", "engine"
+			query := r.URL.Query()
+			query.Del("prefer_localhost_replica")
+			r.URL.RawQuery = query.Encode()
+		},
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		}},
+		FlushInterval: -1,
+	}
+	go func() { _ = http.Serve(l, proxy) }() //nolint:gosec // lives as long as the test binary
+	return through, nil
+}
+
+func spreadAll() bool { return os.Getenv(spreadEnv) != "" }

@@ -1,0 +1,148 @@
+package zookeepertest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec" //nolint:depguard // what tests share to start ZooKeeper is not in a _test file
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+const (
+	startLimit = time.Minute
+	askEvery   = 50 * time.Millisecond
+	mainClass  = "org.apache.zookeeper.server.ZooKeeperServerMain"
+	settings   = `tickTime=500
+dataDir=%s
+clientPort=%d
+clientPortAddress=127.0.0.1
+admin.enableServer=false
+4lw.commands.whitelist=srvr
+`
+)
+
+// Start gives the port of a ZooKeeper on 127.0.0.1 that lives until the test
+// ends, or this process does.
+func Start(t testing.TB) (port int) {
+	t.Helper()
+	java, jars := locate(t)
+	dir := t.TempDir()
+	port = freePort(t)
+	config := filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(config, fmt.Appendf(nil, settings, filepath.Join(dir, "data"), port), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var output bytes.Buffer
+	cmd := exec.Command(java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars, mainClass, config)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start ZooKeeper: %v", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	if err := await(port, ended); err != nil {
+		_ = cmd.Process.Kill()
+		<-ended
+		t.Fatalf("start ZooKeeper: %v\n%s", err, output.String())
+	}
+	return port
+}
+
+// await asks for a sign of life until there is one.
+func await(port int, ended <-chan struct{}) error {
+	ticker := clock.Real().NewTicker(askEvery)
+	defer ticker.Stop()
+	limit := clock.Real().NewTimer(startLimit)
+	defer limit.Stop()
+	for !answers(port) {
+		select {
+		case <-ticker.C():
+		case <-ended:
+			return errors.New("it ended")
+		case <-limit.C():
+			return fmt.Errorf("it didn't answer on port %d within %s", port, startLimit)
+		}
+	}
+	return nil
+}
+
+func answers(port int) bool {
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("srvr")); err != nil {
+		return false
+	}
+	var answer bytes.Buffer
+	_, _ = answer.ReadFrom(conn) // what came is looked at
+	return strings.Contains(answer.String(), "Mode: standalone")
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// locate finds Java and the jars, or skips the test.
+func locate(t testing.TB) (java, classPath string) {
+	t.Helper()
+	java, err := exec.LookPath("java")
+	if err == nil {
+		classPath, err = findJars()
+	}
+	switch {
+	case err == nil:
+		return java, classPath
+	case os.Getenv("CI") == "true":
+		t.Fatalf("needs Apache ZooKeeper: %v", err)
+	default:
+		t.Skipf("needs Apache ZooKeeper: %v", err)
+	}
+	return "", ""
+}
+
+// findJars looks for .build/zookeeper in the folder of go.mod.
+func findJars() (classPath string, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the module's folder: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("find the module's folder: no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+	jars := filepath.Join(dir, ".build", "zookeeper")
+	if found, err := filepath.Glob(filepath.Join(jars, "zookeeper-3*.jar")); err != nil || len(found) == 0 {
+		return "", fmt.Errorf("no ZooKeeper in %s: make test-deps fetches it where mvn and java are installed", jars)
+	}
+	return filepath.Join(jars, "*"), nil
+}
