@@ -18,11 +18,12 @@ import (
 // Cluster is the test binary's Kafka. Its tests run one after the other: each
 // begins with an empty cluster of one broker.
 type Cluster struct {
-	java   string
-	jars   string // class path
-	dir    string
-	first  *Node
-	quorum string // controller.quorum.voters
+	java    string
+	jars    string // class path
+	dir     string
+	first   *Node
+	seconds int    // calls of Second
+	quorum  string // controller.quorum.voters
 }
 
 // startLimit bounds one start of a broker, on a machine that does much else.
@@ -91,12 +92,14 @@ func (c *Cluster) Restart(t testing.TB) {
 	}
 }
 
-// Second adds a broker to the cluster until the test ends.
+// Second adds a broker to the cluster until the test ends. Each has an id of its
+// own: Kafka waits for what a former broker of the same id had on its disk.
 func (c *Cluster) Second(t testing.TB) *Node {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	n, err := c.launch(ctx, 2)
+	c.seconds++
+	n, err := c.launch(ctx, 1+c.seconds)
 	if err != nil {
 		t.Fatalf("start a second Kafka: %v", err)
 	}
