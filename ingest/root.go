@@ -177,7 +177,11 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 		table string
 		input proto.Input
 	}{
-		{"leaves", leaves}, {"owners", owners}, {"samples", samples.input()}, {"events", events.input()}, {"holds", holds.input()},
+		{"leaves", leaves},
+		{"owners", owners},
+		{"samples", samples.input()},
+		{"events", events.input()},
+		{"holds", holds.input()},
 		{"late_unprocessed", late.input()},
 	} {
 		if err := in.write(ctx, block.table, block.input); err != nil {
