@@ -57,6 +57,9 @@ func (s *session) printUsage(ctx context.Context, a *access, o output, span *tim
 		if rows, err = usage.Run(ctx, a.db, q); err != nil {
 			return err
 		}
+		if err := s.noteOpenPools(ctx, a, q); err != nil {
+			return err
+		}
 	}
 	if o == outputCSV {
 		return usage.WriteCSV(s.stdout, q, rows)
@@ -68,6 +71,15 @@ func (s *session) printUsage(ctx context.Context, a *access, o output, span *tim
 		return s.sayNothing(ctx, a, o, span.String())
 	}
 	return usageExact(q, rows).write(s.stdout, o, false)
+}
+
+// noteOpenPools says on stderr what the figures can't tell (R18).
+func (s *session) noteOpenPools(ctx context.Context, a *access, q usage.Query) error {
+	open, err := usage.FindOpenPools(ctx, a.db, q)
+	if err == nil && open.Pools > 0 {
+		s.sayf("%d pools of unknown capacity, in %d pool-hours: their capacity is what was in use at most; what else there was is not known\n", open.Pools, open.Hours)
+	}
+	return err
 }
 
 // bucketNames are the buckets' names in the order of buckets.

@@ -22,7 +22,8 @@ const selectSums = `
 SELECT count() AS rows, sum(toUInt64(slices) * present_ms) AS capacity,
        sum(free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)) AS counted,
        countIf(toUInt64(slices) * present_ms != free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)) AS wrong,
-       countIf(version != bitOr(bitOr(bitShiftLeft(toUInt64(epoch), 44), bitShiftLeft(inputs, 12)), toUInt64(intDiv(until_ms, 1000)))) AS unfounded
+       countIf(version != bitOr(bitOr(bitShiftLeft(toUInt64(epoch), 44), bitShiftLeft(inputs, 12)), toUInt64(intDiv(until_ms, 1000)))) AS unfounded,
+       countIf(unknown_capacity = 1 AND present_ms > 0) AS open_pools
 FROM usage_hourly FINAL`
 
 // Every cluster that the ledger or the journal knows.
@@ -96,6 +97,7 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 		Counted   uint64 `ch:"counted"`
 		Wrong     uint64 `ch:"wrong"`
 		Unfounded uint64 `ch:"unfounded"`
+		OpenPools uint64 `ch:"open_pools"`
 	}
 	if err := l.deps.Store.Select(ctx, &sums, selectSums); err != nil {
 		return err
@@ -126,6 +128,9 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	res.Figures = fmt.Sprintf("%d of %d slice-ms in buckets, %d GPU-hours recomputed from raw", s.Counted, s.Capacity, res.Checked)
 	if skipped > 0 {
 		res.Figures += fmt.Sprintf(", %d hours that changed meanwhile are left out", skipped)
+	}
+	if s.OpenPools > 0 {
+		res.Figures += fmt.Sprintf(", of them %d of pools of unknown capacity, of which this proves only the sum (R18)", s.OpenPools)
 	}
 	return l.checkDropped(ctx, gone, res)
 }

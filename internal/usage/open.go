@@ -1,0 +1,35 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// openPoolsSQL: the hours of pools whose capacity nobody declared (R18).
+// Parameters: from, to.
+const openPoolsSQL = `
+SELECT count() AS hours, uniqExact(cluster, gpu) AS pools FROM usage_hourly FINAL
+WHERE unknown_capacity = 1 AND present_ms > 0 AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
+
+// OpenPools is how much of a range has pools of unknown capacity: their
+// unobserved time is not known to be there, nor their free time not to be.
+type OpenPools struct{ Pools, Hours uint64 }
+
+// FindOpenPools looks for them in the hours of a query.
+func FindOpenPools(ctx context.Context, db DB, q Query) (found OpenPools, err error) {
+	const layout = "2006-01-02 15:04:05"
+	rows, err := db.Query(ctx, openPoolsSQL,
+		store.Named("from", q.From.UTC().Format(layout)), store.Named("to", q.To.UTC().Format(layout)))
+	if err != nil {
+		return found, fmt.Errorf("query pools of unknown capacity: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	for rows.Next() {
+		if err := rows.Scan(&found.Hours, &found.Pools); err != nil {
+			return found, fmt.Errorf("read pools of unknown capacity: %w", err)
+		}
+	}
+	return found, rows.Err()
+}
