@@ -11,6 +11,12 @@
 // each depends on the sightings of the day before it. A recomputation that
 // finds fewer raw rows than the journal promised is refused and reported (R3).
 //
+// Raw goes a week at a time, when ledger.raw_retention has passed and every hour
+// that rests on it is closed, clean and covered; its hours are never recomputed
+// after, and are stale where they would come out otherwise (docs/decisions/0004).
+// A GPU that people retired is computed by itself, in pieces from closing to
+// closing; each closing is an input of its hour and of the day after it (R2).
+//
 // Memory: hours are read together up to ledger.max_rows_in_memory rows of raw
 // and journal, as the journal counts them before anything is read; the GPUs of
 // a larger hour are split by a hash of their ids, each part read and computed by

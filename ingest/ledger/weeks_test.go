@@ -77,3 +77,22 @@ func TestWhoKeepsAWeek(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigNamesWhatItRefuses: the field, the value and what would do.
+func TestConfigNamesWhatItRefuses(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+	for want, change := range map[string]func(*Config){
+		"ledger.raw_retention 239h0m0s: must be 0 (for ever), or close_after and a week (240h0m0s)": func(c *Config) { c.RawRetention = 239 * time.Hour },
+		"ledger.raw_retention -1s":                          func(c *Config) { c.RawRetention = -time.Second },
+		"ledger.max_rows_in_memory 99: must be 100 or more": func(c *Config) { c.MaxRowsInMemory = 99 },
+		"ledger.close_after 59m0s":                          func(c *Config) { c.CloseAfter = 59 * time.Minute },
+	} {
+		c := DefaultConfig()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
