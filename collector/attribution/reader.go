@@ -2,6 +2,7 @@ package attribution
 
 import (
 	"context"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -15,6 +16,9 @@ type Device struct {
 	Minor *uint32 // N of /dev/nvidiaN
 	GI    *uint32 // NVML's GPU-instance id
 	CI    *uint32 // NVML's compute-instance id
+	// Whole says that the board is meant as one piece: where it has MIG on, the
+	// reader can't know which instance it means, and the slot fails.
+	Whole bool
 }
 
 // Holding is one owner having one device, or one replica of it.
@@ -32,6 +36,7 @@ type Shared struct {
 
 // Snapshot is who holds what at one instant: all of it, or the Reader fails.
 type Snapshot struct {
+	At       time.Time // when this was so; zero: now
 	Holdings []Holding
 	Shared   []Shared
 }
