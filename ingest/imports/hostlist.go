@@ -9,6 +9,9 @@ import (
 // maxHosts bounds what a hostlist may stand for.
 const maxHosts = 65_536
 
+// maxDigits bounds the width of a number in it.
+const maxDigits = 10
+
 // expandHosts reads Slurm's hostlist: "n[01-03,07],gpu5,r[1-2]c[0-3]".
 func expandHosts(list string) ([]string, error) {
 	var out []string
@@ -86,7 +89,7 @@ func expandRange(text string) ([]string, error) {
 	}
 	from, err1 := strconv.ParseUint(low, 10, 32)
 	to, err2 := strconv.ParseUint(high, 10, 32)
-	if err1 != nil || err2 != nil || from > to || to-from >= maxHosts {
+	if err1 != nil || err2 != nil || from > to || to-from >= maxHosts || len(low) > maxDigits {
 		return nil, fmt.Errorf("%q is no range of numbers", text)
 	}
 	out := make([]string, 0, to-from+1)

@@ -133,7 +133,7 @@ func TestExpandHosts(t *testing.T) {
 			t.Errorf("%q: %v (-want +got):\n%s", list, err, diff)
 		}
 	}
-	for _, list := range []string{"", "n[", "n[1-", "n[2-1]", "n[a]", "n]", "n[1-99999999]", "n1,,n2", "n[1-999]x[1-999]", "n[]"} {
+	for _, list := range []string{"", "n[", "n[1-", "n[2-1]", "n[a]", "n]", "n[1-99999999]", "n1,,n2", "n[1-999]x[1-999]", "n[]", "n[00000000001-2]"} {
 		if got, err := expandHosts(list); err == nil {
 			t.Errorf("%q: got %d hosts, want an error", list, len(got))
 		}
