@@ -2,6 +2,7 @@ package attribution
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -10,17 +11,49 @@ import (
 )
 
 // Attribute states in the node's own batches of a slot who held what, and
-// whether that is known. Batches of other nodes are left alone.
+// whether that is known. Of other nodes' nothing is.
 func (t *Tracker) Attribute(slot source.Slot, batches []*wire.Batch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, b := range batches {
 		if b.Node == t.deps.Node {
 			t.attribute(slot, b)
+			continue
 		}
+		t.metrics.elsewhere.Inc()
+		t.once("node "+b.Node, "the source's node is not the one whose owners are asked for: all its time is unobserved; set collector.node to its name",
+			"node", b.Node, "asked_for", t.deps.Node)
+		fail(b)
 	}
 	for _, l := range t.lines {
 		l.forget(slot.Start)
+	}
+	t.forget(slot.Start)
+}
+
+// fail says that nothing is known of owners.
+func fail(b *wire.Batch) {
+	b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
+	for _, g := range b.Gpus {
+		g.Holds = nil
+	}
+}
+
+// remember is how long a device counts as one that was there, and how long a
+// warning isn't repeated.
+const remember = 24 * time.Hour
+
+func (t *Tracker) forget(now time.Time) {
+	old := func(at time.Time) bool { return now.Sub(at) > remember }
+	maps.DeleteFunc(t.seen, func(_ key, at time.Time) bool { return old(at) })
+	maps.DeleteFunc(t.told, func(_ string, at time.Time) bool { return old(at) })
+}
+
+// once warns of a thing a day.
+func (t *Tracker) once(what, msg string, args ...any) {
+	if _, told := t.told[what]; !told {
+		t.told[what] = t.deps.Clock.Now()
+		t.deps.Log.Warn(msg, args...)
 	}
 }
 
@@ -37,10 +70,7 @@ func (t *Tracker) attribute(slot source.Slot, b *wire.Batch) {
 	}
 	b.Attribution = wire.Attribution_ATTRIBUTION_OK
 	if failed != "" {
-		b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
-		for _, g := range b.Gpus {
-			g.Holds = nil
-		}
+		fail(b)
 		t.metrics.failed.Inc()
 	}
 	if failed != "" && t.lastFail == "" {
@@ -63,21 +93,19 @@ type claim struct {
 // the ones before left. It answers why it can't.
 func (t *Tracker) hold(slot source.Slot, b *wire.Batch) (failed string) {
 	x := t.index(b)
-	taken := map[*wire.Leaf][]span{}
+	taken, entire := map[*wire.Leaf][]span{}, map[*wire.Leaf]bool{}
 	for _, l := range t.lines {
-		for _, s := range l.shared {
-			for _, at := range x.find(s.Device) {
-				at.leaf.Replicas = cmp.Or(at.leaf.Replicas, s.Replicas)
-			}
-		}
 		var claims []claim
 		for _, s := range l.within(slot.Start, slot.End()) {
 			places := x.find(s.holding.Device)
 			if len(places) == 0 {
-				failed = cmp.Or(failed, t.missing(l.reader.Name(), x, s.holding))
+				failed = cmp.Or(failed, t.missing(l.reader.Name(), x, &s))
+			} else {
+				t.seen[s.key.device()] = slot.Start
 			}
 			from, to := clip(slot, s)
 			for _, at := range places {
+				entire[at.leaf] = entire[at.leaf] || s.holding.Replica == ""
 				claims = append(claims, claim{at.gpu, at.leaf, s.holding.Owner, from, to})
 			}
 		}
@@ -92,7 +120,22 @@ func (t *Tracker) hold(slot source.Slot, b *wire.Batch) (failed string) {
 			taken[leaf] = append(taken[leaf], spans...)
 		}
 	}
+	t.share(x, entire)
 	return failed
+}
+
+// share says how many replicas the leaves have. Who holds an entire leaf holds
+// no replica of it, whatever another reader says.
+func (t *Tracker) share(x *index, entire map[*wire.Leaf]bool) {
+	for _, l := range t.lines {
+		for _, s := range l.shared {
+			for _, at := range x.find(s.Device) {
+				if !entire[at.leaf] {
+					at.leaf.Replicas = cmp.Or(at.leaf.Replicas, s.Replicas)
+				}
+			}
+		}
+	}
 }
 
 // clip is a stay in ms of the slot.
@@ -135,17 +178,16 @@ func without(s span, others []span) (left []span) {
 
 // missing deals with a holding whose device isn't in the batch. Where somebody's
 // time would look free for it, the answer is why the slot fails.
-func (t *Tracker) missing(reader string, x *index, h Holding) (failed string) {
-	reason := x.why(h.Device)
+func (t *Tracker) missing(reader string, x *index, s *stay) (failed string) {
+	h := &s.holding
+	_, seen := t.seen[s.key.device()]
+	reason := x.why(h.Device, seen)
 	t.metrics.unresolved.WithLabelValues(reason).Inc()
 	name := reader + ": " + h.Device.String()
-	if !t.told[name] {
-		t.told[name] = true
-		t.deps.Log.Warn("a held device was not found among the node's", "reader", reader, "device", h.Device.String(),
-			"missing", reason, "namespace", h.Owner.Namespace, "pod", h.Owner.Pod, "job", h.Owner.Job, "tenant", h.Owner.Tenant)
-	}
+	t.once(name+" "+reason, "a held device was not found among the node's", "reader", reader, "device", h.Device.String(),
+		"missing", reason, "namespace", h.Owner.Namespace, "pod", h.Owner.Pod, "job", h.Owner.Job, "tenant", h.Owner.Tenant)
 	if reason == unresolvedGone {
 		return ""
 	}
-	return name + " is held, and may be any of the node's"
+	return name + " is held, and may be any of the node's: " + reason
 }

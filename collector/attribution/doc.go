@@ -11,9 +11,9 @@
 //   - A moment is known when a reader's last good poll lies at most stale_after
 //     back. A slot with an unknown moment in its observed part has attribution
 //     failed: nothing of it is called free.
-//   - A holding whose device isn't there any more is counted and holds nothing. One
-//     that may be there under a name that nobody knows would make somebody's time
-//     look free: it fails the slot and is named.
+//   - A holding whose device was there and is gone is counted and holds nothing.
+//     One whose device was never there means another one, whose time would look
+//     free: it fails the slot and is named.
 //   - With several readers the first that names an owner of a leaf decides; the
 //     next ones own what is left.
 //

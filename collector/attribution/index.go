@@ -35,7 +35,7 @@ func (t *Tracker) index(b *wire.Batch) *index {
 func (x *index) find(d Device) (out []place) {
 	mig := isMIG(d.UUID)
 	for _, g := range x.batch.Gpus {
-		if !mig && !x.isBoard(g, d) {
+		if (!mig && !x.isBoard(g, d)) || (d.Whole && hasInstances(g)) {
 			continue
 		}
 		for _, l := range g.Leaves {
@@ -61,18 +61,35 @@ func agrees(want, have *uint32) bool {
 	return want == nil || (have != nil && *want == *have)
 }
 
+func hasInstances(g *wire.Gpu) bool {
+	return g.Mig || slices.ContainsFunc(g.Leaves, func(l *wire.Leaf) bool { return l.Gi != nil })
+}
+
 // why says what is missing where find finds nothing. What is certainly not there
-// can't look free; what may be there under a name that nobody knows can.
-func (x *index) why(d Device) string {
+// can't look free; what may be there under another name can.
+func (x *index) why(d Device, seen bool) string {
 	there := slices.DeleteFunc(slices.Clone(x.batch.Gpus), func(g *wire.Gpu) bool { return g.Lost })
 	nameless := func(g *wire.Gpu) bool {
 		return slices.ContainsFunc(g.Leaves, func(l *wire.Leaf) bool { return l.Gi != nil && l.MigUuid == "" })
 	}
 	switch {
+	case d.Whole && slices.ContainsFunc(there, func(g *wire.Gpu) bool { return x.isBoard(g, d) }):
+		return unresolvedWhole
 	case isMIG(d.UUID) && slices.ContainsFunc(there, nameless):
 		return unresolvedInstance
 	case d.Minor != nil && slices.ContainsFunc(there, func(g *wire.Gpu) bool { return x.minors[g.Uuid] == nil }):
 		return unresolvedMinor
+	case seen || x.mayBeLost(d):
+		return unresolvedGone
 	}
-	return unresolvedGone
+	return unresolvedNever
+}
+
+// mayBeLost says that a device is a board that is listed as lost, or may be a
+// part of one, or of a board that isn't listed at all.
+func (x *index) mayBeLost(d Device) bool {
+	if x.batch.Enumeration == wire.Enumeration_ENUMERATION_PARTIAL {
+		return true
+	}
+	return slices.ContainsFunc(x.batch.Gpus, func(g *wire.Gpu) bool { return g.Lost && (isMIG(d.UUID) || x.isBoard(g, d)) })
 }

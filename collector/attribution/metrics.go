@@ -9,13 +9,16 @@ type metrics struct {
 	holdings   *prometheus.GaugeVec
 	failed     prometheus.Counter
 	unresolved *prometheus.CounterVec
+	elsewhere  prometheus.Counter
 }
 
 // Why a holding's device was not found.
 const (
-	unresolvedGone     = "gone"     // it isn't there: lost, taken out, or not an instance any more
+	unresolvedGone     = "gone"     // it was there and isn't any more, or is on a board that is lost
 	unresolvedInstance = "instance" // it may be an instance whose UUID nobody knows: the slot fails
 	unresolvedMinor    = "minor"    // it may be a board whose minor number nobody knows: the slot fails
+	unresolvedWhole    = "whole"    // a position was taken for a board, which has instances: the slot fails
+	unresolvedNever    = "never"    // it was never there: another device is meant, and the slot fails
 )
 
 func newMetrics(reg prometheus.Registerer, readers []Reader) *metrics {
@@ -41,12 +44,15 @@ func newMetrics(reg prometheus.Registerer, readers []Reader) *metrics {
 			Name: "gpuledger_attribution_unresolved_total", Help: "Holdings in a slot whose device was not found, by what was missing.",
 		}, []string{"reason"}),
 	}
-	reg.MustRegister(m.polls, m.duration, m.lastGood, m.holdings, m.failed, m.unresolved)
+	m.elsewhere = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gpuledger_attribution_other_nodes_total", Help: "Batches of other nodes, whose owners nobody here can be asked for.",
+	})
+	reg.MustRegister(m.polls, m.duration, m.lastGood, m.holdings, m.failed, m.unresolved, m.elsewhere)
 	for _, r := range readers {
 		m.polls.WithLabelValues(r.Name(), "ok")
 		m.polls.WithLabelValues(r.Name(), "error")
 	}
-	for _, reason := range []string{unresolvedGone, unresolvedInstance, unresolvedMinor} {
+	for _, reason := range []string{unresolvedGone, unresolvedInstance, unresolvedMinor, unresolvedWhole, unresolvedNever} {
 		m.unresolved.WithLabelValues(reason)
 	}
 	return m

@@ -34,9 +34,10 @@ type Tracker struct {
 
 	mu       sync.Mutex
 	lines    []*timeline
-	failing  map[string]bool // readers whose last poll failed
-	told     map[string]bool // devices that were named as not found
-	lastFail string          // why the last slot failed; empty: it didn't
+	failing  map[string]bool      // readers whose last poll failed
+	told     map[string]time.Time // what was warned of, and when
+	seen     map[key]time.Time    // devices that were found, and when last
+	lastFail string               // why the last slot failed; empty: it didn't
 }
 
 // New asks nobody before Poll or Run.
@@ -49,7 +50,7 @@ func New(cfg Config, deps Deps) (*Tracker, error) {
 	}
 	t := &Tracker{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry, deps.Readers),
-		failing: map[string]bool{}, told: map[string]bool{},
+		failing: map[string]bool{}, told: map[string]time.Time{}, seen: map[key]time.Time{},
 	}
 	for _, r := range deps.Readers {
 		t.lines = append(t.lines, newTimeline(r))
@@ -94,7 +95,11 @@ func (t *Tracker) poll(ctx context.Context, l *timeline) {
 	t.metrics.duration.WithLabelValues(name).Observe(t.deps.Clock.Since(start).Seconds())
 	// By its end an answer is certainly true of what it saw and what it missed.
 	// Slots are cut in whole ms.
-	at := t.deps.Clock.Now().Round(0).Truncate(time.Millisecond)
+	at := t.deps.Clock.Now()
+	if !snap.At.IsZero() {
+		at = snap.At
+	}
+	at = at.Round(0).Truncate(time.Millisecond)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.tell(name, err)

@@ -33,7 +33,9 @@ func newTimeline(r Reader) *timeline { return &timeline{reader: r, open: map[key
 // saw takes a good answer: what is new begins at this instant, what is missing
 // ends.
 func (l *timeline) saw(at time.Time, snap Snapshot) {
-	if n := len(l.polls); n > 0 && at.Before(l.polls[n-1]) {
+	if n := len(l.polls); n > 0 && at.Equal(l.polls[n-1]) {
+		return // the same answer again
+	} else if n > 0 && at.Before(l.polls[n-1]) {
 		l.restart(at)
 	}
 	l.polls = append(l.polls, at)
@@ -122,6 +124,7 @@ func (l *timeline) within(from, to time.Time) []stay {
 type key struct {
 	uuid                 string
 	index, minor, gi, ci int64 // -1: not said
+	whole                bool
 	replica              string
 	owner                ownerKey
 }
@@ -131,9 +134,25 @@ type ownerKey struct{ tenant, project, namespace, pod, uid, job, user, account s
 func keyOf(h *Holding) key {
 	d, o := &h.Device, h.Owner
 	return key{
-		uuid: d.UUID, index: number(d.Index), minor: number(d.Minor), gi: number(d.GI), ci: number(d.CI), replica: h.Replica,
+		uuid: d.UUID, index: number(d.Index), minor: number(d.Minor), gi: number(d.GI), ci: number(d.CI), whole: d.Whole, replica: h.Replica,
 		owner: ownerKey{o.Tenant, o.Project, o.Namespace, o.Pod, o.Uid, o.Job, o.User, o.Account},
 	}
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// device is the key without replica and owner.
+func (k key) device() key {
+	k.replica, k.owner = "", ownerKey{}
+	return k
 }
 
 func number(n *uint32) int64 {
@@ -146,7 +165,7 @@ func number(n *uint32) int64 {
 func (k key) compare(o key) int {
 	return cmp.Or(
 		cmp.Compare(k.uuid, o.uuid), cmp.Compare(k.index, o.index), cmp.Compare(k.minor, o.minor),
-		cmp.Compare(k.gi, o.gi), cmp.Compare(k.ci, o.ci), cmp.Compare(k.replica, o.replica),
+		cmp.Compare(k.gi, o.gi), cmp.Compare(k.ci, o.ci), compareBool(k.whole, o.whole), cmp.Compare(k.replica, o.replica),
 		cmp.Compare(k.owner.tenant, o.owner.tenant), cmp.Compare(k.owner.project, o.owner.project),
 		cmp.Compare(k.owner.namespace, o.owner.namespace), cmp.Compare(k.owner.pod, o.owner.pod),
 		cmp.Compare(k.owner.uid, o.owner.uid), cmp.Compare(k.owner.job, o.owner.job),

@@ -273,36 +273,61 @@ func TestR4OwnersThatCannotBeRead(t *testing.T) {
 // A holding whose device was not found must not make its time look free; one
 // whose device is certainly gone must not make everybody else's unobserved.
 func TestR4HeldDevicesThatAreNotFound(t *testing.T) {
-	zero, nine := uint32(0), uint32(9)
-	nameless := func(b *wire.Batch) { b.Gpus[1].Leaves[0].MigUuid = "" }
-	lost := func(b *wire.Batch) { nameless(b); b.Gpus[1].Lost, b.Gpus[1].Leaves = true, nil }
+	one, five, nine := uint32(1), uint32(5), uint32(9)
 	none := func(*wire.Batch) {}
+	noInstance := func(b *wire.Batch) { b.Gpus[1].Leaves = b.Gpus[1].Leaves[1:] }
+	nameless := func(b *wire.Batch) { noInstance(b); b.Gpus[1].Leaves[0].MigUuid = "" }
+	noBoard := func(b *wire.Batch) { b.Gpus = b.Gpus[1:] }
+	lost := func(b *wire.Batch) { b.Gpus[1].Lost, b.Gpus[1].Leaves = true, nil }
+	partial := func(b *wire.Batch) { b.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL }
+	const ok, failed = wire.Attribution_ATTRIBUTION_OK, wire.Attribution_ATTRIBUTION_FAILED
 	for _, c := range []struct {
 		name   string
 		device Device
-		change func(*wire.Batch)
+		change func(*wire.Batch) // of the second slot
 		want   wire.Attribution
 		reason string
 	}{
-		{"MIG UUID, all instances known", board("MIG-9"), none, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
-		{"MIG UUID, one instance without", board("MIG-9"), nameless, wire.Attribution_ATTRIBUTION_FAILED, unresolvedInstance},
-		{"MIG UUID, the board lost", board("MIG-1"), lost, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
-		{"GPU instance", Device{UUID: "GPU-b", GI: &nine}, none, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
-		{"instance of a board without", Device{Index: &zero, GI: &nine}, none, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
-		{"board", board("GPU-z"), none, wire.Attribution_ATTRIBUTION_OK, unresolvedGone},
-		{"minor, nobody's known", Device{Minor: &nine}, none, wire.Attribution_ATTRIBUTION_FAILED, unresolvedMinor},
+		{"instance that was there, by MIG UUID", board("MIG-1"), noInstance, ok, unresolvedGone},
+		{"instance that was there, by ids", Device{UUID: "GPU-b", GI: &one}, noInstance, ok, unresolvedGone},
+		{"board that was there", board("GPU-a"), noBoard, ok, unresolvedGone},
+		{"instance, its board lost", board("MIG-1"), lost, ok, unresolvedGone},
+		{"instance that was there, another without a name", board("MIG-1"), nameless, failed, unresolvedInstance},
+		{"MIG UUID that never was", board("MIG-9"), none, failed, unresolvedNever},
+		{"MIG UUID that never was, a board lost", board("MIG-9"), lost, ok, unresolvedGone},
+		{"MIG UUID that never was, a node seen in part", board("MIG-9"), partial, ok, unresolvedGone},
+		{"instance that never was", Device{UUID: "GPU-b", GI: &nine}, none, failed, unresolvedNever},
+		{"index that never was", Device{Index: &five}, none, failed, unresolvedNever},
+		{"board that never was", board("GPU-z"), none, failed, unresolvedNever},
+		{"minor, nobody's known", Device{Minor: &nine}, none, failed, unresolvedMinor},
+		{"position that may be an instance", Device{Index: &one, Whole: true}, none, failed, unresolvedWhole},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, "kubelet")
 			r.readers[0].holds(Holding{Device: c.device, Owner: pod("p")})
-			r.polls(0, 10)
-			if got, _ := r.state(slot0, c.change); got != c.want {
+			r.polls(0, 20)
+			r.state(slot0)
+			before := testutil.ToFloat64(r.tracker.metrics.unresolved.WithLabelValues(c.reason))
+			if got, _ := r.state(slot0.Next(), c.change); got != c.want {
 				t.Errorf("attribution %s, want %s", got, c.want)
 			}
-			if got := testutil.ToFloat64(r.tracker.metrics.unresolved.WithLabelValues(c.reason)); got != 1 {
+			if got := testutil.ToFloat64(r.tracker.metrics.unresolved.WithLabelValues(c.reason)) - before; got != 1 {
 				t.Errorf("%v counted as %q, want 1", got, c.reason)
 			}
 		})
+	}
+}
+
+// A cached answer is as old as it is, however often it is given.
+func TestR4AnswersThatAreOld(t *testing.T) {
+	r := newRig(t, "slurm")
+	r.readers[0].holds(Holding{Device: board("GPU-a"), Owner: pod("p")})
+	r.polls(0, 2)
+	r.readers[0].now.At = t0.Add(2 * time.Second)
+	r.polls(3, 10)
+	r.wantFailed(slot0)
+	if got := testutil.ToFloat64(r.tracker.metrics.lastGood.WithLabelValues("slurm")); got != float64(t0.Unix()+2) {
+		t.Errorf("last success at %v, want when the answer was true", got)
 	}
 }
 
@@ -353,15 +378,30 @@ func TestTheFirstReaderDecides(t *testing.T) {
 	})
 }
 
-func TestOtherNodesAreLeftAlone(t *testing.T) {
+// R4: nobody can be asked for another node's owners, and that is said.
+func TestR4OtherNodesAreNotKnown(t *testing.T) {
 	r := newRig(t, "kubelet")
 	r.polls(0, 10)
 	b := mig(slot0)
 	b.Node = "n2"
 	b.Gpus[0].Holds = []*wire.Hold{{Leaf: "gpu", Owner: pod("theirs")}}
 	r.tracker.Attribute(slot0, []*wire.Batch{b})
-	if b.Attribution != wire.Attribution_ATTRIBUTION_UNSPECIFIED || len(b.Gpus[0].Holds) != 1 {
-		t.Errorf("another node's batch was changed: %v", b)
+	if b.Attribution != wire.Attribution_ATTRIBUTION_FAILED || len(b.Gpus[0].Holds) > 0 || testutil.ToFloat64(r.tracker.metrics.elsewhere) != 1 {
+		t.Errorf("another node's batch says %v", b)
+	}
+}
+
+// R12: who has an entire device has no share of it, whatever another reader says
+// of replicas.
+func TestR12AnEntireDeviceIsNoReplica(t *testing.T) {
+	r := newRig(t, "static", "kubelet")
+	r.readers[1].now.Shared = []Shared{{board("GPU-a"), 4}}
+	r.readers[0].holds(Holding{Device: board("GPU-a"), Owner: &wire.Owner{Tenant: "research"}})
+	r.polls(0, 10)
+	b := mig(slot0)
+	r.tracker.Attribute(slot0, []*wire.Batch{b})
+	if got := b.Gpus[0].Leaves[0].Replicas; got != 0 {
+		t.Errorf("%d replicas of a device that is held as one", got)
 	}
 }
 
