@@ -47,6 +47,16 @@ test: $(LIB) need-go need-cc ## all tests with the race detector (PKG=./... by d
 	go vet $(PKG)
 	go test -race -timeout 20m $(PKG)
 
+# The size of `make torture`; the seed of a run is printed, and taken from SEED.
+ROWS  ?= 20000000
+KILLS ?= 200
+SEED  ?=
+
+.PHONY: torture
+torture: $(LIB) need-go need-cc ## twenty million rows while ingesters are killed (ROWS, KILLS, SEED)
+	GPULEDGER_TORTURE_ROWS=$(ROWS) GPULEDGER_TORTURE_KILLS=$(KILLS) GPULEDGER_TORTURE_SEED=$(SEED) \
+	go test -count 1 -timeout 6h -run '^TestTorture$$' -v ./cmd/gpuledger
+
 .PHONY: bench
 bench: $(LIB) need-go ## all benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem $(PKG)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package main
+
+const tortureRows = 2_000_000
