@@ -67,11 +67,12 @@ func messageBytes(m *broker.Message) int {
 	return len(m.Key) + len(m.Value) + headerBytes(m.Headers)
 }
 
-// newestSlots are the ends of the newest slots by cluster, Unix ms.
+// newestSlots are the ends of the newest live slots by cluster, Unix ms. What is
+// simulated, replayed or imported says nothing of how fresh the ledger is.
 type newestSlots map[string]int64
 
 func (n newestSlots) note(gauge *prometheus.GaugeVec, b *wire.Batch) {
-	if end := b.SlotStartMs + b.SlotMs; end > n[b.Cluster] {
+	if end := b.SlotStartMs + b.SlotMs; live(b) && end > n[b.Cluster] {
 		n[b.Cluster] = end
 		gauge.WithLabelValues(b.Cluster).Set(float64(end) / 1000)
 	}

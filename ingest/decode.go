@@ -125,7 +125,7 @@ func (d *decoder) admit(it *item, want int64) {
 	b := it.batch
 	start := time.UnixMilli(b.SlotStartMs)
 	end := start.Add(time.Duration(b.SlotMs) * time.Millisecond)
-	live := b.Origin == wire.Origin_ORIGIN_LIVE || b.Origin == wire.Origin_ORIGIN_UNSPECIFIED
+	live := live(b)
 	switch {
 	case b.SlotMs != want:
 		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, want)
@@ -136,6 +136,10 @@ func (d *decoder) admit(it *item, want int64) {
 	case !live && (b.SlotStartMs < b.WindowFromMs || b.SlotStartMs+b.SlotMs > b.WindowToMs):
 		it.dead("window", "slot %s lies outside the declared window %d to %d", start.UTC(), b.WindowFromMs, b.WindowToMs)
 	}
+}
+
+func live(b *wire.Batch) bool {
+	return b.Origin == wire.Origin_ORIGIN_LIVE || b.Origin == wire.Origin_ORIGIN_UNSPECIFIED
 }
 
 func (it *item) dead(reason, format string, args ...any) {

@@ -7,7 +7,20 @@
 // anywhere, the messages come again and write the same rows.
 //
 // What can't be used goes to gpuledger.dlq.v1 with reason, position, hash and
-// the first 64 KiB, is journalled as dead, and the partition moves on. Errors
-// of ClickHouse or the broker are retried for ever: offsets stay, memory is
-// bounded by one chunk.
+// the first 64 KiB, is journalled as dead, and the partition moves on; it can be
+// sent back (DeadLetter.Resend). Errors of ClickHouse or the broker are retried
+// for ever, those that pass by themselves soon, those that need a person (a
+// missing table or right) up to a minute apart: offsets stay.
+//
+// Memory: what one fetch returned, and of it one chunk (chunk_records messages of
+// chunk_bytes at most, or one larger message) decoded, settled and as columns,
+// which is about 15 times its bytes: 120 MiB at the default of 8 MiB.
+//
+// Members of a group: a partition that goes to another member while a chunk is
+// under way is that member's. The chunk is finished, since its rows are the same
+// ones whoever writes them, and its commit is refused by the group; the new owner
+// reads it again from the last commit.
+//
+// Replay takes messages that are still in the topic through all of it again, but
+// for the commit.
 package ingest

@@ -29,8 +29,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		chunk: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gpuledger_ingest_chunk_seconds", Help: "From fetch to commit of one chunk.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
 		}),
-		newestSlot: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuledger_ingest_newest_slot_timestamp_seconds", Help: "End of the newest slot journalled by this ingester, by cluster."}, []string{"cluster"}),
-		held:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ingest_held_bytes", Help: "Bytes of the messages in the chunk at hand."}),
+		newestSlot: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gpuledger_ingest_newest_slot_timestamp_seconds", Help: "End of the newest live slot that this ingester journalled, by cluster. Freshness is now minus the greatest of all ingesters."}, []string{"cluster"}),
+		held:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ingest_held_bytes", Help: "Bytes of the messages fetched and not yet journalled."}),
 	}
 	reg.MustRegister(m.messages, m.rows, m.dead, m.holes, m.late, m.unknown, m.findings, m.retries, m.chunk, m.newestSlot, m.held)
 	return m

@@ -129,9 +129,18 @@ func (p *pipeline) topicsThen(publish func(context.Context) error) func(context.
 // ingest is many times that.
 const fetchBytes = 1 << 20
 
+// sessionTimeout is how long an ingester that was killed keeps its partitions
+// from the others; 6 s is the shortest that Kafka takes by default. Heartbeats go
+// on while an insert takes minutes, so it covers no work, only a process that
+// stands still. One that stood still for longer repeats a chunk: its commit is
+// refused, and its rows are the same.
+const sessionTimeout = 6 * time.Second
+
 // startIngest runs ingester and ledger.
 func (p *pipeline) startIngest() error {
-	consumer, err := p.client.Consumer(p.cfg.Ingest.Group, broker.TopicSamples, broker.ConsumerOptions{MaxBytes: fetchBytes})
+	consumer, err := p.client.Consumer(p.cfg.Ingest.Group, broker.TopicSamples, broker.ConsumerOptions{
+		SessionTimeout: sessionTimeout, MaxBytes: fetchBytes,
+	})
 	if err != nil {
 		return err
 	}

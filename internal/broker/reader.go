@@ -108,7 +108,9 @@ func (c *Client) OffsetsAt(ctx context.Context, topic string, at time.Time) (map
 			return nil, fmt.Errorf("find offset of topic %q partition %d at %s: %w", topic, p.Partition, at.UTC().Format(time.RFC3339), p.Error)
 		}
 		for offset := range p.Offsets {
-			out[p.Partition] = offset
+			if offset >= 0 { // -1: no message is that late
+				out[p.Partition] = offset
+			}
 		}
 	}
 	return out, nil
