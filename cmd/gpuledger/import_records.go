@@ -182,6 +182,9 @@ func (r *recordRun) carryOut(ctx context.Context, records *imports.File) (*impor
 		if err := r.arrive(ctx); err != nil {
 			return nil, sent, err
 		}
+		if err := plan.Arrived(ctx, r.a.db, sent); err != nil {
+			return nil, sent, err
+		}
 	}
 	return plan, sent, plan.Save(ctx, r.a.db)
 }

@@ -18,7 +18,9 @@ type book struct {
 	t     *testing.T
 	o     Options
 	state *State
-	wins  map[nodeHour]*wire.Batch
+	// killed runs end before they keep what they said.
+	killed bool
+	wins   map[nodeHour]*wire.Batch
 }
 
 func newBook(t *testing.T) *book {
@@ -54,6 +56,9 @@ func (b *book) take(records ...Record) (*Plan, int) {
 	})
 	if err != nil {
 		b.t.Fatal(err)
+	}
+	if b.killed {
+		return p, sent
 	}
 	b.state.revision = uint64(p.bootMS)
 	for _, said := range p.said {
@@ -136,6 +141,29 @@ func TestPlanTwiceChangesNothing(t *testing.T) {
 	p, sent = b.take(records()...)
 	if p.Unchanged != 3 || p.New+p.Changed+p.Deleted != 0 || sent != 0 {
 		t.Errorf("second: %+v, %d batches; want all unchanged and none", p, sent)
+	}
+}
+
+// TestPlanAfterAKill: what was said and not kept is said again, by a later boot,
+// in the same words.
+func TestPlanAfterAKill(t *testing.T) {
+	b := newBook(t)
+	b.take(job("1", 1000, 0, 2*hourMS))
+	b.killed = true
+	fixed := job("1", 1000, 0, 3*hourMS)
+	b.take(fixed)
+	want, first := b.held(), b.wins[nodeHour{"k", 2 * hourMS}]
+	b.killed, b.o.NowMS = false, 77
+	p, sent := b.take(fixed)
+	if diff := cmp.Diff(want, b.held()); diff != "" || sent != 1 || p.Changed != 1 {
+		t.Errorf("%d batches, %d changed; want 1 and 1; slice-ms (-want +got):\n%s", sent, p.Changed, diff)
+	}
+	again := b.wins[nodeHour{"k", 2 * hourMS}]
+	if again.BootMs <= first.BootMs || again.Gpus[0].String() != first.Gpus[0].String() {
+		t.Errorf("said %v, then %v", first, again)
+	}
+	if _, sent := b.take(fixed); sent != 0 {
+		t.Errorf("%d batches once it is kept, want none", sent)
 	}
 }
 

@@ -148,6 +148,26 @@ func (p *Plan) Check(ctx context.Context, db Store) error {
 	return nil
 }
 
+const selectArrived = `
+SELECT uniqExact(seq) AS arrived FROM batches FINAL
+WHERE cluster = {cluster:String} AND status = 'stored' AND collector = {collector:String} AND boot_ms = {boot:UInt64}`
+
+// Arrived says that all batches of the run are journalled as stored. Those for
+// hours whose raw is gone are not (R3): they wait for a manual adjustment.
+func (p *Plan) Arrived(ctx context.Context, db Store, sent int) error {
+	var rows []struct {
+		Arrived uint64 `ch:"arrived"`
+	}
+	if err := db.Select(ctx, &rows, selectArrived, store.Named("cluster", p.o.Cluster),
+		store.Named("collector", p.o.collector()), store.Named("boot", uint64(p.bootMS))); err != nil {
+		return fmt.Errorf("count batches of %s: %w", p.o.collector(), err)
+	}
+	if got := rows[0].Arrived; got != uint64(sent) {
+		return fmt.Errorf("%d of %d batches did not reach the ledger: they are late_unprocessed, where their hours' raw is gone, or dead letters", uint64(sent)-got, sent)
+	}
+	return nil
+}
+
 type storedRecord struct {
 	StartMS   int64    `ch:"start_ms"`
 	EndMS     int64    `ch:"end_ms"`

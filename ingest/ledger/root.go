@@ -122,7 +122,7 @@ func (l *Ledger) Pass(ctx context.Context) (hours int, err error) {
 func (l *Ledger) passRecent(ctx context.Context) (hours int, err error) {
 	return l.passSince(ctx, func(cluster string) time.Time {
 		newest, ok := l.newest[cluster]
-		if !ok {
+		if !ok || newest == 0 { // nothing came in yet
 			return everything
 		}
 		return time.UnixMilli(newest).UTC().Add(-recent).Truncate(time.Hour)
