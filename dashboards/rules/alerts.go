@@ -61,12 +61,19 @@ func collectionAlerts() []alert {
 				runbook: "Look at gpuledger_ingest_retries_total: a step that is tried again and again names what is away (most often the store). " +
 					"Without retries, add an ingester, up to one per partition. The lag must be gone before the topic's retention passes.",
 			}),
+		newAlert("GPULedgerIngestRefused", critical, "5m",
+			`sum by (job, instance, step) (increase(gpuledger_ingest_retries_total{class="refused"}[15m])) > 0`, text{
+				summary:     "The store refuses {{ $labels.step }} of ingester {{ $labels.instance }}",
+				description: "The store answers, and says no: a table or a right is missing, or it is of another version. That does not pass by itself. Ingest waits; nothing is lost while the topic retains it.",
+				runbook: "The ingester's log has the store's code and words (class=refused). A missing table or column: start one ingester of the newest version, which brings the tables up to date. " +
+					"A missing right: grant it. Ingest goes on by itself within a minute.",
+			}),
 		newAlert("GPULedgerDeadLetters", warning, "0m",
 			`sum by (reason) (increase(gpuledger_ingest_dead_letters_total[15m])) > 0`, text{
 				summary:     "{{ $value }} messages were refused: {{ $labels.reason }}",
 				description: "Ingest could not accept messages and moved on; they are in the topic gpuledger.dlq.v1 with reason and position. Their slots are unobserved.",
 				runbook: "Read the reason. Too old or too new: check the collector's clock. Undecodable: a collector of another version, or not one of ours writes to the topic. " +
-					"After the cause is gone, correct batches can be sent again.",
+					"gpuledger dlq list shows each message. After the cause is gone, gpuledger dlq replay sends them again.",
 			}),
 	}
 }
