@@ -57,6 +57,10 @@ torture: $(LIB) need-go need-cc ## twenty million rows while ingesters are kille
 	GPULEDGER_TORTURE_ROWS=$(ROWS) GPULEDGER_TORTURE_KILLS=$(KILLS) GPULEDGER_TORTURE_SEED=$(SEED) \
 	go test -count 1 -timeout 6h -run '^TestTorture$$' -v ./cmd/gpuledger
 
+.PHONY: seeded
+seeded: $(LIB) need-go need-cc ## tests the tests: eight bugs, each of which a named test must catch
+	go test -count 1 -timeout 30m -tags seeded -v ./internal/seeded
+
 .PHONY: bench
 bench: $(LIB) need-go ## all benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem $(PKG)

@@ -341,7 +341,7 @@ func (r *torture) compare(t *testing.T) {
 	if clean["holds"].Rows < r.rows || clean["usage_hourly"].Rows == 0 {
 		t.Errorf("clean run: %+v, want %d rows or more", clean, r.rows)
 	}
-	t.Logf("equal: %d hold rows, %d GPU-hours, %d samples, %d batches", clean["holds"].Rows, clean["usage_hourly"].Rows, clean["samples"].Rows, clean["batches"].Rows)
+	t.Logf("compared with %d hold rows, %d GPU-hours, %d samples, %d batches", clean["holds"].Rows, clean["usage_hourly"].Rows, clean["samples"].Rows, clean["batches"].Rows)
 }
 
 // check carries out C1 to C6 and C9 on the tortured ledger.
