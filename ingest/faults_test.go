@@ -2,7 +2,9 @@ package ingest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -162,6 +164,36 @@ func TestClickHouseHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.mustPassChecks(t)
+}
+
+// TestAnAttemptHasAnEnd: ClickHouse took the connection and is silent, and so is
+// the network.
+func TestAnAttemptHasAnEnd(t *testing.T) {
+	p := newPipeline(t)
+	p.topic.append(fleet(t, 2, 20)...)
+	proxy := newProxy(t, storetest.Socket(t))
+	db := proxy.through(t, p.db)
+	proxy.hurt(inserts("holds", 1, func(_ http.ResponseWriter, r *http.Request, _ http.HandlerFunc) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server see that the client is gone
+		<-r.Context().Done()
+	}))
+	reg := prometheus.NewRegistry()
+	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
+		Consumer: p.topic, DeadLetters: p.topic, Store: db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: reg,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.SetAttemptLimit(5 * time.Second)
+	if err := in.Run(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Fatalf("ingest ended with %v, want the end of the topic", err)
+	}
+	if diff := cmp.Diff(map[string]float64{"insert_holds passing": 1}, retries(t, reg)); diff != "" {
+		t.Errorf("retries (-want +got):\n%s", diff)
+	}
+	if n := p.count(t, "holds"); n != 40 || p.topic.committed != 40 {
+		t.Errorf("%d rows of raw, committed %d, want 40 of both", n, p.topic.committed)
+	}
 }
 
 // TestLostAnswersLeaveNoCopies: every third insert is applied and its answer

@@ -23,7 +23,7 @@ type Replayed struct {
 	Messages int64 // taken through decode, settle, insert and journal again
 	Stored   int64 // of them, with raw rows
 	Dead     int64 // of them, not usable
-	Kept     int64 // of them, left as they are: their raw was dropped on purpose (R3)
+	Kept     int64 // of them, left as they are: see Replay
 	Changed  int64 // of them, journalled otherwise than before, or for the first time
 	Cleared  int64 // batches whose raw held rows that they don't have, and was written anew
 }
@@ -50,6 +50,10 @@ type Rewriter interface {
 // that it may run beside ingesters of the group; what they write of the same
 // messages are the same rows. It needs no Consumer. done, which may be nil, is
 // told the offset reached. Killed anywhere, the same replay makes it whole.
+//
+// The journal only grows (R5): a batch that counts already is left as it is where
+// its raw was dropped on purpose (R3), or where it would be refused now. A message
+// that was dead and can be used now counts from now on.
 //
 // A batch whose raw holds rows that it doesn't have (of older rules, or put
 // there by somebody) loses them all and is written again; in between the ledger
@@ -88,15 +92,16 @@ func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewrit
 	}
 	sum := Replayed{Messages: int64(len(items))}
 	items = slices.DeleteFunc(items, func(it item) bool {
-		kept := it.late && was[it.msg.Offset].usable()
+		kept := it.status() != statusStored && was[it.msg.Offset].usable()
 		if kept {
 			sum.Kept++
+			in.deps.Log.Warn("batch counts already and is left as it is", "partition", it.msg.Partition, "offset", it.msg.Offset, "why", it.why())
 		}
 		return kept
 	})
 	for i := range items {
 		it := &items[i]
-		it.told = it.reason != "" && was[it.msg.Offset].Status == statusDead
+		it.told = it.status() == statusDead && was[it.msg.Offset].Status == statusDead
 		switch it.status() {
 		case statusStored:
 			sum.Stored++
@@ -120,7 +125,7 @@ func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewrit
 			return sum, err
 		}
 	}
-	return sum, in.forgetJournal(ctx, items, was, db)
+	return sum, in.forgetDead(ctx, items, was, db)
 }
 
 // journalRow is what the journal says of a message; two rows of one offset, one
@@ -128,13 +133,12 @@ func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewrit
 type journalRow struct {
 	Offset uint64 `ch:"offset"`
 	Status int8   `ch:"status"`
-	Batch  uint64 `ch:"batch"`
 }
 
 func (r journalRow) usable() bool { return r.Status == statusStored || r.Status == statusLate }
 
 const selectStatuses = `
-SELECT offset, CAST(status, 'Int8') AS status, batch FROM batches FINAL
+SELECT offset, CAST(status, 'Int8') AS status FROM batches FINAL
 WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset >= {from:UInt64} AND offset <= {to:UInt64}`
 
 // journalled is what the journal says of the messages, by offset; they are of
@@ -252,70 +256,25 @@ func idsOf(items []item) (ids []uint64, from, to time.Time) {
 
 // A dead message's journal row names no slot, so its key is another one than
 // that of the batch: the row of what it no longer is has to go.
-const deleteJournal = `
+const deleteDead = `
 ALTER TABLE batches DELETE WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset IN {offsets:Array(UInt64)}
-  AND toString(status) IN splitByChar(',', {status:String}) SETTINGS mutations_sync = 2`
+  AND status IN ('dead', 'hole') SETTINGS mutations_sync = 2`
 
-// forgetJournal removes the rows of messages that were dead before and are not
-// now, or the other way round; the raw of the latter too.
-func (in *Ingester) forgetJournal(ctx context.Context, items []item, was map[int64]journalRow, db Rewriter) error {
-	var revived, died, batches []uint64
+// forgetDead removes the journal's rows of messages that were dead before and
+// are not now.
+func (in *Ingester) forgetDead(ctx context.Context, items []item, was map[int64]journalRow, db Rewriter) error {
+	var revived []uint64
 	for i := range items {
-		it := &items[i]
-		before, known := was[it.msg.Offset]
-		switch now := it.status(); {
-		case !known:
-		case !before.usable() && now != statusDead:
-			revived = append(revived, uint64(it.msg.Offset))
-		case before.usable() && now == statusDead:
-			died, batches = append(died, uint64(it.msg.Offset)), append(batches, before.Batch)
+		before, known := was[items[i].msg.Offset]
+		if known && !before.usable() && items[i].status() != statusDead {
+			revived = append(revived, uint64(items[i].msg.Offset))
 		}
 	}
-	if err := in.unjournal(ctx, items, revived, "dead,hole", db); err != nil {
-		return err
-	}
-	if err := in.unjournal(ctx, items, died, "stored,late", db); err != nil {
-		return err
-	}
-	return in.dropRaw(ctx, batches, db)
-}
-
-func (in *Ingester) unjournal(ctx context.Context, items []item, offsets []uint64, statuses string, db Rewriter) error {
-	if len(offsets) == 0 {
+	if len(revived) == 0 {
 		return nil
 	}
 	msg := items[0].msg
 	return in.retry(ctx, "delete_journal", func(ctx context.Context) error {
-		return db.Exec(ctx, deleteJournal, store.Named("topic", msg.Topic), store.Named("partition", uint32(msg.Partition)),
-			store.Named("offsets", offsets), store.Named("status", statuses))
-	})
-}
-
-const selectStillStored = `SELECT DISTINCT batch FROM batches FINAL WHERE status = 'stored' AND batch IN {batches:Array(UInt64)}`
-
-const dropHolds = `ALTER TABLE holds DELETE WHERE batch IN {batches:Array(UInt64)} SETTINGS mutations_sync = 2`
-
-// dropRaw removes the raw of batches that no journal row promises any more: the
-// ledger would count it.
-func (in *Ingester) dropRaw(ctx context.Context, batches []uint64, db Rewriter) error {
-	if len(batches) == 0 {
-		return nil
-	}
-	return in.retry(ctx, "delete_holds", func(ctx context.Context) error {
-		var rows []struct {
-			Batch uint64 `ch:"batch"`
-		}
-		if err := db.Select(ctx, &rows, selectStillStored, store.Named("batches", batches)); err != nil {
-			return err
-		}
-		still := make([]uint64, len(rows))
-		for i, r := range rows {
-			still[i] = r.Batch
-		}
-		gone := slices.DeleteFunc(slices.Clone(batches), func(b uint64) bool { return slices.Contains(still, b) })
-		if len(gone) == 0 {
-			return nil
-		}
-		return db.Exec(ctx, dropHolds, store.Named("batches", gone))
+		return db.Exec(ctx, deleteDead, store.Named("topic", msg.Topic), store.Named("partition", uint32(msg.Partition)), store.Named("offsets", revived))
 	})
 }

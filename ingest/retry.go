@@ -9,8 +9,9 @@ import (
 )
 
 // attemptLimit bounds one attempt of a step: a store that took a connection and
-// never answers is one that is away.
-const attemptLimit = 2 * time.Minute
+// never answers is one that is away. An insert of one chunk takes a second, and
+// minutes on a disk that hardly moves.
+const attemptLimit = 5 * time.Minute
 
 // Classes of errors. What passes by itself is tried again soon. What is refused
 // (a table or a right is missing, the store is of another version) needs a
@@ -56,7 +57,7 @@ func (in *Ingester) retry(ctx context.Context, step string, do func(context.Cont
 }
 
 func (in *Ingester) attempt(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
+	ctx, cancel := context.WithTimeout(ctx, in.attemptLimit)
 	defer cancel()
 	return do(ctx)
 }

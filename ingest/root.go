@@ -57,6 +57,8 @@ type Ingester struct {
 	owners   dictionary
 	told     map[string]bool // findings reported already
 	newest   newestSlots
+
+	attemptLimit time.Duration
 }
 
 // New makes an ingester that does nothing yet.
@@ -67,7 +69,7 @@ func New(cfg Config, deps Deps) (*Ingester, error) {
 	in := &Ingester{
 		cfg: cfg, deps: deps, m: newMetrics(deps.Registry),
 		leaves: dictionary{known: map[uint64]bool{}}, owners: dictionary{known: map[uint64]bool{}},
-		told: map[string]bool{}, newest: newestSlots{},
+		told: map[string]bool{}, newest: newestSlots{}, attemptLimit: attemptLimit,
 	}
 	in.clusters = newClusters(deps.Store)
 	in.decoder = newDecoder(cfg)

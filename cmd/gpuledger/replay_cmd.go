@@ -130,7 +130,7 @@ func (s *session) replay(ctx context.Context, dataDir string, o *replay) (err er
 	if err := p.patiently(ctx, "ledger pass", func() error { _, err := p.ledger.Pass(ctx); return err }); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.stdout, "%d messages replayed: %d stored, %d dead, %d left whose raw was dropped; %d journalled anew or otherwise, raw of %d batches cleared\n",
+	_, err = fmt.Fprintf(s.stdout, "%d messages replayed: %d stored, %d dead, %d left as they were; %d journalled anew or otherwise, raw of %d batches cleared\n",
 		sum.Messages, sum.Stored, sum.Dead, sum.Kept, sum.Changed, sum.Cleared)
 	return err
 }
