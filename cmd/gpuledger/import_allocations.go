@@ -23,10 +23,11 @@ func (s *session) importAllocationsCommand() *cobra.Command {
 			"coming, one that the clocks skipped is a bad row. Milliseconds count, what is finer is cut off.\n\n" +
 			"GPUs that no device names belong to a pool: of their node, else one for the cluster, and one per model where\n" +
 			"records tell models. A record is told by its job and start, else by its facts and start. The same file again\n" +
-			"changes nothing, and a corrected one corrects. With a window, a record that starts in it and is missing is\n" +
-			"deleted. Records beyond a pool's capacity are refused, by start, then job. Held time is unproven: records\n" +
-			"are no evidence of work. Bad rows are listed with line and reason and the good ones go in; then the exit\n" +
-			"code is 1. A cluster that collectors measure takes no records.",
+			"changes nothing, and a corrected one corrects; give the same --pool, --capacity and --model with it. With a\n" +
+			"window, a record that starts in it and is missing is deleted, unless the file has bad rows: then nobody knows\n" +
+			"what is missing. Records beyond a pool's capacity are refused, by start, then job. Held time is unproven:\n" +
+			"records are no evidence of work. Bad rows are listed with line and reason and the good ones go in; then the\n" +
+			"exit code is 1. A cluster that collectors measure takes no records.",
 		Example: examples(
 			"gpuledger import allocations jobs.csv --data DIR --cluster earth --columns tenant=vc,start=start,end=end,gpus=running_gpus --time-zone Asia/Shanghai", "a trace with a column for everything",
 			"gpuledger import allocations march.jsonl.gz --data DIR --cluster lab --capacity 512 --model 'NVIDIA A100-SXM4-80GB' --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z", "a month of a pool of 512 GPUs",

@@ -95,6 +95,7 @@ func (s *session) importRecords(ctx context.Context, file string, f *recordFlags
 	defer func() { err = errors.Join(err, a.Close()) }()
 	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
+	o.Partial = len(records.Bad) > 0
 	run := &recordRun{s: s, a: a, dataDir: f.data, o: o}
 	if err := run.start(ctx, group); err != nil {
 		return err
@@ -244,6 +245,9 @@ func (s *session) reportRecords(file, rejects string, read *imports.File, plan *
 	}
 	for _, note := range notes(&read.Counts) {
 		s.sayf("%s\n", note)
+	}
+	if plan.Missed > 0 {
+		s.sayf("%d records of the window are not in the file, and stay: they may be among its bad rows\n", plan.Missed)
 	}
 	if plan.Open > 0 {
 		s.sayf("%d pools are of unknown capacity: what of them was free is not known, and no check proves it (--capacity tells)\n", plan.Open)

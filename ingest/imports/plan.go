@@ -23,6 +23,9 @@ type Options struct {
 	// WindowFromMS and WindowToMS are the hours that the records are the whole
 	// truth of, Unix ms; 0: those that the file reaches over.
 	WindowFromMS, WindowToMS int64
+	// Partial says that rows of the file could not be read: what is missing may
+	// be among them, and is kept.
+	Partial bool
 	// NowMS is the run's own time: its boot.
 	NowMS int64
 }
@@ -85,6 +88,8 @@ func (o *Options) windowed() bool { return o.WindowToMS > 0 }
 // Plan is what an import run changes: the records, and the batches that say so.
 type Plan struct {
 	New, Changed, Deleted, Unchanged int
+	// Missed are records that would be deleted, had the file no bad rows.
+	Missed int
 	Bad                              []BadLine // records beyond a pool's capacity
 	// Units are the pools and boards of the source, Open of them pools of
 	// unknown capacity.
@@ -156,7 +161,10 @@ func (p *Plan) merge(file map[key][]Record) (touched []interval) {
 		if _, again := file[k]; again {
 			continue
 		}
-		if p.o.windowed() && k.startMS >= p.o.WindowFromMS && k.startMS < p.o.WindowToMS {
+		missing := p.o.windowed() && k.startMS >= p.o.WindowFromMS && k.startMS < p.o.WindowToMS
+		if missing && p.o.Partial {
+			p.Missed++
+		} else if missing {
 			p.Deleted++
 			p.gone = append(p.gone, old...)
 			for i := range old {

@@ -200,6 +200,11 @@ func TestPlanDeletesInAWindow(t *testing.T) {
 		t.Errorf("slice-ms (-want +got):\n%s", diff)
 	}
 	b.o.WindowFromMS, b.o.WindowToMS = 0, 8*hourMS
+	b.o.Partial = true
+	if p, sent := b.take(); p.Missed != 2 || p.Deleted != 0 || sent != 0 {
+		t.Errorf("a file with bad rows: %d missed, %d deleted, %d batches; want 2, 0 and 0", p.Missed, p.Deleted, sent)
+	}
+	b.o.Partial = false
 	p, _ = b.take()
 	if diff := cmp.Diff(map[string]int64{"free": 8 * 4000 * hourMS}, b.held()); diff != "" || p.Deleted != 2 {
 		t.Errorf("an empty file for the whole time: %d deleted (-want +got):\n%s", p.Deleted, diff)
