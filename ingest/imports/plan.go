@@ -90,7 +90,7 @@ type Plan struct {
 	New, Changed, Deleted, Unchanged int
 	// Missed are records that would be deleted, had the file no bad rows.
 	Missed int
-	Bad                              []BadLine // records beyond a pool's capacity
+	Bad    []BadLine // records beyond a pool's capacity
 	// Units are the pools and boards of the source, Open of them pools of
 	// unknown capacity.
 	Units, Open int
