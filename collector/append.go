@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -51,6 +52,9 @@ func (c *Collector) spool(ctx context.Context, batches []*wire.Batch) error {
 		return fmt.Errorf("append %d batches to spool: %w", len(records), err)
 	}
 	c.identity.commit(len(stamped))
+	if committer, ok := c.deps.Source.(source.Committer); ok {
+		committer.Commit()
+	}
 	c.losses.spooled(tell, first)
 	c.noteAppended(stamped)
 	return nil

@@ -20,6 +20,11 @@ type GPUInfo struct {
 // time, concurrently with Read.
 type Informer interface{ Info() Info }
 
+// Committer is a Source whose batches tell movements since the ones before, such
+// as energy. Commit is called when the batches of the last Read are spooled; of
+// those that never are, the next reading tells the movement, too.
+type Committer interface{ Commit() }
+
 // Watcher is a Source whose GPUs may change within a slot, by a reconfiguration
 // of MIG for instance. Watch is called about once a second between readings,
 // never concurrently with Read.

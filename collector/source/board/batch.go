@@ -22,7 +22,11 @@ import (
 // spooled loses the slot with its energy, and counts no energy twice.
 func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 	b.restore()
-	b.Look(r.At, r.Boards)
+	if len(r.Boards) == 0 && !r.Complete {
+		b.Blind(r.At)
+	} else {
+		b.Look(r.At, r.Boards)
+	}
 	out := &wire.Batch{
 		Format: wire.Format, Cluster: b.deps.Cluster, Node: b.deps.Node,
 		SlotStartMs: slot.Start.UnixMilli(), SlotMs: slot.Length.Milliseconds(),
@@ -35,10 +39,21 @@ func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 	if !r.Complete {
 		out.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
 	}
-	out.Events = b.happened(slot, r)
+	b.blind.observe(slot, r.At, out)
+	// Resets first: an XID of the same slot is of a board that was reset already,
+	// since nobody resets one for what has just happened to it.
+	gpus := make([]*wire.Gpu, len(r.Boards))
+	for i := range r.Boards {
+		brd := &r.Boards[i]
+		gpus[i] = &wire.Gpu{Uuid: brd.UUID, Model: brd.Model, Index: brd.Index, Mig: brd.MIG}
+		if !brd.Lost {
+			b.energy(slot, r, brd, gpus[i], out)
+		}
+	}
+	out.Events = append(out.Events, b.happened(slot, r)...)
 	var errs []error
 	for i := range r.Boards {
-		g, err := b.gpu(slot, r, &r.Boards[i], out)
+		g, err := b.gpu(slot, r, &r.Boards[i], gpus[i], out)
 		if err != nil {
 			b.metrics.unresolved.WithLabelValues(cmp.Or(r.Boards[i].Model, "unknown")).Inc()
 			errs = append(errs, fmt.Errorf("gpu %s left out: %w", r.Boards[i].UUID, err))
@@ -79,12 +94,11 @@ func atMS(slot source.Slot, at time.Time) int64 {
 }
 
 // gpu states what is known of a board; events go into the batch.
-func (b *Builder) gpu(slot source.Slot, r Reading, brd *Board, out *wire.Batch) (*wire.Gpu, error) {
+func (b *Builder) gpu(slot source.Slot, r Reading, brd *Board, g *wire.Gpu, out *wire.Batch) (*wire.Gpu, error) {
 	mem := b.memory.GPU(memory.Place{Node: b.deps.Node, UUID: brd.UUID}, r.At)
 	if brd.Lost {
 		return b.lost(slot, r, brd, out), nil
 	}
-	g := &wire.Gpu{Uuid: brd.UUID, Model: brd.Model, Index: brd.Index, Mig: brd.MIG}
 	model, known := b.cfg.Models.Of(brd.Model)
 	g.Slices = cmp.Or(brd.Slices, uint32(model.Slices))
 	if brd.MIG && brd.Slices == 0 && !known {
@@ -93,7 +107,6 @@ func (b *Builder) gpu(slot source.Slot, r Reading, brd *Board, out *wire.Batch) 
 	if model.IdleWatts > 0 {
 		g.IdleWatts = &model.IdleWatts
 	}
-	b.energy(slot, r, brd, mem, g, out)
 	g.MetricFields, g.MetricValues = b.metricsOf(brd.Values, boardMetric(brd.MIG))
 	if brd.MIG && !math.IsNaN(find(brd.Values, field.GPUUtil)) { // it means nothing then
 		b.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
@@ -133,7 +146,8 @@ func (b *Builder) lost(slot source.Slot, r Reading, brd *Board, out *wire.Batch)
 }
 
 // energy moves the counter, and clears the flags of a board that was reset.
-func (b *Builder) energy(slot source.Slot, r Reading, brd *Board, mem *memory.GPU, g *wire.Gpu, out *wire.Batch) {
+func (b *Builder) energy(slot source.Slot, r Reading, brd *Board, g *wire.Gpu, out *wire.Batch) {
+	mem := b.memory.GPU(memory.Place{Node: b.deps.Node, UUID: brd.UUID}, r.At)
 	at := r.At
 	if !brd.EnergyAt.IsZero() {
 		at = brd.EnergyAt

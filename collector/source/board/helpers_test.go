@@ -72,6 +72,7 @@ func (r *rig) end(reading Reading) (*wire.Batch, error) {
 	r.clk.Set(r.slot.End())
 	reading.At = r.clk.Now()
 	out, err := r.b.Batch(r.slot, reading)
+	r.b.Commit()
 	r.slot = r.slot.Next()
 	out.Collector = "test" // identity is the slot loop's
 	if err := wire.Validate(out); err != nil {
@@ -93,7 +94,7 @@ func (r *rig) settles(b *wire.Batch) {
 			for _, row := range g.Rows {
 				sum += row.SliceMS
 			}
-			if want := int64(b.Gpus[i].Slices) * b.SlotMs; sum != want {
+			if want := int64(b.Gpus[i].Slices) * wire.ObservedMS(b); sum != want {
 				r.t.Errorf("%s, attribution %v: buckets sum to %d slice-ms, want %d: %+v", g.UUID, attribution, sum, want, g.Rows)
 			}
 			if strings.Contains(g.Finding, "cover") {

@@ -58,6 +58,7 @@ type Builder struct {
 	layouts  map[string]*layout
 	known    map[string]*wire.Gpu // as last read, for boards that are lost
 	keys     []Key                // scratch
+	blind    blindness
 	file     memory.File
 	restored bool
 }
@@ -80,6 +81,7 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 // Look takes up which instances the boards have at an instant; values aren't
 // needed. A board that doesn't answer keeps what it had.
 func (b *Builder) Look(at time.Time, boards []Board) {
+	b.blind.looked(at)
 	for i := range boards {
 		brd := &boards[i]
 		if brd.Lost {
@@ -94,6 +96,13 @@ func (b *Builder) Look(at time.Time, boards []Board) {
 		l.look(at, b.keys)
 	}
 }
+
+// Blind says that at an instant nothing could be seen of the node. Nobody watched
+// it from the last good look to the next (R1, R10).
+func (b *Builder) Blind(at time.Time) { b.blind.failed(at) }
+
+// Commit says that the last batch is spooled.
+func (b *Builder) Commit() { b.memory.Commit() }
 
 const stateKind = "gpuledger device state"
 

@@ -118,6 +118,8 @@ func (s benchSource) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch,
 	return batches, err
 }
 
+func (s benchSource) Commit() { s.r.src.Commit() }
+
 func (r *benchRig) run(b *testing.B) {
 	var floor, whole, looks, polls time.Duration
 	var garbage uint64

@@ -59,9 +59,10 @@ type session struct {
 }
 
 var (
-	_ source.Source   = (*Source)(nil)
-	_ source.Watcher  = (*Source)(nil)
-	_ source.Informer = (*Source)(nil)
+	_ source.Source    = (*Source)(nil)
+	_ source.Watcher   = (*Source)(nil)
+	_ source.Informer  = (*Source)(nil)
+	_ source.Committer = (*Source)(nil)
 )
 
 // New makes a source that loads and connects nothing before the first Read or Watch.
@@ -85,11 +86,12 @@ func New(cfg Config, deps Deps) (*Source, error) {
 // even when DCGM doesn't; what DCGM answers later counts for the next slot.
 func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
 	seen, err := s.run(ctx, slot.Length*4/5, func() sight { return s.read(slot) })
-	if err != nil {
-		return nil, fmt.Errorf("read DCGM: %w", err)
+	if err == nil && seen.nothing {
+		err = seen.err
 	}
-	if seen.err != nil && seen.nothing {
-		return nil, fmt.Errorf("read DCGM: %w", seen.err)
+	if err != nil {
+		s.deps.Builder.Blind(s.deps.Clock.Now())
+		return nil, fmt.Errorf("read DCGM: %w", err)
 	}
 	reading := seen.reading
 	reading.XIDs = s.pending.take(reading.Boards, reading.Complete)
@@ -107,10 +109,15 @@ const watchBound = 2 * time.Second
 // within a second or so. It connects, too, where there is no connection.
 func (s *Source) Watch() {
 	seen, err := s.run(context.Background(), watchBound, s.look)
-	if err == nil && !seen.nothing {
-		s.deps.Builder.Look(seen.reading.At, seen.reading.Boards)
+	if err != nil || seen.nothing || nothingThere(seen.err) {
+		s.deps.Builder.Blind(s.deps.Clock.Now())
+		return
 	}
+	s.deps.Builder.Look(seen.reading.At, seen.reading.Boards)
 }
+
+// Commit says that the batch of the last Read is spooled.
+func (s *Source) Commit() { s.deps.Builder.Commit() }
 
 // Info is what the host engine said when it was connected, or when its GPUs
 // changed last.

@@ -98,6 +98,7 @@ func (r *rig) read(text string) ([]*wire.Batch, error) {
 	r.t.Helper()
 	r.setText(text)
 	batches, err := r.src.Read(context.Background(), r.slot)
+	r.src.Commit()
 	r.clk.Advance(r.slot.Length)
 	r.slot = r.slot.Next()
 	for _, b := range batches {

@@ -50,7 +50,10 @@ type Source struct {
 	restored bool
 }
 
-var _ source.Source = (*Source)(nil)
+var (
+	_ source.Source    = (*Source)(nil)
+	_ source.Committer = (*Source)(nil)
+)
 
 // target is one exporter.
 type target struct {
@@ -135,6 +138,9 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 	s.save()
 	return batches, errors.Join(errs...)
 }
+
+// Commit says that the batches of the last Read are spooled.
+func (s *Source) Commit() { s.memory.Commit() }
 
 // scrapeAll keeps the order of the targets in its answer.
 func (s *Source) scrapeAll(ctx context.Context, slot source.Slot) []scraped {

@@ -23,11 +23,17 @@ func ComputeInstance(gi, ci uint32) Part { return Part{GI: int64(gi), CI: int64(
 // GPU is what is remembered of one.
 type GPU struct {
 	seen      time.Time // last reading that listed it
-	energyMJ  float64   // the counter's last value
-	energyAt  time.Time // where that value was first seen; zero: never
-	energyOf  string    // who showed it
+	energy    energy    // as the last spooled batch told it
+	told      energy    // as the last reading told it, until that is committed
 	xids      map[Part]float64
 	unhealthy map[Part]bool
+}
+
+// energy is a counter's value; the zero at: none.
+type energy struct {
+	mj float64
+	at time.Time // where that value was first seen
+	of string    // who showed it
 }
 
 func newGPU() *GPU { return &GPU{xids: map[Part]float64{}, unhealthy: map[Part]bool{}} }
@@ -35,23 +41,25 @@ func newGPU() *GPU { return &GPU{xids: map[Part]float64{}, unhealthy: map[Part]b
 // MoveEnergy sets the energy fields from the counter's movement, in mJ, and
 // reports a reset. A counter that stands still says nothing: it may be old text,
 // and no board draws 0 W. Another teller's counter may be another one, so it
-// moves only against itself.
+// moves only against itself. Until Commit the next movement is from the same
+// value again.
 func (m *GPU) MoveEnergy(g *wire.Gpu, counter float64, teller string, at time.Time) (reset bool) {
-	old, since := m.energyMJ, m.energyAt
-	first := since.IsZero() || m.energyOf != teller
-	if !first && counter == old {
+	old := m.energy
+	first := old.at.IsZero() || old.of != teller
+	if !first && counter == old.mj {
 		return false
 	}
-	m.energyMJ, m.energyAt, m.energyOf = counter, at, teller
+	m.told = energy{counter, at, teller}
 	if first {
+		m.energy = m.told
 		return false
 	}
-	reset = counter < old
-	moved := int64(counter - old)
+	reset = counter < old.mj
+	moved := int64(counter - old.mj)
 	if reset {
 		moved = int64(counter)
 	}
-	span := at.Sub(since).Round(time.Millisecond).Milliseconds()
+	span := at.Sub(old.at).Round(time.Millisecond).Milliseconds()
 	g.EnergyMj, g.EnergySpanMs, g.EnergyReset = &moved, &span, reset
 	return reset
 }

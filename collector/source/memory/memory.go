@@ -47,6 +47,15 @@ func (m *Memory) HealAll() {
 	}
 }
 
+// Commit says that the movements that were told are spooled.
+func (m *Memory) Commit() {
+	for _, g := range m.gpus {
+		if !g.told.at.IsZero() {
+			g.energy, g.told = g.told, energy{}
+		}
+	}
+}
+
 // Forget drops GPUs that have not been listed for long.
 func (m *Memory) Forget(now time.Time) {
 	maps.DeleteFunc(m.gpus, func(_ Place, g *GPU) bool { return now.Sub(g.seen) > ForgetAfter })
@@ -101,8 +110,14 @@ func (m *Memory) State(kind, cluster string) State {
 
 func (m *GPU) state(p Place) gpuState {
 	g := gpuState{Node: p.Node, UUID: p.UUID, SeenMS: m.seen.UnixMilli()}
-	if !m.energyAt.IsZero() {
-		g.Energy = &energyState{CounterMJ: m.energyMJ, SinceMS: m.energyAt.UnixMilli(), Target: m.energyOf}
+	// What was told may be spooled when the process ends: better a movement that
+	// is lost than one that counts twice.
+	e := m.energy
+	if !m.told.at.IsZero() {
+		e = m.told
+	}
+	if !e.at.IsZero() {
+		g.Energy = &energyState{CounterMJ: e.mj, SinceMS: e.at.UnixMilli(), Target: e.of}
 	}
 	parts := maps.Clone(m.unhealthy)
 	for part := range m.xids {
@@ -125,10 +140,10 @@ func (m *GPU) state(p Place) gpuState {
 func (m *Memory) Restore(st State, now time.Time) {
 	for _, g := range st.GPUs {
 		mem := g.gpu()
-		if mem.energyAt.After(now) {
+		if mem.energy.at.After(now) {
 			m.log.Warn("energy counter starts anew: it was read later than now, so its span is unknown",
-				"node", g.Node, "gpu", g.UUID, "read", mem.energyAt, "now", now)
-			mem.energyAt = time.Time{}
+				"node", g.Node, "gpu", g.UUID, "read", mem.energy.at, "now", now)
+			mem.energy = energy{}
 		}
 		m.gpus[Place{g.Node, g.UUID}] = mem
 	}
@@ -139,7 +154,7 @@ func (g gpuState) gpu() *GPU {
 	m := newGPU()
 	m.seen = time.UnixMilli(g.SeenMS)
 	if e := g.Energy; e != nil {
-		m.energyMJ, m.energyAt, m.energyOf = e.CounterMJ, time.UnixMilli(e.SinceMS), e.Target
+		m.energy = energy{e.CounterMJ, time.UnixMilli(e.SinceMS), e.Target}
 	}
 	for _, x := range g.XIDs {
 		part := Board

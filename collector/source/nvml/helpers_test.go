@@ -73,6 +73,7 @@ func (r *rig) try() (*wire.Batch, error) {
 	r.t.Helper()
 	r.pass(r.slot.End().Sub(r.sim.Now()))
 	batches, err := r.src.Read(r.t.Context(), r.slot)
+	r.src.Commit()
 	r.slot = r.slot.Next()
 	if len(batches) == 0 {
 		return nil, err
@@ -87,7 +88,7 @@ func (r *rig) try() (*wire.Batch, error) {
 		for _, row := range g.Rows {
 			sum += row.SliceMS
 		}
-		if want := int64(b.Gpus[i].Slices) * b.SlotMs; sum != want || strings.Contains(g.Finding, "cover") {
+		if want := int64(b.Gpus[i].Slices) * wire.ObservedMS(b); sum != want || strings.Contains(g.Finding, "cover") {
 			r.t.Errorf("%s: buckets sum to %d slice-ms, want %d (%s)", g.UUID, sum, want, g.Finding)
 		}
 	}

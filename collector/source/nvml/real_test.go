@@ -89,6 +89,7 @@ func TestRealCard(t *testing.T) {
 		src.Watch()
 		before := clk.Now()
 		batches, err := src.Read(t.Context(), slot)
+		src.Commit()
 		if err != nil {
 			t.Fatal(err)
 		}

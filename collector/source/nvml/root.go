@@ -81,6 +81,7 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 		return err
 	}
 	if err := s.within(ctx, slot.Length*4/5, read); err != nil {
+		s.deps.Builder.Blind(s.deps.Clock.Now())
 		return nil, err
 	}
 	s.away = false
@@ -151,8 +152,9 @@ const bound = 2 * time.Second
 // back. It says nothing of errors: the next Read will.
 func (s *Source) Watch() {
 	var boards []board.Board
+	began := false
 	look := func() (err error) {
-		if !s.up && !s.away { // nothing was read yet
+		if began = s.up || s.away; !began { // nothing was read yet
 			return nil
 		}
 		if err = s.start(); err == nil {
@@ -160,10 +162,17 @@ func (s *Source) Watch() {
 		}
 		return err
 	}
-	if s.within(context.Background(), bound, look) == nil {
+	err := s.within(context.Background(), bound, look)
+	switch {
+	case err != nil:
+		s.deps.Builder.Blind(s.deps.Clock.Now())
+	case began:
 		s.deps.Builder.Look(s.deps.Clock.Now(), boards)
 	}
 }
+
+// Commit says that the batch of the last Read is spooled.
+func (s *Source) Commit() { s.deps.Builder.Commit() }
 
 // Close ends the goroutine that waits for XIDs and leaves the driver. It must not
 // run beside Read or Watch; a call that hangs is left behind.

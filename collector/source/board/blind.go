@@ -1,0 +1,63 @@
+package board
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// blindness is when nobody could see the node: from a good look to the next one,
+// where one in between failed.
+type blindness struct {
+	good time.Time // the last good look; zero: none yet
+	open time.Time // where the time began that is not seen yet; zero: it is
+	past []interval
+}
+
+type interval struct{ from, to time.Time }
+
+func (b *blindness) looked(at time.Time) {
+	at = at.Round(0) // by the wall clock, as slots are
+	if !b.open.IsZero() && b.open.Before(at) {
+		b.past = append(b.past, interval{b.open, at})
+	}
+	b.good, b.open = at, time.Time{}
+}
+
+func (b *blindness) failed(at time.Time) {
+	if !b.open.IsZero() {
+		return
+	}
+	if b.open = at.Round(0); !b.good.IsZero() && b.good.Before(b.open) {
+		b.open = b.good
+	}
+}
+
+// observe takes out of what a batch says it observed what was not seen up to at.
+func (b *blindness) observe(slot source.Slot, at time.Time, out *wire.Batch) {
+	blind := slices.Clone(b.past)
+	if !b.open.IsZero() {
+		blind = append(blind, interval{b.open, at})
+	}
+	length := slot.Length.Milliseconds()
+	ms := func(t time.Time) int64 { return max(0, min(t.Sub(slot.Start).Milliseconds(), length)) }
+	from, any := int64(0), false
+	for _, i := range blind {
+		lo, hi := ms(i.from), ms(i.to)
+		if lo >= hi {
+			continue
+		}
+		any = true
+		if from < lo {
+			out.Observed = append(out.Observed, &wire.Interval{FromMs: from, ToMs: lo})
+		}
+		from = max(from, hi)
+	}
+	if any && from < length {
+		out.Observed = append(out.Observed, &wire.Interval{FromMs: from, ToMs: length})
+	}
+	out.Unobserved = any && len(out.Observed) == 0
+	b.past = slices.DeleteFunc(b.past, func(i interval) bool { return !i.to.After(slot.End()) })
+}
