@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/collector/attribution"
@@ -21,7 +23,9 @@ import (
 	"github.com/gpuledger/gpuledger/collector/source/exporter"
 	"github.com/gpuledger/gpuledger/collector/source/nvml"
 	"github.com/gpuledger/gpuledger/collector/spool"
+	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/tenants"
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 // Values of collector.source.
@@ -57,7 +61,7 @@ func defaultAttribution() AttributionConfig {
 }
 
 func (c AttributionConfig) validate() error {
-	errs := []error{c.Config.Validate()}
+	errs := []error{c.Config.Validate(), c.validatePace()}
 	for i, r := range c.Readers {
 		var err error
 		switch r {
@@ -80,6 +84,14 @@ func (c AttributionConfig) validate() error {
 	return errors.Join(errs...)
 }
 
+// validatePace refuses answers that are too old as soon as they come.
+func (c AttributionConfig) validatePace() error {
+	if slices.Contains(c.Readers, readerSlurm) && c.Slurm.From == slurm.FromScontrol && c.StaleAfter < 2*c.Slurm.ScontrolEvery {
+		return fmt.Errorf("stale_after %s: slurm asks the controller every %s: want %s or more", c.StaleAfter, c.Slurm.ScontrolEvery, 2*c.Slurm.ScontrolEvery)
+	}
+	return nil
+}
+
 // source is which one the configuration comes to; empty: none.
 func (c Config) source() string {
 	if c.Collector.Source == "" && len(c.Exporter.Targets) > 0 {
@@ -97,6 +109,9 @@ func (c Config) validateSource() error {
 	case sourceExporter:
 		if len(c.Exporter.Targets) == 0 {
 			return fmt.Errorf("collector: source %q: exporter.targets is empty: name the exporters", sourceExporter)
+		}
+		if readers > 0 && len(c.Exporter.Targets) > 1 {
+			return fmt.Errorf("exporter: targets: %d of them, and attribution.readers know one node's owners only: one collector per node, or owners by labels", len(c.Exporter.Targets))
 		}
 		if readers > 0 && c.Exporter.Attribution != exporter.AttributionNone {
 			return fmt.Errorf("exporter: attribution %q: set it to %q, or leave attribution.readers empty: owners come from one of them",
@@ -116,13 +131,20 @@ func (c Config) validateSource() error {
 	return fmt.Errorf("collector: source %q: want %s, %s or %s", c.Collector.Source, sourceExporter, sourceDCGM, sourceNVML)
 }
 
-// nodeEnv is what a DaemonSet's downward API tells.
-const nodeEnv = "NODE_NAME"
+// nodeEnv is what a DaemonSet's downward API tells; podEnv is in every pod.
+const (
+	nodeEnv = "NODE_NAME"
+	podEnv  = "KUBERNETES_SERVICE_HOST"
+)
 
-// nodeName is the configured one, else the environment's, else the host's.
+// nodeName is the configured one, else the environment's, else the host's. In a
+// pod the host's name is the pod's, which the next rollout changes.
 func (c CollectorConfig) nodeName() (string, error) {
 	if name := cmp.Or(c.Node, os.Getenv(nodeEnv)); name != "" {
 		return name, nil
+	}
+	if os.Getenv(podEnv) != "" {
+		return "", usageError{fmt.Errorf("collector.node: is empty, and this is a pod: set $%s to the node's name (downward API, spec.nodeName)", nodeEnv)}
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -143,9 +165,11 @@ func (p *pipeline) startCollecting(ctx context.Context, at collecting) error {
 	if err != nil {
 		return err
 	}
-	node, err := p.cfg.Collector.nodeName()
-	if err != nil {
-		return err
+	node := ""
+	if p.cfg.source() != sourceExporter || len(p.cfg.Attribution.Readers) > 0 {
+		if node, err = p.cfg.Collector.nodeName(); err != nil {
+			return err
+		}
 	}
 	src, err := p.newSource(node, at)
 	if err != nil {
@@ -165,9 +189,12 @@ func (p *pipeline) startCollecting(ctx context.Context, at collecting) error {
 	if tracker != nil {
 		o.attributor = tracker
 	}
-	if o.observer, err = p.newDevices(info); err != nil {
+	shown, err := p.newDevices(info)
+	if err != nil {
 		return err
 	}
+	p.metering = &metering{observer: shown, clock: p.s.clock, bound: 3 * p.cfg.Cluster.Slot}
+	o.observer = p.metering
 	c, _, err := p.newCollector(o)
 	if err != nil {
 		return err
@@ -180,6 +207,45 @@ func (p *pipeline) startCollecting(ctx context.Context, at collecting) error {
 	tracker.Poll(ctx)
 	p.group.Go("attribution", tracker.Run)
 	p.group.Go("collector "+id, c.Live)
+	return nil
+}
+
+// metering shows batches on and remembers when the last good one was.
+type metering struct {
+	observer collector.Observer
+	clock    clock.Clock
+	bound    time.Duration
+
+	mu     sync.Mutex
+	last   time.Time // of a batch whose owners are known
+	reason string    // why the last one was none
+}
+
+// Observe is the collector's.
+func (m *metering) Observe(batches []*wire.Batch) {
+	m.observer.Observe(batches)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reason = "the source gave no batch"
+	for _, b := range batches {
+		if b.Attribution == wire.Attribution_ATTRIBUTION_FAILED {
+			m.reason = "owners can't be read"
+			continue
+		}
+		m.last, m.reason = m.clock.Now(), ""
+	}
+}
+
+// ready is an error while nothing is metered, for /-/ready.
+func (m *metering) ready(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.last.IsZero():
+		return fmt.Errorf("nothing was metered yet: %s", cmp.Or(m.reason, "the first slot is not over"))
+	case m.clock.Since(m.last) > m.bound:
+		return fmt.Errorf("nothing was metered since %s: %s", m.last.UTC().Format(time.RFC3339), cmp.Or(m.reason, "no slot was read"))
+	}
 	return nil
 }
 

@@ -24,6 +24,8 @@ func TestConfigCheckOfSourcesAndOwners(t *testing.T) {
 		{"collector: {source: exporter}", "exporter.targets is empty"},
 		{"collector: {source: dcgm}\nattribution: {readers: [kubelet]}\n" + target + "}", `exporter: targets: collector.source is "dcgm"`},
 		{target + "}\nattribution: {readers: [kubelet]}", `exporter: attribution "labels": set it to "none"`},
+		{"exporter: {targets: [{url: \"http://n:9400/m\"}, {url: \"http://o:9400/m\"}], attribution: none}\nattribution: {readers: [kubelet]}", "exporter: targets: 2 of them"},
+		{"collector: {source: dcgm}\nattribution: {readers: [slurm], slurm: {from: scontrol}}", "stale_after 5s: slurm asks the controller every 10s: want 20s or more"},
 		{"collector: {source: dcgm}\nattribution: {readers: [kubelet, kubelet]}", `readers[1] "kubelet": listed twice`},
 		{"collector: {source: dcgm}\nattribution: {readers: [pods]}", `readers[0] "pods": want kubelet, slurm or static`},
 		{"collector: {source: dcgm}\nattribution: {readers: [kubelet], poll: 10s}", "stale_after 5s: must be two polls of 10s or more"},

@@ -59,7 +59,7 @@ type ClusterConfig struct {
 
 // CollectorConfig says who collects, and where batches wait for the broker.
 type CollectorConfig struct {
-	// ID is the collector's stable name; empty: the host's name.
+	// ID is the collector's stable name; empty: the node's name.
 	ID string `yaml:"id"`
 	// Source is exporter, dcgm or nvml; empty: exporter where it has targets.
 	Source string `yaml:"source"`

@@ -66,10 +66,19 @@ func (s *session) dlqListCommand() *cobra.Command {
 
 func lettersTable() table {
 	return table{columns: []column{
-		{name: "partition", number: true}, {name: "offset", number: true}, {name: "at"},
-		{name: "of_partition", number: true}, {name: "of_offset", number: true},
-		{name: "reason"}, {name: "size", number: true}, {name: "replayable", wide: true}, {name: "replay_of"},
-		{name: "key"}, {name: "sha256"}, {name: "first_bytes"}, {name: "error", wide: true},
+		{name: "partition", number: true},
+		{name: "offset", number: true},
+		{name: "at"},
+		{name: "of_partition", number: true},
+		{name: "of_offset", number: true},
+		{name: "reason"},
+		{name: "size", number: true},
+		{name: "replayable", wide: true},
+		{name: "replay_of"},
+		{name: "key"},
+		{name: "sha256"},
+		{name: "first_bytes"},
+		{name: "error", wide: true},
 	}}
 }
 

@@ -256,7 +256,7 @@ func TestDevicesAreMeteredThroughEverything(t *testing.T) {
 		at(12, 6):  func() { r.kubelet.give("ci/short") },
 		at(15, 4):  func() { r.sim.Do("mig 6 3g.40gb 3g.40gb") },
 		at(20, 3):  func() { r.sim.Do("hostengine down") },
-		at(20, 33): func() { r.sim.Do("hostengine up") },
+		at(20, 15): func() { r.sim.Do("hostengine up") },
 		at(30, 0):  func() { r.sim.Do("driver reload") },
 		at(40, 0):  func() { r.sim.Do("lost 7") },
 		at(50, 0):  func() { r.sim.Do("back 7") },
@@ -268,21 +268,22 @@ func TestDevicesAreMeteredThroughEverything(t *testing.T) {
 	})
 	r.settle(t)
 	r.verify(t)
-	// 30 s without a host engine are unproven where holders go on, else
+	// 19 s without a host engine, from the slot whose reading failed to the look
+	// that found it again, are unproven where holders go on, else
 	// unobserved; the reload at 30:00 leaves no MIG instance, and its flags end.
 	want := []string{
 		"0  : free 420000", // until 1:00
-		"0 gpu train: active 24570000 unproven 210000",                            //
-		"1  : free 14700000 unhealthy 10290000 unobserved 210000",                 // 5:00 to 30:00
-		"2  : free 24969000 unobserved 210000",                                    //
+		"0 gpu train: active 24647000 unproven 133000",                            //
+		"1  : free 14700000 unhealthy 10367000 unobserved 133000",                 // 5:00 to 30:00
+		"2  : free 25046000 unobserved 133000",                                    //
 		"2 gpu ci: unproven 21000",                                                // three seconds of seven slices
-		"3  : free 9223000 stranded 12586000 unhealthy 1470000 unobserved 180000", // one slice flagged
-		"3 gi8ci0 serve: active 1709000 unproven 32000",                           // the two seconds of the reload, too
-		"4  : free 12404000 stranded 12586000 unobserved 210000",
-		"5  : free 6524000 stranded 12586000 unhealthy 5880000 unobserved 210000", // four slices flagged
-		"6  : free 11537000 stranded 13453000 unobserved 210000",                  // one more stranded from 15:05
+		"3  : free 9278000 stranded 12586000 unhealthy 1481000 unobserved 114000", // one slice flagged
+		"3 gi8ci0 serve: active 1719000 unproven 22000",                           // three seconds of the reload, too
+		"4  : free 12481000 stranded 12586000 unobserved 133000",
+		"5  : free 6557000 stranded 12586000 unhealthy 5924000 unobserved 133000", // four slices flagged
+		"6  : free 11603000 stranded 13464000 unobserved 133000",                  // one more stranded from 15:05
 		"7  : free 434000 unhealthy 4200000",                                      // lost for ten minutes
-		"7 gpu train: active 20356000 unproven 210000",
+		"7 gpu train: active 20433000 unproven 133000",
 	}
 	if diff := cmp.Diff(want, r.byIndex(t, 0)); diff != "" {
 		t.Errorf("first hour (-want +got):\n%s", diff)

@@ -51,6 +51,8 @@ type pipeline struct {
 	brokers string
 	ledger  *ledger.Ledger
 	drafts  *invoice.Drafts
+	// metering is the collector's; nil without one.
+	metering *metering
 }
 
 // newPipeline connects to the broker and checks the topics. group stops what
@@ -239,16 +241,12 @@ func (p *pipeline) newCollector(o collectorOptions) (*collector.Collector, *spoo
 	return c, sp, nil
 }
 
-// collectorID is the configured one, else the host's name.
+// collectorID is the configured one, else the node's name.
 func (p *pipeline) collectorID() (string, error) {
 	if p.cfg.Collector.ID != "" {
 		return p.cfg.Collector.ID, nil
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("name the collector: %w", err)
-	}
-	return host, nil
+	return p.cfg.Collector.nodeName()
 }
 
 // lag is how many messages ingest has yet to read.

@@ -144,6 +144,9 @@ func (p *pipeline) startSeparate(ctx context.Context, service separate, server *
 	if service.clickhouse {
 		return p.serve(server, service.finance)
 	}
+	if p.metering != nil {
+		server.AddReady("metering", p.metering.ready)
+	}
 	p.group.Go("http", server.Run)
 	return nil
 }
@@ -160,8 +163,7 @@ func startCollector(ctx context.Context, p *pipeline) error {
 		return usageError{errors.New("collector.source: is empty: name dcgm or nvml, or exporter with exporter.targets")}
 	}
 	debug.SetGCPercent(collectorGCPercent)
-	// Beside the spool's folder, where each entry is the spool's own.
-	return p.startCollecting(ctx, collecting{spool: dir, state: func(name string) string { return dir + "." + name }})
+	return p.startCollecting(ctx, collecting{spool: dir, state: func(name string) string { return filepath.Join(dir, name) }})
 }
 
 func startSeparateIngest(ctx context.Context, p *pipeline) error {

@@ -374,7 +374,8 @@ func TestTheFirstReaderDecides(t *testing.T) {
 	r.polls(7, 10)
 	r.want(slot0, []held{
 		{"GPU-a/gpu", 3000, 7000, "17"},
-		{"GPU-a/gpu", 0, 3000, "platform"}, {"GPU-a/gpu", 7000, 10000, "platform"},
+		{"GPU-a/gpu", 0, 3000, "platform"},
+		{"GPU-a/gpu", 7000, 10000, "platform"},
 	})
 }
 
