@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gpuledger/gpuledger/internal/store/storetest"
 )
 
 func TestRenderForACluster(t *testing.T) {
@@ -86,6 +87,35 @@ func TestWhatCantBeRenderedIsNamed(t *testing.T) {
 	}
 	if _, err := store.Statements("le d", "{cluster}"); err == nil || !strings.Contains(err.Error(), `"le d"`) {
 		t.Errorf("database: error %v, want its name", err)
+	}
+}
+
+func TestAlterNamesEveryServersTable(t *testing.T) {
+	got, err := store.EveryServer("Distributed('prod', 'led', 'holds_local', cityHash64(node))")
+	if err != nil || got != "holds_local ON CLUSTER 'prod'" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, engine := range []string{"Distributed(`a`)", "ReplacingMergeTree ORDER BY x", `Distributed('p\' DROP', 'led', 'x')`} {
+		if got, err := store.EveryServer(engine); err == nil || !strings.Contains(err.Error(), "its engine is") {
+			t.Errorf("%s: %q, %v; want an error that shows it", engine, got, err)
+		}
+	}
+	db := storetest.Open(t)
+	const insert = "INSERT INTO raw_weeks (week) SELECT arrayJoin([toDate('2026-11-16'), toDate('2026-11-09')])"
+	if err := db.Exec(t.Context(), insert); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Alter(t.Context(), "raw_weeks", "DELETE WHERE week = {week:Date} SETTINGS mutations_sync = 2", store.Named("week", "2026-11-09")); err != nil {
+		t.Fatal(err)
+	}
+	var weeks []struct {
+		Week string `ch:"week"`
+	}
+	if err := db.Select(t.Context(), &weeks, "SELECT toString(week) AS week FROM raw_weeks"); err != nil || len(weeks) != 1 || weeks[0].Week != "2026-11-16" {
+		t.Errorf("rows left: %v, %v; want that of 2026-11-16", weeks, err)
+	}
+	if err := db.Alter(t.Context(), "a; b", "DELETE WHERE 1"); err == nil || !strings.Contains(err.Error(), `"a; b"`) {
+		t.Errorf("a name that is none: %v", err)
 	}
 }
 

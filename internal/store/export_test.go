@@ -14,7 +14,10 @@ func (db *DB) MigrateFrom(ctx context.Context, fsys fs.FS) (int, error) {
 	return db.migrate(ctx, known, nil)
 }
 
-var SplitStatements = splitStatements
+var (
+	SplitStatements = splitStatements
+	EveryServer     = everyServer
+)
 
 // RenderFrom gives the statements of other files for a cluster.
 func RenderFrom(fsys fs.FS, name, database string) (all []string, err error) {

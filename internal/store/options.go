@@ -114,7 +114,11 @@ func settings() clickhouse.Settings {
 	return clickhouse.Settings{
 		// A batch that is queued on the server isn't durable when it answers.
 		"async_insert": 0,
-		// On a cluster: neither is one that is queued for other shards.
+		// Rows that were deleted and come again are no duplicates: what makes a
+		// repeated insert harmless is their keys, not that replicated tables
+		// remember the blocks they had.
+		"insert_deduplicate": 0,
+		// On a cluster: neither is one durable that is queued for other shards.
 		"distributed_foreground_insert": 1,
 		// What was written can be read: all go to the first replica that lives,
 		// whichever server they are connected to.
