@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
 //go:embed migrations/*.sql
@@ -33,7 +35,7 @@ ENGINE = ReplacingMergeTree(applied_at)
 ORDER BY version`
 
 	selectJournalTables = `SELECT name FROM system.tables
-WHERE database = currentDatabase() AND name IN ('schema_migrations', 'schema_migrations_local') ORDER BY name`
+WHERE database = {database:String} AND name IN ('schema_migrations', 'schema_migrations_local') ORDER BY name`
 
 	selectMigrations = "SELECT version, name, sha256 FROM schema_migrations FINAL ORDER BY version"
 
@@ -70,15 +72,9 @@ func (db *DB) migrate(ctx context.Context, known []migration, c *cluster) (appli
 			return 0, err
 		}
 	}
-	if err := db.createDatabase(ctx, database); err != nil {
-		return 0, err
-	}
-	spread, err := db.isSpread(ctx)
+	spread, err := db.createDatabase(ctx, database, c)
 	if err != nil {
 		return 0, fmt.Errorf("migrate %s: %w", db.Database(), err)
-	}
-	if c != nil && spread == onOneServer {
-		return 0, fmt.Errorf("migrate %s: its tables are one server's: cluster %s needs a database of its own", db.Database(), c.name)
 	}
 	if spread == nowhere || c != nil {
 		for _, statement := range journal {
@@ -113,15 +109,22 @@ func (db *DB) applyPending(ctx context.Context, known []migration, done map[uint
 	return applied, nil
 }
 
-// createDatabase asks without naming the database, which may not be there yet.
-func (db *DB) createDatabase(ctx context.Context, statement string) error {
+// createDatabase asks without naming the database, which may not be there yet,
+// and looks first at what is in it.
+func (db *DB) createDatabase(ctx context.Context, statement string, c *cluster) (spread, error) {
 	admin, err := connect(db.options, "")
 	if err != nil {
-		return err
+		return nowhere, err
 	}
 	defer func() { _ = admin.Close() }()
-	return wrap("create database "+db.Database(),
-		admin.Exec(ctx, statement, Named("database", db.Database())))
+	found, err := isSpread(ctx, admin, db.Database())
+	if err != nil {
+		return nowhere, wrap("look for its tables", err)
+	}
+	if c != nil && found == onOneServer {
+		return found, fmt.Errorf("its tables are one server's: cluster %s needs a database of its own", c.name)
+	}
+	return found, wrap("create database", admin.Exec(ctx, statement, Named("database", db.Database())))
 }
 
 // spread says where the tables are.
@@ -134,11 +137,11 @@ const (
 )
 
 // isSpread looks at the tables that are made first.
-func (db *DB) isSpread(ctx context.Context) (spread, error) {
+func isSpread(ctx context.Context, admin driver.Conn, database string) (spread, error) {
 	var tables []struct {
 		Name string `ch:"name"`
 	}
-	if err := db.Select(ctx, &tables, selectJournalTables); err != nil {
+	if err := admin.Select(ctx, &tables, selectJournalTables, Named("database", database)); err != nil {
 		return nowhere, err
 	}
 	for _, table := range tables {
