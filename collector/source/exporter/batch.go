@@ -14,24 +14,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
-// view is one Read: the slot, and when the exporters were scraped.
-type view struct {
-	slot source.Slot
-	at   time.Time
-}
-
-// eventMS is the instant of the scrape as ms in the slot. A slot is read at its
+// eventMS is the instant of a scrape as ms in the slot. A slot is read at its
 // end, so it is the slot's last ms at most.
-func (v view) eventMS() int64 {
-	return max(0, min(v.at.Sub(v.slot.Start).Milliseconds(), v.slot.Length.Milliseconds()-1))
+func eventMS(slot source.Slot, at time.Time) int64 {
+	return max(0, min(at.Sub(slot.Start).Milliseconds(), slot.Length.Milliseconds()-1))
 }
 
 // batch states what is known of a node. GPUs that can't be believed are left
 // out and named in the error; the enumeration is then partial.
-func (s *Source) batch(n *nodeView, v view) (*wire.Batch, error) {
+func (s *Source) batch(n *nodeView, slot source.Slot) (*wire.Batch, error) {
 	b := &wire.Batch{
 		Format: wire.Format, Cluster: s.deps.Cluster, Node: n.name,
-		SlotStartMs: v.slot.Start.UnixMilli(), SlotMs: v.slot.Length.Milliseconds(),
+		SlotStartMs: slot.Start.UnixMilli(), SlotMs: slot.Length.Milliseconds(),
 		Attribution: wire.Attribution_ATTRIBUTION_OK,
 		Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
 		Origin:      wire.Origin_ORIGIN_LIVE,
@@ -44,7 +38,7 @@ func (s *Source) batch(n *nodeView, v view) (*wire.Batch, error) {
 	}
 	var errs []error
 	for _, brd := range n.sorted() {
-		gpu, events, err := s.gpu(n.name, brd, v)
+		gpu, events, err := s.gpu(n.name, brd, slot)
 		b.Events = append(b.Events, events...)
 		if err != nil {
 			s.metrics.unresolved.WithLabelValues(cmp.Or(brd.model, "unknown")).Inc()
@@ -59,10 +53,10 @@ func (s *Source) batch(n *nodeView, v view) (*wire.Batch, error) {
 
 // gpu states what is known of a node's board. Its memory moves on even when the
 // board has to be left out.
-func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, error) {
-	mem := s.memory.GPU(memory.Place{Node: node, UUID: b.uuid}, v.at)
+func (s *Source) gpu(node string, b *board, slot source.Slot) (*wire.Gpu, []*wire.Event, error) {
+	mem := s.memory.GPU(memory.Place{Node: node, UUID: b.uuid}, b.at)
 	g := &wire.Gpu{Uuid: b.uuid, Model: b.model, Index: b.index, PowerWatts: b.values.ptr(field.PowerWatts)}
-	events := s.remember(g, b, mem, v)
+	events := s.remember(g, b, mem, slot)
 	mig, inferred := s.migOn(b)
 	if inferred {
 		s.noteInferred(b)
@@ -91,14 +85,14 @@ func (s *Source) gpu(node string, b *board, v view) (*wire.Gpu, []*wire.Event, e
 }
 
 // remember moves the board's counter and XIDs, and tells what happened.
-func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, v view) (events []*wire.Event) {
-	if counter, ok := b.values[field.EnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, v.at) {
+func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, slot source.Slot) (events []*wire.Event) {
+	if counter, ok := b.values[field.EnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, b.energyAt) {
 		mem.Heal()
-		events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
+		events = append(events, &wire.Event{AtMs: eventMS(slot, b.energyAt), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
 	}
 	if xid, ok := b.values[field.XID]; ok {
 		if code, news := mem.MoveXID(memory.Board, xid, s.cfg.FatalXIDs); news {
-			events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Kind: "xid", Code: code})
+			events = append(events, &wire.Event{AtMs: eventMS(slot, b.at), Gpu: b.uuid, Kind: "xid", Code: code})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.instances)) {
@@ -107,7 +101,7 @@ func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, v view) (event
 			continue
 		}
 		if code, news := mem.MoveXID(memory.Instance(id), xid, s.cfg.FatalXIDs); news {
-			events = append(events, &wire.Event{AtMs: v.eventMS(), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id), Kind: "xid", Code: code})
+			events = append(events, &wire.Event{AtMs: eventMS(slot, b.at), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id), Kind: "xid", Code: code})
 		}
 	}
 	return events

@@ -106,6 +106,12 @@ func (c Config) Validate() error {
 	if c.BodyLimitBytes <= 0 {
 		errs = append(errs, fmt.Errorf("body_limit_bytes %d: must be positive", c.BodyLimitBytes))
 	}
+	return errors.Join(append(errs, c.validateRules())...)
+}
+
+// validateRules is about what rows mean, wherever they come from.
+func (c Config) validateRules() error {
+	var errs []error
 	if !slices.Contains([]string{AttributionLabels, AttributionNone}, c.Attribution) {
 		errs = append(errs, fmt.Errorf("attribution %q: must be %q or %q", c.Attribution, AttributionLabels, AttributionNone))
 	}

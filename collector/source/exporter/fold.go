@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/gpuledger/gpuledger/collector/source/field"
 	"github.com/gpuledger/gpuledger/internal/wire"
@@ -83,9 +84,11 @@ type board struct {
 	migOn     bool // said by a row
 	migOff    bool // said by a row
 	instances map[uint32]*instance
-	trouble   error   // why the board can't be believed
-	target    *target // the first that lists it
-	energyOf  *target // the first that shows its energy counter
+	trouble   error     // why the board can't be believed
+	target    *target   // the first that lists it
+	at        time.Time // when it did
+	energyOf  *target   // the first that shows its energy counter
+	energyAt  time.Time // when it did
 }
 
 // nodeView is one node with its boards by UUID.
@@ -104,10 +107,11 @@ func (n *nodeView) sorted() []*board {
 
 // fold sorts the samples of one target into nodes, and returns how many said
 // something of a GPU.
-func (s *Source) fold(t *target, samples []sample, nodes map[string]*nodeView) (rows int) {
-	owners := newOwnerReader(&s.cfg, samples)
-	names := nodeNames(samples)
-	for _, smp := range samples {
+func (s *Source) fold(r *reading, nodes map[string]*nodeView) (rows int) {
+	t := r.target
+	owners := newOwnerReader(&s.cfg, r)
+	names := nodeNames(r.samples)
+	for _, smp := range r.samples {
 		if hasAny(smp.labels, otherDevices) {
 			continue
 		}
@@ -129,19 +133,29 @@ func (s *Source) fold(t *target, samples []sample, nodes map[string]*nodeView) (
 		n.targets[t] = true
 		b := n.boards[uuid]
 		if b == nil {
-			b = &board{device: *newDevice(), uuid: uuid, instances: map[uint32]*instance{}, target: t}
+			b = &board{device: *newDevice(), uuid: uuid, instances: map[uint32]*instance{}, target: t, at: r.time(smp)}
 			n.boards[uuid] = b
 		}
-		s.foldRow(b, t, smp, index, owners)
+		s.foldRow(b, r, smp, index, owners)
 	}
 	return rows
 }
 
 // countsEnergyBy takes a board's energy counter from one target alone: the
 // greater of two different counters would be neither.
-func (b *board) countsEnergyBy(t *target) bool {
-	b.energyOf = cmp.Or(b.energyOf, t)
+func (b *board) countsEnergyBy(t *target, at time.Time) bool {
+	if b.energyOf == nil {
+		b.energyOf, b.energyAt = t, at
+	}
 	return b.energyOf == t
+}
+
+// time is when a sample was scraped.
+func (r *reading) time(smp sample) time.Time {
+	if smp.at.IsZero() {
+		return r.at
+	}
+	return smp.at
 }
 
 // nodeNames finds the node of a UUID for rows that don't name it themselves.
@@ -156,7 +170,7 @@ func nodeNames(samples []sample) map[string]string {
 	return names
 }
 
-func (s *Source) foldRow(b *board, t *target, smp sample, index string, owners ownerReader) {
+func (s *Source) foldRow(b *board, r *reading, smp sample, index string, owners ownerReader) {
 	if n, err := strconv.ParseUint(index, 10, 32); err == nil {
 		b.index = uint32(n)
 	}
@@ -183,7 +197,7 @@ func (s *Source) foldRow(b *board, t *target, smp sample, index string, owners o
 		s.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
 		return
 	}
-	if smp.field.ID == field.EnergyMJ && !b.countsEnergyBy(t) {
+	if smp.field.ID == field.EnergyMJ && !b.countsEnergyBy(r.target, r.time(smp)) {
 		return
 	}
 	b.values.put(smp.field.ID, v)

@@ -34,6 +34,10 @@ func hasAny(labels map[string]string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return labels[n] != "" })
 }
 
+// RenamedLabels are the names that a Prometheus gives to the exporter's own
+// labels where the plain ones are the exporter's pod (honor_labels: false).
+var RenamedLabels = []string{"exported_namespace", "exported_pod", "exported_container"}
+
 // ownerReader turns a row's labels into an owner.
 type ownerReader struct {
 	labels    OwnerLabels
@@ -45,12 +49,11 @@ type ownerReader struct {
 
 // newOwnerReader looks over a whole exposition for exported_ labels: a GPU that
 // nobody holds has none itself, only the plain labels of the exporter's pod.
-func newOwnerReader(cfg *Config, samples []sample) ownerReader {
-	r := ownerReader{labels: cfg.OwnerLabels, notOwners: cfg.NotOwners}
-	r.exported = slices.ContainsFunc(samples, func(s sample) bool {
-		return hasAny(s.labels, []string{"exported_namespace", "exported_pod", "exported_container"})
-	})
-	return r
+func newOwnerReader(cfg *Config, r *reading) ownerReader {
+	return ownerReader{
+		labels: cfg.OwnerLabels, notOwners: cfg.NotOwners,
+		exported: r.renamed || slices.ContainsFunc(r.samples, func(s sample) bool { return hasAny(s.labels, RenamedLabels) }),
+	}
 }
 
 // owner is nil where the labels name none. vgpu tells the replicas of a shared

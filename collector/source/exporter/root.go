@@ -78,10 +78,7 @@ func New(cfg Config, deps Deps) (*Source, error) {
 			IdleConnTimeout:     2 * time.Minute,
 		}}
 	}
-	s := &Source{
-		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
-		memory: memory.New(deps.Log), file: memory.File{Path: deps.StateFile, Kind: stateKind}, shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
-	}
+	s := newSource(cfg, deps)
 	for _, t := range cfg.Targets {
 		u, err := url.Parse(t.URL)
 		if err != nil {
@@ -92,10 +89,27 @@ func New(cfg Config, deps Deps) (*Source, error) {
 	return s, nil
 }
 
-// scraped is what one target gave.
-type scraped struct {
+// reading is what one target showed, or why it showed nothing.
+type reading struct {
+	target  *target
+	at      time.Time // of samples that don't say when
 	samples []sample
+	// renamed: the scraper is known to have renamed the exporter's own labels,
+	// whether these rows show it or not.
+	renamed bool
 	err     error
+}
+
+// errAway is a target's that is missing without anybody asking it now.
+var errAway = errors.New("has no rows in this slot")
+
+// newSource has no targets yet.
+func newSource(cfg Config, deps Deps) *Source {
+	return &Source{
+		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
+		memory: memory.New(deps.Log), file: memory.File{Path: deps.StateFile, Kind: stateKind},
+		shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
+	}
 }
 
 // Read scrapes every exporter once; the readings stand for the whole slot.
@@ -104,38 +118,53 @@ type scraped struct {
 // its energy, and counts no energy twice.
 func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
 	s.restore()
-	results := s.scrapeAll(ctx, slot)
+	readings := s.scrapeAll(ctx, slot)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		// A reading that is broken off counts as none: the next one covers its time.
 		return nil, fmt.Errorf("read slot %s: %w", slot.Start, ctx.Err())
 	}
 	at := s.deps.Clock.Now()
+	for i := range readings {
+		readings[i].at = at
+	}
+	batches, err := s.batches(slot, readings)
+	for _, r := range readings {
+		s.countScrape(r.target, r.err)
+	}
+	s.memory.Forget(at)
+	s.save()
+	return batches, err
+}
+
+// batches makes a batch of each node that the readings have rows of. A reading
+// without any has failed, and says so from then on.
+func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, error) {
 	nodes, failed := map[string]*nodeView{}, map[*target]bool{}
 	var errs []error
-	for i, t := range s.targets {
-		err := results[i].err
-		if err == nil && s.fold(t, results[i].samples, nodes) == 0 {
-			err = errors.New("no GPU rows: the exporter answers, but DCGM gives it nothing")
+	for i := range readings {
+		r := &readings[i]
+		if r.err == nil && s.fold(r, nodes) == 0 {
+			r.err = errors.New("no GPU rows: the exporter answers, but DCGM gives it nothing")
 		}
-		if err != nil {
-			failed[t] = true
-			errs = append(errs, fmt.Errorf("scrape %s: %w", t.name, err))
+		if r.err == nil {
+			continue
 		}
-		s.countScrape(t, err)
+		failed[r.target] = true
+		if !errors.Is(r.err, errAway) {
+			errs = append(errs, fmt.Errorf("scrape %s: %w", r.target.name, r.err))
+		}
 	}
 	batches := make([]*wire.Batch, 0, len(nodes))
 	learnTargets(nodes)
 	s.metrics.inferred.Set(0)
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
-		batch, err := s.batch(nodes[name], view{slot: slot, at: at})
+		batch, err := s.batch(nodes[name], slot)
 		if s.missesTarget(nodes[name], failed) {
 			batch.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
 		}
 		batches = append(batches, batch)
 		errs = append(errs, err)
 	}
-	s.memory.Forget(at)
-	s.save()
 	return batches, errors.Join(errs...)
 }
 
@@ -143,9 +172,9 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 func (s *Source) Commit() { s.memory.Commit() }
 
 // scrapeAll keeps the order of the targets in its answer.
-func (s *Source) scrapeAll(ctx context.Context, slot source.Slot) []scraped {
+func (s *Source) scrapeAll(ctx context.Context, slot source.Slot) []reading {
 	timeout := min(s.cfg.Timeout, slot.Length*4/5)
-	results := make([]scraped, len(s.targets))
+	readings := make([]reading, len(s.targets))
 	gate := make(chan struct{}, parallelScrapes)
 	var wg sync.WaitGroup
 	for i, t := range s.targets {
@@ -154,11 +183,12 @@ func (s *Source) scrapeAll(ctx context.Context, slot source.Slot) []scraped {
 			defer func() { <-gate }()
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			results[i].samples, results[i].err = s.scrape(ctx, t)
+			readings[i].target = t
+			readings[i].samples, readings[i].err = s.scrape(ctx, t)
 		})
 	}
 	wg.Wait()
-	return results
+	return readings
 }
 
 func (s *Source) scrape(ctx context.Context, t *target) ([]sample, error) {

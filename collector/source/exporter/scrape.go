@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -23,6 +24,7 @@ type sample struct {
 	field  *field.Field
 	labels map[string]string
 	value  float64
+	at     time.Time // of the scrape; zero: the reading's
 }
 
 // fetch gets an exposition. The whole body is read before any of it counts: a

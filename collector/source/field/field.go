@@ -1,6 +1,10 @@
 package field
 
-import "math"
+import (
+	"maps"
+	"math"
+	"slices"
+)
 
 // DCGM field ids (dcgm_fields.h) that decide something.
 const (
@@ -32,6 +36,9 @@ func ByName(name string) *Field { return byName[name] }
 
 // ByID finds a field by DCGM's id; nil: it isn't known here.
 func ByID(id uint32) *Field { return byID[id] }
+
+// Names are all names that are read, ascending.
+func Names() []string { return slices.Sorted(maps.Keys(byName)) }
 
 // OnInstance says whether a value of the field on an instance's row is the
 // instance's own and not the board's, repeated.
