@@ -27,7 +27,7 @@ func (s *session) importCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(s.importBatchesCommand(), s.importAllocationsCommand(), s.importSacctCommand())
+	cmd.AddCommand(s.importBatchesCommand(), s.importAllocationsCommand(), s.importSacctCommand(), s.importPrometheusCommand())
 	return cmd
 }
 

@@ -1,0 +1,242 @@
+package prometheus
+
+import (
+	"cmp"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector/source/exporter"
+	"github.com/gpuledger/gpuledger/collector/source/field"
+)
+
+// series is one of a window, with a cursor over its samples.
+type series struct {
+	field  *field.Field
+	labels map[string]string
+	node   string // as its own labels say; empty: they don't
+	gpu    string
+	text   string  // of all labels, the name included
+	points []point // ascending
+	next   int
+}
+
+// scraped is all series of one scrape target of Prometheus.
+type scraped struct {
+	job, instance string
+	series        []*series
+	// target is the exporter behind it: the job on a node, whatever the address.
+	target string
+	node   string // of rows that don't say
+	// shared: another address was the same exporter in this window.
+	shared bool
+}
+
+// window is what is stored of [from, to), by scrape target, in a fixed order.
+type window struct {
+	from, to time.Time
+	scraped  []*scraped
+	points   int
+}
+
+// newWindow sorts what a query answered. Series that aren't read are left out.
+func newWindow(from, to time.Time, got []matrixSeries) *window {
+	w := &window{from: from, to: to}
+	byPlace := map[[2]string]*scraped{}
+	for _, g := range got {
+		s := newSeries(g, from.UnixMilli(), to.UnixMilli())
+		if s == nil {
+			continue
+		}
+		w.points += len(s.points)
+		place := [2]string{s.labels["job"], s.labels["instance"]}
+		if byPlace[place] == nil {
+			byPlace[place] = &scraped{job: place[0], instance: place[1]}
+		}
+		byPlace[place].series = append(byPlace[place].series, s)
+	}
+	w.scraped = slices.SortedFunc(maps.Values(byPlace), func(a, b *scraped) int {
+		return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.instance, b.instance))
+	})
+	addresses := map[string]int{}
+	for _, t := range w.scraped {
+		t.name()
+		addresses[t.target]++
+	}
+	for _, t := range w.scraped {
+		t.shared = addresses[t.target] > 1
+	}
+	return w
+}
+
+func newSeries(g matrixSeries, fromMS, toMS int64) *series {
+	f := field.ByName(g.Metric["__name__"])
+	if f == nil {
+		return nil
+	}
+	s := &series{field: f, labels: make(map[string]string, len(g.Metric))}
+	for k, v := range g.Metric {
+		if k != "__name__" && v != "" {
+			s.labels[k] = v
+		}
+	}
+	// Prometheus 2 includes a range's first instant, 3 doesn't: [from, to) is ours.
+	s.points = slices.DeleteFunc(g.Values, func(p point) bool { return p.ms < fromMS || p.ms >= toMS })
+	if len(s.points) == 0 {
+		return nil
+	}
+	s.text = labelText(g.Metric)
+	s.node, s.gpu = exporter.NodeOf(s.labels), exporter.GPUOf(s.labels)
+	return s
+}
+
+// name tells which exporter it is. One that speaks of several nodes, or none,
+// is known by its address alone.
+func (t *scraped) name() {
+	slices.SortFunc(t.series, func(a, b *series) int { return cmp.Compare(a.text, b.text) })
+	nodes := map[string]bool{}
+	for _, s := range t.series {
+		if s.node != "" {
+			nodes[s.node] = true
+		}
+		t.node = cmp.Or(t.node, s.labels["node"], s.labels["kubernetes_node"])
+	}
+	t.node = cmp.Or(t.node, host(t.instance))
+	t.target = t.job + " at " + t.instance
+	if len(nodes) == 1 {
+		for node := range nodes {
+			t.node, t.target = node, t.job+" on "+node
+		}
+	}
+}
+
+// host is the host of host:port.
+func host(instance string) string {
+	if h, _, err := net.SplitHostPort(instance); err == nil {
+		return h
+	}
+	return instance
+}
+
+// labelText orders series.
+func labelText(labels map[string]string) string {
+	var text strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		text.WriteString(k + "\x00" + labels[k] + "\x00")
+	}
+	return text.String()
+}
+
+// last is the newest scrape in a slot, by node: that of rows that name none
+// stands under "".
+type last map[string]int64
+
+// slot takes the samples of the slot that ends at toMS from each target's last
+// scrape in it; before counts those of earlier ones. Slots ascend.
+func (w *window) slot(toMS int64) (seen []*exposed, before int) {
+	for _, t := range w.scraped {
+		e := &exposed{scraped: t}
+		newest := last{}
+		for _, s := range t.series {
+			from := s.next
+			for s.next < len(s.points) && s.points[s.next].ms < toMS {
+				s.next++
+			}
+			if s.next == from {
+				continue
+			}
+			p := s.points[s.next-1]
+			newest[s.node] = max(newest[s.node], p.ms)
+			e.taken, e.points = append(e.taken, s), append(e.points, p)
+			before += s.next - from - 1
+		}
+		before += e.keep(newest)
+		if len(e.taken) > 0 {
+			seen = append(seen, e)
+		}
+	}
+	return seen, before + settleAddresses(seen)
+}
+
+// exposed is what a target showed in a slot.
+type exposed struct {
+	*scraped
+	taken  []*series
+	points []point // of taken
+}
+
+// keep leaves what was scraped at the newest instant, and counts the rest.
+func (e *exposed) keep(newest last) (dropped int) {
+	return e.filter(func(s *series, p point) bool { return p.ms == newest[s.node] })
+}
+
+func (e *exposed) filter(keep func(*series, point) bool) (dropped int) {
+	n := 0
+	for i, s := range e.taken {
+		if keep(s, e.points[i]) {
+			e.taken[n], e.points[n] = s, e.points[i]
+			n++
+		}
+	}
+	dropped = len(e.taken) - n
+	e.taken, e.points = e.taken[:n], e.points[:n]
+	return dropped
+}
+
+// gpuOf is a GPU as an exporter shows it.
+type gpuOf struct{ target, gpu string }
+
+// settleAddresses lets each GPU count at one address of an exporter: the one
+// that was scraped last.
+func settleAddresses(seen []*exposed) (dropped int) {
+	type shown struct {
+		ms int64
+		by *exposed
+	}
+	newest := map[gpuOf]shown{}
+	for _, e := range seen {
+		if !e.shared {
+			continue
+		}
+		for i, s := range e.taken {
+			at := gpuOf{e.target, s.gpu}
+			if old, ok := newest[at]; !ok || e.points[i].ms > old.ms {
+				newest[at] = shown{e.points[i].ms, e}
+			}
+		}
+	}
+	for _, e := range seen {
+		if e.shared {
+			dropped += e.filter(func(s *series, _ point) bool { return newest[gpuOf{e.target, s.gpu}].by == e })
+		}
+	}
+	return dropped
+}
+
+// exposition is it in package exporter's words.
+func (e *exposed) exposition(renamed bool) exporter.Exposition {
+	out := exporter.Exposition{Target: e.target, Node: e.node, Renamed: renamed, Samples: make([]exporter.Sample, len(e.taken))}
+	for i, s := range e.taken {
+		out.Samples[i] = exporter.Sample{Field: s.field, Labels: s.labels, Value: e.points[i].value, At: time.UnixMilli(e.points[i].ms).UTC()}
+	}
+	return out
+}
+
+// interval is the median time between two samples of a series; 0: none has two.
+func (w *window) interval() time.Duration {
+	var steps []int64
+	for _, t := range w.scraped {
+		for _, s := range t.series {
+			for i := 1; i < len(s.points); i++ {
+				steps = append(steps, s.points[i].ms-s.points[i-1].ms)
+			}
+		}
+	}
+	if len(steps) == 0 {
+		return 0
+	}
+	slices.Sort(steps)
+	return (time.Duration(steps[len(steps)/2]) * time.Millisecond).Round(time.Second / 2)
+}
