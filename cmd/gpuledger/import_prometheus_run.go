@@ -30,8 +30,8 @@ SELECT max(boot_ms) AS boot_ms FROM batches WHERE cluster = {cluster:String} AND
 
 // What was imported last of each node and slot.
 const selectImported = `
-SELECT node, toUnixTimestamp(slot) AS at, argMax((boot_ms, seq, hash), (rev, boot_ms, seq)) AS best,
-       best.1 AS boot, best.2 AS number, best.3 AS sha
+SELECT node, toUnixTimestamp(slot) AS at, argMax(boot_ms, (rev, boot_ms, seq)) AS boot,
+       argMax(seq, (rev, boot_ms, seq)) AS number, argMax(hash, (rev, boot_ms, seq)) AS sha
 FROM batches FINAL
 WHERE cluster = {cluster:String} AND status IN ('stored', 'late') AND collector = {collector:String}
   AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}

@@ -238,5 +238,5 @@ func (w *window) interval() time.Duration {
 		return 0
 	}
 	slices.Sort(steps)
-	return (time.Duration(steps[len(steps)/2]) * time.Millisecond).Round(time.Second / 2)
+	return (time.Duration(steps[(len(steps)-1)/2]) * time.Millisecond).Round(time.Second / 2)
 }
