@@ -28,13 +28,32 @@ type job struct {
 	user    string
 	account string
 	wckey   string
+	gres    string // what it asked for per node, "gres/gpu:2"; --gpus isn't in it
 	name    string
 }
 
 // The fields of job in squeue's format (squeue(1), -o).
-var jobFields = []string{"%A", "%i", "%T", "%S", "%u", "%a", "%w", "%j"}
+var jobFields = []string{"%A", "%i", "%T", "%S", "%u", "%a", "%w", "%b", "%j"}
+
+// key tells the runs of a job apart.
+func (j job) key() string { return j.id + " " + j.start }
+
+// asksForGPUs says whether the job certainly asked for GPUs; one that did it per
+// job or per task (--gpus), or has a whole node (--exclusive), isn't told.
+func (j job) asksForGPUs() bool {
+	return strings.Contains(j.gres, "gpu") || strings.Contains(j.gres, "shard") || strings.Contains(j.gres, "mps")
+}
 
 const stateCompleting = "COMPLETING"
+
+// endedStates are those in which a job has nothing: it is over, epilog included,
+// or waits for another run (squeue(1), JOB STATE CODES).
+var endedStates = []string{
+	"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT",
+	"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT",
+}
+
+func hasEnded(state string) bool { return slices.Contains(endedStates, state) }
 
 // maxIDs bounds the job ids in one command line.
 const maxIDs = 500
@@ -94,7 +113,7 @@ func parseJobs(out, separator string) ([]job, error) {
 			break
 		}
 		f := parts[i+1:]
-		j := job{id: f[0], display: f[1], state: f[2], start: f[3], user: f[4], account: f[5], wckey: f[6], name: f[7]}
+		j := job{id: f[0], display: f[1], state: f[2], start: f[3], user: f[4], account: f[5], wckey: f[6], gres: f[7], name: f[8]}
 		if n, err := parseUint32(j.id); err != nil || n == 0 {
 			return nil, fmt.Errorf("job id %q: want a number", cut(j.id))
 		}
@@ -113,7 +132,7 @@ func isDisplayID(s string) bool {
 // nodeGres is what the node itself says.
 type nodeGres struct {
 	gres []gresEntry // Gres=, in slurm.conf's order
-	used []uint32    // positions of gpu in GresUsed=, sorted
+	used []gresEntry // GresUsed=
 }
 
 // describeNode asks for the node's GRES.
@@ -149,8 +168,8 @@ func parseNode(out, name string) (nodeGres, error) {
 		}
 		if key == "Gres" {
 			node.gres = append(node.gres, entries...)
-		} else if node.used, err = gpuPositions(entries); err != nil {
-			return node, fmt.Errorf("%s: %w", key, err)
+		} else {
+			node.used = entries
 		}
 	}
 	if !seen["Gres"] || !seen["GresUsed"] {
@@ -159,21 +178,25 @@ func parseNode(out, name string) (nodeGres, error) {
 	return node, nil
 }
 
-// positions asks which positions of gpu GRES the job has on the node.
-func (c *client) positions(ctx context.Context, j job) ([]uint32, error) {
+// allocation asks which positions of gpu GRES the job has on the node, and in
+// which state it is by now; one that has ended has none.
+func (c *client) allocation(ctx context.Context, j job) (state string, positions []uint32, err error) {
 	out, err := c.run(ctx, c.scontrol, "-d", "-o", "show", "job", j.display)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	record, err := trustedPart(string(out), j)
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s for job %s: %w", c.scontrol, j.id, err)
+		return "", nil, fmt.Errorf("read the answer of %s for job %s: %w", c.scontrol, j.id, err)
 	}
-	positions, err := parseAllocation(record, c.node)
-	if err != nil {
-		return nil, fmt.Errorf("job %s of %s: %w", j.id, j.user, err)
+	state, _, _ = strings.Cut(strings.TrimPrefix(record, "JobState="), " ")
+	if hasEnded(state) {
+		return state, nil, nil
 	}
-	return positions, nil
+	if positions, err = parseAllocation(record, c.node); err != nil {
+		return "", nil, fmt.Errorf("job %s of %s: %w", j.id, j.user, err)
+	}
+	return state, positions, nil
 }
 
 // trustedPart is the part of a job's record from JobState= to the fields that

@@ -74,7 +74,7 @@ func startCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	c := &cluster{dir: dir, mapping: filepath.Join(dir, "jobs"), conf: filepath.Join(dir, "slurm.conf")}
+	c := &cluster{dir: dir, mapping: filepath.Join(dir, "mapping"), conf: filepath.Join(dir, "slurm.conf")}
 	c.configure(t)
 	c.start(t, "munged", "--foreground", "--force", "--key-file="+dir+"/munge.key", "--socket="+dir+"/munge.sock",
 		"--pid-file="+dir+"/munge.pid", "--log-file="+dir+"/munge.log", "--seed-file="+dir+"/munge.seed")
@@ -133,15 +133,11 @@ func (c *cluster) configure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := map[string]string{
 		"slurm.conf": fill.Replace(slurmConfFor), "gres.conf": fill.Replace(gresConfFor), "munge.key": strings.Repeat("not a secret ", 10),
 		"mig-minors": "gpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\ngpu0/gi2/access 20\ngpu0/gi2/ci0/access 21\ngpu0/gi3/access 29\ngpu0/gi3/ci0/access 30\n",
-		"prolog":     "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + here + "/testdata/prolog.sh\n",
-		"epilog":     "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + here + "/testdata/epilog.sh\n",
+		"prolog":     "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + deployed(t, "prolog.sh") + "\n",
+		"epilog":     "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + deployed(t, "epilog.sh") + "\n",
 	}
 	// From 23.02 on slurmd wants cgroups, which a container may not have.
 	if !strings.Contains(c.must(t, find(t, "slurmd"), "-V"), " 22.") {

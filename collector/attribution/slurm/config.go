@@ -30,8 +30,9 @@ type Config struct {
 	GresConf string `yaml:"gres_conf"`
 	// MIGMinors tells which instance a /dev/nvidia-caps/nvidia-capN is.
 	MIGMinors string `yaml:"mig_minors"`
-	// Details asks squeue for user and account of the jobs in MappingDir; without
-	// it an owner is a job id.
+	// Details asks Slurm about the jobs in MappingDir: user, account, whether they
+	// have ended. Without it an owner is a job id and holds while a file names it,
+	// and nothing sees that positions taken for indices are MIG instances.
 	Details bool `yaml:"details"`
 	// SlurmConf is passed on as SLURM_CONF; empty: Slurm's own default.
 	SlurmConf string `yaml:"slurm_conf"`

@@ -6,10 +6,13 @@
 //     device, one job id (SLURM_JOB_ID) per line, an empty file or none: free.
 //     A file's name is "<position>", "<position>.<GI>" (as dcgm-exporter's
 //     hpc_job has it) or a UUID (GPU-…, MIG-…); names that begin with a dot are
-//     ignored. testdata/prolog.sh and testdata/epilog.sh are such a pair. Holds
-//     are exact to a poll, and only root can write them: the mode to prefer.
+//     ignored, but for ".prolog", which the prolog leaves there: without it a
+//     directory is one that nobody writes, and an error. deploy/slurm has such a
+//     pair. Holds are exact to a poll, and only root can write them: the mode to
+//     prefer.
 //   - from: scontrol. squeue says which jobs are on the node, scontrol which
-//     GRES each has, every scontrol_every. Holds are exact to that.
+//     GRES each has, every scontrol_every. Holds are exact to that, and a
+//     Snapshot says when its answer was so.
 //
 // Data out: a holding per device and job; the owner is the job's own id (an
 // element of an array has one), its user and its account.
@@ -43,8 +46,11 @@
 // What can go wrong: Slurm doesn't answer (files: an error while a job is there
 // whose user isn't known yet; scontrol: the last answer up to scontrol_max_age,
 // then an error), a file that is written in place (its last line counts once it
-// has its newline, or is the same in two polls), a mapping file that no epilog
-// cleared (its job is named in the log once Slurm no longer knows it, and keeps
-// its id as owner), gres.conf with AutoDetect and files that aren't in order (an
-// error that asks for `gres`).
+// has its newline, or is the same in two polls), gres.conf with AutoDetect and
+// files that aren't in order (an error that asks for `gres`), a line that no
+// epilog took out. The jobs of files are looked up every minute: one that has
+// ended, waits to run again, or is unknown to Slurm in two looks is dropped,
+// counted and named in the log. It is back as soon as its file changes and Slurm
+// says that it runs. An unknown one stays, because PrivateData may hide it, while
+// the node has more GPUs in use than others account for.
 package slurm

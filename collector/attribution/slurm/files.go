@@ -24,7 +24,12 @@ type mapped struct {
 	position uint32
 	gi       *uint32
 	jobs     []string
+	stamp    stamp
 }
+
+// marker is the file that a prolog leaves in the directory: where it is missing,
+// nobody writes, and that no file names a job says nothing.
+const marker = ".prolog"
 
 // directory reads the mapping directory.
 type directory struct {
@@ -39,6 +44,9 @@ func (d *directory) read() ([]mapped, error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
 		return nil, fmt.Errorf("read mapping directory: %w", err)
+	}
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == marker }) {
+		return nil, fmt.Errorf("mapping directory %s: no %s, which the prolog leaves there: none has written here since it was made", d.path, marker)
 	}
 	before := d.unfinished
 	d.unfinished = map[string]string{}
@@ -66,7 +74,7 @@ func (d *directory) file(name string, before map[string]string) (m mapped, err e
 		return m, fmt.Errorf("mapping file %s: %w", path, err)
 	}
 	m.path = path
-	text, err := readBounded(path)
+	text, err := m.readBounded()
 	if err != nil {
 		return m, fmt.Errorf("read mapping file: %w", err)
 	}
@@ -83,22 +91,23 @@ func (d *directory) file(name string, before map[string]string) (m mapped, err e
 }
 
 // readBounded reads a regular file: a pipe would never end.
-func readBounded(path string) (string, error) {
-	info, err := os.Lstat(path)
+func (m *mapped) readBounded() (string, error) {
+	info, err := os.Lstat(m.path)
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s: is no regular file but %s", path, info.Mode())
+		return "", fmt.Errorf("%s: is no regular file but %s", m.path, info.Mode())
 	}
-	f, err := os.Open(path)
+	m.stamp = stampOf(info)
+	f, err := os.Open(m.path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(text) > maxFileBytes {
-		err = fmt.Errorf("%s: has more than %d bytes", path, maxFileBytes)
+		err = fmt.Errorf("%s: has more than %d bytes", m.path, maxFileBytes)
 	}
 	return string(text), err
 }
@@ -152,7 +161,7 @@ func (m mapped) device(l layout) (attribution.Device, error) {
 	if d.GI != nil || strings.HasPrefix(d.UUID, "MIG-") {
 		return d, fmt.Errorf("mapping file %s: position %d is %s, an instance already", m.path, m.position, d)
 	}
-	d.GI = m.gi
+	d.GI, d.Whole = m.gi, false
 	return d, nil
 }
 

@@ -36,7 +36,7 @@ func TestFilesWithoutGresArePositionsByIndex(t *testing.T) {
 	f.want(t)
 	f.write(t, "7", "41\n")
 	f.write(t, "0.2", "42\n")
-	f.want(t, "index 0, gi 2: 42", "index 7: 41")
+	f.want(t, "index 0, gi 2: 42", "index 7, whole: 41")
 	if len(f.slurm.calls) != 0 {
 		t.Errorf("without details: calls %q, want none", f.slurm.calls)
 	}
@@ -91,10 +91,10 @@ func TestAFileWrittenInPlaceMakesNoFalseOwner(t *testing.T) {
 	f.wantError(t, "0: the last line has no end yet")
 	f.write(t, "0", "1234")
 	f.wantError(t, "0: the last line has no end yet")
-	f.want(t, "index 0: 1234") // a prolog that writes no newline at all
-	f.want(t, "index 0: 1234")
+	f.want(t, "index 0, whole: 1234") // a prolog that writes no newline at all
+	f.want(t, "index 0, whole: 1234")
 	f.write(t, "0", "1234\n")
-	f.want(t, "index 0: 1234")
+	f.want(t, "index 0, whole: 1234")
 	f.write(t, "0", "5")
 	f.wantError(t, "the last line has no end yet")
 }
@@ -116,6 +116,17 @@ func TestAMissingDirectoryIsAnErrorNotFree(t *testing.T) {
 	f.wantError(t, "read mapping directory: open "+f.dir+"/none: no such file")
 }
 
+func TestADirectoryThatNobodyWritesIsAnErrorNotFree(t *testing.T) {
+	f := newFixture(t, nil)
+	f.want(t)
+	if err := os.Remove(filepath.Join(f.dir, marker)); err != nil {
+		t.Fatal(err)
+	}
+	f.wantError(t, "mapping directory "+f.dir+": no .prolog, which the prolog leaves there")
+	f.write(t, "0", "41\n")
+	f.wantError(t, "no .prolog")
+}
+
 func TestDetailsAreAskedOncePerJob(t *testing.T) {
 	f := newFixture(t, nil)
 	f.slurm.start("41", "")
@@ -124,18 +135,18 @@ func TestDetailsAreAskedOncePerJob(t *testing.T) {
 	f.write(t, "0", "41\n")
 	f.write(t, "1", "42\n")
 	for range 3 {
-		f.want(t, "index 0: 41 alice bio", "index 1: 42 1001 a\uFFFDb|c\nd")
+		f.want(t, "index 0, whole: 41 alice bio", "index 1, whole: 42 1001 a\uFFFDb|c\nd")
 	}
-	if diff := cmp.Diff([]string{"squeue -j 41,42"}, f.slurm.calls); diff != "" {
+	if diff := cmp.Diff([]string{"squeue -j 41,42", "scontrol node n1"}, f.slurm.calls); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	f.write(t, "0", "43\n") // which Slurm doesn't know
-	f.want(t, "index 0: 43", "index 1: 42 1001 a\uFFFDb|c\nd")
+	f.want(t, "index 0, whole: 43", "index 1, whole: 42 1001 a\uFFFDb|c\nd")
 	if !strings.Contains(f.log.String(), "doesn't know a job") || !strings.Contains(f.log.String(), "job=43") {
 		t.Errorf("log %q, want a word about job 43", f.log)
 	}
 	f.write(t, "0", "41\n")
-	f.want(t, "index 0: 41 alice bio", "index 1: 42 1001 a\uFFFDb|c\nd")
+	f.want(t, "index 0, whole: 41 alice bio", "index 1, whole: 42 1001 a\uFFFDb|c\nd")
 	if got := f.slurm.count("squeue -j 41"); got != 2 {
 		t.Errorf("a job that was gone and is back: asked %d times, want 2", got)
 	}
@@ -145,9 +156,9 @@ func TestASlurmThatIsDownIsAnErrorForNewJobsOnly(t *testing.T) {
 	f := newFixture(t, nil)
 	f.slurm.start("41", "")
 	f.write(t, "0", "41\n")
-	f.want(t, "index 0: 41 alice bio")
+	f.want(t, "index 0, whole: 41 alice bio")
 	f.slurm.down = errDown
-	f.want(t, "index 0: 41 alice bio")
+	f.want(t, "index 0, whole: 41 alice bio")
 	f.write(t, "1", "42\n")
 	f.wantError(t, "ask for user and account of job 42: "+errDown.Error())
 	calls := len(f.slurm.calls)
@@ -159,7 +170,7 @@ func TestASlurmThatIsDownIsAnErrorForNewJobsOnly(t *testing.T) {
 		t.Errorf("calls in the pause: %q, want none", f.slurm.calls[calls:])
 	}
 	f.clock.Advance(1)
-	f.want(t, "index 0: 41 alice bio", "index 1: 42 alice bio")
+	f.want(t, "index 0, whole: 41 alice bio", "index 1, whole: 42 alice bio")
 }
 
 // TestPositionsFollowTheOrderOfTypes: gres.conf lists the boards first, the
@@ -191,8 +202,28 @@ func TestPositionsFollowTheOrderOfTypes(t *testing.T) {
 	}
 	put(f.cfg.GresConf, "Name=gpu File=/dev/nvidia6\n")
 	f.wantError(t, "position 2: the node's gres list has 1 devices")
-	put(f.cfg.GresConf, "AutoDetect=nvml\n")
-	f.want(t, "index 0: 42 alice bio", "index 2: 41 alice bio")
+}
+
+// TestGuessedPositionsAreNeverInstances: AutoDetect=nvml with MIG on puts the
+// instances of board 0 at positions 0 to 6.
+func TestGuessedPositionsAreNeverInstances(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.GresConf = filepath.Join(t.TempDir(), "gres.conf") })
+	conf := func(text string) {
+		if err := os.WriteFile(f.cfg.GresConf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conf("AutoDetect=nvml\n")
+	f.slurm.start("41", "")
+	f.write(t, "2", "41\n")
+	f.want(t, "index 2, whole: 41 alice bio")
+	f.slurm.node = describe("gpu:h100:1,gpu:nvidia_h100_1g.10gb:7", "gpu:h100:0")
+	f.write(t, "0", "42\n")
+	f.wantError(t, "the node's Gres= has MIG instances (gpu:nvidia_h100_1g.10gb:7), and nothing says which position is which")
+	conf("AutoDetect=nvml\nName=gpu File=/dev/nvidia[0-2]\n")
+	f.want(t, "minor 0, whole: 42", "minor 2, whole: 41 alice bio")
+	conf("Name=gpu File=/dev/nvidia[0-2]\n")
+	f.want(t, "minor 0: 42", "minor 2: 41 alice bio")
 }
 
 func TestANewJobAsksForTheOrderAgain(t *testing.T) {
@@ -222,7 +253,7 @@ func TestAnOrderThatCantBeAskedIsAnError(t *testing.T) {
 	}
 	f.slurm.down = errors.New("down")
 	f.write(t, "0", "41\n")
-	f.wantError(t, "ask for the order of the node's gres types: down")
+	f.wantError(t, "ask for the types of the node's gres: down")
 	f.slurm.down, f.slurm.node = nil, describe("gpu:b:1,gpu:a:1", "gpu:b:1(IDX:0)")
 	f.clock.Advance(10 * time.Second)
 	f.want(t, "minor 1: 41")

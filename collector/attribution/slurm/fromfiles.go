@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/gpuledger/gpuledger/collector/attribution"
-	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 func (r *Reader) fromFiles(ctx context.Context) (attribution.Snapshot, error) {
@@ -18,6 +17,7 @@ func (r *Reader) fromFiles(ctx context.Context) (attribution.Snapshot, error) {
 	if err := r.learn(ctx, files); err != nil {
 		return attribution.Snapshot{}, err
 	}
+	files = r.withHolders(files)
 	var positions layout
 	if slices.ContainsFunc(files, func(m mapped) bool { return m.uuid == "" }) {
 		if positions, err = r.layouts.get(ctx, r.describeNode); err != nil {
@@ -31,60 +31,21 @@ func (r *Reader) fromFiles(ctx context.Context) (attribution.Snapshot, error) {
 			return attribution.Snapshot{}, err
 		}
 		for _, id := range m.jobs {
-			snap.Holdings = append(snap.Holdings, attribution.Holding{Device: device, Owner: r.known[id]})
+			snap.Holdings = append(snap.Holdings, attribution.Holding{Device: device, Owner: r.known[id].owner})
 		}
 	}
 	return snap, nil
 }
 
-// learn makes known exactly the owners that files name. Each is asked for once;
-// one that Slurm doesn't know keeps its id.
-func (r *Reader) learn(ctx context.Context, files []mapped) error {
-	named := map[string]bool{}
-	var fresh []string
+// withHolders leaves out the jobs that were dropped, and files of no others.
+func (r *Reader) withHolders(files []mapped) (held []mapped) {
 	for _, m := range files {
-		for _, id := range m.jobs {
-			if !named[id] && r.known[id] == nil {
-				fresh = append(fresh, id)
-			}
-			named[id] = true
+		m.jobs = slices.DeleteFunc(slices.Clone(m.jobs), func(id string) bool { return r.known[id].dropped })
+		if len(m.jobs) > 0 {
+			held = append(held, m)
 		}
 	}
-	maps.DeleteFunc(r.known, func(id string, _ *wire.Owner) bool { return !named[id] })
-	if len(fresh) == 0 {
-		return nil
-	}
-	// New jobs are the only ones that a new order of types can be about.
-	r.layouts.entries = nil
-	if !r.cfg.Details {
-		for _, id := range fresh {
-			r.known[id] = &wire.Owner{Job: id}
-		}
-		return nil
-	}
-	return r.askFor(ctx, fresh)
-}
-
-func (r *Reader) askFor(ctx context.Context, ids []string) error {
-	var found map[string]job
-	err := r.unpaused(func() (err error) {
-		if found, err = r.client.byID(ctx, ids); err != nil {
-			err = fmt.Errorf("ask for user and account of job %s: %w", ids[0], err)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		j, ok := found[id]
-		if !ok {
-			r.deps.Log.Warn("Slurm doesn't know a job that a mapping file names; it keeps its id as owner", "job", id, "mapping_dir", r.cfg.MappingDir)
-			j = job{id: id}
-		}
-		r.known[id] = j.owner()
-	}
-	return nil
+	return held
 }
 
 // unpaused asks, unless a question failed less than scontrol_every ago: that a
@@ -105,4 +66,36 @@ func (r *Reader) describeNode(ctx context.Context) (node nodeGres, err error) {
 		return err
 	})
 	return node, err
+}
+
+// lookUp asks squeue about jobs.
+func (r *Reader) lookUp(ctx context.Context, ids []string) (found map[string]job, err error) {
+	err = r.unpaused(func() (err error) {
+		if found, err = r.client.byID(ctx, ids); err != nil {
+			err = fmt.Errorf("ask for user and account of job %s: %w", ids[0], err)
+		}
+		return err
+	})
+	return found, err
+}
+
+// named lists the jobs of files, each once, and those of them to ask about now:
+// the ones not known, and the ones dropped whose file has changed, since a job
+// that is requeued may be back.
+func (r *Reader) named(files []mapped) (all, fresh []string) {
+	seen, asked := map[string]bool{}, map[string]bool{}
+	for _, m := range files {
+		changed := r.stamps[m.path] != m.stamp
+		for _, id := range m.jobs {
+			if !seen[id] {
+				seen[id], all = true, append(all, id)
+			}
+			j := r.known[id]
+			if (j == nil || j.dropped && changed) && !asked[id] {
+				asked[id], fresh = true, append(fresh, id)
+			}
+		}
+	}
+	maps.DeleteFunc(r.known, func(id string, _ *fileJob) bool { return !seen[id] })
+	return all, fresh
 }

@@ -14,8 +14,8 @@ import (
 // between, or there is one that squeue doesn't show us.
 var errMoved = errors.New("squeue and scontrol disagree")
 
-// fromScontrol asks at its own pace and gives the last answer in between, while
-// it is young enough.
+// fromScontrol asks at its own pace and gives the last answer in between, with
+// the time at which it was so, while it is young enough.
 func (r *Reader) fromScontrol(ctx context.Context) (attribution.Snapshot, error) {
 	now := r.deps.Clock.Now()
 	if now.Before(r.askAt) {
@@ -27,7 +27,7 @@ func (r *Reader) fromScontrol(ctx context.Context) (attribution.Snapshot, error)
 		r.askAt = now.Add(r.cfg.ScontrolEvery / 5)
 		return r.last(err)
 	}
-	r.answer, r.answered, r.lastFail = snap, now, nil
+	r.answer, r.lastFail = snap, nil
 	r.askAt = now.Add(r.cfg.ScontrolEvery)
 	return snap, nil
 }
@@ -37,9 +37,9 @@ func (r *Reader) last(err error) (attribution.Snapshot, error) {
 	if err != nil {
 		r.lastFail = err
 	}
-	age := r.deps.Clock.Now().Sub(r.answered)
+	age := r.deps.Clock.Now().Sub(r.answer.At)
 	switch {
-	case r.answered.IsZero():
+	case r.answer.At.IsZero():
 		return attribution.Snapshot{}, fmt.Errorf("ask slurm: %w", r.lastFail)
 	case age <= r.cfg.ScontrolMaxAge:
 		return r.answer, nil
@@ -47,57 +47,77 @@ func (r *Reader) last(err error) (attribution.Snapshot, error) {
 	return attribution.Snapshot{}, fmt.Errorf("ask slurm: the last answer is %s old: %w", age, r.lastFail)
 }
 
+// ask asks first only about the jobs that surely have GPUs. While the node says
+// otherwise, it asks about all that aren't known, then about all again, since one
+// may have grown.
 func (r *Reader) ask(ctx context.Context) (attribution.Snapshot, error) {
-	snap, err := r.askOnce(ctx)
+	snap, err := r.askOnce(ctx, job.asksForGPUs)
 	if errors.Is(err, errMoved) {
-		clear(r.allocated) // a job may have grown or shrunk
-		snap, err = r.askOnce(ctx)
+		snap, err = r.askOnce(ctx, everyJob)
+	}
+	if errors.Is(err, errMoved) {
+		clear(r.allocated)
+		snap, err = r.askOnce(ctx, everyJob)
 	}
 	return snap, err
 }
 
-func (r *Reader) askOnce(ctx context.Context) (attribution.Snapshot, error) {
+func everyJob(job) bool { return true }
+
+func (r *Reader) askOnce(ctx context.Context, about func(job) bool) (attribution.Snapshot, error) {
 	jobs, err := r.client.onNode(ctx)
 	if err != nil {
 		return attribution.Snapshot{}, err
 	}
-	if err := r.allocations(ctx, jobs); err != nil {
+	if jobs, err = r.allocations(ctx, jobs, about); err != nil {
 		return attribution.Snapshot{}, err
 	}
+	// What squeue showed before this instant and the node has in use after it was
+	// so at it.
+	at := r.deps.Clock.Now()
 	node, err := r.client.describeNode(ctx)
 	if err != nil {
 		return attribution.Snapshot{}, err
 	}
+	used, err := gpuPositions(node.used)
+	if err != nil {
+		return attribution.Snapshot{}, fmt.Errorf("GresUsed: %w", err)
+	}
 	r.layouts.entries = node.gres
-	held, err := r.reconcile(jobs, node.used)
+	held, err := r.reconcile(jobs, used)
 	if err != nil {
 		return attribution.Snapshot{}, err
 	}
-	return r.holdings(ctx, held)
+	snap, err := r.holdings(ctx, held)
+	snap.At = at
+	return snap, err
 }
 
-// key tells the runs of a job apart.
-func (j job) key() string { return j.id + " " + j.start }
-
-// allocations makes known exactly the positions of jobs, asking once for each.
-func (r *Reader) allocations(ctx context.Context, jobs []job) error {
+// allocations makes known the positions of jobs, asking once for each that about
+// chooses. It answers those that are known and still there: short jobs come and
+// go between two questions, and the node's word shows whether any is missing.
+func (r *Reader) allocations(ctx context.Context, jobs []job, about func(job) bool) (there []job, err error) {
 	current := map[string]bool{}
 	for _, j := range jobs {
 		current[j.key()] = true
-		if _, known := r.allocated[j.key()]; known {
-			continue
+		if _, known := r.allocated[j.key()]; !known {
+			if !about(j) {
+				continue
+			}
+			state, positions, err := r.client.allocation(ctx, j)
+			if unknownJob(err) || err == nil && hasEnded(state) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			j.state = state
+			r.allocated[j.key()] = positions
 		}
-		positions, err := r.client.positions(ctx, j)
-		if unknownJob(err) {
-			return fmt.Errorf("%w: job %s has gone", errMoved, j.id)
-		}
-		if err != nil {
-			return err
-		}
-		r.allocated[j.key()] = positions
+		there = append(there, j)
 	}
 	maps.DeleteFunc(r.allocated, func(key string, _ []uint32) bool { return !current[key] })
-	return nil
+	return there, nil
 }
 
 // holder is a job at a position.
@@ -118,6 +138,7 @@ func (r *Reader) reconcile(jobs []job, used []uint32) ([]holder, error) {
 		}
 		for _, p := range r.allocated[j.key()] {
 			if !slices.Contains(used, p) {
+				delete(r.allocated, j.key()) // it may have shrunk
 				return nil, fmt.Errorf("%w: job %s of %s has position %d, which the node says is free", errMoved, j.id, j.user, p)
 			}
 			byOthers[p] = true

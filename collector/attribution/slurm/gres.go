@@ -93,3 +93,17 @@ func gpuPositions(entries []gresEntry) ([]uint32, error) {
 	slices.Sort(all)
 	return slices.Compact(all), nil
 }
+
+// gpusInUse counts the gpus of a list of used GRES; known is false where shares
+// are in use, which don't tell how many boards they are of.
+func gpusInUse(entries []gresEntry) (n int, known bool) {
+	for _, e := range entries {
+		if isSharing(e.name) && e.count > 0 {
+			return 0, false
+		}
+		if e.name == "gpu" {
+			n += int(e.count)
+		}
+	}
+	return n, true
+}

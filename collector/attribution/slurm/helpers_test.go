@@ -57,7 +57,7 @@ func (f *fakeSlurm) squeue(args []string) []byte {
 	var out bytes.Buffer
 	separator, _, _ := strings.Cut(args[3], "%A")
 	for _, j := range f.jobs {
-		fields := []string{j.id, j.display, j.state, j.start, j.user, j.account, j.wckey, j.name}
+		fields := []string{j.id, j.display, j.state, j.start, j.user, j.account, j.wckey, j.gres, j.name}
 		out.WriteString(separator + strings.Join(fields, separator) + separator + "\n")
 	}
 	return out.Bytes()
@@ -76,7 +76,10 @@ func (f *fakeSlurm) count(prefix string) int {
 
 // start adds a running job with these GRES on n1.
 func (f *fakeSlurm) start(id, gres string) {
-	j := job{id: id, display: id, state: "RUNNING", start: "2026-11-21T12:00:00", user: "alice", account: "bio", wckey: "(null)", name: "train"}
+	j := job{id: id, display: id, state: "RUNNING", start: "2026-11-21T12:00:00", user: "alice", account: "bio", wckey: "(null)", gres: "N/A", name: "train"}
+	if gres != "" {
+		j.gres = "gres/gpu:1"
+	}
 	f.jobs = append(f.jobs, j)
 	f.record[id] = record(j, gres)
 }
@@ -96,19 +99,21 @@ type fixture struct {
 	slurm *fakeSlurm
 	clock *clock.Fake
 	dir   string
+	reg   *prometheus.Registry
 	log   *bytes.Buffer
 }
 
 func newFixture(t *testing.T, change func(*Config)) *fixture {
 	t.Helper()
-	f := &fixture{clock: clock.NewFake(noon), dir: t.TempDir(), log: &bytes.Buffer{}, slurm: &fakeSlurm{record: map[string]string{}}}
+	f := &fixture{clock: clock.NewFake(noon), dir: t.TempDir(), reg: prometheus.NewRegistry(), log: &bytes.Buffer{}, slurm: &fakeSlurm{record: map[string]string{}, node: describe("gpu:8", "gpu:0(IDX:N/A)")}}
+	f.write(t, marker, "")
 	cfg := DefaultConfig()
 	cfg.MappingDir = f.dir
 	if change != nil {
 		change(&cfg)
 	}
 	var err error
-	f.Reader, err = New(cfg, Deps{Clock: f.clock, Log: slog.New(slog.NewTextHandler(f.log, nil)), Registry: prometheus.NewRegistry(), Node: "n1"})
+	f.Reader, err = New(cfg, Deps{Clock: f.clock, Log: slog.New(slog.NewTextHandler(f.log, nil)), Registry: f.reg, Node: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +132,11 @@ func (f *fixture) write(t *testing.T, name, text string) {
 func holders(snap attribution.Snapshot) []string {
 	lines := []string{}
 	for _, h := range snap.Holdings {
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", h.Device, h.Owner.Job, h.Owner.User, h.Owner.Account)))
+		whole := ""
+		if h.Device.Whole {
+			whole = ", whole"
+		}
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s%s: %s %s %s", h.Device, whole, h.Owner.Job, h.Owner.User, h.Owner.Account)))
 	}
 	return lines
 }

@@ -3,7 +3,9 @@ package slurm
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
+	"regexp"
 	"sync"
 	"time"
 
@@ -13,13 +15,16 @@ import (
 // layout is what the positions of the node's gpu GRES are.
 type layout struct {
 	devices []attribution.Device
-	// indexed: nothing lists them, a position is a board's index.
+	// indexed: nothing lists them, a position is taken for a board's index.
 	indexed bool
 }
 
+// migType finds a MIG profile in a GRES type: "1g.10gb", "nvidia_h100_3g.40gb".
+var migType = regexp.MustCompile(`(?i)[0-9]g[._-]?[0-9]+gb`)
+
 func (l layout) at(position uint32) (attribution.Device, error) {
 	if l.indexed {
-		return attribution.Device{Index: &position}, nil
+		return attribution.Device{Index: &position, Whole: true}, nil
 	}
 	if int(position) >= len(l.devices) {
 		return attribution.Device{}, fmt.Errorf("position %d: the node's gres list has %d devices", position, len(l.devices))
@@ -42,29 +47,43 @@ type stamp struct {
 	modified time.Time
 }
 
-// get answers the layout now. ask is called where several types make Slurm's
-// order matter and it isn't known.
+func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()} }
+
+// get answers the layout now. ask is called where the node's Gres= matters and
+// isn't known: for the order of several types, and to see that a guess at board
+// indices isn't at MIG instances (not where nothing may be asked).
 func (l *layouts) get(ctx context.Context, ask func(context.Context) (nodeGres, error)) (layout, error) {
 	if len(l.cfg.Gres) > 0 {
 		return fixedLayout(l.cfg.Gres), nil
 	}
-	if l.cfg.GresConf == "" {
-		return layout{indexed: true}, nil
+	if l.cfg.GresConf != "" {
+		if err := l.load(); err != nil {
+			return layout{}, err
+		}
 	}
-	if err := l.load(); err != nil {
-		return layout{}, err
-	}
-	if len(l.conf.devices) == 0 {
-		return layout{indexed: true}, nil // AutoDetect alone
-	}
-	if l.entries == nil && !l.conf.oneKind() {
+	indexed := len(l.conf.devices) == 0 // no gres.conf, or AutoDetect alone
+	if l.entries == nil && (indexed && l.cfg.Details || !indexed && !l.conf.oneKind()) {
 		node, err := ask(ctx)
 		if err != nil {
-			return layout{}, fmt.Errorf("ask for the order of the node's gres types: %w", err)
+			return layout{}, fmt.Errorf("ask for the types of the node's gres: %w", err)
 		}
 		l.entries = node.gres
 	}
+	if indexed {
+		return layout{indexed: true}, l.refuseInstances()
+	}
 	return l.resolve()
+}
+
+// refuseInstances is an error where a position may be a MIG instance, so that it
+// is nobody's index.
+func (l *layouts) refuseInstances() error {
+	for _, e := range l.entries {
+		if e.name == "gpu" && migType.MatchString(e.kind) {
+			return fmt.Errorf("the node's Gres= has MIG instances (gpu:%s:%d), and nothing says which position is which: list the devices under gres, or in a gres_conf with File= or MultipleFiles=", e.kind, e.count)
+		}
+	}
+	return nil
 }
 
 func fixedLayout(gres []GresDevice) layout {
@@ -81,7 +100,7 @@ func (l *layouts) load() error {
 	if err != nil {
 		return fmt.Errorf("read gres_conf: %w", err)
 	}
-	now := stamp{info.Size(), info.ModTime()}
+	now := stampOf(info)
 	if now == l.read {
 		return nil
 	}
@@ -112,6 +131,7 @@ func (l *layouts) resolve() (layout, error) {
 		if err != nil {
 			return layout{}, fmt.Errorf("%s:%d: %w", l.cfg.GresConf, d.line, err)
 		}
+		device.Whole = l.conf.detects() // which may put instances in a board's place
 		out.devices = append(out.devices, device)
 	}
 	return out, nil

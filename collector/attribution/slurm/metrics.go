@@ -23,3 +23,20 @@ func counted(run runner, reg prometheus.Registerer) runner {
 		return out, err
 	}
 }
+
+// Why a job of a mapping file was dropped.
+const (
+	droppedEnded   = "ended"
+	droppedUnknown = "unknown"
+)
+
+func countDropped(reg prometheus.Registerer) *prometheus.CounterVec {
+	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gpuledger_slurm_dropped_jobs_total", Help: "Jobs whose line no epilog took out of the mapping files, dropped because they have ended or are unknown to Slurm.",
+	}, []string{"reason"})
+	for _, reason := range []string{droppedEnded, droppedUnknown} {
+		dropped.WithLabelValues(reason)
+	}
+	reg.MustRegister(dropped)
+	return dropped
+}

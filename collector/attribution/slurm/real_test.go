@@ -27,9 +27,7 @@ type both struct {
 func newBoth(t *testing.T, c *cluster) *both {
 	t.Helper()
 	b := &both{cluster: c, clock: clock.NewFake(noon), readers: map[string]*Reader{}}
-	if err := os.Mkdir(c.mapping, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	runScript(t, "prolog.sh", c.mapping) // as slurmd's ExecStartPre=
 	for _, from := range []string{FromFiles, FromScontrol} {
 		cfg := DefaultConfig()
 		cfg.From, cfg.MappingDir, cfg.SlurmConf = from, c.mapping, c.conf

@@ -31,14 +31,16 @@ type Reader struct {
 
 	// from: files
 	directory directory
-	known     map[string]*wire.Owner // owners by job id, while a file names it
-	retryAt   time.Time              // when to ask again after a failure
+	known     map[string]*fileJob // by job id, while a file names it
+	stamps    map[string]stamp    // of the files when known was last brought up to date
+	lookAt    time.Time           // when to look all known jobs up again
+	dropped   *prometheus.CounterVec
+	retryAt   time.Time // when to ask again after a failure
 	lastFail  error
 
 	// from: scontrol
-	allocated map[string][]uint32 // positions by job and start
-	answer    attribution.Snapshot
-	answered  time.Time // when answer was asked for; zero: never
+	allocated map[string][]uint32  // positions by job and start
+	answer    attribution.Snapshot // the last; a zero At: there is none
 	askAt     time.Time
 }
 
@@ -60,7 +62,8 @@ func New(cfg Config, deps Deps) (*Reader, error) {
 		client:    &client{run: run, squeue: cfg.Squeue, scontrol: cfg.Scontrol, node: node, nonce: newNonce},
 		layouts:   &layouts{cfg: cfg, node: node},
 		directory: directory{path: cfg.MappingDir},
-		known:     map[string]*wire.Owner{}, allocated: map[string][]uint32{},
+		known:     map[string]*fileJob{}, dropped: countDropped(deps.Registry),
+		allocated: map[string][]uint32{},
 	}, nil
 }
 

@@ -1,7 +1,7 @@
 package slurm
 
 import (
-	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,13 +10,13 @@ import (
 func newScontrolFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t, func(c *Config) { c.From, c.MappingDir = FromScontrol, "" })
-	f.slurm.node = describe("gpu:1g.10gb:3,gpu:h100:2", "gpu:1g.10gb:2(IDX:0,2),gpu:h100:1(IDX:3)")
-	f.slurm.start("41", "gpu:1g.10gb:1(IDX:0),gpu:h100:1(IDX:3)")
-	f.slurm.start("42", "gpu:1g.10gb:1(IDX:2),gpu:h100:0(IDX:)")
+	f.slurm.node = describe("gpu:a40:3,gpu:h100:2", "gpu:a40:2(IDX:0,2),gpu:h100:1(IDX:3)")
+	f.slurm.start("41", "gpu:a40:1(IDX:0),gpu:h100:1(IDX:3)")
+	f.slurm.start("42", "gpu:a40:1(IDX:2),gpu:h100:0(IDX:)")
 	return f
 }
 
-var bothJobs = []string{"index 0: 41 alice bio", "index 3: 41 alice bio", "index 2: 42 alice bio"}
+var bothJobs = []string{"index 0, whole: 41 alice bio", "index 3, whole: 41 alice bio", "index 2, whole: 42 alice bio"}
 
 func TestScontrolAsksAtItsOwnPaceAndForEachJobOnce(t *testing.T) {
 	f := newScontrolFixture(t)
@@ -61,11 +61,12 @@ func TestScontrolWithNothingHeld(t *testing.T) {
 func TestACompletingJobHoldsWhatIsStillInUse(t *testing.T) {
 	f := newScontrolFixture(t)
 	f.slurm.jobs[0].state = "COMPLETING" // has 0 and 3
-	f.slurm.start("43", "gpu:1g.10gb:1(IDX:0)")
-	f.want(t, "index 2: 42 alice bio", "index 0: 43 alice bio", "index 3: 41 alice bio")
-	f.slurm.node = describe("gpu:1g.10gb:3,gpu:h100:2", "gpu:1g.10gb:2(IDX:0,2)")
+	f.slurm.record["41"] = record(f.slurm.jobs[0], "gpu:a40:1(IDX:0),gpu:h100:1(IDX:3)")
+	f.slurm.start("43", "gpu:a40:1(IDX:0)")
+	f.want(t, "index 2, whole: 42 alice bio", "index 0, whole: 43 alice bio", "index 3, whole: 41 alice bio")
+	f.slurm.node = describe("gpu:a40:3,gpu:h100:2", "gpu:a40:2(IDX:0,2)")
 	f.clock.Advance(10 * time.Second)
-	f.want(t, "index 2: 42 alice bio", "index 0: 43 alice bio")
+	f.want(t, "index 2, whole: 42 alice bio", "index 0, whole: 43 alice bio")
 }
 
 func TestASuspendedJobKeepsItsGPUs(t *testing.T) {
@@ -78,10 +79,10 @@ func TestARequeuedJobIsAskedForAgain(t *testing.T) {
 	f := newScontrolFixture(t)
 	f.want(t, bothJobs...)
 	f.slurm.jobs[1].start = "2026-11-21T12:05:00"
-	f.slurm.record["42"] = record(f.slurm.jobs[1], "gpu:1g.10gb:1(IDX:1)")
-	f.slurm.node = describe("gpu:1g.10gb:3,gpu:h100:2", "gpu:1g.10gb:2(IDX:0-1),gpu:h100:1(IDX:3)")
+	f.slurm.record["42"] = record(f.slurm.jobs[1], "gpu:a40:1(IDX:1)")
+	f.slurm.node = describe("gpu:a40:3,gpu:h100:2", "gpu:a40:2(IDX:0-1),gpu:h100:1(IDX:3)")
 	f.clock.Advance(10 * time.Second)
-	f.want(t, "index 0: 41 alice bio", "index 3: 41 alice bio", "index 1: 42 alice bio")
+	f.want(t, "index 0, whole: 41 alice bio", "index 3, whole: 41 alice bio", "index 1, whole: 42 alice bio")
 	if len(f.allocated) != 2 {
 		t.Errorf("allocations remembered: %v, want those of the two jobs as they run now", f.allocated)
 	}
@@ -91,21 +92,93 @@ func TestAJobThatShrankIsAskedForAgain(t *testing.T) {
 	f := newScontrolFixture(t)
 	f.want(t, bothJobs...)
 	f.slurm.record["41"] = record(f.slurm.jobs[0], "gpu:h100:1(IDX:3)")
-	f.slurm.node = describe("gpu:1g.10gb:3,gpu:h100:2", "gpu:1g.10gb:1(IDX:2),gpu:h100:1(IDX:3)")
+	f.slurm.node = describe("gpu:a40:3,gpu:h100:2", "gpu:a40:1(IDX:2),gpu:h100:1(IDX:3)")
 	f.clock.Advance(10 * time.Second)
-	f.want(t, "index 3: 41 alice bio", "index 2: 42 alice bio")
+	f.want(t, "index 3, whole: 41 alice bio", "index 2, whole: 42 alice bio")
 }
 
-func TestAJobThatGoesMeanwhileIsAskedAroundOnce(t *testing.T) {
+// TestJobsThatGoMeanwhileAreSkipped: an array of short jobs ends between the
+// questions, all the time.
+func TestJobsThatGoMeanwhileAreSkipped(t *testing.T) {
+	f := newScontrolFixture(t)
+	f.slurm.start("43", "gpu:a40:1(IDX:1)")
+	delete(f.slurm.record, "43") // and forgotten
+	f.slurm.start("44", "gpu:a40:1(IDX:1)")
+	over := f.slurm.jobs[3]
+	over.state = "COMPLETED"
+	f.slurm.record["44"] = record(over, "gpu:a40:1(IDX:1)")
+	f.slurm.start("45", "gpu:a40:1(IDX:1)")
+	over = f.slurm.jobs[4]
+	over.state = "COMPLETING"
+	f.slurm.record["45"] = record(over, "gpu:a40:1(IDX:1)")
+	f.want(t, bothJobs...)
+	if got := f.slurm.count("squeue"); got != 1 {
+		t.Errorf("squeue: %d calls, want 1", got)
+	}
+}
+
+func TestAJobThatGoesWhileItsGPUIsInUseIsAskedAround(t *testing.T) {
 	f := newScontrolFixture(t)
 	delete(f.slurm.record, "42")
-	_, err := f.Read(t.Context())
-	if !errors.Is(err, errMoved) || !strings.Contains(err.Error(), "job 42 has gone") {
-		t.Errorf("error %v, want job 42 gone", err)
+	f.wantError(t, "position 2 is in use, but by no job that squeue shows")
+	if got := f.slurm.count("squeue"); got != 3 {
+		t.Errorf("squeue: %d calls, want 3", got)
 	}
-	if got := f.slurm.count("squeue"); got != 2 {
-		t.Errorf("squeue: %d calls, want 2", got)
+}
+
+func TestOnlyJobsWithGPUsAreAskedFor(t *testing.T) {
+	f := newScontrolFixture(t)
+	for _, id := range []string{"50", "51", "52"} {
+		f.slurm.start(id, "") // on the CPUs
 	}
+	f.want(t, bothJobs...)
+	if got := f.slurm.count("scontrol job"); got != 2 {
+		t.Errorf("show job: %d calls, want 2, of the jobs with GPUs: %q", got, f.slurm.calls)
+	}
+}
+
+// TestGPUsThatWereAskedForOtherwiseAreFound: squeue doesn't tell --gpus and
+// --exclusive, the node does.
+func TestGPUsThatWereAskedForOtherwiseAreFound(t *testing.T) {
+	f := newScontrolFixture(t)
+	f.slurm.start("50", "")
+	f.slurm.start("51", "")
+	f.slurm.record["51"] = record(f.slurm.jobs[3], "gpu:a40:1(IDX:1)")
+	f.slurm.node = describe("gpu:a40:3,gpu:h100:2", "gpu:a40:3(IDX:0-2),gpu:h100:1(IDX:3)")
+	all := append(slices.Clone(bothJobs), "index 1, whole: 51 alice bio")
+	f.want(t, all...)
+	f.clock.Advance(10 * time.Second)
+	f.want(t, all...)
+	if queues, jobs := f.slurm.count("squeue"), f.slurm.count("scontrol job"); queues != 3 || jobs != 4 {
+		t.Errorf("%d squeue, %d show job; want 3 in two polls, 4: each job once: %q", queues, jobs, f.slurm.calls)
+	}
+}
+
+func TestAnAnswerSaysWhenItWasSo(t *testing.T) {
+	f := newScontrolFixture(t)
+	for _, c := range []struct{ now, at time.Duration }{{0, 0}, {9 * time.Second, 0}, {10 * time.Second, 10 * time.Second}, {19 * time.Second, 10 * time.Second}} {
+		f.clock.Set(noon.Add(c.now))
+		snap, err := f.Read(t.Context())
+		if err != nil || !snap.At.Equal(noon.Add(c.at)) {
+			t.Errorf("after %s: an answer of %s, %v; want it of noon and %s", c.now, snap.At, err, c.at)
+		}
+	}
+	f.slurm.down = errDown
+	f.clock.Set(noon.Add(25 * time.Second))
+	if snap, err := f.Read(t.Context()); err != nil || !snap.At.Equal(noon.Add(10*time.Second)) {
+		t.Errorf("when Slurm is down: an answer of %s, %v; want the last, of noon and 10 s", snap.At, err)
+	}
+}
+
+func TestScontrolRefusesPositionsThatMayBeInstances(t *testing.T) {
+	for _, kind := range []string{"1g.10gb", "nvidia_a100_3g.20gb", "1g.10gb.me", "1G-5GB"} {
+		f := newScontrolFixture(t)
+		f.slurm.node = describe("gpu:"+kind+":7,gpu:h100:2", "gpu:"+kind+":2(IDX:0,2),gpu:h100:1(IDX:3)")
+		f.wantError(t, "the node's Gres= has MIG instances (gpu:"+kind+":7), and nothing says which position is which: list the devices under gres")
+	}
+	f := newScontrolFixture(t)
+	f.slurm.node = describe("gpu:a100-80gb:4,gpu:h100_pcie:1", "gpu:a100-80gb:2(IDX:0,2),gpu:h100_pcie:1(IDX:3)")
+	f.want(t, bothJobs...)
 }
 
 func TestScontrolRefusesWhatDoesNotAddUp(t *testing.T) {
@@ -142,17 +215,17 @@ func TestUsersCantForgeJobs(t *testing.T) {
 	j := f.slurm.jobs[1]
 	j.name = strings.ReplaceAll(forged, "victim QOS", "bio QOS") // its own account, other GPUs
 	f.slurm.jobs[1] = j
-	f.slurm.record["42"] = record(j, "gpu:1g.10gb:1(IDX:2)")
+	f.slurm.record["42"] = record(j, "gpu:a40:1(IDX:2)")
 	f.want(t, bothJobs...)
 
 	clear(f.allocated)
 	f.clock.Advance(10 * time.Second)
 	j.name, j.account, j.wckey = forged, strings.ToLower(forged), "w JobState=RUNNING GRES=gpu:1(IDX:1)"
 	f.slurm.jobs[1] = j
-	text := record(j, "gpu:1g.10gb:1(IDX:2)")
+	text := record(j, "gpu:a40:1(IDX:2)")
 	text = strings.Replace(text, "QOS=(null) JobState=RUNNING Reason", "QOS=(null) WCKey="+j.wckey+" JobState=RUNNING Reason", 1)
 	f.slurm.record["42"] = strings.Replace(text, "Comment=x", "Comment=JOB_GRES=gpu:9 Nodes=n1 GRES=gpu:1(IDX:1)", 1)
-	f.want(t, "index 0: 41 alice bio", "index 3: 41 alice bio", "index 2: 42 alice "+j.account)
+	f.want(t, "index 0, whole: 41 alice bio", "index 3, whole: 41 alice bio", "index 2, whole: 42 alice "+j.account)
 }
 
 func TestAJobIsAskedForByItsDisplayID(t *testing.T) {
@@ -168,10 +241,10 @@ func TestAJobIsAskedForByItsDisplayID(t *testing.T) {
 
 func TestParseJobsRefuses(t *testing.T) {
 	for out, want := range map[string]string{
-		"N1N1N":                   "3 fields: want 8 for each job",
-		"xN1N1NRNSNuNaNwNjN":      `"x" between jobs`,
-		"N1N1NRNSNuNaNwNjN\nN1NN": "want 8 for each job",
-		"N0N1NrNsNuNaNwNjN\n":     `job id "0"`,
+		"N1N1N":                     "3 fields: want 9 for each job",
+		"xN1N1NRNSNuNaNwNgNjN":      `"x" between jobs`,
+		"N1N1NRNSNuNaNwNgNjN\nN1NN": "want 9 for each job",
+		"N0N1NrNsNuNaNwNgNjN\n":     `job id "0"`,
 	} {
 		if jobs, err := parseJobs(out, "N"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parse %q: got %v, %v; want %s", out, jobs, err, want)
@@ -200,7 +273,7 @@ func FuzzRecord(f *testing.F) {
 }
 
 func FuzzParseNode(f *testing.F) {
-	f.Add(describe("gpu:1g.10gb:3,gpu:h100:2(S:0-1)", "gpu:1g.10gb:2(IDX:0,2),gpu:h100:1(IDX:3)"))
+	f.Add(describe("gpu:a40:3,gpu:h100:2(S:0-1)", "gpu:a40:2(IDX:0,2),gpu:h100:1(IDX:3)"))
 	f.Fuzz(func(t *testing.T, out string) {
 		if node, err := parseNode(out, "n1"); err == nil && node.gres == nil {
 			t.Errorf("parse %q: no gres and no error", out)

@@ -4,11 +4,15 @@
 # gres list. One file per position, one job id per line.
 #
 # It fails rather than let a job run whose GPUs look free; Slurm then drains the
-# node. The directory is on a tmpfs, so that a reboot clears it; create it at
-# boot too (tmpfiles.d), since gpuledger takes a missing one for an error.
+# node. The directory is on a tmpfs, so that a reboot clears it. The file .prolog
+# in it says that a prolog writes here: without it gpuledger takes the directory
+# for one that nobody keeps, not for a free node. Run it also as ExecStartPre= of
+# slurmd, without a job, or the node is unknown until its first job.
 set -eu
-dir=${GPULEDGER_MAPPING_DIR:-/run/gpuledger/jobs}
+umask 022
+dir=${GPULEDGER_MAPPING_DIR:-/run/gpuledger/slurm}
 mkdir -p "$dir"
+: >>"$dir/.prolog"
 [ -n "${SLURM_JOB_GPUS:-}" ] || exit 0
 
 exec 9>"$dir/.lock"

@@ -3,7 +3,8 @@
 # wrote. It looks through all files, so that nothing stays when Slurm doesn't
 # tell the epilog which GPUs the job had.
 set -eu
-dir=${GPULEDGER_MAPPING_DIR:-/run/gpuledger/jobs}
+umask 022
+dir=${GPULEDGER_MAPPING_DIR:-/run/gpuledger/slurm}
 [ -d "$dir" ] || exit 0
 
 exec 9>"$dir/.lock"
