@@ -105,7 +105,7 @@ func (r *Reader) allocations(ctx context.Context, jobs []job, about func(job) bo
 				continue
 			}
 			state, positions, err := r.client.allocation(ctx, j)
-			if unknownJob(err) || err == nil && hasEnded(state) {
+			if unknownJob(err) {
 				continue
 			}
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
 )
@@ -132,6 +133,8 @@ func TestRealSlurm(t *testing.T) {
 		b.cancel(t, id)
 	})
 	t.Run("epilog takes out its own line only", func(t *testing.T) { testOwnLineOnly(t, b, who) })
+	t.Run("a line that no epilog took out", func(t *testing.T) { testLeftLine(t, b) })
+	t.Run("an array of short jobs", func(t *testing.T) { testShortJobs(t, b) })
 	t.Run("a node that Slurm doesn't know", func(t *testing.T) { testUnknownNode(t, b) })
 	t.Run("without slurmctld", func(t *testing.T) { testWithoutSlurmctld(t, b, who) })
 }
@@ -150,6 +153,50 @@ func testOwnLineOnly(t *testing.T, b *both, who string) {
 		t.Fatal(err)
 	}
 	b.want(t)
+}
+
+// testLeftLine is of a job that Slurm remembers, and of one that it doesn't.
+func testLeftLine(t *testing.T, b *both) {
+	files := b.readers[FromFiles]
+	id := b.submit(t, 1, "--gres=gpu:h100:1")
+	b.cancel(t, id)
+	path := filepath.Join(b.mapping, "3")
+	if err := os.WriteFile(path, []byte(id+"\n99999998\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	who := " " + currentUser(t) + " bio"
+	b.wantFrom(t, FromFiles, files, atPosition[3]+": "+id+who, atPosition[3]+": 99999998")
+	b.clock.Advance(lookEvery)
+	b.wantFrom(t, FromFiles, files)
+	for _, reason := range []string{droppedEnded, droppedUnknown} {
+		if got := testutil.ToFloat64(files.dropped.WithLabelValues(reason)); got != 1 {
+			t.Errorf("dropped as %s: %v, want 1", reason, got)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	b.want(t)
+}
+
+// testShortJobs asks again and again while short jobs with GPUs come and go
+// beside one that stays.
+func testShortJobs(t *testing.T, b *both) {
+	id := b.submit(t, 1, "--gpus=h100:1", "-N1") // which squeue doesn't tell
+	stays := atPosition[3] + ": " + id + " " + currentUser(t) + " bio"
+	array := b.must(t, "sbatch", "--parsable", "--mem=10", "-n1", "--chdir=/", "-o", "/dev/null", "--gres=gpu:1g.10gb:1", "-a", "0-29", "--wrap", "true")
+	reads := 0
+	b.wait(t, "the end of the array", func() bool {
+		b.clock.Advance(10 * time.Second)
+		snap, err := b.readers[FromScontrol].Read(t.Context())
+		if err != nil || !slices.Contains(holders(snap), stays) {
+			t.Errorf("read %d: %q, %v; want %q among them", reads, holders(snap), err, stays)
+		}
+		reads++
+		return t.Failed() || b.ask("squeue", "-h", "-o", "x", "-j", array) == ""
+	})
+	t.Logf("%d reads", reads)
+	b.cancel(t, id)
 }
 
 func testUnknownNode(t *testing.T, b *both) {

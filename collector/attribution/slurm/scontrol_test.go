@@ -95,6 +95,18 @@ func TestAJobThatShrankIsAskedForAgain(t *testing.T) {
 	f.slurm.node = describe("gpu:a40:3,gpu:h100:2", "gpu:a40:1(IDX:2),gpu:h100:1(IDX:3)")
 	f.clock.Advance(10 * time.Second)
 	f.want(t, "index 3, whole: 41 alice bio", "index 2, whole: 42 alice bio")
+	if queues, jobs := f.slurm.count("squeue"), f.slurm.count("scontrol job"); queues != 3 || jobs != 3 {
+		t.Errorf("%d squeue, %d show job; want 3 and 3: the one that shrank twice: %q", queues, jobs, f.slurm.calls)
+	}
+}
+
+func TestAJobThatGrewIsAskedForAgain(t *testing.T) {
+	f := newScontrolFixture(t)
+	f.want(t, bothJobs...)
+	f.slurm.record["42"] = record(f.slurm.jobs[1], "gpu:a40:2(IDX:1-2)")
+	f.slurm.node = describe("gpu:a40:3,gpu:h100:2", "gpu:a40:3(IDX:0-2),gpu:h100:1(IDX:3)")
+	f.clock.Advance(10 * time.Second)
+	f.want(t, "index 0, whole: 41 alice bio", "index 3, whole: 41 alice bio", "index 1, whole: 42 alice bio", "index 2, whole: 42 alice bio")
 }
 
 // TestJobsThatGoMeanwhileAreSkipped: an array of short jobs ends between the
