@@ -6,7 +6,7 @@ import (
 	"regexp"
 )
 
-const selectDistributed = "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {alter_table:String} AND engine = 'Distributed'"
+const selectDistributed = "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {table:String} AND engine = 'Distributed'"
 
 // distributedOver: 1 the cluster, 2 the table on each of its servers.
 var distributedOver = regexp.MustCompile(`^Distributed\('([^'\\]+)', '[^'\\]+', '(\w+)'`)
@@ -19,28 +19,34 @@ func (db *DB) Alter(ctx context.Context, table, commands string, args ...any) er
 	if !identifier.MatchString(table) {
 		return fmt.Errorf("alter table %q: not the name of a table", table)
 	}
-	var spread []struct {
-		Engine string `ch:"engine_full"`
-	}
-	if err := db.Select(ctx, &spread, selectDistributed, Named("alter_table", table)); err != nil {
+	under, err := db.distributed(ctx, table)
+	if err != nil {
 		return fmt.Errorf("alter table %s: %w", table, err)
 	}
 	target := table
-	if len(spread) > 0 {
-		local, err := everyServer(spread[0].Engine)
-		if err != nil {
-			return fmt.Errorf("alter table %s: %w", table, err)
-		}
-		target = local
+	if under.cluster != "" {
+		target = under.local + " ON CLUSTER '" + under.cluster + "'"
 	}
 	return wrap("alter table "+table, db.conn.Exec(ctx, "ALTER TABLE "+target+" "+commands, args...))
 }
 
-// everyServer names the table under a Distributed one, on all its servers.
-func everyServer(engine string) (string, error) {
+// under is what a Distributed table is over; zero for a table of its own.
+type under struct{ cluster, local string }
+
+func (db *DB) distributed(ctx context.Context, table string) (under, error) {
+	var spread []struct {
+		Engine string `ch:"engine_full"`
+	}
+	if err := db.Select(ctx, &spread, selectDistributed, Named("table", table)); err != nil || len(spread) == 0 {
+		return under{}, err
+	}
+	return parseDistributed(spread[0].Engine)
+}
+
+func parseDistributed(engine string) (under, error) {
 	m := distributedOver.FindStringSubmatch(engine)
 	if m == nil || !validCluster.MatchString(m[1]) {
-		return "", fmt.Errorf("its engine is %q, want Distributed('cluster', 'database', 'table', …)", engine)
+		return under{}, fmt.Errorf("its engine is %q, want Distributed('cluster', 'database', 'table', …)", engine)
 	}
-	return m[2] + " ON CLUSTER '" + m[1] + "'", nil
+	return under{m[1], m[2]}, nil
 }

@@ -163,3 +163,24 @@ func TestAGPUHourIsReplacedOnItsShard(t *testing.T) {
 		}
 	}
 }
+
+func TestPartitionStatesOfACluster(t *testing.T) {
+	for name, db := range map[string]*store.DB{"one server": storetest.Open(t), "cluster": storetest.Spread(t)} {
+		insert := func(gpu string) map[string]string {
+			t.Helper()
+			err := db.Exec(t.Context(), gpuHour, store.Named("gpu", gpu), store.Named("node", "n"), store.Named("version", uint64(1)), store.Named("hours", uint32(1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			states, err := db.PartitionStates(t.Context(), "usage_hourly")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return states
+		}
+		first, second := insert("a"), insert("b")
+		if len(first) != 1 || len(first["202611"]) != 16 || len(second) != 1 || first["202611"] == second["202611"] {
+			t.Errorf("%s: states %v, then %v; want one partition, another state", name, first, second)
+		}
+	}
+}

@@ -92,7 +92,7 @@ func TestWhatCantBeRenderedIsNamed(t *testing.T) {
 
 func TestAlterNamesEveryServersTable(t *testing.T) {
 	got, err := store.EveryServer("Distributed('prod', 'led', 'holds_local', cityHash64(node))")
-	if err != nil || got != "holds_local ON CLUSTER 'prod'" {
+	if err != nil || got != "prod.holds_local" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for _, engine := range []string{"Distributed(`a`)", "ReplacingMergeTree ORDER BY x", `Distributed('p\' DROP', 'led', 'x')`} {

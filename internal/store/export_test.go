@@ -16,7 +16,6 @@ func (db *DB) MigrateFrom(ctx context.Context, fsys fs.FS) (int, error) {
 
 var (
 	SplitStatements = splitStatements
-	EveryServer     = everyServer
 )
 
 // RenderFrom gives the statements of other files for a cluster.
@@ -34,4 +33,10 @@ func RenderFrom(fsys fs.FS, name, database string) (all []string, err error) {
 		all = append(all, m.statements...)
 	}
 	return all, err
+}
+
+// EveryServer gives the cluster and the local table of a Distributed engine.
+func EveryServer(engine string) (string, error) {
+	u, err := parseDistributed(engine)
+	return u.cluster + "." + u.local, err
 }
