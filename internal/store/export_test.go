@@ -14,9 +14,7 @@ func (db *DB) MigrateFrom(ctx context.Context, fsys fs.FS) (int, error) {
 	return db.migrate(ctx, known, nil)
 }
 
-var (
-	SplitStatements = splitStatements
-)
+var SplitStatements = splitStatements
 
 // RenderFrom gives the statements of other files for a cluster.
 func RenderFrom(fsys fs.FS, name, database string) (all []string, err error) {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -81,16 +82,16 @@ func Spread(t testing.TB) *store.DB {
 // on which it doesn't listen: that it should not prefer itself.
 func direct(socket string) (through string, err error) {
 	through = filepath.Join(filepath.Dir(socket), "direct")
-	l, err := net.Listen("unix", through)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "unix", through)
 	if err != nil {
 		return "", err
 	}
 	proxy := &httputil.ReverseProxy{
-		Director: func(r *http.Request) {
-			r.URL.Scheme, r.URL.Host = "http", "engine"
-			query := r.URL.Query()
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: "engine"})
+			query := r.Out.URL.Query()
 			query.Del("prefer_localhost_replica")
-			r.URL.RawQuery = query.Encode()
+			r.Out.URL.RawQuery = query.Encode()
 		},
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer

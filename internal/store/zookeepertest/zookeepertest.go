@@ -2,6 +2,7 @@ package zookeepertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -42,7 +43,7 @@ func Start(t testing.TB) (port int) {
 		t.Fatal(err)
 	}
 	var output bytes.Buffer
-	cmd := exec.Command(java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars, mainClass, config)
+	cmd := exec.CommandContext(context.Background(), java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars, mainClass, config)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -84,7 +85,7 @@ func await(port int, ended <-chan struct{}) error {
 }
 
 func answers(port int) bool {
-	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return false
 	}
@@ -99,7 +100,7 @@ func answers(port int) bool {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
