@@ -107,8 +107,10 @@ func TestPrometheusHistoryIsTheLedgerOfScraping(t *testing.T) {
 	want := r.usage(t, 2, by...)
 
 	data := newDataDir(t)
-	hour := []string{"import", "prometheus", "--url", url, "--data", data, "--cluster", "c", "--slot", "1m",
-		"--from", "2024-03-04T10:00:00Z", "--to", "2024-03-04T11:00:00Z"}
+	hour := []string{
+		"import", "prometheus", "--url", url, "--data", data, "--cluster", "c", "--slot", "1m",
+		"--from", "2024-03-04T10:00:00Z", "--to", "2024-03-04T11:00:00Z",
+	}
 	imported := func() (lines []string) {
 		withTables(t, data, func(db *store.DB) { lines = (&scrapeRig{db: db}).usage(t, 2, by...) })
 		return lines
@@ -153,8 +155,10 @@ func TestPrometheusImportRefuses(t *testing.T) {
 		"--ca-file: " + token + ": holds no PEM certificate":                                     {"--ca-file", token},
 		"--from 2024-03-04T09:00:05Z is no multiple of the slot of 10s: 2024-03-04T09:00:00Z is": {"--from", "2024-03-04T09:00:05Z"},
 	} {
-		got := invoke(t, append([]string{"import", "prometheus", "--data", newDataDir(t), "--url", "http://127.0.0.1:1",
-			"--from", "2024-03-04T09:00:00Z", "--to", "2024-03-04T10:00:00Z"}, flags...)...)
+		got := invoke(t, append([]string{
+			"import", "prometheus", "--data", newDataDir(t), "--url", "http://127.0.0.1:1",
+			"--from", "2024-03-04T09:00:00Z", "--to", "2024-03-04T10:00:00Z",
+		}, flags...)...)
 		if got.Code != exitUsage || !strings.Contains(got.Stderr, want) {
 			t.Errorf("%v: got %+v, want %q", flags, got, want)
 		}

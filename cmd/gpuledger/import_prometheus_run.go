@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,14 +53,19 @@ type historyRun struct {
 	imported map[nodeSlot]importedBatch // of the chunk
 	chunkEnd time.Time
 
-	group               [][]byte // waiting for one fsync
-	groupBytes          int
-	sent                uint64
-	unchanged           int
-	nodes               map[string]bool
-	slots, seen         int
-	left                map[string]int // slots, by what was left out of them
-	leftFirst, leftLast map[string]time.Time
+	group       [][]byte // waiting for one fsync
+	groupBytes  int
+	sent        uint64
+	unchanged   int
+	nodes       map[string]bool
+	slots, seen int
+	left        map[string]*leftOut // by what was left out, and why
+}
+
+// leftOut is in how many slots something was left out.
+type leftOut struct {
+	slots       int
+	first, last time.Time
 }
 
 type nodeSlot struct {
@@ -82,7 +88,7 @@ func (r *historyRun) carryOut(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	r.nodes, r.left, r.leftFirst, r.leftLast = map[string]bool{}, map[string]int{}, map[string]time.Time{}, map[string]time.Time{}
+	r.nodes, r.left = map[string]bool{}, map[string]*leftOut{}
 	if err := r.readAll(ctx); err != nil {
 		return err
 	}
@@ -142,7 +148,7 @@ func (r *historyRun) readAll(ctx context.Context) error {
 		if err := r.lookUp(ctx, slot.Start); err != nil {
 			return err
 		}
-		if err := r.take(ctx, batches); err != nil {
+		if err := r.take(ctx, slot, batches); err != nil {
 			return err
 		}
 		r.slots++
@@ -162,13 +168,20 @@ func (r *historyRun) tolerate(ctx context.Context, slot source.Slot, err error) 
 		return fmt.Errorf("import history: %w", err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if r.left[line] == 0 {
-			r.leftFirst[line] = slot.Start
-		}
-		r.left[line]++
-		r.leftLast[line] = slot.End()
+		r.leave(line, slot)
 	}
 	return nil
+}
+
+// leave notes what was left out of a slot.
+func (r *historyRun) leave(what string, slot source.Slot) {
+	l := r.left[what]
+	if l == nil {
+		l = &leftOut{first: slot.Start}
+		r.left[what] = l
+	}
+	l.slots++
+	l.last = slot.End()
 }
 
 // lookUp reads what earlier runs have imported around a slot.
@@ -198,7 +211,7 @@ func (r *historyRun) lookUp(ctx context.Context, at time.Time) error {
 }
 
 // take spools the batches that say anything new.
-func (r *historyRun) take(ctx context.Context, batches []*wire.Batch) error {
+func (r *historyRun) take(ctx context.Context, slot source.Slot, batches []*wire.Batch) error {
 	if len(batches) > 0 {
 		r.seen++
 	}
@@ -215,7 +228,8 @@ func (r *historyRun) take(ctx context.Context, batches []*wire.Batch) error {
 		}
 		b.BootMs, b.Seq = r.bootMS, r.sent
 		if err := wire.Validate(b); err != nil {
-			return fmt.Errorf("history of node %q, slot %s: %w", b.Node, time.UnixMilli(b.SlotStartMs).UTC().Format(time.RFC3339), err)
+			r.leave(fmt.Sprintf("node %q left out: %v", b.Node, err), slot)
+			continue
 		}
 		data, err := wire.Encode(b)
 		if err != nil {
@@ -263,21 +277,18 @@ func (r *historyRun) flush(ctx context.Context) error {
 const shownLeft = 20
 
 func (r *historyRun) report() error {
-	if r.seen == 0 {
-		return fmt.Errorf("import history: no samples of DCGM fields with a GPU between %s and %s; --match and the names of the metrics decide which series count",
-			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
-	}
-	lines := make([]string, 0, len(r.left))
-	for line := range r.left {
-		lines = append(lines, line)
-	}
-	slices.Sort(lines)
+	lines := slices.Sorted(maps.Keys(r.left))
 	for i, line := range lines {
 		if i == shownLeft {
 			r.s.sayf("… and %d more\n", len(lines)-i)
 			break
 		}
-		r.s.sayf("%s: %d slots, %s to %s\n", line, r.left[line], r.leftFirst[line].Format(time.RFC3339), r.leftLast[line].Format(time.RFC3339))
+		l := r.left[line]
+		r.s.sayf("%s: %d slots, %s to %s\n", line, l.slots, l.first.Format(time.RFC3339), l.last.Format(time.RFC3339))
+	}
+	if r.seen == 0 {
+		return fmt.Errorf("import history: no samples of DCGM fields with a GPU between %s and %s; --match and the names of the metrics decide which series count",
+			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
 	}
 	if _, err := fmt.Fprintf(r.s.stdout, "%d batches imported, %d unchanged, of %d nodes; %d of %d slots have no sample of any node\n",
 		r.sent, r.unchanged, len(r.nodes), r.slots-r.seen, r.slots); err != nil {

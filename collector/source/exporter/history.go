@@ -52,7 +52,8 @@ func NewHistory(cfg Config, deps Deps) (*History, error) {
 }
 
 // Batches states what is known of each node that has rows in the slot. Slots
-// ascend. Its error is about GPUs that are left out, and rows of no node. A
+// ascend, and each one's batches count as taken: who can't keep them begins anew.
+// Its error is about GPUs that are left out, and rows of no node. A
 // target that was there before and isn't now makes the enumeration of nodes that
 // it shares with others partial.
 func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, error) {
@@ -78,6 +79,7 @@ func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, e
 		}
 		return b.Node == ""
 	})
+	h.s.memory.Commit()
 	h.s.memory.Forget(slot.Start)
 	return batches, err
 }

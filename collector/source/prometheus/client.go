@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,7 +52,7 @@ type matrix struct {
 
 type matrixSeries struct {
 	Metric map[string]string `json:"metric"`
-	Values []point           `json:"values"`
+	Values points            `json:"values"`
 }
 
 // point is a stored sample: [1700000000.123, "42.5"] in JSON.
@@ -60,21 +61,46 @@ type point struct {
 	value float64
 }
 
-// UnmarshalJSON reads the pair of a time in seconds and a value in quotes.
-func (p *point) UnmarshalJSON(text []byte) error {
-	at, value, ok := bytes.Cut(bytes.Trim(text, "[] \t\n"), []byte(","))
+// points are a series' samples.
+type points []point
+
+// UnmarshalJSON reads pairs of a time in seconds and a value in quotes. An
+// answer holds some 100,000 of them, so that they are not taken apart by
+// reflection; that it is JSON the decoder has seen to.
+func (p *points) UnmarshalJSON(text []byte) error {
+	rest := bytes.TrimPrefix(bytes.TrimSpace(text), []byte("["))
+	*p = make(points, 0, bytes.Count(rest, []byte("[")))
+	for {
+		open := bytes.IndexByte(rest, '[')
+		if open < 0 {
+			return nil
+		}
+		end := bytes.IndexByte(rest[open:], ']')
+		if end < 0 {
+			return fmt.Errorf("sample %.60q: is not closed", rest)
+		}
+		one, err := parsePoint(rest[open+1 : open+end])
+		if err != nil {
+			return err
+		}
+		*p, rest = append(*p, one), rest[open+end+1:]
+	}
+}
+
+func parsePoint(text []byte) (p point, err error) {
+	at, value, ok := bytes.Cut(text, []byte(","))
 	if !ok {
-		return fmt.Errorf("sample %.60s: want [time, \"value\"]", text)
+		return p, fmt.Errorf("sample %.60q: want a time and a value", text)
 	}
 	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(at)), 64)
 	if err != nil {
-		return fmt.Errorf("sample %.60s: time: %w", text, err)
+		return p, fmt.Errorf("sample %.60q: time: %w", text, err)
 	}
-	if p.value, err = strconv.ParseFloat(string(bytes.Trim(value, "\" \t\n")), 64); err != nil {
-		return fmt.Errorf("sample %.60s: value: %w", text, err)
+	if p.value, err = strconv.ParseFloat(string(bytes.Trim(value, "\" \t\r\n")), 64); err != nil {
+		return p, fmt.Errorf("sample %.60q: value: %w", text, err)
 	}
-	p.ms = int64(seconds*1000 + 0.5)
-	return nil
+	p.ms = int64(math.Round(seconds * 1000))
+	return p, nil
 }
 
 // Why an answer is none.

@@ -67,8 +67,13 @@ func (c Config) Validate() error {
 		name  string
 		value int64
 	}{
-		{"first_window", int64(c.FirstWindow)}, {"max_window", int64(c.MaxWindow)}, {"points_per_query", int64(c.PointsPerQuery)},
-		{"body_limit_bytes", c.BodyLimitBytes}, {"timeout", int64(c.Timeout)}, {"attempts", int64(c.Attempts)}, {"retry_min", int64(c.RetryMin)},
+		{"first_window", int64(c.FirstWindow)},
+		{"max_window", int64(c.MaxWindow)},
+		{"points_per_query", int64(c.PointsPerQuery)},
+		{"body_limit_bytes", c.BodyLimitBytes},
+		{"timeout", int64(c.Timeout)},
+		{"attempts", int64(c.Attempts)},
+		{"retry_min", int64(c.RetryMin)},
 	} {
 		if f.value <= 0 {
 			errs = append(errs, fmt.Errorf("%s %d: must be positive", f.name, f.value))

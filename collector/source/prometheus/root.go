@@ -44,6 +44,7 @@ type Source struct {
 	renamed map[string]bool // jobs whose exporters' labels were renamed
 	window  *window
 	length  time.Duration // of the next window
+	ceiling time.Duration // of windows: longer ones are too large
 	checked bool          // the scrape interval was compared with the slot
 }
 
@@ -73,7 +74,7 @@ func New(cfg Config, deps Deps) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), history: history, renamed: map[string]bool{},
+		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), history: history, renamed: map[string]bool{}, length: cfg.FirstWindow, ceiling: cfg.MaxWindow,
 		selector: selectorOf(strings.Join(quoted(field.Names()), "|"), cfg.Match),
 		display:  selectorOf(anyName, cfg.Match),
 	}
@@ -194,9 +195,6 @@ func (s *Source) read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 // fetch gets the window that begins with a slot. It ends with one too, so that
 // all samples of a slot are of one window.
 func (s *Source) fetch(ctx context.Context, slot source.Slot) error {
-	if s.length == 0 {
-		s.length = s.cfg.FirstWindow
-	}
 	for {
 		length := max(s.length.Truncate(slot.Length), slot.Length)
 		to := slot.Start.Add(length)
@@ -209,7 +207,7 @@ func (s *Source) fetch(ctx context.Context, slot source.Slot) error {
 		s.metrics.windows.Set(to.Sub(slot.Start).Seconds())
 		got, err := s.client.query(ctx, s.selector, slot.Start, to)
 		if errors.Is(err, errTooLarge) && length > slot.Length {
-			s.length = length / 2
+			s.length, s.ceiling = length/2, length/2
 			continue
 		}
 		if err != nil {
@@ -228,18 +226,18 @@ func (s *Source) take(w *window, slot time.Duration) error {
 	if w.points > 0 {
 		planned = min(planned, time.Duration(float64(length)*float64(s.cfg.PointsPerQuery)/float64(w.points)))
 	}
-	s.length = max(slot, min(planned, s.cfg.MaxWindow))
+	s.length = max(slot, min(planned, s.ceiling))
 	return s.check(w, slot)
 }
 
 // check compares the scrape interval with the slot: before anything is known of
 // the first slots, so that a coarse history is refused as a whole.
 func (s *Source) check(w *window, slot time.Duration) error {
-	interval := w.interval()
-	if s.checked || interval == 0 {
+	if s.checked {
 		return nil
 	}
-	s.checked = true
+	interval := w.interval()
+	s.checked = interval > 0
 	if interval <= slot {
 		return nil
 	}

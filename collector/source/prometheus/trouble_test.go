@@ -38,7 +38,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"cut off":         {200, `{"status":"success","data":{"resul`, `not the HTTP API's JSON`},
 		"a page":          {200, `<html>login</html>`, `"<html>login</html>"`},
 		"unauthorised":    {401, `Unauthorized`, `answered 401 Unauthorized: "Unauthorized"`},
-		"sample not pair": {200, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1]]}]}}`, `sample [1]: want [time, "value"]`},
+		"sample not pair": {200, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1]]}]}}`, `sample "1": want a time and a value`},
 		"away":            {503, `no healthy upstream`, `answered 503 Service Unavailable`},
 	} {
 		t.Run(name, func(t *testing.T) {
