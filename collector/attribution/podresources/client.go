@@ -18,8 +18,13 @@ import (
 	"unicode/utf8"
 )
 
-// bodyMaxBytes bounds an answer: 500 pods of 100 KiB fit.
-const bodyMaxBytes = 64 << 20
+const (
+	// objectMaxBytes bounds what is kept of an answer at once: the API server stores
+	// objects of 1.5 MiB, which JSON's escapes make six times as large.
+	objectMaxBytes = 16 << 20
+	// refusalMaxBytes is as much of a refusal as is read for its reason.
+	refusalMaxBytes = 64 << 10
+)
 
 // client asks one HTTPS server of Kubernetes. It is not for concurrent use.
 type client struct {
@@ -70,37 +75,56 @@ func newAPIClient(cfg Endpoint, getenv func(string) string) (*client, error) {
 // get decodes the JSON object at path, which must be of the kind wanted: a proxy's
 // or a login page's answer must not read like an empty list.
 func (c *client) get(ctx context.Context, path string, query url.Values, kind string, out any) error {
+	return c.stream(ctx, path, query, func(answer io.Reader) error {
+		body, err := io.ReadAll(io.LimitReader(answer, objectMaxBytes+1))
+		if err != nil {
+			return fmt.Errorf("read answer: %w", err)
+		}
+		if len(body) > objectMaxBytes {
+			return fmt.Errorf("answer is larger than %d bytes", objectMaxBytes)
+		}
+		var header struct {
+			Kind     string `json:"kind"`
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+		}
+		switch {
+		case !utf8.Valid(body):
+			return errors.New("answer is not valid UTF-8")
+		case json.Unmarshal(body, &header) != nil:
+			return fmt.Errorf("answer is not a JSON object: %.80q", body)
+		case header.Kind != kind:
+			return fmt.Errorf("answer is of kind %q, want %s", header.Kind, kind)
+		case header.Metadata.Continue != "":
+			return errors.New("answer is only a part of the list")
+		}
+		if err := json.Unmarshal(body, out); err != nil {
+			return fmt.Errorf("decode %s: %w", kind, err)
+		}
+		return nil
+	})
+}
+
+// stream gives the answer's body to read; its errors name server and question.
+func (c *client) stream(ctx context.Context, path string, query url.Values, read func(io.Reader) error) error {
 	target := strings.TrimSuffix(c.base, "/") + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	body, err := c.fetch(ctx, target)
+	resp, err := c.fetch(ctx, target)
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", c.name, err)
 	}
-	var header struct {
-		Kind     string `json:"kind"`
-		Metadata struct {
-			Continue string `json:"continue"`
-		} `json:"metadata"`
-	}
-	switch {
-	case !utf8.Valid(body):
-		return fmt.Errorf("ask %s: GET %s: answer is not valid UTF-8", c.name, target)
-	case json.Unmarshal(body, &header) != nil:
-		return fmt.Errorf("ask %s: GET %s: answer is not a JSON object: %.80q", c.name, target, body)
-	case header.Kind != kind:
-		return fmt.Errorf("ask %s: GET %s: answer is of kind %q, want %s", c.name, target, header.Kind, kind)
-	case header.Metadata.Continue != "":
-		return fmt.Errorf("ask %s: GET %s: answer is only a part of the list", c.name, target)
-	}
-	if err := json.Unmarshal(body, out); err != nil {
-		return fmt.Errorf("ask %s: GET %s: decode %s: %w", c.name, target, kind, err)
+	defer resp.Body.Close()
+	if err := read(resp.Body); err != nil {
+		return fmt.Errorf("ask %s: GET %s: %w", c.name, target, err)
 	}
 	return nil
 }
 
-func (c *client) fetch(ctx context.Context, target string) ([]byte, error) {
+// fetch answers with status 200, or fails.
+func (c *client) fetch(ctx context.Context, target string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
@@ -118,17 +142,13 @@ func (c *client) fetch(ctx context.Context, target string) ([]byte, error) {
 	if err != nil {
 		return nil, c.explain(err)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyMaxBytes+1))
-	switch {
-	case resp.StatusCode != http.StatusOK:
-		return nil, c.refused(target, resp.StatusCode, body)
-	case err != nil:
-		return nil, fmt.Errorf("GET %s: read answer: %w", target, err)
-	case len(body) > bodyMaxBytes:
-		return nil, fmt.Errorf("GET %s: answer is larger than %d bytes", target, bodyMaxBytes)
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
 	}
-	return body, nil
+	defer resp.Body.Close()
+	// What can't be read of a reason is missing in the error, which stands anyway.
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, refusalMaxBytes))
+	return nil, c.refused(target, resp.StatusCode, reason)
 }
 
 // authorize adds the token, read each time because Kubernetes replaces it hourly.

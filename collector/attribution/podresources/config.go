@@ -46,9 +46,12 @@ type Config struct {
 	AllocatableEvery time.Duration `yaml:"allocatable_every"`
 
 	// Pods says who knows UIDs and finished pods: kubelet, api or none. The
-	// kubelet's answer needs the right nodes/proxy or nodes/pods, the API's pods.
-	Pods           string        `yaml:"pods"`
-	PodsEvery      time.Duration `yaml:"pods_every"`
+	// kubelet's answer needs the right to get nodes/pods (nodes/proxy before 1.33),
+	// the API's to list pods.
+	Pods string `yaml:"pods"`
+	// PodsEvery is how often known pods are asked about again.
+	PodsEvery time.Duration `yaml:"pods_every"`
+	// PodsStaleAfter is how long the last list of pods answers when the next fail.
 	PodsStaleAfter time.Duration `yaml:"pods_stale_after"`
 
 	// Namespaces says who knows the namespaces' labels: api or none. They are
@@ -177,6 +180,20 @@ func (c Config) validateLabels() []error {
 
 // labelled reports whether labels name tenants or projects.
 func (c Config) labelled() bool { return len(c.TenantLabels)+len(c.ProjectLabels) > 0 }
+
+// configured are those of the labels that may name a tenant or a project: tenants
+// write as many others as they like.
+func (c Config) configured(labels map[string]string) map[string]string {
+	kept := map[string]string{}
+	for _, keys := range [][]string{c.TenantLabels, c.ProjectLabels} {
+		for _, key := range keys {
+			if v, ok := labels[key]; ok {
+				kept[key] = v
+			}
+		}
+	}
+	return kept
+}
 
 // needsNamespaces reports whether the API server is asked for namespaces.
 func (c Config) needsNamespaces() bool { return c.labelled() && c.Namespaces == FromAPI }

@@ -42,6 +42,7 @@ type fakeKubelet struct {
 	podresourcesv1.UnimplementedPodResourcesListerServer
 	socket string
 	server *grpc.Server
+	served chan struct{} // closed when server has ended
 
 	mu             sync.Mutex
 	pods           []*podresourcesv1.PodResources
@@ -74,10 +75,19 @@ func (k *fakeKubelet) start(t *testing.T) {
 	}
 	k.server = grpc.NewServer()
 	podresourcesv1.RegisterPodResourcesListerServer(k.server, k)
-	go k.server.Serve(l)
+	served := make(chan struct{})
+	k.served = served
+	go func() {
+		defer close(served)
+		k.server.Serve(l)
+	}()
 }
 
-func (k *fakeKubelet) stop() { k.server.Stop() }
+// stop returns when the socket is gone.
+func (k *fakeKubelet) stop() {
+	k.server.Stop()
+	<-k.served
+}
 
 func (k *fakeKubelet) List(ctx context.Context, _ *podresourcesv1.ListPodResourcesRequest) (*podresourcesv1.ListPodResourcesResponse, error) {
 	k.mu.Lock()
@@ -165,7 +175,7 @@ type fakeKube struct {
 	token, ca string // files
 
 	mu      sync.Mutex
-	answers map[string]any // by path: what to encode, or a func(http.ResponseWriter)
+	answers map[string]any // by path: what to encode, a func(http.ResponseWriter) or an http.HandlerFunc
 	asked   map[string]int // by path
 	claims  any            // answers for every ResourceClaim that has no answer of its own
 	queries []string
@@ -191,7 +201,6 @@ func (f *fakeKube) endpoint() Endpoint {
 
 func (f *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.asked[r.URL.Path]++
 	f.queries = append(f.queries, r.URL.RequestURI())
 	f.auth = append(f.auth, r.Header.Get("Authorization"))
@@ -199,7 +208,10 @@ func (f *fakeKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answer == nil && strings.Contains(r.URL.Path, "/resourceclaims/") {
 		answer = f.claims
 	}
+	f.mu.Unlock()
 	switch answer := answer.(type) {
+	case http.HandlerFunc:
+		answer(w, r)
 	case nil:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprintf(w, `{"kind":"Status","message":"%s not found"}`, r.URL.Path)

@@ -12,17 +12,12 @@ const (
 	askClaim       = "resourceclaim"
 )
 
-// Why a listed pod owns nothing.
-const (
-	droppedFinished = "finished"
-	droppedGone     = "gone"
-)
-
 type metrics struct {
 	questions *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	stale     *prometheus.CounterVec
-	dropped   *prometheus.CounterVec
+	finished  prometheus.Counter
+	unknown   prometheus.Gauge
 	ignored   prometheus.Gauge
 	strange   prometheus.Gauge
 	admin     prometheus.Gauge
@@ -41,9 +36,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		stale: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gpuledger_kubelet_stale_answers_total", Help: "Failed questions for which an earlier answer stood in.",
 		}, []string{"question"}),
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_kubelet_pods_dropped_total", Help: "Pods that the kubelet lists with devices and that own none, each counted once.",
-		}, []string{"reason"}),
+		finished: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gpuledger_kubelet_finished_pods_total", Help: "Finished pods that the kubelet still lists with devices and that hold none, each counted once.",
+		}),
+		unknown: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gpuledger_kubelet_unknown_pods", Help: "Pods with devices that the last list of pods does not have: they hold under what was known of them, else under their names.",
+		}),
 		ignored: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gpuledger_kubelet_ignored_devices", Help: "NVIDIA devices held under resource names that aren't configured, at the last reading.",
 		}),
@@ -57,13 +55,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "gpuledger_kubelet_holdings", Help: "Devices and replicas held by pods at the last reading.",
 		}),
 	}
-	reg.MustRegister(m.questions, m.duration, m.stale, m.dropped, m.ignored, m.strange, m.admin, m.holdings)
+	reg.MustRegister(m.questions, m.duration, m.stale, m.finished, m.unknown, m.ignored, m.strange, m.admin, m.holdings)
 	for _, question := range []string{askList, askAllocatable, askPods, askNamespace, askSlices, askClaim} {
 		m.questions.WithLabelValues(question, "ok")
 		m.questions.WithLabelValues(question, "error")
 		m.stale.WithLabelValues(question)
 	}
-	m.dropped.WithLabelValues(droppedFinished)
-	m.dropped.WithLabelValues(droppedGone)
 	return m
 }

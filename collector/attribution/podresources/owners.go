@@ -3,6 +3,7 @@ package podresources
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"time"
 
@@ -11,9 +12,10 @@ import (
 
 // namespaceFacts are a namespace's labels as of a moment.
 type namespaceFacts struct {
-	labels map[string]string
+	labels map[string]string // the configured ones
 	asOf   time.Time
 	next   time.Time
+	named  time.Time // when a pod of it last had devices
 }
 
 // owner makes the facts about one pod that holds something.
@@ -54,6 +56,8 @@ func (r *Reader) namespaceLabels(ctx context.Context, name string) (map[string]s
 	known, ok := r.namespaces[name]
 	now := r.deps.Clock.Now()
 	if ok && now.Before(known.next) {
+		known.named = now
+		r.namespaces[name] = known
 		return known.labels, nil
 	}
 	var item struct {
@@ -66,7 +70,7 @@ func (r *Reader) namespaceLabels(ctx context.Context, name string) (map[string]s
 	})
 	switch {
 	case err == nil:
-		known = namespaceFacts{labels: item.Metadata.Labels, asOf: now}
+		known = namespaceFacts{labels: r.cfg.configured(item.Metadata.Labels), asOf: now}
 	case isNotFound(err):
 		known.asOf = now
 	case !ok:
@@ -76,7 +80,16 @@ func (r *Reader) namespaceLabels(ctx context.Context, name string) (map[string]s
 	default:
 		r.standIn(askNamespace, err)
 	}
-	known.next = now.Add(r.cfg.NamespacesEvery)
+	known.next, known.named = now.Add(r.cfg.NamespacesEvery), now
 	r.namespaces[name] = known
 	return known.labels, nil
+}
+
+// forgetNamespaces drops those that no pod with devices has been of for so long
+// that their labels could not stand in any more.
+func (r *Reader) forgetNamespaces() {
+	now := r.deps.Clock.Now()
+	maps.DeleteFunc(r.namespaces, func(_ string, known namespaceFacts) bool {
+		return now.Sub(known.named) > namespacesStale*r.cfg.NamespacesEvery
+	})
 }

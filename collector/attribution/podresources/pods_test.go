@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/collector/attribution"
 )
 
@@ -48,7 +50,7 @@ func TestPodsAreAskedWhenNeeded(t *testing.T) {
 	r.clock.Advance(time.Minute)
 	wantHoldings(t, r.read(t))
 	asked(3)
-	if want := "/api/v1/pods?fieldSelector=spec.nodeName%3Dgpu-node-1"; kube.queries[0] != want {
+	if want := "/api/v1/pods?fieldSelector=spec.nodeName%3Dgpu-node-1&limit=100"; kube.queries[0] != want {
 		t.Errorf("question: got %s, want %s", kube.queries[0], want)
 	}
 	if kube.auth[0] != "Bearer first" {
@@ -97,28 +99,94 @@ func TestRecreatedPod(t *testing.T) {
 	})
 }
 
-func TestFinishedAndGonePodsAreDropped(t *testing.T) {
+func TestFinishedPodsHoldNothing(t *testing.T) {
 	r, kube := newPodRig(t)
 	kube.set(podsPath, podList(kubePod("done", "u1", "Succeeded"), kubePod("dead", "u2", "Failed"), kubePod("runs", "u3", "Running")))
 	r.kubelet.set(
 		// A finished pod's device need not even be one any more.
 		pod("done", container("c", "nvidia.com/gpu", "rubbish")),
 		pod("dead", container("c", "nvidia.com/gpu", gpuA)),
-		pod("gone", container("c", "nvidia.com/gpu", gpuA)),
 		pod("runs", container("c", "nvidia.com/gpu", gpuB)))
 	for range 3 {
 		wantHoldings(t, r.read(t), whole(gpuB, "runs", "c", "u3"))
 		r.clock.Advance(time.Second)
 	}
-	wantMetric(t, r.metrics.dropped.WithLabelValues(droppedFinished), 2)
-	wantMetric(t, r.metrics.dropped.WithLabelValues(droppedGone), 1)
-	if got := kube.count(podsPath); got != 3 {
-		t.Errorf("asked for pods %d times, want at each of the 3 polls: one may come back", got)
+	wantMetric(t, r.metrics.finished, 2)
+	// Deleted as well, but still listed, it stays finished.
+	kube.set(podsPath, podList(kubePod("dead", "u2", "Failed"), kubePod("runs", "u3", "Running")))
+	for range 3 {
+		r.clock.Advance(10 * time.Second)
+		wantHoldings(t, r.read(t), whole(gpuB, "runs", "c", "u3"))
 	}
-	// What was thought gone turns up.
-	kube.set(podsPath, podList(kubePod("gone", "u4", "Running"), kubePod("runs", "u3", "Running")))
-	r.kubelet.set(pod("gone", container("c", "nvidia.com/gpu", gpuA)))
-	wantHoldings(t, r.read(t), whole(gpuA, "gone", "c", "u4"))
+	wantMetric(t, r.metrics.finished, 2)
+	wantMetric(t, r.metrics.unknown, 0)
+}
+
+// What the kubelet lists is in somebody's hands, whether or not the API server
+// knows the pod: a static one has no mirror yet, or one was deleted by force.
+func TestPodsThatNoListHas(t *testing.T) {
+	asked := func(t *testing.T, kube *fakeKube, want int) {
+		t.Helper()
+		if got := kube.count(podsPath); got != want {
+			t.Fatalf("asked for pods %d times, want %d", got, want)
+		}
+	}
+	t.Run("never known", func(t *testing.T) {
+		r, kube := newPodRig(t)
+		kube.set(podsPath, podList(kubePod("other", "u1", "Running")))
+		r.fails(t, "identify 1 of 1 pods", "not in the list of pods: team-a/train-0")
+		r.clock.Advance(time.Second)
+		// By the second list it is certain, and nobody asks every second any more.
+		for range 10 {
+			wantHoldings(t, r.read(t), whole(gpuA, "train-0", "c", ""))
+			wantMetric(t, r.metrics.unknown, 1)
+			asked(t, kube, 2)
+			r.clock.Advance(time.Second)
+		}
+		r.read(t)
+		asked(t, kube, 3)
+		// The mirror is there at last.
+		kube.set(podsPath, podList(kubePod("train-0", "uid-1", "Running")))
+		r.clock.Advance(10 * time.Second)
+		wantHoldings(t, r.read(t), whole(gpuA, "train-0", "c", "uid-1"))
+		wantMetric(t, r.metrics.unknown, 0)
+	})
+	t.Run("new beside a known one", func(t *testing.T) {
+		r, kube := newPodRig(t)
+		r.read(t)
+		r.kubelet.set(pod("train-0", container("c", "nvidia.com/gpu", gpuA)), pod("new", container("c", "nvidia.com/gpu", gpuB)))
+		r.fails(t, "identify 1 of 2 pods", "team-a/new")
+		wantHoldings(t, r.read(t), whole(gpuB, "new", "c", ""), whole(gpuA, "train-0", "c", "uid-1"))
+		// Listed anew it is a new question.
+		r.kubelet.set(pod("train-0", container("c", "nvidia.com/gpu", gpuA)))
+		r.read(t)
+		r.kubelet.set(pod("train-0", container("c", "nvidia.com/gpu", gpuA)), pod("new", container("c", "nvidia.com/gpu", gpuB)))
+		r.fails(t, "team-a/new")
+		asked(t, kube, 4)
+	})
+	t.Run("known once", func(t *testing.T) {
+		r, kube := newPodRig(t)
+		r.read(t)
+		kube.set(podsPath, podList(kubePod("other", "u1", "Running")))
+		for range 5 {
+			r.clock.Advance(10 * time.Second)
+			wantHoldings(t, r.read(t), whole(gpuA, "train-0", "c", "uid-1"))
+		}
+		wantMetric(t, r.metrics.unknown, 1)
+		r.kubelet.set()
+		wantHoldings(t, r.read(t))
+		wantMetric(t, r.metrics.unknown, 0)
+	})
+	t.Run("an error is no list", func(t *testing.T) {
+		r, kube := newPodRig(t)
+		kube.set(podsPath, podList(kubePod("other", "u1", "Running")))
+		r.fails(t, "not in the list")
+		kube.set(podsPath, refuse(http.StatusServiceUnavailable, "leader lost"))
+		r.fails(t, "leader lost")
+		r.fails(t, "leader lost")
+		kube.set(podsPath, podList(kubePod("train-0", "uid-1", "Running")))
+		wantHoldings(t, r.read(t), whole(gpuA, "train-0", "c", "uid-1"))
+	})
 }
 
 func TestPodsFail(t *testing.T) {
@@ -151,10 +219,15 @@ func TestPodsAnswersThatAreNone(t *testing.T) {
 		"wrong node":  {podList(), []string{`none on node "gpu-node-1"`, "Kubernetes' name"}},
 		"other kind":  {object{"items": []object{}}, []string{`kind ""`, "want PodList"}},
 		"login page":  {refuse(http.StatusOK, "<html>log in</html>"), []string{"not a JSON object", "log in"}},
-		"partial":     {object{"kind": "PodList", "metadata": object{"continue": "abc"}}, []string{"part of the list"}},
+		"no end":      {object{"kind": "PodList", "metadata": object{"continue": "abc"}}, []string{"part of the list", `continue "abc" leads to no other`}},
 		"no UID":      {podList(kubePod("train-0", "", "Running")), []string{"items[0]", "team-a/train-0", "UID must not be empty"}},
-		"wrong type":  {object{"kind": "PodList", "items": "none"}, []string{"decode PodList"}},
-		"bad UTF-8":   {refuse(http.StatusOK, "{\"kind\":\"PodList\xff\"}"), []string{"not valid UTF-8"}},
+		"wrong type":  {object{"kind": "PodList", "items": "none"}, []string{"decode PodList", "items begins with none"}},
+		"wrong field": {object{"kind": "PodList", "items": []object{kubePod("a", "u", "Running"), {"metadata": 7}}}, []string{"decode PodList: items[1]", "number"}},
+		"bad UTF-8":   {podListText(`{"metadata":{"name":"a` + "\xff" + `","namespace":"n","uid":"u"}}`), []string{"items[0]", "a\ufffd", "must be valid UTF-8"}},
+		"cut off":     {refuse(http.StatusOK, `{"kind":"PodList","items":[{"metadata":`), []string{"decode PodList: items[0]", "unexpected EOF"}},
+		"cut between": {refuse(http.StatusOK, `{"kind":"PodList","items":[]`), []string{"decode PodList", "unexpected EOF"}},
+		"two answers": {refuse(http.StatusOK, `{"kind":"PodList","items":[]}{}`), []string{"follows its end"}},
+		"no object":   {refuse(http.StatusOK, `["PodList"]`), []string{"not a JSON object", `PodList`}},
 		"redirect":    {func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(http.StatusFound) }, []string{"status 302"}},
 		"bad request": {refuse(http.StatusUnauthorized, "Unauthorized"), []string{"status 401", "token_file"}},
 	} {
@@ -164,6 +237,10 @@ func TestPodsAnswersThatAreNone(t *testing.T) {
 			r.fails(t, c.words...)
 		})
 	}
+}
+
+func podListText(items string) func(http.ResponseWriter) {
+	return refuse(http.StatusOK, `{"items":[`+items+`],"metadata":{},"kind":"PodList"}`)
 }
 
 // While a pod of a name still ends, the next one may be listed beside it.
@@ -249,5 +326,27 @@ func TestLabels(t *testing.T) {
 		// Deleted under its pods, a namespace keeps its labels.
 		kube.set(path, nil)
 		wantHoldings(t, r.read(t), with("a", "")...)
+	})
+	t.Run("namespaces of the past are forgotten", func(t *testing.T) {
+		r, kube := newPodRig(t, labelled)
+		kube.set(path, namespace(object{"team": "a", "billing/plan": "gold"}))
+		r.read(t)
+		want := map[string]string{"team": "a"}
+		if diff := cmp.Diff(want, r.namespaces["team-a"].labels); diff != "" {
+			t.Errorf("labels kept (-want +got):\n%s", diff)
+		}
+		r.clock.Advance(30 * time.Second)
+		r.read(t)
+		r.kubelet.set()
+		for _, step := range []struct {
+			pass time.Duration
+			want int
+		}{{10 * time.Minute, 1}, {time.Second, 0}} {
+			r.clock.Advance(step.pass)
+			r.read(t)
+			if got := len(r.namespaces); got != step.want {
+				t.Errorf("%s after its last pod: %d namespaces known, want %d", step.pass, got, step.want)
+			}
+		}
 	})
 }

@@ -67,13 +67,13 @@ func (c *replicas) has(h held) bool {
 	return listed || strange
 }
 
-// take replaces what is known. The kubelet leaves out unhealthy devices, so a
-// held one that is missing keeps its count.
+// take replaces what is known. The kubelet leaves out unhealthy devices, so one
+// of which a replica is held keeps its count when it is missing.
 func (c *replicas) take(fresh map[string]shared, helds []held) {
 	before := c.known
 	c.known, c.strange = fresh, map[string]struct{}{}
 	for _, h := range helds {
-		if old, ok := before[h.base]; ok && len(fresh[h.base].replicas) == 0 {
+		if old, ok := before[h.base]; ok && h.replica != "" && len(fresh[h.base].replicas) == 0 {
 			c.known[h.base] = old
 		}
 	}

@@ -40,8 +40,8 @@ type Reader struct {
 	namespaces map[string]namespaceFacts
 	replicas   replicas
 	dra        draBook
-	dropped    map[podKey]string // reason, of the pods dropped at the last reading
-	ignored    map[string]int    // devices by resource name, at the last reading
+	odd        map[podKey]podState // finished and unknown pods of the last reading
+	ignored    map[string]int      // devices by resource name, at the last reading
 }
 
 var _ attribution.Reader = (*Reader)(nil)
@@ -66,6 +66,7 @@ func New(cfg Config, deps Deps) (*Reader, error) {
 	return &Reader{
 		cfg: cfg, deps: deps, node: node, metrics: newMetrics(deps.Registry),
 		kubelet: &conn{socket: cfg.Socket}, kubeletHTTP: newKubeletClient(cfg.Kubelet, node), api: api,
+		pods:       podBook{page: podsPageMax},
 		namespaces: map[string]namespaceFacts{},
 	}, nil
 }
@@ -119,29 +120,42 @@ func (r *Reader) list(ctx context.Context) (*podresourcesv1.ListPodResourcesResp
 	return list, nil
 }
 
-// present leaves out finished and gone pods; each is counted and logged once.
+// present leaves out finished pods. Those, and pods that no list has, are told of
+// once each.
 func (r *Reader) present(holders []holder, facts map[podKey]podFacts) []holder {
-	dropped := map[podKey]string{}
+	odd := map[podKey]podState{}
+	unknown := 0
 	var out []holder
 	for _, h := range holders {
-		known, ok := facts[h.pod]
-		switch {
-		case !ok:
-			dropped[h.pod] = droppedGone
-		case known.finished:
-			dropped[h.pod] = droppedFinished
-		default:
+		known := facts[h.pod]
+		if known.state != stateListed {
+			odd[h.pod] = known.state
+		}
+		if r.odd[h.pod] != known.state {
+			r.tell(h.pod, known)
+		}
+		if known.state == stateUnknown {
+			unknown++
+		}
+		if known.state != stateFinished {
 			out = append(out, h)
 		}
 	}
-	for pod, reason := range dropped {
-		if r.dropped[pod] != reason {
-			r.metrics.dropped.WithLabelValues(reason).Inc()
-			r.deps.Log.Info("pod owns nothing, although the kubelet lists its devices", "pod", pod.String(), "reason", reason)
-		}
-	}
-	r.dropped = dropped
+	r.metrics.unknown.Set(float64(unknown))
+	r.odd = odd
 	return out
+}
+
+func (r *Reader) tell(pod podKey, known podFacts) {
+	switch known.state {
+	case stateFinished:
+		r.metrics.finished.Inc()
+		r.deps.Log.Info("finished pod holds nothing, although the kubelet lists its devices", "pod", pod.String(), "uid", known.uid)
+	case stateUnknown:
+		r.deps.Log.Warn("pod has devices and is in no list of pods: it holds them under what is known of it", "pod", pod.String(), "uid", known.uid)
+	case stateListed:
+		r.deps.Log.Info("pod is in the list of pods again", "pod", pod.String(), "uid", known.uid)
+	}
 }
 
 func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKey]podFacts) (attribution.Snapshot, error) {
@@ -168,6 +182,7 @@ func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKe
 	if snap.Shared, err = r.count(ctx, plugin); err != nil {
 		return attribution.Snapshot{}, err
 	}
+	r.forgetNamespaces()
 	r.metrics.holdings.Set(float64(len(snap.Holdings)))
 	return snap, nil
 }

@@ -166,6 +166,28 @@ func TestReplicasAreAskedAgain(t *testing.T) {
 	wantShared(t, r.read(t))
 }
 
+// After sharing was switched off a board has a count only as long as somebody has
+// a replica of it from before.
+func TestReplicasSwitchedOff(t *testing.T) {
+	r := newRig(t)
+	r.kubelet.setAllocatable(nil, devices("nvidia.com/gpu", gpuA+"::0", gpuA+"::1", gpuB+"::0", gpuB+"::1"))
+	old := pod("old", container("c", "nvidia.com/gpu", gpuB+"::1"))
+	r.kubelet.set(old)
+	sharedB := attribution.Shared{Device: attribution.Device{UUID: gpuB}, Replicas: 2}
+	wantShared(t, r.read(t), sharedB, attribution.Shared{Device: attribution.Device{UUID: gpuA}, Replicas: 2})
+
+	r.kubelet.setAllocatable(nil, devices("nvidia.com/gpu", gpuA, gpuB))
+	r.kubelet.set(pod("new", container("c", "nvidia.com/gpu", gpuA)), old)
+	r.read(t)
+	for range 3 {
+		r.clock.Advance(time.Minute)
+		wantShared(t, r.read(t), sharedB)
+	}
+	r.kubelet.set(pod("new", container("c", "nvidia.com/gpu", gpuA)))
+	r.clock.Advance(time.Minute)
+	wantShared(t, r.read(t))
+}
+
 func TestReplicasUnknown(t *testing.T) {
 	for _, err := range []error{unimplemented, errors.New("Pod Resources API GetAllocatableResources disabled")} {
 		r := newRig(t)
