@@ -135,6 +135,9 @@ func TestPrometheusHistoryIsTheLedgerOfScraping(t *testing.T) {
 	if got.Code != exitUsage || !strings.Contains(got.Stderr, `collector "col-9" has sent 1 batches of it, the first of 2024-03-04T10:30:00Z: history must end there`) {
 		t.Errorf("into a live cluster: got %+v", got)
 	}
+	if got := invoke(t, append(hour, "--slot", "30s")...); got.Code != exitUsage || !strings.Contains(got.Stderr, `--slot 30s: cluster "c" has slots of 1m0s`) {
+		t.Errorf("another slot length: got %+v", got)
+	}
 	hour[len(hour)-1] = "2024-03-04T10:30:00Z"
 	if got := invoke(t, hour...); got.Code != exitOK || !strings.HasPrefix(got.Stdout, "0 batches imported, 60 unchanged") {
 		t.Errorf("before its first batch: got %+v", got)

@@ -23,6 +23,7 @@ func (s *session) importCommand() *cobra.Command {
 			"gpuledger import batches FILE.jsonl --data DIR", "what collectors recorded",
 			"gpuledger import sacct FILE --data DIR --cluster hpc", "what Slurm accounted",
 			"gpuledger import allocations FILE.csv --data DIR --cluster lab", "who had how many GPUs, from any system",
+			"gpuledger import prometheus --url http://prometheus:9090 --from 2026-03-01 --to 2026-04-01 --slot 15s --data DIR", "what a Prometheus kept of dcgm-exporters",
 		),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
