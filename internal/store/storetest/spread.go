@@ -50,21 +50,13 @@ var (
 // CLUSTER, and replication (its replicas take no rows).
 func Spread(t testing.TB) *store.DB {
 	t.Helper()
-	Library(t)
-	spread.once.Do(func() {
-		if spread.socket, _, spread.err = start(spreadConfig); spread.err == nil {
-			spread.socket, spread.err = direct(spread.socket)
-		}
-	})
-	if spread.err != nil {
-		t.Fatalf("start test engine of a cluster: %v", spread.err)
-	}
-	db := openEmpty(t, spread.socket)
+	socket := spreadSocket(t)
+	db := openEmpty(t, socket)
 	statements, err := store.Statements(db.Database(), SpreadCluster)
 	if err != nil {
 		t.Fatalf("render test database: %v", err)
 	}
-	admin := Connect(t, spread.socket, "default")
+	admin := Connect(t, socket, "default")
 	for i, statement := range statements {
 		statement = replicatedEngine.ReplaceAllString(strings.Replace(statement, onCluster, "", 1), "ENGINE = $1(")
 		run := db
@@ -76,6 +68,20 @@ func Spread(t testing.TB) *store.DB {
 		}
 	}
 	return db
+}
+
+func spreadSocket(t testing.TB) string {
+	t.Helper()
+	Library(t)
+	spread.once.Do(func() {
+		if spread.socket, _, spread.err = start(spreadConfig); spread.err == nil {
+			spread.socket, spread.err = direct(spread.socket)
+		}
+	})
+	if spread.err != nil {
+		t.Fatalf("start test engine of a cluster: %v", spread.err)
+	}
+	return spread.socket
 }
 
 // direct forwards to the engine at socket what doesn't depend on its own port,

@@ -83,6 +83,9 @@ func Connect(t testing.TB, socket, database string) *store.DB {
 // this is the binary's first test that needs it.
 func Socket(t testing.TB) string {
 	t.Helper()
+	if spreadAll() {
+		return spreadSocket(t)
+	}
 	Library(t)
 	shared.once.Do(func() { shared.socket, _, shared.err = start("") })
 	if shared.err != nil {
