@@ -117,7 +117,12 @@ func (c *client) stream(ctx context.Context, path string, query url.Values, read
 		return fmt.Errorf("ask %s: %w", c.name, err)
 	}
 	defer resp.Body.Close()
-	if err := read(resp.Body); err != nil {
+	err = read(resp.Body)
+	if over := ctx.Err(); err != nil && over != nil && !errors.Is(err, over) {
+		// HTTP/1 may show the end of the time as the body's.
+		err = fmt.Errorf("%w: %w", over, err)
+	}
+	if err != nil {
 		return fmt.Errorf("ask %s: GET %s: %w", c.name, target, err)
 	}
 	return nil

@@ -3,9 +3,11 @@ package podresources
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
@@ -186,6 +188,36 @@ func TestPodsThatTakeLongerThanAPoll(t *testing.T) {
 	}
 }
 
+// Time that is over in the middle of a page is no broken answer, over either HTTP.
+func TestPodsPageCutByTime(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		kube := newFakeKube(t)
+		kube.Config.ErrorLog.SetOutput(io.Discard)
+		server := httptest.NewUnstartedServer(kube)
+		server.EnableHTTP2 = http2
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		c := newKubeletClient(Endpoint{URL: server.URL, InsecureSkipVerify: true}, node)
+		kube.set("/pods", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if got := q.ProtoMajor == 2; got != http2 {
+				t.Errorf("protocol is %s, HTTP/2 wanted: %v", q.Proto, http2)
+			}
+			io.WriteString(w, `{"kind":"PodList","items":[{"metadata":`)
+			w.(http.Flusher).Flush()
+			<-q.Context().Done()
+		}))
+		now := newBudget()
+		err := c.stream(now, "/pods", nil, func(answer io.Reader) error {
+			close(now.over)
+			_, err := DefaultConfig().decodePods(answer)
+			return err
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("HTTP/2 %v: got %v, want that the deadline is exceeded", http2, err)
+		}
+	}
+}
+
 // A list is of the instant at which it began: of a pod that came later it says nothing.
 func TestPodsListedDuringALongList(t *testing.T) {
 	stopped := false
@@ -251,15 +283,18 @@ func fatPods(w io.Writer, n int) {
 		if i > 0 {
 			io.WriteString(w, ",")
 		}
-		fmt.Fprintf(w, `{"metadata":{"name":"fat-%d","namespace":"team-a","uid":"u-%d","labels":{"project":"p","other":"o"},`+
-			`"annotations":{"a":"%s"}},"spec":{"containers":[{"env":[{"name":"A","value":"%s"}]}]},"status":{"phase":"Running"}}`, i, i, filler, filler)
+		fmt.Fprintf(w, `{"metadata":{"name":"fat-%d","namespace":"team-a","uid":"u-%d","labels":{"project":"p","other":"o"},"annotations":{"a":"`, i, i)
+		io.WriteString(w, filler)
+		io.WriteString(w, `"}},"spec":{"containers":[{"env":[{"name":"A","value":"`)
+		io.WriteString(w, filler)
+		io.WriteString(w, `"}]}]},"status":{"phase":"Running"}}`)
 	}
 	io.WriteString(w, "]}\n")
 }
 
 // Only one pod is in memory at a time.
 func TestDecodePodsInBoundedMemory(t *testing.T) {
-	const pods = 20
+	const pods = 30
 	out, in := io.Pipe()
 	go func() {
 		fatPods(in, pods)
@@ -276,10 +311,10 @@ func TestDecodePodsInBoundedMemory(t *testing.T) {
 		t.Fatalf("decoded %d pods, want %d", got, pods)
 	}
 	last := page.items[pods-1]
-	if diff := cmp.Diff(map[string]string{"project": "p"}, last.Metadata.Labels); diff != "" || last.Metadata.UID != "u-19" {
+	if diff := cmp.Diff(map[string]string{"project": "p"}, last.Metadata.Labels); diff != "" || last.Metadata.UID != "u-29" {
 		t.Errorf("last pod is %+v, labels (-want +got):\n%s", last, diff)
 	}
-	if limit := uint64(16 << 20); peak.bytes > limit {
+	if limit := uint64(24 << 20); peak.bytes > limit {
 		t.Errorf("%d bytes live while %d bytes were read, want at most %d", peak.bytes, peak.read, limit)
 	}
 }

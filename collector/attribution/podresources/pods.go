@@ -63,7 +63,8 @@ func (r *Reader) podsOf(ctx context.Context, holders []holder) (map[podKey]podFa
 	}
 	if waiting := b.waiting(holders); waiting != nil {
 		if err == nil {
-			err = fmt.Errorf("not in the list of pods: %s", strings.Join(waiting, ", "))
+			// The first few, as everywhere: tenants name them.
+			err = fmt.Errorf("not in the list of pods: %s", strings.Join(waiting[:min(len(waiting), 8)], ", "))
 		}
 		return nil, fmt.Errorf("identify %d of %d pods: %w", len(waiting), len(holders), err)
 	}
