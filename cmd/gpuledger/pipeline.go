@@ -87,7 +87,7 @@ func (p *pipeline) newClient() error {
 		return err
 	}
 	if p.access.broker != "" {
-		cfg.Brokers = []string{p.access.broker}
+		cfg.Brokers, cfg.TLS, cfg.SASL = []string{p.access.broker}, nil, broker.EmbeddedSASL(p.access.password)
 	}
 	cfg.Registerer, cfg.Clock = p.reg, p.s.clock
 	p.client, p.brokers = broker.NewClient(cfg, p.s.log), strings.Join(cfg.Brokers, ",")

@@ -126,7 +126,7 @@ func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Confi
 		}
 	}
 	err = dir.Publish(app.Run{
-		EngineSocket: filepath.Join(dir.TempDir(), socketName), BrokerAddress: a.broker, HTTPAddress: server.Addr(),
+		EngineSocket: filepath.Join(dir.TempDir(), socketName), BrokerAddress: a.broker, BrokerPassword: a.password, HTTPAddress: server.Addr(),
 	})
 	return p, server, err
 }

@@ -36,10 +36,12 @@ const (
 type access struct {
 	cfg    Config
 	db     *store.DB
-	broker string  // host:port; empty: none was asked for
-	run    app.Run // of the process that serves the directory; zero: this one does
-	dir    *app.Dir
-	group  *app.Group
+	broker string // host:port; empty: none was asked for
+	// password is the embedded broker's.
+	password string
+	run      app.Run // of the process that serves the directory; zero: this one does
+	dir      *app.Dir
+	group    *app.Group
 }
 
 // Close stops engine and broker where they are this command's own.
@@ -78,7 +80,7 @@ func (s *session) open(ctx context.Context, dataDir string, withBroker bool) (*a
 	if err != nil {
 		return nil, err
 	}
-	return &access{cfg: cfg, db: db, broker: at.Run.BrokerAddress, run: at.Run}, nil
+	return &access{cfg: cfg, db: db, broker: at.Run.BrokerAddress, password: at.Run.BrokerPassword, run: at.Run}, nil
 }
 
 // openRemote is for the separate services' ClickHouse.
@@ -124,12 +126,12 @@ func (s *session) startEmbedded(ctx context.Context, dir *app.Dir, cfg Config, w
 	if !withBroker {
 		return a, nil
 	}
-	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: dir.Join(brokerDir), Log: s.log, Clock: s.clock})
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: dir.Join(brokerDir), Protected: true, Log: s.log, Clock: s.clock})
 	if err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
 	group.OnStop("broker", embedded.Close)
-	a.broker = embedded.Addr()
+	a.broker, a.password = embedded.Addr(), embedded.Password()
 	return a, nil
 }
 

@@ -19,8 +19,10 @@ type Run struct {
 	Holder
 	EngineSocket  string `json:"engine_socket"`  // path of ClickHouse's HTTP interface
 	BrokerAddress string `json:"broker_address"` // host:port of Kafka
-	HTTPAddress   string `json:"http_address"`   // host:port of /metrics and the API; empty: none
-	TempDir       string `json:"temp_dir"`       // folder of the socket
+	// BrokerPassword is what keeps other users of the machine out of it.
+	BrokerPassword string `json:"broker_password,omitempty"`
+	HTTPAddress    string `json:"http_address"` // host:port of /metrics and the API; empty: none
+	TempDir        string `json:"temp_dir"`     // folder of the socket
 }
 
 // Publish writes run.json, from when on other commands attach to this process.

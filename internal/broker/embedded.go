@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -13,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
@@ -25,7 +29,10 @@ const embeddedID = "gpuledger-embedded"
 type EmbeddedOptions struct {
 	Dir    string // data directory, created if missing; one process at a time
 	Listen string // host:port; port 0 takes a free one; default 127.0.0.1:0
-	Log    *slog.Logger
+	// Protected asks every client for the password that is kept in Dir: any user of
+	// the machine can reach a loopback address.
+	Protected bool
+	Log       *slog.Logger
 
 	// MinSessionTimeout is the shortest session timeout a consumer may ask for;
 	// default 6 s, Apache Kafka's own.
@@ -44,8 +51,10 @@ type EmbeddedOptions struct {
 type Embedded struct {
 	cluster *kfake.Cluster
 	addr    string
-	lock    *os.File
-	once    sync.Once
+	// password is what clients show; empty: none is asked.
+	password string
+	lock     *os.File
+	once     sync.Once
 }
 
 // StartEmbedded starts a broker on Dir. It fails when another process has Dir,
@@ -67,7 +76,7 @@ func StartEmbedded(opt EmbeddedOptions) (*Embedded, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("start embedded broker on %q: %w", opt.Listen, err)
 	}
-	cluster, err := kfake.NewCluster(
+	options := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.ClusterID(embeddedID),
 		kfake.DataDir(filepath.Join(opt.Dir, "data")),
@@ -81,14 +90,56 @@ func StartEmbedded(opt EmbeddedOptions) (*Embedded, error) {
 			"offsets.retention.minutes": strconv.Itoa(365 * 24 * 60),
 		}),
 		kfake.WithLogger(kfakeLogger{opt.Log.With("component", "embedded-broker")}),
-	)
+	}
+	password := ""
+	if opt.Protected {
+		if password, err = keptPassword(opt.Dir); err != nil {
+			_ = listener.Close()
+			_ = lock.Close()
+			return nil, fmt.Errorf("start embedded broker: %w", err)
+		}
+		options = append(options, kfake.EnableSASL(), kfake.Superuser("PLAIN", embeddedUser, password))
+	}
+	cluster, err := kfake.NewCluster(options...)
 	if err != nil {
 		_ = listener.Close()
 		_ = lock.Close()
 		return nil, fmt.Errorf("start embedded broker in %q: %w", opt.Dir, err)
 	}
 	stampAppendTimes(cluster, opt.Clock)
-	return &Embedded{cluster: cluster, addr: listener.Addr().String(), lock: lock}, nil
+	return &Embedded{cluster: cluster, addr: listener.Addr().String(), password: password, lock: lock}, nil
+}
+
+const embeddedUser = "gpuledger"
+
+// EmbeddedSASL is how a client shows the embedded broker its password; nil for an
+// empty one.
+func EmbeddedSASL(password string) sasl.Mechanism {
+	if password == "" {
+		return nil
+	}
+	return plain.Mechanism{Username: embeddedUser, Password: password}
+}
+
+// Password is for EmbeddedSASL; empty: none is asked.
+func (e *Embedded) Password() string { return e.password }
+
+// keptPassword reads the directory's password, or makes it. The broker keeps its
+// users with its data, so it stays the same.
+func keptPassword(dir string) (string, error) {
+	path := filepath.Join(dir, "password")
+	text, err := os.ReadFile(path)
+	if err == nil && len(text) > 0 {
+		return string(text), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read password: %w", err)
+	}
+	password := rand.Text()
+	if err := os.WriteFile(path, []byte(password), 0o600); err != nil {
+		return "", fmt.Errorf("keep password: %w", err)
+	}
+	return password, nil
 }
 
 // Addr is the host:port that clients use.
