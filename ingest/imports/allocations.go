@@ -240,32 +240,32 @@ func rfc3339(ms int64) string {
 }
 
 // hold reads what a record held: named devices, or a number of GPUs.
-func (rec *Record) hold(devices, gpus string, named bool) error {
-	rec.Devices = strings.FieldsFunc(devices, func(r rune) bool { return strings.ContainsRune(", ;\t", r) })
-	slices.Sort(rec.Devices)
-	if len(rec.Devices) > maxGPUs/1000 {
-		return fmt.Errorf("device: %d of them in one record", len(rec.Devices))
+func (r *Record) hold(devices, gpus string, named bool) error {
+	r.Devices = strings.FieldsFunc(devices, func(c rune) bool { return strings.ContainsRune(", ;\t", c) })
+	slices.Sort(r.Devices)
+	if len(r.Devices) > maxGPUs/1000 {
+		return fmt.Errorf("device: %d of them in one record", len(r.Devices))
 	}
-	for i := 1; i < len(rec.Devices); i++ {
-		if rec.Devices[i] == rec.Devices[i-1] {
-			return fmt.Errorf("device %q is named twice", rec.Devices[i])
+	for i := 1; i < len(r.Devices); i++ {
+		if r.Devices[i] == r.Devices[i-1] {
+			return fmt.Errorf("device %q is named twice", r.Devices[i])
 		}
 	}
 	if gpus == "" {
-		if len(rec.Devices) == 0 && !named {
+		if len(r.Devices) == 0 && !named {
 			return errors.New("gpus is empty")
 		}
-		rec.MilliGPUs = uint32(len(rec.Devices)) * 1000
+		r.MilliGPUs = uint32(len(r.Devices)) * 1000
 		return nil
 	}
 	milli, err := parseMilliGPUs(gpus)
 	if err != nil {
 		return err
 	}
-	if n := uint32(len(rec.Devices)); n > 0 && milli != n*1000 {
+	if n := uint32(len(r.Devices)); n > 0 && milli != n*1000 {
 		return fmt.Errorf("gpus %q: %d devices are named, and a named device is held whole", gpus, n)
 	}
-	rec.MilliGPUs = milli
+	r.MilliGPUs = milli
 	return nil
 }
 

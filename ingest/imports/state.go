@@ -223,8 +223,12 @@ func (p *Plan) saidColumns() proto.Input {
 		revision.Append(uint64(p.bootMS))
 	}
 	return proto.Input{
-		{Name: "cluster", Data: cluster}, {Name: "source", Data: source}, {Name: "node", Data: node},
-		{Name: "hour", Data: hour}, {Name: "sha256", Data: sum}, {Name: "revision", Data: revision},
+		{Name: "cluster", Data: cluster},
+		{Name: "source", Data: source},
+		{Name: "node", Data: node},
+		{Name: "hour", Data: hour},
+		{Name: "sha256", Data: sum},
+		{Name: "revision", Data: revision},
 	}
 }
 
@@ -260,9 +264,17 @@ func (p *Plan) recordColumns() proto.Input {
 		add(&p.gone[i], 1)
 	}
 	in := proto.Input{
-		{Name: "cluster", Data: cluster}, {Name: "source", Data: source}, {Name: "start_ms", Data: start}, {Name: "part", Data: part},
-		{Name: "end_ms", Data: end}, {Name: "model", Data: model}, {Name: "devices", Data: devices}, {Name: "milli_gpus", Data: milli},
-		{Name: "sha256", Data: sum}, {Name: "revision", Data: revision}, {Name: "deleted", Data: deleted},
+		{Name: "cluster", Data: cluster},
+		{Name: "source", Data: source},
+		{Name: "start_ms", Data: start},
+		{Name: "part", Data: part},
+		{Name: "end_ms", Data: end},
+		{Name: "model", Data: model},
+		{Name: "devices", Data: devices},
+		{Name: "milli_gpus", Data: milli},
+		{Name: "sha256", Data: sum},
+		{Name: "revision", Data: revision},
+		{Name: "deleted", Data: deleted},
 	}
 	for i, name := range names {
 		in = append(in, proto.InputColumn{Name: name, Data: &texts[i]})

@@ -371,7 +371,7 @@ func (m *slowModel) uncovered(platform *usage, s *slowSlot, c *slowCell) (unknow
 	case s.kind == slowOpenPool:
 		return gone + rest
 	case s.kind == slowBoard:
-		gone, rest = gone+rest, 0
+		gone += rest
 	case c.what == slowOwnerless:
 		unknown = rest
 	case s.record.Unhealthy:

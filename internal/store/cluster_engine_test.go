@@ -106,11 +106,11 @@ func TestClusterTablesHoldTheLedger(t *testing.T) {
 		}
 	}
 	for sql, want := range map[string]uint64{
-		"SELECT count() FROM usage_hourly":                                                        9,
-		"SELECT count() FROM usage_hourly FINAL":                                                  3,
-		"SELECT count() FROM usage_hourly_local":                                                  9,
-		"SELECT sum(free_slice_ms) FROM usage WHERE node = 'n2'":                                  3 * 3600000,
-		"SELECT count() FROM usage_hourly FINAL WHERE _partition_id NOT IN {known:Array(String)}": 3,
+		"SELECT count() FROM usage_hourly":                                                                                         9,
+		"SELECT count() FROM usage_hourly FINAL":                                                                                   3,
+		"SELECT count() FROM usage_hourly_local":                                                                                   9,
+		"SELECT sum(free_slice_ms) FROM usage WHERE node = 'n2'":                                                                   3 * 3600000,
+		"SELECT count() FROM usage_hourly FINAL WHERE _partition_id NOT IN {known:Array(String)}":                                  3,
 		"SELECT count() FROM usage_hourly FINAL WHERE (gpu, hour) IN (SELECT gpu, max(hour) FROM usage_hourly FINAL GROUP BY gpu)": 1,
 		"SELECT count() FROM usage_hourly AS a LEFT JOIN (SELECT DISTINCT gpu FROM usage_hourly) AS b USING (gpu)":                 9,
 	} {

@@ -169,8 +169,10 @@ func TestPodsThatTakeLongerThanAPoll(t *testing.T) {
 	wantPages(t, s.kube, "limit=100")
 	slow = true
 	for _, pages := range [][]string{
-		{"limit=100"}, {"limit=50"},
-		{"limit=25", "continue=25&limit=25"}, {"continue=25&limit=25", "continue=50&limit=25"},
+		{"limit=100"},
+		{"limit=50"},
+		{"limit=25", "continue=25&limit=25"},
+		{"continue=25&limit=25", "continue=50&limit=25"},
 	} {
 		s.clock.Advance(10 * time.Second)
 		s.wantHoldings(t, want)

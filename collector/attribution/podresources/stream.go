@@ -73,8 +73,11 @@ func (d *podDecoder) list() error {
 		return fmt.Errorf("decode PodList: %w", err)
 	}
 	// To the body's end, so that the connection serves the next question too.
-	if extra, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("decode PodList: %v (%v) follows its end", extra, err)
+	switch extra, err := d.Token(); {
+	case err == nil:
+		return fmt.Errorf("decode PodList: %v follows its end", extra)
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("decode PodList: after its end: %w", err)
 	}
 	return nil
 }
