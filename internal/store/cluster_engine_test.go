@@ -105,15 +105,19 @@ func TestClusterTablesHoldTheLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for sql, want := range map[string]uint64{
-		"SELECT count() FROM usage_hourly":                                                                                         9,
-		"SELECT count() FROM usage_hourly FINAL":                                                                                   3,
-		"SELECT count() FROM usage_hourly_local":                                                                                   9,
-		"SELECT sum(free_slice_ms) FROM usage WHERE node = 'n2'":                                                                   3 * 3600000,
-		"SELECT count() FROM usage_hourly FINAL WHERE _partition_id NOT IN {known:Array(String)}":                                  3,
-		"SELECT count() FROM usage_hourly FINAL WHERE (gpu, hour) IN (SELECT gpu, max(hour) FROM usage_hourly FINAL GROUP BY gpu)": 1,
-		"SELECT count() FROM usage_hourly AS a LEFT JOIN (SELECT DISTINCT gpu FROM usage_hourly) AS b USING (gpu)":                 9,
+	for _, q := range []struct {
+		want uint64
+		sql  string
+	}{
+		{9, "SELECT count() FROM usage_hourly"},
+		{3, "SELECT count() FROM usage_hourly FINAL"},
+		{9, "SELECT count() FROM usage_hourly_local"},
+		{3 * 3600000, "SELECT sum(free_slice_ms) FROM usage WHERE node = 'n2'"},
+		{3, "SELECT count() FROM usage_hourly FINAL WHERE _partition_id NOT IN {known:Array(String)}"},
+		{1, "SELECT count() FROM usage_hourly FINAL WHERE (gpu, hour) IN (SELECT gpu, max(hour) FROM usage_hourly FINAL GROUP BY gpu)"},
+		{9, "SELECT count() FROM usage_hourly AS a LEFT JOIN (SELECT DISTINCT gpu FROM usage_hourly) AS b USING (gpu)"},
 	} {
+		sql, want := q.sql, q.want
 		var got uint64
 		if err := db.QueryRow(t.Context(), sql, store.Named("known", []string{"202610"})).Scan(&got); err != nil || got != want {
 			t.Errorf("%s: %d, %v; want %d", sql, got, err, want)
