@@ -41,7 +41,7 @@ func (r *Replayed) Add(o Replayed) {
 // Rewriter is what a replay needs of ClickHouse beyond an ingester's needs.
 type Rewriter interface {
 	Store
-	Exec(ctx context.Context, sql string, args ...any) error
+	Alter(ctx context.Context, table, commands string, args ...any) error
 }
 
 // Replay takes messages that were ingested before through decode, settle,
@@ -176,7 +176,7 @@ GROUP BY batch`
 
 // Waits until the rows are gone on every replica.
 const deleteHolds = `
-ALTER TABLE holds DELETE WHERE batch IN {batches:Array(UInt64)} AND slot >= {from:DateTime('UTC')} AND slot <= {to:DateTime('UTC')}
+DELETE WHERE batch IN {batches:Array(UInt64)} AND slot >= {from:DateTime('UTC')} AND slot <= {to:DateTime('UTC')}
 SETTINGS mutations_sync = 2`
 
 // clearBatches is how many batches are counted by one statement.
@@ -202,7 +202,7 @@ func (in *Ingester) clear(ctx context.Context, items []item, db Rewriter) (clear
 		in.deps.Log.Warn("raw holds rows that its batches don't have; they are written anew", "batches", len(wrong))
 		ids, from, to := idsOf(wrong)
 		if err := in.retry(ctx, "delete_holds", func(ctx context.Context) error {
-			return db.Exec(ctx, deleteHolds, store.Named("batches", ids), store.Named("from", from), store.Named("to", to))
+			return db.Alter(ctx, "holds", deleteHolds, store.Named("batches", ids), store.Named("from", from), store.Named("to", to))
 		}); err != nil {
 			return cleared, err
 		}
@@ -257,7 +257,7 @@ func idsOf(items []item) (ids []uint64, from, to time.Time) {
 // A dead message's journal row names no slot, so its key is another one than
 // that of the batch: the row of what it no longer is has to go.
 const deleteDead = `
-ALTER TABLE batches DELETE WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset IN {offsets:Array(UInt64)}
+DELETE WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset IN {offsets:Array(UInt64)}
   AND status IN ('dead', 'hole') SETTINGS mutations_sync = 2`
 
 // forgetDead removes the journal's rows of messages that were dead before and
@@ -275,6 +275,6 @@ func (in *Ingester) forgetDead(ctx context.Context, items []item, was map[int64]
 	}
 	msg := items[0].msg
 	return in.retry(ctx, "delete_journal", func(ctx context.Context) error {
-		return db.Exec(ctx, deleteDead, store.Named("topic", msg.Topic), store.Named("partition", uint32(msg.Partition)), store.Named("offsets", revived))
+		return db.Alter(ctx, "batches", deleteDead, store.Named("topic", msg.Topic), store.Named("partition", uint32(msg.Partition)), store.Named("offsets", revived))
 	})
 }

@@ -131,7 +131,7 @@ SELECT cluster,
     dateDiff('second', watermark, now64(3, 'UTC')) AS behind_seconds,
     uniqExact(gpu) AS gpus
 FROM usage_hourly FINAL
-WHERE (cluster, hour) IN (SELECT cluster, max(hour) FROM usage_hourly WHERE cluster IN (${cluster:singlequote}) GROUP BY cluster)
+WHERE (cluster, hour) GLOBAL IN (SELECT cluster, max(hour) FROM usage_hourly WHERE cluster IN (${cluster:singlequote}) GROUP BY cluster)
 GROUP BY cluster ORDER BY cluster`
 
 // boardSQL: bits of present, in the order of the table's metric columns:

@@ -49,7 +49,7 @@ WITH winners AS
 moved AS
 (
     SELECT cluster, toStartOfHour(slot) AS hour, gpu, sum(energy_mj + unattributed_mj) AS mj, uniqExact(node) AS nodes
-    FROM holds FINAL WHERE batch IN (SELECT batch FROM winners) GROUP BY cluster, hour, gpu
+    FROM holds FINAL WHERE batch GLOBAL IN (SELECT batch FROM winners) GROUP BY cluster, hour, gpu
 ),
 booked AS
 (

@@ -70,22 +70,6 @@ func of[T any](clusters map[string]map[string]keptHours[T], name string) map[str
 	return clusters[name]
 }
 
-// partitionStates says what each partition of a table consists of.
-func (l *Ledger) partitionStates(ctx context.Context, table string) (map[string]string, error) {
-	var rows []struct {
-		Partition string `ch:"partition_id"`
-		State     string `ch:"state"`
-	}
-	if err := l.deps.Store.Select(ctx, &rows, selectPartitionStates, store.Named("table", table)); err != nil {
-		return nil, fmt.Errorf("read partitions of %s: %w", table, err)
-	}
-	states := make(map[string]string, len(rows))
-	for _, r := range rows {
-		states[r.Partition] = r.State
-	}
-	return states, nil
-}
-
 // journalHours are the journal's hours that those from since on rest on,
 // ascending.
 func (l *Ledger) journalHours(ctx context.Context, c cluster, since time.Time) ([]journalHour, error) {
@@ -99,7 +83,7 @@ func (l *Ledger) journalHours(ctx context.Context, c cluster, since time.Time) (
 	if since.After(everything) {
 		return read(since.Add(-backMS*time.Millisecond), []string{})
 	}
-	states, err := l.partitionStates(ctx, "batches")
+	states, err := l.deps.Store.PartitionStates(ctx, "batches")
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +111,7 @@ func (l *Ledger) ledgerHours(ctx context.Context, c cluster, since time.Time) ([
 	if since.After(everything) {
 		return read([]string{})
 	}
-	states, err := l.partitionStates(ctx, "usage_hourly")
+	states, err := l.deps.Store.PartitionStates(ctx, "usage_hourly")
 	if err != nil {
 		return nil, err
 	}

@@ -168,8 +168,8 @@ func (l *Ledger) drop(ctx context.Context, w rawWeek) (err error) {
 }
 
 func (l *Ledger) finishDrop(ctx context.Context, w rawWeek) error {
-	for _, statement := range []string{dropHolds, dropSamples} {
-		if err := l.deps.Store.Exec(ctx, statement, named(w.Week)); err != nil {
+	for _, table := range []string{"holds", "samples"} {
+		if err := l.deps.Store.Alter(ctx, table, dropWeek, named(w.Week)); err != nil {
 			return fmt.Errorf("drop raw of week %s: %w", w.Week.Format(time.DateOnly), err)
 		}
 	}

@@ -185,24 +185,24 @@ func TestDroppedWeeksAreNeverRecomputed(t *testing.T) {
 	}
 }
 
-// brittle fails a statement that contains a text.
+// brittle fails to alter a table.
 type brittle struct {
 	ledger.Store
-	text string
+	table string
 }
 
-func (b *brittle) Exec(ctx context.Context, sql string, args ...any) error {
-	if strings.Contains(sql, b.text) {
+func (b *brittle) Alter(ctx context.Context, table, commands string, args ...any) error {
+	if table == b.table {
 		return errors.New("pulled the plug")
 	}
-	return b.Store.Exec(ctx, sql, args...)
+	return b.Store.Alter(ctx, table, commands, args...)
 }
 
 // TestAnInterruptedDropIsFinished by whoever comes next, also without a
 // retention configured.
 func TestAnInterruptedDropIsFinished(t *testing.T) {
 	h, _, c := kept(t)
-	l := h.retaining(t, &brittle{h.db, "TABLE samples"})
+	l := h.retaining(t, &brittle{h.db, "samples"})
 	c.Set(monday.Add(17 * day))
 	retain(t, l, 0)
 	c.Advance(time.Hour)

@@ -19,7 +19,8 @@ import (
 
 // Store is what the ledger needs of ClickHouse.
 type Store interface {
-	Exec(ctx context.Context, sql string, args ...any) error
+	Alter(ctx context.Context, table, commands string, args ...any) error
+	PartitionStates(ctx context.Context, table string) (map[string]string, error)
 	Insert(ctx context.Context, table string, in proto.Input) error
 	Select(ctx context.Context, dest any, sql string, args ...any) error
 	Stream(ctx context.Context, columns proto.Results, onBlock func(rows int) error, sql string, args ...any) error

@@ -18,15 +18,6 @@ FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND _partition_id NOT IN {known:Array(String)}
 GROUP BY hour ORDER BY hour`
 
-// What each partition of a table consists of: parts never change, so that the
-// same parts hold the same rows. Where the table is spread over a cluster of
-// servers there is no row, and nothing is taken for known.
-const selectPartitionStates = `
-SELECT partition_id, lower(hex(groupBitXor(cityHash64(name, hash_of_all_files)))) AS state
-FROM system.parts
-WHERE database = currentDatabase() AND table = {table:String} AND active
-GROUP BY partition_id`
-
 const selectClusters = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster ORDER BY cluster`
 
 const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epochs FINAL ORDER BY epoch`
@@ -77,8 +68,7 @@ SELECT (SELECT count() FROM holds WHERE toMonday(slot) = toDate({week:String})) 
        (SELECT count() FROM samples WHERE toMonday(slot) = toDate({week:String})) AS sample_rows`
 
 const (
-	dropHolds   = `ALTER TABLE holds DROP PARTITION {week:String}`
-	dropSamples = `ALTER TABLE samples DROP PARTITION {week:String}`
+	dropWeek = `DROP PARTITION {week:String}`
 )
 
 // What was published of a range of hours, a line per row.
