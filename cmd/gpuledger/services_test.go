@@ -127,20 +127,21 @@ exporter: {targets: [{url: "http://127.0.0.1:1/metrics"}]}
 kafka: {brokers: ["%s"]}
 clickhouse: {address: "%s", database: separate}
 `, kafka(t), clickHouse(t)))
-	for _, c := range []struct{ name, metric string }{
-		{"ingest", "gpuledger_ingest_"},
-		{"collector", "gpuledger_collector_"},
-		{"analyzer", "gpuledger_analyzer_"},
-		{"billing", "gpuledger_billing_"},
+	for _, c := range []struct{ name, metric, unready string }{
+		{"ingest", "gpuledger_ingest_", ""},
+		{"collector", "gpuledger_collector_", "nothing was metered yet"}, // its exporter isn't there
+		{"analyzer", "gpuledger_analyzer_", ""},
+		{"billing", "gpuledger_billing_", ""},
 	} {
 		running := start(t, c.name, "--config", path)
-		if status, body := fetch(t, running.url+"/-/ready"); status != http.StatusOK {
-			t.Errorf("%s: /-/ready says %d %q", c.name, status, body)
+		status, body := fetch(t, running.url+"/-/ready")
+		if (status == http.StatusOK) != (c.unready == "") || !strings.Contains(body, c.unready) {
+			t.Errorf("%s: /-/ready says %d %q, want %q", c.name, status, body, c.unready)
 		}
 		if status, body := fetch(t, running.url+"/metrics"); status != http.StatusOK || !strings.Contains(body, c.metric) {
 			t.Errorf("%s: /metrics says %d and has no %s", c.name, status, c.metric)
 		}
-		status, _ := fetch(t, running.url+"/openapi.json")
+		status, _ = fetch(t, running.url+"/openapi.json")
 		if serves := status == http.StatusOK; serves != (c.name == "billing") {
 			t.Errorf("%s: /openapi.json says %d", c.name, status)
 		}
