@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec" //nolint:depguard // what tests share to start Kafka is not in a _test file
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/javatest"
 )
 
 // Cluster is the test binary's Kafka. Its tests run one after the other: each
@@ -39,7 +40,7 @@ var shared struct {
 // it for the first test that asks, and again after a test that killed it.
 func Kafka(t testing.TB) *Cluster {
 	t.Helper()
-	java, jars := locate(t)
+	java, jars := findKafka(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.cluster == nil && shared.err == nil {
@@ -107,44 +108,9 @@ func (c *Cluster) Second(t testing.TB) *Node {
 	return n
 }
 
-// locate finds Java and the jars, or skips the test.
-func locate(t testing.TB) (java, classPath string) {
+func findKafka(t testing.TB) (java, classPath string) {
 	t.Helper()
-	java, err := exec.LookPath("java")
-	if err == nil {
-		classPath, err = findJars()
-	}
-	switch {
-	case err == nil:
-		return java, classPath
-	case os.Getenv("CI") == "true":
-		t.Fatalf("needs Apache Kafka: %v", err)
-	default:
-		t.Skipf("needs Apache Kafka: %v", err)
-	}
-	return "", ""
-}
-
-// findJars looks for .build/kafka in the folder of go.mod.
-func findJars() (classPath string, err error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the module's folder: %w", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("find the module's folder: no go.mod above the working directory")
-		}
-		dir = filepath.Dir(dir)
-	}
-	jars := filepath.Join(dir, ".build", "kafka")
-	if found, err := filepath.Glob(filepath.Join(jars, "kafka_*.jar")); err != nil || len(found) == 0 {
-		return "", fmt.Errorf("no Kafka in %s: make test-deps fetches it where mvn and java are installed", jars)
-	}
-	return filepath.Join(jars, "*"), nil
+	return javatest.Find(t, "Kafka", "kafka", "kafka_*.jar")
 }
 
 func start(java, jars string) (*Cluster, error) {

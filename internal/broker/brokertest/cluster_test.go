@@ -131,7 +131,7 @@ func TestKafkaDiesWithItsTests(t *testing.T) {
 		fmt.Println("kafka is", Kafka(t).first.process.Pid)
 		select {}
 	}
-	locate(t)
+	findKafka(t)
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestKafkaDiesWithItsTests$")

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec" //nolint:depguard // what tests share to start Kafka is not in a _test file
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"

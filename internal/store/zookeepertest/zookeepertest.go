@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec" //nolint:depguard // what tests share to start ZooKeeper is not in a _test file
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/javatest"
 )
 
 const (
@@ -35,7 +36,7 @@ admin.enableServer=false
 // ends, or this process does.
 func Start(t testing.TB) (port int) {
 	t.Helper()
-	java, jars := locate(t)
+	java, jars := javatest.Find(t, "ZooKeeper", "zookeeper", "zookeeper-3*.jar")
 	dir := t.TempDir()
 	port = freePort(t)
 	config := filepath.Join(dir, "zoo.cfg")
@@ -106,44 +107,4 @@ func freePort(t testing.TB) int {
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port
-}
-
-// locate finds Java and the jars, or skips the test.
-func locate(t testing.TB) (java, classPath string) {
-	t.Helper()
-	java, err := exec.LookPath("java")
-	if err == nil {
-		classPath, err = findJars()
-	}
-	switch {
-	case err == nil:
-		return java, classPath
-	case os.Getenv("CI") == "true":
-		t.Fatalf("needs Apache ZooKeeper: %v", err)
-	default:
-		t.Skipf("needs Apache ZooKeeper: %v", err)
-	}
-	return "", ""
-}
-
-// findJars looks for .build/zookeeper in the folder of go.mod.
-func findJars() (classPath string, err error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the module's folder: %w", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("find the module's folder: no go.mod above the working directory")
-		}
-		dir = filepath.Dir(dir)
-	}
-	jars := filepath.Join(dir, ".build", "zookeeper")
-	if found, err := filepath.Glob(filepath.Join(jars, "zookeeper-3*.jar")); err != nil || len(found) == 0 {
-		return "", fmt.Errorf("no ZooKeeper in %s: make test-deps fetches it where mvn and java are installed", jars)
-	}
-	return filepath.Join(jars, "*"), nil
 }

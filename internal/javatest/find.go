@@ -1,0 +1,52 @@
+package javatest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Find gives the path of java and the class path of a server, whose jars lie in
+// .build/folder of the module. Where its main jar, by a pattern, isn't there, or
+// Java isn't, it skips the test with the reason, and fails it where CI is true.
+func Find(t testing.TB, server, folder, mainJar string) (java, classPath string) {
+	t.Helper()
+	java, err := exec.LookPath("java")
+	if err == nil {
+		classPath, err = jars(server, folder, mainJar)
+	}
+	switch {
+	case err == nil:
+		return java, classPath
+	case os.Getenv("CI") == "true":
+		t.Fatalf("needs Apache %s: %v", server, err)
+	default:
+		t.Skipf("needs Apache %s: %v", server, err)
+	}
+	return "", ""
+}
+
+// jars looks in the folder of go.mod, from the working directory upwards.
+func jars(server, folder, mainJar string) (classPath string, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the module's folder: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("find the module's folder: no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+	path := filepath.Join(dir, ".build", folder)
+	if found, err := filepath.Glob(filepath.Join(path, mainJar)); err != nil || len(found) == 0 {
+		return "", fmt.Errorf("no %s in %s: make test-deps fetches it where mvn and java are installed", server, path)
+	}
+	return filepath.Join(path, "*"), nil
+}
