@@ -67,14 +67,12 @@ const selectWeekRows = `
 SELECT (SELECT count() FROM holds WHERE toMonday(slot) = toDate({week:String})) AS hold_rows,
        (SELECT count() FROM samples WHERE toMonday(slot) = toDate({week:String})) AS sample_rows`
 
-const (
-	dropWeek = `DROP PARTITION {week:String}`
-)
+const dropWeek = `DROP PARTITION {week:String}`
 
 // What was published of a range of hours, a line per row.
 const selectPublished = `
-SELECT formatRowNoNewline('RowBinary', cluster, hour, gpu, node, model, slices, present_ms, free, stranded, unhealthy, unobserved,
-       unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project,
+SELECT formatRowNoNewline('RowBinary', cluster, hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, free, stranded,
+       unhealthy, unobserved, unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project,
        user, workload, active, idle, unproven, inferred, work, energy_mj) AS line
 FROM usage_hourly FINAL
 WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND present_ms > 0
@@ -85,7 +83,7 @@ const selectLate = `SELECT count() AS batches FROM late_unprocessed FINAL WHERE 
 const selectRetirements = `SELECT gpu, at FROM retirements FINAL WHERE cluster = {cluster:String} ORDER BY gpu, at`
 
 const selectGPUSightings = `
-SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last
+SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last, kind_first, kind_last
 FROM sightings FINAL
 WHERE cluster = {cluster:String} AND gpu = {gpu:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
