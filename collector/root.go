@@ -26,7 +26,7 @@ type Attributor interface {
 	Attribute(slot source.Slot, batches []*wire.Batch)
 }
 
-// Observer is shown every slot's batches as they are spooled. It must not change
+// Observer is shown the valid batches of each slot of Live, before they are spooled. It must not change
 // them.
 type Observer interface {
 	Observe(batches []*wire.Batch)

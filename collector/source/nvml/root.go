@@ -49,6 +49,7 @@ type Source struct {
 var (
 	_ source.Source   = (*Source)(nil)
 	_ source.Informer = (*Source)(nil)
+	_ source.Committer = (*Source)(nil)
 	_ source.Watcher  = (*Source)(nil)
 )
 
