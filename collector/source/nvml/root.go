@@ -47,10 +47,10 @@ type Source struct {
 }
 
 var (
-	_ source.Source   = (*Source)(nil)
-	_ source.Informer = (*Source)(nil)
+	_ source.Source    = (*Source)(nil)
+	_ source.Informer  = (*Source)(nil)
 	_ source.Committer = (*Source)(nil)
-	_ source.Watcher  = (*Source)(nil)
+	_ source.Watcher   = (*Source)(nil)
 )
 
 // New loads and calls nothing before the first Read.
