@@ -121,9 +121,10 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, cl
 		}
 		return byHour[hour].Stored + closed[hour]
 	}
-	var window uint64 // stored batches, and closings, of the hours from backMS before it to its own
+	var window, rows uint64 // stored batches with closings, and rows of raw, of the hours from backMS before it to its own
 	for start := first; start < o.watermarkMS; start += meter.HourMS {
 		window += inputs(start) - inputs(start-backMS)
+		rows += byHour[start].Rows - byHour[start-backMS].Rows
 		if start < since.UnixMilli() {
 			continue
 		}
@@ -134,8 +135,8 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, cl
 		}
 		old, ok := have[start]
 		state.published = ok
-		// Without a row and without inputs there is no GPU that could have one.
-		state.dirty = (ok || state.inputs > 0) && old.version() < state.version()
+		// Without a row in the ledger or in raw there is no GPU that could have one.
+		state.dirty = (ok || rows > 0) && old.version() < state.version()
 		if state.gone = weeks.gone(state.start); state.gone {
 			state.dirty, state.stale = false, state.dirty
 		}
@@ -146,15 +147,23 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, cl
 }
 
 // closedUntil is the end of the hours from the first one on that are closed:
-// old enough on the service's clock, and covering the whole journal (R3).
-func (o *overview) closedUntil(now time.Time, closeAfter time.Duration) time.Time {
+// old enough on the service's clock, and covering the whole journal (R3). A
+// cluster without a slot for closeAfter is taken for ended: nothing more comes
+// for its last hour, nor for those after it, which are closed as they get old.
+func (o *overview) closedUntil(now time.Time, closeAfter time.Duration, empty map[time.Time]hourState) time.Time {
+	oldEnough := now.Add(-closeAfter)
+	ended := o.watermarkMS < oldEnough.UnixMilli()
 	var end time.Time
 	for _, h := range o.hours {
 		next := h.start.Add(time.Hour)
-		if h.dirty || h.untilMS < meter.HourMS || now.Before(next.Add(closeAfter)) {
-			break
+		covered := (!h.dirty || empty[h.start] == h) && (h.untilMS == meter.HourMS || ended)
+		if !covered || oldEnough.Before(next) {
+			return end
 		}
 		end = next
+	}
+	if ended && len(o.hours) > 0 {
+		return oldEnough.UTC().Truncate(time.Hour)
 	}
 	return end
 }

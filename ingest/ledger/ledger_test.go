@@ -33,7 +33,7 @@ func published(o *overview) []ledgerHour {
 func journalOf(hours int) []journalHour {
 	var out []journalHour
 	for i := range hours {
-		out = append(out, journalHour{Hour: at(i), Stored: 60, Head: 1, EndMS: at(i + 1).UnixMilli()})
+		out = append(out, journalHour{Hour: at(i), Stored: 60, Head: 1, Rows: 60, EndMS: at(i + 1).UnixMilli()})
 	}
 	return out
 }
@@ -55,7 +55,7 @@ func TestDirtinessIsDerived(t *testing.T) {
 		{"less in hour 5 than the ledger rests on: no recomputation would win", func(j []journalHour) []journalHour { j[5].Stored--; return j }, epochs, nil},
 		{"at the head of hour 38", func(j []journalHour) []journalHour { j[38].Stored++; j[38].Head++; return j }, epochs, []int{37, 38, 39}},
 		{"the watermark moves", func(j []journalHour) []journalHour {
-			return append(j, journalHour{Hour: at(40), Stored: 1, EndMS: at(40).UnixMilli() + 10_000})
+			return append(j, journalHour{Hour: at(40), Stored: 1, Rows: 1, EndMS: at(40).UnixMilli() + 10_000})
 		}, epochs, []int{40}},
 		{"a new epoch from hour 30", func(j []journalHour) []journalHour { return j }, append(epochs[:1:1], epoch{Epoch: 2, Effective: at(30)}), []int{30, 31, 32, 33, 34, 35, 36, 37, 38, 39}},
 	} {
@@ -95,6 +95,41 @@ func TestRecentHoursAreJudgedAlike(t *testing.T) {
 	got := compareHours(all[40-back:], nil, epochs, nil, nil, at(40)).hours
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(hourState{})); diff != "" {
 		t.Errorf("hours from 40 on (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhichHoursAreClosed: from the first one on, each old enough and covering
+// the whole journal (R3).
+func TestWhichHoursAreClosed(t *testing.T) {
+	const closeAfter = 24 * time.Hour
+	epochs := []epoch{{Epoch: 1, Effective: everything}}
+	all := journalOf(40)
+	all[39].EndMS -= 1_800_000 // the newest hour is half over
+	clean := published(compareHours(all, nil, epochs, nil, nil, everything))
+	late := slices.Clone(all)
+	late[20].Stored++
+	unseen := slices.Clone(all) // its first hours list no GPU: they have no rows
+	unseen[0].Rows, unseen[1].Rows = 0, 0
+	for _, c := range []struct {
+		name    string
+		journal []journalHour
+		ledger  []ledgerHour
+		now     time.Time
+		want    time.Time
+	}{
+		{"none is old enough", all, clean, at(24), time.Time{}},
+		{"the first one is", all, clean, at(25), at(1)},
+		{"never computed", all, nil, at(60), time.Time{}},
+		{"late data in hour 20", late, clean, at(60), at(20)},
+		{"first hours without a GPU", unseen, clean[2:], at(60), at(36)},
+		{"up to the newest hour, which may go on", all, clean, at(63), at(39)},
+		{"it was the last one: the cluster ended", all, clean, at(64), at(40)},
+		{"and so are the hours after it", all, clean, at(100).Add(time.Minute), at(76)},
+		{"late data in a cluster that ended", late, clean, at(100), at(20)},
+	} {
+		if got := compareHours(c.journal, c.ledger, epochs, nil, nil, everything).closedUntil(c.now, closeAfter, nil); !got.Equal(c.want) {
+			t.Errorf("%s: closed until %s, want %s", c.name, got, c.want)
+		}
 	}
 }
 

@@ -178,6 +178,10 @@ func TestDroppedWeeksAreNeverRecomputed(t *testing.T) {
 	if err != nil || len(status) != 1 || status[0].StaleHours != 169 || status[0].DirtyHours != 0 {
 		t.Errorf("status %+v, %v; want 169 stale hours and none dirty", status, err)
 	}
+	closed, err := mapped.ClosedUntil(t.Context())
+	if diff := cmp.Diff(map[string]time.Time{"c": monday.Add(14*day + time.Hour)}, closed); err != nil || diff != "" {
+		t.Errorf("closed until, %v (-want +got):\n%s", err, diff)
+	}
 	verified(t, "under a new mapping", mapped)
 	h.exec(t, `ALTER TABLE usage_hourly UPDATE node = 'elsewhere' WHERE hour = '2026-03-04 05:00:00' SETTINGS mutations_sync = 1`)
 	if res := c6(t, mapped); res.OK || !strings.Contains(strings.Join(res.Findings, "\n"), "week 2026-03-02") {

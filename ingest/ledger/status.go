@@ -47,8 +47,27 @@ func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 		}
 		out = append(out, Watermark{
 			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours), DirtyHours: len(o.dirty(l.empty[c.Name])),
-			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter), StaleHours: len(o.stale()), LateBatches: late[0].Batches,
+			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter, l.empty[c.Name]), StaleHours: len(o.stale()), LateBatches: late[0].Batches,
 		})
+	}
+	return out, nil
+}
+
+// ClosedUntil is the end of the closed hours of each cluster that has any hours
+// (R3): what lies before it can be finalised. The zero time: none is closed
+// yet. A cluster that is missing has nothing to wait for, and one that has sent
+// nothing for close_after is closed up to close_after before now. What waits in
+// the topic, ingest being away, is not known here.
+func (l *Ledger) ClosedUntil(ctx context.Context) (map[string]time.Time, error) {
+	l.pass.Lock()
+	defer l.pass.Unlock()
+	looks, err := l.lookAtAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]time.Time, len(looks))
+	for _, k := range looks {
+		out[k.cluster] = k.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter, l.empty[k.cluster])
 	}
 	return out, nil
 }

@@ -17,7 +17,7 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 	l.newest[c.Name] = max(l.newest[c.Name], o.watermarkMS)
 	dirty := o.dirty(l.empty[c.Name])
 	l.m.watermark.WithLabelValues(c.Name).Set(float64(o.watermarkMS) / 1000)
-	if closed := o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter); since.Equal(everything) && !closed.IsZero() {
+	if closed := o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter, l.empty[c.Name]); since.Equal(everything) && !closed.IsZero() {
 		l.m.closed.WithLabelValues(c.Name).Set(float64(closed.Unix()))
 	}
 	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
