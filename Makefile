@@ -12,6 +12,7 @@ BINARY := $(BUILD)/gpuledger
 LIB    := $(BUILD)/lib/libchdb.so
 KAFKA  := $(BUILD)/kafka/.fetched
 ZOOKEEPER := $(BUILD)/zookeeper/.fetched
+PYTHON := $(BUILD)/python/.installed
 # Programs that tests drive; without them a laptop skips those tests, CI fails.
 TEST_PACKAGES := prometheus slurmctld slurmd slurm-client munge maven default-jre-headless kcat strace
 
@@ -94,12 +95,19 @@ test-deps: $(LIB) need-go ## what tests and linters use (apt-get, as root), and 
 		$$sudo apt-get update -q && $$sudo apt-get install -y -q --no-install-recommends $$missing; \
 	fi
 	@if command -v mvn >/dev/null && command -v java >/dev/null; then $(MAKE) --no-print-directory $(KAFKA) $(ZOOKEEPER); else echo "no mvn or no java: no tests with Apache Kafka and ZooKeeper"; fi
+	@if sh .ci/python/find.sh >/dev/null; then $(MAKE) --no-print-directory $(PYTHON); else echo "no Python 3.12 (PYTHON312 names one): no tests with the FOCUS validator and the API fuzzer"; fi
 
 $(KAFKA): .ci/kafka/pom.xml
 $(ZOOKEEPER): .ci/zookeeper/pom.xml
 $(KAFKA) $(ZOOKEEPER):
 	@rm -rf $(@D)
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
+
+$(PYTHON): .ci/python/requirements.txt .ci/python/find.sh
+	@rm -rf $(@D)
+	@"$$(sh .ci/python/find.sh)" -m venv $(@D)
+	$(@D)/bin/pip install -q --disable-pip-version-check -r $<
 	@touch $@
 
 .PHONY: clean

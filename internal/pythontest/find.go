@@ -1,0 +1,53 @@
+package pythontest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Find gives the path of a program such as "focus-validator" and of the folder
+// that holds the installed packages. Where the program isn't there, it skips
+// the test with the reason, and fails it where CI is true.
+func Find(t testing.TB, program string) (path, packages string) {
+	t.Helper()
+	path, packages, err := find(program)
+	switch {
+	case err == nil:
+		return path, packages
+	case os.Getenv("CI") == "true":
+		t.Fatalf("needs %s: %v", program, err)
+	default:
+		t.Skipf("needs %s: %v", program, err)
+	}
+	return "", ""
+}
+
+// find looks in the folder of go.mod, from the working directory upwards.
+func find(program string) (path, packages string, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", "", fmt.Errorf("find the module's folder: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			return "", "", errors.New("find the module's folder: no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+	python := filepath.Join(dir, ".build", "python")
+	path = filepath.Join(python, "bin", program)
+	if _, err := os.Stat(path); err != nil {
+		return "", "", fmt.Errorf("find %s: %w; make test-deps installs it where Python 3.12 is", program, err)
+	}
+	folders, err := filepath.Glob(filepath.Join(python, "lib", "python*", "site-packages"))
+	if err != nil || len(folders) != 1 {
+		return "", "", fmt.Errorf("find packages in %s: %d folders, want one", python, len(folders))
+	}
+	return path, folders[0], nil
+}
