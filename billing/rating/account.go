@@ -1,10 +1,9 @@
 package rating
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"hash"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -22,11 +21,31 @@ type account struct {
 	counts   map[string]decimal.Decimal // GPU-hours of the month by model, for tiers
 	energyMJ map[int]decimal.Decimal    // by version
 	lines    ledgerLines
-	inputs   hash.Hash // of all usage the invoice follows from
+	copy     *copyWriter // of all usage the invoice follows from
+	observe  func(Charge)
 }
 
-func newAccount(tenant string, m *month) *account {
-	return &account{tenant: tenant, month: m, inputs: sha256.New(), counts: map[string]decimal.Decimal{}, energyMJ: map[int]decimal.Decimal{}, lines: ledgerLines{}}
+func newAccount(tenant string, m *month, options Options) *account {
+	a := &account{tenant: tenant, month: m, counts: map[string]decimal.Decimal{}, energyMJ: map[int]decimal.Decimal{}, lines: ledgerLines{}, observe: options.Observe}
+	if options.Copy == nil {
+		a.copy = newCopyWriter(nil)
+	} else {
+		a.copy = newCopyWriter(options.Copy(tenant))
+	}
+	return a
+}
+
+// charge makes an amount part of its line.
+func (a *account) charge(c Charge) {
+	a.lines.add(c)
+	a.tell(c)
+}
+
+func (a *account) tell(c Charge) {
+	if a.observe != nil {
+		c.Tenant = a.tenant
+		a.observe(c)
+	}
 }
 
 // add charges the tenant's rows of one hour: effects 1 to 4 and 7, and what
@@ -37,67 +56,80 @@ func (a *account) add(book *prices.Book, at int, rows []priced) {
 	var value decimal.Decimal
 	tiered := map[string]decimal.Decimal{}
 	for _, row := range rows {
-		a.record("usage", row.Hour, row.Project, row.Model, row.Profile, row.ProfileSlices, row.Slices, row.Bucket, row.SliceMS, row.EnergyMJ)
+		a.copy.usage(row.Row)
 		a.gpuHours = a.gpuHours.Add(row.quantity)
 		a.energyMJ[at] = a.energyMJ[at].Add(decimal.NewFromInt(row.EnergyMJ))
-		value = value.Add(row.list).Add(a.addProfile(row))
+		a.addList(at, row)
+		value = value.Add(row.list).Add(a.addProfile(at, row))
 		if !row.byProfile {
 			tiered[row.Model] = tiered[row.Model].Add(row.quantity)
 		}
-		a.addList(row)
 		if row.Bucket == bucketIdle {
-			a.addIdle(book.Currency, row, version.IdleSurcharge)
+			a.addIdle(book.Currency, at, row, version.IdleSurcharge)
 		}
 	}
-	for model, quantity := range tiered {
-		value = value.Add(a.addTiers(model, version.Models[model], quantity))
+	hour := rows[0].Hour
+	for _, model := range slices.Sorted(maps.Keys(tiered)) {
+		of := Charge{Hour: hour, Version: at, Effect: EffectTier, Model: model}
+		value = value.Add(a.addTiers(of, version.Models[model], tiered[model]))
 	}
 	if discount := version.Tenants[a.tenant].Discount; discount.IsPositive() {
-		a.effects.Discount = a.effects.Discount.Sub(discount.Mul(value))
-		a.lines.add(lineKey{effect: EffectDiscount, unit: book.Currency}, value, discount.Neg())
+		c := Charge{Hour: hour, Version: at, Effect: EffectDiscount}.times(value, book.Currency, discount.Neg())
+		a.effects.Discount = a.effects.Discount.Add(c.Amount)
+		a.charge(c)
 	}
 }
 
-func (a *account) addList(row priced) {
+// chargeOf is a charge of a row's key; its amount is to be set.
+func chargeOf(effect string, version int, row priced) Charge {
+	return Charge{
+		Hour: row.Hour, Version: version, Effect: effect,
+		Project: row.Project, Model: row.Model, Profile: row.Profile, Bucket: row.Bucket,
+	}
+}
+
+// timeOf is a charge of a row's time.
+func timeOf(effect string, version int, row priced) Charge {
+	c := chargeOf(effect, version, row)
+	c.SliceMS, c.Slices, c.ProfileSlices = row.SliceMS, row.Slices, row.ProfileSlices
+	return c
+}
+
+func (a *account) addList(version int, row priced) {
 	a.effects.List = a.effects.List.Add(row.list)
-	a.lines.add(lineKey{
-		effect: EffectList, project: row.Project, model: row.Model, profile: row.Profile,
-		bucket: row.Bucket, unit: UnitGPUHour,
-	}, row.quantity, row.rate)
+	a.charge(timeOf(EffectList, version, row).times(row.quantity, UnitGPUHour, row.rate))
 }
 
 // addProfile replaces the list value of a row by its profile's price; the
 // difference is returned. Both halves are lines, so that each is a product.
-func (a *account) addProfile(row priced) decimal.Decimal {
+func (a *account) addProfile(version int, row priced) decimal.Decimal {
 	if !row.byProfile {
 		return decimal.Zero
 	}
 	hours, _ := gpuHours(row.SliceMS, row.ProfileSlices)
 	difference := hours.Mul(row.profilePrice).Sub(row.list)
 	a.effects.Profile = a.effects.Profile.Add(difference)
-	k := lineKey{effect: EffectProfile, project: row.Project, model: row.Model, profile: row.Profile, bucket: row.Bucket}
-	k.unit, k.detail = UnitProfileHour, "hours of the profile at its own price"
-	a.lines.add(k, hours, row.profilePrice)
-	k.unit, k.detail = UnitGPUHour, "the list value it replaces"
-	a.lines.add(k, row.quantity.Neg(), row.rate)
+	c := timeOf(EffectProfile, version, row)
+	c.Detail = "hours of the profile at its own price"
+	a.charge(c.times(hours, UnitProfileHour, row.profilePrice))
+	c.Detail = "the list value it replaces"
+	a.charge(c.times(row.quantity.Neg(), UnitGPUHour, row.rate))
 	return difference
 }
 
 // addTiers counts an hour's GPU-hours of a model on from the month's count;
 // the part above each threshold costs its rate instead of the one before.
-func (a *account) addTiers(model string, price prices.Model, quantity decimal.Decimal) decimal.Decimal {
-	from := a.counts[model]
+func (a *account) addTiers(of Charge, price prices.Model, quantity decimal.Decimal) decimal.Decimal {
+	from := a.counts[of.Model]
 	to := from.Add(quantity)
-	a.counts[model] = to
+	a.counts[of.Model] = to
 	sum, before := decimal.Zero, price.GPUHour
 	for _, tier := range price.Tiers {
 		if part := to.Sub(decimal.Max(from, tier.Above)); part.IsPositive() {
-			difference := tier.GPUHour.Sub(before)
-			sum = sum.Add(part.Mul(difference))
-			a.lines.add(lineKey{
-				effect: EffectTier, model: model, unit: UnitGPUHour,
-				detail: fmt.Sprintf("above %s GPU-hours: %s instead of %s", tier.Above, tier.GPUHour, before),
-			}, part, difference)
+			c := of.times(part, UnitGPUHour, tier.GPUHour.Sub(before))
+			c.Detail = fmt.Sprintf("above %s GPU-hours: %s instead of %s", tier.Above, tier.GPUHour, before)
+			sum = sum.Add(c.Amount)
+			a.charge(c)
 		}
 		before = tier.GPUHour
 	}
@@ -105,44 +137,39 @@ func (a *account) addTiers(model string, price prices.Model, quantity decimal.De
 	return sum
 }
 
-func (a *account) addIdle(currency string, row priced, share decimal.Decimal) {
+func (a *account) addIdle(currency string, version int, row priced, share decimal.Decimal) {
 	if share.IsZero() {
 		return
 	}
-	a.effects.IdleSurcharge = a.effects.IdleSurcharge.Add(row.list.Mul(share))
-	a.lines.add(lineKey{
-		effect: EffectIdleSurcharge, project: row.Project, model: row.Model, profile: row.Profile,
-		bucket: row.Bucket, unit: currency,
-	}, row.list, share)
-}
-
-// record makes a fact part of the usage hash; quoting keeps facts apart.
-func (a *account) record(kind string, hour time.Time, facts ...any) {
-	a.inputs.Write(fmt.Appendf(nil, "%s %d %q\n", kind, hour.Unix(), facts))
+	c := chargeOf(EffectIdleSurcharge, version, row).times(row.list, currency, share)
+	a.effects.IdleSurcharge = a.effects.IdleSurcharge.Add(c.Amount)
+	a.charge(c)
 }
 
 // addDistribution gives the tenant its part of an hour's platform time.
-func (a *account) addDistribution(hour time.Time, given decimal.Decimal) {
-	a.record("distribution", hour, given.String())
+func (a *account) addDistribution(hour time.Time, version int, given decimal.Decimal) {
+	a.used = a.used || !given.IsZero()
+	a.copy.distribution(hour, given)
 	a.effects.Distribution = a.effects.Distribution.Add(given)
+	a.tell(Charge{Hour: hour, Version: version, Effect: EffectDistribution, Detail: detailDistribution}.of(given))
 }
+
+const detailDistribution = "share of free and stranded time"
 
 // addReservation charges what was reserved and not held in an hour in which it
 // could be supplied.
-func (a *account) addReservation(hour time.Time, r prices.Reservation, unused decimal.Decimal) {
-	a.record("supplied", hour, r.Model)
+func (a *account) addReservation(hour time.Time, version int, r prices.Reservation, unused decimal.Decimal) {
+	a.copy.supplied(hour, r.Model)
 	if !unused.IsPositive() {
 		return
 	}
-	a.effects.Reservation = a.effects.Reservation.Add(unused.Mul(r.UnusedGPUHour))
-	a.lines.add(lineKey{
-		effect: EffectReservation, model: r.Model, unit: UnitGPUHour,
-		detail: "reserved and not held",
-	}, unused, r.UnusedGPUHour)
+	c := Charge{Hour: hour, Version: version, Effect: EffectReservation, Model: r.Model, Detail: "reserved and not held"}.times(unused, UnitGPUHour, r.UnusedGPUHour)
+	a.effects.Reservation = a.effects.Reservation.Add(c.Amount)
+	a.charge(c)
 }
 
 // finish computes the effects of the month as a whole and rounds once.
-func (a *account) finish(book *prices.Book, period Period) Invoice {
+func (a *account) finish(book *prices.Book, period Period) (Invoice, error) {
 	e := &a.effects
 	fixed, minimum := a.monthly(book)
 	left := e.List.Add(e.Profile).Add(e.Tier).Add(e.Discount)
@@ -155,14 +182,22 @@ func (a *account) finish(book *prices.Book, period Period) Invoice {
 	a.finishEnergy(book)
 	exact := e.Sum()
 	e.Rounding = exact.RoundBank(book.MinorUnit).Sub(exact)
-	a.lines.amount(EffectFixedDiscount, e.FixedDiscount, "")
-	a.lines.amount(EffectMinimum, e.Minimum, "what is missing to "+minimum.String())
-	a.lines.amount(EffectDistribution, e.Distribution, "share of free and stranded time")
-	a.lines.amount(EffectRounding, e.Rounding, "")
+	a.finishLine(EffectFixedDiscount, e.FixedDiscount, "")
+	a.finishLine(EffectMinimum, e.Minimum, "what is missing to "+minimum.String())
+	a.finishLine(EffectRounding, e.Rounding, "")
+	a.lines.amount(EffectDistribution, e.Distribution, detailDistribution) // told hour by hour
+	hash, err := a.copy.sum()
 	return Invoice{
 		Tenant: a.tenant, Period: period.String(), Currency: book.Currency,
-		GPUHours: a.gpuHours, Effects: *e, Total: e.Sum(), Lines: a.lines.sorted(),
-		UsageHash: hex.EncodeToString(a.inputs.Sum(nil)),
+		GPUHours: a.gpuHours, Effects: *e, Total: e.Sum(), Lines: a.lines.sorted(), UsageHash: hash,
+	}, err
+}
+
+// finishLine charges an amount of the month as a whole.
+func (a *account) finishLine(effect string, amount decimal.Decimal, detail string) {
+	a.lines.amount(effect, amount, detail)
+	if !amount.IsZero() {
+		a.tell(Charge{Version: -1, Effect: effect, Detail: detail}.of(amount))
 	}
 }
 
@@ -186,12 +221,13 @@ func (a *account) monthly(book *prices.Book) (fixed, minimum decimal.Decimal) {
 
 // finishEnergy prices the energy of the month, rounded per version.
 func (a *account) finishEnergy(book *prices.Book) {
-	for at, mJ := range a.energyMJ {
+	for _, at := range slices.Sorted(maps.Keys(a.energyMJ)) {
 		price := book.Versions[at].KWh
-		kWh := roundFraction(mJ, mJPerKWh)
-		a.effects.Energy = a.effects.Energy.Add(kWh.Mul(price))
-		if !price.IsZero() {
-			a.lines.add(lineKey{effect: EffectEnergy, unit: UnitKWh}, kWh, price)
+		if price.IsZero() {
+			continue
 		}
+		c := Charge{Version: at, Effect: EffectEnergy}.times(roundFraction(a.energyMJ[at], mJPerKWh), UnitKWh, price)
+		a.effects.Energy = a.effects.Energy.Add(c.Amount)
+		a.charge(c)
 	}
 }

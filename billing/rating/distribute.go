@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
 )
 
 // part is an owner's claim on an hour's platform time, and what it is given.
@@ -17,11 +19,33 @@ type part struct {
 	remainder *big.Int
 }
 
-// distribute shares the list value of an hour's free and stranded time over
-// its owners by their list value. An hour without owners stays the platform's.
+// distribute charges an hour's platform time to its owners, as it was frozen or
+// as the hour's rows give it.
 func (r *Rater) distribute(hour time.Time, at int, values []priced) {
-	if !r.book.Versions[at].Proportional {
+	shares, platform := shareOut(&r.book.Versions[at], values)
+	if frozen := r.options.Frozen.at(hour); frozen != nil {
+		shares, platform = frozen.shares()
+	}
+	if len(shares) == 0 {
 		return
+	}
+	shared := SharedHour{Hour: hour, Platform: platform}
+	for _, s := range shares {
+		shared.Owners = shared.Owners.Add(s.Amount)
+		if r.month(s.Tenant).has(hour) {
+			r.account(s.Tenant).addDistribution(hour, at, s.Amount)
+		}
+	}
+	r.shared = append(r.shared, shared)
+	r.platform.share(hour, at, platform)
+}
+
+// shareOut shares the list value of an hour's free and stranded time over its
+// owners by their list value; the platform's part is what it gives, negative.
+// An hour without owners stays the platform's: no shares.
+func shareOut(version *prices.Version, values []priced) (shares []Share, platform decimal.Decimal) {
+	if !version.Proportional {
+		return nil, decimal.Zero
 	}
 	pool := decimal.Zero
 	var parts []part // values are sorted by tenant
@@ -37,18 +61,12 @@ func (r *Rater) distribute(hour time.Time, at int, values []priced) {
 	}
 	pool = pool.RoundBank(places)
 	if pool.IsZero() || !split(pool, parts) {
-		return
+		return nil, decimal.Zero
 	}
-	shared := SharedHour{Hour: hour, Platform: pool.Neg()}
 	for _, p := range parts {
-		given := decimal.NewFromBigInt(p.given, -places)
-		shared.Owners = shared.Owners.Add(given)
-		if r.month(p.tenant).has(hour) {
-			r.account(p.tenant).addDistribution(hour, given)
-		}
+		shares = append(shares, Share{p.tenant, decimal.NewFromBigInt(p.given, -places)})
 	}
-	r.shared = append(r.shared, shared)
-	r.platform.share(hour, shared.Platform)
+	return shares, pool.Neg()
 }
 
 // split gives the pool to the parts by largest remainder at 9 places, ties by

@@ -16,19 +16,22 @@ type lineKey struct {
 // ledgerLines gathers quantities by line.
 type ledgerLines map[lineKey]*Line
 
-// add counts a quantity at a unit price; the key's price is filled in here.
-func (l ledgerLines) add(k lineKey, quantity, price decimal.Decimal) {
-	k.price = price.String()
+// add makes a charge part of its line.
+func (l ledgerLines) add(c Charge) {
+	k := lineKey{
+		effect: c.Effect, project: c.Project, model: c.Model, profile: c.Profile, bucket: c.Bucket,
+		unit: c.Unit, price: c.UnitPrice.String(), detail: c.Detail,
+	}
 	line := l[k]
 	if line == nil {
 		line = &Line{
-			Effect: k.effect, Project: k.project, Model: k.model, Profile: k.profile, Bucket: k.bucket,
-			Unit: k.unit, UnitPrice: price, Detail: k.detail,
+			Effect: c.Effect, Project: c.Project, Model: c.Model, Profile: c.Profile, Bucket: c.Bucket,
+			Unit: c.Unit, UnitPrice: c.UnitPrice, Detail: c.Detail,
 		}
 		l[k] = line
 	}
-	line.Quantity = line.Quantity.Add(quantity)
-	line.Amount = line.Amount.Add(quantity.Mul(price))
+	line.Quantity = line.Quantity.Add(c.Quantity)
+	line.Amount = line.Amount.Add(c.Amount)
 }
 
 // amount is a line without a quantity; a zero one is left out.

@@ -18,13 +18,17 @@ type platformAccount struct {
 	energyMJ decimal.Decimal
 	rest     rests
 	lines    ledgerLines
+	observe  func(Charge)
 }
 
-func newPlatformAccount(m *month) *platformAccount {
-	return &platformAccount{month: m, rest: rests{}, lines: ledgerLines{}}
+func newPlatformAccount(m *month, observe func(Charge)) *platformAccount {
+	if observe == nil {
+		observe = func(Charge) {}
+	}
+	return &platformAccount{month: m, rest: rests{}, lines: ledgerLines{}, observe: observe}
 }
 
-func (p *platformAccount) add(hour time.Time, values []priced) {
+func (p *platformAccount) add(hour time.Time, at int, values []priced) {
 	if !p.month.has(hour) {
 		return
 	}
@@ -36,14 +40,16 @@ func (p *platformAccount) add(hour time.Time, values []priced) {
 		p.gpuHours = p.gpuHours.Add(value.quantity)
 		p.list = p.list.Add(value.list)
 		p.energyMJ = p.energyMJ.Add(decimal.NewFromInt(value.EnergyMJ))
-		p.lines.add(lineKey{effect: EffectList, model: value.Model, bucket: value.Bucket, unit: UnitGPUHour},
-			value.quantity, value.rate)
+		c := timeOf(EffectList, at, value).times(value.quantity, UnitGPUHour, value.rate)
+		p.lines.add(c)
+		p.observe(c)
 	}
 }
 
-func (p *platformAccount) share(hour time.Time, amount decimal.Decimal) {
+func (p *platformAccount) share(hour time.Time, at int, amount decimal.Decimal) {
 	if p.month.has(hour) {
 		p.given = p.given.Add(amount)
+		p.observe(Charge{Hour: hour, Version: at, Effect: EffectDistribution, Detail: detailDistribution}.of(amount))
 	}
 }
 

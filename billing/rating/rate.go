@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -17,7 +18,22 @@ type Options struct {
 	// Simulate takes an hour without platform rows of a model as supplied: a
 	// usage file made by hand rarely states free time. The ledger always does.
 	Simulate bool
+	// Observe is told every charge as it arises, hours in their order; nil:
+	// nobody is. It must not keep the rater waiting.
+	Observe func(Charge)
+	// Copy is where a tenant's usage copy goes; nil, or nil for a tenant: only
+	// its hash is taken.
+	Copy func(tenant string) io.Writer
+	// Frozen decides distribution and supply of the hours it covers; nil: the
+	// rows decide. An hour that it has something for must be added, rows or not.
+	Frozen *Frozen
+
+	// only rates one tenant; empty: all.
+	only string
 }
+
+// rates tells whether a tenant is one to rate.
+func (o Options) rates(tenant string) bool { return o.only == "" || o.only == tenant }
 
 // MissingModelError is usage of a model the price book has no rate for.
 type MissingModelError struct {
@@ -93,10 +109,10 @@ func NewRater(book *prices.Book, period Period, options Options) *Rater {
 		months: map[string]*month{}, accounts: map[string]*account{},
 		missing: map[string]*MissingModelError{}, seen: map[int64]bool{},
 	}
-	r.platform = newPlatformAccount(r.month(""))
+	r.platform = newPlatformAccount(r.month(""), options.Observe)
 	for _, version := range book.Versions {
 		for tenant, terms := range version.Tenants {
-			if len(terms.Reserved) > 0 && !slices.Contains(r.reserved, tenant) {
+			if len(terms.Reserved) > 0 && r.options.rates(tenant) && !slices.Contains(r.reserved, tenant) {
 				r.reserved = append(r.reserved, tenant)
 			}
 		}
@@ -119,7 +135,7 @@ func (r *Rater) month(tenant string) *month {
 func (r *Rater) account(tenant string) *account {
 	a := r.accounts[tenant]
 	if a == nil {
-		a = newAccount(tenant, r.month(tenant))
+		a = newAccount(tenant, r.month(tenant), r.options)
 		r.accounts[tenant] = a
 	}
 	return a
@@ -153,7 +169,7 @@ func (r *Rater) AddHour(hour time.Time, rows []Row) error {
 		}
 	}
 	r.seen[hour.Unix()] = true
-	billed := slices.ContainsFunc(merged, func(row Row) bool { return r.month(row.Tenant).has(hour) })
+	billed := slices.ContainsFunc(merged, func(row Row) bool { return r.month(row.Tenant).has(hour) }) || r.frozenIn(hour)
 	at := r.book.At(hour)
 	if at < 0 && billed {
 		return &BeforeBookError{hour.UTC(), r.book.Versions[0].Effective, r.book.Name}
@@ -169,9 +185,24 @@ func (r *Rater) AddHour(hour time.Time, rows []Row) error {
 		r.charge(hour, at, values)
 		r.reserve(hour, at, values)
 		r.distribute(hour, at, values)
-		r.platform.add(hour, values)
+		r.platform.add(hour, at, values)
 	}
 	return nil
+}
+
+// frozenIn tells whether an hour lies in the month of a tenant that was given
+// a part of it.
+func (r *Rater) frozenIn(hour time.Time) bool {
+	frozen := r.options.Frozen.at(hour)
+	if frozen == nil {
+		return false
+	}
+	for tenant := range frozen.given {
+		if r.month(tenant).has(hour) {
+			return true
+		}
+	}
+	return false
 }
 
 // reservedIn tells whether an hour lies in the month of a tenant that may
@@ -187,25 +218,36 @@ func (r *Rater) price(hour time.Time, at int, rows []Row) ([]priced, bool, error
 	values := make([]priced, 0, len(rows))
 	complete := true
 	for _, row := range rows {
-		model, ok := version.Models[row.Model]
-		if !ok {
-			complete = false
-			if r.missing[row.Model] == nil {
-				r.missing[row.Model] = &MissingModelError{row.Model, hour.UTC(), version.Effective, r.book.Name}
-			}
+		value, known, err := priceRow(version, row)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case known:
+			values = append(values, value)
 			continue
+		case r.missing[row.Model] == nil:
+			r.missing[row.Model] = &MissingModelError{row.Model, hour.UTC(), version.Effective, r.book.Name}
 		}
-		value := priced{Row: row, rate: model.GPUHour}
-		value.quantity, value.rest = gpuHours(row.SliceMS, row.Slices)
-		value.list = value.quantity.Mul(model.GPUHour)
-		value.profilePrice, value.byProfile = model.Profiles[row.Profile]
-		value.byProfile = value.byProfile && row.Tenant != ""
-		if value.byProfile && row.ProfileSlices < 1 {
-			return nil, false, row.failf("profile_slices %d of a profile with a price", row.ProfileSlices)
-		}
-		values = append(values, value)
+		complete = false
 	}
 	return values, complete, nil
+}
+
+// priceRow values a row; false when its model has no rate.
+func priceRow(version *prices.Version, row Row) (value priced, known bool, err error) {
+	model, known := version.Models[row.Model]
+	if !known {
+		return priced{}, false, nil
+	}
+	value = priced{Row: row, rate: model.GPUHour}
+	value.quantity, value.rest = gpuHours(row.SliceMS, row.Slices)
+	value.list = value.quantity.Mul(model.GPUHour)
+	value.profilePrice, value.byProfile = model.Profiles[row.Profile]
+	value.byProfile = value.byProfile && row.Tenant != ""
+	if value.byProfile && row.ProfileSlices < 1 {
+		return priced{}, false, row.failf("profile_slices %d of a profile with a price", row.ProfileSlices)
+	}
+	return value, true, nil
 }
 
 // charge adds an hour to its owners' accounts.
@@ -237,7 +279,11 @@ func (r *Rater) Finish() (*Result, error) {
 	}
 	result := &Result{Shared: r.shared, MinorUnit: r.book.MinorUnit, Platform: r.platform.finish(r.book, r.period)}
 	for _, tenant := range r.billedTenants() {
-		result.Invoices = append(result.Invoices, r.account(tenant).finish(r.book, r.period))
+		invoice, err := r.account(tenant).finish(r.book, r.period)
+		if err != nil {
+			return nil, fmt.Errorf("rate %s of tenant %q: %w", r.period, tenant, err)
+		}
+		result.Invoices = append(result.Invoices, invoice)
 	}
 	return result, nil
 }
@@ -245,6 +291,9 @@ func (r *Rater) Finish() (*Result, error) {
 // billedTenants have usage, or a minimum or a reservation in a version in
 // force during their month; sorted.
 func (r *Rater) billedTenants() []string {
+	if r.options.only != "" {
+		return []string{r.options.only}
+	}
 	billed := map[string]bool{}
 	for tenant, account := range r.accounts {
 		billed[tenant] = account.used

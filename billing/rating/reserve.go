@@ -13,6 +13,7 @@ import (
 // have supplied all of them.
 func (r *Rater) reserve(hour time.Time, at int, values []priced) {
 	version := &r.book.Versions[at]
+	frozen := r.options.Frozen.at(hour)
 	supplied := map[string]bool{}
 	for _, tenant := range r.reserved {
 		if !r.month(tenant).has(hour) {
@@ -20,21 +21,25 @@ func (r *Rater) reserve(hour time.Time, at int, values []priced) {
 		}
 		for _, reservation := range version.Tenants[tenant].Reserved {
 			could, known := supplied[reservation.Model]
-			if !known {
-				could = r.supplied(version, reservation.Model, values)
-				supplied[reservation.Model] = could
+			switch {
+			case known:
+			case frozen != nil:
+				could = frozen.supplied[reservation.Model]
+			default:
+				could = suppliedModel(version, reservation.Model, values, r.options.Simulate)
 			}
-			if could {
+			if supplied[reservation.Model] = could; could {
 				held := heldHours(values, tenant, reservation.Model)
-				r.account(tenant).addReservation(hour, reservation, reservation.GPUs.Sub(held))
+				r.account(tenant).addReservation(hour, at, reservation, reservation.GPUs.Sub(held))
 			}
 		}
 	}
 }
 
-// supplied tells whether the model's healthy and observed GPU-hours, unrounded
-// and of all owners, reached all reservations of it.
-func (r *Rater) supplied(version *prices.Version, model string, values []priced) bool {
+// suppliedModel tells whether the model's healthy and observed GPU-hours,
+// unrounded and of all owners, reached all reservations of it. In a simulation
+// they did where no platform row says otherwise.
+func suppliedModel(version *prices.Version, model string, values []priced, simulate bool) bool {
 	sliceMS := map[int]int64{} // by slices of the GPU
 	stated := false
 	for _, value := range values {
@@ -46,7 +51,7 @@ func (r *Rater) supplied(version *prices.Version, model string, values []priced)
 			sliceMS[value.Slices] += value.SliceMS
 		}
 	}
-	if r.options.Simulate && !stated {
+	if simulate && !stated {
 		return true
 	}
 	have := new(big.Rat)
@@ -84,7 +89,7 @@ func (r *Rater) reserveSilentHours() {
 				continue
 			}
 			for _, reservation := range r.book.Versions[at].Tenants[tenant].Reserved {
-				r.account(tenant).addReservation(hour, reservation, reservation.GPUs)
+				r.account(tenant).addReservation(hour, at, reservation, reservation.GPUs)
 			}
 		}
 	}

@@ -1,0 +1,269 @@
+package rating
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+)
+
+func parseBook(t *testing.T, text string) *prices.Book {
+	t.Helper()
+	book, err := prices.Parse("book.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book
+}
+
+// rateWithCopies rates a random month, keeping the copies.
+func rateWithCopies(t *testing.T, seed uint64, options Options) (*Result, map[string]*bytes.Buffer, generator, []Row) {
+	t.Helper()
+	g := generator{rand.New(rand.NewPCG(seed, 1))}
+	book := g.book()
+	rows := g.rows()
+	copies := map[string]*bytes.Buffer{}
+	options.Copy = func(tenant string) io.Writer {
+		copies[tenant] = &bytes.Buffer{}
+		return copies[tenant]
+	}
+	result, err := Rate(book, Period{2026, time.March}, rows, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result, copies, generator{rand.New(rand.NewPCG(seed, 1))}, rows
+}
+
+// An invoice follows from its copy and the book alone (C8): effects, lines and
+// the hash are the same again.
+func TestC8CopiesGiveTheSameInvoices(t *testing.T) {
+	invoices := 0
+	for seed := range uint64(300) {
+		result, copies, again, _ := rateWithCopies(t, seed, Options{})
+		book := again.book()
+		for _, want := range result.Invoices {
+			got, err := RateCopy(book, Period{2026, time.March}, want.Tenant, bytes.NewReader(copies[want.Tenant].Bytes()), nil)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if diff := cmp.Diff(&want, got, sameDecimal); diff != "" {
+				t.Fatalf("seed %d, tenant %q (-want +got):\n%s", seed, want.Tenant, diff)
+			}
+			invoices++
+		}
+	}
+	t.Logf("%d invoices", invoices)
+}
+
+// What closed hours' usage decides is the same whoever looks, and a month that
+// is rated with it is the month rated without.
+func TestR17FrozenHoursDecideAsTheirRowsDid(t *testing.T) {
+	decided := 0
+	for seed := range uint64(300) {
+		want, _, again, rows := rateWithCopies(t, seed, Options{})
+		book := again.book()
+		freeze := NewFreeze(book)
+		byHour(rows, func(hour time.Time, rows []Row) {
+			if err := freeze.AddHour(hour, rows); err != nil {
+				t.Fatal(err)
+			}
+		})
+		from, to := Period{2026, time.March}.Range()
+		frozen := NewFrozen()
+		if err := frozen.AddFreeze(from, to, freeze.Text()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Rate(book, Period{2026, time.March}, rows, Options{Frozen: frozen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, sameDecimal); diff != "" {
+			t.Fatalf("seed %d (-want +got):\n%s", seed, diff)
+		}
+		decided += len(frozen.Hours())
+	}
+	if decided == 0 {
+		t.Error("nothing was ever decided")
+	}
+}
+
+// Later usage moves neither distribution nor supply of frozen hours.
+func TestR17LaterUsageMovesNoFrozenHour(t *testing.T) {
+	hour := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	frozen := NewFrozen()
+	frozen.Cover(hour, hour.Add(time.Hour))
+	frozen.Give(hour, "gone", decimal.RequireFromString("1.5"))
+	frozen.Give(hour, "", decimal.RequireFromString("-1.5"))
+	book := parseBook(t, `currency: USD
+versions:
+- effective: 2026-01-01T00:00:00Z
+  models: {M: {gpu_hour: "2.00"}}
+  distribution: proportional
+`)
+	rows := []Row{
+		{Hour: hour, Tenant: "new", Model: "M", Slices: 1, Bucket: "active", SliceMS: 3_600_000},
+		{Hour: hour, Model: "M", Slices: 1, Bucket: "free", SliceMS: 3_600_000},
+	}
+	result, err := Rate(book, Period{2026, time.March}, rows, Options{Frozen: frozen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, invoice := range result.Invoices {
+		got[invoice.Tenant] = invoice.Total.String()
+	}
+	if diff := cmp.Diff(map[string]string{"gone": "1.5", "new": "2"}, got); diff != "" {
+		t.Errorf("totals (-want +got):\n%s", diff)
+	}
+	if err := Check(result); err != nil {
+		t.Error(err)
+	}
+}
+
+// Charges sum to every effect of every invoice, and the platform's to its list.
+func TestChargesSumToTheEffects(t *testing.T) {
+	for seed := range uint64(200) {
+		sums := map[string]decimal.Decimal{}
+		result, _, _, _ := rateWithCopies(t, seed, Options{Observe: func(c Charge) {
+			if c.Unit != "" && !c.Quantity.Mul(c.UnitPrice).Equal(c.Amount) {
+				t.Fatalf("%+v is no product", c)
+			}
+			key := c.Tenant + "/" + c.Effect
+			sums[key] = sums[key].Add(c.Amount)
+		}})
+		for _, invoice := range result.Invoices {
+			for _, effect := range invoice.Effects.Ordered() {
+				if got := sums[invoice.Tenant+"/"+effect.Name]; !got.Equal(effect.Amount) {
+					t.Fatalf("seed %d, %s of %q: charges sum to %s, want %s", seed, effect.Name, invoice.Tenant, got, effect.Amount)
+				}
+			}
+		}
+		if got := sums["/"+EffectList]; !got.Equal(result.Platform.List) {
+			t.Fatalf("seed %d: the platform's charges sum to %s, want %s", seed, got, result.Platform.List)
+		}
+	}
+}
+
+// A copy of the same usage is the same copy; other usage of the tenant is
+// another one, and what was decided stays.
+func TestRecopyKeepsWhatWasDecided(t *testing.T) {
+	changed := 0
+	for seed := range uint64(200) {
+		result, copies, again, rows := rateWithCopies(t, seed, Options{})
+		book := again.book()
+		for _, invoice := range result.Invoices {
+			recopy := func(change func(*Row)) (string, string) {
+				var text bytes.Buffer
+				r, err := NewRecopy(book, Period{2026, time.March}, invoice.Tenant, bytes.NewReader(copies[invoice.Tenant].Bytes()), &text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				byHour(rows, func(hour time.Time, rows []Row) {
+					for i := range rows {
+						change(&rows[i])
+					}
+					if err := r.AddHour(hour, rows); err != nil {
+						t.Fatal(err)
+					}
+				})
+				hash, err := r.Finish()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return hash, text.String()
+			}
+			hash, text := recopy(func(*Row) {})
+			if hash != invoice.UsageHash || text != copies[invoice.Tenant].String() {
+				t.Fatalf("seed %d, tenant %q: the copy of the same usage differs:\n%s", seed, invoice.Tenant, cmp.Diff(copies[invoice.Tenant].String(), text))
+			}
+			if hash, text = recopy(func(row *Row) { row.EnergyMJ++ }); hash != invoice.UsageHash {
+				changed++
+			}
+			if got, want := decidedLines(text), decidedLines(copies[invoice.Tenant].String()); got != want {
+				t.Fatalf("seed %d: decided lines changed:\n%s", seed, cmp.Diff(want, got))
+			}
+		}
+	}
+	if changed == 0 {
+		t.Error("no change was ever seen")
+	}
+}
+
+func decidedLines(text string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, `["usage"`) {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+func byHour(rows []Row, visit func(time.Time, []Row)) {
+	hours := map[time.Time][]Row{}
+	var order []time.Time
+	for _, row := range rows {
+		if hours[row.Hour] == nil {
+			order = append(order, row.Hour)
+		}
+		hours[row.Hour] = append(hours[row.Hour], row)
+	}
+	slices.SortFunc(order, time.Time.Compare)
+	for _, hour := range order {
+		visit(hour, hours[hour])
+	}
+}
+
+func TestReadCopyNamesTheLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                   "is empty",
+		"[\"copy\",2]\n":     `line 1: want ["copy",1], got ["copy",2]`,
+		"[\"copy\",1,1]\n":   "line 1: 1 cells too many",
+		"[\"copy\",1]\n{}\n": "line 2: not a JSON array",
+		"[\"copy\",1]\n[\"usage\",\"2026-03-01T00:30:00Z\"]\n":               `line 2: hour "2026-03-01T00:30:00Z" is not the start of a UTC hour`,
+		"[\"copy\",1]\n[\"usage\",\"2026-03-01T00:00:00Z\",\"p\"]\n":         "line 2: model is missing",
+		"[\"copy\",1]\n[\"distribution\",\"2026-03-01T00:00:00Z\",\"x\"]\n":  `line 2: amount "x" is not a decimal`,
+		"[\"copy\",1]\n[\"gift\",\"2026-03-01T00:00:00Z\",\"x\"]\n":          `line 2: kind "gift" is neither`,
+		"[\"copy\",1]\n[\"supplied\",\"2026-03-01T00:00:00Z\",\"M\",true]\n": "line 2: 1 cells too many",
+	} {
+		err := ReadCopy("a", strings.NewReader(text), func(Fact) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `tenant "a"`) {
+			t.Errorf("ReadCopy(%q) = %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Names that could be taken for JSON, CSV or line ends come back as they were.
+func TestCopyKeepsHostileNames(t *testing.T) {
+	name := "=a\r\n\",<b>\u2028\\"
+	hour := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	row := Row{Hour: hour, Tenant: name, Project: name, Model: name, Slices: 1, Bucket: "idle", SliceMS: 1, EnergyMJ: -5}
+	var text bytes.Buffer
+	w := newCopyWriter(&text)
+	w.usage(row)
+	var got []Fact
+	if err := ReadCopy(name, &text, func(f Fact) error { got = append(got, f); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Fact{{Row: row, Usage: true, Hour: hour}}, got, sameDecimal); diff != "" {
+		t.Errorf("facts (-want +got):\n%s", diff)
+	}
+}
+
+// A copy of another month is refused, not rated in part.
+func TestRateCopyRefusesAnotherMonth(t *testing.T) {
+	book := parseBook(t, "currency: USD\nversions: [{effective: 2026-01-01T00:00:00Z, models: {M: {gpu_hour: \"1\"}}}]\n")
+	text := fmt.Sprintf("[\"copy\",1]\n[\"supplied\",%q,\"M\"]\n", "2026-02-28T23:00:00Z")
+	if _, err := RateCopy(book, Period{2026, time.March}, "a", strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), "is not in 2026-03") {
+		t.Errorf("RateCopy = %v, want a refusal", err)
+	}
+}
