@@ -13,8 +13,21 @@ import (
 	"github.com/gpuledger/gpuledger/billing/rating"
 )
 
-// StatusDraft is an invoice that is recomputed each time.
-const StatusDraft = "draft"
+// Statuses of a document: a draft is recomputed each time it is asked for, a
+// finalised one never changes.
+const (
+	StatusDraft     = "draft"
+	StatusFinalised = "finalised"
+)
+
+// Kinds of documents. A note corrects an invoice, by what it comes to now
+// beyond what it and its earlier notes came to: a credit note by nothing or
+// less, a debit note by more (R20).
+const (
+	KindInvoice    = "invoice"
+	KindCreditNote = "credit_note"
+	KindDebitNote  = "debit_note"
+)
 
 // hourPlaces is the precision of hours on documents (R8).
 const hourPlaces = 9
@@ -32,7 +45,12 @@ type Invoice struct {
 	Number   string         `json:"number"`
 	Revision int            `json:"revision"`
 	Status   string         `json:"status"`
-	TimeZone string         `json:"time_zone"`
+	Kind     string         `json:"kind"`
+	// Corrects is the number of the revision before a note, Reason why there is
+	// one; both are empty on invoices.
+	Corrects string `json:"corrects,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	TimeZone string `json:"time_zone"`
 	// From (inclusive) and To (exclusive) are the month's UTC hours, RFC 3339.
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -112,7 +130,7 @@ func newInvoice(book *prices.Book, period rating.Period, rated *rating.Invoice) 
 	return Invoice{
 		Tenant: rated.Tenant, Period: rated.Period, Currency: rated.Currency,
 		GPUHours: rated.GPUHours.StringFixed(hourPlaces), Effects: rated.Effects, Total: rated.Total.StringFixed(book.MinorUnit),
-		Number: Number(rated.Period, rated.Tenant, 0), Status: StatusDraft, TimeZone: zone.String(),
+		Number: Number(rated.Period, rated.Tenant, 0), Status: StatusDraft, Kind: KindInvoice, TimeZone: zone.String(),
 		From: from.Format(time.RFC3339), To: to.Format(time.RFC3339),
 		Buckets:   HeldHours{Active: hours("active"), Idle: hours("idle"), Unproven: hours("unproven")},
 		UsageHash: rated.UsageHash, PriceHash: book.Hash, Lines: newLines(rated.Lines, book.Currency, book.SKUName),

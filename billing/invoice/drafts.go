@@ -23,12 +23,19 @@ func (e *ViolationError) Unwrap() error { return e.err }
 
 // Drafts recomputes invoices from the ledger each time it is asked.
 type Drafts struct {
-	db   DB
-	book *prices.Book
+	db     DB
+	book   *prices.Book
+	frozen *rating.Frozen
 }
 
 // NewDrafts reads from db and rates by book.
 func NewDrafts(db DB, book *prices.Book) *Drafts { return &Drafts{db: db, book: book} }
+
+// Frozen are the same drafts, in which distribution and supply are as frozen
+// says of the hours it covers (R17).
+func (d *Drafts) Frozen(frozen *rating.Frozen) *Drafts {
+	return &Drafts{db: d.db, book: d.book, frozen: frozen}
+}
 
 // Book is the price book in use.
 func (d *Drafts) Book() *prices.Book { return d.book }
@@ -47,11 +54,22 @@ type Month struct {
 // without a rate (rating.MissingModelError, all of them), usage before the
 // book's first version (rating.BeforeBookError), a ViolationError.
 func (d *Drafts) List(ctx context.Context, period string) (*Month, error) {
+	return d.rate(ctx, period, rating.Options{})
+}
+
+// Charges drafts a month and tells observe every charge of it as it arises, the
+// platform's too; what was told of a month that fails counts for nothing.
+func (d *Drafts) Charges(ctx context.Context, period string, observe func(rating.Charge)) (*Month, error) {
+	return d.rate(ctx, period, rating.Options{Observe: observe})
+}
+
+func (d *Drafts) rate(ctx context.Context, period string, options rating.Options) (*Month, error) {
 	month, err := rating.ParsePeriod(period)
 	if err != nil {
 		return nil, err
 	}
-	run := newRun(d.book, month)
+	options.Frozen = d.frozen
+	run := newRun(d.book, month, options)
 	from, to := month.Range()
 	if err := readHours(ctx, d.db, from, to, run.add); err != nil {
 		return nil, fmt.Errorf("draft invoices of %s: %w", period, err)
@@ -84,16 +102,41 @@ type run struct {
 	rater          *rating.Rater
 	value          *rating.ListValue
 	unattributedMJ int64
+	frozen         []time.Time // hours yet to come of which something was decided
 }
 
-func newRun(book *prices.Book, period rating.Period) *run {
-	return &run{
+func newRun(book *prices.Book, period rating.Period, options rating.Options) *run {
+	r := &run{
 		book: book, period: period, value: rating.NewListValue(book),
-		rater: rating.NewRater(book, period, rating.Options{}),
+		rater: rating.NewRater(book, period, options),
 	}
+	from, to := period.Range()
+	for _, hour := range options.Frozen.Hours() {
+		if !hour.Before(from) && hour.Before(to) {
+			r.frozen = append(r.frozen, hour)
+		}
+	}
+	return r
+}
+
+// catchUp adds the hours before one of which something was decided, though the
+// ledger has no rows of them any more; the hour itself has.
+func (r *run) catchUp(hour time.Time) error {
+	for len(r.frozen) > 0 && !r.frozen[0].After(hour) {
+		if at := r.frozen[0]; at.Before(hour) {
+			if err := r.rater.AddHour(at, nil); err != nil {
+				return err
+			}
+		}
+		r.frozen = r.frozen[1:]
+	}
+	return nil
 }
 
 func (r *run) add(h hourOfUsage) error {
+	if err := r.catchUp(h.hour); err != nil {
+		return err
+	}
 	if err := r.rater.AddHour(h.hour, h.rows); err != nil {
 		return err
 	}
@@ -122,6 +165,10 @@ func (r *run) conserve(h hourOfUsage) error {
 }
 
 func (r *run) finish() (*Month, error) {
+	_, to := r.period.Range()
+	if err := r.catchUp(to); err != nil {
+		return nil, err
+	}
 	result, err := r.rater.Finish()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ type Book struct {
 	Name string
 	// Hash is the SHA-256 of the file, in hex; invoices name it (C8).
 	Hash string
+	// Text is the file.
+	Text string
 	// Currency is the ISO 4217 code.
 	Currency string
 	// MinorUnit is the number of decimal places an invoice is rounded to.

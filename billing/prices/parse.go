@@ -38,7 +38,7 @@ func Parse(name string, data []byte) (*Book, error) {
 	hash := sha256.Sum256(data)
 	p := &parser{walker: walker{name: name}}
 	book := p.book(root)
-	book.Name, book.Hash = name, hex.EncodeToString(hash[:])
+	book.Name, book.Hash, book.Text = name, hex.EncodeToString(hash[:]), string(data)
 	if err := p.err(); err != nil {
 		return nil, fmt.Errorf("parse price book: %w", err)
 	}

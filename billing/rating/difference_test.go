@@ -1,0 +1,56 @@
+package rating
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+// A month and the difference to another one are that other one, and a
+// difference is an invoice of its own: its lines sum to its effects and total.
+func TestR17NotesAndWhatTheyCorrectAreTheNewMonth(t *testing.T) {
+	notes := 0
+	for seed := range uint64(200) {
+		result, copies, again, rows := rateWithCopies(t, seed, Options{})
+		book := again.book()
+		for i := range result.Invoices {
+			before := &result.Invoices[i]
+			var text bytes.Buffer
+			recopy, err := NewRecopy(book, Period{2026, time.March}, before.Tenant, bytes.NewReader(copies[before.Tenant].Bytes()), &text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			byHour(rows, func(hour time.Time, rows []Row) {
+				if err := recopy.AddHour(hour, rows[:len(rows)/2]); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if _, err := recopy.Finish(); err != nil {
+				t.Fatal(err)
+			}
+			after, err := RateCopy(book, Period{2026, time.March}, before.Tenant, &text, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			note := Difference(after, before)
+			if !before.Total.Add(note.Total).Equal(after.Total) || !before.GPUHours.Add(note.GPUHours).Equal(after.GPUHours) {
+				t.Fatalf("seed %d: %s and the note %s are not %s", seed, before.Total, note.Total, after.Total)
+			}
+			if err := CheckLines(&note); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if err := CheckEffects(&note, book.MinorUnit); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if !note.Effects.Distribution.IsZero() {
+				t.Fatalf("seed %d: a note moves distribution by %s", seed, note.Effects.Distribution)
+			}
+			if len(note.Lines) > 0 {
+				notes++
+			}
+		}
+	}
+	if notes == 0 {
+		t.Error("no note ever had a line")
+	}
+}
