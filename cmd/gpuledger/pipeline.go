@@ -96,10 +96,20 @@ func (p *pipeline) newClient() error {
 }
 
 func (p *pipeline) ensureTopics(ctx context.Context) error {
-	if err := p.client.EnsureTopics(ctx); err != nil {
+	if err := p.client.EnsureTopics(ctx, p.topics()...); err != nil {
 		return fmt.Errorf("prepare topics at %s: %w", p.brokers, err)
 	}
 	return nil
+}
+
+// topics are those this process needs: the embedded broker has them all, while
+// of a cluster a collector or an ingester need have no right on decisions.
+func (p *pipeline) topics() []string {
+	topics := []string{broker.TopicSamples, broker.TopicDeadLetter}
+	if p.access.broker != "" {
+		topics = append(topics, broker.TopicDecisions)
+	}
+	return topics
 }
 
 const (

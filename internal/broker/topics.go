@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +16,13 @@ import (
 const (
 	TopicSamples    = "gpuledger.samples.v1" // key: node; value: wire.Batch
 	TopicDeadLetter = "gpuledger.dlq.v1"     // what could not be decoded
+	// TopicDecisions has what people and billing decided (R6): one partition, kept
+	// for ever, the only truth about invoices.
+	TopicDecisions = "gpuledger.decisions.v1"
 )
+
+// forever is retention.ms -1.
+const forever = -time.Millisecond
 
 // Topic is what a topic is created with, and what is asked of an existing one.
 type Topic struct {
@@ -24,6 +31,10 @@ type Topic struct {
 	Retention       time.Duration // retention.ms
 	RetentionBytes  int64         // retention.bytes, per partition; -1: unlimited
 	MaxMessageBytes int           // max.message.bytes
+	// Everlasting: an existing topic must have exactly these partitions, and both
+	// bounds of retention set on itself to -1. What a broker's default deletes, or
+	// a second partition puts in another order, would be decisions.
+	Everlasting bool
 }
 
 // Topics lists the topics this client's configuration asks for.
@@ -40,7 +51,29 @@ func (c *Client) Topics() []Topic {
 			Retention: c.config.DeadLetterRetention, RetentionBytes: -1,
 			MaxMessageBytes: maxBytes,
 		},
+		{
+			Name: TopicDecisions, Partitions: 1,
+			Retention: forever, RetentionBytes: -1,
+			MaxMessageBytes: maxBytes, Everlasting: true,
+		},
 	}
+}
+
+// named are the topics of these names, or samples and dead letters for none.
+func (c *Client) named(names []string) ([]Topic, error) {
+	if len(names) == 0 {
+		names = []string{TopicSamples, TopicDeadLetter}
+	}
+	all := c.Topics()
+	var out []Topic
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(t Topic) bool { return t.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("ensure topics: %q is no topic of the house", name)
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
 }
 
 // SettingError says that an existing topic has a setting that would lose, refuse
@@ -62,9 +95,15 @@ func (e *SettingError) Error() string {
 // message.timestamp.type LogAppendTime, so that R11 rests on the broker's clock
 // and no producer's clock decides what retention deletes. The error joins a
 // *SettingError per finding. Partition counts and the length of an explicit
-// retention are the operator's.
-func (c *Client) EnsureTopics(ctx context.Context) error {
-	wanted := c.Topics()
+// retention are the operator's, except where a topic is everlasting.
+//
+// Names are the topics that the caller works with: it needs no right on any
+// other. None: TopicSamples and TopicDeadLetter.
+func (c *Client) EnsureTopics(ctx context.Context, names ...string) error {
+	wanted, err := c.named(names)
+	if err != nil {
+		return err
+	}
 	if err := c.createTopics(ctx, wanted); err != nil {
 		c.metrics.errors.WithLabelValues("ensure_topics").Inc()
 		return err
@@ -130,7 +169,7 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 		req.Resources = append(req.Resources, kafka.DescribeConfigRequestResource{
 			ResourceType: kafka.ResourceTypeTopic,
 			ResourceName: t.Name,
-			ConfigNames:  []string{"cleanup.policy", "retention.ms", "max.message.bytes", "message.timestamp.type"},
+			ConfigNames:  []string{"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type"},
 		})
 	}
 	res, err := c.kafka.DescribeConfigs(ctx, req)
@@ -145,6 +184,10 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 	if err != nil {
 		return fmt.Errorf("read cluster id: %w", err)
 	}
+	partitions := map[string]int{}
+	for _, t := range meta.Topics {
+		partitions[t.Name] = len(t.Partitions)
+	}
 	var errs []error
 	for _, t := range wanted {
 		r, ok := byName[t.Name]
@@ -156,7 +199,7 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 			errs = append(errs, fmt.Errorf("describe settings of topic %s: %w", t.Name, r.Error))
 			continue
 		}
-		errs = append(errs, checkSettings(t, r.ConfigEntries, meta.ClusterID == embeddedID))
+		errs = append(errs, checkSettings(t, r.ConfigEntries, meta.ClusterID == embeddedID), checkPartitions(t, partitions[t.Name]))
 	}
 	return errors.Join(errs...)
 }
@@ -184,8 +227,14 @@ func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry, s
 	if e := values["cleanup.policy"]; e.ConfigValue != "delete" {
 		fail("cleanup.policy", e.ConfigValue, "delete")
 	}
-	if e := values["retention.ms"]; e.ConfigSource != configSourceTopic {
-		fail("retention.ms", e.ConfigValue+" (inherited)",
+	if t.Everlasting {
+		for _, setting := range []string{"retention.ms", "retention.bytes"} {
+			if e := values[setting]; e.ConfigValue != "-1" || e.ConfigSource != configSourceTopic {
+				fail(setting, cmp.Or(e.ConfigValue, "not set")+inherited(e), "-1 set on the topic: decisions are kept for ever")
+			}
+		}
+	} else if e := values["retention.ms"]; e.ConfigSource != configSourceTopic {
+		fail("retention.ms", e.ConfigValue+inherited(e),
 			fmt.Sprintf("a value set on the topic, such as %d", t.Retention.Milliseconds()))
 	}
 	if e := values["message.timestamp.type"]; !stamps && e.ConfigValue != appendTime {
@@ -196,4 +245,24 @@ func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry, s
 		fail("max.message.bytes", e.ConfigValue, fmt.Sprintf("%d or more", t.MaxMessageBytes))
 	}
 	return errors.Join(errs...)
+}
+
+// inherited says that a value is not the topic's own.
+func inherited(e kafka.DescribeConfigResponseConfigEntry) string {
+	if e.ConfigSource == configSourceTopic {
+		return ""
+	}
+	return " (inherited)"
+}
+
+// checkPartitions counts an everlasting topic's partitions; 0: the broker that
+// answered has yet to hear of it.
+func checkPartitions(t Topic, n int) error {
+	switch {
+	case !t.Everlasting || n == t.Partitions:
+		return nil
+	case n == 0:
+		return fmt.Errorf("count partitions of topic %s: %w", t.Name, kafka.UnknownTopicOrPartition)
+	}
+	return &SettingError{Topic: t.Name, Setting: "partitions", Value: strconv.Itoa(n), Wanted: strconv.Itoa(t.Partitions)}
 }
