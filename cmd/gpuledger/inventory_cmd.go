@@ -32,7 +32,8 @@ func (s *session) inventoryListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "Every GPU that was ever listed: where, since when, until when",
 		Long: "A GPU is capacity from the first slot that lists it until 24 hours after the last, or until it is retired;\n" +
-			"one that is listed again is there again.",
+			"one that is listed again is there again. A pool's slices are thousandths of a GPU; one of unknown capacity is\n" +
+			"there only while it is listed.",
 		Example: examples(
 			"gpuledger inventory list --data DIR", "for people",
 			"gpuledger inventory list --data DIR --output csv", "for scripts",
@@ -68,7 +69,7 @@ func boardTable(boards []ledger.Board) table {
 			b.Who, b.Reason = "", ""
 		}
 		t.rows = append(t.rows, []string{
-			b.Cluster, b.GPU, b.Node, b.Model, strconv.Itoa(int(b.Slices)), state, at(b.FirstMS), at(b.LastMS), at(b.ClosesMS), b.Who, b.Reason,
+			b.Cluster, b.GPU, b.Node, b.Model, strconv.FormatUint(uint64(b.Slices), 10), state, at(b.FirstMS), at(b.LastMS), at(b.ClosesMS), b.Who, b.Reason,
 		})
 	}
 	return t

@@ -8,9 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/meter"
 )
 
-// quietBelow is the activity under which an engine counts as quiet (R13).
-const quietBelow = 0.005
-
 // Where an activity was read from.
 const (
 	fromSM = "SM_ACTIVE"        // DCGM field 1002
@@ -102,7 +99,7 @@ const (
 
 // decide is R13 for one holder.
 func decide(s signals, p power, at situation) verdict {
-	aQuiet := s.source != "" && s.a < quietBelow
+	aQuiet := s.source != "" && s.a < meter.QuietBelow
 	working := s.source != "" && !aQuiet
 	if s.source == "" && s.utilOK && s.util > 0 && !at.mig {
 		working = true
@@ -252,8 +249,8 @@ func (e *evidence) text(mig bool) string {
 	switch {
 	case e.a.n == 0:
 		parts = append(parts, "SM_ACTIVE and GR_ENGINE_ACTIVE absent")
-	case e.a.max < quietBelow:
-		parts = append(parts, fmt.Sprintf("%s %s < %g, quiet", e.source, e.a.text(), quietBelow))
+	case e.a.max < meter.QuietBelow:
+		parts = append(parts, fmt.Sprintf("%s %s < %g, quiet", e.source, e.a.text(), meter.QuietBelow))
 	default:
 		parts = append(parts, fmt.Sprintf("%s %s, not quiet", e.source, e.a.text()))
 	}

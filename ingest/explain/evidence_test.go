@@ -99,7 +99,7 @@ func TestDecideIsTheRule(t *testing.T) {
 			l := hashes[r.Leaf]
 			at := situation{mig: g.Mig}
 			for _, o := range g.Leaves {
-				if s := asKept(g, o); o != l && s.source != "" && s.a >= quietBelow {
+				if s := asKept(g, o); o != l && s.source != "" && s.a >= meter.QuietBelow {
 					at.otherWorks = o.Id
 				}
 			}

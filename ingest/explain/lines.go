@@ -327,7 +327,7 @@ func activity(s sampleRow) (source string, a float64) {
 func otherWorks(samples map[string]sampleRow, leaf string) string {
 	var names []string
 	for device, s := range samples {
-		if source, a := activity(s); device != "" && device != leaf && source != "" && a >= quietBelow {
+		if source, a := activity(s); device != "" && device != leaf && source != "" && a >= meter.QuietBelow {
 			names = append(names, device)
 		}
 	}

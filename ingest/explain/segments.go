@@ -180,7 +180,7 @@ func (p *replay) segments(cells []cell) ([]segment, error) {
 				lastKind = c.record.Kind
 			}
 		}
-		if lastMS == 0 || c.startMS >= lastMS+retireAfterMS(lastKind) {
+		if lastMS == 0 || c.startMS >= lastMS+lastKind.RetireAfterMS() {
 			c.kind = absent
 		}
 		n := len(out) - 1
@@ -223,13 +223,4 @@ func (r *raw) cutBefore(atMS int64) (cutMS int64) {
 		}
 	}
 	return cutMS
-}
-
-// retireAfterMS is how long a silent entry stays in the inventory (R2): a pool
-// of unknown capacity is there only while it is listed (R18).
-func retireAfterMS(k meter.Kind) int64 {
-	if k == meter.OpenPool {
-		return 0
-	}
-	return meter.RetireAfterMS
 }

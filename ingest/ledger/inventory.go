@@ -16,9 +16,10 @@ type Board struct {
 	GPU     string `ch:"gpu" json:"gpu"`
 	Node    string `ch:"node" json:"node"` // the last one
 	Model   string `ch:"model" json:"model"`
-	Slices  uint16 `ch:"slices" json:"slices"`
-	FirstMS int64  `ch:"first_ms" json:"-"` // Unix ms: start of the first slot that lists it
-	LastMS  int64  `ch:"last_ms" json:"-"`  // end of the last one
+	Slices  uint32 `ch:"slices" json:"slices"` // of a pool: milli-GPUs
+	Kind    uint8  `ch:"kind" json:"-"`        // meter.Kind, as it was listed last
+	FirstMS int64  `ch:"first_ms" json:"-"`    // Unix ms: start of the first slot that lists it
+	LastMS  int64  `ch:"last_ms" json:"-"`     // end of the last one
 	// Retired is the last closing by hand, who did it, and why; zero: none.
 	Retired time.Time `ch:"retired_at" json:"-"`
 	Who     string    `ch:"who" json:"who"`
@@ -47,7 +48,7 @@ func (l *Ledger) Boards(ctx context.Context) ([]Board, error) {
 				return nil, err
 			}
 		}
-		b.ClosesMS = b.LastMS + meter.RetireAfterMS
+		b.ClosesMS = b.LastMS + meter.Kind(b.Kind).RetireAfterMS()
 		if at := slotStart(c, b.Retired); at >= b.LastMS {
 			b.ClosesMS = min(b.ClosesMS, at)
 		}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -87,15 +88,16 @@ func (c closings) without(sightings []meter.Sighting) []meter.Sighting {
 
 // computeClosings computes the GPUs with closings, one by one, hour by hour.
 func (l *Ledger) computeClosings(ctx context.Context, x *computation, kept map[string]map[string]*series) error {
+	before, err := l.sightingsOf(ctx, x)
+	if err != nil {
+		return err
+	}
 	for gpu, cuts := range x.closings {
 		r := &raw{gpus: map[string]map[string]*series{}}
 		if nodes := kept[gpu]; nodes != nil {
 			r.gpus[gpu] = nodes
 		}
-		sightings, err := l.selectSightings(ctx, x.cluster, selectGPUSightings, x.hours[0].start.Add(-backMS*time.Millisecond), x.hours[0].start, store.Named("gpu", gpu))
-		if err != nil {
-			return err
-		}
+		sightings := before[gpu]
 		for i, h := range x.hours {
 			row, seen, err := l.closingHour(x, h, r, gpu, cuts, sightings)
 			if err != nil {
@@ -109,6 +111,22 @@ func (l *Ledger) computeClosings(ctx context.Context, x *computation, kept map[s
 		}
 	}
 	return nil
+}
+
+// sightingsOf are those of the GPUs with closings, before the first hour.
+func (l *Ledger) sightingsOf(ctx context.Context, x *computation) (map[string][]meter.Sighting, error) {
+	out := map[string][]meter.Sighting{}
+	first := x.hours[0].start
+	for gpus := range slices.Chunk(slices.Sorted(maps.Keys(x.closings)), namesPerQuery) {
+		sightings, err := l.selectSightings(ctx, x.cluster, selectGPUSightings, first.Add(-backMS*time.Millisecond), first, store.Named("gpus", gpus))
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range sightings {
+			out[s.GPU] = append(out[s.GPU], s)
+		}
+	}
+	return out, nil
 }
 
 // closingHour computes one hour of a GPU in pieces, from closing to closing:

@@ -82,18 +82,20 @@ const selectLate = `SELECT count() AS batches FROM late_unprocessed FINAL WHERE 
 
 const selectRetirements = `SELECT gpu, at FROM retirements FINAL WHERE cluster = {cluster:String} ORDER BY gpu, at`
 
+// Of single GPUs: those with closings.
 const selectGPUSightings = `
 SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last, kind_first, kind_last
 FROM sightings FINAL
-WHERE cluster = {cluster:String} AND gpu = {gpu:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
+WHERE cluster = {cluster:String} AND gpu IN {gpus:Array(String)} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
 // Every GPU that was ever listed, with its last retirement.
 const selectBoards = `
-SELECT seen.cluster AS cluster, seen.gpu AS gpu, node, model, toUInt16(slices) AS slices, first_ms, last_ms, retired_at, who, reason
+SELECT seen.cluster AS cluster, seen.gpu AS gpu, node, model, slices, toUInt8(kind) AS kind, first_ms, last_ms, retired_at, who, reason
 FROM
 (
     SELECT cluster, toString(gpu) AS gpu, argMax(node, (s.last_ms, s.run_from_ms)) AS node, argMax(model, (s.last_ms, s.run_from_ms)) AS model,
-           argMax(slices_last, (s.last_ms, s.run_from_ms)) AS slices, min(s.first_ms) AS first_ms, max(s.last_ms) AS last_ms
+           argMax(slices_last, (s.last_ms, s.run_from_ms)) AS slices, argMax(kind_last, (s.last_ms, s.run_from_ms)) AS kind,
+           min(s.first_ms) AS first_ms, max(s.last_ms) AS last_ms
     FROM sightings AS s FINAL WHERE s.last_ms > 0 GROUP BY cluster, gpu
 ) AS seen
 LEFT JOIN

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
-// quietBelow is the activity under which an engine counts as quiet (R13): idle
+// QuietBelow is the activity under which an engine counts as quiet (R13): idle
 // boards report noise of 3e-5 to 6e-5.
-const quietBelow = 0.005
+const QuietBelow = 0.005
 
 // maxWatts is the end of the range of power readings; no board comes near it.
 const maxWatts = 1e6
@@ -50,7 +50,7 @@ func power(g *wire.Gpu) (valid, quiet bool) {
 func readSignals(g *wire.Gpu, l *wire.Leaf) signals {
 	var s signals
 	if a, ok := activity(l); ok {
-		s.a, s.aQuiet = true, a < quietBelow
+		s.a, s.aQuiet = true, a < QuietBelow
 	}
 	if u, ok := within(l.GpuUtil, 0, 100); ok && !g.Mig {
 		s.u, s.uQuiet = true, u == 0

@@ -190,7 +190,7 @@ func (h *gpuHour) compute() (GPUHour, error) {
 func (h *gpuHour) assign() {
 	slots := h.slotTimes()
 	if h.known.lastMS > 0 {
-		h.cover(h.in.StartMS, h.known.lastMS+h.known.kind.retireAfterMS())
+		h.cover(h.in.StartMS, h.known.lastMS+h.known.kind.RetireAfterMS())
 	}
 	k, beyond := h.known, false
 	past := h.known.before(h.in.StartMS, slots)
@@ -214,7 +214,7 @@ func (h *gpuHour) assign() {
 			node = k.list(listers, start, start+h.in.SlotMS)
 			if !beyond {
 				h.known.kind = h.record(node, start).Kind
-				h.cover(start, start+h.in.SlotMS+h.known.kind.retireAfterMS())
+				h.cover(start, start+h.in.SlotMS+h.known.kind.RetireAfterMS())
 				h.sight(listers, start)
 			}
 		}

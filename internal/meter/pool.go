@@ -41,9 +41,9 @@ func (k Kind) GPUSlices(slices int) int {
 	return PoolGPUSlices
 }
 
-// retireAfterMS is how long an entry that nobody lists stays in the inventory
-// (R2). Where the capacity is not known there is nothing to stay.
-func (k Kind) retireAfterMS() int64 {
+// RetireAfterMS is how long an entry that nobody lists stays in the inventory
+// (R2). Where the capacity is not known there is nothing to stay (R18).
+func (k Kind) RetireAfterMS() int64 {
 	if k == OpenPool {
 		return 0
 	}

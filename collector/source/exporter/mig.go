@@ -13,9 +13,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
-// quietBelow is the activity under which an engine shows no work (R13).
-const quietBelow = 0.005
-
 // migOn decides whether a board has MIG on.
 func (s *Source) migOn(b *board) (on, inferred bool) {
 	mode, said := b.values[field.MIGMode]
@@ -42,7 +39,7 @@ func lacksUtilAndFB(b *board) bool {
 }
 
 func inUse(b *board) bool {
-	return len(b.owners) > 0 || b.values[field.GREngineActive] >= quietBelow || b.values[field.SMActive] >= quietBelow
+	return len(b.owners) > 0 || b.values[field.GREngineActive] >= meter.QuietBelow || b.values[field.SMActive] >= meter.QuietBelow
 }
 
 // learnTargets marks the exporters whose missing rows tell nothing: where a
