@@ -60,10 +60,10 @@ func (h *fullHour) Set(text string) error {
 			continue
 		}
 		at = at.UTC()
-		switch full := at.Truncate(time.Hour); {
-		case at.Year() < usage.MinYear || at.Year() > usage.MaxYear:
-			return fmt.Errorf("want an hour in the years %d to %d", usage.MinYear, usage.MaxYear)
-		case !at.Equal(full):
+		if err := usage.InYears(at); err != nil {
+			return err
+		}
+		if full := at.Truncate(time.Hour); !at.Equal(full) {
 			return fmt.Errorf("want a full hour in UTC; the one around it is %s", full.Format(time.RFC3339))
 		}
 		h.at = at

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"time"
 
@@ -38,12 +38,10 @@ func (i *instant) Set(text string) error {
 		if err != nil {
 			continue
 		}
-		if i.at = at.UTC(); i.at.Year() < usage.MinYear || i.at.Year() > usage.MaxYear {
-			return fmt.Errorf("want a time in the years %d to %d", usage.MinYear, usage.MaxYear)
-		}
-		return nil
+		i.at = at.UTC()
+		return usage.InYears(i.at)
 	}
-	return fmt.Errorf("want a time such as 2026-10-01T00:00:00Z, or a date")
+	return errors.New("want a time such as 2026-10-01T00:00:00Z, or a date")
 }
 
 // timeRange is --from and --to.

@@ -198,7 +198,7 @@ func (r *historyRun) lookUp(ctx context.Context, at time.Time) error {
 		Hash   string `ch:"sha"`
 	}
 	if err := r.a.db.Select(ctx, &rows, selectImported, store.Named("cluster", r.cluster), store.Named("collector", r.collector()),
-		store.Named("from", at.UTC().Format(time.DateTime)), store.Named("to", r.chunkEnd.UTC().Format(time.DateTime))); err != nil {
+		store.Named("from", at.UTC()), store.Named("to", r.chunkEnd.UTC())); err != nil {
 		return fmt.Errorf("read what was imported of %s: %w", r.cluster, err)
 	}
 	r.imported = make(map[nodeSlot]importedBatch, len(rows))

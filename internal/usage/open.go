@@ -19,9 +19,8 @@ type OpenPools struct{ Pools, Hours uint64 }
 
 // FindOpenPools looks for them in the hours of a query.
 func FindOpenPools(ctx context.Context, db DB, q Query) (found OpenPools, err error) {
-	const layout = "2006-01-02 15:04:05"
 	rows, err := db.Query(ctx, openPoolsSQL,
-		store.Named("from", q.From.UTC().Format(layout)), store.Named("to", q.To.UTC().Format(layout)))
+		store.Named("from", q.From.UTC()), store.Named("to", q.To.UTC()))
 	if err != nil {
 		return found, fmt.Errorf("query pools of unknown capacity: %w", err)
 	}

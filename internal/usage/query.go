@@ -83,6 +83,15 @@ const (
 	MaxYear = 2105
 )
 
+// InYears says, as the end of a message to whoever gave it, that a time lies
+// outside of what can be asked for.
+func InYears(at time.Time) error {
+	if year := at.UTC().Year(); year < MinYear || year > MaxYear {
+		return fmt.Errorf("want a time in the years %d to %d", MinYear, MaxYear)
+	}
+	return nil
+}
+
 // Validate names the first part of the query that makes no sense.
 func (q Query) Validate() error {
 	if err := validateBy(q.By); err != nil {
@@ -92,8 +101,8 @@ func (q Query) Validate() error {
 		name string
 		at   time.Time
 	}{{"from", q.From}, {"to", q.To}} {
-		if year := bound.at.UTC().Year(); year < MinYear || year > MaxYear {
-			return fmt.Errorf("query usage: %s %s is not in the years %d to %d", bound.name, bound.at.Format(time.RFC3339), MinYear, MaxYear)
+		if err := InYears(bound.at); err != nil {
+			return fmt.Errorf("query usage: %s %s: %w", bound.name, bound.at.Format(time.RFC3339), err)
 		}
 		if !bound.at.Equal(bound.at.Truncate(time.Hour)) {
 			return fmt.Errorf("query usage: %s %s is not the start of a UTC hour", bound.name, bound.at.Format(time.RFC3339Nano))

@@ -95,8 +95,8 @@ func Run(ctx context.Context, db DB, q Query) ([]Row, error) {
 		return nil, err
 	}
 	rows, err := db.Query(ctx, q.statement(),
-		store.Named("from", q.From.UTC().Format("2006-01-02 15:04:05")),
-		store.Named("to", q.To.UTC().Format("2006-01-02 15:04:05")),
+		store.Named("from", q.From.UTC()),
+		store.Named("to", q.To.UTC()),
 		store.Named("tenant", q.Tenant))
 	if err != nil {
 		return nil, fmt.Errorf("query usage: %w", err)

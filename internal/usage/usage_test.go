@@ -168,8 +168,8 @@ func TestQueryErrorsNameTheValue(t *testing.T) {
 		"from 2026-03-31T23:00:01Z is not the start":           func(q *usage.Query) { q.From = start.Add(time.Second) },
 		"to 2026-03-31T23:30:00Z is not the start":             func(q *usage.Query) { q.To = start.Add(30 * time.Minute) },
 		"is not before": func(q *usage.Query) { q.To = q.From },
-		"to 9999-12-01T00:00:00Z is not in the years 1970 to 2105":   func(q *usage.Query) { q.To = time.Date(9999, 12, 1, 0, 0, 0, 0, time.UTC) },
-		"from 0001-01-01T00:00:00Z is not in the years 1970 to 2105": func(q *usage.Query) { q.From = time.Time{} },
+		"to 9999-12-01T00:00:00Z: want a time in the years 1970 to 2105":   func(q *usage.Query) { q.To = time.Date(9999, 12, 1, 0, 0, 0, 0, time.UTC) },
+		"from 0001-01-01T00:00:00Z: want a time in the years 1970 to 2105": func(q *usage.Query) { q.From = time.Time{} },
 		"limit -1 is negative": func(q *usage.Query) { q.Limit = -1 },
 	} {
 		q := good
