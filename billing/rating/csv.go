@@ -1,6 +1,7 @@
 package rating
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -9,16 +10,26 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
+
+// byteOrderMark is U+FEFF in UTF-8.
+const byteOrderMark = "\ufeff"
 
 // Columns of a usage file, in their order (prices.md, Cases).
 var columns = []string{"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket", "slice_ms", "energy_mj"}
 
 // ReadCSV reads a usage file for simulation: RFC 4180, the header is exactly
 // the columns hour, tenant, project, model, profile, profile_slices, slices,
-// bucket, slice_ms, energy_mj. Errors name line, column and value.
+// bucket, slice_ms, energy_mj; a byte order mark before it, as spreadsheets
+// write one, is skipped. Errors name line, column and value.
 func ReadCSV(r io.Reader) ([]Row, error) {
-	reader := csv.NewReader(r)
+	buffered := bufio.NewReader(r)
+	if mark, err := buffered.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
+		_, _ = buffered.Discard(len(byteOrderMark)) // they have been read already
+	}
+	reader := csv.NewReader(buffered)
+	reader.ReuseRecord = true
 	header, err := reader.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("read usage: the file is empty")
@@ -50,6 +61,11 @@ func parseRecord(record []string) (Row, error) {
 	if err != nil {
 		return Row{}, fmt.Errorf("hour %q is not an RFC 3339 time", record[0])
 	}
+	for i, cell := range record {
+		if !utf8.ValidString(cell) {
+			return Row{}, fmt.Errorf("%s %q is not UTF-8", columns[i], cell)
+		}
+	}
 	row := Row{Hour: hour.UTC(), Tenant: record[1], Project: record[2], Model: record[3], Profile: record[4], Bucket: record[7]}
 	var numbers [4]int64
 	for i, column := range []int{5, 6, 8, 9} {
@@ -60,7 +76,9 @@ func parseRecord(record []string) (Row, error) {
 		if column < 7 {
 			bits = 16
 		}
-		if numbers[i], err = strconv.ParseInt(record[column], 10, bits); err != nil {
+		if numbers[i], err = strconv.ParseInt(record[column], 10, bits); errors.Is(err, strconv.ErrRange) {
+			return Row{}, fmt.Errorf("%s %q is beyond %d bits", columns[column], record[column], bits)
+		} else if err != nil {
 			return Row{}, fmt.Errorf("%s %q is not an integer", columns[column], record[column])
 		}
 	}
