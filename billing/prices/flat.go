@@ -1,0 +1,44 @@
+package prices
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// flatStart is before any month that can be asked for.
+var flatStart = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Flat is a book of list rates alone, by model, always in force: what the same
+// hours would cost at a cloud's price or at one's own cost per GPU-hour, without
+// anybody's terms. Months are those of a book it is compared with; without one
+// (nil) they are UTC's and the currency is the one named. The error names a
+// currency that is none.
+func Flat(name, currency string, like *Book, rates map[string]decimal.Decimal) (*Book, error) {
+	book := &Book{Name: name, Currency: currency, Zone: time.UTC, TenantZones: map[string]*time.Location{}}
+	if like != nil {
+		book.Currency, book.MinorUnit = like.Currency, like.MinorUnit
+		book.Zone, book.TenantZones = like.Zone, maps.Clone(like.TenantZones)
+	} else if digits, ok := minorUnit(currency); ok {
+		book.MinorUnit = digits
+	} else {
+		return nil, fmt.Errorf("make price book %s: %q is not an active ISO 4217 currency code, such as USD", name, currency)
+	}
+	version := Version{Effective: flatStart, Models: map[string]Model{}, Tenants: map[string]Terms{}}
+	for model, rate := range rates {
+		version.Models[model] = Model{GPUHour: rate, Profiles: map[string]decimal.Decimal{}}
+	}
+	book.Versions = []Version{version}
+	return book, nil
+}
+
+// ParseNumber reads a price as a book writes it, without the quotes: digits,
+// with an optional point and digits.
+func ParseNumber(text string) (decimal.Decimal, error) {
+	if !digits.MatchString(text) {
+		return decimal.Zero, fmt.Errorf("%q is not a non-negative decimal (digits, with an optional point and digits)", text)
+	}
+	return decimal.RequireFromString(text), nil
+}
