@@ -169,7 +169,9 @@ func (r *Rater) AddHour(hour time.Time, rows []Row) error {
 		}
 	}
 	r.seen[hour.Unix()] = true
-	billed := slices.ContainsFunc(merged, func(row Row) bool { return r.month(row.Tenant).has(hour) }) || r.frozenIn(hour)
+	// The platform's account has its month's hours, whoever is billed for them.
+	billed := r.month("").has(hour) || r.frozenIn(hour) ||
+		slices.ContainsFunc(merged, func(row Row) bool { return r.month(row.Tenant).has(hour) })
 	at := r.book.At(hour)
 	if at < 0 && billed {
 		return &BeforeBookError{hour.UTC(), r.book.Versions[0].Effective, r.book.Name}

@@ -310,3 +310,17 @@ func TestDistributionTiesGoByNameInCodePointOrder(t *testing.T) {
 		t.Error("a pool without claims was split")
 	}
 }
+
+// 00:00 UTC on 1 March is February five hours west: nobody is billed for the hour
+// in March, but the book's zone is UTC, and the rounding of a seventh is its.
+func TestPlatformsAccountHasHoursThatNobodyIsBilledFor(t *testing.T) {
+	book := testBook(t, oneModel)
+	book.TenantZones["a"] = time.FixedZone("west", -5*3600)
+	result, err := Rate(book, Period{2026, 3}, []Row{held(func(r *Row) { r.SliceMS = 3_600_000 })}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := result.Platform.QuantityRounding.String(); len(result.Invoices) != 0 || got != "-0.000000000355714286" {
+		t.Errorf("%d invoices and quantity rounding %s, want none and a seventh less 0.142857143 of 2.49", len(result.Invoices), got)
+	}
+}
