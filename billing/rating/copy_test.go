@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -25,22 +24,24 @@ func parseBook(t *testing.T, text string) *prices.Book {
 	return book
 }
 
-// rateWithCopies rates a random month, keeping the copies.
-func rateWithCopies(t *testing.T, seed uint64, options Options) (*Result, map[string]*bytes.Buffer, generator, []Row) {
+// rateWithCopies rates a random month that has all prices, keeping the copies.
+func rateWithCopies(t *testing.T, seed uint64, options Options) (*Result, map[string]*bytes.Buffer, testCase) {
 	t.Helper()
-	g := generator{rand.New(rand.NewPCG(seed, 1))}
-	book := g.book()
-	rows := g.rows()
+	c := newGenerator(seed).testCase()
+	for _, unpriced := newSlow(c).refuses(); unpriced; _, unpriced = newSlow(c).refuses() {
+		seed += 1_000_000
+		c = newGenerator(seed).testCase()
+	}
 	copies := map[string]*bytes.Buffer{}
 	options.Copy = func(tenant string) io.Writer {
 		copies[tenant] = &bytes.Buffer{}
 		return copies[tenant]
 	}
-	result, err := Rate(book, Period{2026, time.March}, rows, options)
+	result, err := Rate(c.book, c.period, c.rows, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return result, copies, generator{rand.New(rand.NewPCG(seed, 1))}, rows
+	return result, copies, c
 }
 
 // An invoice follows from its copy and the book alone (C8): effects, lines and
@@ -48,10 +49,9 @@ func rateWithCopies(t *testing.T, seed uint64, options Options) (*Result, map[st
 func TestC8CopiesGiveTheSameInvoices(t *testing.T) {
 	invoices := 0
 	for seed := range uint64(300) {
-		result, copies, again, _ := rateWithCopies(t, seed, Options{})
-		book := again.book()
+		result, copies, c := rateWithCopies(t, seed, Options{})
 		for _, want := range result.Invoices {
-			got, err := RateCopy(book, Period{2026, time.March}, want.Tenant, bytes.NewReader(copies[want.Tenant].Bytes()), nil)
+			got, err := RateCopy(c.book, c.period, want.Tenant, bytes.NewReader(copies[want.Tenant].Bytes()), nil)
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -69,20 +69,19 @@ func TestC8CopiesGiveTheSameInvoices(t *testing.T) {
 func TestR17FrozenHoursDecideAsTheirRowsDid(t *testing.T) {
 	decided := 0
 	for seed := range uint64(300) {
-		want, _, again, rows := rateWithCopies(t, seed, Options{})
-		book := again.book()
-		freeze := NewFreeze(book)
-		byHour(rows, func(hour time.Time, rows []Row) {
+		want, _, c := rateWithCopies(t, seed, Options{})
+		freeze := NewFreeze(c.book)
+		byHour(c.rows, func(hour time.Time, rows []Row) {
 			if err := freeze.AddHour(hour, rows); err != nil {
 				t.Fatal(err)
 			}
 		})
-		from, to := Period{2026, time.March}.Range()
+		from, to := c.period.Range()
 		frozen := NewFrozen()
 		if err := frozen.AddFreeze(from, to, freeze.Text()); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Rate(book, Period{2026, time.March}, rows, Options{Frozen: frozen})
+		got, err := Rate(c.book, c.period, c.rows, Options{Frozen: frozen})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +132,7 @@ versions:
 func TestChargesSumToTheEffects(t *testing.T) {
 	for seed := range uint64(200) {
 		sums := map[string]decimal.Decimal{}
-		result, _, _, _ := rateWithCopies(t, seed, Options{Observe: func(c Charge) {
+		result, _, _ := rateWithCopies(t, seed, Options{Observe: func(c Charge) {
 			if c.Unit != "" && !c.Quantity.Mul(c.UnitPrice).Equal(c.Amount) {
 				t.Fatalf("%+v is no product", c)
 			}
@@ -158,16 +157,15 @@ func TestChargesSumToTheEffects(t *testing.T) {
 func TestRecopyKeepsWhatWasDecided(t *testing.T) {
 	changed := 0
 	for seed := range uint64(200) {
-		result, copies, again, rows := rateWithCopies(t, seed, Options{})
-		book := again.book()
+		result, copies, c := rateWithCopies(t, seed, Options{})
 		for _, invoice := range result.Invoices {
 			recopy := func(change func(*Row)) (string, string) {
 				var text bytes.Buffer
-				r, err := NewRecopy(book, Period{2026, time.March}, invoice.Tenant, bytes.NewReader(copies[invoice.Tenant].Bytes()), &text)
+				r, err := NewRecopy(c.book, c.period, invoice.Tenant, bytes.NewReader(copies[invoice.Tenant].Bytes()), &text)
 				if err != nil {
 					t.Fatal(err)
 				}
-				byHour(rows, func(hour time.Time, rows []Row) {
+				byHour(c.rows, func(hour time.Time, rows []Row) {
 					for i := range rows {
 						change(&rows[i])
 					}

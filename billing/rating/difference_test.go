@@ -11,16 +11,15 @@ import (
 func TestR17NotesAndWhatTheyCorrectAreTheNewMonth(t *testing.T) {
 	notes := 0
 	for seed := range uint64(200) {
-		result, copies, again, rows := rateWithCopies(t, seed, Options{})
-		book := again.book()
+		result, copies, c := rateWithCopies(t, seed, Options{})
 		for i := range result.Invoices {
 			before := &result.Invoices[i]
 			var text bytes.Buffer
-			recopy, err := NewRecopy(book, Period{2026, time.March}, before.Tenant, bytes.NewReader(copies[before.Tenant].Bytes()), &text)
+			recopy, err := NewRecopy(c.book, c.period, before.Tenant, bytes.NewReader(copies[before.Tenant].Bytes()), &text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			byHour(rows, func(hour time.Time, rows []Row) {
+			byHour(c.rows, func(hour time.Time, rows []Row) {
 				if err := recopy.AddHour(hour, rows[:len(rows)/2]); err != nil {
 					t.Fatal(err)
 				}
@@ -28,7 +27,7 @@ func TestR17NotesAndWhatTheyCorrectAreTheNewMonth(t *testing.T) {
 			if _, err := recopy.Finish(); err != nil {
 				t.Fatal(err)
 			}
-			after, err := RateCopy(book, Period{2026, time.March}, before.Tenant, &text, nil)
+			after, err := RateCopy(c.book, c.period, before.Tenant, &text, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +38,7 @@ func TestR17NotesAndWhatTheyCorrectAreTheNewMonth(t *testing.T) {
 			if err := CheckLines(&note); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if err := CheckEffects(&note, book.MinorUnit); err != nil {
+			if err := CheckEffects(&note, c.book.MinorUnit); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			if !note.Effects.Distribution.IsZero() {

@@ -1,237 +1,219 @@
 package rating
 
 import (
+	"errors"
 	"fmt"
+	"math/big"
 	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/shopspring/decimal"
-
-	"github.com/gpuledger/gpuledger/billing/prices"
 )
 
-// cases is the number of random months of every test run.
-const cases = 2000
-
-type generator struct{ *rand.Rand }
-
-func (g generator) chance(percent int) bool { return g.IntN(100) < percent }
-
-func pick[T any](g generator, from []T) T { return from[g.IntN(len(from))] }
-
-func (g generator) amount(max, places int) decimal.Decimal {
-	return decimal.New(int64(g.IntN(max)), -int32(g.IntN(places+1)))
-}
-
-var (
-	genModels   = []string{"H100", "A30", "T4"}
-	genSlices   = map[string]int{"H100": 7, "A30": 4, "T4": 1}
-	genTenants  = []string{"a", "b", "ä", "unassigned"}
-	genProfiles = []string{"1g", "2g", "3g"}
+// What the environment says of the random cases: how many, and the seed of the
+// first; the others have the seeds that follow.
+const (
+	casesVariable = "GPULEDGER_PROPERTY_CASES"
+	seedVariable  = "GPULEDGER_PROPERTY_SEED"
+	defaultCases  = 20_000
+	// enoughCases is from where on all that cases should try must have been tried.
+	enoughCases = 10_000
 )
 
-func (g generator) book() *prices.Book {
-	zones := []string{"UTC", "Europe/Berlin", "Asia/Kolkata", "Pacific/Kiritimati", "America/New_York"}
-	load := func() *time.Location {
-		zone, err := time.LoadLocation(pick(g, zones))
-		if err != nil {
-			panic(err)
-		}
-		return zone
+func number(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
 	}
-	book := &prices.Book{
-		Name: "random", Currency: "USD", MinorUnit: pick(g, []int32{0, 2, 3}), Zone: load(),
-		TenantZones: map[string]*time.Location{},
+	if text == "random" {
+		return rand.Uint64N(1_000_000_000_000)
 	}
-	for _, tenant := range genTenants {
-		if g.chance(20) {
-			book.TenantZones[tenant] = load()
-		}
+	value, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s is %q, want a number or random", variable, text)
 	}
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 1 + g.IntN(3) {
-		if i > 0 {
-			at = time.Date(2026, 3, 1+10*(i-1)+g.IntN(8), g.IntN(24), 0, 0, 0, time.UTC)
-		}
-		book.Versions = append(book.Versions, g.version(at))
-	}
-	return book
+	return value
 }
 
-func (g generator) version(at time.Time) prices.Version {
-	v := prices.Version{
-		Effective: at, Models: map[string]prices.Model{}, Tenants: map[string]prices.Terms{},
-		Proportional: g.chance(50),
-	}
-	if g.chance(50) {
-		v.KWh = g.amount(100, 3)
-	}
-	if g.chance(50) {
-		v.IdleSurcharge = decimal.New(int64(g.IntN(101)), -2)
-	}
-	for _, name := range genModels {
-		model := prices.Model{GPUHour: g.amount(500, 3), Profiles: map[string]decimal.Decimal{}}
-		if g.chance(30) {
-			model.Profiles[pick(g, genProfiles)] = g.amount(100, 3)
-		}
-		above := decimal.Zero
-		for range g.IntN(3) {
-			above = above.Add(g.amount(9, 2)).Add(decimal.New(1, -3))
-			model.Tiers = append(model.Tiers, prices.Tier{Above: above, GPUHour: g.amount(500, 3)})
-		}
-		v.Models[name] = model
-	}
-	for _, tenant := range genTenants[:3] {
-		if g.chance(40) {
-			v.Tenants[tenant] = g.terms()
-		}
-	}
-	return v
-}
-
-func (g generator) terms() prices.Terms {
-	terms := prices.Terms{Discount: decimal.New(int64(g.IntN(101)), -2)}
-	if g.chance(50) {
-		terms.FixedDiscount = g.amount(3000, 2)
-	}
-	if g.chance(40) {
-		terms.Minimum, terms.HasMinimum = g.amount(3000, 2), true
-	}
-	if g.chance(30) {
-		terms.Reserved = []prices.Reservation{{Model: pick(g, genModels), GPUs: g.amount(4, 1), UnusedGPUHour: g.amount(300, 2)}}
-	}
-	return terms
-}
-
-func (g generator) rows() []Row {
-	var rows []Row
-	start := time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)
-	hours := make([]time.Time, 6)
-	for i := range hours {
-		hours[i] = start.Add(time.Duration(g.IntN(33*24)) * time.Hour)
-		if g.chance(30) { // where zones disagree
-			hours[i] = start.Add(time.Duration(g.IntN(40)) * time.Hour)
-		}
-	}
-	for range g.IntN(25) {
-		rows = append(rows, g.row(pick(g, hours)))
-	}
-	return rows
-}
-
-func (g generator) row(hour time.Time) Row {
-	row := Row{Hour: hour, Model: pick(g, genModels), SliceMS: g.Int64N(40_000_000)}
-	row.Slices = genSlices[row.Model]
-	if g.chance(30) {
-		row.SliceMS = int64(g.IntN(40)) * 3_600_000
-	}
-	if g.chance(40) {
-		row.Tenant, row.Bucket = "", pick(g, []string{"free", "stranded", "unhealthy", "unobserved"})
-		return row
-	}
-	row.Tenant, row.Bucket = pick(g, genTenants), pick(g, []string{"active", "idle", "unproven"})
-	row.Project = pick(g, []string{"", "p"})
-	row.EnergyMJ = g.Int64N(10_000_000_000)
-	if g.chance(40) {
-		at := g.IntN(len(genProfiles))
-		row.Profile, row.ProfileSlices = genProfiles[at], at+1
-	}
-	return row
-}
-
+// TestRaterEqualsTheSlowModel rates random months by the rater and by the slow
+// model: invoices, effects, projects, the platform's account and distribution
+// are equal, to the last place.
 func TestRaterEqualsTheSlowModel(t *testing.T) {
-	invoices, nonzero := 0, map[string]int{}
-	for seed := range uint64(cases) {
-		g := generator{rand.New(rand.NewPCG(seed, 1))}
-		book, rows, simulate := g.book(), g.rows(), g.chance(50)
-		got, err := Rate(book, Period{2026, 3}, rows, Options{Simulate: simulate})
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		want := newSlow(book, "2026-03", rows).invoices(simulate)
-		if len(want) != len(got.Invoices) {
-			t.Fatalf("seed %d: %d invoices, want %d", seed, len(got.Invoices), len(want))
-		}
-		for _, invoice := range got.Invoices {
-			invoices++
-			if diff := differ(want[invoice.Tenant], invoice, nonzero); diff != "" {
-				t.Fatalf("seed %d, tenant %q: %s", seed, invoice.Tenant, diff)
+	t.Parallel()
+	cases, first := number(t, casesVariable, defaultCases), number(t, seedVariable, 0)
+	t.Logf("%d cases, %s=%d", cases, seedVariable, first)
+	var next atomic.Uint64
+	var failed sync.Map
+	noted := make([]map[string]int, runtime.GOMAXPROCS(0))
+	var workers sync.WaitGroup
+	for i := range noted {
+		noted[i] = map[string]int{}
+		workers.Go(func() {
+			for at := next.Add(1) - 1; at < cases; at = next.Add(1) - 1 {
+				if diff := compare(newGenerator(first+at).testCase(), noted[i]); diff != "" {
+					failed.Store(first+at, at+1)
+					next.Store(cases)
+				}
 			}
-		}
-		if err := Check(got); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
+		})
 	}
-	for _, effect := range (Effects{}).Ordered() {
-		if nonzero[effect.Name] < cases/20 {
-			t.Errorf("effect %s was tried only %d times in %d invoices", effect.Name, nonzero[effect.Name], invoices)
+	workers.Wait()
+	failed.Range(func(seed, count any) bool {
+		t.Errorf("case %d, %s", count, report(seed.(uint64)))
+		return true
+	})
+	for _, more := range noted[1:] {
+		mergeNotes(noted[0], more)
+	}
+	if cases >= enoughCases && !t.Failed() {
+		checkCoverage(t, noted[0])
+	}
+}
+
+func checkCoverage(t *testing.T, noted map[string]int) {
+	t.Helper()
+	t.Logf("tried:\n%s", table(noted))
+	for _, what := range mustCover() {
+		if noted[what] == 0 {
+			t.Errorf("no case tried: %s", what)
 		}
 	}
 }
 
-func differ(want slowInvoice, got Invoice, nonzero map[string]int) string {
-	if want.hours == nil || got.GPUHours.Rat().Cmp(want.hours) != 0 {
-		return fmt.Sprintf("gpu_hours = %s, want %v", got.GPUHours, want.hours)
+// compare says how rater and slow model differ, empty when they agree. What
+// the case tried is added to noted.
+func compare(c testCase, noted map[string]int) string {
+	slow := newSlow(c)
+	must, may := slow.refuses()
+	got, err := Rate(c.book, c.period, c.rows, Options{Simulate: c.simulate})
+	var missing *MissingModelError
+	var before *BeforeBookError
+	priced := !errors.As(err, &missing) && !errors.As(err, &before)
+	switch {
+	case err != nil && (priced || !may):
+		return "unexpected error: " + err.Error()
+	case err != nil:
+		noted["a month refused"]++
+		return ""
+	case must:
+		return "no error for usage without a price"
 	}
-	for _, effect := range got.Effects.Ordered() {
-		if effect.Amount.Rat().Cmp(want.effects[effect.Name]) != 0 {
-			return fmt.Sprintf("%s = %s, want %s", effect.Name, effect.Amount, want.effects[effect.Name].FloatString(12))
-		}
-		if !effect.Amount.IsZero() {
-			nonzero[effect.Name]++
+	want, platform := slow.invoices()
+	mergeNotes(noted, slow.noted)
+	if len(want) != len(got.Invoices) {
+		return fmt.Sprintf("%d invoices, want %d", len(got.Invoices), len(want))
+	}
+	for i := range got.Invoices {
+		if diff := differ(want[got.Invoices[i].Tenant], &got.Invoices[i]); diff != "" {
+			return fmt.Sprintf("tenant %q: %s", got.Invoices[i].Tenant, diff)
 		}
 	}
-	if got.Total.Rat().Cmp(want.total) != 0 {
-		return fmt.Sprintf("total = %s, want %s", got.Total, want.total.FloatString(9))
+	if diff := differPlatform(platform, &got.Platform); diff != "" {
+		return "platform: " + diff
+	}
+	if err := Check(got); err != nil {
+		return err.Error()
+	}
+	return differShared(slow, got.Shared)
+}
+
+// equal says how a figure differs; a figure that is not there is zero.
+func equal(what string, got decimal.Decimal, want *big.Rat) string {
+	if want == nil {
+		want = zero()
+	}
+	if got.Rat().Cmp(want) != 0 {
+		return fmt.Sprintf("%s = %s, want %s", what, got, want.FloatString(24))
 	}
 	return ""
 }
 
-func TestOrderAndSplittingOfRowsDoNotMatter(t *testing.T) {
-	for seed := range uint64(300) {
-		g := generator{rand.New(rand.NewPCG(seed, 2))}
-		book, rows := g.book(), g.rows()
-		want, err := Rate(book, Period{2026, 3}, rows, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var pieces []Row
-		for _, row := range rows {
-			first, second := row, row
-			first.SliceMS, first.EnergyMJ = row.SliceMS/3, 0
-			second.SliceMS = row.SliceMS - first.SliceMS
-			pieces = append(pieces, second, first)
-		}
-		g.Shuffle(len(pieces), func(i, j int) { pieces[i], pieces[j] = pieces[j], pieces[i] })
-		got, err := Rate(book, Period{2026, 3}, pieces, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, invoice := range got.Invoices {
-			if fmt.Sprint(invoice) != fmt.Sprint(want.Invoices[i]) {
-				t.Fatalf("seed %d: invoice\n%v, want\n%v", seed, invoice, want.Invoices[i])
-			}
+func firstOf(differences ...string) string {
+	for _, diff := range differences {
+		if diff != "" {
+			return diff
 		}
 	}
+	return ""
 }
 
-func TestListValueOfAnyHoursIsThatOfCapacity(t *testing.T) {
-	for seed := range uint64(300) {
-		g := generator{rand.New(rand.NewPCG(seed, 3))}
-		book := g.book()
-		value := NewListValue(book)
-		for range 5 {
-			row := g.row(time.Date(2026, 3, 1+g.IntN(30), g.IntN(24), 0, 0, 0, time.UTC))
-			if err := value.AddRows([]Row{row}); err != nil {
-				t.Fatal(err)
-			}
-			if err := value.AddCapacity(Capacity{row.Hour, row.Model, row.Slices, row.SliceMS}); err != nil {
-				t.Fatal(err)
-			}
+func differ(want slowInvoice, got *Invoice) string {
+	if want.hours == nil {
+		return "an invoice too many"
+	}
+	effects := got.Effects.Ordered()
+	if len(effects) != len(slowEffects) {
+		return fmt.Sprintf("%d effects, want %d", len(effects), len(slowEffects))
+	}
+	for i, effect := range effects {
+		if effect.Name != slowEffects[i] {
+			return fmt.Sprintf("effect %d is %s, want %s", i, effect.Name, slowEffects[i])
 		}
-		if err := value.Check(); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+		if diff := equal(effect.Name, effect.Amount, want.effects[effect.Name]); diff != "" {
+			return diff
 		}
 	}
+	return firstOf(equal("gpu_hours", got.GPUHours, want.hours), equal("total", got.Total, want.total), differProjects(want, got))
+}
+
+// differProjects compares what is shown per project.
+func differProjects(want slowInvoice, got *Invoice) string {
+	sums := map[string]decimal.Decimal{}
+	for name := range want.projects {
+		sums[name] = decimal.Zero
+	}
+	for _, line := range got.Lines {
+		switch line.Effect {
+		case "list", "profile", "idle_surcharge":
+			name := line.Effect + " " + line.Project
+			sums[name] = sums[name].Add(line.Amount)
+		}
+	}
+	for name, sum := range sums {
+		if diff := equal(name, sum, want.projects[name]); diff != "" {
+			return "project's " + diff
+		}
+	}
+	return ""
+}
+
+func differPlatform(want slowPlatform, got *Platform) string {
+	return firstOf(
+		equal("gpu_hours", got.GPUHours, want.hours), equal("list", got.List, want.list), equal("energy_mj", got.EnergyMJ, want.energyMJ),
+		equal("distribution", got.Distribution, want.distribution),
+		equal("quantity rounding", got.QuantityRounding, nearest(want.rounding, 18)),
+	)
+}
+
+// differShared compares the distribution of each hour. Hours outside of
+// everybody's month may be left out.
+func differShared(s *slowModel, got []SharedHour) string {
+	hours := map[time.Time]SharedHour{}
+	for _, hour := range got {
+		hours[hour.Hour] = hour
+	}
+	for at, rows := range s.hourly {
+		sum, concerns := zero(), s.in("", at)
+		for _, amount := range s.given(at) {
+			sum = plus(sum, amount)
+		}
+		for _, row := range rows {
+			concerns = concerns || s.in(row.Tenant, at)
+		}
+		if _, listed := hours[at]; !listed && !concerns {
+			continue
+		}
+		what := "distribution at " + at.Format(time.RFC3339)
+		if diff := firstOf(equal(what, hours[at].Owners, sum), equal(what, hours[at].Platform.Neg(), sum)); diff != "" {
+			return diff
+		}
+	}
+	return ""
 }

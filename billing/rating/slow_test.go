@@ -1,6 +1,8 @@
 package rating
 
 import (
+	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"time"
@@ -10,18 +12,31 @@ import (
 
 // The slow model: prices.md in exact fractions, effect by effect, each from
 // the rows anew. It shares the price book's types with the rater and nothing
-// else: no helper, no rounding, no order of work.
+// else: no helper, no rounding, no order of work, no names of effects, no time
+// zones. It also notes what a case made it do, so that a test can tell what
+// its cases never tried.
+
+// slowEffects are the effects in the order of R7c.
+var slowEffects = []string{
+	"list", "profile", "tier", "discount", "fixed_discount", "reservation",
+	"idle_surcharge", "minimum", "energy", "distribution", "rounding",
+}
 
 type slowInvoice struct {
 	hours   *big.Rat
 	effects map[string]*big.Rat
 	total   *big.Rat
+	// projects are list, profile and idle_surcharge by "effect project".
+	projects map[string]*big.Rat
 }
+
+type slowPlatform struct{ hours, list, rounding, distribution, energyMJ *big.Rat }
 
 type slowRow struct {
 	Row
-	at int
-	q  *big.Rat
+	at    int
+	exact *big.Rat // GPU-hours
+	q     *big.Rat // to nine places
 }
 
 func rat(numerator, denominator int64) *big.Rat { return big.NewRat(numerator, denominator) }
@@ -29,6 +44,14 @@ func zero() *big.Rat                            { return new(big.Rat) }
 func plus(a, b *big.Rat) *big.Rat               { return new(big.Rat).Add(a, b) }
 func minus(a, b *big.Rat) *big.Rat              { return new(big.Rat).Sub(a, b) }
 func times(a, b *big.Rat) *big.Rat              { return new(big.Rat).Mul(a, b) }
+
+// addTo adds to an entry that may not be there yet.
+func addTo[K comparable](sums map[K]*big.Rat, k K, amount *big.Rat) {
+	if sums[k] == nil {
+		sums[k] = zero()
+	}
+	sums[k] = plus(sums[k], amount)
+}
 
 // nearest rounds to digits places, ties to even, by looking at both neighbours.
 func nearest(x *big.Rat, digits int64) *big.Rat {
@@ -49,35 +72,41 @@ func nearest(x *big.Rat, digits int64) *big.Rat {
 	return new(big.Rat).Quo(pick, scale)
 }
 
-// slowHours remembers the hours of a period and zone, only to be quicker.
-var slowHours = map[string][]time.Time{}
-
 type slowModel struct {
-	book   *prices.Book
-	period string
-	rows   []slowRow
-	hourly map[time.Time][]slowRow // the rows again, only to be quicker
+	book     *prices.Book
+	period   Period
+	simulate bool
+	hourly   map[time.Time][]slowRow
+	counts   map[slowMonth]map[int]int64 // only to be quicker
+	noted    map[string]int
 }
 
-func newSlow(book *prices.Book, period string, rows []Row) *slowModel {
-	s := &slowModel{book: book, period: period, hourly: map[time.Time][]slowRow{}}
+func newSlow(c testCase) *slowModel {
+	s := &slowModel{
+		book: c.book, period: c.period, simulate: c.simulate, hourly: map[time.Time][]slowRow{},
+		counts: map[slowMonth]map[int]int64{}, noted: map[string]int{},
+	}
 	sums := map[Row]int64{}
 	energy := map[Row]int64{}
-	for _, row := range rows {
+	for _, row := range c.rows {
 		k := row
 		k.SliceMS, k.EnergyMJ = 0, 0
+		if _, twice := sums[k]; twice {
+			s.note("rows of one key")
+		}
 		sums[k] += row.SliceMS
 		energy[k] += row.EnergyMJ
 	}
 	for k, ms := range sums {
 		row := k
 		row.SliceMS, row.EnergyMJ = ms, energy[k]
-		q := nearest(rat(ms, int64(row.Slices)*3600000), 9)
-		s.rows = append(s.rows, slowRow{row, s.version(row.Hour), q})
-		s.hourly[row.Hour] = append(s.hourly[row.Hour], slowRow{row, s.version(row.Hour), q})
+		exact := rat(ms, int64(row.Slices)*3600000)
+		s.hourly[row.Hour] = append(s.hourly[row.Hour], slowRow{row, s.version(row.Hour), exact, nearest(exact, 9)})
 	}
 	return s
 }
+
+func (s *slowModel) note(what string) { s.noted[what]++ }
 
 func (s *slowModel) version(hour time.Time) int {
 	best := -1
@@ -89,38 +118,27 @@ func (s *slowModel) version(hour time.Time) int {
 	return best
 }
 
-func (s *slowModel) zone(tenant string) *time.Location {
+// month is the period in a tenant's zone, else the book's; "" is the platform.
+func (s *slowModel) month(tenant string) slowMonth {
+	zone := s.book.Zone
 	if own, ok := s.book.TenantZones[tenant]; ok {
-		return own
+		zone = own
 	}
-	return s.book.Zone
+	return slowMonth{zone.String(), s.period}
 }
 
 func (s *slowModel) in(tenant string, hour time.Time) bool {
-	return hour.In(s.zone(tenant)).Format("2006-01") == s.period
+	return slowZones[s.month(tenant).zone].in(s.period, hour)
 }
 
-func (s *slowModel) hoursOf(tenant string) []time.Time {
-	name := s.period + s.zone(tenant).String()
-	if hours, done := slowHours[name]; done {
-		return hours
-	}
-	start, _ := time.Parse("2006-01", s.period)
-	var hours []time.Time
-	for h := start.Add(-48 * time.Hour); h.Before(start.Add(34 * 24 * time.Hour)); h = h.Add(time.Hour) {
-		if s.in(tenant, h) {
-			hours = append(hours, h)
-		}
-	}
-	slowHours[name] = hours
-	return hours
-}
-
+// of are a tenant's rows of its month, hour by hour.
 func (s *slowModel) of(tenant string) []slowRow {
 	var rows []slowRow
-	for _, row := range s.rows {
-		if row.Tenant == tenant && s.in(tenant, row.Hour) {
-			rows = append(rows, row)
+	for hour, all := range s.hourly {
+		for _, row := range all {
+			if row.Tenant == tenant && s.in(tenant, hour) {
+				rows = append(rows, row)
+			}
 		}
 	}
 	slices.SortFunc(rows, func(a, b slowRow) int { return a.Hour.Compare(b.Hour) })
@@ -148,13 +166,16 @@ func (s *slowModel) profile(row slowRow) *big.Rat {
 }
 
 // costUpTo is what the first x GPU-hours of a month cost by a tiered price.
-func costUpTo(x *big.Rat, model prices.Model) *big.Rat {
+func (s *slowModel) costUpTo(x *big.Rat, model prices.Model) *big.Rat {
 	cost := zero()
 	from, rate := zero(), model.GPUHour.Rat()
 	for _, tier := range model.Tiers {
-		if tier.Above.Rat().Cmp(x) < 0 {
+		switch tier.Above.Rat().Cmp(x) {
+		case -1:
 			cost = plus(cost, times(minus(tier.Above.Rat(), from), rate))
 			from, rate = tier.Above.Rat(), tier.GPUHour.Rat()
+		case 0:
+			s.note("a threshold hit exactly")
 		}
 	}
 	return plus(cost, times(minus(x, from), rate))
@@ -164,6 +185,7 @@ func costUpTo(x *big.Rat, model prices.Model) *big.Rat {
 func (s *slowModel) tiers(tenant string) map[time.Time]*big.Rat {
 	counts := map[string]*big.Rat{}
 	effect := map[time.Time]*big.Rat{}
+	last := map[string]int{}
 	for _, row := range s.of(tenant) {
 		if s.profilePrice(row) != nil {
 			continue
@@ -172,38 +194,49 @@ func (s *slowModel) tiers(tenant string) map[time.Time]*big.Rat {
 		before := counts[row.Model]
 		if before == nil {
 			before = zero()
+		} else if last[row.Model] != row.at && before.Sign() > 0 && len(model.Tiers) > 0 {
+			s.note("tiers go on in another version")
 		}
 		after := plus(before, row.q)
-		counts[row.Model] = after
-		tiered := minus(costUpTo(after, model), costUpTo(before, model))
-		if effect[row.Hour] == nil {
-			effect[row.Hour] = zero()
-		}
-		effect[row.Hour] = plus(effect[row.Hour], minus(tiered, times(row.q, model.GPUHour.Rat())))
+		counts[row.Model], last[row.Model] = after, row.at
+		tiered := minus(s.costUpTo(after, model), s.costUpTo(before, model))
+		addTo(effect, row.Hour, minus(tiered, times(row.q, model.GPUHour.Rat())))
 	}
 	return effect
 }
 
+// monthly is an amount of terms over the month's hours, prorated.
 func (s *slowModel) monthly(tenant string, amount func(prices.Terms) *big.Rat) *big.Rat {
-	hours := s.hoursOf(tenant)
-	counts := make([]int64, len(s.book.Versions))
+	month := s.month(tenant)
+	sum := zero()
+	for at, count := range s.inForceIn(month) {
+		sum = plus(sum, times(rat(count, 1), amount(s.book.Versions[at].Tenants[tenant])))
+	}
+	return nearest(times(sum, rat(1, int64(len(month.hours())))), 9)
+}
+
+// inForce counts hours by version; those before the book count nowhere.
+func (s *slowModel) inForce(hours []time.Time) map[int]int64 {
+	counts := map[int]int64{}
 	for _, hour := range hours {
 		if at := s.version(hour); at >= 0 {
 			counts[at]++
 		}
 	}
-	sum := zero()
-	for at, count := range counts {
-		sum = plus(sum, times(rat(count, 1), amount(s.book.Versions[at].Tenants[tenant])))
-	}
-	return nearest(times(sum, rat(1, int64(len(hours)))), 9)
+	return counts
 }
 
-func (s *slowModel) at(hour time.Time) []slowRow { return s.hourly[hour] }
+func (s *slowModel) inForceIn(month slowMonth) map[int]int64 {
+	if s.counts[month] == nil {
+		s.counts[month] = s.inForce(month.hours())
+	}
+	return s.counts[month]
+}
 
-func (s *slowModel) couldSupply(hour time.Time, model string, simulate bool) bool {
+func (s *slowModel) couldSupply(at int, model string, rows []slowRow) bool {
 	have, want, platform := zero(), zero(), false
-	for _, row := range s.at(hour) {
+	mixed := map[int]bool{}
+	for _, row := range rows {
 		if row.Model != model {
 			continue
 		}
@@ -211,173 +244,174 @@ func (s *slowModel) couldSupply(hour time.Time, model string, simulate bool) boo
 			platform = true
 		}
 		if row.Bucket != "unhealthy" && row.Bucket != "unobserved" {
-			have = plus(have, rat(row.SliceMS, int64(row.Slices)*3600000))
+			have = plus(have, row.exact)
+			mixed[row.Slices] = true
 		}
 	}
-	for _, terms := range s.book.Versions[s.version(hour)].Tenants {
+	for _, terms := range s.book.Versions[at].Tenants {
 		for _, r := range terms.Reserved {
 			if r.Model == model {
 				want = plus(want, r.GPUs.Rat())
 			}
 		}
 	}
-	return simulate && !platform || have.Cmp(want) >= 0
+	if len(rows) > 0 {
+		s.note([]string{"supply fell short", "supply just enough", "supply to spare"}[have.Cmp(want)+1])
+		if len(mixed) > 1 {
+			s.note("supply of boards with different slices")
+		}
+	}
+	return s.simulate && !platform || have.Cmp(want) >= 0
 }
 
-func (s *slowModel) reservation(tenant string, simulate bool) *big.Rat {
-	sum := zero()
-	for _, hour := range s.hoursOf(tenant) {
+// unused is what a tenant owes for hours in which a reservation was not used.
+func (s *slowModel) unused(tenant string, at int, r prices.Reservation, rows []slowRow) *big.Rat {
+	unused := r.GPUs.Rat()
+	for _, row := range rows {
+		if row.Tenant == tenant && row.Model == r.Model {
+			unused = minus(unused, row.q)
+		}
+	}
+	if !s.couldSupply(at, r.Model, rows) {
+		return zero()
+	}
+	if unused.Sign() <= 0 {
+		s.note("a reservation used up")
+		return zero()
+	}
+	return times(unused, r.UnusedGPUHour.Rat())
+}
+
+// reservation looks at the hours with rows one by one, and at those without,
+// of which one is like the other, by version.
+func (s *slowModel) reservation(tenant string) *big.Rat {
+	sum, silent := zero(), maps.Clone(s.inForceIn(s.month(tenant)))
+	for hour, rows := range s.hourly {
 		at := s.version(hour)
-		if at < 0 {
+		if at < 0 || !s.in(tenant, hour) {
 			continue
 		}
+		silent[at]--
 		for _, r := range s.book.Versions[at].Tenants[tenant].Reserved {
-			unused := r.GPUs.Rat()
-			for _, row := range s.at(hour) {
-				if row.Tenant == tenant && row.Model == r.Model {
-					unused = minus(unused, row.q)
-				}
-			}
-			if unused.Sign() > 0 && s.couldSupply(hour, r.Model, simulate) {
-				sum = plus(sum, times(unused, r.UnusedGPUHour.Rat()))
-			}
+			sum = plus(sum, s.unused(tenant, at, r, rows))
+		}
+	}
+	for at, count := range silent {
+		for _, r := range s.book.Versions[at].Tenants[tenant].Reserved {
+			sum = plus(sum, times(rat(count, 1), s.unused(tenant, at, r, nil)))
 		}
 	}
 	return sum
 }
 
-// given is what each tenant gets of an hour's platform time.
-func (s *slowModel) given(hour time.Time) map[string]*big.Rat {
-	at := s.version(hour)
-	if at < 0 || !s.book.Versions[at].Proportional {
-		return nil
-	}
-	pool, total := zero(), zero()
-	claims := map[string]*big.Rat{}
-	for _, row := range s.at(hour) {
-		if row.Bucket == "free" || row.Bucket == "stranded" {
-			pool = plus(pool, s.list(row))
+// refuses tells whether a month must be refused, or may be, for want of a
+// price: hours of nobody's month need none.
+func (s *slowModel) refuses() (must, may bool) {
+	for hour, rows := range s.hourly {
+		billed := s.in("", hour)
+		for _, row := range rows {
+			billed = billed || s.in(row.Tenant, hour)
 		}
-		if row.Tenant != "" {
-			if claims[row.Tenant] == nil {
-				claims[row.Tenant] = zero()
+		for _, row := range rows {
+			unpriced := row.at < 0
+			if !unpriced {
+				_, ok := s.book.Versions[row.at].Models[row.Model]
+				unpriced = !ok
 			}
-			claims[row.Tenant] = plus(claims[row.Tenant], s.list(row))
-			total = plus(total, s.list(row))
+			must, may = must || unpriced && billed, may || unpriced
 		}
 	}
-	if total.Sign() == 0 {
-		return nil
-	}
-	pool = nearest(pool, 9)
-	nano := rat(1, 1_000_000_000)
-	given, left := map[string]*big.Rat{}, pool
-	missing := map[string]*big.Rat{}
-	var tenants []string
-	for tenant, claim := range claims {
-		exact := new(big.Rat).Quo(times(pool, claim), total)
-		units := new(big.Rat).Quo(exact, nano)
-		given[tenant] = times(new(big.Rat).SetInt(new(big.Int).Div(units.Num(), units.Denom())), nano)
-		missing[tenant] = minus(exact, given[tenant])
-		left = minus(left, given[tenant])
-		tenants = append(tenants, tenant)
-	}
-	slices.Sort(tenants)
-	for left.Sign() > 0 {
-		best := ""
-		for _, tenant := range tenants {
-			if missing[tenant] != nil && (best == "" || missing[tenant].Cmp(missing[best]) > 0) {
-				best = tenant
-			}
-		}
-		given[best] = plus(given[best], nano)
-		missing[best] = nil
-		left = minus(left, nano)
-	}
-	return given
+	return must, may
 }
 
-func (s *slowModel) invoices(simulate bool) map[string]slowInvoice {
-	tenants := map[string]bool{}
+// invoices are those of all tenants, and of the platform.
+func (s *slowModel) invoices() (map[string]slowInvoice, slowPlatform) {
 	shared := map[time.Time]map[string]*big.Rat{}
-	for _, row := range s.rows {
-		if row.Tenant != "" && s.in(row.Tenant, row.Hour) {
-			tenants[row.Tenant] = true
-		}
-		if _, done := shared[row.Hour]; !done {
-			shared[row.Hour] = s.given(row.Hour)
+	tenants := map[string]bool{}
+	for hour, rows := range s.hourly {
+		shared[hour] = s.given(hour)
+		for _, row := range rows {
+			if row.Tenant != "" && s.in(row.Tenant, hour) {
+				tenants[row.Tenant] = true
+			}
 		}
 	}
 	for at, version := range s.book.Versions {
 		for tenant, terms := range version.Tenants {
-			for _, hour := range s.hoursOf(tenant) {
-				if s.version(hour) == at && (terms.HasMinimum || len(terms.Reserved) > 0) {
-					tenants[tenant] = true
-				}
+			if !tenants[tenant] && (terms.HasMinimum || len(terms.Reserved) > 0) && s.inForceIn(s.month(tenant))[at] > 0 {
+				s.note("an invoice without usage")
+				tenants[tenant] = true
 			}
 		}
 	}
 	all := map[string]slowInvoice{}
 	for tenant := range tenants {
-		all[tenant] = s.invoice(tenant, shared, simulate)
+		all[tenant] = s.invoice(tenant, shared)
 	}
-	return all
+	return all, s.platform(shared)
 }
 
-func (s *slowModel) invoice(tenant string, shared map[time.Time]map[string]*big.Rat, simulate bool) slowInvoice {
-	e := map[string]*big.Rat{}
-	for _, effect := range (Effects{}).Ordered() {
-		e[effect.Name] = zero()
+func (s *slowModel) invoice(tenant string, shared map[time.Time]map[string]*big.Rat) slowInvoice {
+	e, projects := map[string]*big.Rat{}, map[string]*big.Rat{}
+	for _, effect := range slowEffects {
+		e[effect] = zero()
 	}
 	hours := zero()
-	byHour := s.tiers(tenant)
-	for _, effect := range byHour {
-		e["tier"] = plus(e["tier"], effect)
+	discounted := s.tiers(tenant)
+	for _, effect := range discounted {
+		addTo(e, "tier", effect)
 	}
-	energy := map[int]int64{}
-	discounted := map[time.Time]*big.Rat{}
-	for hour, effect := range byHour {
-		discounted[hour] = effect
-	}
+	energy := map[int]*big.Rat{}
 	for _, row := range s.of(tenant) {
-		version := s.book.Versions[row.at]
 		hours = plus(hours, row.q)
-		e["list"] = plus(e["list"], s.list(row))
-		e["profile"] = plus(e["profile"], s.profile(row))
-		if discounted[row.Hour] == nil {
-			discounted[row.Hour] = zero()
-		}
-		discounted[row.Hour] = plus(discounted[row.Hour], plus(s.list(row), s.profile(row)))
+		parts := map[string]*big.Rat{"list": s.list(row), "profile": s.profile(row)}
+		addTo(discounted, row.Hour, plus(parts["list"], parts["profile"]))
 		if row.Bucket == "idle" {
-			e["idle_surcharge"] = plus(e["idle_surcharge"], times(s.list(row), version.IdleSurcharge.Rat()))
+			parts["idle_surcharge"] = times(s.list(row), s.book.Versions[row.at].IdleSurcharge.Rat())
 		}
-		energy[row.at] += row.EnergyMJ
+		for effect, amount := range parts {
+			addTo(e, effect, amount)
+			addTo(projects, effect+" "+row.Project, amount)
+		}
+		addTo(energy, row.at, rat(row.EnergyMJ, 1))
 	}
 	for hour, value := range discounted {
 		discount := s.book.Versions[s.version(hour)].Tenants[tenant].Discount.Rat()
 		e["discount"] = minus(e["discount"], times(discount, value))
 	}
+	for at, mJ := range energy {
+		kWh := times(mJ, rat(1, 3_600_000_000))
+		if apart := minus(kWh, nearest(kWh, 9)); apart.Abs(apart).Cmp(times(nano, rat(1, 2))) == 0 {
+			s.note("energy half-way at nine places")
+		}
+		addTo(e, "energy", times(nearest(kWh, 9), s.book.Versions[at].KWh.Rat()))
+	}
+	for hour, given := range shared {
+		if given[tenant] != nil && s.in(tenant, hour) {
+			addTo(e, "distribution", given[tenant])
+		}
+	}
+	total := s.settle(tenant, e)
+	s.noteInvoice(tenant, e)
+	return slowInvoice{hours, e, total, projects}
+}
+
+// settle fills in the effects that look at others, and returns the total.
+func (s *slowModel) settle(tenant string, e map[string]*big.Rat) *big.Rat {
 	fixed := s.monthly(tenant, func(t prices.Terms) *big.Rat { return t.FixedDiscount.Rat() })
 	left := plus(plus(e["list"], e["profile"]), plus(e["tier"], e["discount"]))
 	if fixed.Cmp(left) > 0 {
+		s.note("a fixed discount of more than is left")
 		fixed = left
 	}
 	if left.Sign() > 0 {
 		e["fixed_discount"] = minus(zero(), fixed)
 	}
-	e["reservation"] = s.reservation(tenant, simulate)
+	e["reservation"] = s.reservation(tenant)
 	due := plus(plus(left, e["fixed_discount"]), plus(e["reservation"], e["idle_surcharge"]))
 	minimum := s.monthly(tenant, func(t prices.Terms) *big.Rat { return t.Minimum.Rat() })
 	if minimum.Cmp(due) > 0 {
 		e["minimum"] = minus(minimum, due)
-	}
-	for at, mJ := range energy {
-		e["energy"] = plus(e["energy"], times(nearest(rat(mJ, 3_600_000_000), 9), s.book.Versions[at].KWh.Rat()))
-	}
-	for hour, given := range shared {
-		if given[tenant] != nil && s.in(tenant, hour) {
-			e["distribution"] = plus(e["distribution"], given[tenant])
-		}
 	}
 	sum := zero()
 	for _, amount := range e {
@@ -385,5 +419,60 @@ func (s *slowModel) invoice(tenant string, shared map[time.Time]map[string]*big.
 	}
 	total := nearest(sum, int64(s.book.MinorUnit))
 	e["rounding"] = minus(total, sum)
-	return slowInvoice{hours, e, total}
+	half := new(big.Rat).SetFrac(big.NewInt(1), new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(s.book.MinorUnit)), nil))
+	if times(e["rounding"], rat(2, 1)).Cmp(half) == 0 {
+		s.note("a total half-way, rounded up")
+	} else if times(e["rounding"], rat(-2, 1)).Cmp(half) == 0 {
+		s.note("a total half-way, rounded down")
+	}
+	return total
+}
+
+// platform is the platform's account, by the book's zone.
+func (s *slowModel) platform(shared map[time.Time]map[string]*big.Rat) slowPlatform {
+	p := slowPlatform{zero(), zero(), zero(), zero(), zero()}
+	for hour, rows := range s.hourly {
+		if !s.in("", hour) {
+			continue
+		}
+		for _, row := range rows {
+			rate := s.book.Versions[row.at].Models[row.Model].GPUHour.Rat()
+			p.rounding = plus(p.rounding, times(minus(row.exact, row.q), rate))
+			if row.Tenant == "" {
+				p.hours, p.list = plus(p.hours, row.q), plus(p.list, s.list(row))
+				p.energyMJ = plus(p.energyMJ, rat(row.EnergyMJ, 1))
+			}
+		}
+		for _, amount := range shared[hour] {
+			p.distribution = minus(p.distribution, amount)
+		}
+	}
+	return p
+}
+
+// noteInvoice notes what an invoice consists of.
+func (s *slowModel) noteInvoice(tenant string, e map[string]*big.Rat) {
+	m := s.month(tenant)
+	for effect, amount := range e {
+		if amount.Sign() != 0 {
+			s.note("effect " + effect)
+		}
+	}
+	s.note(fmt.Sprintf("minor unit %d", s.book.MinorUnit))
+	for _, row := range s.of(tenant) {
+		s.noteRow(m, row)
+	}
+	models, versions := map[string]bool{}, map[int]bool{}
+	for _, row := range s.of(tenant) {
+		models[row.Model], versions[row.at] = true, true
+		if s.in("", row.Hour) != s.in(tenant, row.Hour) && e["distribution"].Sign() != 0 {
+			s.note("distribution where the months of tenant and platform differ")
+		}
+	}
+	if len(models) > 1 {
+		s.note("several models")
+	}
+	if len(versions) > 1 {
+		s.note("several versions")
+	}
 }
