@@ -1,0 +1,296 @@
+package statement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/usage"
+)
+
+// fleetView is a month of all tenants and of the platform.
+type fleetView struct {
+	Month, From, To, TimeZone string
+	Currency                  string
+	Cards                     []card
+	Notices                   []string
+	Split                     *split
+	Days                      *chart
+	Tenants                   []tenantRow
+	TenantsTotal              string
+	Models                    []modelRow
+	Platform                  platformView
+	Waste                     []topRow
+	Findings                  wasteView
+}
+
+// tenantRow is a tenant in the fleet's table.
+type tenantRow struct {
+	Name, Path, Status, Hours, IdleShare, IdleCost, Total string
+	Bar                                                   []part
+}
+
+// modelRow is a GPU model's month.
+type modelRow struct {
+	Name, Capacity, Held, HeldShare, IdleShare string
+	Free, Stranded, Unhealthy, Unobserved      string
+	Value                                      string // list value of what nobody held
+}
+
+// platformView is the time that nobody is billed for, by list value.
+type platformView struct {
+	Rows                                 []platformRow
+	Total, Distributed, Tenants, Quantum string
+	Capacity                             string
+}
+
+type platformRow struct {
+	bucket
+	Hours, Value string
+}
+
+func (p *pages) fleet(r *http.Request) (*page, error) {
+	ctx := r.Context()
+	period, err := rating.ParsePeriod(r.PathValue("period"))
+	if err != nil {
+		return nil, errors.Join(errNoPage, err)
+	}
+	month, err := p.deps.Invoices.Month(ctx, period.String())
+	if err != nil {
+		return nil, err
+	}
+	zone := p.deps.Book().Zone
+	inMonth := period.Hours(zone)
+	s := scope{from: inMonth[0], to: inMonth[len(inMonth)-1].Add(time.Hour)}
+	f := &fleetMonth{Month: month, period: period, zone: zone, scope: s}
+	if err := f.read(ctx, p); err != nil {
+		return nil, err
+	}
+	view, err := f.view()
+	if err != nil {
+		return nil, fmt.Errorf("show fleet in %s: %w", period, err)
+	}
+	if p.deps.Clock.Now().Before(s.to) {
+		view.Notices = append(view.Notices, "The month is not over: it ends on "+instant(s.to, zone)+".")
+	}
+	return &page{
+		Status: http.StatusOK, Title: "GPU fleet, " + view.Month, Body: "fleet.html", View: view,
+		Crumbs: []crumb{{"Months", Path}, {view.Month, ""}},
+	}, nil
+}
+
+// fleetMonth is what a fleet's page is made of.
+type fleetMonth struct {
+	*invoice.Month
+	period      rating.Period
+	zone        *time.Location
+	scope       scope
+	days        []column
+	all         hours
+	models      []group
+	waste       []group
+	episodes    []episode
+	episodeSums []episodeSum
+	open        usage.OpenPools
+	bills       []*bill
+	places      int32
+}
+
+func (f *fleetMonth) read(ctx context.Context, p *pages) error {
+	byHour, err := p.groups(ctx, "usage by hour", hoursSQL, f.scope)
+	if err != nil {
+		return err
+	}
+	if f.days, _, err = columnsOf(byHour, f.period, f.zone); err != nil {
+		return err
+	}
+	for _, day := range f.days {
+		f.all.add(day.hours)
+	}
+	if f.models, err = p.groups(ctx, "models", modelsSQL, f.scope); err != nil {
+		return err
+	}
+	if f.waste, err = p.groups(ctx, "waste", wasteSQL, f.scope); err != nil {
+		return err
+	}
+	if f.episodes, err = p.episodes(ctx, f.scope); err != nil {
+		return err
+	}
+	if f.episodeSums, err = p.episodeSums(ctx, f.scope); err != nil {
+		return err
+	}
+	f.open, err = usage.FindOpenPools(ctx, p.deps.DB, usage.Query{From: f.scope.from, To: f.scope.to})
+	return err
+}
+
+func (f *fleetMonth) view() (*fleetView, error) {
+	f.places = totalPlaces(f.Month)
+	for _, document := range f.Invoices {
+		b, err := newBill([]invoice.Invoice{document})
+		if err != nil {
+			return nil, err
+		}
+		f.bills = append(f.bills, b)
+	}
+	platform, byModel, values, err := f.platform()
+	if err != nil {
+		return nil, err
+	}
+	view := &fleetView{
+		Month: monthTitle(f.period), From: instant(f.scope.from, f.zone), To: instant(f.scope.to, f.zone), TimeZone: f.zone.String(),
+		Currency: f.Currency,
+		Split:    newSplit("split", "Where the capacity went", allBuckets, f.all, values),
+		Days:     newChart("days", "Capacity by day", "Day", allBuckets, f.days),
+		Platform: platform, Models: f.modelRows(byModel), Waste: f.wasteRows(),
+	}
+	view.Tenants, view.TenantsTotal = f.tenantRows()
+	view.Findings.addEpisodes(f.episodes, f.episodeSums, f.places, f.zone, f.period.String())
+	view.Cards = []card{
+		{Name: "Billed to tenants", Value: view.TenantsTotal, More: counted(len(f.bills), "tenant")},
+		{Name: "Capacity", Value: gpuHours(f.all.all()), More: "GPU-hours in the inventory"},
+		{Name: "Held", Value: percent(f.all.held(), f.all.all()), More: gpuHours(f.all.held()) + " GPU-hours by tenants"},
+		{Name: "Idle of held", Value: percent(f.all.of(idle), f.all.held()), More: gpuHours(f.all.of(idle)) + " GPU-hours"},
+	}
+	if f.open.Hours > 0 {
+		view.Notices = append(view.Notices, fmt.Sprintf("%s of unknown capacity: their free time is not known, so capacity is at least what is shown.", counted(int(f.open.Pools), "pool")))
+	}
+	return view, nil
+}
+
+// totalPlaces is the number of places of the month's totals; without one, two.
+func totalPlaces(month *invoice.Month) int32 {
+	for _, document := range month.Invoices {
+		if total, err := decimal.NewFromString(document.Total); err == nil {
+			return max(0, -total.Exponent())
+		}
+	}
+	return 2
+}
+
+func counted(count int, what string) string {
+	if count == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", count, what)
+}
+
+// tenantRows are the tenants by what they owe, the most first.
+func (f *fleetMonth) tenantRows() (rows []tenantRow, total string) {
+	greatest, due := decimal.Zero, decimal.Zero
+	held := make(map[*bill]hours, len(f.bills))
+	for _, b := range f.bills {
+		held[b] = heldHours(b)
+		greatest = decimal.Max(greatest, held[b].held())
+		due = due.Add(b.total())
+	}
+	sorted := slices.Clone(f.bills)
+	slices.SortStableFunc(sorted, func(a, b *bill) int { return b.total().Cmp(a.total()) })
+	for _, b := range sorted {
+		document, h := b.documents[0], held[b]
+		rows = append(rows, tenantRow{
+			Name: visible(document.Tenant), Path: tenantPath(f.period.String(), document.Tenant), Status: document.Status,
+			Hours: gpuHours(h.held()), IdleShare: percent(h.of(idle), h.held()), IdleCost: number(b.idleCost(), f.places),
+			Total: number(b.total(), f.places), Bar: rowBar(heldBuckets, h, greatest),
+		})
+	}
+	return rows, money(due, f.places, f.Currency)
+}
+
+// heldHours are a document's GPU-hours by bucket, as its list lines have them.
+func heldHours(b *bill) (h hours) {
+	for _, l := range b.lines[0] {
+		if l.Effect != rating.EffectList {
+			continue
+		}
+		for i := range heldBuckets {
+			if heldBuckets[i].Name == l.Bucket {
+				h.by[i] = h.by[i].Add(l.quantity)
+			}
+		}
+	}
+	return h
+}
+
+// platform is the platform's account by bucket and by model, and the list value
+// of all seven buckets as text.
+func (f *fleetMonth) platform() (view platformView, byModel map[string]decimal.Decimal, values map[string]string, err error) {
+	lines, err := readLines(f.Platform.Lines)
+	if err != nil {
+		return view, nil, nil, fmt.Errorf("read platform's account: %w", err)
+	}
+	byModel = map[string]decimal.Decimal{}
+	byBucket, quantity := map[string]decimal.Decimal{}, map[string]decimal.Decimal{}
+	for _, l := range lines {
+		byModel[l.Model] = byModel[l.Model].Add(l.amount)
+		byBucket[l.Bucket] = byBucket[l.Bucket].Add(l.amount)
+		quantity[l.Bucket] = quantity[l.Bucket].Add(l.quantity)
+	}
+	for _, b := range platformBuckets {
+		view.Rows = append(view.Rows, platformRow{b, gpuHours(quantity[b.Name]), number(byBucket[b.Name], f.places)})
+	}
+	for _, b := range f.bills {
+		for _, l := range b.lines[0] {
+			if l.Effect == rating.EffectList {
+				byBucket[l.Bucket] = byBucket[l.Bucket].Add(l.amount)
+			}
+		}
+	}
+	values = map[string]string{}
+	for _, b := range allBuckets {
+		values[b.Name] = number(byBucket[b.Name], f.places)
+	}
+	for _, figure := range []struct {
+		to   *string
+		text string
+	}{
+		{&view.Total, f.Platform.List},
+		{&view.Distributed, f.Platform.Distribution},
+		{&view.Tenants, f.Platform.TenantsList},
+		{&view.Quantum, f.Platform.QuantityRounding},
+		{&view.Capacity, f.Platform.CapacityList},
+	} {
+		amount, err := decimal.NewFromString(figure.text)
+		if err != nil {
+			return view, nil, nil, fmt.Errorf("read platform's account: %w", err)
+		}
+		*figure.to = number(amount, f.places)
+	}
+	return view, byModel, values, nil
+}
+
+func (f *fleetMonth) modelRows(values map[string]decimal.Decimal) []modelRow {
+	models := slices.Clone(f.models)
+	slices.SortStableFunc(models, func(a, b group) int { return b.all().Cmp(a.all()) })
+	var rows []modelRow
+	for _, m := range models {
+		if m.all().IsZero() {
+			continue
+		}
+		rows = append(rows, modelRow{
+			Name: named(m.values[0]), Capacity: gpuHours(m.all()), Held: gpuHours(m.held()), HeldShare: percent(m.held(), m.all()),
+			IdleShare: percent(m.of(idle), m.held()), Free: gpuHours(m.of(free)), Stranded: gpuHours(m.of(stranded)),
+			Unhealthy: gpuHours(m.of(unhealthy)), Unobserved: gpuHours(m.of(unobserved)), Value: number(values[m.values[0]], f.places),
+		})
+	}
+	return rows
+}
+
+// wasteRows are the workloads with the most idle time.
+func (f *fleetMonth) wasteRows() []topRow {
+	var rows []topRow
+	for _, g := range f.waste {
+		row := newTopRow(g.hours, f.all, f.waste[0].of(idle))
+		row.Bar = rowBar([]bucket{idle}, g.hours, f.waste[0].of(idle))
+		row.Name, row.More = named(g.values[1]), visible(g.values[0])
+		row.Path = tenantPath(f.period.String(), g.values[0])
+		rows = append(rows, row)
+	}
+	return rows
+}

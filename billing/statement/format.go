@@ -1,0 +1,122 @@
+package statement
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/rating"
+)
+
+const (
+	// hourPlaces is how GPU-hours are shown; documents have nine places.
+	hourPlaces = 2
+	// exactPlaces is how amounts and quantities of lines are shown: enough that
+	// they are seen to add up.
+	exactPlaces = 4
+	minusSign   = "\u2212"
+	hardSpace   = "\u00a0"
+)
+
+// number is a decimal rounded half-even, its thousands parted by commas.
+func number(d decimal.Decimal, places int32) string {
+	rounded := d.RoundBank(places)
+	whole, fraction, point := strings.Cut(rounded.Abs().StringFixed(places), ".")
+	var out strings.Builder
+	if rounded.IsNegative() {
+		out.WriteString(minusSign)
+	}
+	for i, digit := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			out.WriteByte(',')
+		}
+		out.WriteRune(digit)
+	}
+	if point {
+		out.WriteString("." + fraction)
+	}
+	return out.String()
+}
+
+// gpuHours are GPU-hours to be read; a trace of time is told from none.
+func gpuHours(d decimal.Decimal) string {
+	if d.IsPositive() && d.RoundBank(hourPlaces).IsZero() {
+		return "<" + hardSpace + "0.01"
+	}
+	return number(d, hourPlaces)
+}
+
+// trimmed is a rate as people write it: exact, with at least the minor unit.
+func trimmed(d decimal.Decimal, places int32) string {
+	return number(d, max(places, -decimal.RequireFromString(d.String()).Exponent()))
+}
+
+func money(d decimal.Decimal, places int32, currency string) string {
+	return number(d, places) + hardSpace + currency
+}
+
+// percent is part of whole, with one place; of nothing there is no share.
+func percent(part, whole decimal.Decimal) string {
+	if whole.IsZero() {
+		return "–"
+	}
+	return number(part.Mul(decimal.NewFromInt(100)).DivRound(whole, 6), 1) + "%"
+}
+
+// kilowattHours turns millijoules into kWh.
+func kilowattHours(mJ int64) string {
+	return number(decimal.NewFromInt(mJ).DivRound(decimal.NewFromInt(3_600_000_000), 9), 1) + hardSpace + "kWh"
+}
+
+// visible shows what in a name could not be seen, or could turn around what
+// stands beside it: controls, direction marks and characters of no width.
+func visible(name string) string {
+	var out strings.Builder
+	for _, r := range name {
+		if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Co) || hidden(r) {
+			fmt.Fprintf(&out, "⟨U+%04X⟩", r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// hidden are the format characters, but for the joiners that scripts need.
+func hidden(r rune) bool {
+	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
+	return unicode.Is(unicode.Cf, r) && r != zeroWidthNonJoiner && r != zeroWidthJoiner
+}
+
+// named is a name from outside, or what stands for none.
+func named(name string) string {
+	if strings.TrimSpace(name) == "" {
+		return "(not named)"
+	}
+	return visible(name)
+}
+
+// isolated keeps a name's direction to itself where there is no bdi element.
+func isolated(name string) string { return "\u2068" + visible(name) + "\u2069" }
+
+// instant is a time with its zone, to the minute.
+func instant(at time.Time, zone *time.Location) string {
+	return at.In(zone).Format("2 Jan 2006, 15:04 MST")
+}
+
+func monthTitle(p rating.Period) string { return fmt.Sprintf("%s %d", p.Month, p.Year) }
+
+func fleetPath(period string) string { return Path + url.PathEscape(period) }
+
+// tenantPath is a tenant's page. Browsers take a segment of one or two points
+// for a step in the path, however it is escaped.
+func tenantPath(period, tenant string) string {
+	if tenant == "." || tenant == ".." {
+		return fleetPath(period) + "/?tenant=" + tenant
+	}
+	return fleetPath(period) + "/" + url.PathEscape(tenant)
+}

@@ -1,0 +1,161 @@
+package statement
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/rating"
+)
+
+// linesShown bounds the lines of one effect; the API has them all.
+const linesShown = 100
+
+// effectWords are an effect's name for people and what it is.
+var effectWords = map[string]struct{ title, meaning string }{
+	rating.EffectList:          {"List value", "GPU-hours at the model's price of a whole GPU"},
+	rating.EffectProfile:       {"MIG profile prices", "instances with a price of their own, instead of their share of a whole GPU"},
+	rating.EffectTier:          {"Tiers", "GPU-hours above a threshold of the month, at their lower or higher price"},
+	rating.EffectDiscount:      {"Discount", "the agreed share of list value, profiles and tiers"},
+	rating.EffectFixedDiscount: {"Fixed discount", "the agreed amount per month, never below zero"},
+	rating.EffectReservation:   {"Reservation", "GPUs that were reserved, could be had, and were not held"},
+	rating.EffectIdleSurcharge: {"Idle surcharge", "an extra on the list value of idle time"},
+	rating.EffectMinimum:       {"Minimum", "what is missing to the agreed minimum"},
+	rating.EffectEnergy:        {"Energy", "electricity by the GPUs' own counters"},
+	rating.EffectDistribution:  {"Distribution", "this tenant's share of free and stranded time"},
+	rating.EffectRounding:      {"Rounding", "to what can be paid, once"},
+}
+
+var unitWords = map[string]string{
+	rating.UnitGPUHour: "GPU-hours", rating.UnitProfileHour: "profile hours", rating.UnitKWh: "kWh",
+}
+
+// billView is a document's effects and lines.
+type billView struct {
+	Currency, Total, TotalName, LinesName string
+	Effects                               []effectView
+}
+
+// HasLines tells whether any effect has lines.
+func (v billView) HasLines() bool {
+	return slices.ContainsFunc(v.Effects, func(e effectView) bool { return len(e.Lines) > 0 })
+}
+
+// effectView is one of the eleven: its amount in the sum, and the lines that
+// explain it.
+type effectView struct {
+	Title, Meaning, Amount string
+	Lines                  []lineView
+	// Rest says what lines are left out, and RestAmount what they come to.
+	Rest, RestAmount string
+}
+
+type lineView struct {
+	What, Held, BucketName        string
+	Quantity, Unit, Price, Amount string
+}
+
+func newBillView(b *bill) billView { return b.view(0, b.name()) }
+
+// view shows the document at an index.
+func (b *bill) view(at int, totalName string) billView {
+	view := billView{
+		Currency: b.currency, Total: number(b.totals[at], b.places), TotalName: totalName,
+		LinesName: "Lines of " + visible(b.documents[at].Number),
+	}
+	byEffect := map[string][]line{}
+	for _, l := range b.lines[at] {
+		byEffect[l.Effect] = append(byEffect[l.Effect], l)
+	}
+	for _, effect := range b.documents[at].Effects.Ordered() {
+		lines := byEffect[effect.Name]
+		if effect.Amount.IsZero() && len(lines) == 0 {
+			continue
+		}
+		view.Effects = append(view.Effects, b.effect(effect, lines))
+	}
+	return view
+}
+
+func (b *bill) effect(effect rating.Effect, lines []line) effectView {
+	words := effectWords[effect.Name]
+	view := effectView{Title: words.title, Meaning: words.meaning, Amount: b.exact(effect.Amount)}
+	if len(lines) > linesShown {
+		rest := decimal.Zero
+		for _, l := range lines[linesShown:] {
+			rest = rest.Add(l.amount)
+		}
+		view.Rest, view.RestAmount = fmt.Sprintf("%d more lines; the finance API has them all", len(lines)-linesShown), b.exact(rest)
+		lines = lines[:linesShown]
+	}
+	for _, l := range lines {
+		view.Lines = append(view.Lines, b.line(l))
+	}
+	return view
+}
+
+func (b *bill) line(l line) lineView {
+	view := lineView{What: l.Model, Held: l.Profile, Amount: b.exact(l.amount)}
+	if l.SKU != "" {
+		view.Held = l.SKU
+		if l.Profile != "" {
+			view.Held += " (" + l.Profile + ")"
+		}
+	}
+	for _, bucket := range allBuckets {
+		if bucket.Name == l.Bucket {
+			view.BucketName = bucket.Title
+		}
+	}
+	switch {
+	case l.Project != "":
+		view.What = "Project " + l.Project + ": " + l.Model
+	case l.Model == "":
+		view.What = "The whole month"
+	}
+	if l.Detail != "" {
+		view.What += ", " + l.Detail
+	}
+	view.What, view.Held = visible(view.What), visible(view.Held)
+	if l.Unit != "" {
+		b.quantity(&view, l)
+	}
+	return view
+}
+
+// quantity says how much at which price; of an amount a share is charged.
+func (b *bill) quantity(view *lineView, l line) {
+	view.Quantity, view.Unit = number(l.quantity, exactPlaces), unitWords[l.Unit]
+	if l.Unit == b.currency {
+		view.Unit = b.currency
+		share := l.unitPrice.Mul(decimal.NewFromInt(100))
+		view.Price = trimmed(share, 0) + "%"
+		return
+	}
+	view.Price = trimmed(l.unitPrice, b.places)
+}
+
+// noteView is a credit or debit note.
+type noteView struct {
+	Number, Kind, Corrects, Reason string
+	Total, Hours, Hash             string
+	Bill                           billView
+}
+
+func newNotes(b *bill) []noteView {
+	var notes []noteView
+	for at := 1; at < len(b.documents); at++ {
+		document := b.documents[at]
+		note := noteView{
+			Number: visible(document.Number), Kind: "Debit note", Corrects: visible(b.documents[0].Number),
+			Total: b.money(b.totals[at]), Hours: gpuHours(b.hours[at]), Hash: document.UsageHash,
+		}
+		if !b.totals[at].IsPositive() {
+			note.Kind = "Credit note"
+		}
+		note.Bill = b.view(at, note.Kind+" total")
+		notes = append(notes, note)
+	}
+	return notes
+}

@@ -1,0 +1,173 @@
+package statement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// Usage is summed exactly: by the slices of a GPU inside, as GPU-hours cut at
+// nine places outside. Parameters of all: from, to, tenant (empty: everything).
+const (
+	groupsHead = `
+SELECT by_values, sum(active_hours), sum(idle_hours), sum(unproven_hours), sum(free_hours), sum(stranded_hours),
+    sum(unhealthy_hours), sum(unobserved_hours), sum(mj)
+FROM
+(
+    SELECT `
+	groupsTail = ` AS by_values, toDecimal128(toUInt64(gpu_slices) * 3600000, 0) AS hour_ms,
+        divideDecimal(toDecimal128(sum(active_slice_ms), 0), hour_ms, 9) AS active_hours,
+        divideDecimal(toDecimal128(sum(idle_slice_ms), 0), hour_ms, 9) AS idle_hours,
+        divideDecimal(toDecimal128(sum(unproven_slice_ms), 0), hour_ms, 9) AS unproven_hours,
+        divideDecimal(toDecimal128(sum(free_slice_ms), 0), hour_ms, 9) AS free_hours,
+        divideDecimal(toDecimal128(sum(stranded_slice_ms), 0), hour_ms, 9) AS stranded_hours,
+        divideDecimal(toDecimal128(sum(unhealthy_slice_ms), 0), hour_ms, 9) AS unhealthy_hours,
+        divideDecimal(toDecimal128(sum(unobserved_slice_ms), 0), hour_ms, 9) AS unobserved_hours,
+        sum(energy_mj) AS mj
+    FROM usage
+    WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND gpu_slices > 0
+        AND ({tenant:String} = '' OR kind = 'owner' AND tenant = {tenant:String})
+    GROUP BY by_values, gpu_slices
+)
+GROUP BY by_values`
+	byHour = `
+ORDER BY by_values`
+	byHeld = `
+HAVING sum(active_hours) + sum(idle_hours) + sum(unproven_hours) > 0
+ORDER BY sum(active_hours) + sum(idle_hours) + sum(unproven_hours) DESC, by_values
+LIMIT 10`
+	byIdle = `
+HAVING sum(idle_hours) > 0
+ORDER BY sum(idle_hours) DESC, by_values
+LIMIT 10`
+
+	hoursSQL     = groupsHead + "[formatDateTime(hour, '%Y-%m-%dT%H:00:00Z', 'UTC')]" + groupsTail + byHour
+	workloadsSQL = groupsHead + "[toString(workload), toString(project)]" + groupsTail + byHeld
+	usersSQL     = groupsHead + "[toString(`user`)]" + groupsTail + byHeld
+	wasteSQL     = groupsHead + "[toString(tenant), toString(workload)]" + groupsTail + byIdle
+	modelsSQL    = groupsHead + "[toString(model)]" + groupsTail + byHour
+)
+
+// episodesSQL: the dearest findings that overlap a range. Parameters: from, to,
+// tenant (empty: any).
+const episodesSQL = `
+SELECT toString(kind), toString(tenant), toString(project), workload, toString(node), toString(gpu), toString(leaf),
+    start, end, wasted_gpu_hours, wasted_cost, toString(currency), evidence
+FROM anomalies FINAL
+WHERE deleted = 0 AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
+    AND ({tenant:String} = '' OR tenant = {tenant:String})
+ORDER BY wasted_cost DESC, wasted_gpu_hours DESC, start, id
+LIMIT 12`
+
+// episodeSumsSQL: how many findings there are of each kind. Parameters as above.
+const episodeSumsSQL = `
+SELECT toString(kind), count(), sum(wasted_gpu_hours)
+FROM anomalies FINAL
+WHERE deleted = 0 AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
+    AND ({tenant:String} = '' OR tenant = {tenant:String})
+GROUP BY kind
+ORDER BY kind`
+
+// monthsSQL: the ledger's months by UTC, newest first. It reads no rows: the
+// table keeps each part's first and last hour.
+const monthsSQL = `
+SELECT toYYYYMM(hour), min(hour), max(hour)
+FROM usage_hourly
+GROUP BY toYYYYMM(hour)
+ORDER BY toYYYYMM(hour) DESC`
+
+// scope is what usage is asked of.
+type scope struct {
+	from, to time.Time // UTC hours, to exclusive
+	tenant   string    // empty: everything
+}
+
+func (s scope) args() []any {
+	return []any{
+		store.Named("from", s.from.UTC().Format(time.DateTime)), store.Named("to", s.to.UTC().Format(time.DateTime)),
+		store.Named("tenant", s.tenant),
+	}
+}
+
+// group is usage of one combination of values.
+type group struct {
+	values []string
+	hours
+}
+
+// rowsOf reads all rows of a query; what names them in errors.
+func rowsOf[T any](ctx context.Context, db DB, what, sql string, args []any, fields func(*T) []any) ([]T, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", what, err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	var out []T
+	for rows.Next() {
+		var row T
+		if err := rows.Scan(fields(&row)...); err != nil {
+			return nil, fmt.Errorf("read %s: %w", what, err)
+		}
+		out = append(out, row)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return out, nil
+}
+
+func (p *pages) groups(ctx context.Context, what, sql string, s scope) ([]group, error) {
+	return rowsOf(ctx, p.deps.DB, what, sql, s.args(), func(g *group) []any {
+		fields := []any{&g.values}
+		for i := range g.by {
+			fields = append(fields, &g.by[i])
+		}
+		return append(fields, &g.energyMJ)
+	})
+}
+
+// episode is a finding of the analyzer. Its cost is at list price; without a
+// currency no price was known.
+type episode struct {
+	kind, tenant, project, workload, node, gpu, leaf, currency, evidence string
+
+	start, end time.Time
+	hours      decimal.Decimal
+	cost       decimal.Decimal
+}
+
+func (p *pages) episodes(ctx context.Context, s scope) ([]episode, error) {
+	return rowsOf(ctx, p.deps.DB, "episodes", episodesSQL, s.args(), func(e *episode) []any {
+		return []any{
+			&e.kind, &e.tenant, &e.project, &e.workload, &e.node, &e.gpu, &e.leaf,
+			&e.start, &e.end, &e.hours, &e.cost, &e.currency, &e.evidence,
+		}
+	})
+}
+
+// episodeSum is all findings of a kind.
+type episodeSum struct {
+	kind  string
+	count uint64
+	hours decimal.Decimal
+}
+
+func (p *pages) episodeSums(ctx context.Context, s scope) ([]episodeSum, error) {
+	return rowsOf(ctx, p.deps.DB, "sums of episodes", episodeSumsSQL, s.args(), func(e *episodeSum) []any {
+		return []any{&e.kind, &e.count, &e.hours}
+	})
+}
+
+// span is a UTC month of the ledger with its first and last hour.
+type span struct {
+	month       uint32
+	first, last time.Time
+}
+
+func (p *pages) spans(ctx context.Context) ([]span, error) {
+	return rowsOf(ctx, p.deps.DB, "months", monthsSQL, nil, func(s *span) []any { return []any{&s.month, &s.first, &s.last} })
+}
