@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuledger/gpuledger/billing/statement"
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/collector/source/sim"
 	"github.com/gpuledger/gpuledger/collector/spool"
@@ -269,7 +270,7 @@ func (d *demo) live(ctx context.Context) error {
 		}
 	}
 	d.p.group.Go("collector "+simulator, func(ctx context.Context) error { return d.collector.Follow(ctx, from) })
-	if _, err := fmt.Fprintf(d.s.stdout, "\nLive now: a slot a minute. %s/docs is the finance API, %s/metrics for Prometheus. Ctrl-C stops.\n", d.url, d.url); err != nil {
+	if _, err := fmt.Fprintf(d.s.stdout, "\nLive now: a slot a minute. %s%s has the statements, %s/docs the finance API, %s/metrics is for Prometheus. Ctrl-C stops.\n", d.url, statement.Path, d.url, d.url); err != nil {
 		return err
 	}
 	return d.p.group.Wait(ctx)

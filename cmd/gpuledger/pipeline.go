@@ -17,6 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing"
 	"github.com/gpuledger/gpuledger/billing/api"
 	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/statement"
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/collector/spool"
@@ -203,12 +204,18 @@ func (p *pipeline) listen(ctx context.Context) (*httpd.Server, error) {
 	return server, nil
 }
 
-// serve mounts the finance API where finance is set and answers from now on.
+// serve mounts finance API and statement pages where finance is set, and answers
+// from now on.
 func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 	server.AddReady("clickhouse", p.access.db.Ping)
 	if finance {
 		mux := http.NewServeMux()
 		if err := api.Register(mux, api.Deps{DB: p.access.db, Drafts: p.drafts, Log: p.s.log}); err != nil {
+			return err
+		}
+		if err := statement.Register(mux, statement.Deps{
+			DB: p.access.db, Invoices: statement.FromDrafts(p.drafts), Book: p.drafts.Book, Clock: p.s.clock, Log: p.s.log,
+		}); err != nil {
 			return err
 		}
 		server.Handle("/", mux)

@@ -23,7 +23,7 @@ import (
 type separate struct {
 	name, short, long string
 	kafka, clickhouse bool // what it works with
-	finance           bool // serves the finance API
+	finance           bool // serves finance API and statement pages
 	spools            bool // starts while Kafka is away
 	start             func(ctx context.Context, p *pipeline) error
 }
@@ -50,7 +50,7 @@ func (s *session) separateCommands() []*cobra.Command {
 		},
 		{
 			name: "billing", short: "Serve invoices, usage and anomalies to finance",
-			long:       "Drafts the current months again and again, and serves the read-only finance API:\n/api/v1, /openapi.json, /docs.",
+			long:       "Drafts the current months again and again, and serves the read-only finance API\n(/api/v1, /openapi.json, /docs) and the statement pages (/statements/).",
 			clickhouse: true, finance: true, start: func(_ context.Context, p *pipeline) error { return p.startBilling() },
 		},
 	} {
@@ -142,6 +142,9 @@ func (p *pipeline) startSeparate(ctx context.Context, service separate, server *
 		return err
 	}
 	if service.clickhouse {
+		if service.finance {
+			p.s.log.Info("statement pages", "url", statementsURL(server))
+		}
 		return p.serve(server, service.finance)
 	}
 	if p.metering != nil {

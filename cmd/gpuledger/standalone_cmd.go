@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuledger/gpuledger/billing/statement"
 	"github.com/gpuledger/gpuledger/collector/source/exporter"
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/httpd"
@@ -91,10 +92,13 @@ func (s *session) standalone(ctx context.Context, f standaloneFlags) (err error)
 	if err := p.startScraping(ctx); err != nil {
 		return errors.Join(err, p.group.Stop())
 	}
-	s.log.Info("gpuledger is running", "http", "http://"+server.Addr(), "data", p.access.dir.Path(),
+	s.log.Info("gpuledger is running", "http", "http://"+server.Addr(), "statements", statementsURL(server), "data", p.access.dir.Path(),
 		"cluster", cfg.Cluster.Name, "slot", cfg.Cluster.Slot, "source", cfg.source(), "targets", len(cfg.Exporter.Targets))
 	return p.group.Wait(ctx)
 }
+
+// statementsURL is where people read their statements.
+func statementsURL(server *httpd.Server) string { return "http://" + server.Addr() + statement.Path }
 
 // startStandalone takes the directory and starts everything but a source. On
 // error all is stopped again.
