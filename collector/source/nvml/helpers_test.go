@@ -111,11 +111,25 @@ func (r *rig) read() *wire.Batch {
 // await waits until the source has taken n XIDs that no batch has yet.
 func (r *rig) await(n int) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	r.until("the XIDs arrived", func() bool { return r.queued() >= n })
+}
+
+// awaitRenewed waits until the source listens to the GPUs that aren't lost: an
+// XID that comes while it turns to them is nobody's.
+func (r *rig) awaitRenewed() {
+	r.t.Helper()
+	r.until("the set of events was renewed", func() bool { return r.sim.Calls("nvmlEventSetFree") > 0 })
+}
+
+// until waits for the source's goroutine, in its own time: a minute is for
+// machines that are busy with other work.
+func (r *rig) until(what string, done func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
-	for r.queued() < n {
+	for !done() {
 		if ctx.Err() != nil {
-			r.t.Fatalf("%d XIDs arrived, want %d", r.queued(), n)
+			r.t.Fatalf("waited a minute until %s", what)
 		}
 		runtime.Gosched()
 	}
