@@ -323,7 +323,7 @@ func (p *pipeline) newReader(name, node string) (attribution.Reader, error) {
 	case readerSlurm:
 		return slurm.New(cfg.Slurm, slurm.Deps{Node: node, Clock: clk, Log: log, Registry: p.reg})
 	case readerStatic:
-		return static.New(cfg.Static, static.Deps{Node: node, Clock: clk, Log: log, Registry: p.reg})
+		return static.New(cfg.Static, static.Deps{Node: node, Clock: clk, Log: log})
 	}
 	return nil, fmt.Errorf("attribution: reader %q is unknown", name)
 }
@@ -334,7 +334,7 @@ func (p *pipeline) newDevices(info func() source.Info) (collector.Observer, erro
 	if err != nil {
 		return nil, err
 	}
-	return devices.New(devices.DefaultConfig(), devices.Deps{
-		Tenants: mapping, Info: info, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+	return devices.New(p.cfg.DeviceMetrics, devices.Deps{
+		Tenants: mapping, Info: info, FieldName: p.cfg.DCGM.FieldName, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
 	})
 }

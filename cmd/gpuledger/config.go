@@ -14,6 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/analyzer"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/collector/devices"
 	"github.com/gpuledger/gpuledger/collector/source/board"
 	"github.com/gpuledger/gpuledger/collector/source/dcgm"
 	"github.com/gpuledger/gpuledger/collector/source/exporter"
@@ -41,13 +42,15 @@ type Config struct {
 	DCGM        dcgm.Config       `yaml:"dcgm"`
 	NVML        nvml.Config       `yaml:"nvml"`
 	Attribution AttributionConfig `yaml:"attribution"`
-	Ingest      ingest.Config     `yaml:"ingest"`
-	Ledger      ledger.Config     `yaml:"ledger"`
-	Analyzer    analyzer.Config   `yaml:"analyzer"`
-	Billing     BillingConfig     `yaml:"billing"`
-	Kafka       KafkaConfig       `yaml:"kafka"`
-	ClickHouse  ClickHouseConfig  `yaml:"clickhouse"`
-	HTTP        httpd.Config      `yaml:"http"`
+	// DeviceMetrics says what /metrics shows of the devices.
+	DeviceMetrics devices.Config   `yaml:"device_metrics"`
+	Ingest        ingest.Config    `yaml:"ingest"`
+	Ledger        ledger.Config    `yaml:"ledger"`
+	Analyzer      analyzer.Config  `yaml:"analyzer"`
+	Billing       BillingConfig    `yaml:"billing"`
+	Kafka         KafkaConfig      `yaml:"kafka"`
+	ClickHouse    ClickHouseConfig `yaml:"clickhouse"`
+	HTTP          httpd.Config     `yaml:"http"`
 }
 
 // ClusterConfig says which cluster is metered and how finely.
@@ -120,10 +123,10 @@ func DefaultConfig() Config {
 		Collector: CollectorConfig{SpoolMaxBytes: collector.DefaultConfig().SpoolMaxBytes},
 		Exporter:  exporter.DefaultConfig(),
 		Device:    board.DefaultConfig(), DCGM: dcgm.DefaultConfig(), NVML: nvml.DefaultConfig(),
-		Attribution: defaultAttribution(),
-		Ingest:      ingest.DefaultConfig(),
-		Ledger:      ledger.DefaultConfig(),
-		Analyzer:    analyzer.DefaultConfig(),
+		Attribution: defaultAttribution(), DeviceMetrics: devices.DefaultConfig(),
+		Ingest:   ingest.DefaultConfig(),
+		Ledger:   ledger.DefaultConfig(),
+		Analyzer: analyzer.DefaultConfig(),
 		Kafka: KafkaConfig{
 			Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
 		},
@@ -147,6 +150,7 @@ func (c Config) Validate() error {
 	section("dcgm", c.DCGM.Validate())
 	section("nvml", c.NVML.Validate())
 	section("attribution", c.Attribution.validate())
+	section("device_metrics", c.DeviceMetrics.Validate())
 	if err := c.validateSource(); err != nil {
 		errs = append(errs, err)
 	}

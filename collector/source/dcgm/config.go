@@ -132,6 +132,16 @@ func extraFields(names []string) (ids []uint16, err error) {
 	return ids, errors.Join(errs...)
 }
 
+// FieldName is the name by which Fields asks for a field; empty: by none.
+func (c Config) FieldName(id uint32) string {
+	for _, name := range c.Fields {
+		if got, ok := godcgm.GetFieldID(name); ok && got > 0 && uint32(got) == id {
+			return name
+		}
+	}
+	return ""
+}
+
 // maxFieldID is the greatest id that fits a DCGM field id.
 const maxFieldID = 1<<16 - 1
 

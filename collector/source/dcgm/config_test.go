@@ -58,6 +58,12 @@ func TestExtraFieldsByEveryName(t *testing.T) {
 	diff(t, "ids", []uint16{191, 206}, ids)
 }
 
+// TestFieldsGoByTheNameTheyAreAskedFor: the id is known to DCGM by several.
+func TestFieldsGoByTheNameTheyAreAskedFor(t *testing.T) {
+	c := Config{Fields: []string{"206", "DCGM_FI_DEV_FAN_SPEED"}}
+	diff(t, "names", []string{"DCGM_FI_DEV_FAN_SPEED", "", ""}, []string{c.FieldName(191), c.FieldName(206), c.FieldName(155)})
+}
+
 func TestFieldGroupsFitDCGM(t *testing.T) {
 	if n := len(boardFields) + len(profilingFields) + maxExtra; n > 128 {
 		t.Errorf("%d fields at a time, DCGM takes 128", n)

@@ -52,7 +52,10 @@ type mean struct {
 	n   int
 }
 
-func entityKey(kind godcgm.Field_Entity_Group, id uint) uint64 { return uint64(kind)<<32 | uint64(id) }
+// entityKey is what an entity of DCGM goes by in an index.
+func entityKey[G ~int32 | ~uint32 | ~uint | ~uint8, I ~uint32 | ~uint | ~int](group G, id I) uint64 {
+	return uint64(group)<<32 | uint64(id)
+}
 
 // arrange makes a layout of an inventory. known are GPUs that answered before, by
 // DCGM's id, as far as the host engine still counts them so; was is the layout
@@ -123,7 +126,7 @@ func (l *layout) addBoard(g listed, told, known map[uint32]identity) error {
 }
 
 func (l *layout) addPart(p part) {
-	l.index[uint64(p.entity.group)<<32|uint64(p.entity.id)] = len(l.parts)
+	l.index[entityKey(p.entity.group, p.entity.id)] = len(l.parts)
 	l.parts = append(l.parts, p)
 }
 
@@ -188,7 +191,7 @@ func (l *layout) find(p part, gpu string) *part {
 	if l == nil {
 		return nil
 	}
-	i, ok := l.index[uint64(p.entity.group)<<32|uint64(p.entity.id)]
+	i, ok := l.index[entityKey(p.entity.group, p.entity.id)]
 	if !ok {
 		return nil
 	}
@@ -264,7 +267,7 @@ func isAny(*part) bool     { return true }
 
 // of is the part that a record is about; nil: none of ours any more.
 func (l *layout) of(r *record) *part {
-	i, ok := l.index[uint64(r.group)<<32|uint64(r.entity)]
+	i, ok := l.index[entityKey(r.group, r.entity)]
 	if !ok {
 		return nil
 	}

@@ -62,9 +62,17 @@ func (s *Source) fitSlot(length time.Duration) {
 		return
 	}
 	w := s.session.watches
-	if interval, keep := min(s.cfg.Interval, length), max(s.cfg.Keep, 2*length); interval != w.interval || keep != w.keep {
+	if interval, keep := s.sampling(); interval != w.interval || keep != w.keep {
 		w.interval, w.keep, s.session.remake = interval, keep, true
 	}
+}
+
+// sampling is how often DCGM samples, and for how long it keeps that.
+func (s *Source) sampling() (interval, keep time.Duration) {
+	if s.slot == 0 { // nothing was read yet
+		return s.cfg.Interval, s.cfg.Keep
+	}
+	return min(s.cfg.Interval, s.slot), max(s.cfg.Keep, 2*s.slot)
 }
 
 // readActivity averages the samples of the slot: the latest one stands for its

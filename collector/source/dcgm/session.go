@@ -32,10 +32,7 @@ func (s *Source) connect(now time.Time) error {
 		s.backOff(now, err)
 		return err
 	}
-	interval, keep := s.cfg.Interval, s.cfg.Keep
-	if s.slot > 0 {
-		interval, keep = min(interval, s.slot), max(keep, 2*s.slot)
-	}
+	interval, keep := s.sampling()
 	s.session = &session{link: link, watches: newWatches(interval, keep, now.UnixMicro()), remake: true}
 	s.history.connected(now.UnixMicro())
 	s.metrics.connected.Set(1)
