@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/gpuledger/gpuledger/collector/attribution"
 	"github.com/gpuledger/gpuledger/internal/clock"
 )
@@ -18,10 +16,9 @@ const maxFileBytes = 1 << 20
 
 // Deps are what a Reader works with.
 type Deps struct {
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Registry prometheus.Registerer
-	Node     string // the collector's name of this node; only for the log
+	Clock clock.Clock
+	Log   *slog.Logger
+	Node  string // the collector's name of this node; only for the log
 }
 
 // Reader is an attribution.Reader.
