@@ -20,6 +20,12 @@ func (s Slot) End() time.Time { return s.Start.Add(s.Length) }
 // Next is the slot that follows.
 func (s Slot) Next() Slot { return Slot{Start: s.End(), Length: s.Length} }
 
+// AtMS is an instant as ms of the slot. What happened before counts as its
+// start, what came after, while it was read, as its last ms.
+func (s Slot) AtMS(at time.Time) int64 {
+	return max(0, min(at.Sub(s.Start).Milliseconds(), s.Length.Milliseconds()-1))
+}
+
 // At is the slot of the given length that contains t.
 func At(t time.Time, length time.Duration) Slot {
 	ms, n := t.UnixMilli(), length.Milliseconds()

@@ -21,7 +21,6 @@ type metrics struct {
 	ignored   prometheus.Gauge
 	strange   prometheus.Gauge
 	admin     prometheus.Gauge
-	holdings  prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -51,11 +50,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		admin: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gpuledger_kubelet_admin_devices", Help: "DRA devices that pods have with adminAccess, which hold nothing, at the last reading.",
 		}),
-		holdings: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gpuledger_kubelet_holdings", Help: "Devices and replicas held by pods at the last reading.",
-		}),
 	}
-	reg.MustRegister(m.questions, m.duration, m.stale, m.finished, m.unknown, m.ignored, m.strange, m.admin, m.holdings)
+	reg.MustRegister(m.questions, m.duration, m.stale, m.finished, m.unknown, m.ignored, m.strange, m.admin)
 	for _, question := range []string{askList, askAllocatable, askPods, askNamespace, askSlices, askClaim} {
 		m.questions.WithLabelValues(question, "ok")
 		m.questions.WithLabelValues(question, "error")

@@ -183,7 +183,6 @@ func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKe
 		return attribution.Snapshot{}, err
 	}
 	r.forgetNamespaces()
-	r.metrics.holdings.Set(float64(len(snap.Holdings)))
 	return snap, nil
 }
 

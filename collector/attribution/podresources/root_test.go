@@ -40,7 +40,6 @@ func TestReadHoldings(t *testing.T) {
 			Owner:  owner("train-0", "trainer", ""),
 		},
 		whole(migA, "train-0", "sidecar", ""))
-	wantMetric(t, r.metrics.holdings, 3)
 	wantMetric(t, r.metrics.questions.WithLabelValues(askList, "ok"), 1)
 }
 

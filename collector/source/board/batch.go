@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/collector/source/field"
@@ -82,15 +81,9 @@ func (b *Builder) happened(slot source.Slot, r Reading) (events []*wire.Event) {
 		mem := b.memory.GPU(memory.Place{Node: b.deps.Node, UUID: x.UUID}, r.At)
 		mem.Happened(x.Part, x.Code, b.cfg.FatalXIDs)
 		b.metrics.xids.WithLabelValues(strconv.FormatInt(x.Code, 10)).Inc()
-		events = append(events, &wire.Event{AtMs: atMS(slot, x.At), Gpu: x.UUID, Leaf: partName(x.Part), Kind: "xid", Code: x.Code})
+		events = append(events, &wire.Event{AtMs: slot.AtMS(x.At), Gpu: x.UUID, Leaf: partName(x.Part), Kind: "xid", Code: x.Code})
 	}
 	return events
-}
-
-// atMS is an instant as ms of the slot; what happened before counts as its
-// start, what came after, while it was read, as its last ms.
-func atMS(slot source.Slot, at time.Time) int64 {
-	return max(0, min(at.Sub(slot.Start).Milliseconds(), slot.Length.Milliseconds()-1))
 }
 
 // gpu states what is known of a board; events go into the batch.
@@ -140,7 +133,7 @@ func (b *Builder) lost(slot source.Slot, r Reading, brd *Board, out *wire.Batch)
 	}
 	if !was.Lost {
 		was.Lost = true
-		out.Events = append(out.Events, &wire.Event{AtMs: atMS(slot, r.At), Gpu: brd.UUID, Kind: "lost"})
+		out.Events = append(out.Events, &wire.Event{AtMs: slot.AtMS(r.At), Gpu: brd.UUID, Kind: "lost"})
 	}
 	return &wire.Gpu{Uuid: was.Uuid, Model: was.Model, Index: was.Index, Mig: was.Mig, Slices: was.Slices, IdleWatts: was.IdleWatts, Lost: true}
 }
@@ -160,7 +153,7 @@ func (b *Builder) energy(slot source.Slot, r Reading, brd *Board, g *wire.Gpu, o
 		g.EnergyReset = g.EnergyMj != nil
 		mem.Heal()
 		b.metrics.resets.Inc()
-		out.Events = append(out.Events, &wire.Event{AtMs: atMS(slot, r.At), Gpu: brd.UUID, Kind: "reset"})
+		out.Events = append(out.Events, &wire.Event{AtMs: slot.AtMS(r.At), Gpu: brd.UUID, Kind: "reset"})
 	}
 	if span := g.GetEnergySpanMs(); g.EnergyMj != nil && !g.EnergyReset && span > 0 && span <= slot.Length.Milliseconds()*3/2 {
 		watts := float64(g.GetEnergyMj()) / float64(span)

@@ -6,19 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/collector/source/field"
 	"github.com/gpuledger/gpuledger/collector/source/memory"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
-
-// eventMS is the instant of a scrape as ms in the slot. A slot is read at its
-// end, so it is the slot's last ms at most.
-func eventMS(slot source.Slot, at time.Time) int64 {
-	return max(0, min(at.Sub(slot.Start).Milliseconds(), slot.Length.Milliseconds()-1))
-}
 
 // batch states what is known of a node. GPUs that can't be believed are left
 // out and named in the error; the enumeration is then partial.
@@ -88,11 +81,11 @@ func (s *Source) gpu(node string, b *board, slot source.Slot) (*wire.Gpu, []*wir
 func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, slot source.Slot) (events []*wire.Event) {
 	if counter, ok := b.values[field.EnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, b.energyAt) {
 		mem.Heal()
-		events = append(events, &wire.Event{AtMs: eventMS(slot, b.energyAt), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
+		events = append(events, &wire.Event{AtMs: slot.AtMS(b.energyAt), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
 	}
 	if xid, ok := b.values[field.XID]; ok {
 		if code, news := mem.MoveXID(memory.Board, xid, s.cfg.FatalXIDs); news {
-			events = append(events, &wire.Event{AtMs: eventMS(slot, b.at), Gpu: b.uuid, Kind: "xid", Code: code})
+			events = append(events, &wire.Event{AtMs: slot.AtMS(b.at), Gpu: b.uuid, Kind: "xid", Code: code})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.instances)) {
@@ -101,7 +94,7 @@ func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, slot source.Sl
 			continue
 		}
 		if code, news := mem.MoveXID(memory.Instance(id), xid, s.cfg.FatalXIDs); news {
-			events = append(events, &wire.Event{AtMs: eventMS(slot, b.at), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id), Kind: "xid", Code: code})
+			events = append(events, &wire.Event{AtMs: slot.AtMS(b.at), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id), Kind: "xid", Code: code})
 		}
 	}
 	return events
