@@ -41,6 +41,10 @@ type statusCluster struct {
 	Hours         int     `json:"hours"`
 	DirtyHours    int     `json:"dirty_hours"`
 	ClosedUntil   string  `json:"closed_until"` // empty: no hour is closed
+	// StaleHours would come out otherwise, and LateBatches would be counted, had
+	// their raw not been dropped: they take a manual adjustment.
+	StaleHours  int    `json:"stale_hours"`
+	LateBatches uint64 `json:"late_batches"`
 }
 
 type statusSpool struct {
@@ -119,7 +123,8 @@ func (p *pipeline) statusClusters(ctx context.Context) ([]statusCluster, error) 
 	}
 	clusters := make([]statusCluster, 0, len(watermarks))
 	for _, w := range watermarks {
-		c := statusCluster{Cluster: w.Cluster, SlotSeconds: float64(w.SlotMS) / 1000, Hours: w.Hours, DirtyHours: w.DirtyHours}
+		c := statusCluster{Cluster: w.Cluster, SlotSeconds: float64(w.SlotMS) / 1000, Hours: w.Hours, DirtyHours: w.DirtyHours,
+			StaleHours: w.StaleHours, LateBatches: w.LateBatches}
 		if !w.ClosedUntil.IsZero() {
 			c.ClosedUntil = w.ClosedUntil.UTC().Format(time.RFC3339)
 		}
@@ -176,6 +181,10 @@ func (st status) table() table {
 		add("cluster "+c.Cluster, "hours in the ledger", strconv.Itoa(c.Hours))
 		add("cluster "+c.Cluster, "hours to recompute", strconv.Itoa(c.DirtyHours))
 		add("cluster "+c.Cluster, "closed until", cmp.Or(c.ClosedUntil, "none yet"))
+		if c.StaleHours > 0 || c.LateBatches > 0 {
+			add("cluster "+c.Cluster, "hours to adjust by hand", strconv.Itoa(c.StaleHours))
+			add("cluster "+c.Cluster, "late batches without raw", strconv.FormatUint(c.LateBatches, 10))
+		}
 	}
 	return t
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,24 @@ func TestStatusOfALedgerThatNobodyServes(t *testing.T) {
 		if !strings.Contains(got.Stdout, line) {
 			t.Errorf("status lacks %q:\n%s", line, got.Stdout)
 		}
+	}
+}
+
+// TestStatusNamesWhatTakesAPerson: hours without raw stand out, and only they.
+func TestStatusNamesWhatTakesAPerson(t *testing.T) {
+	of := func(c statusCluster) []string {
+		var whats []string
+		for _, row := range (status{Clusters: []statusCluster{c}}).table().rows {
+			whats = append(whats, row[1]+" "+row[2])
+		}
+		return whats
+	}
+	if got := of(statusCluster{}); slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "late") }) {
+		t.Errorf("nothing is late: got %q", got)
+	}
+	got := of(statusCluster{StaleHours: 3, LateBatches: 7})
+	if diff := cmp.Diff([]string{"hours to adjust by hand 3", "late batches without raw 7"}, got[len(got)-2:]); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
 	}
 }
 
