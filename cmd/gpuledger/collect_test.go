@@ -30,6 +30,9 @@ func TestConfigCheckOfSourcesAndOwners(t *testing.T) {
 		{"collector: {source: dcgm}\nattribution: {readers: [pods]}", `readers[0] "pods": want kubelet, slurm or static`},
 		{"collector: {source: dcgm}\nattribution: {readers: [kubelet], poll: 10s}", "stale_after 5s: must be two polls of 10s or more"},
 		{"dcgm: {address: \"ftp://x\"}", "dcgm: address"},
+		{"device_metrics: {max_age_slots: 0}", "device_metrics: max_age_slots 0: must be 1 to 100"},
+		{"ledger: {raw_retention: 839h}", "ledger: raw_retention 839h0m0s: must be 0 (for ever), or ingest.max_late (840h0m0s) or more"},
+		{"ledger: {raw_retention: 840h}", ""},
 	} {
 		writeFile(t, path, c.config+"\n")
 		got := invoke(t, "config", "check", path)

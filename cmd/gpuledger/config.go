@@ -156,6 +156,9 @@ func (c Config) Validate() error {
 	}
 	section("ingest", c.Ingest.Validate())
 	section("ledger", c.Ledger.Validate())
+	if c.Ledger.RawRetention != 0 && c.Ledger.RawRetention < c.Ingest.MaxLate {
+		section("ledger", fmt.Errorf("raw_retention %s: must be 0 (for ever), or ingest.max_late (%s) or more: batches that are still taken would find their raw gone", c.Ledger.RawRetention, c.Ingest.MaxLate))
+	}
 	section("analyzer", c.Analyzer.Validate())
 	section("billing", c.Billing.validate())
 	section("kafka", c.Kafka.validate())
