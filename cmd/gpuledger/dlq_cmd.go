@@ -305,8 +305,8 @@ func (s *session) withBroker(ctx context.Context, dataDir string, do func(p *pip
 	if a.db != nil {
 		defer func() { err = errors.Join(err, a.Close()) }()
 	}
-	if a.broker == "" && len(a.cfg.Kafka.Brokers) == 0 {
-		return usageError{errors.New("no broker is named: give --data DIR, or kafka.brokers in the configuration")}
+	if err := a.needBroker(); err != nil {
+		return err
 	}
 	p := s.barePipeline(ctx, a)
 	defer func() { err = errors.Join(err, p.group.Stop()) }()

@@ -110,8 +110,6 @@ func value(sliceMS int64, gpuSlices int, rate decimal.Decimal) *big.Rat {
 	return hours.Mul(hours, rate.Rat())
 }
 
-const mJPerKWh = 3_600_000_000
-
 func priceOwner(version *prices.Version, model prices.Model, gpuSlices int, o explain.Owner) ownerPrice {
 	one := decimal.NewFromInt(1)
 	p := ownerPrice{
@@ -134,7 +132,7 @@ func priceOwner(version *prices.Version, model prices.Model, gpuSlices int, o ex
 		p.formula += fmt.Sprintf(" + idle surcharge %s", idle)
 	}
 	if o.EnergyMJ != 0 && version.KWh.IsPositive() {
-		energy := exactly(new(big.Rat).Mul(big.NewRat(o.EnergyMJ, mJPerKWh), version.KWh.Rat()))
+		energy := exactly(new(big.Rat).Mul(big.NewRat(o.EnergyMJ, meter.MJPerKWh), version.KWh.Rat()))
 		p.Energy = &energy
 		total.Add(total, energy.rat)
 		p.formula += fmt.Sprintf(" + energy %s", energy)

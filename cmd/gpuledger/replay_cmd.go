@@ -109,8 +109,8 @@ func (s *session) replay(ctx context.Context, dataDir string, o *replay) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if a.broker == "" && len(a.cfg.Kafka.Brokers) == 0 {
-		return usageError{errors.New("no broker is named: give --data DIR, or kafka.brokers in the configuration")}
+	if err := a.needBroker(); err != nil {
+		return err
 	}
 	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()

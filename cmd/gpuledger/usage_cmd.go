@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
@@ -129,7 +130,7 @@ func usageShares(q usage.Query, rows []usage.Row) table {
 		}
 		cells = append(cells, grouped(fixed(r.GPUHours, 1)))
 		cells = append(cells, shares(buckets(r))...)
-		kwh := new(big.Rat).SetFrac64(r.EnergyMJ, 3_600_000_000)
+		kwh := new(big.Rat).SetFrac64(r.EnergyMJ, meter.MJPerKWh)
 		t.rows = append(t.rows, append(cells, grouped(readable(kwh, 1))))
 	}
 	return t

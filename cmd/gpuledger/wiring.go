@@ -44,6 +44,14 @@ type access struct {
 	group    *app.Group
 }
 
+// needBroker says how to name a broker where there is none to reach.
+func (a *access) needBroker() error {
+	if a.broker == "" && len(a.cfg.Kafka.Brokers) == 0 {
+		return usageError{errors.New("no broker is named: give --data DIR, or kafka.brokers in the configuration")}
+	}
+	return nil
+}
+
 // Close stops engine and broker where they are this command's own.
 func (a *access) Close() error {
 	err := a.db.Close()

@@ -1,7 +1,7 @@
 // Package meter is the rules of metering as pure functions.
 //
 // Settle turns one batch into rows (R4, R9, R12, R13, R16 within the slot).
-// Hours turns the rows, the winning batches and what was known before into
+// Hour turns the rows, the winning batches and what was known before into
 // one record per GPU and hour (R2, R3, R10, R14): the seven buckets of an hour
 // always sum to slices × present_ms.
 //
@@ -20,3 +20,6 @@ const (
 	// RetireAfterMS is how long a silent GPU stays in the inventory (R2).
 	RetireAfterMS = 24 * HourMS
 )
+
+// MJPerKWh is millijoules per kilowatt-hour.
+const MJPerKWh = 3_600_000_000
