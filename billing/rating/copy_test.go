@@ -27,11 +27,7 @@ func parseBook(t *testing.T, text string) *prices.Book {
 // rateWithCopies rates a random month that has all prices, keeping the copies.
 func rateWithCopies(t *testing.T, seed uint64, options Options) (*Result, map[string]*bytes.Buffer, testCase) {
 	t.Helper()
-	c := newGenerator(seed).testCase()
-	for _, unpriced := newSlow(c).refuses(); unpriced; _, unpriced = newSlow(c).refuses() {
-		seed += 1_000_000
-		c = newGenerator(seed).testCase()
-	}
+	c := priceableCase(seed)
 	copies := map[string]*bytes.Buffer{}
 	options.Copy = func(tenant string) io.Writer {
 		copies[tenant] = &bytes.Buffer{}

@@ -120,6 +120,16 @@ func (g *generator) testCase() testCase {
 	return c
 }
 
+// priceableCase is a case in which nothing lacks a price.
+func priceableCase(seed uint64) testCase {
+	for ; ; seed += 1_000_000_000 {
+		c := newGenerator(seed).testCase()
+		if _, unpriced := newSlow(c).refuses(); !unpriced {
+			return c
+		}
+	}
+}
+
 func (g *generator) zone() *time.Location {
 	name := pick(g, genZones)
 	g.zones = append(g.zones, name)
