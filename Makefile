@@ -58,6 +58,14 @@ torture: $(LIB) need-go need-cc ## twenty million rows while ingesters are kille
 	GPULEDGER_TORTURE_ROWS=$(ROWS) GPULEDGER_TORTURE_KILLS=$(KILLS) GPULEDGER_TORTURE_SEED=$(SEED) \
 	go test -count 1 -timeout 6h -run '^TestTorture$$' -v ./cmd/gpuledger
 
+# The size of `make property`; its seed is printed, and taken from SEED.
+CASES ?= 100000
+
+.PHONY: property
+property: need-go ## a hundred thousand random months, rater against slow model (CASES, SEED)
+	GPULEDGER_PROPERTY_CASES=$(CASES) GPULEDGER_PROPERTY_SEED=$(or $(SEED),random) \
+	go test -count 1 -timeout 1h -run '^TestRaterEqualsTheSlowModel$$' -v ./billing/rating
+
 .PHONY: seeded
 seeded: $(LIB) need-go need-cc ## tests the tests: eight bugs, each of which a named test must catch
 	go test -count 1 -timeout 30m -tags seeded -v ./internal/seeded

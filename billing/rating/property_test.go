@@ -92,7 +92,10 @@ func checkCoverage(t *testing.T, noted map[string]int) {
 func compare(c testCase, noted map[string]int) string {
 	slow := newSlow(c)
 	must, may := slow.refuses()
-	got, err := Rate(c.book, c.period, c.rows, Options{Simulate: c.simulate})
+	charged := sums{}
+	got, err := Rate(c.book, c.period, c.rows, Options{Simulate: c.simulate, Observe: func(c Charge) {
+		charged.add(c.Effect, c.Tenant, c.Amount.Rat())
+	}})
 	var missing *MissingModelError
 	var before *BeforeBookError
 	priced := !errors.As(err, &missing) && !errors.As(err, &before)
@@ -120,6 +123,9 @@ func compare(c testCase, noted map[string]int) string {
 	}
 	if err := Check(got); err != nil {
 		return err.Error()
+	}
+	if diff := differCharges(charged, got); diff != "" {
+		return diff
 	}
 	return differShared(slow, got.Shared)
 }
@@ -190,6 +196,28 @@ func differPlatform(want slowPlatform, got *Platform) string {
 		equal("distribution", got.Distribution, want.distribution),
 		equal("quantity rounding", got.QuantityRounding, nearest(want.rounding, 18)),
 	)
+}
+
+// differCharges compares what was told as it arose: invoices are all of it, and
+// the platform's list value and distribution.
+func differCharges(charged sums, got *Result) string {
+	charges := 0
+	expect := func(effect, tenant string, amount decimal.Decimal) string {
+		if charged[[2]string{effect, tenant}] != nil {
+			charges++
+		}
+		return equal(fmt.Sprintf("tenant %q: %s, as charged,", tenant, effect), amount, charged[[2]string{effect, tenant}])
+	}
+	diff := firstOf(expect("list", "", got.Platform.List), expect("distribution", "", got.Platform.Distribution))
+	for _, invoice := range got.Invoices {
+		for _, effect := range invoice.Effects.Ordered() {
+			diff = firstOf(diff, expect(effect.Name, invoice.Tenant, effect.Amount))
+		}
+	}
+	if diff == "" && charges != len(charged) {
+		return fmt.Sprintf("%d effects were charged, %d are on invoices", len(charged), charges)
+	}
+	return diff
 }
 
 // differShared compares the distribution of each hour. Hours outside of
