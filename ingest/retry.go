@@ -36,7 +36,7 @@ func classOf(err error) string {
 }
 
 // retry tries a step until it succeeds or ctx ends: offsets stay, nothing is
-// lost, and memory is bounded by the chunk.
+// lost, and memory is bounded by one fetch and one chunk of it.
 func (in *Ingester) retry(ctx context.Context, step string, do func(context.Context) error) error {
 	last, pause := "", time.Duration(0)
 	for {
