@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/billing/rating"
 )
 
-// folder holds exports inside of the data directory.
-const folder = "export"
+// Folder holds exports inside of the data directory.
+const Folder = "export"
 
 // Chargeback writes a month into dir/export/chargeback-2026-10.csv and returns
 // the file's path. An older export of the month is replaced as a whole.
@@ -23,18 +23,19 @@ func Chargeback(dir string, month *invoice.Month) (path string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("export chargeback: %w", err)
 	}
-	path = filepath.Join(dir, folder, "chargeback-"+period.String()+".csv")
+	path = filepath.Join(dir, Folder, "chargeback-"+period.String()+".csv")
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", fmt.Errorf("export chargeback: %w", err)
 	}
-	if err := replace(path, func(w io.Writer) error { return WriteChargeback(w, month) }); err != nil {
+	if err := Replace(path, func(w io.Writer) error { return WriteChargeback(w, month) }); err != nil {
 		return "", fmt.Errorf("export chargeback to %s: %w", path, err)
 	}
 	return path, nil
 }
 
-// replace writes a file beside path, makes it durable and renames it to path.
-func replace(path string, write func(io.Writer) error) (err error) {
+// Replace writes a file beside path, makes it durable and renames it to path:
+// the file is whole, or what it was before.
+func Replace(path string, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
 	if err != nil {
 		return err

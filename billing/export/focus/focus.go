@@ -1,0 +1,185 @@
+package focus
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
+)
+
+// The versions of FOCUS that can be written.
+const (
+	Version12 = "1.2"
+	Version14 = "1.4"
+)
+
+// Kinds of bills.
+const (
+	KindDraft      = "draft"
+	KindInvoice    = invoice.KindInvoice
+	KindCreditNote = invoice.KindCreditNote
+	KindDebitNote  = invoice.KindDebitNote
+	// KindPlatform is what nobody is billed for.
+	KindPlatform = "platform"
+)
+
+// Bill is one document and what it follows from.
+type Bill struct {
+	// Number is the invoice's or note's; empty: a draft, or the platform's.
+	Number string
+	Kind   string
+	// Tenant is empty for the platform.
+	Tenant string
+	// Period is the month charged for, such as "2026-10"; BilledIn that of a note.
+	Period, BilledIn string
+	TimeZone         string
+	// From (inclusive) and To (exclusive) bound the tenant's month.
+	From, To time.Time
+	Currency string
+	// Total is what the rows' BilledCost must sum to.
+	Total decimal.Decimal
+	// Book is the price book that the charges follow from.
+	Book *prices.Book
+	// UsageHash is the SHA-256 of the usage billed, in hex; may be empty.
+	UsageHash string
+	// QuantityRounding is the platform's: the list value that rounding
+	// quantities left to capacity (C7b).
+	QuantityRounding decimal.Decimal
+	// Charges are handed over in any order, and may be sums of one UTC day. A
+	// note's are the new ones, and the earlier ones negated.
+	Charges func(yield func(rating.Charge)) error
+}
+
+// billedIn is the month of the billing period.
+func (b *Bill) billedIn() string { return cmp.Or(b.BilledIn, b.Period) }
+
+// correction tells whether the bill changes an earlier one.
+func (b *Bill) correction() bool { return b.Kind == KindCreditNote || b.Kind == KindDebitNote }
+
+// Options say how to write.
+type Options struct {
+	// Version of FOCUS: "1.2" (default) or "1.4".
+	Version string
+	// Validator writes what the published validator can take, which knows 1.2
+	// alone: text is ASCII, other characters as \uXXXX, and columns that its
+	// checks read beyond their criteria are there. Amounts are the same.
+	Validator bool
+	// Issuer is the name of who charges; default "gpuledger".
+	Issuer string
+	// Account is the billing account's id; default "billing-account/" and the
+	// issuer. AccountName defaults to the issuer.
+	Account, AccountName string
+}
+
+func (o Options) withDefaults() (Options, error) {
+	o.Version = cmp.Or(o.Version, Version12)
+	if o.Version != Version12 && o.Version != Version14 {
+		return o, fmt.Errorf("FOCUS version %q: want %s or %s", o.Version, Version12, Version14)
+	}
+	if o.Validator && o.Version != Version12 {
+		return o, fmt.Errorf("FOCUS version %s: the published validator knows %s", o.Version, Version12)
+	}
+	o.Issuer = cmp.Or(o.Issuer, "gpuledger")
+	o.Account = cmp.Or(o.Account, "billing-account/"+o.Issuer)
+	o.AccountName = cmp.Or(o.AccountName, o.Issuer)
+	return o, nil
+}
+
+// Summary is what was written.
+type Summary struct {
+	Rows int
+	// Billed is the sum of BilledCost by invoice number.
+	Billed map[string]decimal.Decimal
+	// WholeGPUListCost is the sum of that column.
+	WholeGPUListCost decimal.Decimal
+	// Columns are what the file has, in its order.
+	Columns []ColumnDefinition
+}
+
+// Write writes bills, one in memory at a time. Errors: an option that isn't
+// one, a bill that doesn't sum or is of another billing period, and what the
+// iterator or the writer says; what was written until then is no file to use.
+func Write(w io.Writer, options Options, bills iter.Seq2[Bill, error]) (Summary, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return Summary{}, fmt.Errorf("write FOCUS: %w", err)
+	}
+	out := &writer{
+		to: bufio.NewWriter(w), options: options, columns: columnsOf(options),
+		summary: Summary{Billed: map[string]decimal.Decimal{}},
+	}
+	out.header()
+	for bill, err := range bills {
+		if err == nil {
+			err = out.bill(&bill)
+		}
+		if err != nil {
+			return Summary{}, fmt.Errorf("write FOCUS: %w", err)
+		}
+	}
+	if err := out.to.Flush(); err != nil {
+		return Summary{}, fmt.Errorf("write FOCUS: %w", err)
+	}
+	out.summary.Columns = out.definitions()
+	return out.summary, nil
+}
+
+// writer is one file.
+type writer struct {
+	to      *bufio.Writer
+	options Options
+	columns []column
+	stats   []extent // by column
+	period  string   // the billing period's month
+	summary Summary
+}
+
+// bill writes one bill's rows, after they were found to sum to it.
+func (w *writer) bill(b *Bill) error {
+	of := fmt.Sprintf("%s of tenant %q in %s", cmp.Or(b.Number, b.Kind), b.Tenant, b.Period)
+	if w.period == "" {
+		w.period = b.billedIn()
+	}
+	if w.period != b.billedIn() {
+		return fmt.Errorf("%s: billed in %s, the file is of %s", of, b.billedIn(), w.period)
+	}
+	if _, twice := w.summary.Billed[b.Number]; twice && b.Number != "" {
+		return fmt.Errorf("%s: its number is there already", of)
+	}
+	period, err := rating.ParsePeriod(b.billedIn())
+	if err != nil {
+		return fmt.Errorf("%s: %w", of, err)
+	}
+	rows, err := gatherRows(b)
+	if err != nil {
+		return fmt.Errorf("%s: %w", of, err)
+	}
+	hours := period.Hours(b.Book.Zone)
+	p := page{bill: b, options: &w.options, periodStart: hours[0], periodEnd: hours[len(hours)-1].Add(time.Hour)}
+	for _, r := range rows {
+		p.row = r
+		w.record(&p)
+		w.summary.WholeGPUListCost = w.summary.WholeGPUListCost.Add(r.wholeList)
+	}
+	if b.Number != "" {
+		w.summary.Billed[b.Number] = b.Total
+	}
+	w.summary.Rows += len(rows)
+	return nil
+}
+
+// page is a row with all it stands on.
+type page struct {
+	*row
+	bill                   *Bill
+	options                *Options
+	periodStart, periodEnd time.Time
+}

@@ -1,0 +1,111 @@
+package focus
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/rating"
+)
+
+// Gathered keeps charges by tenant as sums of a UTC day each: what one pass
+// over all tenants leaves to bills of one tenant each. Its memory depends on
+// days × what tenants hold.
+type Gathered map[string]map[rating.Charge]*rating.Charge
+
+// Add takes a charge; its day's charges of one kind become one.
+func (g Gathered) Add(c rating.Charge) {
+	c.Hour = c.Hour.UTC()
+	if !c.Hour.IsZero() {
+		c.Hour = c.Hour.Truncate(24 * time.Hour)
+	}
+	// As a key, a charge has neither sums nor decimals, whose equal values may
+	// differ; the price stands in the detail.
+	k := c
+	k.SliceMS, k.Quantity, k.UnitPrice, k.Amount = 0, decimal.Decimal{}, decimal.Decimal{}, decimal.Decimal{}
+	k.Detail = c.UnitPrice.String() + " " + c.Detail
+	of := g[c.Tenant]
+	if of == nil {
+		of = map[rating.Charge]*rating.Charge{}
+		g[c.Tenant] = of
+	}
+	sum := of[k]
+	if sum == nil {
+		of[k] = &c
+		return
+	}
+	sum.SliceMS += c.SliceMS
+	sum.Quantity = sum.Quantity.Add(c.Quantity)
+	sum.Amount = sum.Amount.Add(c.Amount)
+}
+
+// Of are a tenant's charges, for Bill; the empty tenant's are the platform's.
+func (g Gathered) Of(tenant string) func(yield func(rating.Charge)) error {
+	return func(yield func(rating.Charge)) error {
+		for _, c := range g[tenant] {
+			yield(*c)
+		}
+		return nil
+	}
+}
+
+// Drafts are a month's bills as the ledger has them now, from one pass over
+// it: the tenants' drafts, then the platform. Errors are those of
+// invoice.Drafts.List.
+func Drafts(ctx context.Context, drafts *invoice.Drafts, period string) iter.Seq2[Bill, error] {
+	return func(yield func(Bill, error) bool) {
+		gathered := Gathered{}
+		month, err := drafts.Charges(ctx, period, gathered.Add)
+		if err != nil {
+			yield(Bill{}, err)
+			return
+		}
+		for i := range month.Invoices {
+			bill, err := draftOf(&month.Invoices[i])
+			bill.Book, bill.Charges = drafts.Book(), gathered.Of(bill.Tenant)
+			if !yield(bill, err) {
+				return
+			}
+			delete(gathered, bill.Tenant)
+		}
+		platform, err := platformOf(drafts, month)
+		platform.Charges = gathered.Of("")
+		yield(platform, err)
+	}
+}
+
+func draftOf(of *invoice.Invoice) (Bill, error) {
+	bill := Bill{
+		Kind: KindDraft, Tenant: of.Tenant, Period: of.Period, TimeZone: of.TimeZone, Currency: of.Currency, UsageHash: of.UsageHash,
+	}
+	var err error
+	if bill.Total, err = decimal.NewFromString(of.Total); err != nil {
+		return bill, fmt.Errorf("read total %q of %s: %w", of.Total, of.Number, err)
+	}
+	if bill.From, err = time.Parse(time.RFC3339, of.From); err != nil {
+		return bill, fmt.Errorf("read start of %s: %w", of.Number, err)
+	}
+	if bill.To, err = time.Parse(time.RFC3339, of.To); err != nil {
+		return bill, fmt.Errorf("read end of %s: %w", of.Number, err)
+	}
+	return bill, nil
+}
+
+func platformOf(drafts *invoice.Drafts, month *invoice.Month) (Bill, error) {
+	book := drafts.Book()
+	bill := Bill{Kind: KindPlatform, Period: month.Period, TimeZone: book.Zone.String(), Currency: month.Currency, Book: book}
+	period, err := rating.ParsePeriod(month.Period)
+	if err != nil {
+		return bill, err
+	}
+	hours := period.Hours(book.Zone)
+	bill.From, bill.To = hours[0], hours[len(hours)-1].Add(time.Hour)
+	if bill.QuantityRounding, err = decimal.NewFromString(month.Platform.QuantityRounding); err != nil {
+		return bill, fmt.Errorf("read quantity rounding %q: %w", month.Platform.QuantityRounding, err)
+	}
+	return bill, nil
+}

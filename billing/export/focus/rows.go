@@ -1,0 +1,307 @@
+package focus
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
+)
+
+// Units, after FOCUS's UnitFormat: what is counted in the singular, then hours.
+const (
+	unitGPUHours      = "GPU-Hours"
+	unitInstanceHours = "Instance-Hours"
+	unitKWh           = "Kilowatt-Hours"
+)
+
+// quantityRounding is the platform's effect that rating has no charge for.
+const quantityRounding = "quantity_rounding"
+
+// key is what charges are added up by. Prices are canonical texts, so that
+// equal decimals of different scale are one key.
+type key struct {
+	start                           int64 // Unix seconds of ChargePeriodStart
+	end                             int64
+	version                         int
+	effect                          string
+	project, model, profile, bucket string
+	slices, profileSlices           int
+	unit, listPrice, contracted     string
+	detail                          string
+}
+
+// row is one record of the file.
+type row struct {
+	key
+	quantity   decimal.Decimal // in unit
+	list       decimal.Decimal // unit prices; only where unit is set
+	contracted decimal.Decimal
+	amount     decimal.Decimal // where unit is empty
+	gpuHours   decimal.Decimal
+	sliceMS    int64
+	wholeList  decimal.Decimal
+}
+
+// billed is the exact cost.
+func (r *row) billed() decimal.Decimal {
+	if r.unit == "" {
+		return r.amount
+	}
+	return r.quantity.Mul(r.contracted)
+}
+
+// nothing tells whether the row says nothing, as where a note changed nothing.
+func (r *row) nothing() bool {
+	return r.quantity.IsZero() && r.amount.IsZero() && r.wholeList.IsZero() && r.gpuHours.IsZero() && r.sliceMS == 0
+}
+
+// gathering is a bill's rows in the making.
+type gathering struct {
+	bill *Bill
+	rows map[key]*row
+	// folded is the percentage discount as it went into contracted prices;
+	// discount is what rating took off.
+	folded, discount decimal.Decimal
+	// instead is the list value of profiles with a price of their own, less
+	// what rating replaced of it.
+	instead decimal.Decimal
+	err     error
+}
+
+// gatherRows adds a bill's charges up to rows, sorted, and checks their sums.
+func gatherRows(b *Bill) ([]*row, error) {
+	g := &gathering{bill: b, rows: map[key]*row{}}
+	if err := b.Charges(g.add); err != nil {
+		return nil, err
+	}
+	if g.err != nil {
+		return nil, g.err
+	}
+	if !b.QuantityRounding.IsZero() {
+		g.row(key{effect: quantityRounding, version: -1}, time.Time{}).wholeList = b.QuantityRounding
+	}
+	if !g.folded.Equal(g.discount) {
+		return nil, fmt.Errorf("contracted prices take off %s, the discount is %s", g.folded, g.discount)
+	}
+	if !g.instead.IsZero() {
+		return nil, fmt.Errorf("list value of priced profiles: %s is not replaced", g.instead)
+	}
+	rows := make([]*row, 0, len(g.rows))
+	sum := decimal.Zero
+	for _, r := range g.rows {
+		sum = sum.Add(r.billed())
+		if !r.nothing() {
+			rows = append(rows, r)
+		}
+	}
+	if !sum.Equal(b.Total) {
+		return nil, fmt.Errorf("its rows sum to %s, its total is %s", sum, b.Total)
+	}
+	slices.SortFunc(rows, func(x, y *row) int { return x.compare(&y.key) })
+	return rows, nil
+}
+
+// byPrice are the effects whose charges follow from a version's prices.
+var byPrice = []string{
+	rating.EffectList, rating.EffectProfile, rating.EffectTier, rating.EffectReservation, rating.EffectEnergy,
+}
+
+// ranks are the effects' order within a day.
+var ranks = func() map[string]int {
+	ranks := map[string]int{}
+	for i, effect := range (rating.Effects{}).Ordered() {
+		ranks[effect.Name] = i
+	}
+	ranks[quantityRounding] = len(ranks)
+	return ranks
+}()
+
+func (k *key) compare(o *key) int {
+	return cmp.Or(cmp.Compare(k.start, o.start), cmp.Compare(k.end, o.end), cmp.Compare(ranks[k.effect], ranks[o.effect]),
+		cmp.Compare(k.project, o.project), cmp.Compare(k.model, o.model), cmp.Compare(k.profile, o.profile),
+		cmp.Compare(k.bucket, o.bucket), cmp.Compare(k.version, o.version), cmp.Compare(k.slices, o.slices),
+		cmp.Compare(k.profileSlices, o.profileSlices), cmp.Compare(k.listPrice, o.listPrice),
+		cmp.Compare(k.contracted, o.contracted), cmp.Compare(k.detail, o.detail))
+}
+
+// row is the one of a key at a charge's hour; zero: of the month.
+func (g *gathering) row(k key, hour time.Time) *row {
+	from, to := g.span(k, hour)
+	k.start, k.end = from.Unix(), to.Unix()
+	r := g.rows[k]
+	if r == nil {
+		r = &row{key: k}
+		g.rows[k] = r
+	}
+	return r
+}
+
+// span is the charge period: the UTC day of an hour, or the month, or the part
+// of it in which a version of the prices was in force; never more than the
+// bill's.
+func (g *gathering) span(k key, hour time.Time) (from, to time.Time) {
+	from, to = g.bill.From, g.bill.To
+	versions := g.bill.Book.Versions
+	switch {
+	case !hour.IsZero():
+		day := hour.UTC().Truncate(24 * time.Hour)
+		return later(from, day), earlier(to, day.Add(24*time.Hour))
+	case k.version >= 0:
+		from = later(from, versions[k.version].Effective)
+		if k.version+1 < len(versions) {
+			to = earlier(to, versions[k.version+1].Effective)
+		}
+	}
+	return from, to
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// add puts a charge where it belongs; the first error stays.
+func (g *gathering) add(c rating.Charge) {
+	if g.err == nil {
+		g.err = g.put(c)
+	}
+}
+
+func (g *gathering) put(c rating.Charge) error {
+	if c.Tenant != g.bill.Tenant {
+		return fmt.Errorf("a charge of effect %s is of tenant %q", c.Effect, c.Tenant)
+	}
+	least := -1
+	if slices.Contains(byPrice, c.Effect) {
+		least = 0
+	}
+	if c.Version < least || c.Version >= len(g.bill.Book.Versions) {
+		return fmt.Errorf("a charge of effect %s is of version %d of %d", c.Effect, c.Version, len(g.bill.Book.Versions))
+	}
+	switch c.Effect {
+	case rating.EffectList:
+		g.held(c, g.version(c))
+	case rating.EffectProfile:
+		g.profile(c, g.version(c))
+	case rating.EffectTier:
+		k := keyOf(c)
+		k.detail = c.Detail
+		r := g.row(k, c.Hour)
+		r.amount = r.amount.Add(g.discounted(c, g.version(c)))
+	case rating.EffectDiscount:
+		g.discount = g.discount.Sub(c.Amount)
+	case rating.EffectReservation:
+		g.priced(c, unitGPUHours, g.version(c).Models[c.Model].GPUHour, c.UnitPrice)
+	case rating.EffectEnergy:
+		g.priced(c, unitKWh, c.UnitPrice, c.UnitPrice)
+	case rating.EffectDistribution:
+		if g.bill.Kind == KindPlatform {
+			return nil // what tenants were given is on their bills
+		}
+		g.amount(c)
+	case rating.EffectFixedDiscount, rating.EffectIdleSurcharge, rating.EffectMinimum, rating.EffectRounding:
+		g.amount(c)
+	default:
+		return fmt.Errorf("a charge has the effect %q", c.Effect)
+	}
+	return nil
+}
+
+func (g *gathering) version(c rating.Charge) *prices.Version {
+	return &g.bill.Book.Versions[c.Version]
+}
+
+func keyOf(c rating.Charge) key {
+	return key{
+		version: c.Version, effect: c.Effect, project: c.Project, model: c.Model, profile: c.Profile, bucket: c.Bucket,
+		slices: c.Slices, profileSlices: c.ProfileSlices,
+	}
+}
+
+// one is the whole of a price.
+var one = decimal.NewFromInt(1)
+
+// discounted takes the tenant's percentage discount off an amount, and
+// remembers it.
+func (g *gathering) discounted(c rating.Charge, version *prices.Version) decimal.Decimal {
+	off := c.Amount.Mul(version.Tenants[c.Tenant].Discount)
+	g.folded = g.folded.Add(off)
+	return c.Amount.Sub(off)
+}
+
+// timeRow is the row of held time, or of the platform's, at a list price.
+func (g *gathering) timeRow(c rating.Charge, unit string, list decimal.Decimal, version *prices.Version) *row {
+	contracted := list.Mul(one.Sub(version.Tenants[c.Tenant].Discount))
+	if c.Tenant == "" {
+		contracted = decimal.Zero
+	}
+	k := keyOf(c)
+	k.effect = rating.EffectList
+	if unit == unitInstanceHours {
+		k.effect = rating.EffectProfile
+	}
+	return g.pricedRow(k, c.Hour, unit, list, contracted)
+}
+
+func (g *gathering) pricedRow(k key, hour time.Time, unit string, list, contracted decimal.Decimal) *row {
+	k.unit, k.listPrice, k.contracted = unit, list.String(), contracted.String()
+	r := g.row(k, hour)
+	r.list, r.contracted = list, contracted
+	return r
+}
+
+// held is time and its list value; one with a price of its profile's is billed
+// by that.
+func (g *gathering) held(c rating.Charge, version *prices.Version) {
+	g.discounted(c, version)
+	price, byProfile := version.Models[c.Model].Profiles[c.Profile]
+	byProfile = byProfile && c.Tenant != ""
+	var r *row
+	if byProfile {
+		g.instead = g.instead.Add(c.Amount)
+		r = g.timeRow(c, unitInstanceHours, price, version)
+	} else {
+		r = g.timeRow(c, unitGPUHours, c.UnitPrice, version)
+		r.quantity = r.quantity.Add(c.Quantity)
+	}
+	r.gpuHours = r.gpuHours.Add(c.Quantity)
+	r.sliceMS += c.SliceMS
+	r.wholeList = r.wholeList.Add(c.Amount)
+}
+
+// profile is a profile's own price, or the list value that it replaces.
+func (g *gathering) profile(c rating.Charge, version *prices.Version) {
+	g.discounted(c, version)
+	if c.Unit != rating.UnitProfileHour {
+		g.instead = g.instead.Add(c.Amount)
+		return
+	}
+	r := g.timeRow(c, unitInstanceHours, c.UnitPrice, version)
+	r.quantity = r.quantity.Add(c.Quantity)
+}
+
+// priced is a charge by quantity without discount.
+func (g *gathering) priced(c rating.Charge, unit string, list, contracted decimal.Decimal) {
+	r := g.pricedRow(keyOf(c), c.Hour, unit, list, contracted)
+	r.quantity = r.quantity.Add(c.Quantity)
+}
+
+// amount is a charge that FOCUS has no unit price for.
+func (g *gathering) amount(c rating.Charge) {
+	r := g.row(keyOf(c), c.Hour)
+	r.amount = r.amount.Add(c.Amount)
+}
