@@ -9,18 +9,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuledger/gpuledger/billing/export"
+	"github.com/gpuledger/gpuledger/billing/export/focus"
 	"github.com/gpuledger/gpuledger/billing/invoice"
 )
 
 func (s *session) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "export",
-		Short:   "Write a month's chargeback to a file",
-		Args:    cobra.NoArgs,
-		Example: examples("gpuledger export csv --data DIR --period 2026-10", "the month as CSV"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "export",
+		Short: "Write a month's chargeback to a file",
+		Args:  cobra.NoArgs,
+		Example: examples(
+			"gpuledger export csv --data DIR --period 2026-10", "the month as CSV",
+			"gpuledger export focus --data DIR --period 2026-10", "the month as FOCUS 1.2, for FinOps tools",
+		),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(s.exportCSVCommand())
+	cmd.AddCommand(s.exportCSVCommand(), s.exportFocusCommand())
 	return cmd
 }
 
@@ -39,9 +43,9 @@ func (s *session) exportCSVCommand() *cobra.Command {
 	data, month := dataFlag(cmd), periodFlag(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "`FOLDER` to write to (default: the data directory)")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
-		folder := cmp.Or(out, *data)
-		if folder == "" {
-			return usageError{errors.New("no folder is named: give --data DIR or --out FOLDER")}
+		folder, err := exportFolder(out, *data)
+		if err != nil {
+			return err
 		}
 		return s.withDrafts(ctx, *data, func(_ *access, drafts *invoice.Drafts) error {
 			drafted, err := drafts.List(ctx, month.text)
@@ -49,6 +53,52 @@ func (s *session) exportCSVCommand() *cobra.Command {
 				return err
 			}
 			path, err := export.Chargeback(folder, drafted)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(s.stdout, path)
+			return err
+		})
+	})
+	return cmd
+}
+
+// exportFolder is where exports go: beside the data, unless told otherwise.
+func exportFolder(out, data string) (string, error) {
+	if folder := cmp.Or(out, data); folder != "" {
+		return folder, nil
+	}
+	return "", usageError{errors.New("no folder is named: give --data DIR or --out FOLDER")}
+}
+
+func (s *session) exportFocusCommand() *cobra.Command {
+	var out string
+	options := focus.Options{}
+	cmd := &cobra.Command{
+		Use:   "focus",
+		Short: "Write a month as FOCUS, the FinOps Open Cost and Usage Specification",
+		Long: "The file is focus-VERSION-MONTH.csv in the folder export of --out, with a description beside it;\n" +
+			"older ones are replaced whole. Drafts have no InvoiceId.",
+		Example: examples(
+			"gpuledger export focus --data DIR --period 2026-10", "FOCUS 1.2 into DIR/export",
+			"gpuledger export focus --data DIR --period 2026-10 --focus-version 1.4", "FOCUS 1.4",
+		),
+		Args: cobra.NoArgs,
+	}
+	data, month := dataFlag(cmd), periodFlag(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "`FOLDER` to write to (default: the data directory)")
+	cmd.Flags().StringVar(&options.Version, "focus-version", focus.Version12, "`VERSION` of FOCUS: 1.2 or 1.4")
+	cmd.Flags().BoolVar(&options.Validator, "validator", false, "write what the published validator of 1.2 can read: ASCII, and columns it looks for")
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
+		folder, err := exportFolder(out, *data)
+		if err == nil {
+			err = options.Validate()
+		}
+		if err != nil {
+			return usageError{err}
+		}
+		return s.withDrafts(ctx, *data, func(_ *access, drafts *invoice.Drafts) error {
+			path, _, err := focus.File(folder, month.text, options, s.clock.Now(), focus.Drafts(ctx, drafts, month.text))
 			if err != nil {
 				return err
 			}

@@ -53,6 +53,7 @@ func TestNoOutputCarriesAFormula(t *testing.T) {
 		append([]string{"invoice", "list", "--output", "csv"}, month...),
 		append([]string{"invoice", "show", "--tenant", hostileTenant, "--output", "csv"}, month...),
 		append([]string{"export", "csv"}, month...),
+		append([]string{"export", "focus"}, month...),
 	} {
 		got := invoke(t, append(args, "--data", data)...)
 		if got.Code != exitOK {
@@ -76,7 +77,10 @@ func wantNoFormula(t *testing.T, args []string, text string) {
 	if err != nil || len(records) < 2 {
 		t.Fatalf("%v: %d records, %v", args, len(records), err)
 	}
-	numbers := []string{"energy_joules", "quantity", "unit_price", "amount", "total"}
+	numbers := []string{
+		"energy_joules", "quantity", "unit_price", "amount", "total",
+		"PricingQuantity", "ConsumedQuantity", "ListCost", "ContractedCost", "EffectiveCost", "BilledCost",
+	}
 	tenants := map[string]bool{}
 	for _, record := range records[1:] {
 		for i, cell := range record {

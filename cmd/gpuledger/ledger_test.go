@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
 
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/clock"
@@ -293,6 +295,49 @@ func TestExportWritesTheChargeback(t *testing.T) {
 	}
 	if got := invoke(t, "export", "csv", "--period", "2026-10"); got.Code != exitUsage {
 		t.Errorf("export to nowhere: got %+v", got)
+	}
+}
+
+func TestExportWritesFocus(t *testing.T) {
+	data := newLedger(t)
+	got := invoke(t, "export", "focus", "--data", data, "--period", "2026-10")
+	path := filepath.Join(data, "export", "focus-1.2-2026-10.csv")
+	if got != (outcome{exitOK, path + "\n", ""}) {
+		t.Fatalf("export: got %+v", got)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	records, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost, list := slices.Index(records[0], "BilledCost"), slices.Index(records[0], "x_WholeGPUListCost")
+	billed, whole := decimal.Zero, decimal.Zero
+	for _, record := range records[1:] {
+		billed = billed.Add(decimal.RequireFromString(record[cost]))
+		if record[list] != "" {
+			whole = whole.Add(decimal.RequireFromString(record[list]))
+		}
+	}
+	// What the month's drafts come to, and with the platform's 4.98 by list.
+	if billed.String() != "7.53" || whole.String() != "12.45" {
+		t.Errorf("billed %s, list value %s; want 7.53 and 12.45", billed, whole)
+	}
+	if _, err := os.Stat(filepath.Join(data, "export", "focus-1.2-2026-10.metadata.json")); err != nil {
+		t.Error(err)
+	}
+	got = invoke(t, "export", "focus", "--data", data, "--period", "2026-10", "--focus-version", "1.4", "--out", filepath.Join(data, "x"))
+	if got != (outcome{exitOK, filepath.Join(data, "x", "export", "focus-1.4-2026-10.csv") + "\n", ""}) {
+		t.Errorf("export of 1.4: got %+v", got)
+	}
+	for _, wrong := range [][]string{{"--focus-version", "1.3"}, {"--focus-version", "1.4", "--validator"}} {
+		got := invoke(t, append([]string{"export", "focus", "--data", data, "--period", "2026-10"}, wrong...)...)
+		if got.Code != exitUsage || !strings.Contains(got.Stderr, "FOCUS version") {
+			t.Errorf("%v: got %+v", wrong, got)
+		}
 	}
 }
 

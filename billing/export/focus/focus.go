@@ -79,6 +79,12 @@ type Options struct {
 	Account, AccountName string
 }
 
+// Validate names a version that can't be written, or not for the validator.
+func (o Options) Validate() error {
+	_, err := o.withDefaults()
+	return err
+}
+
 func (o Options) withDefaults() (Options, error) {
 	o.Version = cmp.Or(o.Version, Version12)
 	if o.Version != Version12 && o.Version != Version14 {
