@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpuledger/gpuledger/billing"
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/app"
@@ -138,9 +142,10 @@ func (p *pipeline) checks(dataDir string, months []string) []check.Check {
 	return append(all, of[2:]...)
 }
 
-// monthsSQL names the calendar months that the ledger has hours in.
+// monthsSQL names the calendar months of UTC that the ledger has hours in.
 const monthsSQL = `SELECT DISTINCT formatDateTime(hour, '%Y-%m') AS month FROM usage_hourly FINAL WHERE present_ms > 0 ORDER BY month`
 
+// months are those that any tenant has hours of the ledger in, by its own zone.
 func (p *pipeline) months(ctx context.Context) ([]string, error) {
 	var rows []struct {
 		Month string `ch:"month"`
@@ -152,7 +157,21 @@ func (p *pipeline) months(ctx context.Context) ([]string, error) {
 	for i, r := range rows {
 		months[i] = r.Month
 	}
-	return months, nil
+	first, end, err := ledgerRange(ctx, p.access)
+	if err != nil || len(months) == 0 {
+		return nil, err
+	}
+	return localMonths(months, first, end.Add(-time.Hour), p.drafts.Book()), nil
+}
+
+// localMonths adds to the months of UTC those that the first and the last hour
+// lie in where the book's zones are ahead or behind (R17).
+func localMonths(months []string, first, last time.Time, book *prices.Book) []string {
+	for _, zone := range append(slices.Collect(maps.Values(book.TenantZones)), book.Zone) {
+		months = append(months, rating.PeriodOf(first, zone).String(), rating.PeriodOf(last, zone).String())
+	}
+	slices.Sort(months)
+	return slices.Compact(months)
 }
 
 func (s *session) printChecks(o output, results []check.Result) error {
