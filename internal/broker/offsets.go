@@ -30,6 +30,29 @@ func (p PartitionOffsets) Lag() int64 {
 // Offsets reads first, last and committed offsets of every partition of topic,
 // ascending by partition.
 func (c *Client) Offsets(ctx context.Context, topic, group string) ([]PartitionOffsets, error) {
+	bounds, err := c.Bounds(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	partitions := make([]int, len(bounds))
+	for i := range partitions {
+		partitions[i] = i
+	}
+	committed, err := c.committed(ctx, topic, group, partitions)
+	if err != nil {
+		return nil, err
+	}
+	for i := range bounds {
+		if offset, ok := committed[bounds[i].Partition]; ok {
+			bounds[i].Committed = offset
+		}
+	}
+	return bounds, nil
+}
+
+// Bounds reads first and last offsets of every partition of topic, ascending by
+// partition; Committed is NotCommitted.
+func (c *Client) Bounds(ctx context.Context, topic string) ([]PartitionOffsets, error) {
 	n, err := c.partitionCount(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -38,21 +61,7 @@ func (c *Client) Offsets(ctx context.Context, topic, group string) ([]PartitionO
 	for i := range partitions {
 		partitions[i] = i
 	}
-	bounds, err := c.bounds(ctx, topic, partitions...)
-	if err != nil {
-		return nil, err
-	}
-	committed, err := c.committed(ctx, topic, group, partitions)
-	if err != nil {
-		return nil, err
-	}
-	for i := range bounds {
-		bounds[i].Committed = NotCommitted
-		if offset, ok := committed[bounds[i].Partition]; ok {
-			bounds[i].Committed = offset
-		}
-	}
-	return bounds, nil
+	return c.bounds(ctx, topic, partitions...)
 }
 
 // bounds reads First and Last of the given partitions.
