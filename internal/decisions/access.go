@@ -1,0 +1,147 @@
+package decisions
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Span is a run of UTC hours [From, To).
+type Span struct{ From, To time.Time }
+
+// Books are the published price books, in order; the last is in force.
+func (s *State) Books() []Decided[PriceBook] { return slices.Clone(s.books) }
+
+// Book is the last published with this SHA-256.
+func (s *State) Book(sha256 string) (Decided[PriceBook], bool) {
+	i, ok := s.byHash[sha256]
+	if !ok {
+		return Decided[PriceBook]{}, false
+	}
+	return s.books[i], true
+}
+
+// BookInForce is the one published last; false: none is.
+func (s *State) BookInForce() (Decided[PriceBook], bool) {
+	if len(s.books) == 0 {
+		return Decided[PriceBook]{}, false
+	}
+	return s.books[len(s.books)-1], true
+}
+
+// Freezes are the frozen ranges, ascending.
+func (s *State) Freezes() []Decided[Freeze] {
+	out := slices.Clone(s.freezes)
+	for i := range out {
+		out[i].Body.Copy = out[i].Body.Copy.clone()
+	}
+	return out
+}
+
+// Unfrozen are the runs of hours in [from, to) that no freeze covers, ascending.
+func (s *State) Unfrozen(from, to time.Time) (gaps []Span) {
+	for i := range s.freezes {
+		f := &s.freezes[i].Body
+		if !f.To.After(from) {
+			continue
+		}
+		if !f.From.Before(to) {
+			break
+		}
+		if f.From.After(from) {
+			gaps = append(gaps, Span{from, f.From})
+		}
+		from = f.To
+	}
+	if from.Before(to) {
+		gaps = append(gaps, Span{from, to})
+	}
+	return gaps
+}
+
+// Invoice is the invoice or note of a number.
+func (s *State) Invoice(number string) (Decided[Invoice], bool) {
+	e, ok := s.invoices[number]
+	return cloneInvoice(e), ok
+}
+
+// Revisions are a tenant's invoice of a period and its notes, by revision.
+func (s *State) Revisions(tenant, period string) []Decided[Invoice] {
+	var out []Decided[Invoice]
+	for n := range s.periods[account{tenant, period}] {
+		out = append(out, cloneInvoice(s.invoices[Number(period, tenant, n)]))
+	}
+	return out
+}
+
+// Invoices are all invoices and notes, by period, tenant and revision.
+func (s *State) Invoices() []Decided[Invoice] {
+	out := make([]Decided[Invoice], 0, len(s.invoices))
+	for _, e := range s.invoices {
+		out = append(out, cloneInvoice(e))
+	}
+	slices.SortFunc(out, func(a, b Decided[Invoice]) int {
+		return cmp.Or(strings.Compare(a.Body.Period, b.Body.Period), strings.Compare(a.Body.Tenant, b.Body.Tenant), a.Body.Revision-b.Body.Revision)
+	})
+	return out
+}
+
+// TimeZone is that of the tenant's first finalised invoice, which all later ones
+// have; false: the tenant has none.
+func (s *State) TimeZone(tenant string) (string, bool) {
+	numbers := s.tenants[tenant]
+	if len(numbers) == 0 {
+		return "", false
+	}
+	return s.invoices[numbers[0]].Body.TimeZone, true
+}
+
+// Approval is the one whose record has the key.
+func (s *State) Approval(key string) (Decided[Approval], bool) {
+	e, ok := s.approvals[key]
+	return e, ok
+}
+
+// Approvals are those of a subject, in order.
+func (s *State) Approvals(subject string) []Decided[Approval] {
+	var out []Decided[Approval]
+	for _, e := range s.approvals {
+		if e.Body.Subject == subject {
+			out = append(out, e)
+		}
+	}
+	return byOffset(out)
+}
+
+// Mappings are the changes of mapping, in order.
+func (s *State) Mappings() []Decided[Mapping] { return slices.Clone(s.mappings) }
+
+// Mutes are the last of each ID, in order, ended ones included.
+func (s *State) Mutes() []Decided[Mute] { return byOffset(slices.Collect(maps.Values(s.mutes))) }
+
+// Used is the outcome that took an idempotency key; false: none did.
+func (s *State) Used(key string) (Outcome, bool) {
+	k, ok := s.keys[key]
+	if !ok {
+		return Outcome{}, false
+	}
+	out, _ := s.Outcome(k.offset)
+	return out, true
+}
+
+func byOffset[T any](list []Decided[T]) []Decided[T] {
+	slices.SortFunc(list, func(a, b Decided[T]) int { return cmp.Compare(a.Offset, b.Offset) })
+	return list
+}
+
+func (d Document) clone() Document {
+	d.Parts = slices.Clone(d.Parts)
+	return d
+}
+
+func cloneInvoice(e Decided[Invoice]) Decided[Invoice] {
+	e.Body.Content, e.Body.Usage = e.Body.Content.clone(), e.Body.Usage.clone()
+	return e
+}

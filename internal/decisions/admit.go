@@ -1,0 +1,190 @@
+package decisions
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// place is where a body comes from.
+type place struct {
+	offset   int64
+	appended time.Time
+	record   *Record
+}
+
+func entry[T any](at place, b *T) Decided[T] {
+	return Decided[T]{
+		Offset: at.offset, Appended: at.appended.UTC(), At: at.record.At, Who: at.record.Who, Key: at.record.Key, Body: *b,
+	}
+}
+
+// admit takes a body into the state, or says why not; then nothing has changed.
+func (s *State) admit(at place, b body) (refusal string) {
+	switch b := b.(type) {
+	case *PriceBook:
+		return s.admitBook(at, b)
+	case *Freeze:
+		return s.admitFreeze(at, b)
+	case *Invoice:
+		return s.admitInvoice(at, b)
+	case *Approval:
+		s.approvals[at.record.Key] = entry(at, b)
+	case *Mapping:
+		return s.admitMapping(at, b)
+	case *Mute:
+		s.mutes[b.ID] = entry(at, b)
+	case *Audit:
+	}
+	return ""
+}
+
+func (s *State) admitBook(at place, b *PriceBook) string {
+	if last := len(s.books) - 1; last >= 0 && s.books[last].Body.SHA256 == b.SHA256 {
+		return fmt.Sprintf("price book %s is the book in force already, since offset %d", b.SHA256, s.books[last].Offset)
+	}
+	s.books = append(s.books, entry(at, b))
+	s.byHash[b.SHA256] = len(s.books) - 1
+	return ""
+}
+
+func (s *State) admitMapping(at place, m *Mapping) string {
+	if last := len(s.mappings) - 1; last >= 0 && m.Epoch <= s.mappings[last].Body.Epoch {
+		return fmt.Sprintf("epoch is %d, want more than %d, that of offset %d", m.Epoch, s.mappings[last].Body.Epoch, s.mappings[last].Offset)
+	}
+	s.mappings = append(s.mappings, entry(at, m))
+	return ""
+}
+
+func (s *State) admitFreeze(at place, f *Freeze) string {
+	if refusal := s.unknown(f.PriceBook, &f.Copy); refusal != "" {
+		return refusal
+	}
+	// The first that ends after this one begins is the only one that can overlap.
+	i, _ := slices.BinarySearchFunc(s.freezes, f.From, func(e Decided[Freeze], from time.Time) int {
+		if e.Body.To.After(from) {
+			return 1
+		}
+		return -1
+	})
+	if i < len(s.freezes) && s.freezes[i].Body.From.Before(f.To) {
+		e := &s.freezes[i]
+		return fmt.Sprintf("hours [%s, %s) overlap those frozen at offset %d, [%s, %s)",
+			hour(f.From), hour(f.To), e.Offset, hour(e.Body.From), hour(e.Body.To))
+	}
+	s.freezes = slices.Insert(s.freezes, i, entry(at, f))
+	return ""
+}
+
+func (s *State) admitInvoice(at place, i *Invoice) string {
+	if first, taken := s.invoices[i.Number]; taken {
+		return fmt.Sprintf("number %q is taken, by %s at offset %d", i.Number, first.Who, first.Offset)
+	}
+	check := s.refuseInvoice
+	if i.Revision > 0 {
+		check = s.refuseNote
+	}
+	if refusal := check(i); refusal != "" {
+		return refusal
+	}
+	if refusal := s.unknown(i.PriceBook, &i.Content, &i.Usage); refusal != "" {
+		return refusal
+	}
+	if refusal := s.unapproved(at, i); refusal != "" {
+		return refusal
+	}
+	s.invoices[i.Number] = entry(at, i)
+	s.periods[account{i.Tenant, i.Period}]++
+	if i.Revision == 0 {
+		s.tenants[i.Tenant] = append(s.tenants[i.Tenant], i.Number)
+	}
+	return ""
+}
+
+// refuseInvoice compares a first invoice with the tenant's others: one zone for
+// all, and no hour on two of them (C7d).
+func (s *State) refuseInvoice(i *Invoice) string {
+	for n, number := range s.tenants[i.Tenant] {
+		other := s.invoices[number].Body
+		if n == 0 && other.TimeZone != i.TimeZone {
+			return fmt.Sprintf("time zone is %q, want %q, that of the tenant's first invoice %q", i.TimeZone, other.TimeZone, number)
+		}
+		if i.From.Before(other.To) && other.From.Before(i.To) {
+			return fmt.Sprintf("hours [%s, %s) overlap those of invoice %q, [%s, %s)", hour(i.From), hour(i.To), number, hour(other.From), hour(other.To))
+		}
+	}
+	if gaps := s.Unfrozen(i.From, i.To); len(gaps) > 0 {
+		return fmt.Sprintf("hours [%s, %s) are not frozen", hour(gaps[0].From), hour(gaps[0].To))
+	}
+	return ""
+}
+
+// refuseNote compares a note with the revision before it, and with the invoice.
+func (s *State) refuseNote(i *Invoice) string {
+	n := s.periods[account{i.Tenant, i.Period}]
+	if n == 0 {
+		return fmt.Sprintf("tenant %q has no invoice of %s to correct", i.Tenant, i.Period)
+	}
+	if i.Revision != n {
+		return fmt.Sprintf("revision is %d, want %d: the next of tenant %q in %s", i.Revision, n, i.Tenant, i.Period)
+	}
+	last := s.invoices[Number(i.Period, i.Tenant, n-1)].Body
+	first := s.invoices[Number(i.Period, i.Tenant, 0)].Body
+	for _, c := range []struct{ field, got, want string }{
+		{"corrects", i.Corrects, last.Number},
+		{"before", i.Before, last.Content.SHA256},
+		{"time_zone", i.TimeZone, first.TimeZone},
+		{"from", hour(i.From), hour(first.From)},
+		{"to", hour(i.To), hour(first.To)},
+		{"currency", i.Currency, first.Currency},
+		{"price_book", i.PriceBook, first.PriceBook},
+	} {
+		if c.got != c.want {
+			return fmt.Sprintf("%s is %s, want %s, that of what it corrects", c.field, shown(c.got), shown(c.want))
+		}
+	}
+	return ""
+}
+
+// unknown says what a record names that isn't there.
+func (s *State) unknown(book string, documents ...*Document) string {
+	if _, ok := s.byHash[book]; !ok {
+		return fmt.Sprintf("price book %s is not published", book)
+	}
+	for _, d := range documents {
+		sum := int64(0)
+		for n, hash := range d.Parts {
+			p, ok := s.parts[hash]
+			if !ok {
+				return fmt.Sprintf("part %d of document %s is not there: %s", n, d.SHA256, hash)
+			}
+			sum += int64(p.bytes)
+		}
+		if sum != d.Bytes {
+			return fmt.Sprintf("document %s has %d bytes in its parts, says %d", d.SHA256, sum, d.Bytes)
+		}
+	}
+	return ""
+}
+
+// unapproved looks at the approval that is named: of this number, or of the
+// adjustment of what it corrects, for these very bytes, by somebody else.
+func (s *State) unapproved(at place, i *Invoice) string {
+	if i.Approval == "" {
+		return ""
+	}
+	a, ok := s.approvals[i.Approval]
+	switch subject := a.Body.Subject; {
+	case !ok:
+		return fmt.Sprintf("approval %q is not there", i.Approval)
+	case subject != i.Number && (i.Revision == 0 || subject != Adjustment(i.Corrects)):
+		return fmt.Sprintf("approval %q is of %s, not of %q", i.Approval, shown(subject), i.Number)
+	case a.Body.Content != i.Content.SHA256:
+		return fmt.Sprintf("approval %q is of content %s, not of %s", i.Approval, a.Body.Content, i.Content.SHA256)
+	case a.Who == at.record.Who:
+		return fmt.Sprintf("approval %q is by %s, who finalises: it takes two", i.Approval, a.Who)
+	}
+	return ""
+}
+
+func hour(t time.Time) string { return t.UTC().Format("2006-01-02T15Z") }

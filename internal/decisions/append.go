@@ -1,0 +1,118 @@
+package decisions
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+const (
+	retryMin = 50 * time.Millisecond
+	retryMax = 2 * time.Second
+)
+
+// Append writes a record and returns what the fold made of it, once it has read
+// it back; body is a pointer to the type that belongs to the kind, request the
+// SHA-256 of what was asked. Of a repeated request it returns the first one's
+// outcome, with Repeats, which Record looks up. A record that was refused is no
+// error: Accepted is false, and Reason names who was first.
+//
+// An error before it is written names the field; after that, as where ctx ends,
+// nobody knows whether the record is there: ask again with the same key and
+// request.
+func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, body any) (Outcome, error) {
+	r := Record{Format: Format, Kind: kind, ID: rand.Text(), Key: key, Request: request, Who: who, At: l.opt.Clock.Now().UTC().Round(0)}
+	var err error
+	if r.Body, err = json.Marshal(body); err != nil {
+		return Outcome{}, fmt.Errorf("append %s: encode body: %w", kind, err)
+	}
+	value, err := r.encode()
+	if err != nil {
+		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
+	}
+	out := &Outcome{Offset: -1}
+	l.await(r.ID, out)
+	defer l.await(r.ID, nil)
+	msg := []broker.Message{message(kind, string(kind), value)}
+	if err := l.producer.Produce(ctx, msg); err != nil {
+		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
+	}
+	if err := l.readTo(ctx, msg[0].Offset); err != nil {
+		return Outcome{}, fmt.Errorf("append %s: read it back: %w", kind, err)
+	}
+	return l.settled(out)
+}
+
+// settled is a record's own outcome, or that of the first it repeats.
+func (l *Log) settled(own *Outcome) (Outcome, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	switch {
+	case own.Offset < 0:
+		return Outcome{}, fmt.Errorf("append: %w: the record was acknowledged and is not in the topic", ErrDeleted)
+	case own.Repeats < 0:
+		return *own, nil
+	}
+	first, _ := l.state.Outcome(own.Repeats)
+	first.Repeats = own.Repeats
+	return first, nil
+}
+
+func (l *Log) await(id string, out *Outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if out == nil {
+		delete(l.waiting, id)
+	} else {
+		l.waiting[id] = out
+	}
+}
+
+// readTo reads on until the offset is folded, through a broker's absence.
+func (l *Log) readTo(ctx context.Context, offset int64) error {
+	for pause := retryMin; l.next() <= offset; pause = min(2*pause, retryMax) {
+		err := l.Refresh(ctx)
+		if errors.Is(err, ErrDeleted) {
+			return err // which doesn't pass by itself
+		}
+		if l.next() > offset {
+			return nil
+		}
+		if err == nil { // acknowledged, and not to be seen yet: a leader that has just taken over
+			err = fmt.Errorf("the topic ends before offset %d", offset)
+		}
+		l.opt.Log.Warn("decisions can't be read back yet", "offset", offset, "error", err, "next_try_in", pause)
+		if ended := clock.Sleep(ctx, l.opt.Clock, pause); ended != nil {
+			return fmt.Errorf("%w (last attempt: %w)", ended, err)
+		}
+	}
+	return nil
+}
+
+func message(kind Kind, key string, value []byte) broker.Message {
+	return broker.Message{
+		Topic: broker.TopicDecisions, Key: []byte(key), Value: value,
+		Headers: []broker.Header{{Key: "kind", Value: []byte(kind)}},
+	}
+}
+
+// Record reads the record at an offset below the state's Next, and its body, a
+// pointer to the type that belongs to its kind.
+func (l *Log) Record(ctx context.Context, offset int64) (Record, any, error) {
+	var r Record
+	var b any
+	err := l.verified(ctx, offset, offset+1, func(m *broker.Message) (err error) {
+		r, b, err = decode(Kind(m.Key), m.Value)
+		return err
+	})
+	if err != nil {
+		return Record{}, nil, fmt.Errorf("read decision at offset %d: %w", offset, err)
+	}
+	return r, b, nil
+}

@@ -1,0 +1,216 @@
+package decisions
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// PriceBook publishes a price book, which is in force from this record on until
+// the next one. Its rates have effective dates of their own.
+type PriceBook struct {
+	SHA256 string `json:"sha256"` // the text's
+	Name   string `json:"name"`
+	Text   string `json:"text"` // YAML, at most 1 MiB
+}
+
+func (b *PriceBook) check() error {
+	return wrap("price book", name("name", b.Name), file(b.Text, b.SHA256))
+}
+
+// Document is a text that lies in the topic in parts.
+type Document struct {
+	SHA256 string   `json:"sha256"` // of the whole
+	Bytes  int64    `json:"bytes"`
+	Parts  []string `json:"parts"` // SHA-256 of each, in order; empty: nothing
+}
+
+func (d *Document) check() error {
+	var errs []error
+	if d.Bytes < 0 || d.Bytes > int64(len(d.Parts))*PartBytes {
+		errs = append(errs, fmt.Errorf("bytes is %d, want 0 to %d for each of %d parts", d.Bytes, PartBytes, len(d.Parts)))
+	}
+	if d.Parts == nil {
+		errs = append(errs, errors.New("parts is null, want a list"))
+	}
+	for i, part := range d.Parts {
+		errs = append(errs, digest(fmt.Sprintf("parts[%d]", i), part))
+	}
+	whole := ""
+	switch len(d.Parts) {
+	case 0:
+		whole = Digest(nil)
+	case 1:
+		whole = d.Parts[0]
+	}
+	if errs = append(errs, digest("sha256", d.SHA256)); whole != "" && d.SHA256 != whole {
+		errs = append(errs, wrong("sha256", d.SHA256, "that of its only part, or of nothing, "+whole))
+	}
+	return errors.Join(errs...)
+}
+
+// Freeze keeps what hours had for everyone when they closed, taken before the
+// first invoice that needs them (R17): the distribution by tenant and hour, and
+// the models that were supplied.
+type Freeze struct {
+	From      time.Time `json:"from"` // UTC hours [from, to); freezes never overlap
+	To        time.Time `json:"to"`
+	PriceBook string    `json:"price_book"` // SHA-256
+	Copy      Document  `json:"copy"`
+}
+
+func (f *Freeze) check() error {
+	return wrap("freeze", hours(f.From, f.To), digest("price_book", f.PriceBook), wrap("copy", f.Copy.check()))
+}
+
+// The kinds of documents.
+const (
+	InvoiceKind    = "invoice"
+	CreditNoteKind = "credit_note" // its total is zero or less
+	DebitNoteKind  = "debit_note"  // its total is more
+)
+
+// Invoice is a finalised document: an invoice, or a note that corrects it.
+type Invoice struct {
+	Number   string    `json:"number"` // Number(Period, Tenant, Revision)
+	Kind     string    `json:"kind"`   // InvoiceKind, CreditNoteKind or DebitNoteKind
+	Tenant   string    `json:"tenant"`
+	Period   string    `json:"period"` // month, such as 2026-10
+	Revision int       `json:"revision"`
+	TimeZone string    `json:"time_zone"` // IANA name
+	From     time.Time `json:"from"`      // the period's UTC hours [from, to)
+	To       time.Time `json:"to"`
+	Currency string    `json:"currency"`
+	Total    string    `json:"total"` // a note's is the difference it makes
+	GPUHours string    `json:"gpu_hours"`
+	// PriceBook is the SHA-256 of the book that rated it.
+	PriceBook string `json:"price_book"`
+	// Content is the canonical document, Usage the copy it was rated from.
+	Content Document `json:"content"`
+	Usage   Document `json:"usage"`
+	// Corrects is the number of the revision before, Before the SHA-256 of that
+	// one's content, BilledIn the month the difference is billed in. Notes only.
+	Corrects string `json:"corrects,omitempty"`
+	Before   string `json:"before,omitempty"`
+	BilledIn string `json:"billed_in,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	// Approval is the key of the approval that it rests on; empty: it needed none.
+	Approval string `json:"approval,omitempty"`
+	// Epoch and Inputs are the ledger's when it was finalised.
+	Epoch  uint32 `json:"epoch"`
+	Inputs uint64 `json:"inputs"`
+}
+
+// Number is an invoice's number: 2026-10-ml-train-r0.
+func Number(period, tenant string, revision int) string {
+	return period + "-" + tenant + "-r" + strconv.Itoa(revision)
+}
+
+// Adjustment is what an approval of a note on the invoice has as its subject.
+func Adjustment(number string) string { return number + "+adjustment" }
+
+func (i *Invoice) check() error {
+	errs := []error{
+		oneOf("kind", i.Kind, InvoiceKind, CreditNoteKind, DebitNoteKind),
+		month("period", i.Period), hours(i.From, i.To), name("time_zone", i.TimeZone), digest("price_book", i.PriceBook),
+		wrap("content", i.Content.check()), wrap("usage", i.Usage.check()),
+		text("reason", i.Reason),
+	}
+	// Tenants come from facts that nobody checked: any text will do.
+	if n := len(i.Tenant); n < 1 || n > 2*maxName || !utf8.ValidString(i.Tenant) {
+		errs = append(errs, wrong("tenant", i.Tenant, fmt.Sprintf("1 to %d bytes of UTF-8", 2*maxName)))
+	}
+	if want := Number(i.Period, i.Tenant, i.Revision); i.Number != want {
+		errs = append(errs, wrong("number", i.Number, shown(want)))
+	}
+	if !currencyCode.MatchString(i.Currency) {
+		errs = append(errs, wrong("currency", i.Currency, "an ISO 4217 code"))
+	}
+	if i.Content.Bytes == 0 {
+		errs = append(errs, errors.New("content: bytes is 0, want a document"))
+	}
+	if i.Approval != "" {
+		errs = append(errs, name("approval", i.Approval))
+	}
+	sign, err := amount("total", i.Total)
+	_, errGPU := amount("gpu_hours", i.GPUHours)
+	return wrap("document", append(errs, err, errGPU, i.checkKind(sign))...)
+}
+
+// checkKind looks at what only an invoice has, or only a note.
+func (i *Invoice) checkKind(sign int) error {
+	if i.Kind == InvoiceKind {
+		if i.Revision != 0 {
+			return fmt.Errorf("revision is %d, want 0", i.Revision)
+		}
+		return errors.Join(oneOf("corrects", i.Corrects, ""), oneOf("before", i.Before, ""),
+			oneOf("billed_in", i.BilledIn, ""), oneOf("reason", i.Reason, ""))
+	}
+	var errs []error
+	if i.Revision < 1 {
+		errs = append(errs, fmt.Errorf("revision is %d, want 1 or more", i.Revision))
+	}
+	if credit := sign <= 0; credit != (i.Kind == CreditNoteKind) {
+		errs = append(errs, wrong("kind", i.Kind, "credit_note for a total of zero or less, else debit_note"))
+	}
+	if i.Reason == "" {
+		errs = append(errs, errors.New("reason is empty, want why it was corrected"))
+	}
+	if err := month("billed_in", i.BilledIn); err != nil {
+		errs = append(errs, err)
+	} else if i.BilledIn < i.Period {
+		errs = append(errs, wrong("billed_in", i.BilledIn, "a month not before "+i.Period))
+	}
+	return errors.Join(append(errs, digest("before", i.Before))...)
+}
+
+// Approval is one person's consent to what another is about to finalise.
+type Approval struct {
+	Subject string `json:"subject"` // a number, or Adjustment of one
+	Content string `json:"content"` // SHA-256 of the document that was approved
+	Comment string `json:"comment"`
+}
+
+func (a *Approval) check() error {
+	var errs []error
+	if n := len(a.Subject); n < 1 || n > maxText || !utf8.ValidString(a.Subject) {
+		errs = append(errs, wrong("subject", a.Subject, "the number of an invoice"))
+	}
+	return wrap("approval", append(errs, digest("content", a.Content), text("comment", a.Comment))...)
+}
+
+// Mapping notes that tenants.yaml was changed.
+type Mapping struct {
+	Epoch     uint32    `json:"epoch"`
+	SHA256    string    `json:"sha256"` // the text's
+	Text      string    `json:"text"`
+	Effective time.Time `json:"effective"` // the first hour it concerns, UTC
+}
+
+func (m *Mapping) check() error {
+	return wrap("mapping", file(m.Text, m.SHA256), instant("effective", m.Effective))
+}
+
+// Mute silences a finding until an instant; the last one of an ID counts.
+type Mute struct {
+	ID     string    `json:"id"`
+	Until  time.Time `json:"until"` // UTC; past: it speaks again
+	Reason string    `json:"reason"`
+}
+
+func (m *Mute) check() error {
+	return wrap("mute", name("id", m.ID), instant("until", m.Until), text("reason", m.Reason))
+}
+
+// Audit notes what somebody did or saw that is no decision of another kind.
+type Audit struct {
+	Action  string `json:"action"`
+	Subject string `json:"subject"`
+	Detail  string `json:"detail"`
+}
+
+func (a *Audit) check() error {
+	return wrap("audit", name("action", a.Action), text("subject", a.Subject), text("detail", a.Detail))
+}

@@ -1,0 +1,117 @@
+package decisions
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+)
+
+// Put writes those parts of data that are not in the topic yet, and returns when
+// they have been read back: a record may name the document then.
+func (l *Log) Put(ctx context.Context, data []byte) (Document, error) {
+	d := Document{SHA256: Digest(data), Bytes: int64(len(data)), Parts: []string{}}
+	if err := l.Refresh(ctx); err != nil {
+		return Document{}, fmt.Errorf("put document: %w", err)
+	}
+	var msgs []broker.Message
+	missing := map[string]bool{}
+	for ; len(data) > 0; data = data[min(PartBytes, len(data)):] {
+		value := data[:min(PartBytes, len(data))]
+		hash := Digest(value)
+		d.Parts = append(d.Parts, hash)
+		if _, there := l.where(hash); !there && !missing[hash] {
+			missing[hash] = true
+			msgs = append(msgs, message(KindPart, hash, value))
+		}
+	}
+	if len(msgs) == 0 {
+		return d, nil
+	}
+	if err := l.producer.Produce(ctx, msgs); err != nil {
+		return Document{}, fmt.Errorf("put document: %w", err)
+	}
+	last := int64(-1)
+	for i := range msgs {
+		last = max(last, msgs[i].Offset)
+	}
+	if err := l.readTo(ctx, last); err != nil {
+		return Document{}, fmt.Errorf("put document: read it back: %w", err)
+	}
+	return d, nil
+}
+
+func (l *Log) where(hash string) (offset int64, there bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	p, there := l.state.parts[hash]
+	return p.offset, there
+}
+
+// Read reads a document's parts, and checks each one's hash and the whole's.
+func (l *Log) Read(ctx context.Context, d Document) ([]byte, error) {
+	out := make([]byte, 0, d.Bytes)
+	for i := 0; i < len(d.Parts); {
+		first, there := l.where(d.Parts[i])
+		if !there {
+			return nil, fmt.Errorf("read document %s: part %d is not there: %s", d.SHA256, i, d.Parts[i])
+		}
+		n := l.run(d.Parts[i:], first)
+		err := l.verified(ctx, first, first+int64(n), func(m *broker.Message) error {
+			if part := d.Parts[i+int(m.Offset-first)]; string(m.Key) != part {
+				return fmt.Errorf("part at offset %d is %s, want %s", m.Offset, shown(string(m.Key)), part)
+			}
+			out = append(out, m.Value...)
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read document %s: %w", d.SHA256, err)
+		}
+		i += n
+	}
+	if got := Digest(out); got != d.SHA256 || int64(len(out)) != d.Bytes {
+		return nil, fmt.Errorf("read document %s: %d bytes with SHA-256 %s, want %d", d.SHA256, len(out), got, d.Bytes)
+	}
+	return out, nil
+}
+
+// run is how many parts lie one after the other from the first one's offset on.
+func (l *Log) run(parts []string, first int64) int {
+	n := 1
+	for n < len(parts) {
+		if offset, there := l.where(parts[n]); !there || offset != first+int64(n) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// errAltered is a message that is not what was folded.
+var errAltered = errors.New("message was altered since it was read first")
+
+// verified hands over messages of offsets that were folded before, and compares
+// each with the chain, so that what is read is what was decided.
+func (l *Log) verified(ctx context.Context, from, to int64, do func(*broker.Message) error) error {
+	if next := l.next(); from < 0 || to > next {
+		return fmt.Errorf("offsets [%d, %d) are not within [0, %d)", from, to, next)
+	}
+	return l.each(ctx, from, to, func(m *broker.Message) error {
+		if before, after := l.links(m.Offset); Link(before, m.Offset, m.Key, m.Value) != after {
+			return fmt.Errorf("offset %d: %w: the chain there is %s", m.Offset, errAltered, hex.EncodeToString(after[:]))
+		}
+		return do(m)
+	})
+}
+
+// links are the chain's values before and after an offset.
+func (l *Log) links(offset int64) (before, after [32]byte) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if offset > 0 {
+		before = l.state.past[offset-1].chain
+	}
+	return before, l.state.past[offset].chain
+}

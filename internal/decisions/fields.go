@@ -1,0 +1,145 @@
+package decisions
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/shopspring/decimal"
+)
+
+// Bounds of fields, in bytes or characters as their checks say.
+const (
+	maxName = 200
+	maxText = 4096
+	maxBook = 1 << 20
+)
+
+// wrap joins what is wrong with a thing's fields.
+func wrap(thing string, errs ...error) error {
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s: %s", thing, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+// shown quotes a value for an error, cut where it is long.
+func shown(v string) string {
+	const limit = 80
+	if len(v) > limit {
+		return fmt.Sprintf("%q... (%d bytes)", strings.ToValidUTF8(v[:limit], ""), len(v))
+	}
+	return fmt.Sprintf("%q", v)
+}
+
+func wrong(field, value, want string) error {
+	return fmt.Errorf("%s is %s, want %s", field, shown(value), want)
+}
+
+// name is 1 to maxName printable characters.
+func name(field, v string) error {
+	n := utf8.RuneCountInString(v)
+	if n < 1 || n > maxName || !utf8.ValidString(v) || strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return wrong(field, v, fmt.Sprintf("1 to %d printable characters", maxName))
+	}
+	return nil
+}
+
+// text is what a person wrote, or nothing: up to maxText bytes, lines included.
+func text(field, v string) error {
+	bad := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
+	if len(v) > maxText || !utf8.ValidString(v) || strings.ContainsFunc(v, bad) {
+		return wrong(field, v, fmt.Sprintf("at most %d bytes of printable text", maxText))
+	}
+	return nil
+}
+
+// file is a file's text of 1 to maxBook bytes, and its hash.
+func file(v, sum string) error {
+	if len(v) < 1 || len(v) > maxBook || !utf8.ValidString(v) {
+		return wrong("text", v, fmt.Sprintf("1 to %d bytes of UTF-8", maxBook))
+	}
+	if got := Digest([]byte(v)); sum != got {
+		return wrong("sha256", sum, "the text's, "+got)
+	}
+	return nil
+}
+
+func digest(field, v string) error {
+	if !isDigest(v) {
+		return wrong(field, v, "a SHA-256 in 64 lower-case hex digits")
+	}
+	return nil
+}
+
+func isDigest(v string) bool {
+	_, err := hex.DecodeString(v)
+	return len(v) == 64 && err == nil && strings.ToLower(v) == v
+}
+
+// instant is any moment of the years 1970 to 9999, in UTC.
+func instant(field string, t time.Time) error {
+	if _, offset := t.Zone(); offset != 0 || t.Year() < 1970 || t.Year() > 9999 {
+		return fmt.Errorf("%s is %s, want an instant in UTC", field, t.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// hours is a run of whole UTC hours, [from, to).
+func hours(from, to time.Time) error {
+	for _, end := range []struct {
+		field string
+		at    time.Time
+	}{{"from", from}, {"to", to}} {
+		if err := instant(end.field, end.at); err != nil {
+			return err
+		}
+		if !end.at.Truncate(time.Hour).Equal(end.at) {
+			return fmt.Errorf("%s is %s, want a whole hour", end.field, end.at.Format(time.RFC3339Nano))
+		}
+	}
+	if !from.Before(to) {
+		return fmt.Errorf("to is %s, want it after from, %s", to.Format(time.RFC3339), from.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func month(field, v string) error {
+	if t, err := time.Parse("2006-01", v); err != nil || t.Year() < 1970 {
+		return wrong(field, v, "a month such as 2026-10")
+	}
+	return nil
+}
+
+var (
+	// plainDecimal fits ClickHouse's Decimal(38, 9).
+	plainDecimal = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,28})(\.[0-9]{1,9})?$`)
+	currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
+)
+
+// amount is a decimal in plain digits, and its sign.
+func amount(field, v string) (sign int, err error) {
+	if plainDecimal.MatchString(v) {
+		d, err := decimal.NewFromString(v)
+		if err == nil && !(d.IsZero() && v[0] == '-') {
+			return d.Sign(), nil
+		}
+	}
+	return 0, wrong(field, v, "a decimal in plain digits, such as -12.50")
+}
+
+// oneOf is a value from a list.
+func oneOf(field, v string, values ...string) error {
+	for _, allowed := range values {
+		if v == allowed {
+			return nil
+		}
+	}
+	return wrong(field, v, cmp.Or(strings.Join(values, " or "), "nothing"))
+}

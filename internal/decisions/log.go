@@ -1,0 +1,161 @@
+package decisions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// ErrDeleted means that the topic lacks decisions it must have: messages were
+// deleted, or it was made anew. Nothing is decided until somebody restored it.
+var ErrDeleted = errors.New("decisions were deleted")
+
+// Options are what a Log needs beside the client. Zero values take defaults.
+type Options struct {
+	Clock    clock.Clock           // nil: the real one
+	Log      *slog.Logger          // nil: silent
+	Registry prometheus.Registerer // nil: metrics are not exposed
+	// Progress is called as Open reads: how many of how many messages.
+	Progress func(done, total int64)
+}
+
+// Log is the topic, and the state it folds to. It is safe for concurrent use.
+type Log struct {
+	client   *broker.Client
+	producer *broker.Producer
+	opt      Options
+	metrics  *metrics
+
+	reading sync.Mutex // one reads on at a time
+	mu      sync.RWMutex
+	state   *State
+	waiting map[string]*Outcome // by record ID: Append waits for it
+}
+
+// Open checks the topic's settings, creating it if it is missing, and reads it
+// to its end.
+func Open(ctx context.Context, client *broker.Client, opt Options) (*Log, error) {
+	if opt.Clock == nil {
+		opt.Clock = clock.Real()
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &Log{
+		client: client, producer: client.Producer(), opt: opt, metrics: newMetrics(opt.Registry),
+		state: NewState(), waiting: map[string]*Outcome{},
+	}
+	if err := client.EnsureTopics(ctx, broker.TopicDecisions); err != nil {
+		return nil, fmt.Errorf("open decisions: %w", err)
+	}
+	if err := l.refresh(ctx, opt.Progress); err != nil {
+		return nil, fmt.Errorf("open decisions: %w", err)
+	}
+	return l, nil
+}
+
+// View calls do with the state as it was read last, which doesn't change
+// meanwhile; do must not keep it, nor call the Log.
+func (l *Log) View(do func(*State)) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	do(l.state)
+}
+
+// Refresh reads what was appended since. Errors: the broker's, ctx's, and
+// ErrDeleted.
+func (l *Log) Refresh(ctx context.Context) error { return l.refresh(ctx, nil) }
+
+func (l *Log) refresh(ctx context.Context, progress func(done, total int64)) error {
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	last, err := l.end(ctx)
+	if err != nil {
+		return fmt.Errorf("read decisions: %w", err)
+	}
+	next := l.next()
+	if next > last {
+		return fmt.Errorf("read decisions: %w: the topic ends at offset %d, %d were read before", ErrDeleted, last, next)
+	}
+	return l.each(ctx, next, last, func(m *broker.Message) error {
+		l.fold(m)
+		if progress != nil {
+			progress(m.Offset+1, last)
+		}
+		return nil
+	})
+}
+
+// next is where reading goes on.
+func (l *Log) next() int64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.state.Next()
+}
+
+// end is the offset that will be written next. The first must be there still.
+func (l *Log) end(ctx context.Context) (int64, error) {
+	bounds, err := l.client.Bounds(ctx, broker.TopicDecisions)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(bounds) != 1:
+		return 0, fmt.Errorf("topic %s has %d partitions, want 1", broker.TopicDecisions, len(bounds))
+	case bounds[0].First > 0:
+		return 0, fmt.Errorf("%w: topic %s begins at offset %d, want 0", ErrDeleted, broker.TopicDecisions, bounds[0].First)
+	}
+	return bounds[0].Last, nil
+}
+
+// readMessages bounds what one read of the topic hands over.
+const readMessages = 1000
+
+// each hands over the messages of the offsets [from, to), every one of them.
+func (l *Log) each(ctx context.Context, from, to int64, do func(*broker.Message) error) error {
+	r := l.client.Reader(broker.TopicDecisions, 0, from, to, broker.ConsumerOptions{})
+	defer r.Close()
+	for {
+		msgs, err := r.Read(ctx, readMessages)
+		if errors.Is(err, io.EOF) && from == to {
+			return nil
+		}
+		var beyond *broker.OffsetError
+		if errors.Is(err, io.EOF) || errors.As(err, &beyond) {
+			return fmt.Errorf("read decisions: %w: offset %d is not there", ErrDeleted, from)
+		}
+		if err != nil {
+			return fmt.Errorf("read decisions from offset %d: %w", from, err)
+		}
+		for i := range msgs {
+			if msgs[i].Offset != from {
+				return fmt.Errorf("read decisions: %w: offsets [%d, %d) are not there", ErrDeleted, from, msgs[i].Offset)
+			}
+			if err := do(&msgs[i]); err != nil {
+				return err
+			}
+			from++
+		}
+	}
+}
+
+// fold applies a message and tells who waits for it.
+func (l *Log) fold(m *broker.Message) {
+	l.mu.Lock()
+	out, r := l.state.apply(m.Offset, m.Time, m.Key, m.Value)
+	if wanted := l.waiting[r.ID]; wanted != nil && wanted.Offset < 0 {
+		*wanted = out
+	}
+	l.mu.Unlock()
+	l.metrics.count(&out)
+	if !out.Accepted && out.Repeats < 0 {
+		l.opt.Log.Warn("decision refused", "offset", out.Offset, "kind", out.Kind, "who", r.Who, "reason", out.Reason)
+	}
+}

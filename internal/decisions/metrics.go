@@ -1,0 +1,60 @@
+package decisions
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	folded *prometheus.CounterVec
+	next   prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	return &metrics{
+		folded: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "folded_total",
+			Help: "Messages of the decisions topic read since the start, by kind and outcome.",
+		}, []string{"kind", "outcome"})),
+		next: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "next_offset",
+			Help: "Offset of the decisions topic that is read next.",
+		})),
+	}
+}
+
+// count has a bounded set of kinds: a message of another is counted as unknown.
+func (m *metrics) count(out *Outcome) {
+	kind, outcome := string(out.Kind), "accepted"
+	if kind == "" {
+		kind = "unknown"
+	}
+	switch {
+	case out.Repeats >= 0:
+		outcome = "repeated"
+	case !out.Accepted:
+		outcome = "refused"
+	}
+	m.folded.WithLabelValues(kind, outcome).Inc()
+	m.next.Set(float64(out.Offset + 1))
+}
+
+// register shares a collector among the logs of one registry.
+func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
+	if reg == nil {
+		return c
+	}
+	err := reg.Register(c)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			return existing
+		}
+	}
+	if err != nil {
+		// A clash of names is a programming error that no input can cause.
+		panic(err)
+	}
+	return c
+}

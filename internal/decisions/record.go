@@ -1,0 +1,177 @@
+package decisions
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Kind is what a message of the topic is.
+type Kind string
+
+// The kinds. All but KindPart are records.
+const (
+	KindPart      Kind = "part"
+	KindPriceBook Kind = "price_book" // PriceBook
+	KindFreeze    Kind = "freeze"     // Freeze
+	KindInvoice   Kind = "invoice"    // Invoice, revision 0
+	KindNote      Kind = "note"       // Invoice, revision 1 and on
+	KindApproval  Kind = "approval"   // Approval
+	KindMapping   Kind = "mapping"    // Mapping
+	KindMute      Kind = "mute"       // Mute
+	KindAudit     Kind = "audit"      // Audit
+)
+
+// Format is the version of the records' format. A record of another one is
+// refused.
+const Format = 1
+
+// Record is one decision. Its message is its canonical JSON: these fields in this
+// order, as json.Marshal writes them; any other spelling is refused.
+type Record struct {
+	Format int    `json:"format"` // Format
+	Kind   Kind   `json:"kind"`
+	ID     string `json:"id"` // random, by which a writer knows its own record
+	// Key is the idempotency key: 1 to 200 printable characters.
+	Key string `json:"key"`
+	// Request is the SHA-256, in hex, of what was asked: the same key with the
+	// same request repeats, with another it is refused.
+	Request string    `json:"request"`
+	Who     string    `json:"who"` // who decided: 1 to 200 printable characters
+	At      time.Time `json:"at"`  // UTC, on the writer's clock
+	// Body is a PriceBook, Freeze, Invoice, Approval, Mapping, Mute or Audit.
+	Body json.RawMessage `json:"body"`
+}
+
+// Digest is the SHA-256 of data in hex, as every hash here is written.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// body is what a kind of record carries.
+type body interface {
+	// check looks at what needs no state: every field, with its value.
+	check() error
+}
+
+func newBody(kind Kind) body {
+	switch kind {
+	case KindPriceBook:
+		return new(PriceBook)
+	case KindFreeze:
+		return new(Freeze)
+	case KindInvoice, KindNote:
+		return new(Invoice)
+	case KindApproval:
+		return new(Approval)
+	case KindMapping:
+		return new(Mapping)
+	case KindMute:
+		return new(Mute)
+	case KindAudit:
+		return new(Audit)
+	case KindPart:
+	}
+	return nil
+}
+
+// encode checks a record and gives its message value.
+func (r *Record) encode() ([]byte, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode record: %w", err)
+	}
+	if _, _, err := decode(r.Kind, data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// Decode reads a record and its body, which is a pointer to one of the types
+// named at Record.Body. It refuses what isn't exactly what Append would have
+// written, and names field and value.
+func Decode(value []byte) (Record, any, error) {
+	var probe struct {
+		Kind Kind `json:"kind"`
+	}
+	if err := json.Unmarshal(value, &probe); err != nil {
+		return Record{}, nil, fmt.Errorf("decode record: %w", err)
+	}
+	return decode(probe.Kind, value)
+}
+
+// decode reads a record whose message has the key kind.
+func decode(kind Kind, value []byte) (Record, body, error) {
+	var r Record
+	b := newBody(kind)
+	if b == nil {
+		return r, nil, fmt.Errorf("message key is %s, want a kind of record or the SHA-256 of a part", shown(string(kind)))
+	}
+	if err := strict(value, &r); err != nil {
+		return r, nil, fmt.Errorf("decode record: %w", err)
+	}
+	if err := r.check(kind); err != nil {
+		return r, nil, err
+	}
+	if err := strict(r.Body, b); err != nil {
+		return r, nil, fmt.Errorf("decode body of %s: %w", kind, err)
+	}
+	if err := canonical(value, r.Body, &r, b); err != nil {
+		return r, nil, err
+	}
+	if err := b.check(); err != nil {
+		return r, nil, fmt.Errorf("%s: %w", kind, err)
+	}
+	if i, ok := b.(*Invoice); ok && (i.Kind == InvoiceKind) != (kind == KindInvoice) {
+		return r, nil, fmt.Errorf("%s: kind is %q", kind, i.Kind)
+	}
+	return r, b, nil
+}
+
+func (r *Record) check(kind Kind) error {
+	if r.Format != Format {
+		return fmt.Errorf("record: format is %d, want %d", r.Format, Format)
+	}
+	if r.Kind != kind {
+		return fmt.Errorf("record: kind is %s, want the message's key %s", shown(string(r.Kind)), shown(string(kind)))
+	}
+	return wrap("record",
+		name("id", r.ID), name("key", r.Key), digest("request", r.Request), name("who", r.Who), instant("at", r.At))
+}
+
+// strict decodes one JSON value, with no field unknown and nothing behind it.
+func strict(data []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%d bytes, want one JSON value and nothing behind it", len(data))
+	}
+	return nil
+}
+
+// canonical refuses a second spelling of the same record: keys twice or in
+// another order, spaces, bytes that are no UTF-8, null for a value.
+func canonical(value, bodyText []byte, r *Record, b body) error {
+	for _, pair := range []struct {
+		have []byte
+		want any
+	}{{value, r}, {bodyText, b}} {
+		again, err := json.Marshal(pair.want)
+		if err != nil {
+			return fmt.Errorf("encode record: %w", err)
+		}
+		if !bytes.Equal(pair.have, again) {
+			return fmt.Errorf("record: is not canonical JSON: %d bytes, which would be written in %d", len(pair.have), len(again))
+		}
+	}
+	return nil
+}

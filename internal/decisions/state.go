@@ -1,0 +1,176 @@
+package decisions
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// PartBytes is the most that one part holds.
+const PartBytes = 512 << 10
+
+// Outcome is what the fold made of a message.
+type Outcome struct {
+	Offset   int64
+	Accepted bool
+	Reason   string // why not; empty where it was accepted
+	// Repeats is the offset of the first with this key and request, or of the
+	// same part: nothing changed, and the first one's outcome stands. -1: none.
+	Repeats int64
+	Kind    Kind   // empty: no kind could be read
+	Number  string // of an invoice or note
+}
+
+// Decided is a body that was accepted, with what its record says.
+type Decided[T any] struct {
+	Offset   int64
+	Appended time.Time // by the broker's clock
+	At       time.Time // by the writer's
+	Who      string
+	Key      string
+	Body     T
+}
+
+// State is the fold of the topic. It is not safe for concurrent use; Log guards
+// the one it keeps.
+type State struct {
+	chain   [sha256.Size]byte
+	past    []applied // by offset
+	keys    map[string]decided
+	parts   map[string]part
+	books   []Decided[PriceBook] // in the order of publication
+	byHash  map[string]int       // of books: the last with the hash
+	freezes []Decided[Freeze]    // ascending, without overlap
+
+	invoices map[string]Decided[Invoice] // by number
+	periods  map[account]int             // of tenant and period: how many revisions
+	tenants  map[string][]string         // the tenant's invoices of revision 0, in the order of finalisation
+
+	approvals map[string]Decided[Approval] // by key
+	mappings  []Decided[Mapping]
+	mutes     map[string]Decided[Mute]
+}
+
+// applied is what is remembered of any message.
+type applied struct {
+	chain   [sha256.Size]byte
+	repeats int64
+	reason  string
+	kind    Kind
+	number  string
+}
+
+// decided is what took an idempotency key.
+type decided struct {
+	offset  int64
+	kind    Kind
+	request string
+	number  string
+}
+
+type part struct {
+	offset int64
+	bytes  int
+}
+
+type account struct{ tenant, period string }
+
+// NewState is the state of an empty topic.
+func NewState() *State {
+	return &State{
+		keys: map[string]decided{}, parts: map[string]part{}, byHash: map[string]int{},
+		invoices: map[string]Decided[Invoice]{}, periods: map[account]int{}, tenants: map[string][]string{},
+		approvals: map[string]Decided[Approval]{}, mutes: map[string]Decided[Mute]{},
+	}
+}
+
+// Link is the next value of the chain.
+func Link(before [sha256.Size]byte, offset int64, key, value []byte) [sha256.Size]byte {
+	message := sha256.New()
+	message.Write(key)
+	message.Write([]byte{0})
+	message.Write(value)
+	link := make([]byte, 0, sha256.Size+8+sha256.Size)
+	link = append(link, before[:]...)
+	link = binary.BigEndian.AppendUint64(link, uint64(offset))
+	return sha256.Sum256(message.Sum(link))
+}
+
+// Apply folds the message at the offset, which must be Next, appended at an
+// instant of the broker's clock. Whatever the message is, it never fails: it is
+// accepted or refused.
+func (s *State) Apply(offset int64, appended time.Time, key, value []byte) Outcome {
+	out, _ := s.apply(offset, appended, key, value)
+	return out
+}
+
+// apply gives the record, too, where there is one.
+func (s *State) apply(offset int64, appended time.Time, key, value []byte) (Outcome, Record) {
+	s.chain = Link(s.chain, offset, key, value)
+	out, r := Outcome{Offset: offset, Repeats: -1}, Record{}
+	if isDigest(string(key)) {
+		out.Kind = KindPart
+		s.applyPart(&out, string(key), value)
+	} else {
+		r = s.applyRecord(&out, appended, Kind(key), value)
+	}
+	out.Accepted = out.Reason == ""
+	s.past = append(s.past, applied{chain: s.chain, repeats: out.Repeats, reason: out.Reason, kind: out.Kind, number: out.Number})
+	return out, r
+}
+
+func (s *State) applyPart(out *Outcome, hash string, value []byte) {
+	switch first, there := s.parts[hash]; {
+	case len(value) < 1 || len(value) > PartBytes:
+		out.Reason = fmt.Sprintf("part has %d bytes, want 1 to %d", len(value), PartBytes)
+	case Digest(value) != hash:
+		out.Reason = fmt.Sprintf("part has SHA-256 %s, its key says %s", Digest(value), hash)
+	case there:
+		out.Repeats, out.Reason = first.offset, fmt.Sprintf("part is there already, at offset %d", first.offset)
+	default:
+		s.parts[hash] = part{offset: out.Offset, bytes: len(value)}
+	}
+}
+
+func (s *State) applyRecord(out *Outcome, appended time.Time, kind Kind, value []byte) Record {
+	r, b, err := decode(kind, value)
+	if err != nil {
+		out.Reason = err.Error()
+		return Record{}
+	}
+	out.Kind = r.Kind
+	if i, ok := b.(*Invoice); ok {
+		out.Number = i.Number
+	}
+	if first, taken := s.keys[r.Key]; taken {
+		if first.request == r.Request && first.kind == r.Kind {
+			out.Repeats, out.Number = first.offset, first.number
+			out.Reason = fmt.Sprintf("repeats the request at offset %d", first.offset)
+		} else {
+			out.Reason = fmt.Sprintf("key %q was used at offset %d for another request", r.Key, first.offset)
+		}
+		return r
+	}
+	at := place{offset: out.Offset, appended: appended, record: &r}
+	if out.Reason = s.admit(at, b); out.Reason == "" {
+		s.keys[r.Key] = decided{offset: out.Offset, kind: r.Kind, request: r.Request, number: out.Number}
+	}
+	return r
+}
+
+// Next is the offset of the message that Apply expects.
+func (s *State) Next() int64 { return int64(len(s.past)) }
+
+// Chain is the audit hash chain's last value, in hex.
+func (s *State) Chain() string { return hex.EncodeToString(s.chain[:]) }
+
+// Outcome is what was made of the message at an offset below Next, and the
+// chain's value after it.
+func (s *State) Outcome(offset int64) (out Outcome, chain string) {
+	p := &s.past[offset]
+	return Outcome{
+		Offset: offset, Accepted: p.reason == "", Reason: p.reason, Repeats: p.repeats, Kind: p.kind, Number: p.number,
+	}, hex.EncodeToString(p.chain[:])
+}

@@ -1,0 +1,43 @@
+package decisions
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+)
+
+// Entry is a message of the topic, with what was made of it.
+type Entry struct {
+	Outcome
+	Appended time.Time // by the broker's clock
+	Chain    string    // the chain's value after it, in hex
+	Bytes    int       // of the message's value
+	// Record is empty for a part, and for what is no record of ours.
+	Record Record
+	// Body is a pointer to the type that belongs to the record's kind; nil where
+	// Record is empty.
+	Body any
+}
+
+// Walk hands over every message from an offset to the state's Next, in order,
+// refused ones included. It reads them anew and compares them with the chain.
+// do's error ends it.
+func (l *Log) Walk(ctx context.Context, from int64, do func(Entry) error) error {
+	err := l.verified(ctx, from, max(from, l.next()), func(m *broker.Message) error {
+		e := Entry{Appended: m.Time.UTC(), Bytes: len(m.Value)}
+		l.View(func(s *State) { e.Outcome, e.Chain = s.Outcome(m.Offset) })
+		if e.Kind != KindPart {
+			// What can't be decoded is refused, and its outcome says why.
+			if r, b, err := decode(Kind(m.Key), m.Value); err == nil {
+				e.Record, e.Body = r, b
+			}
+		}
+		return do(e)
+	})
+	if err != nil {
+		return fmt.Errorf("walk decisions: %w", err)
+	}
+	return nil
+}
