@@ -1,0 +1,150 @@
+package prices
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// Policy is by what part of its board a MIG profile is priced.
+type Policy string
+
+// The policies (R19).
+const (
+	// ByComputeSlice is compute slices of the board's: what an unpriced profile costs.
+	ByComputeSlice Policy = "compute-slice"
+	// ByMemory is memory slices of the board's.
+	ByMemory Policy = "memory"
+	// BySM is streaming multiprocessors of those that the board's largest
+	// instance has.
+	BySM Policy = "sm"
+	// Dominant is the larger of compute and memory: what nobody else can have.
+	Dominant Policy = "dominant"
+)
+
+// Policies are all of them, in the order in which help lists them.
+func Policies() []Policy { return []Policy{ByComputeSlice, ByMemory, BySM, Dominant} }
+
+// ParsePolicy reads a policy's name.
+func ParsePolicy(text string) (Policy, error) {
+	if policy := Policy(text); slices.Contains(Policies(), policy) {
+		return policy, nil
+	}
+	names := make([]string, 0, len(Policies()))
+	for _, policy := range Policies() {
+		names = append(names, string(policy))
+	}
+	return "", fmt.Errorf("policy %q: want one of %s", text, strings.Join(names, ", "))
+}
+
+// ratePlaces is what derived rates are rounded to, half-even.
+const ratePlaces = 4
+
+// ProfileRate is the derived price of an hour of a profile: Share × the rate of
+// the whole GPU, rounded half-even to 4 places.
+type ProfileRate struct {
+	Profile string
+	Share   *big.Rat
+	Rate    decimal.Decimal
+}
+
+// Derivation are the profile rates of one model in one version.
+type Derivation struct {
+	Effective time.Time
+	Model     string
+	GPUHour   decimal.Decimal
+	Board     *Board
+	Rates     []ProfileRate
+}
+
+// Derive computes profile rates from the whole-GPU rates of a book, in all of
+// its versions: of the models named, or without any of all that have MIG.
+// Errors: a model named that is in no version or has no MIG, an
+// UnknownModelError, a board whose SMs are not known with BySM.
+func Derive(book *Book, policy Policy, models []string) ([]Derivation, error) {
+	var derived []Derivation
+	var errs []error
+	seen := map[string]bool{}
+	for i := range book.Versions {
+		version := &book.Versions[i]
+		for _, model := range slices.Sorted(maps.Keys(version.Models)) {
+			if len(models) > 0 && !slices.Contains(models, model) {
+				continue
+			}
+			d, err := deriveModel(version, model, policy)
+			switch {
+			case err == nil:
+				derived = append(derived, d)
+			case errors.Is(err, ErrNoMIG) && len(models) == 0:
+			case !seen[model]:
+				errs = append(errs, err)
+			}
+			seen[model] = true
+		}
+	}
+	for _, model := range models {
+		if !seen[model] {
+			errs = append(errs, fmt.Errorf("model %q has no rate in %s", model, book.Name))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("derive profile rates: %w", errors.Join(errs...))
+	}
+	return derived, nil
+}
+
+func deriveModel(version *Version, model string, policy Policy) (Derivation, error) {
+	board, err := BoardOf(model)
+	if err != nil {
+		return Derivation{}, err
+	}
+	d := Derivation{Effective: version.Effective, Model: model, GPUHour: version.Models[model].GPUHour, Board: board}
+	for _, profile := range board.Profiles {
+		share, err := board.Share(profile, policy)
+		if err != nil {
+			return d, fmt.Errorf("model %q: %w", model, err)
+		}
+		rate := roundShare(d.GPUHour, share)
+		for _, suffix := range append([]string{""}, profile.Variants...) {
+			d.Rates = append(d.Rates, ProfileRate{profile.Name + suffix, share, rate})
+		}
+	}
+	return d, nil
+}
+
+// Share is the part of the board that a profile is, 0…1, by a policy.
+func (b *Board) Share(p Profile, policy Policy) (*big.Rat, error) {
+	compute, memory := big.NewRat(int64(p.Compute), int64(b.Compute)), big.NewRat(int64(p.Memory), int64(b.Memory))
+	switch policy {
+	case ByComputeSlice:
+		return compute, nil
+	case ByMemory:
+		return memory, nil
+	case Dominant:
+		if compute.Cmp(memory) > 0 {
+			return compute, nil
+		}
+		return memory, nil
+	}
+	if b.SMs == 0 {
+		return nil, fmt.Errorf("the SMs of profiles of %s are not known; use another policy", b.Name)
+	}
+	return big.NewRat(int64(p.SMs), int64(b.SMs)), nil
+}
+
+// roundShare is share × rate, half-even to ratePlaces.
+func roundShare(rate decimal.Decimal, share *big.Rat) decimal.Decimal {
+	exact := new(big.Rat).Mul(rate.Rat(), share)
+	scaled := exact.Mul(exact, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(ratePlaces), nil)))
+	quotient, remainder := new(big.Int).QuoRem(scaled.Num(), scaled.Denom(), new(big.Int))
+	if tie := remainder.Lsh(remainder, 1).Cmp(scaled.Denom()); tie > 0 || tie == 0 && quotient.Bit(0) == 1 {
+		quotient.Add(quotient, big.NewInt(1))
+	}
+	return decimal.NewFromBigInt(quotient, -ratePlaces)
+}
