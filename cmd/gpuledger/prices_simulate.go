@@ -107,9 +107,9 @@ func comparisonOf(period string, done []simulation) comparison {
 	return c
 }
 
-// effectTable has a row per tenant. For reading, it leaves out the effects that
-// nobody has, rounds amounts as the total is rounded, and ends with a sum and
-// with what the platform keeps.
+// effectTable has a row per tenant. For reading, it rounds amounts as the total
+// is rounded, leaves out the effects that then nobody has, and ends with a sum
+// and with what the platform keeps.
 func effectTable(m simulation, forReading bool) table {
 	var all rating.Effects
 	effects := all.Ordered()
@@ -117,7 +117,7 @@ func effectTable(m simulation, forReading bool) table {
 	for _, inv := range m.invoices {
 		for i, effect := range inv.Effects.Ordered() {
 			effects[i].Amount = effects[i].Amount.Add(effect.Amount)
-			shown[i] = shown[i] || !effect.Amount.IsZero()
+			shown[i] = shown[i] || !effect.Amount.RoundBank(m.book.MinorUnit).IsZero()
 		}
 	}
 	t := table{columns: []column{{name: "tenant"}, {name: "gpu_hours", number: true}}}
