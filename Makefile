@@ -66,6 +66,15 @@ property: need-go ## a hundred thousand random months, rater against slow model 
 	GPULEDGER_PROPERTY_CASES=$(CASES) GPULEDGER_PROPERTY_SEED=$(or $(SEED),random) \
 	go test -count 1 -timeout 1h -run '^TestRaterEqualsTheSlowModel$$' -v ./billing/rating
 
+# The size of `make month`.
+GPUS    ?= 1000
+TENANTS ?= 50
+
+.PHONY: month
+month: $(LIB) need-go need-cc ## a month of a thousand GPUs × fifty tenants, billed (GPUS, TENANTS)
+	GPULEDGER_MONTH_GPUS=$(GPUS) GPULEDGER_MONTH_TENANTS=$(TENANTS) \
+	go test -count 1 -timeout 1h -run '^TestMonthOfAThousandGPUs$$' -v ./billing
+
 .PHONY: seeded
 seeded: $(LIB) need-go need-cc ## tests the tests: eight bugs, each of which a named test must catch
 	go test -count 1 -timeout 30m -tags seeded -v ./internal/seeded
