@@ -123,8 +123,10 @@ func (p *pipeline) statusClusters(ctx context.Context) ([]statusCluster, error) 
 	}
 	clusters := make([]statusCluster, 0, len(watermarks))
 	for _, w := range watermarks {
-		c := statusCluster{Cluster: w.Cluster, SlotSeconds: float64(w.SlotMS) / 1000, Hours: w.Hours, DirtyHours: w.DirtyHours,
-			StaleHours: w.StaleHours, LateBatches: w.LateBatches}
+		c := statusCluster{
+			Cluster: w.Cluster, SlotSeconds: float64(w.SlotMS) / 1000, Hours: w.Hours, DirtyHours: w.DirtyHours,
+			StaleHours: w.StaleHours, LateBatches: w.LateBatches,
+		}
 		if !w.ClosedUntil.IsZero() {
 			c.ClosedUntil = w.ClosedUntil.UTC().Format(time.RFC3339)
 		}
