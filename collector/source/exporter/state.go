@@ -32,7 +32,7 @@ func (s *Source) restore() {
 		return
 	}
 	s.restored = true
-	st, err := readState(s.deps.StateFile, s.deps.Cluster)
+	st, err := s.readState()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		s.deps.Log.Info("no memory of earlier readings: energy counts from the second one on", "file", s.deps.StateFile)
@@ -87,8 +87,7 @@ func (s *Source) learned() []stateTarget {
 	return out
 }
 
-func readState(path, cluster string) (st state, err error) {
-	file := memory.File{Path: path, Kind: stateKind}
-	err = file.Read(cluster, &st, &st.State)
+func (s *Source) readState() (st state, err error) {
+	err = s.file.Read(s.deps.Cluster, &st, &st.State)
 	return st, err
 }

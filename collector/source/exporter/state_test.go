@@ -139,7 +139,7 @@ func TestAStateFileThatCannotBeUsedIsNone(t *testing.T) {
 				t.Errorf("state errors %v, want 1", n)
 			}
 			// It is replaced by one that can be used.
-			if _, err := readState(r.deps.StateFile, "c"); err != nil {
+			if _, err := r.src.readState(); err != nil {
 				t.Error(err)
 			}
 		})
