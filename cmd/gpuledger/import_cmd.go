@@ -132,18 +132,16 @@ func (s *session) sendBatches(ctx context.Context, a *access, dataDir string, en
 	return p.settle(ctx, nil)
 }
 
-// spoolGroup is how many batches share one fsync.
-const spoolGroup = 1000
-
 func (s *session) spoolAll(ctx context.Context, sp *spool.Spool, encoded [][]byte) error {
 	bar := newProgress(s.stderr, s.clock, "import")
-	for done := 0; done < len(encoded); {
-		n := min(spoolGroup, len(encoded)-done)
-		if _, err := sp.Append(ctx, encoded[done:done+n]); err != nil {
-			return fmt.Errorf("spool batches: %w", err)
+	w := spoolWriter{sp: sp, wrote: func(n int) { bar.Set(int64(n), int64(len(encoded))) }}
+	for _, batch := range encoded {
+		if err := w.add(ctx, batch); err != nil {
+			return err
 		}
-		done += n
-		bar.Set(int64(done), int64(len(encoded)))
+	}
+	if err := w.flush(ctx); err != nil {
+		return err
 	}
 	bar.Done(strconv.Itoa(len(encoded)) + " batches spooled")
 	return nil

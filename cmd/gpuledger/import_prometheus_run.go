@@ -53,8 +53,7 @@ type historyRun struct {
 	imported map[nodeSlot]importedBatch // of the chunk
 	chunkEnd time.Time
 
-	group       [][]byte // waiting for one fsync
-	groupBytes  int
+	spooled     spoolWriter
 	sent        uint64
 	unchanged   int
 	nodes       map[string]bool
@@ -137,6 +136,7 @@ func (r *historyRun) begin(ctx context.Context) error {
 
 // readAll reads slot by slot, and spools what is new.
 func (r *historyRun) readAll(ctx context.Context) error {
+	r.spooled = spoolWriter{sp: r.sp}
 	bar := newProgress(r.s.stderr, r.s.clock, "import")
 	defer bar.Clear()
 	total := int64(r.to.Sub(r.from) / r.slot)
@@ -154,7 +154,7 @@ func (r *historyRun) readAll(ctx context.Context) error {
 		r.slots++
 		bar.Set(int64(r.slots), total)
 	}
-	return r.flush(ctx)
+	return r.spooled.flush(ctx)
 }
 
 // tolerate notes what was left out of a slot; other errors end the run.
@@ -236,11 +236,7 @@ func (r *historyRun) take(ctx context.Context, slot source.Slot, batches []*wire
 			return err
 		}
 		r.sent++
-		r.group = append(r.group, data)
-		if r.groupBytes += len(data); len(r.group) < spoolGroup && r.groupBytes < spoolGroupBytes {
-			continue
-		}
-		if err := r.flush(ctx); err != nil {
+		if err := r.spooled.add(ctx, data); err != nil {
 			return err
 		}
 	}
@@ -260,17 +256,6 @@ func (r *historyRun) known(b *wire.Batch) (bool, error) {
 		return false, err
 	}
 	return wire.Hash(b, data) == before.hash, nil
-}
-
-func (r *historyRun) flush(ctx context.Context) error {
-	if len(r.group) == 0 {
-		return nil
-	}
-	if _, err := r.sp.Append(ctx, r.group); err != nil {
-		return fmt.Errorf("spool batches: %w", err)
-	}
-	r.group, r.groupBytes = r.group[:0], 0
-	return nil
 }
 
 // shownLeft is how many things left out are printed.

@@ -190,34 +190,12 @@ func (r *recordRun) carryOut(ctx context.Context, records *imports.File) (*impor
 	return plan, sent, plan.Save(ctx, r.a.db)
 }
 
-// spoolGroupBytes bounds what waits for one fsync.
-const spoolGroupBytes = 8 << 20
-
-// send spools the plan's batches in groups.
+// send spools the plan's batches.
 func (r *recordRun) send(ctx context.Context, plan *imports.Plan) (int, error) {
 	bar := newProgress(r.s.stderr, r.s.clock, "import")
-	var group [][]byte
-	size, done := 0, 0
-	flush := func() error {
-		if len(group) == 0 {
-			return nil
-		}
-		if _, err := r.sp.Append(ctx, group); err != nil {
-			return fmt.Errorf("spool batches: %w", err)
-		}
-		done += len(group)
-		group, size = group[:0], 0
-		bar.Set(int64(done), int64(plan.Hours()))
-		return nil
-	}
-	sent, err := plan.Each(func(encoded []byte) error {
-		group = append(group, encoded)
-		if size += len(encoded); len(group) < spoolGroup && size < spoolGroupBytes {
-			return nil
-		}
-		return flush()
-	})
-	if err = errors.Join(err, flush()); err != nil {
+	w := spoolWriter{sp: r.sp, wrote: func(n int) { bar.Set(int64(n), int64(plan.Hours())) }}
+	sent, err := plan.Each(func(encoded []byte) error { return w.add(ctx, encoded) })
+	if err = errors.Join(err, w.flush(ctx)); err != nil {
 		return sent, err
 	}
 	if sent > 0 {
