@@ -33,3 +33,9 @@ func minorUnit(code string) (int32, bool) {
 	}
 	return 0, false
 }
+
+// KnownCurrency tells whether a code is an active currency of ISO 4217.
+func KnownCurrency(code string) bool {
+	_, known := minorUnit(code)
+	return known
+}

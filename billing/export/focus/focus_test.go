@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/gpuledger/gpuledger/billing/export/focus"
+	"github.com/gpuledger/gpuledger/billing/export/focus/focuscheck"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
 )
@@ -301,6 +303,38 @@ func TestTextIsSafeAndWhole(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, ids); diff != "" {
 		t.Errorf("sub accounts (-want +got):\n%s", diff)
+	}
+}
+
+// Every export breaks no rule of the specification that a file can show.
+func TestExportsBreakNoRule(t *testing.T) {
+	before := rate(t, parse(t, hostileBook), "2026-03", hostileRows())
+	after := rate(t, parse(t, hostileBook), "2026-03", hostileRows()[95:])
+	april := rate(t, parse(t, hostileBook), "2026-04", hostileRows())
+	files := map[string]iter.Seq2[focus.Bill, error]{
+		"drafts": before.bills(focus.KindDraft), "invoices": before.bills(focus.KindInvoice), "others": april.bills(focus.KindInvoice),
+		"notes": of(before.note("+a", after, "2026-04"), before.note("12345", after, "2026-04"), before.note("kolkata", after, "2026-04")),
+	}
+	for name, bills := range files {
+		for _, options := range []focus.Options{{Version: "1.2"}, {Version: "1.2", Validator: true}, {Version: "1.4"}} {
+			var out bytes.Buffer
+			summary, err := focus.Write(&out, options, bills)
+			if err != nil {
+				t.Fatal(err)
+			}
+			payable := map[string]decimal.Decimal{}
+			for number, total := range summary.Billed {
+				// The checker knows invoices by the text of their cells.
+				cells := strings.ToValidUTF8(number, "�")
+				if !options.Validator {
+					payable[strings.ReplaceAll(cells, "\r\n", "\n")] = total
+				}
+			}
+			got, err := focuscheck.Check(bytes.NewReader(out.Bytes()), focuscheck.Options{Version: options.Version, Payable: payable})
+			if err != nil || len(got) > 0 || summary.Rows == 0 {
+				t.Errorf("%s as %+v: %d rows, violations = %v, %v", name, options, summary.Rows, got, err)
+			}
+		}
 	}
 }
 
