@@ -14,7 +14,7 @@ KAFKA  := $(BUILD)/kafka/.fetched
 ZOOKEEPER := $(BUILD)/zookeeper/.fetched
 PYTHON := $(BUILD)/python/.installed
 # Programs that tests drive; without them a laptop skips those tests, CI fails.
-TEST_PACKAGES := prometheus slurmctld slurmd slurm-client munge maven default-jre-headless kcat strace
+TEST_PACKAGES := prometheus slurmctld slurmd slurm-client munge maven default-jre-headless kcat strace chromium fonts-dejavu-core
 
 # Arguments of `make demo`, such as ARGS=--once.
 ARGS ?=

@@ -11,11 +11,14 @@ import (
 const (
 	chartWidth  = 720
 	chartHeight = 220
-	plotLeft    = 58
 	plotTop     = 12
 	plotBottom  = 190
 	plotRight   = 716
 	ticks       = 4
+	// perDigit is the room of a character of the axis on a small screen, where
+	// text is largest.
+	perDigit = 11
+	widest   = 64 // of a bar
 )
 
 // column is one bar of a chart: a day or a month.
@@ -52,7 +55,7 @@ type chartLabel struct {
 func newChart(id, title, first string, buckets []bucket, columns []column) *chart {
 	c := &chart{
 		ID: id, Title: title, Width: chartWidth, Height: chartHeight,
-		Left: plotLeft, Right: plotRight, Baseline: plotBottom, Legend: buckets, Head: []string{first},
+		Right: plotRight, Baseline: plotBottom, Legend: buckets, Head: []string{first},
 	}
 	top := decimal.Zero
 	for _, col := range columns {
@@ -90,16 +93,16 @@ func (c *chart) addTicks(top decimal.Decimal) {
 	for i := range int64(ticks + 1) {
 		value := top.Mul(decimal.NewFromInt(i)).DivRound(decimal.NewFromInt(ticks), 9)
 		y := plotBottom - int64(plotBottom-plotTop)*i/ticks
-		c.Ticks = append(c.Ticks, chartTick{
-			Y: fmt.Sprint(y), TextY: fmt.Sprint(y + 4), Label: number(value, max(0, -decimal.RequireFromString(value.String()).Exponent())),
-		})
+		label := trimmed(value, 0)
+		c.Left = max(c.Left, 10+perDigit*len(label))
+		c.Ticks = append(c.Ticks, chartTick{Y: fmt.Sprint(y), TextY: fmt.Sprint(y + 4), Label: label})
 	}
 }
 
 func (c *chart) addColumn(at, count int, col column, buckets []bucket, top decimal.Decimal) {
-	step := decimal.NewFromInt(plotRight-plotLeft).DivRound(decimal.NewFromInt(int64(count)), 4)
-	left := decimal.NewFromInt(plotLeft).Add(step.Mul(decimal.NewFromInt(int64(at))))
-	gap := decimal.Min(step.Mul(decimal.New(2, -1)), decimal.NewFromInt(24)) // on both sides together
+	step := decimal.NewFromInt(int64(plotRight-c.Left)).DivRound(decimal.NewFromInt(int64(count)), 4)
+	left := decimal.NewFromInt(int64(c.Left)).Add(step.Mul(decimal.NewFromInt(int64(at))))
+	gap := decimal.Max(step.Mul(decimal.New(2, -1)), step.Sub(decimal.NewFromInt(widest))) // on both sides together
 	y := decimal.NewFromInt(plotBottom)
 	row := []string{col.long}
 	for _, b := range buckets {

@@ -77,11 +77,9 @@ func (p *pages) fleet(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("show fleet in %s: %w", period, err)
 	}
-	if p.deps.Clock.Now().Before(s.to) {
-		view.Notices = append(view.Notices, "The month is not over: it ends on "+instant(s.to, zone)+".")
-	}
+	view.Notices = append(p.unfinished(s.from, s.to, zone), view.Notices...)
 	return &page{
-		Status: http.StatusOK, Title: "GPU fleet, " + view.Month, Body: "fleet.html", View: view,
+		Status: http.StatusOK, Title: "GPU fleet, " + view.Month, Body: "fleet.html", View: view, Paper: "GPU fleet, " + view.Month,
 		Crumbs: []crumb{{"Months", Path}, {view.Month, ""}},
 	}, nil
 }
@@ -144,7 +142,7 @@ func (f *fleetMonth) view() (*fleetView, error) {
 		return nil, err
 	}
 	view := &fleetView{
-		Month: monthTitle(f.period), From: instant(f.scope.from, f.zone), To: instant(f.scope.to, f.zone), TimeZone: f.zone.String(),
+		Month: monthTitle(f.period), From: instant(f.scope.from, f.zone), To: instant(f.scope.to, f.zone), TimeZone: zoneTitle(f.zone),
 		Currency: f.Currency,
 		Split:    newSplit("split", "Where the capacity went", allBuckets, f.all, values),
 		Days:     newChart("days", "Capacity by day", "Day", allBuckets, f.days),

@@ -108,15 +108,35 @@ func instant(at time.Time, zone *time.Location) string {
 	return at.In(zone).Format("2 Jan 2006, 15:04 MST")
 }
 
+// zoneTitle names a zone that its abbreviation, beside times, does not.
+func zoneTitle(zone *time.Location) string {
+	if zone == time.UTC || zone.String() == "UTC" {
+		return ""
+	}
+	return ", in " + zone.String()
+}
+
 func monthTitle(p rating.Period) string { return fmt.Sprintf("%s %d", p.Month, p.Year) }
 
 func fleetPath(period string) string { return Path + url.PathEscape(period) }
 
-// tenantPath is a tenant's page. Browsers take a segment of one or two points
-// for a step in the path, however it is escaped.
+// tenantPath is a tenant's page.
 func tenantPath(period, tenant string) string {
-	if tenant == "." || tenant == ".." {
+	if dots(tenant) {
 		return fleetPath(period) + "/?tenant=" + tenant
 	}
 	return fleetPath(period) + "/" + url.PathEscape(tenant)
 }
+
+// documentPath is where the finance API has a tenant's document; empty where no
+// path leads there.
+func documentPath(period, tenant string) string {
+	if dots(tenant) {
+		return ""
+	}
+	return "/api/v1/invoices/" + url.PathEscape(period) + "/" + url.PathEscape(tenant)
+}
+
+// dots are names that browsers take for a step in the path, however they are
+// escaped.
+func dots(name string) bool { return name == "." || name == ".." }

@@ -46,7 +46,9 @@ func (v billView) HasLines() bool {
 // explain it.
 type effectView struct {
 	Title, Meaning, Amount string
-	Lines                  []lineView
+	// Detail is that of an effect which is one amount; it has no lines.
+	Detail string
+	Lines  []lineView
 	// Rest says what lines are left out, and RestAmount what they come to.
 	Rest, RestAmount string
 }
@@ -81,6 +83,10 @@ func (b *bill) view(at int, totalName string) billView {
 func (b *bill) effect(effect rating.Effect, lines []line) effectView {
 	words := effectWords[effect.Name]
 	view := effectView{Title: words.title, Meaning: words.meaning, Amount: b.exact(effect.Amount)}
+	if len(lines) == 1 && lines[0].Unit == "" {
+		view.Detail = visible(lines[0].Detail)
+		return view
+	}
 	if len(lines) > linesShown {
 		rest := decimal.Zero
 		for _, l := range lines[linesShown:] {

@@ -61,7 +61,7 @@ FROM anomalies FINAL
 WHERE deleted = 0 AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
     AND ({tenant:String} = '' OR tenant = {tenant:String})
 ORDER BY wasted_cost DESC, wasted_gpu_hours DESC, start, id
-LIMIT 12`
+LIMIT 8`
 
 // episodeSumsSQL: how many findings there are of each kind. Parameters as above.
 const episodeSumsSQL = `

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 )
 
 //go:embed templates/*.html
@@ -20,13 +22,35 @@ var styleSheet string
 
 var templates = template.Must(template.New("").ParseFS(templateFiles, "templates/*.html"))
 
-// policy lets a page do nothing but apply its own style sheet. The empty icon
-// is an image in the page itself, so that browsers ask for none.
-var policy = "default-src 'none'; style-src '" + styleHash() + "'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy lets a page do nothing but apply its own two style sheets. The empty
+// icon is an image in the page itself, so that browsers ask for none.
+func policy(paper string) string {
+	return "default-src 'none'; style-src " + hashSource(styleSheet) + " " + hashSource(paper) +
+		"; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
 
-func styleHash() string {
-	sum := sha256.Sum256([]byte(styleSheet))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+func hashSource(style string) string {
+	sum := sha256.Sum256([]byte(style))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// paperStyle prints a text at the foot of every sheet.
+func paperStyle(text string) string {
+	return `@page { @bottom-left { content: "` + cssString(text) + `"; font: 8pt "DejaVu Sans", sans-serif; color: #525d69; } }`
+}
+
+// cssString is a text between the quotes of a style sheet: all but letters,
+// digits and a few harmless signs is written as its code point.
+func cssString(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" -_.,", r)) {
+			out.WriteRune(r)
+			continue
+		}
+		fmt.Fprintf(&out, "\\%06x", r)
+	}
+	return out.String()
 }
 
 // page is an answer: a body of one of the templates in the common frame.
@@ -37,8 +61,9 @@ type page struct {
 	// Body is the name of the template that shows View.
 	Body string
 	View any
-	// Foot are facts at the page's end.
-	Foot []fact
+	// Foot are facts at the page's end, Paper what stands below every sheet.
+	Foot  []fact
+	Paper string
 }
 
 // crumb is a step on the way to a page; the last one has no path.
@@ -53,9 +78,9 @@ type fact struct {
 // frame is what layout.html shows.
 type frame struct {
 	*page
-	Style   template.CSS
-	Content template.HTML
-	Made    string
+	Style, PaperStyle template.CSS
+	Content           template.HTML
+	Made              string
 }
 
 func (p *pages) render(shown *page) ([]byte, error) {
@@ -65,7 +90,10 @@ func (p *pages) render(shown *page) ([]byte, error) {
 	}
 	made := instant(p.deps.Clock.Now(), time.UTC)
 	// What a template made of its view is safe, and so is our own style sheet.
-	whole := frame{page: shown, Style: template.CSS(styleSheet), Content: template.HTML(body.String()), Made: made}
+	whole := frame{
+		page: shown, Style: template.CSS(styleSheet), PaperStyle: template.CSS(paperStyle(shown.Paper)),
+		Content: template.HTML(body.String()), Made: made,
+	}
 	if err := templates.ExecuteTemplate(&out, "layout.html", whole); err != nil {
 		return nil, fmt.Errorf("render frame of page %q: %w", shown.Title, err)
 	}
@@ -88,14 +116,14 @@ func (p *pages) serve(make func(*http.Request) (*page, error)) http.HandlerFunc 
 				return
 			}
 		}
-		write(w, shown.Status, body)
+		write(w, shown, body)
 	}
 }
 
-func write(w http.ResponseWriter, status int, body []byte) {
+func write(w http.ResponseWriter, shown *page, body []byte) {
 	for name, value := range map[string]string{
 		"Content-Type":                 "text/html; charset=utf-8",
-		"Content-Security-Policy":      policy,
+		"Content-Security-Policy":      policy(paperStyle(shown.Paper)),
 		"X-Content-Type-Options":       "nosniff",
 		"Referrer-Policy":              "no-referrer",
 		"Cross-Origin-Opener-Policy":   "same-origin",
@@ -104,10 +132,10 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	} {
 		w.Header().Set(name, value)
 	}
-	if status == http.StatusServiceUnavailable {
+	if shown.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "10")
 	}
-	w.WriteHeader(status)
+	w.WriteHeader(shown.Status)
 	_, _ = w.Write(body) // the reader hung up: nobody to tell
 }
 

@@ -32,6 +32,7 @@ type statementView struct {
 	Notes              []noteView
 	Hours, Total       string // of the invoice
 	NetHours, Net      string // of the invoice and its notes
+	DocumentPath       string // of the document as JSON; empty where no path leads there
 }
 
 // card is a figure of the summary.
@@ -66,7 +67,7 @@ func (p *pages) statement(ctx context.Context, text, tenant string) (*page, erro
 	return &page{
 		Status: http.StatusOK, Title: "Statement for " + isolated(tenant) + ", " + month, Body: "statement.html", View: view,
 		Crumbs: []crumb{{"Months", Path}, {month, fleetPath(period.String())}, {visible(tenant), ""}},
-		Foot:   documentFacts(documents[0]),
+		Foot:   documentFacts(documents[0]), Paper: visible(documents[0].Number) + ", " + documents[0].Status,
 	}, nil
 }
 
@@ -159,7 +160,7 @@ func newStatementView(period rating.Period, b *bill, used *tenantUsage) *stateme
 	view := &statementView{
 		Tenant: visible(document.Tenant), Month: monthTitle(period), Number: visible(document.Number),
 		Status: document.Status,
-		From:   instant(b.from, b.zone), To: instant(b.to, b.zone), TimeZone: b.zone.String(),
+		From:   instant(b.from, b.zone), To: instant(b.to, b.zone), TimeZone: zoneTitle(b.zone),
 		Split:     newSplit("split", "Where the time went", heldBuckets, used.month, nil),
 		Days:      newChart("days", "GPU-hours by day", "Day", heldBuckets, used.days),
 		Months:    newChart("months", "GPU-hours by month", "Month", heldBuckets, used.months),
@@ -168,6 +169,7 @@ func newStatementView(period rating.Period, b *bill, used *tenantUsage) *stateme
 		Users:     newTop(used.users, used.month),
 		Bill:      newBillView(b), Notes: newNotes(b),
 		Hours: gpuHours(b.hours[0]), Total: b.money(b.total()), NetHours: gpuHours(b.gpuHours()), Net: b.money(b.net()),
+		DocumentPath: documentPath(period.String(), document.Tenant),
 	}
 	return view
 }
@@ -186,8 +188,15 @@ func statementCards(b *bill, used *tenantUsage, before *bill) []card {
 		total,
 		{Name: "GPU-hours", Value: gpuHours(held), More: "of whole GPUs, held by this tenant"},
 		{Name: "Idle", Value: percent(used.month.of(idle), held), More: gpuHours(used.month.of(idle)) + " GPU-hours, " + b.money(waste)},
-		{Name: "Energy", Value: kilowattHours(used.month.energyMJ), More: "by the GPUs' own counters"},
+		energyCard(used.month),
 	}
+}
+
+func energyCard(h hours) card {
+	if h.energyMJ == 0 {
+		return card{Name: "Energy", Value: "–", More: "none was measured"}
+	}
+	return card{Name: "Energy", Value: kilowattHours(h.energyMJ), More: "by the GPUs' own counters"}
 }
 
 // change is how an amount moved since the month before.
@@ -195,7 +204,7 @@ func change(now, before decimal.Decimal) string {
 	switch {
 	case now.Equal(before):
 		return "as in the month before"
-	case !before.IsPositive():
+	case !before.IsPositive(), now.GreaterThan(before.Mul(decimal.NewFromInt(10))):
 		return "after the month before"
 	}
 	moved := percent(now.Sub(before).Abs(), before)
@@ -215,14 +224,23 @@ func (p *pages) notices(b *bill, used *tenantUsage) []string {
 	if b.draft() {
 		notices = append(notices, "This is a draft, not an invoice. It is made anew from the ledger each time it is opened, and can still change.")
 	}
-	if p.deps.Clock.Now().Before(b.to) {
-		notices = append(notices, "The month is not over: it ends on "+instant(b.to, b.zone)+".")
-	}
+	notices = append(notices, p.unfinished(b.from, b.to, b.zone)...)
 	if apart := used.month.held().Sub(b.gpuHours()); !b.draft() && apart.Abs().GreaterThan(driftHours) {
 		notices = append(notices, "The ledger now has "+gpuHours(used.month.held())+" GPU-hours, what was billed has "+gpuHours(b.gpuHours())+
 			". The charts show the ledger as it stands; a credit or debit note will follow.")
 	}
 	return notices
+}
+
+// unfinished says that a month still goes on, or has not begun.
+func (p *pages) unfinished(from, to time.Time, zone *time.Location) []string {
+	switch now := p.deps.Clock.Now(); {
+	case now.Before(from):
+		return []string{"The month has not begun: it begins on " + instant(from, zone) + "."}
+	case now.Before(to):
+		return []string{"The month is not over: it ends on " + instant(to, zone) + "."}
+	}
+	return nil
 }
 
 func documentFacts(document invoice.Invoice) []fact {

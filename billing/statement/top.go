@@ -75,10 +75,13 @@ type wasteView struct {
 
 type episodeView struct {
 	Kind, Tenant, TenantPath, What, Where string
-	Start, End, Hours, Cost, Why          string
+	When, Length, Hours, Cost, Why        string
 }
 
-var kindWords = map[string]string{"idle_allocation": "Idle allocation", "off_hours_spike": "Off-hours spike"}
+// kindWords are what a finding is called, and several.
+var kindWords = map[string][2]string{
+	"idle_allocation": {"Idle allocation", "idle allocations"}, "off_hours_spike": {"Off-hours spike", "off-hours spikes"},
+}
 
 func newWaste(h hours, b *bill, episodes []episode, sums []episodeSum) wasteView {
 	view := wasteView{
@@ -92,7 +95,7 @@ func (v *wasteView) addEpisodes(episodes []episode, sums []episodeSum, places in
 	count := uint64(0)
 	for _, s := range sums {
 		count += s.count
-		v.Sums = append(v.Sums, fmt.Sprintf("%s: %d, %s GPU-hours", kindName(s.kind), s.count, gpuHours(s.hours)))
+		v.Sums = append(v.Sums, fmt.Sprintf("%s of %s GPU-hours", kindCount(s.kind, s.count), gpuHours(s.hours)))
 	}
 	for _, e := range episodes {
 		v.Episodes = append(v.Episodes, e.view(places, zone, period))
@@ -104,16 +107,28 @@ func (v *wasteView) addEpisodes(episodes []episode, sums []episodeSum, places in
 
 func kindName(kind string) string {
 	if words, known := kindWords[kind]; known {
-		return words
+		return words[0]
 	}
-	return kind
+	return visible(kind)
+}
+
+func kindCount(kind string, count uint64) string {
+	words, known := kindWords[kind]
+	switch {
+	case !known:
+		return fmt.Sprintf("%d of kind %s", count, visible(kind))
+	case count == 1:
+		return "1 " + strings.ToLower(words[0])
+	}
+	return fmt.Sprintf("%d %s", count, words[1])
 }
 
 // view shows a finding; where period is set, with its tenant.
 func (e episode) view(places int32, zone *time.Location, period string) episodeView {
 	view := episodeView{
-		Kind: kindName(e.kind), What: named(e.workload), Start: instant(e.start, zone), End: instant(e.end, zone),
-		Hours: gpuHours(e.hours), Cost: "no price", Why: visible(e.evidence),
+		Kind: kindName(e.kind), What: named(e.workload), When: instant(e.start, zone),
+		Length: "for " + number(decimal.NewFromInt(int64(e.end.Sub(e.start)/time.Minute)).DivRound(decimal.NewFromInt(60), 9), 0) + " h",
+		Hours:  gpuHours(e.hours), Cost: "no price", Why: visible(e.evidence),
 	}
 	if e.currency != "" {
 		view.Cost = money(e.cost, places, e.currency)
