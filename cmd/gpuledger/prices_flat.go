@@ -68,7 +68,7 @@ func (f flatRates) of(models []string) map[string]decimal.Decimal {
 			continue
 		}
 		for _, model := range models {
-			if !slices.ContainsFunc(f, func(own flatRate) bool { return own.model == model }) {
+			if !slices.ContainsFunc(f, func(own flatRate) bool { return own.model != "" && own.model == model }) {
 				rates[model] = r.rate
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/shopspring/decimal"
 
@@ -48,11 +49,12 @@ func listed(invoices []rating.Invoice) []rating.Invoice {
 }
 
 // nameSimulations calls each book by its file's name, and those that share one
-// by the order they came in.
+// by the order they came in. Names head columns, where a spreadsheet would take
+// a leading sign for a formula's.
 func nameSimulations(done []simulation) {
 	seen := map[string]int{}
 	for i := range done {
-		name := filepath.Base(done[i].book.Name)
+		name := strings.TrimLeft(printable(filepath.Base(done[i].book.Name)), "=+-@")
 		if seen[name]++; seen[name] > 1 {
 			name += " (" + strconv.Itoa(seen[name]) + ")"
 		}
@@ -71,10 +73,9 @@ func (m *simulation) total() decimal.Decimal {
 
 // of is one tenant's invoice; zero where there is none.
 func (m *simulation) of(tenant string) rating.Invoice {
-	for i := range m.invoices {
-		if m.invoices[i].Tenant == tenant {
-			return m.invoices[i]
-		}
+	byTenant := func(inv rating.Invoice, name string) int { return strings.Compare(inv.Tenant, name) }
+	if at, found := slices.BinarySearchFunc(m.invoices, tenant, byTenant); found {
+		return m.invoices[at]
 	}
 	return rating.Invoice{Tenant: tenant}
 }

@@ -20,6 +20,8 @@ type simulateFlags struct {
 	books       []string
 	flat        flatRates
 	currency    string
+	// currencyNamed: it was asked for, and isn't the default.
+	currencyNamed bool
 }
 
 func (s *session) pricesSimulateCommand() *cobra.Command {
@@ -49,7 +51,7 @@ func (s *session) pricesSimulateCommand() *cobra.Command {
 		if f.usage != "" && flags.Changed("data") {
 			return usageError{errors.New("--usage and --data: one of them, a file or a ledger")}
 		}
-		f.data = *data
+		f.data, f.currencyNamed = *data, flags.Changed("currency")
 		done, err := s.simulate(ctx, f, month.text)
 		if err != nil {
 			return err
@@ -198,6 +200,9 @@ func (f *simulateFlags) load(configured *prices.Book, models []string) ([]*price
 	}
 	if len(books) == 0 {
 		return nil, usageError{errors.New("nothing to rate by: give --prices FILE or --gpu-hour RATE")}
+	}
+	if f.currencyNamed && f.currency != books[0].Currency {
+		return nil, usageError{fmt.Errorf("--currency %s: %s is in %s, and rates beside it are too", f.currency, books[0].Name, books[0].Currency)}
 	}
 	for _, book := range books[1:] {
 		if book.Currency != books[0].Currency {

@@ -95,9 +95,9 @@ func TestSimulatePutsBooksSideBySide(t *testing.T) {
 	args := []string{"--prices", filepath.Join(moneyCases, "plain.yaml"), "--gpu-hour", "3.00"}
 	got := simulateCase(t, "tiers", args...)
 	want := outcome{exitOK, "" +
-		"TENANT       GPU HOURS  TIERS.YAML  PLAIN.YAML  DIFFERENCE  PERCENT  --GPU-HOUR  DIFFERENCE 3  PERCENT 3  CURRENCY\n" +
-		"a              1 200.0    2 910.00    2 988.00       78.00      2.7    3 600.00        690.00       23.7  USD\n" +
-		"all tenants    1 200.0    2 910.00    2 988.00       78.00      2.7    3 600.00        690.00       23.7  USD\n", ""}
+		"TENANT       GPU HOURS  TIERS.YAML  PLAIN.YAML  DIFFERENCE  PERCENT  GPU-HOUR  DIFFERENCE 3  PERCENT 3  CURRENCY\n" +
+		"a              1 200.0    2 910.00    2 988.00       78.00      2.7  3 600.00        690.00       23.7  USD\n" +
+		"all tenants    1 200.0    2 910.00    2 988.00       78.00      2.7  3 600.00        690.00       23.7  USD\n", ""}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
@@ -121,12 +121,13 @@ func TestSimulateRatesOfOneModelAndOfAllOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "usage.csv")
 	const hour = "2026-03-01T00:00:00Z"
 	writeFile(t, path, "hour,tenant,project,model,profile,profile_slices,slices,bucket,slice_ms,energy_mj\n"+
-		hour+",a,,X=Y,,,1,active,36000000,0\n"+hour+",a,,B,,,1,active,3600000,0\n"+hour+",b,,C,,,1,idle,3600000,7200000000\n")
+		hour+",a,,X=Y,,,1,active,36000000,0\n"+hour+",a,,B,,,1,active,3600000,0\n"+hour+",b,,C,,,1,idle,3600000,7200000000\n"+
+		hour+",b,,,,,1,idle,3600000,0\n")
 	run := func(flags ...string) outcome {
 		return invoke(t, append([]string{"prices", "simulate", "--usage", path, "--period", "2026-03", "--output", "csv"}, flags...)...)
 	}
 	got := run("--gpu-hour", "X=Y=3.5", "--gpu-hour", "0.25", "--currency", "JPY")
-	want := "a,11,35.25,0,0,0,0,0,0,0,0,0,-0.25,35,JPY\nb,1,0.25,0,0,0,0,0,0,0,0,0,-0.25,0,JPY\n"
+	want := "a,11,35.25,0,0,0,0,0,0,0,0,0,-0.25,35,JPY\nb,2,0.5,0,0,0,0,0,0,0,0,0,-0.5,0,JPY\n"
 	if got.Code != exitOK || !strings.HasSuffix(got.Stdout, want) {
 		t.Errorf("got %+v, want rows %q", got, want)
 	}
@@ -157,6 +158,7 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 		{"--usage " + good + " --gpu-hour -1", exitUsage, `"-1" is not a non-negative decimal`},
 		{"--usage " + good + " --gpu-hour A=1 --gpu-hour A=2", exitUsage, `a second rate for "A"`},
 		{"--usage " + good + " --gpu-hour 1 --currency euro", exitUsage, `"euro" is not an active ISO 4217`},
+		{"--usage " + good + " --prices " + plain + " --gpu-hour 1 --currency EUR", exitUsage, "is in USD, and rates beside it are too"},
 		{"--usage no/such.csv --gpu-hour 1", exitEnvironment, "no/such.csv: no such file"},
 		{"--prices " + plain, exitUsage, "no ledger is named"},
 	} {
@@ -179,8 +181,15 @@ func TestSimulateRatesALedgersMonth(t *testing.T) {
 	if len(rated) != 1 || !rated[0].GPUHours.Equal(decimal.NewFromInt(3)) || rated[0].Total.String() != "7.47" {
 		t.Errorf("rated = %+v, want 3 GPU-hours for 7.47", rated)
 	}
+	// By the configured book it is what the drafts are.
+	got = invoke(t, "prices", "simulate", "--data", data, "--period", "2026-10", "--output", "csv")
+	drafts := invoke(t, "invoice", "list", "--data", data, "--period", "2026-10", "--output", "csv")
+	cells := strings.Split(strings.TrimSpace(drafts.Stdout), ",")
+	if total := "," + cells[len(cells)-1] + ",USD\n"; got.Code != exitOK || !strings.HasSuffix(got.Stdout, total) {
+		t.Errorf("simulated %+v, drafted %+v", got, drafts)
+	}
 	got = invoke(t, "prices", "simulate", "--data", data, "--period", "2026-10", "--gpu-hour", "2")
-	if got.Code != exitOK || !strings.Contains(got.Stdout, "6.00") || !strings.Contains(got.Stdout, "--GPU-HOUR") {
+	if got.Code != exitOK || !strings.Contains(got.Stdout, "6.00") || !strings.Contains(got.Stdout, " GPU-HOUR") {
 		t.Errorf("beside the configured book: %+v", got)
 	}
 }
