@@ -17,8 +17,9 @@
 // are billed in, with charge periods of when they arose.
 //
 // Invariants: BilledCost sums to each bill's total, exactly, or there is no
-// file; costs are exactly unit price × quantity; x_WholeGPUListCost sums to
-// the list value of tenants and platform (C7b).
+// file; a file breaks no rule that focuscheck knows; costs are exactly unit
+// price × quantity; x_WholeGPUListCost sums to the list value of tenants and
+// platform, with what rounding quantities left to capacity (C7b).
 //
 // BillingPeriod is the month in the price book's zone, one for a file. A
 // tenant with a zone of its own has a month that begins at another instant:

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/billing/export"
+	"github.com/gpuledger/gpuledger/billing/export/focus/focuscheck"
 	"github.com/gpuledger/gpuledger/billing/rating"
 )
 
 // File writes the bills of a billing period into dir/export/focus-1.2-2026-10.csv
 // and what describes them, created at an instant, beside it as
 // focus-1.2-2026-10.metadata.json; it returns the first one's path. Older files
-// are replaced as a whole. Errors as of Write, and of the disk.
+// are replaced as a whole. Errors as of Write, of the disk, and rules of FOCUS
+// that the file would break.
 func File(dir, period string, options Options, created time.Time, bills iter.Seq2[Bill, error]) (string, Summary, error) {
 	// Both become part of a path: a month and a version, and nothing else.
 	month, err := rating.ParsePeriod(period)
@@ -31,7 +33,7 @@ func File(dir, period string, options Options, created time.Time, bills iter.Seq
 	}
 	var summary Summary
 	err = export.Replace(name+".csv", func(w io.Writer) (err error) {
-		summary, err = Write(w, options, bills)
+		summary, err = writeChecked(w, options, bills)
 		return err
 	})
 	if err == nil {
@@ -43,4 +45,35 @@ func File(dir, period string, options Options, created time.Time, bills iter.Seq
 		return "", Summary{}, fmt.Errorf("export FOCUS to %s.csv: %w", name, err)
 	}
 	return name + ".csv", summary, nil
+}
+
+// shownViolations are as many as an error names.
+const shownViolations = 3
+
+// writeChecked writes while what is written is read and checked.
+func writeChecked(w io.Writer, options Options, bills iter.Seq2[Bill, error]) (Summary, error) {
+	reader, writer := io.Pipe()
+	type verdict struct {
+		violations []focuscheck.Violation
+		err        error
+	}
+	checked := make(chan verdict, 1)
+	go func() {
+		violations, err := focuscheck.Check(reader, focuscheck.Options{Version: options.Version})
+		_, _ = io.Copy(io.Discard, reader) // the writer doesn't wait for a check that ended
+		checked <- verdict{violations, err}
+	}()
+	summary, err := Write(io.MultiWriter(w, writer), options, bills)
+	_ = writer.CloseWithError(err) // it never fails; nil is the end of the file
+	found := <-checked
+	switch {
+	case err != nil:
+		return Summary{}, err
+	case found.err != nil:
+		return Summary{}, found.err
+	case len(found.violations) > 0:
+		return Summary{}, fmt.Errorf("%d violations of FOCUS %s, such as %v", len(found.violations), options.Version,
+			found.violations[:min(shownViolations, len(found.violations))])
+	}
+	return summary, nil
 }

@@ -432,6 +432,10 @@ func TestFileAndMetadata(t *testing.T) {
 	if err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the older file was changed: %v", err)
 	}
+	_, _, err = focus.File(dir, "2026-03", focus.Options{Account: "n/a"}, created, month.bills(focus.KindDraft))
+	if err == nil || !strings.Contains(err.Error(), "NullHandling-A-002-M") {
+		t.Errorf("error = %v, want the rule that the account breaks", err)
+	}
 	if _, _, err := focus.File(dir, "../x", focus.Options{}, created, of()); err == nil {
 		t.Error("a period that is a path was taken")
 	}
