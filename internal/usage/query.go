@@ -1,10 +1,14 @@
 package usage
 
 import (
+	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/store"
 )
 
 // Query asks for usage in whole UTC hours.
@@ -16,6 +20,9 @@ type Query struct {
 	To   time.Time
 	// Tenant, if not empty, leaves only what this tenant held.
 	Tenant string
+	// Only, by column, leaves the rows with this value; the columns are
+	// those of Columns.
+	Only map[string]string
 	// Limit, if positive, is the most rows Run returns; more are an error.
 	Limit int
 }
@@ -111,6 +118,11 @@ func (q Query) Validate() error {
 	if !q.From.Before(q.To) {
 		return fmt.Errorf("query usage: from %s is not before to %s", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339))
 	}
+	for _, name := range slices.Sorted(maps.Keys(q.Only)) {
+		if _, err := columnSQL(name); err != nil {
+			return fmt.Errorf("query usage: %w", err)
+		}
+	}
 	if q.Limit < 0 {
 		return fmt.Errorf("query usage: limit %d is negative", q.Limit)
 	}
@@ -123,31 +135,72 @@ const (
 	noColumns  = "emptyArrayString()"
 	byValues   = " AS by_values, "
 	anyKind    = "''"
-	selectTail = ` AS row_kind, gpu_slices,
+	selectSums = ` AS row_kind, gpu_slices,
     sum(active_slice_ms), sum(idle_slice_ms), sum(unproven_slice_ms),
     sum(free_slice_ms), sum(stranded_slice_ms), sum(unhealthy_slice_ms), sum(unobserved_slice_ms),
     sum(energy_mj)
 FROM usage
 WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}
-    AND ({tenant:String} = '' OR kind = 'owner' AND tenant = {tenant:String})
+    AND ({tenant:String} = '' OR kind = 'owner' AND tenant = {tenant:String})`
+	// A parameter is named for its column.
+	onlyHead      = "\n    AND "
+	onlyIs        = " = {"
+	onlyParameter = "only_"
+	onlyTail      = ":String}"
+	// Values are compared in hexadecimal: they may hold anything.
+	selectTail = `
 GROUP BY by_values, row_kind, gpu_slices
+HAVING {paged:UInt8} = 0
+    OR (by_values, row_kind) > (arrayMap(x -> unhex(x), splitByChar(',', {after:String})), {after_kind:String})
 ORDER BY by_values, row_kind, gpu_slices`
 )
 
-// statement groups by the query's columns and by a GPU's slices, which GPU-hours need;
-// where tenants are told apart, also by kind: a tenant may have any name.
-func (q Query) statement() string {
-	if len(q.By) == 0 {
-		return selectHead + noColumns + byValues + anyKind + selectTail
+// columnSQL is the expression of a column.
+func columnSQL(name string) (string, error) {
+	at := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
+	if at < 0 {
+		return "", fmt.Errorf("column %q: not one of %s", name, strings.Join(Columns(), ", "))
 	}
+	return columns[at].sql, nil
+}
+
+// statement groups by the query's columns and by a GPU's slices, which GPU-hours need;
+// where tenants are told apart, also by kind: a tenant may have any name. The
+// query is valid.
+func (q Query) statement() string {
 	kind := anyKind
 	if slices.Contains(q.By, "tenant") {
 		kind = kindOfRow
 	}
-	chosen := make([]string, len(q.By))
-	for i, name := range q.By {
-		at := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
-		chosen[i] = columns[at].sql
+	values := noColumns
+	if len(q.By) > 0 {
+		chosen := make([]string, len(q.By))
+		for i, name := range q.By {
+			chosen[i], _ = columnSQL(name)
+		}
+		values = "[" + strings.Join(chosen, ", ") + "]"
 	}
-	return selectHead + "[" + strings.Join(chosen, ", ") + "]" + byValues + kind + selectTail
+	only := ""
+	for _, name := range slices.Sorted(maps.Keys(q.Only)) {
+		sql, _ := columnSQL(name)
+		only += onlyHead + sql + onlyIs + onlyParameter + name + onlyTail
+	}
+	return selectHead + values + byValues + kind + selectSums + only + selectTail
+}
+
+// arguments are the statement's parameters; after, where it is not nil, is the
+// row before the first one wanted.
+func (q Query) arguments(after *Row) []any {
+	args := []any{store.Named("from", q.From.UTC()), store.Named("to", q.To.UTC()), store.Named("tenant", q.Tenant)}
+	for _, name := range slices.Sorted(maps.Keys(q.Only)) {
+		args = append(args, store.Named(onlyParameter+name, q.Only[name]))
+	}
+	if after == nil {
+		return append(args, store.Named("paged", 0), store.Named("after", ""), store.Named("after_kind", ""))
+	}
+	values := make([]string, len(after.By))
+	for i, value := range after.By {
+		values[i] = hex.EncodeToString([]byte(value))
+	}
+	return append(args, store.Named("paged", 1), store.Named("after", strings.Join(values, ",")), store.Named("after_kind", after.Kind))
 }

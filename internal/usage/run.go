@@ -2,14 +2,13 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
 	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
-	"github.com/gpuledger/gpuledger/internal/store"
 )
 
 // DB is what the package needs of the store.
@@ -94,10 +93,40 @@ func Run(ctx context.Context, db DB, q Query) ([]Row, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	rows, err := db.Query(ctx, q.statement(),
-		store.Named("from", q.From.UTC()),
-		store.Named("to", q.To.UTC()),
-		store.Named("tenant", q.Tenant))
+	rows, err := q.read(ctx, db, nil)
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+// Page reads at most q.Limit rows after one that an earlier page ended with,
+// in Run's order; after is nil for the first page. More says that there are
+// rows beyond. Rows that are added between two pages come where they belong, or
+// not at all when that page was read; none comes twice.
+func Page(ctx context.Context, db DB, q Query, after *Row) (rows []Row, more bool, err error) {
+	if err := q.Validate(); err != nil {
+		return nil, false, err
+	}
+	switch {
+	case q.Limit == 0:
+		return nil, false, errors.New("query usage: a page needs a limit")
+	case after != nil && len(after.By) != len(q.By):
+		return nil, false, fmt.Errorf("query usage: after a row of %d values, of %d columns", len(after.By), len(q.By))
+	case after != nil && len(q.By) == 0:
+		return nil, false, nil // there is one row of totals
+	}
+	rows, err = q.read(ctx, db, after)
+	var many *TooManyRowsError
+	if errors.As(err, &many) {
+		return rows, true, nil
+	}
+	return rows, false, err
+}
+
+// read stops at the limit with a TooManyRowsError, and gives the rows up to it.
+func (q Query) read(ctx context.Context, db DB, after *Row) ([]Row, error) {
+	rows, err := db.Query(ctx, q.statement(), q.arguments(after)...)
 	if err != nil {
 		return nil, fmt.Errorf("query usage: %w", err)
 	}
@@ -105,13 +134,14 @@ func Run(ctx context.Context, db DB, q Query) ([]Row, error) {
 	c := &collector{limit: q.Limit}
 	for rows.Next() {
 		if err := c.scan(rows); err != nil {
-			return nil, err
+			return c.done, err
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read usage: %w", err)
 	}
-	return c.done, c.flush()
+	err = c.flush()
+	return c.done, err
 }
 
 // collector joins the parts of a row, which arrive one after the other by

@@ -204,3 +204,76 @@ func TestTextCellDefusesFormulas(t *testing.T) {
 		}
 	}
 }
+
+// Pages put together are the whole, whatever their size and the columns.
+func TestPagesAreTheWhole(t *testing.T) {
+	db := fleet(t)
+	for _, by := range [][]string{{"tenant"}, {"hour", "tenant", "kind"}, {"gpu", "project"}, nil} {
+		q := usage.Query{By: by, From: start, To: start.Add(3 * time.Hour)}
+		want, err := usage.Run(t.Context(), db, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q.Limit = range []int{1, 2, 3, len(want), len(want) + 1} {
+			var got []usage.Row
+			var after *usage.Row
+			for more := true; more; {
+				var page []usage.Row
+				if page, more, err = usage.Page(t.Context(), db, q, after); err != nil {
+					t.Fatal(err)
+				}
+				if more && len(page) != q.Limit {
+					t.Fatalf("by %v: a page of %d rows with more to come, want %d", by, len(page), q.Limit)
+				}
+				if got = append(got, page...); len(page) > 0 {
+					after = &page[len(page)-1]
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("by %v in pages of %d (-want +got):\n%s", by, q.Limit, diff)
+			}
+		}
+	}
+}
+
+// A row that comes between two pages moves none of the others.
+func TestPagesAreStableUnderInserts(t *testing.T) {
+	db := storetest.Open(t)
+	insert := func(tenants ...string) {
+		for _, tenant := range tenants {
+			usagetest.Insert(t, db, usagetest.GPUHour{
+				Hour: start, GPU: "GPU-" + tenant, Slices: 1, Owners: []usagetest.Owner{{Leaf: "l", Tenant: tenant, Active: 3_600_000}},
+			})
+		}
+	}
+	insert("b,1", "d'", "f")
+	q := usage.Query{By: []string{"tenant"}, From: start, To: start.Add(time.Hour), Limit: 2}
+	first, more, err := usage.Page(t.Context(), db, q, nil)
+	if err != nil || !more {
+		t.Fatalf("first page: more %v, %v", more, err)
+	}
+	insert("a", "e")
+	second, more, err := usage.Page(t.Context(), db, q, &first[1])
+	if err != nil || more {
+		t.Fatalf("second page: more %v, %v", more, err)
+	}
+	var got []string
+	for _, row := range append(first, second...) {
+		got = append(got, row.By[0])
+	}
+	if diff := cmp.Diff([]string{"b,1", "d'", "e", "f"}, got); diff != "" {
+		t.Errorf("tenants of both pages (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyLeavesRowsWithTheValue(t *testing.T) {
+	db := fleet(t)
+	want := "node" + header + "n2,3600000,0,0,0,0,0,1,1.000000278,0.000\n"
+	if diff := cmp.Diff(want, run(t, db, usage.Query{By: []string{"node"}, Only: map[string]string{"node": "n2", "month": "2026-04"}})); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
+	}
+	_, err := usage.Run(t.Context(), db, usage.Query{From: start, To: start.Add(time.Hour), Only: map[string]string{"colour": "x"}})
+	if err == nil || !strings.Contains(err.Error(), `column "colour": not one of tenant`) {
+		t.Errorf("error = %v, want the column named", err)
+	}
+}
