@@ -1,0 +1,86 @@
+package guard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+)
+
+// answer keeps what a handler writes until its end, so that it can have an
+// ETag and its length. A handler that flushes makes a stream of it.
+type answer struct {
+	w        http.ResponseWriter
+	status   int
+	body     bytes.Buffer
+	streamed bool
+}
+
+// Header is the answer's.
+func (a *answer) Header() http.Header { return a.w.Header() }
+
+// WriteHeader keeps the first status.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+// Write keeps the bytes, or passes them on when the answer is a stream.
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	if a.streamed {
+		return a.w.Write(p)
+	}
+	return a.body.Write(p)
+}
+
+// FlushError begins a stream, or sends on what there is of it.
+func (a *answer) FlushError() error {
+	if !a.streamed {
+		a.WriteHeader(http.StatusOK)
+		a.streamed = true
+		a.w.WriteHeader(a.status)
+		if _, err := a.w.Write(a.body.Bytes()); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(a.w).Flush()
+}
+
+// Unwrap lets http.ResponseController reach deadlines.
+func (a *answer) Unwrap() http.ResponseWriter { return a.w }
+
+// finish sends what was kept, or 304 where the client has it already.
+func (a *answer) finish(r *http.Request) (notModified bool) {
+	if a.streamed {
+		return false
+	}
+	a.WriteHeader(http.StatusOK)
+	header := a.w.Header()
+	if a.status == http.StatusOK && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		sum := sha256.Sum256(a.body.Bytes())
+		tag := `"` + hex.EncodeToString(sum[:]) + `"`
+		header.Set("ETag", tag)
+		if matches(r.Header.Values("If-None-Match"), tag) {
+			header.Del("Content-Type")
+			a.w.WriteHeader(http.StatusNotModified)
+			return true
+		}
+	}
+	a.w.WriteHeader(a.status)
+	_, _ = a.w.Write(a.body.Bytes()) // the client has gone
+	return false
+}
+
+// matches compares weakly, as RFC 9110, section 13.1.2, wants of If-None-Match.
+func matches(conditions []string, tag string) bool {
+	for _, condition := range strings.Split(strings.Join(conditions, ","), ",") {
+		condition = strings.TrimSpace(condition)
+		if condition == "*" || strings.TrimPrefix(condition, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}

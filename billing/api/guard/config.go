@@ -1,0 +1,41 @@
+package guard
+
+import (
+	"fmt"
+	"time"
+)
+
+// Config says how much one client and all together may ask.
+type Config struct {
+	// RatePerSecond is how many requests a second a client address may send in
+	// the long run; Burst is how many at once after a pause.
+	RatePerSecond int `yaml:"rate_per_second"`
+	Burst         int `yaml:"burst"`
+	// InFlight is how many requests are answered at the same time; more wait.
+	InFlight int `yaml:"in_flight"`
+	// Timeout bounds a request, its waiting included.
+	Timeout time.Duration `yaml:"timeout"`
+	// Hosts are names or addresses, without a port, that a request's Host may
+	// have beside the loopback ones.
+	Hosts []string `yaml:"hosts"`
+}
+
+// DefaultConfig is generous to a person and to scripts, not to a loop.
+func DefaultConfig() Config {
+	return Config{RatePerSecond: 50, Burst: 200, InFlight: 16, Timeout: time.Minute}
+}
+
+// Validate names the value that can't work.
+func (c Config) Validate() error {
+	switch {
+	case c.RatePerSecond < 1 || c.RatePerSecond > 1_000_000:
+		return fmt.Errorf("rate_per_second %d: want 1 to 1000000", c.RatePerSecond)
+	case c.Burst < 1 || c.Burst > 1_000_000:
+		return fmt.Errorf("burst %d: want 1 to 1000000", c.Burst)
+	case c.InFlight < 1:
+		return fmt.Errorf("in_flight %d: want 1 or more", c.InFlight)
+	case c.Timeout < time.Second || c.Timeout > time.Hour:
+		return fmt.Errorf("timeout %s: want 1s to 1h", c.Timeout)
+	}
+	return nil
+}
