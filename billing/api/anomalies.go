@@ -8,32 +8,37 @@ import (
 	"github.com/gpuledger/gpuledger/internal/store"
 )
 
-// anomaliesSQL: episodes that overlap a range; decimals as text, so that
-// nothing passes through a float. Parameters: from, to, kind and tenant (empty:
-// any), rows.
+// anomaliesSQL: episodes that overlap a range, after one of an earlier page;
+// decimals as text, so that nothing passes through a float. Parameters: from,
+// to, kind and tenant (empty: any), paged (0 or 1), after_start, after_id, rows.
 const anomaliesSQL = `
 SELECT id, toString(kind), toString(cluster), toString(tenant), toString(project), workload, toString(node), toString(gpu),
     toString(leaf), start, end, toString(wasted_gpu_hours), toString(wasted_cost), toString(currency), evidence
 FROM anomalies FINAL
 WHERE deleted = 0 AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
     AND ({kind:String} = '' OR kind = {kind:String}) AND ({tenant:String} = '' OR tenant = {tenant:String})
+    AND ({paged:UInt8} = 0 OR (start, id) > ({after_start:DateTime('UTC')}, {after_id:String}))
 ORDER BY start, id
 LIMIT {rows:UInt64}`
 
 type anomaliesInput struct {
-	From   string `query:"from" required:"true" doc:"First UTC hour, or day" example:"2026-10-01"`
-	To     string `query:"to" required:"true" doc:"UTC hour or day after the last" example:"2026-11-01"`
+	Paged
+	RangeInput
 	Kind   string `query:"kind" enum:"idle_allocation,off_hours_spike" doc:"Only this kind"`
-	Tenant string `query:"tenant" doc:"Only this tenant's"`
-	Limit  int    `query:"limit" default:"1000" minimum:"1" maximum:"10000" doc:"More episodes than this are an error"`
+	Tenant string `query:"tenant" maxLength:"500" doc:"Only this tenant's" example:"ml-train"`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Episodes of a page, at most"`
 }
 
-type anomaliesOutput struct{ Body anomaliesBody }
+type anomaliesOutput struct {
+	Link string `header:"Link"`
+	Body anomaliesBody
+}
 
 type anomaliesBody struct {
-	From      string    `json:"from"`
-	To        string    `json:"to"`
-	Anomalies []anomaly `json:"anomalies"`
+	From      string    `json:"from" format:"date-time"`
+	To        string    `json:"to" format:"date-time"`
+	Anomalies []anomaly `json:"anomalies" nullable:"false"`
+	Next      string    `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
 }
 
 type anomaly struct {
@@ -46,32 +51,55 @@ type anomaly struct {
 	Node           string `json:"node"`
 	GPU            string `json:"gpu"`
 	Leaf           string `json:"leaf"`
-	Start          string `json:"start"`
-	End            string `json:"end"`
+	Start          string `json:"start" format:"date-time"`
+	End            string `json:"end" format:"date-time"`
 	WastedGPUHours string `json:"wasted_gpu_hours"`
 	WastedCost     string `json:"wasted_cost" doc:"At list price; 0 where the currency is empty, for then no price is known"`
 	Currency       string `json:"currency"`
 	Evidence       string `json:"evidence"`
 }
 
+func (n *anomaly) key() []string { return []string{n.Start, n.ID} }
+
 func (a *api) listAnomalies(ctx context.Context, in *anomaliesInput) (*anomaliesOutput, error) {
 	from, to, err := span(in.From, in.To)
 	if err != nil {
 		return nil, err
 	}
-	found, err := a.readAnomalies(ctx, in, from, to)
+	isPaged, afterStart, afterID := 0, from, ""
+	if in.after != nil {
+		if len(in.after) != 2 {
+			return nil, in.foreign()
+		}
+		if afterStart, err = instantOf(in.after[0]); err != nil {
+			return nil, in.foreign()
+		}
+		isPaged, afterID = 1, in.after[1]
+	}
+	found, err := a.readAnomalies(ctx,
+		store.Named("from", from.Format(time.DateTime)), store.Named("to", to.Format(time.DateTime)),
+		store.Named("kind", in.Kind), store.Named("tenant", in.Tenant), store.Named("paged", isPaged),
+		store.Named("after_start", afterStart.Format(time.DateTime)), store.Named("after_id", afterID), store.Named("rows", in.Limit+1))
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	if len(found) > in.Limit {
-		return nil, invalid("query.limit", in.Limit, fmt.Sprintf("more than %d episodes; ask for a shorter range or one tenant", in.Limit))
-	}
-	return &anomaliesOutput{anomaliesBody{From: rfc3339(from), To: rfc3339(to), Anomalies: found}}, nil
+	page := cut(&in.Paged, in.Limit, found, (*anomaly).key)
+	body := anomaliesBody{From: rfc3339(from), To: rfc3339(to), Anomalies: page.items, Next: page.next}
+	return &anomaliesOutput{Link: page.link, Body: body}, nil
 }
 
-func (a *api) readAnomalies(ctx context.Context, in *anomaliesInput, from, to time.Time) ([]anomaly, error) {
-	rows, err := a.deps.DB.Query(ctx, anomaliesSQL, store.Named("from", from.Format(time.DateTime)), store.Named("to", to.Format(time.DateTime)),
-		store.Named("kind", in.Kind), store.Named("tenant", in.Tenant), store.Named("rows", in.Limit+1))
+// instantOf reads a time of a cursor.
+func instantOf(text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, err
+	}
+	_, err = instant("query.cursor", at.Truncate(time.Hour).Format(time.RFC3339))
+	return at.UTC(), err
+}
+
+func (a *api) readAnomalies(ctx context.Context, parameters ...any) ([]anomaly, error) {
+	rows, err := a.deps.DB.Query(ctx, anomaliesSQL, parameters...)
 	if err != nil {
 		return nil, fmt.Errorf("query anomalies: %w", err)
 	}
@@ -92,5 +120,3 @@ func (a *api) readAnomalies(ctx context.Context, in *anomaliesInput, from, to ti
 	}
 	return found, nil
 }
-
-func rfc3339(at time.Time) string { return at.UTC().Format(time.RFC3339) }

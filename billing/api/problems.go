@@ -25,16 +25,22 @@ func invalid(location string, value any, message string) error {
 func (a *api) problem(ctx context.Context, err error) error {
 	var missing *rating.MissingModelError
 	var before *rating.BeforeBookError
-	var many *usage.TooManyRowsError
+	var known huma.StatusError
 	switch {
+	case errors.As(err, &known):
+		return err
 	case errors.Is(err, invoice.ErrNotFound):
-		return huma.Error404NotFound("no such invoice")
+		return huma.Error404NotFound(err.Error())
 	case errors.As(err, &missing), errors.As(err, &before):
 		return huma.Error409Conflict(err.Error())
-	case errors.As(err, &many):
-		return invalid("query.limit", many.Limit, err.Error())
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		a.deps.Log.WarnContext(ctx, "finance API request took too long", "error", err)
+		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("the request took too long; ask for less, or again later"),
+			http.Header{"Retry-After": {"5"}})
+	case ctx.Err() != nil:
+		return huma.Error503ServiceUnavailable("the client has gone") // nobody reads it
 	}
-	a.deps.Log.ErrorContext(ctx, "finance API request failed", "err", err)
+	a.deps.Log.ErrorContext(ctx, "finance API request failed", "error", err)
 	return huma.Error500InternalServerError("the request failed; the service's log says why")
 }
 
@@ -62,7 +68,7 @@ func span(from, to string) (start, end time.Time, err error) {
 func instant(location, text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		at, err := time.Parse(layout, text)
-		if year := at.UTC().Year(); err == nil && (year < usage.MinYear || year > usage.MaxYear) {
+		if err == nil && usage.InYears(at) != nil {
 			return at, invalid(location, text, fmt.Sprintf("want a time in the years %d to %d", usage.MinYear, usage.MaxYear))
 		}
 		if err == nil && at.Equal(at.Truncate(time.Hour)) {
@@ -71,3 +77,5 @@ func instant(location, text string) (time.Time, error) {
 	}
 	return time.Time{}, invalid(location, text, "want the start of a UTC hour, such as 2026-10-01 or 2026-10-01T08:00:00Z")
 }
+
+func rfc3339(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -7,27 +7,59 @@ import (
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
-type usageInput struct {
-	From   string `query:"from" required:"true" doc:"First UTC hour, or day" example:"2026-10-01"`
-	To     string `query:"to" required:"true" doc:"UTC hour or day after the last" example:"2026-11-01"`
-	By     string `query:"by" default:"tenant" doc:"Columns to group by, with commas: tenant, project, user, workload, node, gpu, leaf, model, profile, hour, day, month, kind (owner, platform, unattributed)"`
-	Tenant string `query:"tenant" doc:"Only this tenant's usage"`
-	Limit  int    `query:"limit" default:"10000" minimum:"1" maximum:"100000" doc:"More rows than this are an error"`
+// RangeInput is a range of whole UTC hours.
+type RangeInput struct {
+	From string `query:"from" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))?$" doc:"First hour: an RFC 3339 time at the start of a UTC hour, or a day" example:"2026-10-01"`
+	To   string `query:"to" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))?$" doc:"Hour or day after the last; at most 400 days after from" example:"2026-11-01"`
 }
 
-type usageOutput struct{ Body usageBody }
+type usageInput struct {
+	Paged
+	RangeInput
+	By       []string `query:"by" default:"tenant" maxItems:"13" uniqueItems:"true" enum:"tenant,project,user,workload,node,gpu,leaf,model,profile,hour,day,month,kind" doc:"Columns to group by, with commas. kind is owner, platform or unattributed (energy of no slot)" example:"tenant,day"`
+	Tenant   string   `query:"tenant" maxLength:"500" doc:"Only what this tenant held" example:"ml-train"`
+	Project  string   `query:"project" maxLength:"500" doc:"Only this project"`
+	User     string   `query:"user" maxLength:"500" doc:"Only this user"`
+	Workload string   `query:"workload" maxLength:"500" doc:"Only this workload"`
+	Node     string   `query:"node" maxLength:"500" doc:"Only this node"`
+	GPU      string   `query:"gpu" maxLength:"500" doc:"Only this GPU, by its id"`
+	Model    string   `query:"model" maxLength:"500" doc:"Only GPUs of this model"`
+	Profile  string   `query:"profile" maxLength:"500" doc:"Only instances of this MIG profile" example:"1g.10gb"`
+	Kind     string   `query:"kind" enum:"owner,platform,unattributed" doc:"Only this kind"`
+	Limit    int      `query:"limit" default:"1000" minimum:"1" maximum:"10000" doc:"Rows of a page, at most"`
+}
+
+func (in *usageInput) only() map[string]string {
+	only := map[string]string{}
+	for column, value := range map[string]string{
+		"project": in.Project, "user": in.User, "workload": in.Workload, "node": in.Node, "gpu": in.GPU,
+		"model": in.Model, "profile": in.Profile, "kind": in.Kind,
+	} {
+		if value != "" {
+			only[column] = value
+		}
+	}
+	return only
+}
+
+type usageOutput struct {
+	Link string `header:"Link"`
+	Body usageBody
+}
 
 type usageBody struct {
-	From string     `json:"from"`
-	To   string     `json:"to"`
-	By   []string   `json:"by"`
-	Rows []usageRow `json:"rows"`
+	From string     `json:"from" format:"date-time"`
+	To   string     `json:"to" format:"date-time"`
+	By   []string   `json:"by" nullable:"false"`
+	Rows []usageRow `json:"rows" nullable:"false"`
+	Next string     `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
 }
 
 // usageRow has integers as strings: slice-milliseconds go beyond what a
 // JavaScript number holds.
 type usageRow struct {
 	Group             map[string]string `json:"group" doc:"Value of each column of by; the platform's tenant is empty"`
+	Kind              string            `json:"kind,omitempty" enum:"owner,platform,unattributed" doc:"Where rows are by tenant: whose they are, for a tenant may have any name"`
 	ActiveSliceMS     string            `json:"active_slice_ms"`
 	IdleSliceMS       string            `json:"idle_slice_ms"`
 	UnprovenSliceMS   string            `json:"unproven_slice_ms"`
@@ -35,8 +67,8 @@ type usageRow struct {
 	StrandedSliceMS   string            `json:"stranded_slice_ms"`
 	UnhealthySliceMS  string            `json:"unhealthy_slice_ms"`
 	UnobservedSliceMS string            `json:"unobserved_slice_ms"`
-	GPUHours          string            `json:"gpu_hours"`
-	EnergyJoules      string            `json:"energy_joules"`
+	GPUHours          string            `json:"gpu_hours" doc:"Decimal of at most 9 places"`
+	EnergyJoules      string            `json:"energy_joules" doc:"Decimal of 3 places"`
 }
 
 func (a *api) queryUsage(ctx context.Context, in *usageInput) (*usageOutput, error) {
@@ -44,19 +76,28 @@ func (a *api) queryUsage(ctx context.Context, in *usageInput) (*usageOutput, err
 	if err != nil {
 		return nil, err
 	}
-	by, err := usage.ParseBy(in.By)
-	if err != nil {
-		return nil, invalid("query.by", in.By, err.Error())
+	q := usage.Query{By: in.By, From: from, To: to, Tenant: in.Tenant, Only: in.only(), Limit: in.Limit}
+	var after *usage.Row
+	if in.after != nil {
+		if len(in.after) != len(in.By)+1 {
+			return nil, in.foreign()
+		}
+		after = &usage.Row{By: in.after[1:], Kind: in.after[0]}
 	}
-	rows, err := usage.Run(ctx, a.deps.DB, usage.Query{By: by, From: from, To: to, Tenant: in.Tenant, Limit: in.Limit})
+	rows, more, err := usage.Page(ctx, a.deps.DB, q, after)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	body := usageBody{From: rfc3339(from), To: rfc3339(to), By: by, Rows: make([]usageRow, 0, len(rows))}
+	body := usageBody{From: rfc3339(from), To: rfc3339(to), By: in.By, Rows: make([]usageRow, 0, len(rows))}
 	for _, row := range rows {
-		body.Rows = append(body.Rows, newUsageRow(by, row))
+		body.Rows = append(body.Rows, newUsageRow(in.By, row))
 	}
-	return &usageOutput{body}, nil
+	out := &usageOutput{Body: body}
+	if last := len(rows) - 1; more && last >= 0 {
+		out.Body.Next = in.cursor(append([]string{rows[last].Kind}, rows[last].By...))
+		out.Link = in.link(out.Body.Next)
+	}
+	return out, nil
 }
 
 func newUsageRow(by []string, row usage.Row) usageRow {
@@ -66,7 +107,7 @@ func newUsageRow(by []string, row usage.Row) usageRow {
 	}
 	text := func(sliceMS uint64) string { return strconv.FormatUint(sliceMS, 10) }
 	return usageRow{
-		Group: group, ActiveSliceMS: text(row.ActiveSliceMS), IdleSliceMS: text(row.IdleSliceMS),
+		Group: group, Kind: row.Kind, ActiveSliceMS: text(row.ActiveSliceMS), IdleSliceMS: text(row.IdleSliceMS),
 		UnprovenSliceMS: text(row.UnprovenSliceMS), FreeSliceMS: text(row.FreeSliceMS),
 		StrandedSliceMS: text(row.StrandedSliceMS), UnhealthySliceMS: text(row.UnhealthySliceMS),
 		UnobservedSliceMS: text(row.UnobservedSliceMS), GPUHours: row.GPUHours, EnergyJoules: row.EnergyJoules(),

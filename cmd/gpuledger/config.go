@@ -12,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/plain"
 
 	"github.com/gpuledger/gpuledger/analyzer"
+	"github.com/gpuledger/gpuledger/billing/api/guard"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/collector/devices"
@@ -85,6 +86,8 @@ func (c CollectorConfig) validate() error {
 type BillingConfig struct {
 	// Prices is the price book's file; empty: the built-in one.
 	Prices string `yaml:"prices"`
+	// API says how much may be asked of the finance API.
+	API guard.Config `yaml:"api"`
 }
 
 // KafkaConfig is how separate services reach Kafka. With brokers empty there is
@@ -127,6 +130,7 @@ func DefaultConfig() Config {
 		Ingest:   ingest.DefaultConfig(),
 		Ledger:   ledger.DefaultConfig(),
 		Analyzer: analyzer.DefaultConfig(),
+		Billing:  BillingConfig{API: guard.DefaultConfig()},
 		Kafka: KafkaConfig{
 			Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
 		},
@@ -186,6 +190,9 @@ func validateSlot(slot time.Duration) error {
 }
 
 func (c BillingConfig) validate() error {
+	if err := c.API.Validate(); err != nil {
+		return fmt.Errorf("api: %w", err)
+	}
 	_, err := c.book()
 	return err
 }

@@ -210,7 +210,9 @@ func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 	server.AddReady("clickhouse", p.access.db.Ping)
 	if finance {
 		mux := http.NewServeMux()
-		if err := api.Register(mux, api.Deps{DB: p.access.db, Drafts: p.drafts, Log: p.s.log}); err != nil {
+		if err := api.Register(mux, p.cfg.Billing.API, api.Deps{
+			DB: p.access.db, Invoices: api.FromDrafts(p.drafts), Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+		}); err != nil {
 			return err
 		}
 		if err := statement.Register(mux, statement.Deps{

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// describe adds to the description what the guard answers with, so that no
+// answer is undocumented.
+func describe(doc *huma.OpenAPI) {
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Post} {
+			if op != nil {
+				describeOperation(op)
+			}
+		}
+	}
+}
+
+// explained says when an operation answers with an error.
+var explained = map[int]struct{ when, example string }{
+	http.StatusBadRequest:            {"The body is missing, or is no JSON.", "request body is required"},
+	http.StatusForbidden:             {"A page of another site asked, in a browser.", "a page of another site may not ask this"},
+	http.StatusNotFound:              {"There is no such thing, or no such path.", "no such invoice"},
+	http.StatusMethodNotAllowed:      {"The path has other methods; Allow names them.", "method DELETE is not allowed here, only GET, HEAD"},
+	http.StatusNotAcceptable:         {"Accept leaves out what the operation answers with.", "this operation answers with application/json"},
+	http.StatusConflict:              {"What is asked can't be done as things are: hours are still open, a price is missing, another decision stands, or the Idempotency-Key was used for another request.", "no price for model \"B300\""},
+	http.StatusRequestEntityTooLarge: {"The body is longer than 3 MiB.", "request body is too large limit=3145728 bytes"},
+	http.StatusUnsupportedMediaType:  {"The body is not called application/json.", "want the Content-Type application/json"},
+	http.StatusMisdirectedRequest:    {"The Host header is no name of this service.", "host \"example.com\" is not a name of this service: use 127.0.0.1 or localhost"},
+	http.StatusUnprocessableEntity:   {"A parameter, or a field of the body, is not what it must be; errors says which.", "invalid parameter query.period"},
+	http.StatusTooManyRequests:       {"The client asked too often; Retry-After says in how many seconds there is room.", "more than 50 requests a second"},
+	http.StatusInternalServerError:   {"The service failed; its log says why.", "the request failed; the service's log says why"},
+	http.StatusServiceUnavailable:    {"The request took too long, or too many are being answered. Of a decision nobody knows then whether it was made: ask again with the same Idempotency-Key.", "the request took too long; ask for less, or again later"},
+}
+
+func describeOperation(op *huma.Operation) {
+	for status, answer := range op.Responses {
+		code, _ := strconv.Atoi(status)
+		more, ok := explained[code]
+		if !ok {
+			continue
+		}
+		answer.Description = more.when
+		answer.Headers = headersOf(code)
+		for _, content := range answer.Content {
+			content.Example = map[string]any{"title": http.StatusText(code), "status": code, "detail": more.example}
+		}
+	}
+	good := op.Responses["200"]
+	if op.Method != http.MethodGet || good == nil || good.Content[jsonType] == nil {
+		return
+	}
+	if good.Headers == nil {
+		good.Headers = map[string]*huma.Header{}
+	}
+	good.Headers["ETag"] = textHeader("Strong: the SHA-256 of the body. Sent back as If-None-Match it saves sending the same again")
+	op.Responses["304"] = &huma.Response{
+		Description: "If-None-Match names the answer as it would be: nothing is sent.",
+		Headers:     map[string]*huma.Header{"ETag": textHeader("The answer's, as sent before")},
+	}
+}
+
+func headersOf(code int) map[string]*huma.Header {
+	switch code {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return map[string]*huma.Header{"Retry-After": {
+			Description: "Seconds until it is worth asking again", Schema: &huma.Schema{Type: huma.TypeInteger},
+		}}
+	case http.StatusMethodNotAllowed:
+		return map[string]*huma.Header{"Allow": textHeader("The path's methods")}
+	}
+	return nil
+}
+
+func textHeader(description string) *huma.Header {
+	return &huma.Header{Description: description, Schema: &huma.Schema{Type: huma.TypeString}}
+}

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Tags group operations in the description.
+const (
+	tagUsage    = "usage"
+	tagInvoices = "invoices"
+	tagExports  = "exports"
+)
+
+const (
+	jsonType = "application/json"
+	csvType  = "text/csv"
+)
+
+// newConfig leaves out what would load scripts from elsewhere or add links to
+// answers.
+func newConfig() huma.Config {
+	config := huma.DefaultConfig("gpuledger finance API", "1.0.0")
+	config.Info.Description = "Money and quantities are decimal strings, never floats. Hours are UTC; a period is a calendar month in the tenant's time zone. " +
+		"Lists come in pages: next of an answer is the cursor of the page after it. Every error is an RFC 9457 problem."
+	config.DocsPath = ""
+	config.SchemasPath = ""
+	config.CreateHooks = nil
+	return config
+}
+
+// get adds an operation that reads.
+func get[I, O any](h huma.API, id, path, tag, summary string, handler func(context.Context, *I) (*O, error)) {
+	huma.Register(h, huma.Operation{
+		OperationID: id, Method: http.MethodGet, Path: Prefix + path, Summary: summary, Tags: []string{tag},
+		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodGet, path),
+	}, handler)
+}
+
+// stream adds an operation whose answer is a file.
+func stream[I, O any](h huma.API, id, path, contentType, summary string, handler func(context.Context, *I) (*O, error)) {
+	huma.Register(h, huma.Operation{
+		OperationID: id, Method: http.MethodGet, Path: Prefix + path, Summary: summary, Tags: []string{tagExports},
+		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodGet, path),
+		Responses: map[string]*huma.Response{"200": {
+			Description: "The file", Content: map[string]*huma.MediaType{contentType: {Schema: &huma.Schema{Type: huma.TypeString}}},
+		}},
+	}, handler)
+}
+
+// errorsOf are the statuses that an operation can answer with beside the good
+// ones; describe says more about each.
+func errorsOf(method, path string) []int {
+	statuses := []int{
+		http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity,
+		http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusConflict,
+	}
+	if strings.Contains(path, "{") {
+		statuses = append(statuses, http.StatusNotFound)
+	}
+	if method == http.MethodPost {
+		statuses = append(statuses, http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
+			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	slices.Sort(statuses)
+	return slices.Compact(statuses)
+}
+
+// check refuses what could be read in two ways, and what the operation neither
+// takes nor gives.
+func (a *api) check(h huma.API) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		op := ctx.Operation()
+		produced := contentTypeOf(op)
+		detail := ambiguous(ctx.URL().RawQuery)
+		switch {
+		case !accepts(headerOf(ctx, "Accept"), produced):
+			_ = huma.WriteErr(h, ctx, http.StatusNotAcceptable, "this operation answers with "+produced) // the caller hung up
+		case op.RequestBody != nil && !isJSON(ctx.Header("Content-Type")):
+			_ = huma.WriteErr(h, ctx, http.StatusUnsupportedMediaType, "want the Content-Type "+jsonType) // as above
+		case detail != nil:
+			_ = huma.WriteErr(h, ctx, http.StatusUnprocessableEntity, "invalid parameter "+detail.Location, detail) // as above
+		default:
+			next(ctx)
+		}
+	}
+}
+
+// contentTypeOf is what an operation's good answers are.
+func contentTypeOf(op *huma.Operation) string {
+	for _, status := range []string{"200", "201"} {
+		if answer := op.Responses[status]; answer != nil {
+			for contentType := range answer.Content {
+				return contentType
+			}
+		}
+	}
+	return jsonType
+}
+
+// headerOf joins a header's lines.
+func headerOf(ctx huma.Context, name string) string {
+	var lines []string
+	ctx.EachHeader(func(header, value string) {
+		if strings.EqualFold(header, name) {
+			lines = append(lines, value)
+		}
+	})
+	return strings.Join(lines, ",")
+}
+
+// accepts reads an Accept header (RFC 9110, section 12.5.1): the most specific
+// range that covers a type decides, and q=0 refuses it.
+func accepts(header, contentType string) bool {
+	if strings.TrimSpace(header) == "" {
+		return true
+	}
+	kind, _, _ := strings.Cut(contentType, "/")
+	best, allowed := -1, false
+	for _, entry := range strings.Split(header, ",") {
+		name, parameters, err := mime.ParseMediaType(entry)
+		if err != nil {
+			continue
+		}
+		specific := slices.Index([]string{"*/*", kind + "/*", contentType}, name)
+		if specific > best {
+			best, allowed = specific, strings.Trim(parameters["q"], "0.") != "" || parameters["q"] == ""
+		}
+	}
+	return allowed
+}
+
+func isJSON(contentType string) bool {
+	name, parameters, err := mime.ParseMediaType(contentType)
+	charset, given := parameters["charset"]
+	return err == nil && name == jsonType && (!given || strings.EqualFold(charset, "utf-8"))
+}
+
+// ambiguous names a parameter that could be read in two ways: repeated, or
+// empty, which is neither a value nor left out; or that is no text.
+func ambiguous(rawQuery string) *huma.ErrorDetail {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return &huma.ErrorDetail{Location: "query", Message: "is not a query string", Value: strings.ToValidUTF8(rawQuery, "�")}
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		location := "query." + strings.ToValidUTF8(name, "�")
+		switch values := query[name]; {
+		case len(values) > 1:
+			return &huma.ErrorDetail{Location: location, Message: "named more than once", Value: values}
+		case values[0] == "":
+			return &huma.ErrorDetail{Location: location, Message: "is empty; give a value or leave it out", Value: ""}
+		case !utf8.ValidString(values[0]) || strings.ContainsRune(values[0], 0):
+			return &huma.ErrorDetail{Location: location, Message: "is not UTF-8 text", Value: strings.ToValidUTF8(values[0], "�")}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// tenantsSQL: the first and the last hour of each tenant in each month by UTC.
+// Parameters: tenant (empty: all), paged (0 or 1), after.
+const tenantsSQL = `
+SELECT toString(tenant) AS name, toYYYYMM(hour, 'UTC') AS month, min(hour), max(hour)
+FROM usage
+WHERE kind = 'owner' AND (active_slice_ms > 0 OR idle_slice_ms > 0 OR unproven_slice_ms > 0 OR energy_mj != 0)
+    AND ({tenant:String} = '' OR tenant = {tenant:String}) AND ({paged:UInt8} = 0 OR tenant > {after:String})
+GROUP BY name, month
+ORDER BY name, month`
+
+type tenantsInput struct {
+	Paged
+	Tenant string `query:"tenant" maxLength:"500" doc:"Only this one" example:"ml-train"`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Tenants of a page, at most"`
+}
+
+type tenantsOutput struct {
+	Link string `header:"Link"`
+	Body tenantsBody
+}
+
+type tenantsBody struct {
+	Tenants []tenant `json:"tenants" nullable:"false"`
+	Next    string   `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+}
+
+type tenant struct {
+	Tenant    string   `json:"tenant"`
+	TimeZone  string   `json:"time_zone" doc:"IANA name; the tenant's months are in it, by the price book in force"`
+	FirstHour string   `json:"first_hour" format:"date-time" doc:"First UTC hour with usage"`
+	LastHour  string   `json:"last_hour" format:"date-time" doc:"Last UTC hour with usage"`
+	Months    []string `json:"months" nullable:"false" doc:"Months with usage, in the tenant's zone"`
+}
+
+func (t *tenant) key() []string { return []string{t.Tenant} }
+
+func (a *api) listTenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, error) {
+	isPaged, after := 0, ""
+	if in.after != nil {
+		if len(in.after) != 1 {
+			return nil, in.foreign()
+		}
+		isPaged, after = 1, in.after[0]
+	}
+	location, err := a.locations(ctx)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	found, err := a.readTenants(ctx, in.Limit, location,
+		store.Named("tenant", in.Tenant), store.Named("paged", isPaged), store.Named("after", after))
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	page := cut(&in.Paged, in.Limit, found, (*tenant).key)
+	return &tenantsOutput{Link: page.link, Body: tenantsBody{Tenants: page.items, Next: page.next}}, nil
+}
+
+// locations gives each tenant's zone.
+func (a *api) locations(ctx context.Context) (func(tenant string) *time.Location, error) {
+	book, err := a.deps.Invoices.Book(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return book.Location, nil
+}
+
+// readTenants stops after one tenant more than limit.
+func (a *api) readTenants(ctx context.Context, limit int, location func(string) *time.Location, parameters ...any) ([]tenant, error) {
+	rows, err := a.deps.DB.Query(ctx, tenantsSQL, parameters...)
+	if err != nil {
+		return nil, fmt.Errorf("query tenants: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	found := []tenant{}
+	for rows.Next() {
+		var name string
+		var month uint32
+		var first, last time.Time
+		if err := rows.Scan(&name, &month, &first, &last); err != nil {
+			return nil, fmt.Errorf("read tenants: %w", err)
+		}
+		if n := len(found); n == 0 || found[n-1].Tenant != name {
+			if n > limit {
+				break
+			}
+			found = append(found, tenant{Tenant: name, TimeZone: location(name).String(), FirstHour: rfc3339(first), Months: []string{}})
+		}
+		found[len(found)-1].add(first, last, location(name))
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read tenants: %w", err)
+	}
+	return found, nil
+}
+
+// add takes the usage of a month by UTC. It lies in one or two months of the
+// zone, and the first and the last hour tell in which.
+func (t *tenant) add(first, last time.Time, zone *time.Location) {
+	t.LastHour = rfc3339(last)
+	for _, hour := range []time.Time{first, last} {
+		if month := rating.PeriodOf(hour, zone).String(); !slices.Contains(t.Months, month) {
+			t.Months = append(t.Months, month)
+		}
+	}
+}
