@@ -250,6 +250,19 @@ func TestAnAllocationLongerThanTheWindowKeepsItsID(t *testing.T) {
 	}
 }
 
+// TestTimeToComeIsNoTimeToLookAt: one imported record of another century must
+// not hide what goes on now.
+func TestTimeToComeIsNoTimeToLookAt(t *testing.T) {
+	db := storetest.Open(t)
+	s, fake, registry := newService(t, db)
+	fake.Set(monday.Add(8 * time.Hour))
+	write(t, db, gpu{"GPU-1", "ml", monday, "aaiiiiii", 1})
+	write(t, db, gpu{"GPU-2", "ml", monday.AddDate(36, 0, 0), "aa", 1})
+	runOnce(t, s)
+	wantStored(t, db, "idle_allocation ml GPU-1 03-02T02 03-02T08 6 21USD")
+	wantMetric(t, registry, "gpuledger_anomaly_open", 1)
+}
+
 func TestAMonthOfAFleetTakesLessThanASecond(t *testing.T) {
 	db := storetest.Open(t)
 	writeFleet(t, db)

@@ -46,8 +46,10 @@ WHERE hour >= ? AND hour < ?
 GROUP BY cluster
 ORDER BY cluster`
 
-// newestHourSQL: the ledger's newest hour; no row where the ledger is empty.
-const newestHourSQL = `SELECT max(hour) FROM usage_hourly HAVING count() > 0`
+// newestHourSQL: the ledger's newest hour up to an instant; no row where there
+// is none. Imported records may tell of the future, which would hide what goes on
+// now. Parameter: the instant.
+const newestHourSQL = `SELECT max(hour) FROM usage_hourly WHERE hour <= ? HAVING count() > 0`
 
 // oldestOverlapSQL: the earliest start of a published episode that reaches over
 // an instant; no row where there is none. Parameters: the instant, twice.

@@ -73,8 +73,11 @@ func (s *Service) RunOnce(ctx context.Context) error {
 	return nil
 }
 
+// maxAhead is how far the clock here may be behind those of the collectors.
+const maxAhead = 24 * time.Hour
+
 func (s *Service) runWindow(ctx context.Context) error {
-	newest, there, err := queryTime(ctx, s.deps.DB, newestHourSQL)
+	newest, there, err := queryTime(ctx, s.deps.DB, newestHourSQL, s.deps.Clock.Now().UTC().Add(maxAhead))
 	if err != nil {
 		return fmt.Errorf("read newest hour: %w", err)
 	}
