@@ -204,31 +204,36 @@ func forgetPeaks(t *testing.T) {
 	}
 }
 
-// peaks are the most that this process and its children had in memory.
-func peaks(t *testing.T) (own, engine string) {
-	t.Helper()
-	sum := int64(0)
-	for _, child := range children() {
-		sum += peakBytes(child)
-	}
-	return megabytes(peakBytes(os.Getpid())), megabytes(sum)
+// processUsage is what processes took of the machine.
+type processUsage struct {
+	cpu       time.Duration
+	peakBytes int64 // the most memory since forgetPeaks
 }
 
-func megabytes(bytes int64) string { return strconv.FormatInt(bytes>>20, 10) + " MB" }
+func (u processUsage) since(before processUsage) string {
+	return fmt.Sprintf("%.1f s of CPU, at most %d MB", (u.cpu - before.cpu).Seconds(), u.peakBytes>>20)
+}
 
-// peakBytes is a process's VmHWM.
-func peakBytes(pid int) int64 {
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		return 0
+func usageOf(pids ...int) (sum processUsage) {
+	const ticksPerSecond = 100 // USER_HZ, the same on every Linux
+	for _, pid := range pids {
+		proc := filepath.Join("/proc", strconv.Itoa(pid))
+		status, _ := os.ReadFile(filepath.Join(proc, "status"))
+		_, rest, _ := strings.Cut(string(status), "VmHWM:")
+		line, _, _ := strings.Cut(rest, "kB")
+		kilobytes, _ := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+		sum.peakBytes += kilobytes << 10
+		// Behind the name in brackets, utime and stime are the 12th and 13th.
+		stat, _ := os.ReadFile(filepath.Join(proc, "stat"))
+		_, rest, _ = strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(rest); len(fields) > 12 {
+			for _, field := range fields[11:13] {
+				ticks, _ := strconv.ParseInt(field, 10, 64)
+				sum.cpu += time.Duration(ticks) * time.Second / ticksPerSecond
+			}
+		}
 	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	line, _, _ := strings.Cut(rest, "kB")
-	kilobytes, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return kilobytes << 10
+	return sum
 }
 
 // children are the processes that this one started, which is the engine.

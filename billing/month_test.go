@@ -330,16 +330,17 @@ func (l *monthLedger) capacityIsListValue(t *testing.T, month *invoice.Month, c 
 		p.TenantsList, p.List, p.QuantityRounding, p.CapacityList, month.Currency)
 }
 
-// measure runs a step and prints its time, and the peak memory of this process
-// and of the engine's since the step before.
+// measure runs a step and prints its time, and CPU time and peak memory of this
+// process and of the engine's.
 func measure(t *testing.T, what string, run func() error) {
 	t.Helper()
 	forgetPeaks(t)
+	own, engine := usageOf(os.Getpid()), usageOf(children()...)
 	start := time.Now()
 	if err := run(); err != nil {
 		t.Fatal(err)
 	}
 	took := time.Since(start)
-	own, engine := peaks(t)
-	t.Logf("%s: %s; peak memory %s here, %s in the engine", what, took.Round(time.Millisecond), own, engine)
+	t.Logf("%s: %s; here %s; in the engine %s", what, took.Round(time.Millisecond),
+		usageOf(os.Getpid()).since(own), usageOf(children()...).since(engine))
 }
