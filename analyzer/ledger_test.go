@@ -31,7 +31,7 @@ type gpu struct {
 	version      uint64 // of the ledger's rows
 }
 
-func write(t *testing.T, db *store.DB, g gpu) {
+func write(t testing.TB, db *store.DB, g gpu) {
 	t.Helper()
 	err := db.Exec(t.Context(), patternSQL, store.Named("pattern", g.pattern), store.Named("start", g.start.Unix()),
 		store.Named("gpu", g.uuid), store.Named("tenant", g.tenant), store.Named("version", g.version))
@@ -53,7 +53,7 @@ SELECT 'c', toDateTime({start:Int64}, 'UTC') + h * 3600, concat('GPU-', toString
     [if(rest, 0, 10800000), 7200000, 3600000], [if(rest, 10800000, 0), 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]
 FROM numbers(32 * 744)`
 
-func writeFleet(t *testing.T, db *store.DB) {
+func writeFleet(t testing.TB, db *store.DB) {
 	t.Helper()
 	if err := db.Exec(t.Context(), fleetSQL, store.Named("start", monday.Unix())); err != nil {
 		t.Fatal(err)
