@@ -1,7 +1,9 @@
 package billing_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -14,9 +16,11 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing"
 	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/internal/check"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
@@ -43,13 +47,20 @@ func newService(t *testing.T, db *store.DB, c clock.Clock) (*billing.Service, *p
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	service, err := billing.New(billing.DefaultConfig(), billing.Deps{
-		Drafts: invoice.NewDrafts(db, prices.Default()), Clock: c,
+		Register: invoicetest.Open(t, db, prices.Default(), invoicetest.Broker(t)).Register, Clock: c,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: registry,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return service, registry
+}
+
+// drafts are by the built-in book, of a ledger in which nothing is decided.
+func drafts(db *store.DB) billing.Drafts {
+	return func(context.Context, string) (*invoice.Drafts, error) {
+		return invoice.NewDrafts(db, prices.Default()), nil
+	}
 }
 
 func wantMetrics(t *testing.T, registry *prometheus.Registry, want string) {
@@ -76,7 +87,11 @@ const help = `# HELP gpuledger_billing_errors_total Months that could not be rat
 func TestRunShowsDraftTotals(t *testing.T) {
 	fake := clock.NewFake(january)
 	service, registry := newService(t, ledger(t), fake)
-	if diff := cmp.Diff([]string{"2026-01", "2025-12"}, service.Periods()); diff != "" {
+	periods, err := service.Periods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"2026-01", "2025-12"}, periods); diff != "" {
 		t.Errorf("periods (-want +got):\n%s", diff)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -132,7 +147,7 @@ func TestOldMonthsLeaveTheMetrics(t *testing.T) {
 
 func TestChecksPassAndSayWhatTheyCompared(t *testing.T) {
 	db := ledger(t)
-	checks := billing.Checks(invoice.NewDrafts(db, prices.Default()), []string{"2026-01", "2025-12"})
+	checks := billing.Checks(drafts(db), nil, []string{"2026-01", "2025-12"})
 	results, err := check.Run(t.Context(), checks)
 	if err != nil || !check.NoneFailed(results) {
 		t.Fatalf("%+v, %v, want all to pass", results, err)
@@ -168,7 +183,7 @@ func TestChecksProveNothingOfWhatHasNoPrice(t *testing.T) {
 		}},
 		"an empty ledger": {before, nil, [2]string{"nothing to check: the ledger is empty", "nothing to check: the ledger is empty"}},
 	} {
-		results, err := check.Run(t.Context(), billing.Checks(invoice.NewDrafts(c.db, prices.Default()), c.periods))
+		results, err := check.Run(t.Context(), billing.Checks(drafts(c.db), nil, c.periods))
 		if err != nil || !check.NoneFailed(results) {
 			t.Errorf("%s: got %+v, %v; want none to fail", name, results, err)
 		}
@@ -177,6 +192,96 @@ func TestChecksProveNothingOfWhatHasNoPrice(t *testing.T) {
 				t.Errorf("%s: got %+v, want it not proven: %s", name, r, c.want[i])
 			}
 		}
+	}
+}
+
+// Finalised invoices are shown with their notes, and what changed since is
+// counted until a note settles it.
+func TestPendingAdjustmentsAreCounted(t *testing.T) {
+	db := ledger(t)
+	register := invoicetest.Open(t, db, prices.Default(), invoicetest.Broker(t))
+	registry := prometheus.NewRegistry()
+	service, err := billing.New(billing.DefaultConfig(), billing.Deps{
+		Register: register.Register, Clock: clock.NewFake(january), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: registry,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(text string) {
+		t.Helper()
+		if err := service.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(text), "gpuledger_billing_pending_adjustments", "gpuledger_invoice_finalised_total"); err != nil {
+			t.Error(err)
+		}
+	}
+	const heads = `# HELP gpuledger_billing_pending_adjustments Finalised invoices of a month whose usage the ledger no longer says (R17).
+# TYPE gpuledger_billing_pending_adjustments gauge
+gpuledger_billing_pending_adjustments{period="2025-12"} %d
+# HELP gpuledger_invoice_finalised_total Total of a tenant's finalised invoice or note, in the currency's major unit.
+# TYPE gpuledger_invoice_finalised_total gauge
+gpuledger_invoice_finalised_total{currency="USD",kind="invoice",period="2025-12",revision="0",tenant="ml"} 1.24
+`
+	if _, err := register.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2025-12", Who: "finance"}); err != nil {
+		t.Fatal(err)
+	}
+	want(fmt.Sprintf(heads, 0))
+	more := held(january.AddDate(0, -1, 0), "GPU-a", "NVIDIA H100 80GB HBM3", 25_200_000)
+	more.Version, more.Inputs = 2, 1
+	usagetest.Insert(t, db, more)
+	want(fmt.Sprintf(heads, 1))
+	if _, err := register.Correct(t.Context(), invoice.CorrectRequest{Period: "2025-12", Tenant: "ml", Who: "finance"}); err != nil {
+		t.Fatal(err)
+	}
+	want(fmt.Sprintf(heads, 0) + `gpuledger_invoice_finalised_total{currency="USD",kind="debit_note",period="2025-12",revision="1",tenant="ml"} 1.25
+`)
+}
+
+// C7d and C8 see decided invoices that don't follow from their usage, or whose
+// usage is of another month.
+func TestC8SeesAForgedInvoice(t *testing.T) {
+	db := ledger(t)
+	register := invoicetest.Open(t, db, prices.Default(), invoicetest.Broker(t))
+	checks := billing.Checks(register.Drafts, register.Register, []string{"2026-01", "2025-12"})
+	run := func() []check.Result {
+		results, err := check.Run(t.Context(), checks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results
+	}
+	if _, err := register.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2025-12", Who: "finance"}); err != nil {
+		t.Fatal(err)
+	}
+	if results := run(); !check.NoneFailed(results) || !strings.Contains(results[0].Figures, "1 invoiced, 1 unbilled, 0 in pending") ||
+		!strings.Contains(results[1].Figures, "1 finalised invoices and notes recomputed") {
+		t.Fatalf("%+v, want all to pass", results)
+	}
+	var honest decisions.Invoice
+	register.Decisions.View(func(state *decisions.State) { honest = state.Invoices()[0].Body })
+	content, err := register.Decisions.Read(t.Context(), honest.Content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := honest
+	forged.Tenant, forged.Number = "other", "2025-12-other-r0"
+	if forged.Content, err = register.Decisions.Put(t.Context(), bytes.ReplaceAll(content, []byte(`"1.24"`), []byte(`"9.99"`))); err != nil {
+		t.Fatal(err)
+	}
+	if forged.Usage, err = register.Decisions.Put(t.Context(), []byte("[\"copy\",1]\n[\"usage\",\"2026-01-01T00:00:00Z\",\"\",\"NVIDIA H100 80GB HBM3\",\"\",0,7,\"active\",1,0]\n")); err != nil {
+		t.Fatal(err)
+	}
+	outcome, err := register.Decisions.Append(t.Context(), decisions.KindInvoice, "forged", decisions.Digest([]byte("forged")), "x", &forged)
+	if err != nil || !outcome.Accepted {
+		t.Fatalf("%+v, %v", outcome, err)
+	}
+	results := run()
+	if results[0].OK || !strings.Contains(strings.Join(results[0].Findings, " "), "an hour of another month") {
+		t.Errorf("C7 = %+v, want the hour of another month", results[0])
+	}
+	if results[1].OK || !strings.Contains(strings.Join(results[1].Findings, " "), "2025-12-other-r0") {
+		t.Errorf("C8 = %+v, want the forged invoice", results[1])
 	}
 }
 

@@ -11,15 +11,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/check"
 )
 
-// Checks are C7 (money, in the parts that drafts have) and C8 (same usage,
-// same bytes) over some months such as "2026-10".
-func Checks(drafts *invoice.Drafts, periods []string) []check.Check {
-	return []check.Check{moneyCheck{drafts, periods}, bytesCheck{drafts, periods}}
+// Drafts are those of a month such as "2026-10", by the book in force.
+type Drafts func(ctx context.Context, period string) (*invoice.Drafts, error)
+
+// Checks are C7 (money) and C8 (same usage, same bytes) over some months, and
+// over all decided invoices of a register, which may be nil: none are decided.
+func Checks(drafts Drafts, register *invoice.Register, periods []string) []check.Check {
+	return []check.Check{moneyCheck{drafts, register, periods}, bytesCheck{drafts, register, periods}}
 }
 
 type moneyCheck struct {
-	drafts  *invoice.Drafts
-	periods []string
+	drafts   Drafts
+	register *invoice.Register
+	periods  []string
 }
 
 // Name is C7.
@@ -29,7 +33,7 @@ func (moneyCheck) Name() string { return "C7" }
 func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
 	result := check.New(c.Name(), "lines, effects and totals agree; list value conserves capacity; distribution sums to zero")
 	for _, period := range c.periods {
-		month, err := c.drafts.List(ctx, period)
+		month, err := list(ctx, c.drafts, period)
 		var violation *invoice.ViolationError
 		switch {
 		case errors.As(err, &violation):
@@ -46,7 +50,33 @@ func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
 		}
 	}
 	nothing(&result, c.periods)
-	return result, nil
+	if c.register == nil {
+		return result, nil
+	}
+	return result, c.cover(ctx, &result)
+}
+
+// cover is C7d: every tenant's hour with usage is in one finalised invoice, or
+// in none.
+func (c moneyCheck) cover(ctx context.Context, result *check.Result) error {
+	coverage, err := c.register.Coverage(ctx)
+	if err != nil {
+		return err
+	}
+	for _, wrong := range coverage.Wrong {
+		result.Fail("%s", wrong)
+	}
+	result.Say(fmt.Sprintf("tenants' hours with usage: %d invoiced, %d unbilled, %d in pending adjustments",
+		coverage.Invoiced, coverage.Unbilled, coverage.Pending))
+	return nil
+}
+
+func list(ctx context.Context, of Drafts, period string) (*invoice.Month, error) {
+	drafts, err := of(ctx, period)
+	if err != nil {
+		return nil, err
+	}
+	return drafts.List(ctx, period)
 }
 
 // nothing says of a ledger without hours that there is nothing to check.
@@ -65,8 +95,9 @@ func unpriced(err error) bool {
 }
 
 type bytesCheck struct {
-	drafts  *invoice.Drafts
-	periods []string
+	drafts   Drafts
+	register *invoice.Register
+	periods  []string
 }
 
 // Name is C8.
@@ -78,7 +109,7 @@ func (c bytesCheck) Run(ctx context.Context) (check.Result, error) {
 	result := check.New(c.Name(), "the same usage and price book give the same bytes")
 	var without []string
 	for _, period := range c.periods {
-		first, err := c.drafts.List(ctx, period)
+		first, err := list(ctx, c.drafts, period)
 		if unpriced(err) {
 			without = append(without, period)
 			continue
@@ -86,7 +117,7 @@ func (c bytesCheck) Run(ctx context.Context) (check.Result, error) {
 		if err != nil {
 			return result, err
 		}
-		second, err := c.drafts.List(ctx, period)
+		second, err := list(ctx, c.drafts, period)
 		if err != nil {
 			return result, err
 		}
@@ -101,7 +132,27 @@ func (c bytesCheck) Run(ctx context.Context) (check.Result, error) {
 		result.NotProve(period + " has no invoices for want of a price")
 	}
 	nothing(&result, c.periods)
-	return result, nil
+	if c.register == nil {
+		return result, nil
+	}
+	return result, c.recompute(ctx, &result)
+}
+
+// recompute rates every decided document's own copy again.
+func (c bytesCheck) recompute(ctx context.Context, result *check.Result) error {
+	decided := 0
+	err := c.register.VerifyAll(ctx, func(v *invoice.Verdict) error {
+		decided++
+		result.Checked++
+		if !v.Same {
+			result.Fail("%s does not follow from its own usage: %s", v.Number, v.Wrong)
+		}
+		return nil
+	})
+	if decided > 0 {
+		result.Say(fmt.Sprintf("%d finalised invoices and notes recomputed from their own usage", decided))
+	}
+	return err
 }
 
 func compare(result *check.Result, first, second []invoice.Invoice) error {

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +16,8 @@ type metrics struct {
 	errors   prometheus.Counter
 	duration prometheus.Histogram
 	lastRun  prometheus.Gauge
-	drafts   *drafts
+	pending  *prometheus.GaugeVec
+	months   *months
 }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
@@ -33,13 +35,18 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		lastRun: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gpuledger_billing_last_run_timestamp_seconds", Help: "Unix time of the last run in which all months could be rated.",
 		}),
-		drafts: &drafts{
-			total: prometheus.NewDesc("gpuledger_invoice_draft_total",
+		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "gpuledger_billing_pending_adjustments", Help: "Finalised invoices of a month whose usage the ledger no longer says (R17).",
+		}, []string{"period"}),
+		months: &months{
+			draft: prometheus.NewDesc("gpuledger_invoice_draft_total",
 				"Total of a tenant's draft invoice, in the currency's major unit.", []string{"tenant", "currency", "period"}, nil),
+			finalised: prometheus.NewDesc("gpuledger_invoice_finalised_total",
+				"Total of a tenant's finalised invoice or note, in the currency's major unit.", []string{"tenant", "currency", "period", "kind", "revision"}, nil),
 			months: map[string]*invoice.Month{},
 		},
 	}
-	for _, c := range []prometheus.Collector{m.runs, m.errors, m.duration, m.lastRun, m.drafts} {
+	for _, c := range []prometheus.Collector{m.runs, m.errors, m.duration, m.lastRun, m.pending, m.months} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register billing metric: %w", err)
 		}
@@ -47,22 +54,22 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// drafts shows the totals of the months last rated; a month is swapped whole.
-type drafts struct {
-	total *prometheus.Desc
+// months shows the totals of the months last rated; a month is swapped whole.
+type months struct {
+	draft, finalised *prometheus.Desc
 
 	mu     sync.Mutex
 	months map[string]*invoice.Month
 }
 
-func (d *drafts) set(month *invoice.Month) {
+func (d *months) set(month *invoice.Month) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.months[month.Period] = month
 }
 
 // keep forgets the months that are not among periods.
-func (d *drafts) keep(periods map[string]bool) {
+func (d *months) keep(periods map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for period := range d.months {
@@ -73,11 +80,14 @@ func (d *drafts) keep(periods map[string]bool) {
 }
 
 // Describe implements prometheus.Collector.
-func (d *drafts) Describe(out chan<- *prometheus.Desc) { out <- d.total }
+func (d *months) Describe(out chan<- *prometheus.Desc) {
+	out <- d.draft
+	out <- d.finalised
+}
 
 // Collect implements prometheus.Collector. Floats are for graphs; money is
 // read from the documents.
-func (d *drafts) Collect(out chan<- prometheus.Metric) {
+func (d *months) Collect(out chan<- prometheus.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, month := range d.months {
@@ -85,10 +95,14 @@ func (d *drafts) Collect(out chan<- prometheus.Metric) {
 			of := &month.Invoices[i]
 			total, err := decimal.NewFromString(of.Total)
 			if err != nil {
-				out <- prometheus.NewInvalidMetric(d.total, fmt.Errorf("read total %q of %s: %w", of.Total, of.Number, err))
+				out <- prometheus.NewInvalidMetric(d.draft, fmt.Errorf("read total %q of %s: %w", of.Total, of.Number, err))
 				continue
 			}
-			out <- prometheus.MustNewConstMetric(d.total, prometheus.GaugeValue, total.InexactFloat64(), of.Tenant, of.Currency, of.Period)
+			if of.Status == invoice.StatusDraft {
+				out <- prometheus.MustNewConstMetric(d.draft, prometheus.GaugeValue, total.InexactFloat64(), of.Tenant, of.Currency, of.Period)
+				continue
+			}
+			out <- prometheus.MustNewConstMetric(d.finalised, prometheus.GaugeValue, total.InexactFloat64(), of.Tenant, of.Currency, of.Period, of.Kind, strconv.Itoa(of.Revision))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,17 +16,19 @@ import (
 
 // Deps of the service; all are needed.
 type Deps struct {
-	Drafts   *invoice.Drafts
+	Register *invoice.Register
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Registry prometheus.Registerer
 }
 
-// Service rates the current months again and again.
+// Service rates the current months again and again, and looks whether invoices
+// that stand still rest on what the ledger says.
 type Service struct {
 	config  Config
 	deps    Deps
 	metrics *metrics
+	looked  map[string]invoice.Fingerprint // by period: of the ledger, when adjustments were last looked for
 }
 
 // New checks the configuration and registers the metrics; nothing runs yet.
@@ -33,14 +36,14 @@ func New(config Config, deps Deps) (*Service, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("check billing configuration: %w", err)
 	}
-	if deps.Drafts == nil || deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
-		return nil, errors.New("check billing dependencies: drafts, clock, log and registry are all needed")
+	if deps.Register == nil || deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
+		return nil, errors.New("check billing dependencies: register, clock, log and registry are all needed")
 	}
 	m, err := newMetrics(deps.Registry)
 	if err != nil {
 		return nil, err
 	}
-	return &Service{config: config, deps: deps, metrics: m}, nil
+	return &Service{config: config, deps: deps, metrics: m, looked: map[string]invoice.Fingerprint{}}, nil
 }
 
 // Run rates at once and then every Interval, until ctx ends; then it returns
@@ -56,36 +59,84 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce rates the months in sight; the error joins those that failed.
+// RunOnce rates the months in sight and looks for adjustments; the error joins
+// what failed.
 func (s *Service) RunOnce(ctx context.Context) error {
 	began := s.deps.Clock.Now()
 	var errs []error
+	periods, err := s.Periods(ctx)
+	errs = append(errs, err)
 	sight := map[string]bool{}
-	for _, period := range s.Periods() {
+	for _, period := range periods {
 		sight[period] = true
-		month, err := s.deps.Drafts.List(ctx, period)
+		month, err := s.deps.Register.List(ctx, period)
 		if err != nil {
 			s.metrics.errors.Inc()
 			errs = append(errs, err)
 			continue
 		}
-		s.metrics.drafts.set(month)
+		s.metrics.months.set(month)
 	}
-	s.metrics.drafts.keep(sight)
+	s.metrics.months.keep(sight)
+	errs = append(errs, s.lookForAdjustments(ctx))
 	s.metrics.duration.Observe(s.deps.Clock.Since(began).Seconds())
-	if len(errs) == 0 {
-		s.metrics.runs.Inc()
-		s.metrics.lastRun.Set(float64(s.deps.Clock.Now().UnixMilli()) / 1000)
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	s.metrics.runs.Inc()
+	s.metrics.lastRun.Set(float64(s.deps.Clock.Now().UnixMilli()) / 1000)
+	return nil
 }
 
 // Periods are the months in sight, the current one in the book's zone first.
-func (s *Service) Periods() []string {
-	current := rating.PeriodOf(s.deps.Clock.Now(), s.deps.Drafts.Book().Zone)
+func (s *Service) Periods(ctx context.Context) ([]string, error) {
+	book, err := s.deps.Register.Book(ctx)
+	if err != nil {
+		return nil, err
+	}
+	current := rating.PeriodOf(s.deps.Clock.Now(), book.Zone)
 	periods := make([]string, s.config.Months)
 	for i := range periods {
 		periods[i] = current.Before(i).String()
 	}
-	return periods
+	return periods, nil
+}
+
+// lookForAdjustments counts the pending adjustments of every month with an
+// invoice in which the ledger has moved since the last look.
+func (s *Service) lookForAdjustments(ctx context.Context) error {
+	periods, err := s.deps.Register.FinalisedPeriods(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, period := range periods {
+		errs = append(errs, s.lookAt(ctx, period))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Service) lookAt(ctx context.Context, period string) error {
+	now, err := s.deps.Register.Fingerprint(ctx, period)
+	if err != nil {
+		s.metrics.errors.Inc()
+		return err
+	}
+	if before, ok := s.looked[period]; ok && before == now {
+		return nil
+	}
+	began := s.deps.Clock.Now()
+	found, err := s.deps.Register.Adjustments(ctx, period)
+	if err != nil {
+		s.metrics.errors.Inc()
+		return err
+	}
+	s.looked[period] = now
+	s.metrics.pending.WithLabelValues(period).Set(float64(len(found)))
+	for _, a := range found {
+		s.deps.Log.Warn("an invoice no longer rests on what the ledger says", "invoice", a.Note.Corrects, "reason", a.Reason,
+			"note", a.Note.Kind, "total", a.Note.Total, "currency", a.Note.Currency)
+	}
+	s.deps.Log.Debug("looked for adjustments", "period", period, "pending", len(found), "took", s.deps.Clock.Since(began).Round(time.Millisecond))
+	return nil
 }

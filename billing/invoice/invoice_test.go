@@ -44,9 +44,14 @@ func parse(t *testing.T, text string) *prices.Book {
 	return book
 }
 
+func emptyLedger(t *testing.T) *store.DB {
+	t.Helper()
+	return storetest.Open(t)
+}
+
 func ledger(t *testing.T) *store.DB {
 	t.Helper()
-	db := storetest.Open(t)
+	db := emptyLedger(t)
 	usagetest.Insert(t, db,
 		usagetest.GPUHour{
 			Hour: march, GPU: "GPU-a", Model: "H100", Slices: 7, PlatformEnergyMJ: 11, UnattributedMJ: 22,

@@ -47,3 +47,9 @@ func (c Charge) of(amount decimal.Decimal) Charge {
 	c.Amount = amount
 	return c
 }
+
+// Negated is what takes the charge back.
+func (c Charge) Negated() Charge {
+	c.SliceMS, c.Quantity, c.Amount = -c.SliceMS, c.Quantity.Neg(), c.Amount.Neg()
+	return c
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/analyzer"
 	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gpuledger/gpuledger/billing/prices"
 )
 
 func (s *session) anomaliesCommand() *cobra.Command {
@@ -74,7 +75,7 @@ func findAnomalies(ctx context.Context, a *access, span *timeRange) ([]episode.E
 	if err != nil {
 		return nil, err
 	}
-	return analyzer.Find(ctx, a.db, a.cfg.Analyzer, listRates{book}, from, to)
+	return analyzer.Find(ctx, a.db, a.cfg.Analyzer, listRates{func() *prices.Book { return book }}, from, to)
 }
 
 func (s *session) printAnomalies(o output, found []episode.Episode) error {

@@ -85,9 +85,12 @@ func (c CollectorConfig) validate() error {
 // BillingConfig says at what price.
 type BillingConfig struct {
 	// Prices is the price book's file; empty: the built-in one.
+	// It counts until a book is published; then that one does.
 	Prices string `yaml:"prices"`
 	// API says how much may be asked of the finance API.
 	API guard.Config `yaml:"api"`
+	// Approvals wants somebody else's approval of each invoice and note.
+	Approvals bool `yaml:"approvals"`
 }
 
 // KafkaConfig is how separate services reach Kafka. With brokers empty there is

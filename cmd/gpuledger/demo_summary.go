@@ -89,7 +89,7 @@ const capacitySQL = `SELECT sum(toUInt64(slices) * present_ms) FROM usage_hourly
 var whoPays = []string{"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform", "platform", "platform, flagged"}
 
 func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
-	found, err := analyzer.Find(ctx, d.p.access.db, d.p.cfg.Analyzer, listRates{d.p.drafts.Book()}, from, to)
+	found, err := analyzer.Find(ctx, d.p.access.db, d.p.cfg.Analyzer, listRates{d.p.register.Known}, from, to)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func worstTable(worst []wasted) table {
 }
 
 func (d *demo) invoices(ctx context.Context, from, _ time.Time) error {
-	month, err := d.p.drafts.List(ctx, from.Format("2006-01"))
+	month, err := d.p.register.List(ctx, from.Format("2006-01"))
 	if err != nil {
 		return err
 	}

@@ -355,7 +355,9 @@ func TestVerifySeesAnInvoiceOfTwoForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checks := billing.Checks(invoice.NewDrafts(fickleBook{db, book}, book), []string{"2026-03"})
+		checks := billing.Checks(func(context.Context, string) (*invoice.Drafts, error) {
+			return invoice.NewDrafts(fickleBook{db, book}, book), nil
+		}, nil, []string{"2026-03"})
 		results, err := check.Run(t.Context(), checks[1:])
 		if err != nil {
 			t.Fatal(err)

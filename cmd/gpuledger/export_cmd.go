@@ -10,7 +10,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing/export"
 	"github.com/gpuledger/gpuledger/billing/export/focus"
-	"github.com/gpuledger/gpuledger/billing/invoice"
 )
 
 func (s *session) exportCommand() *cobra.Command {
@@ -47,8 +46,8 @@ func (s *session) exportCSVCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.withDrafts(ctx, *data, func(_ *access, drafts *invoice.Drafts) error {
-			drafted, err := drafts.List(ctx, month.text)
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			drafted, err := p.register.List(ctx, month.text)
 			if err != nil {
 				return err
 			}
@@ -78,7 +77,8 @@ func (s *session) exportFocusCommand() *cobra.Command {
 		Use:   "focus",
 		Short: "Write a month as FOCUS, the FinOps Open Cost and Usage Specification",
 		Long: "The file is focus-VERSION-MONTH.csv in the folder export of --out, with a description beside it;\n" +
-			"older ones are replaced whole. Drafts have no InvoiceId.",
+			"older ones are replaced whole. It has the invoices of the month, the notes that are billed in it as corrections, and\n" +
+			"drafts, which have no InvoiceId, for tenants whose invoice is not finalised yet.",
 		Example: examples(
 			"gpuledger export focus --data DIR --period 2026-10", "FOCUS 1.2 into DIR/export",
 			"gpuledger export focus --data DIR --period 2026-10 --focus-version 1.4", "FOCUS 1.4",
@@ -97,8 +97,8 @@ func (s *session) exportFocusCommand() *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		return s.withDrafts(ctx, *data, func(_ *access, drafts *invoice.Drafts) error {
-			path, _, err := focus.File(folder, month.text, options, s.clock.Now(), focus.Drafts(ctx, drafts, month.text))
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			path, _, err := focus.File(folder, month.text, options, s.clock.Now(), focus.Bills(ctx, p.register, month.text))
 			if err != nil {
 				return err
 			}

@@ -14,13 +14,17 @@ import (
 
 func (s *session) invoiceCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "invoice",
-		Short:   "What each tenant owes for a month",
-		Args:    cobra.NoArgs,
-		Example: examples("gpuledger invoice list --data DIR --period 2026-10", "a month's invoices"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "invoice",
+		Short: "What each tenant owes for a month",
+		Args:  cobra.NoArgs,
+		Example: examples(
+			"gpuledger invoice list --data DIR --period 2026-10", "a month's invoices",
+			"gpuledger invoice finalise --data DIR --period 2026-10", "let them stand",
+		),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(s.invoiceListCommand(), s.invoiceShowCommand())
+	cmd.AddCommand(s.invoiceListCommand(), s.invoiceShowCommand(), s.invoiceFinaliseCommand(), s.invoiceAdjustmentsCommand(),
+		s.invoiceNoteCommand(), s.invoiceApproveCommand(), s.invoiceVerifyCommand(), s.invoiceEvidenceCommand())
 	return cmd
 }
 
@@ -64,8 +68,8 @@ func (s *session) invoiceListCommand() *cobra.Command {
 	}
 	data, o, month := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd)
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
-		return s.withDrafts(ctx, *data, func(a *access, drafts *invoice.Drafts) error {
-			drafted, err := drafts.List(ctx, month.text)
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			drafted, err := p.register.List(ctx, month.text)
 			if err != nil {
 				return err
 			}
@@ -73,14 +77,14 @@ func (s *session) invoiceListCommand() *cobra.Command {
 			if err != nil || len(drafted.Invoices) > 0 {
 				return err
 			}
-			return s.sayNothing(ctx, a, *o, "in "+month.text)
+			return s.sayNothing(ctx, p.access, *o, "in "+month.text)
 		})
 	})
 	return cmd
 }
 
 func invoiceTable(month *invoice.Month, forReading bool) table {
-	t := table{columns: append(textColumns([]string{"number", "tenant", "period", "status", "currency"}),
+	t := table{columns: append(textColumns([]string{"number", "kind", "tenant", "period", "status", "currency"}),
 		column{name: "total", number: true})}
 	if forReading {
 		t.show = func(i int, cell string) string {
@@ -95,10 +99,10 @@ func invoiceTable(month *invoice.Month, forReading bool) table {
 		if forReading {
 			tenant = shownTenant(usage.KindOwner, tenant)
 		}
-		t.rows = append(t.rows, []string{inv.Number, tenant, inv.Period, inv.Status, inv.Currency, inv.Total})
+		t.rows = append(t.rows, []string{inv.Number, inv.Kind, tenant, inv.Period, inv.Status, inv.Currency, inv.Total})
 	}
 	if forReading {
-		t.rows = append(t.rows, []string{"", platformName, month.Period, "list value, not billed", month.Currency, platformKeeps(month)})
+		t.rows = append(t.rows, []string{"", "", platformName, month.Period, "list value, not billed", month.Currency, platformKeeps(month)})
 	}
 	return t
 }
@@ -111,10 +115,11 @@ func platformKeeps(month *invoice.Month) string {
 
 func (s *session) invoiceShowCommand() *cobra.Command {
 	var tenant string
+	var note int
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "Show one tenant's invoice with every line",
-		Long:  "JSON gives the whole document, byte for byte the same for the same usage and prices.",
+		Short: "Show one tenant's invoice with every line, and the notes on it",
+		Long:  "JSON gives one whole document, byte for byte the same for the same usage and prices.",
 		Example: examples(
 			"gpuledger invoice show --data DIR --period 2026-10 --tenant ml-train", "what it is made of",
 			"gpuledger invoice show --data DIR --period 2026-10 --tenant ml-train --output json", "the document",
@@ -122,20 +127,51 @@ func (s *session) invoiceShowCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	data, o, month := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd)
-	cmd.Flags().StringVar(&tenant, "tenant", "", "the `TENANT`")
-	if err := cmd.MarkFlagRequired("tenant"); err != nil {
-		panic(err) // the flag was defined a line above
-	}
+	tenantFlag(cmd, &tenant)
+	cmd.Flags().IntVar(&note, "revision", -1, "only the document of this `REVISION`: 0 is the invoice, 1 the first note on it (JSON: default 0)")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
-		return s.withDrafts(ctx, *data, func(_ *access, drafts *invoice.Drafts) error {
-			inv, err := drafts.Show(ctx, month.text, tenant)
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			documents, err := p.register.Show(ctx, month.text, tenant)
 			if err != nil {
 				return err
 			}
-			return s.printInvoice(*o, inv)
+			return s.printInvoices(*o, documents, note)
 		})
 	})
 	return cmd
+}
+
+// tenantFlag is the tenant a command is about.
+func tenantFlag(cmd *cobra.Command, tenant *string) {
+	cmd.Flags().StringVar(tenant, "tenant", "", "the `TENANT`")
+	if err := cmd.MarkFlagRequired("tenant"); err != nil {
+		panic(err) // the flag was defined a line above
+	}
+}
+
+// printInvoices prints the documents of a tenant's month, or that of one
+// revision; JSON and CSV are of one.
+func (s *session) printInvoices(o output, documents []invoice.Invoice, revision int) error {
+	if revision >= len(documents) {
+		return usageError{fmt.Errorf("--revision %d: %s has revisions 0 to %d", revision, documents[0].Number, len(documents)-1)}
+	}
+	if revision < 0 && o != outputTable {
+		revision = 0
+	}
+	if revision >= 0 {
+		documents = documents[revision : revision+1]
+	}
+	for i := range documents {
+		if i > 0 {
+			if _, err := fmt.Fprintln(s.stdout); err != nil {
+				return fmt.Errorf("print invoice: %w", err)
+			}
+		}
+		if err := s.printInvoice(o, &documents[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *session) printInvoice(o output, inv *invoice.Invoice) error {
@@ -152,8 +188,8 @@ func (s *session) printInvoice(o output, inv *invoice.Invoice) error {
 	case outputCSV:
 		return invoiceLines(inv).write(s.stdout, o, false)
 	}
-	heading := fmt.Sprintf("Invoice %s (%s)\nTenant   %s\nPeriod   %s to %s, %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
-		printable(inv.Number), inv.Status, printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, grouped(fixed(inv.GPUHours, 1)),
+	heading := fmt.Sprintf("%s %s (%s)\n%sTenant   %s\nPeriod   %s to %s, %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
+		kindWords[inv.Kind], printable(inv.Number), inv.Status, correcting(inv), printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, grouped(fixed(inv.GPUHours, 1)),
 		grouped(fixed(inv.Buckets.Active, 1)), grouped(fixed(inv.Buckets.Idle, 1)), grouped(fixed(inv.Buckets.Unproven, 1)))
 	if _, err := fmt.Fprint(s.stdout, heading); err != nil {
 		return fmt.Errorf("print invoice: %w", err)
@@ -163,6 +199,19 @@ func (s *session) printInvoice(o output, inv *invoice.Invoice) error {
 	}
 	_, err := fmt.Fprintf(s.stdout, "\n%s %s %s\n", bold("Total", colour(s.stdout)), grouped(inv.Total), inv.Currency)
 	return err
+}
+
+// kindWords are the kinds of documents as people read them.
+var kindWords = map[string]string{
+	invoice.KindInvoice: "Invoice", invoice.KindCreditNote: "Credit note", invoice.KindDebitNote: "Debit note",
+}
+
+// correcting says what a note corrects, and why.
+func correcting(inv *invoice.Invoice) string {
+	if inv.Corrects == "" {
+		return ""
+	}
+	return fmt.Sprintf("Corrects %s: %s\n", printable(inv.Corrects), printable(inv.Reason))
 }
 
 func invoiceLines(inv *invoice.Invoice) table {
@@ -175,15 +224,4 @@ func invoiceLines(inv *invoice.Invoice) table {
 		})
 	}
 	return t
-}
-
-// withDrafts opens the ledger and the price book for one question.
-func (s *session) withDrafts(ctx context.Context, dataDir string, ask func(*access, *invoice.Drafts) error) error {
-	return s.withStore(ctx, dataDir, func(a *access) error {
-		book, err := a.cfg.Billing.book()
-		if err != nil {
-			return err
-		}
-		return ask(a, invoice.NewDrafts(a.db, book))
-	})
 }

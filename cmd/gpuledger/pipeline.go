@@ -26,6 +26,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/httpd"
 	"github.com/gpuledger/gpuledger/internal/store"
 )
@@ -51,7 +52,9 @@ type pipeline struct {
 	// brokers are the client's, for people.
 	brokers string
 	ledger  *ledger.Ledger
-	drafts  *invoice.Drafts
+	// decisions and register are of the services and commands that bill.
+	decisions *decisions.Log
+	register  *invoice.Register
 	// metering is the collector's; nil without one.
 	metering *metering
 }
@@ -64,13 +67,15 @@ func (s *session) newPipeline(ctx context.Context, a *access, group *app.Group) 
 	if err := p.connect(ctx); err != nil {
 		return nil, err
 	}
-	book, err := p.cfg.Billing.book()
-	if err != nil {
+	if err := p.openLedger(); err != nil {
 		return nil, err
 	}
-	p.drafts = invoice.NewDrafts(a.db, book)
-	p.ledger, err = ledger.New(p.cfg.Ledger, ledger.Deps{Store: a.db, Clock: s.clock, Log: s.log, Registry: p.reg})
-	return p, err
+	return p, nil
+}
+
+func (p *pipeline) openLedger() (err error) {
+	p.ledger, err = ledger.New(p.cfg.Ledger, ledger.Deps{Store: p.access.db, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	return err
 }
 
 // connect makes the broker client and checks the topics.
@@ -171,8 +176,12 @@ func (p *pipeline) startIngest() error {
 
 // startAnalyzer runs the analyzer at the price book's list rates.
 func (p *pipeline) startAnalyzer() error {
+	rates, err := p.rates()
+	if err != nil {
+		return err
+	}
 	service, err := analyzer.New(p.cfg.Analyzer, analyzer.Deps{
-		DB: p.access.db, Rates: listRates{p.drafts.Book()}, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+		DB: p.access.db, Rates: rates, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
 	})
 	if err != nil {
 		return err
@@ -183,7 +192,7 @@ func (p *pipeline) startAnalyzer() error {
 
 // startBilling runs the draft totals.
 func (p *pipeline) startBilling() error {
-	service, err := billing.New(billing.DefaultConfig(), billing.Deps{Drafts: p.drafts, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	service, err := billing.New(billing.DefaultConfig(), billing.Deps{Register: p.register, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
 	if err != nil {
 		return err
 	}
@@ -211,12 +220,12 @@ func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 	if finance {
 		mux := http.NewServeMux()
 		if err := api.Register(mux, p.cfg.Billing.API, api.Deps{
-			DB: p.access.db, Invoices: api.FromDrafts(p.drafts), Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+			DB: p.access.db, Invoices: p.register, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
 		}); err != nil {
 			return err
 		}
 		if err := statement.Register(mux, statement.Deps{
-			DB: p.access.db, Invoices: statement.FromDrafts(p.drafts), Book: p.drafts.Book, Clock: p.s.clock, Log: p.s.log,
+			DB: p.access.db, Invoices: statements{p.register}, Book: p.register.Known, Clock: p.s.clock, Log: p.s.log,
 		}); err != nil {
 			return err
 		}

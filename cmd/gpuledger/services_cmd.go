@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/httpd"
@@ -25,6 +24,7 @@ type separate struct {
 	kafka, clickhouse bool // what it works with
 	finance           bool // serves finance API and statement pages
 	spools            bool // starts while Kafka is away
+	decides           bool // what it needs of Kafka is the decisions
 	start             func(ctx context.Context, p *pipeline) error
 }
 
@@ -49,9 +49,10 @@ func (s *session) separateCommands() []*cobra.Command {
 			clickhouse: true, start: func(_ context.Context, p *pipeline) error { return p.startAnalyzer() },
 		},
 		{
-			name: "billing", short: "Serve invoices, usage and anomalies to finance",
-			long:       "Drafts the current months again and again, and serves the read-only finance API\n(/api/v1, /openapi.json, /docs) and the statement pages (/statements/).",
-			clickhouse: true, finance: true, start: func(_ context.Context, p *pipeline) error { return p.startBilling() },
+			name: "billing", short: "Keep the register of invoices; serve finance and tenants",
+			long: "Drafts the current months again and again, projects what was decided into ClickHouse, and serves the finance\n" +
+				"API (/api/v1, /openapi.json, /docs) and the statement pages (/statements/).",
+			kafka: true, clickhouse: true, decides: true, finance: true, start: func(_ context.Context, p *pipeline) error { return p.startBilling() },
 		},
 	} {
 		commands = append(commands, s.separateCommand(service))
@@ -127,16 +128,12 @@ func (p *pipeline) startSeparate(ctx context.Context, service separate, server *
 		if service.spools {
 			connect = func(context.Context) error { return p.newClient() }
 		}
+		if service.decides {
+			connect = p.connectRegister
+		}
 		if err := connect(ctx); err != nil {
 			return err
 		}
-	}
-	if service.clickhouse {
-		book, err := p.cfg.Billing.book()
-		if err != nil {
-			return err
-		}
-		p.drafts = invoice.NewDrafts(p.access.db, book)
 	}
 	if err := service.start(ctx, p); err != nil {
 		return err

@@ -119,6 +119,9 @@ func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Confi
 	if p, err = s.newPipeline(ctx, a, a.group); err != nil {
 		return nil, nil, err
 	}
+	if err = p.openRegister(ctx); err != nil {
+		return nil, nil, err
+	}
 	if server, err = p.listen(ctx); err != nil {
 		return nil, nil, err
 	}

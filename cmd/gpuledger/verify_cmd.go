@@ -60,6 +60,9 @@ func (s *session) verify(ctx context.Context, dataDir string) (results []check.R
 	if err != nil {
 		return nil, err
 	}
+	if err := p.openRegister(ctx); err != nil {
+		return nil, err
+	}
 	if a.dir != nil {
 		if _, err := p.ledger.Pass(ctx); err != nil && !ledger.Damaged(err) {
 			return nil, err
@@ -136,7 +139,7 @@ func (p *pipeline) checks(dataDir string, months []string) []check.Check {
 		Spools: func(context.Context) ([]ingest.SpoolState, error) { return spoolStates(dataDir) },
 	})
 	of := p.ledger.Checks()
-	money := billing.Checks(p.drafts, months)
+	money := billing.Checks(p.register.Drafts, p.register, months)
 	all = append(all, of[:2]...)
 	all = append(all, money...)
 	return append(all, of[2:]...)
@@ -161,7 +164,7 @@ func (p *pipeline) months(ctx context.Context) ([]string, error) {
 	if err != nil || len(months) == 0 {
 		return nil, err
 	}
-	return localMonths(months, first, end.Add(-time.Hour), p.drafts.Book()), nil
+	return localMonths(months, first, end.Add(-time.Hour), p.register.Known()), nil
 }
 
 // localMonths adds to the months of UTC those that the first and the last hour

@@ -109,3 +109,52 @@ func platformOf(drafts *invoice.Drafts, month *invoice.Month) (Bill, error) {
 	}
 	return bill, nil
 }
+
+// Bills are a month's bills as the register has them: the finalised invoices,
+// the notes that are billed in it, drafts for tenants without an invoice, and
+// the platform. Errors are those of invoice.Register.
+func Bills(ctx context.Context, register *invoice.Register, period string) iter.Seq2[Bill, error] {
+	return func(yield func(Bill, error) bool) {
+		decided, err := register.Bills(ctx, period)
+		if err != nil {
+			yield(Bill{}, err)
+			return
+		}
+		finalised := map[string]bool{}
+		for i := range decided {
+			bill, err := billOf(&decided[i])
+			if !yield(bill, err) {
+				return
+			}
+			if bill.Kind == KindInvoice {
+				finalised[bill.Tenant] = true
+			}
+		}
+		drafts, err := register.Drafts(ctx, period)
+		if err != nil {
+			yield(Bill{}, err)
+			return
+		}
+		for bill, err := range Drafts(ctx, drafts, period) {
+			if err == nil && finalised[bill.Tenant] {
+				continue
+			}
+			if !yield(bill, err) {
+				return
+			}
+		}
+	}
+}
+
+func billOf(decided *invoice.Bill) (Bill, error) {
+	record := &decided.Record
+	total, err := decimal.NewFromString(record.Total)
+	if err != nil {
+		return Bill{}, fmt.Errorf("bill %s: total %q: %w", record.Number, record.Total, err)
+	}
+	return Bill{
+		Number: record.Number, Kind: record.Kind, Tenant: record.Tenant, Period: record.Period, BilledIn: record.BilledIn,
+		TimeZone: record.TimeZone, From: record.From, To: record.To, Currency: record.Currency, Total: total,
+		Book: decided.Book, UsageHash: record.Usage.SHA256, Charges: decided.Charges,
+	}, nil
+}

@@ -19,6 +19,9 @@ type GPUHour struct {
 	Model   string
 	Slices  uint16
 	Version uint64
+	// Epoch of rules and mapping, and Inputs, say why usage changed.
+	Epoch  uint32
+	Inputs uint64
 	// PresentMS is the part of the hour in the inventory; 0 is all of it.
 	PresentMS        uint32
 	Stranded         uint64
@@ -75,15 +78,15 @@ func Insert(t testing.TB, db Inserter, hours ...GPUHour) {
 }
 
 type columns struct {
-	cluster, gpu, node, model                             proto.ColStr
-	hour                                                  proto.ColDateTime
-	slices, present, until                                proto.ColUInt32
-	version, free, stranded, unhealthy, unobserved        proto.ColUInt64
-	platform, unattributed                                proto.ColInt64
-	leaf, profile, tenant, project, user, workload        *proto.ColArr[string]
-	profileSlices, active, idle, unproven, inferred, work *proto.ColArr[uint64]
-	owner                                                 *proto.ColArr[uint64]
-	energy                                                *proto.ColArr[int64]
+	cluster, gpu, node, model                              proto.ColStr
+	hour                                                   proto.ColDateTime
+	slices, present, until, epoch                          proto.ColUInt32
+	inputs, version, free, stranded, unhealthy, unobserved proto.ColUInt64
+	platform, unattributed                                 proto.ColInt64
+	leaf, profile, tenant, project, user, workload         *proto.ColArr[string]
+	profileSlices, active, idle, unproven, inferred, work  *proto.ColArr[uint64]
+	owner                                                  *proto.ColArr[uint64]
+	energy                                                 *proto.ColArr[int64]
 }
 
 func newColumns() *columns {
@@ -106,6 +109,8 @@ func (c *columns) add(h GPUHour, free uint64) {
 	c.present.Append(h.PresentMS)
 	c.until.Append(h.PresentMS)
 	c.version.Append(h.Version)
+	c.epoch.Append(h.Epoch)
+	c.inputs.Append(h.Inputs)
 	c.free.Append(free)
 	c.stranded.Append(h.Stranded)
 	c.unhealthy.Append(h.Unhealthy)
@@ -161,6 +166,8 @@ func (c *columns) input() proto.Input {
 		{Name: "present_ms", Data: &c.present},
 		{Name: "until_ms", Data: &c.until},
 		{Name: "version", Data: &c.version},
+		{Name: "epoch", Data: &c.epoch},
+		{Name: "inputs", Data: &c.inputs},
 		{Name: "free", Data: &c.free},
 		{Name: "stranded", Data: &c.stranded},
 		{Name: "unhealthy", Data: &c.unhealthy},

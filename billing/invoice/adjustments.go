@@ -1,0 +1,220 @@
+package invoice
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// Adjustment is pending: the ledger no longer says what an invoice and its
+// notes rest on.
+type Adjustment struct {
+	// Note is what would be decided now.
+	Note Invoice `json:"note"`
+	// Reason is why the usage changed.
+	Reason string `json:"reason"`
+	// Hours is how many UTC hours changed, from First to Last.
+	Hours int    `json:"hours"`
+	First string `json:"first_hour"`
+	Last  string `json:"last_hour"`
+	// Closed says that the hours before the month's end are closed, so that the
+	// note can be decided; else Open says what is missing.
+	Closed bool   `json:"closed"`
+	Open   string `json:"open,omitempty"`
+
+	before decisions.Invoice
+	usage  []byte
+}
+
+// Adjustments are a month's pending ones by tenant. It reads the month once,
+// however many invoices it has.
+func (r *Register) Adjustments(ctx context.Context, period string) ([]Adjustment, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.adjustments(ctx, state, period, state.chains(period))
+	if err != nil {
+		return nil, fmt.Errorf("find adjustments of %s: %w", period, err)
+	}
+	return found, nil
+}
+
+// recounted is an invoice whose usage is counted again.
+type recounted struct {
+	before   decisions.Invoice
+	original decisions.Invoice
+	book     *prices.Book
+	earlier  []byte
+	text     bytes.Buffer
+	recopy   *rating.Recopy
+}
+
+func (r *Register) adjustments(ctx context.Context, state decidedState, period string, chains [][]decisions.Invoice) ([]Adjustment, error) {
+	month, err := rating.ParsePeriod(period)
+	if err != nil || len(chains) == 0 {
+		return nil, err
+	}
+	var all []*recounted
+	for _, chain := range chains {
+		c, err := r.recount(ctx, state, month, chain)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	from, to := month.Range()
+	err = readHours(ctx, r.deps.DB, from, to, func(h hourOfUsage) error {
+		for _, c := range all {
+			if err := c.recopy.AddHour(h.hour, h.rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var found []Adjustment
+	for _, c := range all {
+		hash, err := c.recopy.Finish()
+		if err != nil {
+			return nil, err
+		}
+		if hash == c.before.Usage.SHA256 {
+			continue
+		}
+		adjustment, err := r.adjust(ctx, month, c)
+		if err != nil {
+			return nil, fmt.Errorf("rate %s again: %w", c.before.Number, err)
+		}
+		found = append(found, adjustment)
+	}
+	return found, nil
+}
+
+// recount prepares the copy of today's usage of an invoice's tenant and month.
+func (r *Register) recount(ctx context.Context, state decidedState, month rating.Period, chain []decisions.Invoice) (*recounted, error) {
+	c := &recounted{before: chain[len(chain)-1], original: chain[0]}
+	var err error
+	if c.book, err = book(state, c.original.PriceBook); err != nil {
+		return nil, err
+	}
+	if c.earlier, err = r.usage(ctx, c.before); err != nil {
+		return nil, err
+	}
+	c.recopy, err = rating.NewRecopy(c.book, month, c.before.Tenant, bytes.NewReader(c.earlier), &c.text)
+	return c, err
+}
+
+func (r *Register) adjust(ctx context.Context, month rating.Period, c *recounted) (Adjustment, error) {
+	a := Adjustment{before: c.before, usage: c.text.Bytes()}
+	changed, err := changedHours(c.before.Tenant, c.earlier, a.usage)
+	if err != nil {
+		return a, err
+	}
+	if len(changed) > 0 {
+		a.Hours, a.First, a.Last = len(changed), changed[0].Format(time.RFC3339), changed[len(changed)-1].Format(time.RFC3339)
+	}
+	if a.Reason, err = whyChanged(ctx, r.deps.DB, c.before, changed); err != nil {
+		return a, err
+	}
+	difference, err := differ(c.book, month, c.before.Tenant, a.usage, c.earlier)
+	if err != nil {
+		return a, err
+	}
+	a.Note = note(c.book, month, difference, c.before, a.Reason)
+	if err := r.deps.Closed(ctx, c.before.To); err != nil {
+		a.Open = err.Error()
+	}
+	a.Closed = a.Open == ""
+	return a, nil
+}
+
+// differ rates two copies of a tenant's month by one book.
+func differ(b *prices.Book, month rating.Period, tenant string, after, before []byte) (*rating.Invoice, error) {
+	now, err := rating.RateCopy(b, month, tenant, bytes.NewReader(after), nil)
+	if err != nil {
+		return nil, err
+	}
+	then, err := rating.RateCopy(b, month, tenant, bytes.NewReader(before), nil)
+	if err != nil {
+		return nil, err
+	}
+	difference := rating.Difference(now, then)
+	return &difference, nil
+}
+
+// CorrectRequest asks for the note on a tenant's month.
+type CorrectRequest struct {
+	Period, Tenant string
+	// Who decides, for people.
+	Who string
+	// Key is the idempotency key; empty: the note's number is.
+	Key string
+	// Approved wants the note to have been approved by somebody else.
+	Approved bool
+}
+
+// Correct decides the note that a pending adjustment comes to. Errors:
+// ErrNotFound where there is no invoice or nothing to adjust, *OpenHoursError,
+// *ConflictError.
+func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, error) {
+	r.deciding.Lock()
+	defer r.deciding.Unlock()
+	state, err := r.view(ctx)
+	if err != nil {
+		return Decided{}, err
+	}
+	chain := state.chain(q.Tenant, q.Period)
+	if len(chain) == 0 {
+		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: %w is finalised", q.Tenant, q.Period, ErrNotFound)
+	}
+	if number, used := state.used(q.Key); used {
+		if record, ok := state.invoice(number); ok && record.Tenant == q.Tenant && record.Period == q.Period && record.Revision > 0 {
+			return decided(record, true), nil
+		}
+		return Decided{}, &ConflictError{fmt.Sprintf("the key %q was used for another request", q.Key)}
+	}
+	if err := r.deps.Closed(ctx, chain[0].To); err != nil {
+		return Decided{}, err
+	}
+	found, err := r.adjustments(ctx, state, q.Period, [][]decisions.Invoice{chain})
+	if err != nil {
+		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: %w", q.Tenant, q.Period, err)
+	}
+	if len(found) == 0 {
+		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: its usage is what it was: %w", q.Tenant, q.Period, ErrNothingToAdjust)
+	}
+	one, err := r.correctOne(ctx, state, q, &found[0])
+	if err != nil {
+		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: %w", q.Tenant, q.Period, err)
+	}
+	return one, nil
+}
+
+func (r *Register) correctOne(ctx context.Context, state decidedState, q CorrectRequest, a *Adjustment) (Decided, error) {
+	record, err := r.record(ctx, &a.Note, a.usage)
+	if err != nil {
+		return Decided{}, err
+	}
+	if record.Epoch, record.Inputs, err = ledgerState(ctx, r.deps.DB, record.From, record.To); err != nil {
+		return Decided{}, err
+	}
+	record.Before = a.before.Content.SHA256
+	inForce, err := r.bookInForce(state)
+	if err != nil {
+		return Decided{}, err
+	}
+	record.BilledIn = rating.PeriodOf(r.deps.Clock.Now(), inForce.Zone).String()
+	key := q.Key
+	if key == "" {
+		key = "note/" + request(record.Number)
+	}
+	return r.decide(ctx, state, decisions.KindNote, key, q.Who, q.Approved, record)
+}

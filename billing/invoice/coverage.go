@@ -1,0 +1,142 @@
+package invoice
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// Coverage says of every tenant and UTC hour with usage where it is billed (C7d).
+type Coverage struct {
+	// Invoiced hours are in the usage copy of exactly one invoice, Unbilled ones
+	// in none: their month isn't finalised.
+	Invoiced, Unbilled int64
+	// Pending hours lie in a finalised month and are not in its copy, or are in
+	// its copy and have no usage any more: an adjustment waits.
+	Pending int64
+	// Wrong names invoices whose copy has hours of another month: the decisions
+	// see to it that months of a tenant don't overlap, and this to it that a copy
+	// stays in its month.
+	Wrong []string
+}
+
+// heldHoursSQL: every tenant's hours with usage.
+const heldHoursSQL = `
+SELECT DISTINCT toString(part.1) AS holder, hour
+FROM
+(
+    SELECT hour, arrayJoin(arrayMap((t, a, i, u) -> (toString(t), a + i + u), tenant, active, idle, unproven)) AS part
+    FROM usage_hourly FINAL
+)
+WHERE part.2 > 0
+ORDER BY holder, hour`
+
+// Coverage holds all decided invoices against the ledger.
+func (r *Register) Coverage(ctx context.Context) (*Coverage, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &covering{billed: map[string][]*billedMonth{}}
+	for _, chain := range state.chains("") {
+		if err := c.add(ctx, r, chain); err != nil {
+			return nil, fmt.Errorf("read coverage of %s: %w", chain[0].Number, err)
+		}
+	}
+	rows, err := r.deps.DB.Query(ctx, heldHoursSQL)
+	if err != nil {
+		return nil, fmt.Errorf("query hours with usage: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	for rows.Next() {
+		var tenant string
+		var hour time.Time
+		if err := rows.Scan(&tenant, &hour); err != nil {
+			return nil, fmt.Errorf("read hours with usage: %w", err)
+		}
+		c.count(tenant, hour.UTC())
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read hours with usage: %w", err)
+	}
+	for _, months := range c.billed {
+		for _, m := range months {
+			c.Pending += int64(len(m.hours)) // in the copy, and without usage by now
+		}
+	}
+	return &c.Coverage, nil
+}
+
+// billedMonth is a finalised month, with the hours of its last copy that were
+// not met in the ledger yet.
+type billedMonth struct {
+	from, to time.Time
+	hours    map[time.Time]bool
+}
+
+type covering struct {
+	Coverage
+	billed map[string][]*billedMonth
+}
+
+func (c *covering) add(ctx context.Context, r *Register, chain []decisions.Invoice) error {
+	last := chain[len(chain)-1]
+	m := &billedMonth{from: last.From, to: last.To, hours: map[time.Time]bool{}}
+	usage, err := r.usage(ctx, last)
+	if err != nil {
+		return err
+	}
+	err = rating.ReadCopy(last.Tenant, bytes.NewReader(usage), func(fact rating.Fact) error {
+		if fact.Hour.Before(m.from) || !fact.Hour.Before(m.to) {
+			c.Wrong = append(c.Wrong, fmt.Sprintf("%s has %s in its usage, an hour of another month", last.Number, fact.Hour.Format(time.RFC3339)))
+			return nil
+		}
+		if fact.Usage && fact.Row.SliceMS > 0 {
+			m.hours[fact.Hour] = true
+		}
+		return nil
+	})
+	c.billed[last.Tenant] = append(c.billed[last.Tenant], m)
+	return err
+}
+
+func (c *covering) count(tenant string, hour time.Time) {
+	for _, m := range c.billed[tenant] {
+		if hour.Before(m.from) || !hour.Before(m.to) {
+			continue
+		}
+		if m.hours[hour] {
+			delete(m.hours, hour)
+			c.Invoiced++
+		} else {
+			c.Pending++
+		}
+		return
+	}
+	c.Unbilled++
+}
+
+// VerifyAll recomputes every decided document from its own copy, and visits the
+// verdicts in the order of the decisions.
+func (r *Register) VerifyAll(ctx context.Context, visit func(*Verdict) error) error {
+	state, err := r.view(ctx)
+	if err != nil {
+		return err
+	}
+	for _, chain := range state.chains("") {
+		for _, record := range chain {
+			verdict, err := r.verify(ctx, state, record)
+			if err != nil {
+				return fmt.Errorf("verify invoice %s: %w", record.Number, err)
+			}
+			if err := visit(verdict); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package invoice
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// fillIn puts decided documents in the place of drafts.
+func (r *Register) fillIn(ctx context.Context, state decidedState, month *Month) error {
+	var decided []Invoice
+	tenants := map[string]bool{}
+	for _, chain := range state.chains(month.Period) {
+		documents, err := r.documents(ctx, chain)
+		if err != nil {
+			return err
+		}
+		tenants[documents[0].Tenant] = true
+		decided = append(decided, documents...)
+	}
+	drafts := slices.DeleteFunc(month.Invoices, func(i Invoice) bool { return tenants[i.Tenant] })
+	month.Invoices = append(drafts, decided...)
+	slices.SortStableFunc(month.Invoices, func(a, b Invoice) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Revision, b.Revision))
+	})
+	return nil
+}
+
+func (r *Register) documents(ctx context.Context, chain []decisions.Invoice) ([]Invoice, error) {
+	documents := make([]Invoice, len(chain))
+	for i, record := range chain {
+		content, err := r.content(ctx, record)
+		if err != nil {
+			return nil, err
+		}
+		if documents[i], err = parseDocument(content); err != nil {
+			return nil, fmt.Errorf("read invoice %s: %w", record.Number, err)
+		}
+	}
+	return documents, nil
+}
+
+// content is a document's bytes; the log has checked their hash.
+func (r *Register) content(ctx context.Context, record decisions.Invoice) ([]byte, error) {
+	content, err := r.deps.Decisions.Read(ctx, record.Content)
+	if err != nil {
+		return nil, fmt.Errorf("read invoice %s: %w", record.Number, err)
+	}
+	return content, nil
+}
+
+// usage is the copy of the usage that an invoice or note follows from.
+func (r *Register) usage(ctx context.Context, record decisions.Invoice) ([]byte, error) {
+	usage, err := r.deps.Decisions.Read(ctx, record.Usage)
+	if err != nil {
+		return nil, fmt.Errorf("read usage copy of %s: %w", record.Number, err)
+	}
+	return usage, nil
+}
+
+func parseDocument(content []byte) (document Invoice, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.DisallowUnknownFields()
+	err = decoder.Decode(&document)
+	return document, err
+}
+
+// finalised is the document of what was rated, as it will never change again.
+func finalised(b *prices.Book, period rating.Period, rated *rating.Invoice) Invoice {
+	document := newInvoice(b, period, rated)
+	document.Status = StatusFinalised
+	return document
+}
+
+// note is the document of a difference; before is the last revision.
+func note(b *prices.Book, period rating.Period, difference *rating.Invoice, before decisions.Invoice, reason string) Invoice {
+	document := finalised(b, period, difference)
+	document.Revision = before.Revision + 1
+	document.Number = Number(before.Period, before.Tenant, document.Revision)
+	document.Kind = KindDebitNote
+	if !difference.Total.IsPositive() {
+		document.Kind = KindCreditNote
+	}
+	document.Corrects, document.Reason = before.Number, reason
+	return document
+}
+
+// record is the decision that makes a document stand.
+func (r *Register) record(ctx context.Context, document *Invoice, usage []byte) (decisions.Invoice, error) {
+	content, err := Canonical(document)
+	if err != nil {
+		return decisions.Invoice{}, err
+	}
+	from, err := time.Parse(time.RFC3339, document.From)
+	if err != nil {
+		return decisions.Invoice{}, fmt.Errorf("invoice %s: from: %w", document.Number, err)
+	}
+	to, err := time.Parse(time.RFC3339, document.To)
+	if err != nil {
+		return decisions.Invoice{}, fmt.Errorf("invoice %s: to: %w", document.Number, err)
+	}
+	record := decisions.Invoice{
+		Number: document.Number, Kind: document.Kind, Tenant: document.Tenant, Period: document.Period, Revision: document.Revision,
+		TimeZone: document.TimeZone, From: from, To: to, Currency: document.Currency, Total: document.Total, GPUHours: document.GPUHours,
+		PriceBook: document.PriceHash, Corrects: document.Corrects, Reason: document.Reason,
+	}
+	if record.Usage, err = r.deps.Decisions.Put(ctx, usage); err != nil {
+		return record, fmt.Errorf("keep usage copy of %s: %w", document.Number, err)
+	}
+	if record.Content, err = r.deps.Decisions.Put(ctx, content); err != nil {
+		return record, fmt.Errorf("keep invoice %s: %w", document.Number, err)
+	}
+	if record.Usage.SHA256 != document.UsageHash {
+		return record, fmt.Errorf("keep usage copy of %s: its hash is %s, the invoice says %s", document.Number, record.Usage.SHA256, document.UsageHash)
+	}
+	return record, nil
+}

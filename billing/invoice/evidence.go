@@ -1,0 +1,284 @@
+package invoice
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// ErrNoEvidence is a line that follows from the month as a whole, not from
+// certain GPU-hours.
+var ErrNoEvidence = errors.New("no GPU-hours of its own")
+
+// Evidence is what a line of a decided document rests on.
+type Evidence struct {
+	Number string `json:"number"`
+	// LineNumber counts from 1, in the order of the document.
+	LineNumber int  `json:"line_number"`
+	Line       Line `json:"line"`
+	// GPUHours are the ledger's, by hour, GPU and leaf.
+	GPUHours []GPUHour `json:"gpu_hours"`
+	// Hours is how many UTC hours the document's own copy has of it, Moved those
+	// of which the ledger says otherwise by now.
+	Hours int      `json:"hours"`
+	Moved []string `json:"moved_hours"`
+}
+
+// GPUHour is a part of a GPU's hour, and the batches of its node that say so.
+type GPUHour struct {
+	Hour     string `json:"hour"`
+	Cluster  string `json:"cluster"`
+	Node     string `json:"node"`
+	GPU      string `json:"gpu"`
+	Leaf     string `json:"leaf"`
+	Profile  string `json:"profile"`
+	Project  string `json:"project"`
+	User     string `json:"user"`
+	Workload string `json:"workload"`
+	SliceMS  string `json:"slice_ms"`
+	Slices   int    `json:"slices"`
+	EnergyMJ string `json:"energy_mj"`
+	// Batches is the number of batches that count in the node's hour, BatchHash
+	// the SHA-256, in hex, of their hashes in the order of slots. Zero: raw of
+	// that hour never came as batches.
+	Batches   uint64 `json:"batches"`
+	BatchHash string `json:"batches_sha256"`
+
+	at    time.Time
+	exact *big.Rat // slice_ms ÷ slices
+}
+
+// Evidence goes from a line back to GPU-hours and batches. A note's line shows
+// the usage that the note follows from. Errors: ErrNotFound, ErrNoEvidence.
+func (r *Register) Evidence(ctx context.Context, number string, lineNumber int) (*Evidence, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	record, ok := state.invoice(number)
+	if !ok {
+		return nil, fmt.Errorf("find evidence of invoice %q: %w", number, ErrNotFound)
+	}
+	evidence, err := r.evidence(ctx, state, record, lineNumber)
+	if err != nil {
+		return nil, fmt.Errorf("find evidence of invoice %s: %w", number, err)
+	}
+	return evidence, nil
+}
+
+func (r *Register) evidence(ctx context.Context, state decidedState, record decisions.Invoice, lineNumber int) (*Evidence, error) {
+	content, err := r.content(ctx, record)
+	if err != nil {
+		return nil, err
+	}
+	document, err := parseDocument(content)
+	if err != nil {
+		return nil, err
+	}
+	if lineNumber < 1 || lineNumber > len(document.Lines) {
+		return nil, fmt.Errorf("line %d: %w; it has lines 1 to %d", lineNumber, ErrNotFound, len(document.Lines))
+	}
+	e := &Evidence{Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1], GPUHours: []GPUHour{}, Moved: []string{}}
+	b, err := book(state, record.PriceBook)
+	if err != nil {
+		return nil, err
+	}
+	rests, err := restsOn(b, e.Line)
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %w", lineNumber, err)
+	}
+	usage, err := r.usage(ctx, record)
+	if err != nil {
+		return nil, err
+	}
+	copied, err := copiedTime(record.Tenant, usage, rests)
+	if err != nil {
+		return nil, err
+	}
+	if e.GPUHours, err = ledgerTime(ctx, r.deps.DB, record, rests); err != nil {
+		return nil, err
+	}
+	e.compare(copied)
+	return e, addBatches(ctx, r.deps.DB, record, e.GPUHours)
+}
+
+// restsOn tells which usage a line rests on.
+func restsOn(b *prices.Book, line Line) (func(rating.Row) bool, error) {
+	sameKey := func(row rating.Row) bool {
+		return row.Project == line.Project && row.Model == line.Model && row.Profile == line.Profile && row.Bucket == line.Bucket
+	}
+	switch line.Effect {
+	case rating.EffectList, rating.EffectProfile, rating.EffectIdleSurcharge:
+		return sameKey, nil
+	case rating.EffectTier:
+		return func(row rating.Row) bool { return row.Model == line.Model && !pricedByProfile(b, row) }, nil
+	case rating.EffectDiscount:
+		return func(rating.Row) bool { return true }, nil
+	case rating.EffectEnergy:
+		return func(row rating.Row) bool { return row.EnergyMJ != 0 }, nil
+	}
+	return nil, fmt.Errorf("%s: %w", line.Effect, ErrNoEvidence)
+}
+
+func pricedByProfile(b *prices.Book, row rating.Row) bool {
+	at := b.At(row.Hour)
+	if at < 0 {
+		return false
+	}
+	_, own := b.Versions[at].Models[row.Model].Profiles[row.Profile]
+	return own
+}
+
+// copiedTime is the copy's time by hour, in ms of whole GPUs.
+func copiedTime(tenant string, usage []byte, rests func(rating.Row) bool) (map[time.Time]*big.Rat, error) {
+	hours := map[time.Time]*big.Rat{}
+	err := rating.ReadCopy(tenant, bytes.NewReader(usage), func(fact rating.Fact) error {
+		if fact.Usage && rests(fact.Row) {
+			addTime(hours, fact.Hour, big.NewRat(fact.Row.SliceMS, int64(fact.Row.Slices)))
+		}
+		return nil
+	})
+	return hours, err
+}
+
+func addTime(hours map[time.Time]*big.Rat, hour time.Time, ms *big.Rat) {
+	if hours[hour] == nil {
+		hours[hour] = new(big.Rat)
+	}
+	hours[hour].Add(hours[hour], ms)
+}
+
+// compare holds the copy against the ledger, hour by hour.
+func (e *Evidence) compare(copied map[time.Time]*big.Rat) {
+	e.Hours = len(copied)
+	now := map[time.Time]*big.Rat{}
+	for _, g := range e.GPUHours {
+		addTime(now, g.at, g.exact)
+	}
+	for hour, ms := range copied {
+		if now[hour] == nil || now[hour].Cmp(ms) != 0 {
+			e.Moved = append(e.Moved, hour.Format(time.RFC3339))
+		}
+	}
+	for hour := range now {
+		if copied[hour] == nil {
+			e.Moved = append(e.Moved, hour.Format(time.RFC3339))
+		}
+	}
+	slices.Sort(e.Moved)
+}
+
+// tenantTimeSQL: a tenant's parts of GPU-hours. Parameters: tenant, from, to.
+const tenantTimeSQL = `
+SELECT hour, cluster, node, gpu, toString(model), gpu_slices, part.1 AS leaf, part.2 AS profile, part.3 AS project, part.4 AS user,
+    part.5 AS workload, part.6 AS active, part.7 AS idle, part.8 AS unproven, part.9 AS energy
+FROM
+(
+    SELECT hour, toString(cluster) AS cluster, toString(node) AS node, toString(gpu) AS gpu, model, gpu_slices,
+        arrayJoin(arrayFilter(x -> x.10 = {tenant:String}, arrayMap((l, p, pr, u, w, a, i, n, e, t) ->
+            (toString(l), toString(p), toString(pr), toString(u), w, a, i, n, e, toString(t)),
+            leaf, profile, project, user, workload, active, idle, unproven, energy_mj, tenant))) AS part
+    FROM usage_hourly FINAL
+    WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND has(tenant, {tenant:String})
+)
+ORDER BY hour, cluster, node, gpu, leaf, project, user, workload`
+
+func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests func(rating.Row) bool) ([]GPUHour, error) {
+	rows, err := db.Query(ctx, tenantTimeSQL, append(rangeParameters(record.From, record.To), store.Named("tenant", record.Tenant))...)
+	if err != nil {
+		return nil, fmt.Errorf("query GPU-hours: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	found := []GPUHour{}
+	for rows.Next() {
+		var g GPUHour
+		var model string
+		var slices uint16
+		var held [3]uint64
+		var energyMJ int64
+		if err := rows.Scan(&g.at, &g.Cluster, &g.Node, &g.GPU, &model, &slices, &g.Leaf, &g.Profile, &g.Project, &g.User, &g.Workload,
+			&held[0], &held[1], &held[2], &energyMJ); err != nil {
+			return nil, fmt.Errorf("read GPU-hours: %w", err)
+		}
+		g.at = g.at.UTC()
+		sliceMS := uint64(0)
+		row := rating.Row{Hour: g.at, Project: g.Project, Model: model, Profile: g.Profile, EnergyMJ: energyMJ}
+		for i, bucket := range []string{"active", "idle", "unproven"} {
+			if row.Bucket = bucket; held[i] > 0 && rests(row) {
+				sliceMS += held[i]
+			}
+		}
+		if sliceMS == 0 {
+			continue
+		}
+		g.Hour, g.Slices, g.SliceMS, g.EnergyMJ = g.at.Format(time.RFC3339), int(slices), strconv.FormatUint(sliceMS, 10), strconv.FormatInt(energyMJ, 10)
+		g.exact = new(big.Rat).SetFrac(new(big.Int).SetUint64(sliceMS), big.NewInt(int64(slices)))
+		found = append(found, g)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read GPU-hours: %w", err)
+	}
+	return found, nil
+}
+
+// nodeBatchesSQL: the batches that count of a node (R1), by hour. Parameters:
+// cluster, node, from, to.
+const nodeBatchesSQL = `
+SELECT hour, count() AS batches, lower(hex(SHA256(arrayStringConcat(arrayMap(x -> x.2, arraySort(groupArray((slot, toString(winner)))))))))
+FROM
+(
+    SELECT toStartOfHour(slot) AS hour, slot, argMax(hash, (rev, collector, boot_ms, seq, hash)) AS winner
+    FROM batches FINAL
+    WHERE cluster = {cluster:String} AND node = {node:String} AND status = 'stored'
+        AND toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
+    GROUP BY hour, slot
+)
+GROUP BY hour`
+
+// addBatches adds the batches to GPU-hours, a node at a time.
+func addBatches(ctx context.Context, db DB, record decisions.Invoice, hours []GPUHour) error {
+	type place struct{ cluster, node string }
+	of := map[place][]*GPUHour{}
+	for i := range hours {
+		p := place{hours[i].Cluster, hours[i].Node}
+		of[p] = append(of[p], &hours[i])
+	}
+	for p, list := range of {
+		if err := nodeBatches(ctx, db, record, p.cluster, p.node, list); err != nil {
+			return fmt.Errorf("read batches of node %q: %w", p.node, err)
+		}
+	}
+	return nil
+}
+
+func nodeBatches(ctx context.Context, db DB, record decisions.Invoice, cluster, node string, list []*GPUHour) error {
+	rows, err := db.Query(ctx, nodeBatchesSQL, append(rangeParameters(record.From, record.To), store.Named("cluster", cluster), store.Named("node", node))...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	for rows.Next() {
+		var hour time.Time
+		var batches uint64
+		var hash string
+		if err := rows.Scan(&hour, &batches, &hash); err != nil {
+			return err
+		}
+		for _, g := range list {
+			if g.at.Equal(hour) {
+				g.Batches, g.BatchHash = batches, hash
+			}
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,79 @@
+package invoicetest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// Broker is an embedded broker in a folder of the test's own.
+func Broker(t testing.TB) *broker.Embedded {
+	t.Helper()
+	b, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: t.TempDir(), Log: quiet()})
+	if err != nil {
+		t.Fatalf("start broker: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("close broker: %v", err)
+		}
+	})
+	return b
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// Decisions opens the log on a broker.
+func Decisions(t testing.TB, b *broker.Embedded, c clock.Clock) *decisions.Log {
+	t.Helper()
+	client := broker.NewClient(broker.Config{Brokers: []string{b.Addr()}}, quiet())
+	t.Cleanup(client.Close)
+	log, err := decisions.Open(t.Context(), client, decisions.Options{Clock: c})
+	if err != nil {
+		t.Fatalf("open decisions: %v", err)
+	}
+	return log
+}
+
+// Register is a register under test.
+type Register struct {
+	*invoice.Register
+	Decisions *decisions.Log
+	Clock     *clock.Fake
+	// ClosedUntil is where closed hours end.
+	ClosedUntil time.Time
+}
+
+// Open opens a register on a broker: all hours are closed, and it is 10
+// November 2026.
+func Open(t testing.TB, db invoice.DB, book *prices.Book, b *broker.Embedded) *Register {
+	t.Helper()
+	r := &Register{
+		Clock:       clock.NewFake(time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC)),
+		ClosedUntil: time.Date(2106, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	r.Decisions = Decisions(t, b, r.Clock)
+	var err error
+	r.Register, err = invoice.NewRegister(invoice.RegisterDeps{
+		DB: db, Decisions: r.Decisions, Book: book, Closed: r.closed, Clock: r.Clock,
+	})
+	if err != nil {
+		t.Fatalf("make register: %v", err)
+	}
+	return r
+}
+
+func (r *Register) closed(_ context.Context, to time.Time) error {
+	if r.ClosedUntil.Before(to) {
+		return &invoice.OpenHoursError{To: to, Why: "closed until " + r.ClosedUntil.Format(time.RFC3339)}
+	}
+	return nil
+}

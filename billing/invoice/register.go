@@ -1,0 +1,225 @@
+package invoice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// RegisterDeps of a register; all are needed.
+type RegisterDeps struct {
+	DB        DB
+	Decisions *decisions.Log
+	// Book is the configured price book. It counts until one is published.
+	Book *prices.Book
+	// Closed fails with an *OpenHoursError unless all hours before to are closed (R3).
+	Closed func(ctx context.Context, to time.Time) error
+	Clock  clock.Clock
+}
+
+// Register keeps the invoices that were decided, beside the drafts of those
+// that were not (R20). What it knows comes from the decisions alone; the ledger
+// is asked for usage. It is safe for concurrent use.
+type Register struct {
+	deps RegisterDeps
+	// known is the book in force as it was read last.
+	known atomic.Pointer[prices.Book]
+	// deciding lets one decision at a time be made here: of many requests for
+	// the same one, the first does the work.
+	deciding sync.Mutex
+}
+
+// NewRegister checks the dependencies.
+func NewRegister(deps RegisterDeps) (*Register, error) {
+	if deps.DB == nil || deps.Decisions == nil || deps.Book == nil || deps.Closed == nil || deps.Clock == nil {
+		return nil, errors.New("make invoice register: store, decisions, price book, closed hours and clock are all needed")
+	}
+	r := &Register{deps: deps}
+	_, err := r.bookInForce(decidedState{deps.Decisions})
+	return r, err
+}
+
+// OpenHoursError is a month that can't be finalised yet.
+type OpenHoursError struct {
+	// To is the end of the hours that have to be closed, Why what is missing.
+	To  time.Time
+	Why string
+}
+
+// Error says since when, or for want of what.
+func (e *OpenHoursError) Error() string {
+	return fmt.Sprintf("the hours before %s are not closed yet: %s", e.To.UTC().Format(time.RFC3339), e.Why)
+}
+
+// ConflictError is a decision that another one stands against.
+type ConflictError struct{ Why string }
+
+func (e *ConflictError) Error() string { return e.Why }
+
+// view is the state of the decisions, read up to now.
+func (r *Register) view(ctx context.Context) (decidedState, error) {
+	if err := r.deps.Decisions.Refresh(ctx); err != nil {
+		return decidedState{}, fmt.Errorf("read decisions: %w", err)
+	}
+	return decidedState{r.deps.Decisions}, nil
+}
+
+// Book is the price book in force: the one published last, else the configured one.
+func (r *Register) Book(ctx context.Context) (*prices.Book, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.bookInForce(state)
+}
+
+// Known is the price book in force, as far as decisions were read.
+func (r *Register) Known() *prices.Book { return r.known.Load() }
+
+func (r *Register) bookInForce(state decidedState) (*prices.Book, error) {
+	inForce := r.deps.Book
+	if published, ok := state.bookInForce(); ok {
+		var err error
+		if inForce, err = parseBook(published); err != nil {
+			return nil, err
+		}
+	}
+	r.known.Store(inForce)
+	return inForce, nil
+}
+
+// book is a published price book, by its hash.
+func book(state decidedState, hash string) (*prices.Book, error) {
+	published, ok := state.book(hash)
+	if !ok {
+		return nil, fmt.Errorf("find price book %s: it was never published", hash)
+	}
+	return parseBook(published)
+}
+
+func parseBook(published *decisions.PriceBook) (*prices.Book, error) {
+	parsed, err := prices.Parse(published.Name, []byte(published.Text))
+	if err != nil {
+		return nil, fmt.Errorf("read published price book %s: %w", published.SHA256, err)
+	}
+	return parsed, nil
+}
+
+// Publish makes a price book the one in force, and says whether it was not
+// already. Invoices that were finalised keep theirs.
+func (r *Register) Publish(ctx context.Context, b *prices.Book, who, key string) (published bool, err error) {
+	r.deciding.Lock()
+	defer r.deciding.Unlock()
+	state, err := r.view(ctx)
+	if err != nil {
+		return false, err
+	}
+	return r.publish(ctx, state, b, who, key)
+}
+
+func (r *Register) publish(ctx context.Context, state decidedState, b *prices.Book, who, key string) (bool, error) {
+	last, ok := state.bookInForce()
+	if ok && last.SHA256 == b.Hash {
+		return false, nil
+	}
+	if key == "" {
+		key = fmt.Sprintf("price_book/%d/%s", state.next(), b.Hash)
+	}
+	body := &decisions.PriceBook{SHA256: b.Hash, Name: b.Name, Text: b.Text}
+	outcome, err := r.deps.Decisions.Append(ctx, decisions.KindPriceBook, key, request("price_book", b.Hash), who, body)
+	if err != nil {
+		return false, fmt.Errorf("publish price book %s: %w", b.Name, err)
+	}
+	if !outcome.Accepted && outcome.Repeats < 0 {
+		return false, &ConflictError{fmt.Sprintf("price book %s was not published: %s", b.Name, outcome.Reason)}
+	}
+	return true, nil
+}
+
+// Drafts are by the book in force, with the hours that are frozen.
+func (r *Register) Drafts(ctx context.Context, period string) (*Drafts, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.drafts(ctx, state, period)
+}
+
+func (r *Register) drafts(ctx context.Context, state decidedState, period string) (*Drafts, error) {
+	month, err := rating.ParsePeriod(period)
+	if err != nil {
+		return nil, err
+	}
+	inForce, err := r.bookInForce(state)
+	if err != nil {
+		return nil, err
+	}
+	from, to := month.Range()
+	frozen, err := r.frozen(ctx, state, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return NewDrafts(r.deps.DB, inForce).Frozen(frozen), nil
+}
+
+// List is a month with its finalised invoices, the notes on them, and drafts
+// for the tenants that have none yet; and the platform's account. Documents are
+// sorted by tenant and revision; errors as in Drafts.List.
+func (r *Register) List(ctx context.Context, period string) (*Month, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	drafts, err := r.drafts(ctx, state, period)
+	if err != nil {
+		return nil, err
+	}
+	month, err := drafts.List(ctx, period)
+	if err != nil {
+		return nil, err
+	}
+	return month, r.fillIn(ctx, state, month)
+}
+
+// Show is a tenant's invoice of a month, finalised or a draft, and the notes on
+// it; errors as in List, or ErrNotFound.
+func (r *Register) Show(ctx context.Context, period, tenant string) ([]Invoice, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if chain := state.chain(tenant, period); len(chain) > 0 {
+		return r.documents(ctx, chain)
+	}
+	drafts, err := r.drafts(ctx, state, period)
+	if err != nil {
+		return nil, err
+	}
+	draft, err := drafts.Show(ctx, period, tenant)
+	if err != nil {
+		return nil, err
+	}
+	return []Invoice{*draft}, nil
+}
+
+// Document is a finalised invoice or note by its number, in the bytes that were
+// decided; ErrNotFound.
+func (r *Register) Document(ctx context.Context, number string) ([]byte, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	record, ok := state.invoice(number)
+	if !ok {
+		return nil, fmt.Errorf("show invoice %q: %w", number, ErrNotFound)
+	}
+	return r.content(ctx, record)
+}

@@ -1,0 +1,188 @@
+package invoice
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// Verdict is what recomputing a decided invoice or note came to.
+type Verdict struct {
+	Number string `json:"number"`
+	Total  string `json:"total"`
+	// Content and Usage are the hashes of the document and of its usage copy.
+	Content string `json:"content_sha256"`
+	Usage   string `json:"usage_sha256"`
+	// Same says that the copy, rated again by its book, is the document byte for byte (C8).
+	Same bool `json:"same"`
+	// Wrong says where it is not.
+	Wrong string `json:"wrong,omitempty"`
+	// Pending says that the ledger's usage is another one by now.
+	Pending bool `json:"pending_adjustment"`
+}
+
+// Verify rates a decided document's own copy of usage by its own book and
+// compares the bytes. A difference is in the verdict, not an error.
+func (r *Register) Verify(ctx context.Context, number string) (*Verdict, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	record, ok := state.invoice(number)
+	if !ok {
+		return nil, fmt.Errorf("verify invoice %q: %w", number, ErrNotFound)
+	}
+	verdict, err := r.verify(ctx, state, record)
+	if err != nil {
+		return nil, fmt.Errorf("verify invoice %s: %w", number, err)
+	}
+	chain := state.chain(record.Tenant, record.Period)
+	pending, err := r.adjustments(ctx, state, record.Period, [][]decisions.Invoice{chain})
+	if err != nil {
+		return nil, fmt.Errorf("compare invoice %s with the ledger: %w", number, err)
+	}
+	verdict.Pending = len(pending) > 0
+	return verdict, nil
+}
+
+// verify recomputes one document.
+func (r *Register) verify(ctx context.Context, state decidedState, record decisions.Invoice) (*Verdict, error) {
+	verdict := &Verdict{Number: record.Number, Total: record.Total, Content: record.Content.SHA256, Usage: record.Usage.SHA256}
+	content, err := r.content(ctx, record)
+	if err != nil {
+		return nil, err
+	}
+	usage, err := r.usage(ctx, record)
+	if err != nil {
+		return nil, err
+	}
+	b, err := book(state, record.PriceBook)
+	if err != nil {
+		return nil, err
+	}
+	month, err := rating.ParsePeriod(record.Period)
+	if err != nil {
+		return nil, err
+	}
+	document, err := r.recompute(ctx, state, b, month, record, usage)
+	var unrated *unratedError
+	if errors.As(err, &unrated) {
+		verdict.Wrong = unrated.Error()
+		return verdict, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	again, err := Canonical(&document)
+	if err != nil {
+		return nil, err
+	}
+	if verdict.Same = bytes.Equal(content, again); !verdict.Same {
+		verdict.Wrong = firstDifference(content, again)
+	}
+	if document.Total != record.Total {
+		verdict.Same, verdict.Wrong = false, fmt.Sprintf("the decision says a total of %s, its usage comes to %s", record.Total, document.Total)
+	}
+	return verdict, nil
+}
+
+func (r *Register) recompute(ctx context.Context, state decidedState, b *prices.Book, month rating.Period, record decisions.Invoice, usage []byte) (Invoice, error) {
+	if record.Revision == 0 {
+		rated, err := rating.RateCopy(b, month, record.Tenant, bytes.NewReader(usage), nil)
+		if err != nil {
+			return Invoice{}, &unratedError{err}
+		}
+		return finalised(b, month, rated), nil
+	}
+	before, ok := state.invoice(record.Corrects)
+	if !ok {
+		return Invoice{}, fmt.Errorf("it corrects %s, which is not decided", record.Corrects)
+	}
+	earlier, err := r.usage(ctx, before)
+	if err != nil {
+		return Invoice{}, err
+	}
+	difference, err := differ(b, month, record.Tenant, usage, earlier)
+	if err != nil {
+		return Invoice{}, &unratedError{err}
+	}
+	return note(b, month, difference, before, record.Reason), nil
+}
+
+// unratedError is a usage copy that can't be rated: the document that names it
+// follows from nothing.
+type unratedError struct{ error }
+
+// firstDifference names the first line in which two documents differ.
+func firstDifference(stands, again []byte) string {
+	old, now := bytes.Split(stands, []byte("\n")), bytes.Split(again, []byte("\n"))
+	for i := range old {
+		if i >= len(now) || !bytes.Equal(old[i], now[i]) {
+			other := "nothing"
+			if i < len(now) {
+				other = string(bytes.TrimSpace(now[i]))
+			}
+			return fmt.Sprintf("line %d: %s; its usage comes to %s", i+1, bytes.TrimSpace(old[i]), other)
+		}
+	}
+	return fmt.Sprintf("its usage comes to %d lines more", len(now)-len(old))
+}
+
+// Bill is a decided document with its charges, for exports.
+type Bill struct {
+	Record decisions.Invoice
+	Book   *prices.Book
+	// Charges tells the charges that sum to the document's total: a note's are
+	// those of its usage, then those of the revision before with the sign turned.
+	Charges func(observe func(rating.Charge)) error
+}
+
+// Bills are the invoices of a month and the notes that are billed in it.
+func (r *Register) Bills(ctx context.Context, period string) ([]Bill, error) {
+	state, err := r.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var bills []Bill
+	for _, record := range state.billed(period) {
+		b, err := book(state, record.PriceBook)
+		if err != nil {
+			return nil, err
+		}
+		bills = append(bills, Bill{Record: record, Book: b, Charges: func(observe func(rating.Charge)) error {
+			return r.charges(ctx, state, b, record, observe)
+		}})
+	}
+	return bills, nil
+}
+
+func (r *Register) charges(ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, observe func(rating.Charge)) error {
+	if err := r.observeCopy(ctx, b, record, observe); err != nil || record.Revision == 0 {
+		return err
+	}
+	before, ok := state.invoice(record.Corrects)
+	if !ok {
+		return fmt.Errorf("tell charges of %s: it corrects %s, which is not decided", record.Number, record.Corrects)
+	}
+	return r.observeCopy(ctx, b, before, func(c rating.Charge) { observe(c.Negated()) })
+}
+
+func (r *Register) observeCopy(ctx context.Context, b *prices.Book, record decisions.Invoice, observe func(rating.Charge)) error {
+	usage, err := r.usage(ctx, record)
+	if err != nil {
+		return err
+	}
+	month, err := rating.ParsePeriod(record.Period)
+	if err != nil {
+		return err
+	}
+	if _, err := rating.RateCopy(b, month, record.Tenant, bytes.NewReader(usage), observe); err != nil {
+		return fmt.Errorf("tell charges of %s: %w", record.Number, err)
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+)
+
+// byFlag names who decides.
+func byFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("by", "", "`NAME` of who decides (default: the user that runs this)")
+}
+
+func keyFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("key", "", "idempotency `KEY`: the same request with it is decided once, however often it is sent")
+}
+
+func (s *session) invoiceFinaliseCommand() *cobra.Command {
+	var tenants []string
+	cmd := &cobra.Command{
+		Use:   "finalise",
+		Short: "Let a month's invoices stand for ever",
+		Long: "Only closed hours can be finalised. Each invoice keeps its own copy of the usage it follows from, and is never\n" +
+			"changed again: what comes later is a credit or debit note (invoice adjustments, invoice note). Without --tenant\n" +
+			"it finalises every tenant's; what stands already stays. A price book that was not published yet is published.",
+		Example: examples(
+			"gpuledger invoice finalise --data DIR --period 2026-10", "all of a month",
+			"gpuledger invoice finalise --data DIR --period 2026-10 --tenant ml-train --by finance", "one tenant's",
+		),
+		Args: cobra.NoArgs,
+	}
+	data, o, month, by, key := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd), byFlag(cmd), keyFlag(cmd)
+	cmd.Flags().StringArrayVar(&tenants, "tenant", nil, "a `TENANT`; may be repeated (default: all)")
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
+		if *key != "" && len(tenants) != 1 {
+			return usageError{errors.New("--key is for one --tenant")}
+		}
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			bar := newProgress(s.stderr, s.clock, "finalise")
+			defer bar.Clear()
+			done, err := p.register.Finalise(ctx, invoice.FinaliseRequest{
+				Period: month.text, Tenants: tenants, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key, Approved: p.cfg.Billing.Approvals,
+				Progress: func(done, total int) { bar.Set(int64(done), int64(total)) },
+			})
+			bar.Clear()
+			if printErr := decidedTable(done).write(s.stdout, *o, colour(s.stdout)); printErr != nil {
+				err = errors.Join(err, printErr)
+			}
+			return err
+		})
+	})
+	return cmd
+}
+
+func decidedTable(done []invoice.Decided) table {
+	t := table{columns: append(textColumns([]string{"number", "tenant", "kind"}), column{name: "total", number: true},
+		column{name: "outcome"}, column{name: "content_sha256", wide: true})}
+	for _, d := range done {
+		outcome := "finalised"
+		if d.Already {
+			outcome = "stood already"
+		}
+		t.rows = append(t.rows, []string{d.Number, d.Tenant, d.Kind, d.Total, outcome, d.Content})
+	}
+	return t
+}
+
+func (s *session) invoiceAdjustmentsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "adjustments",
+		Short: "List the finalised invoices whose usage changed since",
+		Long: "Late or corrected data, or another tenant mapping, change hours that were invoiced. Each tenant's pending\n" +
+			"adjustment is shown with its reason and the note it would come to; invoice note decides one.",
+		Example: examples("gpuledger invoice adjustments --data DIR --period 2026-10", "what changed since October was invoiced"),
+		Args:    cobra.NoArgs,
+	}
+	data, o, month := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd)
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			found, err := p.register.Adjustments(ctx, month.text)
+			if err != nil {
+				return err
+			}
+			if *o == outputJSON {
+				return s.printDocument(found)
+			}
+			if len(found) == 0 && *o == outputTable {
+				_, err := fmt.Fprintf(s.stdout, "No adjustment is pending in %s.\n", month.text)
+				return err
+			}
+			return adjustmentTable(found).write(s.stdout, *o, colour(s.stdout))
+		})
+	})
+	return cmd
+}
+
+func adjustmentTable(found []invoice.Adjustment) table {
+	t := table{columns: append(textColumns([]string{"note", "tenant", "kind", "currency"}), column{name: "total", number: true},
+		column{name: "gpu_hours", number: true}, column{name: "changed_hours", number: true}, column{name: "ready"}, column{name: "reason", wide: true})}
+	for _, a := range found {
+		ready := "yes"
+		if !a.Closed {
+			ready = "no: " + a.Open
+		}
+		t.rows = append(t.rows, []string{
+			a.Note.Number, a.Note.Tenant, a.Note.Kind, a.Note.Currency, a.Note.Total, a.Note.GPUHours, strconv.Itoa(a.Hours), ready, a.Reason,
+		})
+	}
+	return t
+}
+
+func (s *session) invoiceNoteCommand() *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{
+		Use:   "note",
+		Short: "Decide the credit or debit note of a pending adjustment",
+		Long: "The note is what the tenant's month comes to now, by the invoice's own price book, distribution and supplied hours,\n" +
+			"less the invoice and its earlier notes. The invoice stays as it is, byte for byte.",
+		Example: examples("gpuledger invoice note --data DIR --period 2026-10 --tenant ml-train", "correct October's invoice"),
+		Args:    cobra.NoArgs,
+	}
+	data, o, month, by, key := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd), byFlag(cmd), keyFlag(cmd)
+	tenantFlag(cmd, &tenant)
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			done, err := p.register.Correct(ctx, invoice.CorrectRequest{
+				Period: month.text, Tenant: tenant, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key, Approved: p.cfg.Billing.Approvals,
+			})
+			if err != nil {
+				return err
+			}
+			return decidedTable([]invoice.Decided{done}).write(s.stdout, *o, colour(s.stdout))
+		})
+	})
+	return cmd
+}
+
+func (s *session) invoiceApproveCommand() *cobra.Command {
+	var tenant, comment string
+	cmd := &cobra.Command{
+		Use:   "approve",
+		Short: "Approve what finalising, or the note, would decide",
+		Long: "Where billing.approvals is set, an invoice or note stands only if somebody other than who decides it has approved\n" +
+			"exactly these bytes. Names are what --by says: without access control nobody proves who they are.",
+		Example: examples("gpuledger invoice approve --data DIR --period 2026-10 --tenant ml-train --by auditor", "the second pair of eyes"),
+		Args:    cobra.NoArgs,
+	}
+	data, month, by := dataFlag(cmd), periodFlag(cmd), byFlag(cmd)
+	tenantFlag(cmd, &tenant)
+	cmd.Flags().StringVar(&comment, "comment", "", "`TEXT` to keep with it")
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			done, err := p.register.Approve(ctx, month.text, tenant, cmp.Or(*by, currentUser(), "unknown"), comment)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.stdout, "%s over %s is approved with the content %s\n", printable(done.Number), done.Total, done.Content)
+			return err
+		})
+	})
+	return cmd
+}
+
+func (s *session) invoiceVerifyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify NUMBER",
+		Short: "Recompute a finalised invoice or note from its own copy of usage",
+		Long: "Rates the usage copy by the price book it names and compares the document byte for byte (C8); exits with 1 when they\n" +
+			"differ. It also says whether the ledger's usage has changed since.",
+		Example: examples("gpuledger invoice verify 2026-10-ml-train-r0 --data DIR", "does it still follow?"),
+		Args:    cobra.ExactArgs(1),
+	}
+	data, o := dataFlag(cmd), outputFlag(cmd)
+	cmd.RunE = s.run(func(ctx context.Context, args []string) error {
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			verdict, err := p.register.Verify(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if err := s.printVerdict(*o, verdict); err != nil || verdict.Same {
+				return err
+			}
+			return quietError{"the invoice does not follow from its usage"}
+		})
+	})
+	return cmd
+}
+
+func (s *session) printVerdict(o output, v *invoice.Verdict) error {
+	if o == outputJSON {
+		return s.printDocument(v)
+	}
+	result, pending := "same bytes", "no"
+	if !v.Same {
+		result = "DIFFERS: " + v.Wrong
+	}
+	if v.Pending {
+		pending = "yes"
+	}
+	t := table{columns: append(textColumns([]string{"number"}), column{name: "total", number: true}, column{name: "pending_adjustment"},
+		column{name: "result", wide: true}, column{name: "content_sha256", wide: true}, column{name: "usage_sha256", wide: true})}
+	t.rows = [][]string{{v.Number, v.Total, pending, result, v.Content, v.Usage}}
+	return t.write(s.stdout, o, colour(s.stdout))
+}
+
+func (s *session) invoiceEvidenceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "evidence NUMBER LINE",
+		Short: "Go from a line of a finalised invoice back to GPU-hours and batches",
+		Long: "LINE counts from 1, as invoice show lists them. Each row is a GPU's hour with the tenant's part of it, and the number\n" +
+			"and hash of its node's batches; gpuledger explain goes on from there. Hours of which the ledger says otherwise by\n" +
+			"now are named.",
+		Example: examples("gpuledger invoice evidence 2026-10-ml-train-r0 1 --data DIR", "what the first line rests on"),
+		Args:    cobra.ExactArgs(2),
+	}
+	data, o := dataFlag(cmd), outputFlag(cmd)
+	cmd.RunE = s.run(func(ctx context.Context, args []string) error {
+		line, err := strconv.Atoi(args[1])
+		if err != nil || line < 1 {
+			return usageError{fmt.Errorf("line %q: want a number from 1 on", args[1])}
+		}
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			evidence, err := p.register.Evidence(ctx, args[0], line)
+			if errors.Is(err, invoice.ErrNoEvidence) {
+				return usageError{err}
+			}
+			if err != nil {
+				return err
+			}
+			return s.printEvidence(*o, evidence)
+		})
+	})
+	return cmd
+}
+
+func (s *session) printEvidence(o output, e *invoice.Evidence) error {
+	if o == outputJSON {
+		return s.printDocument(e)
+	}
+	t := table{columns: append(textColumns([]string{"hour", "cluster", "node", "gpu", "leaf", "profile", "project", "user", "workload"}),
+		column{name: "slice_ms", number: true}, column{name: "slices", number: true}, column{name: "batches", number: true}, column{name: "batches_sha256"})}
+	for _, g := range e.GPUHours {
+		t.rows = append(t.rows, []string{
+			g.Hour, g.Cluster, g.Node, g.GPU, g.Leaf, g.Profile, g.Project, g.User, g.Workload,
+			g.SliceMS, strconv.Itoa(g.Slices), strconv.FormatUint(g.Batches, 10), g.BatchHash,
+		})
+	}
+	if err := t.write(s.stdout, o, colour(s.stdout)); err != nil || o != outputTable {
+		return err
+	}
+	moved := "the ledger agrees with every one of them"
+	if len(e.Moved) > 0 {
+		moved = fmt.Sprintf("of %d the ledger says otherwise by now: %s to %s", len(e.Moved), e.Moved[0], e.Moved[len(e.Moved)-1])
+	}
+	_, err := fmt.Fprintf(s.stdout, "\n%s, line %d: %d hours in the invoice's own copy; %s\n", printable(e.Number), e.LineNumber, e.Hours, moved)
+	return err
+}

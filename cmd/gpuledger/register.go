@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// openRegister reads the decisions and puts the register of invoices on them.
+func (p *pipeline) openRegister(ctx context.Context) error {
+	book, err := p.cfg.Billing.book()
+	if err != nil {
+		return err
+	}
+	if p.decisions, err = decisions.Open(ctx, p.client, decisions.Options{Clock: p.s.clock, Log: p.s.log}); err != nil {
+		return err
+	}
+	p.register, err = invoice.NewRegister(invoice.RegisterDeps{
+		DB: p.access.db, Decisions: p.decisions, Book: book, Closed: p.closed, Clock: p.s.clock,
+	})
+	return err
+}
+
+// connectRegister connects to the decisions alone; the ledger is asked which
+// hours are closed.
+func (p *pipeline) connectRegister(ctx context.Context) error {
+	if err := p.newClient(); err != nil {
+		return err
+	}
+	if err := p.openLedger(); err != nil {
+		return err
+	}
+	return p.openRegister(ctx)
+}
+
+// closed fails with an *invoice.OpenHoursError unless the hours before to are
+// closed (R3): old enough, nothing for them waits in the topic, and the ledger
+// covers the journal.
+func (p *pipeline) closed(ctx context.Context, to time.Time) error {
+	open := func(format string, args ...any) error {
+		return &invoice.OpenHoursError{To: to, Why: fmt.Sprintf(format, args...)}
+	}
+	closeAfter := p.cfg.Ledger.CloseAfter
+	if ends := to.Add(closeAfter); p.s.clock.Now().Before(ends) {
+		return open("late data may come until %s (ledger.close_after is %s)", ends.UTC().Format(time.RFC3339), closeAfter)
+	}
+	until, err := p.ledger.ClosedUntil(ctx)
+	if err != nil {
+		return fmt.Errorf("read closed hours: %w", err)
+	}
+	for cluster, end := range until {
+		if end.Before(to) {
+			return open("the ledger of cluster %q is closed until %s", cluster, end.UTC().Format(time.RFC3339))
+		}
+	}
+	return p.ingested(ctx, to.Add(closeAfter), open)
+}
+
+// ingested fails unless all that was appended before an instant is journalled.
+func (p *pipeline) ingested(ctx context.Context, before time.Time, open func(string, ...any) error) error {
+	ends, err := p.client.OffsetsAt(ctx, broker.TopicSamples, before)
+	if err != nil {
+		return err
+	}
+	offsets, err := p.client.Offsets(ctx, broker.TopicSamples, p.cfg.Ingest.Group)
+	if err != nil {
+		return err
+	}
+	for _, o := range offsets {
+		if end := ends[o.Partition]; end > o.First && o.Committed < end {
+			return open("%d messages of partition %d, that came before %s, wait for ingest",
+				end-max(o.Committed, o.First), o.Partition, before.UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
+}
+
+// statements are the register's documents, as statement pages ask for them.
+type statements struct{ register *invoice.Register }
+
+// Month is all of a month.
+func (s statements) Month(ctx context.Context, period string) (*invoice.Month, error) {
+	return s.register.List(ctx, period)
+}
+
+// Statement is a tenant's invoice or draft, then its notes.
+func (s statements) Statement(ctx context.Context, period, tenant string) ([]invoice.Invoice, error) {
+	return s.register.Show(ctx, period, tenant)
+}
+
+// withRegister opens the ledger, its broker and the decisions for one command.
+func (s *session) withRegister(ctx context.Context, dataDir string, ask func(*pipeline) error) (err error) {
+	a, err := s.open(ctx, dataDir, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if a.broker == "" && len(a.cfg.Kafka.Brokers) == 0 {
+		return usageError{errors.New("kafka.brokers: is empty: what was decided about invoices and prices is in Kafka; name the brokers in the configuration")}
+	}
+	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	defer func() { err = errors.Join(err, group.Stop()) }()
+	a.cfg.Ledger.KeepMapping = true
+	p, err := s.newPipeline(ctx, a, group)
+	if err != nil {
+		return err
+	}
+	if err := p.openRegister(ctx); err != nil {
+		return err
+	}
+	return ask(p)
+}
