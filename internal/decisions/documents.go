@@ -50,6 +50,10 @@ func (l *Log) where(hash string) (offset int64, there bool) {
 	return p.offset, there
 }
 
+// ErrDocument means that the parts which a record names don't make the document
+// it says. Put writes no such thing; the fold can't tell, since it keeps no parts.
+var ErrDocument = errors.New("document is not what its record says")
+
 // Read reads a document's parts, and checks each one's hash and the whole's.
 func (l *Log) Read(ctx context.Context, d Document) ([]byte, error) {
 	out := make([]byte, 0, d.Bytes)
@@ -72,7 +76,7 @@ func (l *Log) Read(ctx context.Context, d Document) ([]byte, error) {
 		i += n
 	}
 	if got := Digest(out); got != d.SHA256 || int64(len(out)) != d.Bytes {
-		return nil, fmt.Errorf("read document %s: %d bytes with SHA-256 %s, want %d", d.SHA256, len(out), got, d.Bytes)
+		return nil, fmt.Errorf("read document %s: %w: %d bytes with SHA-256 %s, want %d", d.SHA256, ErrDocument, len(out), got, d.Bytes)
 	}
 	return out, nil
 }

@@ -83,10 +83,10 @@ func isDigest(v string) bool {
 	return len(v) == 64 && err == nil && strings.ToLower(v) == v
 }
 
-// instant is any moment of the years 1970 to 9999, in UTC.
+// instant is any moment of the years that ClickHouse's DateTime has, in UTC.
 func instant(field string, t time.Time) error {
-	if _, offset := t.Zone(); offset != 0 || t.Year() < 1970 || t.Year() > 9999 {
-		return fmt.Errorf("%s is %s, want an instant in UTC", field, t.Format(time.RFC3339))
+	if _, offset := t.Zone(); offset != 0 || t.Year() < 1970 || t.Year() > 2105 {
+		return fmt.Errorf("%s is %s, want an instant in UTC, of the years 1970 to 2105", field, t.Format(time.RFC3339))
 	}
 	return nil
 }
