@@ -138,7 +138,7 @@ func TestEveryTableHasItsShards(t *testing.T) {
 		"batches": "cityHash64(node)", "holds": "cityHash64(node)", "samples": "cityHash64(node)", "events": "cityHash64(node)",
 		"sightings": "cityHash64(node)", "usage_hourly": "cityHash64(gpu)", "owners": "cityHash64(id)", "leaves": "cityHash64(id)",
 		"epochs": "cityHash64(epoch)", "anomalies": "cityHash64(start, id)", "schema_migrations": "cityHash64(version)",
-		"late_unprocessed": "cityHash64(topic, partition, offset)",
+		"late_unprocessed": "cityHash64(topic, partition, offset)", "decisions": "cityHash64(offset)", "invoices": "cityHash64(period, tenant, revision)",
 	} {
 		if keys[table] != want {
 			t.Errorf("%s is sharded by %q, want %q", table, keys[table], want)
