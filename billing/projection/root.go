@@ -1,0 +1,220 @@
+package projection
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// Deps are what a Projection works with; all are needed.
+type Deps struct {
+	Decisions *decisions.Log
+	DB        *store.DB
+	Log       *slog.Logger
+}
+
+// Projection writes the log's rows. Project may be called by several processes
+// at once: they write the same rows.
+type Projection struct {
+	deps Deps
+}
+
+// New makes a Projection; nothing is read yet.
+func New(deps Deps) *Projection {
+	deps.Log = deps.Log.With("component", "projection")
+	return &Projection{deps: deps}
+}
+
+// ErrForeign means that the tables have rows that this log doesn't lead to:
+// they are another log's, or were changed. Rebuild makes them anew.
+var ErrForeign = errors.New("projected decisions are not this log's")
+
+const (
+	selectEnd = `
+SELECT uniqExact(offset) AS count, max(offset) AS last, argMax(chain, offset) AS chain FROM decisions`
+
+	selectAnyInvoice = "SELECT count() AS rows FROM (SELECT 1 FROM invoices LIMIT 1)"
+	selectAnyUsage   = "SELECT count() AS rows FROM (SELECT 1 FROM invoice_usage LIMIT 1)"
+
+	dropRows = "DROP PARTITION ALL"
+)
+
+// Project writes what is not projected yet, and says how many messages that was.
+func (p *Projection) Project(ctx context.Context) (int64, error) {
+	n, err := p.project(ctx)
+	if err != nil {
+		return n, fmt.Errorf("project decisions: %w", err)
+	}
+	return n, nil
+}
+
+func (p *Projection) project(ctx context.Context) (done int64, err error) {
+	from, err := p.resume(ctx)
+	if err != nil {
+		return 0, err
+	}
+	b := newBatch()
+	flush := func() error {
+		n := int64(b.rows())
+		if err := b.insert(ctx, p.deps.DB); err != nil {
+			return err
+		}
+		done += n
+		return nil
+	}
+	err = p.deps.Decisions.Walk(ctx, from, func(e decisions.Entry) error {
+		if i, ok := e.Body.(*decisions.Invoice); ok && e.Accepted {
+			if err := p.invoice(ctx, b, &e, i); err != nil {
+				return err
+			}
+		}
+		b.decision(&e)
+		if b.full() {
+			return flush()
+		}
+		return nil
+	})
+	return done, errors.Join(err, flush())
+}
+
+// resume is the offset to go on from. It clears tables without decisions: they
+// may have what a killed Rebuild left.
+func (p *Projection) resume(ctx context.Context) (int64, error) {
+	end, err := p.end(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if end.Count == 0 {
+		if err := p.clear(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := p.deps.Decisions.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	if end.Count == 0 {
+		return 0, nil
+	}
+	if err := p.ours(int64(end.Last), end.Chain); err != nil {
+		return 0, err
+	}
+	if end.Count != end.Last+1 { // a block that was spread over servers and broke off
+		p.deps.Log.Warn("projection lacks decisions, writing all again", "there", end.Count, "last_offset", end.Last)
+		return 0, nil
+	}
+	return int64(end.Count), nil
+}
+
+// clear drops invoices and usage, where there are any: most often there are none,
+// and then it takes no right to change tables.
+func (p *Projection) clear(ctx context.Context) error {
+	for table, count := range map[string]string{tableInvoices: selectAnyInvoice, tableUsage: selectAnyUsage} {
+		var some []struct {
+			Rows uint64 `ch:"rows"`
+		}
+		if err := p.deps.DB.Select(ctx, &some, count); err != nil {
+			return err
+		}
+		if len(some) == 0 || some[0].Rows == 0 {
+			continue
+		}
+		if err := p.deps.DB.Alter(ctx, table, dropRows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end is how many messages are projected, and the last of them.
+type end struct {
+	Count uint64 `ch:"count"`
+	Last  uint64 `ch:"last"`
+	Chain string `ch:"chain"`
+}
+
+func (p *Projection) end(ctx context.Context) (end, error) {
+	var ends []end
+	if err := p.deps.DB.Select(ctx, &ends, selectEnd); err != nil {
+		return end{}, fmt.Errorf("read where the projection ends: %w", err)
+	}
+	if len(ends) == 0 {
+		return end{}, nil
+	}
+	return ends[0], nil
+}
+
+// ours compares the chain of the last projected message with the log's.
+func (p *Projection) ours(last int64, chain string) (err error) {
+	p.deps.Decisions.View(func(s *decisions.State) {
+		if last >= s.Next() {
+			err = fmt.Errorf("%w: they go to offset %d, the log to %d", ErrForeign, last, s.Next()-1)
+		} else if _, want := s.Outcome(last); want != chain {
+			err = fmt.Errorf("%w: chain at offset %d is %q, the log's %s", ErrForeign, last, chain, want)
+		}
+	})
+	return err
+}
+
+// Rebuild drops all rows and projects the whole log.
+func (p *Projection) Rebuild(ctx context.Context) (int64, error) {
+	if err := p.deps.DB.Alter(ctx, tableDecisions, dropRows); err != nil {
+		return 0, fmt.Errorf("rebuild projection: %w", err)
+	}
+	return p.Project(ctx)
+}
+
+// invoice writes the usage, and adds the invoice to the batch.
+func (p *Projection) invoice(ctx context.Context, b *batch, e *decisions.Entry, i *decisions.Invoice) error {
+	document, err := p.read(ctx, i.Number, "content", i.Content)
+	if err != nil {
+		return err
+	}
+	copied, err := p.read(ctx, i.Number, "usage", i.Usage)
+	if err != nil {
+		return err
+	}
+	b.invoice(e, i, document)
+	if err := readUsage(i, copied, func(rating.Row) error { return nil }); err != nil {
+		p.deps.Log.Error("usage of an invoice can't be projected", "number", i.Number, "error", err)
+		return nil
+	}
+	u := newUsage()
+	if err := readUsage(i, copied, func(row rating.Row) error {
+		if u.add(i, &row); u.rows() >= usageRows {
+			return u.insert(ctx, p.deps.DB)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return u.insert(ctx, p.deps.DB)
+}
+
+// read gives nothing for a document that isn't what its record says.
+func (p *Projection) read(ctx context.Context, number, what string, d decisions.Document) ([]byte, error) {
+	data, err := p.deps.Decisions.Read(ctx, d)
+	if errors.Is(err, decisions.ErrDocument) {
+		p.deps.Log.Error("document of an invoice can't be projected", "number", number, "document", what, "error", err)
+		return nil, nil
+	}
+	return data, err
+}
+
+// readUsage visits the rows of usage of a copy; an empty one has none.
+func readUsage(i *decisions.Invoice, copied []byte, visit func(rating.Row) error) error {
+	if len(copied) == 0 {
+		return nil
+	}
+	return rating.ReadCopy(i.Tenant, bytes.NewReader(copied), func(fact rating.Fact) error {
+		if !fact.Usage {
+			return nil
+		}
+		return visit(fact.Row)
+	})
+}
