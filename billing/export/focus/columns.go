@@ -111,6 +111,7 @@ var columns = []column{
 	{name: "x_Project", kind: typeString, value: text(func(p *page) string { return p.project })},
 	{name: "x_GPUModel", kind: typeString, value: text(func(p *page) string { return p.model })},
 	{name: "x_MIGProfile", kind: typeString, value: text(func(p *page) string { return p.profile })},
+	{name: "x_SKU", kind: typeString, value: text(skuName)},
 	{name: "x_GPUSlices", kind: typeDecimal, value: positive(func(p *page) int { return p.slices })},
 	{name: "x_ProfileSlices", kind: typeDecimal, value: positive(func(p *page) int { return p.profileSlices })},
 	{name: "x_SliceMilliseconds", kind: typeDecimal, value: ofTime(func(p *page) decimal.Decimal { return decimal.NewFromInt(p.sliceMS) })},
@@ -218,6 +219,14 @@ func sku(p *page) string {
 		return "energy/kilowatt-hour"
 	}
 	return ""
+}
+
+// skuName is what the price book calls what an owner held.
+func skuName(p *page) string {
+	if p.bill.Kind == KindPlatform || p.effect != rating.EffectList && p.effect != rating.EffectProfile {
+		return ""
+	}
+	return p.bill.Book.SKUName(p.profile)
 }
 
 // skuPriceDetails describe one unit of the SKU; see FOCUS 1.2, SkuPriceDetails.

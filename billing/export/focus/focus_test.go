@@ -151,7 +151,7 @@ func TestHostileLedgerSumsExactly(t *testing.T) {
 // A row is what FOCUS wants of it, cell by cell: held time by slices under a
 // discount, and a profile with a price of its own.
 func TestRowsOfHeldTime(t *testing.T) {
-	book := parse(t, `{currency: USD, versions: [{effective: 2026-01-01T00:00:00Z,
+	book := parse(t, `{currency: USD, skus: {Small: {profile: 1g.10gb}}, versions: [{effective: 2026-01-01T00:00:00Z,
   models: {H100: {gpu_hour: "2.00", profiles: {1g.10gb: "0.40"}}}, tenants: {ml: {discount: "0.25"}}}]}`)
 	hold := rating.Row{Hour: march, Tenant: "ml", Project: "p", Model: "H100", Slices: 7, Bucket: "idle", SliceMS: 12_600_000}
 	part := rating.Row{Hour: march.Add(time.Hour), Tenant: "ml", Model: "H100", Profile: "1g.10gb", ProfileSlices: 1, Slices: 7, Bucket: "active", SliceMS: 3_600_000}
@@ -162,7 +162,7 @@ func TestRowsOfHeldTime(t *testing.T) {
 			"x_Effect": "list", "PricingQuantity": "0.5", "PricingUnit": "GPU-Hours", "ListUnitPrice": "2.0", "ContractedUnitPrice": "1.5",
 			"ListCost": "1.0", "ContractedCost": "0.75", "EffectiveCost": "0.75", "BilledCost": "0.75", "ConsumedQuantity": "0.5", "ConsumedUnit": "GPU-Hours",
 			"SkuId": "gpu/H100", "SkuMeter": "GPU Time", "SkuPriceDetails": `{"GpuCount":1,"InstanceType":"H100"}`, "Tags": `{"gpuledger/project":"p"}`,
-			"x_WholeGPUListCost": "1.0", "x_SliceMilliseconds": "12600000.0", "x_CapacityBucket": "idle", "ChargeCategory": "Usage",
+			"x_WholeGPUListCost": "1.0", "x_SliceMilliseconds": "12600000.0", "x_CapacityBucket": "idle", "x_SKU": "", "ChargeCategory": "Usage",
 			"ChargePeriodStart": "2026-03-01T00:00:00Z", "ChargePeriodEnd": "2026-03-02T00:00:00Z", "InvoiceId": "2026-03-ml-r0", "ChargeClass": "",
 			"BillingAccountId": "billing-account/Acme GPU", "InvoiceIssuerName": "Acme GPU", "SubAccountName": "ml", "ChargeDescription": "GPU time of H100, idle, project p",
 		},
@@ -170,7 +170,7 @@ func TestRowsOfHeldTime(t *testing.T) {
 			"x_Effect": "profile", "PricingQuantity": "1.0", "PricingUnit": "Instance-Hours", "ListUnitPrice": "0.4", "ContractedUnitPrice": "0.3",
 			"ListCost": "0.4", "ContractedCost": "0.3", "EffectiveCost": "0.3", "BilledCost": "0.3", "ConsumedQuantity": "0.142857143", "ConsumedUnit": "GPU-Hours",
 			"SkuId": "gpu/H100/mig/1g.10gb", "SkuMeter": "MIG Instance Time", "SkuPriceDetails": `{"InstanceType":"H100","x_MigProfile":"1g.10gb"}`, "Tags": "",
-			"x_WholeGPUListCost": "0.285714286", "x_SliceMilliseconds": "3600000.0", "x_CapacityBucket": "active", "ChargeCategory": "Usage",
+			"x_WholeGPUListCost": "0.285714286", "x_SliceMilliseconds": "3600000.0", "x_CapacityBucket": "active", "x_SKU": "Small", "ChargeCategory": "Usage",
 			"ChargePeriodStart": "2026-03-01T00:00:00Z", "ChargePeriodEnd": "2026-03-02T00:00:00Z", "InvoiceId": "2026-03-ml-r0", "ChargeClass": "",
 			"BillingAccountId": "billing-account/Acme GPU", "InvoiceIssuerName": "Acme GPU", "SubAccountName": "ml", "ChargeDescription": "MIG instance time of H100 1g.10gb, active",
 		},
