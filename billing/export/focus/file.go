@@ -16,7 +16,7 @@ import (
 // File writes the bills of a billing period into dir/export/focus-1.2-2026-10.csv
 // and what describes them, created at an instant, beside it as
 // focus-1.2-2026-10.metadata.json; it returns the first one's path. Older files
-// are replaced as a whole. Errors as of Write, of the disk, and rules of FOCUS
+// are replaced as a whole. Errors as of Write, bills of another period, of the disk, and rules of FOCUS
 // that the file would break.
 func File(dir, period string, options Options, created time.Time, bills iter.Seq2[Bill, error]) (string, Summary, error) {
 	// Both become part of a path: a month and a version, and nothing else.
@@ -33,7 +33,7 @@ func File(dir, period string, options Options, created time.Time, bills iter.Seq
 	}
 	var summary Summary
 	err = export.Replace(name+".csv", func(w io.Writer) (err error) {
-		summary, err = writeChecked(w, options, bills)
+		summary, err = writeChecked(w, month.String(), options, bills)
 		return err
 	})
 	if err == nil {
@@ -51,7 +51,7 @@ func File(dir, period string, options Options, created time.Time, bills iter.Seq
 const shownViolations = 3
 
 // writeChecked writes while what is written is read and checked.
-func writeChecked(w io.Writer, options Options, bills iter.Seq2[Bill, error]) (Summary, error) {
+func writeChecked(w io.Writer, period string, options Options, bills iter.Seq2[Bill, error]) (Summary, error) {
 	reader, writer := io.Pipe()
 	type verdict struct {
 		violations []focuscheck.Violation
@@ -63,7 +63,7 @@ func writeChecked(w io.Writer, options Options, bills iter.Seq2[Bill, error]) (S
 		_, _ = io.Copy(io.Discard, reader) // the writer doesn't wait for a check that ended
 		checked <- verdict{violations, err}
 	}()
-	summary, err := Write(io.MultiWriter(w, writer), options, bills)
+	summary, err := write(io.MultiWriter(w, writer), period, options, bills)
 	_ = writer.CloseWithError(err) // it never fails; nil is the end of the file
 	found := <-checked
 	switch {

@@ -114,12 +114,17 @@ type Summary struct {
 // one, a bill that doesn't sum or is of another billing period, and what the
 // iterator or the writer says; what was written until then is no file to use.
 func Write(w io.Writer, options Options, bills iter.Seq2[Bill, error]) (Summary, error) {
+	return write(w, "", options, bills)
+}
+
+// write writes bills of a month; empty: of the first bill's.
+func write(w io.Writer, period string, options Options, bills iter.Seq2[Bill, error]) (Summary, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return Summary{}, fmt.Errorf("write FOCUS: %w", err)
 	}
 	out := &writer{
-		to: bufio.NewWriter(w), options: options, columns: columnsOf(options),
+		to: bufio.NewWriter(w), options: options, columns: columnsOf(options), period: period,
 		summary: Summary{Billed: map[string]decimal.Decimal{}},
 	}
 	out.header()

@@ -261,6 +261,29 @@ func TestChargePeriodsOfOtherZones(t *testing.T) {
 	t.Fatal("no invoice of kolkata")
 }
 
+// A day in which prices change has rows before and rows after, and so has the
+// month's energy.
+func TestChargePeriodsEndWherePricesChange(t *testing.T) {
+	month := rate(t, parse(t, hostileBook), "2026-03", hostileRows())
+	got, _ := write(t, focus.Options{}, month.bill(&month.result.Invoices[1], focus.KindDraft))
+	const change = "2026-03-11T07:00:00Z"
+	count := map[string]int{}
+	for _, r := range got {
+		switch {
+		case r["x_PriceBookVersion"] == "":
+		case r["x_PriceBookVersion"] == change && r["ChargePeriodStart"] < change, r["x_PriceBookVersion"] != change && r["ChargePeriodEnd"] > change:
+			t.Errorf("row of %s to %s has the prices of %s", r["ChargePeriodStart"], r["ChargePeriodEnd"], r["x_PriceBookVersion"])
+		case r["ChargePeriodStart"] == change || r["ChargePeriodEnd"] == change:
+			count[r["x_Effect"]+" "+r["ChargePeriodStart"]]++
+		}
+	}
+	for _, want := range []string{"list 2026-03-11T00:00:00Z", "list " + change, "energy 2026-03-01T00:00:00Z", "energy " + change} {
+		if count[want] == 0 {
+			t.Errorf("no row of %s; there are %v", want, count)
+		}
+	}
+}
+
 func TestColumnsOfVersions(t *testing.T) {
 	only := func(version string) map[string]bool {
 		_, summary := write(t, focus.Options{Version: version})
@@ -431,6 +454,9 @@ func TestFileAndMetadata(t *testing.T) {
 	after, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the older file was changed: %v", err)
+	}
+	if _, _, err := focus.File(dir, "2026-04", focus.Options{}, created, month.bills(focus.KindDraft)); err == nil {
+		t.Error("bills of March are in April's file")
 	}
 	_, _, err = focus.File(dir, "2026-03", focus.Options{Account: "n/a"}, created, month.bills(focus.KindDraft))
 	if err == nil || !strings.Contains(err.Error(), "NullHandling-A-002-M") {

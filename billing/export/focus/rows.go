@@ -141,21 +141,22 @@ func (g *gathering) row(k key, hour time.Time) *row {
 	return r
 }
 
-// span is the charge period: the UTC day of an hour, or the month, or the part
-// of it in which a version of the prices was in force; never more than the
+// span is the charge period: the UTC day of an hour, or the month; of both the
+// part in which a version of the prices was in force, never more than the
 // bill's.
 func (g *gathering) span(k key, hour time.Time) (from, to time.Time) {
 	from, to = g.bill.From, g.bill.To
-	versions := g.bill.Book.Versions
-	switch {
-	case !hour.IsZero():
+	if !hour.IsZero() {
 		day := hour.UTC().Truncate(24 * time.Hour)
-		return later(from, day), earlier(to, day.Add(24*time.Hour))
-	case k.version >= 0:
-		from = later(from, versions[k.version].Effective)
-		if k.version+1 < len(versions) {
-			to = earlier(to, versions[k.version+1].Effective)
-		}
+		from, to = later(from, day), earlier(to, day.Add(24*time.Hour))
+	}
+	if k.version < 0 {
+		return from, to
+	}
+	versions := g.bill.Book.Versions
+	from = later(from, versions[k.version].Effective)
+	if k.version+1 < len(versions) {
+		to = earlier(to, versions[k.version+1].Effective)
 	}
 	return from, to
 }
