@@ -79,8 +79,9 @@ func TestRaterEqualsTheSlowModel(t *testing.T) {
 
 func checkCoverage(t *testing.T, noted map[string]int) {
 	t.Helper()
-	t.Logf("tried:\n%s", table(noted))
-	for _, what := range mustCover() {
+	all := mustCover()
+	t.Logf("how often cases tried each of %d things, and some more:\n%s", len(all), table(noted))
+	for _, what := range all {
 		if noted[what] == 0 {
 			t.Errorf("no case tried: %s", what)
 		}
