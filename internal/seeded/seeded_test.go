@@ -66,6 +66,21 @@ var bugs = []bug{
 		old: "\treturn in.bury(ctx, dead)\n", bad: "\treturn nil\n",
 		pkg: "./ingest", test: "TestWhatCannotBeUsedIsDeadLetteredAndTheRestGoesOn", says: `dead letters \(-want \+got\)`,
 	},
+	{
+		name: "quantities rounded half up (R8)", file: "billing/rating/quantity.go",
+		old: "twice == denominator && quotient%2 == 1", bad: "twice == denominator",
+		pkg: "./billing/rating", test: "TestRaterEqualsTheSlowModel", says: `fewest rows, period`,
+	},
+	{
+		name: "distribution's ties by name, backwards (R17)", file: "billing/rating/distribute.go",
+		old: "cmp.Compare(parts[a].tenant, parts[b].tenant)", bad: "cmp.Compare(parts[b].tenant, parts[a].tenant)",
+		pkg: "./billing/rating", test: "TestRaterEqualsTheSlowModel", says: `distribution = `,
+	},
+	{
+		name: "just enough supply is too little (R7)", file: "billing/rating/reserve.go",
+		old: "have.Cmp(want.Rat()) >= 0", bad: "have.Cmp(want.Rat()) > 0",
+		pkg: "./billing/rating", test: "TestRaterEqualsTheSlowModel", says: `reservation = `,
+	},
 }
 
 // TestSeededBugsAreCaught builds each bug into its package's tests and runs the
