@@ -12,12 +12,12 @@ import (
 func (s *session) pricesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "prices",
-		Short:   "Check, compare, derive and try out price books",
+		Short:   "Check, compare, derive, try out and publish price books",
 		Args:    cobra.NoArgs,
 		Example: examples("gpuledger prices check prices.yaml", "what a price book says, and what looks wrong in it"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(s.pricesCheckCommand(), s.pricesDiffCommand(), s.pricesDeriveCommand(), s.pricesSimulateCommand())
+	cmd.AddCommand(s.pricesCheckCommand(), s.pricesDiffCommand(), s.pricesDeriveCommand(), s.pricesSimulateCommand(), s.pricesLoadCommand())
 	return cmd
 }
 

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+)
+
+func (s *session) pricesLoadCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "load FILE",
+		Short: "Publish a price book: it is in force from now on",
+		Long: "Writes the book into the decisions, for ever, with who published it. Drafts are by the published book from then on,\n" +
+			"whatever billing.prices names; finalised invoices and their notes keep the book they were made by. What changes and\n" +
+			"from which hour is printed; prices diff shows it beforehand.",
+		Example: examples("gpuledger prices load prices.yaml --data DIR --by finance", "put it in force"),
+		Args:    cobra.ExactArgs(1),
+	}
+	data, by, key := dataFlag(cmd), byFlag(cmd), keyFlag(cmd)
+	cmd.RunE = s.run(func(ctx context.Context, args []string) error {
+		book, err := loadBook(args[0])
+		if err != nil {
+			return err
+		}
+		book.Name = filepath.Base(book.Name)
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			return s.loadPrices(ctx, p, book, cmp.Or(*by, currentUser(), "unknown"), *key)
+		})
+	})
+	return cmd
+}
+
+func (s *session) loadPrices(ctx context.Context, p *pipeline, book *prices.Book, who, key string) error {
+	before, err := p.register.Book(ctx)
+	if err != nil {
+		return err
+	}
+	published, err := p.register.Publish(ctx, book, who, key)
+	if err != nil {
+		return err
+	}
+	if !published {
+		return s.writef("%s is in force already (SHA-256 %s)\n", printable(book.Name), book.Hash)
+	}
+	if err := s.writef("%s is in force (SHA-256 %s); before it was %s\n", printable(book.Name), book.Hash, printable(before.Name)); err != nil {
+		return err
+	}
+	periods, err := p.register.FinalisedPeriods(ctx)
+	if err != nil {
+		return err
+	}
+	if len(periods) > 0 {
+		return s.writef("finalised invoices of %d months, the last of %s, keep the book they were made by\n", len(periods), periods[len(periods)-1])
+	}
+	return nil
+}
