@@ -144,12 +144,29 @@ func TestRefusesForeignHosts(t *testing.T) {
 		"localhost": 200, "LOCALHOST:80": 200, "127.0.0.1:1": 200, "[::1]:9415": 200, "[::1]": 200,
 		"evil.example": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example:9415": 421, "10.0.0.1": 421,
 	} {
-		if got, body := get(t, s, "/-/healthy", host); got != want {
+		got, body := get(t, s, "/-/healthy", host)
+		if problem := strings.Contains(body, `"status":421`); got != want || problem != (want == 421) {
 			t.Errorf("host %q: got %d %q, want %d", host, got, body, want)
 		}
 	}
 	if got := testutil.ToFloat64(s.metrics.refused); got != 4 {
 		t.Errorf("refused requests: got %v, want 4", got)
+	}
+}
+
+func TestUncleanPathsAreNotRedirected(t *testing.T) {
+	s := newServer(t, "127.0.0.1:0")
+	s.Handle("GET /names/{name}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeText(w, 200, r.PathValue("name")) }))
+	s.Handle("GET /folder/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeText(w, 200, "folder") }))
+	serve(t, s)
+	for path, want := range map[string]int{
+		"/names/a%2Fb": 200, "/names/%2E%2E": 200, "/folder/": 200, "/folder/x/": 200,
+		"//names/x": 404, "/names//x": 404, "/names/./x": 404, "/folder/../names/x": 404, "/folder//": 404,
+	} {
+		got, body := get(t, s, path, "")
+		if problem := strings.Contains(body, `"status":404`); got != want || problem != (want == 404) {
+			t.Errorf("%s: got %d %q, want %d", path, got, body, want)
+		}
 	}
 }
 
