@@ -27,7 +27,7 @@ ORDER BY cluster`
 const selectSlotMS = `
 SELECT argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c WHERE cluster = {cluster:String}`
 
-const selectEpoch = `SELECT tenants FROM epochs FINAL WHERE epoch = {epoch:UInt32}`
+const selectEpoch = `SELECT tenants FROM epochs FINAL WHERE epoch = {epoch:UInt32} ORDER BY rules DESC, mapping LIMIT 1`
 
 const selectSightings = `
 SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last, kind_first, kind_last

@@ -113,7 +113,7 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	if err := l.deps.Store.Select(ctx, &clusters, selectAllClusters); err != nil {
 		return err
 	}
-	epochs, _, err := l.epochs(ctx)
+	epochs, _, err := l.epochs(ctx, false)
 	if err != nil {
 		return err
 	}

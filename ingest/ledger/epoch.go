@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -33,59 +34,125 @@ func epochAt(epochs []epoch, hour time.Time) uint32 {
 	return at
 }
 
-// epochs are all of them, the last one for the rules and the mapping in force;
-// isNew says that it hasn't been started yet. A ledger that keeps the mapping
-// takes it from the newest epoch.
-func (l *Ledger) epochs(ctx context.Context) (all []epoch, isNew bool, err error) {
+// epochs are all of them, and brings the mapping in force into l. Where hours
+// must be published under another than the newest one, isNew says so, and the
+// last of all is the epoch that has to be started for it: for newer rules, for
+// two mappings under one number, and, while starting, for the mapping of l's
+// own file. Apart from that the newest epoch is followed, whatever the file
+// says: two services with different files would publish in turn for ever.
+func (l *Ledger) epochs(ctx context.Context, starting bool) (all []epoch, isNew bool, err error) {
 	if err := l.deps.Store.Select(ctx, &all, selectEpochs); err != nil {
 		return nil, false, fmt.Errorf("read epochs: %w", err)
 	}
 	if len(all) == 0 {
+		l.mapping = l.own
 		return []epoch{l.nextEpoch(1, everything)}, true, nil
 	}
-	last := all[len(all)-1]
-	stored, err := tenants.Parse(fmt.Sprintf("tenants of epoch %d", last.Epoch), []byte(last.Tenants))
-	if err != nil {
-		return nil, false, err
+	newest := claimsOfNewest(all)
+	inForce, mappings := newest[0], make([]*tenants.Mapping, len(newest))
+	if inForce.Rules > meter.RulesVersion {
+		return nil, false, fmt.Errorf("follow epoch %d: it is of rules %d, this program has %d: update it", inForce.Epoch, inForce.Rules, meter.RulesVersion)
 	}
-	if l.cfg.KeepMapping {
-		l.mapping = stored
+	for i, c := range newest {
+		if mappings[i], err = tenants.Parse(fmt.Sprintf("tenants of epoch %d", c.Epoch), []byte(c.Tenants)); err != nil {
+			return nil, false, err
+		}
 	}
-	switch {
-	case last.Rules != meter.RulesVersion:
-		return append(all, l.nextEpoch(last.Epoch+1, everything)), true, nil
-	case last.Mapping != l.mapping.Hash():
-		return append(all, l.nextEpoch(last.Epoch+1, stored.DiffersFrom(l.mapping))), true, nil
-	default:
+	l.mapping = mappings[0]
+	if starting && !l.cfg.KeepMapping {
+		l.mapping = l.own
+	}
+	l.tellContested(newest)
+	if len(newest) == 1 && inForce.Rules == meter.RulesVersion && inForce.Mapping == l.mapping.Hash() {
 		return all, false, nil
 	}
+	return append(all, l.nextEpoch(inForce.Epoch+1, l.changedFrom(newest, mappings))), true, nil
+}
+
+// claimsOfNewest are the rows of the highest number: more than one where it was
+// started by two services at once. The first is in force, for every reader: the
+// newer rules, then the smaller SHA-256 of the mapping.
+func claimsOfNewest(all []epoch) []epoch {
+	number := all[len(all)-1].Epoch
+	return all[slices.IndexFunc(all, func(e epoch) bool { return e.Epoch == number }):]
+}
+
+// changedFrom is the first hour that may have been published otherwise under
+// one of the claims than l would.
+func (l *Ledger) changedFrom(claims []epoch, mappings []*tenants.Mapping) time.Time {
+	var from time.Time
+	for i, c := range claims {
+		at := everything
+		if c.Rules == meter.RulesVersion {
+			at = mappings[i].DiffersFrom(l.mapping)
+		}
+		if i == 0 || at.Before(from) {
+			from = at
+		}
+	}
+	return from
 }
 
 func (l *Ledger) nextEpoch(number uint32, effective time.Time) epoch {
 	return epoch{Epoch: number, Rules: meter.RulesVersion, Mapping: l.mapping.Hash(), Tenants: l.mapping.Text(), Effective: effective}
 }
 
-// startEpoch writes a new epoch down before any hour is computed under it.
+// startEpoch writes a new epoch down before any hour is computed under it, and
+// reads it back: another service may have started the same one meanwhile.
 func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
-	all, isNew, err := l.epochs(ctx)
-	if err != nil || !isNew {
-		return all, err
+	for {
+		all, isNew, err := l.epochs(ctx, !l.started)
+		if err != nil {
+			return nil, err
+		}
+		if !isNew {
+			l.started = true
+			l.tellMapping(all[len(all)-1].Epoch)
+			return all, nil
+		}
+		next := all[len(all)-1]
+		if err := l.insertEpoch(ctx, next); err != nil {
+			return nil, err
+		}
+		l.started = true
+		l.deps.Log.Info("rules or tenant mapping are new: hours are published under a new epoch", "epoch", next.Epoch, "from", next.Effective)
 	}
-	next := all[len(all)-1]
-	if err := l.insertEpoch(ctx, next); err != nil {
-		return nil, err
+}
+
+// tellContested reports once that several services started an epoch.
+func (l *Ledger) tellContested(claims []epoch) {
+	key := fmt.Sprintf("epoch %d is contested", claims[0].Epoch)
+	if len(claims) == 1 || l.told[key] {
+		return
 	}
-	l.deps.Log.Info("rules or tenant mapping are new: hours are published under a new epoch", "epoch", next.Epoch, "from", next.Effective)
-	return all, nil
+	l.told[key] = true
+	l.m.contested.Inc()
+	l.deps.Log.Error("services with different tenant mappings or rules started the same epoch: one of them is in force, the hours between are published anew",
+		"epoch", claims[0].Epoch, "claims", len(claims), "rules", claims[0].Rules, "mapping", claims[0].Mapping)
+}
+
+// tellMapping says whether the mapping in force is that of l's own file.
+func (l *Ledger) tellMapping(number uint32) {
+	if l.cfg.KeepMapping || l.own.Hash() == l.mapping.Hash() {
+		l.m.mappingDiffers.Set(0)
+		return
+	}
+	l.m.mappingDiffers.Set(1)
+	if key := fmt.Sprintf("epoch %d has another mapping", number); !l.told[key] {
+		l.told[key] = true
+		l.deps.Log.Error("another service has started an epoch with another tenant mapping: it is followed, the file of this one is not in force",
+			"epoch", number, "in_force", l.mapping.Hash(), "tenants_file", l.cfg.TenantsFile, "own", l.own.Hash())
+	}
 }
 
 func (l *Ledger) insertEpoch(ctx context.Context, e epoch) error {
-	number, rules, mapping, text := new(proto.ColUInt32), new(proto.ColUInt16), new(proto.ColStr), new(proto.ColStr)
+	number, rules, mapping, text, claim := new(proto.ColUInt32), new(proto.ColUInt16), new(proto.ColStr), new(proto.ColStr), new(proto.ColStr)
 	effective, created := new(proto.ColDateTime), new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli)
 	number.Append(e.Epoch)
 	rules.Append(e.Rules)
 	mapping.Append(e.Mapping)
 	text.Append(e.Tenants)
+	claim.Append(fmt.Sprintf("%d %s", e.Rules, e.Mapping))
 	effective.Append(e.Effective)
 	created.Append(l.deps.Clock.Now().UTC())
 	if err := l.deps.Store.Insert(ctx, "epochs", proto.Input{
@@ -95,6 +162,7 @@ func (l *Ledger) insertEpoch(ctx context.Context, e epoch) error {
 		{Name: "tenants", Data: text},
 		{Name: "effective", Data: effective},
 		{Name: "created_at", Data: created},
+		{Name: "claim", Data: claim},
 	}); err != nil {
 		return fmt.Errorf("start epoch %d: %w", e.Epoch, err)
 	}

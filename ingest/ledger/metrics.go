@@ -12,8 +12,11 @@ type metrics struct {
 	refused   prometheus.Counter
 	findings  prometheus.Counter
 	errors    prometheus.Counter
+	contested prometheus.Counter
 	pass      prometheus.Histogram
 	lastPass  prometheus.Gauge
+
+	mappingDiffers prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -27,11 +30,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		refused:   prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_hours_refused_total", Help: "Recomputations refused: raw holds fewer rows than the journal promised."}),
 		findings:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_findings_total", Help: "Contradictions between batches."}),
 		errors:    prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_errors_total", Help: "Passes that failed."}),
+		contested: prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_ledger_contested_epochs_total", Help: "Epochs seen that several services started at once with different rules or tenant mappings."}),
 		pass: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gpuledger_ledger_pass_seconds", Help: "One pass over all clusters.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
 		}),
 		lastPass: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ledger_last_pass_timestamp_seconds", Help: "End of the last pass that succeeded."}),
+
+		mappingDiffers: prometheus.NewGauge(prometheus.GaugeOpts{Name: "gpuledger_ledger_tenant_mapping_differs", Help: "1: the ledger is published under another tenant mapping than this service's file."}),
 	}
-	reg.MustRegister(m.dirty, m.watermark, m.closed, m.stale, m.dropped, m.computed, m.refused, m.findings, m.errors, m.pass, m.lastPass)
+	reg.MustRegister(m.dirty, m.watermark, m.closed, m.stale, m.dropped, m.computed, m.refused, m.findings, m.errors, m.contested, m.pass, m.lastPass, m.mappingDiffers)
 	return m
 }

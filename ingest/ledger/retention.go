@@ -61,7 +61,7 @@ func (l *Ledger) lookAtAll(ctx context.Context) ([]look, error) {
 	if err := l.deps.Store.Select(ctx, &clusters, selectAllClusters); err != nil {
 		return nil, fmt.Errorf("read clusters: %w", err)
 	}
-	epochs, _, err := l.epochs(ctx)
+	epochs, _, err := l.epochs(ctx, false)
 	if err != nil {
 		return nil, err
 	}

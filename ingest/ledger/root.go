@@ -39,8 +39,10 @@ type Ledger struct {
 	cfg     Config
 	deps    Deps
 	m       *metrics
-	mapping *tenants.Mapping
-	pass    sync.Mutex // one pass at a time
+	own     *tenants.Mapping // of the configured file
+	mapping *tenants.Mapping // in force: the newest epoch's
+	started bool             // own has been held against the newest epoch
+	pass    sync.Mutex       // one pass at a time
 	// empty are hours without any GPU, by what they were computed from: they
 	// leave no row to tell that they were.
 	empty map[string]map[time.Time]hourState
@@ -60,7 +62,7 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), mapping: mapping, empty: map[string]map[time.Time]hourState{}, told: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
+	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), own: mapping, mapping: mapping, empty: map[string]map[time.Time]hourState{}, told: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
 }
 
 // Run makes a pass, rests, and so on until ctx ends. A pass that fails is

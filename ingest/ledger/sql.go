@@ -20,7 +20,8 @@ GROUP BY hour ORDER BY hour`
 
 const selectClusters = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster ORDER BY cluster`
 
-const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epochs FINAL ORDER BY epoch`
+// Of one number first the one that is in force.
+const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epochs FINAL ORDER BY epoch, rules DESC, mapping`
 
 // Batches of the slots in a range, winners and losers, those of a (node, slot)
 // one after the other.

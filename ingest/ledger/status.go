@@ -29,7 +29,7 @@ func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
 		return nil, fmt.Errorf("read clusters: %w", err)
 	}
-	epochs, _, err := l.epochs(ctx)
+	epochs, _, err := l.epochs(ctx, false)
 	if err != nil {
 		return nil, err
 	}
