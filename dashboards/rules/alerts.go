@@ -94,6 +94,13 @@ func ledgerAlerts() []alert {
 				runbook: "gpuledger_ledger_hours_refused_total rising: raw rows are missing that the journal promised; run gpuledger verify. " +
 					"Otherwise the ledger is slower than late data comes in.",
 			}),
+		newAlert("GPULedgerTenantMappingDiffers", warning, "10m",
+			`max by (job, instance) (gpuledger_ledger_tenant_mapping_differs) == 1`, text{
+				summary:     "The tenants file of {{ $labels.instance }} is not the one in force",
+				description: "Another service has started an epoch with another tenant mapping, and this one follows it: usage is named by that one's file.",
+				runbook: "Give all services of the ledger the same tenants file, then restart them: the last one that starts with a new mapping has its way. " +
+					"The service's log has the SHA-256 of both; the table epochs has the text in force.",
+			}),
 		newAlert("GPULedgerGPUTimeUnobserved", warning, "30m",
 			`sum by (cluster, cause) (gpuledger_analyzer_unobserved_gpu_hours) / on (cluster) group_left () sum by (cluster) (gpuledger_analyzer_capacity_gpu_hours) > 0.02`, text{
 				summary:     "{{ $value | humanizePercentage }} of the GPU time of {{ $labels.cluster }} was not observed in 24 h",
