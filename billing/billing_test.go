@@ -47,7 +47,7 @@ func newService(t *testing.T, db *store.DB, c clock.Clock) (*billing.Service, *p
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	service, err := billing.New(billing.DefaultConfig(), billing.Deps{
-		Register: invoicetest.Open(t, db, prices.Default(), invoicetest.Broker(t)).Register, Clock: c,
+		Register: invoicetest.Open(t, db, prices.Default(), invoicetest.Broker(t)).Register, Project: nothingToProject, Clock: c,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: registry,
 	})
 	if err != nil {
@@ -55,6 +55,8 @@ func newService(t *testing.T, db *store.DB, c clock.Clock) (*billing.Service, *p
 	}
 	return service, registry
 }
+
+func nothingToProject(context.Context) (int64, error) { return 0, nil }
 
 // drafts are by the built-in book, of a ledger in which nothing is decided.
 func drafts(db *store.DB) billing.Drafts {
@@ -202,7 +204,7 @@ func TestPendingAdjustmentsAreCounted(t *testing.T) {
 	register := invoicetest.Open(t, db, prices.Default(), invoicetest.Broker(t))
 	registry := prometheus.NewRegistry()
 	service, err := billing.New(billing.DefaultConfig(), billing.Deps{
-		Register: register.Register, Clock: clock.NewFake(january), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: registry,
+		Register: register.Register, Project: nothingToProject, Clock: clock.NewFake(january), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Registry: registry,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,12 +12,13 @@ import (
 )
 
 type metrics struct {
-	runs     prometheus.Counter
-	errors   prometheus.Counter
-	duration prometheus.Histogram
-	lastRun  prometheus.Gauge
-	pending  *prometheus.GaugeVec
-	months   *months
+	runs      prometheus.Counter
+	errors    prometheus.Counter
+	duration  prometheus.Histogram
+	lastRun   prometheus.Gauge
+	pending   *prometheus.GaugeVec
+	projected prometheus.Counter
+	months    *months
 }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
@@ -38,6 +39,9 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gpuledger_billing_pending_adjustments", Help: "Finalised invoices of a month whose usage the ledger no longer says (R17).",
 		}, []string{"period"}),
+		projected: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gpuledger_billing_projected_total", Help: "Messages of the decisions that were brought into ClickHouse.",
+		}),
 		months: &months{
 			draft: prometheus.NewDesc("gpuledger_invoice_draft_total",
 				"Total of a tenant's draft invoice, in the currency's major unit.", []string{"tenant", "currency", "period"}, nil),
@@ -46,7 +50,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			months: map[string]*invoice.Month{},
 		},
 	}
-	for _, c := range []prometheus.Collector{m.runs, m.errors, m.duration, m.lastRun, m.pending, m.months} {
+	for _, c := range []prometheus.Collector{m.runs, m.errors, m.duration, m.lastRun, m.projected, m.pending, m.months} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register billing metric: %w", err)
 		}

@@ -17,6 +17,9 @@ import (
 // Deps of the service; all are needed.
 type Deps struct {
 	Register *invoice.Register
+	// Project brings what was decided into ClickHouse, and says how many
+	// messages that was.
+	Project  func(ctx context.Context) (int64, error)
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Registry prometheus.Registerer
@@ -36,8 +39,8 @@ func New(config Config, deps Deps) (*Service, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("check billing configuration: %w", err)
 	}
-	if deps.Register == nil || deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
-		return nil, errors.New("check billing dependencies: register, clock, log and registry are all needed")
+	if deps.Register == nil || deps.Project == nil || deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
+		return nil, errors.New("check billing dependencies: register, projection, clock, log and registry are all needed")
 	}
 	m, err := newMetrics(deps.Registry)
 	if err != nil {
@@ -64,6 +67,9 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) RunOnce(ctx context.Context) error {
 	began := s.deps.Clock.Now()
 	var errs []error
+	projected, err := s.deps.Project(ctx)
+	s.metrics.projected.Add(float64(projected))
+	errs = append(errs, err)
 	periods, err := s.Periods(ctx)
 	errs = append(errs, err)
 	sight := map[string]bool{}

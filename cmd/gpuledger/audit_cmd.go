@@ -32,6 +32,7 @@ func (s *session) auditCommand() *cobra.Command {
 	cmd.Flags().Int64Var(&from, "from", 0, "first `OFFSET` to list")
 	cmd.Flags().BoolVar(&parts, "parts", false, "list the parts of documents, too")
 	cmd.Flags().Var(&expect, "expect", "`OFFSET=HASH`: the chain's value after an offset, noted before")
+	cmd.AddCommand(s.auditRebuildCommand())
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		if from < 0 {
 			return usageError{fmt.Errorf("--from %d: want 0 or more", from)}
@@ -52,6 +53,28 @@ func (s *session) auditCommand() *cobra.Command {
 				return err
 			}
 			return expect.check(p.decisions)
+		})
+	})
+	return cmd
+}
+
+func (s *session) auditRebuildCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rebuild",
+		Short: "Make ClickHouse's copy of the decisions anew",
+		Long: "The tables decisions, invoices and invoice_usage hold for SQL what the topic says. This empties them and fills them\n" +
+			"again from the topic, which alone counts.",
+		Example: examples("gpuledger audit rebuild --data DIR", "after verify found the copy wrong"),
+		Args:    cobra.NoArgs,
+	}
+	data := dataFlag(cmd)
+	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
+		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			n, err := p.projection.Rebuild(ctx)
+			if err != nil {
+				return err
+			}
+			return s.writef("%d messages of the decisions are in ClickHouse\n", n)
 		})
 	})
 	return cmd

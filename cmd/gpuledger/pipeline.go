@@ -17,6 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing"
 	"github.com/gpuledger/gpuledger/billing/api"
 	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/projection"
 	"github.com/gpuledger/gpuledger/billing/statement"
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/collector/source"
@@ -53,8 +54,9 @@ type pipeline struct {
 	brokers string
 	ledger  *ledger.Ledger
 	// decisions and register are of the services and commands that bill.
-	decisions *decisions.Log
-	register  *invoice.Register
+	decisions  *decisions.Log
+	register   *invoice.Register
+	projection *projection.Projection
 	// metering is the collector's; nil without one.
 	metering *metering
 }
@@ -192,7 +194,7 @@ func (p *pipeline) startAnalyzer() error {
 
 // startBilling runs the draft totals.
 func (p *pipeline) startBilling() error {
-	service, err := billing.New(billing.DefaultConfig(), billing.Deps{Register: p.register, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	service, err := billing.New(billing.DefaultConfig(), billing.Deps{Register: p.register, Project: p.projection.Project, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/projection"
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/decisions"
@@ -18,9 +19,10 @@ func (p *pipeline) openRegister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.decisions, err = decisions.Open(ctx, p.client, decisions.Options{Clock: p.s.clock, Log: p.s.log}); err != nil {
+	if p.decisions, err = decisions.Open(ctx, p.client, decisions.Options{Clock: p.s.clock, Log: p.s.log, Registry: p.reg}); err != nil {
 		return err
 	}
+	p.projection = projection.New(projection.Deps{Decisions: p.decisions, DB: p.access.db, Log: p.s.log})
 	p.register, err = invoice.NewRegister(invoice.RegisterDeps{
 		DB: p.access.db, Decisions: p.decisions, Book: book, Closed: p.closed, Clock: p.s.clock,
 	})
@@ -114,5 +116,10 @@ func (s *session) withRegister(ctx context.Context, dataDir string, ask func(*pi
 	if err := p.openRegister(ctx); err != nil {
 		return err
 	}
-	return ask(p)
+	err = ask(p)
+	if a.dir != nil { // no service is there to do it
+		_, projectErr := p.projection.Project(ctx)
+		err = errors.Join(err, projectErr)
+	}
+	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing"
 	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/projection"
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/ingest/ledger"
@@ -25,7 +26,7 @@ import (
 func (s *session) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Prove that nothing is missing: checks C1 to C9",
+		Short: "Prove that nothing is missing: checks C1 to C9, and what was decided",
 		Long: "Holds spool, topic, journal, raw rows, ledger and invoices against each other, exactly and without\n" +
 			"tolerance, and prints one line per check with its figures. Exits with 1 when one fails; n/a is a check that\n" +
 			"had nothing to prove, as of a month without prices. What ingest has not read yet is waited for where a\n" +
@@ -64,6 +65,9 @@ func (s *session) verify(ctx context.Context, dataDir string) (results []check.R
 		return nil, err
 	}
 	if a.dir != nil {
+		if _, err := p.projection.Project(ctx); err != nil && !errors.Is(err, projection.ErrForeign) {
+			return nil, err
+		}
 		if _, err := p.ledger.Pass(ctx); err != nil && !ledger.Damaged(err) {
 			return nil, err
 		}
@@ -142,7 +146,8 @@ func (p *pipeline) checks(dataDir string, months []string) []check.Check {
 	money := billing.Checks(p.register.Drafts, p.register, months)
 	all = append(all, of[:2]...)
 	all = append(all, money...)
-	return append(all, of[2:]...)
+	all = append(all, of[2:]...)
+	return append(all, p.projection.Checks()...)
 }
 
 // monthsSQL names the calendar months of UTC that the ledger has hours in.
