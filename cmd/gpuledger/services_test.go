@@ -195,7 +195,7 @@ func TestSeparateServicesSayWhatTheyLack(t *testing.T) {
 	}{
 		"":                                    {"ingest", exitUsage, "kafka.brokers: is empty"},
 		"kafka: {brokers: [\"127.0.0.1:1\"]}": {"ingest", exitUsage, "clickhouse.address"},
-		"cluster: {name: x}":                  {"billing", exitUsage, "clickhouse.address"},
+		"cluster: {name: x}":                  {"billing", exitUsage, "kafka.brokers: is empty"},
 		"clickhouse: {address: \"http://127.0.0.1:1\"}": {"analyzer", exitFailed, "http://127.0.0.1:1"},
 	} {
 		writeFile(t, configName, text)
