@@ -2,6 +2,7 @@ package nvml
 
 import (
 	"os"
+	"slices"
 	"sync"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -30,6 +31,9 @@ type events struct {
 	uuids  map[gonvml.Device]string // registered
 	queue  []board.XID
 	failed bool // the goroutine ended by itself
+	// twice are events of the set before that this one may tell, too: they came
+	// while both were registered.
+	twice []gonvml.EventData
 }
 
 // take empties the queue.
@@ -49,6 +53,7 @@ func (s *Source) listen(present []*gpu) {
 		return
 	}
 	if e.ended() {
+		s.drain()
 		e.close()
 	}
 	if e.stop == nil {
@@ -124,6 +129,7 @@ func (s *Source) wait(stop <-chan struct{}, done chan<- struct{}) {
 		case ret == gonvml.SUCCESS:
 			s.happened(data)
 		case ret == gonvml.ERROR_TIMEOUT:
+			s.events.onlyOnce()
 		case ret == gonvml.ERROR_GPU_IS_LOST && s.renewSet():
 		default:
 			s.deps.Log.Warn("waiting for XIDs ended; the next reading begins anew", "error", ret)
@@ -142,8 +148,10 @@ func (e *events) current() gonvml.EventSet {
 }
 
 // renewSet makes a set of the GPUs that aren't lost; false: none was, or it
-// failed.
+// failed. What the old set still holds is taken: most before the new one is
+// there, the rest after, so that nothing falls between the two.
 func (s *Source) renewSet() bool {
+	s.drain()
 	e := s.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,23 +166,65 @@ func (s *Source) renewSet() bool {
 		}
 	}
 	fewer := len(kept) < len(e.uuids)
+	e.twice = pending(e.set)
+	for _, data := range e.twice {
+		s.keep(data)
+	}
 	_ = e.set.Free()
 	e.set, e.uuids = set, kept
 	return fewer
 }
 
-// happened takes one event.
+// drain takes what the set has without waiting for more.
+func (s *Source) drain() {
+	e := s.events
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, data := range pending(e.set) {
+		s.keep(data)
+	}
+}
+
+// pending are the events that a set has by now; a set that can't be asked has none.
+func pending(set gonvml.EventSet) (out []gonvml.EventData) {
+	for len(out) < maxQueued {
+		data, ret := set.Wait(0)
+		if ret != gonvml.SUCCESS {
+			break
+		}
+		out = append(out, data)
+	}
+	return out
+}
+
+// onlyOnce says that the set has told all it had when it took over.
+func (e *events) onlyOnce() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.twice = nil
+}
+
+// happened takes one event of the current set.
 func (s *Source) happened(data gonvml.EventData) {
+	e := s.events
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if i := slices.Index(e.twice, data); i >= 0 {
+		e.twice = slices.Delete(e.twice, i, i+1)
+		return
+	}
+	s.keep(data)
+}
+
+// keep counts an event, and queues an XID. The lock on events is held.
+func (s *Source) keep(data gonvml.EventData) {
 	switch data.EventType {
 	case gonvml.EventTypeSingleBitEccError:
 		s.metrics.ecc.WithLabelValues("single_bit").Inc()
 	case gonvml.EventTypeDoubleBitEccError:
 		s.metrics.ecc.WithLabelValues("double_bit").Inc()
 	case gonvml.EventTypeXidCriticalError:
-		at := s.deps.Clock.Now()
 		e := s.events
-		e.mu.Lock()
-		defer e.mu.Unlock()
 		uuid, known := e.uuids[data.Device]
 		if !known { // told with a handle of its own
 			var ret gonvml.Return
@@ -185,7 +235,7 @@ func (s *Source) happened(data gonvml.EventData) {
 			s.metrics.xids.WithLabelValues("dropped").Inc()
 			return
 		}
-		e.queue = append(e.queue, board.XID{At: at, UUID: uuid, Part: partOf(data), Code: int64(data.EventData)})
+		e.queue = append(e.queue, board.XID{At: s.deps.Clock.Now(), UUID: uuid, Part: partOf(data), Code: int64(data.EventData)})
 		s.metrics.xids.WithLabelValues("taken").Inc()
 	}
 }
@@ -209,5 +259,5 @@ func (e *events) close() {
 	close(e.stop)
 	<-e.done
 	_ = e.set.Free()
-	e.set, e.uuids, e.stop, e.done, e.failed = nil, nil, nil, nil, false
+	e.set, e.uuids, e.stop, e.done, e.failed, e.twice = nil, nil, nil, nil, false, nil
 }

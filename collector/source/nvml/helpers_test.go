@@ -114,8 +114,7 @@ func (r *rig) await(n int) {
 	r.until("the XIDs arrived", func() bool { return r.queued() >= n })
 }
 
-// awaitRenewed waits until the source listens to the GPUs that aren't lost: an
-// XID that comes while it turns to them is nobody's.
+// awaitRenewed waits until the source listens to the GPUs that aren't lost.
 func (r *rig) awaitRenewed() {
 	r.t.Helper()
 	r.until("the set of events was renewed", func() bool { return r.sim.Calls("nvmlEventSetFree") > 0 })
