@@ -155,7 +155,7 @@ const structureJS = `(() => {
   for (const svg of document.querySelectorAll("svg"))
     if (svg.getAttribute("aria-hidden") !== "true" && (svg.getAttribute("role") !== "img" || !svg.querySelector("title") || !svg.querySelector("desc")))
       bad.push("svg without role, title and description");
-  for (const region of document.querySelectorAll("[role=region]")) if (!region.getAttribute("aria-label")) bad.push("region without a name");
+  for (const region of document.querySelectorAll(".scroll")) if (!region.getAttribute("aria-label") || region.getAttribute("role") !== "region" || region.tabIndex !== 0) bad.push("a region without a name, or out of the keyboard's reach");
   const labels = [...document.querySelectorAll("[role=region]")].map(r => r.getAttribute("aria-label"));
   if (new Set(labels).size !== labels.length) bad.push("regions of one name: " + labels.join(", "));
   const ids = [...document.querySelectorAll("[id]")].map(e => e.id);

@@ -258,7 +258,9 @@ func (f *fleetMonth) platform() (view platformView, byModel map[string]decimal.D
 		if err != nil {
 			return view, nil, nil, fmt.Errorf("read platform's account: %w", err)
 		}
-		*figure.to = number(amount, f.places)
+		if figure.to != &view.Distributed || !amount.IsZero() {
+			*figure.to = number(amount, f.places)
+		}
 	}
 	return view, byModel, values, nil
 }

@@ -103,6 +103,9 @@ func (b *bill) effect(effect rating.Effect, lines []line) effectView {
 
 func (b *bill) line(l line) lineView {
 	view := lineView{What: l.Model, Held: l.Profile, Amount: b.exact(l.amount)}
+	if l.Bucket != "" && l.Profile == "" {
+		view.Held = "whole GPU"
+	}
 	if l.SKU != "" {
 		view.Held = l.SKU
 		if l.Profile != "" {

@@ -52,15 +52,18 @@ LIMIT 10`
 	modelsSQL    = groupsHead + "[toString(model)]" + groupsTail + byHour
 )
 
-// episodesSQL: the dearest findings that overlap a range. Parameters: from, to,
+// episodesSQL: the dearest findings that overlap a range; those of one workload
+// at one time, such as of a job on eight GPUs, are one. Parameters: from, to,
 // tenant (empty: any).
 const episodesSQL = `
-SELECT toString(kind), toString(tenant), toString(project), workload, toString(node), toString(gpu), toString(leaf),
-    start, end, wasted_gpu_hours, wasted_cost, toString(currency), evidence
+SELECT toString(kind), toString(tenant), workload, start, end, toString(currency),
+    count() AS leaves, sum(wasted_gpu_hours) AS hours, sum(wasted_cost) AS cost,
+    (min((toString(node), toString(gpu), toString(leaf), evidence)) AS least).1, least.2, least.3, least.4
 FROM anomalies FINAL
 WHERE deleted = 0 AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
     AND ({tenant:String} = '' OR tenant = {tenant:String})
-ORDER BY wasted_cost DESC, wasted_gpu_hours DESC, start, id
+GROUP BY kind, tenant, project, workload, start, end, currency
+ORDER BY cost DESC, hours DESC, start, least
 LIMIT 8`
 
 // episodeSumsSQL: how many findings there are of each kind. Parameters as above.
@@ -130,11 +133,14 @@ func (p *pages) groups(ctx context.Context, what, sql string, s scope) ([]group,
 	})
 }
 
-// episode is a finding of the analyzer. Its cost is at list price; without a
-// currency no price was known.
+// episode is what the analyzer found of a workload at one time, on one leaf or
+// several; node, GPU, leaf and evidence are the first one's. Its cost is at list
+// price; without a currency no price was known.
 type episode struct {
-	kind, tenant, project, workload, node, gpu, leaf, currency, evidence string
+	kind, tenant, workload, currency string
+	node, gpu, leaf, evidence        string
 
+	leaves     uint64
 	start, end time.Time
 	hours      decimal.Decimal
 	cost       decimal.Decimal
@@ -143,8 +149,8 @@ type episode struct {
 func (p *pages) episodes(ctx context.Context, s scope) ([]episode, error) {
 	return rowsOf(ctx, p.deps.DB, "episodes", episodesSQL, s.args(), func(e *episode) []any {
 		return []any{
-			&e.kind, &e.tenant, &e.project, &e.workload, &e.node, &e.gpu, &e.leaf,
-			&e.start, &e.end, &e.hours, &e.cost, &e.currency, &e.evidence,
+			&e.kind, &e.tenant, &e.workload, &e.start, &e.end, &e.currency, &e.leaves, &e.hours, &e.cost,
+			&e.node, &e.gpu, &e.leaf, &e.evidence,
 		}
 	})
 }

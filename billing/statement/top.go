@@ -76,6 +76,7 @@ type wasteView struct {
 type episodeView struct {
 	Kind, Tenant, TenantPath, What, Where string
 	When, Length, Hours, Cost, Why        string
+	Leaves                                string // how many there are, if not one
 }
 
 // kindWords are what a finding is called, and several.
@@ -99,9 +100,10 @@ func (v *wasteView) addEpisodes(episodes []episode, sums []episodeSum, places in
 	}
 	for _, e := range episodes {
 		v.Episodes = append(v.Episodes, e.view(places, zone, period))
+		count -= e.leaves
 	}
-	if more := int(count) - len(episodes); more > 0 {
-		v.Rest = fmt.Sprintf("%d more findings of less cost are in the finance API.", more)
+	if count > 0 {
+		v.Rest = counted(int(count), "more finding") + " of less cost: see the finance API."
 	}
 }
 
@@ -143,6 +145,9 @@ func (e episode) view(places int32, zone *time.Location, period string) episodeV
 		}
 	}
 	view.Where = visible(strings.Join(where, " · "))
+	if e.leaves > 1 {
+		view.Leaves = fmt.Sprintf("%d at once, such as: ", e.leaves)
+	}
 	if period != "" {
 		view.Tenant, view.TenantPath = visible(e.tenant), tenantPath(period, e.tenant)
 	}
