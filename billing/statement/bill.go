@@ -3,6 +3,7 @@ package statement
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -107,6 +108,36 @@ func (b *bill) net() decimal.Decimal { return sum(b.totals) }
 
 // gpuHours are the invoice's, as its notes left them.
 func (b *bill) gpuHours() decimal.Decimal { return sum(b.hours) }
+
+// held are the GPU-hours by bucket, as the list lines of all documents have them.
+func (b *bill) held() (h hours) {
+	for _, l := range slices.Concat(b.lines...) {
+		if l.Effect != rating.EffectList {
+			continue
+		}
+		for i := range heldBuckets {
+			if heldBuckets[i].Name == l.Bucket {
+				h.by[i] = h.by[i].Add(l.quantity)
+			}
+		}
+	}
+	return h
+}
+
+// driftHours is how far ledger and documents may be apart before a page says
+// so: each rating row of a document is rounded.
+var driftHours = decimal.New(1, -3)
+
+// stillSays tells whether the documents have the ledger's time by bucket.
+func (b *bill) stillSays(ledger hours) bool {
+	billed := b.held()
+	for _, bucket := range heldBuckets {
+		if ledger.of(bucket).Sub(billed.of(bucket)).Abs().GreaterThan(driftHours) {
+			return false
+		}
+	}
+	return true
+}
 
 func sum(amounts []decimal.Decimal) decimal.Decimal {
 	total := decimal.Zero

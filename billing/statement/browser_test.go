@@ -20,7 +20,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/statement"
 )
 
 var shots = flag.String("shots", "", "folder for pictures of the pages")
@@ -214,12 +213,16 @@ const focusJS = `(() => { const e = document.activeElement, s = getComputedStyle
 func TestPagesInABrowser(t *testing.T) {
 	chromium := browser(t)
 	db, book := month(t), parse(t, monthBook)
-	draft := statement.FromDrafts(invoice.NewDrafts(db, book))
-	server := httptest.NewServer(handler(t, db, book, draft))
+	draft := drafts{invoice.NewDrafts(db, book)}
+	server := httptest.NewServer(handler(t, db, draft))
 	t.Cleanup(server.Close)
-	notes := httptest.NewServer(handler(t, db, book, noted{draft}))
+	corrected := month(t)
+	worked, late := inferenceHour(march, 0), inferenceHour(march.Add(time.Hour), 3)
+	worked.Version, worked.Owners[0].Idle, worked.Owners[0].Active = 1, 0, gpuMS
+	late.GPU, late.Version = "GPU-a100-late", 1
+	notes := httptest.NewServer(handler(t, corrected, billed(t, corrected, book, "inference", worked, late)))
 	t.Cleanup(notes.Close)
-	away := httptest.NewServer(handler(t, failing{context.DeadlineExceeded}, book, failing{context.DeadlineExceeded}))
+	away := httptest.NewServer(handler(t, failing{context.DeadlineExceeded}, failing{context.DeadlineExceeded}))
 	t.Cleanup(away.Close)
 	for name, url := range map[string]string{
 		"months":        server.URL + "/statements/",
@@ -229,6 +232,7 @@ func TestPagesInABrowser(t *testing.T) {
 		"markup":        server.URL + "/statements/2026-03/%22%3E%3Cimg%20src=x%20onerror=document.title=%22hacked%22%3E",
 		"turned":        server.URL + "/statements/2026-03/%E2%80%AEkcab%20ot%20tnorf",
 		"notes":         notes.URL + "/statements/2026-03/inference",
+		"billed":        notes.URL + "/statements/2026-03",
 		"empty-month":   server.URL + "/statements/2026-05",
 		"empty-tenant":  server.URL + "/statements/2026-03/minimum-only",
 		"nobody":        server.URL + "/statements/2026-03/nobody",

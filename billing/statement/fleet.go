@@ -33,8 +33,8 @@ type fleetView struct {
 
 // tenantRow is a tenant in the fleet's table.
 type tenantRow struct {
-	Name, Path, Status, Hours, IdleShare, IdleCost, Total string
-	Bar                                                   []part
+	Name, Path, Status, Notes, Hours, IdleShare, IdleCost, Total string
+	Bar                                                          []part
 }
 
 // modelRow is a GPU model's month.
@@ -62,11 +62,15 @@ func (p *pages) fleet(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, errors.Join(errNoPage, err)
 	}
-	month, err := p.deps.Invoices.Month(ctx, period.String())
+	month, err := p.deps.Invoices.List(ctx, period.String())
 	if err != nil {
 		return nil, err
 	}
-	zone := p.deps.Book().Zone
+	book, err := p.deps.Invoices.Book(ctx)
+	if err != nil {
+		return nil, err
+	}
+	zone := book.Zone
 	inMonth := period.Hours(zone)
 	s := scope{from: inMonth[0], to: inMonth[len(inMonth)-1].Add(time.Hour)}
 	f := &fleetMonth{Month: month, period: period, zone: zone, scope: s}
@@ -130,8 +134,8 @@ func (f *fleetMonth) read(ctx context.Context, p *pages) error {
 
 func (f *fleetMonth) view() (*fleetView, error) {
 	f.places = totalPlaces(f.Month)
-	for _, document := range f.Invoices {
-		b, err := newBill([]invoice.Invoice{document})
+	for _, documents := range byTenant(f.Invoices) {
+		b, err := newBill(documents)
 		if err != nil {
 			return nil, err
 		}
@@ -162,6 +166,19 @@ func (f *fleetMonth) view() (*fleetView, error) {
 	return view, nil
 }
 
+// byTenant parts a month's documents, which are sorted, by their tenant.
+func byTenant(documents []invoice.Invoice) (chains [][]invoice.Invoice) {
+	for from := 0; from < len(documents); {
+		to := from + 1
+		for to < len(documents) && documents[to].Tenant == documents[from].Tenant {
+			to++
+		}
+		chains = append(chains, documents[from:to])
+		from = to
+	}
+	return chains
+}
+
 // totalPlaces is the number of places of the month's totals; without one, two.
 func totalPlaces(month *invoice.Month) int32 {
 	for _, document := range month.Invoices {
@@ -184,36 +201,25 @@ func (f *fleetMonth) tenantRows() (rows []tenantRow, total string) {
 	greatest, due := decimal.Zero, decimal.Zero
 	held := make(map[*bill]hours, len(f.bills))
 	for _, b := range f.bills {
-		held[b] = heldHours(b)
+		held[b] = b.held()
 		greatest = decimal.Max(greatest, held[b].held())
-		due = due.Add(b.total())
+		due = due.Add(b.net())
 	}
 	sorted := slices.Clone(f.bills)
-	slices.SortStableFunc(sorted, func(a, b *bill) int { return b.total().Cmp(a.total()) })
+	slices.SortStableFunc(sorted, func(a, b *bill) int { return b.net().Cmp(a.net()) })
 	for _, b := range sorted {
 		document, h := b.documents[0], held[b]
-		rows = append(rows, tenantRow{
+		row := tenantRow{
 			Name: visible(document.Tenant), Path: tenantPath(f.period.String(), document.Tenant), Status: document.Status,
 			Hours: gpuHours(h.held()), IdleShare: percent(h.of(idle), h.held()), IdleCost: number(b.idleCost(), f.places),
-			Total: number(b.total(), f.places), Bar: rowBar(heldBuckets, h, greatest),
-		})
+			Total: number(b.net(), f.places), Bar: rowBar(heldBuckets, h, greatest),
+		}
+		if notes := len(b.documents) - 1; notes > 0 {
+			row.Notes = counted(notes, "note")
+		}
+		rows = append(rows, row)
 	}
 	return rows, money(due, f.places, f.Currency)
-}
-
-// heldHours are a document's GPU-hours by bucket, as its list lines have them.
-func heldHours(b *bill) (h hours) {
-	for _, l := range b.lines[0] {
-		if l.Effect != rating.EffectList {
-			continue
-		}
-		for i := range heldBuckets {
-			if heldBuckets[i].Name == l.Bucket {
-				h.by[i] = h.by[i].Add(l.quantity)
-			}
-		}
-	}
-	return h
 }
 
 // platform is the platform's account by bucket and by model, and the list value
@@ -234,7 +240,7 @@ func (f *fleetMonth) platform() (view platformView, byModel map[string]decimal.D
 		view.Rows = append(view.Rows, platformRow{b, gpuHours(quantity[b.Name]), number(byBucket[b.Name], f.places)})
 	}
 	for _, b := range f.bills {
-		for _, l := range b.lines[0] {
+		for _, l := range slices.Concat(b.lines...) {
 			if l.Effect == rating.EffectList {
 				byBucket[l.Bucket] = byBucket[l.Bucket].Add(l.amount)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
+	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/rating"
 )
 
@@ -128,13 +129,13 @@ func tenantPath(period, tenant string) string {
 	return fleetPath(period) + "/" + url.PathEscape(tenant)
 }
 
-// documentPath is where the finance API has a tenant's document; empty where no
-// path leads there.
-func documentPath(period, tenant string) string {
-	if dots(tenant) {
+// draftPath is where the finance API has a draft; empty for what is finalised,
+// and where no path leads there.
+func draftPath(document invoice.Invoice) string {
+	if document.Status != invoice.StatusDraft || dots(document.Tenant) {
 		return ""
 	}
-	return "/api/v1/invoices/" + url.PathEscape(period) + "/" + url.PathEscape(tenant)
+	return "/api/v1/drafts/" + url.PathEscape(document.Period) + "/" + url.PathEscape(document.Tenant)
 }
 
 // dots are names that browsers take for a step in the path, however they are

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
+	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/rating"
 )
 
@@ -157,14 +158,22 @@ func newNotes(b *bill) []noteView {
 	for at := 1; at < len(b.documents); at++ {
 		document := b.documents[at]
 		note := noteView{
-			Number: visible(document.Number), Kind: "Debit note", Corrects: visible(b.documents[0].Number),
+			Number: visible(document.Number), Kind: kindOfDocument(document.Kind),
+			Corrects: visible(document.Corrects), Reason: visible(document.Reason),
 			Total: b.money(b.totals[at]), Hours: gpuHours(b.hours[at]), Hash: document.UsageHash,
-		}
-		if !b.totals[at].IsPositive() {
-			note.Kind = "Credit note"
 		}
 		note.Bill = b.view(at, note.Kind+" total")
 		notes = append(notes, note)
 	}
 	return notes
+}
+
+func kindOfDocument(kind string) string {
+	switch kind {
+	case invoice.KindCreditNote:
+		return "Credit note"
+	case invoice.KindDebitNote:
+		return "Debit note"
+	}
+	return "Invoice"
 }

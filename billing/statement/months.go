@@ -24,7 +24,10 @@ func (p *pages) months(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	book := p.deps.Book()
+	book, err := p.deps.Invoices.Book(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	now := p.deps.Clock.Now()
 	view := monthsView{}
 	for _, period := range periodsOf(spans, zonesOf(book)) {

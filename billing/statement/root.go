@@ -18,25 +18,26 @@ type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
 }
 
-// Invoices are the documents that pages show. Errors are as in
-// invoice.Drafts.List.
+// Invoices are the documents that pages show, such as an invoice.Register.
+// Errors are as in invoice.Drafts.List.
 type Invoices interface {
-	// Month is all of a month such as "2026-10".
-	Month(ctx context.Context, period string) (*invoice.Month, error)
-	// Statement is a tenant's invoice or draft, then its notes by revision; there
-	// is at least one document, or an error: invoice.ErrNotFound for a tenant
+	// Book is the price book in force, whose zones say which months there are.
+	Book(ctx context.Context) (*prices.Book, error)
+	// List is a month such as "2026-10" with all its documents, those of a tenant
+	// in a row by revision, and the platform's account.
+	List(ctx context.Context, period string) (*invoice.Month, error)
+	// Show is a tenant's invoice or draft, then its notes by revision; there is
+	// at least one document, or an error: invoice.ErrNotFound for a tenant
 	// without one.
-	Statement(ctx context.Context, period, tenant string) ([]invoice.Invoice, error)
+	Show(ctx context.Context, period, tenant string) ([]invoice.Invoice, error)
 }
 
 // Deps of the pages; all are needed.
 type Deps struct {
 	DB       DB
 	Invoices Invoices
-	// Book is the price book in force, whose zones say which months there are.
-	Book  func() *prices.Book
-	Clock clock.Clock
-	Log   *slog.Logger
+	Clock    clock.Clock
+	Log      *slog.Logger
 }
 
 type pages struct{ deps Deps }
@@ -47,8 +48,8 @@ const Path = "/statements/"
 // Register adds the pages to a mux: /statements/, /statements/{period} and
 // /statements/{period}/{tenant}.
 func Register(mux *http.ServeMux, deps Deps) error {
-	if deps.DB == nil || deps.Invoices == nil || deps.Book == nil || deps.Clock == nil || deps.Log == nil {
-		return errors.New("register statement pages: store, invoices, book, clock and log are all needed")
+	if deps.DB == nil || deps.Invoices == nil || deps.Clock == nil || deps.Log == nil {
+		return errors.New("register statement pages: store, invoices, clock and log are all needed")
 	}
 	p := &pages{deps}
 	mux.HandleFunc("GET "+Path+"{$}", p.serve(p.months))
@@ -70,24 +71,4 @@ func (p *pages) tenantOrFleet(r *http.Request) (*page, error) {
 
 func (p *pages) tenant(r *http.Request) (*page, error) {
 	return p.statement(r.Context(), r.PathValue("period"), r.PathValue("tenant"))
-}
-
-// drafts are the ledger's drafts; nothing is finalised.
-type drafts struct{ *invoice.Drafts }
-
-// FromDrafts serves drafts, recomputed for each page.
-func FromDrafts(d *invoice.Drafts) Invoices { return drafts{d} }
-
-// Month drafts a month.
-func (d drafts) Month(ctx context.Context, period string) (*invoice.Month, error) {
-	return d.List(ctx, period)
-}
-
-// Statement is the tenant's draft; a draft has no notes.
-func (d drafts) Statement(ctx context.Context, period, tenant string) ([]invoice.Invoice, error) {
-	document, err := d.Show(ctx, period, tenant)
-	if err != nil {
-		return nil, err
-	}
-	return []invoice.Invoice{*document}, nil
 }

@@ -16,11 +16,10 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/google/go-cmp/cmp"
-	"github.com/shopspring/decimal"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/billing/statement"
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/store"
@@ -69,22 +68,24 @@ func parse(t *testing.T, text string) *prices.Book {
 	return book
 }
 
+// whole is an hour of a whole GPU.
+func whole(at time.Time, gpu, tenant string, active, idle, version uint64) usagetest.GPUHour {
+	return usagetest.GPUHour{Hour: at, GPU: gpu, Node: "n1", Model: "H100", Slices: 7, Version: version, Owners: []usagetest.Owner{{
+		Leaf: gpu, Tenant: tenant, Project: "vision", User: "ann", Workload: "train-7b", Active: active, Idle: idle, EnergyMJ: 1_800_000_000,
+	}}}
+}
+
 // small is a ledger of a few hours with all seven buckets.
 func small(t *testing.T) *store.DB {
 	t.Helper()
 	db := storetest.Open(t)
-	whole := func(at time.Time, gpu, tenant string, active, idle uint64) usagetest.GPUHour {
-		return usagetest.GPUHour{Hour: at, GPU: gpu, Node: "n1", Model: "H100", Slices: 7, Owners: []usagetest.Owner{{
-			Leaf: gpu, Tenant: tenant, Project: "vision", User: "ann", Workload: "train-7b", Active: active, Idle: idle, EnergyMJ: 1_800_000_000,
-		}}}
-	}
 	usagetest.Insert(t, db,
-		whole(march.AddDate(0, -1, 3), "GPU-a", "ml", gpuMS, 0),
-		whole(march, "GPU-a", "ml", gpuMS, 0),
-		whole(march.Add(25*time.Hour), "GPU-a", "ml", gpuMS/4, gpuMS/2),
-		whole(march.Add(26*time.Hour), "GPU-a", "ml", 0, gpuMS),
+		whole(march.AddDate(0, -1, 3), "GPU-a", "ml", gpuMS, 0, 0),
+		whole(march, "GPU-a", "ml", gpuMS, 0, 0),
+		whole(march.Add(25*time.Hour), "GPU-a", "ml", gpuMS/4, gpuMS/2, 0),
+		whole(march.Add(26*time.Hour), "GPU-a", "ml", 0, gpuMS, 0),
 		// 20:00 UTC on 31 March is April in Kolkata.
-		whole(march.Add(30*24*time.Hour+20*time.Hour), "GPU-a", "kol", gpuMS, 0),
+		whole(march.Add(30*24*time.Hour+20*time.Hour), "GPU-a", "kol", gpuMS, 0, 0),
 		usagetest.GPUHour{
 			Hour: march.Add(48 * time.Hour), GPU: "GPU-b", Node: "n2", Model: "H100", Slices: 7,
 			Stranded: 3_600_000, Unhealthy: 3_600_000, Unobserved: 1_800_000, UnattributedMJ: 5_000_000,
@@ -107,12 +108,11 @@ const insertEpisodesSQL = `INSERT INTO anomalies
 ('3', 'idle_allocation', 'c', '<script>', '', '<b>', 'n2', 'GPU-b', 'm2', '2026-03-03 00:00:00', '2026-03-03 01:00:00', 1, 2.49, 'USD', '<i>idle</i>', 1, 0),
 ('4', 'idle_allocation', 'c', 'ml', '', 'gone', 'n2', 'GPU-b', 'm2', '2026-03-03 00:00:00', '2026-03-03 01:00:00', 1, 2.49, 'USD', 'deleted', 1, 1)`
 
-func handler(t *testing.T, db statement.DB, book *prices.Book, invoices statement.Invoices) http.Handler {
+func handler(t *testing.T, db statement.DB, invoices statement.Invoices) http.Handler {
 	t.Helper()
 	mux := http.NewServeMux()
 	err := statement.Register(mux, statement.Deps{
-		DB: db, Invoices: invoices, Book: func() *prices.Book { return book },
-		Clock: clock.NewFake(now), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		DB: db, Invoices: invoices, Clock: clock.NewFake(now), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,10 +120,23 @@ func handler(t *testing.T, db statement.DB, book *prices.Book, invoices statemen
 	return mux
 }
 
+// drafts are the ledger's own; nothing is finalised.
+type drafts struct{ *invoice.Drafts }
+
+func (d drafts) Book(context.Context) (*prices.Book, error) { return d.Drafts.Book(), nil }
+
+func (d drafts) Show(ctx context.Context, period, tenant string) ([]invoice.Invoice, error) {
+	document, err := d.Drafts.Show(ctx, period, tenant)
+	if err != nil {
+		return nil, err
+	}
+	return []invoice.Invoice{*document}, nil
+}
+
 // drafted serves the drafts of a ledger.
 func drafted(t *testing.T, db *store.DB, book *prices.Book) http.Handler {
 	t.Helper()
-	return handler(t, db, book, statement.FromDrafts(invoice.NewDrafts(db, book)))
+	return handler(t, db, drafts{invoice.NewDrafts(db, book)})
 }
 
 func get(t *testing.T, h http.Handler, path string) (int, string) {
@@ -140,8 +153,11 @@ var (
 
 func TestPages(t *testing.T) {
 	db, book := small(t), parse(t, bookText)
-	draft := statement.FromDrafts(invoice.NewDrafts(db, book))
-	h := handler(t, db, book, draft)
+	draft := drafts{invoice.NewDrafts(db, book)}
+	h := handler(t, db, draft)
+	corrected := small(t)
+	notes := billed(t, corrected, book, "ml",
+		whole(march.Add(26*time.Hour), "GPU-a", "ml", gpuMS, 0, 1), whole(march.Add(72*time.Hour), "GPU-a", "ml", gpuMS, 0, 1))
 	cases := map[string]struct {
 		h    http.Handler
 		path string
@@ -150,7 +166,8 @@ func TestPages(t *testing.T) {
 		"fleet":     {h, "/statements/2026-03"},
 		"statement": {h, "/statements/2026-03/ml"},
 		"minimum":   {h, "/statements/2026-03/min"},
-		"notes":     {handler(t, db, book, noted{draft}), "/statements/2026-03/ml"},
+		"notes":     {handler(t, corrected, notes), "/statements/2026-03/ml"},
+		"billed":    {handler(t, corrected, notes), "/statements/2026-03"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -179,27 +196,24 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// noted turns a tenant's draft into an invoice with a credit and a debit note.
-type noted struct{ statement.Invoices }
-
-func (n noted) Statement(ctx context.Context, period, tenant string) ([]invoice.Invoice, error) {
-	documents, err := n.Invoices.Statement(ctx, period, tenant)
-	if err != nil {
-		return nil, err
+// billed is a register in which March is finalised, and a tenant's invoice was
+// put right once for each correction of the ledger.
+func billed(t *testing.T, db *store.DB, book *prices.Book, tenant string, corrections ...usagetest.GPUHour) statement.Invoices {
+	t.Helper()
+	r := invoicetest.Open(t, db, book, invoicetest.Broker(t))
+	if _, err := r.Publish(t.Context(), book, "finance", ""); err != nil {
+		t.Fatal(err)
 	}
-	documents[0].Status = "finalised"
-	note := func(revision int, hours, amount string) invoice.Invoice {
-		d := documents[0]
-		d.Number, d.Revision, d.Total, d.GPUHours = invoice.Number(period, tenant, revision), revision, amount, hours
-		d.UsageHash = strings.Repeat(string(rune('a'+revision)), 64)
-		d.Effects = rating.Effects{}
-		d.Effects.List = decimal.RequireFromString(amount)
-		d.Lines = []invoice.Line{{
-			Effect: "list", Project: "vision", Model: "H100", Bucket: "active", Quantity: hours, Unit: "gpu_hour", UnitPrice: "2.49", Amount: amount,
-		}}
-		return d
+	if _, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance"}); err != nil {
+		t.Fatal(err)
 	}
-	return append(documents, note(1, "-1.000000000", "-2.49"), note(2, "0.500000000", "1.25")), nil
+	for _, correction := range corrections {
+		usagetest.Insert(t, db, correction)
+		if _, err := r.Correct(t.Context(), invoice.CorrectRequest{Period: "2026-03", Tenant: tenant, Who: "finance"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
 }
 
 func TestNamesAreTextWhateverTheyContain(t *testing.T) {
@@ -246,9 +260,11 @@ type failing struct{ err error }
 
 func (f failing) Query(context.Context, string, ...any) (driver.Rows, error) { return nil, f.err }
 
-func (f failing) Month(context.Context, string) (*invoice.Month, error) { return nil, f.err }
+func (f failing) Book(context.Context) (*prices.Book, error) { return nil, f.err }
 
-func (f failing) Statement(context.Context, string, string) ([]invoice.Invoice, error) {
+func (f failing) List(context.Context, string) (*invoice.Month, error) { return nil, f.err }
+
+func (f failing) Show(context.Context, string, string) ([]invoice.Invoice, error) {
 	return nil, f.err
 }
 
@@ -271,11 +287,11 @@ func TestProblemsHavePages(t *testing.T) {
 		"no month":          {h, "/statements/March", 404, []string{"No such page"}},
 		"no month's tenant": {h, "/statements/2026-13/ml", 404, []string{"No such page"}},
 		"far too deep":      {h, "/statements/2026-03/ml/x", 404, []string{"No such page"}},
-		"away":              {handler(t, away, book, away), "/statements/2026-03/ml", 503, []string{"The ledger is away"}},
-		"away fleet":        {handler(t, away, book, away), "/statements/2026-03", 503, []string{"The ledger is away"}},
-		"away months":       {handler(t, away, book, away), "/statements/", 503, []string{"The ledger is away"}},
-		"half away":         {handler(t, away, book, statement.FromDrafts(invoice.NewDrafts(db, book))), "/statements/2026-03/ml", 503, []string{"The ledger is away"}},
-		"broken":            {handler(t, broken, book, broken), "/statements/2026-03", 500, []string{"log says why"}},
+		"away":              {handler(t, away, away), "/statements/2026-03/ml", 503, []string{"The ledger is away"}},
+		"away fleet":        {handler(t, away, away), "/statements/2026-03", 503, []string{"The ledger is away"}},
+		"away months":       {handler(t, away, away), "/statements/", 503, []string{"The ledger is away"}},
+		"half away":         {handler(t, away, drafts{invoice.NewDrafts(db, book)}), "/statements/2026-03/ml", 503, []string{"The ledger is away"}},
+		"broken":            {handler(t, broken, broken), "/statements/2026-03", 500, []string{"log says why"}},
 		"no price": {drafted(t, priced, book), "/statements/2026-03/ml", 409, []string{
 			"<bdi>B&lt;300&gt;</bdi>", "<bdi>L4</bdi>", "1 Mar 2026, 00:00 UTC", "<code>gpu_hour</code>",
 		}},
@@ -318,6 +334,20 @@ func TestAnswersAllowNothingButTheirOwnStyle(t *testing.T) {
 	h.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/statements/2026-03", nil))
 	if answer.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST = %d, want %d", answer.Code, http.StatusMethodNotAllowed)
+	}
+}
+
+func TestALedgerThatChangedAfterTheInvoiceIsTold(t *testing.T) {
+	db, book := small(t), parse(t, bookText)
+	h := handler(t, db, billed(t, db, book, "ml"))
+	const told = "The ledger has changed since this was billed"
+	if _, body := get(t, h, "/statements/2026-03/ml"); strings.Contains(body, told) || !strings.Contains(body, "finalised") {
+		t.Errorf("an invoice that still holds: %q, or not finalised", told)
+	}
+	usagetest.Insert(t, db, whole(march.Add(26*time.Hour), "GPU-a", "ml", gpuMS, 0, 1)) // it was idle
+	_, body := get(t, h, "/statements/2026-03/ml")
+	if want := told + ": it now has 2.89 GPU-hours, 0.57 of them idle; billed were 2.89, 1.57 of them idle."; !strings.Contains(body, want) {
+		t.Errorf("page has no %q", want)
 	}
 }
 

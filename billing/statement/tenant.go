@@ -44,7 +44,7 @@ func (p *pages) statement(ctx context.Context, text, tenant string) (*page, erro
 	if err != nil {
 		return nil, errors.Join(errNoPage, err)
 	}
-	documents, err := p.deps.Invoices.Statement(ctx, period.String(), tenant)
+	documents, err := p.deps.Invoices.Show(ctx, period.String(), tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (p *pages) tenantUsage(ctx context.Context, period rating.Period, tenant st
 // lastMonth is the bill of the month before; nil where there is none, or none
 // that can be rated. Only a store that is away is an error.
 func (p *pages) lastMonth(ctx context.Context, period rating.Period, tenant string) (*bill, error) {
-	documents, err := p.deps.Invoices.Statement(ctx, period.Before(1).String(), tenant)
+	documents, err := p.deps.Invoices.Show(ctx, period.Before(1).String(), tenant)
 	if err != nil {
 		if store.Retryable(err) || ctx.Err() != nil {
 			return nil, err
@@ -169,7 +169,7 @@ func newStatementView(period rating.Period, b *bill, used *tenantUsage) *stateme
 		Users:     newTop(used.users, used.month),
 		Bill:      newBillView(b), Notes: newNotes(b),
 		Hours: gpuHours(b.hours[0]), Total: b.money(b.total()), NetHours: gpuHours(b.gpuHours()), Net: b.money(b.net()),
-		DocumentPath: documentPath(period.String(), document.Tenant),
+		DocumentPath: draftPath(document),
 	}
 	return view
 }
@@ -214,10 +214,6 @@ func change(now, before decimal.Decimal) string {
 	return moved + " more than in the month before"
 }
 
-// driftHours is how far ledger and documents may be apart before a page says
-// so: each rating row of a document is rounded.
-var driftHours = decimal.New(1, -3)
-
 // notices are what a reader must know before the figures.
 func (p *pages) notices(b *bill, used *tenantUsage) []string {
 	var notices []string
@@ -225,9 +221,9 @@ func (p *pages) notices(b *bill, used *tenantUsage) []string {
 		notices = append(notices, "This is a draft, not an invoice. It is made anew from the ledger each time it is opened, and can still change.")
 	}
 	notices = append(notices, p.unfinished(b.from, b.to, b.zone)...)
-	if apart := used.month.held().Sub(b.gpuHours()); !b.draft() && apart.Abs().GreaterThan(driftHours) {
-		notices = append(notices, "The ledger now has "+gpuHours(used.month.held())+" GPU-hours, what was billed has "+gpuHours(b.gpuHours())+
-			". The charts show the ledger as it stands; a credit or debit note will follow.")
+	if !b.draft() && !b.stillSays(used.month) {
+		notices = append(notices, "The ledger has changed since this was billed: it now has "+gpuHours(used.month.held())+" GPU-hours, "+gpuHours(used.month.of(idle))+
+			" of them idle; billed were "+gpuHours(b.held().held())+", "+gpuHours(b.held().of(idle))+" of them idle. The charts show the ledger as it stands. A credit or debit note puts it right.")
 	}
 	return notices
 }

@@ -227,7 +227,7 @@ func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 			return err
 		}
 		if err := statement.Register(mux, statement.Deps{
-			DB: p.access.db, Invoices: statements{p.register}, Book: p.register.Known, Clock: p.s.clock, Log: p.s.log,
+			DB: p.access.db, Invoices: p.register, Clock: p.s.clock, Log: p.s.log,
 		}); err != nil {
 			return err
 		}

@@ -83,19 +83,6 @@ func (p *pipeline) ingested(ctx context.Context, before time.Time, open func(str
 	return nil
 }
 
-// statements are the register's documents, as statement pages ask for them.
-type statements struct{ register *invoice.Register }
-
-// Month is all of a month.
-func (s statements) Month(ctx context.Context, period string) (*invoice.Month, error) {
-	return s.register.List(ctx, period)
-}
-
-// Statement is a tenant's invoice or draft, then its notes.
-func (s statements) Statement(ctx context.Context, period, tenant string) ([]invoice.Invoice, error) {
-	return s.register.Show(ctx, period, tenant)
-}
-
 // withRegister opens the ledger, its broker and the decisions for one command.
 func (s *session) withRegister(ctx context.Context, dataDir string, ask func(*pipeline) error) (err error) {
 	a, err := s.open(ctx, dataDir, true)
