@@ -71,7 +71,7 @@ func findAnomalies(ctx context.Context, a *access, span *timeRange) ([]episode.E
 	if !ok {
 		return nil, nil
 	}
-	book, err := a.cfg.Billing.book()
+	book, err := a.book(ctx)
 	if err != nil {
 		return nil, err
 	}

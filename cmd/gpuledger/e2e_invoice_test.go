@@ -226,6 +226,12 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	if drafted := mustInvoke(t, "invoice", "list", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(drafted, "draft,EUR") || !strings.Contains(drafted, "finalised,USD") {
 		t.Errorf("a month of two books: %q", drafted)
 	}
+	if simulated := mustInvoke(t, "prices", "simulate", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(simulated, ",EUR") {
+		t.Errorf("the book in force is not the published one: %q", simulated)
+	}
+	if explained := mustInvoke(t, "explain", "--data", data, "--gpu", "GPU-n1-0", "--hour", "2026-03-01T00:00:00Z"); !strings.Contains(explained, "list rate 3 EUR per GPU-hour; prices.yaml") {
+		t.Errorf("explained by another book: %s", explained)
+	}
 	alter(t, data, "ALTER TABLE invoices UPDATE gpu_hours = gpu_hours + 1 WHERE 1 SETTINGS mutations_sync = 2")
 	if got := verifyLedger(t, data); got.code != exitFailed || !strings.Contains(got.findings("R6"), "2026-03-team-a-r0") {
 		t.Errorf("a changed copy: got %+v", got.checks["R6"])

@@ -153,7 +153,7 @@ const (
 // hour may be a moment older than the journal: what doesn't add up then is
 // asked again.
 func (s *session) explain(ctx context.Context, a *access, ask explainAsk) error {
-	book, err := a.cfg.Billing.book()
+	book, err := a.book(ctx)
 	if err != nil {
 		return err
 	}

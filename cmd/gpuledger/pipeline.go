@@ -177,8 +177,8 @@ func (p *pipeline) startIngest() error {
 }
 
 // startAnalyzer runs the analyzer at the price book's list rates.
-func (p *pipeline) startAnalyzer() error {
-	rates, err := p.rates()
+func (p *pipeline) startAnalyzer(ctx context.Context) error {
+	rates, err := p.startRates(ctx)
 	if err != nil {
 		return err
 	}

@@ -124,8 +124,8 @@ func (s *session) simulateLedger(ctx context.Context, f simulateFlags, month rat
 		}
 		var configured *prices.Book
 		if len(f.books) == 0 {
-			if configured, err = a.cfg.Billing.book(); err != nil {
-				return usageError{err}
+			if configured, err = a.book(ctx); err != nil {
+				return err
 			}
 		}
 		books, err := f.load(configured, models)

@@ -104,9 +104,6 @@ func (s *session) withRegister(ctx context.Context, dataDir string, ask func(*pi
 		return err
 	}
 	err = ask(p)
-	if a.dir != nil { // no service is there to do it
-		_, projectErr := p.projection.Project(ctx)
-		err = errors.Join(err, projectErr)
-	}
-	return err
+	_, projectErr := p.projection.Project(ctx)
+	return errors.Join(err, projectErr)
 }

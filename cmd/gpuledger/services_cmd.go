@@ -46,7 +46,7 @@ func (s *session) separateCommands() []*cobra.Command {
 		{
 			name: "analyzer", short: "Find idle allocations and off-hours spikes",
 			long:       "Looks the ledger through again and again, and publishes episodes and metrics.",
-			clickhouse: true, start: func(_ context.Context, p *pipeline) error { return p.startAnalyzer() },
+			clickhouse: true, start: func(ctx context.Context, p *pipeline) error { return p.startAnalyzer(ctx) },
 		},
 		{
 			name: "billing", short: "Keep the register of invoices; serve finance and tenants",

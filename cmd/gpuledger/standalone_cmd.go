@@ -126,7 +126,7 @@ func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Confi
 		return nil, nil, err
 	}
 	for _, start := range []func() error{
-		p.startIngest, p.startAnalyzer, p.startBilling, func() error { return p.serve(server, true) },
+		p.startIngest, func() error { return p.startAnalyzer(ctx) }, p.startBilling, func() error { return p.serve(server, true) },
 	} {
 		if err = start(); err != nil {
 			return nil, nil, errors.Join(err, server.Close())

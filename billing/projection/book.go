@@ -1,0 +1,37 @@
+package projection
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+const selectBook = `
+SELECT body FROM decisions FINAL WHERE kind = 'price_book' AND accepted = 1 ORDER BY offset DESC LIMIT 1`
+
+// BookInForce is the price book that was published last, as far as decisions
+// are projected: for those who read ClickHouse alone. Nil: none is published.
+func BookInForce(ctx context.Context, db *store.DB) (*prices.Book, error) {
+	var rows []struct {
+		Body string `ch:"body"`
+	}
+	if err := db.Select(ctx, &rows, selectBook); err != nil {
+		return nil, fmt.Errorf("read price book in force: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	var published decisions.PriceBook
+	if err := json.Unmarshal([]byte(rows[0].Body), &published); err != nil {
+		return nil, fmt.Errorf("read price book in force: %w", err)
+	}
+	book, err := prices.Parse(published.Name, []byte(published.Text))
+	if err != nil {
+		return nil, fmt.Errorf("read price book in force: %w", err)
+	}
+	return book, nil
+}
