@@ -1,9 +1,13 @@
-// Package invoice drafts invoices from the ledger: one per tenant and month,
-// and the platform's account (R8, R17, R20).
+// Package invoice drafts invoices from the ledger, one per tenant and month,
+// with the platform's account, and keeps the register of those that were
+// decided (R6, R8, R17, R20).
 //
 // Data in: usage_hourly, aggregated to rating rows by the store and read hour
-// by hour, and a price book. Data out: documents in canonical JSON, the same
-// bytes for the same usage and prices (C8). Invariants: C7a, C7b, C7c and C7e
-// hold, or there is no document. What can go wrong: a model or an hour without
-// a price, which the error names with what to add where.
+// by hour; price books; the log of decisions. Data out: documents in canonical
+// JSON, the same bytes for the same usage and prices (C8); decisions: price
+// books, frozen hours, invoices, notes, approvals. Invariants: C7a, C7b, C7c
+// and C7e hold, or there is no document; a decided document follows from its
+// own copy of usage and its book alone; only closed hours are decided (R3); a
+// crash leaves whole invoices. What can go wrong: a model or an hour without a
+// price, open hours, somebody who decided first; each error says which.
 package invoice
