@@ -71,7 +71,8 @@ func newScrapeRig(t *testing.T, nodes ...*scrapedNode) *scrapeRig {
 func newVirtualRig(t *testing.T) *scrapeRig {
 	t.Helper()
 	r := &scrapeRig{clk: clock.NewFake(firstHour), db: storetest.Open(t), reg: prometheus.NewRegistry()}
-	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: t.TempDir(), Log: quietLog(), Clock: r.clk, RetentionCheck: 24 * time.Hour})
+	// No ticks of retention: who waits on the clock is the collector.
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: t.TempDir(), Log: quietLog(), Clock: r.clk, RetentionCheck: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

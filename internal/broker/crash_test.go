@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, produceForever(dir))
 		os.Exit(1)
 	}
+	if dir := os.Getenv(agedDirVar); dir != "" {
+		fmt.Fprintln(os.Stderr, ageAndHang(dir))
+		os.Exit(1)
+	}
 	if addr := os.Getenv(memberVar); addr != "" {
 		fmt.Fprintln(os.Stderr, consumeForever(addr))
 		os.Exit(1)

@@ -23,6 +23,13 @@
 // that all ingesters may be down: a group whose offsets expired starts at the
 // oldest message, and what was deleted before it is told to nobody.
 //
+// About retention of the embedded broker: kfake's own is turned off, see
+// retention. Ours takes samples and dead letters by their topics' own
+// retention.ms and retention.bytes, and leaves each partition its last message, so
+// that offsets never begin anew. The disk gets room back when a whole segment
+// (100 MiB) may go. A message dated in the future, by a clock that was set right
+// since, keeps what lies behind it for as long; retention.bytes doesn't wait for it.
+//
 // A transaction's markers, which only a foreign producer could leave, take
 // offsets that hold no message: they are told as holes, too.
 //

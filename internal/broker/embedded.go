@@ -37,9 +37,10 @@ type EmbeddedOptions struct {
 	// MinSessionTimeout is the shortest session timeout a consumer may ask for;
 	// default 6 s, Apache Kafka's own.
 	MinSessionTimeout time.Duration
-	// RetentionCheck is how often retention is applied; default 5 min.
+	// RetentionCheck is how often retention is applied, and how long after the start
+	// for the first time; default 5 min, below zero: never.
 	RetentionCheck time.Duration
-	Clock          clock.Clock // stamps append times; default: the real one
+	Clock          clock.Clock // stamps append times, and ages messages; default: the real one
 }
 
 // Embedded is a Kafka broker in this process. Produced messages and committed
@@ -51,6 +52,7 @@ type EmbeddedOptions struct {
 type Embedded struct {
 	cluster *kfake.Cluster
 	addr    string
+	aging   *retention
 	// password is what clients show; empty: none is asked.
 	password string
 	lock     *os.File
@@ -84,7 +86,7 @@ func StartEmbedded(opt EmbeddedOptions) (*Embedded, error) {
 		kfake.ListenFn(func(string, string) (net.Listener, error) { return listener, nil }),
 		kfake.GroupMinSessionTimeout(opt.MinSessionTimeout),
 		kfake.BrokerConfigs(map[string]string{
-			"log.cleaner.backoff.ms":     strconv.FormatInt(opt.RetentionCheck.Milliseconds(), 10),
+			"log.cleaner.backoff.ms":     strconv.FormatInt(neverMS, 10), // retention is ours
 			"default.replication.factor": "1",
 			// Committed offsets of a stopped ingester outlive any retention of samples.
 			"offsets.retention.minutes": strconv.Itoa(365 * 24 * 60),
@@ -107,7 +109,11 @@ func StartEmbedded(opt EmbeddedOptions) (*Embedded, error) {
 		return nil, fmt.Errorf("start embedded broker in %q: %w", opt.Dir, err)
 	}
 	stampAppendTimes(cluster, opt.Clock)
-	return &Embedded{cluster: cluster, addr: listener.Addr().String(), password: password, lock: lock}, nil
+	keepLast(cluster)
+	e := &Embedded{cluster: cluster, addr: listener.Addr().String(), password: password, lock: lock}
+	e.aging = newRetention(cluster, e.addr, password, opt)
+	e.aging.start(opt.RetentionCheck)
+	return e, nil
 }
 
 const embeddedUser = "gpuledger"
@@ -149,6 +155,7 @@ func (e *Embedded) Addr() string { return e.addr }
 func (e *Embedded) Close() error {
 	var err error
 	e.once.Do(func() {
+		e.aging.stop()
 		e.cluster.Close()
 		err = e.lock.Close()
 	})

@@ -181,6 +181,7 @@ func (c *cursor) number(n int) (v uint64) {
 // batchSpan is the offsets [first, last] of a record batch.
 type batchSpan struct {
 	first, last int64
+	bytes       int       // header and all, cut off or not
 	appended    time.Time // zero: the records have their producer's times
 	bare        bool      // whole, and without a record to hand on: a transaction's marker
 }
@@ -191,7 +192,7 @@ func batchSpans(set []byte) (spans []batchSpan) {
 		size := batchLengthEnds + int(binary.BigEndian.Uint32(set[batchLengthAt:]))
 		base := int64(binary.BigEndian.Uint64(set))
 		attributes := binary.BigEndian.Uint16(set[batchAttributesAt:])
-		span := batchSpan{first: base, last: base + int64(binary.BigEndian.Uint32(set[batchLastDeltaAt:]))}
+		span := batchSpan{first: base, last: base + int64(binary.BigEndian.Uint32(set[batchLastDeltaAt:])), bytes: size}
 		if attributes&batchAppendTime != 0 {
 			span.appended = time.UnixMilli(int64(binary.BigEndian.Uint64(set[batchMaxTimeAt:])))
 		}

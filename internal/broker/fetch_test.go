@@ -48,15 +48,16 @@ func stampedBatch(t *testing.T, base int64, at time.Time, values ...string) []by
 // TestAppendTimesAreFoundInEveryVersion: the layout around the batches differs.
 func TestAppendTimesAreFoundInEveryVersion(t *testing.T) {
 	at := produced.Add(-time.Hour)
-	batches := bytes.Join([][]byte{
+	stored := [][]byte{
 		stampedBatch(t, 40, at, "a", "b", "c"),
 		stampedBatch(t, 43, time.Time{}, "d"),
 		stampedBatch(t, 50, at.Add(time.Second), "e"), // 44 to 49 are gone
-	}, nil)
+	}
+	batches := bytes.Join(stored, nil)
 	want := []batchSpan{
-		{first: 40, last: 42, appended: at},
-		{first: 43, last: 43},
-		{first: 50, last: 50, appended: at.Add(time.Second)},
+		{first: 40, last: 42, bytes: len(stored[0]), appended: at},
+		{first: 43, last: 43, bytes: len(stored[1])},
+		{first: 50, last: 50, bytes: len(stored[2]), appended: at.Add(time.Second)},
 	}
 	for version := int16(2); version <= 11; version++ {
 		var buf bytes.Buffer

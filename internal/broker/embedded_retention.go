@@ -1,0 +1,254 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// retention deletes what is older than a topic's own retention.ms, or beyond its
+// retention.bytes, in place of kfake's, which begins only when a topic is created
+// or altered, goes by the wall clock, and empties partitions.
+//
+// Invariant: a partition that has held a message keeps its last one. kfake takes
+// a partition's end from the messages on disk, so an emptied one would begin at
+// offset 0 again at the next start, under the groups' committed offsets (C3).
+//
+// kfake keeps the first offset only where it is closed in good order. After a
+// SIGKILL what was deleted is back as far as its segment is on disk, until the
+// next retention; offsets stay what they were.
+//
+// The first time is a period after the start: a house that stood still for longer
+// than its retention reads first what it had not read, and a machine that has
+// just booted may have to learn the time.
+type retention struct {
+	cluster *kfake.Cluster
+	client  *Client
+	clock   clock.Clock
+	log     *slog.Logger
+
+	end  context.CancelFunc
+	done chan struct{} // closed when follow has returned; nil: it was never asked for
+}
+
+// neverMS turns kfake's own retention off: a hundred years, in milliseconds. As
+// nanoseconds they fit 64 bits, and kfake has no word for never.
+const neverMS = 100 * 365 * 24 * 3_600_000
+
+// retentionFetchBytes bounds what is read at once to learn the batches' sizes.
+const retentionFetchBytes = 4 << 20
+
+func newRetention(cluster *kfake.Cluster, addr, password string, opt EmbeddedOptions) *retention {
+	config := DefaultConfig()
+	config.Brokers, config.SASL = []string{addr}, EmbeddedSASL(password)
+	client := NewClient(config, opt.Log)
+	// The broker may listen on all addresses, and tell others than it can reach itself.
+	client.transport.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: config.DialTimeout}).DialContext(ctx, "tcp", addr)
+	}
+	return &retention{cluster: cluster, client: client, clock: opt.Clock, log: opt.Log.With("component", "embedded-broker")}
+}
+
+// start applies retention with every tick of the period until stop; never, for a
+// period below zero.
+func (r *retention) start(period time.Duration) {
+	if period < 0 {
+		return
+	}
+	ctx, end := context.WithCancel(context.Background())
+	r.end, r.done = end, make(chan struct{})
+	go r.follow(ctx, r.clock.NewTicker(period))
+}
+
+func (r *retention) follow(ctx context.Context, ticker clock.Ticker) {
+	defer close(r.done)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			r.apply(ctx)
+		}
+	}
+}
+
+// stop returns when nothing is asked of the cluster any more: a closed one
+// wouldn't answer.
+func (r *retention) stop() {
+	if r.done == nil {
+		return
+	}
+	r.end()
+	<-r.done
+}
+
+// apply goes over every topic of the house that isn't everlasting; the topic of
+// decisions is left alone whatever its settings say. What fails is tried again
+// with the next tick.
+func (r *retention) apply(ctx context.Context) {
+	defer r.client.Close() // a client would go on asking for metadata in between
+	for _, t := range r.client.Topics() {
+		if t.Everlasting {
+			continue
+		}
+		if err := r.applyTo(ctx, t.Name); err != nil && ctx.Err() == nil {
+			r.log.Warn("retention not applied, trying again at the next check", "topic", t.Name, "err", err)
+		}
+	}
+}
+
+// limits are a topic's own settings; -1: none. What a broker's default says
+// deletes nothing.
+type limits struct {
+	ms    int64
+	bytes int64
+}
+
+func limitsOf(configs map[string]*string) (l limits, err error) {
+	read := func(name string) int64 {
+		value := configs[name]
+		if value == nil {
+			return -1
+		}
+		n, wrong := strconv.ParseInt(*value, 10, 64)
+		if wrong != nil {
+			err = errors.Join(err, fmt.Errorf("read setting %s: %w", name, wrong))
+			return -1
+		}
+		return n
+	}
+	return limits{ms: read("retention.ms"), bytes: read("retention.bytes")}, err
+}
+
+func (r *retention) applyTo(ctx context.Context, topic string) error {
+	info := r.cluster.TopicInfo(topic)
+	if info == nil {
+		return nil // not made yet
+	}
+	limits, err := limitsOf(info.Configs)
+	if err != nil {
+		return err
+	}
+	partitions := r.cluster.PartitionInfos(topic)
+	expired, err := r.expired(ctx, topic, limits.ms, partitions)
+	if err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		beyond, err := r.beyond(ctx, topic, limits.bytes, p)
+		if err != nil {
+			return err
+		}
+		to := min(max(expired[p.Partition], beyond), p.HighWatermark-1)
+		if to <= p.LogStartOffset {
+			continue
+		}
+		if err := r.cluster.DeleteRecords(topic, p.Partition, to); err != nil {
+			return fmt.Errorf("delete records of topic %q partition %d before offset %d: %w", topic, p.Partition, to, err)
+		}
+		r.log.Debug("retention applied", "topic", topic, "partition", p.Partition, "from", p.LogStartOffset, "to", to)
+	}
+	return nil
+}
+
+// expired is, by partition, the offset before which every message is older than
+// ms. A clock that stepped back leaves messages of a later date before others,
+// and those then wait for it.
+func (r *retention) expired(ctx context.Context, topic string, ms int64, partitions []*kfake.PartitionInfo) (map[int32]int64, error) {
+	out := map[int32]int64{}
+	if ms < 0 || !anyDeletable(partitions) {
+		return out, nil
+	}
+	since := r.clock.Now().Add(-time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
+	if since.UnixMilli() <= 0 {
+		return out, nil // nothing is older; to the protocol such times are other questions
+	}
+	offsets, err := r.client.OffsetsAt(ctx, topic, since)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range partitions {
+		first, ok := offsets[int(p.Partition)]
+		// kfake may answer that no message is that late where one is: it looks no
+		// further than the segment it took for the right one.
+		if ok && (first < p.HighWatermark || p.MaxTimestamp < since.UnixMilli()) {
+			out[p.Partition] = first
+		}
+	}
+	return out, nil
+}
+
+// anyDeletable says whether a partition has more than the message that stays.
+func anyDeletable(partitions []*kfake.PartitionInfo) bool {
+	for _, p := range partitions {
+		if p.HighWatermark-p.LogStartOffset > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// beyond is the offset before which whole batches can go with at least bytes
+// left, as Apache Kafka reads retention.bytes. It reads what can go, since the
+// protocol tells a batch's size nowhere else.
+func (r *retention) beyond(ctx context.Context, topic string, bytes int64, p *kfake.PartitionInfo) (int64, error) {
+	to := p.LogStartOffset
+	excess := p.NumBytes - bytes
+	if bytes < 0 || excess <= 0 {
+		return to, nil
+	}
+	from := &Consumer{client: r.client, group: readerGroup, topic: topic, opt: ConsumerOptions{MaxBytes: retentionFetchBytes}.withDefaults()}
+	for to < p.HighWatermark {
+		got, err := from.fetchFrom(ctx, int(p.Partition), to)
+		if err != nil {
+			return 0, fmt.Errorf("read batches of topic %q partition %d from offset %d: %w", topic, p.Partition, to, err)
+		}
+		if len(got.batches) == 0 {
+			return to, nil
+		}
+		for _, batch := range got.batches {
+			if excess -= int64(batch.bytes); excess < 0 {
+				return to, nil
+			}
+			to = batch.last + 1
+		}
+	}
+	return to, nil
+}
+
+// keepLast makes the embedded broker leave a partition's last message where a
+// client asks to delete them all, for retention's reason. The answer's low
+// watermark says so.
+func keepLast(cluster *kfake.Cluster) {
+	cluster.ControlKey(int16(kmsg.DeleteRecords), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		deletion, ok := req.(*kmsg.DeleteRecordsRequest)
+		if !ok {
+			return nil, nil, false
+		}
+		for _, t := range deletion.Topics {
+			for i := range t.Partitions {
+				p := &t.Partitions[i]
+				info := cluster.PartitionInfo(t.Topic, p.Partition)
+				if info == nil || info.HighWatermark == info.LogStartOffset {
+					continue
+				}
+				if p.Offset == -1 || p.Offset == info.HighWatermark {
+					p.Offset = info.HighWatermark - 1
+				}
+			}
+		}
+		return nil, nil, false
+	})
+}
