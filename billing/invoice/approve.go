@@ -11,35 +11,64 @@ import (
 // ErrNothingToAdjust is a correction of an invoice whose usage is what it was.
 var ErrNothingToAdjust = errors.New("nothing to adjust")
 
+// ApproveRequest says who looked at what.
+type ApproveRequest struct {
+	Period, Tenant string
+	Who, Comment   string
+	// Key is the idempotency key; empty: one that follows from document and person.
+	Key string
+}
+
 // Approve says of a tenant's month that somebody looked at it: at the invoice
 // that would be finalised now, or at the note that would be decided. The
 // approval holds for exactly these bytes.
-func (r *Register) Approve(ctx context.Context, period, tenant, who, comment string) (Decided, error) {
+func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
 	state, err := r.view(ctx)
 	if err != nil {
 		return Decided{}, err
 	}
-	document, err := r.toDecide(ctx, state, period, tenant)
+	if done, used, err := approvedWith(state, q); used {
+		return done, err
+	}
+	document, err := r.toDecide(ctx, state, q.Period, q.Tenant)
 	if err != nil {
-		return Decided{}, fmt.Errorf("approve %s of tenant %q: %w", period, tenant, err)
+		return Decided{}, fmt.Errorf("approve %s of tenant %q: %w", q.Period, q.Tenant, err)
 	}
 	content, err := Canonical(document)
 	if err != nil {
 		return Decided{}, err
 	}
 	hash := decisions.Digest(content)
-	body := &decisions.Approval{Subject: document.Number, Content: hash, Comment: comment}
-	key := "approval/" + request(document.Number, hash, who)
-	outcome, err := r.deps.Decisions.Append(ctx, decisions.KindApproval, key, request("approval", document.Number, hash), who, body)
+	body := &decisions.Approval{Subject: document.Number, Content: hash, Comment: q.Comment}
+	key := q.Key
+	if key == "" {
+		key = "approval/" + request(document.Number, hash, q.Who)
+	}
+	outcome, err := r.deps.Decisions.Append(ctx, decisions.KindApproval, key, request("approval", document.Number, hash), q.Who, body)
 	if err != nil {
 		return Decided{}, fmt.Errorf("approve %s: %w", document.Number, err)
 	}
 	if !outcome.Accepted && outcome.Repeats < 0 {
 		return Decided{}, &ConflictError{fmt.Sprintf("the approval of %s was refused: %s", document.Number, outcome.Reason)}
 	}
-	return Decided{Number: document.Number, Tenant: tenant, Kind: document.Kind, Total: document.Total, Content: hash, Already: !outcome.Accepted}, nil
+	return Decided{Number: document.Number, Tenant: q.Tenant, Kind: document.Kind, Total: document.Total, Content: hash, Already: !outcome.Accepted}, nil
+}
+
+// approvedWith answers a request whose idempotency key approved something; of
+// the document it knows number and content alone.
+func approvedWith(state decidedState, q ApproveRequest) (done Decided, used bool, err error) {
+	if _, used = state.used(q.Key); !used {
+		return done, false, nil
+	}
+	approval, ok := state.approval(q.Key)
+	for revision := range len(state.chain(q.Tenant, q.Period)) + 1 {
+		if ok && approval.Who == q.Who && approval.Body.Subject == Number(q.Period, q.Tenant, revision) {
+			return Decided{Number: approval.Body.Subject, Tenant: q.Tenant, Content: approval.Body.Content, Already: true}, true, nil
+		}
+	}
+	return done, true, &ConflictError{fmt.Sprintf("the key %q was used for another request", q.Key)}
 }
 
 // toDecide is the document that finalising or correcting would make stand.

@@ -310,7 +310,7 @@ func TestR6ApprovalsAreOfSomebodyElseAndOfTheseBytes(t *testing.T) {
 	if err := try("finance"); !errors.As(err, &conflict) {
 		t.Fatalf("without approval: %v", err)
 	}
-	if _, err := r.Approve(t.Context(), "2026-03", "b", "auditor", "looked at it"); err != nil {
+	if _, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor", Comment: "looked at it"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := try("auditor"); !errors.As(err, &conflict) {
@@ -320,7 +320,7 @@ func TestR6ApprovalsAreOfSomebodyElseAndOfTheseBytes(t *testing.T) {
 	if err := try("finance"); !errors.As(err, &conflict) {
 		t.Errorf("other bytes: %v, want a conflict", err)
 	}
-	if _, err := r.Approve(t.Context(), "2026-03", "b", "auditor", ""); err != nil {
+	if _, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := try("finance"); err != nil {
@@ -446,5 +446,33 @@ func TestBillsTellTheChargesOfInvoicesAndNotes(t *testing.T) {
 	want := map[string]string{"2026-03-a-r0": "2026-03", "2026-03-b-r0": "2026-03", "2026-03-a-r1": "2026-11"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("bills (-want +got):\n%s", diff)
+	}
+}
+
+// R6: an approval asked for again with its key is the same one, though the draft
+// has changed since; the key is nobody else's.
+func TestR6AnApprovalsKeyApprovesOnce(t *testing.T) {
+	r, db := register(t)
+	asked := invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor", Key: "k"}
+	first, err := r.Approve(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usagetest.Insert(t, db, later(gpuHour(march, "GPU-2", usagetest.Owner{Tenant: "b", Active: 1})))
+	again, err := r.Approve(t.Context(), asked)
+	if err != nil || !again.Already || again.Content != first.Content || again.Number != first.Number {
+		t.Errorf("again %+v, %v, want %+v", again, err, first)
+	}
+	for name, change := range map[string]func(*invoice.ApproveRequest){
+		"another tenant": func(q *invoice.ApproveRequest) { q.Tenant = "a" },
+		"another month":  func(q *invoice.ApproveRequest) { q.Period = "2026-04" },
+		"another person": func(q *invoice.ApproveRequest) { q.Who = "mallory" },
+	} {
+		q := asked
+		change(&q)
+		var conflict *invoice.ConflictError
+		if _, err := r.Approve(t.Context(), q); !errors.As(err, &conflict) {
+			t.Errorf("%s with the key: %v, want a conflict", name, err)
+		}
 	}
 }

@@ -121,4 +121,10 @@ func (s decidedState) approvals(subject string) []decisions.Decided[decisions.Ap
 	return ask(s, func(state *decisions.State) []decisions.Decided[decisions.Approval] { return state.Approvals(subject) })
 }
 
+// approval is the one that an idempotency key gave.
+func (s decidedState) approval(key string) (approval decisions.Decided[decisions.Approval], ok bool) {
+	s.log.View(func(state *decisions.State) { approval, ok = state.Approval(key) })
+	return approval, ok
+}
+
 func (s decidedState) next() int64 { return ask(s, (*decisions.State).Next) }

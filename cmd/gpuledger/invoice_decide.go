@@ -156,7 +156,9 @@ func (s *session) invoiceApproveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&comment, "comment", "", "`TEXT` to keep with it")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
-			done, err := p.register.Approve(ctx, month.text, tenant, cmp.Or(*by, currentUser(), "unknown"), comment)
+			done, err := p.register.Approve(ctx, invoice.ApproveRequest{
+				Period: month.text, Tenant: tenant, Who: cmp.Or(*by, currentUser(), "unknown"), Comment: comment,
+			})
 			if err != nil {
 				return err
 			}
