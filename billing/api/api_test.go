@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -15,9 +16,8 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing/api"
 	"github.com/gpuledger/gpuledger/billing/api/guard"
-	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
@@ -31,31 +31,50 @@ const insertAnomalySQL = `INSERT INTO anomalies
 ('x2', 'off_hours_spike', 'c', 'ml', 'w', 'GPU-a', '2026-03-02 00:00:00', '2026-03-02 05:00:00', 5, 12.45, 'USD', 'a spike', 1, 0),
 ('x3', 'idle_allocation', 'c', 'ml', 'w', 'GPU-a', '2026-03-03 00:00:00', '2026-03-03 05:00:00', 5, 12.45, 'USD', 'gone', 1, 1)`
 
-func serve(t *testing.T) (http.Handler, *store.DB) {
+// fixture is the API on a small ledger of one tenant, one GPU and one hour.
+type fixture struct {
+	http.Handler
+	db       *store.DB
+	register *invoicetest.Register
+	registry *prometheus.Registry
+	log      *bytes.Buffer
+}
+
+var firstHour = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+func gpuHour(tenant string, activeMS uint64) usagetest.GPUHour {
+	return usagetest.GPUHour{
+		Hour: firstHour, GPU: "GPU-" + tenant, Node: "n1", Model: model, Slices: 7, Version: 1, Inputs: 360, Epoch: 1,
+		Owners: []usagetest.Owner{{Leaf: "GPU-" + tenant, Tenant: tenant, Active: activeMS, EnergyMJ: 1_500}},
+	}
+}
+
+func serve(t *testing.T) *fixture {
 	t.Helper()
 	db := storetest.Open(t)
-	usagetest.Insert(t, db, usagetest.GPUHour{
-		Hour: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), GPU: "GPU-a", Model: model, Slices: 7,
-		Owners: []usagetest.Owner{{Leaf: "GPU-a", Tenant: "ml/train", Active: 25_200_000, EnergyMJ: 1_500}},
-	})
+	usagetest.Insert(t, db, gpuHour("ml/train", 25_200_000))
 	if err := db.Exec(t.Context(), insertAnomalySQL); err != nil {
 		t.Fatal(err)
 	}
-	return register(t, api.Deps{DB: db, Invoices: api.FromDrafts(invoice.NewDrafts(db, prices.Default()))}), db
+	return mount(t, db, prices.Default())
 }
 
-// register mounts the API with its default limits; clock, log and registry are
-// the test's own.
-func register(t *testing.T, deps api.Deps) http.Handler {
+// mount puts the API on a ledger, with limits that no test reaches.
+func mount(t *testing.T, db *store.DB, book *prices.Book) *fixture {
 	t.Helper()
+	f := &fixture{db: db, register: invoicetest.Open(t, db, book, invoicetest.Broker(t)), registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	mux := http.NewServeMux()
-	deps.Clock, deps.Log, deps.Registry = clock.NewFake(time.Unix(0, 0)), slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	cfg := guard.DefaultConfig()
 	cfg.Burst = 100_000
-	if err := api.Register(mux, cfg, deps); err != nil {
+	err := api.Mount(mux, cfg, api.Deps{
+		DB: db, Register: f.register.Register, Decisions: f.register.Decisions, Clock: f.register.Clock,
+		Log: slog.New(slog.NewTextHandler(f.log, nil)), Registry: f.registry,
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return mux
+	f.Handler = mux
+	return f
 }
 
 // request is one as from a client on this machine.
@@ -74,7 +93,7 @@ func get(t *testing.T, h http.Handler, path string) (int, string, string) {
 }
 
 func TestAnswers(t *testing.T) {
-	h, _ := serve(t)
+	h := serve(t)
 	cases := map[string]struct{ path, want string }{
 		"invoices":      {"/api/v1/invoices?period=2026-03", `"number":"2026-03-ml/train-r0"`},
 		"money is text": {"/api/v1/drafts/2026-03/ml%2Ftrain", `"list":"2.49"`},
@@ -102,13 +121,13 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestProblemsNameTheParameter(t *testing.T) {
-	h, db := serve(t)
+	h := serve(t)
 	cases := map[string]struct {
 		path   string
 		status int
 		want   string
 	}{
-		"no period":        {"/api/v1/invoices", 422, "query.period"},
+		"no period":        {"/api/v1/invoices?status=draft", 422, "query.period"},
 		"bad period":       {"/api/v1/invoices?period=March", 422, `"location":"query.period","value":"March"`},
 		"bad path":         {"/api/v1/drafts/2026-3/ml", 422, `"location":"path.period","value":"2026-3"`},
 		"nobody":           {"/api/v1/drafts/2026-03/nobody", 404, "no invoice"},
@@ -134,9 +153,9 @@ func TestProblemsNameTheParameter(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) { wantProblem(t, h, c.path, c.status, c.want) })
 	}
-	usagetest.Insert(t, db, usagetest.GPUHour{Hour: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), GPU: "GPU-b", Model: "B300", Slices: 7})
+	usagetest.Insert(t, h.db, usagetest.GPUHour{Hour: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), GPU: "GPU-b", Model: "B300", Slices: 7})
 	wantProblem(t, h, "/api/v1/invoices?period=2026-03", 409, `price model \"B300\"`)
-	if err := db.Exec(t.Context(), "DROP TABLE usage_hourly"); err != nil {
+	if err := h.db.Exec(t.Context(), "DROP TABLE usage_hourly"); err != nil {
 		t.Fatal(err)
 	}
 	wantProblem(t, h, "/api/v1/invoices?period=2026-03", 500, "the service's log says why")
@@ -151,7 +170,7 @@ func wantProblem(t *testing.T, h http.Handler, path string, wantStatus int, want
 }
 
 func TestDescriptionIsOpenAPI31WithMoneyAsText(t *testing.T) {
-	h, _ := serve(t)
+	h := serve(t)
 	status, body, _ := get(t, h, "/openapi.json")
 	if status != http.StatusOK {
 		t.Fatalf("status = %d", status)
@@ -170,8 +189,8 @@ func TestDescriptionIsOpenAPI31WithMoneyAsText(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(doc.OpenAPI, "3.1") || len(doc.Paths) != 7 {
-		t.Errorf("openapi %s with %d paths, want 3.1 with 7", doc.OpenAPI, len(doc.Paths))
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") || len(doc.Paths) != 18 {
+		t.Errorf("openapi %s with %d paths, want 3.1 with 18", doc.OpenAPI, len(doc.Paths))
 	}
 	if diff := cmp.Diff("string", doc.Components.Schemas["Effects"].Properties["list"].Type); diff != "" {
 		t.Errorf("type of an amount (-want +got):\n%s", diff)
@@ -179,7 +198,7 @@ func TestDescriptionIsOpenAPI31WithMoneyAsText(t *testing.T) {
 }
 
 func TestDocsLoadNothingFromElsewhere(t *testing.T) {
-	h, _ := serve(t)
+	h := serve(t)
 	status, body, contentType := get(t, h, "/docs")
 	if status != http.StatusOK || !strings.HasPrefix(contentType, "text/html") {
 		t.Errorf("docs = %d %s", status, contentType)
@@ -192,7 +211,7 @@ func TestDocsLoadNothingFromElsewhere(t *testing.T) {
 }
 
 func TestTheRootLeadsToTheDocs(t *testing.T) {
-	h, _ := serve(t)
+	h := serve(t)
 	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, request(t, http.MethodGet, "/", nil))
 	if answer.Code != http.StatusFound || answer.Header().Get("Location") != "/docs" {
@@ -203,8 +222,8 @@ func TestTheRootLeadsToTheDocs(t *testing.T) {
 	}
 }
 
-func TestRegisterNeedsAllDeps(t *testing.T) {
-	if err := api.Register(http.NewServeMux(), guard.DefaultConfig(), api.Deps{}); err == nil {
-		t.Error("an API without dependencies was registered")
+func TestMountNeedsAllDeps(t *testing.T) {
+	if err := api.Mount(http.NewServeMux(), guard.DefaultConfig(), api.Deps{}); err == nil {
+		t.Error("an API without dependencies was mounted")
 	}
 }

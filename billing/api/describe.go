@@ -49,6 +49,14 @@ func describeOperation(op *huma.Operation) {
 			content.Example = map[string]any{"title": http.StatusText(code), "status": code, "detail": more.example}
 		}
 	}
+	if op.Method == http.MethodPost {
+		made := op.Responses["201"]
+		made.Description = "Decided by this request."
+		op.Responses["200"] = &huma.Response{
+			Description: "Decided before: by the same Idempotency-Key where Idempotency-Replayed says so, else by another.",
+			Content:     made.Content, Headers: made.Headers,
+		}
+	}
 	good := op.Responses["200"]
 	if op.Method != http.MethodGet || good == nil || good.Content[jsonType] == nil {
 		return

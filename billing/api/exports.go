@@ -2,16 +2,49 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/gpuledger/gpuledger/billing/api/guard"
 	"github.com/gpuledger/gpuledger/billing/export"
+	"github.com/gpuledger/gpuledger/billing/export/focus"
 )
 
 type chargebackInput struct {
-	Period string `query:"period" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month" example:"2026-10"`
+	Period string `query:"period" required:"true" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month" example:"2026-10"`
+}
+
+func (a *api) exportChargeback(ctx context.Context, in *chargebackInput) (*file, error) {
+	return a.file("chargeback-"+in.Period+".csv", func(w io.Writer) error {
+		month, err := a.deps.Register.List(ctx, in.Period)
+		if err != nil {
+			return err
+		}
+		return export.WriteChargeback(w, month)
+	}), nil
+}
+
+type focusInput struct {
+	Period    string `query:"period" required:"true" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Billing period: a calendar month" example:"2026-10"`
+	Version   string `query:"version" enum:"1.2,1.4" default:"1.2" doc:"Version of FOCUS"`
+	Validator bool   `query:"validator" doc:"Write what the published validator of 1.2 can read: ASCII, and columns it looks for"`
+}
+
+func (a *api) exportFocus(ctx context.Context, in *focusInput) (*file, error) {
+	options := focus.Options{Version: in.Version, Validator: in.Validator}
+	if err := options.Validate(); err != nil {
+		return nil, invalid("query.validator", in.Validator, err.Error())
+	}
+	return a.file("focus-"+in.Version+"-"+in.Period+".csv", func(w io.Writer) error {
+		_, err := focus.Write(w, options, focus.Bills(ctx, a.deps.Register, in.Period))
+		return err
+	}), nil
 }
 
 // file is a body that is written as it is sent.
@@ -19,29 +52,63 @@ type file struct {
 	Body func(huma.Context)
 }
 
-func (a *api) exportChargeback(ctx context.Context, in *chargebackInput) (*file, error) {
-	month, err := a.deps.Invoices.List(ctx, in.Period)
-	if err != nil {
-		return nil, a.problem(ctx, err)
-	}
-	return a.file("chargeback-"+in.Period+".csv", func(w http.ResponseWriter) error { return export.WriteChargeback(w, month) }), nil
-}
-
-// file streams what write writes. When it fails, the connection is cut, so that
-// nobody takes a part for the whole.
-func (a *api) file(name string, write func(w http.ResponseWriter) error) *file {
+// file streams what write writes, from its first byte on. What fails before that
+// is a problem as any other; later the connection is cut, so that nobody takes
+// a part for the whole.
+func (a *api) file(name string, write func(w io.Writer) error) *file {
 	return &file{func(ctx huma.Context) {
 		_, w := humago.Unwrap(ctx)
-		header := w.Header()
-		header.Set("Content-Type", csvType+"; charset=utf-8; header=present")
-		header.Set("Content-Disposition", `attachment; filename="`+name+`"`)
-		err := http.NewResponseController(w).Flush()
-		if err == nil {
-			err = write(w)
+		out := &download{w: w, name: name}
+		err := write(out)
+		switch {
+		case err == nil && !out.begun:
+			_, err = out.Write(nil)
+		case err != nil && !out.begun:
+			writeError(w, a.problem(ctx.Context(), err))
+			return
 		}
 		if err != nil {
 			a.deps.Log.WarnContext(ctx.Context(), "export was cut off", "file", name, "error", err)
 			panic(http.ErrAbortHandler)
 		}
 	}}
+}
+
+// download is an answer that becomes a file at its first byte.
+type download struct {
+	w     http.ResponseWriter
+	name  string
+	begun bool
+}
+
+func (d *download) Write(p []byte) (int, error) {
+	if !d.begun {
+		d.begun = true
+		header := d.w.Header()
+		header.Set("Content-Type", csvType+"; charset=utf-8; header=present")
+		header.Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
+		if err := http.NewResponseController(d.w).Flush(); err != nil {
+			return 0, err
+		}
+	}
+	return d.w.Write(p)
+}
+
+// writeError answers with a problem where huma doesn't.
+func writeError(w http.ResponseWriter, problem error) {
+	var withHeaders huma.HeadersError
+	if errors.As(problem, &withHeaders) {
+		maps.Copy(w.Header(), withHeaders.GetHeaders())
+	}
+	var status huma.StatusError
+	if !errors.As(problem, &status) {
+		status = huma.Error500InternalServerError("the request failed; the service's log says why")
+	}
+	body, err := json.Marshal(status)
+	if err != nil {
+		body = nil // a problem of texts always encodes
+	}
+	w.Header().Set("Content-Type", guard.ProblemType)
+	w.WriteHeader(status.GetStatus())
+	_, _ = w.Write(append(body, '\n')) // the client has gone
 }

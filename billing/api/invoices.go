@@ -5,25 +5,26 @@ import (
 	"fmt"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 )
 
 // PeriodInPath is a month in the years that can be asked for.
 type PeriodInPath struct {
-	Period string `path:"period" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month in the tenant's zone" example:"2026-10"`
+	Period string `path:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month in the tenant's zone" example:"2026-10"`
 }
 
 type listInvoicesInput struct {
 	Paged
-	Period string `query:"period" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month" example:"2026-10"`
+	Period string `query:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month. Left out, documents of all months are listed, but no drafts, which are recomputed a month at a time" example:"2026-10"`
 	Tenant string `query:"tenant" maxLength:"500" doc:"Only this tenant's" example:"ml-train"`
-	Status string `query:"status" enum:"draft,finalised" doc:"Only documents of this status"`
-	Kind   string `query:"kind" enum:"invoice,credit_note,debit_note" doc:"Only documents of this kind"`
+	Status string `query:"status" enum:"draft,finalised" doc:"Only documents of this status; finalised ones alone are answered at once" example:"finalised"`
+	Kind   string `query:"kind" enum:"invoice,credit_note,debit_note" doc:"Only documents of this kind" example:"invoice"`
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Documents of a page, at most"`
 }
 
 func (in *listInvoicesInput) wants(of *summary) bool {
-	return (in.Tenant == "" || of.Tenant == in.Tenant) && (in.Status == "" || of.Status == in.Status) && (in.Kind == "" || of.Kind == in.Kind)
+	return (in.Period == "" || of.Period == in.Period) && (in.Tenant == "" || of.Tenant == in.Tenant) &&
+		(in.Status == "" || of.Status == in.Status) && (in.Kind == "" || of.Kind == in.Kind)
 }
 
 type invoicesOutput struct {
@@ -38,47 +39,116 @@ type invoicesBody struct {
 
 // summary is a document without its lines.
 type summary struct {
-	Number   string `json:"number"`
-	Kind     string `json:"kind" enum:"invoice,credit_note,debit_note"`
-	Status   string `json:"status" enum:"draft,finalised"`
-	Tenant   string `json:"tenant"`
-	Period   string `json:"period"`
-	Revision int    `json:"revision"`
-	TimeZone string `json:"time_zone"`
-	From     string `json:"from" format:"date-time"`
-	To       string `json:"to" format:"date-time"`
-	GPUHours string `json:"gpu_hours"`
-	Currency string `json:"currency"`
-	Total    string `json:"total"`
-	Corrects string `json:"corrects,omitempty" doc:"A note's: number of the revision before"`
-	Reason   string `json:"reason,omitempty" doc:"A note's: why there is one"`
+	Number    string    `json:"number" example:"2026-10-ml-train-r0"`
+	Kind      string    `json:"kind" enum:"invoice,credit_note,debit_note"`
+	Status    string    `json:"status" enum:"draft,finalised"`
+	Tenant    string    `json:"tenant"`
+	Period    string    `json:"period"`
+	Revision  int       `json:"revision"`
+	TimeZone  string    `json:"time_zone"`
+	From      string    `json:"from" format:"date-time"`
+	To        string    `json:"to" format:"date-time"`
+	GPUHours  string    `json:"gpu_hours"`
+	Currency  string    `json:"currency"`
+	Total     string    `json:"total" doc:"A note's is the difference it makes"`
+	PriceBook string    `json:"price_book_sha256"`
+	Corrects  string    `json:"corrects,omitempty" doc:"A note's: number of the revision before"`
+	Reason    string    `json:"reason,omitempty" doc:"A note's: why there is one"`
+	BilledIn  string    `json:"billed_in,omitempty" doc:"A note's: the month it is billed in"`
+	Decision  *decision `json:"decision,omitempty" doc:"Of a finalised document"`
 }
 
-func (s *summary) key() []string {
-	return []string{s.Period, s.Tenant, fmt.Sprintf("%09d", s.Revision)}
+// decision is who made a document stand, and when.
+type decision struct {
+	Offset  int64  `json:"offset" doc:"Where it lies among the decisions"`
+	Who     string `json:"who"`
+	At      string `json:"at" format:"date-time" doc:"By the broker's clock"`
+	Content string `json:"content_sha256" doc:"Of the document's bytes, which are its ETag too"`
+	Usage   string `json:"usage_sha256" doc:"Of its own copy of usage"`
 }
 
-func summaryOf(of *invoice.Invoice) summary {
+func (s *summary) key() []string { return []string{s.Period, s.Tenant, revisionKey(s.Revision)} }
+
+func revisionKey(revision int) string { return fmt.Sprintf("%09d", revision) }
+
+func draftSummary(of *invoice.Invoice) summary {
 	return summary{
 		Number: of.Number, Kind: of.Kind, Status: of.Status, Tenant: of.Tenant, Period: of.Period, Revision: of.Revision,
-		TimeZone: of.TimeZone, From: of.From, To: of.To, GPUHours: of.GPUHours, Currency: of.Currency, Total: of.Total,
-		Corrects: of.Corrects, Reason: of.Reason,
+		TimeZone: of.TimeZone, From: of.From, To: of.To, GPUHours: of.GPUHours, Currency: of.Currency, Total: of.Total, PriceBook: of.PriceHash,
+	}
+}
+
+func decidedSummary(of *decisions.Decided[decisions.Invoice]) summary {
+	body := &of.Body
+	return summary{
+		Number: body.Number, Kind: body.Kind, Status: invoice.StatusFinalised, Tenant: body.Tenant, Period: body.Period, Revision: body.Revision,
+		TimeZone: body.TimeZone, From: rfc3339(body.From), To: rfc3339(body.To), GPUHours: body.GPUHours, Currency: body.Currency,
+		Total: body.Total, PriceBook: body.PriceBook, Corrects: body.Corrects, Reason: body.Reason, BilledIn: body.BilledIn,
+		Decision: &decision{Offset: of.Offset, Who: of.Who, At: rfc3339(of.Appended), Content: body.Content.SHA256, Usage: body.Usage.SHA256},
 	}
 }
 
 func (a *api) listInvoices(ctx context.Context, in *listInvoicesInput) (*invoicesOutput, error) {
-	month, err := a.deps.Invoices.List(ctx, in.Period)
+	if in.Period == "" && in.Status == invoice.StatusDraft {
+		return nil, invalid("query.period", "", "drafts are recomputed a month at a time: name one")
+	}
+	all, err := a.summaries(ctx, in)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
+	page := pick(&in.Paged, in.Limit, all, (*summary).key)
+	return &invoicesOutput{Link: page.link, Body: invoicesBody{Invoices: page.items, Next: page.next}}, nil
+}
+
+// summaries are by period, tenant and revision. The month is rated only where
+// drafts are wanted, which have no kind but invoice.
+func (a *api) summaries(ctx context.Context, in *listInvoicesInput) ([]summary, error) {
+	decided, err := a.decidedSummaries(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all := []summary{}
+	onlyDecided := in.Period == "" || in.Status == invoice.StatusFinalised || in.Kind != "" && in.Kind != invoice.KindInvoice
+	if onlyDecided {
+		for i := range decided {
+			if in.wants(&decided[i]) {
+				all = append(all, decided[i])
+			}
+		}
+		return all, nil
+	}
+	month, err := a.deps.Register.List(ctx, in.Period)
+	if err != nil {
+		return nil, err
+	}
+	byNumber := map[string]summary{}
+	for _, one := range decided {
+		byNumber[one.Number] = one
+	}
 	for i := range month.Invoices {
-		if one := summaryOf(&month.Invoices[i]); in.wants(&one) {
+		one, ok := byNumber[month.Invoices[i].Number]
+		if !ok || month.Invoices[i].Status == invoice.StatusDraft {
+			one = draftSummary(&month.Invoices[i])
+		}
+		if in.wants(&one) {
 			all = append(all, one)
 		}
 	}
-	page := pick(&in.Paged, in.Limit, all, (*summary).key)
-	return &invoicesOutput{Link: page.link, Body: invoicesBody{Invoices: page.items, Next: page.next}}, nil
+	return all, nil
+}
+
+// decidedSummaries are all documents that were decided.
+func (a *api) decidedSummaries(ctx context.Context) ([]summary, error) {
+	if err := a.deps.Decisions.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	var decided []decisions.Decided[decisions.Invoice]
+	a.deps.Decisions.View(func(state *decisions.State) { decided = state.Invoices() })
+	all := make([]summary, len(decided))
+	for i := range decided {
+		all[i] = decidedSummary(&decided[i])
+	}
+	return all, nil
 }
 
 type showDraftInput struct {
@@ -89,7 +159,7 @@ type showDraftInput struct {
 type draftOutput struct{ Body *invoice.Invoice }
 
 func (a *api) showDraft(ctx context.Context, in *showDraftInput) (*draftOutput, error) {
-	documents, err := a.deps.Invoices.Show(ctx, in.Period, in.Tenant)
+	documents, err := a.deps.Register.Show(ctx, in.Period, in.Tenant)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
@@ -110,27 +180,9 @@ type platformBody struct {
 }
 
 func (a *api) showPlatform(ctx context.Context, in *showPlatformInput) (*platformOutput, error) {
-	month, err := a.deps.Invoices.List(ctx, in.Period)
+	month, err := a.deps.Register.List(ctx, in.Period)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
 	return &platformOutput{platformBody{Period: month.Period, Currency: month.Currency, Platform: month.Platform}}, nil
-}
-
-// drafts are the ledger's drafts; nothing is finalised.
-type drafts struct{ *invoice.Drafts }
-
-// FromDrafts serves drafts, recomputed for each answer.
-func FromDrafts(d *invoice.Drafts) Invoices { return drafts{d} }
-
-// Book is the configured price book.
-func (d drafts) Book(context.Context) (*prices.Book, error) { return d.Drafts.Book(), nil }
-
-// Show is the tenant's draft; a draft has no notes.
-func (d drafts) Show(ctx context.Context, period, tenant string) ([]invoice.Invoice, error) {
-	document, err := d.Drafts.Show(ctx, period, tenant)
-	if err != nil {
-		return nil, err
-	}
-	return []invoice.Invoice{*document}, nil
 }

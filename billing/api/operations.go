@@ -6,11 +6,16 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
 )
 
 // Tags group operations in the description.
@@ -18,6 +23,8 @@ const (
 	tagUsage    = "usage"
 	tagInvoices = "invoices"
 	tagExports  = "exports"
+	// tagDecisions are what is decided, and what was.
+	tagDecisions = "decisions"
 )
 
 const (
@@ -31,6 +38,7 @@ func newConfig() huma.Config {
 	config := huma.DefaultConfig("gpuledger finance API", "1.0.0")
 	config.Info.Description = "Money and quantities are decimal strings, never floats. Hours are UTC; a period is a calendar month in the tenant's time zone. " +
 		"Lists come in pages: next of an answer is the cursor of the page after it. Every error is an RFC 9457 problem."
+	config.Formats = map[string]huma.Format{jsonType: strictJSON(), "json": strictJSON()}
 	config.DocsPath = ""
 	config.SchemasPath = ""
 	config.CreateHooks = nil
@@ -45,13 +53,42 @@ func get[I, O any](h huma.API, id, path, tag, summary string, handler func(conte
 	}, handler)
 }
 
-// stream adds an operation whose answer is a file.
-func stream[I, O any](h huma.API, id, path, contentType, summary string, handler func(context.Context, *I) (*O, error)) {
+// getDocument adds an operation that answers with a document's own bytes.
+func getDocument[I, O any](h huma.API, id, path, summary string, handler func(context.Context, *I) (*O, error)) {
+	schema := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[invoice.Invoice](), true, "")
+	huma.Register(h, huma.Operation{
+		OperationID: id, Method: http.MethodGet, Path: Prefix + path, Summary: summary, Tags: []string{tagInvoices},
+		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodGet, path),
+		Responses: map[string]*huma.Response{"200": {
+			Description: "The document; its ETag is the SHA-256 of its bytes, which the decision names",
+			Content:     map[string]*huma.MediaType{jsonType: {Schema: schema}},
+		}},
+	}, handler)
+}
+
+// maxBodyBytes bounds a request's body: a price book of 1 MiB, escaped in JSON.
+const maxBodyBytes = 3 << 20
+
+// post adds an operation that decides.
+func post[I, O any](h huma.API, id, path, summary string, handler func(context.Context, *I) (*O, error)) {
+	huma.Register(h, huma.Operation{
+		OperationID: id, Method: http.MethodPost, Path: Prefix + path, Summary: summary, Tags: []string{tagDecisions},
+		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodPost, path),
+		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBodyBytes, BodyReadTimeout: bodyReadTimeout,
+	}, handler)
+}
+
+const bodyReadTimeout = 10 * time.Second
+
+// stream adds an operation whose answer is a CSV file.
+func stream[I, O any](h huma.API, id, path, summary string, handler func(context.Context, *I) (*O, error)) {
 	huma.Register(h, huma.Operation{
 		OperationID: id, Method: http.MethodGet, Path: Prefix + path, Summary: summary, Tags: []string{tagExports},
 		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodGet, path),
 		Responses: map[string]*huma.Response{"200": {
-			Description: "The file", Content: map[string]*huma.MediaType{contentType: {Schema: &huma.Schema{Type: huma.TypeString}}},
+			Description: "The file",
+			Content:     map[string]*huma.MediaType{csvType: {Schema: &huma.Schema{Type: huma.TypeString}}},
+			Headers:     map[string]*huma.Header{"Content-Disposition": textHeader("attachment, with the file's name")},
 		}},
 	}, handler)
 }
@@ -89,6 +126,10 @@ func (a *api) check(h huma.API) func(huma.Context, func(huma.Context)) {
 		case detail != nil:
 			_ = huma.WriteErr(h, ctx, http.StatusUnprocessableEntity, "invalid parameter "+detail.Location, detail) // as above
 		default:
+			if op.RequestBody != nil {
+				r, _ := humago.Unwrap(ctx)
+				r.Header.Set("Content-Type", jsonType) // as huma spells it
+			}
 			next(ctx)
 		}
 	}

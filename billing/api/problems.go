@@ -25,13 +25,16 @@ func invalid(location string, value any, message string) error {
 func (a *api) problem(ctx context.Context, err error) error {
 	var missing *rating.MissingModelError
 	var before *rating.BeforeBookError
+	var open *invoice.OpenHoursError
+	var conflict *invoice.ConflictError
 	var known huma.StatusError
 	switch {
 	case errors.As(err, &known):
 		return err
-	case errors.Is(err, invoice.ErrNotFound):
+	case errors.Is(err, invoice.ErrNotFound), errors.Is(err, invoice.ErrNoEvidence):
 		return huma.Error404NotFound(err.Error())
-	case errors.As(err, &missing), errors.As(err, &before):
+	case errors.As(err, &missing), errors.As(err, &before), errors.As(err, &open), errors.As(err, &conflict),
+		errors.Is(err, invoice.ErrNothingToAdjust):
 		return huma.Error409Conflict(err.Error())
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		a.deps.Log.WarnContext(ctx, "finance API request took too long", "error", err)
@@ -42,6 +45,12 @@ func (a *api) problem(ctx context.Context, err error) error {
 	}
 	a.deps.Log.ErrorContext(ctx, "finance API request failed", "error", err)
 	return huma.Error500InternalServerError("the request failed; the service's log says why")
+}
+
+// failed says that a problem leaves open whether something was decided.
+func failed(problem error) bool {
+	var status huma.StatusError
+	return !errors.As(problem, &status) || status.GetStatus() >= http.StatusInternalServerError
 }
 
 // maxRange is the longest range of one request.

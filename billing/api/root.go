@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -12,48 +11,41 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing/api/guard"
 	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
-
-// Invoices are the documents that the API answers with. Errors are as in
-// invoice.Drafts.List.
-type Invoices interface {
-	// Book is the price book in force.
-	Book(ctx context.Context) (*prices.Book, error)
-	// List is a month with all its documents, and the platform's account.
-	List(ctx context.Context, period string) (*invoice.Month, error)
-	// Show is a tenant's invoice of a month, or its draft, and its notes; there is
-	// at least one document, or an error such as invoice.ErrNotFound.
-	Show(ctx context.Context, period, tenant string) ([]invoice.Invoice, error)
-}
 
 // Deps of the API; all are needed.
 type Deps struct {
 	DB       usage.DB
-	Invoices Invoices
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Registry prometheus.Registerer
+	Register *invoice.Register
+	// Decisions are the ones that the register is on.
+	Decisions *decisions.Log
+	Clock     clock.Clock
+	Log       *slog.Logger
+	Registry  prometheus.Registerer
 }
 
 func (d Deps) validate() error {
-	if d.DB == nil || d.Invoices == nil || d.Clock == nil || d.Log == nil || d.Registry == nil {
-		return errors.New("register finance API: store, invoices, clock, log and registry are all needed")
+	if d.DB == nil || d.Register == nil || d.Decisions == nil || d.Clock == nil || d.Log == nil || d.Registry == nil {
+		return errors.New("mount finance API: store, register, decisions, clock, log and registry are all needed")
 	}
 	return nil
 }
 
-type api struct{ deps Deps }
+type api struct {
+	deps    Deps
+	metrics *metrics
+}
 
 // Prefix is where the API's operations are.
 const Prefix = "/api/v1"
 
-// Register adds the API to a mux: its operations, /openapi.json, /docs, and an
+// Mount adds the API to a mux: its operations, /openapi.json, /docs, and an
 // answer to every path that nobody else has. What is asked passes through a
 // guard, configured by cfg.
-func Register(mux *http.ServeMux, cfg guard.Config, deps Deps) error {
+func Mount(mux *http.ServeMux, cfg guard.Config, deps Deps) error {
 	if err := deps.validate(); err != nil {
 		return err
 	}
@@ -63,7 +55,11 @@ func Register(mux *http.ServeMux, cfg guard.Config, deps Deps) error {
 	}
 	routes := http.NewServeMux()
 	h := humago.New(routes, newConfig())
-	a := &api{deps: deps}
+	m, err := newMetrics(deps.Registry)
+	if err != nil {
+		return err
+	}
+	a := &api{deps: deps, metrics: m}
 	a.registerOn(h)
 	describe(h.OpenAPI())
 	docs, err := renderDocs(h.OpenAPI())
@@ -83,11 +79,41 @@ func Register(mux *http.ServeMux, cfg guard.Config, deps Deps) error {
 // registerOn adds the operations.
 func (a *api) registerOn(h huma.API) {
 	h.UseMiddleware(a.check(h))
+	a.registerUsage(h)
+	a.registerInvoices(h)
+	a.registerDecisions(h)
+	a.registerExports(h)
+}
+
+func (a *api) registerUsage(h huma.API) {
 	get(h, "list-tenants", "/tenants", tagUsage, "Tenants with usage, their time zones and months", a.listTenants)
 	get(h, "query-usage", "/usage", tagUsage, "Usage of a range, grouped by columns", a.queryUsage)
 	get(h, "list-anomalies", "/anomalies", tagUsage, "Episodes of waste that overlap a range", a.listAnomalies)
-	get(h, "list-invoices", "/invoices", tagInvoices, "Invoices, notes and drafts of a month", a.listInvoices)
+}
+
+func (a *api) registerInvoices(h huma.API) {
+	get(h, "list-invoices", "/invoices", tagInvoices, "Invoices, notes and drafts, without their lines", a.listInvoices)
+	getDocument(h, "show-invoice", "/invoices/{number}", "A finalised invoice or note, in the bytes that were decided", a.showInvoice)
+	get(h, "list-lines", "/invoices/{number}/lines", tagInvoices, "Lines of a finalised invoice or note", a.listLines)
+	get(h, "list-notes", "/invoices/{number}/notes", tagInvoices, "Credit and debit notes on an invoice", a.listNotes)
+	get(h, "verify-invoice", "/invoices/{number}/verification", tagInvoices, "Rates the document's own copy of usage again and compares the bytes", a.verifyInvoice)
+	get(h, "show-evidence", "/invoices/{number}/lines/{line}/evidence", tagInvoices, "From a line back to GPU-hours and batches", a.showEvidence)
 	get(h, "show-draft", "/drafts/{period}/{tenant}", tagInvoices, "A tenant's draft with its lines, recomputed", a.showDraft)
 	get(h, "show-platform", "/platform/{period}", tagInvoices, "The platform's account of a month: what nobody is billed for", a.showPlatform)
-	stream(h, "export-chargeback", "/exports/chargeback.csv", "text/csv", "The month's invoice lines as CSV", a.exportChargeback)
+	get(h, "list-adjustments", "/adjustments", tagInvoices, "Notes that would be decided now: invoices whose usage is another one by now", a.listAdjustments)
+}
+
+func (a *api) registerDecisions(h huma.API) {
+	post(h, "finalise-invoice", "/invoices", "Finalise a tenant's month: its invoice stands from then on", a.finalise)
+	post(h, "correct-invoice", "/invoices/{number}/notes", "Decide the pending adjustment of an invoice: a credit or debit note", a.correct)
+	post(h, "approve", "/approvals", "Approve the draft of a tenant's month, or its pending note, byte for byte", a.approve)
+	get(h, "list-price-books", "/price-books", tagDecisions, "Price books that were published", a.listBooks)
+	get(h, "show-price-book", "/price-books/{sha256}", tagDecisions, "A price book with its text, by hash, or the one in force", a.showBook)
+	post(h, "publish-price-book", "/price-books", "Make a price book the one in force", a.publish)
+	get(h, "list-decisions", "/decisions", tagDecisions, "The audit log: every decision, accepted or refused, with its hash chain", a.listDecisions)
+}
+
+func (a *api) registerExports(h huma.API) {
+	stream(h, "export-chargeback", "/exports/chargeback.csv", "The month's invoice lines as CSV", a.exportChargeback)
+	stream(h, "export-focus", "/exports/focus.csv", "The month as FOCUS (FinOps Open Cost and Usage Specification): invoices, notes billed in it, drafts, the platform", a.exportFocus)
 }

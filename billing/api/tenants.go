@@ -69,7 +69,7 @@ func (a *api) listTenants(ctx context.Context, in *tenantsInput) (*tenantsOutput
 
 // locations gives each tenant's zone.
 func (a *api) locations(ctx context.Context) (func(tenant string) *time.Location, error) {
-	book, err := a.deps.Invoices.Book(ctx)
+	book, err := a.deps.Register.Book(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -221,8 +221,8 @@ func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 	server.AddReady("clickhouse", p.access.db.Ping)
 	if finance {
 		mux := http.NewServeMux()
-		if err := api.Register(mux, p.cfg.Billing.API, api.Deps{
-			DB: p.access.db, Invoices: p.register, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+		if err := api.Mount(mux, p.cfg.Billing.API, api.Deps{
+			DB: p.access.db, Register: p.register, Decisions: p.decisions, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
 		}); err != nil {
 			return err
 		}

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// maxScan is how many decisions one request reads, at most, in search of those
+// that it wants; a page may hence be short and not the last.
+const maxScan = 1000
+
+type decisionsInput struct {
+	Paged
+	Kind     string `query:"kind" enum:"price_book,freeze,invoice,note,approval,mapping,mute,audit,part" doc:"Only this kind; parts of documents are left out unless asked for" example:"invoice"`
+	Accepted string `query:"accepted" enum:"true,false" doc:"Only those that count, or only those that were refused"`
+	Who      string `query:"who" maxLength:"200" doc:"Only this person's"`
+	Order    string `query:"order" enum:"ascending,descending" default:"ascending" doc:"ascending: the first decision first"`
+	Limit    int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Decisions of a page, at most"`
+}
+
+type decisionsOutput struct {
+	Link string `header:"Link"`
+	Body decisionsBody
+}
+
+type decisionsBody struct {
+	Decisions []decisionBody `json:"decisions" nullable:"false"`
+	End       int64          `json:"end_offset" doc:"Offset of the next decision that will be made"`
+	Chain     string         `json:"chain" doc:"The audit hash chain's last value: whoever keeps it can tell later whether a byte before it was changed"`
+	Next      string         `json:"next,omitempty" doc:"Cursor of the next page, which may be short of limit and not the last; absent on the last"`
+}
+
+type decisionBody struct {
+	Offset    int64  `json:"offset"`
+	Kind      string `json:"kind" doc:"Empty where none could be read"`
+	Accepted  bool   `json:"accepted"`
+	Reason    string `json:"reason,omitempty" doc:"Why it was refused"`
+	Repeats   *int64 `json:"repeats,omitempty" doc:"Offset of the decision whose key and request it has"`
+	Subject   string `json:"subject,omitempty" doc:"What it is about: a number, a hash, a range of hours, an id"`
+	Who       string `json:"who,omitempty"`
+	At        string `json:"at,omitempty" format:"date-time" doc:"By the writer's clock"`
+	Appended  string `json:"appended_at" format:"date-time" doc:"By the broker's clock"`
+	Key       string `json:"key,omitempty" doc:"Idempotency key"`
+	Request   string `json:"request_sha256,omitempty" doc:"SHA-256 of what was asked"`
+	ID        string `json:"id,omitempty"`
+	Chain     string `json:"chain" doc:"The audit hash chain's value after it"`
+	SizeBytes int    `json:"size_bytes"`
+}
+
+func (d *decisionBody) key() []string { return []string{strconv.FormatInt(d.Offset, 10)} }
+
+// wants tells by what the fold remembers of a message.
+func (in *decisionsInput) wants(outcome *decisions.Outcome) bool {
+	if in.Kind == "" && outcome.Kind == decisions.KindPart || in.Kind != "" && string(outcome.Kind) != in.Kind {
+		return false
+	}
+	return in.Accepted == "" || strconv.FormatBool(outcome.Accepted) == in.Accepted
+}
+
+func (a *api) listDecisions(ctx context.Context, in *decisionsInput) (*decisionsOutput, error) {
+	if err := a.deps.Decisions.Refresh(ctx); err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	out := &decisionsOutput{Body: decisionsBody{Decisions: []decisionBody{}}}
+	offsets, err := a.wantedOffsets(in, &out.Body)
+	if err != nil {
+		return nil, err
+	}
+	last := int64(-1) // of those looked at
+	for i, offset := range offsets {
+		if len(out.Body.Decisions) == in.Limit || i == maxScan {
+			break
+		}
+		entry, err := a.entry(ctx, offset)
+		if err != nil {
+			return nil, a.problem(ctx, err)
+		}
+		if in.Who == "" || entry.Who == in.Who {
+			out.Body.Decisions = append(out.Body.Decisions, entry)
+		}
+		last = offset
+	}
+	if n := len(offsets); n > 0 && last != offsets[n-1] {
+		out.Body.Next = in.cursor((&decisionBody{Offset: last}).key())
+		out.Link = in.link(out.Body.Next)
+	}
+	return out, nil
+}
+
+// wantedOffsets are those after the cursor, in the order asked for.
+func (a *api) wantedOffsets(in *decisionsInput, body *decisionsBody) (offsets []int64, err error) {
+	after, step := int64(-1), int64(1)
+	a.deps.Decisions.View(func(state *decisions.State) { body.End, body.Chain = state.Next(), state.Chain() })
+	if in.Order == "descending" {
+		after, step = body.End, -1
+	}
+	if in.after != nil {
+		if len(in.after) != 1 {
+			return nil, in.foreign()
+		}
+		if after, err = strconv.ParseInt(in.after[0], 10, 64); err != nil || after < 0 || after >= body.End {
+			return nil, in.foreign()
+		}
+	}
+	a.deps.Decisions.View(func(state *decisions.State) {
+		for offset := after + step; offset >= 0 && offset < body.End && len(offsets) <= maxScan; offset += step {
+			if outcome, _ := state.Outcome(offset); in.wants(&outcome) {
+				offsets = append(offsets, offset)
+			}
+		}
+	})
+	return offsets, nil
+}
+
+// errRead ends a walk after the one entry that was wanted.
+var errRead = errors.New("read")
+
+func (a *api) entry(ctx context.Context, offset int64) (body decisionBody, err error) {
+	err = a.deps.Decisions.Walk(ctx, offset, func(entry decisions.Entry) error {
+		body = newDecision(&entry)
+		return errRead
+	})
+	if errors.Is(err, errRead) {
+		return body, nil
+	}
+	return body, fmt.Errorf("read decision at offset %d: %w", offset, err)
+}
+
+func newDecision(entry *decisions.Entry) decisionBody {
+	body := decisionBody{
+		Offset: entry.Offset, Kind: string(entry.Kind), Accepted: entry.Accepted, Reason: entry.Reason,
+		Subject: subjectOf(entry), Who: entry.Record.Who, Appended: rfc3339(entry.Appended), Key: entry.Record.Key,
+		Request: entry.Record.Request, ID: entry.Record.ID, Chain: entry.Chain, SizeBytes: entry.Bytes,
+	}
+	if entry.Repeats >= 0 {
+		body.Repeats = &entry.Repeats
+	}
+	if entry.Record.ID != "" {
+		body.At = rfc3339(entry.Record.At)
+	}
+	return body
+}
+
+// subjectOf says in a few words what a decision is about.
+func subjectOf(entry *decisions.Entry) string {
+	switch body := entry.Body.(type) {
+	case *decisions.PriceBook:
+		return body.SHA256
+	case *decisions.Freeze:
+		return rfc3339(body.From) + "/" + rfc3339(body.To)
+	case *decisions.Invoice:
+		return body.Number
+	case *decisions.Approval:
+		return body.Subject
+	case *decisions.Mapping:
+		return "epoch " + strconv.FormatUint(uint64(body.Epoch), 10)
+	case *decisions.Mute:
+		return body.ID
+	case *decisions.Audit:
+		return body.Action + " " + body.Subject
+	}
+	return entry.Number
+}

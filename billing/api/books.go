@@ -1,0 +1,192 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// inForce names the price book that counts, in the place of a hash.
+const inForce = "in-force"
+
+type listBooksInput struct {
+	Paged
+	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Price books of a page, at most"`
+}
+
+type booksOutput struct {
+	Link string `header:"Link"`
+	Body booksBody
+}
+
+type booksBody struct {
+	PriceBooks []bookBody `json:"price_books" nullable:"false" doc:"Published ones, in order; the last is in force"`
+	Next       string     `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+}
+
+type bookBody struct {
+	SHA256      string `json:"sha256" doc:"Of the text; invoices name it"`
+	Name        string `json:"name"`
+	Currency    string `json:"currency" example:"EUR"`
+	TimeZone    string `json:"time_zone" doc:"The tenants' default zone"`
+	InForce     bool   `json:"in_force" doc:"New invoices are by it"`
+	Published   bool   `json:"published" doc:"false: the configured one, which counts until one is published"`
+	Offset      int64  `json:"offset,omitempty" doc:"Where it lies among the decisions"`
+	PublishedBy string `json:"published_by,omitempty"`
+	PublishedAt string `json:"published_at,omitempty" format:"date-time"`
+	Text        string `json:"text,omitempty" doc:"The YAML, where one book is asked for"`
+}
+
+func (b *bookBody) key() []string { return []string{fmt.Sprintf("%020d", b.Offset)} }
+
+func newBook(b *prices.Book) bookBody {
+	return bookBody{SHA256: b.Hash, Name: b.Name, Currency: b.Currency, TimeZone: b.Zone.String()}
+}
+
+// published are the books that were decided, in order.
+func (a *api) published(ctx context.Context) ([]decisions.Decided[decisions.PriceBook], error) {
+	if err := a.deps.Decisions.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	var all []decisions.Decided[decisions.PriceBook]
+	a.deps.Decisions.View(func(state *decisions.State) { all = state.Books() })
+	return all, nil
+}
+
+func publishedBook(of *decisions.Decided[decisions.PriceBook]) (bookBody, error) {
+	parsed, err := prices.Parse(of.Body.Name, []byte(of.Body.Text))
+	if err != nil {
+		return bookBody{}, fmt.Errorf("read published price book %s: %w", of.Body.SHA256, err)
+	}
+	body := newBook(parsed)
+	body.Published, body.Offset, body.PublishedBy, body.PublishedAt = true, of.Offset, of.Who, rfc3339(of.Appended)
+	return body, nil
+}
+
+func (a *api) listBooks(ctx context.Context, in *listBooksInput) (*booksOutput, error) {
+	decided, err := a.published(ctx)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	all := make([]bookBody, len(decided))
+	for i := range decided {
+		if all[i], err = publishedBook(&decided[i]); err != nil {
+			return nil, a.problem(ctx, err)
+		}
+		all[i].InForce = i == len(decided)-1
+	}
+	page := pick(&in.Paged, in.Limit, all, (*bookBody).key)
+	return &booksOutput{Link: page.link, Body: booksBody{PriceBooks: page.items, Next: page.next}}, nil
+}
+
+type showBookInput struct {
+	SHA256 string `path:"sha256" pattern:"^([0-9a-f]{64}|in-force)$" doc:"SHA-256 of the text, or in-force" example:"in-force"`
+}
+
+type bookOutput struct{ Body bookBody }
+
+func (a *api) showBook(ctx context.Context, in *showBookInput) (*bookOutput, error) {
+	decided, err := a.published(ctx)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	if in.SHA256 == inForce && len(decided) == 0 {
+		book, err := a.deps.Register.Book(ctx)
+		if err != nil {
+			return nil, a.problem(ctx, err)
+		}
+		body := newBook(book)
+		body.InForce, body.Text = true, book.Text
+		return &bookOutput{body}, nil
+	}
+	for i := len(decided) - 1; i >= 0; i-- {
+		if in.SHA256 != inForce && decided[i].Body.SHA256 != in.SHA256 {
+			continue
+		}
+		body, err := publishedBook(&decided[i])
+		if err != nil {
+			return nil, a.problem(ctx, err)
+		}
+		body.InForce, body.Text = i == len(decided)-1, decided[i].Body.Text
+		return &bookOutput{body}, nil
+	}
+	return nil, huma.Error404NotFound(fmt.Sprintf("no price book %s was published", in.SHA256))
+}
+
+type publishInput struct {
+	Idempotent
+	Body struct {
+		Name string `json:"name,omitempty" minLength:"1" maxLength:"200" default:"prices.yaml" doc:"What the book is called in messages" example:"prices-2027.yaml"`
+		Text string `json:"text" minLength:"1" maxLength:"1048576" doc:"The price book: YAML, as in a file" example:"currency: EUR\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {H100: {gpu_hour: \"2.49\"}}\n"`
+		Who  string `json:"who" minLength:"1" maxLength:"200" doc:"Who decides, for people" example:"finance@example.com"`
+	}
+}
+
+type publishedOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"Where the book is"`
+	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: the Idempotency-Key decided this before"`
+	Body     bookBody
+}
+
+func (a *api) publish(ctx context.Context, in *publishInput) (*publishedOutput, error) {
+	for location, text := range map[string]string{"body.who": in.Body.Who, "body.name": in.Body.Name} {
+		if err := printable(location, text); err != nil {
+			return nil, err
+		}
+	}
+	book, err := prices.Parse(in.Body.Name, []byte(in.Body.Text))
+	if err != nil {
+		return nil, invalid("body.text", nil, err.Error())
+	}
+	stood, err := a.publishedWith(ctx, in.Key)
+	if err == nil && stood != nil && stood.SHA256 != book.Hash {
+		err = huma.Error409Conflict(fmt.Sprintf("the key %q was used for another request", in.Key))
+	}
+	if err != nil {
+		return nil, a.refused(ctx, decisions.KindPriceBook, in.Body.Who, book.Hash, err)
+	}
+	out := &publishedOutput{Status: http.StatusOK, Location: Prefix + "/price-books/" + book.Hash}
+	if stood != nil {
+		out.Replayed, out.Body = "true", *stood
+		a.note(ctx, decisions.KindPriceBook, in.Body.Who, book.Hash, outcomeReplayed, "")
+		return out, nil
+	}
+	fresh, err := a.deps.Register.Publish(ctx, book, in.Body.Who, in.Key)
+	if err != nil {
+		return nil, a.refused(ctx, decisions.KindPriceBook, in.Body.Who, book.Hash, err)
+	}
+	outcome := outcomeAlready
+	if fresh {
+		out.Status, outcome = http.StatusCreated, outcomeDecided
+	}
+	a.note(ctx, decisions.KindPriceBook, in.Body.Who, book.Hash, outcome, "")
+	shown, err := a.showBook(ctx, &showBookInput{SHA256: book.Hash})
+	if err != nil {
+		return nil, err
+	}
+	out.Body = shown.Body
+	out.Body.Text = ""
+	return out, nil
+}
+
+// publishedWith is the book that an idempotency key published; nil: none.
+func (a *api) publishedWith(ctx context.Context, key string) (*bookBody, error) {
+	decided, err := a.published(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range decided {
+		if decided[i].Key == key {
+			body, err := publishedBook(&decided[i])
+			body.InForce = i == len(decided)-1
+			return &body, err
+		}
+	}
+	return nil, nil
+}

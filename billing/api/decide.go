@@ -1,0 +1,176 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// Idempotent is the header that every decision needs. Whoever asks again with
+// the same key and the same request is told what the first one came to.
+type Idempotent struct {
+	Key string `header:"Idempotency-Key" required:"true" pattern:"^[!-~]([ -~]{0,198}[!-~])?$" doc:"1 to 200 printable ASCII characters of the client's choice, such as a UUID: a request sent again with the same key decides nothing again. The same key with another request is a 409" example:"4f7c2a52-2026-10-ml-train"`
+}
+
+// decidedOutput is the answer to a decision on a document: 201 where this request
+// made it, 200 where it stood before.
+type decidedOutput struct {
+	Status   int
+	Location string `header:"Location" doc:"Where the document is"`
+	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: the Idempotency-Key decided this before"`
+	Body     decidedBody
+}
+
+// decidedBody is the same for all who ask for the same decision.
+type decidedBody struct {
+	Number  string `json:"number" example:"2026-10-ml-train-r0"`
+	Tenant  string `json:"tenant" example:"ml-train"`
+	Kind    string `json:"kind" enum:"invoice,credit_note,debit_note"`
+	Total   string `json:"total" example:"1234.50"`
+	Content string `json:"content_sha256" doc:"Of the document's bytes"`
+}
+
+type finaliseInput struct {
+	Idempotent
+	Body struct {
+		Period          string `json:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month; all its hours must be closed" example:"2026-10"`
+		Tenant          string `json:"tenant" minLength:"1" maxLength:"400" doc:"Whose invoice" example:"ml-train"`
+		Who             string `json:"who" minLength:"1" maxLength:"200" doc:"Who decides, for people" example:"finance@example.com"`
+		RequireApproval bool   `json:"require_approval,omitempty" doc:"Finalise only what somebody else approved, byte for byte"`
+	}
+}
+
+func (a *api) finalise(ctx context.Context, in *finaliseInput) (*decidedOutput, error) {
+	if err := printable("body.who", in.Body.Who); err != nil {
+		return nil, err
+	}
+	done, err := a.deps.Register.Finalise(ctx, invoice.FinaliseRequest{
+		Period: in.Body.Period, Tenants: []string{in.Body.Tenant}, Who: in.Body.Who, Key: in.Key, Approved: in.Body.RequireApproval,
+	})
+	if err != nil {
+		return nil, a.refused(ctx, decisions.KindInvoice, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)
+	}
+	return a.told(ctx, decisions.KindInvoice, in.Body.Who, in.Key, &done[0]), nil
+}
+
+type correctInput struct {
+	Idempotent
+	NumberInPath
+	Body struct {
+		Who             string `json:"who" minLength:"1" maxLength:"200" doc:"Who decides, for people" example:"finance@example.com"`
+		RequireApproval bool   `json:"require_approval,omitempty" doc:"Decide only what somebody else approved, byte for byte"`
+	}
+}
+
+func (a *api) correct(ctx context.Context, in *correctInput) (*decidedOutput, error) {
+	if err := printable("body.who", in.Body.Who); err != nil {
+		return nil, err
+	}
+	record, err := a.decided(ctx, in.Number)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	done, err := a.deps.Register.Correct(ctx, invoice.CorrectRequest{
+		Period: record.Body.Period, Tenant: record.Body.Tenant, Who: in.Body.Who, Key: in.Key, Approved: in.Body.RequireApproval,
+	})
+	if err != nil {
+		return nil, a.refused(ctx, decisions.KindNote, in.Body.Who, in.Number, err)
+	}
+	return a.told(ctx, decisions.KindNote, in.Body.Who, in.Key, &done), nil
+}
+
+type approveInput struct {
+	Idempotent
+	Body struct {
+		Period  string `json:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month" example:"2026-10"`
+		Tenant  string `json:"tenant" minLength:"1" maxLength:"400" doc:"Whose draft, or whose pending note" example:"ml-train"`
+		Who     string `json:"who" minLength:"1" maxLength:"200" doc:"Who approves, for people; it takes another one to finalise" example:"controller@example.com"`
+		Comment string `json:"comment,omitempty" maxLength:"1000" doc:"What there is to say" example:"checked against the plan"`
+	}
+}
+
+type approvedOutput struct {
+	Status   int
+	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: the Idempotency-Key decided this before"`
+	Body     approvedBody
+}
+
+type approvedBody struct {
+	Number  string `json:"number" doc:"Of the invoice or note as it would stand" example:"2026-10-ml-train-r0"`
+	Tenant  string `json:"tenant" example:"ml-train"`
+	Content string `json:"content_sha256" doc:"Of the bytes that were approved"`
+}
+
+func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, error) {
+	if err := printable("body.who", in.Body.Who); err != nil {
+		return nil, err
+	}
+	if err := printable("body.comment", in.Body.Comment); in.Body.Comment != "" && err != nil {
+		return nil, err
+	}
+	done, err := a.deps.Register.Approve(ctx, invoice.ApproveRequest{
+		Period: in.Body.Period, Tenant: in.Body.Tenant, Who: in.Body.Who, Comment: in.Body.Comment, Key: in.Key,
+	})
+	if err != nil {
+		return nil, a.refused(ctx, decisions.KindApproval, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)
+	}
+	told := a.told(ctx, decisions.KindApproval, in.Body.Who, in.Key, &done)
+	return &approvedOutput{Status: told.Status, Replayed: told.Replayed, Body: approvedBody{told.Body.Number, told.Body.Tenant, told.Body.Content}}, nil
+}
+
+// told answers a decision that stands, and logs it.
+func (a *api) told(ctx context.Context, kind decisions.Kind, who, key string, done *invoice.Decided) *decidedOutput {
+	out := &decidedOutput{
+		Status: http.StatusCreated, Location: Prefix + "/invoices/" + url.PathEscape(done.Number),
+		Body: decidedBody{Number: done.Number, Tenant: done.Tenant, Kind: done.Kind, Total: done.Total, Content: done.Content},
+	}
+	outcome := outcomeDecided
+	if done.Already {
+		out.Status, outcome = http.StatusOK, outcomeAlready
+		if a.used(key) {
+			out.Replayed, outcome = "true", outcomeReplayed
+		}
+	}
+	a.note(ctx, kind, who, done.Number, outcome, "")
+	return out
+}
+
+// used says that an idempotency key decided something.
+func (a *api) used(key string) (used bool) {
+	a.deps.Decisions.View(func(state *decisions.State) { _, used = state.Used(key) })
+	return used
+}
+
+// refused logs a decision that was not made, and says why.
+func (a *api) refused(ctx context.Context, kind decisions.Kind, who, subject string, err error) error {
+	outcome, answer := outcomeRefused, a.problem(ctx, err)
+	if failed(answer) {
+		outcome = outcomeFailed
+	}
+	a.note(ctx, kind, who, subject, outcome, err.Error())
+	return answer
+}
+
+// note counts a decision and writes its one line to the log.
+func (a *api) note(ctx context.Context, kind decisions.Kind, who, subject, outcome, reason string) {
+	a.metrics.decisions.WithLabelValues(string(kind), outcome).Inc()
+	a.deps.Log.InfoContext(ctx, "decision asked for", "kind", kind, "who", who, "subject", subject, "outcome", outcome, "reason", reason)
+}
+
+// printable refuses text that a person can't read as it is: names of who decides
+// and comments stand in the audit log. Spaces and line breaks inside are fine
+// in comments only, which schema and decisions tell apart.
+func printable(location, text string) error {
+	for _, r := range text {
+		if !unicode.IsPrint(r) && (location != "body.comment" || r != '\n' && r != '\t') || r == utf8.RuneError {
+			return invalid(location, text, fmt.Sprintf("has the character %U, which can't be printed", r))
+		}
+	}
+	return nil
+}

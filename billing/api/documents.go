@@ -1,0 +1,188 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// NumberInPath names a finalised document.
+type NumberInPath struct {
+	Number string `path:"number" minLength:"1" maxLength:"700" doc:"Number of an invoice or note; a slash in it is written %2F" example:"2026-10-ml-train-r0"`
+}
+
+type showInvoiceInput struct{ NumberInPath }
+
+// documentOutput is a document in the bytes that were decided.
+type documentOutput struct {
+	ContentType string `header:"Content-Type"`
+	Body        []byte
+}
+
+func (a *api) showInvoice(ctx context.Context, in *showInvoiceInput) (*documentOutput, error) {
+	content, err := a.deps.Register.Document(ctx, in.Number)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	return &documentOutput{ContentType: jsonType, Body: content}, nil
+}
+
+func (a *api) document(ctx context.Context, number string) (*invoice.Invoice, error) {
+	content, err := a.deps.Register.Document(ctx, number)
+	if err != nil {
+		return nil, err
+	}
+	var document invoice.Invoice
+	if err := json.Unmarshal(content, &document); err != nil {
+		return nil, fmt.Errorf("read invoice %s: %w", number, err)
+	}
+	return &document, nil
+}
+
+type listLinesInput struct {
+	Paged
+	NumberInPath
+	Effect  string `query:"effect" maxLength:"100" doc:"Only lines of this effect" example:"list"`
+	Project string `query:"project" maxLength:"500" doc:"Only this project's"`
+	Model   string `query:"model" maxLength:"500" doc:"Only of this model"`
+	Profile string `query:"profile" maxLength:"500" doc:"Only of this MIG profile"`
+	Bucket  string `query:"bucket" enum:"active,idle,unproven" doc:"Only of this bucket"`
+	Limit   int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Lines of a page, at most"`
+}
+
+func (in *listLinesInput) wants(line *invoice.Line) bool {
+	for _, filter := range [][2]string{
+		{in.Effect, line.Effect}, {in.Project, line.Project}, {in.Model, line.Model}, {in.Profile, line.Profile}, {in.Bucket, line.Bucket},
+	} {
+		if filter[0] != "" && filter[0] != filter[1] {
+			return false
+		}
+	}
+	return true
+}
+
+type linesOutput struct {
+	Link string `header:"Link"`
+	Body linesBody
+}
+
+type linesBody struct {
+	Number string         `json:"number"`
+	Lines  []numberedLine `json:"lines" nullable:"false"`
+	Next   string         `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+}
+
+type numberedLine struct {
+	LineNumber int `json:"line_number" doc:"From 1, in the order of the document; evidence is asked for by it"`
+	invoice.Line
+}
+
+func (l *numberedLine) key() []string { return []string{revisionKey(l.LineNumber)} }
+
+func (a *api) listLines(ctx context.Context, in *listLinesInput) (*linesOutput, error) {
+	document, err := a.document(ctx, in.Number)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	all := []numberedLine{}
+	for i := range document.Lines {
+		if in.wants(&document.Lines[i]) {
+			all = append(all, numberedLine{i + 1, document.Lines[i]})
+		}
+	}
+	page := pick(&in.Paged, in.Limit, all, (*numberedLine).key)
+	return &linesOutput{Link: page.link, Body: linesBody{Number: in.Number, Lines: page.items, Next: page.next}}, nil
+}
+
+type listNotesInput struct {
+	Paged
+	NumberInPath
+	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Notes of a page, at most"`
+}
+
+// listNotes are the notes on the month of any of its documents.
+func (a *api) listNotes(ctx context.Context, in *listNotesInput) (*invoicesOutput, error) {
+	record, err := a.decided(ctx, in.Number)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	var chain []decisions.Decided[decisions.Invoice]
+	a.deps.Decisions.View(func(state *decisions.State) { chain = state.Revisions(record.Body.Tenant, record.Body.Period) })
+	notes := []summary{}
+	for i := range chain {
+		if chain[i].Body.Revision > 0 {
+			notes = append(notes, decidedSummary(&chain[i]))
+		}
+	}
+	page := pick(&in.Paged, in.Limit, notes, (*summary).key)
+	return &invoicesOutput{Link: page.link, Body: invoicesBody{Invoices: page.items, Next: page.next}}, nil
+}
+
+// decided is the decision of a number.
+func (a *api) decided(ctx context.Context, number string) (record decisions.Decided[decisions.Invoice], err error) {
+	if err := a.deps.Decisions.Refresh(ctx); err != nil {
+		return record, err
+	}
+	found := false
+	a.deps.Decisions.View(func(state *decisions.State) { record, found = state.Invoice(number) })
+	if !found {
+		return record, fmt.Errorf("find invoice %q: %w", number, invoice.ErrNotFound)
+	}
+	return record, nil
+}
+
+type verifyInput struct{ NumberInPath }
+
+type verifyOutput struct{ Body *invoice.Verdict }
+
+func (a *api) verifyInvoice(ctx context.Context, in *verifyInput) (*verifyOutput, error) {
+	verdict, err := a.deps.Register.Verify(ctx, in.Number)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	return &verifyOutput{verdict}, nil
+}
+
+type evidenceInput struct {
+	Paged
+	NumberInPath
+	Line  int `path:"line" minimum:"1" maximum:"1000000" doc:"Number of the line, from 1" example:"1"`
+	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"GPU-hours of a page, at most"`
+}
+
+type evidenceOutput struct {
+	Link string `header:"Link"`
+	Body evidenceBody
+}
+
+type evidenceBody struct {
+	Number     string            `json:"number"`
+	LineNumber int               `json:"line_number"`
+	Line       invoice.Line      `json:"line"`
+	Hours      int               `json:"hours" doc:"UTC hours that the document's own copy of usage has of the line"`
+	Moved      []string          `json:"moved_hours" nullable:"false" doc:"Hours of which the ledger says otherwise by now"`
+	GPUHours   []invoice.GPUHour `json:"gpu_hours" nullable:"false" doc:"The ledger's parts of GPU-hours, and the batches that say so"`
+	Next       string            `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+}
+
+func gpuHourKey(g *invoice.GPUHour) []string {
+	return []string{g.Hour, g.Cluster, g.Node, g.GPU, g.Leaf, g.Project, g.User, g.Workload, g.Profile, g.SliceMS, strconv.Itoa(g.Slices), g.EnergyMJ}
+}
+
+func (a *api) showEvidence(ctx context.Context, in *evidenceInput) (*evidenceOutput, error) {
+	found, err := a.deps.Register.Evidence(ctx, in.Number, in.Line)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	slices.SortFunc(found.GPUHours, func(x, y invoice.GPUHour) int { return slices.Compare(gpuHourKey(&x), gpuHourKey(&y)) })
+	page := pick(&in.Paged, in.Limit, found.GPUHours, gpuHourKey)
+	return &evidenceOutput{Link: page.link, Body: evidenceBody{
+		Number: found.Number, LineNumber: found.LineNumber, Line: found.Line, Hours: found.Hours, Moved: found.Moved,
+		GPUHours: page.items, Next: page.next,
+	}}, nil
+}

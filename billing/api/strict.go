@@ -1,0 +1,82 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// strictJSON is the format of bodies. It refuses what two readers may take for
+// two things: a field named twice, null for a value, bytes that are no UTF-8,
+// and more than one value.
+func strictJSON() huma.Format {
+	format := huma.DefaultJSONFormat
+	read := format.Unmarshal
+	format.Unmarshal = func(data []byte, v any) error {
+		if err := checkJSON(data); err != nil {
+			return err
+		}
+		return read(data, v)
+	}
+	return format
+}
+
+func checkJSON(data []byte) error {
+	if !utf8.Valid(data) {
+		return errors.New("the body is not UTF-8")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if err := checkValue(decoder, maxDepth); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("the body has more than one JSON value")
+	}
+	return nil
+}
+
+// maxDepth is more than any body of ours nests.
+const maxDepth = 8
+
+// checkValue reads one value, which may nest so deep.
+func checkValue(decoder *json.Decoder, depth int) error {
+	token, err := decoder.Token()
+	if err != nil {
+		return fmt.Errorf("the body is not JSON: %w", err)
+	}
+	if token == nil {
+		return errors.New("null is no value here: leave the field out")
+	}
+	open, nested := token.(json.Delim)
+	if !nested {
+		return nil
+	}
+	if depth == 0 {
+		return errors.New("the body nests too deep")
+	}
+	names := map[json.Token]bool{}
+	for decoder.More() {
+		if open == '{' {
+			name, err := decoder.Token()
+			if err != nil {
+				return fmt.Errorf("the body is not JSON: %w", err)
+			}
+			if names[name] {
+				return fmt.Errorf("the field %q is named twice", name)
+			}
+			names[name] = true
+		}
+		if err := checkValue(decoder, depth-1); err != nil {
+			return err
+		}
+	}
+	if _, err = decoder.Token(); err != nil {
+		return fmt.Errorf("the body is not JSON: %w", err)
+	}
+	return nil
+}
