@@ -141,9 +141,11 @@ clickhouse: {address: "%s", database: separate}
 		if status, body := fetch(t, running.url+"/metrics"); status != http.StatusOK || !strings.Contains(body, c.metric) {
 			t.Errorf("%s: /metrics says %d and has no %s", c.name, status, c.metric)
 		}
-		status, _ = fetch(t, running.url+"/openapi.json")
-		if serves := status == http.StatusOK; serves != (c.name == "billing") {
-			t.Errorf("%s: /openapi.json says %d", c.name, status)
+		for _, path := range []string{"/openapi.json", "/statements/"} {
+			status, _ = fetch(t, running.url+path)
+			if serves := status == http.StatusOK; serves != (c.name == "billing") {
+				t.Errorf("%s: %s says %d", c.name, path, status)
+			}
 		}
 		if code := running.stop(); code != exitOK {
 			t.Errorf("%s: ended with %d", c.name, code)
