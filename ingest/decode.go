@@ -121,6 +121,8 @@ func parse(msg broker.Message) item {
 }
 
 // admit holds a batch to its cluster's slot length and to the clock (R11).
+// Imports declare a window that has no past, but it can't begin in the future;
+// only what is simulated or replayed may, as far as it declares.
 func (d *decoder) admit(it *item, want int64) {
 	b := it.batch
 	start := time.UnixMilli(b.SlotStartMs)
@@ -133,6 +135,8 @@ func (d *decoder) admit(it *item, want int64) {
 		it.dead("early", "slot %s ends after the append time %s plus %s", start.UTC(), it.msg.Time.UTC(), d.cfg.MaxEarly)
 	case live && start.Before(it.msg.Time.Add(-d.cfg.MaxLate)):
 		it.dead("late", "slot %s is older than %s at the append time %s", start.UTC(), d.cfg.MaxLate, it.msg.Time.UTC())
+	case b.Origin == wire.Origin_ORIGIN_IMPORT && start.After(it.msg.Time.Add(d.cfg.MaxEarly)):
+		it.dead("early", "slot %s of an import begins after the append time %s plus %s", start.UTC(), it.msg.Time.UTC(), d.cfg.MaxEarly)
 	case !live && (b.SlotStartMs < b.WindowFromMs || b.SlotStartMs+b.SlotMs > b.WindowToMs):
 		it.dead("window", "slot %s lies outside the declared window %d to %d", start.UTC(), b.WindowFromMs, b.WindowToMs)
 	}

@@ -85,9 +85,15 @@ func TestWhatCannotBeUsedIsDeadLetteredAndTheRestGoesOn(t *testing.T) {
 		live(appended.Add(3*time.Minute)),
 		live(appended.Add(-36*24*time.Hour)),
 		live(appended.Add(-10*time.Second)),
+		changed(t, good, func(b *wire.Batch) {
+			b.Origin, b.SlotStartMs = wire.Origin_ORIGIN_IMPORT, appended.AddDate(1, 0, 0).UnixMilli()
+		}),
+		changed(t, good, func(b *wire.Batch) {
+			b.Origin, b.SlotStartMs, b.Node = wire.Origin_ORIGIN_SIMULATED, appended.AddDate(1, 0, 0).UnixMilli(), "simulated"
+		}),
 	)
 	p.drain(t)
-	want := []string{"0 stored ", "1 dead garbage", "2 dead format", "3 dead slot_length", "4 dead window", "5 dead early", "6 dead late", "7 stored "}
+	want := []string{"0 stored ", "1 dead garbage", "2 dead format", "3 dead slot_length", "4 dead window", "5 dead early", "6 dead late", "7 stored ", "8 dead early", "9 stored "}
 	if diff := cmp.Diff(want, p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
@@ -102,7 +108,7 @@ func TestWhatCannotBeUsedIsDeadLetteredAndTheRestGoesOn(t *testing.T) {
 		}
 		letters = append(letters, header["offset"]+" "+header["reason"])
 	}
-	if diff := cmp.Diff([]string{"1 garbage", "2 format", "3 slot_length", "4 window", "5 early", "6 late"}, letters); diff != "" {
+	if diff := cmp.Diff([]string{"1 garbage", "2 format", "3 slot_length", "4 window", "5 early", "6 late", "8 early"}, letters); diff != "" {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
 	}
 }

@@ -34,6 +34,7 @@ func (s *session) importCommand() *cobra.Command {
 
 func (s *session) importBatchesCommand() *cobra.Command {
 	var data string
+	var future bool
 	cmd := &cobra.Command{
 		Use:   "batches FILE.jsonl",
 		Short: "Import batches as JSON lines, one per node and slot",
@@ -46,10 +47,11 @@ func (s *session) importBatchesCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&data, "data", "", "data `DIR`ectory, made where it is missing")
+	cmd.Flags().BoolVar(&future, "allow-future", false, "take slots that begin after now")
 	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
 	cmd.RunE = s.run(func(ctx context.Context, args []string) error {
 		s.resumes = true
-		return s.importBatches(ctx, args[0], data)
+		return s.importBatches(ctx, args[0], data, imports.Horizon{NowMS: s.clock.Now().UnixMilli(), Future: future})
 	})
 	return cmd
 }
@@ -57,7 +59,7 @@ func (s *session) importBatchesCommand() *cobra.Command {
 // importSpool is the spool of imports within the data directory.
 const importSpool = "import"
 
-func (s *session) importBatches(ctx context.Context, file, dataDir string) (err error) {
+func (s *session) importBatches(ctx context.Context, file, dataDir string, horizon imports.Horizon) (err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return usageError{fmt.Errorf("read batches: %w", err)}
@@ -72,7 +74,7 @@ func (s *session) importBatches(ctx context.Context, file, dataDir string) (err 
 	if err != nil {
 		return err
 	}
-	read, err := imports.Read(f, lengths)
+	read, err := imports.Read(f, lengths, horizon)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", file, err)
 	}

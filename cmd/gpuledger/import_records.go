@@ -24,6 +24,7 @@ import (
 type recordFlags struct {
 	data, cluster, source, pool, model, capacity string
 	zone, windowStart, windowEnd, rejects        string
+	future                                       bool
 }
 
 func (f *recordFlags) add(cmd *cobra.Command, source string) {
@@ -36,8 +37,9 @@ func (f *recordFlags) add(cmd *cobra.Command, source string) {
 	flags.StringVar(&f.model, "model", "", "`MODEL` of GPUs of which the records tell none; the price book prices it")
 	flags.StringVar(&f.zone, "time-zone", "UTC", "`ZONE` of times without one, such as Asia/Shanghai")
 	flags.StringVar(&f.windowStart, "window-start", "", "first `TIME` that the file is the whole truth of, a full UTC hour; records that start in the window and are missing are deleted")
-	flags.StringVar(&f.windowEnd, "window-end", "", "`TIME` after the last; what is open ends there")
+	flags.StringVar(&f.windowEnd, "window-end", "", "`TIME` after the last; what is open ends there, or now")
 	flags.StringVar(&f.rejects, "rejects", "", "write the list of all bad rows to `FILE`")
+	flags.BoolVar(&f.future, "allow-future", false, "take records that end after now")
 	_ = cmd.MarkFlagRequired("data")    // fails only for a flag that isn't there
 	_ = cmd.MarkFlagRequired("cluster") // likewise
 }
@@ -49,7 +51,7 @@ func (f *recordFlags) resolve(now time.Time) (*imports.Options, imports.Reading,
 	if err != nil {
 		return nil, how, fmt.Errorf("--time-zone %q: no such zone", f.zone)
 	}
-	how.Zone = zone
+	how.Zone, how.Horizon = zone, imports.Horizon{NowMS: now.UnixMilli(), Future: f.future}
 	if (f.windowStart == "") != (f.windowEnd == "") {
 		return nil, how, errors.New("--window-start and --window-end come together")
 	}

@@ -73,7 +73,7 @@ func newHouse(t *testing.T) *house {
 // take ingests JSON lines, and publishes them where publish is set.
 func (h *house) take(t *testing.T, lines string, publish bool) {
 	t.Helper()
-	got, err := imports.Read(strings.NewReader(lines), nil)
+	got, err := imports.Read(strings.NewReader(lines), nil, imports.Horizon{})
 	if err != nil || len(got.Bad) > 0 {
 		t.Fatalf("read batches: %v, %+v", err, got)
 	}

@@ -57,6 +57,7 @@ type Reading struct {
 	SlurmCluster string
 	// ByNode spreads a job's GPUs over the nodes that sacct lists.
 	ByNode bool
+	Horizon
 }
 
 func (r *Reading) windowed() bool { return r.WindowToMS > 0 }
@@ -213,7 +214,7 @@ func (f *File) span(rec *Record, how *Reading, start, end, duration string) (ran
 		}
 		rec.EndMS = rec.StartMS + ms
 	case how.windowed():
-		rec.EndMS = max(rec.StartMS, how.WindowToMS)
+		rec.EndMS = max(rec.StartMS, how.close(how.WindowToMS))
 	default:
 		return false, errors.New("end: it is open, and no end of the window is given to close it")
 	}
@@ -231,6 +232,9 @@ func (f *File) span(rec *Record, how *Reading, start, end, duration string) (ran
 	case rec.EndMS == rec.StartMS:
 		f.Counts.NeverRan++
 		return false, nil
+	}
+	if err := how.check("end", rec.EndMS); err != nil {
+		return false, err
 	}
 	return true, nil
 }

@@ -35,8 +35,9 @@ type numbered struct {
 }
 
 // Read reads JSON lines. slotMS are the slot lengths of the clusters that exist.
+// A slot that begins after the horizon is a bad line.
 // Its error is one of reading; what is wrong with a line stands in Bad.
-func Read(r io.Reader, slotMS map[string]int64) (*Batches, error) {
+func Read(r io.Reader, slotMS map[string]int64, horizon Horizon) (*Batches, error) {
 	out := &Batches{}
 	var all []numbered
 	lines := bufio.NewScanner(r)
@@ -52,6 +53,11 @@ func Read(r io.Reader, slotMS map[string]int64) (*Batches, error) {
 			out.bad(out.Lines, err)
 			continue
 		}
+		if err := horizon.check("slot", b.SlotStartMs); err != nil {
+			out.bad(out.Lines, err)
+			continue
+		}
+		b.Origin = horizon.origin(b.SlotStartMs)
 		all = append(all, numbered{out.Lines, b})
 	}
 	if err := lines.Err(); err != nil {

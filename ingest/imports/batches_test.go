@@ -26,7 +26,7 @@ func TestReadListsBadLinesAndTakesTheGood(t *testing.T) {
 		"",
 		line("1", "10000", `{"uuid":"g","holds":[{"leaf":"x","owner":{"pod":"p"}}]}`),
 	}, "\n")
-	got, err := imports.Read(strings.NewReader(file), nil)
+	got, err := imports.Read(strings.NewReader(file), nil, imports.Horizon{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestReadListsBadLinesAndTakesTheGood(t *testing.T) {
 }
 
 func TestReadKeepsToAClustersSlotLength(t *testing.T) {
-	got, err := imports.Read(strings.NewReader(line("0", "10000", "")), map[string]int64{"k": 60_000})
+	got, err := imports.Read(strings.NewReader(line("0", "10000", "")), map[string]int64{"k": 60_000}, imports.Horizon{})
 	if err != nil || len(got.Encoded) != 0 || len(got.Bad) != 1 || !strings.Contains(got.Bad[0].Reason, "slots of 60000 ms") {
 		t.Errorf("got %+v, %v; want the line refused for its slot length", got, err)
 	}

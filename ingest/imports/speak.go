@@ -73,7 +73,7 @@ func (p *Plan) Each(send func(encoded []byte) error) (sent int, err error) {
 func (p *Plan) say(at nodeHour, units []*unit, walks map[*unit]*walk, seq uint64) (data []byte, sum [32]byte, err error) {
 	b := &wire.Batch{
 		Format: wire.Format, Cluster: p.o.Cluster, Node: at.node, SlotStartMs: at.hourMS, SlotMs: meter.HourMS,
-		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL, Origin: wire.Origin_ORIGIN_IMPORT,
+		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL, Origin: Horizon{NowMS: p.o.NowMS}.origin(at.hourMS),
 	}
 	for _, u := range units {
 		if g := walks[u].gpu(at.hourMS); g != nil {
