@@ -13,7 +13,7 @@ WHERE kind = 'owner' AND hour >= $__fromTime AND hour < $__toTime ORDER BY tenan
 
 const gpuVariableSQL = `
 SELECT DISTINCT gpu FROM usage_hourly
-WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime ORDER BY gpu`
+WHERE gpu != '' AND cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime ORDER BY gpu`
 
 // totalsSQL is one row: the range's capacity and what became of it.
 // unaccounted_gpu_hours is C6 over the range, in exact integers: always 0.

@@ -150,13 +150,13 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, cl
 // old enough on the service's clock, and covering the whole journal (R3). A
 // cluster without a slot for closeAfter is taken for ended: nothing more comes
 // for its last hour, nor for those after it, which are closed as they get old.
-func (o *overview) closedUntil(now time.Time, closeAfter time.Duration, empty map[time.Time]hourState) time.Time {
+func (o *overview) closedUntil(now time.Time, closeAfter time.Duration) time.Time {
 	oldEnough := now.Add(-closeAfter)
 	ended := o.watermarkMS < oldEnough.UnixMilli()
 	var end time.Time
 	for _, h := range o.hours {
 		next := h.start.Add(time.Hour)
-		covered := (!h.dirty || empty[h.start] == h) && (h.untilMS == meter.HourMS || ended)
+		covered := !h.dirty && (h.untilMS == meter.HourMS || ended)
 		if !covered || oldEnough.Before(next) {
 			return end
 		}

@@ -15,7 +15,7 @@ func at(hour int) time.Time { return time.Date(2026, 3, 1, hour, 0, 0, 0, time.U
 
 func dirtyHours(o *overview) []int {
 	var out []int
-	for _, h := range o.dirty(nil) {
+	for _, h := range o.dirty() {
 		out = append(out, int(h.start.Sub(at(0)).Hours()))
 	}
 	return out
@@ -127,7 +127,7 @@ func TestWhichHoursAreClosed(t *testing.T) {
 		{"and so are the hours after it", all, clean, at(100).Add(time.Minute), at(76)},
 		{"late data in a cluster that ended", late, clean, at(100), at(20)},
 	} {
-		if got := compareHours(c.journal, c.ledger, epochs, nil, nil, everything).closedUntil(c.now, closeAfter, nil); !got.Equal(c.want) {
+		if got := compareHours(c.journal, c.ledger, epochs, nil, nil, everything).closedUntil(c.now, closeAfter); !got.Equal(c.want) {
 			t.Errorf("%s: closed until %s, want %s", c.name, got, c.want)
 		}
 	}

@@ -143,3 +143,33 @@ func TestWhoCanBeRetired(t *testing.T) {
 		t.Errorf("inventory (-want +got):\n%s", diff)
 	}
 }
+
+// TestHoursWithoutAnyGPUAreKnownToEveryProcess: once the last GPU is retired,
+// the hours after it have no capacity; they are computed once, and close, also
+// for a process that didn't compute them (R3).
+func TestHoursWithoutAnyGPUAreKnownToEveryProcess(t *testing.T) {
+	h := newHouse(t, clock.NewFake(monday.Add(100*time.Hour)))
+	f := newFleet(1, time.Minute, 1, 0)
+	h.topic.append(t, f.node(monday, monday.Add(time.Hour), "B")...)
+	h.topic.append(t, f.node(monday.Add(time.Hour), monday.Add(6*time.Hour))...)
+	h.ingest(t)
+	h.exec(t, `INSERT INTO retirements (cluster, gpu, at, who, reason, recorded_at) VALUES ('c', 'B', '2026-03-02 01:20:00', 'ops', 'sold', '2026-03-02 06:00:00')`)
+	l := h.ledger(t, h.db, nil)
+	h.pass(t, l, 6)
+	h.pass(t, l, 0)
+	another := h.ledger(t, h.db, nil)
+	closed, err := another.ClosedUntil(t.Context())
+	if want := monday.Add(28 * time.Hour); err != nil || !closed["c"].Equal(want) {
+		t.Errorf("another process has closed until %v, %v; want %s", closed, err, want)
+	}
+	h.pass(t, another, 0)
+	h.want(t, "B", dumpMinutes, "0h B present 60 free 60 unhealthy 0 unobserved 0", "1h B present 20 free 0 unhealthy 20 unobserved 0")
+	verified(t, "another process", another)
+
+	// A GPU that comes late for such an hour is counted in it, and in those after.
+	h.topic.append(t, f.node(monday.Add(3*time.Hour), monday.Add(4*time.Hour), "B")...)
+	h.ingest(t)
+	h.pass(t, another, 4)
+	h.pass(t, h.ledger(t, h.db, nil), 0)
+	verified(t, "after the late ones", another)
+}

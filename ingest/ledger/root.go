@@ -43,12 +43,9 @@ type Ledger struct {
 	mapping *tenants.Mapping // in force: the newest epoch's
 	started bool             // own has been held against the newest epoch
 	pass    sync.Mutex       // one pass at a time
-	// empty are hours without any GPU, by what they were computed from: they
-	// leave no row to tell that they were.
-	empty map[string]map[time.Time]hourState
-	told  map[string]bool // findings reported already
-	names *dictionary
-	memo  memo
+	told    map[string]bool  // findings reported already
+	names   *dictionary
+	memo    memo
 	// newest is each cluster's watermark at the last pass, Unix ms.
 	newest map[string]int64
 }
@@ -62,7 +59,7 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), own: mapping, mapping: mapping, empty: map[string]map[time.Time]hourState{}, told: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
+	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), own: mapping, mapping: mapping, told: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
 }
 
 // Run makes a pass, rests, and so on until ctx ends. A pass that fails is
@@ -182,7 +179,6 @@ func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, ho
 	if err := l.publish(ctx, c, res); err != nil {
 		return nil, false, err
 	}
-	l.noteEmpty(c, res)
 	l.m.computed.Add(float64(len(hours)))
 	return after, moved, nil
 }
@@ -231,17 +227,10 @@ func (l *Ledger) tell(c cluster, findings []string) {
 	}
 }
 
-func (l *Ledger) noteEmpty(c cluster, res *result) {
-	for i, h := range res.hours {
-		if len(res.results[i].GPUs) > 0 {
-			continue
-		}
-		if l.empty[c.Name] == nil {
-			l.empty[c.Name] = map[time.Time]hourState{}
-		}
-		l.empty[c.Name][h.start] = h
-	}
-}
+// nobody is the GPU of an hour that has none, such as one whose GPUs were all
+// retired: its row, of no capacity, tells every process that the hour was
+// computed, and from what.
+const nobody = ""
 
 type ledgerKey struct {
 	Hour time.Time `ch:"hour"`
@@ -249,7 +238,8 @@ type ledgerKey struct {
 }
 
 // addVanished gives an empty row to every GPU and sighting that stands in the
-// ledger and that the recomputation no longer finds. moved is republish's.
+// ledger and that the recomputation no longer finds, and to hours without any.
+// moved is republish's.
 func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved bool, err error) {
 	from, to := res.hours[0].start, res.hours[len(res.hours)-1].start.Add(time.Hour)
 	var keys []ledgerKey
@@ -283,6 +273,11 @@ func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved
 	for _, s := range sightings {
 		if r := at[s.HourMS]; r != nil && !seen[[2]string{s.GPU, s.Node}][s.HourMS] {
 			r.Sightings = append(r.Sightings, meter.Sighting{HourMS: s.HourMS, GPU: s.GPU, Node: s.Node})
+		}
+	}
+	for _, r := range at {
+		if len(r.GPUs) == 0 {
+			r.GPUs = append(r.GPUs, meter.GPUHour{GPU: nobody})
 		}
 	}
 	return moved, nil

@@ -46,8 +46,8 @@ func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 			return nil, fmt.Errorf("count late batches of %s: %w", c.Name, err)
 		}
 		out = append(out, Watermark{
-			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours), DirtyHours: len(o.dirty(l.empty[c.Name])),
-			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter, l.empty[c.Name]), StaleHours: len(o.stale()), LateBatches: late[0].Batches,
+			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours), DirtyHours: len(o.dirty()),
+			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter), StaleHours: len(o.stale()), LateBatches: late[0].Batches,
 		})
 	}
 	return out, nil
@@ -67,7 +67,7 @@ func (l *Ledger) ClosedUntil(ctx context.Context) (map[string]time.Time, error) 
 	}
 	out := make(map[string]time.Time, len(looks))
 	for _, k := range looks {
-		out[k.cluster] = k.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter, l.empty[k.cluster])
+		out[k.cluster] = k.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter)
 	}
 	return out, nil
 }

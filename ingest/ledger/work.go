@@ -15,9 +15,9 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 		return 0, err
 	}
 	l.newest[c.Name] = max(l.newest[c.Name], o.watermarkMS)
-	dirty := o.dirty(l.empty[c.Name])
+	dirty := o.dirty()
 	l.m.watermark.WithLabelValues(c.Name).Set(float64(o.watermarkMS) / 1000)
-	if closed := o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter, l.empty[c.Name]); since.Equal(everything) && !closed.IsZero() {
+	if closed := o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter); since.Equal(everything) && !closed.IsZero() {
 		l.m.closed.WithLabelValues(c.Name).Set(float64(closed.Unix()))
 	}
 	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
@@ -113,10 +113,10 @@ func (o *overview) goOn(next time.Time, queue [][]hourState) [][]hourState {
 	return queue
 }
 
-func (o *overview) dirty(empty map[time.Time]hourState) []hourState {
+func (o *overview) dirty() []hourState {
 	var out []hourState
 	for _, h := range o.hours {
-		if h.dirty && empty[h.start] != h {
+		if h.dirty {
 			out = append(out, h)
 		}
 	}
