@@ -3,6 +3,7 @@ package invoice
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,8 +23,9 @@ type Adjustment struct {
 	Hours int    `json:"hours"`
 	First string `json:"first_hour"`
 	Last  string `json:"last_hour"`
-	// Closed says that the hours before the month's end are closed, so that the
-	// note can be decided; else Open says what is missing.
+	// Closed says that the note can be decided: the hours before the month's end
+	// are closed, and the invoice's price book has all rates. Else Open says what
+	// is missing.
 	Closed bool   `json:"closed"`
 	Open   string `json:"open,omitempty"`
 
@@ -125,15 +127,25 @@ func (r *Register) adjust(ctx context.Context, month rating.Period, c *recounted
 		return a, err
 	}
 	difference, err := differ(c.book, month, c.before.Tenant, a.usage, c.earlier)
-	if err != nil {
+	if unpriced(err) {
+		difference = &rating.Invoice{Tenant: c.before.Tenant, Period: c.before.Period, Currency: c.before.Currency}
+		a.Open = "the invoice's price book has no rate: " + err.Error()
+	} else if err != nil {
 		return a, err
 	}
 	a.Note = note(c.book, month, difference, c.before, a.Reason)
-	if err := r.deps.Closed(ctx, c.before.To); err != nil {
+	if err := r.deps.Closed(ctx, c.before.To); err != nil && a.Open == "" {
 		a.Open = err.Error()
 	}
 	a.Closed = a.Open == ""
 	return a, nil
+}
+
+// unpriced says that usage can't be rated for want of a rate.
+func unpriced(err error) bool {
+	var missing *rating.MissingModelError
+	var before *rating.BeforeBookError
+	return errors.As(err, &missing) || errors.As(err, &before)
 }
 
 // differ rates two copies of a tenant's month by one book.
@@ -190,6 +202,9 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 	}
 	if len(found) == 0 {
 		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: its usage is what it was: %w", q.Tenant, q.Period, ErrNothingToAdjust)
+	}
+	if !found[0].Closed {
+		return Decided{}, &ConflictError{fmt.Sprintf("correct invoice of tenant %q in %s: %s", q.Tenant, q.Period, found[0].Open)}
 	}
 	one, err := r.correctOne(ctx, state, q, &found[0])
 	if err != nil {

@@ -3,6 +3,7 @@ package invoice
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,9 +19,9 @@ type Coverage struct {
 	// Pending hours lie in a finalised month and are not in its copy, or are in
 	// its copy and have no usage any more: an adjustment waits.
 	Pending int64
-	// Wrong names invoices whose copy has hours of another month: the decisions
+	// Wrong names invoices whose copy has hours of another month (the decisions
 	// see to it that months of a tenant don't overlap, and this to it that a copy
-	// stays in its month.
+	// stays in its month), or another distribution than what was frozen (C7e).
 	Wrong []string
 }
 
@@ -90,6 +91,9 @@ func (c *covering) add(ctx context.Context, r *Register, chain []decisions.Invoi
 	if err != nil {
 		return err
 	}
+	if err := c.checkFrozen(ctx, r, last, usage); err != nil {
+		return err
+	}
 	err = rating.ReadCopy(last.Tenant, bytes.NewReader(usage), func(fact rating.Fact) error {
 		if fact.Hour.Before(m.from) || !fact.Hour.Before(m.to) {
 			c.Wrong = append(c.Wrong, fmt.Sprintf("%s has %s in its usage, an hour of another month", last.Number, fact.Hour.Format(time.RFC3339)))
@@ -120,8 +124,20 @@ func (c *covering) count(tenant string, hour time.Time) {
 	c.Unbilled++
 }
 
+// checkFrozen holds a copy against what was frozen of its hours.
+func (c *covering) checkFrozen(ctx context.Context, r *Register, last decisions.Invoice, usage []byte) error {
+	frozen, err := r.frozen(ctx, decidedState{r.deps.Decisions}, last.From, last.To)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(frozen.Check(), frozen.CheckCopy(last.Tenant, last.From, last.To, bytes.NewReader(usage))); err != nil {
+		c.Wrong = append(c.Wrong, fmt.Sprintf("%s: %v", last.Number, err))
+	}
+	return nil
+}
+
 // VerifyAll recomputes every decided document from its own copy, and visits the
-// verdicts in the order of the decisions.
+// verdicts by period, tenant and revision.
 func (r *Register) VerifyAll(ctx context.Context, visit func(*Verdict) error) error {
 	state, err := r.view(ctx)
 	if err != nil {

@@ -130,6 +130,9 @@ func (r *Register) publish(ctx context.Context, state decidedState, b *prices.Bo
 	if ok && last.SHA256 == b.Hash {
 		return false, nil
 	}
+	if err := fits(state, b); err != nil {
+		return false, err
+	}
 	if key == "" {
 		key = fmt.Sprintf("price_book/%d/%s", state.next(), b.Hash)
 	}
@@ -142,6 +145,21 @@ func (r *Register) publish(ctx context.Context, state decidedState, b *prices.Bo
 		return false, &ConflictError{fmt.Sprintf("price book %s was not published: %s", b.Name, outcome.Reason)}
 	}
 	return true, nil
+}
+
+// fits says whether a book can follow the invoices that stand: the fleet has one
+// currency, and a tenant's zone can't change any more (R17, R19).
+func fits(state decidedState, b *prices.Book) error {
+	for _, record := range state.all() {
+		zone := b.Location(record.Tenant).String()
+		switch {
+		case record.Currency != b.Currency:
+			return &ConflictError{fmt.Sprintf("price book %s: currency is %s, the finalised invoice %s is in %s", b.Name, b.Currency, record.Number, record.Currency)}
+		case record.TimeZone != zone:
+			return &ConflictError{fmt.Sprintf("price book %s: time zone of tenant %q is %s, its finalised invoice %s is in %s", b.Name, record.Tenant, zone, record.Number, record.TimeZone)}
+		}
+	}
+	return nil
 }
 
 // Drafts are by the book in force, with the hours that are frozen.

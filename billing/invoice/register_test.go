@@ -476,3 +476,45 @@ func TestR6AnApprovalsKeyApprovesOnce(t *testing.T) {
 		}
 	}
 }
+
+// R17, R19: a book that would change the currency of the fleet, or the zone of a
+// tenant with a finalised invoice, is refused by name.
+func TestR19BooksThatDontFitWhatStandsAreRefused(t *testing.T) {
+	r, _ := register(t)
+	finalise(t, r, "a")
+	for text, want := range map[string]string{
+		strings.Replace(registerBook, "USD", "EUR", 1):                                            "currency is EUR, the finalised invoice 2026-03-a-r0 is in USD",
+		registerBook + "tenants: {a: {time_zone: Asia/Tokyo}}\n":                                  `time zone of tenant "a" is Asia/Tokyo`,
+		strings.Replace(registerBook, "currency: USD", "currency: USD\ntime_zone: Asia/Tokyo", 1): `its finalised invoice 2026-03-a-r0 is in UTC`,
+	} {
+		_, err := r.Publish(t.Context(), parse(t, text), "finance", "")
+		var conflict *invoice.ConflictError
+		if !errors.As(err, &conflict) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Publish = %v, want %q", err, want)
+		}
+	}
+	if _, err := r.Publish(t.Context(), parse(t, registerBook+"tenants: {b: {time_zone: Asia/Tokyo}}\n"), "finance", ""); err != nil {
+		t.Errorf("a zone of a tenant without invoices: %v", err)
+	}
+}
+
+// An adjustment that the invoice's own book can't price is shown with what is
+// missing, beside the others, and can't be decided.
+func TestAdjustmentsWithoutARateAreShown(t *testing.T) {
+	r, db := register(t)
+	finalise(t, r)
+	odd := gpuHour(march.Add(6*time.Hour), "GPU-9", usagetest.Owner{Tenant: "a", Active: 25_200_000})
+	odd.Model = "B300"
+	usagetest.Insert(t, db, odd, later(gpuHour(march, "GPU-2")))
+	found, err := r.Adjustments(t.Context(), "2026-03")
+	if err != nil || len(found) != 2 {
+		t.Fatalf("adjustments %+v, %v, want a's and b's", found, err)
+	}
+	if found[0].Closed || !strings.Contains(found[0].Open, `"B300"`) || !found[1].Closed {
+		t.Errorf("adjustments %+v, want only a's without a rate", found)
+	}
+	var conflict *invoice.ConflictError
+	if _, err := r.Correct(t.Context(), invoice.CorrectRequest{Period: "2026-03", Tenant: "a", Who: "x"}); !errors.As(err, &conflict) {
+		t.Errorf("Correct = %v, want a conflict", err)
+	}
+}

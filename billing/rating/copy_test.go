@@ -261,3 +261,34 @@ func TestRateCopyRefusesAnotherMonth(t *testing.T) {
 		t.Errorf("RateCopy = %v, want a refusal", err)
 	}
 }
+
+// C7e on what was decided: a freeze sums to zero in every hour, and copies have
+// exactly their part of it.
+func TestC7eCopiesHaveTheirPartOfWhatWasFrozen(t *testing.T) {
+	hour := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	frozen := NewFrozen()
+	text := "[\"freeze\",1]\n[\"distribution\",\"2026-03-01T00:00:00Z\",\"\",\"-3\"]\n[\"distribution\",\"2026-03-01T00:00:00Z\",\"a\",\"3\"]\n[\"supplied\",\"2026-03-01T00:00:00Z\",\"M\"]\n"
+	if err := frozen.AddFreeze(hour, hour.Add(time.Hour), []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := frozen.Check(); err != nil {
+		t.Error(err)
+	}
+	const head = "[\"copy\",1]\n"
+	for copied, want := range map[string]string{
+		head + `["supplied","2026-03-01T00:00:00Z","M"]` + "\n" + `["distribution","2026-03-01T00:00:00Z","3"]` + "\n": "",
+		head: "its part of 1 hours that were frozen is not in it",
+		head + `["distribution","2026-03-01T00:00:00Z","4"]` + "\n":                                                    "is 4, frozen is 3",
+		head + `["distribution","2026-03-01T01:00:00Z","3"]` + "\n":                                                    "distribution at 2026-03-01T01:00:00Z",
+		head + `["supplied","2026-03-01T00:00:00Z","N"]` + "\n" + `["distribution","2026-03-01T00:00:00Z","3"]` + "\n": "N was not supplied",
+	} {
+		err := frozen.CheckCopy("a", hour, hour.Add(24*time.Hour), strings.NewReader(copied))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("CheckCopy(%q) = %v, want %q", copied, err, want)
+		}
+	}
+	frozen.Give(hour, "b", decimal.RequireFromString("0.000000001"))
+	if err := frozen.Check(); err == nil || !strings.Contains(err.Error(), "sums to 0.000000001") {
+		t.Errorf("Check = %v, want the billionth", err)
+	}
+}

@@ -2,6 +2,8 @@ package rating
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -94,4 +96,51 @@ func (h *frozenHour) shares() (list []Share, platform decimal.Decimal) {
 	}
 	slices.SortFunc(list, func(a, b Share) int { return cmp.Compare(a.Tenant, b.Tenant) })
 	return list, platform
+}
+
+// Check is C7e: what an hour's owners were given and what the platform gave sum
+// to zero.
+func (f *Frozen) Check() error {
+	for _, hour := range f.Hours() {
+		sum := decimal.Zero
+		for _, amount := range f.hours[hour.Unix()].given {
+			sum = sum.Add(amount)
+		}
+		if !sum.IsZero() {
+			return fmt.Errorf("check C7e: frozen distribution at %s sums to %s", hour.Format(time.RFC3339), sum)
+		}
+	}
+	return nil
+}
+
+// CheckCopy compares what a tenant's usage copy says was decided of the hours
+// from from (inclusive) to to (exclusive) with what was: its part of each hour,
+// no more and no less, and no supplied hour that was not.
+func (f *Frozen) CheckCopy(tenant string, from, to time.Time, text io.Reader) error {
+	given := map[int64]decimal.Decimal{}
+	for unix, hour := range f.hours {
+		if amount, ok := hour.given[tenant]; ok && unix >= from.Unix() && unix < to.Unix() {
+			given[unix] = amount
+		}
+	}
+	err := ReadCopy(tenant, text, func(fact Fact) error {
+		unix := fact.Hour.Unix()
+		switch {
+		case fact.Usage:
+		case fact.Supplied != "":
+			if hour := f.hours[unix]; hour == nil || !hour.supplied[fact.Supplied] {
+				return fmt.Errorf("%s was not supplied at %s", fact.Supplied, fact.Hour.Format(time.RFC3339))
+			}
+		default:
+			if amount, ok := given[unix]; !ok || !amount.Equal(fact.Distribution) {
+				return fmt.Errorf("distribution at %s is %s, frozen is %s", fact.Hour.Format(time.RFC3339), fact.Distribution, amount)
+			}
+			delete(given, unix)
+		}
+		return nil
+	})
+	if err == nil && len(given) > 0 {
+		return fmt.Errorf("its part of %d hours that were frozen is not in it", len(given))
+	}
+	return err
 }

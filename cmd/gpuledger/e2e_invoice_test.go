@@ -196,7 +196,7 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	data := newFleet(t)
 	mustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--tenant", "team-a", "--by", "finance")
 	book := filepath.Join(t.TempDir(), "prices.yaml")
-	writeFile(t, book, "currency: EUR\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"3.00\"}}\n")
+	writeFile(t, book, "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"3.00\"}}\n")
 	if said := mustInvoke(t, "prices", "load", book, "--data", data, "--by", "finance"); !strings.Contains(said, "prices.yaml is in force") || !strings.Contains(said, "1 months, the last of 2026-03, keep the book") {
 		t.Errorf("prices load said %q", said)
 	}
@@ -223,13 +223,13 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	if got := invoke(t, "audit", "--data", data, "--expect", "x=y"); got.Code != exitUsage {
 		t.Errorf("no chain: got %+v", got)
 	}
-	if drafted := mustInvoke(t, "invoice", "list", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(drafted, "draft,EUR") || !strings.Contains(drafted, "finalised,USD") {
+	if drafted := mustInvoke(t, "invoice", "list", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(drafted, "draft,USD,") || !strings.Contains(drafted, "finalised,USD,") {
 		t.Errorf("a month of two books: %q", drafted)
 	}
-	if simulated := mustInvoke(t, "prices", "simulate", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(simulated, ",EUR") {
+	if simulated := mustInvoke(t, "prices", "simulate", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(simulated, ",9,") {
 		t.Errorf("the book in force is not the published one: %q", simulated)
 	}
-	if explained := mustInvoke(t, "explain", "--data", data, "--gpu", "GPU-n1-0", "--hour", "2026-03-01T00:00:00Z"); !strings.Contains(explained, "list rate 3 EUR per GPU-hour; prices.yaml") {
+	if explained := mustInvoke(t, "explain", "--data", data, "--gpu", "GPU-n1-0", "--hour", "2026-03-01T00:00:00Z"); !strings.Contains(explained, "list rate 3 USD per GPU-hour; prices.yaml") {
 		t.Errorf("explained by another book: %s", explained)
 	}
 	alter(t, data, "ALTER TABLE invoices UPDATE gpu_hours = gpu_hours + 1 WHERE 1 SETTINGS mutations_sync = 2")
