@@ -69,5 +69,6 @@ func groups() []group {
 		{Name: "gpuledger-collection", Rules: collectionAlerts()},
 		{Name: "gpuledger-devices", Rules: deviceAlerts()},
 		{Name: "gpuledger-ledger", Rules: ledgerAlerts()},
+		{Name: "gpuledger-billing", Rules: billingAlerts()},
 	}
 }
