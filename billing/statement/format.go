@@ -129,13 +129,18 @@ func tenantPath(period, tenant string) string {
 	return fleetPath(period) + "/" + url.PathEscape(tenant)
 }
 
-// draftPath is where the finance API has a draft; empty for what is finalised,
-// and where no path leads there.
-func draftPath(document invoice.Invoice) string {
-	if document.Status != invoice.StatusDraft || dots(document.Tenant) {
+// documentPath is where the finance API has a document with every digit: a draft
+// by its tenant, what is finalised by its number. It is empty where no path
+// leads there.
+func documentPath(document invoice.Invoice) string {
+	const prefix = "/api/v1/"
+	switch {
+	case document.Status != invoice.StatusDraft:
+		return prefix + "invoices/" + url.PathEscape(document.Number)
+	case dots(document.Tenant):
 		return ""
 	}
-	return "/api/v1/drafts/" + url.PathEscape(document.Period) + "/" + url.PathEscape(document.Tenant)
+	return prefix + "drafts/" + url.PathEscape(document.Period) + "/" + url.PathEscape(document.Tenant)
 }
 
 // dots are names that browsers take for a step in the path, however they are

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
 )
 
 func dec(text string) decimal.Decimal { return decimal.RequireFromString(text) }
@@ -67,6 +69,20 @@ func TestPathsOfTenants(t *testing.T) {
 	} {
 		if got := tenantPath("2026-03", name); got != want {
 			t.Errorf("tenantPath(%q) = %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestPathsOfDocuments(t *testing.T) {
+	for _, c := range []struct{ tenant, status, want string }{
+		{"a/b", invoice.StatusDraft, "/api/v1/drafts/2026-03/a%2Fb"},
+		{"..", invoice.StatusDraft, ""},
+		{"a/b", invoice.StatusFinalised, "/api/v1/invoices/2026-03-a%2Fb-r0"},
+		{"..", invoice.StatusFinalised, "/api/v1/invoices/2026-03-..-r0"},
+	} {
+		document := invoice.Invoice{Tenant: c.tenant, Period: "2026-03", Status: c.status, Number: invoice.Number("2026-03", c.tenant, 0)}
+		if got := documentPath(document); got != c.want {
+			t.Errorf("documentPath(%q, %s) = %q, want %q", c.tenant, c.status, got, c.want)
 		}
 	}
 }

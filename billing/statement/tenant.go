@@ -169,7 +169,7 @@ func newStatementView(period rating.Period, b *bill, used *tenantUsage) *stateme
 		Users:     newTop(used.users, used.month),
 		Bill:      newBillView(b), Notes: newNotes(b),
 		Hours: gpuHours(b.hours[0]), Total: b.money(b.total()), NetHours: gpuHours(b.gpuHours()), Net: b.money(b.net()),
-		DocumentPath: draftPath(document),
+		DocumentPath: documentPath(document),
 	}
 	return view
 }
