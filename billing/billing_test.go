@@ -132,6 +132,28 @@ gpuledger_invoice_draft_total{currency="USD",period="2026-01",tenant="ml"} 2.49
 `)
 }
 
+// R6: each run notes the mappings that the ledger was published under since.
+func TestR6RunsNoteNewMappings(t *testing.T) {
+	db := ledger(t)
+	service, registry := newService(t, db, clock.NewFake(january))
+	for epoch := range uint32(2) {
+		if err := db.Exec(t.Context(), `INSERT INTO epochs (epoch, rules, mapping, tenants, effective, created_at) VALUES (?, 1, ?, '', '1971-01-01 00:00:00', now64(3))`,
+			epoch+1, decisions.Digest(nil)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := service.RunOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := fmt.Sprintf("# HELP gpuledger_billing_mappings_noted_total Tenant mappings of the ledger's epochs that were recorded as decisions (R6).\n"+
+			"# TYPE gpuledger_billing_mappings_noted_total counter\ngpuledger_billing_mappings_noted_total %d\n", epoch+1)
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "gpuledger_billing_mappings_noted_total"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestOldMonthsLeaveTheMetrics(t *testing.T) {
 	fake := clock.NewFake(january)
 	service, registry := newService(t, ledger(t), fake)

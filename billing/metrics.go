@@ -18,6 +18,7 @@ type metrics struct {
 	lastRun   prometheus.Gauge
 	pending   *prometheus.GaugeVec
 	projected prometheus.Counter
+	mappings  prometheus.Counter
 	months    *months
 }
 
@@ -42,6 +43,9 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		projected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gpuledger_billing_projected_total", Help: "Messages of the decisions that were brought into ClickHouse.",
 		}),
+		mappings: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gpuledger_billing_mappings_noted_total", Help: "Tenant mappings of the ledger's epochs that were recorded as decisions (R6).",
+		}),
 		months: &months{
 			draft: prometheus.NewDesc("gpuledger_invoice_draft_total",
 				"Total of a tenant's draft invoice, in the currency's major unit.", []string{"tenant", "currency", "period"}, nil),
@@ -50,7 +54,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			months: map[string]*invoice.Month{},
 		},
 	}
-	for _, c := range []prometheus.Collector{m.runs, m.errors, m.duration, m.lastRun, m.projected, m.pending, m.months} {
+	for _, c := range []prometheus.Collector{m.runs, m.errors, m.duration, m.lastRun, m.projected, m.mappings, m.pending, m.months} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register billing metric: %w", err)
 		}

@@ -62,11 +62,14 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce rates the months in sight and looks for adjustments; the error joins
-// what failed.
+// RunOnce notes new tenant mappings, rates the months in sight and looks for
+// adjustments; the error joins what failed.
 func (s *Service) RunOnce(ctx context.Context) error {
 	began := s.deps.Clock.Now()
 	var errs []error
+	noted, err := s.deps.Register.NoteMappings(ctx)
+	s.metrics.mappings.Add(float64(noted))
+	errs = append(errs, err)
 	projected, err := s.deps.Project(ctx)
 	s.metrics.projected.Add(float64(projected))
 	errs = append(errs, err)

@@ -214,6 +214,9 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 }
 
 func (r *Register) correctOne(ctx context.Context, state decidedState, q CorrectRequest, a *Adjustment) (Decided, error) {
+	if _, err := r.noteMappings(ctx, state); err != nil {
+		return Decided{}, err
+	}
 	record, err := r.record(ctx, &a.Note, a.usage)
 	if err != nil {
 		return Decided{}, err

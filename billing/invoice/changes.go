@@ -12,9 +12,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/store"
 )
 
-// clickhouseTime is how ClickHouse reads a time in a parameter, UTC.
-const clickhouseTime = time.DateTime
-
 // changedHours are the UTC hours whose usage differs between two copies.
 func changedHours(tenant string, before, after []byte) ([]time.Time, error) {
 	then, err := rowsByHour(tenant, before)
@@ -118,7 +115,7 @@ func (r *Register) FinalisedPeriods(ctx context.Context) ([]string, error) {
 }
 
 func rangeParameters(from, to time.Time) []any {
-	return []any{store.Named("from", from.UTC().Format(clickhouseTime)), store.Named("to", to.UTC().Format(clickhouseTime))}
+	return []any{store.Named("from", from), store.Named("to", to)}
 }
 
 // Reasons of adjustments; each is followed by figures.

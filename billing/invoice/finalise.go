@@ -96,7 +96,8 @@ func decided(record decisions.Invoice, already bool) Decided {
 	}
 }
 
-// prepare publishes the book where none is, and freezes what the month needs.
+// prepare publishes the book where none is, notes the mapping that the month's
+// usage is named by, and freezes what the month needs.
 func (r *Register) prepare(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (decidedState, error) {
 	if _, ok := state.bookInForce(); !ok {
 		if _, err := r.publish(ctx, state, r.deps.Book, q.Who, ""); err != nil {
@@ -109,6 +110,9 @@ func (r *Register) prepare(ctx context.Context, state decidedState, q FinaliseRe
 	}
 	from, to := span(inForce, period, q.Tenants)
 	if err := r.deps.Closed(ctx, to); err != nil {
+		return state, err
+	}
+	if _, err := r.noteMappings(ctx, state); err != nil {
 		return state, err
 	}
 	return r.freeze(ctx, state, inForce, from, to, q.Who)

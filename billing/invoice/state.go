@@ -35,6 +35,14 @@ func (s decidedState) book(hash string) (*decisions.PriceBook, bool) {
 	return book, book != nil
 }
 
+// lastMapping is the epoch of the mapping that was noted last; 0: none was.
+func (s decidedState) lastMapping() (epoch uint32) {
+	for _, m := range ask(s, (*decisions.State).Mappings) {
+		epoch = max(epoch, m.Body.Epoch)
+	}
+	return epoch
+}
+
 // freezes are those that overlap [from, to), ascending.
 func (s decidedState) freezes(from, to time.Time) (overlapping []decisions.Freeze) {
 	for _, f := range ask(s, (*decisions.State).Freezes) {

@@ -17,7 +17,7 @@ type PriceBook struct {
 }
 
 func (b *PriceBook) check() error {
-	return wrap("price book", name("name", b.Name), file(b.Text, b.SHA256))
+	return wrap("price book", name("name", b.Name), file(b.Text, b.SHA256, 1))
 }
 
 // Document is a text that lies in the topic in parts.
@@ -181,7 +181,8 @@ func (a *Approval) check() error {
 	return wrap("approval", append(errs, digest("content", a.Content), text("comment", a.Comment))...)
 }
 
-// Mapping notes that tenants.yaml was changed.
+// Mapping notes that tenants.yaml was changed. An empty text is the default
+// mapping: the owners' own names.
 type Mapping struct {
 	Epoch     uint32    `json:"epoch"`
 	SHA256    string    `json:"sha256"` // the text's
@@ -190,7 +191,7 @@ type Mapping struct {
 }
 
 func (m *Mapping) check() error {
-	return wrap("mapping", file(m.Text, m.SHA256), instant("effective", m.Effective))
+	return wrap("mapping", file(m.Text, m.SHA256, 0), instant("effective", m.Effective))
 }
 
 // Mute silences a finding until an instant; the last one of an ID counts.

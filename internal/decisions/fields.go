@@ -60,10 +60,10 @@ func text(field, v string) error {
 	return nil
 }
 
-// file is a file's text of 1 to maxBook bytes, and its hash.
-func file(v, sum string) error {
-	if len(v) < 1 || len(v) > maxBook || !utf8.ValidString(v) {
-		return wrong("text", v, fmt.Sprintf("1 to %d bytes of UTF-8", maxBook))
+// file is a file's text of least to maxBook bytes, and its hash.
+func file(v, sum string, least int) error {
+	if len(v) < least || len(v) > maxBook || !utf8.ValidString(v) {
+		return wrong("text", v, fmt.Sprintf("%d to %d bytes of UTF-8", least, maxBook))
 	}
 	if got := Digest([]byte(v)); sum != got {
 		return wrong("sha256", sum, "the text's, "+got)
