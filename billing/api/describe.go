@@ -19,6 +19,34 @@ func describe(doc *huma.OpenAPI) {
 	}
 }
 
+// linked names what an answer leads to: by the pointer to a value in it, the
+// parameter that takes the value and the operations that have it.
+var linked = map[string]struct {
+	pointer, parameter string
+	operations         []string
+}{
+	"list-invoices":    {"/invoices/0/number", "number", []string{"show-invoice", "list-lines", "list-notes", "verify-invoice"}},
+	"list-notes":       {"/invoices/0/number", "number", []string{"show-invoice", "verify-invoice"}},
+	"finalise-invoice": {"/number", "number", []string{"show-invoice", "list-lines", "verify-invoice"}},
+	"correct-invoice":  {"/number", "number", []string{"show-invoice", "verify-invoice"}},
+	"list-price-books": {"/price_books/0/sha256", "sha256", []string{"show-price-book"}},
+}
+
+func link(op *huma.Operation) {
+	to, ok := linked[op.OperationID]
+	if !ok {
+		return
+	}
+	for _, status := range []string{"200", "201"} {
+		if answer := op.Responses[status]; answer != nil {
+			answer.Links = map[string]*huma.Link{}
+			for _, id := range to.operations {
+				answer.Links[id] = &huma.Link{OperationID: id, Parameters: map[string]any{to.parameter: "$response.body#" + to.pointer}}
+			}
+		}
+	}
+}
+
 // explained says when an operation answers with an error.
 var explained = map[int]struct{ when, example string }{
 	http.StatusBadRequest:            {"The body is missing, or is no JSON.", "request body is required"},
@@ -57,6 +85,7 @@ func describeOperation(op *huma.Operation) {
 			Content:     made.Content, Headers: made.Headers,
 		}
 	}
+	link(op)
 	good := op.Responses["200"]
 	if op.Method != http.MethodGet || good == nil || good.Content[jsonType] == nil {
 		return

@@ -1,13 +1,24 @@
 package api_test
 
 import (
+	"cmp"
+	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/gpuledger/gpuledger/billing/api"
+	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/internal/pythontest"
+	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
 )
 
 // fuzzConfig tells the fuzzer what a description can't: that a request of the
@@ -18,20 +29,77 @@ const fuzzConfig = `
 expected-statuses = ["2xx", "304", "404", "409", "422"]
 `
 
-// TestFuzz runs schemathesis against the API by its own description, stateful
-// too: no answer is undocumented, and none is a server's error.
+// The fuzzer's own documents are those that the description's examples name, so
+// that it comes to answers that are no problems, too.
+func fuzzedLedger(t *testing.T) *fixture {
+	t.Helper()
+	db := storetest.Open(t)
+	for i, tenant := range []string{"ml-train", "ml-serve", "=research", "ml/über"} {
+		for hour := range 3 {
+			g := gpuHour(tenant, uint64(20_000_000+i))
+			g.Hour = time.Date(2026, 10, 1+i, hour, 0, 0, 0, time.UTC)
+			usagetest.Insert(t, db, g)
+		}
+	}
+	if err := db.Exec(t.Context(), insertAnomalySQL); err != nil {
+		t.Fatal(err)
+	}
+	f := mount(t, db, prices.Default())
+	for tenant, key := range map[string]string{"ml-train": "a", "=research": "b"} {
+		if w := post(t, f, "/api/v1/invoices", key, `{"period":"2026-10","tenant":"`+tenant+`","who":"alice"}`); w.Code != http.StatusCreated {
+			t.Fatalf("finalise = %d %s", w.Code, w.Body)
+		}
+	}
+	late := gpuHour("ml-train", 1)
+	late.Hour, late.Version = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC), 2
+	usagetest.Insert(t, db, late)
+	return f
+}
+
+// tally counts answers by route and status.
+type tally struct {
+	http.Handler
+	mu    sync.Mutex
+	codes map[string]map[int]int
+}
+
+func (c *tally) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	recorder := &codeRecorder{ResponseWriter: w, code: http.StatusOK}
+	c.Handler.ServeHTTP(recorder, r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.codes[r.Pattern] == nil {
+		c.codes[r.Pattern] = map[int]int{}
+	}
+	c.codes[r.Pattern][recorder.code]++
+}
+
+type codeRecorder struct {
+	http.ResponseWriter
+	code int
+}
+
+func (w *codeRecorder) WriteHeader(code int) {
+	w.code = code
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *codeRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// TestFuzz runs schemathesis against the API by its own description, with every
+// check that it has, stateful too: no answer is undocumented, none is a server's
+// error, and every operation also gave an answer that is no problem.
 func TestFuzz(t *testing.T) {
 	fuzzer, _ := pythontest.Find(t, "schemathesis")
-	f := serve(t)
-	finalised(t, f)
-	server := httptest.NewServer(f)
+	answers := &tally{Handler: fuzzedLedger(t), codes: map[string]map[int]int{}}
+	server := httptest.NewServer(answers)
 	defer server.Close()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "schemathesis.toml"), []byte(fuzzConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run := exec.CommandContext(t.Context(), fuzzer, "--config-file", filepath.Join(dir, "schemathesis.toml"),
-		"run", server.URL+"/openapi.json", "--checks", "all", "--max-examples", fuzzExamples(), "--seed", "20261101",
+		"run", server.URL+"/openapi.json", "--checks", "all", "--max-examples", cmp.Or(os.Getenv(examplesVar), "100"), "--seed", "20261101",
 		"--generation-database", "none", "--continue-on-failure", "--no-color", "--workers", "2", "--warnings", "off")
 	run.Dir = dir
 	out, err := run.CombinedOutput()
@@ -39,11 +107,18 @@ func TestFuzz(t *testing.T) {
 	if err != nil {
 		t.Errorf("schemathesis: %v", err)
 	}
+	for _, route := range slices.Sorted(maps.Keys(answers.codes)) {
+		codes := answers.codes[route]
+		t.Logf("%s: %v", cmp.Or(route, "no route"), codes)
+		if strings.Contains(route, api.Prefix) && codes[http.StatusOK]+codes[http.StatusCreated] == 0 {
+			t.Errorf("%s: %v, want a good answer among them", route, codes)
+		}
+	}
+	if n := len(answers.codes); n < 21 {
+		t.Errorf("%d routes were asked, want all 21", n)
+	}
 }
 
-func fuzzExamples() string {
-	if n := os.Getenv("GPULEDGER_FUZZ_EXAMPLES"); n != "" {
-		return n
-	}
-	return "200"
-}
+// examplesVar says how many requests the fuzzer makes up of each operation and
+// phase; each phase has some more of its own.
+const examplesVar = "GPULEDGER_FUZZ_EXAMPLES"

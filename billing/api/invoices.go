@@ -153,7 +153,7 @@ func (a *api) decidedSummaries(ctx context.Context) ([]summary, error) {
 
 type showDraftInput struct {
 	PeriodInPath
-	Tenant string `path:"tenant" minLength:"1" maxLength:"500" doc:"Tenant as in usage" example:"ml-train"`
+	Tenant string `path:"tenant" minLength:"1" maxLength:"500" doc:"Tenant as in usage" example:"ml-serve"`
 }
 
 type draftOutput struct{ Body *invoice.Invoice }
