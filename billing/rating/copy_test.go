@@ -41,15 +41,21 @@ func rateWithCopies(t *testing.T, seed uint64, options Options) (*Result, map[st
 }
 
 // An invoice follows from its copy and the book alone (C8): effects, lines and
-// the hash are the same again.
+// the hash are the same again, and the charges told are the tenant's, and all.
 func TestC8CopiesGiveTheSameInvoices(t *testing.T) {
 	invoices := 0
 	for seed := range uint64(300) {
 		result, copies, c := rateWithCopies(t, seed, Options{})
 		for _, want := range result.Invoices {
-			got, err := RateCopy(c.book, c.period, want.Tenant, bytes.NewReader(copies[want.Tenant].Bytes()), nil)
+			told := map[string]decimal.Decimal{}
+			got, err := RateCopy(c.book, c.period, want.Tenant, bytes.NewReader(copies[want.Tenant].Bytes()), func(charge Charge) {
+				told[charge.Tenant] = told[charge.Tenant].Add(charge.Amount)
+			})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if len(told) > 1 || !told[want.Tenant].Equal(want.Total) {
+				t.Fatalf("seed %d: charges told are %v, want %s of tenant %q", seed, told, want.Total, want.Tenant)
 			}
 			if diff := cmp.Diff(&want, got, sameDecimal); diff != "" {
 				t.Fatalf("seed %d, tenant %q (-want +got):\n%s", seed, want.Tenant, diff)

@@ -109,7 +109,11 @@ func NewRater(book *prices.Book, period Period, options Options) *Rater {
 		months: map[string]*month{}, accounts: map[string]*account{},
 		missing: map[string]*MissingModelError{}, seen: map[int64]bool{},
 	}
-	r.platform = newPlatformAccount(r.month(""), options.Observe)
+	observePlatform := options.Observe
+	if options.only != "" {
+		observePlatform = nil // of its account a tenant's rows say nothing
+	}
+	r.platform = newPlatformAccount(r.month(""), observePlatform)
 	for _, version := range book.Versions {
 		for tenant, terms := range version.Tenants {
 			if len(terms.Reserved) > 0 && r.options.rates(tenant) && !slices.Contains(r.reserved, tenant) {
