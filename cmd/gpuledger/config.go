@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/analyzer"
 	"github.com/gpuledger/gpuledger/billing/api/guard"
+	"github.com/gpuledger/gpuledger/billing/export/focus"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/collector/devices"
@@ -91,6 +92,8 @@ type BillingConfig struct {
 	API guard.Config `yaml:"api"`
 	// Approvals wants somebody else's approval of each invoice and note.
 	Approvals bool `yaml:"approvals"`
+	// Focus says who charges whom in FOCUS exports.
+	Focus focus.Config `yaml:"focus"`
 }
 
 // KafkaConfig is how separate services reach Kafka. With brokers empty there is
@@ -133,7 +136,7 @@ func DefaultConfig() Config {
 		Ingest:   ingest.DefaultConfig(),
 		Ledger:   ledger.DefaultConfig(),
 		Analyzer: analyzer.DefaultConfig(),
-		Billing:  BillingConfig{API: guard.DefaultConfig()},
+		Billing:  BillingConfig{API: guard.DefaultConfig(), Focus: focus.DefaultConfig()},
 		Kafka: KafkaConfig{
 			Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
 		},
@@ -195,6 +198,9 @@ func validateSlot(slot time.Duration) error {
 func (c BillingConfig) validate() error {
 	if err := c.API.Validate(); err != nil {
 		return fmt.Errorf("api: %w", err)
+	}
+	if err := c.Focus.Validate(); err != nil {
+		return fmt.Errorf("focus: %w", err)
 	}
 	_, err := c.book()
 	return err

@@ -15,15 +15,16 @@ import (
 func (s *session) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write a month's chargeback to a file",
+		Short: "Write a month's chargeback to a file, check one",
 		Args:  cobra.NoArgs,
 		Example: examples(
 			"gpuledger export csv --data DIR --period 2026-10", "the month as CSV",
 			"gpuledger export focus --data DIR --period 2026-10", "the month as FOCUS 1.2, for FinOps tools",
+			"gpuledger export check FILE", "any FOCUS file against the specification",
 		),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(s.exportCSVCommand(), s.exportFocusCommand())
+	cmd.AddCommand(s.exportCSVCommand(), s.exportFocusCommand(), s.exportCheckCommand())
 	return cmd
 }
 
@@ -98,6 +99,7 @@ func (s *session) exportFocusCommand() *cobra.Command {
 			return usageError{err}
 		}
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			options.Config = p.cfg.Billing.Focus
 			path, _, err := focus.File(folder, month.text, options, s.clock.Now(), focus.Bills(ctx, p.register, month.text))
 			if err != nil {
 				return err

@@ -72,14 +72,12 @@ type Options struct {
 	// alone: text is ASCII, other characters as \uXXXX, and columns that its
 	// checks read beyond their criteria are there. Amounts are the same.
 	Validator bool
-	// Issuer is the name of who charges; default "gpuledger".
-	Issuer string
-	// Account is the billing account's id; default "billing-account/" and the
-	// issuer. AccountName defaults to the issuer.
-	Account, AccountName string
+	// Config says who charges whom.
+	Config
 }
 
-// Validate names a version that can't be written, or not for the validator.
+// Validate names a version that can't be written, or not for the validator, or
+// a name that can't.
 func (o Options) Validate() error {
 	_, err := o.withDefaults()
 	return err
@@ -93,9 +91,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Validator && o.Version != Version12 {
 		return o, fmt.Errorf("FOCUS version %s: the published validator knows %s", o.Version, Version12)
 	}
-	o.Issuer = cmp.Or(o.Issuer, "gpuledger")
-	o.Account = cmp.Or(o.Account, "billing-account/"+o.Issuer)
-	o.AccountName = cmp.Or(o.AccountName, o.Issuer)
+	if err := o.Config.Validate(); err != nil {
+		return o, err
+	}
+	o.Config = o.Config.withDefaults()
 	return o, nil
 }
 

@@ -156,7 +156,7 @@ func TestRowsOfHeldTime(t *testing.T) {
 	hold := rating.Row{Hour: march, Tenant: "ml", Project: "p", Model: "H100", Slices: 7, Bucket: "idle", SliceMS: 12_600_000}
 	part := rating.Row{Hour: march.Add(time.Hour), Tenant: "ml", Model: "H100", Profile: "1g.10gb", ProfileSlices: 1, Slices: 7, Bucket: "active", SliceMS: 3_600_000}
 	month := rate(t, book, "2026-03", []rating.Row{hold, part})
-	got, _ := write(t, focus.Options{Issuer: "Acme GPU"}, month.bill(&month.result.Invoices[0], focus.KindInvoice))
+	got, _ := write(t, focus.Options{Config: focus.Config{Issuer: "Acme GPU"}}, month.bill(&month.result.Invoices[0], focus.KindInvoice))
 	want := table{
 		{
 			"x_Effect": "list", "PricingQuantity": "0.5", "PricingUnit": "GPU-Hours", "ListUnitPrice": "2.0", "ContractedUnitPrice": "1.5",
@@ -458,7 +458,7 @@ func TestFileAndMetadata(t *testing.T) {
 	if _, _, err := focus.File(dir, "2026-04", focus.Options{}, created, month.bills(focus.KindDraft)); err == nil {
 		t.Error("bills of March are in April's file")
 	}
-	_, _, err = focus.File(dir, "2026-03", focus.Options{Account: "n/a"}, created, month.bills(focus.KindDraft))
+	_, _, err = focus.File(dir, "2026-03", focus.Options{Config: focus.Config{Account: "n/a"}}, created, month.bills(focus.KindDraft))
 	if err == nil || !strings.Contains(err.Error(), "NullHandling-A-002-M") {
 		t.Errorf("error = %v, want the rule that the account breaks", err)
 	}
