@@ -59,6 +59,7 @@ func TestMonthOfAThousandGPUs(t *testing.T) {
 	t.Run("C7d", func(t *testing.T) { l.eachHourIsBilledOnce(t, charged) })
 	t.Run("C7e", func(t *testing.T) { l.distributionIsZero(t, month, charged) })
 	t.Run("FOCUS", func(t *testing.T) { focusIsTotals(t, drafts, month) })
+	t.Run("finalised", func(t *testing.T) { l.finalisedMonth(t, month) })
 }
 
 func size(t *testing.T, variable string, otherwise int) int {
@@ -159,11 +160,7 @@ func focusIsTotals(t *testing.T, drafts *invoice.Drafts, month *invoice.Month) {
 		summary, err = focus.Write(file, focus.Options{Version: focus.Version14}, focus.Drafts(t.Context(), drafts, monthPeriod))
 		return errors.Join(err, file.Close())
 	})
-	list := amountOf(t, month.Platform.List).Add(amountOf(t, month.Platform.QuantityRounding))
-	for _, i := range month.Invoices {
-		list = list.Add(i.Effects.List)
-	}
-	if !summary.WholeGPUListCost.Equal(list) {
+	if list := listValue(t, month); !summary.WholeGPUListCost.Equal(list) {
 		t.Errorf("x_WholeGPUListCost sums to %s, the list value is %s", summary.WholeGPUListCost, list)
 	}
 	want, got := map[string]string{}, map[string]string{}
