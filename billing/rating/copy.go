@@ -2,11 +2,8 @@ package rating
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -38,40 +35,37 @@ const copyFormat = 1
 type copyWriter struct {
 	hash hash.Hash
 	to   io.Writer // nil: the hash is all that is wanted
-	line bytes.Buffer
+	line factLine
 	err  error
 }
 
 func newCopyWriter(to io.Writer) *copyWriter {
 	w := &copyWriter{hash: sha256.New(), to: to}
-	w.add(factCopy, copyFormat)
+	w.add(w.line.begin(factCopy).number(copyFormat))
 	return w
 }
 
 // add writes a fact; the first error is kept for sum.
-func (w *copyWriter) add(fact ...any) {
-	w.line.Reset()
-	encoder := json.NewEncoder(&w.line)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(fact); err != nil {
-		w.err = errors.Join(w.err, err)
-		return
-	}
-	_, _ = w.hash.Write(w.line.Bytes()) // a hash never fails
+func (w *copyWriter) add(line *factLine) {
+	text := line.end()
+	_, _ = w.hash.Write(text) // a hash never fails
 	if w.to != nil && w.err == nil {
-		_, w.err = w.to.Write(w.line.Bytes())
+		_, w.err = w.to.Write(text)
 	}
 }
 
 func (w *copyWriter) usage(row Row) {
-	w.add(factUsage, stamp(row.Hour), row.Project, row.Model, row.Profile, row.ProfileSlices, row.Slices, row.Bucket, row.SliceMS, row.EnergyMJ)
+	w.add(w.line.begin(factUsage).at(row.Hour).name(row.Project).name(row.Model).name(row.Profile).
+		number(int64(row.ProfileSlices)).number(int64(row.Slices)).name(row.Bucket).number(row.SliceMS).number(row.EnergyMJ))
 }
 
 func (w *copyWriter) distribution(hour time.Time, amount decimal.Decimal) {
-	w.add(factDistribution, stamp(hour), amount.String())
+	w.add(w.line.begin(factDistribution).at(hour).amount(amount))
 }
 
-func (w *copyWriter) supplied(hour time.Time, model string) { w.add(factSupplied, stamp(hour), model) }
+func (w *copyWriter) supplied(hour time.Time, model string) {
+	w.add(w.line.begin(factSupplied).at(hour).name(model))
+}
 
 // decided writes a fact that is none of usage.
 func (w *copyWriter) decided(fact Fact) {
@@ -81,8 +75,6 @@ func (w *copyWriter) decided(fact Fact) {
 		w.distribution(fact.Hour, fact.Distribution)
 	}
 }
-
-func stamp(hour time.Time) string { return hour.UTC().Format(time.RFC3339) }
 
 func (w *copyWriter) sum() (string, error) {
 	if w.err != nil {
@@ -113,10 +105,10 @@ const maxCopyLine = 1 << 20
 func ReadCopy(tenant string, from io.Reader, visit func(Fact) error) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxCopyLine)
-	number := 0
+	number, cells := 0, newFactReader()
 	for lines.Scan() {
 		number++
-		fact, err := parseFact(tenant, lines.Bytes(), number == 1)
+		fact, err := parseFact(tenant, cells, lines.Bytes(), number == 1)
 		if err == nil && number > 1 {
 			err = visit(fact)
 		}
@@ -133,89 +125,32 @@ func ReadCopy(tenant string, from io.Reader, visit func(Fact) error) error {
 	return nil
 }
 
-func parseFact(tenant string, line []byte, first bool) (Fact, error) {
-	var cells []json.RawMessage
-	if err := json.Unmarshal(line, &cells); err != nil {
-		return Fact{}, fmt.Errorf("not a JSON array: %w", err)
+func parseFact(tenant string, c *factReader, line []byte, first bool) (Fact, error) {
+	if err := c.read(line); err != nil {
+		return Fact{}, err
 	}
-	c := cellReader{cells: cells}
-	kind := c.text("kind")
+	kind := c.name("kind")
 	if first {
 		if format := c.number("format"); c.err == nil && (kind != factCopy || format != copyFormat) {
 			return Fact{}, fmt.Errorf("want [%q,%d], got [%q,%d]", factCopy, copyFormat, kind, format)
 		}
 		return Fact{}, c.end()
 	}
-	fact := Fact{Hour: c.hour()}
+	fact := Fact{Hour: c.at()}
 	switch kind {
 	case factUsage:
 		fact.Usage = true
 		fact.Row = Row{
-			Hour: fact.Hour, Tenant: tenant, Project: c.text("project"), Model: c.text("model"), Profile: c.text("profile"),
-			ProfileSlices: int(c.number("profile_slices")), Slices: int(c.number("slices")), Bucket: c.text("bucket"),
+			Hour: fact.Hour, Tenant: tenant, Project: c.name("project"), Model: c.name("model"), Profile: c.name("profile"),
+			ProfileSlices: int(c.number("profile_slices")), Slices: int(c.number("slices")), Bucket: c.name("bucket"),
 			SliceMS: c.number("slice_ms"), EnergyMJ: c.number("energy_mj"),
 		}
 	case factDistribution:
 		fact.Distribution = c.amount("amount")
 	case factSupplied:
-		fact.Supplied = c.text("model")
+		fact.Supplied = c.name("model")
 	default:
 		return Fact{}, fmt.Errorf("kind %q is neither %s, %s nor %s", kind, factUsage, factDistribution, factSupplied)
 	}
 	return fact, c.end()
-}
-
-// cellReader reads the cells of a fact in order; the first error is kept.
-type cellReader struct {
-	cells []json.RawMessage
-	err   error
-}
-
-func (c *cellReader) next(name string, to any) {
-	if c.err != nil {
-		return
-	}
-	if len(c.cells) == 0 {
-		c.err = fmt.Errorf("%s is missing", name)
-		return
-	}
-	if err := json.Unmarshal(c.cells[0], to); err != nil {
-		c.err = fmt.Errorf("%s %s: %w", name, c.cells[0], err)
-	}
-	c.cells = c.cells[1:]
-}
-
-func (c *cellReader) text(name string) (s string) {
-	c.next(name, &s)
-	return s
-}
-
-func (c *cellReader) number(name string) (n int64) {
-	c.next(name, &n)
-	return n
-}
-
-func (c *cellReader) hour() time.Time {
-	text := c.text("hour")
-	at, err := time.Parse(time.RFC3339, text)
-	if c.err == nil && (err != nil || !at.Equal(at.Truncate(time.Hour))) {
-		c.err = fmt.Errorf("hour %q is not the start of a UTC hour", text)
-	}
-	return at.UTC()
-}
-
-func (c *cellReader) amount(name string) decimal.Decimal {
-	text := c.text(name)
-	amount, err := decimal.NewFromString(text)
-	if c.err == nil && err != nil {
-		c.err = fmt.Errorf("%s %q is not a decimal", name, text)
-	}
-	return amount
-}
-
-func (c *cellReader) end() error {
-	if c.err == nil && len(c.cells) > 0 {
-		return fmt.Errorf("%d cells too many", len(c.cells))
-	}
-	return c.err
 }

@@ -2,7 +2,6 @@ package rating
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,12 +26,13 @@ const (
 type Freeze struct {
 	book *prices.Book
 	text bytes.Buffer
+	line factLine
 }
 
 // NewFreeze decides by a price book.
 func NewFreeze(book *prices.Book) *Freeze {
 	f := &Freeze{book: book}
-	f.add(factFreeze, freezeFormat)
+	f.add(f.line.begin(factFreeze).number(freezeFormat))
 	return f
 }
 
@@ -60,14 +60,14 @@ func (f *Freeze) AddHour(hour time.Time, rows []Row) error {
 		values = append(values, value)
 	}
 	if shares, platform := shareOut(version, values); len(shares) > 0 {
-		f.add(factDistribution, stamp(hour), "", platform.String())
+		f.add(f.line.begin(factDistribution).at(hour).name("").amount(platform))
 		for _, s := range shares {
-			f.add(factDistribution, stamp(hour), s.Tenant, s.Amount.String())
+			f.add(f.line.begin(factDistribution).at(hour).name(s.Tenant).amount(s.Amount))
 		}
 	}
 	for _, model := range reservedModels(version) {
 		if suppliedModel(version, model, values, false) {
-			f.add(factSupplied, stamp(hour), model)
+			f.add(f.line.begin(factSupplied).at(hour).name(model))
 		}
 	}
 	return nil
@@ -76,11 +76,7 @@ func (f *Freeze) AddHour(hour time.Time, rows []Row) error {
 // Text is all that was decided; the same usage and book give the same bytes.
 func (f *Freeze) Text() []byte { return f.text.Bytes() }
 
-func (f *Freeze) add(fact ...any) {
-	encoder := json.NewEncoder(&f.text)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(fact) // strings and numbers into memory
-}
+func (f *Freeze) add(line *factLine) { _, _ = f.text.Write(line.end()) } // memory takes all
 
 // reservedModels are those that somebody has a reservation of, sorted.
 func reservedModels(version *prices.Version) []string {
@@ -96,8 +92,9 @@ func reservedModels(version *prices.Version) []string {
 // AddFreeze adds the text of a Freeze of the UTC hours [from, to). Errors name
 // the line.
 func (f *Frozen) AddFreeze(from, to time.Time, text []byte) error {
+	cells := newFactReader()
 	for number, line := range bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n")) {
-		if err := f.addFreezeLine(line, number == 0); err != nil {
+		if err := f.addFreezeLine(cells, line, number == 0); err != nil {
 			return fmt.Errorf("read freeze of %s: line %d: %w", from.UTC().Format(time.RFC3339), number+1, err)
 		}
 	}
@@ -105,27 +102,25 @@ func (f *Frozen) AddFreeze(from, to time.Time, text []byte) error {
 	return nil
 }
 
-func (f *Frozen) addFreezeLine(line []byte, first bool) error {
-	var cells []json.RawMessage
-	if err := json.Unmarshal(line, &cells); err != nil {
-		return fmt.Errorf("not a JSON array: %w", err)
+func (f *Frozen) addFreezeLine(c *factReader, line []byte, first bool) error {
+	if err := c.read(line); err != nil {
+		return err
 	}
-	c := cellReader{cells: cells}
-	kind := c.text("kind")
+	kind := c.name("kind")
 	if first {
 		if format := c.number("format"); c.err == nil && (kind != factFreeze || format != freezeFormat) {
 			return fmt.Errorf("want [%q,%d], got [%q,%d]", factFreeze, freezeFormat, kind, format)
 		}
 		return c.end()
 	}
-	hour := c.hour()
+	hour := c.at()
 	var tenant, model string
 	var amount decimal.Decimal
 	switch kind {
 	case factDistribution:
-		tenant, amount = c.text("tenant"), c.amount("amount")
+		tenant, amount = c.name("tenant"), c.amount("amount")
 	case factSupplied:
-		model = c.text("model")
+		model = c.name("model")
 	default:
 		return fmt.Errorf("kind %q is neither %s nor %s", kind, factDistribution, factSupplied)
 	}
