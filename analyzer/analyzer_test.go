@@ -172,7 +172,7 @@ func TestPublishReplacesTheRange(t *testing.T) {
 	runOnce(t, s)
 	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD", "idle_allocation ml GPU-2 03-02T01 03-02T07 6 21USD")
 	const open = `
-# HELP gpuledger_anomaly_open Episodes that go on in the ledger's newest hours.
+# HELP gpuledger_anomaly_open Episodes that go on in their cluster's newest hours.
 # TYPE gpuledger_anomaly_open gauge
 gpuledger_anomaly_open{kind="idle_allocation",tenant="ml"} 1
 # HELP gpuledger_anomaly_wasted_cost Cost of the wasted GPU-hours at list price.
@@ -247,6 +247,68 @@ func TestAnAllocationLongerThanTheWindowKeepsItsID(t *testing.T) {
 		if len(got) != 1 || got[0].ID() != first[0].ID() || got[0].WastedGPUHours.IntPart() != int64(days*day) {
 			t.Fatalf("after %d days: %v, want one of %d hours with id %s", days, lines(got), days*day, first[0].ID())
 		}
+	}
+}
+
+// asked notes the range of every query that has one.
+type asked struct {
+	analyzer.DB
+	queries []string
+}
+
+func (a *asked) Query(ctx context.Context, sql string, args ...any) (driver.Rows, error) {
+	if len(args) > 2 {
+		if from, ok := args[0].(time.Time); ok {
+			gpus, _ := args[2].([]string)
+			a.queries = append(a.queries, from.UTC().Format("2006-01-02")+" "+strings.Join(gpus, ","))
+		}
+	}
+	return a.DB.Query(ctx, sql, args...)
+}
+
+// TestOneLongAllocationIsReadByItself: the other GPUs are read as far back as
+// ever; what overlaps the window is found all the same.
+func TestOneLongAllocationIsReadByItself(t *testing.T) {
+	db := storetest.Open(t)
+	s, _, _ := newService(t, db)
+	const day = 24
+	for days := 30; days <= 150; days += 30 {
+		write(t, db, gpu{"GPU-1", "ml", monday, strings.Repeat("i", days*day), uint64(days)})
+		runOnce(t, s)
+	}
+	write(t, db, gpu{"GPU-2", "nlp", monday.AddDate(0, 0, 40), "aiiiia", 1})
+	write(t, db, gpu{"GPU-2", "nlp", monday.AddDate(0, 0, 120), "aiiiia", 1})
+	noted := &asked{DB: db}
+	s, _, registry := newService(t, noted)
+	runOnce(t, s)
+	// Read up to 30 July: the window is 35 days, the reach 31 more.
+	want := []string{"2026-05-25 ", "2026-01-30 GPU-1"}
+	if diff := cmp.Diff(want, noted.queries); diff != "" {
+		t.Errorf("idle hours read (-want +got):\n%s", diff)
+	}
+	got, err := analyzer.Load(t.Context(), db, monday.AddDate(0, 0, 115), monday.AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"idle_allocation ml GPU-1 03-02T00 07-30T00 3600 14304USD", "idle_allocation nlp GPU-2 06-30T01 06-30T05 4 16USD"}, lines(got)); diff != "" {
+		t.Errorf("episodes (-want +got):\n%s", diff)
+	}
+	wantMetric(t, registry, "gpuledger_anomaly_open", 1)
+}
+
+// TestAClusterThatLagsHasOpenEpisodes: "open" goes by the cluster's own newest
+// hour; one that sent nothing for three days has ended.
+func TestAClusterThatLagsHasOpenEpisodes(t *testing.T) {
+	for pattern, want := range map[string]float64{"aiiii": 2, "a" + strings.Repeat("i", 80): 1} {
+		db := storetest.Open(t)
+		write(t, db, gpu{"GPU-1", "ml", monday, "aiiii", 1})
+		if err := db.Exec(t.Context(), `INSERT INTO usage_hourly SELECT * REPLACE ('behind' AS cluster) FROM usage_hourly`); err != nil {
+			t.Fatal(err)
+		}
+		write(t, db, gpu{"GPU-1", "ml", monday, pattern + "iiii", 2})
+		s, _, registry := newService(t, db)
+		runOnce(t, s)
+		wantMetric(t, registry, "gpuledger_anomaly_open", want)
 	}
 }
 

@@ -28,8 +28,15 @@ type DB interface {
 	Insert(ctx context.Context, table string, in proto.Input) error
 }
 
+// long are the GPUs with an idle allocation that began before Find's reach.
+type long struct {
+	gpus []string
+	from time.Time // of their hours
+}
+
 // Find returns the episodes that overlap [from, to), whole, sorted by start. An
-// idle allocation that began more than 31 days before from is cut there.
+// idle allocation that began more than 31 days before from is cut there, unless
+// it is published: then its GPU is read from 31 days before its start.
 func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
 	if !from.Before(to) {
 		return nil, fmt.Errorf("find episodes: range from %s to %s is empty", from.Format(time.RFC3339), to.Format(time.RFC3339))
@@ -38,7 +45,7 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 	if rates == nil {
 		rates = episode.NoRates{}
 	}
-	idles, err := findIdle(ctx, db, config.Idle, rates, from, to)
+	idles, err := findAllIdle(ctx, db, config.Idle, rates, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("find idle allocations: %w", err)
 	}
@@ -51,7 +58,40 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 	return found, nil
 }
 
-func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+// findAllIdle looks at the range and its reach, and further back only on the
+// GPUs that need it: one long allocation must not make a run read all GPUs for
+// its whole length.
+func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+	begin, end := from.Add(-idleReach), to.Add(idleReach)
+	found, err := findIdle(ctx, db, config, rates, idleHoursSQL, begin, end, config.MinIdlePer10k())
+	if err != nil {
+		return nil, err
+	}
+	older, err := readLong(ctx, db, from, begin)
+	if err != nil || len(older.gpus) == 0 {
+		return found, err
+	}
+	whole, err := findIdle(ctx, db, config, rates, idleHoursOfGPUsSQL, older.from, end, older.gpus, config.MinIdlePer10k())
+	found = slices.DeleteFunc(found, func(e episode.Episode) bool { return slices.Contains(older.gpus, e.GPU) })
+	return append(found, whole...), err
+}
+
+// readLong looks for published allocations that reach over from and began at
+// begin or before.
+func readLong(ctx context.Context, db DB, from, begin time.Time) (older long, err error) {
+	err = each(ctx, db, func(rows driver.Rows) error {
+		var gpu string
+		var start time.Time
+		if err := rows.Scan(&gpu, &start); err != nil {
+			return err
+		}
+		older.gpus, older.from = append(older.gpus, gpu), start.UTC().Add(-idleReach)
+		return nil
+	}, longIdleSQL, from, begin.Add(time.Hour))
+	return older, err
+}
+
+func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, sql string, args ...any) ([]episode.Episode, error) {
 	finder := idle.New(config, rates)
 	var h idle.Hour
 	err := each(ctx, db, func(rows driver.Rows) error {
@@ -61,7 +101,7 @@ func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rate
 			return err
 		}
 		return finder.Add(h)
-	}, idleHoursSQL, from.Add(-idleReach), to.Add(idleReach), config.MinIdlePer10k())
+	}, sql, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func newFindings() *findings {
 	labels := []string{"kind", "tenant"}
 	return &findings{
 		open: prometheus.NewDesc("gpuledger_anomaly_open",
-			"Episodes that go on in the ledger's newest hours.", labels, nil),
+			"Episodes that go on in their cluster's newest hours.", labels, nil),
 		hours: prometheus.NewDesc("gpuledger_anomaly_wasted_gpu_hours",
 			"Wasted GPU-hours of the episodes in the analyzer's window.", labels, nil),
 		cost: prometheus.NewDesc("gpuledger_anomaly_wasted_cost",
@@ -75,8 +75,9 @@ func newFindings() *findings {
 }
 
 // set replaces the snapshot. An episode is open when it reaches into one of the
-// two newest hours of the ledger: the newest may have only just begun.
-func (f *findings) set(episodes []episode.Episode, clusters []sight, newest time.Time) {
+// two newest hours of its cluster, which may lie behind others: the newest may
+// have only just begun. A cluster without a newest hour has ended.
+func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[string]time.Time) {
 	totals := map[ownKind]*total{}
 	for _, e := range episodes {
 		key := ownKind{e.Kind, e.Tenant}
@@ -85,7 +86,7 @@ func (f *findings) set(episodes []episode.Episode, clusters []sight, newest time
 			t = &total{costBy: map[string]float64{}}
 			totals[key] = t
 		}
-		if !e.End.Before(newest) {
+		if hour, goesOn := newest[e.Cluster]; goesOn && !e.End.Before(hour) {
 			t.open++
 		}
 		t.hours += e.WastedGPUHours.InexactFloat64()

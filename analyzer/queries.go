@@ -14,6 +14,18 @@ GROUP BY cluster, gpu, leaf, tenant, project, workload, hour
 HAVING active + idle + unproven > 0 AND (active = 0 OR idle * 10000 >= (active + idle + unproven) * ?)
 ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
 
+// idleHoursOfGPUsSQL: the same of some GPUs. Parameters: from, to, GPUs, least
+// idle share in 1e-4.
+const idleHoursOfGPUsSQL = `
+SELECT cluster, gpu, leaf, tenant, project, workload, hour,
+    max(node), max(user), any(model), max(gpu_slices), max(profile_slices),
+    sum(active_slice_ms) AS active, sum(idle_slice_ms) AS idle, sum(unproven_slice_ms) AS unproven
+FROM usage
+WHERE kind = 'owner' AND hour >= ? AND hour < ? AND gpu IN ?
+GROUP BY cluster, gpu, leaf, tenant, project, workload, hour
+HAVING active + idle + unproven > 0 AND (active = 0 OR idle * 10000 >= (active + idle + unproven) * ?)
+ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
+
 // activeHoursSQL: every tenant's active time by hour and model; hours in which
 // it held without working are there with zero, for a tenant's history begins
 // with its first hold. Parameters: from, to.
@@ -31,7 +43,7 @@ SELECT cluster, hour
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ?
 GROUP BY cluster, hour
-HAVING sum(unobserved) * 2 <= sum(toUInt64(slices) * present_ms)
+HAVING sum(toUInt64(slices) * present_ms) > 0 AND sum(unobserved) * 2 <= sum(toUInt64(slices) * present_ms)
 ORDER BY cluster, hour`
 
 // sightSQL: per cluster, the capacity and what of it nobody saw, in GPU-hours.
@@ -46,17 +58,17 @@ WHERE hour >= ? AND hour < ?
 GROUP BY cluster
 ORDER BY cluster`
 
-// newestHourSQL: the ledger's newest hour up to an instant; no row where there
-// is none. Imported records may tell of the future, which would hide what goes on
+// newestHoursSQL: each cluster's newest hour up to an instant. Imported records may tell of the future, which would hide what goes on
 // now. Parameter: the instant.
-const newestHourSQL = `SELECT max(hour) FROM usage_hourly WHERE hour <= ? HAVING count() > 0`
+const newestHoursSQL = `SELECT cluster, max(hour) FROM usage_hourly WHERE hour <= ? AND present_ms > 0 GROUP BY cluster`
 
-// oldestOverlapSQL: the earliest start of a published episode that reaches over
-// an instant; no row where there is none. Parameters: the instant, twice.
-const oldestOverlapSQL = `
-SELECT min(start) FROM anomalies FINAL
-WHERE deleted = 0 AND start < ? AND end > ?
-HAVING count() > 0`
+// longIdleSQL: the published idle allocations that began before an instant and
+// reach over another: their GPUs, and the earliest start. Parameters: the
+// latter, the former.
+const longIdleSQL = `
+SELECT DISTINCT gpu, min(start) OVER () FROM anomalies FINAL
+WHERE deleted = 0 AND kind = 'idle_allocation' AND end > ? AND start < ?
+ORDER BY gpu`
 
 // publishedSQL: the published episodes that overlap a range, with their
 // versions. Parameters: to, from.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -77,12 +78,12 @@ func (s *Service) RunOnce(ctx context.Context) error {
 const maxAhead = 24 * time.Hour
 
 func (s *Service) runWindow(ctx context.Context) error {
-	newest, there, err := queryTime(ctx, s.deps.DB, newestHourSQL, s.deps.Clock.Now().UTC().Add(maxAhead))
+	hours, newest, err := readNewest(ctx, s.deps.DB, s.deps.Clock.Now().UTC().Add(maxAhead))
 	if err != nil {
-		return fmt.Errorf("read newest hour: %w", err)
+		return fmt.Errorf("read newest hours: %w", err)
 	}
-	if !there {
-		s.metrics.findings.set(nil, nil, time.Time{})
+	if len(hours) == 0 {
+		s.metrics.findings.set(nil, nil, nil)
 		return nil
 	}
 	to := newest.Add(time.Hour)
@@ -94,21 +95,13 @@ func (s *Service) runWindow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read observed share: %w", err)
 	}
-	s.metrics.findings.set(episodes, clusters, newest)
+	s.metrics.findings.set(episodes, clusters, hours)
 	return nil
 }
 
 // Refresh finds and publishes the episodes that overlap [from, to), and returns
-// them. Where a published episode reaches over from, the range begins with it:
-// so an allocation idle for longer than the window keeps its start and its id.
+// them. An allocation idle for longer than the window keeps its start and its id.
 func (s *Service) Refresh(ctx context.Context, from, to time.Time) ([]episode.Episode, error) {
-	oldest, there, err := queryTime(ctx, s.deps.DB, oldestOverlapSQL, from.UTC(), from.UTC())
-	if err != nil {
-		return nil, fmt.Errorf("read oldest open episode: %w", err)
-	}
-	if there {
-		from = oldest
-	}
 	episodes, err := s.Find(ctx, from, to)
 	if err != nil {
 		return nil, err
@@ -127,11 +120,25 @@ func (s *Service) Find(ctx context.Context, from, to time.Time) ([]episode.Episo
 	return Find(ctx, s.deps.DB, s.config, s.deps.Rates, from, to)
 }
 
-// queryTime reads one instant; there is false when the query has no row.
-func queryTime(ctx context.Context, db DB, sql string, args ...any) (at time.Time, there bool, err error) {
+// endedAfter is how far a cluster may lie behind the newest one and still go on,
+// as the ledger closes its hours.
+const endedAfter = 72 * time.Hour
+
+// readNewest reads the newest hour of each cluster that goes on, and the newest
+// of all.
+func readNewest(ctx context.Context, db DB, until time.Time) (byCluster map[string]time.Time, newest time.Time, err error) {
+	byCluster = map[string]time.Time{}
 	err = each(ctx, db, func(rows driver.Rows) error {
-		there = true
-		return rows.Scan(&at)
-	}, sql, args...)
-	return at.UTC(), there, err
+		var cluster string
+		var hour time.Time
+		if err := rows.Scan(&cluster, &hour); err != nil {
+			return err
+		}
+		if byCluster[cluster] = hour.UTC(); hour.After(newest) {
+			newest = hour.UTC()
+		}
+		return nil
+	}, newestHoursSQL, until)
+	maps.DeleteFunc(byCluster, func(_ string, hour time.Time) bool { return newest.Sub(hour) > endedAfter })
+	return byCluster, newest, err
 }
