@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/placetest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/engine"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
@@ -297,14 +298,7 @@ type flakyExporter struct {
 // newFlakyExporter takes a free address that nobody listens on.
 func newFlakyExporter(t *testing.T) *flakyExporter {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return &flakyExporter{address: listener.Addr().String()}
+	return &flakyExporter{address: net.JoinHostPort(placetest.FreeAddress(t))}
 }
 
 func (e *flakyExporter) url() string { return "http://" + e.address + "/metrics" }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/placetest"
 	"github.com/gpuledger/gpuledger/internal/store"
 )
 
@@ -38,7 +39,7 @@ func servePrometheus(t *testing.T, text string) string {
 	if out, err := exec.CommandContext(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", samples, blocks).CombinedOutput(); err != nil {
 		t.Fatalf("promtool tsdb create-blocks-from: %v\n%s", err, out)
 	}
-	address := freeAddress(t)
+	address := net.JoinHostPort(placetest.FreeAddress(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "prometheus", "--config.file="+config, "--storage.tsdb.path="+blocks,
 		"--storage.tsdb.retention.time=100y", "--web.listen-address="+address, "--log.level=error")
@@ -61,19 +62,6 @@ func servePrometheus(t *testing.T, text string) string {
 		return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 	})
 	return "http://" + address
-}
-
-// freeAddress is one that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return listener.Addr().String()
 }
 
 // scrapedByPrometheus is what a Prometheus keeps of a node that it scrapes a

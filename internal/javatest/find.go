@@ -1,12 +1,13 @@
 package javatest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/placetest"
 )
 
 // Find gives the path of java and the class path of a server, whose jars lie in
@@ -29,20 +30,11 @@ func Find(t testing.TB, server, folder, mainJar string) (java, classPath string)
 	return "", ""
 }
 
-// jars looks in the folder of go.mod, from the working directory upwards.
+// jars looks below the module's folder.
 func jars(server, folder, mainJar string) (classPath string, err error) {
-	dir, err := os.Getwd()
+	dir, err := placetest.Root()
 	if err != nil {
-		return "", fmt.Errorf("find the module's folder: %w", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("find the module's folder: no go.mod above the working directory")
-		}
-		dir = filepath.Dir(dir)
+		return "", err
 	}
 	path := filepath.Join(dir, ".build", folder)
 	if found, err := filepath.Glob(filepath.Join(path, mainJar)); err != nil || len(found) == 0 {

@@ -1,11 +1,12 @@
 package pythontest
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/placetest"
 )
 
 // Find gives the path of a program such as "focus-validator" and of the folder
@@ -25,20 +26,11 @@ func Find(t testing.TB, program string) (path, packages string) {
 	return "", ""
 }
 
-// find looks in the folder of go.mod, from the working directory upwards.
+// find looks below the module's folder.
 func find(program string) (path, packages string, err error) {
-	dir, err := os.Getwd()
+	dir, err := placetest.Root()
 	if err != nil {
-		return "", "", fmt.Errorf("find the module's folder: %w", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			return "", "", errors.New("find the module's folder: no go.mod above the working directory")
-		}
-		dir = filepath.Dir(dir)
+		return "", "", err
 	}
 	python := filepath.Join(dir, ".build", "python")
 	path = filepath.Join(python, "bin", program)

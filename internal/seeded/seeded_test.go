@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/placetest"
 )
 
 // bug is a mistake that one test is there to catch.
@@ -107,7 +109,7 @@ func TestSeededBugsAreCaught(t *testing.T) {
 
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs("../..")
+	dir, err := placetest.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/javatest"
+	"github.com/gpuledger/gpuledger/internal/placetest"
 )
 
 const (
@@ -101,10 +102,10 @@ func answers(port int) bool {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	_, text := placetest.FreeAddress(t)
+	port, err := strconv.Atoi(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
