@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 )
 
 // Statuses of a document: a draft is recomputed each time it is asked for, a
@@ -24,9 +25,9 @@ const (
 // beyond what it and its earlier notes came to: a credit note by nothing or
 // less, a debit note by more (R20).
 const (
-	KindInvoice    = "invoice"
-	KindCreditNote = "credit_note"
-	KindDebitNote  = "debit_note"
+	KindInvoice    = decisions.InvoiceKind
+	KindCreditNote = decisions.CreditNoteKind
+	KindDebitNote  = decisions.DebitNoteKind
 )
 
 // hourPlaces is the precision of hours on documents (R8).

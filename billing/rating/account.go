@@ -9,6 +9,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/meter"
 )
 
 // account gathers one tenant's month.
@@ -226,7 +227,7 @@ func (a *account) finishEnergy(book *prices.Book) {
 		if price.IsZero() {
 			continue
 		}
-		c := Charge{Version: at, Effect: EffectEnergy}.times(roundFraction(a.energyMJ[at], mJPerKWh), UnitKWh, price)
+		c := Charge{Version: at, Effect: EffectEnergy}.times(roundFraction(a.energyMJ[at], meter.MJPerKWh), UnitKWh, price)
 		a.effects.Energy = a.effects.Energy.Add(c.Amount)
 		a.charge(c)
 	}

@@ -49,6 +49,3 @@ func roundRat(value *big.Rat, digits int32) decimal.Decimal {
 	}
 	return decimal.NewFromBigInt(quotient, -digits)
 }
-
-// mJPerKWh is 3.6e9: a kilowatt-hour is 3.6 MJ.
-const mJPerKWh = 3_600_000_000
