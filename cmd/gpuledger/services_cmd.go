@@ -40,7 +40,8 @@ func (s *session) separateCommands() []*cobra.Command {
 		{
 			name: "ingest", short: "Bring batches from Kafka into ClickHouse and keep the ledger",
 			long: "Takes part in the consumer group, writes raw rows and the journal, and recomputes dirty hours.\n" +
-				"It brings the tables up to date when it starts.",
+				"It brings the tables of one ClickHouse server up to date when it starts; those of a cluster are\n" +
+				"`gpuledger migrate --cluster NAME`'s, and while they lack a migration it refuses to start.",
 			kafka: true, clickhouse: true, start: startSeparateIngest,
 		},
 		{
