@@ -65,7 +65,7 @@ func collectionAlerts() []alert {
 			`sum by (job, instance, step) (increase(gpuledger_ingest_retries_total{class="refused"}[15m])) > 0`, text{
 				summary:     "The store refuses {{ $labels.step }} of ingester {{ $labels.instance }}",
 				description: "The store answers, and says no: a table or a right is missing, or it is of another version. That does not pass by itself. Ingest waits; nothing is lost while the topic retains it.",
-				runbook: "The ingester's log has the store's code and words (class=refused). A missing table or column: start one ingester of the newest version, which brings the tables up to date. " +
+				runbook: "The ingester's log has the store's code and words (class=refused). A missing table or column: start one ingester of the newest version, which brings the tables up to date (of a cluster: gpuledger migrate --cluster). " +
 					"A missing right: grant it. Ingest goes on by itself within a minute.",
 			}),
 		newAlert("GPULedgerDeadLetters", warning, "0m",
