@@ -57,14 +57,26 @@ func (g Gathered) Of(tenant string) func(yield func(rating.Charge)) error {
 // it: the tenants' drafts, then the platform. Errors are those of
 // invoice.Drafts.List.
 func Drafts(ctx context.Context, drafts *invoice.Drafts, period string) iter.Seq2[Bill, error] {
+	return draftsBut(ctx, drafts, period, nil)
+}
+
+// draftsBut are the drafts but those of some tenants, of whom nothing is kept.
+func draftsBut(ctx context.Context, drafts *invoice.Drafts, period string, but map[string]bool) iter.Seq2[Bill, error] {
 	return func(yield func(Bill, error) bool) {
 		gathered := Gathered{}
-		month, err := drafts.Charges(ctx, period, gathered.Add)
+		month, err := drafts.Charges(ctx, period, func(c rating.Charge) {
+			if !but[c.Tenant] {
+				gathered.Add(c)
+			}
+		})
 		if err != nil {
 			yield(Bill{}, err)
 			return
 		}
 		for i := range month.Invoices {
+			if but[month.Invoices[i].Tenant] {
+				continue
+			}
 			bill, err := draftOf(&month.Invoices[i])
 			bill.Book, bill.Charges = drafts.Book(), gathered.Of(bill.Tenant)
 			if !yield(bill, err) {
@@ -135,10 +147,7 @@ func Bills(ctx context.Context, register *invoice.Register, period string) iter.
 			yield(Bill{}, err)
 			return
 		}
-		for bill, err := range Drafts(ctx, drafts, period) {
-			if err == nil && finalised[bill.Tenant] {
-				continue
-			}
+		for bill, err := range draftsBut(ctx, drafts, period, finalised) {
 			if !yield(bill, err) {
 				return
 			}
