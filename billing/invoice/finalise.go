@@ -1,7 +1,6 @@
 package invoice
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,13 +148,15 @@ func (r *Register) finaliseMonth(ctx context.Context, state decidedState, q Fina
 	if err != nil {
 		return nil, err
 	}
-	copies := map[string]*bytes.Buffer{}
+	kept, err := newCopies()
+	if err != nil {
+		return nil, err
+	}
 	run := newRun(inForce, period, rating.Options{Frozen: frozen, Copy: func(tenant string) io.Writer {
-		if len(q.Tenants) > 0 && !slices.Contains(q.Tenants, tenant) {
-			return io.Discard
+		if len(q.Tenants) > 0 && !slices.Contains(q.Tenants, tenant) || len(state.chain(tenant, q.Period)) > 0 {
+			return nil // its hash is all that is wanted
 		}
-		copies[tenant] = &bytes.Buffer{}
-		return copies[tenant]
+		return kept.tenant(tenant)
 	}})
 	if err := readHours(ctx, r.deps.DB, from, to, run.add); err != nil {
 		return nil, fmt.Errorf("finalise invoices of %s: %w", q.Period, err)
@@ -170,7 +171,7 @@ func (r *Register) finaliseMonth(ctx context.Context, state decidedState, q Fina
 	}
 	var all []Decided
 	for i := range documents {
-		one, err := r.finaliseOne(ctx, state, q, &documents[i], copies[documents[i].Tenant].Bytes())
+		one, err := r.finaliseOne(ctx, state, q, &documents[i], kept)
 		if err != nil {
 			return all, fmt.Errorf("finalise invoice %s: %w", documents[i].Number, err)
 		}
@@ -199,9 +200,13 @@ func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 	return documents, nil
 }
 
-func (r *Register) finaliseOne(ctx context.Context, state decidedState, q FinaliseRequest, document *Invoice, usage []byte) (Decided, error) {
+func (r *Register) finaliseOne(ctx context.Context, state decidedState, q FinaliseRequest, document *Invoice, kept *copies) (Decided, error) {
 	if chain := state.chain(document.Tenant, document.Period); len(chain) > 0 {
 		return decided(chain[0], true), nil
+	}
+	usage, err := kept.take(document.Tenant)
+	if err != nil {
+		return Decided{}, err
 	}
 	record, err := r.record(ctx, document, usage)
 	if err != nil {
