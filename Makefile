@@ -66,6 +66,10 @@ property: need-go ## a hundred thousand random months, rater against slow model 
 	GPULEDGER_PROPERTY_CASES=$(CASES) GPULEDGER_PROPERTY_SEED=$(or $(SEED),random) \
 	go test -count 1 -timeout 1h -run '^TestRaterEqualsTheSlowModel$$' -v ./billing/rating
 
+.PHONY: once
+once: $(LIB) need-go ## 500 finalise calls, each sent 20 times, to two processes; one is killed
+	go test -count 1 -timeout 20m -run '^TestR6' -v ./billing/api
+
 # The size of `make month`.
 GPUS    ?= 1000
 TENANTS ?= 50

@@ -134,7 +134,7 @@ func TestDecisionsAreRefusedInWords(t *testing.T) {
 	}
 }
 
-const otherBook = `currency: EUR\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"3.00\"}}\n`
+const otherBook = `currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"3.00\"}}\n`
 
 func TestBodiesAreJSONAndAnswersWhatIsAccepted(t *testing.T) {
 	f := serve(t)
@@ -239,7 +239,7 @@ func TestPublishedBooks(t *testing.T) {
 	}
 	publish := `{"text":"` + otherBook + `","who":"alice"}`
 	first := post(t, f, "/api/v1/price-books", "book-1", publish)
-	if first.Code != 201 || fields(t, first)["currency"] != "EUR" || fields(t, first)["in_force"] != true {
+	if first.Code != 201 || fields(t, first)["currency"] != "USD" || fields(t, first)["in_force"] != true {
 		t.Fatalf("publish = %d %s", first.Code, first.Body)
 	}
 	for key, replayed := range map[string]string{"book-1": "true", "book-2": ""} {

@@ -1,0 +1,136 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+)
+
+var update = flag.Bool("update", false, "write the answers into docs/api.md")
+
+// Every answer in docs/api.md is what the API answers; -update writes them. A
+// cursor or an ETag that a request of the page sends is taken from the page.
+func TestDocumentedAnswersAreReal(t *testing.T) {
+	const page = "../../docs/api.md"
+	have, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := storetest.Open(t)
+	for i, tenant := range []string{"ml-serve", "ml-train", "research"} {
+		for hour := range 3 {
+			g := gpuHour(tenant, 25_200_000)
+			g.Hour, g.Owners[0].EnergyMJ = time.Date(2026, 10, 2+i, 8+hour, 0, 0, 0, time.UTC), 900_000_000
+			usagetest.Insert(t, db, g)
+		}
+	}
+	f := mount(t, db, prices.Default())
+	var want strings.Builder
+	answering := false
+	for line := range strings.Lines(string(have)) {
+		switch {
+		case strings.HasPrefix(line, "$ curl "):
+			answering = true
+			want.WriteString(line + curl(t, f, strings.TrimSpace(line)))
+			continue
+		case strings.HasPrefix(line, "```"):
+			answering = false
+		}
+		if !answering {
+			want.WriteString(line)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(want.String()), 0o644); err != nil { //nolint:gosec // a page for everyone
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want.String(), string(have)); diff != "" {
+		t.Errorf("docs/api.md (-want +got); -update writes it:\n%s", diff)
+	}
+}
+
+// curl does what a command of the page says, and answers as the page shows it.
+func curl(t *testing.T, f *fixture, command string) string {
+	t.Helper()
+	var body, target string
+	header, showHeaders := http.Header{}, false
+	words := quoted(command)[2:]
+	for i := 0; i < len(words); i++ {
+		switch word := words[i]; word {
+		case "-s":
+		case "-si":
+			showHeaders = true
+		case "-H":
+			i++
+			name, value, _ := strings.Cut(words[i], ": ")
+			header.Set(name, value)
+		case "-d":
+			i++
+			body = words[i]
+		default:
+			target = word
+		}
+	}
+	at, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	method := http.MethodGet
+	if body != "" {
+		method = http.MethodPost
+	}
+	r := request(t, method, at.RequestURI(), strings.NewReader(body))
+	r.Header = header
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	return shown(t, w, showHeaders)
+}
+
+// quoted splits a command at spaces outside of single quotes.
+func quoted(command string) (words []string) {
+	for i, part := range strings.Split(command, "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+			continue
+		}
+		words = append(words, strings.Fields(part)...)
+	}
+	return words
+}
+
+func shown(t *testing.T, w *httptest.ResponseRecorder, headers bool) string {
+	t.Helper()
+	var out strings.Builder
+	if headers {
+		fmt.Fprintf(&out, "HTTP/1.1 %d %s\n", w.Code, http.StatusText(w.Code))
+		for _, name := range []string{"Content-Type", "ETag", "Location", "Idempotency-Replayed"} {
+			if value := w.Header().Get(name); value != "" {
+				fmt.Fprintf(&out, "%s: %s\n", name, value)
+			}
+		}
+	}
+	if w.Body.Len() == 0 {
+		return out.String()
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, w.Body.Bytes(), "", " "); err != nil {
+		t.Fatalf("answer %s: %v", w.Body, err)
+	}
+	return out.String() + strings.TrimSpace(indented.String()) + "\n"
+}
