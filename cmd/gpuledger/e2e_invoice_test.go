@@ -211,8 +211,8 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	for _, record := range records[1:] {
 		kinds = append(kinds, record[2]+" "+record[3])
 	}
-	if len(kinds) != 4 || kinds[2] != "invoice finance" || kinds[3] != "price_book finance" {
-		t.Errorf("decisions %q, want a book, a freeze, finance's invoice and book", kinds)
+	if len(kinds) != 5 || kinds[1] != "mapping gpuledger" || kinds[3] != "invoice finance" || kinds[4] != "price_book finance" {
+		t.Errorf("decisions %q, want a book, the mapping, a freeze, finance's invoice and book", kinds)
 	}
 	last := records[len(records)-1]
 	mustInvoke(t, "audit", "--data", data, "--expect", last[0]+"="+last[6])
@@ -226,7 +226,7 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	if drafted := mustInvoke(t, "invoice", "list", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(drafted, "draft,USD,") || !strings.Contains(drafted, "finalised,USD,") {
 		t.Errorf("a month of two books: %q", drafted)
 	}
-	if simulated := mustInvoke(t, "prices", "simulate", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(simulated, ",9,") {
+	if simulated := mustInvoke(t, "prices", "simulate", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(simulated, "team-a,6,18,") {
 		t.Errorf("the book in force is not the published one: %q", simulated)
 	}
 	if explained := mustInvoke(t, "explain", "--data", data, "--gpu", "GPU-n1-0", "--hour", "2026-03-01T00:00:00Z"); !strings.Contains(explained, "list rate 3 USD per GPU-hour; prices.yaml") {
