@@ -7,37 +7,41 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// lineKey is what lines are merged by. The price is its canonical text, so
-// that equal decimals of different scale are one key.
+// lineKey is what lines are merged by, beside their price.
 type lineKey struct {
-	effect, project, model, profile, bucket, unit, price, detail string
+	effect, project, model, profile, bucket, unit, detail string
 }
 
-// ledgerLines gathers quantities by line.
-type ledgerLines map[lineKey]*Line
+// ledgerLines gathers quantities by line; the few lines of a key differ in price.
+type ledgerLines map[lineKey][]*Line
 
 // add makes a charge part of its line.
 func (l ledgerLines) add(c Charge) {
-	k := lineKey{
-		effect: c.Effect, project: c.Project, model: c.Model, profile: c.Profile, bucket: c.Bucket,
-		unit: c.Unit, price: c.UnitPrice.String(), detail: c.Detail,
-	}
-	line := l[k]
-	if line == nil {
-		line = &Line{
-			Effect: c.Effect, Project: c.Project, Model: c.Model, Profile: c.Profile, Bucket: c.Bucket,
-			Unit: c.Unit, UnitPrice: c.UnitPrice, Detail: c.Detail,
-		}
-		l[k] = line
-	}
+	line := l.line(lineKey{
+		effect: c.Effect, project: c.Project, model: c.Model, profile: c.Profile, bucket: c.Bucket, unit: c.Unit, detail: c.Detail,
+	}, c.UnitPrice)
 	line.Quantity = line.Quantity.Add(c.Quantity)
 	line.Amount = line.Amount.Add(c.Amount)
+}
+
+func (l ledgerLines) line(k lineKey, price decimal.Decimal) *Line {
+	for _, line := range l[k] {
+		if line.UnitPrice.Equal(price) {
+			return line
+		}
+	}
+	line := &Line{
+		Effect: k.effect, Project: k.project, Model: k.model, Profile: k.profile, Bucket: k.bucket,
+		Unit: k.unit, UnitPrice: price, Detail: k.detail,
+	}
+	l[k] = append(l[k], line)
+	return line
 }
 
 // amount is a line without a quantity; a zero one is left out.
 func (l ledgerLines) amount(effect string, amount decimal.Decimal, detail string) {
 	if !amount.IsZero() {
-		l[lineKey{effect: effect, detail: detail}] = &Line{Effect: effect, Amount: amount, Detail: detail}
+		l[lineKey{effect: effect, detail: detail}] = []*Line{{Effect: effect, Amount: amount, Detail: detail}}
 	}
 }
 
@@ -49,9 +53,11 @@ func (l ledgerLines) sorted() []Line {
 		rank[effect.Name] = i
 	}
 	list := make([]Line, 0, len(l))
-	for _, line := range l {
-		if !line.Quantity.IsZero() || !line.Amount.IsZero() {
-			list = append(list, *line)
+	for _, prices := range l {
+		for _, line := range prices {
+			if !line.Quantity.IsZero() || !line.Amount.IsZero() {
+				list = append(list, *line)
+			}
 		}
 	}
 	slices.SortFunc(list, func(a, b Line) int {
