@@ -14,8 +14,15 @@ import (
 
 // Gathered keeps charges by tenant as sums of a UTC day each: what one pass
 // over all tenants leaves to bills of one tenant each. Its memory depends on
-// days × what tenants hold.
-type Gathered map[string]map[rating.Charge]*rating.Charge
+// days × what tenants hold, not on how many GPUs that is.
+type Gathered map[string]map[dayKey][]*rating.Charge
+
+// dayKey is what charges of a tenant are summed by, beside their price.
+type dayKey struct {
+	day                                                   int64 // Unix seconds
+	version, slices, profileSlices                        int
+	effect, project, model, profile, bucket, unit, detail string
+}
 
 // Add takes a charge; its day's charges of one kind become one.
 func (g Gathered) Add(c rating.Charge) {
@@ -23,31 +30,33 @@ func (g Gathered) Add(c rating.Charge) {
 	if !c.Hour.IsZero() {
 		c.Hour = c.Hour.Truncate(24 * time.Hour)
 	}
-	// As a key, a charge has neither sums nor decimals, whose equal values may
-	// differ; the price stands in the detail.
-	k := c
-	k.SliceMS, k.Quantity, k.UnitPrice, k.Amount = 0, decimal.Decimal{}, decimal.Decimal{}, decimal.Decimal{}
-	k.Detail = c.UnitPrice.String() + " " + c.Detail
 	of := g[c.Tenant]
 	if of == nil {
-		of = map[rating.Charge]*rating.Charge{}
+		of = map[dayKey][]*rating.Charge{}
 		g[c.Tenant] = of
 	}
-	sum := of[k]
-	if sum == nil {
-		of[k] = &c
-		return
+	k := dayKey{
+		day: c.Hour.Unix(), version: c.Version, slices: c.Slices, profileSlices: c.ProfileSlices,
+		effect: c.Effect, project: c.Project, model: c.Model, profile: c.Profile, bucket: c.Bucket, unit: c.Unit, detail: c.Detail,
 	}
-	sum.SliceMS += c.SliceMS
-	sum.Quantity = sum.Quantity.Add(c.Quantity)
-	sum.Amount = sum.Amount.Add(c.Amount)
+	for _, sum := range of[k] {
+		if sum.UnitPrice.Equal(c.UnitPrice) {
+			sum.SliceMS += c.SliceMS
+			sum.Quantity = sum.Quantity.Add(c.Quantity)
+			sum.Amount = sum.Amount.Add(c.Amount)
+			return
+		}
+	}
+	of[k] = append(of[k], &c)
 }
 
 // Of are a tenant's charges, for Bill; the empty tenant's are the platform's.
 func (g Gathered) Of(tenant string) func(yield func(rating.Charge)) error {
 	return func(yield func(rating.Charge)) error {
-		for _, c := range g[tenant] {
-			yield(*c)
+		for _, prices := range g[tenant] {
+			for _, c := range prices {
+				yield(*c)
+			}
 		}
 		return nil
 	}

@@ -76,8 +76,12 @@ type gathering struct {
 // gatherRows adds a bill's charges up to rows, sorted, and checks their sums.
 func gatherRows(b *Bill) ([]*row, error) {
 	g := &gathering{bill: b, rows: map[key]*row{}}
-	if err := b.Charges(g.add); err != nil {
+	days := Gathered{} // rows are of days: their prices are worked out once a day
+	if err := b.Charges(days.Add); err != nil {
 		return nil, err
+	}
+	for tenant := range days {
+		_ = days.Of(tenant)(g.add) // what is in memory can be told
 	}
 	if g.err != nil {
 		return nil, g.err
