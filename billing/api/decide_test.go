@@ -109,7 +109,7 @@ func TestDecisionsAreRefusedInWords(t *testing.T) {
 		"unprintable name":     {"/api/v1/invoices", "k", `{"period":"2026-03","tenant":"late","who":"a\u202eb"}`, 422, "U+202E"},
 		"no such tenant":       {"/api/v1/invoices", "k", `{"period":"2026-03","tenant":"nobody","who":"a"}`, 404, "no invoice"},
 		"not approved":         {"/api/v1/invoices", "k", `{"period":"2026-03","tenant":"late","who":"a","require_approval":true}`, 409, "needs the approval"},
-		"long body":            {"/api/v1/invoices", "k", `{"who":"` + strings.Repeat("x", 4<<20) + `"}`, 413, "too large"},
+		"long body":            {"/api/v1/invoices", "k", `{"who":"` + strings.Repeat("x", 4<<20) + `"}`, 413, "longer than 3145728 bytes"},
 		"nothing to correct":   {"/api/v1/invoices/2026-03-ml%2Ftrain-r0/notes", "k", `{"who":"a"}`, 409, "nothing to adjust"},
 		"correct nothing":      {"/api/v1/invoices/2026-03-x-r0/notes", "k", `{"who":"a"}`, 404, "no invoice"},
 		"nothing to approve":   {"/api/v1/approvals", "k", `{"period":"2026-03","tenant":"ml/train","who":"a"}`, 409, "nothing to adjust"},

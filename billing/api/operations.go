@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -66,19 +65,16 @@ func getDocument[I, O any](h huma.API, id, path, summary string, handler func(co
 	}, handler)
 }
 
-// maxBodyBytes bounds a request's body: a price book of 1 MiB, escaped in JSON.
-const maxBodyBytes = 3 << 20
-
 // post adds an operation that decides.
 func post[I, O any](h huma.API, id, path, summary string, handler func(context.Context, *I) (*O, error)) {
 	huma.Register(h, huma.Operation{
 		OperationID: id, Method: http.MethodPost, Path: Prefix + path, Summary: summary, Tags: []string{tagDecisions},
 		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodPost, path),
-		DefaultStatus: http.StatusCreated, MaxBodyBytes: maxBodyBytes, BodyReadTimeout: bodyReadTimeout,
+		DefaultStatus: http.StatusCreated,
+		// The guard has read the body, within its bounds.
+		MaxBodyBytes: -1, BodyReadTimeout: -1,
 	}, handler)
 }
-
-const bodyReadTimeout = 10 * time.Second
 
 // stream adds an operation whose answer is a CSV file.
 func stream[I, O any](h huma.API, id, path, summary string, handler func(context.Context, *I) (*O, error)) {
@@ -105,7 +101,7 @@ func errorsOf(method, path string) []int {
 	}
 	if method == http.MethodPost {
 		statuses = append(statuses, http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
-			http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+			http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
 	slices.Sort(statuses)
 	return slices.Compact(statuses)

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// MaxBodyBytes bounds a request's body: a price book of 1 MiB, escaped in JSON.
+const MaxBodyBytes = 3 << 20
+
 // Config says how much one client and all together may ask.
 type Config struct {
 	// RatePerSecond is how many requests a second a client address may send in

@@ -1,11 +1,13 @@
 package guard_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -353,5 +355,59 @@ func TestConfigNamesWhatCantWork(t *testing.T) {
 	}
 	if _, err := guard.New(guard.DefaultConfig(), guard.Deps{}); err == nil {
 		t.Error("a guard without dependencies was made")
+	}
+}
+
+// asked is a real server in front of which stands the guard.
+func asked(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	g, err := guard.New(guard.DefaultConfig(), guard.Deps{
+		Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /slow", handler)
+	server := httptest.NewUnstartedServer(g.Handler(mux))
+	server.Config.ReadTimeout = time.Second
+	server.Start()
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestBodiesThatDontComeAreProblems(t *testing.T) {
+	server := asked(t, func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
+	for name, c := range map[string]struct {
+		length string
+		send   string
+		end    bool
+		want   int
+	}{
+		"slow":            {"Content-Length: 5", "half", false, 408},
+		"short":           {"Content-Length: 5", "half", true, 400},
+		"long":            {fmt.Sprintf("Content-Length: %d", guard.MaxBodyBytes+1), "", false, 413},
+		"long, in chunks": {"Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n", guard.MaxBodyBytes+1, strings.Repeat("x", guard.MaxBodyBytes+1)), false, 413},
+	} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		go func() {
+			fmt.Fprintf(conn, "POST /slow HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n%s", c.length, c.send)
+			if c.end {
+				_ = conn.(*net.TCPConn).CloseWrite()
+			}
+		}()
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != c.want || answer.Header.Get("Content-Type") != guard.ProblemType {
+			t.Errorf("%s: %d %v, want the problem %d", name, answer.StatusCode, answer.Header, c.want)
+		}
 	}
 }

@@ -1,9 +1,11 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -66,7 +68,7 @@ func (g *Guard) Handler(mux *http.ServeMux) http.Handler {
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Cache-Control", "private, no-cache")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if g.refuse(w, inner) || noRoute(w, mux, inner) {
+		if g.refuse(w, inner) || noRoute(w, mux, inner) || noBody(w, inner) {
 			return
 		}
 		g.serve(w, inner, mux)
@@ -145,6 +147,36 @@ type refusal struct{ header http.Header }
 func (r *refusal) Header() http.Header         { return r.header }
 func (r *refusal) Write(p []byte) (int, error) { return len(p), nil }
 func (r *refusal) WriteHeader(int)             {}
+
+// noBody reads a request's body whole, or answers why it can't. Whoever sends
+// slowly takes no place meanwhile.
+func noBody(w http.ResponseWriter, r *http.Request) bool {
+	if r.Body == nil || r.Body == http.NoBody {
+		return false
+	}
+	if r.ContentLength > MaxBodyBytes {
+		w.Header().Set("Connection", "close") // the body is not read
+		WriteProblem(w, http.StatusRequestEntityTooLarge, tooLong)
+		return true
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	var long *http.MaxBytesError
+	var late net.Error
+	switch {
+	case errors.As(err, &long):
+		WriteProblem(w, http.StatusRequestEntityTooLarge, tooLong)
+	case errors.As(err, &late) && late.Timeout():
+		WriteProblem(w, http.StatusRequestTimeout, "the body took too long to come")
+	case err != nil:
+		WriteProblem(w, http.StatusBadRequest, "the body ended before its end")
+	default:
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return false
+	}
+	return true
+}
+
+var tooLong = fmt.Sprintf("the body is longer than %d bytes", MaxBodyBytes)
 
 // serve waits for a place and lets mux answer.
 func (g *Guard) serve(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
