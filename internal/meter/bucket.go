@@ -37,4 +37,5 @@ const (
 	WhyInferred    Why = 5 // a gap inside the slot between equal holders (R10)
 	WhyListed      Why = 6 // listed, but nothing of the slot was seen
 	WhyCapacity    Why = 7 // of a pool of unknown capacity, and in nobody's allocation (R18)
+	WhyRecords     Why = 8 // held by allocation records, in a slot that nobody saw (R18)
 )

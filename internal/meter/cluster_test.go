@@ -84,7 +84,7 @@ func newClusterInput(t *testing.T, batches []*wire.Batch) clusterInput {
 		in.WatermarkMS = max(in.WatermarkMS, b.SlotStartMs+b.SlotMs)
 		slot := meter.NodeSlot{
 			StartMS: b.SlotStartMs, Nothing: b.Unobserved,
-			Complete: wire.EnumerationComplete(b), AttributionOK: wire.AttributionOK(b),
+			Complete: wire.EnumerationComplete(b), AttributionOK: wire.AttributionOK(b), Fill: b.Fill,
 		}
 		for _, o := range b.Observed {
 			slot.Observed = append(slot.Observed, o.FromMs, o.ToMs)

@@ -13,6 +13,7 @@ type NodeSlot struct {
 	Nothing       bool    // nothing of the slot was seen
 	Complete      bool    // a GPU that isn't listed is lost (R2)
 	AttributionOK bool
+	Fill          bool // of allocation records: nobody saw the node (R18)
 }
 
 // bounds are the first and the last instant seen, Unix ms.
@@ -106,11 +107,12 @@ type HourResult struct {
 // damaged raw, never to be published.
 func Hour(in HourInput, inv *Inventory) (HourResult, error) {
 	out := HourResult{UntilMS: min(max(in.WatermarkMS-in.StartMS, 0), HourMS)}
+	fills := in.takeFills()
 	for gpu := range in.GPUs {
 		inv.get(gpu)
 	}
 	for _, gpu := range sortedKeys(inv.gpus) {
-		h := gpuHour{in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS}
+		h := gpuHour{in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS, fills: fills[gpu]}
 		row, err := h.compute()
 		if err != nil {
 			return out, err
@@ -151,6 +153,8 @@ type gpuHour struct {
 	sightings []Sighting
 	findings  []string
 	inferred  []inference
+	fills     map[string][]Record // by node
+	places    []place
 	lines     map[lineKey]int // of out.Owners, where there are many
 }
 
@@ -172,6 +176,7 @@ func (h *gpuHour) compute() (GPUHour, error) {
 		}
 	}
 	h.infer()
+	h.fill()
 	h.out.PresentMS = spanLength(h.present)
 	h.out.Unobserved = int64(h.out.Slices)*h.out.PresentMS - h.counted
 	if h.out.Unobserved < 0 {
@@ -193,6 +198,7 @@ func (h *gpuHour) assign() {
 		h.cover(h.in.StartMS, h.known.lastMS+h.known.kind.RetireAfterMS())
 	}
 	k, beyond := h.known, false
+	h.places = append(h.places, place{h.in.StartMS, k.node})
 	past := h.known.before(h.in.StartMS, slots)
 	at := map[string]int{}
 	for _, start := range slots {
@@ -216,6 +222,7 @@ func (h *gpuHour) assign() {
 				h.known.kind = h.record(node, start).Kind
 				h.cover(start, start+h.in.SlotMS+h.known.kind.RetireAfterMS())
 				h.sight(listers, start)
+				h.places = append(h.places, place{start, node})
 			}
 		}
 		if slot := h.nodeSlot(at, node, start); slot != nil {

@@ -21,7 +21,8 @@ type Row struct {
 }
 
 // GPUSlot is what one batch says of one GPU. Rows that the hour decides are
-// Pending; all others sum to Slices × the observed time.
+// Pending; all others sum to Slices × the observed time. A fill's are only what
+// its records hold.
 type GPUSlot struct {
 	UUID, Model string
 	Slices      int // 0: unknown (a lost GPU without figures)
@@ -40,7 +41,11 @@ func Settle(b *wire.Batch, ids *Identities) []GPUSlot {
 			ids: ids, gpu: g, slotStartMS: b.SlotStartMs, slotMS: b.SlotMs,
 			observed: observed, observedMS: spanLength(observed), failed: !wire.AttributionOK(b),
 		}
-		out = append(out, s.settle())
+		settled := s.settle()
+		if b.Fill {
+			settled.Rows = recordsOnly(settled.Rows)
+		}
+		out = append(out, settled)
 	}
 	return out
 }

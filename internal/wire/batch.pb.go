@@ -211,6 +211,10 @@ type Batch struct {
 	Predecessor   *Predecessor           `protobuf:"bytes,19,opt,name=predecessor,proto3" json:"predecessor,omitempty"`                               // in a boot's first batch: where the boot before ended (C4)
 	Gaps          []*SeqGap              `protobuf:"bytes,20,rep,name=gaps,proto3" json:"gaps,omitempty"`                                             // sequence numbers of this boot that will never arrive, announced (C4)
 	Events        []*Event               `protobuf:"bytes,21,rep,name=events,proto3" json:"events,omitempty"`
+	// Made of allocation records, for a slot of which no collector has sent
+	// anything (R18). It ranks below every other batch, says who held a leaf and
+	// nothing else: neither that the GPU was there, nor that other time was free.
+	Fill          bool `protobuf:"varint,22,opt,name=fill,proto3" json:"fill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -390,6 +394,13 @@ func (x *Batch) GetEvents() []*Event {
 		return x.Events
 	}
 	return nil
+}
+
+func (x *Batch) GetFill() bool {
+	if x != nil {
+		return x.Fill
+	}
+	return false
 }
 
 // Interval is [from_ms, to_ms) within the slot.
@@ -1243,7 +1254,7 @@ var File_internal_wire_batch_proto protoreflect.FileDescriptor
 
 const file_internal_wire_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x19internal/wire/batch.proto\x12\x11gpuledger.wire.v1\"\xdb\x06\n" +
+	"\x19internal/wire/batch.proto\x12\x11gpuledger.wire.v1\"\xef\x06\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
@@ -1269,7 +1280,8 @@ const file_internal_wire_batch_proto_rawDesc = "" +
 	"\bcounters\x18\x12 \x01(\v2\x1b.gpuledger.wire.v1.CountersR\bcounters\x12@\n" +
 	"\vpredecessor\x18\x13 \x01(\v2\x1e.gpuledger.wire.v1.PredecessorR\vpredecessor\x12-\n" +
 	"\x04gaps\x18\x14 \x03(\v2\x19.gpuledger.wire.v1.SeqGapR\x04gaps\x120\n" +
-	"\x06events\x18\x15 \x03(\v2\x18.gpuledger.wire.v1.EventR\x06events\"8\n" +
+	"\x06events\x18\x15 \x03(\v2\x18.gpuledger.wire.v1.EventR\x06events\x12\x12\n" +
+	"\x04fill\x18\x16 \x01(\bR\x04fill\"8\n" +
 	"\bInterval\x12\x17\n" +
 	"\afrom_ms\x18\x01 \x01(\x12R\x06fromMs\x12\x13\n" +
 	"\x05to_ms\x18\x02 \x01(\x12R\x04toMs\"\x84\x05\n" +

@@ -114,7 +114,7 @@ func TestRichBatchIsRich(t *testing.T) {
 	b := richBatch()
 	encode(t, b)
 	visit(b.ProtoReflect())
-	b.Unobserved = true
+	b.Unobserved, b.Fill = true, true
 	visit(b.ProtoReflect())
 	messages := wire.File_internal_wire_batch_proto.Messages()
 	for i := range messages.Len() {

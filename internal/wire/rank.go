@@ -10,15 +10,23 @@ const (
 	observedBits = 22 // an hour has 3,600,000 ms
 )
 
+// FillRev is the rank of a fill, below that of every other batch: whoever saw
+// anything of the slot, or says that he saw nothing, replaces it (R18).
+const FillRev = 0
+
 // Rev ranks the batches of one (node, slot): attribution ok first, then the
-// milliseconds of the slot that were observed, then the later boot (R1).
+// milliseconds of the slot that were observed, then the later boot (R1). A fill
+// is below all; of two the later run's is the greater Rank.
 func Rev(b *Batch) uint64 {
+	if b.Fill {
+		return FillRev
+	}
 	rev := min(uint64(max(b.BootMs, 0)), 1<<bootBits-1)
 	rev |= min(uint64(ObservedMS(b)), 1<<observedBits-1) << bootBits
 	if AttributionOK(b) {
 		rev |= 1 << (bootBits + observedBits)
 	}
-	return rev
+	return max(rev, FillRev+1)
 }
 
 // Rank is what decides between two batches of one (node, slot).

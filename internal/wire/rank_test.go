@@ -15,6 +15,8 @@ func TestRevOrder(t *testing.T) {
 	const ok, failed = wire.Attribution_ATTRIBUTION_OK, wire.Attribution_ATTRIBUTION_FAILED
 	part := func(ms int64) []*wire.Interval { return []*wire.Interval{{FromMs: 0, ToMs: ms}} }
 	order := []*wire.Batch{
+		{SlotMs: 3_600_000, BootMs: math.MaxInt64, Fill: true}, // R18: below whatever anybody saw, or didn't
+		{SlotMs: 3_600_000, BootMs: 0, Attribution: failed, Unobserved: true},
 		{SlotMs: 3_600_000, BootMs: 2000, Attribution: failed, Unobserved: true},
 		{SlotMs: 3_600_000, BootMs: 1, Attribution: failed, Observed: part(1)},
 		{SlotMs: 3_600_000, BootMs: 2, Attribution: failed},

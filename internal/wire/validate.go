@@ -54,6 +54,11 @@ func Validate(b *Batch) error {
 	if err := validateObserved(b); err != nil {
 		return err
 	}
+	if b.Fill {
+		if err := validateFill(b); err != nil {
+			return fmt.Errorf("fill: %w", err)
+		}
+	}
 	uuids := make(map[string]bool, len(b.Gpus))
 	for i, g := range b.Gpus {
 		switch {
@@ -77,6 +82,30 @@ func validateObserved(b *Batch) error {
 			return fmt.Errorf("observed[%d] [%d, %d): must be ascending, disjoint and within the slot of %d ms", i, o.FromMs, o.ToMs, b.SlotMs)
 		}
 		last = o.ToMs
+	}
+	return nil
+}
+
+// validateFill holds a fill to what records can tell: who held which leaf of
+// which board (R18).
+func validateFill(b *Batch) error {
+	switch {
+	case b.Origin != Origin_ORIGIN_IMPORT:
+		return fmt.Errorf("origin %s: only imports fill", b.Origin)
+	case !AttributionOK(b) || EnumerationComplete(b) || b.Unobserved || len(b.Observed) > 0:
+		return errors.New("attribution, enumeration or observed: records say who held a leaf, not what was seen of the node")
+	case len(b.Events) > 0:
+		return fmt.Errorf("%d events: records have none", len(b.Events))
+	}
+	for i, g := range b.Gpus {
+		if g.Pool || g.Lost || g.Unhealthy || g.EnergyMj != nil || g.PowerWatts != nil || len(g.MetricFields) > 0 {
+			return fmt.Errorf("gpus[%d] (%s): a pool, health, energy and metrics are not in records", i, g.Uuid)
+		}
+		for j, l := range g.Leaves {
+			if l.Unhealthy || l.SmActive != nil || l.GrEngineActive != nil || l.GpuUtil != nil || len(l.MetricFields) > 0 {
+				return fmt.Errorf("gpus[%d].leaves[%d] (%s): health and evidence are not in records", i, j, l.Id)
+			}
+		}
 	}
 	return nil
 }
