@@ -73,6 +73,9 @@ func newSamplesColumns() *samplesColumns {
 }
 
 func (c *samplesColumns) add(b *wire.Batch, rev uint64) {
+	if b.Fill { // records measure nothing
+		return
+	}
 	for _, g := range b.Gpus {
 		c.row = [19]metric{}
 		c.put(mPower, g.PowerWatts, 10)

@@ -47,6 +47,9 @@ func (r *Batches) takes(b *batchRow, slotMS int64) bool {
 
 // rankText is what R1 compares first, in words.
 func rankText(b *batchRow) string {
+	if b.fills() {
+		return "made of allocation records, below every other, run " + bootText(b.BootMS)
+	}
 	return fmt.Sprintf("attribution %s, %s ms observed, boot %s", okText(b.AttributionOK), grouped(int64(b.ObservedMS)), bootText(b.BootMS))
 }
 
@@ -72,6 +75,10 @@ func whyLost(b, winner *batchRow) string {
 	switch {
 	case b.Hash == winner.Hash:
 		return "a copy of " + won + ", counted once"
+	case b.fills() && !winner.fills():
+		return "R18: made of allocation records for a slot of which nothing was known; " + won + " is of somebody who looked"
+	case b.fills() && b.BootMS != winner.BootMS:
+		return fmt.Sprintf("R18: import run of %s; %s is of a later one, %s", bootText(b.BootMS), won, bootText(winner.BootMS))
 	case b.AttributionOK != winner.AttributionOK:
 		return "R1: its owners could not be read; those of " + won + " could"
 	case b.ObservedMS != winner.ObservedMS:

@@ -94,7 +94,8 @@ const (
 	codePool      = "not_allocated"    // R18
 	codeOpenPool  = "unknown_capacity" // R18
 	codeImported  = "imported"         // R18
-	codeNoSlot    = "unattributed"     // R16
+	codeFilled    = "filled"
+	codeNoSlot    = "unattributed" // R16
 )
 
 // decide is R13 for one holder.

@@ -108,6 +108,10 @@ func (b *book) segment(s *segment) {
 		e.track = track{leaf: o.Leaf, owner: o.Owner, bucket: meter.Unproven, code: codeInferred, inferred: true}
 		e.sliceMS = o.Inferred
 		b.add(e)
+		if s.kind == filled {
+			e.code, e.inferred, e.sliceMS = codeFilled, false, o.Unproven-o.Inferred
+			b.add(e)
+		}
 	}
 	span.track = track{bucket: meter.Unobserved, code: b.unobservedCode(s.kind)}
 	span.sliceMS = s.added.Unobserved

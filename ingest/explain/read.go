@@ -31,8 +31,9 @@ type raw struct {
 	winners     map[slotKey]*batchRow
 	nodes       map[string][]meter.NodeSlot
 	records     map[string][]meter.Record
-	missing     []missingBatch // of the winners, without all the rows that the journal promised
-	keptWeeks   map[int64]bool // weeks, by weekOf, of which any row of raw is there
+	fills       map[string][]meter.Record // of slots that only allocation records tell of (R18)
+	missing     []missingBatch            // of the winners, without all the rows that the journal promised
+	keptWeeks   map[int64]bool            // weeks, by weekOf, of which any row of raw is there
 	samples     map[slotKey]map[string]sampleRow
 	events      []eventRow
 	leaves      map[uint64]leafRow
@@ -63,7 +64,7 @@ func readRaw(ctx context.Context, db Store, row *usageRow) (*raw, error) {
 	r := &reader{db: db, nodes: []string{}, out: &raw{
 		row: row, winners: map[slotKey]*batchRow{}, nodes: map[string][]meter.NodeSlot{}, records: map[string][]meter.Record{},
 		samples: map[slotKey]map[string]sampleRow{}, leaves: map[uint64]leafRow{}, owners: map[uint64]ownerRow{},
-		keptWeeks: map[int64]bool{},
+		keptWeeks: map[int64]bool{}, fills: map[string][]meter.Record{},
 	}}
 	for _, step := range []struct {
 		what string
@@ -230,15 +231,20 @@ func (r *reader) readHolds(ctx context.Context) error {
 	for i := range rows {
 		h := &rows[i]
 		at := slotKey{h.Node, h.Slot.UnixMilli()}
-		if w := r.out.winners[at]; w == nil || w.Batch != h.Batch {
+		w := r.out.winners[at]
+		if w == nil || w.Batch != h.Batch {
 			continue
 		}
-		records := r.out.records[h.Node]
+		into := r.out.records
+		if w.fills() {
+			into = r.out.fills
+		}
+		records := into[h.Node]
 		if n := len(records); n > 0 && records[n-1].StartMS == at.startMS {
 			records[n-1].Rows = append(records[n-1].Rows, h.row())
 			continue
 		}
-		r.out.records[h.Node] = append(records, meter.Record{
+		into[h.Node] = append(records, meter.Record{
 			StartMS: at.startMS, Slices: int(h.Slices), Kind: meter.Kind(h.Kind), Model: h.Model, Rows: []meter.Row{h.row()},
 		})
 	}
@@ -290,10 +296,12 @@ const namesPerQuery = 2000
 
 func (r *reader) readNames(ctx context.Context) error {
 	leaves, owners := map[uint64]bool{}, map[uint64]bool{}
-	for _, records := range r.out.records {
-		for i := range records {
-			for _, row := range records[i].Rows {
-				leaves[row.Leaf], owners[row.Owner] = true, true
+	for _, of := range []map[string][]meter.Record{r.out.records, r.out.fills} {
+		for _, records := range of {
+			for i := range records {
+				for _, row := range records[i].Rows {
+					leaves[row.Leaf], owners[row.Owner] = true, true
+				}
 			}
 		}
 	}

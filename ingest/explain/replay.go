@@ -87,11 +87,13 @@ func (p *replay) piece(fromMS, toMS, untilMS, lastSlotMS int64) (meter.GPUHour, 
 	for node, slots := range r.nodes {
 		in.Nodes[node] = slots[:sort.Search(len(slots), func(i int) bool { return slots[i].StartMS > lastSlotMS })]
 	}
-	for node, records := range r.records {
-		first := sort.Search(len(records), func(i int) bool { return records[i].StartMS >= fromMS })
-		end := sort.Search(len(records), func(i int) bool { return records[i].StartMS > lastSlotMS || records[i].StartMS >= toMS })
-		if first < end {
-			in.GPUs[r.row.GPU][node] = p.records(records[first:end])
+	for _, of := range []map[string][]meter.Record{r.records, r.fills} {
+		for node, records := range of {
+			first := sort.Search(len(records), func(i int) bool { return records[i].StartMS >= fromMS })
+			end := sort.Search(len(records), func(i int) bool { return records[i].StartMS > lastSlotMS || records[i].StartMS >= toMS })
+			if first < end {
+				in.GPUs[r.row.GPU][node] = append(slices.Clone(in.GPUs[r.row.GPU][node]), p.records(records[first:end])...)
+			}
 		}
 	}
 	got, err := meter.Hour(in, meter.NewInventory(p.known(fromMS)))

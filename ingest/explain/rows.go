@@ -72,6 +72,9 @@ type batchRow struct {
 
 func (b *batchRow) slotMS() int64 { return b.Slot.UnixMilli() }
 
+// fills says that the batch is made of allocation records (R18).
+func (b *batchRow) fills() bool { return b.Rev == wire.FillRev }
+
 func (b *batchRow) rank() wire.Rank {
 	r := wire.Rank{Rev: b.Rev, Collector: b.Collector, BootMS: int64(b.BootMS), Seq: b.Seq}
 	copy(r.Hash[:], b.Hash)
@@ -80,7 +83,7 @@ func (b *batchRow) rank() wire.Rank {
 
 func (b *batchRow) nodeSlot() meter.NodeSlot {
 	s := meter.NodeSlot{
-		StartMS: b.slotMS(), Nothing: b.ObservedMS == 0, Complete: b.Complete == 1, AttributionOK: b.AttributionOK == 1,
+		StartMS: b.slotMS(), Nothing: b.ObservedMS == 0, Complete: b.Complete == 1, AttributionOK: b.AttributionOK == 1, Fill: b.fills(),
 	}
 	for _, ms := range b.Observed {
 		s.Observed = append(s.Observed, int64(ms))

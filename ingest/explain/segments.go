@@ -13,6 +13,7 @@ type kind int
 const (
 	absent   kind = iota // outside of the inventory
 	silent               // no batch of its node
+	filled               // none but allocation records (R18)
 	blind                // the batch saw nothing of the slot
 	unlisted             // a partial enumeration without the GPU
 	missing              // a complete one without it: lost (R2)
@@ -83,7 +84,7 @@ func (p *replay) cells() ([]cell, error) {
 		}
 		c.node = node
 		c.batch = r.winners[slotKey{node, at}]
-		if c.batch != nil {
+		if c.batch != nil && !c.batch.fills() {
 			slot := c.batch.nodeSlot()
 			c.slot = &slot
 		}
@@ -128,6 +129,8 @@ func (r *raw) record(node string, at int64) *meter.Record {
 
 func (p *replay) kindOf(c *cell) kind {
 	switch {
+	case c.slot == nil && c.batch != nil:
+		return filled
 	case c.slot == nil:
 		return silent
 	case c.slot.Nothing:

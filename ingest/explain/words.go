@@ -55,7 +55,7 @@ var rules = map[string]string{
 	codePartly: "R13", codeNoSignal: "R13", codeOneSignal: "R13", codeContrary: "R13", codeMIGBlind: "R13", codeMIGAlone: "R13",
 	codeNotKept: "R13", codeInferred: "R10", codeGap: "R10", codeUnread: "R4", codeCut: "R10", codeExcess: "R2", codeLost: "R9.2",
 	codeMissing: "R2", codeFlagged: "R9.5", codeNotHeld: "R9.7", codeUnowned: "R4", codeUncovered: "R9.3", codeFewer: "R2", codeNoSlot: "R16",
-	codePool: "R18", codeOpenPool: "R18", codeImported: "R18",
+	codePool: "R18", codeOpenPool: "R18", codeImported: "R18", codeFilled: "R18",
 }
 
 // why is a line's reason in one sentence.
@@ -125,6 +125,8 @@ func (w *words) whyPlatform(e *entry) string {
 		return "the pool's capacity is not known: its slices are what was in use at most, and what no allocation had is not called free"
 	case codeImported:
 		return "an imported hold brings no evidence: unproven, never called idle"
+	case codeFilled:
+		return "nobody saw the node in these slots; allocation records say who held it: unproven, and what they don't say stays unobserved"
 	case codeUncovered:
 		return "no leaf covered these slices"
 	case codeFewer:

@@ -26,7 +26,7 @@ type journalBatch struct {
 }
 
 func (j *journalBatch) nodeSlot() meter.NodeSlot {
-	s := meter.NodeSlot{StartMS: j.slotMS, Nothing: j.observedMS == 0, Complete: j.complete, AttributionOK: j.attribution}
+	s := meter.NodeSlot{StartMS: j.slotMS, Nothing: j.observedMS == 0, Complete: j.complete, AttributionOK: j.attribution, Fill: j.rank.Rev == wire.FillRev}
 	for _, ms := range j.observed {
 		s.Observed = append(s.Observed, int64(ms))
 	}
@@ -58,7 +58,7 @@ func (w *winners) add(row journalBatch) {
 		w.best = &row
 		return
 	}
-	if old.rank.Rev == row.rank.Rev && old.batch != row.batch {
+	if old.rank.Rev == row.rank.Rev && old.batch != row.batch && row.rank.Rev != wire.FillRev { // of fills the later run's corrects (R18)
 		w.findings = append(w.findings, fmt.Sprintf("two batches of rank %d for node %s, slot %s", row.rank.Rev, row.node, time.UnixMilli(row.slotMS).UTC()))
 	}
 	if row.rank.Compare(old.rank) > 0 {
