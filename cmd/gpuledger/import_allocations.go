@@ -27,10 +27,14 @@ func (s *session) importAllocationsCommand() *cobra.Command {
 			"window, a record that starts in it and is missing is deleted, unless the file has bad rows: then nobody knows\n" +
 			"what is missing. Records beyond a pool's capacity are refused, by start, then job. Held time is unproven:\n" +
 			"records are no evidence of work. Bad rows are listed with line and reason and the good ones go in; then the\n" +
-			"exit code is 1. A cluster that collectors measure takes no records.",
+			"exit code is 1.\n\n" +
+			"In a cluster that collectors measure, records fill only the time that no collector told anything of, as\n" +
+			"unproven, and must name node and device: a GPU's UUID, or that of a MIG instance. A collector's batch that comes\n" +
+			"late replaces what was filled. What was seen is skipped and listed; a second holder of a GPU is refused.",
 		Example: examples(
 			"gpuledger import allocations jobs.csv --data DIR --cluster earth --columns tenant=vc,start=start,end=end,gpus=running_gpus --time-zone Asia/Shanghai", "a trace with a column for everything",
 			"gpuledger import allocations march.jsonl.gz --data DIR --cluster lab --capacity 512 --model 'NVIDIA A100-SXM4-80GB' --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z", "a month of a pool of 512 GPUs",
+			"gpuledger import allocations night.csv --data DIR --cluster live --columns job=id,node=host,device=gpu_uuid --dry-run", "what the records of a night without collectors would fill",
 		),
 		Args: cobra.ExactArgs(1),
 	}

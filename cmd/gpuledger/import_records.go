@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/shopspring/decimal"
 	"github.com/spf13/cobra"
 
 	"github.com/gpuledger/gpuledger/collector/spool"
@@ -24,7 +26,7 @@ import (
 type recordFlags struct {
 	data, cluster, source, pool, model, capacity string
 	zone, windowStart, windowEnd, rejects        string
-	future                                       bool
+	future, dryRun                               bool
 }
 
 func (f *recordFlags) add(cmd *cobra.Command, source string) {
@@ -40,6 +42,7 @@ func (f *recordFlags) add(cmd *cobra.Command, source string) {
 	flags.StringVar(&f.windowEnd, "window-end", "", "`TIME` after the last; what is open ends there, or now")
 	flags.StringVar(&f.rejects, "rejects", "", "write the list of all bad rows to `FILE`")
 	flags.BoolVar(&f.future, "allow-future", false, "take records that end after now")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "say what would change, and change nothing")
 	_ = cmd.MarkFlagRequired("data")    // fails only for a flag that isn't there
 	_ = cmd.MarkFlagRequired("cluster") // likewise
 }
@@ -90,7 +93,11 @@ func (s *session) importRecords(ctx context.Context, file string, f *recordFlags
 	if err != nil {
 		return err
 	}
-	a, err := s.openOrCreate(ctx, f.data)
+	open := s.openOrCreate
+	if f.dryRun {
+		open = func(ctx context.Context, dataDir string) (*access, error) { return s.open(ctx, dataDir, true) }
+	}
+	a, err := open(ctx, f.data)
 	if err != nil {
 		return err
 	}
@@ -98,7 +105,7 @@ func (s *session) importRecords(ctx context.Context, file string, f *recordFlags
 	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
 	o.Partial = len(records.Bad) > 0
-	run := &recordRun{s: s, a: a, dataDir: f.data, o: o}
+	run := &recordRun{s: s, a: a, dataDir: f.data, o: o, dryRun: f.dryRun}
 	if err := run.start(ctx, group); err != nil {
 		return err
 	}
@@ -110,7 +117,7 @@ func (s *session) importRecords(ctx context.Context, file string, f *recordFlags
 	if err != nil {
 		return err
 	}
-	return s.reportRecords(file, f.rejects, records, plan, sent)
+	return s.reportRecords(file, f, records, plan, sent)
 }
 
 func readRecordFile(file string, how imports.Reading, read readRecords) (*imports.File, error) {
@@ -134,6 +141,7 @@ type recordRun struct {
 	o       *imports.Options
 	p       *pipeline
 	sp      *spool.Spool
+	dryRun  bool
 }
 
 // start runs what carries batches into the ledger, and waits until what a run
@@ -177,6 +185,10 @@ func (r *recordRun) carryOut(ctx context.Context, records *imports.File) (*impor
 	if err := plan.Check(ctx, r.a.db); err != nil {
 		return nil, 0, err
 	}
+	if r.dryRun {
+		sent, err := plan.Each(func([]byte) error { return nil })
+		return plan, sent, err
+	}
 	sent, err := r.send(ctx, plan)
 	if err != nil {
 		return nil, sent, err
@@ -209,17 +221,12 @@ func (r *recordRun) send(ctx context.Context, plan *imports.Plan) (int, error) {
 // shownRejects is how many bad rows are printed; --rejects has all.
 const shownRejects = 20
 
-func (s *session) reportRecords(file, rejects string, read *imports.File, plan *imports.Plan, sent int) error {
+func (s *session) reportRecords(file string, f *recordFlags, read *imports.File, plan *imports.Plan, sent int) error {
 	bad := append(read.Bad, plan.Bad...)
-	for i, b := range bad {
-		if i == shownRejects {
-			s.sayf("… and %d more bad rows\n", len(bad)-i)
-			break
-		}
-		s.sayf("%s:%d: %s\n", file, b.Line, b.Reason)
-	}
-	if rejects != "" {
-		if err := writeRejects(rejects, file, bad); err != nil {
+	s.listRows(file, bad, "bad rows")
+	s.listRows(file, plan.Skipped, "stretches that somebody saw")
+	if f.rejects != "" {
+		if err := writeRejects(f.rejects, file, append(slices.Clone(bad), plan.Skipped...)); err != nil {
 			return err
 		}
 	}
@@ -232,14 +239,47 @@ func (s *session) reportRecords(file, rejects string, read *imports.File, plan *
 	if plan.Open > 0 {
 		s.sayf("%d pools are of unknown capacity: what of them was free is not known, and no check proves it (--capacity tells)\n", plan.Open)
 	}
-	if _, err := fmt.Fprintf(s.stdout, "%d rows: %d records new, %d changed, %d deleted, %d unchanged; %d batches imported, %d bad rows\n",
-		read.Rows, plan.New, plan.Changed, plan.Deleted, plan.Unchanged, sent, len(bad)); err != nil {
+	if plan.Live() {
+		s.sayf("%s\n", filledText(&plan.Filled))
+	}
+	did := "imported"
+	if f.dryRun {
+		did = "to import (a dry run: nothing is changed)"
+	}
+	if _, err := fmt.Fprintf(s.stdout, "%d rows: %d records new, %d changed, %d deleted, %d unchanged; %d batches %s, %d bad rows\n",
+		read.Rows, plan.New, plan.Changed, plan.Deleted, plan.Unchanged, sent, did, len(bad)); err != nil {
 		return err
 	}
 	if len(bad) > 0 {
 		return quietError{"bad rows"}
 	}
 	return nil
+}
+
+// listRows shows the first of what is told of single rows; --rejects has all.
+func (s *session) listRows(file string, rows []imports.BadLine, what string) {
+	for i, b := range rows {
+		if i == shownRejects {
+			s.sayf("… and %d more %s\n", len(rows)-i, what)
+			break
+		}
+		s.sayf("%s:%d: %s\n", file, b.Line, printable(b.Reason))
+	}
+}
+
+// filledText is what records hold of the time that no collector of a live
+// cluster told of.
+func filledText(f *imports.Filled) string {
+	hours := decimal.Zero
+	for per, ms := range f.SliceMS {
+		hours = hours.Add(decimal.NewFromInt(ms).DivRound(decimal.NewFromInt(int64(per)*meter.HourMS), 9))
+	}
+	text := fmt.Sprintf("records hold %s GPU-hours that no collector told of: unproven instead of unobserved; what they don't hold stays unobserved", hours)
+	if f.ShortMS > 0 {
+		text += fmt.Sprintf(" (of them %s in gaps of up to 30 s, where the holders on both sides come first)",
+			decimal.NewFromInt(f.ShortMS).DivRound(decimal.NewFromInt(meter.HourMS), 9))
+	}
+	return text
 }
 
 // sayf tells people something on stderr; no step fails because that does.

@@ -90,13 +90,18 @@ type Plan struct {
 	New, Changed, Deleted, Unchanged int
 	// Missed are records that would be deleted, had the file no bad rows.
 	Missed int
-	Bad    []BadLine // records beyond a pool's capacity
+	Bad    []BadLine // records beyond a pool's capacity, and what can't be filled
+	// Skipped is time of records that a collector told of, in a live cluster, and
+	// Filled what nobody did.
+	Skipped []BadLine
+	Filled  Filled
 	// Units are the pools and boards of the source, Open of them pools of
 	// unknown capacity.
 	Units, Open int
 
 	o       *Options
 	state   *State
+	live    *live // nil: nobody else speaks of the cluster
 	bootMS  int64
 	current []Record
 	rows    []Record // to be written
@@ -113,7 +118,15 @@ func NewPlan(o *Options, state *State, records []Record) (*Plan, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Plan{o: o, state: state, bootMS: max(o.NowMS, int64(state.revision)+1)}
+	p := &Plan{o: o, state: state, live: state.live, bootMS: max(o.NowMS, int64(state.revision)+1)}
+	if p.live != nil {
+		if !slices.ContainsFunc(records, func(r Record) bool { return len(r.Devices) > 0 && r.Node != "" }) && len(state.Records) == 0 {
+			return nil, &RefusedError{o.Cluster, p.live.why}
+		}
+		named := p.named(records)
+		o.Partial = o.Partial || len(named) < len(records)
+		records = named
+	}
 	touched := p.merge(group(records))
 	if err := p.place(); err != nil {
 		return nil, err
@@ -122,6 +135,9 @@ func NewPlan(o *Options, state *State, records []Record) (*Plan, error) {
 	p.span(records, touched)
 	return p, nil
 }
+
+// Live says that the plan fills what collectors of the cluster missed.
+func (p *Plan) Live() bool { return p.live != nil }
 
 // Hours is how many hours the run speaks of.
 func (p *Plan) Hours() int { return len(p.hours) }

@@ -31,6 +31,9 @@ type saidHour struct {
 // Each hands over the encoded batches of all hours whose content differs from
 // what was said last, ascending by hour and node.
 func (p *Plan) Each(send func(encoded []byte) error) (sent int, err error) {
+	if p.live != nil {
+		return p.eachFill(send)
+	}
 	byNode := map[string][]*unit{}
 	var nodes []string
 	for _, u := range p.units {

@@ -21,6 +21,7 @@ type Store interface {
 type State struct {
 	Records []Record
 
+	live     *live // the cluster is one that collectors measure
 	said     map[nodeHour][32]byte
 	spoken   map[int64]bool // hours of it, Unix ms
 	revision uint64         // the last run's
@@ -59,14 +60,16 @@ WHERE cluster = {cluster:String} AND source = {source:String}`
 const selectLastBoot = `
 SELECT max(boot_ms) AS boot_ms FROM batches WHERE cluster = {cluster:String} AND collector = {collector:String}`
 
-// Load reads what stands of a source, or refuses (RefusedError): records speak
-// for whole nodes and hours, so nobody else may speak of the cluster's (R1,
-// R18), nor another source of one of the nodes.
+// Load reads what stands of a source. Records speak for whole nodes and hours,
+// so nobody else may speak of the cluster's (R1), unless collectors measure it:
+// then they fill what nobody saw (R18). It refuses (RefusedError) a cluster of
+// other slots.
 func Load(ctx context.Context, db Store, o *Options) (*State, error) {
-	if err := refuse(ctx, db, o); err != nil {
+	measured, err := findLive(ctx, db, o)
+	if err != nil {
 		return nil, err
 	}
-	s := &State{said: map[nodeHour][32]byte{}, spoken: map[int64]bool{}}
+	s := &State{live: measured, said: map[nodeHour][32]byte{}, spoken: map[int64]bool{}}
 	by := []any{store.Named("cluster", o.Cluster), store.Named("source", o.Source)}
 	var records []storedRecord
 	if err := db.Select(ctx, &records, selectAllocations, by...); err != nil {
@@ -101,12 +104,14 @@ func Load(ctx context.Context, db Store, o *Options) (*State, error) {
 	return s, nil
 }
 
-func refuse(ctx context.Context, db Store, o *Options) error {
+// findLive is the cluster as one that collectors measure; nil: nobody else
+// speaks of it.
+func findLive(ctx context.Context, db Store, o *Options) (*live, error) {
 	var slots []struct {
 		SlotMS uint32 `ch:"slot_ms"`
 	}
 	if err := db.Select(ctx, &slots, selectSlotMS, store.Named("cluster", o.Cluster)); err != nil {
-		return fmt.Errorf("read slot length of %s: %w", o.Cluster, err)
+		return nil, fmt.Errorf("read slot length of %s: %w", o.Cluster, err)
 	}
 	var others []struct {
 		Collector string    `ch:"collector"`
@@ -114,22 +119,27 @@ func refuse(ctx context.Context, db Store, o *Options) error {
 		Last      time.Time `ch:"last"`
 	}
 	if err := db.Select(ctx, &others, selectOthers, store.Named("cluster", o.Cluster), store.Named("prefix", CollectorPrefix)); err != nil {
-		return fmt.Errorf("read collectors of %s: %w", o.Cluster, err)
+		return nil, fmt.Errorf("read collectors of %s: %w", o.Cluster, err)
 	}
-	for _, x := range others {
-		return &RefusedError{o.Cluster, fmt.Sprintf("collector %q has sent %d batches of it, the last of %s: records and a collector can't both speak of a node; give the history a cluster name of its own",
-			x.Collector, x.Batches, x.Last.UTC().Format(time.RFC3339))}
+	if len(others) > 0 {
+		x := &others[0]
+		why := fmt.Sprintf("collector %q has sent %d batches of it, the last of %s: records fill only what collectors missed, and must name node and GPU; else give the history a cluster name of its own",
+			x.Collector, x.Batches, x.Last.UTC().Format(time.RFC3339))
+		if len(slots) == 0 {
+			return nil, &RefusedError{o.Cluster, why}
+		}
+		return &live{slotMS: int64(slots[0].SlotMS), why: why}, nil
 	}
 	for _, x := range slots {
 		if int64(x.SlotMS) != meter.HourMS {
-			return &RefusedError{o.Cluster, fmt.Sprintf("its slots are %d ms long, those of allocation records are %d; give the history a cluster name of its own", x.SlotMS, meter.HourMS)}
+			return nil, &RefusedError{o.Cluster, fmt.Sprintf("its slots are %d ms long, those of allocation records are %d; give the history a cluster name of its own", x.SlotMS, meter.HourMS)}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// Check refuses a node that another source speaks of (RefusedError). It comes
-// before Each.
+// Check refuses a node that another source speaks of (RefusedError), and looks
+// at what a live cluster's collectors missed. It comes before Each.
 func (p *Plan) Check(ctx context.Context, db Store) error {
 	var others []struct {
 		Node   string `ch:"node"`
@@ -145,6 +155,13 @@ func (p *Plan) Check(ctx context.Context, db Store) error {
 			}
 		}
 	}
+	if p.live == nil {
+		return nil
+	}
+	if err := p.lookAt(ctx, db); err != nil {
+		return err
+	}
+	p.judge()
 	return nil
 }
 

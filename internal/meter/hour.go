@@ -129,15 +129,6 @@ func Hour(in HourInput, inv *Inventory) (HourResult, error) {
 	return out, nil
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
-}
-
 // gpuHour works on one GPU of one hour. cells are the slots around the hour in
 // which somebody knows something of the GPU, ascending.
 type gpuHour struct {

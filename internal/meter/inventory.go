@@ -2,6 +2,7 @@ package meter
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -122,4 +123,8 @@ func (k *known) list(nodes []string, startMS, endMS int64) string {
 	}
 	k.node, k.lastMS = chosen, endMS
 	return chosen
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
 }

@@ -94,3 +94,29 @@ func TestValidateRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestValidateFill: a fill carries what records can tell, and nothing that only
+// somebody who looked could (R18).
+func TestValidateFill(t *testing.T) {
+	for want, change := range map[string]func(*wire.Batch){
+		"":                         func(*wire.Batch) {},
+		"origin ORIGIN_LIVE":       func(b *wire.Batch) { b.Origin = wire.Origin_ORIGIN_LIVE },
+		"attribution, enumeration": func(b *wire.Batch) { b.Attribution = wire.Attribution_ATTRIBUTION_FAILED },
+		"or observed: records":     func(b *wire.Batch) { b.Observed = []*wire.Interval{{ToMs: 1}} },
+		"1 events":                 func(b *wire.Batch) { b.Events = []*wire.Event{{Kind: "xid"}} },
+		"gpus[0] (g): a pool":      func(b *wire.Batch) { b.Gpus[0].Lost = true },
+		"energy and metrics":       func(b *wire.Batch) { b.Gpus[0].EnergyMj = proto.Int64(0) },
+		"gpus[0].leaves[0] (gpu)":  func(b *wire.Batch) { b.Gpus[0].Leaves[0].GpuUtil = proto.Float64(0) },
+	} {
+		b := &wire.Batch{
+			Format: wire.Format, Cluster: "k", Node: "n", Collector: "c", SlotMs: 10_000, Fill: true,
+			Origin: wire.Origin_ORIGIN_IMPORT, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL,
+			Gpus: []*wire.Gpu{{Uuid: "g", Leaves: []*wire.Leaf{{Id: "gpu"}}, Holds: []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Job: "1"}}}}},
+		}
+		change(b)
+		err := wire.Validate(b)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "fill: ") || !strings.Contains(err.Error(), want)) {
+			t.Errorf("Validate = %v, want %q", err, want)
+		}
+	}
+}
