@@ -90,6 +90,9 @@ WHERE cluster = {cluster:String} AND gpu IN {gpus:Array(String)} ORDER BY gpu, a
 // namesPerQuery keeps a query's parameter, which travels in a URL, short.
 const namesPerQuery = 500
 
+// slotsPerQuery bounds what the engine groups at once: some 100 MB.
+const slotsPerQuery = 1_000_000
+
 // inventoryReach is how far back a gap may begin whose GPUs are still there (R2).
 const inventoryReach = meter.RetireAfterMS + meter.HourMS
 
@@ -115,7 +118,8 @@ func (p *Plan) lookAt(ctx context.Context, db Store) error {
 		return fmt.Errorf("read watermark of %s: %w", p.o.Cluster, err)
 	}
 	l.untilMS = mark[0].Until
-	for names := range slices.Chunk(slices.Sorted(maps.Keys(nodes)), namesPerQuery) {
+	perQuery := min(max(slotsPerQuery/((to-from)/l.slotMS), 1), namesPerQuery)
+	for names := range slices.Chunk(slices.Sorted(maps.Keys(nodes)), int(perQuery)) {
 		if err := p.readGaps(ctx, db, names, from, to); err != nil {
 			return err
 		}
