@@ -80,7 +80,7 @@ month: $(LIB) need-go need-cc ## a month of a thousand GPUs × fifty tenants, bi
 	go test -count 1 -timeout 1h -run '^TestMonthOfAThousandGPUs$$' -v ./billing
 
 .PHONY: seeded
-seeded: $(LIB) need-go need-cc ## tests the tests: eleven bugs, each of which a named test must catch
+seeded: $(LIB) need-go need-cc ## tests the tests: twelve bugs, each of which a named test must catch
 	go test -count 1 -timeout 30m -tags seeded -v ./internal/seeded
 
 .PHONY: bench
