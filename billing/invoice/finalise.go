@@ -95,14 +95,10 @@ func decided(record decisions.Invoice, already bool) Decided {
 	}
 }
 
-// prepare publishes the book where none is, notes the mapping that the month's
-// usage is named by, and freezes what the month needs.
+// prepare refuses what can't be finalised; then it publishes the book where
+// none is, notes the mapping that the month's usage is named by, and freezes
+// what the month needs.
 func (r *Register) prepare(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (decidedState, error) {
-	if _, ok := state.bookInForce(); !ok {
-		if _, err := r.publish(ctx, state, r.deps.Book, q.Who, ""); err != nil {
-			return state, err
-		}
-	}
 	inForce, err := r.bookInForce(state)
 	if err != nil {
 		return state, err
@@ -110,6 +106,17 @@ func (r *Register) prepare(ctx context.Context, state decidedState, q FinaliseRe
 	from, to := span(inForce, period, q.Tenants)
 	if err := r.deps.Closed(ctx, to); err != nil {
 		return state, err
+	}
+	if err := r.billable(ctx, inForce, q, period, from, to); err != nil {
+		return state, err
+	}
+	if _, ok := state.bookInForce(); !ok {
+		if _, err := r.publish(ctx, state, r.deps.Book, q.Who, ""); err != nil {
+			return state, err
+		}
+		if inForce, err = r.bookInForce(state); err != nil { // another process may have published before
+			return state, err
+		}
 	}
 	if _, err := r.noteMappings(ctx, state); err != nil {
 		return state, err

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
 )
@@ -135,6 +136,35 @@ func TestR3OpenHoursAreNotFinalised(t *testing.T) {
 	month, err := r.List(t.Context(), "2026-03")
 	if err != nil || month.Invoices[0].Status != invoice.StatusDraft {
 		t.Errorf("after a refusal: %v, %+v", err, month)
+	}
+}
+
+// A month of which nothing would come is refused before anything is decided for
+// it: frozen as empty, it would stay so when its history is imported later.
+func TestR17NothingIsFrozenWhereNothingCanBeFinalised(t *testing.T) {
+	db := emptyLedger(t)
+	fleet(t, db)
+	book := strings.Replace(registerBook, "2026-01-01", "2026-03-01", 1)
+	r := invoicetest.Open(t, db, parse(t, book), invoicetest.Broker(t))
+	for name, q := range map[string]invoice.FinaliseRequest{
+		"month before the ledger":   {Period: "2026-02", Who: "finance"},
+		"tenant nobody knows":       {Period: "2026-03", Tenants: []string{"nobody"}, Who: "finance"},
+		"one of two tenants":        {Period: "2026-03", Tenants: []string{"b", "nobody"}, Who: "finance"},
+		"tenant with a later month": {Period: "2026-02", Tenants: []string{"b"}, Who: "finance"},
+	} {
+		if done, err := r.Finalise(t.Context(), q); !errors.Is(err, invoice.ErrNotFound) || len(done) > 0 {
+			t.Errorf("%s: Finalise = %+v, %v, want %v", name, done, err, invoice.ErrNotFound)
+		}
+	}
+	r.Decisions.View(func(s *decisions.State) {
+		if s.Next() != 0 {
+			t.Errorf("%d records were decided by refused requests, want none", s.Next())
+		}
+	})
+	// Terms without usage are owed (R20): a has a minimum from March on.
+	done, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-04", Who: "finance"})
+	if err != nil || len(done) != 1 || done[0].Tenant != "a" {
+		t.Errorf("a month of terms alone: Finalise = %+v, %v, want a's minimum", done, err)
 	}
 }
 
