@@ -20,6 +20,15 @@ import (
 // certain GPU-hours.
 var ErrNoEvidence = errors.New("no GPU-hours of its own")
 
+// noLineError is a line that a document doesn't have; it is an ErrNotFound.
+type noLineError struct{ line, lines int }
+
+func (e *noLineError) Error() string {
+	return fmt.Sprintf("no line %d; it has lines 1 to %d", e.line, e.lines)
+}
+
+func (e *noLineError) Is(target error) bool { return target == ErrNotFound }
+
 // Evidence is what a line of a decided document rests on.
 type Evidence struct {
 	Number string `json:"number"`
@@ -86,7 +95,7 @@ func (r *Register) evidence(ctx context.Context, state decidedState, record deci
 		return nil, err
 	}
 	if lineNumber < 1 || lineNumber > len(document.Lines) {
-		return nil, fmt.Errorf("line %d: %w; it has lines 1 to %d", lineNumber, ErrNotFound, len(document.Lines))
+		return nil, &noLineError{line: lineNumber, lines: len(document.Lines)}
 	}
 	e := &Evidence{Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1], GPUHours: []GPUHour{}, Moved: []string{}}
 	b, err := book(state, record.PriceBook)
