@@ -164,7 +164,7 @@ func (a *api) showDraft(ctx context.Context, in *showDraftInput) (*draftOutput, 
 		return nil, a.problem(ctx, err)
 	}
 	if documents[0].Status != invoice.StatusDraft {
-		return nil, a.problem(ctx, fmt.Errorf("show draft: %s is finalised: %w", documents[0].Number, invoice.ErrNotFound))
+		return nil, a.problem(ctx, fmt.Errorf("show draft of tenant %q in %s: %w as a draft, %s is finalised", in.Tenant, in.Period, invoice.ErrNotFound, documents[0].Number))
 	}
 	return &draftOutput{&documents[0]}, nil
 }
