@@ -1,0 +1,63 @@
+package invoice_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+)
+
+func TestR6ApprovalsAreOfSomebodyElseAndOfTheseBytes(t *testing.T) {
+	r, db := register(t)
+	try := func(who string) error {
+		_, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Tenants: []string{"b"}, Who: who, Approved: true})
+		return err
+	}
+	var conflict *invoice.ConflictError
+	if err := try("finance"); !errors.As(err, &conflict) {
+		t.Fatalf("without approval: %v", err)
+	}
+	if _, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor", Comment: "looked at it"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := try("auditor"); !errors.As(err, &conflict) {
+		t.Errorf("the approver finalises: %v, want a conflict", err)
+	}
+	usagetest.Insert(t, db, later(gpuHour(march, "GPU-2")))
+	if err := try("finance"); !errors.As(err, &conflict) {
+		t.Errorf("other bytes: %v, want a conflict", err)
+	}
+	if _, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := try("finance"); err != nil {
+		t.Errorf("approved: %v", err)
+	}
+}
+
+func TestR6AnApprovalsKeyApprovesOnce(t *testing.T) {
+	r, db := register(t)
+	asked := invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor", Key: "k"}
+	first, err := r.Approve(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usagetest.Insert(t, db, later(gpuHour(march, "GPU-2", usagetest.Owner{Tenant: "b", Active: 1})))
+	again, err := r.Approve(t.Context(), asked)
+	if err != nil || !again.Already || again.Content != first.Content || again.Number != first.Number {
+		t.Errorf("again %+v, %v, want %+v", again, err, first)
+	}
+	for name, change := range map[string]func(*invoice.ApproveRequest){
+		"another tenant": func(q *invoice.ApproveRequest) { q.Tenant = "a" },
+		"another month":  func(q *invoice.ApproveRequest) { q.Period = "2026-04" },
+		"another person": func(q *invoice.ApproveRequest) { q.Who = "mallory" },
+	} {
+		q := asked
+		change(&q)
+		var conflict *invoice.ConflictError
+		if _, err := r.Approve(t.Context(), q); !errors.As(err, &conflict) {
+			t.Errorf("%s with the key: %v, want a conflict", name, err)
+		}
+	}
+}

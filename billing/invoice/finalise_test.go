@@ -1,0 +1,172 @@
+package invoice_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+)
+
+func TestR20FinalisedInvoicesAreTheDraftsAsTheyStood(t *testing.T) {
+	r, _ := register(t)
+	before, err := r.List(t.Context(), "2026-03")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := finalise(t, r)
+	if len(done) != 2 || done[0].Number != "2026-03-a-r0" || done[0].Already || done[1].Number != "2026-03-b-r0" {
+		t.Fatalf("finalised %+v, want a and b", done)
+	}
+	after, err := r.List(t.Context(), "2026-03")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range before.Invoices {
+		before.Invoices[i].Status = invoice.StatusFinalised
+	}
+	if diff := cmp.Diff(before, after, cmp.Comparer(func(a, b decimal.Decimal) bool { return a.Equal(b) })); diff != "" {
+		t.Errorf("month (-draft +finalised):\n%s", diff)
+	}
+	content := document(t, r, "2026-03-a-r0")
+	again := finalise(t, r)
+	if !again[0].Already || again[0].Content != done[0].Content || !bytes.Equal(content, document(t, r, "2026-03-a-r0")) {
+		t.Errorf("finalising again came to %+v", again)
+	}
+	for _, d := range done {
+		verdict, err := r.Verify(t.Context(), d.Number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !verdict.Same || verdict.Pending {
+			t.Errorf("verdict %+v, want the same bytes and nothing pending", verdict)
+		}
+	}
+}
+
+func TestR3OpenHoursAreNotFinalised(t *testing.T) {
+	r, _ := register(t)
+	r.ClosedUntil = time.Date(2026, 3, 31, 23, 0, 0, 0, time.UTC)
+	_, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance"})
+	var open *invoice.OpenHoursError
+	if !errors.As(err, &open) || !strings.Contains(err.Error(), "2026-04-01T00:00:00Z") {
+		t.Fatalf("Finalise = %v, want the end of the month that is open", err)
+	}
+	month, err := r.List(t.Context(), "2026-03")
+	if err != nil || month.Invoices[0].Status != invoice.StatusDraft {
+		t.Errorf("after a refusal: %v, %+v", err, month)
+	}
+}
+
+func TestR17NothingIsFrozenWhereNothingCanBeFinalised(t *testing.T) {
+	db := emptyLedger(t)
+	fleet(t, db)
+	book := strings.Replace(registerBook, "2026-01-01", "2026-03-01", 1)
+	r := invoicetest.Open(t, db, parse(t, book), invoicetest.Broker(t))
+	for name, q := range map[string]invoice.FinaliseRequest{
+		"month before the ledger":   {Period: "2026-02", Who: "finance"},
+		"tenant nobody knows":       {Period: "2026-03", Tenants: []string{"nobody"}, Who: "finance"},
+		"one of two tenants":        {Period: "2026-03", Tenants: []string{"b", "nobody"}, Who: "finance"},
+		"tenant with a later month": {Period: "2026-02", Tenants: []string{"b"}, Who: "finance"},
+	} {
+		if done, err := r.Finalise(t.Context(), q); !errors.Is(err, invoice.ErrNotFound) || len(done) > 0 {
+			t.Errorf("%s: Finalise = %+v, %v, want %v", name, done, err, invoice.ErrNotFound)
+		}
+	}
+	r.Decisions.View(func(s *decisions.State) {
+		if s.Next() != 0 {
+			t.Errorf("%d records were decided by refused requests, want none", s.Next())
+		}
+	})
+	// Terms without usage are owed (R20): a has a minimum from March on.
+	done, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-04", Who: "finance"})
+	if err != nil || len(done) != 1 || done[0].Tenant != "a" {
+		t.Errorf("a month of terms alone: Finalise = %+v, %v, want a's minimum", done, err)
+	}
+}
+
+func TestR17DistributionIsFrozenForThoseWhoComeLater(t *testing.T) {
+	r, db := register(t)
+	before, err := r.List(t.Context(), "2026-03")
+	if err != nil {
+		t.Fatal(err)
+	}
+	finalise(t, r, "a")
+	usagetest.Insert(t, db, later(gpuHour(march, "GPU-1")), later(gpuHour(march.Add(4*time.Hour), "GPU-3", usagetest.Owner{Tenant: "c", Active: 25_200_000})))
+	finalise(t, r)
+	after, err := r.List(t.Context(), "2026-03")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shares := func(month *invoice.Month) map[string]string {
+		of := map[string]string{}
+		for _, i := range month.Invoices {
+			of[i.Tenant] = i.Effects.Distribution.String()
+		}
+		return of
+	}
+	want := shares(before)
+	want["c"] = "0"
+	if diff := cmp.Diff(want, shares(after)); diff != "" {
+		t.Errorf("distribution (-before +after):\n%s", diff)
+	}
+	if want["b"] == "0" {
+		t.Error("nothing was ever distributed")
+	}
+}
+
+func TestR6TwoRegistersDecideEachInvoiceOnce(t *testing.T) {
+	db := emptyLedger(t)
+	fleet(t, db)
+	b := invoicetest.Broker(t)
+	registers := []*invoicetest.Register{
+		invoicetest.Open(t, db, parse(t, registerBook), b), invoicetest.Open(t, db, parse(t, registerBook), b),
+	}
+	var mu sync.Mutex
+	contents, news := map[string]map[string]bool{}, map[string]int{}
+	var wait sync.WaitGroup
+	for n := range 20 {
+		tenant := []string{"a", "b"}[n/2%2]
+		wait.Go(func() {
+			done, err := registers[n%2].Finalise(t.Context(), invoice.FinaliseRequest{
+				Period: "2026-03", Tenants: []string{tenant}, Who: "finance", Key: "close-march-" + tenant,
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if contents[done[0].Number] == nil {
+				contents[done[0].Number] = map[string]bool{}
+			}
+			contents[done[0].Number][done[0].Content] = true
+			if !done[0].Already {
+				news[done[0].Number]++
+			}
+		})
+	}
+	wait.Wait()
+	if diff := cmp.Diff(map[string]int{"2026-03-a-r0": 1, "2026-03-b-r0": 1}, news); diff != "" {
+		t.Errorf("decided (-want +got):\n%s", diff)
+	}
+	for number, of := range contents {
+		if len(of) != 1 {
+			t.Errorf("%s has %d contents", number, len(of))
+		}
+	}
+	_, err := registers[0].Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Tenants: []string{"a"}, Who: "x", Key: "close-march-b"})
+	var conflict *invoice.ConflictError
+	if !errors.As(err, &conflict) {
+		t.Errorf("another request with a used key: %v, want a conflict", err)
+	}
+}
