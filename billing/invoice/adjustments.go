@@ -134,11 +134,28 @@ func (r *Register) adjust(ctx context.Context, month rating.Period, c *recounted
 		return a, err
 	}
 	a.Note = note(c.book, month, difference, c.before, a.Reason)
-	if err := r.deps.Closed(ctx, c.before.To); err != nil && a.Open == "" {
-		a.Open = err.Error()
+	if a.Open == "" {
+		if a.Open, err = r.waitsFor(ctx, c.before); err != nil {
+			return a, err
+		}
 	}
 	a.Closed = a.Open == ""
 	return a, nil
+}
+
+// waitsFor says why the ledger is not yet one to correct an invoice by; empty:
+// it is. The journal only grows, and with it what the ledger's rows rest on
+// (R5): less than before means that hours were lost, not that nobody used them.
+func (r *Register) waitsFor(ctx context.Context, before decisions.Invoice) (string, error) {
+	if err := r.deps.Closed(ctx, before.To); err != nil {
+		return err.Error(), nil
+	}
+	_, inputs, err := ledgerState(ctx, r.deps.DB, before.From, before.To)
+	if err == nil && inputs < before.Inputs {
+		return fmt.Sprintf("the ledger's hours rest on fewer batches, %d, than when %s was decided, %d: some were lost; restore them first",
+			inputs, before.Number, before.Inputs), nil
+	}
+	return "", err
 }
 
 // unpriced says that usage can't be rated for want of a rate.

@@ -75,10 +75,16 @@ func ledgerState(ctx context.Context, db DB, from, to time.Time) (epoch uint32, 
 // Fingerprint changes whenever the ledger's rows of a month, or what was decided
 // of it, do.
 type Fingerprint struct {
-	Epoch     uint32
-	Inputs    uint64
+	Rows      uint64 // a hash over the versions of the ledger's rows
 	Documents int
 }
+
+// fingerprintSQL: each row's version counts, so that hours which are published
+// anew one after the other are seen one after the other. Parameters: from, to.
+const fingerprintSQL = `
+SELECT groupBitXor(cityHash64(cluster, hour, node, gpu, version)) AS fingerprint
+FROM usage_hourly FINAL
+WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
 // Fingerprint is a month's, of all hours that lie in it in some zone.
 func (r *Register) Fingerprint(ctx context.Context, period string) (Fingerprint, error) {
@@ -95,8 +101,25 @@ func (r *Register) Fingerprint(ctx context.Context, period string) (Fingerprint,
 		f.Documents += len(chain)
 	}
 	from, to := month.Range()
-	f.Epoch, f.Inputs, err = ledgerState(ctx, r.deps.DB, from, to)
+	f.Rows, err = ledgerFingerprint(ctx, r.deps.DB, from, to)
 	return f, err
+}
+
+func ledgerFingerprint(ctx context.Context, db DB, from, to time.Time) (fingerprint uint64, err error) {
+	rows, err := db.Query(ctx, fingerprintSQL, rangeParameters(from, to)...)
+	if err != nil {
+		return 0, fmt.Errorf("query the ledger's fingerprint: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	for rows.Next() {
+		if err := rows.Scan(&fingerprint); err != nil {
+			return 0, fmt.Errorf("read the ledger's fingerprint: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return 0, fmt.Errorf("read the ledger's fingerprint: %w", err)
+	}
+	return fingerprint, nil
 }
 
 // FinalisedPeriods are the months with a finalised invoice, ascending.

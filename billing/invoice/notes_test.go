@@ -11,6 +11,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
 )
@@ -137,5 +138,64 @@ func TestAdjustmentsWithoutARateAreShown(t *testing.T) {
 	var conflict *invoice.ConflictError
 	if _, err := r.Correct(t.Context(), invoice.CorrectRequest{Period: "2026-03", Tenant: "a", Who: "x"}); !errors.As(err, &conflict) {
 		t.Errorf("Correct = %v, want a conflict", err)
+	}
+}
+
+func adjustments(t *testing.T, r *invoicetest.Register, period string) []invoice.Adjustment {
+	t.Helper()
+	found, err := r.Adjustments(t.Context(), period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// A board of another tenant that has other slices is no adjustment of one whose
+// usage is what it was.
+func TestBoardsOfOtherTenantsAreNoAdjustment(t *testing.T) {
+	r, db := register(t)
+	finalise(t, r)
+	other := gpuHour(march, "GPU-9", usagetest.Owner{Tenant: "c", Active: 1_800_000})
+	other.Slices = 2
+	usagetest.Insert(t, db, other)
+	if found := adjustments(t, r, "2026-03"); len(found) != 0 {
+		t.Errorf("adjustments %+v, want none of a and b", found)
+	}
+}
+
+// The fingerprint changes with every hour that is published anew, so that who
+// looked in the middle of a remapping looks again.
+func TestFingerprintsTellHalfAndWholeRemappings(t *testing.T) {
+	r, db := register(t)
+	seen := map[invoice.Fingerprint]bool{}
+	for i := range 3 {
+		moved := later(gpuHour(march.Add(time.Duration(i)*time.Hour), "GPU-1", usagetest.Owner{Tenant: "b", Active: 25_200_000}))
+		moved.Epoch, moved.Inputs = 2, 360
+		usagetest.Insert(t, db, moved)
+		f, err := r.Fingerprint(t.Context(), "2026-03")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[f] {
+			t.Errorf("after %d hours of a new mapping the fingerprint is still %+v", i+1, f)
+		}
+		seen[f] = true
+	}
+}
+
+// R5: a ledger that has lost hours is no reason to pay them back.
+func TestR5NotesAreNotDecidedOnALedgerThatLostHours(t *testing.T) {
+	b := invoicetest.Broker(t)
+	db := emptyLedger(t)
+	fleet(t, db)
+	finalise(t, invoicetest.Open(t, db, parse(t, registerBook), b))
+	r := invoicetest.Open(t, emptyLedger(t), parse(t, registerBook), b)
+	found := adjustments(t, r, "2026-03")
+	if len(found) != 2 || found[0].Closed || !strings.Contains(found[0].Open, "fewer batches") {
+		t.Errorf("adjustments %+v, want none that can be decided", found)
+	}
+	var conflict *invoice.ConflictError
+	if done, err := r.Correct(t.Context(), invoice.CorrectRequest{Period: "2026-03", Tenant: "a", Who: "x"}); !errors.As(err, &conflict) {
+		t.Errorf("Correct = %+v, %v, want a conflict", done, err)
 	}
 }

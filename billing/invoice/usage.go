@@ -130,25 +130,47 @@ func (h *hourOfUsage) visit(visit func(hourOfUsage) error) error {
 	return visit(*h)
 }
 
-// commonSlices states all boards of a model in the hour in the same number of
-// slices, the least common multiple: one key of a rating row has one (R8), and
-// boards of one model may differ, such as an import's beside a collector's.
-// GPU-hours stay exactly as they are.
+// commonSlices states the rows of one key in the same number of slices, the
+// least common multiple: a rating row has one (R8), and boards of one model may
+// differ, such as an import's beside a collector's. GPU-hours stay exactly as
+// they are, and what others hold changes nothing of a tenant's rows, which its
+// usage copy is compared by.
 func (h *hourOfUsage) commonSlices() {
-	common := map[string]int{}
+	if !h.mixedSlices() {
+		return
+	}
+	common := map[rating.Row]int{}
 	for _, row := range h.rows {
-		common[row.Model] = lcm(max(common[row.Model], 1), max(row.Slices, 1))
+		key := keyOf(row)
+		common[key] = lcm(max(common[key], 1), max(row.Slices, 1))
 	}
 	for i := range h.rows {
 		row := &h.rows[i]
 		if row.Slices == 0 {
 			continue
 		}
-		factor := common[row.Model] / row.Slices
+		factor := common[keyOf(*row)] / row.Slices
 		row.Slices *= factor
 		row.ProfileSlices *= factor
 		row.SliceMS *= int64(factor)
 	}
+}
+
+// mixedSlices tells whether boards of some model differ: most often none do.
+func (h *hourOfUsage) mixedSlices() bool {
+	slices := map[string]int{}
+	for _, row := range h.rows {
+		if known, ok := slices[row.Model]; ok && known != row.Slices {
+			return true
+		}
+		slices[row.Model] = row.Slices
+	}
+	return false
+}
+
+// keyOf is what rows are merged by within an hour (R8).
+func keyOf(row rating.Row) rating.Row {
+	return rating.Row{Tenant: row.Tenant, Project: row.Project, Model: row.Model, Profile: row.Profile, Bucket: row.Bucket}
 }
 
 func lcm(a, b int) int {
