@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/store"
@@ -64,7 +63,7 @@ type GPUHour struct {
 	BatchHash string `json:"batches_sha256"`
 
 	at    time.Time
-	exact *big.Rat // slice_ms ÷ slices
+	exact *big.Rat // slice_ms ÷ slices; of a line of energy, millijoules
 }
 
 // Evidence goes from a line back to GPU-hours and batches. A note's line shows
@@ -102,7 +101,7 @@ func (r *Register) evidence(ctx context.Context, state decidedState, record deci
 	if err != nil {
 		return nil, err
 	}
-	rests, err := restsOn(b, e.Line)
+	rests, err := restsOn(b, record.Tenant, e.Line)
 	if err != nil {
 		return nil, fmt.Errorf("line %d: %w", lineNumber, err)
 	}
@@ -121,39 +120,13 @@ func (r *Register) evidence(ctx context.Context, state decidedState, record deci
 	return e, addBatches(ctx, r.deps.DB, record, e.GPUHours)
 }
 
-// restsOn tells which usage a line rests on.
-func restsOn(b *prices.Book, line Line) (func(rating.Row) bool, error) {
-	sameKey := func(row rating.Row) bool {
-		return row.Project == line.Project && row.Model == line.Model && row.Profile == line.Profile && row.Bucket == line.Bucket
-	}
-	switch line.Effect {
-	case rating.EffectList, rating.EffectProfile, rating.EffectIdleSurcharge:
-		return sameKey, nil
-	case rating.EffectTier:
-		return func(row rating.Row) bool { return row.Model == line.Model && !pricedByProfile(b, row) }, nil
-	case rating.EffectDiscount:
-		return func(rating.Row) bool { return true }, nil
-	case rating.EffectEnergy:
-		return func(row rating.Row) bool { return row.EnergyMJ != 0 }, nil
-	}
-	return nil, fmt.Errorf("%s: %w", line.Effect, ErrNoEvidence)
-}
-
-func pricedByProfile(b *prices.Book, row rating.Row) bool {
-	at := b.At(row.Hour)
-	if at < 0 {
-		return false
-	}
-	_, own := b.Versions[at].Models[row.Model].Profiles[row.Profile]
-	return own
-}
-
-// copiedTime is the copy's time by hour, in ms of whole GPUs.
-func copiedTime(tenant string, usage []byte, rests func(rating.Row) bool) (map[time.Time]*big.Rat, error) {
+// copiedTime is what the copy has of a line by hour, in ms of whole GPUs or in
+// millijoules.
+func copiedTime(tenant string, usage []byte, rests basis) (map[time.Time]*big.Rat, error) {
 	hours := map[time.Time]*big.Rat{}
 	err := rating.ReadCopy(tenant, bytes.NewReader(usage), func(fact rating.Fact) error {
-		if fact.Usage && rests(fact.Row) {
-			addTime(hours, fact.Hour, big.NewRat(fact.Row.SliceMS, int64(fact.Row.Slices)))
+		if fact.Usage && rests.on(fact.Row) {
+			addTime(hours, fact.Hour, rests.amount(fact.Row))
 		}
 		return nil
 	})
@@ -175,12 +148,13 @@ func (e *Evidence) compare(copied map[time.Time]*big.Rat) {
 		addTime(now, g.at, g.exact)
 	}
 	for hour, ms := range copied {
-		if now[hour] == nil || now[hour].Cmp(ms) != 0 {
-			e.Moved = append(e.Moved, hour.Format(time.RFC3339))
+		if now[hour] == nil {
+			now[hour] = new(big.Rat)
 		}
+		now[hour].Sub(now[hour], ms)
 	}
-	for hour := range now {
-		if copied[hour] == nil {
+	for hour, difference := range now {
+		if difference.Sign() != 0 {
 			e.Moved = append(e.Moved, hour.Format(time.RFC3339))
 		}
 	}
@@ -202,7 +176,7 @@ FROM
 )
 ORDER BY hour, cluster, node, gpu, leaf, project, user, workload`
 
-func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests func(rating.Row) bool) ([]GPUHour, error) {
+func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests basis) ([]GPUHour, error) {
 	rows, err := db.Query(ctx, tenantTimeSQL, append(rangeParameters(record.From, record.To), store.Named("tenant", record.Tenant))...)
 	if err != nil {
 		return nil, fmt.Errorf("query GPU-hours: %w", err)
@@ -220,18 +194,12 @@ func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests func
 			return nil, fmt.Errorf("read GPU-hours: %w", err)
 		}
 		g.at = g.at.UTC()
-		sliceMS := uint64(0)
-		row := rating.Row{Hour: g.at, Project: g.Project, Model: model, Profile: g.Profile, EnergyMJ: energyMJ}
-		for i, bucket := range []string{"active", "idle", "unproven"} {
-			if row.Bucket = bucket; held[i] > 0 && rests(row) {
-				sliceMS += held[i]
-			}
-		}
-		if sliceMS == 0 {
+		row := rating.Row{Hour: g.at, Project: g.Project, Model: model, Profile: g.Profile, Slices: int(slices), EnergyMJ: energyMJ}
+		if row.SliceMS = rests.heldMS(row, held); row.SliceMS == 0 && !(rests.energy && rests.on(row)) {
 			continue
 		}
-		g.Hour, g.Slices, g.SliceMS, g.EnergyMJ = g.at.Format(time.RFC3339), int(slices), strconv.FormatUint(sliceMS, 10), strconv.FormatInt(energyMJ, 10)
-		g.exact = new(big.Rat).SetFrac(new(big.Int).SetUint64(sliceMS), big.NewInt(int64(slices)))
+		g.Hour, g.Slices, g.SliceMS, g.EnergyMJ = g.at.Format(time.RFC3339), row.Slices, strconv.FormatInt(row.SliceMS, 10), strconv.FormatInt(energyMJ, 10)
+		g.exact = rests.amount(row)
 		found = append(found, g)
 	}
 	if err := rows.Err(); err != nil {
