@@ -2,6 +2,7 @@ package invoice_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
@@ -59,5 +60,17 @@ func TestR6AnApprovalsKeyApprovesOnce(t *testing.T) {
 		if _, err := r.Approve(t.Context(), q); !errors.As(err, &conflict) {
 			t.Errorf("%s with the key: %v, want a conflict", name, err)
 		}
+	}
+}
+
+// An approval that is missing keeps nobody else from being finalised.
+func TestUnapprovedInvoicesDontHoldUpOthers(t *testing.T) {
+	r, _ := register(t)
+	if _, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor"}); err != nil {
+		t.Fatal(err)
+	}
+	done, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance", Approved: true})
+	if len(done) != 1 || done[0].Tenant != "b" || err == nil || !strings.Contains(err.Error(), "2026-03-a-r0") {
+		t.Errorf("Finalise = %+v, %v, want b, and a's approval missing", done, err)
 	}
 }

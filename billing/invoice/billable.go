@@ -17,14 +17,19 @@ WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
 // billable refuses a request of which nothing would come, before anything is
 // decided for it: hours frozen for a month that has no data yet would stand as
-// empty, and history imported afterwards could not change them. Errors:
+// empty, and history imported afterwards could not change them. Who was given a
+// part of frozen hours owes it, though its usage be another's by now. Errors:
 // ErrNotFound, and what the price book lacks.
-func (r *Register) billable(ctx context.Context, b *prices.Book, q FinaliseRequest, period rating.Period, from, to time.Time) error {
+func (r *Register) billable(ctx context.Context, state decidedState, b *prices.Book, q FinaliseRequest, period rating.Period, from, to time.Time) error {
 	tenants, err := ledgerTenants(ctx, r.deps.DB, from, to)
 	if err != nil {
 		return err
 	}
-	terms, err := newRun(b, period, rating.Options{}).finish()
+	frozen, err := r.frozen(ctx, state, from, to)
+	if err != nil {
+		return err
+	}
+	terms, err := newRun(b, period, rating.Options{Frozen: frozen}).finish()
 	if err != nil {
 		return err
 	}
@@ -33,7 +38,7 @@ func (r *Register) billable(ctx context.Context, b *prices.Book, q FinaliseReque
 	}
 	for _, tenant := range q.Tenants {
 		if !tenants[tenant] {
-			return fmt.Errorf("%w of tenant %q: it has no usage, minimum or reservation in the month", ErrNotFound, tenant)
+			return fmt.Errorf("%w of tenant %q: it has no usage, minimum, reservation or frozen part of the month", ErrNotFound, tenant)
 		}
 	}
 	if len(tenants) == 0 {

@@ -44,7 +44,8 @@ type Decided struct {
 
 // Finalise decides invoices, all or nothing of each: a crash leaves tenants
 // with an invoice and tenants without. What is decided already is told as
-// such. Errors: *OpenHoursError, *ConflictError where another decision stands
+// such. One that a *ConflictError stands against keeps no other from being
+// decided: both are returned. Errors: *OpenHoursError, *ConflictError where another decision stands
 // against one, ErrNotFound for a tenant without usage or terms, and as in
 // Drafts.List.
 func (r *Register) Finalise(ctx context.Context, q FinaliseRequest) ([]Decided, error) {
@@ -107,7 +108,7 @@ func (r *Register) prepare(ctx context.Context, state decidedState, q FinaliseRe
 	if err := r.deps.Closed(ctx, to); err != nil {
 		return state, err
 	}
-	if err := r.billable(ctx, inForce, q, period, from, to); err != nil {
+	if err := r.billable(ctx, state, inForce, q, period, from, to); err != nil {
 		return state, err
 	}
 	if _, ok := state.bookInForce(); !ok {
@@ -177,17 +178,23 @@ func (r *Register) finaliseMonth(ctx context.Context, state decidedState, q Fina
 		return nil, err
 	}
 	var all []Decided
+	var errs []error
 	for i := range documents {
 		one, err := r.finaliseOne(ctx, state, q, &documents[i], kept)
 		if err != nil {
-			return all, fmt.Errorf("finalise invoice %s: %w", documents[i].Number, err)
+			errs = append(errs, fmt.Errorf("finalise invoice %s: %w", documents[i].Number, err))
+			var conflict *ConflictError
+			if !errors.As(err, &conflict) {
+				break
+			}
+			continue // one tenant's trouble is none of the others'
 		}
 		all = append(all, one)
 		if q.Progress != nil {
 			q.Progress(i+1, len(documents))
 		}
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 // wanted are the documents asked for, as they will stand.
@@ -210,6 +217,9 @@ func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 func (r *Register) finaliseOne(ctx context.Context, state decidedState, q FinaliseRequest, document *Invoice, kept *copies) (Decided, error) {
 	if chain := state.chain(document.Tenant, document.Period); len(chain) > 0 {
 		return decided(chain[0], true), nil
+	}
+	if n := len(document.Tenant); n > decisions.MaxTenantBytes {
+		return Decided{}, &ConflictError{fmt.Sprintf("the tenant's name has %d bytes, an invoice's at most %d: map it to a shorter one", n, decisions.MaxTenantBytes)}
 	}
 	usage, err := kept.take(document.Tenant)
 	if err != nil {

@@ -170,3 +170,28 @@ func TestR6TwoRegistersDecideEachInvoiceOnce(t *testing.T) {
 		t.Errorf("another request with a used key: %v, want a conflict", err)
 	}
 }
+
+// A tenant that can't be finalised keeps nobody else from it.
+func TestOneTenantsTroubleIsNoneOfTheOthers(t *testing.T) {
+	r, db := register(t)
+	long := strings.Repeat("a", decisions.MaxTenantBytes+1)
+	usagetest.Insert(t, db, gpuHour(march.Add(7*time.Hour), "GPU-1", usagetest.Owner{Tenant: long, Active: 1_000_000}))
+	done, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance"})
+	if len(done) != 2 || done[1].Tenant != "b" || err == nil || !strings.Contains(err.Error(), "401 bytes") {
+		t.Errorf("Finalise = %+v, %v, want a and b, and who is missing", done, err)
+	}
+}
+
+// R17: a tenant that was given a part of frozen hours owes it, by name, too,
+// though all its usage is another's by now.
+func TestR17AFrozenPartIsOwedWithoutUsage(t *testing.T) {
+	r, db := register(t)
+	finalise(t, r, "a")
+	for i := range 5 {
+		usagetest.Insert(t, db, later(gpuHour(march.Add(time.Duration(i)*time.Hour), "GPU-2", usagetest.Owner{Tenant: "a", Active: 25_200_000})))
+	}
+	done := finalise(t, r, "b")
+	if total := done[0].Total; total == "0.00" || strings.HasPrefix(total, "-") {
+		t.Errorf("b's invoice comes to %s, want its part of what was free", total)
+	}
+}

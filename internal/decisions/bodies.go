@@ -72,6 +72,9 @@ const (
 	DebitNoteKind  = "debit_note"  // its total is more
 )
 
+// MaxTenantBytes is how long a tenant's name may be on an invoice.
+const MaxTenantBytes = 400
+
 // Invoice is a finalised document: an invoice, or a note that corrects it.
 type Invoice struct {
 	Number   string    `json:"number"` // Number(Period, Tenant, Revision)
@@ -119,8 +122,8 @@ func (i *Invoice) check() error {
 		text("reason", i.Reason),
 	}
 	// Tenants come from facts that nobody checked: any text will do.
-	if n := len(i.Tenant); n < 1 || n > 2*maxName || !utf8.ValidString(i.Tenant) {
-		errs = append(errs, wrong("tenant", i.Tenant, fmt.Sprintf("1 to %d bytes of UTF-8", 2*maxName)))
+	if n := len(i.Tenant); n < 1 || n > MaxTenantBytes || !utf8.ValidString(i.Tenant) {
+		errs = append(errs, wrong("tenant", i.Tenant, fmt.Sprintf("1 to %d bytes of UTF-8", MaxTenantBytes)))
 	}
 	if want := Number(i.Period, i.Tenant, i.Revision); i.Number != want {
 		errs = append(errs, wrong("number", i.Number, shown(want)))
