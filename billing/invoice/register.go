@@ -144,7 +144,11 @@ func (r *Register) publish(ctx context.Context, state decidedState, b *prices.Bo
 	if !outcome.Accepted && outcome.Repeats < 0 {
 		return false, &ConflictError{fmt.Sprintf("price book %s was not published: %s", b.Name, outcome.Reason)}
 	}
-	return true, nil
+	if last, ok := state.bookInForce(); outcome.Repeats >= 0 && ok && last.SHA256 != b.Hash {
+		return false, &ConflictError{fmt.Sprintf("price book %s was published with this key before, at offset %d; in force is %s by now: publish it with another key",
+			b.Name, outcome.Repeats, last.Name)}
+	}
+	return outcome.Repeats < 0, nil
 }
 
 // fits says whether a book can follow the invoices that stand: the fleet has one

@@ -183,3 +183,22 @@ func TestR19BooksThatDontFitWhatStandsAreRefused(t *testing.T) {
 // An adjustment that the invoice's own book can't price is shown with what is
 
 // missing, beside the others, and can't be decided.
+
+// R6: a book published again with a key that published it once is not in force
+// again; who sends it is told.
+func TestR6APublishedBooksKeyIsUsedUp(t *testing.T) {
+	r, _ := register(t)
+	for _, p := range []struct{ key, text string }{{"k1", registerBook}, {"k2", twoPrices}} {
+		if published, err := r.Publish(t.Context(), parse(t, p.text), "x", p.key); err != nil || !published {
+			t.Fatalf("Publish = %v, %v", published, err)
+		}
+	}
+	published, err := r.Publish(t.Context(), parse(t, registerBook), "x", "k1")
+	var conflict *invoice.ConflictError
+	if published || !errors.As(err, &conflict) {
+		t.Errorf("Publish = %v, %v, want to be told that another book is in force", published, err)
+	}
+	if b, err := r.Book(t.Context()); err != nil || b.Hash != parse(t, twoPrices).Hash {
+		t.Errorf("in force is %v, %v", b, err)
+	}
+}

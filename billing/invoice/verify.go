@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
@@ -85,10 +86,30 @@ func (r *Register) verify(ctx context.Context, state decidedState, record decisi
 	if verdict.Same = bytes.Equal(content, again); !verdict.Same {
 		verdict.Wrong = firstDifference(content, again)
 	}
-	if document.Total != record.Total {
-		verdict.Same, verdict.Wrong = false, fmt.Sprintf("the decision says a total of %s, its usage comes to %s", record.Total, document.Total)
+	if wrong := contradiction(&record, &document); wrong != "" {
+		verdict.Same, verdict.Wrong = false, wrong
 	}
 	return verdict, nil
+}
+
+// contradiction is where a decision says otherwise than the document that
+// follows from its usage: exports, projections and coverage read the decision.
+func contradiction(record *decisions.Invoice, document *Invoice) string {
+	for _, c := range []struct{ field, says, comesTo string }{
+		{"total", record.Total, document.Total},
+		{"kind", record.Kind, document.Kind},
+		{"gpu_hours", record.GPUHours, document.GPUHours},
+		{"currency", record.Currency, document.Currency},
+		{"time_zone", record.TimeZone, document.TimeZone},
+		{"from", record.From.Format(time.RFC3339), document.From},
+		{"to", record.To.Format(time.RFC3339), document.To},
+		{"usage", record.Usage.SHA256, document.UsageHash},
+	} {
+		if c.says != c.comesTo {
+			return fmt.Sprintf("the decision says %s %s, its usage comes to %s", c.field, c.says, c.comesTo)
+		}
+	}
+	return ""
 }
 
 func (r *Register) recompute(ctx context.Context, state decidedState, b *prices.Book, month rating.Period, record decisions.Invoice, usage []byte) (Invoice, error) {
