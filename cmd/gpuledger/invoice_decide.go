@@ -49,10 +49,10 @@ func (s *session) invoiceFinaliseCommand() *cobra.Command {
 				Progress: func(done, total int) { bar.Set(int64(done), int64(total)) },
 			})
 			bar.Clear()
-			if printErr := decidedTable(done).write(s.stdout, *o, colour(s.stdout)); printErr != nil {
-				err = errors.Join(err, printErr)
+			if err != nil && len(done) == 0 {
+				return err
 			}
-			return err
+			return errors.Join(err, decidedTable(done).write(s.stdout, *o, colour(s.stdout)))
 		})
 	})
 	return cmd
