@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing/api"
 	"github.com/gpuledger/gpuledger/billing/api/guard"
+	"github.com/gpuledger/gpuledger/billing/export/focus"
 	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/internal/store"
@@ -67,7 +68,8 @@ func mount(t *testing.T, db *store.DB, book *prices.Book) *fixture {
 	cfg := guard.DefaultConfig()
 	cfg.Burst = 100_000
 	err := api.Mount(mux, cfg, api.Deps{
-		DB: db, Register: f.register.Register, Decisions: f.register.Decisions, Clock: f.register.Clock,
+		Focus: focus.Config{Issuer: "Acme GPU Platform"},
+		DB:    db, Register: f.register.Register, Decisions: f.register.Decisions, Clock: f.register.Clock,
 		Log: slog.New(slog.NewTextHandler(f.log, nil)), Registry: f.registry,
 	})
 	if err != nil {

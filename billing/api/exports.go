@@ -37,7 +37,7 @@ type focusInput struct {
 }
 
 func (a *api) exportFocus(ctx context.Context, in *focusInput) (*file, error) {
-	options := focus.Options{Version: in.Version, Validator: in.Validator}
+	options := focus.Options{Config: a.deps.Focus, Version: in.Version, Validator: in.Validator}
 	if err := options.Validate(); err != nil {
 		return nil, invalid("query.validator", in.Validator, err.Error())
 	}

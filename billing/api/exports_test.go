@@ -14,7 +14,7 @@ func TestExportsAreFilesOrProblems(t *testing.T) {
 	for path, c := range map[string]struct{ name, want string }{
 		"/api/v1/exports/chargeback.csv?period=2026-03":                       {"chargeback-2026-03.csv", "2026-03,2026-03-ml/train-r0,draft,ml/train,list"},
 		"/api/v1/exports/chargeback.csv?period=2026-05":                       {"chargeback-2026-05.csv", "period,invoice,status"},
-		"/api/v1/exports/focus.csv?period=2026-03":                            {"focus-1.2-2026-03.csv", "BilledCost"},
+		"/api/v1/exports/focus.csv?period=2026-03":                            {"focus-1.2-2026-03.csv", "Acme GPU Platform"},
 		"/api/v1/exports/focus.csv?period=2026-03&version=1.4":                {"focus-1.4-2026-03.csv", "ml/train"},
 		"/api/v1/exports/focus.csv?period=2026-03&version=1.2&validator=true": {"focus-1.2-2026-03.csv", "ml/train"},
 	} {

@@ -10,13 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/billing/api/guard"
+	"github.com/gpuledger/gpuledger/billing/export/focus"
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
-// Deps of the API; all are needed.
+// Deps of the API; all but Focus are needed.
 type Deps struct {
 	DB       usage.DB
 	Register *invoice.Register
@@ -25,6 +26,8 @@ type Deps struct {
 	Clock     clock.Clock
 	Log       *slog.Logger
 	Registry  prometheus.Registerer
+	// Focus names who charges in FOCUS exports; its zero value is gpuledger.
+	Focus focus.Config
 }
 
 func (d Deps) validate() error {

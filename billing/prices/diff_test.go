@@ -108,10 +108,10 @@ func TestWarningsNameWhatIsHardlyMeant(t *testing.T) {
 	const plain = "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\"}}\n"
 	const next = "- effective: 2026-02-01T00:00:00Z\n"
 	for text, want := range map[string]string{
-		head + "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\", profiles: {1g.10gb: \"1.0001\", 3g.40gb: \"3.5\"}}}\n":       `2026-01-01T00:00:00Z: models."NVIDIA H100 80GB HBM3".profiles: dearer than the larger of their compute and memory share: 1g.10gb (1.0001 for 1/7 of the GPU, which is 1)`,
-		head + "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\", profiles: {1g.5gb: \"1\"}}}\n":                               `profiles.1g.5gb: H100 80GB has no such profile (it has 1g.10gb, 1g.20gb,`,
-		head + "  models: {A: {gpu_hour: \"2\", tiers: [{above: \"1\", gpu_hour: \"1\"}, {above: \"2\", gpu_hour: \"1.5\"}]}}\n": `models.A.tiers.above 2: 1.5 is dearer than 1, the rate before it`,
-		head + "  models: {A: {gpu_hour: \"0\"}}\n": `models.A.gpu_hour: is zero`,
+		head + "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\", profiles: {1g.10gb: \"1.0001\", 3g.40gb: \"3.5\"}}}\n":         `2026-01-01T00:00:00Z: models."NVIDIA H100 80GB HBM3".profiles: dearer than the larger of their compute and memory share: 1g.10gb (1.0001 for 1/7 of the GPU, which is 1)`,
+		head + "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\", profiles: {1g.5gb: \"1\"}}}\n":                                 `profiles.1g.5gb: H100 80GB has no such profile (it has 1g.10gb, 1g.20gb,`,
+		head + "  models: {A: {gpu_hour: \"2\", tiers: [{above: \"1\", gpu_hour: \"1\"}, {above: \"2\", gpu_hour: \"1.5\"}]}}\n":   `models.A.tiers.above 2: 1.5 is dearer than 1, the rate before it`,
+		head + "  models: {A: {gpu_hour: \"0\"}}\n":                                                                                `models.A.gpu_hour: is zero`,
 		head + "  models: {A: {gpu_hour: \"2\"}}\n  tenants: {a: {reserved: [{model: A, gpus: \"0\", unused_gpu_hour: \"1\"}]}}\n": `tenants.a.reserved.A.gpus: is zero`,
 		head + "  models: {A: {gpu_hour: \"2\"}}\n  tenants: {a: {reserved: [{model: A, gpus: \"1\", unused_gpu_hour: \"3\"}]}}\n": `tenants.a.reserved.A.unused_gpu_hour: 3 is dearer than 2`,
 		head + plain + "  tenants: {a: {}}\n":                                 `tenants.a: has no terms`,

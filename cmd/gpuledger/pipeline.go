@@ -222,7 +222,7 @@ func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 	if finance {
 		mux := http.NewServeMux()
 		if err := api.Mount(mux, p.cfg.Billing.API, api.Deps{
-			DB: p.access.db, Register: p.register, Decisions: p.decisions, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+			DB: p.access.db, Register: p.register, Decisions: p.decisions, Clock: p.s.clock, Log: p.s.log, Registry: p.reg, Focus: p.cfg.Billing.Focus,
 		}); err != nil {
 			return err
 		}
