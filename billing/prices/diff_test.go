@@ -107,24 +107,63 @@ func TestWarningsNameWhatIsHardlyMeant(t *testing.T) {
 	const head = "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n"
 	const plain = "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\"}}\n"
 	const next = "- effective: 2026-02-01T00:00:00Z\n"
-	for text, want := range map[string]string{
-		head + "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\", profiles: {1g.10gb: \"1.0001\", 3g.40gb: \"3.5\"}}}\n":         `2026-01-01T00:00:00Z: models."NVIDIA H100 80GB HBM3".profiles: dearer than the larger of their compute and memory share: 1g.10gb (1.0001 for 1/7 of the GPU, which is 1)`,
-		head + "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\", profiles: {1g.5gb: \"1\"}}}\n":                                 `profiles.1g.5gb: H100 80GB has no such profile (it has 1g.10gb, 1g.20gb,`,
-		head + "  models: {A: {gpu_hour: \"2\", tiers: [{above: \"1\", gpu_hour: \"1\"}, {above: \"2\", gpu_hour: \"1.5\"}]}}\n":   `models.A.tiers.above 2: 1.5 is dearer than 1, the rate before it`,
-		head + "  models: {A: {gpu_hour: \"0\"}}\n":                                                                                `models.A.gpu_hour: is zero`,
-		head + "  models: {A: {gpu_hour: \"2\"}}\n  tenants: {a: {reserved: [{model: A, gpus: \"0\", unused_gpu_hour: \"1\"}]}}\n": `tenants.a.reserved.A.gpus: is zero`,
-		head + "  models: {A: {gpu_hour: \"2\"}}\n  tenants: {a: {reserved: [{model: A, gpus: \"1\", unused_gpu_hour: \"3\"}]}}\n": `tenants.a.reserved.A.unused_gpu_hour: 3 is dearer than 2`,
-		head + plain + "  tenants: {a: {}}\n":                                 `tenants.a: has no terms`,
-		head + plain + next + "  models: {A: {gpu_hour: \"1\"}}\n":            `2026-02-01T00:00:00Z: models."NVIDIA H100 80GB HBM3".gpu_hour: has no rate from here on`,
-		head + plain + "  tenants: {a: {minimum: \"5\"}}\n" + next + plain:    `2026-02-01T00:00:00Z: tenants.a.minimum: was 5 until here`,
-		head + plain + next + plain + "  tenants: {a: {minimum: \"5\"}}\n":    `tenants.a.minimum: starts here`,
-		head + plain + "  tenants: {a: {discount: \"0.1\"}}\n" + next + plain: `tenants.a: had terms until here`,
-		head + plain + next + plain:                                           `2026-02-01T00:00:00Z: version: says what the one before it says`,
-		strings.Replace(head, "2026", "2027", 1) + plain:                      `versions: the first version starts at 2027-01-01T00:00:00Z`,
+	for _, c := range []struct{ text, want string }{
+		{
+			head + "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\", profiles: {1g.10gb: \"1.0001\", 3g.40gb: \"3.5\"}}}\n",
+			`2026-01-01T00:00:00Z: models."NVIDIA H100 80GB HBM3".profiles: dearer than the larger of their compute and memory share: 1g.10gb (1.0001 for 1/7 of the GPU, which is 1)`,
+		},
+		{
+			head + "  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"7\", profiles: {1g.5gb: \"1\"}}}\n",
+			`profiles.1g.5gb: H100 80GB has no such profile (it has 1g.10gb, 1g.20gb,`,
+		},
+		{
+			head + "  models: {A: {gpu_hour: \"2\", tiers: [{above: \"1\", gpu_hour: \"1\"}, {above: \"2\", gpu_hour: \"1.5\"}]}}\n",
+			`models.A.tiers.above 2: 1.5 is dearer than 1, the rate before it`,
+		},
+		{
+			head + "  models: {A: {gpu_hour: \"0\"}}\n",
+			`models.A.gpu_hour: is zero`,
+		},
+		{
+			head + "  models: {A: {gpu_hour: \"2\"}}\n  tenants: {a: {reserved: [{model: A, gpus: \"0\", unused_gpu_hour: \"1\"}]}}\n",
+			`tenants.a.reserved.A.gpus: is zero`,
+		},
+		{
+			head + "  models: {A: {gpu_hour: \"2\"}}\n  tenants: {a: {reserved: [{model: A, gpus: \"1\", unused_gpu_hour: \"3\"}]}}\n",
+			`tenants.a.reserved.A.unused_gpu_hour: 3 is dearer than 2`,
+		},
+		{
+			head + plain + "  tenants: {a: {}}\n",
+			`tenants.a: has no terms`,
+		},
+		{
+			head + plain + next + "  models: {A: {gpu_hour: \"1\"}}\n",
+			`2026-02-01T00:00:00Z: models."NVIDIA H100 80GB HBM3".gpu_hour: has no rate from here on`,
+		},
+		{
+			head + plain + "  tenants: {a: {minimum: \"5\"}}\n" + next + plain,
+			`2026-02-01T00:00:00Z: tenants.a.minimum: was 5 until here`,
+		},
+		{
+			head + plain + next + plain + "  tenants: {a: {minimum: \"5\"}}\n",
+			`tenants.a.minimum: starts here`,
+		},
+		{
+			head + plain + "  tenants: {a: {discount: \"0.1\"}}\n" + next + plain,
+			`tenants.a: had terms until here`,
+		},
+		{
+			head + plain + next + plain,
+			`2026-02-01T00:00:00Z: version: says what the one before it says`,
+		},
+		{
+			strings.Replace(head, "2026", "2027", 1) + plain,
+			`versions: the first version starts at 2027-01-01T00:00:00Z`,
+		},
 	} {
-		warnings := parseBook(t, text).Warnings(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC))
-		if len(warnings) != 1 || !strings.Contains(warnings[0].String(), want) {
-			t.Errorf("warnings of\n%s= %v\nwant one: %s", text, warnings, want)
+		warnings := parseBook(t, c.text).Warnings(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC))
+		if len(warnings) != 1 || !strings.Contains(warnings[0].String(), c.want) {
+			t.Errorf("warnings of\n%s= %v\nwant one: %s", c.text, warnings, c.want)
 		}
 	}
 	if warnings := parseBook(t, head+plain).Warnings(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)); warnings != nil {
