@@ -31,7 +31,9 @@ FROM invoice_usage FINAL
 WHERE period = {period:String} AND tenant = {tenant:String} AND revision = {revision:UInt32}
 ORDER BY hour, project, model, profile, bucket`
 
-	selectNumbers = `SELECT DISTINCT number FROM invoice_usage ORDER BY number`
+	selectNumbers = `SELECT DISTINCT number, period, tenant, revision FROM invoice_usage ORDER BY number, tenant`
+
+	selectAhead = `SELECT number, offset FROM invoices FINAL WHERE offset >= {messages:UInt64} ORDER BY offset`
 )
 
 // Checks are what can be said of the rows: that they are those of the log.
@@ -134,6 +136,9 @@ func (p *Projection) checkInvoices(ctx context.Context, res *check.Result, want 
 	for _, r := range rows {
 		got[r.Number] = r
 	}
+	if err := p.checkAhead(ctx, res, messages); err != nil {
+		return err
+	}
 	if len(rows) != len(want) {
 		res.Fail("invoices: %d rows, want %d", len(rows), len(want))
 	}
@@ -146,6 +151,29 @@ func (p *Projection) checkInvoices(ctx context.Context, res *check.Result, want 
 			res.Fail("invoices: %s is %s, want %s", row.Number, g.told(), row.told())
 		}
 	}
+	return nil
+}
+
+// checkAhead looks for invoices that no message is of. What a running or killed
+// Project has written ahead of its message has one.
+func (p *Projection) checkAhead(ctx context.Context, res *check.Result, messages int64) error {
+	var ahead []struct {
+		Number string `ch:"number"`
+		Offset uint64 `ch:"offset"`
+	}
+	if err := p.deps.DB.Select(ctx, &ahead, selectAhead, store.Named("messages", uint64(messages))); err != nil {
+		return err
+	}
+	if err := p.deps.Decisions.Refresh(ctx); err != nil {
+		return err
+	}
+	p.deps.Decisions.View(func(s *decisions.State) {
+		for _, row := range ahead {
+			if i, ok := s.Invoice(row.Number); !ok || uint64(i.Offset) != row.Offset {
+				res.Fail("invoices: has %q of offset %d, which the log has no invoice at", row.Number, row.Offset)
+			}
+		}
+	})
 	return nil
 }
 
@@ -173,7 +201,10 @@ func (p *Projection) checkUsage(ctx context.Context, res *check.Result, invoices
 // Project has written ahead of its message is one.
 func (p *Projection) checkNumbers(ctx context.Context, res *check.Result) error {
 	var numbers []struct {
-		Number string `ch:"number"`
+		Number   string `ch:"number"`
+		Period   string `ch:"period"`
+		Tenant   string `ch:"tenant"`
+		Revision uint32 `ch:"revision"`
 	}
 	if err := p.deps.DB.Select(ctx, &numbers, selectNumbers); err != nil {
 		return err
@@ -183,8 +214,10 @@ func (p *Projection) checkNumbers(ctx context.Context, res *check.Result) error 
 	}
 	p.deps.Decisions.View(func(s *decisions.State) {
 		for _, n := range numbers {
-			if _, ok := s.Invoice(n.Number); !ok {
+			if i, ok := s.Invoice(n.Number); !ok {
 				res.Fail("invoice_usage: has rows of %q, which the log has no invoice of", n.Number)
+			} else if i.Body.Period != n.Period || i.Body.Tenant != n.Tenant || uint32(i.Body.Revision) != n.Revision {
+				res.Fail("invoice_usage: has rows of %q under tenant %q, period %s, revision %d", n.Number, n.Tenant, n.Period, n.Revision)
 			}
 		}
 	})

@@ -1,0 +1,39 @@
+package projection
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gpuledger/gpuledger/internal/store/storetest"
+)
+
+// Rows that somebody added, out of sight of what is compared row by row: an
+// invoice at an offset yet to come, usage under a tenant that has no invoice.
+func TestTheCheckNamesWhatWasAdded(t *testing.T) {
+	s, db := newScene(t), storetest.Open(t)
+	s.fill()
+	p := s.projection(db)
+	project(t, p)
+	ghost := s.invoiceOf("ghost", "1.00", s.put(copyOf(1, 1)))
+	b := newBatch()
+	b.invoice(&decisions.Entry{Outcome: decisions.Outcome{Offset: 1_000_000}}, &ghost, []byte("{}"))
+	if err := b.insert(testContext(t), db); err != nil {
+		t.Fatal(err)
+	}
+	ghost.Number = decisions.Number("2026-10", "ml", 0)
+	u := newUsage()
+	u.add(&ghost, &rating.Row{Hour: start, Model: "H100", Slices: 7, Bucket: "active", SliceMS: 1})
+	if err := u.insert(testContext(t), db); err != nil {
+		t.Fatal(err)
+	}
+	found := strings.Join(checked(t, p).Findings, "\n")
+	for _, want := range []string{
+		`invoices: has "2026-10-ghost-r0" of offset 1000000`, `invoice_usage: has rows of "2026-10-ml-r0" under tenant "ghost"`,
+	} {
+		if !strings.Contains(found, want) {
+			t.Errorf("found %s\nwant %q", found, want)
+		}
+	}
+}
