@@ -196,7 +196,7 @@ type CorrectRequest struct {
 func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	state, err := r.view(ctx)
+	state, err := r.decidable(ctx)
 	if err != nil {
 		return Decided{}, err
 	}

@@ -25,7 +25,7 @@ type ApproveRequest struct {
 func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	state, err := r.view(ctx)
+	state, err := r.decidable(ctx)
 	if err != nil {
 		return Decided{}, err
 	}

@@ -58,7 +58,7 @@ func (r *Register) Finalise(ctx context.Context, q FinaliseRequest) ([]Decided, 
 	}
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	state, err := r.view(ctx)
+	state, err := r.decidable(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ const noteTakerName = "gpuledger"
 func (r *Register) NoteMappings(ctx context.Context) (noted int, err error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	state, err := r.view(ctx)
+	state, err := r.decidable(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/decisions"
 )
 
-// RegisterDeps of a register; all are needed.
+// RegisterDeps of a register; all but Whole are needed.
 type RegisterDeps struct {
 	DB        DB
 	Decisions *decisions.Log
@@ -23,6 +23,10 @@ type RegisterDeps struct {
 	// Closed fails with an *OpenHoursError unless all hours before to are closed (R3).
 	Closed func(ctx context.Context, to time.Time) error
 	Clock  clock.Clock
+	// Whole fails where the decisions lack what was decided, as a topic does
+	// whose files were damaged: what was decided must not be decided again. Nil:
+	// there is nothing to compare them with.
+	Whole func(ctx context.Context) error
 }
 
 // Register keeps the invoices that were decided, beside the drafts of those
@@ -72,6 +76,16 @@ func (r *Register) view(ctx context.Context) (decidedState, error) {
 	return decidedState{r.deps.Decisions}, nil
 }
 
+// decidable is the view to decide on: nothing of what was decided is missing.
+func (r *Register) decidable(ctx context.Context) (decidedState, error) {
+	if r.deps.Whole != nil {
+		if err := r.deps.Whole(ctx); err != nil {
+			return decidedState{}, err
+		}
+	}
+	return r.view(ctx)
+}
+
 // Book is the price book in force: the one published last, else the configured one.
 func (r *Register) Book(ctx context.Context) (*prices.Book, error) {
 	state, err := r.view(ctx)
@@ -118,7 +132,7 @@ func parseBook(published *decisions.PriceBook) (*prices.Book, error) {
 func (r *Register) Publish(ctx context.Context, b *prices.Book, who, key string) (published bool, err error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	state, err := r.view(ctx)
+	state, err := r.decidable(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -268,6 +268,11 @@ func TestRowsOfAnotherLogAreRefused(t *testing.T) {
 	if res := checked(t, p); res.OK {
 		t.Error("the check holds for a shorter log")
 	}
+	for name, lacking := range map[string]error{"a log beyond its rows": s.projection(db).Whole(testContext(t)), "a shorter log": p.Whole(testContext(t))} {
+		if errors.Is(lacking, ErrForeign) != (name == "a shorter log") {
+			t.Errorf("%s: Whole = %v", name, lacking)
+		}
+	}
 	other.fill()
 	if _, err := p.Project(testContext(t)); !errors.Is(err, ErrForeign) {
 		t.Errorf("another log: %v", err)

@@ -149,6 +149,23 @@ func (p *Projection) end(ctx context.Context) (end, error) {
 	return ends[0], nil
 }
 
+// Whole fails with ErrForeign where ClickHouse knows of decisions that the log
+// doesn't lead to: it lost them, or the rows are another log's. What the log has
+// beyond the rows is no matter.
+func (p *Projection) Whole(ctx context.Context) error {
+	end, err := p.end(ctx)
+	if err != nil || end.Count == 0 {
+		return err
+	}
+	if err := p.deps.Decisions.Refresh(ctx); err != nil {
+		return err
+	}
+	if err := p.ours(int64(end.Last), end.Chain); err != nil {
+		return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy, or, where the rows are wrong, gpuledger audit rebuild has made them anew", err)
+	}
+	return nil
+}
+
 // ours compares the chain of the last projected message with the log's.
 func (p *Projection) ours(last int64, chain string) (err error) {
 	p.deps.Decisions.View(func(s *decisions.State) {
