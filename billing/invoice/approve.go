@@ -53,7 +53,7 @@ func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, erro
 	if !outcome.Accepted && outcome.Repeats < 0 {
 		return Decided{}, &ConflictError{fmt.Sprintf("the approval of %s was refused: %s", document.Number, outcome.Reason)}
 	}
-	return Decided{Number: document.Number, Tenant: q.Tenant, Kind: document.Kind, Total: document.Total, Content: hash, Already: !outcome.Accepted}, nil
+	return Decided{Number: document.Number, Tenant: q.Tenant, Kind: document.Kind, Total: document.Total, Currency: document.Currency, Content: hash, Already: !outcome.Accepted}, nil
 }
 
 // approvedWith answers a request whose idempotency key approved something; of

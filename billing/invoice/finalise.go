@@ -35,7 +35,9 @@ type Decided struct {
 	Number string
 	Tenant string
 	Kind   string
-	Total  string
+	// Total is in Currency.
+	Total    string
+	Currency string
 	// Content is the document's SHA-256, in hex.
 	Content string
 	// Already says that the document stood before this request.
@@ -91,7 +93,7 @@ func alreadyDecided(state decidedState, q FinaliseRequest) (done []Decided, all 
 
 func decided(record decisions.Invoice, already bool) Decided {
 	return Decided{
-		Number: record.Number, Tenant: record.Tenant, Kind: record.Kind, Total: record.Total,
+		Number: record.Number, Tenant: record.Tenant, Kind: record.Kind, Total: record.Total, Currency: record.Currency,
 		Content: record.Content.SHA256, Already: already,
 	}
 }

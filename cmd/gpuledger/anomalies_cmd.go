@@ -91,7 +91,7 @@ func (s *session) printAnomalies(o output, found []episode.Episode) error {
 func anomaliesExact(found []episode.Episode) table {
 	t := table{columns: append(
 		textColumns([]string{"id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf", "start", "end"}),
-		column{name: "wasted_gpu_hours", number: true}, column{name: "wasted_cost", number: true},
+		exactColumn("wasted_gpu_hours"), exactColumn("wasted_cost"),
 		column{name: "currency"}, column{name: "evidence"},
 	)}
 	for _, e := range found {
@@ -107,7 +107,7 @@ func anomaliesExact(found []episode.Episode) table {
 // anomaliesShown leaves out what a line of a terminal has no room for.
 func anomaliesShown(found []episode.Episode) table {
 	t := table{columns: append(textColumns([]string{"kind", "tenant", "workload", "node", "start", "end"}),
-		column{name: "gpu_hours", number: true}, column{name: "cost", number: true}, column{name: ""})}
+		column{name: "gpu_hours", number: true}, column{name: "cost", number: true}, column{name: "currency"})}
 	for _, e := range found {
 		t.rows = append(t.rows, []string{
 			string(e.Kind), e.Tenant, e.Workload, e.Node,

@@ -145,7 +145,7 @@ func worstOf(found []episode.Episode, each int) []wasted {
 
 func worstTable(worst []wasted) table {
 	t := table{columns: append(textColumns([]string{"kind", "tenant", "workload", "start", "end"}),
-		column{name: "leaves", number: true}, column{name: "GPU-hours", number: true}, column{name: "cost", number: true}, column{name: ""})}
+		column{name: "leaves", number: true}, column{name: "GPU-hours", number: true}, column{name: "cost", number: true}, column{name: "currency"})}
 	for _, w := range worst {
 		leaves := ""
 		if w.Leaf != "" {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,18 @@ const dataEnv = "GPULEDGER_DATA"
 
 func dataFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("data", os.Getenv(dataEnv), "data `DIR`ectory of a standalone or demo (default $"+dataEnv+"); without one, the configured ClickHouse")
+}
+
+// argumentsOfUse wants one argument for each name after the command's own in Use.
+func argumentsOfUse(cmd *cobra.Command, args []string) error {
+	names := strings.Fields(cmd.Use)[1:]
+	switch {
+	case len(args) < len(names):
+		return fmt.Errorf("%s is missing", strings.Join(names[len(args):], " "))
+	case len(args) > len(names):
+		return fmt.Errorf("%q is too much: want %s", args[len(names)], strings.Join(names, " "))
+	}
+	return nil
 }
 
 // instant is a flag's point in time: RFC 3339, or a date, which is its first

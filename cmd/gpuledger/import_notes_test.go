@@ -110,7 +110,7 @@ func TestCorrectedAccountingAdjustsFinalisedMonths(t *testing.T) {
 	}
 	for _, w := range want {
 		tenant := strings.Split(w.note, "-")[2]
-		if said := mustInvoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant", tenant, "--by", "finance", "--output", "csv"); !strings.Contains(said, w.note+","+tenant+","+w.kind+","+w.total) {
+		if said := mustInvoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant", tenant, "--by", "finance", "--output", "csv"); !strings.Contains(said, w.note+","+tenant+","+w.kind+",USD,"+w.total) {
 			t.Errorf("note of %s: %q, want %s over %s", tenant, said, w.kind, w.total)
 		}
 	}

@@ -85,15 +85,7 @@ func (s *session) invoiceListCommand() *cobra.Command {
 
 func invoiceTable(month *invoice.Month, forReading bool) table {
 	t := table{columns: append(textColumns([]string{"number", "kind", "tenant", "period", "status", "currency"}),
-		column{name: "total", number: true})}
-	if forReading {
-		t.show = func(i int, cell string) string {
-			if i == len(t.columns)-1 {
-				return grouped(cell)
-			}
-			return cell
-		}
-	}
+		exactColumn("total"))}
 	for _, inv := range month.Invoices {
 		tenant := inv.Tenant
 		if forReading {
@@ -128,7 +120,8 @@ func (s *session) invoiceShowCommand() *cobra.Command {
 	}
 	data, o, month := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd)
 	tenantFlag(cmd, &tenant)
-	cmd.Flags().IntVar(&note, "revision", -1, "only the document of this `REVISION`: 0 is the invoice, 1 the first note on it (JSON: default 0)")
+	cmd.Flags().IntVar(&note, "revision", -1, "only the document of this `REVISION`: 0 is the invoice, 1 the first note on it (default: all; JSON and CSV: 0)")
+	cmd.Flags().Lookup("revision").DefValue = "0" // else help calls -1 the default, too
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
 			documents, err := p.register.Show(ctx, month.text, tenant)
@@ -188,7 +181,7 @@ func (s *session) printInvoice(o output, inv *invoice.Invoice) error {
 	case outputCSV:
 		return invoiceLines(inv).write(s.stdout, o, false)
 	}
-	heading := fmt.Sprintf("%s %s (%s)\n%sTenant   %s\nPeriod   %s to %s, %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
+	heading := fmt.Sprintf("%s %s (%s)\n%sTenant     %s\nPeriod     %s to %s, %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
 		kindWords[inv.Kind], printable(inv.Number), inv.Status, correcting(inv), printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, grouped(fixed(inv.GPUHours, 1)),
 		grouped(fixed(inv.Buckets.Active, 1)), grouped(fixed(inv.Buckets.Idle, 1)), grouped(fixed(inv.Buckets.Unproven, 1)))
 	if _, err := fmt.Fprint(s.stdout, heading); err != nil {
@@ -211,13 +204,12 @@ func correcting(inv *invoice.Invoice) string {
 	if inv.Corrects == "" {
 		return ""
 	}
-	return fmt.Sprintf("Corrects %s: %s\n", printable(inv.Corrects), printable(inv.Reason))
+	return fmt.Sprintf("Corrects   %s: %s\n", printable(inv.Corrects), printable(inv.Reason))
 }
 
 func invoiceLines(inv *invoice.Invoice) table {
 	t := table{columns: append(textColumns([]string{"effect", "project", "model", "profile", "bucket"}),
-		column{name: "quantity", number: true}, column{name: "unit"}, column{name: "unit_price", number: true},
-		column{name: "amount", number: true}, column{name: "detail", wide: true})}
+		exactColumn("quantity"), column{name: "unit"}, exactColumn("unit_price"), exactColumn("amount"), column{name: "detail", wide: true})}
 	for _, l := range inv.Lines {
 		t.rows = append(t.rows, []string{
 			l.Effect, l.Project, l.Model, l.Profile, l.Bucket, l.Quantity, l.Unit, l.UnitPrice, l.Amount, l.Detail,

@@ -24,8 +24,9 @@ func keyFlag(cmd *cobra.Command) *string {
 func (s *session) invoiceFinaliseCommand() *cobra.Command {
 	var tenants []string
 	cmd := &cobra.Command{
-		Use:   "finalise",
-		Short: "Let a month's invoices stand for ever",
+		Use:     "finalise",
+		Aliases: []string{"finalize"},
+		Short:   "Let a month's invoices stand for ever",
 		Long: "Only closed hours can be finalised. Each invoice keeps its own copy of the usage it follows from, and is never\n" +
 			"changed again: what comes later is a credit or debit note (invoice adjustments, invoice note). Without --tenant\n" +
 			"it finalises every tenant's; what stands already stays. A price book that was not published yet is published.",
@@ -59,14 +60,14 @@ func (s *session) invoiceFinaliseCommand() *cobra.Command {
 }
 
 func decidedTable(done []invoice.Decided) table {
-	t := table{columns: append(textColumns([]string{"number", "tenant", "kind"}), column{name: "total", number: true},
+	t := table{columns: append(textColumns([]string{"number", "tenant", "kind", "currency"}), exactColumn("total"),
 		column{name: "outcome"}, column{name: "content_sha256", wide: true})}
 	for _, d := range done {
 		outcome := "finalised"
 		if d.Already {
 			outcome = "stood already"
 		}
-		t.rows = append(t.rows, []string{d.Number, d.Tenant, d.Kind, d.Total, outcome, d.Content})
+		t.rows = append(t.rows, []string{d.Number, d.Tenant, d.Kind, d.Currency, d.Total, outcome, d.Content})
 	}
 	return t
 }
@@ -101,8 +102,8 @@ func (s *session) invoiceAdjustmentsCommand() *cobra.Command {
 }
 
 func adjustmentTable(found []invoice.Adjustment) table {
-	t := table{columns: append(textColumns([]string{"note", "tenant", "kind", "currency"}), column{name: "total", number: true},
-		column{name: "gpu_hours", number: true}, column{name: "changed_hours", number: true}, column{name: "ready"}, column{name: "reason", wide: true})}
+	t := table{columns: append(textColumns([]string{"note", "tenant", "kind", "currency"}), exactColumn("total"),
+		exactColumn("gpu_hours"), column{name: "changed_hours", number: true}, column{name: "ready"}, column{name: "reason", wide: true})}
 	for _, a := range found {
 		ready := "yes"
 		if !a.Closed {
@@ -162,7 +163,7 @@ func (s *session) invoiceApproveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(s.stdout, "%s over %s is approved with the content %s\n", printable(done.Number), done.Total, done.Content)
+			_, err = fmt.Fprintf(s.stdout, "%s over %s %s is approved with the content %s\n", printable(done.Number), grouped(done.Total), done.Currency, done.Content)
 			return err
 		})
 	})
@@ -176,7 +177,7 @@ func (s *session) invoiceVerifyCommand() *cobra.Command {
 		Long: "Rates the usage copy by the price book it names and compares the document byte for byte (C8); exits with 1 when they\n" +
 			"differ. It also says whether the ledger's usage has changed since.",
 		Example: examples("gpuledger invoice verify 2026-10-ml-train-r0 --data DIR", "does it still follow?"),
-		Args:    cobra.ExactArgs(1),
+		Args:    argumentsOfUse,
 	}
 	data, o := dataFlag(cmd), outputFlag(cmd)
 	cmd.RunE = s.run(func(ctx context.Context, args []string) error {
@@ -205,7 +206,7 @@ func (s *session) printVerdict(o output, v *invoice.Verdict) error {
 	if v.Pending {
 		pending = "yes"
 	}
-	t := table{columns: append(textColumns([]string{"number"}), column{name: "total", number: true}, column{name: "pending_adjustment"},
+	t := table{columns: append(textColumns([]string{"number"}), exactColumn("total"), column{name: "pending_adjustment"},
 		column{name: "result", wide: true}, column{name: "content_sha256", wide: true}, column{name: "usage_sha256", wide: true})}
 	t.rows = [][]string{{v.Number, v.Total, pending, result, v.Content, v.Usage}}
 	return t.write(s.stdout, o, colour(s.stdout))
@@ -219,7 +220,7 @@ func (s *session) invoiceEvidenceCommand() *cobra.Command {
 			"and hash of its node's batches; gpuledger explain goes on from there. Hours of which the ledger says otherwise by\n" +
 			"now are named.",
 		Example: examples("gpuledger invoice evidence 2026-10-ml-train-r0 1 --data DIR", "what the first line rests on"),
-		Args:    cobra.ExactArgs(2),
+		Args:    argumentsOfUse,
 	}
 	data, o := dataFlag(cmd), outputFlag(cmd)
 	cmd.RunE = s.run(func(ctx context.Context, args []string) error {
@@ -260,6 +261,6 @@ func (s *session) printEvidence(o output, e *invoice.Evidence) error {
 	if len(e.Moved) > 0 {
 		moved = fmt.Sprintf("of %d the ledger says otherwise by now: %s to %s", len(e.Moved), e.Moved[0], e.Moved[len(e.Moved)-1])
 	}
-	_, err := fmt.Fprintf(s.stdout, "\n%s, line %d: %d hours in the invoice's own copy; %s\n", printable(e.Number), e.LineNumber, e.Hours, moved)
+	_, err := fmt.Fprintf(s.stdout, "\n%s, line %d: these are of %d UTC hours in its own copy of usage; %s\n", printable(e.Number), e.LineNumber, e.Hours, moved)
 	return err
 }

@@ -81,7 +81,7 @@ func TestUsageInThreeFormats(t *testing.T) {
 	}
 	got = invoke(t, "usage", "--data", data)
 	want = outcome{exitOK, "" +
-		"TENANT      GPU HOURS  ACTIVE %  IDLE %  UNPROVEN %  FREE %  STRANDED %  UNHEALTHY %  UNOBSERVED %  KWH\n" +
+		"TENANT      GPU-HOURS  ACTIVE %  IDLE %  UNPROVEN %  FREE %  STRANDED %  UNHEALTHY %  UNOBSERVED %  KWH\n" +
 		"(platform)        2.0         –       –           –   100.0           –            –             –  0.0\n" +
 		"ml-train          3.0      33.3    66.7           –       –           –            –             –  0.5\n", ""}
 	if diff := cmp.Diff(want, got); diff != "" {

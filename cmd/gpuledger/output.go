@@ -48,12 +48,23 @@ func outputFlag(cmd *cobra.Command) *output {
 }
 
 // column is a table's column: name heads it in CSV and JSON, and in capitals on
-// the terminal. Numbers are right-aligned there, and bare in JSON. Text that
-// comes from outside is cut there, unless the column is wide.
+// the terminal. Numbers are right-aligned there, and bare in JSON; of exact
+// ones, such as money, thousands are set apart there, and JSON has a string,
+// which no reader takes for a float. Text that comes from outside is cut there,
+// unless the column is wide.
 type column struct {
 	name   string
 	number bool
+	exact  bool
 	wide   bool
+}
+
+func exactColumn(name string) column { return column{name: name, number: true, exact: true} }
+
+// heading is the column's name for readers, in their spelling.
+func (c column) heading() string {
+	spelled := strings.NewReplacer("gpu_hours", "gpu-hours", "sha256", "sha-256").Replace(c.name)
+	return strings.ToUpper(strings.ReplaceAll(spelled, "_", " "))
 }
 
 // cellRunes is the longest text that a terminal's column has room for: a GPU's
@@ -145,7 +156,9 @@ func jsonCell(c column, cell string) (string, error) {
 		if !json.Valid([]byte(cell)) {
 			return "", fmt.Errorf("column %s: %q is not a number", c.name, cell)
 		}
-		return cell, nil
+		if !c.exact {
+			return cell, nil
+		}
 	}
 	text, err := json.Marshal(cell)
 	return string(text), err
@@ -156,7 +169,7 @@ func jsonCell(c column, cell string) (string, error) {
 func (t table) text(colour bool) string {
 	header := make([]string, len(t.columns))
 	for i, c := range t.columns {
-		header[i] = strings.ToUpper(strings.ReplaceAll(c.name, "_", " "))
+		header[i] = c.heading()
 	}
 	lines := [][]string{header}
 	for _, row := range t.rows {
@@ -164,6 +177,9 @@ func (t table) text(colour bool) string {
 		for i := range shown {
 			if t.show != nil {
 				shown[i] = t.show(i, shown[i])
+			}
+			if t.columns[i].exact {
+				shown[i] = grouped(shown[i])
 			}
 			shown[i] = printable(shown[i])
 			if !t.columns[i].wide {

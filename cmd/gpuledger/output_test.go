@@ -26,7 +26,7 @@ func answer() table {
 
 func TestTableInThreeFormats(t *testing.T) {
 	for o, want := range map[output]string{
-		outputTable: "TENANT    GPU HOURS\nml-train    1 234.5\na,\"b\"            -7\n\n",
+		outputTable: "TENANT    GPU-HOURS\nml-train    1 234.5\na,\"b\"            -7\n\n",
 		outputCSV:   "tenant,gpu_hours\nml-train,1234.5\n\"a,\"\"b\"\"\",-7\n,\n",
 		outputJSON: "[\n  {\"tenant\": \"ml-train\", \"gpu_hours\": 1234.5},\n" +
 			"  {\"tenant\": \"a,\\\"b\\\"\", \"gpu_hours\": -7},\n  {\"tenant\": \"\", \"gpu_hours\": null}\n]\n",
@@ -46,6 +46,24 @@ func TestTableInThreeFormats(t *testing.T) {
 	var b bytes.Buffer
 	if err := (table{columns: bad.columns}).write(&b, outputJSON, false); err != nil || b.String() != "[]\n" {
 		t.Errorf("no rows: got %q, %v", b.String(), err)
+	}
+}
+
+func TestExactNumbersAreStringsInJSON(t *testing.T) {
+	money := table{columns: []column{{name: "content_sha256"}, exactColumn("total")}, rows: [][]string{{"9f86", "1234567.10"}, {"d081", "-0.5"}, {"", ""}}}
+	for o, want := range map[output]string{
+		outputTable: "CONTENT SHA-256         TOTAL\n9f86             1 234 567.10\nd081                     -0.5\n\n",
+		outputCSV:   "content_sha256,total\n9f86,1234567.10\nd081,-0.5\n,\n",
+		outputJSON: "[\n  {\"content_sha256\": \"9f86\", \"total\": \"1234567.10\"},\n" +
+			"  {\"content_sha256\": \"d081\", \"total\": \"-0.5\"},\n  {\"content_sha256\": \"\", \"total\": null}\n]\n",
+	} {
+		var b bytes.Buffer
+		if err := money.write(&b, o, false); err != nil {
+			t.Errorf("%s: %v", o, err)
+		}
+		if diff := cmp.Diff(want, b.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", o, diff)
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ func TestSimulateContractCasesEffectByEffect(t *testing.T) {
 func TestSimulatePrintsOneBookEffectByEffect(t *testing.T) {
 	got := simulateCase(t, "discounts")
 	want := outcome{exitOK, "" +
-		"TENANT                          GPU HOURS    LIST  DISCOUNT  FIXED DISCOUNT   TOTAL  CURRENCY\n" +
+		"TENANT                          GPU-HOURS    LIST  DISCOUNT  FIXED DISCOUNT   TOTAL  CURRENCY\n" +
 		"a                                   200.0  498.00    -99.60         -100.00  298.40  USD\n" +
 		"b                                     1.0    2.49     -0.50           -1.99    0.00  USD\n" +
 		"all tenants                         201.0  500.49   -100.10         -101.99  298.40  USD\n" +
@@ -95,7 +95,7 @@ func TestSimulatePutsBooksSideBySide(t *testing.T) {
 	args := []string{"--prices", filepath.Join(moneyCases, "plain.yaml"), "--gpu-hour", "3.00"}
 	got := simulateCase(t, "tiers", args...)
 	want := outcome{exitOK, "" +
-		"TENANT       GPU HOURS  TIERS.YAML  PLAIN.YAML  DIFFERENCE  PERCENT  GPU-HOUR  DIFFERENCE 3  PERCENT 3  CURRENCY\n" +
+		"TENANT       GPU-HOURS  TIERS.YAML  PLAIN.YAML  DIFFERENCE  PERCENT  GPU-HOUR  DIFFERENCE 3  PERCENT 3  CURRENCY\n" +
 		"a              1 200.0    2 910.00    2 988.00       78.00      2.7  3 600.00        690.00       23.7  USD\n" +
 		"all tenants    1 200.0    2 910.00    2 988.00       78.00      2.7  3 600.00        690.00       23.7  USD\n", ""}
 	if diff := cmp.Diff(want, got); diff != "" {
