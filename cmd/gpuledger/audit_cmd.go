@@ -52,7 +52,10 @@ func (s *session) auditCommand() *cobra.Command {
 			if err := t.write(s.stdout, *o, colour(s.stdout)); err != nil {
 				return err
 			}
-			return expect.check(p.decisions)
+			if err := expect.check(p.decisions); err != nil || expect.chain == "" || *o != outputTable {
+				return err
+			}
+			return s.writef("\nAfter offset %d the chain is what was noted: nothing up to there was changed.\n", expect.offset)
 		})
 	})
 	return cmd
@@ -98,7 +101,8 @@ func decidedOn(e decisions.Entry) string {
 	case *decisions.PriceBook:
 		return b.Name
 	case *decisions.Freeze:
-		return "hours " + b.From.Format(time.RFC3339) + " to " + b.To.Format(time.RFC3339)
+		const minute = "2006-01-02T15:04Z" // hours are whole; both fit a terminal's column
+		return b.From.UTC().Format(minute) + " to " + b.To.UTC().Format(minute)
 	case *decisions.Approval:
 		return b.Subject
 	case *decisions.Mapping:
