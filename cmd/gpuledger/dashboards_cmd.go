@@ -24,7 +24,7 @@ func (s *session) dashboardsCommand() *cobra.Command {
 		Use:     "write FOLDER",
 		Short:   "Write " + grafana.FileName + " and " + rules.FileName + " into a folder",
 		Example: examples("gpuledger dashboards write ./observability", "the files, to import"),
-		Args:    cobra.ExactArgs(1),
+		Args:    argumentsOfUse,
 		RunE:    s.run(func(_ context.Context, args []string) error { return s.writeDashboards(args[0]) }),
 	})
 	return cmd

@@ -26,7 +26,7 @@ func (s *session) exportCheckCommand() *cobra.Command {
 			"gpuledger export check focus-1.2-2026-10.csv", "against FOCUS 1.2",
 			"gpuledger export check costs.csv --focus-version 1.4 --output json", "another tool's file, for a script",
 		),
-		Args: cobra.ExactArgs(1),
+		Args: argumentsOfUse,
 	}
 	cmd.Flags().StringVar(&version, "focus-version", focus.Version12, "`VERSION` of FOCUS: 1.2 or 1.4")
 	o := outputFlag(cmd)

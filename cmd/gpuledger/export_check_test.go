@@ -86,7 +86,7 @@ func TestExportCheckRefusesWhatItCannotRead(t *testing.T) {
 		{[]string{path}, exitFailed, "costs.csv: check FOCUS: read header"},
 		{[]string{path + "x"}, exitEnvironment, "costs.csvx: no such file"},
 		{[]string{path, "--focus-version", "1.3"}, exitUsage, `FOCUS version "1.3"`},
-		{nil, exitUsage, "accepts 1 arg"},
+		{nil, exitUsage, "FILE is missing"},
 	} {
 		got := invoke(t, append([]string{"export", "check"}, test.args...)...)
 		if got.Code != test.code || !strings.Contains(got.Stderr, test.want) {

@@ -36,7 +36,7 @@ func (s *session) importAllocationsCommand() *cobra.Command {
 			"gpuledger import allocations march.jsonl.gz --data DIR --cluster lab --capacity 512 --model 'NVIDIA A100-SXM4-80GB' --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z", "a month of a pool of 512 GPUs",
 			"gpuledger import allocations night.csv --data DIR --cluster live --columns job=id,node=host,device=gpu_uuid --dry-run", "what the records of a night without collectors would fill",
 		),
-		Args: cobra.ExactArgs(1),
+		Args: argumentsOfUse,
 	}
 	f.add(cmd, "allocations")
 	cmd.Flags().StringVar(&columns, "columns", "", "which of the file's columns has what, as `NAME=COLUMN,…`")

@@ -44,7 +44,7 @@ func (s *session) importBatchesCommand() *cobra.Command {
 		Example: examples(
 			"gpuledger import batches FILE.jsonl --data DIR", "into a running or a stopped standalone, or a new directory",
 		),
-		Args: cobra.ExactArgs(1),
+		Args: argumentsOfUse,
 	}
 	cmd.Flags().StringVar(&data, "data", "", "data `DIR`ectory, made where it is missing")
 	cmd.Flags().BoolVar(&future, "allow-future", false, "take slots that begin after now")

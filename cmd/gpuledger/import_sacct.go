@@ -26,7 +26,7 @@ func (s *session) importSacctCommand() *cobra.Command {
 		Example: examples(
 			"gpuledger import sacct march.txt --data DIR --cluster hpc --capacity a100=256 --time-zone Europe/Berlin --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z", "a month, the whole truth of it",
 		),
-		Args: cobra.ExactArgs(1),
+		Args: argumentsOfUse,
 	}
 	f.add(cmd, "sacct")
 	cmd.Flags().StringVar(&slurmCluster, "slurm-cluster", "", "only jobs of the `CLUSTER` of Slurm, where the file lists several")

@@ -87,7 +87,7 @@ func (s *session) inventoryRetireCommand() *cobra.Command {
 		Example: examples(
 			`gpuledger inventory retire GPU-6f1c… --at 2026-10-05T14:00:00Z --reason "board swapped" --data DIR`, "a swapped board",
 		),
-		Args: cobra.ExactArgs(1),
+		Args: argumentsOfUse,
 	}
 	data := dataFlag(cmd)
 	cmd.Flags().Var(&at, "at", "`TIME` from which it is gone, RFC 3339")

@@ -26,7 +26,7 @@ func (s *session) pricesCheckCommand() *cobra.Command {
 			"gpuledger prices check prices.yaml", "before it is used",
 			"gpuledger prices check prices.yaml --output json", "the normal form, to compare or keep",
 		),
-		Args: cobra.ExactArgs(1),
+		Args: argumentsOfUse,
 	}
 	o := outputFlag(cmd)
 	cmd.RunE = s.run(func(_ context.Context, args []string) error {

@@ -45,7 +45,7 @@ func (s *session) pricesDeriveCommand() *cobra.Command {
 			"gpuledger prices derive --policy dominant prices.yaml", "rates to look at, or to paste",
 			"gpuledger prices derive --policy memory prices.yaml --model 'NVIDIA H200' --write next.yaml", "one model's, in a new file",
 		),
-		Args: cobra.ExactArgs(1),
+		Args: argumentsOfUse,
 	}
 	flags := cmd.Flags()
 	flags.Var(&policy, "policy", "the `POLICY`: compute-slice, memory, sm or dominant")

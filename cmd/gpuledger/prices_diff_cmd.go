@@ -20,7 +20,7 @@ func (s *session) pricesDiffCommand() *cobra.Command {
 			"gpuledger prices diff prices.yaml next.yaml", "what a new book would change",
 			"gpuledger prices diff prices.yaml next.yaml --output json", "for a review by script",
 		),
-		Args: cobra.ExactArgs(2),
+		Args: argumentsOfUse,
 	}
 	o := outputFlag(cmd)
 	cmd.RunE = s.run(func(_ context.Context, args []string) error {

@@ -18,7 +18,7 @@ func (s *session) pricesLoadCommand() *cobra.Command {
 			"whatever billing.prices names; finalised invoices and their notes keep the book they were made by. What changes and\n" +
 			"from which hour is printed; prices diff shows it beforehand.",
 		Example: examples("gpuledger prices load prices.yaml --data DIR --by finance", "put it in force"),
-		Args:    cobra.ExactArgs(1),
+		Args:    argumentsOfUse,
 	}
 	data, by, key := dataFlag(cmd), byFlag(cmd), keyFlag(cmd)
 	cmd.RunE = s.run(func(ctx context.Context, args []string) error {

@@ -39,9 +39,24 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !s.started {
-		err = usageError{fmt.Errorf("%w\n%s", err, hint(root, args))}
+		err = usageError{fmt.Errorf("%w\n%s", misspelt(root, args, err), hint(root, args))}
 	}
 	return s.report(ctx, err)
+}
+
+// misspelt tells of a subcommand that there isn't, rather than of a flag that
+// the command above it doesn't have; other errors stay.
+func misspelt(root *cobra.Command, args []string, err error) error {
+	found, rest, findErr := root.Find(args)
+	if findErr != nil || found == root || !found.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return err
+	}
+	near := ""
+	found.SuggestionsMinimumDistance = 2 // letters that differ; cobra sets it for the root alone
+	if names := found.SuggestionsFor(rest[0]); len(names) > 0 {
+		near = ", did you mean " + strings.Join(names, " or ") + "?"
+	}
+	return fmt.Errorf("unknown command %q for %q%s", rest[0], found.CommandPath(), near)
 }
 
 // hint points at the help of the command that was meant.

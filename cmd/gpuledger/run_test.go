@@ -55,6 +55,12 @@ func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"confg":                       `unknown command "confg" for "gpuledger"`,
 		"config chek":                 `unknown command "chek" for "gpuledger config"`,
+		"config chek --data DIR":      `unknown command "chek" for "gpuledger config", did you mean check?`,
+		"invoice frobnicate --data D": `unknown command "frobnicate" for "gpuledger invoice"` + "\n",
+		"invoice --data D":            "unknown flag: --data",
+		"invoice verify":              "NUMBER is missing",
+		"invoice evidence 2026-10-a":  "LINE is missing",
+		"prices diff a b c":           `"c" is too much: want OLD NEW`,
 		"config check a b":            "accepts at most 1 arg(s), received 2",
 		"version --frobnicate":        "unknown flag: --frobnicate",
 		"version --log-level loud":    `log level "loud": want debug, info, warn or error`,
@@ -65,6 +71,12 @@ func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
 		if got.Code != exitUsage || !strings.Contains(got.Stderr, want) || got.Stdout != "" {
 			t.Errorf("gpuledger %s: got %+v, want code %d and %q", line, got, exitUsage, want)
 		}
+	}
+	if got := invoke(t, "invoice", "finalize", "--help"); got.Code != exitOK || !strings.Contains(got.Stdout, "gpuledger invoice finalise") {
+		t.Errorf("the other spelling: got %+v", got)
+	}
+	if got := invoke(t, "invoice", "show", "--help"); strings.Contains(got.Stdout, "default -1") {
+		t.Errorf("help names a revision that there isn't: %s", got.Stdout)
 	}
 	if got := invoke(t, "verson"); !strings.Contains(got.Stderr, "version") {
 		t.Errorf("a near miss: got %q, want a suggestion", got.Stderr)
