@@ -3,6 +3,7 @@ package invoice_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
 
+	"github.com/gpuledger/gpuledger/billing/export/focus"
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/internal/store"
@@ -170,6 +172,9 @@ func (w *wanderer) check(seed uint64) {
 		}
 		for _, b := range bills {
 			billed[b.Record.Number]++
+		}
+		if _, err := focus.Write(io.Discard, focus.Options{}, focus.Bills(w.t.Context(), w.r.Register, month)); err != nil {
+			w.t.Errorf("seed %d: FOCUS of %s: %v", seed, month, err)
 		}
 	}
 	if diff := cmp.Diff(documents, verified) + cmp.Diff(documents, billed); diff != "" {
