@@ -85,7 +85,10 @@ func (s *session) auditRebuildCommand() *cobra.Command {
 
 func auditRow(e decisions.Entry) []string {
 	outcome := "accepted"
-	if !e.Accepted {
+	switch {
+	case e.Repeats >= 0:
+		outcome = fmt.Sprintf("repeats offset %d, which stands", e.Repeats)
+	case !e.Accepted:
 		outcome = "refused: " + e.Reason
 	}
 	return []string{

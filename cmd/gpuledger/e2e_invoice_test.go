@@ -197,7 +197,8 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	mustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--tenant", "team-a", "--by", "finance")
 	book := filepath.Join(t.TempDir(), "prices.yaml")
 	writeFile(t, book, "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"3.00\"}}\n")
-	if said := mustInvoke(t, "prices", "load", book, "--data", data, "--by", "finance"); !strings.Contains(said, "prices.yaml is in force") || !strings.Contains(said, "1 months, the last of 2026-03, keep the book") {
+	if said := mustInvoke(t, "prices", "load", book, "--data", data, "--by", "finance"); !strings.Contains(said, "prices.yaml is in force") || !strings.Contains(said, "1 months, the last of 2026-03, keep the book") ||
+		!strings.Contains(said, "reservations of hours before 2026-04-01T00:00:00Z stay as they were frozen") {
 		t.Errorf("prices load said %q", said)
 	}
 	if said := mustInvoke(t, "prices", "load", book, "--data", data); !strings.Contains(said, "in force already") {

@@ -204,7 +204,7 @@ func (s *session) printVerdict(o output, v *invoice.Verdict) error {
 		result = "DIFFERS: " + v.Wrong
 	}
 	if v.Pending {
-		pending = "yes"
+		pending = "yes: see invoice adjustments"
 	}
 	t := table{columns: append(textColumns([]string{"number"}), exactColumn("total"), column{name: "pending_adjustment"},
 		column{name: "result", wide: true}, column{name: "content_sha256", wide: true}, column{name: "usage_sha256", wide: true})}

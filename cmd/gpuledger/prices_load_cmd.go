@@ -3,11 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 )
 
 func (s *session) pricesLoadCommand() *cobra.Command {
@@ -54,7 +57,18 @@ func (s *session) loadPrices(ctx context.Context, p *pipeline, book *prices.Book
 		return err
 	}
 	if len(periods) > 0 {
-		return s.writef("finalised invoices of %d months, the last of %s, keep the book they were made by\n", len(periods), periods[len(periods)-1])
+		err = s.writef("finalised invoices of %d months, the last of %s, keep the book they were made by\n", len(periods), periods[len(periods)-1])
 	}
-	return nil
+	return errors.Join(err, s.sayFrozen(p))
+}
+
+// sayFrozen tells which hours' distribution and supply no book changes any more.
+func (s *session) sayFrozen(p *pipeline) error {
+	var frozen []decisions.Decided[decisions.Freeze]
+	p.decisions.View(func(state *decisions.State) { frozen = state.Freezes() })
+	if len(frozen) == 0 {
+		return nil
+	}
+	last := frozen[len(frozen)-1].Body.To
+	return s.writef("distribution and reservations of hours before %s stay as they were frozen\n", last.Format(time.RFC3339))
 }
