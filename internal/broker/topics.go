@@ -153,7 +153,11 @@ func (c *Client) createTopics(ctx context.Context, wanted []Topic) error {
 	for _, t := range wanted {
 		switch err := res.Errors[t.Name]; {
 		case err == nil:
-			c.log.Info("topic created", "topic", t.Name, "partitions", t.Partitions, "retention", t.Retention)
+			retention := "unlimited"
+			if t.Retention >= 0 {
+				retention = t.Retention.String()
+			}
+			c.log.Info("topic created", "topic", t.Name, "partitions", t.Partitions, "retention", retention)
 		case !errors.Is(err, kafka.TopicAlreadyExists):
 			return fmt.Errorf("create topic %s: %w", t.Name, err)
 		}
