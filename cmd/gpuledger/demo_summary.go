@@ -97,7 +97,7 @@ func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
 	for _, e := range found {
 		kinds[e.Kind]++
 	}
-	return d.table(fmt.Sprintf("Worst anomalies (of %d idle allocations and %d off-hours spikes)",
+	return d.table(fmt.Sprintf("Worst anomalies (idle allocations: %d, off-hours spikes: %d)",
 		kinds[episode.IdleAllocation], kinds[episode.OffHoursSpike]), worstTable(worstOf(found, worstAnomalies)))
 }
 
