@@ -197,12 +197,27 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	mustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--tenant", "team-a", "--by", "finance")
 	book := filepath.Join(t.TempDir(), "prices.yaml")
 	writeFile(t, book, "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"3.00\"}}\n")
-	if said := mustInvoke(t, "prices", "load", book, "--data", data, "--by", "finance"); !strings.Contains(said, "prices.yaml is in force") || !strings.Contains(said, "1 months, the last of 2026-03, keep the book") ||
-		!strings.Contains(said, "reservations of hours before 2026-04-01T00:00:00Z stay as they were frozen") {
-		t.Errorf("prices load said %q", said)
+	said := mustInvoke(t, "prices", "load", book, "--data", data, "--by", "finance")
+	for _, want := range []string{
+		"prices.yaml is in force", "gpu_hour", "past", "1 months, the last of 2026-03, keep the book",
+		"reservations of hours before 2026-04-01T00:00:00Z stay as they were frozen",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("prices load said %q, want %q in it", said, want)
+		}
 	}
 	if said := mustInvoke(t, "prices", "load", book, "--data", data); !strings.Contains(said, "in force already") {
 		t.Errorf("loading it again said %q", said)
+	}
+	edited := filepath.Join(t.TempDir(), "gpuledger.yaml")
+	writeFile(t, edited, "billing: {prices: "+book+"}\n")
+	list := []string{"invoice", "list", "--data", data, "--period", "2026-03", "--config", edited}
+	if got := invoke(t, list...); strings.Contains(got.Stderr, "not the price book in force") {
+		t.Errorf("the published file: got %+v, want no warning", got)
+	}
+	writeFile(t, book, "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"4.00\"}}\n")
+	if got := invoke(t, list...); got.Code != exitOK || !strings.Contains(got.Stderr, "billing.prices is not the price book in force") {
+		t.Errorf("an edited file: got %+v, want a warning that it counts for nothing", got)
 	}
 	records, err := csv.NewReader(strings.NewReader(mustInvoke(t, "audit", "--data", data, "--output", "csv"))).ReadAll()
 	if err != nil {

@@ -114,9 +114,9 @@ func (s *session) explainCommand() *cobra.Command {
 			"behind it and those that lost, energy, and the list price. All of it is derived from what is stored, and the\n" +
 			"parts must sum to the ledger's row exactly; where they don't, it says so and exits with 1.",
 		Example: examples(
-			"gpuledger explain --data DIR --gpu GPU-5fd4 --hour 2026-10-03T14:00Z", "a GPU by the beginning of its UUID",
-			"gpuledger explain --data DIR --gpu GPU-5fd4 --hour 2026-10-03T14:00Z --tenant ml-train --time-zone Europe/Berlin", "for one tenant, in its own time",
-			"gpuledger explain --data DIR --gpu GPU-5fd4 --hour 2026-10-03T14:00Z --output json", "for scripts",
+			"gpuledger explain --data DIR --gpu GPU-0137 --hour 2026-10-03T14:00Z", "a GPU by the beginning of its UUID",
+			"gpuledger explain --data DIR --gpu GPU-0137 --hour 2026-10-03T14:00Z --tenant ml-train --time-zone Europe/Berlin", "for one tenant, in its own time",
+			"gpuledger explain --data DIR --gpu GPU-0137 --hour 2026-10-03T14:00Z --output json", "for scripts",
 		),
 		Args: cobra.NoArgs,
 	}

@@ -69,6 +69,7 @@ func (s *session) invoiceListCommand() *cobra.Command {
 	data, o, month := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd)
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			p.warnOfPrices(ctx)
 			drafted, err := p.register.List(ctx, month.text)
 			if err != nil {
 				return err
@@ -124,6 +125,7 @@ func (s *session) invoiceShowCommand() *cobra.Command {
 	cmd.Flags().Lookup("revision").DefValue = "0" // else help calls -1 the default, too
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			p.warnOfPrices(ctx)
 			documents, err := p.register.Show(ctx, month.text, tenant)
 			if err != nil {
 				return err

@@ -43,6 +43,7 @@ func (s *session) invoiceFinaliseCommand() *cobra.Command {
 			return usageError{errors.New("--key is for one --tenant")}
 		}
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
+			p.warnOfPrices(ctx)
 			bar := newProgress(s.stderr, s.clock, "finalise")
 			defer bar.Clear()
 			done, err := p.register.Finalise(ctx, invoice.FinaliseRequest{

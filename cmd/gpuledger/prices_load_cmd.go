@@ -49,7 +49,7 @@ func (s *session) loadPrices(ctx context.Context, p *pipeline, book *prices.Book
 	if !published {
 		return s.writef("%s is in force already (SHA-256 %s)\n", printable(book.Name), book.Hash)
 	}
-	if err := s.writef("%s is in force (SHA-256 %s); before it was %s\n", printable(book.Name), book.Hash, printable(before.Name)); err != nil {
+	if err := s.sayPublished(before, book); err != nil {
 		return err
 	}
 	periods, err := p.register.FinalisedPeriods(ctx)
@@ -71,4 +71,20 @@ func (s *session) sayFrozen(p *pipeline) error {
 	}
 	last := frozen[len(frozen)-1].Body.To
 	return s.writef("distribution and reservations of hours before %s stay as they were frozen\n", last.Format(time.RFC3339))
+}
+
+// sayPublished tells what a book changes, in comparison with the one before it.
+func (s *session) sayPublished(before, book *prices.Book) error {
+	if before.Hash == book.Hash { // the configured book, which nobody had published
+		return s.writef("%s is in force (SHA-256 %s), as it was, from now on whatever billing.prices names\n", printable(book.Name), book.Hash)
+	}
+	err := s.writef("%s is in force (SHA-256 %s); before it was %s (SHA-256 %s)\n", printable(book.Name), book.Hash, printable(before.Name), before.Hash)
+	if err != nil {
+		return err
+	}
+	changes := prices.Diff(before, book, s.clock.Now().UTC())
+	if len(changes) == 0 {
+		return s.writef("no change: both price every hour alike\n")
+	}
+	return changeTable(changes, true).write(s.stdout, outputTable, colour(s.stdout))
 }

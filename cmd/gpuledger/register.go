@@ -38,7 +38,27 @@ func (p *pipeline) connectRegister(ctx context.Context) error {
 	if err := p.openLedger(); err != nil {
 		return err
 	}
-	return p.openRegister(ctx)
+	if err := p.openRegister(ctx); err != nil {
+		return err
+	}
+	p.warnOfPrices(ctx)
+	return nil
+}
+
+// warnOfPrices says where an edited price book has no effect: once one was
+// published, which the first finalised invoice does, the file of billing.prices
+// counts for nothing until it is published too.
+func (p *pipeline) warnOfPrices(ctx context.Context) {
+	if p.cfg.Billing.Prices == "" {
+		return
+	}
+	configured, err := p.cfg.Billing.book()
+	inForce, inForceErr := p.register.Book(ctx)
+	if err != nil || inForceErr != nil || configured.Hash == inForce.Hash {
+		return // who needs the book reports what is wrong with it
+	}
+	p.s.log.WarnContext(ctx, "billing.prices is not the price book in force: gpuledger prices load publishes it",
+		"file", configured.Name, "sha256", configured.Hash, "in_force", inForce.Name, "in_force_sha256", inForce.Hash)
 }
 
 // closed fails with an *invoice.OpenHoursError unless the hours before to are

@@ -122,6 +122,7 @@ func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Confi
 	if err = p.openRegister(ctx); err != nil {
 		return nil, nil, err
 	}
+	p.warnOfPrices(ctx)
 	if server, err = p.listen(ctx); err != nil {
 		return nil, nil, err
 	}
