@@ -44,8 +44,9 @@ func slowIngest(t *testing.T) (config []string) {
 	return []string{"--config", path}
 }
 
-// ofTheRun is what a demo prints of itself and not of the ledger.
-var ofTheRun = regexp.MustCompile(`(?m)^(Done in|Look at:) .*$`)
+// ofTheRun is what a demo prints of itself and not of the ledger. R6 counts the
+// decisions, among them the mapping that billing notes when it comes to it.
+var ofTheRun = regexp.MustCompile(`(?m)^(Done in|Look at:|R6 ) .*$`)
 
 func figures(p *process) string {
 	text, _ := p.stdout.read()

@@ -280,7 +280,7 @@ func askStanding(t *testing.T, data, period string) standing {
 		t.Fatalf("invoices of %s: %v, %v; want some", period, list, err)
 	}
 	for _, row := range list[1:] {
-		s.Invoices[row[1]] = ask("invoice", "show", "--period", period, "--tenant", row[1], "--output", "json")
+		s.Invoices[row[2]] = ask("invoice", "show", "--period", period, "--tenant", row[2], "--output", "json")
 	}
 	if code := server.interrupt(t); code != exitOK {
 		t.Errorf("standalone on %s ended with %d", data, code)
