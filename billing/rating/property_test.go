@@ -21,7 +21,7 @@ import (
 const (
 	casesVariable = "GPULEDGER_PROPERTY_CASES"
 	seedVariable  = "GPULEDGER_PROPERTY_SEED"
-	defaultCases  = 20_000
+	defaultCases  = 10_000
 	// enoughCases is from where on all that cases should try must have been tried.
 	enoughCases = 10_000
 )
