@@ -72,6 +72,34 @@ func ledgerState(ctx context.Context, db DB, from, to time.Time) (epoch uint32, 
 	return epoch, inputs, nil
 }
 
+// ledgerBasis is what ledgerState says of a month's hours.
+type ledgerBasis struct {
+	epoch  uint32
+	inputs uint64
+}
+
+// ledgerBases asks once for all tenants whose months begin and end alike.
+type ledgerBases struct {
+	db DB
+	of map[[2]string]ledgerBasis
+}
+
+func (b *ledgerBases) at(ctx context.Context, document *Invoice) (ledgerBasis, error) {
+	month := [2]string{document.From, document.To}
+	if basis, ok := b.of[month]; ok {
+		return basis, nil
+	}
+	from, to, err := document.hours()
+	if err != nil {
+		return ledgerBasis{}, err
+	}
+	var basis ledgerBasis
+	if basis.epoch, basis.inputs, err = ledgerState(ctx, b.db, from, to); err == nil {
+		b.of[month] = basis
+	}
+	return basis, err
+}
+
 // Fingerprint changes whenever the ledger's rows of a month, or what was decided
 // of it, do.
 type Fingerprint struct {

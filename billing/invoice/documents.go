@@ -93,19 +93,26 @@ func note(b *prices.Book, period rating.Period, difference *rating.Invoice, befo
 	return document
 }
 
+// hours are the month's UTC hours, from (inclusive) and to (exclusive).
+func (document *Invoice) hours() (from, to time.Time, err error) {
+	if from, err = time.Parse(time.RFC3339, document.From); err != nil {
+		return from, to, fmt.Errorf("invoice %s: from: %w", document.Number, err)
+	}
+	if to, err = time.Parse(time.RFC3339, document.To); err != nil {
+		return from, to, fmt.Errorf("invoice %s: to: %w", document.Number, err)
+	}
+	return from, to, nil
+}
+
 // record is the decision that makes a document stand.
 func (r *Register) record(ctx context.Context, document *Invoice, usage []byte) (decisions.Invoice, error) {
 	content, err := Canonical(document)
 	if err != nil {
 		return decisions.Invoice{}, err
 	}
-	from, err := time.Parse(time.RFC3339, document.From)
+	from, to, err := document.hours()
 	if err != nil {
-		return decisions.Invoice{}, fmt.Errorf("invoice %s: from: %w", document.Number, err)
-	}
-	to, err := time.Parse(time.RFC3339, document.To)
-	if err != nil {
-		return decisions.Invoice{}, fmt.Errorf("invoice %s: to: %w", document.Number, err)
+		return decisions.Invoice{}, err
 	}
 	record := decisions.Invoice{
 		Number: document.Number, Kind: document.Kind, Tenant: document.Tenant, Period: document.Period, Revision: document.Revision,

@@ -181,8 +181,9 @@ func (r *Register) finaliseMonth(ctx context.Context, state decidedState, q Fina
 	}
 	var all []Decided
 	var errs []error
+	bases := ledgerBases{db: r.deps.DB, of: map[[2]string]ledgerBasis{}}
 	for i := range documents {
-		one, err := r.finaliseOne(ctx, state, q, &documents[i], kept)
+		one, err := r.finaliseOne(ctx, state, q, &documents[i], kept, &bases)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("finalise invoice %s: %w", documents[i].Number, err))
 			var conflict *ConflictError
@@ -216,7 +217,7 @@ func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 	return documents, nil
 }
 
-func (r *Register) finaliseOne(ctx context.Context, state decidedState, q FinaliseRequest, document *Invoice, kept *copies) (Decided, error) {
+func (r *Register) finaliseOne(ctx context.Context, state decidedState, q FinaliseRequest, document *Invoice, kept *copies, bases *ledgerBases) (Decided, error) {
 	if chain := state.chain(document.Tenant, document.Period); len(chain) > 0 {
 		return decided(chain[0], true), nil
 	}
@@ -231,9 +232,11 @@ func (r *Register) finaliseOne(ctx context.Context, state decidedState, q Finali
 	if err != nil {
 		return Decided{}, err
 	}
-	if record.Epoch, record.Inputs, err = ledgerState(ctx, r.deps.DB, record.From, record.To); err != nil {
+	basis, err := bases.at(ctx, document)
+	if err != nil {
 		return Decided{}, err
 	}
+	record.Epoch, record.Inputs = basis.epoch, basis.inputs
 	key := q.Key
 	if key == "" {
 		key = "invoice/" + request(document.Number) // names may have what a key may not
