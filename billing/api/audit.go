@@ -133,7 +133,7 @@ func (a *api) entry(ctx context.Context, offset int64) (body decisionBody, err e
 func newDecision(entry *decisions.Entry) decisionBody {
 	body := decisionBody{
 		Offset: entry.Offset, Kind: string(entry.Kind), Accepted: entry.Accepted, Reason: entry.Reason,
-		Subject: subjectOf(entry), Who: entry.Record.Who, Appended: rfc3339(entry.Appended), Key: entry.Record.Key,
+		Subject: entry.Subject(), Who: entry.Record.Who, Appended: rfc3339(entry.Appended), Key: entry.Record.Key,
 		Request: entry.Record.Request, ID: entry.Record.ID, Chain: entry.Chain, SizeBytes: entry.Bytes,
 	}
 	if entry.Repeats >= 0 {
@@ -143,25 +143,4 @@ func newDecision(entry *decisions.Entry) decisionBody {
 		body.At = rfc3339(entry.Record.At)
 	}
 	return body
-}
-
-// subjectOf says in a few words what a decision is about.
-func subjectOf(entry *decisions.Entry) string {
-	switch body := entry.Body.(type) {
-	case *decisions.PriceBook:
-		return body.SHA256
-	case *decisions.Freeze:
-		return rfc3339(body.From) + "/" + rfc3339(body.To)
-	case *decisions.Invoice:
-		return body.Number
-	case *decisions.Approval:
-		return body.Subject
-	case *decisions.Mapping:
-		return "epoch " + strconv.FormatUint(uint64(body.Epoch), 10)
-	case *decisions.Mute:
-		return body.ID
-	case *decisions.Audit:
-		return body.Action + " " + body.Subject
-	}
-	return entry.Number
 }

@@ -96,7 +96,7 @@ func auditRow(e decisions.Entry) []string {
 	}
 }
 
-// decidedOn says in a few words what a record is about.
+// decidedOn is the entry's subject, in the words that fit a terminal.
 func decidedOn(e decisions.Entry) string {
 	switch b := e.Body.(type) {
 	case *decisions.Invoice:
@@ -106,16 +106,8 @@ func decidedOn(e decisions.Entry) string {
 	case *decisions.Freeze:
 		const minute = "2006-01-02T15:04Z" // hours are whole; both fit a terminal's column
 		return b.From.UTC().Format(minute) + " to " + b.To.UTC().Format(minute)
-	case *decisions.Approval:
-		return b.Subject
-	case *decisions.Mapping:
-		return "epoch " + strconv.FormatUint(uint64(b.Epoch), 10)
-	case *decisions.Mute:
-		return b.ID
-	case *decisions.Audit:
-		return b.Action + " " + b.Subject
 	}
-	return ""
+	return e.Subject()
 }
 
 // expectFlag is a chain value that somebody noted.

@@ -3,6 +3,7 @@ package decisions
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/broker"
@@ -19,6 +20,28 @@ type Entry struct {
 	// Body is a pointer to the type that belongs to the record's kind; nil where
 	// Record is empty.
 	Body any
+}
+
+// Subject says in a few words what the entry is about: a price book's hash, the
+// hours that are frozen, an invoice's number, and the like.
+func (e *Entry) Subject() string {
+	switch body := e.Body.(type) {
+	case *PriceBook:
+		return body.SHA256
+	case *Freeze:
+		return body.From.UTC().Format(time.RFC3339) + "/" + body.To.UTC().Format(time.RFC3339)
+	case *Invoice:
+		return body.Number
+	case *Approval:
+		return body.Subject
+	case *Mapping:
+		return "epoch " + strconv.FormatUint(uint64(body.Epoch), 10)
+	case *Mute:
+		return body.ID
+	case *Audit:
+		return body.Action + " " + body.Subject
+	}
+	return e.Number
 }
 
 // Walk hands over every message from an offset to the state's Next, in order,
