@@ -22,9 +22,12 @@ type part struct {
 // distribute charges an hour's platform time to its owners, as it was frozen or
 // as the hour's rows give it.
 func (r *Rater) distribute(hour time.Time, at int, values []priced) {
-	shares, platform := shareOut(&r.book.Versions[at], values)
+	var shares []Share
+	var platform decimal.Decimal
 	if frozen := r.options.Frozen.at(hour); frozen != nil {
 		shares, platform = frozen.shares()
+	} else {
+		shares, platform = shareOut(&r.book.Versions[at], values)
 	}
 	if len(shares) == 0 {
 		return

@@ -3,7 +3,6 @@ package rating
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/billing/prices"
@@ -76,6 +75,7 @@ type Recopy struct {
 	tenant  string
 	decided []Fact // of the earlier copy, hours ascending
 	writer  *copyWriter
+	own     []Row // the tenant's of an hour; merge keeps none of it
 }
 
 // NewRecopy takes what was decided from the earlier copy and writes to to,
@@ -97,8 +97,13 @@ func (r *Recopy) AddHour(hour time.Time, rows []Row) error {
 		return nil
 	}
 	r.decide(hour, false)
-	own := slices.DeleteFunc(slices.Clone(rows), func(row Row) bool { return row.Tenant != r.tenant })
-	merged, err := merge(own)
+	r.own = r.own[:0]
+	for i := range rows {
+		if rows[i].Tenant == r.tenant {
+			r.own = append(r.own, rows[i])
+		}
+	}
+	merged, err := merge(r.own)
 	if err != nil {
 		return err
 	}
