@@ -1,9 +1,11 @@
 package invoice_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
@@ -72,5 +74,33 @@ func TestUnapprovedInvoicesDontHoldUpOthers(t *testing.T) {
 	done, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance", Approved: true})
 	if len(done) != 1 || done[0].Tenant != "b" || err == nil || !strings.Contains(err.Error(), "2026-03-a-r0") {
 		t.Errorf("Finalise = %+v, %v, want b, and a's approval missing", done, err)
+	}
+}
+
+// Where the register wants approvals, no request does without: neither the
+// commands' nor the API's, which says nothing of it.
+func TestR6ARegisterThatWantsApprovalsGetsThem(t *testing.T) {
+	r, db := register(t)
+	strict, err := invoice.NewRegister(invoice.RegisterDeps{
+		DB: db, Decisions: r.Decisions, Book: parse(t, registerBook), Clock: r.Clock, Approvals: true,
+		Closed: func(context.Context, time.Time) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := invoice.FinaliseRequest{Period: "2026-03", Tenants: []string{"b"}, Who: "finance"}
+	var conflict *invoice.ConflictError
+	if _, err := strict.Finalise(t.Context(), asked); !errors.As(err, &conflict) {
+		t.Fatalf("without approval: %v, want a conflict", err)
+	}
+	if _, err := strict.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := strict.Finalise(t.Context(), asked); err != nil {
+		t.Fatalf("approved: %v", err)
+	}
+	usagetest.Insert(t, db, later(gpuHour(march, "GPU-2")))
+	if _, err := strict.Correct(t.Context(), invoice.CorrectRequest{Period: "2026-03", Tenant: "b", Who: "finance"}); !errors.As(err, &conflict) {
+		t.Errorf("a note without approval: %v, want a conflict", err)
 	}
 }

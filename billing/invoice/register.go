@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/decisions"
 )
 
-// RegisterDeps of a register; all but Whole are needed.
+// RegisterDeps of a register; all but Approvals and Whole are needed.
 type RegisterDeps struct {
 	DB        DB
 	Decisions *decisions.Log
@@ -23,6 +23,9 @@ type RegisterDeps struct {
 	// Closed fails with an *OpenHoursError unless all hours before to are closed (R3).
 	Closed func(ctx context.Context, to time.Time) error
 	Clock  clock.Clock
+	// Approvals wants somebody else's approval of every invoice and note, whoever
+	// asks; a request may want it by itself, too.
+	Approvals bool
 	// Whole fails where the decisions lack what was decided, as a topic does
 	// whose files were damaged: what was decided must not be decided again. Nil:
 	// there is nothing to compare them with.

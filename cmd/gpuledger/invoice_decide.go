@@ -47,7 +47,7 @@ func (s *session) invoiceFinaliseCommand() *cobra.Command {
 			bar := newProgress(s.stderr, s.clock, "finalise")
 			defer bar.Clear()
 			done, err := p.register.Finalise(ctx, invoice.FinaliseRequest{
-				Period: month.text, Tenants: tenants, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key, Approved: p.cfg.Billing.Approvals,
+				Period: month.text, Tenants: tenants, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key,
 				Progress: func(done, total int) { bar.Set(int64(done), int64(total)) },
 			})
 			bar.Clear()
@@ -132,7 +132,7 @@ func (s *session) invoiceNoteCommand() *cobra.Command {
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
 			done, err := p.register.Correct(ctx, invoice.CorrectRequest{
-				Period: month.text, Tenant: tenant, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key, Approved: p.cfg.Billing.Approvals,
+				Period: month.text, Tenant: tenant, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key,
 			})
 			if err != nil {
 				return err

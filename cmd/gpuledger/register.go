@@ -24,7 +24,7 @@ func (p *pipeline) openRegister(ctx context.Context) error {
 	}
 	p.projection = projection.New(projection.Deps{Decisions: p.decisions, DB: p.access.db, Log: p.s.log})
 	p.register, err = invoice.NewRegister(invoice.RegisterDeps{
-		DB: p.access.db, Decisions: p.decisions, Book: book, Closed: p.closed, Clock: p.s.clock, Whole: p.projection.Whole,
+		DB: p.access.db, Decisions: p.decisions, Book: book, Closed: p.closed, Clock: p.s.clock, Approvals: p.cfg.Billing.Approvals, Whole: p.projection.Whole,
 	})
 	return err
 }
