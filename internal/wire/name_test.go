@@ -1,0 +1,86 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// TestM12NamesAreNormalised: what can't be stored, shown or billed becomes
+// visible; what can is left alone.
+func TestM12NamesAreNormalised(t *testing.T) {
+	long := strings.Repeat("x", 9<<20)
+	for _, c := range []struct{ in, want string }{
+		{"", ""},
+		{"ml-train", "ml-train"},
+		{`ACME\eve`, `ACME\eve`},
+		{"físico", "físico"},
+		{"fi\u0301sico", "físico"}, // NFD
+		{"研究所", "研究所"},
+		{strings.Repeat("a", 200), strings.Repeat("a", 200)},
+		{strings.Repeat("a", 201), strings.Repeat("a", 191) + "~a92efd82"},
+		{"a\x00b", "a[U+0000]b~"},
+		{"\x1b[31mred", "[U+001B][31mred~"},
+		{"\u202etxt.exe", "[U+202E]txt.exe~"},
+		{"vi\u200bsion", "vi[U+200B]sion~"},
+		{"vision\r", "vision[U+000D]~"},
+		{"vision\ufe0f", "vision[U+FE0F]~"},
+		{"\u3164", "[U+3164]~"},
+		{"a\u2028b", "a[U+2028]b~"},
+		{"bad\xff\xfebytes", "bad[xFF][xFE]bytes~"},
+		{long, strings.Repeat("x", 191) + "~"},
+	} {
+		got := wire.Name(c.in)
+		if !strings.HasPrefix(got, c.want) || (!strings.HasSuffix(c.want, "~") && got != c.want && len(c.in) <= 200) {
+			t.Errorf("Name(%.40q) = %q, want %q and a hash", c.in, got, c.want)
+		}
+		holdsAsName(t, c.in)
+	}
+}
+
+// TestM12NamesStayDifferent: what differs only where it can't be seen, or beyond
+// what is kept, is two names; what Unicode calls equivalent is one.
+func TestM12NamesStayDifferent(t *testing.T) {
+	start := strings.Repeat("n", 200)
+	names := map[string]string{}
+	for _, s := range []string{
+		start, start + "a", start + "b", "a", "a\u200b", "\u200ba", "a\u200c", "a\x00", "a\xff", "a\xfe", "a[U+200B]", "[x]", "a\u202e",
+	} {
+		if other, ok := names[wire.Name(s)]; ok {
+			t.Errorf("%q and %q are both %q", s, other, wire.Name(s))
+		}
+		names[wire.Name(s)] = s
+	}
+	nfd := strings.Repeat("e\u0301", 150) + "\u200b"
+	if nfc := norm.NFC.String(nfd); nfc == nfd || wire.Name(nfd) != wire.Name(nfc) {
+		t.Errorf("NFD is %q, NFC is %q", wire.Name(nfd), wire.Name(nfc))
+	}
+}
+
+func FuzzName(f *testing.F) {
+	for _, s := range []string{"", "a\x00", "e\u0301", "\xff", "e\u200b\u0301", "\u1100\u1161\u11a8", strings.Repeat("\u0301", 90)} {
+		f.Add(s)
+	}
+	f.Fuzz(holdsAsName)
+}
+
+// holdsAsName: a name is in NFC, short, valid and visible, and is its own name.
+func holdsAsName(t *testing.T, s string) {
+	t.Helper()
+	got := wire.Name(s)
+	switch {
+	case !utf8.ValidString(got), !norm.NFC.IsNormalString(got), len(got) > wire.MaxNameBytes:
+		t.Errorf("Name(%.80q) = %q: %d bytes, or not UTF-8 in NFC", s, got, len(got))
+	case strings.ContainsFunc(got, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }):
+		t.Errorf("Name(%.80q) = %q: not all of it can be seen", s, got)
+	case wire.Name(got) != got:
+		t.Errorf("Name(%.80q) = %q, whose name is %q", s, got, wire.Name(got))
+	case (got == "") != (s == ""):
+		t.Errorf("Name(%.80q) = %q", s, got)
+	}
+}
