@@ -30,7 +30,7 @@ help: ## this list
 
 .PHONY: build
 build: $(LIB) need-go need-cc ## .build/gpuledger and, on the first run, ClickHouse's library
-	@start=$$SECONDS; CGO_ENABLED=1 go build -trimpath -o $(BINARY) ./cmd/gpuledger; \
+	@start=$$SECONDS; CGO_ENABLED=1 go build -trimpath -buildmode=pie -buildvcs=auto -o $(BINARY) ./cmd/gpuledger; \
 	echo "built $(BINARY) in $$((SECONDS - start)) s"
 
 $(LIB): internal/store/engine/lib/fetch.sh

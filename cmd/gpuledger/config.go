@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/config"
 	"github.com/gpuledger/gpuledger/internal/httpd"
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 const (
@@ -264,31 +266,35 @@ func (c ClickHouseConfig) validate() error {
 	if c.MemoryBytes < 256<<20 {
 		return fmt.Errorf("memory_bytes %d: want 268435456 (256 MiB) or more", c.MemoryBytes)
 	}
-	return validateAddress(c.Address)
+	if err := validateAddress(c.Address); err != nil {
+		return err
+	}
+	if u, err := url.Parse(c.Address); err == nil && u.Scheme == "http" && c.PasswordFile != "" && !trust.Loopback(u.Hostname()) {
+		return fmt.Errorf("address %q: a password is not sent without TLS to another machine: use https://", shownURL(u))
+	}
+	return nil
 }
 
 // findConfig says which file is read: the flag's, the environment's, the data
-// directory's own, the working directory's, or none.
+// directory's own, or none. The working directory is not searched: it may be
+// anybody's, and a configuration names programs that are run.
 func findConfig(flag, dataDir string) (string, error) {
 	for _, named := range []string{flag, os.Getenv(configEnv)} {
 		if named != "" {
 			return named, nil
 		}
 	}
-	var candidates []string
-	if dataDir != "" {
-		candidates = append(candidates, filepath.Join(dataDir, configName))
+	if dataDir == "" {
+		return "", nil
 	}
-	for _, path := range append(candidates, configName) {
-		_, err := os.Stat(path)
-		if err == nil {
-			return path, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("find configuration: %w", err)
-		}
+	path := filepath.Join(dataDir, configName)
+	switch _, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("find configuration: %w", err)
 	}
-	return "", nil
+	return path, nil
 }
 
 // loadConfig reads and checks the configuration at path; empty: the defaults.
@@ -296,6 +302,9 @@ func loadConfig(path string) (Config, error) {
 	cfg := DefaultConfig()
 	if path == "" {
 		return cfg, nil
+	}
+	if err := trusted(path); err != nil {
+		return cfg, err
 	}
 	if err := config.Load(path, &cfg); err != nil {
 		return cfg, usageError{err}
@@ -310,8 +319,33 @@ func loadConfig(path string) (Config, error) {
 			*file = filepath.Join(dir, *file)
 		}
 	}
+	if err := trusted(cfg.deciding()...); err != nil {
+		return cfg, err
+	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, usageError{fmt.Errorf("check %s: %w", path, err)}
 	}
 	return cfg, nil
+}
+
+// deciding are the files that the configuration names and that decide what is
+// measured, run or billed.
+func (c Config) deciding() []string {
+	return []string{
+		c.Ledger.TenantsFile, c.Billing.Prices, c.Kafka.CAFile, c.ClickHouse.CAFile, c.ClickHouse.Library, c.Attribution.Static.File,
+	}
+}
+
+// trusted refuses files that another user could have written. What is absent is
+// told when it is read.
+func trusted(paths ...string) error {
+	for _, path := range paths {
+		if path == "" {
+			continue
+		}
+		if err := trust.File(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read configuration: %w", err)
+		}
+	}
+	return nil
 }

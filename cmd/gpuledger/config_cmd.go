@@ -26,7 +26,7 @@ func (s *session) configCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check a configuration: keys, types, values, files it names",
-		Long: "Checks FILE, else what --config, $" + configEnv + " or ./" + configName + " names. Every mistake is named\n" +
+		Long: "Checks FILE, else what --config or $" + configEnv + " names. Every mistake is named\n" +
 			"with file, line, key and value; exit code 2 when there is one. With --gpus it also says how much disk such a\n" +
 			"fleet takes, by table, and how long a node's spool lasts: measured figures, for planning.",
 		Example: examples(

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/store/engine"
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 // The exit codes, for scripts.
@@ -25,7 +26,7 @@ const exitCodesHelp = `Exit codes:
   2    the command line or the configuration is wrong
   3    the environment is: data directory in use, port in use, disk full,
        library missing or unusable, directory of a newer version, file or
-       permission
+       permission, a file that another user could have written
   130  interrupted`
 
 // usageError is a wrong command line or configuration.
@@ -39,7 +40,7 @@ type quietError struct{ reason string }
 func (e quietError) Error() string { return e.reason }
 
 var environmental = []error{
-	engine.ErrLibraryMissing, engine.ErrStart, syscall.EADDRINUSE, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS,
+	engine.ErrLibraryMissing, engine.ErrLibraryUntrusted, engine.ErrStart, syscall.EADDRINUSE, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS,
 	fs.ErrPermission, fs.ErrNotExist,
 }
 
@@ -47,6 +48,7 @@ func exitCode(ctx context.Context, err error) int {
 	var usage usageError
 	var locked *app.LockedError
 	var format *app.FormatError
+	var untrusted *trust.Error
 	switch {
 	case err == nil:
 		return exitOK
@@ -54,7 +56,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &locked), errors.As(err, &format):
+	case errors.As(err, &locked), errors.As(err, &format), errors.As(err, &untrusted):
 		return exitEnvironment
 	}
 	for _, target := range environmental {

@@ -87,7 +87,7 @@ func (s *session) rootCommand() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
-	flags.StringVar(&s.configPath, "config", "", "configuration `FILE` (default $"+configEnv+", DIR/"+configName+", ./"+configName+", else built in)")
+	flags.StringVar(&s.configPath, "config", "", "configuration `FILE` (default $"+configEnv+", DIR/"+configName+", else built in)")
 	flags.StringVar(&s.logLevel, "log-level", "", "log `LEVEL`: debug, info, warn or error (default: info for services, warn for the rest)")
 	for _, group := range s.commandGroups() {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

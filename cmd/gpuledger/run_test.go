@@ -18,6 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/config"
 	"github.com/gpuledger/gpuledger/internal/store/engine"
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 // outcome is what one invocation of the program came to.
@@ -152,7 +153,7 @@ func TestConfigShowIsAConfiguration(t *testing.T) {
 		t.Fatalf("config show: got %+v", shown)
 	}
 	writeFile(t, configName, shown.Stdout)
-	if got, want := invoke(t, "config", "check"), (outcome{exitOK, configName + ": ok\n", ""}); got != want {
+	if got, want := invoke(t, "config", "check", configName), (outcome{exitOK, configName + ": ok\n", ""}); got != want {
 		t.Errorf("config check of what was shown: got %+v, want %+v", got, want)
 	}
 	got := DefaultConfig()
@@ -170,7 +171,9 @@ func TestDefaultConfigIsValid(t *testing.T) {
 	}
 }
 
-func TestFindConfigPrefersTheNearest(t *testing.T) {
+// The working directory may be anybody's, and a configuration names programs
+// that are run (M8).
+func TestM8FindConfigPrefersTheNearestAndNeverTheWorkingDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv(configEnv, "")
 	find := func(flag string) string {
@@ -190,9 +193,48 @@ func TestFindConfigPrefersTheNearest(t *testing.T) {
 	got = append(got, find(""))
 	t.Setenv(configEnv, "env.yaml")
 	got = append(got, find(""), find("flag.yaml"))
-	want := []string{"", configName, filepath.Join("data", configName), "env.yaml", "flag.yaml"}
+	want := []string{"", "", filepath.Join("data", configName), "env.yaml", "flag.yaml"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configurations (-want +got):\n%s", diff)
+	}
+}
+
+func TestM8LoadConfigRefusesWhatOthersCouldHaveWritten(t *testing.T) {
+	dir := t.TempDir()
+	path, mapping := filepath.Join(dir, configName), filepath.Join(dir, "tenants.yaml")
+	writeFile(t, path, "ledger: {tenants_file: tenants.yaml}")
+	writeFile(t, mapping, "versions: []")
+	if _, err := loadConfig(path); err != nil {
+		t.Fatalf("private files: %v", err)
+	}
+	for _, changed := range []string{path, mapping} {
+		if err := os.Chmod(changed, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err := loadConfig(path)
+		var refused *trust.Error
+		if !errors.As(err, &refused) || refused.Path != changed {
+			t.Errorf("%s writable by others: %v, want an error that names it", changed, err)
+		}
+		if code := exitCode(t.Context(), err); code != exitEnvironment {
+			t.Errorf("exit code %d, want %d", code, exitEnvironment)
+		}
+		if err := os.Chmod(changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestL3NoPasswordOverClearHTTPToAnotherMachine(t *testing.T) {
+	for address, refused := range map[string]bool{
+		"http://clickhouse:8123": true, "http://10.0.0.1:8123": true,
+		"https://clickhouse:8443": false, "http://127.0.0.1:8123": false, "http://[::1]:8123": false,
+	} {
+		cfg := DefaultConfig().ClickHouse
+		cfg.Address, cfg.PasswordFile = address, "/run/password"
+		if err := cfg.validate(); (err != nil) != refused {
+			t.Errorf("%s: %v, want refused %v", address, err, refused)
+		}
 	}
 }
 

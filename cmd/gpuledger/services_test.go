@@ -201,7 +201,7 @@ func TestSeparateServicesSayWhatTheyLack(t *testing.T) {
 		"clickhouse: {address: \"http://127.0.0.1:1\"}": {"analyzer", exitFailed, "http://127.0.0.1:1"},
 	} {
 		writeFile(t, configName, text)
-		got := invoke(t, want.service)
+		got := invoke(t, want.service, "--config", configName)
 		if got.Code != want.code || !strings.Contains(got.Stderr, want.message) {
 			t.Errorf("%s with %q: got %+v, want %q", want.service, text, got, want.message)
 		}

@@ -7,8 +7,20 @@ umask 022
 dir=${GPULEDGER_MAPPING_DIR:-/run/gpuledger/slurm}
 [ -d "$dir" ] || exit 0
 
-exec 9>"$dir/.lock"
-flock 9
+case ${SLURM_JOB_ID:-} in
+'' | *[!0-9]*)
+	echo "gpuledger epilog: SLURM_JOB_ID '${SLURM_JOB_ID:-}' is not a number" >&2
+	exit 1
+	;;
+esac
+
+# Whoever can open a file can hold its lock, so only root can open this one.
+(umask 077 && : >>"$dir/.lock" && chmod 600 "$dir/.lock")
+exec 9<>"$dir/.lock"
+flock -w 10 9 || {
+	echo "gpuledger epilog: $dir/.lock was held for 10 s" >&2
+	exit 1
+}
 for file in "$dir"/*; do
 	[ -f "$file" ] || continue
 	grep -qx "$SLURM_JOB_ID" "$file" || continue

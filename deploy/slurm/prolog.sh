@@ -8,17 +8,35 @@
 # in it says that a prolog writes here: without it gpuledger takes the directory
 # for one that nobody keeps, not for a free node. Run it also as ExecStartPre= of
 # slurmd, without a job, or the node is unknown until its first job.
-set -eu
+set -euf
 umask 022
 dir=${GPULEDGER_MAPPING_DIR:-/run/gpuledger/slurm}
 mkdir -p "$dir"
 : >>"$dir/.prolog"
 [ -n "${SLURM_JOB_GPUS:-}" ] || exit 0
 
-exec 9>"$dir/.lock"
-flock 9
+case ${SLURM_JOB_ID:-} in
+'' | *[!0-9]*)
+	echo "gpuledger prolog: SLURM_JOB_ID '${SLURM_JOB_ID:-}' is not a number" >&2
+	exit 1
+	;;
+esac
+
+# Whoever can open a file can hold its lock, so only root can open this one.
+(umask 077 && : >>"$dir/.lock" && chmod 600 "$dir/.lock")
+exec 9<>"$dir/.lock"
+flock -w 10 9 || {
+	echo "gpuledger prolog: $dir/.lock was held for 10 s" >&2
+	exit 1
+}
 IFS=,
 for position in $SLURM_JOB_GPUS; do
+	case $position in
+	'' | *[!0-9]*)
+		echo "gpuledger prolog: position '$position' of SLURM_JOB_GPUS is not a number" >&2
+		exit 1
+		;;
+	esac
 	file=$dir/$position
 	new=$dir/.new.$position
 	: >"$new"

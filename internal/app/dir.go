@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 // Format is the version of the data directory's layout that this build reads
@@ -87,6 +89,9 @@ func Open(path string, self Holder) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory %s: %w", path, err)
 	}
+	if err := trust.File(path); err != nil {
+		return nil, fmt.Errorf("open data directory: %w", err)
+	}
 	self.PID = os.Getpid()
 	d := &Dir{path: path, self: self}
 	if err := d.takeLock(); err != nil {
@@ -127,7 +132,7 @@ func refuseForeign(path string) error {
 }
 
 func (d *Dir) takeLock() error {
-	lock, err := os.OpenFile(d.Join(lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(d.Join(lockName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("lock data directory %s: %w", d.path, err)
 	}

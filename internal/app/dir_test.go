@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 var started = time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
@@ -47,6 +49,35 @@ func TestOpenNamesTheHolder(t *testing.T) {
 		t.Fatalf("close: %v", err)
 	}
 	open(t, path)
+}
+
+func TestM8OpenFollowsNoLockThatSomebodyLaidThere(t *testing.T) {
+	target := filepath.Join(t.TempDir(), "target")
+	write(t, target, "important")
+	path := t.TempDir()
+	if err := os.Symlink(target, filepath.Join(path, lockName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, self()); err == nil {
+		t.Error("a LOCK that is a symbolic link: opened, want an error")
+	}
+	if text, err := os.ReadFile(target); err != nil || string(text) != "important" {
+		t.Errorf("the link's target says %q, %v", text, err)
+	}
+}
+
+func TestM8OpenRefusesADirectoryThatOthersWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var refused *trust.Error
+	if _, err := Open(path, self()); !errors.As(err, &refused) || refused.Path != path {
+		t.Errorf("open: %v, want an error that names %s", err, path)
+	}
 }
 
 func TestOpenChecksTheFormat(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 const redacted = "(redacted)"
@@ -78,6 +80,9 @@ func readSecret(source, from string) (string, error) {
 	}
 	data, err := os.ReadFile(from)
 	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	if err := trust.Secret(from); err != nil {
 		return "", fmt.Errorf("read secret: %w", err)
 	}
 	value := strings.TrimRight(string(data), "\r\n")

@@ -17,6 +17,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 const (
@@ -99,6 +100,9 @@ func (o Options) client(database string) (*clickhouse.Options, error) {
 			return nil, err
 		}
 	case "http":
+		if password != "" && !trust.Loopback(address.Hostname()) {
+			return nil, fmt.Errorf("store address %q: a password is not sent without TLS to another machine: use https", o.Address)
+		}
 	default:
 		return nil, fmt.Errorf("store address %q: scheme %q is not one of unix, http, https", o.Address, address.Scheme)
 	}
@@ -132,6 +136,9 @@ func settings() clickhouse.Settings {
 func (o Options) password() (string, error) {
 	if o.PasswordFile == "" {
 		return "", nil
+	}
+	if err := trust.Secret(o.PasswordFile); err != nil {
+		return "", fmt.Errorf("read store password: %w", err)
 	}
 	text, err := os.ReadFile(o.PasswordFile)
 	if err != nil {

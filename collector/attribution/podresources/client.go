@@ -158,7 +158,7 @@ func (c *client) fetch(ctx context.Context, target string) (*http.Response, erro
 
 // authorize adds the token, read each time because Kubernetes replaces it hourly.
 func (c *client) authorize(req *http.Request) error {
-	if c.cfg.TokenFile == "" || req.URL.Scheme != "https" {
+	if c.cfg.TokenFile == "" || req.URL.Scheme != "https" || c.cfg.exposesToken() {
 		return nil
 	}
 	token, err := os.ReadFile(c.cfg.TokenFile)

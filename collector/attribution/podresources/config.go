@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 // Where pods and namespaces are asked for.
@@ -79,7 +81,8 @@ type Endpoint struct {
 	// CAFile verifies the server, read at each request; empty: the system's roots.
 	CAFile string `yaml:"ca_file"`
 	// InsecureSkipVerify takes any certificate, such as a kubelet's self-signed
-	// one. Who can answer in the server's place then gets the token.
+	// one. With it no token is sent but to a loopback address, since whoever
+	// answers in the server's place would get it: name the certificate as CAFile.
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
 }
 
@@ -199,6 +202,10 @@ func (c Config) configured(labels map[string]string) map[string]string {
 func (c Config) needsNamespaces() bool { return c.labelled() && c.Namespaces == FromAPI }
 
 func (e Endpoint) validate(name string) error {
+	if e.exposesToken() {
+		return fmt.Errorf("%s.insecure_skip_verify: would send the token of %q to whoever answers: "+
+			"set ca_file to the server's own certificate, or token_file to \"\"", name, e.TokenFile)
+	}
 	if e.URL == "" {
 		return nil
 	}
@@ -214,4 +221,14 @@ func (e Endpoint) validate(name string) error {
 		return fmt.Errorf("%s.url %q: must not have a user, a query or a fragment", name, u.Redacted())
 	}
 	return nil
+}
+
+// exposesToken says whether a request could give the token to a server that
+// nobody has identified.
+func (e Endpoint) exposesToken() bool {
+	if e.TokenFile == "" || !e.InsecureSkipVerify {
+		return false
+	}
+	u, err := url.Parse(e.URL)
+	return err != nil || !trust.Loopback(u.Hostname())
 }

@@ -71,7 +71,7 @@ namespaces_every: 4s
 tenant_labels: [tenant]
 project_labels: [project]
 trust_pod_labels: true
-kubelet: {url: "https://10.0.0.1:10250", token_file: /t, ca_file: "", insecure_skip_verify: true}
+kubelet: {url: "https://127.0.0.1:10250", token_file: /t, ca_file: "", insecure_skip_verify: true}
 api: {url: "https://api:6443"}
 `
 	want := Config{
@@ -80,7 +80,7 @@ api: {url: "https://api:6443"}
 		Pods: FromKubelet, PodsEvery: 3 * time.Second, PodsStaleAfter: 30 * time.Second,
 		Namespaces: FromNowhere, NamespacesEvery: 4 * time.Second,
 		TenantLabels: []string{"tenant"}, ProjectLabels: []string{"project"}, TrustPodLabels: true,
-		Kubelet: Endpoint{URL: "https://10.0.0.1:10250", TokenFile: "/t", InsecureSkipVerify: true},
+		Kubelet: Endpoint{URL: "https://127.0.0.1:10250", TokenFile: "/t", InsecureSkipVerify: true},
 		API:     Endpoint{URL: "https://api:6443", TokenFile: serviceAccount + "token", CAFile: serviceAccount + "ca.crt"},
 	}
 	got := DefaultConfig()
@@ -92,5 +92,24 @@ api: {url: "https://api:6443"}
 	}
 	if err := got.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestL8NoTokenIsSentToAServerThatNobodyIdentified(t *testing.T) {
+	for url, refused := range map[string]bool{
+		"":                        true,
+		"https://10.0.0.1:10250":  true,
+		"https://node-7:10250":    true,
+		"https://127.0.0.1:10250": false,
+	} {
+		cfg := DefaultConfig()
+		cfg.Kubelet.URL, cfg.Kubelet.InsecureSkipVerify = url, true
+		if err := cfg.Kubelet.validate("kubelet"); (err != nil) != refused {
+			t.Errorf("kubelet.url %q: %v, want refused %v", url, err, refused)
+		}
+		cfg.Kubelet.TokenFile = ""
+		if err := cfg.Kubelet.validate("kubelet"); err != nil {
+			t.Errorf("kubelet.url %q without a token: %v", url, err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -20,10 +21,64 @@ func deployed(t *testing.T, name string) string {
 // runScript runs one as slurmd does, with these variables of Slurm.
 func runScript(t *testing.T, name, mapping string, vars ...string) {
 	t.Helper()
+	if out, err := hook(t, name, mapping, vars...).CombinedOutput(); err != nil {
+		t.Fatalf("%s with %q: %v\n%s", name, vars, err, out)
+	}
+}
+
+func hook(t *testing.T, name, mapping string, vars ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", deployed(t, name))
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GPULEDGER_MAPPING_DIR=" + mapping}, vars...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s with %q: %v\n%s", name, vars, err, out)
+	return cmd
+}
+
+func TestM7NobodyElseCanHoldTheLockOfPrologAndEpilog(t *testing.T) {
+	dir := t.TempDir()
+	lock := filepath.Join(dir, ".lock")
+	if err := os.WriteFile(lock, nil, 0o644); err != nil { // of an older version
+		t.Fatal(err)
+	}
+	for _, name := range []string{"prolog.sh", "epilog.sh"} {
+		runScript(t, name, dir, "SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0")
+		info, err := os.Stat(lock)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: lock has mode %v, %v; want 0600", name, info.Mode(), err)
+		}
+	}
+	// Held by a process of root's that hangs, they give up after 10 s.
+	held, err := os.Open(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	epilog, prolog := hook(t, "epilog.sh", dir, "SLURM_JOB_ID=7"), hook(t, "prolog.sh", dir, "SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0")
+	for _, cmd := range []*exec.Cmd{epilog, prolog} {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, cmd := range []*exec.Cmd{epilog, prolog} {
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("%s: %v, want exit code 1", cmd.Args[1], err)
+		}
+	}
+}
+
+func TestM7PrologAndEpilogRefuseWhatIsNoNumber(t *testing.T) {
+	for name, vars := range map[string][]string{
+		"job":              {"SLURM_JOB_ID=7; touch x", "SLURM_JOB_GPUS=0"},
+		"no job":           {"SLURM_JOB_GPUS=0"},
+		"position":         {"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=../x"},
+		"pattern":          {"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=*"},
+		"empty in between": {"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0,,1"},
+	} {
+		if out, err := hook(t, "prolog.sh", t.TempDir(), vars...).CombinedOutput(); err == nil {
+			t.Errorf("%s: prolog.sh with %q passes: %s", name, vars, out)
+		}
 	}
 }
 

@@ -3,12 +3,12 @@ package prometheus
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/collector/source/exporter"
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 // Config says which history is read.
@@ -93,13 +93,8 @@ func (c Config) validateURL() error {
 		return fmt.Errorf("url %q: has no host", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("url %q: must end with the path in front of /api/v1", u.Redacted())
-	case c.BearerToken != "" && u.Scheme == "http" && !loopback(u.Hostname()):
+	case c.BearerToken != "" && u.Scheme == "http" && !trust.Loopback(u.Hostname()):
 		return fmt.Errorf("url %q: a bearer token is not sent without TLS: use https", u.Redacted())
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -104,6 +104,9 @@ func load(path string) (*library, error) {
 }
 
 func bind(path string) (*library, error) {
+	if err := verify(path); err != nil {
+		return nil, err
+	}
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
 		return nil, fmt.Errorf("load library %s: %w: `make build` fetches the right one", path, err)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 )
 
 // LibraryEnv names the environment variable that holds the library's path.
@@ -18,10 +19,11 @@ const libraryName = "libchdb.so"
 var ErrLibraryMissing = errors.New("ClickHouse's library libchdb.so is missing")
 
 // Locate says where libchdb.so is. It looks at the explicit path, then at
-// GPULEDGER_LIBCHDB, then for lib/libchdb.so beside the executable, then for
-// .build/lib/libchdb.so under the working directory and under each of its
-// parents that holds a go.mod. The first two are taken at their word: when one
-// is set and the file is absent, that is an error and the search ends.
+// GPULEDGER_LIBCHDB, then for lib/libchdb.so beside the executable. The first two
+// are taken at their word: when one is set and the file is absent, that is an
+// error and the search ends. The working directory is not searched, since it may
+// be anybody's; only tests, whose executables lie in temporary folders, look for
+// .build/lib/libchdb.so under the folder of go.mod.
 func Locate(explicit string) (string, error) {
 	if explicit != "" {
 		return requireFile(explicit, "the configured path")
@@ -56,16 +58,18 @@ func searchPath() []string {
 		paths = append(paths, filepath.Join(filepath.Dir(executable), "lib", libraryName))
 	}
 	dir, err := os.Getwd()
-	if err != nil {
+	if err != nil || !testing.Testing() {
 		return paths
 	}
-	paths = append(paths, filepath.Join(dir, ".build", "lib", libraryName))
-	for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
-		if isFile(filepath.Join(parent, "go.mod")) {
-			paths = append(paths, filepath.Join(parent, ".build", "lib", libraryName))
+	for {
+		if isFile(filepath.Join(dir, "go.mod")) {
+			return append(paths, filepath.Join(dir, ".build", "lib", libraryName))
 		}
+		if dir == filepath.Dir(dir) {
+			return paths
+		}
+		dir = filepath.Dir(dir)
 	}
-	return paths
 }
 
 func isFile(path string) bool {
