@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // measures are the columns of a CSV after the ones grouped by.
@@ -40,18 +39,4 @@ func WriteCSV(w io.Writer, q Query, rows []Row) error {
 		return fmt.Errorf("write usage: %w", err)
 	}
 	return nil
-}
-
-// formulaStarts are the characters with which a spreadsheet may take a text
-// for a formula (OWASP, CSV Injection), full-width forms included.
-const formulaStarts = "=+-@\t\r\x00＝＋－＠"
-
-// TextCell makes a text safe from formula injection: one that a spreadsheet
-// could take for a formula gets an apostrophe in front. Numbers don't pass
-// through here: -1.5 must stay a number.
-func TextCell(text string) string {
-	if text != "" && strings.ContainsRune(formulaStarts, []rune(text)[0]) {
-		return "'" + text
-	}
-	return text
 }

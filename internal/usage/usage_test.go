@@ -193,18 +193,6 @@ func TestParseBy(t *testing.T) {
 	}
 }
 
-func TestTextCellDefusesFormulas(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "ml-train": "ml-train", "a=b": "a=b", "'x": "'x",
-		"=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\tx": "'\tx", "\rx": "'\rx", "\x00x": "'\x00x",
-		"＝1": "'＝1", "＋1": "'＋1", "－1": "'－1", "＠x": "'＠x",
-	} {
-		if got := usage.TextCell(text); got != want {
-			t.Errorf("cell of %q = %q, want %q", text, got, want)
-		}
-	}
-}
-
 // Pages put together are the whole, whatever their size and the columns.
 func TestPagesAreTheWhole(t *testing.T) {
 	db := fleet(t)

@@ -64,7 +64,7 @@ func (w *writer) separate(i int) {
 func (w *writer) cell(value any) (cell string, quoted bool) {
 	switch v := value.(type) {
 	case string:
-		return usage.TextCell(w.readable(v)), true
+		return w.readable(usage.TextCell(v)), true
 	case object:
 		return w.json(v), true
 	case time.Time:
@@ -85,13 +85,13 @@ func number(v decimal.Decimal) string {
 	return s
 }
 
-// readable makes a text valid UTF-8, and what the validator takes.
-func (w *writer) readable(s string) string {
-	s = strings.ToValidUTF8(s, "�")
+// readable is a cell as the validator takes it: with the backslash escaped, too,
+// different cells stay different.
+func (w *writer) readable(cell string) string {
 	if !w.options.Validator {
-		return s
+		return cell
 	}
-	return ascii(s, func(r rune) bool { return r < ' ' })
+	return ascii(cell, func(r rune) bool { return r == '\\' })
 }
 
 // ascii writes characters beyond ASCII, and those asked for, as \uXXXX.
@@ -111,11 +111,16 @@ func ascii(s string, escape func(r rune) bool) string {
 	return b.String()
 }
 
-// json is an object as FOCUS's KeyValueFormat, keys sorted.
+// json is an object as FOCUS's KeyValueFormat, keys sorted; it has nothing at
+// which a reader of another separator would cut it.
 func (w *writer) json(o object) string {
-	text, _ := json.Marshal(map[string]any(o)) // texts and integers always encode
+	encoded, _ := json.Marshal(map[string]any(o)) // texts and integers always encode
+	text := separators.Replace(string(encoded))
 	if w.options.Validator {
-		return ascii(string(text), func(rune) bool { return false })
+		return ascii(text, func(rune) bool { return false })
 	}
-	return string(text)
+	return text
 }
+
+// separators stand in texts alone; as escapes of JSON they say the same.
+var separators = strings.NewReplacer(";", `\u003b`, "|", `\u007c`)

@@ -19,6 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing/export/focus/focuscheck"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
 // table is a file read again, by column.
@@ -71,9 +72,7 @@ func (r row) matches(where row) bool {
 
 // subAccount is a tenant's id as encoding/csv reads it: CR LF within quotes as
 // LF.
-func subAccount(tenant string) string {
-	return "tenant/" + strings.ReplaceAll(strings.ToValidUTF8(tenant, "�"), "\r\n", "\n")
-}
+func subAccount(tenant string) string { return usage.TextCell("tenant/" + tenant) }
 
 func write(t testing.TB, options focus.Options, bills ...focus.Bill) (table, focus.Summary) {
 	t.Helper()
@@ -348,9 +347,8 @@ func TestExportsBreakNoRule(t *testing.T) {
 			payable := map[string]decimal.Decimal{}
 			for number, total := range summary.Billed {
 				// The checker knows invoices by the text of their cells.
-				cells := strings.ToValidUTF8(number, "�")
 				if !options.Validator {
-					payable[strings.ReplaceAll(cells, "\r\n", "\n")] = total
+					payable[usage.TextCell(number)] = total
 				}
 			}
 			got, err := focuscheck.Check(bytes.NewReader(out.Bytes()), focuscheck.Options{Version: options.Version, Payable: payable})

@@ -10,6 +10,13 @@ import (
 	"github.com/gpuledger/gpuledger/billing/rating"
 )
 
+const hostileTerms = `    "=HYPERLINK(\"http://x\",\"y\")": {discount: "0.155", fixed_discount: "0.51"}
+    "+a": {minimum: "9.99"}
+    "@quo\"ted, and\r\nnew\tlines": {reserved: [{model: NVIDIA H100, gpus: "1.5", unused_gpu_hour: "1.801"}]}
+    "Ünï 日本 😀": {discount: "0.333", reserved: [{model: "=A1/100%", gpus: "0.01", unused_gpu_hour: "0.09"}]}
+    "12345": {discount: "1"}
+    kolkata: {fixed_discount: "0.01", minimum: "100.00"}`
+
 // hostileBook has every effect, two versions within the month, zones, and
 // names that a spreadsheet, a CSV reader or a terminal would trip over.
 const hostileBook = `currency: EUR
@@ -23,13 +30,8 @@ versions:
   kwh: "0.283"
   idle_surcharge: "0.107"
   distribution: proportional
-  tenants: &terms
-    "=HYPERLINK(\"http://x\",\"y\")": {discount: "0.155", fixed_discount: "0.51"}
-    "+a": {minimum: "9.99"}
-    "@quo\"ted, and\r\nnew\tlines": {reserved: [{model: NVIDIA H100, gpus: "1.5", unused_gpu_hour: "1.801"}]}
-    "Ünï 日本 😀": {discount: "0.333", reserved: [{model: "=A1/100%", gpus: "0.01", unused_gpu_hour: "0.09"}]}
-    "12345": {discount: "1"}
-    kolkata: {fixed_discount: "0.01", minimum: "100.00"}
+  tenants:
+` + hostileTerms + `
 - effective: 2026-03-11T07:00:00Z
   models:
     "NVIDIA H100": {gpu_hour: "2.5", profiles: {2g.20gb: "0.91"}, tiers: [{above: "3", gpu_hour: "0"}]}
@@ -37,8 +39,8 @@ versions:
   kwh: "0.30"
   idle_surcharge: "0.5"
   distribution: proportional
-  tenants: *terms
-`
+  tenants:
+` + hostileTerms + "\n"
 
 var hostileTenants = []string{
 	`=HYPERLINK("http://x","y")`, "+a", "-b", "@quo\"ted, and\r\nnew\tlines", "Ünï 日本 😀", "12345", "kolkata", "bad\xffutf8", "' OR 1=1 --", " ",

@@ -106,7 +106,7 @@ var (
 		"CostAndUsage-D-052-C", "CostAndUsage-D-054-C", "CostAndUsage-D-055-C", "CostAndUsage-D-056-C",
 		"PricingCurrencyListUnitPrice-C-003-M", "PricingCurrencyListUnitPrice-C-007-C",
 	}
-	ofText = []string{"SubAccountId-C-000-C", "SubAccountId-C-002-M", "SubAccountName-C-000-C", "SubAccountName-C-002-M"}
+	ofText = []string{"ChargeDescription-C-000-M", "ChargeDescription-C-002-M", "SubAccountId-C-000-C", "SubAccountId-C-002-M", "SubAccountName-C-000-C", "SubAccountName-C-002-M"}
 	// errorsOfColumns are checks that could not run for want of those columns.
 	errorsOfColumns = []string{
 		"ConsumedQuantity-C-004-C", "ConsumedQuantity-C-006-C", "PricingCurrencyContractedUnitPrice-C-001-M",
