@@ -1,7 +1,9 @@
 package grafana
 
 import (
+	"encoding/hex"
 	"flag"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,13 +54,53 @@ const (
 	rangeTo   = rangeFrom + 3*3600
 )
 
+// chosen are the values of the dashboard's variables.
+type chosen struct {
+	clusters, tenants []string
+	gpu               string
+}
+
+var everything = chosen{[]string{"c", "it's"}, []string{"ml", "nlp"}, "GPU-1"}
+
+// hexAll are the values that variables have for names.
+func hexAll(names []string) []string {
+	var all []string
+	for _, name := range names {
+		all = append(all, strings.ToUpper(hex.EncodeToString([]byte(name))))
+	}
+	return all
+}
+
+// percentEncode is Grafana's formatter of that name: letters, digits and -_.~
+// stay, several values are joined in braces first.
+func percentEncode(values ...string) string {
+	return strings.ReplaceAll(url.QueryEscape(strings.Join(values, ",")), "+", "%20")
+}
+
+// singleQuote is Grafana's formatter of that name.
+func singleQuote(values ...string) string {
+	var quoted []string
+	for _, value := range values {
+		quoted = append(quoted, "'"+strings.ReplaceAll(value, "'", `\'`)+"'")
+	}
+	return strings.Join(quoted, ",")
+}
+
 // expand does what Grafana and the ClickHouse data source do to a query: first
 // the variables, then the macros. An unknown one stays and fails on the engine.
-func expand(sql string) string {
+func expand(sql string) string { return everything.expand(sql) }
+
+func (c chosen) expand(sql string) string {
+	return expandRaw(sql, hexAll(c.clusters), hexAll(c.tenants), hexAll([]string{c.gpu})[0])
+}
+
+// expandRaw is expand with the variables' values themselves.
+func expandRaw(sql string, clusters, tenants []string, gpu string) string {
+	braced := func(values []string) string { return percentEncode("{" + strings.Join(values, ",") + "}") }
 	for name, value := range map[string]string{
-		"${cluster:singlequote}": `'c','it\'s'`,
-		"${tenant:singlequote}":  `'ml','nlp'`,
-		"${gpu:singlequote}":     `'GPU-1'`,
+		"${cluster:percentencode}": braced(clusters), "${cluster:singlequote}": singleQuote(clusters...),
+		"${tenant:percentencode}": braced(tenants), "${tenant:singlequote}": singleQuote(tenants...),
+		"${gpu:percentencode}": percentEncode(gpu), "${gpu:singlequote}": singleQuote(gpu),
 	} {
 		sql = strings.ReplaceAll(sql, name, value)
 	}
@@ -150,27 +192,121 @@ func checkQuery(t *testing.T, db *store.DB, s spec) {
 	}
 }
 
-func TestVariableQueries(t *testing.T) {
-	db := openLedger(t)
-	for sql, want := range map[string][]string{
-		clusterVariableSQL: {"c"}, tenantVariableSQL: {"ml", "nlp"}, gpuVariableSQL: {"GPU-1", "GPU-2"},
-	} {
-		var got []string
-		rows, err := db.Query(t.Context(), expand(sql))
-		if err != nil {
+// variable runs a variable's query and answers its options' texts, by value.
+func variable(t *testing.T, db *store.DB, sql string) map[string]string {
+	t.Helper()
+	rows, err := db.Query(t.Context(), expand(sql))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	options := map[string]string{}
+	for rows.Next() {
+		var value, text string
+		if err := rows.Scan(&value, &text); err != nil {
 			t.Fatal(err)
 		}
-		for rows.Next() {
-			var v string
-			if err := rows.Scan(&v); err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, v)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		options[value] = text
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return options
+}
+
+func TestVariableQueries(t *testing.T) {
+	db := openLedger(t)
+	for sql, want := range map[string]map[string]string{
+		clusterVariableSQL: {"63": "c"}, tenantVariableSQL: {"6D6C": "ml", "6E6C70": "nlp"},
+		gpuVariableSQL: {"4750552D31": "GPU-1", "4750552D32": "GPU-2"},
+	} {
+		if diff := cmp.Diff(want, variable(t, db, sql)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", sql, diff)
 		}
 	}
+}
+
+// hostileNames would leave the string that Grafana's singlequote writes.
+var hostileNames = []string{`\`, `) OR 1=1 -- `, `') OR 1=1 -- \`, `{a,b}`, `%27`}
+
+const insertHostileSQL = `
+INSERT INTO usage_hourly (cluster, hour, gpu, node, model, slices, present_ms, until_ms, inputs, version,
+    leaf, profile, profile_slices, owner, tenant, project, user, workload, active, idle, unproven, inferred, work, energy_mj)
+SELECT 'c', toDateTime({at:Int64}, 'UTC'), {gpu:String}, 'n1', 'H100', 1, 3600000, 3600000, 1, 1,
+    [''], [''], [1], [1], [{tenant:String}], [''], [''], [''], [0], [3600000], [0], [0], [0], [1]`
+
+// TestM9TenantsStayInTheirString: whoever is chosen, alone or together, only
+// their rows come back; and a value that somebody puts into a page's address
+// chooses nothing.
+func TestM9TenantsStayInTheirString(t *testing.T) {
+	db := openLedger(t)
+	for i, name := range hostileNames {
+		if err := db.Exec(t.Context(), insertHostileSQL, store.Named("at", rangeFrom+3600),
+			store.Named("gpu", "GPU-h"+strconv.Itoa(i)+name), store.Named("tenant", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options := variable(t, db, tenantVariableSQL)
+	var values []string
+	for value, name := range options {
+		if slices.Contains(hostileNames, name) {
+			values = append(values, value)
+		}
+	}
+	slices.Sort(values)
+	if len(values) != len(hostileNames) {
+		t.Fatalf("options %v, want %q among them", options, hostileNames)
+	}
+	clusters := hexAll([]string{"c"})
+	asked := map[string][]string{"all of them": values}
+	for _, value := range values {
+		asked[options[value]] = []string{value}
+	}
+	for name, values := range asked {
+		var want []string
+		for _, value := range values {
+			want = append(want, options[value])
+		}
+		for _, sql := range []string{tenantsSQL, idleByTenantSQL} {
+			if diff := cmp.Diff(slices.Sorted(slices.Values(want)), tenantsOf(t, db, expandRaw(sql, clusters, values, ""))); diff != "" {
+				t.Errorf("tenants of %q (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+	for _, s := range slices.Concat(wasteRow().panels, tenantsRow().panels, deviceRow().panels) {
+		sql := expandRaw(s.sql, hostileNames, hostileNames, hostileNames[2])
+		if found := tenantsOf(t, db, sql); len(found) > 0 {
+			t.Errorf("%s: values that are no names choose %q", s.title, found)
+		}
+	}
+}
+
+// tenantsOf runs a query and answers its column tenant, sorted, or account or
+// the first one, where it has none.
+func tenantsOf(t *testing.T, db *store.DB, sql string) []string {
+	t.Helper()
+	rows, err := db.Query(t.Context(), sql)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, sql)
+	}
+	defer rows.Close()
+	var found []string
+	for rows.Next() {
+		dest := make([]any, len(rows.Columns()))
+		for i, c := range rows.ColumnTypes() {
+			dest[i] = reflect.New(c.ScanType()).Interface()
+		}
+		if err := rows.Scan(dest...); err != nil {
+			t.Fatal(err)
+		}
+		at := max(0, slices.Index(rows.Columns(), "tenant"))
+		found = append(found, reflect.ValueOf(dest[at]).Elem().String())
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(found)
+	return found
 }
 
 // lastRow reads the last float columns of the last row.

@@ -134,7 +134,7 @@ func wasteRow() row {
 }
 
 func deviceRow() row {
-	return row{title: "GPU $gpu", panels: []spec{
+	return row{title: "GPU ${gpu:text}", panels: []spec{
 		{
 			title: "Power and activity", text: "The board's own readings; gaps are slots without one.",
 			view: viewLines, unit: units.PercentUnit, width: 12, height: 9,

@@ -2,18 +2,31 @@ package grafana
 
 // The queries use macros of the ClickHouse data source: $__fromTime and
 // $__toTime are the range's ends, $__timeInterval(c) is the start of c's
-// interval, $__interval_s its seconds. The variables cluster and tenant hold
-// several values; Grafana writes them as a list of quoted strings.
+// interval, $__interval_s its seconds.
+//
+// Names come from whoever can name a tenant, and a variable's value also from
+// a page's address. No formatter of Grafana's quotes for ClickHouse:
+// singlequote leaves the backslash alone. So a variable holds hexadecimal
+// digits (of its query, the data source takes the first column for the value
+// and the second for the text), and is written percent-encoded, in which there
+// is neither quote nor backslash: several values as %7BA%2CB%7D for {A,B}.
 
-const clusterVariableSQL = `SELECT DISTINCT cluster FROM usage_hourly ORDER BY cluster`
+// What is chosen, to stand after IN.
+const (
+	chosenClusters = `arrayMap(v -> unhex(v), splitByChar(',', trim(BOTH '{}' FROM decodeURLComponent('${cluster:percentencode}'))))`
+	chosenTenants  = `arrayMap(v -> unhex(v), splitByChar(',', trim(BOTH '{}' FROM decodeURLComponent('${tenant:percentencode}'))))`
+	chosenGPU      = `arrayMap(v -> unhex(v), splitByChar(',', trim(BOTH '{}' FROM decodeURLComponent('${gpu:percentencode}'))))`
+)
+
+const clusterVariableSQL = `SELECT DISTINCT hex(cluster) AS value, cluster AS text FROM usage_hourly ORDER BY cluster`
 
 const tenantVariableSQL = `
-SELECT DISTINCT tenant FROM usage
+SELECT DISTINCT hex(tenant) AS value, tenant AS text FROM usage
 WHERE kind = 'owner' AND hour >= $__fromTime AND hour < $__toTime ORDER BY tenant`
 
 const gpuVariableSQL = `
-SELECT DISTINCT gpu FROM usage_hourly
-WHERE gpu != '' AND cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime ORDER BY gpu`
+SELECT DISTINCT hex(gpu) AS value, gpu AS text FROM usage_hourly
+WHERE gpu != '' AND cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime ORDER BY gpu`
 
 // totalsSQL is one row: the range's capacity and what became of it.
 // unaccounted_gpu_hours is C6 over the range, in exact integers: always 0.
@@ -26,7 +39,7 @@ SELECT
     sum(toInt64(slices) * present_ms - toInt64(free + stranded + unhealthy + unobserved
         + arraySum(active) + arraySum(idle) + arraySum(unproven))) / 3600000. AS unaccounted_gpu_hours
 FROM usage_hourly FINAL
-WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime`
+WHERE cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime`
 
 // capacitySQL: mean GPUs in each bucket. An hour's GPU-hours are its mean GPUs,
 // so an interval's are divided by its hours.
@@ -40,14 +53,14 @@ SELECT $__timeInterval(hour) AS time,
     sum(unhealthy_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS unhealthy,
     sum(unobserved_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS unobserved
 FROM usage
-WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime
+WHERE cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY time ORDER BY time`
 
 const tenantsOverTimeSQL = `
 SELECT $__timeInterval(hour) AS time, tenant,
     sum((active_slice_ms + idle_slice_ms + unproven_slice_ms) / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS held
 FROM usage
-WHERE kind = 'owner' AND cluster IN (${cluster:singlequote}) AND tenant IN (${tenant:singlequote})
+WHERE kind = 'owner' AND cluster IN ` + chosenClusters + ` AND tenant IN ` + chosenTenants + `
     AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY time, tenant ORDER BY time, tenant`
 
@@ -60,14 +73,14 @@ SELECT tenant, project,
     idle_gpu_hours / held_gpu_hours AS idle_share,
     sum(energy_mj) / 3.6e9 AS energy_kwh
 FROM usage
-WHERE kind = 'owner' AND cluster IN (${cluster:singlequote}) AND tenant IN (${tenant:singlequote})
+WHERE kind = 'owner' AND cluster IN ` + chosenClusters + ` AND tenant IN ` + chosenTenants + `
     AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY tenant, project HAVING held_gpu_hours > 0 ORDER BY held_gpu_hours DESC, tenant, project`
 
 const idleByTenantSQL = `
 SELECT tenant, sum(idle_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) AS idle_gpu_hours
 FROM usage
-WHERE kind = 'owner' AND cluster IN (${cluster:singlequote}) AND tenant IN (${tenant:singlequote})
+WHERE kind = 'owner' AND cluster IN ` + chosenClusters + ` AND tenant IN ` + chosenTenants + `
     AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY tenant HAVING idle_gpu_hours > 0 ORDER BY idle_gpu_hours DESC, tenant LIMIT 10`
 
@@ -76,7 +89,7 @@ SELECT tenant, project, workload, any(user) AS user, node, gpu, leaf,
     sum(idle_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) AS idle_gpu_hours,
     sum(idle_slice_ms) / sum(active_slice_ms + idle_slice_ms + unproven_slice_ms) AS idle_share
 FROM usage
-WHERE kind = 'owner' AND cluster IN (${cluster:singlequote}) AND tenant IN (${tenant:singlequote})
+WHERE kind = 'owner' AND cluster IN ` + chosenClusters + ` AND tenant IN ` + chosenTenants + `
     AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY tenant, project, workload, node, gpu, leaf
 HAVING idle_gpu_hours > 0 ORDER BY idle_gpu_hours DESC, gpu, leaf, workload LIMIT 20`
@@ -85,7 +98,7 @@ const strandedSQL = `
 SELECT $__timeInterval(hour) AS time, model,
     sum(stranded / (greatest(gpu_slices, 1) * 3600000.)) / ($__interval_s / 3600.) AS stranded
 FROM usage_hourly FINAL
-WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime
+WHERE cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY time, model ORDER BY time, model`
 
 const strandedByGPUSQL = `
@@ -93,7 +106,7 @@ SELECT cluster, node, gpu, model,
     sum(stranded / (greatest(gpu_slices, 1) * 3600000.)) AS stranded_gpu_hours,
     sum(stranded) / sum(toUInt64(slices) * present_ms) AS stranded_share
 FROM usage_hourly FINAL
-WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime AND stranded > 0
+WHERE cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime AND stranded > 0
 GROUP BY cluster, node, gpu, model ORDER BY stranded_gpu_hours DESC, gpu LIMIT 20`
 
 // energySQL counts the platform's and the unattributed energy too, whatever
@@ -103,7 +116,7 @@ SELECT $__timeInterval(hour) AS time,
     multiIf(kind = 'platform', '(platform)', tenant) AS account,
     sum(energy_mj) / 3.6e9 AS energy
 FROM usage
-WHERE cluster IN (${cluster:singlequote}) AND (kind != 'owner' OR tenant IN (${tenant:singlequote}))
+WHERE cluster IN ` + chosenClusters + ` AND (kind != 'owner' OR tenant IN ` + chosenTenants + `)
     AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY time, account HAVING energy != 0 ORDER BY time, account`
 
@@ -111,7 +124,7 @@ const anomaliesSQL = `
 SELECT start, end, kind, tenant, project, workload, node, gpu, leaf,
     toFloat64(wasted_gpu_hours) AS wasted_gpu_hours, toFloat64(wasted_cost) AS wasted_cost, currency, evidence
 FROM anomalies FINAL
-WHERE deleted = 0 AND cluster IN (${cluster:singlequote}) AND tenant IN (${tenant:singlequote})
+WHERE deleted = 0 AND cluster IN ` + chosenClusters + ` AND tenant IN ` + chosenTenants + `
     AND start < $__toTime AND end > $__fromTime
 ORDER BY wasted_gpu_hours DESC, start, id LIMIT 100`
 
@@ -120,7 +133,7 @@ SELECT $__timeInterval(hour) AS time, cluster,
     sum(unobserved - unobserved_attribution) / sum(toUInt64(slices) * present_ms) AS unseen,
     sum(unobserved_attribution) / sum(toUInt64(slices) * present_ms) AS without_owners
 FROM usage_hourly FINAL
-WHERE cluster IN (${cluster:singlequote}) AND hour >= $__fromTime AND hour < $__toTime
+WHERE cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY time, cluster HAVING sum(present_ms) > 0 ORDER BY time, cluster`
 
 // freshnessSQL: up to when each cluster's ledger is complete. Not bound to the
@@ -131,7 +144,7 @@ SELECT cluster,
     dateDiff('second', watermark, now64(3, 'UTC')) AS behind_seconds,
     uniqExact(gpu) AS gpus
 FROM usage_hourly FINAL
-WHERE (cluster, hour) GLOBAL IN (SELECT cluster, max(hour) FROM usage_hourly WHERE cluster IN (${cluster:singlequote}) GROUP BY cluster)
+WHERE (cluster, hour) GLOBAL IN (SELECT cluster, max(hour) FROM usage_hourly WHERE cluster IN ` + chosenClusters + ` GROUP BY cluster)
 GROUP BY cluster ORDER BY cluster`
 
 // boardSQL: bits of present, in the order of the table's metric columns:
@@ -143,7 +156,7 @@ SELECT $__timeInterval(slot) AS time,
     avgOrNullIf(tensor_active, bitTest(present, 2)) / 1e4 AS tensor_active,
     avgOrNullIf(dram_active, bitTest(present, 3)) / 1e4 AS dram_active
 FROM samples FINAL
-WHERE cluster IN (${cluster:singlequote}) AND gpu = ${gpu:singlequote} AND device = ''
+WHERE cluster IN ` + chosenClusters + ` AND gpu IN ` + chosenGPU + ` AND device = ''
     AND slot >= $__fromTime AND slot < $__toTime
 GROUP BY time ORDER BY time`
 
@@ -152,6 +165,6 @@ const leavesSQL = `
 SELECT $__timeInterval(slot) AS time, device AS leaf,
     avgOrNullIf(sm_active, bitTest(present, 0)) / 1e4 AS sm_active
 FROM samples FINAL
-WHERE cluster IN (${cluster:singlequote}) AND gpu = ${gpu:singlequote} AND device != ''
+WHERE cluster IN ` + chosenClusters + ` AND gpu IN ` + chosenGPU + ` AND device != ''
     AND slot >= $__fromTime AND slot < $__toTime
 GROUP BY time, leaf ORDER BY time, leaf`
