@@ -32,6 +32,9 @@ func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, erro
 	if done, used, err := approvedWith(state, q); used {
 		return done, err
 	}
+	if err := state.mayApprove(q.Who); err != nil {
+		return Decided{}, err
+	}
 	document, err := r.toDecide(ctx, state, q.Period, q.Tenant)
 	if err != nil {
 		return Decided{}, fmt.Errorf("approve %s of tenant %q: %w", q.Period, q.Tenant, err)
@@ -95,12 +98,11 @@ func (r *Register) toDecide(ctx context.Context, state decidedState, period, ten
 	return draft, nil
 }
 
-// findApproval is the key of somebody else's approval of these very bytes.
+// findApproval is the key of an approval of these very bytes that counts.
 func findApproval(state decidedState, record decisions.Invoice, who string) (key string, err error) {
-	for _, approval := range state.approvals(record.Number) {
-		if approval.Body.Content == record.Content.SHA256 && approval.Who != who {
-			return approval.Key, nil
-		}
+	state.log.View(func(s *decisions.State) { key, err = s.FindApproval(who, record.Content.SHA256, record.Number) })
+	if err != nil {
+		return "", &ConflictError{err.Error()}
 	}
-	return "", &ConflictError{fmt.Sprintf("%s with the content %s needs the approval of somebody other than %s", record.Number, record.Content.SHA256, who)}
+	return key, nil
 }

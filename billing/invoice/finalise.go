@@ -246,7 +246,7 @@ func (r *Register) finaliseOne(ctx context.Context, state decidedState, q Finali
 
 // decide appends an invoice or a note, and tells who won.
 func (r *Register) decide(ctx context.Context, state decidedState, kind decisions.Kind, key, who string, approved bool, record decisions.Invoice) (Decided, error) {
-	if approved || r.deps.Approvals {
+	if approved || r.deps.Approvals || state.policy().Approvals {
 		approval, err := findApproval(state, record, who)
 		if err != nil {
 			return Decided{}, err

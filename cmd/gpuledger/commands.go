@@ -20,7 +20,7 @@ func (s *session) commandGroups() []commandGroup {
 	return []commandGroup{
 		{runGroup, []*cobra.Command{s.demoCommand(), s.standaloneCommand(), s.importCommand()}},
 		{askGroup, []*cobra.Command{
-			s.statusCommand(), s.verifyCommand(), s.usageCommand(), s.explainCommand(), s.anomaliesCommand(), s.invoiceCommand(), s.pricesCommand(), s.exportCommand(), s.auditCommand(), s.inventoryCommand(),
+			s.statusCommand(), s.verifyCommand(), s.usageCommand(), s.explainCommand(), s.anomaliesCommand(), s.invoiceCommand(), s.pricesCommand(), s.exportCommand(), s.auditCommand(), s.policyCommand(), s.inventoryCommand(),
 		}},
 		{mendGroup, []*cobra.Command{s.dlqCommand(), s.replayCommand()}},
 		{serveGroup, s.separateCommands()},

@@ -34,6 +34,8 @@ func (s *State) admit(at place, b body) (refusal string) {
 		return s.admitMapping(at, b)
 	case *Mute:
 		s.mutes[b.ID] = entry(at, b)
+	case *Policy:
+		return s.admitPolicy(at, b)
 	case *Audit:
 	}
 	return ""
@@ -90,8 +92,14 @@ func (s *State) admitInvoice(at place, i *Invoice) string {
 	if refusal := s.unknown(i.PriceBook, &i.Content, &i.Usage); refusal != "" {
 		return refusal
 	}
-	if refusal := s.unapproved(at, i); refusal != "" {
-		return refusal
+	if policy, _ := s.Policy(); i.Approval != "" || policy.Body.Approvals {
+		subjects := []string{i.Number}
+		if i.Revision > 0 {
+			subjects = append(subjects, Adjustment(i.Corrects))
+		}
+		if refusal := s.unapproved(at, i.Approval, i.Content.SHA256, subjects...); refusal != "" {
+			return refusal
+		}
 	}
 	s.invoices[i.Number] = entry(at, i)
 	s.periods[account{i.Tenant, i.Period}]++
@@ -163,26 +171,6 @@ func (s *State) unknown(book string, documents ...*Document) string {
 		if sum != d.Bytes {
 			return fmt.Sprintf("document %s has %d bytes in its parts, says %d", d.SHA256, sum, d.Bytes)
 		}
-	}
-	return ""
-}
-
-// unapproved looks at the approval that is named: of this number, or of the
-// adjustment of what it corrects, for these very bytes, by somebody else.
-func (s *State) unapproved(at place, i *Invoice) string {
-	if i.Approval == "" {
-		return ""
-	}
-	a, ok := s.approvals[i.Approval]
-	switch subject := a.Body.Subject; {
-	case !ok:
-		return fmt.Sprintf("approval %q is not there", i.Approval)
-	case subject != i.Number && (i.Revision == 0 || subject != Adjustment(i.Corrects)):
-		return fmt.Sprintf("approval %q is of %s, not of %q", i.Approval, shown(subject), i.Number)
-	case a.Body.Content != i.Content.SHA256:
-		return fmt.Sprintf("approval %q is of content %s, not of %s", i.Approval, a.Body.Content, i.Content.SHA256)
-	case a.Who == at.record.Who:
-		return fmt.Sprintf("approval %q is by %s, who finalises: it takes two", i.Approval, a.Who)
 	}
 	return ""
 }

@@ -32,6 +32,9 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 	if r.Body, err = json.Marshal(body); err != nil {
 		return Outcome{}, fmt.Errorf("append %s: encode body: %w", kind, err)
 	}
+	if _, err := Person(who); err != nil {
+		return Outcome{}, fmt.Errorf("append %s: who: %w", kind, err)
+	}
 	value, err := r.encode()
 	if err != nil {
 		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)

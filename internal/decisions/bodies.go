@@ -20,6 +20,9 @@ func (b *PriceBook) check() error {
 	return wrap("price book", name("name", b.Name), file(b.Text, b.SHA256, 1))
 }
 
+// maxParts bounds a document at 2 GiB, and what is said of a hostile one.
+const maxParts = 4096
+
 // Document is a text that lies in the topic in parts.
 type Document struct {
 	SHA256 string   `json:"sha256"` // of the whole
@@ -28,6 +31,9 @@ type Document struct {
 }
 
 func (d *Document) check() error {
+	if n := len(d.Parts); n > maxParts {
+		return fmt.Errorf("parts has %d entries, want at most %d", n, maxParts)
+	}
 	var errs []error
 	if d.Bytes < 0 || d.Bytes > int64(len(d.Parts))*PartBytes {
 		errs = append(errs, fmt.Errorf("bytes is %d, want 0 to %d for each of %d parts", d.Bytes, PartBytes, len(d.Parts)))

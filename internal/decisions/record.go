@@ -25,6 +25,7 @@ const (
 	KindMapping   Kind = "mapping"    // Mapping
 	KindMute      Kind = "mute"       // Mute
 	KindAudit     Kind = "audit"      // Audit
+	KindPolicy    Kind = "policy"     // Policy
 )
 
 // Format is the version of the records' format. A record of another one is
@@ -44,7 +45,7 @@ type Record struct {
 	Request string    `json:"request"`
 	Who     string    `json:"who"` // who decided: 1 to 200 printable characters
 	At      time.Time `json:"at"`  // UTC, on the writer's clock
-	// Body is a PriceBook, Freeze, Invoice, Approval, Mapping, Mute or Audit.
+	// Body is a PriceBook, Freeze, Invoice, Approval, Mapping, Mute, Audit or Policy.
 	Body json.RawMessage `json:"body"`
 }
 
@@ -76,6 +77,8 @@ func newBody(kind Kind) body {
 		return new(Mute)
 	case KindAudit:
 		return new(Audit)
+	case KindPolicy:
+		return new(Policy)
 	case KindPart:
 	}
 	return nil

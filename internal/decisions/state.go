@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -51,6 +52,7 @@ type State struct {
 	approvals map[string]Decided[Approval] // by key
 	mappings  []Decided[Mapping]
 	mutes     map[string]Decided[Mute]
+	policies  []Decided[Policy] // in order; the last is in force
 }
 
 // applied is what is remembered of any message.
@@ -116,9 +118,33 @@ func (s *State) apply(offset int64, appended time.Time, key, value []byte) (Outc
 	} else {
 		r = s.applyRecord(&out, appended, Kind(key), value)
 	}
-	out.Accepted = out.Reason == ""
+	out.Accepted, out.Reason = out.Reason == "", brief(out.Reason)
 	s.past = append(s.past, applied{chain: s.chain, repeats: out.Repeats, reason: out.Reason, kind: out.Kind, number: out.Number})
 	return out, r
+}
+
+// Bounds of what a message may cost who folds it. Honest records stay far below:
+// the largest but for files are invoices, of two documents of maxParts.
+const (
+	maxRecordBytes = 1 << 20
+	maxFileBytes   = 6*maxBook + 64<<10 // of a kind with a file, each byte an escape of six
+	maxReasonBytes = 8 << 10
+)
+
+func recordLimit(kind Kind) int {
+	if kind == KindPriceBook || kind == KindMapping {
+		return maxFileBytes
+	}
+	return maxRecordBytes
+}
+
+// brief cuts a reason that repeats what a hostile record says: it is kept for
+// ever, for each message.
+func brief(reason string) string {
+	if len(reason) <= maxReasonBytes {
+		return reason
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(reason[:maxReasonBytes], ""), len(reason))
 }
 
 func (s *State) applyPart(out *Outcome, hash string, value []byte) {
@@ -135,6 +161,10 @@ func (s *State) applyPart(out *Outcome, hash string, value []byte) {
 }
 
 func (s *State) applyRecord(out *Outcome, appended time.Time, kind Kind, value []byte) Record {
+	if limit := recordLimit(kind); len(value) > limit {
+		out.Reason = fmt.Sprintf("record has %d bytes, want at most %d", len(value), limit)
+		return Record{}
+	}
 	r, b, err := decode(kind, value)
 	if err != nil {
 		out.Reason = err.Error()

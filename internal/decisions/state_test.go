@@ -209,7 +209,7 @@ func TestTheFirstOfAKeyWins(t *testing.T) {
 // view is all that a state tells, without where things lie.
 func view(s *State) map[string]any {
 	out := map[string]any{
-		"books": s.Books(), "freezes": s.Freezes(), "invoices": s.Invoices(), "mappings": s.Mappings(), "mutes": s.Mutes(),
+		"books": s.Books(), "freezes": s.Freezes(), "invoices": s.Invoices(), "mappings": s.Mappings(), "mutes": s.Mutes(), "policies": s.policies,
 		"unfrozen": s.Unfrozen(at(-100), at(1000)),
 	}
 	for _, tenant := range []string{"ml", "web", "api"} {

@@ -40,6 +40,8 @@ func (e *Entry) Subject() string {
 		return body.ID
 	case *Audit:
 		return body.Action + " " + body.Subject
+	case *Policy:
+		return body.Subject()
 	}
 	return e.Number
 }

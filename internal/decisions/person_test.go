@@ -1,0 +1,55 @@
+package decisions
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestM3OneNameOnePerson: spellings that a reader takes for one name are one
+// person's; what looks like another's name is none.
+func TestM3OneNameOnePerson(t *testing.T) {
+	for _, same := range [][]string{
+		{"mallory", "Mallory", "mallory ", " MALLORY", "ｍａｌｌｏｒｙ"},
+		{"straße", "STRASSE"}, {"José", "Jose\u0301"}, {"anna lee", "anna   Lee"},
+		{"山田 tarō", "山田  TARŌ"}, {"Иван", "иван"},
+	} {
+		for _, spelling := range same {
+			if err := another(same[0], spelling); err == nil || !strings.Contains(err.Error(), "one person") {
+				t.Errorf("%q and %q: %v, want one person", same[0], spelling, err)
+			}
+		}
+	}
+	for _, two := range [][2]string{{"alice", "bob"}, {"alice", "alice2"}, {"Иван", "Ivan"}} {
+		if err := another(two[0], two[1]); err != nil {
+			t.Errorf("%q and %q: %v, want two persons", two[0], two[1], err)
+		}
+	}
+	for _, name := range []string{
+		"", " ", "\u0430lice", "alic\u0435", "αlice", "alice\u200b", "al\u00adice", "\u202eecila", "alice\n", "a\x00", "a\xff", "\u3164", "alice\ufe0f", "\u2800",
+		"ali\u034fce",
+	} {
+		if got, err := Person(name); err == nil {
+			t.Errorf("%q: got the person %q, want a refusal", name, got)
+		}
+	}
+}
+
+// FuzzPerson: folding is stable, so that two processes, or two versions of a
+// name in one, never disagree.
+func FuzzPerson(f *testing.F) {
+	for _, name := range []string{"Mallory ", "straße", "ᾳ", "ŉ", "İ", "ǰ", "ﬁ", "ꭰ"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if len(name) > 4*maxName {
+			return
+		}
+		once, err := Person(name)
+		if err != nil {
+			return
+		}
+		if again, err := Person(once); err != nil || again != once {
+			t.Errorf("%q is %q, and that is %q, %v", name, once, again, err)
+		}
+	})
+}

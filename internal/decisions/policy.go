@@ -1,0 +1,176 @@
+package decisions
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Policy says what invoices, notes and the next policy need, from its offset on
+// until the next one. The fold holds every writer to it, whatever the writer's
+// own configuration says.
+//
+// From the first policy on the fold compares names as Person does. Records before
+// it keep the comparison by bytes that they were accepted by: an invoice that
+// stands is not taken back by a newer program (R6).
+type Policy struct {
+	// Revision counts from 0: a policy, and an approval of one, is used once.
+	Revision int `json:"revision"`
+	// Approvals: an invoice, a note and the next policy need an approval by
+	// somebody else than who decides it.
+	Approvals bool `json:"approvals"`
+	// Approvers are the names of who may approve; empty: anybody else.
+	Approvers []string `json:"approvers"`
+	// Approval is the key of the approval that it rests on.
+	Approval string `json:"approval,omitempty"`
+}
+
+const maxApprovers = 100
+
+func (p *Policy) check() error {
+	var errs []error
+	if p.Revision < 0 {
+		errs = append(errs, fmt.Errorf("revision is %d, want 0 or more", p.Revision))
+	}
+	switch n := len(p.Approvers); {
+	case p.Approvers == nil:
+		errs = append(errs, errors.New("approvers is null, want a list"))
+	case n > maxApprovers:
+		errs = append(errs, fmt.Errorf("approvers has %d names, want at most %d", n, maxApprovers))
+	case n == 1 && p.Approvals:
+		errs = append(errs, errors.New("approvers has one name, want two or more: nothing could be decided once that person has left"))
+	default:
+		errs = append(errs, persons(p.Approvers))
+	}
+	return wrap("policy", errs...)
+}
+
+// persons fails unless the names are those of different persons.
+func persons(names []string) error {
+	seen := map[string]string{}
+	for _, n := range names {
+		if err := name("approvers", n); err != nil {
+			return err
+		}
+		folded, err := Person(n)
+		if err != nil {
+			return err
+		}
+		if first, twice := seen[folded]; twice {
+			return fmt.Errorf("approvers has %s and %s, which are one person", shown(first), shown(n))
+		}
+		seen[folded] = n
+	}
+	return nil
+}
+
+// Content is what an approval of the policy has as its content: the SHA-256 of
+// the policy without its approval.
+func (p Policy) Content() string {
+	p.Approval = ""
+	text, _ := json.Marshal(p) // strings and numbers always encode
+	return Digest(text)
+}
+
+// Subject is what an approval of the policy has as its subject.
+func (p Policy) Subject() string { return "policy-r" + strconv.Itoa(p.Revision) }
+
+// Policy is the one in force; false: there was none yet, and it is the zero
+// Policy.
+func (s *State) Policy() (Decided[Policy], bool) {
+	if len(s.policies) == 0 {
+		return Decided[Policy]{Offset: -1}, false
+	}
+	p := s.policies[len(s.policies)-1]
+	p.Body.Approvers = slices.Clone(p.Body.Approvers)
+	return p, true
+}
+
+func (s *State) admitPolicy(at place, p *Policy) string {
+	last, _ := s.Policy()
+	if p.Revision != len(s.policies) {
+		return fmt.Sprintf("revision is %d, want %d: the next one", p.Revision, len(s.policies))
+	}
+	if _, err := Person(at.record.Who); err != nil {
+		return err.Error()
+	}
+	if p.Approval != "" || last.Body.Approvals {
+		if refusal := s.unapproved(at, p.Approval, p.Content(), p.Subject()); refusal != "" {
+			return refusal
+		}
+	}
+	s.policies = append(s.policies, entry(at, p))
+	return ""
+}
+
+// MayApprove fails unless the policy in force lets a person approve.
+func (s *State) MayApprove(who string) error {
+	person, err := Person(who)
+	if err != nil {
+		return err
+	}
+	policy, _ := s.Policy()
+	listed := slices.ContainsFunc(policy.Body.Approvers, func(a string) bool {
+		folded, err := Person(a)
+		return err == nil && folded == person
+	})
+	if len(policy.Body.Approvers) > 0 && !listed {
+		return fmt.Errorf("%s is not among those who may approve, by the policy of offset %d: %s",
+			shown(who), policy.Offset, strings.Join(policy.Body.Approvers, ", "))
+	}
+	return nil
+}
+
+// FindApproval is the key of the first approval of a content, under one of the
+// subjects, that somebody may rest a decision on: it is another person's, and
+// the policy in force lets that one approve.
+func (s *State) FindApproval(who, content string, subjects ...string) (key string, err error) {
+	var errs []error
+	for _, subject := range subjects {
+		for _, a := range s.Approvals(subject) {
+			if a.Body.Content != content {
+				continue
+			}
+			err := errors.Join(another(a.Who, who), s.MayApprove(a.Who))
+			if err == nil {
+				return a.Key, nil
+			}
+			errs = append(errs, err)
+		}
+	}
+	err = fmt.Errorf("%s with the content %s needs the approval of somebody other than %s", subjects[0], content, shown(who))
+	if len(errs) > 0 {
+		err = fmt.Errorf("%w; of those there are: %w", err, errs[0])
+	}
+	return "", err
+}
+
+// unapproved looks at the approval that a record names: it is of one of the
+// subjects, for these very bytes, and by somebody else.
+func (s *State) unapproved(at place, key, content string, subjects ...string) string {
+	policy, folds := s.Policy()
+	if key == "" {
+		return fmt.Sprintf("%s names no approval: by the policy of offset %d it takes two", shown(subjects[0]), policy.Offset)
+	}
+	a, ok := s.approvals[key]
+	switch {
+	case !ok:
+		return fmt.Sprintf("approval %q is not there", key)
+	case !slices.Contains(subjects, a.Body.Subject):
+		return fmt.Sprintf("approval %q is of %s, not of %q", key, shown(a.Body.Subject), subjects[0])
+	case a.Body.Content != content:
+		return fmt.Sprintf("approval %q is of content %s, not of %s", key, a.Body.Content, content)
+	case a.Who == at.record.Who:
+		return fmt.Sprintf("approval %q is by %s, who finalises: it takes two", key, a.Who)
+	}
+	if !folds {
+		return ""
+	}
+	if err := errors.Join(another(a.Who, at.record.Who), s.MayApprove(a.Who)); err != nil {
+		return fmt.Sprintf("approval %q does not count: %s", key, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return ""
+}
