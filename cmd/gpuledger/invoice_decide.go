@@ -148,7 +148,7 @@ func (s *session) invoiceApproveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve",
 		Short: "Approve what finalising, or the note, would decide",
-		Long: "Where billing.approvals is set, an invoice or note stands only if somebody other than who decides it has approved\n" +
+		Long: "Where the policy or billing.approvals wants it, an invoice or note stands only if somebody other than who decides it has approved\n" +
 			"exactly these bytes. Names are what --by says: without access control nobody proves who they are.",
 		Example: examples("gpuledger invoice approve --data DIR --period 2026-10 --tenant ml-train --by auditor", "the second pair of eyes"),
 		Args:    cobra.NoArgs,

@@ -1,6 +1,6 @@
 // Package decisions keeps what people and billing decided: price books, frozen
-// hours, finalised invoices, notes, approvals, mappings, mutes, audit entries
-// (R6).
+// hours, finalised invoices, notes, approvals, mappings, mutes, audit entries,
+// and the policy of who approves (R6).
 //
 // Data in and out: records of the topic gpuledger.decisions.v1, which has one
 // partition and never expires. It is the only truth; everything else, ClickHouse
@@ -22,7 +22,11 @@
 //     names a part that isn't there is refused: a writer that is killed leaves
 //     parts that nobody names, never half an invoice.
 //   - what was accepted stays: nothing in a later record takes it back.
-//   - a message that can't be used is refused and never stops the fold.
+//   - a message that can't be used is refused and never stops the fold. It costs
+//     time and memory by its size, of at most 1 MiB (6 MiB and the rest for a file)
+//     that is looked at, and leaves a reason of at most 8 KiB.
+//   - once a Policy wants approvals, no invoice, note or policy stands without a
+//     fitting one, whatever the configuration of its writer says.
 //   - chain = SHA-256(chain before || offset, 8 bytes big-endian ||
 //     SHA-256(message key || 0 || value)), from 32 zero bytes on, over every
 //     message, refused or not: whoever keeps one value of it can tell later
