@@ -39,6 +39,7 @@ type bookBody struct {
 	Offset      int64  `json:"offset,omitempty" doc:"Where it lies among the decisions"`
 	PublishedBy string `json:"published_by,omitempty"`
 	PublishedAt string `json:"published_at,omitempty" format:"date-time"`
+	Unreadable  string `json:"unreadable,omitempty" doc:"Why the text can't be read any more: publish another one"`
 	Text        string `json:"text,omitempty" doc:"The YAML, where one book is asked for"`
 }
 
@@ -58,14 +59,16 @@ func (a *api) published(ctx context.Context) ([]decisions.Decided[decisions.Pric
 	return all, nil
 }
 
-func publishedBook(of *decisions.Decided[decisions.PriceBook]) (bookBody, error) {
-	parsed, err := prices.Parse(of.Body.Name, []byte(of.Body.Text))
-	if err != nil {
-		return bookBody{}, fmt.Errorf("read published price book %s: %w", of.Body.SHA256, err)
+// publishedBook shows a decided book; of one that can't be read any more, why.
+func (a *api) publishedBook(of *decisions.Decided[decisions.PriceBook]) bookBody {
+	body := bookBody{SHA256: of.Body.SHA256, Name: of.Body.Name}
+	if parsed, err := a.deps.Register.Parsed(&of.Body); err != nil {
+		body.Unreadable = err.Error()
+	} else {
+		body = newBook(parsed)
 	}
-	body := newBook(parsed)
 	body.Published, body.Offset, body.PublishedBy, body.PublishedAt = true, of.Offset, of.Who, rfc3339(of.Appended)
-	return body, nil
+	return body
 }
 
 func (a *api) listBooks(ctx context.Context, in *listBooksInput) (*booksOutput, error) {
@@ -73,15 +76,19 @@ func (a *api) listBooks(ctx context.Context, in *listBooksInput) (*booksOutput, 
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	all := make([]bookBody, len(decided))
-	for i := range decided {
-		if all[i], err = publishedBook(&decided[i]); err != nil {
-			return nil, a.problem(ctx, err)
-		}
-		all[i].InForce = i == len(decided)-1
+	last := int64(-1)
+	if len(decided) > 0 {
+		last = decided[len(decided)-1].Offset
 	}
-	page := pick(&in.Paged, in.Limit, all, (*bookBody).key)
-	return &booksOutput{Link: page.link, Body: booksBody{PriceBooks: page.items, Next: page.next}}, nil
+	page := pick(&in.Paged, in.Limit, decided, func(of *decisions.Decided[decisions.PriceBook]) []string {
+		return (&bookBody{Offset: of.Offset}).key()
+	})
+	books := make([]bookBody, len(page.items))
+	for i := range page.items {
+		books[i] = a.publishedBook(&page.items[i])
+		books[i].InForce = books[i].Offset == last
+	}
+	return &booksOutput{Link: page.link, Body: booksBody{PriceBooks: books, Next: page.next}}, nil
 }
 
 type showBookInput struct {
@@ -108,10 +115,7 @@ func (a *api) showBook(ctx context.Context, in *showBookInput) (*bookOutput, err
 		if in.SHA256 != inForce && decided[i].Body.SHA256 != in.SHA256 {
 			continue
 		}
-		body, err := publishedBook(&decided[i])
-		if err != nil {
-			return nil, a.problem(ctx, err)
-		}
+		body := a.publishedBook(&decided[i])
 		body.InForce, body.Text = i == len(decided)-1, decided[i].Body.Text
 		return &bookOutput{body}, nil
 	}
@@ -183,9 +187,9 @@ func (a *api) publishedWith(ctx context.Context, key string) (*bookBody, error) 
 	}
 	for i := range decided {
 		if decided[i].Key == key {
-			body, err := publishedBook(&decided[i])
+			body := a.publishedBook(&decided[i])
 			body.InForce = i == len(decided)-1
-			return &body, err
+			return &body, nil
 		}
 	}
 	return nil, nil

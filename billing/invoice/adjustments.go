@@ -104,7 +104,7 @@ func (r *Register) adjustments(ctx context.Context, state decidedState, period s
 func (r *Register) recount(ctx context.Context, state decidedState, month rating.Period, chain []decisions.Invoice) (*recounted, error) {
 	c := &recounted{before: chain[len(chain)-1], original: chain[0]}
 	var err error
-	if c.book, err = book(state, c.original.PriceBook); err != nil {
+	if c.book, err = r.book(state, c.original.PriceBook); err != nil {
 		return nil, err
 	}
 	if c.earlier, err = r.usage(ctx, c.before); err != nil {

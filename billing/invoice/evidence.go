@@ -97,7 +97,7 @@ func (r *Register) evidence(ctx context.Context, state decidedState, record deci
 		return nil, &noLineError{line: lineNumber, lines: len(document.Lines)}
 	}
 	e := &Evidence{Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1], GPUHours: []GPUHour{}, Moved: []string{}}
-	b, err := book(state, record.PriceBook)
+	b, err := r.book(state, record.PriceBook)
 	if err != nil {
 		return nil, err
 	}

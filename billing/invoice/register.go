@@ -39,6 +39,7 @@ type Register struct {
 	deps RegisterDeps
 	// known is the book in force as it was read last.
 	known atomic.Pointer[prices.Book]
+	books prices.Cache
 	// deciding lets one decision at a time be made here: of many requests for
 	// the same one, the first does the work.
 	deciding sync.Mutex
@@ -50,8 +51,11 @@ func NewRegister(deps RegisterDeps) (*Register, error) {
 		return nil, errors.New("make invoice register: store, decisions, price book, closed hours and clock are all needed")
 	}
 	r := &Register{deps: deps}
-	_, err := r.bookInForce(decidedState{deps.Decisions})
-	return r, err
+	r.known.Store(deps.Book)
+	// A published book that can't be read is told to who asks for it: another one
+	// can still be published.
+	_, _ = r.bookInForce(decidedState{deps.Decisions})
+	return r, nil
 }
 
 // OpenHoursError is a month that can't be finalised yet.
@@ -89,7 +93,8 @@ func (r *Register) decidable(ctx context.Context) (decidedState, error) {
 	return r.view(ctx)
 }
 
-// Book is the price book in force: the one published last, else the configured one.
+// Book is the price book in force: the one published last, else the configured
+// one. Nobody may change it; it fails where that one can't be read.
 func (r *Register) Book(ctx context.Context) (*prices.Book, error) {
 	state, err := r.view(ctx)
 	if err != nil {
@@ -105,7 +110,7 @@ func (r *Register) bookInForce(state decidedState) (*prices.Book, error) {
 	inForce := r.deps.Book
 	if published, ok := state.bookInForce(); ok {
 		var err error
-		if inForce, err = parseBook(published); err != nil {
+		if inForce, err = r.Parsed(published); err != nil {
 			return nil, err
 		}
 	}
@@ -114,16 +119,18 @@ func (r *Register) bookInForce(state decidedState) (*prices.Book, error) {
 }
 
 // book is a published price book, by its hash.
-func book(state decidedState, hash string) (*prices.Book, error) {
+func (r *Register) book(state decidedState, hash string) (*prices.Book, error) {
 	published, ok := state.book(hash)
 	if !ok {
 		return nil, fmt.Errorf("find price book %s: it was never published", hash)
 	}
-	return parseBook(published)
+	return r.Parsed(published)
 }
 
-func parseBook(published *decisions.PriceBook) (*prices.Book, error) {
-	parsed, err := prices.Parse(published.Name, []byte(published.Text))
+// Parsed is a published price book, parsed once for all who ask. Nobody may
+// change it.
+func (r *Register) Parsed(published *decisions.PriceBook) (*prices.Book, error) {
+	parsed, err := r.books.Parse(published.Name, published.Text)
 	if err != nil {
 		return nil, fmt.Errorf("read published price book %s: %w", published.SHA256, err)
 	}

@@ -62,7 +62,7 @@ func (r *Register) verify(ctx context.Context, state decidedState, record decisi
 	if err != nil {
 		return nil, err
 	}
-	b, err := book(state, record.PriceBook)
+	b, err := r.book(state, record.PriceBook)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (r *Register) Bills(ctx context.Context, period string) ([]Bill, error) {
 	}
 	var bills []Bill
 	for _, record := range state.billed(period) {
-		b, err := book(state, record.PriceBook)
+		b, err := r.book(state, record.PriceBook)
 		if err != nil {
 			return nil, err
 		}

@@ -12,16 +12,15 @@ import (
 
 // WithProfiles sets derived profile rates in the text of a book and leaves all
 // else byte for byte as it is, comments and the order of keys included. Prices
-// of profiles that are not among the derived stay. Errors name the line: a
-// model that is written as an alias, so that a change of it would be one of
-// another, or in a way that can't be changed in place. The result has been
+// of profiles that are not among the derived stay. Errors name the line of a
+// model that is written in a way that can't be changed in place. The result has been
 // read again and says what the old text says but for those prices.
 func WithProfiles(name string, data []byte, derived []Derivation) ([]byte, error) {
 	book, err := Parse(name, data)
 	if err != nil {
 		return nil, err
 	}
-	root, err := document(data)
+	root, err := document(name, data)
 	if err != nil {
 		return nil, fmt.Errorf("set profile rates in %s: %w", name, err)
 	}
@@ -63,8 +62,8 @@ func (e *editor) set(root *yaml.Node, book *Book, d Derivation) {
 		models, _ := child(version, "models")
 		model, _ := child(models, d.Model)
 		for _, n := range []*yaml.Node{versions, version, models, model} {
-			if n.Kind == yaml.AliasNode || n.Kind == 0 {
-				e.failf(n, d.Model, "is written as an alias or a merge; write it out")
+			if n.Kind == 0 {
+				e.failf(n, d.Model, "is not found in the text")
 				return
 			}
 		}

@@ -34,11 +34,11 @@ func Flat(name, currency string, like *Book, rates map[string]decimal.Decimal) (
 	return book, nil
 }
 
-// ParseNumber reads a price as a book writes it, without the quotes: digits,
-// with an optional point and digits.
+// ParseNumber reads a price as a book writes it, without the quotes: up to 12
+// digits, with an optional point and up to 12 more.
 func ParseNumber(text string) (decimal.Decimal, error) {
 	if !digits.MatchString(text) {
-		return decimal.Zero, fmt.Errorf("%q is not a non-negative decimal (digits, with an optional point and digits)", text)
+		return decimal.Zero, fmt.Errorf("%.60q is not "+wantDigits, text)
 	}
 	return decimal.RequireFromString(text), nil
 }

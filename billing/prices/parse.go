@@ -1,13 +1,10 @@
 package prices
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
-	"os"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,11 +13,13 @@ import (
 
 	"github.com/shopspring/decimal"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuledger/gpuledger/internal/config"
 )
 
 // Load reads a price book from a YAML file; errors as in Parse.
 func Load(path string) (*Book, error) {
-	data, err := os.ReadFile(path)
+	data, err := config.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("load price book: %w", err)
 	}
@@ -31,12 +30,12 @@ func Load(path string) (*Book, error) {
 // is "name:line: key: what is wrong with which value". All errors of the file
 // are joined into one.
 func Parse(name string, data []byte) (*Book, error) {
-	root, err := document(data)
+	root, err := document(name, data)
 	if err != nil {
-		return nil, fmt.Errorf("parse price book %s: %w", name, err)
+		return nil, fmt.Errorf("parse price book: %w", err)
 	}
 	hash := sha256.Sum256(data)
-	p := &parser{walker: walker{name: name}}
+	p := &parser{walker: walker{name: name}, locations: map[string]*time.Location{}}
 	book := p.book(root)
 	book.Name, book.Hash, book.Text = name, hex.EncodeToString(hash[:]), string(data)
 	if err := p.err(); err != nil {
@@ -45,24 +44,19 @@ func Parse(name string, data []byte) (*Book, error) {
 	return book, nil
 }
 
-// document is the root of the file's only YAML document.
-func document(data []byte) (*yaml.Node, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, errors.New("the file is empty")
-	} else if err != nil {
-		return nil, err
+// document is the root of the file's only YAML document (config.Document).
+func document(name string, data []byte) (*yaml.Node, error) {
+	root, err := config.Document(name, data)
+	if err == nil && root == nil {
+		err = fmt.Errorf("%s: the file is empty", name)
 	}
-	if err := decoder.Decode(&more); err == nil {
-		return nil, fmt.Errorf("line %d: a second document; a book is one", more.Line)
-	} else if !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return doc.Content[0], nil
+	return root, err
 }
 
-type parser struct{ walker }
+type parser struct {
+	walker
+	locations map[string]*time.Location // that were looked up
+}
 
 func (p *parser) book(n *yaml.Node) *Book {
 	book := &Book{Zone: time.UTC, TenantZones: map[string]*time.Location{}, MinorUnit: -1}
@@ -102,11 +96,18 @@ func (p *parser) minorUnit(n *yaml.Node, path string) int32 {
 
 func (p *parser) zone(n *yaml.Node, path string) *time.Location {
 	name := p.text(n, path)
+	if zone, known := p.locations[name]; known {
+		return zone
+	}
+	if len(p.errs) == maxShown {
+		return time.UTC // the book is refused already, and a look-up takes time
+	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
 		p.failf(n, path, "%q is not a time zone of the IANA database, such as Europe/Berlin", name)
 		return time.UTC
 	}
+	p.locations[name] = zone
 	return zone
 }
 
@@ -119,6 +120,7 @@ func (p *parser) zones(n *yaml.Node, path string, book *Book) {
 }
 
 func (p *parser) skus(n *yaml.Node, path string, book *Book) {
+	same := map[SKU]string{}
 	for _, e := range p.entries(n, path) {
 		sku := SKU{Name: e.name}
 		p.fields(e.value, e.path,
@@ -128,11 +130,11 @@ func (p *parser) skus(n *yaml.Node, path string, book *Book) {
 		if (sku.Profile == "") == (sku.GPUs == 0) {
 			p.failf(e.value, e.path, "a SKU names either a profile or a number of gpus")
 		}
-		for _, other := range book.SKUs {
-			if other.Profile == sku.Profile && other.GPUs == sku.GPUs {
-				p.failf(e.value, e.path, "is the same as SKU %q", other.Name)
-			}
+		unnamed := SKU{Profile: sku.Profile, GPUs: sku.GPUs}
+		if other, twice := same[unnamed]; twice {
+			p.failf(e.value, e.path, "is the same as SKU %q", other)
 		}
+		same[unnamed] = e.name
 		book.SKUs = append(book.SKUs, sku)
 	}
 }
@@ -224,6 +226,7 @@ func (p *parser) models(n *yaml.Node, path string, models map[string]Model) {
 
 func (p *parser) tiers(n *yaml.Node, path string) []Tier {
 	var tiers []Tier
+	seen := map[string]bool{}
 	for _, item := range p.items(n, path) {
 		var tier Tier
 		above := item.value
@@ -231,9 +234,10 @@ func (p *parser) tiers(n *yaml.Node, path string) []Tier {
 			field{"above", true, func(n *yaml.Node, path string) { tier.Above, above = p.number(n, path), n }},
 			field{"gpu_hour", true, func(n *yaml.Node, path string) { tier.GPUHour = p.number(n, path) }},
 		)
-		if slices.ContainsFunc(tiers, func(other Tier) bool { return other.Above.Equal(tier.Above) }) {
+		if seen[tier.Above.String()] {
 			p.failf(above, join(item.path, "above"), "two tiers above %s GPU-hours", tier.Above)
 		}
+		seen[tier.Above.String()] = true
 		tiers = append(tiers, tier)
 	}
 	slices.SortStableFunc(tiers, func(a, b Tier) int { return a.Above.Cmp(b.Above) })
@@ -255,6 +259,7 @@ func (p *parser) terms(n *yaml.Node, path string, models map[string]Model) Terms
 
 func (p *parser) reserved(n *yaml.Node, path string, models map[string]Model) []Reservation {
 	var reserved []Reservation
+	seen := map[string]bool{}
 	for _, item := range p.items(n, path) {
 		var r Reservation
 		at := item.value
@@ -266,19 +271,19 @@ func (p *parser) reserved(n *yaml.Node, path string, models map[string]Model) []
 		if _, priced := models[r.Model]; !priced && r.Model != "" {
 			p.failf(at, join(item.path, "model"), "%q has no rate in this version (models: %s)", r.Model, modelNames(models))
 		}
-		if slices.ContainsFunc(reserved, func(other Reservation) bool { return other.Model == r.Model }) {
+		if seen[r.Model] {
 			p.failf(at, join(item.path, "model"), "%q is reserved twice by one tenant", r.Model)
 		}
+		seen[r.Model] = true
 		reserved = append(reserved, r)
 	}
 	return reserved
 }
 
+// modelNames lists them, unless they are many.
 func modelNames(models map[string]Model) string {
-	list := make([]string, 0, len(models))
-	for name := range models {
-		list = append(list, name)
+	if len(models) > maxShown {
+		return fmt.Sprintf("%d of them", len(models))
 	}
-	slices.Sort(list)
-	return strings.Join(list, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(models)), ", ")
 }

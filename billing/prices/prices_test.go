@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 const full = `currency: EUR
@@ -200,8 +202,13 @@ func TestLoadReadsTheContractsBooks(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
 	f.Add([]byte("a: &a [*a]"))
+	for _, text := range hostileBooks() {
+		f.Add([]byte(text[:min(len(text), 4<<10)]))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		book, err := Parse("fuzz.yaml", data)
+		var book *Book
+		var err error
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(data)), func() { book, err = Parse("fuzz.yaml", data) })
 		if err == nil && (len(book.Versions) == 0 || book.Currency == "") {
 			t.Errorf("a book without versions or currency was accepted: %q", data)
 		}

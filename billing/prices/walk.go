@@ -11,19 +11,40 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// walker goes through the nodes of a file and keeps every error it meets.
+// maxShown is how many errors, and how many names, are listed; maxText how many
+// bytes of a value an error repeats.
+const (
+	maxShown = 20
+	maxText  = 200
+)
+
+// walker goes through the nodes of a file and keeps the first errors it meets.
 type walker struct {
 	name string
 	errs []error
+	more int // errors that are counted alone
 }
 
-// failf records an error at a node; key is its path in the file.
+// failf records an error at a node; key is its path in the file. Texts among
+// args are cut.
 func (w *walker) failf(n *yaml.Node, key, format string, args ...any) {
+	if len(w.errs) == maxShown {
+		w.more++
+		return
+	}
+	for i, arg := range args {
+		if text, is := arg.(string); is && len(text) > maxText {
+			args[i] = strings.ToValidUTF8(text[:maxText], "") + "…"
+		}
+	}
 	w.errs = append(w.errs, fmt.Errorf("%s:%d: %s: %s", w.name, n.Line, key, fmt.Sprintf(format, args...)))
 }
 
 // err is all errors so far as one, nil when there were none.
 func (w *walker) err() error {
+	if w.more > 0 {
+		return errors.Join(append(w.errs, fmt.Errorf("%s: and %d more", w.name, w.more))...)
+	}
 	return errors.Join(w.errs...)
 }
 
@@ -38,7 +59,6 @@ type entry struct {
 // entries are a mapping's, in the file's order; a key that stands twice is an
 // error. An empty value is an empty mapping.
 func (w *walker) entries(n *yaml.Node, path string) []entry {
-	n = follow(n)
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return nil
 	}
@@ -49,7 +69,7 @@ func (w *walker) entries(n *yaml.Node, path string) []entry {
 	found := make([]entry, 0, len(n.Content)/2)
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := follow(n.Content[i])
+		key := n.Content[i]
 		at := join(path, key.Value)
 		if key.Kind != yaml.ScalarNode || key.Value == "" {
 			w.failf(key, path, "a key must be a name that isn't empty")
@@ -60,7 +80,7 @@ func (w *walker) entries(n *yaml.Node, path string) []entry {
 			continue
 		}
 		seen[key.Value] = key.Line
-		found = append(found, entry{name: key.Value, key: key, value: follow(n.Content[i+1]), path: at})
+		found = append(found, entry{name: key.Value, key: key, value: n.Content[i+1], path: at})
 	}
 	return found
 }
@@ -87,14 +107,13 @@ func (w *walker) fields(n *yaml.Node, path string, known ...field) {
 	}
 	for _, f := range known {
 		if f.required && !present[f.name] {
-			w.failf(follow(n), join(path, f.name), "key is missing")
+			w.failf(n, join(path, f.name), "key is missing")
 		}
 	}
 }
 
 // items are a sequence's values; an empty value is an empty sequence.
 func (w *walker) items(n *yaml.Node, path string) []entry {
-	n = follow(n)
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return nil
 	}
@@ -104,7 +123,7 @@ func (w *walker) items(n *yaml.Node, path string) []entry {
 	}
 	found := make([]entry, 0, len(n.Content))
 	for i, item := range n.Content {
-		found = append(found, entry{value: follow(item), path: fmt.Sprintf("%s[%d]", path, i)})
+		found = append(found, entry{value: item, path: fmt.Sprintf("%s[%d]", path, i)})
 	}
 	return found
 }
@@ -118,7 +137,11 @@ func (w *walker) text(n *yaml.Node, path string) string {
 	return n.Value
 }
 
-var digits = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
+// digits is a decimal as books have it: up to a trillion, in trillionths.
+var digits = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
+
+// wantDigits is what digits takes, for errors.
+const wantDigits = "a non-negative decimal: up to 12 digits, with an optional point and up to 12 more"
 
 // number is a quoted non-negative decimal. Unquoted numbers are refused: YAML
 // would take 2.10 for a float, and 010 for eight.
@@ -132,7 +155,7 @@ func (w *walker) number(n *yaml.Node, path string) decimal.Decimal {
 		return decimal.Zero
 	}
 	if !digits.MatchString(n.Value) {
-		w.failf(n, path, "%q is not a non-negative decimal (digits, with an optional point and digits)", n.Value)
+		w.failf(n, path, "%q is not "+wantDigits, n.Value)
 		return decimal.Zero
 	}
 	return decimal.RequireFromString(n.Value)
@@ -145,13 +168,6 @@ func (w *walker) share(n *yaml.Node, path string) decimal.Decimal {
 		w.failf(n, path, "%q is more than 1: it is a share, a tenth is \"0.10\"", n.Value)
 	}
 	return value
-}
-
-func follow(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
 }
 
 func show(n *yaml.Node) string {

@@ -38,16 +38,17 @@ func (s *session) pricesLoadCommand() *cobra.Command {
 }
 
 func (s *session) loadPrices(ctx context.Context, p *pipeline, book *prices.Book, who, key string) error {
-	before, err := p.register.Book(ctx)
-	if err != nil {
-		return err
-	}
+	before, unreadable := p.register.Book(ctx)
 	published, err := p.register.Publish(ctx, book, who, key)
 	if err != nil {
 		return err
 	}
 	if !published {
 		return s.writef("%s is in force already (SHA-256 %s)\n", printable(book.Name), book.Hash)
+	}
+	if unreadable != nil { // it is mended by this one
+		before = book
+		s.sayf("the book before can't be compared: %s\n", printableLines(unreadable.Error()))
 	}
 	if err := s.sayPublished(before, book); err != nil {
 		return err

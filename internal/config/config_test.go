@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 type room struct {
@@ -112,7 +114,7 @@ func TestDecodeNamesFileLineKeyAndValue(t *testing.T) {
 		"cluster: a\ncluster: b":                   `f:2: cluster: the key is already on line 1`,
 		"cluster: a\n---\ncluster: b":              `f:2: a second document, want one`,
 		"- cluster":                                `f:1: (the file): want a mapping of keys, got a list`,
-		"cluster: &c a\nroom: *c":                  `f:2: room: aliases are not supported, write the value out`,
+		"cluster: &c a\nroom: *c":                  `f:1: anchors and aliases are not supported, write the value out`,
 		"room:\n  skipped: 1":                      `f:2: room.skipped: unknown key`,
 		"room:\n  password: hunter2":               `f:2: room.password: a secret is read only from a file or the environment: use room.password_file or room.password_env`,
 		"room:\n  password_env: GPULEDGER_NO_SUCH": `f:2: room.password_env: environment variable GPULEDGER_NO_SUCH is not set`,
@@ -270,9 +272,14 @@ func TestParseDuration(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add("cluster: a\nroom: {slot: 10s}\n")
 	f.Add("room:\n  targets: [{url: u}]\n")
+	for _, text := range hostileYAML() {
+		f.Add(text[:min(len(text), 4<<10)])
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got := defaults()
-		if Decode("f", []byte(text), &got) != nil {
+		var err error
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(text)), func() { err = Decode("f", []byte(text), &got) })
+		if err != nil {
 			return
 		}
 		var b bytes.Buffer

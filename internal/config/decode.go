@@ -21,8 +21,6 @@ var (
 // value decodes one node into v, which is addressable.
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	switch {
-	case n.Kind == yaml.AliasNode:
-		d.fault(n, path, "aliases are not supported, write the value out")
 	case v.Type() == secretType:
 		d.fault(n, path, "a secret is read only from a file or the environment: use %s_file or %s_env", path, path)
 	case v.Type() == durationType:
@@ -73,6 +71,10 @@ func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
 			d.secret(value, at, source, v.FieldByIndex(f.index))
 			return
 		}
+		if d.failed() >= maxFaults {
+			d.more++ // a guess takes time
+			return
+		}
 		d.fault(key, at, "unknown key%s", suggest(key.Value, fields))
 	})
 }
@@ -83,7 +85,7 @@ func (d *decoder) pairs(n *yaml.Node, path string, each func(key, value *yaml.No
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		at := join(path, key.Value)
-		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+		if key.Kind != yaml.ScalarNode {
 			d.fault(key, path, "want a plain key, got %s", describe(key))
 			continue
 		}
@@ -109,14 +111,14 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	}
 	d.pairs(n, path, func(key, value *yaml.Node, at string) {
 		k, item := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		faults := len(d.faults)
+		faults := d.failed()
 		if k.Kind() == reflect.String {
 			k.SetString(key.Value)
 		} else {
 			d.value(key, at, k)
 		}
 		d.value(value, at, item)
-		if len(d.faults) == faults {
+		if d.failed() == faults {
 			v.SetMapIndex(k, item)
 		}
 	})
@@ -177,7 +179,7 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value) {
 		if ok {
 			v.SetString(n.Value)
 		} else if n.Kind == yaml.ScalarNode && !isNull(n) {
-			want = fmt.Sprintf("a string in quotes (%q)", n.Value)
+			want = fmt.Sprintf("a string in quotes (%q)", shorten(n.Value))
 		}
 	case reflect.Bool:
 		want, ok = "true or false", n.Tag == "!!bool"

@@ -3,7 +3,8 @@
 // every fault with file, line, key and value, comes out.
 //
 // Keys are the `yaml` tag of a field, else its name in snake case. Unknown and
-// repeated keys, values of another type, numbers without the unit they need,
-// aliases and second documents are refused. A Secret never comes from the file
-// itself: its key with "_file" or "_env" added says where it is read from.
+// repeated keys, values of another type, numbers without the unit they need and
+// second documents are refused, and so are anchors, aliases and files beyond the
+// bounds of Document, by which all YAML is read. A Secret never comes from the
+// file itself: its key with "_file" or "_env" added says where it is read from.
 package config

@@ -3,10 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"reflect"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -22,7 +19,7 @@ const maxShown = 60
 // error names every fault as "file:line: key: what is wrong, with the value";
 // into is then half filled and of no use.
 func Load(path string, into any) error {
-	data, err := os.ReadFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
@@ -35,7 +32,7 @@ func Decode(name string, data []byte, into any) error {
 	if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
 		return fmt.Errorf("decode %s: want a pointer to a struct, got %T", name, into)
 	}
-	root, err := parse(name, data)
+	root, err := Document(name, data)
 	if err != nil || root == nil {
 		return err
 	}
@@ -44,34 +41,22 @@ func Decode(name string, data []byte, into any) error {
 	return d.err()
 }
 
-// parse returns the one document's root, or nil when the file is empty.
-func parse(name string, data []byte) (*yaml.Node, error) {
-	dec := yaml.NewDecoder(strings.NewReader(string(data)))
-	var doc, second yaml.Node
-	err := dec.Decode(&doc)
-	if errors.Is(err, io.EOF) || (err == nil && isNull(doc.Content[0])) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("parse %s: %w", name, err)
-	}
-	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
-		if err != nil {
-			return nil, fmt.Errorf("parse %s: %w", name, err)
-		}
-		return nil, fmt.Errorf("%s:%d: a second document, want one", name, second.Line)
-	}
-	return doc.Content[0], nil
-}
-
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 type decoder struct {
 	file   string
 	faults []error
+	more   int // faults that are counted alone
 }
 
+// failed is how many faults there are so far.
+func (d *decoder) failed() int { return len(d.faults) + d.more }
+
 func (d *decoder) fault(n *yaml.Node, path, format string, args ...any) {
+	if len(d.faults) == maxFaults {
+		d.more++
+		return
+	}
 	if path == "" {
 		path = "(the file)"
 	}
@@ -80,11 +65,10 @@ func (d *decoder) fault(n *yaml.Node, path, format string, args ...any) {
 }
 
 func (d *decoder) err() error {
-	faults := d.faults
-	if more := len(faults) - maxFaults; more > 0 {
-		faults = append(faults[:maxFaults:maxFaults], fmt.Errorf("%s: and %d more", d.file, more))
+	if d.more > 0 {
+		return errors.Join(append(d.faults, fmt.Errorf("%s: and %d more", d.file, d.more))...)
 	}
-	return errors.Join(faults...)
+	return errors.Join(d.faults...)
 }
 
 // describe is a node as a message shows it: a scalar's text, else its kind.
@@ -94,20 +78,26 @@ func describe(n *yaml.Node) string {
 		return "a mapping"
 	case yaml.SequenceNode:
 		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
 	}
 	if isNull(n) {
 		return "nothing"
 	}
-	value := n.Value
-	if runes := []rune(value); len(runes) > maxShown {
-		value = string(runes[:maxShown]) + "…"
-	}
+	value := shorten(n.Value)
 	if n.Tag == "!!str" {
 		return fmt.Sprintf("%q", value)
 	}
 	return value
+}
+
+// shorten cuts a text after maxShown characters.
+func shorten(text string) string {
+	shown := 0
+	for i := range text {
+		if shown++; shown > maxShown {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 func join(path, key string) string {

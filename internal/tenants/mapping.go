@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"time"
@@ -54,7 +53,7 @@ func Load(file string) (*Mapping, error) {
 	if file == "" {
 		return Parse("tenants", nil)
 	}
-	data, err := os.ReadFile(file)
+	data, err := config.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read tenants: %w", err)
 	}

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/gpuledger/gpuledger/collector/attribution"
 	"github.com/gpuledger/gpuledger/internal/config"
 	"github.com/gpuledger/gpuledger/internal/wire"
@@ -82,13 +80,18 @@ func decode(name string, text []byte) ([]entry, error) {
 
 // lines is the line of each of the n entries of a file that config has decoded.
 func lines(text []byte, n int) []int {
-	var f struct {
-		Owners []yaml.Node `yaml:"owners"`
-	}
-	_ = yaml.Unmarshal(text, &f) // what config has decoded is YAML with owners
 	out := make([]int, n)
-	for i, node := range f.Owners[:min(n, len(f.Owners))] {
-		out[i] = node.Line
+	root, err := config.Document("", text)
+	if err != nil || root == nil {
+		return out // config has decoded it, so there is a mapping with owners
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value != "owners" {
+			continue
+		}
+		for j, node := range root.Content[i+1].Content[:min(n, len(root.Content[i+1].Content))] {
+			out[j] = node.Line
+		}
 	}
 	return out
 }
