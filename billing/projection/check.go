@@ -38,12 +38,16 @@ ORDER BY hour, project, model, profile, bucket`
 
 // Checks are what can be said of the rows: that they are those of the log.
 func (p *Projection) Checks() []check.Check {
-	return []check.Check{check.Func("R6", "decisions, invoices and their usage in ClickHouse equal the log", p.check)}
+	return []check.Check{check.Func("R6", "decisions in ClickHouse, their copy and what was witnessed equal the log", p.check)}
 }
 
 func (p *Projection) check(ctx context.Context, res *check.Result) error {
 	if err := p.deps.Decisions.Refresh(ctx); err != nil {
 		return err
+	}
+	copied, err := p.deps.Decisions.CompareCopy()
+	if err != nil {
+		res.Fail("%v", err)
 	}
 	messages, err := p.checkDecisions(ctx, res)
 	if err != nil {
@@ -63,6 +67,9 @@ func (p *Projection) check(ctx context.Context, res *check.Result) error {
 	p.deps.Decisions.View(func(s *decisions.State) {
 		res.Say(fmt.Sprintf("%d of %d messages are projected, %d invoices and notes, %d rows of usage", messages, s.Next(), len(invoices), rows))
 	})
+	if copied > 0 {
+		res.Say(fmt.Sprintf("the copy has %d messages", copied))
+	}
 	return nil
 }
 

@@ -203,7 +203,7 @@ func TestProjectingTwiceChangesNothing(t *testing.T) {
 	if n := project(t, p); n != 0 {
 		t.Errorf("%d messages projected again", n)
 	}
-	if n, err := p.Rebuild(testContext(t)); err != nil || n != 18 {
+	if n, err := p.remake(testContext(t)); err != nil || n != 18 {
 		t.Errorf("Rebuild = %d, %v, want 18", n, err)
 	}
 	if diff := cmp.Diff(want, rowsOf(t, db)); diff != "" {
@@ -277,10 +277,54 @@ func TestRowsOfAnotherLogAreRefused(t *testing.T) {
 	if _, err := p.Project(testContext(t)); !errors.Is(err, ErrForeign) {
 		t.Errorf("another log: %v", err)
 	}
-	if n, err := p.Rebuild(testContext(t)); err != nil || n != 18 {
+	if n, err := p.remake(testContext(t)); err != nil || n != 18 {
 		t.Errorf("Rebuild = %d, %v", n, err)
 	}
 	mustHold(t, p, "18 of 18 messages are projected, 3 invoices and notes, 118 rows of usage")
+}
+
+// TestM2RebuildHidesNoContradiction: rows that tell of other decisions stay until
+// somebody says in his name that they go.
+func TestM2RebuildHidesNoContradiction(t *testing.T) {
+	s, other, db := newScene(t), newScene(t), storetest.Open(t)
+	s.fill()
+	project(t, s.projection(db))
+	audit := decisions.Audit{Action: "look"}
+	other.append(decisions.KindAudit, "something else first", &audit)
+	other.fill()
+	p := other.projection(db)
+	before := rowsOf(t, db)
+	var found *ContradictionError
+	if _, err := p.Rebuild(testContext(t), "mallory", false); !errors.As(err, &found) || found.Offset != 0 || found.Rows == "" || found.Logs == "" {
+		t.Fatalf("Rebuild = %v, want the first offset, 0, with both chains", err)
+	}
+	if diff := cmp.Diff(before, rowsOf(t, db)); diff != "" {
+		t.Errorf("was refused and changed rows (-before +after):\n%s", diff)
+	}
+	var heads [2]string
+	s.log.View(func(state *decisions.State) { heads[0] = state.Head() })
+	other.log.View(func(state *decisions.State) { heads[1] = state.Head() })
+	for _, over := range []bool{true, false} {
+		if _, err := p.Rebuild(testContext(t), "alice", over); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var told []string
+	if err := other.log.Walk(testContext(t), 0, func(e decisions.Entry) error {
+		if a, ok := e.Body.(*decisions.Audit); ok && a.Action == AuditRebuild {
+			told = append(told, e.Record.Who+": "+a.Detail)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 2 || !strings.HasPrefix(told[0], "alice: ") || !strings.Contains(told[0], heads[0]) || !strings.Contains(told[0], heads[1]) ||
+		!strings.Contains(told[0], "from offset 0 on") || strings.Contains(told[1], "differ") {
+		t.Errorf("the decisions tell %q, want both rebuilds, the first over the contradiction", told)
+	}
+	if res := checked(t, p); !res.OK {
+		t.Errorf("after the rebuild: %+v", res)
+	}
 }
 
 // TestTheCheckNamesWhatWasChanged in each table.
@@ -299,7 +343,7 @@ func TestTheCheckNamesWhatWasChanged(t *testing.T) {
 		{"a row less", tableUsage, "DELETE WHERE revision = 0 AND hour = '2026-10-01 05:00:00' AND bucket = 'idle'", "invoice_usage: 2026-10-ml-r0 has 59 rows, its copy 60"},
 		{"another's usage", tableUsage, "UPDATE number = 'x' WHERE revision = 1 AND bucket = 'idle' AND hour = '2026-10-01 05:00:00'", `invoice_usage: has rows of "x"`},
 	} {
-		if _, err := p.Rebuild(testContext(t)); err != nil {
+		if _, err := p.remake(testContext(t)); err != nil {
 			t.Fatal(err)
 		}
 		if err := db.Alter(testContext(t), test.table, test.change+" SETTINGS mutations_sync = 2"); err != nil {
@@ -360,7 +404,7 @@ func rebuildForever(addr string) error {
 		return err
 	}
 	for p := New(Deps{Decisions: log, DB: db, Log: quiet()}); ; {
-		if _, err := p.Rebuild(ctx); err != nil {
+		if _, err := p.remake(ctx); err != nil {
 			return err
 		}
 		fmt.Println("rebuilt")

@@ -3,6 +3,7 @@ package projection
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -149,19 +150,24 @@ func (p *Projection) end(ctx context.Context) (end, error) {
 	return ends[0], nil
 }
 
-// Whole fails with ErrForeign where ClickHouse knows of decisions that the log
+// Whole fails where the log's copy knows what the log doesn't (decisions.Log), and
+// with ErrForeign where ClickHouse knows of decisions that the log
 // doesn't lead to: it lost them, or the rows are another log's. What the log has
 // beyond the rows is no matter.
 func (p *Projection) Whole(ctx context.Context) error {
 	end, err := p.end(ctx)
-	if err != nil || end.Count == 0 {
+	if err != nil {
 		return err
 	}
 	if err := p.deps.Decisions.Refresh(ctx); err != nil {
 		return err
 	}
+	if err := p.deps.Decisions.Whole(); err != nil || end.Count == 0 {
+		return err
+	}
 	if err := p.ours(int64(end.Last), end.Chain); err != nil {
-		return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy, or, where the rows are wrong, gpuledger audit rebuild has made them anew", err)
+		return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy (gpuledger audit restore --from DIR), or, "+
+			"where the rows are wrong, gpuledger audit rebuild has made them anew", err)
 	}
 	return nil
 }
@@ -178,13 +184,96 @@ func (p *Projection) ours(last int64, chain string) (err error) {
 	return err
 }
 
-// Rebuild drops all rows and projects the whole log.
-func (p *Projection) Rebuild(ctx context.Context) (int64, error) {
+// ContradictionError says that rows and log tell different decisions: the one or
+// the other was changed.
+type ContradictionError struct {
+	Offset     int64  // the first that differs
+	Rows, Logs string // the chain there; empty: there is none
+}
+
+func (e *ContradictionError) Error() string {
+	return fmt.Sprintf("projected decisions and log differ from offset %d on: the chain is %q in the rows, %q in the log", e.Offset, e.Rows, e.Logs)
+}
+
+const selectChains = `
+SELECT offset, chain FROM decisions FINAL WHERE offset >= {from:UInt64} AND offset < {to:UInt64} ORDER BY offset`
+
+// contradiction finds the first row whose chain is not the log's; nil: none.
+func (p *Projection) contradiction(ctx context.Context) (*ContradictionError, error) {
+	end, err := p.end(ctx)
+	if err != nil || end.Count == 0 {
+		return nil, err
+	}
+	for from := uint64(0); from <= end.Last; from += chainWindow {
+		var rows []struct {
+			Offset uint64 `ch:"offset"`
+			Chain  string `ch:"chain"`
+		}
+		if err := p.deps.DB.Select(ctx, &rows, selectChains, store.Named("from", from), store.Named("to", from+chainWindow)); err != nil {
+			return nil, fmt.Errorf("read projected chain: %w", err)
+		}
+		for _, row := range rows {
+			log := ""
+			p.deps.Decisions.View(func(s *decisions.State) {
+				if int64(row.Offset) < s.Next() {
+					_, log = s.Outcome(int64(row.Offset))
+				}
+			})
+			if log != row.Chain {
+				return &ContradictionError{Offset: int64(row.Offset), Rows: row.Chain, Logs: log}, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// chainWindow is how many rows are compared at a time.
+const chainWindow = 100_000
+
+// Rebuild drops all rows and projects the whole log, which is itself a decision:
+// who, where rows and log ended before, and what they contradicted each other
+// in. It fails with a *ContradictionError, and changes nothing, where rows and
+// log differ and over is false: the rows may be all that still tells what was
+// decided.
+func (p *Projection) Rebuild(ctx context.Context, who string, over bool) (int64, error) {
+	if err := p.deps.Decisions.Refresh(ctx); err != nil {
+		return 0, fmt.Errorf("rebuild projection: %w", err)
+	}
+	found, err := p.contradiction(ctx)
+	if err == nil && found != nil && !over {
+		err = found
+	}
+	if err != nil {
+		return 0, fmt.Errorf("rebuild projection: %w", err)
+	}
+	before, err := p.end(ctx)
+	if err != nil {
+		return 0, err
+	}
+	entry := decisions.Audit{Action: AuditRebuild, Subject: "projection", Detail: "nothing was projected; the log's head is "}
+	if before.Count > 0 {
+		entry.Detail = fmt.Sprintf("the rows' head was %d=%s; the log's head is ", before.Last, before.Chain)
+	}
+	p.deps.Decisions.View(func(s *decisions.State) { entry.Detail += s.Head() })
+	if found != nil {
+		entry.Detail += "; " + found.Error()
+	}
+	key := "rebuild/" + rand.Text()
+	if _, err := p.deps.Decisions.Append(ctx, decisions.KindAudit, key, decisions.Digest([]byte(key)), who, &entry); err != nil {
+		return 0, fmt.Errorf("rebuild projection: %w", err)
+	}
+	return p.remake(ctx)
+}
+
+func (p *Projection) remake(ctx context.Context) (int64, error) {
 	if err := p.deps.DB.Alter(ctx, tableDecisions, dropRows); err != nil {
 		return 0, fmt.Errorf("rebuild projection: %w", err)
 	}
 	return p.Project(ctx)
 }
+
+// AuditRebuild is the action of a rebuild's audit entry.
+const AuditRebuild = "rebuild"
 
 // invoice writes the usage, and adds the invoice to the batch.
 func (p *Projection) invoice(ctx context.Context, b *batch, e *decisions.Entry, i *decisions.Invoice) error {

@@ -21,7 +21,8 @@ func (s *session) auditCommand() *cobra.Command {
 		Short: "List what was decided: by whom, when, accepted or refused, with the hash chain",
 		Long: "Every finalised invoice, note, approval, price book and mapping is a record in one ordered topic. The chain is a hash\n" +
 			"over all of it up to a record: note its last value somewhere else, and --expect shows later that nothing before it\n" +
-			"was changed (exit code 1 when it was). Records are read again and compared with the chain as they are listed.",
+			"was changed (exit code 1 when it was). Records are read again and compared with the chain as they are listed, and\n" +
+			"with their copy (decisions.copy_dir).",
 		Example: examples(
 			"gpuledger audit --data DIR", "all decisions",
 			"gpuledger audit --data DIR --expect 17=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "is the past what it was?",
@@ -32,12 +33,12 @@ func (s *session) auditCommand() *cobra.Command {
 	cmd.Flags().Int64Var(&from, "from", 0, "first `OFFSET` to list")
 	cmd.Flags().BoolVar(&parts, "parts", false, "list the parts of documents, too")
 	cmd.Flags().Var(&expect, "expect", "`OFFSET=HASH`: the chain's value after an offset, noted before")
-	cmd.AddCommand(s.auditRebuildCommand())
+	cmd.AddCommand(s.auditRebuildCommand(), s.auditRestoreCommand())
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		if from < 0 {
 			return usageError{fmt.Errorf("--from %d: want 0 or more", from)}
 		}
-		return s.withRegister(ctx, *data, func(p *pipeline) error {
+		return s.withDecisions(ctx, *data, func(p *pipeline) error {
 			t := table{columns: append([]column{{name: "offset", number: true}}, append(textColumns([]string{"appended", "kind", "who", "what"}),
 				column{name: "outcome", wide: true}, column{name: "chain", wide: true})...)}
 			err := p.decisions.Walk(ctx, from, func(e decisions.Entry) error {
@@ -52,32 +53,13 @@ func (s *session) auditCommand() *cobra.Command {
 			if err := t.write(s.stdout, *o, colour(s.stdout)); err != nil {
 				return err
 			}
+			if _, err := p.decisions.CompareCopy(); err != nil {
+				return err
+			}
 			if err := expect.check(p.decisions); err != nil || expect.chain == "" || *o != outputTable {
 				return err
 			}
 			return s.writef("\nAfter offset %d the chain is what was noted: nothing up to there was changed.\n", expect.offset)
-		})
-	})
-	return cmd
-}
-
-func (s *session) auditRebuildCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "rebuild",
-		Short: "Make ClickHouse's copy of the decisions anew",
-		Long: "The tables decisions, invoices and invoice_usage hold for SQL what the topic says. This empties them and fills them\n" +
-			"again from the topic, which alone counts.",
-		Example: examples("gpuledger audit rebuild --data DIR", "after verify found the copy wrong"),
-		Args:    cobra.NoArgs,
-	}
-	data := dataFlag(cmd)
-	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
-		return s.withRegister(ctx, *data, func(p *pipeline) error {
-			n, err := p.projection.Rebuild(ctx)
-			if err != nil {
-				return err
-			}
-			return s.writef("%d messages of the decisions are in ClickHouse\n", n)
 		})
 	})
 	return cmd

@@ -26,6 +26,7 @@ import (
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/config"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/httpd"
 	"github.com/gpuledger/gpuledger/internal/trust"
 )
@@ -52,6 +53,7 @@ type Config struct {
 	Ledger        ledger.Config    `yaml:"ledger"`
 	Analyzer      analyzer.Config  `yaml:"analyzer"`
 	Billing       BillingConfig    `yaml:"billing"`
+	Decisions     decisions.Config `yaml:"decisions"`
 	Kafka         KafkaConfig      `yaml:"kafka"`
 	ClickHouse    ClickHouseConfig `yaml:"clickhouse"`
 	HTTP          httpd.Config     `yaml:"http"`
@@ -314,8 +316,8 @@ func loadConfig(path string) (Config, error) {
 		return cfg, fmt.Errorf("find %s: %w", path, err)
 	}
 	// A file names its neighbours.
-	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File} {
-		if *file != "" && !filepath.IsAbs(*file) {
+	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File, &cfg.Decisions.CopyDir} {
+		if *file != "" && *file != decisions.NoCopy && !filepath.IsAbs(*file) {
 			*file = filepath.Join(dir, *file)
 		}
 	}

@@ -220,6 +220,7 @@ func (p *pipeline) listen(ctx context.Context) (*httpd.Server, error) {
 func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 	server.AddReady("clickhouse", p.access.db.Ping)
 	if finance {
+		server.AddReady("decisions", p.projection.Whole)
 		mux := http.NewServeMux()
 		if err := api.Mount(mux, p.cfg.Billing.API, api.Deps{
 			DB: p.access.db, Register: p.register, Decisions: p.decisions, Clock: p.s.clock, Log: p.s.log, Registry: p.reg, Focus: p.cfg.Billing.Focus,

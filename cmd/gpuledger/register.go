@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
@@ -19,14 +20,33 @@ func (p *pipeline) openRegister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.decisions, err = decisions.Open(ctx, p.client, decisions.Options{Clock: p.s.clock, Log: p.s.log, Registry: p.reg}); err != nil {
+	opt := decisions.Options{Clock: p.s.clock, Log: p.s.log, Registry: p.reg}
+	opt.CopyDir, opt.CopyReadOnly = p.copyDir()
+	if p.decisions, err = decisions.Open(ctx, p.client, opt); err != nil {
 		return err
 	}
+	p.group.OnStop("decisions", p.decisions.Close)
 	p.projection = projection.New(projection.Deps{Decisions: p.decisions, DB: p.access.db, Log: p.s.log})
 	p.register, err = invoice.NewRegister(invoice.RegisterDeps{
 		DB: p.access.db, Decisions: p.decisions, Book: book, Closed: p.closed, Clock: p.s.clock, Approvals: p.cfg.Billing.Approvals, Whole: p.projection.Whole,
 	})
 	return err
+}
+
+// copyName is the folder in the data directory that decisions are copied to.
+const copyName = "decisions-copy"
+
+// copyDir is where the decisions are copied to, by this process or, where a
+// standalone serves the directory, by that one; empty: nowhere.
+func (p *pipeline) copyDir() (dir string, readOnly bool) {
+	dir = p.cfg.Decisions.CopyDir
+	if dir == "" && p.access.data != "" {
+		dir = filepath.Join(p.access.data, copyName)
+	}
+	if dir == decisions.NoCopy {
+		return "", false
+	}
+	return dir, p.access.data != "" && p.access.dir == nil
 }
 
 // connectRegister connects to the decisions alone; the ledger is asked which
@@ -103,8 +123,20 @@ func (p *pipeline) ingested(ctx context.Context, before time.Time, open func(str
 	return nil
 }
 
-// withRegister opens the ledger, its broker and the decisions for one command.
+// withRegister opens the ledger, its broker and the decisions for one command. It
+// fails where the decisions lack what their copy has: a command would answer as
+// if it had never been decided.
 func (s *session) withRegister(ctx context.Context, dataDir string, ask func(*pipeline) error) (err error) {
+	return s.withDecisions(ctx, dataDir, func(p *pipeline) error {
+		if err := p.decisions.Whole(); err != nil {
+			return err
+		}
+		return ask(p)
+	})
+}
+
+// withDecisions is withRegister for those who look at the decisions as they are.
+func (s *session) withDecisions(ctx context.Context, dataDir string, ask func(*pipeline) error) (err error) {
 	a, err := s.open(ctx, dataDir, true)
 	if err != nil {
 		return err

@@ -36,6 +36,7 @@ const (
 type access struct {
 	cfg    Config
 	db     *store.DB
+	data   string // directory; empty: the configured servers
 	broker string // host:port; empty: none was asked for
 	// password is the embedded broker's.
 	password string
@@ -88,7 +89,7 @@ func (s *session) open(ctx context.Context, dataDir string, withBroker bool) (*a
 	if err != nil {
 		return nil, err
 	}
-	return &access{cfg: cfg, db: db, broker: at.Run.BrokerAddress, password: at.Run.BrokerPassword, run: at.Run}, nil
+	return &access{cfg: cfg, db: db, data: dataDir, broker: at.Run.BrokerAddress, password: at.Run.BrokerPassword, run: at.Run}, nil
 }
 
 // openRemote is for the separate services' ClickHouse.
@@ -109,7 +110,7 @@ func (s *session) openRemote(ctx context.Context, cfg Config) (*access, error) {
 func (s *session) startEmbedded(ctx context.Context, dir *app.Dir, cfg Config, withBroker bool) (a *access, err error) {
 	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	group.OnStop("data directory", dir.Close)
-	a = &access{cfg: cfg, dir: dir, group: group}
+	a = &access{cfg: cfg, data: dir.Path(), dir: dir, group: group}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, group.Stop())

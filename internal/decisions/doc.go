@@ -38,6 +38,42 @@
 // the same key and request tells. A writer that sends the same record twice, as
 // the client does when an acknowledgement is lost, repeats it harmlessly.
 //
+// # The copy
+//
+// What was read is copied to a second folder (Options.CopyDir), so that a topic
+// that was deleted, cut off or edited is noticed, and can be restored. Goals: a
+// file that was closed is never written or renamed again, so that the folder may
+// lie on a disk that locks objects; whatever killed the writer, what it had synced
+// is read; several writers do no harm. It is no goal to keep anybody from editing
+// who may write to both: that takes another machine, or a witness.
+//
+//	folder   files by first offset:  <offset, 20 digits>-<random, 16 hex>.decisions
+//	file     "GLDECIS1"  record*      appended to; closed at 64 MiB or after an hour
+//	record   length   4  bytes after the prefix, big-endian as all numbers
+//	         crc      4  CRC-32C of those bytes
+//	         crc      4  CRC-32C of the 8 bytes before
+//	         offset   8
+//	         appended 8  the broker's append time, in milliseconds since 1970
+//	         chain   32  the chain's value after it
+//	         key len  4
+//	         key, value
+//
+// A process that goes on begins a new file, at the first offset that is not on
+// disk; an offset that is in two files must be the same in both. A record that is
+// cut off at a file's end, or zeros there, are what a crash leaves. A record that
+// is wrong elsewhere is damage: a writer with the log copies on from there, into a
+// new file, while a restore refuses the copy, with file and byte, unless a later
+// file has the offset. The reader recomputes CRC and chain of every record.
+//
+// The copy follows the log and never goes before it: a message is copied, with
+// fsync, once it was read back. Append returns after that in the process that
+// copies; of another process's decisions the copy has those that were read. A copy
+// that fails is counted and tried again with the next read, and keeps nobody from
+// deciding. A log that is shorter than its copy, or another one, is told by Whole,
+// and nothing is decided on it. Headers and append times are not restored: the
+// chain doesn't cover them, and no state follows from them but the instant that
+// people are shown.
+//
 // In memory are price books, invoices without their documents, and some 400
 // bytes for each other record.
 package decisions

@@ -23,6 +23,10 @@ type Options struct {
 	Clock    clock.Clock           // nil: the real one
 	Log      *slog.Logger          // nil: silent
 	Registry prometheus.Registerer // nil: metrics are not exposed
+	// CopyDir is a folder that the log is copied to as it grows; empty: it isn't.
+	CopyDir string
+	// CopyReadOnly: another process writes the copy, this one compares with it.
+	CopyReadOnly bool
 	// Progress is called as Open reads: how many of how many messages.
 	Progress func(done, total int64)
 }
@@ -35,9 +39,11 @@ type Log struct {
 	metrics  *metrics
 
 	reading sync.Mutex // one reads on at a time
+	copy    *copier    // under reading
 	mu      sync.RWMutex
 	state   *State
 	waiting map[string]*Outcome // by record ID: Append waits for it
+	copied  standing
 }
 
 // Open checks the topic's settings, creating it if it is missing, and reads it
@@ -56,6 +62,7 @@ func Open(ctx context.Context, client *broker.Client, opt Options) (*Log, error)
 	if err := client.EnsureTopics(ctx, broker.TopicDecisions); err != nil {
 		return nil, fmt.Errorf("open decisions: %w", err)
 	}
+	l.copy = openCopier(&l.opt)
 	if err := l.refresh(ctx, opt.Progress); err != nil {
 		return nil, fmt.Errorf("open decisions: %w", err)
 	}
@@ -85,8 +92,13 @@ func (l *Log) refresh(ctx context.Context, progress func(done, total int64)) err
 	if next > last {
 		return fmt.Errorf("read decisions: %w: the topic ends at offset %d, %d were read before", ErrDeleted, last, next)
 	}
+	defer l.copyOn(ctx)
 	return l.each(ctx, next, last, func(m *broker.Message) error {
 		l.fold(m)
+		_, chain := l.links(m.Offset)
+		if err := l.copy.take(m, chain); err != nil {
+			l.opt.Log.Error("decisions are not copied yet", "error", err)
+		}
 		if progress != nil {
 			progress(m.Offset+1, last)
 		}

@@ -9,6 +9,9 @@ import (
 type metrics struct {
 	folded *prometheus.CounterVec
 	next   prometheus.Gauge
+
+	copyErrors prometheus.Counter
+	copyLag    prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -20,6 +23,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		next: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "gpuledger", Subsystem: "decisions", Name: "next_offset",
 			Help: "Offset of the decisions topic that is read next.",
+		})),
+		copyErrors: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "copy_errors_total",
+			Help: "Attempts to copy decisions to decisions.copy_dir that failed; they are copied later.",
+		})),
+		copyLag: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "copy_lag_messages",
+			Help: "Messages of the decisions topic that were read and are not in the copy yet.",
 		})),
 	}
 }

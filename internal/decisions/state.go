@@ -196,6 +196,18 @@ func (s *State) Next() int64 { return int64(len(s.past)) }
 // Chain is the audit hash chain's last value, in hex.
 func (s *State) Chain() string { return hex.EncodeToString(s.chain[:]) }
 
+// Head stands for all decisions there are: the last offset and the chain's value
+// after it, as OFFSET=CHAIN; empty: there are none.
+func (s *State) Head() string { return s.HeadAt(s.Next() - 1) }
+
+// HeadAt stands for all decisions up to an offset.
+func (s *State) HeadAt(offset int64) string {
+	if offset < 0 || offset >= s.Next() {
+		return ""
+	}
+	return fmt.Sprintf("%d=%x", offset, s.past[offset].chain)
+}
+
 // Outcome is what was made of the message at an offset below Next, and the
 // chain's value after it.
 func (s *State) Outcome(offset int64) (out Outcome, chain string) {

@@ -1,0 +1,171 @@
+package decisions
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+)
+
+// copier keeps a second place up to date with the log. A Log calls it while it
+// reads, one call at a time.
+type copier struct {
+	dir      string // empty: there is no copy
+	readOnly bool   // another process writes it
+	now      func() time.Time
+
+	known [][sha256.Size]byte // what it had when it was opened, until compared
+	ends  int64               // offset that it ended before, then
+	next  int64               // that is compared or written next
+	wrong error               // it can't be read, or is of other decisions: nothing is written
+
+	file   *os.File
+	out    *bufio.Writer
+	size   int
+	opened time.Time
+	synced int64 // offset up to which all is on disk
+}
+
+// openCopier reads what there is. It is called before the topic is read, so
+// that a topic that is shorter has lost something.
+func openCopier(opt *Options) *copier {
+	c := &copier{dir: opt.CopyDir, readOnly: opt.CopyReadOnly, now: opt.Clock.Now}
+	if c.dir != "" {
+		c.known, c.wrong = scanCopy(c.dir, func(*copied) error { return nil })
+		if errors.Is(c.wrong, errDamaged) { // what lies behind the damage is copied anew
+			opt.Log.Error("copy of the decisions is damaged, and is mended from the log", "dir", c.dir, "error", c.wrong)
+			c.wrong = nil
+		}
+		c.ends = int64(len(c.known))
+		c.synced = c.ends
+	}
+	return c
+}
+
+// take compares or writes a message that the log has.
+func (c *copier) take(m *broker.Message, chain [sha256.Size]byte) error {
+	if c.dir == "" || c.wrong != nil || m.Offset != c.next {
+		return nil
+	}
+	if c.next < c.ends {
+		if c.known[c.next] != chain {
+			c.wrong = fmt.Errorf("%w: %s has other decisions than the log from offset %d on: one of them was changed", ErrCopy, c.dir, c.next)
+			return nil
+		}
+		if c.next++; c.next == c.ends {
+			c.known = nil
+		}
+		return nil
+	}
+	if c.readOnly {
+		return nil
+	}
+	if err := c.write(&copied{m.Offset, m.Time, chain, m.Key, m.Value}); err != nil {
+		return c.failed(err)
+	}
+	c.next++
+	return nil
+}
+
+func (c *copier) write(m *copied) (err error) {
+	if c.file == nil {
+		if c.file, err = newCopyFile(c.dir, m.offset); err != nil {
+			return err
+		}
+		c.out, c.size, c.opened = bufio.NewWriterSize(c.file, 1<<20), 0, c.now()
+	}
+	n, err := c.out.Write(m.encode())
+	c.size += n
+	return err
+}
+
+// failed gives the file up; what it lacks goes into the next.
+func (c *copier) failed(err error) error {
+	if c.file != nil {
+		_ = c.file.Close() // the error before says what matters
+	}
+	c.file, c.next = nil, c.synced
+	return fmt.Errorf("copy decisions to %s: %w", c.dir, err)
+}
+
+// sync brings to disk what was taken, and closes a file that is large or old
+// enough: it is never written again.
+func (c *copier) sync() error {
+	if c.file == nil {
+		return nil
+	}
+	if c.synced < c.next {
+		if err := errors.Join(c.out.Flush(), c.file.Sync()); err != nil {
+			return c.failed(err)
+		}
+		c.synced = c.next
+	}
+	if c.size < copyFileBytes && c.now().Sub(c.opened) < copyFileAge {
+		return nil
+	}
+	err := c.file.Close()
+	c.file = nil
+	return err
+}
+
+// copyOn brings the copy up to date with what was read. It fails nobody: what
+// was decided stands, and the copy follows.
+func (l *Log) copyOn(ctx context.Context) {
+	c, err := l.copy, error(nil)
+	if next := l.next(); c.dir != "" && c.wrong == nil && !c.readOnly && c.next < next {
+		err = l.verified(ctx, c.next, next, func(m *broker.Message) error {
+			_, chain := l.links(m.Offset)
+			return c.take(m, chain)
+		})
+	}
+	if err = errors.Join(err, c.sync()); err != nil && ctx.Err() == nil {
+		l.metrics.copyErrors.Inc()
+		l.opt.Log.Error("decisions are not copied; they stand, and are copied later", "dir", c.dir, "error", err)
+	}
+	if c.dir != "" {
+		l.metrics.copyLag.Set(float64(max(l.next()-c.synced, 0)))
+	}
+	l.mu.Lock()
+	l.copied = standing{c.wrong, c.ends}
+	l.mu.Unlock()
+}
+
+// Whole fails where the copy knows of decisions that the log lacks (ErrDeleted),
+// or of others (ErrCopy), as far as the log was read.
+func (l *Log) Whole() error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	c := l.copied
+	switch next := l.state.Next(); {
+	case c.wrong != nil:
+		return fmt.Errorf("%w: nothing is decided until the topic has been restored (gpuledger audit restore --from DIR), "+
+			"or, where the log is right, the copy's folder has been moved away", c.wrong)
+	case next < c.ends:
+		return fmt.Errorf("%w: the log ends before offset %d, its copy before %d: nothing is decided until the topic has been restored: "+
+			"gpuledger audit restore --from %s", ErrDeleted, next, c.ends, l.opt.CopyDir)
+	}
+	return nil
+}
+
+// standing is what Whole asks of the copy.
+type standing struct {
+	wrong error
+	ends  int64
+}
+
+// Close closes the copy's file.
+func (l *Log) Close() error {
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	if l.copy.file == nil {
+		return nil
+	}
+	err := l.copy.file.Close()
+	l.copy.file = nil
+	return err
+}

@@ -1,0 +1,238 @@
+package decisions
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	copyMagic = "GLDECIS1"
+	// copyPrefix is length, CRC and their own CRC before a record, copyFixed what
+	// a record has before its key: offset, append time, chain, length of the key.
+	copyPrefix = 4 + 4 + 4
+	copyFixed  = 8 + 8 + sha256.Size + 4
+
+	// A file is closed, and never written again, at this size or age.
+	copyFileBytes = 64 << 20
+	copyFileAge   = time.Hour
+)
+
+var (
+	copyName   = regexp.MustCompile(`^[0-9]{20}-[0-9a-f]{16}\.decisions$`)
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// ErrCopy means that a copy of the decisions is damaged, or is of other ones.
+var ErrCopy = errors.New("copy of the decisions can't be used")
+
+// errDamaged is an ErrCopy of a copy that is good up to the damage.
+var errDamaged = fmt.Errorf("%w: it is damaged", ErrCopy)
+
+// copied is a message in the copy.
+type copied struct {
+	offset     int64
+	appended   time.Time
+	chain      [sha256.Size]byte // after it
+	key, value []byte
+}
+
+func (m *copied) encode() []byte {
+	out := make([]byte, copyPrefix, copyPrefix+copyFixed+len(m.key)+len(m.value))
+	out = binary.BigEndian.AppendUint64(out, uint64(m.offset))
+	out = binary.BigEndian.AppendUint64(out, uint64(m.appended.UnixMilli()))
+	out = append(out, m.chain[:]...)
+	out = binary.BigEndian.AppendUint32(out, uint32(len(m.key)))
+	out = append(append(out, m.key...), m.value...)
+	binary.BigEndian.PutUint32(out, uint32(len(out)-copyPrefix))
+	binary.BigEndian.PutUint32(out[4:], crc32.Checksum(out[copyPrefix:], castagnoli))
+	binary.BigEndian.PutUint32(out[8:], crc32.Checksum(out[:8], castagnoli))
+	return out
+}
+
+// decodeCopied reads what follows a record's prefix; false: it is no record.
+func decodeCopied(sum uint32, data []byte) (m copied, ok bool) {
+	if len(data) < copyFixed || crc32.Checksum(data, castagnoli) != sum {
+		return m, false
+	}
+	n := binary.BigEndian.Uint32(data[copyFixed-4:])
+	if uint64(n) > uint64(len(data)-copyFixed) {
+		return m, false
+	}
+	m.offset = int64(binary.BigEndian.Uint64(data))
+	m.appended = time.UnixMilli(int64(binary.BigEndian.Uint64(data[8:]))).UTC()
+	copy(m.chain[:], data[16:])
+	m.key, m.value = data[copyFixed:copyFixed+n], data[copyFixed+n:]
+	return m, true
+}
+
+// newCopyFile begins a file at an offset, under a name that no other has.
+func newCopyFile(dir string, offset int64) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create folder of the copy: %w", err)
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	path := filepath.Join(dir, fmt.Sprintf("%020d-%x.decisions", offset, random))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("begin file of the copy: %w", err)
+	}
+	_, err = f.WriteString(copyMagic)
+	if err = errors.Join(err, syncFolder(dir)); err != nil {
+		return nil, errors.Join(fmt.Errorf("begin file of the copy: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// scanCopy hands over the messages of the copy in a folder, by offset, each
+// once, and gives the chain's value after each, up to where an error ended it. It
+// recomputes chain and CRC. A folder that isn't there has none.
+func scanCopy(dir string, do func(*copied) error) (chains [][sha256.Size]byte, err error) {
+	entries, err := os.ReadDir(dir) // sorted by name: by first offset
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read copy of the decisions: %w", err)
+	}
+	s := copyScan{do: do}
+	for _, e := range entries {
+		if !copyName.MatchString(e.Name()) {
+			continue
+		}
+		if err := s.file(filepath.Join(dir, e.Name())); err != nil {
+			return s.chains, fmt.Errorf("read copy of the decisions: %w", err)
+		}
+	}
+	if s.damaged != nil && s.damagedAt == int64(len(s.chains)) { // no later file has it
+		return s.chains, fmt.Errorf("read copy of the decisions: %w", s.damaged)
+	}
+	return s.chains, nil
+}
+
+type copyScan struct {
+	do     func(*copied) error
+	chains [][sha256.Size]byte
+	// damaged is the last file that can't be read to its end, damagedAt the
+	// offset from which on.
+	damaged   error
+	damagedAt int64
+}
+
+// file reads on until its end, or the first record that is none.
+func (s *copyScan) file(path string) (err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	next, err := strconv.ParseInt(filepath.Base(path)[:20], 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCopy, path, err)
+	}
+	r, left := bufio.NewReaderSize(f, 1<<20), info.Size()
+	magic := make([]byte, len(copyMagic))
+	if n, err := io.ReadFull(r, magic); err != nil || string(magic) != copyMagic {
+		if left < int64(len(magic)) && string(magic[:n]) == copyMagic[:n] {
+			return nil // torn at once
+		}
+		return fmt.Errorf("%w: %s begins with %q, want %q", ErrCopy, path, magic[:n], copyMagic)
+	}
+	left -= int64(len(magic))
+	for left > 0 {
+		m, size, ok, err := readCopied(r, left)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if size <= left { // else it is torn, by a crash: what follows is in the next file
+				s.damaged = fmt.Errorf("%w: %s at byte %d, offset %d", errDamaged, path, info.Size()-left, next)
+				s.damagedAt = next
+			}
+			return nil
+		}
+		left -= size
+		next++
+		if err := s.message(path, &m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readCopied reads a record of at most left bytes, and how many it has; not ok:
+// it is none, or has more than are left because it was cut off.
+func readCopied(r *bufio.Reader, left int64) (m copied, size int64, ok bool, err error) {
+	prefix := make([]byte, copyPrefix)
+	if left < copyPrefix {
+		return m, left + 1, false, nil
+	}
+	if _, err := io.ReadFull(r, prefix); err != nil {
+		return m, 0, false, err
+	}
+	if sum := crc32.Checksum(prefix[:8], castagnoli); sum != binary.BigEndian.Uint32(prefix[8:]) {
+		if bytes.Count(prefix, []byte{0}) == len(prefix) { // space that a crash left empty
+			return m, left + 1, false, nil
+		}
+		return m, 0, false, nil
+	}
+	size = copyPrefix + int64(binary.BigEndian.Uint32(prefix))
+	if size > left {
+		return m, size, false, nil
+	}
+	data := make([]byte, size-copyPrefix)
+	if _, err := io.ReadFull(r, data); err != nil {
+		return m, 0, false, err
+	}
+	m, ok = decodeCopied(binary.BigEndian.Uint32(prefix[4:]), data)
+	return m, size, ok, nil
+}
+
+// message takes the next offset; one that was read before must be the same.
+func (s *copyScan) message(path string, m *copied) error {
+	switch next := int64(len(s.chains)); {
+	case m.offset < 0 || m.offset > next:
+		return fmt.Errorf("%w: %s goes on at offset %d, want %d: a file is missing", ErrCopy, path, m.offset, next)
+	case m.offset < next:
+		if m.chain != s.chains[m.offset] {
+			return fmt.Errorf("%w: %s has another offset %d than a file before it", ErrCopy, path, m.offset)
+		}
+		return nil
+	}
+	var before [sha256.Size]byte
+	if m.offset > 0 {
+		before = s.chains[m.offset-1]
+	}
+	if got := Link(before, m.offset, m.key, m.value); got != m.chain {
+		return fmt.Errorf("%w: %s has at offset %d the chain %s, its bytes give %s",
+			ErrCopy, path, m.offset, hex.EncodeToString(m.chain[:]), hex.EncodeToString(got[:]))
+	}
+	s.chains = append(s.chains, m.chain)
+	return s.do(m)
+}

@@ -1,0 +1,124 @@
+package decisions
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+)
+
+// Bounds of what one call to the broker takes.
+const (
+	restoreMessages = 500
+	restoreBytes    = 4 << 20
+)
+
+// Restore appends what a copy has and the log lacks: the same keys and bytes at
+// the same offsets, and says how many. The log must be the copy's beginning;
+// else it is refused, with the first offset that differs, and nothing is
+// written. Whatever killed it, it goes on where it stopped. Append times are the
+// broker's new ones. Nobody else may append meanwhile: an offset that isn't the
+// copy's ends it.
+func (l *Log) Restore(ctx context.Context, dir string, progress func(done, total int64)) (restored int64, err error) {
+	if err := l.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	chains, err := scanCopy(dir, func(*copied) error { return nil })
+	if err == nil && len(chains) == 0 {
+		err = fmt.Errorf("%w: %s has no decisions", ErrCopy, dir)
+	}
+	if err == nil {
+		err = l.begins(chains)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("restore decisions: %w", err)
+	}
+	b := restoring{log: l, from: l.next(), total: int64(len(chains)), progress: progress}
+	if _, err = scanCopy(dir, func(m *copied) error { return b.take(ctx, m) }); err == nil {
+		err = b.flush(ctx)
+	}
+	if err == nil {
+		err = l.readTo(ctx, b.total-1)
+	}
+	if err == nil {
+		err = l.begins(chains)
+	}
+	if err != nil {
+		return b.done, fmt.Errorf("restore decisions: %w", err)
+	}
+	return b.done, nil
+}
+
+// begins fails at the first offset at which log and copy differ.
+func (l *Log) begins(chains [][sha256.Size]byte) error {
+	for offset := range min(l.next(), int64(len(chains))) {
+		if _, chain := l.links(offset); chain != chains[offset] {
+			return fmt.Errorf("%w: log and copy differ from offset %d on: the log's chain there is %s, the copy's %s: "+
+				"remove the topic if the copy is right", ErrCopy, offset, hex.EncodeToString(chain[:]), hex.EncodeToString(chains[offset][:]))
+		}
+	}
+	return nil
+}
+
+// restoring is a batch on its way.
+type restoring struct {
+	log         *Log
+	from, total int64
+	done        int64
+	msgs        []broker.Message
+	bytes       int
+	progress    func(done, total int64)
+}
+
+func (b *restoring) take(ctx context.Context, m *copied) error {
+	if m.offset < b.from {
+		return nil
+	}
+	kind := Kind(m.key)
+	if isDigest(string(m.key)) {
+		kind = KindPart
+	}
+	b.msgs = append(b.msgs, message(kind, string(m.key), m.value))
+	b.bytes += len(m.value)
+	if len(b.msgs) < restoreMessages && b.bytes < restoreBytes {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+func (b *restoring) flush(ctx context.Context) error {
+	if len(b.msgs) == 0 {
+		return nil
+	}
+	if err := b.log.producer.Produce(ctx, b.msgs); err != nil {
+		return err
+	}
+	for i := range b.msgs {
+		if want := b.from + b.done; b.msgs[i].Offset != want {
+			return fmt.Errorf("%w: offset %d of the copy came to lie at %d: something else was appended meanwhile; remove the topic and restore it again",
+				errAltered, want, b.msgs[i].Offset)
+		}
+		b.done++
+	}
+	b.msgs, b.bytes = b.msgs[:0], 0
+	if b.progress != nil {
+		b.progress(b.from+b.done, b.total)
+	}
+	return nil
+}
+
+// CompareCopy reads the whole copy anew and compares it with the log; nil where
+// there is none.
+func (l *Log) CompareCopy() (messages int64, err error) {
+	if l.copy.dir == "" {
+		return 0, nil
+	}
+	chains, err := scanCopy(l.copy.dir, func(*copied) error { return nil })
+	if err == nil {
+		err = l.begins(chains)
+	}
+	return int64(len(chains)), errors.Join(err, l.Whole())
+}
