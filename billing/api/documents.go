@@ -21,6 +21,7 @@ type showInvoiceInput struct{ NumberInPath }
 // documentOutput is a document in the bytes that were decided.
 type documentOutput struct {
 	ContentType string `header:"Content-Type"`
+	Head        string `header:"Decisions-Head" doc:"OFFSET=CHAIN of the audit hash chain after the document's decision, for gpuledger audit --expect"`
 	Body        []byte
 }
 
@@ -29,7 +30,7 @@ func (a *api) showInvoice(ctx context.Context, in *showInvoiceInput) (*documentO
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	return &documentOutput{ContentType: jsonType, Body: content}, nil
+	return &documentOutput{ContentType: jsonType, Head: a.deps.Register.Head(in.Number), Body: content}, nil
 }
 
 func (a *api) document(ctx context.Context, number string) (*invoice.Invoice, error) {
@@ -116,7 +117,7 @@ func (a *api) listNotes(ctx context.Context, in *listNotesInput) (*invoicesOutpu
 	notes := []summary{}
 	for i := range chain {
 		if chain[i].Body.Revision > 0 {
-			notes = append(notes, decidedSummary(&chain[i]))
+			notes = append(notes, a.decidedSummary(&chain[i]))
 		}
 	}
 	page := pick(&in.Paged, in.Limit, notes, (*summary).key)

@@ -65,6 +65,7 @@ type decision struct {
 	At      string `json:"at" format:"date-time" doc:"By the broker's clock"`
 	Content string `json:"content_sha256" doc:"Of the document's bytes, which are its ETag too"`
 	Usage   string `json:"usage_sha256" doc:"Of its own copy of usage"`
+	Head    string `json:"head" doc:"OFFSET=CHAIN of the audit hash chain after it: who keeps it can tell later (gpuledger audit --expect) whether anything up to there was changed"`
 }
 
 func (s *summary) key() []string { return []string{s.Period, s.Tenant, revisionKey(s.Revision)} }
@@ -78,13 +79,13 @@ func draftSummary(of *invoice.Invoice) summary {
 	}
 }
 
-func decidedSummary(of *decisions.Decided[decisions.Invoice]) summary {
+func (a *api) decidedSummary(of *decisions.Decided[decisions.Invoice]) summary {
 	body := &of.Body
 	return summary{
 		Number: body.Number, Kind: body.Kind, Status: invoice.StatusFinalised, Tenant: body.Tenant, Period: body.Period, Revision: body.Revision,
 		TimeZone: body.TimeZone, From: rfc3339(body.From), To: rfc3339(body.To), GPUHours: body.GPUHours, Currency: body.Currency,
 		Total: body.Total, PriceBook: body.PriceBook, Corrects: body.Corrects, Reason: body.Reason, BilledIn: body.BilledIn,
-		Decision: &decision{Offset: of.Offset, Who: of.Who, At: rfc3339(of.Appended), Content: body.Content.SHA256, Usage: body.Usage.SHA256},
+		Decision: &decision{Offset: of.Offset, Who: of.Who, At: rfc3339(of.Appended), Content: body.Content.SHA256, Usage: body.Usage.SHA256, Head: a.deps.Register.Head(body.Number)},
 	}
 }
 
@@ -146,7 +147,7 @@ func (a *api) decidedSummaries(ctx context.Context) ([]summary, error) {
 	a.deps.Decisions.View(func(state *decisions.State) { decided = state.Invoices() })
 	all := make([]summary, len(decided))
 	for i := range decided {
-		all[i] = decidedSummary(&decided[i])
+		all[i] = a.decidedSummary(&decided[i])
 	}
 	return all, nil
 }

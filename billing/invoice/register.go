@@ -269,3 +269,15 @@ func (r *Register) Document(ctx context.Context, number string) ([]byte, error) 
 	}
 	return r.content(ctx, record)
 }
+
+// Head stands for all that was decided up to a finalised invoice or note: the
+// offset and the chain's value there, as OFFSET=CHAIN; empty for a draft. It is
+// shown beside the document, whose bytes it is no part of.
+func (r *Register) Head(number string) string {
+	return ask(decidedState{r.deps.Decisions}, func(state *decisions.State) string {
+		if i, ok := state.Invoice(number); ok {
+			return state.HeadAt(i.Offset)
+		}
+		return ""
+	})
+}

@@ -32,12 +32,14 @@ type Invoices interface {
 	Show(ctx context.Context, period, tenant string) ([]invoice.Invoice, error)
 }
 
-// Deps of the pages; all are needed.
+// Deps of the pages; all but Head are needed.
 type Deps struct {
 	DB       DB
 	Invoices Invoices
-	Clock    clock.Clock
-	Log      *slog.Logger
+	// Head stands for all decisions up to a document, by its number; empty: a draft.
+	Head  func(number string) string
+	Clock clock.Clock
+	Log   *slog.Logger
 }
 
 type pages struct{ deps Deps }

@@ -67,7 +67,7 @@ func (p *pages) statement(ctx context.Context, text, tenant string) (*page, erro
 	return &page{
 		Status: http.StatusOK, Title: "Statement for " + isolated(tenant) + ", " + month, Body: "statement.html", View: view,
 		Crumbs: []crumb{{"Months", Path}, {month, fleetPath(period.String())}, {visible(tenant), ""}},
-		Foot:   documentFacts(documents[0]), Paper: visible(documents[0].Number) + ", " + documents[0].Status,
+		Foot:   p.documentFacts(documents), Paper: visible(documents[0].Number) + ", " + documents[0].Status,
 	}, nil
 }
 
@@ -239,11 +239,21 @@ func (p *pages) unfinished(from, to time.Time, zone *time.Location) []string {
 	return nil
 }
 
-func documentFacts(document invoice.Invoice) []fact {
-	return []fact{
+// documentFacts are those of the invoice or draft; the decisions' head is that
+// after the last document.
+func (p *pages) documentFacts(documents []invoice.Invoice) []fact {
+	document := documents[0]
+	facts := []fact{
 		{"Number", visible(document.Number), false},
 		{"Status", document.Status, false},
 		{"Usage, SHA-256", document.UsageHash, true},
 		{"Price book, SHA-256", document.PriceHash, true},
 	}
+	if p.deps.Head == nil {
+		return facts
+	}
+	if head := p.deps.Head(documents[len(documents)-1].Number); head != "" {
+		facts = append(facts, fact{"Decisions, offset = chain", head, true})
+	}
+	return facts
 }

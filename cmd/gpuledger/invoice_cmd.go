@@ -130,7 +130,7 @@ func (s *session) invoiceShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.printInvoices(*o, documents, note)
+			return s.printInvoices(*o, documents, note, p.register.Head)
 		})
 	})
 	return cmd
@@ -146,7 +146,7 @@ func tenantFlag(cmd *cobra.Command, tenant *string) {
 
 // printInvoices prints the documents of a tenant's month, or that of one
 // revision; JSON and CSV are of one.
-func (s *session) printInvoices(o output, documents []invoice.Invoice, revision int) error {
+func (s *session) printInvoices(o output, documents []invoice.Invoice, revision int, head func(number string) string) error {
 	if revision >= len(documents) {
 		return usageError{fmt.Errorf("--revision %d: %s has revisions 0 to %d", revision, documents[0].Number, len(documents)-1)}
 	}
@@ -162,14 +162,14 @@ func (s *session) printInvoices(o output, documents []invoice.Invoice, revision 
 				return fmt.Errorf("print invoice: %w", err)
 			}
 		}
-		if err := s.printInvoice(o, &documents[i]); err != nil {
+		if err := s.printInvoice(o, &documents[i], head(documents[i].Number)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *session) printInvoice(o output, inv *invoice.Invoice) error {
+func (s *session) printInvoice(o output, inv *invoice.Invoice, head string) error {
 	switch o {
 	case outputJSON:
 		document, err := invoice.Canonical(inv)
@@ -193,6 +193,9 @@ func (s *session) printInvoice(o output, inv *invoice.Invoice) error {
 		return err
 	}
 	_, err := fmt.Fprintf(s.stdout, "\n%s %s %s\n", bold("Total", colour(s.stdout)), grouped(inv.Total), inv.Currency)
+	if err == nil && head != "" {
+		_, err = fmt.Fprintf(s.stdout, "Decisions  %s (gpuledger audit --expect)\n", head)
+	}
 	return err
 }
 

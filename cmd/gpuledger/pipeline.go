@@ -228,7 +228,7 @@ func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 			return err
 		}
 		if err := statement.Register(mux, statement.Deps{
-			DB: p.access.db, Invoices: p.register, Clock: p.s.clock, Log: p.s.log,
+			DB: p.access.db, Invoices: p.register, Head: p.register.Head, Clock: p.s.clock, Log: p.s.log,
 		}); err != nil {
 			return err
 		}
