@@ -2,7 +2,6 @@ package rating
 
 import (
 	"bufio"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gpuledger/gpuledger/internal/bounded"
 )
 
 // byteOrderMark is U+FEFF in UTF-8.
@@ -28,7 +29,7 @@ func ReadCSV(r io.Reader) ([]Row, error) {
 	if mark, err := buffered.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
 		_, _ = buffered.Discard(len(byteOrderMark)) // they have been read already
 	}
-	reader := csv.NewReader(buffered)
+	reader := bounded.NewCSV(buffered)
 	reader.ReuseRecord = true
 	header, err := reader.Read()
 	if errors.Is(err, io.EOF) {
@@ -59,14 +60,15 @@ func ReadCSV(r io.Reader) ([]Row, error) {
 func parseRecord(record []string) (Row, error) {
 	hour, err := time.Parse(time.RFC3339, record[0])
 	if err != nil {
-		return Row{}, fmt.Errorf("hour %q is not an RFC 3339 time", record[0])
+		return Row{}, fmt.Errorf("hour %.60q is not an RFC 3339 time", record[0])
 	}
 	for i, cell := range record {
 		if !utf8.ValidString(cell) {
-			return Row{}, fmt.Errorf("%s %q is not UTF-8", columns[i], cell)
+			return Row{}, fmt.Errorf("%s %.60q is not UTF-8", columns[i], cell)
 		}
 	}
-	row := Row{Hour: hour.UTC(), Tenant: record[1], Project: record[2], Model: record[3], Profile: record[4], Bucket: record[7]}
+	text := func(i int) string { return strings.Clone(record[i]) } // the cell alone would keep the record
+	row := Row{Hour: hour.UTC(), Tenant: text(1), Project: text(2), Model: text(3), Profile: text(4), Bucket: text(7)}
 	var numbers [4]int64
 	for i, column := range []int{5, 6, 8, 9} {
 		if column == 5 && record[column] == "" {
@@ -77,9 +79,9 @@ func parseRecord(record []string) (Row, error) {
 			bits = 16
 		}
 		if numbers[i], err = strconv.ParseInt(record[column], 10, bits); errors.Is(err, strconv.ErrRange) {
-			return Row{}, fmt.Errorf("%s %q is beyond %d bits", columns[column], record[column], bits)
+			return Row{}, fmt.Errorf("%s %.60q is beyond %d bits", columns[column], record[column], bits)
 		} else if err != nil {
-			return Row{}, fmt.Errorf("%s %q is not an integer", columns[column], record[column])
+			return Row{}, fmt.Errorf("%s %.60q is not an integer", columns[column], record[column])
 		}
 	}
 	row.ProfileSlices, row.Slices = int(numbers[0]), int(numbers[1])

@@ -1,10 +1,13 @@
 package rating
 
 import (
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 const usageHeader = "hour,tenant,project,model,profile,profile_slices,slices,bucket,slice_ms,energy_mj\n"
@@ -36,3 +39,30 @@ func TestReadCSVTellsWhatIsWrongWithANumber(t *testing.T) {
 		}
 	}
 }
+
+// FuzzReadCSV: any file is rows or an error, cheaply.
+func FuzzReadCSV(f *testing.F) {
+	f.Add(usageHeader + "2026-03-01T01:00:00+01:00,a,p,H100,1g.10gb,1,7,idle,3600000,-5\r\n")
+	f.Add(usageHeader + "\"" + strings.Repeat("\n", 100))
+	f.Fuzz(func(t *testing.T, text string) {
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(text)), func() {
+			rows, err := ReadCSV(strings.NewReader(text))
+			if err == nil && len(rows) > len(text) {
+				t.Errorf("%d rows of %q", len(rows), text)
+			}
+		})
+	})
+}
+
+// TestL6UsageIsRefusedAtTheRecordThatHasNoEnd reads no further.
+func TestL6UsageIsRefusedAtTheRecordThatHasNoEnd(t *testing.T) {
+	endless := io.MultiReader(strings.NewReader(usageHeader+"\""), zeros{})
+	var err error
+	if peak := costtest.Peak(func() { _, err = ReadCSV(endless) }); peak > 64<<20 || err == nil {
+		t.Errorf("held %d bytes, error %v", peak, err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

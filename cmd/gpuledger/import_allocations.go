@@ -27,7 +27,7 @@ func (s *session) importAllocationsCommand() *cobra.Command {
 			"window, a record that starts in it and is missing is deleted, unless the file has bad rows: then nobody knows\n" +
 			"what is missing. Records beyond a pool's capacity are refused, by start, then job. Held time is unproven:\n" +
 			"records are no evidence of work. Bad rows are listed with line and reason and the good ones go in; then the\n" +
-			"exit code is 1.\n\n" +
+			"exit code is 1. A file has at most a million records and 100,000 bad rows, a record 1 MiB; split a longer one.\n\n" +
 			"In a cluster that collectors measure, records fill only the time that no collector told anything of, as\n" +
 			"unproven, and must name node and device: a GPU's UUID, or that of a MIG instance. A collector's batch that comes\n" +
 			"late replaces what was filled. What was seen is skipped and listed; a second holder of a GPU is refused.",

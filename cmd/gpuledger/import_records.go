@@ -19,6 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/ingest/imports"
 	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/bounded"
 	"github.com/gpuledger/gpuledger/internal/meter"
 )
 
@@ -89,7 +90,7 @@ type readRecords func(io.Reader, imports.Reading) (*imports.File, error)
 // was said once it is in the ledger.
 func (s *session) importRecords(ctx context.Context, file string, f *recordFlags, o *imports.Options, how imports.Reading, read readRecords) (err error) {
 	s.resumes = true
-	records, err := readRecordFile(file, how, read)
+	records, err := readRecordFile(ctx, file, how, read)
 	if err != nil {
 		return err
 	}
@@ -120,13 +121,16 @@ func (s *session) importRecords(ctx context.Context, file string, f *recordFlags
 	return s.reportRecords(file, f, records, plan, sent)
 }
 
-func readRecordFile(file string, how imports.Reading, read readRecords) (*imports.File, error) {
+func readRecordFile(ctx context.Context, file string, how imports.Reading, read readRecords) (*imports.File, error) {
 	in, err := os.Open(file)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("read records: %w", err)}
 	}
 	defer in.Close()
-	records, err := read(in, how)
+	records, err := read(bounded.Reader(ctx, in), how)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, usageError{fmt.Errorf("read %s: %w", file, err)}
 	}

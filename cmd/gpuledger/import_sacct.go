@@ -16,10 +16,11 @@ func (s *session) importSacctCommand() *cobra.Command {
 		Use:   "sacct FILE",
 		Short: "Import Slurm's accounting: the output of sacct -a -X -P",
 		Long: "Reads what `sacct -a -X -P --format=JobID,User,Account,Start,End,ElapsedRaw,AllocTRES,NodeList` prints,\n" +
-			"packed with gzip or not, with its columns in any order. A job's GPUs are those of AllocTRES, typed and\n" +
-			"untyped ones counted once; a type is the model of its pool. A job that is listed twice with one start is\n" +
-			"its last row; one that was requeued has several starts, and each counts. A job that still runs ends with\n" +
-			"the window, without one where sacct saw it last. Local times are those of --time-zone.\n\n" +
+			"packed with gzip or not, with its columns in any order. Columns of text that users choose, such as JobName and\n" +
+			"Comment, are refused: sacct escapes nothing, so a job's name could make a row of another job. A job's GPUs are\n" +
+			"those of AllocTRES, typed and untyped ones counted once; a type is the model of its pool. A job that is listed\n" +
+			"twice with one start is its last row; one that was requeued has several starts, and each counts. A job that\n" +
+			"still runs ends with the window, without one where sacct saw it last. Local times are those of --time-zone.\n\n" +
 			"sacct doesn't say how many of its GPUs a job had on which node. So all are of one pool, unless --by-node is\n" +
 			"given: then a job's GPUs are spread evenly over its nodes' pools where their number divides; other jobs stay\n" +
 			"in the cluster's. --capacity is of each pool. All else is as in `import allocations`.",

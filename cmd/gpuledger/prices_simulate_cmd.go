@@ -11,6 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/bounded"
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
@@ -77,7 +78,7 @@ func (s *session) simulate(ctx context.Context, f simulateFlags, period string) 
 	if f.usage == "" {
 		return s.simulateLedger(ctx, f, month)
 	}
-	rows, err := readUsageFile(f.usage)
+	rows, err := readUsageFile(ctx, f.usage)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +104,13 @@ func (s *session) simulate(ctx context.Context, f simulateFlags, period string) 
 	return done, nil
 }
 
-func readUsageFile(path string) ([]rating.Row, error) {
+func readUsageFile(ctx context.Context, path string) ([]rating.Row, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read usage: %w", err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	rows, err := rating.ReadCSV(file)
+	rows, err := rating.ReadCSV(bounded.Reader(ctx, file))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -103,6 +103,9 @@ func each(t *table, f *File, add func(row)) error {
 			f.Rows++
 			add(one)
 		}
+		if err := f.full(); err != nil {
+			return err
+		}
 	}
 }
 
@@ -181,7 +184,7 @@ func (a *allocationReader) add(r row) {
 	case rec.MilliGPUs == 0:
 		a.file.Counts.NoGPUs++
 	default:
-		a.file.Records = append(a.file.Records, rec)
+		a.file.keep(rec)
 	}
 }
 

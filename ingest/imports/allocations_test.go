@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 func at(t testing.TB, text string) int64 {
@@ -173,7 +175,10 @@ func FuzzReadAllocations(f *testing.F) {
 	f.Add([]byte{0x1f, 0x8b, 8, 0}, int32(','))
 	f.Fuzz(func(t *testing.T, data []byte, delimiter int32) {
 		how := Reading{Zone: zone(t, "America/New_York"), Delimiter: delimiter, WindowToMS: 4_000_000_000_000 - 4_000_000_000_000%3_600_000}
-		got, err := ReadAllocations(bytes.NewReader(data), how)
+		var got *File
+		var err error
+		// A packed byte may be a thousand.
+		costtest.Within(t, costtest.Time, 64<<20+512<<10*uint64(len(data)), func() { got, err = ReadAllocations(bytes.NewReader(data), how) })
 		checkFile(t, got, err)
 	})
 }

@@ -9,6 +9,9 @@ import (
 // maxHosts bounds what a hostlist may stand for.
 const maxHosts = 65_536
 
+// maxBrackets bounds the ranges in one of its names.
+const maxBrackets = 8
+
 // maxDigits bounds the width of a number in it.
 const maxDigits = 10
 
@@ -16,6 +19,9 @@ const maxDigits = 10
 func expandHosts(list string) ([]string, error) {
 	var out []string
 	for _, part := range splitOutside(list) {
+		if strings.Count(part, "[") > maxBrackets {
+			return nil, fmt.Errorf("node list %q: more than %d ranges in one name", list, maxBrackets)
+		}
 		hosts, err := expandHost(part)
 		if err != nil {
 			return nil, fmt.Errorf("node list %q: %w", list, err)

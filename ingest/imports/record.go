@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -100,16 +101,59 @@ type Counts struct {
 	InvalidText int // fields with invalid UTF-8, which was replaced
 }
 
+// What is kept of one file, so that memory is bounded whatever a packed file
+// unpacks to.
+const (
+	maxRecords   = 1_000_000
+	maxTextBytes = 256 << 20 // of all records
+	maxBad       = 100_000
+	maxReason    = 300 // bytes
+)
+
 // File is what a file of allocation records holds.
 type File struct {
 	Rows    int
 	Records []Record
 	Counts  Counts
 	Bad     []BadLine
+
+	textBytes int
+}
+
+// keep adds a record, with texts of its own: those of a row lie in the row.
+func (f *File) keep(r Record) {
+	for _, text := range []*string{&r.Job, &r.Tenant, &r.Project, &r.User, &r.Account, &r.Node, &r.Model} {
+		*text = strings.Clone(*text)
+		f.textBytes += len(*text)
+	}
+	r.Devices = slices.Clone(r.Devices)
+	for i := range r.Devices {
+		r.Devices[i] = strings.Clone(r.Devices[i])
+		f.textBytes += len(r.Devices[i])
+	}
+	f.Records = append(f.Records, r)
+}
+
+// full refuses a file of more than an import can hold.
+func (f *File) full() error {
+	switch {
+	case len(f.Records) > maxRecords:
+		return fmt.Errorf("more than %d records by line %d: split the file, such as by month", maxRecords, f.Records[maxRecords].Line)
+	case f.textBytes > maxTextBytes:
+		return fmt.Errorf("names of more than %d bytes in all by line %d: split the file, such as by month", maxTextBytes, f.Records[len(f.Records)-1].Line)
+	case len(f.Bad) > maxBad:
+		last := f.Bad[maxBad]
+		return fmt.Errorf("more than %d bad rows, such as line %d: %s", maxBad, last.Line, last.Reason)
+	}
+	return nil
 }
 
 func (f *File) bad(line int, err error) {
-	f.Bad = append(f.Bad, BadLine{Line: line, Reason: err.Error()})
+	reason := err.Error()
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
+	}
+	f.Bad = append(f.Bad, BadLine{Line: line, Reason: strings.Clone(reason)})
 }
 
 // clean trims a field and replaces what is not UTF-8.

@@ -8,20 +8,22 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/bounded"
 )
 
 // ReadSacct reads what `sacct -a -X -P` prints: a header, then one job per
 // line, fields cut at "|", in any order of columns. It needs JobID or
 // JobIDRaw, Start, End and AllocTRES, and reads User, Account, ElapsedRaw,
 // NodeList and Cluster where they are there (facts: sacct(1), "Job Accounting
-// Fields"). Errors and bad lines as in ReadAllocations.
+// Fields"). A header with columns of free text is refused. Errors and bad lines as in ReadAllocations.
 func ReadSacct(in io.Reader, how Reading) (*File, error) {
 	text, err := plain(in)
 	if err != nil {
 		return nil, err
 	}
 	lines := bufio.NewScanner(text)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
+	lines.Buffer(make([]byte, 0, 64<<10), bounded.MaxRecord)
 	s := &sacctReader{how: &how, file: &File{}, index: map[string]int{}}
 	line := 0
 	for lines.Scan() {
@@ -37,6 +39,9 @@ func ReadSacct(in io.Reader, how Reading) (*File, error) {
 			s.file.Rows++
 			s.add(line, fields)
 		}
+		if err := s.file.full(); err != nil {
+			return nil, err
+		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read line %d: %w", line+1, err)
@@ -51,6 +56,21 @@ func ReadSacct(in io.Reader, how Reading) (*File, error) {
 	return s.file, nil
 }
 
+// sacctFormat is what to print, for errors.
+const sacctFormat = "--format=JobID,User,Account,Start,End,ElapsedRaw,AllocTRES,NodeList"
+
+// freeText are columns with text that a user can choose (sacct(1), "Job
+// Accounting Fields"). sacct -P escapes nothing: a bar or a line feed in a job's
+// name makes other columns, or rows of other jobs.
+var freeText = map[string]bool{
+	"jobname": true, "comment": true, "admincomment": true, "systemcomment": true, "extra": true, "submitline": true,
+	"workdir": true, "container": true, "constraints": true, "licenses": true, "wckey": true, "reason": true,
+	"reservation": true, "stdin": true, "stdout": true, "stderr": true, "reqnodes": true, "mcslabel": true,
+}
+
+// maxListed is how many clusters are named, and types of GPUs a job may have.
+const maxListed = 64
+
 type sacctReader struct {
 	how      *Reading
 	file     *File
@@ -64,14 +84,18 @@ func (s *sacctReader) readHeader(fields []string) error {
 	for i, name := range fields {
 		name = strings.ToLower(strings.TrimSpace(name))
 		name, _, _ = strings.Cut(name, "%") // a width, as in JobID%20
+		if freeText[name] {
+			return fmt.Errorf("read header: column %s holds text that users choose, and sacct doesn't escape it, so rows can't be told apart: print %s with -a -X -P",
+				strings.TrimSpace(fields[i]), sacctFormat)
+		}
 		if name != "" {
 			s.index[name] = i
 		}
 	}
 	for _, one := range [][]string{{"jobid", "jobidraw"}, {"start"}, {"end", "elapsedraw"}, {"alloctres"}} {
 		if !slices.ContainsFunc(one, func(name string) bool { _, ok := s.index[name]; return ok }) {
-			return fmt.Errorf("read header: there is no %s; print at least --format=JobID,User,Account,Start,End,AllocTRES with -a -X -P",
-				strings.Join(one, " nor "))
+			return fmt.Errorf("read header: there is no %s; print %s with -a -X -P",
+				strings.Join(one, " nor "), sacctFormat)
 		}
 	}
 	return nil
@@ -100,8 +124,8 @@ func (s *sacctReader) job(line int, get func(string) string) error {
 		s.file.Counts.Outside++
 		return nil
 	}
-	if cluster != "" && !slices.Contains(s.clusters, cluster) {
-		s.clusters = append(s.clusters, cluster)
+	if cluster != "" && len(s.clusters) < maxListed && !slices.Contains(s.clusters, cluster) {
+		s.clusters = append(s.clusters, strings.Clone(cluster))
 	}
 	rec := Record{Line: line, Job: cmp.Or(get("jobid"), get("jobidraw")), User: get("user"), Account: get("account")}
 	switch {
@@ -147,7 +171,7 @@ func (s *sacctReader) span(rec *Record, get func(string) string) (bool, error) {
 // doesn't say how many of its GPUs a job had on each.
 func (s *sacctReader) spread(rec Record, gpus uint32, list string) error {
 	if !s.how.ByNode {
-		s.file.Records = append(s.file.Records, rec)
+		s.file.keep(rec)
 		return nil
 	}
 	nodes, err := expandHosts(list)
@@ -155,13 +179,15 @@ func (s *sacctReader) spread(rec Record, gpus uint32, list string) error {
 		return err
 	}
 	if gpus%uint32(len(nodes)) != 0 {
-		s.file.Records = append(s.file.Records, rec)
+		s.file.keep(rec)
 		return nil
 	}
 	rec.MilliGPUs /= uint32(len(nodes))
 	for _, node := range nodes {
 		rec.Node = node
-		s.file.Records = append(s.file.Records, rec)
+		if s.file.keep(rec); s.file.full() != nil {
+			break
+		}
 	}
 	return nil
 }
@@ -190,6 +216,8 @@ func gpusOf(tres string) ([]typedGPUs, error) {
 		}
 		n := milli / 1000
 		switch {
+		case len(out) == maxListed:
+			return nil, fmt.Errorf("AllocTRES %.60q: more than %d types of GPUs", tres, maxListed)
 		case model == "" && untyped, slices.ContainsFunc(out, func(t typedGPUs) bool { return t.model == model }):
 			return nil, fmt.Errorf("AllocTRES %q: %q stands there twice", tres, name)
 		case model == "":

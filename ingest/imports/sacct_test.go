@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 const sacctText = `State|JobID|User|Account|Start|End|ElapsedRaw|AllocTRES|NodeList|Cluster
@@ -142,9 +144,14 @@ func TestExpandHosts(t *testing.T) {
 
 func FuzzReadSacct(f *testing.F) {
 	f.Add([]byte(sacctText), true)
+	f.Add([]byte("JobID|JobName|Start|End|AllocTRES\n1|a|b|1|2|gres/gpu=1\n"), false)
 	f.Add([]byte("JobID|Start|End|AllocTRES|NodeList\n1|1|2|gres/gpu:a=1,gres/gpu=3|n[1-2]\n"), true)
 	f.Fuzz(func(t *testing.T, data []byte, byNode bool) {
-		got, err := ReadSacct(bytes.NewReader(data), Reading{Zone: time.UTC, ByNode: byNode})
+		var got *File
+		var err error
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(data)), func() {
+			got, err = ReadSacct(bytes.NewReader(data), Reading{Zone: time.UTC, ByNode: byNode})
+		})
 		checkFile(t, got, err)
 	})
 }

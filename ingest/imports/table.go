@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/bounded"
 )
 
 // row is one row of a file; get answers false where there is no such field.
@@ -61,7 +63,7 @@ func openTable(r io.Reader, delimiter rune) (*table, error) {
 	if delimiter == 0 {
 		delimiter = sniff(start)
 	}
-	lines := csv.NewReader(in)
+	lines := bounded.NewCSV(in)
 	lines.Comma, lines.FieldsPerRecord, lines.ReuseRecord = delimiter, -1, true
 	header, err := lines.Read()
 	if errors.Is(err, io.EOF) {
@@ -95,7 +97,7 @@ func sniff(start []byte) rune {
 	return best
 }
 
-func csvRow(lines *csv.Reader, index map[string]int, width int) (row, error) {
+func csvRow(lines *bounded.CSV, index map[string]int, width int) (row, error) {
 	fields, err := lines.Read()
 	var wrong *csv.ParseError
 	if errors.As(err, &wrong) {
@@ -119,7 +121,7 @@ func csvRow(lines *csv.Reader, index map[string]int, width int) (row, error) {
 
 func jsonTable(in *bufio.Reader) *table {
 	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
+	lines.Buffer(make([]byte, 0, 64<<10), bounded.MaxRecord)
 	line := 0
 	return &table{next: func() (row, error) {
 		for lines.Scan() {

@@ -1,13 +1,14 @@
 package focuscheck
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/internal/bounded"
 )
 
 // Violation is a rule broken.
@@ -17,7 +18,7 @@ type Violation struct {
 	Column string
 	// Rule is a rule's ID.
 	Rule string
-	// Value is the cell, or what was compared.
+	// Value is the cell, or what was compared, its first 200 bytes.
 	Value string
 }
 
@@ -29,6 +30,9 @@ func (v Violation) String() string {
 // maxViolations is where a check ends: a file wrong in each line has been
 // understood by then.
 const maxViolations = 10_000
+
+// maxValue bounds what a violation repeats, in bytes.
+const maxValue = 200
 
 // Options say what to check against.
 type Options struct {
@@ -45,7 +49,7 @@ func Check(r io.Reader, options Options) ([]Violation, error) {
 	if options.Version != version12 && options.Version != version14 {
 		return nil, fmt.Errorf("check FOCUS: version %q is neither %s nor %s", options.Version, version12, version14)
 	}
-	reader := csv.NewReader(r)
+	reader := bounded.NewCSV(r)
 	reader.FieldsPerRecord, reader.ReuseRecord = -1, true
 	header, err := reader.Read()
 	if err != nil {
@@ -109,6 +113,10 @@ func newChecker(options Options, header []string) *checker {
 }
 
 func (c *checker) report(line int, column, rule, value string) {
+	if len(value) > maxValue {
+		value = strings.ToValidUTF8(value[:maxValue], "") + "…"
+	}
+	column = column[:min(len(column), maxValue)]
 	c.violations = append(c.violations, Violation{Line: line, Column: column, Rule: rule, Value: strings.Clone(value)})
 }
 

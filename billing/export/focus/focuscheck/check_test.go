@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 // file is a small export that is right, to be made wrong.
@@ -378,10 +380,12 @@ func FuzzCheck(f *testing.F) {
 	f.Add(rightFile(version14).bytes(f))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		for _, version := range []string{version12, version14} {
-			got, err := Check(bytes.NewReader(content), Options{Version: version, Payable: payable})
-			if len(got) > maxViolations {
-				t.Errorf("%d violations, %v", len(got), err)
-			}
+			costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(content)), func() {
+				got, err := Check(bytes.NewReader(content), Options{Version: version, Payable: payable})
+				if len(got) > maxViolations {
+					t.Errorf("%d violations, %v", len(got), err)
+				}
+			})
 		}
 	})
 }

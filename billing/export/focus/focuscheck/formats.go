@@ -24,6 +24,10 @@ const (
 // are no amounts.
 var numeric = regexp.MustCompile(`^-?([0-9]+(\.[0-9]+)?|\.[0-9]+)(E-?[0-9]{1,3})?$`)
 
+// maxNumber is the longest cell that is a number, in bytes: FOCUS has at most 38
+// digits.
+const maxNumber = 64
+
 // wrongNumbers are the ways in which a number can be wrong, in this order.
 var wrongNumbers = []struct {
 	id      string
@@ -43,6 +47,9 @@ var wrongNumbers = []struct {
 // wrongNumber is the rule that a number breaks; otherwise is its column's rule
 // of type. Empty: none.
 func wrongNumber(cell, otherwise string) string {
+	if len(cell) > maxNumber {
+		return otherwise
+	}
 	if numeric.MatchString(cell) {
 		return ""
 	}
