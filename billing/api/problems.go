@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
@@ -28,6 +29,7 @@ func (a *api) problem(ctx context.Context, err error) error {
 	var open *invoice.OpenHoursError
 	var conflict *invoice.ConflictError
 	var known huma.StatusError
+	var quota *decisions.QuotaError
 	switch {
 	case errors.As(err, &known):
 		return err
@@ -36,6 +38,8 @@ func (a *api) problem(ctx context.Context, err error) error {
 	case errors.As(err, &missing), errors.As(err, &before), errors.As(err, &open), errors.As(err, &conflict),
 		errors.Is(err, invoice.ErrNothingToAdjust):
 		return huma.Error409Conflict(err.Error())
+	case errors.As(err, &quota):
+		return huma.ErrorWithHeaders(huma.Error429TooManyRequests(quota.Error()), http.Header{"Retry-After": {quota.Next.UTC().Format(http.TimeFormat)}})
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		a.deps.Log.WarnContext(ctx, "finance API request took too long", "error", err)
 		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("the request took too long; ask for less, or again later"),

@@ -45,7 +45,7 @@ func (p *Projection) check(ctx context.Context, res *check.Result) error {
 	if err := p.deps.Decisions.Refresh(ctx); err != nil {
 		return err
 	}
-	copied, err := p.deps.Decisions.CompareCopy()
+	copied, witnessed, err := p.deps.Decisions.Compare()
 	if err != nil {
 		res.Fail("%v", err)
 	}
@@ -69,6 +69,9 @@ func (p *Projection) check(ctx context.Context, res *check.Result) error {
 	})
 	if copied > 0 {
 		res.Say(fmt.Sprintf("the copy has %d messages", copied))
+	}
+	if witnessed > 0 {
+		res.Say(fmt.Sprintf("witnessed %d times", witnessed))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (s *session) auditCommand() *cobra.Command {
 		Long: "Every finalised invoice, note, approval, price book and mapping is a record in one ordered topic. The chain is a hash\n" +
 			"over all of it up to a record: note its last value somewhere else, and --expect shows later that nothing before it\n" +
 			"was changed (exit code 1 when it was). Records are read again and compared with the chain as they are listed, and\n" +
-			"with their copy (decisions.copy_dir).",
+			"with their copy (decisions.copy_dir) and their witness (decisions.witness.file).",
 		Example: examples(
 			"gpuledger audit --data DIR", "all decisions",
 			"gpuledger audit --data DIR --expect 17=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "is the past what it was?",
@@ -53,7 +53,7 @@ func (s *session) auditCommand() *cobra.Command {
 			if err := t.write(s.stdout, *o, colour(s.stdout)); err != nil {
 				return err
 			}
-			if _, err := p.decisions.CompareCopy(); err != nil {
+			if _, _, err := p.decisions.Compare(); err != nil {
 				return err
 			}
 			if err := expect.check(p.decisions); err != nil || expect.chain == "" || *o != outputTable {

@@ -137,10 +137,11 @@ func DefaultConfig() Config {
 		Exporter:  exporter.DefaultConfig(),
 		Device:    board.DefaultConfig(), DCGM: dcgm.DefaultConfig(), NVML: nvml.DefaultConfig(),
 		Attribution: defaultAttribution(), DeviceMetrics: devices.DefaultConfig(),
-		Ingest:   ingest.DefaultConfig(),
-		Ledger:   ledger.DefaultConfig(),
-		Analyzer: analyzer.DefaultConfig(),
-		Billing:  BillingConfig{API: guard.DefaultConfig(), Focus: focus.DefaultConfig()},
+		Ingest:    ingest.DefaultConfig(),
+		Ledger:    ledger.DefaultConfig(),
+		Analyzer:  analyzer.DefaultConfig(),
+		Billing:   BillingConfig{API: guard.DefaultConfig(), Focus: focus.DefaultConfig()},
+		Decisions: decisions.DefaultConfig(),
 		Kafka: KafkaConfig{
 			Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
 		},
@@ -175,6 +176,7 @@ func (c Config) Validate() error {
 	}
 	section("analyzer", c.Analyzer.Validate())
 	section("billing", c.Billing.validate())
+	section("decisions", c.Decisions.Validate())
 	section("kafka", c.Kafka.validate())
 	section("clickhouse", c.ClickHouse.validate())
 	section("http", c.HTTP.Validate())
@@ -316,7 +318,8 @@ func loadConfig(path string) (Config, error) {
 		return cfg, fmt.Errorf("find %s: %w", path, err)
 	}
 	// A file names its neighbours.
-	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File, &cfg.Decisions.CopyDir} {
+	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File, &cfg.Decisions.CopyDir,
+		&cfg.Decisions.Witness.File, &cfg.Decisions.Witness.CAFile, &cfg.Decisions.Witness.TokenFile} {
 		if *file != "" && *file != decisions.NoCopy && !filepath.IsAbs(*file) {
 			*file = filepath.Join(dir, *file)
 		}

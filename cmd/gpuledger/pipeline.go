@@ -194,12 +194,19 @@ func (p *pipeline) startAnalyzer(ctx context.Context) error {
 
 // startBilling runs the draft totals.
 func (p *pipeline) startBilling() error {
-	service, err := billing.New(billing.DefaultConfig(), billing.Deps{Register: p.register, Project: p.projection.Project, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+	service, err := billing.New(billing.DefaultConfig(), billing.Deps{Register: p.register, Project: p.project, Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
 	if err != nil {
 		return err
 	}
 	p.group.Go("billing", service.Run)
 	return nil
+}
+
+// project brings the decisions into ClickHouse, and tells a witness that was away.
+func (p *pipeline) project(ctx context.Context) (int64, error) {
+	n, err := p.projection.Project(ctx)
+	p.decisions.Remind(ctx)
+	return n, err
 }
 
 // listen binds the address at once, so that a port in use is known before

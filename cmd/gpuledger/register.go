@@ -20,7 +20,10 @@ func (p *pipeline) openRegister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opt := decisions.Options{Clock: p.s.clock, Log: p.s.log, Registry: p.reg}
+	opt := decisions.Options{
+		Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+		Witness: p.cfg.Decisions.Witness, PriceBooksPerDay: p.cfg.Decisions.PriceBooksPerDay,
+	}
 	opt.CopyDir, opt.CopyReadOnly = p.copyDir()
 	if p.decisions, err = decisions.Open(ctx, p.client, opt); err != nil {
 		return err

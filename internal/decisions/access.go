@@ -115,7 +115,8 @@ func (s *State) Approvals(subject string) []Decided[Approval] {
 	return byOffset(out)
 }
 
-// Mappings are the changes of mapping, in order.
+// Mappings are the changes of mapping, in order, without their text: Log.Record
+// has it.
 func (s *State) Mappings() []Decided[Mapping] { return slices.Clone(s.mappings) }
 
 // Mutes are the last of each ID, in order, ended ones included.

@@ -54,7 +54,9 @@ func (s *State) admitMapping(at place, m *Mapping) string {
 	if last := len(s.mappings) - 1; last >= 0 && m.Epoch <= s.mappings[last].Body.Epoch {
 		return fmt.Sprintf("epoch is %d, want more than %d, that of offset %d", m.Epoch, s.mappings[last].Body.Epoch, s.mappings[last].Offset)
 	}
-	s.mappings = append(s.mappings, entry(at, m))
+	kept := entry(at, m)
+	kept.Body.Text = "" // the topic has it
+	s.mappings = append(s.mappings, kept)
 	return ""
 }
 

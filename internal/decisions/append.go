@@ -39,6 +39,12 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 	if err != nil {
 		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
 	}
+	if err := l.mayAppend(kind, key, request); err != nil {
+		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
+	}
+	if err := l.testify(ctx); err != nil {
+		return Outcome{}, fmt.Errorf("append %s: nothing was decided: %w", kind, err)
+	}
 	out := &Outcome{Offset: -1}
 	l.await(r.ID, out)
 	defer l.await(r.ID, nil)
@@ -49,6 +55,7 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 	if err := l.readTo(ctx, msg[0].Offset); err != nil {
 		return Outcome{}, fmt.Errorf("append %s: read it back: %w", kind, err)
 	}
+	l.told(ctx, msg[0].Offset, kind)
 	return l.settled(out)
 }
 

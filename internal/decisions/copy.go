@@ -132,7 +132,9 @@ func (l *Log) copyOn(ctx context.Context) {
 	}
 	l.mu.Lock()
 	l.copied = standing{c.wrong, c.ends}
+	head := l.state.Head()
 	l.mu.Unlock()
+	l.metrics.showHead(head)
 }
 
 // Whole fails where the copy knows of decisions that the log lacks (ErrDeleted),

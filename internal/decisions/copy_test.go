@@ -60,7 +60,7 @@ func TestTheLogIsCopiedAndRestored(t *testing.T) {
 		l := openCopied(t, b.addr, dir)
 		fillLog(t, l)
 		told := stateOf(l)
-		if n, err := l.CompareCopy(); n != l.next() || err != nil {
+		if n, _, err := l.Compare(); n != l.next() || err != nil {
 			t.Errorf("the copy has %d of %d messages, %v", n, l.next(), err)
 		}
 		if lag := testutil.ToFloat64(l.metrics.copyLag); lag != 0 {
@@ -88,7 +88,7 @@ func TestTheLogIsCopiedAndRestored(t *testing.T) {
 			t.Errorf("after it was restored: %v", err)
 		}
 		appendTo(t, empty, KindAudit, "restored", "carol", &Audit{Action: "restore"})
-		if n, err := empty.CompareCopy(); n != 11 || err != nil {
+		if n, _, err := empty.Compare(); n != 11 || err != nil {
 			t.Errorf("the copy goes on to %d messages, want 11, %v", n, err)
 		}
 		if n, err := empty.Restore(testContext(t), dir, nil); n != 0 || err != nil {
@@ -145,8 +145,8 @@ func TestM2AnEditedLogContradictsItsCopy(t *testing.T) {
 	if err := l.Whole(); !errors.Is(err, ErrCopy) || !strings.Contains(err.Error(), "from offset 5 on") {
 		t.Errorf("Whole = %v, want offset 5", err)
 	}
-	if _, err := l.CompareCopy(); !errors.Is(err, ErrCopy) || !strings.Contains(err.Error(), "offset 5") {
-		t.Errorf("CompareCopy = %v, want offset 5", err)
+	if _, _, err := l.Compare(); !errors.Is(err, ErrCopy) || !strings.Contains(err.Error(), "offset 5") {
+		t.Errorf("Compare = %v, want offset 5", err)
 	}
 	if n, err := l.Restore(testContext(t), dir, nil); n != 0 || !errors.Is(err, ErrCopy) || !strings.Contains(err.Error(), "offset 5") {
 		t.Errorf("Restore = %d, %v, want a refusal that names offset 5", n, err)
@@ -206,7 +206,7 @@ func TestTornAndDamagedCopies(t *testing.T) {
 				continue // not a copy at all: a person has to look
 			}
 			l := openCopied(t, b.addr, mine)
-			if n, err := l.CompareCopy(); n != 2 || err != nil || l.Whole() != nil {
+			if n, _, err := l.Compare(); n != 2 || err != nil || l.Whole() != nil {
 				t.Fatalf("byte %d, cut %v: mended to %d messages, %v, %v", at, cut, n, err, l.Whole())
 			}
 			if now, err := os.ReadFile(path); err != nil || string(now) != string(broken) {
@@ -247,7 +247,7 @@ func TestACopyFailsNobody(t *testing.T) {
 		c.Advance(2 * copyFileAge)
 		appendTo(t, l, KindAudit, fmt.Sprint(n), "carol", &Audit{Action: "look"})
 	}
-	if n, err := l.CompareCopy(); n != 5 || err != nil || testutil.ToFloat64(l.metrics.copyLag) != 0 {
+	if n, _, err := l.Compare(); n != 5 || err != nil || testutil.ToFloat64(l.metrics.copyLag) != 0 {
 		t.Errorf("the copy has %d messages, %v", n, err)
 	}
 	if n := len(copyFiles(t, dir)); n != 3 { // one that failed, one that was closed at two hours, one after it

@@ -27,6 +27,10 @@ type Options struct {
 	CopyDir string
 	// CopyReadOnly: another process writes the copy, this one compares with it.
 	CopyReadOnly bool
+	// Witness is who is told the head at each decision.
+	Witness WitnessConfig
+	// PriceBooksPerDay is a quota; 0: the default.
+	PriceBooksPerDay int
 	// Progress is called as Open reads: how many of how many messages.
 	Progress func(done, total int64)
 }
@@ -44,6 +48,9 @@ type Log struct {
 	state   *State
 	waiting map[string]*Outcome // by record ID: Append waits for it
 	copied  standing
+
+	telling sync.Mutex // one tells the witnesses at a time
+	witness *witness
 }
 
 // Open checks the topic's settings, creating it if it is missing, and reads it
@@ -63,6 +70,7 @@ func Open(ctx context.Context, client *broker.Client, opt Options) (*Log, error)
 		return nil, fmt.Errorf("open decisions: %w", err)
 	}
 	l.copy = openCopier(&l.opt)
+	l.witness = &witness{config: opt.Witness, clock: opt.Clock, metrics: l.metrics, owed: true}
 	if err := l.refresh(ctx, opt.Progress); err != nil {
 		return nil, fmt.Errorf("open decisions: %w", err)
 	}
@@ -176,7 +184,7 @@ func (l *Log) fold(m *broker.Message) {
 		*wanted = out
 	}
 	l.mu.Unlock()
-	l.metrics.count(&out)
+	l.metrics.count(&out, len(m.Value))
 	if !out.Accepted && out.Repeats < 0 {
 		l.opt.Log.Warn("decision refused", "offset", out.Offset, "kind", out.Kind, "who", r.Who, "reason", out.Reason)
 	}

@@ -2,6 +2,7 @@ package decisions
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -9,6 +10,11 @@ import (
 type metrics struct {
 	folded *prometheus.CounterVec
 	next   prometheus.Gauge
+	bytes  *prometheus.CounterVec
+	head   *prometheus.GaugeVec
+
+	witnessed   *prometheus.CounterVec
+	witnessOwed prometheus.Gauge
 
 	copyErrors prometheus.Counter
 	copyLag    prometheus.Gauge
@@ -24,6 +30,22 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Namespace: "gpuledger", Subsystem: "decisions", Name: "next_offset",
 			Help: "Offset of the decisions topic that is read next.",
 		})),
+		bytes: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "bytes_total",
+			Help: "Bytes of the decisions topic's messages read since the start, by kind. They are kept for ever.",
+		}, []string{"kind"})),
+		head: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "head_info",
+			Help: "The last decision's offset and the hash chain's value after it, for gpuledger audit --expect.",
+		}, []string{"offset", "chain"})),
+		witnessed: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "witness_total",
+			Help: "Heads of the decisions that a witness was to be told, by witness and outcome.",
+		}, []string{"witness", "outcome"})),
+		witnessOwed: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "witness_owed",
+			Help: "1: the last head of the decisions could not be told to every witness. It is told again later.",
+		})),
 		copyErrors: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "gpuledger", Subsystem: "decisions", Name: "copy_errors_total",
 			Help: "Attempts to copy decisions to decisions.copy_dir that failed; they are copied later.",
@@ -36,7 +58,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 }
 
 // count has a bounded set of kinds: a message of another is counted as unknown.
-func (m *metrics) count(out *Outcome) {
+func (m *metrics) count(out *Outcome, bytes int) {
 	kind, outcome := string(out.Kind), "accepted"
 	if kind == "" {
 		kind = "unknown"
@@ -48,7 +70,16 @@ func (m *metrics) count(out *Outcome) {
 		outcome = "refused"
 	}
 	m.folded.WithLabelValues(kind, outcome).Inc()
+	m.bytes.WithLabelValues(kind).Add(float64(bytes))
 	m.next.Set(float64(out.Offset + 1))
+}
+
+// showHead shows one head at a time.
+func (m *metrics) showHead(head string) {
+	m.head.Reset()
+	if offset, chain, ok := strings.Cut(head, "="); ok {
+		m.head.WithLabelValues(offset, chain).Set(1)
+	}
 }
 
 // register shares a collector among the logs of one registry.

@@ -110,15 +110,19 @@ func (b *restoring) flush(ctx context.Context) error {
 	return nil
 }
 
-// CompareCopy reads the whole copy anew and compares it with the log; nil where
-// there is none.
-func (l *Log) CompareCopy() (messages int64, err error) {
-	if l.copy.dir == "" {
-		return 0, nil
+// Compare holds the log against the whole copy, which it reads anew, and against
+// the witness's file; it says how many messages and lines these have. Errors:
+// ErrCopy, ErrDeleted, ErrWitness.
+func (l *Log) Compare() (messages int64, lines int, err error) {
+	var errs []error
+	if l.opt.CopyDir != "" {
+		chains, err := scanCopy(l.opt.CopyDir, func(*copied) error { return nil })
+		if err == nil {
+			err = l.begins(chains)
+		}
+		messages = int64(len(chains))
+		errs = append(errs, err, l.Whole())
 	}
-	chains, err := scanCopy(l.copy.dir, func(*copied) error { return nil })
-	if err == nil {
-		err = l.begins(chains)
-	}
-	return int64(len(chains)), errors.Join(err, l.Whole())
+	l.View(func(s *State) { lines, err = l.opt.Witness.compare(s) })
+	return messages, lines, errors.Join(append(errs, err)...)
 }

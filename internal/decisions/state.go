@@ -53,6 +53,8 @@ type State struct {
 	mappings  []Decided[Mapping]
 	mutes     map[string]Decided[Mute]
 	policies  []Decided[Policy] // in order; the last is in force
+
+	recent map[Kind]recent // of all records, for quotas: no outcome follows from it
 }
 
 // applied is what is remembered of any message.
@@ -84,7 +86,7 @@ func NewState() *State {
 	return &State{
 		keys: map[string]decided{}, parts: map[string]part{}, byHash: map[string]int{},
 		invoices: map[string]Decided[Invoice]{}, periods: map[account]int{}, tenants: map[string][]string{},
-		approvals: map[string]Decided[Approval]{}, mutes: map[string]Decided[Mute]{},
+		approvals: map[string]Decided[Approval]{}, mutes: map[string]Decided[Mute]{}, recent: map[Kind]recent{},
 	}
 }
 
@@ -171,6 +173,7 @@ func (s *State) applyRecord(out *Outcome, appended time.Time, kind Kind, value [
 		return Record{}
 	}
 	out.Kind = r.Kind
+	s.recent[r.Kind] = s.recent[r.Kind].and(appended)
 	if i, ok := b.(*Invoice); ok {
 		out.Number = i.Number
 	}

@@ -1,0 +1,281 @@
+package decisions
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/syslog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// WitnessConfig says who else is told the log's head at each decision, so that
+// an edited log is noticed there. Any of them may be set.
+type WitnessConfig struct {
+	// File gets a line for each: time, OFFSET=CHAIN, kind. verify and audit compare
+	// the log with it.
+	File string `yaml:"file"`
+	// Syslog is the Unix socket of the machine's own, such as /dev/log.
+	Syslog string `yaml:"syslog"`
+	// HTTPS is a URL that each is posted to as JSON: offset, chain, kind, at. Any
+	// answer but 2xx is a failure; redirects aren't followed.
+	HTTPS string `yaml:"https"`
+	// CAFile are the authorities of HTTPS; empty: the system's.
+	CAFile string `yaml:"ca_file"`
+	// TokenFile holds the bearer token of HTTPS; empty: none.
+	TokenFile string `yaml:"token_file"`
+	// Required: nothing is decided while a witness can't be told. Else what was
+	// decided stands, and the witness is told later.
+	Required bool `yaml:"required"`
+}
+
+// Validate names what can't work.
+func (c WitnessConfig) Validate() error {
+	u, err := url.Parse(c.HTTPS)
+	if c.HTTPS != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
+		return errors.New("https: want a URL such as https://witness.example/gpuledger, without a password in it")
+	}
+	if c.HTTPS == "" && (c.CAFile != "" || c.TokenFile != "") {
+		return errors.New("ca_file, token_file: are for https, which is empty")
+	}
+	if c.Required && c.File == "" && c.Syslog == "" && c.HTTPS == "" {
+		return errors.New("required: names no witness")
+	}
+	return nil
+}
+
+// sighting is a head of the log, as a witness is told it.
+type sighting struct {
+	At     time.Time `json:"at"`
+	Offset int64     `json:"offset"`
+	Chain  string    `json:"chain"`
+	Kind   Kind      `json:"kind"` // of the decision there; empty: of what was there before
+}
+
+func (s sighting) String() string { return fmt.Sprintf("%d=%s %s", s.Offset, s.Chain, s.Kind) }
+
+const (
+	witnessTries   = 3
+	witnessTimeout = 5 * time.Second
+)
+
+// witness tells the head to all that are configured. Its calls come one at a time.
+type witness struct {
+	config  WitnessConfig
+	clock   clock.Clock
+	metrics *metrics
+	client  *http.Client // nil: made at the first call
+	owed    bool         // the last one, or none yet, was not told everybody
+}
+
+func (w *witness) none() bool {
+	return w.config.File == "" && w.config.Syslog == "" && w.config.HTTPS == ""
+}
+
+// tell tells all witnesses; the error joins those who could not be told.
+func (w *witness) tell(ctx context.Context, s sighting) error {
+	var errs []error
+	for _, to := range []struct {
+		name, address string
+		tell          func(context.Context, sighting) error
+	}{{"file", w.config.File, w.write}, {"syslog", w.config.Syslog, w.log}, {"https", w.config.HTTPS, w.post}} {
+		if to.address == "" {
+			continue
+		}
+		if err := to.tell(ctx, s); err != nil {
+			w.metrics.witnessed.WithLabelValues(to.name, "failed").Inc()
+			errs = append(errs, fmt.Errorf("tell witness %s the head %d: %w", to.name, s.Offset, err))
+			continue
+		}
+		w.metrics.witnessed.WithLabelValues(to.name, "told").Inc()
+	}
+	err := errors.Join(errs...)
+	w.owed = err != nil
+	w.metrics.witnessOwed.Set(0)
+	if w.owed {
+		w.metrics.witnessOwed.Set(1)
+	}
+	return err
+}
+
+func (w *witness) write(_ context.Context, s sighting) error {
+	f, err := os.OpenFile(w.config.File, os.O_CREATE|os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s %s\n", s.At.UTC().Format(time.RFC3339), s) // one call: lines of two processes don't mix
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func (w *witness) log(_ context.Context, s sighting) error {
+	var errs []error
+	for _, network := range []string{"unixgram", "unix"} {
+		out, err := syslog.Dial(network, w.config.Syslog, syslog.LOG_NOTICE|syslog.LOG_AUTHPRIV, "gpuledger")
+		if err == nil {
+			return errors.Join(out.Notice("decisions head "+s.String()), out.Close())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// post tries a few times; it never takes longer than these.
+func (w *witness) post(ctx context.Context, s sighting) (err error) {
+	if w.client == nil {
+		if w.client, err = w.config.client(); err != nil {
+			return err
+		}
+	}
+	body, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	pause := 200 * time.Millisecond
+	for try := 1; ; try++ {
+		if err = w.postOnce(ctx, body); err == nil || try == witnessTries || clock.Sleep(ctx, w.clock, pause) != nil {
+			return err
+		}
+		pause *= 4
+	}
+}
+
+func (w *witness) postOnce(ctx context.Context, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.config.HTTPS, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if w.config.TokenFile != "" {
+		token, err := os.ReadFile(w.config.TokenFile)
+		if err != nil {
+			return fmt.Errorf("read token: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	res, err := w.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }() // nothing of the answer is read
+	if res.StatusCode/100 != 2 {
+		return fmt.Errorf("answer %d, want 2xx", res.StatusCode)
+	}
+	return nil
+}
+
+func (c WitnessConfig) client() (*http.Client, error) {
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read authorities: %w", err)
+		}
+		if trust.RootCAs = x509.NewCertPool(); !trust.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read authorities: %s has no certificate", c.CAFile)
+		}
+	}
+	return &http.Client{
+		Timeout:       witnessTimeout,
+		Transport:     &http.Transport{TLSClientConfig: trust, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 16 << 10},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// sight is the log's head up to an offset.
+func (l *Log) sight(offset int64, kind Kind) sighting {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return sighting{At: l.opt.Clock.Now().UTC().Truncate(time.Second), Offset: offset, Chain: fmt.Sprintf("%x", l.state.past[offset].chain), Kind: kind}
+}
+
+// testify tells the head before something is decided, where a witness is
+// required.
+func (l *Log) testify(ctx context.Context) error {
+	head := l.next() - 1
+	if !l.witness.config.Required || head < 0 {
+		return nil
+	}
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	return l.witness.tell(ctx, l.sight(head, ""))
+}
+
+// told tells the head after something was decided. A witness that can't be told
+// takes nothing back: the next head covers this one.
+func (l *Log) told(ctx context.Context, offset int64, kind Kind) {
+	if l.witness.none() {
+		return
+	}
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	if err := l.witness.tell(ctx, l.sight(offset, kind)); err != nil {
+		l.opt.Log.Error("the decision stands; its witness is told later", "offset", offset, "error", err)
+	}
+}
+
+// Remind tells the witnesses the head again, where the last could not be told,
+// or this process has told them none yet.
+func (l *Log) Remind(ctx context.Context) {
+	l.telling.Lock()
+	owed := l.witness.owed
+	l.telling.Unlock()
+	if head := l.next() - 1; owed && head >= 0 {
+		l.told(ctx, head, "")
+	}
+}
+
+// ErrWitness means that the log is not what a witness was told.
+var ErrWitness = errors.New("the log is not what its witness was told")
+
+// compare holds a witness's file against the state, line by line, and says how
+// many there are. A line that was cut off at the end is none.
+func (c WitnessConfig) compare(s *State) (lines int, err error) {
+	if c.File == "" {
+		return 0, nil
+	}
+	f, err := os.OpenFile(c.File, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil // nobody has decided anything yet
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read witness: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	r := bufio.NewReaderSize(f, 4096)
+	for {
+		text, err := r.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			return lines, nil
+		}
+		if err != nil {
+			return lines, fmt.Errorf("read witness: line %d of %s: %w", lines+1, c.File, err)
+		}
+		lines++
+		fields := strings.Fields(string(text))
+		var offset int64
+		var chain string
+		if len(fields) >= 2 {
+			_, err = fmt.Sscanf(fields[1], "%d=%64s", &offset, &chain)
+		}
+		switch now := s.HeadAt(offset); {
+		case err != nil || !isDigest(chain):
+			return lines, fmt.Errorf("%w: line %d of %s is %s, want a time and OFFSET=CHAIN", ErrWitness, lines, c.File, shown(strings.TrimSpace(string(text))))
+		case now == "":
+			return lines, fmt.Errorf("%w: line %d of %s knows offset %d, the log ends before it", ErrWitness, lines, c.File, offset)
+		case now != fields[1]:
+			return lines, fmt.Errorf("%w: line %d of %s has %s, the log %s: something up to there was changed", ErrWitness, lines, c.File, fields[1], now)
+		}
+	}
+}
