@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -18,6 +19,14 @@ type Idempotent struct {
 	Key string `header:"Idempotency-Key" required:"true" pattern:"^[!-~]([ -~]{0,198}[!-~])?$" doc:"1 to 200 printable ASCII characters of the client's choice, such as a UUID: a request sent again with the same key decides nothing again. The same key with another request is a 409" example:"4f7c2a52-2026-10-ml-train"`
 }
 
+// IfMatch names the only content that may be decided: a precondition (RFC 9110,
+// section 13.1.1) on the document that the decision is about.
+type IfMatch struct {
+	IfMatch string `header:"If-Match" pattern:"^(\"[0-9a-f]{64}\")?$" doc:"The content_sha256 of the draft, pending note or document that is meant, as its ETag has it: in double quotes. Where it is another one by now, nothing is decided: 412" example:"\"c3b6c210e10fe8779b9766633797de24d1657a3d32bc37b38b2cca9c735cfee9\""`
+}
+
+func (p *IfMatch) content() string { return strings.Trim(p.IfMatch, `"`) }
+
 // decidedOutput is the answer to a decision on a document: 201 where this request
 // made it, 200 where it stood before.
 type decidedOutput struct {
@@ -29,20 +38,23 @@ type decidedOutput struct {
 
 // decidedBody is the same for all who ask for the same decision.
 type decidedBody struct {
-	Number  string `json:"number" example:"2026-10-ml-train-r0"`
-	Tenant  string `json:"tenant" example:"ml-train"`
-	Kind    string `json:"kind" enum:"invoice,credit_note,debit_note"`
-	Total   string `json:"total" example:"1234.50"`
-	Content string `json:"content_sha256" doc:"Of the document's bytes"`
+	Number   string `json:"number" example:"2026-10-ml-train-r0"`
+	Tenant   string `json:"tenant" example:"ml-train"`
+	Kind     string `json:"kind" enum:"invoice,credit_note,debit_note"`
+	Total    string `json:"total" example:"1234.50"`
+	Currency string `json:"currency" example:"EUR"`
+	Content  string `json:"content_sha256" doc:"Of the document's bytes"`
 }
 
 type finaliseInput struct {
 	Idempotent
+	IfMatch
 	Body struct {
 		Period          string `json:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month; all its hours must be closed" example:"2026-10"`
 		Tenant          string `json:"tenant" minLength:"1" maxLength:"400" doc:"Whose invoice" example:"ml-train"`
 		Who             string `json:"who" minLength:"1" maxLength:"200" doc:"Who decides, for people" example:"finance@example.com"`
 		RequireApproval bool   `json:"require_approval,omitempty" doc:"Finalise only what somebody else approved, byte for byte"`
+		WithoutUsage    bool   `json:"without_usage,omitempty" doc:"Finalise though the ledger has no hour of the month; else that is refused, since its history may yet be imported"`
 	}
 }
 
@@ -52,6 +64,7 @@ func (a *api) finalise(ctx context.Context, in *finaliseInput) (*decidedOutput, 
 	}
 	done, err := a.deps.Register.Finalise(ctx, invoice.FinaliseRequest{
 		Period: in.Body.Period, Tenants: []string{in.Body.Tenant}, Who: in.Body.Who, Key: in.Key, Approved: in.Body.RequireApproval,
+		Expect: in.content(), WithoutUsage: in.Body.WithoutUsage,
 	})
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindInvoice, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)
@@ -61,6 +74,7 @@ func (a *api) finalise(ctx context.Context, in *finaliseInput) (*decidedOutput, 
 
 type correctInput struct {
 	Idempotent
+	IfMatch
 	NumberInPath
 	Body struct {
 		Who             string `json:"who" minLength:"1" maxLength:"200" doc:"Who decides, for people" example:"finance@example.com"`
@@ -77,7 +91,7 @@ func (a *api) correct(ctx context.Context, in *correctInput) (*decidedOutput, er
 		return nil, a.problem(ctx, err)
 	}
 	done, err := a.deps.Register.Correct(ctx, invoice.CorrectRequest{
-		Period: record.Body.Period, Tenant: record.Body.Tenant, Who: in.Body.Who, Key: in.Key, Approved: in.Body.RequireApproval,
+		Period: record.Body.Period, Tenant: record.Body.Tenant, Who: in.Body.Who, Key: in.Key, Approved: in.Body.RequireApproval, Expect: in.content(),
 	})
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindNote, in.Body.Who, in.Number, err)
@@ -87,7 +101,8 @@ func (a *api) correct(ctx context.Context, in *correctInput) (*decidedOutput, er
 
 type approveInput struct {
 	Idempotent
-	Body struct {
+	IfMatch string `header:"If-Match" required:"true" pattern:"^\"[0-9a-f]{64}\"$" doc:"The content_sha256 of the draft or pending note that was looked at, as a draft's ETag has it: in double quotes. Where it is another one by now, nothing is approved: 412" example:"\"c3b6c210e10fe8779b9766633797de24d1657a3d32bc37b38b2cca9c735cfee9\""`
+	Body    struct {
 		Period  string `json:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month" example:"2026-10"`
 		Tenant  string `json:"tenant" minLength:"1" maxLength:"400" doc:"Whose draft, or whose pending note" example:"ml-train"`
 		Who     string `json:"who" minLength:"1" maxLength:"200" doc:"Who approves, for people; it takes another one to finalise" example:"controller@example.com"`
@@ -102,9 +117,11 @@ type approvedOutput struct {
 }
 
 type approvedBody struct {
-	Number  string `json:"number" doc:"Of the invoice or note as it would stand" example:"2026-10-ml-train-r0"`
-	Tenant  string `json:"tenant" example:"ml-train"`
-	Content string `json:"content_sha256" doc:"Of the bytes that were approved"`
+	Number   string `json:"number" doc:"Of the invoice or note as it would stand" example:"2026-10-ml-train-r0"`
+	Tenant   string `json:"tenant" example:"ml-train"`
+	Total    string `json:"total" doc:"What was approved comes to; empty for approvals of the first releases" example:"1234.50"`
+	Currency string `json:"currency" example:"EUR"`
+	Content  string `json:"content_sha256" doc:"Of the bytes that were approved"`
 }
 
 func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, error) {
@@ -116,19 +133,22 @@ func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, e
 	}
 	done, err := a.deps.Register.Approve(ctx, invoice.ApproveRequest{
 		Period: in.Body.Period, Tenant: in.Body.Tenant, Who: in.Body.Who, Comment: in.Body.Comment, Key: in.Key,
+		Expect: strings.Trim(in.IfMatch, `"`),
 	})
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindApproval, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)
 	}
 	told := a.told(ctx, decisions.KindApproval, in.Body.Who, in.Key, &done)
-	return &approvedOutput{Status: told.Status, Replayed: told.Replayed, Body: approvedBody{told.Body.Number, told.Body.Tenant, told.Body.Content}}, nil
+	return &approvedOutput{Status: told.Status, Replayed: told.Replayed, Body: approvedBody{
+		Number: done.Number, Tenant: done.Tenant, Total: done.Total, Currency: done.Currency, Content: done.Content,
+	}}, nil
 }
 
 // told answers a decision that stands, and logs it.
 func (a *api) told(ctx context.Context, kind decisions.Kind, who, key string, done *invoice.Decided) *decidedOutput {
 	out := &decidedOutput{
 		Status: http.StatusCreated, Location: Prefix + "/invoices/" + url.PathEscape(done.Number),
-		Body: decidedBody{Number: done.Number, Tenant: done.Tenant, Kind: done.Kind, Total: done.Total, Content: done.Content},
+		Body: decidedBody{Number: done.Number, Tenant: done.Tenant, Kind: done.Kind, Total: done.Total, Currency: done.Currency, Content: done.Content},
 	}
 	outcome := outcomeDecided
 	if done.Already {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -24,9 +25,40 @@ func post(t *testing.T, h http.Handler, path, key, body string) *httptest.Respon
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
 	}
+	if path == "/api/v1/approvals" {
+		r.Header.Set("If-Match", contentOf(t, h, body))
+	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
+}
+
+// contentOf is the ETag of what an approval's body is about, a draft or a
+// pending note; of nothing where there is none.
+func contentOf(t *testing.T, h http.Handler, body string) string {
+	t.Helper()
+	var about struct{ Period, Tenant string }
+	if err := json.Unmarshal([]byte(body), &about); err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/v1/drafts/" + about.Period + "/" + url.PathEscape(about.Tenant)
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, request(t, http.MethodGet, path, nil)); w.Code == http.StatusOK {
+		return w.Header().Get("ETag")
+	}
+	var pending struct {
+		Adjustments []struct {
+			Content string `json:"content_sha256"`
+		}
+	}
+	_, text, _ := get(t, h, "/api/v1/adjustments?period="+about.Period+"&tenant="+url.QueryEscape(about.Tenant))
+	if err := json.Unmarshal([]byte(text), &pending); err != nil {
+		t.Fatal(err)
+	}
+	if len(pending.Adjustments) == 1 {
+		return `"` + pending.Adjustments[0].Content + `"`
+	}
+	return `"` + strings.Repeat("0", 64) + `"`
 }
 
 // finalised finalises the fixture's one month.
@@ -57,7 +89,7 @@ func TestFinaliseDecidesOnceAndTellsTheSame(t *testing.T) {
 	if location != "/api/v1/invoices/2026-03-ml%2Ftrain-r0" || first.Header().Get("Idempotency-Replayed") != "" {
 		t.Errorf("headers = %v", first.Header())
 	}
-	want := `{"number":"2026-03-ml/train-r0","tenant":"ml/train","kind":"invoice","total":"2.49","content_sha256":"` +
+	want := `{"number":"2026-03-ml/train-r0","tenant":"ml/train","kind":"invoice","total":"2.49","currency":"USD","content_sha256":"` +
 		fields(t, first)["content_sha256"].(string) + "\"}\n"
 	if diff := cmp.Diff(want, first.Body.String()); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
@@ -193,6 +225,9 @@ func TestLateDataIsAnAdjustmentThenANote(t *testing.T) {
 	again := post(t, f, "/api/v1/approvals", "approval-1", approve)
 	if approved.Code != 201 || again.Code != 200 || again.Body.String() != approved.Body.String() || again.Header().Get("Idempotency-Replayed") != "true" {
 		t.Errorf("approvals = %d %s, then %d %s", approved.Code, approved.Body, again.Code, again.Body)
+	}
+	if fields(t, approved)["total"] != "-1.24" || fields(t, approved)["currency"] != "USD" {
+		t.Errorf("approval = %s, want its total", approved.Body)
 	}
 	if w := post(t, f, "/api/v1/approvals", "approval-1", strings.Replace(approve, "carol", "dave", 1)); w.Code != 409 {
 		t.Errorf("another's approval with the key = %d %s", w.Code, w.Body)

@@ -55,6 +55,7 @@ var explained = map[int]struct{ when, example string }{
 	http.StatusMethodNotAllowed:      {"The path has other methods; Allow names them.", "method DELETE is not allowed here, only GET, HEAD"},
 	http.StatusNotAcceptable:         {"Accept leaves out what the operation answers with.", "this operation answers with application/json"},
 	http.StatusConflict:              {"What is asked can't be done as things are: hours are still open, a price is missing, another decision stands, or the Idempotency-Key was used for another request.", "no price for model \"B300\""},
+	http.StatusPreconditionFailed:    {"If-Match names another content than the document has by now; the problem says which, and its total. Nothing was decided.", "2026-10-ml-train-r0 has the content 5a1f… over 902.06 EUR, expected was c3b6…: look at it again"},
 	http.StatusRequestTimeout:        {"The body took too long to come.", "the body took too long to come"},
 	http.StatusRequestEntityTooLarge: {"The body is longer than 3 MiB.", "the body is longer than 3145728 bytes"},
 	http.StatusUnsupportedMediaType:  {"The body is not called application/json.", "want the Content-Type application/json"},
@@ -94,7 +95,7 @@ func describeOperation(op *huma.Operation) {
 	if good.Headers == nil {
 		good.Headers = map[string]*huma.Header{}
 	}
-	good.Headers["ETag"] = textHeader("Strong: the SHA-256 of the body. Sent back as If-None-Match it saves sending the same again")
+	good.Headers["ETag"] = textHeader("Strong: the SHA-256 of the body; a draft's is its content_sha256. Sent back as If-None-Match it saves sending the same again")
 	op.Responses["304"] = &huma.Response{
 		Description: "If-None-Match names the answer as it would be: nothing is sent.",
 		Headers:     map[string]*huma.Header{"ETag": textHeader("The answer's, as sent before")},

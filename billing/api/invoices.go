@@ -55,6 +55,7 @@ type summary struct {
 	Corrects  string    `json:"corrects,omitempty" doc:"A note's: number of the revision before"`
 	Reason    string    `json:"reason,omitempty" doc:"A note's: why there is one"`
 	BilledIn  string    `json:"billed_in,omitempty" doc:"A note's: the month it is billed in"`
+	Content   string    `json:"content_sha256" doc:"Of the document's bytes; a draft's: of the document that it would be. What If-Match takes"`
 	Decision  *decision `json:"decision,omitempty" doc:"Of a finalised document"`
 }
 
@@ -75,7 +76,7 @@ func revisionKey(revision int) string { return fmt.Sprintf("%09d", revision) }
 func draftSummary(of *invoice.Invoice) summary {
 	return summary{
 		Number: of.Number, Kind: of.Kind, Status: of.Status, Tenant: of.Tenant, Period: of.Period, Revision: of.Revision,
-		TimeZone: of.TimeZone, From: of.From, To: of.To, GPUHours: of.GPUHours, Currency: of.Currency, Total: of.Total, PriceBook: of.PriceHash,
+		TimeZone: of.TimeZone, From: of.From, To: of.To, GPUHours: of.GPUHours, Currency: of.Currency, Total: of.Total, PriceBook: of.PriceHash, Content: of.Content,
 	}
 }
 
@@ -85,6 +86,7 @@ func (a *api) decidedSummary(of *decisions.Decided[decisions.Invoice]) summary {
 		Number: body.Number, Kind: body.Kind, Status: invoice.StatusFinalised, Tenant: body.Tenant, Period: body.Period, Revision: body.Revision,
 		TimeZone: body.TimeZone, From: rfc3339(body.From), To: rfc3339(body.To), GPUHours: body.GPUHours, Currency: body.Currency,
 		Total: body.Total, PriceBook: body.PriceBook, Corrects: body.Corrects, Reason: body.Reason, BilledIn: body.BilledIn,
+		Content: body.Content.SHA256,
 		Decision: &decision{Offset: of.Offset, Who: of.Who, At: rfc3339(of.Appended), Content: body.Content.SHA256, Usage: body.Usage.SHA256, Head: a.deps.Register.Head(body.Number)},
 	}
 }
@@ -157,7 +159,15 @@ type showDraftInput struct {
 	Tenant string `path:"tenant" minLength:"1" maxLength:"500" doc:"Tenant as in usage" example:"ml-serve"`
 }
 
-type draftOutput struct{ Body *invoice.Invoice }
+type draftOutput struct {
+	ETag string `header:"ETag"`
+	Body draftBody
+}
+
+type draftBody struct {
+	invoice.Invoice
+	Content string `json:"content_sha256" doc:"Of the bytes of the document that it would be if it were finalised now; its ETag. What If-Match takes"`
+}
 
 func (a *api) showDraft(ctx context.Context, in *showDraftInput) (*draftOutput, error) {
 	documents, err := a.deps.Register.Show(ctx, in.Period, in.Tenant)
@@ -167,7 +177,7 @@ func (a *api) showDraft(ctx context.Context, in *showDraftInput) (*draftOutput, 
 	if documents[0].Status != invoice.StatusDraft {
 		return nil, a.problem(ctx, fmt.Errorf("show draft of tenant %q in %s: %w as a draft, %s is finalised", in.Tenant, in.Period, invoice.ErrNotFound, documents[0].Number))
 	}
-	return &draftOutput{&documents[0]}, nil
+	return &draftOutput{ETag: `"` + documents[0].Content + `"`, Body: draftBody{documents[0], documents[0].Content}}, nil
 }
 
 type showPlatformInput struct{ PeriodInPath }

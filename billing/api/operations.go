@@ -102,6 +102,9 @@ func errorsOf(method, path string) []int {
 	if method == http.MethodPost {
 		statuses = append(statuses, http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
 			http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+		if path != "/price-books" {
+			statuses = append(statuses, http.StatusPreconditionFailed)
+		}
 	}
 	slices.Sort(statuses)
 	return slices.Compact(statuses)

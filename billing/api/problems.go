@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
@@ -24,20 +23,22 @@ func invalid(location string, value any, message string) error {
 // problem turns an error of the house into one for the caller. What the caller
 // can mend is told; the rest is logged and kept.
 func (a *api) problem(ctx context.Context, err error) error {
-	var missing *rating.MissingModelError
-	var before *rating.BeforeBookError
-	var open *invoice.OpenHoursError
-	var conflict *invoice.ConflictError
 	var known huma.StatusError
 	var quota *decisions.QuotaError
+	switch reason, _ := invoice.ReasonOf(err); reason {
+	case invoice.ReasonNothing, invoice.ReasonNoUsage:
+		return huma.Error404NotFound(err.Error())
+	case invoice.ReasonMoved:
+		return huma.Error412PreconditionFailed(err.Error())
+	case invoice.ReasonUnequal, invoice.ReasonDeleted, "":
+	default:
+		return huma.Error409Conflict(err.Error())
+	}
 	switch {
 	case errors.As(err, &known):
 		return err
-	case errors.Is(err, invoice.ErrNotFound), errors.Is(err, invoice.ErrNoEvidence):
+	case errors.Is(err, invoice.ErrNoEvidence):
 		return huma.Error404NotFound(err.Error())
-	case errors.As(err, &missing), errors.As(err, &before), errors.As(err, &open), errors.As(err, &conflict),
-		errors.Is(err, invoice.ErrNothingToAdjust):
-		return huma.Error409Conflict(err.Error())
 	case errors.As(err, &quota):
 		return huma.ErrorWithHeaders(huma.Error429TooManyRequests(quota.Error()), http.Header{"Retry-After": {quota.Next.UTC().Format(http.TimeFormat)}})
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -3,7 +3,6 @@ package invoice
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 type Adjustment struct {
 	// Note is what would be decided now.
 	Note Invoice `json:"note"`
+	// Content is the SHA-256, in hex, of the note's bytes.
+	Content string `json:"content_sha256"`
 	// Reason is why the usage changed.
 	Reason string `json:"reason"`
 	// Hours is how many UTC hours changed, from First to Last.
@@ -31,6 +32,7 @@ type Adjustment struct {
 
 	before decisions.Invoice
 	usage  []byte
+	reason Reason // of Open
 }
 
 // Adjustments are a month's pending ones by tenant. It reads the month once,
@@ -129,13 +131,17 @@ func (r *Register) adjust(ctx context.Context, month rating.Period, c *recounted
 	difference, err := differ(c.book, month, c.before.Tenant, a.usage, c.earlier)
 	if unpriced(err) {
 		difference = &rating.Invoice{Tenant: c.before.Tenant, Period: c.before.Period, Currency: c.before.Currency}
-		a.Open = "the invoice's price book has no rate: " + err.Error()
+		a.Open, a.reason = "the invoice's price book has no rate: "+err.Error(), ReasonNoRate
 	} else if err != nil {
 		return a, err
 	}
 	a.Note = note(c.book, month, difference, c.before, a.Reason)
+	if err := a.Note.name(); err != nil {
+		return a, err
+	}
+	a.Content = a.Note.Content
 	if a.Open == "" {
-		if a.Open, err = r.waitsFor(ctx, c.before); err != nil {
+		if a.Open, a.reason, err = r.waitsFor(ctx, c.before); err != nil {
 			return a, err
 		}
 	}
@@ -146,23 +152,16 @@ func (r *Register) adjust(ctx context.Context, month rating.Period, c *recounted
 // waitsFor says why the ledger is not yet one to correct an invoice by; empty:
 // it is. The journal only grows, and with it what the ledger's rows rest on
 // (R5): less than before means that hours were lost, not that nobody used them.
-func (r *Register) waitsFor(ctx context.Context, before decisions.Invoice) (string, error) {
+func (r *Register) waitsFor(ctx context.Context, before decisions.Invoice) (why string, reason Reason, err error) {
 	if err := r.deps.Closed(ctx, before.To); err != nil {
-		return err.Error(), nil
+		return err.Error(), ReasonOpen, nil
 	}
 	_, inputs, err := ledgerState(ctx, r.deps.DB, before.From, before.To)
 	if err == nil && inputs < before.Inputs {
 		return fmt.Sprintf("the ledger's hours rest on fewer batches, %d, than when %s was decided, %d: some were lost; restore them first",
-			inputs, before.Number, before.Inputs), nil
+			inputs, before.Number, before.Inputs), ReasonLost, nil
 	}
-	return "", err
-}
-
-// unpriced says that usage can't be rated for want of a rate.
-func unpriced(err error) bool {
-	var missing *rating.MissingModelError
-	var before *rating.BeforeBookError
-	return errors.As(err, &missing) || errors.As(err, &before)
+	return "", "", err
 }
 
 // differ rates two copies of a tenant's month by one book.
@@ -186,13 +185,15 @@ type CorrectRequest struct {
 	Who string
 	// Key is the idempotency key; empty: the note's number is.
 	Key string
+	// Expect is as in FinaliseRequest, of the note.
+	Expect string
 	// Approved wants the note to have been approved by somebody else.
 	Approved bool
 }
 
 // Correct decides the note that a pending adjustment comes to. Errors:
 // ErrNotFound where there is no invoice or nothing to adjust, *OpenHoursError,
-// *ConflictError.
+// *MovedError, *ConflictError; after any of them nothing was appended.
 func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
@@ -206,9 +207,10 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 	}
 	if number, used := state.used(q.Key); used {
 		if record, ok := state.invoice(number); ok && record.Tenant == q.Tenant && record.Period == q.Period && record.Revision > 0 {
-			return decided(record, true), nil
+			stands := decided(record, true)
+			return stands, expected(stands, q.Expect)
 		}
-		return Decided{}, &ConflictError{fmt.Sprintf("the key %q was used for another request", q.Key)}
+		return Decided{}, keyUsed(q.Key)
 	}
 	if err := r.deps.Closed(ctx, chain[0].To); err != nil {
 		return Decided{}, err
@@ -221,7 +223,7 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: its usage is what it was: %w", q.Tenant, q.Period, ErrNothingToAdjust)
 	}
 	if !found[0].Closed {
-		return Decided{}, &ConflictError{fmt.Sprintf("correct invoice of tenant %q in %s: %s", q.Tenant, q.Period, found[0].Open)}
+		return Decided{}, conflict(found[0].reason, "correct invoice of tenant %q in %s: %s", q.Tenant, q.Period, found[0].Open)
 	}
 	one, err := r.correctOne(ctx, state, q, &found[0])
 	if err != nil {
@@ -231,10 +233,11 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 }
 
 func (r *Register) correctOne(ctx context.Context, state decidedState, q CorrectRequest, a *Adjustment) (Decided, error) {
-	if _, err := r.noteMappings(ctx, state); err != nil {
-		return Decided{}, err
+	i := &intent{kind: decisions.KindNote, key: q.Key, who: q.Who}
+	if i.key == "" {
+		i.key = "note/" + request(a.Note.Number)
 	}
-	record, err := r.record(ctx, &a.Note, a.usage)
+	record, err := i.of(&a.Note, a.usage)
 	if err != nil {
 		return Decided{}, err
 	}
@@ -247,9 +250,11 @@ func (r *Register) correctOne(ctx context.Context, state decidedState, q Correct
 		return Decided{}, err
 	}
 	record.BilledIn = rating.PeriodOf(r.deps.Clock.Now(), inForce.Zone).String()
-	key := q.Key
-	if key == "" {
-		key = "note/" + request(record.Number)
+	if err := r.refuse(state, i, q.Expect, q.Approved); err != nil {
+		return Decided{}, err
 	}
-	return r.decide(ctx, state, decisions.KindNote, key, q.Who, q.Approved, record)
+	if _, err := r.noteMappings(ctx, state); err != nil {
+		return Decided{}, err
+	}
+	return r.decide(ctx, state, i, a.usage)
 }

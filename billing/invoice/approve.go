@@ -2,26 +2,27 @@ package invoice
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/gpuledger/gpuledger/internal/decisions"
 )
 
-// ErrNothingToAdjust is a correction of an invoice whose usage is what it was.
-var ErrNothingToAdjust = errors.New("nothing to adjust")
-
 // ApproveRequest says who looked at what.
 type ApproveRequest struct {
 	Period, Tenant string
 	Who, Comment   string
+	// Expect is the SHA-256, in hex, of what was looked at, or 16 digits of it or
+	// more: nothing else is approved.
+	Expect string
 	// Key is the idempotency key; empty: one that follows from document and person.
 	Key string
 }
 
 // Approve says of a tenant's month that somebody looked at it: at the invoice
 // that would be finalised now, or at the note that would be decided. The
-// approval holds for exactly these bytes.
+// approval holds for exactly the bytes of the expected hash. Errors: *MovedError
+// where the document is another one, *ConflictError, and as in Drafts.Show; after
+// any of them nothing was appended.
 func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
@@ -39,28 +40,42 @@ func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, erro
 	if err != nil {
 		return Decided{}, fmt.Errorf("approve %s of tenant %q: %w", q.Period, q.Tenant, err)
 	}
-	content, err := Canonical(document)
-	if err != nil {
+	if err := document.name(); err != nil {
 		return Decided{}, err
 	}
-	hash := decisions.Digest(content)
-	body := &decisions.Approval{Subject: document.Number, Content: hash, Comment: q.Comment}
-	key := q.Key
-	if key == "" {
-		key = "approval/" + request(document.Number, hash, q.Who)
+	done := Decided{
+		Number: document.Number, Tenant: q.Tenant, Kind: document.Kind, Total: document.Total, Currency: document.Currency, Content: document.Content,
 	}
-	outcome, err := r.deps.Decisions.Append(ctx, decisions.KindApproval, key, request("approval", document.Number, hash), q.Who, body)
-	if err != nil {
-		return Decided{}, fmt.Errorf("approve %s: %w", document.Number, err)
+	if q.Expect == "" {
+		return Decided{}, conflict(ReasonExpected, "approve %s: whose content was looked at? Name its SHA-256, which the draft has", done.Number)
 	}
-	if !outcome.Accepted && outcome.Repeats < 0 {
-		return Decided{}, &ConflictError{fmt.Sprintf("the approval of %s was refused: %s", document.Number, outcome.Reason)}
+	if err := expected(done, q.Expect); err != nil {
+		return Decided{}, err
 	}
-	return Decided{Number: document.Number, Tenant: q.Tenant, Kind: document.Kind, Total: document.Total, Currency: document.Currency, Content: hash, Already: !outcome.Accepted}, nil
+	return r.approve(ctx, state, q, done)
 }
 
-// approvedWith answers a request whose idempotency key approved something; of
-// the document it knows number and content alone.
+func (r *Register) approve(ctx context.Context, state decidedState, q ApproveRequest, done Decided) (Decided, error) {
+	body := &decisions.Approval{Subject: done.Number, Content: done.Content, Comment: q.Comment, Total: done.Total, Currency: done.Currency}
+	key, what := q.Key, request("approval", done.Number, done.Content)
+	if key == "" {
+		key = "approval/" + request(done.Number, done.Content, q.Who)
+	}
+	if err := r.check(state, decisions.KindApproval, key, what, q.Who, body); err != nil {
+		return Decided{}, fmt.Errorf("approve %s: %w", done.Number, err)
+	}
+	outcome, err := r.deps.Decisions.Append(ctx, decisions.KindApproval, key, what, q.Who, body)
+	if err != nil {
+		return Decided{}, fmt.Errorf("approve %s: %w", done.Number, err)
+	}
+	if !outcome.Accepted && outcome.Repeats < 0 {
+		return Decided{}, conflict(ReasonRace, "the approval of %s was refused: %s", done.Number, outcome.Reason)
+	}
+	done.Already = outcome.Repeats >= 0
+	return done, nil
+}
+
+// approvedWith answers a request whose idempotency key approved something.
 func approvedWith(state decidedState, q ApproveRequest) (done Decided, used bool, err error) {
 	if _, used = state.used(q.Key); !used {
 		return done, false, nil
@@ -68,10 +83,14 @@ func approvedWith(state decidedState, q ApproveRequest) (done Decided, used bool
 	approval, ok := state.approval(q.Key)
 	for revision := range len(state.chain(q.Tenant, q.Period)) + 1 {
 		if ok && approval.Who == q.Who && approval.Body.Subject == Number(q.Period, q.Tenant, revision) {
-			return Decided{Number: approval.Body.Subject, Tenant: q.Tenant, Content: approval.Body.Content, Already: true}, true, nil
+			done = Decided{
+				Number: approval.Body.Subject, Tenant: q.Tenant, Content: approval.Body.Content,
+				Total: approval.Body.Total, Currency: approval.Body.Currency, Already: true,
+			}
+			return done, true, expected(done, q.Expect)
 		}
 	}
-	return done, true, &ConflictError{fmt.Sprintf("the key %q was used for another request", q.Key)}
+	return done, true, keyUsed(q.Key)
 }
 
 // toDecide is the document that finalising or correcting would make stand.
@@ -102,7 +121,7 @@ func (r *Register) toDecide(ctx context.Context, state decidedState, period, ten
 func findApproval(state decidedState, record decisions.Invoice, who string) (key string, err error) {
 	state.log.View(func(s *decisions.State) { key, err = s.FindApproval(who, record.Content.SHA256, record.Number) })
 	if err != nil {
-		return "", &ConflictError{err.Error()}
+		return "", conflict(ReasonApproval, "%v", err)
 	}
 	return key, nil
 }

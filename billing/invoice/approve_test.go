@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
 )
 
@@ -21,9 +22,7 @@ func TestR6ApprovalsAreOfSomebodyElseAndOfTheseBytes(t *testing.T) {
 	if err := try("finance"); !errors.As(err, &conflict) {
 		t.Fatalf("without approval: %v", err)
 	}
-	if _, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor", Comment: "looked at it"}); err != nil {
-		t.Fatal(err)
-	}
+	approve(t, r, "b", "auditor")
 	if err := try("auditor"); !errors.As(err, &conflict) {
 		t.Errorf("the approver finalises: %v, want a conflict", err)
 	}
@@ -31,17 +30,34 @@ func TestR6ApprovalsAreOfSomebodyElseAndOfTheseBytes(t *testing.T) {
 	if err := try("finance"); !errors.As(err, &conflict) {
 		t.Errorf("other bytes: %v, want a conflict", err)
 	}
-	if _, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor"}); err != nil {
-		t.Fatal(err)
-	}
+	approve(t, r, "b", "auditor")
 	if err := try("finance"); err != nil {
 		t.Errorf("approved: %v", err)
 	}
 }
 
+// draft is a tenant's draft of March.
+func draft(t *testing.T, r *invoicetest.Register, tenant string) invoice.Invoice {
+	t.Helper()
+	documents, err := r.Show(t.Context(), "2026-03", tenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return documents[0]
+}
+
+// approve approves a draft of March as it stands.
+func approve(t *testing.T, r *invoicetest.Register, tenant, who string) {
+	t.Helper()
+	q := invoice.ApproveRequest{Period: "2026-03", Tenant: tenant, Who: who, Comment: "looked at it", Expect: draft(t, r, tenant).Content}
+	if _, err := r.Approve(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestR6AnApprovalsKeyApprovesOnce(t *testing.T) {
 	r, db := register(t)
-	asked := invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor", Key: "k"}
+	asked := invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor", Key: "k", Expect: draft(t, r, "b").Content}
 	first, err := r.Approve(t.Context(), asked)
 	if err != nil {
 		t.Fatal(err)
@@ -68,9 +84,7 @@ func TestR6AnApprovalsKeyApprovesOnce(t *testing.T) {
 // An approval that is missing keeps nobody else from being finalised.
 func TestUnapprovedInvoicesDontHoldUpOthers(t *testing.T) {
 	r, _ := register(t)
-	if _, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor"}); err != nil {
-		t.Fatal(err)
-	}
+	approve(t, r, "b", "auditor")
 	done, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance", Approved: true})
 	if len(done) != 1 || done[0].Tenant != "b" || err == nil || !strings.Contains(err.Error(), "2026-03-a-r0") {
 		t.Errorf("Finalise = %+v, %v, want b, and a's approval missing", done, err)
@@ -93,9 +107,7 @@ func TestR6ARegisterThatWantsApprovalsGetsThem(t *testing.T) {
 	if _, err := strict.Finalise(t.Context(), asked); !errors.As(err, &conflict) {
 		t.Fatalf("without approval: %v, want a conflict", err)
 	}
-	if _, err := strict.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor"}); err != nil {
-		t.Fatal(err)
-	}
+	approve(t, r, "b", "auditor")
 	if _, err := strict.Finalise(t.Context(), asked); err != nil {
 		t.Fatalf("approved: %v", err)
 	}

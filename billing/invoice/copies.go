@@ -26,13 +26,12 @@ func (c *copies) tenant(name string) io.Writer {
 	return c.of[name]
 }
 
-// take is a tenant's copy as text; it is kept no longer.
-func (c *copies) take(name string) ([]byte, error) {
+// text is a tenant's copy.
+func (c *copies) text(name string) ([]byte, error) {
 	packed := c.of[name]
 	if packed == nil {
-		return nil, fmt.Errorf("take usage copy of tenant %q: there is none", name)
+		return nil, fmt.Errorf("read usage copy of tenant %q: there is none", name)
 	}
-	delete(c.of, name)
 	text, err := packed.text()
 	if err != nil {
 		return nil, fmt.Errorf("unpack usage copy of tenant %q: %w", name, err)
@@ -61,6 +60,9 @@ func (c *packedCopy) Write(text []byte) (int, error) {
 }
 
 func (c *packedCopy) pack() error {
+	if len(c.open) == 0 {
+		return nil
+	}
 	c.packer.Reset(&c.packed)
 	_, err := c.packer.Write(c.open)
 	c.open = c.open[:0]

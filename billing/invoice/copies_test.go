@@ -31,12 +31,15 @@ func TestCopiesComeOutAsTheyWentIn(t *testing.T) {
 		t.Errorf("%d bytes are packed to %d", want["a"].Len(), packed)
 	}
 	for tenant, text := range want {
-		got, err := kept.take(tenant)
+		got, err := kept.text(tenant)
 		if err != nil || !bytes.Equal(got, text.Bytes()) {
 			t.Errorf("%s: %d bytes, %v; want the %d that were written", tenant, len(got), err, text.Len())
 		}
 	}
-	if _, err := kept.take("a"); err == nil {
-		t.Error("a copy was taken twice")
+	if again, err := kept.text("a"); err != nil || !bytes.Equal(again, want["a"].Bytes()) {
+		t.Errorf("read again: %d bytes, %v", len(again), err)
+	}
+	if _, err := kept.text("nobody"); err == nil {
+		t.Error("a copy that nobody wrote was read")
 	}
 }

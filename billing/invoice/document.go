@@ -60,6 +60,9 @@ type Invoice struct {
 	UsageHash string    `json:"usage_sha256"`
 	PriceHash string    `json:"price_book_sha256"`
 	Lines     []Line    `json:"lines"`
+	// Content is the SHA-256, in hex, of the document's bytes; a draft's is that
+	// of the document it would be if it were finalised now.
+	Content string `json:"-"`
 }
 
 // HeldHours are a tenant's GPU-hours by bucket.

@@ -44,6 +44,7 @@ func (r *Register) documents(ctx context.Context, chain []decisions.Invoice) ([]
 		if documents[i], err = parseDocument(content); err != nil {
 			return nil, fmt.Errorf("read invoice %s: %w", record.Number, err)
 		}
+		documents[i].Content = record.Content.SHA256
 	}
 	return documents, nil
 }
@@ -104,12 +105,17 @@ func (document *Invoice) hours() (from, to time.Time, err error) {
 	return from, to, nil
 }
 
-// record is the decision that makes a document stand.
-func (r *Register) record(ctx context.Context, document *Invoice, usage []byte) (decisions.Invoice, error) {
-	content, err := Canonical(document)
-	if err != nil {
-		return decisions.Invoice{}, err
-	}
+// name sets a draft's Content: the hash of the document it would be.
+func (document *Invoice) name() error {
+	final := *document
+	final.Status = StatusFinalised
+	content, err := Canonical(&final)
+	document.Content = decisions.Digest(content)
+	return err
+}
+
+// record is the decision that makes a document of these bytes stand.
+func (document *Invoice) record(content, usage []byte) (decisions.Invoice, error) {
 	from, to, err := document.hours()
 	if err != nil {
 		return decisions.Invoice{}, err
@@ -118,12 +124,7 @@ func (r *Register) record(ctx context.Context, document *Invoice, usage []byte) 
 		Number: document.Number, Kind: document.Kind, Tenant: document.Tenant, Period: document.Period, Revision: document.Revision,
 		TimeZone: document.TimeZone, From: from, To: to, Currency: document.Currency, Total: document.Total, GPUHours: document.GPUHours,
 		PriceBook: document.PriceHash, Corrects: document.Corrects, Reason: document.Reason,
-	}
-	if record.Usage, err = r.deps.Decisions.Put(ctx, usage); err != nil {
-		return record, fmt.Errorf("keep usage copy of %s: %w", document.Number, err)
-	}
-	if record.Content, err = r.deps.Decisions.Put(ctx, content); err != nil {
-		return record, fmt.Errorf("keep invoice %s: %w", document.Number, err)
+		Usage: decisions.NewDocument(usage), Content: decisions.NewDocument(content),
 	}
 	if record.Usage.SHA256 != document.UsageHash {
 		return record, fmt.Errorf("keep usage copy of %s: its hash is %s, the invoice says %s", document.Number, record.Usage.SHA256, document.UsageHash)

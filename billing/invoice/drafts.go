@@ -10,17 +10,6 @@ import (
 	"github.com/gpuledger/gpuledger/billing/rating"
 )
 
-// ErrNotFound is a tenant without an invoice in the month.
-var ErrNotFound = errors.New("no invoice")
-
-// ViolationError is a month in which a part of C7 doesn't hold; it has no
-// documents.
-type ViolationError struct{ err error }
-
-func (e *ViolationError) Error() string { return e.err.Error() }
-
-func (e *ViolationError) Unwrap() error { return e.err }
-
 // Drafts recomputes invoices from the ledger each time it is asked.
 type Drafts struct {
 	db     DB

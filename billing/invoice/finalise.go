@@ -1,15 +1,13 @@
 package invoice
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/decisions"
 )
@@ -24,8 +22,13 @@ type FinaliseRequest struct {
 	// Key is the idempotency key of a request for one tenant; empty: the
 	// invoice's number is.
 	Key string
+	// Expect, of a request for one tenant, is the SHA-256 in hex, or 16 digits of
+	// it or more, of the only document that may be decided; empty: any.
+	Expect string
 	// Approved wants each document to have been approved by somebody else.
 	Approved bool
+	// WithoutUsage means months of which the ledger has no hour.
+	WithoutUsage bool
 	// Progress, which may be nil, is told after each tenant.
 	Progress func(done, total int)
 }
@@ -45,14 +48,19 @@ type Decided struct {
 }
 
 // Finalise decides invoices, all or nothing of each: a crash leaves tenants
-// with an invoice and tenants without. What is decided already is told as
-// such. One that a *ConflictError stands against keeps no other from being
-// decided: both are returned. Errors: *OpenHoursError, *ConflictError where another decision stands
-// against one, ErrNotFound for a tenant without usage or terms, and as in
-// Drafts.List.
+// with an invoice and tenants without, and the same request decides the rest.
+// What is decided already is told as such.
+//
+// Whatever can refuse is asked before anything is appended, of a plan in memory.
+// What concerns the month refuses all of it: *OpenHoursError, ErrNoUsage, no
+// rate, ErrNotFound for a tenant without usage or terms, *ViolationError. What
+// concerns one tenant refuses it and no other: *MovedError, *ConflictError,
+// ErrNoUsage in its own zone; both the others' invoices and the error are
+// returned. A price book is published, and hours are frozen, only where an
+// invoice follows that needs them.
 func (r *Register) Finalise(ctx context.Context, q FinaliseRequest) ([]Decided, error) {
-	if q.Key != "" && len(q.Tenants) != 1 {
-		return nil, errors.New("finalise invoices: a key is for one tenant")
+	if (q.Key != "" || q.Expect != "") && len(q.Tenants) != 1 {
+		return nil, errors.New("finalise invoices: a key and an expected content are for one tenant")
 	}
 	period, err := rating.ParsePeriod(q.Period)
 	if err != nil {
@@ -67,16 +75,67 @@ func (r *Register) Finalise(ctx context.Context, q FinaliseRequest) ([]Decided, 
 	if number, used := state.used(q.Key); used {
 		record, ok := state.invoice(number)
 		if !ok || record.Period != q.Period || record.Tenant != q.Tenants[0] || record.Revision != 0 {
-			return nil, &ConflictError{fmt.Sprintf("the key %q was used for another request", q.Key)}
+			return nil, keyUsed(q.Key)
 		}
 	}
 	if done, all := alreadyDecided(state, q); all {
+		if err := expected(done[0], q.Expect); err != nil {
+			return nil, err
+		}
 		return done, nil
 	}
-	if state, err = r.prepare(ctx, state, q, period); err != nil {
-		return nil, fmt.Errorf("finalise invoices of %s: %w", q.Period, err)
+	for range planAttempts {
+		done, again, err := r.finaliseOnce(ctx, state, q, period)
+		if err != nil && len(done) == 0 {
+			err = fmt.Errorf("finalise invoices of %s: %w", q.Period, err)
+		}
+		if !again {
+			return done, err
+		}
+		if state, err = r.view(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return r.finaliseMonth(ctx, state, q, period)
+	return nil, conflict(ReasonRace, "finalise invoices of %s: others decided its price book or hours again and again", q.Period)
+}
+
+// planAttempts is how often somebody else may decide meanwhile what a plan rests on.
+const planAttempts = 5
+
+// finaliseOnce plans, and decides what nothing refuses; again: what it planned
+// with is no longer so.
+func (r *Register) finaliseOnce(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (done []Decided, again bool, err error) {
+	p, err := r.plan(ctx, state, q, period)
+	if err != nil {
+		return nil, false, err
+	}
+	accepted, done, refused := r.judge(ctx, state, q, p)
+	if len(accepted) == 0 {
+		return done, false, refused
+	}
+	ready, err := r.prepare(ctx, state, q.Who, p, accepted)
+	if err != nil || !ready {
+		return nil, err == nil, err
+	}
+	for n, i := range accepted {
+		one, err := r.decidePlanned(ctx, state, p, i)
+		if err != nil {
+			refused = errors.Join(refused, fmt.Errorf("finalise invoice %s: %w", i.record.Number, err))
+			if _, ok := ReasonOf(err); !ok {
+				break
+			}
+			continue // one tenant's trouble is none of the others'
+		}
+		if done = append(done, one); q.Progress != nil {
+			q.Progress(n+1, len(accepted))
+		}
+	}
+	slices.SortFunc(done, func(a, b Decided) int { return cmp.Compare(a.Tenant, b.Tenant) })
+	return done, false, refused
+}
+
+func keyUsed(key string) error {
+	return conflict(ReasonKey, "the key %q was used for another request", key)
 }
 
 // alreadyDecided answers a request whose tenants all have their invoice.
@@ -98,175 +157,82 @@ func decided(record decisions.Invoice, already bool) Decided {
 	}
 }
 
-// prepare refuses what can't be finalised; then it publishes the book where
-// none is, notes the mapping that the month's usage is named by, and freezes
-// what the month needs.
-func (r *Register) prepare(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (decidedState, error) {
-	inForce, err := r.bookInForce(state)
-	if err != nil {
-		return state, err
-	}
-	from, to := span(inForce, period, q.Tenants)
-	if err := r.deps.Closed(ctx, to); err != nil {
-		return state, err
-	}
-	if err := r.billable(ctx, state, inForce, q, period, from, to); err != nil {
-		return state, err
-	}
-	if _, ok := state.bookInForce(); !ok {
-		if _, err := r.publish(ctx, state, r.deps.Book, q.Who, ""); err != nil {
-			return state, err
-		}
-		if inForce, err = r.bookInForce(state); err != nil { // another process may have published before
-			return state, err
-		}
-	}
-	if _, err := r.noteMappings(ctx, state); err != nil {
-		return state, err
-	}
-	return r.freeze(ctx, state, inForce, from, to, q.Who)
+// intent is a document about to be decided.
+type intent struct {
+	kind     decisions.Kind
+	key, who string
+	record   decisions.Invoice
+	content  []byte
 }
 
-// span is where the tenants' months begin and end; without tenants, those of
-// all zones in the book.
-func span(b *prices.Book, period rating.Period, tenants []string) (from, to time.Time) {
-	if len(tenants) == 0 {
-		tenants = []string{""}
-		for tenant := range b.TenantZones {
-			tenants = append(tenants, tenant)
-		}
+// of takes a document and the usage copy that it follows from.
+func (i *intent) of(document *Invoice, usage []byte) (*decisions.Invoice, error) {
+	var err error
+	if i.content, err = Canonical(document); err != nil {
+		return nil, err
 	}
-	for i, tenant := range tenants {
-		begin, end := bounds(period, b.Location(tenant))
-		if i == 0 || begin.Before(from) {
-			from = begin
-		}
-		if i == 0 || end.After(to) {
-			to = end
-		}
-	}
-	return from, to
+	i.record, err = document.record(i.content, usage)
+	return &i.record, err
 }
 
-func (r *Register) finaliseMonth(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) ([]Decided, error) {
-	inForce, err := r.bookInForce(state)
-	if err != nil {
-		return nil, err
-	}
-	from, to := period.Range()
-	frozen, err := r.frozen(ctx, state, from, to)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := newCopies()
-	if err != nil {
-		return nil, err
-	}
-	run := newRun(inForce, period, rating.Options{Frozen: frozen, Copy: func(tenant string) io.Writer {
-		if len(q.Tenants) > 0 && !slices.Contains(q.Tenants, tenant) || len(state.chain(tenant, q.Period)) > 0 {
-			return nil // its hash is all that is wanted
-		}
-		return kept.tenant(tenant)
-	}})
-	if err := readHours(ctx, r.deps.DB, from, to, run.add); err != nil {
-		return nil, fmt.Errorf("finalise invoices of %s: %w", q.Period, err)
-	}
-	month, err := run.finish()
-	if err != nil {
-		return nil, fmt.Errorf("finalise invoices of %s: %w", q.Period, err)
-	}
-	documents, err := wanted(month, q)
-	if err != nil {
-		return nil, err
-	}
-	var all []Decided
-	var errs []error
-	bases := ledgerBases{db: r.deps.DB, of: map[[2]string]ledgerBasis{}}
-	for i := range documents {
-		one, err := r.finaliseOne(ctx, state, q, &documents[i], kept, &bases)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("finalise invoice %s: %w", documents[i].Number, err))
-			var conflict *ConflictError
-			if !errors.As(err, &conflict) {
-				break
-			}
-			continue // one tenant's trouble is none of the others'
-		}
-		all = append(all, one)
-		if q.Progress != nil {
-			q.Progress(i+1, len(documents))
-		}
-	}
-	return all, errors.Join(errs...)
+// request is what the idempotency key stands for.
+func (i *intent) request() string {
+	return request(string(i.kind), i.record.Tenant, i.record.Period, i.record.Corrects)
 }
 
-// wanted are the documents asked for, as they will stand.
-func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
-	documents := slices.Clone(month.Invoices)
-	for _, tenant := range q.Tenants {
-		if !slices.ContainsFunc(documents, func(i Invoice) bool { return i.Tenant == tenant }) {
-			return nil, fmt.Errorf("finalise invoice of tenant %q in %s: %w", tenant, q.Period, ErrNotFound)
+// refuse says what stands against a document before anything is appended for
+// it: its content, its tenant's name, a missing approval, and what the decisions
+// would refuse its record for.
+func (r *Register) refuse(state decidedState, i *intent, expect string, approved bool) error {
+	if err := expected(decided(i.record, false), expect); err != nil {
+		return err
+	}
+	if n := len(i.record.Tenant); n > decisions.MaxTenantBytes {
+		return conflict(ReasonName, "the tenant's name has %d bytes, an invoice's at most %d: map it to a shorter one", n, decisions.MaxTenantBytes)
+	}
+	if approved || r.deps.Approvals || state.policy().Approvals {
+		var err error
+		if i.record.Approval, err = findApproval(state, i.record, i.who); err != nil {
+			return err
 		}
 	}
-	if len(q.Tenants) > 0 {
-		documents = slices.DeleteFunc(documents, func(i Invoice) bool { return !slices.Contains(q.Tenants, i.Tenant) })
-	}
-	for i := range documents {
-		documents[i].Status = StatusFinalised
-	}
-	return documents, nil
+	return r.check(state, i.kind, i.key, i.request(), i.who, &i.record)
 }
 
-func (r *Register) finaliseOne(ctx context.Context, state decidedState, q FinaliseRequest, document *Invoice, kept *copies, bases *ledgerBases) (Decided, error) {
-	if chain := state.chain(document.Tenant, document.Period); len(chain) > 0 {
-		return decided(chain[0], true), nil
+// check is what the decisions would refuse a record for.
+func (r *Register) check(state decidedState, kind decisions.Kind, key, request, who string, body any) error {
+	err := r.deps.Decisions.Check(kind, key, request, who, body)
+	if err == nil {
+		return nil
 	}
-	if n := len(document.Tenant); n > decisions.MaxTenantBytes {
-		return Decided{}, &ConflictError{fmt.Sprintf("the tenant's name has %d bytes, an invoice's at most %d: map it to a shorter one", n, decisions.MaxTenantBytes)}
+	reason := ReasonRecord
+	if _, used := state.used(key); used {
+		reason = ReasonKey
 	}
-	usage, err := kept.take(document.Tenant)
-	if err != nil {
-		return Decided{}, err
-	}
-	record, err := r.record(ctx, document, usage)
-	if err != nil {
-		return Decided{}, err
-	}
-	basis, err := bases.at(ctx, document)
-	if err != nil {
-		return Decided{}, err
-	}
-	record.Epoch, record.Inputs = basis.epoch, basis.inputs
-	key := q.Key
-	if key == "" {
-		key = "invoice/" + request(document.Number) // names may have what a key may not
-	}
-	return r.decide(ctx, state, decisions.KindInvoice, key, q.Who, q.Approved, record)
+	return conflict(reason, "%v", err)
 }
 
 // decide appends an invoice or a note, and tells who won.
-func (r *Register) decide(ctx context.Context, state decidedState, kind decisions.Kind, key, who string, approved bool, record decisions.Invoice) (Decided, error) {
-	if approved || r.deps.Approvals || state.policy().Approvals {
-		approval, err := findApproval(state, record, who)
-		if err != nil {
-			return Decided{}, err
+func (r *Register) decide(ctx context.Context, state decidedState, i *intent, usage []byte) (Decided, error) {
+	for _, text := range [][]byte{usage, i.content} {
+		if _, err := r.deps.Decisions.Put(ctx, text); err != nil {
+			return Decided{}, fmt.Errorf("keep %s and its usage copy: %w", i.record.Number, err)
 		}
-		record.Approval = approval
 	}
-	outcome, err := r.deps.Decisions.Append(ctx, kind, key, request(string(kind), record.Tenant, record.Period, record.Corrects), who, &record)
+	outcome, err := r.deps.Decisions.Append(ctx, i.kind, i.key, i.request(), i.who, &i.record)
 	if err != nil {
 		return Decided{}, err
 	}
 	if outcome.Accepted && outcome.Repeats < 0 {
-		return decided(record, false), nil
+		return decided(i.record, false), nil
 	}
-	stands, ok := state.invoice(record.Number)
+	stands, ok := state.invoice(i.record.Number)
 	switch {
 	case !ok:
-		return Decided{}, &ConflictError{fmt.Sprintf("%s was refused: %s", record.Number, outcome.Reason)}
-	case stands.Content.SHA256 != record.Content.SHA256:
-		return Decided{}, &ConflictError{fmt.Sprintf("%s was decided meanwhile with another content, %s instead of %s",
-			record.Number, stands.Content.SHA256, record.Content.SHA256)}
+		return Decided{}, conflict(ReasonRace, "%s was refused: %s", i.record.Number, outcome.Reason)
+	case stands.Content.SHA256 != i.record.Content.SHA256:
+		return Decided{}, conflict(ReasonRace, "%s was decided meanwhile with another content, %s instead of %s",
+			i.record.Number, stands.Content.SHA256, i.record.Content.SHA256)
 	}
 	return decided(stands, true), nil
 }

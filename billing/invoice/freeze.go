@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/decisions"
 )
@@ -25,42 +24,16 @@ func (r *Register) frozen(ctx context.Context, state decidedState, from, to time
 	return frozen, nil
 }
 
-// freezeAttempts is how often somebody else may freeze the same hours meanwhile.
-const freezeAttempts = 5
-
-// freeze decides the hours of [from, to) that are not decided yet.
-func (r *Register) freeze(ctx context.Context, state decidedState, b *prices.Book, from, to time.Time, who string) (decidedState, error) {
-	for range freezeAttempts {
-		gaps := state.unfrozen(from, to)
-		if len(gaps) == 0 {
-			return state, nil
-		}
-		for _, gap := range gaps {
-			if err := r.freezeGap(ctx, b, gap.From, gap.To, who); err != nil {
-				return state, fmt.Errorf("freeze hours from %s to %s: %w", gap.From.Format(time.RFC3339), gap.To.Format(time.RFC3339), err)
-			}
-		}
-		var err error
-		if state, err = r.view(ctx); err != nil {
-			return state, err
-		}
-	}
-	return state, &ConflictError{fmt.Sprintf("the hours from %s to %s were frozen by others again and again", from.Format(time.RFC3339), to.Format(time.RFC3339))}
-}
-
-// freezeGap decides a stretch of hours. That somebody else was quicker is no error.
-func (r *Register) freezeGap(ctx context.Context, b *prices.Book, from, to time.Time, who string) error {
-	text := rating.NewFreeze(b)
-	err := readHours(ctx, r.deps.DB, from, to, func(h hourOfUsage) error { return text.AddHour(h.hour, h.rows) })
+// freezeGap decides a stretch of hours as a plan has them. Not ours: somebody
+// else was quicker, and decided other hours or something else of them.
+func (r *Register) freezeGap(ctx context.Context, p *plan, gap decisions.Span, who string) (ours bool, err error) {
+	from, to := gap.From.UTC(), gap.To.UTC()
+	document, err := r.deps.Decisions.Put(ctx, p.freeze.Text(from, to))
 	if err != nil {
-		return err
+		return false, fmt.Errorf("freeze hours from %s to %s: %w", from.Format(time.RFC3339), to.Format(time.RFC3339), err)
 	}
-	document, err := r.deps.Decisions.Put(ctx, text.Text())
-	if err != nil {
-		return err
-	}
-	key := "freeze/" + from.UTC().Format(time.RFC3339) + "/" + to.UTC().Format(time.RFC3339)
-	body := &decisions.Freeze{From: from.UTC(), To: to.UTC(), PriceBook: b.Hash, Copy: document}
-	_, err = r.deps.Decisions.Append(ctx, decisions.KindFreeze, key, request("freeze", document.SHA256), who, body)
-	return err
+	key := "freeze/" + from.Format(time.RFC3339) + "/" + to.Format(time.RFC3339)
+	body := &decisions.Freeze{From: from, To: to, PriceBook: p.book.Hash, Copy: document}
+	outcome, err := r.deps.Decisions.Append(ctx, decisions.KindFreeze, key, request("freeze", document.SHA256), who, body)
+	return outcome.Accepted, err
 }

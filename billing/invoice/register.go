@@ -58,23 +58,6 @@ func NewRegister(deps RegisterDeps) (*Register, error) {
 	return r, nil
 }
 
-// OpenHoursError is a month that can't be finalised yet.
-type OpenHoursError struct {
-	// To is the end of the hours that have to be closed, Why what is missing.
-	To  time.Time
-	Why string
-}
-
-// Error says since when, or for want of what.
-func (e *OpenHoursError) Error() string {
-	return fmt.Sprintf("the hours before %s are not closed yet: %s", e.To.UTC().Format(time.RFC3339), e.Why)
-}
-
-// ConflictError is a decision that another one stands against.
-type ConflictError struct{ Why string }
-
-func (e *ConflictError) Error() string { return e.Why }
-
 // view is the state of the decisions, read up to now.
 func (r *Register) view(ctx context.Context) (decidedState, error) {
 	if err := r.deps.Decisions.Refresh(ctx); err != nil {
@@ -160,17 +143,20 @@ func (r *Register) publish(ctx context.Context, state decidedState, b *prices.Bo
 	if key == "" {
 		key = fmt.Sprintf("price_book/%d/%s", state.next(), b.Hash)
 	}
-	body := &decisions.PriceBook{SHA256: b.Hash, Name: b.Name, Text: b.Text}
-	outcome, err := r.deps.Decisions.Append(ctx, decisions.KindPriceBook, key, request("price_book", b.Hash), who, body)
+	body, what := &decisions.PriceBook{SHA256: b.Hash, Name: b.Name, Text: b.Text}, request("price_book", b.Hash)
+	if err := r.check(state, decisions.KindPriceBook, key, what, who, body); err != nil {
+		return false, fmt.Errorf("publish price book %s: %w", b.Name, err)
+	}
+	outcome, err := r.deps.Decisions.Append(ctx, decisions.KindPriceBook, key, what, who, body)
 	if err != nil {
 		return false, fmt.Errorf("publish price book %s: %w", b.Name, err)
 	}
 	if !outcome.Accepted && outcome.Repeats < 0 {
-		return false, &ConflictError{fmt.Sprintf("price book %s was not published: %s", b.Name, outcome.Reason)}
+		return false, conflict(ReasonRace, "price book %s was not published: %s", b.Name, outcome.Reason)
 	}
 	if last, ok := state.bookInForce(); outcome.Repeats >= 0 && ok && last.SHA256 != b.Hash {
-		return false, &ConflictError{fmt.Sprintf("price book %s was published with this key before, at offset %d; in force is %s by now: publish it with another key",
-			b.Name, outcome.Repeats, last.Name)}
+		return false, conflict(ReasonKey, "price book %s was published with this key before, at offset %d; in force is %s by now: publish it with another key",
+			b.Name, outcome.Repeats, last.Name)
 	}
 	return outcome.Repeats < 0, nil
 }
@@ -182,9 +168,10 @@ func fits(state decidedState, b *prices.Book) error {
 		zone := b.Location(record.Tenant).String()
 		switch {
 		case record.Currency != b.Currency:
-			return &ConflictError{fmt.Sprintf("price book %s: currency is %s, the finalised invoice %s is in %s", b.Name, b.Currency, record.Number, record.Currency)}
+			return conflict(ReasonBook, "price book %s: currency is %s, the finalised invoice %s is in %s", b.Name, b.Currency, record.Number, record.Currency)
 		case record.TimeZone != zone:
-			return &ConflictError{fmt.Sprintf("price book %s: time zone of tenant %q is %s, its finalised invoice %s is in %s", b.Name, record.Tenant, zone, record.Number, record.TimeZone)}
+			return conflict(ReasonBook, "price book %s: time zone of tenant %q is %s, its finalised invoice %s is in %s",
+				b.Name, record.Tenant, zone, record.Number, record.TimeZone)
 		}
 	}
 	return nil
@@ -232,6 +219,11 @@ func (r *Register) List(ctx context.Context, period string) (*Month, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range month.Invoices {
+		if err := month.Invoices[i].name(); err != nil {
+			return nil, err
+		}
+	}
 	return month, r.fillIn(ctx, state, month)
 }
 
@@ -253,7 +245,8 @@ func (r *Register) Show(ctx context.Context, period, tenant string) ([]Invoice, 
 	if err != nil {
 		return nil, err
 	}
-	return []Invoice{*draft}, nil
+	err = draft.name()
+	return []Invoice{*draft}, err
 }
 
 // Document is a finalised invoice or note by its number, in the bytes that were

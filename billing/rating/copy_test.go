@@ -80,7 +80,7 @@ func TestR17FrozenHoursDecideAsTheirRowsDid(t *testing.T) {
 		})
 		from, to := c.period.Range()
 		frozen := NewFrozen()
-		if err := frozen.AddFreeze(from, to, freeze.Text()); err != nil {
+		if err := frozen.AddFreeze(from, to, freeze.Text(from, to)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := Rate(c.book, c.period, c.rows, Options{Frozen: frozen})

@@ -24,9 +24,16 @@ const (
 
 // Freeze writes down what closed hours' usage decides once and for all (R17).
 type Freeze struct {
-	book *prices.Book
-	text bytes.Buffer
-	line factLine
+	book  *prices.Book
+	text  bytes.Buffer
+	line  factLine
+	hours []freezeHour
+}
+
+// freezeHour is where an hour's lines begin.
+type freezeHour struct {
+	hour  time.Time
+	begin int
 }
 
 // NewFreeze decides by a price book.
@@ -47,6 +54,7 @@ func (f *Freeze) AddHour(hour time.Time, rows []Row) error {
 	if err != nil {
 		return err
 	}
+	f.hours = append(f.hours, freezeHour{hour, f.text.Len()})
 	version := &f.book.Versions[at]
 	values := make([]priced, 0, len(merged))
 	for _, row := range merged {
@@ -73,8 +81,23 @@ func (f *Freeze) AddHour(hour time.Time, rows []Row) error {
 	return nil
 }
 
-// Text is all that was decided; the same usage and book give the same bytes.
-func (f *Freeze) Text() []byte { return f.text.Bytes() }
+// Text is what was decided of the UTC hours [from, to); the same usage and book
+// give the same bytes.
+func (f *Freeze) Text(from, to time.Time) []byte {
+	begin := func(at time.Time) int {
+		for _, h := range f.hours {
+			if !h.hour.Before(at) {
+				return h.begin
+			}
+		}
+		return f.text.Len()
+	}
+	head := f.text.Len()
+	if len(f.hours) > 0 {
+		head = f.hours[0].begin
+	}
+	return slices.Concat(f.text.Bytes()[:head], f.text.Bytes()[begin(from):begin(to)])
+}
 
 func (f *Freeze) add(line *factLine) { _, _ = f.text.Write(line.end()) } // memory takes all
 

@@ -25,7 +25,7 @@ func TestLostDecisionsAreNotDecidedAgain(t *testing.T) {
 	writeFile(t, book, "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"3.00\"}}\n")
 	for _, args := range [][]string{
 		{"invoice", "finalise", "--period", "2026-03"},
-		{"invoice", "approve", "--period", "2026-03", "--tenant", "team-b"},
+		{"invoice", "approve", "--period", "2026-03", "--tenant", "team-b", "--expect", strings.Repeat("0", 64)},
 		{"invoice", "note", "--period", "2026-03", "--tenant", "team-a"},
 		{"prices", "load", book},
 	} {

@@ -59,7 +59,8 @@ func (s *session) invoiceListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List a month's invoices with their totals",
-		Long:  "The table ends with the platform's own account; CSV and JSON have the tenants' invoices alone.",
+		Long: "The table ends with the platform's own account; CSV and JSON have the tenants' invoices alone. The content of a\n" +
+			"draft is that of the document it would be if it were finalised now: --expect of finalise and approve takes it.",
 		Example: examples(
 			"gpuledger invoice list --data DIR --period 2026-10", "a month's invoices",
 			"gpuledger invoice list --data DIR --period 2026-10 --output csv", "for scripts",
@@ -86,16 +87,16 @@ func (s *session) invoiceListCommand() *cobra.Command {
 
 func invoiceTable(month *invoice.Month, forReading bool) table {
 	t := table{columns: append(textColumns([]string{"number", "kind", "tenant", "period", "status", "currency"}),
-		exactColumn("total"))}
+		exactColumn("total"), column{name: "content_sha256", wide: true})}
 	for _, inv := range month.Invoices {
-		tenant := inv.Tenant
+		tenant, content := inv.Tenant, inv.Content
 		if forReading {
-			tenant = shownTenant(usage.KindOwner, tenant)
+			tenant, content = shownTenant(usage.KindOwner, tenant), content[:16] // which --expect takes
 		}
-		t.rows = append(t.rows, []string{inv.Number, inv.Kind, tenant, inv.Period, inv.Status, inv.Currency, inv.Total})
+		t.rows = append(t.rows, []string{inv.Number, inv.Kind, tenant, inv.Period, inv.Status, inv.Currency, inv.Total, content})
 	}
 	if forReading {
-		t.rows = append(t.rows, []string{"", "", platformName, month.Period, "list value, not billed", month.Currency, platformKeeps(month)})
+		t.rows = append(t.rows, []string{"", "", platformName, month.Period, "list value, not billed", month.Currency, platformKeeps(month), ""})
 	}
 	return t
 }
@@ -183,8 +184,8 @@ func (s *session) printInvoice(o output, inv *invoice.Invoice, head string) erro
 	case outputCSV:
 		return invoiceLines(inv).write(s.stdout, o, false)
 	}
-	heading := fmt.Sprintf("%s %s (%s)\n%sTenant     %s\nPeriod     %s to %s, %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
-		kindWords[inv.Kind], printable(inv.Number), inv.Status, correcting(inv), printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, grouped(fixed(inv.GPUHours, 1)),
+	heading := fmt.Sprintf("%s %s (%s)\n%sTenant     %s\nPeriod     %s to %s, %s\nContent    %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
+		kindWords[inv.Kind], printable(inv.Number), inv.Status, correcting(inv), printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, inv.Content, grouped(fixed(inv.GPUHours, 1)),
 		grouped(fixed(inv.Buckets.Active, 1)), grouped(fixed(inv.Buckets.Idle, 1)), grouped(fixed(inv.Buckets.Unproven, 1)))
 	if _, err := fmt.Fprint(s.stdout, heading); err != nil {
 		return fmt.Errorf("print invoice: %w", err)

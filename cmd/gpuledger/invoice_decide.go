@@ -21,26 +21,36 @@ func keyFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("key", "", "idempotency `KEY`: the same request with it is decided once, however often it is sent")
 }
 
+// contentFlag names what was looked at.
+func contentFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("expect", "", "`SHA256` of the content that was looked at, or 16 digits of it or more: where it is another one by now, nothing is decided")
+}
+
 func (s *session) invoiceFinaliseCommand() *cobra.Command {
 	var tenants []string
+	var withoutUsage bool
 	cmd := &cobra.Command{
 		Use:     "finalise",
 		Aliases: []string{"finalize"},
 		Short:   "Let a month's invoices stand for ever",
 		Long: "Only closed hours can be finalised. Each invoice keeps its own copy of the usage it follows from, and is never\n" +
 			"changed again: what comes later is a credit or debit note (invoice adjustments, invoice note). Without --tenant\n" +
-			"it finalises every tenant's; what stands already stays. A price book that was not published yet is published.",
+			"it finalises every tenant's; what stands already stays. A price book that was not published yet is published.\n" +
+			"A month of which the ledger has no hour is refused, unless --without-usage says that it is meant. What is refused\n" +
+			"leaves nothing behind.",
 		Example: examples(
 			"gpuledger invoice finalise --data DIR --period 2026-10", "all of a month",
 			"gpuledger invoice finalise --data DIR --period 2026-10 --tenant ml-train --by finance", "one tenant's",
+			"gpuledger invoice finalise --data DIR --period 2026-10 --tenant ml-train --expect c3b6c210e10fe877", "only what invoice list showed",
 		),
 		Args: cobra.NoArgs,
 	}
-	data, o, month, by, key := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd), byFlag(cmd), keyFlag(cmd)
+	data, o, month, by, key, expect := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd), byFlag(cmd), keyFlag(cmd), contentFlag(cmd)
 	cmd.Flags().StringArrayVar(&tenants, "tenant", nil, "a `TENANT`; may be repeated (default: all)")
+	cmd.Flags().BoolVar(&withoutUsage, "without-usage", false, "finalise though the ledger has no hour of the month")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
-		if *key != "" && len(tenants) != 1 {
-			return usageError{errors.New("--key is for one --tenant")}
+		if (*key != "" || *expect != "") && len(tenants) != 1 {
+			return usageError{errors.New("--key is for one --tenant, and so is --expect")}
 		}
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
 			p.warnOfPrices(ctx)
@@ -48,6 +58,7 @@ func (s *session) invoiceFinaliseCommand() *cobra.Command {
 			defer bar.Clear()
 			done, err := p.register.Finalise(ctx, invoice.FinaliseRequest{
 				Period: month.text, Tenants: tenants, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key,
+				Expect: *expect, WithoutUsage: withoutUsage,
 				Progress: func(done, total int) { bar.Set(int64(done), int64(total)) },
 			})
 			bar.Clear()
@@ -104,14 +115,15 @@ func (s *session) invoiceAdjustmentsCommand() *cobra.Command {
 
 func adjustmentTable(found []invoice.Adjustment) table {
 	t := table{columns: append(textColumns([]string{"note", "tenant", "kind", "currency"}), exactColumn("total"),
-		exactColumn("gpu_hours"), column{name: "changed_hours", number: true}, column{name: "ready"}, column{name: "reason", wide: true})}
+		exactColumn("gpu_hours"), column{name: "changed_hours", number: true}, column{name: "ready"}, column{name: "reason", wide: true},
+		column{name: "content_sha256", wide: true})}
 	for _, a := range found {
 		ready := "yes"
 		if !a.Closed {
 			ready = "no: " + a.Open
 		}
 		t.rows = append(t.rows, []string{
-			a.Note.Number, a.Note.Tenant, a.Note.Kind, a.Note.Currency, a.Note.Total, a.Note.GPUHours, strconv.Itoa(a.Hours), ready, a.Reason,
+			a.Note.Number, a.Note.Tenant, a.Note.Kind, a.Note.Currency, a.Note.Total, a.Note.GPUHours, strconv.Itoa(a.Hours), ready, a.Reason, a.Content,
 		})
 	}
 	return t
@@ -127,12 +139,12 @@ func (s *session) invoiceNoteCommand() *cobra.Command {
 		Example: examples("gpuledger invoice note --data DIR --period 2026-10 --tenant ml-train", "correct October's invoice"),
 		Args:    cobra.NoArgs,
 	}
-	data, o, month, by, key := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd), byFlag(cmd), keyFlag(cmd)
+	data, o, month, by, key, expect := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd), byFlag(cmd), keyFlag(cmd), contentFlag(cmd)
 	tenantFlag(cmd, &tenant)
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
 			done, err := p.register.Correct(ctx, invoice.CorrectRequest{
-				Period: month.text, Tenant: tenant, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key,
+				Period: month.text, Tenant: tenant, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key, Expect: *expect,
 			})
 			if err != nil {
 				return err
@@ -149,17 +161,22 @@ func (s *session) invoiceApproveCommand() *cobra.Command {
 		Use:   "approve",
 		Short: "Approve what finalising, or the note, would decide",
 		Long: "Where the policy or billing.approvals wants it, an invoice or note stands only if somebody other than who decides it has approved\n" +
-			"exactly these bytes. Names are what --by says: without access control nobody proves who they are.",
-		Example: examples("gpuledger invoice approve --data DIR --period 2026-10 --tenant ml-train --by auditor", "the second pair of eyes"),
+			"exactly these bytes. --expect says which: the content of the draft (invoice list, invoice show) or of the pending note\n" +
+			"(invoice adjustments) that was looked at; where it is another one by now, nothing is approved. Names are what --by\n" +
+			"says: without access control nobody proves who they are.",
+		Example: examples("gpuledger invoice approve --data DIR --period 2026-10 --tenant ml-train --expect c3b6c210e10fe877 --by auditor", "the second pair of eyes"),
 		Args:    cobra.NoArgs,
 	}
-	data, month, by := dataFlag(cmd), periodFlag(cmd), byFlag(cmd)
+	data, month, by, expect := dataFlag(cmd), periodFlag(cmd), byFlag(cmd), contentFlag(cmd)
+	if err := cmd.MarkFlagRequired("expect"); err != nil {
+		panic(err) // the flag was defined a line above
+	}
 	tenantFlag(cmd, &tenant)
 	cmd.Flags().StringVar(&comment, "comment", "", "`TEXT` to keep with it")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		return s.withRegister(ctx, *data, func(p *pipeline) error {
 			done, err := p.register.Approve(ctx, invoice.ApproveRequest{
-				Period: month.text, Tenant: tenant, Who: cmp.Or(*by, currentUser(), "unknown"), Comment: comment,
+				Period: month.text, Tenant: tenant, Who: cmp.Or(*by, currentUser(), "unknown"), Comment: comment, Expect: *expect,
 			})
 			if err != nil {
 				return err

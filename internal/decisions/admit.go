@@ -81,6 +81,26 @@ func (s *State) admitFreeze(at place, f *Freeze) string {
 }
 
 func (s *State) admitInvoice(at place, i *Invoice) string {
+	if refusal := s.refuseDocument(at, i); refusal != "" {
+		return refusal
+	}
+	if gaps := s.Unfrozen(i.From, i.To); i.Revision == 0 && len(gaps) > 0 {
+		return fmt.Sprintf("hours [%s, %s) are not frozen", hour(gaps[0].From), hour(gaps[0].To))
+	}
+	if refusal := s.unknown(i.PriceBook, &i.Content, &i.Usage); refusal != "" {
+		return refusal
+	}
+	s.invoices[i.Number] = entry(at, i)
+	s.periods[account{i.Tenant, i.Period}]++
+	if i.Revision == 0 {
+		s.tenants[i.Tenant] = append(s.tenants[i.Tenant], i.Number)
+	}
+	return ""
+}
+
+// refuseDocument compares a document with what was decided before, but for what
+// is appended for it alone: parts, the price book, the freeze of its hours.
+func (s *State) refuseDocument(at place, i *Invoice) string {
 	if first, taken := s.invoices[i.Number]; taken {
 		return fmt.Sprintf("number %q is taken, by %s at offset %d", i.Number, first.Who, first.Offset)
 	}
@@ -91,22 +111,12 @@ func (s *State) admitInvoice(at place, i *Invoice) string {
 	if refusal := check(i); refusal != "" {
 		return refusal
 	}
-	if refusal := s.unknown(i.PriceBook, &i.Content, &i.Usage); refusal != "" {
-		return refusal
-	}
 	if policy, _ := s.Policy(); i.Approval != "" || policy.Body.Approvals {
 		subjects := []string{i.Number}
 		if i.Revision > 0 {
 			subjects = append(subjects, Adjustment(i.Corrects))
 		}
-		if refusal := s.unapproved(at, i.Approval, i.Content.SHA256, subjects...); refusal != "" {
-			return refusal
-		}
-	}
-	s.invoices[i.Number] = entry(at, i)
-	s.periods[account{i.Tenant, i.Period}]++
-	if i.Revision == 0 {
-		s.tenants[i.Tenant] = append(s.tenants[i.Tenant], i.Number)
+		return s.unapproved(at, i.Approval, i.Content.SHA256, subjects...)
 	}
 	return ""
 }
@@ -122,9 +132,6 @@ func (s *State) refuseInvoice(i *Invoice) string {
 		if i.From.Before(other.To) && other.From.Before(i.To) {
 			return fmt.Sprintf("hours [%s, %s) overlap those of invoice %q, [%s, %s)", hour(i.From), hour(i.To), number, hour(other.From), hour(other.To))
 		}
-	}
-	if gaps := s.Unfrozen(i.From, i.To); len(gaps) > 0 {
-		return fmt.Sprintf("hours [%s, %s) are not frozen", hour(gaps[0].From), hour(gaps[0].To))
 	}
 	return ""
 }

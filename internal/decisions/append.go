@@ -27,15 +27,7 @@ const (
 // nobody knows whether the record is there: ask again with the same key and
 // request.
 func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, body any) (Outcome, error) {
-	r := Record{Format: Format, Kind: kind, ID: rand.Text(), Key: key, Request: request, Who: who, At: l.opt.Clock.Now().UTC().Round(0)}
-	var err error
-	if r.Body, err = json.Marshal(body); err != nil {
-		return Outcome{}, fmt.Errorf("append %s: encode body: %w", kind, err)
-	}
-	if _, err := Person(who); err != nil {
-		return Outcome{}, fmt.Errorf("append %s: who: %w", kind, err)
-	}
-	value, err := r.encode()
+	r, value, err := l.record(kind, key, request, who, body)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
 	}
@@ -57,6 +49,48 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 	}
 	l.told(ctx, msg[0].Offset, kind)
 	return l.settled(out)
+}
+
+// record makes a record that nobody has written yet, and its message value.
+func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []byte, error) {
+	r := Record{Format: Format, Kind: kind, ID: rand.Text(), Key: key, Request: request, Who: who, At: l.opt.Clock.Now().UTC().Round(0)}
+	var err error
+	if r.Body, err = json.Marshal(body); err != nil {
+		return r, nil, fmt.Errorf("encode body: %w", err)
+	}
+	if _, err := Person(who); err != nil {
+		return r, nil, fmt.Errorf("who: %w", err)
+	}
+	value, err := r.encode()
+	return r, value, err
+}
+
+// Check says what Append would be refused for, and writes nothing: a field, a
+// key that another request used, and of an invoice or note what the fold says
+// of it, but for what has yet to be appended for it: the parts of its documents,
+// its price book, the freeze of its hours. Nil: nothing, as far as the topic was
+// read. Somebody else may still be first.
+func (l *Log) Check(kind Kind, key, request, who string, body any) error {
+	r, value, err := l.record(kind, key, request, who, body)
+	if err != nil {
+		return err
+	}
+	_, b, err := decode(kind, value)
+	if err != nil {
+		return err
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	refusal := ""
+	if first, taken := l.state.keys[key]; taken {
+		refusal = first.conflict(&r)
+	} else if i, ok := b.(*Invoice); ok {
+		refusal = l.state.refuseDocument(place{record: &r}, i)
+	}
+	if refusal != "" {
+		return errors.New(refusal)
+	}
+	return nil
 }
 
 // settled is a record's own outcome, or that of the first it repeats.

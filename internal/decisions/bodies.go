@@ -180,12 +180,21 @@ type Approval struct {
 	Subject string `json:"subject"` // a number, or Adjustment of one
 	Content string `json:"content"` // SHA-256 of the document that was approved
 	Comment string `json:"comment"`
+	// Total, in Currency, is the document's; both are empty in the first releases' approvals.
+	Total    string `json:"total,omitempty"`
+	Currency string `json:"currency,omitempty"`
 }
 
 func (a *Approval) check() error {
 	var errs []error
 	if n := len(a.Subject); n < 1 || n > maxText || !utf8.ValidString(a.Subject) {
 		errs = append(errs, wrong("subject", a.Subject, "the number of an invoice"))
+	}
+	if a.Total != "" || a.Currency != "" {
+		_, err := amount("total", a.Total)
+		if errs = append(errs, err); !currencyCode.MatchString(a.Currency) {
+			errs = append(errs, wrong("currency", a.Currency, "an ISO 4217 code"))
+		}
 	}
 	return wrap("approval", append(errs, digest("content", a.Content), text("comment", a.Comment))...)
 }

@@ -9,19 +9,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/broker"
 )
 
+// NewDocument names data by the parts that Put keeps it in, and writes nothing.
+func NewDocument(data []byte) Document {
+	d := Document{SHA256: Digest(data), Bytes: int64(len(data)), Parts: []string{}}
+	for ; len(data) > 0; data = data[min(PartBytes, len(data)):] {
+		d.Parts = append(d.Parts, Digest(data[:min(PartBytes, len(data))]))
+	}
+	return d
+}
+
 // Put writes those parts of data that are not in the topic yet, and returns when
 // they have been read back: a record may name the document then.
 func (l *Log) Put(ctx context.Context, data []byte) (Document, error) {
-	d := Document{SHA256: Digest(data), Bytes: int64(len(data)), Parts: []string{}}
+	d := NewDocument(data)
 	if err := l.Refresh(ctx); err != nil {
 		return Document{}, fmt.Errorf("put document: %w", err)
 	}
 	var msgs []broker.Message
 	missing := map[string]bool{}
-	for ; len(data) > 0; data = data[min(PartBytes, len(data)):] {
-		value := data[:min(PartBytes, len(data))]
-		hash := Digest(value)
-		d.Parts = append(d.Parts, hash)
+	for i, hash := range d.Parts {
+		value := data[i*PartBytes : min((i+1)*PartBytes, len(data))]
 		if _, there := l.where(hash); !there && !missing[hash] {
 			missing[hash] = true
 			msgs = append(msgs, message(KindPart, hash, value))

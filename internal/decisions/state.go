@@ -74,6 +74,14 @@ type decided struct {
 	number  string
 }
 
+// conflict says why a record can't have the key; empty: it repeats the request.
+func (d decided) conflict(r *Record) string {
+	if d.request == r.Request && d.kind == r.Kind {
+		return ""
+	}
+	return fmt.Sprintf("key %q was used at offset %d for another request", r.Key, d.offset)
+}
+
 type part struct {
 	offset int64
 	bytes  int
@@ -178,11 +186,9 @@ func (s *State) applyRecord(out *Outcome, appended time.Time, kind Kind, value [
 		out.Number = i.Number
 	}
 	if first, taken := s.keys[r.Key]; taken {
-		if first.request == r.Request && first.kind == r.Kind {
+		if out.Reason = first.conflict(&r); out.Reason == "" {
 			out.Repeats, out.Number = first.offset, first.number
 			out.Reason = fmt.Sprintf("repeats the request at offset %d", first.offset)
-		} else {
-			out.Reason = fmt.Sprintf("key %q was used at offset %d for another request", r.Key, first.offset)
 		}
 		return r
 	}

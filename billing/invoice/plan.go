@@ -1,0 +1,219 @@
+package invoice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+)
+
+// plan is what finalising a month would decide, from one reading of the ledger.
+// Nothing is appended for it.
+type plan struct {
+	book      *prices.Book
+	documents []Invoice // by tenant, as they would stand
+	copies    *copies
+	freeze    *rating.Freeze // of the hours from from to to that are not frozen yet
+	from, to  time.Time
+	hours     []time.Time // that the ledger has in the range, ascending
+	unrated   error       // what keeps hours from being frozen
+}
+
+// plan fails with what concerns the month, whoever is asked for.
+func (r *Register) plan(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (*plan, error) {
+	p := &plan{}
+	var err error
+	if p.book, err = r.bookInForce(state); err != nil {
+		return nil, err
+	}
+	p.from, p.to = span(p.book, period, q.Tenants)
+	if err := r.deps.Closed(ctx, p.to); err != nil {
+		return nil, err
+	}
+	if p.copies, err = newCopies(); err != nil {
+		return nil, err
+	}
+	month, err := r.read(ctx, state, q, period, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.hours) == 0 && !q.WithoutUsage {
+		return nil, ErrNoUsage
+	}
+	if p.unrated != nil {
+		return nil, p.unrated
+	}
+	p.documents, err = wanted(month, q)
+	return p, err
+}
+
+// read reads the ledger once: documents and what would be frozen rest on the
+// same rows.
+func (r *Register) read(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period, p *plan) (*Month, error) {
+	begin, end := period.Range()
+	frozen, err := r.frozen(ctx, state, begin, end)
+	if err != nil {
+		return nil, err
+	}
+	p.freeze = rating.NewFreeze(p.book)
+	run := newRun(p.book, period, rating.Options{Frozen: frozen, Copy: func(tenant string) io.Writer {
+		if len(q.Tenants) > 0 && !slices.Contains(q.Tenants, tenant) || len(state.chain(tenant, q.Period)) > 0 {
+			return nil // its hash is all that is wanted
+		}
+		return p.copies.tenant(tenant)
+	}})
+	err = readHours(ctx, r.deps.DB, begin, end, func(h hourOfUsage) error {
+		if !h.hour.Before(p.from) && h.hour.Before(p.to) {
+			if p.hours = append(p.hours, h.hour); !frozen.Covers(h.hour) && p.unrated == nil {
+				p.unrated = p.freeze.AddHour(h.hour, h.rows)
+			}
+		}
+		return run.add(h)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return run.finish() // which names all models without a rate
+}
+
+// has tells whether the ledger has an hour of a document's month.
+func (p *plan) has(i *intent) bool {
+	return slices.ContainsFunc(p.hours, func(hour time.Time) bool {
+		return !hour.Before(i.record.From) && hour.Before(i.record.To)
+	})
+}
+
+// span is where the tenants' months begin and end; without tenants, those of
+// all zones in the book.
+func span(b *prices.Book, period rating.Period, tenants []string) (from, to time.Time) {
+	if len(tenants) == 0 {
+		tenants = []string{""}
+		for tenant := range b.TenantZones {
+			tenants = append(tenants, tenant)
+		}
+	}
+	for i, tenant := range tenants {
+		begin, end := bounds(period, b.Location(tenant))
+		if i == 0 || begin.Before(from) {
+			from = begin
+		}
+		if i == 0 || end.After(to) {
+			to = end
+		}
+	}
+	return from, to
+}
+
+// wanted are the documents asked for, as they will stand. One without any line,
+// such as of a reservation that could never be supplied, is none: nothing was
+// used and nothing is owed.
+func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
+	documents := slices.DeleteFunc(slices.Clone(month.Invoices), func(i Invoice) bool {
+		return len(i.Lines) == 0 || len(q.Tenants) > 0 && !slices.Contains(q.Tenants, i.Tenant)
+	})
+	for _, tenant := range q.Tenants {
+		if !slices.ContainsFunc(documents, func(i Invoice) bool { return i.Tenant == tenant }) {
+			return nil, fmt.Errorf("%w of tenant %q: it has no usage, minimum, supplied reservation or frozen part of the month", ErrNotFound, tenant)
+		}
+	}
+	if len(documents) == 0 {
+		return nil, fmt.Errorf("%w: no tenant has usage, a minimum or a supplied reservation in the month", ErrNotFound)
+	}
+	for i := range documents {
+		documents[i].Status = StatusFinalised
+	}
+	return documents, nil
+}
+
+// judge says of each document of a plan whether anything stands against it, is
+// decided already, or can be decided.
+func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequest, p *plan) (accepted []*intent, done []Decided, refused error) {
+	bases := ledgerBases{db: r.deps.DB, of: map[[2]string]ledgerBasis{}}
+	for n := range p.documents {
+		document := &p.documents[n]
+		if chain := state.chain(document.Tenant, document.Period); len(chain) > 0 {
+			done = append(done, decided(chain[0], true))
+			continue
+		}
+		i, err := r.intend(ctx, state, q, p, document, &bases)
+		if err != nil {
+			err = fmt.Errorf("finalise invoice %s: %w", document.Number, err)
+			if _, ok := ReasonOf(err); !ok {
+				return nil, nil, err
+			}
+			refused = errors.Join(refused, err)
+			continue
+		}
+		accepted = append(accepted, i)
+	}
+	return accepted, done, refused
+}
+
+func (r *Register) intend(ctx context.Context, state decidedState, q FinaliseRequest, p *plan, document *Invoice, bases *ledgerBases) (*intent, error) {
+	usage, err := p.copies.text(document.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	i := &intent{kind: decisions.KindInvoice, key: q.Key, who: q.Who}
+	if i.key == "" {
+		i.key = "invoice/" + request(document.Number) // names may have what a key may not
+	}
+	if _, err := i.of(document, usage); err != nil {
+		return nil, err
+	}
+	if !q.WithoutUsage && !p.has(i) {
+		return nil, ErrNoUsage
+	}
+	basis, err := bases.at(ctx, document)
+	if err != nil {
+		return nil, err
+	}
+	i.record.Epoch, i.record.Inputs = basis.epoch, basis.inputs
+	return i, r.refuse(state, i, q.Expect, q.Approved)
+}
+
+// prepare appends what the accepted documents rest on: the book where none is
+// published, the mapping that their usage is named by, and the freeze of their
+// hours. Not ready: others decided another book or other hours meanwhile.
+func (r *Register) prepare(ctx context.Context, state decidedState, who string, p *plan, accepted []*intent) (ready bool, err error) {
+	if _, ok := state.bookInForce(); !ok {
+		if _, err := r.publish(ctx, state, p.book, who, ""); err != nil {
+			return false, err
+		}
+	}
+	if inForce, ok := state.bookInForce(); !ok || inForce.SHA256 != p.book.Hash {
+		return false, nil
+	}
+	if _, err := r.noteMappings(ctx, state); err != nil {
+		return false, err
+	}
+	from, to := accepted[0].record.From, accepted[0].record.To
+	for _, i := range accepted {
+		if i.record.From.Before(from) {
+			from = i.record.From
+		}
+		if i.record.To.After(to) {
+			to = i.record.To
+		}
+	}
+	for _, gap := range state.unfrozen(from, to) {
+		if ours, err := r.freezeGap(ctx, p, gap, who); err != nil || !ours {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (r *Register) decidePlanned(ctx context.Context, state decidedState, p *plan, i *intent) (Decided, error) {
+	usage, err := p.copies.text(i.record.Tenant)
+	if err != nil {
+		return Decided{}, err
+	}
+	return r.decide(ctx, state, i, usage)
+}
