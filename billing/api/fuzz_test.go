@@ -26,7 +26,7 @@ import (
 // that ends before it begins, a cursor of another query).
 const fuzzConfig = `
 [checks.positive_data_acceptance]
-expected-statuses = ["2xx", "304", "404", "409", "422"]
+expected-statuses = ["2xx", "304", "404", "409", "412", "422"]
 `
 
 // The fuzzer's own documents are those that the description's examples name, so
@@ -56,14 +56,22 @@ func fuzzedLedger(t *testing.T) *fixture {
 	return f
 }
 
+// exampleContent is the content that the description names as an example.
+const exampleContent = "c3b6c210e10fe8779b9766633797de24d1657a3d32bc37b38b2cca9c735cfee9"
+
 // tally counts answers by route and status.
 type tally struct {
 	http.Handler
+	// content is what the description's example of a content stands for.
+	content string
 	mu    sync.Mutex
 	codes map[string]map[int]int
 }
 
 func (c *tally) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.Header.Get("If-Match"), exampleContent) {
+		r.Header.Set("If-Match", c.content)
+	}
 	recorder := &codeRecorder{ResponseWriter: w, code: http.StatusOK}
 	c.Handler.ServeHTTP(recorder, r)
 	c.mu.Lock()
@@ -91,7 +99,10 @@ func (w *codeRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // error, and every operation also gave an answer that is no problem.
 func TestFuzz(t *testing.T) {
 	fuzzer, _ := pythontest.Find(t, "schemathesis")
-	answers := &tally{Handler: fuzzedLedger(t), codes: map[string]map[int]int{}}
+	ledger := fuzzedLedger(t)
+	answers := &tally{
+		Handler: ledger, codes: map[string]map[int]int{}, content: contentOf(t, ledger, `{"period":"2026-10","tenant":"ml-train"}`),
+	}
 	server := httptest.NewServer(answers)
 	defer server.Close()
 	dir := t.TempDir()
