@@ -64,8 +64,8 @@ type tally struct {
 	http.Handler
 	// content is what the description's example of a content stands for.
 	content string
-	mu    sync.Mutex
-	codes map[string]map[int]int
+	mu      sync.Mutex
+	codes   map[string]map[int]int
 }
 
 func (c *tally) ServeHTTP(w http.ResponseWriter, r *http.Request) {

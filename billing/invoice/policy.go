@@ -2,7 +2,6 @@ package invoice
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/gpuledger/gpuledger/internal/decisions"
 )
@@ -17,7 +16,7 @@ func (s decidedState) policy() decisions.Policy {
 func (s decidedState) mayApprove(who string) (err error) {
 	s.log.View(func(state *decisions.State) { err = state.MayApprove(who) })
 	if err != nil {
-		return &ConflictError{err.Error()}
+		return conflict(ReasonApproval, "%v", err)
 	}
 	return nil
 }
@@ -36,7 +35,7 @@ func (r *Register) ApprovePolicy(ctx context.Context, p decisions.Policy, who, c
 	}
 	content := p.Content()
 	body := &decisions.Approval{Subject: p.Subject(), Content: content, Comment: comment}
-	return r.append(ctx, decisions.KindApproval, "approval/"+request(body.Subject, content, who), request("approval", body.Subject, content), who, body)
+	return r.append(ctx, state, decisions.KindApproval, "approval/"+request(body.Subject, content, who), request("approval", body.Subject, content), who, body)
 }
 
 // SetPolicy puts a policy in force; its Revision says which one it follows.
@@ -50,18 +49,21 @@ func (r *Register) SetPolicy(ctx context.Context, p decisions.Policy, who string
 	if state.policy().Approvals {
 		state.log.View(func(s *decisions.State) { p.Approval, err = s.FindApproval(who, p.Content(), p.Subject()) })
 		if err != nil {
-			return &ConflictError{err.Error()}
+			return conflict(ReasonApproval, "%v", err)
 		}
 	}
 	what := request("policy", p.Subject(), p.Content())
-	return r.append(ctx, decisions.KindPolicy, "policy/"+what, what, who, &p)
+	return r.append(ctx, state, decisions.KindPolicy, "policy/"+what, what, who, &p)
 }
 
-// append decides a thing; a *ConflictError where the fold refuses it.
-func (r *Register) append(ctx context.Context, kind decisions.Kind, key, what, who string, body any) error {
+// append decides a thing; a *ConflictError where the fold refuses it, or would.
+func (r *Register) append(ctx context.Context, state decidedState, kind decisions.Kind, key, what, who string, body any) error {
+	if err := r.check(state, kind, key, what, who, body); err != nil {
+		return err
+	}
 	outcome, err := r.deps.Decisions.Append(ctx, kind, key, what, who, body)
 	if err == nil && !outcome.Accepted {
-		err = &ConflictError{fmt.Sprintf("the %s was refused: %s", kind, outcome.Reason)}
+		err = conflict(ReasonRace, "the %s was refused: %s", kind, outcome.Reason)
 	}
 	return err
 }

@@ -25,7 +25,7 @@ func TestM3ThePolicyHoldsWhateverTheConfigurationSays(t *testing.T) {
 		return err
 	}
 	approve := func(who string) error {
-		_, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "a", Who: who})
+		_, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "a", Who: who, Expect: draft(t, r, "a").Content})
 		return err
 	}
 	if err := finalise("mallory"); !errors.As(err, &conflict) {

@@ -66,8 +66,8 @@ func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []b
 }
 
 // Check says what Append would be refused for, and writes nothing: a field, a
-// key that another request used, and of an invoice or note what the fold says
-// of it, but for what has yet to be appended for it: the parts of its documents,
+// key that another request used, and of an invoice, note or policy what the fold
+// says of it, but for what has yet to be appended for it: the parts of its documents,
 // its price book, the freeze of its hours. Nil: nothing, as far as the topic was
 // read. Somebody else may still be first.
 func (l *Log) Check(kind Kind, key, request, who string, body any) error {
@@ -86,6 +86,8 @@ func (l *Log) Check(kind Kind, key, request, who string, body any) error {
 		refusal = first.conflict(&r)
 	} else if i, ok := b.(*Invoice); ok {
 		refusal = l.state.refuseDocument(place{record: &r}, i)
+	} else if p, ok := b.(*Policy); ok {
+		refusal = l.state.refusePolicy(place{record: &r}, p)
 	}
 	if refusal != "" {
 		return errors.New(refusal)

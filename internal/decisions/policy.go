@@ -90,6 +90,14 @@ func (s *State) Policy() (Decided[Policy], bool) {
 }
 
 func (s *State) admitPolicy(at place, p *Policy) string {
+	if refusal := s.refusePolicy(at, p); refusal != "" {
+		return refusal
+	}
+	s.policies = append(s.policies, entry(at, p))
+	return ""
+}
+
+func (s *State) refusePolicy(at place, p *Policy) string {
 	last, _ := s.Policy()
 	if p.Revision != len(s.policies) {
 		return fmt.Sprintf("revision is %d, want %d: the next one", p.Revision, len(s.policies))
@@ -98,11 +106,8 @@ func (s *State) admitPolicy(at place, p *Policy) string {
 		return err.Error()
 	}
 	if p.Approval != "" || last.Body.Approvals {
-		if refusal := s.unapproved(at, p.Approval, p.Content(), p.Subject()); refusal != "" {
-			return refusal
-		}
+		return s.unapproved(at, p.Approval, p.Content(), p.Subject())
 	}
-	s.policies = append(s.policies, entry(at, p))
 	return ""
 }
 
