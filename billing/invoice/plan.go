@@ -182,6 +182,9 @@ func (r *Register) intend(ctx context.Context, state decidedState, q FinaliseReq
 // published, the mapping that their usage is named by, and the freeze of their
 // hours. Not ready: others decided another book or other hours meanwhile.
 func (r *Register) prepare(ctx context.Context, state decidedState, who string, p *plan, accepted []*intent) (ready bool, err error) {
+	if err := r.deps.Decisions.Refresh(ctx); err != nil { // reading the ledger took its time
+		return false, err
+	}
 	if _, ok := state.bookInForce(); !ok {
 		if _, err := r.publish(ctx, state, p.book, who, ""); err != nil {
 			return false, err

@@ -1,6 +1,7 @@
 package invoice_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ type smallLedger struct {
 	held   map[string]uint64 // slice-ms by tenant, of 7 slices and an hour
 	epoch  uint32
 	inputs uint64
+	model  string // "": H100
+	empty  bool   // it has no hour
+	lost   uint64 // of the hour's capacity, for which there are no rows
 	// due happens before the query that many queries from now; 0: none.
 	due     func()
 	queries int
@@ -55,9 +59,11 @@ func (l *smallLedger) Query(_ context.Context, sql string, _ ...any) (driver.Row
 	const whole = 25_200_000
 	rows := &memoryRows{}
 	switch {
+	case strings.Contains(sql, "AS gpu_model") && l.empty:
 	case strings.Contains(sql, "AS gpu_model"):
+		model := cmp.Or(l.model, "H100")
 		row := func(tenant, bucket string, sliceMS uint64) {
-			rows.rows = append(rows.rows, []any{march, tenant, "", "H100", "", uint16(0), uint16(7), bucket, sliceMS, int64(0)})
+			rows.rows = append(rows.rows, []any{march, tenant, "", model, "", uint16(0), uint16(7), bucket, sliceMS, int64(0)})
 		}
 		free := uint64(whole)
 		for tenant, held := range l.held {
@@ -65,7 +71,7 @@ func (l *smallLedger) Query(_ context.Context, sql string, _ ...any) (driver.Row
 			free -= held
 		}
 		row("", "free", free)
-		row("", "capacity", whole)
+		row("", "capacity", whole+l.lost)
 	case strings.Contains(sql, "max(epoch)"):
 		rows.rows = [][]any{{l.epoch, l.inputs}}
 	case strings.Contains(sql, "FROM epochs"):

@@ -269,7 +269,7 @@ func TestInvoiceCommandsRefuseByName(t *testing.T) {
 	}{
 		{[]string{"invoice", "finalise", "--period", time.Now().UTC().Format("2006-01")}, exitFailed, "are not closed yet: late data may come until"},
 		{[]string{"invoice", "finalise", "--period", "2026-03", "--tenant", "nobody"}, exitFailed, `2026-03: no invoice of tenant "nobody"`},
-		{[]string{"invoice", "finalise", "--period", "2026-02"}, exitFailed, "2026-02: no invoice: no tenant has usage"},
+		{[]string{"invoice", "finalise", "--period", "2026-02"}, exitFailed, "2026-02: no invoice: the ledger has no hour of the month"},
 		{[]string{"invoice", "finalise", "--period", "2026-03", "--key", "k"}, exitUsage, "--key is for one --tenant"},
 		{[]string{"invoice", "note", "--period", "2026-03", "--tenant", "team-a"}, exitFailed, "is finalised"},
 		{[]string{"invoice", "verify", "2026-03-team-a-r0"}, exitFailed, `"2026-03-team-a-r0": no invoice`},
