@@ -104,7 +104,9 @@ const planAttempts = 5
 
 // finaliseOnce plans, and decides what nothing refuses; again: what it planned
 // with is no longer so.
-func (r *Register) finaliseOnce(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (done []Decided, again bool, err error) {
+func (r *Register) finaliseOnce(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (
+	done []Decided, again bool, err error,
+) {
 	p, err := r.plan(ctx, state, q, period)
 	if err != nil {
 		return nil, false, err
@@ -188,7 +190,8 @@ func (r *Register) refuse(state decidedState, i *intent, expect string, approved
 		return err
 	}
 	if n := len(i.record.Tenant); n > decisions.MaxTenantBytes {
-		return conflict(ReasonName, "the tenant's name has %d bytes, an invoice's at most %d: map it to a shorter one", n, decisions.MaxTenantBytes)
+		return conflict(ReasonName, "the tenant's name has %d bytes, an invoice's at most %d: map it to a shorter one",
+			n, decisions.MaxTenantBytes)
 	}
 	if approved || r.deps.Approvals || state.policy().Approvals {
 		var err error

@@ -55,7 +55,9 @@ func (r *Register) plan(ctx context.Context, state decidedState, q FinaliseReque
 
 // read reads the ledger once: documents and what would be frozen rest on the
 // same rows.
-func (r *Register) read(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period, p *plan) (*Month, error) {
+func (r *Register) read(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period, p *plan) (
+	*Month, error,
+) {
 	begin, end := period.Range()
 	frozen, err := r.frozen(ctx, state, begin, end)
 	if err != nil {
@@ -119,7 +121,8 @@ func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 	})
 	for _, tenant := range q.Tenants {
 		if !slices.ContainsFunc(documents, func(i Invoice) bool { return i.Tenant == tenant }) {
-			return nil, fmt.Errorf("%w of tenant %q: it has no usage, minimum, supplied reservation or frozen part of the month", ErrNotFound, tenant)
+			return nil, fmt.Errorf("%w of tenant %q: it has no usage, minimum, supplied reservation or frozen part of the month",
+				ErrNotFound, tenant)
 		}
 	}
 	if len(documents) == 0 {
@@ -133,7 +136,9 @@ func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 
 // judge says of each document of a plan whether anything stands against it, is
 // decided already, or can be decided.
-func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequest, p *plan) (accepted []*intent, done []Decided, refused error) {
+func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequest, p *plan) (
+	accepted []*intent, done []Decided, refused error,
+) {
 	bases := ledgerBases{db: r.deps.DB, of: map[[2]string]ledgerBasis{}}
 	for n := range p.documents {
 		document := &p.documents[n]
@@ -155,7 +160,9 @@ func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequ
 	return accepted, done, refused
 }
 
-func (r *Register) intend(ctx context.Context, state decidedState, q FinaliseRequest, p *plan, document *Invoice, bases *ledgerBases) (*intent, error) {
+func (r *Register) intend(
+	ctx context.Context, state decidedState, q FinaliseRequest, p *plan, document *Invoice, bases *ledgerBases,
+) (*intent, error) {
 	usage, err := p.copies.text(document.Tenant)
 	if err != nil {
 		return nil, err
@@ -181,7 +188,9 @@ func (r *Register) intend(ctx context.Context, state decidedState, q FinaliseReq
 // prepare appends what the accepted documents rest on: the book where none is
 // published, the mapping that their usage is named by, and the freeze of their
 // hours. Not ready: others decided another book or other hours meanwhile.
-func (r *Register) prepare(ctx context.Context, state decidedState, who string, p *plan, accepted []*intent) (ready bool, err error) {
+func (r *Register) prepare(ctx context.Context, state decidedState, who string, p *plan, accepted []*intent) (
+	ready bool, err error,
+) {
 	if err := r.deps.Decisions.Refresh(ctx); err != nil { // reading the ledger took its time
 		return false, err
 	}
