@@ -205,8 +205,9 @@ func (r *Register) refuse(state decidedState, i *intent, expect string, approved
 // check is what the decisions would refuse a record for.
 func (r *Register) check(state decidedState, kind decisions.Kind, key, request, who string, body any) error {
 	err := r.deps.Decisions.Check(kind, key, request, who, body)
-	if err == nil {
-		return nil
+	var quota *decisions.QuotaError
+	if err == nil || errors.As(err, &quota) {
+		return err
 	}
 	reason := ReasonRecord
 	if _, used := state.used(key); used {

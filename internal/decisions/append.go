@@ -65,8 +65,8 @@ func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []b
 	return r, value, err
 }
 
-// Check says what Append would be refused for, and writes nothing: a field, a
-// key that another request used, and of an invoice, note or policy what the fold
+// Check says what Append would be refused for, and writes nothing: a field, the
+// quota, a key that another request used, and of an invoice, note or policy what the fold
 // says of it, but for what has yet to be appended for it: the parts of its documents,
 // its price book, the freeze of its hours. Nil: nothing, as far as the topic was
 // read. Somebody else may still be first.
@@ -77,6 +77,9 @@ func (l *Log) Check(kind Kind, key, request, who string, body any) error {
 	}
 	_, b, err := decode(kind, value)
 	if err != nil {
+		return err
+	}
+	if err := l.mayAppend(kind, key, request); err != nil {
 		return err
 	}
 	l.mu.RLock()

@@ -36,7 +36,7 @@ func Decisions(t testing.TB, b *broker.Embedded, c clock.Clock) *decisions.Log {
 	t.Helper()
 	client := broker.NewClient(broker.Config{Brokers: []string{b.Addr()}}, quiet())
 	t.Cleanup(client.Close)
-	log, err := decisions.Open(t.Context(), client, decisions.Options{Clock: c})
+	log, err := decisions.Open(t.Context(), client, decisions.Options{Clock: c, PriceBooksPerDay: 10_000})
 	if err != nil {
 		t.Fatalf("open decisions: %v", err)
 	}
