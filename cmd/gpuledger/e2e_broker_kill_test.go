@@ -71,6 +71,11 @@ type brokerProcess struct {
 	stdin        io.Closer
 }
 
+func newBrokerProcess(t *testing.T) brokerProcess {
+	dir := t.TempDir()
+	return brokerProcess{dir: filepath.Join(dir, "kafka"), address: "unix:" + filepath.Join(dir, "kafka.sock")}
+}
+
 // start runs the broker until it listens.
 func (b *brokerProcess) start(t *testing.T) {
 	t.Helper()
@@ -130,7 +135,7 @@ func newBrokerRig(t *testing.T) *brokerRig {
 	t.Helper()
 	r := &brokerRig{
 		scrapeRig: &scrapeRig{db: storetest.Open(t), reg: prometheus.NewRegistry()},
-		broker:    brokerProcess{dir: filepath.Join(t.TempDir(), "kafka"), address: "127.0.0.1:0"},
+		broker:    newBrokerProcess(t),
 		from:      time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC),
 	}
 	r.broker.start(t)

@@ -66,6 +66,9 @@ type pipeline struct {
 func (s *session) newPipeline(ctx context.Context, a *access, group *app.Group) (*pipeline, error) {
 	p := &pipeline{s: s, cfg: a.cfg, access: a, group: group, reg: prometheus.NewRegistry()}
 	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if a.metrics != nil {
+		p.reg.MustRegister(a.metrics)
+	}
 	if err := p.connect(ctx); err != nil {
 		return nil, err
 	}

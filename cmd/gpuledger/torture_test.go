@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -96,7 +95,7 @@ func newTorture(t *testing.T) *torture {
 		kills:  fromEnv(t, "GPULEDGER_TORTURE_KILLS", tortureKills),
 		seed:   fromEnv(t, "GPULEDGER_TORTURE_SEED", uint64(clock.Real().Now().UnixNano())),
 		clean:  storetest.Open(t),
-		broker: brokerProcess{dir: filepath.Join(t.TempDir(), "kafka"), address: "127.0.0.1:0"},
+		broker: newBrokerProcess(t),
 		began:  clock.Real().Now(),
 	}
 	r.tortured = storetest.Open(t)

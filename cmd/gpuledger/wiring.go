@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/store"
@@ -21,7 +23,8 @@ const (
 	engineDir = "clickhouse"
 	brokerDir = "kafka"
 
-	socketName = "clickhouse.sock"
+	socketName       = "clickhouse.sock"
+	brokerSocketName = "kafka.sock"
 )
 
 const (
@@ -37,10 +40,11 @@ type access struct {
 	cfg    Config
 	db     *store.DB
 	data   string // directory; empty: the configured servers
-	broker string // host:port; empty: none was asked for
+	broker string // address; empty: none was asked for
 	// password is the embedded broker's.
 	password string
-	run      app.Run // of the process that serves the directory; zero: this one does
+	metrics  prometheus.Collector // the embedded broker's; nil where it isn't this process's
+	run      app.Run              // of the process that serves the directory; zero: this one does
 	dir      *app.Dir
 	group    *app.Group
 }
@@ -135,12 +139,14 @@ func (s *session) startEmbedded(ctx context.Context, dir *app.Dir, cfg Config, w
 	if !withBroker {
 		return a, nil
 	}
-	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: dir.Join(brokerDir), Protected: true, Log: s.log, Clock: s.clock})
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{
+		Dir: dir.Join(brokerDir), Listen: "unix:" + filepath.Join(dir.TempDir(), brokerSocketName), Protected: true, Log: s.log, Clock: s.clock,
+	})
 	if err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
 	group.OnStop("broker", embedded.Close)
-	a.broker, a.password = embedded.Addr(), embedded.Password()
+	a.broker, a.password, a.metrics = embedded.Addr(), embedded.Password(), embedded.Metrics()
 	return a, nil
 }
 

@@ -18,8 +18,8 @@ import (
 type Run struct {
 	Holder
 	EngineSocket  string `json:"engine_socket"`  // path of ClickHouse's HTTP interface
-	BrokerAddress string `json:"broker_address"` // host:port of Kafka
-	// BrokerPassword is what keeps other users of the machine out of it.
+	BrokerAddress string `json:"broker_address"` // of Kafka: unix: and the socket's path
+	// BrokerPassword is what a client has to know there.
 	BrokerPassword string `json:"broker_password,omitempty"`
 	HTTPAddress    string `json:"http_address"` // host:port of /metrics and the API; empty: none
 	TempDir        string `json:"temp_dir"`     // folder of the socket

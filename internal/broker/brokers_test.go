@@ -2,6 +2,7 @@ package broker
 
 import (
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
 )
@@ -18,19 +19,28 @@ type testBroker struct {
 
 // eachBroker runs a test on the embedded broker and on Apache Kafka.
 func eachBroker(t *testing.T, test func(t *testing.T, b *testBroker)) {
-	t.Run("embedded", func(t *testing.T) { test(t, embeddedBroker(t)) })
-	t.Run("apache", func(t *testing.T) {
-		k := brokertest.Kafka(t)
-		test(t, &testBroker{addr: k.Addr(), stop: k.Kill, start: k.Restart})
-	})
+	t.Run("embedded", func(t *testing.T) { test(t, embeddedBroker(t, EmbeddedOptions{Listen: newSocket(t)})) })
+	t.Run("apache", func(t *testing.T) { test(t, apacheBroker(t)) })
 }
 
-func embeddedBroker(t *testing.T) *testBroker {
+// eachForeignBroker is eachBroker for tests with clients that aren't ours.
+func eachForeignBroker(t *testing.T, test func(t *testing.T, b *testBroker)) {
+	t.Run("embedded", func(t *testing.T) { test(t, embeddedBroker(t, EmbeddedOptions{listen: foreignDoor})) })
+	t.Run("apache", func(t *testing.T) { test(t, apacheBroker(t)) })
+}
+
+func apacheBroker(t *testing.T) *testBroker {
 	t.Helper()
-	dir := t.TempDir()
-	e := startBroker(t, dir)
+	k := brokertest.Kafka(t)
+	return &testBroker{addr: k.Addr(), stop: k.Kill, start: k.Restart}
+}
+
+func embeddedBroker(t *testing.T, opt EmbeddedOptions) *testBroker {
+	t.Helper()
+	opt.Dir, opt.RetentionCheck = t.TempDir(), 20*time.Millisecond
+	e := startWith(t, opt)
 	b := &testBroker{addr: e.Addr(), embedded: true}
 	b.stop = func() { _ = e.Close() }
-	b.start = func(tb testing.TB) { e = startBrokerAt(tb, dir, b.addr) }
+	b.start = func(tb testing.TB) { e = startWith(tb, opt) }
 	return b
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +17,7 @@ import (
 // Config says how to reach the brokers and what the topics must be like. Zero
 // values take the defaults of DefaultConfig, Brokers excepted.
 type Config struct {
-	Brokers  []string // host:port
+	Brokers  []string // host:port; or one alone, unix: and the path of its socket
 	ClientID string
 	TLS      *tls.Config    // nil: plain text
 	SASL     sasl.Mechanism // nil: no authentication
@@ -110,8 +111,14 @@ func (c Config) Validate() error {
 		bad("brokers", "empty", "at least one host:port")
 	}
 	for _, b := range c.Brokers {
+		if strings.HasPrefix(b, unixScheme) {
+			if len(c.Brokers) > 1 {
+				bad("brokers", fmt.Sprintf("%q", c.Brokers), "one broker where it is behind a Unix socket")
+			}
+			continue
+		}
 		if _, _, err := net.SplitHostPort(b); err != nil {
-			bad("brokers", fmt.Sprintf("%q", b), "host:port")
+			bad("brokers", fmt.Sprintf("%q", b), "host:port, or unix: and a path")
 		}
 	}
 	for field, n := range map[string]int{

@@ -89,11 +89,11 @@ func (c *Client) Consumer(group, topic string, opt ConsumerOptions) (*Consumer, 
 	dealt := &dealt{topic: topic}
 	member, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:      group,
-		Brokers: c.config.Brokers,
+		Brokers: c.addresses,
 		Topics:  []string{topic},
 		Dialer: &kafka.Dialer{
 			ClientID: c.config.ClientID, Timeout: c.config.DialTimeout, DualStack: true,
-			TLS: c.config.TLS, SASLMechanism: c.config.SASL,
+			TLS: c.config.TLS, SASLMechanism: c.config.SASL, DialFunc: c.dial,
 		},
 		HeartbeatInterval: min(3*time.Second, opt.SessionTimeout/3),
 		SessionTimeout:    opt.SessionTimeout,

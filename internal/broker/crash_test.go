@@ -108,7 +108,7 @@ func TestKilledBrokerKeepsAcknowledged(t *testing.T) {
 // TestProduceOutlastsABrokerRestart on the embedded broker; Apache Kafka's is in
 // TestBrokerKilledInMidStream, since each restart takes seconds.
 func TestProduceOutlastsABrokerRestart(t *testing.T) {
-	b := embeddedBroker(t)
+	b := embeddedBroker(t, EmbeddedOptions{Listen: newSocket(t)})
 	ctx := testContext(t)
 	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)

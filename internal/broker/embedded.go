@@ -11,15 +11,18 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go/sasl"
-	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
 // embeddedID is the cluster id by which a client knows the embedded broker.
@@ -27,10 +30,11 @@ const embeddedID = "gpuledger-embedded"
 
 // EmbeddedOptions says where the embedded broker keeps its data and listens.
 type EmbeddedOptions struct {
-	Dir    string // data directory, created if missing; one process at a time
-	Listen string // host:port; port 0 takes a free one; default 127.0.0.1:0
-	// Protected asks every client for the password that is kept in Dir: any user of
-	// the machine can reach a loopback address.
+	Dir string // data directory, created if missing; one process at a time
+	// Listen is unix: and the path of a socket, in a folder that only this user may
+	// enter; default: one in a temporary folder. Whoever wants TCP has Apache Kafka.
+	Listen string
+	// Protected asks every client for the password that is kept in Dir.
 	Protected bool
 	Log       *slog.Logger
 
@@ -41,6 +45,9 @@ type EmbeddedOptions struct {
 	// for the first time; default 5 min, below zero: never.
 	RetentionCheck time.Duration
 	Clock          clock.Clock // stamps append times, and ages messages; default: the real one
+
+	// listen makes another door, for tests.
+	listen func(address string) (*door, error)
 }
 
 // Embedded is a Kafka broker in this process. Produced messages and committed
@@ -52,6 +59,8 @@ type EmbeddedOptions struct {
 type Embedded struct {
 	cluster *kfake.Cluster
 	addr    string
+	temp    string // folder of the socket, where it is ours
+	door    *door
 	aging   *retention
 	// password is what clients show; empty: none is asked.
 	password string
@@ -59,31 +68,88 @@ type Embedded struct {
 	once     sync.Once
 }
 
-// StartEmbedded starts a broker on Dir. It fails when another process has Dir,
-// or the address is taken.
-func StartEmbedded(opt EmbeddedOptions) (*Embedded, error) {
-	orDefault(&opt.Listen, "127.0.0.1:0")
+// StartEmbedded starts a broker on Dir. It fails when another process has Dir, or
+// the socket can't be made.
+func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
 	orDefault(&opt.MinSessionTimeout, 6*time.Second)
 	orDefault(&opt.RetentionCheck, 5*time.Minute)
 	orDefault(&opt.Clock, clock.Real())
 	if opt.Dir == "" {
 		return nil, errors.New("start embedded broker: dir is empty, want a data directory")
 	}
-	lock, err := lockDir(opt.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("start embedded broker: %w", err)
+	e := &Embedded{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("start embedded broker in %q: %w", opt.Dir, err), e.release())
+		}
+	}()
+	if e.lock, err = lockDir(opt.Dir); err != nil {
+		return nil, err
 	}
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", opt.Listen)
+	if opt.Protected {
+		if e.password, err = keptPassword(opt.Dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.listen(opt); err != nil {
+		return nil, err
+	}
+	options, err := e.options(opt)
 	if err != nil {
-		_ = lock.Close()
-		return nil, fmt.Errorf("start embedded broker on %q: %w", opt.Listen, err)
+		return nil, err
+	}
+	if e.cluster, err = kfake.NewCluster(options...); err != nil {
+		return nil, err
+	}
+	stampAppendTimes(e.cluster, opt.Clock)
+	e.aging = newRetention(e.cluster, e.addr, e.password, opt)
+	e.aging.start(opt.RetentionCheck)
+	return e, nil
+}
+
+// listen opens the door.
+func (e *Embedded) listen(opt EmbeddedOptions) (err error) {
+	if opt.listen != nil {
+		if e.door, err = opt.listen(opt.Listen); err == nil {
+			e.addr = e.door.Addr().String()
+		}
+		return err
+	}
+	if opt.Listen == "" {
+		// Not in TMPDIR, whose path may be too long for a socket.
+		if e.temp, err = os.MkdirTemp("/tmp", "gpuledger-"); err != nil {
+			return fmt.Errorf("make folder for the socket: %w", err)
+		}
+		opt.Listen = unixScheme + filepath.Join(e.temp, "kafka.sock")
+	}
+	path, ok := strings.CutPrefix(opt.Listen, unixScheme)
+	if !ok {
+		return fmt.Errorf("listen on %q: want unix: and a path", opt.Listen)
+	}
+	listener, err := unixsock.Listen(context.Background(), path)
+	if err != nil {
+		return err
+	}
+	e.door, e.addr = newDoor(listener, opt).open(), opt.Listen
+	return nil
+}
+
+// options are kfake's. Users and rights follow from opt alone: what lies on the
+// disk of them would count instead, so it is removed.
+func (e *Embedded) options(opt EmbeddedOptions) ([]kfake.Opt, error) {
+	data := filepath.Join(opt.Dir, "data")
+	for _, name := range []string{"sasl.json", "acls.json"} {
+		if err := os.Remove(filepath.Join(data, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("remove old users: %w", err)
+		}
 	}
 	options := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.ClusterID(embeddedID),
-		kfake.DataDir(filepath.Join(opt.Dir, "data")),
+		kfake.DataDir(data),
 		kfake.SyncWrites(),
-		kfake.ListenFn(func(string, string) (net.Listener, error) { return listener, nil }),
+		kfake.ListenFn(func(string, string) (net.Listener, error) { return e.door, nil }),
+		kfake.MaxVersions(e.door.versions()),
 		kfake.GroupMinSessionTimeout(opt.MinSessionTimeout),
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms":     strconv.FormatInt(neverMS, 10), // retention is ours
@@ -93,45 +159,33 @@ func StartEmbedded(opt EmbeddedOptions) (*Embedded, error) {
 		}),
 		kfake.WithLogger(kfakeLogger{opt.Log.With("component", "embedded-broker")}),
 	}
-	password := ""
 	if opt.Protected {
-		if password, err = keptPassword(opt.Dir); err != nil {
-			_ = listener.Close()
-			_ = lock.Close()
-			return nil, fmt.Errorf("start embedded broker: %w", err)
-		}
-		options = append(options, kfake.EnableSASL(), kfake.Superuser("PLAIN", embeddedUser, password))
+		// Not PLAIN: kfake takes an empty password of any user it doesn't know.
+		options = append(options, kfake.EnableSASL(), kfake.EnableACLs(),
+			kfake.Superuser(scram.SHA256.Name(), embeddedUser, e.password))
 	}
-	cluster, err := kfake.NewCluster(options...)
-	if err != nil {
-		_ = listener.Close()
-		_ = lock.Close()
-		return nil, fmt.Errorf("start embedded broker in %q: %w", opt.Dir, err)
-	}
-	stampAppendTimes(cluster, opt.Clock)
-	keepLast(cluster)
-	e := &Embedded{cluster: cluster, addr: listener.Addr().String(), password: password, lock: lock}
-	e.aging = newRetention(cluster, e.addr, password, opt)
-	e.aging.start(opt.RetentionCheck)
-	return e, nil
+	return options, nil
 }
 
 const embeddedUser = "gpuledger"
 
-// EmbeddedSASL is how a client shows the embedded broker its password; nil for an
-// empty one.
+// EmbeddedSASL is how a client proves to the embedded broker that it knows its
+// password; nil for an empty one, and for one that no broker can have made.
 func EmbeddedSASL(password string) sasl.Mechanism {
 	if password == "" {
 		return nil
 	}
-	return plain.Mechanism{Username: embeddedUser, Password: password}
+	mechanism, err := scram.Mechanism(scram.SHA256, embeddedUser, password)
+	if err != nil {
+		return nil
+	}
+	return mechanism
 }
 
 // Password is for EmbeddedSASL; empty: none is asked.
 func (e *Embedded) Password() string { return e.password }
 
-// keptPassword reads the directory's password, or makes it. The broker keeps its
-// users with its data, so it stays the same.
+// keptPassword reads the directory's password, or makes it.
 func keptPassword(dir string) (string, error) {
 	path := filepath.Join(dir, "password")
 	text, err := os.ReadFile(path)
@@ -148,8 +202,14 @@ func keptPassword(dir string) (string, error) {
 	return password, nil
 }
 
-// Addr is the host:port that clients use.
+// Addr is what clients have in Config.Brokers.
 func (e *Embedded) Addr() string { return e.addr }
+
+// Cluster is for tests that damage a topic, which no client can do.
+func (e *Embedded) Cluster() *kfake.Cluster { return e.cluster }
+
+// Metrics count what the broker refused.
+func (e *Embedded) Metrics() prometheus.Collector { return e.door.refused }
 
 // Close stops the broker, writes its snapshot and frees the directory.
 func (e *Embedded) Close() error {
@@ -157,9 +217,23 @@ func (e *Embedded) Close() error {
 	e.once.Do(func() {
 		e.aging.stop()
 		e.cluster.Close()
-		err = e.lock.Close()
+		err = e.release()
 	})
 	return err
+}
+
+// release frees what StartEmbedded took before the cluster runs.
+func (e *Embedded) release() error {
+	if e.door != nil {
+		_ = e.door.Close() // kfake may have done it
+	}
+	if e.temp != "" {
+		_ = os.RemoveAll(e.temp) // what stays is empty
+	}
+	if e.lock == nil {
+		return nil
+	}
+	return e.lock.Close()
 }
 
 // lockDir creates dir and takes its lock, which the system frees when the

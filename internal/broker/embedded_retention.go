@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
 )
@@ -51,12 +49,7 @@ const retentionFetchBytes = 4 << 20
 func newRetention(cluster *kfake.Cluster, addr, password string, opt EmbeddedOptions) *retention {
 	config := DefaultConfig()
 	config.Brokers, config.SASL = []string{addr}, EmbeddedSASL(password)
-	client := NewClient(config, opt.Log)
-	// The broker may listen on all addresses, and tell others than it can reach itself.
-	client.transport.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{Timeout: config.DialTimeout}).DialContext(ctx, "tcp", addr)
-	}
-	return &retention{cluster: cluster, client: client, clock: opt.Clock, log: opt.Log.With("component", "embedded-broker")}
+	return &retention{cluster: cluster, client: NewClient(config, opt.Log), clock: opt.Clock, log: opt.Log.With("component", "embedded-broker")}
 }
 
 // start applies retention with every tick of the period until stop; never, for a
@@ -225,30 +218,4 @@ func (r *retention) beyond(ctx context.Context, topic string, bytes int64, p *kf
 		}
 	}
 	return to, nil
-}
-
-// keepLast makes the embedded broker leave a partition's last message where a
-// client asks to delete them all, for retention's reason. The answer's low
-// watermark says so.
-func keepLast(cluster *kfake.Cluster) {
-	cluster.ControlKey(int16(kmsg.DeleteRecords), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		deletion, ok := req.(*kmsg.DeleteRecordsRequest)
-		if !ok {
-			return nil, nil, false
-		}
-		for _, t := range deletion.Topics {
-			for i := range t.Partitions {
-				p := &t.Partitions[i]
-				info := cluster.PartitionInfo(t.Topic, p.Partition)
-				if info == nil || info.HighWatermark == info.LogStartOffset {
-					continue
-				}
-				if p.Offset == -1 || p.Offset == info.HighWatermark {
-					p.Offset = info.HighWatermark - 1
-				}
-			}
-		}
-		return nil, nil, false
-	})
 }

@@ -25,14 +25,7 @@ var (
 func startAged(tb testing.TB, dir string, at time.Time) (*Embedded, *clock.Fake) {
 	tb.Helper()
 	clk := clock.NewFake(at)
-	e, err := StartEmbedded(EmbeddedOptions{
-		Dir: dir, Log: quiet(), Clock: clk, RetentionCheck: time.Hour, MinSessionTimeout: 100 * time.Millisecond,
-	})
-	if err != nil {
-		tb.Fatalf("StartEmbedded: %v", err)
-	}
-	tb.Cleanup(func() { _ = e.Close() })
-	return e, clk
+	return startWith(tb, EmbeddedOptions{Dir: dir, Clock: clk, RetentionCheck: time.Hour}), clk
 }
 
 // standing is where partition 0 of the samples and the group are.
@@ -255,7 +248,8 @@ func TestRetentionLeavesDecisionsAlone(t *testing.T) {
 // or more stay; the hole is told.
 func TestRetentionBySizeOfTheEmbeddedBroker(t *testing.T) {
 	const messages, each = 40, 100_000
-	e, clk := startAged(t, t.TempDir(), switchedOn)
+	clk := clock.NewFake(switchedOn)
+	e := startWith(t, EmbeddedOptions{Dir: t.TempDir(), Clock: clk, RetentionCheck: time.Hour, listen: foreignDoor})
 	c := newTestClient(t, e.Addr(), onePartition)
 	ensure(t, c)
 	mustProduceRead(t, c, 0, 1)
@@ -303,25 +297,6 @@ func TestRetentionIsTheTopicsOwn(t *testing.T) {
 		if (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
 			t.Errorf("%s: error %v, want %q", name, err, test.err)
 		}
-	}
-}
-
-// TestNoClientEmptiesAPartition: retention's reason holds for whoever deletes.
-func TestNoClientEmptiesAPartition(t *testing.T) {
-	for name, before := range map[string]int64{"to the end": 20, "all": -1} {
-		dir := t.TempDir()
-		e, _ := startAged(t, dir, switchedOn)
-		c := newTestClient(t, e.Addr(), onePartition)
-		ensure(t, c)
-		deleteBefore(t, e.Addr(), -1) // nothing is there
-		mustProduceRead(t, c, 0, 20)
-		deleteBefore(t, e.Addr(), before)
-		expectStanding(t, name, c, 19, 20, 20)
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
-		e, _ = startAged(t, dir, switchedOn)
-		expectStanding(t, name+", after a restart", newTestClient(t, e.Addr(), onePartition), 19, 20, 20)
 	}
 }
 

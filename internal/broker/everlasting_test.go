@@ -79,7 +79,7 @@ func wholeTopic(t *testing.T, c *Client, topic string) (out []string) {
 }
 
 func TestEnsureTopicsNamesWhatWouldLoseDecisions(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b *testBroker) {
+	eachForeignBroker(t, func(t *testing.T, b *testBroker) {
 		for _, test := range []struct {
 			name       string
 			partitions int

@@ -78,7 +78,7 @@ func byPlace(msgs []Message) []Message {
 
 // TestForeignClientReadsOurs: franz-go finds what we produced, and that it is
 // stored with zstd.
-func TestForeignClientReadsOurs(t *testing.T) { eachBroker(t, testForeignClientReadsOurs) }
+func TestForeignClientReadsOurs(t *testing.T) { eachForeignBroker(t, testForeignClientReadsOurs) }
 
 func testForeignClientReadsOurs(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
@@ -115,7 +115,7 @@ func testForeignClientReadsOurs(t *testing.T, b *testBroker) {
 
 // TestForeignBatchesAreRead: other producers compress as they like, and have
 // clocks of their own, which must not count (R11).
-func TestForeignBatchesAreRead(t *testing.T) { eachBroker(t, testForeignBatchesAreRead) }
+func TestForeignBatchesAreRead(t *testing.T) { eachForeignBroker(t, testForeignBatchesAreRead) }
 
 func testForeignBatchesAreRead(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
@@ -155,7 +155,7 @@ func testForeignBatchesAreRead(t *testing.T, b *testBroker) {
 
 // TestTransactionMarkersAreTold: a marker takes an offset that nobody can read,
 // so it is a hole; and waiting behind one is waiting.
-func TestTransactionMarkersAreTold(t *testing.T) { eachBroker(t, testTransactionMarkersAreTold) }
+func TestTransactionMarkersAreTold(t *testing.T) { eachForeignBroker(t, testTransactionMarkersAreTold) }
 
 func testTransactionMarkersAreTold(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
@@ -195,7 +195,7 @@ func TestKcatReadsOurs(t *testing.T) {
 		}
 		t.Skipf("needs kcat: %v", err)
 	}
-	eachBroker(t, func(t *testing.T, b *testBroker) { testKcatReadsOurs(t, b, path) })
+	eachForeignBroker(t, func(t *testing.T, b *testBroker) { testKcatReadsOurs(t, b, path) })
 }
 
 func testKcatReadsOurs(t *testing.T, b *testBroker, kcat string) {

@@ -1,15 +1,20 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func testContext(tb testing.TB) context.Context {
@@ -22,20 +27,46 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func startBroker(tb testing.TB, dir string) *Embedded {
 	tb.Helper()
-	return startBrokerAt(tb, dir, "127.0.0.1:0")
+	return startWith(tb, EmbeddedOptions{Dir: dir, RetentionCheck: 20 * time.Millisecond})
 }
 
-func startBrokerAt(tb testing.TB, dir, addr string) *Embedded {
+func startWith(tb testing.TB, opt EmbeddedOptions) *Embedded {
 	tb.Helper()
-	e, err := StartEmbedded(EmbeddedOptions{
-		Dir: dir, Listen: addr, Log: quiet(),
-		MinSessionTimeout: 100 * time.Millisecond, RetentionCheck: 20 * time.Millisecond,
-	})
+	opt.Log, opt.MinSessionTimeout = quiet(), 100*time.Millisecond
+	e, err := StartEmbedded(opt)
 	if err != nil {
 		tb.Fatalf("StartEmbedded: %v", err)
 	}
 	tb.Cleanup(func() { _ = e.Close() })
 	return e
+}
+
+// newSocket is an address that outlives a broker.
+func newSocket(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("/tmp", "gpuledger-") // t.TempDir may be too long
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return unixScheme + filepath.Join(dir, "kafka.sock")
+}
+
+// foreignDoor lets in clients that aren't ours: on TCP, with every key that kfake
+// knows.
+func foreignDoor(address string) (*door, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", cmp.Or(address, "127.0.0.1:0"))
+	if err != nil {
+		return nil, err
+	}
+	d := newDoor(listener, EmbeddedOptions{Log: quiet()})
+	d.address, d.keys = listener.Addr(), map[int16]int16{}
+	for key := range int16(100) {
+		if req := kmsg.RequestForKey(key); req != nil {
+			d.keys[key] = req.MaxVersion()
+		}
+	}
+	return d.open(), nil
 }
 
 func newTestClient(tb testing.TB, addr string, change func(*Config)) *Client {

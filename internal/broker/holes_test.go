@@ -66,7 +66,7 @@ func awaitFirst(tb testing.TB, c *Client, want int64) {
 	}
 }
 
-func TestOffsetBeyondTheEndIsAnError(t *testing.T) { eachBroker(t, testOffsetBeyondTheEndIsAnError) }
+func TestOffsetBeyondTheEndIsAnError(t *testing.T) { eachForeignBroker(t, testOffsetBeyondTheEndIsAnError) }
 
 func testOffsetBeyondTheEndIsAnError(t *testing.T, b *testBroker) {
 	ctx := testContext(t)
@@ -117,7 +117,7 @@ func commitAhead(tb testing.TB, c *Client, offset int64) {
 
 // TestDeletedRecordsAreTheHole, to the offset, in the midst of a batch; a
 // member that had read what went is told of none.
-func TestDeletedRecordsAreTheHole(t *testing.T) { eachBroker(t, testDeletedRecordsAreTheHole) }
+func TestDeletedRecordsAreTheHole(t *testing.T) { eachForeignBroker(t, testDeletedRecordsAreTheHole) }
 
 func testDeletedRecordsAreTheHole(t *testing.T, b *testBroker) {
 	ctx := testContext(t)

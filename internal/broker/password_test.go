@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Any user of the machine can reach a loopback address: without the password the
-// broker tells and takes nothing.
+// TestEmbeddedBrokerWantsItsPassword: without it the broker tells and takes nothing.
 func TestEmbeddedBrokerWantsItsPassword(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 { // as it is started again, too

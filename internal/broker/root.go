@@ -4,15 +4,20 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"strings"
 
 	"github.com/segmentio/kafka-go"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
 // Client talks to the brokers of one Config. It is safe for concurrent use.
 type Client struct {
 	config    Config
+	dial      dialFunc // nil: kafka-go's own
+	addresses []string // host:port of the brokers
 	log       *slog.Logger
 	clock     clock.Clock
 	metrics   *metrics
@@ -23,7 +28,9 @@ type Client struct {
 // NewClient makes a client; nothing is dialled before the first call.
 func NewClient(config Config, log *slog.Logger) *Client {
 	config = config.withDefaults()
+	addresses, dial := dialing(config.Brokers)
 	transport := &kafka.Transport{
+		Dial:        dial,
 		DialTimeout: config.DialTimeout,
 		ClientID:    config.ClientID,
 		TLS:         config.TLS,
@@ -31,11 +38,38 @@ func NewClient(config Config, log *slog.Logger) *Client {
 	}
 	return &Client{
 		config:    config,
+		dial:      dial,
+		addresses: addresses,
 		log:       log.With("component", "broker"),
 		clock:     config.Clock,
 		metrics:   newMetrics(config.Registerer),
 		transport: transport,
-		kafka:     &kafka.Client{Addr: kafka.TCP(config.Brokers...), Transport: transport},
+		kafka:     &kafka.Client{Addr: kafka.TCP(addresses...), Transport: transport},
+	}
+}
+
+// dialFunc is what kafka-go calls for a connection.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+const (
+	// unixScheme begins the address of a broker behind a Unix socket.
+	unixScheme = "unix:"
+	// behindSocket stands for its host and port, which kafka-go and kfake want.
+	behindSocket = "localhost:9092"
+)
+
+// dialing is how brokers are reached. One behind a Unix socket is alone: every
+// connection goes to the socket, whatever address the broker gives.
+func dialing(brokers []string) ([]string, dialFunc) {
+	if len(brokers) != 1 {
+		return brokers, nil
+	}
+	path, ok := strings.CutPrefix(brokers[0], unixScheme)
+	if !ok {
+		return brokers, nil
+	}
+	return []string{behindSocket}, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return unixsock.Dial(ctx, path)
 	}
 }
 

@@ -229,7 +229,7 @@ func TestConsumerMayComeBeforeTheTopic(t *testing.T) {
 // TestNewPartitionsAreRead: an operator adds some while the group reads.
 func TestNewPartitionsAreRead(t *testing.T) {
 	ctx := testContext(t)
-	b := embeddedBroker(t)
+	b := embeddedBroker(t, EmbeddedOptions{listen: foreignDoor})
 	c := newTestClient(t, b.addr, onePartition)
 	ensure(t, c)
 	consumer := join(t, c, "ingest")

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -34,8 +36,9 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // testBroker is a broker under test; restart ends it without a word, Apache Kafka
 // by SIGKILL, and brings it back with what it has on disk.
 type testBroker struct {
-	addr    string
-	restart func()
+	addr     string
+	restart  func()
+	embedded func() *broker.Embedded // nil: it is Apache Kafka
 }
 
 // eachBroker runs a test on the embedded broker and on Apache Kafka.
@@ -49,7 +52,12 @@ func eachBroker(t *testing.T, test func(t *testing.T, b *testBroker)) {
 
 func embeddedBroker(tb testing.TB) *testBroker {
 	tb.Helper()
-	dir, b := tb.TempDir(), &testBroker{addr: "127.0.0.1:0"}
+	sockets, err := os.MkdirTemp("/tmp", "gpuledger-") // tb.TempDir may be too long for one
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	dir, b := tb.TempDir(), &testBroker{addr: "unix:" + filepath.Join(sockets, "kafka.sock")}
 	var e *broker.Embedded
 	begin := func() {
 		var err error
@@ -59,7 +67,7 @@ func embeddedBroker(tb testing.TB) *testBroker {
 		b.addr = e.Addr()
 	}
 	begin()
-	b.restart = func() { _ = e.Close(); begin() }
+	b.restart, b.embedded = func() { _ = e.Close(); begin() }, func() *broker.Embedded { return e }
 	tb.Cleanup(func() { _ = e.Close() })
 	return b
 }
@@ -278,12 +286,7 @@ func TestDeletedDecisionsAreTold(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *testBroker) {
 		l := open(t, b.addr)
 		prepareLog(t, l)
-		foreign, err := kgo.NewClient(kgo.SeedBrokers(b.addr))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer foreign.Close()
-		deleteBefore(t, foreign, 2)
+		b.deleteBefore(t, 2)
 		for name, err := range map[string]error{
 			"Refresh": l.Refresh(testContext(t)),
 			"Open":    second(Open(testContext(t), newClient(t, b.addr), Options{})),
@@ -295,13 +298,8 @@ func TestDeletedDecisionsAreTold(t *testing.T) {
 				t.Errorf("%s of a topic without its beginning: %v", name, err)
 			}
 		}
-		req := kmsg.NewPtrDeleteTopicsRequest()
-		topic := kmsg.NewDeleteTopicsRequestTopic()
-		topic.Topic = kmsg.StringPtr(broker.TopicDecisions)
-		req.Topics, req.TopicNames = append(req.Topics, topic), []string{broker.TopicDecisions}
-		if _, err := req.RequestWith(testContext(t), foreign); err != nil {
-			t.Fatal(err)
-		}
+		b.deleteTopic(t)
+		var err error
 		for ctx := testContext(t); err == nil && ctx.Err() == nil; {
 			_, err = newClient(t, b.addr).Bounds(ctx, broker.TopicDecisions)
 		}
@@ -316,23 +314,57 @@ func TestDeletedDecisionsAreTold(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func deleteBefore(t *testing.T, client *kgo.Client, offset int64) {
+// deleteBefore moves the first offset of the decisions.
+func (b *testBroker) deleteBefore(t *testing.T, offset int64) {
 	t.Helper()
-	req := kmsg.NewPtrDeleteRecordsRequest()
-	topic := kmsg.NewDeleteRecordsRequestTopic()
-	topic.Topic = broker.TopicDecisions
-	partition := kmsg.NewDeleteRecordsRequestTopicPartition()
-	partition.Offset = offset
-	topic.Partitions = append(topic.Partitions, partition)
-	req.Topics = append(req.Topics, topic)
-	for _, shard := range client.RequestSharded(testContext(t), req) {
-		if shard.Err != nil {
-			t.Fatal(shard.Err)
-		}
-		if err := kerr.ErrorForCode(shard.Resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode); err != nil {
-			t.Fatal(err)
+	var err error
+	if b.embedded != nil {
+		err = b.embedded().Cluster().DeleteRecords(broker.TopicDecisions, 0, offset)
+	} else {
+		topic := kmsg.NewDeleteRecordsRequestTopic()
+		topic.Topic = broker.TopicDecisions
+		partition := kmsg.NewDeleteRecordsRequestTopicPartition()
+		partition.Offset = offset
+		topic.Partitions = append(topic.Partitions, partition)
+		req := kmsg.NewPtrDeleteRecordsRequest()
+		req.Topics = append(req.Topics, topic)
+		for _, shard := range b.foreign(t).RequestSharded(testContext(t), req) {
+			if err = shard.Err; err == nil {
+				err = kerr.ErrorForCode(shard.Resp.(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode)
+			}
 		}
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *testBroker) deleteTopic(t *testing.T) {
+	t.Helper()
+	var err error
+	if b.embedded != nil {
+		err = b.embedded().Cluster().DeleteTopic(broker.TopicDecisions)
+	} else {
+		topic := kmsg.NewDeleteTopicsRequestTopic()
+		topic.Topic = kmsg.StringPtr(broker.TopicDecisions)
+		req := kmsg.NewPtrDeleteTopicsRequest()
+		req.Topics, req.TopicNames = append(req.Topics, topic), []string{broker.TopicDecisions}
+		_, err = req.RequestWith(testContext(t), b.foreign(t))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// foreign is a client for what ours can't do.
+func (b *testBroker) foreign(t *testing.T) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
 }
 
 // TestAlteredMessagesAreTold: a topic of the same length with another byte is

@@ -2,21 +2,17 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
 // lockEvery is how often Serve looks whether the directory is free.
 const lockEvery = 50 * time.Millisecond
-
-// maxSocketPath is sizeof(sockaddr_un.sun_path) less its final zero (unix(7)).
-const maxSocketPath = 107
 
 // Serve opens the engine on o.Dir, serves it on o.Socket, and returns nil when
 // ctx or o.Stdin ends, with every connection closed and the lock released. A
@@ -69,7 +65,7 @@ func awaitUnlocked(ctx context.Context, o Options) error {
 // ListenAndServe serves on a Unix socket until ctx ends. A socket left behind
 // by a dead process is replaced: the directory's lock says that it is dead.
 func (e *Engine) ListenAndServe(ctx context.Context, socket string) error {
-	listener, err := Listen(ctx, socket)
+	listener, err := unixsock.Listen(ctx, socket)
 	if err != nil {
 		return err
 	}
@@ -101,24 +97,4 @@ func (e *Engine) Serve(ctx context.Context, listener net.Listener) error {
 		_ = server.Close()
 	}
 	return nil
-}
-
-// Listen opens a Unix socket that only its owner may use.
-func Listen(ctx context.Context, socket string) (net.Listener, error) {
-	if len(socket) > maxSocketPath {
-		return nil, fmt.Errorf("listen on %q: the path has %d bytes, a Unix socket's can have %d", socket, len(socket), maxSocketPath)
-	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove old socket: %w", err)
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "unix", socket)
-	if err != nil {
-		return nil, fmt.Errorf("listen on socket: %w", err)
-	}
-	if err := os.Chmod(socket, 0o600); err != nil {
-		_ = listener.Close()
-		return nil, fmt.Errorf("restrict socket: %w", err)
-	}
-	return listener, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
 const (
@@ -61,8 +62,8 @@ func Supervise(ctx context.Context, o SuperviseOptions) (*Supervisor, error) {
 	if len(o.Command) == 0 {
 		return nil, errors.New("supervise engine: Command is empty")
 	}
-	if len(o.Socket) > maxSocketPath {
-		return nil, fmt.Errorf("supervise engine: socket path %q has %d bytes, a Unix socket's can have %d", o.Socket, len(o.Socket), maxSocketPath)
+	if len(o.Socket) > unixsock.MaxPath {
+		return nil, fmt.Errorf("supervise engine: socket path %q has %d bytes, a Unix socket's can have %d", o.Socket, len(o.Socket), unixsock.MaxPath)
 	}
 	if o.ReadyTimeout == 0 {
 		o.ReadyTimeout = defaultReadyTimeout

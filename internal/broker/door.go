@@ -1,0 +1,170 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/unixsock"
+)
+
+// door is the embedded broker's listener. kfake trusts its clients: it allocates
+// what a length announces, ends the process over an unknown API key, and keeps any
+// number of connections. The door therefore admits this process's user alone, and
+// hands on whole requests of known keys, versions and sizes.
+type door struct {
+	net.Listener
+	address   net.Addr        // that clients are told
+	keys      map[int16]int16 // API key to its highest version
+	protected bool            // clients log in first
+	limits    doorLimits
+	clock     clock.Clock
+	log       *slog.Logger
+	refused   *prometheus.CounterVec
+	told      atomic.Int64        // when a refusal was logged last, as Unix time in ns
+	places    *semaphore.Weighted // a connection takes one
+	memory    *semaphore.Weighted // bytes
+}
+
+// doorLimits bound what clients can make the broker hold.
+type doorLimits struct {
+	connections int64
+	memory      int64         // bytes, for all requests that are not answered yet
+	login       time.Duration // from connecting to having logged in
+	request     time.Duration // from a request's first byte to its last; for writing an answer
+	idle        time.Duration // between two requests
+}
+
+// A standalone and its commands have some ten connections each. The memory holds
+// two of the largest produce requests, or thirty of a megabyte; more wait. Idle is
+// what Apache Kafka takes for connections.max.idle.ms.
+var defaultDoorLimits = doorLimits{
+	connections: 256, memory: 128 << 20, login: 10 * time.Second, request: 30 * time.Second, idle: 10 * time.Minute,
+}
+
+// Bytes that a request may announce. kmsg makes room for as many elements of an
+// array as bytes follow, at most requestWeight bytes for each; only produce
+// requests, whose arrays are counted before, may be large.
+const (
+	maxLoginBytes   = 64 << 10
+	maxRequestBytes = 256 << 10
+	maxProduceBytes = 12 << 20 // a message of MaxMessageBytes in a batch, and room
+	requestWeight   = 128
+	produceWeight   = 4 // the door's and kfake's copy, and the batch as it is stored
+)
+
+// ownKeys are the API keys that our clients use, up to the versions kafka-go
+// v0.4.51 knows. What deletes or alters topics, records, groups, users or rights
+// is not among them: nobody does that through the door.
+var ownKeys = map[int16]int16{
+	int16(kmsg.Produce): 8, int16(kmsg.Fetch): 11, int16(kmsg.ListOffsets): 5, int16(kmsg.Metadata): 8,
+	int16(kmsg.OffsetCommit): 7, int16(kmsg.OffsetFetch): 5, int16(kmsg.FindCoordinator): 2,
+	int16(kmsg.JoinGroup): 7, int16(kmsg.Heartbeat): 4, int16(kmsg.LeaveGroup): 4, int16(kmsg.SyncGroup): 5,
+	int16(kmsg.SASLHandshake): 1, int16(kmsg.ApiVersions): 4, int16(kmsg.SASLAuthenticate): 1,
+	int16(kmsg.CreateTopics): 5, int16(kmsg.DescribeConfigs): 3,
+}
+
+// beforeLogin says which keys a client may use that has not logged in.
+func beforeLogin(key int16) bool {
+	switch kmsg.Key(key) {
+	case kmsg.SASLHandshake, kmsg.ApiVersions, kmsg.SASLAuthenticate:
+		return true
+	}
+	return false
+}
+
+func newDoor(listener net.Listener, opt EmbeddedOptions) *door {
+	return &door{
+		Listener: listener, address: socketAddr{}, keys: ownKeys, protected: opt.Protected,
+		limits: defaultDoorLimits, clock: clock.Real(), log: opt.Log.With("component", "embedded-broker"),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "gpuledger", Subsystem: "embedded_broker", Name: "refused_total",
+			Help: "Connections that the embedded broker refused or closed, by reason.",
+		}, []string{"reason"}),
+	}
+}
+
+// open makes the places, of the limits as they are now.
+func (d *door) open() *door {
+	d.places, d.memory = semaphore.NewWeighted(d.limits.connections), semaphore.NewWeighted(d.limits.memory)
+	return d
+}
+
+// socketAddr is what the broker tells clients to connect to: kfake wants a host
+// and a port, and a client on a socket dials nothing else, whatever it is told.
+type socketAddr struct{}
+
+func (socketAddr) Network() string { return "tcp" }
+func (socketAddr) String() string  { return behindSocket }
+
+// versions are the keys as kfake offers them to clients.
+func (d *door) versions() *kversion.Versions {
+	v := new(kversion.Versions)
+	for key, newest := range d.keys {
+		v.SetMaxKeyVersion(key, newest)
+	}
+	return v
+}
+
+// Addr is the address in the broker's metadata.
+func (d *door) Addr() net.Addr { return d.address }
+
+const acceptRetry = 100 * time.Millisecond
+
+// Accept gives the next connection that is admitted. Only the listener's end is an
+// error: kfake accepts nothing any more after one, and a process may be out of
+// file descriptors for a moment.
+func (d *door) Accept() (net.Conn, error) {
+	for {
+		conn, err := d.Listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil, err
+		}
+		if err != nil {
+			d.refuse("accept", "err", err)
+			if err := clock.Sleep(context.Background(), d.clock, acceptRetry); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if d.admit(conn) {
+			return d.newConn(conn), nil
+		}
+		_ = conn.Close()
+	}
+}
+
+// admit takes this process's user, as long as there is a place.
+func (d *door) admit(conn net.Conn) bool {
+	if conn.LocalAddr().Network() == "unix" {
+		uid, err := unixsock.Peer(conn)
+		if err != nil || uid != os.Geteuid() {
+			d.refuse("user", "uid", uid, "err", err)
+			return false
+		}
+	}
+	if !d.places.TryAcquire(1) {
+		d.refuse("connections", "limit", d.limits.connections)
+		return false
+	}
+	return true
+}
+
+// refuse counts, and logs at most once a second.
+func (d *door) refuse(reason string, attrs ...any) {
+	d.refused.WithLabelValues(reason).Inc()
+	now, last := d.clock.Now().UnixNano(), d.told.Load()
+	if now-last >= int64(time.Second) && d.told.CompareAndSwap(last, now) {
+		d.log.Warn("connection refused or closed", append([]any{"reason", reason}, attrs...)...)
+	}
+}

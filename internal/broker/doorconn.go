@@ -1,0 +1,257 @@
+package broker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// doorConn is a connection as kfake sees it. kfake reads from one goroutine,
+// writes a whole answer at once, and answers in the order of the requests.
+type doorConn struct {
+	net.Conn
+	door *door
+	rest []byte // of the request that is being handed on
+
+	mu      sync.Mutex
+	waiting []request // handed on and not answered
+	known   bool      // logged in, or nobody has to
+	closed  bool
+}
+
+type request struct {
+	key  int16
+	cost int64 // bytes of the door's memory
+}
+
+func (d *door) newConn(conn net.Conn) *doorConn {
+	c := &doorConn{Conn: conn, door: d, known: !d.protected}
+	_ = conn.SetDeadline(d.clock.Now().Add(d.limits.login)) // a connection that has none fails as it is read
+	return c
+}
+
+// Read hands on the bytes of whole requests.
+func (c *doorConn) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		frame, err := c.next()
+		if err != nil {
+			return 0, err
+		}
+		c.rest = frame
+	}
+	n := copy(p, c.rest)
+	if c.rest = c.rest[n:]; len(c.rest) == 0 {
+		c.rest = nil // not to keep the array
+	}
+	return n, nil
+}
+
+// A request begins with its length, which counts from the API key on: key and
+// version (2 bytes each), correlation id (4), client id (2 for its length).
+const (
+	lengthBytes    = 4
+	requestKeyAt   = lengthBytes
+	requestBodyAt  = requestKeyAt + 2 + 2 + 4 // where the client id begins
+	leastRequest   = 2 + 2 + 4 + 2
+	keyAndVersions = 2 + 2
+)
+
+var errRefused = errors.New("request refused")
+
+// next reads one request, its length in front.
+func (c *doorConn) next() ([]byte, error) {
+	if c.isKnown() {
+		c.readWithin(c.door.limits.idle)
+	}
+	var head [lengthBytes + keyAndVersions]byte
+	if _, err := io.ReadFull(c.Conn, head[:lengthBytes]); err != nil {
+		return nil, c.lost(err)
+	}
+	if c.isKnown() {
+		c.readWithin(c.door.limits.request)
+	}
+	length := int64(int32(binary.BigEndian.Uint32(head[:])))
+	if length < leastRequest || length > maxProduceBytes {
+		return nil, c.refuse("length", "bytes", length)
+	}
+	if _, err := io.ReadFull(c.Conn, head[lengthBytes:]); err != nil {
+		return nil, c.lost(err)
+	}
+	key, version := int16(binary.BigEndian.Uint16(head[4:])), int16(binary.BigEndian.Uint16(head[6:]))
+	if reason := c.check(key, version, length); reason != "" {
+		return nil, c.refuse(reason, "key", kmsg.NameForKey(key), "version", version, "bytes", length)
+	}
+	if err := c.take(key, length); err != nil {
+		return nil, err
+	}
+	frame := make([]byte, lengthBytes+length)
+	copy(frame, head[:])
+	if _, err := io.ReadFull(c.Conn, frame[len(head):]); err != nil {
+		return nil, c.lost(err)
+	}
+	if key == int16(kmsg.Produce) && !soundProduce(frame, version) {
+		return nil, c.refuse("produce", "version", version, "bytes", length)
+	}
+	return frame, nil
+}
+
+// check says why a request is not handed on; empty: it is.
+func (c *doorConn) check(key, version int16, length int64) string {
+	newest, ok := c.door.keys[key]
+	switch {
+	case !ok:
+		return "key"
+	case version < 0 || version > newest:
+		return "version"
+	case !c.isKnown() && !beforeLogin(key):
+		return "login"
+	case !c.isKnown() && length > maxLoginBytes, key != int16(kmsg.Produce) && length > maxRequestBytes:
+		return "length"
+	}
+	return ""
+}
+
+// take waits for the memory that a request needs, and notes it for its answer.
+func (c *doorConn) take(key int16, length int64) error {
+	r := request{key: key, cost: requestWeight * length}
+	if key == int16(kmsg.Produce) || beforeLogin(key) {
+		r.cost = produceWeight * length
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.door.limits.request)
+	defer cancel()
+	if c.door.memory.Acquire(ctx, r.cost) != nil {
+		return c.refuse("memory", "bytes", length)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		c.door.memory.Release(r.cost)
+		return net.ErrClosed
+	}
+	c.waiting = append(c.waiting, r)
+	return nil
+}
+
+// Write sends one answer.
+func (c *doorConn) Write(p []byte) (int, error) {
+	c.answered(p)
+	if c.isKnown() {
+		_ = c.SetWriteDeadline(c.door.clock.Now().Add(c.door.limits.request)) // it fails as the write does
+	}
+	return c.Conn.Write(p)
+}
+
+// answered frees the memory of the oldest request, and learns from its answer
+// whether the client has logged in.
+func (c *doorConn) answered(answer []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) == 0 {
+		return
+	}
+	r := c.waiting[0]
+	c.waiting = c.waiting[1:]
+	c.door.memory.Release(r.cost)
+	if !c.known && r.key == int16(kmsg.SASLAuthenticate) && loggedIn(answer) {
+		c.known = true
+		c.readWithin(c.door.limits.idle)
+	}
+}
+
+// loggedIn reads an answer to SaslAuthenticate, versions 0 and 1: length,
+// correlation id, error code, error text, and the mechanism's bytes, which begin
+// with the server's signature where SCRAM is at its end (RFC 5802, section 7).
+func loggedIn(answer []byte) bool {
+	r := cursor{rest: answer}
+	r.skip(4 + 4)
+	if r.uint16() != 0 {
+		return false
+	}
+	r.skip(max(0, int(int16(r.uint16()))))
+	return int32(r.uint32()) > 2 && len(r.rest) > 2 && string(r.rest[:2]) == "v="
+}
+
+// maxProduceParts bounds topics and partitions of one produce request together;
+// our producer sends one of each.
+const maxProduceParts = 1024
+
+// newestPlainProduce is the last version without compact lengths (KIP-482).
+const newestPlainProduce = 8
+
+// soundProduce says that a produce request's lengths are within it, that it names
+// no more partitions than anybody needs, and that it asks for an answer: one
+// without (acks=0) would keep its memory.
+func soundProduce(frame []byte, version int16) bool {
+	if version > newestPlainProduce {
+		return true // only tests have clients that are so new
+	}
+	r := cursor{rest: frame[requestBodyAt:]}
+	for range 2 { // client id, transactional id
+		r.skip(max(0, int(int16(r.uint16()))))
+	}
+	if acks := r.uint16(); acks == 0 {
+		return false
+	}
+	r.skip(4) // timeout
+	parts := 0
+	for range r.count() {
+		r.skip(max(0, int(int16(r.uint16()))))
+		partitions := r.count()
+		if parts += 1 + partitions; parts > maxProduceParts {
+			return false
+		}
+		for range partitions {
+			r.skip(4)
+			r.skip(r.count())
+		}
+	}
+	return len(r.rest) == 0
+}
+
+// count reads the length of an array or of bytes; null is none.
+func (c *cursor) count() int { return max(0, int(int32(c.uint32()))) }
+
+// Close frees what the connection holds.
+func (c *doorConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	for _, r := range c.waiting {
+		c.door.memory.Release(r.cost)
+	}
+	c.door.places.Release(1)
+	return c.Conn.Close()
+}
+
+func (c *doorConn) isKnown() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known
+}
+
+func (c *doorConn) readWithin(d time.Duration) {
+	_ = c.SetReadDeadline(c.door.clock.Now().Add(d)) // it fails as the read does
+}
+
+func (c *doorConn) refuse(reason string, attrs ...any) error {
+	c.door.refuse(reason, attrs...)
+	return errRefused
+}
+
+// lost counts the clients that took too long; others have hung up.
+func (c *doorConn) lost(err error) error {
+	var slow net.Error
+	if errors.As(err, &slow) && slow.Timeout() {
+		return c.refuse("timeout")
+	}
+	return err
+}
