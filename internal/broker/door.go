@@ -33,34 +33,42 @@ type door struct {
 	refused   *prometheus.CounterVec
 	told      atomic.Int64        // when a refusal was logged last, as Unix time in ns
 	places    *semaphore.Weighted // a connection takes one
-	memory    *semaphore.Weighted // bytes
+	// Bytes for produce requests, and for all others: who waits for the first
+	// doesn't hold up a heartbeat.
+	produce, others *semaphore.Weighted
 }
 
 // doorLimits bound what clients can make the broker hold.
 type doorLimits struct {
 	connections int64
-	memory      int64         // bytes, for all requests that are not answered yet
+	place       time.Duration // that a new connection waits for another one's end
 	login       time.Duration // from connecting to having logged in
 	request     time.Duration // from a request's first byte to its last; for writing an answer
 	idle        time.Duration // between two requests
 }
 
-// A standalone and its commands have some ten connections each. The memory holds
-// two of the largest produce requests, or thirty of a megabyte; more wait. Idle is
-// what Apache Kafka takes for connections.max.idle.ms.
+// A standalone and its commands have some ten connections each. Idle is what
+// Apache Kafka takes for connections.max.idle.ms.
 var defaultDoorLimits = doorLimits{
-	connections: 256, memory: 128 << 20, login: 10 * time.Second, request: 30 * time.Second, idle: 10 * time.Minute,
+	connections: 256, place: time.Second, login: 10 * time.Second, request: 30 * time.Second, idle: 10 * time.Minute,
 }
+
+// Bytes of all requests that are not answered yet, as weighed below: two of the
+// largest produce requests, or twenty of a megabyte, and as many connections as
+// there may be with the largest request before log-in. More wait.
+const (
+	produceMemory = 96 << 20
+	othersMemory  = 64 << 20
+)
 
 // Bytes that a request may announce. kmsg makes room for as many elements of an
 // array as bytes follow, at most requestWeight bytes for each; only produce
 // requests, whose arrays are counted before, may be large.
 const (
-	maxLoginBytes   = 64 << 10
-	maxRequestBytes = 256 << 10
+	maxRequestBytes = 64 << 10
 	maxProduceBytes = 12 << 20 // a message of MaxMessageBytes in a batch, and room
 	requestWeight   = 128
-	produceWeight   = 4 // the door's and kfake's copy, and the batch as it is stored
+	copyWeight      = 4 // of what has no arrays: in the door, in kfake twice, in the segment
 )
 
 // ownKeys are the API keys that our clients use, up to the versions kafka-go
@@ -96,7 +104,8 @@ func newDoor(listener net.Listener, opt EmbeddedOptions) *door {
 
 // open makes the places, of the limits as they are now.
 func (d *door) open() *door {
-	d.places, d.memory = semaphore.NewWeighted(d.limits.connections), semaphore.NewWeighted(d.limits.memory)
+	d.places = semaphore.NewWeighted(d.limits.connections)
+	d.produce, d.others = semaphore.NewWeighted(produceMemory), semaphore.NewWeighted(othersMemory)
 	return d
 }
 
@@ -144,7 +153,7 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-// admit takes this process's user, as long as there is a place.
+// admit takes this process's user, where there is a place.
 func (d *door) admit(conn net.Conn) bool {
 	if conn.LocalAddr().Network() == "unix" {
 		uid, err := unixsock.Peer(conn)
@@ -153,7 +162,9 @@ func (d *door) admit(conn net.Conn) bool {
 			return false
 		}
 	}
-	if !d.places.TryAcquire(1) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.limits.place)
+	defer cancel()
+	if d.places.Acquire(ctx, 1) != nil {
 		d.refuse("connections", "limit", d.limits.connections)
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/semaphore"
 )
 
 // doorConn is a connection as kfake sees it. kfake reads from one goroutine,
@@ -25,9 +26,11 @@ type doorConn struct {
 	closed  bool
 }
 
+// request is what is kept of one until it is answered.
 type request struct {
-	key  int16
-	cost int64 // bytes of the door's memory
+	key    int16
+	cost   int64 // bytes
+	memory *semaphore.Weighted
 }
 
 func (d *door) newConn(conn net.Conn) *doorConn {
@@ -85,7 +88,7 @@ func (c *doorConn) next() ([]byte, error) {
 	}
 	key, version := int16(binary.BigEndian.Uint16(head[4:])), int16(binary.BigEndian.Uint16(head[6:]))
 	if reason := c.check(key, version, length); reason != "" {
-		return nil, c.refuse(reason, "key", kmsg.NameForKey(key), "version", version, "bytes", length)
+		return nil, c.refuse(reason, "key", key, "version", version, "bytes", length)
 	}
 	if err := c.take(key, length); err != nil {
 		return nil, err
@@ -111,7 +114,7 @@ func (c *doorConn) check(key, version int16, length int64) string {
 		return "version"
 	case !c.isKnown() && !beforeLogin(key):
 		return "login"
-	case !c.isKnown() && length > maxLoginBytes, key != int16(kmsg.Produce) && length > maxRequestBytes:
+	case key != int16(kmsg.Produce) && length > maxRequestBytes:
 		return "length"
 	}
 	return ""
@@ -119,19 +122,22 @@ func (c *doorConn) check(key, version int16, length int64) string {
 
 // take waits for the memory that a request needs, and notes it for its answer.
 func (c *doorConn) take(key int16, length int64) error {
-	r := request{key: key, cost: requestWeight * length}
-	if key == int16(kmsg.Produce) || beforeLogin(key) {
-		r.cost = produceWeight * length
+	r := request{key: key, cost: requestWeight * length, memory: c.door.others}
+	if key == int16(kmsg.Produce) {
+		r.memory = c.door.produce
+	}
+	if r.memory == c.door.produce || beforeLogin(key) {
+		r.cost = copyWeight * length
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.door.limits.request)
 	defer cancel()
-	if c.door.memory.Acquire(ctx, r.cost) != nil {
+	if r.memory.Acquire(ctx, r.cost) != nil {
 		return c.refuse("memory", "bytes", length)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		c.door.memory.Release(r.cost)
+		r.memory.Release(r.cost)
 		return net.ErrClosed
 	}
 	c.waiting = append(c.waiting, r)
@@ -157,7 +163,7 @@ func (c *doorConn) answered(answer []byte) {
 	}
 	r := c.waiting[0]
 	c.waiting = c.waiting[1:]
-	c.door.memory.Release(r.cost)
+	r.memory.Release(r.cost)
 	if !c.known && r.key == int16(kmsg.SASLAuthenticate) && loggedIn(answer) {
 		c.known = true
 		c.readWithin(c.door.limits.idle)
@@ -226,7 +232,7 @@ func (c *doorConn) Close() error {
 	}
 	c.closed = true
 	for _, r := range c.waiting {
-		c.door.memory.Release(r.cost)
+		r.memory.Release(r.cost)
 	}
 	c.door.places.Release(1)
 	return c.Conn.Close()

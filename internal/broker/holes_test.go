@@ -66,7 +66,9 @@ func awaitFirst(tb testing.TB, c *Client, want int64) {
 	}
 }
 
-func TestOffsetBeyondTheEndIsAnError(t *testing.T) { eachForeignBroker(t, testOffsetBeyondTheEndIsAnError) }
+func TestOffsetBeyondTheEndIsAnError(t *testing.T) {
+	eachForeignBroker(t, testOffsetBeyondTheEndIsAnError)
+}
 
 func testOffsetBeyondTheEndIsAnError(t *testing.T, b *testBroker) {
 	ctx := testContext(t)

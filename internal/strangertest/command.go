@@ -1,0 +1,59 @@
+package strangertest
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// UID is the user and group of nobody, who owns nothing.
+const UID = 65534
+
+// Command is the test's own binary, run as nobody. The binary is copied to where
+// nobody may read it.
+func Command(t testing.TB, env ...string) *exec.Cmd {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("only root can run a command as another user, and this is user %d", os.Geteuid())
+		}
+		t.Skipf("only root can run a command as another user, and this is user %d", os.Geteuid())
+	}
+	dir, err := os.MkdirTemp("/tmp", "stranger-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "test")
+	if err := copyFile(os.Args[0], path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path)
+	cmd.Dir, cmd.Env = "/", append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: UID, Gid: UID}}
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		_ = out.Close() // the copy's error says more
+		return err
+	}
+	return out.Close()
+}
