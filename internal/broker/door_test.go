@@ -392,6 +392,29 @@ func TestH2ConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// TestClosedConnectionIsAnswered: kfake may write after it has closed; what the
+// request held is freed once, or the semaphore panics.
+func TestClosedConnectionIsAnswered(t *testing.T) {
+	d := newDoor(nil, EmbeddedOptions{Log: quiet(), Protected: true}).open()
+	ours, theirs := net.Pipe()
+	_ = theirs.Close()
+	if !d.places.TryAcquire(1) {
+		t.Fatal("no place")
+	}
+	c := d.newConn(ours)
+	if err := c.take(int16(kmsg.ApiVersions), 100); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	_, _ = c.Write(make([]byte, 20)) // nobody reads it
+	if err := c.take(int16(kmsg.ApiVersions), 100); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a request on a closed connection: %v, want net.ErrClosed", err)
+	}
+	if !d.others.TryAcquire(othersMemory) {
+		t.Error("memory was not freed")
+	}
+}
+
 // TestH2SlowConnectionsAreClosed: one that doesn't log in, one that sends half a
 // request, one that is idle.
 func TestH2SlowConnectionsAreClosed(t *testing.T) {

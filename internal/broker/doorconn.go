@@ -234,6 +234,7 @@ func (c *doorConn) Close() error {
 	for _, r := range c.waiting {
 		r.memory.Release(r.cost)
 	}
+	c.waiting = nil // kfake may still write an answer
 	c.door.places.Release(1)
 	return c.Conn.Close()
 }
