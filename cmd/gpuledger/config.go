@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/segmentio/kafka-go/sasl/plain"
 
 	"github.com/gpuledger/gpuledger/analyzer"
 	"github.com/gpuledger/gpuledger/billing/api/guard"
@@ -103,11 +100,17 @@ type BillingConfig struct {
 // KafkaConfig is how separate services reach Kafka. With brokers empty there is
 // only the embedded one.
 type KafkaConfig struct {
-	Brokers           []string      `yaml:"brokers"`
-	TLS               bool          `yaml:"tls"`
-	CAFile            string        `yaml:"ca_file"`
-	User              string        `yaml:"user"` // SASL PLAIN; empty: none
-	Password          config.Secret `yaml:"password"`
+	Brokers []string `yaml:"brokers"`
+	TLS     bool     `yaml:"tls"`
+	CAFile  string   `yaml:"ca_file"`
+	// CertFile and KeyFile are the client's certificate and its key, PEM; they are
+	// read for each connection, so that a renewed one counts without a restart.
+	CertFile string        `yaml:"cert_file"`
+	KeyFile  string        `yaml:"key_file"`
+	User     string        `yaml:"user"` // SASL; empty: none
+	Password config.Secret `yaml:"password"`
+	// Mechanism is plain, scram-sha-256 or scram-sha-512.
+	Mechanism         string        `yaml:"mechanism"`
 	Partitions        int           `yaml:"partitions"`         // of a new samples topic
 	ReplicationFactor int           `yaml:"replication_factor"` // of new topics; -1: the broker's default
 	Retention         time.Duration `yaml:"retention"`          // of a new samples topic
@@ -143,7 +146,7 @@ func DefaultConfig() Config {
 		Billing:   BillingConfig{API: guard.DefaultConfig(), Focus: focus.DefaultConfig()},
 		Decisions: decisions.DefaultConfig(),
 		Kafka: KafkaConfig{
-			Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
+			Mechanism: mechanismPlain, Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
 		},
 		ClickHouse: ClickHouseConfig{Database: "gpuledger", User: "default", MemoryBytes: 2 << 30},
 		HTTP:       httpd.DefaultConfig(),
@@ -220,49 +223,6 @@ func (c BillingConfig) book() (*prices.Book, error) {
 	return prices.Load(c.Prices)
 }
 
-func (c KafkaConfig) validate() error {
-	if (c.User == "") != c.Password.IsZero() {
-		return fmt.Errorf("user %q: user and password come together", c.User)
-	}
-	if c.User != "" && !c.TLS {
-		return fmt.Errorf("user %q: a password is not sent without tls: true", c.User)
-	}
-	if c.CAFile != "" && !c.TLS {
-		return fmt.Errorf("ca_file %q: needs tls: true", c.CAFile)
-	}
-	probe := c
-	if len(probe.Brokers) == 0 {
-		probe.Brokers = []string{"127.0.0.1:9092"} // embedded: its own address
-	}
-	b, err := probe.broker()
-	if err != nil {
-		return err
-	}
-	return b.Validate()
-}
-
-// broker is the configuration of package broker.
-func (c KafkaConfig) broker() (broker.Config, error) {
-	b := broker.DefaultConfig()
-	b.Brokers = c.Brokers
-	b.SamplesPartitions, b.ReplicationFactor, b.SamplesRetention = c.Partitions, c.ReplicationFactor, c.Retention
-	if c.User != "" {
-		b.SASL = plain.Mechanism{Username: c.User, Password: c.Password.Reveal()}
-	}
-	if !c.TLS {
-		return b, nil
-	}
-	b.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile == "" {
-		return b, nil
-	}
-	var err error
-	if b.TLS.RootCAs, err = certificates(c.CAFile); err != nil {
-		return b, fmt.Errorf("ca_file: %w", err)
-	}
-	return b, nil
-}
-
 func (c ClickHouseConfig) validate() error {
 	if c.Database == "" {
 		return errors.New("database: is empty")
@@ -318,7 +278,7 @@ func loadConfig(path string) (Config, error) {
 		return cfg, fmt.Errorf("find %s: %w", path, err)
 	}
 	// A file names its neighbours.
-	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File, &cfg.Decisions.CopyDir,
+	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.Kafka.CertFile, &cfg.Kafka.KeyFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File, &cfg.Decisions.CopyDir,
 		&cfg.Decisions.Witness.File, &cfg.Decisions.Witness.CAFile, &cfg.Decisions.Witness.TokenFile} {
 		if *file != "" && *file != decisions.NoCopy && !filepath.IsAbs(*file) {
 			*file = filepath.Join(dir, *file)

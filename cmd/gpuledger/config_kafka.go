@@ -63,7 +63,7 @@ func (c KafkaConfig) broker() (broker.Config, error) {
 	if b.SASL, err = c.sasl(); err != nil {
 		return b, err
 	}
-	b.TLS, err = c.tls()
+	b.TLS, err = c.transport()
 	return b, err
 }
 
@@ -87,8 +87,8 @@ func (c KafkaConfig) sasl() (sasl.Mechanism, error) {
 	return m, nil
 }
 
-// tls is nil where connections are in plain text.
-func (c KafkaConfig) tls() (t *tls.Config, err error) {
+// transport is nil where connections are in plain text.
+func (c KafkaConfig) transport() (t *tls.Config, err error) {
 	if !c.TLS {
 		return nil, nil
 	}
