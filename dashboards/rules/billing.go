@@ -16,5 +16,29 @@ func billingAlerts() []alert {
 				runbook: "Read the billing service's log: a failed run says why (gpuledger_billing_errors_total). A model without a rate: add it to the price book and gpuledger prices load it. " +
 					"Decisions that were deleted: restore the topic gpuledger.decisions.v1 before anything else.",
 			}),
+		newAlert("GPULedgerDecisionsLost", critical, "0m",
+			`gpuledger_decisions_whole == 0`, text{
+				summary:     "The decisions lack what their copy has, or are others",
+				description: "The topic was deleted, cut off or edited. Nothing is finalised, noted, approved or published until it is whole.",
+				runbook:     "gpuledger audit names the first offset. gpuledger audit restore brings the topic back from decisions.copy_dir; keep the old one for whoever asks how that came.",
+			}),
+		newAlert("GPULedgerDecisionsNotCopied", warning, "15m",
+			`gpuledger_decisions_copy_lag_messages > 0`, text{
+				summary:     "{{ $value }} decisions are not in their copy",
+				description: "They stand. Until they are copied the topic is the only place that has them.",
+				runbook:     "The service's log says why (gpuledger_decisions_copy_errors_total). Make room in decisions.copy_dir, or bring its disk back: the copy goes on by itself.",
+			}),
+		newAlert("GPULedgerWitnessAway", warning, "15m",
+			`gpuledger_decisions_witness_owed > 0`, text{
+				summary:     "A witness was not told the last head of the decisions",
+				description: "What was decided stands. Until a witness is told, an edit of the newest decisions is not noticed there.",
+				runbook:     "gpuledger_decisions_witness_total says which one fails, the service's log why. It is told the head again by itself.",
+			}),
+		newAlert("GPULedgerDecisionsGrow", warning, "0m",
+			`sum by (job, instance) (gpuledger_decisions_bytes) - sum by (job, instance) (gpuledger_decisions_bytes offset 1d) > 1e9`, text{
+				summary:     "{{ $value | humanize1024 }}B of decisions were added within a day",
+				description: "The decisions are kept for ever and read whole at each start. Copies of usage are the most of an honest log; a client that decides in a loop looks like this, too.",
+				runbook:     "gpuledger audit --parts lists what it is, and by whom. Take the rights on the topic from whoever wrote it.",
+			}),
 	}
 }

@@ -135,6 +135,9 @@ func (l *Log) copyOn(ctx context.Context) {
 	head := l.state.Head()
 	l.mu.Unlock()
 	l.metrics.showHead(head)
+	if l.metrics.whole.Set(0); l.Whole() == nil {
+		l.metrics.whole.Set(1)
+	}
 }
 
 // Whole fails where the copy knows of decisions that the log lacks (ErrDeleted),

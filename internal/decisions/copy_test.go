@@ -77,6 +77,9 @@ func TestTheLogIsCopiedAndRestored(t *testing.T) {
 		if err := empty.Whole(); !errors.Is(err, ErrDeleted) || !strings.Contains(err.Error(), "audit restore --from "+dir) {
 			t.Errorf("an empty topic beside its copy: %v", err)
 		}
+		if testutil.ToFloat64(empty.metrics.whole) != 0 || testutil.ToFloat64(l.metrics.whole) != 1 {
+			t.Error("the metric doesn't tell which log is whole")
+		}
 		n, err := empty.Restore(testContext(t), dir, nil)
 		if err != nil || n != 10 {
 			t.Fatalf("Restore = %d, %v, want 10", n, err)

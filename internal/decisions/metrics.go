@@ -10,8 +10,9 @@ import (
 type metrics struct {
 	folded *prometheus.CounterVec
 	next   prometheus.Gauge
-	bytes  *prometheus.CounterVec
+	bytes  *prometheus.GaugeVec
 	head   *prometheus.GaugeVec
+	whole  prometheus.Gauge
 
 	witnessed   *prometheus.CounterVec
 	witnessOwed prometheus.Gauge
@@ -30,14 +31,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Namespace: "gpuledger", Subsystem: "decisions", Name: "next_offset",
 			Help: "Offset of the decisions topic that is read next.",
 		})),
-		bytes: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "bytes_total",
-			Help: "Bytes of the decisions topic's messages read since the start, by kind. They are kept for ever.",
+		bytes: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "bytes",
+			Help: "Bytes of the decisions topic's messages, by kind. They are kept for ever.",
 		}, []string{"kind"})),
 		head: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "gpuledger", Subsystem: "decisions", Name: "head_info",
 			Help: "The last decision's offset and the hash chain's value after it, for gpuledger audit --expect.",
 		}, []string{"offset", "chain"})),
+		whole: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "gpuledger", Subsystem: "decisions", Name: "whole",
+			Help: "0: the decisions topic lacks messages that its copy has, or has others. Nothing is decided until it is restored.",
+		})),
 		witnessed: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "gpuledger", Subsystem: "decisions", Name: "witness_total",
 			Help: "Heads of the decisions that a witness was to be told, by witness and outcome.",
