@@ -98,8 +98,9 @@ func startBoot(t *testing.T, dir string, now time.Time, g *gate, capBytes int64)
 		b.waiters = 2 // the publisher's back-off is the other one
 	}
 	b.cfg.Slot, b.deps.Producer, b.source.reads = outageSlot, g, nil
-	pad := strings.Repeat("x", int(capBytes/slotsPerCap/4))
-	b.source.edit = func(batch *wire.Batch) { batch.Events = []*wire.Event{{Kind: "xid", Detail: pad}} }
+	const padBytes = 1000
+	pad := slices.Repeat([]*wire.Event{{Kind: "xid", Detail: strings.Repeat("x", padBytes)}}, int(capBytes/slotsPerCap/4/padBytes))
+	b.source.edit = func(batch *wire.Batch) { batch.Events = pad }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()

@@ -137,10 +137,12 @@ func observedParts(b *wire.Batch) []uint32 {
 	return out
 }
 
-// energyOf is the movement of all counters that the batch tells of.
+// energyOf is the movement of all counters that the batch tells of; what no board
+// can take is absent here as in the rows (C9).
 func energyOf(b *wire.Batch) (sum int64) {
 	for _, g := range b.Gpus {
-		sum += g.GetEnergyMj()
+		mj, _, _ := wire.Energy(g, b.SlotMs)
+		sum += mj
 	}
 	return sum
 }

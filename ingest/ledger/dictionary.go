@@ -53,9 +53,10 @@ const namesPerQuery = 2000
 const dictionaryKept = 200_000
 
 func (o ownerRow) name() ownerName {
-	return ownerName{id: o.Owner, facts: meter.Owner{
+	facts := meter.Owner{
 		Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
-	}}
+	}
+	return ownerName{id: o.Owner, facts: facts.Named()} // raw of before rules 2 has facts as they came
 }
 
 // bound forgets what is known when it is much. Never within a chunk: its rows

@@ -2,7 +2,6 @@ package meter
 
 import (
 	"math"
-	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -14,12 +13,9 @@ const activityScale = 1e9
 // pure function of the batch: inferences never move it. load holds, per row,
 // the activity of the row's leaf, or a negative number where it is absent.
 func splitEnergy(slotStartMS, slotMS int64, g *wire.Gpu, rows []Row, load []float64, owners []string, platformOnly bool) {
-	if g.EnergyMj == nil || len(rows) == 0 {
+	total, span, ok := wire.Energy(g, slotMS)
+	if !ok || len(rows) == 0 {
 		return
-	}
-	total, span := *g.EnergyMj, slotMS
-	if g.EnergySpanMs != nil {
-		span = *g.EnergySpanMs
 	}
 	switch {
 	case g.EnergyReset || 2*span > 3*slotMS:
@@ -46,7 +42,7 @@ func splitEnergy(slotStartMS, slotMS int64, g *wire.Gpu, rows []Row, load []floa
 
 // idleEnergy is the idle power over the time that the counter's movement covers.
 func idleEnergy(g *wire.Gpu, span int64) int64 {
-	watts, ok := within(g.IdleWatts, 0, maxWatts)
+	watts, ok := within(g.IdleWatts, 0, wire.MaxWatts)
 	if !ok {
 		return 0
 	}
@@ -120,20 +116,8 @@ func apportionEnergy(slotStartMS int64, rows []Row, owners []string, a int64, wa
 		rows[i].EnergyMJ += got
 		left -= got
 	}
-	if left == 0 {
-		return
-	}
-	order := make([]int, len(rows))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(x, y int) int {
-		if c := rest[y].cmp(rest[x]); c != 0 {
-			return c
-		}
-		return tie(slotStartMS, part{id: owners[x], last: rows[x].Owner == 0}, part{id: owners[y], last: rows[y].Owner == 0})
-	})
-	for i := int64(0); i < left; i++ {
-		rows[order[i]].EnergyMJ++
+	platform := func(i int) bool { return rows[i].Owner == 0 }
+	for _, i := range largest(slotStartMS, left, owners, platform, func(x, y int) int { return rest[x].cmp(rest[y]) }) {
+		rows[i].EnergyMJ++
 	}
 }

@@ -10,9 +10,6 @@ import (
 // boards report noise of 3e-5 to 6e-5.
 const QuietBelow = 0.005
 
-// maxWatts is the end of the range of power readings; no board comes near it.
-const maxWatts = 1e6
-
 // activity is A of R13: SM_ACTIVE, else GR_ENGINE_ACTIVE.
 func activity(l *wire.Leaf) (a float64, ok bool) {
 	if a, ok := within(l.SmActive, 0, 1); ok {
@@ -39,8 +36,8 @@ type signals struct {
 // power is P of R13: absent where the model's idle power is unknown, and where
 // the energy counter stood still.
 func power(g *wire.Gpu) (valid, quiet bool) {
-	watts, ok := within(g.PowerWatts, 0, maxWatts)
-	idle, known := within(g.IdleWatts, math.SmallestNonzeroFloat64, maxWatts)
+	watts, ok := within(g.PowerWatts, 0, wire.MaxWatts)
+	idle, known := within(g.IdleWatts, math.SmallestNonzeroFloat64, wire.MaxWatts)
 	if !ok || !known || (g.EnergyMj != nil && *g.EnergyMj == 0) {
 		return false, false
 	}

@@ -1,6 +1,6 @@
 package meter
 
-import "slices"
+import "sort"
 
 // recordsOnly keeps of a fill what its records hold, as unproven: that nobody is
 // known to have held the rest doesn't make it free, nor stranded (R18).
@@ -77,9 +77,13 @@ func (in *HourInput) takeFills() map[string]map[string][]Record {
 // far as the inventory has the GPU there, and nothing was inferred of it (R10
 // comes first: it rests on what was seen).
 func (h *gpuHour) fill() {
+	inferred := map[int64]bool{} // slots
+	for i := range h.inferred {
+		inferred[h.inferred[i].startMS] = true
+	}
 	for node, records := range h.fills {
 		for i := range records {
-			if r := &records[i]; h.counts(node, r) {
+			if r := &records[i]; !inferred[r.StartMS] && h.counts(node, r) {
 				for _, row := range r.Rows {
 					if row.Bucket == Unproven {
 						h.owner(row.Leaf, row.Owner).Unproven += row.SliceMS
@@ -91,19 +95,16 @@ func (h *gpuHour) fill() {
 	}
 }
 
-// counts says that a record of a fill counts.
+// counts says that a record of a fill counts, if nothing was inferred of its slot.
 func (h *gpuHour) counts(node string, r *Record) bool {
-	return h.presentAt(r.StartMS) && h.nodeAt(r.StartMS) == node && h.out.Kind == Board && r.Slices <= h.out.Slices &&
-		!slices.ContainsFunc(h.inferred, func(inf inference) bool { return inf.startMS == r.StartMS })
+	return h.presentAt(r.StartMS) && h.nodeAt(r.StartMS) == node && h.out.Kind == Board && r.Slices <= h.out.Slices
 }
 
 // nodeAt is the node that has the GPU in a slot of the hour.
 func (h *gpuHour) nodeAt(startMS int64) string {
-	node := ""
-	for _, p := range h.places {
-		if p.fromMS <= startMS {
-			node = p.node
-		}
+	n := sort.Search(len(h.places), func(i int) bool { return h.places[i].fromMS > startMS })
+	if n == 0 {
+		return ""
 	}
-	return node
+	return h.places[n-1].node
 }

@@ -1,21 +1,24 @@
 package meter
 
 import (
+	"cmp"
 	"math/big"
 	"slices"
 )
 
 // inference is inferred time of one leaf in one slot: each holder's exact part.
 type inference struct {
-	startMS int64
-	leaf    uint64
+	slotLeaf
 	sliceMS int64 // of the leaf, whoever held it
-	holders []inferredHolder
+	owners  []uint64
+	index   map[uint64]int // of owners, where there are many
+	held    fractions
 }
 
-type inferredHolder struct {
-	owner  uint64
-	amount *big.Rat
+// slotLeaf is a leaf in one slot.
+type slotLeaf struct {
+	startMS int64
+	leaf    uint64
 }
 
 // side is one edge of a gap: the shares of a leaf's holders there.
@@ -93,16 +96,19 @@ func (h *gpuHour) inferBetween(a, b *cell, failed []*cell) {
 	if to <= from || to-from > GapMaxMS {
 		return
 	}
-	tail, head := a.side(true), b.side(false)
-	for _, leaf := range tail.leaves() {
-		holders, same := h.sameHolders(tail.of(leaf), head.of(leaf))
-		if !same || !listedThroughout(leaf, failed) {
-			continue
+	tail, head, unlisted := a.side(true), b.side(false), unlistedIn(failed)
+	for len(tail) > 0 && len(head) > 0 {
+		leaf := min(tail[0].leaf, head[0].leaf)
+		var before, after side
+		before, tail = tail.cut(leaf)
+		after, head = head.cut(leaf)
+		if holders, same := h.sameHolders(before, after); same && !unlisted(leaf) {
+			h.inferOver(leaf, holders, from, to)
 		}
-		h.inferOver(leaf, holders, from, to)
 	}
 }
 
+// side is ordered by leaf, then owner.
 func (c *cell) side(tail bool) side {
 	var s side
 	for _, r := range c.record.Rows {
@@ -114,27 +120,17 @@ func (c *cell) side(tail bool) side {
 			s = append(s, edgeShare{r.Leaf, r.Owner, share})
 		}
 	}
+	slices.SortFunc(s, func(x, y edgeShare) int { return cmp.Or(cmp.Compare(x.leaf, y.leaf), cmp.Compare(x.owner, y.owner)) })
 	return s
 }
 
-func (s side) leaves() []uint64 {
-	var out []uint64
-	for _, e := range s {
-		if !slices.Contains(out, e.leaf) {
-			out = append(out, e.leaf)
-		}
+// cut takes the leaf's holders off the beginning.
+func (s side) cut(leaf uint64) (of, rest side) {
+	n := slices.IndexFunc(s, func(e edgeShare) bool { return e.leaf != leaf })
+	if n < 0 {
+		n = len(s)
 	}
-	return out
-}
-
-func (s side) of(leaf uint64) side {
-	var out side
-	for _, e := range s {
-		if e.leaf == leaf {
-			out = append(out, e)
-		}
-	}
-	return out
+	return s[:n], s[n:]
 }
 
 // sameHolders compares by the owners' ids: facts of one owner may grow. What
@@ -143,27 +139,37 @@ func (h *gpuHour) sameHolders(before, after side) (side, bool) {
 	if len(before) != len(after) {
 		return nil, false
 	}
-	for _, x := range before {
-		if !slices.ContainsFunc(after, func(y edgeShare) bool {
-			return y.share == x.share && (y.owner == x.owner || h.in.OwnerID(y.owner) == h.in.OwnerID(x.owner))
-		}) {
+	if slices.Equal(before, after) {
+		return after, true
+	}
+	type holding struct {
+		id    string
+		share Share
+	}
+	there := make(map[holding]bool, len(after))
+	for _, e := range after {
+		there[holding{h.in.OwnerID(e.owner), e.share}] = true
+	}
+	for _, e := range before {
+		if !there[holding{h.in.OwnerID(e.owner), e.share}] {
 			return nil, false
 		}
 	}
 	return after, true
 }
 
-// listedThroughout says that every batch in the gap lists the leaf alike in
-// all of its observed time.
-func listedThroughout(leaf uint64, failed []*cell) bool {
-	for _, c := range failed {
-		if !slices.ContainsFunc(c.record.Rows, func(r Row) bool {
-			return r.Leaf == leaf && r.Why == WhyAttribution && r.Head != 0
-		}) {
-			return false
+// unlistedIn tells the leaves that not every batch in the gap lists alike in all
+// of its observed time.
+func unlistedIn(failed []*cell) func(leaf uint64) bool {
+	listed := map[uint64]int{}
+	for i, c := range failed {
+		for _, r := range c.record.Rows {
+			if r.Why == WhyAttribution && r.Head != 0 && listed[r.Leaf] == i {
+				listed[r.Leaf]++
+			}
 		}
 	}
-	return true
+	return func(leaf uint64) bool { return listed[leaf] < len(failed) }
 }
 
 // inferOver books [from, to), as far as it lies in what is counted of the
@@ -203,70 +209,92 @@ func (h *gpuHour) inferInsideSlots() {
 }
 
 func (h *gpuHour) inference(startMS int64, leaf uint64) *inference {
-	for i := range h.inferred {
-		if inf := &h.inferred[i]; inf.startMS == startMS && inf.leaf == leaf {
-			return inf
+	key := slotLeaf{startMS, leaf}
+	i, ok := h.inferAt[key]
+	if !ok {
+		if h.inferAt == nil {
+			h.inferAt = map[slotLeaf]int{}
 		}
+		i = len(h.inferred)
+		h.inferAt[key] = i
+		h.inferred = append(h.inferred, inference{slotLeaf: key})
 	}
-	h.inferred = append(h.inferred, inference{startMS: startMS, leaf: leaf})
-	return &h.inferred[len(h.inferred)-1]
+	return &h.inferred[i]
 }
 
 func (inf *inference) add(owner uint64, sliceMS int64, s Share) {
+	i := inf.party(owner)
 	num, den := s.Rat()
-	amount := big.NewRat(sliceMS*num, den)
-	for i := range inf.holders {
-		if inf.holders[i].owner == owner {
-			inf.holders[i].amount.Add(inf.holders[i].amount, amount)
-			return
+	inf.held.class(den)[i] += sliceMS * num
+}
+
+// party finds or adds a holder.
+func (inf *inference) party(owner uint64) int {
+	n := len(inf.owners)
+	if n < fewOwners {
+		if i := slices.Index(inf.owners, owner); i >= 0 {
+			return i
 		}
+	} else {
+		if inf.index == nil {
+			inf.index = make(map[uint64]int, 2*n)
+			for i, o := range inf.owners {
+				inf.index[o] = i
+			}
+		}
+		if i, ok := inf.index[owner]; ok {
+			return i
+		}
+		inf.index[owner] = n
 	}
-	inf.holders = append(inf.holders, inferredHolder{owner, amount})
+	inf.owners = append(inf.owners, owner)
+	inf.held.parties = n + 1
+	return n
 }
 
 // roundInferred rounds each slot's inferred time of a leaf once, apart from
 // what was seen (R12). The part that nobody held stays unobserved.
 func (h *gpuHour) roundInferred() {
-	for _, inf := range h.inferred {
-		held := new(big.Rat)
-		parts := make([]part, 0, len(inf.holders)+1)
-		for _, p := range inf.holders {
-			held.Add(held, p.amount)
-			parts = append(parts, part{amount: p.amount, id: h.in.OwnerID(p.owner)})
+	unread := h.unread()
+	for i := range h.inferred {
+		inf := &h.inferred[i]
+		ids := make([]string, len(inf.owners))
+		for j, owner := range inf.owners {
+			ids[j] = h.in.OwnerID(owner)
 		}
-		total := new(big.Int).Add(held.Num(), new(big.Int).Sub(held.Denom(), big.NewInt(1)))
-		total.Quo(total, held.Denom()) // up: the rest, which nobody held, takes part in the step
-		rest := new(big.Rat).Sub(new(big.Rat).SetInt(total), held)
-		parts = append(parts, part{amount: rest, last: true})
-		got := apportion(inf.startMS, total.Int64(), parts)
+		got, _ := inf.held.apportion(inf.startMS, inf.held.ceiling(), ids)
 		var inferred int64
-		for i, p := range inf.holders {
-			o := h.owner(inf.leaf, p.owner)
-			o.Unproven += got[i]
-			o.Inferred += got[i]
-			inferred += got[i]
+		for j, owner := range inf.owners {
+			o := h.owner(inf.leaf, owner)
+			o.Unproven += got[j]
+			o.Inferred += got[j]
+			inferred += got[j]
 		}
 		h.counted += inferred
 		if inf.sliceMS > 0 {
-			unread := new(big.Int).Mul(big.NewInt(inferred), big.NewInt(h.unread(inf.startMS, inf.leaf)))
-			h.out.UnobservedAttribution -= unread.Quo(unread, big.NewInt(inf.sliceMS)).Int64()
+			part := new(big.Int).Mul(big.NewInt(inferred), big.NewInt(unread[inf.slotLeaf]))
+			h.out.UnobservedAttribution -= part.Quo(part, big.NewInt(inf.sliceMS)).Int64()
 		}
 	}
 }
 
-// unread is a leaf's time in the slot of a batch whose owners could not be
-// read. What is inferred of it is no longer unobserved for that reason.
-func (h *gpuHour) unread(startMS int64, leaf uint64) int64 {
+// unread is the time of leaves in slots whose batch could not read owners. What is
+// inferred of it is no longer unobserved for that reason.
+func (h *gpuHour) unread() map[slotLeaf]int64 {
+	if len(h.inferred) == 0 {
+		return nil
+	}
+	out := map[slotLeaf]int64{}
 	for i := range h.cells {
 		c := &h.cells[i]
-		if c.slot.StartMS != startMS || c.record == nil {
+		if c.record == nil {
 			continue
 		}
 		for _, r := range c.record.Rows {
-			if r.Leaf == leaf && r.Why == WhyAttribution {
-				return r.SliceMS
+			if key := (slotLeaf{c.slot.StartMS, r.Leaf}); r.Why == WhyAttribution && out[key] == 0 {
+				out[key] = r.SliceMS
 			}
 		}
 	}
-	return 0
+	return out
 }

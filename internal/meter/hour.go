@@ -142,8 +142,10 @@ type gpuHour struct {
 	before    capacity // of the hour before, as far as it is known
 	counted   int64
 	sightings []Sighting
+	sighted   map[string]int // of sightings, by node
 	findings  []string
 	inferred  []inference
+	inferAt   map[slotLeaf]int    // of inferred
 	fills     map[string][]Record // by node
 	places    []place
 	lines     map[lineKey]int // of out.Owners, where there are many

@@ -44,6 +44,14 @@ func OwnerOf(o *wire.Owner) Owner {
 	}
 }
 
+// Named is the owner by facts that can be stored, shown and billed (R15).
+func (o Owner) Named() Owner {
+	for _, fact := range [...]*string{&o.Tenant, &o.Project, &o.Namespace, &o.Pod, &o.UID, &o.Job, &o.User, &o.Account} {
+		*fact = wire.Name(*fact)
+	}
+	return o
+}
+
 // ID is the pod's UID, else the job's id, else all facts as key-sorted JSON.
 func (o Owner) ID() string {
 	switch {
@@ -52,15 +60,14 @@ func (o Owner) ID() string {
 	case o.Job != "":
 		return o.Job
 	}
-	facts := map[string]string{}
-	for key, value := range map[string]string{
-		"tenant": o.Tenant, "project": o.Project, "namespace": o.Namespace, "pod": o.Pod, "user": o.User, "account": o.Account,
-	} {
-		if value != "" {
-			facts[key] = value
-		}
-	}
-	out, err := json.Marshal(facts) // sorts the keys; strings always marshal
+	out, err := json.Marshal(struct { // in the order of the keys
+		Account   string `json:"account,omitempty"`
+		Namespace string `json:"namespace,omitempty"`
+		Pod       string `json:"pod,omitempty"`
+		Project   string `json:"project,omitempty"`
+		Tenant    string `json:"tenant,omitempty"`
+		User      string `json:"user,omitempty"`
+	}{o.Account, o.Namespace, o.Pod, o.Project, o.Tenant, o.User}) // strings always marshal
 	if err != nil {
 		panic(err)
 	}
@@ -134,8 +141,15 @@ func (d *Identities) leaf(l Leaf) uint64 {
 	return h
 }
 
+// owner takes the facts as they came. Only names are kept: of one name there may
+// be more spellings than memory holds.
 func (d *Identities) owner(o Owner) ownerID {
 	id, ok := d.owners[o]
+	if ok {
+		return id
+	}
+	o = o.Named()
+	id, ok = d.owners[o]
 	if !ok {
 		id = ownerID{hash: o.Hash(), id: o.ID()}
 		d.owners[o] = id

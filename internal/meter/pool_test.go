@@ -118,7 +118,7 @@ func TestPoolAfterItsLastRecord(t *testing.T) {
 // TestLargestPool: as many allocations as a batch may list, of as many GPUs as
 // a pool may have, are settled exactly, and not in quadratic time.
 func TestLargestPool(t *testing.T) {
-	const n, all = 65_535, 1_000_000_000
+	const n, all = wire.MaxLeaves, wire.MaxPoolSlices
 	b := poolHour(func(b *wire.Batch) {
 		g := b.Gpus[0]
 		g.Slices, g.Leaves, g.Holds = all, nil, nil

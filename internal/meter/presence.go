@@ -27,9 +27,13 @@ func (h *gpuHour) sight(nodes []string, start int64) {
 		if r.Model != "" {
 			h.known.model = r.Model
 		}
-		i := slices.IndexFunc(h.sightings, func(s Sighting) bool { return s.Node == node })
-		if i < 0 {
+		i, ok := h.sighted[node]
+		if !ok {
+			if h.sighted == nil {
+				h.sighted = map[string]int{}
+			}
 			i = len(h.sightings)
+			h.sighted[node] = i
 			h.sightings = append(h.sightings, Sighting{HourMS: h.in.StartMS, GPU: h.gpu, Node: node, FirstMS: start})
 		}
 		s := &h.sightings[i]

@@ -205,7 +205,7 @@ func FuzzSettle(f *testing.F) {
 			if want := int64(g.Slices) * wire.ObservedMS(b); time != want {
 				t.Errorf("GPU %s: rows sum to %d slice-ms, want %d", g.UUID, time, want)
 			}
-			if want := b.Gpus[i].GetEnergyMj(); energy != want {
+			if want, _, _ := wire.Energy(b.Gpus[i], b.SlotMs); energy != want {
 				t.Errorf("GPU %s: rows sum to %d mJ, want %d", g.UUID, energy, want)
 			}
 		}

@@ -222,7 +222,7 @@ func (c *randomCluster) record(g *randomGPU) *wire.Gpu {
 		PowerWatts: c.value(0, 60, 80, 80.5, 400), IdleWatts: c.value(80, 80, 65.5, 0),
 	}
 	if c.chance(0.7) {
-		r.EnergyMj = proto.Int64(pick(c, 0, 1, 17, 100_000, 800_000, c.Int64N(9_000_000)))
+		r.EnergyMj = proto.Int64(pick(c, 0, 1, 17, 100_000, 800_000, c.Int64N(9_000_000), c.Int64N(400_000_000)))
 	}
 	if c.chance(0.3) {
 		r.EnergySpanMs = proto.Int64(pick(c, 0, 1, c.slotMS/2, c.slotMS*3/2, c.slotMS*3/2+1, 3_600_000))

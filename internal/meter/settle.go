@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -69,6 +70,8 @@ type settler struct {
 	load   []float64
 	owners []string
 
+	working int // leaves whose activity is not quiet
+
 	finding string
 }
 
@@ -112,9 +115,10 @@ func (s *settler) settle() GPUSlot {
 	}
 	splitEnergy(s.slotStartMS, s.slotMS, g, s.rows, s.load, s.owners, platformOnly)
 	out.Rows = s.rows
-	if out.Finding == "" {
-		out.Finding = s.finding
+	if _, _, ok := wire.Energy(g, s.slotMS); !ok && g.EnergyMj != nil {
+		s.finding = cmp.Or(s.finding, fmt.Sprintf("GPU %s tells %d mJ, more than a board can take in the time: its energy is left out", g.Uuid, *g.EnergyMj))
 	}
+	out.Finding = cmp.Or(out.Finding, s.finding)
 	return out
 }
 
@@ -174,6 +178,9 @@ func (s *settler) readLeaves() {
 		st.hash = s.ids.leaf(identity)
 		st.seen = clip(s.observed, st.span)
 		st.seenMS = spanLength(st.seen)
+		if st.a && !st.aQuiet {
+			s.working++
+		}
 		s.leaves = append(s.leaves, st)
 	}
 }
@@ -259,10 +266,8 @@ func (s *settler) heldBucket(l *leafState, t *timeline, i int, working bool) Buc
 
 // otherWorks says whether another leaf's activity is not quiet: the profiler lives.
 func (s *settler) otherWorks(l *leafState) bool {
-	for i := range s.leaves {
-		if o := &s.leaves[i]; o.hash != l.hash && o.a && !o.aQuiet {
-			return true
-		}
+	if l.a && !l.aQuiet {
+		return s.working > 1
 	}
-	return false
+	return s.working > 0
 }

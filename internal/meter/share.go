@@ -30,57 +30,115 @@ func gcd(a, b int) int {
 	return a
 }
 
-// part is one claimant of a largest-remainder step: an exact amount, and what
-// decides ties.
-type part struct {
-	amount *big.Rat
-	id     string // owner id
-	last   bool   // the platform: loses every tie
+// fractions are exact amounts of several parties, kept by denominator: within
+// MaxHolders there are few, while one fraction of them all grows without end.
+type fractions struct {
+	parties int
+	dens    []int64
+	sums    [][]int64 // by denominator, then party
 }
 
-// apportion splits total, the sum of the exact amounts, into integers: floors
-// first, what is left to the largest remainders, ties to the smallest SHA-256
-// of "slot start in ms/owner id", the platform last (R12).
-func apportion(slotStartMS int64, total int64, parts []part) []int64 {
-	out := make([]int64, len(parts))
-	rest := make([]*big.Rat, len(parts))
-	left := total
-	for i, p := range parts {
-		floor := new(big.Int).Quo(p.amount.Num(), p.amount.Denom())
-		out[i] = floor.Int64()
-		rest[i] = new(big.Rat).Sub(p.amount, new(big.Rat).SetInt(floor))
-		left -= out[i]
+// class is the parties' amounts over one denominator, to add to.
+func (f *fractions) class(den int64) []int64 {
+	i := slices.Index(f.dens, den)
+	if i < 0 {
+		i = len(f.dens)
+		f.dens, f.sums = append(f.dens, den), append(f.sums, make([]int64, f.parties))
 	}
+	if n := len(f.sums[i]); n < f.parties {
+		f.sums[i] = append(f.sums[i], make([]int64, f.parties-n)...)
+	}
+	return f.sums[i]
+}
+
+// common is the least common denominator, and each party's amount over it.
+func (f *fractions) common() (amounts []*big.Int, den *big.Int) {
+	den = big.NewInt(1)
+	for _, d := range f.dens {
+		n := big.NewInt(d)
+		den.Mul(den, n.Quo(n, new(big.Int).GCD(nil, nil, den, n)))
+	}
+	amounts = make([]*big.Int, f.parties)
+	for i := range amounts {
+		amounts[i] = new(big.Int)
+	}
+	var factor, n, product big.Int
+	for c, d := range f.dens {
+		factor.Quo(den, n.SetInt64(d))
+		for i, v := range f.sums[c] {
+			if v != 0 {
+				amounts[i].Add(amounts[i], product.Mul(&factor, n.SetInt64(v)))
+			}
+		}
+	}
+	return amounts, den
+}
+
+// ceiling is the sum of all amounts, rounded up to an integer: what nobody has of
+// the last one takes part in the step.
+func (f *fractions) ceiling() int64 {
+	amounts, den := f.common()
+	sum := new(big.Int).Sub(den, big.NewInt(1))
+	for _, a := range amounts {
+		sum.Add(sum, a)
+	}
+	return sum.Quo(sum, den).Int64()
+}
+
+// apportion splits total into the parties' amounts and what they leave free, in
+// integers: floors first, what is left to the largest remainders, ties to the
+// smallest SHA-256 of "slot start in ms/owner id", free last (R12).
+func (f *fractions) apportion(slotStartMS, total int64, ids []string) (got []int64, free int64) {
+	amounts, den := f.common()
+	rest := new(big.Int).Mul(big.NewInt(total), den)
+	for _, a := range amounts {
+		rest.Sub(rest, a)
+	}
+	amounts = append(amounts, rest)
+	got, left := make([]int64, len(amounts)), total
+	var floor big.Int
+	for i, a := range amounts {
+		floor.QuoRem(a, den, a) // a keeps the remainder
+		got[i] = floor.Int64()
+		left -= got[i]
+	}
+	last := len(ids)
+	for _, i := range largest(slotStartMS, left, append(slices.Clip(ids), ""), func(i int) bool { return i == last }, func(x, y int) int {
+		return amounts[x].Cmp(amounts[y])
+	}) {
+		got[i]++
+	}
+	return got[:last], got[last]
+}
+
+// largest are the parties with the largest remainders, as many as there are units
+// left; of equal ones those with the smaller hash come first, the platform last.
+func largest(slotStartMS, left int64, ids []string, platform func(i int) bool, remainder func(x, y int) int) []int {
 	if left == 0 {
-		return out
+		return nil
 	}
-	order := make([]int, len(parts))
+	order, hashes := make([]int, len(ids)), make([][]byte, len(ids))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(x, y int) int {
-		if c := rest[y].Cmp(rest[x]); c != 0 {
+	hash := func(i int) []byte {
+		if hashes[i] == nil {
+			sum := sha256.Sum256([]byte(strconv.FormatInt(slotStartMS, 10) + "/" + ids[i]))
+			hashes[i] = sum[:]
+		}
+		return hashes[i]
+	}
+	slices.SortFunc(order, func(x, y int) int {
+		if c := remainder(y, x); c != 0 {
 			return c
 		}
-		return tie(slotStartMS, parts[x], parts[y])
-	})
-	for i := int64(0); i < left; i++ {
-		out[order[i]]++
-	}
-	return out
-}
-
-func tie(slotStartMS int64, x, y part) int {
-	if x.last != y.last {
-		if x.last {
+		switch px, py := platform(x), platform(y); {
+		case px && !py:
 			return 1
+		case py && !px:
+			return -1
 		}
-		return -1
-	}
-	return cmp.Or(bytes.Compare(tieHash(slotStartMS, x.id), tieHash(slotStartMS, y.id)), cmp.Compare(x.id, y.id))
-}
-
-func tieHash(slotStartMS int64, id string) []byte {
-	sum := sha256.Sum256([]byte(strconv.FormatInt(slotStartMS, 10) + "/" + id))
-	return sum[:]
+		return cmp.Or(bytes.Compare(hash(x), hash(y)), cmp.Compare(ids[x], ids[y]), x-y)
+	})
+	return order[:left]
 }

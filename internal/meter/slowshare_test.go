@@ -124,6 +124,9 @@ func (m *slowModel) energy(uuid string, s *slowSlot, settled map[slowLeaf]*slowP
 	if g.EnergySpanMs != nil {
 		span = *g.EnergySpanMs
 	}
+	if float64(total)/1000 > slowMaxWatts*(float64(span)/1000+2) { // joules, of counters read 2 s late
+		return
+	}
 	if g.EnergyReset || 2*span > 3*m.slotMS {
 		m.add(uuid, s.start, "(unattributed)", usage{energy: total})
 		return

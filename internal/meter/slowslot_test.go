@@ -261,7 +261,7 @@ func slowUtilisation(g *wire.Gpu, l *wire.Leaf) (float64, bool) {
 }
 
 // slowMaxWatts is the end of the range of power readings.
-const slowMaxWatts = 1_000_000
+const slowMaxWatts = 3000
 
 // slowPower answers whether the board's power is a signal, and quiet.
 func slowPower(g *wire.Gpu) (quiet, ok bool) {

@@ -1,7 +1,7 @@
 package meter
 
 import (
-	"math/big"
+	"cmp"
 	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/wire"
@@ -40,7 +40,8 @@ func spanLength(parts []span) (sum int64) {
 // timeline is who had a leaf when, over the parts of the slot that were seen.
 type timeline struct {
 	holders []holder
-	freeMS  int64 // slice-ms
+	index   map[string]int // of holders by id, where there are many
+	freeMS  int64          // slice-ms
 	entries []entry
 	// head and tail are the holders' shares at the first and the last instant
 	// seen of the slot, 0 where the leaf isn't there.
@@ -87,14 +88,36 @@ func (s *settler) timeline(l *leafState) timeline {
 // holder finds or adds the owner. Two sets of facts under one id are one
 // owner: the smaller hash stands for both.
 func (t *timeline) holder(id ownerID) int {
-	for i := range t.holders {
-		if t.holders[i].id.id == id.id {
-			t.holders[i].id.hash = min(t.holders[i].id.hash, id.hash)
-			return i
-		}
+	i, n := t.find(id.id), len(t.holders)
+	if i < n {
+		t.holders[i].id.hash = min(t.holders[i].id.hash, id.hash)
+		return i
 	}
 	t.holders = append(t.holders, holder{id: id})
-	return len(t.holders) - 1
+	return n
+}
+
+// find is the holder's place, or the next one.
+func (t *timeline) find(id string) int {
+	n := len(t.holders)
+	if n < fewOwners {
+		i := slices.IndexFunc(t.holders, func(h holder) bool { return h.id.id == id })
+		if i < 0 {
+			return n
+		}
+		return i
+	}
+	if t.index == nil {
+		t.index = make(map[string]int, 2*n)
+		for i := range t.holders {
+			t.index[t.holders[i].id.id] = i
+		}
+	}
+	i, ok := t.index[id]
+	if !ok {
+		t.index[id], i = n, n
+	}
+	return i
 }
 
 // whole is the plain case: nobody, or one entry over all that was seen,
@@ -116,62 +139,63 @@ func (t *timeline) whole(s *settler, l *leafState) bool {
 // shareOut cuts the leaf's time wherever a hold begins or ends, shares each
 // piece, and rounds once (R12).
 func (t *timeline) shareOut(s *settler, l *leafState) {
-	amounts := make([]*big.Rat, len(t.holders)+1)
-	for i := range amounts {
-		amounts[i] = new(big.Rat)
-	}
-	for _, piece := range t.pieces(l.seen) {
-		sliceMS := int64(l.slices) * (piece.to - piece.from)
-		counts, den := t.sharesAt(l, piece.from)
-		free := den
-		for i, n := range counts {
-			if n == 0 {
-				continue
-			}
-			t.holders[i].coveredMS += piece.to - piece.from
-			amounts[i].Add(amounts[i], big.NewRat(sliceMS*int64(n), int64(den)))
-			free -= n
+	held := fractions{parties: len(t.holders)}
+	t.sweep(func(ms int64, present int, counts []int, who []int) {
+		sliceMS, class := int64(l.slices)*ms, held.class(int64(l.denominator(present)))
+		for _, i := range who {
+			t.holders[i].coveredMS += ms
+			class[i] += sliceMS * int64(counts[i])
 		}
-		last := len(amounts) - 1
-		amounts[last].Add(amounts[last], big.NewRat(sliceMS*int64(free), int64(den)))
+	})
+	ids := make([]string, len(t.holders))
+	for i := range ids {
+		ids[i] = t.holders[i].id.id
 	}
-	parts := make([]part, len(amounts))
-	for i := range t.holders {
-		parts[i] = part{amount: amounts[i], id: t.holders[i].id.id}
-	}
-	parts[len(parts)-1] = part{amount: amounts[len(amounts)-1], last: true}
-	got := apportion(s.slotStartMS, int64(l.slices)*l.seenMS, parts)
+	got, free := held.apportion(s.slotStartMS, int64(l.slices)*l.seenMS, ids)
 	for i := range t.holders {
 		t.holders[i].sliceMS = got[i]
 	}
-	t.freeMS = got[len(got)-1]
+	t.freeMS = free
 }
 
-func (t *timeline) pieces(seen []span) []span {
-	var cuts []int64
-	for _, p := range seen {
-		cuts = append(cuts, p.from, p.to)
+// sweep visits the pieces between two instants at which an entry begins or ends,
+// with how many entries are present, and which holders have how many of them.
+func (t *timeline) sweep(visit func(ms int64, present int, counts, who []int)) {
+	type change struct {
+		at     int64
+		holder int
+		by     int
 	}
+	changes := make([]change, 0, 2*len(t.entries))
 	for _, e := range t.entries {
-		cuts = append(cuts, e.span.from, e.span.to)
+		changes = append(changes, change{e.span.from, e.holder, 1}, change{e.span.to, e.holder, -1})
 	}
-	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-	var out []span
-	for i := 1; i < len(cuts); i++ {
-		piece := span{cuts[i-1], cuts[i]}
-		for _, p := range seen {
-			if p.contains(piece.from) {
-				out = append(out, piece)
-			}
+	slices.SortFunc(changes, func(x, y change) int { return cmp.Compare(x.at, y.at) })
+	counts, present := make([]int, len(t.holders)), 0
+	var who []int
+	for i, c := range changes {
+		if i > 0 && present > 0 && changes[i-1].at < c.at {
+			who = slices.DeleteFunc(who, func(h int) bool { return counts[h] == 0 })
+			visit(c.at-changes[i-1].at, present, counts, who)
 		}
+		if counts[c.holder] == 0 && !slices.Contains(who, c.holder) {
+			who = append(who, c.holder)
+		}
+		counts[c.holder] += c.by
+		present += c.by
 	}
-	return out
 }
 
-// sharesAt counts each holder's entries at an instant, and the denominator:
-// the known number of replicas, else, or with more entries than that, the
-// entries present (R12). Nobody there: denominator 1.
+// denominator is the known number of replicas, else, or with more entries than
+// that, the entries present (R12). Nobody there: 1.
+func (l *leafState) denominator(present int) int {
+	if r := int(l.wire.Replicas); present <= r {
+		return max(r, 1)
+	}
+	return max(present, 1)
+}
+
+// sharesAt counts each holder's entries at an instant, and the denominator.
 func (t *timeline) sharesAt(l *leafState, at int64) (counts []int, den int) {
 	counts = make([]int, len(t.holders))
 	n := 0
@@ -181,10 +205,7 @@ func (t *timeline) sharesAt(l *leafState, at int64) (counts []int, den int) {
 			n++
 		}
 	}
-	if r := int(l.wire.Replicas); n <= r {
-		return counts, max(r, 1)
-	}
-	return counts, n
+	return counts, l.denominator(n)
 }
 
 // edges notes the shares where the slot's seen time begins and ends, if the
@@ -210,8 +231,14 @@ func (t *timeline) sharesInto(l *leafState, at int64, into []Share) {
 
 // inferInside notes gaps inside the slot between equal holders, as Pending
 // rows that carry the whole gap's slice_ms and the owner's share: the hour adds
-// them to the slot's other inferred time and rounds once (R10, R12).
+// them to the slot's other inferred time and rounds once (R10, R12). Rows of one
+// owner and share are added up.
 func (s *settler) inferInside(l *leafState, t *timeline) {
+	type key struct {
+		owner uint64
+		share Share
+	}
+	noted := map[key]int{}
 	for i := 1; i < len(s.observed); i++ {
 		gap := span{s.observed[i-1].to, s.observed[i].from}
 		if gap.to-gap.from > GapMaxMS || !l.span.contains(gap.from-1) || !l.span.contains(gap.to) {
@@ -223,24 +250,18 @@ func (s *settler) inferInside(l *leafState, t *timeline) {
 		if !slices.Equal(before, after) {
 			continue
 		}
+		sliceMS := int64(l.slices) * (gap.to - gap.from)
 		for h, share := range before {
-			if share != 0 {
-				s.pendInferred(Row{
-					Leaf: l.hash, Owner: t.holders[h].id.hash, Bucket: Pending, Why: WhyInferred,
-					SliceMS: int64(l.slices) * (gap.to - gap.from), Head: share,
-				})
+			if share == 0 {
+				continue
 			}
+			owner := t.holders[h].id.hash
+			if at, ok := noted[key{owner, share}]; ok {
+				s.rows[at].SliceMS += sliceMS
+				continue
+			}
+			noted[key{owner, share}] = len(s.rows)
+			s.add(Row{Leaf: l.hash, Owner: owner, Bucket: Pending, Why: WhyInferred, SliceMS: sliceMS, Head: share}, -1, "")
 		}
 	}
-}
-
-// pendInferred adds up rows of one key.
-func (s *settler) pendInferred(r Row) {
-	for i := range s.rows {
-		if o := &s.rows[i]; o.Leaf == r.Leaf && o.Owner == r.Owner && o.Why == r.Why && o.Head == r.Head && o.Bucket == r.Bucket {
-			o.SliceMS += r.SliceMS
-			return
-		}
-	}
-	s.add(r, -1, "")
 }

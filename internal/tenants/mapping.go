@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/config"
 	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 // Unassigned is the tenant of owners that no rule matches: a real account.
@@ -149,8 +150,14 @@ func (p Pattern) matches(o meter.Owner) bool {
 	return true
 }
 
-// At names the owner's tenant and project in an hour.
+// At names the owner's tenant and project in an hour, by names that an invoice can
+// carry, whatever the mapping says (R15).
 func (m *Mapping) At(hour time.Time, o meter.Owner) (tenant, project string) {
+	tenant, project = m.at(hour, o)
+	return wire.Name(tenant), wire.Name(project)
+}
+
+func (m *Mapping) at(hour time.Time, o meter.Owner) (tenant, project string) {
 	own := cmp.Or(o.Project, o.Namespace)
 	v := m.version(hour)
 	if v == nil {

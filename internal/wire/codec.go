@@ -3,8 +3,10 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -13,7 +15,8 @@ import (
 const Format = 1
 
 // Error is a batch that can't be used, with the reason under which it is
-// counted and dead-lettered ("garbage", "format", "invalid").
+// counted and dead-lettered: garbage and format, invalid (it contradicts itself),
+// limits (it contradicts hardware), too_costly.
 type Error struct {
 	Reason string
 	Err    error
@@ -37,6 +40,9 @@ func Encode(b *Batch) ([]byte, error) {
 // collector may have put there. Its error is an *Error.
 func Decode(data []byte) (b *Batch, unknown int, err error) {
 	b = &Batch{}
+	if n := len(data); n > smallBytes && partsIn(data, b.ProtoReflect().Descriptor(), 0) > maxParts {
+		return nil, 0, &Error{Reason: "limits", Err: fmt.Errorf("decode batch of %d bytes: more than %d messages and unknown fields in it", n, maxParts)}
+	}
 	if err := proto.Unmarshal(data, b); err != nil {
 		return nil, 0, &Error{Reason: "garbage", Err: fmt.Errorf("decode batch of %d bytes: %w", len(data), err)}
 	}
@@ -44,9 +50,58 @@ func Decode(data []byte) (b *Batch, unknown int, err error) {
 		return nil, 0, &Error{Reason: "format", Err: fmt.Errorf("decode batch: format %d, this version reads format %d", b.Format, Format)}
 	}
 	if err := Validate(b); err != nil {
-		return nil, 0, &Error{Reason: "invalid", Err: err}
+		reason := "invalid"
+		var limit *limitError
+		if errors.As(err, &limit) {
+			reason = limit.reason
+		}
+		return nil, 0, &Error{Reason: reason, Err: err}
 	}
 	return b, countUnknown(b), nil
+}
+
+const (
+	// smallBytes is up to where a batch can't decode to much.
+	smallBytes = 64 << 10
+	// maxParts is more messages than a batch within the limits has. One of two bytes
+	// takes two hundred when it is decoded.
+	maxParts = MaxGPUs + MaxPools + MaxLeaves + 2*MaxHolds + MaxEvents + MaxGaps + 1<<10
+)
+
+// partsIn counts the messages in encoded bytes, and the fields that no message
+// has, without decoding them: from n on, until there are too many.
+func partsIn(data []byte, m protoreflect.MessageDescriptor, n int) int {
+	for len(data) > 0 && n <= maxParts {
+		number, kind, size := protowire.ConsumeTag(data)
+		if size < 0 {
+			return n
+		}
+		data = data[size:]
+		if size = protowire.ConsumeFieldValue(number, kind, data); size < 0 {
+			return n // the decoder says what is wrong
+		}
+		switch field := m.Fields().ByNumber(number); {
+		case field == nil || !encodedAs(field, kind):
+			n++
+		case field.Message() != nil:
+			value, _ := protowire.ConsumeBytes(data)
+			n = partsIn(value, field.Message(), n+1)
+		}
+		data = data[size:]
+	}
+	return n
+}
+
+// encodedAs is false where the decoder takes the field as one it doesn't know.
+func encodedAs(field protoreflect.FieldDescriptor, kind protowire.Type) bool {
+	switch field.Kind() {
+	case protoreflect.MessageKind, protoreflect.StringKind:
+		return kind == protowire.BytesType
+	case protoreflect.DoubleKind:
+		return kind == protowire.Fixed64Type || (field.IsList() && kind == protowire.BytesType)
+	default:
+		return kind == protowire.VarintType || (field.IsList() && kind == protowire.BytesType)
+	}
 }
 
 func countUnknown(b *Batch) int {
@@ -86,6 +141,11 @@ func unknownIn(m protoreflect.Message) int {
 		raw = raw[size:]
 		n++
 	}
+	return n
+}
+
+func fieldSize(raw []byte) int {
+	_, _, n := protowire.ConsumeField(raw)
 	return n
 }
 

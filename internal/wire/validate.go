@@ -1,34 +1,13 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-
-	"google.golang.org/protobuf/encoding/protowire"
+	"slices"
 )
 
-const (
-	hourMS    = 3_600_000
-	maxSlices = 1 << 10
-	// maxPoolSlices is a million GPUs in milli-GPUs: an hour of it, times what
-	// money is counted in, stays within 64 bits.
-	maxPoolSlices = 1_000_000_000
-	// maxLeaves is how many allocations an hour of a pool may list.
-	maxLeaves = 1<<16 - 1
-	// maxShares bounds a share's denominator, which settlement keeps in 16 bits.
-	maxShares = 1<<16 - 1
-	// maxSpanMS (34 years) and maxEnergyMJ (278 MWh) are beyond any counter, and
-	// keep an hour's sums within 64 bits.
-	maxSpanMS   = 1 << 40
-	maxEnergyMJ = 1e15
-	// maxTimeMS is 2106-02-07T06:28:16Z, where the seconds of rows end.
-	maxTimeMS = 1000 << 32
-)
-
-func fieldSize(raw []byte) int {
-	_, _, n := protowire.ConsumeField(raw)
-	return n
-}
+const hourMS = 3_600_000
 
 // Validate refuses a batch that contradicts itself. The error names the field,
 // the value and the place. Values out of a metric's range are not errors: the
@@ -42,14 +21,22 @@ func Validate(b *Batch) error {
 		}
 	}
 	switch {
-	case b.SlotMs <= 0 || hourMS%b.SlotMs != 0 || b.SlotMs%1000 != 0:
+	case !validSlot(b.SlotMs):
 		return fmt.Errorf("slot_ms %d: must be whole seconds that divide the hour", b.SlotMs)
+	case b.ClusterSlotMs != 0 && !validSlot(b.ClusterSlotMs):
+		return fmt.Errorf("cluster_slot_ms %d: must be whole seconds that divide the hour", b.ClusterSlotMs)
 	case b.SlotStartMs < 0 || b.SlotStartMs%b.SlotMs != 0:
 		return fmt.Errorf("slot %d: must be a multiple of slot_ms %d", b.SlotStartMs, b.SlotMs)
-	case b.SlotStartMs > maxTimeMS-b.SlotMs:
-		return fmt.Errorf("slot %d: rows can't carry a time after 2106-02-07T06:28:16Z", b.SlotStartMs)
+	case b.SlotStartMs < MinTimeMS:
+		return over("slot %d: is before 2000-01-01T00:00:00Z", b.SlotStartMs)
+	case b.SlotStartMs > MaxTimeMS-b.SlotMs:
+		return over("slot %d: rows can't carry a time after 2106-02-07T06:28:16Z", b.SlotStartMs)
 	case b.BootMs < 0:
 		return fmt.Errorf("boot_ms %d: must not be negative", b.BootMs)
+	}
+	c := checker{slotMS: b.SlotMs, parts: len(b.Observed) + 1}
+	if err := c.withinLimits(b); err != nil {
+		return err
 	}
 	if err := validateObserved(b); err != nil {
 		return err
@@ -61,19 +48,28 @@ func Validate(b *Batch) error {
 	}
 	uuids := make(map[string]bool, len(b.Gpus))
 	for i, g := range b.Gpus {
-		switch {
-		case g.Uuid == "":
+		if g.Uuid == "" {
 			return fmt.Errorf("gpus[%d].uuid is empty", i)
-		case uuids[g.Uuid]:
+		}
+		if err := c.name("uuid", g.Uuid); err != nil {
+			return fmt.Errorf("gpus[%d]: %w", i, err)
+		}
+		if uuids[g.Uuid] {
 			return fmt.Errorf("gpus[%d].uuid %q is listed twice", i, g.Uuid)
 		}
 		uuids[g.Uuid] = true
-		if err := validateGPU(g, b.SlotMs); err != nil {
+		err := c.gpu(g)
+		if err == nil {
+			err = c.crowds(g)
+		}
+		if err != nil {
 			return fmt.Errorf("gpus[%d] (%s): %w", i, g.Uuid, err)
 		}
 	}
-	return nil
+	return c.ownersText(b)
 }
+
+func validSlot(ms int64) bool { return ms > 0 && hourMS%ms == 0 && ms%1000 == 0 }
 
 func validateObserved(b *Batch) error {
 	last := int64(0)
@@ -99,31 +95,32 @@ func validateFill(b *Batch) error {
 	}
 	for i, g := range b.Gpus {
 		if g.Pool || g.Lost || g.Unhealthy || g.EnergyMj != nil || g.PowerWatts != nil || len(g.MetricFields) > 0 {
-			return fmt.Errorf("gpus[%d] (%s): a pool, health, energy and metrics are not in records", i, g.Uuid)
+			return fmt.Errorf("gpus[%d] (%.40s): a pool, health, energy and metrics are not in records", i, g.Uuid)
 		}
 		for j, l := range g.Leaves {
 			if l.Unhealthy || l.SmActive != nil || l.GrEngineActive != nil || l.GpuUtil != nil || len(l.MetricFields) > 0 {
-				return fmt.Errorf("gpus[%d].leaves[%d] (%s): health and evidence are not in records", i, j, l.Id)
+				return fmt.Errorf("gpus[%d].leaves[%d] (%.40s): health and evidence are not in records", i, j, l.Id)
 			}
 		}
 	}
 	return nil
 }
 
-func validateGPU(g *Gpu, slotMS int64) error {
+func (c *checker) gpu(g *Gpu) error {
 	switch {
 	case g.GetEnergyMj() < 0:
 		return fmt.Errorf("energy_mj %d: must not be negative", g.GetEnergyMj())
-	case g.GetEnergyMj() > maxEnergyMJ:
-		return fmt.Errorf("energy_mj %d: more than a counter can move", g.GetEnergyMj())
-	case g.GetEnergySpanMs() < 0 || g.GetEnergySpanMs() > maxSpanMS:
-		return fmt.Errorf("energy_span_ms %d: must be from 0 to %d", g.GetEnergySpanMs(), int64(maxSpanMS))
-	case len(g.Holds) > maxShares:
-		return fmt.Errorf("%d holds: more than %d", len(g.Holds), maxShares)
-	case g.Slices > maxSlices && !g.Pool:
-		return fmt.Errorf("slices %d: more than a GPU can have", g.Slices)
+	case g.GetEnergySpanMs() < 0:
+		return fmt.Errorf("energy_span_ms %d: must not be negative", g.GetEnergySpanMs())
+	case g.Slices > MaxSlices && !g.Pool:
+		return over("slices %d: more than %d", g.Slices, MaxSlices)
+	case len(g.Leaves) > MaxBoardLeaves && !g.Pool:
+		return over("leaves: %d, more than %d", len(g.Leaves), MaxBoardLeaves)
 	case g.UnknownCapacity && !g.Pool:
 		return errors.New("unknown_capacity: only a pool's can be")
+	}
+	if err := cmp.Or(c.name("model", g.Model), validateMetrics(g.MetricFields, g.MetricValues)); err != nil {
+		return err
 	}
 	if g.Pool {
 		if err := validatePool(g); err != nil {
@@ -132,40 +129,49 @@ func validateGPU(g *Gpu, slotMS int64) error {
 	}
 	leaves := make(map[string]bool, len(g.Leaves))
 	for i, l := range g.Leaves {
-		switch {
-		case l.Id == "":
-			return fmt.Errorf("leaves[%d].id is empty", i)
-		case leaves[l.Id]:
-			return fmt.Errorf("leaves[%d].id %q is listed twice", i, l.Id)
-		case l.Slices > maxSlices && !g.Pool:
-			return fmt.Errorf("leaves[%d].slices %d: more than a GPU can have", i, l.Slices)
-		case l.Replicas > maxShares:
-			return fmt.Errorf("leaves[%d].replicas %d: more than %d", i, l.Replicas, maxShares)
+		if err := c.leaf(g, l); err != nil {
+			return fmt.Errorf("leaves[%d] (%.40s): %w", i, l.Id, err)
 		}
-		if len(l.MetricFields) != len(l.MetricValues) {
-			return fmt.Errorf("leaves[%d] metric_fields and metric_values differ in length: %d and %d", i, len(l.MetricFields), len(l.MetricValues))
+		if leaves[l.Id] {
+			return fmt.Errorf("leaves[%d].id %q is listed twice", i, l.Id)
 		}
 		leaves[l.Id] = true
-		if err := validateSpan(l.FromMs, l.ToMs, slotMS); err != nil {
-			return fmt.Errorf("leaves[%d] (%s): %w", i, l.Id, err)
-		}
 	}
-	if err := validateInstances(g, slotMS); err != nil {
+	if err := validateInstances(g, c.slotMS); err != nil {
 		return err
 	}
 	for i, h := range g.Holds {
 		if !leaves[h.Leaf] {
-			return fmt.Errorf("holds[%d].leaf %q is not a leaf of this GPU", i, h.Leaf)
+			return fmt.Errorf("holds[%d].leaf %s is not a leaf of this GPU", i, shown(h.Leaf))
 		}
-		if err := validateSpan(h.FromMs, h.ToMs, slotMS); err != nil {
+		if err := cmp.Or(validateSpan(h.FromMs, h.ToMs, c.slotMS), c.owner(h.Owner)); err != nil {
 			return fmt.Errorf("holds[%d]: %w", i, err)
 		}
-		if h.Owner == nil {
-			return fmt.Errorf("holds[%d].owner is missing", i)
-		}
 	}
-	if len(g.MetricFields) != len(g.MetricValues) {
-		return fmt.Errorf("metric_fields and metric_values differ in length: %d and %d", len(g.MetricFields), len(g.MetricValues))
+	return nil
+}
+
+func (c *checker) leaf(g *Gpu, l *Leaf) error {
+	switch {
+	case l.Id == "":
+		return errors.New("id is empty")
+	case l.Slices > MaxSlices && !g.Pool:
+		return over("slices %d: more than %d", l.Slices, MaxSlices)
+	case l.Replicas > MaxReplicas:
+		return over("replicas %d: more than %d", l.Replicas, MaxReplicas)
+	}
+	return cmp.Or(
+		c.name("id", l.Id), c.name("profile", l.Profile), c.name("mig_uuid", l.MigUuid),
+		validateSpan(l.FromMs, l.ToMs, c.slotMS), validateMetrics(l.MetricFields, l.MetricValues),
+	)
+}
+
+func validateMetrics(fields []uint32, values []float64) error {
+	switch {
+	case len(fields) > MaxMetrics:
+		return over("metric_fields: %d, more than %d", len(fields), MaxMetrics)
+	case len(fields) != len(values):
+		return fmt.Errorf("metric_fields and metric_values differ in length: %d and %d", len(fields), len(values))
 	}
 	return nil
 }
@@ -174,10 +180,8 @@ func validateGPU(g *Gpu, slotMS int64) error {
 // there are, and how much of them each allocation took (R18).
 func validatePool(g *Gpu) error {
 	switch {
-	case g.Slices < 1 || g.Slices > maxPoolSlices:
-		return fmt.Errorf("slices %d: a pool has 1 to %d milli-GPUs", g.Slices, maxPoolSlices)
-	case len(g.Leaves) > maxLeaves:
-		return fmt.Errorf("%d leaves: more than %d", len(g.Leaves), maxLeaves)
+	case g.Slices < 1 || g.Slices > MaxPoolSlices:
+		return fmt.Errorf("slices %d: a pool has 1 to %d milli-GPUs", g.Slices, MaxPoolSlices)
 	case g.Mig:
 		return errors.New("mig: a pool has no MIG mode")
 	case g.EnergyMj != nil:
@@ -185,8 +189,8 @@ func validatePool(g *Gpu) error {
 	}
 	for i, l := range g.Leaves {
 		switch {
-		case l.Slices < 1 || l.Slices > maxPoolSlices:
-			return fmt.Errorf("leaves[%d].slices %d: an allocation of a pool has 1 to %d milli-GPUs", i, l.Slices, maxPoolSlices)
+		case l.Slices < 1 || l.Slices > MaxPoolSlices:
+			return fmt.Errorf("leaves[%d].slices %d: an allocation of a pool has 1 to %d milli-GPUs", i, l.Slices, MaxPoolSlices)
 		case l.Gi != nil || l.Ci != nil || l.Profile != "" || l.MigUuid != "":
 			return fmt.Errorf("leaves[%d] (%s): a pool has no MIG instances", i, l.Id)
 		}
@@ -217,18 +221,37 @@ func Span(from, to *int64, slotMS int64) (lo, hi int64) {
 // validateInstances refuses a GPU instance beside its own compute instances:
 // the same slices would count twice.
 func validateInstances(g *Gpu, slotMS int64) error {
+	type compute struct {
+		from int64
+		to   int64 // the latest end of this one and of those that begin before it
+		id   string
+	}
+	var computes map[uint32][]compute // by GPU instance
+	for _, l := range g.Leaves {
+		if lo, hi := Span(l.FromMs, l.ToMs, slotMS); l.Gi != nil && l.Ci != nil && lo < hi {
+			if computes == nil {
+				computes = map[uint32][]compute{}
+			}
+			computes[*l.Gi] = append(computes[*l.Gi], compute{lo, hi, l.Id})
+		}
+	}
+	for _, list := range computes {
+		slices.SortFunc(list, func(x, y compute) int { return cmp.Compare(x.from, y.from) })
+		for i := 1; i < len(list); i++ {
+			if before := list[i-1]; before.to > list[i].to {
+				list[i].to, list[i].id = before.to, before.id
+			}
+		}
+	}
 	for i, l := range g.Leaves {
-		if l.Gi == nil || l.Ci != nil {
+		if l.Gi == nil || l.Ci != nil || computes[*l.Gi] == nil {
 			continue
 		}
 		lo, hi := Span(l.FromMs, l.ToMs, slotMS)
-		for _, c := range g.Leaves {
-			if c.Gi == nil || c.Ci == nil || *c.Gi != *l.Gi {
-				continue
-			}
-			if from, to := Span(c.FromMs, c.ToMs, slotMS); max(lo, from) < min(hi, to) {
-				return fmt.Errorf("leaves[%d] (%s): GPU instance %d stands beside its own compute instance %s", i, l.Id, *l.Gi, c.Id)
-			}
+		list := computes[*l.Gi]
+		n, _ := slices.BinarySearchFunc(list, hi, func(c compute, hi int64) int { return cmp.Compare(c.from, hi) })
+		if n > 0 && lo < hi && list[n-1].to > lo {
+			return fmt.Errorf("leaves[%d] (%s): GPU instance %d stands beside its own compute instance %s", i, l.Id, *l.Gi, list[n-1].id)
 		}
 	}
 	return nil
