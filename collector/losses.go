@@ -60,7 +60,7 @@ func (l *losses) next() announcement {
 		for _, c := range l.told {
 			r = without(r, c.ranges)
 		}
-		if r.FromID > r.ToID {
+		if r.FromID > r.ToID || len(a.gaps) == wire.MaxGaps { // the next record tells of more
 			continue
 		}
 		a.ranges = append(a.ranges, r)

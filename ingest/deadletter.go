@@ -88,7 +88,7 @@ type DeadLetter struct {
 	Offset    int64
 	At        time.Time // when it was written
 
-	Reason string // garbage, format, invalid, slot_length, early, late, window
+	Reason string // garbage, format, invalid, limits, too_costly, slot_length, early, late, window
 	Error  string
 	// Of the message: where it was, how large its value was, and the value's hash.
 	Topic             string

@@ -3,6 +3,7 @@ package invoice_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 func TestR20FinalisedInvoicesAreTheDraftsAsTheyStood(t *testing.T) {
@@ -179,6 +181,22 @@ func TestOneTenantsTroubleIsNoneOfTheOthers(t *testing.T) {
 	done, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance"})
 	if len(done) != 2 || done[1].Tenant != "b" || err == nil || !strings.Contains(err.Error(), "401 bytes") {
 		t.Errorf("Finalise = %+v, %v, want a and b, and who is missing", done, err)
+	}
+}
+
+// TestM12EveryNameCanBeInvoiced: whatever an owner calls itself, the name it is
+// given fits an invoice.
+func TestM12EveryNameCanBeInvoiced(t *testing.T) {
+	r, db := register(t)
+	names := []string{wire.Name(strings.Repeat("x", 9<<20)), wire.Name("\u202etxt.exe\x00"), wire.Name(strings.Repeat("é", 100))}
+	for i, name := range names {
+		usagetest.Insert(t, db, gpuHour(march.Add(7*time.Hour), fmt.Sprint("GPU-", i), usagetest.Owner{Tenant: name, Active: 1_000_000}))
+	}
+	for _, name := range names {
+		done, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance", Tenants: []string{name}})
+		if err != nil || len(done) != 1 || done[0].Tenant != name {
+			t.Errorf("Finalise of %q = %+v, %v", name, done, err)
+		}
 	}
 }
 

@@ -303,7 +303,7 @@ func notes(c *imports.Counts) []string {
 		{c.Copies, "are copies of others"},
 		{c.Superseded, "are replaced by later rows of the same job"},
 		{c.Ambiguous, "have a local time that came twice: the first one was taken"},
-		{c.InvalidText, "fields are not UTF-8: what isn't was replaced by U+FFFD"},
+		{c.InvalidText, "fields are not UTF-8: names have the bytes that aren't written out, such as [xFF]"},
 	} {
 		if n.count > 0 {
 			out = append(out, fmt.Sprintf("%d %s", n.count, n.what))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 // Columns that a file of allocations may be mapped to.
@@ -227,7 +229,7 @@ func (f *File) span(rec *Record, how *Reading, start, end, duration string) (ran
 	switch {
 	case rec.EndMS < rec.StartMS:
 		return false, fmt.Errorf("end %s is before start %s", rfc3339(rec.EndMS), rfc3339(rec.StartMS))
-	case rec.EndMS >= maxTimeMS:
+	case rec.EndMS >= wire.MaxTimeMS:
 		return false, fmt.Errorf("end %s: rows can't carry a time after 2106-02-07T06:28:16Z", rfc3339(rec.EndMS))
 	case how.windowed() && (rec.StartMS >= how.WindowToMS || (rec.EndMS <= how.WindowFromMS && rec.StartMS < how.WindowFromMS)):
 		f.Counts.Outside++
@@ -276,7 +278,7 @@ func (r *Record) hold(devices, gpus string, named bool) error {
 	return nil
 }
 
-// distinct drops copies of a record's rows, numbers what is left of each
+// distinct names the records, drops copies of a record's rows, numbers what is left of each
 // record, and answers rows that contradict each other: the later one counts
 // where latest is set, else it is refused. Without a job nothing tells a copy
 // from a second allocation of the same owner, and every row counts.
@@ -288,6 +290,10 @@ func (f *File) distinct(latest bool) {
 	first := make(map[rowKey]int, len(f.Records))
 	out := f.Records[:0]
 	for _, rec := range f.Records {
+		if err := rec.name(); err != nil {
+			f.bad(rec.Line, err)
+			continue
+		}
 		at, met := first[rowKey{rec.key(), rec.place()}]
 		switch {
 		case rec.Job == "" || !met:

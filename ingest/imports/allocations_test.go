@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/wire"
+
 	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
@@ -191,7 +193,7 @@ func checkFile(t *testing.T, got *File, err error) {
 	}
 	for i := range got.Records {
 		r := &got.Records[i]
-		if r.StartMS < 0 || r.EndMS <= r.StartMS || r.EndMS >= maxTimeMS || r.MilliGPUs == 0 || r.MilliGPUs > maxGPUs*1000 || r.Line == 0 {
+		if r.StartMS < wire.MinTimeMS || r.EndMS <= r.StartMS || r.EndMS >= wire.MaxTimeMS || r.MilliGPUs == 0 || r.MilliGPUs > maxGPUs*1000 || r.Line == 0 {
 			t.Errorf("record %+v", r)
 		}
 		if text := strings.Join([]string{r.Job, r.Tenant, r.User, r.Account, r.Node}, ""); text != strings.ToValidUTF8(text, "") {

@@ -52,9 +52,9 @@ func TestL6PackedFilesTakeFlatMemory(t *testing.T) {
 		"a line of sacct":   {"JobID|Start|End|AllocTRES\n", "a", 2 << 30, ReadSacct, "too long"},
 		"bad rows":          {header, strings.Repeat("x", 900) + ",u,y,2,1\n", 2 << 30, ReadAllocations, "more than 100000 bad rows"},
 		"bad rows of sacct": {"JobID|Start|End|AllocTRES\n", strings.Repeat("x", 900) + "\n", 2 << 30, ReadSacct, "more than 100000 bad rows"},
-		"rows of no window": {header, "1," + strings.Repeat("u", 900) + ",10000000,20000000,1\n", 256 << 20, ReadAllocations, ""},
+		"rows of no window": {header, "1," + strings.Repeat("u", 900) + ",1000000000,1000010000,1\n", 256 << 20, ReadAllocations, ""},
 		// A record that is kept keeps nothing of its row.
-		"large rows": {header, "1," + strings.Repeat(" ", 1<<17) + ",3600,7200,1\n", 512 << 20, ReadAllocations, ""},
+		"large rows": {header, "1," + strings.Repeat(" ", 1<<17) + ",1000000000,1000003600,1\n", 512 << 20, ReadAllocations, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var file *File
@@ -76,7 +76,7 @@ func TestL6PackedFilesTakeFlatMemory(t *testing.T) {
 // TestL6RecordsAreBounded: of many rows that are ours, as many are held as an
 // import can carry out, and one row's nodes count.
 func TestL6RecordsAreBounded(t *testing.T) {
-	job := "1|1970-01-01T00:00:01|1970-01-01T00:00:02|gres/gpu=65536|n[1-65536]\n"
+	job := "1|2001-01-01T00:00:01|2001-01-01T00:00:02|gres/gpu=65536|n[1-65536]\n"
 	text := "JobID|Start|End|AllocTRES|NodeList\n" + strings.Repeat(job, 100)
 	if _, err := ReadSacct(strings.NewReader(text), Reading{Zone: time.UTC, ByNode: true}); err == nil || !strings.Contains(err.Error(), "more than 1000000 records by line 17") {
 		t.Errorf("error %v, want the records bounded", err)
@@ -122,8 +122,8 @@ func TestL9ReadingEndsWithItsContext(t *testing.T) {
 		head, row string
 		read      func(io.Reader, Reading) (*File, error)
 	}{
-		"allocations": {"start,end,gpus\n", "10000000,20000000,1\n", ReadAllocations},
-		"sacct":       {"JobID|Start|End|AllocTRES\n", "1|10000000|20000000|gres/gpu=1\n", ReadSacct},
+		"allocations": {"start,end,gpus\n", "1000000000,1000010000,1\n", ReadAllocations},
+		"sacct":       {"JobID|Start|End|AllocTRES\n", "1|1000000000|1000010000|gres/gpu=1\n", ReadSacct},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -41,6 +41,12 @@ func (o *Options) Validate() error {
 		if f.value == "" {
 			return fmt.Errorf("%s is empty", f.name)
 		}
+		if err := checkName(f.name, f.value); err != nil {
+			return err
+		}
+	}
+	if err := cmp.Or(checkName("model", o.Model), checkName("collector", o.collector())); err != nil {
+		return err
 	}
 	if strings.Contains(o.Source, "/") {
 		return fmt.Errorf("source %q: must not contain a slash", o.Source)

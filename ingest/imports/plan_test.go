@@ -3,6 +3,7 @@ package imports
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,10 +34,18 @@ func newBook(t *testing.T) *book {
 // take imports records; it answers the plan and how many batches it sent.
 func (b *book) take(records ...Record) (*Plan, int) {
 	b.t.Helper()
+	records = slices.Clone(records)
 	for i := range records {
-		records[i].Line = i + 2
+		r := &records[i]
+		r.Line = i + 2
+		if r.StartMS < wire.MinTimeMS {
+			r.StartMS, r.EndMS = r.StartMS+wire.MinTimeMS, r.EndMS+wire.MinTimeMS
+		}
 	}
 	o := b.o
+	if o.windowed() && o.WindowFromMS < wire.MinTimeMS {
+		o.WindowFromMS, o.WindowToMS = o.WindowFromMS+wire.MinTimeMS, o.WindowToMS+wire.MinTimeMS
+	}
 	p, err := NewPlan(&o, b.state, records)
 	if err != nil {
 		b.t.Fatal(err)
@@ -51,7 +60,11 @@ func (b *book) take(records ...Record) (*Plan, int) {
 			b.t.Errorf("batch %d has seq %d, boot %d after %d, slot %d in window %d to %d", seq, batch.Seq, batch.BootMs, b.state.revision, batch.SlotStartMs, batch.WindowFromMs, batch.WindowToMs)
 		}
 		seq++
-		b.wins[nodeHour{batch.Node, batch.SlotStartMs}] = batch
+		at := nodeHour{batch.Node, batch.SlotStartMs}
+		if at.hourMS < liveStart {
+			at.hourMS -= wire.MinTimeMS
+		}
+		b.wins[at] = batch
 		return nil
 	})
 	if err != nil {
@@ -115,7 +128,8 @@ func (b *book) held() map[string]int64 {
 
 const hourMS = meter.HourMS
 
-// job is a record from one hour (and ms) to another after the epoch's start.
+// job is a record from one hour (and ms) to another; take counts hours
+// before that from the first that a batch may tell of.
 func job(name string, milli uint32, fromMS, toMS int64) Record {
 	return Record{Job: name, Account: "a", MilliGPUs: milli, StartMS: fromMS, EndMS: toMS}
 }
@@ -223,8 +237,8 @@ func TestPlanRefusesExcess(t *testing.T) {
 		bad = append(bad, fmt.Sprintf("%d: %s", x.Line, x.Reason))
 	}
 	if diff := cmp.Diff([]string{
-		"4: beyond capacity: 5 holds 1 GPUs from 1970-01-01T01:00:00Z on, and k/k of 3 has 0 free then",
-		"6: beyond capacity: 7 holds 0.5 GPUs from 1970-01-01T02:00:00Z on, and k/k of 3 has 0 free then",
+		"4: beyond capacity: 5 holds 1 GPUs from 2000-01-01T01:00:00Z on, and k/k of 3 has 0 free then",
+		"6: beyond capacity: 7 holds 0.5 GPUs from 2000-01-01T02:00:00Z on, and k/k of 3 has 0 free then",
 	}, bad); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
@@ -288,7 +302,7 @@ func TestOptionsRefuse(t *testing.T) {
 		`capacity of "x"`:           func(o *Options) { o.Capacity = map[string]uint32{"x": 0} },
 		"by whole UTC hours":        func(o *Options) { o.WindowFromMS, o.WindowToMS = 1, hourMS },
 		"Z is empty":                func(o *Options) { o.WindowFromMS, o.WindowToMS = hourMS, hourMS },
-		"window from 1970-01-01T00": func(o *Options) { o.WindowToMS = hourMS + 1 },
+		"window from 2000-01-01T00": func(o *Options) { o.WindowToMS = hourMS + 1 },
 	} {
 		o := newBook(t).o
 		change(&o)

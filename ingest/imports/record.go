@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -98,7 +99,7 @@ type Counts struct {
 	Copies      int // said again, word by word
 	Superseded  int // said otherwise further down in the file
 	Ambiguous   int // local times that a clock showed twice, read as the first
-	InvalidText int // fields with invalid UTF-8, which was replaced
+	InvalidText int // fields with invalid UTF-8, which names have written out
 }
 
 // What is kept of one file, so that memory is bounded whatever a packed file
@@ -156,14 +157,35 @@ func (f *File) bad(line int, err error) {
 	f.Bad = append(f.Bad, BadLine{Line: line, Reason: strings.Clone(reason)})
 }
 
-// clean trims a field and replaces what is not UTF-8.
+// clean trims a field, and counts what is not UTF-8; names have it written out.
 func (f *File) clean(text string) string {
-	text = strings.TrimSpace(text)
-	if valid := strings.ToValidUTF8(text, "\uFFFD"); valid != text {
+	if !utf8.ValidString(text) {
 		f.Counts.InvalidText++
-		return valid
 	}
-	return text
+	return strings.TrimSpace(text)
+}
+
+// name makes names of the facts (R15), and refuses what can't name capacity.
+func (r *Record) name() error {
+	for _, fact := range [...]*string{&r.Job, &r.Tenant, &r.Project, &r.User, &r.Account} {
+		*fact = wire.Name(*fact)
+	}
+	if err := cmp.Or(checkName("node", r.Node), checkName("model", r.Model)); err != nil {
+		return err
+	}
+	for _, device := range r.Devices {
+		if err := checkName("device", device); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkName(field, name string) error {
+	if wire.Name(name) != name {
+		return fmt.Errorf("%s %.60q: must have at most %d bytes of UTF-8 in NFC, none of them invisible", field, name, wire.MaxNameBytes)
+	}
+	return nil
 }
 
 // sortBad brings bad lines into the file's order.

@@ -7,13 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 // errNonexistent is a local time that a change to summer time skipped.
 var errNonexistent = errors.New("the clocks of the zone skipped it")
-
-// maxTimeMS is 2106-02-07T06:28:16Z, where rows end.
-const maxTimeMS = 1000 << 32
 
 // Layouts with a zone of their own, and those that need one. Go reads a
 // fraction after the seconds of any of them.
@@ -54,7 +53,10 @@ func parseMoments(text string, zone *time.Location) (moments, error) {
 		return nil, nil
 	}
 	if ms, ok, err := epoch(text); ok {
-		return moments{ms}, err
+		if err != nil {
+			return nil, err
+		}
+		return inRange(text, moments{ms})
 	}
 	for _, layout := range zonedLayouts {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -101,7 +103,7 @@ func epoch(text string) (ms int64, ok bool, err error) {
 		return 0, false, nil
 	}
 	seconds, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || seconds > math.MaxInt64/1000-1 || seconds*1000 >= maxTimeMS {
+	if err != nil || seconds > math.MaxInt64/1000-1 || seconds*1000 >= wire.MaxTimeMS {
 		return 0, true, fmt.Errorf("time %q: epoch seconds end in 2106; milliseconds are written as a fraction", text)
 	}
 	fraction = (fraction + "000")[:3]
@@ -114,8 +116,8 @@ func epoch(text string) (ms int64, ok bool, err error) {
 
 func inRange(text string, all moments) (moments, error) {
 	for _, ms := range all {
-		if ms < 0 || ms >= maxTimeMS {
-			return nil, fmt.Errorf("time %q: must lie between 1970 and 2106-02-07T06:28:16Z", text)
+		if ms < wire.MinTimeMS || ms >= wire.MaxTimeMS {
+			return nil, fmt.Errorf("time %q: must lie between 2000-01-01T00:00:00Z and 2106-02-07T06:28:16Z", text)
 		}
 	}
 	return all, nil

@@ -154,7 +154,7 @@ func leafID(r *Record) string {
 	if r.Part > 0 {
 		id += fmt.Sprintf("#%d", r.Part)
 	}
-	return id
+	return wire.Name(id)
 }
 
 // admit gives room by start, then job: a record that finds a unit full is

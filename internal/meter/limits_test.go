@@ -1,6 +1,7 @@
 package meter_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -127,6 +128,46 @@ func TestH5SettlementIsNotQuadratic(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzHostile: whatever numbers of boards, leaves, holders, parts, gaps and names
+// a batch is made of, and whichever byte of it is changed then, it is refused with
+// a reason or settled, in bounded time and memory.
+func FuzzHostile(f *testing.F) {
+	f.Add(uint16(1), uint16(64), uint16(128), uint8(1), uint16(1), "e\u0301", uint32(0), byte(0))
+	f.Add(uint16(256), uint16(1), uint16(64), uint8(64), uint16(0), "\u202e", uint32(99), byte(255))
+	f.Add(uint16(8), uint16(7), uint16(3), uint8(2), uint16(700), "ml", uint32(7), byte(1))
+	f.Fuzz(func(t *testing.T, boards, leaves, holders uint16, parts uint8, later uint16, name string, at uint32, flip byte) {
+		boards, leaves, holders = boards%300, leaves%1100, holders%2000
+		if int(boards)*int(leaves)*max(int(holders), 1) > 3*wire.MaxHolds { // as large as a message may be
+			boards = 1
+		}
+		b := crowd(int(boards), int(leaves), min(int(holders), 3*wire.MaxHolds/max(int(leaves), 1)), max(int(parts), 1))
+		for _, g := range b.Gpus {
+			for i, h := range g.Holds {
+				*h.FromMs = min(*h.FromMs+int64(i)*int64(later), *h.ToMs)
+				h.Owner.Pod = strings.ToValidUTF8(name, "") + h.Owner.Pod
+			}
+		}
+		data, err := wire.Encode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[int(at)%len(data)] ^= flip
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now() //nolint:forbidigo // what is measured is time itself
+		if b, _, err = wire.Decode(data); err == nil {
+			meter.Settle(b, meter.NewIdentities())
+		} else if refused := (*wire.Error)(nil); !errors.As(err, &refused) || refused.Reason == "" || len(err.Error()) > 1000 {
+			t.Errorf("refused as %.1000v", err)
+		}
+		took := time.Since(began) //nolint:forbidigo // as above
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; took > 5*time.Second || n > 256<<20+40*uint64(len(data)) {
+			t.Errorf("%d bytes: %s and %d MiB", len(data), took, n>>20)
+		}
+	})
 }
 
 // fastest of n runs: what else the machine does only makes one slower.
