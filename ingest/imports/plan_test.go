@@ -302,7 +302,7 @@ func TestOptionsRefuse(t *testing.T) {
 		`capacity of "x"`:           func(o *Options) { o.Capacity = map[string]uint32{"x": 0} },
 		"by whole UTC hours":        func(o *Options) { o.WindowFromMS, o.WindowToMS = 1, hourMS },
 		"Z is empty":                func(o *Options) { o.WindowFromMS, o.WindowToMS = hourMS, hourMS },
-		"window from 2000-01-01T00": func(o *Options) { o.WindowToMS = hourMS + 1 },
+		"window from 1970-01-01T00": func(o *Options) { o.WindowToMS = hourMS + 1 },
 	} {
 		o := newBook(t).o
 		change(&o)
