@@ -1,5 +1,8 @@
 package analyzer
 
+// Sums of slice-ms end at 5e14 an hour, which is 139,000 GPUs in thousandths:
+// what is reckoned with them stays within 64 bits.
+
 // idleHoursSQL: the hours of every owner on every leaf that are idle or without
 // evidence, in the order in which idle.Finder takes them. Hours with work are
 // left out, because a missing hour ends an episode just as well.
@@ -7,7 +10,9 @@ package analyzer
 const idleHoursSQL = `
 SELECT cluster, gpu, leaf, tenant, project, workload, hour,
     max(node), max(user), any(model), max(gpu_slices), max(profile_slices),
-    sum(active_slice_ms) AS active, sum(idle_slice_ms) AS idle, sum(unproven_slice_ms) AS unproven
+    if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000) AS active,
+    if(sum(toFloat64(idle_slice_ms)) < 5e14, sum(idle_slice_ms), 500000000000000) AS idle,
+    if(sum(toFloat64(unproven_slice_ms)) < 5e14, sum(unproven_slice_ms), 500000000000000) AS unproven
 FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ?
 GROUP BY cluster, gpu, leaf, tenant, project, workload, hour
@@ -19,7 +24,9 @@ ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
 const idleHoursOfGPUsSQL = `
 SELECT cluster, gpu, leaf, tenant, project, workload, hour,
     max(node), max(user), any(model), max(gpu_slices), max(profile_slices),
-    sum(active_slice_ms) AS active, sum(idle_slice_ms) AS idle, sum(unproven_slice_ms) AS unproven
+    if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000) AS active,
+    if(sum(toFloat64(idle_slice_ms)) < 5e14, sum(idle_slice_ms), 500000000000000) AS idle,
+    if(sum(toFloat64(unproven_slice_ms)) < 5e14, sum(unproven_slice_ms), 500000000000000) AS unproven
 FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ? AND gpu IN ?
 GROUP BY cluster, gpu, leaf, tenant, project, workload, hour
@@ -30,7 +37,7 @@ ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
 // it held without working are there with zero, for a tenant's history begins
 // with its first hold. Parameters: from, to.
 const activeHoursSQL = `
-SELECT cluster, tenant, hour, model, gpu_slices, sum(active_slice_ms)
+SELECT cluster, tenant, hour, model, gpu_slices, if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000)
 FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ?
 GROUP BY cluster, tenant, hour, model, gpu_slices
@@ -43,7 +50,7 @@ SELECT cluster, hour
 FROM usage_hourly FINAL
 WHERE hour >= ? AND hour < ?
 GROUP BY cluster, hour
-HAVING sum(toUInt64(slices) * present_ms) > 0 AND sum(unobserved) * 2 <= sum(toUInt64(slices) * present_ms)
+HAVING sum(toUInt128(slices) * present_ms) > 0 AND sum(toUInt128(unobserved)) * 2 <= sum(toUInt128(slices) * present_ms)
 ORDER BY cluster, hour`
 
 // sightSQL: per cluster, the capacity and what of it nobody saw, in GPU-hours.

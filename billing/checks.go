@@ -44,7 +44,15 @@ func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
 			return result, err
 		default:
 			result.Checked += int64(len(month.Invoices))
+			for i := range month.Invoices {
+				if q := month.Invoices[i].Quarantined; q != "" {
+					result.Fail("tenant %q in %s is quarantined: %s", month.Invoices[i].Tenant, period, q)
+				}
+			}
 			p := month.Platform
+			if p.Quarantined != "" {
+				result.Fail("the platform's account of %s is quarantined: %s", period, p.Quarantined)
+			}
 			result.Say(fmt.Sprintf("%s: tenants %s + platform %s + quantity rounding %s = capacity %s %s",
 				period, p.TenantsList, p.List, p.QuantityRounding, p.CapacityList, month.Currency))
 		}

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/gpuledger/gpuledger/analyzer/episode"
@@ -25,7 +26,12 @@ func idleDuration(run []Hour) time.Duration {
 	}
 	var ms uint64
 	for _, h := range run {
-		ms += min(h.IdleSliceMS*hourMS/full, hourMS)
+		if hi, lo := bits.Mul64(h.IdleSliceMS, hourMS); hi < full {
+			part, _ := bits.Div64(hi, lo, full)
+			ms += min(part, hourMS)
+		} else {
+			ms += hourMS
+		}
 	}
 	return time.Duration(ms) * time.Millisecond
 }

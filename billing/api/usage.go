@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
@@ -105,11 +104,10 @@ func newUsageRow(by []string, row usage.Row) usageRow {
 	for i, name := range by {
 		group[name] = row.By[i]
 	}
-	text := func(sliceMS uint64) string { return strconv.FormatUint(sliceMS, 10) }
+	ms := row.Buckets
 	return usageRow{
-		Group: group, Kind: row.Kind, ActiveSliceMS: text(row.ActiveSliceMS), IdleSliceMS: text(row.IdleSliceMS),
-		UnprovenSliceMS: text(row.UnprovenSliceMS), FreeSliceMS: text(row.FreeSliceMS),
-		StrandedSliceMS: text(row.StrandedSliceMS), UnhealthySliceMS: text(row.UnhealthySliceMS),
-		UnobservedSliceMS: text(row.UnobservedSliceMS), GPUHours: row.GPUHours, EnergyJoules: row.EnergyJoules(),
+		Group: group, Kind: row.Kind, ActiveSliceMS: ms[0].String(), IdleSliceMS: ms[1].String(), UnprovenSliceMS: ms[2].String(),
+		FreeSliceMS: ms[3].String(), StrandedSliceMS: ms[4].String(), UnhealthySliceMS: ms[5].String(),
+		UnobservedSliceMS: ms[6].String(), GPUHours: row.GPUHours, EnergyJoules: row.EnergyJoules(),
 	}
 }

@@ -57,6 +57,8 @@ type recounted struct {
 	earlier  []byte
 	text     bytes.Buffer
 	recopy   *rating.Recopy
+	// quarantined is the first hour of the tenant that can't be counted; zero: all can.
+	quarantined time.Time
 }
 
 func (r *Register) adjustments(ctx context.Context, state decidedState, period string, chains [][]decisions.Invoice) ([]Adjustment, error) {
@@ -75,6 +77,9 @@ func (r *Register) adjustments(ctx context.Context, state decidedState, period s
 	from, to := month.Range()
 	err = readHours(ctx, r.deps.DB, from, to, func(h hourOfUsage) error {
 		for _, c := range all {
+			if h.quarantined[c.before.Tenant] != nil && c.quarantined.IsZero() && !h.hour.Before(c.before.From) && h.hour.Before(c.before.To) {
+				c.quarantined = h.hour
+			}
 			if err := c.recopy.AddHour(h.hour, h.rows); err != nil {
 				return err
 			}
@@ -140,6 +145,10 @@ func (r *Register) adjust(ctx context.Context, month rating.Period, c *recounted
 		return a, err
 	}
 	a.Content = a.Note.Content
+	if !c.quarantined.IsZero() {
+		a.Open = "the hour " + c.quarantined.Format(time.RFC3339) + " can't be billed; a draft of the month names the GPU"
+		a.reason = ReasonQuarantined
+	}
 	if a.Open == "" {
 		if a.Open, a.reason, err = r.waitsFor(ctx, c.before); err != nil {
 			return a, err

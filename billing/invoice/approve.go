@@ -113,6 +113,9 @@ func (r *Register) toDecide(ctx context.Context, state decidedState, period, ten
 	if err != nil {
 		return nil, err
 	}
+	if draft.Quarantined != "" {
+		return nil, conflict(ReasonQuarantined, "%s", draft.Quarantined)
+	}
 	draft.Status = StatusFinalised
 	return draft, nil
 }

@@ -63,6 +63,9 @@ type Invoice struct {
 	// Content is the SHA-256, in hex, of the document's bytes; a draft's is that
 	// of the document it would be if it were finalised now.
 	Content string `json:"-"`
+	// Quarantined says which hours of the tenant are left out of a draft, for
+	// they can't be billed, and what to do; such a draft can't be finalised.
+	Quarantined string `json:"quarantined,omitempty"`
 }
 
 // HeldHours are a tenant's GPU-hours by bucket.
@@ -101,6 +104,8 @@ type Platform struct {
 	TenantsList          string `json:"tenants_list"`
 	CapacityList         string `json:"capacity_list"`
 	Lines                []Line `json:"lines"`
+	// Quarantined says which hours are left out of this account.
+	Quarantined string `json:"quarantined,omitempty"`
 }
 
 // Number is an invoice's, from period, tenant and revision: "2026-10-ml-train-r0".
@@ -164,11 +169,11 @@ func newLines(rated []rating.Line, currency string, sku func(profile string) str
 	return lines
 }
 
-func newPlatform(book *prices.Book, rated *rating.Platform, value *rating.ListValue, unattributedMJ int64) Platform {
+func newPlatform(book *prices.Book, rated *rating.Platform, value *rating.ListValue, unattributedMJ decimal.Decimal) Platform {
 	return Platform{
 		GPUHours: rated.GPUHours.StringFixed(hourPlaces), List: rated.List.String(),
 		QuantityRounding: rated.QuantityRounding.String(), Distribution: rated.Distribution.String(),
-		EnergyMJ: rated.EnergyMJ.String(), UnattributedEnergyMJ: strconv.FormatInt(unattributedMJ, 10),
+		EnergyMJ: rated.EnergyMJ.String(), UnattributedEnergyMJ: unattributedMJ.String(),
 		TenantsList: value.Tenants.String(), CapacityList: value.Capacity().String(),
 		Lines: newLines(rated.Lines, book.Currency, func(string) string { return "" }),
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shopspring/decimal"
+
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
 )
@@ -59,8 +61,7 @@ func (d *Drafts) rate(ctx context.Context, period string, options rating.Options
 	}
 	options.Frozen = d.frozen
 	run := newRun(d.book, month, options)
-	from, to := month.Range()
-	if err := readHours(ctx, d.db, from, to, run.add); err != nil {
+	if err := readMonth(ctx, d.db, run, run.add); err != nil {
 		return nil, fmt.Errorf("draft invoices of %s: %w", period, err)
 	}
 	result, err := run.finish()
@@ -90,14 +91,15 @@ type run struct {
 	period         rating.Period
 	rater          *rating.Rater
 	value          *rating.ListValue
-	unattributedMJ int64
+	unattributedMJ decimal.Decimal
 	frozen         []time.Time // hours yet to come of which something was decided
+	quarantined    map[string]*quarantined
 }
 
 func newRun(book *prices.Book, period rating.Period, options rating.Options) *run {
 	r := &run{
 		book: book, period: period, value: rating.NewListValue(book),
-		rater: rating.NewRater(book, period, options),
+		rater: rating.NewRater(book, period, options), quarantined: map[string]*quarantined{},
 	}
 	from, to := period.Range()
 	for _, hour := range options.Frozen.Hours() {
@@ -129,10 +131,11 @@ func (r *run) add(h hourOfUsage) error {
 	if err := r.rater.AddHour(h.hour, h.rows); err != nil {
 		return err
 	}
-	if rating.PeriodOf(h.hour, r.book.Zone) != r.period {
+	r.note(h)
+	if rating.PeriodOf(h.hour, r.book.Zone) != r.period || h.quarantined != nil {
 		return nil
 	}
-	r.unattributedMJ += h.unattributedMJ
+	r.unattributedMJ = r.unattributedMJ.Add(h.unattributedMJ)
 	// Models without a rate are the rater's to report, all at once.
 	var missing *rating.MissingModelError
 	if err := r.conserve(h); err != nil && !errors.As(err, &missing) {
@@ -170,6 +173,7 @@ func (r *run) finish() (*Month, error) {
 		month.Invoices = append(month.Invoices, newInvoice(r.book, r.period, &result.Invoices[i]))
 	}
 	month.Platform = newPlatform(r.book, &result.Platform, r.value, r.unattributedMJ)
+	r.fill(month)
 	return month, nil
 }
 

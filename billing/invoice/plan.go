@@ -70,7 +70,7 @@ func (r *Register) read(ctx context.Context, state decidedState, q FinaliseReque
 		}
 		return p.copies.tenant(tenant)
 	}})
-	err = readHours(ctx, r.deps.DB, begin, end, func(h hourOfUsage) error {
+	err = readMonth(ctx, r.deps.DB, run, func(h hourOfUsage) error {
 		if !h.hour.Before(p.from) && h.hour.Before(p.to) {
 			if p.hours = append(p.hours, h.hour); !frozen.Covers(h.hour) && p.unrated == nil {
 				p.unrated = p.freeze.AddHour(h.hour, h.rows)
@@ -117,7 +117,7 @@ func span(b *prices.Book, period rating.Period, tenants []string) (from, to time
 // used and nothing is owed.
 func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 	documents := slices.DeleteFunc(slices.Clone(month.Invoices), func(i Invoice) bool {
-		return len(i.Lines) == 0 || len(q.Tenants) > 0 && !slices.Contains(q.Tenants, i.Tenant)
+		return len(i.Lines) == 0 && i.Quarantined == "" || len(q.Tenants) > 0 && !slices.Contains(q.Tenants, i.Tenant)
 	})
 	for _, tenant := range q.Tenants {
 		if !slices.ContainsFunc(documents, func(i Invoice) bool { return i.Tenant == tenant }) {
@@ -163,6 +163,9 @@ func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequ
 func (r *Register) intend(
 	ctx context.Context, state decidedState, q FinaliseRequest, p *plan, document *Invoice, bases *ledgerBases,
 ) (*intent, error) {
+	if document.Quarantined != "" {
+		return nil, conflict(ReasonQuarantined, "%s", document.Quarantined)
+	}
 	usage, err := p.copies.text(document.Tenant)
 	if err != nil {
 		return nil, err

@@ -16,22 +16,23 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonOpen     Reason = "open_hours"     // *OpenHoursError
-	ReasonNoRate   Reason = "no_rate"        // the price book lacks a model or begins later
-	ReasonUnequal  Reason = "not_conserved"  // *ViolationError
-	ReasonNoUsage  Reason = "no_usage"       // ErrNoUsage
-	ReasonNothing  Reason = "no_invoice"     // ErrNotFound
-	ReasonUnmoved  Reason = "nothing_to_do"  // ErrNothingToAdjust
-	ReasonMoved    Reason = "moved"          // *MovedError
-	ReasonDeleted  Reason = "decisions_lost" // decisions.ErrDeleted
-	ReasonKey      Reason = "key"            // of a *ConflictError, as all below: another request's key
-	ReasonExpected Reason = "expected"       // no content hash, or none that is one
-	ReasonName     Reason = "tenant_name"
-	ReasonApproval Reason = "approval"
-	ReasonRecord   Reason = "record" // a field of the record, or an earlier document, is against it
-	ReasonLost     Reason = "hours_lost"
-	ReasonBook     Reason = "price_book" // its currency or a tenant's zone is not that of the invoices
-	ReasonRace     Reason = "race"       // another process was first, again and again
+	ReasonOpen        Reason = "open_hours"     // *OpenHoursError
+	ReasonNoRate      Reason = "no_rate"        // the price book lacks a model or begins later
+	ReasonUnequal     Reason = "not_conserved"  // *ViolationError
+	ReasonNoUsage     Reason = "no_usage"       // ErrNoUsage
+	ReasonNothing     Reason = "no_invoice"     // ErrNotFound
+	ReasonUnmoved     Reason = "nothing_to_do"  // ErrNothingToAdjust
+	ReasonMoved       Reason = "moved"          // *MovedError
+	ReasonDeleted     Reason = "decisions_lost" // decisions.ErrDeleted
+	ReasonQuarantined Reason = "quarantined"    // of a *ConflictError: an hour of the tenant can't be billed
+	ReasonKey         Reason = "key"            // of a *ConflictError, as all below: another request's key
+	ReasonExpected    Reason = "expected"       // no content hash, or none that is one
+	ReasonName        Reason = "tenant_name"
+	ReasonApproval    Reason = "approval"
+	ReasonRecord      Reason = "record" // a field of the record, or an earlier document, is against it
+	ReasonLost        Reason = "hours_lost"
+	ReasonBook        Reason = "price_book" // its currency or a tenant's zone is not that of the invoices
+	ReasonRace        Reason = "race"       // another process was first, again and again
 )
 
 // Reasons are all there are.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/shopspring/decimal"
 
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/store"
@@ -26,10 +27,12 @@ const (
 // ratingRowsSQL: the ledger as rating rows, hour by hour. It reads the table
 // and not its view, so that usage and capacity come from one reading of the
 // same rows (C7b). An owner's energy goes to its first bucket that isn't zero.
+// A sum that 64 bits may not hold, as its float tells, is more than can be billed.
 // Parameters: from, to.
 const ratingRowsSQL = `
 SELECT hour, part.1 AS tenant, part.2 AS project, toString(model) AS gpu_model, part.3 AS profile, part.4 AS profile_slices,
-    gpu_slices, part.5 AS bucket, sum(part.6) AS slice_ms, sum(part.7) AS energy
+    gpu_slices, part.5 AS bucket, if(sum(toFloat64(part.6)) < 9e18, toInt64(sum(part.6)), 9223372036854775807) AS slice_ms,
+    if(abs(sum(toFloat64(part.7))) < 9e18, sum(part.7), 9223372036854775807) AS energy
 FROM
 (
     SELECT hour, model, gpu_slices, arrayJoin(arrayConcat(
@@ -60,7 +63,8 @@ type hourOfUsage struct {
 	hour           time.Time
 	rows           []rating.Row
 	capacity       []rating.Capacity
-	unattributedMJ int64
+	unattributedMJ decimal.Decimal
+	quarantined    map[string]error // by tenant, the platform's empty: why not billable
 }
 
 // readHours hands the hours of [from, to) that have any usage to visit, in
@@ -96,18 +100,13 @@ func readHours(ctx context.Context, db DB, from, to time.Time, visit func(hourOf
 func scan(rows driver.Rows) (rating.Row, error) {
 	var row rating.Row
 	var profileSlices, slices uint16
-	var sliceMS uint64
 	err := rows.Scan(&row.Hour, &row.Tenant, &row.Project, &row.Model, &row.Profile, &profileSlices, &slices,
-		&row.Bucket, &sliceMS, &row.EnergyMJ)
+		&row.Bucket, &row.SliceMS, &row.EnergyMJ)
 	if err != nil {
 		return row, fmt.Errorf("read rating rows: %w", err)
 	}
-	if sliceMS > math.MaxInt64 {
-		return row, fmt.Errorf("read rating rows: %d slice_ms of tenant %q, model %q at %s are beyond 64 bits",
-			sliceMS, row.Tenant, row.Model, row.Hour.Format(time.RFC3339))
-	}
 	row.Hour = row.Hour.UTC()
-	row.ProfileSlices, row.Slices, row.SliceMS = int(profileSlices), int(slices), int64(sliceMS)
+	row.ProfileSlices, row.Slices = int(profileSlices), int(slices)
 	return row, nil
 }
 
@@ -116,7 +115,7 @@ func (h *hourOfUsage) add(row rating.Row) {
 	case bucketCapacity:
 		h.capacity = append(h.capacity, rating.Capacity{Hour: row.Hour, Model: row.Model, Slices: row.Slices, SliceMS: row.SliceMS})
 	case bucketUnattributed:
-		h.unattributedMJ += row.EnergyMJ
+		h.unattributedMJ = h.unattributedMJ.Add(decimal.NewFromInt(row.EnergyMJ))
 	default:
 		h.rows = append(h.rows, row)
 	}
@@ -127,6 +126,7 @@ func (h *hourOfUsage) visit(visit func(hourOfUsage) error) error {
 		return nil
 	}
 	h.commonSlices()
+	h.quarantine()
 	return visit(*h)
 }
 
@@ -142,7 +142,7 @@ func (h *hourOfUsage) commonSlices() {
 	common := map[rating.Row]int{}
 	for _, row := range h.rows {
 		key := keyOf(row)
-		common[key] = lcm(max(common[key], 1), max(row.Slices, 1))
+		common[key] = min(lcm(max(common[key], 1), max(row.Slices, 1)), maxCommonSlices)
 	}
 	for i := range h.rows {
 		row := &h.rows[i]
@@ -152,9 +152,16 @@ func (h *hourOfUsage) commonSlices() {
 		factor := common[keyOf(*row)] / row.Slices
 		row.Slices *= factor
 		row.ProfileSlices *= factor
+		if common[keyOf(*row)] == maxCommonSlices || row.SliceMS > math.MaxInt64/int64(factor) {
+			row.SliceMS = math.MaxInt64 // more than can be billed
+			continue
+		}
 		row.SliceMS *= int64(factor)
 	}
 }
+
+// maxCommonSlices is where boards of one model differ beyond what can be billed.
+const maxCommonSlices = 1 << 31
 
 // mixedSlices tells whether boards of some model differ: most often none do.
 func (h *hourOfUsage) mixedSlices() bool {

@@ -160,7 +160,7 @@ func (v *ListValue) Capacity() decimal.Decimal {
 func (v *ListValue) capacity() *big.Rat {
 	sum := new(big.Rat)
 	for k, sliceMS := range v.sliceMS {
-		hours := big.NewRat(sliceMS, int64(k.slices)*3_600_000)
+		hours := new(big.Rat).SetFrac(sliceMS, big.NewInt(int64(k.slices)*3_600_000))
 		sum.Add(sum, hours.Mul(hours, decimal.RequireFromString(k.rate).Rat()))
 	}
 	return sum

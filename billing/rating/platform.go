@@ -63,7 +63,7 @@ func (p *platformAccount) finish(book *prices.Book, period Period) Platform {
 
 // rests sums what rounding quantities left over, by slices and rate: rest ÷
 // (9 × slices) of 1e-9 GPU-hours (see gpuHours).
-type rests map[restKey]int64
+type rests map[restKey]*big.Int
 
 type restKey struct {
 	slices int
@@ -71,16 +71,21 @@ type restKey struct {
 }
 
 func (r rests) add(slices int, rate decimal.Decimal, rest int64) {
-	if rest != 0 {
-		r[restKey{slices, rate.String()}] += rest
+	if rest == 0 {
+		return
 	}
+	key := restKey{slices, rate.String()}
+	if r[key] == nil {
+		r[key] = new(big.Int)
+	}
+	r[key].Add(r[key], big.NewInt(rest))
 }
 
 // value is the exact list value of the rests.
 func (r rests) value() *big.Rat {
 	sum := new(big.Rat)
 	for k, rest := range r {
-		hours := new(big.Rat).SetFrac(big.NewInt(rest), new(big.Int).Mul(big.NewInt(9*int64(k.slices)), big.NewInt(1_000_000_000)))
+		hours := new(big.Rat).SetFrac(rest, new(big.Int).Mul(big.NewInt(9*int64(k.slices)), big.NewInt(1_000_000_000)))
 		sum.Add(sum, hours.Mul(hours, decimal.RequireFromString(k.rate).Rat()))
 	}
 	return sum

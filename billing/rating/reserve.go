@@ -40,7 +40,7 @@ func (r *Rater) reserve(hour time.Time, at int, values []priced) {
 // unrounded and of all owners, reached all reservations of it. In a simulation
 // they did where no platform row says otherwise.
 func suppliedModel(version *prices.Version, model string, values []priced, simulate bool) bool {
-	sliceMS := map[int]int64{} // by slices of the GPU
+	sliceMS := map[int]*big.Int{} // by slices of the GPU
 	stated := false
 	for _, value := range values {
 		if value.Model != model {
@@ -48,7 +48,10 @@ func suppliedModel(version *prices.Version, model string, values []priced, simul
 		}
 		stated = stated || value.Tenant == ""
 		if value.Bucket != bucketUnhealthy && value.Bucket != bucketUnobserved {
-			sliceMS[value.Slices] += value.SliceMS
+			if sliceMS[value.Slices] == nil {
+				sliceMS[value.Slices] = new(big.Int)
+			}
+			sliceMS[value.Slices].Add(sliceMS[value.Slices], big.NewInt(value.SliceMS))
 		}
 	}
 	if simulate && !stated {
@@ -56,7 +59,7 @@ func suppliedModel(version *prices.Version, model string, values []priced, simul
 	}
 	have := new(big.Rat)
 	for slices, sum := range sliceMS {
-		have.Add(have, big.NewRat(sum, int64(slices)*3_600_000))
+		have.Add(have, new(big.Rat).SetFrac(sum, big.NewInt(int64(slices)*3_600_000)))
 	}
 	want := decimal.Zero
 	for _, terms := range version.Tenants {

@@ -88,6 +88,18 @@ func (r Row) failf(format string, args ...any) error {
 		r.owner(), r.Project, r.Model, r.Profile, r.Hour.UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
 }
 
+// Billable tells why the rows of an hour can't be rated: a sum beyond what fits
+// quantities, a profile of no size, or one key of two sizes.
+func Billable(rows []Row) error {
+	for _, row := range rows {
+		if row.Profile != "" && row.ProfileSlices == 0 {
+			return row.failf("profile_slices 0 of a profile")
+		}
+	}
+	_, err := merge(rows)
+	return err
+}
+
 // merge adds up the rows of one hour by key, in the order of their keys.
 func merge(rows []Row) ([]Row, error) {
 	index := make(map[key]int, len(rows))

@@ -25,14 +25,14 @@ var (
 // hours are GPU-hours by bucket, and the energy of that time in millijoules.
 type hours struct {
 	by       [7]decimal.Decimal // in the order of allBuckets
-	energyMJ int64
+	energyMJ decimal.Decimal
 }
 
 func (h *hours) add(other hours) {
 	for i := range h.by {
 		h.by[i] = h.by[i].Add(other.by[i])
 	}
-	h.energyMJ += other.energyMJ
+	h.energyMJ = h.energyMJ.Add(other.energyMJ)
 }
 
 func (h hours) of(b bucket) decimal.Decimal {

@@ -69,8 +69,8 @@ func percent(part, whole decimal.Decimal) string {
 }
 
 // kilowattHours turns millijoules into kWh.
-func kilowattHours(mJ int64) string {
-	return number(decimal.NewFromInt(mJ).DivRound(decimal.NewFromInt(3_600_000_000), 9), 1) + hardSpace + "kWh"
+func kilowattHours(mJ decimal.Decimal) string {
+	return number(mJ.DivRound(decimal.NewFromInt(3_600_000_000), 9), 1) + hardSpace + "kWh"
 }
 
 // visible shows what in a name could not be seen, or could turn around what

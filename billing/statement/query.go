@@ -20,14 +20,14 @@ FROM
 (
     SELECT `
 	groupsTail = ` AS by_values, toDecimal128(toUInt64(gpu_slices) * 3600000, 0) AS hour_ms,
-        divideDecimal(toDecimal128(sum(active_slice_ms), 0), hour_ms, 9) AS active_hours,
-        divideDecimal(toDecimal128(sum(idle_slice_ms), 0), hour_ms, 9) AS idle_hours,
-        divideDecimal(toDecimal128(sum(unproven_slice_ms), 0), hour_ms, 9) AS unproven_hours,
-        divideDecimal(toDecimal128(sum(free_slice_ms), 0), hour_ms, 9) AS free_hours,
-        divideDecimal(toDecimal128(sum(stranded_slice_ms), 0), hour_ms, 9) AS stranded_hours,
-        divideDecimal(toDecimal128(sum(unhealthy_slice_ms), 0), hour_ms, 9) AS unhealthy_hours,
-        divideDecimal(toDecimal128(sum(unobserved_slice_ms), 0), hour_ms, 9) AS unobserved_hours,
-        sum(energy_mj) AS mj
+        divideDecimal(toDecimal128(sum(toUInt128(active_slice_ms)), 0), hour_ms, 9) AS active_hours,
+        divideDecimal(toDecimal128(sum(toUInt128(idle_slice_ms)), 0), hour_ms, 9) AS idle_hours,
+        divideDecimal(toDecimal128(sum(toUInt128(unproven_slice_ms)), 0), hour_ms, 9) AS unproven_hours,
+        divideDecimal(toDecimal128(sum(toUInt128(free_slice_ms)), 0), hour_ms, 9) AS free_hours,
+        divideDecimal(toDecimal128(sum(toUInt128(stranded_slice_ms)), 0), hour_ms, 9) AS stranded_hours,
+        divideDecimal(toDecimal128(sum(toUInt128(unhealthy_slice_ms)), 0), hour_ms, 9) AS unhealthy_hours,
+        divideDecimal(toDecimal128(sum(toUInt128(unobserved_slice_ms)), 0), hour_ms, 9) AS unobserved_hours,
+        toDecimal128(sum(toInt128(energy_mj)), 0) AS mj
     FROM usage
     WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND gpu_slices > 0
         AND ({tenant:String} = '' OR kind = 'owner' AND tenant = {tenant:String})

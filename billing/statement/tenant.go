@@ -193,7 +193,7 @@ func statementCards(b *bill, used *tenantUsage, before *bill) []card {
 }
 
 func energyCard(h hours) card {
-	if h.energyMJ == 0 {
+	if h.energyMJ.IsZero() {
 		return card{Name: "Energy", Value: "–", More: "none was measured"}
 	}
 	return card{Name: "Energy", Value: kilowattHours(h.energyMJ), More: "by the GPUs' own counters"}
@@ -219,6 +219,9 @@ func (p *pages) notices(b *bill, used *tenantUsage) []string {
 	var notices []string
 	if b.draft() {
 		notices = append(notices, "This is a draft, not an invoice. It is made anew from the ledger each time it is opened, and can still change.")
+	}
+	if left := b.documents[0].Quarantined; left != "" {
+		notices = append(notices, "This draft can't be finalised: "+visible(left)+".")
 	}
 	notices = append(notices, p.unfinished(b.from, b.to, b.zone)...)
 	if !b.draft() && !b.stillSays(used.month) {

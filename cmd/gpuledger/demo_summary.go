@@ -55,35 +55,37 @@ func (d *demo) capacity(ctx context.Context, from, to time.Time) error {
 	if err != nil {
 		return err
 	}
-	var present, counted uint64
-	if err := d.p.access.db.QueryRow(ctx, capacitySQL, from, to).Scan(&present); err != nil {
+	present, counted := new(big.Int), new(big.Int)
+	if err := d.p.access.db.QueryRow(ctx, capacitySQL, from, to).Scan(present); err != nil {
 		return fmt.Errorf("read capacity: %w", err)
 	}
 	t := table{columns: []column{{name: "bucket"}, {name: "GPU-hours", number: true}, {name: "share", number: true}, {name: "who pays", wide: true}}}
 	total := new(big.Rat)
 	if len(rows) > 0 {
 		total.SetString(rows[0].GPUHours)
-		all := buckets(rows[0])
-		for _, ms := range all {
-			counted += ms
+		for _, ms := range rows[0].Buckets {
+			counted.Add(counted, ms)
 		}
-		for i, ms := range all {
-			share := big.NewRat(int64(ms), int64(max(counted, 1)))
+		for i, ms := range rows[0].Buckets {
+			share := new(big.Rat)
+			if counted.Sign() > 0 {
+				share.SetFrac(ms, counted)
+			}
 			t.rows = append(t.rows, []string{
 				bucketNames[i], grouped(new(big.Rat).Mul(share, total).FloatString(2)),
 				new(big.Rat).Mul(share, big.NewRat(100, 1)).FloatString(2) + " %", whoPays[i],
 			})
 		}
 	}
-	verdict := fmt.Sprintf("%s of %s slice-milliseconds: every one in exactly one bucket", grouped(strconv.FormatUint(counted, 10)), grouped(strconv.FormatUint(present, 10)))
-	if counted != present {
+	verdict := fmt.Sprintf("%s of %s slice-milliseconds: every one in exactly one bucket", grouped(counted.String()), grouped(present.String()))
+	if counted.Cmp(present) != 0 {
 		verdict = fmt.Sprintf("WRONG: %d slice-milliseconds in buckets, capacity %d", counted, present)
 	}
 	t.rows = append(t.rows, []string{"capacity", grouped(total.FloatString(2)), "100.00 %", verdict})
 	return d.table("Capacity", t)
 }
 
-const capacitySQL = `SELECT sum(toUInt64(slices) * present_ms) FROM usage_hourly FINAL WHERE hour >= ? AND hour < ?`
+const capacitySQL = `SELECT sum(toUInt128(toUInt64(slices) * present_ms)) FROM usage_hourly FINAL WHERE hour >= ? AND hour < ?`
 
 // whoPays goes with bucketNames.
 var whoPays = []string{"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform", "platform", "platform, flagged"}

@@ -320,8 +320,8 @@ func (r *deviceRig) byIndex(t *testing.T, hour int) (lines []string) {
 	for _, row := range rows {
 		line := fmt.Sprintf("%s %s %s:", index[row.By[0]], row.By[1], row.By[2])
 		n := len(line)
-		for b, ms := range buckets(row) {
-			if ms > 0 {
+		for b, ms := range row.Buckets {
+			if ms.Sign() > 0 {
 				line += fmt.Sprintf(" %s %d", bucketNames[b], ms)
 			}
 		}

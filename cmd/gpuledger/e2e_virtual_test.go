@@ -236,13 +236,13 @@ func (r *scrapeRig) usage(t *testing.T, hours int, by ...string) []string {
 	lines := make([]string, len(rows))
 	for i, row := range rows {
 		lines[i] = strings.Join(row.By, " ") + ":"
-		for b, ms := range buckets(row) {
-			if ms > 0 {
+		for b, ms := range row.Buckets {
+			if ms.Sign() > 0 {
 				lines[i] += fmt.Sprintf(" %s %d", bucketNames[b], ms)
 			}
 		}
-		if row.EnergyMJ != 0 {
-			lines[i] += fmt.Sprintf(" %d J", row.EnergyMJ/1000)
+		if row.EnergyMJ.Sign() != 0 {
+			lines[i] += fmt.Sprintf(" %d J", row.EnergyMJ.Int64()/1000)
 		}
 	}
 	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasSuffix(line, ":") })

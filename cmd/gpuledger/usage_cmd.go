@@ -86,12 +86,6 @@ func (s *session) noteOpenPools(ctx context.Context, a *access, q usage.Query) e
 // bucketNames are the buckets' names in the order of buckets.
 var bucketNames = []string{"active", "idle", "unproven", "free", "stranded", "unhealthy", "unobserved"}
 
-func buckets(r usage.Row) []uint64 {
-	return []uint64{
-		r.ActiveSliceMS, r.IdleSliceMS, r.UnprovenSliceMS, r.FreeSliceMS, r.StrandedSliceMS, r.UnhealthySliceMS, r.UnobservedSliceMS,
-	}
-}
-
 func textColumns(names []string) []column {
 	columns := make([]column, len(names))
 	for i, name := range names {
@@ -108,8 +102,8 @@ func usageExact(q usage.Query, rows []usage.Row) table {
 	t.columns = append(t.columns, column{name: "gpu_hours", number: true}, column{name: "energy_joules", number: true})
 	for _, r := range rows {
 		cells := slices.Clone(r.By)
-		for _, ms := range buckets(r) {
-			cells = append(cells, strconv.FormatUint(ms, 10))
+		for _, ms := range r.Buckets {
+			cells = append(cells, ms.String())
 		}
 		t.rows = append(t.rows, append(cells, r.GPUHours, r.EnergyJoules()))
 	}
@@ -129,8 +123,8 @@ func usageShares(q usage.Query, rows []usage.Row) table {
 			cells[i] = shownTenant(r.Kind, cells[i])
 		}
 		cells = append(cells, grouped(fixed(r.GPUHours, 1)))
-		cells = append(cells, shares(buckets(r))...)
-		kwh := new(big.Rat).SetFrac64(r.EnergyMJ, meter.MJPerKWh)
+		cells = append(cells, shares(r.Buckets)...)
+		kwh := new(big.Rat).SetFrac(r.EnergyMJ, big.NewInt(meter.MJPerKWh))
 		t.rows = append(t.rows, append(cells, grouped(readable(kwh, 1))))
 	}
 	return t
@@ -152,16 +146,16 @@ func shownTenant(kind, tenant string) string {
 }
 
 // shares are the parts of the sum in percent, to one place; none: "–".
-func shares(ms []uint64) []string {
+func shares(ms [7]*big.Int) []string {
 	sum := new(big.Int)
 	for _, part := range ms {
-		sum.Add(sum, new(big.Int).SetUint64(part))
+		sum.Add(sum, part)
 	}
 	cells := make([]string, len(ms))
 	for i, part := range ms {
 		cells[i] = "–"
-		if part > 0 {
-			hundredfold := new(big.Int).Mul(new(big.Int).SetUint64(part), big.NewInt(100))
+		if part.Sign() > 0 {
+			hundredfold := new(big.Int).Mul(part, big.NewInt(100))
 			cells[i] = readable(new(big.Rat).SetFrac(hundredfold, sum), 1)
 		}
 	}

@@ -71,7 +71,7 @@ SELECT tenant, project,
     sum(unproven_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) AS unproven_gpu_hours,
     active_gpu_hours + idle_gpu_hours + unproven_gpu_hours AS held_gpu_hours,
     idle_gpu_hours / held_gpu_hours AS idle_share,
-    sum(energy_mj) / 3.6e9 AS energy_kwh
+    sum(toInt128(energy_mj)) / 3.6e9 AS energy_kwh
 FROM usage
 WHERE kind = 'owner' AND cluster IN ` + chosenClusters + ` AND tenant IN ` + chosenTenants + `
     AND hour >= $__fromTime AND hour < $__toTime
@@ -87,7 +87,7 @@ GROUP BY tenant HAVING idle_gpu_hours > 0 ORDER BY idle_gpu_hours DESC, tenant L
 const idleByWorkloadSQL = `
 SELECT tenant, project, workload, any(user) AS user, node, gpu, leaf,
     sum(idle_slice_ms / (greatest(gpu_slices, 1) * 3600000.)) AS idle_gpu_hours,
-    sum(idle_slice_ms) / sum(active_slice_ms + idle_slice_ms + unproven_slice_ms) AS idle_share
+    sum(toUInt128(idle_slice_ms)) / sum(toUInt128(active_slice_ms) + idle_slice_ms + unproven_slice_ms) AS idle_share
 FROM usage
 WHERE kind = 'owner' AND cluster IN ` + chosenClusters + ` AND tenant IN ` + chosenTenants + `
     AND hour >= $__fromTime AND hour < $__toTime
@@ -104,7 +104,7 @@ GROUP BY time, model ORDER BY time, model`
 const strandedByGPUSQL = `
 SELECT cluster, node, gpu, model,
     sum(stranded / (greatest(gpu_slices, 1) * 3600000.)) AS stranded_gpu_hours,
-    sum(stranded) / sum(toUInt64(slices) * present_ms) AS stranded_share
+    sum(toUInt128(stranded)) / sum(toUInt128(slices) * present_ms) AS stranded_share
 FROM usage_hourly FINAL
 WHERE cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime AND stranded > 0
 GROUP BY cluster, node, gpu, model ORDER BY stranded_gpu_hours DESC, gpu LIMIT 20`
@@ -114,7 +114,7 @@ GROUP BY cluster, node, gpu, model ORDER BY stranded_gpu_hours DESC, gpu LIMIT 2
 const energySQL = `
 SELECT $__timeInterval(hour) AS time,
     multiIf(kind = 'platform', '(platform)', tenant) AS account,
-    sum(energy_mj) / 3.6e9 AS energy
+    sum(toInt128(energy_mj)) / 3.6e9 AS energy
 FROM usage
 WHERE cluster IN ` + chosenClusters + ` AND (kind != 'owner' OR tenant IN ` + chosenTenants + `)
     AND hour >= $__fromTime AND hour < $__toTime
@@ -130,8 +130,8 @@ ORDER BY wasted_gpu_hours DESC, start, id LIMIT 100`
 
 const unobservedSQL = `
 SELECT $__timeInterval(hour) AS time, cluster,
-    sum(unobserved - unobserved_attribution) / sum(toUInt64(slices) * present_ms) AS unseen,
-    sum(unobserved_attribution) / sum(toUInt64(slices) * present_ms) AS without_owners
+    sum(toUInt128(unobserved) - unobserved_attribution) / sum(toUInt128(slices) * present_ms) AS unseen,
+    sum(toUInt128(unobserved_attribution)) / sum(toUInt128(slices) * present_ms) AS without_owners
 FROM usage_hourly FINAL
 WHERE cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime
 GROUP BY time, cluster HAVING sum(present_ms) > 0 ORDER BY time, cluster`

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"math/big"
 	"reflect"
 	"slices"
 	"time"
@@ -18,13 +19,15 @@ SELECT hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms,
 FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND present_ms > 0`
 
+// Sums are of 128 bits here and below: those of 64 wrap around silently. They are
+// not compiled: the engine's compiler gets comparisons of 128 bits wrong.
 const selectSums = `
-SELECT count() AS rows, sum(toUInt64(slices) * present_ms) AS capacity,
-       sum(free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)) AS counted,
-       countIf(toUInt64(slices) * present_ms != free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)) AS wrong,
+WITH toUInt128(free) + stranded + unhealthy + unobserved + arraySum(x -> toUInt128(x), arrayConcat(active, idle, unproven)) AS buckets,
+     toUInt128(slices) * present_ms AS present
+SELECT count() AS rows, sum(present) AS capacity, sum(buckets) AS counted, countIf(present != buckets) AS wrong,
        countIf(version != bitOr(bitOr(bitShiftLeft(toUInt64(epoch), 44), bitShiftLeft(inputs, 12)), toUInt64(intDiv(until_ms, 1000)))) AS unfounded,
        countIf(unknown_capacity = 1 AND present_ms > 0) AS open_pools
-FROM usage_hourly FINAL`
+FROM usage_hourly FINAL SETTINGS compile_expressions = 0`
 
 // Every cluster that the ledger or the journal knows.
 const selectAllClusters = `
@@ -48,17 +51,17 @@ WITH winners AS
 ),
 moved AS
 (
-    SELECT cluster, toStartOfHour(slot) AS hour, gpu, sum(energy_mj + unattributed_mj) AS mj, uniqExact(node) AS nodes
+    SELECT cluster, toStartOfHour(slot) AS hour, gpu, sum(toInt128(energy_mj) + unattributed_mj) AS mj, uniqExact(node) AS nodes
     FROM holds FINAL WHERE batch GLOBAL IN (SELECT batch FROM winners) GROUP BY cluster, hour, gpu
 ),
 booked AS
 (
-    SELECT cluster, hour, gpu, platform_energy_mj + unattributed_mj + arraySum(usage_hourly.energy_mj) AS mj FROM usage_hourly FINAL
+    SELECT cluster, hour, gpu, toInt128(platform_energy_mj) + unattributed_mj + arraySum(x -> toInt128(x), usage_hourly.energy_mj) AS mj FROM usage_hourly FINAL
 )
 SELECT countIf(nodes = 1) AS rows, sumIf(moved.mj, nodes = 1) AS moved_mj, sumIf(booked.mj, nodes = 1) AS booked_mj,
        countIf(nodes = 1 AND moved.mj != booked.mj) AS wrong,
        anyIf(concat(toString(hour), ' ', gpu), nodes = 1 AND moved.mj != booked.mj) AS example, countIf(nodes > 1) AS shared
-FROM moved LEFT JOIN booked USING (cluster, hour, gpu)`
+FROM moved LEFT JOIN booked USING (cluster, hour, gpu) SETTINGS compile_expressions = 0`
 
 // Checks are the ledger's invariants: C5, C6, C9.
 func (l *Ledger) Checks() []check.Check {
@@ -92,17 +95,17 @@ func (l *Ledger) checkUnique(ctx context.Context, res *check.Result) error {
 
 func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error {
 	var sums []struct {
-		Rows      uint64 `ch:"rows"`
-		Capacity  uint64 `ch:"capacity"`
-		Counted   uint64 `ch:"counted"`
-		Wrong     uint64 `ch:"wrong"`
-		Unfounded uint64 `ch:"unfounded"`
-		OpenPools uint64 `ch:"open_pools"`
+		Rows      uint64  `ch:"rows"`
+		Capacity  big.Int `ch:"capacity"`
+		Counted   big.Int `ch:"counted"`
+		Wrong     uint64  `ch:"wrong"`
+		Unfounded uint64  `ch:"unfounded"`
+		OpenPools uint64  `ch:"open_pools"`
 	}
 	if err := l.deps.Store.Select(ctx, &sums, selectSums); err != nil {
 		return err
 	}
-	s := sums[0]
+	s := &sums[0]
 	if s.Wrong > 0 {
 		res.Fail("%d GPU-hours whose buckets don't sum to slices × present_ms", s.Wrong)
 	}
@@ -125,7 +128,7 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 		}
 		skipped += n
 	}
-	res.Figures = fmt.Sprintf("%d of %d slice-ms in buckets, %d GPU-hours recomputed from raw", s.Counted, s.Capacity, res.Checked)
+	res.Figures = fmt.Sprintf("%d of %d slice-ms in buckets, %d GPU-hours recomputed from raw", &s.Counted, &s.Capacity, res.Checked)
 	if skipped > 0 {
 		res.Figures += fmt.Sprintf(", %d hours that changed meanwhile are left out", skipped)
 	}
@@ -264,19 +267,19 @@ func difference(want, have *usageRow) string {
 
 func (l *Ledger) checkEnergy(ctx context.Context, res *check.Result) error {
 	var rows []struct {
-		Rows    uint64 `ch:"rows"`
-		Moved   int64  `ch:"moved_mj"`
-		Booked  int64  `ch:"booked_mj"`
-		Wrong   uint64 `ch:"wrong"`
-		Example string `ch:"example"`
-		Shared  uint64 `ch:"shared"`
+		Rows    uint64  `ch:"rows"`
+		Moved   big.Int `ch:"moved_mj"`
+		Booked  big.Int `ch:"booked_mj"`
+		Wrong   uint64  `ch:"wrong"`
+		Example string  `ch:"example"`
+		Shared  uint64  `ch:"shared"`
 	}
 	if err := l.deps.Store.Select(ctx, &rows, selectEnergy); err != nil {
 		return err
 	}
-	r := rows[0]
+	r := &rows[0]
 	res.Checked = int64(r.Rows)
-	res.Figures = fmt.Sprintf("%d mJ booked of %d mJ moved in %d GPU-hours", r.Booked, r.Moved, r.Rows)
+	res.Figures = fmt.Sprintf("%d mJ booked of %d mJ moved in %d GPU-hours", &r.Booked, &r.Moved, r.Rows)
 	if r.Shared > 0 {
 		res.Figures += fmt.Sprintf("; %d that several nodes listed are left to C6", r.Shared)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 )
 
 // measures are the columns of a CSV after the ones grouped by.
@@ -27,8 +26,8 @@ func WriteCSV(w io.Writer, q Query, rows []Row) error {
 		for _, value := range row.By {
 			record = append(record, TextCell(value))
 		}
-		for _, bucket := range row.buckets() {
-			record = append(record, strconv.FormatUint(bucket, 10))
+		for _, bucket := range row.Buckets {
+			record = append(record, bucket.String())
 		}
 		if err := out.Write(append(record, row.GPUHours, row.EnergyJoules())); err != nil {
 			return fmt.Errorf("write usage: %w", err)

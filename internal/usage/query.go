@@ -130,15 +130,16 @@ func (q Query) Validate() error {
 }
 
 // The statement is put together from constants only; values are parameters.
+// Sums are of 128 bits: the engine's of 64 wrap around silently.
 const (
 	selectHead = "SELECT "
 	noColumns  = "emptyArrayString()"
 	byValues   = " AS by_values, "
 	anyKind    = "''"
 	selectSums = ` AS row_kind, gpu_slices,
-    sum(active_slice_ms), sum(idle_slice_ms), sum(unproven_slice_ms),
-    sum(free_slice_ms), sum(stranded_slice_ms), sum(unhealthy_slice_ms), sum(unobserved_slice_ms),
-    sum(energy_mj)
+    sum(toUInt128(active_slice_ms)), sum(toUInt128(idle_slice_ms)), sum(toUInt128(unproven_slice_ms)),
+    sum(toUInt128(free_slice_ms)), sum(toUInt128(stranded_slice_ms)), sum(toUInt128(unhealthy_slice_ms)),
+    sum(toUInt128(unobserved_slice_ms)), sum(toInt128(energy_mj))
 FROM usage
 WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}
     AND ({tenant:String} = '' OR kind = 'owner' AND tenant = {tenant:String})`

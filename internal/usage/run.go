@@ -32,51 +32,45 @@ type Row struct {
 	// Kind is KindOwner, KindPlatform or KindUnattributed where By has the
 	// tenant, which may be called anything; else empty.
 	Kind string
-	// The seven buckets, in slice-milliseconds.
-	ActiveSliceMS     uint64
-	IdleSliceMS       uint64
-	UnprovenSliceMS   uint64
-	FreeSliceMS       uint64
-	StrandedSliceMS   uint64
-	UnhealthySliceMS  uint64
-	UnobservedSliceMS uint64
+	// Buckets are the seven in slice-milliseconds: active, idle, unproven, free,
+	// stranded, unhealthy, unobserved. A sum may go beyond 64 bits.
+	Buckets [7]*big.Int
 	// GPUHours is Σ slice_ms ÷ (slices × 3,600,000) over all buckets, a decimal
 	// of at most 9 places without trailing zeros.
 	GPUHours string
 	// EnergyMJ is in millijoules.
-	EnergyMJ int64
+	EnergyMJ *big.Int
 }
 
 // EnergyJoules is the energy as a decimal of three places.
-func (r Row) EnergyJoules() string { return big.NewRat(r.EnergyMJ, 1000).FloatString(3) }
-
-func (r Row) buckets() []uint64 {
-	return []uint64{
-		r.ActiveSliceMS, r.IdleSliceMS, r.UnprovenSliceMS, r.FreeSliceMS,
-		r.StrandedSliceMS, r.UnhealthySliceMS, r.UnobservedSliceMS,
-	}
+func (r Row) EnergyJoules() string {
+	return new(big.Rat).SetFrac(r.EnergyMJ, big.NewInt(1000)).FloatString(3)
 }
 
-func (r Row) sliceMS() uint64 {
-	sum := uint64(0)
-	for _, bucket := range r.buckets() {
-		sum += bucket
+func newRow(by []string, kind string) *Row {
+	r := &Row{By: by, Kind: kind, EnergyMJ: new(big.Int)}
+	for i := range r.Buckets {
+		r.Buckets[i] = new(big.Int)
+	}
+	return r
+}
+
+func (r *Row) sliceMS() *big.Int {
+	sum := new(big.Int)
+	for _, bucket := range r.Buckets {
+		sum.Add(sum, bucket)
 	}
 	return sum
 }
 
-func (r Row) zero() bool { return r.sliceMS() == 0 && r.EnergyMJ == 0 }
+func (r *Row) zero() bool { return r.sliceMS().Sign() == 0 && r.EnergyMJ.Sign() == 0 }
 
 // add counts a part of the row's usage on GPUs of other slices.
-func (r *Row) add(part Row) {
-	r.ActiveSliceMS += part.ActiveSliceMS
-	r.IdleSliceMS += part.IdleSliceMS
-	r.UnprovenSliceMS += part.UnprovenSliceMS
-	r.FreeSliceMS += part.FreeSliceMS
-	r.StrandedSliceMS += part.StrandedSliceMS
-	r.UnhealthySliceMS += part.UnhealthySliceMS
-	r.UnobservedSliceMS += part.UnobservedSliceMS
-	r.EnergyMJ += part.EnergyMJ
+func (r *Row) add(part *Row) {
+	for i, bucket := range part.Buckets {
+		r.Buckets[i].Add(r.Buckets[i], bucket)
+	}
+	r.EnergyMJ.Add(r.EnergyMJ, part.EnergyMJ)
 }
 
 // TooManyRowsError is a query with more rows than its limit.
@@ -154,25 +148,28 @@ type collector struct {
 }
 
 func (c *collector) scan(rows driver.Rows) error {
-	var part Row
+	part := newRow(nil, "")
 	var slicesOfGPU uint16
-	if err := rows.Scan(&part.By, &part.Kind, &slicesOfGPU, &part.ActiveSliceMS, &part.IdleSliceMS, &part.UnprovenSliceMS,
-		&part.FreeSliceMS, &part.StrandedSliceMS, &part.UnhealthySliceMS, &part.UnobservedSliceMS, &part.EnergyMJ); err != nil {
+	fields := []any{&part.By, &part.Kind, &slicesOfGPU}
+	for _, bucket := range part.Buckets {
+		fields = append(fields, bucket)
+	}
+	if err := rows.Scan(append(fields, part.EnergyMJ)...); err != nil {
 		return fmt.Errorf("read usage: %w", err)
 	}
 	if c.open == nil || c.open.Kind != part.Kind || !slices.Equal(c.open.By, part.By) {
 		if err := c.flush(); err != nil {
 			return err
 		}
-		c.open, c.hours = &Row{By: part.By, Kind: part.Kind}, new(big.Rat)
+		c.open, c.hours = newRow(part.By, part.Kind), new(big.Rat)
 	}
 	c.open.add(part)
-	if sliceMS := part.sliceMS(); sliceMS > 0 {
+	if sliceMS := part.sliceMS(); sliceMS.Sign() > 0 {
 		if slicesOfGPU == 0 {
 			return fmt.Errorf("read usage: %d slice-ms of %q on a GPU of 0 slices", sliceMS, part.By)
 		}
 		hour := new(big.Int).Mul(big.NewInt(int64(slicesOfGPU)), big.NewInt(3_600_000))
-		c.hours.Add(c.hours, new(big.Rat).SetFrac(new(big.Int).SetUint64(sliceMS), hour))
+		c.hours.Add(c.hours, new(big.Rat).SetFrac(sliceMS, hour))
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package usage_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -263,5 +265,23 @@ func TestOnlyLeavesRowsWithTheValue(t *testing.T) {
 	_, err := usage.Run(t.Context(), db, usage.Query{From: start, To: start.Add(time.Hour), Only: map[string]string{"colour": "x"}})
 	if err == nil || !strings.Contains(err.Error(), `column "colour": not one of tenant`) {
 		t.Errorf("error = %v, want the column named", err)
+	}
+}
+
+// Each of these pools alone fits 64 bits; what they sum to wrapped around 2^64.
+func TestH8SumsBeyond64BitsAreExact(t *testing.T) {
+	db := storetest.Open(t)
+	hours := make([]usagetest.GPUHour, 1300)
+	for i := range hours {
+		const sliceMS = 4_000_000_000 * 3_600_000
+		hours[i] = usagetest.GPUHour{
+			Hour: start, GPU: fmt.Sprintf("pool-%d", i), Model: "H100", Slices: 4_000_000_000, GPUSlices: 1000,
+			Owners: []usagetest.Owner{{Leaf: "all", Tenant: "evil", Active: sliceMS, EnergyMJ: math.MaxInt64}},
+		}
+	}
+	usagetest.Insert(t, db, hours...)
+	want := "tenant" + header + "evil,18720000000000000000,0,0,0,0,0,0,5200000000,11990383647911208549.100\n"
+	if diff := cmp.Diff(want, run(t, db, usage.Query{By: []string{"tenant"}})); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
 	}
 }

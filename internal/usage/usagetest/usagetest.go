@@ -4,6 +4,7 @@
 package usagetest
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -17,8 +18,10 @@ type GPUHour struct {
 	GPU     string
 	Node    string
 	Model   string
-	Slices  uint16
+	Slices  uint32
 	Version uint64
+	// GPUSlices are one GPU's: 1000 in a pool; 0 is all of Slices.
+	GPUSlices uint16
 	// Epoch of rules and mapping, and Inputs, say why usage changed.
 	Epoch  uint32
 	Inputs uint64
@@ -80,6 +83,7 @@ func Insert(t testing.TB, db Inserter, hours ...GPUHour) {
 type columns struct {
 	cluster, gpu, node, model                              proto.ColStr
 	hour                                                   proto.ColDateTime
+	gpuSlices                                              proto.ColUInt16
 	slices, present, until, epoch                          proto.ColUInt32
 	inputs, version, free, stranded, unhealthy, unobserved proto.ColUInt64
 	platform, unattributed                                 proto.ColInt64
@@ -105,7 +109,8 @@ func (c *columns) add(h GPUHour, free uint64) {
 	c.node.Append(h.Node)
 	c.model.Append(h.Model)
 	c.hour.Append(h.Hour)
-	c.slices.Append(uint32(h.Slices))
+	c.slices.Append(h.Slices)
+	c.gpuSlices.Append(cmp.Or(h.GPUSlices, uint16(h.Slices)))
 	c.present.Append(h.PresentMS)
 	c.until.Append(h.PresentMS)
 	c.version.Append(h.Version)
@@ -163,6 +168,7 @@ func (c *columns) input() proto.Input {
 		{Name: "node", Data: &c.node},
 		{Name: "model", Data: &c.model},
 		{Name: "slices", Data: &c.slices},
+		{Name: "gpu_slices", Data: &c.gpuSlices},
 		{Name: "present_ms", Data: &c.present},
 		{Name: "until_ms", Data: &c.until},
 		{Name: "version", Data: &c.version},

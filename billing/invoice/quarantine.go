@@ -1,0 +1,141 @@
+package invoice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// errPlatformSetAside is why the platform has no time in a quarantined hour: what
+// tenants were given of it would depend on what nobody can count.
+var errPlatformSetAside = errors.New("a tenant's time can't be billed, so that nothing of the hour is shared out")
+
+// quarantine takes the rows out of the hour that can't be billed, by tenant, and
+// with them the platform's.
+func (h *hourOfUsage) quarantine() {
+	whole := !slices.ContainsFunc(h.capacity, func(c rating.Capacity) bool { return c.SliceMS == math.MaxInt64 })
+	if whole && rating.Billable(h.rows) == nil {
+		return
+	}
+	h.quarantined = map[string]error{"": errPlatformSetAside}
+	rows := h.rows
+	h.rows = nil
+	for len(rows) > 0 { // by tenant
+		n := slices.IndexFunc(rows, func(r rating.Row) bool { return r.Tenant != rows[0].Tenant })
+		if n < 0 {
+			n = len(rows)
+		}
+		switch err := rating.Billable(rows[:n]); {
+		case err != nil:
+			h.quarantined[rows[0].Tenant] = err
+		case rows[0].Tenant != "":
+			h.rows = append(h.rows, rows[:n]...)
+		}
+		rows = rows[n:]
+	}
+}
+
+// quarantined are the hours that are left out of a tenant's document, or of the
+// platform's account.
+type quarantined struct {
+	first time.Time
+	hours int
+	why   error
+	where string // the GPU with the most of the tenant's time in the first hour
+}
+
+// note counts what is quarantined of an hour, in the tenants' months.
+func (r *run) note(h hourOfUsage) {
+	for tenant, why := range h.quarantined {
+		if rating.PeriodOf(h.hour, r.book.Location(tenant)) != r.period {
+			continue
+		}
+		if r.quarantined[tenant] == nil {
+			r.quarantined[tenant] = &quarantined{first: h.hour, why: why}
+		}
+		r.quarantined[tenant].hours++
+	}
+}
+
+// String says which hours are left out, why, and what to do, in one sentence.
+func (q *quarantined) String() string {
+	hours := "the hour " + q.first.Format(time.RFC3339) + " is"
+	if q.hours > 1 {
+		hours = fmt.Sprintf("%d hours from %s on are", q.hours, q.first.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("%s left out until corrected: %v; most of it is on %s: replace that node's batches of the hour with \"gpuledger import batches\"",
+		hours, q.why, q.where)
+}
+
+// fill writes into the month's documents what is left out of them. Who has no
+// other usage has an empty document.
+func (r *run) fill(month *Month) {
+	for i := range month.Invoices {
+		if q := r.quarantined[month.Invoices[i].Tenant]; q != nil {
+			month.Invoices[i].Quarantined = q.String()
+		}
+	}
+	for tenant, q := range r.quarantined {
+		at, has := slices.BinarySearchFunc(month.Invoices, tenant, func(i Invoice, t string) int { return strings.Compare(i.Tenant, t) })
+		switch {
+		case tenant == "":
+			month.Platform.Quarantined = q.String()
+		case !has:
+			empty := newInvoice(r.book, r.period, &rating.Invoice{Tenant: tenant, Period: r.period.String(), Currency: r.book.Currency})
+			empty.Quarantined = q.String()
+			month.Invoices = slices.Insert(month.Invoices, at, empty)
+		}
+	}
+}
+
+// mostTimeSQL: by hour and tenant (empty: the platform) the GPU that has the most,
+// by what can be billed of time or energy. Parameters: from, to, hours.
+const mostTimeSQL = `
+SELECT hour, part.1 AS tenant, (argMax((toString(cluster), toString(node), toString(gpu)), part.2) AS most).1, most.2, most.3
+FROM
+(
+    SELECT hour, cluster, node, gpu, arrayJoin(arrayConcat(
+        [('', greatest(toFloat64(slices) * present_ms / 3.6e15, abs(toFloat64(platform_energy_mj)) / 1e17))],
+        arrayMap((t, a, i, u, e) -> (toString(t), greatest((toFloat64(a) + i + u) / 3.6e15, abs(toFloat64(e)) / 1e17)),
+            tenant, active, idle, unproven, energy_mj))) AS part
+    FROM usage_hourly FINAL
+    WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND toUnixTimestamp(hour) IN {hours:Array(UInt32)}
+)
+GROUP BY hour, tenant`
+
+// readMonth hands a month's hours to visit, which gives them to the run, and finds
+// the GPUs that quarantined hours are to blame on.
+func readMonth(ctx context.Context, db DB, r *run, visit func(hourOfUsage) error) error {
+	from, to := r.period.Range()
+	if err := readHours(ctx, db, from, to, visit); err != nil || len(r.quarantined) == 0 {
+		return err
+	}
+	var hours []uint32
+	for _, q := range r.quarantined {
+		hours = append(hours, uint32(q.first.Unix()))
+	}
+	slices.Sort(hours)
+	rows, err := db.Query(ctx, mostTimeSQL, append(rangeParameters(from, to), store.Named("hours", slices.Compact(hours)))...)
+	if err != nil {
+		return fmt.Errorf("find quarantined GPUs: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	for rows.Next() {
+		var hour time.Time
+		var tenant, cluster, node, gpu string
+		if err := rows.Scan(&hour, &tenant, &cluster, &node, &gpu); err != nil {
+			return fmt.Errorf("read quarantined GPUs: %w", err)
+		}
+		if q := r.quarantined[tenant]; q != nil && q.first.Equal(hour) {
+			q.where = fmt.Sprintf("GPU %q of node %q, cluster %q", gpu, node, cluster)
+		}
+	}
+	return rows.Err()
+}

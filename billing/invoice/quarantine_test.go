@@ -1,0 +1,139 @@
+package invoice_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+)
+
+// poison is one hour of a tenant with another trouble each.
+var poison = map[string]usagetest.GPUHour{
+	"time": {GPUSlices: 1000, Slices: 4_000_000_000, Owners: []usagetest.Owner{
+		{Leaf: "all", Tenant: "evil", Active: 4_000_000_000 * 3_600_000},
+	}},
+	"the platform's time": {GPUSlices: 1000, Slices: 4_000_000_000},
+	"energy": {Slices: 1, Owners: []usagetest.Owner{
+		{Leaf: "all", Tenant: "evil", Active: 1, EnergyMJ: math.MaxInt64},
+		{Leaf: "more", Tenant: "evil", Active: 1, EnergyMJ: math.MaxInt64},
+	}},
+	"a profile of no size": {Slices: 7, Owners: []usagetest.Owner{{Leaf: "m", Profile: "1g.10gb", Tenant: "evil", Active: 1}}},
+	"a profile of two sizes": {Slices: 7, Owners: []usagetest.Owner{
+		{Leaf: "m", Profile: "1g.10gb", ProfileSlices: 1, Tenant: "evil", Active: 1},
+		{Leaf: "n", Profile: "1g.10gb", ProfileSlices: 2, Tenant: "evil", Active: 1},
+	}},
+}
+
+// What one tenant's hour can't be billed for left the month of all without
+// drafts, exports and statements.
+func TestH8OneTenantsHourIsQuarantinedAndNoOthers(t *testing.T) {
+	for name, hour := range poison {
+		t.Run(name, func(t *testing.T) {
+			db := ledger(t)
+			drafts := invoice.NewDrafts(db, parse(t, bookText))
+			clean, err := drafts.List(t.Context(), "2026-03")
+			if err != nil {
+				t.Fatal(err)
+			}
+			hour.Hour, hour.GPU, hour.Node, hour.Model = march.Add(50*time.Hour), "GPU-evil", "evil-node", "H100"
+			usagetest.Insert(t, db, hour)
+			month, err := drafts.List(t.Context(), "2026-03")
+			if err != nil {
+				t.Fatalf("draft the month: %v", err)
+			}
+			var evil *invoice.Invoice
+			var others []invoice.Invoice
+			for i, in := range month.Invoices {
+				if in.Tenant == "evil" {
+					evil = &month.Invoices[i]
+				} else {
+					others = append(others, in)
+				}
+			}
+			if diff := cmp.Diff(clean.Invoices, others); diff != "" {
+				t.Errorf("the other tenants' drafts (-want +got):\n%s", diff)
+			}
+			says := month.Platform.Quarantined
+			if len(hour.Owners) > 0 {
+				if evil == nil {
+					t.Fatal("the quarantined tenant has no document")
+				}
+				says = evil.Quarantined
+			}
+			for _, want := range []string{"2026-03-03T02:00:00Z", "GPU-evil", "evil-node", "import batches"} {
+				if !strings.Contains(says, want) {
+					t.Errorf("the document says %q, want %q in it", says, want)
+				}
+			}
+			clean.Platform.Quarantined = month.Platform.Quarantined
+			if diff := cmp.Diff(clean.Platform, month.Platform); diff != "" {
+				t.Errorf("the platform's account (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An hour with a quarantined tenant is not shared out: nobody is given a part
+// that depends on what can't be counted. Others' usage of the hour is billed.
+func TestH8AQuarantinedHourIsNotDistributed(t *testing.T) {
+	db := emptyLedger(t)
+	usagetest.Insert(t, db,
+		usagetest.GPUHour{Hour: march, GPU: "GPU-a", Model: "H100", Slices: 7, Owners: []usagetest.Owner{{Leaf: "m", Tenant: "ml", Active: 3_600_000}}},
+		usagetest.GPUHour{Hour: march.Add(time.Hour), GPU: "GPU-a", Model: "H100", Slices: 7, Owners: []usagetest.Owner{{Leaf: "m", Tenant: "ml", Active: 3_600_000}}},
+		usagetest.GPUHour{
+			Hour: march, GPU: "pool", Model: "H100", Slices: 4_000_000_000, GPUSlices: 1000,
+			Owners: []usagetest.Owner{{Leaf: "all", Tenant: "evil", Active: 4_000_000_000 * 3_600_000}},
+		})
+	var given []time.Time
+	month, err := invoice.NewDrafts(db, parse(t, bookText)).Charges(t.Context(), "2026-03", func(c rating.Charge) {
+		if c.Effect == rating.EffectDistribution && c.Tenant == "ml" {
+			given = append(given, c.Hour.UTC())
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]time.Time{march.Add(time.Hour)}, given); diff != "" {
+		t.Errorf("hours of which a part was given (-want +got):\n%s", diff)
+	}
+	for _, in := range month.Invoices {
+		if in.Tenant == "ml" && in.GPUHours != "0.285714286" {
+			t.Errorf("ml is billed %s GPU-hours, want both of its hours", in.GPUHours)
+		}
+	}
+}
+
+// Finalise refuses the quarantined tenant, freezes and finalises the others, and
+// takes the tenant once the hour was corrected.
+func TestH8FinaliseRefusesTheQuarantinedTenantAlone(t *testing.T) {
+	r, db := register(t)
+	hour := march.Add(3 * time.Hour)
+	usagetest.Insert(t, db, usagetest.GPUHour{
+		Hour: hour, GPU: "GPU-evil", Model: "H100", Slices: 4_000_000_000, GPUSlices: 1000, Version: 1,
+		Owners: []usagetest.Owner{{Leaf: "all", Tenant: "b", Active: 4_000_000_000 * 3_600_000}},
+	})
+	var conflict *invoice.ConflictError
+	if _, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "finance"}); !errors.As(err, &conflict) {
+		t.Errorf("Approve = %v, want a refusal", err)
+	}
+	done, err := r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance"})
+	if !errors.As(err, &conflict) || !strings.Contains(err.Error(), "GPU-evil") || len(done) != 1 || done[0].Tenant != "a" {
+		t.Fatalf("Finalise = %+v, %v, want a alone, and b refused by name", done, err)
+	}
+	usagetest.Insert(t, db, usagetest.GPUHour{Hour: hour, GPU: "GPU-evil", Model: "H100", Slices: 4_000_000_000, GPUSlices: 1000, PresentMS: 1, Unobserved: 4_000_000_000, Version: 2})
+	done, err = r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Tenants: []string{"b"}, Who: "finance"})
+	if err != nil || len(done) != 1 || done[0].Tenant != "b" || done[0].Already {
+		t.Fatalf("Finalise = %+v, %v, want b once its hour is corrected", done, err)
+	}
+	coverage, err := r.Coverage(t.Context())
+	if err != nil || len(coverage.Wrong) > 0 || coverage.Pending > 0 {
+		t.Errorf("coverage %+v, %v, want nothing wrong or pending", coverage, err)
+	}
+}
