@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ClickHouse/ch-go/proto"
+
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/check"
@@ -13,7 +15,14 @@ import (
 
 // CheckDeps are what the journal is held against.
 type CheckDeps struct {
-	Store Store
+	Store interface {
+		Store
+		Stream(ctx context.Context, columns proto.Results, onBlock func(rows int) error, sql string, args ...any) error
+	}
+	// Message reads one message of the samples topic again; nil: it can't be read.
+	Message func(ctx context.Context, partition int, offset int64) (broker.Message, error)
+	// Sample is how many messages are read again at most.
+	Sample int
 	// Offsets are the partitions of the samples topic with what the group has committed.
 	Offsets func(ctx context.Context) ([]broker.PartitionOffsets, error)
 	// Spools are the spools that can be looked at from here, by collector.
@@ -141,7 +150,7 @@ FROM
 ) AS journal
 LEFT JOIN
 (
-    SELECT batch, count() AS found, sum(energy_mj + unattributed_mj) AS booked
+    SELECT batch, count() AS found, sum(toInt128(energy_mj) + unattributed_mj) AS booked
     FROM holds FINAL WHERE toString(toMonday(slot)) NOT IN {dropped:Array(String)} GROUP BY batch
 ) AS raw USING (batch)`
 
@@ -186,7 +195,13 @@ func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
 	if late > 0 {
 		res.Figures += fmt.Sprintf(", %d late that wait in late_unprocessed for a manual adjustment", late)
 	}
-	return d.checkPromises(ctx, res)
+	if err := d.checkPromises(ctx, res); err != nil {
+		return err
+	}
+	if err := d.checkFacts(ctx, res); err != nil {
+		return err
+	}
+	return d.checkSample(ctx, res, offsets)
 }
 
 // checkPartition holds what the group has committed, and can still be read,
@@ -232,5 +247,5 @@ func (d CheckDeps) checkPromises(ctx context.Context, res *check.Result) error {
 	if r.EnergyWrong > 0 {
 		res.Fail("%d batches whose rows book another energy than they brought", r.EnergyWrong)
 	}
-	return nil
+	return d.checkSeals(ctx, res, weeks)
 }

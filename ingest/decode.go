@@ -21,6 +21,7 @@ type item struct {
 	id      uint64
 	unknown int
 	gpus    []meter.GPUSlot
+	seal    seal   // of what is stored; else zero
 	reason  string // dead: why
 	err     error
 	late    bool // its hour rests on raw that is gone (R3)
@@ -84,6 +85,8 @@ func (d *decoder) settle(items []item, slotMS map[string]int64, weeks ledger.Raw
 		it.late = it.reason == "" && weeks.Late(time.UnixMilli(it.batch.SlotStartMs))
 		if it.reason == "" && !it.late {
 			it.gpus = meter.Settle(it.batch, ids)
+			f := factsOf(it)
+			it.seal = sealOf(&f, it.gpus, meter.RulesVersion)
 		}
 	})
 }

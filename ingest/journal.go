@@ -27,7 +27,7 @@ type journalColumns struct {
 	status, origin                                             proto.ColEnum8
 	reason                                                     proto.ColStr
 	slot                                                       proto.ColDateTime
-	hash                                                       proto.ColFixedStr
+	hash, seal                                                 proto.ColFixedStr
 	attributionOK, complete, counted                           proto.ColUInt8
 	observed                                                   *proto.ColArr[uint32]
 	gpus                                                       *proto.ColArr[string]
@@ -39,7 +39,7 @@ type journalColumns struct {
 func newJournalColumns() *journalColumns {
 	return &journalColumns{
 		topic: lowCardinality(), cluster: lowCardinality(), node: lowCardinality(), collector: lowCardinality(),
-		hash:     proto.ColFixedStr{Size: 32},
+		hash: proto.ColFixedStr{Size: 32}, seal: proto.ColFixedStr{Size: 16},
 		observed: new(proto.ColUInt32).Array(), gpus: lowCardinality().Array(),
 		gapBoot: new(proto.ColUInt64).Array(), gapFrom: new(proto.ColUInt64).Array(), gapTo: new(proto.ColUInt64).Array(),
 		appendedAt: new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli),
@@ -68,6 +68,7 @@ func (c *journalColumns) add(it *item, now time.Time) {
 	c.rev.Append(wire.Rev(b))
 	c.batch.Append(id)
 	c.hash.Append(it.hash[:])
+	c.seal.Append(it.seal[:])
 	c.attributionOK.Append(flag(wire.AttributionOK(b)))
 	c.complete.Append(flag(wire.EnumerationComplete(b)))
 	c.observedMS.Append(uint32(wire.ObservedMS(b)))
@@ -75,7 +76,7 @@ func (c *journalColumns) add(it *item, now time.Time) {
 	c.gpus.Append(uuids(b))
 	c.holdRows.Append(uint32(it.rows()))
 	c.energy.Append(energyOf(b))
-	c.origin.Append(proto.Enum8(max(b.Origin, wire.Origin_ORIGIN_LIVE)))
+	c.origin.Append(origin(b))
 	c.counters(b)
 	c.unknown.Append(uint32(it.unknown))
 	c.appendedAt.Append(it.msg.Time.UTC())
@@ -119,6 +120,8 @@ func (c *journalColumns) position(topic string, partition int, offset int64, sta
 	c.status.Append(proto.Enum8(status))
 	c.reason.Append(reason)
 }
+
+func origin(b *wire.Batch) proto.Enum8 { return proto.Enum8(max(b.Origin, wire.Origin_ORIGIN_LIVE)) }
 
 func flag(b bool) uint8 {
 	if b {
@@ -172,6 +175,7 @@ func (c *journalColumns) input() proto.Input {
 		{Name: "rev", Data: &c.rev},
 		{Name: "batch", Data: &c.batch},
 		{Name: "hash", Data: &c.hash},
+		{Name: "seal", Data: &c.seal},
 		{Name: "attribution_ok", Data: &c.attributionOK},
 		{Name: "enumeration_complete", Data: &c.complete},
 		{Name: "observed_ms", Data: &c.observedMS},

@@ -187,7 +187,7 @@ func idleShare(inv *invoice.Invoice) string {
 
 // proof runs every check and says where to look next.
 func (d *demo) proof(ctx context.Context, _, _ time.Time) error {
-	results, err := d.p.check(ctx, d.p.access.dir.Path())
+	results, err := d.p.check(ctx, d.p.access.dir.Path(), sampledMessages)
 	if err != nil {
 		return err
 	}

@@ -148,8 +148,8 @@ var tamperings = map[string]struct {
 }{
 	"a raw row is gone":                {deleteRawRow, map[string][]string{"C3": {tamperedSlot, "1 batches lack rows"}, "C6": {"has 3 of 4 rows"}, "C9": {"GPU-n1-0"}}},
 	"all raw rows are gone":            {deleteAllRaw, map[string][]string{"C3": {"360 batches lack rows"}, "C6": {"batch"}}},
-	"a raw row has other energy":       {changeRawEnergy, map[string][]string{"C3": {"another energy"}, "C6": {tamperedGPU, "energy_mj"}, "C9": {"GPU-n1-0"}}},
-	"a raw row has other time":         {changeRawBucket, map[string][]string{"C6": {tamperedGPU}}},
+	"a raw row has other energy":       {changeRawEnergy, map[string][]string{"C3": {"another energy", "changed after"}, "C6": {tamperedGPU, "energy_mj"}, "C9": {"GPU-n1-0"}}},
+	"a raw row has other time":         {changeRawBucket, map[string][]string{"C3": {"of node n1, slot 2026-03-01 01:30:00"}, "C6": {tamperedGPU}}},
 	"one ms more than there was":       {addMillisecond, map[string][]string{"C6": {tamperedGPU, "active is [12600001]", "don't sum"}, "C7": {"C7b"}, "C8": {"C7b"}}},
 	"one ms less than there was":       {dropMillisecond, map[string][]string{"C6": {tamperedMIG, "free is 7199999", "don't sum"}, "C7": {"C7b"}, "C8": {"C7b"}}},
 	"a ms moved from active to idle":   {activeToIdle, map[string][]string{"C6": {tamperedGPU, "active is [12599999]"}}},
@@ -238,6 +238,64 @@ func bootOf(bootMS int64, n int, change func(i int, b *wire.Batch)) (batches []*
 
 func without(batches []*wire.Batch, i int) []*wire.Batch {
 	return slices.Delete(slices.Clone(batches), i, i+1)
+}
+
+// TestM1WhatAnInsiderRewritesIsNamed: rows that a person behind ClickHouse
+// changes, so that the ledger itself computes another bill of them.
+func TestM1WhatAnInsiderRewritesIsNamed(t *testing.T) {
+	data := newFleet(t)
+	const wait = " SETTINGS mutations_sync = 2"
+	recompute := "ALTER TABLE usage_hourly DELETE WHERE 1" + wait
+	for name, c := range map[string]struct {
+		statements []string
+		sample     string
+		want       []string
+	}{
+		"an owner's namespace":       {[]string{"ALTER TABLE owners UPDATE namespace = 'team-b' WHERE namespace = 'team-a'" + wait, recompute}, "0", []string{"owner", "team-b"}},
+		"a leaf's size":              {[]string{"ALTER TABLE leaves UPDATE slices = 1 WHERE profile = '3g.40gb'" + wait, recompute}, "0", []string{"leaf", "3g.40gb"}},
+		"who held":                   {[]string{"ALTER TABLE holds UPDATE work = 0 WHERE node = 'n1'" + wait, recompute}, "0", []string{"of node n1", "changed after"}},
+		"what was seen of a slot":    {[]string{"ALTER TABLE batches UPDATE observed = [0, 1000] WHERE node = 'n1'" + wait, recompute}, "0", []string{"of node n1", "changed after"}},
+		"a batch's hash":             {[]string{"ALTER TABLE batches UPDATE hash = unhex(repeat('0f', 32)) WHERE node = 'n1'" + wait}, "0", []string{"its id is not that of its hash"}},
+		"a batch's journal and rows": {[]string{"ALTER TABLE batches DELETE WHERE node = 'n1'" + wait, "ALTER TABLE holds DELETE WHERE node = 'n1'" + wait, recompute}, "0", []string{"journal"}},
+		"rows, and their seals too": {[]string{
+			"ALTER TABLE holds UPDATE work = 0 WHERE node = 'n1'" + wait, "ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)) WHERE node = 'n1'" + wait, recompute,
+		}, "1000", []string{"of node n1", "not what the message comes to"}},
+		"a message that counts no more": {[]string{"ALTER TABLE batches UPDATE status = 'hole' WHERE node = 'n1'" + wait, recompute}, "1000", []string{"the topic has it"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mine := copyOf(t, data)
+			for _, statement := range c.statements {
+				alter(t, mine, statement)
+			}
+			got := invoke(t, "verify", "--data", mine, "--sample", c.sample, "--output", "json")
+			if got.Code != exitFailed {
+				t.Errorf("verify: got %+v, want a check that fails", got)
+			}
+			for _, word := range c.want {
+				if !strings.Contains(got.Stdout, word) {
+					t.Errorf("verify says %s, want %q in it", got.Stdout, word)
+				}
+			}
+		})
+	}
+}
+
+// TestM1BatchesFromBeforeSealsAreCounted: they are no failure, and replay seals them.
+func TestM1BatchesFromBeforeSealsAreCounted(t *testing.T) {
+	data := newFleet(t)
+	alter(t, data, "ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)) WHERE node = 'n1' SETTINGS mutations_sync = 2")
+	for _, want := range []string{"180 batches equal their seals; 180 from before there were any", "sampled 200 of 360"} {
+		if r := verifyLedger(t, data); r.code != exitOK || !strings.Contains(r.checks["C3"].Figures, want) {
+			t.Errorf("verify: code %d, C3 %+v, want %q", r.code, r.checks["C3"], want)
+		}
+	}
+	if got := invoke(t, "replay", "--data", data, "--from-time", "2020-01-01"); got.Code != exitOK {
+		t.Fatalf("replay: got %+v", got)
+	}
+	if r := verifyLedger(t, data); r.code != exitOK || !strings.Contains(r.checks["C3"].Figures, "360 batches equal their seals;") {
+		t.Errorf("after a replay: code %d, C3 %+v", r.code, r.checks["C3"])
+	}
 }
 
 // TestVerifySeesWhatCollectorsLost sends boots that contradict themselves.

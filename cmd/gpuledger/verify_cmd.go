@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -38,8 +39,9 @@ func (s *session) verifyCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	data, o := dataFlag(cmd), outputFlag(cmd)
+	sample := cmd.Flags().Uint("sample", sampledMessages, "how many messages of the topic are read again and held against the journal, drawn at random; 0: none")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
-		results, err := s.verify(ctx, *data)
+		results, err := s.verify(ctx, *data, int(min(*sample, math.MaxInt32)))
 		if err != nil {
 			return err
 		}
@@ -48,7 +50,11 @@ func (s *session) verifyCommand() *cobra.Command {
 	return cmd
 }
 
-func (s *session) verify(ctx context.Context, dataDir string) (results []check.Result, err error) {
+// sampledMessages is verify's default: who changed 1.5 % of the batches is found
+// in 95 of 100 cases.
+const sampledMessages = 200
+
+func (s *session) verify(ctx context.Context, dataDir string, sample int) (results []check.Result, err error) {
 	a, err := s.open(ctx, dataDir, true)
 	if err != nil {
 		return nil, err
@@ -71,7 +77,7 @@ func (s *session) verify(ctx context.Context, dataDir string) (results []check.R
 		if _, err := p.ledger.Pass(ctx); err != nil && !ledger.Damaged(err) {
 			return nil, err
 		}
-		return p.check(ctx, dataDir)
+		return p.check(ctx, dataDir, sample)
 	}
 	// Where data come in meanwhile, a check may read two tables at two
 	// instants: what fails has to fail again once ingest has caught up.
@@ -79,7 +85,7 @@ func (s *session) verify(ctx context.Context, dataDir string) (results []check.R
 		if err := p.settle(ctx, nil); err != nil && !ledger.Damaged(err) {
 			return nil, err
 		}
-		if results, err = p.check(ctx, dataDir); err != nil || check.NoneFailed(results) {
+		if results, err = p.check(ctx, dataDir, sample); err != nil || check.NoneFailed(results) {
 			break
 		}
 	}
@@ -88,13 +94,16 @@ func (s *session) verify(ctx context.Context, dataDir string) (results []check.R
 
 const verifyAttempts = 3
 
+// sampleFetchBytes keeps a fetch for one message small; a larger batch arrives alone.
+const sampleFetchBytes = 64 << 10
+
 // check carries out all checks, with a bar.
-func (p *pipeline) check(ctx context.Context, dataDir string) ([]check.Result, error) {
+func (p *pipeline) check(ctx context.Context, dataDir string, sample int) ([]check.Result, error) {
 	months, err := p.months(ctx)
 	if err != nil {
 		return nil, err
 	}
-	checks := p.checks(dataDir, months)
+	checks := p.checks(dataDir, months, sample)
 	bar := newProgress(p.s.stderr, p.s.clock, "verify")
 	defer bar.Clear()
 	for i := range checks {
@@ -134,9 +143,18 @@ func (c shownCheck) Run(ctx context.Context) (res check.Result, err error) {
 }
 
 // checks are C1 to C9 on this ledger, for the months in it.
-func (p *pipeline) checks(dataDir string, months []string) []check.Check {
+func (p *pipeline) checks(dataDir string, months []string, sample int) []check.Check {
 	all := ingest.Checks(ingest.CheckDeps{
-		Store: p.access.db,
+		Store: p.access.db, Sample: sample,
+		Message: func(ctx context.Context, partition int, offset int64) (broker.Message, error) {
+			reader := p.client.Reader(broker.TopicSamples, partition, offset, offset+1, broker.ConsumerOptions{MaxBytes: sampleFetchBytes})
+			defer reader.Close()
+			msgs, err := reader.Read(ctx, 1)
+			if err != nil {
+				return broker.Message{}, err
+			}
+			return msgs[0], nil
+		},
 		Offsets: func(ctx context.Context) ([]broker.PartitionOffsets, error) {
 			return p.client.Offsets(ctx, broker.TopicSamples, p.cfg.Ingest.Group)
 		},

@@ -1,0 +1,87 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/check"
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/store"
+)
+
+// factsPage is how many leaves or owners are in memory at once.
+const factsPage = 50_000
+
+const selectOwnerFacts = `
+SELECT id, owner, tenant, project, namespace, pod, uid, job, user, account FROM owners
+WHERE id > {after:UInt64} ORDER BY id LIMIT {page:UInt64} WITH TIES`
+
+const selectLeafFacts = `
+SELECT id, leaf, slices, profile, gi, ci, mig_uuid FROM leaves
+WHERE id > {after:UInt64} ORDER BY id LIMIT {page:UInt64} WITH TIES`
+
+type ownerFacts struct {
+	ID        uint64 `ch:"id"`
+	Owner     string `ch:"owner"`
+	Tenant    string `ch:"tenant"`
+	Project   string `ch:"project"`
+	Namespace string `ch:"namespace"`
+	Pod       string `ch:"pod"`
+	UID       string `ch:"uid"`
+	Job       string `ch:"job"`
+	User      string `ch:"user"`
+	Account   string `ch:"account"`
+}
+
+type leafFacts struct {
+	ID      uint64 `ch:"id"`
+	Leaf    string `ch:"leaf"`
+	Slices  uint32 `ch:"slices"`
+	Profile string `ch:"profile"`
+	GI      int32  `ch:"gi"`
+	CI      int32  `ch:"ci"`
+	MIGUUID string `ch:"mig_uuid"`
+}
+
+// checkFacts holds the ids of owners and leaves, which rows name them by, against
+// the facts that they are hashes of. Every stored copy counts.
+func (d CheckDeps) checkFacts(ctx context.Context, res *check.Result) error {
+	owners, err := eachFact(ctx, d.Store, selectOwnerFacts, func(o *ownerFacts) uint64 {
+		facts := meter.Owner{
+			Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
+		}
+		if facts.Hash() != o.ID || facts.ID() != o.Owner {
+			res.Fail("owner %016x is not who its facts say: namespace %q, pod %q, tenant %q, job %q, user %q", o.ID, o.Namespace, o.Pod, o.Tenant, o.Job, o.User)
+		}
+		return o.ID
+	})
+	if err != nil {
+		return fmt.Errorf("read owners: %w", err)
+	}
+	leaves, err := eachFact(ctx, d.Store, selectLeafFacts, func(l *leafFacts) uint64 {
+		facts := meter.Leaf{ID: l.Leaf, Slices: int(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI, MIGUUID: l.MIGUUID}
+		if facts.Hash() != l.ID {
+			res.Fail("leaf %016x is not what its facts say: %q, %d slices, profile %q", l.ID, l.Leaf, l.Slices, l.Profile)
+		}
+		return l.ID
+	})
+	if err != nil {
+		return fmt.Errorf("read leaves: %w", err)
+	}
+	res.Say(fmt.Sprintf("%d owners and %d leaves are what their ids say", owners, leaves))
+	return nil
+}
+
+// eachFact visits all rows by id, a page at a time; visit returns the row's id.
+func eachFact[T any](ctx context.Context, db Store, sql string, visit func(*T) uint64) (n int, err error) {
+	for after := uint64(0); ; {
+		var page []T
+		if err := db.Select(ctx, &page, sql, store.Named("after", after), store.Named("page", uint64(factsPage))); err != nil || len(page) == 0 {
+			return n, err
+		}
+		for i := range page {
+			after = visit(&page[i])
+		}
+		n += len(page)
+	}
+}
