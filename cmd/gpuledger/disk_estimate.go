@@ -28,8 +28,8 @@ func (f fleetSize) validate() error {
 // ./ingest/ledger` measures them, on noise that is meant to be like a real
 // fleet's. The ledger's own rows don't depend on the slot.
 var (
-	wholeGPUDay = diskPerDay{holds: 50_000, samples: 110_000, journal: 72_000, usage: 1_800}
-	migGPUDay   = diskPerDay{holds: 325_000, samples: 300_000, journal: 72_000, usage: 2_900}
+	wholeGPUDay = diskPerDay{holds: 50_000, samples: 110_000, journal: 89_000, usage: 1_800}
+	migGPUDay   = diskPerDay{holds: 325_000, samples: 300_000, journal: 89_000, usage: 2_900}
 )
 
 const (
