@@ -20,10 +20,10 @@ disk for 1000 GPUs, 100 of them in seven instances, on nodes of 8, in slots of 2
 TABLE                   A DAY  A YEAR
 holds                   39 MB   14 GB
 samples                 64 MB   24 GB
-batches (the journal)   36 MB   13 GB
+batches (the journal)   44 MB   16 GB
 usage_hourly           1.9 MB  697 MB
-in all                 141 MB   52 GB
-raw_retention 960h0m0s: holds and samples come to 4.9 GB and stay there; all else grows by 14 GB a year
+in all                 150 MB   55 GB
+raw_retention 960h0m0s: holds and samples come to 4.9 GB and stay there; all else grows by 17 GB a year
 spool_max_bytes 1.0 GB: 115.7 days of a node of 8 whole GPUs, 33.1 days of one in instances, while the broker is away
 Kafka's log is not counted; merges need about a week's raw in addition
 `, ""}
