@@ -52,6 +52,7 @@ func (s *session) exportCSVCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			s.tellQuarantined(drafted)
 			path, err := export.Chargeback(folder, drafted)
 			if err != nil {
 				return err

@@ -75,6 +75,7 @@ func (s *session) invoiceListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			s.tellQuarantined(drafted)
 			err = invoiceTable(drafted, *o == outputTable).write(s.stdout, *o, colour(s.stdout))
 			if err != nil || len(drafted.Invoices) > 0 {
 				return err
@@ -83,6 +84,15 @@ func (s *session) invoiceListCommand() *cobra.Command {
 		})
 	})
 	return cmd
+}
+
+// tellQuarantined says on stderr which tenants' drafts lack hours.
+func (s *session) tellQuarantined(month *invoice.Month) {
+	for i := range month.Invoices {
+		if in := &month.Invoices[i]; in.Quarantined != "" {
+			s.sayf("tenant %q can't be finalised: %s\n", in.Tenant, in.Quarantined)
+		}
+	}
 }
 
 func invoiceTable(month *invoice.Month, forReading bool) table {
