@@ -63,7 +63,7 @@ func (l *smallLedger) Query(_ context.Context, sql string, _ ...any) (driver.Row
 	case strings.Contains(sql, "AS gpu_model"):
 		model := cmp.Or(l.model, "H100")
 		row := func(tenant, bucket string, sliceMS uint64) {
-			rows.rows = append(rows.rows, []any{march, tenant, "", model, "", uint16(0), uint16(7), bucket, sliceMS, int64(0)})
+			rows.rows = append(rows.rows, []any{march, tenant, "", model, "", uint16(0), uint16(7), bucket, int64(sliceMS), int64(0)})
 		}
 		free := uint64(whole)
 		for tenant, held := range l.held {
