@@ -139,10 +139,11 @@ type publishedOutput struct {
 }
 
 func (a *api) publish(ctx context.Context, in *publishInput) (*publishedOutput, error) {
-	for location, text := range map[string]string{"body.who": in.Body.Who, "body.name": in.Body.Name} {
-		if err := printable(location, text); err != nil {
-			return nil, err
-		}
+	if err := person(in.Body.Who); err != nil {
+		return nil, err
+	}
+	if err := printable("body.name", in.Body.Name); err != nil {
+		return nil, err
 	}
 	book, err := prices.Parse(in.Body.Name, []byte(in.Body.Text))
 	if err != nil {

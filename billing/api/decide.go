@@ -59,7 +59,7 @@ type finaliseInput struct {
 }
 
 func (a *api) finalise(ctx context.Context, in *finaliseInput) (*decidedOutput, error) {
-	if err := printable("body.who", in.Body.Who); err != nil {
+	if err := person(in.Body.Who); err != nil {
 		return nil, err
 	}
 	done, err := a.deps.Register.Finalise(ctx, invoice.FinaliseRequest{
@@ -83,7 +83,7 @@ type correctInput struct {
 }
 
 func (a *api) correct(ctx context.Context, in *correctInput) (*decidedOutput, error) {
-	if err := printable("body.who", in.Body.Who); err != nil {
+	if err := person(in.Body.Who); err != nil {
 		return nil, err
 	}
 	record, err := a.decided(ctx, in.Number)
@@ -125,7 +125,7 @@ type approvedBody struct {
 }
 
 func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, error) {
-	if err := printable("body.who", in.Body.Who); err != nil {
+	if err := person(in.Body.Who); err != nil {
 		return nil, err
 	}
 	if err := printable("body.comment", in.Body.Comment); in.Body.Comment != "" && err != nil {
@@ -181,6 +181,17 @@ func (a *api) refused(ctx context.Context, kind decisions.Kind, who, subject str
 func (a *api) note(ctx context.Context, kind decisions.Kind, who, subject, outcome, reason string) {
 	a.metrics.decisions.WithLabelValues(string(kind), outcome).Inc()
 	a.deps.Log.InfoContext(ctx, "decision asked for", "kind", kind, "who", who, "subject", subject, "outcome", outcome, "reason", reason)
+}
+
+// person refuses a name that may be taken for another's.
+func person(who string) error {
+	if err := printable("body.who", who); err != nil {
+		return err
+	}
+	if _, err := decisions.Person(who); err != nil {
+		return invalid("body.who", who, err.Error())
+	}
+	return nil
 }
 
 // printable refuses text that a person can't read as it is: names of who decides
