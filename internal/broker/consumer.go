@@ -233,7 +233,7 @@ func (c *Consumer) Commit(ctx context.Context, msgs []Message) error {
 	}
 	next := map[int]int64{}
 	for i := range msgs {
-		next[msgs[i].Partition] = max(next[msgs[i].Partition], msgs[i].Offset+1)
+		next[msgs[i].Partition] = max(next[msgs[i].Partition], msgs[i].Next())
 	}
 	gen, _, err := c.state()
 	if err == nil {

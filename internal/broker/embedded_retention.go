@@ -207,14 +207,15 @@ func (r *retention) beyond(ctx context.Context, topic string, bytes int64, p *kf
 		if err != nil {
 			return 0, fmt.Errorf("read batches of topic %q partition %d from offset %d: %w", topic, p.Partition, to, err)
 		}
-		if len(got.batches) == 0 {
+		b, rest, ok := cutBatch(got.set)
+		if !ok {
 			return to, nil
 		}
-		for _, batch := range got.batches {
-			if excess -= int64(batch.bytes); excess < 0 {
+		for ; ok; b, rest, ok = cutBatch(rest) {
+			if excess -= int64(len(b.raw)); excess < 0 {
 				return to, nil
 			}
-			to = batch.last + 1
+			to = b.behind(to, rest, p.HighWatermark)
 		}
 	}
 	return to, nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 )
@@ -73,6 +73,7 @@ type fetcher struct {
 	partition int
 	next      int64 // first offset not yet handed on
 	at        int64 // where to fetch; beyond next inside a hole
+	doubted   int64 // first offset, plus one, of the batch whose checksum was wrong when it was fetched last
 }
 
 // run reads from offset on, or from the oldest message if that is
@@ -156,78 +157,59 @@ func (f *fetcher) fetch(ctx context.Context) ([]Message, error) {
 	if len(msgs) > 0 {
 		return msgs, nil // what follows is met again at the next fetch
 	}
-	if err == nil {
-		err = f.pass(res)
-	}
 	return nil, err
 }
 
-// pass moves on over batches without a record, which a fetch would answer with
-// for ever; the next message tells of them as of a hole. Other batches hold what
-// was asked for, so an answer without it is an error.
-func (f *fetcher) pass(res fetched) error {
-	from := f.at
-	for _, b := range res.batches {
-		if b.bare && b.first <= f.at {
-			f.at = max(f.at, b.last+1)
+// read turns batches into messages. Batches are sent whole, so they may begin
+// before the offset asked for. Batches without a record are passed over, since a
+// fetch would answer with them for ever; the next message tells of them as of a hole.
+// Other batches hold what was asked for, so an answer without it is an error.
+func (f *fetcher) read(res fetched) (msgs []Message, err error) {
+	now, from := f.consumer.client.clock.Now(), f.at
+	for set, size := res.set, 0; size < maxFetchedBytes; {
+		b, rest, ok := cutBatch(set)
+		if !ok {
+			break
+		}
+		set = rest
+		switch {
+		case !b.covers(f.at, rest):
+		case b.bare():
+			f.at = b.behind(f.at, rest, res.highWatermark)
+		default:
+			n := 0
+			if msgs, n, err = f.take(msgs, &b, rest, res.highWatermark, now); err != nil {
+				return msgs, err
+			}
+			size += n
 		}
 	}
-	if res.bytes > 0 && f.at == from {
-		return fmt.Errorf("broker answers fetch at offset %d with %d bytes, but no record from there on", from, res.bytes)
+	if len(res.set) > 0 && f.at == from {
+		return msgs, fmt.Errorf("broker answers fetch at offset %d with %d bytes, but no record from there on", from, len(res.set))
 	}
-	return nil
+	return msgs, nil
 }
 
-// read turns records into messages. Batches are sent whole, so they may begin
-// before the offset asked for.
-func (f *fetcher) read(res fetched) ([]Message, error) {
-	now := f.consumer.client.clock.Now()
-	var msgs []Message
-	for {
-		r, err := res.records.ReadRecord()
-		if errors.Is(err, io.EOF) {
-			return msgs, nil
+// take hands on the messages of a batch, or one that tells why it can't be read.
+// What was damaged on its way here is whole when it is fetched again, so a wrong
+// checksum is an error the first time.
+func (f *fetcher) take(msgs []Message, b *batch, rest []byte, highWatermark int64, now time.Time) (_ []Message, size int, _ error) {
+	before, like := len(msgs), Message{Topic: f.consumer.topic, Partition: f.partition, FetchedAt: now}
+	msgs, size, bad := b.messages(msgs, f.at, like, f.consumer.client.config.MaxMessageBytes)
+	behind := b.behind(f.at, rest, highWatermark)
+	if bad != nil {
+		if errors.Is(bad.Err, errChecksum) && f.doubted != b.first+1 {
+			f.doubted = b.first + 1
+			return msgs[:before], 0, fmt.Errorf("read batch at offset %d: %w", b.first, bad.Err)
 		}
-		if err != nil {
-			return msgs, fmt.Errorf("read record: %w", err)
-		}
-		if r.Offset < f.at {
-			discard(r)
-			continue
-		}
-		m, err := f.message(r)
-		if err != nil {
-			return msgs, fmt.Errorf("read record at offset %d: %w", r.Offset, err)
-		}
-		m.Time, m.FetchedAt = res.appendTime(r), now
-		if m.Offset > f.next {
+		bad.To, msgs[before].Offset = behind, max(b.first, f.at)
+	}
+	for i := before; i < len(msgs); i++ {
+		if m := &msgs[i]; m.Offset > f.next {
 			m.Hole = &Hole{Partition: f.partition, From: f.next, To: m.Offset}
 		}
-		f.next, f.at = m.Offset+1, m.Offset+1
-		msgs = append(msgs, m)
+		f.next = msgs[i].Next()
 	}
-}
-
-// discard gives the record's pages back to kafka-go's pool.
-func discard(r *kafka.Record) {
-	for _, b := range []kafka.Bytes{r.Key, r.Value} {
-		if b != nil {
-			_ = b.Close()
-		}
-	}
-}
-
-func (f *fetcher) message(r *kafka.Record) (Message, error) {
-	m := Message{Topic: f.consumer.topic, Partition: f.partition, Offset: r.Offset}
-	var err error
-	if m.Key, err = kafka.ReadAll(r.Key); err != nil {
-		return m, fmt.Errorf("read key: %w", err)
-	}
-	if m.Value, err = kafka.ReadAll(r.Value); err != nil {
-		return m, fmt.Errorf("read value: %w", err)
-	}
-	for _, h := range r.Headers {
-		m.Headers = append(m.Headers, Header{Key: h.Key, Value: h.Value})
-	}
-	return m, nil
+	f.at = max(behind, f.next)
+	return msgs, size, nil
 }

@@ -32,6 +32,18 @@ type Message struct {
 	// Hole is what was deleted just before this message and after the one
 	// before it (or after the committed offset); nil: nothing.
 	Hole *Hole
+
+	// Bad says why the message can't be used as it is; nil: it can.
+	Bad *Unreadable
+}
+
+// Next is the offset behind the message: one more than Offset, unless it stands
+// for a batch that can't be read.
+func (m *Message) Next() int64 {
+	if m.Bad != nil && m.Bad.To > 0 {
+		return m.Bad.To
+	}
+	return m.Offset + 1
 }
 
 // sizeBytes is the message's size as the limits count it: key, value, headers.

@@ -28,6 +28,8 @@ const (
 	// batchAppendTime is the attribute that says that the max timestamp is the
 	// broker's, at the append, and the records' own are to be ignored.
 	batchAppendTime = 1 << 3
+	// batchCodec are the attributes' bits of the compression.
+	batchCodec = 7
 	// batchControl is the attribute of markers, which kafka-go keeps to itself.
 	batchControl = 1 << 5
 )
