@@ -101,6 +101,7 @@ func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
 	if e.cluster, err = kfake.NewCluster(options...); err != nil {
 		return nil, err
 	}
+	refuseUnreadable(e.cluster, opt.Log)
 	stampAppendTimes(e.cluster, opt.Clock)
 	e.aging = newRetention(e.cluster, e.addr, e.password, opt)
 	e.aging.start(opt.RetentionCheck)

@@ -39,7 +39,7 @@ func inflate(codec uint16, src []byte) ([]byte, error) {
 	}
 	defer scratches.Put(scratch)
 	out, err := decompress(codec, src, (*scratch)[:0])
-	if cap(out) > cap(*scratch) {
+	if cap(out) > cap(*scratch) && cap(out) <= maxBatchBytes {
 		*scratch = out
 	}
 	if err != nil {

@@ -280,7 +280,7 @@ func (r *recordReader) take(n int) []byte {
 
 // bytes are nil where their length is -1.
 func (r *recordReader) bytes(what string) []byte {
-	n := r.varint("length of " + what)
+	n := r.varint(what)
 	if n < -1 || n > int64(len(r.rest)) {
 		r.fail("%s of %d bytes in %d", what, n, len(r.rest))
 		return nil
@@ -301,7 +301,7 @@ func (r *recordReader) fail(format string, args ...any) {
 // firstKey is the key of the first record, if the beginning of the records has it.
 func firstKey(body []byte) []byte {
 	r := recordReader{rest: body}
-	r.varint("length of record")
+	r.varint("record")
 	r.take(1)
 	r.varint("timestamp delta")
 	r.varint("offset delta")

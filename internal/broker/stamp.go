@@ -2,9 +2,12 @@ package broker
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"time"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -35,6 +38,61 @@ const (
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// refuseUnreadable makes the embedded broker refuse what a consumer could not read,
+// and offsets that no record has, which kfake takes: it looks at the header alone.
+func refuseUnreadable(cluster *kfake.Cluster, log *slog.Logger) {
+	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		produce, ok := req.(*kmsg.ProduceRequest)
+		if !ok {
+			return nil, nil, false
+		}
+		for i := range produce.Topics {
+			for j := range produce.Topics[i].Partitions {
+				if err := readable(produce.Topics[i].Partitions[j].Records); err != nil {
+					log.Warn("records refused", "topic", produce.Topics[i].Topic, "partition", produce.Topics[i].Partitions[j].Partition, "error", err)
+					return refusal(produce), nil, true
+				}
+			}
+		}
+		return nil, nil, false
+	})
+}
+
+// readable says what is wrong with the records of a produce request: one batch.
+func readable(set []byte) error {
+	b, rest, ok := cutBatch(set)
+	switch {
+	case !ok || len(rest) > 0:
+		return fmt.Errorf("%d bytes, want one record batch", len(set))
+	case b.err == nil && (b.count == 0 || int64(b.count) != b.last-b.first+1):
+		return fmt.Errorf("batch has %d records for %d offsets", b.count, b.last-b.first+1)
+	}
+	if _, _, bad := b.messages(nil, b.first, Message{}, maxBatchBytes); bad != nil {
+		return bad.Err
+	}
+	return nil
+}
+
+// refusal answers every partition of a request alike.
+func refusal(req *kmsg.ProduceRequest) kmsg.Response {
+	res, ok := req.ResponseKind().(*kmsg.ProduceResponse)
+	if !ok || req.Acks == 0 {
+		return nil
+	}
+	for _, t := range req.Topics {
+		topic := kmsg.NewProduceResponseTopic()
+		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			partition := kmsg.NewProduceResponseTopicPartition()
+			partition.Partition, partition.ErrorCode = p.Partition, int16(kafka.InvalidRecord)
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		res.Topics = append(res.Topics, topic)
+	}
+	return res
+}
 
 // stampAppendTimes makes the embedded broker set each batch's time as it
 // appends, as message.timestamp.type=LogAppendTime asks. kfake knows that
