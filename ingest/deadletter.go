@@ -31,6 +31,7 @@ const (
 	headerTopic      = "topic"
 	headerPartition  = "partition"
 	headerOffset     = "offset"
+	headerLastOffset = "last_offset" // only of a batch that can't be read: the value is its bytes
 	headerSize       = "size"
 	headerSHA256     = "sha256"
 	headerKeySize    = "key_size"    // only where the key is cut
@@ -59,6 +60,9 @@ func deadLetter(it *item) broker.Message {
 	add(headerTopic, msg.Topic)
 	add(headerPartition, strconv.Itoa(msg.Partition))
 	add(headerOffset, strconv.FormatInt(msg.Offset, 10))
+	if msg.Bad != nil && msg.Bad.To > 0 {
+		add(headerLastOffset, strconv.FormatInt(msg.Bad.To-1, 10))
+	}
 	add(headerSize, strconv.Itoa(len(msg.Value)))
 	add(headerSHA256, hex.EncodeToString(sum[:]))
 	if len(msg.Key) > deadLetterKeyBytes {
@@ -88,7 +92,7 @@ type DeadLetter struct {
 	Offset    int64
 	At        time.Time // when it was written
 
-	Reason string // garbage, format, invalid, limits, too_costly, slot_length, early, late, window
+	Reason string // garbage, format, invalid, limits, too_costly, slot_length, early, late, window, record, too_large
 	Error  string
 	// Of the message: where it was, how large its value was, and the value's hash.
 	Topic             string
@@ -103,6 +107,7 @@ type DeadLetter struct {
 
 	headers          []broker.Header // of the message
 	keySize, headCut string
+	lastOffset       string
 }
 
 // ParseDeadLetter reads a message of the dead-letter topic. The error names the
@@ -121,7 +126,7 @@ func ParseDeadLetter(msg broker.Message) (DeadLetter, error) {
 		h[header.Key] = string(header.Value)
 	}
 	l.Reason, l.Error, l.Topic, l.SHA256 = h[headerReason], h[headerError], h[headerTopic], h[headerSHA256]
-	l.keySize, l.headCut = h[headerKeySize], h[headerHeadersCut]
+	l.keySize, l.headCut, l.lastOffset = h[headerKeySize], h[headerHeadersCut], h[headerLastOffset]
 	var errs [3]error
 	l.OriginalPartition, errs[0] = number[int](h, headerPartition)
 	l.OriginalOffset, errs[1] = number[int64](h, headerOffset)
@@ -156,6 +161,8 @@ func (l *DeadLetter) Replayable() error {
 	switch {
 	case l.Topic != broker.TopicSamples:
 		return fmt.Errorf("came from topic %q, not from %s", l.Topic, broker.TopicSamples)
+	case l.lastOffset != "":
+		return fmt.Errorf("a record batch that can't be read, offsets %d to %s", l.OriginalOffset, l.lastOffset)
 	case l.Size > len(l.Value):
 		return fmt.Errorf("cut: %d of %d bytes are kept", len(l.Value), l.Size)
 	case l.keySize != "":

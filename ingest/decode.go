@@ -24,8 +24,9 @@ type item struct {
 	seal    seal   // of what is stored; else zero
 	reason  string // dead: why
 	err     error
-	late    bool // its hour rests on raw that is gone (R3)
-	told    bool // dead, and its dead letter is there already
+	late    bool  // its hour rests on raw that is gone (R3)
+	told    bool  // dead, and its dead letter is there already
+	last    int64 // of a journal row that stands for several offsets, see addSpan
 }
 
 // status is the one that the journal gives the message.
@@ -108,6 +109,10 @@ func parse(msg broker.Message) item {
 		msg.Time = f // a producer's clock may run ahead; nothing is fetched before it was appended
 	}
 	it := item{msg: msg}
+	if msg.Bad != nil {
+		it.reason, it.err = msg.Bad.Reason, msg.Bad.Err
+		return it
+	}
 	b, unknown, err := wire.Decode(msg.Value)
 	if err != nil {
 		it.reason, it.err = "garbage", err

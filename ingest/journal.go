@@ -53,6 +53,9 @@ func (c *journalColumns) add(it *item, now time.Time) {
 	if status == statusDead {
 		b = &wire.Batch{}
 	}
+	if it.last > 0 {
+		b.Gaps = []*wire.SeqGap{{FromSeq: uint64(it.msg.Offset), ToSeq: uint64(it.last)}}
+	}
 	id := it.id
 	if status != statusStored {
 		id = 0
@@ -106,11 +109,23 @@ func (c *journalColumns) counters(b *wire.Batch) {
 	c.gapTo.Append(to)
 }
 
-// addHole journals an offset that retention took before it was read.
-func (c *journalColumns) addHole(topic string, partition int, offset int64, now time.Time) {
-	it := item{msg: broker.Message{Topic: topic, Partition: partition, Offset: offset, Time: time.Unix(0, 0)}, reason: "retention"}
-	c.add(&it, now)
-	c.status[len(c.status)-1] = statusHole
+// spanRows is the longest run of offsets that nobody can read which has a row of
+// each. A longer one is one row, whose gap_from and gap_to are its first and last
+// offset: a topic without its beginning, or a batch that claims to be of 2^31
+// records, must not fill memory and disk.
+const spanRows = 10_000
+
+// addSpan journals the offsets [from, to) of a message's partition as holes, or dead.
+func (c *journalColumns) addSpan(msg broker.Message, from, to int64, status int, reason string, now time.Time) {
+	it := item{msg: broker.Message{Topic: msg.Topic, Partition: msg.Partition, Time: msg.Time}, reason: reason}
+	step := int64(1)
+	if to-from > spanRows {
+		it.last, step = to-1, to-from
+	}
+	for it.msg.Offset = from; it.msg.Offset < to; it.msg.Offset += step {
+		c.add(&it, now)
+		c.status[len(c.status)-1] = proto.Enum8(status)
+	}
 }
 
 func (c *journalColumns) position(topic string, partition int, offset int64, status int, reason string) {

@@ -256,6 +256,7 @@ func (in *Ingester) journal(ctx context.Context, items []item) error {
 			}
 		}
 		rows.add(it, now)
+		rows.addSpan(it.msg, it.msg.Offset+1, it.msg.Next(), statusDead, it.reason, now)
 	}
 	if err := in.write(ctx, "batches", rows.input()); err != nil {
 		return err
@@ -266,36 +267,55 @@ func (in *Ingester) journal(ctx context.Context, items []item) error {
 	return nil
 }
 
+// lastOffset is the last offset that a journal row stands for, see addSpan.
+const lastOffset = "if(status IN ('dead', 'hole') AND notEmpty(gap_to), gap_to[1], offset)"
+
 const selectJournalled = `
-SELECT DISTINCT offset FROM batches FINAL
-WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset >= {from:UInt64} AND offset < {to:UInt64}`
+SELECT DISTINCT offset AS first_offset, ` + lastOffset + ` AS last_offset FROM batches FINAL
+WHERE topic = {topic:String} AND partition = {partition:UInt32} AND ` + lastOffset + ` >= {from:UInt64} AND offset < {to:UInt64}
+ORDER BY offset, last_offset`
+
+// offsetSpan is [First, Last] of a partition's offsets.
+type offsetSpan struct {
+	First uint64 `ch:"first_offset"`
+	Last  uint64 `ch:"last_offset"`
+}
+
+// readJournalled are the offsets [from, to) of a partition that have a row, ascending.
+func readJournalled(ctx context.Context, db Store, topic string, partition int, from, to int64) (have []offsetSpan, err error) {
+	err = db.Select(ctx, &have, selectJournalled, store.Named("topic", topic),
+		store.Named("partition", uint32(partition)), store.Named("from", uint64(from)), store.Named("to", uint64(to)))
+	return have, err
+}
 
 // journalHole journals the offsets that retention took. A hole begins where
 // the group had committed; what was journalled beyond that is not lost.
 func (in *Ingester) journalHole(ctx context.Context, rows *journalColumns, msg broker.Message, now time.Time) error {
 	hole := msg.Hole
-	var have []struct {
-		Offset uint64 `ch:"offset"`
-	}
-	if err := in.retry(ctx, "hole", func(ctx context.Context) error {
-		have = have[:0]
-		return in.deps.Store.Select(ctx, &have, selectJournalled, store.Named("topic", msg.Topic),
-			store.Named("partition", uint32(hole.Partition)), store.Named("from", uint64(hole.From)), store.Named("to", uint64(hole.To)))
+	var have []offsetSpan
+	if err := in.retry(ctx, "hole", func(ctx context.Context) (err error) {
+		have, err = readJournalled(ctx, in.deps.Store, msg.Topic, hole.Partition, hole.From, hole.To)
+		return err
 	}); err != nil {
 		return err
 	}
-	journalled := make(map[int64]bool, len(have))
-	for _, h := range have {
-		journalled[int64(h.Offset)] = true
-	}
 	in.deps.Log.Error("messages were deleted before they were read", "topic", msg.Topic, "hole", hole.String(), "journalled", len(have))
-	for offset := hole.From; offset < hole.To; offset++ {
-		if !journalled[offset] {
-			rows.addHole(msg.Topic, hole.Partition, offset, now)
-			in.m.holes.Inc()
-		}
-	}
+	msg.Time = time.Unix(0, 0)
+	in.m.holes.Add(float64(rows.addMissing(msg, have, hole.From, hole.To, statusHole, "retention", now)))
 	return nil
+}
+
+// addMissing journals those of the offsets [from, to) that have no row, and says how
+// many they are.
+func (c *journalColumns) addMissing(msg broker.Message, have []offsetSpan, from, to int64, status int, reason string, now time.Time) (n int64) {
+	for _, h := range append(have, offsetSpan{First: uint64(to), Last: uint64(to)}) {
+		if first := int64(h.First); first > from {
+			c.addSpan(msg, from, first, status, reason, now)
+			n += first - from
+		}
+		from = max(from, int64(h.Last)+1)
+	}
+	return n
 }
 
 func (in *Ingester) count(it *item) {

@@ -197,9 +197,9 @@ func TestMarkersAreFetchedOnce(t *testing.T) {
 func TestAnswersWithoutTheRecordAreErrors(t *testing.T) {
 	whole := stampedBatch(t, 0, produced, "a", "b")
 	for name, stored := range map[string][]byte{
-		"header cut off":     whole[:30],
-		"records cut off":    whole[:len(whole)-1],
-		"an earlier batch":   stampedBatch(t, -4, produced, "x", "y"),
+		"header cut off":   whole[:30],
+		"records cut off":  whole[:len(whole)-1],
+		"an earlier batch": stampedBatch(t, -4, produced, "x", "y"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			embedded := startBroker(t, t.TempDir())
