@@ -22,11 +22,12 @@ func (s *session) dlqCommand() *cobra.Command {
 		Example: examples(
 			"gpuledger dlq list --data DIR", "what was refused, and why",
 			"gpuledger dlq replay --data DIR --reason format", "send it again, to a version that can read it",
+			`gpuledger dlq skip --data DIR --offset 0/17 --reason "crashes ingest"`, "pass over what stops ingest",
 		),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(s.dlqListCommand(), s.dlqReplayCommand())
+	cmd.AddCommand(s.dlqListCommand(), s.dlqReplayCommand(), s.dlqSkipCommand())
 	return cmd
 }
 
@@ -45,7 +46,7 @@ func (s *session) dlqListCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	data, o := dataFlag(cmd), outputFlag(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "only those of this `REASON`: garbage, format, invalid, slot_length, early, late or window")
+	cmd.Flags().StringVar(&reason, "reason", "", "only those of this `REASON`: garbage, format, invalid, slot_length, early, late, window, record or too_large")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		return s.withBroker(ctx, *data, func(p *pipeline) error {
 			letters := lettersTable()

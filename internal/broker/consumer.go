@@ -23,6 +23,9 @@ type ConsumerOptions struct {
 	// MaxBytes of one fetch per partition, compressed. Default 4 MiB; a larger
 	// batch still arrives, alone.
 	MaxBytes int
+	// EveryOffset hands over a transaction's marker, too, as a message that can't be
+	// read, where else it is told as a hole.
+	EveryOffset bool
 }
 
 func (o ConsumerOptions) withDefaults() ConsumerOptions {

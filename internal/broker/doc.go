@@ -33,12 +33,19 @@
 // A transaction's markers, which only a foreign producer could leave, take
 // offsets that hold no message: they are told as holes, too.
 //
+// About record batches: kafka-go believes every length and count in them, so the
+// consumer decodes them itself (records.go), of format 2, which Kafka stores since
+// 0.11. A batch that is malformed or of more than its limits (32 MiB decompressed,
+// 200,000 records and headers) is one message with Bad, which stands for the batch's
+// offsets; a sound record over MaxMessageBytes has Bad, too. Whoever reads goes on
+// behind it. The embedded broker refuses such batches when they are produced.
+//
 // About Message.Time (R11): EnsureTopics creates topics with
 // message.timestamp.type=LogAppendTime and insists on it, so that the broker's
 // clock dates each message. kafka-go decodes a record's time as the batch's
 // first timestamp plus the record's delta, which stay the producer's, and drops
 // the max timestamp, which is the append; so the consumer reads that itself. On a
-// batch without the attribute Time is the record's own. The embedded broker
+// batch without the attribute Time is the record's own, within its batch's times. The embedded broker
 // overwrites that with its own clock as it appends (of a foreign producer's
 // batch: the first record's, and the others by their distance). Whoever bounds a
 // batch by the append time should still take the earlier of Time and FetchedAt: a

@@ -174,7 +174,7 @@ func (f *fetcher) read(res fetched) (msgs []Message, err error) {
 		set = rest
 		switch {
 		case !b.covers(f.at, rest):
-		case b.bare():
+		case b.bare() && !f.consumer.opt.EveryOffset:
 			f.at = b.behind(f.at, rest, res.highWatermark)
 		default:
 			n := 0

@@ -120,3 +120,31 @@ func (c *Client) committed(ctx context.Context, topic, group string, partitions 
 	}
 	return out, nil
 }
+
+// MoveGroup commits offsets for a group that nobody is a member of, by partition of
+// the topic. The error is ErrGroupInUse where somebody is.
+func (c *Client) MoveGroup(ctx context.Context, group, topic string, partition int, offset int64) error {
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	res, err := c.kafka.OffsetCommit(ctx, &kafka.OffsetCommitRequest{
+		GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topic: {{Partition: partition, Offset: offset}}},
+	})
+	if err == nil && len(res.Topics[topic]) != 1 {
+		err = errors.New("the broker does not say whether it did")
+	}
+	if err == nil {
+		err = res.Topics[topic][0].Error
+	}
+	for _, code := range []kafka.Error{kafka.UnknownMemberId, kafka.IllegalGeneration, kafka.RebalanceInProgress} {
+		if errors.Is(err, code) {
+			err = ErrGroupInUse
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("move group %q to offset %d of topic %q partition %d: %w", group, offset, topic, partition, err)
+	}
+	return nil
+}
+
+// ErrGroupInUse means that a group has members: they move its offsets.
+var ErrGroupInUse = errors.New("the group has members")

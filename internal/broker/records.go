@@ -142,6 +142,9 @@ func (b *batch) time(delta int64) time.Time {
 // one given, and says how many bytes they take. The batch is checked as a whole
 // first to last; of one that is unreadable nothing is appended.
 func (b *batch) messages(msgs []Message, from int64, like Message, maxBytes int) (_ []Message, bytes int, bad *Unreadable) {
+	if b.bare() {
+		b.err = errors.New("batch has no record: a transaction's marker")
+	}
 	body, err := b.open()
 	before := len(msgs)
 	if err == nil {

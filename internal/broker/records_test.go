@@ -197,8 +197,8 @@ func TestH3H4HostileBatchesAreTold(t *testing.T) {
 		if got := msgs[0]; string(got.Key) != h.key || got.Bad != bad || len(got.Value) != len(b.raw) {
 			t.Errorf("%s: key %q and %d bytes, want %q and %d", h.name, got.Key, len(got.Value), h.key, len(b.raw))
 		}
-		if bytes > 3*maxBatchBytes {
-			t.Errorf("%s: %d bytes were allocated, want %d at most", h.name, bytes, 3*maxBatchBytes)
+		if bytes > 4*maxBatchBytes { // a buffer that grows, each time anew
+			t.Errorf("%s: %d bytes were allocated, want %d at most", h.name, bytes, 4*maxBatchBytes)
 		}
 		if took > time.Second { // some ms as a rule; the machine may be busy
 			t.Errorf("%s: took %v", h.name, took)
@@ -520,7 +520,7 @@ func FuzzRecordSet(f *testing.F) {
 		began := time.Now()
 		var msgs []Message
 		taken := allocated(func() { msgs, _ = reader.read(fetched{set: set, highWatermark: end}) })
-		if taken > 4*maxBatchBytes+maxFetchedBytes || time.Since(began) > 2*time.Second {
+		if taken > 6*maxBatchBytes || time.Since(began) > 2*time.Second {
 			t.Errorf("%d bytes: %d allocated in %v", len(set), taken, time.Since(began))
 		}
 		next := int64(0)

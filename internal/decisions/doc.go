@@ -31,6 +31,12 @@
 //     SHA-256(message key || 0 || value)), from 32 zero bytes on, over every
 //     message, refused or not: whoever keeps one value of it can tell later
 //     whether a byte before it was changed.
+//   - a record batch that can't be read (malformed, of more than package broker's
+//     limits, or a transaction's marker) is refused. Each of its offsets counts as a
+//     message without a key, whose value is "unreadable record batch with SHA-256 " and
+//     the hash, in hex, of the batch as the broker has it: so the chain covers its bytes,
+//     and a restored topic may hold that message in its place. What a batch may hold is
+//     part of this format: another limit may be another state.
 //
 // What can go wrong: the topic lost messages, then everything answers ErrDeleted
 // until a person has restored it; the broker is away, then reading waits for ctx

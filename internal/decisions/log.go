@@ -146,10 +146,14 @@ const (
 	maxFetchBytes        = 4 << 20
 )
 
-// each hands over the messages of the offsets [from, to), every one of them.
+// unreadable begins the value that stands for a record batch that can't be read.
+const unreadable = "unreadable record batch with SHA-256 "
+
+// each hands over the messages of the offsets [from, to), every one of them. Those of
+// a batch that can't be read are each the same: without a key, with the batch's hash.
 func (l *Log) each(ctx context.Context, from, to int64, do func(*broker.Message) error) error {
 	r := l.client.Reader(broker.TopicDecisions, 0, from, to, broker.ConsumerOptions{
-		MaxBytes: int(min((to-from)*fetchBytesPerMessage, maxFetchBytes)),
+		MaxBytes: int(min((to-from)*fetchBytesPerMessage, maxFetchBytes)), EveryOffset: true,
 	})
 	defer r.Close()
 	for {
@@ -168,10 +172,16 @@ func (l *Log) each(ctx context.Context, from, to int64, do func(*broker.Message)
 			if msgs[i].Offset != from {
 				return fmt.Errorf("read decisions: %w: offsets [%d, %d) are not there", ErrDeleted, from, msgs[i].Offset)
 			}
-			if err := do(&msgs[i]); err != nil {
-				return err
+			m, end := msgs[i], msgs[i].Next()
+			if m.Bad != nil && m.Bad.To > 0 {
+				m.Key, m.Value = nil, []byte(unreadable+Digest(m.Value))
 			}
-			from++
+			for ; from < min(end, to); from++ {
+				m.Offset = from
+				if err := do(&m); err != nil {
+					return err
+				}
+			}
 		}
 	}
 }

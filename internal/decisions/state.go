@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -122,10 +123,13 @@ func (s *State) Apply(offset int64, appended time.Time, key, value []byte) Outco
 func (s *State) apply(offset int64, appended time.Time, key, value []byte) (Outcome, Record) {
 	s.chain = Link(s.chain, offset, key, value)
 	out, r := Outcome{Offset: offset, Repeats: -1}, Record{}
-	if isDigest(string(key)) {
+	switch {
+	case len(key) == 0 && bytes.HasPrefix(value, []byte(unreadable)):
+		out.Reason = string(value)
+	case isDigest(string(key)):
 		out.Kind = KindPart
 		s.applyPart(&out, string(key), value)
-	} else {
+	default:
 		r = s.applyRecord(&out, appended, Kind(key), value)
 	}
 	out.Accepted, out.Reason = out.Reason == "", brief(out.Reason)

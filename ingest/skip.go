@@ -1,0 +1,36 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/broker"
+)
+
+// reasonSkipped is why offsets are dead that an operator passed over.
+const reasonSkipped = "skipped"
+
+// Unjournalled says of the offsets [from, to) of a partition of the samples topic
+// that none is in the journal; the error names the first that is.
+func Unjournalled(ctx context.Context, db Store, partition int, from, to int64) error {
+	have, err := readJournalled(ctx, db, broker.TopicSamples, partition, from, to)
+	if err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	if len(have) > 0 {
+		return fmt.Errorf("offset %d of partition %d is in the journal already", max(int64(have[0].First), from), partition)
+	}
+	return nil
+}
+
+// Skip journals the offsets [from, to) of a partition as dead, which an operator has
+// passed over. Nothing else is kept of them.
+func Skip(ctx context.Context, db Store, partition int, from, to int64, now time.Time) error {
+	rows := newJournalColumns()
+	rows.addSpan(broker.Message{Topic: broker.TopicSamples, Partition: partition, Time: now}, from, to, statusDead, reasonSkipped, now)
+	if err := db.Insert(ctx, "batches", rows.input()); err != nil {
+		return fmt.Errorf("journal skipped offsets: %w", err)
+	}
+	return nil
+}
