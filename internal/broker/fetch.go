@@ -130,7 +130,7 @@ func parseFetch(frame []byte, version int16, correlation int32, topic string, pa
 		return nil, code
 	}
 	topics := r.number(4)
-	name := string(r.skip(int64(r.number(2))))
+	name := string(r.take(int64(r.number(2))))
 	partitions, number := r.number(4), int32(r.number(4))
 	code = kafka.Error(int16(r.number(2)))
 	out := &fetched{highWatermark: int64(r.number(8))}
@@ -141,12 +141,12 @@ func parseFetch(frame []byte, version int16, correlation int32, topic string, pa
 		r.skip(8) // log start offset
 	}
 	if version >= 4 {
-		r.skip(max(int64(int32(r.number(4))), 0) * (8 + 8)) // aborted transactions
+		r.take(max(int64(int32(r.number(4))), 0) * (8 + 8)) // aborted transactions
 	}
 	if version >= 11 {
 		r.skip(4) // preferred replica
 	}
-	out.set = r.skip(max(int64(int32(r.number(4))), 0))
+	out.set = r.take(max(int64(int32(r.number(4))), 0))
 	switch {
 	case topics != 1 || partitions != 1 || name != topic || number != partition:
 		return nil, fmt.Errorf("broker answers fetch about %d topics, %d partitions, want topic %s partition %d", topics, partitions, topic, partition)
@@ -164,7 +164,13 @@ type cursor struct {
 	short bool
 }
 
-func (c *cursor) skip(n int64) []byte {
+func (c *cursor) skip(n int) { c.take(int64(n)) }
+
+func (c *cursor) uint16() uint16 { return uint16(c.number(2)) }
+
+func (c *cursor) uint32() uint32 { return uint32(c.number(4)) }
+
+func (c *cursor) take(n int64) []byte {
 	if n > int64(len(c.rest)) {
 		c.short, c.rest = true, nil
 		return nil
@@ -175,7 +181,7 @@ func (c *cursor) skip(n int64) []byte {
 }
 
 func (c *cursor) number(n int64) (v uint64) {
-	for _, b := range c.skip(n) {
+	for _, b := range c.take(n) {
 		v = v<<8 | uint64(b)
 	}
 	return v
