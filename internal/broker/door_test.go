@@ -49,7 +49,7 @@ func (c rawConn) ask(req kmsg.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return frame[8:], nil
+	return frame[4:], nil
 }
 
 func (c rawConn) authenticate(mechanism string, data []byte) ([]byte, error) {

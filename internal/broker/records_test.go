@@ -309,7 +309,7 @@ func testHostileBatchesAreSteppedOver(t *testing.T, addr string, least int) {
 // TestH3EmbeddedBrokerRefusesWhatCannotBeRead: nothing of it gets an offset, and
 // what is sound does.
 func TestH3EmbeddedBrokerRefusesWhatCannotBeRead(t *testing.T) {
-	embedded := startBroker(t, t.TempDir())
+	embedded := startWith(t, EmbeddedOptions{Dir: t.TempDir(), listen: foreignDoor})
 	c := newTestClient(t, embedded.Addr(), onePartition)
 	ensure(t, c)
 	for _, h := range append(hostiles(t), hostile{name: "offsets without a record", batch: rawBatch(compress.None, 1, 9, rawRecord(0, "", 0, 0))}) {
