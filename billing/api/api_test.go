@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/billing/api"
-	"github.com/gpuledger/gpuledger/billing/api/guard"
 	"github.com/gpuledger/gpuledger/billing/export/focus"
 	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/httpd/guard"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
@@ -67,7 +67,11 @@ func mount(t *testing.T, db *store.DB, book *prices.Book) *fixture {
 	mux := http.NewServeMux()
 	cfg := guard.DefaultConfig()
 	cfg.Burst = 100_000
-	err := api.Mount(mux, cfg, api.Deps{
+	front, err := guard.New(cfg, guard.Deps{Clock: f.register.Clock, Log: slog.New(slog.DiscardHandler), Registry: f.registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = api.Mount(mux, api.Deps{
 		Focus: focus.Config{Issuer: "Acme GPU Platform"},
 		DB:    db, Register: f.register.Register, Decisions: f.register.Decisions, Clock: f.register.Clock,
 		Log: slog.New(slog.NewTextHandler(f.log, nil)), Registry: f.registry,
@@ -75,7 +79,7 @@ func mount(t *testing.T, db *store.DB, book *prices.Book) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Handler = mux
+	f.Handler = front.Handler(mux)
 	return f
 }
 
@@ -225,7 +229,7 @@ func TestTheRootLeadsToTheDocs(t *testing.T) {
 }
 
 func TestMountNeedsAllDeps(t *testing.T) {
-	if err := api.Mount(http.NewServeMux(), guard.DefaultConfig(), api.Deps{}); err == nil {
+	if err := api.Mount(http.NewServeMux(), api.Deps{}); err == nil {
 		t.Error("an API without dependencies was mounted")
 	}
 }

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,7 +18,7 @@ import (
 // Idempotent is the header that every decision needs. Whoever asks again with
 // the same key and the same request is told what the first one came to.
 type Idempotent struct {
-	Key string `header:"Idempotency-Key" required:"true" pattern:"^[!-~]([ -~]{0,198}[!-~])?$" doc:"1 to 200 printable ASCII characters of the client's choice, such as a UUID: a request sent again with the same key decides nothing again. The same key with another request is a 409" example:"4f7c2a52-2026-10-ml-train"`
+	Key string `header:"Idempotency-Key" required:"true" pattern:"^[!-~]([ -~]{0,178}[!-~])?$" doc:"1 to 180 printable ASCII characters of the client's choice, such as a UUID: a request that the same person sends again with the same key decides nothing again. The same key with another request is a 409" example:"4f7c2a52-2026-10-ml-train"`
 }
 
 // IfMatch names the only content that may be decided: a precondition (RFC 9110,
@@ -63,13 +65,13 @@ func (a *api) finalise(ctx context.Context, in *finaliseInput) (*decidedOutput, 
 		return nil, err
 	}
 	done, err := a.deps.Register.Finalise(ctx, invoice.FinaliseRequest{
-		Period: in.Body.Period, Tenants: []string{in.Body.Tenant}, Who: in.Body.Who, Key: in.Key, Approved: in.Body.RequireApproval,
+		Period: in.Body.Period, Tenants: []string{in.Body.Tenant}, Who: in.Body.Who, Key: in.of(in.Body.Who), Approved: in.Body.RequireApproval,
 		Expect: in.content(), WithoutUsage: in.Body.WithoutUsage,
 	})
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindInvoice, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)
 	}
-	return a.told(ctx, decisions.KindInvoice, in.Body.Who, in.Key, &done[0]), nil
+	return a.told(ctx, decisions.KindInvoice, in.Body.Who, in.of(in.Body.Who), &done[0]), nil
 }
 
 type correctInput struct {
@@ -91,12 +93,12 @@ func (a *api) correct(ctx context.Context, in *correctInput) (*decidedOutput, er
 		return nil, a.problem(ctx, err)
 	}
 	done, err := a.deps.Register.Correct(ctx, invoice.CorrectRequest{
-		Period: record.Body.Period, Tenant: record.Body.Tenant, Who: in.Body.Who, Key: in.Key, Approved: in.Body.RequireApproval, Expect: in.content(),
+		Period: record.Body.Period, Tenant: record.Body.Tenant, Who: in.Body.Who, Key: in.of(in.Body.Who), Approved: in.Body.RequireApproval, Expect: in.content(),
 	})
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindNote, in.Body.Who, in.Number, err)
 	}
-	return a.told(ctx, decisions.KindNote, in.Body.Who, in.Key, &done), nil
+	return a.told(ctx, decisions.KindNote, in.Body.Who, in.of(in.Body.Who), &done), nil
 }
 
 type approveInput struct {
@@ -132,16 +134,23 @@ func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, e
 		return nil, err
 	}
 	done, err := a.deps.Register.Approve(ctx, invoice.ApproveRequest{
-		Period: in.Body.Period, Tenant: in.Body.Tenant, Who: in.Body.Who, Comment: in.Body.Comment, Key: in.Key,
+		Period: in.Body.Period, Tenant: in.Body.Tenant, Who: in.Body.Who, Comment: in.Body.Comment, Key: in.of(in.Body.Who),
 		Expect: strings.Trim(in.IfMatch, `"`),
 	})
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindApproval, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)
 	}
-	told := a.told(ctx, decisions.KindApproval, in.Body.Who, in.Key, &done)
+	told := a.told(ctx, decisions.KindApproval, in.Body.Who, in.of(in.Body.Who), &done)
 	return &approvedOutput{Status: told.Status, Replayed: told.Replayed, Body: approvedBody{
 		Number: done.Number, Tenant: done.Tenant, Total: done.Total, Currency: done.Currency, Content: done.Content,
 	}}, nil
+}
+
+// of is the key as the decisions keep it. A key belongs to who sent it: nobody
+// can use up another person's keys, or be answered in their place.
+func (i Idempotent) of(who string) string {
+	sum := sha256.Sum256([]byte(who))
+	return hex.EncodeToString(sum[:8]) + ":" + i.Key
 }
 
 // told answers a decision that stands, and logs it.

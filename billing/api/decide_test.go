@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/billing/api/guard"
+	"github.com/gpuledger/gpuledger/internal/httpd/guard"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
 )
 

@@ -11,9 +11,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/gpuledger/gpuledger/billing/api/guard"
 	"github.com/gpuledger/gpuledger/billing/export"
 	"github.com/gpuledger/gpuledger/billing/export/focus"
+	"github.com/gpuledger/gpuledger/internal/httpd/guard"
 )
 
 type chargebackInput struct {

@@ -41,6 +41,9 @@ func newConfig() huma.Config {
 	config.DocsPath = ""
 	config.SchemasPath = ""
 	config.CreateHooks = nil
+	// A field has one spelling: encoding/json would also take "Tenant" for tenant,
+	// behind the back of the schema's limits. It is huma's setting for all its APIs.
+	huma.ValidateStrictCasing = true
 	return config
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/billing/api"
-	"github.com/gpuledger/gpuledger/billing/api/guard"
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/internal/broker"
@@ -61,9 +60,7 @@ func serveChild(ctx context.Context, where []string) error {
 		return err
 	}
 	mux := http.NewServeMux()
-	cfg := guard.DefaultConfig()
-	cfg.RatePerSecond, cfg.Burst, cfg.InFlight, cfg.Timeout = 1_000_000, 1_000_000, 64, 10*time.Minute
-	err = api.Mount(mux, cfg, api.Deps{
+	err = api.Mount(mux, api.Deps{
 		DB: db, Register: register, Decisions: decided, Clock: clock.Real(), Log: log, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {

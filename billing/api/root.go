@@ -9,7 +9,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/billing/api/guard"
 	"github.com/gpuledger/gpuledger/billing/export/focus"
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/internal/clock"
@@ -45,19 +44,13 @@ type api struct {
 // Prefix is where the API's operations are.
 const Prefix = "/api/v1"
 
-// Mount adds the API to a mux: its operations, /openapi.json, /docs, and an
-// answer to every path that nobody else has. What is asked passes through a
-// guard, configured by cfg.
-func Mount(mux *http.ServeMux, cfg guard.Config, deps Deps) error {
+// Mount adds the API to a mux in front of which a guard stands: its operations,
+// /openapi.json and /docs.
+func Mount(mux *http.ServeMux, deps Deps) error {
 	if err := deps.validate(); err != nil {
 		return err
 	}
-	front, err := guard.New(cfg, guard.Deps{Clock: deps.Clock, Log: deps.Log, Registry: deps.Registry})
-	if err != nil {
-		return err
-	}
-	routes := http.NewServeMux()
-	h := humago.New(routes, newConfig())
+	h := humago.New(mux, newConfig())
 	m, err := newMetrics(deps.Registry)
 	if err != nil {
 		return err
@@ -69,13 +62,12 @@ func Mount(mux *http.ServeMux, cfg guard.Config, deps Deps) error {
 	if err != nil {
 		return err
 	}
-	routes.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		_, _ = w.Write(docs) // the reader hung up: nobody to tell
 	})
-	routes.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
-	mux.Handle("/", front.Handler(routes))
+	mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -40,6 +42,19 @@ func checkJSON(data []byte) error {
 	return nil
 }
 
+// fold is the same for all spellings of a name that encoding/json takes for one
+// field: each character becomes the smallest of those that differ from it in
+// case alone.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		smallest := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			smallest = min(smallest, other)
+		}
+		return smallest
+	}, name)
+}
+
 // maxDepth is more than any body of ours nests.
 const maxDepth = 8
 
@@ -59,17 +74,18 @@ func checkValue(decoder *json.Decoder, depth int) error {
 	if depth == 0 {
 		return errors.New("the body nests too deep")
 	}
-	names := map[json.Token]bool{}
+	names := map[string]bool{}
 	for decoder.More() {
 		if open == '{' {
 			name, err := decoder.Token()
 			if err != nil {
 				return fmt.Errorf("the body is not JSON: %w", err)
 			}
-			if names[name] {
-				return fmt.Errorf("the field %q is named twice", name)
+			folded := fold(fmt.Sprint(name))
+			if names[folded] {
+				return fmt.Errorf("the field %.60q is named twice: a field has one spelling", name)
 			}
-			names[name] = true
+			names[folded] = true
 		}
 		if err := checkValue(decoder, depth-1); err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/analyzer"
-	"github.com/gpuledger/gpuledger/billing/api/guard"
 	"github.com/gpuledger/gpuledger/billing/export/focus"
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/collector"
@@ -25,6 +24,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/config"
 	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/httpd"
+	"github.com/gpuledger/gpuledger/internal/httpd/guard"
 	"github.com/gpuledger/gpuledger/internal/trust"
 )
 

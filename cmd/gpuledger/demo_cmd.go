@@ -133,7 +133,7 @@ func (s *session) demo(ctx context.Context, f demoFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.access.db.Close()) }()
-	d := &demo{s: s, p: p, url: "http://" + server.Addr(), once: f.once, began: began}
+	d := &demo{s: s, p: p, url: server.URL(), once: f.once, began: began}
 	if err = d.prepare(f); err == nil {
 		err = d.month(ctx)
 	}

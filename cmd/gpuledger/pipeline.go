@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,8 +53,11 @@ type pipeline struct {
 	brokers string
 	ledger  *ledger.Ledger
 	// decisions and register are of the services and commands that bill.
-	decisions  *decisions.Log
-	register   *invoice.Register
+	decisions *decisions.Log
+	register  *invoice.Register
+	// finance is a pool of connections of the services that answer people; nil:
+	// access.db is.
+	finance    *store.DB
 	projection *projection.Projection
 	// metering is the collector's; nil without one.
 	metering *metering
@@ -215,7 +217,7 @@ func (p *pipeline) project(ctx context.Context) (int64, error) {
 // listen binds the address at once, so that a port in use is known before
 // anything else starts; serve answers on it.
 func (p *pipeline) listen(ctx context.Context) (*httpd.Server, error) {
-	server, err := httpd.New(p.cfg.HTTP, httpd.Deps{Registry: p.reg, Clock: p.s.clock, Log: p.s.log})
+	server, err := httpd.New(p.cfg.HTTP, p.cfg.Billing.API, httpd.Deps{Registry: p.reg, Clock: p.s.clock, Log: p.s.log})
 	if err != nil {
 		return nil, err
 	}
@@ -231,18 +233,16 @@ func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 	server.AddReady("clickhouse", p.access.db.Ping)
 	if finance {
 		server.AddReady("decisions", p.projection.Whole)
-		mux := http.NewServeMux()
-		if err := api.Mount(mux, p.cfg.Billing.API, api.Deps{
-			DB: p.access.db, Register: p.register, Decisions: p.decisions, Clock: p.s.clock, Log: p.s.log, Registry: p.reg, Focus: p.cfg.Billing.Focus,
+		if err := api.Mount(server.Mux(), api.Deps{
+			DB: p.finance, Register: p.register, Decisions: p.decisions, Clock: p.s.clock, Log: p.s.log, Registry: p.reg, Focus: p.cfg.Billing.Focus,
 		}); err != nil {
 			return err
 		}
-		if err := statement.Register(mux, statement.Deps{
-			DB: p.access.db, Invoices: p.register, Head: p.register.Head, Clock: p.s.clock, Log: p.s.log,
+		if err := statement.Register(server.Mux(), statement.Deps{
+			DB: p.finance, Invoices: p.register, Head: p.register.Head, Clock: p.s.clock, Log: p.s.log,
 		}); err != nil {
 			return err
 		}
-		server.Handle("/", mux)
 	}
 	p.group.Go("http", server.Run)
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func (p *pipeline) openRegister(ctx context.Context) error {
 	p.group.OnStop("decisions", p.decisions.Close)
 	p.projection = projection.New(projection.Deps{Decisions: p.decisions, DB: p.access.db, Log: p.s.log})
 	p.register, err = invoice.NewRegister(invoice.RegisterDeps{
-		DB: p.access.db, Decisions: p.decisions, Book: book, Closed: p.closed, Clock: p.s.clock, Approvals: p.cfg.Billing.Approvals, Whole: p.projection.Whole,
+		DB: cmp.Or(p.finance, p.access.db), Decisions: p.decisions, Book: book, Closed: p.closed, Clock: p.s.clock, Approvals: p.cfg.Billing.Approvals, Whole: p.projection.Whole,
 	})
 	return err
 }
@@ -52,6 +53,24 @@ func (p *pipeline) copyDir() (dir string, readOnly bool) {
 	return dir, p.access.data != "" && p.access.dir == nil
 }
 
+// financeConnections are few, and enough: they bound what finance may ask of
+// ClickHouse at the same time.
+const financeConnections = 8
+
+// openFinance opens a pool of connections for what people ask, so that ingest,
+// ledger and readiness never wait for theirs.
+func (p *pipeline) openFinance(ctx context.Context) error {
+	options := p.access.options
+	options.MaxOpenConns = financeConnections
+	db, err := openLedger(ctx, options)
+	if err != nil {
+		return err
+	}
+	p.finance = db
+	p.group.OnStop("finance's connections", db.Close)
+	return nil
+}
+
 // connectRegister connects to the decisions alone; the ledger is asked which
 // hours are closed.
 func (p *pipeline) connectRegister(ctx context.Context) error {
@@ -59,6 +78,9 @@ func (p *pipeline) connectRegister(ctx context.Context) error {
 		return err
 	}
 	if err := p.openLedger(); err != nil {
+		return err
+	}
+	if err := p.openFinance(ctx); err != nil {
 		return err
 	}
 	if err := p.openRegister(ctx); err != nil {

@@ -83,6 +83,9 @@ func (s *session) separateCommand(service separate) *cobra.Command {
 			if err := cfg.HTTP.Validate(); err != nil {
 				return usageError{err}
 			}
+			if cfg.HTTP.Listen == "unix" && cfg.HTTP.Socket == "" {
+				return usageError{errors.New("http.socket: is empty: name the path of a Unix socket, since http.listen is unix")}
+			}
 			return s.runSeparate(ctx, cfg, service)
 		}),
 	}

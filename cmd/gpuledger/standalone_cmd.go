@@ -92,13 +92,13 @@ func (s *session) standalone(ctx context.Context, f standaloneFlags) (err error)
 	if err := p.startScraping(ctx); err != nil {
 		return errors.Join(err, p.group.Stop())
 	}
-	s.log.Info("gpuledger is running", "http", "http://"+server.Addr(), "statements", statementsURL(server), "data", p.access.dir.Path(),
+	s.log.Info("gpuledger is running", "http", server.URL(), "socket", server.Socket(), "statements", statementsURL(server), "data", p.access.dir.Path(),
 		"cluster", cfg.Cluster.Name, "slot", cfg.Cluster.Slot, "source", cfg.source(), "targets", len(cfg.Exporter.Targets))
 	return p.group.Wait(ctx)
 }
 
 // statementsURL is where people read their statements.
-func statementsURL(server *httpd.Server) string { return "http://" + server.Addr() + statement.Path }
+func statementsURL(server *httpd.Server) string { return server.URL() + statement.Path }
 
 // startStandalone takes the directory and starts everything but a source. On
 // error all is stopped again.
@@ -119,10 +119,14 @@ func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Confi
 	if p, err = s.newPipeline(ctx, a, a.group); err != nil {
 		return nil, nil, err
 	}
+	if err = p.openFinance(ctx); err != nil {
+		return nil, nil, err
+	}
 	if err = p.openRegister(ctx); err != nil {
 		return nil, nil, err
 	}
 	p.warnOfPrices(ctx)
+	p.cfg.HTTP.Socket = cmp.Or(p.cfg.HTTP.Socket, filepath.Join(dir.TempDir(), httpSocketName))
 	if server, err = p.listen(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +138,7 @@ func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Confi
 		}
 	}
 	err = dir.Publish(app.Run{
-		EngineSocket: filepath.Join(dir.TempDir(), socketName), BrokerAddress: a.broker, BrokerPassword: a.password, HTTPAddress: server.Addr(),
+		EngineSocket: filepath.Join(dir.TempDir(), socketName), BrokerAddress: a.broker, BrokerPassword: a.password, HTTPAddress: server.Addr(), HTTPSocket: server.Socket(),
 	})
 	return p, server, err
 }

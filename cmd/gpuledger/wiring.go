@@ -25,6 +25,7 @@ const (
 
 	socketName       = "clickhouse.sock"
 	brokerSocketName = "kafka.sock"
+	httpSocketName   = "http.sock"
 )
 
 const (
@@ -37,10 +38,11 @@ const (
 // access is a command's way to a ledger: a database, and a broker's address
 // where there is a broker. Close ends what was started for it.
 type access struct {
-	cfg    Config
-	db     *store.DB
-	data   string // directory; empty: the configured servers
-	broker string // address; empty: none was asked for
+	cfg     Config
+	db      *store.DB
+	options store.Options // of db
+	data    string        // directory; empty: the configured servers
+	broker  string        // address; empty: none was asked for
 	// password is the embedded broker's.
 	password string
 	metrics  prometheus.Collector // the embedded broker's; nil where it isn't this process's
@@ -89,11 +91,12 @@ func (s *session) open(ctx context.Context, dataDir string, withBroker bool) (*a
 	if at.Own != nil {
 		return s.startEmbedded(ctx, at.Own, cfg, withBroker)
 	}
-	db, err := s.connect(ctx, cfg, at.Run.EngineSocket)
+	options := s.embeddedOptions(cfg, at.Run.EngineSocket)
+	db, err := openLedger(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	return &access{cfg: cfg, db: db, data: dataDir, broker: at.Run.BrokerAddress, password: at.Run.BrokerPassword, run: at.Run}, nil
+	return &access{cfg: cfg, db: db, options: options, data: dataDir, broker: at.Run.BrokerAddress, password: at.Run.BrokerPassword, run: at.Run}, nil
 }
 
 // openRemote is for the separate services' ClickHouse.
@@ -101,11 +104,12 @@ func (s *session) openRemote(ctx context.Context, cfg Config) (*access, error) {
 	if cfg.ClickHouse.Address == "" {
 		return nil, usageError{errors.New("no ledger is named: give --data DIR, or clickhouse.address in the configuration")}
 	}
-	db, err := store.Open(ctx, cfg.ClickHouse.options(s.log))
+	options := cfg.ClickHouse.options(s.log)
+	db, err := openLedger(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("open ledger at %s: %w", cfg.ClickHouse.Address, err)
+		return nil, err
 	}
-	return &access{cfg: cfg, db: db}, nil
+	return &access{cfg: cfg, db: db, options: options}, nil
 }
 
 // startEmbedded starts the engine, and a broker where asked for, on a directory
@@ -130,7 +134,8 @@ func (s *session) startEmbedded(ctx context.Context, dir *app.Dir, cfg Config, w
 		defer cancel()
 		return supervisor.Stop(stop)
 	})
-	if a.db, err = s.connect(ctx, cfg, socket); err != nil {
+	a.options = s.embeddedOptions(cfg, socket)
+	if a.db, err = openLedger(ctx, a.options); err != nil {
 		return nil, err
 	}
 	if _, err = a.db.Migrate(ctx); err != nil {
@@ -172,12 +177,14 @@ func (s *session) startEngine(ctx context.Context, dir *app.Dir, cfg Config, soc
 	})
 }
 
-func (s *session) connect(ctx context.Context, cfg Config, socket string) (*store.DB, error) {
-	db, err := store.Open(ctx, store.Options{
-		Address: "unix://" + socket, Database: cfg.ClickHouse.Database, Log: s.log, Clock: s.clock,
-	})
+func (s *session) embeddedOptions(cfg Config, socket string) store.Options {
+	return store.Options{Address: "unix://" + socket, Database: cfg.ClickHouse.Database, Log: s.log, Clock: s.clock}
+}
+
+func openLedger(ctx context.Context, options store.Options) (*store.DB, error) {
+	db, err := store.Open(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("open ledger: %w", err)
+		return nil, fmt.Errorf("open ledger at %s: %w", options.Address, err)
 	}
 	return db, nil
 }

@@ -22,6 +22,9 @@ type Run struct {
 	// BrokerPassword is what a client has to know there.
 	BrokerPassword string `json:"broker_password,omitempty"`
 	HTTPAddress    string `json:"http_address"` // host:port of /metrics and the API; empty: none
+	// HTTPSocket is the path of the Unix socket that serves the same, and takes
+	// decisions.
+	HTTPSocket string `json:"http_socket"`
 	TempDir        string `json:"temp_dir"`     // folder of the socket
 }
 

@@ -4,21 +4,39 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
 // Config is a server's configuration.
 type Config struct {
-	// Listen is host:port, on loopback. Port 0 takes any free one.
+	// Listen is host:port, on loopback, where every user of the machine can read;
+	// port 0 takes any free one. "unix": nothing listens there.
 	Listen string `yaml:"listen"`
+	// Socket is the path of a Unix socket that only the service's own user can
+	// open, and over which decisions are taken. Empty: one in a private folder
+	// that run.json of the data directory names; none of a service without one.
+	Socket string `yaml:"socket"`
 }
+
+// listenUnix as Listen: the Unix socket is the only address.
+const listenUnix = "unix"
 
 // DefaultConfig listens on port 9415 of the IPv4 loopback address.
 func DefaultConfig() Config { return Config{Listen: "127.0.0.1:9415"} }
 
-// Validate refuses an address that other machines can reach.
+// Validate refuses an address that other machines can reach, and a socket whose
+// path is none.
 func (c Config) Validate() error {
+	if c.Socket != "" && (!filepath.IsAbs(c.Socket) || len(c.Socket) > unixsock.MaxPath) {
+		return fmt.Errorf("socket %q: want an absolute path of at most %d bytes", c.Socket, unixsock.MaxPath)
+	}
+	if c.Listen == listenUnix {
+		return nil
+	}
 	_, err := loopbackAddress(c.Listen)
 	return err
 }
@@ -45,15 +63,4 @@ func loopbackAddress(listen string) (string, error) {
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.Unmap().IsLoopback()
-}
-
-// hostAllowed reports whether a request's Host header names this machine's
-// loopback interface, with any port or none.
-func hostAllowed(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	return strings.EqualFold(name, "localhost") || isLoopback(name)
 }

@@ -1,8 +1,9 @@
 // Package httpd is the HTTP server that every service has: /metrics,
 // /-/healthy, /-/ready, and what the service mounts beside them.
 //
-// Invariants: there is no access control yet, so it listens on loopback
-// addresses only, and answers only requests whose Host is a loopback name,
-// which keeps a web page in the operator's browser from reading money by DNS
-// rebinding. What can go wrong: the port is in use; the address is public.
+// Invariants: package guard stands in front of every route. There is no log-in
+// yet, so a loopback address, which every user of the machine reaches, only
+// reads: decisions are taken over a Unix socket (mode 0600) that asks the kernel
+// who connects (SO_PEERCRED) and lets in the service's own user and root. What
+// can go wrong: the port is in use; the address is public.
 package httpd

@@ -2,10 +2,8 @@ package httpd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"path"
 	"strconv"
 )
 
@@ -47,40 +45,13 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text)) // the client has gone
 }
 
-// writeProblem answers with an RFC 9457 problem.
-func writeProblem(w http.ResponseWriter, status int, detail string) {
-	body, err := json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
-	if err != nil {
-		body = []byte("{}") // two texts and a number always encode
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client has gone
-}
-
-// clean says that a path is in the form in which the mux compares it.
-func clean(escaped string) bool {
-	cleaned := path.Clean(escaped)
-	return escaped == "*" || escaped == cleaned || cleaned != "/" && escaped == cleaned+"/"
-}
-
-// handler is the mux behind the Host check, measured.
+// handler is the mux behind the guard, measured.
 func (s *Server) handler() http.Handler {
+	guarded := s.guard.Handler(s.mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if !hostAllowed(r.Host) {
-			s.metrics.refused.Inc()
-			writeProblem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q is not a loopback name: use 127.0.0.1 or localhost", r.Host))
-			return
-		}
-		if !clean(r.URL.EscapedPath()) {
-			// The mux would redirect to another path, which nobody asked for.
-			writeProblem(w, http.StatusNotFound, "no such path")
-			return
-		}
 		start := s.deps.Clock.Now()
 		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
-		s.mux.ServeHTTP(recorder, r)
+		guarded.ServeHTTP(recorder, r)
 		// The mux sets the pattern on r; a path it does not know has none, and
 		// is not a label of its own.
 		s.metrics.requests.WithLabelValues(r.Pattern, method(r), strconv.Itoa(recorder.status)).Inc()

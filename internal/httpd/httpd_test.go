@@ -17,11 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/httpd/guard"
 )
 
 func newServer(t *testing.T, listen string) *Server {
 	t.Helper()
-	s, err := New(Config{Listen: listen}, Deps{
+	s, err := New(Config{Listen: listen}, guard.DefaultConfig(), Deps{
 		Registry: prometheus.NewRegistry(), Clock: clock.NewFake(time.Unix(0, 0)), Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -93,7 +94,7 @@ func TestListenOnlyOnLoopback(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Errorf("default: %v", err)
 	}
-	if _, err := New(Config{Listen: "0.0.0.0:1"}, Deps{}); err == nil {
+	if _, err := New(Config{Listen: "0.0.0.0:1"}, guard.DefaultConfig(), Deps{}); err == nil {
 		t.Error("New took a public address")
 	}
 }

@@ -9,7 +9,6 @@ import (
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
-	refused  prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -23,12 +22,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help:    "Time to answer an HTTP request, by route.",
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10},
 		}, []string{"route"}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_http_requests_refused_total",
-			Help: "HTTP requests refused because their Host header is not a loopback name.",
-		}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.refused} {
+	for _, c := range []prometheus.Collector{m.requests, m.seconds} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register HTTP metrics: %w", err)
 		}

@@ -14,16 +14,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/httpd/guard"
+	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
 const (
 	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 30 * time.Second
-	writeTimeout      = 2 * time.Minute // a year of usage as CSV
-	idleTimeout       = 2 * time.Minute
-	drainTimeout      = 10 * time.Second
-	readyTimeout      = 5 * time.Second
-	maxHeaderBytes    = 64 << 10
+	// The guard bounds each body and answer by its size; these are for what
+	// comes before it.
+	readTimeout  = 30 * time.Second
+	writeTimeout = 2 * time.Minute
+	idleTimeout  = 30 * time.Second
+	// maxConnections bounds what idle and slow clients can hold.
+	maxConnections = 1024
+	drainTimeout   = 10 * time.Second
+	readyTimeout   = 5 * time.Second
+	maxHeaderBytes = 64 << 10
 )
 
 // Registry is where metrics are registered and what /metrics shows, such as a
@@ -40,28 +46,34 @@ type Deps struct {
 	Log      *slog.Logger
 }
 
-// Server serves HTTP on one loopback address. Handle and AddReady come before
-// Run.
+// Server serves HTTP on a loopback address, on a Unix socket or on both. Handle
+// and AddReady come before Run.
 type Server struct {
 	cfg      Config
 	deps     Deps
 	metrics  *metrics
+	guard    *guard.Guard
 	mux      *http.ServeMux
 	ready    []readyCheck
-	listener net.Listener
+	listener net.Listener // on loopback; nil: none
+	socket   net.Listener // nil: none
 }
 
 // New returns a server with /metrics, /-/healthy and /-/ready. It is inert: it
-// binds nothing.
-func New(cfg Config, deps Deps) (*Server, error) {
+// binds nothing. limits are of all its routes together.
+func New(cfg Config, limits guard.Config, deps Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	front, err := guard.New(limits, guard.Deps{Clock: deps.Clock, Log: deps.Log, Registry: deps.Registry})
+	if err != nil {
 		return nil, err
 	}
 	m, err := newMetrics(deps.Registry)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, deps: deps, metrics: m, mux: http.NewServeMux()}
+	s := &Server{cfg: cfg, deps: deps, metrics: m, guard: front, mux: http.NewServeMux()}
 	s.Handle("GET /metrics", promhttp.HandlerFor(deps.Registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(deps.Log.Handler(), slog.LevelError),
 	}))
@@ -73,16 +85,33 @@ func New(cfg Config, deps Deps) (*Server, error) {
 // Handle mounts a handler on a pattern of http.ServeMux.
 func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pattern, handler) }
 
-// Mux is where a room mounts routes of its own, behind the Host check and
-// measured like all others.
+// Mux is where a room mounts routes of its own, behind the guard and measured
+// like all others.
 func (s *Server) Mux() *http.ServeMux { return s.mux }
 
-// Listen binds the address, so that a port in use is known before anything else
-// starts. Run calls it where it was not called.
+// Listen binds address and socket, so that a port in use is known before
+// anything else starts. Run calls it where it was not called.
 func (s *Server) Listen(ctx context.Context) error {
-	if s.listener != nil {
+	if s.listener != nil || s.socket != nil {
 		return nil
 	}
+	if s.cfg.Listen != listenUnix {
+		if err := s.listenTCP(ctx); err != nil {
+			return err
+		}
+	}
+	if s.cfg.Socket == "" {
+		return nil
+	}
+	listener, err := unixsock.Listen(ctx, s.cfg.Socket)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen on %s: %w", s.cfg.Socket, err), s.Close())
+	}
+	s.socket = listener
+	return nil
+}
+
+func (s *Server) listenTCP(ctx context.Context) error {
 	address, err := loopbackAddress(s.cfg.Listen)
 	if err != nil {
 		return err
@@ -97,7 +126,7 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Addr is the bound host:port; it is empty before Listen.
+// Addr is the bound host:port; empty: none is.
 func (s *Server) Addr() string {
 	if s.listener == nil {
 		return ""
@@ -105,15 +134,35 @@ func (s *Server) Addr() string {
 	return s.listener.Addr().String()
 }
 
-// Close gives up an address that Listen bound and Run never served.
-func (s *Server) Close() error {
+// Socket is the path of the bound Unix socket; empty: none is.
+func (s *Server) Socket() string {
+	if s.socket == nil {
+		return ""
+	}
+	return s.cfg.Socket
+}
+
+// URL is where the server is asked: http:// and its address, or unix: and its
+// socket's path where nothing listens on loopback.
+func (s *Server) URL() string {
 	if s.listener == nil {
-		return nil
+		return "unix:" + s.Socket() + ":"
 	}
-	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("close %s: %w", s.Addr(), err)
+	return "http://" + s.Addr()
+}
+
+// Close gives up what Listen bound and Run never served.
+func (s *Server) Close() error {
+	var errs []error
+	for _, l := range []net.Listener{s.listener, s.socket} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, fmt.Errorf("close %s: %w", l.Addr(), err))
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Run serves until ctx ends, lets running requests finish, and returns nil.
@@ -128,11 +177,23 @@ func (s *Server) Run(ctx context.Context) error {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if c.LocalAddr().Network() != "unix" {
+				return guard.WithReadOnly(ctx)
+			}
+			return ctx
+		},
+		ErrorLog: slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(s.listener) }()
-	s.deps.Log.Info("listening", "address", s.Addr())
+	served := make(chan error, 2)
+	places := make(chan struct{}, maxConnections)
+	if s.listener != nil {
+		go func() { served <- server.Serve(&bounded{s.listener, places}) }()
+	}
+	if s.socket != nil {
+		go func() { served <- server.Serve(&bounded{&owners{s.socket, s.deps.Log}, places}) }()
+	}
+	s.deps.Log.Info("listening", "address", s.Addr(), "socket", s.Socket())
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve %s: %w", s.Addr(), err)

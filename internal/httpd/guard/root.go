@@ -1,11 +1,9 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -37,16 +35,18 @@ type Guard struct {
 	metrics *metrics
 	origins *http.CrossOriginProtection
 	clients *limiter
-	places  chan struct{}
+	places  *places
+	bodies  *memory
+	unsent  *memory
 }
 
 // New checks configuration and dependencies.
 func New(cfg Config, deps Deps) (*Guard, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("make API guard: %w", err)
+		return nil, fmt.Errorf("make HTTP guard: %w", err)
 	}
 	if deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
-		return nil, errors.New("make API guard: clock, log and registry are all needed")
+		return nil, errors.New("make HTTP guard: clock, log and registry are all needed")
 	}
 	m, err := newMetrics(deps.Registry)
 	if err != nil {
@@ -54,7 +54,8 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 	}
 	return &Guard{
 		cfg: cfg, deps: deps, metrics: m, origins: http.NewCrossOriginProtection(),
-		clients: newLimiter(cfg.RatePerSecond, cfg.Burst), places: make(chan struct{}, cfg.InFlight),
+		clients: newLimiter(cfg.RatePerSecond, cfg.Burst), places: newPlaces(cfg.InFlight, cfg.InFlightPerClient),
+		bodies: &memory{left: maxBodiesBytes}, unsent: &memory{left: maxUnsentBytes},
 	}, nil
 }
 
@@ -68,9 +69,14 @@ func (g *Guard) Handler(mux *http.ServeMux) http.Handler {
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Cache-Control", "private, no-cache")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if g.refuse(w, inner) || noRoute(w, mux, inner) || noBody(w, inner) {
+		if g.refuse(w, inner) || noRoute(w, mux, inner) {
 			return
 		}
+		done, ok := g.readBody(w, inner)
+		if !ok {
+			return
+		}
+		defer done()
 		g.serve(w, inner, mux)
 	})
 }
@@ -80,6 +86,12 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 	if !g.hostAllowed(r.Host) {
 		g.metrics.refused.WithLabelValues(reasonHost).Inc()
 		WriteProblem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q is not a name of this service: use 127.0.0.1 or localhost", r.Host))
+		return true
+	}
+	if ReadOnly(r.Context()) && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		g.metrics.refused.WithLabelValues(reasonRead).Inc()
+		WriteProblem(w, http.StatusForbidden, "this address only reads, since every user of the machine reaches it: "+
+			"decide over the service's Unix socket (http.socket), which only its own user can open")
 		return true
 	}
 	if err := g.origins.Check(r); err != nil {
@@ -95,6 +107,17 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 	}
 	return false
 }
+
+type readOnly struct{}
+
+// WithReadOnly marks the requests of a connection that every user of the machine
+// can make: they are refused unless they only read.
+func WithReadOnly(ctx context.Context) context.Context {
+	return context.WithValue(ctx, readOnly{}, true)
+}
+
+// ReadOnly says whether WithReadOnly marked the request's context.
+func ReadOnly(ctx context.Context) bool { return ctx.Value(readOnly{}) != nil }
 
 // retryAfter is in whole seconds, and never too early.
 func retryAfter(w http.ResponseWriter, wait time.Duration) {
@@ -148,52 +171,24 @@ func (r *refusal) Header() http.Header         { return r.header }
 func (r *refusal) Write(p []byte) (int, error) { return len(p), nil }
 func (r *refusal) WriteHeader(int)             {}
 
-// noBody reads a request's body whole, or answers why it can't. Whoever sends
-// slowly takes no place meanwhile.
-func noBody(w http.ResponseWriter, r *http.Request) bool {
-	if r.Body == nil || r.Body == http.NoBody {
-		return false
-	}
-	if r.ContentLength > MaxBodyBytes {
-		w.Header().Set("Connection", "close") // the body is not read
-		WriteProblem(w, http.StatusRequestEntityTooLarge, tooLong)
-		return true
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
-	var long *http.MaxBytesError
-	var late net.Error
-	switch {
-	case errors.As(err, &long):
-		WriteProblem(w, http.StatusRequestEntityTooLarge, tooLong)
-	case errors.As(err, &late) && late.Timeout():
-		WriteProblem(w, http.StatusRequestTimeout, "the body took too long to come")
-	case err != nil:
-		WriteProblem(w, http.StatusBadRequest, "the body ended before its end")
-	default:
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		return false
-	}
-	return true
-}
-
-var tooLong = fmt.Sprintf("the body is longer than %d bytes", MaxBodyBytes)
-
-// serve waits for a place and lets mux answer.
+// serve waits for a place, lets mux answer, frees the place and sends the answer.
 func (g *Guard) serve(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.Timeout)
 	defer cancel()
-	select {
-	case g.places <- struct{}{}:
-		defer func() { <-g.places }()
-	case <-ctx.Done():
-		g.metrics.refused.WithLabelValues(reasonBusy).Inc()
-		retryAfter(w, time.Second)
-		WriteProblem(w, http.StatusServiceUnavailable, "too many requests are being answered")
-		return
+	leave := func() {}
+	if !probe(r) {
+		var err error
+		if leave, err = g.places.take(ctx, clientOf(r)); err != nil {
+			g.metrics.refused.WithLabelValues(reasonBusy).Inc()
+			retryAfter(w, time.Second)
+			WriteProblem(w, http.StatusServiceUnavailable, "too many requests are being answered")
+			return
+		}
 	}
+	defer leave()
 	g.metrics.inFlight.Inc()
 	defer g.metrics.inFlight.Dec()
-	pending := &answer{w: w}
+	pending := &answer{w: w, clock: g.deps.Clock}
 	served := r.WithContext(ctx)
 	defer func() { r.Pattern = served.Pattern }()
 	if g.panicked(pending, served, mux) {
@@ -204,9 +199,30 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, mux *http.ServeMux
 		WriteProblem(w, http.StatusInternalServerError, "the request failed; the service's log says why")
 		return
 	}
+	leave()
+	g.send(pending, r)
+}
+
+// send lets the client take a kept answer as slowly as its size allows, with no
+// place held meanwhile.
+func (g *Guard) send(pending *answer, r *http.Request) {
+	size := pending.body.Len()
+	if !g.unsent.take(size) {
+		g.metrics.refused.WithLabelValues(reasonMemory).Inc()
+		retryAfter(pending.w, time.Second)
+		WriteProblem(pending.w, http.StatusServiceUnavailable, "too many answers are waiting for their readers")
+		return
+	}
+	defer g.unsent.give(size)
 	if pending.finish(r) {
 		g.metrics.notModified.Inc()
 	}
+}
+
+// probe says that a request asks about the service's own health. Probes wait for
+// no place: they are answered while everything else is busy.
+func probe(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/-/") || r.URL.Path == "/metrics"
 }
 
 func (g *Guard) panicked(w *answer, r *http.Request, mux *http.ServeMux) (panicked bool) {
@@ -220,7 +236,7 @@ func (g *Guard) panicked(w *answer, r *http.Request, mux *http.ServeMux) (panick
 			return // the handler has said what there is to say
 		}
 		g.metrics.panics.Inc()
-		g.deps.Log.Error("API handler panicked", "route", r.Pattern, "reason", reason, "stack", string(debug.Stack()))
+		g.deps.Log.Error("HTTP handler panicked", "route", r.Pattern, "reason", reason, "stack", string(debug.Stack()))
 	}()
 	mux.ServeHTTP(w, r)
 	return false

@@ -4,18 +4,23 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-
-	"github.com/danielgtaylor/huma/v2"
 )
 
 // ProblemType is the media type of every error (RFC 9457).
 const ProblemType = "application/problem+json"
 
-// WriteProblem answers with a problem of the kind that huma's handlers answer with.
+// problem has the fields that every problem document has.
+type problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// WriteProblem answers with a problem document.
 func WriteProblem(w http.ResponseWriter, status int, detail string) {
-	body, err := json.Marshal(huma.NewError(status, detail))
+	body, err := json.Marshal(problem{http.StatusText(status), status, detail})
 	if err != nil {
-		// An error model of a number and two texts always encodes.
+		// A number and two texts always encode.
 		body = []byte(`{"status":` + strconv.Itoa(status) + `}`)
 	}
 	header := w.Header()

@@ -6,12 +6,18 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
 )
 
 // answer keeps what a handler writes until its end, so that it can have an
 // ETag and its length. A handler that flushes makes a stream of it.
 type answer struct {
 	w        http.ResponseWriter
+	clock    clock.Clock
+	sent     int           // bytes of a stream
+	waited   time.Duration // for its reader
 	status   int
 	body     bytes.Buffer
 	streamed bool
@@ -31,7 +37,7 @@ func (a *answer) WriteHeader(status int) {
 func (a *answer) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	if a.streamed {
-		return a.w.Write(p)
+		return a.send(p)
 	}
 	return a.body.Write(p)
 }
@@ -42,11 +48,28 @@ func (a *answer) FlushError() error {
 		a.WriteHeader(http.StatusOK)
 		a.streamed = true
 		a.w.WriteHeader(a.status)
-		if _, err := a.w.Write(a.body.Bytes()); err != nil {
+		if _, err := a.send(a.body.Bytes()); err != nil {
 			return err
 		}
 	}
 	return http.NewResponseController(a.w).Flush()
+}
+
+// send writes part of a stream. All the time that its reader has taken so far
+// must stay within what its size allows; the time it takes to make the stream
+// is not the reader's.
+func (a *answer) send(p []byte) (int, error) {
+	began := a.clock.Now()
+	a.sent += len(p)
+	a.limit(began.Add(allowance(a.sent) - a.waited))
+	n, err := a.w.Write(p)
+	a.waited += a.clock.Since(began)
+	return n, err
+}
+
+// limit sets the deadline of what is written next. Recorders of tests have none.
+func (a *answer) limit(deadline time.Time) {
+	_ = http.NewResponseController(a.w).SetWriteDeadline(deadline)
 }
 
 // Unwrap lets http.ResponseController reach deadlines.
@@ -72,6 +95,7 @@ func (a *answer) finish(r *http.Request) (notModified bool) {
 			return true
 		}
 	}
+	a.limit(a.clock.Now().Add(allowance(a.body.Len())))
 	a.w.WriteHeader(a.status)
 	_, _ = a.w.Write(a.body.Bytes()) // the client has gone
 	return false

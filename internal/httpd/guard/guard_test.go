@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/billing/api/guard"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/httpd/guard"
 )
 
 type fixture struct {
@@ -184,7 +184,7 @@ func TestETag(t *testing.T) {
 	if w := f.ask(t, "GET", "/stream"); w.Header().Get("ETag") != "" || w.Body.String() != "stream" {
 		t.Errorf("a stream: ETag %q, body %q", w.Header().Get("ETag"), w.Body)
 	}
-	if got := testutil.ToFloat64(mustGather(t, f, "gpuledger_api_not_modified_total")); got != 4 {
+	if got := testutil.ToFloat64(mustGather(t, f, "gpuledger_http_not_modified_total")); got != 4 {
 		t.Errorf("not modified = %v, want 4", got)
 	}
 }
@@ -319,17 +319,17 @@ func TestMetricsAndPattern(t *testing.T) {
 		f.ask(t, "GET", "/body")
 	}
 	want := `
-# HELP gpuledger_api_requests_refused_total Requests refused before a handler saw them, by reason.
-# TYPE gpuledger_api_requests_refused_total counter
-gpuledger_api_requests_refused_total{reason="busy"} 0
-gpuledger_api_requests_refused_total{reason="cross_origin"} 1
-gpuledger_api_requests_refused_total{reason="host"} 1
-gpuledger_api_requests_refused_total{reason="rate"} 2
-# HELP gpuledger_api_panics_total Handlers that panicked.
-# TYPE gpuledger_api_panics_total counter
-gpuledger_api_panics_total 1
+# HELP gpuledger_http_requests_refused_total Requests refused before a handler saw them, by reason.
+# TYPE gpuledger_http_requests_refused_total counter
+gpuledger_http_requests_refused_total{reason="busy"} 0
+gpuledger_http_requests_refused_total{reason="cross_origin"} 1
+gpuledger_http_requests_refused_total{reason="host"} 1
+gpuledger_http_requests_refused_total{reason="rate"} 2
+# HELP gpuledger_http_panics_total Handlers that panicked.
+# TYPE gpuledger_http_panics_total counter
+gpuledger_http_panics_total 1
 `
-	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "gpuledger_api_requests_refused_total", "gpuledger_api_panics_total"); err != nil {
+	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "gpuledger_http_requests_refused_total", "gpuledger_http_panics_total"); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(f.log.String(), "reason=broken") || !strings.Contains(f.log.String(), `route="GET /panic"`) {

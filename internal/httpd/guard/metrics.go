@@ -12,6 +12,8 @@ const (
 	reasonOrigin = "cross_origin"
 	reasonRate   = "rate"
 	reasonBusy   = "busy"
+	reasonMemory = "memory"
+	reasonRead   = "read_only"
 )
 
 type metrics struct {
@@ -24,24 +26,24 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_api_requests_refused_total", Help: "Requests refused before a handler saw them, by reason.",
+			Name: "gpuledger_http_requests_refused_total", Help: "Requests refused before a handler saw them, by reason.",
 		}, []string{"reason"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gpuledger_api_requests_in_flight", Help: "Requests being answered.",
+			Name: "gpuledger_http_requests_in_flight", Help: "Requests being answered.",
 		}),
 		notModified: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_api_not_modified_total", Help: "Answers not sent again because the client has them.",
+			Name: "gpuledger_http_not_modified_total", Help: "Answers not sent again because the client has them.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_api_panics_total", Help: "Handlers that panicked.",
+			Name: "gpuledger_http_panics_total", Help: "Handlers that panicked.",
 		}),
 	}
-	for _, reason := range []string{reasonHost, reasonOrigin, reasonRate, reasonBusy} {
+	for _, reason := range []string{reasonHost, reasonOrigin, reasonRate, reasonBusy, reasonMemory, reasonRead} {
 		m.refused.WithLabelValues(reason)
 	}
 	for _, c := range []prometheus.Collector{m.refused, m.inFlight, m.notModified, m.panics} {
 		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register API metrics: %w", err)
+			return nil, fmt.Errorf("register HTTP guard metrics: %w", err)
 		}
 	}
 	return m, nil

@@ -1,0 +1,85 @@
+package guard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+var errMemory = errors.New("too many bodies are being read")
+
+var tooLong = fmt.Sprintf("the body is longer than %d bytes", MaxBodyBytes)
+
+// readBody reads a request's body whole, or answers why it can't. Whoever sends
+// slowly takes no place meanwhile, and no more memory than what has come. done
+// gives the memory back.
+func (g *Guard) readBody(w http.ResponseWriter, r *http.Request) (done func(), ok bool) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return func() {}, true
+	}
+	if r.ContentLength > MaxBodyBytes {
+		w.Header().Set("Connection", "close") // the body is not read
+		WriteProblem(w, http.StatusRequestEntityTooLarge, tooLong)
+		return nil, false
+	}
+	size := r.ContentLength
+	if size < 0 {
+		size = MaxBodyBytes
+	}
+	// Recorders of tests have no deadlines; the server's own stands then.
+	_ = http.NewResponseController(w).SetReadDeadline(g.deps.Clock.Now().Add(allowance(int(size))))
+	body, taken, err := g.collect(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	if err == nil {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return func() { g.bodies.give(taken) }, true
+	}
+	g.bodies.give(taken)
+	w.Header().Set("Connection", "close")
+	var long *http.MaxBytesError
+	var late net.Error
+	switch {
+	case errors.As(err, &long):
+		WriteProblem(w, http.StatusRequestEntityTooLarge, tooLong)
+	case errors.Is(err, errMemory):
+		g.metrics.refused.WithLabelValues(reasonMemory).Inc()
+		retryAfter(w, time.Second)
+		WriteProblem(w, http.StatusServiceUnavailable, err.Error())
+	case errors.As(err, &late) && late.Timeout():
+		WriteProblem(w, http.StatusRequestTimeout, "the body took too long to come")
+	default:
+		WriteProblem(w, http.StatusBadRequest, "the body ended before its end")
+	}
+	return nil, false
+}
+
+// allowance is how long so many bytes may take to come, or to go.
+func allowance(size int) time.Duration {
+	return grace + time.Duration(size)*time.Second/bytesPerSecond
+}
+
+// collect reads to the end; taken is what was taken of the memory for bodies,
+// which grows with what has come.
+func (g *Guard) collect(from io.Reader) (body []byte, taken int, err error) {
+	const step = 64 << 10
+	chunk := make([]byte, step)
+	var all bytes.Buffer
+	for {
+		n, err := from.Read(chunk)
+		if n > 0 && !g.bodies.take(n) {
+			return nil, taken, errMemory
+		}
+		taken += n
+		all.Write(chunk[:n])
+		if errors.Is(err, io.EOF) {
+			return all.Bytes(), taken, nil
+		}
+		if err != nil {
+			return nil, taken, err
+		}
+	}
+}
