@@ -18,6 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing/export/focus"
 	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/httpd/guard"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
@@ -67,7 +68,7 @@ func mount(t *testing.T, db *store.DB, book *prices.Book) *fixture {
 	mux := http.NewServeMux()
 	cfg := guard.DefaultConfig()
 	cfg.Burst = 100_000
-	front, err := guard.New(cfg, guard.Deps{Clock: f.register.Clock, Log: slog.New(slog.DiscardHandler), Registry: f.registry})
+	front, err := guard.New(cfg, guard.Deps{Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: f.registry})
 	if err != nil {
 		t.Fatal(err)
 	}

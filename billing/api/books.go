@@ -149,9 +149,9 @@ func (a *api) publish(ctx context.Context, in *publishInput) (*publishedOutput, 
 	if err != nil {
 		return nil, invalid("body.text", nil, err.Error())
 	}
-	stood, err := a.publishedWith(ctx, in.Key)
+	stood, err := a.publishedWith(ctx, in.of(in.Body.Who))
 	if err == nil && stood != nil && stood.SHA256 != book.Hash {
-		err = huma.Error409Conflict(fmt.Sprintf("the key %q was used for another request", in.Key))
+		err = huma.Error409Conflict("the key was used for another request")
 	}
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindPriceBook, in.Body.Who, book.Hash, err)
@@ -162,7 +162,7 @@ func (a *api) publish(ctx context.Context, in *publishInput) (*publishedOutput, 
 		a.note(ctx, decisions.KindPriceBook, in.Body.Who, book.Hash, outcomeReplayed, "")
 		return out, nil
 	}
-	fresh, err := a.deps.Register.Publish(ctx, book, in.Body.Who, in.Key)
+	fresh, err := a.deps.Register.Publish(ctx, book, in.Body.Who, in.of(in.Body.Who))
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindPriceBook, in.Body.Who, book.Hash, err)
 	}

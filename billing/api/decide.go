@@ -149,6 +149,9 @@ func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, e
 // of is the key as the decisions keep it. A key belongs to who sent it: nobody
 // can use up another person's keys, or be answered in their place.
 func (i Idempotent) of(who string) string {
+	if person, err := decisions.Person(who); err == nil {
+		who = person
+	}
 	sum := sha256.Sum256([]byte(who))
 	return hex.EncodeToString(sum[:8]) + ":" + i.Key
 }

@@ -148,7 +148,7 @@ func TestDecisionsAreRefusedInWords(t *testing.T) {
 		"nothing to approve":     {"/api/v1/approvals", "k", `{"period":"2026-03","tenant":"ml/train","who":"a"}`, 409, "nothing to adjust"},
 		"comment with a bell":    {"/api/v1/approvals", "k", `{"period":"2026-03","tenant":"late","who":"a","comment":"\u0007"}`, 422, "body.comment"},
 		"a book that is none":    {"/api/v1/price-books", "k", `{"text":"currency: X","who":"a"}`, 422, "body.text"},
-		"book with a used key":   {"/api/v1/price-books", "key-1", `{"text":"` + otherBook + `","who":"a"}`, 409, "another request"},
+		"book with a used key":   {"/api/v1/price-books", "key-1", `{"text":"` + otherBook + `","who":"alice"}`, 409, "another request"},
 		"unknown parameter":      {"/api/v1/invoices?dry=1", "k", good, 422, "query.dry"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,6 +164,48 @@ func TestDecisionsAreRefusedInWords(t *testing.T) {
 	}
 	if _, list, _ := get(t, f, "/api/v1/invoices?status=finalised"); strings.Count(list, `"number"`) != 1 {
 		t.Errorf("invoices = %s, want the one", list)
+	}
+}
+
+// M4: a field has one spelling, for limits, for proxies and for the decision.
+func TestM4AFieldHasOneSpelling(t *testing.T) {
+	f := serve(t)
+	for body, want := range map[string]int{
+		`{"period":"2026-03","tenant":"ml/train","Tenant":"late","who":"a"}`:                            400,
+		`{"period":"2026-03","Tenant":"late","tenant":"ml/train","who":"a"}`:                            400,
+		`{"period":"2026-03","tenant":"ml/train","who":"a","Who":"b"}`:                                  400,
+		"{\"period\":\"2026-03\",\"tenant\":\"ml/train\",\"who\":\"a\",\"\u017fource\":1,\"source\":2}": 400,
+		`{"Period":"1899-99","tenant":"ml/train","who":"a"}`:                                            422,
+		`{"period":"2026-03","tenant":"ml/train","Who":"` + strings.Repeat("w", 250) + `"}`:             422,
+	} {
+		w := post(t, f, "/api/v1/invoices", "k", body)
+		if w.Code != want || w.Header().Get("Content-Type") != guard.ProblemType {
+			t.Errorf("%s: %d %s, want the problem %d", body, w.Code, w.Body, want)
+		}
+	}
+}
+
+// L5: a colleague's key can be neither used up nor asked.
+func TestL5AKeyBelongsToItsCaller(t *testing.T) {
+	f := serve(t)
+	first := post(t, f, "/api/v1/price-books", "monthly", `{"text":"`+otherBook+`","who":"mallory"}`)
+	if first.Code != 201 {
+		t.Fatalf("mallory's: %d %s", first.Code, first.Body)
+	}
+	if w := post(t, f, "/api/v1/price-books", "monthly", `{"text":"`+otherBook+`","who":"mallory "}`); w.Header().Get("Idempotency-Replayed") != "true" {
+		t.Errorf("mallory again: %d %v %s, want a replay", w.Code, w.Header(), w.Body)
+	}
+	other := strings.Replace(otherBook, "3.00", "4.00", 1)
+	if w := post(t, f, "/api/v1/price-books", "monthly", `{"text":"`+other+`","who":"alice"}`); w.Code != 201 {
+		t.Errorf("alice with the key that mallory used: %d %s, want 201", w.Code, w.Body)
+	}
+	r := request(t, http.MethodPost, "/api/v1/invoices", strings.NewReader(`{"period":"2026-03","tenant":"ml/train","who":"a"}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header["Idempotency-Key"] = []string{"one", "two"}
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	if w.Code != 400 {
+		t.Errorf("two keys: %d %s, want 400", w.Code, w.Body)
 	}
 }
 
@@ -230,8 +272,8 @@ func TestLateDataIsAnAdjustmentThenANote(t *testing.T) {
 	if fields(t, approved)["total"] != "-1.24" || fields(t, approved)["currency"] != "USD" {
 		t.Errorf("approval = %s, want its total", approved.Body)
 	}
-	if w := post(t, f, "/api/v1/approvals", "approval-1", strings.Replace(approve, "carol", "dave", 1)); w.Code != 409 {
-		t.Errorf("another's approval with the key = %d %s", w.Code, w.Body)
+	if w := post(t, f, "/api/v1/approvals", "approval-1", strings.Replace(approve, "ml/train", "late", 1)); w.Code != 409 {
+		t.Errorf("another approval with the key = %d %s", w.Code, w.Body)
 	}
 	const notes = "/api/v1/invoices/2026-03-ml%2Ftrain-r0/notes"
 	w := post(t, f, notes, "note-1", `{"who":"alice","require_approval":true}`)

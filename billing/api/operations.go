@@ -125,16 +125,22 @@ func (a *api) check(h huma.API) func(huma.Context, func(huma.Context)) {
 			_ = huma.WriteErr(h, ctx, http.StatusNotAcceptable, "this operation answers with "+produced) // the caller hung up
 		case op.RequestBody != nil && !isJSON(ctx.Header("Content-Type")):
 			_ = huma.WriteErr(h, ctx, http.StatusUnsupportedMediaType, "want the Content-Type "+jsonType) // as above
+		case len(requestOf(ctx).Header.Values("Idempotency-Key")) > 1:
+			_ = huma.WriteErr(h, ctx, http.StatusBadRequest, "the header Idempotency-Key is there more than once") // as above
 		case detail != nil:
 			_ = huma.WriteErr(h, ctx, http.StatusUnprocessableEntity, "invalid parameter "+detail.Location, detail) // as above
 		default:
 			if op.RequestBody != nil {
-				r, _ := humago.Unwrap(ctx)
-				r.Header.Set("Content-Type", jsonType) // as huma spells it
+				requestOf(ctx).Header.Set("Content-Type", jsonType) // as huma spells it
 			}
 			next(ctx)
 		}
 	}
+}
+
+func requestOf(ctx huma.Context) *http.Request {
+	r, _ := humago.Unwrap(ctx)
+	return r
 }
 
 // contentTypeOf is what an operation's good answers are.

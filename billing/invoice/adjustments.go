@@ -219,7 +219,7 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 			stands := decided(record, true)
 			return stands, expected(stands, q.Expect)
 		}
-		return Decided{}, keyUsed(q.Key)
+		return Decided{}, keyUsed()
 	}
 	if err := r.deps.Closed(ctx, chain[0].To); err != nil {
 		return Decided{}, err

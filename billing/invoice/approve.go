@@ -90,7 +90,7 @@ func approvedWith(state decidedState, q ApproveRequest) (done Decided, used bool
 			return done, true, expected(done, q.Expect)
 		}
 	}
-	return done, true, keyUsed(q.Key)
+	return done, true, keyUsed()
 }
 
 // toDecide is the document that finalising or correcting would make stand.

@@ -75,7 +75,7 @@ func (r *Register) Finalise(ctx context.Context, q FinaliseRequest) ([]Decided, 
 	if number, used := state.used(q.Key); used {
 		record, ok := state.invoice(number)
 		if !ok || record.Period != q.Period || record.Tenant != q.Tenants[0] || record.Revision != 0 {
-			return nil, keyUsed(q.Key)
+			return nil, keyUsed()
 		}
 	}
 	if done, all := alreadyDecided(state, q); all {
@@ -136,8 +136,8 @@ func (r *Register) finaliseOnce(ctx context.Context, state decidedState, q Final
 	return done, false, refused
 }
 
-func keyUsed(key string) error {
-	return conflict(ReasonKey, "the key %q was used for another request", key)
+func keyUsed() error {
+	return conflict(ReasonKey, "the key was used for another request")
 }
 
 // alreadyDecided answers a request whose tenants all have their invoice.

@@ -6,11 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,7 +40,7 @@ const bodySHA256 = `"230d8358dc8e8890b4c58deeb62912ee2f20357ae92a5cc861b98e68fe3
 func newFixture(t *testing.T, change func(*guard.Config)) *fixture {
 	t.Helper()
 	f := &fixture{
-		clock: clock.NewFake(time.Unix(0, 0)), registry: prometheus.NewRegistry(), log: &bytes.Buffer{},
+		clock: clock.NewFake(clock.Real().Now()), registry: prometheus.NewRegistry(), log: &bytes.Buffer{},
 		release: make(chan struct{}), entered: make(chan struct{}, 10),
 	}
 	cfg := guard.DefaultConfig()
@@ -64,6 +67,7 @@ func newFixture(t *testing.T, change func(*guard.Config)) *fixture {
 			panic(http.ErrAbortHandler)
 		}
 	})
+	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ready") })
 	mux.HandleFunc("GET /slow", func(http.ResponseWriter, *http.Request) {
 		f.entered <- struct{}{}
 		<-f.release
@@ -265,7 +269,7 @@ func TestTheLimiterForgetsClients(t *testing.T) {
 }
 
 func TestMoreThanThePlacesWaitForTheirDeadline(t *testing.T) {
-	f := newFixture(t, func(c *guard.Config) { c.InFlight, c.Timeout = 1, time.Second })
+	f := newFixture(t, func(c *guard.Config) { c.InFlight, c.InFlightPerClient, c.Timeout = 1, 1, time.Second })
 	done := make(chan *httptest.ResponseRecorder)
 	go func() { done <- f.ask(t, "GET", "/slow") }()
 	<-f.entered
@@ -281,6 +285,73 @@ func TestMoreThanThePlacesWaitForTheirDeadline(t *testing.T) {
 	if w := f.ask(t, "GET", "/body"); w.Code != 200 {
 		t.Errorf("after the first = %d, want 200", w.Code)
 	}
+}
+
+// One client can't take every place.
+func TestM5OtherClientsFindAPlace(t *testing.T) {
+	f := newFixture(t, func(c *guard.Config) { c.InFlight, c.InFlightPerClient, c.Timeout = 2, 1, time.Second })
+	done := make(chan *httptest.ResponseRecorder)
+	go func() { done <- f.ask(t, "GET", "/slow") }()
+	<-f.entered
+	wantProblem(t, f.ask(t, "GET", "/body"), 503, "too many requests")
+	if w := f.ask(t, "GET", "/body", "From", "192.0.2.2:1"); w.Code != 200 {
+		t.Errorf("another client = %d, want 200", w.Code)
+	}
+	close(f.release)
+	<-done
+}
+
+func TestProbesWaitForNoPlace(t *testing.T) {
+	f := newFixture(t, func(c *guard.Config) { c.InFlight, c.InFlightPerClient, c.Timeout = 1, 1, time.Second })
+	done := make(chan *httptest.ResponseRecorder)
+	go func() { done <- f.ask(t, "GET", "/slow") }()
+	<-f.entered
+	if w := f.ask(t, "GET", "/-/ready"); w.Code != 200 {
+		t.Errorf("a probe while every place is taken = %d, want 200", w.Code)
+	}
+	close(f.release)
+	<-done
+}
+
+// M5: what has come of bodies that don't end is bounded for all together.
+func TestM5BodiesInMemoryAreBounded(t *testing.T) {
+	f := newFixture(t, func(c *guard.Config) { c.Burst = 1000 })
+	const part = guard.MaxBodyBytes - 1
+	var wg sync.WaitGroup
+	var refused atomic.Int32
+	end := make(chan struct{})
+	for range 40 { // 120 MB
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/body",
+			io.MultiReader(io.LimitReader(zeros{}, part), waits{end}))
+		r.Host, r.RemoteAddr = "127.0.0.1:9415", "192.0.2.1:1234"
+		r.ContentLength = -1
+		wg.Go(func() {
+			w := httptest.NewRecorder()
+			f.ServeHTTP(w, r)
+			if w.Code == http.StatusServiceUnavailable && refused.Add(1) == 19 {
+				close(end) // of 40 at most 21 fit 64 MiB
+			}
+		})
+	}
+	wg.Wait()
+	if w := f.ask(t, "POST", "/body"); w.Code != http.StatusCreated {
+		t.Errorf("after they ended = %d, want 201", w.Code)
+	}
+	if got := testutil.ToFloat64(mustGather(t, f, "gpuledger_http_requests_refused_total")); got < 19 {
+		t.Errorf("refused = %v, want 19 or more", got)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// waits ends when its channel is closed.
+type waits struct{ end chan struct{} }
+
+func (w waits) Read([]byte) (int, error) {
+	<-w.end
+	return 0, io.EOF
 }
 
 func TestAStreamThatFailsIsCutOff(t *testing.T) {
@@ -324,7 +395,9 @@ func TestMetricsAndPattern(t *testing.T) {
 gpuledger_http_requests_refused_total{reason="busy"} 0
 gpuledger_http_requests_refused_total{reason="cross_origin"} 1
 gpuledger_http_requests_refused_total{reason="host"} 1
+gpuledger_http_requests_refused_total{reason="memory"} 0
 gpuledger_http_requests_refused_total{reason="rate"} 2
+gpuledger_http_requests_refused_total{reason="read_only"} 0
 # HELP gpuledger_http_panics_total Handlers that panicked.
 # TYPE gpuledger_http_panics_total counter
 gpuledger_http_panics_total 1
@@ -339,10 +412,11 @@ gpuledger_http_panics_total 1
 
 func TestConfigNamesWhatCantWork(t *testing.T) {
 	for want, change := range map[string]func(*guard.Config){
-		"rate_per_second 0": func(c *guard.Config) { c.RatePerSecond = 0 },
-		"burst -1":          func(c *guard.Config) { c.Burst = -1 },
-		"in_flight 0":       func(c *guard.Config) { c.InFlight = 0 },
-		"timeout 1ms":       func(c *guard.Config) { c.Timeout = time.Millisecond },
+		"rate_per_second 0":       func(c *guard.Config) { c.RatePerSecond = 0 },
+		"burst -1":                func(c *guard.Config) { c.Burst = -1 },
+		"in_flight 0":             func(c *guard.Config) { c.InFlight = 0 },
+		"in_flight_per_client 17": func(c *guard.Config) { c.InFlightPerClient = 17 },
+		"timeout 1ms":             func(c *guard.Config) { c.Timeout = time.Millisecond },
 	} {
 		c := guard.DefaultConfig()
 		change(&c)
