@@ -76,6 +76,8 @@ func curl(t *testing.T, f *fixture, command string) string {
 		case "-s":
 		case "-si":
 			showHeaders = true
+		case "--unix-socket":
+			i++
 		case "-H":
 			i++
 			name, value, _ := strings.Cut(words[i], ": ")

@@ -25,7 +25,7 @@ type Run struct {
 	// HTTPSocket is the path of the Unix socket that serves the same, and takes
 	// decisions.
 	HTTPSocket string `json:"http_socket"`
-	TempDir        string `json:"temp_dir"`     // folder of the socket
+	TempDir    string `json:"temp_dir"` // folder of the socket
 }
 
 // Publish writes run.json, from when on other commands attach to this process.
