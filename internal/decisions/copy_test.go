@@ -208,10 +208,14 @@ func TestTornAndDamagedCopies(t *testing.T) {
 			if !cut && at < len(copyMagic) {
 				continue // not a copy at all: a person has to look
 			}
-			l := openCopied(t, b.addr, mine)
+			l, err := Open(testContext(t), first.client, Options{CopyDir: mine})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if n, _, err := l.Compare(); n != 2 || err != nil || l.Whole() != nil {
 				t.Fatalf("byte %d, cut %v: mended to %d messages, %v, %v", at, cut, n, err, l.Whole())
 			}
+			_ = l.Close()
 			if now, err := os.ReadFile(path); err != nil || string(now) != string(broken) {
 				t.Fatalf("byte %d, cut %v: the old file was written to", at, cut)
 			}
