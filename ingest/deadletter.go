@@ -92,7 +92,9 @@ type DeadLetter struct {
 	Offset    int64
 	At        time.Time // when it was written
 
-	Reason string // garbage, format, invalid, limits, too_costly, slot_length, early, late, window, record, too_large
+	// Reason is one of garbage, format, invalid, limits, too_costly, origin,
+	// cluster, slot_length, early, sequence, late, window, record, too_large.
+	Reason string
 	Error  string
 	// Of the message: where it was, how large its value was, and the value's hash.
 	Topic             string

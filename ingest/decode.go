@@ -24,9 +24,11 @@ type item struct {
 	seal    seal   // of what is stored; else zero
 	reason  string // dead: why
 	err     error
-	late    bool  // its hour rests on raw that is gone (R3)
-	told    bool  // dead, and its dead letter is there already
-	last    int64 // of a journal row that stands for several offsets, see addSpan
+	slot    slotLength // of its cluster; zero: nobody declared it
+	missing string     // the run that it would take; empty: none
+	late    bool       // its hour rests on raw that is gone (R3)
+	told    bool       // dead, and its dead letter is there already
+	last    int64      // of a journal row that stands for several offsets, see addSpan
 }
 
 // status is the one that the journal gives the message.
@@ -75,13 +77,13 @@ func (d *decoder) parse(msgs []broker.Message) []item {
 	return items
 }
 
-// settle admits the batches by their clusters' slot lengths and the clock, and
+// settle admits the batches by what operators declared and by the clock, and
 // settles those that pass and whose raw still counts.
-func (d *decoder) settle(items []item, slotMS map[string]int64, weeks ledger.RawWeeks) {
+func (d *decoder) settle(items []item, weeks ledger.RawWeeks) {
 	d.parallel(len(items), func(ids *meter.Identities, i int) {
 		it := &items[i]
 		if it.reason == "" {
-			d.admit(it, slotMS[it.batch.Cluster])
+			d.admit(it)
 		}
 		it.late = it.reason == "" && weeks.Late(time.UnixMilli(it.batch.SlotStartMs))
 		if it.reason == "" && !it.late {
@@ -128,17 +130,34 @@ func parse(msg broker.Message) item {
 	return it
 }
 
-// admit holds a batch to its cluster's slot length and to the clock (R11).
-// Imports declare a window that has no past, but it can't begin in the future;
-// only what is simulated or replayed may, as far as it declares.
-func (d *decoder) admit(it *item, want int64) {
+// maxNodes is of how many nodes one collector tells at most: of each a batch per
+// slot, and each takes one number of its boot's sequence.
+const maxNodes = 1 << 16
+
+// admit holds a batch to its cluster's slot length, to the run that it needs if
+// it isn't live (R18), and to the clock (R11). An import declares a window that
+// has no past, but it can't begin in the future; only what is simulated or
+// replayed may, as far as it declares. A boot can't begin after its batch was
+// appended: the later boot outranks an earlier one (R1).
+func (d *decoder) admit(it *item) {
 	b := it.batch
 	start := time.UnixMilli(b.SlotStartMs)
 	end := start.Add(time.Duration(b.SlotMs) * time.Millisecond)
-	live := live(b)
+	live, boot := live(b), time.UnixMilli(b.BootMs)
 	switch {
-	case b.SlotMs != want:
-		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, want)
+	case it.missing != "":
+		it.dead("origin", "%s of collector %q for slot %s of cluster %q: %s; an operator opens one with: gpuledger import runs open --cluster %q --sends %s --collector %q --slot %s --from %s --to %s",
+			wire.Sends(b), b.Collector, start.UTC().Format(time.RFC3339), b.Cluster, it.missing, b.Cluster, wire.Sends(b), b.Collector,
+			time.Duration(b.SlotMs)*time.Millisecond, start.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339))
+	case it.slot.ms == 0 || it.msg.Time.Before(it.slot.since):
+		it.dead("cluster", "cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gpuledger inventory cluster %q --slot %s",
+			b.Cluster, it.msg.Time.UTC().Format(time.RFC3339), b.Cluster, time.Duration(b.SlotMs)*time.Millisecond)
+	case b.SlotMs != it.slot.ms:
+		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, it.slot.ms)
+	case boot.After(it.msg.Time.Add(d.cfg.MaxEarly)):
+		it.dead("early", "boot_ms %d: %s is after the append time %s plus %s", b.BootMs, boot.UTC(), it.msg.Time.UTC(), d.cfg.MaxEarly)
+	case live && b.Seq/maxNodes > uint64(max(0, it.msg.Time.Sub(boot).Milliseconds())/b.SlotMs+2):
+		it.dead("sequence", "seq %d: no boot of %s has sent as many batches by %s", b.Seq, boot.UTC(), it.msg.Time.UTC())
 	case live && end.After(it.msg.Time.Add(d.cfg.MaxEarly)):
 		it.dead("early", "slot %s ends after the append time %s plus %s", start.UTC(), it.msg.Time.UTC(), d.cfg.MaxEarly)
 	case live && start.Before(it.msg.Time.Add(-d.cfg.MaxLate)):
@@ -150,9 +169,7 @@ func (d *decoder) admit(it *item, want int64) {
 	}
 }
 
-func live(b *wire.Batch) bool {
-	return b.Origin == wire.Origin_ORIGIN_LIVE || b.Origin == wire.Origin_ORIGIN_UNSPECIFIED
-}
+func live(b *wire.Batch) bool { return wire.Sends(b) == "" }
 
 func (it *item) dead(reason, format string, args ...any) {
 	it.reason, it.err = reason, fmt.Errorf(format, args...)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/engine"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
@@ -39,7 +40,7 @@ func (p *pipeline) start(t *testing.T, cfg ingest.Config, db ingest.Store, c clo
 	t.Helper()
 	r := &running{reg: prometheus.NewRegistry(), done: make(chan error, 1)}
 	in, err := ingest.New(cfg, ingest.Deps{
-		Consumer: p.topic, DeadLetters: p.topic, Store: db, Clock: c, Log: slog.New(slog.DiscardHandler), Registry: r.reg,
+		Consumer: p.topic, Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: db, Clock: c, Log: slog.New(slog.DiscardHandler), Registry: r.reg,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +180,7 @@ func TestAnAttemptHasAnEnd(t *testing.T) {
 	}))
 	reg := prometheus.NewRegistry()
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: p.topic, DeadLetters: p.topic, Store: db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: reg,
+		Consumer: p.topic, Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: reg,
 	})
 	if err != nil {
 		t.Fatal(err)

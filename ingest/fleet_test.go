@@ -17,6 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/check"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -80,7 +81,7 @@ func (r *rereader) Read(_ context.Context, limit int) ([]broker.Message, error) 
 func (p *pipeline) replay(t *testing.T, cfg ingest.Config, from int) ingest.Replayed {
 	t.Helper()
 	in, err := ingest.New(cfg, ingest.Deps{
-		DeadLetters: p.topic, Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+		Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

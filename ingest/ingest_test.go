@@ -20,6 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -155,7 +156,7 @@ func TestInsertThenJournalThenCommit(t *testing.T) {
 			var order []string
 			fake, reg := clock.NewFake(time.Unix(1_800_000_000, 0)), prometheus.NewRegistry()
 			in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-				Consumer: noting{p.topic, &order}, DeadLetters: p.topic,
+				Origins: &decisionstest.Open{}, Consumer: noting{p.topic, &order}, DeadLetters: p.topic,
 				Store: &flaky{DB: p.db, table: table, fails: 2, order: &order},
 				Clock: fake, Log: slog.New(slog.DiscardHandler), Registry: reg,
 			})

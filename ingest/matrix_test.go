@@ -15,6 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 )
 
@@ -70,7 +71,7 @@ func (p *pipeline) take(t *testing.T, c chunk) {
 	defer cancel()
 	m := &member{p: p, chunk: c, kill: cancel}
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: m, DeadLetters: p.topic, Store: memberStore{p.db, m}, Clock: clock.Real(),
+		Consumer: m, Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: memberStore{p.db, m}, Clock: clock.Real(),
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {

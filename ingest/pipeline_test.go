@@ -20,6 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 	"github.com/gpuledger/gpuledger/internal/wire"
@@ -92,7 +93,7 @@ func (p *pipeline) drain(t *testing.T) {
 func (p *pipeline) ingest(t *testing.T) error {
 	t.Helper()
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: p.topic, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(),
+		Consumer: p.topic, Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(),
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {

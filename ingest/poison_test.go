@@ -18,6 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -134,7 +135,7 @@ func TestPoisonStopsNothing(t *testing.T) {
 	p := newPipeline(t)
 	e := &endless{t: t, n: n, poisons: poisons(), buried: map[string]int{}, huge: bytes.Repeat([]byte{0xff}, 10_000_000)}
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: e, DeadLetters: e, Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+		Consumer: e, Origins: &decisionstest.Open{}, DeadLetters: e, Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 )
@@ -61,7 +62,7 @@ func TestIngesterProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, err := ingest.New(cfg, ingest.Deps{
-		Consumer: consumer, DeadLetters: client.Producer(), Store: db, Clock: clock.Real(), Log: log, Registry: prometheus.NewRegistry(),
+		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: client.Producer(), Store: db, Clock: clock.Real(), Log: log, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

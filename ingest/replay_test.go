@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -200,7 +201,7 @@ func TestReplayKilledAnywhereIsRepeated(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		db := &crashing{DB: p.db, at: at, crash: cancel}
 		in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-			DeadLetters: p.topic, Store: db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+			Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -41,6 +41,8 @@ type Deps struct {
 	Consumer    Consumer
 	DeadLetters Producer
 	Store       Store
+	Origins     Origins
+	Clusters    map[string]int64 // slot lengths that the configuration declares, ms
 	Clock       clock.Clock
 	Log         *slog.Logger
 	Registry    prometheus.Registerer
@@ -71,7 +73,7 @@ func New(cfg Config, deps Deps) (*Ingester, error) {
 		leaves: dictionary{known: map[uint64]bool{}}, owners: dictionary{known: map[uint64]bool{}},
 		told: map[string]bool{}, newest: newestSlots{}, attemptLimit: attemptLimit,
 	}
-	in.clusters = newClusters(deps.Store)
+	in.clusters = newClusters(deps.Store, deps.Clusters)
 	in.decoder = newDecoder(cfg)
 	return in, nil
 }
@@ -134,7 +136,7 @@ func (in *Ingester) take(ctx context.Context, msgs []broker.Message) error {
 // settle decodes messages and settles the batches that can be counted.
 func (in *Ingester) settle(ctx context.Context, msgs []broker.Message) ([]item, error) {
 	items := in.decoder.parse(msgs)
-	if err := in.retry(ctx, "clusters", func(ctx context.Context) error { return in.clusters.learn(ctx, items) }); err != nil {
+	if err := in.declared(ctx, items); err != nil {
 		return nil, err
 	}
 	var weeks ledger.RawWeeks
@@ -144,8 +146,8 @@ func (in *Ingester) settle(ctx context.Context, msgs []broker.Message) ([]item, 
 	}); err != nil {
 		return nil, err
 	}
-	in.decoder.settle(items, in.clusters.slotMS, weeks)
-	return items, nil
+	in.decoder.settle(items, weeks)
+	return items, in.retry(ctx, "clusters", func(ctx context.Context) error { return in.clusters.register(ctx, items) })
 }
 
 // insert writes the raw rows and the dead letters.

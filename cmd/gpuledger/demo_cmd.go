@@ -19,6 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 const (
@@ -134,7 +136,7 @@ func (s *session) demo(ctx context.Context, f demoFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, p.access.db.Close()) }()
 	d := &demo{s: s, p: p, url: server.URL(), once: f.once, began: began}
-	if err = d.prepare(f); err == nil {
+	if err = d.prepare(ctx, f); err == nil {
 		err = d.month(ctx)
 	}
 	if err != nil || f.once {
@@ -147,7 +149,7 @@ func (s *session) demo(ctx context.Context, f demoFlags) (err error) {
 }
 
 // prepare fixes seed, month and days for the directory, and makes the simulator.
-func (d *demo) prepare(f demoFlags) error {
+func (d *demo) prepare(ctx context.Context, f demoFlags) error {
 	month, _ := lastMonth(d.s.clock.Now())
 	begin := demoState{Seed: f.seed, Month: month, Days: f.days}
 	if err := begin.validate(); err != nil {
@@ -167,6 +169,11 @@ func (d *demo) prepare(f demoFlags) error {
 	cfg.Seed, cfg.WindowFrom, cfg.WindowTo = d.state.Seed, d.state.Month, d.state.Month.AddDate(2, 0, 0)
 	src, err := sim.New(cfg, sim.Deps{Registerer: d.p.reg})
 	if err != nil {
+		return err
+	}
+	if err := d.p.keepOpen(ctx, decisions.Run{
+		Cluster: cfg.Cluster, Collector: simulator, Sends: wire.SendsSimulated, SlotMS: demoSlot.Milliseconds(), From: cfg.WindowFrom, To: cfg.WindowTo,
+	}); err != nil {
 		return err
 	}
 	d.collector, d.spool, err = d.p.newCollector(collectorOptions{

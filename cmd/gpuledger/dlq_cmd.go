@@ -46,7 +46,7 @@ func (s *session) dlqListCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	data, o := dataFlag(cmd), outputFlag(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "only those of this `REASON`: garbage, format, invalid, slot_length, early, late, window, record or too_large")
+	cmd.Flags().StringVar(&reason, "reason", "", "only those of this `REASON`: garbage, format, invalid, limits, too_costly, origin, cluster, slot_length, early, sequence, late, window, record or too_large")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		return s.withBroker(ctx, *data, func(p *pipeline) error {
 			letters := lettersTable()

@@ -25,6 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/check"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 )
 
@@ -180,7 +181,7 @@ func (r *brokerRig) ingest(t *testing.T) func(context.Context) error {
 		t.Fatal(err)
 	}
 	in, err := ingest.New(cfg, ingest.Deps{
-		Consumer: consumer, DeadLetters: r.client.Producer(), Store: r.db, Clock: clock.Real(), Log: quietLog(), Registry: r.reg,
+		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: r.client.Producer(), Store: r.db, Clock: clock.Real(), Log: quietLog(), Registry: r.reg,
 	})
 	if err != nil {
 		t.Fatal(err)

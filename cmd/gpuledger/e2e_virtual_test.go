@@ -26,6 +26,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/check"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 	"github.com/gpuledger/gpuledger/internal/usage"
@@ -126,7 +127,7 @@ func (r *scrapeRig) ingest(t *testing.T) func(context.Context) error {
 		t.Fatal(err)
 	}
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: consumer, DeadLetters: r.client.Producer(), Store: r.db, Clock: r.clk, Log: quietLog(), Registry: r.reg,
+		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: r.client.Producer(), Store: r.db, Clock: r.clk, Log: quietLog(), Registry: r.reg,
 	})
 	if err != nil {
 		t.Fatal(err)

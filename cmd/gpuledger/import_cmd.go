@@ -28,7 +28,7 @@ func (s *session) importCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(s.importBatchesCommand(), s.importAllocationsCommand(), s.importSacctCommand(), s.importPrometheusCommand())
+	cmd.AddCommand(s.importBatchesCommand(), s.importAllocationsCommand(), s.importSacctCommand(), s.importPrometheusCommand(), s.runsCommand())
 	return cmd
 }
 
@@ -79,7 +79,7 @@ func (s *session) importBatches(ctx context.Context, file, dataDir string, horiz
 		return fmt.Errorf("read %s: %w", file, err)
 	}
 	if len(read.Encoded) > 0 {
-		if err := s.sendBatches(ctx, a, dataDir, read.Encoded); err != nil {
+		if err := s.sendBatches(ctx, a, dataDir, read); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (s *session) openOrCreate(ctx context.Context, dataDir string) (*access, er
 
 // sendBatches takes batches through spool and topic, and waits until they are
 // in the ledger. Where no standalone runs, ingest runs here for that long.
-func (s *session) sendBatches(ctx context.Context, a *access, dataDir string, encoded [][]byte) (err error) {
+func (s *session) sendBatches(ctx context.Context, a *access, dataDir string, read *imports.Batches) (err error) {
 	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
 	a.cfg.Ledger.KeepMapping = true
@@ -118,20 +118,22 @@ func (s *session) sendBatches(ctx context.Context, a *access, dataDir string, en
 			return err
 		}
 	}
-	_, sp, err := p.newCollector(collectorOptions{
-		id: importSpool, cluster: importSpool, slot: a.cfg.Cluster.Slot, policy: spool.Block,
-		dir: filepath.Join(dataDir, spoolDir, importSpool),
+	return p.carryUnder(ctx, read.Runs, func() error {
+		_, sp, err := p.newCollector(collectorOptions{
+			id: importSpool, cluster: importSpool, slot: a.cfg.Cluster.Slot, policy: spool.Block,
+			dir: filepath.Join(dataDir, spoolDir, importSpool),
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.spoolAll(ctx, sp, read.Encoded); err != nil {
+			return err
+		}
+		if err := p.drained(ctx, sp); err != nil {
+			return err
+		}
+		return p.settle(ctx, nil)
 	})
-	if err != nil {
-		return err
-	}
-	if err := s.spoolAll(ctx, sp, encoded); err != nil {
-		return err
-	}
-	if err := p.drained(ctx, sp); err != nil {
-		return err
-	}
-	return p.settle(ctx, nil)
 }
 
 func (s *session) spoolAll(ctx context.Context, sp *spool.Spool, encoded [][]byte) error {

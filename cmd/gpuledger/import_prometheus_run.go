@@ -12,6 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/collector/source"
 	"github.com/gpuledger/gpuledger/collector/source/prometheus"
 	"github.com/gpuledger/gpuledger/ingest/imports"
+	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -88,13 +89,16 @@ func (r *historyRun) carryOut(ctx context.Context) error {
 		return err
 	}
 	r.nodes, r.left = map[string]bool{}, map[string]*leftOut{}
-	if err := r.readAll(ctx); err != nil {
-		return err
+	run := decisions.Run{
+		Cluster: r.cluster, Collector: r.collector(), Sends: wire.SendsImport, SlotMS: r.slot.Milliseconds(), From: r.from.UTC(), To: r.to.UTC(),
 	}
-	if r.sent > 0 {
-		if err := r.arrive(ctx); err != nil {
+	if err := r.p.carryUnder(ctx, []decisions.Run{run}, func() error {
+		if err := r.readAll(ctx); err != nil || r.sent == 0 {
 			return err
 		}
+		return r.arrive(ctx)
+	}); err != nil {
+		return err
 	}
 	return r.report()
 }

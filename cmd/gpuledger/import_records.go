@@ -193,17 +193,18 @@ func (r *recordRun) carryOut(ctx context.Context, records *imports.File) (*impor
 		sent, err := plan.Each(func([]byte) error { return nil })
 		return plan, sent, err
 	}
-	sent, err := r.send(ctx, plan)
+	sent := 0
+	err = r.p.carryUnder(ctx, plan.Runs(), func() (err error) {
+		if sent, err = r.send(ctx, plan); err != nil || sent == 0 {
+			return err
+		}
+		if err := r.arrive(ctx); err != nil {
+			return err
+		}
+		return plan.Arrived(ctx, r.a.db, sent)
+	})
 	if err != nil {
 		return nil, sent, err
-	}
-	if sent > 0 {
-		if err := r.arrive(ctx); err != nil {
-			return nil, sent, err
-		}
-		if err := plan.Arrived(ctx, r.a.db, sent); err != nil {
-			return nil, sent, err
-		}
 	}
 	return plan, sent, plan.Save(ctx, r.a.db)
 }

@@ -23,7 +23,7 @@ func (s *session) inventoryCommand() *cobra.Command {
 		Example: examples("gpuledger inventory list --data DIR", "every GPU, where it is and until when"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(s.inventoryListCommand(), s.inventoryRetireCommand())
+	cmd.AddCommand(s.inventoryListCommand(), s.inventoryRetireCommand(), s.inventoryClusterCommand())
 	return cmd
 }
 

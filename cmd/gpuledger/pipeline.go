@@ -171,7 +171,8 @@ func (p *pipeline) startIngest() error {
 	}
 	p.group.OnStop("consumer", consumer.Close)
 	in, err := ingest.New(p.cfg.Ingest, ingest.Deps{
-		Consumer: consumer, DeadLetters: p.client.Producer(), Store: p.access.db, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+		Consumer: consumer, DeadLetters: p.client.Producer(), Store: p.access.db, Origins: p.follow(), Clusters: p.ownCluster(),
+		Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
 	})
 	if err != nil {
 		return err
@@ -179,6 +180,15 @@ func (p *pipeline) startIngest() error {
 	p.group.Go("ledger", p.ledger.Run)
 	p.group.Go("ingest", in.Run)
 	return nil
+}
+
+// ownCluster is the one that the configuration of a separate ingester declares.
+// On a data directory decisions do, since flags may say otherwise.
+func (p *pipeline) ownCluster() map[string]int64 {
+	if p.access.broker != "" {
+		return nil
+	}
+	return map[string]int64{p.cfg.Cluster.Name: p.cfg.Cluster.Slot.Milliseconds()}
 }
 
 // startAnalyzer runs the analyzer at the price book's list rates.

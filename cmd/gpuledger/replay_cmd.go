@@ -144,7 +144,7 @@ func (p *pipeline) replay(ctx context.Context, spans []span) (sum ingest.Replaye
 	bar := newProgress(p.s.stderr, p.s.clock, "replay")
 	defer bar.Clear()
 	in, err := ingest.New(p.cfg.Ingest, ingest.Deps{
-		DeadLetters: p.client.Producer(), Store: p.access.db, Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+		DeadLetters: p.client.Producer(), Store: p.access.db, Origins: p.follow(), Clusters: p.ownCluster(), Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
 	})
 	if err != nil {
 		return sum, err

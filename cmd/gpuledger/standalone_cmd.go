@@ -152,6 +152,9 @@ func (p *pipeline) startScraping(ctx context.Context) error {
 	if err := p.keepsSlot(ctx); err != nil {
 		return err
 	}
+	if err := p.declare(ctx, p.cfg.Cluster.Name, p.cfg.Cluster.Slot, ""); err != nil {
+		return err
+	}
 	id, err := p.collectorID()
 	if err != nil {
 		return err
@@ -165,14 +168,7 @@ const clusterSlotsSQL = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms))
 // keepsSlot refuses a slot length other than the cluster's own: all of it
 // would be dead-lettered (R11).
 func (p *pipeline) keepsSlot(ctx context.Context) error {
-	lengths, err := slotLengths(ctx, p.access.db)
-	if err != nil {
-		return err
-	}
-	if ms, ok := lengths[p.cfg.Cluster.Name]; ok && ms != p.cfg.Cluster.Slot.Milliseconds() {
-		return usageError{fmt.Errorf("slot %s: cluster %q has slots of %s", p.cfg.Cluster.Slot, p.cfg.Cluster.Name, time.Duration(ms)*time.Millisecond)}
-	}
-	return nil
+	return p.otherSlots(ctx, p.cfg.Cluster.Name, p.cfg.Cluster.Slot)
 }
 
 func slotLengths(ctx context.Context, db *store.DB) (map[string]int64, error) {

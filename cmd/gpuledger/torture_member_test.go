@@ -19,6 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 )
 
@@ -83,7 +84,7 @@ func tortureServices(t *testing.T, consumer ingest.Consumer, letters ingest.Prod
 	cfg := ingest.DefaultConfig()
 	cfg.ChunkRecords = memberChunk
 	in, err := ingest.New(cfg, ingest.Deps{
-		Consumer: consumer, DeadLetters: letters, Store: db, Clock: clock.Real(), Log: log, Registry: reg,
+		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: letters, Store: db, Clock: clock.Real(), Log: log, Registry: reg,
 	})
 	if err != nil {
 		t.Fatal(err)

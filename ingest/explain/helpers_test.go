@@ -20,6 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 )
@@ -83,7 +84,7 @@ func (h *house) take(t *testing.T, lines string, publish bool) {
 		h.offset++
 	}
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: p, DeadLetters: p, Store: h.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+		Consumer: p, Origins: &decisionstest.Open{}, DeadLetters: p, Store: h.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
+	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -27,6 +29,7 @@ type Batches struct {
 	Lines   int
 	Encoded [][]byte // ascending by slot
 	Bad     []BadLine
+	Runs    []decisions.Run // that it takes to send them, by cluster and origin
 }
 
 type numbered struct {
@@ -108,6 +111,7 @@ func (o *Batches) encode(all []numbered, slotMS map[string]int64) error {
 		b := n.batch
 		b.WindowFromMs, b.WindowToMs = window[b.Cluster][0], window[b.Cluster][1]
 		b.ClusterSlotMs = length[b.Cluster]
+		o.run(b)
 		data, err := wire.Encode(b)
 		if err != nil {
 			return fmt.Errorf("line %d: %w", n.line, err)
@@ -115,4 +119,19 @@ func (o *Batches) encode(all []numbered, slotMS map[string]int64) error {
 		o.Encoded = append(o.Encoded, data)
 	}
 	return nil
+}
+
+// run notes the run that the batch is sent under: its file may hold batches of
+// many collectors.
+func (o *Batches) run(b *wire.Batch) {
+	if !slices.ContainsFunc(o.Runs, func(r decisions.Run) bool { return r.Cluster == b.Cluster && r.Sends == wire.Sends(b) }) {
+		o.Runs = append(o.Runs, runOf(b.Cluster, decisions.AnyCollector, wire.Sends(b), b.SlotMs, b.WindowFromMs, b.WindowToMs))
+	}
+}
+
+// runOf is a run for the slots in [fromMS, toMS), Unix ms.
+func runOf(cluster, collector, sends string, slotMS, fromMS, toMS int64) decisions.Run {
+	return decisions.Run{
+		Cluster: cluster, Collector: collector, Sends: sends, SlotMS: slotMS, From: time.UnixMilli(fromMS).UTC(), To: time.UnixMilli(toMS).UTC(),
+	}
 }

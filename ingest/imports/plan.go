@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuledger/gpuledger/internal/decisions"
 	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 // Options say what records of a source mean in a cluster.
@@ -147,6 +149,22 @@ func (p *Plan) Live() bool { return p.live != nil }
 
 // Hours is how many hours the run speaks of.
 func (p *Plan) Hours() int { return len(p.hours) }
+
+// Runs are those that it takes to send the plan's batches; none where it has none.
+func (p *Plan) Runs() []decisions.Run {
+	if len(p.hours) == 0 {
+		return nil
+	}
+	from, to := p.hours[0], p.hours[len(p.hours)-1]+meter.HourMS
+	if p.live != nil {
+		return []decisions.Run{runOf(p.o.Cluster, p.o.collector(), wire.SendsFill, p.live.slotMS, from, to)}
+	}
+	runs := []decisions.Run{runOf(p.o.Cluster, p.o.collector(), wire.SendsImport, meter.HourMS, from, to)}
+	if to-meter.HourMS > p.o.NowMS {
+		runs = append(runs, runOf(p.o.Cluster, p.o.collector(), wire.SendsSimulated, meter.HourMS, from, to))
+	}
+	return runs
+}
 
 // group gathers the rows of each record, and numbers them.
 func group(records []Record) map[key][]Record {

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 	"github.com/gpuledger/gpuledger/internal/wire"
@@ -79,7 +80,7 @@ func newHouse(t testing.TB, c clock.Clock) *house {
 func (h *house) ingest(t testing.TB) {
 	t.Helper()
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: h.topic, DeadLetters: h.topic, Store: h.db, Clock: h.clock, Log: discard, Registry: prometheus.NewRegistry(),
+		Consumer: h.topic, Origins: &decisionstest.Open{}, DeadLetters: h.topic, Store: h.db, Clock: h.clock, Log: discard, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,12 @@ func (s *State) admit(at place, b body) (refusal string) {
 		s.mutes[b.ID] = entry(at, b)
 	case *Policy:
 		return s.admitPolicy(at, b)
+	case *Cluster:
+		return s.admitCluster(at, b)
+	case *Run:
+		return s.admitRun(at, b)
+	case *RunEnd:
+		return s.admitRunEnd(at, b)
 	case *Audit:
 	}
 	return ""

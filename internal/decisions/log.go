@@ -43,7 +43,7 @@ type Log struct {
 	metrics  *metrics
 
 	reading sync.Mutex // one reads on at a time
-	copy    *copier    // under reading
+	copy    *copier    // under reading; nil: nothing is read yet
 	mu      sync.RWMutex
 	state   *State
 	waiting map[string]*Outcome // by record ID: Append waits for it
@@ -56,25 +56,27 @@ type Log struct {
 // Open checks the topic's settings, creating it if it is missing, and reads it
 // to its end.
 func Open(ctx context.Context, client *broker.Client, opt Options) (*Log, error) {
+	l := Follow(client, opt)
+	if err := l.refresh(ctx, l.opt.Progress); err != nil {
+		return nil, fmt.Errorf("open decisions: %w", err)
+	}
+	return l, nil
+}
+
+// Follow is a log of which nothing is read yet: the first Refresh does what Open
+// does.
+func Follow(client *broker.Client, opt Options) *Log {
 	if opt.Clock == nil {
 		opt.Clock = clock.Real()
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{
-		client: client, producer: client.Producer(), opt: opt, metrics: newMetrics(opt.Registry),
-		state: NewState(), waiting: map[string]*Outcome{},
+	m := newMetrics(opt.Registry)
+	return &Log{
+		client: client, producer: client.Producer(), opt: opt, metrics: m, state: NewState(), waiting: map[string]*Outcome{},
+		witness: &witness{config: opt.Witness, clock: opt.Clock, metrics: m, owed: true},
 	}
-	if err := client.EnsureTopics(ctx, broker.TopicDecisions); err != nil {
-		return nil, fmt.Errorf("open decisions: %w", err)
-	}
-	l.copy = openCopier(&l.opt)
-	l.witness = &witness{config: opt.Witness, clock: opt.Clock, metrics: l.metrics, owed: true}
-	if err := l.refresh(ctx, opt.Progress); err != nil {
-		return nil, fmt.Errorf("open decisions: %w", err)
-	}
-	return l, nil
 }
 
 // View calls do with the state as it was read last, which doesn't change
@@ -92,6 +94,12 @@ func (l *Log) Refresh(ctx context.Context) error { return l.refresh(ctx, nil) }
 func (l *Log) refresh(ctx context.Context, progress func(done, total int64)) error {
 	l.reading.Lock()
 	defer l.reading.Unlock()
+	if l.copy == nil {
+		if err := l.client.EnsureTopics(ctx, broker.TopicDecisions); err != nil {
+			return err
+		}
+		l.copy = openCopier(&l.opt)
+	}
 	last, err := l.end(ctx)
 	if err != nil {
 		return fmt.Errorf("read decisions: %w", err)

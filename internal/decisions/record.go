@@ -26,6 +26,9 @@ const (
 	KindMute      Kind = "mute"       // Mute
 	KindAudit     Kind = "audit"      // Audit
 	KindPolicy    Kind = "policy"     // Policy
+	KindCluster   Kind = "cluster"    // Cluster
+	KindRun       Kind = "run"        // Run
+	KindRunEnd    Kind = "run_end"    // RunEnd
 )
 
 // Format is the version of the records' format. A record of another one is
@@ -45,7 +48,8 @@ type Record struct {
 	Request string    `json:"request"`
 	Who     string    `json:"who"` // who decided: 1 to 200 printable characters
 	At      time.Time `json:"at"`  // UTC, on the writer's clock
-	// Body is a PriceBook, Freeze, Invoice, Approval, Mapping, Mute, Audit or Policy.
+	// Body is a PriceBook, Freeze, Invoice, Approval, Mapping, Mute, Audit,
+	// Policy, Cluster, Run or RunEnd.
 	Body json.RawMessage `json:"body"`
 }
 
@@ -79,6 +83,12 @@ func newBody(kind Kind) body {
 		return new(Audit)
 	case KindPolicy:
 		return new(Policy)
+	case KindCluster:
+		return new(Cluster)
+	case KindRun:
+		return new(Run)
+	case KindRunEnd:
+		return new(RunEnd)
 	case KindPart:
 	}
 	return nil

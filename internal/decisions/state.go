@@ -56,6 +56,9 @@ type State struct {
 	policies  []Decided[Policy] // in order; the last is in force
 
 	recent map[Kind]recent // of all records, for quotas: no outcome follows from it
+	clusters  map[string]Decided[Cluster] // by name, the first declaration
+	runs      []*OpenRun                  // in order
+	byCluster map[string][]*OpenRun
 }
 
 // applied is what is remembered of any message.
@@ -96,6 +99,7 @@ func NewState() *State {
 		keys: map[string]decided{}, parts: map[string]part{}, byHash: map[string]int{},
 		invoices: map[string]Decided[Invoice]{}, periods: map[account]int{}, tenants: map[string][]string{},
 		approvals: map[string]Decided[Approval]{}, mutes: map[string]Decided[Mute]{}, recent: map[Kind]recent{},
+		clusters: map[string]Decided[Cluster]{}, byCluster: map[string][]*OpenRun{},
 	}
 }
 

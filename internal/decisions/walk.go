@@ -38,6 +38,12 @@ func (e *Entry) Subject() string {
 		return "epoch " + strconv.FormatUint(uint64(body.Epoch), 10)
 	case *Mute:
 		return body.ID
+	case *Cluster:
+		return body.Name
+	case *Run:
+		return body.Sends + " " + body.Cluster + " " + body.ID
+	case *RunEnd:
+		return body.ID
 	case *Audit:
 		return body.Action + " " + body.Subject
 	case *Policy:

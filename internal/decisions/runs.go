@@ -1,0 +1,219 @@
+package decisions
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// AnyCollector is the Collector of a run whose batches carry those that recorded them.
+const AnyCollector = "*"
+
+// MaxRunHours is how long a run may stay open: one that was forgotten closes by itself.
+const MaxRunHours = 31 * 24
+
+// Cluster declares a cluster and the one length of its slots, which never changes (R11).
+type Cluster struct {
+	Name   string `json:"name"`
+	SlotMS int64  `json:"slot_ms"` // whole seconds that divide the hour
+}
+
+func (c *Cluster) check() error {
+	return wrap("cluster", name("name", c.Name), slotLength(c.SlotMS))
+}
+
+// Run is an operator's leave to send batches that no live collector measured. It
+// is open from its append time until it is ended, but Hours at most.
+type Run struct {
+	ID        string    `json:"id"`
+	Cluster   string    `json:"cluster"`
+	SlotMS    int64     `json:"slot_ms"` // of the cluster, which it declares where nobody has
+	Sends     string    `json:"sends"`   // wire.SendsImport, SendsReplay, SendsSimulated or SendsFill
+	Collector string    `json:"collector"`
+	From      time.Time `json:"from"` // the slots lie in [from, to), UTC
+	To        time.Time `json:"to"`
+	Hours     int       `json:"hours"` // 1 to MaxRunHours
+}
+
+// Check names every field that can't be used.
+func (r Run) Check() error {
+	r.ID = cmp.Or(r.ID, "new")
+	return r.check()
+}
+
+func (r *Run) check() error {
+	errs := []error{
+		name("id", r.ID), name("cluster", r.Cluster), slotLength(r.SlotMS), name("collector", r.Collector),
+		oneOf("sends", r.Sends, wire.SendsImport, wire.SendsReplay, wire.SendsSimulated, wire.SendsFill),
+		instant("from", r.From), instant("to", r.To),
+	}
+	if !r.From.Before(r.To) {
+		errs = append(errs, fmt.Errorf("to is %s, want it after from, %s", r.To.Format(time.RFC3339), r.From.Format(time.RFC3339)))
+	}
+	if r.Hours < 1 || r.Hours > MaxRunHours {
+		errs = append(errs, fmt.Errorf("hours is %d, want 1 to %d", r.Hours, MaxRunHours))
+	}
+	return wrap("run", errs...)
+}
+
+// RunEnd ends a run: what is appended after it is not the run's.
+type RunEnd struct {
+	ID string `json:"id"`
+}
+
+func (r *RunEnd) check() error { return wrap("run end", name("id", r.ID)) }
+
+func slotLength(ms int64) error {
+	if ms < 1000 || ms%1000 != 0 || time.Hour.Milliseconds()%ms != 0 {
+		return fmt.Errorf("slot_ms is %d, want whole seconds that divide the hour", ms)
+	}
+	return nil
+}
+
+// OpenRun is a run with its end, which may lie ahead.
+type OpenRun struct {
+	Decided[Run]
+	Ends  time.Time // by the broker's clock; it takes no batch that was appended later
+	Ended string    // who ended it; empty: nobody
+}
+
+// Runs are all runs, in order.
+func (s *State) Runs() []OpenRun {
+	var out []OpenRun
+	for i := range s.runs {
+		out = append(out, *s.runs[i])
+	}
+	return out
+}
+
+func (s *State) admitCluster(at place, c *Cluster) string {
+	if refusal := s.otherLength(c.Name, c.SlotMS); refusal != "" {
+		return refusal
+	}
+	s.declare(at, c.Name, c.SlotMS)
+	return ""
+}
+
+func (s *State) otherLength(cluster string, slotMS int64) string {
+	if d, known := s.clusters[cluster]; known && d.Body.SlotMS != slotMS {
+		return fmt.Sprintf("slot_ms is %d: cluster %q has slots of %d ms since offset %d", slotMS, cluster, d.Body.SlotMS, d.Offset)
+	}
+	return ""
+}
+
+// declare keeps the first declaration of a cluster.
+func (s *State) declare(at place, cluster string, slotMS int64) {
+	if _, known := s.clusters[cluster]; !known {
+		s.clusters[cluster] = entry(at, &Cluster{Name: cluster, SlotMS: slotMS})
+	}
+}
+
+func (s *State) admitRun(at place, r *Run) string {
+	if refusal := s.otherLength(r.Cluster, r.SlotMS); refusal != "" {
+		return refusal
+	}
+	if first := s.run(r.ID); first != nil {
+		return fmt.Sprintf("id %q is taken, by %s at offset %d", r.ID, first.Who, first.Offset)
+	}
+	s.declare(at, r.Cluster, r.SlotMS)
+	e := entry(at, r)
+	run := &OpenRun{Decided: e, Ends: e.Appended.Add(time.Duration(r.Hours) * time.Hour)}
+	s.runs = append(s.runs, run)
+	s.byCluster[r.Cluster] = append(s.byCluster[r.Cluster], run)
+	return ""
+}
+
+func (s *State) admitRunEnd(at place, r *RunEnd) string {
+	run := s.run(r.ID)
+	switch {
+	case run == nil:
+		return fmt.Sprintf("run %q is not there", r.ID)
+	case run.Ended != "":
+		return fmt.Sprintf("run %q was ended by %s at %s", r.ID, run.Ended, run.Ends.Format(time.RFC3339))
+	}
+	run.Ended = at.record.Who
+	if appended := at.appended.UTC(); appended.Before(run.Ends) {
+		run.Ends = appended
+	}
+	return ""
+}
+
+func (s *State) run(id string) *OpenRun {
+	for i := len(s.runs) - 1; i >= 0; i-- {
+		if s.runs[i].Body.ID == id {
+			return s.runs[i]
+		}
+	}
+	return nil
+}
+
+// Sent is what is asked of a batch. Sends is empty for a live one.
+type Sent struct {
+	Cluster, Collector, Sends string
+	SlotMS                    int64
+	Start                     time.Time // of the slot
+	Appended                  time.Time // by the broker's clock
+}
+
+// Leave is what was decided about a batch. It depends on nothing that was
+// appended after the batch, so that whoever asks, and whenever, is told the same.
+type Leave struct {
+	SlotMS int64     // the declared length of the cluster's slots; 0: nobody declared it
+	Since  time.Time // and when that was appended
+	// Missing says which run would have to be open for a batch that is not live;
+	// empty: one was.
+	Missing string
+}
+
+// Leave looks up what was decided about a batch.
+func (s *State) Leave(b Sent) Leave {
+	c := s.clusters[b.Cluster]
+	l := Leave{SlotMS: c.Body.SlotMS, Since: c.Appended}
+	if b.Sends != "" {
+		l.Missing = s.uncovered(b)
+	}
+	return l
+}
+
+// uncovered is empty where a run was open that covers the batch. Else it says
+// what the nearest of the cluster's runs lacks, the newest of equals.
+func (s *State) uncovered(b Sent) string {
+	why, nearest := fmt.Sprintf("no run was opened for cluster %q", b.Cluster), 0
+	runs := s.byCluster[b.Cluster]
+	for i := len(runs) - 1; i >= 0; i-- {
+		fits, lacks := runs[i].lacks(b)
+		if lacks == nil {
+			return ""
+		}
+		if fits > nearest {
+			why, nearest = fmt.Sprintf("run %q %v", runs[i].Body.ID, lacks), fits
+		}
+	}
+	return why
+}
+
+// lacks says why the run doesn't cover the batch, and how much of it fits.
+func (r *OpenRun) lacks(b Sent) (fits int, why error) {
+	run, end := &r.Body, b.Start.Add(time.Duration(b.SlotMS)*time.Millisecond)
+	switch {
+	case run.Sends != b.Sends:
+		return 1, fmt.Errorf("sends %s", run.Sends)
+	case run.Collector != AnyCollector && run.Collector != b.Collector:
+		return 2, fmt.Errorf("is of collector %q", run.Collector)
+	case b.Start.Before(run.From) || end.After(run.To):
+		return 3, fmt.Errorf("is of the slots from %s to %s", run.From.Format(time.RFC3339), run.To.Format(time.RFC3339))
+	case b.Appended.Before(r.Appended):
+		return 4, fmt.Errorf("was opened at %s, after the batch was appended", r.Appended.Format(time.RFC3339))
+	case b.Appended.After(r.Ends):
+		return 4, fmt.Errorf("was open until %s", r.Ends.Format(time.RFC3339))
+	}
+	return 5, nil
+}
+
+// Leave looks up what was decided about a batch, as far as the topic was read.
+func (l *Log) Leave(b Sent) (leave Leave) {
+	l.View(func(s *State) { leave = s.Leave(b) })
+	return leave
+}
