@@ -122,6 +122,7 @@ func (in *Ingester) lookUp(items []item) (covered bool) {
 		if it.batch == nil {
 			continue
 		}
+		it.missing = ""
 		length, known := in.clusters.known[it.batch.Cluster]
 		if !known || !live(it.batch) {
 			leave := in.deps.Origins.Leave(sentBy(it))

@@ -63,11 +63,13 @@ type pipeline struct {
 	db     *store.DB
 	ledger *ledger.Ledger
 	reg    *prometheus.Registry
+	// origins are what operators declared: whatever is sent, as a rule.
+	origins ingest.Origins
 }
 
 func newPipeline(t *testing.T) *pipeline {
 	t.Helper()
-	p := &pipeline{topic: &topic{}, db: storetest.Open(t), reg: prometheus.NewRegistry()}
+	p := &pipeline{topic: &topic{}, db: storetest.Open(t), reg: prometheus.NewRegistry(), origins: &decisionstest.Open{}}
 	var err error
 	p.ledger, err = ledger.New(ledger.DefaultConfig(), ledger.Deps{
 		Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: p.reg,
@@ -93,7 +95,7 @@ func (p *pipeline) drain(t *testing.T) {
 func (p *pipeline) ingest(t *testing.T) error {
 	t.Helper()
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: p.topic, Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(),
+		Consumer: p.topic, Origins: p.origins, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(),
 		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {

@@ -237,6 +237,8 @@ func TestGarbageOnTheTopicIsSetAside(t *testing.T) {
 	}
 	reasons := slices.Sorted(maps.Keys(dead))
 	msgs := slices.Collect(maps.Values(dead))
+	openRun(t, data, "newer", "1m")
+	openRun(t, data, "fleet", "1m")
 	produce(t, data, append(msgs, newcomer(t, wire.Format, unknownField, nil)))
 
 	const added = "2026-03-01T00:00:00Z,GPU-n7,,0,0,0,60000,0,0,0,0.016666667,0.000\n"

@@ -137,6 +137,12 @@ func withLedger(t *testing.T, data string, do func(p *pipeline)) {
 	do(p)
 }
 
+// openRun lets everybody send simulated batches of a cluster, of any time.
+func openRun(t *testing.T, data, cluster, slot string) {
+	t.Helper()
+	mustInvoke(t, "import", "runs", "open", "--data", data, "--cluster", cluster, "--sends", "simulated", "--collector", "*", "--slot", slot, "--from", "1971-01-01", "--to", "2100-01-01")
+}
+
 // produce writes messages into the samples topic, where nothing but ingest
 // stands between them and the ledger, and waits until it has read them.
 func produce(t *testing.T, data string, msgs []broker.Message) {

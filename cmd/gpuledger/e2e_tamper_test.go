@@ -301,6 +301,7 @@ func TestM1BatchesFromBeforeSealsAreCounted(t *testing.T) {
 // TestVerifySeesWhatCollectorsLost sends boots that contradict themselves.
 func TestVerifySeesWhatCollectorsLost(t *testing.T) {
 	data := newFleet(t)
+	openRun(t, data, "counted", "1m")
 	announce := func(i int, b *wire.Batch) {
 		if i == 4 {
 			b.Gaps = []*wire.SeqGap{{FromSeq: 2, ToSeq: 2, Reason: "full"}}

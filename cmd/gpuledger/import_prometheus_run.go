@@ -54,6 +54,7 @@ type historyRun struct {
 	imported map[nodeSlot]importedBatch // of the chunk
 	chunkEnd time.Time
 
+	end         func(context.Context) error // ends the run that it sends under; nil: nothing is sent yet
 	spooled     spoolWriter
 	sent        uint64
 	unchanged   int
@@ -89,18 +90,30 @@ func (r *historyRun) carryOut(ctx context.Context) error {
 		return err
 	}
 	r.nodes, r.left = map[string]bool{}, map[string]*leftOut{}
-	run := decisions.Run{
-		Cluster: r.cluster, Collector: r.collector(), Sends: wire.SendsImport, SlotMS: r.slot.Milliseconds(), From: r.from.UTC(), To: r.to.UTC(),
-	}
-	if err := r.p.carryUnder(ctx, []decisions.Run{run}, func() error {
-		if err := r.readAll(ctx); err != nil || r.sent == 0 {
-			return err
-		}
-		return r.arrive(ctx)
-	}); err != nil {
+	if err := r.readAll(ctx); err != nil {
 		return err
 	}
+	if r.sent > 0 {
+		if err := r.arrive(ctx); err != nil {
+			return err
+		}
+		if err := r.end(ctx); err != nil {
+			return err
+		}
+	}
 	return r.report()
+}
+
+// open opens the run before the first batch: until then the slot length, which
+// the run declares of a new cluster, may turn out to be too short.
+func (r *historyRun) open(ctx context.Context) (err error) {
+	if r.end == nil {
+		r.end, err = r.p.openRuns(ctx, decisions.Run{
+			Cluster: r.cluster, Collector: r.collector(), Sends: wire.SendsImport, SlotMS: r.slot.Milliseconds(),
+			From: r.from.UTC(), To: r.to.UTC(), Hours: importRunHours,
+		})
+	}
+	return err
 }
 
 // refuse keeps history out of time that somebody else speaks of (R1, R18).
@@ -237,6 +250,9 @@ func (r *historyRun) take(ctx context.Context, slot source.Slot, batches []*wire
 		}
 		data, err := wire.Encode(b)
 		if err != nil {
+			return err
+		}
+		if err := r.open(ctx); err != nil {
 			return err
 		}
 		r.sent++

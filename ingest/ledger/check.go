@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/check"
+	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/store"
 )
 
@@ -42,7 +43,8 @@ SELECT (SELECT count() FROM usage_hourly FINAL WHERE present_ms > 0) AS rows,
 
 // Per hour and GPU: what the winning batches moved of the energy counters,
 // against what the ledger books. Where several nodes listed a GPU only one of
-// them counts (R14): those hours are left to C6, which recomputes them.
+// them counts (R14): those hours are left to C6, which recomputes them. Slots
+// that are not over don't count yet.
 const selectEnergy = `
 WITH winners AS
 (
@@ -52,7 +54,10 @@ WITH winners AS
 moved AS
 (
     SELECT cluster, toStartOfHour(slot) AS hour, gpu, sum(toInt128(energy_mj) + unattributed_mj) AS mj, uniqExact(node) AS nodes
-    FROM holds FINAL WHERE batch GLOBAL IN (SELECT batch FROM winners) GROUP BY cluster, hour, gpu
+    FROM holds FINAL
+    WHERE batch GLOBAL IN (SELECT batch FROM winners)
+      AND NOT arrayExists((name, until) -> name = cluster AND toUnixTimestamp(slot) >= until, {ahead:Array(String)}, {until:Array(UInt32)})
+    GROUP BY cluster, hour, gpu
 ),
 booked AS
 (
@@ -156,18 +161,26 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 	for _, h := range o.hours {
 		states[h.start] = h
 		gone.note(h)
+		if o.ahead && h.dirty && o.watermarkMS-h.start.UnixMilli() <= 2*meter.HourMS {
+			skipped++ // the clock has moved on since it was computed
+			continue
+		}
 		if (h.inputs > 0 || h.published) && !h.gone {
 			all = append(all, h)
 		}
 	}
 	var wrong []mismatch
+	var findings []string
 	for _, chunk := range chunks(all, l.cfg.MaxRowsInMemory) {
-		n, found, err := l.compareChunk(ctx, c, o.watermarkMS, chunk)
+		n, found, told, err := l.compareChunk(ctx, c, o.watermarkMS, chunk)
 		if err != nil {
 			return skipped, err
 		}
 		res.Checked += n
-		wrong = append(wrong, found...)
+		wrong, findings = append(wrong, found...), append(findings, told...)
+	}
+	if err := l.noteFindings(ctx, c, all, findings, res); err != nil {
+		return skipped, err
 	}
 	if len(wrong) == 0 && len(o.orphans) == 0 {
 		return skipped, nil
@@ -201,20 +214,20 @@ func reportOrphans(c cluster, before, now *overview, res *check.Result) {
 	}
 }
 
-func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64, chunk []hourState) (checked int64, wrong []mismatch, err error) {
+func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64, chunk []hourState) (checked int64, wrong []mismatch, findings []string, err error) {
 	got, _, err := l.compute(ctx, c, watermarkMS, chunk, nil)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	for _, m := range got.missing {
 		wrong = append(wrong, mismatch{chunk[0].start, fmt.Sprintf("cluster %s, day from %s: %s", c.Name, chunk[0].start.Format(time.RFC3339), m)})
 	}
 	if len(got.missing) > 0 {
-		return 0, wrong, nil
+		return 0, wrong, got.findings, nil
 	}
 	stored, err := l.storedRows(ctx, c, got.hours)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	for i, h := range got.hours {
 		for g := range got.results[i].GPUs {
@@ -230,7 +243,7 @@ func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64,
 	for key := range stored {
 		wrong = append(wrong, mismatch{key.Hour, fmt.Sprintf("GPU %s, hour %s: the ledger has a row, raw gives none", key.GPU, key.Hour.Format(time.RFC3339))})
 	}
-	return checked, wrong, nil
+	return checked, wrong, got.findings, nil
 }
 
 func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (map[ledgerKey]*usageRow, error) {
@@ -274,7 +287,11 @@ func (l *Ledger) checkEnergy(ctx context.Context, res *check.Result) error {
 		Example string  `ch:"example"`
 		Shared  uint64  `ch:"shared"`
 	}
-	if err := l.deps.Store.Select(ctx, &rows, selectEnergy); err != nil {
+	ahead, until, err := l.ahead(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.deps.Store.Select(ctx, &rows, selectEnergy, store.Named("ahead", ahead), store.Named("until", until)); err != nil {
 		return err
 	}
 	r := &rows[0]

@@ -69,10 +69,10 @@ func (l *Ledger) clusters(ctx context.Context) (map[string]cluster, error) {
 	return out, nil
 }
 
-// watermark is the end of the cluster's newest slot, Unix ms.
+// watermark is the end of the cluster's newest slot that is over, Unix ms.
 func (l *Ledger) watermark(ctx context.Context, c cluster) (int64, error) {
 	hours, err := l.journalHours(ctx, c, everything)
-	if err != nil || len(hours) == 0 {
+	if hours, _ = l.past(c, hours); err != nil || len(hours) == 0 {
 		return 0, err
 	}
 	return hours[len(hours)-1].EndMS, nil

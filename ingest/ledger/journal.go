@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
@@ -37,6 +38,7 @@ type ledgerHour struct {
 type overview struct {
 	watermarkMS int64
 	hours       []hourState
+	ahead       bool        // the journal reaches beyond the service's clock
 	orphans     []time.Time // hours of the ledger that the journal doesn't reach, ascending
 }
 
@@ -91,7 +93,40 @@ func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since 
 	if err != nil {
 		return nil, err
 	}
-	return compareHours(journal, ledger, epochs, closed.perHour(), weeks, since), nil
+	past, ahead := l.past(c, journal)
+	o := compareHours(past, ledger, epochs, closed.perHour(), weeks, since)
+	if o.ahead = ahead; ahead {
+		end := journal[len(journal)-1].Hour
+		o.orphans = slices.DeleteFunc(o.orphans, func(hour time.Time) bool {
+			return hour.UnixMilli() >= o.watermarkMS && !hour.After(end)
+		})
+	}
+	return o, nil
+}
+
+// earlyMS is how far live collectors' clocks may be ahead (R11).
+const earlyMS = 120_000
+
+// past is the journal up to the service's clock, where it reaches further ahead
+// than clocks differ, as what is simulated may: no slot counts before it is over.
+// The watermark then stands at the last slot that is over, but not within the
+// gap's reach of an hour's start: the hour before takes all of that or nothing.
+func (l *Ledger) past(c cluster, journal []journalHour) (past []journalHour, ahead bool) {
+	now := l.deps.Clock.Now().UnixMilli()
+	if len(journal) == 0 || journal[len(journal)-1].EndMS <= now+earlyMS {
+		return journal, false
+	}
+	now -= now % int64(max(c.SlotMS, 1))
+	if since := now % meter.HourMS; since < meter.GapMaxMS {
+		now -= since
+	}
+	for _, j := range journal {
+		if j.Hour.UnixMilli() < now {
+			j.EndMS = min(j.EndMS, now)
+			past = append(past, j)
+		}
+	}
+	return past, true
 }
 
 // compareHours derives dirtiness: an hour rests on the journal from a day

@@ -18,6 +18,20 @@ FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND _partition_id NOT IN {known:Array(String)}
 GROUP BY hour ORDER BY hour`
 
+// Batches that came for an hour when it had been closed: so long after its end,
+// and after the first that came for it.
+const selectLateChanges = `
+SELECT node, hour, collector, last
+FROM
+(
+    SELECT node, toStartOfHour(slot) AS hour, collector, max(appended_at) AS last, min(min(appended_at)) OVER (PARTITION BY hour) AS known
+    FROM batches FINAL
+    WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+    GROUP BY node, hour, collector
+)
+WHERE last > hour + 3600 + {after:UInt32} AND last > known + {after:UInt32}
+ORDER BY hour, node, collector`
+
 const selectClusters = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster ORDER BY cluster`
 
 // Of one number first the one that is in force.

@@ -38,15 +38,22 @@ type winners struct {
 	nodes    map[string][]meter.NodeSlot // ascending by slot
 	promised map[uint64]promise          // per winning batch
 	findings []string
+	replaced map[replacement]bool
 	// best is the best so far of the (node, slot) under way.
 	best *journalBatch
+}
+
+// replacement is batches of one collector that count in place of another's.
+type replacement struct {
+	node, winner, loser string
+	hourMS              int64
 }
 
 // promise is how many rows the journal says a batch has, and how many were met.
 type promise struct{ rows, found uint32 }
 
 func newWinners() *winners {
-	return &winners{nodes: map[string][]meter.NodeSlot{}, promised: map[uint64]promise{}}
+	return &winners{nodes: map[string][]meter.NodeSlot{}, promised: map[uint64]promise{}, replaced: map[replacement]bool{}}
 }
 
 // add takes the journal ordered by node and slot, so that it needs to keep no
@@ -61,8 +68,16 @@ func (w *winners) add(row journalBatch) {
 	if old.rank.Rev == row.rank.Rev && old.batch != row.batch && row.rank.Rev != wire.FillRev { // of fills the later run's corrects (R18)
 		w.findings = append(w.findings, fmt.Sprintf("two batches of rank %d for node %s, slot %s", row.rank.Rev, row.node, time.UnixMilli(row.slotMS).UTC()))
 	}
+	winner, loser := old, &row
 	if row.rank.Compare(old.rank) > 0 {
-		w.best = &row
+		winner, loser = &row, old
+	}
+	w.best = winner
+	r := replacement{row.node, winner.rank.Collector, loser.rank.Collector, row.slotMS - row.slotMS%meter.HourMS}
+	if r.winner != r.loser && loser.rank.Rev != wire.FillRev && !w.replaced[r] {
+		w.replaced[r] = true
+		w.findings = append(w.findings, fmt.Sprintf("node %q, hour %s: batches of collector %q count in place of collector %q's",
+			r.node, time.UnixMilli(r.hourMS).UTC().Format(time.RFC3339), r.winner, r.loser))
 	}
 }
 

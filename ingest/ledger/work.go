@@ -22,6 +22,9 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 	}
 	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
 	l.tellStale(c, o, since)
+	if err := l.tellClosed(ctx, c, dirty); err != nil {
+		return 0, err
+	}
 	return l.work(ctx, c, o, chunks(dirty, l.cfg.MaxRowsInMemory))
 }
 

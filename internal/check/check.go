@@ -39,6 +39,21 @@ type Result struct {
 	Figures string `json:"figures"`
 	// Findings are the first MaxFindings violations, each with place and values.
 	Findings []string `json:"findings"`
+	// Noted counts what is no violation and yet for somebody to look at; Notes
+	// are the first MaxNotes of it.
+	Noted int64    `json:"noted,omitempty"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+// MaxNotes is how many notes a Result describes; the rest are counted.
+const MaxNotes = 20
+
+// Note records what proves nothing wrong and yet has to be looked at.
+func (r *Result) Note(text string) {
+	r.Noted++
+	if len(r.Notes) < MaxNotes {
+		r.Notes = append(r.Notes, text)
+	}
 }
 
 // New returns a Result that passes until Fail is called.

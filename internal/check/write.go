@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,12 @@ func WriteTable(w io.Writer, results []Result) error {
 		}
 		if more := r.Violations - int64(len(r.Findings)); more > 0 {
 			fmt.Fprintf(&b, "%*s  - and %d more\n", name, "", more)
+		}
+		for _, note := range r.Notes {
+			fmt.Fprintf(&b, "%*s  finding: %s\n", name, "", note)
+		}
+		if more := r.Noted - int64(len(r.Notes)); more > 0 {
+			fmt.Fprintf(&b, "%*s  and %d findings more\n", name, "", more)
 		}
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
@@ -88,7 +95,7 @@ func WriteJSON(w io.Writer, results []Result) error {
 
 // WriteCSV prints a header and one row per check:
 // name,title,ok,checked,violations,figures,findings; ok is true, false or n/a,
-// findings are joined by "; ".
+// findings and notes are joined by "; ".
 func WriteCSV(w io.Writer, results []Result) error {
 	rows := [][]string{{"name", "title", "ok", "checked", "violations", "figures", "findings"}}
 	for _, r := range results {
@@ -98,7 +105,7 @@ func WriteCSV(w io.Writer, results []Result) error {
 		}
 		rows = append(rows, []string{
 			usage.TextCell(r.Name), usage.TextCell(r.Title), ok, strconv.FormatInt(r.Checked, 10),
-			strconv.FormatInt(r.Violations, 10), usage.TextCell(r.Figures), usage.TextCell(strings.Join(r.Findings, "; ")),
+			strconv.FormatInt(r.Violations, 10), usage.TextCell(r.Figures), usage.TextCell(strings.Join(slices.Concat(r.Findings, r.Notes), "; ")),
 		})
 	}
 	if err := csv.NewWriter(w).WriteAll(rows); err != nil {

@@ -207,8 +207,8 @@ func (h *gpuHour) assign() {
 			}
 			node = past.node
 		case len(listers) > 0:
-			if len(listers) > 1 && !beyond {
-				h.findings = append(h.findings, fmt.Sprintf("GPU %s is listed by %v in the slot at %d", h.gpu, listers, start))
+			if !beyond {
+				h.contested(listers, start)
 			}
 			node = k.list(listers, start, start+h.in.SlotMS)
 			if !beyond {

@@ -2,8 +2,10 @@ package meter
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Sighting is where and when a node listed a GPU within one hour; what the
@@ -123,6 +125,24 @@ func (k *known) list(nodes []string, startMS, endMS int64) string {
 	}
 	k.node, k.lastMS = chosen, endMS
 	return chosen
+}
+
+// contested finds a GPU that several nodes list at once, or within an hour of
+// one another: boards don't move as fast. One finding an hour tells of it.
+func (h *gpuHour) contested(listers []string, start int64) {
+	what := ""
+	switch last := h.known; {
+	case len(listers) > 1:
+		what = fmt.Sprintf("GPU %s is listed by nodes %q", h.gpu, listers)
+	case last.node != "" && last.node != listers[0] && start-last.lastMS < HourMS:
+		what = fmt.Sprintf("GPU %s is listed by node %q within an hour of node %q", h.gpu, listers[0], last.node)
+	default:
+		return
+	}
+	what += ", hour " + time.UnixMilli(h.in.StartMS).UTC().Format(time.RFC3339)
+	if !slices.Contains(h.findings, what) {
+		h.findings = append(h.findings, what)
+	}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

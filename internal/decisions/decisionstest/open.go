@@ -3,7 +3,12 @@ package decisionstest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
 	"sync"
+	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/decisions"
 )
@@ -30,3 +35,76 @@ func (o *Open) Leave(b decisions.Sent) decisions.Leave {
 	}
 	return decisions.Leave{SlotMS: o.slots[b.Cluster]}
 }
+
+// Topic is a decisions topic in memory.
+type Topic struct {
+	mu   sync.Mutex
+	msgs []message
+}
+
+type message struct {
+	at         time.Time
+	key, value []byte
+}
+
+// Append appends a record at an instant of the broker's clock; its key is its
+// offset.
+func (t *Topic) Append(tb testing.TB, at time.Time, kind decisions.Kind, body any) {
+	tb.Helper()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text, err := json.Marshal(body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	key := strconv.Itoa(len(t.msgs))
+	value, err := json.Marshal(&decisions.Record{
+		Format: decisions.Format, Kind: kind, ID: key, Key: key, Request: decisions.Digest(text), Who: "operator", At: at.UTC(), Body: text,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	t.msgs = append(t.msgs, message{at, []byte(kind), value})
+}
+
+// Log is a reader of a topic, which is away for the next Away reads.
+type Log struct {
+	Topic *Topic
+	Away  int
+	Reads int
+	// Refused are the reasons of what was not accepted.
+	Refused []string
+
+	state *decisions.State
+}
+
+// Refresh reads to the topic's end.
+func (l *Log) Refresh(context.Context) error {
+	l.Reads++
+	if l.Away > 0 {
+		l.Away--
+		return errors.New("no broker answers")
+	}
+	if l.state == nil {
+		l.state = decisions.NewState()
+	}
+	l.Topic.mu.Lock()
+	defer l.Topic.mu.Unlock()
+	for _, m := range l.Topic.msgs[l.state.Next():] {
+		if out := l.state.Apply(l.state.Next(), m.at, m.key, m.value); !out.Accepted {
+			l.Refused = append(l.Refused, out.Reason)
+		}
+	}
+	return nil
+}
+
+// Leave is what the state that was read says.
+func (l *Log) Leave(b decisions.Sent) decisions.Leave {
+	if l.state == nil {
+		l.state = decisions.NewState()
+	}
+	return l.state.Leave(b)
+}
+
+// State is what was read; nil: nothing.
+func (l *Log) State() *decisions.State { return l.state }
