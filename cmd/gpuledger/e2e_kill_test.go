@@ -75,6 +75,13 @@ func TestKilledDemoBillsTheSame(t *testing.T) {
 	if diff := cmp.Diff(askStanding(t, undisturbed, month), askStanding(t, killed, month)); diff != "" {
 		t.Errorf("ledger and invoices (-undisturbed +killed):\n%s", diff)
 	}
+	// What was killed goes on under the run that it left open, and ends it.
+	for data, want := range map[string]int{undisturbed: 2, killed: 1} {
+		runs := mustInvoke(t, "import", "runs", "list", "--all", "--data", data, "--output", "csv")
+		if strings.Count(runs, ",ended,") != want || strings.Count(runs, ",open,") != 0 {
+			t.Errorf("want %d runs, all ended:\n%s", want, runs)
+		}
+	}
 }
 
 // killDemo runs a demo to its end, through five kills, and two of its engine.

@@ -156,6 +156,7 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 	if err != nil {
 		return 0, err
 	}
+	c.ahead = o.ahead
 	states := map[time.Time]hourState{}
 	var all []hourState
 	for _, h := range o.hours {

@@ -42,7 +42,7 @@ func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hour
 		from: hours[0].start.Add(-gap).Truncate(slot), to: hours[len(hours)-1].start.Add(time.Hour + gap),
 		out: &result{hours: hours, results: make([]meter.HourResult, len(hours))},
 	}
-	if end := time.UnixMilli(watermarkMS).UTC(); end.Before(x.to) {
+	if end := time.UnixMilli(watermarkMS).UTC(); c.ahead && end.Before(x.to) {
 		x.to = end
 	}
 	if x.winners, err = l.readWinners(ctx, c, x.from, x.to); err != nil {

@@ -11,6 +11,9 @@ import (
 type cluster struct {
 	Name   string `ch:"cluster"`
 	SlotMS uint32 `ch:"slot_ms"`
+	// ahead says that its journal reaches beyond the service's clock, and slots
+	// from the watermark on are left out.
+	ahead bool
 }
 
 // journalHour is what the journal holds of one hour.

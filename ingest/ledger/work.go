@@ -14,6 +14,7 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 	if err != nil {
 		return 0, err
 	}
+	c.ahead = o.ahead
 	l.newest[c.Name] = max(l.newest[c.Name], o.watermarkMS)
 	dirty := o.dirty()
 	l.m.watermark.WithLabelValues(c.Name).Set(float64(o.watermarkMS) / 1000)

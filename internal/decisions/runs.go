@@ -180,36 +180,63 @@ func (s *State) Leave(b Sent) Leave {
 // uncovered is empty where a run was open that covers the batch. Else it says
 // what the nearest of the cluster's runs lacks, the newest of equals.
 func (s *State) uncovered(b Sent) string {
-	why, nearest := fmt.Sprintf("no run was opened for cluster %q", b.Cluster), 0
-	runs := s.byCluster[b.Cluster]
+	var nearest *OpenRun
+	runs, most := s.byCluster[b.Cluster], -1
 	for i := len(runs) - 1; i >= 0; i-- {
-		fits, lacks := runs[i].lacks(b)
-		if lacks == nil {
+		fits := runs[i].fits(b)
+		if fits == fitsAll {
 			return ""
 		}
-		if fits > nearest {
-			why, nearest = fmt.Sprintf("run %q %v", runs[i].Body.ID, lacks), fits
+		if fits > most {
+			nearest, most = runs[i], fits
 		}
 	}
-	return why
+	if nearest == nil {
+		return fmt.Sprintf("no run was opened for cluster %q", b.Cluster)
+	}
+	return fmt.Sprintf("run %q %s", nearest.Body.ID, nearest.lacks(most))
 }
 
-// lacks says why the run doesn't cover the batch, and how much of it fits.
-func (r *OpenRun) lacks(b Sent) (fits int, why error) {
+// How much of a batch fits a run.
+const (
+	fitsCluster = iota
+	fitsKind
+	fitsCollector
+	fitsWindow
+	fitsOpening
+	fitsAll
+)
+
+func (r *OpenRun) fits(b Sent) int {
 	run, end := &r.Body, b.Start.Add(time.Duration(b.SlotMS)*time.Millisecond)
 	switch {
 	case run.Sends != b.Sends:
-		return 1, fmt.Errorf("sends %s", run.Sends)
+		return fitsCluster
 	case run.Collector != AnyCollector && run.Collector != b.Collector:
-		return 2, fmt.Errorf("is of collector %q", run.Collector)
+		return fitsKind
 	case b.Start.Before(run.From) || end.After(run.To):
-		return 3, fmt.Errorf("is of the slots from %s to %s", run.From.Format(time.RFC3339), run.To.Format(time.RFC3339))
+		return fitsCollector
 	case b.Appended.Before(r.Appended):
-		return 4, fmt.Errorf("was opened at %s, after the batch was appended", r.Appended.Format(time.RFC3339))
+		return fitsWindow
 	case b.Appended.After(r.Ends):
-		return 4, fmt.Errorf("was open until %s", r.Ends.Format(time.RFC3339))
+		return fitsOpening
 	}
-	return 5, nil
+	return fitsAll
+}
+
+// lacks says why a run doesn't cover a batch of which only so much fits.
+func (r *OpenRun) lacks(fits int) string {
+	switch fits {
+	case fitsCluster:
+		return "sends " + r.Body.Sends
+	case fitsKind:
+		return fmt.Sprintf("is of collector %q", r.Body.Collector)
+	case fitsCollector:
+		return fmt.Sprintf("is of the slots from %s to %s", r.Body.From.Format(time.RFC3339), r.Body.To.Format(time.RFC3339))
+	case fitsWindow:
+		return fmt.Sprintf("was opened at %s, after the batch was appended", r.Appended.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("was open until %s", r.Ends.Format(time.RFC3339))
 }
 
 // Leave looks up what was decided about a batch, as far as the topic was read.

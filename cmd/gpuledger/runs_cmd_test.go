@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+// TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes: batches of no run are
+// kept and said why, an operator lets them in with two commands, and closes the
+// door again; every one of the commands may be given twice.
+func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
+	data := newFleet(t)
+	batches := messagesOf(t, bootOf(1000, 5, nil)...)
+	figures := func() string { return mustVerify(t, data).checks["C3"].Figures }
+	produce(t, data, batches)
+	if got := figures(); !strings.Contains(got, "360 stored, 5 dead") {
+		t.Errorf("C3: got %q, want 360 stored, 5 dead", got)
+	}
+	letters := mustInvoke(t, "dlq", "list", "--data", data, "--reason", "origin", "--output", "csv")
+	if strings.Count(letters, "gpuledger import runs open --cluster") != 5 {
+		t.Errorf("letters don't name the command:\n%s", letters)
+	}
+	open := []string{
+		"import", "runs", "open", "--data", data, "--cluster", "counted", "--sends", wire.SendsSimulated, "--collector", "c9", "--slot", "1m",
+		"--from", "2026-03-01", "--to", "2026-03-02", "--by", "ops",
+	}
+	_, id, _ := strings.Cut(mustInvoke(t, open...), "run ")
+	id, _, _ = strings.Cut(id, " ")
+	if runs := mustInvoke(t, "import", "runs", "list", "--data", data, "--output", "csv"); !strings.Contains(runs, id+",open,counted,simulated,c9,1m0s,") {
+		t.Errorf("runs:\n%s", runs)
+	}
+	mustInvoke(t, "dlq", "replay", "--data", data, "--reason", "origin")
+	if got := figures(); !strings.Contains(got, "365 stored, 5 dead") {
+		t.Errorf("C3: got %q, want 365 stored, 5 dead", got)
+	}
+	closing := []string{"import", "runs", "close", id, "--data", data, "--by", "ops"}
+	mustInvoke(t, closing...)
+	mustInvoke(t, closing...)
+	if runs := mustInvoke(t, "import", "runs", "list", "--data", data, "--output", "csv"); strings.Contains(runs, id) {
+		t.Errorf("runs after the end:\n%s", runs)
+	}
+	produce(t, data, batches)
+	if got := figures(); !strings.Contains(got, "365 stored, 10 dead") {
+		t.Errorf("C3: got %q, want 365 stored, 10 dead", got)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"import", "runs", "close", "nobody", "--data", data}, `run "nobody" is not there`},
+		{append(open[:len(open):len(open)], "--slot", "30s"), "has slots of 1m0s"},
+		{append(open[:len(open):len(open)], "--sends", "live"), "sends is"},
+		{append(open[:len(open):len(open)], "--hours", "100000"), "hours is 100000"},
+		{append(open[:len(open):len(open)], "--to", "2026-02-01"), "want it after from"},
+		{[]string{"inventory", "cluster", "counted", "--slot", "10s", "--data", data}, "has slots of 1m0s"},
+		{[]string{"inventory", "cluster", "new", "--slot", "7s", "--data", data}, "--slot"},
+	} {
+		if got := invoke(t, c.args...); got.Code != exitUsage || !strings.Contains(got.Stderr, c.want) {
+			t.Errorf("%v: got %+v, want %q", c.args, got, c.want)
+		}
+	}
+	mustInvoke(t, "inventory", "cluster", "new", "--slot", "10s", "--data", data)
+	mustInvoke(t, "inventory", "cluster", "new", "--slot", "10s", "--data", data)
+}
