@@ -32,6 +32,7 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 		t.Errorf("runs:\n%s", runs)
 	}
 	mustInvoke(t, "dlq", "replay", "--data", data, "--reason", "origin")
+	produce(t, data, nil) // ingest reads what was sent
 	if got := figures(); !strings.Contains(got, "365 stored, 5 dead") {
 		t.Errorf("C3: got %q, want 365 stored, 5 dead", got)
 	}
