@@ -14,6 +14,9 @@
 // for ever, those that pass by themselves soon, those that need a person (a
 // missing table or right) up to a minute apart: offsets stay.
 //
+// What no live collector measured is only taken under a run that an operator
+// opened, and live batches only of declared clusters (Origins).
+//
 // Memory: what one fetch returned, and of it one chunk (chunk_records messages of
 // chunk_bytes at most, or one larger message) decoded, settled and as columns,
 // which is about 15 times its bytes: 120 MiB at the default of 8 MiB.

@@ -115,8 +115,9 @@ func (p *pipeline) ensureTopics(ctx context.Context) error {
 	return nil
 }
 
-// topics are those this process needs: the embedded broker has them all, while
-// of a cluster a collector or an ingester need have no right on decisions.
+// topics are those this process makes sure of: the embedded broker has them all,
+// while of a cluster a collector need have no right on decisions, and an ingester
+// reads them when it has to.
 func (p *pipeline) topics() []string {
 	topics := []string{broker.TopicSamples, broker.TopicDeadLetter}
 	if p.access.broker != "" {

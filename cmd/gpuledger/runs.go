@@ -16,10 +16,16 @@ import (
 // killed and is given again within half of that goes on under the same run.
 const importRunHours = 24
 
-// follow is the decisions, read as far as somebody asks for them.
+// follow is the decisions, read as far as somebody asks for them. A separate
+// ingester copies none: that is who bills' to do.
 func (p *pipeline) follow() *decisions.Log {
 	if p.decisions == nil {
-		p.decisions = decisions.Follow(p.client, decisions.Options{Clock: p.s.clock, Log: p.s.log, Registry: p.reg})
+		opt := decisions.Options{Clock: p.s.clock, Log: p.s.log, Registry: p.reg}
+		if p.access.data != "" {
+			opt.CopyDir, opt.CopyReadOnly = p.copyDir()
+		}
+		p.decisions = decisions.Follow(p.client, opt)
+		p.group.OnStop("decisions", p.decisions.Close)
 	}
 	return p.decisions
 }

@@ -167,7 +167,7 @@ type standing struct {
 func (l *Log) Close() error {
 	l.reading.Lock()
 	defer l.reading.Unlock()
-	if l.copy.file == nil {
+	if l.copy == nil || l.copy.file == nil {
 		return nil
 	}
 	err := l.copy.file.Close()
