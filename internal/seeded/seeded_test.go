@@ -54,6 +54,11 @@ var bugs = []bug{
 		pkg: "./collector/spool", test: "TestBitFlipsInEveryByte", says: `byte \d+: ids \(-want \+got\)`,
 	},
 	{
+		name: "history without a run taken (R18)", file: "ingest/decode.go",
+		old: "case it.missing != \"\":", bad: "case false:",
+		pkg: "./ingest", test: "TestH6HistoryNobodyOpenedIsNotRewritten", says: `usage \(-want \+got\)`,
+	},
+	{
 		name: "superseded batches counted (R1)", file: "ingest/ledger/winners.go",
 		old: "\treturn wins\n", bad: "\treturn true\n",
 		pkg: "./ingest", test: "TestWorkedCases", says: `--- FAIL: TestWorkedCases/r1_fewer_owners`,
