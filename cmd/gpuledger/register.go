@@ -21,10 +21,7 @@ func (p *pipeline) openRegister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opt := decisions.Options{
-		Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
-		Witness: p.cfg.Decisions.Witness, PriceBooksPerDay: p.cfg.Decisions.PriceBooksPerDay,
-	}
+	opt := p.decisionOptions()
 	opt.CopyDir, opt.CopyReadOnly = p.copyDir()
 	if p.decisions, err = decisions.Open(ctx, p.client, opt); err != nil {
 		return err
@@ -35,6 +32,13 @@ func (p *pipeline) openRegister(ctx context.Context) error {
 		DB: cmp.Or(p.finance, p.access.db), Decisions: p.decisions, Book: book, Closed: p.closed, Clock: p.s.clock, Approvals: p.cfg.Billing.Approvals, Whole: p.projection.Whole,
 	})
 	return err
+}
+
+func (p *pipeline) decisionOptions() decisions.Options {
+	return decisions.Options{
+		Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+		Witness: p.cfg.Decisions.Witness, PriceBooksPerDay: p.cfg.Decisions.PriceBooksPerDay,
+	}
 }
 
 // copyName is the folder in the data directory that decisions are copied to.

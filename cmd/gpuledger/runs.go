@@ -20,7 +20,7 @@ const importRunHours = 24
 // ingester copies none: that is who bills' to do.
 func (p *pipeline) follow() *decisions.Log {
 	if p.decisions == nil {
-		opt := decisions.Options{Clock: p.s.clock, Log: p.s.log, Registry: p.reg}
+		opt := p.decisionOptions()
 		if p.access.data != "" {
 			opt.CopyDir, opt.CopyReadOnly = p.copyDir()
 		}

@@ -55,7 +55,7 @@ type State struct {
 	mutes     map[string]Decided[Mute]
 	policies  []Decided[Policy] // in order; the last is in force
 
-	recent map[Kind]recent // of all records, for quotas: no outcome follows from it
+	recent    map[Kind]recent             // of all records, for quotas: no outcome follows from it
 	clusters  map[string]Decided[Cluster] // by name, the first declaration
 	runs      []*OpenRun                  // in order
 	byCluster map[string][]*OpenRun
