@@ -77,7 +77,7 @@ func TestH3H4UnreadableBatchesAreDeadByOffset(t *testing.T) {
 	for _, round := range []string{"once", "again"} { // as after a crash before the commit
 		consumer := &onceConsumer{msgs: msgs}
 		in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-			Consumer: consumer, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(),
+			Consumer: consumer, Origins: p.origins, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(),
 			Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 		})
 		if err != nil {
