@@ -79,6 +79,14 @@ month: $(LIB) need-go need-cc ## a month of a thousand GPUs × fifty tenants, bi
 	GPULEDGER_MONTH_GPUS=$(GPUS) GPULEDGER_MONTH_TENANTS=$(TENANTS) \
 	go test -count 1 -timeout 1h -run '^TestMonthOfAThousandGPUs$$' -v ./billing
 
+# The time of each fuzzer of `make fuzz`: 2s are a minute in all.
+FUZZTIME ?= 2s
+FUZZ     ?=
+
+.PHONY: fuzz
+fuzz: need-go need-cc ## every fuzzer of the tree (FUZZTIME each, FUZZ=pattern)
+	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' .ci/fuzz
+
 .PHONY: seeded
 seeded: $(LIB) need-go need-cc ## tests the tests: twelve bugs, each of which a named test must catch
 	go test -count 1 -timeout 30m -tags seeded -v ./internal/seeded

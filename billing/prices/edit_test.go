@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 const commented = `# our book, edited with care
@@ -127,20 +129,22 @@ func FuzzWithProfiles(f *testing.F) {
 	f.Add([]byte(commented))
 	f.Add([]byte(deriveBook))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		book, err := Parse("fuzz.yaml", data)
-		if err != nil {
-			return
-		}
-		derived, err := Derive(book, ByComputeSlice, nil)
-		if err != nil {
-			return
-		}
-		edited, err := WithProfiles("fuzz.yaml", data, derived)
-		if err != nil {
-			return
-		}
-		if _, err := Parse("fuzz.yaml", edited); err != nil {
-			t.Errorf("%q became %q: %v", data, edited, err)
-		}
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(data)), func() {
+			book, err := Parse("fuzz.yaml", data)
+			if err != nil {
+				return
+			}
+			derived, err := Derive(book, ByComputeSlice, nil)
+			if err != nil {
+				return
+			}
+			edited, err := WithProfiles("fuzz.yaml", data, derived)
+			if err != nil {
+				return
+			}
+			if _, err := Parse("fuzz.yaml", edited); err != nil {
+				t.Errorf("%q became %q: %v", data, edited, err)
+			}
+		})
 	})
 }

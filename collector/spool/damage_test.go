@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 func sealHeader(header []byte) {
@@ -249,20 +251,22 @@ func FuzzSegment(f *testing.F) {
 	f.Add([]byte(frameMagic + frameMagic + segmentMagic))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		last, read := uint64(0), 0
-		end := scanSegment(data, 1, func(id uint64, rec []byte) {
-			if id <= last {
-				t.Fatalf("id %d after %d", id, last)
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(data)), func() {
+			last, read := uint64(0), 0
+			end := scanSegment(data, 1, func(id uint64, rec []byte) {
+				if id <= last {
+					t.Fatalf("id %d after %d", id, last)
+				}
+				frame := appendFrame(nil, 1, id, rec)
+				if !bytes.Contains(data, frame) {
+					t.Fatalf("record %d is not in the segment as a frame", id)
+				}
+				last = id
+				read++
+			})
+			if end > len(data) || (read > 0 && end < headerBytes+frameHeadBytes) {
+				t.Fatalf("scan of %d bytes ends at %d with %d records", len(data), end, read)
 			}
-			frame := appendFrame(nil, 1, id, rec)
-			if !bytes.Contains(data, frame) {
-				t.Fatalf("record %d is not in the segment as a frame", id)
-			}
-			last = id
-			read++
 		})
-		if end > len(data) || (read > 0 && end < headerBytes+frameHeadBytes) {
-			t.Fatalf("scan of %d bytes ends at %d with %d records", len(data), end, read)
-		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 func TestParseGres(t *testing.T) {
@@ -80,19 +81,21 @@ func FuzzParseGres(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
-		entries, err := parseGres(list)
-		if err != nil {
-			return
-		}
-		var want uint64
-		for _, e := range entries {
-			if e.name == "gpu" {
-				want += uint64(e.count)
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(list)), func() {
+			entries, err := parseGres(list)
+			if err != nil {
+				return
 			}
-		}
-		if positions, err := gpuPositions(entries); err == nil && uint64(len(positions)) > want {
-			t.Errorf("%q: %d positions for a count of %d", list, len(positions), want)
-		}
+			var want uint64
+			for _, e := range entries {
+				if e.name == "gpu" {
+					want += uint64(e.count)
+				}
+			}
+			if positions, err := gpuPositions(entries); err == nil && uint64(len(positions)) > want {
+				t.Errorf("%q: %d positions for a count of %d", list, len(positions), want)
+			}
+		})
 	})
 }
 
@@ -224,21 +227,25 @@ func FuzzParseGresConf(f *testing.F) {
 	f.Add("AutoDetect=nvml\n\\\n", "n")
 	f.Add("Name=gpu File=/dev/nvidia[0-9]\\", "é")
 	f.Fuzz(func(t *testing.T, text, node string) {
-		conf, err := parseGresConf("g", text, node)
-		if err == nil && len(conf.devices) == 0 && !conf.detects() {
-			t.Errorf("%q for %q: nothing, and no error", text, node)
-		}
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(text)+len(node)), func() {
+			conf, err := parseGresConf("g", text, node)
+			if err == nil && len(conf.devices) == 0 && !conf.detects() {
+				t.Errorf("%q for %q: nothing, and no error", text, node)
+			}
+		})
 	})
 }
 
 func FuzzParseMIGMinors(f *testing.F) {
 	f.Add(migMinorsText)
 	f.Fuzz(func(t *testing.T, text string) {
-		known, err := parseMIGMinors("m", text)
-		for minor, d := range known {
-			if err == nil && (d.Minor == nil || d.GI == nil) {
-				t.Errorf("%q: minor %d is %s", text, minor, d)
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(text)), func() {
+			known, err := parseMIGMinors("m", text)
+			for minor, d := range known {
+				if err == nil && (d.Minor == nil || d.GI == nil) {
+					t.Errorf("%q: minor %d is %s", text, minor, d)
+				}
 			}
-		}
+		})
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 func newScontrolFixture(t *testing.T) *fixture {
@@ -272,23 +274,27 @@ func FuzzRecord(f *testing.F) {
 	f.Add(record(j, "gpu:1(IDX:2)"), "train", "bio")
 	f.Add("JobId=42 JobName= Account= QOS= JobState= GRES=gpu:1(IDX:0) WorkDir=", "", "")
 	f.Fuzz(func(t *testing.T, out, name, account string) {
-		j.name, j.account = name, account
-		text, err := trustedPart(out, j)
-		if err != nil {
-			return
-		}
-		if !strings.HasPrefix(text, "JobState=") || strings.Contains(text, " WorkDir=") {
-			t.Errorf("trusted part of %q: %q", out, text)
-		}
-		_, _ = parseAllocation(text, "n1")
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(out)+len(name)+len(account)), func() {
+			j.name, j.account = name, account
+			text, err := trustedPart(out, j)
+			if err != nil {
+				return
+			}
+			if !strings.HasPrefix(text, "JobState=") || strings.Contains(text, " WorkDir=") {
+				t.Errorf("trusted part of %q: %q", out, text)
+			}
+			_, _ = parseAllocation(text, "n1")
+		})
 	})
 }
 
 func FuzzParseNode(f *testing.F) {
 	f.Add(describe("gpu:a40:3,gpu:h100:2(S:0-1)", "gpu:a40:2(IDX:0,2),gpu:h100:1(IDX:3)"))
 	f.Fuzz(func(t *testing.T, out string) {
-		if node, err := parseNode(out, "n1"); err == nil && node.gres == nil {
-			t.Errorf("parse %q: no gres and no error", out)
-		}
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(out)), func() {
+			if node, err := parseNode(out, "n1"); err == nil && node.gres == nil {
+				t.Errorf("parse %q: no gres and no error", out)
+			}
+		})
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 func TestParseStatement(t *testing.T) {
@@ -45,10 +47,12 @@ func FuzzParseStatement(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, sql string) {
-		st := parseStatement(sql)
-		if !strings.HasPrefix(sql, st.sql) || !strings.HasSuffix(sql, st.data) || len(st.sql)+len(st.data) > len(sql) {
-			t.Errorf("%q: %+v", sql, st)
-		}
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(sql)), func() {
+			st := parseStatement(sql)
+			if !strings.HasPrefix(sql, st.sql) || !strings.HasSuffix(sql, st.data) || len(st.sql)+len(st.data) > len(sql) {
+				t.Errorf("%q: %+v", sql, st)
+			}
+		})
 	})
 }
 
