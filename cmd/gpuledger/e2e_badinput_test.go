@@ -358,10 +358,10 @@ func TestTroubledExporterIsNamedAndItsTimeUnobserved(t *testing.T) {
 	target.start(t)
 	eventually(t, "data of an exporter that came up", func() bool { return freeMS(free) >= 1000 })
 	for pattern, spoil := range map[string]func(w http.ResponseWriter){
-		`: parse exposition: .*in line 2: .*DCGM_FI_DEV_POWER_US`: func(w http.ResponseWriter) {
+		`: parse exposition, 200 OK .*: cut off at line 2`: func(w http.ResponseWriter) {
 			_, _ = io.WriteString(w, exposition[:strings.Index(exposition, "\n")+1]+"DCGM_FI_DEV_POWER_US")
 		},
-		`: read body: cut off at line 2, after 105 bytes`: func(w http.ResponseWriter) {
+		`: parse exposition, 200 OK .*: cut off at line 2, after 105 bytes`: func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(exposition)))
 			_, _ = io.WriteString(w, exposition[:105])
 		},

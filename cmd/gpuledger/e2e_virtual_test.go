@@ -154,7 +154,7 @@ func (r *scrapeRig) exporters(t *testing.T, nodes []*scrapedNode) source.Source 
 			_, _ = io.WriteString(w, n.expose(int64(r.clk.Since(firstHour)/scrapeSlot)-1))
 		}))
 		t.Cleanup(server.Close)
-		cfg.Targets = append(cfg.Targets, exporter.Target{URL: server.URL + "/metrics"})
+		cfg.Targets = append(cfg.Targets, exporter.Target{URL: server.URL + "/metrics", TrustHostname: true})
 	}
 	src, err := exporter.New(cfg, exporter.Deps{Cluster: "c", Clock: r.clk, Log: quietLog(), Registry: r.reg})
 	if err != nil {

@@ -95,7 +95,7 @@ func (d *Devices) fieldFamily(id uint32) (f family, ok bool) {
 		return otherField, false
 	}
 	name := d.deps.FieldName(id)
-	if !extraName.MatchString(name) || field.ByName(name) != nil {
+	if _, shown := field.ByName(name); shown || !extraName.MatchString(name) {
 		return otherField, false
 	}
 	return family{name, "DCGM field that is read by configuration, in its own unit.", prometheus.UntypedValue}, true

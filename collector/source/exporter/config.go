@@ -28,7 +28,8 @@ type Config struct {
 	Targets []Target `yaml:"targets"`
 	// Timeout bounds one scrape; four fifths of the slot bound it too.
 	Timeout time.Duration `yaml:"timeout"`
-	// BodyLimitBytes refuses a larger exposition (uncompressed).
+	// BodyLimitBytes refuses a larger exposition (uncompressed); at most
+	// MaxBodyLimitBytes.
 	BodyLimitBytes int64       `yaml:"body_limit_bytes"`
 	Attribution    string      `yaml:"attribution"`
 	Enumeration    string      `yaml:"enumeration"`
@@ -46,9 +47,30 @@ type Config struct {
 // Target is one exporter.
 type Target struct {
 	URL string `yaml:"url"`
-	// Node names the rows that have no Hostname label; else the URL's host does.
+	// Node is the node that the exporter speaks for; empty: the URL's host. Rows
+	// count for no other, whatever their Hostname label says.
 	Node string `yaml:"node"`
+	// TrustHostname lets the Hostname label of rows name the node: for an endpoint
+	// that serves several nodes. Whoever answers there can then speak for any node.
+	TrustHostname bool `yaml:"trust_hostname"`
+	// MaxNodes and MaxGPUs bound what one exposition may list; 0 is the default.
+	MaxNodes int `yaml:"max_nodes"`
+	MaxGPUs  int `yaml:"max_gpus"`
 }
+
+// Limits of one target and of all.
+const (
+	DefaultMaxNodes   = 1
+	DefaultMaxGPUs    = 64
+	MaxBodyLimitBytes = 64 << 20
+	maxLineBytes      = 64 << 10 // of an exposition: some 60 labels of a KiB each
+	// heldBytes bounds what is held of all targets' series at once, and
+	// leastHeldBytes is what a target may hold however many there are: 64 GPUs
+	// with 40 fields take 0.2 MiB.
+	heldBytes      = 256 << 20
+	mostHeldBytes  = 32 << 20
+	leastHeldBytes = 1 << 20
+)
 
 // OwnerLabels lists, for each owner fact, the labels that may hold it; the
 // first that is there and not empty does.
@@ -69,7 +91,7 @@ type OwnerLabels struct {
 func DefaultConfig() Config {
 	return Config{
 		Timeout:        5 * time.Second,
-		BodyLimitBytes: 64 << 20,
+		BodyLimitBytes: 4 << 20,
 		Attribution:    AttributionLabels,
 		Enumeration:    EnumerationComplete,
 		OwnerLabels: OwnerLabels{
@@ -99,14 +121,25 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("targets[%d].url %q: listed twice", i, redact(t.URL)))
 		}
 		seen[t.URL] = true
+		errs = append(errs, t.validateLimits(i))
 	}
 	if c.Timeout <= 0 {
 		errs = append(errs, fmt.Errorf("timeout %s: must be positive", c.Timeout))
 	}
-	if c.BodyLimitBytes <= 0 {
-		errs = append(errs, fmt.Errorf("body_limit_bytes %d: must be positive", c.BodyLimitBytes))
+	if c.BodyLimitBytes <= 0 || c.BodyLimitBytes > MaxBodyLimitBytes {
+		errs = append(errs, fmt.Errorf("body_limit_bytes %d: must be 1 to %d", c.BodyLimitBytes, MaxBodyLimitBytes))
 	}
 	return errors.Join(append(errs, c.validateRules())...)
+}
+
+func (t Target) validateLimits(i int) error {
+	if t.MaxNodes < 0 || t.MaxGPUs < 0 {
+		return fmt.Errorf("targets[%d]: max_nodes %d and max_gpus %d: must not be negative", i, t.MaxNodes, t.MaxGPUs)
+	}
+	if t.MaxNodes > 1 && !t.TrustHostname {
+		return fmt.Errorf("targets[%d]: max_nodes %d: needs trust_hostname: true, which lets rows name their node", i, t.MaxNodes)
+	}
+	return nil
 }
 
 // validateRules is about what rows mean, wherever they come from.

@@ -10,6 +10,18 @@
 //     board's, repeated on each instance: they count once per UUID. Activity on
 //     a parent row beside instance rows is the board's metric, no leaf's. GPU_UTIL
 //     means nothing on MIG and is ignored there.
+//   - Names and units differ by generation (package field): mJ or J, percent or
+//     ratio, MiB or bytes, MHz or Hz. DCGM_FI_DEV_GPU_UTIL_RATIO is percent in DCGM
+//     4.6 and a ratio in 4.7: base-unit names in the same exposition say 4.7, else
+//     classic ones 4.6, and where neither is there, the driver's new label stands
+//     beside classic ones, or a value fits only the other, it is absent. So is a
+//     series whose HELP text names another unit than the table, or an unknown one.
+//     Where a quantity comes under both names the classic one counts; both are
+//     absent where they differ by more than half and by more than rounding. An
+//     unknown name that looks like a missing quantity's is counted and logged.
+//   - One target speaks for one node (Target.Node), within limits of GPUs, bytes
+//     and series; nothing that it answers stands in errors or logs, but names of
+//     metrics. Redirects are not followed.
 //   - Blanks, NaN, and values out of a field's range are absent, counted by
 //     reason in gpuledger_exporter_values_absent_total.
 //   - The energy counter counts only by its movement between two scrapes. One

@@ -112,7 +112,7 @@ func TestNamesAndLabelsOfAllVersions(t *testing.T) {
 			Uuid: uuid, Model: "Tesla T4", Slices: 1, Index: 1, PowerWatts: ptr(30.0),
 			Leaves:       []*wire.Leaf{{Id: "gpu", Slices: 1, GpuUtil: ptr(40.0), SmActive: ptr(0.5)}},
 			Holds:        []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Namespace: "a", Pod: "p"}}},
-			MetricFields: []uint32{150, 230}, MetricValues: []float64{55, 31},
+			MetricFields: []uint32{150, 230, 251}, MetricValues: []float64{55, 31, 0},
 		}
 	}
 	for _, c := range []struct{ name, labels, power, util, sm, temp, xid, uuid string }{
@@ -135,7 +135,7 @@ func TestNamesAndLabelsOfAllVersions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newRig(t, nil).batch(text(
-				row(c.power, c.labels, 30), row(c.util, c.labels, 40), row(c.sm, c.labels, 0.5), row(c.temp, c.labels, 55), row(c.xid, c.labels, 31),
+				row("DCGM_FI_DEV_FB_FREE", c.labels, 0), row(c.power, c.labels, 30), row(c.util, c.labels, 40), row(c.sm, c.labels, 0.5), row(c.temp, c.labels, 55), row(c.xid, c.labels, 31),
 			))
 			if b.Node != "n1" {
 				t.Errorf("node %q, want n1", b.Node)
@@ -188,7 +188,7 @@ func TestRowsOfOtherDevicesAreNotGPUs(t *testing.T) {
 }
 
 func TestOneExporterSeveralNodes(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(c *Config) { c.Targets[0].MaxNodes = 2 })
 	batches, err := r.read(text(
 		row("DCGM_FI_DEV_GPU_UTIL", `gpu="0",UUID="GPU-1",modelName="Tesla T4",Hostname="n2"`, 1),
 		row("DCGM_FI_DEV_GPU_UTIL", `gpu="0",UUID="GPU-2",modelName="Tesla T4",Hostname="n1"`, 1),

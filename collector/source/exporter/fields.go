@@ -10,6 +10,9 @@ import (
 const (
 	absentMIGUtil = "mig_gpu_util"
 	absentNoGPU   = "no_gpu" // the row names no GPU
+	// absentUnknown is a metric's that looks like one that is needed, and isn't in
+	// the table: of a version that isn't known here.
+	absentUnknown = "unknown_name"
 )
 
 // ownField says that a field has a place of its own in the batch, so that it

@@ -108,15 +108,22 @@ func (n *nodeView) sorted() []*board {
 // fold sorts the samples of one target into nodes, and returns how many said
 // something of a GPU.
 func (s *Source) fold(r *reading, nodes map[string]*nodeView) (rows int) {
-	t := r.target
 	owners := newOwnerReader(&s.cfg, r)
 	names := nodeNames(r.samples)
+	for _, smp := range r.samples {
+		r.generation.See(smp.series, smp.value, smp.labels)
+	}
 	for _, smp := range r.samples {
 		if hasAny(smp.labels, otherDevices) {
 			continue
 		}
 		uuid, index := first(smp.labels, labelsUUID), first(smp.labels, labelsIndex)
-		node := cmp.Or(first(smp.labels, labelsNode), names[uuid], t.node)
+		node, named := r.target.node, first(smp.labels, labelsNode)
+		if r.target.trusts {
+			node = cmp.Or(named, names[uuid], node)
+		} else if named != "" && named != node {
+			s.noteOtherNode(r.target)
+		}
 		if uuid == "" && index != "" {
 			uuid = s.deps.Cluster + "/" + node + "/" + index
 		}
@@ -125,20 +132,25 @@ func (s *Source) fold(r *reading, nodes map[string]*nodeView) (rows int) {
 			continue
 		}
 		rows++
-		n := nodes[node]
-		if n == nil {
-			n = &nodeView{name: node, boards: map[string]*board{}, targets: map[*target]bool{}}
-			nodes[node] = n
-		}
-		n.targets[t] = true
-		b := n.boards[uuid]
-		if b == nil {
-			b = &board{device: *newDevice(), uuid: uuid, instances: map[uint32]*instance{}, target: t, at: r.time(smp)}
-			n.boards[uuid] = b
-		}
-		s.foldRow(b, r, smp, index, owners)
+		s.foldRow(boardOf(nodes, node, uuid, r, smp), r, smp, index, owners)
 	}
 	return rows
+}
+
+// boardOf finds a board, or lists it.
+func boardOf(nodes map[string]*nodeView, node, uuid string, r *reading, smp sample) *board {
+	n := nodes[node]
+	if n == nil {
+		n = &nodeView{name: node, boards: map[string]*board{}, targets: map[*target]bool{}}
+		nodes[node] = n
+	}
+	n.targets[r.target] = true
+	b := n.boards[uuid]
+	if b == nil {
+		b = &board{device: *newDevice(), uuid: uuid, instances: map[uint32]*instance{}, target: r.target, at: r.time(smp)}
+		n.boards[uuid] = b
+	}
+	return b
 }
 
 // countsEnergyBy takes a board's energy counter from one target alone: the
@@ -184,23 +196,22 @@ func (s *Source) foldRow(b *board, r *reading, smp sample, index string, owners 
 	}
 	owner, vgpu := owners.owner(smp.labels)
 	d.addOwner(owner, vgpu)
-	v, absent := smp.field.Check(smp.value)
-	if absent != "" {
-		s.metrics.absent.WithLabelValues(absent).Inc()
-		return
+	f := smp.series.Field()
+	id, v, absent := r.generation.Value(smp.series, smp.value)
+	if r.distrusted[smp.series.Name] {
+		absent = field.AbsentHelp
 	}
-	if isInstance && field.OnInstance(smp.field.ID) {
-		d.values.put(smp.field.ID, v)
-		return
-	}
-	if isInstance && smp.field.ID == field.GPUUtil {
+	switch {
+	case absent != "":
+		s.leaveOut(r.target, smp.series.Name, absent)
+	case isInstance && f.Instance:
+		d.values.put(id, v)
+	case isInstance && f.ID == field.GPUUtil:
 		s.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
-		return
+	case f.ID == field.EnergyMJ && !b.countsEnergyBy(r.target, r.time(smp)):
+	default:
+		b.values.put(id, v)
 	}
-	if smp.field.ID == field.EnergyMJ && !b.countsEnergyBy(r.target, r.time(smp)) {
-		return
-	}
-	b.values.put(smp.field.ID, v)
 }
 
 // deviceOf is the instance that a row is about, else the board; nil when the

@@ -56,7 +56,7 @@ func newRig(t *testing.T, change func(*Config)) *rig {
 	t.Cleanup(server.Close)
 	r.url = server.URL + "/metrics"
 	cfg := DefaultConfig()
-	cfg.Targets = []Target{{URL: r.url, Node: "fallback"}}
+	cfg.Targets = []Target{{URL: r.url, Node: "fallback", TrustHostname: true}}
 	if change != nil {
 		change(&cfg)
 	}

@@ -14,7 +14,7 @@ import (
 // Sample is a value that an exporter showed, scraped by somebody else. Labels
 // are the series' without its name; none is empty.
 type Sample struct {
-	Field  *field.Field
+	Series field.Series
 	Labels map[string]string
 	Value  float64
 	At     time.Time // of the scrape
@@ -63,7 +63,7 @@ func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, e
 		r := reading{target: h.target(e), at: slot.Start, renamed: e.Renamed, samples: make([]sample, 0, len(e.Samples))}
 		here[r.target] = true
 		for _, smp := range e.Samples {
-			r.samples = append(r.samples, sample{field: smp.Field, labels: smp.Labels, value: smp.Value, at: smp.At})
+			r.samples = append(r.samples, sample{series: smp.Series, labels: smp.Labels, value: smp.Value, at: smp.At})
 		}
 		readings = append(readings, r)
 	}
@@ -87,7 +87,7 @@ func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, e
 func (h *History) target(e Exposition) *target {
 	t := h.byName[e.Target]
 	if t == nil {
-		t = &target{name: e.Target}
+		t = &target{name: e.Target, trusts: true}
 		h.byName[e.Target] = t
 		h.s.targets = append(h.s.targets, t)
 	}

@@ -27,7 +27,7 @@ func utilOf(target, node, uuid string) Exposition {
 	if node != "" {
 		labels["Hostname"] = node
 	}
-	return Exposition{Target: target, Samples: []Sample{{Field: field.ByID(field.GPUUtil), Labels: labels, Value: 5, At: start}}}
+	return Exposition{Target: target, Samples: []Sample{{Series: seriesOf("DCGM_FI_DEV_GPU_UTIL"), Labels: labels, Value: 5, At: start}}}
 }
 
 func TestTargetThatIsAwayMakesItsNodePartial(t *testing.T) {
@@ -67,4 +67,9 @@ func TestHistoryOfNoNode(t *testing.T) {
 	if len(batches) != 1 || batches[0].Node != "n1" || err == nil || !strings.Contains(err.Error(), "name no node") {
 		t.Errorf("got %v, %v; want the batch of n1 and an error about the rest", batches, err)
 	}
+}
+
+func seriesOf(name string) field.Series {
+	s, _ := field.ByName(name)
+	return s
 }

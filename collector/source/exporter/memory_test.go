@@ -116,7 +116,7 @@ func TestMemoryEndsWithTheInventory(t *testing.T) {
 // UUIDs of their original.
 func TestOneUUIDOnTwoNodesIsTwoCounters(t *testing.T) {
 	clone := newRig(t, nil) // only its server is used
-	r := newRig(t, func(c *Config) { c.Targets = append(c.Targets, Target{URL: clone.url}) })
+	r := newRig(t, func(c *Config) { c.Targets = append(c.Targets, Target{URL: clone.url, TrustHostname: true}) })
 	const there = `gpu="0",UUID="GPU-h",modelName="NVIDIA H100 80GB HBM3",Hostname="n2"`
 	var moved [][2]int64
 	for i := range 3 {
@@ -138,7 +138,7 @@ func TestOneUUIDOnTwoNodesIsTwoCounters(t *testing.T) {
 // the first one's, also when the first is away.
 func TestOneUUIDOfTwoTargetsOnANode(t *testing.T) {
 	second := newRig(t, nil) // only its server is used
-	r := newRig(t, func(c *Config) { c.Targets = append(c.Targets, Target{URL: second.url}) })
+	r := newRig(t, func(c *Config) { c.Targets = append(c.Targets, Target{URL: second.url, TrustHostname: true}) })
 	for i, c := range []struct {
 		first, second int // 0: no row
 		want          *int64

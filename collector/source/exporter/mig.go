@@ -22,7 +22,7 @@ func (s *Source) migOn(b *board) (on, inferred bool) {
 	case b.migOff || said || !s.cfg.InferMIG:
 		return false, false
 	}
-	inferred = s.looksEmptyMIG(b) && !b.target.untelling
+	inferred = s.looksEmptyMIG(b) && !b.target.untelling && !b.target.unclear
 	return inferred, inferred
 }
 

@@ -16,13 +16,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gpuledger/gpuledger/collector/source/field"
 	"github.com/gpuledger/gpuledger/collector/source/memory"
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
-// parallelScrapes bounds how many exporters are scraped at once.
-const parallelScrapes = 32
+// parallelScrapes bounds how many exporters are scraped at once, each with a
+// buffer of maxLineBytes.
+const parallelScrapes = 256
 
 // Deps are what a Source works with. HTTPClient may be nil.
 type Deps struct {
@@ -46,6 +48,7 @@ type Source struct {
 	file    memory.File
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
+	named   map[nameless]bool           // what was logged of values that are absent
 
 	restored bool
 }
@@ -59,9 +62,14 @@ var (
 type target struct {
 	url  string
 	name string // without a password, for people and metrics
-	node string // of rows that name none
+	node string // that it speaks for
+	// trusts: the Hostname label of its rows names the node.
+	trusts            bool
+	maxNodes, maxGPUs int
+	slow              bool // the last scrape failed: it waits for the others
 	// untelling: its missing rows say nothing of MIG (see learnTargets).
 	untelling bool
+	unclear   bool // nor do they now: it shows names or units that aren't known
 }
 
 // New makes a source that scrapes nothing until Read.
@@ -72,19 +80,17 @@ func New(cfg Config, deps Deps) (*Source, error) {
 	if deps.Cluster == "" {
 		return nil, errors.New("configure exporter source: cluster is empty")
 	}
-	if deps.HTTPClient == nil {
-		deps.HTTPClient = &http.Client{Transport: &http.Transport{
-			MaxIdleConnsPerHost: 1,
-			IdleConnTimeout:     2 * time.Minute,
-		}}
-	}
+	deps.HTTPClient = NoRedirects(deps.HTTPClient)
 	s := newSource(cfg, deps)
 	for _, t := range cfg.Targets {
 		u, err := url.Parse(t.URL)
 		if err != nil {
 			return nil, fmt.Errorf("configure exporter source: parse url %q: %w", redact(t.URL), err)
 		}
-		s.targets = append(s.targets, &target{url: t.URL, name: redact(t.URL), node: cmp.Or(t.Node, u.Hostname())})
+		s.targets = append(s.targets, &target{
+			url: t.URL, name: redact(t.URL), node: cmp.Or(t.Node, u.Hostname()), trusts: t.TrustHostname,
+			maxNodes: cmp.Or(t.MaxNodes, DefaultMaxNodes), maxGPUs: cmp.Or(t.MaxGPUs, DefaultMaxGPUs),
+		})
 	}
 	return s, nil
 }
@@ -97,7 +103,11 @@ type reading struct {
 	// renamed: the scraper is known to have renamed the exporter's own labels,
 	// whether these rows show it or not.
 	renamed bool
-	err     error
+	// generation is what the exposition says of its version.
+	generation field.Generation
+	distrusted map[string]bool // names whose HELP texts name another unit
+	unknown    []string        // names that look like one that is needed
+	err        error
 }
 
 // errAway is a target's that is missing without anybody asking it now.
@@ -108,7 +118,7 @@ func newSource(cfg Config, deps Deps) *Source {
 	return &Source{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
 		memory: memory.New(deps.Log), file: memory.File{Path: deps.StateFile, Kind: stateKind},
-		shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
+		shared: map[string]map[*target]bool{}, guessed: map[string]bool{}, named: map[nameless]bool{},
 	}
 }
 
@@ -143,6 +153,7 @@ func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, e
 	var errs []error
 	for i := range readings {
 		r := &readings[i]
+		r.target.unclear = false
 		if r.err == nil && s.fold(r, nodes) == 0 {
 			r.err = errors.New("no GPU rows: the exporter answers, but DCGM gives it nothing")
 		}
@@ -154,7 +165,11 @@ func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, e
 			errs = append(errs, fmt.Errorf("scrape %s: %w", r.target.name, r.err))
 		}
 	}
+	for i := range readings {
+		s.nameUnknown(&readings[i])
+	}
 	batches := make([]*wire.Batch, 0, len(nodes))
+	s.settle(nodes)
 	learnTargets(nodes)
 	s.metrics.inferred.Set(0)
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
@@ -171,39 +186,47 @@ func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, e
 // Commit says that the batches of the last Read are spooled.
 func (s *Source) Commit() { s.memory.Commit() }
 
-// scrapeAll keeps the order of the targets in its answer.
+// scrapeAll keeps the order of the targets in its answer. Those that failed the
+// last time are asked after the others, so that they delay each other alone; all
+// end with four fifths of the slot.
 func (s *Source) scrapeAll(ctx context.Context, slot source.Slot) []reading {
-	timeout := min(s.cfg.Timeout, slot.Length*4/5)
+	ctx, cancel := context.WithTimeout(ctx, slot.Length*4/5)
+	defer cancel()
 	readings := make([]reading, len(s.targets))
 	gate := make(chan struct{}, parallelScrapes)
+	maxHeld := min(mostHeldBytes, max(leastHeldBytes, heldBytes/len(s.targets)))
 	var wg sync.WaitGroup
-	for i, t := range s.targets {
-		wg.Go(func() {
+	for _, slow := range []bool{false, true} {
+		for i, t := range s.targets {
+			if t.slow != slow {
+				continue
+			}
 			gate <- struct{}{}
-			defer func() { <-gate }()
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			readings[i].target = t
-			readings[i].samples, readings[i].err = s.scrape(ctx, t)
-		})
+			wg.Go(func() {
+				defer func() { <-gate }()
+				ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+				defer cancel()
+				readings[i].target = t
+				s.scrape(ctx, &readings[i], maxHeld)
+			})
+		}
 	}
 	wg.Wait()
 	return readings
 }
 
-func (s *Source) scrape(ctx context.Context, t *target) ([]sample, error) {
-	start := s.deps.Clock.Now()
-	defer func() { s.metrics.duration.WithLabelValues(t.name).Set(s.deps.Clock.Since(start).Seconds()) }()
-	body, err := fetch(ctx, s.deps.HTTPClient, t.url, s.cfg.BodyLimitBytes)
+func (s *Source) scrape(ctx context.Context, r *reading, maxHeld int) {
+	start, name := s.deps.Clock.Now(), r.target.name
+	defer func() { s.metrics.duration.WithLabelValues(name).Set(s.deps.Clock.Since(start).Seconds()) }()
+	series, err := r.fetch(ctx, s.deps.HTTPClient, s.cfg.BodyLimitBytes, maxHeld)
+	s.metrics.series.WithLabelValues(name).Set(float64(series))
 	if err != nil {
-		return nil, err
+		*r = reading{target: r.target, err: err}
 	}
-	samples, series, err := parse(body)
-	s.metrics.series.WithLabelValues(t.name).Set(float64(series))
-	return samples, err
 }
 
 func (s *Source) countScrape(t *target, err error) {
+	t.slow = err != nil
 	if err != nil {
 		s.metrics.success.WithLabelValues(t.name).Set(0)
 		s.metrics.scrapes.WithLabelValues(t.name, "error").Inc()

@@ -184,7 +184,7 @@ func TestABrokenOffReadingIsNone(t *testing.T) {
 // so what that one listed is not lost.
 func TestARestartBesideADeadExporter(t *testing.T) {
 	second := newRig(t, nil) // only its server is used
-	r := newRig(t, func(c *Config) { c.Targets = append(c.Targets, Target{URL: second.url}) })
+	r := newRig(t, func(c *Config) { c.Targets = append(c.Targets, Target{URL: second.url, TrustHostname: true}) })
 	r.keepState()
 	second.setText(row("DCGM_FI_DEV_GPU_UTIL", `gpu="1",UUID="GPU-z",modelName="Tesla T4",Hostname="n1"`, 3))
 	r.batch(row("DCGM_FI_DEV_GPU_UTIL", h100, 3))

@@ -22,23 +22,39 @@ const (
 	SMActive        = 1002
 )
 
-// Field is one DCGM field: its names over the versions, and the range outside
-// of which a value is impossible.
+// Field is one quantity as DCGM measures it: its names over the versions, and
+// the range outside of which a value is impossible. Names, Min, Max and every
+// value that leaves this package are in Unit.
 type Field struct {
 	ID       uint32
 	Names    []string // classic, renamed in DCGM 4.6, dcgm-exporter 1.x; the first is shown
+	Unit     Unit     // empty: HELP texts are not compared with it
 	Min, Max float64
 	Instance bool // measured per MIG instance; else the board's, repeated
+	Base     Base
 }
 
-// ByName finds a field by any of its names; nil: it isn't read.
-func ByName(name string) *Field { return byName[name] }
+// Base is the same quantity as a DCGM field of its own in a base unit (DCGM 4.7,
+// dcgm-exporter 4.9). The zero Base: there is none.
+type Base struct {
+	ID   uint32
+	Name string
+	Unit Unit
+	// Times and Per turn Unit into the field's: v*Times/Per, exact for whole values.
+	Times, Per float64
+	// Slack is by how much, in the field's Unit, the two may differ where both are
+	// shown: they are read one after the other, and rounded differently.
+	Slack float64
+}
 
 // ByID finds a field by DCGM's id; nil: it isn't known here.
 func ByID(id uint32) *Field { return byID[id] }
 
 // Names are all names that are read, ascending.
 func Names() []string { return slices.Sorted(maps.Keys(byName)) }
+
+// WithBase are the fields that have a Base, by id.
+func WithBase() []*Field { return withBase }
 
 // OnInstance says whether a value of the field on an instance's row is the
 // instance's own and not the board's, repeated.
@@ -52,57 +68,71 @@ const maxCounter = 1 << 53 // above it a text counter is not exact
 var fields = []Field{
 	{ID: MIGMode, Names: []string{"DCGM_FI_DEV_MIG_MODE"}, Max: 1},
 	{ID: MIGMaxSlices, Names: []string{"DCGM_FI_DEV_MIG_MAX_SLICES"}, Min: 1, Max: 64},
-	{ID: 100, Names: []string{"DCGM_FI_DEV_SM_CLOCK", "dcgm_sm_clock"}, Max: 10_000},
-	{ID: 101, Names: []string{"DCGM_FI_DEV_MEM_CLOCK", "dcgm_memory_clock"}, Max: 20_000},
-	{ID: 140, Names: []string{"DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"}, Max: 200},
-	{ID: GPUTemp, Names: []string{"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"}, Max: 200},
+	{ID: 100, Names: []string{"DCGM_FI_DEV_SM_CLOCK", "dcgm_sm_clock"}, Unit: MHz, Max: 10_000, Base: hertz(1603, "DCGM_FI_DEV_SM_CLOCK_HERTZ")},
+	{ID: 101, Names: []string{"DCGM_FI_DEV_MEM_CLOCK", "dcgm_memory_clock"}, Unit: MHz, Max: 20_000, Base: hertz(1604, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ")},
+	{ID: 140, Names: []string{"DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"}, Unit: Celsius, Max: 200},
+	{ID: GPUTemp, Names: []string{"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"}, Unit: Celsius, Max: 200},
 	// Board power above the limit is real (600 W on 400 W parts); 0 W is not.
-	{ID: PowerWatts, Names: []string{"DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"}, Min: math.SmallestNonzeroFloat64, Max: 5_000},
-	{ID: EnergyMJ, Names: []string{"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "dcgm_total_energy_consumption"}, Max: maxCounter},
+	{ID: PowerWatts, Names: []string{"DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"}, Unit: Watt, Min: math.SmallestNonzeroFloat64, Max: 5_000},
+	{ID: EnergyMJ, Names: []string{"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "dcgm_total_energy_consumption"}, Unit: Millijoule, Max: maxCounter, Base: Base{1611, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", Joule, 1000, 1, 100_000}},
 	{ID: 202, Names: []string{"DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "DCGM_FI_DEV_PCIE_REPLAY_TOTAL", "dcgm_pcie_replay_counter"}, Max: maxCounter},
-	// GPU_UTIL_RATIO keeps its 0 to 100, in spite of the name.
-	{ID: GPUUtil, Names: []string{"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_UTIL_RATIO", "dcgm_gpu_utilization"}, Max: 100},
-	{ID: 204, Names: []string{"DCGM_FI_DEV_MEM_COPY_UTIL", "dcgm_mem_copy_utilization"}, Max: 100},
+	// GPU_UTIL_RATIO is 0 to 100 in DCGM 4.6, in spite of the name: see Generation.
+	{ID: GPUUtil, Names: []string{"DCGM_FI_DEV_GPU_UTIL", gpuUtilRatio, "dcgm_gpu_utilization"}, Unit: Percent, Max: 100, Base: Base{1613, gpuUtilRatio, Ratio, 100, 1, 25}},
+	{ID: 204, Names: []string{"DCGM_FI_DEV_MEM_COPY_UTIL", "dcgm_mem_copy_utilization"}, Unit: Percent, Max: 100, Base: Base{1614, "DCGM_FI_DEV_MEMORY_UTIL_RATIO", Ratio, 100, 1, 25}},
 	{ID: XID, Names: []string{"DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"}, Max: 65_535, Instance: true},
-	{ID: FBFree, Names: []string{"DCGM_FI_DEV_FB_FREE", "dcgm_fb_free"}, Max: 1 << 24, Instance: true},
-	{ID: FBUsed, Names: []string{"DCGM_FI_DEV_FB_USED", "dcgm_fb_used"}, Max: 1 << 24, Instance: true},
+	{ID: FBFree, Names: []string{"DCGM_FI_DEV_FB_FREE", "dcgm_fb_free"}, Unit: MiB, Max: 1 << 24, Instance: true, Base: bytes(1626, "DCGM_FI_DEV_FB_FREE_BYTES")},
+	{ID: FBUsed, Names: []string{"DCGM_FI_DEV_FB_USED", "dcgm_fb_used"}, Unit: MiB, Max: 1 << 24, Instance: true, Base: bytes(1627, "DCGM_FI_DEV_FB_USED_BYTES")},
 	{ID: 310, Names: []string{"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "dcgm_ecc_sbe_volatile_total"}, Max: maxCounter},
 	{ID: 311, Names: []string{"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "dcgm_ecc_dbe_volatile_total"}, Max: maxCounter},
-	// A rate in MB/s, whatever # TYPE says.
-	{ID: 449, Names: []string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL", "dcgm_nvlink_bandwidth_total"}, Max: 1e9},
+	// A rate in MB/s, whatever # TYPE says: KiB/s over 1000; that of DCGM 4.7 is KiB/s
+	// times 1024.
+	{ID: 449, Names: []string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL", "dcgm_nvlink_bandwidth_total"}, Max: 1e9, Base: Base{1648, "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", "", 1, 1_024_000, 100}},
 	{ID: 112, Names: []string{"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"}, Max: maxCounter},
 	{ID: 312, Names: []string{"DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"}, Max: maxCounter},
 	{ID: 313, Names: []string{"DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"}, Max: maxCounter},
 	{ID: 393, Names: []string{"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"}, Max: maxCounter},
 	{ID: 394, Names: []string{"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"}, Max: maxCounter},
 	{ID: RowRemapFailure, Names: []string{"DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ROW_REMAP_FAILED"}, Max: 1},
-	{ID: 250, Names: []string{"DCGM_FI_DEV_FB_TOTAL"}, Max: 1 << 24, Instance: true},
-	{ID: 253, Names: []string{"DCGM_FI_DEV_FB_RESERVED"}, Max: 1 << 24, Instance: true},
+	{ID: 250, Names: []string{"DCGM_FI_DEV_FB_TOTAL"}, Unit: MiB, Max: 1 << 24, Instance: true, Base: bytes(1625, "DCGM_FI_DEV_FB_CAPACITY_BYTES")},
+	{ID: 253, Names: []string{"DCGM_FI_DEV_FB_RESERVED"}, Unit: MiB, Max: 1 << 24, Instance: true, Base: bytes(1628, "DCGM_FI_DEV_FB_RESERVED_BYTES")},
 	{ID: GREngineActive, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "dcgm_fi_prof_gr_engine_active"}, Max: 1, Instance: true},
 	{ID: SMActive, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_UTIL_RATIO", "dcgm_fi_prof_sm_active"}, Max: 1, Instance: true},
-	{ID: 1003, Names: []string{"DCGM_FI_PROF_SM_OCCUPANCY"}, Max: 1, Instance: true},
+	{ID: 1003, Names: []string{"DCGM_FI_PROF_SM_OCCUPANCY", "DCGM_FI_PROF_SM_OCCUPANCY_RATIO"}, Max: 1, Instance: true},
 	{ID: 1004, Names: []string{"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO", "dcgm_fi_prof_pipe_tensor_active"}, Max: 1, Instance: true},
 	{ID: 1005, Names: []string{"DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_DRAM_UTIL_RATIO", "dcgm_fi_prof_dram_active"}, Max: 1, Instance: true},
-	{ID: 1006, Names: []string{"DCGM_FI_PROF_PIPE_FP64_ACTIVE"}, Max: 1, Instance: true},
-	{ID: 1007, Names: []string{"DCGM_FI_PROF_PIPE_FP32_ACTIVE"}, Max: 1, Instance: true},
-	{ID: 1008, Names: []string{"DCGM_FI_PROF_PIPE_FP16_ACTIVE"}, Max: 1, Instance: true},
+	{ID: 1006, Names: []string{"DCGM_FI_PROF_PIPE_FP64_ACTIVE", "DCGM_FI_PROF_FP64_UTIL_RATIO"}, Max: 1, Instance: true},
+	{ID: 1007, Names: []string{"DCGM_FI_PROF_PIPE_FP32_ACTIVE", "DCGM_FI_PROF_FP32_UTIL_RATIO"}, Max: 1, Instance: true},
+	{ID: 1008, Names: []string{"DCGM_FI_PROF_PIPE_FP16_ACTIVE", "DCGM_FI_PROF_FP16_UTIL_RATIO"}, Max: 1, Instance: true},
 	// Rates in B/s; the counter in 3.3.9's list of metrics is an error of that list.
 	{ID: 1009, Names: []string{"DCGM_FI_PROF_PCIE_TX_BYTES", "dcgm_fi_prof_pcie_tx_bytes"}, Max: 1e13},
 	{ID: 1010, Names: []string{"DCGM_FI_PROF_PCIE_RX_BYTES", "dcgm_fi_prof_pcie_rx_bytes"}, Max: 1e13},
 }
 
-var byName, byID = index()
+func hertz(id uint32, name string) Base { return Base{id, name, Hertz, 1, 1e6, 100} }
 
-func index() (byName map[string]*Field, byID map[uint32]*Field) {
-	byName, byID = make(map[string]*Field), make(map[uint32]*Field)
+func bytes(id uint32, name string) Base { return Base{id, name, Byte, 1, 1 << 20, 64} }
+
+var (
+	byName   = map[string]Series{}
+	byID     = map[uint32]*Field{}
+	withBase []*Field
+)
+
+func init() {
 	for i := range fields {
 		f := &fields[i]
 		byID[f.ID] = f
 		for _, name := range f.Names {
-			byName[name] = f
+			byName[name] = Series{Name: name, field: f, classic: f.Base.ID != 0 && name != gpuUtilRatio}
+		}
+		if f.Base.ID == 0 {
+			continue
+		}
+		withBase = append(withBase, f)
+		if f.Base.Name != gpuUtilRatio {
+			byName[f.Base.Name] = Series{Name: f.Base.Name, field: f, base: true}
 		}
 	}
-	return byName, byID
 }
 
 // Reasons why a value is absent.
@@ -110,20 +140,34 @@ const (
 	AbsentBlank = "blank" // a DCGM sentinel: not supported, not found, no permission
 	AbsentNaN   = "nan"   // NaN or infinite
 	AbsentRange = "range" // impossible for the field
+	// AbsentUndecided is GPU_UTIL_RATIO's where nothing tells its unit.
+	AbsentUndecided = "undecided_unit"
+	AbsentHelp      = "help_unit" // HELP names another unit than the table, or an unknown one
+	// AbsentContradiction is both names' of a quantity that say different things.
+	AbsentContradiction = "contradiction"
 )
 
 // Check tells whether v is a value of f; otherwise why it is absent. Ratios are
 // averages and may overshoot 1 by rounding: up to 1 % is taken as 1.
 func (f *Field) Check(v float64) (value float64, absent string) {
+	v, absent = finite(v)
+	switch {
+	case absent != "":
+		return 0, absent
+	case f.Max == 1 && f.Instance && v > 1 && v <= 1.01:
+		return 1, ""
+	case v < f.Min || v > f.Max:
+		return 0, AbsentRange
+	}
+	return v, ""
+}
+
+func finite(v float64) (value float64, absent string) {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return 0, AbsentNaN
 	case IsBlank(v):
 		return 0, AbsentBlank
-	case f.Max == 1 && f.Instance && v > 1 && v <= 1.01:
-		return 1, ""
-	case v < f.Min || v > f.Max:
-		return 0, AbsentRange
 	}
 	return v, ""
 }

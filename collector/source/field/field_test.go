@@ -64,13 +64,19 @@ func TestTable(t *testing.T) {
 		}
 		ids[f.ID] = true
 		for _, n := range f.Names {
-			if names[n] || ByName(n) != f {
+			if got, _ := ByName(n); names[n] || got.Field() != f {
 				t.Errorf("name %q of field %d: twice, or not found", n, f.ID)
 			}
 			names[n] = true
 		}
 	}
-	if ByName("DCGM_FI_DEV_NOTHING") != nil || ByID(1) != nil {
+	for _, f := range WithBase() {
+		if got, _ := ByName(f.Base.Name); got.Field() != f || ids[f.Base.ID] {
+			t.Errorf("base name %q of field %d: not found, or its id is another field's", f.Base.Name, f.ID)
+		}
+		ids[f.Base.ID] = true
+	}
+	if _, known := ByName("DCGM_FI_DEV_NOTHING"); known || ByID(1) != nil {
 		t.Error("fields that aren't in the table were found")
 	}
 }

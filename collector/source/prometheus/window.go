@@ -14,7 +14,7 @@ import (
 
 // series is one of a window, with a cursor over its samples.
 type series struct {
-	field  *field.Field
+	name   field.Series
 	labels map[string]string
 	node   string // as its own labels say; empty: they don't
 	gpu    string
@@ -72,11 +72,11 @@ func newWindow(from, to time.Time, got []matrixSeries) *window {
 }
 
 func newSeries(g matrixSeries, fromMS, toMS int64) *series {
-	f := field.ByName(g.Metric["__name__"])
-	if f == nil {
+	name, known := field.ByName(g.Metric["__name__"])
+	if !known {
 		return nil
 	}
-	s := &series{field: f, labels: make(map[string]string, len(g.Metric))}
+	s := &series{name: name, labels: make(map[string]string, len(g.Metric))}
 	for k, v := range g.Metric {
 		if k != "__name__" && v != "" {
 			s.labels[k] = v
@@ -219,7 +219,7 @@ func settleAddresses(seen []*exposed) (dropped int) {
 func (e *exposed) exposition(renamed bool) exporter.Exposition {
 	out := exporter.Exposition{Target: e.target, Node: e.node, Renamed: renamed, Samples: make([]exporter.Sample, len(e.taken))}
 	for i, s := range e.taken {
-		out.Samples[i] = exporter.Sample{Field: s.field, Labels: s.labels, Value: e.points[i].value, At: time.UnixMilli(e.points[i].ms).UTC()}
+		out.Samples[i] = exporter.Sample{Series: s.name, Labels: s.labels, Value: e.points[i].value, At: time.UnixMilli(e.points[i].ms).UTC()}
 	}
 	return out
 }
