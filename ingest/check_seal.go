@@ -124,12 +124,24 @@ func (d CheckDeps) checkStretch(ctx context.Context, res *check.Result, sum *sea
 // sealedResults are the columns of selectSealed.
 func (c *journalColumns) sealedResults(origins *proto.ColInt8) proto.Results {
 	return proto.Results{
-		{Name: "cluster", Data: c.cluster}, {Name: "node", Data: c.node}, {Name: "slot", Data: &c.slot}, {Name: "slot_ms", Data: &c.slotMS},
-		{Name: "collector", Data: c.collector}, {Name: "boot_ms", Data: &c.bootMS}, {Name: "seq", Data: &c.seq}, {Name: "rev", Data: &c.rev},
-		{Name: "batch", Data: &c.batch}, {Name: "hash", Data: &c.hash}, {Name: "seal", Data: &c.seal},
-		{Name: "attribution_ok", Data: &c.attributionOK}, {Name: "enumeration_complete", Data: &c.complete},
-		{Name: "observed_ms", Data: &c.observedMS}, {Name: "observed", Data: c.observed}, {Name: "gpus", Data: c.gpus},
-		{Name: "energy_mj", Data: &c.energy}, {Name: "origin", Data: origins},
+		{Name: "cluster", Data: c.cluster},
+		{Name: "node", Data: c.node},
+		{Name: "slot", Data: &c.slot},
+		{Name: "slot_ms", Data: &c.slotMS},
+		{Name: "collector", Data: c.collector},
+		{Name: "boot_ms", Data: &c.bootMS},
+		{Name: "seq", Data: &c.seq},
+		{Name: "rev", Data: &c.rev},
+		{Name: "batch", Data: &c.batch},
+		{Name: "hash", Data: &c.hash},
+		{Name: "seal", Data: &c.seal},
+		{Name: "attribution_ok", Data: &c.attributionOK},
+		{Name: "enumeration_complete", Data: &c.complete},
+		{Name: "observed_ms", Data: &c.observedMS},
+		{Name: "observed", Data: c.observed},
+		{Name: "gpus", Data: c.gpus},
+		{Name: "energy_mj", Data: &c.energy},
+		{Name: "origin", Data: origins},
 	}
 }
 
@@ -177,10 +189,22 @@ func (s *sealedRaw) of(batch uint64) *rawBatch {
 func (s *sealedRaw) results() proto.Results {
 	c := s.rows
 	return proto.Results{
-		{Name: "batch", Data: &c.batch}, {Name: "gpu", Data: c.gpu}, {Name: "model", Data: c.model}, {Name: "slices", Data: &c.slices},
-		{Name: "kind", Data: &c.kind}, {Name: "rules", Data: &c.rules}, {Name: "leaf", Data: &c.leaf}, {Name: "owner", Data: &c.owner},
-		{Name: "bucket", Data: &s.bucket}, {Name: "why", Data: &c.why}, {Name: "slice_ms", Data: &c.sliceMS}, {Name: "work", Data: &c.work},
-		{Name: "energy_mj", Data: &c.energy}, {Name: "unattributed_mj", Data: &c.unattributed}, {Name: "head", Data: &c.head}, {Name: "tail", Data: &c.tail},
+		{Name: "batch", Data: &c.batch},
+		{Name: "gpu", Data: c.gpu},
+		{Name: "model", Data: c.model},
+		{Name: "slices", Data: &c.slices},
+		{Name: "kind", Data: &c.kind},
+		{Name: "rules", Data: &c.rules},
+		{Name: "leaf", Data: &c.leaf},
+		{Name: "owner", Data: &c.owner},
+		{Name: "bucket", Data: &s.bucket},
+		{Name: "why", Data: &c.why},
+		{Name: "slice_ms", Data: &c.sliceMS},
+		{Name: "work", Data: &c.work},
+		{Name: "energy_mj", Data: &c.energy},
+		{Name: "unattributed_mj", Data: &c.unattributed},
+		{Name: "head", Data: &c.head},
+		{Name: "tail", Data: &c.tail},
 	}
 }
 

@@ -125,10 +125,6 @@ func (s decidedState) used(key string) (number string, ok bool) {
 	return u.outcome.Number, u.ok
 }
 
-func (s decidedState) approvals(subject string) []decisions.Decided[decisions.Approval] {
-	return ask(s, func(state *decisions.State) []decisions.Decided[decisions.Approval] { return state.Approvals(subject) })
-}
-
 // approval is the one that an idempotency key gave.
 func (s decidedState) approval(key string) (approval decisions.Decided[decisions.Approval], ok bool) {
 	s.log.View(func(state *decisions.State) { approval, ok = state.Approval(key) })

@@ -278,8 +278,10 @@ func loadConfig(path string) (Config, error) {
 		return cfg, fmt.Errorf("find %s: %w", path, err)
 	}
 	// A file names its neighbours.
-	for _, file := range []*string{&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.Kafka.CertFile, &cfg.Kafka.KeyFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File, &cfg.Decisions.CopyDir,
-		&cfg.Decisions.Witness.File, &cfg.Decisions.Witness.CAFile, &cfg.Decisions.Witness.TokenFile} {
+	for _, file := range []*string{
+		&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.Kafka.CertFile, &cfg.Kafka.KeyFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File, &cfg.Decisions.CopyDir,
+		&cfg.Decisions.Witness.File, &cfg.Decisions.Witness.CAFile, &cfg.Decisions.Witness.TokenFile,
+	} {
 		if *file != "" && *file != decisions.NoCopy && !filepath.IsAbs(*file) {
 			*file = filepath.Join(dir, *file)
 		}

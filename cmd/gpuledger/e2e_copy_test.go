@@ -28,7 +28,11 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 	loseDecisions(t, data)
 	copyDir := filepath.Join(data, copyName)
 	for _, args := range [][]string{
-		{"invoice", "list", "--period", "2026-03"}, {"invoice", "finalise", "--period", "2026-03"}, {"policy", "show"}, {"audit"}, {"verify"},
+		{"invoice", "list", "--period", "2026-03"},
+		{"invoice", "finalise", "--period", "2026-03"},
+		{"policy", "show"},
+		{"audit"},
+		{"verify"},
 		{"audit", "rebuild", "--over-contradiction"},
 	} {
 		got := invoke(t, append(args, "--data", data)...)

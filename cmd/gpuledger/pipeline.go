@@ -53,14 +53,11 @@ type pipeline struct {
 	brokers string
 	ledger  *ledger.Ledger
 	// decisions and register are of the services and commands that bill.
-	decisions *decisions.Log
-	register  *invoice.Register
-	// finance is a pool of connections of the services that answer people; nil:
-	// access.db is.
-	finance    *store.DB
+	decisions  *decisions.Log
+	register   *invoice.Register
+	finance    *store.DB // what people ask goes over it; nil: over access.db
 	projection *projection.Projection
-	// metering is the collector's; nil without one.
-	metering *metering
+	metering   *metering // the collector's; nil without one
 }
 
 // newPipeline connects to the broker and checks the topics. group stops what

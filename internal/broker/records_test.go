@@ -139,10 +139,14 @@ func bombs(tb testing.TB) (out []hostile) {
 			out = append(out, hostile{codec.String() + " cut off", rawBatch(codec, 1, 0, cut[:len(cut)/2]), ReasonRecord, "", false})
 			out = append(out, hostile{codec.String() + " of noise", rawBatch(codec, 1, 0, noise(1000)), ReasonRecord, "", false})
 		}
-		out = append(out, hostile{codec.String() + " of records without anything",
-			rawBatch(codec, maxBatchEntries+1, maxBatchEntries, squeezed(tb, codec, many)), ReasonTooLarge, "", true})
-		out = append(out, hostile{codec.String() + " of headers without anything",
-			rawBatch(codec, 1, 0, squeezed(tb, codec, headers)), ReasonTooLarge, "n1", true})
+		out = append(out, hostile{
+			codec.String() + " of records without anything",
+			rawBatch(codec, maxBatchEntries+1, maxBatchEntries, squeezed(tb, codec, many)), ReasonTooLarge, "", true,
+		})
+		out = append(out, hostile{
+			codec.String() + " of headers without anything",
+			rawBatch(codec, 1, 0, squeezed(tb, codec, headers)), ReasonTooLarge, "n1", true,
+		})
 	}
 	add := func(name string, codec compress.Compression, body []byte, reason string) {
 		out = append(out, hostile{name, rawBatch(codec, 1, 0, body), reason, "", false})

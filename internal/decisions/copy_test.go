@@ -59,7 +59,6 @@ func TestTheLogIsCopiedAndRestored(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "copy")
 		l := openCopied(t, b.addr, dir)
 		fillLog(t, l)
-		told := stateOf(l)
 		if n, _, err := l.Compare(); n != l.next() || err != nil {
 			t.Errorf("the copy has %d of %d messages, %v", n, l.next(), err)
 		}
@@ -71,7 +70,7 @@ func TestTheLogIsCopiedAndRestored(t *testing.T) {
 		if err := l.Refresh(testContext(t)); err != nil {
 			t.Fatal(err)
 		}
-		told = stateOf(late)
+		told := stateOf(late)
 		fresh := embeddedBroker(t)
 		empty := openCopied(t, fresh.addr, dir)
 		if err := empty.Whole(); !errors.Is(err, ErrDeleted) || !strings.Contains(err.Error(), "audit restore --from "+dir) {

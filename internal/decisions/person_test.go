@@ -10,8 +10,11 @@ import (
 func TestM3OneNameOnePerson(t *testing.T) {
 	for _, same := range [][]string{
 		{"mallory", "Mallory", "mallory ", " MALLORY", "ｍａｌｌｏｒｙ"},
-		{"straße", "STRASSE"}, {"José", "Jose\u0301"}, {"anna lee", "anna   Lee"},
-		{"山田 tarō", "山田  TARŌ"}, {"Иван", "иван"},
+		{"straße", "STRASSE"},
+		{"José", "Jose\u0301"},
+		{"anna lee", "anna   Lee"},
+		{"山田 tarō", "山田  TARŌ"},
+		{"Иван", "иван"},
 	} {
 		for _, spelling := range same {
 			if err := another(same[0], spelling); err == nil || !strings.Contains(err.Error(), "one person") {

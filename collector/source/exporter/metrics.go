@@ -49,8 +49,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		}),
 	}
 	reg.MustRegister(m.duration, m.success, m.series, m.scrapes, m.absent, m.unresolved, m.inferred, m.parentHold, m.stateFails)
-	for _, reason := range []string{field.AbsentBlank, field.AbsentNaN, field.AbsentRange, field.AbsentUndecided, field.AbsentHelp,
-		field.AbsentContradiction, absentMIGUtil, absentNoGPU, absentUnknown} {
+	for _, reason := range []string{
+		field.AbsentBlank, field.AbsentNaN, field.AbsentRange, field.AbsentUndecided, field.AbsentHelp,
+		field.AbsentContradiction, absentMIGUtil, absentNoGPU, absentUnknown,
+	} {
 		m.absent.WithLabelValues(reason)
 	}
 	return m
