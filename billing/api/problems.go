@@ -30,7 +30,7 @@ func (a *api) problem(ctx context.Context, err error) error {
 		return huma.Error404NotFound(err.Error())
 	case invoice.ReasonMoved:
 		return huma.Error412PreconditionFailed(err.Error())
-	case invoice.ReasonUnequal, invoice.ReasonDeleted, "":
+	case invoice.ReasonUnequal, invoice.ReasonDeleted, invoice.ReasonQuota, "":
 	default:
 		return huma.Error409Conflict(err.Error())
 	}

@@ -123,7 +123,7 @@ func (r *Register) finaliseOnce(ctx context.Context, state decidedState, q Final
 		one, err := r.decidePlanned(ctx, state, p, i)
 		if err != nil {
 			refused = errors.Join(refused, fmt.Errorf("finalise invoice %s: %w", i.record.Number, err))
-			if _, ok := ReasonOf(err); !ok {
+			if general(err) {
 				break
 			}
 			continue // one tenant's trouble is none of the others'
@@ -205,8 +205,7 @@ func (r *Register) refuse(state decidedState, i *intent, expect string, approved
 // check is what the decisions would refuse a record for.
 func (r *Register) check(state decidedState, kind decisions.Kind, key, request, who string, body any) error {
 	err := r.deps.Decisions.Check(kind, key, request, who, body)
-	var quota *decisions.QuotaError
-	if err == nil || errors.As(err, &quota) {
+	if _, refused := ReasonOf(err); err == nil || refused {
 		return err
 	}
 	reason := ReasonRecord

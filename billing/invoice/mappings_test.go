@@ -22,10 +22,16 @@ func publishedUnder(t *testing.T, db *store.DB, epoch uint32, effective, text st
 	}
 }
 
+func mappingLine(epoch uint32, sha256, effective, who string) string {
+	return fmt.Sprintf("%d %s from %s by %s", epoch, sha256, effective, who)
+}
+
+// mappingsOf names each mapping by its text's SHA-256: the fold has compared the
+// two, and doesn't keep the text.
 func mappingsOf(log *decisions.Log) (lines []string) {
 	log.View(func(s *decisions.State) {
 		for _, m := range s.Mappings() {
-			lines = append(lines, fmt.Sprintf("%d %q from %s by %s", m.Body.Epoch, m.Body.Text, m.Body.Effective.Format("2006-01-02T15"), m.Who))
+			lines = append(lines, mappingLine(m.Body.Epoch, m.Body.SHA256, m.Body.Effective.Format("2006-01-02T15"), m.Who))
 		}
 	})
 	return lines
@@ -68,13 +74,16 @@ func TestR6MappingsAreNotedOnce(t *testing.T) {
 	note(r, 0)
 	another := invoicetest.Open(t, db, parse(t, registerBook), broker)
 	note(another, 0)
-	want := []string{`1 "" from 1971-01-01T00 by gpuledger`, fmt.Sprintf("2 %q from 2026-03-01T00 by gpuledger", inForce)}
+	noted := func(epoch uint32, text, effective string) string {
+		return mappingLine(epoch, decisions.Digest([]byte(text)), effective, "gpuledger")
+	}
+	want := []string{noted(1, "", "1971-01-01T00"), noted(2, inForce, "2026-03-01T00")}
 	wantMappings(t, another.Decisions, want...)
 
 	// What is finalised rests on a mapping that is noted before it.
 	publishedUnder(t, db, 3, "2026-03-01 00:00:00", b+"\n")
 	finalise(t, another)
-	want = append(want, fmt.Sprintf("3 %q from 2026-03-01T00 by gpuledger", b+"\n"))
+	want = append(want, noted(3, b+"\n", "2026-03-01T00"))
 	wantMappings(t, r.Decisions, want...)
 	note(r, 0)
 }

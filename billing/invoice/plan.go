@@ -149,7 +149,7 @@ func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequ
 		i, err := r.intend(ctx, state, q, p, document, &bases)
 		if err != nil {
 			err = fmt.Errorf("finalise invoice %s: %w", document.Number, err)
-			if _, ok := ReasonOf(err); !ok {
+			if general(err) {
 				return nil, nil, err
 			}
 			refused = errors.Join(refused, err)

@@ -25,6 +25,7 @@ const (
 	ReasonMoved       Reason = "moved"          // *MovedError
 	ReasonDeleted     Reason = "decisions_lost" // decisions.ErrDeleted
 	ReasonQuarantined Reason = "quarantined"    // of a *ConflictError: an hour of the tenant can't be billed
+	ReasonQuota       Reason = "quota"          // *decisions.QuotaError: a later day may decide it
 	ReasonKey         Reason = "key"            // of a *ConflictError, as all below: another request's key
 	ReasonExpected    Reason = "expected"       // no content hash, or none that is one
 	ReasonName        Reason = "tenant_name"
@@ -39,7 +40,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		ReasonOpen, ReasonNoRate, ReasonUnequal, ReasonNoUsage, ReasonNothing, ReasonUnmoved, ReasonMoved, ReasonDeleted,
-		ReasonKey, ReasonExpected, ReasonName, ReasonApproval, ReasonRecord, ReasonLost, ReasonBook, ReasonRace,
+		ReasonQuarantined, ReasonQuota, ReasonKey, ReasonExpected, ReasonName, ReasonApproval, ReasonRecord, ReasonLost, ReasonBook, ReasonRace,
 	}
 }
 
@@ -50,9 +51,12 @@ func ReasonOf(err error) (Reason, bool) {
 	var violation *ViolationError
 	var moved *MovedError
 	var conflict *ConflictError
+	var quota *decisions.QuotaError
 	switch {
 	case errors.As(err, &conflict):
 		return conflict.Reason, true
+	case errors.As(err, &quota):
+		return ReasonQuota, true
 	case errors.As(err, &moved):
 		return ReasonMoved, true
 	case errors.As(err, &open):
@@ -71,6 +75,13 @@ func ReasonOf(err error) (Reason, bool) {
 		return ReasonDeleted, true
 	}
 	return "", false
+}
+
+// general says that what stands against one document stands against all that
+// would follow it: a failure, or a quota.
+func general(err error) bool {
+	reason, refused := ReasonOf(err)
+	return !refused || reason == ReasonQuota
 }
 
 // ErrNotFound is a tenant without an invoice in the month.

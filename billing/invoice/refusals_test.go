@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
 	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/decisions"
 )
 
@@ -78,12 +80,35 @@ func (a *asked) late() { a.ledger.held["a"] += 3_600_000; a.ledger.inputs++ }
 
 // deleted makes a register that finds decisions missing.
 func (a *asked) deleted() {
+	a.register(a.Decisions, func(context.Context) error { return decisions.ErrDeleted })
+}
+
+func (a *asked) register(log *decisions.Log, whole func(context.Context) error) {
 	var err error
 	a.Register.Register, err = invoice.NewRegister(invoice.RegisterDeps{
-		DB: a.ledger, Decisions: a.Decisions, Book: parse(a.t, flatBook), Clock: a.Clock,
-		Closed: func(context.Context, time.Time) error { return nil }, Whole: func(context.Context) error { return decisions.ErrDeleted },
+		DB: a.ledger, Decisions: log, Book: parse(a.t, flatBook), Clock: a.Clock,
+		Closed: func(context.Context, time.Time) error { return nil }, Whole: whole,
 	})
 	a.must(err)
+}
+
+// used makes a register that has decided as much today as it may: its one book
+// and its policies. Its clock is the broker's, which stamps the records.
+func (a *asked) used() {
+	client := broker.NewClient(broker.Config{Brokers: []string{a.broker.Addr()}}, slog.New(slog.DiscardHandler))
+	a.t.Cleanup(client.Close)
+	log, err := decisions.Open(a.t.Context(), client, decisions.Options{Clock: clock.Real(), PriceBooksPerDay: 1})
+	a.must(err)
+	a.register(log, nil)
+	a.must(a.load(flatBook, "x", ""))
+	var quota *decisions.QuotaError
+	for next := 0; err == nil; next++ {
+		err = a.SetPolicy(a.t.Context(), decisions.Policy{Revision: next, Approvers: []string{}}, "alice")
+	}
+	if !errors.As(err, &quota) {
+		a.t.Fatal(err)
+	}
+	a.must(a.Decisions.Refresh(a.t.Context()))
 }
 
 // refusal is a request that is refused for a reason; arrange may be nil.
@@ -104,6 +129,8 @@ var (
 const zeros = "0000000000000000"
 
 func withoutRate(a *asked) { a.must(a.load(strings.ReplaceAll(flatBook, "H100", "A100"), "x", "")) }
+
+func broken(a *asked) { a.ledger.broken = "a" }
 
 func closed(a *asked) { a.ClosedUntil = march }
 
@@ -148,6 +175,19 @@ var refusals = map[invoice.Reason][]refusal{
 		{"approve", (*asked).deleted, askApprove},
 		{"note", func(a *asked) { a.noted(); a.deleted() }, askNote},
 		{"load", (*asked).deleted, func(a *asked) error { return a.load(flatBook, "x", "") }},
+	},
+	invoice.ReasonQuarantined: {
+		{"finalise", broken, askFinalise},
+		{"approve", broken, askApprove},
+		{"note", func(a *asked) { a.noted(); broken(a) }, askNote},
+	},
+	invoice.ReasonQuota: {
+		{"load", (*asked).used, func(a *asked) error { return a.load(strings.Replace(flatBook, "2.49", "3.49", 1), "x", "") }},
+		{"policy", (*asked).used, func(a *asked) error {
+			var last decisions.Decided[decisions.Policy]
+			a.Decisions.View(func(s *decisions.State) { last, _ = s.Policy() })
+			return a.SetPolicy(a.t.Context(), decisions.Policy{Revision: last.Body.Revision + 1, Approvers: []string{}}, "alice")
+		}},
 	},
 	invoice.ReasonKey: {
 		{"finalise", bookK, func(a *asked) error { return a.finalise(func(q *invoice.FinaliseRequest) { q.Key = "k" }) }},
