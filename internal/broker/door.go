@@ -6,10 +6,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 	"golang.org/x/sync/semaphore"
@@ -80,6 +83,37 @@ var ownKeys = map[int16]int16{
 	int16(kmsg.JoinGroup): 7, int16(kmsg.Heartbeat): 4, int16(kmsg.LeaveGroup): 4, int16(kmsg.SyncGroup): 5,
 	int16(kmsg.SASLHandshake): 1, int16(kmsg.ApiVersions): 4, int16(kmsg.SASLAuthenticate): 1,
 	int16(kmsg.CreateTopics): 5, int16(kmsg.DescribeConfigs): 3,
+}
+
+// maxPartitions is what a topic may have; kfake would make 2^31 of them, each of
+// some 400 bytes and a folder.
+const maxPartitions = 4096
+
+// boundTopics makes the embedded broker refuse to make topics other than the
+// house's, of more partitions than anybody needs, or on brokers of the client's
+// choice.
+func boundTopics(cluster *kfake.Cluster, log *slog.Logger) {
+	cluster.ControlKey(int16(kmsg.CreateTopics), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		create, ok := req.(*kmsg.CreateTopicsRequest)
+		if !ok || !slices.ContainsFunc(create.Topics, outOfBounds) {
+			return nil, nil, false
+		}
+		log.Warn("topics refused", "topics", len(create.Topics))
+		res := kmsg.NewPtrCreateTopicsResponse()
+		res.Version = create.Version
+		for _, t := range create.Topics {
+			topic := kmsg.NewCreateTopicsResponseTopic()
+			topic.Topic, topic.ErrorCode = t.Topic, int16(kafka.PolicyViolation)
+			res.Topics = append(res.Topics, topic)
+		}
+		return res, nil, true
+	})
+}
+
+func outOfBounds(t kmsg.CreateTopicsRequestTopic) bool {
+	house := t.Topic == TopicSamples || t.Topic == TopicDeadLetter || t.Topic == TopicDecisions
+	return !house || t.NumPartitions > maxPartitions || len(t.ReplicaAssignment) > 0
 }
 
 // beforeLogin says which keys a client may use that has not logged in.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -33,6 +34,12 @@ func FuzzDoor(f *testing.F) {
 			f.Add(frame, byte(i), byte(version), req.AppendTo(nil))
 		}
 	}
+	for _, partitions := range []int32{-1, 1, maxPartitions, math.MaxInt32} {
+		for _, name := range []string{TopicSamples, "another"} {
+			req := createRequest(name, partitions)
+			f.Add([]byte(nil), byte(slices.Index(keys, req.Key())), byte(req.Version), req.AppendTo(nil))
+		}
+	}
 	f.Fuzz(func(t *testing.T, before []byte, key, version byte, body []byte) {
 		send := func(c rawConn, bytes []byte) {
 			_ = c.SetDeadline(clock.Real().Now().Add(10 * time.Second))
@@ -46,9 +53,6 @@ func FuzzDoor(f *testing.F) {
 			t.Fatal(err)
 		}
 		api := keys[int(key)%len(keys)]
-		if api == int16(kmsg.CreateTopics) {
-			api = int16(kmsg.Metadata) // topics stay
-		}
 		frame := binary.BigEndian.AppendUint32(nil, uint32(leastRequest+len(body)))
 		frame = binary.BigEndian.AppendUint16(frame, uint16(api))
 		frame = binary.BigEndian.AppendUint16(frame, uint16(version)%uint16(ownKeys[api]+1))

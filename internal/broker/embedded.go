@@ -102,6 +102,7 @@ func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
 		return nil, err
 	}
 	refuseUnreadable(e.cluster, opt.Log)
+	boundTopics(e.cluster, opt.Log)
 	stampAppendTimes(e.cluster, opt.Clock)
 	e.aging = newRetention(e.cluster, e.addr, e.password, opt)
 	e.aging.start(opt.RetentionCheck)

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -255,5 +256,57 @@ func TestNewPartitionsAreRead(t *testing.T) {
 	}
 	if len(partitions) != 3 {
 		t.Errorf("messages came from %d partitions, want 3", len(partitions))
+	}
+}
+
+// createRequest asks for one topic, as an old client does.
+func createRequest(name string, partitions int32) *kmsg.CreateTopicsRequest {
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, 1
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.Version, req.Topics = 4, []kmsg.CreateTopicsRequestTopic{topic}
+	return req
+}
+
+// TestH2CreatedTopicsAreBounded: whoever has the password made 2^31 partitions, or
+// as many topics as there are names. The house's own are still made.
+func TestH2CreatedTopicsAreBounded(t *testing.T) {
+	e := startProtected(t, t.TempDir())
+	assigned := createRequest(TopicSamples, -1)
+	assigned.Topics[0].ReplicationFactor = -1
+	assigned.Topics[0].ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: make([]int32, 8_000)}}
+	two := createRequest(TopicSamples, 1)
+	two.Topics = append(two.Topics, createRequest("another", 1).Topics...)
+	before := heapBytes()
+	for name, req := range map[string]*kmsg.CreateTopicsRequest{
+		"another name":           createRequest("another", 1),
+		"another among ours":     two,
+		"a partition too many":   createRequest(TopicSamples, maxPartitions+1),
+		"2^31 partitions":        createRequest(TopicSamples, math.MaxInt32),
+		"replicas of its choice": assigned,
+	} {
+		answer, err := enter(t, e).ask(req)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		res := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		if err := res.ReadFrom(answer); err != nil || len(res.Topics) != len(req.Topics) {
+			t.Fatalf("%s: %+v, %v", name, res, err)
+		}
+		for _, topic := range res.Topics {
+			if topic.ErrorCode != int16(kafka.PolicyViolation) {
+				t.Errorf("%s: %s is answered with code %d, want a violated policy", name, topic.Topic, topic.ErrorCode)
+			}
+		}
+	}
+	if topics := e.Cluster().TopicInfo("another"); topics != nil {
+		t.Errorf("made %+v", topics)
+	}
+	if grown := int64(heapBytes()) - int64(before); grown > 16<<20 {
+		t.Errorf("%d bytes are held for topics that were refused", grown)
+	}
+	c := newTestClient(t, e.Addr(), func(cfg *Config) { cfg.SASL, cfg.SamplesPartitions = EmbeddedSASL(e.Password()), 64 })
+	if err := c.EnsureTopics(testContext(t)); err != nil {
+		t.Error(err)
 	}
 }
