@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,15 +38,35 @@ func (p *pipeline) decide(ctx context.Context, kind decisions.Kind, key, who str
 	if err := log.Refresh(ctx); err != nil {
 		return err
 	}
-	request, err := json.Marshal(body)
+	who = operator(who)
+	request, err := p.mayDecide(kind, key, who, body)
 	if err != nil {
-		return fmt.Errorf("append %s: encode body: %w", kind, err)
+		return err
 	}
-	out, err := log.Append(ctx, kind, key, decisions.Digest(request), cmp.Or(who, currentUser(), "unknown"), body)
+	out, err := log.Append(ctx, kind, key, request, who, body)
 	if err == nil && !out.Accepted {
 		err = usageError{fmt.Errorf("%s: %s", kind, out.Reason)}
 	}
 	return err
+}
+
+// operator is who a record is by: the named one, else the user that runs this.
+func operator(named string) string { return cmp.Or(named, currentUser(), "unknown") }
+
+// mayDecide fails where a record would be refused, as far as the topic was read:
+// nothing is appended for it. It gives the record's request.
+func (p *pipeline) mayDecide(kind decisions.Kind, key, who string, body any) (request string, err error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return "", fmt.Errorf("append %s: encode body: %w", kind, err)
+	}
+	request = decisions.Digest(text)
+	err = p.follow().Check(kind, key, request, who, body)
+	var quota *decisions.QuotaError
+	if err != nil && !errors.As(err, &quota) {
+		err = usageError{fmt.Errorf("%s: %w", kind, err)}
+	}
+	return request, err
 }
 
 // declare declares the cluster that this process' own collector measures.
@@ -61,8 +82,8 @@ func (p *pipeline) declare(ctx context.Context, cluster string, slot time.Durati
 	return p.decide(ctx, decisions.KindCluster, "cluster/"+decisions.Digest([]byte(cluster))[:32]+"/"+slot.String(), who, &c)
 }
 
-// openRuns opens the runs that this command sends under, and gives what ends
-// them. Of one that was killed the run is open still, and is taken.
+// openRuns opens the runs that this command sends under, all or none, and gives
+// what ends them. Of one that was killed the run is open still, and is taken.
 func (p *pipeline) openRuns(ctx context.Context, runs ...decisions.Run) (end func(context.Context) error, err error) {
 	var ids []string
 	end = func(ctx context.Context) error {
@@ -77,8 +98,17 @@ func (p *pipeline) openRuns(ctx context.Context, runs ...decisions.Run) (end fun
 	if err := p.follow().Refresh(ctx); err != nil {
 		return end, err
 	}
+	for i := range runs {
+		r := &runs[i]
+		if r.ID = p.openRun(*r); r.ID == "" {
+			one := *r
+			one.ID = "new"
+			if _, err := p.mayDecide(decisions.KindRun, "run/new", operator(""), &one); err != nil {
+				return end, fmt.Errorf("open run: %w", err)
+			}
+		}
+	}
 	for _, r := range runs {
-		r.ID = p.openRun(r)
 		if r.ID == "" {
 			if r.ID, err = p.newRun(ctx, r, ""); err != nil {
 				return end, err

@@ -66,10 +66,10 @@ func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []b
 }
 
 // Check says what Append would be refused for, and writes nothing: a field, the
-// quota, a key that another request used, and of an invoice, note or policy what the fold
-// says of it, but for what has yet to be appended for it: the parts of its documents,
-// its price book, the freeze of its hours. Nil: nothing, as far as the topic was
-// read. Somebody else may still be first.
+// quota, a key that another request used, and of an invoice, note, policy, cluster,
+// run or its end what the fold says of it, but for what has yet to be appended for
+// it: the parts of its documents, its price book, the freeze of its hours. Nil:
+// nothing, as far as the topic was read. Somebody else may still be first.
 func (l *Log) Check(kind Kind, key, request, who string, body any) error {
 	r, value, err := l.record(kind, key, request, who, body)
 	if err != nil {
@@ -87,15 +87,30 @@ func (l *Log) Check(kind Kind, key, request, who string, body any) error {
 	refusal := ""
 	if first, taken := l.state.keys[key]; taken {
 		refusal = first.conflict(&r)
-	} else if i, ok := b.(*Invoice); ok {
-		refusal = l.state.refuseDocument(place{record: &r}, i)
-	} else if p, ok := b.(*Policy); ok {
-		refusal = l.state.refusePolicy(place{record: &r}, p)
+	} else {
+		refusal = l.state.refuse(&r, b)
 	}
 	if refusal != "" {
 		return errors.New(refusal)
 	}
 	return nil
+}
+
+// refuse is what the fold says of a record that is not there yet.
+func (s *State) refuse(r *Record, b any) string {
+	switch b := b.(type) {
+	case *Invoice:
+		return s.refuseDocument(place{record: r}, b)
+	case *Policy:
+		return s.refusePolicy(place{record: r}, b)
+	case *Cluster:
+		return s.otherLength(b.Name, b.SlotMS)
+	case *Run:
+		return s.refuseRun(b)
+	case *RunEnd:
+		return s.refuseRunEnd(b)
+	}
+	return ""
 }
 
 // settled is a record's own outcome, or that of the first it repeats.

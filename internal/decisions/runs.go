@@ -110,12 +110,19 @@ func (s *State) declare(at place, cluster string, slotMS int64) {
 	}
 }
 
-func (s *State) admitRun(at place, r *Run) string {
+func (s *State) refuseRun(r *Run) string {
 	if refusal := s.otherLength(r.Cluster, r.SlotMS); refusal != "" {
 		return refusal
 	}
 	if first := s.run(r.ID); first != nil {
 		return fmt.Sprintf("id %q is taken, by %s at offset %d", r.ID, first.Who, first.Offset)
+	}
+	return ""
+}
+
+func (s *State) admitRun(at place, r *Run) string {
+	if refusal := s.refuseRun(r); refusal != "" {
+		return refusal
 	}
 	s.declare(at, r.Cluster, r.SlotMS)
 	e := entry(at, r)
@@ -125,14 +132,21 @@ func (s *State) admitRun(at place, r *Run) string {
 	return ""
 }
 
-func (s *State) admitRunEnd(at place, r *RunEnd) string {
-	run := s.run(r.ID)
-	switch {
+func (s *State) refuseRunEnd(r *RunEnd) string {
+	switch run := s.run(r.ID); {
 	case run == nil:
 		return fmt.Sprintf("run %q is not there", r.ID)
 	case run.Ended != "":
 		return fmt.Sprintf("run %q was ended by %s at %s", r.ID, run.Ended, run.Ends.Format(time.RFC3339))
 	}
+	return ""
+}
+
+func (s *State) admitRunEnd(at place, r *RunEnd) string {
+	if refusal := s.refuseRunEnd(r); refusal != "" {
+		return refusal
+	}
+	run := s.run(r.ID)
 	run.Ended = at.record.Who
 	if appended := at.appended.UTC(); appended.Before(run.Ends) {
 		run.Ends = appended
