@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -210,9 +211,11 @@ func (p *process) metric(t *testing.T, name string) (sum float64, ok bool) {
 	if err != nil || run.PID != p.pid || !p.running() {
 		return 0, false
 	}
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", run.HTTPSocket) // there may be no port
+	}}}
 	defer client.CloseIdleConnections()
-	resp, err := client.Get("http://" + run.HTTPAddress + "/metrics")
+	resp, err := client.Get("http://localhost/metrics")
 	if err != nil {
 		return 0, false // it has just ended
 	}

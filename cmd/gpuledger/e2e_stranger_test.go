@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -20,7 +21,8 @@ import (
 )
 
 // strangerEnv makes the test binary the child of TestC1AnotherUserReachesHTTPAlone:
-// it has a target on each line, "tcp ADDRESS", "unix PATH" or "file PATH".
+// it has a target on each line, "tcp ADDRESS", "post ADDRESS", "unix PATH" or "file
+// PATH".
 const strangerEnv = "GPULEDGER_TEST_STRANGER_TARGETS"
 
 // tryTargets prints each target with what another user gets of it.
@@ -30,13 +32,16 @@ func tryTargets(targets string) {
 		kind, name, _ := strings.Cut(target, " ")
 		yields := "opened"
 		var err error
-		if kind == "file" {
+		switch kind {
+		case "file":
 			var f *os.File
 			if f, err = os.Open(name); err == nil {
 				_, err = f.Stat()
 			}
-		} else {
-			yields, err = converse(kind, name)
+		case "post":
+			yields, err = converse("tcp", name, decisionOverHTTP)
+		default:
+			yields, err = converse(kind, name, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		}
 		if errors.Is(err, fs.ErrPermission) {
 			yields = "no permission"
@@ -47,15 +52,20 @@ func tryTargets(targets string) {
 	}
 }
 
+const refusedHTTP = "HTTP/1.1 403"
+
+const decisionOverHTTP = "POST /api/v1/invoices HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: k\r\n" +
+	"Content-Length: 47\r\n\r\n" + `{"period":"2026-03","tenant":"a","who":"alice"}`
+
 // converse asks as a browser would, and says what the answer begins with.
-func converse(network, address string) (string, error) {
+func converse(network, address, request string) (string, error) {
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(context.Background(), network, address)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(clock.Real().Now().Add(patience))
-	if _, err := fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: %s\r\n\r\n", address); err != nil {
+	if _, err := io.WriteString(conn, request); err != nil {
 		return "", err
 	}
 	answer := make([]byte, len("HTTP/1.1 200"))
@@ -103,11 +113,19 @@ func socketsOf(t *testing.T, pids ...int) (targets []string) {
 }
 
 // TestC1AnotherUserReachesHTTPAlone lists every port, socket and file of a running
-// standalone, and what another user of the machine gets of each.
+// standalone, and what another user of the machine gets of each: to read over
+// loopback, and nothing at all where HTTP is behind its socket alone. Nobody
+// decides over loopback.
 func TestC1AnotherUserReachesHTTPAlone(t *testing.T) {
+	t.Run("loopback", func(t *testing.T) { testStranger(t, "127.0.0.1:0", 1) })
+	t.Run("unix", func(t *testing.T) { testStranger(t, "unix", 0) })
+}
+
+// testStranger wants so many targets to answer reads.
+func testStranger(t *testing.T, listen string, reads int) {
 	child := strangertest.Command(t)
 	data := newDataDir(t)
-	server := spawn(t, data, "standalone", "--listen", "127.0.0.1:0")
+	server := spawn(t, data, "standalone", "--listen", listen)
 	server.reaches(t, "gpuledger_ledger_last_pass_timestamp_seconds", 1)
 	run, err := app.ReadRun(data)
 	if err != nil {
@@ -120,8 +138,16 @@ func TestC1AnotherUserReachesHTTPAlone(t *testing.T) {
 			sockets++
 		}
 	}
-	if sockets < 2 {
-		t.Errorf("sockets of engine and broker: %q, want both", targets)
+	if sockets < 3 {
+		t.Errorf("sockets of engine, broker and HTTP: %q, want all", targets)
+	}
+	if reads > 0 {
+		targets = append(targets, "post "+run.HTTPAddress)
+		if got, err := converse("tcp", run.HTTPAddress, decisionOverHTTP); err != nil || got != refusedHTTP {
+			t.Errorf("the service's own user decides over loopback: %q, %v", got, err)
+		}
+	} else if got, err := converse("unix", run.HTTPSocket, decisionOverHTTP); err != nil || !strings.HasPrefix(got, "HTTP/1.1 ") || got == refusedHTTP {
+		t.Errorf("the service's own user is not heard over the socket: %q, %v", got, err)
 	}
 	for _, root := range []string{data, run.TempDir} {
 		if err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -144,6 +170,8 @@ func TestC1AnotherUserReachesHTTPAlone(t *testing.T) {
 		want := "no permission"
 		if kind == "tcp" && name == run.HTTPAddress {
 			want = "HTTP/1.1 200"
+		} else if kind == "post" {
+			want = refusedHTTP
 		}
 		if got != want {
 			t.Errorf("another user gets of %s: %q, want %q", target, got, want)
@@ -154,7 +182,7 @@ func TestC1AnotherUserReachesHTTPAlone(t *testing.T) {
 		}
 	}
 	t.Log(yields)
-	if yields["tcp: HTTP/1.1 200"] != 1 {
-		t.Errorf("HTTP answered %d times, want once", yields["tcp: HTTP/1.1 200"])
+	if yields["tcp: HTTP/1.1 200"] != reads {
+		t.Errorf("HTTP answered %d times, want %d", yields["tcp: HTTP/1.1 200"], reads)
 	}
 }
