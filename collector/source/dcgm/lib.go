@@ -21,6 +21,7 @@ import (
 // DCGM's return codes (dcgm_structs.h, dcgmReturn_t) that are treated by kind.
 const (
 	stNotSupported      = -6
+	stVersionMismatch   = -12
 	stNoData            = -14
 	stNotWatched        = -16
 	stNoPermission      = -17

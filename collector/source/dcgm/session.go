@@ -79,8 +79,12 @@ func (s *Source) hangUp() {
 
 // lose ends a session that an error has made useless.
 func (s *Source) lose(now time.Time, err error) error {
-	if codeOf(err) == stConnectionInvalid {
+	switch codeOf(err) {
+	case stConnectionInvalid:
 		err = fmt.Errorf("connection to %s lost: %w", s.target(), err)
+	case stVersionMismatch:
+		err = fmt.Errorf("%s and this node's libdcgm are of DCGM versions that don't understand each other: "+
+			"install the same version of both: %w", s.target(), err)
 	}
 	s.hangUp()
 	s.backOff(now, err)

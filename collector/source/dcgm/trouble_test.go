@@ -42,6 +42,28 @@ func TestHostengineGoesAndComesBack(t *testing.T) {
 	r.wantCounter("gpuledger_dcgm_reconnects_total", "", 1)
 }
 
+// A library and a host engine of different versions: one sentence, no batch, and
+// the time is unobserved until both are the same.
+func TestVersionMismatchIsSaidOnce(t *testing.T) {
+	r := newRig(t, "gpus 1", nil)
+	r.next()
+	r.sim.Do("fail dcgmEntitiesGetLatestValues -12")
+	for range 4 {
+		b, err := r.try()
+		wantError(t, err, "install the same version", "(-12)")
+		if b != nil {
+			t.Errorf("got %v of a host engine that isn't understood", b)
+		}
+	}
+	if lines := strings.Count(r.log.String(), "level=WARN"); lines > 1 {
+		t.Errorf("%d warnings of one mismatch, want one:\n%s", lines, r.log)
+	}
+	r.sim.Do("fail dcgmEntitiesGetLatestValues off")
+	if b := r.next(); len(b.Gpus) != 1 || len(b.Observed) == 0 && !b.Unobserved {
+		t.Errorf("got %v, want the GPU, and the time of the mismatch not observed", b)
+	}
+}
+
 // A restart is noticed by the first call after it, which connects again: the slot
 // has the energy, and lacks the activity.
 func TestHostengineRestarts(t *testing.T) {

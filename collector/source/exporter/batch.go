@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,14 +33,26 @@ func (s *Source) batch(n *nodeView, slot source.Slot) (*wire.Batch, error) {
 		gpu, events, err := s.gpu(n.name, brd, slot)
 		b.Events = append(b.Events, events...)
 		if err != nil {
-			s.metrics.unresolved.WithLabelValues(cmp.Or(brd.model, "unknown")).Inc()
-			errs = append(errs, fmt.Errorf("node %s: gpu %s left out: %w", n.name, brd.uuid, err))
+			s.metrics.unresolved.WithLabelValues(s.modelLabel(brd.model)).Inc()
+			errs = append(errs, fmt.Errorf("node %.80s: gpu %.80s left out: %w", n.name, brd.uuid, err))
 			b.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
 			continue
 		}
 		b.Gpus = append(b.Gpus, gpu)
 	}
 	return b, errors.Join(errs...)
+}
+
+// modelLabel is a model in metrics, which have a few of them at most.
+func (s *Source) modelLabel(model string) string {
+	switch known := s.models[model]; {
+	case model == "":
+		return "unknown"
+	case !known && (len(s.models) >= maxModels || len(model) > 100):
+		return "other"
+	}
+	s.models[model] = true
+	return model
 }
 
 // gpu states what is known of a node's board. Its memory moves on even when the
@@ -103,6 +114,9 @@ func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, slot source.Sl
 // noteInferred says once per GPU what its time rests on.
 func (s *Source) noteInferred(b *board) {
 	s.metrics.inferred.Inc()
+	if len(s.guessed) >= maxNamed {
+		clear(s.guessed)
+	}
 	if !s.guessed[b.uuid] {
 		s.guessed[b.uuid] = true
 		s.deps.Log.Warn("MIG mode inferred from missing GPU_UTIL and FB rows: all slices are stranded; export DCGM_FI_DEV_MIG_MODE to be sure, or set infer_mig: false",

@@ -223,7 +223,7 @@ func (s *Source) deviceOf(b *board, labels map[string]string) (d *device, isInst
 	}
 	id, err := strconv.ParseUint(gi, 10, 32)
 	if err != nil {
-		b.trouble = fmt.Errorf("GPU_I_ID %q is not a number", gi)
+		b.trouble = fmt.Errorf("GPU_I_ID %.80q is not a number", gi)
 		return nil, false
 	}
 	inst := b.instances[uint32(id)]
@@ -232,7 +232,7 @@ func (s *Source) deviceOf(b *board, labels map[string]string) (d *device, isInst
 		b.instances[uint32(id)] = inst
 	}
 	if profile != "" && inst.profile != "" && profile != inst.profile {
-		b.trouble = fmt.Errorf("GPU_I_ID %s has the profiles %q and %q", gi, inst.profile, profile)
+		b.trouble = fmt.Errorf("GPU_I_ID %s has the profiles %.80q and %.80q", gi, inst.profile, profile)
 	}
 	inst.profile = cmp.Or(inst.profile, profile)
 	return &inst.device, true

@@ -52,6 +52,7 @@ func (s *Source) noteOtherNode(t *target) {
 const (
 	maxNamed   = 10_000 // lines in the log; later ones may repeat
 	maxUnknown = 16     // unknown names of one exposition
+	maxModels  = 32     // in metrics
 )
 
 var explained = map[string]string{

@@ -67,13 +67,13 @@ func (s *Source) slicesOf(b *board, mig bool) (int, error) {
 		return model.Slices, nil
 	}
 	if b.model != "" || len(b.instances) == 0 {
-		return 0, fmt.Errorf("MIG is on, but the slices of model %q are unknown: name them under models", b.model)
+		return 0, fmt.Errorf("MIG is on, but the slices of model %.80q are unknown: name them under models", b.model)
 	}
 	slicesOfBoard := 0
 	for _, inst := range b.instances {
 		_, n, ok := meter.ProfileSlices(inst.profile)
 		if !ok || (slicesOfBoard != 0 && n != slicesOfBoard) {
-			return 0, fmt.Errorf("no row names the model, and profile %q of GPU instance %d does not tell the board's slices", inst.profile, inst.id)
+			return 0, fmt.Errorf("no row names the model, and profile %.80q of GPU instance %d does not tell the board's slices", inst.profile, inst.id)
 		}
 		slicesOfBoard = n
 	}
@@ -92,7 +92,7 @@ func (s *Source) slicesOfInstance(b *board, inst *instance) (int, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("profile %q of GPU instance %d is unknown for model %q: name it under models", inst.profile, inst.id, b.model)
+	return 0, fmt.Errorf("profile %.80q of GPU instance %d is unknown for model %.80q: name it under models", inst.profile, inst.id, b.model)
 }
 
 // addLeaves lists what of the board can be given to a workload, and who has it.

@@ -48,6 +48,7 @@ type Source struct {
 	file    memory.File
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
+	models  map[string]bool             // that metrics name
 	named   map[nameless]bool           // what was logged of values that are absent
 
 	restored bool
@@ -118,7 +119,7 @@ func newSource(cfg Config, deps Deps) *Source {
 	return &Source{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
 		memory: memory.New(deps.Log), file: memory.File{Path: deps.StateFile, Kind: stateKind},
-		shared: map[string]map[*target]bool{}, guessed: map[string]bool{}, named: map[nameless]bool{},
+		shared: map[string]map[*target]bool{}, guessed: map[string]bool{}, named: map[nameless]bool{}, models: map[string]bool{},
 	}
 }
 

@@ -56,9 +56,21 @@ func (m *Memory) Commit() {
 	}
 }
 
-// Forget drops GPUs that have not been listed for long.
+// maxPerNode is how many GPUs of a node are remembered: those that were taken out
+// or renamed for a day, and no teller who shows new ones in each slot.
+const maxPerNode = 1024
+
+// Forget drops GPUs that have not been listed for long, and all that aren't listed
+// now of a node that has shown too many.
 func (m *Memory) Forget(now time.Time) {
-	maps.DeleteFunc(m.gpus, func(_ Place, g *GPU) bool { return now.Sub(g.seen) > ForgetAfter })
+	count := map[string]int{}
+	for place := range m.gpus {
+		count[place.Node]++
+	}
+	maps.DeleteFunc(m.gpus, func(p Place, g *GPU) bool {
+		age := now.Sub(g.seen)
+		return age > ForgetAfter || (count[p.Node] > maxPerNode && age > 0)
+	})
 }
 
 // Format of State.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/collector/source/exporter"
 	"github.com/gpuledger/gpuledger/internal/clock"
 )
 
@@ -77,7 +78,7 @@ func (p *points) UnmarshalJSON(text []byte) error {
 		}
 		end := bytes.IndexByte(rest[open:], ']')
 		if end < 0 {
-			return fmt.Errorf("sample %.60q: is not closed", rest)
+			return errors.New("a sample is not closed")
 		}
 		one, err := parsePoint(rest[open+1 : open+end])
 		if err != nil {
@@ -90,14 +91,14 @@ func (p *points) UnmarshalJSON(text []byte) error {
 func parsePoint(text []byte) (p point, err error) {
 	at, value, ok := bytes.Cut(text, []byte(","))
 	if !ok {
-		return p, fmt.Errorf("sample %.60q: want a time and a value", text)
+		return p, errors.New("a sample lacks a time or a value")
 	}
 	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(at)), 64)
-	if err != nil {
-		return p, fmt.Errorf("sample %.60q: time: %w", text, err)
+	if err != nil || math.Abs(seconds) > 1e12 {
+		return p, errors.New("a sample's time is not a number of seconds")
 	}
 	if p.value, err = strconv.ParseFloat(string(bytes.Trim(value, "\" \t\r\n")), 64); err != nil {
-		return p, fmt.Errorf("sample %.60q: value: %w", text, err)
+		return p, errors.New("a sample's value is no number")
 	}
 	p.ms = int64(math.Round(seconds * 1000))
 	return p, nil
@@ -140,7 +141,7 @@ func (c *client) query(ctx context.Context, selector string, from, to time.Time)
 		return nil, err
 	}
 	if got.Data.ResultType != "matrix" {
-		return nil, fmt.Errorf("answered a %q, want a matrix", got.Data.ResultType)
+		return nil, errors.New("answered with something else than a matrix")
 	}
 	return got.Data.Result, nil
 }
@@ -163,9 +164,9 @@ func (c *client) labelValues(ctx context.Context, label string, selectors []stri
 func whole(status, errorType, message string, warnings []string, partial bool) error {
 	switch {
 	case status != "success":
-		return fmt.Errorf("answered %s %q: %s", status, errorType, message)
+		return refusal(errorType, message)
 	case len(warnings) > 0:
-		return fmt.Errorf("the answer may be partial, it warns: %s", strings.Join(warnings, "; "))
+		return fmt.Errorf("the answer may be partial, it has %d warnings", len(warnings))
 	case partial:
 		return errors.New("the answer is partial: part of the storage did not answer")
 	}
@@ -205,24 +206,30 @@ func (c *client) askOnce(ctx context.Context, method, path string, form url.Valu
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, unwrapURL(err))
+		return fmt.Errorf("%w: %w", errNoAnswer, exporter.Unquoted(err))
 	}
 	defer resp.Body.Close() //nolint:errcheck // nothing was written
 	body, err := io.ReadAll(io.LimitReader(resp.Body, c.limit+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: cut off after %d bytes: %w", errNoAnswer, len(body), unwrapURL(err))
+		return fmt.Errorf("%w: cut off after %d bytes: %w", errNoAnswer, len(body), exporter.Unquoted(err))
 	case int64(len(body)) > c.limit:
 		return fmt.Errorf("%w: more than %d bytes", errTooLarge, c.limit)
 	case resp.StatusCode != http.StatusOK:
-		err := refusal(resp.Status, body)
+		err := refused(resp, body)
 		if slices.Contains(busy, resp.StatusCode) {
 			return fmt.Errorf("%w: %w", errNoAnswer, err)
 		}
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("answered what is not the HTTP API's JSON: %w: %.120q", err, body)
+		at := int64(len(body)) // where the JSON is well formed its content isn't
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			at = min(syntax.Offset, at)
+		}
+		return fmt.Errorf("answered what is not the HTTP API's JSON, %s: line %d of %d bytes",
+			exporter.Described(resp), 1+bytes.Count(body[:at], []byte("\n")), len(body))
 	}
 	return nil
 }
@@ -249,16 +256,29 @@ func (c *client) request(ctx context.Context, method, path string, form url.Valu
 	return req, nil
 }
 
-// refusal is an error answer with the API's own message where it has one. A
-// query over --query.max-samples is too large.
-func refusal(status string, body []byte) error {
+// refused is an answer that isn't 200.
+func refused(resp *http.Response, body []byte) error {
 	var got answer[json.RawMessage]
 	if json.Unmarshal(body, &got) != nil || got.Error == "" {
-		return fmt.Errorf("answered %s: %.120q", status, body)
+		return fmt.Errorf("answered %s", exporter.Described(resp))
 	}
-	err := fmt.Errorf("answered %s, %s: %s", status, got.ErrorType, got.Error)
-	if strings.Contains(got.Error, "too many samples") {
-		return fmt.Errorf("%w: %w", errTooLarge, err)
+	return fmt.Errorf("answered %d %s: %w", resp.StatusCode, http.StatusText(resp.StatusCode), refusal(got.ErrorType, got.Error))
+}
+
+// errorTypes are the API's; of an error nothing else is told, since the message is
+// whatever the other side puts there.
+var errorTypes = []string{
+	"timeout", "canceled", "execution", "bad_data", "internal", "unavailable", "not_found", "not_acceptable",
+}
+
+// refusal is the API's error. A query over --query.max-samples is too large.
+func refusal(errorType, message string) error {
+	if !slices.Contains(errorTypes, errorType) {
+		errorType = "of a type that is not known"
+	}
+	err := fmt.Errorf("an error, %s, with a message of %d bytes: the server's log or its own page has it", errorType, len(message))
+	if strings.Contains(message, "too many samples") {
+		return fmt.Errorf("%w: too many samples for the server (--query.max-samples): %w", errTooLarge, err)
 	}
 	return err
 }

@@ -25,7 +25,8 @@
 //     labels to exported_… is decided for the whole time that is read: history
 //     from before and after a change of honor_labels is two imports.
 //   - All or nothing: an answer that is an error, partial, cut off or carries
-//     warnings is none (QueryError).
+//     warnings is none (QueryError). Its error says status, content type, length
+//     and line, and nothing that the answer says; redirects are not followed.
 //
 // What can go wrong: Prometheus is away or overloaded (asked again, then a
 // QueryError with URL, query and window), its scrape interval is longer than the

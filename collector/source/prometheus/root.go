@@ -79,7 +79,7 @@ func New(cfg Config, deps Deps) (*Source, error) {
 		display:  selectorOf(anyName, cfg.Match),
 	}
 	s.client = &client{
-		base: base, http: deps.HTTPClient, token: cfg.BearerToken, limit: cfg.BodyLimitBytes, timeout: cfg.Timeout,
+		base: base, http: exporter.NoRedirects(deps.HTTPClient), token: cfg.BearerToken, limit: cfg.BodyLimitBytes, timeout: cfg.Timeout,
 		attempts: cfg.Attempts, retryMin: cfg.RetryMin, clock: deps.Clock, metrics: s.metrics,
 	}
 	return s, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -29,16 +30,16 @@ func TestAnswersThatAreNone(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"unprocessable":   {422, `{"status":"error","errorType":"execution","error":"expanding series: context deadline exceeded"}`, `answered 422 Unprocessable Entity, execution: expanding series`},
-		"bad selector":    {400, `{"status":"error","errorType":"bad_data","error":"1:9: parse error"}`, `bad_data: 1:9: parse error`},
-		"error with 200":  {200, `{"status":"error","errorType":"internal","error":"boom"}`, `answered error "internal": boom`},
-		"warnings":        {200, `{"status":"success",` + empty + `,"warnings":["store b: unavailable"]}`, `may be partial, it warns: store b: unavailable`},
+		"unprocessable":   {422, `{"status":"error","errorType":"execution","error":"expanding series: context deadline exceeded"}`, `answered 422 Unprocessable Entity: an error, execution, with a message of`},
+		"bad selector":    {400, `{"status":"error","errorType":"bad_data","error":"1:9: parse error"}`, `an error, bad_data`},
+		"error with 200":  {200, `{"status":"error","errorType":"internal","error":"boom"}`, `an error, internal, with a message of 4 bytes`},
+		"warnings":        {200, `{"status":"success",` + empty + `,"warnings":["store b: unavailable"]}`, `may be partial, it has 1 warnings`},
 		"partial":         {200, `{"status":"success","isPartial":true,` + empty + `}`, `the answer is partial`},
-		"vector":          {200, `{"status":"success","data":{"resultType":"vector","result":[]}}`, `answered a "vector", want a matrix`},
+		"vector":          {200, `{"status":"success","data":{"resultType":"vector","result":[]}}`, `something else than a matrix`},
 		"cut off":         {200, `{"status":"success","data":{"resul`, `not the HTTP API's JSON`},
-		"a page":          {200, `<html>login</html>`, `"<html>login</html>"`},
-		"unauthorised":    {401, `Unauthorized`, `answered 401 Unauthorized: "Unauthorized"`},
-		"sample not pair": {200, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1]]}]}}`, `sample "1": want a time and a value`},
+		"a page":          {200, `<html>login</html>`, `not the HTTP API's JSON`},
+		"unauthorised":    {401, `Unauthorized`, `answered 401 Unauthorized (content type`},
+		"sample not pair": {200, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1]]}]}}`, `not the HTTP API's JSON`},
 		"away":            {503, `no healthy upstream`, `answered 503 Service Unavailable`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,5 +173,52 @@ func TestConfigIsChecked(t *testing.T) {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// TestM10PrometheusRedirectsAndSecrets: nobody else is asked, and nothing of an
+// answer is repeated.
+func TestM10PrometheusRedirectsAndSecrets(t *testing.T) {
+	const secret = "wJalrXUtnFEMI"
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		t.Errorf("the redirect was followed to %s", req.URL)
+	}))
+	defer other.Close()
+	for name, reply := range map[string]func(w http.ResponseWriter, req *http.Request){
+		"redirect": func(w http.ResponseWriter, req *http.Request) {
+			http.Redirect(w, req, other.URL+"/"+secret, http.StatusFound)
+		},
+		"page":   func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>"+secret) },
+		"status": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, secret, http.StatusForbidden) },
+		"API error": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"status":"error","errorType":"`+secret+`","error":"`+secret+`"}`)
+		},
+		"warning": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"status":"success","warnings":["`+secret+`"]}`)
+		},
+		"type": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"`+secret+`"}}`)
+		},
+		"sample": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,"`+secret+`"]]}]}}`)
+		},
+		"no HTTP": func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				_, _ = io.WriteString(conn, secret+"\r\n\r\n")
+				_ = conn.Close()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(c *Config) { c.Attempts = 1 })
+			r.reply = func(w http.ResponseWriter, req *http.Request) bool {
+				reply(w, req)
+				return true
+			}
+			if _, err := r.src.Read(t.Context(), slotAt(0)); err == nil || strings.Contains(err.Error(), secret) {
+				t.Errorf("got %v, want an error without the answer's text", err)
+			}
+		})
 	}
 }
