@@ -1,0 +1,511 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/gpuledger/gpuledger/ingest"
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gpuledger/gpuledger/internal/hostiletest"
+	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+const (
+	// hostileEnv sets how long hostile messages are sent, seedEnv makes them again.
+	hostileEnv = "GPULEDGER_HOSTILE"
+	seedEnv    = "GPULEDGER_HOSTILE_SEED"
+	// hostileMemory bounds the service's process; ClickHouse's helper has
+	// clickhouse.memory_bytes.
+	hostileMemory = 1 << 30
+	// hostilePause is between two rounds of messages: a sender who is faster than
+	// ingest fills the disk, which retention bounds.
+	hostilePause = 50 * time.Millisecond
+	hostileRound = 20
+)
+
+// honest are the names of the fleet, which a hostile message may bear only where
+// it can't be used: without signatures, a sound batch of a node is that node's (R1).
+var honest = struct{ clusters, tenants, gpus []string }{
+	[]string{"fleet"}, []string{"team-a", "team-b"}, []string{"GPU-n1-0", "GPU-n1-1", "GPU-n2-0", "GPU-n2-1"},
+}
+
+func newHostile(seed uint64) *hostiletest.Generator {
+	return hostiletest.New(seed, clock.Real().Now(), slices.Concat(honest.clusters, honest.tenants, honest.gpus, []string{"n1", "c1"})...)
+}
+
+// speaksForTheHonest says that a value would count as what an honest node said, or
+// as an honest tenant's use.
+func speaksForTheHonest(value []byte) bool {
+	b, _, err := wire.Decode(value)
+	if err != nil {
+		return false
+	}
+	for _, g := range b.Gpus {
+		if slices.Contains(honest.gpus, g.Uuid) {
+			return true
+		}
+		for _, h := range g.Holds {
+			for _, name := range []string{h.Owner.Tenant, h.Owner.Namespace, h.Owner.Account} {
+				if slices.Contains(honest.tenants, wire.Name(name)) {
+					return true
+				}
+			}
+		}
+	}
+	return slices.Contains(honest.clusters, b.Cluster)
+}
+
+// hostileValue is the next value that doesn't speak for the honest.
+func hostileValue(g *hostiletest.Generator) []byte {
+	for {
+		if value := g.Value(); !speaksForTheHonest(value) {
+			return value
+		}
+	}
+}
+
+func hostileSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := fromEnv(t, seedEnv, uint64(clock.Real().Now().UnixNano()))
+	t.Logf("%s=%d", seedEnv, seed)
+	return seed
+}
+
+// TestHostileMessagesSettleWithinATenthOfASecond: whatever the generator makes is
+// refused with a reason or settled.
+func TestHostileMessagesSettleWithinATenthOfASecond(t *testing.T) {
+	const messages, tries = 3000, 5
+	g := newHostile(hostileSeed(t))
+	var longest time.Duration
+	refused, settled := map[string]int{}, 0
+	for range messages {
+		value := g.Value()
+		took := time.Hour
+		for range tries { // what else the machine does only makes one slower
+			began := clock.Real().Now()
+			b, _, err := wire.Decode(value)
+			if err == nil {
+				meter.Settle(b, meter.NewIdentities())
+			}
+			if took = min(took, clock.Real().Since(began)); took > hostileMost {
+				continue
+			}
+			if bad := (*wire.Error)(nil); errors.As(err, &bad) {
+				refused[bad.Reason]++
+			} else if err != nil {
+				t.Errorf("refused without a reason: %.200v", err)
+			} else {
+				settled++
+			}
+			break
+		}
+		if longest = max(longest, took); took > hostileMost {
+			t.Errorf("a message of %d bytes took %s, want at most %s: %.100x", len(value), took, hostileMost, value)
+		}
+	}
+	t.Logf("%d settled, refused %v; the longest took %s", settled, refused, longest)
+	if settled < messages/20 || refused["limits"] == 0 || refused["garbage"] == 0 || refused["invalid"] == 0 {
+		t.Errorf("%d of %d are settled, refused %v: the generator tries too little", settled, messages, refused)
+	}
+}
+
+// TestHostileMessages runs a standalone with an honest fleet and its bill twice,
+// the second time while hostile messages come in: what people are told of the
+// fleet is the same, byte for byte.
+func TestHostileMessages(t *testing.T) {
+	length, err := time.ParseDuration(os.Getenv(hostileEnv))
+	if err != nil {
+		length = 20 * time.Second
+	}
+	seed := hostileSeed(t)
+	t.Setenv("GOMEMLIMIT", strconv.Itoa(hostileMemory*3/4))
+	want := runHonest(t, func(*process, app.Run) {})
+	got := runHonest(t, func(p *process, run app.Run) { attack(t, p, run, seed, length) })
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the honest fleet (-undisturbed +attacked):\n%s", diff)
+	}
+}
+
+// runHonest brings half a fleet's data in, has something happen, and brings in the
+// rest: it returns what is told of the fleet then.
+func runHonest(t *testing.T, between func(*process, app.Run)) (told map[string]string) {
+	t.Helper()
+	data, lines := newDataDir(t), fleetLines(t)
+	p := spawn(t, data, "standalone", "--listen", "127.0.0.1:0")
+	p.reaches(t, "gpuledger_ledger_last_pass_timestamp_seconds", 1)
+	run, err := app.ReadRun(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustImport(t, data, writeLines(t, lines[:len(lines)/2]))
+	between(p, run)
+	mustImport(t, data, writeLines(t, lines))
+	told = map[string]string{}
+	ask := func(args ...string) string {
+		t.Helper()
+		got := invoke(t, append(args, "--data", data)...)
+		if got.Code != exitOK {
+			t.Fatalf("gpuledger %s: got %+v", strings.Join(args, " "), got)
+		}
+		return got.Stdout
+	}
+	for line := range strings.Lines(ask("usage", "--by", "hour,gpu,leaf,tenant,project,workload", "--output", "csv")) {
+		if strings.Contains(line, "GPU-n1-") || strings.Contains(line, "GPU-n2-") {
+			told["usage"] += line
+		}
+	}
+	for _, tenant := range honest.tenants {
+		of := []string{"--period", "2026-03", "--tenant", tenant}
+		told["draft of "+tenant] = ask(append([]string{"invoice", "show", "--output", "json"}, of...)...)
+		ask(append([]string{"invoice", "finalise", "--by", "carol"}, of...)...)
+		told["invoice of "+tenant] = ask(append([]string{"invoice", "show", "--output", "json"}, of...)...)
+	}
+	wantHonestVerified(t, data)
+	if peak := peakOf(strconv.Itoa(p.pid)); peak > hostileMemory {
+		t.Errorf("the process took %d MiB of memory, want at most %d", peak>>20, hostileMemory>>20)
+	} else {
+		t.Logf("the process took %d MiB of memory at most", peak>>20)
+	}
+	if code := p.interrupt(t); code != exitOK {
+		t.Errorf("standalone ended with %d", code)
+	}
+	return told
+}
+
+// wantHonestVerified: what the ledger does itself holds for all, and what
+// collectors say of themselves contradicts itself only where the hostile did.
+func wantHonestVerified(t *testing.T, data string) {
+	t.Helper()
+	r := verifyLedger(t, data)
+	for _, name := range r.failed() {
+		c := r.checks[name]
+		t.Logf("verify: %s fails: %s: %d findings", name, c.Figures, len(c.Findings))
+		if !slices.Contains([]string{"C1", "C2", "C4", "C5"}, name) {
+			t.Errorf("verify: %s fails: %.2000q", name, c.Findings)
+		}
+		for _, finding := range c.Findings {
+			for _, name := range slices.Concat(honest.clusters, honest.gpus) {
+				if strings.Contains(finding, name+" ") || strings.Contains(finding, `"`+name+`"`) {
+					t.Errorf("verify: %s has a finding of the honest: %.500s", name, finding)
+				}
+			}
+		}
+	}
+}
+
+// assault is what is sent in an attack, and what was seen meanwhile.
+type assault struct {
+	t      *testing.T
+	run    app.Run
+	client *broker.Client
+	before []broker.Message   // the decisions before the attack
+	sound  []decisions.Record // to make hostile ones of
+
+	mu     sync.Mutex
+	counts map[string]int
+	sent   map[[sha256.Size]byte]bool // hostile decisions
+	asked  int
+	slow   time.Duration // the slowest answer
+}
+
+func (a *assault) count(what string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.counts[what]++
+}
+
+// attack sends hostile messages of all sorts at once, until they are all behind
+// ingest and fold.
+func attack(t *testing.T, p *process, run app.Run, seed uint64, length time.Duration) {
+	t.Helper()
+	a := &assault{t: t, run: run, counts: map[string]int{}, sent: map[[sha256.Size]byte]bool{}}
+	cfg := broker.DefaultConfig()
+	cfg.Brokers, cfg.SASL = []string{run.BrokerAddress}, broker.EmbeddedSASL(run.BrokerPassword)
+	a.client = broker.NewClient(cfg, quietLog())
+	defer a.client.Close()
+	a.begin(p.data)
+	refused, _ := p.metric(t, "gpuledger_decisions_folded_total")
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, send := range []func(context.Context, *hostiletest.Generator) error{a.sendSamples, a.sendRaw, a.sendDecisions, a.knock} {
+		g := newHostile(seed + uint64(i))
+		all.Go(func() {
+			for clock.Sleep(ctx, clock.Real(), hostilePause) == nil {
+				if err := send(t.Context(), g); err != nil {
+					t.Errorf("send: %v", err)
+					return
+				}
+			}
+		})
+	}
+	all.Go(func() { a.askReady(ctx) })
+	all.Wait()
+	a.awaitIngest(p)
+	folded, _ := p.metric(t, "gpuledger_decisions_folded_total")
+	t.Logf("sent in %s: %v; decisions folded %v, were %v; /-/ready answered %d times, the slowest in %s", length, a.counts, folded, refused, a.asked, a.slow)
+	for _, what := range []string{"samples", "decisions", "raw"} {
+		if a.counts[what] == 0 {
+			t.Errorf("no %s were sent", what)
+		}
+	}
+	a.wantRefused()
+}
+
+func (a *assault) sendSamples(ctx context.Context, g *hostiletest.Generator) error {
+	var msgs []broker.Message
+	for range hostileRound {
+		value := hostileValue(g)
+		msgs = append(msgs, broker.Message{Topic: broker.TopicSamples, Key: g.Key(), Value: value, Headers: []broker.Header{{Key: string(g.Key()), Value: g.Key()}}})
+		a.count("samples")
+	}
+	if err := a.client.Producer().Produce(ctx, msgs); err != nil {
+		return fmt.Errorf("produce: %w", err)
+	}
+	return nil
+}
+
+// sendRaw sends record batches past any client library. The broker may refuse
+// them, and must answer the next one.
+func (a *assault) sendRaw(ctx context.Context, g *hostiletest.Generator) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers("embedded:9092"), kgo.MaxVersions(kversion.V2_8_0()),
+		kgo.SASL(scram.Auth{User: "gpuledger", Pass: a.run.BrokerPassword}.AsSha256Mechanism()), kgo.Dialer(a.dial))
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	defer client.Close()
+	if err := client.Ping(ctx); err != nil {
+		return fmt.Errorf("ping: %w", err)
+	}
+	for range 5 {
+		for _, topic := range []string{broker.TopicSamples, broker.TopicDecisions} {
+			value := hostileValue(g)
+			if topic == broker.TopicDecisions {
+				_, value = a.hostileDecision(g)
+			}
+			set := g.RecordBatch(value, value[:len(value)/2])
+			if len(set) > 9<<20 {
+				continue
+			}
+			a.count("raw")
+			a.request(ctx, client, topic, set)
+		}
+	}
+	return nil
+}
+
+func (a *assault) request(ctx context.Context, client *kgo.Client, topic string, set []byte) {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 10_000
+	part := kmsg.NewProduceRequestTopicPartition()
+	part.Records = set
+	req.Topics = append(req.Topics, kmsg.ProduceRequestTopic{Topic: topic, Partitions: []kmsg.ProduceRequestTopicPartition{part}})
+	res, err := client.DiscoveredBrokers()[0].Request(ctx, req)
+	switch {
+	case err != nil:
+		a.count("raw: connection closed")
+	case res.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode != 0:
+		a.count("raw: refused")
+	default:
+		a.count("raw: taken")
+	}
+}
+
+func (a *assault) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "unix", strings.TrimPrefix(a.run.BrokerAddress, "unix:"))
+}
+
+// knock sends bytes that are no request, before any log-in.
+func (a *assault) knock(ctx context.Context, g *hostiletest.Generator) error {
+	conn, err := a.dial(ctx, "", "")
+	if err != nil {
+		return fmt.Errorf("dial: %w", err)
+	}
+	defer conn.Close()
+	_, _ = conn.Write(g.Key()) // the broker may close it at once
+	a.count("knocks")
+	return nil
+}
+
+// begin keeps the decisions as they are, and records to make hostile ones of.
+func (a *assault) begin(data string) {
+	a.before = a.decided()
+	for _, m := range a.before {
+		var r decisions.Record
+		if json.Unmarshal(m.Value, &r) == nil && r.Kind != "" {
+			a.sound = append(a.sound, r)
+		}
+	}
+	sum := decisions.Digest([]byte(data))
+	document := decisions.Document{SHA256: sum, Bytes: 1, Parts: []string{sum}}
+	for kind, body := range map[decisions.Kind]any{
+		decisions.KindPriceBook: decisions.PriceBook{SHA256: decisions.Digest([]byte("currency: EUR\n")), Name: "p", Text: "currency: EUR\n"},
+		decisions.KindFreeze:    decisions.Freeze{From: fleetStart, To: fleetStart.Add(time.Hour), PriceBook: sum, Copy: document},
+		decisions.KindInvoice: decisions.Invoice{
+			Number: "2026-03-team-a-r0", Kind: decisions.InvoiceKind, Tenant: "team-a", Period: "2026-03", TimeZone: "UTC", From: fleetStart,
+			To: fleetStart.AddDate(0, 1, 0), Currency: "EUR", Total: "1.00", GPUHours: "1", PriceBook: sum, Content: document, Usage: document, Epoch: 1,
+		},
+		decisions.KindApproval: decisions.Approval{},
+		decisions.KindMapping:  decisions.Mapping{Epoch: 1 << 30, SHA256: sum, Effective: fleetStart},
+		decisions.KindMute:     decisions.Mute{ID: "idle", Until: fleetStart},
+		decisions.KindPolicy:   decisions.Policy{},
+		decisions.KindAudit:    decisions.Audit{},
+	} {
+		text, err := json.Marshal(body)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.sound = append(a.sound, decisions.Record{
+			Format: decisions.Format, Kind: kind, ID: "i", Key: "k", Request: sum, Who: "eve", At: fleetStart, Body: text,
+		})
+	}
+	slices.SortStableFunc(a.sound, func(x, y decisions.Record) int { return strings.Compare(string(x.Kind), string(y.Kind)) })
+}
+
+// hostileDecision is a record that the fold refuses, on top of what is decided.
+func (a *assault) hostileDecision(g *hostiletest.Generator) (key, value []byte) {
+	for {
+		r := a.sound[g.Below(len(a.sound))]
+		r.ID, r.Key = fmt.Sprint(g.Below(1<<40)), fmt.Sprint("k", g.Below(1<<40))
+		g.AlterRecord(&r)
+		value, err := json.Marshal(&r)
+		if err != nil {
+			continue // not even JSON
+		}
+		value = g.MayDamage(value)
+		key := []byte(r.Kind)
+		if g.Below(10) == 0 {
+			key = g.Key()
+		}
+		state := decisions.NewState()
+		for i, m := range a.before {
+			state.Apply(int64(i), m.Time, m.Key, m.Value)
+		}
+		if !state.Apply(state.Next(), clock.Real().Now(), key, value).Accepted {
+			return key, value
+		}
+	}
+}
+
+func (a *assault) sendDecisions(ctx context.Context, g *hostiletest.Generator) error {
+	var msgs []broker.Message
+	for range 3 {
+		key, value := a.hostileDecision(g)
+		msgs = append(msgs, broker.Message{Topic: broker.TopicDecisions, Key: key, Value: value})
+		a.ours(value)
+		a.count("decisions")
+	}
+	if err := a.client.Producer().Produce(ctx, msgs); err != nil {
+		return fmt.Errorf("produce decisions: %w", err)
+	}
+	return nil
+}
+
+func (a *assault) ours(value []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sent[sha256.Sum256(value)] = true
+}
+
+// decided is what the decisions' topic holds.
+func (a *assault) decided() (msgs []broker.Message) {
+	bounds, err := a.client.Bounds(a.t.Context(), broker.TopicDecisions)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	reader := a.client.Reader(broker.TopicDecisions, 0, 0, bounds[0].Last, broker.ConsumerOptions{})
+	defer reader.Close()
+	for len(msgs) == 0 || msgs[len(msgs)-1].Offset+1 < bounds[0].Last {
+		more, err := reader.Read(a.t.Context(), 1000)
+		if err != nil || len(more) == 0 {
+			a.t.Fatalf("read decisions: %d of %d, %v", len(msgs), bounds[0].Last, err)
+		}
+		msgs = append(msgs, more...)
+	}
+	return msgs
+}
+
+// wantRefused: of all that lies in the decisions' topic now, none of ours counts.
+func (a *assault) wantRefused() {
+	state, found := decisions.NewState(), 0
+	for i, m := range a.decided() {
+		out := state.Apply(int64(i), m.Time, m.Key, m.Value)
+		if !a.sent[sha256.Sum256(m.Value)] {
+			continue
+		}
+		if found++; out.Accepted {
+			a.t.Errorf("the hostile decision at offset %d was accepted: %.300q", m.Offset, m.Value)
+		}
+	}
+	if found == 0 {
+		a.t.Error("none of the hostile decisions is in the topic")
+	}
+}
+
+// askReady asks whether the process is ready, again and again.
+func (a *assault) askReady(ctx context.Context) {
+	client := &http.Client{Timeout: patience}
+	defer client.CloseIdleConnections()
+	for clock.Sleep(ctx, clock.Real(), 4*hostilePause) == nil {
+		began := clock.Real().Now()
+		resp, err := client.Get("http://" + a.run.HTTPAddress + "/-/ready")
+		if err != nil {
+			a.t.Errorf("ask whether it is ready: %v", err)
+			return
+		}
+		_ = resp.Body.Close()
+		a.asked++
+		if a.slow = max(a.slow, clock.Real().Since(began)); resp.StatusCode != http.StatusOK {
+			a.t.Errorf("/-/ready answered %d", resp.StatusCode)
+		}
+	}
+}
+
+// awaitIngest waits until every message is journalled and the ledger has passed
+// over all of it.
+func (a *assault) awaitIngest(p *process) {
+	began := clock.Real().Now()
+	for last, since := int64(-1), began; ; {
+		offsets, err := a.client.Offsets(a.t.Context(), broker.TopicSamples, ingest.DefaultConfig().Group)
+		lag := int64(0)
+		for _, o := range offsets {
+			lag += o.Lag()
+		}
+		now := clock.Real().Now()
+		if err == nil && lag == 0 {
+			a.t.Logf("ingest was done %s after the last message", now.Sub(began).Round(time.Millisecond))
+			return
+		}
+		if lag != last {
+			last, since = lag, now
+		}
+		if !p.running() || now.Sub(since) > standstill {
+			a.t.Fatalf("ingest stands still, %d messages behind: %v", lag, err)
+		}
+		if clock.Sleep(a.t.Context(), clock.Real(), hostilePause) != nil {
+			return
+		}
+	}
+}
