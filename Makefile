@@ -87,6 +87,21 @@ FUZZ     ?=
 fuzz: need-go need-cc ## every fuzzer of the tree (FUZZTIME each, FUZZ=pattern)
 	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' .ci/fuzz
 
+# How long `make hostile` sends; its seed is printed, and taken from SEED.
+HOSTILE ?= 2m
+
+.PHONY: hostile
+hostile: $(LIB) need-go need-cc ## hostile messages against a running standalone (HOSTILE, SEED)
+	GPULEDGER_HOSTILE=$(HOSTILE) GPULEDGER_HOSTILE_SEED=$(SEED) \
+	go test -count 1 -timeout 3h -run '^TestHostileMessages' -v ./cmd/gpuledger
+
+# The commit that `make hotpath` compares with.
+BASE ?=
+
+.PHONY: hotpath
+hotpath: $(LIB) need-go need-cc ## CPU of a raw row before and after (BASE=commit)
+	.ci/hotpath $(BASE)
+
 .PHONY: seeded
 seeded: $(LIB) need-go need-cc ## tests the tests: twelve bugs, each of which a named test must catch
 	go test -count 1 -timeout 30m -tags seeded -v ./internal/seeded

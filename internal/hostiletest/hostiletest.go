@@ -27,7 +27,7 @@ type Generator struct {
 // appear, and names that look like theirs.
 func New(seed uint64, now time.Time, others ...string) *Generator {
 	g := &Generator{random: rand.New(rand.NewPCG(seed, 1)), now: now, names: []string{
-		"", "hostile", "n", "gpu", "gi0", "\x00", "\n", "=1+1", "\u202e", "e\u0301", "\u00e9", "\xff\xfe", "../../x", "' OR 1=1 --", "{{.}}", "%s%n",
+		"", "hostile", "n", "gpu", "gi0", "\x00", "\n", "=1+1", "\u202e", "e\u0301", "\u00e9", "../../x", "' OR 1=1 --", "{{.}}", "%s%n",
 		strings.Repeat("a", wire.MaxNameBytes), strings.Repeat("a", wire.MaxNameBytes+1), strings.Repeat("\u0301", 90),
 		strings.Repeat("e\u0301\u0323", 80), strings.Repeat("b", wire.MaxTextBytes), strings.Repeat("c", wire.MaxTextBytes+1), strings.Repeat("d", 1<<17),
 	}}
@@ -71,8 +71,11 @@ func (g *Generator) fraction() float64 {
 }
 
 func (g *Generator) text() string {
-	if g.percent(5) {
-		return string(g.noise(g.random.IntN(2000)))
+	switch n := g.random.IntN(1000); {
+	case n < 5: // mostly no UTF-8, which spoils all of the message
+		return string(g.noise(g.random.IntN(100)))
+	case n < 50:
+		return strings.ToValidUTF8(string(g.noise(g.random.IntN(1500))), "?")
 	}
 	name := pick(g, g.names)
 	if len(name) > g.room {
