@@ -206,6 +206,12 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 			t.Errorf("prices load said %q, want %q in it", said, want)
 		}
 	}
+	for period, frozen := range map[string]bool{"2026-03": true, "2026-02": false, "2026-04": false} {
+		got := invoke(t, "prices", "simulate", "--data", data, "--period", period, "--prices", book)
+		if got.Code != exitOK || strings.Contains(got.Stderr, "frozen") != frozen {
+			t.Errorf("simulating %s: got %+v, want frozen hours mentioned: %t", period, got, frozen)
+		}
+	}
 	if said := mustInvoke(t, "prices", "load", book, "--data", data); !strings.Contains(said, "in force already") {
 		t.Errorf("loading it again said %q", said)
 	}

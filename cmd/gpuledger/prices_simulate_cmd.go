@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/bounded"
+	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/usage"
 )
 
@@ -140,9 +142,38 @@ func (s *session) simulateLedger(ctx context.Context, f simulateFlags, month rat
 			}
 			done = append(done, ofDrafts(book, drafted))
 		}
-		return nil
+		return s.sayFrozenIn(ctx, a, month)
 	})
 	return done, err
+}
+
+// frozenSQL: how many stretches of hours in [from, to) are frozen. Times are
+// RFC 3339 in UTC, whose order is that of the instants.
+const frozenSQL = `
+SELECT count() AS stretches
+FROM decisions FINAL
+WHERE kind = 'freeze' AND accepted = 1
+  AND JSONExtractString(body, 'from') < {to:String} AND JSONExtractString(body, 'to') > {from:String}`
+
+// sayFrozenIn tells that an invoice would not have what is simulated: a frozen
+// hour keeps the shares that were decided of it.
+func (s *session) sayFrozenIn(ctx context.Context, a *access, month rating.Period) error {
+	from, err := time.Parse("2006-01", month.String())
+	if err != nil {
+		return err
+	}
+	var frozen []struct {
+		Stretches uint64 `ch:"stretches"`
+	}
+	err = a.db.Select(ctx, &frozen, frozenSQL,
+		store.Named("from", from.Format(time.RFC3339)), store.Named("to", from.AddDate(0, 1, 0).Format(time.RFC3339)))
+	if err != nil {
+		return fmt.Errorf("read frozen hours of %s: %w", month, err)
+	}
+	if len(frozen) > 0 && frozen[0].Stretches > 0 {
+		s.sayf("hours of %s are frozen: invoices keep the distribution and reservations decided of them, and this simulation shares them out anew\n", month)
+	}
+	return nil
 }
 
 // ledgerModels are all models that the ledger has in a month.

@@ -185,7 +185,7 @@ func TestSimulateRatesALedgersMonth(t *testing.T) {
 	got = invoke(t, "prices", "simulate", "--data", data, "--period", "2026-10", "--output", "csv")
 	drafts := invoke(t, "invoice", "list", "--data", data, "--period", "2026-10", "--output", "csv")
 	cells := strings.Split(strings.TrimSpace(drafts.Stdout), ",")
-	if total := "," + cells[len(cells)-1] + ",USD\n"; got.Code != exitOK || !strings.HasSuffix(got.Stdout, total) {
+	if total := "," + cells[len(cells)-2] + ",USD\n"; got.Code != exitOK || !strings.HasSuffix(got.Stdout, total) {
 		t.Errorf("simulated %+v, drafted %+v", got, drafts)
 	}
 	got = invoke(t, "prices", "simulate", "--data", data, "--period", "2026-10", "--gpu-hour", "2")
