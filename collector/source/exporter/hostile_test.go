@@ -232,3 +232,23 @@ func FuzzExposition(f *testing.F) {
 		})
 	})
 }
+
+// TestM11ModelsInMetricsAreFew: whatever an exporter calls its GPUs.
+func TestM11ModelsInMetricsAreFew(t *testing.T) {
+	r := newRig(t, nil)
+	for slot := range 3 {
+		var text string
+		for i := range 60 {
+			labels := fmt.Sprintf(`gpu="%d",UUID="GPU-%d-%d",modelName="X%d-%d"`, i, slot, i, slot, i)
+			text += row("DCGM_FI_DEV_GPU_TEMP", labels+gi(1, "9g.9gb"), 40)
+		}
+		if _, err := r.read(text); err == nil {
+			t.Fatal("models without slices are not named")
+		}
+	}
+	for _, f := range must(r.reg.Gather()) {
+		if len(f.Metric) > maxModels+2 {
+			t.Errorf("%s has %d series", f.GetName(), len(f.Metric))
+		}
+	}
+}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -250,5 +251,24 @@ func TestCounterFromTheFuture(t *testing.T) {
 	var g wire.Gpu
 	if reset := m.GPU(Place{"n1", "GPU-b"}, start).MoveEnergy(&g, 1, "exporter", start); reset || g.EnergyMj != nil {
 		t.Errorf("energy moved by %v, reset %v; want nothing", g.EnergyMj, reset)
+	}
+}
+
+// TestM11ATellerOfNewGPUsIsForgotten: one that shows new UUIDs in each slot fills
+// no memory; other nodes' GPUs stay.
+func TestM11ATellerOfNewGPUsIsForgotten(t *testing.T) {
+	m := New(discard())
+	m.GPU(Place{"honest", "GPU-1"}, start)
+	for slot := range 200 {
+		at := start.Add(time.Duration(slot) * 10 * time.Second)
+		for i := range 64 {
+			m.GPU(Place{"liar", fmt.Sprintf("GPU-%d-%d", slot, i)}, at)
+		}
+		if m.Forget(at); m.Len() > maxPerNode+65 {
+			t.Fatalf("%d GPUs are remembered after slot %d", m.Len(), slot)
+		}
+	}
+	if m.gpus[Place{"honest", "GPU-1"}] == nil {
+		t.Error("another node's GPU was forgotten")
 	}
 }

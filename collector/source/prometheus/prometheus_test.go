@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -133,5 +134,46 @@ func TestWindowsAreBoundedByPoints(t *testing.T) {
 	}
 	if n := r.counter("gpuledger_prometheus_samples_total"); n != 12 {
 		t.Errorf("%v samples read, want each one once: 12", n)
+	}
+}
+
+// TestGenerationsInAHistory: what dcgm-exporter 4.9 shows in base units is what
+// earlier ones showed in theirs, also where the exporter was updated in between.
+func TestGenerationsInAHistory(t *testing.T) {
+	newer := strings.Replace(h100, "Hostname", "hostname", 1)
+	both := func(from, to float64, r *rig, labels string, series map[string]float64) {
+		for name, scale := range series {
+			value := map[string]float64{"ENERGY": 5_000_000, "UTIL": 29, "FB_": 70_000, "CLOCK": 1980}
+			for part, v := range value {
+				if strings.Contains(name, part) {
+					r.store(name, labels, [2]float64{from, v * scale}, [2]float64{to, v * scale * 2})
+				}
+			}
+		}
+	}
+	classic := map[string]float64{
+		"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": 1, "DCGM_FI_DEV_GPU_UTIL": 1, "DCGM_FI_DEV_FB_USED": 1, "DCGM_FI_DEV_SM_CLOCK": 1,
+	}
+	base := map[string]float64{
+		"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL": 0.001, "DCGM_FI_DEV_GPU_UTIL_RATIO": 0.01,
+		"DCGM_FI_DEV_FB_USED_BYTES": 1 << 20, "DCGM_FI_DEV_SM_CLOCK_HERTZ": 1e6,
+	}
+	old, updated, all := newRig(t, nil), newRig(t, nil), newRig(t, nil)
+	both(5, 15, old, h100, classic)
+	both(5, 15, all, newer, base)
+	for name := range classic { // the second scrape is the new exporter's
+		updated.store(name, h100, [2]float64{5, map[byte]float64{'T': 5_000_000, 'G': 29, 'F': 70_000, 'S': 1980}[name[12]]})
+	}
+	updated.store("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", newer, [2]float64{15, 10_000})
+	updated.store("DCGM_FI_DEV_GPU_UTIL_RATIO", newer, [2]float64{15, 0.58})
+	updated.store("DCGM_FI_DEV_FB_USED_BYTES", newer, [2]float64{15, 140_000 << 20})
+	updated.store("DCGM_FI_DEV_SM_CLOCK_HERTZ", newer, [2]float64{15, 3960e6})
+	for n := range 2 {
+		want := old.read(n)
+		if g := want[0].Gpus[0]; g.Leaves[0].GetGpuUtil() != float64(29*(n+1)) || n == 1 && g.GetEnergyMj() != 5_000_000 {
+			t.Fatalf("slot %d: got %v", n, g)
+		}
+		diff(t, want, all.read(n))
+		diff(t, want, updated.read(n))
 	}
 }
