@@ -400,23 +400,3 @@ func (a *assault) awaitIngest(p *process) {
 		}
 	}
 }
-
-// tellMetrics logs which counters rose: a hostile sender is seen in them.
-func (a *assault) tellMetrics() {
-	_, text := fetch(a.t, "http://"+a.run.HTTPAddress+"/metrics")
-	reasons := 0
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for _, counter := range []string{"_dead_letters_total", "_findings_total", "_refused_total", "_folded_total", "_late_unprocessed_total", "_unknown_fields_total"} {
-			if base, _, _ := strings.Cut(name, "{"); strings.HasSuffix(base, counter) && value != "0" {
-				a.t.Log(name, value)
-				if counter == "_dead_letters_total" {
-					reasons++
-				}
-			}
-		}
-	}
-	if reasons < 4 {
-		a.t.Errorf("dead letters have %d reasons: the generator tries too little", reasons)
-	}
-}
