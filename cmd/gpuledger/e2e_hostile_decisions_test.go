@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/broker"
@@ -148,4 +149,11 @@ func (a *assault) tellMetrics() {
 	if reasons < 4 {
 		a.t.Errorf("dead letters have %d reasons: the generator tries too little", reasons)
 	}
+}
+
+func hostileSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := fromEnv(t, seedEnv, uint64(clock.Real().Now().UnixNano()))
+	t.Logf("%s=%d", seedEnv, seed)
+	return seed
 }

@@ -85,13 +85,6 @@ func hostileValue(g *hostiletest.Generator) []byte {
 	}
 }
 
-func hostileSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := fromEnv(t, seedEnv, uint64(clock.Real().Now().UnixNano()))
-	t.Logf("%s=%d", seedEnv, seed)
-	return seed
-}
-
 // TestHostileMessagesSettleWithinATenthOfASecond: whatever the generator makes is
 // refused with a reason or settled.
 func TestHostileMessagesSettleWithinATenthOfASecond(t *testing.T) {
