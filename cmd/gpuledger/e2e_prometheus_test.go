@@ -173,7 +173,7 @@ func TestPrometheusImportNamesTheSlotThatFits(t *testing.T) {
 		t.Errorf("a selector that matches nothing: got %+v", got)
 	}
 	got = invoke(t, of("--match", `{job=}`)...)
-	if line := regexp.MustCompile(`ask http://\S+ for .*job=.*window 2024-03-04T09:00:00Z to .*400 Bad Request, bad_data: .*parse`); got.Code != exitFailed || !line.MatchString(got.Stderr) {
+	if line := regexp.MustCompile(`ask http://\S+ for .*job=.*window 2024-03-04T09:00:00Z to .*400 Bad Request: an error, bad_data, `); got.Code != exitFailed || !line.MatchString(got.Stderr) {
 		t.Errorf("a selector that is none: got %+v", got)
 	}
 	got = invoke(t, of("--slot", "1m")...)
