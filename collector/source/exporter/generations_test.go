@@ -29,16 +29,16 @@ import (
 
 // physical is what a GPU did in a slot, in the units of the driver's library.
 type physical struct {
-	uuid, pod                string
-	index                    int
-	energyMJ                 int64
-	powerW, temp, memTemp    float64
-	utilPct, memPct          int
-	smMHz, memMHz            int
-	fbFreeMiB, fbUsedMiB     int64
-	gr, sm, tensor, dram     float64
-	xid                      int
-	nvlinkKiB, remapped, pci int64
+	uuid, pod             string
+	index                 int
+	energyMJ              int64
+	powerW, temp, memTemp float64
+	utilPct, memPct       int
+	smMHz, memMHz         int
+	fbFreeMiB, fbUsedMiB  int64
+	gr, sm, tensor, dram  float64
+	xid                   int
+	nvlinkKiB             int64
 }
 
 // shown is a metric as a generation shows it: name, HELP text, value.
