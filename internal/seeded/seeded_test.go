@@ -70,7 +70,7 @@ var bugs = []bug{
 	},
 	{
 		name: "records before what is inferred (R18)", file: "internal/meter/fill.go",
-		old: "return inf.startMS == r.StartMS", bad: "return false",
+		old: "!inferred[r.StartMS] && h.counts", bad: "h.counts",
 		pkg: "./internal/meter", test: "TestFills", says: `buckets exceed 7 slices`,
 	},
 	{
