@@ -205,7 +205,7 @@ func TestH6BootAndSequenceAreNotBeyondTheAppend(t *testing.T) {
 		p.topic.arrives(t, fleetStart.Add(fleetSlot), b)
 	}
 	p.drain(t)
-	if diff := cmp.Diff([]string{"0 stored ", "1 dead early", "2 stored ", "3 dead sequence", "4 dead sequence"}, p.journal(t)); diff != "" {
+	if diff := cmp.Diff([]string{"0 stored ", "1 dead early", "2 stored ", "3 dead sequence", "4 dead limits"}, p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
 }

@@ -102,7 +102,7 @@ func TestUnusableSurroundingsLoseNothing(t *testing.T) {
 		},
 		"library of another kind": {
 			library: text, commands: []string{"standalone", "usage"},
-			want: []string{"load library " + text, "`make build` fetches the right one"},
+			want: []string{text, "SHA-256", "`make build` fetches the right one"},
 		},
 		"newer format": {
 			format: "gpuledger data directory, format 2\n", commands: []string{"standalone", "usage", "verify"},
@@ -232,7 +232,7 @@ func TestGarbageOnTheTopicIsSetAside(t *testing.T) {
 		"format":      newcomer(t, 2, nil, nil),
 		"invalid":     newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.Cluster = "" }),
 		"slot_length": newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.Cluster, b.SlotMs = "fleet", 30_000 }),
-		"late":        newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.Origin, b.SlotStartMs = wire.Origin_ORIGIN_LIVE, 0 }),
+		"late":        newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.Origin, b.SlotStartMs = wire.Origin_ORIGIN_LIVE, 1_000_000_000_000/b.SlotMs*b.SlotMs }),
 		"window":      newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.SlotStartMs -= 3_600_000 }),
 	}
 	reasons := slices.Sorted(maps.Keys(dead))

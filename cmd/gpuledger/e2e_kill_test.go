@@ -153,7 +153,7 @@ func TestKilledStandaloneKeepsItsChain(t *testing.T) {
 	}
 	before, _ := p.metric(t, ingested)
 	p.reaches(t, ingested, before+2)
-	mustVerify(t, data)
+	mustVerifyLive(t, data)
 	if code := p.interrupt(t); code != exitOK {
 		t.Errorf("the last boot ended with %d", code)
 	}

@@ -238,14 +238,15 @@ func TestInvoicesOfAMonth(t *testing.T) {
 	data := newLedger(t)
 	month := []string{"--data", data, "--period", "2026-10"}
 	got := invoke(t, append([]string{"invoice", "list", "--output", "csv"}, month...)...)
-	want := outcome{exitOK, "number,kind,tenant,period,status,currency,total\n2026-10-ml-train-r0,invoice,ml-train,2026-10,draft,USD,7.53\n", ""}
+	const content = "1aafff130f4c02cfac22f8913c849c41002c31b59c2e251b5456e6ea1a5394f4"
+	want := outcome{exitOK, "number,kind,tenant,period,status,currency,total,content_sha256\n2026-10-ml-train-r0,invoice,ml-train,2026-10,draft,USD,7.53," + content + "\n", ""}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
 	got = invoke(t, append([]string{"invoice", "list"}, month...)...)
 	want = outcome{exitOK, "" +
-		"NUMBER               KIND     TENANT      PERIOD   STATUS                  CURRENCY  TOTAL\n" +
-		"2026-10-ml-train-r0  invoice  ml-train    2026-10  draft                   USD        7.53\n" +
+		"NUMBER               KIND     TENANT      PERIOD   STATUS                  CURRENCY  TOTAL  CONTENT SHA-256\n" +
+		"2026-10-ml-train-r0  invoice  ml-train    2026-10  draft                   USD        7.53  " + content[:16] + "\n" +
 		"                              (platform)  2026-10  list value, not billed  USD        4.98\n", ""}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("list for reading (-want +got):\n%s", diff)
