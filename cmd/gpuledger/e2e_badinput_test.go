@@ -232,8 +232,10 @@ func TestGarbageOnTheTopicIsSetAside(t *testing.T) {
 		"format":      newcomer(t, 2, nil, nil),
 		"invalid":     newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.Cluster = "" }),
 		"slot_length": newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.Cluster, b.SlotMs = "fleet", 30_000 }),
-		"late":        newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.Origin, b.SlotStartMs = wire.Origin_ORIGIN_LIVE, 1_000_000_000_000/b.SlotMs*b.SlotMs }),
-		"window":      newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.SlotStartMs -= 3_600_000 }),
+		"late": newcomer(t, wire.Format, nil, func(b *wire.Batch) {
+			b.Origin, b.SlotStartMs = wire.Origin_ORIGIN_LIVE, 1_000_000_000_000/b.SlotMs*b.SlotMs
+		}),
+		"window": newcomer(t, wire.Format, nil, func(b *wire.Batch) { b.SlotStartMs -= 3_600_000 }),
 	}
 	reasons := slices.Sorted(maps.Keys(dead))
 	msgs := slices.Collect(maps.Values(dead))
