@@ -204,7 +204,7 @@ func TestH3H4HostileBatchesAreTold(t *testing.T) {
 		if bytes > 4*maxBatchBytes { // a buffer that grows, each time anew
 			t.Errorf("%s: %d bytes were allocated, want %d at most", h.name, bytes, 4*maxBatchBytes)
 		}
-		if took > time.Second { // some ms as a rule; the machine may be busy
+		if took > 5*time.Second { // some ms as a rule; the machine may be busy
 			t.Errorf("%s: took %v", h.name, took)
 		}
 		t.Logf("%-42s %8d bytes, %9d allocated, %v: %v", h.name, len(h.batch), bytes, took.Round(time.Microsecond), bad.Err)
