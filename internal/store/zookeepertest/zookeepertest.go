@@ -23,8 +23,10 @@ import (
 const (
 	startLimit = time.Minute
 	askEvery   = 50 * time.Millisecond
-	mainClass  = "org.apache.zookeeper.server.ZooKeeperServerMain"
-	settings   = `tickTime=500
+	// answerLimit: a ZooKeeper that is still starting may never answer what it was asked.
+	answerLimit = time.Second
+	mainClass   = "org.apache.zookeeper.server.ZooKeeperServerMain"
+	settings    = `tickTime=500
 dataDir=%s
 clientPort=%d
 clientPortAddress=127.0.0.1
@@ -92,6 +94,9 @@ func answers(port int) bool {
 		return false
 	}
 	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(clock.Real().Now().Add(answerLimit)); err != nil {
+		return false
+	}
 	if _, err := conn.Write([]byte("srvr")); err != nil {
 		return false
 	}
