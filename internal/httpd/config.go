@@ -3,11 +3,11 @@ package httpd
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/gpuledger/gpuledger/internal/trust"
 	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
@@ -54,13 +54,8 @@ func loopbackAddress(listen string) (string, error) {
 	if strings.EqualFold(host, "localhost") {
 		host = "127.0.0.1"
 	}
-	if !isLoopback(host) {
+	if !trust.Loopback(host) {
 		return "", fmt.Errorf("listen %q: other machines could reach it, and there is no access control yet: use a loopback address, such as 127.0.0.1:%s", listen, port)
 	}
 	return net.JoinHostPort(host, port), nil
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
 }

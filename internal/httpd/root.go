@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/httpd/guard"
@@ -25,7 +26,8 @@ const (
 	readTimeout  = 30 * time.Second
 	writeTimeout = 2 * time.Minute
 	idleTimeout  = 30 * time.Second
-	// maxConnections bounds what idle and slow clients can hold.
+	// maxConnections bounds what idle and slow clients can hold, of address and of
+	// socket: those of one keep nobody from the other.
 	maxConnections = 1024
 	drainTimeout   = 10 * time.Second
 	readyTimeout   = 5 * time.Second
@@ -186,12 +188,11 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog: slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 2)
-	places := make(chan struct{}, maxConnections)
 	if s.listener != nil {
-		go func() { served <- server.Serve(&bounded{s.listener, places}) }()
+		go func() { served <- server.Serve(netutil.LimitListener(s.listener, maxConnections)) }()
 	}
 	if s.socket != nil {
-		go func() { served <- server.Serve(&bounded{&owners{s.socket, s.deps.Log}, places}) }()
+		go func() { served <- server.Serve(netutil.LimitListener(&owners{s.socket, s.deps.Log}, maxConnections)) }()
 	}
 	s.deps.Log.Info("listening", "address", s.Addr(), "socket", s.Socket())
 	select {

@@ -36,9 +36,9 @@ func (g *Guard) readBody(w http.ResponseWriter, r *http.Request) (done func(), o
 	if err == nil {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		return func() { g.bodies.give(taken) }, true
+		return func() { g.bodies.Release(taken) }, true
 	}
-	g.bodies.give(taken)
+	g.bodies.Release(taken)
 	w.Header().Set("Connection", "close")
 	var long *http.MaxBytesError
 	var late net.Error
@@ -64,16 +64,16 @@ func allowance(size int) time.Duration {
 
 // collect reads to the end; taken is what was taken of the memory for bodies,
 // which grows with what has come.
-func (g *Guard) collect(from io.Reader) (body []byte, taken int, err error) {
+func (g *Guard) collect(from io.Reader) (body []byte, taken int64, err error) {
 	const step = 64 << 10
 	chunk := make([]byte, step)
 	var all bytes.Buffer
 	for {
 		n, err := from.Read(chunk)
-		if n > 0 && !g.bodies.take(n) {
+		if n > 0 && !g.bodies.TryAcquire(int64(n)) {
 			return nil, taken, errMemory
 		}
-		taken += n
+		taken += int64(n)
 		all.Write(chunk[:n])
 		if errors.Is(err, io.EOF) {
 			return all.Bytes(), taken, nil

@@ -68,26 +68,3 @@ func (p *places) leave(addr netip.Addr) {
 		delete(p.clients, addr)
 	}
 }
-
-// memory counts bytes that all requests together hold, up to a bound.
-type memory struct {
-	mu   sync.Mutex
-	left int
-}
-
-// take reports whether there were n bytes left.
-func (m *memory) take(n int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n > m.left {
-		return false
-	}
-	m.left -= n
-	return true
-}
-
-func (m *memory) give(n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.left += n
-}

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/netip"
 	"path"
 	"runtime/debug"
 	"slices"
@@ -17,8 +16,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 // Deps of a guard; all are needed.
@@ -36,8 +37,8 @@ type Guard struct {
 	origins *http.CrossOriginProtection
 	clients *limiter
 	places  *places
-	bodies  *memory
-	unsent  *memory
+	bodies  *semaphore.Weighted // bytes that have come of all bodies
+	unsent  *semaphore.Weighted // bytes of all answers that are left to send
 }
 
 // New checks configuration and dependencies.
@@ -55,7 +56,7 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 	return &Guard{
 		cfg: cfg, deps: deps, metrics: m, origins: http.NewCrossOriginProtection(),
 		clients: newLimiter(cfg.RatePerSecond, cfg.Burst), places: newPlaces(cfg.InFlight, cfg.InFlightPerClient),
-		bodies: &memory{left: maxBodiesBytes}, unsent: &memory{left: maxUnsentBytes},
+		bodies: semaphore.NewWeighted(maxBodiesBytes), unsent: semaphore.NewWeighted(maxUnsentBytes),
 	}, nil
 }
 
@@ -88,7 +89,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 		WriteProblem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q is not a name of this service: use 127.0.0.1 or localhost", r.Host))
 		return true
 	}
-	if ReadOnly(r.Context()) && r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if r.Context().Value(readOnly{}) != nil && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		g.metrics.refused.WithLabelValues(reasonRead).Inc()
 		WriteProblem(w, http.StatusForbidden, "this address only reads, since every user of the machine reaches it: "+
 			"decide over the service's Unix socket (http.socket), which only its own user can open")
@@ -116,9 +117,6 @@ func WithReadOnly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, readOnly{}, true)
 }
 
-// ReadOnly says whether WithReadOnly marked the request's context.
-func ReadOnly(ctx context.Context) bool { return ctx.Value(readOnly{}) != nil }
-
 // retryAfter is in whole seconds, and never too early.
 func retryAfter(w http.ResponseWriter, wait time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
@@ -130,10 +128,7 @@ func (g *Guard) hostAllowed(host string) bool {
 		name = h
 	}
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	if addr, err := netip.ParseAddr(name); err == nil && addr.Unmap().IsLoopback() {
-		return true
-	}
-	return strings.EqualFold(name, "localhost") ||
+	return trust.Loopback(name) ||
 		slices.ContainsFunc(g.cfg.Hosts, func(allowed string) bool { return strings.EqualFold(name, allowed) })
 }
 
@@ -206,14 +201,14 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, mux *http.ServeMux
 // send lets the client take a kept answer as slowly as its size allows, with no
 // place held meanwhile.
 func (g *Guard) send(pending *answer, r *http.Request) {
-	size := pending.body.Len()
-	if !g.unsent.take(size) {
+	size := int64(pending.body.Len())
+	if !g.unsent.TryAcquire(size) {
 		g.metrics.refused.WithLabelValues(reasonMemory).Inc()
 		retryAfter(pending.w, time.Second)
 		WriteProblem(pending.w, http.StatusServiceUnavailable, "too many answers are waiting for their readers")
 		return
 	}
-	defer g.unsent.give(size)
+	defer g.unsent.Release(size)
 	if pending.finish(r) {
 		g.metrics.notModified.Inc()
 	}
