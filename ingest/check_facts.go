@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gpuledger/gpuledger/ingest/ledger"
 	"github.com/gpuledger/gpuledger/internal/check"
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/store"
@@ -20,19 +21,6 @@ const selectLeafFacts = `
 SELECT id, leaf, slices, profile, gi, ci, mig_uuid FROM leaves
 WHERE id > {after:UInt64} ORDER BY id LIMIT {page:UInt64} WITH TIES`
 
-type ownerFacts struct {
-	ID        uint64 `ch:"id"`
-	Owner     string `ch:"owner"`
-	Tenant    string `ch:"tenant"`
-	Project   string `ch:"project"`
-	Namespace string `ch:"namespace"`
-	Pod       string `ch:"pod"`
-	UID       string `ch:"uid"`
-	Job       string `ch:"job"`
-	User      string `ch:"user"`
-	Account   string `ch:"account"`
-}
-
 type leafFacts struct {
 	ID      uint64 `ch:"id"`
 	Leaf    string `ch:"leaf"`
@@ -46,10 +34,8 @@ type leafFacts struct {
 // checkFacts holds the ids of owners and leaves, which rows name them by, against
 // the facts that they are hashes of. Every stored copy counts.
 func (d CheckDeps) checkFacts(ctx context.Context, res *check.Result) error {
-	owners, err := eachFact(ctx, d.Store, selectOwnerFacts, func(o *ownerFacts) uint64 {
-		facts := meter.Owner{
-			Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
-		}
+	owners, err := eachFact(ctx, d.Store, selectOwnerFacts, func(o *ledger.OwnerRow) uint64 {
+		facts := o.Facts()
 		if facts.Hash() != o.ID || facts.ID() != o.Owner {
 			res.Fail("owner %016x is not who its facts say: namespace %q, pod %q, tenant %q, job %q, user %q", o.ID, o.Namespace, o.Pod, o.Tenant, o.Job, o.User)
 		}

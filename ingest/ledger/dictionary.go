@@ -28,7 +28,8 @@ type ownerName struct {
 	facts meter.Owner
 }
 
-type ownerRow struct {
+// OwnerRow is a row of the table owners.
+type OwnerRow struct {
 	ID        uint64 `ch:"id"`
 	Owner     string `ch:"owner"`
 	Tenant    string `ch:"tenant"`
@@ -52,11 +53,15 @@ const namesPerQuery = 2000
 // dictionaryKept bounds what is remembered of leaves and owners.
 const dictionaryKept = 200_000
 
-func (o ownerRow) name() ownerName {
-	facts := meter.Owner{
+// Facts are the row's, as they are stored.
+func (o *OwnerRow) Facts() meter.Owner {
+	return meter.Owner{
 		Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
 	}
-	return ownerName{id: o.Owner, facts: facts.Named()} // raw of before rules 2 has facts as they came
+}
+
+func (o *OwnerRow) name() ownerName {
+	return ownerName{id: o.Owner, facts: o.Facts().Named()} // raw of before rules 2 has facts as they came
 }
 
 // bound forgets what is known when it is much. Never within a chunk: its rows
@@ -83,7 +88,7 @@ func (l *Ledger) learn(ctx context.Context, r *raw) error {
 		}
 	}
 	for part := range slices.Chunk(owners, namesPerQuery) {
-		var rows []ownerRow
+		var rows []OwnerRow
 		if err := l.deps.Store.Select(ctx, &rows, selectOwners, store.Named("ids", part)); err != nil {
 			return fmt.Errorf("read %d owners: %w", len(part), err)
 		}
