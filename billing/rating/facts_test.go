@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 // encoded is a fact as encoding/json writes it.
@@ -35,7 +37,10 @@ func FuzzFactLine(f *testing.F) {
 		hour := time.Unix(unix%4_000_000_000, 0)
 		amount := decimal.New(number, -9)
 		want := encoded(t, name, hour.UTC().Format(time.RFC3339), name, number, amount.String())
-		got := string(line.begin(name).at(hour).name(name).number(number).amount(amount).end())
+		var got string
+		costtest.Within(t, costtest.Time, 1<<20+64*uint64(len(name)), func() {
+			got = string(line.begin(name).at(hour).name(name).number(number).amount(amount).end())
+		})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("line (-want +got):\n%s", diff)
 		}
@@ -55,7 +60,9 @@ func FuzzFactCells(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var want []json.RawMessage
 		refused := json.Unmarshal(line, &want)
-		if err := cells.read(line); (err == nil) != (refused == nil) {
+		var err error
+		costtest.Within(t, costtest.Time, 1<<20+16*uint64(len(line)), func() { err = cells.read(line) })
+		if (err == nil) != (refused == nil) {
 			t.Fatalf("read = %v, encoding/json says %v", err, refused)
 		}
 		if refused != nil {

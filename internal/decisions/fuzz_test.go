@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 // hostile are records that cost much who looks at them, by what is wrong.
@@ -110,7 +112,8 @@ func FuzzFold(f *testing.F) {
 			s.apply(m)
 		}
 		before := view(s.state)
-		out := fold(t, s, wireMessage{[]byte(key), value})
+		var out Outcome
+		costtest.Within(t, costtest.Time, 64<<20+256*uint64(len(value)), func() { out = fold(t, s, wireMessage{[]byte(key), value}) })
 		if !out.Accepted {
 			if diff := cmp.Diff(before, view(s.state)); diff != "" {
 				t.Errorf("was refused and changed the state (-before +after):\n%s", diff)

@@ -3,6 +3,8 @@ package decisions
 import (
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 // TestM3OneNameOnePerson: spellings that a reader takes for one name are one
@@ -44,10 +46,9 @@ func FuzzPerson(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if len(name) > 4*maxName {
-			return
-		}
-		once, err := Person(name)
+		var once string
+		var err error
+		costtest.Within(t, costtest.Time, 1<<20+64*uint64(len(name)), func() { once, err = Person(name) })
 		if err != nil {
 			return
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
 // TestEachRefusalOnce: what is refused changes nothing but the chain.
@@ -350,7 +352,8 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		s := prepared(t).state
 		before := view(s)
-		out := s.Apply(s.Next(), at(0), key, value)
+		var out Outcome
+		costtest.Within(t, costtest.Time, 64<<20+256*uint64(len(value)), func() { out = s.Apply(s.Next(), at(0), key, value) })
 		if !out.Accepted {
 			if diff := cmp.Diff(before, view(s)); diff != "" {
 				t.Errorf("refused with %q and changed the state:\n%s", out.Reason, diff)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gpuledger/gpuledger/internal/costtest"
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -191,7 +192,9 @@ func FuzzSettle(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for i, g := range meter.Settle(b, meter.NewIdentities()) {
+		var settled []meter.GPUSlot
+		costtest.Within(t, costtest.Time, 256<<20+40*uint64(len(data)), func() { settled = meter.Settle(b, meter.NewIdentities()) })
+		for i, g := range settled {
 			var time, energy int64
 			for _, r := range g.Rows {
 				energy += r.EnergyMJ + r.UnattributedMJ

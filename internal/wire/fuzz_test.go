@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuledger/gpuledger/internal/costtest"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -16,7 +17,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encode(f, richBatch()))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b, unknown, err := wire.Decode(data)
+		var b *wire.Batch
+		var unknown int
+		var err error
+		costtest.Within(t, costtest.Time, 64<<20+64*uint64(len(data)), func() { b, unknown, err = wire.Decode(data) })
 		if err != nil {
 			var refused *wire.Error
 			if !errors.As(err, &refused) || refused.Reason == "" {
@@ -57,7 +61,9 @@ func FuzzParseJSONLine(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		b, err := wire.ParseJSONLine(line)
+		var b *wire.Batch
+		var err error
+		costtest.Within(t, costtest.Time, 64<<20+256*uint64(len(line)), func() { b, err = wire.ParseJSONLine(line) })
 		if err != nil {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/gpuledger/gpuledger/internal/costtest"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -66,7 +67,9 @@ func FuzzName(f *testing.F) {
 	for _, s := range []string{"", "a\x00", "e\u0301", "\xff", "e\u200b\u0301", "\u1100\u1161\u11a8", strings.Repeat("\u0301", 90)} {
 		f.Add(s)
 	}
-	f.Fuzz(holdsAsName)
+	f.Fuzz(func(t *testing.T, s string) {
+		costtest.Within(t, costtest.Time, 1<<20+64*uint64(len(s)), func() { holdsAsName(t, s) })
+	})
 }
 
 // holdsAsName: a name is in NFC, short, valid and visible, and is its own name.
