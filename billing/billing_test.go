@@ -200,7 +200,7 @@ func TestChecksProveNothingOfWhatHasNoPrice(t *testing.T) {
 		want    [2]string
 	}{
 		"a model without a rate": {unpriced, []string{"2026-01", "2025-12"}, [2]string{
-			`model "B300"`, "1 invoices drafted twice; 2026-01 has no invoices for want of a price",
+			`model "B300"`, "2 invoices drafted twice",
 		}},
 		"usage before the price book": {before, []string{"2019-12"}, [2]string{
 			"starts at 2020-01-01T00:00:00Z", "2019-12 has no invoices for want of a price",

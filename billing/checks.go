@@ -45,14 +45,11 @@ func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
 		default:
 			result.Checked += int64(len(month.Invoices))
 			for i := range month.Invoices {
-				if q := month.Invoices[i].Quarantined; q != "" {
-					result.Fail("tenant %q in %s is quarantined: %s", month.Invoices[i].Tenant, period, q)
-				}
+				in := &month.Invoices[i]
+				withheld(&result, fmt.Sprintf("tenant %q in %s", in.Tenant, period), in.Withheld, in.Quarantined)
 			}
 			p := month.Platform
-			if p.Quarantined != "" {
-				result.Fail("the platform's account of %s is quarantined: %s", period, p.Quarantined)
-			}
+			withheld(&result, "the platform's account of "+period, p.Withheld, p.Quarantined)
 			result.Say(fmt.Sprintf("%s: tenants %s + platform %s + quantity rounding %s = capacity %s %s",
 				period, p.TenantsList, p.List, p.QuantityRounding, p.CapacityList, month.Currency))
 		}
@@ -62,6 +59,18 @@ func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
 		return result, nil
 	}
 	return result, c.cover(ctx, &result)
+}
+
+// withheld says what is left out of a document: what has no rate yet can't be
+// wrong, what can't be counted is.
+func withheld(result *check.Result, document string, why invoice.Reason, says string) {
+	switch why {
+	case "":
+	case invoice.ReasonNoRate:
+		result.NotProve(document + ": " + says)
+	default:
+		result.Fail("%s is quarantined: %s", document, says)
+	}
 }
 
 // cover is C7d: every tenant's hour with usage is in one finalised invoice, or

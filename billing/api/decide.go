@@ -57,6 +57,7 @@ type finaliseInput struct {
 		Who             string `json:"who" minLength:"1" maxLength:"200" doc:"Who decides, for people" example:"finance@example.com"`
 		RequireApproval bool   `json:"require_approval,omitempty" doc:"Finalise only what somebody else approved, byte for byte"`
 		WithoutUsage    bool   `json:"without_usage,omitempty" doc:"Finalise though the ledger has no hour of the month; else that is refused, since its history may yet be imported"`
+		WithoutUnpriced bool   `json:"without_unpriced,omitempty" doc:"Finalise though other tenants used models without a rate: nothing of those hours is shared out, for ever; else that is refused, since a rate may yet be added"`
 	}
 }
 
@@ -66,7 +67,7 @@ func (a *api) finalise(ctx context.Context, in *finaliseInput) (*decidedOutput, 
 	}
 	done, err := a.deps.Register.Finalise(ctx, invoice.FinaliseRequest{
 		Period: in.Body.Period, Tenants: []string{in.Body.Tenant}, Who: in.Body.Who, Key: in.of(in.Body.Who), Approved: in.Body.RequireApproval,
-		Expect: in.content(), WithoutUsage: in.Body.WithoutUsage,
+		Expect: in.content(), WithoutUsage: in.Body.WithoutUsage, WithoutUnpriced: in.Body.WithoutUnpriced,
 	})
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindInvoice, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)

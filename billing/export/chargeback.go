@@ -24,6 +24,8 @@ var header = []string{
 // nothing has no rows. The platform's account follows, with the status
 // StatusPlatform and neither invoice nor tenant: its list value by model and
 // bucket, what rounding quantities left, and what was distributed to owners.
+// Hours that are left out of a document, since they can't be billed or their model
+// has no rate, are one row of 0 with the effect left_out, which says why in detail.
 // The list rows of tenants and platform and the rounding sum to the capacity's
 // list value (C7b); rows of tenants alone sum to the invoices.
 func WriteChargeback(w io.Writer, month *invoice.Month) error {
@@ -33,7 +35,7 @@ func WriteChargeback(w io.Writer, month *invoice.Month) error {
 		return fmt.Errorf("write chargeback: %w", err)
 	}
 	for i := range month.Invoices {
-		for _, line := range month.Invoices[i].Lines {
+		for _, line := range slices.Concat(leftOut(month.Invoices[i].Quarantined), month.Invoices[i].Lines) {
 			if err := out.Write(record(&month.Invoices[i], line)); err != nil {
 				return fmt.Errorf("write chargeback of tenant %q: %w", month.Invoices[i].Tenant, err)
 			}
@@ -51,6 +53,13 @@ func WriteChargeback(w io.Writer, month *invoice.Month) error {
 	return nil
 }
 
+func leftOut(says string) []invoice.Line {
+	if says == "" {
+		return nil
+	}
+	return []invoice.Line{{Effect: "left_out", Amount: "0", Detail: says}}
+}
+
 // StatusPlatform marks rows that are nobody's to pay.
 const StatusPlatform = "platform"
 
@@ -60,7 +69,7 @@ func platformOf(month *invoice.Month) *invoice.Invoice {
 
 // platformLines are the account's lines; amounts of nothing are left out.
 func platformLines(p *invoice.Platform) []invoice.Line {
-	lines := slices.Clone(p.Lines)
+	lines := slices.Concat(leftOut(p.Quarantined), p.Lines)
 	for _, line := range []invoice.Line{
 		{Effect: "quantity_rounding", Amount: p.QuantityRounding, Detail: "what rounding quantities left to capacity"},
 		{Effect: rating.EffectDistribution, Amount: p.Distribution, Detail: "charged to owners"},

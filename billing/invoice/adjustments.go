@@ -75,7 +75,7 @@ func (r *Register) adjustments(ctx context.Context, state decidedState, period s
 		all = append(all, c)
 	}
 	from, to := month.Range()
-	err = readHours(ctx, r.deps.DB, from, to, func(h hourOfUsage) error {
+	err = readHours(ctx, r.deps.DB, nil, from, to, func(h hourOfUsage) error {
 		for _, c := range all {
 			if h.quarantined[c.before.Tenant] != nil && c.quarantined.IsZero() && !h.hour.Before(c.before.From) && h.hour.Before(c.before.To) {
 				c.quarantined = h.hour

@@ -114,7 +114,7 @@ func (r *Register) toDecide(ctx context.Context, state decidedState, period, ten
 		return nil, err
 	}
 	if draft.Quarantined != "" {
-		return nil, conflict(ReasonQuarantined, "%s", draft.Quarantined)
+		return nil, conflict(draft.Withheld, "%s", draft.Quarantined)
 	}
 	draft.Status = StatusFinalised
 	return draft, nil

@@ -66,6 +66,8 @@ type Invoice struct {
 	// Quarantined says which hours of the tenant are left out of a draft, for
 	// they can't be billed, and what to do; such a draft can't be finalised.
 	Quarantined string `json:"quarantined,omitempty"`
+	// Withheld is ReasonQuarantined or ReasonNoRate where Quarantined says something.
+	Withheld Reason `json:"-"`
 }
 
 // HeldHours are a tenant's GPU-hours by bucket.
@@ -106,6 +108,8 @@ type Platform struct {
 	Lines                []Line `json:"lines"`
 	// Quarantined says which hours are left out of this account.
 	Quarantined string `json:"quarantined,omitempty"`
+	// Withheld is as an invoice's.
+	Withheld Reason `json:"-"`
 }
 
 // Number is an invoice's, from period, tenant and revision: "2026-10-ml-train-r0".

@@ -41,9 +41,10 @@ type Month struct {
 }
 
 // List drafts a month such as "2026-10". Each tenant's month is in its own
-// zone, the platform's in the book's. Errors: a period that is none, models
-// without a rate (rating.MissingModelError, all of them), usage before the
-// book's first version (rating.BeforeBookError), a ViolationError.
+// zone, the platform's in the book's. Hours that can't be billed, or whose models
+// have no rate, are left out, and their documents say so. Errors: a period that is
+// none, usage before the book's first version (rating.BeforeBookError), a
+// ViolationError.
 func (d *Drafts) List(ctx context.Context, period string) (*Month, error) {
 	return d.rate(ctx, period, rating.Options{})
 }
@@ -136,12 +137,7 @@ func (r *run) add(h hourOfUsage) error {
 		return nil
 	}
 	r.unattributedMJ = r.unattributedMJ.Add(h.unattributedMJ)
-	// Models without a rate are the rater's to report, all at once.
-	var missing *rating.MissingModelError
-	if err := r.conserve(h); err != nil && !errors.As(err, &missing) {
-		return err
-	}
-	return nil
+	return r.conserve(h)
 }
 
 func (r *run) conserve(h hourOfUsage) error {

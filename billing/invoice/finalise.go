@@ -29,6 +29,9 @@ type FinaliseRequest struct {
 	Approved bool
 	// WithoutUsage means months of which the ledger has no hour.
 	WithoutUsage bool
+	// WithoutUnpriced means months with usage of models that the book has no rate
+	// for: nothing of those hours is shared out, and their tenants are not finalised.
+	WithoutUnpriced bool
 	// Progress, which may be nil, is told after each tenant.
 	Progress func(done, total int)
 }

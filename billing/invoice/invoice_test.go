@@ -12,7 +12,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/billing/invoice"
 	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
@@ -186,23 +185,6 @@ func TestPlatformsAccountConservesCapacity(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("platform (-want +got):\n%s", diff)
-	}
-}
-
-func TestModelsWithoutARateAreAllNamed(t *testing.T) {
-	db := ledger(t)
-	usagetest.Insert(t, db,
-		usagetest.GPUHour{Hour: march, GPU: "GPU-x", Model: "B300", Slices: 7},
-		usagetest.GPUHour{Hour: march.Add(time.Hour), GPU: "GPU-y", Model: "L4", Slices: 1})
-	_, err := invoice.NewDrafts(db, parse(t, bookText)).List(t.Context(), "2026-03")
-	var missing *rating.MissingModelError
-	if !errors.As(err, &missing) {
-		t.Fatalf("error = %v, want a MissingModelError", err)
-	}
-	for _, want := range []string{"draft invoices of 2026-03", `model "B300" at 2026-03-01T00:00:00Z`, `model "L4" at 2026-03-01T01:00:00Z`, "add it under models"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error = %v, want it to contain %s", err, want)
-		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,13 +22,14 @@ type plan struct {
 	copies    *copies
 	freeze    *rating.Freeze // of the hours from from to to that are not frozen yet
 	from, to  time.Time
-	hours     []time.Time // that the ledger has in the range, ascending
-	unrated   error       // what keeps hours from being frozen
+	hours     []time.Time      // that the ledger has in the range, ascending
+	unrated   error            // what keeps hours from being frozen
+	unpriced  map[string]error // models of those hours without a rate
 }
 
 // plan fails with what concerns the month, whoever is asked for.
 func (r *Register) plan(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (*plan, error) {
-	p := &plan{}
+	p := &plan{unpriced: map[string]error{}}
 	var err error
 	if p.book, err = r.bookInForce(state); err != nil {
 		return nil, err
@@ -48,6 +50,9 @@ func (r *Register) plan(ctx context.Context, state decidedState, q FinaliseReque
 	}
 	if p.unrated != nil {
 		return nil, p.unrated
+	}
+	if len(p.unpriced) > 0 && !q.WithoutUnpriced {
+		return nil, p.lacking()
 	}
 	p.documents, err = wanted(month, q)
 	return p, err
@@ -74,6 +79,7 @@ func (r *Register) read(ctx context.Context, state decidedState, q FinaliseReque
 		if !h.hour.Before(p.from) && h.hour.Before(p.to) {
 			if p.hours = append(p.hours, h.hour); !frozen.Covers(h.hour) && p.unrated == nil {
 				p.unrated = p.freeze.AddHour(h.hour, h.rows)
+				p.lack(h.unpriced)
 			}
 		}
 		return run.add(h)
@@ -81,7 +87,26 @@ func (r *Register) read(ctx context.Context, state decidedState, q FinaliseReque
 	if err != nil {
 		return nil, err
 	}
-	return run.finish() // which names all models without a rate
+	return run.finish()
+}
+
+// lacking names the models, in the order of their names.
+func (p *plan) lacking() (err error) {
+	for _, model := range slices.Sorted(maps.Keys(p.unpriced)) {
+		err = errors.Join(err, p.unpriced[model])
+	}
+	return err
+}
+
+// maxLacking bounds how many models without a rate one refusal names.
+const maxLacking = 20
+
+func (p *plan) lack(models []*rating.MissingModelError) {
+	for _, m := range models {
+		if _, known := p.unpriced[m.Model]; !known && len(p.unpriced) < maxLacking {
+			p.unpriced[m.Model] = m
+		}
+	}
 }
 
 // has tells whether the ledger has an hour of a document's month.
@@ -164,7 +189,7 @@ func (r *Register) intend(
 	ctx context.Context, state decidedState, q FinaliseRequest, p *plan, document *Invoice, bases *ledgerBases,
 ) (*intent, error) {
 	if document.Quarantined != "" {
-		return nil, conflict(ReasonQuarantined, "%s", document.Quarantined)
+		return nil, conflict(document.Withheld, "%s", document.Quarantined)
 	}
 	usage, err := p.copies.text(document.Tenant)
 	if err != nil {

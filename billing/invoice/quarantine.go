@@ -4,27 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/store"
 )
 
-// errPlatformSetAside is why the platform has no time in a quarantined hour: what
-// tenants were given of it would depend on what nobody can count.
-var errPlatformSetAside = errors.New("a tenant's time can't be billed, so that nothing of the hour is shared out")
-
-// quarantine takes the rows out of the hour that can't be billed, by tenant, and
-// with them the platform's.
-func (h *hourOfUsage) quarantine() {
+// quarantine takes the rows out of the hour that can't be billed, or that the book
+// has no rate for, by tenant, and with them the platform's: what tenants are given
+// of it would depend on what nobody can count.
+func (h *hourOfUsage) quarantine(book *prices.Book) {
 	whole := !slices.ContainsFunc(h.capacity, func(c rating.Capacity) bool { return c.SliceMS == math.MaxInt64 })
-	if whole && rating.Billable(h.rows) == nil {
+	if book != nil {
+		h.unpriced = rating.Unpriced(book, h.hour, h.rows)
+	}
+	if whole && len(h.unpriced) == 0 && rating.Billable(h.rows) == nil {
 		return
 	}
-	h.quarantined = map[string]error{"": errPlatformSetAside}
+	h.quarantined = map[string]error{}
 	rows := h.rows
 	h.rows = nil
 	for len(rows) > 0 { // by tenant
@@ -32,7 +34,7 @@ func (h *hourOfUsage) quarantine() {
 		if n < 0 {
 			n = len(rows)
 		}
-		switch err := rating.Billable(rows[:n]); {
+		switch err := h.unbillable(book, rows[:n]); {
 		case err != nil:
 			h.quarantined[rows[0].Tenant] = err
 		case rows[0].Tenant != "":
@@ -40,6 +42,39 @@ func (h *hourOfUsage) quarantine() {
 		}
 		rows = rows[n:]
 	}
+	if h.quarantined[""] == nil {
+		h.quarantined[""] = h.setAside()
+	}
+}
+
+// unbillable says why a tenant's rows can't be billed.
+func (h *hourOfUsage) unbillable(book *prices.Book, rows []rating.Row) error {
+	if err := rating.Billable(rows); err != nil || book == nil {
+		return err
+	}
+	if missing := rating.Unpriced(book, h.hour, rows); len(missing) > 0 {
+		return missing[0]
+	}
+	return nil
+}
+
+// setAside says why the platform has no time in the hour, though its own could be
+// billed. A sum that nobody can count weighs more than a rate that can be added.
+func (h *hourOfUsage) setAside() error {
+	if len(h.unpriced) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(h.quarantined)), func(err error) bool { return withheld(err) != ReasonNoRate }) {
+		return errSetAside
+	}
+	return fmt.Errorf("%w: %w", errSetAside, h.unpriced[0])
+}
+
+var errSetAside = errors.New("a tenant's time can't be billed, so that nothing of the hour is shared out")
+
+// withheld is the reason for which a document can't be finalised.
+func withheld(why error) Reason {
+	if unpriced(why) {
+		return ReasonNoRate
+	}
+	return ReasonQuarantined
 }
 
 // quarantined are the hours that are left out of a tenant's document, or of the
@@ -51,16 +86,22 @@ type quarantined struct {
 	where string // the GPU with the most of the tenant's time in the first hour
 }
 
-// note counts what is quarantined of an hour, in the tenants' months.
+// note counts what is quarantined of an hour, in the tenants' months. It keeps the
+// first hour that can't be counted, or else the first without a rate.
 func (r *run) note(h hourOfUsage) {
 	for tenant, why := range h.quarantined {
 		if rating.PeriodOf(h.hour, r.book.Location(tenant)) != r.period {
 			continue
 		}
-		if r.quarantined[tenant] == nil {
-			r.quarantined[tenant] = &quarantined{first: h.hour, why: why}
+		q := r.quarantined[tenant]
+		if q == nil {
+			q = &quarantined{first: h.hour, why: why}
+			r.quarantined[tenant] = q
 		}
-		r.quarantined[tenant].hours++
+		if withheld(q.why) == ReasonNoRate && withheld(why) != ReasonNoRate {
+			q.first, q.why = h.hour, why
+		}
+		q.hours++
 	}
 }
 
@@ -68,7 +109,10 @@ func (r *run) note(h hourOfUsage) {
 func (q *quarantined) String() string {
 	hours := "the hour " + q.first.Format(time.RFC3339) + " is"
 	if q.hours > 1 {
-		hours = fmt.Sprintf("%d hours from %s on are", q.hours, q.first.Format(time.RFC3339))
+		hours = fmt.Sprintf("%d hours, such as %s, are", q.hours, q.first.Format(time.RFC3339))
+	}
+	if withheld(q.why) == ReasonNoRate {
+		return fmt.Sprintf("%s left out until they have a rate: %v", hours, q.why)
 	}
 	return fmt.Sprintf("%s left out until corrected: %v; most of it is on %s: replace that node's batches of the hour with \"gpuledger import batches\"",
 		hours, q.why, q.where)
@@ -79,17 +123,17 @@ func (q *quarantined) String() string {
 func (r *run) fill(month *Month) {
 	for i := range month.Invoices {
 		if q := r.quarantined[month.Invoices[i].Tenant]; q != nil {
-			month.Invoices[i].Quarantined = q.String()
+			month.Invoices[i].Quarantined, month.Invoices[i].Withheld = q.String(), withheld(q.why)
 		}
 	}
 	for tenant, q := range r.quarantined {
 		at, has := slices.BinarySearchFunc(month.Invoices, tenant, func(i Invoice, t string) int { return strings.Compare(i.Tenant, t) })
 		switch {
 		case tenant == "":
-			month.Platform.Quarantined = q.String()
+			month.Platform.Quarantined, month.Platform.Withheld = q.String(), withheld(q.why)
 		case !has:
 			empty := newInvoice(r.book, r.period, &rating.Invoice{Tenant: tenant, Period: r.period.String(), Currency: r.book.Currency})
-			empty.Quarantined = q.String()
+			empty.Quarantined, empty.Withheld = q.String(), withheld(q.why)
 			month.Invoices = slices.Insert(month.Invoices, at, empty)
 		}
 	}
@@ -114,7 +158,7 @@ GROUP BY hour, tenant`
 // the GPUs that quarantined hours are to blame on.
 func readMonth(ctx context.Context, db DB, r *run, visit func(hourOfUsage) error) error {
 	from, to := r.period.Range()
-	if err := readHours(ctx, db, from, to, visit); err != nil || len(r.quarantined) == 0 {
+	if err := readHours(ctx, db, r.book, from, to, visit); err != nil || len(r.quarantined) == 0 {
 		return err
 	}
 	var hours []uint32

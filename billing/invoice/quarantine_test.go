@@ -3,6 +3,7 @@ package invoice_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +73,7 @@ func TestH8OneTenantsHourIsQuarantinedAndNoOthers(t *testing.T) {
 					t.Errorf("the document says %q, want %q in it", says, want)
 				}
 			}
-			clean.Platform.Quarantined = month.Platform.Quarantined
+			clean.Platform.Quarantined, clean.Platform.Withheld = month.Platform.Quarantined, invoice.ReasonQuarantined
 			if diff := cmp.Diff(clean.Platform, month.Platform); diff != "" {
 				t.Errorf("the platform's account (-want +got):\n%s", diff)
 			}
@@ -131,6 +132,68 @@ func TestH8FinaliseRefusesTheQuarantinedTenantAlone(t *testing.T) {
 	done, err = r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Tenants: []string{"b"}, Who: "finance"})
 	if err != nil || len(done) != 1 || done[0].Tenant != "b" || done[0].Already {
 		t.Fatalf("Finalise = %+v, %v, want b once its hour is corrected", done, err)
+	}
+	coverage, err := r.Coverage(t.Context())
+	if err != nil || len(coverage.Wrong) > 0 || coverage.Pending > 0 {
+		t.Errorf("coverage %+v, %v, want nothing wrong or pending", coverage, err)
+	}
+}
+
+// A model that the book has no rate for kept the month of all from being drafted: a
+// name that anybody's node may report. Now it holds up who used it.
+func TestH8AModelWithoutARateHoldsUpItsTenantAlone(t *testing.T) {
+	db := ledger(t)
+	drafts := invoice.NewDrafts(db, parse(t, bookText))
+	clean, err := drafts.List(t.Context(), "2026-03")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := march.Add(50 * time.Hour)
+	usagetest.Insert(t, db,
+		usagetest.GPUHour{Hour: at, GPU: "GPU-evil", Model: "", Slices: 7, Owners: []usagetest.Owner{{Leaf: "m", Tenant: "evil", Active: 3_600_000}}},
+		usagetest.GPUHour{Hour: at.Add(time.Hour), GPU: "GPU-free", Model: "B300", Slices: 7})
+	month, err := drafts.List(t.Context(), "2026-03")
+	if err != nil {
+		t.Fatalf("draft the month: %v", err)
+	}
+	others := slices.DeleteFunc(slices.Clone(month.Invoices), func(i invoice.Invoice) bool { return i.Tenant == "evil" })
+	if diff := cmp.Diff(clean.Invoices, others); diff != "" || len(others) == len(month.Invoices) {
+		t.Errorf("the other tenants' drafts (-want +got):\n%s", diff)
+	}
+	for _, in := range month.Invoices {
+		if in.Tenant == "evil" && (in.Withheld != invoice.ReasonNoRate || !strings.Contains(in.Quarantined, `price model ""`)) {
+			t.Errorf("the tenant's draft says %q, %q", in.Withheld, in.Quarantined)
+		}
+	}
+	if p := month.Platform; p.Withheld != invoice.ReasonNoRate || !strings.Contains(p.Quarantined, "2 hours") {
+		t.Errorf("the platform's account says %q, %q", p.Withheld, p.Quarantined)
+	}
+}
+
+// Finalise names all models without a rate, unless they are to be
+// left out; then their tenant alone is refused, and taken once there is a rate.
+func TestH8FinaliseLeavesOutModelsWithoutARateIfMeant(t *testing.T) {
+	r, db := register(t)
+	usagetest.Insert(t, db,
+		usagetest.GPUHour{Hour: march.Add(3 * time.Hour), GPU: "GPU-x", Model: "B300", Slices: 7, Owners: []usagetest.Owner{{Leaf: "m", Tenant: "b", Active: 3_600_000}}},
+		usagetest.GPUHour{Hour: march.Add(4 * time.Hour), GPU: "GPU-y", Model: "L4", Slices: 1})
+	q := invoice.FinaliseRequest{Period: "2026-03", Who: "finance"}
+	_, err := r.Finalise(t.Context(), q)
+	if reason, _ := invoice.ReasonOf(err); reason != invoice.ReasonNoRate || !strings.Contains(err.Error(), `"B300"`) || !strings.Contains(err.Error(), `"L4"`) {
+		t.Errorf("Finalise = %v, want both models named", err)
+	}
+	q.WithoutUnpriced = true
+	done, err := r.Finalise(t.Context(), q)
+	if reason, _ := invoice.ReasonOf(err); reason != invoice.ReasonNoRate || len(done) != 1 || done[0].Tenant != "a" {
+		t.Fatalf("Finalise = %+v, %v, want a alone, and b refused", done, err)
+	}
+	rates := strings.ReplaceAll(registerBook, "models: {", `models: {B300: {gpu_hour: "3"}, L4: {gpu_hour: "1"}, `)
+	if _, err := r.Publish(t.Context(), parse(t, rates), "finance", ""); err != nil {
+		t.Fatal(err)
+	}
+	done, err = r.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2026-03", Who: "finance"})
+	if err != nil || len(done) != 2 {
+		t.Fatalf("Finalise = %+v, %v, want b beside a", done, err)
 	}
 	coverage, err := r.Coverage(t.Context())
 	if err != nil || len(coverage.Wrong) > 0 || coverage.Pending > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/shopspring/decimal"
 
+	"github.com/gpuledger/gpuledger/billing/prices"
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/store"
 )
@@ -65,11 +66,13 @@ type hourOfUsage struct {
 	capacity       []rating.Capacity
 	unattributedMJ decimal.Decimal
 	quarantined    map[string]error // by tenant, the platform's empty: why not billable
+	unpriced       []*rating.MissingModelError
 }
 
 // readHours hands the hours of [from, to) that have any usage to visit, in
-// order; one hour is in memory at a time.
-func readHours(ctx context.Context, db DB, from, to time.Time, visit func(hourOfUsage) error) error {
+// order; one hour is in memory at a time. Usage that the book has no rate for is
+// quarantined as what can't be billed is; without a book, nothing is for that.
+func readHours(ctx context.Context, db DB, book *prices.Book, from, to time.Time, visit func(hourOfUsage) error) error {
 	const layout = "2006-01-02 15:04:05"
 	rows, err := db.Query(ctx, ratingRowsSQL,
 		store.Named("from", from.UTC().Format(layout)), store.Named("to", to.UTC().Format(layout)))
@@ -84,7 +87,7 @@ func readHours(ctx context.Context, db DB, from, to time.Time, visit func(hourOf
 			return err
 		}
 		if !row.Hour.Equal(open.hour) {
-			if err := open.visit(visit); err != nil {
+			if err := open.visit(book, visit); err != nil {
 				return err
 			}
 			open = hourOfUsage{hour: row.Hour}
@@ -94,7 +97,7 @@ func readHours(ctx context.Context, db DB, from, to time.Time, visit func(hourOf
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("read rating rows: %w", err)
 	}
-	return open.visit(visit)
+	return open.visit(book, visit)
 }
 
 func scan(rows driver.Rows) (rating.Row, error) {
@@ -121,12 +124,12 @@ func (h *hourOfUsage) add(row rating.Row) {
 	}
 }
 
-func (h *hourOfUsage) visit(visit func(hourOfUsage) error) error {
+func (h *hourOfUsage) visit(book *prices.Book, visit func(hourOfUsage) error) error {
 	if h.hour.IsZero() {
 		return nil
 	}
 	h.commonSlices()
-	h.quarantine()
+	h.quarantine(book)
 	return visit(*h)
 }
 

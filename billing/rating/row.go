@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gpuledger/gpuledger/billing/prices"
 )
 
 // Row is usage of one key in one UTC hour; rows of one key are added before
@@ -98,6 +100,26 @@ func Billable(rows []Row) error {
 	}
 	_, err := merge(rows)
 	return err
+}
+
+// Unpriced are the models that an hour's rows use and the book has no rate for, by
+// name, once each. Before the book's first version nothing is priced: none.
+func Unpriced(book *prices.Book, hour time.Time, rows []Row) []*MissingModelError {
+	at := book.At(hour)
+	if at < 0 {
+		return nil
+	}
+	var missing []*MissingModelError
+	for _, row := range rows {
+		if _, known := book.Versions[at].Models[row.Model]; known {
+			continue
+		}
+		n, found := slices.BinarySearchFunc(missing, row.Model, func(m *MissingModelError, model string) int { return cmp.Compare(m.Model, model) })
+		if !found {
+			missing = slices.Insert(missing, n, &MissingModelError{row.Model, hour.UTC(), book.Versions[at].Effective, book.Name})
+		}
+	}
+	return missing
 }
 
 // merge adds up the rows of one hour by key, in the order of their keys.

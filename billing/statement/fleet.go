@@ -81,11 +81,28 @@ func (p *pages) fleet(r *http.Request) (*page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("show fleet in %s: %w", period, err)
 	}
-	view.Notices = append(p.unfinished(s.from, s.to, zone), view.Notices...)
+	view.Notices = slices.Concat(p.unfinished(s.from, s.to, zone), leftOut(month), view.Notices)
 	return &page{
 		Status: http.StatusOK, Title: "GPU fleet, " + view.Month, Body: "fleet.html", View: view, Paper: "GPU fleet, " + view.Month,
 		Crumbs: []crumb{{"Months", Path}, {view.Month, ""}},
 	}, nil
+}
+
+// leftOut are notices of hours that the money on the page has not.
+func leftOut(month *invoice.Month) (notices []string) {
+	if says := month.Platform.Quarantined; says != "" {
+		notices = append(notices, "The money of free and stranded time is not complete: "+visible(says)+".")
+	}
+	tenants := 0
+	for i := range month.Invoices {
+		if month.Invoices[i].Quarantined != "" {
+			tenants++
+		}
+	}
+	if tenants > 0 {
+		notices = append(notices, counted(tenants, "tenant")+" can't be invoiced yet: their statements say why.")
+	}
+	return notices
 }
 
 // fleetMonth is what a fleet's page is made of.

@@ -93,6 +93,9 @@ func (s *session) tellQuarantined(month *invoice.Month) {
 			s.sayf("tenant %q can't be finalised: %s\n", in.Tenant, in.Quarantined)
 		}
 	}
+	if says := month.Platform.Quarantined; says != "" {
+		s.sayf("the platform's account is not complete: %s\n", says)
+	}
 }
 
 func invoiceTable(month *invoice.Month, forReading bool) table {

@@ -28,7 +28,7 @@ func contentFlag(cmd *cobra.Command) *string {
 
 func (s *session) invoiceFinaliseCommand() *cobra.Command {
 	var tenants []string
-	var withoutUsage bool
+	var withoutUsage, withoutUnpriced bool
 	cmd := &cobra.Command{
 		Use:     "finalise",
 		Aliases: []string{"finalize"},
@@ -36,8 +36,9 @@ func (s *session) invoiceFinaliseCommand() *cobra.Command {
 		Long: "Only closed hours can be finalised. Each invoice keeps its own copy of the usage it follows from, and is never\n" +
 			"changed again: what comes later is a credit or debit note (invoice adjustments, invoice note). Without --tenant\n" +
 			"it finalises every tenant's; what stands already stays. A price book that was not published yet is published.\n" +
-			"A month of which the ledger has no hour is refused, unless --without-usage says that it is meant. What is refused\n" +
-			"leaves nothing behind.",
+			"A month of which the ledger has no hour is refused, unless --without-usage says that it is meant; so is one with usage\n" +
+			"of models that the price book has no rate for, unless --without-unpriced says so: that usage and its tenants are left\n" +
+			"out, and nothing of its hours is shared out, for ever. What is refused leaves nothing behind.",
 		Example: examples(
 			"gpuledger invoice finalise --data DIR --period 2026-10", "all of a month",
 			"gpuledger invoice finalise --data DIR --period 2026-10 --tenant ml-train --by finance", "one tenant's",
@@ -48,6 +49,7 @@ func (s *session) invoiceFinaliseCommand() *cobra.Command {
 	data, o, month, by, key, expect := dataFlag(cmd), outputFlag(cmd), periodFlag(cmd), byFlag(cmd), keyFlag(cmd), contentFlag(cmd)
 	cmd.Flags().StringArrayVar(&tenants, "tenant", nil, "a `TENANT`; may be repeated (default: all)")
 	cmd.Flags().BoolVar(&withoutUsage, "without-usage", false, "finalise though the ledger has no hour of the month")
+	cmd.Flags().BoolVar(&withoutUnpriced, "without-unpriced", false, "leave out the tenants who used a model that the price book has no rate for")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		if (*key != "" || *expect != "") && len(tenants) != 1 {
 			return usageError{errors.New("--key is for one --tenant, and so is --expect")}
@@ -58,7 +60,7 @@ func (s *session) invoiceFinaliseCommand() *cobra.Command {
 			defer bar.Clear()
 			done, err := p.register.Finalise(ctx, invoice.FinaliseRequest{
 				Period: month.text, Tenants: tenants, Who: cmp.Or(*by, currentUser(), "unknown"), Key: *key,
-				Expect: *expect, WithoutUsage: withoutUsage,
+				Expect: *expect, WithoutUsage: withoutUsage, WithoutUnpriced: withoutUnpriced,
 				Progress: func(done, total int) { bar.Set(int64(done), int64(total)) },
 			})
 			bar.Clear()

@@ -140,6 +140,7 @@ func (s *session) simulateLedger(ctx context.Context, f simulateFlags, month rat
 			if err != nil {
 				return fmt.Errorf("simulate %s by %s: %w", month, book.Name, err)
 			}
+			s.tellQuarantined(drafted)
 			done = append(done, ofDrafts(book, drafted))
 		}
 		return s.sayFrozenIn(ctx, a, month)
