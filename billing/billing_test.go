@@ -120,16 +120,35 @@ func TestAFailedMonthIsCountedAndKeepsItsTotals(t *testing.T) {
 	if err := service.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	usagetest.Insert(t, db, held(january, "GPU-b", "B300", 1))
-	if err := service.RunOnce(t.Context()); err == nil || !strings.Contains(err.Error(), `model "B300"`) {
-		t.Errorf("error = %v, want the model named", err)
+	if err := db.Exec(t.Context(), "RENAME TABLE usage_hourly TO elsewhere"); err != nil {
+		t.Fatal(err)
 	}
-	wantMetrics(t, registry, help+`gpuledger_billing_errors_total 1
+	if err := service.RunOnce(t.Context()); err == nil {
+		t.Error("a run without a ledger succeeded")
+	}
+	wantMetrics(t, registry, help+`gpuledger_billing_errors_total 2
 gpuledger_billing_runs_total 1
 gpuledger_billing_last_run_timestamp_seconds 1.7680032e+09
 gpuledger_invoice_draft_total{currency="USD",period="2025-12",tenant="ml"} 1.24
 gpuledger_invoice_draft_total{currency="USD",period="2026-01",tenant="ml"} 2.49
 `)
+}
+
+// The month goes on, and what is left out of it is counted.
+func TestH8DraftsOfAModelWithoutARateAreCounted(t *testing.T) {
+	db := ledger(t)
+	service, registry := newService(t, db, clock.NewFake(january))
+	usagetest.Insert(t, db, held(january.Add(time.Hour), "GPU-b", "B300", 1))
+	if err := service.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const want = `# HELP gpuledger_invoice_drafts_withheld Drafts of tenants, and the platform's account, of which hours are left out: without a rate, or not billable.
+# TYPE gpuledger_invoice_drafts_withheld gauge
+gpuledger_invoice_drafts_withheld{period="2026-01",reason="no_rate"} 2
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "gpuledger_invoice_drafts_withheld"); err != nil {
+		t.Error(err)
+	}
 }
 
 // R6: each run notes the mappings that the ledger was published under since.
@@ -187,8 +206,7 @@ func TestChecksPassAndSayWhatTheyCompared(t *testing.T) {
 	}
 }
 
-// A month without a price has no invoice that could be wrong, and none that
-// could be right: neither ok nor FAIL.
+// What has no price can't be wrong, and can't be right: neither ok nor FAIL.
 func TestChecksProveNothingOfWhatHasNoPrice(t *testing.T) {
 	unpriced := ledger(t)
 	usagetest.Insert(t, unpriced, held(january, "GPU-b", "B300", 1))
@@ -197,23 +215,19 @@ func TestChecksProveNothingOfWhatHasNoPrice(t *testing.T) {
 	for name, c := range map[string]struct {
 		db      *store.DB
 		periods []string
-		want    [2]string
+		want    [2]string // of what is not proven; empty: it is ok
 	}{
-		"a model without a rate": {unpriced, []string{"2026-01", "2025-12"}, [2]string{
-			`model "B300"`, "2 invoices drafted twice",
-		}},
-		"usage before the price book": {before, []string{"2019-12"}, [2]string{
-			"starts at 2020-01-01T00:00:00Z", "2019-12 has no invoices for want of a price",
-		}},
-		"an empty ledger": {before, nil, [2]string{"nothing to check: the ledger is empty", "nothing to check: the ledger is empty"}},
+		"a model without a rate":      {unpriced, []string{"2026-01", "2025-12"}, [2]string{`model "B300"`, ""}},
+		"usage before the price book": {before, []string{"2019-12"}, [2]string{"starts at 2020-01-01T00:00:00Z", "2019-12 has no invoices for want of a price"}},
+		"an empty ledger":             {before, nil, [2]string{"nothing to check: the ledger is empty", "nothing to check: the ledger is empty"}},
 	} {
 		results, err := check.Run(t.Context(), billing.Checks(drafts(c.db), nil, c.periods))
 		if err != nil || !check.NoneFailed(results) {
 			t.Errorf("%s: got %+v, %v; want none to fail", name, results, err)
 		}
 		for i, r := range results {
-			if r.OK || !r.NotProven || !strings.Contains(r.Figures, c.want[i]) {
-				t.Errorf("%s: got %+v, want it not proven: %s", name, r, c.want[i])
+			if want := c.want[i]; r.NotProven != (want != "") || !strings.Contains(r.Figures, want) {
+				t.Errorf("%s: got %+v, want it not proven: %q", name, r, want)
 			}
 		}
 	}

@@ -51,6 +51,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 				"Total of a tenant's draft invoice, in the currency's major unit.", []string{"tenant", "currency", "period"}, nil),
 			finalised: prometheus.NewDesc("gpuledger_invoice_finalised_total",
 				"Total of a tenant's finalised invoice or note, in the currency's major unit.", []string{"tenant", "currency", "period", "kind", "revision"}, nil),
+			withheld: prometheus.NewDesc("gpuledger_invoice_drafts_withheld",
+				"Drafts of tenants, and the platform's account, of which hours are left out: without a rate, or not billable.", []string{"period", "reason"}, nil),
 			months: map[string]*invoice.Month{},
 		},
 	}
@@ -64,7 +66,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 
 // months shows the totals of the months last rated; a month is swapped whole.
 type months struct {
-	draft, finalised *prometheus.Desc
+	draft, finalised, withheld *prometheus.Desc
 
 	mu     sync.Mutex
 	months map[string]*invoice.Month
@@ -91,6 +93,7 @@ func (d *months) keep(periods map[string]bool) {
 func (d *months) Describe(out chan<- *prometheus.Desc) {
 	out <- d.draft
 	out <- d.finalised
+	out <- d.withheld
 }
 
 // Collect implements prometheus.Collector. Floats are for graphs; money is
@@ -99,8 +102,15 @@ func (d *months) Collect(out chan<- prometheus.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, month := range d.months {
+		withheld := map[invoice.Reason]int{}
+		if why := month.Platform.Withheld; why != "" {
+			withheld[why]++
+		}
 		for i := range month.Invoices {
 			of := &month.Invoices[i]
+			if of.Withheld != "" {
+				withheld[of.Withheld]++
+			}
 			total, err := decimal.NewFromString(of.Total)
 			if err != nil {
 				out <- prometheus.NewInvalidMetric(d.draft, fmt.Errorf("read total %q of %s: %w", of.Total, of.Number, err))
@@ -111,6 +121,9 @@ func (d *months) Collect(out chan<- prometheus.Metric) {
 				continue
 			}
 			out <- prometheus.MustNewConstMetric(d.finalised, prometheus.GaugeValue, total.InexactFloat64(), of.Tenant, of.Currency, of.Period, of.Kind, strconv.Itoa(of.Revision))
+		}
+		for why, drafts := range withheld {
+			out <- prometheus.MustNewConstMetric(d.withheld, prometheus.GaugeValue, float64(drafts), month.Period, string(why))
 		}
 	}
 }

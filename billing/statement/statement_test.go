@@ -292,8 +292,8 @@ func TestProblemsHavePages(t *testing.T) {
 		"away months":       {handler(t, away, away), "/statements/", 503, []string{"The ledger is away"}},
 		"half away":         {handler(t, away, drafts{invoice.NewDrafts(db, book)}), "/statements/2026-03/ml", 503, []string{"The ledger is away"}},
 		"broken":            {handler(t, broken, broken), "/statements/2026-03", 500, []string{"log says why"}},
-		"no price fleet": {drafted(t, priced, book), "/statements/2026-03", 200, []string{"B&lt;300&gt;", "gpu_hour"}},
-		"before":         {drafted(t, db, early), "/statements/2026-03", 409, []string{"begins on 2 Mar 2026, 00:00 UTC"}},
+		"no price fleet":    {drafted(t, priced, book), "/statements/2026-03", 200, []string{"B&lt;300&gt;", "gpu_hour"}},
+		"before":            {drafted(t, db, early), "/statements/2026-03", 409, []string{"begins on 2 Mar 2026, 00:00 UTC"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

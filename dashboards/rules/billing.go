@@ -9,11 +9,18 @@ func billingAlerts() []alert {
 				runbook: "gpuledger invoice adjustments --period {{ $labels.period }} lists tenant, reason, hours and amount. " +
 					"gpuledger invoice note decides one, as a credit or debit note; gpuledger invoice evidence and explain say what changed.",
 			}),
+		newAlert("GPULedgerDraftsWithheld", warning, "1h",
+			`max by (job, period, reason) (gpuledger_invoice_drafts_withheld) > 0`, text{
+				summary:     "{{ $value }} drafts of {{ $labels.period }} can't be finalised: {{ $labels.reason }}",
+				description: "Hours are left out of them: of a model without a rate (no_rate), or with sums that can't be billed (quarantined). The other tenants' drafts are whole.",
+				runbook: "gpuledger invoice list --period {{ $labels.period }} names tenants, hours and GPUs. no_rate: add the model to the price book and gpuledger prices load it. " +
+					"quarantined: replace the node's batches of the hour with gpuledger import batches.",
+			}),
 		newAlert("GPULedgerBillingStale", warning, "10m",
 			`time() - gpuledger_billing_last_run_timestamp_seconds > 1800`, text{
 				summary:     "Billing has not finished a run for {{ $value | humanizeDuration }}",
 				description: "Totals of drafts are as old, adjustments are not looked for, and ClickHouse's copy of the decisions stands still. Nothing is decided by itself, so nothing is wrong.",
-				runbook: "Read the billing service's log: a failed run says why (gpuledger_billing_errors_total). A model without a rate: add it to the price book and gpuledger prices load it. " +
+				runbook: "Read the billing service's log: a failed run says why (gpuledger_billing_errors_total). " +
 					"Decisions that were deleted: restore the topic gpuledger.decisions.v1 before anything else.",
 			}),
 		newAlert("GPULedgerDecisionsLost", critical, "0m",
