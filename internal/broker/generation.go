@@ -172,6 +172,10 @@ func (f *fetcher) read(res fetched) (msgs []Message, err error) {
 			break
 		}
 		set = rest
+		if b.first >= res.highWatermark { // brokers number batches themselves
+			b.err = fmt.Errorf("batch begins at offset %d, where the partition ends at %d", b.first, res.highWatermark)
+			b.first, b.last = f.at, f.at
+		}
 		switch {
 		case !b.covers(f.at, rest):
 		case b.bare() && !f.consumer.opt.EveryOffset:
