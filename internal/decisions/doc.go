@@ -76,9 +76,10 @@
 // copies; of another process's decisions the copy has those that were read. A copy
 // that fails is counted and tried again with the next read, and keeps nobody from
 // deciding. A log that is shorter than its copy, or another one, is told by Whole,
-// and nothing is decided on it. Headers and append times are not restored: the
-// chain doesn't cover them, and no state follows from them but the instant that
-// people are shown.
+// and nothing is decided on it. A restored message has the append time of the lost
+// one in a header, since runs and clusters are judged by it; the chain covers
+// neither. A header counts where it lies between the message before and the
+// broker's own time.
 //
 // In memory are price books, invoices without their documents, and some 400
 // bytes for each other record.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -48,6 +50,10 @@ type Log struct {
 	state   *State
 	waiting map[string]*Outcome // by record ID: Append waits for it
 	copied  standing
+	// times are the append times of restored messages, by offset; last is that of
+	// the message before the state's Next.
+	times map[int64]time.Time
+	last  time.Time
 
 	telling sync.Mutex // one tells the witnesses at a time
 	witness *witness
@@ -74,7 +80,7 @@ func Follow(client *broker.Client, opt Options) *Log {
 	}
 	m := newMetrics(opt.Registry)
 	return &Log{
-		client: client, producer: client.Producer(), opt: opt, metrics: m, state: NewState(), waiting: map[string]*Outcome{},
+		client: client, producer: client.Producer(), opt: opt, metrics: m, state: NewState(), waiting: map[string]*Outcome{}, times: map[int64]time.Time{},
 		witness: &witness{config: opt.Witness, clock: opt.Clock, metrics: m, owed: true},
 	}
 }
@@ -186,12 +192,40 @@ func (l *Log) each(ctx context.Context, from, to int64, do func(*broker.Message)
 			}
 			for ; from < min(end, to); from++ {
 				m.Offset = from
+				m.Time = l.appended(&m)
 				if err := do(&m); err != nil {
 					return err
 				}
 			}
 		}
 	}
+}
+
+// appendedHeader has the append time of a restored message in the log that was lost,
+// in milliseconds since 1970.
+const appendedHeader = "appended"
+
+// appended is when a message was appended first: runs and clusters are judged by
+// that, so that a restored log says of a batch what the lost one said. A header that
+// goes behind the message before it, or beyond the broker's own time, says nothing.
+func (l *Log) appended(m *broker.Message) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was, restored := l.times[m.Offset]
+	if restored {
+		return was
+	}
+	if m.Offset != l.state.Next() {
+		return m.Time
+	}
+	for _, h := range m.Headers {
+		ms, err := strconv.ParseInt(string(h.Value), 10, 64)
+		if at := time.UnixMilli(ms); h.Key == appendedHeader && err == nil && !at.Before(l.last) && at.Before(m.Time) {
+			l.times[m.Offset], m.Time = at, at
+		}
+	}
+	l.last = m.Time
+	return m.Time
 }
 
 // fold applies a message and tells who waits for it.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/gpuledger/gpuledger/internal/broker"
 )
@@ -20,7 +21,7 @@ const (
 // the same offsets, and says how many. The log must be the copy's beginning;
 // else it is refused, with the first offset that differs, and nothing is
 // written. Whatever killed it, it goes on where it stopped. Append times are the
-// broker's new ones. Nobody else may append meanwhile: an offset that isn't the
+// copy's, by a header. Nobody else may append meanwhile: an offset that isn't the
 // copy's ends it.
 func (l *Log) Restore(ctx context.Context, dir string, progress func(done, total int64)) (restored int64, err error) {
 	if err := l.Refresh(ctx); err != nil {
@@ -77,16 +78,23 @@ func (b *restoring) take(ctx context.Context, m *copied) error {
 	if m.offset < b.from {
 		return nil
 	}
-	kind := Kind(m.key)
-	if isDigest(string(m.key)) {
-		kind = KindPart
-	}
-	b.msgs = append(b.msgs, message(kind, string(m.key), m.value))
+	b.msgs = append(b.msgs, m.message())
 	b.bytes += len(m.value)
 	if len(b.msgs) < restoreMessages && b.bytes < restoreBytes {
 		return nil
 	}
 	return b.flush(ctx)
+}
+
+// message is what restores the record.
+func (m *copied) message() broker.Message {
+	kind := Kind(m.key)
+	if isDigest(string(m.key)) {
+		kind = KindPart
+	}
+	out := message(kind, string(m.key), m.value)
+	out.Headers = append(out.Headers, broker.Header{Key: appendedHeader, Value: strconv.AppendInt(nil, m.appended.UnixMilli(), 10)})
+	return out
 }
 
 func (b *restoring) flush(ctx context.Context) error {
