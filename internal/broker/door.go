@@ -75,14 +75,16 @@ const (
 )
 
 // ownKeys are the API keys that our clients use, up to the versions kafka-go
-// v0.4.51 knows. What deletes or alters topics, records, groups, users or rights
+// v0.4.51 knows and below those with compact lengths (KIP-482): the library reads as
+// many tagged fields as such a request claims, 2^32 of them for a minute, before it
+// sees that there are none. What deletes or alters topics, records, groups, users or rights
 // is not among them: nobody does that through the door.
 var ownKeys = map[int16]int16{
 	int16(kmsg.Produce): 8, int16(kmsg.Fetch): 11, int16(kmsg.ListOffsets): 5, int16(kmsg.Metadata): 8,
 	int16(kmsg.OffsetCommit): 7, int16(kmsg.OffsetFetch): 5, int16(kmsg.FindCoordinator): 2,
-	int16(kmsg.JoinGroup): 7, int16(kmsg.Heartbeat): 4, int16(kmsg.LeaveGroup): 4, int16(kmsg.SyncGroup): 5,
-	int16(kmsg.SASLHandshake): 1, int16(kmsg.ApiVersions): 4, int16(kmsg.SASLAuthenticate): 1,
-	int16(kmsg.CreateTopics): 5, int16(kmsg.DescribeConfigs): 3,
+	int16(kmsg.JoinGroup): 5, int16(kmsg.Heartbeat): 3, int16(kmsg.LeaveGroup): 3, int16(kmsg.SyncGroup): 3,
+	int16(kmsg.SASLHandshake): 1, int16(kmsg.ApiVersions): 2, int16(kmsg.SASLAuthenticate): 1,
+	int16(kmsg.CreateTopics): 4, int16(kmsg.DescribeConfigs): 3,
 }
 
 // maxPartitions is what a topic may have; kfake would make 2^31 of them, each of

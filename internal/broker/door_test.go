@@ -283,6 +283,18 @@ func TestH1FourteenBytesBeforeLogin(t *testing.T) {
 	expectAlive(t, e)
 }
 
+// TestH1NoRequestHasTaggedFields: a count of 2^32 of them kept a core busy for a
+// minute, before log-in.
+func TestH1NoRequestHasTaggedFields(t *testing.T) {
+	for key, newest := range ownKeys {
+		req := kmsg.RequestForKey(key)
+		req.SetVersion(newest)
+		if req.IsFlexible() {
+			t.Errorf("version %d of %s has tagged fields", newest, kmsg.NameForKey(key))
+		}
+	}
+}
+
 // TestH1OddHeaders: every key with odd versions and lengths, before log-in and
 // after it, with a body of zeros, of 0xff, and of none.
 func TestH1OddHeaders(t *testing.T) {
