@@ -26,26 +26,46 @@ const (
 )
 
 // File refuses a file or folder that a user other than root and the process's
-// own could have written or replaced. The error is an *Error, or the operating
-// system's where the path can't be looked at.
+// own could have written or replaced: it, the folders above it, and the symbolic
+// links on the way. What it takes is still there when it is opened. The error is an
+// *Error, or the operating system's where the path can't be looked at.
 func File(path string) error {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", path, err)
 	}
-	target, err := filepath.EvalSymlinks(absolute)
-	if err != nil {
+	at, rest := "/", strings.Split(absolute, "/")
+	if err := check(at); err != nil {
 		return err
 	}
-	paths := append(chain(filepath.Dir(absolute)), chain(target)...)
-	slices.Sort(paths)
-	for _, p := range slices.Compact(paths) {
-		if err := check(p); err != nil {
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		next := filepath.Join(at, name)
+		if next == at { // an empty name, or "."
+			continue
+		}
+		if err := check(next); err != nil {
 			return err
 		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return &Error{path, "leads through more symbolic links than the system follows"}
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = slices.Concat(strings.Split(target, "/"), rest)
 	}
 	return nil
 }
+
+// maxLinks is Linux's MAXSYMLINKS.
+const maxLinks = 40
 
 // Secret is File for a password, a token or a private key: other users must not
 // be able to read it either.
@@ -64,18 +84,9 @@ func Secret(path string) error {
 	return nil
 }
 
-// chain is the path with its folders up to the root. A part that is a symbolic
-// link is checked where it leads.
-func chain(path string) []string {
-	paths := []string{path}
-	for parent := filepath.Dir(path); parent != path; path, parent = parent, filepath.Dir(parent) {
-		paths = append(paths, parent)
-	}
-	return paths
-}
-
+// check looks at a path itself: at a symbolic link, not where it leads.
 func check(path string) error {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
@@ -88,6 +99,9 @@ func check(path string) error {
 			"Run this as user %d, or chown the file", owner.Uid, os.Geteuid(), owner.Uid)}
 	}
 	mode := info.Mode()
+	if mode&fs.ModeSymlink != 0 {
+		return nil // its mode says nothing: who may write its folder may replace it
+	}
 	others := mode&othersWrite != 0 || mode&groupWrite != 0 && !ownGroup(owner.Gid)
 	if others && !(mode.IsDir() && mode&fs.ModeSticky != 0) && !readOnly(path) {
 		return &Error{path, fmt.Sprintf("has mode %04o and group %d: other users can write it. Run chmod go-w on it",

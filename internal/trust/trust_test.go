@@ -57,6 +57,46 @@ func TestM8OnlyTrustedUsersCouldHaveWrittenAFile(t *testing.T) {
 	}
 }
 
+// A link that another user owns can lead elsewhere by the time the file is opened.
+func TestM8LinksOnTheWayAreLookedAt(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives links away")
+	}
+	const nobody = 65534
+	own, shared, theirs := t.TempDir(), t.TempDir(), t.TempDir()
+	must(t, os.Chmod(shared, 0o777|os.ModeSticky))
+	must(t, os.Chown(theirs, nobody, -1))
+	good := filepath.Join(own, "good")
+	must(t, os.WriteFile(good, []byte("x"), 0o600))
+	link := func(target string, at ...string) string {
+		path := filepath.Join(at...)
+		must(t, os.Symlink(target, path))
+		return path
+	}
+	foreign := link(good, shared, "foreign")
+	must(t, os.Lchown(foreign, nobody, -1))
+	folder := link(own, shared, "folder")
+	must(t, os.Lchown(folder, nobody, -1))
+	between := link(good, theirs, "between")
+	cases := map[string]struct {
+		path    string
+		refused bool
+	}{
+		"another user's link":           {foreign, true},
+		"another user's link to a dir":  {filepath.Join(folder, "good"), true},
+		"through another user's folder": {link(between, own, "through"), true},
+		"own link, sticky folder":       {link(good, shared, "own"), false},
+		"own, relative":                 {link("../"+filepath.Base(own)+"/./good", shared, "relative"), false},
+		"a loop":                        {link("loop", own, "loop"), true},
+	}
+	for name, c := range cases {
+		var refused *trust.Error
+		if err := trust.File(c.path); errors.As(err, &refused) != c.refused || (err != nil) != c.refused {
+			t.Errorf("%s: %v, want refused %v", name, err, c.refused)
+		}
+	}
+}
+
 func TestL3ASecretIsReadByNobodyElse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "password")
 	must(t, os.WriteFile(path, []byte("x"), 0o600))
