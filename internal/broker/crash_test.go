@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -189,4 +190,19 @@ func BenchmarkFetch100k(b *testing.B) {
 		fetchCount(b, join(b, c, fmt.Sprintf("bench-%d", round)), 100_000)
 	}
 	b.ReportMetric(float64(b.N)*100_000/b.Elapsed().Seconds(), "messages/s")
+}
+
+// A LOCK that is a symbolic link would make and lock a file elsewhere.
+func TestALockThatIsALinkIsRefused(t *testing.T) {
+	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.Symlink(elsewhere, filepath.Join(dir, "LOCK")); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := StartEmbedded(EmbeddedOptions{Dir: dir, Log: quiet()}); err == nil {
+		_ = e.Close()
+		t.Error("started")
+	}
+	if _, err := os.Lstat(elsewhere); err == nil {
+		t.Error("a file was made elsewhere")
+	}
 }

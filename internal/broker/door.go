@@ -27,9 +27,9 @@ import (
 // hands on whole requests of known keys, versions and sizes.
 type door struct {
 	net.Listener
-	address   net.Addr        // that clients are told
-	keys      map[int16]int16 // API key to its highest version
-	protected bool            // clients log in first
+	address   net.Addr // that clients are told
+	keys      map[int16]versions
+	protected bool // clients log in first
 	limits    doorLimits
 	clock     clock.Clock
 	log       *slog.Logger
@@ -74,17 +74,21 @@ const (
 	copyWeight      = 4 // of what has no arrays: in the door, in kfake twice, in the segment
 )
 
-// ownKeys are the API keys that our clients use, up to the versions kafka-go
-// v0.4.51 knows and below those with compact lengths (KIP-482): the library reads as
-// many tagged fields as such a request claims, 2^32 of them for a minute, before it
-// sees that there are none. What deletes or alters topics, records, groups, users or rights
-// is not among them: nobody does that through the door.
-var ownKeys = map[int16]int16{
-	int16(kmsg.Produce): 8, int16(kmsg.Fetch): 11, int16(kmsg.ListOffsets): 5, int16(kmsg.Metadata): 8,
-	int16(kmsg.OffsetCommit): 7, int16(kmsg.OffsetFetch): 5, int16(kmsg.FindCoordinator): 2,
-	int16(kmsg.JoinGroup): 5, int16(kmsg.Heartbeat): 3, int16(kmsg.LeaveGroup): 3, int16(kmsg.SyncGroup): 3,
-	int16(kmsg.SASLHandshake): 1, int16(kmsg.ApiVersions): 2, int16(kmsg.SASLAuthenticate): 1,
-	int16(kmsg.CreateTopics): 4, int16(kmsg.DescribeConfigs): 3,
+type versions struct{ oldest, newest int16 }
+
+// ownKeys are the API keys that our clients use. The oldest version is what kfake
+// serves: it makes room for older ones before it refuses them, and a produce request
+// before 3 has another layout. The newest is what kafka-go v0.4.51 knows, below those
+// with compact lengths (KIP-482): the library reads as many tagged fields as such a
+// request claims, 2^32 of them for a minute, before it sees that there are none. What
+// deletes or alters topics, records, groups, users or rights is not among them: nobody
+// does that through the door.
+var ownKeys = map[int16]versions{
+	int16(kmsg.Produce): {3, 8}, int16(kmsg.Fetch): {4, 11}, int16(kmsg.ListOffsets): {0, 5}, int16(kmsg.Metadata): {0, 8},
+	int16(kmsg.OffsetCommit): {0, 7}, int16(kmsg.OffsetFetch): {0, 5}, int16(kmsg.FindCoordinator): {0, 2},
+	int16(kmsg.JoinGroup): {0, 5}, int16(kmsg.Heartbeat): {0, 3}, int16(kmsg.LeaveGroup): {0, 3}, int16(kmsg.SyncGroup): {0, 3},
+	int16(kmsg.SASLHandshake): {1, 1}, int16(kmsg.ApiVersions): {0, 2}, int16(kmsg.SASLAuthenticate): {0, 1},
+	int16(kmsg.CreateTopics): {0, 4}, int16(kmsg.DescribeConfigs): {0, 3},
 }
 
 // maxPartitions is what a topic may have; kfake would make 2^31 of them, each of
@@ -155,8 +159,8 @@ func (socketAddr) String() string  { return behindSocket }
 // versions are the keys as kfake offers them to clients.
 func (d *door) versions() *kversion.Versions {
 	v := new(kversion.Versions)
-	for key, newest := range d.keys {
-		v.SetMaxKeyVersion(key, newest)
+	for key, allowed := range d.keys {
+		v.SetMaxKeyVersion(key, allowed.newest)
 	}
 	return v
 }

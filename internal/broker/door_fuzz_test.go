@@ -27,7 +27,7 @@ func FuzzDoor(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x0a\x27\x0f\x00\x00\x00\x00\x00\x01\xff\xff"), byte(0), byte(0), []byte(nil))
 	f.Add([]byte("\x7f\xff\xff\xff\x00\x12\x00\x00"), byte(0), byte(0), []byte{0xff})
 	for i, key := range keys {
-		for version := range ownKeys[key] + 1 {
+		for version := ownKeys[key].oldest; version <= ownKeys[key].newest; version++ {
 			req := kmsg.RequestForKey(key)
 			req.SetVersion(version)
 			frame := formatter.AppendRequest(nil, req, 7)
@@ -55,7 +55,7 @@ func FuzzDoor(f *testing.F) {
 		api := keys[int(key)%len(keys)]
 		frame := binary.BigEndian.AppendUint32(nil, uint32(leastRequest+len(body)))
 		frame = binary.BigEndian.AppendUint16(frame, uint16(api))
-		frame = binary.BigEndian.AppendUint16(frame, uint16(version)%uint16(ownKeys[api]+1))
+		frame = binary.BigEndian.AppendUint16(frame, uint16(version)%uint16(ownKeys[api].newest+1))
 		frame = append(frame, 0, 0, 0, 7, 0xff, 0xff)
 		send(member, append(frame, body...))
 		_ = member.Close()

@@ -20,6 +20,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sys/unix"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/strangertest"
@@ -190,8 +191,8 @@ func TestC1NobodyDeletesDecisions(t *testing.T) {
 		t.Fatal("api versions", err)
 	}
 	for _, k := range offered.ApiKeys {
-		if newest, ok := ownKeys[k.ApiKey]; !ok || k.MaxVersion > newest {
-			t.Errorf("the broker offers %s up to version %d", kmsg.NameForKey(k.ApiKey), k.MaxVersion)
+		if v, ok := ownKeys[k.ApiKey]; !ok || k.MinVersion != v.oldest || k.MaxVersion > v.newest {
+			t.Errorf("the broker offers %s, versions %d to %d", kmsg.NameForKey(k.ApiKey), k.MinVersion, k.MaxVersion)
 		}
 	}
 	for key := range int16(100) {
@@ -286,11 +287,11 @@ func TestH1FourteenBytesBeforeLogin(t *testing.T) {
 // TestH1NoRequestHasTaggedFields: a count of 2^32 of them kept a core busy for a
 // minute, before log-in.
 func TestH1NoRequestHasTaggedFields(t *testing.T) {
-	for key, newest := range ownKeys {
+	for key, allowed := range ownKeys {
 		req := kmsg.RequestForKey(key)
-		req.SetVersion(newest)
+		req.SetVersion(allowed.newest)
 		if req.IsFlexible() {
-			t.Errorf("version %d of %s has tagged fields", newest, kmsg.NameForKey(key))
+			t.Errorf("version %d of %s has tagged fields", allowed.newest, kmsg.NameForKey(key))
 		}
 	}
 }
@@ -314,6 +315,28 @@ func TestH1OddHeaders(t *testing.T) {
 				}
 				_, _ = c.Write(frame) // it may be closed by now
 				_ = c.Close()
+			}
+		}
+	}
+	expectAlive(t, e)
+}
+
+// TestH1OldLayoutsAreRefused: soundProduce would misread them, and whatever kfake
+// doesn't serve is refused before kmsg makes room for it.
+func TestH1OldLayoutsAreRefused(t *testing.T) {
+	e := startProtected(t, t.TempDir())
+	refused := 0.0
+	for key, oldest := range map[kmsg.Key]int16{kmsg.Produce: 3, kmsg.Fetch: 4, kmsg.SASLHandshake: 1} {
+		for version := range oldest {
+			req := key.Request()
+			req.SetVersion(version)
+			if produce, ok := req.(*kmsg.ProduceRequest); ok {
+				produce.Acks, produce.TimeoutMillis = -1, 1<<16 // misread as no transaction and acks=1
+			}
+			_, err := enter(t, e).ask(req)
+			refused++
+			if got := testutil.ToFloat64(e.door.refused.WithLabelValues("version")); err == nil || got != refused {
+				t.Errorf("%s, version %d: answered with %v; %v were refused for their version, want %v", key.Name(), version, err, got, refused)
 			}
 		}
 	}
@@ -349,18 +372,41 @@ func TestH2AnnouncedBytesTakeNoMemory(t *testing.T) {
 		}
 	}
 	for range 60 {
-		announce(enter(t, e), maxProduceBytes, uint16(kmsg.Produce), 3)
+		c := enter(t, e)
+		announce(c, maxProduceBytes, uint16(kmsg.Produce), 3)
+		awaitRead(t, c)
 	}
+	expectAlive(t, e) // the door has come to what follows the last header
 	if grown := int64(heapBytes()) - int64(before); grown > 48<<20 {
 		t.Errorf("%d bytes are held for requests that never came, want 48 MiB or less", grown)
 	}
-	expectAlive(t, e)
+}
+
+// awaitRead waits until the other side has read all that was sent (SIOCOUTQ).
+func awaitRead(t *testing.T, c rawConn) {
+	t.Helper()
+	raw, err := c.Conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ctx := testContext(t); ; runtime.Gosched() {
+		left := 0
+		if ctlErr := raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); ctlErr != nil || err != nil {
+			t.Fatal(ctlErr, err)
+		}
+		if left == 0 {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%d bytes are not read", left)
+		}
+	}
 }
 
 // doorWith is a broker whose door has other limits.
 func doorWith(tb testing.TB, change func(*doorLimits)) *Embedded {
 	tb.Helper()
-	return startWith(tb, EmbeddedOptions{Dir: tb.TempDir(), RetentionCheck: -1, Listen: newSocket(tb), listen: func(address string) (*door, error) {
+	return startWith(tb, EmbeddedOptions{Dir: tb.TempDir(), Protected: true, RetentionCheck: -1, Listen: newSocket(tb), listen: func(address string) (*door, error) {
 		listener, err := unixsock.Listen(context.Background(), strings.TrimPrefix(address, unixScheme))
 		if err != nil {
 			return nil, err
@@ -427,27 +473,37 @@ func TestClosedConnectionIsAnswered(t *testing.T) {
 	}
 }
 
-// TestH2SlowConnectionsAreClosed: one that doesn't log in, one that sends half a
-// request, one that is idle.
+// TestH2SlowConnectionsAreClosed: one that doesn't log in; one that has, and is
+// idle or sends half a request.
 func TestH2SlowConnectionsAreClosed(t *testing.T) {
-	for reason, test := range map[string]struct {
-		limits func(*doorLimits)
-		send   string
+	const short = 30 * time.Millisecond
+	const half = "\x00\x00\x00\x20\x00\x12\x00\x00"
+	for name, test := range map[string]struct {
+		limit func(*doorLimits) *time.Duration
+		known bool
+		send  string
 	}{
-		"nothing is sent":        {func(l *doorLimits) { l.login = 30 * time.Millisecond }, ""},
-		"half a length is sent":  {func(l *doorLimits) { l.login = 30 * time.Millisecond }, "\x00\x00"},
-		"half a request is sent": {func(l *doorLimits) { l.login = 30 * time.Millisecond }, "\x00\x00\x00\x20\x00\x12\x00\x00"},
+		"nothing before log-in":        {func(l *doorLimits) *time.Duration { return &l.login }, false, ""},
+		"half a length before log-in":  {func(l *doorLimits) *time.Duration { return &l.login }, false, half[:2]},
+		"half a request before log-in": {func(l *doorLimits) *time.Duration { return &l.login }, false, half},
+		"nothing after log-in":         {func(l *doorLimits) *time.Duration { return &l.idle }, true, ""},
+		"half a length after log-in":   {func(l *doorLimits) *time.Duration { return &l.idle }, true, half[:2]},
+		"half a request after log-in":  {func(l *doorLimits) *time.Duration { return &l.request }, true, half},
 	} {
-		e := doorWith(t, test.limits)
+		e := doorWith(t, func(l *doorLimits) {
+			l.login, l.idle, l.request = time.Hour, time.Hour, time.Hour
+			*test.limit(l) = short
+		})
 		c := dialRaw(t, e)
-		if _, err := c.Write([]byte(test.send)); err != nil {
-			t.Fatal(err)
+		if test.known {
+			c = enter(t, e)
 		}
+		_, _ = c.Write([]byte(test.send)) // it may be closed by now
 		if _, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("%s: the connection is still open: %v", reason, err)
+			t.Errorf("%s: the connection is still open: %v", name, err)
 		}
 		if got := testutil.ToFloat64(e.door.refused.WithLabelValues("timeout")); got != 1 {
-			t.Errorf("%s: %v connections were closed for being slow, want 1", reason, got)
+			t.Errorf("%s: %v connections were closed for being slow, want 1", name, got)
 		}
 	}
 }
@@ -473,7 +529,10 @@ func TestDoorOutlastsAFailedAccept(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDoor(&failing{Listener: listener, failures: 2}, EmbeddedOptions{Log: quiet()}).open()
-	go func() { _, _ = new(net.Dialer).DialContext(testContext(t), "unix", path) }()
+	context.AfterFunc(testContext(t), func() { _ = listener.Close() }) // ends Accept
+	if _, err := unixsock.Dial(testContext(t), path); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := d.Accept(); err != nil {
 		t.Error(err)
 	}

@@ -106,11 +106,11 @@ func (c *doorConn) next() ([]byte, error) {
 
 // check says why a request is not handed on; empty: it is.
 func (c *doorConn) check(key, version int16, length int64) string {
-	newest, ok := c.door.keys[key]
+	allowed, ok := c.door.keys[key]
 	switch {
 	case !ok:
 		return "key"
-	case version < 0 || version > newest:
+	case version < allowed.oldest || version > allowed.newest:
 		return "version"
 	case !c.isKnown() && !beforeLogin(key):
 		return "login"
@@ -190,9 +190,9 @@ const maxProduceParts = 1024
 // newestPlainProduce is the last version without compact lengths (KIP-482).
 const newestPlainProduce = 8
 
-// soundProduce says that a produce request's lengths are within it, that it names
-// no more partitions than anybody needs, and that it asks for an answer: one
-// without (acks=0) would keep its memory.
+// soundProduce says that the lengths of a produce request of version 3 or later are
+// within it, that it names no more partitions than anybody needs, and that it asks
+// for an answer: one without (acks=0) would keep its memory.
 func soundProduce(frame []byte, version int16) bool {
 	if version > newestPlainProduce {
 		return true // only tests have clients that are so new

@@ -246,7 +246,7 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("create directory: %w", err)
 	}
 	path := filepath.Join(dir, "LOCK")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}

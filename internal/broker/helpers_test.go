@@ -60,10 +60,10 @@ func foreignDoor(address string) (*door, error) {
 		return nil, err
 	}
 	d := newDoor(listener, EmbeddedOptions{Log: quiet()})
-	d.address, d.keys = listener.Addr(), map[int16]int16{}
+	d.address, d.keys = listener.Addr(), map[int16]versions{}
 	for key := range int16(100) {
 		if req := kmsg.RequestForKey(key); req != nil {
-			d.keys[key] = req.MaxVersion()
+			d.keys[key] = versions{0, req.MaxVersion()}
 		}
 	}
 	return d.open(), nil
