@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 // readyCheck says whether a part of the service can do its work.
@@ -23,20 +25,33 @@ func healthy(w http.ResponseWriter, _ *http.Request) {
 }
 
 // serveReady answers 200 "ready", or 503 with a line per part that is not.
+// Whoever asks during a check gets its answer, as in gather: probes have no rate.
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	status, text := http.StatusOK, ""
+	text, _, _ := s.probes.Do("ready", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout)
+		defer cancel()
+		return s.unready(ctx), nil
+	})
+	if text == "" {
+		writeText(w, http.StatusOK, "ready\n")
+		return
+	}
+	writeText(w, http.StatusServiceUnavailable, fmt.Sprint(text))
+}
+
+func (s *Server) gather() ([]*dto.MetricFamily, error) {
+	families, err, _ := s.probes.Do("metrics", func() (any, error) { return s.deps.Registry.Gather() })
+	return families.([]*dto.MetricFamily), err
+}
+
+// unready has a line per part that can't do its work.
+func (s *Server) unready(ctx context.Context) (text string) {
 	for _, c := range s.ready {
 		if err := c.test(ctx); err != nil {
-			status = http.StatusServiceUnavailable
 			text += fmt.Sprintf("%s: %v\n", c.name, err)
 		}
 	}
-	if status == http.StatusOK {
-		text = "ready\n"
-	}
-	writeText(w, status, text)
+	return text
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

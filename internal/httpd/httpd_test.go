@@ -3,13 +3,15 @@ package httpd
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,24 +50,7 @@ func serve(t *testing.T, s *Server) {
 
 func get(t *testing.T, s *Server, path, host string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr()+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if host != "" {
-		req.Host = host
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatalf("get %s: %v", path, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
+	return ask(t, s, http.MethodGet, path, host, false)
 }
 
 func TestListenOnlyOnLoopback(t *testing.T) {
@@ -203,18 +188,56 @@ func TestStopLetsRunningRequestsFinish(t *testing.T) {
 	done, answered := make(chan error, 1), make(chan string, 1)
 	go func() { done <- s.Run(ctx) }()
 	go func() {
-		_, body := get(t, s, "/slow", "")
-		answered <- body
+		_, body, err := converse(t, s, http.MethodGet, "/slow", "", false)
+		answered <- fmt.Sprint(body, err)
 	}()
-	<-entered
+	select {
+	case <-entered:
+	case early := <-answered:
+		t.Errorf("answered before the handler was: %s", early)
+	}
 	cancel()
 	close(release)
-	if body := <-answered; body != "finished\n" {
+	if body := <-answered; body != "finished\n<nil>" {
 		t.Errorf("request during the stop: got %q", body)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("run: %v", err)
 	}
+}
+
+// Probes have no rate: they must stay cheap however many there are at a time.
+func TestProbesShareTheirWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, "127.0.0.1:0")
+		release := make(chan struct{})
+		var checked, gathered atomic.Int32
+		s.AddReady("store", func(context.Context) error { checked.Add(1); <-release; return nil })
+		s.deps.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slow"}, func() float64 {
+			gathered.Add(1)
+			<-release
+			return 1
+		}))
+		handler := s.handler()
+		var good atomic.Int32
+		for _, path := range []string{"/-/ready", "/-/ready", "/-/ready", "/metrics", "/metrics", "/metrics"} {
+			go func() {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+				r.Host = "localhost"
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, r)
+				if w.Code == http.StatusOK {
+					good.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		if checked.Load() != 1 || gathered.Load() != 1 || good.Load() != 6 {
+			t.Errorf("%d checks, %d gatherings, %d good answers; want 1, 1, 6", checked.Load(), gathered.Load(), good.Load())
+		}
+	})
 }
 
 func TestCloseGivesTheAddressUp(t *testing.T) {

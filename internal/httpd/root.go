@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/httpd/guard"
@@ -59,6 +60,7 @@ type Server struct {
 	ready    []readyCheck
 	listener net.Listener // on loopback; nil: none
 	socket   net.Listener // nil: none
+	probes   singleflight.Group
 }
 
 // New returns a server with /metrics, /-/healthy and /-/ready. It is inert: it
@@ -76,7 +78,7 @@ func New(cfg Config, limits guard.Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, deps: deps, metrics: m, guard: front, mux: http.NewServeMux()}
-	s.Handle("GET /metrics", promhttp.HandlerFor(deps.Registry, promhttp.HandlerOpts{
+	s.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(s.gather), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(deps.Log.Handler(), slog.LevelError),
 	}))
 	s.Handle("GET /-/healthy", http.HandlerFunc(healthy))
@@ -167,7 +169,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run serves until ctx ends, lets running requests finish, and returns nil.
+// Run serves until ctx ends, lets running requests finish, and returns nil. The
+// loss of one listener ends the other too, and is an error.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(ctx); err != nil {
 		return err
@@ -195,16 +198,17 @@ func (s *Server) Run(ctx context.Context) error {
 		go func() { served <- server.Serve(netutil.LimitListener(&owners{s.socket, s.deps.Log}, maxConnections)) }()
 	}
 	s.deps.Log.Info("listening", "address", s.Addr(), "socket", s.Socket())
+	var failed error
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve %s: %w", s.Addr(), err)
+		failed = fmt.Errorf("serve HTTP: %w", err) // it names the listener
 	case <-ctx.Done():
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
 		s.deps.Log.Warn("requests cut off while stopping", "address", s.Addr(), "error", err)
-		return server.Close()
+		return errors.Join(failed, server.Close())
 	}
-	return nil
+	return failed
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/httpd/guard"
+	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
 // server is one on both a loopback address and a socket, or on listen alone.
@@ -39,31 +40,37 @@ func bothServer(t *testing.T, listen string, change func(*guard.Config)) *Server
 // ask sends a request to the loopback address, or over the socket.
 func ask(t *testing.T, s *Server, method, path, host string, socket bool) (int, string) {
 	t.Helper()
+	status, body, err := converse(t, s, method, path, host, socket)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return status, body
+}
+
+// converse is ask for goroutines, which can't end the test.
+func converse(t *testing.T, s *Server, method, path, host string, socket bool) (int, string, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	address := s.Addr()
 	if socket {
 		address = "localhost"
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", s.Socket())
+			return unixsock.Dial(ctx, s.Socket())
 		}
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, nil)
 	if err != nil {
-		t.Fatal(err)
+		return 0, "", err
 	}
 	if host != "" {
 		req.Host = host
 	}
-	answer, err := (&http.Client{Transport: transport}).Do(req)
+	answer, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return 0, "", err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.StatusCode, string(body)
+	return answer.StatusCode, string(body), err
 }
 
 func TestDecisionsAreTakenOverTheSocketAlone(t *testing.T) {
@@ -111,6 +118,36 @@ func TestL4ConfiguredHostsAreServed(t *testing.T) {
 	}
 }
 
+// A service that lost one of its listeners must not go on half alive.
+func TestALostListenerEndsTheOther(t *testing.T) {
+	for _, lost := range []string{"address", "socket"} {
+		s := newServer(t, "127.0.0.1:0")
+		s.cfg.Socket = filepath.Join(t.TempDir(), "s")
+		if err := s.Listen(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- s.Run(t.Context()) }()
+		gone, left := s.listener, s.socket
+		if lost == "socket" {
+			gone, left = left, gone
+		}
+		_ = gone.Close()
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Errorf("the %s is lost: Run returned no error", lost)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("the %s is lost: Run goes on", lost)
+		}
+		if conn, err := net.DialTimeout(left.Addr().Network(), left.Addr().String(), time.Minute); err == nil {
+			_ = conn.Close()
+			t.Errorf("the %s is lost: the other still listens", lost)
+		}
+	}
+}
+
 // M5: who reads slowly is cut off, and holds nothing that others wait for.
 func TestM5SlowReadersHoldNoPlaces(t *testing.T) {
 	s := bothServer(t, "127.0.0.1:0", func(c *guard.Config) { c.InFlight, c.InFlightPerClient, c.Timeout = 1, 1, 2*time.Second })
@@ -123,6 +160,7 @@ func TestM5SlowReadersHoldNoPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		_ = conn.SetDeadline(clock.Real().Now().Add(time.Minute))
 		if _, err := io.WriteString(conn, "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

@@ -8,10 +8,14 @@ import (
 const (
 	// MaxBodyBytes bounds a request's body: a price book of 1 MiB, escaped in JSON.
 	MaxBodyBytes = 3 << 20
-	// maxBodiesBytes bounds what has come of all bodies, and maxUnsentBytes what is
-	// left of all answers, together.
-	maxBodiesBytes = 64 << 20
-	maxUnsentBytes = 256 << 20
+	// maxBodiesBytes bounds what has come of all bodies; maxMetricsBytes what is left
+	// to send of large /metrics, and maxUnsentBytes of all other large answers.
+	maxBodiesBytes  = 64 << 20
+	maxMetricsBytes = 64 << 20
+	maxUnsentBytes  = 256 << 20
+	// smallAnswer is what every connection may leave unread: what a decision answers
+	// is smaller, and whoever made one is told. 2,048 connections make 128 MiB.
+	smallAnswer = 64 << 10
 	// grace and bytesPerSecond say how long a body may take to come, and an answer
 	// to go, by its size: whoever is slower is cut off.
 	grace          = 10 * time.Second

@@ -5,8 +5,10 @@
 // an RFC 9457 problem; nothing is ever plain text. In this order a request is
 // refused for a Host that is not ours (421: DNS rebinding), for coming from
 // another site in a browser (403), for coming too often (429, a token bucket
-// per client address), for an unknown path (404) or method (405), for a body
-// that is too long (413) or doesn't come (408, 400); it then waits for a place among those being answered, no longer than its deadline (503).
+// per client), for an unknown path (404) or method (405), for a body that is too
+// long (413) or doesn't come (408, 400); it then waits for a place among those
+// being answered, no longer than its deadline (503). Probes (/metrics, /-/) are
+// never too many, and wait for no place.
 //
 // Invariants: a panic is a 500 and a line in the log; an answer that is not
 // streamed has a strong ETag, the SHA-256 of its body, and is not sent again to

@@ -256,6 +256,24 @@ func TestRateLimitIsATokenBucketPerClient(t *testing.T) {
 	}
 }
 
+// M5: every process of the machine can choose among 2^24 loopback addresses.
+func TestM5LoopbackAddressesAreOneClient(t *testing.T) {
+	f := newFixture(t, func(c *guard.Config) { c.Burst = 1 })
+	for _, c := range []struct {
+		path, from string
+		want       int
+	}{
+		{"/body", "127.0.0.1:1", 200},
+		{"/body", "127.0.0.2:1", 429}, {"/body", "127.9.9.9:1", 429}, {"/body", "[::1]:1", 429}, {"/body", "[::ffff:127.0.0.3]:1", 429},
+		{"/body", "@", 200}, {"/body", "@", 429}, // the socket's users are another client
+		{"/-/ready", "127.0.0.1:1", 200}, {"/-/ready", "127.0.0.1:1", 200}, // probes wait for nobody
+	} {
+		if w := f.ask(t, "GET", c.path, "From", c.from); w.Code != c.want {
+			t.Errorf("%s from %s = %d, want %d", c.path, c.from, w.Code, c.want)
+		}
+	}
+}
+
 func TestTheLimiterForgetsClients(t *testing.T) {
 	f := newFixture(t, func(c *guard.Config) { c.RatePerSecond, c.Burst = 1, 1 })
 	for i := range 10_000 {
@@ -468,6 +486,7 @@ func TestBodiesThatDontComeAreProblems(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		_ = conn.SetDeadline(clock.Real().Now().Add(time.Minute))
 		go func() {
 			fmt.Fprintf(conn, "POST /slow HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n%s", c.length, c.send)
 			if c.end {

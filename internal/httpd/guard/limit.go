@@ -68,15 +68,19 @@ func (l *limiter) forget(now time.Time) {
 // ipv6Site is the prefix within which one client has all addresses.
 const ipv6Site = 64
 
-// clientOf is who a request counts for; requests of unknown origin share one
-// bucket.
+// clientOf is who a request counts for. All loopback addresses are one client,
+// since every user of the machine has 2^24 of them; requests without an address,
+// those over the Unix socket, are another.
 func clientOf(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
 	addr := at.Addr().Unmap().WithZone("")
-	if addr.Is6() && !addr.IsLoopback() {
+	if addr.IsLoopback() {
+		return netip.IPv6Loopback()
+	}
+	if addr.Is6() {
 		if site, err := addr.Prefix(ipv6Site); err == nil {
 			return site.Addr()
 		}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // places are what requests wait for: so many in all, and of one client.
 type places struct {
-	total     chan struct{}
-	perClient int
+	total     *semaphore.Weighted
+	perClient int64
 
 	mu      sync.Mutex
 	clients map[netip.Addr]*client
@@ -17,34 +19,30 @@ type places struct {
 
 // client is one with requests that wait or are answered.
 type client struct {
-	places chan struct{}
+	places *semaphore.Weighted
 	users  int
 }
 
 func newPlaces(total, perClient int) *places {
-	return &places{total: make(chan struct{}, total), perClient: perClient, clients: map[netip.Addr]*client{}}
+	return &places{total: semaphore.NewWeighted(int64(total)), perClient: int64(perClient), clients: map[netip.Addr]*client{}}
 }
 
 // take waits for a place of the client's, then for one of all. leave, which may
 // be called more than once, gives both back.
 func (p *places) take(ctx context.Context, addr netip.Addr) (leave func(), err error) {
 	c := p.enter(addr)
-	select {
-	case c.places <- struct{}{}:
-	case <-ctx.Done():
+	if err := c.places.Acquire(ctx, 1); err != nil {
 		p.leave(addr)
-		return nil, ctx.Err()
+		return nil, err
 	}
-	select {
-	case p.total <- struct{}{}:
-	case <-ctx.Done():
-		<-c.places
+	if err := p.total.Acquire(ctx, 1); err != nil {
+		c.places.Release(1)
 		p.leave(addr)
-		return nil, ctx.Err()
+		return nil, err
 	}
 	return sync.OnceFunc(func() {
-		<-p.total
-		<-c.places
+		p.total.Release(1)
+		c.places.Release(1)
 		p.leave(addr)
 	}), nil
 }
@@ -54,7 +52,7 @@ func (p *places) enter(addr netip.Addr) *client {
 	defer p.mu.Unlock()
 	c := p.clients[addr]
 	if c == nil {
-		c = &client{places: make(chan struct{}, p.perClient)}
+		c = &client{places: semaphore.NewWeighted(p.perClient)}
 		p.clients[addr] = c
 	}
 	c.users++

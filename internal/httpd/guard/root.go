@@ -38,7 +38,8 @@ type Guard struct {
 	clients *limiter
 	places  *places
 	bodies  *semaphore.Weighted // bytes that have come of all bodies
-	unsent  *semaphore.Weighted // bytes of all answers that are left to send
+	// Bytes of all large answers that are left to send: of metrics, and of all others.
+	unreadMetrics, unsent *semaphore.Weighted
 }
 
 // New checks configuration and dependencies.
@@ -56,7 +57,8 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 	return &Guard{
 		cfg: cfg, deps: deps, metrics: m, origins: http.NewCrossOriginProtection(),
 		clients: newLimiter(cfg.RatePerSecond, cfg.Burst), places: newPlaces(cfg.InFlight, cfg.InFlightPerClient),
-		bodies: semaphore.NewWeighted(maxBodiesBytes), unsent: semaphore.NewWeighted(maxUnsentBytes),
+		bodies: semaphore.NewWeighted(maxBodiesBytes),
+		unsent: semaphore.NewWeighted(maxUnsentBytes), unreadMetrics: semaphore.NewWeighted(maxMetricsBytes),
 	}, nil
 }
 
@@ -99,6 +101,9 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 		g.metrics.refused.WithLabelValues(reasonOrigin).Inc()
 		WriteProblem(w, http.StatusForbidden, "a page of another site may not ask this")
 		return true
+	}
+	if probe(r) {
+		return false
 	}
 	if wait, ok := g.clients.take(clientOf(r), g.deps.Clock.Now()); !ok {
 		g.metrics.refused.WithLabelValues(reasonRate).Inc()
@@ -201,21 +206,27 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, mux *http.ServeMux
 // send lets the client take a kept answer as slowly as its size allows, with no
 // place held meanwhile.
 func (g *Guard) send(pending *answer, r *http.Request) {
-	size := int64(pending.body.Len())
-	if !g.unsent.TryAcquire(size) {
+	size, memory := int64(pending.body.Len()), g.unsent
+	if size <= smallAnswer {
+		size = 0
+	}
+	if probe(r) {
+		memory = g.unreadMetrics
+	}
+	if !memory.TryAcquire(size) {
 		g.metrics.refused.WithLabelValues(reasonMemory).Inc()
 		retryAfter(pending.w, time.Second)
 		WriteProblem(pending.w, http.StatusServiceUnavailable, "too many answers are waiting for their readers")
 		return
 	}
-	defer g.unsent.Release(size)
+	defer memory.Release(size)
 	if pending.finish(r) {
 		g.metrics.notModified.Inc()
 	}
 }
 
 // probe says that a request asks about the service's own health. Probes wait for
-// no place: they are answered while everything else is busy.
+// no place and have no rate: they are answered while everything else is busy.
 func probe(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/-/") || r.URL.Path == "/metrics"
 }

@@ -1,0 +1,54 @@
+package guard
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/internal/clock"
+)
+
+// M5: whoever leaves large answers unread keeps nobody from a decision's answer,
+// nor from metrics; those who leave metrics unread, not from health.
+func TestM5UnreadAnswersHoldUpNeitherDecisionsNorProbes(t *testing.T) {
+	g, err := New(DefaultConfig(), Deps{Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const small, large = 64 << 10, 64<<10 + 1
+	mux := http.NewServeMux()
+	for pattern, size := range map[string]int{
+		"POST /decide": small, "GET /small": small, "GET /large": large, "GET /metrics": large, "GET /-/ready": small,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", size)) })
+	}
+	codes := func(want map[string]int) {
+		t.Helper()
+		for route, want := range want {
+			method, path, _ := strings.Cut(route, " ")
+			r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+			r.Host = "localhost"
+			w := httptest.NewRecorder()
+			g.Handler(mux).ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s: %d, want %d", route, w.Code, want)
+			}
+		}
+	}
+	if !g.unsent.TryAcquire(maxUnsentBytes) {
+		t.Fatal("the memory for unread answers is not free")
+	}
+	codes(map[string]int{"POST /decide": 200, "GET /small": 200, "GET /large": 503, "GET /metrics": 200, "GET /-/ready": 200})
+	if !g.unreadMetrics.TryAcquire(maxMetricsBytes) {
+		t.Fatal("the memory for unread metrics is not free")
+	}
+	codes(map[string]int{"GET /metrics": 503, "GET /-/ready": 200})
+	g.unsent.Release(maxUnsentBytes)
+	g.unreadMetrics.Release(maxMetricsBytes)
+	codes(map[string]int{"GET /large": 200, "GET /metrics": 200})
+}
