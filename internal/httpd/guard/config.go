@@ -9,10 +9,11 @@ const (
 	// MaxBodyBytes bounds a request's body: a price book of 1 MiB, escaped in JSON.
 	MaxBodyBytes = 3 << 20
 	// maxBodiesBytes bounds what has come of all bodies; maxMetricsBytes what is left
-	// to send of large /metrics, and maxUnsentBytes of all other large answers.
+	// to send of large /metrics; maxUnsentBytes of all other large
+	// answers, to those who only read and to those who may decide each.
 	maxBodiesBytes  = 64 << 20
 	maxMetricsBytes = 64 << 20
-	maxUnsentBytes  = 256 << 20
+	maxUnsentBytes  = 128 << 20
 	// smallAnswer is what every connection may leave unread: what a decision answers
 	// is smaller, and whoever made one is told. 2,048 connections make 128 MiB.
 	smallAnswer = 64 << 10

@@ -38,8 +38,9 @@ type Guard struct {
 	clients *limiter
 	places  *places
 	bodies  *semaphore.Weighted // bytes that have come of all bodies
-	// Bytes of all large answers that are left to send: of metrics, and of all others.
-	unreadMetrics, unsent *semaphore.Weighted
+	// Bytes of all large answers that are left to send: of metrics, and of all others
+	// to those who may only read, and to those who may decide.
+	unreadMetrics, unreadReads, unsent *semaphore.Weighted
 }
 
 // New checks configuration and dependencies.
@@ -58,7 +59,8 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 		cfg: cfg, deps: deps, metrics: m, origins: http.NewCrossOriginProtection(),
 		clients: newLimiter(cfg.RatePerSecond, cfg.Burst), places: newPlaces(cfg.InFlight, cfg.InFlightPerClient),
 		bodies: semaphore.NewWeighted(maxBodiesBytes),
-		unsent: semaphore.NewWeighted(maxUnsentBytes), unreadMetrics: semaphore.NewWeighted(maxMetricsBytes),
+		unsent: semaphore.NewWeighted(maxUnsentBytes), unreadReads: semaphore.NewWeighted(maxUnsentBytes),
+		unreadMetrics: semaphore.NewWeighted(maxMetricsBytes),
 	}, nil
 }
 
@@ -91,10 +93,15 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 		WriteProblem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q is not a name of this service: use 127.0.0.1 or localhost", r.Host))
 		return true
 	}
-	if r.Context().Value(readOnly{}) != nil && r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if onlyReads(r) && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		g.metrics.refused.WithLabelValues(reasonRead).Inc()
 		WriteProblem(w, http.StatusForbidden, "this address only reads, since every user of the machine reaches it: "+
 			"decide over the service's Unix socket (http.socket), which only its own user can open")
+		return true
+	}
+	if onlyReads(r) && r.Body != nil && r.Body != http.NoBody { // bodies share memory with those of decisions
+		w.Header().Set("Connection", "close")
+		WriteProblem(w, http.StatusBadRequest, "a request that reads has no body")
 		return true
 	}
 	if err := g.origins.Check(r); err != nil {
@@ -115,6 +122,8 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 }
 
 type readOnly struct{}
+
+func onlyReads(r *http.Request) bool { return r.Context().Value(readOnly{}) != nil }
 
 // WithReadOnly marks the requests of a connection that every user of the machine
 // can make: they are refused unless they only read.
@@ -210,8 +219,11 @@ func (g *Guard) send(pending *answer, r *http.Request) {
 	if size <= smallAnswer {
 		size = 0
 	}
-	if probe(r) {
+	switch {
+	case probe(r):
 		memory = g.unreadMetrics
+	case onlyReads(r):
+		memory = g.unreadReads
 	}
 	if !memory.TryAcquire(size) {
 		g.metrics.refused.WithLabelValues(reasonMemory).Inc()

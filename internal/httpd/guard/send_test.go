@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,6 +16,39 @@ import (
 
 // M5: whoever leaves large answers unread keeps nobody from a decision's answer,
 // nor from metrics; those who leave metrics unread, not from health.
+// Bodies to the port, of which every user can send any number, took all memory that
+// decisions over the socket need; and so did answers that nobody read.
+func TestM5WhoOnlyReadsTakesNoMemoryOfWhoDecides(t *testing.T) {
+	g, err := New(DefaultConfig(), Deps{Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /large", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", smallAnswer+1))
+	})
+	ask := func(ctx context.Context, body io.Reader) int {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/large", body)
+		r.Host = "localhost"
+		w := httptest.NewRecorder()
+		g.Handler(mux).ServeHTTP(w, r)
+		return w.Code
+	}
+	reads := WithReadOnly(t.Context())
+	if code := ask(reads, strings.NewReader("x")); code != http.StatusBadRequest {
+		t.Errorf("a body of who only reads: %d, want 400", code)
+	}
+	if code := ask(t.Context(), strings.NewReader("x")); code != http.StatusOK {
+		t.Errorf("a body of who may decide: %d, want 200", code)
+	}
+	if !g.unreadReads.TryAcquire(maxUnsentBytes) {
+		t.Fatal("the memory for unread answers is not free")
+	}
+	if read, decide := ask(reads, nil), ask(t.Context(), nil); read != http.StatusServiceUnavailable || decide != http.StatusOK {
+		t.Errorf("while answers are unread: %d for who only reads, %d for who may decide, want 503, 200", read, decide)
+	}
+}
+
 func TestM5UnreadAnswersHoldUpNeitherDecisionsNorProbes(t *testing.T) {
 	g, err := New(DefaultConfig(), Deps{Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
 	if err != nil {
