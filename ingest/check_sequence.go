@@ -47,21 +47,36 @@ type bootKey struct {
 	bootMS    uint64
 }
 
-// announced are the gaps of each boot, ascending; they may overlap, since an
-// announcement is repeated until it is sure to have arrived.
+// announced are the gaps of each boot.
 type announced map[bootKey][]seqRange
 
-// cover says that every number of r was announced.
-func (a announced) cover(of bootKey, r seqRange) bool {
-	for _, g := range a[of] {
-		if g.from <= r.from && r.from <= g.to {
-			if r.to <= g.to {
-				return true
+// merge sorts each boot's gaps and makes one of those that touch or overlap, since
+// an announcement is repeated until it is sure to have arrived.
+func (a announced) merge() {
+	for of, gaps := range a {
+		slices.SortFunc(gaps, func(a, b seqRange) int { return cmp.Compare(a.from, b.from) })
+		n := 0 // the gap that grows
+		for _, g := range gaps[1:] {
+			if g.from <= gaps[n].to+1 {
+				gaps[n].to = max(gaps[n].to, g.to)
+				continue
 			}
-			r.from = g.to + 1
+			n++
+			gaps[n] = g
 		}
+		a[of] = gaps[:n+1]
 	}
-	return false
+}
+
+// cover says that every number of r was announced, in gaps that were merged.
+func (a announced) cover(of bootKey, r seqRange) bool {
+	after, _ := slices.BinarySearchFunc(a[of], r.from, func(g seqRange, from uint64) int {
+		if g.from <= from {
+			return -1
+		}
+		return 1
+	})
+	return after > 0 && r.to <= a[of][after-1].to
 }
 
 func (d CheckDeps) gaps(ctx context.Context) (announced, error) {
@@ -76,9 +91,7 @@ func (d CheckDeps) gaps(ctx context.Context) (announced, error) {
 			out[key] = append(out[key], seqRange{g.From[i], g.To[i]})
 		}
 	}
-	for _, ranges := range out {
-		slices.SortFunc(ranges, func(a, b seqRange) int { return cmp.Compare(a.from, b.from) })
-	}
+	out.merge()
 	return out, nil
 }
 

@@ -370,3 +370,26 @@ func counter(t *testing.T, reg *prometheus.Registry, name string) (sum float64) 
 	}
 	return sum
 }
+
+// TestH6OriginsOfNobodyAreDead: an origin that the contract doesn't have passes
+// under no run; stored, nothing could read the journal's row.
+func TestH6OriginsOfNobodyAreDead(t *testing.T) {
+	p, decided := declaredPipeline(t)
+	at := fleetStart.AddDate(0, 0, 10)
+	decided.Append(t, at, decisions.KindRun, fleetRun("r1", wire.SendsImport, decisions.AnyCollector, fleetStart, at.AddDate(1, 0, 0)))
+	for i, origin := range []wire.Origin{5, 99, 129, 300, -1} {
+		b := fleetBatch(1, i)
+		b.Origin = origin
+		p.topic.arrives(t, at, b)
+	}
+	p.drain(t)
+	if diff := cmp.Diff(slices.Repeat([]string{"invalid"}, 5), reasons(p)); diff != "" {
+		t.Errorf("dead letters (-want +got):\n%s", diff)
+	}
+	var rows []struct {
+		Origin string `ch:"o"`
+	}
+	if err := p.db.Select(t.Context(), &rows, "SELECT CAST(origin, 'String') AS o FROM batches FINAL"); err != nil || len(rows) != 5 {
+		t.Errorf("%d rows of the journal can be read, want 5: %v", len(rows), err)
+	}
+}

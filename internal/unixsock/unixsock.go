@@ -15,12 +15,22 @@ const MaxPath = 107
 
 // Listen opens a Unix socket that only its owner may use. A socket left behind by
 // a dead process is replaced: the caller holds a lock that says that it is dead.
+// Anything else at path is an error.
 func Listen(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > MaxPath {
 		return nil, fmt.Errorf("listen on %q: the path has %d bytes, a Unix socket's can have %d", path, len(path), MaxPath)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove old socket: %w", err)
+	old, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("look for an old socket: %w", err)
+	case old.Mode().Type() != fs.ModeSocket:
+		return nil, fmt.Errorf("listen on %q: what is there is no socket (%s) and stays: remove it, or name another path", path, old.Mode())
+	default:
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("remove old socket: %w", err)
+		}
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {

@@ -20,6 +20,19 @@ func Validate(b *Batch) error {
 			return fmt.Errorf("%s is empty", f.name)
 		}
 	}
+	for _, e := range [...]struct {
+		name  string
+		value int32
+		known map[int32]string
+	}{
+		{"attribution", int32(b.Attribution), Attribution_name},
+		{"enumeration", int32(b.Enumeration), Enumeration_name},
+		{"origin", int32(b.Origin), Origin_name},
+	} {
+		if e.known[e.value] == "" {
+			return fmt.Errorf("%s %d: is none of the contract's values", e.name, e.value)
+		}
+	}
 	switch {
 	case !validSlot(b.SlotMs):
 		return fmt.Errorf("slot_ms %d: must be whole seconds that divide the hour", b.SlotMs)

@@ -1,11 +1,13 @@
 package wire_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -115,5 +117,35 @@ func TestValidateFill(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "fill: ") || !strings.Contains(err.Error(), want)) {
 			t.Errorf("Validate = %v, want %q", err, want)
 		}
+	}
+}
+
+// TestH6EnumsAreClosed: a value that an enum of the contract doesn't have is
+// refused, whichever enum it is.
+func TestH6EnumsAreClosed(t *testing.T) {
+	found := 0
+	var walk func(path string, m protoreflect.MessageDescriptor)
+	walk = func(path string, m protoreflect.MessageDescriptor) {
+		for i := range m.Fields().Len() {
+			f := m.Fields().Get(i)
+			at := path + string(f.Name())
+			switch {
+			case f.Message() != nil:
+				walk(at+".", f.Message())
+			case f.Enum() != nil && path != "":
+				t.Errorf("%s is an enum: Validate must look at it, and this test", at)
+			case f.Enum() != nil:
+				found++
+				for _, value := range []protoreflect.EnumNumber{-1, protoreflect.EnumNumber(f.Enum().Values().Len()), 99, 129, 300, math.MaxInt32} {
+					b := richBatch()
+					b.ProtoReflect().Set(f, protoreflect.ValueOfEnum(value))
+					refused(t, encode(t, b), "invalid", fmt.Sprintf("%s %d:", at, value))
+				}
+			}
+		}
+	}
+	walk("", richBatch().ProtoReflect().Descriptor())
+	if found == 0 {
+		t.Error("no enum was found")
 	}
 }
