@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/strangertest"
 )
 
 func attachOptions(c clock.Clock) AttachOptions {
@@ -50,6 +51,19 @@ func TestAttachUsesTheRunningEngine(t *testing.T) {
 	got, err := Attach(t.Context(), d.Path(), attachOptions(clock.Real()))
 	if err != nil || got.Own != nil || got.Run.EngineSocket != socket || got.Run.BrokerAddress != "127.0.0.1:9092" {
 		t.Errorf("attach to a running process: got %+v, %v", got, err)
+	}
+}
+
+// A socket that another user made where run.json says gets none of what a command has.
+func TestAttachHangsUpOnAnotherUser(t *testing.T) {
+	d := open(t, filepath.Join(t.TempDir(), "data"))
+	if err := d.Publish(Run{EngineSocket: strangertest.Listen(t)}); err != nil {
+		t.Fatal(err)
+	}
+	options := attachOptions(clock.Real())
+	options.Wait = 0
+	if got, err := Attach(t.Context(), d.Path(), options); err == nil {
+		t.Errorf("attached to %+v", got)
 	}
 }
 

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
 // Run is what run.json says of the process that serves a data directory.
@@ -113,8 +113,9 @@ func attachOnce(ctx context.Context, path string, self Holder) (Attachment, erro
 	if readErr != nil || run.PID != locked.Holder.PID {
 		return Attachment{}, fmt.Errorf("%w, which does not serve it (yet)", err)
 	}
-	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, dialErr := dialer.DialContext(ctx, "unix", run.EngineSocket)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, dialErr := unixsock.Dial(ctx, run.EngineSocket)
 	if dialErr != nil {
 		return Attachment{}, fmt.Errorf("%w, and its engine does not answer: %w", err, dialErr)
 	}

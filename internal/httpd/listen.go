@@ -3,8 +3,8 @@ package httpd
 import (
 	"log/slog"
 	"net"
-	"os"
 
+	"github.com/gpuledger/gpuledger/internal/trust"
 	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
@@ -23,7 +23,7 @@ func (l *owners) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		uid, err := unixsock.Peer(conn)
-		if err == nil && (uid == 0 || uid == os.Geteuid()) {
+		if err == nil && trust.User(uid) {
 			return conn, nil
 		}
 		l.log.Warn("refused a connection to the HTTP socket", "uid", uid, "error", err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/store"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gpuledger/gpuledger/internal/strangertest"
 )
 
 func TestOptionsAreChecked(t *testing.T) {
@@ -231,5 +232,13 @@ func TestCancelledContextEndsAQuery(t *testing.T) {
 	err := db.Exec(ctx, "INSERT INTO FUNCTION null('x UInt64') SELECT sipHash64(number) FROM numbers(1000000000000)")
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want the context's", err)
+	}
+}
+
+// The engine's socket is named to us: another user who listens there is not asked.
+func TestOpenHangsUpOnAnotherUser(t *testing.T) {
+	address := "unix://" + strangertest.Listen(t)
+	if _, err := store.Open(t.Context(), store.Options{Address: address, Database: "d"}); err == nil || !strings.Contains(err.Error(), "listens there") {
+		t.Errorf("error %v, want one that names who listens there", err)
 	}
 }

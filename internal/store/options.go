@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
 const (
@@ -93,7 +94,8 @@ func (o Options) client(database string) (*clickhouse.Options, error) {
 		if address.Path == "" || address.Host != "" {
 			return nil, fmt.Errorf("store address %q: want unix:///absolute/path", o.Address)
 		}
-		c.Addr, c.DialContext = []string{"engine"}, dialUnix(address.Path)
+		c.Addr = []string{"engine"}
+		c.DialContext = func(ctx context.Context, _ string) (net.Conn, error) { return unixsock.Dial(ctx, address.Path) }
 		return c, nil
 	case "https":
 		if c.TLS, err = o.tls(); err != nil {
@@ -161,11 +163,4 @@ func (o Options) tls() (*tls.Config, error) {
 		return nil, fmt.Errorf("read store CA file: %s holds no PEM certificate", o.CAFile)
 	}
 	return config, nil
-}
-
-func dialUnix(path string) func(context.Context, string) (net.Conn, error) {
-	return func(ctx context.Context, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", path)
-	}
 }

@@ -16,12 +16,7 @@ const UID = 65534
 // nobody may read it.
 func Command(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("only root can run a command as another user, and this is user %d", os.Geteuid())
-		}
-		t.Skipf("only root can run a command as another user, and this is user %d", os.Geteuid())
-	}
+	onlyRoot(t)
 	dir, err := os.MkdirTemp("/tmp", "stranger-")
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +34,16 @@ func Command(t testing.TB, env ...string) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: UID, Gid: UID}}
 	cmd.Stderr = os.Stderr
 	return cmd
+}
+
+func onlyRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("only root can act as another user, and this is user %d", os.Geteuid())
+		}
+		t.Skipf("only root can act as another user, and this is user %d", os.Geteuid())
+	}
 }
 
 func copyFile(from, to string) error {

@@ -94,7 +94,7 @@ func check(path string) error {
 	if !ok {
 		return nil
 	}
-	if !trusted(owner.Uid) {
+	if !User(int(owner.Uid)) {
 		return &Error{path, fmt.Sprintf("belongs to user %d, and user %d runs this, who trusts root and itself alone. "+
 			"Run this as user %d, or chown the file", owner.Uid, os.Geteuid(), owner.Uid)}
 	}
@@ -110,7 +110,8 @@ func check(path string) error {
 	return nil
 }
 
-func trusted(uid uint32) bool { return uid == 0 || int64(uid) == int64(os.Geteuid()) }
+// User says whether a user may decide for this process: root, and its own.
+func User(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
 func ownGroup(gid uint32) bool { return gid == 0 || int64(gid) == int64(os.Getegid()) }
 

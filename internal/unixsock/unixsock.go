@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"syscall"
+
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 // MaxPath is sizeof(sockaddr_un.sun_path) less its final zero (unix(7)).
@@ -51,7 +53,7 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 		return nil, err
 	}
 	uid, err := Peer(conn)
-	if err == nil && uid != 0 && uid != os.Geteuid() {
+	if err == nil && !trust.User(uid) {
 		err = fmt.Errorf("dial unix %s: user %d listens there, want user %d or root", path, uid, os.Geteuid())
 	}
 	if err != nil {

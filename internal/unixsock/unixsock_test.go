@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuledger/gpuledger/internal/strangertest"
 	"github.com/gpuledger/gpuledger/internal/unixsock"
 )
 
@@ -46,5 +47,23 @@ func TestM8OnlySocketsAreReplaced(t *testing.T) {
 		}
 		listener.(interface{ SetUnlinkOnClose(bool) }).SetUnlinkOnClose(false)
 		_ = listener.Close()
+	}
+}
+
+func TestDialHangsUpOnAnotherUser(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "s")
+	listener, err := unixsock.Listen(t.Context(), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	conn, err := unixsock.Dial(t.Context(), own)
+	if err != nil {
+		t.Fatalf("own user: %v", err)
+	}
+	_ = conn.Close()
+	if conn, err := unixsock.Dial(t.Context(), strangertest.Listen(t)); err == nil {
+		_ = conn.Close()
+		t.Error("connected to another user's socket")
 	}
 }

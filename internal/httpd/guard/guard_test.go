@@ -264,9 +264,13 @@ func TestM5LoopbackAddressesAreOneClient(t *testing.T) {
 		want       int
 	}{
 		{"/body", "127.0.0.1:1", 200},
-		{"/body", "127.0.0.2:1", 429}, {"/body", "127.9.9.9:1", 429}, {"/body", "[::1]:1", 429}, {"/body", "[::ffff:127.0.0.3]:1", 429},
-		{"/body", "@", 200}, {"/body", "@", 429}, // the socket's users are another client
-		{"/-/ready", "127.0.0.1:1", 200}, {"/-/ready", "127.0.0.1:1", 200}, // probes wait for nobody
+		{"/body", "127.0.0.2:1", 429},
+		{"/body", "127.9.9.9:1", 429},
+		{"/body", "[::1]:1", 429},
+		{"/body", "[::ffff:127.0.0.3]:1", 429},
+		{"/body", "@", 200}, // the socket's users are another client
+		{"/body", "@", 429},
+		{"/-/ready", "127.0.0.1:1", 200}, // probes have no rate
 	} {
 		if w := f.ask(t, "GET", c.path, "From", c.from); w.Code != c.want {
 			t.Errorf("%s from %s = %d, want %d", c.path, c.from, w.Code, c.want)

@@ -14,8 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/clock"
 )
 
-// M5: whoever leaves large answers unread keeps nobody from a decision's answer,
-// nor from metrics; those who leave metrics unread, not from health.
 // Bodies to the port, of which every user can send any number, took all memory that
 // decisions over the socket need; and so did answers that nobody read.
 func TestM5WhoOnlyReadsTakesNoMemoryOfWhoDecides(t *testing.T) {
@@ -49,6 +47,8 @@ func TestM5WhoOnlyReadsTakesNoMemoryOfWhoDecides(t *testing.T) {
 	}
 }
 
+// M5: whoever leaves large answers unread keeps nobody from a decision's answer,
+// nor from metrics; those who leave metrics unread, not from health.
 func TestM5UnreadAnswersHoldUpNeitherDecisionsNorProbes(t *testing.T) {
 	g, err := New(DefaultConfig(), Deps{Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
 	if err != nil {

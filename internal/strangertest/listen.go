@@ -1,0 +1,49 @@
+package strangertest
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Listen is the path of a Unix socket on which another user answers HTTP requests
+// with 200. Everybody may connect.
+func Listen(t testing.TB) string {
+	t.Helper()
+	onlyRoot(t)
+	dir, err := os.MkdirTemp("/tmp", "stranger-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s")
+	// This thread's user alone: syscall.Setresuid is of the whole process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	become := func(uid uintptr) {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uid, ^uintptr(0)); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	become(UID)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
+	become(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{
+		Handler:           http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), // 200 to all
+		ReadHeaderTimeout: time.Minute,
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	go func() { _ = server.Serve(listener) }()
+	return path
+}
