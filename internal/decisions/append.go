@@ -23,6 +23,9 @@ const (
 // outcome, with Repeats, which Record looks up. A record that was refused is no
 // error: Accepted is false, and Reason names who was first.
 //
+// Calls of one process come one at a time, so that a quota holds and witnesses hear
+// of one head after the other. A log that isn't Whole takes nothing.
+//
 // An error before it is written names the field; after that, as where ctx ends,
 // nobody knows whether the record is there: ask again with the same key and
 // request.
@@ -31,7 +34,14 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 	if err != nil {
 		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
 	}
-	if err := l.mayAppend(kind, key, request); err != nil {
+	if err := l.deciding.Acquire(ctx, 1); err != nil {
+		return Outcome{}, fmt.Errorf("append %s: wait for another: %w", kind, err)
+	}
+	defer l.deciding.Release(1)
+	if err := l.Refresh(ctx); err != nil {
+		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
+	}
+	if err := errors.Join(l.Whole(), l.mayAppend(kind, key, request)); err != nil {
 		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
 	}
 	if err := l.testify(ctx); err != nil {
@@ -47,7 +57,7 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 	if err := l.readTo(ctx, msg[0].Offset); err != nil {
 		return Outcome{}, fmt.Errorf("append %s: read it back: %w", kind, err)
 	}
-	l.told(ctx, msg[0].Offset, kind)
+	l.told(ctx)
 	return l.settled(out)
 }
 
@@ -65,8 +75,8 @@ func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []b
 	return r, value, err
 }
 
-// Check says what Append would be refused for, and writes nothing: a field, the
-// quota, a key that another request used, and of an invoice, note, policy, cluster,
+// Check says what Append would be refused for, and writes nothing: a field, a log
+// that isn't Whole, the quota, a key that another request used, and of an invoice, note, policy, cluster,
 // run or its end what the fold says of it, but for what has yet to be appended for
 // it: the parts of its documents, its price book, the freeze of its hours. Nil:
 // nothing, as far as the topic was read. Somebody else may still be first.
@@ -79,7 +89,7 @@ func (l *Log) Check(kind Kind, key, request, who string, body any) error {
 	if err != nil {
 		return err
 	}
-	if err := l.mayAppend(kind, key, request); err != nil {
+	if err := errors.Join(l.Whole(), l.mayAppend(kind, key, request)); err != nil {
 		return err
 	}
 	l.mu.RLock()

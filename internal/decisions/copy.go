@@ -151,8 +151,12 @@ func (l *Log) Whole() error {
 		return fmt.Errorf("%w: nothing is decided until the topic has been restored (gpuledger audit restore --from DIR), "+
 			"or, where the log is right, the copy's folder has been moved away", c.wrong)
 	case next < c.ends:
-		return fmt.Errorf("%w: the log ends before offset %d, its copy before %d: nothing is decided until the topic has been restored: "+
-			"gpuledger audit restore --from %s", ErrDeleted, next, c.ends, l.opt.CopyDir)
+		end := fmt.Sprintf("ends before offset %d", next)
+		if next == 0 {
+			end = "is empty"
+		}
+		return fmt.Errorf("%w: the log %s, its copy ends before %d: nothing is decided until the topic has been restored: "+
+			"gpuledger audit restore --from %s", ErrDeleted, end, c.ends, l.opt.CopyDir)
 	}
 	return nil
 }
@@ -165,8 +169,8 @@ type standing struct {
 
 // Close closes the copy's file.
 func (l *Log) Close() error {
-	l.reading.Lock()
-	defer l.reading.Unlock()
+	_ = l.reading.Acquire(context.Background(), 1) // never fails: who reads has a context that ends
+	defer l.reading.Release(1)
 	if l.copy == nil || l.copy.file == nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,7 +151,13 @@ func TestM2AnEditedLogContradictsItsCopy(t *testing.T) {
 	if n, err := l.Restore(testContext(t), dir, nil); n != 0 || !errors.Is(err, ErrCopy) || !strings.Contains(err.Error(), "offset 5") {
 		t.Errorf("Restore = %d, %v, want a refusal that names offset 5", n, err)
 	}
-	appendTo(t, l, KindAudit, "more", "carol", &Audit{Action: "look"})
+	if _, err := l.Append(testContext(t), KindAudit, "more", Digest(nil), "carol", &Audit{Action: "look"}); !errors.Is(err, ErrCopy) {
+		t.Errorf("Append = %v, want ErrCopy", err)
+	}
+	appendTo(t, other, KindAudit, "more", "carol", &Audit{Action: "look"}) // who has no copy can't know
+	if err := l.Refresh(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff(before, filesOf(t, dir)); diff != "" {
 		t.Errorf("the copy was written to (-before +after):\n%s", diff)
 	}
@@ -219,6 +226,106 @@ func TestTornAndDamagedCopies(t *testing.T) {
 	}
 }
 
+// TestALostLogIsNotDecidedOn: a log that its copy says more of takes nothing, read
+// before or not, so that it can be restored.
+func TestALostLogIsNotDecidedOn(t *testing.T) {
+	dir := t.TempDir()
+	fillLog(t, openCopied(t, embeddedBroker(t).addr, dir))
+	lost := embeddedBroker(t)
+	client := newClient(t, lost.addr)
+	for name, decide := range map[string]func(*Log) error{
+		"Append": func(l *Log) error {
+			_, err := l.Append(testContext(t), KindAudit, "k", Digest(nil), "carol", &Audit{Action: "look"})
+			return err
+		},
+		"Put": func(l *Log) error { return second(l.Put(testContext(t), []byte("new"))) },
+	} {
+		if err := decide(Follow(client, Options{CopyDir: dir, CopyReadOnly: true})); !errors.Is(err, ErrDeleted) {
+			t.Errorf("%s: %v, want ErrDeleted", name, err)
+		}
+	}
+	l := openCopied(t, lost.addr, dir)
+	audit := recordOf(t, KindAudit, "k", "carol", Audit{Action: "look"})
+	if err := l.Check(KindAudit, "k", audit.Request, "carol", &Audit{Action: "look"}); !errors.Is(err, ErrDeleted) {
+		t.Errorf("Check = %v, want ErrDeleted", err)
+	}
+	if n, err := l.Restore(testContext(t), dir, nil); n != 9 || err != nil {
+		t.Fatalf("Restore = %d, %v, want 9", n, err)
+	}
+	if out := appendTo(t, l, KindAudit, "k", "carol", &Audit{Action: "look"}); !out.Accepted || out.Offset != 9 {
+		t.Errorf("after the restore: %+v", out)
+	}
+}
+
+// TestAContradictedCopyIsRestoredFromNowhere: while the configured copy can't be
+// used nothing is written from another one either, since who did it couldn't be
+// noted.
+func TestAContradictedCopyIsRestoredFromNowhere(t *testing.T) {
+	good, bad := t.TempDir(), t.TempDir()
+	fillLog(t, openCopied(t, embeddedBroker(t).addr, good))
+	if err := os.WriteFile(filepath.Join(bad, filepath.Base(copyFiles(t, good)[0])), []byte("not a copy"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := openCopied(t, embeddedBroker(t).addr, bad)
+	if n, err := l.Restore(testContext(t), good, nil); n != 0 || !errors.Is(err, ErrCopy) || l.next() != 0 {
+		t.Errorf("Restore = %d, %v, %d messages; want none and ErrCopy", n, err, l.next())
+	}
+}
+
+// TestADamagedFileAmongSeveralIsMended: every restart begins a file; a changed bit
+// in any of them is mended from the log, and a copy alone names file and byte.
+func TestADamagedFileAmongSeveralIsMended(t *testing.T) {
+	b, dir := embeddedBroker(t), t.TempDir()
+	client := newClient(t, b.addr)
+	for n := range 4 {
+		l := openCopied(t, b.addr, dir)
+		appendTo(t, l, KindAudit, fmt.Sprint(n, "a"), "carol", &Audit{Action: "look"})
+		appendTo(t, l, KindAudit, fmt.Sprint(n, "b"), "carol", &Audit{Action: "look"})
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := filesOf(t, dir)
+	paths := copyFiles(t, dir)
+	if len(paths) != 4 {
+		t.Fatalf("%d files, want 4", len(paths))
+	}
+	for name, flipped := range map[string][]int{"first": {0}, "second": {1}, "last": {3}, "two": {0, 1}, "first and last": {0, 3}} {
+		for _, at := range []int{len(copyMagic) + 3, len(copyMagic) + copyPrefix + 60, -1} {
+			mine := t.TempDir()
+			for i, path := range paths {
+				data := []byte(whole[path])
+				if slices.Contains(flipped, i) {
+					data[(at+len(data))%len(data)] ^= 0x10
+				}
+				if err := os.WriteFile(filepath.Join(mine, filepath.Base(path)), data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first := filepath.Base(paths[flipped[0]])
+			if _, err := scanCopy(mine, func(*copied) error { return nil }); !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), first) {
+				t.Errorf("%s, byte %d: %v, want damage of %s", name, at, err, first)
+			}
+			l, err := Open(testContext(t), client, Options{CopyDir: mine})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, _, err := l.Compare(); n != 8 || err != nil || l.Whole() != nil {
+				t.Errorf("%s, byte %d: mended to %d messages, %v, %v", name, at, n, err, l.Whole())
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Remove(paths[1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scanCopy(dir, func(*copied) error { return nil }); !errors.Is(err, ErrCopy) || errors.Is(err, errDamaged) {
+		t.Errorf("without the second file: %v, want ErrCopy", err)
+	}
+}
+
 // TestACopyFailsNobody: what can't be copied now is copied later.
 func TestACopyFailsNobody(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "copy")
@@ -253,7 +360,7 @@ func TestACopyFailsNobody(t *testing.T) {
 	if n, _, err := l.Compare(); n != 5 || err != nil || testutil.ToFloat64(l.metrics.copyLag) != 0 {
 		t.Errorf("the copy has %d messages, %v", n, err)
 	}
-	if n := len(copyFiles(t, dir)); n != 3 { // one that failed, one that was closed at two hours, one after it
-		t.Errorf("%d files, want 3: a file of an hour's age is closed", n)
+	if n := len(copyFiles(t, dir)); n != 4 { // one that failed, and one for each two hours
+		t.Errorf("%d files, want 4: a file of an hour's age is closed", n)
 	}
 }

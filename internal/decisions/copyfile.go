@@ -63,20 +63,20 @@ func (m *copied) encode() []byte {
 	return out
 }
 
-// decodeCopied reads what follows a record's prefix; false: it is no record.
-func decodeCopied(sum uint32, data []byte) (m copied, ok bool) {
+// decodeCopied reads what follows a record's prefix; errNoRecord: it is none.
+func decodeCopied(sum uint32, data []byte) (m copied, err error) {
 	if len(data) < copyFixed || crc32.Checksum(data, castagnoli) != sum {
-		return m, false
+		return m, errNoRecord
 	}
 	n := binary.BigEndian.Uint32(data[copyFixed-4:])
 	if uint64(n) > uint64(len(data)-copyFixed) {
-		return m, false
+		return m, errNoRecord
 	}
 	m.offset = int64(binary.BigEndian.Uint64(data))
 	m.appended = time.UnixMilli(int64(binary.BigEndian.Uint64(data[8:]))).UTC()
 	copy(m.chain[:], data[16:])
 	m.key, m.value = data[copyFixed:copyFixed+n], data[copyFixed+n:]
-	return m, true
+	return m, nil
 }
 
 // newCopyFile begins a file at an offset, under a name that no other has.
@@ -126,7 +126,7 @@ func scanCopy(dir string, do func(*copied) error) (chains [][sha256.Size]byte, e
 			return s.chains, fmt.Errorf("read copy of the decisions: %w", err)
 		}
 	}
-	if s.damaged != nil && s.damagedAt == int64(len(s.chains)) { // no later file has it
+	if s.damaged != nil && s.damagedAt >= int64(len(s.chains)) { // no later file has it
 		return s.chains, fmt.Errorf("read copy of the decisions: %w", s.damaged)
 	}
 	return s.chains, nil
@@ -135,8 +135,8 @@ func scanCopy(dir string, do func(*copied) error) (chains [][sha256.Size]byte, e
 type copyScan struct {
 	do     func(*copied) error
 	chains [][sha256.Size]byte
-	// damaged is the last file that can't be read to its end, damagedAt the
-	// offset from which on.
+	// damaged is a file that can't be read to its end, damagedAt the offset from
+	// which on: the first one of what no file before or after it has.
 	damaged   error
 	damagedAt int64
 }
@@ -166,16 +166,18 @@ func (s *copyScan) file(path string) (err error) {
 	}
 	left -= int64(len(magic))
 	for left > 0 {
-		m, size, ok, err := readCopied(r, left)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			if size <= left { // else it is torn, by a crash: what follows is in the next file
+		m, size, err := readCopied(r, left)
+		switch {
+		case errors.Is(err, errTorn): // by a crash: what follows is in the next file
+			return nil
+		case errors.Is(err, errNoRecord):
+			if s.damaged == nil || s.damagedAt < int64(len(s.chains)) { // else what is missing begins there
 				s.damaged = fmt.Errorf("%w: %s at byte %d, offset %d", errDamaged, path, info.Size()-left, next)
 				s.damagedAt = next
 			}
 			return nil
+		case err != nil:
+			return err
 		}
 		left -= size
 		next++
@@ -186,37 +188,44 @@ func (s *copyScan) file(path string) (err error) {
 	return nil
 }
 
-// readCopied reads a record of at most left bytes, and how many it has; not ok:
-// it is none, or has more than are left because it was cut off.
-func readCopied(r *bufio.Reader, left int64) (m copied, size int64, ok bool, err error) {
-	prefix := make([]byte, copyPrefix)
+var (
+	errTorn     = errors.New("record was cut off")
+	errNoRecord = errors.New("no record")
+)
+
+// readCopied reads a record of at most left bytes, and how many it has. Errors:
+// errTorn where a crash may have cut it off, errNoRecord where it is none, and
+// those of r.
+func readCopied(r *bufio.Reader, left int64) (m copied, size int64, err error) {
 	if left < copyPrefix {
-		return m, left + 1, false, nil
+		return m, 0, errTorn
 	}
+	prefix := make([]byte, copyPrefix)
 	if _, err := io.ReadFull(r, prefix); err != nil {
-		return m, 0, false, err
+		return m, 0, err
 	}
-	if sum := crc32.Checksum(prefix[:8], castagnoli); sum != binary.BigEndian.Uint32(prefix[8:]) {
-		if bytes.Count(prefix, []byte{0}) == len(prefix) { // space that a crash left empty
-			return m, left + 1, false, nil
-		}
-		return m, 0, false, nil
+	if bytes.Count(prefix, []byte{0}) == len(prefix) { // space that a crash left empty
+		return m, 0, errTorn
 	}
-	size = copyPrefix + int64(binary.BigEndian.Uint32(prefix))
-	if size > left {
-		return m, size, false, nil
+	if crc32.Checksum(prefix[:8], castagnoli) != binary.BigEndian.Uint32(prefix[8:]) {
+		return m, 0, errNoRecord
+	}
+	if size = copyPrefix + int64(binary.BigEndian.Uint32(prefix)); size > left {
+		return m, 0, errTorn
 	}
 	data := make([]byte, size-copyPrefix)
 	if _, err := io.ReadFull(r, data); err != nil {
-		return m, 0, false, err
+		return m, 0, err
 	}
-	m, ok = decodeCopied(binary.BigEndian.Uint32(prefix[4:]), data)
-	return m, size, ok, nil
+	m, err = decodeCopied(binary.BigEndian.Uint32(prefix[4:]), data)
+	return m, size, err
 }
 
 // message takes the next offset; one that was read before must be the same.
 func (s *copyScan) message(path string, m *copied) error {
 	switch next := int64(len(s.chains)); {
+	case m.offset > next && s.damaged != nil && s.damagedAt == next:
+		return s.damaged
 	case m.offset < 0 || m.offset > next:
 		return fmt.Errorf("%w: %s goes on at offset %d, want %d: a file is missing", ErrCopy, path, m.offset, next)
 	case m.offset < next:

@@ -68,18 +68,18 @@
 // disk; an offset that is in two files must be the same in both. A record that is
 // cut off at a file's end, or zeros there, are what a crash leaves. A record that
 // is wrong elsewhere is damage: a writer with the log copies on from there, into a
-// new file, while a restore refuses the copy, with file and byte, unless a later
-// file has the offset. The reader recomputes CRC and chain of every record.
+// new file, while a restore refuses the copy, with file and byte, unless another
+// file has the offset. Files that begin behind it are compared, once it is mended. The reader recomputes CRC and chain of every record.
 //
 // The copy follows the log and never goes before it: a message is copied, with
 // fsync, once it was read back. Append returns after that in the process that
 // copies; of another process's decisions the copy has those that were read. A copy
 // that fails is counted and tried again with the next read, and keeps nobody from
-// deciding. A log that is shorter than its copy, or another one, is told by Whole,
-// and nothing is decided on it. A restored message has the append time of the lost
-// one in a header, since runs and clusters are judged by it; the chain covers
-// neither. A header counts where it lies between the message before and the
-// broker's own time.
+// deciding. A log that is shorter than its copy, or another one, is told by Whole:
+// Append and Put refuse, since one message more would keep the copy from being
+// restored. A restored message has the append time of the lost one in a header,
+// since runs and clusters are judged by it; the chain covers neither. A header
+// counts where it lies between the message before and the broker's own time.
 //
 // In memory are price books, invoices without their documents, and some 400
 // bytes for each other record.

@@ -19,10 +19,14 @@ func NewDocument(data []byte) Document {
 }
 
 // Put writes those parts of data that are not in the topic yet, and returns when
-// they have been read back: a record may name the document then.
+// they have been read back: a record may name the document then. A log that isn't
+// Whole takes none.
 func (l *Log) Put(ctx context.Context, data []byte) (Document, error) {
 	d := NewDocument(data)
 	if err := l.Refresh(ctx); err != nil {
+		return Document{}, fmt.Errorf("put document: %w", err)
+	}
+	if err := l.Whole(); err != nil {
 		return Document{}, fmt.Errorf("put document: %w", err)
 	}
 	var msgs []broker.Message

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/clock"
@@ -44,8 +45,11 @@ type Log struct {
 	opt      Options
 	metrics  *metrics
 
-	reading sync.Mutex // one reads on at a time
-	copy    *copier    // under reading; nil: nothing is read yet
+	deciding *semaphore.Weighted // one appends, or tells the witnesses, at a time
+	witness  *witness            // under deciding
+
+	reading *semaphore.Weighted // one reads on at a time
+	copy    *copier             // under reading; nil: nothing is read yet
 	mu      sync.RWMutex
 	state   *State
 	waiting map[string]*Outcome // by record ID: Append waits for it
@@ -54,9 +58,6 @@ type Log struct {
 	// the message before the state's Next.
 	times map[int64]time.Time
 	last  time.Time
-
-	telling sync.Mutex // one tells the witnesses at a time
-	witness *witness
 }
 
 // Open checks the topic's settings, creating it if it is missing, and reads it
@@ -81,6 +82,7 @@ func Follow(client *broker.Client, opt Options) *Log {
 	m := newMetrics(opt.Registry)
 	return &Log{
 		client: client, producer: client.Producer(), opt: opt, metrics: m, state: NewState(), waiting: map[string]*Outcome{}, times: map[int64]time.Time{},
+		deciding: semaphore.NewWeighted(1), reading: semaphore.NewWeighted(1),
 		witness: &witness{config: opt.Witness, clock: opt.Clock, metrics: m, owed: true},
 	}
 }
@@ -98,8 +100,10 @@ func (l *Log) View(do func(*State)) {
 func (l *Log) Refresh(ctx context.Context) error { return l.refresh(ctx, nil) }
 
 func (l *Log) refresh(ctx context.Context, progress func(done, total int64)) error {
-	l.reading.Lock()
-	defer l.reading.Unlock()
+	if err := l.reading.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("read decisions: wait for another: %w", err)
+	}
+	defer l.reading.Release(1)
 	if l.copy == nil {
 		if err := l.client.EnsureTopics(ctx, broker.TopicDecisions); err != nil {
 			return err

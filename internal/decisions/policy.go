@@ -169,7 +169,7 @@ func (s *State) unapproved(at place, key, content string, subjects ...string) st
 	case a.Body.Content != content:
 		return fmt.Sprintf("approval %q is of content %s, not of %s", key, a.Body.Content, content)
 	case a.Who == at.record.Who:
-		return fmt.Sprintf("approval %q is by %s, who finalises: it takes two", key, a.Who)
+		return fmt.Sprintf("approval %q is by %s, who also decides %s: it takes two", key, a.Who, shown(subjects[0]))
 	}
 	if !folds {
 		return ""

@@ -34,6 +34,9 @@ func (l *Log) Restore(ctx context.Context, dir string, progress func(done, total
 	if err == nil {
 		err = l.begins(chains)
 	}
+	if err == nil {
+		err = l.usable()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("restore decisions: %w", err)
 	}
@@ -51,6 +54,17 @@ func (l *Log) Restore(ctx context.Context, dir string, progress func(done, total
 		return b.done, fmt.Errorf("restore decisions: %w", err)
 	}
 	return b.done, nil
+}
+
+// usable fails where the configured copy can't be used: nothing would be decided on
+// the restored log, not even who restored it.
+func (l *Log) usable() error {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if wrong := l.copied.wrong; wrong != nil {
+		return fmt.Errorf("%w: move its folder away first", wrong)
+	}
+	return nil
 }
 
 // begins fails at the first offset at which log and copy differ.
@@ -131,6 +145,8 @@ func (l *Log) Compare() (messages int64, lines int, err error) {
 		messages = int64(len(chains))
 		errs = append(errs, err, l.Whole())
 	}
-	l.View(func(s *State) { lines, err = l.opt.Witness.compare(s) })
+	var heads State
+	l.View(func(s *State) { heads.past = s.past }) // what is there never changes
+	lines, err = l.opt.Witness.compare(&heads)
 	return messages, lines, errors.Join(append(errs, err)...)
 }

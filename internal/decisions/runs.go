@@ -114,7 +114,7 @@ func (s *State) refuseRun(r *Run) string {
 	if refusal := s.otherLength(r.Cluster, r.SlotMS); refusal != "" {
 		return refusal
 	}
-	if first := s.run(r.ID); first != nil {
+	if first := s.byID[r.ID]; first != nil {
 		return fmt.Sprintf("id %q is taken, by %s at offset %d", r.ID, first.Who, first.Offset)
 	}
 	return ""
@@ -128,12 +128,13 @@ func (s *State) admitRun(at place, r *Run) string {
 	e := entry(at, r)
 	run := &OpenRun{Decided: e, Ends: e.Appended.Add(time.Duration(r.Hours) * time.Hour)}
 	s.runs = append(s.runs, run)
+	s.byID[r.ID] = run
 	s.byCluster[r.Cluster] = append(s.byCluster[r.Cluster], run)
 	return ""
 }
 
 func (s *State) refuseRunEnd(r *RunEnd) string {
-	switch run := s.run(r.ID); {
+	switch run := s.byID[r.ID]; {
 	case run == nil:
 		return fmt.Sprintf("run %q is not there", r.ID)
 	case run.Ended != "":
@@ -146,21 +147,12 @@ func (s *State) admitRunEnd(at place, r *RunEnd) string {
 	if refusal := s.refuseRunEnd(r); refusal != "" {
 		return refusal
 	}
-	run := s.run(r.ID)
+	run := s.byID[r.ID]
 	run.Ended = at.record.Who
 	if appended := at.appended.UTC(); appended.Before(run.Ends) {
 		run.Ends = appended
 	}
 	return ""
-}
-
-func (s *State) run(id string) *OpenRun {
-	for i := len(s.runs) - 1; i >= 0; i-- {
-		if s.runs[i].Body.ID == id {
-			return s.runs[i]
-		}
-	}
-	return nil
 }
 
 // Sent is what is asked of a batch. Sends is empty for a live one.

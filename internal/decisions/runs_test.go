@@ -1,10 +1,12 @@
 package decisions
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/costtest"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -117,4 +119,17 @@ func TestARunDeclaresItsCluster(t *testing.T) {
 	if l := f.state.Leave(Sent{Cluster: "lab"}); l.SlotMS != 10_000 {
 		t.Errorf("cluster lab: %+v", l)
 	}
+}
+
+// TestManyRunsFoldInLinearTime: each is looked up by its id.
+func TestManyRunsFoldInLinearTime(t *testing.T) {
+	s := NewState()
+	costtest.Within(t, costtest.Time, 1<<30, func() {
+		for n := range 100_000 {
+			r := runOf(fmt.Sprintf("run-%09d", n))
+			if refusal := s.admitRun(place{offset: int64(n), appended: at(0), record: &Record{Who: "alice"}}, &r); refusal != "" {
+				t.Fatal(refusal)
+			}
+		}
+	})
 }

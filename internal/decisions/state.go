@@ -58,6 +58,7 @@ type State struct {
 	recent    map[Kind]recent             // of all records, for quotas: no outcome follows from it
 	clusters  map[string]Decided[Cluster] // by name, the first declaration
 	runs      []*OpenRun                  // in order
+	byID      map[string]*OpenRun
 	byCluster map[string][]*OpenRun
 }
 
@@ -99,7 +100,7 @@ func NewState() *State {
 		keys: map[string]decided{}, parts: map[string]part{}, byHash: map[string]int{},
 		invoices: map[string]Decided[Invoice]{}, periods: map[account]int{}, tenants: map[string][]string{},
 		approvals: map[string]Decided[Approval]{}, mutes: map[string]Decided[Mute]{}, recent: map[Kind]recent{},
-		clusters: map[string]Decided[Cluster]{}, byCluster: map[string][]*OpenRun{},
+		clusters: map[string]Decided[Cluster]{}, byID: map[string]*OpenRun{}, byCluster: map[string][]*OpenRun{},
 	}
 }
 

@@ -74,7 +74,7 @@ func TestEachRefusalOnce(t *testing.T) {
 		{"an approval that isn't there", KindInvoice, "a", changed(invoiceOf("web"), func(i *Invoice) { i.Approval = "none" }), `approval "none" is not there`},
 		{"an approval of another", KindInvoice, "a", changed(invoiceOf("web"), func(i *Invoice) { i.Approval = "approval-10" }), `approval "approval-10" is of "2026-10-api-r0"`},
 		{"an approval", KindInvoice, "a", changed(invoiceOf("api"), func(i *Invoice) { i.Approval = "approval-10" }), ""},
-		{"an approval of oneself", KindInvoice, "dave", changed(invoiceOf("api"), func(i *Invoice) { i.Approval = "approval-10" }), "is by dave, who finalises"},
+		{"an approval of oneself", KindInvoice, "dave", changed(invoiceOf("api"), func(i *Invoice) { i.Approval = "approval-10" }), "is by dave, who also decides"},
 		{"an approval of other content", KindInvoice, "a", changed(invoiceOf("api"), func(i *Invoice) { i.Approval, i.Content = "approval-10", documentOf("usage") }), `approval "approval-10" is of content`},
 
 		{"the next note", KindNote, "a", second, ""},

@@ -10,7 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/syslog"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -61,7 +61,7 @@ type sighting struct {
 	At     time.Time `json:"at"`
 	Offset int64     `json:"offset"`
 	Chain  string    `json:"chain"`
-	Kind   Kind      `json:"kind"` // of the decision there; empty: of what was there before
+	Kind   Kind      `json:"kind"` // of the message there; empty: it has none
 }
 
 func (s sighting) String() string { return fmt.Sprintf("%d=%s %s", s.Offset, s.Chain, s.Kind) }
@@ -119,12 +119,24 @@ func (w *witness) write(_ context.Context, s sighting) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-func (w *witness) log(_ context.Context, s sighting) error {
+// noticeOfAuthpriv is the priority of a line: facility × 8 + severity.
+const noticeOfAuthpriv = 10<<3 | 5
+
+// log writes a line as the machine's own socket has it: RFC 3164, without a host.
+// A daemon that takes nothing ends it with its time.
+func (w *witness) log(ctx context.Context, s sighting) error {
+	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
+	defer cancel()
+	until, _ := ctx.Deadline()
 	var errs []error
 	for _, network := range []string{"unixgram", "unix"} {
-		out, err := syslog.Dial(network, w.config.Syslog, syslog.LOG_NOTICE|syslog.LOG_AUTHPRIV, "gpuledger")
+		out, err := (&net.Dialer{}).DialContext(ctx, network, w.config.Syslog)
 		if err == nil {
-			return errors.Join(out.Notice("decisions head "+s.String()), out.Close())
+			err = out.SetDeadline(until)
+			if err == nil { // one call: of datagrams it is one
+				_, err = fmt.Fprintf(out, "<%d>%s gpuledger[%d]: decisions head %s\n", noticeOfAuthpriv, s.At.Local().Format(time.Stamp), os.Getpid(), s)
+			}
+			return errors.Join(err, out.Close())
 		}
 		errs = append(errs, err)
 	}
@@ -193,46 +205,44 @@ func (c WitnessConfig) client() (*http.Client, error) {
 	}, nil
 }
 
-// sight is the log's head up to an offset.
-func (l *Log) sight(offset int64, kind Kind) sighting {
+// sight is the log's head, which is at least one message.
+func (l *Log) sight() sighting {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return sighting{At: l.opt.Clock.Now().UTC().Truncate(time.Second), Offset: offset, Chain: fmt.Sprintf("%x", l.state.past[offset].chain), Kind: kind}
+	head := len(l.state.past) - 1
+	last := l.state.past[head]
+	return sighting{l.opt.Clock.Now().UTC().Truncate(time.Second), int64(head), fmt.Sprintf("%x", last.chain), last.kind}
 }
 
 // testify tells the head before something is decided, where a witness is
-// required.
+// required. As told it is called under deciding.
 func (l *Log) testify(ctx context.Context) error {
-	head := l.next() - 1
-	if !l.witness.config.Required || head < 0 {
+	if !l.witness.config.Required || l.next() == 0 {
 		return nil
 	}
-	l.telling.Lock()
-	defer l.telling.Unlock()
-	return l.witness.tell(ctx, l.sight(head, ""))
+	return l.witness.tell(ctx, l.sight())
 }
 
 // told tells the head after something was decided. A witness that can't be told
 // takes nothing back: the next head covers this one.
-func (l *Log) told(ctx context.Context, offset int64, kind Kind) {
+func (l *Log) told(ctx context.Context) {
 	if l.witness.none() {
 		return
 	}
-	l.telling.Lock()
-	defer l.telling.Unlock()
-	if err := l.witness.tell(ctx, l.sight(offset, kind)); err != nil {
-		l.opt.Log.Error("the decision stands; its witness is told later", "offset", offset, "error", err)
+	if err := l.witness.tell(ctx, l.sight()); err != nil {
+		l.opt.Log.Error("the decision stands; its witness is told later", "error", err)
 	}
 }
 
 // Remind tells the witnesses the head again, where the last could not be told,
 // or this process has told them none yet.
 func (l *Log) Remind(ctx context.Context) {
-	l.telling.Lock()
-	owed := l.witness.owed
-	l.telling.Unlock()
-	if head := l.next() - 1; owed && head >= 0 {
-		l.told(ctx, head, "")
+	if l.deciding.Acquire(ctx, 1) != nil {
+		return // who asks ends
+	}
+	defer l.deciding.Release(1)
+	if l.witness.owed && l.next() > 0 {
+		l.told(ctx)
 	}
 }
 

@@ -1,15 +1,22 @@
 package decisions
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +36,10 @@ func openWitnessed(tb testing.TB, addr string, w WitnessConfig) *Log {
 	}
 	return l
 }
+
+// syslogLine is RFC 3164's, as a machine's own socket has it: notice of authpriv,
+// local time, no host.
+var syslogLine = regexp.MustCompile(`^<85>[A-Z][a-z]{2} [ 1-3]\d \d\d:\d\d:\d\d gpuledger\[\d+\]: decisions head \d+=[0-9a-f]{64} \w+\n$`)
 
 // TestM2TheHeadGoesToEachWitness at each decision.
 func TestM2TheHeadGoesToEachWitness(t *testing.T) {
@@ -64,18 +75,26 @@ func TestM2TheHeadGoesToEachWitness(t *testing.T) {
 	if err != nil || len(lines) != 2 {
 		t.Fatalf("%d lines, %v, want 2: of the book and of the freeze:\n%s", len(lines), err, text)
 	}
-	buffer := make([]byte, 4096)
+	buffer, ctx := make([]byte, 4096), testContext(t)
+	if err := socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	for i, offset := range []int64{3, 4} {
 		var head string
 		l.View(func(s *State) { head = s.HeadAt(offset) })
 		if !strings.Contains(lines[i], " "+head+" ") {
 			t.Errorf("line %d is %q, want %s", i+1, lines[i], head)
 		}
-		if n, err := socket.Read(buffer); err != nil || !strings.Contains(string(buffer[:n]), head) {
+		if n, err := socket.Read(buffer); err != nil || !syslogLine.Match(buffer[:n]) || !strings.Contains(string(buffer[:n]), " "+head+" ") {
 			t.Errorf("syslog got %q, %v, want %s", buffer[:n], err, head)
 		}
-		if s := <-posted; !strings.HasPrefix(s.String(), head+" ") {
-			t.Errorf("https got %s, want %s", s, head)
+		select {
+		case s := <-posted:
+			if !strings.HasPrefix(s.String(), head+" ") {
+				t.Errorf("https got %s, want %s", s, head)
+			}
+		case <-ctx.Done():
+			t.Fatal(ctx.Err())
 		}
 	}
 	if _, n, err := l.Compare(); n != 2 || err != nil {
@@ -159,6 +178,207 @@ func TestAWitnessThatIsAway(t *testing.T) {
 	}
 }
 
+// TestAHungSyslogEndsWithItsTime: a daemon that takes nothing is a witness that is
+// away, of datagrams as of a stream.
+func TestAHungSyslogEndsWithItsTime(t *testing.T) {
+	for _, network := range []string{"unixgram", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log")
+			fillSocket(t, network, path)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			w := witness{config: WitnessConfig{Syslog: path}, metrics: newMetrics(nil), clock: clock.Real()}
+			told := make(chan error, 1)
+			go func() { told <- w.tell(ctx, sighting{}) }()
+			select {
+			case err := <-told:
+				if err == nil {
+					t.Error("a daemon that takes nothing counts as told")
+				}
+			case <-testContext(t).Done():
+				t.Fatal("still telling")
+			}
+		})
+	}
+}
+
+// fillSocket listens, reads nothing, and has no room left.
+func fillSocket(t *testing.T, network, path string) {
+	t.Helper()
+	if network == "unix" {
+		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0) // with a backlog of our own
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Close(fd) })
+		if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0)); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		socket, err := net.ListenUnixgram(network, &net.UnixAddr{Name: path, Net: network})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = socket.Close() })
+	}
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, path)
+		cancel()
+		if err != nil {
+			return // no room for one more connection
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if network == "unixgram" {
+			for err == nil {
+				if err = conn.SetDeadline(time.Now().Add(50 * time.Millisecond)); err == nil {
+					_, err = conn.Write(make([]byte, 1024))
+				}
+			}
+			return
+		}
+	}
+}
+
+// TestHeadsAreToldInOrder: of decisions at the same time, too, so that who was told
+// last was told the newest.
+func TestHeadsAreToldInOrder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "heads")
+	l := openWitnessed(t, embeddedBroker(t).addr, WitnessConfig{File: file})
+	var wg sync.WaitGroup
+	for n := range 16 {
+		wg.Go(func() {
+			if _, err := l.Append(testContext(t), KindAudit, fmt.Sprint(n), Digest(nil), "carol", &Audit{Action: "look"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := int64(-1)
+	for line := range strings.Lines(string(text)) {
+		offset, err := strconv.ParseInt(strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '=' })[1], 10, 64)
+		if err != nil || offset < last {
+			t.Errorf("%d was told after %d, %v", offset, last, err)
+		}
+		last = offset
+	}
+	if last != 15 {
+		t.Errorf("the last that was told is %d, want 15", last)
+	}
+}
+
+// TestWhoWaitsForAnotherHeedsItsContext: while one decides, and while one reads.
+func TestWhoWaitsForAnotherHeedsItsContext(t *testing.T) {
+	asked, release := make(chan struct{}, witnessTries), make(chan struct{})
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{}; <-release }))
+	defer server.Close()
+	answer := sync.OnceFunc(func() { close(release) })
+	defer answer()
+	b := embeddedBroker(t)
+	l := openWitnessed(t, b.addr, WitnessConfig{HTTPS: server.URL})
+	l.witness.client = server.Client()
+	look := func(ctx context.Context, key string) error {
+		_, err := l.Append(ctx, KindAudit, key, Digest(nil), "carol", &Audit{Action: "look"})
+		return err
+	}
+	first := make(chan error, 1)
+	go func() { first <- look(testContext(t), "first") }()
+	wait(t, asked)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ended(t, "Append", func() error { return look(ctx, "second") })
+	ended(t, "Remind", func() error { l.Remind(ctx); return ctx.Err() })
+	answer()
+	if err := wait(t, first); err != nil {
+		t.Error(err)
+	}
+	other := open(t, b.addr)
+	appendTo(t, other, KindAudit, "other", "carol", &Audit{Action: "look"})
+	reads, goOn, read := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		read <- l.refresh(testContext(t), func(int64, int64) { close(reads); <-goOn })
+	}()
+	wait(t, reads)
+	ended(t, "Refresh", func() error { return l.Refresh(ctx) })
+	close(goOn)
+	if err := wait(t, read); err != nil {
+		t.Error(err)
+	}
+}
+
+func wait[T any](t *testing.T, on <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-on:
+	case <-testContext(t).Done():
+		t.Fatal("waited for nothing")
+	}
+	return v
+}
+
+// ended fails unless do ends with its context's error while another holds the log.
+func ended(t *testing.T, name string, do func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want context.Canceled", name, err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s doesn't heed its context", name)
+	}
+}
+
+// TestComparingHoldsNobodyUp: the witness's file may be on a slow disk.
+func TestComparingHoldsNobodyUp(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "heads")
+	l := openWitnessed(t, embeddedBroker(t).addr, WitnessConfig{File: file})
+	appendTo(t, l, KindAudit, "a", "carol", &Audit{Action: "look"})
+	line, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(file, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pipe.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan int, 1)
+	go func() {
+		_, n, err := l.Compare()
+		if err != nil {
+			t.Error(err)
+		}
+		lines <- n
+	}()
+	const many = 2000 // more than a pipe holds: written once somebody reads
+	if _, err := pipe.Write(bytes.Repeat(line, many)); err != nil {
+		t.Fatal(err)
+	}
+	if l.mu.TryLock() {
+		l.mu.Unlock()
+	} else {
+		t.Error("the state is locked while the file is read")
+	}
+	if err := pipe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := wait(t, lines); n != many {
+		t.Errorf("%d lines, want %d", n, many)
+	}
+}
+
 func TestWitnessConfig(t *testing.T) {
 	for _, bad := range []WitnessConfig{
 		{HTTPS: "http://h/"}, {HTTPS: "https://u:p@h/"}, {HTTPS: "https:///x"}, {CAFile: "x"}, {Required: true},
@@ -212,5 +432,29 @@ func TestM6QuotasByKind(t *testing.T) {
 	}
 	if kept := testutil.ToFloat64(l.metrics.bytes.WithLabelValues(string(KindPriceBook))); kept == 0 {
 		t.Error("growth is not counted")
+	}
+}
+
+// TestM6AQuotaHoldsAtTheSameTime: of many requests at once no more than the quota
+// are written.
+func TestM6AQuotaHoldsAtTheSameTime(t *testing.T) {
+	const limit = 3
+	l, err := Open(testContext(t), newClient(t, embeddedBroker(t).addr), Options{PriceBooksPerDay: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for n := range 4 * limit {
+		wg.Go(func() {
+			book := bookOf(fmt.Sprint("# book ", n))
+			var quota *QuotaError
+			if _, err := l.Append(testContext(t), KindPriceBook, fmt.Sprint(n), book.SHA256, "mallory", &book); err != nil && !errors.As(err, &quota) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := l.next(); n != limit {
+		t.Errorf("%d books were written, want %d", n, limit)
 	}
 }
