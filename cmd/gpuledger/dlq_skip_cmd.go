@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -72,14 +71,15 @@ func (s *session) skip(ctx context.Context, dataDir string, o *dlqSkip) (err err
 	if err != nil {
 		return err
 	}
-	if p.decisions, err = decisions.Open(ctx, p.client, decisions.Options{Clock: s.clock, Log: s.log, Registry: p.reg}); err != nil {
+	if err := p.follow().Refresh(ctx); err != nil {
 		return err
 	}
 	return p.skip(ctx, o)
 }
 
-// skip moves the group, which alone can be refused by those who run; what a killed
-// skip left undone, offsets behind the group's without a row, the same command does.
+// skip is decided before anything moves: nobody passes over messages without a word
+// of who did. What a killed one left undone, offsets behind the group's without a
+// row, the same command does, under the same decision.
 func (p *pipeline) skip(ctx context.Context, o *dlqSkip) error {
 	from, to := o.place.offset, o.place.offset+o.count
 	stands, err := p.skippable(ctx, o.place.partition, from, to)
@@ -92,26 +92,36 @@ func (p *pipeline) skip(ctx context.Context, o *dlqSkip) error {
 	audit := decisions.Audit{
 		Action: "dlq skip", Subject: fmt.Sprintf("%s partition %d offsets [%d, %d)", broker.TopicSamples, o.place.partition, from, to), Detail: o.reason,
 	}
-	if stands < to {
-		err := p.client.MoveGroup(ctx, p.cfg.Ingest.Group, broker.TopicSamples, o.place.partition, to)
-		if errors.Is(err, broker.ErrGroupInUse) {
-			err = fmt.Errorf("%w: stop the services that ingest, and wait %s where one was killed", err, sessionTimeout)
-		}
-		if err != nil {
-			return err
-		}
+	if err := p.moveTo(ctx, o.place.partition, stands); err != nil { // where it stands: only those who run refuse that
+		return err
 	}
-	out, err := p.decisions.Append(ctx, decisions.KindAudit, "dlq-skip-"+rand.Text(), decisions.Digest([]byte(audit.Subject)), o.who, &audit)
+	key := "dlq-skip/" + decisions.Digest([]byte(audit.Subject+"\x00"+audit.Detail+"\x00"+o.who))
+	request, err := p.mayDecide(decisions.KindAudit, key, o.who, &audit)
+	if err != nil {
+		return err
+	}
+	out, err := p.decisions.Append(ctx, decisions.KindAudit, key, request, o.who, &audit)
 	if err != nil {
 		return err
 	}
 	if !out.Accepted {
 		return fmt.Errorf("note who skips %s: refused: %s", &o.place, out.Reason)
 	}
+	if err := p.moveTo(ctx, o.place.partition, max(stands, to)); err != nil {
+		return err
+	}
 	if err := ingest.Skip(ctx, p.access.db, o.place.partition, from, to, p.s.clock.Now()); err != nil {
 		return err
 	}
 	return p.s.writef("Offsets [%d, %d) of partition %d are skipped; decision %d says by whom and why\n", from, to, o.place.partition, out.Offset)
+}
+
+func (p *pipeline) moveTo(ctx context.Context, partition int, offset int64) error {
+	err := p.client.MoveGroup(ctx, p.cfg.Ingest.Group, broker.TopicSamples, partition, offset)
+	if errors.Is(err, broker.ErrGroupInUse) {
+		err = fmt.Errorf("%w: stop the services that ingest, and wait %s where one was killed", err, sessionTimeout)
+	}
+	return err
 }
 
 // skippable is where the group stands. It must not be before from, since what lies

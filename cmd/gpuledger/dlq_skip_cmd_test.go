@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,6 +11,56 @@ import (
 	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/store/storetest"
 )
+
+// TestASkipIsDecidedLikeAllElse: the copy and the witness have it, and where a
+// required witness is away nothing is decided, and nothing moves.
+func TestASkipIsDecidedLikeAllElse(t *testing.T) {
+	storetest.Library(t)
+	data, heads := newDataDir(t), filepath.Join(t.TempDir(), "away", "heads")
+	at := unread(t, data)
+	mustInvoke(t, "inventory", "cluster", "lab", "--slot", "10s", "--data", data)
+	config := filepath.Join(t.TempDir(), configName)
+	writeFile(t, config, "decisions: {witness: {file: "+heads+", required: true}}\n")
+	skip := []string{"--config", config, "dlq", "skip", "--data", data, "--by", "alice", "--offset", at, "--reason", "damaged"}
+	stands := func() (sum int64) {
+		withLedger(t, data, func(p *pipeline) {
+			offsets, err := p.client.Offsets(t.Context(), broker.TopicSamples, p.cfg.Ingest.Group)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range offsets {
+				sum += max(o.Committed, 0)
+			}
+		})
+		return sum
+	}
+	if got := invoke(t, skip...); got.Code != exitEnvironment || !strings.Contains(got.Stderr, "nothing was decided") || stands() != 0 {
+		t.Errorf("without its witness: got %+v, and the group stands at %d, want 0", got, stands())
+	}
+	if err := os.Mkdir(filepath.Dir(heads), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mustInvoke(t, skip...)
+	told, err := os.ReadFile(heads)
+	if err != nil || !strings.HasSuffix(string(told), " audit\n") || stands() != 1 {
+		t.Errorf("the witness was told %q, %v, and the group stands at %d, want 1", told, err, stands())
+	}
+	copies, err := filepath.Glob(filepath.Join(data, copyName, "*.decisions"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var copied strings.Builder
+	for _, path := range copies {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied.Write(text)
+	}
+	if strings.Count(copied.String(), "dlq skip") != 1 {
+		t.Errorf("%d files of the copy lack the skip", len(copies))
+	}
+}
 
 // TestSkipPassesOverWhatStopsIngest: exactly the offsets named, once, with a row of
 // the journal and an audit entry; and nothing while ingest runs or elsewhere.

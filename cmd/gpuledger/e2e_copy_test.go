@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,6 +27,7 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 	mustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--by", "finance")
 	before := mustInvoke(t, "audit", "--data", data, "--parts", "--output", "csv")
 	invoice := mustInvoke(t, "invoice", "show", "--data", data, "--period", "2026-03", "--tenant", "team-a", "--output", "json")
+	file, skip := writeLines(t, fleetLines(t)), unread(t, data)
 	loseDecisions(t, data)
 	copyDir := filepath.Join(data, copyName)
 	for _, args := range [][]string{
@@ -34,6 +37,10 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 		{"audit"},
 		{"verify"},
 		{"audit", "rebuild", "--over-contradiction"},
+		{"dlq", "skip", "--offset", skip, "--reason", "damaged", "--by", "alice"},
+		{"import", "batches", file},
+		{"import", "runs", "open", "--cluster", "counted", "--sends", "simulated", "--collector", "*", "--slot", "1m", "--from", "2026-03-01", "--to", "2026-04-01"},
+		{"inventory", "cluster", "new", "--slot", "10s"},
 	} {
 		got := invoke(t, append(args, "--data", data)...)
 		if got.Code != exitFailed || !strings.Contains(got.Stderr+got.Stdout, "audit restore --from "+copyDir) {
@@ -55,6 +62,34 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 		t.Errorf("a second restore: %q", got)
 	}
 	mustVerify(t, data)
+}
+
+// unread is the place of a message that nobody ingested.
+func unread(t *testing.T, data string) string {
+	t.Helper()
+	msgs := []broker.Message{{Topic: broker.TopicSamples, Key: []byte("n1"), Value: []byte("\xff")}}
+	withLedger(t, data, func(p *pipeline) {
+		if err := p.client.Producer().Produce(t.Context(), msgs); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return (&place{partition: msgs[0].Partition, offset: msgs[0].Offset, given: true}).String()
+}
+
+// TestMeteringGoesOnBesideALostLog: a standalone declares nothing on it, and stops
+// for it neither: what isn't measured now never is.
+func TestMeteringGoesOnBesideALostLog(t *testing.T) {
+	data, target := newFleet(t), newFlakyExporter(t)
+	loseDecisions(t, data)
+	running, log := startLogged(t, "standalone", "--data", data, "--slot", "1s", "--scrape", target.url())
+	log.await(t, regexp.MustCompile("gpuledger is running"))
+	if status, _ := fetch(t, running.url+"/-/ready"); status == http.StatusOK {
+		t.Error("ready without its decisions")
+	}
+	if code := running.stop(); code != exitOK {
+		t.Errorf("standalone ended with %d", code)
+	}
+	mustInvoke(t, "audit", "restore", "--data", data, "--from", filepath.Join(data, copyName), "--by", "alice")
 }
 
 // withoutTimes leaves out the column of append times, which are the broker's.

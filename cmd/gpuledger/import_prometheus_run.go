@@ -54,7 +54,7 @@ type historyRun struct {
 	imported map[nodeSlot]importedBatch // of the chunk
 	chunkEnd time.Time
 
-	end         func(context.Context) error // ends the run that it sends under; nil: nothing is sent yet
+	runs        []string // that it sends under; nil: nothing is sent yet
 	spooled     spoolWriter
 	sent        uint64
 	unchanged   int
@@ -97,7 +97,7 @@ func (r *historyRun) carryOut(ctx context.Context) error {
 		if err := r.arrive(ctx); err != nil {
 			return err
 		}
-		if err := r.end(ctx); err != nil {
+		if err := r.p.endRuns(ctx, r.runs...); err != nil {
 			return err
 		}
 	}
@@ -107,8 +107,8 @@ func (r *historyRun) carryOut(ctx context.Context) error {
 // open opens the run before the first batch: until then the slot length, which
 // the run declares of a new cluster, may turn out to be too short.
 func (r *historyRun) open(ctx context.Context) (err error) {
-	if r.end == nil {
-		r.end, err = r.p.openRuns(ctx, decisions.Run{
+	if r.runs == nil {
+		r.runs, err = r.p.openRuns(ctx, decisions.Run{
 			Cluster: r.cluster, Collector: r.collector(), Sends: wire.SendsImport, SlotMS: r.slot.Milliseconds(),
 			From: r.from.UTC(), To: r.to.UTC(), Hours: importRunHours,
 		})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
@@ -63,7 +64,7 @@ func (p *pipeline) mayDecide(kind decisions.Kind, key, who string, body any) (re
 	request = decisions.Digest(text)
 	err = p.follow().Check(kind, key, request, who, body)
 	var quota *decisions.QuotaError
-	if err != nil && !errors.As(err, &quota) {
+	if err != nil && !errors.As(err, &quota) && p.follow().Whole() == nil {
 		err = usageError{fmt.Errorf("%s: %w", kind, err)}
 	}
 	return request, err
@@ -82,21 +83,21 @@ func (p *pipeline) declare(ctx context.Context, cluster string, slot time.Durati
 	return p.decide(ctx, decisions.KindCluster, "cluster/"+decisions.Digest([]byte(cluster))[:32]+"/"+slot.String(), who, &c)
 }
 
-// openRuns opens the runs that this command sends under, all or none, and gives
-// what ends them. Of one that was killed the run is open still, and is taken.
-func (p *pipeline) openRuns(ctx context.Context, runs ...decisions.Run) (end func(context.Context) error, err error) {
-	var ids []string
-	end = func(ctx context.Context) error {
-		for _, id := range ids {
-			if err := p.decide(ctx, decisions.KindRunEnd, "run_end/"+id, "", &decisions.RunEnd{ID: id}); err != nil {
-				return fmt.Errorf("end run %s: %w", id, err)
-			}
+// endRuns ends what openRuns opened.
+func (p *pipeline) endRuns(ctx context.Context, ids ...string) error {
+	for _, id := range ids {
+		if err := p.decide(ctx, decisions.KindRunEnd, "run_end/"+id, "", &decisions.RunEnd{ID: id}); err != nil {
+			return fmt.Errorf("end run %s: %w", id, err)
 		}
-		ids = nil
-		return nil
 	}
+	return nil
+}
+
+// openRuns opens the runs that this command sends under, all or none. Of one that
+// was killed the run is open still, and is taken.
+func (p *pipeline) openRuns(ctx context.Context, runs ...decisions.Run) (ids []string, err error) {
 	if err := p.follow().Refresh(ctx); err != nil {
-		return end, err
+		return nil, err
 	}
 	for i := range runs {
 		r := &runs[i]
@@ -104,19 +105,19 @@ func (p *pipeline) openRuns(ctx context.Context, runs ...decisions.Run) (end fun
 			one := *r
 			one.ID = "new"
 			if _, err := p.mayDecide(decisions.KindRun, "run/new", operator(""), &one); err != nil {
-				return end, fmt.Errorf("open run: %w", err)
+				return nil, fmt.Errorf("open run: %w", err)
 			}
 		}
 	}
 	for _, r := range runs {
 		if r.ID == "" {
 			if r.ID, err = p.newRun(ctx, r, ""); err != nil {
-				return end, err
+				return ids, err
 			}
 		}
 		ids = append(ids, r.ID)
 	}
-	return end, nil
+	return ids, nil
 }
 
 func (p *pipeline) newRun(ctx context.Context, r decisions.Run, who string) (id string, err error) {
@@ -150,35 +151,41 @@ func (p *pipeline) carryUnder(ctx context.Context, runs []decisions.Run, send fu
 	for i := range runs {
 		runs[i].Hours = importRunHours
 	}
-	end, err := p.openRuns(ctx, runs...)
+	ids, err := p.openRuns(ctx, runs...)
 	if err != nil {
 		return err
 	}
 	if err := send(); err != nil {
 		return err
 	}
-	return end(ctx)
+	return p.endRuns(ctx, ids...)
 }
 
 // keepOpen keeps a run open for as long as its group runs, and ends it then.
 func (p *pipeline) keepOpen(ctx context.Context, r decisions.Run) error {
 	r.Hours = decisions.MaxRunHours
-	end, err := p.openRuns(ctx, r)
+	open, err := p.openRuns(ctx, r)
 	if err != nil {
 		return err
 	}
-	p.group.OnStop("run", func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		return end(ctx)
-	})
 	p.group.Go("run", func(ctx context.Context) error {
 		for clock.Sleep(ctx, p.s.clock, decisions.MaxRunHours*time.Hour/4) == nil {
-			if _, err := p.openRuns(ctx, r); err != nil {
+			next, err := p.openRuns(ctx, r)
+			if err == nil && !slices.Contains(open, next[0]) {
+				open = append(open, next...)
+			}
+			if err == nil && len(open) > 1 { // what comes from now on, the new one covers
+				if err = p.endRuns(ctx, open[:len(open)-1]...); err == nil {
+					open = open[len(open)-1:]
+				}
+			}
+			if err != nil {
 				p.s.log.Error("the run can't be opened anew before it closes by itself", "cluster", r.Cluster, "error", err)
 			}
 		}
-		return nil
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		return p.endRuns(ctx, open...)
 	})
 	return nil
 }

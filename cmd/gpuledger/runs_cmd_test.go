@@ -1,9 +1,14 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gpuledger/gpuledger/internal/store/storetest"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
@@ -64,4 +69,42 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 	}
 	mustInvoke(t, "inventory", "cluster", "new", "--slot", "10s", "--data", data)
 	mustInvoke(t, "inventory", "cluster", "new", "--slot", "10s", "--data", data)
+}
+
+// TestARenewedRunIsEnded: the old one once there is a new one, and that at the end.
+func TestARenewedRunIsEnded(t *testing.T) {
+	storetest.Library(t)
+	withLedger(t, newDataDir(t), func(p *pipeline) {
+		fake := clock.NewFake(time.Now())
+		p.s.clock = fake
+		run := decisions.Run{Cluster: "sim", Collector: "sim", Sends: wire.SendsSimulated, SlotMS: 10_000, From: time.Unix(0, 0).UTC(), To: time.Unix(1<<31, 0).UTC()}
+		if err := p.keepOpen(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		ended := func() (out []bool) {
+			p.follow().View(func(s *decisions.State) {
+				for _, r := range s.Runs() {
+					out = append(out, r.Ended != "")
+				}
+			})
+			return out
+		}
+		for n, want := range [][]bool{{false}, {false}, {false}, {true, false}} {
+			if n > 0 {
+				fake.Advance(decisions.MaxRunHours * time.Hour / 4)
+			}
+			if err := fake.BlockUntil(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			if got := ended(); !slices.Equal(got, want) {
+				t.Errorf("after %d quarters: ended %v, want %v", n, got, want)
+			}
+		}
+		if err := p.group.Stop(); err != nil {
+			t.Error(err)
+		}
+		if got := ended(); !slices.Equal(got, []bool{true, true}) {
+			t.Errorf("after the end: %v, want all ended", got)
+		}
+	})
 }

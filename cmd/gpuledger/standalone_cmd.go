@@ -152,8 +152,10 @@ func (p *pipeline) startScraping(ctx context.Context) error {
 	if err := p.keepsSlot(ctx); err != nil {
 		return err
 	}
-	if err := p.declare(ctx, p.cfg.Cluster.Name, p.cfg.Cluster.Slot, ""); err != nil {
+	if err := p.declare(ctx, p.cfg.Cluster.Name, p.cfg.Cluster.Slot, ""); err != nil && p.decisions.Whole() == nil {
 		return err
+	} else if err != nil { // what was measured can't be measured again, and the table of clusters knows those that ran before
+		p.s.log.Error("the cluster is not declared; metering goes on", "cluster", p.cfg.Cluster.Name, "error", err)
 	}
 	id, err := p.collectorID()
 	if err != nil {
