@@ -1,13 +1,12 @@
 package prometheus
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,76 +32,6 @@ func (e *QueryError) Error() string {
 
 // Unwrap gives the cause.
 func (e *QueryError) Unwrap() error { return e.Err }
-
-// answer is the envelope of the HTTP API (Prometheus, "HTTP API", format
-// overview); isPartial is VictoriaMetrics'.
-type answer[T any] struct {
-	Status    string   `json:"status"`
-	Data      T        `json:"data"`
-	ErrorType string   `json:"errorType"`
-	Error     string   `json:"error"`
-	Warnings  []string `json:"warnings"`
-	Partial   bool     `json:"isPartial"`
-}
-
-// matrix is the answer to a range selector.
-type matrix struct {
-	ResultType string         `json:"resultType"`
-	Result     []matrixSeries `json:"result"`
-}
-
-type matrixSeries struct {
-	Metric map[string]string `json:"metric"`
-	Values points            `json:"values"`
-}
-
-// point is a stored sample: [1700000000.123, "42.5"] in JSON.
-type point struct {
-	ms    int64
-	value float64
-}
-
-// points are a series' samples.
-type points []point
-
-// UnmarshalJSON reads pairs of a time in seconds and a value in quotes. An
-// answer holds some 100,000 of them, so that they are not taken apart by
-// reflection; that it is JSON the decoder has seen to.
-func (p *points) UnmarshalJSON(text []byte) error {
-	rest := bytes.TrimPrefix(bytes.TrimSpace(text), []byte("["))
-	*p = make(points, 0, bytes.Count(rest, []byte("[")))
-	for {
-		open := bytes.IndexByte(rest, '[')
-		if open < 0 {
-			return nil
-		}
-		end := bytes.IndexByte(rest[open:], ']')
-		if end < 0 {
-			return errors.New("a sample is not closed")
-		}
-		one, err := parsePoint(rest[open+1 : open+end])
-		if err != nil {
-			return err
-		}
-		*p, rest = append(*p, one), rest[open+end+1:]
-	}
-}
-
-func parsePoint(text []byte) (p point, err error) {
-	at, value, ok := bytes.Cut(text, []byte(","))
-	if !ok {
-		return p, errors.New("a sample lacks a time or a value")
-	}
-	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(at)), 64)
-	if err != nil || math.Abs(seconds) > 1e12 {
-		return p, errors.New("a sample's time is not a number of seconds")
-	}
-	if p.value, err = strconv.ParseFloat(string(bytes.Trim(value, "\" \t\r\n")), 64); err != nil {
-		return p, errors.New("a sample's value is no number")
-	}
-	p.ms = int64(math.Round(seconds * 1000))
-	return p, nil
-}
 
 // Why an answer is none.
 var (
@@ -133,17 +62,15 @@ func (c *client) query(ctx context.Context, selector string, from, to time.Time)
 		"query": {fmt.Sprintf("%s[%dms]", selector, last-from.UnixMilli()+1)},
 		"time":  {fmt.Sprintf("%d.%03d", last/1000, last%1000)},
 	}
-	var got answer[matrix]
-	if err := c.ask(ctx, http.MethodPost, "api/v1/query", form, &got); err != nil {
-		return nil, err
+	var got matrix
+	err := c.ask(ctx, http.MethodPost, "api/v1/query", form, func(dec *json.Decoder) error {
+		got = matrix{}
+		return got.read(dec)
+	})
+	if err == nil && got.resultType != "matrix" {
+		err = errors.New("answered with something else than a matrix")
 	}
-	if err := whole(got.Status, got.ErrorType, got.Error, got.Warnings, got.Partial); err != nil {
-		return nil, err
-	}
-	if got.Data.ResultType != "matrix" {
-		return nil, errors.New("answered with something else than a matrix")
-	}
-	return got.Data.Result, nil
+	return got.series, err
 }
 
 // labelValues asks for the values of a label among the series that any of the
@@ -153,33 +80,40 @@ func (c *client) labelValues(ctx context.Context, label string, selectors []stri
 		"match[]": selectors,
 		"start":   {strconv.FormatInt(from.Unix(), 10)}, "end": {strconv.FormatInt(to.Unix(), 10)},
 	}
-	var got answer[[]string]
-	if err := c.ask(ctx, http.MethodGet, "api/v1/label/"+label+"/values", form, &got); err != nil {
-		return nil, err
-	}
-	return got.Data, whole(got.Status, got.ErrorType, got.Error, got.Warnings, got.Partial)
+	var got []string
+	err := c.ask(ctx, http.MethodGet, "api/v1/label/"+label+"/values", form, func(dec *json.Decoder) error {
+		var memory held
+		got = nil
+		return elements(dec, func() error {
+			var value string
+			err := dec.Decode(&value)
+			got = append(got, value)
+			return cmp.Or(err, memory.add(labelBytes+len(value)))
+		})
+	})
+	return got, err
 }
 
 // whole refuses what isn't all that was asked for.
-func whole(status, errorType, message string, warnings []string, partial bool) error {
+func (a answer) whole() error {
 	switch {
-	case status != "success":
-		return refusal(errorType, message)
-	case len(warnings) > 0:
-		return fmt.Errorf("the answer may be partial, it has %d warnings", len(warnings))
-	case partial:
+	case a.status != "success":
+		return refusal(a.errorType, a.message)
+	case a.warnings > 0:
+		return fmt.Errorf("the answer may be partial, it has %d warnings", a.warnings)
+	case a.partial:
 		return errors.New("the answer is partial: part of the storage did not answer")
 	}
 	return nil
 }
 
-// ask asks until there is an answer, or too often.
-func (c *client) ask(ctx context.Context, method, path string, form url.Values, into any) error {
+// ask asks until there is an answer, or too often; data reads what it is about.
+func (c *client) ask(ctx context.Context, method, path string, form url.Values, data func(*json.Decoder) error) error {
 	for attempt, pause := 1, c.retryMin; ; attempt, pause = attempt+1, 2*pause {
-		err := c.askOnce(ctx, method, path, form, into)
+		got, err := c.askOnce(ctx, method, path, form, data)
 		if err == nil {
 			c.metrics.queries.WithLabelValues("ok").Inc()
-			return nil
+			return got.whole()
 		}
 		c.metrics.queries.WithLabelValues("error").Inc()
 		if ctx.Err() != nil {
@@ -197,41 +131,38 @@ func (c *client) ask(ctx context.Context, method, path string, form url.Values, 
 // busy are states in which a server, or the proxy before it, may answer soon.
 var busy = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
-func (c *client) askOnce(ctx context.Context, method, path string, form url.Values, into any) error {
+func (c *client) askOnce(ctx context.Context, method, path string, form url.Values, data func(*json.Decoder) error) (got answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	req, err := c.request(ctx, method, path, form)
 	if err != nil {
-		return err
+		return got, err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, exporter.Unquoted(err))
+		return got, fmt.Errorf("%w: %w", errNoAnswer, exporter.Unquoted(err))
 	}
 	defer resp.Body.Close() //nolint:errcheck // nothing was written
-	body, err := io.ReadAll(io.LimitReader(resp.Body, c.limit+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: cut off after %d bytes: %w", errNoAnswer, len(body), exporter.Unquoted(err))
-	case int64(len(body)) > c.limit:
-		return fmt.Errorf("%w: more than %d bytes", errTooLarge, c.limit)
-	case resp.StatusCode != http.StatusOK:
-		err := refused(resp, body)
+	b := newBody(resp.Body, c.limit)
+	if resp.StatusCode != http.StatusOK {
+		err := refused(resp, b)
 		if slices.Contains(busy, resp.StatusCode) {
-			return fmt.Errorf("%w: %w", errNoAnswer, err)
+			return got, fmt.Errorf("%w: %w", errNoAnswer, err)
 		}
-		return err
+		return got, err
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		at := int64(len(body)) // where the JSON is well formed its content isn't
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			at = min(syntax.Offset, at)
-		}
-		return fmt.Errorf("answered what is not the HTTP API's JSON, %s: line %d of %d bytes",
-			exporter.Described(resp), 1+bytes.Count(body[:at], []byte("\n")), len(body))
+	got, err = readAnswer(b.dec, func() error { return data(b.dec) })
+	switch {
+	case err == nil:
+		return got, nil
+	case errors.Is(b.err, errTooLarge):
+		return got, b.err
+	case b.err != nil:
+		return got, fmt.Errorf("%w: cut off after %d bytes: %w", errNoAnswer, b.read, exporter.Unquoted(b.err))
+	case errors.Is(err, errTooLarge):
+		return got, err
 	}
-	return nil
+	return got, fmt.Errorf("answered what is not the HTTP API's JSON, %s: byte %d of %d or more", exporter.Described(resp), b.dec.InputOffset(), b.read)
 }
 
 func (c *client) request(ctx context.Context, method, path string, form url.Values) (*http.Request, error) {
@@ -257,12 +188,15 @@ func (c *client) request(ctx context.Context, method, path string, form url.Valu
 }
 
 // refused is an answer that isn't 200.
-func refused(resp *http.Response, body []byte) error {
-	var got answer[json.RawMessage]
-	if json.Unmarshal(body, &got) != nil || got.Error == "" {
+func refused(resp *http.Response, b *body) error {
+	got, err := readAnswer(b.dec, func() error { return b.dec.Decode(&skipped{}) })
+	switch {
+	case errors.Is(b.err, errTooLarge):
+		return b.err
+	case err != nil || got.message == "":
 		return fmt.Errorf("answered %s", exporter.Described(resp))
 	}
-	return fmt.Errorf("answered %d %s: %w", resp.StatusCode, http.StatusText(resp.StatusCode), refusal(got.ErrorType, got.Error))
+	return fmt.Errorf("answered %d %s: %w", resp.StatusCode, http.StatusText(resp.StatusCode), refusal(got.errorType, got.message))
 }
 
 // errorTypes are the API's; of an error nothing else is told, since the message is

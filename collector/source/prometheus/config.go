@@ -46,7 +46,7 @@ func DefaultConfig() Config {
 	return Config{
 		LeadIn: time.Hour, Rules: exporter.DefaultConfig(),
 		FirstWindow: 10 * time.Minute, MaxWindow: 6 * time.Hour,
-		PointsPerQuery: 500_000, BodyLimitBytes: 256 << 20, Timeout: 2 * time.Minute,
+		PointsPerQuery: 500_000, BodyLimitBytes: 64 << 20, Timeout: 2 * time.Minute,
 		Attempts: 4, RetryMin: time.Second,
 	}
 }

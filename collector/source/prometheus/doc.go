@@ -26,7 +26,7 @@
 //     from before and after a change of honor_labels is two imports.
 //   - All or nothing: an answer that is an error, partial, cut off or carries
 //     warnings is none (QueryError). Its error says status, content type, length
-//     and line, and nothing that the answer says; redirects are not followed.
+//     and place, and nothing that the answer says; redirects are not followed.
 //
 // What can go wrong: Prometheus is away or overloaded (asked again, then a
 // QueryError with URL, query and window), its scrape interval is longer than the

@@ -1,7 +1,7 @@
 package prometheus
 
 import (
-	"encoding/json"
+	"bytes"
 	"testing"
 	"time"
 
@@ -15,13 +15,13 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"data":{"result":[{"values":[[[[[[]]`))
 	f.Add([]byte(`{"data":{"result":[{"metric":{"__name__":"DCGM_FI_DEV_FB_USED_BYTES","job":"","instance":":::"},"values":[[1e308,"NaN"],[-1,"1"]]}]}}`))
 	from := time.Unix(1_700_000_000, 0)
-	f.Fuzz(func(t *testing.T, body []byte) {
-		costtest.Within(t, costtest.Time, 8<<20+uint64(len(body))*1000, func() {
-			var got answer[matrix]
-			if json.Unmarshal(body, &got) != nil {
+	f.Fuzz(func(t *testing.T, text []byte) {
+		costtest.Within(t, costtest.Time, 8<<20+uint64(len(text))*1000, func() {
+			got, err := matrixOf(bytes.NewReader(text))
+			if err != nil {
 				return
 			}
-			w := newWindow(from, from.Add(time.Minute), got.Data.Result)
+			w := newWindow(from, from.Add(time.Minute), got.series)
 			seen, _ := w.slot(from.Add(time.Minute).UnixMilli())
 			for _, e := range seen {
 				e.exposition(false)

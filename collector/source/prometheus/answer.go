@@ -1,0 +1,254 @@
+package prometheus
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// What an answer may take, whatever its length: the memory of a few bytes such as
+// {} is a hundred times theirs.
+const (
+	// maxValueBytes is the longest series, or other value, as JSON: 150,000 samples.
+	maxValueBytes = 4 << 20
+	// maxLabelBytes is the longest set of labels as JSON.
+	maxLabelBytes = 64 << 10
+	// maxHeldBytes is what all series of an answer may hold, counted as: a series, a
+	// label beside its text, a sample.
+	maxHeldBytes = 256 << 20
+	seriesBytes  = 400
+	labelBytes   = 64
+	pointBytes   = 16
+)
+
+// answer is the envelope of the HTTP API (Prometheus, "HTTP API", format
+// overview); isPartial is VictoriaMetrics'.
+type answer struct {
+	status, errorType, message string
+	warnings                   int
+	partial                    bool
+}
+
+// readAnswer reads an answer value by value, none of whose text it keeps; data
+// reads what was asked for.
+func readAnswer(dec *json.Decoder, data func() error) (a answer, err error) {
+	err = members(dec, func(key string) error {
+		switch key {
+		case "status":
+			return dec.Decode(&a.status)
+		case "errorType":
+			return dec.Decode(&a.errorType)
+		case "error":
+			return dec.Decode(&a.message)
+		case "isPartial":
+			return dec.Decode(&a.partial)
+		case "warnings":
+			return elements(dec, func() error {
+				a.warnings++
+				return dec.Decode(&skipped{})
+			})
+		case "data":
+			return data()
+		}
+		return dec.Decode(&skipped{})
+	})
+	if err != nil {
+		return a, err
+	}
+	if _, err = dec.Token(); err == nil {
+		err = errors.New("there is more after the answer")
+	} else if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return a, err
+}
+
+// skipped is a value that nobody reads.
+type skipped struct{}
+
+func (skipped) UnmarshalJSON([]byte) error { return nil }
+
+// elements calls each before every element of an array, which it reads; null has none.
+func elements(dec *json.Decoder, each func() error) error { return inside(dec, '[', each) }
+
+// members calls each with the name of every member of an object before its value,
+// which it reads; null has none.
+func members(dec *json.Decoder, each func(key string) error) error {
+	return inside(dec, '{', func() error {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := key.(string) // the decoder sees to it
+		return each(name)
+	})
+}
+
+func inside(dec *json.Decoder, open json.Delim, each func() error) error {
+	token, err := dec.Token()
+	if err != nil || token == nil {
+		return err
+	}
+	if token != open {
+		return fmt.Errorf("want %s", open)
+	}
+	for dec.More() {
+		if err := each(); err != nil {
+			return err
+		}
+	}
+	_, err = dec.Token()
+	return err
+}
+
+// matrix is the answer to a range selector.
+type matrix struct {
+	resultType string
+	series     []matrixSeries
+}
+
+type matrixSeries struct {
+	Metric labels `json:"metric"`
+	Values points `json:"values"`
+}
+
+func (m *matrix) read(dec *json.Decoder) error {
+	var memory held
+	return members(dec, func(key string) error {
+		switch key {
+		case "resultType":
+			return dec.Decode(&m.resultType)
+		case "result":
+			return elements(dec, func() error {
+				var s matrixSeries
+				if err := dec.Decode(&s); err != nil {
+					return err
+				}
+				size := seriesBytes + pointBytes*len(s.Values)
+				for name, value := range s.Metric {
+					size += labelBytes + len(name) + len(value)
+				}
+				m.series = append(m.series, s)
+				return memory.add(size)
+			})
+		}
+		return dec.Decode(&skipped{})
+	})
+}
+
+// held is how many bytes an answer holds so far.
+type held int
+
+func (h *held) add(bytes int) error {
+	if *h += held(bytes); *h > maxHeldBytes {
+		return fmt.Errorf("%w: its series take more than %d bytes of memory; a match takes fewer of them", errTooLarge, maxHeldBytes)
+	}
+	return nil
+}
+
+// labels are a series'.
+type labels map[string]string
+
+// UnmarshalJSON refuses more labels than any series has.
+func (l *labels) UnmarshalJSON(text []byte) error {
+	if len(text) > maxLabelBytes {
+		return fmt.Errorf("%w: a series has %d bytes of labels, more than %d", errTooLarge, len(text), maxLabelBytes)
+	}
+	return json.Unmarshal(text, (*map[string]string)(l))
+}
+
+// point is a stored sample: [1700000000.123, "42.5"] in JSON.
+type point struct {
+	ms    int64
+	value float64
+}
+
+// points are a series' samples.
+type points []point
+
+// leastPoint is the shortest sample with its comma: [1,1],
+const leastPoint = 6
+
+// UnmarshalJSON reads pairs of a time in seconds and a value in quotes. An
+// answer holds some 100,000 of them, so that they are not taken apart by
+// reflection; that it is JSON the decoder has seen to.
+func (p *points) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	rest, ok := bytes.CutPrefix(text, []byte("["))
+	if !ok {
+		return errors.New("samples are no array")
+	}
+	*p = make(points, 0, min(bytes.Count(rest, []byte("[")), 1+len(rest)/leastPoint))
+	for {
+		open := bytes.IndexByte(rest, '[')
+		if open < 0 {
+			return nil
+		}
+		end := bytes.IndexByte(rest[open:], ']')
+		if end < 0 {
+			return errors.New("a sample is not closed")
+		}
+		one, err := parsePoint(rest[open+1 : open+end])
+		if err != nil {
+			return err
+		}
+		*p, rest = append(*p, one), rest[open+end+1:]
+	}
+}
+
+func parsePoint(text []byte) (p point, err error) {
+	at, value, ok := bytes.Cut(text, []byte(","))
+	if !ok {
+		return p, errors.New("a sample lacks a time or a value")
+	}
+	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(at)), 64)
+	if err != nil || math.Abs(seconds) > 1e12 {
+		return p, errors.New("a sample's time is not a number of seconds")
+	}
+	if p.value, err = strconv.ParseFloat(string(bytes.Trim(value, "\" \t\r\n")), 64); err != nil {
+		return p, errors.New("a sample's value is no number")
+	}
+	p.ms = int64(math.Round(seconds * 1000))
+	return p, nil
+}
+
+// body is an answer's bytes on the way to its decoder, as far as they may come.
+type body struct {
+	from        io.Reader
+	dec         *json.Decoder // of this body
+	read, limit int64
+	err         error // why it ended early
+}
+
+func newBody(from io.Reader, limit int64) *body {
+	b := &body{from: from, limit: limit}
+	b.dec = json.NewDecoder(b)
+	return b
+}
+
+// Read fills p where it can: the decoder looks anew at what it has of a value after
+// each read, and gives twice as much room to the next.
+func (b *body) Read(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		switch waiting := b.read - b.dec.InputOffset(); {
+		case b.read > b.limit:
+			err = fmt.Errorf("%w: more than %d bytes", errTooLarge, b.limit)
+		case waiting > maxValueBytes:
+			err = fmt.Errorf("%w: one value, such as a series, of more than %d bytes", errTooLarge, maxValueBytes)
+		default:
+			var more int
+			more, err = b.from.Read(p[n:min(int64(len(p)), int64(n)+b.limit+1-b.read)])
+			n, b.read = n+more, b.read+int64(more)
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.err = err
+	}
+	return n, err
+}
