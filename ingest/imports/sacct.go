@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/bounded"
+	"github.com/gpuledger/gpuledger/internal/hostlist"
 )
 
 // ReadSacct reads what `sacct -a -X -P` prints: a header, then one job per
@@ -174,9 +175,9 @@ func (s *sacctReader) spread(rec Record, gpus uint32, list string) error {
 		s.file.keep(rec)
 		return nil
 	}
-	nodes, err := expandHosts(list)
+	nodes, err := hostlist.Expand(list)
 	if err != nil {
-		return err
+		return fmt.Errorf("NodeList: %w", err)
 	}
 	if gpus%uint32(len(nodes)) != 0 {
 		s.file.keep(rec)

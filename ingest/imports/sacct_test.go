@@ -102,7 +102,7 @@ func TestReadSacctByNode(t *testing.T) {
 	if diff := cmp.Diff([]string{"2: 1 / 2×@n01 " + hour, "2: 1 / 2×@n02 " + hour, "3: 2 / 3×@ " + hour}, shown(got.Records)); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
-	if len(got.Bad) != 1 || !strings.Contains(got.Bad[0].Reason, `node list "n[01"`) {
+	if len(got.Bad) != 1 || !strings.Contains(got.Bad[0].Reason, `NodeList: expand "n[01"`) {
 		t.Errorf("bad lines: %+v", got.Bad)
 	}
 }
@@ -118,26 +118,6 @@ func TestReadSacctRefusesAFile(t *testing.T) {
 	} {
 		if _, err := ReadSacct(strings.NewReader(text), Reading{Zone: time.UTC}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
-		}
-	}
-}
-
-func TestExpandHosts(t *testing.T) {
-	for list, want := range map[string][]string{
-		"n1":                 {"n1"},
-		"n[1-3,7]":           {"n1", "n2", "n3", "n7"},
-		"n[08-11],gpu5":      {"n08", "n09", "n10", "n11", "gpu5"},
-		"r[1-2]c[0-1]-ib":    {"r1c0-ib", "r1c1-ib", "r2c0-ib", "r2c1-ib"},
-		"a[1,2],b[001-002]x": {"a1", "a2", "b001x", "b002x"},
-	} {
-		got, err := expandHosts(list)
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%q: %v (-want +got):\n%s", list, err, diff)
-		}
-	}
-	for _, list := range []string{"", "n[", "n[1-", "n[2-1]", "n[a]", "n]", "n[1-99999999]", "n1,,n2", "n[1-999]x[1-999]", "n[]", "n[00000000001-2]"} {
-		if got, err := expandHosts(list); err == nil {
-			t.Errorf("%q: got %d hosts, want an error", list, len(got))
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/hostlist"
 )
 
 // gresEntry is one GRES as scontrol prints it: "gpu:h100:2(IDX:4-5)" of a job or
@@ -20,7 +22,7 @@ func parseGres(list string) ([]gresEntry, error) {
 	if list == "" || list == "(null)" {
 		return nil, nil
 	}
-	parts, err := splitOutside(list, '(', ')')
+	parts, err := hostlist.Split(list, '(', ')')
 	if err != nil {
 		return nil, fmt.Errorf("gres %q: %w", list, err)
 	}

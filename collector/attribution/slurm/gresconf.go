@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/hostlist"
 )
 
 // confDevice is one gpu of gres.conf: a file, or the several of MultipleFiles.
@@ -147,7 +149,7 @@ func (c *gresConf) add(fields map[string]string, line int) error {
 	}
 	kind := fields["type"]
 	if list, ok := fields["multiplefiles"]; ok {
-		files, err := expandHostlist(list)
+		files, err := hostlist.Expand(list)
 		if err != nil {
 			return fmt.Errorf("key MultipleFiles: %w", err)
 		}
@@ -159,7 +161,7 @@ func (c *gresConf) add(fields map[string]string, line int) error {
 		c.fileless = line
 		return nil
 	}
-	files, err := expandHostlist(list)
+	files, err := hostlist.Expand(list)
 	if err != nil {
 		return fmt.Errorf("key File: %w", err)
 	}

@@ -1,0 +1,136 @@
+// Package hostlist reads Slurm's lists of names: in goes text such as
+// "n[01-03,7],r[1-2]c[0-3]", out come the names in the list's order. What can go
+// wrong: a few bytes stand for more names, or longer ones, than any cluster has;
+// such a list is refused before they are made.
+package hostlist
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
+)
+
+const (
+	// MaxNames bounds what one list stands for: Slurm's own limit of nodes.
+	MaxNames = 1 << 16
+	// MaxBytes bounds its names together: 64 bytes of each are enough.
+	MaxBytes = MaxNames * 64
+	// maxBrackets bounds the ranges in one of its names.
+	maxBrackets = 8
+	// maxDigits bounds the width of a number.
+	maxDigits = 10
+)
+
+// Expand is the names of a list, at least one. None is longer than
+// wire.MaxNameBytes.
+func Expand(list string) ([]string, error) {
+	parts, err := Split(list, '[', ']')
+	if err != nil {
+		return nil, fmt.Errorf("expand %.60q: %w", list, err)
+	}
+	var names []string
+	bytes := 0
+	for _, part := range parts {
+		more, size, err := expand(part, MaxBytes-bytes)
+		if err != nil {
+			return nil, fmt.Errorf("expand %.60q: %w", list, err)
+		}
+		bytes += size
+		if names = append(names, more...); len(names) > MaxNames {
+			return nil, fmt.Errorf("expand %.60q: more than %d names", list, MaxNames)
+		}
+	}
+	return names, nil
+}
+
+// Split splits at the commas that stand in no bracket.
+func Split(s string, open, shut rune) ([]string, error) {
+	var parts []string
+	depth, start := 0, 0
+	for i, c := range s {
+		switch {
+		case c == open:
+			depth++
+		case c == shut:
+			depth--
+		case c == ',' && depth == 0:
+			parts, start = append(parts, s[start:i]), i+1
+		}
+		if depth < 0 || depth > 1 {
+			return nil, fmt.Errorf("a bracket %q too many", c)
+		}
+		if len(parts) > MaxNames {
+			return nil, fmt.Errorf("more than %d names", MaxNames)
+		}
+	}
+	if depth != 0 {
+		return nil, fmt.Errorf("no closing bracket %q", shut)
+	}
+	return append(parts, s[start:]), nil
+}
+
+// expand is the names of one part of a list, and their bytes: at most so many.
+func expand(part string, most int) (names []string, bytes int, err error) {
+	switch {
+	case part == "":
+		return nil, 0, errors.New("an empty name")
+	case strings.Count(part, "[") > maxBrackets:
+		return nil, 0, fmt.Errorf("more than %d ranges in one name", maxBrackets)
+	}
+	names = []string{""}
+	for part != "" {
+		before, rest, found := strings.Cut(part, "[")
+		numbers, after := []string{""}, ""
+		if found {
+			var ranges string
+			ranges, after, _ = strings.Cut(rest, "]")
+			if numbers, err = Numbers(ranges); err != nil {
+				return nil, 0, err
+			}
+		}
+		if len(names)*len(numbers) > MaxNames {
+			return nil, 0, fmt.Errorf("more than %d names", MaxNames)
+		}
+		longer := make([]string, 0, len(names)*len(numbers))
+		bytes = 0
+		for _, name := range names {
+			for _, number := range numbers {
+				size := len(name) + len(before) + len(number)
+				if bytes += size; size > wire.MaxNameBytes {
+					return nil, 0, fmt.Errorf("a name of %d bytes, more than %d", size, wire.MaxNameBytes)
+				} else if bytes > most {
+					return nil, 0, fmt.Errorf("names of more than %d bytes in all", MaxBytes)
+				}
+				longer = append(longer, name+before+number)
+			}
+		}
+		names, part = longer, after
+	}
+	return names, bytes, nil
+}
+
+// Numbers is the numbers of "1-3,007", which keep their leading zeros.
+func Numbers(ranges string) ([]string, error) {
+	var numbers []string
+	for part := range strings.SplitSeq(ranges, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.ParseUint(first, 10, 32)
+		to, err2 := strconv.ParseUint(last, 10, 32)
+		if err1 != nil || err2 != nil || to < from || to-from >= MaxNames || len(first) > maxDigits {
+			return nil, fmt.Errorf("range %.40q: want numbers of at most %d digits, such as 1-4", part, maxDigits)
+		}
+		for n := from; n <= to; n++ {
+			numbers = append(numbers, fmt.Sprintf("%0*d", len(first), n))
+		}
+		if len(numbers) > MaxNames {
+			return nil, fmt.Errorf("more than %d numbers", MaxNames)
+		}
+	}
+	return numbers, nil
+}
