@@ -24,7 +24,7 @@ func Chargeback(dir string, month *invoice.Month) (path string, err error) {
 		return "", fmt.Errorf("export chargeback: %w", err)
 	}
 	path = filepath.Join(dir, Folder, "chargeback-"+period.String()+".csv")
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", fmt.Errorf("export chargeback: %w", err)
 	}
 	if err := Replace(path, func(w io.Writer) error { return WriteChargeback(w, month) }); err != nil {

@@ -37,7 +37,7 @@ func (osFS) Open(path string, create bool) (file, error) {
 	if create {
 		flag |= os.O_CREATE
 	}
-	f, err := os.OpenFile(path, flag, 0o640)
+	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func makeDir(dir string) error {
 		}
 		parents = append(parents, filepath.Dir(p))
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	for _, p := range parents {
@@ -127,7 +127,7 @@ var ErrLocked = errors.New("another collector has this spool open")
 // takeLock locks dir for this process; the system frees the lock when it ends.
 func takeLock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}

@@ -147,8 +147,29 @@ func (d *Dir) takeLock() error {
 	return nil
 }
 
+// folders are those of the directory, which itself may be open for reading.
+var folders = []string{"clickhouse", "decisions-copy", "export", "kafka", "spool"}
+
+// closeFolders takes the rights of group and others from the folders that are
+// there: older versions made some with mode 0750.
+func (d *Dir) closeFolders() error {
+	for _, name := range folders {
+		info, err := os.Stat(d.Join(name))
+		if err == nil && info.IsDir() && info.Mode().Perm()&0o077 != 0 {
+			err = os.Chmod(d.Join(name), 0o700)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("make %s private: %w", d.Join(name), err)
+		}
+	}
+	return nil
+}
+
 func (d *Dir) prepare() error {
 	if err := d.checkFormat(); err != nil {
+		return err
+	}
+	if err := d.closeFolders(); err != nil {
 		return err
 	}
 	// A killed holder leaves these; nobody may take them for ours.

@@ -28,7 +28,7 @@ func File(dir, period string, options Options, created time.Time, bills iter.Seq
 		return "", Summary{}, fmt.Errorf("export FOCUS: %w", err)
 	}
 	name := filepath.Join(dir, export.Folder, "focus-"+options.Version+"-"+month.String())
-	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return "", Summary{}, fmt.Errorf("export FOCUS: %w", err)
 	}
 	var summary Summary
