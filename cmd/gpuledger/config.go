@@ -300,6 +300,7 @@ func loadConfig(path string) (Config, error) {
 func (c Config) deciding() []string {
 	return []string{
 		c.Ledger.TenantsFile, c.Billing.Prices, c.Kafka.CAFile, c.ClickHouse.CAFile, c.ClickHouse.Library, c.Attribution.Static.File,
+		c.Decisions.Witness.CAFile, c.Decisions.Witness.TokenFile,
 	}
 }
 
@@ -311,7 +312,7 @@ func trusted(paths ...string) error {
 			continue
 		}
 		if err := trust.File(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("read configuration: %w", err)
+			return fmt.Errorf("check who may write %s: %w", path, err)
 		}
 	}
 	return nil

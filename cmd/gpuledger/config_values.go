@@ -105,6 +105,7 @@ func (c Config) loadFiles() error {
 		_, err := os.Stat(c.ClickHouse.Library)
 		return err
 	})
+	file("decisions: witness", c.Decisions.Witness.HTTPS, c.Decisions.Witness.CheckFiles)
 	return errors.Join(errs...)
 }
 

@@ -63,6 +63,10 @@ func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 	path := filepath.Join(dir, configName)
 	writeFile(t, filepath.Join(dir, "tenants.yaml"), "versions:\n- effective: 2026-01-01T00:00:00Z\n  rules:\n  - {match: {namespace: a}}\n")
 	writeFile(t, filepath.Join(dir, "empty"), "\n")
+	writeFile(t, filepath.Join(dir, "open"), "secret\n")
+	if err := os.Chmod(filepath.Join(dir, "open"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for text, want := range map[string][]string{
 		"ledger: {tenants_file: none.yaml}":    {"ledger: tenants_file: ", "none.yaml"},
 		"ledger: {tenants_file: tenants.yaml}": {"ledger: tenants_file: ", "tenants.yaml"},
@@ -70,6 +74,11 @@ func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 		"clickhouse: {password_file: empty}":   {"clickhouse: password_file: ", "empty: is empty"},
 		"clickhouse: {ca_file: none.pem}":      {"clickhouse: ca_file: ", "none.pem: no such file"},
 		"clickhouse: {ca_file: empty}":         {"clickhouse: ca_file: ", "empty: holds no PEM certificate"},
+		"decisions: {witness: {https: 'https://w.example', ca_file: none.pem, token_file: none}}": {
+			"decisions: witness: ", "none.pem: no such file", "none: no such file",
+		},
+		"decisions: {witness: {https: 'https://w.example', ca_file: empty, token_file: empty}}": {"empty holds no PEM", "empty is empty"},
+		"decisions: {witness: {https: 'https://w.example', token_file: open}}":                  {"open has mode 0644"},
 		"clickhouse: {library: none.so}":       {"clickhouse: library: ", "none.so: no such file"},
 	} {
 		writeFile(t, path, text)

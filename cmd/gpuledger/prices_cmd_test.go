@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -205,5 +208,20 @@ func TestPricesDeriveNamesWhatIsWrong(t *testing.T) {
 		if got.Code != exitUsage || got.Stdout != "" || !strings.Contains(got.Stderr, c.want) {
 			t.Errorf("%v: got %+v, want code %d and %q", c.args, got, exitUsage, c.want)
 		}
+	}
+}
+
+func TestPricesLoadRefusesWhatOthersCouldHaveWritten(t *testing.T) {
+	book := priceFile(t, checkedPrices)
+	data := filepath.Join(filepath.Dir(book), "data")
+	if err := os.Chmod(book, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	got := invoke(t, "prices", "load", book, "--data", data)
+	if got.Code != exitEnvironment || !strings.Contains(got.Stderr, book) {
+		t.Errorf("prices load: got %+v, want it refused by name", got)
+	}
+	if _, err := os.Stat(data); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("data directory: %v, want none", err)
 	}
 }

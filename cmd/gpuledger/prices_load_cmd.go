@@ -19,12 +19,15 @@ func (s *session) pricesLoadCommand() *cobra.Command {
 		Short: "Publish a price book: it is in force from now on",
 		Long: "Writes the book into the decisions, for ever, with who published it. Drafts are by the published book from then on,\n" +
 			"whatever billing.prices names; finalised invoices and their notes keep the book they were made by. What changes and\n" +
-			"from which hour is printed; prices diff shows it beforehand.",
+			"from which hour is printed; prices diff shows it beforehand. A file that another user could have written is refused.",
 		Example: examples("gpuledger prices load prices.yaml --data DIR --by finance", "put it in force"),
 		Args:    argumentsOfUse,
 	}
 	data, by, key := dataFlag(cmd), byFlag(cmd), keyFlag(cmd)
 	cmd.RunE = s.run(func(ctx context.Context, args []string) error {
+		if err := trusted(args[0]); err != nil {
+			return err
+		}
 		book, err := loadBook(args[0])
 		if err != nil {
 			return err

@@ -211,7 +211,12 @@ func TestM8LoadConfigRefusesWhatOthersCouldHaveWritten(t *testing.T) {
 	if _, err := loadConfig(path); err != nil {
 		t.Fatalf("private files: %v", err)
 	}
-	for _, changed := range []string{path, mapping} {
+	ca, token := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "token")
+	writeFile(t, ca, "")
+	writeFile(t, token, "secret")
+	writeFile(t, path, "ledger: {tenants_file: tenants.yaml}\n"+
+		"decisions: {witness: {https: \"https://witness.example\", ca_file: ca.pem, token_file: token}}\n")
+	for _, changed := range []string{path, mapping, ca, token} {
 		if err := os.Chmod(changed, 0o666); err != nil {
 			t.Fatal(err)
 		}

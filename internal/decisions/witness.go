@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 // WitnessConfig says who else is told the log's head at each decision, so that
@@ -170,11 +171,11 @@ func (w *witness) postOnce(ctx context.Context, body []byte) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if w.config.TokenFile != "" {
-		token, err := os.ReadFile(w.config.TokenFile)
+		token, err := w.config.token()
 		if err != nil {
-			return fmt.Errorf("read token: %w", err)
+			return err
 		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := w.client.Do(req)
 	if err != nil {
@@ -187,20 +188,51 @@ func (w *witness) postOnce(ctx context.Context, body []byte) error {
 	return nil
 }
 
+// token is what TokenFile holds: it is read for each head, since it may be renewed.
+func (c WitnessConfig) token() (string, error) {
+	if err := trust.Secret(c.TokenFile); err != nil {
+		return "", fmt.Errorf("token_file: %w", err)
+	}
+	text, err := os.ReadFile(c.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("token_file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", fmt.Errorf("token_file: %s is empty", c.TokenFile)
+	}
+	return token, nil
+}
+
+// CheckFiles fails where a file that it names is away, can't be used, or could
+// have been written, or a secret read, by others.
+func (c WitnessConfig) CheckFiles() error {
+	var errs []error
+	if c.TokenFile != "" {
+		_, err := c.token()
+		errs = append(errs, err)
+	}
+	_, err := c.client()
+	return errors.Join(append(errs, err)...)
+}
+
 func (c WitnessConfig) client() (*http.Client, error) {
-	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	transport := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CAFile != "" {
+		if err := trust.File(c.CAFile); err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("read authorities: %w", err)
+			return nil, fmt.Errorf("ca_file: %w", err)
 		}
-		if trust.RootCAs = x509.NewCertPool(); !trust.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read authorities: %s has no certificate", c.CAFile)
+		if transport.RootCAs = x509.NewCertPool(); !transport.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca_file: %s holds no PEM certificate", c.CAFile)
 		}
 	}
 	return &http.Client{
 		Timeout:       witnessTimeout,
-		Transport:     &http.Transport{TLSClientConfig: trust, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 16 << 10},
+		Transport:     &http.Transport{TLSClientConfig: transport, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 16 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

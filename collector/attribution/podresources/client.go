@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gpuledger/gpuledger/internal/trust"
 )
 
 const (
@@ -161,6 +163,10 @@ func (c *client) authorize(req *http.Request) error {
 	if c.cfg.TokenFile == "" || req.URL.Scheme != "https" || c.cfg.exposesToken() {
 		return nil
 	}
+	// Not a trust.Secret: Kubernetes mounts tokens that every user of a pod reads.
+	if err := trust.File(c.cfg.TokenFile); err != nil {
+		return fmt.Errorf("read token: %w", err)
+	}
 	token, err := os.ReadFile(c.cfg.TokenFile)
 	if err != nil {
 		return fmt.Errorf("read token: %w", err)
@@ -177,7 +183,10 @@ func (c *client) authorize(req *http.Request) error {
 func (c *client) transport(scheme string) (*http.Client, error) {
 	var ca []byte
 	if scheme == "https" && c.cfg.CAFile != "" && !c.cfg.InsecureSkipVerify {
-		var err error
+		err := trust.File(c.cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read CA: %w", err)
+		}
 		if ca, err = os.ReadFile(c.cfg.CAFile); err != nil {
 			return nil, fmt.Errorf("read CA: %w", err)
 		}

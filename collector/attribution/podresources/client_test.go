@@ -58,6 +58,12 @@ func TestClientToken(t *testing.T) {
 	c := newKubeletClient(kube.endpoint(), node)
 	writeFile(t, kube.token, " \n")
 	wantWords(t, getPods(t, c), "read token", kube.token, "is empty")
+	for mode, words := range map[os.FileMode][]string{0o666: {"other users can write it"}, 0o644: {"is empty"}} {
+		if err := os.Chmod(kube.token, mode); err != nil {
+			t.Fatal(err)
+		}
+		wantWords(t, getPods(t, c), append(words, kube.token)...)
+	}
 	c.cfg.TokenFile = filepath.Join(t.TempDir(), "none")
 	wantWords(t, getPods(t, c), "read token", c.cfg.TokenFile)
 	c.cfg.TokenFile = ""
