@@ -146,11 +146,11 @@ func (d *decoder) admit(it *item) {
 	live, boot := live(b), time.UnixMilli(b.BootMs)
 	switch {
 	case it.missing != "":
-		it.dead("origin", "%s of collector %q for slot %s of cluster %q: %s; an operator opens one with: gpuledger import runs open --cluster %q --sends %s --collector %q --slot %s --from %s --to %s",
+		it.dead("origin", "%s of collector %q for slot %s of cluster %q: %s; an operator opens one with: gpuledger import runs open --cluster %q --sends %s --collector %q --slot %s --from %s --to %s --data DIR",
 			wire.Sends(b), b.Collector, start.UTC().Format(time.RFC3339), b.Cluster, it.missing, b.Cluster, wire.Sends(b), b.Collector,
 			time.Duration(b.SlotMs)*time.Millisecond, start.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339))
 	case it.slot.ms == 0 || it.msg.Time.Before(it.slot.since):
-		it.dead("cluster", "cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gpuledger inventory cluster %q --slot %s",
+		it.dead("cluster", "cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gpuledger inventory cluster %q --slot %s --data DIR",
 			b.Cluster, it.msg.Time.UTC().Format(time.RFC3339), b.Cluster, time.Duration(b.SlotMs)*time.Millisecond)
 	case b.SlotMs != it.slot.ms:
 		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, it.slot.ms)

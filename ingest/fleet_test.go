@@ -80,8 +80,13 @@ func (r *rereader) Read(_ context.Context, limit int) ([]broker.Message, error) 
 // replay replays the topic from an offset on.
 func (p *pipeline) replay(t *testing.T, cfg ingest.Config, from int) ingest.Replayed {
 	t.Helper()
+	return p.replayLogged(t, cfg, from, slog.New(slog.DiscardHandler))
+}
+
+func (p *pipeline) replayLogged(t *testing.T, cfg ingest.Config, from int, log *slog.Logger) ingest.Replayed {
+	t.Helper()
 	in, err := ingest.New(cfg, ingest.Deps{
-		Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+		Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(), Log: log, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -60,6 +60,12 @@ type Rewriter interface {
 // refuses to recompute its hour.
 func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter, done func(offset int64)) (Replayed, error) {
 	var sum Replayed
+	kept := map[string]int64{}
+	defer func() {
+		for why, n := range kept {
+			in.deps.Log.Warn("batches count already and are left as they are", "why", why, "messages", n)
+		}
+	}()
 	for {
 		msgs, err := from.Read(ctx, in.cfg.ChunkRecords)
 		if errors.Is(err, io.EOF) {
@@ -69,7 +75,7 @@ func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter,
 			return sum, fmt.Errorf("read messages to replay: %w", err)
 		}
 		for chunk := range chunksOf(msgs, in.cfg.ChunkBytes) {
-			n, err := in.replay(ctx, chunk, db)
+			n, err := in.replay(ctx, chunk, db, kept)
 			if err != nil {
 				return sum, err
 			}
@@ -81,7 +87,8 @@ func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter,
 	}
 }
 
-func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewriter) (Replayed, error) {
+// replay adds to kept, by reason, what it leaves as it is.
+func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewriter, kept map[string]int64) (Replayed, error) {
 	items, err := in.settle(ctx, msgs)
 	if err != nil {
 		return Replayed{}, err
@@ -92,12 +99,12 @@ func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewrit
 	}
 	sum := Replayed{Messages: int64(len(items))}
 	items = slices.DeleteFunc(items, func(it item) bool {
-		kept := it.status() != statusStored && was[it.msg.Offset].usable()
-		if kept {
+		keep := it.status() != statusStored && was[it.msg.Offset].usable()
+		if keep {
 			sum.Kept++
-			in.deps.Log.Warn("batch counts already and is left as it is", "partition", it.msg.Partition, "offset", it.msg.Offset, "why", it.why())
+			kept[it.why()]++
 		}
-		return kept
+		return keep
 	})
 	for i := range items {
 		it := &items[i]

@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -160,8 +161,12 @@ func TestReplayLeavesDroppedWeeksAlone(t *testing.T) {
 	journal := p.journal(t)
 	p.exec(t, `INSERT INTO raw_weeks (week, state) VALUES ('2026-03-02', 3)`)
 	p.exec(t, `ALTER TABLE holds DELETE WHERE 1 SETTINGS mutations_sync = 2`)
-	if sum := p.replay(t, ingest.DefaultConfig(), 0); sum.Kept != 10 || sum.Changed != 0 {
+	var log bytes.Buffer
+	if sum := p.replayLogged(t, ingest.DefaultConfig(), 0, slog.New(slog.NewTextHandler(&log, nil))); sum.Kept != 10 || sum.Changed != 0 {
 		t.Errorf("replayed: %+v, want 10 kept", sum)
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "messages=10") {
+		t.Errorf("%d warnings, want one for the reason:\n%s", n, log.String())
 	}
 	if diff := cmp.Diff(journal, p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)

@@ -50,7 +50,7 @@ func link(op *huma.Operation) {
 // explained says when an operation answers with an error.
 var explained = map[int]struct{ when, example string }{
 	http.StatusBadRequest:            {"The body is missing, or is no JSON.", "request body is required"},
-	http.StatusForbidden:             {"A page of another site asked, in a browser.", "a page of another site may not ask this"},
+	http.StatusForbidden:             {"A decision was asked for over TCP, which only reads: decide over the Unix socket. Or a page of another site asked, in a browser.", "a page of another site may not ask this"},
 	http.StatusNotFound:              {"There is no such thing, or no such path.", "no such invoice"},
 	http.StatusMethodNotAllowed:      {"The path has other methods; Allow names them.", "method DELETE is not allowed here, only GET, HEAD"},
 	http.StatusNotAcceptable:         {"Accept leaves out what the operation answers with.", "this operation answers with application/json"},

@@ -166,8 +166,8 @@ func (p *Projection) Whole(ctx context.Context) error {
 		return err
 	}
 	if err := p.ours(int64(end.Last), end.Chain); err != nil {
-		return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy (gpuledger audit restore --from DIR), or, "+
-			"where the rows are wrong, gpuledger audit rebuild has made them anew", err)
+		return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy (gpuledger audit restore --from COPY --data DIR), or, "+
+			"where the rows are wrong, gpuledger audit rebuild --data DIR has made them anew", err)
 	}
 	return nil
 }

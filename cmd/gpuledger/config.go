@@ -263,6 +263,18 @@ func findConfig(flag, dataDir string) (string, error) {
 
 // loadConfig reads and checks the configuration at path; empty: the defaults.
 func loadConfig(path string) (Config, error) {
+	cfg, err := readConfig(path)
+	if err != nil {
+		return cfg, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, usageError{fmt.Errorf("check %s: %w", path, err)}
+	}
+	return cfg, nil
+}
+
+// readConfig is loadConfig without Validate.
+func readConfig(path string) (Config, error) {
 	cfg := DefaultConfig()
 	if path == "" {
 		return cfg, nil
@@ -286,13 +298,7 @@ func loadConfig(path string) (Config, error) {
 			*file = filepath.Join(dir, *file)
 		}
 	}
-	if err := trusted(cfg.deciding()...); err != nil {
-		return cfg, err
-	}
-	if err := cfg.Validate(); err != nil {
-		return cfg, usageError{fmt.Errorf("check %s: %w", path, err)}
-	}
-	return cfg, nil
+	return cfg, trusted(cfg.deciding()...)
 }
 
 // deciding are the files that the configuration names and that decide what is

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -43,11 +44,11 @@ func (s *session) configCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg, err := loadConfig(path)
+			cfg, err := readConfig(path)
 			if err != nil {
 				return err
 			}
-			if err := cfg.loadFiles(); err != nil {
+			if err := errors.Join(cfg.Validate(), cfg.loadFiles()); err != nil {
 				return usageError{fmt.Errorf("check %s: %w", path, err)}
 			}
 			if path == "" {

@@ -68,18 +68,19 @@ func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string][]string{
-		"ledger: {tenants_file: none.yaml}":    {"ledger: tenants_file: ", "none.yaml"},
-		"ledger: {tenants_file: tenants.yaml}": {"ledger: tenants_file: ", "tenants.yaml"},
-		"clickhouse: {password_file: none}":    {"clickhouse: password_file: ", "none: no such file"},
-		"clickhouse: {password_file: empty}":   {"clickhouse: password_file: ", "empty: is empty"},
-		"clickhouse: {ca_file: none.pem}":      {"clickhouse: ca_file: ", "none.pem: no such file"},
-		"clickhouse: {ca_file: empty}":         {"clickhouse: ca_file: ", "empty: holds no PEM certificate"},
+		"ledger: {tenants_file: none.yaml}":                               {"ledger: tenants_file: ", "none.yaml"},
+		"ledger: {tenants_file: none.yaml}\nbilling: {prices: away.yaml}": {"none.yaml", "away.yaml"},
+		"ledger: {tenants_file: tenants.yaml}":                            {"ledger: tenants_file: ", "tenants.yaml"},
+		"clickhouse: {password_file: none}":                               {"clickhouse: password_file: ", "none: no such file"},
+		"clickhouse: {password_file: empty}":                              {"clickhouse: password_file: ", "empty: is empty"},
+		"clickhouse: {ca_file: none.pem}":                                 {"clickhouse: ca_file: ", "none.pem: no such file"},
+		"clickhouse: {ca_file: empty}":                                    {"clickhouse: ca_file: ", "empty: holds no PEM certificate"},
 		"decisions: {witness: {https: 'https://w.example', ca_file: none.pem, token_file: none}}": {
 			"decisions: witness: ", "none.pem: no such file", "none: no such file",
 		},
 		"decisions: {witness: {https: 'https://w.example', ca_file: empty, token_file: empty}}": {"empty holds no PEM", "empty is empty"},
 		"decisions: {witness: {https: 'https://w.example', token_file: open}}":                  {"open has mode 0644"},
-		"clickhouse: {library: none.so}":       {"clickhouse: library: ", "none.so: no such file"},
+		"clickhouse: {library: none.so}":                                                        {"clickhouse: library: ", "none.so: no such file"},
 	} {
 		writeFile(t, path, text)
 		got := invoke(t, "config", "check", path)

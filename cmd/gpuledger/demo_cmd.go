@@ -97,7 +97,7 @@ func (s *session) demoCommand() *cobra.Command {
 	cmd.Flags().Int64Var(&f.seed, "seed", 1, "`N` of the fleet: the same seed is the same month")
 	cmd.Flags().IntVar(&f.days, "days", 0, "only the first `N` days of the month (default: all)")
 	cmd.Flags().BoolVar(&f.once, "once", false, "stop after the month")
-	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint (default: the configuration's)")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint, or unix: its socket alone (default: the configuration's)")
 	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
 	f.changed = cmd.Flags().Changed
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error { return s.demo(ctx, f) })
@@ -109,7 +109,7 @@ type demo struct {
 	s         *session
 	p         *pipeline
 	state     demoState
-	url       string
+	at        func(path string) string // of the HTTP server
 	once      bool
 	collector *collector.Collector
 	spool     *spool.Spool
@@ -135,7 +135,7 @@ func (s *session) demo(ctx context.Context, f demoFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.access.db.Close()) }()
-	d := &demo{s: s, p: p, url: server.URL(), once: f.once, began: began}
+	d := &demo{s: s, p: p, at: server.At, once: f.once, began: began}
 	if err = d.prepare(ctx, f); err == nil {
 		err = d.month(ctx)
 	}
@@ -277,7 +277,7 @@ func (d *demo) live(ctx context.Context) error {
 		}
 	}
 	d.p.group.Go("collector "+simulator, func(ctx context.Context) error { return d.collector.Follow(ctx, from) })
-	if _, err := fmt.Fprintf(d.s.stdout, "\nLive now: a slot a minute. %s%s has the statements, %s/docs the finance API, %s/metrics is for Prometheus. Ctrl-C stops.\n", d.url, statement.Path, d.url, d.url); err != nil {
+	if _, err := fmt.Fprintf(d.s.stdout, "\nLive now: a slot a minute. %s has the statements, %s the finance API, %s is for Prometheus. Ctrl-C stops.\n", d.at(statement.Path), d.at("/docs"), d.at("/metrics")); err != nil {
 		return err
 	}
 	return d.p.group.Wait(ctx)

@@ -200,7 +200,7 @@ func (d *demo) proof(ctx context.Context, _, _ time.Time) error {
 		"Ask on:  ", os.Args[0], " usage --data ", d.p.access.dir.Path(), " --by tenant,project\n",
 		"         ", os.Args[0], " invoice show --data ", d.p.access.dir.Path(), " --period ", d.state.Month.Format("2006-01"), " --tenant NAME\n",
 		"         ", os.Args[0], " invoice finalise --data ", d.p.access.dir.Path(), " --period ", d.state.Month.Format("2006-01"), "\n",
-		"Look at: ", d.url, statement.Path, " (statements), ", d.url, "/docs (finance API) and ", d.url, "/metrics", d.served(), "\n"); err != nil {
+		"Look at: ", d.at(statement.Path), " (statements), ", d.at("/docs"), " (finance API) and ", d.at("/metrics"), d.served(), "\n"); err != nil {
 		return err
 	}
 	return failed

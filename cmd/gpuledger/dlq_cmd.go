@@ -189,7 +189,7 @@ func (o *dlqReplay) run(ctx context.Context, p *pipeline) error {
 		return err
 	}
 	if o.place.given && o.found == 0 {
-		return fmt.Errorf("dead letter %s: there is none (gpuledger dlq list shows those there are)", o.place.String())
+		return fmt.Errorf("dead letter %s: there is none (gpuledger dlq list%s shows those there are)", o.place.String(), p.access.onData())
 	}
 	verb := "sent"
 	if o.dryRun {

@@ -136,9 +136,12 @@ func (p *pipeline) skippable(ctx context.Context, partition int, from, to int64)
 	}
 	b := offsets[partition]
 	stands = max(b.Committed, b.First)
+	if from >= stands && stands == b.Last {
+		return 0, fmt.Errorf("skip: nothing is unread: ingest stands at the end of partition %d, offset %d", partition, b.Last)
+	}
 	if from > stands || from < b.First || to > b.Last || to < from {
-		return 0, fmt.Errorf("skip: ingest stands at offset %d of partition %d, which ends at %d: want a range from there, not [%d, %d)",
-			stands, partition, b.Last, from, to)
+		return 0, fmt.Errorf("skip: ingest stands at offset %d of partition %d, which ends at %d: want --offset %d/%d and a --count that ends there, not the offsets [%d, %d)",
+			stands, partition, b.Last, partition, stands, from, to)
 	}
 	return stands, nil
 }

@@ -136,6 +136,9 @@ func TestSkipPassesOverWhatStopsIngest(t *testing.T) {
 			t.Errorf("journal (-want +got):\n%s", diff)
 		}
 	})
+	if got := skip("--offset", partition+"/5", "--reason", "x"); got.Code != exitFailed || !strings.Contains(got.Stderr, "nothing is unread") {
+		t.Errorf("dlq skip behind the end: got %+v, want nothing to skip", got)
+	}
 	if r := verifyLedger(t, data); r.code != exitOK || !r.checks["C3"].OK {
 		t.Errorf("verify: code %d, C3 says %+v", r.code, r.checks["C3"])
 	}

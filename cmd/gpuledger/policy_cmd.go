@@ -92,6 +92,7 @@ func (s *session) policyDecideCommand(approve bool) *cobra.Command {
 	cmd.Flags().StringArrayVar(&approvers, "approver", nil, "`NAME` of who may approve; may be repeated, and replaces those of before")
 	cmd.Flags().BoolVar(&anybody, "any-approver", false, "anybody else may approve")
 	cmd.MarkFlagsMutuallyExclusive("approver", "any-approver")
+	cmd.MarkFlagsOneRequired("approvals", "approver", "any-approver")
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		if approvals != "" && approvals != "on" && approvals != "off" {
 			return usageError{fmt.Errorf("--approvals %q: want on or off", approvals)}

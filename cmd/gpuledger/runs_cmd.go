@@ -102,7 +102,7 @@ func (s *session) runsOpenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(s.stdout, "run %s is open for %d hours; gpuledger import runs close %s ends it\n", id, r.Hours, id)
+			_, err = fmt.Fprintf(s.stdout, "run %s is open for %d hours; gpuledger import runs close %s%s ends it\n", id, r.Hours, id, p.access.onData())
 			return err
 		})
 	})
@@ -119,7 +119,10 @@ func (s *session) runsCloseCommand() *cobra.Command {
 	data, by := dataFlag(cmd), byFlag(cmd)
 	cmd.RunE = s.run(func(ctx context.Context, args []string) error {
 		return s.withBroker(ctx, *data, func(p *pipeline) error {
-			return p.decide(ctx, decisions.KindRunEnd, "run_end/"+args[0], *by, &decisions.RunEnd{ID: args[0]})
+			if err := p.decide(ctx, decisions.KindRunEnd, "run_end/"+args[0], *by, &decisions.RunEnd{ID: args[0]}); err != nil {
+				return err
+			}
+			return s.writef("run %s has ended\n", args[0])
 		})
 	})
 	return cmd
@@ -133,7 +136,7 @@ func (s *session) inventoryClusterCommand() *cobra.Command {
 		Long: "Batches of a cluster that nobody declared are dead letters (reason cluster); dlq replay sends them back. A\n" +
 			"standalone declares its own cluster, imports and demo theirs, and ingest takes the one of its configuration\n" +
 			"(cluster.name, cluster.slot) as declared. The length never changes: a cluster of another has another name.",
-		Example: examples("gpuledger inventory cluster prod-b --slot 10s", "a second cluster on one ledger"),
+		Example: examples("gpuledger inventory cluster prod-b --slot 10s --data DIR", "a second cluster on one ledger"),
 		Args:    argumentsOfUse,
 	}
 	data, by := dataFlag(cmd), byFlag(cmd)
@@ -147,15 +150,25 @@ func (s *session) inventoryClusterCommand() *cobra.Command {
 			if err := p.otherSlots(ctx, args[0], slot); err != nil {
 				return err
 			}
-			return p.declare(ctx, args[0], slot, *by)
+			if err := p.declare(ctx, args[0], slot, *by); err != nil {
+				return err
+			}
+			return s.writef("cluster %s is declared, with slots of %s\n", printable(args[0]), slot)
 		})
 	})
 	return cmd
 }
 
-// otherSlots refuses a length other than that of what is stored, where the
-// ledger can be asked.
+// otherSlots refuses a length other than that which was declared, or that of what
+// is stored, where the ledger can be asked.
 func (p *pipeline) otherSlots(ctx context.Context, cluster string, slot time.Duration) error {
+	log := p.follow()
+	if err := log.Refresh(ctx); err != nil {
+		return err
+	}
+	if ms := log.Leave(decisions.Sent{Cluster: cluster}).SlotMS; ms != 0 && ms != slot.Milliseconds() {
+		return usageError{fmt.Errorf("slot %s: cluster %q was declared with slots of %s", slot, cluster, time.Duration(ms)*time.Millisecond)}
+	}
 	if p.access.db == nil {
 		return nil
 	}

@@ -31,8 +31,12 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 		"import", "runs", "open", "--data", data, "--cluster", "counted", "--sends", wire.SendsSimulated, "--collector", "c9", "--slot", "1m",
 		"--from", "2026-03-01", "--to", "2026-03-02", "--by", "ops",
 	}
-	_, id, _ := strings.Cut(mustInvoke(t, open...), "run ")
+	said := mustInvoke(t, open...)
+	_, id, _ := strings.Cut(said, "run ")
 	id, _, _ = strings.Cut(id, " ")
+	if end := "gpuledger import runs close " + id + " --data '" + data + "'"; !strings.Contains(said, end) {
+		t.Errorf("open said %q, want %q in it", said, end)
+	}
 	if runs := mustInvoke(t, "import", "runs", "list", "--data", data, "--output", "csv"); !strings.Contains(runs, id+",open,counted,simulated,c9,1m0s,") {
 		t.Errorf("runs:\n%s", runs)
 	}
@@ -42,8 +46,11 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 		t.Errorf("C3: got %q, want 365 stored, 5 dead", got)
 	}
 	closing := []string{"import", "runs", "close", id, "--data", data, "--by", "ops"}
-	mustInvoke(t, closing...)
-	mustInvoke(t, closing...)
+	for range 2 {
+		if said := mustInvoke(t, closing...); !strings.Contains(said, id) {
+			t.Errorf("close said %q, want it to name the run", said)
+		}
+	}
 	if runs := mustInvoke(t, "import", "runs", "list", "--data", data, "--output", "csv"); strings.Contains(runs, id) {
 		t.Errorf("runs after the end:\n%s", runs)
 	}
@@ -56,19 +63,31 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 		want string
 	}{
 		{[]string{"import", "runs", "close", "nobody", "--data", data}, `run "nobody" is not there`},
-		{append(open[:len(open):len(open)], "--slot", "30s"), "has slots of 1m0s"},
+		{append(open[:len(open):len(open)], "--slot", "30s"), "with slots of 1m0s"},
 		{append(open[:len(open):len(open)], "--sends", "live"), "sends is"},
 		{append(open[:len(open):len(open)], "--hours", "100000"), "hours is 100000"},
 		{append(open[:len(open):len(open)], "--to", "2026-02-01"), "want it after from"},
-		{[]string{"inventory", "cluster", "counted", "--slot", "10s", "--data", data}, "has slots of 1m0s"},
+		{[]string{"inventory", "cluster", "counted", "--slot", "10s", "--data", data}, "with slots of 1m0s"},
 		{[]string{"inventory", "cluster", "new", "--slot", "7s", "--data", data}, "--slot"},
 	} {
 		if got := invoke(t, c.args...); got.Code != exitUsage || !strings.Contains(got.Stderr, c.want) {
 			t.Errorf("%v: got %+v, want %q", c.args, got, c.want)
 		}
 	}
-	mustInvoke(t, "inventory", "cluster", "new", "--slot", "10s", "--data", data)
-	mustInvoke(t, "inventory", "cluster", "new", "--slot", "10s", "--data", data)
+	for range 2 {
+		if said := mustInvoke(t, "inventory", "cluster", "new", "--slot", "10s", "--data", data); !strings.Contains(said, "cluster new") {
+			t.Errorf("inventory cluster said %q, want it to name the cluster", said)
+		}
+	}
+	other := append(open[:len(open):len(open)], "--cluster", "new", "--slot", "30s") // has no data, is declared
+	if got := invoke(t, other...); got.Code != exitUsage || !strings.Contains(got.Stderr, "slot 30s") {
+		t.Errorf("another length: got %+v, want it named as it was typed", got)
+	}
+	for _, command := range []string{"set", "approve"} {
+		if got := invoke(t, "policy", command, "--data", data, "--by", "alice"); got.Code != exitUsage {
+			t.Errorf("policy %s without a change: got %+v, want a usage error", command, got)
+		}
+	}
 }
 
 // TestARenewedRunIsEnded: the old one once there is a new one, and that at the end.

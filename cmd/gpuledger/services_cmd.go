@@ -89,7 +89,7 @@ func (s *session) separateCommand(service separate) *cobra.Command {
 			return s.runSeparate(ctx, cfg, service)
 		}),
 	}
-	cmd.Flags().StringVar(&listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint (default: the configuration's)")
+	cmd.Flags().StringVar(&listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint, or unix: its socket alone (default: the configuration's)")
 	return cmd
 }
 

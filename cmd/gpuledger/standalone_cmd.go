@@ -43,7 +43,7 @@ func (s *session) standaloneCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&f.scrape, "scrape", nil, "dcgm-exporter `URL` to scrape once per slot; may stand several times")
 	cmd.Flags().StringVar(&f.source, "source", "", "`NAME` of what is read: dcgm or nvml for this machine's own GPUs (default: the configuration's)")
 	cmd.Flags().DurationVar(&f.slot, "slot", 0, "length of a slot, such as 10s; divides the hour (default: the configuration's)")
-	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint (default: the configuration's)")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint, or unix: its socket alone (default: the configuration's)")
 	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error { return s.standalone(ctx, f) })
 	return cmd
@@ -98,7 +98,7 @@ func (s *session) standalone(ctx context.Context, f standaloneFlags) (err error)
 }
 
 // statementsURL is where people read their statements.
-func statementsURL(server *httpd.Server) string { return server.URL() + statement.Path }
+func statementsURL(server *httpd.Server) string { return server.At(statement.Path) }
 
 // startStandalone takes the directory and starts everything but a source. On
 // error all is stopped again.

@@ -30,7 +30,8 @@ type statusProcess struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command"`
 	Since   string `json:"since"`
-	HTTP    string `json:"http"`
+	HTTP    string `json:"http"` // host:port; empty: only the socket
+	Socket  string `json:"http_socket"`
 }
 
 type statusCluster struct {
@@ -86,7 +87,7 @@ func (s *session) status(ctx context.Context, dataDir string) (st status, err er
 	defer func() { err = errors.Join(err, p.group.Stop()) }()
 	st = status{Data: cmp.Or(dataDir, a.cfg.ClickHouse.Address), Clusters: []statusCluster{}, Spools: []statusSpool{}}
 	if a.run.PID != 0 {
-		st.Running = &statusProcess{PID: a.run.PID, Command: a.run.Command, Since: a.run.Started.Format(time.RFC3339), HTTP: a.run.HTTPAddress}
+		st.Running = &statusProcess{PID: a.run.PID, Command: a.run.Command, Since: a.run.Started.Format(time.RFC3339), HTTP: a.run.HTTPAddress, Socket: a.run.HTTPSocket}
 	}
 	if a.broker != "" || len(a.cfg.Kafka.Brokers) > 0 {
 		if err := p.connect(ctx); err != nil {
@@ -168,7 +169,8 @@ func (st status) table() table {
 		add(st.Data, "served by", "nobody")
 	} else {
 		add(st.Data, "served by", fmt.Sprintf("process %d (%s), since %s", st.Running.PID, st.Running.Command, st.Running.Since))
-		add(st.Data, "http", st.Running.HTTP)
+		add(st.Data, "http", cmp.Or(st.Running.HTTP, "the socket alone"))
+		add(st.Data, "http socket", st.Running.Socket)
 	}
 	for _, sp := range st.Spools {
 		add("spool "+sp.Collector, "batches waiting", strconv.FormatUint(sp.Waiting, 10))

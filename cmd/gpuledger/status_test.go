@@ -48,6 +48,17 @@ func TestStatusOfALedgerThatNobodyServes(t *testing.T) {
 	}
 }
 
+// TestStatusNamesTheSocketWhereNothingListens on TCP.
+func TestStatusNamesTheSocketWhereNothingListens(t *testing.T) {
+	values := map[string]string{}
+	for _, row := range (status{Running: &statusProcess{Socket: "/run/g/http.sock"}}).table().rows {
+		values[row[1]] = row[2]
+	}
+	if values["http"] == "" || values["http socket"] != "/run/g/http.sock" {
+		t.Errorf("status %v, want no empty address, and the socket", values)
+	}
+}
+
 // TestStatusNamesWhatTakesAPerson: hours without raw stand out, and only they.
 func TestStatusNamesWhatTakesAPerson(t *testing.T) {
 	of := func(c statusCluster) []string {
@@ -77,6 +88,9 @@ func TestStatusOfARunningStandalone(t *testing.T) {
 	}
 	if st.Running.PID != os.Getpid() || "http://"+st.Running.HTTP != running.url || !strings.HasPrefix(st.Running.Command, "gpuledger standalone") {
 		t.Errorf("running: got %+v, want this process at %s", st.Running, running.url)
+	}
+	if info, err := os.Stat(st.Running.Socket); err != nil || info.Mode()&os.ModeSocket == 0 {
+		t.Errorf("http_socket %q: %v, want a socket", st.Running.Socket, err)
 	}
 	second := invoke(t, "standalone", "--data", data, "--listen", "127.0.0.1:0")
 	if second.Code != exitEnvironment || !strings.Contains(second.Stderr, "is in use by process ") {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,6 +58,15 @@ func (a *access) needBroker() error {
 		return usageError{errors.New("no broker is named: give --data DIR, or kafka.brokers in the configuration")}
 	}
 	return nil
+}
+
+// onData is the flag by which the next command finds the same ledger; empty: the
+// configuration names it.
+func (a *access) onData() string {
+	if a.data == "" {
+		return ""
+	}
+	return " --data '" + strings.ReplaceAll(a.data, "'", `'\''`) + "'"
 }
 
 // Close stops engine and broker where they are this command's own.

@@ -148,15 +148,15 @@ func (l *Log) Whole() error {
 	c := l.copied
 	switch next := l.state.Next(); {
 	case c.wrong != nil:
-		return fmt.Errorf("%w: nothing is decided until the topic has been restored (gpuledger audit restore --from DIR), "+
-			"or, where the log is right, the copy's folder has been moved away", c.wrong)
+		return fmt.Errorf("%w: nothing is decided until the topic has been restored (gpuledger audit restore --from %s --data DIR), "+
+			"or, where the log is right, the copy's folder has been moved away", c.wrong, l.opt.CopyDir)
 	case next < c.ends:
 		end := fmt.Sprintf("ends before offset %d", next)
 		if next == 0 {
 			end = "is empty"
 		}
 		return fmt.Errorf("%w: the log %s, its copy ends before %d: nothing is decided until the topic has been restored: "+
-			"gpuledger audit restore --from %s", ErrDeleted, end, c.ends, l.opt.CopyDir)
+			"gpuledger audit restore --from %s --data DIR", ErrDeleted, end, c.ends, l.opt.CopyDir)
 	}
 	return nil
 }

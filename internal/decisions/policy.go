@@ -75,8 +75,11 @@ func (p Policy) Content() string {
 	return Digest(text)
 }
 
+// policySubject begins the subject of each policy.
+const policySubject = "policy-r"
+
 // Subject is what an approval of the policy has as its subject.
-func (p Policy) Subject() string { return "policy-r" + strconv.Itoa(p.Revision) }
+func (p Policy) Subject() string { return policySubject + strconv.Itoa(p.Revision) }
 
 // Policy is the one in force; false: there was none yet, and it is the zero
 // Policy.
@@ -146,9 +149,14 @@ func (s *State) FindApproval(who, content string, subjects ...string) (key strin
 			errs = append(errs, err)
 		}
 	}
-	err = fmt.Errorf("%s with the content %s needs the approval of somebody other than %s", subjects[0], content, shown(who))
+	command := "invoice approve"
+	if strings.HasPrefix(subjects[0], policySubject) {
+		command = "policy approve"
+	}
+	err = fmt.Errorf("%s with the content %s needs the approval of somebody other than %s, who gives it by gpuledger %s",
+		subjects[0], content, shown(who), command)
 	if len(errs) > 0 {
-		err = fmt.Errorf("%w; of those there are: %w", err, errs[0])
+		err = fmt.Errorf("%w; an approval is there and does not count: %w", err, errs[0])
 	}
 	return "", err
 }

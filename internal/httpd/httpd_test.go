@@ -73,6 +73,9 @@ func TestListenOnlyOnLoopback(t *testing.T) {
 		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("listen %q: got %v, want %q in it", listen, err, want)
 		}
+		if want != "" && !strings.Contains(err.Error(), "unix") {
+			t.Errorf("listen %q: %v does not offer unix", listen, err)
+		}
 	}
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Errorf("default: %v", err)

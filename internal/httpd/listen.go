@@ -23,10 +23,14 @@ func (l *owners) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		uid, err := unixsock.Peer(conn)
-		if err == nil && trust.User(uid) {
+		switch {
+		case err != nil:
+			l.log.Warn("refused a connection to the HTTP socket: it does not say whose it is", "error", err)
+		case !trust.User(uid):
+			l.log.Warn("refused a connection of another user to the HTTP socket", "uid", uid)
+		default:
 			return conn, nil
 		}
-		l.log.Warn("refused a connection to the HTTP socket", "uid", uid, "error", err)
 		_ = conn.Close()
 	}
 }

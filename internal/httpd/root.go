@@ -150,9 +150,18 @@ func (s *Server) Socket() string {
 // socket's path where nothing listens on loopback.
 func (s *Server) URL() string {
 	if s.listener == nil {
-		return "unix:" + s.Socket() + ":"
+		return "unix:" + s.Socket()
 	}
 	return "http://" + s.Addr()
+}
+
+// At says to people how a path is asked for: its URL, and over which socket where
+// nothing listens on loopback.
+func (s *Server) At(path string) string {
+	if s.listener == nil {
+		return "http://localhost" + path + " (curl --unix-socket " + s.Socket() + ")"
+	}
+	return s.URL() + path
 }
 
 // Close gives up what Listen bound and Run never served.

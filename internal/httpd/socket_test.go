@@ -98,8 +98,11 @@ func TestDecisionsAreTakenOverTheSocketAlone(t *testing.T) {
 
 func TestListenUnixBindsNoPort(t *testing.T) {
 	s := bothServer(t, "unix", nil)
-	if s.Addr() != "" || !strings.HasPrefix(s.URL(), "unix:/") {
+	if s.Addr() != "" || s.URL() != "unix:"+s.Socket() {
 		t.Errorf("address %q, URL %q; want none and the socket's", s.Addr(), s.URL())
+	}
+	if at := s.At("/x/"); !strings.HasPrefix(at, "http://localhost/x/ ") || !strings.Contains(at, s.Socket()) {
+		t.Errorf("people are sent to %q, want a URL and the socket", at)
 	}
 	if got, body := ask(t, s, "GET", "/-/healthy", "", true); got != 200 {
 		t.Errorf("over the socket: %d %s", got, body)

@@ -96,7 +96,8 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 	if onlyReads(r) && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		g.metrics.refused.WithLabelValues(reasonRead).Inc()
 		WriteProblem(w, http.StatusForbidden, "this address only reads, since every user of the machine reaches it: "+
-			"decide over the service's Unix socket (http.socket), which only its own user can open")
+			"decide with gpuledger's commands, or over the service's Unix socket (http.socket of the configuration; "+
+			"http_socket in run.json of a data directory), which only its own user can open")
 		return true
 	}
 	if onlyReads(r) && r.Body != nil && r.Body != http.NoBody { // bodies share memory with those of decisions
