@@ -44,12 +44,8 @@ func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
 			return result, err
 		default:
 			result.Checked += int64(len(month.Invoices))
-			for i := range month.Invoices {
-				in := &month.Invoices[i]
-				withheld(&result, fmt.Sprintf("tenant %q in %s", in.Tenant, period), in.Withheld, in.Quarantined)
-			}
+			withheld(&result, month)
 			p := month.Platform
-			withheld(&result, "the platform's account of "+period, p.Withheld, p.Quarantined)
 			result.Say(fmt.Sprintf("%s: tenants %s + platform %s + quantity rounding %s = capacity %s %s",
 				period, p.TenantsList, p.List, p.QuantityRounding, p.CapacityList, month.Currency))
 		}
@@ -61,15 +57,28 @@ func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
 	return result, c.cover(ctx, &result)
 }
 
-// withheld says what is left out of a document: what has no rate yet can't be
-// wrong, what can't be counted is.
-func withheld(result *check.Result, document string, why invoice.Reason, says string) {
-	switch why {
-	case "":
-	case invoice.ReasonNoRate:
-		result.NotProve(document + ": " + says)
-	default:
-		result.Fail("%s is quarantined: %s", document, says)
+// withheld says what is left out of a month's documents: what has no rate yet can't
+// be wrong, what can't be counted is.
+func withheld(result *check.Result, month *invoice.Month) {
+	unpriced, first := 0, ""
+	say := func(document string, why invoice.Reason, says string) {
+		switch why {
+		case "":
+		case invoice.ReasonNoRate:
+			if unpriced++; first == "" {
+				first = document + ": " + says
+			}
+		default:
+			result.Fail("%s in %s is quarantined: %s", document, month.Period, says)
+		}
+	}
+	for i := range month.Invoices {
+		in := &month.Invoices[i]
+		say(fmt.Sprintf("tenant %q", in.Tenant), in.Withheld, in.Quarantined)
+	}
+	say("the platform's account", month.Platform.Withheld, month.Platform.Quarantined)
+	if unpriced > 0 {
+		result.NotProve(fmt.Sprintf("%s: %d documents lack hours without a rate, such as %s", month.Period, unpriced, first))
 	}
 }
 

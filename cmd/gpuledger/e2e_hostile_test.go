@@ -195,7 +195,9 @@ func wantHonestVerified(t *testing.T, data string) {
 	for _, name := range r.failed() {
 		c := r.checks[name]
 		t.Logf("verify: %s fails: %s: %d findings", name, c.Figures, len(c.Findings))
-		if !slices.Contains([]string{"C1", "C2", "C4", "C5"}, name) {
+		// C7 proves nothing of hours without a rate, which hostile models have; the
+		// caller compares the honest month's invoices byte by byte.
+		if !slices.Contains([]string{"C1", "C2", "C4", "C5"}, name) && (name != "C7" || !c.NotProven) {
 			t.Errorf("verify: %s fails: %.2000q", name, c.Findings)
 		}
 		for _, finding := range c.Findings {
