@@ -21,6 +21,8 @@ type CheckDeps struct {
 	}
 	// Message reads one message of the samples topic again; nil: it can't be read.
 	Message func(ctx context.Context, partition int, offset int64) (broker.Message, error)
+	// Ingester judges dead messages again, and writes nothing; nil: they are not judged.
+	Ingester *Ingester
 	// Sample is how many messages are read again at most.
 	Sample int
 	// Offsets are the partitions of the samples topic with what the group has committed.

@@ -17,16 +17,25 @@ import (
 )
 
 const selectSampled = `
-SELECT offset, CAST(status, 'Int8') AS status, hash, seal, batch, slot FROM batches FINAL
+SELECT ` + journalNames + ` FROM batches FINAL
 WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset IN {offsets:Array(UInt64)}`
 
+// Rows that stand for an offset among others, see addSpan.
+const selectCovering = `
+SELECT countIf(status = 'dead' AND reason = '` + reasonSkipped + `') AS skipped FROM batches FINAL
+WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset < {offset:UInt64} AND ` + lastOffset + ` >= {offset:UInt64}`
+
+// sampledRow is what the journal says of a message.
 type sampledRow struct {
-	Offset uint64    `ch:"offset"`
-	Status int8      `ch:"status"`
-	Hash   string    `ch:"hash"`
-	Seal   string    `ch:"seal"`
-	Batch  uint64    `ch:"batch"`
-	Slot   time.Time `ch:"slot"`
+	status             int
+	reason             string
+	text               []byte
+	seal               seal
+	hash               [32]byte
+	batch              uint64
+	slot               time.Time
+	unknown            int
+	appended, ingested time.Time
 }
 
 // checkSample reads some of the messages again that the topic still has, and
@@ -44,20 +53,24 @@ func (d CheckDeps) checkSample(ctx context.Context, res *check.Result, offsets [
 	ids, sampled, older := meter.NewIdentities(), 0, 0
 	for _, partition := range offsets {
 		for chunk := range slices.Chunk(picked[partition.Partition], namesPerStatement) {
-			var rows []sampledRow
-			if err := d.Store.Select(ctx, &rows, selectSampled, store.Named("topic", broker.TopicSamples),
-				store.Named("partition", uint32(partition.Partition)), store.Named("offsets", chunk)); err != nil {
-				return fmt.Errorf("read sampled journal rows: %w", err)
+			rows, err := d.readSampled(ctx, partition.Partition, chunk)
+			if err != nil {
+				return err
 			}
-			for i := range rows {
-				msg, err := d.Message(ctx, partition.Partition, int64(rows[i].Offset))
+			for _, offset := range chunk {
+				msg, err := d.Message(ctx, partition.Partition, int64(offset))
 				if errors.Is(err, io.EOF) {
 					continue // retention took it meanwhile
 				}
 				if err != nil {
-					return fmt.Errorf("read offset %d of partition %d again: %w", rows[i].Offset, partition.Partition, err)
+					return fmt.Errorf("read offset %d of partition %d again: %w", offset, partition.Partition, err)
 				}
-				old, err := d.compareSampled(ctx, res, &rows[i], msg, ids)
+				row, old := rows[offset], 0
+				if row == nil {
+					err = d.compareCovered(ctx, res, offset, msg)
+				} else {
+					old, err = d.compareSampled(ctx, res, row, msg, ids)
+				}
 				if err != nil {
 					return err
 				}
@@ -73,36 +86,115 @@ func (d CheckDeps) checkSample(ctx context.Context, res *check.Result, offsets [
 	return nil
 }
 
+func (d CheckDeps) readSampled(ctx context.Context, partition int, offsets []uint64) (map[uint64]*sampledRow, error) {
+	rows, c := map[uint64]*sampledRow{}, newJournalColumns()
+	if err := d.Store.Stream(ctx, c.results(), func(n int) error {
+		for i := range n {
+			rows[c.offset[i]] = &sampledRow{
+				status: int(c.status[i]), reason: c.reason.Row(i), text: c.text(i), seal: seal(c.seal.Row(i)), hash: [32]byte(c.hash.Row(i)),
+				batch: c.batch[i], slot: c.slot.Row(i), unknown: int(c.unknown[i]), appended: c.appendedAt.Row(i), ingested: c.ingestedAt.Row(i),
+			}
+		}
+		return nil
+	}, selectSampled, store.Named("topic", broker.TopicSamples), store.Named("partition", uint32(partition)), store.Named("offsets", offsets)); err != nil {
+		return nil, fmt.Errorf("read sampled journal rows: %w", err)
+	}
+	return rows, nil
+}
+
+// compareCovered is for a message without a row of its own: nobody could read it, or
+// the journal has no place for it.
+func (d CheckDeps) compareCovered(ctx context.Context, res *check.Result, offset uint64, msg broker.Message) error {
+	if msg.Bad != nil {
+		return nil
+	}
+	var rows []struct {
+		Skipped uint64 `ch:"skipped"`
+	}
+	if err := d.Store.Select(ctx, &rows, selectCovering, store.Named("topic", broker.TopicSamples),
+		store.Named("partition", uint32(msg.Partition)), store.Named("offset", offset)); err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	if rows[0].Skipped == 0 {
+		res.Fail("partition %d, offset %d: the topic has it, and the journal no row of it", msg.Partition, offset)
+	}
+	return nil
+}
+
 // compareSampled returns 1 where rows can't be compared, for other rules made them.
 func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *sampledRow, msg broker.Message, ids *meter.Identities) (older int, err error) {
+	if r.status == statusDead {
+		return 0, d.compareDead(ctx, res, r, msg)
+	}
+	if r.appended.After(msg.Time) {
+		res.Fail("partition %d, offset %d: the journal says that it was appended at %s, the topic %s", msg.Partition, msg.Offset,
+			r.appended.UTC().Format(time.RFC3339Nano), msg.Time.UTC().Format(time.RFC3339Nano))
+		return 0, nil
+	}
+	msg.Time, msg.FetchedAt = r.appended, time.Time{}
 	it := parse(msg)
-	if what := r.differs(&it); what != "" || r.Status != statusStored {
-		if what != "" {
-			res.Fail("partition %d, offset %d: %s", msg.Partition, r.Offset, what)
+	if what := r.differs(&it); what != "" {
+		res.Fail("partition %d, offset %d: %s", msg.Partition, msg.Offset, what)
+		return 0, nil
+	}
+	it.unknown, it.late = r.unknown, r.status == statusLate
+	if !it.late {
+		it.gpus = meter.Settle(it.batch, ids)
+		it.raw = rawOf(it.gpus, meter.RulesVersion)
+	}
+	c := newJournalColumns()
+	c.add(&it, r.ingested)
+	want := seal(c.seal.Row(0))
+	if r.seal == want {
+		return 0, nil
+	}
+	var raw seal
+	if !it.late {
+		stored, err := d.rawOfBatch(ctx, r)
+		if err != nil {
+			return 0, err
 		}
-		return 0, nil
+		if stored.rules != 0 && stored.rules != meter.RulesVersion {
+			return 1, nil
+		}
+		raw = rawOf(stored.gpus, meter.RulesVersion)
 	}
-	it.gpus = meter.Settle(it.batch, ids)
-	f := factsOf(&it)
-	want, has := sealOf(&f, it.gpus, meter.RulesVersion), seal([]byte(r.Seal))
-	if has == want {
-		return 0, nil
+	if r.seal != (seal{}) || want != sealOf(r.text, raw) { // else it is from before there were seals
+		res.Fail("partition %d, offset %d: batch %016x of node %s: its rows or its journal row are not what the message comes to", msg.Partition, msg.Offset, it.id, it.batch.Node)
 	}
-	hour := r.Slot.Truncate(time.Hour)
-	raw, err := d.readRaw(ctx, store.Named("from", hour), store.Named("to", hour.Add(time.Hour)),
-		store.Named("part", 0), store.Named("parts", 1), store.Named("batch", r.Batch))
-	if err != nil {
-		return 0, err
-	}
-	stored := raw.of(r.Batch)
-	switch {
-	case stored.rules != 0 && stored.rules != meter.RulesVersion:
-		return 1, nil
-	case has == seal{} && want == sealOf(&f, stored.gpus, meter.RulesVersion): // from before there were seals
-		return 0, nil
-	}
-	res.Fail("partition %d, offset %d: batch %016x of node %s: its rows or its journal row are not what the message comes to", msg.Partition, r.Offset, r.Batch, f.node)
 	return 0, nil
+}
+
+func (d CheckDeps) rawOfBatch(ctx context.Context, r *sampledRow) (*rawBatch, error) {
+	hour := r.slot.Truncate(time.Hour)
+	raw, err := d.readRaw(ctx, store.Named("from", hour), store.Named("to", hour.Add(time.Hour)),
+		store.Named("part", 0), store.Named("parts", 1), store.Named("batch", r.batch))
+	if err != nil {
+		return nil, err
+	}
+	return raw.of(r.batch), nil
+}
+
+// compareDead judges a dead message again, as of its append. What an operator has
+// passed over may be usable, and so may what came before its cluster was declared.
+func (d CheckDeps) compareDead(ctx context.Context, res *check.Result, r *sampledRow, msg broker.Message) error {
+	if d.Ingester == nil || msg.Bad != nil {
+		return nil
+	}
+	if r.reason != reasonSkipped && r.appended.Before(msg.Time) {
+		msg.Time = r.appended
+	}
+	msg.FetchedAt = time.Time{}
+	why, err := d.Ingester.refuses(ctx, msg)
+	if err != nil || why != "" {
+		return err
+	}
+	if r.reason == reasonSkipped || r.reason == reasonCluster {
+		res.Note(fmt.Sprintf("partition %d, offset %d: dead (%s), and it can be used now: gpuledger replay counts it", msg.Partition, msg.Offset, r.reason))
+		return nil
+	}
+	res.Fail("partition %d, offset %d: the journal calls it dead (%q), and it can be used; where limits were raised since, gpuledger replay counts it", msg.Partition, msg.Offset, r.reason)
+	return nil
 }
 
 const namesPerStatement = 2000
@@ -135,18 +227,15 @@ func pick(offsets []broker.PartitionOffsets, n int) (picked map[int][]uint64, to
 	return picked, total, nil
 }
 
-// differs says what the journal has otherwise than the message. Whether the clock
-// or a cluster's slots once refused a message can't be told again.
+// differs says what the journal has otherwise than the message.
 func (r *sampledRow) differs(it *item) string {
 	switch {
-	case r.Status == statusHole:
+	case r.status == statusHole:
 		return "the journal says that it was deleted before it was read, and the topic has it"
-	case r.Status == statusDead:
-		return ""
 	case it.reason != "":
 		return fmt.Sprintf("the journal took it, it can't be used: %s", it.reason)
-	case string(it.hash[:]) != r.Hash:
-		return fmt.Sprintf("the journal says hash %x, the message has %x", r.Hash, it.hash)
+	case it.hash != r.hash:
+		return fmt.Sprintf("the journal says hash %x, the message has %x", r.hash, it.hash)
 	}
 	return ""
 }

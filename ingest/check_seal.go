@@ -25,11 +25,19 @@ WHERE status = 'stored' AND toString(toMonday(slot)) NOT IN {dropped:Array(Strin
 GROUP BY hour ORDER BY hour`
 
 const selectSealed = `
-SELECT cluster, node, slot, slot_ms, collector, boot_ms, seq, rev, batch, hash, seal, attribution_ok, enumeration_complete,
-       observed_ms, observed, gpus, energy_mj, CAST(origin, 'Int8') AS origin
+SELECT ` + journalNames + `
 FROM batches FINAL
 WHERE status = 'stored' AND toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
   AND cityHash64(node) % {parts:UInt64} = {part:UInt64}`
+
+// Rows that promise nothing: dead ones, holes, late ones.
+const selectUnstored = `SELECT ` + journalNames + ` FROM batches FINAL WHERE status != 'stored'`
+
+// Late batches of which nothing is kept.
+const selectLost = `
+SELECT topic, partition, offset FROM batches FINAL
+WHERE status = 'late' AND (topic, partition, offset, hash) GLOBAL NOT IN (SELECT topic, partition, offset, hash FROM late_unprocessed FINAL)
+ORDER BY topic, partition, offset`
 
 const selectSealedHolds = `
 SELECT batch, gpu, model, slices, kind, rules, leaf, owner, CAST(bucket, 'Int8') AS bucket, why, slice_ms, work,
@@ -38,8 +46,8 @@ FROM holds FINAL
 WHERE toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
   AND cityHash64(node) % {parts:UInt64} = {part:UInt64} AND ({batch:UInt64} = 0 OR batch = {batch:UInt64})`
 
-// sealed counts what was held against its seal.
-type sealed struct{ batches, without int64 }
+// sealed counts the journal's rows that were held against their seals.
+type sealed struct{ rows, without int64 }
 
 // stretch is some hours of the journal, and how many parts their nodes are taken in.
 type stretch struct {
@@ -47,8 +55,8 @@ type stretch struct {
 	batches  uint64
 }
 
-// checkSeals makes every batch's seal again, of its journal row and of the rows
-// that are stored. Weeks whose raw was dropped are left out.
+// checkSeals makes the seal of every journal row again, of the row and of what is
+// stored of the batch. Batches of weeks whose raw was dropped are left out.
 func (d CheckDeps) checkSeals(ctx context.Context, res *check.Result, weeks ledger.RawWeeks) error {
 	var hours []struct {
 		Hour    time.Time `ch:"hour"`
@@ -76,7 +84,10 @@ func (d CheckDeps) checkSeals(ctx context.Context, res *check.Result, weeks ledg
 			}
 		}
 	}
-	res.Say(fmt.Sprintf("%d batches equal their seals", sum.batches))
+	if err := d.checkUnstored(ctx, res, &sum, weeks); err != nil {
+		return err
+	}
+	res.Say(fmt.Sprintf("%d journal rows equal their seals", sum.rows))
 	if sum.without > 0 {
 		res.Say(fmt.Sprintf("%d from before there were any: replay them", sum.without))
 	}
@@ -85,16 +96,17 @@ func (d CheckDeps) checkSeals(ctx context.Context, res *check.Result, weeks ledg
 
 func (d CheckDeps) checkStretch(ctx context.Context, res *check.Result, sum *sealed, args ...any) error {
 	journal := newJournalColumns()
-	var origins proto.ColInt8
 	type row struct {
-		facts facts
-		id    uint64
-		seal  seal
+		text []byte
+		seal seal
+		id   uint64
+		hash [32]byte
+		name string
 	}
 	var rows []row
-	if err := d.Store.Stream(ctx, journal.sealedResults(&origins), func(n int) error {
+	if err := d.Store.Stream(ctx, journal.results(), func(n int) error {
 		for i := range n {
-			rows = append(rows, row{journal.facts(i, origins[i]), journal.batch[i], seal(journal.seal.Row(i))})
+			rows = append(rows, row{journal.text(i), seal(journal.seal.Row(i)), journal.batch[i], [32]byte(journal.hash.Row(i)), journal.name(i)})
 		}
 		return nil
 	}, selectSealed, args...); err != nil {
@@ -108,50 +120,62 @@ func (d CheckDeps) checkStretch(ctx context.Context, res *check.Result, sum *sea
 		r := &rows[i]
 		stored := raw.of(r.id)
 		switch {
-		case r.id != wire.ID(r.facts.hash):
-			res.Fail("batch %016x of node %s, slot %s: its id is not that of its hash %x", r.id, r.facts.node, slotTime(r.facts.slot*1000), r.facts.hash)
+		case r.id != wire.ID(r.hash):
+			res.Fail("%s: its id is not that of its hash %x", r.name, r.hash)
 		case r.seal == seal{}:
 			sum.without++
-		case stored.mixed || r.seal != sealOf(&r.facts, stored.gpus, stored.rules):
-			res.Fail("batch %016x of node %s, slot %s: its journal row or its rows were changed after they were written", r.id, r.facts.node, slotTime(r.facts.slot*1000))
+		case stored.mixed || r.seal != sealOf(r.text, rawOf(stored.gpus, stored.rules)):
+			res.Fail("%s: its journal row or its rows were changed after they were written", r.name)
 		default:
-			sum.batches++
+			sum.rows++
 		}
 	}
 	return nil
 }
 
-// sealedResults are the columns of selectSealed.
-func (c *journalColumns) sealedResults(origins *proto.ColInt8) proto.Results {
-	return proto.Results{
-		{Name: "cluster", Data: c.cluster},
-		{Name: "node", Data: c.node},
-		{Name: "slot", Data: &c.slot},
-		{Name: "slot_ms", Data: &c.slotMS},
-		{Name: "collector", Data: c.collector},
-		{Name: "boot_ms", Data: &c.bootMS},
-		{Name: "seq", Data: &c.seq},
-		{Name: "rev", Data: &c.rev},
-		{Name: "batch", Data: &c.batch},
-		{Name: "hash", Data: &c.hash},
-		{Name: "seal", Data: &c.seal},
-		{Name: "attribution_ok", Data: &c.attributionOK},
-		{Name: "enumeration_complete", Data: &c.complete},
-		{Name: "observed_ms", Data: &c.observedMS},
-		{Name: "observed", Data: c.observed},
-		{Name: "gpus", Data: c.gpus},
-		{Name: "energy_mj", Data: &c.energy},
-		{Name: "origin", Data: origins},
+// checkUnstored holds the rows of what isn't stored against their seals, and late
+// ones against what makes a batch late and what is kept of it (R3).
+func (d CheckDeps) checkUnstored(ctx context.Context, res *check.Result, sum *sealed, weeks ledger.RawWeeks) error {
+	journal := newJournalColumns()
+	if err := d.Store.Stream(ctx, journal.results(), func(n int) error {
+		for i := range n {
+			switch has := seal(journal.seal.Row(i)); {
+			case has == seal{}:
+				sum.without++
+			case has != sealOf(journal.text(i), seal{}):
+				res.Fail("%s: its journal row was changed after it was written", journal.name(i))
+			default:
+				sum.rows++
+			}
+			if journal.status[i] == statusLate && !weeks.Late(journal.slot.Row(i)) {
+				res.Fail("%s: the journal calls it late, and the raw of its hour was not dropped", journal.name(i))
+			}
+		}
+		return nil
+	}, selectUnstored); err != nil {
+		return fmt.Errorf("read the journal's rows that are not stored: %w", err)
 	}
+	var lost []struct {
+		Topic     string `ch:"topic"`
+		Partition uint32 `ch:"partition"`
+		Offset    uint64 `ch:"offset"`
+	}
+	if err := d.Store.Select(ctx, &lost, selectLost); err != nil {
+		return fmt.Errorf("look for late batches: %w", err)
+	}
+	for _, l := range lost {
+		res.Fail("partition %d, offset %d: the journal calls it late, and late_unprocessed has no such batch", l.Partition, l.Offset)
+	}
+	return nil
 }
 
-func (c *journalColumns) facts(i int, origin int8) facts {
-	return facts{
-		cluster: c.cluster.Row(i), node: c.node.Row(i), collector: c.collector.Row(i), slot: c.slot.Row(i).Unix(),
-		slotMS: c.slotMS[i], observedMS: c.observedMS[i], bootMS: c.bootMS[i], seq: c.seq[i], rev: c.rev[i], hash: [32]byte(c.hash.Row(i)),
-		attributionOK: c.attributionOK[i], complete: c.complete[i], origin: uint8(origin),
-		observed: c.observed.Row(i), gpus: c.gpus.Row(i), energyMJ: c.energy[i],
+// name says which row i is.
+func (c *journalColumns) name(i int) string {
+	at := fmt.Sprintf("partition %d, offset %d", c.partition[i], c.offset[i])
+	if status := c.status[i]; status == statusDead || status == statusHole {
+		return at
 	}
+	return fmt.Sprintf("%s, batch %016x of node %s, slot %s", at, c.batch[i], c.node.Row(i), c.slot.Row(i).UTC().Format(time.DateTime))
 }
 
 // rawBatch is what is stored of a batch; mixed: of several rules.

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -21,19 +22,22 @@ type item struct {
 	id      uint64
 	unknown int
 	gpus    []meter.GPUSlot
-	seal    seal   // of what is stored; else zero
+	raw     seal   // half hash of the rows that are stored; else zero
 	reason  string // dead: why
 	err     error
 	slot    slotLength // of its cluster; zero: nobody declared it
 	missing string     // the run that it would take; empty: none
 	late    bool       // its hour rests on raw that is gone (R3)
 	told    bool       // dead, and its dead letter is there already
+	hole    bool       // it was deleted before it could be read
 	last    int64      // of a journal row that stands for several offsets, see addSpan
 }
 
 // status is the one that the journal gives the message.
 func (it *item) status() int {
 	switch {
+	case it.hole:
+		return statusHole
 	case it.reason != "":
 		return statusDead
 	case it.late:
@@ -88,8 +92,7 @@ func (d *decoder) settle(items []item, weeks ledger.RawWeeks) {
 		it.late = it.reason == "" && weeks.Late(time.UnixMilli(it.batch.SlotStartMs))
 		if it.reason == "" && !it.late {
 			it.gpus = meter.Settle(it.batch, ids)
-			f := factsOf(it)
-			it.seal = sealOf(&f, it.gpus, meter.RulesVersion)
+			it.raw = rawOf(it.gpus, meter.RulesVersion)
 		}
 	})
 }
@@ -134,6 +137,21 @@ func parse(msg broker.Message) item {
 // slot, and each takes one number of its boot's sequence.
 const maxNodes = 1 << 16
 
+// refuses is the reason for which the message is a dead letter; empty: it is none.
+func (in *Ingester) refuses(ctx context.Context, msg broker.Message) (reason string, err error) {
+	items := []item{parse(msg)}
+	if err := in.declared(ctx, items); err != nil {
+		return "", err
+	}
+	if items[0].reason == "" {
+		in.decoder.admit(&items[0])
+	}
+	return items[0].reason, nil
+}
+
+// reasonCluster is why a batch is dead whose cluster nobody had declared.
+const reasonCluster = "cluster"
+
 // admit holds a batch to its cluster's slot length, to the run that it needs if
 // it isn't live (R18), and to the clock (R11). An import declares a window that
 // has no past, but it can't begin in the future; only what is simulated or
@@ -150,7 +168,7 @@ func (d *decoder) admit(it *item) {
 			wire.Sends(b), b.Collector, start.UTC().Format(time.RFC3339), b.Cluster, it.missing, b.Cluster, wire.Sends(b), b.Collector,
 			time.Duration(b.SlotMs)*time.Millisecond, start.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339))
 	case it.slot.ms == 0 || it.msg.Time.Before(it.slot.since):
-		it.dead("cluster", "cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gpuledger inventory cluster %q --slot %s --data DIR",
+		it.dead(reasonCluster, "cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gpuledger inventory cluster %q --slot %s --data DIR",
 			b.Cluster, it.msg.Time.UTC().Format(time.RFC3339), b.Cluster, time.Duration(b.SlotMs)*time.Millisecond)
 	case b.SlotMs != it.slot.ms:
 		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, it.slot.ms)

@@ -18,6 +18,11 @@ const (
 	statusLate   = 4
 )
 
+// journalNames are the columns in the order of input.
+const journalNames = `topic, partition, offset, status, reason, cluster, node, slot, slot_ms, collector, boot_ms, seq, rev, batch, hash, seal,
+       attribution_ok, enumeration_complete, observed_ms, observed, gpus, hold_rows, energy_mj, origin, counted, sampled, spooled, dropped,
+       spool_dropped, prev_boot_ms, prev_seq, gap_boot, gap_from, gap_to, unknown_fields, appended_at, ingested_at`
+
 // journalColumns builds a block of table batches: one row per offset (C3).
 type journalColumns struct {
 	topic, cluster, node, collector                            *proto.ColLowCardinality[string]
@@ -47,10 +52,10 @@ func newJournalColumns() *journalColumns {
 	}
 }
 
-// add journals a message: stored, dead, or late.
+// add journals a message, and seals the row.
 func (c *journalColumns) add(it *item, now time.Time) {
 	b, status := it.batch, it.status()
-	if status == statusDead {
+	if status == statusDead || status == statusHole {
 		b = &wire.Batch{}
 	}
 	if it.last > 0 {
@@ -71,7 +76,6 @@ func (c *journalColumns) add(it *item, now time.Time) {
 	c.rev.Append(wire.Rev(b))
 	c.batch.Append(id)
 	c.hash.Append(it.hash[:])
-	c.seal.Append(it.seal[:])
 	c.attributionOK.Append(flag(wire.AttributionOK(b)))
 	c.complete.Append(flag(wire.EnumerationComplete(b)))
 	c.observedMS.Append(uint32(wire.ObservedMS(b)))
@@ -84,6 +88,8 @@ func (c *journalColumns) add(it *item, now time.Time) {
 	c.unknown.Append(uint32(it.unknown))
 	c.appendedAt.Append(it.msg.Time.UTC())
 	c.ingestedAt.Append(now.UTC())
+	sum := sealOf(c.text(c.offset.Rows()-1), it.raw)
+	c.seal.Append(sum[:])
 }
 
 func (c *journalColumns) counters(b *wire.Batch) {
@@ -117,14 +123,13 @@ const spanRows = 10_000
 
 // addSpan journals the offsets [from, to) of a message's partition as holes, or dead.
 func (c *journalColumns) addSpan(msg broker.Message, from, to int64, status int, reason string, now time.Time) {
-	it := item{msg: broker.Message{Topic: msg.Topic, Partition: msg.Partition, Time: msg.Time}, reason: reason}
+	it := item{msg: broker.Message{Topic: msg.Topic, Partition: msg.Partition, Time: msg.Time}, reason: reason, hole: status == statusHole}
 	step := int64(1)
 	if to-from > spanRows {
 		it.last, step = to-1, to-from
 	}
 	for it.msg.Offset = from; it.msg.Offset < to; it.msg.Offset += step {
 		c.add(&it, now)
-		c.status[len(c.status)-1] = proto.Enum8(status)
 	}
 }
 
@@ -213,4 +218,13 @@ func (c *journalColumns) input() proto.Input {
 		{Name: "appended_at", Data: c.appendedAt},
 		{Name: "ingested_at", Data: c.ingestedAt},
 	}
+}
+
+// results are all columns, to be read by journalNames.
+func (c *journalColumns) results() proto.Results {
+	var out proto.Results
+	for _, col := range c.input() {
+		out = append(out, proto.ResultColumn{Name: col.Name, Data: col.Data.(proto.ColResult)})
+	}
+	return out
 }

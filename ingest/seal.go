@@ -7,60 +7,56 @@ import (
 	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
-// seal is the first half of the SHA-256 of a batch's facts and rows: nobody finds
-// other rows for it in less than 2^127 attempts. Who may write the journal can
-// write another seal; that shows only where the topic is read again.
+// seal is the first half of the SHA-256 of a journal row and of the batch's rows in
+// holds: nobody finds others for it in less than 2^127 attempts. Who may write the
+// journal can write another seal; that shows only where the topic is read again.
 type seal [16]byte
 
-// facts are the columns of a journal row that decide which batch wins, what it
-// covers and what its hour comes to.
-type facts struct {
-	cluster, node, collector string
-	slot                     int64 // Unix seconds
-	slotMS, observedMS       uint32
-	bootMS, seq, rev         uint64
-	hash                     [32]byte
-	attributionOK, complete  uint8
-	origin                   uint8
-	observed                 []uint32
-	gpus                     []string
-	energyMJ                 int64
+// sealOf seals a journal row, see text, over the half hash of the batch's rows.
+func sealOf(row []byte, raw seal) seal {
+	sum := sha256.Sum256(append(row, raw[:]...))
+	return seal(sum[:16])
 }
 
-func factsOf(it *item) facts {
-	b := it.batch
-	return facts{
-		cluster: b.Cluster, node: b.Node, collector: b.Collector, slot: slotTime(b.SlotStartMs).Unix(),
-		slotMS: uint32(b.SlotMs), observedMS: uint32(wire.ObservedMS(b)), bootMS: uint64(b.BootMs), seq: b.Seq, rev: wire.Rev(b), hash: it.hash,
-		attributionOK: flag(wire.AttributionOK(b)), complete: flag(wire.EnumerationComplete(b)), origin: uint8(origin(b)),
-		observed: observedParts(b), gpus: uuids(b), energyMJ: energyOf(b),
+// text is all of journal row i but its seal. A text is its length and its bytes, a
+// number a varint, a list the number of its values and these.
+func (c *journalColumns) text(i int) []byte {
+	t := make([]byte, 0, 1024)
+	for _, s := range [...]string{c.topic.Row(i), c.reason.Row(i), c.cluster.Row(i), c.node.Row(i), c.collector.Row(i)} {
+		t = appendText(t, s)
 	}
-}
-
-// sealOf brings the GPUs and their rows into the order of their keys and hashes
-// them after the facts. A text is its length and its bytes; a number is a varint,
-// a hash eight bytes. GPUs without a row are none of the table's.
-func sealOf(f *facts, gpus []meter.GPUSlot, rules uint16) seal {
-	t := make([]byte, 0, 512+256*len(gpus))
-	for _, text := range [...]string{f.cluster, f.node, f.collector} {
-		t = appendText(t, text)
-	}
-	t = append(append(t, f.hash[:]...), f.attributionOK, f.complete, f.origin)
+	t = append(t, c.hash.Row(i)...)
 	for _, n := range [...]uint64{
-		uint64(f.slot), uint64(f.slotMS), uint64(f.observedMS), f.bootMS, f.seq, f.rev, uint64(f.energyMJ),
-		uint64(len(f.observed)), uint64(len(f.gpus)),
+		uint64(c.partition[i]), c.offset[i], uint64(c.status[i]), uint64(c.slot.Data[i]), uint64(c.slotMS[i]), c.bootMS[i], c.seq[i], c.rev[i],
+		c.batch[i], uint64(c.attributionOK[i]), uint64(c.complete[i]), uint64(c.observedMS[i]), uint64(c.holdRows[i]), uint64(c.energy[i]),
+		uint64(c.origin[i]), uint64(c.counted[i]), c.sampled[i], c.spooled[i], c.dropped[i], c.spoolDropped[i], c.prevBoot[i], c.prevSeq[i],
+		uint64(c.unknown[i]), uint64(c.appendedAt.Data[i]), uint64(c.ingestedAt.Data[i]),
 	} {
 		t = binary.AppendUvarint(t, n)
 	}
-	for _, ms := range f.observed {
-		t = binary.AppendUvarint(t, uint64(ms))
-	}
-	for _, gpu := range f.gpus {
+	t = appendNumbers(appendNumbers(appendNumbers(appendNumbers(t, c.observed.Row(i)), c.gapBoot.Row(i)), c.gapFrom.Row(i)), c.gapTo.Row(i))
+	gpus := c.gpus.Row(i)
+	t = binary.AppendUvarint(t, uint64(len(gpus)))
+	for _, gpu := range gpus {
 		t = appendText(t, gpu)
 	}
+	return t
+}
+
+func appendNumbers[N uint32 | uint64](t []byte, list []N) []byte {
+	t = binary.AppendUvarint(t, uint64(len(list)))
+	for _, n := range list {
+		t = binary.AppendUvarint(t, uint64(n))
+	}
+	return t
+}
+
+// rawOf brings the GPUs and their rows into the order of their keys and hashes
+// them. GPUs without a row are none of the table's.
+func rawOf(gpus []meter.GPUSlot, rules uint16) seal {
+	t := make([]byte, 0, 256*len(gpus))
 	slices.SortFunc(gpus, func(a, b meter.GPUSlot) int { return cmp.Compare(a.UUID, b.UUID) })
 	for i := range gpus {
 		if len(gpus[i].Rows) > 0 {

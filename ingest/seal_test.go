@@ -1,18 +1,18 @@
 package ingest
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/gpuledger/gpuledger/internal/broker"
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
-
-func sampleFacts() facts {
-	return facts{cluster: "c", node: "n", collector: "k", observed: []uint32{0, 10}, gpus: []string{"a", "b"}}
-}
 
 func sampleGPUs() []meter.GPUSlot {
 	return []meter.GPUSlot{
@@ -52,23 +52,80 @@ func change(t *testing.T, v reflect.Value, skip []string, each func(field string
 }
 
 func TestM1EverySealedFactChangesTheSeal(t *testing.T) {
-	f, gpus := sampleFacts(), sampleGPUs()
-	want := sealOf(&f, gpus, 1)
+	gpus := sampleGPUs()
+	want := rawOf(gpus, 1)
 	differs := func(what string) {
-		if sealOf(&f, gpus, 1) == want {
+		if rawOf(gpus, 1) == want {
 			t.Errorf("another %s has the same seal", what)
 		}
 	}
-	change(t, reflect.ValueOf(&f).Elem(), nil, differs)
 	change(t, reflect.ValueOf(&gpus[1]).Elem(), []string{"Rows", "Finding"}, differs)
 	change(t, reflect.ValueOf(&gpus[1].Rows[0]).Elem(), nil, differs)
-	if sealOf(&f, gpus, 2) == want {
+	if rawOf(gpus, 2) == want {
 		t.Error("other rules have the same seal")
 	}
 	gpus[0], gpus[1] = gpus[1], gpus[0]
 	gpus[1].Rows[0], gpus[1].Rows[1] = gpus[1].Rows[1], gpus[1].Rows[0]
-	if sealOf(&f, append(gpus, meter.GPUSlot{UUID: "c"}), 1) != want {
+	if rawOf(append(gpus, meter.GPUSlot{UUID: "c"}), 1) != want {
 		t.Error("the order of rows, or a GPU without any, changes the seal")
+	}
+}
+
+// rich is a message that leaves no column of the journal empty.
+func rich() *item {
+	b := benchBatch()
+	b.Origin = wire.Origin_ORIGIN_IMPORT
+	b.Observed = []*wire.Interval{{FromMs: 0, ToMs: 1000}, {FromMs: 2000, ToMs: 3000}}
+	b.Counters = &wire.Counters{Sampled: 7, Spooled: 6, Dropped: map[string]uint64{"full": 1}, SpoolDropped: 1}
+	b.Predecessor = &wire.Predecessor{BootMs: 5, LastSeq: 4}
+	b.Gaps = []*wire.SeqGap{{BootMs: 5, FromSeq: 1, ToSeq: 2}, {BootMs: 6, FromSeq: 3, ToSeq: 4}}
+	at := time.Unix(1_800_000_000, 0)
+	return &item{batch: b, msg: broker.Message{Topic: broker.TopicSamples, Partition: 1, Offset: 2, Time: at}, unknown: 1, id: 9, hash: [32]byte{1}}
+}
+
+// TestM1EveryJournalColumnIsSealed: whichever column of a row is changed, its seal is
+// another one, and a status that gets another is too.
+func TestM1EveryJournalColumnIsSealed(t *testing.T) {
+	other := rich()
+	other.batch = &wire.Batch{Cluster: "d", Node: "m", Collector: "l", SlotStartMs: 1_800_003_600_000, SlotMs: 20_000, BootMs: 1, Seq: 1, Attribution: wire.Attribution_ATTRIBUTION_FAILED, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL}
+	other.gpus = sampleGPUs()
+	other.msg = broker.Message{Topic: "t", Partition: 2, Offset: 3, Time: time.Unix(1_900_000_000, 0)}
+	other.late, other.id, other.unknown, other.hash = true, 0, 0, [32]byte{2}
+	now := time.Unix(1_800_000_100, 0)
+	rows := func() (a, b *journalColumns) {
+		a, b = newJournalColumns(), newJournalColumns()
+		a.add(rich(), now)
+		b.add(other, now.Add(time.Second))
+		return a, b
+	}
+	a, _ := rows()
+	want, names := a.text(0), strings.FieldsFunc(journalNames, func(r rune) bool { return strings.ContainsRune(", \n", r) })
+	fields := reflect.TypeFor[journalColumns]().NumField()
+	if n := len(a.input()); n != fields || n != len(names) {
+		t.Fatalf("%d columns are inserted of %d fields, %d are read", n, fields, len(names))
+	}
+	for i := range fields {
+		a, b := rows()
+		name := reflect.TypeFor[journalColumns]().Field(i).Name
+		if name == "seal" {
+			continue
+		}
+		field := func(c *journalColumns) reflect.Value {
+			f := reflect.ValueOf(c).Elem().Field(i)
+			return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem()
+		}
+		if reflect.DeepEqual(field(a).Interface(), field(b).Interface()) {
+			t.Errorf("both rows have the same %s", name)
+		}
+		field(a).Set(field(b))
+		if bytes.Equal(a.text(0), want) {
+			t.Errorf("another %s has the same seal", name)
+		}
+	}
+	for i, col := range a.input() {
+		if col.Name != names[i] {
+			t.Errorf("column %d is inserted as %s and read as %s", i, col.Name, names[i])
+		}
 	}
 }
 
@@ -87,7 +144,7 @@ func benchBatch() *wire.Batch {
 }
 
 // BenchmarkSeal is one batch of eight GPUs of seven instances, 56 rows of holds:
-// what it takes to decode and settle it, and to seal it.
+// what it takes to decode and settle it, and to seal and journal it.
 func BenchmarkSeal(b *testing.B) {
 	data, err := wire.Encode(benchBatch())
 	if err != nil {
@@ -104,10 +161,14 @@ func BenchmarkSeal(b *testing.B) {
 			it = item{batch: batch, hash: wire.Hash(batch, data), gpus: meter.Settle(batch, ids)}
 		}
 	})
-	b.Run("seal", func(b *testing.B) {
+	c, now := newJournalColumns(), time.Unix(1_800_000_000, 0)
+	b.Run("seal and journal", func(b *testing.B) {
 		for b.Loop() {
-			f := factsOf(&it)
-			it.seal = sealOf(&f, it.gpus, meter.RulesVersion)
+			it.raw = rawOf(it.gpus, meter.RulesVersion)
+			c.add(&it, now)
+			if c.offset.Rows() == 1000 {
+				c = newJournalColumns()
+			}
 		}
 	})
 }

@@ -103,7 +103,10 @@ func (p *pipeline) check(ctx context.Context, dataDir string, sample int) ([]che
 	if err != nil {
 		return nil, err
 	}
-	checks := p.checks(dataDir, months, sample)
+	checks, err := p.checks(dataDir, months, sample)
+	if err != nil {
+		return nil, err
+	}
 	bar := newProgress(p.s.stderr, p.s.clock, "verify")
 	defer bar.Clear()
 	for i := range checks {
@@ -143,9 +146,18 @@ func (c shownCheck) Run(ctx context.Context) (res check.Result, err error) {
 }
 
 // checks are C1 to C9 on this ledger, for the months in it.
-func (p *pipeline) checks(dataDir string, months []string, sample int) []check.Check {
+func (p *pipeline) checks(dataDir string, months []string, sample int) ([]check.Check, error) {
+	if p.judge == nil {
+		in, err := ingest.New(p.cfg.Ingest, ingest.Deps{
+			Store: p.access.db, Origins: p.follow(), Clusters: p.ownCluster(), Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
+		})
+		if err != nil {
+			return nil, err
+		}
+		p.judge = in
+	}
 	all := ingest.Checks(ingest.CheckDeps{
-		Store: p.access.db, Sample: sample,
+		Store: p.access.db, Ingester: p.judge, Sample: sample,
 		Message: func(ctx context.Context, partition int, offset int64) (broker.Message, error) {
 			reader := p.client.Reader(broker.TopicSamples, partition, offset, offset+1, broker.ConsumerOptions{MaxBytes: sampleFetchBytes})
 			defer reader.Close()
@@ -165,7 +177,7 @@ func (p *pipeline) checks(dataDir string, months []string, sample int) []check.C
 	all = append(all, of[:2]...)
 	all = append(all, money...)
 	all = append(all, of[2:]...)
-	return append(all, p.projection.Checks()...)
+	return append(all, p.projection.Checks()...), nil
 }
 
 // monthsSQL names the calendar months of UTC that the ledger has hours in.
