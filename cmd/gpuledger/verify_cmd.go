@@ -62,7 +62,11 @@ func (s *session) verify(ctx context.Context, dataDir string, sample int) (resul
 	defer func() { err = errors.Join(err, a.Close()) }()
 	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
-	a.cfg.Ledger.KeepMapping = true
+	path, err := findConfig(s.configPath, dataDir)
+	if err != nil {
+		return nil, err
+	}
+	a.cfg.Ledger.KeepMapping, a.cfg.Ledger.CompareMapping = true, path != ""
 	p, err := s.newPipeline(ctx, a, group)
 	if err != nil {
 		return nil, err

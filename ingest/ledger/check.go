@@ -121,10 +121,11 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	if err := l.deps.Store.Select(ctx, &clusters, selectAllClusters); err != nil {
 		return err
 	}
-	epochs, _, err := l.epochs(ctx, false)
+	epochs, isNew, err := l.epochs(ctx, false)
 	if err != nil {
 		return err
 	}
+	l.checkMapping(epochs, isNew, res)
 	skipped, gone := 0, &goneHours{}
 	for _, c := range clusters {
 		n, err := l.compareCluster(ctx, c, epochs, gone, res)

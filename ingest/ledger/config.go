@@ -12,8 +12,11 @@ type Config struct {
 	// KeepMapping takes the mapping that the ledger was last published under,
 	// where there is one: for commands, which must not rename tenants because
 	// they were started with another configuration.
-	KeepMapping bool          `yaml:"-"`
-	CloseAfter  time.Duration `yaml:"close_after"` // R3: an hour is closed after this
+	KeepMapping bool `yaml:"-"`
+	// CompareMapping says that TenantsFile is the ingesters' own, as where their
+	// configuration was read: C6 holds the mapping in force against it.
+	CompareMapping bool          `yaml:"-"`
+	CloseAfter     time.Duration `yaml:"close_after"` // R3: an hour is closed after this
 	// RawRetention is how long raw is kept after its week ended; 0: for ever.
 	RawRetention time.Duration `yaml:"raw_retention"`
 	// MaxRowsInMemory bounds what is held of raw and journal at a time, in rows

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
+	"github.com/gpuledger/gpuledger/internal/check"
 	"github.com/gpuledger/gpuledger/internal/meter"
 	"github.com/gpuledger/gpuledger/internal/tenants"
 )
@@ -142,6 +143,28 @@ func (l *Ledger) tellMapping(number uint32) {
 		l.told[key] = true
 		l.deps.Log.Error("another service has started an epoch with another tenant mapping: it is followed, the file of this one is not in force",
 			"epoch", number, "in_force", l.mapping.Hash(), "tenants_file", l.cfg.TenantsFile, "own", l.own.Hash())
+	}
+}
+
+// checkMapping holds the mapping in force against l's own file (R15). Who may write
+// ClickHouse may start an epoch; a file that no epoch ever had waits for a restart.
+func (l *Ledger) checkMapping(epochs []epoch, isNew bool, res *check.Result) {
+	if isNew {
+		epochs = epochs[:len(epochs)-1] // it isn't stored
+	}
+	if len(epochs) == 0 {
+		return
+	}
+	inForce, own := claimsOfNewest(epochs)[0], l.own.Hash()
+	text := fmt.Sprintf("epoch %d publishes under tenant mapping %s, ledger.tenants_file %q has %s", inForce.Epoch, inForce.Mapping, l.cfg.TenantsFile, own)
+	switch {
+	case inForce.Mapping == own:
+	case !l.cfg.CompareMapping:
+		res.Note(fmt.Sprintf("epoch %d publishes under tenant mapping %s; without a configuration file it was held against no tenants file", inForce.Epoch, inForce.Mapping))
+	case slices.ContainsFunc(epochs, func(e epoch) bool { return e.Mapping == own }):
+		res.Fail("%s: another service or somebody else started the epoch; ingest puts its own file in force when it is restarted", text)
+	default:
+		res.Note(text + ", which was never in force: ingest takes it when it is restarted")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/gpuledger/gpuledger/ingest/ledger"
+	"github.com/gpuledger/gpuledger/internal/check"
 	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/wire"
 )
@@ -179,5 +180,43 @@ func TestNewerRulesAreNotTakenBack(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, h.dump(t, dumpUsage)); diff != "" {
 		t.Errorf("it changed rows (-want +got):\n%s", diff)
+	}
+}
+
+// TestM1AnEpochThatNoFileAccountsForFailsC6: whoever may write ClickHouse can start
+// an epoch of another mapping, which every ingester follows.
+func TestM1AnEpochThatNoFileAccountsForFailsC6(t *testing.T) {
+	h := threeHours(t)
+	ours := h.service(t, h.db, "ours")
+	ours.passes(t, 3)
+	forged := h.service(t, h.db, "forged")
+	forged.passes(t, 2)
+	ours.passes(t, 0)
+	unseen := h.service(t, h.db, "unseen")
+	for _, c := range []struct {
+		name, file string
+		compare    bool
+		fails      bool
+		noted      int64
+	}{
+		{"the file of before", ours.file, true, true, 0},
+		{"the file in force", forged.file, true, false, 0},
+		{"a file that waits for a restart", unseen.file, true, false, 1},
+		{"no configuration", "", false, false, 1},
+	} {
+		verifier := h.ledger(t, h.db, func(cfg *ledger.Config) {
+			cfg.TenantsFile, cfg.KeepMapping, cfg.CompareMapping = c.file, true, c.compare
+		})
+		results, err := check.Run(t.Context(), verifier.Checks()[1:2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := results[0]
+		if got.Name != "C6" || got.Failed() != c.fails || got.Noted != c.noted {
+			t.Errorf("%s: got %+v, want C6 that fails: %t, with %d notes", c.name, got, c.fails, c.noted)
+		}
+		if c.fails && !strings.Contains(strings.Join(got.Findings, " "), "epoch 2 publishes under tenant mapping ") {
+			t.Errorf("%s: findings %q name no epoch", c.name, got.Findings)
+		}
 	}
 }

@@ -33,6 +33,10 @@ type ledgerHour struct {
 	Inputs  uint64    `ch:"inputs"`
 	UntilMS uint32    `ch:"until_ms"`
 	Epoch   uint32    `ch:"epoch"`
+	// Rows are those that are there, Published as many as were when the hour was
+	// published: none of them ever goes. 0: from before they were counted.
+	Rows      uint64 `ch:"rows"`
+	Published uint32 `ch:"published"`
 	// Partition is the ledger's that the hour lies in.
 	Partition string `ch:"partition"`
 }
@@ -54,6 +58,8 @@ type hourState struct {
 	// gone says that raw it rests on was dropped: it is never recomputed, and
 	// stale where it would otherwise be dirty.
 	gone, stale bool
+	// lacking is how many of its rows somebody took from the ledger.
+	lacking uint64
 	// rows of raw and of the journal: what computing the hour takes to read.
 	rows, batches uint64
 	// published says that the ledger holds rows of the hour.
@@ -174,7 +180,8 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, cl
 		old, ok := have[start]
 		state.published = ok
 		// Without a row in the ledger or in raw there is no GPU that could have one.
-		state.dirty = (ok || rows > 0) && old.version() < state.version()
+		state.lacking = max(uint64(old.Published), old.Rows) - old.Rows
+		state.dirty = (ok || rows > 0) && (old.version() < state.version() || state.lacking > 0)
 		if state.gone = weeks.gone(state.start); state.gone {
 			state.dirty, state.stale = false, state.dirty
 		}
@@ -194,7 +201,7 @@ func (o *overview) closedUntil(now time.Time, closeAfter time.Duration) time.Tim
 	var end time.Time
 	for _, h := range o.hours {
 		next := h.start.Add(time.Hour)
-		covered := !h.dirty && (h.untilMS == meter.HourMS || ended)
+		covered := !h.dirty && h.lacking == 0 && (h.untilMS == meter.HourMS || ended)
 		if !covered || oldEnough.Before(next) {
 			return end
 		}

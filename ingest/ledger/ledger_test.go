@@ -68,6 +68,30 @@ func TestDirtinessIsDerived(t *testing.T) {
 	}
 }
 
+// TestM1AnHourThatLacksRowsIsOpen, also where it can't be computed again.
+func TestM1AnHourThatLacksRowsIsOpen(t *testing.T) {
+	epochs := []epoch{{Epoch: 1, Effective: time.Unix(0, 0)}}
+	rows := published(compareHours(journalOf(40), nil, epochs, nil, nil, everything))
+	for i := range rows {
+		rows[i].Rows, rows[i].Published = 4, 4
+	}
+	rows[3].Rows, rows[5].Rows = 5, 3
+	weeks := RawWeeks{mondayOf(at(0)): {Week: mondayOf(at(0)), State: weekDropped}}
+	for _, c := range []struct {
+		weeks RawWeeks
+		dirty []int
+		stale int
+	}{{nil, []int{5}, 0}, {weeks, nil, 1}} {
+		o := compareHours(journalOf(40), rows, epochs, nil, c.weeks, everything)
+		if diff := cmp.Diff(c.dirty, dirtyHours(o)); diff != "" || len(o.stale()) != c.stale {
+			t.Errorf("%d stale hours, want %d; dirty ones (-want +got):\n%s", len(o.stale()), c.stale, diff)
+		}
+		if got := o.closedUntil(at(500), time.Hour); !got.Equal(at(5)) {
+			t.Errorf("closed until %s, want %s", got, at(5))
+		}
+	}
+}
+
 // TestHoursBeyondTheJournalAreOrphans: nothing in the journal gives them.
 func TestHoursBeyondTheJournalAreOrphans(t *testing.T) {
 	epochs := []epoch{{Epoch: 1, Effective: everything}}

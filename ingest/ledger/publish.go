@@ -17,7 +17,7 @@ type usageColumns struct {
 	hour                                               proto.ColDateTime
 	gpuSlices                                          proto.ColUInt16
 	unknown                                            proto.ColUInt8
-	slices, present, until, epoch                      proto.ColUInt32
+	slices, present, until, epoch, hourRows            proto.ColUInt32
 	inputs, version                                    proto.ColUInt64
 	free, stranded, unhealthy, unobserved, attribution proto.ColUInt64
 	platformEnergy, unattributed                       proto.ColInt64
@@ -126,7 +126,9 @@ func (r *usageRow) addOwner(u meter.OwnerUse, known map[lineKey]int, d *dictiona
 	r.EnergyMJ[i] += u.EnergyMJ
 }
 
-func (c *usageColumns) add(cluster string, h hourState, r *usageRow) {
+// add takes a row of an hour that has so many.
+func (c *usageColumns) add(cluster string, h hourState, rows int, r *usageRow) {
+	c.hourRows.Append(uint32(rows))
 	c.cluster.Append(cluster)
 	c.hour.Append(r.Hour)
 	c.gpu.Append(r.GPU)
@@ -176,6 +178,7 @@ func (c *usageColumns) input() proto.Input {
 		{Name: "present_ms", Data: &c.present},
 		{Name: "until_ms", Data: &c.until},
 		{Name: "epoch", Data: &c.epoch},
+		{Name: "hour_rows", Data: &c.hourRows},
 		{Name: "inputs", Data: &c.inputs},
 		{Name: "version", Data: &c.version},
 		{Name: "free", Data: &c.free},

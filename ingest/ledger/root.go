@@ -197,7 +197,7 @@ func (l *Ledger) publish(ctx context.Context, c cluster, res *result) error {
 	usage, rows := newUsageColumns(), 0
 	for i, h := range res.hours {
 		for g := range res.results[i].GPUs {
-			usage.add(c.Name, h, usageRowOf(h.start, &res.results[i].GPUs[g], l.names, l.mapping))
+			usage.add(c.Name, h, len(res.results[i].GPUs), usageRowOf(h.start, &res.results[i].GPUs[g], l.names, l.mapping))
 		}
 		if rows += len(res.results[i].GPUs); rows < insertRows && i < len(res.hours)-1 {
 			continue

@@ -10,10 +10,11 @@ FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')} AND _partition_id NOT IN {known:Array(String)}
 GROUP BY hour ORDER BY hour`
 
-// What the ledger holds of each hour, by its weakest row; known as above, of
-// months.
+// What the ledger holds of each hour, by its weakest row, how many rows those are
+// and how many were published; known as above, of months.
 const selectLedgerHours = `
-SELECT hour, min(inputs) AS inputs, min(until_ms) AS until_ms, min(epoch) AS epoch, any(_partition_id) AS partition
+SELECT hour, min(inputs) AS inputs, min(until_ms) AS until_ms, min(epoch) AS epoch, count() AS rows, max(hour_rows) AS published,
+       any(_partition_id) AS partition
 FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND _partition_id NOT IN {known:Array(String)}
 GROUP BY hour ORDER BY hour`

@@ -23,10 +23,25 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 	}
 	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
 	l.tellStale(c, o, since)
+	l.tellLacking(c, o)
 	if err := l.tellClosed(ctx, c, dirty); err != nil {
 		return 0, err
 	}
 	return l.work(ctx, c, o, chunks(dirty, l.cfg.MaxRowsInMemory))
+}
+
+// tellLacking reports each hour whose rows somebody took away, once.
+func (l *Ledger) tellLacking(c cluster, o *overview) {
+	for _, h := range o.hours {
+		key := fmt.Sprintf("%s: %d rows of %s are gone", c.Name, h.lacking, h.start)
+		if h.lacking == 0 || l.told[key] {
+			continue
+		}
+		l.told[key] = true
+		l.m.findings.Inc()
+		l.deps.Log.Error("rows of an hour were published and are no longer there; the hour is open until it is computed anew",
+			"cluster", c.Name, "hour", h.start, "rows", h.lacking, "raw_dropped", h.gone)
+	}
 }
 
 // tellStale reports the hours that would be recomputed if their raw were there.
