@@ -71,6 +71,9 @@ func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []b
 	if _, err := Person(who); err != nil {
 		return r, nil, fmt.Errorf("who: %w", err)
 	}
+	if err := seen(who); err != nil {
+		return r, nil, fmt.Errorf("who: %w", err)
+	}
 	value, err := r.encode()
 	return r, value, err
 }

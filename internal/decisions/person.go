@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/gpuledger/gpuledger/internal/wire"
 )
 
 // Person is the form of a person's name by which two spellings are one person:
@@ -57,11 +59,17 @@ func another(one, other string) error {
 	return err
 }
 
-// invisible are characters that a reader can't see: controls, formats, line and
-// paragraph separators, and letters and marks that are drawn as nothing.
-func invisible(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Cs,
-		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == '\u2800' // a blank in Braille
+// invisible is what keeps a name from standing for a person. The two that the fold
+// lets pass stand in no name that a writer takes (seen): old logs may have them.
+func invisible(r rune) bool { return wire.Invisible(r) && r != '\ufffc' && r != '\U0001d159' }
+
+// seen fails where a new record names a person with characters that can't be seen.
+func seen(who string) error {
+	if i := strings.IndexFunc(who, wire.Invisible); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(who[i:])
+		return fmt.Errorf("name %s has the character %U, which can't be seen: leave it out", shown(who), r)
+	}
+	return nil
 }
 
 // scripts are those of a name's letters, sorted.

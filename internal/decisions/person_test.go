@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuledger/gpuledger/internal/clock"
 	"github.com/gpuledger/gpuledger/internal/costtest"
 )
 
@@ -35,6 +36,18 @@ func TestM3OneNameOnePerson(t *testing.T) {
 	} {
 		if got, err := Person(name); err == nil {
 			t.Errorf("%q: got the person %q, want a refusal", name, got)
+		}
+	}
+}
+
+// TestM12WritersRefuseWhatTheFoldMustTake: old logs may have them.
+func TestM12WritersRefuseWhatTheFoldMustTake(t *testing.T) {
+	for _, name := range []string{"alice\ufffc", "alice\U0001d159"} {
+		if _, err := Person(name); err != nil {
+			t.Errorf("%q: the fold refuses it: %v", name, err)
+		}
+		if _, _, err := (&Log{opt: Options{Clock: clock.Real()}}).record(KindAudit, "", "", name, Audit{}); err == nil {
+			t.Errorf("%q: a writer takes it", name)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (c *checker) name(field, s string) error {
 		return err
 	}
 	if Name(s) != s {
-		return over("%s %s: not in NFC, or with invisible characters", field, shown(s))
+		return over("%s %s: not in NFC, or with characters or ends that can't be seen", field, shown(s))
 	}
 	return nil
 }

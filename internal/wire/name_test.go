@@ -33,7 +33,19 @@ func TestM12NamesAreNormalised(t *testing.T) {
 		{"vision\ufe0f", "vision[U+FE0F]~"},
 		{"\u3164", "[U+3164]~"},
 		{"a\u2028b", "a[U+2028]b~"},
+		{"ML train", "ML train"},
+		{"vision ", "vision[U+0020]~"},
+		{"  vision", "[U+0020] vision~"},
+		{" ", "[U+0020]~"},
+		{"vision\u00a0", "vision[U+00A0]~"},
+		{"vis\u2009ion", "vis[U+2009]ion~"},
+		{"vision\u3000", "vision[U+3000]~"},
+		{"vision\u2800", "vision[U+2800]~"},
+		{"vision\ufffc", "vision[U+FFFC]~"},
+		{"vision\U0001d159", "vision[U+1D159]~"},
+		{"vision\ue000", "vision[U+E000]~"},
 		{"bad\xff\xfebytes", "bad[xFF][xFE]bytes~"},
+		{"\xf6\u037e", "[xF6];~"}, // a Greek question mark is NFC's semicolon
 		{long, strings.Repeat("x", 191) + "~"},
 	} {
 		got := wire.Name(c.in)
@@ -50,6 +62,7 @@ func TestM12NamesStayDifferent(t *testing.T) {
 	start := strings.Repeat("n", 200)
 	names := map[string]string{}
 	for _, s := range []string{
+		"vision", "vision ", " vision", "vision\u00a0", "vision\u2800", "vision\U0001d159", "vision\u3000",
 		start, start + "a", start + "b", "a", "a\u200b", "\u200ba", "a\u200c", "a\x00", "a\xff", "a\xfe", "a[U+200B]", "[x]", "a\u202e",
 	} {
 		if other, ok := names[wire.Name(s)]; ok {
@@ -63,8 +76,19 @@ func TestM12NamesStayDifferent(t *testing.T) {
 	}
 }
 
+// TestM12WhoWritesAnEscapeIsItsName: the one way for two texts to share a name
+// without a collision of hashes, since a name's name is itself.
+func TestM12WhoWritesAnEscapeIsItsName(t *testing.T) {
+	escape := wire.Name("team\u200b")
+	for _, s := range []string{escape, "team[U+200B]~00000000", "team[U+200B]", "team~a51a1366"} {
+		if got := wire.Name(s); got != s || (got == escape) != (s == escape) {
+			t.Errorf("Name(%q) = %q", s, got)
+		}
+	}
+}
+
 func FuzzName(f *testing.F) {
-	for _, s := range []string{"", "a\x00", "e\u0301", "\xff", "e\u200b\u0301", "\u1100\u1161\u11a8", strings.Repeat("\u0301", 90)} {
+	for _, s := range []string{"", "a\x00", "e\u0301", "\xff", "e\u200b\u0301", "\u1100\u1161\u11a8", "\xf6\u037e", " a \u00a0 ", strings.Repeat("\u0301", 90)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -79,8 +103,10 @@ func holdsAsName(t *testing.T, s string) {
 	switch {
 	case !utf8.ValidString(got), !norm.NFC.IsNormalString(got), len(got) > wire.MaxNameBytes:
 		t.Errorf("Name(%.80q) = %q: %d bytes, or not UTF-8 in NFC", s, got, len(got))
-	case strings.ContainsFunc(got, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }):
+	case strings.ContainsFunc(got, func(r rune) bool { return wire.Invisible(r) || (r != ' ' && unicode.IsSpace(r)) }):
 		t.Errorf("Name(%.80q) = %q: not all of it can be seen", s, got)
+	case strings.Trim(got, " ") != got:
+		t.Errorf("Name(%.80q) = %q: begins or ends with a space", s, got)
 	case wire.Name(got) != got:
 		t.Errorf("Name(%.80q) = %q, whose name is %q", s, got, wire.Name(got))
 	case (got == "") != (s == ""):

@@ -96,7 +96,7 @@ func text(v *godcgm.FieldValue_v2) string {
 	if v.Status != 0 || v.StringValue == nil || strings.HasPrefix(*v.StringValue, "<<<") {
 		return ""
 	}
-	return *v.StringValue
+	return strings.TrimSpace(*v.StringValue)
 }
 
 // number is an int64 value that isn't blank.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/collector/source/field"
@@ -186,7 +187,7 @@ func (s *Source) foldRow(b *board, r *reading, smp sample, index string, owners 
 	if n, err := strconv.ParseUint(index, 10, 32); err == nil {
 		b.index = uint32(n)
 	}
-	b.model = cmp.Or(b.model, first(smp.labels, labelsModel))
+	b.model = cmp.Or(b.model, strings.TrimSpace(first(smp.labels, labelsModel)))
 	if on, known := trueLabel(first(smp.labels, labelsMIGMode)); known {
 		b.migOn, b.migOff = b.migOn || on, b.migOff || !on
 	}
