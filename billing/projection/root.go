@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/gpuledger/gpuledger/billing/rating"
 	"github.com/gpuledger/gpuledger/internal/decisions"
@@ -198,8 +199,24 @@ func (e *ContradictionError) Error() string {
 const selectChains = `
 SELECT offset, chain FROM decisions FINAL WHERE offset >= {from:UInt64} AND offset < {to:UInt64} ORDER BY offset`
 
+func (p *Projection) headAt(offset int64) (head string) {
+	p.deps.Decisions.View(func(s *decisions.State) { head = s.HeadAt(offset) })
+	return head
+}
+
+// Agrees fails with a *ContradictionError where a row has another chain than the log,
+// whose heads headAt gives as decisions.State.HeadAt does. Rows beyond its end, where
+// it gives none, agree.
+func (p *Projection) Agrees(ctx context.Context, headAt func(offset int64) string) error {
+	found, err := p.contradiction(ctx, headAt)
+	if err == nil && found != nil && found.Logs != "" {
+		err = found
+	}
+	return err
+}
+
 // contradiction finds the first row whose chain is not the log's; nil: none.
-func (p *Projection) contradiction(ctx context.Context) (*ContradictionError, error) {
+func (p *Projection) contradiction(ctx context.Context, headAt func(offset int64) string) (*ContradictionError, error) {
 	end, err := p.end(ctx)
 	if err != nil || end.Count == 0 {
 		return nil, err
@@ -213,12 +230,7 @@ func (p *Projection) contradiction(ctx context.Context) (*ContradictionError, er
 			return nil, fmt.Errorf("read projected chain: %w", err)
 		}
 		for _, row := range rows {
-			log := ""
-			p.deps.Decisions.View(func(s *decisions.State) {
-				if int64(row.Offset) < s.Next() {
-					_, log = s.Outcome(int64(row.Offset))
-				}
-			})
+			_, log, _ := strings.Cut(headAt(int64(row.Offset)), "=")
 			if log != row.Chain {
 				return &ContradictionError{Offset: int64(row.Offset), Rows: row.Chain, Logs: log}, nil
 			}
@@ -239,7 +251,7 @@ func (p *Projection) Rebuild(ctx context.Context, who string, over bool) (int64,
 	if err := p.deps.Decisions.Refresh(ctx); err != nil {
 		return 0, fmt.Errorf("rebuild projection: %w", err)
 	}
-	found, err := p.contradiction(ctx)
+	found, err := p.contradiction(ctx, p.headAt)
 	if err == nil && found != nil && !over {
 		err = found
 	}

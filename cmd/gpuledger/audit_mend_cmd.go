@@ -39,30 +39,37 @@ func (s *session) auditRebuildCommand() *cobra.Command {
 
 func (s *session) auditRestoreCommand() *cobra.Command {
 	var from string
+	var over bool
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Bring lost decisions back from their copy",
 		Long: "Appends what the copy has and the topic lacks, with the same bytes at the same offsets, and compares the chain. The\n" +
 			"topic must be empty or the copy's beginning: where it differs, this refuses and names the first offset. What was\n" +
-			"interrupted goes on when it is given again. A restore is itself a decision. Nothing else may decide meanwhile.",
+			"interrupted goes on when it is given again. A copy that contradicts ClickHouse's tables or the witness's file is\n" +
+			"refused before anything is appended; --over-contradiction drops the tables instead, on the record. A restore is itself a decision. Nothing else may decide meanwhile.",
 		Example: examples("gpuledger audit restore --data DIR --from DIR/"+copyName+" --by alice", "after the topic was lost"),
 		Args:    cobra.NoArgs,
 	}
 	data, by := dataFlag(cmd), byFlag(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "`DIR`ectory of the copy (decisions.copy_dir)")
+	cmd.Flags().BoolVar(&over, "over-contradiction", false, "drop tables that contradict the copy, on the record")
 	_ = cmd.MarkFlagRequired("from") // fails only for a flag that isn't there
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		s.resumes = true
 		return s.withDecisions(ctx, *data, func(p *pipeline) error {
-			return s.restore(ctx, p, from, cmp.Or(*by, currentUser(), "unknown"))
+			return s.restore(ctx, p, from, cmp.Or(*by, currentUser(), "unknown"), over)
 		})
 	})
 	return cmd
 }
 
-func (s *session) restore(ctx context.Context, p *pipeline, from, who string) error {
+func (s *session) restore(ctx context.Context, p *pipeline, from, who string, over bool) error {
 	bar := newProgress(s.stderr, s.clock, "restore")
-	n, err := p.decisions.Restore(ctx, from, bar.Set)
+	agrees := func(headAt func(int64) string) error { return p.projection.Agrees(ctx, headAt) }
+	if over {
+		agrees = nil
+	}
+	n, err := p.decisions.Restore(ctx, from, agrees, bar.Set)
 	bar.Clear()
 	if err != nil {
 		return err
@@ -82,7 +89,7 @@ func (s *session) restore(ctx context.Context, p *pipeline, from, who string) er
 	}
 	// The tables have the append times of before; where they tell of other
 	// decisions, they stay.
-	if _, err := p.projection.Rebuild(ctx, who, false); err != nil {
+	if _, err := p.projection.Rebuild(ctx, who, over); err != nil {
 		return err
 	}
 	return s.writef("%d messages are restored; the chain's head is the copy's, %s\n", n, headAt(p, end-1))

@@ -64,6 +64,35 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 	mustVerify(t, data)
 }
 
+// TestM2ACopyThatTablesOrWitnessContradictIsNotRestored: of such a copy nothing is
+// appended, so that the right one can still be restored.
+func TestM2ACopyThatTablesOrWitnessContradictIsNotRestored(t *testing.T) {
+	data, other := newFleet(t), newFleet(t)
+	for _, dir := range []string{data, other} {
+		mustInvoke(t, "invoice", "finalise", "--data", dir, "--period", "2026-03", "--by", "finance")
+	}
+	own, forged, aside := filepath.Join(data, copyName), filepath.Join(other, copyName), filepath.Join(t.TempDir(), "aside")
+	mustRename(t, own, aside)
+	loseDecisions(t, data)
+	got := invoke(t, "audit", "restore", "--data", data, "--from", forged, "--by", "alice")
+	if got.Code != exitFailed || !strings.Contains(got.Stderr, "differ from offset") {
+		t.Errorf("a copy that the tables contradict: %+v, want a refusal", got)
+	}
+	if err := os.RemoveAll(own); err != nil {
+		t.Fatal(err)
+	}
+	mustRename(t, aside, own)
+	mustInvoke(t, "audit", "restore", "--data", data, "--from", own, "--by", "alice")
+	mustVerify(t, data)
+}
+
+func mustRename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // unread is the place of a message that nobody ingested.
 func unread(t *testing.T, data string) string {
 	t.Helper()

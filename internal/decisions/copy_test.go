@@ -80,7 +80,7 @@ func TestTheLogIsCopiedAndRestored(t *testing.T) {
 		if testutil.ToFloat64(empty.metrics.whole) != 0 || testutil.ToFloat64(l.metrics.whole) != 1 {
 			t.Error("the metric doesn't tell which log is whole")
 		}
-		n, err := empty.Restore(testContext(t), dir, nil)
+		n, err := empty.Restore(testContext(t), dir, nil, nil)
 		if err != nil || n != 10 {
 			t.Fatalf("Restore = %d, %v, want 10", n, err)
 		}
@@ -94,7 +94,7 @@ func TestTheLogIsCopiedAndRestored(t *testing.T) {
 		if n, _, err := empty.Compare(); n != 11 || err != nil {
 			t.Errorf("the copy goes on to %d messages, want 11, %v", n, err)
 		}
-		if n, err := empty.Restore(testContext(t), dir, nil); n != 0 || err != nil {
+		if n, err := empty.Restore(testContext(t), dir, nil, nil); n != 0 || err != nil {
 			t.Errorf("Restore of what is there = %d, %v", n, err)
 		}
 	})
@@ -117,7 +117,7 @@ func TestARestoreGoesOnWhereItWasKilled(t *testing.T) {
 		if !errors.Is(err, killed) {
 			t.Fatal(err)
 		}
-		if n, err := fresh.Restore(testContext(t), dir, nil); err != nil || n != int64(9-stop) {
+		if n, err := fresh.Restore(testContext(t), dir, nil, nil); err != nil || n != int64(9-stop) {
 			t.Errorf("after %d messages: Restore = %d, %v", stop, n, err)
 		}
 		if diff := cmp.Diff(stateOf(l), stateOf(fresh)); diff != "" {
@@ -148,7 +148,7 @@ func TestM2AnEditedLogContradictsItsCopy(t *testing.T) {
 	if _, _, err := l.Compare(); !errors.Is(err, ErrCopy) || !strings.Contains(err.Error(), "offset 5") {
 		t.Errorf("Compare = %v, want offset 5", err)
 	}
-	if n, err := l.Restore(testContext(t), dir, nil); n != 0 || !errors.Is(err, ErrCopy) || !strings.Contains(err.Error(), "offset 5") {
+	if n, err := l.Restore(testContext(t), dir, nil, nil); n != 0 || !errors.Is(err, ErrCopy) || !strings.Contains(err.Error(), "offset 5") {
 		t.Errorf("Restore = %d, %v, want a refusal that names offset 5", n, err)
 	}
 	if _, err := l.Append(testContext(t), KindAudit, "more", Digest(nil), "carol", &Audit{Action: "look"}); !errors.Is(err, ErrCopy) {
@@ -249,7 +249,7 @@ func TestALostLogIsNotDecidedOn(t *testing.T) {
 	if err := l.Check(KindAudit, "k", audit.Request, "carol", &Audit{Action: "look"}); !errors.Is(err, ErrDeleted) {
 		t.Errorf("Check = %v, want ErrDeleted", err)
 	}
-	if n, err := l.Restore(testContext(t), dir, nil); n != 9 || err != nil {
+	if n, err := l.Restore(testContext(t), dir, nil, nil); n != 9 || err != nil {
 		t.Fatalf("Restore = %d, %v, want 9", n, err)
 	}
 	if out := appendTo(t, l, KindAudit, "k", "carol", &Audit{Action: "look"}); !out.Accepted || out.Offset != 9 {
@@ -267,7 +267,7 @@ func TestAContradictedCopyIsRestoredFromNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := openCopied(t, embeddedBroker(t).addr, bad)
-	if n, err := l.Restore(testContext(t), good, nil); n != 0 || !errors.Is(err, ErrCopy) || l.next() != 0 {
+	if n, err := l.Restore(testContext(t), good, nil, nil); n != 0 || !errors.Is(err, ErrCopy) || l.next() != 0 {
 		t.Errorf("Restore = %d, %v, %d messages; want none and ErrCopy", n, err, l.next())
 	}
 }

@@ -21,9 +21,13 @@ const (
 // the same offsets, and says how many. The log must be the copy's beginning;
 // else it is refused, with the first offset that differs, and nothing is
 // written. Whatever killed it, it goes on where it stopped. Append times are the
-// copy's, by a header. Nobody else may append meanwhile: an offset that isn't the
+// copy's, by a header. A copy that contradicts the witness's file, or what agrees
+// asks of its heads (State.HeadAt), is refused before anything is appended; one that
+// is shorter is all there is. Nobody else may append meanwhile: an offset that isn't the
 // copy's ends it.
-func (l *Log) Restore(ctx context.Context, dir string, progress func(done, total int64)) (restored int64, err error) {
+func (l *Log) Restore(
+	ctx context.Context, dir string, agrees func(headAt func(offset int64) string) error, progress func(done, total int64),
+) (restored int64, err error) {
 	if err := l.Refresh(ctx); err != nil {
 		return 0, err
 	}
@@ -36,6 +40,15 @@ func (l *Log) Restore(ctx context.Context, dir string, progress func(done, total
 	}
 	if err == nil {
 		err = l.usable()
+	}
+	if err == nil {
+		headAt := headsOf(chains)
+		if _, err = l.opt.Witness.compare(headAt); errors.Is(err, errShort) {
+			err = nil
+		}
+		if err == nil && agrees != nil {
+			err = agrees(headAt)
+		}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("restore decisions: %w", err)
@@ -54,6 +67,16 @@ func (l *Log) Restore(ctx context.Context, dir string, progress func(done, total
 		return b.done, fmt.Errorf("restore decisions: %w", err)
 	}
 	return b.done, nil
+}
+
+// headsOf are the heads of a copy, as State.HeadAt gives those of a log.
+func headsOf(chains [][sha256.Size]byte) func(offset int64) string {
+	return func(offset int64) string {
+		if offset < 0 || offset >= int64(len(chains)) {
+			return ""
+		}
+		return headText(offset, chains[offset])
+	}
 }
 
 // usable fails where the configured copy can't be used: nothing would be decided on
@@ -147,6 +170,6 @@ func (l *Log) Compare() (messages int64, lines int, err error) {
 	}
 	var heads State
 	l.View(func(s *State) { heads.past = s.past }) // what is there never changes
-	lines, err = l.opt.Witness.compare(&heads)
+	lines, err = l.opt.Witness.compare(heads.HeadAt)
 	return messages, lines, errors.Join(append(errs, err)...)
 }

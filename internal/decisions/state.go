@@ -223,7 +223,11 @@ func (s *State) HeadAt(offset int64) string {
 	if offset < 0 || offset >= s.Next() {
 		return ""
 	}
-	return fmt.Sprintf("%d=%x", offset, s.past[offset].chain)
+	return headText(offset, s.past[offset].chain)
+}
+
+func headText(offset int64, chain [sha256.Size]byte) string {
+	return fmt.Sprintf("%d=%x", offset, chain)
 }
 
 // Outcome is what was made of the message at an offset below Next, and the

@@ -281,9 +281,12 @@ func (l *Log) Remind(ctx context.Context) {
 // ErrWitness means that the log is not what a witness was told.
 var ErrWitness = errors.New("the log is not what its witness was told")
 
-// compare holds a witness's file against the state, line by line, and says how
-// many there are. A line that was cut off at the end is none.
-func (c WitnessConfig) compare(s *State) (lines int, err error) {
+// errShort is a log, or a copy, that ends before what its witness was told.
+var errShort = errors.New("ends before it")
+
+// compare holds a witness's file against the heads of a log, line by line, and says
+// how many there are. A line that was cut off at the end is none.
+func (c WitnessConfig) compare(headAt func(offset int64) string) (lines int, err error) {
 	if c.File == "" {
 		return 0, nil
 	}
@@ -311,11 +314,11 @@ func (c WitnessConfig) compare(s *State) (lines int, err error) {
 		if len(fields) >= 2 {
 			_, err = fmt.Sscanf(fields[1], "%d=%64s", &offset, &chain)
 		}
-		switch now := s.HeadAt(offset); {
+		switch now := headAt(offset); {
 		case err != nil || !isDigest(chain):
 			return lines, fmt.Errorf("%w: line %d of %s is %s, want a time and OFFSET=CHAIN", ErrWitness, lines, c.File, shown(strings.TrimSpace(string(text))))
 		case now == "":
-			return lines, fmt.Errorf("%w: line %d of %s knows offset %d, the log ends before it", ErrWitness, lines, c.File, offset)
+			return lines, fmt.Errorf("%w: line %d of %s knows offset %d, the log %w", ErrWitness, lines, c.File, offset, errShort)
 		case now != fields[1]:
 			return lines, fmt.Errorf("%w: line %d of %s has %s, the log %s: something up to there was changed", ErrWitness, lines, c.File, fields[1], now)
 		}
