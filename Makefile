@@ -46,7 +46,7 @@ demo: build ## a simulated month, its bill and its proof; then live (ARGS=--once
 .PHONY: test
 test: $(LIB) need-go need-cc ## all tests with the race detector (PKG=./... by default)
 	go vet $(PKG)
-	go test -race -timeout 30m $(PKG)
+	go test -race -timeout 45m $(PKG)
 
 # The size of `make torture`; the seed of a run is printed, and taken from SEED.
 ROWS  ?= 20000000
