@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -373,29 +370,4 @@ func (p *pipeline) drained(ctx context.Context, sp *spool.Spool) error {
 		}
 	}
 	return nil
-}
-
-// spoolStates reads the spools of a data directory, whoever has them open.
-func spoolStates(dataDir string) ([]ingest.SpoolState, error) {
-	entries, err := os.ReadDir(filepath.Join(dataDir, spoolDir))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list spools: %w", err)
-	}
-	var out []ingest.SpoolState
-	for _, e := range entries {
-		if !e.IsDir() || e.Name() == "lost+found" { // the folder may be a file system's root
-			continue
-		}
-		st, err := spool.ReadStats(filepath.Join(dataDir, spoolDir, e.Name()))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, ingest.SpoolState{
-			Collector: e.Name(), Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records, Dropped: st.Dropped,
-		})
-	}
-	return out, nil
 }

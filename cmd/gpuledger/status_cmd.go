@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuledger/gpuledger/collector/spool"
 	"github.com/gpuledger/gpuledger/ingest"
 	"github.com/gpuledger/gpuledger/ingest/ledger"
 )
@@ -191,4 +194,29 @@ func (st status) table() table {
 		}
 	}
 	return t
+}
+
+// spoolStates reads the spools of a data directory, whoever has them open.
+func spoolStates(dataDir string) ([]ingest.SpoolState, error) {
+	entries, err := os.ReadDir(filepath.Join(dataDir, spoolDir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list spools: %w", err)
+	}
+	var out []ingest.SpoolState
+	for _, e := range entries {
+		if !e.IsDir() || e.Name() == "lost+found" { // the folder may be a file system's root
+			continue
+		}
+		st, err := spool.ReadStats(filepath.Join(dataDir, spoolDir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ingest.SpoolState{
+			Collector: e.Name(), Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records, Dropped: st.Dropped,
+		})
+	}
+	return out, nil
 }
