@@ -117,10 +117,10 @@ func mustVerify(t *testing.T, data string) report {
 
 // mustVerifyLive is mustVerify of a directory that data come into: a check that
 // reads two tables a moment apart may see a slot in one of them alone, so that
-// one attempt of three must hold.
+// one attempt of ten must hold.
 func mustVerifyLive(t *testing.T, data string) {
 	t.Helper()
-	for range 2 {
+	for range 9 {
 		if r := verifyLedger(t, data); r.code == exitOK {
 			return
 		}

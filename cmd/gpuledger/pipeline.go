@@ -55,8 +55,6 @@ type pipeline struct {
 	finance    *store.DB // what people ask goes over it; nil: over access.db
 	projection *projection.Projection
 	metering   *metering // the collector's; nil without one
-	// judge is verify's, and takes nothing.
-	judge *ingest.Ingester
 }
 
 // newPipeline connects to the broker and checks the topics. group stops what

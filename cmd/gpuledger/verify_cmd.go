@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/gpuledger/gpuledger/billing"
@@ -151,17 +152,14 @@ func (c shownCheck) Run(ctx context.Context) (res check.Result, err error) {
 
 // checks are C1 to C9 on this ledger, for the months in it.
 func (p *pipeline) checks(dataDir string, months []string, sample int) ([]check.Check, error) {
-	if p.judge == nil {
-		in, err := ingest.New(p.cfg.Ingest, ingest.Deps{
-			Store: p.access.db, Origins: p.follow(), Clusters: p.ownCluster(), Clock: p.s.clock, Log: p.s.log, Registry: p.reg,
-		})
-		if err != nil {
-			return nil, err
-		}
-		p.judge = in
+	judge, err := ingest.New(p.cfg.Ingest, ingest.Deps{ // it takes nothing: its metrics are nobody's
+		Store: p.access.db, Origins: p.follow(), Clusters: p.ownCluster(), Clock: p.s.clock, Log: p.s.log, Registry: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		return nil, err
 	}
 	all := ingest.Checks(ingest.CheckDeps{
-		Store: p.access.db, Ingester: p.judge, Sample: sample,
+		Store: p.access.db, Ingester: judge, Sample: sample,
 		Message: func(ctx context.Context, partition int, offset int64) (broker.Message, error) {
 			reader := p.client.Reader(broker.TopicSamples, partition, offset, offset+1, broker.ConsumerOptions{MaxBytes: sampleFetchBytes})
 			defer reader.Close()
