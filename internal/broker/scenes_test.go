@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -157,14 +159,15 @@ func nothingLost(t *testing.T, n int, read ...[]Message) {
 			}
 		}
 	}
-	lost := 0
+	var lost []string
 	for _, m := range samples(0, n) {
 		if times[string(m.Value)] == 0 {
-			lost++
+			lost = append(lost, string(m.Value))
 		}
+		delete(times, string(m.Value))
 	}
-	if lost > 0 || len(times) != n {
-		t.Errorf("of %d messages %d were not read, %d values were", n, lost, len(times))
+	if len(lost) > 0 || len(times) > 0 {
+		t.Errorf("of %d messages these were not read: %q; these were read and never sent: %q", n, lost, slices.Sorted(maps.Keys(times)))
 	}
 	t.Logf("%d messages, %d read again", n, total-n)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 
@@ -200,11 +201,15 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog: slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 2)
+	var serving sync.WaitGroup
+	serve := func(l net.Listener) {
+		serving.Go(func() { served <- server.Serve(netutil.LimitListener(l, maxConnections)) })
+	}
 	if s.listener != nil {
-		go func() { served <- server.Serve(netutil.LimitListener(s.listener, maxConnections)) }()
+		serve(s.listener)
 	}
 	if s.socket != nil {
-		go func() { served <- server.Serve(netutil.LimitListener(&owners{s.socket, s.deps.Log}, maxConnections)) }()
+		serve(&owners{s.socket, s.deps.Log})
 	}
 	s.deps.Log.Info("listening", "address", s.Addr(), "socket", s.Socket())
 	var failed error
@@ -217,7 +222,8 @@ func (s *Server) Run(ctx context.Context) error {
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
 		s.deps.Log.Warn("requests cut off while stopping", "address", s.Addr(), "error", err)
-		return errors.Join(failed, server.Close())
+		failed = errors.Join(failed, server.Close())
 	}
+	serving.Wait() // a Serve that began after Shutdown closes its listener itself
 	return failed
 }
