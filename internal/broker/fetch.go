@@ -18,6 +18,23 @@ type fetched struct {
 	highWatermark int64
 }
 
+// end is where the partition ends. Apache Kafka notes the high watermark before it
+// reads the batches, so an answer may hold batches that were appended in between:
+// then the partition is asked where it ends now.
+func (f fetched) end(ask func() (int64, error)) (int64, error) {
+	for set := f.set; ; {
+		b, rest, ok := cutBatch(set)
+		if !ok {
+			return f.highWatermark, nil
+		}
+		if b.last >= f.highWatermark {
+			now, err := ask()
+			return max(now, f.highWatermark), err
+		}
+		set = rest
+	}
+}
+
 // ApiKey makes it a protocol.Message.
 func (*fetched) ApiKey() protocol.ApiKey { return protocol.Fetch }
 

@@ -152,6 +152,16 @@ func (f *fetcher) fetch(ctx context.Context) ([]Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	res.highWatermark, err = res.end(func() (int64, error) {
+		bounds, err := c.client.bounds(ctx, c.topic, f.partition)
+		if err != nil {
+			return 0, err
+		}
+		return bounds[0].Last, nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	msgs, err := f.read(res)
 	c.client.metrics.setLag(c.topic, c.group, f.partition, max(res.highWatermark-f.next, 0))
 	if len(msgs) > 0 {

@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -353,6 +354,28 @@ func TestLieAboutOffsetsIsBounded(t *testing.T) {
 		if err != nil || len(msgs) == 0 || msgs[0].Bad == nil || msgs[0].Offset != test.from || msgs[0].Next() != test.to {
 			t.Errorf("%s: %+v, %v, want offsets [%d, %d)", test.name, msgs, err, test.from, test.to)
 		}
+	}
+}
+
+// TestABatchNewerThanTheHighWatermarkIsRead: Apache Kafka notes the watermark before
+// it reads the batches, and what was appended in between is no lie.
+func TestABatchNewerThanTheHighWatermarkIsRead(t *testing.T) {
+	set := append(stampedBatch(t, 0, produced, "a", "b"), stampedBatch(t, 2, produced, "c", "d")...)
+	for _, noted := range []int64{0, 1, 2, 3, 4, 9} {
+		asked := 0
+		res := fetched{set: set, highWatermark: noted}
+		end, err := res.end(func() (int64, error) { asked++; return 4, nil })
+		if want := max(noted, 4); err != nil || end != want || asked != min(1, max(0, int(4-noted))) {
+			t.Errorf("high watermark %d: the partition ends at %d, %v, asked %d times, want %d", noted, end, err, asked, want)
+		}
+		res.highWatermark = end
+		msgs, err := (&fetcher{consumer: readerOf(t)}).read(res)
+		if err != nil || len(msgs) != 4 || msgs[0].Bad != nil || msgs[3].Bad != nil {
+			t.Errorf("high watermark %d: %+v, %v, want 4 messages", noted, msgs, err)
+		}
+	}
+	if _, err := (fetched{set: set}).end(func() (int64, error) { return 0, errCutOff }); !errors.Is(err, errCutOff) {
+		t.Errorf("the broker does not say: %v, want its error", err)
 	}
 }
 
