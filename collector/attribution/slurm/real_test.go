@@ -179,23 +179,30 @@ func testLeftLine(t *testing.T, b *both) {
 	b.want(t)
 }
 
-// testShortJobs asks again and again while short jobs with GPUs come and go
-// beside one that stays.
+// testShortJobs reads at the pace at which a failed question is asked again, while
+// short jobs with GPUs come and go beside one that stays.
 func testShortJobs(t *testing.T, b *both) {
 	id := b.submit(t, 1, "--gpus=h100:1", "-N1") // which squeue doesn't tell
 	stays := atPosition[3] + ": " + id + " " + currentUser(t) + " bio"
+	b.want(t, stays)
 	array := b.must(t, "sbatch", "--parsable", "--mem=10", "-n1", "--chdir=/", "-o", "/dev/null", "--gres=gpu:1g.10gb:1", "-a", "0-29", "--wrap", "true")
-	reads := 0
+	reads, asked := 0, 0
 	b.wait(t, "the end of the array", func() bool {
-		b.clock.Advance(10 * time.Second)
+		b.clock.Advance(b.readers[FromScontrol].cfg.ScontrolEvery / 5)
 		snap, err := b.readers[FromScontrol].Read(t.Context())
 		if err != nil || !slices.Contains(holders(snap), stays) {
 			t.Errorf("read %d: %q, %v; want %q among them", reads, holders(snap), err, stays)
 		}
 		reads++
+		if snap.At.Equal(b.clock.Now()) {
+			asked++
+		}
 		return t.Failed() || b.ask("squeue", "-h", "-o", "x", "-j", array) == ""
 	})
-	t.Logf("%d reads", reads)
+	if asked < 2 {
+		t.Errorf("%d reads, %d of them of new answers, want 2 or more", reads, asked)
+	}
+	t.Logf("%d reads, %d of them of new answers", reads, asked)
 	b.cancel(t, id)
 }
 
