@@ -33,8 +33,11 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 // tellLacking reports each hour whose rows somebody took away, once.
 func (l *Ledger) tellLacking(c cluster, o *overview) {
 	for _, h := range o.hours {
+		if h.lacking == 0 {
+			continue
+		}
 		key := fmt.Sprintf("%s: %d rows of %s are gone", c.Name, h.lacking, h.start)
-		if h.lacking == 0 || l.told[key] {
+		if l.told[key] {
 			continue
 		}
 		l.told[key] = true
