@@ -17,16 +17,8 @@ const UID = 65534
 func Command(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
 	onlyRoot(t)
-	dir, err := os.MkdirTemp("/tmp", "stranger-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	path := filepath.Join(dir, "test")
+	path := filepath.Join(folder(t, 0o755), "test")
 	if err := copyFile(os.Args[0], path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path)
@@ -34,6 +26,20 @@ func Command(t testing.TB, env ...string) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: UID, Gid: UID}}
 	cmd.Stderr = os.Stderr
 	return cmd
+}
+
+// folder is one that another user reaches, which the folders of t.TempDir are not.
+func folder(t testing.TB, mode os.FileMode) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "stranger-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, mode); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func onlyRoot(t testing.TB) {

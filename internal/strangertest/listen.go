@@ -3,7 +3,6 @@ package strangertest
 import (
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -16,15 +15,7 @@ import (
 func Listen(t testing.TB) string {
 	t.Helper()
 	onlyRoot(t)
-	dir, err := os.MkdirTemp("/tmp", "stranger-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "s")
+	path := filepath.Join(folder(t, 0o777), "s")
 	// This thread's user alone: syscall.Setresuid is of the whole process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
