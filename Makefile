@@ -103,7 +103,7 @@ hotpath: $(LIB) need-go need-cc ## CPU of a raw row before and after (BASE=commi
 	.ci/hotpath $(BASE)
 
 .PHONY: seeded
-seeded: $(LIB) need-go need-cc ## tests the tests: twelve bugs, each of which a named test must catch
+seeded: $(LIB) need-go need-cc ## tests the tests: bugs put in one at a time, each of which a named test must catch
 	go test -count 1 -timeout 30m -tags seeded -v ./internal/seeded
 
 .PHONY: bench

@@ -46,7 +46,8 @@ func (s *session) auditRestoreCommand() *cobra.Command {
 		Long: "Appends what the copy has and the topic lacks, with the same bytes at the same offsets, and compares the chain. The\n" +
 			"topic must be empty or the copy's beginning: where it differs, this refuses and names the first offset. What was\n" +
 			"interrupted goes on when it is given again. A copy that contradicts ClickHouse's tables or the witness's file is\n" +
-			"refused before anything is appended; --over-contradiction drops the tables instead, on the record. A restore is itself a decision. Nothing else may decide meanwhile.",
+			"refused before anything is appended; --over-contradiction drops such tables instead, on the record. A restore is\n" +
+			"itself a decision. Nothing else may decide meanwhile.",
 		Example: examples("gpuledger audit restore --data DIR --from DIR/"+copyName+" --by alice", "after the topic was lost"),
 		Args:    cobra.NoArgs,
 	}

@@ -69,7 +69,8 @@
 // cut off at a file's end, or zeros there, are what a crash leaves. A record that
 // is wrong elsewhere is damage: a writer with the log copies on from there, into a
 // new file, while a restore refuses the copy, with file and byte, unless another
-// file has the offset. Files that begin behind it are compared, once it is mended. The reader recomputes CRC and chain of every record.
+// file has the offset. Files that begin behind it are compared, once it is mended.
+// The reader recomputes CRC and chain of every record.
 //
 // The copy follows the log and never goes before it: a message is copied, with
 // fsync, once it was read back. Append returns after that in the process that
