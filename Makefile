@@ -1,4 +1,4 @@
-# gpuledger: `make help` says what there is.
+# gputally: `make help` says what there is.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,7 +8,7 @@ SHELL       := bash
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 
 BUILD  := .build
-BINARY := $(BUILD)/gpuledger
+BINARY := $(BUILD)/gputally
 LIB    := $(BUILD)/lib/libchdb.so
 KAFKA  := $(BUILD)/kafka/.fetched
 ZOOKEEPER := $(BUILD)/zookeeper/.fetched
@@ -29,8 +29,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: $(LIB) need-go need-cc ## .build/gpuledger and, on the first run, ClickHouse's library
-	@start=$$SECONDS; CGO_ENABLED=1 go build -trimpath -buildmode=pie -buildvcs=auto -o $(BINARY) ./cmd/gpuledger; \
+build: $(LIB) need-go need-cc ## .build/gputally and, on the first run, ClickHouse's library
+	@start=$$SECONDS; CGO_ENABLED=1 go build -trimpath -buildmode=pie -buildvcs=auto -o $(BINARY) ./cmd/gputally; \
 	echo "built $(BINARY) in $$((SECONDS - start)) s"
 
 $(LIB): internal/store/engine/lib/fetch.sh
@@ -55,15 +55,15 @@ SEED  ?=
 
 .PHONY: torture
 torture: $(LIB) need-go need-cc ## twenty million rows while ingesters are killed (ROWS, KILLS, SEED)
-	GPULEDGER_TORTURE_ROWS=$(ROWS) GPULEDGER_TORTURE_KILLS=$(KILLS) GPULEDGER_TORTURE_SEED=$(SEED) \
-	go test -count 1 -timeout 6h -run '^TestTorture$$' -v ./cmd/gpuledger
+	GPUTALLY_TORTURE_ROWS=$(ROWS) GPUTALLY_TORTURE_KILLS=$(KILLS) GPUTALLY_TORTURE_SEED=$(SEED) \
+	go test -count 1 -timeout 6h -run '^TestTorture$$' -v ./cmd/gputally
 
 # The size of `make property`; its seed is printed, and taken from SEED.
 CASES ?= 100000
 
 .PHONY: property
 property: need-go ## a hundred thousand random months, rater against slow model (CASES, SEED)
-	GPULEDGER_PROPERTY_CASES=$(CASES) GPULEDGER_PROPERTY_SEED=$(or $(SEED),random) \
+	GPUTALLY_PROPERTY_CASES=$(CASES) GPUTALLY_PROPERTY_SEED=$(or $(SEED),random) \
 	go test -count 1 -timeout 1h -run '^TestRaterEqualsTheSlowModel$$' -v ./billing/rating
 
 .PHONY: once
@@ -76,7 +76,7 @@ TENANTS ?= 50
 
 .PHONY: month
 month: $(LIB) need-go need-cc ## a month of a thousand GPUs × fifty tenants, billed (GPUS, TENANTS)
-	GPULEDGER_MONTH_GPUS=$(GPUS) GPULEDGER_MONTH_TENANTS=$(TENANTS) \
+	GPUTALLY_MONTH_GPUS=$(GPUS) GPUTALLY_MONTH_TENANTS=$(TENANTS) \
 	go test -count 1 -timeout 1h -run '^TestMonthOfAThousandGPUs$$' -v ./billing
 
 # The time of each fuzzer of `make fuzz`: 2s are a minute in all.
@@ -92,8 +92,8 @@ HOSTILE ?= 2m
 
 .PHONY: hostile
 hostile: $(LIB) need-go need-cc ## hostile messages against a running standalone (HOSTILE, SEED)
-	GPULEDGER_HOSTILE=$(HOSTILE) GPULEDGER_HOSTILE_SEED=$(SEED) \
-	go test -count 1 -timeout 3h -run '^TestHostileMessages' -v ./cmd/gpuledger
+	GPUTALLY_HOSTILE=$(HOSTILE) GPUTALLY_HOSTILE_SEED=$(SEED) \
+	go test -count 1 -timeout 3h -run '^TestHostileMessages' -v ./cmd/gputally
 
 # The commit that `make hotpath` compares with.
 BASE ?=

@@ -16,10 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/analyzer"
-	"github.com/gpuledger/gpuledger/analyzer/episode"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/analyzer"
+	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 // rates: an H100 costs 3.50 USD until the 10th, then 4 USD.
@@ -172,18 +172,18 @@ func TestPublishReplacesTheRange(t *testing.T) {
 	runOnce(t, s)
 	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD", "idle_allocation ml GPU-2 03-02T01 03-02T07 6 21USD")
 	const open = `
-# HELP gpuledger_anomaly_open Episodes that go on in their cluster's newest hours.
-# TYPE gpuledger_anomaly_open gauge
-gpuledger_anomaly_open{kind="idle_allocation",tenant="ml"} 1
-# HELP gpuledger_anomaly_wasted_cost Cost of the wasted GPU-hours at list price.
-# TYPE gpuledger_anomaly_wasted_cost gauge
-gpuledger_anomaly_wasted_cost{currency="USD",kind="idle_allocation",tenant="ml"} 31.5
-# HELP gpuledger_anomaly_wasted_gpu_hours Wasted GPU-hours of the episodes in the analyzer's window.
-# TYPE gpuledger_anomaly_wasted_gpu_hours gauge
-gpuledger_anomaly_wasted_gpu_hours{kind="idle_allocation",tenant="ml"} 9
+# HELP gputally_anomaly_open Episodes that go on in their cluster's newest hours.
+# TYPE gputally_anomaly_open gauge
+gputally_anomaly_open{kind="idle_allocation",tenant="ml"} 1
+# HELP gputally_anomaly_wasted_cost Cost of the wasted GPU-hours at list price.
+# TYPE gputally_anomaly_wasted_cost gauge
+gputally_anomaly_wasted_cost{currency="USD",kind="idle_allocation",tenant="ml"} 31.5
+# HELP gputally_anomaly_wasted_gpu_hours Wasted GPU-hours of the episodes in the analyzer's window.
+# TYPE gputally_anomaly_wasted_gpu_hours gauge
+gputally_anomaly_wasted_gpu_hours{kind="idle_allocation",tenant="ml"} 9
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(open), "gpuledger_anomaly_open",
-		"gpuledger_anomaly_wasted_gpu_hours", "gpuledger_anomaly_wasted_cost"); err != nil {
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(open), "gputally_anomaly_open",
+		"gputally_anomaly_wasted_gpu_hours", "gputally_anomaly_wasted_cost"); err != nil {
 		t.Error(err)
 	}
 }
@@ -214,7 +214,7 @@ func wantCounters(t *testing.T, registry *prometheus.Registry, written, deleted,
 	}
 	got := map[string]float64{}
 	for _, f := range families {
-		if f.GetName() != "gpuledger_analyzer_episodes_total" {
+		if f.GetName() != "gputally_analyzer_episodes_total" {
 			continue
 		}
 		for _, m := range f.GetMetric() {
@@ -223,7 +223,7 @@ func wantCounters(t *testing.T, registry *prometheus.Registry, written, deleted,
 	}
 	want := map[string]float64{"written": written, "deleted": deleted, "kept": kept}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("gpuledger_analyzer_episodes_total (-want +got):\n%s", diff)
+		t.Errorf("gputally_analyzer_episodes_total (-want +got):\n%s", diff)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestOneLongAllocationIsReadByItself(t *testing.T) {
 	if diff := cmp.Diff([]string{"idle_allocation ml GPU-1 03-02T00 07-30T00 3600 14304USD", "idle_allocation nlp GPU-2 06-30T01 06-30T05 4 16USD"}, lines(got)); diff != "" {
 		t.Errorf("episodes (-want +got):\n%s", diff)
 	}
-	wantMetric(t, registry, "gpuledger_anomaly_open", 1)
+	wantMetric(t, registry, "gputally_anomaly_open", 1)
 }
 
 // TestAClusterThatLagsHasOpenEpisodes: "open" goes by the cluster's own newest
@@ -308,7 +308,7 @@ func TestAClusterThatLagsHasOpenEpisodes(t *testing.T) {
 		write(t, db, gpu{"GPU-1", "ml", monday, pattern + "iiii", 2})
 		s, _, registry := newService(t, db)
 		runOnce(t, s)
-		wantMetric(t, registry, "gpuledger_anomaly_open", want)
+		wantMetric(t, registry, "gputally_anomaly_open", want)
 	}
 }
 
@@ -322,7 +322,7 @@ func TestTimeToComeIsNoTimeToLookAt(t *testing.T) {
 	write(t, db, gpu{"GPU-2", "ml", monday.AddDate(36, 0, 0), "aa", 1})
 	runOnce(t, s)
 	wantStored(t, db, "idle_allocation ml GPU-1 03-02T02 03-02T08 6 21USD")
-	wantMetric(t, registry, "gpuledger_anomaly_open", 1)
+	wantMetric(t, registry, "gputally_anomaly_open", 1)
 }
 
 func TestAMonthOfAFleet(t *testing.T) {
@@ -376,16 +376,16 @@ func TestRunGoesOnAfterAFailure(t *testing.T) {
 	if err := fake.BlockUntil(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	wantMetric(t, registry, "gpuledger_analyzer_errors_total", 1)
-	wantMetric(t, registry, "gpuledger_analyzer_last_run_timestamp_seconds", 0)
+	wantMetric(t, registry, "gputally_analyzer_errors_total", 1)
+	wantMetric(t, registry, "gputally_analyzer_last_run_timestamp_seconds", 0)
 	db.broken = false
 	fake.Advance(analyzer.DefaultConfig().Interval)
 	if err := fake.BlockUntil(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
-	wantMetric(t, registry, "gpuledger_analyzer_errors_total", 1)
-	wantMetric(t, registry, "gpuledger_analyzer_runs_total", 1)
-	wantMetric(t, registry, "gpuledger_analyzer_last_run_timestamp_seconds", float64(fake.Now().Unix()))
+	wantMetric(t, registry, "gputally_analyzer_errors_total", 1)
+	wantMetric(t, registry, "gputally_analyzer_runs_total", 1)
+	wantMetric(t, registry, "gputally_analyzer_last_run_timestamp_seconds", float64(fake.Now().Unix()))
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("run ended with %v, want nil", err)
@@ -417,16 +417,16 @@ func TestUnobservedTimeIsExposed(t *testing.T) {
 	write(t, db, gpu{"GPU-2", "ml", monday.Add(-24 * time.Hour), strings.Repeat("x", 24) + strings.Repeat("f", 24), 1})
 	runOnce(t, s)
 	const want = `
-# HELP gpuledger_analyzer_capacity_gpu_hours GPU-hours in the inventory in the ledger's newest 24 hours.
-# TYPE gpuledger_analyzer_capacity_gpu_hours gauge
-gpuledger_analyzer_capacity_gpu_hours{cluster="c"} 48
-# HELP gpuledger_analyzer_unobserved_gpu_hours Of them, those that nobody saw (cause unseen) or whose owners could not be read (cause owners).
-# TYPE gpuledger_analyzer_unobserved_gpu_hours gauge
-gpuledger_analyzer_unobserved_gpu_hours{cause="owners",cluster="c"} 0
-gpuledger_analyzer_unobserved_gpu_hours{cause="unseen",cluster="c"} 4
+# HELP gputally_analyzer_capacity_gpu_hours GPU-hours in the inventory in the ledger's newest 24 hours.
+# TYPE gputally_analyzer_capacity_gpu_hours gauge
+gputally_analyzer_capacity_gpu_hours{cluster="c"} 48
+# HELP gputally_analyzer_unobserved_gpu_hours Of them, those that nobody saw (cause unseen) or whose owners could not be read (cause owners).
+# TYPE gputally_analyzer_unobserved_gpu_hours gauge
+gputally_analyzer_unobserved_gpu_hours{cause="owners",cluster="c"} 0
+gputally_analyzer_unobserved_gpu_hours{cause="unseen",cluster="c"} 4
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
-		"gpuledger_analyzer_capacity_gpu_hours", "gpuledger_analyzer_unobserved_gpu_hours"); err != nil {
+		"gputally_analyzer_capacity_gpu_hours", "gputally_analyzer_unobserved_gpu_hours"); err != nil {
 		t.Error(err)
 	}
 }

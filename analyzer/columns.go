@@ -6,7 +6,7 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/episode"
 )
 
 // columns is a block of the table anomalies.

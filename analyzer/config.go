@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/analyzer/idle"
-	"github.com/gpuledger/gpuledger/analyzer/offhours"
+	"github.com/gputally/gputally/analyzer/idle"
+	"github.com/gputally/gputally/analyzer/offhours"
 )
 
 // Config of the analyzer.

@@ -9,9 +9,9 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
-	"github.com/gpuledger/gpuledger/analyzer/idle"
-	"github.com/gpuledger/gpuledger/analyzer/offhours"
+	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/idle"
+	"github.com/gputally/gputally/analyzer/offhours"
 )
 
 // Reaches: how far outside the range the ledger is read, so that an episode

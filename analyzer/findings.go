@@ -8,7 +8,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/episode"
 )
 
 // sightWindow is the ledger's newest time that the gauges of unobserved time
@@ -60,15 +60,15 @@ type total struct {
 func newFindings() *findings {
 	labels := []string{"kind", "tenant"}
 	return &findings{
-		open: prometheus.NewDesc("gpuledger_anomaly_open",
+		open: prometheus.NewDesc("gputally_anomaly_open",
 			"Episodes that go on in their cluster's newest hours.", labels, nil),
-		hours: prometheus.NewDesc("gpuledger_anomaly_wasted_gpu_hours",
+		hours: prometheus.NewDesc("gputally_anomaly_wasted_gpu_hours",
 			"Wasted GPU-hours of the episodes in the analyzer's window.", labels, nil),
-		cost: prometheus.NewDesc("gpuledger_anomaly_wasted_cost",
+		cost: prometheus.NewDesc("gputally_anomaly_wasted_cost",
 			"Cost of the wasted GPU-hours at list price.", []string{"kind", "tenant", "currency"}, nil),
-		capacity: prometheus.NewDesc("gpuledger_analyzer_capacity_gpu_hours",
+		capacity: prometheus.NewDesc("gputally_analyzer_capacity_gpu_hours",
 			"GPU-hours in the inventory in the ledger's newest 24 hours.", []string{"cluster"}, nil),
-		unobserved: prometheus.NewDesc("gpuledger_analyzer_unobserved_gpu_hours",
+		unobserved: prometheus.NewDesc("gputally_analyzer_unobserved_gpu_hours",
 			"Of them, those that nobody saw (cause unseen) or whose owners could not be read (cause owners).",
 			[]string{"cluster", "cause"}, nil),
 	}

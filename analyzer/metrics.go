@@ -19,20 +19,20 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		runs: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_analyzer_runs_total", Help: "Runs of the analyzer that ended well.",
+			Name: "gputally_analyzer_runs_total", Help: "Runs of the analyzer that ended well.",
 		}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_analyzer_errors_total", Help: "Runs of the analyzer that failed.",
+			Name: "gputally_analyzer_errors_total", Help: "Runs of the analyzer that failed.",
 		}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gpuledger_analyzer_run_duration_seconds", Help: "Duration of a run.",
+			Name: "gputally_analyzer_run_duration_seconds", Help: "Duration of a run.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 8),
 		}),
 		lastRun: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gpuledger_analyzer_last_run_timestamp_seconds", Help: "Unix time of the last run that ended well.",
+			Name: "gputally_analyzer_last_run_timestamp_seconds", Help: "Unix time of the last run that ended well.",
 		}),
 		changed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_analyzer_episodes_total", Help: "Episodes written to the table anomalies, by what was done.",
+			Name: "gputally_analyzer_episodes_total", Help: "Episodes written to the table anomalies, by what was done.",
 		}, []string{"change"}),
 		findings: newFindings(),
 	}

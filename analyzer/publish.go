@@ -7,7 +7,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/episode"
 )
 
 // Published is what a Publish wrote.

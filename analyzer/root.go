@@ -11,8 +11,8 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // Deps of the analyzer. Rates may be nil: then no cost is known.

@@ -14,16 +14,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/billing"
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/billing"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/storetest"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 var january = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
@@ -68,22 +68,22 @@ func drafts(db *store.DB) billing.Drafts {
 func wantMetrics(t *testing.T, registry *prometheus.Registry, want string) {
 	t.Helper()
 	names := []string{
-		"gpuledger_invoice_draft_total", "gpuledger_billing_runs_total", "gpuledger_billing_errors_total",
-		"gpuledger_billing_last_run_timestamp_seconds",
+		"gputally_invoice_draft_total", "gputally_billing_runs_total", "gputally_billing_errors_total",
+		"gputally_billing_last_run_timestamp_seconds",
 	}
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
 		t.Error(err)
 	}
 }
 
-const help = `# HELP gpuledger_billing_errors_total Months that could not be rated.
-# TYPE gpuledger_billing_errors_total counter
-# HELP gpuledger_billing_last_run_timestamp_seconds Unix time of the last run in which all months could be rated.
-# TYPE gpuledger_billing_last_run_timestamp_seconds gauge
-# HELP gpuledger_billing_runs_total Runs in which all months could be rated.
-# TYPE gpuledger_billing_runs_total counter
-# HELP gpuledger_invoice_draft_total Total of a tenant's draft invoice, in the currency's major unit.
-# TYPE gpuledger_invoice_draft_total gauge
+const help = `# HELP gputally_billing_errors_total Months that could not be rated.
+# TYPE gputally_billing_errors_total counter
+# HELP gputally_billing_last_run_timestamp_seconds Unix time of the last run in which all months could be rated.
+# TYPE gputally_billing_last_run_timestamp_seconds gauge
+# HELP gputally_billing_runs_total Runs in which all months could be rated.
+# TYPE gputally_billing_runs_total counter
+# HELP gputally_invoice_draft_total Total of a tenant's draft invoice, in the currency's major unit.
+# TYPE gputally_invoice_draft_total gauge
 `
 
 func TestRunShowsDraftTotals(t *testing.T) {
@@ -102,11 +102,11 @@ func TestRunShowsDraftTotals(t *testing.T) {
 	if err := fake.BlockUntil(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	wantMetrics(t, registry, help+`gpuledger_billing_errors_total 0
-gpuledger_billing_runs_total 1
-gpuledger_billing_last_run_timestamp_seconds 1.7680032e+09
-gpuledger_invoice_draft_total{currency="USD",period="2025-12",tenant="ml"} 1.24
-gpuledger_invoice_draft_total{currency="USD",period="2026-01",tenant="ml"} 2.49
+	wantMetrics(t, registry, help+`gputally_billing_errors_total 0
+gputally_billing_runs_total 1
+gputally_billing_last_run_timestamp_seconds 1.7680032e+09
+gputally_invoice_draft_total{currency="USD",period="2025-12",tenant="ml"} 1.24
+gputally_invoice_draft_total{currency="USD",period="2026-01",tenant="ml"} 2.49
 `)
 	cancel()
 	if err := <-done; err != nil {
@@ -126,11 +126,11 @@ func TestAFailedMonthIsCountedAndKeepsItsTotals(t *testing.T) {
 	if err := service.RunOnce(t.Context()); err == nil {
 		t.Error("a run without a ledger succeeded")
 	}
-	wantMetrics(t, registry, help+`gpuledger_billing_errors_total 2
-gpuledger_billing_runs_total 1
-gpuledger_billing_last_run_timestamp_seconds 1.7680032e+09
-gpuledger_invoice_draft_total{currency="USD",period="2025-12",tenant="ml"} 1.24
-gpuledger_invoice_draft_total{currency="USD",period="2026-01",tenant="ml"} 2.49
+	wantMetrics(t, registry, help+`gputally_billing_errors_total 2
+gputally_billing_runs_total 1
+gputally_billing_last_run_timestamp_seconds 1.7680032e+09
+gputally_invoice_draft_total{currency="USD",period="2025-12",tenant="ml"} 1.24
+gputally_invoice_draft_total{currency="USD",period="2026-01",tenant="ml"} 2.49
 `)
 }
 
@@ -142,11 +142,11 @@ func TestH8DraftsOfAModelWithoutARateAreCounted(t *testing.T) {
 	if err := service.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	const want = `# HELP gpuledger_invoice_drafts_withheld Drafts of tenants, and the platform's account, of which hours are left out: without a rate, or not billable.
-# TYPE gpuledger_invoice_drafts_withheld gauge
-gpuledger_invoice_drafts_withheld{period="2026-01",reason="no_rate"} 2
+	const want = `# HELP gputally_invoice_drafts_withheld Drafts of tenants, and the platform's account, of which hours are left out: without a rate, or not billable.
+# TYPE gputally_invoice_drafts_withheld gauge
+gputally_invoice_drafts_withheld{period="2026-01",reason="no_rate"} 2
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "gpuledger_invoice_drafts_withheld"); err != nil {
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "gputally_invoice_drafts_withheld"); err != nil {
 		t.Error(err)
 	}
 }
@@ -165,9 +165,9 @@ func TestR6RunsNoteNewMappings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want := fmt.Sprintf("# HELP gpuledger_billing_mappings_noted_total Tenant mappings of the ledger's epochs that were recorded as decisions (R6).\n"+
-			"# TYPE gpuledger_billing_mappings_noted_total counter\ngpuledger_billing_mappings_noted_total %d\n", epoch+1)
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "gpuledger_billing_mappings_noted_total"); err != nil {
+		want := fmt.Sprintf("# HELP gputally_billing_mappings_noted_total Tenant mappings of the ledger's epochs that were recorded as decisions (R6).\n"+
+			"# TYPE gputally_billing_mappings_noted_total counter\ngputally_billing_mappings_noted_total %d\n", epoch+1)
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "gputally_billing_mappings_noted_total"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -180,7 +180,7 @@ func TestOldMonthsLeaveTheMetrics(t *testing.T) {
 		if err := service.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		got, err := testutil.GatherAndCount(registry, "gpuledger_invoice_draft_total")
+		got, err := testutil.GatherAndCount(registry, "gputally_invoice_draft_total")
 		if err != nil || got != want {
 			t.Errorf("%d totals, %v, want %d", got, err, want)
 		}
@@ -250,16 +250,16 @@ func TestPendingAdjustmentsAreCounted(t *testing.T) {
 		if err := service.RunOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(text), "gpuledger_billing_pending_adjustments", "gpuledger_invoice_finalised_total"); err != nil {
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(text), "gputally_billing_pending_adjustments", "gputally_invoice_finalised_total"); err != nil {
 			t.Error(err)
 		}
 	}
-	const heads = `# HELP gpuledger_billing_pending_adjustments Finalised invoices of a month whose usage the ledger no longer says (R17).
-# TYPE gpuledger_billing_pending_adjustments gauge
-gpuledger_billing_pending_adjustments{period="2025-12"} %d
-# HELP gpuledger_invoice_finalised_total Total of a tenant's finalised invoice or note, in the currency's major unit.
-# TYPE gpuledger_invoice_finalised_total gauge
-gpuledger_invoice_finalised_total{currency="USD",kind="invoice",period="2025-12",revision="0",tenant="ml"} 1.24
+	const heads = `# HELP gputally_billing_pending_adjustments Finalised invoices of a month whose usage the ledger no longer says (R17).
+# TYPE gputally_billing_pending_adjustments gauge
+gputally_billing_pending_adjustments{period="2025-12"} %d
+# HELP gputally_invoice_finalised_total Total of a tenant's finalised invoice or note, in the currency's major unit.
+# TYPE gputally_invoice_finalised_total gauge
+gputally_invoice_finalised_total{currency="USD",kind="invoice",period="2025-12",revision="0",tenant="ml"} 1.24
 `
 	if _, err := register.Finalise(t.Context(), invoice.FinaliseRequest{Period: "2025-12", Who: "finance"}); err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ gpuledger_invoice_finalised_total{currency="USD",kind="invoice",period="2025-12"
 	if _, err := register.Correct(t.Context(), invoice.CorrectRequest{Period: "2025-12", Tenant: "ml", Who: "finance"}); err != nil {
 		t.Fatal(err)
 	}
-	want(fmt.Sprintf(heads, 0) + `gpuledger_invoice_finalised_total{currency="USD",kind="debit_note",period="2025-12",revision="1",tenant="ml"} 1.25
+	want(fmt.Sprintf(heads, 0) + `gputally_invoice_finalised_total{currency="USD",kind="debit_note",period="2025-12",revision="1",tenant="ml"} 1.25
 `)
 }
 

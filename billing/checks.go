@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/check"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/check"
 )
 
 // Drafts are those of a month such as "2026-10", by the book in force.

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice"
 )
 
 type metrics struct {
@@ -25,33 +25,33 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		runs: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_billing_runs_total", Help: "Runs in which all months could be rated.",
+			Name: "gputally_billing_runs_total", Help: "Runs in which all months could be rated.",
 		}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_billing_errors_total", Help: "Months that could not be rated.",
+			Name: "gputally_billing_errors_total", Help: "Months that could not be rated.",
 		}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gpuledger_billing_run_duration_seconds", Help: "Duration of a run.",
+			Name: "gputally_billing_run_duration_seconds", Help: "Duration of a run.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 8),
 		}),
 		lastRun: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gpuledger_billing_last_run_timestamp_seconds", Help: "Unix time of the last run in which all months could be rated.",
+			Name: "gputally_billing_last_run_timestamp_seconds", Help: "Unix time of the last run in which all months could be rated.",
 		}),
 		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gpuledger_billing_pending_adjustments", Help: "Finalised invoices of a month whose usage the ledger no longer says (R17).",
+			Name: "gputally_billing_pending_adjustments", Help: "Finalised invoices of a month whose usage the ledger no longer says (R17).",
 		}, []string{"period"}),
 		projected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_billing_projected_total", Help: "Messages of the decisions that were brought into ClickHouse.",
+			Name: "gputally_billing_projected_total", Help: "Messages of the decisions that were brought into ClickHouse.",
 		}),
 		mappings: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_billing_mappings_noted_total", Help: "Tenant mappings of the ledger's epochs that were recorded as decisions (R6).",
+			Name: "gputally_billing_mappings_noted_total", Help: "Tenant mappings of the ledger's epochs that were recorded as decisions (R6).",
 		}),
 		months: &months{
-			draft: prometheus.NewDesc("gpuledger_invoice_draft_total",
+			draft: prometheus.NewDesc("gputally_invoice_draft_total",
 				"Total of a tenant's draft invoice, in the currency's major unit.", []string{"tenant", "currency", "period"}, nil),
-			finalised: prometheus.NewDesc("gpuledger_invoice_finalised_total",
+			finalised: prometheus.NewDesc("gputally_invoice_finalised_total",
 				"Total of a tenant's finalised invoice or note, in the currency's major unit.", []string{"tenant", "currency", "period", "kind", "revision"}, nil),
-			withheld: prometheus.NewDesc("gpuledger_invoice_drafts_withheld",
+			withheld: prometheus.NewDesc("gputally_invoice_drafts_withheld",
 				"Drafts of tenants, and the platform's account, of which hours are left out: without a rate, or not billable.", []string{"period", "reason"}, nil),
 			months: map[string]*invoice.Month{},
 		},

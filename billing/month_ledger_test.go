@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 // monthInsertSQL fills hours of the ledger; its parameters stand in it.

@@ -17,16 +17,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/export"
-	"github.com/gpuledger/gpuledger/billing/export/focus"
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gputally/gputally/billing/export"
+	"github.com/gputally/gputally/billing/export/focus"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/rating"
 )
 
 // The size of the month, from the environment: `make month GPUS=1000`.
 const (
-	monthGPUsVariable    = "GPULEDGER_MONTH_GPUS"
-	monthTenantsVariable = "GPULEDGER_MONTH_TENANTS"
+	monthGPUsVariable    = "GPUTALLY_MONTH_GPUS"
+	monthTenantsVariable = "GPUTALLY_MONTH_TENANTS"
 	defaultMonthGPUs     = 20
 	defaultMonthTenants  = 8
 )

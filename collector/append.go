@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/spool"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Spool keeps encoded batches until they are published; *spool.Spool is one.

@@ -14,11 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/spool"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 var start = time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
@@ -254,7 +254,7 @@ func (b *bench) count(t *testing.T, name, label string) float64 {
 	}
 	for _, f := range families {
 		for _, m := range f.Metric {
-			if f.GetName() == "gpuledger_collector_"+name && (len(m.Label) == 0 || m.Label[0].GetValue() == label) {
+			if f.GetName() == "gputally_collector_"+name && (len(m.Label) == 0 || m.Label[0].GetValue() == label) {
 				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Reasons under which a batch is dropped instead of spooled (C1).

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gpuledger/gpuledger/collector/spool"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // losses has batches tell of numbers that will never arrive (C4): what the

@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/gpuledger/gpuledger/collector/spool"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // Publish drains the spool into the topic, in order, until ctx ends; then it

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/collector/spool"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // gate is a broker that is away until it opens: a produce call meanwhile waits,

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/spool"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // fill spools one slot after the other by Backfill.

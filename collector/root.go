@@ -9,10 +9,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Producer writes messages and returns when each is acknowledged or not; its

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 const (

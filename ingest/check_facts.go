@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // factsPage is how many leaves or owners are in memory at once.

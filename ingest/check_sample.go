@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
 )
 
 const selectSampled = `
@@ -190,10 +190,10 @@ func (d CheckDeps) compareDead(ctx context.Context, res *check.Result, r *sample
 		return err
 	}
 	if r.reason == reasonSkipped || r.reason == reasonCluster {
-		res.Note(fmt.Sprintf("partition %d, offset %d: dead (%s), and it can be used now: gpuledger replay counts it", msg.Partition, msg.Offset, r.reason))
+		res.Note(fmt.Sprintf("partition %d, offset %d: dead (%s), and it can be used now: gputally replay counts it", msg.Partition, msg.Offset, r.reason))
 		return nil
 	}
-	res.Fail("partition %d, offset %d: the journal calls it dead (%q), and it can be used; where limits were raised since, gpuledger replay counts it", msg.Partition, msg.Offset, r.reason)
+	res.Fail("partition %d, offset %d: the journal calls it dead (%q), and it can be used; where limits were raised since, gputally replay counts it", msg.Partition, msg.Offset, r.reason)
 	return nil
 }
 

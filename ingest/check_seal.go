@@ -8,11 +8,11 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // sealBatches is how many journal rows are held against their rows at once: a

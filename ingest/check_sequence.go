@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/internal/check"
+	"github.com/gputally/gputally/internal/check"
 )
 
 // Announced gaps: sequence numbers that will never arrive.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // chunksOf cuts messages into runs of at most so many bytes, or of one message

@@ -7,8 +7,8 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Origins is what operators declared in the decisions: clusters with their slot

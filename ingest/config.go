@@ -18,7 +18,7 @@ type Config struct {
 // DefaultConfig works for one machine and for many.
 func DefaultConfig() Config {
 	return Config{
-		Group: "gpuledger-ingest", ChunkRecords: 5000, ChunkBytes: 8 << 20, ChunkWait: time.Second,
+		Group: "gputally-ingest", ChunkRecords: 5000, ChunkBytes: 8 << 20, ChunkWait: time.Second,
 		MaxLate: 35 * 24 * time.Hour, MaxEarly: 2 * time.Minute,
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gputally/gputally/internal/broker"
 )
 
 // What a dead letter keeps of a message. A message may be as large as the topic
@@ -41,7 +41,7 @@ const (
 
 // HeaderReplayOf is what a message carries that was sent back from the
 // dead-letter topic: partition and offset of the dead letter.
-const HeaderReplayOf = "gpuledger-replay-of"
+const HeaderReplayOf = "gputally-replay-of"
 
 func deadLetter(it *item) broker.Message {
 	msg := &it.msg

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/ingest"
-	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/internal/broker"
 )
 
 // letterOf takes a message that can't be used through ingest.

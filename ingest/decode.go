@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // item is one message on its way: decoded and settled, or dead with a reason.
@@ -164,11 +164,11 @@ func (d *decoder) admit(it *item) {
 	live, boot := live(b), time.UnixMilli(b.BootMs)
 	switch {
 	case it.missing != "":
-		it.dead("origin", "%s of collector %q for slot %s of cluster %q: %s; an operator opens one with: gpuledger import runs open --cluster %q --sends %s --collector %q --slot %s --from %s --to %s --data DIR",
+		it.dead("origin", "%s of collector %q for slot %s of cluster %q: %s; an operator opens one with: gputally import runs open --cluster %q --sends %s --collector %q --slot %s --from %s --to %s --data DIR",
 			wire.Sends(b), b.Collector, start.UTC().Format(time.RFC3339), b.Cluster, it.missing, b.Cluster, wire.Sends(b), b.Collector,
 			time.Duration(b.SlotMs)*time.Millisecond, start.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339))
 	case it.slot.ms == 0 || it.msg.Time.Before(it.slot.since):
-		it.dead(reasonCluster, "cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gpuledger inventory cluster %q --slot %s --data DIR",
+		it.dead(reasonCluster, "cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gputally inventory cluster %q --slot %s --data DIR",
 			b.Cluster, it.msg.Time.UTC().Format(time.RFC3339), b.Cluster, time.Duration(b.SlotMs)*time.Millisecond)
 	case b.SlotMs != it.slot.ms:
 		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, it.slot.ms)

@@ -21,13 +21,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/ingest"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/engine"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions/decisionstest"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/engine"
+	"github.com/gputally/gputally/internal/store/storetest"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // running is an ingester that works until the topic is read.
@@ -57,7 +57,7 @@ func (r *running) read(t *testing.T) {
 	}
 }
 
-// retries is gpuledger_ingest_retries_total by step and class.
+// retries is gputally_ingest_retries_total by step and class.
 func retries(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -66,7 +66,7 @@ func retries(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	}
 	out := map[string]float64{}
 	for _, f := range families {
-		if f.GetName() != "gpuledger_ingest_retries_total" {
+		if f.GetName() != "gputally_ingest_retries_total" {
 			continue
 		}
 		for _, m := range f.GetMetric() {
@@ -153,7 +153,7 @@ func TestClickHouseHangs(t *testing.T) {
 	if n := p.count(t, "holds"); n != 40 || p.topic.committed != 0 {
 		t.Errorf("before the journal: %d rows of raw, committed %d, want 40 and 0", n, p.topic.committed)
 	}
-	if n, err := testutil.GatherAndCount(r.reg, "gpuledger_ingest_held_bytes"); err != nil || n != 1 {
+	if n, err := testutil.GatherAndCount(r.reg, "gputally_ingest_held_bytes"); err != nil || n != 1 {
 		t.Errorf("held bytes: %d series, %v", n, err)
 	}
 	held <- struct{}{}
@@ -231,13 +231,13 @@ func TestLostAnswersLeaveNoCopies(t *testing.T) {
 }
 
 // engineEnv is how storetest makes a test binary serve the engine.
-const engineEnv = "GPULEDGER_STORETEST_SOCKET"
+const engineEnv = "GPUTALLY_STORETEST_SOCKET"
 
 // ownEngine is an engine that only this test has, for killing.
 func ownEngine(t *testing.T) (*engine.Supervisor, string) {
 	t.Helper()
 	storetest.Library(t)
-	dir, err := os.MkdirTemp("", "gpuledger-")
+	dir, err := os.MkdirTemp("", "gputally-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestMemoryIsBoundedByTheChunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() == "gpuledger_ingest_held_bytes" {
+		if f.GetName() == "gputally_ingest_held_bytes" {
 			fetched = f.GetMetric()[0].GetGauge().GetValue()
 		}
 	}

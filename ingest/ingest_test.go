@@ -16,13 +16,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/ingest"
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions/decisionstest"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 const caseDir = "../testdata/contract/cases/"
@@ -181,7 +181,7 @@ func TestInsertThenJournalThenCommit(t *testing.T) {
 			if diff := cmp.Diff(want, order); diff != "" {
 				t.Errorf("order (-want +got):\n%s", diff)
 			}
-			if n, err := testutil.GatherAndCount(reg, "gpuledger_ingest_retries_total"); err != nil || n != 1 {
+			if n, err := testutil.GatherAndCount(reg, "gputally_ingest_retries_total"); err != nil || n != 1 {
 				t.Errorf("retries are not counted: %d series, %v", n, err)
 			}
 		})

@@ -6,8 +6,8 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // status of a journal row. Values are stored.

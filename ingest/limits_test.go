@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gpuledger/gpuledger/ingest"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // TestH5OverTheLimitsIsADeadLetter, counted by its reason, and the rest goes on:
@@ -48,12 +48,12 @@ func TestH5OverTheLimitsIsADeadLetter(t *testing.T) {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
 	counted := `
-# HELP gpuledger_ingest_dead_letters_total Messages dead-lettered, by reason.
-# TYPE gpuledger_ingest_dead_letters_total counter
-gpuledger_ingest_dead_letters_total{reason="limits"} 4
-gpuledger_ingest_dead_letters_total{reason="too_costly"} 1
+# HELP gputally_ingest_dead_letters_total Messages dead-lettered, by reason.
+# TYPE gputally_ingest_dead_letters_total counter
+gputally_ingest_dead_letters_total{reason="limits"} 4
+gputally_ingest_dead_letters_total{reason="too_costly"} 1
 `
-	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(counted), "gpuledger_ingest_dead_letters_total"); err != nil {
+	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(counted), "gputally_ingest_dead_letters_total"); err != nil {
 		t.Error(err)
 	}
 	if _, err := p.ledger.Pass(t.Context()); err != nil {
@@ -88,11 +88,11 @@ func TestM13ImplausibleEnergyIsNobodys(t *testing.T) {
 		t.Errorf("usage has %d mJ, want %d", energy, int64(mostMJ))
 	}
 	counted := `
-# HELP gpuledger_ingest_findings_total Contradictions inside batches.
-# TYPE gpuledger_ingest_findings_total counter
-gpuledger_ingest_findings_total 2
+# HELP gputally_ingest_findings_total Contradictions inside batches.
+# TYPE gputally_ingest_findings_total counter
+gputally_ingest_findings_total 2
 `
-	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(counted), "gpuledger_ingest_findings_total"); err != nil {
+	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(counted), "gputally_ingest_findings_total"); err != nil {
 		t.Error(err)
 	}
 	for _, c := range p.ledger.Checks() {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/ingest"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // TestFreshnessIsOfTheNewestLiveSlot by cluster, whatever order batches come in;
@@ -37,15 +37,15 @@ func TestFreshnessIsOfTheNewestLiveSlot(t *testing.T) {
 	r := p.start(t, ingest.DefaultConfig(), p.db, clock.Real())
 	r.read(t)
 	want := `
-# HELP gpuledger_ingest_held_bytes Bytes of the messages fetched and not yet journalled.
-# TYPE gpuledger_ingest_held_bytes gauge
-gpuledger_ingest_held_bytes 0
-# HELP gpuledger_ingest_newest_slot_timestamp_seconds End of the newest live slot that this ingester journalled, by cluster. Freshness is now minus the greatest of all ingesters.
-# TYPE gpuledger_ingest_newest_slot_timestamp_seconds gauge
-gpuledger_ingest_newest_slot_timestamp_seconds{cluster="a"} 1.8e+09
-gpuledger_ingest_newest_slot_timestamp_seconds{cluster="b"} 1.79999995e+09
+# HELP gputally_ingest_held_bytes Bytes of the messages fetched and not yet journalled.
+# TYPE gputally_ingest_held_bytes gauge
+gputally_ingest_held_bytes 0
+# HELP gputally_ingest_newest_slot_timestamp_seconds End of the newest live slot that this ingester journalled, by cluster. Freshness is now minus the greatest of all ingesters.
+# TYPE gputally_ingest_newest_slot_timestamp_seconds gauge
+gputally_ingest_newest_slot_timestamp_seconds{cluster="a"} 1.8e+09
+gputally_ingest_newest_slot_timestamp_seconds{cluster="b"} 1.79999995e+09
 `
-	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(want), "gpuledger_ingest_held_bytes", "gpuledger_ingest_newest_slot_timestamp_seconds"); err != nil {
+	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(want), "gputally_ingest_held_bytes", "gputally_ingest_newest_slot_timestamp_seconds"); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/ingest"
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/decisions/decisionstest"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // liveBatch is a batch of the fleet that its collector sends as it should.
@@ -96,7 +96,7 @@ func TestH6HistoryNobodyOpenedIsNotRewritten(t *testing.T) {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
 	}
 	for _, h := range p.topic.dead[0].Headers {
-		if h.Key == "error" && (!strings.Contains(string(h.Value), "zzz-evil") || !strings.Contains(string(h.Value), "gpuledger import runs open")) {
+		if h.Key == "error" && (!strings.Contains(string(h.Value), "zzz-evil") || !strings.Contains(string(h.Value), "gputally import runs open")) {
 			t.Errorf("error %q names neither the collector nor the command", h.Value)
 		}
 	}
@@ -350,8 +350,8 @@ func TestH6WhoSpokeForAnotherIsFound(t *testing.T) {
 	if diff := cmp.Diff(want, found()); diff != "" {
 		t.Errorf("findings after a late batch (-want +got):\n%s", diff)
 	}
-	if got := counter(t, p.reg, "gpuledger_ledger_findings_total"); got != 3 {
-		t.Errorf("gpuledger_ledger_findings_total is %v, want 3", got)
+	if got := counter(t, p.reg, "gputally_ledger_findings_total"); got != 3 {
+		t.Errorf("gputally_ledger_findings_total is %v, want 3", got)
 	}
 }
 

@@ -15,15 +15,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/gpuledger/gpuledger/ingest"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions/decisionstest"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // poisonEnv sets how many messages the poison test takes.
-const poisonEnv = "GPULEDGER_POISON_MESSAGES"
+const poisonEnv = "GPUTALLY_POISON_MESSAGES"
 
 const (
 	poisonEvery = 1000

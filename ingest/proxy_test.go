@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // fault is what a proxy does to a request; forward carries it out.

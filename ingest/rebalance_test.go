@@ -18,19 +18,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/ingest"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/decisions/decisionstest"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions/decisionstest"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 // What an ingester's process is told.
 const (
-	memberBrokerEnv   = "GPULEDGER_TEST_BROKER"
-	memberSocketEnv   = "GPULEDGER_TEST_SOCKET"
-	memberDatabaseEnv = "GPULEDGER_TEST_DATABASE"
+	memberBrokerEnv   = "GPUTALLY_TEST_BROKER"
+	memberSocketEnv   = "GPUTALLY_TEST_SOCKET"
+	memberDatabaseEnv = "GPUTALLY_TEST_DATABASE"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // MessageReader gives messages of one partition in offset order, and io.EOF

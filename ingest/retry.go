@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // attemptLimit bounds one attempt of a step: a store that took a connection and

@@ -11,12 +11,12 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Consumer is what ingest needs of a consumer group's member.

@@ -12,11 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gpuledger/gpuledger/ingest"
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 var march = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)

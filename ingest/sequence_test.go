@@ -3,7 +3,7 @@ package ingest
 import (
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 // TestH5C4IsNotQuadratic: as many holes as announced gaps, none of which touches

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gputally/gputally/internal/broker"
 )
 
 // reasonSkipped is why offsets are dead that an operator passed over.

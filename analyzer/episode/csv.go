@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/usage"
+	"github.com/gputally/gputally/internal/usage"
 )
 
 // csvHeader names the columns of WriteCSV.

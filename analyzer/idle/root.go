@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/episode"
 )
 
 // Series is an owner on a leaf: what an episode belongs to.

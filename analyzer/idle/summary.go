@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/episode"
 )
 
 const hourMS = 3_600_000

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/episode"
 )
 
 // monday is the first of 35 days; 2026-03-02 is a Monday.

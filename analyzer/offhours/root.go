@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/episode"
 )
 
 // Use is a tenant's active time on GPUs of one model in one UTC hour.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/analyzer/episode"
+	"github.com/gputally/gputally/analyzer/episode"
 )
 
 // madScale makes the median absolute deviation comparable to a standard

@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice"
 )
 
 type adjustmentsInput struct {

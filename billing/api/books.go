@@ -7,8 +7,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // inForce names the price book that counts, in the place of a hash.

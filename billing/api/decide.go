@@ -11,8 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // Idempotent is the header that every decision needs. Whoever asks again with

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/internal/httpd/guard"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/internal/httpd/guard"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 // post sends JSON with an idempotency key.
@@ -400,8 +400,8 @@ func TestEachDecisionIsOneLineAndCounted(t *testing.T) {
 		t.Errorf("log =\n%s", strings.Join(lines, ""))
 	}
 	want := `
-# HELP gpuledger_api_decisions_total Decisions asked for over the finance API, by kind and outcome.
-# TYPE gpuledger_api_decisions_total counter
+# HELP gputally_api_decisions_total Decisions asked for over the finance API, by kind and outcome.
+# TYPE gputally_api_decisions_total counter
 `
 	for _, outcome := range []string{"already", "decided", "failed", "refused", "replayed"} {
 		for _, kind := range []string{"approval", "invoice", "note", "price_book"} {
@@ -409,10 +409,10 @@ func TestEachDecisionIsOneLineAndCounted(t *testing.T) {
 			if kind == "invoice" {
 				n = 1
 			}
-			want += fmt.Sprintf("gpuledger_api_decisions_total{kind=%q,outcome=%q} %d\n", kind, outcome, n)
+			want += fmt.Sprintf("gputally_api_decisions_total{kind=%q,outcome=%q} %d\n", kind, outcome, n)
 		}
 	}
-	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "gpuledger_api_decisions_total"); err != nil {
+	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "gputally_api_decisions_total"); err != nil {
 		t.Error(err)
 	}
 }

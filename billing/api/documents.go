@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // NumberInPath names a finalised document.
@@ -21,7 +21,7 @@ type showInvoiceInput struct{ NumberInPath }
 // documentOutput is a document in the bytes that were decided.
 type documentOutput struct {
 	ContentType string `header:"Content-Type"`
-	Head        string `header:"Decisions-Head" doc:"OFFSET=CHAIN of the audit hash chain after the document's decision, for gpuledger audit --expect"`
+	Head        string `header:"Decisions-Head" doc:"OFFSET=CHAIN of the audit hash chain after the document's decision, for gputally audit --expect"`
 	Body        []byte
 }
 

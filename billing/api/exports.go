@@ -11,9 +11,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/gpuledger/gpuledger/billing/export"
-	"github.com/gpuledger/gpuledger/billing/export/focus"
-	"github.com/gpuledger/gpuledger/internal/httpd/guard"
+	"github.com/gputally/gputally/billing/export"
+	"github.com/gputally/gputally/billing/export/focus"
+	"github.com/gputally/gputally/internal/httpd/guard"
 )
 
 type chargebackInput struct {

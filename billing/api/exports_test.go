@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 func TestExportsAreFilesOrProblems(t *testing.T) {

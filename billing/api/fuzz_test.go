@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/api"
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/internal/pythontest"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/billing/api"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/pythontest"
+	"github.com/gputally/gputally/internal/store/storetest"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 // fuzzConfig tells the fuzzer what a description can't: that a request of the
@@ -132,4 +132,4 @@ func TestFuzz(t *testing.T) {
 
 // examplesVar says how many requests the fuzzer makes up of each operation and
 // phase; each phase has some more of its own.
-const examplesVar = "GPULEDGER_FUZZ_EXAMPLES"
+const examplesVar = "GPUTALLY_FUZZ_EXAMPLES"

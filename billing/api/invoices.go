@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // PeriodInPath is a month in the years that can be asked for.
@@ -66,7 +66,7 @@ type decision struct {
 	At      string `json:"at" format:"date-time" doc:"By the broker's clock"`
 	Content string `json:"content_sha256" doc:"Of the document's bytes, which are its ETag too"`
 	Usage   string `json:"usage_sha256" doc:"Of its own copy of usage"`
-	Head    string `json:"head" doc:"OFFSET=CHAIN of the audit hash chain after it: who keeps it can tell later (gpuledger audit --expect) whether anything up to there was changed"`
+	Head    string `json:"head" doc:"OFFSET=CHAIN of the audit hash chain after it: who keeps it can tell later (gputally audit --expect) whether anything up to there was changed"`
 }
 
 func (s *summary) key() []string { return []string{s.Period, s.Tenant, revisionKey(s.Revision)} }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // Outcomes of a decision that was asked for.
@@ -22,7 +22,7 @@ type metrics struct{ decisions *prometheus.CounterVec }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gpuledger_api_decisions_total", Help: "Decisions asked for over the finance API, by kind and outcome.",
+		Name: "gputally_api_decisions_total", Help: "Decisions asked for over the finance API, by kind and outcome.",
 	}, []string{"kind", "outcome"})}
 	for _, kind := range []decisions.Kind{decisions.KindInvoice, decisions.KindNote, decisions.KindApproval, decisions.KindPriceBook} {
 		for _, outcome := range []string{outcomeDecided, outcomeReplayed, outcomeAlready, outcomeRefused, outcomeFailed} {

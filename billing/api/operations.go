@@ -14,7 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice"
 )
 
 // Tags group operations in the description.
@@ -34,7 +34,7 @@ const (
 // newConfig leaves out what would load scripts from elsewhere or add links to
 // answers.
 func newConfig() huma.Config {
-	config := huma.DefaultConfig("gpuledger finance API", "1.0.0")
+	config := huma.DefaultConfig("gputally finance API", "1.0.0")
 	config.Info.Description = "Money and quantities are decimal strings, never floats. Hours are UTC; a period is a calendar month in the tenant's time zone. " +
 		"Lists come in pages: next of an answer is the cursor of the page after it. Every error is an RFC 9457 problem."
 	config.Formats = map[string]huma.Format{jsonType: strictJSON(), "json": strictJSON()}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/usage"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/usage"
 )
 
 // invalid is a 422 that names a parameter and its value.

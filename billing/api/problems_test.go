@@ -9,7 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // TestM6AQuotaSaysWhenToComeBack: a decision that must wait is no conflict.

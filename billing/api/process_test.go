@@ -16,18 +16,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/billing/api"
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/billing/api"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // childVar makes the test binary a process that serves the API: a broker's
 // address, a store's socket and its database, with spaces between.
-const childVar = "GPULEDGER_TEST_API_CHILD"
+const childVar = "GPUTALLY_TEST_API_CHILD"
 
 func TestMain(m *testing.M) {
 	if where := os.Getenv(childVar); where != "" {

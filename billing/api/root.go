@@ -9,11 +9,11 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/billing/export/focus"
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/usage"
+	"github.com/gputally/gputally/billing/export/focus"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/usage"
 )
 
 // Deps of the API; all but Focus are needed.
@@ -25,7 +25,7 @@ type Deps struct {
 	Clock     clock.Clock
 	Log       *slog.Logger
 	Registry  prometheus.Registerer
-	// Focus names who charges in FOCUS exports; its zero value is gpuledger.
+	// Focus names who charges in FOCUS exports; its zero value is gputally.
 	Focus focus.Config
 }
 

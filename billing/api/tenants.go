@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // tenantsSQL: the first and the last hour of each tenant in each month by UTC.

@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	"github.com/gpuledger/gpuledger/internal/usage"
+	"github.com/gputally/gputally/internal/usage"
 )
 
 // RangeInput is a range of whole UTC hours.

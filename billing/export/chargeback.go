@@ -6,9 +6,9 @@ import (
 	"io"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/usage"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/usage"
 )
 
 // header names the columns; text first, then numbers. quantity is in unit,

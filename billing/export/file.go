@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/rating"
 )
 
 // Folder holds exports inside of the data directory.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // ApproveRequest says who looked at what.

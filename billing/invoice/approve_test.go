@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 func TestR6ApprovalsAreOfSomebodyElseAndOfTheseBytes(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/billing/rating"
 )
 
 // basis is the usage that a line of a document rests on: of the line's key, and

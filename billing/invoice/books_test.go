@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
-	"github.com/gpuledger/gpuledger/internal/costtest"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
+	"github.com/gputally/gputally/internal/costtest"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 // TestH7APublishedBookWithAliases: one from before they were refused is refused

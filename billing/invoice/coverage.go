@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // Coverage says of every tenant and UTC hour with usage where it is billed (C7d).

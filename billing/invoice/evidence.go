@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // ErrNoEvidence is a line that follows from the month as a whole, not from

@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 // topic is the length and the chain of the decisions' topic.

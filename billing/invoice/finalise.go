@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // FinaliseRequest asks for a month's invoices to stand for ever.

@@ -12,11 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/usage/usagetest"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestR20FinalisedInvoicesAreTheDraftsAsTheyStood(t *testing.T) {

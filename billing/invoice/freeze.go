@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // frozen is what was decided of the hours in [from, to).

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // newMappingsSQL: the epochs after one, of each number first the one that is in
@@ -18,7 +18,7 @@ WHERE epoch > {after:UInt32}
 ORDER BY epoch, rules DESC, mapping`
 
 // noteTakerName is who records what the ledger was published under.
-const noteTakerName = "gpuledger"
+const noteTakerName = "gputally"
 
 // NoteMappings records every tenant mapping that the ledger was published under
 // and the decisions don't hold yet, and says how many (R6, R15): so the audit

@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // publishedUnder starts an epoch of a mapping, as the ledger does.
@@ -75,7 +75,7 @@ func TestR6MappingsAreNotedOnce(t *testing.T) {
 	another := invoicetest.Open(t, db, parse(t, registerBook), broker)
 	note(another, 0)
 	noted := func(epoch uint32, text, effective string) string {
-		return mappingLine(epoch, decisions.Digest([]byte(text)), effective, "gpuledger")
+		return mappingLine(epoch, decisions.Digest([]byte(text)), effective, "gputally")
 	}
 	want := []string{noted(1, "", "1971-01-01T00"), noted(2, inForce, "2026-03-01T00")}
 	wantMappings(t, another.Decisions, want...)

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 func TestR17LateDataBecomesANote(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // plan is what finalising a month would decide, from one reading of the ledger.

@@ -3,7 +3,7 @@ package invoice
 import (
 	"context"
 
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // policy is the one in force; without any, the zero one.

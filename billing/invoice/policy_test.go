@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // TestM3ThePolicyHoldsWhateverTheConfigurationSays: the register below was

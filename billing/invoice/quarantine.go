@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // quarantine takes the rows out of the hour that can't be billed, or that the book
@@ -114,7 +114,7 @@ func (q *quarantined) String() string {
 	if withheld(q.why) == ReasonNoRate {
 		return fmt.Sprintf("%s left out until they have a rate: %v", hours, q.why)
 	}
-	return fmt.Sprintf("%s left out until corrected: %v; most of it is on %s: replace that node's batches of the hour with \"gpuledger import batches\"",
+	return fmt.Sprintf("%s left out until corrected: %v; most of it is on %s: replace that node's batches of the hour with \"gputally import batches\"",
 		hours, q.why, q.where)
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 // poison is one hour of a tenant with another trouble each.

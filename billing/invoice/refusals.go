@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // Reason is why a request to decide something was refused. Whatever the reason,

@@ -3,7 +3,7 @@ package invoice
 import (
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // decidedState asks the decisions that were read so far.

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // Verdict is what recomputing a decided invoice or note came to.

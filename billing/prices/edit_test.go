@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 const commented = `# our book, edited with care

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 const hostileHead = "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {H100: {gpu_hour: \"1\"}}\n"

@@ -14,7 +14,7 @@ import (
 	"github.com/shopspring/decimal"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gpuledger/gpuledger/internal/config"
+	"github.com/gputally/gputally/internal/config"
 )
 
 // Load reads a price book from a YAML file; errors as in Parse.

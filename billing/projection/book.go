@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
 )
 
 const selectBook = `

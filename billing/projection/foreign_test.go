@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 // Rows that somebody added, out of sight of what is compared row by row: an

@@ -16,11 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 var start = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
@@ -380,9 +380,9 @@ func TestWhatCannotBeReadIsLeftEmptyAndNamed(t *testing.T) {
 }
 
 const (
-	projectorVar = "GPULEDGER_TEST_PROJECTION_BROKER"
-	engineVar    = "GPULEDGER_TEST_PROJECTION_ENGINE"
-	databaseVar  = "GPULEDGER_TEST_PROJECTION_DATABASE"
+	projectorVar = "GPUTALLY_TEST_PROJECTION_BROKER"
+	engineVar    = "GPUTALLY_TEST_PROJECTION_ENGINE"
+	databaseVar  = "GPUTALLY_TEST_PROJECTION_DATABASE"
 )
 
 func TestMain(m *testing.M) {

@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // Deps are what a Projection works with; all are needed.
@@ -167,8 +167,8 @@ func (p *Projection) Whole(ctx context.Context) error {
 		return err
 	}
 	if err := p.ours(int64(end.Last), end.Chain); err != nil {
-		return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy (gpuledger audit restore --from COPY --data DIR), or, "+
-			"where the rows are wrong, gpuledger audit rebuild --data DIR has made them anew", err)
+		return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy (gputally audit restore --from COPY --data DIR), or, "+
+			"where the rows are wrong, gputally audit rebuild --data DIR has made them anew", err)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 // account gathers one tenant's month.

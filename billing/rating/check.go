@@ -8,7 +8,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gputally/gputally/billing/prices"
 )
 
 // Check holds C7a, C7c and C7e against a result; all that is broken is named

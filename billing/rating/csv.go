@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gpuledger/gpuledger/internal/bounded"
+	"github.com/gputally/gputally/internal/bounded"
 )
 
 // byteOrderMark is U+FEFF in UTF-8.

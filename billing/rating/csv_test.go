@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 const usageHeader = "hour,tenant,project,model,profile,profile_slices,slices,bucket,slice_ms,energy_mj\n"

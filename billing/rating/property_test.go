@@ -19,8 +19,8 @@ import (
 // What the environment says of the random cases: how many, and the seed of the
 // first; the others have the seeds that follow.
 const (
-	casesVariable = "GPULEDGER_PROPERTY_CASES"
-	seedVariable  = "GPULEDGER_PROPERTY_SEED"
+	casesVariable = "GPUTALLY_PROPERTY_CASES"
+	seedVariable  = "GPUTALLY_PROPERTY_SEED"
 	defaultCases  = 10_000
 	// enoughCases is from where on all that cases should try must have been tried.
 	enoughCases = 10_000

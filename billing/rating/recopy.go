@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gputally/gputally/billing/prices"
 )
 
 // RateCopy rates a tenant's month from its usage copy alone: usage, frozen

@@ -6,7 +6,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gputally/gputally/billing/prices"
 )
 
 // reserve charges an hour's unused reservations, where the platform could

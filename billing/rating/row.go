@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gputally/gputally/billing/prices"
 )
 
 // Row is usage of one key in one UTC hour; rows of one key are added before

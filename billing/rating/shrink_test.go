@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gputally/gputally/billing/prices"
 )
 
 // report is a failing case by its seed, shrunk, as a usage file and a price
-// book that `gpuledger prices simulate` reads (which takes an hour without
+// book that `gputally prices simulate` reads (which takes an hour without
 // platform rows as supplied).
 func report(seed uint64) string {
 	kind := func(c testCase) string {

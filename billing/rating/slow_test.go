@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gputally/gputally/billing/prices"
 )
 
 // The slow model: prices.md in exact fractions, effect by effect, each from

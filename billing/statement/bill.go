@@ -8,8 +8,8 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/rating"
 )
 
 // bill is a statement's documents, the invoice or draft first, with their

@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice"
 )
 
 var shots = flag.String("shots", "", "folder for pictures of the pages")

@@ -5,7 +5,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice"
 )
 
 func dec(text string) decimal.Decimal { return decimal.RequireFromString(text) }

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/storetest"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 const monthBook = `currency: USD

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/billing/rating"
 )
 
 type monthsView struct{ Months []monthRow }

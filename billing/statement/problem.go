@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // errNoPage is a path, or a month, that is none.
@@ -49,7 +49,7 @@ func (p *pages) problem(ctx context.Context, err error) *page {
 	case errors.As(err, &violation):
 		return problemPage(http.StatusInternalServerError, problemView{
 			Title: "The figures do not add up",
-			Text:  []string{"Every statement is checked before it is shown, and this month's contradict each other. Nothing is shown rather than something wrong. The platform team finds out more with gpuledger verify."},
+			Text:  []string{"Every statement is checked before it is shown, and this month's contradict each other. Nothing is shown rather than something wrong. The platform team finds out more with gputally verify."},
 		})
 	case store.Retryable(err):
 		return problemPage(http.StatusServiceUnavailable, problemView{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // Usage is summed exactly: by the slices of a GPU inside, as GPU-hours cut at

@@ -8,9 +8,9 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // DB is what the package needs of the store.

@@ -17,14 +17,14 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/invoice/invoicetest"
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/statement"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
-	"github.com/gpuledger/gpuledger/internal/usage/usagetest"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/billing/statement"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/storetest"
+	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/invoice"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // monthsShown is how many months the trend has, the page's own included.

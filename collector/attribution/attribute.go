@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Attribute states in the node's own batches of a slot who held what, and

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // place is a leaf of a board.

@@ -25,27 +25,27 @@ func newMetrics(reg prometheus.Registerer, readers []Reader) *metrics {
 	byReader := []string{"reader"}
 	m := &metrics{
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_attribution_polls_total", Help: "Questions put to a source of owners, by result.",
+			Name: "gputally_attribution_polls_total", Help: "Questions put to a source of owners, by result.",
 		}, []string{"reader", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gpuledger_attribution_poll_duration_seconds", Help: "Time a source of owners took to answer.",
+			Name: "gputally_attribution_poll_duration_seconds", Help: "Time a source of owners took to answer.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 7),
 		}, byReader),
 		lastGood: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gpuledger_attribution_last_success_timestamp_seconds", Help: "When a source of owners last answered.",
+			Name: "gputally_attribution_last_success_timestamp_seconds", Help: "When a source of owners last answered.",
 		}, byReader),
 		holdings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gpuledger_attribution_holdings", Help: "Devices and replicas that a source of owners named as held, in its last answer.",
+			Name: "gputally_attribution_holdings", Help: "Devices and replicas that a source of owners named as held, in its last answer.",
 		}, byReader),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_attribution_slots_failed_total", Help: "Slots whose owners are not known.",
+			Name: "gputally_attribution_slots_failed_total", Help: "Slots whose owners are not known.",
 		}),
 		unresolved: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_attribution_unresolved_total", Help: "Holdings in a slot whose device was not found, by what was missing.",
+			Name: "gputally_attribution_unresolved_total", Help: "Holdings in a slot whose device was not found, by what was missing.",
 		}, []string{"reason"}),
 	}
 	m.elsewhere = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gpuledger_attribution_other_nodes_total", Help: "Batches of other nodes, whose owners nobody here can be asked for.",
+		Name: "gputally_attribution_other_nodes_total", Help: "Batches of other nodes, whose owners nobody here can be asked for.",
 	})
 	reg.MustRegister(m.polls, m.duration, m.lastGood, m.holdings, m.failed, m.unresolved, m.elsewhere)
 	for _, r := range readers {

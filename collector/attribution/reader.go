@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Device is how a reader names what is held; fields that are empty or nil say

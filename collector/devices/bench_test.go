@@ -6,10 +6,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/collector/source/exporter"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/exporter"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // fullNode has 8 GPUs of 7 instances, each held, with ten fields.
@@ -90,7 +90,7 @@ func TestNamesBesideTheSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.observe(scene())
-	if len(r.samples(power)) != 3 || len(r.samples("gpuledger_device_resets_total")) != 1 {
+	if len(r.samples(power)) != 3 || len(r.samples("gputally_device_resets_total")) != 1 {
 		t.Error("not all are there")
 	}
 }

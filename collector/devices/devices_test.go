@@ -18,11 +18,11 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gpuledger/gpuledger/collector/devices"
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/tenants"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/devices"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/tenants"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write the goldens")

@@ -4,7 +4,7 @@
 //
 // Data in: the batches of each slot, after attribution, and what the source knows
 // of the node's stack. Data out: the last slot of each node as metrics: DCGM's
-// fields, who has each device, and gpuledger_gpu_* for what a platform team asks
+// fields, who has each device, and gputally_gpu_* for what a platform team asks
 // (held, idle, healthy, lost).
 //
 // Invariants:
@@ -15,7 +15,7 @@
 //     only the board measures stands on the board's row alone: a sum over all rows
 //     of a field counts everything once.
 //   - The board's row names an owner only where that owner holds all its slices.
-//   - gpuledger_* counters and health metrics carry no owner: neither a total nor
+//   - gputally_* counters and health metrics carry no owner: neither a total nor
 //     the time an alert has to hold starts anew when the owner changes. DCGM's
 //     fields carry it, counters as well, because dashboards expect that.
 //   - A slot that ended more than MaxAgeSlots slots ago shows nothing but its time.
@@ -27,7 +27,7 @@
 // It differs from dcgm-exporter where that one's answer is wrong or can't be
 // given: types follow the field and not a list; there is no
 // DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION, because a batch carries the counter's
-// movement and not the counter (gpuledger_gpu_energy_joules_total counts from the
+// movement and not the counter (gputally_gpu_energy_joules_total counts from the
 // collector's start); DCGM_FI_DEV_XID_ERRORS is there from the first XID on.
 //
 // What can go wrong: Prometheus gives its own names to pod, namespace and container

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
+	"github.com/gputally/gputally/collector/source/field"
 )
 
 // family is a metric's name, help and type.
@@ -15,7 +15,7 @@ type family struct {
 	kind       prometheus.ValueType
 }
 
-func gauge(name, help string) family { return family{"gpuledger_" + name, help, prometheus.GaugeValue} }
+func gauge(name, help string) family { return family{"gputally_" + name, help, prometheus.GaugeValue} }
 
 var (
 	lastSlot      = gauge("device_last_slot_timestamp_seconds", "Start of a node's last slot. Its devices are shown for some slots (max_age_slots) after its end.")
@@ -27,7 +27,7 @@ var (
 	gpuUnhealthy = gauge("gpu_unhealthy", "1 if a GPU is flagged: a fatal XID or a failed row remap, until it is reset.")
 	gpuBucket    = gauge("gpu_slot_bucket_ratio", "Share of a GPU's slices and time in the last slot by bucket, as the ledger settles the slot by itself; the buckets sum to 1.")
 	gpuEnergy    = family{
-		"gpuledger_gpu_energy_joules_total", "Energy of a GPU since the collector's start, by the movement of its counter.", prometheus.CounterValue,
+		"gputally_gpu_energy_joules_total", "Energy of a GPU since the collector's start, by the movement of its counter.", prometheus.CounterValue,
 	}
 
 	leafSlices    = gauge("gpu_leaf_slices", "Compute slices of a device that one workload can be given: an instance, or a whole GPU.")

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/tenants"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tenants"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // labels are names and values of a row. An empty value is an absent label, to

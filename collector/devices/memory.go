@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	source "github.com/gpuledger/gpuledger/collector/source/memory"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	source "github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // memory is what is kept of boards from slot to slot, by node and UUID: clones of

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gpuledger/gpuledger/collector/devices"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/devices"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 const who = "tenant project namespace pod container hpc_job shared"
@@ -40,8 +40,8 @@ func TestOwnersOfAWholeGPU(t *testing.T) {
 			r.observe(batch(0, wholeGPU(c.holds...)))
 			r.want(power, who, sample{c.want, 400})
 			r.want("DCGM_FI_PROF_SM_ACTIVE", who, sample{c.want, 0.5})
-			r.want("gpuledger_gpu_leaf_holders", who, sample{c.want, c.holders})
-			r.want("gpuledger_gpu_leaf_held_ratio", who, sample{c.want, min(1, c.holders)})
+			r.want("gputally_gpu_leaf_holders", who, sample{c.want, c.holders})
+			r.want("gputally_gpu_leaf_held_ratio", who, sample{c.want, min(1, c.holders)})
 		})
 	}
 }
@@ -81,7 +81,7 @@ func TestReplicas(t *testing.T) {
 			g.Leaves[0].Replicas = c.replicas
 			r := newRig(t)
 			r.observe(batch(0, g))
-			r.want("gpuledger_gpu_leaf_held_ratio", "pod shared", sample{c.owner, c.ratio})
+			r.want("gputally_gpu_leaf_held_ratio", "pod shared", sample{c.owner, c.ratio})
 			r.want(power, "pod shared", sample{c.owner, 400}) // once, not once per owner
 		})
 	}
@@ -97,8 +97,8 @@ func TestInstances(t *testing.T) {
 	r.want("DCGM_FI_PROF_DRAM_ACTIVE", instance, sample{"1 3g.20gb 4711", 0.25})
 	r.want("DCGM_FI_DEV_GPU_TEMP", instance, sample{"true", 61})
 	r.want(power, instance, sample{"true", 210})
-	r.want("gpuledger_gpu_leaf_slices", instance, sample{"1 3g.20gb 4711", 3}, sample{"3 1c.2g.10gb 0 train-0", 1})
-	r.want("gpuledger_gpu_leaf_unhealthy", instance, sample{"1 3g.20gb", 0}, sample{"3 1c.2g.10gb 0", 1})
+	r.want("gputally_gpu_leaf_slices", instance, sample{"1 3g.20gb 4711", 3}, sample{"3 1c.2g.10gb 0 train-0", 1})
+	r.want("gputally_gpu_leaf_unhealthy", instance, sample{"1 3g.20gb", 0}, sample{"3 1c.2g.10gb 0", 1})
 }
 
 // TestABoardWithoutInstancesShowsItsOwn: then nothing is counted twice.
@@ -109,7 +109,7 @@ func TestABoardWithoutInstancesShowsItsOwn(t *testing.T) {
 	r.observe(batch(0, g))
 	r.want("DCGM_FI_DEV_FB_USED", instance, sample{"", 12_010})
 	r.want("DCGM_FI_PROF_SM_ACTIVE", instance, sample{"", 0.2})
-	r.want("gpuledger_gpu_slot_bucket_ratio", "bucket", buckets(map[string]float64{"stranded": 1})...)
+	r.want("gputally_gpu_slot_bucket_ratio", "bucket", buckets(map[string]float64{"stranded": 1})...)
 }
 
 func TestABoardsOwnerHoldsAllOfIt(t *testing.T) {
@@ -142,26 +142,26 @@ func TestAttributionFailed(t *testing.T) {
 	b := batch(0, migGPU(hold("gi1", job)), wholeGPU(hold("gpu", train)))
 	b.Attribution, b.Gpus[1].Unhealthy = wire.Attribution_ATTRIBUTION_FAILED, true
 	r.observe(b)
-	r.want("gpuledger_attribution_ok", "Hostname", sample{"n1", 0})
+	r.want("gputally_attribution_ok", "Hostname", sample{"n1", 0})
 	r.want(power, "UUID "+who, sample{"GPU-mig", 210}, sample{"GPU-whole", 400})
-	r.want("gpuledger_gpu_leaf_slices", "UUID GPU_I_ID "+who, sample{"GPU-mig 1", 3}, sample{"GPU-mig 3", 1}, sample{"GPU-whole", 7})
+	r.want("gputally_gpu_leaf_slices", "UUID GPU_I_ID "+who, sample{"GPU-mig 1", 3}, sample{"GPU-mig 3", 1}, sample{"GPU-whole", 7})
 	for _, unknown := range []string{"holders", "held_ratio", "active_ratio", "idle_ratio"} {
-		r.want("gpuledger_gpu_leaf_"+unknown, "UUID")
+		r.want("gputally_gpu_leaf_"+unknown, "UUID")
 	}
-	r.want("gpuledger_gpu_unhealthy", "UUID", sample{"GPU-mig", 0}, sample{"GPU-whole", 1})
+	r.want("gputally_gpu_unhealthy", "UUID", sample{"GPU-mig", 0}, sample{"GPU-whole", 1})
 }
 
 func TestWithoutOwnerLabels(t *testing.T) {
 	r := newRig(t, func(cfg *devices.Config, _ *devices.Deps) { cfg.OwnerLabels = false })
 	r.observe(batch(0, wholeGPU(hold("gpu", train))))
 	r.want(power, who, sample{"", 400})
-	r.want("gpuledger_gpu_leaf_holders", who, sample{"", 1})
+	r.want("gputally_gpu_leaf_holders", who, sample{"", 1})
 }
 
 func TestWithoutInfo(t *testing.T) {
 	r := newRig(t, func(_ *devices.Config, deps *devices.Deps) { deps.Info = nil })
 	r.observe(batch(0, wholeGPU()))
-	r.want("gpuledger_gpu_info", "UUID device driver", sample{"GPU-whole", 1})
+	r.want("gputally_gpu_info", "UUID device driver", sample{"GPU-whole", 1})
 }
 
 // buckets are all seven, those that aren't named 0, in the order of their names.
@@ -198,7 +198,7 @@ func TestBucketsAreTheLedgers(t *testing.T) {
 	} {
 		r := newRig(t)
 		r.observe(c.batch)
-		got := r.samples("gpuledger_gpu_slot_bucket_ratio", "bucket")
+		got := r.samples("gputally_gpu_slot_bucket_ratio", "bucket")
 		if diff := cmp.Diff(buckets(c.want), got, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -217,8 +217,8 @@ func TestIdleAndActiveOfALeaf(t *testing.T) {
 	g := migGPU(hold("gi1", job), hold("gi3ci0", train))
 	g.Leaves[2].Unhealthy = false
 	r.observe(batch(0, g))
-	r.want("gpuledger_gpu_leaf_active_ratio", "GPU_I_ID", sample{"1", 1}, sample{"3", 0})
-	r.want("gpuledger_gpu_leaf_idle_ratio", "GPU_I_ID", sample{"1", 0}, sample{"3", 1})
+	r.want("gputally_gpu_leaf_active_ratio", "GPU_I_ID", sample{"1", 1}, sample{"3", 0})
+	r.want("gputally_gpu_leaf_idle_ratio", "GPU_I_ID", sample{"1", 0}, sample{"3", 1})
 }
 
 // TestAGapInTheSlotIsNobodysUse: the hour decides what it is.
@@ -227,8 +227,8 @@ func TestAGapInTheSlotIsNobodysUse(t *testing.T) {
 	b.Observed = []*wire.Interval{{FromMs: 0, ToMs: 3000}, {FromMs: 7000, ToMs: 10_000}}
 	r := newRig(t)
 	r.observe(b)
-	r.want("gpuledger_gpu_leaf_active_ratio", "UUID", sample{"GPU-whole", 1})
-	if diff := cmp.Diff(buckets(map[string]float64{"active": 0.6, "unobserved": 0.4}), r.samples("gpuledger_gpu_slot_bucket_ratio", "bucket")); diff != "" {
+	r.want("gputally_gpu_leaf_active_ratio", "UUID", sample{"GPU-whole", 1})
+	if diff := cmp.Diff(buckets(map[string]float64{"active": 0.6, "unobserved": 0.4}), r.samples("gputally_gpu_slot_bucket_ratio", "bucket")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // writer makes metrics. One that Prometheus would refuse is left out: it would

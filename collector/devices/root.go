@@ -8,10 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/tenants"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/tenants"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Deps are what Devices works with.
@@ -53,7 +53,7 @@ func New(cfg Config, deps Deps) (*Devices, error) {
 	d := &Devices{
 		cfg: cfg, deps: deps, nodes: map[string]*view{}, seen: memory{}, descs: descs{},
 		skipped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_device_rows_skipped_total", Help: "Devices and fields not shown because another one has the same name and labels.",
+			Name: "gputally_device_rows_skipped_total", Help: "Devices and fields not shown because another one has the same name and labels.",
 		}),
 	}
 	for _, c := range []prometheus.Collector{d.skipped, d} {

@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gpuledger/gpuledger/collector/devices"
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/devices"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func (r *rig) observe(b ...*wire.Batch) {
@@ -33,7 +33,7 @@ const power = "DCGM_FI_DEV_POWER_USAGE"
 
 func TestSilenceAfterThreeSlots(t *testing.T) {
 	r := newRig(t)
-	r.want("gpuledger_device_last_slot_timestamp_seconds", "Hostname")
+	r.want("gputally_device_last_slot_timestamp_seconds", "Hostname")
 	r.observe(batch(0, wholeGPU()))
 	for _, c := range []struct {
 		after time.Duration // the slot's end
@@ -43,7 +43,7 @@ func TestSilenceAfterThreeSlots(t *testing.T) {
 		if got := len(r.samples(power)) > 0; got != c.shown {
 			t.Errorf("%s after the slot's end: shown %v, want %v", c.after, got, c.shown)
 		}
-		r.want("gpuledger_device_last_slot_timestamp_seconds", "Hostname", sample{"n1", float64(slotStart.Unix())})
+		r.want("gputally_device_last_slot_timestamp_seconds", "Hostname", sample{"n1", float64(slotStart.Unix())})
 	}
 	r.to(7)
 	r.observe(batch(7, wholeGPU()))
@@ -72,7 +72,7 @@ func TestTheSameSlotAgainAndAnOlderOne(t *testing.T) {
 	if diff := cmp.Diff(once, r.text()); diff != "" {
 		t.Errorf("after an older slot (-want +got):\n%s", diff)
 	}
-	r.want("gpuledger_gpu_energy_joules_total", "UUID", sample{"GPU-whole", 4000})
+	r.want("gputally_gpu_energy_joules_total", "UUID", sample{"GPU-whole", 4000})
 	r.observe(batch(0, wholeGPU(hold("gpu", serve))))
 	r.want(power, "pod", sample{"serve-7", 400})
 }
@@ -97,17 +97,17 @@ func TestEnergySinceTheCollectorsStart(t *testing.T) {
 		r.observe(batch(n, g))
 	}
 	move(0, 90_000_000, 3_600_000) // before the start
-	r.want("gpuledger_gpu_energy_joules_total", "UUID pod", sample{"GPU-whole", 0})
+	r.want("gputally_gpu_energy_joules_total", "UUID pod", sample{"GPU-whole", 0})
 	move(1, 4_000_500, 10_000)
 	move(9, 32_000_000, 80_000) // slots that could not be read
-	r.want("gpuledger_gpu_energy_joules_total", "UUID pod", sample{"GPU-whole", 36_000.5})
+	r.want("gputally_gpu_energy_joules_total", "UUID pod", sample{"GPU-whole", 36_000.5})
 	r.to(10)
 	r.observe(batch(10, &wire.Gpu{Uuid: "GPU-whole", Slices: 7, Lost: true}))
-	r.want("gpuledger_gpu_energy_joules_total", "UUID", sample{"GPU-whole", 36_000.5})
+	r.want("gputally_gpu_energy_joules_total", "UUID", sample{"GPU-whole", 36_000.5})
 }
 
 func TestLostGPUs(t *testing.T) {
-	const lost = "gpuledger_gpu_lost"
+	const lost = "gputally_gpu_lost"
 	r := newRig(t)
 	r.observe(batch(0, wholeGPU(), migGPU()))
 	r.want(lost, "UUID", sample{"GPU-mig", 0}, sample{"GPU-whole", 0})
@@ -124,7 +124,7 @@ func TestLostGPUs(t *testing.T) {
 	r.observe(batch(2, gone))
 	r.want(lost, "UUID modelName", sample{"GPU-mig NVIDIA A100-SXM4-40GB", 1}, sample{"GPU-whole NVIDIA H100 80GB HBM3", 1})
 	r.want(power, "UUID")
-	r.want("gpuledger_gpu_unhealthy", "UUID")
+	r.want("gputally_gpu_unhealthy", "UUID")
 
 	r.to(3)
 	elsewhere := batch(3, migGPU())
@@ -142,10 +142,10 @@ func TestAMissingGPUIsForgottenAfterADay(t *testing.T) {
 	r.observe(batch(0, wholeGPU(), migGPU()))
 	r.to(day)
 	r.observe(batch(day, wholeGPU()))
-	r.want("gpuledger_gpu_lost", "UUID", sample{"GPU-mig", 1}, sample{"GPU-whole", 0})
+	r.want("gputally_gpu_lost", "UUID", sample{"GPU-mig", 1}, sample{"GPU-whole", 0})
 	r.to(day + 1)
 	r.observe(batch(day+1, wholeGPU()))
-	r.want("gpuledger_gpu_lost", "UUID", sample{"GPU-whole", 0})
+	r.want("gputally_gpu_lost", "UUID", sample{"GPU-whole", 0})
 }
 
 func TestNothingOfASlotThatNobodySaw(t *testing.T) {
@@ -154,8 +154,8 @@ func TestNothingOfASlotThatNobodySaw(t *testing.T) {
 	b.Unobserved = true
 	r.observe(b)
 	r.want(power, "UUID")
-	r.want("gpuledger_attribution_ok", "Hostname")
-	r.want("gpuledger_device_last_slot_timestamp_seconds", "Hostname", sample{"n1", float64(slotStart.Unix())})
+	r.want("gputally_attribution_ok", "Hostname")
+	r.want("gputally_device_last_slot_timestamp_seconds", "Hostname", sample{"n1", float64(slotStart.Unix())})
 }
 
 func TestLastXIDUntilAReset(t *testing.T) {
@@ -187,7 +187,7 @@ func TestEveryFieldHasAName(t *testing.T) {
 	}
 	r := newRig(t)
 	r.observe(batch(0, g))
-	r.want("gpuledger_gpu_dcgm_field_value", "field")
+	r.want("gputally_gpu_dcgm_field_value", "field")
 	for _, id := range g.MetricFields {
 		if name := field.ByID(id).Names[0]; len(r.samples(name)) != 1 {
 			t.Errorf("%s: %d series, want 1", name, len(r.samples(name)))
@@ -196,7 +196,7 @@ func TestEveryFieldHasAName(t *testing.T) {
 }
 
 func TestFieldsReadByConfiguration(t *testing.T) {
-	names := map[uint32]string{191: "DCGM_FI_DEV_FAN_SPEED", 240: "not a metric", 241: "gpuledger_gpu_lost", 242: "DCGM_FI_DEV_GPU_TEMP"}
+	names := map[uint32]string{191: "DCGM_FI_DEV_FAN_SPEED", 240: "not a metric", 241: "gputally_gpu_lost", 242: "DCGM_FI_DEV_GPU_TEMP"}
 	r := newRig(t, func(_ *devices.Config, deps *devices.Deps) {
 		deps.FieldName = func(id uint32) string { return names[id] }
 	})
@@ -205,7 +205,7 @@ func TestFieldsReadByConfiguration(t *testing.T) {
 	r.observe(batch(0, g))
 	r.want("DCGM_FI_DEV_FAN_SPEED", "UUID", sample{"GPU-whole", 30})
 	r.want("DCGM_FI_DEV_GPU_TEMP", "UUID", sample{"GPU-whole", 54})
-	r.want("gpuledger_gpu_dcgm_field_value", "field", sample{"240", 1}, sample{"241", 2}, sample{"242", 3}, sample{"243", 4})
+	r.want("gputally_gpu_dcgm_field_value", "field", sample{"240", 1}, sample{"241", 2}, sample{"242", 3}, sample{"243", 4})
 }
 
 // TestOneBadMetricSparesTheOthers: Prometheus would refuse all of them.
@@ -221,7 +221,7 @@ func TestOneBadMetricSparesTheOthers(t *testing.T) {
 	r.want("DCGM_FI_PROF_SM_ACTIVE", "UUID modelName namespace",
 		sample{"GPU-mig NVIDIA A100-SXM4-40GB", 0.5}, sample{"GPU-whole " + odd.Model + " " + wire.Name(namespace), 0.5})
 	r.want("DCGM_FI_DEV_GPU_TEMP", "UUID", sample{"GPU-mig", 61}, sample{"GPU-whole", 54})
-	if n := r.samples("gpuledger_device_rows_skipped_total"); n[0].Value == 0 {
+	if n := r.samples("gputally_device_rows_skipped_total"); n[0].Value == 0 {
 		t.Error("nothing is counted as skipped")
 	}
 }
@@ -258,5 +258,5 @@ func TestScrapesWhileSlotsCome(t *testing.T) {
 		r.observe(batch(n, wholeGPU(hold("gpu", train)), migGPU()))
 	}
 	wait.Wait()
-	r.want("gpuledger_gpu_energy_joules_total", "UUID", sample{"GPU-whole", 80_000})
+	r.want("gputally_gpu_energy_joules_total", "UUID", sample{"GPU-whole", 80_000})
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Slot is the wall-clock interval [Start, Start+Length). Length divides the

@@ -258,7 +258,7 @@ func (o *oracle) appendTen(s *Spool) (failed int) {
 }
 
 // crashDirVar makes the test binary the child of TestKill.
-const crashDirVar = "GPULEDGER_TEST_SPOOL_DIR"
+const crashDirVar = "GPUTALLY_TEST_SPOOL_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDirVar); dir != "" {

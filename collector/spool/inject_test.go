@@ -56,7 +56,7 @@ type injected struct {
 // each of a thousand children would take twice as long to start. TestMain removes
 // it.
 var plainTest = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gpuledger-spool-")
+	dir, err := os.MkdirTemp("", "gputally-spool-")
 	if err != nil {
 		return "", err
 	}

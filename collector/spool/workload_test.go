@@ -12,8 +12,8 @@ import (
 
 const (
 	// workloadDirVar makes the test binary the child of the injection tests.
-	workloadDirVar = "GPULEDGER_TEST_SPOOL_WORKLOAD"
-	workloadCapVar = "GPULEDGER_TEST_SPOOL_CAP"
+	workloadDirVar = "GPUTALLY_TEST_SPOOL_WORKLOAD"
+	workloadCapVar = "GPUTALLY_TEST_SPOOL_CAP"
 
 	workloadBoot = 1000
 )

@@ -1,6 +1,6 @@
 // Package grafana makes the dashboard "GPU ledger: who used what" from Go: the
 // ledger's questions as ClickHouse queries, the services' health as Prometheus
-// queries. gpuledger.json is its committed form.
+// queries. gputally.json is its committed form.
 //
 // Invariants: the same code gives the same bytes; every ClickHouse query runs
 // on the schema and returns the columns its panel names, which a test holds on

@@ -158,36 +158,36 @@ func healthRow() row {
 		},
 		{
 			title: "Scrapes that succeed", view: viewLines, unit: "bool_yes_no", width: 12, height: 8,
-			prom: []promQuery{{"min by (target) (gpuledger_exporter_scrape_success)", "{{target}}"}},
+			prom: []promQuery{{"min by (target) (gputally_exporter_scrape_success)", "{{target}}"}},
 		},
 		{
 			title: "Spool", text: "Batches on the nodes' disks that the broker doesn't have yet.",
 			view: viewLines, unit: "bytes", width: 8, height: 8,
-			prom: []promQuery{{"sum by (instance) (gpuledger_spool_bytes)", "{{instance}}"}},
+			prom: []promQuery{{"sum by (instance) (gputally_spool_bytes)", "{{instance}}"}},
 		},
 		{
 			title: "Ingest lag", view: viewLines, unit: "short", width: 8, height: 8,
-			prom: []promQuery{{"sum by (topic, group) (gpuledger_broker_consumer_lag_messages)", "{{topic}} {{group}}"}},
+			prom: []promQuery{{"sum by (topic, group) (gputally_broker_consumer_lag_messages)", "{{topic}} {{group}}"}},
 		},
 		{
 			title: "Lost or refused", text: "Records dropped from full spools, and messages sent to the dead-letter topic.",
 			view: viewLines, unit: "short", width: 8, height: 8,
 			prom: []promQuery{
-				{"sum(increase(gpuledger_spool_dropped_records_total[$__rate_interval]))", "dropped from the spool"},
-				{"sum(increase(gpuledger_ingest_dead_letters_total[$__rate_interval]))", "dead letters"},
+				{"sum(increase(gputally_spool_dropped_records_total[$__rate_interval]))", "dropped from the spool"},
+				{"sum(increase(gputally_ingest_dead_letters_total[$__rate_interval]))", "dead letters"},
 			},
 		},
 		{
 			title: "Hours to recompute", view: viewLines, unit: "short", width: 8, height: 8,
-			prom: []promQuery{{"sum by (cluster) (gpuledger_ledger_dirty_hours)", "{{cluster}}"}},
+			prom: []promQuery{{"sum by (cluster) (gputally_ledger_dirty_hours)", "{{cluster}}"}},
 		},
 		{
 			title: "Watermark behind now", view: viewLines, unit: units.Seconds, width: 8, height: 8,
-			prom: []promQuery{{"time() - max by (cluster) (gpuledger_ledger_watermark_timestamp_seconds)", "{{cluster}}"}},
+			prom: []promQuery{{"time() - max by (cluster) (gputally_ledger_watermark_timestamp_seconds)", "{{cluster}}"}},
 		},
 		{
 			title: "Open anomalies", view: viewLines, unit: "short", width: 8, height: 8,
-			prom: []promQuery{{"sum by (kind) (gpuledger_anomaly_open)", "{{kind}}"}},
+			prom: []promQuery{{"sum by (kind) (gputally_anomaly_open)", "{{kind}}"}},
 		},
 	}}
 }

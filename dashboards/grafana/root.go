@@ -12,7 +12,7 @@ import (
 )
 
 // FileName is the dashboard's name on disk.
-const FileName = "gpuledger.json"
+const FileName = "gputally.json"
 
 // Data sources are chosen by variables, so that the dashboard can be imported
 // anywhere.
@@ -49,9 +49,9 @@ func JSON() ([]byte, error) {
 
 func build() (dashboard.Dashboard, error) {
 	b := dashboard.NewDashboardBuilder("GPU ledger: who used what").
-		Uid("gpuledger").
+		Uid("gputally").
 		Description("Every GPU-hour in exactly one bucket: who held it, whether it worked, and what nobody could use.").
-		Tags([]string{"gpu", "gpuledger"}).
+		Tags([]string{"gpu", "gputally"}).
 		Timezone("utc"). // the ledger's hours are UTC hours
 		Time("now-7d", "now").
 		Refresh("5m").

@@ -1,4 +1,4 @@
-// Package rules makes the Prometheus alerting rules from Go; gpuledger.rules.yml
+// Package rules makes the Prometheus alerting rules from Go; gputally.rules.yml
 // is their committed form, loaded by Prometheus as it is.
 //
 // Invariants: every alert has a severity, a time it must hold, and a runbook

@@ -8,7 +8,7 @@ import (
 )
 
 // FileName is the rule file's name on disk.
-const FileName = "gpuledger.rules.yml"
+const FileName = "gputally.rules.yml"
 
 // header is the rule file's first line.
 const header = "# Generated from dashboards/rules; load it by rule_files in prometheus.yml.\n"
@@ -65,10 +65,10 @@ func newAlert(name, severity, holds, expr string, t text) alert {
 
 func groups() []group {
 	return []group{
-		{Name: "gpuledger-waste", Rules: wasteAlerts()},
-		{Name: "gpuledger-collection", Rules: collectionAlerts()},
-		{Name: "gpuledger-devices", Rules: deviceAlerts()},
-		{Name: "gpuledger-ledger", Rules: ledgerAlerts()},
-		{Name: "gpuledger-billing", Rules: billingAlerts()},
+		{Name: "gputally-waste", Rules: wasteAlerts()},
+		{Name: "gputally-collection", Rules: collectionAlerts()},
+		{Name: "gputally-devices", Rules: deviceAlerts()},
+		{Name: "gputally-ledger", Rules: ledgerAlerts()},
+		{Name: "gputally-billing", Rules: billingAlerts()},
 	}
 }

@@ -35,8 +35,8 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range groups() {
 		for _, a := range g.Rules {
-			if seen[a.Name] || !strings.HasPrefix(a.Name, "GPULedger") {
-				t.Errorf("alert %s: want a name of its own that begins with GPULedger", a.Name)
+			if seen[a.Name] || !strings.HasPrefix(a.Name, "GPUTally") {
+				t.Errorf("alert %s: want a name of its own that begins with GPUTally", a.Name)
 			}
 			seen[a.Name] = true
 			if a.For == "" || a.Labels["severity"] == "" {

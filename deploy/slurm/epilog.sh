@@ -4,12 +4,12 @@
 # tell the epilog which GPUs the job had.
 set -eu
 umask 022
-dir=${GPULEDGER_MAPPING_DIR:-/run/gpuledger/slurm}
+dir=${GPUTALLY_MAPPING_DIR:-/run/gputally/slurm}
 [ -d "$dir" ] || exit 0
 
 case ${SLURM_JOB_ID:-} in
 '' | *[!0-9]*)
-	echo "gpuledger epilog: SLURM_JOB_ID '${SLURM_JOB_ID:-}' is not a number" >&2
+	echo "gputally epilog: SLURM_JOB_ID '${SLURM_JOB_ID:-}' is not a number" >&2
 	exit 1
 	;;
 esac
@@ -18,7 +18,7 @@ esac
 (umask 077 && : >>"$dir/.lock" && chmod 600 "$dir/.lock")
 exec 9<>"$dir/.lock"
 flock -w 10 9 || {
-	echo "gpuledger epilog: $dir/.lock was held for 10 s" >&2
+	echo "gputally epilog: $dir/.lock was held for 10 s" >&2
 	exit 1
 }
 for file in "$dir"/*; do

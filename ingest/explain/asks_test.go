@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/ingest/explain"
-	"github.com/gpuledger/gpuledger/ingest/ledger"
+	"github.com/gputally/gputally/ingest/explain"
+	"github.com/gputally/gputally/ingest/ledger"
 )
 
 const firstHour = "2026-03-01T00:00:00Z"

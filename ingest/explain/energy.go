@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 // energySplit counts how the movement of the hour's slots was split (R16).

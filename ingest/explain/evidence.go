@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 // Where an activity was read from.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/ingest/explain"
+	"github.com/gputally/gputally/ingest/explain"
 )
 
 // gpuHour is a GPU in an hour of a worked case.

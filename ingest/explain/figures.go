@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/tenants"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tenants"
 )
 
 // figures is the stored row, and nothing else yet.

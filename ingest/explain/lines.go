@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 // track is what one line may follow over several slots.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 // replay computes the hour again and again by the rules themselves, with the

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 // Store is what explain needs of ClickHouse; it only reads.
@@ -75,7 +75,7 @@ func Explain(ctx context.Context, db Store, q Request) (*Explanation, error) {
 		return e, nil
 	}
 	if r.inputs != row.Inputs {
-		e.Notes = append(e.Notes, fmt.Sprintf("the row rests on %d journal rows and there are %d now: the hour is about to be recomputed (gpuledger status)", row.Inputs, r.inputs))
+		e.Notes = append(e.Notes, fmt.Sprintf("the row rests on %d journal rows and there are %d now: the hour is about to be recomputed (gputally status)", row.Inputs, r.inputs))
 	}
 	if err := e.explain(r, m); err != nil {
 		return nil, err

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // usageRow is the ledger's row of the hour. Buckets are slice-ms.

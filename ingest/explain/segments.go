@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 // kind is what a slot knows of the GPU.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/decisions"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // maxLineBytes bounds one line: a node of 16 boards in 7 instances each is

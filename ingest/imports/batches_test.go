@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/ingest/imports"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest/imports"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 const head = `{"cluster":"k","node":"n","slot":"2026-03-01T00:00:%s0Z","slot_ms":%s,"collector":"c","boot_ms":1,"seq":0,"gpus":[%s]}`

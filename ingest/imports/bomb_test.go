@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/bounded"
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/bounded"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 // packed is a gzip stream of a head and a body that comes again until there are

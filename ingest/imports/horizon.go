@@ -3,7 +3,7 @@ package imports
 import (
 	"fmt"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // aheadMS is how far the clock here may be behind that of who wrote a file.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // live is a cluster that collectors measure: records fill what they missed (R18).

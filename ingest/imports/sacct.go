@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/bounded"
-	"github.com/gpuledger/gpuledger/internal/hostlist"
+	"github.com/gputally/gputally/internal/bounded"
+	"github.com/gputally/gputally/internal/hostlist"
 )
 
 // ReadSacct reads what `sacct -a -X -P` prints: a header, then one job per

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 const sacctText = `State|JobID|User|Account|Start|End|ElapsedRaw|AllocTRES|NodeList|Cluster

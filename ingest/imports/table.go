@@ -11,7 +11,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/bounded"
+	"github.com/gputally/gputally/internal/bounded"
 )
 
 // row is one row of a file; get answers false where there is no such field.

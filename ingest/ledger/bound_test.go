@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 const selectRowsPerHour = `SELECT toString(intDiv(count(), uniqExact(toStartOfHour(slot)))) AS line FROM holds FINAL`

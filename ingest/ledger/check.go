@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
 )
 
 const selectStoredUsage = `

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/check"
+	"github.com/gputally/gputally/internal/check"
 )
 
 // goneHours counts the hours that verify can't recompute.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // ahead are the clusters whose journal reaches beyond the service's clock, with

@@ -8,9 +8,9 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/tenants"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tenants"
 )
 
 // epoch is a state of rules and mapping. A change of either starts a new one,

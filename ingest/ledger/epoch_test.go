@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/check"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // service is a ledger with a tenants file of its own, what it logs and counts.
@@ -72,7 +72,7 @@ const (
 	dumpEpochs  = `SELECT concat(toString(epoch), ' ', extract(tenants, 'tenant: (\\w+)'), ' ', formatDateTime(effective, '%d %H', 'UTC')) AS line FROM epochs FINAL ORDER BY epoch, mapping`
 	dumpTenants = `SELECT DISTINCT concat(formatDateTime(hour, '%H', 'UTC'), ' ', arrayStringConcat(tenant, ',')) AS line FROM usage_hourly FINAL ORDER BY line`
 
-	differs     = "gpuledger_ledger_tenant_mapping_differs"
+	differs     = "gputally_ledger_tenant_mapping_differs"
 	differsHelp = "# HELP " + differs + " 1: the ledger is published under another tenant mapping than this service's file.\n# TYPE " + differs + " gauge\n" + differs
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 type cluster struct {

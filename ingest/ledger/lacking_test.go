@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/ingest/ledger"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // TestM1RowsThatAreGoneAreComputedAnew: an hour of which somebody deleted rows is

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // memo spares a look at all hours the reading of those that stand still. It

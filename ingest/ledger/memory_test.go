@@ -10,8 +10,8 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // An hour of 500 nodes with eight whole GPUs each, in slots of ten seconds:
@@ -24,7 +24,7 @@ SELECT 'c', concat('node-', toString(intDiv(number, 8 * 360))) AS node, concat('
 FROM numbers(8 * 360 * 500)`
 	insertHourJournal = `
 INSERT INTO batches (topic, partition, offset, status, cluster, node, slot, slot_ms, collector, rev, batch, hash, attribution_ok, enumeration_complete, observed_ms, hold_rows)
-SELECT 'gpuledger.samples.v1', 0, number, 'stored', 'c', concat('node-', toString(intDiv(number, 360))) AS node,
+SELECT 'gputally.samples.v1', 0, number, 'stored', 'c', concat('node-', toString(intDiv(number, 360))) AS node,
        toDateTime('2026-03-02 00:00:00', 'UTC') + 10 * (number % 360) AS slot, 10000, 'collector', 1, cityHash64(node, slot), toString(number), 1, 1, 10000, 8
 FROM numbers(360 * 500)`
 	insertCluster = `INSERT INTO clusters (cluster, slot_ms, since) VALUES ('c', 10000, '2026-03-02 00:00:00')`

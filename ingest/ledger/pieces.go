@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 // hourPieces adds up the pieces of one GPU's hour, in order of time.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/tenants"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tenants"
 )
 
 func low() *proto.ColLowCardinality[string] { return new(proto.ColStr).LowCardinality() }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // closings are the instants at which people closed the inventory of a GPU

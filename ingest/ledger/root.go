@@ -11,10 +11,10 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/tenants"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tenants"
 )
 
 // Store is what the ledger needs of ClickHouse.

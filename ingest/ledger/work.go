@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, since time.Time) (int, error) {

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/strangertest"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/strangertest"
 )
 
 func attachOptions(c clock.Clock) AttachOptions {
-	return AttachOptions{Self: Holder{Command: "gpuledger usage"}, Clock: c, Log: slog.New(slog.DiscardHandler), Wait: time.Second}
+	return AttachOptions{Self: Holder{Command: "gputally usage"}, Clock: c, Log: slog.New(slog.DiscardHandler), Wait: time.Second}
 }
 
 func TestAttachTakesAFreeDirectory(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAttachWaitsForTheHolderToEnd(t *testing.T) {
 func TestAttachGivesUpNamingTheHolder(t *testing.T) {
 	d := open(t, filepath.Join(t.TempDir(), "data"))
 	_, err := attachAfterWaiting(t, d, func() {})
-	if err == nil || !strings.Contains(err.Error(), "(gpuledger standalone)") || !strings.Contains(err.Error(), "does not serve it") {
+	if err == nil || !strings.Contains(err.Error(), "(gputally standalone)") || !strings.Contains(err.Error(), "does not serve it") {
 		t.Errorf("attach to a holder that serves nothing: got %v", err)
 	}
 	_, err = attachAfterWaiting(t, d, func() {

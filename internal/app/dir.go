@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 // Format is the version of the data directory's layout that this build reads
@@ -20,7 +20,10 @@ import (
 const Format = 1
 
 // formatPrefix is what the FORMAT file says before its version.
-const formatPrefix = "gpuledger data directory, format "
+const formatPrefix = "gputally data directory, format "
+
+// formerName is the first word of a FORMAT file from before the project was renamed.
+const formerName = "gpuledger"
 
 const (
 	lockName   = "LOCK"
@@ -31,7 +34,7 @@ const (
 // Holder is who holds a data directory.
 type Holder struct {
 	PID     int       `json:"pid"`
-	Command string    `json:"command"` // the command line, such as "gpuledger standalone --data …"
+	Command string    `json:"command"` // the command line, such as "gputally standalone --data …"
 	Started time.Time `json:"started"`
 }
 
@@ -61,8 +64,12 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	if e.Version > Format {
-		return fmt.Sprintf("open data directory %s: its format %d is newer than %d, the newest this gpuledger knows: use the gpuledger that wrote it, or a newer one",
+		return fmt.Sprintf("open data directory %s: its format %d is newer than %d, the newest this gputally knows: use the gputally that wrote it, or a newer one",
 			e.Path, e.Version, Format)
+	}
+	if strings.HasPrefix(e.Text, formerName+" ") {
+		return fmt.Sprintf("open data directory %s: %s wrote it, as gputally was called before its first release, and its data can't be converted: use a new directory",
+			e.Path, formerName)
 	}
 	return fmt.Sprintf("open data directory %s: its file %s says %q, want %q and a number", e.Path, formatName, e.Text, formatPrefix)
 }
@@ -103,7 +110,7 @@ func Open(path string, self Holder) (*Dir, error) {
 	return d, nil
 }
 
-// refuseForeign keeps gpuledger from writing into a folder that holds
+// refuseForeign keeps gputally from writing into a folder that holds
 // something else.
 func refuseForeign(path string) error {
 	entries, err := os.ReadDir(path)

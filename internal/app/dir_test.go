@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 var started = time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
 
-func self() Holder { return Holder{Command: "gpuledger standalone", Started: started} }
+func self() Holder { return Holder{Command: "gputally standalone", Started: started} }
 
 func open(t *testing.T, path string) *Dir {
 	t.Helper()
@@ -33,16 +33,16 @@ func open(t *testing.T, path string) *Dir {
 func TestOpenNamesTheHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "data")
 	first := open(t, path)
-	_, err := Open(path, Holder{Command: "gpuledger usage"})
+	_, err := Open(path, Holder{Command: "gputally usage"})
 	var locked *LockedError
 	if !errors.As(err, &locked) {
 		t.Fatalf("second open: got %v, want a LockedError", err)
 	}
-	want := LockedError{Path: path, Holder: Holder{PID: os.Getpid(), Command: "gpuledger standalone", Started: started}}
+	want := LockedError{Path: path, Holder: Holder{PID: os.Getpid(), Command: "gputally standalone", Started: started}}
 	if diff := cmp.Diff(want, *locked); diff != "" {
 		t.Errorf("lock error (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(err.Error(), "gpuledger standalone") {
+	if !strings.Contains(err.Error(), "gputally standalone") {
 		t.Errorf("message %q does not name the holder's command", err)
 	}
 	if err := first.Close(); err != nil {
@@ -82,8 +82,9 @@ func TestM8OpenRefusesADirectoryThatOthersWrite(t *testing.T) {
 
 func TestOpenChecksTheFormat(t *testing.T) {
 	for text, want := range map[string]string{
-		"gpuledger data directory, format 2\n": "its format 2 is newer than 1",
-		"gpuledger data directory, format x\n": `says "gpuledger data directory, format x"`,
+		"gputally data directory, format 2\n":  "its format 2 is newer than 1",
+		"gputally data directory, format x\n":  `says "gputally data directory, format x"`,
+		"gpuledger data directory, format 1\n": "gpuledger wrote it",
 		"":                                     `says ""`,
 	} {
 		path := t.TempDir()
@@ -124,7 +125,7 @@ func TestOpenLeavesForeignFoldersAlone(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(fresh, "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(fresh, "gpuledger.yaml"), "")
+	write(t, filepath.Join(fresh, "gputally.yaml"), "")
 	open(t, fresh)
 }
 
@@ -138,7 +139,7 @@ func TestRunFileLivesWithItsWriter(t *testing.T) {
 	if err != nil {
 		t.Fatalf("read: %v", err)
 	}
-	want.Holder, want.TempDir = Holder{os.Getpid(), "gpuledger standalone", started}, d.TempDir()
+	want.Holder, want.TempDir = Holder{os.Getpid(), "gputally standalone", started}, d.TempDir()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("run.json (-want +got):\n%s", diff)
 	}
@@ -181,7 +182,7 @@ func TestRemoveTempRemovesOnlyOurs(t *testing.T) {
 // TestKilledHolderLeavesTheDirectoryUsable runs this binary as a second process.
 func TestKilledHolderLeavesTheDirectoryUsable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
-	if target := os.Getenv("GPULEDGER_TEST_HOLD"); target != "" {
+	if target := os.Getenv("GPUTALLY_TEST_HOLD"); target != "" {
 		hold(t, target)
 	}
 	exe, err := os.Executable()
@@ -189,7 +190,7 @@ func TestKilledHolderLeavesTheDirectoryUsable(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestKilledHolderLeavesTheDirectoryUsable$")
-	cmd.Env = append(os.Environ(), "GPULEDGER_TEST_HOLD="+path)
+	cmd.Env = append(os.Environ(), "GPUTALLY_TEST_HOLD="+path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

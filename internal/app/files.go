@@ -10,7 +10,7 @@ import (
 )
 
 // tempPrefix names the folders that a later holder may remove.
-const tempPrefix = "gpuledger-"
+const tempPrefix = "gputally-"
 
 // maxSocketDir leaves room for a socket's name below the about 100 bytes that
 // sun_path holds (unix(7): 108 on Linux, 104 on macOS, with the final NUL).

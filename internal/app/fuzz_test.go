@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 // FuzzStateFiles: whatever run.json, LOCK and FORMAT say, they are read or refused,

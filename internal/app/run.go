@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // Run is what run.json says of the process that serves a data directory.

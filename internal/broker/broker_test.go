@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 func TestProduceFetchCommit(t *testing.T) { eachBroker(t, testProduceFetchCommit) }

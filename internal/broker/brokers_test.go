@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
+	"github.com/gputally/gputally/internal/broker/brokertest"
 )
 
 // testBroker is a broker under test. Both kinds are asked the same questions.

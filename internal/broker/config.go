@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go/sasl"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // Config says how to reach the brokers and what the topics must be like. Zero
@@ -57,7 +57,7 @@ const batchOverheadBytes = 64 << 10
 // DefaultConfig is what the house uses unless told otherwise. Brokers is empty.
 func DefaultConfig() Config {
 	return Config{
-		ClientID:              "gpuledger",
+		ClientID:              "gputally",
 		SamplesPartitions:     4,
 		ReplicationFactor:     -1,
 		SamplesRetention:      7 * 24 * time.Hour,

@@ -13,11 +13,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
+	"github.com/gputally/gputally/internal/broker/brokertest"
 )
 
 // crashDirVar makes the test binary the child of TestKilledBrokerKeepsAcknowledged.
-const crashDirVar = "GPULEDGER_TEST_BROKER_DIR"
+const crashDirVar = "GPUTALLY_TEST_BROKER_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashDirVar); dir != "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // door is the embedded broker's listener. kfake trusts its clients: it allocates
@@ -136,7 +136,7 @@ func newDoor(listener net.Listener, opt EmbeddedOptions) *door {
 		Listener: listener, address: socketAddr{}, keys: ownKeys, protected: opt.Protected,
 		limits: defaultDoorLimits, clock: clock.Real(), log: opt.Log.With("component", "embedded-broker"),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "gpuledger", Subsystem: "embedded_broker", Name: "refused_total",
+			Namespace: "gputally", Subsystem: "embedded_broker", Name: "refused_total",
 			Help: "Connections that the embedded broker refused or closed, by reason.",
 		}, []string{"reason"}),
 	}

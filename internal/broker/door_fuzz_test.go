@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // FuzzDoor sends bytes before log-in, then, logged in, a request of one of our

@@ -22,9 +22,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/strangertest"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/strangertest"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // rawConn speaks Kafka's protocol without a client's restraint.
@@ -155,7 +155,7 @@ func TestC1UnknownUserIsRefused(t *testing.T) {
 			"unknown user, right password": func(c rawConn) error { return c.login(mechanism(t, "nobody", e.Password())) },
 			"kfake's own bootstrap user":   func(c rawConn) error { return c.login(mechanism(t, "admin", "admin")) },
 			"half a log-in": func(c rawConn) error {
-				_, err := c.authenticate("SCRAM-SHA-256", []byte("n,,n=gpuledger,r=v="))
+				_, err := c.authenticate("SCRAM-SHA-256", []byte("n,,n=gputally,r=v="))
 				return err
 			},
 			"a log-in that says it has finished": func(c rawConn) error { _, err := c.authenticate("SCRAM-SHA-256", []byte("v=")); return err },
@@ -213,7 +213,7 @@ func TestC1NobodyDeletesDecisions(t *testing.T) {
 }
 
 // strangerVar makes the test binary the child of TestC1AnotherUserIsRefused.
-const strangerVar = "GPULEDGER_TEST_STRANGER_SOCKET"
+const strangerVar = "GPUTALLY_TEST_STRANGER_SOCKET"
 
 // knock asks for the API versions, which needs no log-in, and prints what came.
 func knock(path string) {

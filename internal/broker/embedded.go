@@ -21,12 +21,12 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // embeddedID is the cluster id by which a client knows the embedded broker.
-const embeddedID = "gpuledger-embedded"
+const embeddedID = "gputally-embedded"
 
 // EmbeddedOptions says where the embedded broker keeps its data and listens.
 type EmbeddedOptions struct {
@@ -119,7 +119,7 @@ func (e *Embedded) listen(opt EmbeddedOptions) (err error) {
 	}
 	if opt.Listen == "" {
 		// Not in TMPDIR, whose path may be too long for a socket.
-		if e.temp, err = os.MkdirTemp("/tmp", "gpuledger-"); err != nil {
+		if e.temp, err = os.MkdirTemp("/tmp", "gputally-"); err != nil {
 			return fmt.Errorf("make folder for the socket: %w", err)
 		}
 		opt.Listen = unixScheme + filepath.Join(e.temp, "kafka.sock")
@@ -169,7 +169,7 @@ func (e *Embedded) options(opt EmbeddedOptions) ([]kfake.Opt, error) {
 	return options, nil
 }
 
-const embeddedUser = "gpuledger"
+const embeddedUser = "gputally"
 
 // EmbeddedSASL is how a client proves to the embedded broker that it knows its
 // password; nil for an empty one, and for one that no broker can have made.

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 var (
@@ -142,7 +142,7 @@ func TestOffsetsNeverBeginAnew(t *testing.T) {
 }
 
 // agedDirVar makes the test binary the child of TestKilledAfterRetention.
-const agedDirVar = "GPULEDGER_TEST_AGED_BROKER_DIR"
+const agedDirVar = "GPUTALLY_TEST_AGED_BROKER_DIR"
 
 // ageAndHang lets retention pass over samples that were read, says so, and waits
 // to be killed.

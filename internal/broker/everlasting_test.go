@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/segmentio/kafka-go"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // TestDecisionsOutlastRetention: twenty-five years old, and over a restart, while
@@ -100,7 +100,7 @@ func TestEnsureTopicsNamesWhatWouldLoseDecisions(t *testing.T) {
 				t.Errorf("%s: EnsureTopics: %v", test.name, err)
 			}
 			for _, want := range test.want {
-				if want = "topic gpuledger.decisions.v1: " + want; err == nil || !strings.Contains(err.Error(), want) {
+				if want = "topic gputally.decisions.v1: " + want; err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s: error %v, want %q in it", test.name, err, want)
 				}
 			}

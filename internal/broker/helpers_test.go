@@ -44,7 +44,7 @@ func startWith(tb testing.TB, opt EmbeddedOptions) *Embedded {
 // newSocket is an address that outlives a broker.
 func newSocket(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp("/tmp", "gpuledger-") // t.TempDir may be too long
+	dir, err := os.MkdirTemp("/tmp", "gputally-") // t.TempDir may be too long
 	if err != nil {
 		tb.Fatal(err)
 	}

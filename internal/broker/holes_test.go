@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
 
-	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
+	"github.com/gputally/gputally/internal/broker/brokertest"
 )
 
 func TestRetentionLeavesAHole(t *testing.T) { eachBroker(t, testRetentionLeavesAHole) }

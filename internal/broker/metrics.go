@@ -23,7 +23,7 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "gpuledger", Subsystem: "broker", Name: name, Help: help,
+			Namespace: "gputally", Subsystem: "broker", Name: name, Help: help,
 		}, labels))
 	}
 	return &metrics{
@@ -36,12 +36,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		rebalances:    counter("rebalances_total", "Generations of the group this consumer joined.", "topic", "group"),
 		errors:        counter("errors_total", "Failed requests and refused messages, by operation.", "operation"),
 		produceTime: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: "gpuledger", Subsystem: "broker", Name: "produce_seconds",
+			Namespace: "gputally", Subsystem: "broker", Name: "produce_seconds",
 			Help:    "Time from a produce call to its last acknowledgement.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 16),
 		}, nil)),
 		lag: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "gpuledger", Subsystem: "broker", Name: "consumer_lag_messages",
+			Namespace: "gputally", Subsystem: "broker", Name: "consumer_lag_messages",
 			Help: "Messages between the position fetched last and the end of the partition.",
 		}, []string{"topic", "group", "partition"})),
 	}

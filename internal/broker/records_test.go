@@ -22,7 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
-	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
+	"github.com/gputally/gputally/internal/broker/brokertest"
 )
 
 // rawBatch is a record batch with a sound header and checksum around any body.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // Client talks to the brokers of one Config. It is safe for concurrent use.

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
 
-	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
+	"github.com/gputally/gputally/internal/broker/brokertest"
 )
 
 // flow produces numbered messages, 20 a call, until it is ended.
@@ -193,7 +193,7 @@ func testBrokerKilledInMidStream(t *testing.T, b *testBroker) {
 }
 
 // memberVar makes the test binary a member of the group on the broker it names.
-const memberVar = "GPULEDGER_TEST_BROKER_MEMBER"
+const memberVar = "GPUTALLY_TEST_BROKER_MEMBER"
 
 // consumeForever prints each value before it commits it.
 func consumeForever(addr string) error {

@@ -14,11 +14,11 @@ import (
 
 // The topics of the house.
 const (
-	TopicSamples    = "gpuledger.samples.v1" // key: node; value: wire.Batch
-	TopicDeadLetter = "gpuledger.dlq.v1"     // what could not be decoded
+	TopicSamples    = "gputally.samples.v1" // key: node; value: wire.Batch
+	TopicDeadLetter = "gputally.dlq.v1"     // what could not be decoded
 	// TopicDecisions has what people and billing decided (R6): one partition, kept
 	// for ever, the only truth about invoices.
-	TopicDecisions = "gpuledger.decisions.v1"
+	TopicDecisions = "gputally.decisions.v1"
 )
 
 // forever is retention.ms -1.

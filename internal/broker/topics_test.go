@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
+	"github.com/gputally/gputally/internal/broker/brokertest"
 )
 
 func TestEnsureTopicsNamesWrongSettings(t *testing.T) {
@@ -42,9 +42,9 @@ func testEnsureTopicsNamesWrongSettings(t *testing.T, b *testBroker) {
 		t.Fatal("EnsureTopics accepted a compacted topic without retention")
 	}
 	for _, want := range []string{
-		"topic gpuledger.samples.v1: cleanup.policy is compact, want delete",
-		"topic gpuledger.samples.v1: retention.ms is 604800000 (inherited), want a value set on the topic",
-		"topic gpuledger.samples.v1: max.message.bytes is 1000, want 10551296 or more",
+		"topic gputally.samples.v1: cleanup.policy is compact, want delete",
+		"topic gputally.samples.v1: retention.ms is 604800000 (inherited), want a value set on the topic",
+		"topic gputally.samples.v1: max.message.bytes is 1000, want 10551296 or more",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error\n%v\ndoes not contain %q", err, want)
@@ -97,7 +97,7 @@ func testTopicsDatedByTheirProducersAreRefused(t *testing.T, addr string) {
 	c := newTestClient(t, addr, nil)
 	create(t, c)
 	err := c.EnsureTopics(testContext(t))
-	want := "topic gpuledger.samples.v1: message.timestamp.type is CreateTime, want LogAppendTime"
+	want := "topic gputally.samples.v1: message.timestamp.type is CreateTime, want LogAppendTime"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}

@@ -1,5 +1,5 @@
 // Package check is how each room exports its own invariants (C1 to C9 of the
-// design) for `gpuledger verify`: a Check goes in, a Result with its figures
+// design) for `gputally verify`: a Check goes in, a Result with its figures
 // and the first violations comes out.
 //
 // Invariants: one Result per Check, in the order given; a check that cannot be

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/usage"
+	"github.com/gputally/gputally/internal/usage"
 )
 
 // WriteTable prints one line per check, "C6  ok    title  figures", and below a

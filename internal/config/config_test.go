@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 type room struct {
@@ -49,7 +49,7 @@ func defaults() file {
 
 func TestDecodeKeepsDefaultsAndTakesTheRest(t *testing.T) {
 	got := defaults()
-	err := Decode("gpuledger.yaml", []byte(`
+	err := Decode("gputally.yaml", []byte(`
 cluster: "42"
 room:
   max_late: 35d
@@ -117,7 +117,7 @@ func TestDecodeNamesFileLineKeyAndValue(t *testing.T) {
 		"cluster: &c a\nroom: *c":                  `f:1: anchors and aliases are not supported, write the value out`,
 		"room:\n  skipped: 1":                      `f:2: room.skipped: unknown key`,
 		"room:\n  password: hunter2":               `f:2: room.password: a secret is read only from a file or the environment: use room.password_file or room.password_env`,
-		"room:\n  password_env: GPULEDGER_NO_SUCH": `f:2: room.password_env: environment variable GPULEDGER_NO_SUCH is not set`,
+		"room:\n  password_env: GPUTALLY_NO_SUCH":  `f:2: room.password_env: environment variable GPUTALLY_NO_SUCH is not set`,
 		"room:\n  password_file: /nonexistent/pw":  `f:2: room.password_file: read secret: open /nonexistent/pw: no such file or directory`,
 		"room:\n  password_file: 3":                `f:2: room.password_file: want the name of a file, got 3`,
 		"room: " + strings.Repeat("x", 80):         `f:1: room: want a mapping of keys, got "` + strings.Repeat("x", 60) + `…"`,
@@ -153,7 +153,7 @@ func TestDecodeReportsEveryFaultUpToALimit(t *testing.T) {
 
 func TestLoadReadsSecrets(t *testing.T) {
 	dir := t.TempDir()
-	secretPath, path := filepath.Join(dir, "pw"), filepath.Join(dir, "gpuledger.yaml")
+	secretPath, path := filepath.Join(dir, "pw"), filepath.Join(dir, "gputally.yaml")
 	write(t, secretPath, "hunter2\n")
 	write(t, path, "room:\n  password_file: "+secretPath+"\n")
 	var got file
@@ -163,8 +163,8 @@ func TestLoadReadsSecrets(t *testing.T) {
 	if got.Room.Password.Reveal() != "hunter2" {
 		t.Errorf("secret from its file: got %q", got.Room.Password.Reveal())
 	}
-	t.Setenv("GPULEDGER_TEST_SECRET", "hunter3")
-	write(t, path, "room: {password_env: GPULEDGER_TEST_SECRET}\n")
+	t.Setenv("GPUTALLY_TEST_SECRET", "hunter3")
+	write(t, path, "room: {password_env: GPUTALLY_TEST_SECRET}\n")
 	got = file{}
 	if err := Load(path, &got); err != nil {
 		t.Fatalf("load: %v", err)
@@ -172,7 +172,7 @@ func TestLoadReadsSecrets(t *testing.T) {
 	if got.Room.Password.Reveal() != "hunter3" {
 		t.Errorf("secret from the environment: got %q", got.Room.Password.Reveal())
 	}
-	write(t, path, "room: {password_env: GPULEDGER_TEST_SECRET, password_file: "+secretPath+"}\n")
+	write(t, path, "room: {password_env: GPUTALLY_TEST_SECRET, password_file: "+secretPath+"}\n")
 	if err := Load(path, &file{}); err == nil || !strings.Contains(err.Error(), "already named by its env") {
 		t.Errorf("secret from two places: got %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gputally/gputally/internal/broker"
 )
 
 // copier keeps a second place up to date with the log. A Log calls it while it
@@ -148,7 +148,7 @@ func (l *Log) Whole() error {
 	c := l.copied
 	switch next := l.state.Next(); {
 	case c.wrong != nil:
-		return fmt.Errorf("%w: nothing is decided until the topic has been restored (gpuledger audit restore --from %s --data DIR), "+
+		return fmt.Errorf("%w: nothing is decided until the topic has been restored (gputally audit restore --from %s --data DIR), "+
 			"or, where the log is right, the copy's folder has been moved away", c.wrong, l.opt.CopyDir)
 	case next < c.ends:
 		end := fmt.Sprintf("ends before offset %d", next)
@@ -156,7 +156,7 @@ func (l *Log) Whole() error {
 			end = "is empty"
 		}
 		return fmt.Errorf("%w: the log %s, its copy ends before %d: nothing is decided until the topic has been restored: "+
-			"gpuledger audit restore --from %s --data DIR", ErrDeleted, end, c.ends, l.opt.CopyDir)
+			"gputally audit restore --from %s --data DIR", ErrDeleted, end, c.ends, l.opt.CopyDir)
 	}
 	return nil
 }

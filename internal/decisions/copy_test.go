@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // openCopied opens a log that is copied to a folder.

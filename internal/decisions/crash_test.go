@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/broker/brokertest"
 )
 
 // writerVar makes the test binary the child of TestKilledWriter: the address of
 // a broker.
-const writerVar = "GPULEDGER_TEST_DECISIONS_BROKER"
+const writerVar = "GPUTALLY_TEST_DECISIONS_BROKER"
 
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(writerVar); addr != "" {

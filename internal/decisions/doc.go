@@ -2,7 +2,7 @@
 // hours, finalised invoices, notes, approvals, mappings, mutes, audit entries,
 // and the policy of who approves (R6).
 //
-// Data in and out: records of the topic gpuledger.decisions.v1, which has one
+// Data in and out: records of the topic gputally.decisions.v1, which has one
 // partition and never expires. It is the only truth; everything else, ClickHouse
 // included, is a projection. State is the fold of its records in offset order:
 // a pure function of the topic's bytes, so that every process comes to the same

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gputally/gputally/internal/broker"
 )
 
 // NewDocument names data by the parts that Put keeps it in, and writes nothing.

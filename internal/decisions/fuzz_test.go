@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 // hostile are records that cost much who looks at them, by what is wrong.

@@ -21,8 +21,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/broker/brokertest"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/broker/brokertest"
 )
 
 func testContext(tb testing.TB) context.Context {
@@ -52,7 +52,7 @@ func eachBroker(t *testing.T, test func(t *testing.T, b *testBroker)) {
 
 func embeddedBroker(tb testing.TB) *testBroker {
 	tb.Helper()
-	sockets, err := os.MkdirTemp("/tmp", "gpuledger-") // tb.TempDir may be too long for one
+	sockets, err := os.MkdirTemp("/tmp", "gputally-") // tb.TempDir may be too long for one
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -24,39 +24,39 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		folded: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "folded_total",
+			Namespace: "gputally", Subsystem: "decisions", Name: "folded_total",
 			Help: "Messages of the decisions topic read since the start, by kind and outcome.",
 		}, []string{"kind", "outcome"})),
 		next: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "next_offset",
+			Namespace: "gputally", Subsystem: "decisions", Name: "next_offset",
 			Help: "Offset of the decisions topic that is read next.",
 		})),
 		bytes: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "bytes",
+			Namespace: "gputally", Subsystem: "decisions", Name: "bytes",
 			Help: "Bytes of the decisions topic's messages, by kind. They are kept for ever.",
 		}, []string{"kind"})),
 		head: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "head_info",
-			Help: "The last decision's offset and the hash chain's value after it, for gpuledger audit --expect.",
+			Namespace: "gputally", Subsystem: "decisions", Name: "head_info",
+			Help: "The last decision's offset and the hash chain's value after it, for gputally audit --expect.",
 		}, []string{"offset", "chain"})),
 		whole: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "whole",
+			Namespace: "gputally", Subsystem: "decisions", Name: "whole",
 			Help: "0: the decisions topic lacks messages that its copy has, or has others. Nothing is decided until it is restored.",
 		})),
 		witnessed: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "witness_total",
+			Namespace: "gputally", Subsystem: "decisions", Name: "witness_total",
 			Help: "Heads of the decisions that a witness was to be told, by witness and outcome.",
 		}, []string{"witness", "outcome"})),
 		witnessOwed: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "witness_owed",
+			Namespace: "gputally", Subsystem: "decisions", Name: "witness_owed",
 			Help: "1: the last head of the decisions could not be told to every witness. It is told again later.",
 		})),
 		copyErrors: register(reg, prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "copy_errors_total",
+			Namespace: "gputally", Subsystem: "decisions", Name: "copy_errors_total",
 			Help: "Attempts to copy decisions to decisions.copy_dir that failed; they are copied later.",
 		})),
 		copyLag: register(reg, prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "gpuledger", Subsystem: "decisions", Name: "copy_lag_messages",
+			Namespace: "gputally", Subsystem: "decisions", Name: "copy_lag_messages",
 			Help: "Messages of the decisions topic that were read and are not in the copy yet.",
 		})),
 	}

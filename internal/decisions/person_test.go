@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 // TestM3OneNameOnePerson: spellings that a reader takes for one name are one

@@ -153,7 +153,7 @@ func (s *State) FindApproval(who, content string, subjects ...string) (key strin
 	if strings.HasPrefix(subjects[0], policySubject) {
 		command = "policy approve"
 	}
-	err = fmt.Errorf("%s with the content %s needs the approval of somebody other than %s, who gives it by gpuledger %s",
+	err = fmt.Errorf("%s with the content %s needs the approval of somebody other than %s, who gives it by gputally %s",
 		subjects[0], content, shown(who), command)
 	if len(errs) > 0 {
 		err = fmt.Errorf("%w; an approval is there and does not count: %w", err, errs[0])

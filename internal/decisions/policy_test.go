@@ -86,7 +86,7 @@ func TestOldLogsKeepTheirComparison(t *testing.T) {
 	if _, err := f.state.FindApproval("mallory ", old.Content.SHA256, old.Number); err == nil {
 		t.Error("a writer of today rests on an approval by the same person")
 	}
-	for subject, command := range map[string]string{old.Number: "gpuledger invoice approve", policyOf(1, true, "").Subject(): "gpuledger policy approve"} {
+	for subject, command := range map[string]string{old.Number: "gputally invoice approve", policyOf(1, true, "").Subject(): "gputally policy approve"} {
 		if _, err := f.state.FindApproval("carol", "none", subject); err == nil || !strings.Contains(err.Error(), command) {
 			t.Errorf("%s without an approval: %v, want it to name %s", subject, err, command)
 		}

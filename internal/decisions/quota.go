@@ -10,7 +10,7 @@ import (
 // harm, can leave. The fold doesn't ask for it: append times are no part of what
 // the chain covers, and a restored log has others (doc.go), so that a fold by time
 // would come to another state. Whoever writes to the topic with other programs is
-// seen by gpuledger_decisions_bytes.
+// seen by gputally_decisions_bytes.
 const (
 	quotaSpan = 24 * time.Hour
 	// dailyBooks of up to 1 MiB.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/broker"
+	"github.com/gputally/gputally/internal/broker"
 )
 
 // Entry is a message of the topic, with what was made of it.

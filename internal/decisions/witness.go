@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 // WitnessConfig says who else is told the log's head at each decision, so that
@@ -46,7 +46,7 @@ type WitnessConfig struct {
 func (c WitnessConfig) Validate() error {
 	u, err := url.Parse(c.HTTPS)
 	if c.HTTPS != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
-		return errors.New("https: want a URL such as https://witness.example/gpuledger, without a password in it")
+		return errors.New("https: want a URL such as https://witness.example/gputally, without a password in it")
 	}
 	if c.HTTPS == "" && (c.CAFile != "" || c.TokenFile != "") {
 		return errors.New("ca_file, token_file: are for https, which is empty")
@@ -135,7 +135,7 @@ func (w *witness) log(ctx context.Context, s sighting) error {
 		if err == nil {
 			err = out.SetDeadline(until)
 			if err == nil { // one call: of datagrams it is one
-				_, err = fmt.Fprintf(out, "<%d>%s gpuledger[%d]: decisions head %s\n", noticeOfAuthpriv, s.At.Local().Format(time.Stamp), os.Getpid(), s)
+				_, err = fmt.Fprintf(out, "<%d>%s gputally[%d]: decisions head %s\n", noticeOfAuthpriv, s.At.Local().Format(time.Stamp), os.Getpid(), s)
 			}
 			return errors.Join(err, out.Close())
 		}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 func openWitnessed(tb testing.TB, addr string, w WitnessConfig) *Log {
@@ -39,7 +39,7 @@ func openWitnessed(tb testing.TB, addr string, w WitnessConfig) *Log {
 
 // syslogLine is RFC 3164's, as a machine's own socket has it: notice of authpriv,
 // local time, no host.
-var syslogLine = regexp.MustCompile(`^<85>[A-Z][a-z]{2} [ 1-3]\d \d\d:\d\d:\d\d gpuledger\[\d+\]: decisions head \d+=[0-9a-f]{64} \w+\n$`)
+var syslogLine = regexp.MustCompile(`^<85>[A-Z][a-z]{2} [ 1-3]\d \d\d:\d\d:\d\d gputally\[\d+\]: decisions head \d+=[0-9a-f]{64} \w+\n$`)
 
 // TestM2TheHeadGoesToEachWitness at each decision.
 func TestM2TheHeadGoesToEachWitness(t *testing.T) {

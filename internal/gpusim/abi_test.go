@@ -11,7 +11,7 @@ import (
 
 	"github.com/ebitengine/purego"
 
-	"github.com/gpuledger/gpuledger/internal/gpusim"
+	"github.com/gputally/gputally/internal/gpusim"
 )
 
 // moduleDir is the folder of a module that go.mod names.

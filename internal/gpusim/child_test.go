@@ -11,7 +11,7 @@ import (
 
 	"github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
-	"github.com/gpuledger/gpuledger/internal/gpusim"
+	"github.com/gputally/gputally/internal/gpusim"
 )
 
 // childVariable makes this test binary a program that knows nothing of the

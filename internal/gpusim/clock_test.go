@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/gpusim"
+	"github.com/gputally/gputally/internal/gpusim"
 )
 
 func TestVirtualClockStandsStillByItself(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
-	"github.com/gpuledger/gpuledger/internal/gpusim"
+	"github.com/gputally/gputally/internal/gpusim"
 )
 
 // DCGM field ids and codes that the tests speak of (dcgm_fields.h, dcgm_structs.h).

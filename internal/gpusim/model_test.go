@@ -10,7 +10,7 @@ import (
 	"github.com/NVIDIA/go-dcgm/pkg/dcgm"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/gpusim"
+	"github.com/gputally/gputally/internal/gpusim"
 )
 
 func TestEnergyCounterEqualsNumericIntegrationOfPower(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/gpusim"
+	"github.com/gputally/gputally/internal/gpusim"
 )
 
 // notRun are go-dcgm's own top-level tests that say nothing about the

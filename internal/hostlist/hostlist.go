@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 const (

@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
-	"github.com/gpuledger/gpuledger/internal/hostlist"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/costtest"
+	"github.com/gputally/gputally/internal/hostlist"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestExpandHostlist(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/trust"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/trust"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // Config is a server's configuration.

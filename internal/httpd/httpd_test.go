@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/httpd/guard"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/httpd/guard"
 )
 
 func newServer(t *testing.T, listen string) *Server {
@@ -115,8 +115,8 @@ func TestServesHealthReadinessAndMetrics(t *testing.T) {
 	}
 	_, metrics := get(t, s, "/metrics", "")
 	for _, line := range []string{
-		`gpuledger_http_requests_total{code="503",method="GET",route="GET /-/ready"} 1`,
-		`gpuledger_http_requests_total{code="404",method="GET",route=""} 1`,
+		`gputally_http_requests_total{code="503",method="GET",route="GET /-/ready"} 1`,
+		`gputally_http_requests_total{code="404",method="GET",route=""} 1`,
 	} {
 		if !strings.Contains(metrics, line) {
 			t.Errorf("/metrics lacks %s:\n%s", line, metrics)
@@ -136,7 +136,7 @@ func TestRefusesForeignHosts(t *testing.T) {
 			t.Errorf("host %q: got %d %q, want %d", host, got, body, want)
 		}
 	}
-	if _, text := get(t, s, "/metrics", ""); !strings.Contains(text, `gpuledger_http_requests_refused_total{reason="host"} 4`) {
+	if _, text := get(t, s, "/metrics", ""); !strings.Contains(text, `gputally_http_requests_refused_total{reason="host"} 4`) {
 		t.Errorf("refused requests of foreign hosts, want 4:\n%s", text)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"net"
 
-	"github.com/gpuledger/gpuledger/internal/trust"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/trust"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // owners accepts connections of the service's own user and of root, and hangs

@@ -14,11 +14,11 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_http_requests_total",
+			Name: "gputally_http_requests_total",
 			Help: "HTTP requests answered, by route, method and status.",
 		}, []string{"route", "method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "gpuledger_http_request_duration_seconds",
+			Name:    "gputally_http_request_duration_seconds",
 			Help:    "Time to answer an HTTP request, by route.",
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10},
 		}, []string{"route"}),

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/httpd/guard"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/httpd/guard"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/httpd/guard"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/httpd/guard"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // server is one on both a loopback address and a socket, or on listen alone.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/placetest"
+	"github.com/gputally/gputally/internal/placetest"
 )
 
 // Find gives the path of java and the class path of a server, whose jars lie in

@@ -3,7 +3,7 @@ package meter
 import (
 	"math"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // activityScale is the resolution at which activity weighs energy, 1e-9.

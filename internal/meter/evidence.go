@@ -3,7 +3,7 @@ package meter
 import (
 	"math"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // QuietBelow is the activity under which an engine counts as quiet (R13): idle

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // poolHour is an hour of a pool of 16 GPUs in a cluster of one-hour slots:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Row is what one batch says of one (GPU, leaf, owner, bucket, why). Leaf 0 is

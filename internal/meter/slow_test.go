@@ -9,8 +9,8 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // The slow model: the rules of metering read aloud. It cuts every slot at every

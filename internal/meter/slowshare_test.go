@@ -5,7 +5,7 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // slowPart is one party of a largest-remainder step: an owner, or the

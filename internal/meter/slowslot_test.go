@@ -7,8 +7,8 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // The slow model inside one slot: R4, R9, R12, R13, R16.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/placetest"
+	"github.com/gputally/gputally/internal/placetest"
 )
 
 func TestRoot(t *testing.T) {
@@ -16,7 +16,7 @@ func TestRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil || !strings.HasPrefix(string(text), "module github.com/gpuledger/gpuledger\n") {
+	if err != nil || !strings.HasPrefix(string(text), "module github.com/gputally/gputally\n") {
 		t.Errorf("%s is not the module's folder: %v, %.60q", root, err, text)
 	}
 	t.Chdir(t.TempDir())

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/placetest"
+	"github.com/gputally/gputally/internal/placetest"
 )
 
 // Find gives the path of a program such as "focus-validator" and of the folder

@@ -19,9 +19,9 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
-	"github.com/gpuledger/gpuledger/internal/strangertest"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/storetest"
+	"github.com/gputally/gputally/internal/strangertest"
 )
 
 func TestOptionsAreChecked(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 var hour = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)

@@ -99,7 +99,7 @@ func (db *DB) applyPending(ctx context.Context, known []migration, done map[uint
 			continue
 		}
 		if refuse {
-			return 0, fmt.Errorf("migrate %s: its tables are a cluster's and lack migration %s: run gpuledger migrate --cluster NAME first", db.Database(), m.name)
+			return 0, fmt.Errorf("migrate %s: its tables are a cluster's and lack migration %s: run gputally migrate --cluster NAME first", db.Database(), m.name)
 		}
 		if err := db.apply(ctx, m); err != nil {
 			return applied, err
@@ -183,7 +183,7 @@ func checkHistory(database string, known []migration, done map[uint32]appliedMig
 		row := done[version]
 		m, ok := byVersion[version]
 		if !ok {
-			return fmt.Errorf("migrate %s: its schema has %s, this program knows up to %s: use a newer gpuledger", database, row.Name, newest.name)
+			return fmt.Errorf("migrate %s: its schema has %s, this program knows up to %s: use a newer gputally", database, row.Name, newest.name)
 		}
 		if m.sha256 != row.SHA256 {
 			return fmt.Errorf("migrate %s: %s was applied as %s with SHA-256 %s, this program's has %s: a migration never changes, add a new one",

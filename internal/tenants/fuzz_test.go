@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/tenants"
+	"github.com/gputally/gputally/internal/costtest"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tenants"
 )
 
 // FuzzParse: any text is a mapping or an error, cheaply, and a mapping gives

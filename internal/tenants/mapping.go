@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/config"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/config"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Unassigned is the tenant of owners that no rule matches: a real account.

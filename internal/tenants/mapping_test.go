@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/tenants"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tenants"
 )
 
 var hour = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 func TestM8OnlyTrustedUsersCouldHaveWrittenAFile(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 // MaxPath is sizeof(sockaddr_un.sun_path) less its final zero (unix(7)).

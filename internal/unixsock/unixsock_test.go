@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/strangertest"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/strangertest"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // TestM8OnlySocketsAreReplaced: a path that names something else by mistake is an

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/gpuledger/gpuledger/internal/usage"
+	"github.com/gputally/gputally/internal/usage"
 )
 
 func TestL2TextCellDefusesFormulas(t *testing.T) {

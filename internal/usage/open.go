@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // openPoolsSQL: the hours of pools whose capacity nobody declared (R18).

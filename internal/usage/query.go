@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // Query asks for usage in whole UTC hours.

@@ -199,12 +199,12 @@ type Batch struct {
 	Collector     string                 `protobuf:"bytes,6,opt,name=collector,proto3" json:"collector,omitempty"`                             // the collector's stable id
 	BootMs        int64                  `protobuf:"zigzag64,7,opt,name=boot_ms,json=bootMs,proto3" json:"boot_ms,omitempty"`                  // Unix time of the collector's start, ms; never goes back
 	Seq           uint64                 `protobuf:"varint,8,opt,name=seq,proto3" json:"seq,omitempty"`                                        // the boot's running number, from 0, without holes
-	Attribution   Attribution            `protobuf:"varint,9,opt,name=attribution,proto3,enum=gpuledger.wire.v1.Attribution" json:"attribution,omitempty"`
-	Enumeration   Enumeration            `protobuf:"varint,10,opt,name=enumeration,proto3,enum=gpuledger.wire.v1.Enumeration" json:"enumeration,omitempty"`
+	Attribution   Attribution            `protobuf:"varint,9,opt,name=attribution,proto3,enum=gputally.wire.v1.Attribution" json:"attribution,omitempty"`
+	Enumeration   Enumeration            `protobuf:"varint,10,opt,name=enumeration,proto3,enum=gputally.wire.v1.Enumeration" json:"enumeration,omitempty"`
 	Observed      []*Interval            `protobuf:"bytes,11,rep,name=observed,proto3" json:"observed,omitempty"`      // parts of the slot that were seen, ascending and disjoint; none listed: see unobserved
 	Unobserved    bool                   `protobuf:"varint,12,opt,name=unobserved,proto3" json:"unobserved,omitempty"` // true: nothing of the slot was seen; false with no intervals: all of it was
 	Gpus          []*Gpu                 `protobuf:"bytes,13,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	Origin        Origin                 `protobuf:"varint,14,opt,name=origin,proto3,enum=gpuledger.wire.v1.Origin" json:"origin,omitempty"`
+	Origin        Origin                 `protobuf:"varint,14,opt,name=origin,proto3,enum=gputally.wire.v1.Origin" json:"origin,omitempty"`
 	WindowFromMs  int64                  `protobuf:"zigzag64,15,opt,name=window_from_ms,json=windowFromMs,proto3" json:"window_from_ms,omitempty"`    // simulated, replay, import: the declared time window, Unix ms
 	WindowToMs    int64                  `protobuf:"zigzag64,16,opt,name=window_to_ms,json=windowToMs,proto3" json:"window_to_ms,omitempty"`          // its end, exclusive
 	ClusterSlotMs int64                  `protobuf:"zigzag64,17,opt,name=cluster_slot_ms,json=clusterSlotMs,proto3" json:"cluster_slot_ms,omitempty"` // the slot length a new cluster takes; 0: slot_ms
@@ -1255,7 +1255,7 @@ var File_internal_wire_batch_proto protoreflect.FileDescriptor
 
 const file_internal_wire_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x19internal/wire/batch.proto\x12\x11gpuledger.wire.v1\"\xef\x06\n" +
+	"\x19internal/wire/batch.proto\x12\x10gputally.wire.v1\"\xe6\x06\n" +
 	"\x05Batch\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
@@ -1264,28 +1264,28 @@ const file_internal_wire_batch_proto_rawDesc = "" +
 	"\aslot_ms\x18\x05 \x01(\x12R\x06slotMs\x12\x1c\n" +
 	"\tcollector\x18\x06 \x01(\tR\tcollector\x12\x17\n" +
 	"\aboot_ms\x18\a \x01(\x12R\x06bootMs\x12\x10\n" +
-	"\x03seq\x18\b \x01(\x04R\x03seq\x12@\n" +
-	"\vattribution\x18\t \x01(\x0e2\x1e.gpuledger.wire.v1.AttributionR\vattribution\x12@\n" +
+	"\x03seq\x18\b \x01(\x04R\x03seq\x12?\n" +
+	"\vattribution\x18\t \x01(\x0e2\x1d.gputally.wire.v1.AttributionR\vattribution\x12?\n" +
 	"\venumeration\x18\n" +
-	" \x01(\x0e2\x1e.gpuledger.wire.v1.EnumerationR\venumeration\x127\n" +
-	"\bobserved\x18\v \x03(\v2\x1b.gpuledger.wire.v1.IntervalR\bobserved\x12\x1e\n" +
+	" \x01(\x0e2\x1d.gputally.wire.v1.EnumerationR\venumeration\x126\n" +
+	"\bobserved\x18\v \x03(\v2\x1a.gputally.wire.v1.IntervalR\bobserved\x12\x1e\n" +
 	"\n" +
 	"unobserved\x18\f \x01(\bR\n" +
-	"unobserved\x12*\n" +
-	"\x04gpus\x18\r \x03(\v2\x16.gpuledger.wire.v1.GpuR\x04gpus\x121\n" +
-	"\x06origin\x18\x0e \x01(\x0e2\x19.gpuledger.wire.v1.OriginR\x06origin\x12$\n" +
+	"unobserved\x12)\n" +
+	"\x04gpus\x18\r \x03(\v2\x15.gputally.wire.v1.GpuR\x04gpus\x120\n" +
+	"\x06origin\x18\x0e \x01(\x0e2\x18.gputally.wire.v1.OriginR\x06origin\x12$\n" +
 	"\x0ewindow_from_ms\x18\x0f \x01(\x12R\fwindowFromMs\x12 \n" +
 	"\fwindow_to_ms\x18\x10 \x01(\x12R\n" +
 	"windowToMs\x12&\n" +
-	"\x0fcluster_slot_ms\x18\x11 \x01(\x12R\rclusterSlotMs\x127\n" +
-	"\bcounters\x18\x12 \x01(\v2\x1b.gpuledger.wire.v1.CountersR\bcounters\x12@\n" +
-	"\vpredecessor\x18\x13 \x01(\v2\x1e.gpuledger.wire.v1.PredecessorR\vpredecessor\x12-\n" +
-	"\x04gaps\x18\x14 \x03(\v2\x19.gpuledger.wire.v1.SeqGapR\x04gaps\x120\n" +
-	"\x06events\x18\x15 \x03(\v2\x18.gpuledger.wire.v1.EventR\x06events\x12\x12\n" +
+	"\x0fcluster_slot_ms\x18\x11 \x01(\x12R\rclusterSlotMs\x126\n" +
+	"\bcounters\x18\x12 \x01(\v2\x1a.gputally.wire.v1.CountersR\bcounters\x12?\n" +
+	"\vpredecessor\x18\x13 \x01(\v2\x1d.gputally.wire.v1.PredecessorR\vpredecessor\x12,\n" +
+	"\x04gaps\x18\x14 \x03(\v2\x18.gputally.wire.v1.SeqGapR\x04gaps\x12/\n" +
+	"\x06events\x18\x15 \x03(\v2\x17.gputally.wire.v1.EventR\x06events\x12\x12\n" +
 	"\x04fill\x18\x16 \x01(\bR\x04fill\"8\n" +
 	"\bInterval\x12\x17\n" +
 	"\afrom_ms\x18\x01 \x01(\x12R\x06fromMs\x12\x13\n" +
-	"\x05to_ms\x18\x02 \x01(\x12R\x04toMs\"\x84\x05\n" +
+	"\x05to_ms\x18\x02 \x01(\x12R\x04toMs\"\x82\x05\n" +
 	"\x03Gpu\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -1300,9 +1300,9 @@ const file_internal_wire_batch_proto_rawDesc = "" +
 	"\tenergy_mj\x18\t \x01(\x12H\x02R\benergyMj\x88\x01\x01\x12)\n" +
 	"\x0eenergy_span_ms\x18\n" +
 	" \x01(\x12H\x03R\fenergySpanMs\x88\x01\x01\x12!\n" +
-	"\fenergy_reset\x18\v \x01(\bR\venergyReset\x12/\n" +
-	"\x06leaves\x18\f \x03(\v2\x17.gpuledger.wire.v1.LeafR\x06leaves\x12-\n" +
-	"\x05holds\x18\r \x03(\v2\x17.gpuledger.wire.v1.HoldR\x05holds\x12\x14\n" +
+	"\fenergy_reset\x18\v \x01(\bR\venergyReset\x12.\n" +
+	"\x06leaves\x18\f \x03(\v2\x16.gputally.wire.v1.LeafR\x06leaves\x12,\n" +
+	"\x05holds\x18\r \x03(\v2\x16.gputally.wire.v1.HoldR\x05holds\x12\x14\n" +
 	"\x05index\x18\x0e \x01(\rR\x05index\x12#\n" +
 	"\rmetric_fields\x18\x0f \x03(\rR\fmetricFields\x12#\n" +
 	"\rmetric_values\x18\x10 \x03(\x01R\fmetricValues\x12\x12\n" +
@@ -1338,12 +1338,12 @@ const file_internal_wire_batch_proto_rawDesc = "" +
 	"\n" +
 	"_sm_activeB\x13\n" +
 	"\x11_gr_engine_activeB\v\n" +
-	"\t_gpu_util\"\x98\x01\n" +
+	"\t_gpu_util\"\x97\x01\n" +
 	"\x04Hold\x12\x12\n" +
 	"\x04leaf\x18\x01 \x01(\tR\x04leaf\x12\x1c\n" +
 	"\afrom_ms\x18\x02 \x01(\x12H\x00R\x06fromMs\x88\x01\x01\x12\x18\n" +
-	"\x05to_ms\x18\x03 \x01(\x12H\x01R\x04toMs\x88\x01\x01\x12.\n" +
-	"\x05owner\x18\x04 \x01(\v2\x18.gpuledger.wire.v1.OwnerR\x05ownerB\n" +
+	"\x05to_ms\x18\x03 \x01(\x12H\x01R\x04toMs\x88\x01\x01\x12-\n" +
+	"\x05owner\x18\x04 \x01(\v2\x17.gputally.wire.v1.OwnerR\x05ownerB\n" +
 	"\n" +
 	"\b_from_msB\b\n" +
 	"\x06_to_ms\"\xd9\x01\n" +
@@ -1356,11 +1356,11 @@ const file_internal_wire_batch_proto_rawDesc = "" +
 	"\tcontainer\x18\x06 \x01(\tR\tcontainer\x12\x10\n" +
 	"\x03job\x18\a \x01(\tR\x03job\x12\x12\n" +
 	"\x04user\x18\b \x01(\tR\x04user\x12\x18\n" +
-	"\aaccount\x18\t \x01(\tR\aaccount\"\xe3\x01\n" +
+	"\aaccount\x18\t \x01(\tR\aaccount\"\xe2\x01\n" +
 	"\bCounters\x12\x18\n" +
 	"\asampled\x18\x01 \x01(\x04R\asampled\x12\x18\n" +
-	"\aspooled\x18\x02 \x01(\x04R\aspooled\x12B\n" +
-	"\adropped\x18\x03 \x03(\v2(.gpuledger.wire.v1.Counters.DroppedEntryR\adropped\x12#\n" +
+	"\aspooled\x18\x02 \x01(\x04R\aspooled\x12A\n" +
+	"\adropped\x18\x03 \x03(\v2'.gputally.wire.v1.Counters.DroppedEntryR\adropped\x12#\n" +
 	"\rspool_dropped\x18\x04 \x01(\x04R\fspoolDropped\x1a:\n" +
 	"\fDroppedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1393,7 +1393,7 @@ const file_internal_wire_batch_proto_rawDesc = "" +
 	"\vORIGIN_LIVE\x10\x01\x12\x14\n" +
 	"\x10ORIGIN_SIMULATED\x10\x02\x12\x11\n" +
 	"\rORIGIN_REPLAY\x10\x03\x12\x11\n" +
-	"\rORIGIN_IMPORT\x10\x04B.Z,github.com/gpuledger/gpuledger/internal/wireb\x06proto3"
+	"\rORIGIN_IMPORT\x10\x04B,Z*github.com/gputally/gputally/internal/wireb\x06proto3"
 
 var (
 	file_internal_wire_batch_proto_rawDescOnce sync.Once
@@ -1410,35 +1410,35 @@ func file_internal_wire_batch_proto_rawDescGZIP() []byte {
 var file_internal_wire_batch_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_internal_wire_batch_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_internal_wire_batch_proto_goTypes = []any{
-	(Attribution)(0),    // 0: gpuledger.wire.v1.Attribution
-	(Enumeration)(0),    // 1: gpuledger.wire.v1.Enumeration
-	(Origin)(0),         // 2: gpuledger.wire.v1.Origin
-	(*Batch)(nil),       // 3: gpuledger.wire.v1.Batch
-	(*Interval)(nil),    // 4: gpuledger.wire.v1.Interval
-	(*Gpu)(nil),         // 5: gpuledger.wire.v1.Gpu
-	(*Leaf)(nil),        // 6: gpuledger.wire.v1.Leaf
-	(*Hold)(nil),        // 7: gpuledger.wire.v1.Hold
-	(*Owner)(nil),       // 8: gpuledger.wire.v1.Owner
-	(*Counters)(nil),    // 9: gpuledger.wire.v1.Counters
-	(*Predecessor)(nil), // 10: gpuledger.wire.v1.Predecessor
-	(*SeqGap)(nil),      // 11: gpuledger.wire.v1.SeqGap
-	(*Event)(nil),       // 12: gpuledger.wire.v1.Event
-	nil,                 // 13: gpuledger.wire.v1.Counters.DroppedEntry
+	(Attribution)(0),    // 0: gputally.wire.v1.Attribution
+	(Enumeration)(0),    // 1: gputally.wire.v1.Enumeration
+	(Origin)(0),         // 2: gputally.wire.v1.Origin
+	(*Batch)(nil),       // 3: gputally.wire.v1.Batch
+	(*Interval)(nil),    // 4: gputally.wire.v1.Interval
+	(*Gpu)(nil),         // 5: gputally.wire.v1.Gpu
+	(*Leaf)(nil),        // 6: gputally.wire.v1.Leaf
+	(*Hold)(nil),        // 7: gputally.wire.v1.Hold
+	(*Owner)(nil),       // 8: gputally.wire.v1.Owner
+	(*Counters)(nil),    // 9: gputally.wire.v1.Counters
+	(*Predecessor)(nil), // 10: gputally.wire.v1.Predecessor
+	(*SeqGap)(nil),      // 11: gputally.wire.v1.SeqGap
+	(*Event)(nil),       // 12: gputally.wire.v1.Event
+	nil,                 // 13: gputally.wire.v1.Counters.DroppedEntry
 }
 var file_internal_wire_batch_proto_depIdxs = []int32{
-	0,  // 0: gpuledger.wire.v1.Batch.attribution:type_name -> gpuledger.wire.v1.Attribution
-	1,  // 1: gpuledger.wire.v1.Batch.enumeration:type_name -> gpuledger.wire.v1.Enumeration
-	4,  // 2: gpuledger.wire.v1.Batch.observed:type_name -> gpuledger.wire.v1.Interval
-	5,  // 3: gpuledger.wire.v1.Batch.gpus:type_name -> gpuledger.wire.v1.Gpu
-	2,  // 4: gpuledger.wire.v1.Batch.origin:type_name -> gpuledger.wire.v1.Origin
-	9,  // 5: gpuledger.wire.v1.Batch.counters:type_name -> gpuledger.wire.v1.Counters
-	10, // 6: gpuledger.wire.v1.Batch.predecessor:type_name -> gpuledger.wire.v1.Predecessor
-	11, // 7: gpuledger.wire.v1.Batch.gaps:type_name -> gpuledger.wire.v1.SeqGap
-	12, // 8: gpuledger.wire.v1.Batch.events:type_name -> gpuledger.wire.v1.Event
-	6,  // 9: gpuledger.wire.v1.Gpu.leaves:type_name -> gpuledger.wire.v1.Leaf
-	7,  // 10: gpuledger.wire.v1.Gpu.holds:type_name -> gpuledger.wire.v1.Hold
-	8,  // 11: gpuledger.wire.v1.Hold.owner:type_name -> gpuledger.wire.v1.Owner
-	13, // 12: gpuledger.wire.v1.Counters.dropped:type_name -> gpuledger.wire.v1.Counters.DroppedEntry
+	0,  // 0: gputally.wire.v1.Batch.attribution:type_name -> gputally.wire.v1.Attribution
+	1,  // 1: gputally.wire.v1.Batch.enumeration:type_name -> gputally.wire.v1.Enumeration
+	4,  // 2: gputally.wire.v1.Batch.observed:type_name -> gputally.wire.v1.Interval
+	5,  // 3: gputally.wire.v1.Batch.gpus:type_name -> gputally.wire.v1.Gpu
+	2,  // 4: gputally.wire.v1.Batch.origin:type_name -> gputally.wire.v1.Origin
+	9,  // 5: gputally.wire.v1.Batch.counters:type_name -> gputally.wire.v1.Counters
+	10, // 6: gputally.wire.v1.Batch.predecessor:type_name -> gputally.wire.v1.Predecessor
+	11, // 7: gputally.wire.v1.Batch.gaps:type_name -> gputally.wire.v1.SeqGap
+	12, // 8: gputally.wire.v1.Batch.events:type_name -> gputally.wire.v1.Event
+	6,  // 9: gputally.wire.v1.Gpu.leaves:type_name -> gputally.wire.v1.Leaf
+	7,  // 10: gputally.wire.v1.Gpu.holds:type_name -> gputally.wire.v1.Hold
+	8,  // 11: gputally.wire.v1.Hold.owner:type_name -> gputally.wire.v1.Owner
+	13, // 12: gputally.wire.v1.Counters.dropped:type_name -> gputally.wire.v1.Counters.DroppedEntry
 	13, // [13:13] is the sub-list for method output_type
 	13, // [13:13] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/costtest"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // FuzzDecode: no bytes make Decode panic, every refusal has a reason, and what

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 const head = `"cluster":"k","node":"n1","slot":"2026-03-01T01:00:00+01:00","slot_ms":10000,"collector":"c1","boot_ms":1000,"seq":3`

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/costtest"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // TestM12NamesAreNormalised: what can't be stored, shown or billed becomes

@@ -3,7 +3,7 @@ package wire_test
 import (
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // richBatch has every field of the contract set at least once.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/export/focus"
-	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gputally/gputally/billing/export/focus"
+	"github.com/gputally/gputally/billing/rating"
 )
 
 // BenchmarkWrite writes a month of a tenant with twenty projects on GPUs of one

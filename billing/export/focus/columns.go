@@ -7,7 +7,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gputally/gputally/billing/rating"
 )
 
 // Types of columns, as FOCUS calls them.
@@ -301,7 +301,7 @@ func reservationStatus(p *page) string {
 }
 
 // tagPrefix is that of our tags (FOCUS 1.2, Tags).
-const tagPrefix = "gpuledger/"
+const tagPrefix = "gputally/"
 
 func tags(p *page) any {
 	if p.project == "" {

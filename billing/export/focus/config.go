@@ -9,13 +9,13 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/internal/usage"
+	"github.com/gputally/gputally/internal/usage"
 )
 
 // Config says who charges whom, as each row of a file does.
 type Config struct {
 	// Issuer is the name of who charges: InvoiceIssuerName and, since both must
-	// be one, the provider's names; empty: "gpuledger".
+	// be one, the provider's names; empty: "gputally".
 	Issuer string `yaml:"issuer"`
 	// Account is BillingAccountId; empty: "billing-account/" and the issuer.
 	Account string `yaml:"account"`
@@ -23,8 +23,8 @@ type Config struct {
 	AccountName string `yaml:"account_name"`
 }
 
-// DefaultConfig is gpuledger's own name.
-func DefaultConfig() Config { return Config{Issuer: "gpuledger"} }
+// DefaultConfig is gputally's own name.
+func DefaultConfig() Config { return Config{Issuer: "gputally"} }
 
 // Validate names the first text that would not stand in a file as it is.
 func (c Config) Validate() error {

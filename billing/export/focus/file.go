@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/export"
-	"github.com/gpuledger/gpuledger/billing/export/focus/focuscheck"
-	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gputally/gputally/billing/export"
+	"github.com/gputally/gputally/billing/export/focus/focuscheck"
+	"github.com/gputally/gputally/billing/rating"
 )
 
 // File writes the bills of a billing period into dir/export/focus-1.2-2026-10.csv

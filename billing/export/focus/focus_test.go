@@ -15,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/billing/export/focus"
-	"github.com/gpuledger/gpuledger/billing/export/focus/focuscheck"
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/rating"
-	"github.com/gpuledger/gpuledger/internal/usage"
+	"github.com/gputally/gputally/billing/export/focus"
+	"github.com/gputally/gputally/billing/export/focus/focuscheck"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/usage"
 )
 
 // table is a file read again, by column.
@@ -160,7 +160,7 @@ func TestRowsOfHeldTime(t *testing.T) {
 		{
 			"x_Effect": "list", "PricingQuantity": "0.5", "PricingUnit": "GPU-Hours", "ListUnitPrice": "2.0", "ContractedUnitPrice": "1.5",
 			"ListCost": "1.0", "ContractedCost": "0.75", "EffectiveCost": "0.75", "BilledCost": "0.75", "ConsumedQuantity": "0.5", "ConsumedUnit": "GPU-Hours",
-			"SkuId": "gpu/H100", "SkuMeter": "GPU Time", "SkuPriceDetails": `{"GpuCount":1,"InstanceType":"H100"}`, "Tags": `{"gpuledger/project":"p"}`,
+			"SkuId": "gpu/H100", "SkuMeter": "GPU Time", "SkuPriceDetails": `{"GpuCount":1,"InstanceType":"H100"}`, "Tags": `{"gputally/project":"p"}`,
 			"x_WholeGPUListCost": "1.0", "x_SliceMilliseconds": "12600000.0", "x_CapacityBucket": "idle", "x_SKU": "", "ChargeCategory": "Usage",
 			"ChargePeriodStart": "2026-03-01T00:00:00Z", "ChargePeriodEnd": "2026-03-02T00:00:00Z", "InvoiceId": "2026-03-ml-r0", "ChargeClass": "",
 			"BillingAccountId": "billing-account/Acme GPU", "InvoiceIssuerName": "Acme GPU", "SubAccountName": "ml", "ChargeDescription": "GPU time of H100, idle, project p",
@@ -434,7 +434,7 @@ func TestFileAndMetadata(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.FocusVersion != "1.2" || got.CreationDate != "2026-04-01T12:00:00Z" || !strings.HasPrefix(got.SchemaId, "gpuledger-1.2-") {
+	if got.FocusVersion != "1.2" || got.CreationDate != "2026-04-01T12:00:00Z" || !strings.HasPrefix(got.SchemaId, "gputally-1.2-") {
 		t.Errorf("metadata = %+v", got)
 	}
 	if diff := cmp.Diff(summary.Columns, got.ColumnDefinition); diff != "" {

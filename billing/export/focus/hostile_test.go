@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/billing/export/focus"
-	"github.com/gpuledger/gpuledger/billing/prices"
-	"github.com/gpuledger/gpuledger/billing/rating"
+	"github.com/gputally/gputally/billing/export/focus"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/billing/rating"
 )
 
 const hostileTerms = `    "=HYPERLINK(\"http://x\",\"y\")": {discount: "0.155", fixed_discount: "0.51"}

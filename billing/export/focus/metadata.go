@@ -63,8 +63,8 @@ func WriteMetadata(w io.Writer, options Options, summary Summary, created time.T
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", " ")
 	err = encoder.Encode(metadata{
-		SchemaID: "gpuledger-" + options.Version + "-" + hex.EncodeToString(hash[:8]), FocusVersion: options.Version,
-		CreationDate: created.UTC().Format(time.RFC3339), DataGenerator: "gpuledger", ColumnDefinition: summary.Columns,
+		SchemaID: "gputally-" + options.Version + "-" + hex.EncodeToString(hash[:8]), FocusVersion: options.Version,
+		CreationDate: created.UTC().Format(time.RFC3339), DataGenerator: "gputally", ColumnDefinition: summary.Columns,
 	})
 	if err != nil {
 		return fmt.Errorf("write FOCUS metadata: %w", err)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/billing/export/focus"
-	"github.com/gpuledger/gpuledger/internal/pythontest"
+	"github.com/gputally/gputally/billing/export/focus"
+	"github.com/gputally/gputally/internal/pythontest"
 )
 
 // criteria are those of the published validator that hold for a platform with

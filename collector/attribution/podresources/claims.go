@@ -9,7 +9,7 @@ import (
 
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gputally/gputally/collector/attribution"
 )
 
 // draDevice names a device of a DRA driver's pool on this node.

@@ -17,7 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 const (
@@ -137,7 +137,7 @@ func (c *client) fetch(ctx context.Context, target string) (*http.Response, erro
 		return nil, fmt.Errorf("make request: %w", err)
 	}
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "gpuledger")
+	req.Header.Set("User-Agent", "gputally")
 	if err := c.authorize(req); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 // Where pods and namespaces are asked for.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/config"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/config"
 )
 
 func TestDefaultConfigIsValid(t *testing.T) {

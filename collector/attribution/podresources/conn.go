@@ -51,7 +51,7 @@ func (c *conn) once(ctx context.Context, f func(context.Context, podresourcesv1.
 			grpc.WithAuthority("localhost"),
 			grpc.WithTransportCredentials(insecure.NewCredentials()), // a Unix socket: its permissions protect it
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMaxBytes)),
-			grpc.WithDisableServiceConfig(), grpc.WithNoProxy(), grpc.WithUserAgent("gpuledger"))
+			grpc.WithDisableServiceConfig(), grpc.WithNoProxy(), grpc.WithUserAgent("gputally"))
 		if err != nil {
 			return fmt.Errorf("make gRPC client: %w", err)
 		}

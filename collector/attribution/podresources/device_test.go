@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gputally/gputally/collector/attribution"
 )
 
 func TestParseDeviceForms(t *testing.T) {

@@ -31,7 +31,7 @@
 // lists it no more. Else Read fails at first, which stale_after bridges; when a
 // second list, one poll later, lacks it too, it holds under its namespace and name,
 // without a UID, until a list has it. It is asked about every pods_every then, and
-// gpuledger_kubelet_unknown_pods counts it all the time.
+// gputally_kubelet_unknown_pods counts it all the time.
 //
 // When the pods can't be asked, what is known still answers for pods that have
 // been listed without a break, for pods_stale_after (60 s); then Read fails.
@@ -50,7 +50,7 @@
 // new connection), the socket's folder isn't mounted or not readable (the error
 // says which), the node's name differs from Kubernetes' (an answer without pods
 // while some hold GPUs is an error), a resource was renamed (logged, and counted
-// by gpuledger_kubelet_ignored_devices, until it is configured), a MIG device was
+// by gputally_kubelet_ignored_devices, until it is configured), a MIG device was
 // made on demand by the DRA driver, so that no ResourceSlice has its UUID (it is
 // taken from the driver's checkpoint; without that an error), a monitoring pod has
 // devices by a claim with adminAccess (counted, holds nothing).

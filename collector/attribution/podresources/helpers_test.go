@@ -25,9 +25,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 const (

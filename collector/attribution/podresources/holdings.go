@@ -5,8 +5,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // holdings are a pod's devices: one per device and replica, named after the

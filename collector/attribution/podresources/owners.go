@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // namespaceFacts are a namespace's labels as of a moment.

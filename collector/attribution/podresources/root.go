@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 var errNoAPI = errors.New("the API server is not known: set api.url, or run as a pod")

@@ -9,7 +9,7 @@ import (
 
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gputally/gputally/collector/attribution"
 )
 
 const slicesPath = "/apis/resource.k8s.io/v1/resourceslices"

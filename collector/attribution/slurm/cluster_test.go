@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/placetest"
+	"github.com/gputally/gputally/internal/placetest"
 )
 
 // A real Slurm of one node, n1, in a temporary folder: munged, slurmctld and
@@ -137,8 +137,8 @@ func (c *cluster) configure(t *testing.T) {
 	files := map[string]string{
 		"slurm.conf": fill.Replace(slurmConfFor), "gres.conf": fill.Replace(gresConfFor), "munge.key": strings.Repeat("not a secret ", 10),
 		"mig-minors": "gpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\ngpu0/gi2/access 20\ngpu0/gi2/ci0/access 21\ngpu0/gi3/access 29\ngpu0/gi3/ci0/access 30\n",
-		"prolog":     "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + deployed(t, "prolog.sh") + "\n",
-		"epilog":     "#!/bin/sh\nGPULEDGER_MAPPING_DIR=" + c.mapping + " exec sh " + deployed(t, "epilog.sh") + "\n",
+		"prolog":     "#!/bin/sh\nGPUTALLY_MAPPING_DIR=" + c.mapping + " exec sh " + deployed(t, "prolog.sh") + "\n",
+		"epilog":     "#!/bin/sh\nGPUTALLY_MAPPING_DIR=" + c.mapping + " exec sh " + deployed(t, "epilog.sh") + "\n",
 	}
 	// From 23.02 on slurmd wants cgroups, which a container may not have.
 	if !strings.Contains(c.must(t, find(t, "slurmd"), "-V"), " 22.") {

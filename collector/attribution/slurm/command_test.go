@@ -87,10 +87,10 @@ func TestCallsAreCounted(t *testing.T) {
 	_, _ = run(t.Context(), "/usr/bin/scontrol", "show", "node")
 	fake.down = nil
 	_, _ = run(t.Context(), "squeue", "-h", "-a", "-o", "N%AN")
-	want := `# HELP gpuledger_slurm_calls_total Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.
-# TYPE gpuledger_slurm_calls_total counter
-gpuledger_slurm_calls_total{program="scontrol",result="error"} 1
-gpuledger_slurm_calls_total{program="squeue",result="ok"} 1
+	want := `# HELP gputally_slurm_calls_total Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.
+# TYPE gputally_slurm_calls_total counter
+gputally_slurm_calls_total{program="scontrol",result="error"} 1
+gputally_slurm_calls_total{program="squeue",result="ok"} 1
 `
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {
 		t.Error(err)

@@ -11,7 +11,7 @@ func TestDefaultConfigNeedsTheDirectoryOnly(t *testing.T) {
 	if err := cfg.Validate(); err == nil || err.Error() != `mapping_dir "": must be the absolute path of the directory that prolog and epilog write` {
 		t.Errorf("error %v, want the missing directory alone", err)
 	}
-	cfg.MappingDir = "/run/gpuledger/slurm"
+	cfg.MappingDir = "/run/gputally/slurm"
 	if err := cfg.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -43,7 +43,7 @@ func TestValidateNamesTheWrongValue(t *testing.T) {
 		{func(c *Config) { c.ScontrolMaxAge = time.Second }, "scontrol_max_age 1s: must be at least scontrol_every, 10s"},
 	} {
 		cfg := DefaultConfig()
-		cfg.MappingDir = "/run/gpuledger/slurm"
+		cfg.MappingDir = "/run/gputally/slurm"
 		c.change(&cfg)
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)

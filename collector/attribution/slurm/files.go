@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gputally/gputally/collector/attribution"
 )
 
 // maxFileBytes bounds a mapping file: thousands of jobs on one device.

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gputally/gputally/collector/attribution"
 )
 
 func (r *Reader) fromFiles(ctx context.Context) (attribution.Snapshot, error) {

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gputally/gputally/collector/attribution"
 )
 
 // errMoved is an answer that doesn't fit the one before: a job came or went in

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/hostlist"
+	"github.com/gputally/gputally/internal/hostlist"
 )
 
 // gresEntry is one GRES as scontrol prints it: "gpu:h100:2(IDX:4-5)" of a job or

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 func TestParseGres(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/internal/hostlist"
+	"github.com/gputally/gputally/internal/hostlist"
 )
 
 // confDevice is one gpu of gres.conf: a file, or the several of MultipleFiles.

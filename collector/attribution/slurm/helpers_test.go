@@ -14,8 +14,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gpuledger/gpuledger/internal/hostlist"
+	"github.com/gputally/gputally/internal/hostlist"
 )
 
 // hostlistHas says whether a hostlist names the node.

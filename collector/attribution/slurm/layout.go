@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
+	"github.com/gputally/gputally/collector/attribution"
 )
 
 // layout is what the positions of the node's gpu GRES are.

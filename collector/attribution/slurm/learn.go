@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // lookEvery is the pace at which the jobs of mapping files are looked up again.

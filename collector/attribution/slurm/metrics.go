@@ -10,7 +10,7 @@ import (
 // counted counts the calls of a runner by program and result.
 func counted(run runner, reg prometheus.Registerer) runner {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gpuledger_slurm_calls_total", Help: "Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.",
+		Name: "gputally_slurm_calls_total", Help: "Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.",
 	}, []string{"program", "result"})
 	reg.MustRegister(calls)
 	return func(ctx context.Context, program string, args ...string) ([]byte, error) {
@@ -32,7 +32,7 @@ const (
 
 func countDropped(reg prometheus.Registerer) *prometheus.CounterVec {
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gpuledger_slurm_dropped_jobs_total", Help: "Jobs whose line no epilog took out of the mapping files, dropped because they have ended or are unknown to Slurm.",
+		Name: "gputally_slurm_dropped_jobs_total", Help: "Jobs whose line no epilog took out of the mapping files, dropped because they have ended or are unknown to Slurm.",
 	}, []string{"reason"})
 	for _, reason := range []string{droppedEnded, droppedUnknown} {
 		dropped.WithLabelValues(reason)

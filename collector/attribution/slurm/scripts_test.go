@@ -29,7 +29,7 @@ func runScript(t *testing.T, name, mapping string, vars ...string) {
 func hook(t *testing.T, name, mapping string, vars ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", deployed(t, name))
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GPULEDGER_MAPPING_DIR=" + mapping}, vars...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GPUTALLY_MAPPING_DIR=" + mapping}, vars...)
 	return cmd
 }
 

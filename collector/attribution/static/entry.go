@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
-	"github.com/gpuledger/gpuledger/internal/config"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/internal/config"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // file is the whole of an owners file.

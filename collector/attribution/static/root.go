@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/gpuledger/gpuledger/collector/attribution"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // maxFileBytes bounds an owners file: some ten thousand entries.

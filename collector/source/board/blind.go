@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // blindness is when nobody could see the node: from a good look to the next one,

@@ -3,7 +3,7 @@ package board
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
+	"github.com/gputally/gputally/collector/source/field"
 )
 
 const absentMIGUtil = "mig_gpu_util"
@@ -19,10 +19,10 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_device_" + name, Help: help})
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "gputally_device_" + name, Help: help})
 	}
 	vec := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_device_" + name, Help: help}, []string{label})
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gputally_device_" + name, Help: help}, []string{label})
 	}
 	m := &metrics{
 		absent:     vec("values_absent_total", "Values taken as absent, by reason.", "reason"),

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func (r *rig) wantLives(g *wire.Gpu, want ...life) {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/memory"
 )
 
 // Reading is what was seen of a node at one instant, the end of a slot.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/memory"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Config of what boards mean, whoever reads them.
@@ -104,7 +104,7 @@ func (b *Builder) Blind(at time.Time) { b.blind.failed(at) }
 // Commit says that the last batch is spooled.
 func (b *Builder) Commit() { b.memory.Commit() }
 
-const stateKind = "gpuledger device state"
+const stateKind = "gputally device state"
 
 // state is what is in Deps.StateFile.
 type state struct {

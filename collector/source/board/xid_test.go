@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/collector/source/memory"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func withState(t *testing.T) func(*Config, *Deps) {
@@ -149,7 +149,7 @@ func TestFlagsEndWithTheMachinesBoot(t *testing.T) {
 func TestTornStateIsToldAndLeft(t *testing.T) {
 	r := newRig(t, withState(t))
 	r.gpu(plain(energy(1e6)))
-	if err := os.WriteFile(r.deps.StateFile, []byte(`{"kind":"gpuledger dev`), 0o600); err != nil {
+	if err := os.WriteFile(r.deps.StateFile, []byte(`{"kind":"gputally dev`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.restart()

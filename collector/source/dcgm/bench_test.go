@@ -14,15 +14,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector"
-	"github.com/gpuledger/gpuledger/collector/attribution"
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/collector/spool"
-	"github.com/gpuledger/gpuledger/internal/broker"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/gpusim"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector"
+	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/gpusim"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // benchSlots is how many slots each figure is the mean of.

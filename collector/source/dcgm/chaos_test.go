@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Whatever happens, each batch covers each of its GPUs exactly (rig.sound), and

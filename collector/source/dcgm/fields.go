@@ -1,6 +1,6 @@
 package dcgm
 
-import "github.com/gpuledger/gpuledger/collector/source/field"
+import "github.com/gputally/gputally/collector/source/field"
 
 // DCGM field ids (dcgm_fields.h) that name things or mark events.
 const (

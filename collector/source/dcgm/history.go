@@ -3,8 +3,8 @@ package dcgm
 import (
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/memory"
 )
 
 // overlap is how far a reading of XIDs goes back before the last one: DCGM

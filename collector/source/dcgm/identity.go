@@ -6,7 +6,7 @@ import (
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
-	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gputally/gputally/collector/source"
 )
 
 // identity is what names a GPU; it changes with its hardware or driver alone.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gputally/gputally/collector/source/board"
 )
 
 // sight is what a job saw.

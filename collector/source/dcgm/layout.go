@@ -7,8 +7,8 @@ import (
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/memory"
 )
 
 // layout is what an inventory means: boards, their leaves, and the entities that

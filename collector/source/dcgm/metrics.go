@@ -21,19 +21,19 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		connected: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gpuledger_dcgm_connected", Help: "1 while the host engine is connected.",
+			Name: "gputally_dcgm_connected", Help: "1 while the host engine is connected.",
 		}),
 		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_dcgm_reconnects_total", Help: "Connections to the host engine after the first one.",
+			Name: "gputally_dcgm_reconnects_total", Help: "Connections to the host engine after the first one.",
 		}),
 		watchFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_dcgm_watch_failures_total", Help: "Watches that DCGM refused, by group.",
+			Name: "gputally_dcgm_watch_failures_total", Help: "Watches that DCGM refused, by group.",
 		}, []string{"group"}),
 		absent: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_dcgm_values_absent_total", Help: "Values taken as absent, by reason.",
+			Name: "gputally_dcgm_values_absent_total", Help: "Values taken as absent, by reason.",
 		}, []string{"reason"}),
 		blocked: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_dcgm_blocked_total", Help: "Readings given up because DCGM did not answer.",
+			Name: "gputally_dcgm_blocked_total", Help: "Readings given up because DCGM did not answer.",
 		}),
 	}
 	reg.MustRegister(m.connected, m.reconnects, m.watchFailures, m.absent, m.blocked)

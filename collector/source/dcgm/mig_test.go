@@ -6,8 +6,8 @@ import (
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
-	"github.com/gpuledger/gpuledger/internal/gpusim"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/gpusim"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // leafOf finds a leaf by profile and whether it is there at the slot's end.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/gpusim"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/gpusim"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestWholeGPUsAgreeWithTheModel(t *testing.T) {
@@ -36,9 +36,9 @@ func TestWholeGPUsAgreeWithTheModel(t *testing.T) {
 			}
 		}
 	}
-	r.wantCounter("gpuledger_dcgm_connected", "", 1)
-	r.wantCounter("gpuledger_dcgm_reconnects_total", "", 0)
-	r.wantCounter("gpuledger_dcgm_values_absent_total", "stale", 0)
+	r.wantCounter("gputally_dcgm_connected", "", 1)
+	r.wantCounter("gputally_dcgm_reconnects_total", "", 0)
+	r.wantCounter("gputally_dcgm_values_absent_total", "stale", 0)
 }
 
 func TestEightTimesSeven(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/memory"
 )
 
 // oneInstance is a source whose layout is a board with an instance, entity 3,

@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/board"
 )
 
 // Attempts to connect are this far apart, doubling; the longest is shorter than

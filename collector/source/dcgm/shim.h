@@ -2,8 +2,8 @@
  * ourselves: abi_test.go holds it against the headers of go-dcgm. Functions are
  * found by dlsym, so that one that is missing is an error and not the end of the
  * process. */
-#ifndef GPULEDGER_DCGM_SHIM_H
-#define GPULEDGER_DCGM_SHIM_H
+#ifndef GPUTALLY_DCGM_SHIM_H
+#define GPUTALLY_DCGM_SHIM_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -10,8 +10,8 @@ import (
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestHostengineGoesAndComesBack(t *testing.T) {
@@ -27,7 +27,7 @@ func TestHostengineGoesAndComesBack(t *testing.T) {
 			t.Errorf("got %v of a host engine that is down", b)
 		}
 	}
-	r.wantCounter("gpuledger_dcgm_connected", "", 0)
+	r.wantCounter("gputally_dcgm_connected", "", 0)
 	if lines := strings.Count(r.log.String(), "level=WARN"); lines > 1 {
 		t.Errorf("%d warnings of one outage, want one:\n%s", lines, r.log)
 	}
@@ -38,8 +38,8 @@ func TestHostengineGoesAndComesBack(t *testing.T) {
 	b := r.next()
 	near(t, "GPU", b.Gpus[0].Leaves[0].SmActive, 0.5)
 	near(t, "instance", leafOf(t, b.Gpus[1], "gi1ci0").SmActive, 0.25)
-	r.wantCounter("gpuledger_dcgm_connected", "", 1)
-	r.wantCounter("gpuledger_dcgm_reconnects_total", "", 1)
+	r.wantCounter("gputally_dcgm_connected", "", 1)
+	r.wantCounter("gputally_dcgm_reconnects_total", "", 1)
 }
 
 // A library and a host engine of different versions: one sentence, no batch, and
@@ -77,7 +77,7 @@ func TestHostengineRestarts(t *testing.T) {
 		}
 	}
 	near(t, "SM activity", r.next().Gpus[0].Leaves[0].SmActive, 0.5)
-	r.wantCounter("gpuledger_dcgm_reconnects_total", "", 80)
+	r.wantCounter("gputally_dcgm_reconnects_total", "", 80)
 }
 
 // A host engine that takes connections and does nothing else isn't pestered.
@@ -87,7 +87,7 @@ func TestHostengineThatIsOfNoUse(t *testing.T) {
 		_, err := r.try()
 		wantError(t, err, "watch boards", "(-3)")
 	}
-	if n := r.counter("gpuledger_dcgm_reconnects_total", ""); n > 20 {
+	if n := r.counter("gputally_dcgm_reconnects_total", ""); n > 20 {
 		t.Errorf("%v connections in a minute, want about 8 s between them", n)
 	}
 	if n := strings.Count(r.log.String(), "DCGM can't be read"); n < 2 || strings.Count(r.log.String(), "level=WARN msg=\"DCGM can't") != 1 {
@@ -121,7 +121,7 @@ func TestManyReconfigurations(t *testing.T) {
 		r.sim.Do([]string{"mig 0 7g.80gb", "mig 0 off", "mig 0 1g.10gb*7", "mig 0 off"}[i%4])
 		r.next()
 	}
-	r.wantCounter("gpuledger_dcgm_reconnects_total", "", 0)
+	r.wantCounter("gputally_dcgm_reconnects_total", "", 0)
 }
 
 func TestNoHostengineAtAll(t *testing.T) {
@@ -231,7 +231,7 @@ func TestDriverAway(t *testing.T) {
 	r.sim.Do("fail dcgmGetAllDevices off")
 	b := r.next()
 	diff(t, "events", []string{"0", "0"}, events(b, "reset"))
-	r.wantCounter("gpuledger_dcgm_reconnects_total", "", 0)
+	r.wantCounter("gputally_dcgm_reconnects_total", "", 0)
 }
 
 func TestProfilingRefused(t *testing.T) {
@@ -247,11 +247,11 @@ func TestProfilingRefused(t *testing.T) {
 	if !strings.Contains(r.log.String(), "another profiler holds the GPU") {
 		t.Errorf("the reason wasn't told:\n%s", r.log)
 	}
-	r.wantCounter("gpuledger_dcgm_watch_failures_total", watchProfiling, 2) // boards, instances
+	r.wantCounter("gputally_dcgm_watch_failures_total", watchProfiling, 2) // boards, instances
 	for range 5 {
 		r.next()
 	}
-	r.wantCounter("gpuledger_dcgm_watch_failures_total", watchProfiling, 4) // a minute later
+	r.wantCounter("gputally_dcgm_watch_failures_total", watchProfiling, 4) // a minute later
 	r.sim.Do("fail-fields 1001-1099 off; activity 0 0.5")
 	for range 7 {
 		g = r.next().Gpus[0]
@@ -270,7 +270,7 @@ func TestBasicProfilingOfOlderGPUs(t *testing.T) {
 	if _, ok := metric(g.MetricFields, g.MetricValues, 1004); !ok {
 		t.Errorf("tensor activity is absent: %v", g.MetricFields)
 	}
-	r.wantCounter("gpuledger_dcgm_watch_failures_total", watchProfiling, 0)
+	r.wantCounter("gputally_dcgm_watch_failures_total", watchProfiling, 0)
 }
 
 func TestProfilingTurnedOff(t *testing.T) {
@@ -279,7 +279,7 @@ func TestProfilingTurnedOff(t *testing.T) {
 	if g := r.next().Gpus[0]; g.Leaves[0].SmActive != nil || g.Leaves[0].GpuUtil == nil {
 		t.Errorf("GPU is %v, want utilisation alone", g)
 	}
-	r.wantCounter("gpuledger_dcgm_watch_failures_total", watchProfiling, 0)
+	r.wantCounter("gputally_dcgm_watch_failures_total", watchProfiling, 0)
 }
 
 func TestEmbedded(t *testing.T) {
@@ -363,7 +363,7 @@ func TestDCGMDoesNotAnswer(t *testing.T) {
 	}
 	r.pass(8 * time.Second)
 	wantError(t, <-read, "DCGM has not answered since")
-	r.wantCounter("gpuledger_dcgm_blocked_total", "", 1)
+	r.wantCounter("gputally_dcgm_blocked_total", "", 1)
 	if r.sim.Calls("dcgmGetAllDevices") != calls {
 		t.Error("DCGM was called beside a call that it hadn't answered")
 	}

@@ -4,15 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/gpusim"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/gpusim"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestBlanksAndGarbage(t *testing.T) {
 	r := newRig(t, "gpus 1; mig 0 off; blank 0 203 garbage 4294967295; blank 0 150 garbage 2147483634; blank 0 140 notsupported; blank 0 155 absent; blank 0 1002 garbage 7; blank 0 252 notwatched", nil)
 	r.next()
-	before := r.counter("gpuledger_dcgm_values_absent_total", absentBlank)
-	status := r.counter("gpuledger_dcgm_values_absent_total", absentStatus)
+	before := r.counter("gputally_dcgm_values_absent_total", absentBlank)
+	status := r.counter("gputally_dcgm_values_absent_total", absentStatus)
 	g := r.next().Gpus[0]
 	l := g.Leaves[0]
 	if l.GpuUtil != nil || l.SmActive != nil {
@@ -26,8 +26,8 @@ func TestBlanksAndGarbage(t *testing.T) {
 			t.Errorf("field %d is %v, want absent", id, v)
 		}
 	}
-	r.wantCounter("gpuledger_dcgm_values_absent_total", absentBlank, before+2)
-	r.wantCounter("gpuledger_dcgm_values_absent_total", absentStatus, status+2)
+	r.wantCounter("gputally_dcgm_values_absent_total", absentBlank, before+2)
+	r.wantCounter("gputally_dcgm_values_absent_total", absentStatus, status+2)
 }
 
 func TestProfilingBlanksAreLeftOutOfTheMean(t *testing.T) {
@@ -75,7 +75,7 @@ func TestStaleValues(t *testing.T) {
 	if b.Gpus[0].EnergyMj == nil {
 		t.Error("the other GPU lacks its energy")
 	}
-	if r.counter("gpuledger_dcgm_values_absent_total", absentStale) == 0 {
+	if r.counter("gputally_dcgm_values_absent_total", absentStale) == 0 {
 		t.Error("no value was counted as stale")
 	}
 }
@@ -121,7 +121,7 @@ func TestExtraFieldThatDCGMRefuses(t *testing.T) {
 	if g := r.next().Gpus[0]; g.EnergyMj == nil || g.Leaves[0].SmActive == nil {
 		t.Errorf("GPU is %v, want all but the extra field", g)
 	}
-	r.wantCounter("gpuledger_dcgm_watch_failures_total", watchExtra, 1)
+	r.wantCounter("gputally_dcgm_watch_failures_total", watchExtra, 1)
 }
 
 func TestFailedRowRemap(t *testing.T) {

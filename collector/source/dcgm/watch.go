@@ -59,7 +59,7 @@ const profilingRetry = time.Minute
 func newWatches(interval, keep time.Duration, nowUS int64) *watches {
 	return &watches{
 		fields: map[string]godcgm.FieldHandle{}, interval: interval, keep: keep,
-		prefix: fmt.Sprintf("gpuledger-%d-%d-", os.Getpid(), nowUS),
+		prefix: fmt.Sprintf("gputally-%d-%d-", os.Getpid(), nowUS),
 	}
 }
 

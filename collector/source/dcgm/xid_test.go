@@ -3,7 +3,7 @@ package dcgm
 import (
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestXIDsAtThreeLevels(t *testing.T) {

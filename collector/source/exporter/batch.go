@@ -6,10 +6,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/collector/source/memory"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // batch states what is known of a node. GPUs that can't be believed are left

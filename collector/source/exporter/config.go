@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gputally/gputally/collector/source"
 )
 
 // Where owners come from.

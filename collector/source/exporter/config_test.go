@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gputally/gputally/collector/source"
 )
 
 func TestDefaultConfigNeedsTargetsOnly(t *testing.T) {

@@ -23,7 +23,7 @@
 //     and series; nothing that it answers stands in errors or logs, but names of
 //     metrics. Redirects are not followed.
 //   - Blanks, NaN, and values out of a field's range are absent, counted by
-//     reason in gpuledger_exporter_values_absent_total.
+//     reason in gputally_exporter_values_absent_total.
 //   - The energy counter counts only by its movement between two scrapes. One
 //     that stands still is absent, and the span of the next movement starts
 //     where the old value was first seen: exporters up to 3.3.9 serve cached

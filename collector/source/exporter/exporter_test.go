@@ -3,8 +3,8 @@ package exporter
 import (
 	"testing"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestWholeGPUHeldByAPod(t *testing.T) {
@@ -30,7 +30,7 @@ func TestWholeGPUHeldByAPod(t *testing.T) {
 			MetricFields: []uint32{150, 252, 1004}, MetricValues: []float64{61, 70000, 0.41},
 		}},
 	}, got)
-	if n := r.counter("gpuledger_exporter_scrape_series", r.url); n != 7 {
+	if n := r.counter("gputally_exporter_scrape_series", r.url); n != 7 {
 		t.Errorf("series %v, want 7", n)
 	}
 }
@@ -82,7 +82,7 @@ func TestMIGBoardValuesCountOnce(t *testing.T) {
 		Holds:        []*wire.Hold{{Leaf: "gi7", Owner: own()}, {Leaf: "gi8", Owner: own()}, {Leaf: "gi9", Owner: own()}},
 		MetricFields: []uint32{150}, MetricValues: []float64{40},
 	}, g)
-	if n := r.counter("gpuledger_exporter_values_absent_total", absentMIGUtil); n != 3 {
+	if n := r.counter("gputally_exporter_values_absent_total", absentMIGUtil); n != 3 {
 		t.Errorf("GPU_UTIL ignored on MIG %v times, want 3", n)
 	}
 }
@@ -101,7 +101,7 @@ func TestParentRowBesideInstanceRows(t *testing.T) {
 		Leaves:       []*wire.Leaf{{Id: "gi13", Slices: 1, Profile: "1g.5gb", Gi: ptr(uint32(13)), GrEngineActive: ptr(0.995687)}},
 		MetricFields: []uint32{252, 1001}, MetricValues: []float64{4845, 0.99563},
 	}, g)
-	if n := r.counter("gpuledger_exporter_parent_owners_ignored_total", ""); n != 1 {
+	if n := r.counter("gputally_exporter_parent_owners_ignored_total", ""); n != 1 {
 		t.Errorf("ignored owners of the parent row %v, want 1", n)
 	}
 }
@@ -165,7 +165,7 @@ func TestImpossibleValuesAreAbsent(t *testing.T) {
 		MetricFields: []uint32{252, 1004}, MetricValues: []float64{0, 1},
 	}, g)
 	for reason, want := range map[string]float64{field.AbsentBlank: 3, field.AbsentNaN: 1, field.AbsentRange: 4} {
-		if n := r.counter("gpuledger_exporter_values_absent_total", reason); n != want {
+		if n := r.counter("gputally_exporter_values_absent_total", reason); n != want {
 			t.Errorf("values absent for %q: %v, want %v", reason, n, want)
 		}
 	}
@@ -182,7 +182,7 @@ func TestRowsOfOtherDevicesAreNotGPUs(t *testing.T) {
 	if len(gpus) != 1 || gpus[0].Uuid != "GPU-h" {
 		t.Errorf("got %v, want GPU-h alone", gpus)
 	}
-	if n := r.counter("gpuledger_exporter_values_absent_total", absentNoGPU); n != 1 {
+	if n := r.counter("gputally_exporter_values_absent_total", absentNoGPU); n != 1 {
 		t.Errorf("rows without a GPU %v, want 1", n)
 	}
 }

@@ -3,7 +3,7 @@ package exporter
 import (
 	"strings"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
+	"github.com/gputally/gputally/collector/source/field"
 )
 
 // Reasons why a value is absent, beside package field's.

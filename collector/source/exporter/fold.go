@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // readings are values by DCGM field id.

@@ -1,7 +1,7 @@
 package exporter
 
 import (
-	"github.com/gpuledger/gpuledger/collector/source/field"
+	"github.com/gputally/gputally/collector/source/field"
 )
 
 // nameless is what is said once in the log: values of a name that are absent, and

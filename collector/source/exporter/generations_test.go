@@ -20,11 +20,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/meter"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // physical is what a GPU did in a slot, in the units of the driver's library.
@@ -292,7 +292,7 @@ func TestAnEighthGenerationIsNamedAndNotGuessed(t *testing.T) {
 	}
 	diff(t, []uint32{150}, g.MetricFields)
 	for reason, want := range map[string]float64{absentUnknown: 6, field.AbsentHelp: 4} {
-		if n := r.counter("gpuledger_exporter_values_absent_total", reason); n != want {
+		if n := r.counter("gputally_exporter_values_absent_total", reason); n != want {
 			t.Errorf("absent for %q: %v, want %v", reason, n, want)
 		}
 	}
@@ -327,7 +327,7 @@ func TestGPUUtilRatioIsDecidedByTheOthers(t *testing.T) {
 			r := newRig(t, nil)
 			g := r.gpu(c.text)
 			diff(t, c.want, g.Leaves[0].GpuUtil)
-			if c.absent != "" && r.counter("gpuledger_exporter_values_absent_total", c.absent) != 1 {
+			if c.absent != "" && r.counter("gputally_exporter_values_absent_total", c.absent) != 1 {
 				t.Errorf("the value is not counted as absent for %q", c.absent)
 			}
 		})
@@ -351,7 +351,7 @@ func TestBothNamesOfAQuantityAreOne(t *testing.T) {
 	if g := scrape(5_014_000_000, 5_014_000_000); g.EnergyMj != nil {
 		t.Errorf("two counters that differ by a factor of 1000: energy %d, want none", g.GetEnergyMj())
 	}
-	if n := r.counter("gpuledger_exporter_values_absent_total", field.AbsentContradiction); n != 1 {
+	if n := r.counter("gputally_exporter_values_absent_total", field.AbsentContradiction); n != 1 {
 		t.Errorf("contradictions counted: %v, want 1", n)
 	}
 }

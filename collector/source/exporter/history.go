@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Sample is a value that an exporter showed, scraped by somebody else. Labels

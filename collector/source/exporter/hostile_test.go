@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/costtest"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // TestM10ExporterRedirectsAndSecrets: nobody else is asked, and nothing of an

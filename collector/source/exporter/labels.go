@@ -3,7 +3,7 @@ package exporter
 import (
 	"slices"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Labels of a row over the versions of dcgm-exporter; the first present counts.

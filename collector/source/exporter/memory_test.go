@@ -3,11 +3,11 @@ package exporter
 import (
 	"testing"
 
-	"github.com/gpuledger/gpuledger/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/memory"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 const energy = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
+	"github.com/gputally/gputally/collector/source/field"
 )
 
 // scan reads an exposition in the text format, line by line, into a reading. It

@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source/field"
+	"github.com/gputally/gputally/collector/source/field"
 )
 
 // sample is one series of an exposition with a name that is known.
@@ -30,7 +30,7 @@ func (r *reading) fetch(ctx context.Context, client *http.Client, limit int64, m
 		return 0, errors.New("make request: its URL is none")
 	}
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
-	req.Header.Set("User-Agent", "gpuledger")
+	req.Header.Set("User-Agent", "gputally")
 	resp, err := client.Do(req)
 	if err != nil {
 		return 0, Unquoted(err)

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/memory"
 )
 
 // stateKind is what the state file says of itself.
-const stateKind = "gpuledger exporter state"
+const stateKind = "gputally exporter state"
 
 // state is what is in Deps.StateFile.
 type state struct {

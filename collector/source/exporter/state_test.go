@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // TestARestartHealsNothing: R9 lets a reset, a reload or a reboot clear a flag,
@@ -118,7 +118,7 @@ func TestAStateFileThatCannotBeUsedIsNone(t *testing.T) {
 		{"empty", "", "0 bytes: unexpected end of JSON input"},
 		{"torn", string(whole[:len(whole)/2]), "unexpected end of JSON input"},
 		{"zeros", strings.Repeat("\x00", len(whole)), `invalid character '\\x00'`},
-		{"another program's", `{"version": 3}`, `kind \"\", want \"gpuledger exporter state\"`},
+		{"another program's", `{"version": 3}`, `kind \"\", want \"gputally exporter state\"`},
 		{"a newer format", strings.Replace(string(whole), `"format":1`, `"format":2`, 1), "format 2, want 1"},
 		{"another cluster's", strings.Replace(string(whole), `"cluster":"c"`, `"cluster":"d"`, 1), `cluster \"d\", want \"c\"`},
 	} {
@@ -135,7 +135,7 @@ func TestAStateFileThatCannotBeUsedIsNone(t *testing.T) {
 			if !strings.Contains(log.String(), c.want) {
 				t.Errorf("log\n%swant %q in it", log.String(), c.want)
 			}
-			if n := r.counter("gpuledger_exporter_state_errors_total", ""); n != 1 {
+			if n := r.counter("gputally_exporter_state_errors_total", ""); n != 1 {
 				t.Errorf("state errors %v, want 1", n)
 			}
 			// It is replaced by one that can be used.
@@ -155,7 +155,7 @@ func TestAFolderThatIsAwayCostsOnlyTheMemory(t *testing.T) {
 	if g := r.gpu(row(energy, h100, 1_700_000)); g.GetEnergyMj() != 700_000 {
 		t.Errorf("energy %d mJ, want 700000", g.GetEnergyMj())
 	}
-	if n := r.counter("gpuledger_exporter_state_errors_total", ""); n != 2 {
+	if n := r.counter("gputally_exporter_state_errors_total", ""); n != 2 {
 		t.Errorf("state errors %v, want one per slot", n)
 	}
 }

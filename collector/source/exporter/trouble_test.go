@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gputally/gputally/collector/source"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestEmptyMIGBoardIsInferred(t *testing.T) {
@@ -188,7 +188,7 @@ func TestOutages(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), r.url) {
 				t.Errorf("error %v, want one with %s and %q", err, r.url, c.want)
 			}
-			if r.counter("gpuledger_exporter_scrape_success", r.url) != 0 {
+			if r.counter("gputally_exporter_scrape_success", r.url) != 0 {
 				t.Error("scrape_success is 1 in an outage")
 			}
 		})

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Part is a part of a board that XIDs and flags are kept for: an instance by

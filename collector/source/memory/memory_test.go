@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 var start = time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)

@@ -7,8 +7,8 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/memory"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/collector/source/field"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/field"
 )
 
 // minWindow is the least time between two samples: the counters behind them are

@@ -6,7 +6,7 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/gpuledger/gpuledger/collector/source"
+	"github.com/gputally/gputally/collector/source"
 )
 
 // Info is what the driver says of itself and its boards, as of the last reading.

@@ -24,14 +24,14 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	vec := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gpuledger_nvml_" + name, Help: help}, []string{label})
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gputally_nvml_" + name, Help: help}, []string{label})
 	}
 	m := &metrics{
 		absent: vec("values_absent_total", "Values that NVML did not give, by reason.", "reason"),
 		inits:  vec("initialisations_total", "Attempts to initialise NVML, by result.", "result"),
 		xids:   vec("events_total", "XID events received, by whether they were taken into a batch.", "result"),
 		ecc:    vec("ecc_events_total", "ECC error events received, by kind.", "kind"),
-		hangs:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gpuledger_nvml_hangs_total", Help: "Readings that the driver did not answer in time."}),
+		hangs:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gputally_nvml_hangs_total", Help: "Readings that the driver did not answer in time."}),
 	}
 	reg.MustRegister(m.absent, m.inits, m.xids, m.ecc, m.hangs)
 	for _, result := range []string{"ok", "error"} {

@@ -9,7 +9,7 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/gpuledger/gpuledger/collector/source/board"
+	"github.com/gputally/gputally/collector/source/board"
 )
 
 // instance is a compute instance, or a GPU instance without any.

@@ -10,10 +10,10 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/collector/source/field"
-	"github.com/gpuledger/gpuledger/internal/gpusim"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/gpusim"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // TestFiftySixInstances: each has its own activity, and no board has GPU_UTIL.

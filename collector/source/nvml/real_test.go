@@ -13,10 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/collector/source/board"
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // smi is what nvidia-smi says of one board, by the names of its query.
@@ -66,8 +66,8 @@ func (b smi) near(t *testing.T, name string, got *float64, within float64) {
 // TestRealCard reads the cards of this machine twice and compares with
 // nvidia-smi.
 func TestRealCard(t *testing.T) {
-	if os.Getenv("GPULEDGER_REAL_GPU") != "1" {
-		t.Skip("needs an NVIDIA GPU and its driver: set GPULEDGER_REAL_GPU=1 where they are")
+	if os.Getenv("GPUTALLY_REAL_GPU") != "1" {
+		t.Skip("needs an NVIDIA GPU and its driver: set GPUTALLY_REAL_GPU=1 where they are")
 	}
 	clk, log := clock.Real(), slog.New(slog.NewTextHandler(t.Output(), nil))
 	reg := prometheus.NewPedanticRegistry()

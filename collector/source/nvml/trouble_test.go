@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/gpuledger/gpuledger/collector/source/memory"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestMissingLibrary(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source/exporter"
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/collector/source/exporter"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // QueryError is a query that has no whole answer.
@@ -183,7 +183,7 @@ func (c *client) request(ctx context.Context, method, path string, form url.Valu
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	req.Header.Set("User-Agent", "gpuledger")
+	req.Header.Set("User-Agent", "gputally")
 	return req, nil
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source/exporter"
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/collector/source/exporter"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 // Config says which history is read.

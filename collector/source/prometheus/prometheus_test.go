@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestSlotIsMadeOfItsOwnSamples(t *testing.T) {
@@ -35,7 +35,7 @@ func TestSlotIsMadeOfItsOwnSamples(t *testing.T) {
 	if got := r.gpu(3); got.GetEnergySpanMs() != 20_000 || got.GetEnergyMj() != 2_000_000 {
 		t.Errorf("after the gap: %d mJ in %d ms, want 2000000 in 20000", got.GetEnergyMj(), got.GetEnergySpanMs())
 	}
-	if n := r.counter("gpuledger_prometheus_samples_total"); n != 8 {
+	if n := r.counter("gputally_prometheus_samples_total"); n != 8 {
 		t.Errorf("%v samples read, want each one once: 8", n)
 	}
 }
@@ -47,7 +47,7 @@ func TestLastScrapeOfTheSlotCounts(t *testing.T) {
 	r.store("DCGM_FI_DEV_GPU_UTIL", h100+`,namespace="a",pod="second"`, [2]float64{9, 5}, [2]float64{14, 6})
 	diff(t, []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Namespace: "a", Pod: "second"}}}, r.gpu(0).Holds)
 	diff(t, []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Namespace: "a", Pod: "second"}}}, r.gpu(1).Holds)
-	if n := r.counter("gpuledger_prometheus_samples_superseded_total"); n != 1 {
+	if n := r.counter("gputally_prometheus_samples_superseded_total"); n != 1 {
 		t.Errorf("%v samples superseded, want 1", n)
 	}
 }
@@ -132,7 +132,7 @@ func TestWindowsAreBoundedByPoints(t *testing.T) {
 	if len(r.queries) != 5 {
 		t.Errorf("%d queries, want one of 20 s and four of a slot: %q", len(r.queries), r.queries)
 	}
-	if n := r.counter("gpuledger_prometheus_samples_total"); n != 12 {
+	if n := r.counter("gputally_prometheus_samples_total"); n != 12 {
 		t.Errorf("%v samples read, want each one once: 12", n)
 	}
 }

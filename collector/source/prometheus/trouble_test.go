@@ -81,7 +81,7 @@ func TestBusyServerIsAskedAgain(t *testing.T) {
 	if got := r.gpu(0).Leaves[0].GetGpuUtil(); got != 3 {
 		t.Errorf("utilisation %v, want 3", got)
 	}
-	if n := r.counter("gpuledger_prometheus_queries_total"); n != 9 {
+	if n := r.counter("gputally_prometheus_queries_total"); n != 9 {
 		t.Errorf("%v queries, want three that failed twice each: 9", n)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector/source/exporter"
-	"github.com/gpuledger/gpuledger/collector/source/field"
+	"github.com/gputally/gputally/collector/source/exporter"
+	"github.com/gputally/gputally/collector/source/field"
 )
 
 // series is one of a window, with a cursor over its samples.

@@ -1,6 +1,6 @@
 package sim
 
-import "github.com/gpuledger/gpuledger/internal/wire"
+import "github.com/gputally/gputally/internal/wire"
 
 // arena hands out the messages of one read from chunks: a fleet's slot has
 // hundreds of small ones. The chunks live as long as any of their messages,

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // DCGM field ids of the metrics that ride along (dcgm_fields.h).

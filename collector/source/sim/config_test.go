@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func TestDefaultConfigIsValidAndSaysWhatItIs(t *testing.T) {

@@ -1,6 +1,6 @@
 package sim
 
-import "github.com/gpuledger/gpuledger/internal/wire"
+import "github.com/gputally/gputally/internal/wire"
 
 // events lists what was seen to happen on the node in the slot: failures, and
 // the labels of incidents at their start and end.

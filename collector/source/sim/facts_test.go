@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // TestDayIsValid holds whole days in which things break, in slots of several

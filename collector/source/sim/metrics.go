@@ -14,11 +14,11 @@ func newMetrics(r prometheus.Registerer) metrics {
 	f := promauto.With(r)
 	return metrics{
 		batches: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_sim_batches_total",
+			Name: "gputally_sim_batches_total",
 			Help: "Simulated batches by node; a node that reboots has none.",
 		}, []string{"node"}),
 		plans: f.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_sim_plans_total",
+			Name: "gputally_sim_plans_total",
 			Help: "Day plans made; more than one a day means that the cache is too small.",
 		}),
 	}

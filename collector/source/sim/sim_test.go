@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/collector/source"
-	"github.com/gpuledger/gpuledger/internal/wire"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 func demo(t testing.TB) *Source {
@@ -157,15 +157,15 @@ func TestCountersCountBatches(t *testing.T) {
 		read(t, s, on2026(9, 23, 22, minute), time.Minute)
 	}
 	want := `
-# HELP gpuledger_sim_batches_total Simulated batches by node; a node that reboots has none.
-# TYPE gpuledger_sim_batches_total counter
-gpuledger_sim_batches_total{node="sim-node-1"} 3
-gpuledger_sim_batches_total{node="sim-node-2"} 3
-gpuledger_sim_batches_total{node="sim-node-3"} 3
-gpuledger_sim_batches_total{node="sim-node-4"} 2
-# HELP gpuledger_sim_plans_total Day plans made; more than one a day means that the cache is too small.
-# TYPE gpuledger_sim_plans_total counter
-gpuledger_sim_plans_total 1
+# HELP gputally_sim_batches_total Simulated batches by node; a node that reboots has none.
+# TYPE gputally_sim_batches_total counter
+gputally_sim_batches_total{node="sim-node-1"} 3
+gputally_sim_batches_total{node="sim-node-2"} 3
+gputally_sim_batches_total{node="sim-node-3"} 3
+gputally_sim_batches_total{node="sim-node-4"} 2
+# HELP gputally_sim_plans_total Day plans made; more than one a day means that the cache is too small.
+# TYPE gputally_sim_plans_total counter
+gputally_sim_plans_total 1
 `
 	if err := testutil.GatherAndCompare(r, strings.NewReader(want)); err != nil {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/javatest"
+	"github.com/gputally/gputally/internal/javatest"
 )
 
 // Cluster is the test binary's Kafka. Its tests run one after the other: each
@@ -152,7 +152,7 @@ func (c *Cluster) launch(ctx context.Context, id int) (*Node, error) {
 	return nil, err
 }
 
-const dirPrefix = "gpuledger-kafka-"
+const dirPrefix = "gputally-kafka-"
 
 // sweep removes folders whose process is gone.
 func sweep(parent string) {

@@ -123,7 +123,7 @@ func TestSweepLeavesTheFoldersOfTheLiving(t *testing.T) {
 }
 
 // diesVar makes the test binary one that starts a Kafka and is killed.
-const diesVar = "GPULEDGER_TEST_BROKERTEST_DIES"
+const diesVar = "GPUTALLY_TEST_BROKERTEST_DIES"
 
 // TestKafkaDiesWithItsTests, also when they can't stop it.
 func TestKafkaDiesWithItsTests(t *testing.T) {

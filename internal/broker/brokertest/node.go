@@ -20,7 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // clusterID is any random-uuid of Kafka's StorageTool.

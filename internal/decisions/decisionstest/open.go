@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/decisions"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 // Open are origins of which every run is open, and every cluster is declared

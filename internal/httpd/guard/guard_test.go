@@ -21,8 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/httpd/guard"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/httpd/guard"
 )
 
 type fixture struct {
@@ -188,7 +188,7 @@ func TestETag(t *testing.T) {
 	if w := f.ask(t, "GET", "/stream"); w.Header().Get("ETag") != "" || w.Body.String() != "stream" {
 		t.Errorf("a stream: ETag %q, body %q", w.Header().Get("ETag"), w.Body)
 	}
-	if got := testutil.ToFloat64(mustGather(t, f, "gpuledger_http_not_modified_total")); got != 4 {
+	if got := testutil.ToFloat64(mustGather(t, f, "gputally_http_not_modified_total")); got != 4 {
 		t.Errorf("not modified = %v, want 4", got)
 	}
 }
@@ -359,7 +359,7 @@ func TestM5BodiesInMemoryAreBounded(t *testing.T) {
 	if w := f.ask(t, "POST", "/body"); w.Code != http.StatusCreated {
 		t.Errorf("after they ended = %d, want 201", w.Code)
 	}
-	if got := testutil.ToFloat64(mustGather(t, f, "gpuledger_http_requests_refused_total")); got < 19 {
+	if got := testutil.ToFloat64(mustGather(t, f, "gputally_http_requests_refused_total")); got < 19 {
 		t.Errorf("refused = %v, want 19 or more", got)
 	}
 }
@@ -412,19 +412,19 @@ func TestMetricsAndPattern(t *testing.T) {
 		f.ask(t, "GET", "/body")
 	}
 	want := `
-# HELP gpuledger_http_requests_refused_total Requests refused before a handler saw them, by reason.
-# TYPE gpuledger_http_requests_refused_total counter
-gpuledger_http_requests_refused_total{reason="busy"} 0
-gpuledger_http_requests_refused_total{reason="cross_origin"} 1
-gpuledger_http_requests_refused_total{reason="host"} 1
-gpuledger_http_requests_refused_total{reason="memory"} 0
-gpuledger_http_requests_refused_total{reason="rate"} 2
-gpuledger_http_requests_refused_total{reason="read_only"} 0
-# HELP gpuledger_http_panics_total Handlers that panicked.
-# TYPE gpuledger_http_panics_total counter
-gpuledger_http_panics_total 1
+# HELP gputally_http_requests_refused_total Requests refused before a handler saw them, by reason.
+# TYPE gputally_http_requests_refused_total counter
+gputally_http_requests_refused_total{reason="busy"} 0
+gputally_http_requests_refused_total{reason="cross_origin"} 1
+gputally_http_requests_refused_total{reason="host"} 1
+gputally_http_requests_refused_total{reason="memory"} 0
+gputally_http_requests_refused_total{reason="rate"} 2
+gputally_http_requests_refused_total{reason="read_only"} 0
+# HELP gputally_http_panics_total Handlers that panicked.
+# TYPE gputally_http_panics_total counter
+gputally_http_panics_total 1
 `
-	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "gpuledger_http_requests_refused_total", "gpuledger_http_panics_total"); err != nil {
+	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "gputally_http_requests_refused_total", "gputally_http_panics_total"); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(f.log.String(), "reason=broken") || !strings.Contains(f.log.String(), `route="GET /panic"`) {

@@ -26,16 +26,16 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gpuledger_http_requests_refused_total", Help: "Requests refused before a handler saw them, by reason.",
+			Name: "gputally_http_requests_refused_total", Help: "Requests refused before a handler saw them, by reason.",
 		}, []string{"reason"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gpuledger_http_requests_in_flight", Help: "Requests being answered.",
+			Name: "gputally_http_requests_in_flight", Help: "Requests being answered.",
 		}),
 		notModified: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_http_not_modified_total", Help: "Answers not sent again because the client has them.",
+			Name: "gputally_http_not_modified_total", Help: "Answers not sent again because the client has them.",
 		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gpuledger_http_panics_total", Help: "Handlers that panicked.",
+			Name: "gputally_http_panics_total", Help: "Handlers that panicked.",
 		}),
 	}
 	for _, reason := range []string{reasonHost, reasonOrigin, reasonRate, reasonBusy, reasonMemory, reasonRead} {

@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 // Deps of a guard; all are needed.
@@ -96,7 +96,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 	if onlyReads(r) && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		g.metrics.refused.WithLabelValues(reasonRead).Inc()
 		WriteProblem(w, http.StatusForbidden, "this address only reads, since every user of the machine reaches it: "+
-			"decide with gpuledger's commands, or over the service's Unix socket (http.socket of the configuration; "+
+			"decide with gputally's commands, or over the service's Unix socket (http.socket of the configuration; "+
 			"http_socket in run.json of a data directory), which only its own user can open")
 		return true
 	}

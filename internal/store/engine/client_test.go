@@ -11,7 +11,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 func client(t *testing.T, method clickhouse.CompressionMethod) clickhouse.Conn {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // configXML is the engine's own configuration. Without one it would read

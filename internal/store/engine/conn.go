@@ -169,7 +169,7 @@ func (c *conn) begin(id string, s session) error {
 	return err
 }
 
-func connID(n uint64) string { return "gpuledger-" + strconv.FormatUint(n, 10) }
+func connID(n uint64) string { return "gputally-" + strconv.FormatUint(n, 10) }
 
 var (
 	stringEscaper     = strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\x00", `\0`)

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // defaultDatabase is what a request without a database runs in.
@@ -88,7 +88,7 @@ func open(lib *library, arguments []string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := base.begin("gpuledger-base", session{database: defaultDatabase}); err != nil {
+	if err := base.begin("gputally-base", session{database: defaultDatabase}); err != nil {
 		base.close()
 		return nil, err
 	}

@@ -122,7 +122,7 @@ const (
 
 	// exceptionTag frames an exception within a body. A server draws one per
 	// answer; here it only has to be of the right length.
-	exceptionTag = "gpuledgerengine0"
+	exceptionTag = "gputallyengine0"
 )
 
 func (o *output) compress(method compress.Method) {

@@ -16,8 +16,8 @@ import (
 	"github.com/ClickHouse/ch-go/compress"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 func socketClient(socket string) *http.Client {

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 // lockEvery is how often Serve looks whether the directory is free.

@@ -11,7 +11,7 @@ import (
 )
 
 // LibraryEnv names the environment variable that holds the library's path.
-const LibraryEnv = "GPULEDGER_LIBCHDB"
+const LibraryEnv = "GPUTALLY_LIBCHDB"
 
 const libraryName = "libchdb.so"
 
@@ -19,7 +19,7 @@ const libraryName = "libchdb.so"
 var ErrLibraryMissing = errors.New("ClickHouse's library libchdb.so is missing")
 
 // Locate says where libchdb.so is. It looks at the explicit path, then at
-// GPULEDGER_LIBCHDB, then for lib/libchdb.so beside the executable. The first two
+// GPUTALLY_LIBCHDB, then for lib/libchdb.so beside the executable. The first two
 // are taken at their word: when one is set and the file is absent, that is an
 // error and the search ends. The working directory is not searched, since it may
 // be anybody's; only tests, whose executables lie in temporary folders, look for

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/store/engine"
+	"github.com/gputally/gputally/internal/store/engine"
 )
 
 // helperEnv turns the test binary into a helper process on that directory.
 const (
-	helperEnv       = "GPULEDGER_TEST_ENGINE_DIR"
-	helperSocketEnv = "GPULEDGER_TEST_ENGINE_SOCKET"
+	helperEnv       = "GPUTALLY_TEST_ENGINE_DIR"
+	helperSocketEnv = "GPUTALLY_TEST_ENGINE_SOCKET"
 )
 
 func TestMain(m *testing.M) {

@@ -20,7 +20,7 @@ func (e *Engine) answerPreflight(req *request, out *output) error {
 		name, version, zone proto.ColStr
 		revision            proto.ColUInt32
 	)
-	name.Append("gpuledger engine")
+	name.Append("gputally engine")
 	version.Append(e.version)
 	revision.Append(0)
 	zone.Append("UTC")

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/unixsock"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 const (

@@ -14,14 +14,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/store/engine"
-	"github.com/gpuledger/gpuledger/internal/store/storetest"
+	"github.com/gputally/gputally/internal/store/engine"
+	"github.com/gputally/gputally/internal/store/storetest"
 )
 
 // shortDir is a temporary directory whose path leaves room for a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "gpuledger-")
+	dir, err := os.MkdirTemp("", "gputally-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +131,8 @@ func TestHelperThatCannotStartSaysWhy(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/nonexistent/libchdb.so") || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("error: %v, want the library's path and `make build`", err)
 	}
-	o.Command = []string{"/nonexistent/gpuledger"}
-	if _, err := engine.Supervise(t.Context(), o); err == nil || !strings.Contains(err.Error(), "/nonexistent/gpuledger") {
+	o.Command = []string{"/nonexistent/gputally"}
+	if _, err := engine.Supervise(t.Context(), o); err == nil || !strings.Contains(err.Error(), "/nonexistent/gputally") {
 		t.Errorf("error: %v, want the command's path", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/gpuledger/gpuledger/internal/trust"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 //go:embed lib/SHA256SUMS
@@ -72,7 +72,7 @@ func remembered(file *os.File, sum string) (stamp, text string) {
 	text = fmt.Sprintf("%s device %d inode %d size %d modified %d changed %d\n",
 		sum, s.Dev, s.Ino, s.Size, s.Mtim.Nano(), s.Ctim.Nano())
 	name := sha256.Sum256([]byte(file.Name()))
-	return filepath.Join(cache, "gpuledger", "libchdb-"+hex.EncodeToString(name[:8])), text
+	return filepath.Join(cache, "gputally", "libchdb-"+hex.EncodeToString(name[:8])), text
 }
 
 // remember writes the stamp whole or not at all. Without it the library is read

@@ -1,4 +1,4 @@
--- What the topic gpuledger.decisions.v1 says, for people and dashboards: nothing
+-- What the topic gputally.decisions.v1 says, for people and dashboards: nothing
 -- here is the truth, and all of it can be made anew from the topic (R6).
 
 -- Every message of the topic, refused ones included. Written last of what

@@ -13,13 +13,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/store"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // spreadEnv gives every test a database as on a cluster: `make test
-// GPULEDGER_STORETEST_SPREAD=1 PKG=./ingest/...` runs a room's statements on
+// GPUTALLY_STORETEST_SPREAD=1 PKG=./ingest/...` runs a room's statements on
 // Distributed tables.
-const spreadEnv = "GPULEDGER_STORETEST_SPREAD"
+const spreadEnv = "GPUTALLY_STORETEST_SPREAD"
 
 // SpreadCluster is the name of the cluster of Spread.
 const SpreadCluster = "prod"

@@ -13,12 +13,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/store"
-	"github.com/gpuledger/gpuledger/internal/store/engine"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/store/engine"
 )
 
 const (
-	dirPrefix   = "gpuledger-store-"
+	dirPrefix   = "gputally-store-"
 	memoryBytes = 1 << 30
 	threads     = 2
 )
@@ -112,8 +112,8 @@ func Library(t testing.TB) string {
 // helperEnv makes a test binary serve the engine on the socket it names,
 // instead of running tests.
 const (
-	helperEnv       = "GPULEDGER_STORETEST_SOCKET"
-	helperConfigEnv = "GPULEDGER_STORETEST_CONFIG" // its engine.Options.ExtraConfig
+	helperEnv       = "GPUTALLY_STORETEST_SOCKET"
+	helperConfigEnv = "GPUTALLY_STORETEST_CONFIG" // its engine.Options.ExtraConfig
 )
 
 // init turns the helper process into the engine before any test could run. The

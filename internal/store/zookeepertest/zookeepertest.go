@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/clock"
-	"github.com/gpuledger/gpuledger/internal/javatest"
-	"github.com/gpuledger/gpuledger/internal/placetest"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/javatest"
+	"github.com/gputally/gputally/internal/placetest"
 )
 
 const (

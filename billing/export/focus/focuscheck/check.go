@@ -8,7 +8,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/internal/bounded"
+	"github.com/gputally/gputally/internal/bounded"
 )
 
 // Violation is a rule broken.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
 
-	"github.com/gpuledger/gpuledger/internal/costtest"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 // file is a small export that is right, to be made wrong.

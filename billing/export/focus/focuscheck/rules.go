@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpuledger/gpuledger/billing/prices"
+	"github.com/gputally/gputally/billing/prices"
 )
 
 // Rule is one requirement. Source says where it stands: rules of FOCUS 1.2 by

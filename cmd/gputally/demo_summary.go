@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gputally/gputally/analyzer"
+	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/billing/export"
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/statement"
+	"github.com/gputally/gputally/internal/usage"
+)
+
+const worstAnomalies = 5
+
+// summary prints capacity, waste, invoices and proof of the month. Its error is
+// a quietError when a check failed.
+func (d *demo) summary(ctx context.Context, from, to time.Time) error {
+	head := fmt.Sprintf("\n%s of a SIMULATED cluster (seed %d)", d.state.period(), d.state.Seed)
+	if err := d.print(head, "\n"); err != nil {
+		return err
+	}
+	// Each asks first and prints then, so that it can be done again.
+	for _, part := range []func(context.Context, time.Time, time.Time) error{d.capacity, d.anomalies, d.invoices, d.proof} {
+		if err := d.p.patiently(ctx, "summary", func() error { return part(ctx, from, to) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) print(parts ...string) error {
+	_, err := fmt.Fprint(d.s.stdout, strings.Join(parts, ""))
+	return err
+}
+
+func (d *demo) table(title string, t table) error {
+	if err := d.print("\n", bold(title, colour(d.s.stdout)), "\n"); err != nil {
+		return err
+	}
+	return t.write(d.s.stdout, outputTable, colour(d.s.stdout))
+}
+
+// capacity shows the month by bucket, and that the buckets are the capacity.
+func (d *demo) capacity(ctx context.Context, from, to time.Time) error {
+	rows, err := usage.Run(ctx, d.p.access.db, usage.Query{From: from, To: to})
+	if err != nil {
+		return err
+	}
+	present, counted := new(big.Int), new(big.Int)
+	if err := d.p.access.db.QueryRow(ctx, capacitySQL, from, to).Scan(present); err != nil {
+		return fmt.Errorf("read capacity: %w", err)
+	}
+	t := table{columns: []column{{name: "bucket"}, {name: "GPU-hours", number: true}, {name: "share", number: true}, {name: "who pays", wide: true}}}
+	total := new(big.Rat)
+	if len(rows) > 0 {
+		total.SetString(rows[0].GPUHours)
+		for _, ms := range rows[0].Buckets {
+			counted.Add(counted, ms)
+		}
+		for i, ms := range rows[0].Buckets {
+			share := new(big.Rat)
+			if counted.Sign() > 0 {
+				share.SetFrac(ms, counted)
+			}
+			t.rows = append(t.rows, []string{
+				bucketNames[i], grouped(new(big.Rat).Mul(share, total).FloatString(2)),
+				new(big.Rat).Mul(share, big.NewRat(100, 1)).FloatString(2) + " %", whoPays[i],
+			})
+		}
+	}
+	verdict := fmt.Sprintf("%s of %s slice-milliseconds: every one in exactly one bucket", grouped(counted.String()), grouped(present.String()))
+	if counted.Cmp(present) != 0 {
+		verdict = fmt.Sprintf("WRONG: %d slice-milliseconds in buckets, capacity %d", counted, present)
+	}
+	t.rows = append(t.rows, []string{"capacity", grouped(total.FloatString(2)), "100.00 %", verdict})
+	return d.table("Capacity", t)
+}
+
+const capacitySQL = `SELECT sum(toUInt128(toUInt64(slices) * present_ms)) FROM usage_hourly FINAL WHERE hour >= ? AND hour < ?`
+
+// whoPays goes with bucketNames.
+var whoPays = []string{"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform", "platform", "platform, flagged"}
+
+func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
+	found, err := analyzer.Find(ctx, d.p.access.db, d.p.cfg.Analyzer, listRates{d.p.register.Known}, from, to)
+	if err != nil {
+		return err
+	}
+	kinds := map[episode.Kind]int{}
+	for _, e := range found {
+		kinds[e.Kind]++
+	}
+	return d.table(fmt.Sprintf("Worst anomalies (idle allocations: %d, off-hours spikes: %d)",
+		kinds[episode.IdleAllocation], kinds[episode.OffHoursSpike]), worstTable(worstOf(found, worstAnomalies)))
+}
+
+// wasted is what one workload wasted at one time, on all its leaves together.
+type wasted struct {
+	episode.Episode // the first of them
+	leaves          int
+}
+
+// worstOf keeps the most wasteful of each kind, so that one kind can't hide
+// the other.
+func worstOf(found []episode.Episode, each int) []wasted {
+	type key struct {
+		kind             episode.Kind
+		tenant, workload string
+		start, end       time.Time
+	}
+	at := map[key]int{}
+	var all []wasted
+	for _, e := range found {
+		k := key{e.Kind, e.Tenant, e.Workload, e.Start, e.End}
+		i, ok := at[k]
+		if !ok {
+			at[k] = len(all)
+			all = append(all, wasted{e, 1})
+			continue
+		}
+		all[i].leaves++
+		all[i].WastedGPUHours = all[i].WastedGPUHours.Add(e.WastedGPUHours)
+		all[i].WastedCost = all[i].WastedCost.Add(e.WastedCost)
+	}
+	slices.SortStableFunc(all, func(a, b wasted) int { return b.WastedGPUHours.Cmp(a.WastedGPUHours) })
+	var out []wasted
+	for _, kind := range episode.Kinds() {
+		n := 0
+		for _, w := range all {
+			if w.Kind == kind && n < each {
+				out = append(out, w)
+				n++
+			}
+		}
+	}
+	return out
+}
+
+func worstTable(worst []wasted) table {
+	t := table{columns: append(textColumns([]string{"kind", "tenant", "workload", "start", "end"}),
+		column{name: "leaves", number: true}, column{name: "GPU-hours", number: true}, column{name: "cost", number: true}, column{name: "currency"})}
+	for _, w := range worst {
+		leaves := ""
+		if w.Leaf != "" {
+			leaves = strconv.Itoa(w.leaves)
+		}
+		t.rows = append(t.rows, []string{
+			string(w.Kind), w.Tenant, w.Workload, w.Start.UTC().Format("2006-01-02 15:04"), w.End.UTC().Format("2006-01-02 15:04"),
+			leaves, grouped(fixed(w.WastedGPUHours.String(), 1)), grouped(fixed(w.WastedCost.String(), 2)), w.Currency,
+		})
+	}
+	return t
+}
+
+func (d *demo) invoices(ctx context.Context, from, _ time.Time) error {
+	month, err := d.p.register.List(ctx, from.Format("2006-01"))
+	if err != nil {
+		return err
+	}
+	if err := d.table("Draft invoices, in "+month.Currency, sumTable(month)); err != nil {
+		return err
+	}
+	path, err := export.Chargeback(d.p.access.dir.Path(), month)
+	if err != nil {
+		return err
+	}
+	return d.print("Chargeback CSV: ", path, "\n")
+}
+
+func idleShare(inv *invoice.Invoice) string {
+	idle, ok := new(big.Rat).SetString(inv.Buckets.Idle)
+	all, also := new(big.Rat).SetString(inv.GPUHours)
+	if !ok || !also || all.Sign() == 0 {
+		return ""
+	}
+	return idle.Mul(idle, big.NewRat(100, 1)).Quo(idle, all).FloatString(1) + " %"
+}
+
+// proof runs every check and says where to look next.
+func (d *demo) proof(ctx context.Context, _, _ time.Time) error {
+	results, err := d.p.check(ctx, d.p.access.dir.Path(), sampledMessages)
+	if err != nil {
+		return err
+	}
+	if err := d.print("\n", bold("Proof", colour(d.s.stdout)), "\n"); err != nil {
+		return err
+	}
+	failed := d.s.printChecks(outputTable, results)
+	took := d.s.clock.Since(d.began).Round(100 * time.Millisecond)
+	if err := d.print(fmt.Sprintf("\nDone in %s, %s.\n", took, peakMemory()),
+		"Ask on:  ", os.Args[0], " usage --data ", d.p.access.dir.Path(), " --by tenant,project\n",
+		"         ", os.Args[0], " invoice show --data ", d.p.access.dir.Path(), " --period ", d.state.Month.Format("2006-01"), " --tenant NAME\n",
+		"         ", os.Args[0], " invoice finalise --data ", d.p.access.dir.Path(), " --period ", d.state.Month.Format("2006-01"), "\n",
+		"Look at: ", d.at(statement.Path), " (statements), ", d.at("/docs"), " (finance API) and ", d.at("/metrics"), d.served(), "\n"); err != nil {
+		return err
+	}
+	return failed
+}
+
+// served says since when the addresses answer.
+func (d *demo) served() string {
+	if d.once {
+		return ", while demo runs without --once, or standalone on this directory"
+	}
+	return ""
+}
+
+// peakMemory is the greatest resident size of this process and its engine, as
+// Linux keeps it.
+func peakMemory() string {
+	own := peakOf("self")
+	var engine int64
+	children, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		children = nil
+	}
+	for _, file := range children {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for _, pid := range strings.Fields(string(data)) {
+			engine += peakOf(pid)
+		}
+	}
+	if own == 0 {
+		return "peak memory unknown"
+	}
+	return fmt.Sprintf("peak memory %d MB (services %d MB, ClickHouse %d MB)", (own+engine)>>20, own>>20, engine>>20)
+}
+
+func peakOf(pid string) int64 {
+	data, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(data), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kb << 10
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	ingested = "gputally_ingest_messages_total"
+	spooled  = "gputally_collector_batches_spooled_total"
+)
+
+// shortDemo is two days of the simulated month.
+var shortDemo = []string{"demo", "--once", "--days", "2", "--seed", "7", "--listen", "127.0.0.1:0"}
+
+// demoMonth is the month that a demo's directory was begun with.
+func demoMonth(t *testing.T, data string) string {
+	t.Helper()
+	var state demoState
+	if err := json.Unmarshal(readFile(t, filepath.Join(data, demoName)), &state); err != nil {
+		t.Fatal(err)
+	}
+	return state.Month.Format("2006-01")
+}
+
+// slowIngest has ingest take small chunks, so that there is a long way on
+// which to be killed.
+func slowIngest(t *testing.T) (config []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), configName)
+	writeFile(t, path, "ingest: {chunk_records: 100}\n")
+	return []string{"--config", path}
+}
+
+// ofTheRun is what a demo prints of itself and not of the ledger. R6 counts the
+// decisions, among them the mapping that billing notes when it comes to it.
+var ofTheRun = regexp.MustCompile(`(?m)^(Done in|Look at:|R6 ) .*$`)
+
+func figures(p *process) string {
+	text, _ := p.stdout.read()
+	return ofTheRun.ReplaceAllString(text, "")
+}
+
+// TestKilledDemoBillsTheSame kills a demo wherever it is, and its engine, and
+// starts it again: in the end nothing tells it from one that nobody disturbed.
+func TestKilledDemoBillsTheSame(t *testing.T) {
+	undisturbed := newDataDir(t)
+	first := spawn(t, undisturbed, shortDemo...)
+	if code := first.wait(t); code != exitOK {
+		t.Fatalf("an undisturbed demo ended with %d", code)
+	}
+	again := spawn(t, undisturbed, shortDemo...)
+	if code := again.wait(t); code != exitOK {
+		t.Fatalf("a second demo in the same directory ended with %d", code)
+	}
+	// The same figures stand for the same boot too: nothing was simulated twice.
+	if diff := cmp.Diff(figures(first), figures(again)); diff != "" {
+		t.Errorf("a second run prints (-first +second):\n%s", diff)
+	}
+	killed := newDataDir(t)
+	killDemo(t, killed)
+	month := demoMonth(t, undisturbed)
+	if diff := cmp.Diff(askStanding(t, undisturbed, month), askStanding(t, killed, month)); diff != "" {
+		t.Errorf("ledger and invoices (-undisturbed +killed):\n%s", diff)
+	}
+	// What was killed goes on under the run that it left open, and ends it.
+	for data, want := range map[string]int{undisturbed: 2, killed: 1} {
+		runs := mustInvoke(t, "import", "runs", "list", "--all", "--data", data, "--output", "csv")
+		if strings.Count(runs, ",ended,") != want || strings.Count(runs, ",open,") != 0 {
+			t.Errorf("want %d runs, all ended:\n%s", want, runs)
+		}
+	}
+}
+
+// killDemo runs a demo to its end, through five kills, and two of its engine.
+func killDemo(t *testing.T, data string) {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("kill points by seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	args := append(slowIngest(t), shortDemo...)
+	for _, progress := range []struct {
+		metric string
+		most   int
+	}{{spooled, 3000}, {ingested, 1000}, {ingested, 1000}, {ingested, 1000}, {ingested, 1000}} {
+		p := spawn(t, data, args...)
+		p.reaches(t, progress.metric, float64(1+random.IntN(progress.most)))
+		p.kill(t)
+	}
+	p := spawn(t, data, args...)
+	p.reaches(t, ingested, 300)
+	if !p.killEngine(t) {
+		t.Fatal("a demo that ingests has no engine")
+	}
+	p.stdout.await(t, regexp.MustCompile(`SIMULATED`)) // ingest has ended, the questions begin
+	if !p.killEngine(t) {
+		t.Log("the questions were answered before the engine could be killed again")
+	}
+	if code := p.wait(t); code != exitOK {
+		t.Fatalf("a demo whose engine was killed twice ended with %d", code)
+	}
+}
+
+// smallExporter serves one H100 whose counters go on.
+func smallExporter(t *testing.T) (address string) {
+	t.Helper()
+	var scrapes atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		labels := `gpu="0",UUID="GPU-k",modelName="NVIDIA H100 80GB HBM3",Hostname="n1",namespace="team-a",pod="train-0",container="main"`
+		_, _ = io.WriteString(w, strings.Join([]string{
+			"DCGM_FI_DEV_GPU_UTIL{" + labels + "} 93",
+			"DCGM_FI_PROF_SM_ACTIVE{" + labels + "} 0.71",
+			"DCGM_FI_DEV_POWER_USAGE{" + labels + "} 640",
+			fmt.Sprintf("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{%s} %d", labels, 640_000*scrapes.Add(1)),
+			"",
+		}, "\n"))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/metrics"
+}
+
+// TestKilledStandaloneKeepsItsChain kills a standalone while it scrapes, and
+// stops it in order in between: each boot names the one before it (C4), and no
+// slot that was acknowledged is missing.
+func TestKilledStandaloneKeepsItsChain(t *testing.T) {
+	data, target := newDataDir(t), smallExporter(t)
+	args := []string{"standalone", "--scrape", target, "--slot", "1s", "--listen", "127.0.0.1:0"}
+	for boot, kill := range []bool{true, false, true, true} {
+		p := spawn(t, data, args...)
+		p.reaches(t, ingested, 2)
+		if kill {
+			p.kill(t)
+		} else if code := p.interrupt(t); code != exitOK {
+			t.Errorf("boot %d: an interrupt ended it with %d", boot, code)
+		}
+	}
+	p := spawn(t, data, args...)
+	p.reaches(t, ingested, 2)
+	if !p.killEngine(t) {
+		t.Fatal("a standalone has no engine")
+	}
+	before, _ := p.metric(t, ingested)
+	p.reaches(t, ingested, before+2)
+	mustVerifyLive(t, data)
+	if code := p.interrupt(t); code != exitOK {
+		t.Errorf("the last boot ended with %d", code)
+	}
+	r := mustVerify(t, data)
+	if got := r.checks["C4"].Figures; !strings.Contains(got, "in 5 boots, 0 ") {
+		t.Errorf("C4 says %q, want five boots and no gap", got)
+	}
+}
+
+func TestDemoOfSomeDays(t *testing.T) {
+	month := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
+	for days, want := range map[int]struct {
+		end   time.Time
+		title string
+		valid bool
+	}{
+		0:  {month.AddDate(0, 1, 0), "September 2026", true},
+		1:  {month.AddDate(0, 0, 1), "The first day of September 2026", true},
+		30: {month.AddDate(0, 1, 0), "The first 30 days of September 2026", true},
+		31: {month.AddDate(0, 0, 31), "The first 31 days of September 2026", false},
+		-1: {month.AddDate(0, 0, -1), "The first -1 days of September 2026", false},
+	} {
+		state := demoState{Month: month, Days: days}
+		if got := state.end(); !got.Equal(want.end) {
+			t.Errorf("%d days end at %s, want %s", days, got, want.end)
+		}
+		if got := state.period(); got != want.title {
+			t.Errorf("%d days are called %q, want %q", days, got, want.title)
+		}
+		if err := state.validate(); (err == nil) != want.valid {
+			t.Errorf("%d days: error %v, valid %v", days, err, want.valid)
+		}
+	}
+}
