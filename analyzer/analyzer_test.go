@@ -325,6 +325,23 @@ func TestTimeToComeIsNoTimeToLookAt(t *testing.T) {
 	wantMetric(t, registry, "gputally_anomaly_open", 1)
 }
 
+// TestAWithdrawnHourIsNotTheNewest: its old row stands until ClickHouse merges parts.
+func TestAWithdrawnHourIsNotTheNewest(t *testing.T) {
+	db := storetest.Open(t)
+	write(t, db, gpu{"GPU-1", "ml", monday, "aaiiiiii", 1})
+	write(t, db, gpu{"GPU-2", "ml", monday.Add(20 * time.Hour), "a", 1})
+	for _, sql := range []string{"SYSTEM STOP MERGES usage_hourly", `
+INSERT INTO usage_hourly SELECT * REPLACE (version + 1 AS version, 0 AS present_ms, arrayMap(x -> toUInt64(0), active) AS active)
+FROM usage_hourly WHERE gpu = 'GPU-2'`} {
+		if err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _, registry := newService(t, db)
+	runOnce(t, s)
+	wantMetric(t, registry, "gputally_anomaly_open", 1)
+}
+
 func TestAMonthOfAFleet(t *testing.T) {
 	db := storetest.Open(t)
 	writeFleet(t, db)

@@ -67,7 +67,7 @@ ORDER BY cluster`
 
 // newestHoursSQL: each cluster's newest hour up to an instant. Imported records may tell of the future, which would hide what goes on
 // now. Parameter: the instant.
-const newestHoursSQL = `SELECT cluster, max(hour) FROM usage_hourly WHERE hour <= ? AND present_ms > 0 GROUP BY cluster`
+const newestHoursSQL = `SELECT cluster, max(hour) FROM usage_hourly FINAL WHERE hour <= ? AND present_ms > 0 GROUP BY cluster`
 
 // longIdleSQL: the published idle allocations that began before an instant and
 // reach over another: their GPUs, and the earliest start. Parameters: the

@@ -192,6 +192,32 @@ func checkQuery(t *testing.T, db *store.DB, s spec) {
 	}
 }
 
+// TestUnaccountedTimeIsInGPUHours: the table's constraint must go first, since it lets
+// no such row in. The row lacks half of one hour of a GPU of seven slices.
+func TestUnaccountedTimeIsInGPUHours(t *testing.T) {
+	db := openLedger(t)
+	for _, sql := range []string{"ALTER TABLE usage_hourly DROP CONSTRAINT c6", `
+INSERT INTO usage_hourly (cluster, hour, gpu, node, model, slices, gpu_slices, present_ms, until_ms, inputs, version, free)
+SELECT 'c', toDateTime({at:Int64}, 'UTC'), 'GPU-3', 'n1', 'H100', 7, 7, 3600000, 3600000, 1, 1, 12600000`} {
+		if err := db.Exec(t.Context(), sql, store.Named("at", rangeFrom+3600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []struct {
+		Capacity    float64 `ch:"capacity_gpu_hours"`
+		Held        float64 `ch:"held_share"`
+		Active      float64 `ch:"active_share"`
+		Idle        float64 `ch:"idle_gpu_hours"`
+		Unaccounted float64 `ch:"unaccounted_gpu_hours"`
+	}
+	if err := db.Select(t.Context(), &got, expand(totalsSQL)); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got[0].Unaccounted != 0.5 {
+		t.Errorf("totals %+v, want 0.5 GPU-hours unaccounted", got)
+	}
+}
+
 // variable runs a variable's query and answers its options' texts, by value.
 func variable(t *testing.T, db *store.DB, sql string) map[string]string {
 	t.Helper()

@@ -29,15 +29,16 @@ SELECT DISTINCT hex(gpu) AS value, gpu AS text FROM usage_hourly
 WHERE gpu != '' AND cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime ORDER BY gpu`
 
 // totalsSQL is one row: the range's capacity and what became of it.
-// unaccounted_gpu_hours is C6 over the range, in exact integers: always 0.
+// unaccounted_gpu_hours is C6 over the range: each GPU-hour's difference is an exact
+// integer, and 0 unless a row was written past the table's constraint.
 const totalsSQL = `
 SELECT
     sum(toUInt64(slices) * present_ms / (greatest(gpu_slices, 1) * 3600000.)) AS capacity_gpu_hours,
     sum((arraySum(active) + arraySum(idle) + arraySum(unproven)) / (greatest(gpu_slices, 1) * 3600000.)) / capacity_gpu_hours AS held_share,
     sum(arraySum(active) / (greatest(gpu_slices, 1) * 3600000.)) / capacity_gpu_hours AS active_share,
     sum(arraySum(idle) / (greatest(gpu_slices, 1) * 3600000.)) AS idle_gpu_hours,
-    sum(toInt64(slices) * present_ms - toInt64(free + stranded + unhealthy + unobserved
-        + arraySum(active) + arraySum(idle) + arraySum(unproven))) / 3600000. AS unaccounted_gpu_hours
+    sum((toInt64(slices) * present_ms - toInt64(free + stranded + unhealthy + unobserved
+        + arraySum(active) + arraySum(idle) + arraySum(unproven))) / (greatest(gpu_slices, 1) * 3600000.)) AS unaccounted_gpu_hours
 FROM usage_hourly FINAL
 WHERE cluster IN ` + chosenClusters + ` AND hour >= $__fromTime AND hour < $__toTime`
 
