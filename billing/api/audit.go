@@ -2,8 +2,7 @@ package api
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/gputally/gputally/internal/decisions"
@@ -71,18 +70,23 @@ func (a *api) listDecisions(ctx context.Context, in *decisionsInput) (*decisions
 		return nil, err
 	}
 	last := int64(-1) // of those looked at
-	for i, offset := range offsets {
-		if len(out.Body.Decisions) == in.Limit || i == maxScan {
+	for asked := range slices.Chunk(offsets[:min(len(offsets), maxScan)], in.Limit) {
+		if len(out.Body.Decisions) == in.Limit {
 			break
 		}
-		entry, err := a.entry(ctx, offset)
+		entries, err := a.entries(ctx, asked)
 		if err != nil {
 			return nil, a.problem(ctx, err)
 		}
-		if in.Who == "" || entry.Who == in.Who {
-			out.Body.Decisions = append(out.Body.Decisions, entry)
+		for _, entry := range entries {
+			if len(out.Body.Decisions) == in.Limit {
+				break
+			}
+			if in.Who == "" || entry.Who == in.Who {
+				out.Body.Decisions = append(out.Body.Decisions, entry)
+			}
+			last = entry.Offset
 		}
-		last = offset
 	}
 	if n := len(offsets); n > 0 && last != offsets[n-1] {
 		out.Body.Next = in.cursor((&decisionBody{Offset: last}).key())
@@ -116,18 +120,18 @@ func (a *api) wantedOffsets(in *decisionsInput, body *decisionsBody) (offsets []
 	return offsets, nil
 }
 
-// errRead ends a walk after the one entry that was wanted.
-var errRead = errors.New("read")
-
-func (a *api) entry(ctx context.Context, offset int64) (body decisionBody, err error) {
-	err = a.deps.Decisions.Walk(ctx, offset, func(entry decisions.Entry) error {
-		body = newDecision(&entry)
-		return errRead
+// entries are the decisions at offsets, which ascend or descend, in their order.
+func (a *api) entries(ctx context.Context, offsets []int64) ([]decisionBody, error) {
+	ascending := slices.Sorted(slices.Values(offsets))
+	var entries []decisionBody
+	err := a.deps.Decisions.Pick(ctx, ascending, func(entry decisions.Entry) error {
+		entries = append(entries, newDecision(&entry))
+		return nil
 	})
-	if errors.Is(err, errRead) {
-		return body, nil
+	if offsets[0] != ascending[0] {
+		slices.Reverse(entries)
 	}
-	return body, fmt.Errorf("read decision at offset %d: %w", offset, err)
+	return entries, err
 }
 
 func newDecision(entry *decisions.Entry) decisionBody {

@@ -181,6 +181,30 @@ func TestEveryProcessComesToTheSameState(t *testing.T) {
 	})
 }
 
+// TestPickReadsWhatIsAskedFor: near and far, and nothing else.
+func TestPickReadsWhatIsAskedFor(t *testing.T) {
+	l := open(t, embeddedBroker(t).addr)
+	for i := range 2*pickGap + 4 {
+		appendTo(t, l, KindAudit, fmt.Sprint("key ", i), "carol", &Audit{Action: "look", Subject: fmt.Sprint(i)})
+	}
+	for _, want := range [][]int64{nil, {0}, {0, 1, 5}, {2, pickGap + 2}, {0, pickGap + 1, 2*pickGap + 3}, {2*pickGap + 3}} {
+		var got []int64
+		err := l.Pick(testContext(t), want, func(e Entry) error {
+			if e.Body.(*Audit).Subject != fmt.Sprint(e.Offset) {
+				t.Errorf("offset %d has %+v", e.Offset, e.Body)
+			}
+			got = append(got, e.Offset)
+			return nil
+		})
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("Pick %v: %v (-want +got):\n%s", want, err, diff)
+		}
+	}
+	if err := l.Pick(testContext(t), []int64{2*pickGap + 4}, func(Entry) error { return nil }); err == nil {
+		t.Error("an offset behind the end: no error")
+	}
+}
+
 // TestOneOfManyWritersWins: eight clients finalise one tenant's month, each under
 // the same key and under its own; exactly one wins of each, and all know who.
 func TestOneOfManyWritersWins(t *testing.T) {

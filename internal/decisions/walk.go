@@ -56,7 +56,40 @@ func (e *Entry) Subject() string {
 // refused ones included. It reads them anew and compares them with the chain.
 // do's error ends it.
 func (l *Log) Walk(ctx context.Context, from int64, do func(Entry) error) error {
-	err := l.verified(ctx, from, max(from, l.next()), func(m *broker.Message) error {
+	return l.walk(ctx, from, max(from, l.next()), do)
+}
+
+// pickGap is how many messages that nobody asked for are read rather than asking
+// the broker once more.
+const pickGap = 16
+
+// Pick is Walk over the messages at some offsets, in ascending order. Those that lie
+// near each other are read together.
+func (l *Log) Pick(ctx context.Context, offsets []int64, do func(Entry) error) error {
+	for len(offsets) > 0 {
+		n := 1
+		for n < len(offsets) && offsets[n]-offsets[n-1] <= pickGap {
+			n++
+		}
+		near := offsets[:n]
+		offsets = offsets[n:]
+		err := l.walk(ctx, near[0], near[n-1]+1, func(e Entry) error {
+			if e.Offset != near[0] {
+				return nil
+			}
+			near = near[1:]
+			return do(e)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk is Walk over the offsets [from, to).
+func (l *Log) walk(ctx context.Context, from, to int64, do func(Entry) error) error {
+	err := l.verified(ctx, from, to, func(m *broker.Message) error {
 		e := Entry{Appended: m.Time.UTC(), Bytes: len(m.Value)}
 		l.View(func(s *State) { e.Outcome, e.Chain = s.Outcome(m.Offset) })
 		if e.Kind != KindPart {
