@@ -291,18 +291,26 @@ func TestPools(t *testing.T) {
 }
 
 // TestRetiredEarly: a GPU that people took out of the inventory is there up to
-// then, and again from where it is listed next (R2).
+// then, and again from where it is listed next, with as many slices or not (R2).
 func TestRetiredEarly(t *testing.T) {
-	board := `{"uuid": %q, "model": "NVIDIA H100 80GB HBM3", "slices": 7, "leaves": [{"id": "gpu", "slices": 7, "sm_active": 0.5}], "holds": [{"leaf": "gpu", "owner": {"namespace": "a", "pod": "p"}}], "power_watts": 300, "idle_watts": 80}`
+	for _, slices := range []int{4, 3, 5} {
+		t.Run(fmt.Sprint(slices), func(t *testing.T) { testRetiredEarly(t, slices) })
+	}
+}
+
+func testRetiredEarly(t *testing.T, lateSlices int) {
+	board := func(id string, slices int) string {
+		return fmt.Sprintf(`{"uuid": %q, "model": "NVIDIA H100 80GB HBM3", "slices": %d, "leaves": [{"id": "gpu", "slices": %d, "sm_active": 0.5}], "holds": [{"leaf": "gpu", "owner": {"namespace": "a", "pod": "p"}}], "power_watts": 300, "idle_watts": 80}`, id, slices, slices)
+	}
 	var early, late strings.Builder
 	for slot := range 30 {
-		line := fmt.Sprintf(`{"cluster": "k", "node": "n%%d", "slot": "2026-03-01T00:%02d:%02dZ", "slot_ms": 10000, "collector": "c%%d", "boot_ms": 1000, "seq": %d, "gpus": [`+board+`]}`+"\n", slot/6, slot%6*10, slot, "%s")
-		fmt.Fprintf(&early, line, 2, 2, "GPU-b")
+		line := fmt.Sprintf(`{"cluster": "k", "node": "n%%d", "slot": "2026-03-01T00:%02d:%02dZ", "slot_ms": 10000, "collector": "c%%d", "boot_ms": 1000, "seq": %d, "gpus": [%%s]}`+"\n", slot/6, slot%6*10, slot)
+		fmt.Fprintf(&early, line, 2, 2, board("GPU-b", 4))
 		switch {
 		case slot < 2:
-			fmt.Fprintf(&early, line, 1, 1, "GPU-a")
+			fmt.Fprintf(&early, line, 1, 1, board("GPU-a", 4))
 		case slot >= 20:
-			fmt.Fprintf(&late, line, 1, 1, "GPU-a")
+			fmt.Fprintf(&late, line, 1, 1, board("GPU-a", lateSlices))
 		}
 	}
 	h := newHouse(t)

@@ -42,61 +42,31 @@ func newReplay(r *raw) (*replay, meter.GPUHour, error) {
 
 // at is the hour as it stands with the watermark at untilMS, from the slots
 // that start at or before lastSlotMS. A GPU that isn't present has zeros only.
-// Where people took it out of the inventory, the hour is computed in pieces:
-// none knows what was listed before its start.
 func (p *replay) at(untilMS, lastSlotMS int64) (meter.GPUHour, error) {
-	start := p.raw.row.startMS()
-	sum := meter.GPUHour{GPU: p.raw.row.GPU, Slices: p.slices, Kind: p.kind}
-	edges := []int64{0}
-	for _, r := range p.raw.retirements {
-		edges = append(edges, r.cutMS)
-	}
-	for i, from := range edges {
-		to := int64(forever)
-		if i+1 < len(edges) {
-			to = edges[i+1]
-		}
-		if from >= start+meter.HourMS || min(to, untilMS) <= start {
-			continue
-		}
-		got, err := p.piece(from, to, untilMS, lastSlotMS)
-		if err != nil {
-			return sum, err
-		}
-		if sum.PresentMS == 0 {
-			if got.PresentMS > 0 {
-				sum = got
-			}
-			continue
-		}
-		sum = join(sum, got)
-	}
-	return sum, nil
-}
-
-// piece is the hour by what was listed in [fromMS, toMS).
-func (p *replay) piece(fromMS, toMS, untilMS, lastSlotMS int64) (meter.GPUHour, error) {
 	r := p.raw
 	in := meter.HourInput{
-		StartMS: r.row.startMS(), WatermarkMS: min(untilMS, toMS), SlotMS: r.slotMS,
+		StartMS: r.row.startMS(), WatermarkMS: untilMS, SlotMS: r.slotMS,
 		Nodes:      make(map[string][]meter.NodeSlot, len(r.nodes)),
 		GPUs:       map[string]map[string][]meter.Record{r.row.GPU: {}},
+		Closings:   map[string][]int64{},
 		LeafSlices: func(leaf uint64) int { return int(r.leaves[leaf].Slices) },
 		OwnerID:    func(owner uint64) string { return r.owners[owner].Owner },
+	}
+	for _, t := range r.retirements {
+		in.Closings[r.row.GPU] = append(in.Closings[r.row.GPU], t.cutMS)
 	}
 	for node, slots := range r.nodes {
 		in.Nodes[node] = slots[:sort.Search(len(slots), func(i int) bool { return slots[i].StartMS > lastSlotMS })]
 	}
 	for _, of := range []map[string][]meter.Record{r.records, r.fills} {
 		for node, records := range of {
-			first := sort.Search(len(records), func(i int) bool { return records[i].StartMS >= fromMS })
-			end := sort.Search(len(records), func(i int) bool { return records[i].StartMS > lastSlotMS || records[i].StartMS >= toMS })
-			if first < end {
-				in.GPUs[r.row.GPU][node] = append(slices.Clone(in.GPUs[r.row.GPU][node]), p.records(records[first:end])...)
+			end := sort.Search(len(records), func(i int) bool { return records[i].StartMS > lastSlotMS })
+			if end > 0 {
+				in.GPUs[r.row.GPU][node] = append(slices.Clone(in.GPUs[r.row.GPU][node]), p.records(records[:end])...)
 			}
 		}
 	}
-	got, err := meter.Hour(in, meter.NewInventory(p.known(fromMS)))
+	got, err := meter.Hour(in, meter.NewInventory(p.pinned))
 	if err != nil {
 		return meter.GPUHour{}, fmt.Errorf("compute the hour from raw: %w", err)
 	}
@@ -105,15 +75,7 @@ func (p *replay) piece(fromMS, toMS, untilMS, lastSlotMS int64) (meter.GPUHour, 
 			return got.GPUs[i], nil
 		}
 	}
-	return meter.GPUHour{}, nil
-}
-
-// known are the sightings before the hour that a piece from fromMS on knows.
-func (p *replay) known(fromMS int64) []meter.Sighting {
-	if fromMS > p.raw.row.startMS() {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(p.pinned), func(s meter.Sighting) bool { return s.LastMS <= fromMS })
+	return meter.GPUHour{GPU: r.row.GPU, Slices: p.slices, Kind: p.kind}, nil
 }
 
 // records gives the hour's capacity to those of its records that tell none: a
@@ -131,16 +93,6 @@ func (p *replay) records(in []meter.Record) []meter.Record {
 		}
 	}
 	return out
-}
-
-// join adds a later piece of the hour, of the same capacity.
-func join(a, b meter.GPUHour) meter.GPUHour {
-	negative := subtract(meter.GPUHour{}, b)
-	a = subtract(a, negative)
-	if b.Node != "" {
-		a.Node, a.Model = b.Node, b.Model
-	}
-	return a
 }
 
 // subtract is what b became a by, owner by owner.

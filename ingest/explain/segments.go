@@ -97,8 +97,11 @@ func (p *replay) cells() ([]cell, error) {
 
 // nodeBefore is where the GPU was when the hour began; empty: not known.
 func (p *replay) nodeBefore() string {
-	last := meter.Sighting{}
-	for _, s := range p.known(p.raw.cutBefore(p.raw.row.startMS())) {
+	last, closedMS := meter.Sighting{}, p.raw.cutBefore(p.raw.row.startMS())
+	for _, s := range p.pinned {
+		if s.LastMS <= closedMS {
+			continue
+		}
 		if s.LastMS > last.LastMS || (s.LastMS == last.LastMS && s.LastMS > 0 &&
 			(s.RunFromMS > last.RunFromMS || (s.RunFromMS == last.RunFromMS && s.Node < last.Node))) {
 			last = s

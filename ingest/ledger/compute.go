@@ -27,7 +27,7 @@ type computation struct {
 	hours       []hourState
 	from, to    time.Time // of the slots that the hours depend on
 	winners     *winners
-	closings    closings // of the GPUs that are computed by themselves
+	closings    closings
 	out         *result
 }
 
@@ -52,42 +52,34 @@ func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hour
 	if err != nil {
 		return nil, nil, err
 	}
-	if x.closings = all.near(x.from, x.to); x.closings != nil {
-		inv = nil
-	}
+	x.closings = all.near(x.from, x.to)
 	l.names.bound()
 	return l.computeParts(ctx, x, inv)
 }
 
 // computeParts is compute once it is known what to read.
 func (l *Ledger) computeParts(ctx context.Context, x *computation, inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
-	hours, kept := x.hours, map[string]map[string]*series{}
-	parts := partsOf(hours, l.cfg.MaxRowsInMemory)
+	parts := partsOf(x.hours, l.cfg.MaxRowsInMemory)
 	var damage error // told only if no rows are missing: those are its cause
 	for number := range parts {
 		p := part{number, parts}
 		if parts > 1 || inv == nil {
-			if inv, err = l.inventoryAt(ctx, x, hours[0].start, p); err != nil {
+			if inv, err = l.inventoryAt(ctx, x.cluster, x.hours[0].start, p); err != nil {
 				return nil, nil, err
 			}
 		}
-		err := l.computePart(ctx, x, p, inv, kept)
+		err := l.computePart(ctx, x, p, inv)
 		if err != nil && !unbalanced(err) {
 			return nil, nil, err
 		}
 		damage = cmp.Or(damage, err)
 	}
-	err = l.computeClosings(ctx, x, kept)
-	if err != nil && !unbalanced(err) {
-		return nil, nil, err
-	}
-	damage = cmp.Or(damage, err)
 	if x.out.missing = x.winners.missing(); len(x.out.missing) > 0 {
 		slices.Sort(x.out.missing)
 		return x.out, nil, nil
 	}
 	x.collect()
-	if parts > 1 || x.closings != nil {
+	if parts > 1 {
 		inv = nil
 	}
 	return x.out, inv, damage
@@ -108,9 +100,8 @@ func partsOf(hours []hourState, maxRows uint64) uint64 {
 	return max(1, (rows+maxRows-1)/maxRows)
 }
 
-// computePart reads one part of the GPUs and computes all hours of it; those
-// with closings are kept for later.
-func (l *Ledger) computePart(ctx context.Context, x *computation, p part, inv *meter.Inventory, kept map[string]map[string]*series) error {
+// computePart reads one part of the GPUs and computes all hours of it.
+func (l *Ledger) computePart(ctx context.Context, x *computation, p part, inv *meter.Inventory) error {
 	r, err := l.readRaw(ctx, x.cluster, x.winners, p, x.from, x.to)
 	if err != nil {
 		return err
@@ -118,7 +109,6 @@ func (l *Ledger) computePart(ctx context.Context, x *computation, p part, inv *m
 	if err := l.learn(ctx, r); err != nil {
 		return err
 	}
-	x.closings.take(r, kept)
 	for i, h := range x.hours {
 		res, err := meter.Hour(l.input(x, h, r), inv)
 		if err != nil {
@@ -151,7 +141,7 @@ func (l *Ledger) input(x *computation, h hourState, r *raw) meter.HourInput {
 	in := meter.HourInput{
 		StartMS: start, WatermarkMS: x.watermarkMS, SlotMS: slotMS,
 		Nodes: make(map[string][]meter.NodeSlot, len(x.winners.nodes)), GPUs: make(map[string]map[string][]meter.Record, len(r.gpus)),
-		LeafSlices: l.names.leafSlices, OwnerID: l.names.ownerID,
+		Closings: x.closings, LeafSlices: l.names.leafSlices, OwnerID: l.names.ownerID,
 	}
 	for node, slots := range x.winners.nodes {
 		in.Nodes[node] = slotsAround(slots, slotMS, start)
@@ -184,13 +174,9 @@ type sightingRow struct {
 }
 
 func (l *Ledger) readSightings(ctx context.Context, c cluster, p part, from, to time.Time) ([]meter.Sighting, error) {
-	return l.selectSightings(ctx, c, selectSightings, from, to, store.Named("part", p.number), store.Named("parts", p.of))
-}
-
-func (l *Ledger) selectSightings(ctx context.Context, c cluster, sql string, from, to time.Time, more ...any) ([]meter.Sighting, error) {
 	var rows []sightingRow
-	args := append([]any{store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to)}, more...)
-	if err := l.deps.Store.Select(ctx, &rows, sql, args...); err != nil {
+	if err := l.deps.Store.Select(ctx, &rows, selectSightings, store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to),
+		store.Named("part", p.number), store.Named("parts", p.of)); err != nil {
 		return nil, fmt.Errorf("read sightings of %s: %w", c.Name, err)
 	}
 	out := make([]meter.Sighting, len(rows))
@@ -203,12 +189,11 @@ func (l *Ledger) selectSightings(ctx context.Context, c cluster, sql string, fro
 	return out, nil
 }
 
-// inventoryAt is the inventory of a part of the GPUs as an hour begins, without
-// those that are computed by themselves.
-func (l *Ledger) inventoryAt(ctx context.Context, x *computation, hour time.Time, p part) (*meter.Inventory, error) {
-	sightings, err := l.readSightings(ctx, x.cluster, p, hour.Add(-backMS*time.Millisecond), hour)
+// inventoryAt is the inventory of a part of the GPUs as an hour begins.
+func (l *Ledger) inventoryAt(ctx context.Context, c cluster, hour time.Time, p part) (*meter.Inventory, error) {
+	sightings, err := l.readSightings(ctx, c, p, hour.Add(-backMS*time.Millisecond), hour)
 	if err != nil {
 		return nil, err
 	}
-	return meter.NewInventory(x.closings.without(sightings)), nil
+	return meter.NewInventory(sightings), nil
 }

@@ -14,8 +14,7 @@
 // Raw goes a week at a time, when ledger.raw_retention has passed and every hour
 // that rests on it is closed, clean and covered; its hours are never recomputed
 // after, and are stale where they would come out otherwise (docs/decisions/0004).
-// A GPU that people retired is computed by itself, in pieces from closing to
-// closing; each closing is an input of its hour and of the day after it (R2).
+// The retirement of a GPU is an input of its hour and of the day after it (R2).
 //
 // Memory: hours are read together up to ledger.max_rows_in_memory rows of raw
 // and journal, as the journal counts them before anything is read; the GPUs of

@@ -3,8 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/gputally/gputally/internal/meter"
@@ -66,110 +64,4 @@ func (c closings) near(from, to time.Time) closings {
 		}
 	}
 	return out
-}
-
-// take moves the records of the GPUs with closings from a part to kept.
-func (c closings) take(r *raw, kept map[string]map[string]*series) {
-	for gpu := range c {
-		if nodes, ok := r.gpus[gpu]; ok {
-			kept[gpu] = nodes
-			delete(r.gpus, gpu)
-		}
-	}
-}
-
-// without leaves out the GPUs with closings.
-func (c closings) without(sightings []meter.Sighting) []meter.Sighting {
-	if len(c) == 0 {
-		return sightings
-	}
-	return slices.DeleteFunc(sightings, func(s meter.Sighting) bool { return c[s.GPU] != nil })
-}
-
-// computeClosings computes the GPUs with closings, one by one, hour by hour.
-func (l *Ledger) computeClosings(ctx context.Context, x *computation, kept map[string]map[string]*series) error {
-	before, err := l.sightingsOf(ctx, x)
-	if err != nil {
-		return err
-	}
-	for gpu, cuts := range x.closings {
-		r := &raw{gpus: map[string]map[string]*series{}}
-		if nodes := kept[gpu]; nodes != nil {
-			r.gpus[gpu] = nodes
-		}
-		sightings := before[gpu]
-		for i, h := range x.hours {
-			row, seen, err := l.closingHour(x, h, r, gpu, cuts, sightings)
-			if err != nil {
-				return err
-			}
-			if row.PresentMS > 0 {
-				x.out.results[i].GPUs = append(x.out.results[i].GPUs, row)
-			}
-			x.out.results[i].Sightings = append(x.out.results[i].Sightings, seen...)
-			sightings = append(sightings, seen...)
-		}
-	}
-	return nil
-}
-
-// sightingsOf are those of the GPUs with closings, before the first hour.
-func (l *Ledger) sightingsOf(ctx context.Context, x *computation) (map[string][]meter.Sighting, error) {
-	out := map[string][]meter.Sighting{}
-	first := x.hours[0].start
-	for gpus := range slices.Chunk(slices.Sorted(maps.Keys(x.closings)), namesPerQuery) {
-		sightings, err := l.selectSightings(ctx, x.cluster, selectGPUSightings, first.Add(-backMS*time.Millisecond), first, store.Named("gpus", gpus))
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range sightings {
-			out[s.GPU] = append(out[s.GPU], s)
-		}
-	}
-	return out, nil
-}
-
-// closingHour computes one hour of a GPU in pieces, from closing to closing:
-// each knows nothing of what was listed before it.
-func (l *Ledger) closingHour(x *computation, h hourState, r *raw, gpu string, cuts []int64, sightings []meter.Sighting) (meter.GPUHour, []meter.Sighting, error) {
-	var sum hourPieces
-	start := h.start.UnixMilli()
-	edges := append([]int64{0}, cuts...)
-	for i, from := range edges {
-		to := x.watermarkMS
-		if i+1 < len(edges) {
-			to = min(to, edges[i+1])
-		}
-		if from >= start+meter.HourMS || to <= start {
-			continue
-		}
-		in := l.input(x, h, r)
-		in.WatermarkMS = to
-		cutRecords(in.GPUs, gpu, from, to)
-		var known []meter.Sighting
-		for _, s := range sightings {
-			if s.LastMS > from && from <= start {
-				known = append(known, s)
-			}
-		}
-		res, err := meter.Hour(in, meter.NewInventory(known))
-		if err != nil {
-			return meter.GPUHour{}, nil, err
-		}
-		sum.add(res)
-	}
-	return sum.row, sum.sightings, nil
-}
-
-// cutRecords leaves only what was listed between two closings.
-func cutRecords(gpus map[string]map[string][]meter.Record, gpu string, from, to int64) {
-	for node, records := range gpus[gpu] {
-		kept := slices.DeleteFunc(slices.Clone(records), func(r meter.Record) bool { return r.StartMS < from || r.StartMS >= to })
-		if gpus[gpu][node] = kept; len(kept) == 0 {
-			delete(gpus[gpu], node)
-		}
-	}
-	if len(gpus[gpu]) == 0 {
-		delete(gpus, gpu)
-	}
 }

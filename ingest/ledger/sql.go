@@ -98,12 +98,6 @@ const selectLate = `SELECT count() AS batches FROM late_unprocessed FINAL WHERE 
 
 const selectRetirements = `SELECT gpu, at FROM retirements FINAL WHERE cluster = {cluster:String} ORDER BY gpu, at`
 
-// Of single GPUs: those with closings.
-const selectGPUSightings = `
-SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last, kind_first, kind_last
-FROM sightings FINAL
-WHERE cluster = {cluster:String} AND gpu IN {gpus:Array(String)} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
-
 // Every GPU that was ever listed, with its last retirement.
 const selectBoards = `
 SELECT seen.cluster AS cluster, seen.gpu AS gpu, node, model, slices, toUInt8(kind) AS kind, first_ms, last_ms, retired_at, who, reason

@@ -48,7 +48,14 @@ func tenantOf(o meter.Owner) string { return cmp.Or(o.Tenant, o.Namespace, o.Acc
 // hours. It is what the ledger does, without tables.
 func settleCluster(t *testing.T, batches []*wire.Batch) (map[usageKey]usage, []meter.GPUHour) {
 	t.Helper()
+	return settleClosed(t, batches, nil)
+}
+
+// settleClosed is settleCluster where people closed the inventory of GPUs.
+func settleClosed(t *testing.T, batches []*wire.Batch, closings map[string][]int64) (map[usageKey]usage, []meter.GPUHour) {
+	t.Helper()
 	in := newClusterInput(t, batches)
+	in.Closings = closings
 	first, last := slices.MinFunc(batches, byStart).SlotStartMs, in.WatermarkMS
 	inv := meter.NewInventory(nil)
 	got := map[usageKey]usage{}

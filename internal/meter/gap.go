@@ -38,7 +38,7 @@ func (h *gpuHour) infer() {
 	var failed []*cell // batches in the gap whose owners could not be read
 	for i := range h.cells {
 		c := &h.cells[i]
-		if before != nil && (before.node != c.node || h.absentBefore(i)) { // never across nodes, nor over another's slot
+		if before != nil && (before.node != c.node || before.life != c.life || h.absentBefore(i)) { // never across nodes, nor over another's slot or a closing
 			before, failed = nil, nil
 		}
 		switch h.knowledge(c) {

@@ -49,13 +49,14 @@ type Record struct {
 
 // HourInput is all that one hour of a cluster depends on: the winning batches
 // from GapMaxMS before it to GapMaxMS after it (R10), what they say of each
-// GPU, ascending by slot, and the watermark.
+// GPU, ascending by slot, when people closed its inventory, and the watermark.
 type HourInput struct {
 	StartMS     int64
 	WatermarkMS int64
 	SlotMS      int64
 	Nodes       map[string][]NodeSlot
 	GPUs        map[string]map[string][]Record // GPU, then node
+	Closings    map[string][]int64             // by GPU: starts of slots, ascending, Unix ms (R2)
 	LeafSlices  func(leaf uint64) int
 	OwnerID     func(owner uint64) string
 }
@@ -112,7 +113,7 @@ func Hour(in HourInput, inv *Inventory) (HourResult, error) {
 		inv.get(gpu)
 	}
 	for _, gpu := range sortedKeys(inv.gpus) {
-		h := gpuHour{in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS, fills: fills[gpu]}
+		h := gpuHour{in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS, fills: fills[gpu], closings: in.Closings[gpu]}
 		row, err := h.compute()
 		if err != nil {
 			return out, err
@@ -147,19 +148,23 @@ type gpuHour struct {
 	inferred  []inference
 	inferAt   map[slotLeaf]int    // of inferred
 	fills     map[string][]Record // by node
+	closings  []int64             // of the GPU
 	places    []place
 	lines     map[lineKey]int // of out.Owners, where there are many
 }
 
 // cell is one slot: the node that has the GPU, its winning batch, and what it
-// says of the GPU; record is nil where the batch doesn't list it.
+// says of the GPU; record is nil where the batch doesn't list it. life counts the
+// closings before it.
 type cell struct {
 	node   string
+	life   int
 	slot   *NodeSlot
 	record *Record
 }
 
 func (h *gpuHour) compute() (GPUHour, error) {
+	h.known.close(h.closedBefore(h.in.StartMS))
 	h.out.GPU, h.out.Slices, h.out.Kind = h.gpu, h.known.slices, h.known.kind
 	h.assign()
 	h.capacity()
@@ -175,7 +180,9 @@ func (h *gpuHour) compute() (GPUHour, error) {
 	if h.out.Unobserved < 0 {
 		return h.out, &UnbalancedError{HourMS: h.in.StartMS, GPU: h.gpu, Slices: h.out.Slices, PresentMS: h.out.PresentMS, ExcessSliceMS: -h.out.Unobserved}
 	}
-	h.out.Node, h.out.Model = h.known.node, h.known.model
+	if h.known.node != "" { // else it was closed, and not listed since
+		h.out.Node, h.out.Model = h.known.node, h.known.model
+	}
 	sort.Slice(h.out.Owners, func(i, j int) bool {
 		a, b := &h.out.Owners[i], &h.out.Owners[j]
 		return a.Leaf < b.Leaf || (a.Leaf == b.Leaf && a.Owner < b.Owner)
@@ -187,16 +194,20 @@ func (h *gpuHour) compute() (GPUHour, error) {
 // each, and derives where the GPU is present.
 func (h *gpuHour) assign() {
 	slots := h.slotTimes()
-	if h.known.lastMS > 0 {
+	if h.known.node != "" {
 		h.cover(h.in.StartMS, h.known.lastMS+h.known.kind.RetireAfterMS())
 	}
 	k, beyond := h.known, false
 	h.places = append(h.places, place{h.in.StartMS, k.node})
 	past := h.known.before(h.in.StartMS, slots)
-	at := map[string]int{}
+	at, life := map[string]int{}, 0
 	for _, start := range slots {
 		if start >= h.in.StartMS+HourMS && !beyond {
 			k, beyond = h.known.clone(), true
+		}
+		for ; life < len(h.closings) && h.closings[life] <= start; life++ {
+			past.close(h.closings[life])
+			h.closed(k, h.closings[life])
 		}
 		listers := h.listers(start)
 		node := k.node
@@ -219,7 +230,7 @@ func (h *gpuHour) assign() {
 			}
 		}
 		if slot := h.nodeSlot(at, node, start); slot != nil {
-			h.cells = append(h.cells, cell{node: node, slot: slot, record: h.record(node, start)})
+			h.cells = append(h.cells, cell{node: node, life: life, slot: slot, record: h.record(node, start)})
 		}
 	}
 }

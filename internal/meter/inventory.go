@@ -89,6 +89,16 @@ func (k *known) clone() *known {
 	return &c
 }
 
+// close forgets where the GPU was, at an instant at which people closed its
+// inventory, Unix ms. How many slices it had stays known: it is the same GPU that may
+// be listed again.
+func (k *known) close(atMS int64) {
+	maps.DeleteFunc(k.runs, func(_ string, r run) bool { return r.lastMS <= atMS })
+	if k.lastMS <= atMS {
+		k.node, k.model = "", ""
+	}
+}
+
 // before is the GPU as it was at the first of the slots around an hour, as far
 // as the hour's start still knows: each node's run that was under way there.
 func (k *known) before(startMS int64, slots []int64) *known {

@@ -2,9 +2,15 @@ package meter
 
 import "slices"
 
-// cover adds [from, to), clipped to what is counted of the hour, to where the
-// GPU is present.
+// cover adds [from, to), up to the next closing and clipped to what is counted of
+// the hour, to where the GPU is present.
 func (h *gpuHour) cover(from, to int64) {
+	for _, at := range h.closings {
+		if at > from {
+			to = min(to, at)
+			break
+		}
+	}
 	from, to = max(from, h.in.StartMS), min(to, h.endMS)
 	if from >= to {
 		return
@@ -14,6 +20,28 @@ func (h *gpuHour) cover(from, to int64) {
 		return
 	}
 	h.present = append(h.present, span{from, to})
+}
+
+// closedBefore is the last closing at or before an instant, Unix ms; 0: none.
+func (h *gpuHour) closedBefore(t int64) (last int64) {
+	for _, at := range h.closings {
+		if at <= t {
+			last = at
+		}
+	}
+	return last
+}
+
+// closed has the GPU closed at an instant of the walk. What was closed without being
+// listed again names the hour's row.
+func (h *gpuHour) closed(k *known, at int64) {
+	if k == h.known && k.node != "" {
+		h.out.Node, h.out.Model = k.node, k.model
+		if at > h.in.StartMS {
+			h.places = append(h.places, place{at, ""})
+		}
+	}
+	k.close(at)
 }
 
 // presentAt is false for slots outside the hour, too.

@@ -25,7 +25,7 @@ func TestSlowModelWorkedCases(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
-			got := slowUsage(readBatches(t, file))
+			got := slowUsage(readBatches(t, file), nil)
 			want := readUsage(t, strings.TrimSuffix(file, ".jsonl")+".csv")
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(usage{}, usageKey{})); diff != "" {
 				t.Errorf("usage differs (-want +got):\n%s", diff)
@@ -44,16 +44,17 @@ func TestRandomClusters(t *testing.T) {
 	var seen usage
 	for seed := *firstSeed; seed < *firstSeed+uint64(*clusters); seed++ {
 		batches := randomBatches(seed)
+		closings := randomClosings(seed, batches)
 		for i, b := range batches {
 			if err := wire.Validate(b); err != nil {
 				t.Fatalf("seed %d: batch %d: %v", seed, i, err)
 			}
 		}
-		if difference(t, batches) != "" {
-			small := shrink(t, batches)
-			t.Fatalf("-cluster-seed=%d: usage differs (-slow +fast):\n%s\n%s", seed, difference(t, small), jsonLines(small))
+		if difference(t, batches, closings) != "" {
+			small := shrink(t, batches, closings)
+			t.Fatalf("-cluster-seed=%d: usage differs (-slow +fast), closings %v:\n%s\n%s", seed, closings, difference(t, small, closings), jsonLines(small))
 		}
-		for _, u := range slowUsage(batches) {
+		for _, u := range slowUsage(batches, closings) {
 			seen = moreOf(seen, u)
 		}
 	}
@@ -73,9 +74,9 @@ func moreOf(a, b usage) usage {
 
 // difference compares the settlement with the slow model, and with itself over
 // an inventory that each hour reads anew from the sightings.
-func difference(t *testing.T, batches []*wire.Batch) string {
+func difference(t *testing.T, batches []*wire.Batch, closings map[string][]int64) string {
 	t.Helper()
-	fast, hours := settleCluster(t, batches)
+	fast, hours := settleClosed(t, batches, closings)
 	for _, g := range hours {
 		sum := g.Free + g.Stranded + g.Unhealthy + g.Unobserved
 		for _, o := range g.Owners {
@@ -91,19 +92,20 @@ func difference(t *testing.T, batches []*wire.Batch) string {
 		}
 	}
 	figures := cmp.AllowUnexported(usage{}, usageKey{})
-	if diff := cmp.Diff(slowUsage(batches), fast, figures); diff != "" {
+	if diff := cmp.Diff(slowUsage(batches, closings), fast, figures); diff != "" {
 		return diff
 	}
-	if diff := cmp.Diff(fast, settleRebuilt(t, batches), figures); diff != "" {
+	if diff := cmp.Diff(fast, settleRebuilt(t, batches, closings), figures); diff != "" {
 		return "an inventory read from sightings gives other figures:\n" + diff
 	}
 	return ""
 }
 
 // settleRebuilt is settleCluster by a worker that starts anew for each hour.
-func settleRebuilt(t *testing.T, batches []*wire.Batch) map[usageKey]usage {
+func settleRebuilt(t *testing.T, batches []*wire.Batch, closings map[string][]int64) map[usageKey]usage {
 	t.Helper()
 	in := newClusterInput(t, batches)
+	in.Closings = closings
 	first := slices.MinFunc(batches, byStart).SlotStartMs
 	got := map[usageKey]usage{}
 	var sightings []meter.Sighting
@@ -122,12 +124,12 @@ func settleRebuilt(t *testing.T, batches []*wire.Batch) map[usageKey]usage {
 }
 
 // shrink takes away batches, GPUs, holds and leaves while a difference stays.
-func shrink(t *testing.T, batches []*wire.Batch) []*wire.Batch {
+func shrink(t *testing.T, batches []*wire.Batch, closings map[string][]int64) []*wire.Batch {
 	t.Helper()
 	for again := true; again; {
 		again = false
 		for _, smaller := range reductions(batches) {
-			if len(smaller) > 0 && difference(t, smaller) != "" {
+			if len(smaller) > 0 && difference(t, smaller, closings) != "" {
 				batches, again = smaller, true
 				break
 			}

@@ -55,6 +55,25 @@ func randomBatches(seed uint64) []*wire.Batch {
 	return c.out
 }
 
+// randomClosings closes some GPUs' inventory at starts of slots, listed or not.
+func randomClosings(seed uint64, batches []*wire.Batch) map[string][]int64 {
+	c := &randomCluster{Rand: rand.New(rand.NewPCG(seed, 1))}
+	slotMS, out := batches[0].SlotMs, map[string][]int64{}
+	first, last := slices.MinFunc(batches, byStart).SlotStartMs, slices.MaxFunc(batches, byStart).SlotStartMs
+	for _, b := range batches {
+		for _, g := range b.Gpus {
+			if out[g.Uuid] == nil && c.chance(0.04) {
+				for range pick(c, 1, 1, 1, 2, 3) {
+					out[g.Uuid] = append(out[g.Uuid], first+c.Int64N(min(last-first, 12*slotMS)/slotMS+2)*slotMS)
+				}
+				slices.Sort(out[g.Uuid])
+				out[g.Uuid] = slices.Compact(out[g.Uuid])
+			}
+		}
+	}
+	return out
+}
+
 func (c *randomCluster) chance(p float64) bool { return c.Float64() < p }
 
 func pick[T any](c *randomCluster, from ...T) T { return from[c.IntN(len(from))] }

@@ -23,16 +23,58 @@ func TestFoundByRandomClusters(t *testing.T) {
 		b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
 		return b
 	}
+	nobody := func(at string) *wire.Batch {
+		b := listed(t, "n1", at, 7)
+		b.Gpus = nil
+		return b
+	}
+	closed := func(at string) map[string][]int64 {
+		return map[string][]int64{"GPU-a": {listed(t, "n1", at, 7).SlotStartMs}}
+	}
 	for name, c := range map[string]struct {
-		batches []*wire.Batch
-		want    map[usageKey]usage
+		batches  []*wire.Batch
+		want     map[usageKey]usage
+		closings map[string][]int64
 	}{
+		"R2 a closed GPU comes back with fewer slices": {
+			[]*wire.Batch{held("n1", "00:00:00", 2), nobody("00:00:10"), nobody("00:00:20"), held("n1", "00:00:30", 1)},
+			map[usageKey]usage{
+				{hour0, "GPU-a", "a"}: {active: 30_000},
+				{hour0, "GPU-a", ""}:  {unhealthy: 20_000, stranded: 10_000},
+			},
+			closed("00:00:20"),
+		},
+		"R2 a closed GPU comes back with more slices": {
+			[]*wire.Batch{held("n1", "00:00:00", 2), nobody("00:00:10"), nobody("00:00:20"), held("n1", "00:00:30", 3)},
+			map[usageKey]usage{
+				{hour0, "GPU-a", "a"}: {active: 20_000},
+				{hour0, "GPU-a", ""}:  {unhealthy: 20_000, unobserved: 20_000},
+			},
+			closed("00:00:20"),
+		},
+		"R10 no gap reaches over a closing": {
+			[]*wire.Batch{held("n1", "00:00:00", 7), held("n1", "00:00:20", 7)},
+			map[usageKey]usage{{hour0, "GPU-a", "a"}: {active: 140_000}},
+			closed("00:00:10"),
+		},
+		"R14 a closing just before the hour ends all runs": {
+			[]*wire.Batch{
+				held("n1", "00:59:30", 7), held("n1", "00:59:40", 7), held("n2", "00:59:40", 7),
+				held("n1", "00:59:50", 7), held("n2", "00:59:50", 7), held("n1", "01:00:10", 7),
+			},
+			map[usageKey]usage{
+				{hour0, "GPU-a", "a"}: {active: 210_000},
+				{hour1, "GPU-a", "a"}: {active: 70_000, unproven: 70_000},
+			},
+			closed("00:59:50"),
+		},
 		"R10 no gap reaches over a slot that another node had": {
 			[]*wire.Batch{held("n1", "00:00:00", 7), failed("n2", "00:00:10", 7), held("n1", "00:00:20", 7)},
 			map[usageKey]usage{
 				{hour0, "GPU-a", "a"}: {active: 140_000},
 				{hour0, "GPU-a", ""}:  {unobserved: 70_000},
 			},
+			nil,
 		},
 		"R10 a side beyond its own hour's capacity holds nothing": {
 			[]*wire.Batch{listed(t, "n1", "00:59:40", 4), held("n1", "00:59:50", 7), held("n1", "01:00:10", 7)},
@@ -41,6 +83,7 @@ func TestFoundByRandomClusters(t *testing.T) {
 				{hour1, "GPU-a", ""}:  {unobserved: 70_000},
 				{hour1, "GPU-a", "a"}: {active: 70_000},
 			},
+			nil,
 		},
 		"R14 who had the GPU just before the hour": {
 			[]*wire.Batch{
@@ -52,15 +95,19 @@ func TestFoundByRandomClusters(t *testing.T) {
 				{hour1, "GPU-a", ""}:  {unobserved: 70_000},
 				{hour1, "GPU-a", "a"}: {active: 70_000},
 			},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := settleCluster(t, c.batches)
+			got, _ := settleClosed(t, c.batches, c.closings)
 			figures := cmp.AllowUnexported(usage{}, usageKey{})
 			if diff := cmp.Diff(c.want, got, figures); diff != "" {
 				t.Errorf("usage differs (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.want, settleRebuilt(t, c.batches), figures); diff != "" {
+			if diff := cmp.Diff(c.want, slowUsage(c.batches, c.closings), figures); diff != "" {
+				t.Errorf("usage by the slow model differs (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.want, settleRebuilt(t, c.batches, c.closings), figures); diff != "" {
 				t.Errorf("usage by a rebuilt inventory differs (-want +got):\n%s", diff)
 			}
 		})

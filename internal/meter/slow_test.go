@@ -64,6 +64,7 @@ const (
 // slowCell is a stretch of a GPU's life in which nothing changes.
 type slowCell struct {
 	slot     int64 // start of its slot
+	life     int   // of its slot
 	from, to int64
 	node     string
 	what     slowKnowledge
@@ -101,6 +102,7 @@ type slowSlot struct {
 	record *wire.Gpu   // the GPU in it, nil: not listed
 	slices int64       // capacity of the hour
 	kind   slowKind    // and of what
+	life   int         // how often the GPU was closed before
 	cells  []*slowCell
 }
 
@@ -108,14 +110,15 @@ type slowModel struct {
 	slotMS    int64
 	watermark int64
 	nodes     map[string]map[int64]*wire.Batch // winning batches
+	closings  map[string][]int64               // instants at which people closed a GPU's inventory
 	owners    map[string]meter.Owner
 	out       map[usageKey]usage
 }
 
 // slowUsage is usage by hour, GPU and tenant, as in the worked cases.
-func slowUsage(batches []*wire.Batch) map[usageKey]usage {
+func slowUsage(batches []*wire.Batch, closings map[string][]int64) map[usageKey]usage {
 	m := &slowModel{
-		slotMS: batches[0].SlotMs, nodes: map[string]map[int64]*wire.Batch{},
+		slotMS: batches[0].SlotMs, closings: closings, nodes: map[string]map[int64]*wire.Batch{},
 		owners: map[string]meter.Owner{}, out: map[usageKey]usage{},
 	}
 	uuids := map[string]bool{}
@@ -223,15 +226,24 @@ func (m *slowModel) inventory(uuid string) []*slowSlot {
 		}
 	}
 	var life []*slowSlot
-	node, presentTo := "", int64(0)
+	node, presentTo, closed := "", int64(0), int64(0)
 	for start := first; start < m.watermark; start += m.slotMS {
+		lives := 0
+		for _, at := range m.closings[uuid] {
+			if at == start { // it is gone, until somebody lists it
+				presentTo, closed = 0, at
+			}
+			if at <= start {
+				lives++
+			}
+		}
 		chosen, chosenRun := "", int64(0)
 		for _, n := range slices.Sorted(maps.Keys(m.nodes)) {
 			if m.record(n, uuid, start) == nil {
 				continue
 			}
 			run := start
-			for m.record(n, uuid, run-m.slotMS) != nil {
+			for run > closed && m.record(n, uuid, run-m.slotMS) != nil {
 				run -= m.slotMS
 			}
 			if chosen == "" || run > chosenRun {
@@ -245,7 +257,7 @@ func (m *slowModel) inventory(uuid string) []*slowSlot {
 			}
 		}
 		if start < presentTo {
-			life = append(life, &slowSlot{start: start, node: node, batch: m.nodes[node][start], record: m.record(node, uuid, start)})
+			life = append(life, &slowSlot{start: start, life: lives, node: node, batch: m.nodes[node][start], record: m.record(node, uuid, start)})
 		}
 	}
 	return life
@@ -306,10 +318,10 @@ func slowGaps(cells []*slowCell) {
 				continue
 			}
 			j := i + 1
-			for j < len(cells) && slowTransparent(cells[j], leaf) && cells[j].node == left.node && cells[j].from == cells[j-1].to && cells[j].to-left.to <= slowGapMS {
+			for j < len(cells) && slowTransparent(cells[j], leaf) && cells[j].node == left.node && cells[j].life == left.life && cells[j].from == cells[j-1].to && cells[j].to-left.to <= slowGapMS {
 				j++
 			}
-			if j == i+1 || j == len(cells) || cells[j].what != slowAll || cells[j].node != left.node || cells[j].from != cells[j-1].to {
+			if j == i+1 || j == len(cells) || cells[j].what != slowAll || cells[j].node != left.node || cells[j].life != left.life || cells[j].from != cells[j-1].to {
 				continue
 			}
 			right := cells[j].leaves[leaf]

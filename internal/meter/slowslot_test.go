@@ -45,7 +45,7 @@ func (m *slowModel) cut(s *slowSlot) {
 	times := slices.Sorted(maps.Keys(at))
 	for i, lo := range times[:len(times)-1] {
 		c := &slowCell{
-			slot: s.start, from: s.start + lo, to: s.start + times[i+1], node: s.node,
+			slot: s.start, life: s.life, from: s.start + lo, to: s.start + times[i+1], node: s.node,
 			leaves: map[slowLeaf]*slowUse{}, inferred: map[slowLeaf]map[string]*big.Rat{},
 		}
 		c.what = m.knowledge(s, lo)
