@@ -1,6 +1,8 @@
 package prices
 
 import (
+	"maps"
+	"slices"
 	"sort"
 	"time"
 
@@ -98,6 +100,12 @@ type Reservation struct {
 func (b *Book) At(hour time.Time) int {
 	after := sort.Search(len(b.Versions), func(i int) bool { return b.Versions[i].Effective.After(hour) })
 	return after - 1
+}
+
+// Zones are the platform's zone and those of tenants that have one of their own; one
+// may be there several times.
+func (b *Book) Zones() []*time.Location {
+	return slices.AppendSeq([]*time.Location{b.Zone}, maps.Values(b.TenantZones))
 }
 
 // Location is the zone of a tenant's months: its own, else the book's. The

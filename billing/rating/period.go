@@ -1,7 +1,9 @@
 package rating
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,6 +36,18 @@ func ParsePeriod(text string) (Period, error) {
 func PeriodOf(at time.Time, zone *time.Location) Period {
 	local := at.In(zone)
 	return Period{local.Year(), local.Month()}
+}
+
+// Periods are the months that instants lie in, in any of the zones, ascending.
+func Periods(at []time.Time, zones []*time.Location) []Period {
+	var out []Period
+	for _, t := range at {
+		for _, zone := range zones {
+			out = append(out, PeriodOf(t, zone))
+		}
+	}
+	slices.SortFunc(out, func(a, b Period) int { return cmp.Or(cmp.Compare(a.Year, b.Year), cmp.Compare(a.Month, b.Month)) })
+	return slices.Compact(out)
 }
 
 // Before is the period some months earlier.

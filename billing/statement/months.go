@@ -1,12 +1,10 @@
 package statement
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"time"
 
-	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/billing/rating"
 )
 
@@ -30,7 +28,11 @@ func (p *pages) months(r *http.Request) (*page, error) {
 	}
 	now := p.deps.Clock.Now()
 	view := monthsView{}
-	for _, period := range periodsOf(spans, zonesOf(book)) {
+	var ends []time.Time
+	for _, s := range spans {
+		ends = append(ends, s.first, s.last)
+	}
+	for _, period := range slices.Backward(rating.Periods(ends, book.Zones())) {
 		hours := period.Hours(book.Zone)
 		row := monthRow{
 			Title: monthTitle(period), Path: fleetPath(period.String()), State: "over",
@@ -45,33 +47,4 @@ func (p *pages) months(r *http.Request) (*page, error) {
 		view.Months = append(view.Months, row)
 	}
 	return &page{Status: http.StatusOK, Title: "Statements", Body: "months.html", View: view, Crumbs: []crumb{{"Months", ""}}}, nil
-}
-
-// periodsOf are the months, in any of the zones, that the spans reach into,
-// newest first.
-func periodsOf(spans []span, zones []*time.Location) []rating.Period {
-	seen := map[rating.Period]bool{}
-	var periods []rating.Period
-	for _, s := range spans {
-		for _, zone := range zones {
-			for _, at := range []time.Time{s.first, s.last} {
-				if period := rating.PeriodOf(at, zone); !seen[period] {
-					seen[period] = true
-					periods = append(periods, period)
-				}
-			}
-		}
-	}
-	slices.SortFunc(periods, func(a, b rating.Period) int {
-		return cmp.Or(cmp.Compare(b.Year, a.Year), cmp.Compare(b.Month, a.Month))
-	})
-	return periods
-}
-
-func zonesOf(book *prices.Book) []*time.Location {
-	zones := []*time.Location{book.Zone}
-	for _, zone := range book.TenantZones {
-		zones = append(zones, zone)
-	}
-	return zones
 }

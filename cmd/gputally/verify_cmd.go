@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gputally/gputally/billing"
-	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/billing/projection"
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/ingest"
@@ -182,36 +179,30 @@ func (p *pipeline) checks(dataDir string, months []string, sample int) ([]check.
 	return append(all, p.projection.Checks()...), nil
 }
 
-// monthsSQL names the calendar months of UTC that the ledger has hours in.
-const monthsSQL = `SELECT DISTINCT formatDateTime(hour, '%Y-%m') AS month FROM usage_hourly FINAL WHERE present_ms > 0 ORDER BY month`
+// monthsSQL has the first and the last hour of the ledger in each calendar month of
+// UTC: in any zone, an hour between them lies in the local month of one of the two.
+const monthsSQL = `
+SELECT min(hour) AS first, max(hour) AS last FROM usage_hourly FINAL
+WHERE present_ms > 0 GROUP BY toYYYYMM(hour)`
 
-// months are those that any tenant has hours of the ledger in, by its own zone.
+// months are those that any tenant has hours of the ledger in, by its own zone (R17).
 func (p *pipeline) months(ctx context.Context) ([]string, error) {
 	var rows []struct {
-		Month string `ch:"month"`
+		First time.Time `ch:"first"`
+		Last  time.Time `ch:"last"`
 	}
 	if err := p.access.db.Select(ctx, &rows, monthsSQL); err != nil {
 		return nil, fmt.Errorf("read months of the ledger: %w", err)
 	}
-	months := make([]string, len(rows))
-	for i, r := range rows {
-		months[i] = r.Month
+	var ends []time.Time
+	for _, r := range rows {
+		ends = append(ends, r.First, r.Last)
 	}
-	first, end, err := ledgerRange(ctx, p.access)
-	if err != nil || len(months) == 0 {
-		return nil, err
+	var months []string
+	for _, period := range rating.Periods(ends, p.register.Known().Zones()) {
+		months = append(months, period.String())
 	}
-	return localMonths(months, first, end.Add(-time.Hour), p.register.Known()), nil
-}
-
-// localMonths adds to the months of UTC those that the first and the last hour
-// lie in where the book's zones are ahead or behind (R17).
-func localMonths(months []string, first, last time.Time, book *prices.Book) []string {
-	for _, zone := range append(slices.Collect(maps.Values(book.TenantZones)), book.Zone) {
-		months = append(months, rating.PeriodOf(first, zone).String(), rating.PeriodOf(last, zone).String())
-	}
-	slices.Sort(months)
-	return slices.Compact(months)
+	return months, nil
 }
 
 func (s *session) printChecks(o output, results []check.Result) error {
