@@ -9,19 +9,18 @@ import (
 
 // DCGM field ids of the metrics that ride along (dcgm_fields.h).
 var (
-	boardFields = []uint32{150, 140, 100, 101, 1009, 1010, 449, 310, 311}        // temperatures °C, clocks MHz, PCIe B/s, NVLink MB/s, ECC
-	migFields   = []uint32{150, 140, 100, 101, 1009, 1010, 449, 310, 1001, 1002} // with the board's own activity
-	leafFields  = []uint32{1004, 1005, 252, 251}                                 // tensor, DRAM, FB used and free MiB
+	boardFields = []uint32{150, 140, 100, 101, 1009, 1010, 449, 310} // temperatures °C, clocks MHz, PCIe B/s, NVLink MB/s, ECC
+	leafFields  = []uint32{1004, 1005, 252, 251}                     // tensor, DRAM, FB used and free MiB
 )
 
 // readNode makes one node's batch; nil: the node is down.
-func (s *Source) readNode(a *arena, p *plan, ni int, slot span) *wire.Batch {
+func (s *Source) readNode(p *plan, ni int, slot span) *wire.Batch {
 	n, v := &s.fleet.nodes[ni], newView(slot, p.outages[ni])
 	if v.down {
 		return nil
 	}
 	b := &wire.Batch{
-		Format: 1, Cluster: s.config.Cluster, Node: n.Name, SlotStartMs: slot.from, SlotMs: slot.len(),
+		Format: 1, Cluster: s.config.Cluster, Node: n.name, SlotStartMs: slot.from, SlotMs: slot.len(),
 		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
 		Origin: wire.Origin_ORIGIN_SIMULATED, WindowFromMs: s.window.from, WindowToMs: s.window.to, ClusterSlotMs: slot.len(),
 	}
@@ -38,10 +37,9 @@ func (s *Source) readNode(a *arena, p *plan, ni int, slot span) *wire.Batch {
 		b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
 	}
 	b.Gpus = make([]*wire.Gpu, len(n.boards))
-	leaves := make([]*wire.Leaf, 0, n.leaves)
 	for i := range n.boards {
-		r := boardReader{arena: a, plan: p, view: &v, board: &n.boards[i], sight: v.sight(i)}
-		b.Gpus[i], leaves = r.read(i, leaves)
+		r := boardReader{plan: p, view: &v, board: &n.boards[i], sight: v.sight(i)}
+		b.Gpus[i] = r.read(i)
 	}
 	b.Events = s.events(p, &v, ni)
 	return b
@@ -49,7 +47,6 @@ func (s *Source) readNode(a *arena, p *plan, ni int, slot span) *wire.Batch {
 
 // boardReader reads one board in one slot.
 type boardReader struct {
-	*arena
 	plan  *plan
 	view  *view
 	board *board
@@ -59,37 +56,34 @@ type boardReader struct {
 	activity int64 // ppm-ms times slices, of the board
 }
 
-// read appends the board's leaves to the node's and answers its message.
-func (r *boardReader) read(index int, leaves []*wire.Leaf) (*wire.Gpu, []*wire.Leaf) {
-	b, g := r.board, r.gpus.next()
-	g.Uuid, g.Model, g.Slices, g.Index = b.uuid, b.model.Name, b.model.Slices, uint32(index)
-	g.Mig, g.Lost, g.Unhealthy = b.MIG, r.sight.lost, r.sight.unhealthy
-	g.IdleWatts = r.float(b.model.IdleWatts)
-	g.Holds = r.listed.take(b.laneCount())[:0]
-	first := len(leaves)
+func (r *boardReader) read(index int) *wire.Gpu {
+	b := r.board
+	g := &wire.Gpu{
+		Uuid: b.uuid, Model: b.name, Slices: b.slices, Index: uint32(index), IdleWatts: new(b.idleWatts),
+		Mig: b.mig, Lost: r.sight.lost, Unhealthy: r.sight.unhealthy,
+	}
 	if alive := b.exists(r.view.slot.from).clip(r.view.slot); !alive.empty() {
-		for i := range b.leafs {
-			leaves = append(leaves, r.leaf(g, &b.leafs[i], alive))
+		for i := range b.leaves {
+			g.Leaves = append(g.Leaves, r.leaf(g, &b.leaves[i], alive))
 		}
 	}
-	g.Leaves = leaves[first:len(leaves):len(leaves)]
 	r.power(g)
-	return g, leaves
+	return g
 }
 
 // leaf reads a leaf and appends its holds.
 func (r *boardReader) leaf(g *wire.Gpu, l *leaf, alive span) *wire.Leaf {
-	m := r.leaves.next()
-	m.Id, m.Slices, m.Profile, m.Replicas = l.id, l.slices, l.profile, r.board.Replicas
+	m := &wire.Leaf{Id: l.id, Slices: l.slices, Profile: l.profile, Replicas: r.board.replicas}
 	if l.gi >= 0 {
-		m.Gi, m.Ci, m.MigUuid = r.word(uint32(l.gi)), r.word(0), r.plan.migUUIDs[l.lane]
+		m.Gi, m.Ci, m.MigUuid = new(uint32(l.gi)), new(uint32(0)), r.plan.migUUIDs[l.lane]
 	}
 	m.FromMs, m.ToMs = r.within(alive)
 	var t tally
 	held := int64(0) // seed of whoever has memory on the leaf at last
 	for lane := l.lane; lane < l.lane+l.lanes; lane++ {
-		r.runs = overlapping(r.runs[:0], r.plan.lanes[lane], span{r.view.energy.from, r.view.slot.to})
-		for _, u := range r.runs {
+		runs := overlapping(r.plan.lanes[lane], span{r.view.energy.from, r.view.slot.to})
+		for i := range runs {
+			u := &runs[i]
 			r.account(&t, u, l)
 			if r.hold(g, u, l, alive) {
 				held = int64(u.load.seed >> 1)
@@ -120,22 +114,20 @@ func (r *boardReader) account(t *tally, u *run, l *leaf) {
 	r.energyMJ += t.energyMJ - before
 }
 
-// overlapping appends the runs that touch a time; runs ascend.
-func overlapping(out []*run, runs []run, at span) []*run {
-	i := sort.Search(len(runs), func(i int) bool { return runs[i].to > at.from })
-	for ; i < len(runs) && runs[i].from < at.to; i++ {
-		out = append(out, &runs[i])
-	}
-	return out
+// overlapping are the runs that touch a time; runs ascend.
+func overlapping(runs []run, at span) []run {
+	first := sort.Search(len(runs), func(i int) bool { return runs[i].to > at.from })
+	end := sort.Search(len(runs), func(i int) bool { return runs[i].from >= at.to })
+	return runs[first:max(first, end)]
 }
 
 // within writes a part of the slot; absent bounds are the slot's own.
 func (r *boardReader) within(s span) (from, to *int64) {
 	if s.from > r.view.slot.from {
-		from = r.int(s.from - r.view.slot.from)
+		from = new(s.from - r.view.slot.from)
 	}
 	if s.to < r.view.slot.to {
-		to = r.int(s.to - r.view.slot.from)
+		to = new(s.to - r.view.slot.from)
 	}
 	return from, to
 }
@@ -152,20 +144,11 @@ func (r *boardReader) hold(g *wire.Gpu, u *run, l *leaf, alive span) bool {
 		if r.view.failed {
 			continue
 		}
-		h := r.arena.holds.next()
-		h.Leaf = l.id
+		h := &wire.Hold{Leaf: l.id, Owner: u.owner.message()}
 		h.FromMs, h.ToMs = r.within(s)
-		h.Owner = r.owner(u.owner)
 		g.Holds = append(g.Holds, h)
 	}
 	return held
-}
-
-func (r *boardReader) owner(o *owner) *wire.Owner {
-	w := r.owners.next()
-	w.Project, w.Namespace, w.Pod, w.Uid, w.Container = o.project, o.namespace, o.pod, o.uid, o.container
-	w.Job, w.User, w.Account = o.job, o.user, o.account
-	return w
 }
 
 // evidence writes the leaf's activity: the mean over what was seen, and where
@@ -179,19 +162,20 @@ func (r *boardReader) evidence(m *wire.Leaf, l *leaf, t *tally, held int64) {
 		sm = 3e-5 + float64(below(noise, 3000))*1e-8
 		gr = sm
 	}
-	m.SmActive, m.GrEngineActive = r.float(sm), r.float(gr)
+	m.SmActive, m.GrEngineActive = new(sm), new(gr)
 	tensor, dram := 0.0, 0.0
 	if sm*ppm >= busyPPM {
 		tensor, dram = sm*0.55, sm*0.4
 	}
-	if !r.board.MIG {
-		m.GpuUtil = r.float(utilisation(t.busyMS, seenMS, l.lanes, sm))
+	if !r.board.mig {
+		m.GpuUtil = new(utilisation(t.busyMS, seenMS, l.lanes, sm))
 	}
 	used := int64(0)
 	if held != 0 {
 		used = l.memoryMiB*35/100 + below(mix(uint64(held)), l.memoryMiB*60/100)
 	}
-	m.MetricFields, m.MetricValues = r.metrics(leafFields, tensor, dram, float64(used), float64(l.memoryMiB-used))
+	m.MetricFields = slices.Clone(leafFields)
+	m.MetricValues = []float64{tensor, dram, float64(used), float64(l.memoryMiB - used)}
 }
 
 // utilisation is the whole percent of time in which a kernel ran: above zero
@@ -219,23 +203,27 @@ func (r *boardReader) power(g *wire.Gpu) {
 	for _, s := range r.sight.energy {
 		energy += r.board.restEnergyMJ(s)
 	}
-	g.EnergyMj, g.EnergySpanMs, g.EnergyReset = r.int(energy), r.int(covers), r.sight.reset
+	g.EnergyMj, g.EnergySpanMs, g.EnergyReset = new(energy), new(covers), r.sight.reset
 	if r.sight.lost {
 		return
 	}
 	watts := float64(energy) / float64(covers)
-	g.PowerWatts = r.float(watts)
-	m := &r.board.model
-	act := float64(r.activity) / float64(r.view.observedMS()) / ppm / float64(m.Slices)
-	temp := 28 + float64(int64(watts)*48/m.MaxWatts)
+	g.PowerWatts = new(watts)
+	m := r.board.model
+	act := float64(r.activity) / float64(r.view.observedMS()) / ppm / float64(m.slices)
+	temp := 28 + float64(int64(watts)*48/m.maxWatts)
 	clock, nvlink := 345.0, 0.0
 	if act*ppm >= busyPPM {
-		clock, nvlink = m.SMClockMHz, float64(int64(act*180_000))
+		clock, nvlink = m.smClockMHz, float64(int64(act*180_000))
 	}
 	pcie := float64(int64(act * 6e9))
-	if r.board.MIG {
-		g.MetricFields, g.MetricValues = r.metrics(migFields, temp, temp+7, clock, m.MemClockMHz, pcie, pcie/2, nvlink, 0, min(1, act*1.04), act)
+	g.MetricFields = slices.Clone(boardFields)
+	g.MetricValues = []float64{temp, temp + 7, clock, m.memClockMHz, pcie, pcie / 2, nvlink, 0}
+	if r.board.mig {
+		g.MetricFields = append(g.MetricFields, 1001, 1002) // the board's own activity
+		g.MetricValues = append(g.MetricValues, min(1, act*1.04), act)
 		return
 	}
-	g.MetricFields, g.MetricValues = r.metrics(boardFields, temp, temp+7, clock, m.MemClockMHz, pcie, pcie/2, nvlink, 0, 0)
+	g.MetricFields = append(g.MetricFields, 311) // volatile ECC errors
+	g.MetricValues = append(g.MetricValues, 0)
 }

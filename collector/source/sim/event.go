@@ -20,25 +20,25 @@ func failureEvents(v *view, o *outage, n *node) []*wire.Event {
 	var out []*wire.Event
 	add := func(at int64, kind string, code int64, detail string) {
 		e := &wire.Event{AtMs: at - v.slot.from, Kind: kind, Code: code, Detail: detail}
-		if o.Kind != NodeReboot {
-			e.Gpu = n.boards[o.Board].uuid
+		if o.kind != nodeReboot {
+			e.Gpu = n.boards[o.board].uuid
 		}
 		if v.sees(at) {
 			out = append(out, e)
 		}
 	}
-	switch o.Kind {
-	case GPULost, GPUUnhealthy:
-		if o.XID != 0 {
-			add(o.from, "xid", o.XID, "")
+	switch o.kind {
+	case gpuLost, gpuUnhealthy:
+		if o.xid != 0 {
+			add(o.from, "xid", o.xid, "")
 		}
-		if o.Kind == GPULost {
+		if o.kind == gpuLost {
 			add(o.from, "lost", 0, "")
 		}
 		add(o.to, "reset", 0, "gpu reset")
-	case NodeReboot:
+	case nodeReboot:
 		add(o.to, "reset", 0, "node reboot")
-	case EnergyReset:
+	case energyReset:
 		add(o.from, "reset", 0, "driver reload")
 	}
 	return out
@@ -52,14 +52,14 @@ func (s *Source) incidentEvents(v *view, o *occurrence, ni int) []*wire.Event {
 		if !v.sees(edge.at) {
 			continue
 		}
-		for _, lane := range o.lanes {
+		for _, lane := range o.rule.lanes {
 			if s.fleet.homes[lane].node != ni {
 				continue
 			}
 			b, l := s.fleet.at(lane)
 			out = append(out, &wire.Event{
 				AtMs: edge.at - v.slot.from, Gpu: b.uuid, Leaf: l.id,
-				Kind: "incident", Code: edge.code, Detail: o.rule.Label,
+				Kind: "incident", Code: edge.code, Detail: o.rule.label,
 			})
 		}
 	}

@@ -150,8 +150,8 @@ func TestEnergyIsTheIntegralOfPower(t *testing.T) {
 
 func wattsAt(p *plan, b *board, ms int64) int64 {
 	watts := b.restEnergyMJ(span{ms, ms + 1})
-	for i := range b.leafs {
-		l := &b.leafs[i]
+	for i := range b.leaves {
+		l := &b.leaves[i]
 		for _, runs := range p.lanes[l.lane : l.lane+l.lanes] {
 			for _, r := range runs {
 				if r.has(ms) {

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -22,12 +21,17 @@ const (
 	IncidentEnds   = 2
 )
 
+// incident is a rule with its lanes.
+type incident struct {
+	incidentRule
+	lanes []int
+}
+
 // occurrence is a rule in one month.
 type occurrence struct {
 	span
-	rule  *IncidentRule
-	lanes []int
-	seed  uint64
+	rule *incident
+	seed uint64
 }
 
 // Incidents lists the incidents that touch [from, to), ordered by start.
@@ -36,27 +40,21 @@ func (s *Source) Incidents(from, to time.Time) []Incident {
 	var out []Incident
 	for _, o := range s.occurrences(within) {
 		in := Incident{
-			Kind: o.rule.Kind, Tenant: o.rule.Tenant, Label: o.rule.Label,
+			Kind: o.rule.kind, Tenant: o.rule.tenant, Label: o.rule.label,
 			Start: time.UnixMilli(o.from).UTC(), End: time.UnixMilli(o.to).UTC(),
 		}
-		for _, lane := range o.lanes {
+		for _, lane := range o.rule.lanes {
 			b, l := s.fleet.at(lane)
 			if !slices.Contains(in.GPUs, b.uuid) {
 				in.GPUs = append(in.GPUs, b.uuid)
 			}
-			if len(o.lanes) == 1 && b.MIG {
+			if len(o.rule.lanes) == 1 && b.mig {
 				in.Leaf = l.id
 			}
 		}
 		out = append(out, in)
 	}
 	return out
-}
-
-func (f *fleet) at(lane int) (*board, *leaf) {
-	h := f.homes[lane]
-	b := &f.nodes[h.node].boards[h.board]
-	return b, &b.leafs[h.leaf]
 }
 
 // occurrences lists what touches a time. A rule's day is at most 6 days off
@@ -66,7 +64,7 @@ func (s *Source) occurrences(within span) []occurrence {
 	first := time.UnixMilli(within.from).UTC()
 	month := time.Date(first.Year(), first.Month()-1, 1, 0, 0, 0, 0, time.UTC)
 	for ; month.UnixMilli() < within.to+31*dayMS; month = month.AddDate(0, 1, 0) {
-		for i := range s.config.Incidents {
+		for i := range s.incidents {
 			if o := s.occurrence(i, month); !o.clip(within).empty() {
 				out = append(out, o)
 			}
@@ -77,43 +75,22 @@ func (s *Source) occurrences(within span) []occurrence {
 }
 
 func (s *Source) occurrence(i int, month time.Time) occurrence {
-	r := &s.config.Incidents[i]
+	r := &s.incidents[i]
 	y, m, _ := month.Date()
 	toSaturday := (int(time.Saturday) - int(month.Weekday()) + 7) % 7
-	start := s.tenants[r.Tenant].localMS(y, m, 1+toSaturday+7*(r.Saturday-1)+r.DayOffset, r.At)
+	start := s.tenants[r.tenant].localMS(y, m, 1+toSaturday+7*(r.saturday-1)+r.dayOffset, r.at)
 	seed := derive(derive(s.seed, int64(i)), month.UnixMilli())
-	return occurrence{span{start, start + r.Length.Milliseconds()}, r, s.incidentLanes[i], seed}
-}
-
-// checkIncidents refuses rules that claim a leaf at the same time: the labels
-// would not be the truth.
-func (s *Source) checkIncidents() error {
-	all := s.occurrences(s.window)
-	for i, a := range all {
-		for _, b := range all[:i] {
-			if a.clip(b.span).empty() {
-				continue
-			}
-			for _, lane := range a.lanes {
-				if slices.Contains(b.lanes, lane) {
-					g, l := s.fleet.at(lane)
-					return fmt.Errorf("validate simulator: incidents %q and %q both claim leaf %s of %s at %s",
-						b.rule.Label, a.rule.Label, l.id, g.uuid, time.UnixMilli(a.from).UTC().Format(time.RFC3339))
-				}
-			}
-		}
-	}
-	return nil
+	return occurrence{span{start, start + r.length.Milliseconds()}, r, seed}
 }
 
 // run is what the occurrence puts on a lane: one owner per node.
 func (o *occurrence) run(s *Source, lane int) run {
 	n := &s.fleet.nodes[s.fleet.homes[lane].node]
-	t := s.tenants[o.rule.Tenant]
-	seed := deriveName(o.seed, n.Name)
+	t := s.tenants[o.rule.tenant]
+	seed := deriveName(o.seed, n.name)
 	name, l := "forgotten", load{kind: hung, seed: seed}
-	if o.rule.Kind == OffHoursSpike {
+	if o.rule.kind == OffHoursSpike {
 		name, l = "burst", load{kind: spike, seed: derive(seed, int64(lane)), base: 900_000}
 	}
-	return run{o.span, newOwner(t, n.Scheduler, name, t.Projects[len(t.Projects)-1], seed), l}
+	return run{o.span, newOwner(t, n.scheduler, name, t.projects[len(t.projects)-1], seed), l}
 }

@@ -1,11 +1,11 @@
 package sim
 
 const (
-	ppm         = 1_000_000
-	blockMS     = 20_000 // activity is constant in a block; divides the hour
-	quietWander = 11     // watts at rest wander in [QuietWatts, QuietWatts+quietWander)
-	dayMS       = 86_400_000
-	busyPPM     = 5_000 // R13's threshold of activity
+	ppm        = 1_000_000
+	blockMS    = 20_000 // activity is constant in a block; divides the hour
+	restWander = 11     // watts at rest wander in [restWatts, restWatts+restWander)
+	dayMS      = 86_400_000
+	busyPPM    = 5_000 // R13's threshold of activity
 )
 
 // span is [from, to) in Unix milliseconds.
@@ -32,33 +32,27 @@ func without(spans []span, cut span) []span {
 
 // load is how busy a run is: a pure function of time.
 type load struct {
-	kind Kind
+	kind kind
 	seed uint64
 	base int64  // ppm of the leaf
 	peak int64  // inference: ms of the UTC day of the busiest hour
 	open []span // notebooks: working hours of the day
 }
 
-// Loads of incidents; not configurable as habits.
-const (
-	hung  Kind = "hung"
-	spike Kind = "spike"
-)
-
 // level is the activity in a block, in ppm.
 func (l *load) level(block int64) int64 {
 	switch l.kind {
-	case Training:
+	case training:
 		// A checkpoint every 30 minutes: mostly the disk works.
 		if (block+int64(l.seed>>40))%90 == 0 {
 			return 60_000
 		}
 		return l.base + l.noise(block, 40_000)
-	case Inference:
+	case inference:
 		return 50_000 + l.base*l.daylight(block*blockMS)/1000 + l.noise(block, 30_000)
-	case Notebook:
+	case notebook:
 		return l.cells(block)
-	case Batch, spike:
+	case batch, spike:
 		return l.base + l.noise(block, 20_000)
 	default:
 		return 0
@@ -119,7 +113,7 @@ func (b *board) restEnergyMJ(s span) int64 {
 	for from := s.from; from < s.to; {
 		k := floorDiv(from, stretch)
 		to := min(s.to, (k+1)*stretch)
-		sum += (b.model.QuietWatts + below(derive(b.seed, k), quietWander)) * (to - from)
+		sum += (b.restWatts + below(derive(b.seed, k), restWander)) * (to - from)
 		from = to
 	}
 	return sum

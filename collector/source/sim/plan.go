@@ -17,7 +17,7 @@ type plan struct {
 // outage is a failure in time.
 type outage struct {
 	span
-	*Failure
+	*failure
 }
 
 // planOf makes the plan of the UTC day that begins at dayFrom.
@@ -27,7 +27,7 @@ func (s *Source) planOf(dayFrom int64) *plan {
 	near := s.occurrences(span{d.from - 8*dayMS, d.to + 8*dayMS})
 	byLane := make([][]occurrence, len(s.fleet.homes))
 	for _, o := range near {
-		for _, lane := range o.lanes {
+		for _, lane := range o.rule.lanes {
 			byLane[lane] = append(byLane[lane], o)
 		}
 	}
@@ -48,7 +48,7 @@ func (s *Source) planOf(dayFrom int64) *plan {
 			continue
 		}
 		p.incidents = append(p.incidents, o)
-		for _, lane := range o.lanes {
+		for _, lane := range o.rule.lanes {
 			p.lanes[lane] = append(p.lanes[lane], o.run(s, lane))
 		}
 	}
@@ -89,7 +89,7 @@ func (s *Source) layUnit(p *plan, u *unit, d span, open []span, byLane [][]occur
 func (s *Source) finish(p *plan, lane int, d span) {
 	b, l := s.fleet.at(lane)
 	life := b.exists(d.from)
-	if b.MIG {
+	if b.mig {
 		p.migUUIDs[lane] = l.migUUID(life.from)
 	}
 	kept := p.lanes[lane][:0]
@@ -106,16 +106,16 @@ func (s *Source) finish(p *plan, lane int, d span) {
 // outages lists, by node, the failures that touch the day or end at its start.
 func (s *Source) outages(d span) [][]outage {
 	out := make([][]outage, len(s.fleet.nodes))
-	for i := range s.config.Failures {
-		f := &s.config.Failures[i]
+	for i := range s.failures {
+		f := &s.failures[i]
 		for _, from := range []int64{d.from - dayMS, d.from} {
-			if time.UnixMilli(from).UTC().Day() != f.Day {
+			if time.UnixMilli(from).UTC().Day() != f.day {
 				continue
 			}
-			start := from + f.At.Milliseconds()
-			o := outage{span{start, start + f.Length.Milliseconds()}, f}
+			start := from + f.at.Milliseconds()
+			o := outage{span{start, start + f.length.Milliseconds()}, f}
 			if o.from < d.to && o.to >= d.from {
-				n := slices.IndexFunc(s.config.Nodes, func(n Node) bool { return n.Name == f.Node })
+				n := s.fleet.nodeOf(f.node)
 				out[n] = append(out[n], o)
 			}
 		}

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"time"
+
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // run is one owner having a lane for a time.
@@ -18,21 +20,22 @@ type owner struct {
 	project, namespace, pod, uid, container, job, user, account string
 }
 
-// tenant is a Tenant with its zone resolved.
-type tenant struct {
-	Tenant
-	zone *time.Location
-	peak int64 // ms of the UTC day at which its day is busiest: 14:00 local
+func (o *owner) message() *wire.Owner {
+	return &wire.Owner{
+		Project: o.project, Namespace: o.namespace, Pod: o.pod, Uid: o.uid, Container: o.container,
+		Job: o.job, User: o.user, Account: o.account,
+	}
 }
 
-func newTenant(t Tenant) (*tenant, error) {
-	zone, err := time.LoadLocation(t.Zone)
-	if err != nil {
-		return nil, fmt.Errorf("load zone of tenant %s: %w", t.Name, err)
+// resolve looks up the tenant's zone and its busiest hour.
+func (t *tenant) resolve() (err error) {
+	if t.zone, err = time.LoadLocation(t.zoneName); err != nil {
+		return fmt.Errorf("load zone of tenant %s: %w", t.name, err)
 	}
 	// Summer time is left out on purpose: the customers' day has no clock.
-	_, offset := time.Date(2026, time.January, 1, 0, 0, 0, 0, zone).Zone()
-	return &tenant{t, zone, ((14*3600-int64(offset))%86400 + 86400) % 86400 * 1000}, nil
+	_, offset := time.Date(2026, time.January, 1, 0, 0, 0, 0, t.zone).Zone()
+	t.peak = ((14*3600-int64(offset))%86400 + 86400) % 86400 * 1000
+	return nil
 }
 
 // localMS is the Unix time of a local time of day.
@@ -50,7 +53,7 @@ func (t *tenant) open(d span) []span {
 			continue
 		}
 		y, m, dd := local.Date()
-		s := span{t.localMS(y, m, dd, t.WorkFrom), t.localMS(y, m, dd, t.WorkTo)}
+		s := span{t.localMS(y, m, dd, t.workFrom), t.localMS(y, m, dd, t.workTo)}
 		if !s.clip(d).empty() {
 			out = append(out, s)
 		}
@@ -60,9 +63,9 @@ func (t *tenant) open(d span) []span {
 
 // unit is what follows a workload's habit by itself: a gang, or one lane.
 type unit struct {
-	*Workload
+	workload
 	tenant    *tenant
-	scheduler Scheduler
+	scheduler scheduler
 	seed      uint64
 	lanes     []int
 }
@@ -75,13 +78,13 @@ type shift struct {
 
 // shifts lists the unit's runs that touch the UTC day d, whole.
 func (u *unit) shifts(d span, open []span) []shift {
-	switch u.Kind {
-	case Notebook:
+	switch u.kind {
+	case notebook:
 		return u.notebooks(d)
-	case Batch:
-		return u.jobs(d, open)
+	case batch:
+		return u.batchJobs(d, open)
 	}
-	cycle := u.Cycle.Milliseconds()
+	cycle := u.cycle.Milliseconds()
 	phase := below(u.seed, cycle)
 	var out []shift
 	for k := floorDiv(d.from-phase, cycle); k <= floorDiv(d.to-1-phase, cycle); k++ {
@@ -95,8 +98,8 @@ func (u *unit) shifts(d span, open []span) []shift {
 
 // inCycle places one run in a cycle; inference takes all of it.
 func (u *unit) inCycle(from, cycle int64, seed uint64) shift {
-	length := cycle * u.FillPercent / 100
-	if u.Kind == Training {
+	length := cycle * u.fillPercent / 100
+	if u.kind == training {
 		length -= below(derive(seed, 1), length/20)
 	}
 	from += below(derive(seed, 2), cycle-length)
@@ -113,11 +116,11 @@ func (u *unit) notebooks(d span) []shift {
 		y, m, dd := week.Date()
 		// The date itself, not a count of weeks, seeds the week.
 		seed := derive(u.seed, int64(y)*10_000+int64(m)*100+int64(dd))
-		if below(seed, 100) >= u.FillPercent {
+		if below(seed, 100) >= u.fillPercent {
 			continue
 		}
-		opened := u.tenant.localMS(y, m, dd+int(below(derive(seed, 1), 3)), u.tenant.WorkFrom)
-		closed := u.tenant.localMS(y, m, dd+4, u.tenant.WorkTo)
+		opened := u.tenant.localMS(y, m, dd+int(below(derive(seed, 1), 3)), u.tenant.workFrom)
+		closed := u.tenant.localMS(y, m, dd+4, u.tenant.workTo)
 		const spread = 90 * 60_000
 		s := span{opened + below(derive(seed, 2), spread), closed - below(derive(seed, 3), spread)}
 		if !s.clip(d).empty() {
@@ -127,17 +130,17 @@ func (u *unit) notebooks(d span) []shift {
 	return out
 }
 
-// jobs cuts each cycle into as many parts as it has jobs. Cycles divide the
+// batchJobs cuts each cycle into as many parts as it has jobs. Cycles divide the
 // day, so the day has all of them.
-func (u *unit) jobs(d span, open []span) []shift {
-	cycle := u.Cycle.Milliseconds()
+func (u *unit) batchJobs(d span, open []span) []shift {
+	cycle := u.cycle.Milliseconds()
 	var out []shift
 	for from := d.from; from < d.to; from += cycle {
-		if u.WorkHours && !anyHas(open, from) {
+		if u.workHours && !anyHas(open, from) {
 			continue
 		}
 		seed := derive(u.seed, from)
-		n := 1 + below(seed, u.Jobs)
+		n := 1 + below(seed, u.jobs)
 		part := cycle / n
 		for i := range n {
 			out = append(out, u.job(from+i*part, part, derive(seed, i+1)))
@@ -149,7 +152,7 @@ func (u *unit) jobs(d span, open []span) []shift {
 // job places one job in a part of a cycle; one in eight ends after some
 // seconds, as a failing one does.
 func (u *unit) job(from, part int64, seed uint64) shift {
-	most := part * u.FillPercent / 100
+	most := part * u.fillPercent / 100
 	length := most*3/4 + below(derive(seed, 1), most/4)
 	if seed%8 == 0 {
 		length = 3_000 + below(derive(seed, 2), 17_000)
@@ -168,39 +171,39 @@ func anyHas(spans []span, t int64) bool {
 }
 
 func (u *unit) load(seed uint64, open []span) load {
-	l := load{kind: u.Kind, seed: seed, open: open, peak: u.tenant.peak}
-	switch u.Kind {
-	case Training:
+	l := load{kind: u.kind, seed: seed, open: open, peak: u.tenant.peak}
+	switch u.kind {
+	case training:
 		l.base = 760_000 + below(derive(seed, 9), 160_000)
-	case Inference:
+	case inference:
 		l.base = 350_000 + below(derive(seed, 9), 250_000)
-	case Batch:
+	case batch:
 		l.base = 450_000 + below(derive(seed, 9), 480_000)
 	}
 	return l
 }
 
 func (u *unit) owner(seed uint64) *owner {
-	project := u.Project
+	project := u.project
 	if project == "" {
-		project = u.tenant.Projects[0]
+		project = u.tenant.projects[0]
 	}
-	o := newOwner(u.tenant, u.scheduler, u.Name, project, seed)
-	if u.Kind == Notebook {
+	o := newOwner(u.tenant, u.scheduler, u.name, project, seed)
+	if u.kind == notebook {
 		// A notebook belongs to a person, who keeps to the same leaf.
-		o.user = u.tenant.Users[below(u.seed, int64(len(u.tenant.Users)))]
+		o.user = u.tenant.users[below(u.seed, int64(len(u.tenant.users)))]
 	}
 	return o
 }
 
-func newOwner(t *tenant, s Scheduler, name, project string, seed uint64) *owner {
-	if s == Slurm {
+func newOwner(t *tenant, s scheduler, name, project string, seed uint64) *owner {
+	if s == slurm {
 		return &owner{
-			project: project, account: t.Name,
+			project: project, account: t.name,
 			job:  fmt.Sprintf("%d", 1_000_000+below(seed, 9_000_000)),
-			user: t.Users[below(derive(seed, 7), int64(len(t.Users)))],
+			user: t.users[below(derive(seed, 7), int64(len(t.users)))],
 		}
 	}
 	uid := uuidOf(derive(seed, 8))
-	return &owner{project: project, namespace: t.Name, pod: name + "-" + uid[:8], uid: uid, container: "main"}
+	return &owner{project: project, namespace: t.name, pod: name + "-" + uid[:8], uid: uid, container: "main"}
 }

@@ -6,9 +6,9 @@ import (
 )
 
 // runsOf lists a lane's runs on a day by their start into the day, ms.
-func runsOf(s *Source, at time.Time, key laneKey) map[int64]run {
+func runsOf(s *Source, at time.Time, node string, board, leaf int) map[int64]run {
 	out := map[int64]run{}
-	for _, r := range s.plan(at.UnixMilli()).lanes[s.fleet.lanes[key]] {
+	for _, r := range s.plan(at.UnixMilli()).lanes[s.fleet.lanesOf([]place{{node: node, boards: []int{board}, leaves: []int{leaf}}})[0]] {
 		out[r.from-at.UnixMilli()] = r
 	}
 	return out
@@ -22,9 +22,9 @@ func TestJobsDiffer(t *testing.T) {
 	owners, short, odd := map[string]bool{}, 0, 0
 	for day := 14; day <= 18; day++ { // Monday to Friday, without incidents here
 		at := on2026(9, day, 0, 0)
-		a := runsOf(s, at, laneKey{"sim-node-2", 4, 0, 0})
-		b := runsOf(s, at, laneKey{"sim-node-2", 5, 0, 0})
-		next := runsOf(s, at.AddDate(0, 0, 1), laneKey{"sim-node-2", 4, 0, 0})
+		a := runsOf(s, at, "sim-node-2", 4, 0)
+		b := runsOf(s, at, "sim-node-2", 5, 0)
+		next := runsOf(s, at.AddDate(0, 0, 1), "sim-node-2", 4, 0)
 		if len(a) < 10 {
 			t.Errorf("%s: %d jobs, want at least one for each working hour", at, len(a))
 		}
@@ -62,7 +62,7 @@ func TestWorkHoursAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for day := 10; day <= 28; day++ {
-		for _, r := range runsOf(s, on2026(9, day, 0, 0), laneKey{"sim-node-2", 4, 0, 0}) {
+		for _, r := range runsOf(s, on2026(9, day, 0, 0), "sim-node-2", 4, 0) {
 			local := time.UnixMilli(r.from).In(zone)
 			weekend := local.Weekday() == time.Saturday || local.Weekday() == time.Sunday
 			if r.owner.namespace == "vision" && (weekend || local.Hour() < 8 || local.Hour() >= 18) {
@@ -77,16 +77,15 @@ func TestNotebooksStayOvernight(t *testing.T) {
 	overnight, weekend := 0, 0
 	for board := range 2 {
 		for leaf := range 7 {
-			key := laneKey{"sim-node-3", board, leaf, 0}
-			for _, r := range runsOf(s, on2026(9, 9, 0, 0), key) {
+			for _, r := range runsOf(s, on2026(9, 9, 0, 0), "sim-node-3", board, leaf) {
 				if r.has(on2026(9, 9, 21, 0).UnixMilli()) {
 					overnight++
 				}
 				if r.owner.user == "" {
-					t.Errorf("%s: a notebook without a user", key)
+					t.Errorf("board %d leaf %d: a notebook without a user", board, leaf)
 				}
 			}
-			weekend += len(runsOf(s, on2026(9, 12, 0, 0), key))
+			weekend += len(runsOf(s, on2026(9, 12, 0, 0), "sim-node-3", board, leaf))
 		}
 	}
 	if overnight < 7 || weekend != 0 {

@@ -15,11 +15,11 @@ type view struct {
 func newView(slot span, outages []outage) view {
 	v := view{slot: slot, observed: []span{slot}, energy: slot, outages: outages}
 	for _, o := range outages {
-		switch o.Kind {
-		case NodeReboot, ExporterGap:
+		switch o.kind {
+		case nodeReboot, exporterGap:
 			v.observed = without(v.observed, o.span)
-			v.down = v.down || o.Kind == NodeReboot && !o.clip(slot).empty()
-		case AttributionFailure:
+			v.down = v.down || o.kind == nodeReboot && !o.clip(slot).empty()
+		case attributionFailure:
 			v.failed = v.failed || !o.clip(slot).empty()
 		}
 	}
@@ -34,7 +34,7 @@ func lastSeen(t int64, outages []outage) int64 {
 	for again := true; again; {
 		again = false
 		for _, o := range outages {
-			blind := o.Kind == NodeReboot || o.Kind == ExporterGap
+			blind := o.kind == nodeReboot || o.kind == exporterGap
 			if blind && o.from < t && t <= o.to {
 				t, again = o.from, true
 			}
@@ -69,15 +69,15 @@ func (v *view) sight(board int) sight {
 	}
 	s := sight{counterSpan: v.energy, energy: []span{v.energy}, busy: []span{v.energy}, seen: v.observed}
 	for _, o := range v.outages {
-		mine := o.Board == board
+		mine := o.board == board
 		switch {
-		case o.Kind == NodeReboot, o.Kind == GPULost && mine:
-			s.lost = s.lost || o.Kind == GPULost && !o.clip(v.slot).empty()
+		case o.kind == nodeReboot, o.kind == gpuLost && mine:
+			s.lost = s.lost || o.kind == gpuLost && !o.clip(v.slot).empty()
 			s.energy, s.busy, s.seen = without(s.energy, o.span), without(s.busy, o.span), without(s.seen, o.span)
-		case o.Kind == GPUUnhealthy && mine:
+		case o.kind == gpuUnhealthy && mine:
 			s.unhealthy = s.unhealthy || !o.clip(v.slot).empty()
 			s.busy, s.seen = without(s.busy, o.span), without(s.seen, o.span)
-		case o.Kind == EnergyReset && mine:
+		case o.kind == energyReset && mine:
 		default:
 			continue
 		}
