@@ -1,6 +1,10 @@
 package attribution
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/internal/telemetry"
+)
 
 type metrics struct {
 	polls      *prometheus.CounterVec
@@ -22,38 +26,22 @@ const (
 )
 
 func newMetrics(reg prometheus.Registerer, readers []Reader) *metrics {
-	byReader := []string{"reader"}
+	r := telemetry.In(reg, "gputally_attribution_")
 	m := &metrics{
-		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_attribution_polls_total", Help: "Questions put to a source of owners, by result.",
-		}, []string{"reader", "result"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gputally_attribution_poll_duration_seconds", Help: "Time a source of owners took to answer.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 7),
-		}, byReader),
-		lastGood: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gputally_attribution_last_success_timestamp_seconds", Help: "When a source of owners last answered.",
-		}, byReader),
-		holdings: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gputally_attribution_holdings", Help: "Devices and replicas that a source of owners named as held, in its last answer.",
-		}, byReader),
-		failed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_attribution_slots_failed_total", Help: "Slots whose owners are not known.",
-		}),
-		unresolved: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_attribution_unresolved_total", Help: "Holdings in a slot whose device was not found, by what was missing.",
-		}, []string{"reason"}),
+		polls:    r.Counters("polls_total", "Questions put to a source of owners, by result.", "reader", "result"),
+		duration: r.Durations("poll_duration_seconds", "Time a source of owners took to answer.", 7, "reader"),
+		lastGood: r.Gauges("last_success_timestamp_seconds", "When a source of owners last answered.", "reader"),
+		holdings: r.Gauges("holdings",
+			"Devices and replicas that a source of owners named as held, in its last answer.", "reader"),
+		failed: r.Counter("slots_failed_total", "Slots whose owners are not known."),
+		unresolved: r.Counters("unresolved_total",
+			"Holdings in a slot whose device was not found, by what was missing.", "reason"),
+		elsewhere: r.Counter("other_nodes_total", "Batches of other nodes, whose owners nobody here can be asked for."),
 	}
-	m.elsewhere = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gputally_attribution_other_nodes_total", Help: "Batches of other nodes, whose owners nobody here can be asked for.",
-	})
-	reg.MustRegister(m.polls, m.duration, m.lastGood, m.holdings, m.failed, m.unresolved, m.elsewhere)
 	for _, r := range readers {
 		m.polls.WithLabelValues(r.Name(), "ok")
 		m.polls.WithLabelValues(r.Name(), "error")
 	}
-	for _, reason := range []string{unresolvedGone, unresolvedInstance, unresolvedMinor, unresolvedWhole, unresolvedNever} {
-		m.unresolved.WithLabelValues(reason)
-	}
+	telemetry.Zero(m.unresolved, unresolvedGone, unresolvedInstance, unresolvedMinor, unresolvedWhole, unresolvedNever)
 	return m
 }

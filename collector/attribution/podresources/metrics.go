@@ -1,6 +1,10 @@
 package podresources
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/internal/telemetry"
+)
 
 // Questions, as metrics name them.
 const (
@@ -24,34 +28,25 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
+	r := telemetry.In(reg, "gputally_kubelet_")
 	m := &metrics{
-		questions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_kubelet_questions_total", Help: "Questions to the kubelet and the API server, by result.",
-		}, []string{"question", "result"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gputally_kubelet_question_duration_seconds", Help: "Time until the kubelet or the API server answered.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 7),
-		}, []string{"question"}),
-		stale: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_kubelet_stale_answers_total", Help: "Failed questions for which an earlier answer stood in.",
-		}, []string{"question"}),
-		finished: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_kubelet_finished_pods_total", Help: "Finished pods that the kubelet still lists with devices and that hold none, each counted once.",
-		}),
-		unknown: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_kubelet_unknown_pods", Help: "Pods with devices that the last list of pods does not have: they hold under what was known of them, else under their names.",
-		}),
-		ignored: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_kubelet_ignored_devices", Help: "NVIDIA devices held under resource names that aren't configured, at the last reading.",
-		}),
-		strange: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_kubelet_unlisted_replicas", Help: "Replicas held that the kubelet doesn't list as allocatable, at the last reading.",
-		}),
-		admin: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_kubelet_admin_devices", Help: "DRA devices that pods have with adminAccess, which hold nothing, at the last reading.",
-		}),
+		questions: r.Counters("questions_total",
+			"Questions to the kubelet and the API server, by result.", "question", "result"),
+		duration: r.Durations("question_duration_seconds",
+			"Time until the kubelet or the API server answered.", 7, "question"),
+		stale: r.Counters("stale_answers_total", "Failed questions for which an earlier answer stood in.", "question"),
+		finished: r.Counter("finished_pods_total",
+			"Finished pods that the kubelet still lists with devices and that hold none, each counted once."),
+		unknown: r.Gauge("unknown_pods",
+			"Pods with devices that the last list of pods does not have: they hold under what was known of them, else "+
+				"under their names."),
+		ignored: r.Gauge("ignored_devices",
+			"NVIDIA devices held under resource names that aren't configured, at the last reading."),
+		strange: r.Gauge("unlisted_replicas",
+			"Replicas held that the kubelet doesn't list as allocatable, at the last reading."),
+		admin: r.Gauge("admin_devices",
+			"DRA devices that pods have with adminAccess, which hold nothing, at the last reading."),
 	}
-	reg.MustRegister(m.questions, m.duration, m.stale, m.finished, m.unknown, m.ignored, m.strange, m.admin)
 	for _, question := range []string{askList, askAllocatable, askPods, askNamespace, askSlices, askClaim} {
 		m.questions.WithLabelValues(question, "ok")
 		m.questions.WithLabelValues(question, "error")

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/internal/telemetry"
 )
 
 // counted counts the calls of a runner by program and result.
 func counted(run runner, reg prometheus.Registerer) runner {
-	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gputally_slurm_calls_total", Help: "Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.",
-	}, []string{"program", "result"})
-	reg.MustRegister(calls)
+	calls := telemetry.In(reg, "gputally_slurm_").Counters("calls_total",
+		"Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.", "program", "result")
 	return func(ctx context.Context, program string, args ...string) ([]byte, error) {
 		out, err := run(ctx, program, args...)
 		result := "ok"
@@ -31,12 +31,8 @@ const (
 )
 
 func countDropped(reg prometheus.Registerer) *prometheus.CounterVec {
-	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gputally_slurm_dropped_jobs_total", Help: "Jobs whose line no epilog took out of the mapping files, dropped because they have ended or are unknown to Slurm.",
-	}, []string{"reason"})
-	for _, reason := range []string{droppedEnded, droppedUnknown} {
-		dropped.WithLabelValues(reason)
-	}
-	reg.MustRegister(dropped)
+	dropped := telemetry.In(reg, "gputally_slurm_").Counters("dropped_jobs_total", "Jobs whose line no epilog took out of "+
+		"the mapping files, dropped because they have ended or are unknown to Slurm.", "reason")
+	telemetry.Zero(dropped, droppedEnded, droppedUnknown)
 	return dropped
 }

@@ -1,6 +1,10 @@
 package dcgm
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/internal/telemetry"
+)
 
 // Reasons why a value is absent.
 const (
@@ -19,29 +23,15 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
+	r := telemetry.In(reg, "gputally_dcgm_")
 	m := &metrics{
-		connected: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_dcgm_connected", Help: "1 while the host engine is connected.",
-		}),
-		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_dcgm_reconnects_total", Help: "Connections to the host engine after the first one.",
-		}),
-		watchFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_dcgm_watch_failures_total", Help: "Watches that DCGM refused, by group.",
-		}, []string{"group"}),
-		absent: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_dcgm_values_absent_total", Help: "Values taken as absent, by reason.",
-		}, []string{"reason"}),
-		blocked: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_dcgm_blocked_total", Help: "Readings given up because DCGM did not answer.",
-		}),
+		connected:     r.Gauge("connected", "1 while the host engine is connected."),
+		reconnects:    r.Counter("reconnects_total", "Connections to the host engine after the first one."),
+		watchFailures: r.Counters("watch_failures_total", "Watches that DCGM refused, by group.", "group"),
+		absent:        r.Counters("values_absent_total", "Values taken as absent, by reason.", "reason"),
+		blocked:       r.Counter("blocked_total", "Readings given up because DCGM did not answer."),
 	}
-	reg.MustRegister(m.connected, m.reconnects, m.watchFailures, m.absent, m.blocked)
-	for _, reason := range []string{absentStatus, absentBlank, absentStale, absentType} {
-		m.absent.WithLabelValues(reason)
-	}
-	for _, group := range []string{watchBoards, watchInstances, watchExtra, watchXID, watchBind, watchProfiling} {
-		m.watchFailures.WithLabelValues(group)
-	}
+	telemetry.Zero(m.absent, absentStatus, absentBlank, absentStale, absentType)
+	telemetry.Zero(m.watchFailures, watchBoards, watchInstances, watchExtra, watchXID, watchBind, watchProfiling)
 	return m
 }

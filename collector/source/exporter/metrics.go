@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/internal/telemetry"
 )
 
 type metrics struct {
@@ -19,41 +20,22 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
+	r := telemetry.In(reg, "gputally_exporter_")
 	m := &metrics{
-		duration: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gputally_exporter_scrape_duration_seconds", Help: "Duration of the last scrape of a dcgm-exporter.",
-		}, []string{"target"}),
-		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gputally_exporter_scrape_success", Help: "1 if the last scrape of a dcgm-exporter gave GPU rows.",
-		}, []string{"target"}),
-		series: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gputally_exporter_scrape_series", Help: "Series in the last scrape of a dcgm-exporter, unused ones included.",
-		}, []string{"target"}),
-		scrapes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_exporter_scrapes_total", Help: "Scrapes of a dcgm-exporter by result.",
-		}, []string{"target", "result"}),
-		absent: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_exporter_values_absent_total", Help: "Values taken as absent, by reason.",
-		}, []string{"reason"}),
-		unresolved: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_exporter_gpus_left_out_total", Help: "GPUs left out of a batch because their slices are unknown, by model.",
-		}, []string{"model"}),
-		inferred: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_exporter_mig_inferred", Help: "GPUs whose MIG mode was inferred from missing rows in the last slot.",
-		}),
-		parentHold: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_exporter_parent_owners_ignored_total", Help: "Owners on the parent row of MIG instances, which say nothing of an instance.",
-		}),
-		stateFails: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_exporter_state_errors_total", Help: "State files that could not be used or written.",
-		}),
+		duration: r.Gauges("scrape_duration_seconds", "Duration of the last scrape of a dcgm-exporter.", "target"),
+		success:  r.Gauges("scrape_success", "1 if the last scrape of a dcgm-exporter gave GPU rows.", "target"),
+		series: r.Gauges("scrape_series",
+			"Series in the last scrape of a dcgm-exporter, unused ones included.", "target"),
+		scrapes: r.Counters("scrapes_total", "Scrapes of a dcgm-exporter by result.", "target", "result"),
+		absent:  r.Counters("values_absent_total", "Values taken as absent, by reason.", "reason"),
+		unresolved: r.Counters("gpus_left_out_total",
+			"GPUs left out of a batch because their slices are unknown, by model.", "model"),
+		inferred: r.Gauge("mig_inferred", "GPUs whose MIG mode was inferred from missing rows in the last slot."),
+		parentHold: r.Counter("parent_owners_ignored_total",
+			"Owners on the parent row of MIG instances, which say nothing of an instance."),
+		stateFails: r.Counter("state_errors_total", "State files that could not be used or written."),
 	}
-	reg.MustRegister(m.duration, m.success, m.series, m.scrapes, m.absent, m.unresolved, m.inferred, m.parentHold, m.stateFails)
-	for _, reason := range []string{
-		field.AbsentBlank, field.AbsentNaN, field.AbsentRange, field.AbsentUndecided, field.AbsentHelp,
-		field.AbsentContradiction, absentMIGUtil, absentNoGPU, absentUnknown,
-	} {
-		m.absent.WithLabelValues(reason)
-	}
+	telemetry.Zero(m.absent, field.AbsentBlank, field.AbsentNaN, field.AbsentRange, field.AbsentUndecided,
+		field.AbsentHelp, field.AbsentContradiction, absentMIGUtil, absentNoGPU, absentUnknown)
 	return m
 }

@@ -1,9 +1,10 @@
 package nvml
 
 import (
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/prometheus/client_golang/prometheus"
 
-	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gputally/gputally/internal/telemetry"
 )
 
 // Reasons why a value is absent that aren't a return code's.
@@ -23,20 +24,15 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	vec := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gputally_nvml_" + name, Help: help}, []string{label})
-	}
+	r := telemetry.In(reg, "gputally_nvml_")
 	m := &metrics{
-		absent: vec("values_absent_total", "Values that NVML did not give, by reason.", "reason"),
-		inits:  vec("initialisations_total", "Attempts to initialise NVML, by result.", "result"),
-		xids:   vec("events_total", "XID events received, by whether they were taken into a batch.", "result"),
-		ecc:    vec("ecc_events_total", "ECC error events received, by kind.", "kind"),
-		hangs:  prometheus.NewCounter(prometheus.CounterOpts{Name: "gputally_nvml_hangs_total", Help: "Readings that the driver did not answer in time."}),
+		absent: r.Counters("values_absent_total", "Values that NVML did not give, by reason.", "reason"),
+		inits:  r.Counters("initialisations_total", "Attempts to initialise NVML, by result.", "result"),
+		xids:   r.Counters("events_total", "XID events received, by whether they were taken into a batch.", "result"),
+		ecc:    r.Counters("ecc_events_total", "ECC error events received, by kind.", "kind"),
+		hangs:  r.Counter("hangs_total", "Readings that the driver did not answer in time."),
 	}
-	reg.MustRegister(m.absent, m.inits, m.xids, m.ecc, m.hangs)
-	for _, result := range []string{"ok", "error"} {
-		m.inits.WithLabelValues(result)
-	}
+	telemetry.Zero(m.inits, "ok", "error")
 	return m
 }
 

@@ -1,6 +1,10 @@
 package prometheus
 
-import prom "github.com/prometheus/client_golang/prometheus"
+import (
+	prom "github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/internal/telemetry"
+)
 
 type metrics struct {
 	queries    *prom.CounterVec
@@ -10,23 +14,15 @@ type metrics struct {
 }
 
 func newMetrics(reg prom.Registerer) *metrics {
+	r := telemetry.In(reg, "gputally_prometheus_")
 	m := &metrics{
-		queries: prom.NewCounterVec(prom.CounterOpts{
-			Name: "gputally_prometheus_queries_total", Help: "Queries to the Prometheus that history is read from, by result.",
-		}, []string{"result"}),
-		points: prom.NewCounter(prom.CounterOpts{
-			Name: "gputally_prometheus_samples_total", Help: "Samples read from Prometheus.",
-		}),
-		superseded: prom.NewCounter(prom.CounterOpts{
-			Name: "gputally_prometheus_samples_superseded_total", Help: "Samples of slots in which their exporter was scraped again later.",
-		}),
-		windows: prom.NewGauge(prom.GaugeOpts{
-			Name: "gputally_prometheus_window_seconds", Help: "Length of the window that the last query asked for.",
-		}),
+		queries: r.Counters("queries_total",
+			"Queries to the Prometheus that history is read from, by result.", "result"),
+		points: r.Counter("samples_total", "Samples read from Prometheus."),
+		superseded: r.Counter("samples_superseded_total",
+			"Samples of slots in which their exporter was scraped again later."),
+		windows: r.Gauge("window_seconds", "Length of the window that the last query asked for."),
 	}
-	reg.MustRegister(m.queries, m.points, m.superseded, m.windows)
-	for _, result := range []string{"ok", "error"} {
-		m.queries.WithLabelValues(result)
-	}
+	telemetry.Zero(m.queries, "ok", "error")
 	return m
 }

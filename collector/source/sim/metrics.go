@@ -2,7 +2,8 @@ package sim
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/gputally/gputally/internal/telemetry"
 )
 
 type metrics struct {
@@ -10,16 +11,10 @@ type metrics struct {
 	plans   prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer) metrics {
-	f := promauto.With(r)
+func newMetrics(reg prometheus.Registerer) metrics {
+	r := telemetry.In(reg, "gputally_sim_")
 	return metrics{
-		batches: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_sim_batches_total",
-			Help: "Simulated batches by node; a node that reboots has none.",
-		}, []string{"node"}),
-		plans: f.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_sim_plans_total",
-			Help: "Day plans made; more than one a day means that the cache is too small.",
-		}),
+		batches: r.Counters("batches_total", "Simulated batches by node; a node that reboots has none.", "node"),
+		plans:   r.Counter("plans_total", "Day plans made; more than one a day means that the cache is too small."),
 	}
 }
