@@ -32,17 +32,28 @@ var shared struct {
 	count  atomic.Uint64
 }
 
-// Open gives a fresh database with all migrations applied. It is dropped when
-// the test ends.
+// Open gives an empty database with all migrations applied: one that an
+// earlier test of this binary has left, or a new one. The test must have ended
+// what writes into it by its own end.
 func Open(t testing.TB) *store.DB {
 	t.Helper()
 	if spreadAll() {
 		return Spread(t)
 	}
-	db := OpenEmpty(t)
+	if left, ok := takeLeft(); ok {
+		db := Connect(t, Socket(t), left.database)
+		t.Cleanup(func() { giveBack(t, db, left.tables) })
+		return db
+	}
+	db := Connect(t, Socket(t), newName())
 	if _, err := db.Migrate(t.Context()); err != nil {
 		t.Fatalf("migrate test database: %v", err)
 	}
+	tables, err := tablesOf(t.Context(), db)
+	if err != nil {
+		t.Fatalf("list tables of test database: %v", err)
+	}
+	t.Cleanup(func() { giveBack(t, db, tables) })
 	return db
 }
 
@@ -54,14 +65,19 @@ func OpenEmpty(t testing.TB) *store.DB {
 
 func openEmpty(t testing.TB, socket string) *store.DB {
 	t.Helper()
-	db := Connect(t, socket, "test_"+strconv.FormatUint(shared.count.Add(1), 10))
-	t.Cleanup(func() {
-		// The test's own context has ended by now.
-		if err := db.Exec(context.Background(), dropDatabase, store.Named("database", db.Database())); err != nil {
-			t.Errorf("drop test database: %v", err)
-		}
-	})
+	db := Connect(t, socket, newName())
+	t.Cleanup(func() { drop(t, db) })
 	return db
+}
+
+func newName() string { return "test_" + strconv.FormatUint(shared.count.Add(1), 10) }
+
+// drop is for a test's cleanup, when the test's own context has ended.
+func drop(t testing.TB, db *store.DB) {
+	t.Helper()
+	if err := db.Exec(context.Background(), dropDatabase, store.Named("database", db.Database())); err != nil {
+		t.Errorf("drop test database: %v", err)
+	}
 }
 
 // Connect opens a database on the engine at socket until the test ends.
