@@ -14,7 +14,7 @@ const maxScan = 1000
 
 type decisionsInput struct {
 	Paged
-	Kind     string `query:"kind" enum:"price_book,freeze,invoice,note,approval,mapping,mute,audit,policy,part" doc:"Only this kind; parts of documents are left out unless asked for" example:"invoice"`
+	Kind     string `query:"kind" enum:"price_book,freeze,invoice,note,approval,mapping,audit,policy,part" doc:"Only this kind; parts of documents are left out unless asked for" example:"invoice"`
 	Accepted string `query:"accepted" enum:"true,false" doc:"Only those that count, or only those that were refused"`
 	Who      string `query:"who" maxLength:"200" doc:"Only this person's"`
 	Order    string `query:"order" enum:"ascending,descending" default:"ascending" doc:"ascending: the first decision first"`

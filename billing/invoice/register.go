@@ -269,7 +269,7 @@ func (r *Register) Document(ctx context.Context, number string) ([]byte, error) 
 func (r *Register) Head(number string) string {
 	return ask(decidedState{r.deps.Decisions}, func(state *decisions.State) string {
 		if i, ok := state.Invoice(number); ok {
-			return state.HeadAt(i.Offset)
+			return state.HeadAt(i.Offset).String()
 		}
 		return ""
 	})

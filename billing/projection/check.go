@@ -1,12 +1,13 @@
 package projection
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/check"
@@ -15,25 +16,23 @@ import (
 )
 
 const (
-	selectDecisions = `
-SELECT offset, kind, id, key, request, who, at, appended_at, accepted, repeats, reason, number, chain, bytes, body
-FROM decisions FINAL WHERE offset >= {from:UInt64} AND offset < {to:UInt64} ORDER BY offset`
+	selectDecisions = `SELECT * FROM decisions FINAL WHERE offset >= {from:UInt64} AND offset < {to:UInt64}`
 
 	selectInvoices = `
-SELECT number, kind, tenant, period, revision, currency, total, gpu_hours, from_hour, to_hour, time_zone, price_book,
-    content_sha256, usage_sha256, corrects, billed_in, reason, approval, epoch, inputs, offset, who, at,
-    lower(hex(SHA256(document))) AS document_sha256
-FROM invoices FINAL WHERE offset < {messages:UInt64} ORDER BY period, tenant, revision`
+SELECT * REPLACE (toString(total) AS total, toString(gpu_hours) AS gpu_hours, lower(hex(SHA256(document))) AS document)
+FROM invoices FINAL WHERE offset < {messages:UInt64}`
 
 	selectUsage = `
-SELECT number, hour, project, model, profile, profile_slices, slices, bucket, slice_ms, energy_mj
-FROM invoice_usage FINAL
-WHERE period = {period:String} AND tenant = {tenant:String} AND revision = {revision:UInt32}
-ORDER BY hour, project, model, profile, bucket`
+SELECT * FROM invoice_usage FINAL
+WHERE period = {period:String} AND tenant = {tenant:String} AND revision = {revision:UInt32}`
 
-	selectNumbers = `SELECT DISTINCT number, period, tenant, revision FROM invoice_usage ORDER BY number, tenant`
-
-	selectAhead = `SELECT number, offset FROM invoices FINAL WHERE offset >= {messages:UInt64} ORDER BY offset`
+	// selectLinks has what the rows say that they belong to, beyond what is compared
+	// row by row.
+	selectLinks = `
+SELECT 'invoices' AS place, number, period, tenant, revision, offset FROM invoices FINAL WHERE offset >= {messages:UInt64}
+UNION ALL
+SELECT DISTINCT 'invoice_usage' AS place, number, period, tenant, revision, toUInt64(0) AS offset FROM invoice_usage
+ORDER BY place, number, tenant`
 )
 
 // Checks are what can be said of the rows: that they are those of the log.
@@ -63,6 +62,9 @@ func (p *Projection) check(ctx context.Context, res *check.Result) error {
 	if err != nil {
 		return err
 	}
+	if err := p.checkLinks(ctx, res, messages); err != nil {
+		return err
+	}
 	res.Checked = messages
 	p.deps.Decisions.View(func(s *decisions.State) {
 		res.Say(fmt.Sprintf("%d of %d messages are projected, %d invoices and notes, %d rows of usage", messages, s.Next(), len(invoices), rows))
@@ -74,6 +76,37 @@ func (p *Projection) check(ctx context.Context, res *check.Result) error {
 		res.Say(fmt.Sprintf("witnessed %d times", witnessed))
 	}
 	return nil
+}
+
+// compare holds the rows of a place against those that the log makes, by key.
+func compare[R, K comparable](res *check.Result, place string, got, want []R, key func(R) K) {
+	rows := make(map[K]R, len(got))
+	for _, r := range got {
+		rows[key(r)] = r
+	}
+	if len(got) != len(want) {
+		res.Fail("%s: %d rows, want %d", place, len(got), len(want))
+	}
+	for _, w := range want {
+		if g, ok := rows[key(w)]; !ok {
+			res.Fail("%s: %v is missing", place, key(w))
+		} else if g != w {
+			res.Fail("%s: %v: %s", place, key(w), differences(g, w))
+		}
+	}
+}
+
+// differences names the columns in which two rows differ. A value may be a whole
+// price book: its beginning is shown.
+func differences(got, want any) string {
+	var all []string
+	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
+	for i := range g.NumField() {
+		if a, b := g.Field(i).Interface(), w.Field(i).Interface(); a != b {
+			all = append(all, fmt.Sprintf("%s is %.200s, want %.200s", g.Type().Field(i).Tag.Get("ch"), fmt.Sprint(a), fmt.Sprint(b)))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // decisionWindow is how many rows are compared at a time.
@@ -88,107 +121,51 @@ func (p *Projection) checkDecisions(ctx context.Context, res *check.Result) (mes
 	}
 	var next int64
 	p.deps.Decisions.View(func(s *decisions.State) { next = s.Next() })
-	messages = min(int64(end.Last)+1, next)
-	if end.Count != uint64(messages) || end.Last >= uint64(next) {
-		res.Fail("decisions: %d rows up to offset %d, want one of each offset, the log's last is %d", end.Count, end.Last, next-1)
+	if messages = min(int64(end.Last)+1, next); end.Last >= uint64(next) {
+		res.Fail("decisions: rows go to offset %d, the log to %d", end.Last, next-1)
 	}
-	rows, window := map[uint64]decisionRow{}, int64(0)
-	done := errors.New("compared")
-	err = p.deps.Decisions.Walk(ctx, 0, func(e decisions.Entry) error {
+	var want []decisionRow
+	return messages, p.deps.Decisions.Walk(ctx, 0, func(e decisions.Entry) error {
 		if e.Offset >= messages {
-			return done
+			return nil
 		}
-		if e.Offset >= window {
-			if rows, err = p.readDecisions(ctx, window, window+decisionWindow); err != nil {
-				return err
-			}
-			window += decisionWindow
+		want = append(want, decisionRowOf(&e))
+		if len(want) < decisionWindow && e.Offset < messages-1 {
+			return nil
 		}
-		if got, want := rows[uint64(e.Offset)], rowOf(&e); got != want {
-			res.Fail("decisions: offset %d is %+v, want %+v", e.Offset, brief(got), brief(want))
+		var got []decisionRow
+		if err := p.deps.DB.Select(ctx, &got, selectDecisions, store.Named("from", want[0].Offset), store.Named("to", uint64(e.Offset)+1)); err != nil {
+			return err
 		}
+		compare(res, tableDecisions, got, want, func(r decisionRow) uint64 { return r.Offset })
+		want = want[:0]
 		return nil
 	})
-	if err != nil && !errors.Is(err, done) {
-		return 0, err
-	}
-	return messages, nil
 }
 
-// brief leaves out the body, which may be a whole price book.
-func brief(r decisionRow) decisionRow {
-	if len(r.Body) > 200 {
-		r.Body = fmt.Sprintf("%d bytes with SHA-256 %s", len(r.Body), decisions.Digest([]byte(r.Body)))
-	}
-	return r
-}
-
-func (p *Projection) readDecisions(ctx context.Context, from, to int64) (map[uint64]decisionRow, error) {
-	var rows []decisionRow
-	err := p.deps.DB.Select(ctx, &rows, selectDecisions, store.Named("from", uint64(from)), store.Named("to", uint64(to)))
-	if err != nil {
-		return nil, err
-	}
-	byOffset := make(map[uint64]decisionRow, len(rows))
-	for _, r := range rows {
-		r.At, r.Appended = r.At.UTC(), r.Appended.UTC()
-		byOffset[r.Offset] = r
-	}
-	return byOffset, nil
-}
-
-func (p *Projection) checkInvoices(ctx context.Context, res *check.Result, want []decisions.Decided[decisions.Invoice], messages int64) error {
-	var rows []invoiceRow
-	if err := p.deps.DB.Select(ctx, &rows, selectInvoices, store.Named("messages", uint64(messages))); err != nil {
+func (p *Projection) checkInvoices(ctx context.Context, res *check.Result, invoices []decisions.Decided[decisions.Invoice], messages int64) error {
+	var got, want []invoiceRow
+	if err := p.deps.DB.Select(ctx, &got, selectInvoices, store.Named("messages", uint64(messages))); err != nil {
 		return err
 	}
-	got := map[string]invoiceRow{}
-	for _, r := range rows {
-		got[r.Number] = r
-	}
-	if err := p.checkAhead(ctx, res, messages); err != nil {
-		return err
-	}
-	if len(rows) != len(want) {
-		res.Fail("invoices: %d rows, want %d", len(rows), len(want))
-	}
-	for i := range want {
-		row, err := invoiceRowOf(&want[i])
+	for n := range invoices {
+		e := &invoices[n]
+		row, err := invoiceRowOf(e.Offset, e.Who, e.At, &e.Body, e.Body.Content.SHA256)
 		if err != nil {
-			return fmt.Errorf("read amounts of invoice %s: %w", row.Number, err)
+			return err
 		}
-		if g := got[row.Number]; g.told() != row.told() {
-			res.Fail("invoices: %s is %s, want %s", row.Number, g.told(), row.told())
-		}
+		want = append(want, row)
 	}
-	return nil
-}
-
-// checkAhead looks for invoices that no message is of. What a running or killed
-// Project has written ahead of its message has one.
-func (p *Projection) checkAhead(ctx context.Context, res *check.Result, messages int64) error {
-	var ahead []struct {
-		Number string `ch:"number"`
-		Offset uint64 `ch:"offset"`
-	}
-	if err := p.deps.DB.Select(ctx, &ahead, selectAhead, store.Named("messages", uint64(messages))); err != nil {
-		return err
-	}
-	if err := p.deps.Decisions.Refresh(ctx); err != nil {
-		return err
-	}
-	p.deps.Decisions.View(func(s *decisions.State) {
-		for _, row := range ahead {
-			if i, ok := s.Invoice(row.Number); !ok || uint64(i.Offset) != row.Offset {
-				res.Fail("invoices: has %q of offset %d, which the log has no invoice at", row.Number, row.Offset)
-			}
-		}
-	})
+	compare(res, tableInvoices, got, want, func(r invoiceRow) string { return r.Number })
 	return nil
 }
 
 // checkUsage compares each invoice's rows with its copy in the log.
 func (p *Projection) checkUsage(ctx context.Context, res *check.Result, invoices []decisions.Decided[decisions.Invoice]) (rows int, err error) {
+	type key struct {
+		hour                            time.Time
+		project, model, profile, bucket string
+	}
 	for n := range invoices {
 		i := &invoices[n].Body
 		want, err := p.copyOf(ctx, res, i)
@@ -201,73 +178,58 @@ func (p *Projection) checkUsage(ctx context.Context, res *check.Result, invoices
 		if err != nil {
 			return rows, err
 		}
-		compareUsage(res, i.Number, got, want)
+		compare(res, tableUsage+" of "+i.Number, got, want, func(r usageRow) key { return key{r.Hour, r.Project, r.Model, r.Profile, r.Bucket} })
 		rows += len(want)
 	}
-	return rows, p.checkNumbers(ctx, res)
+	return rows, nil
 }
 
-// checkNumbers looks for usage of what is no invoice. What a running or killed
-// Project has written ahead of its message is one.
-func (p *Projection) checkNumbers(ctx context.Context, res *check.Result) error {
-	var numbers []struct {
+// copyOf reads the rows of usage of an invoice's copy.
+func (p *Projection) copyOf(ctx context.Context, res *check.Result, i *decisions.Invoice) (rows []usageRow, err error) {
+	data, err := p.deps.Decisions.Read(ctx, i.Usage)
+	if err != nil && !errors.Is(err, decisions.ErrDocument) {
+		return nil, err
+	}
+	if err == nil {
+		err = readUsage(i, data, func(row rating.Row) error {
+			rows = append(rows, usageRowOf(i, &row))
+			return nil
+		})
+	}
+	if err != nil {
+		res.Fail("%s: %v", i.Number, err)
+		return nil, nil
+	}
+	return rows, nil
+}
+
+// checkLinks looks for invoices, and usage of what, the log doesn't have. What a
+// running or killed Project has written ahead of its message is there.
+func (p *Projection) checkLinks(ctx context.Context, res *check.Result, messages int64) error {
+	var links []struct {
+		Place    string `ch:"place"`
 		Number   string `ch:"number"`
 		Period   string `ch:"period"`
 		Tenant   string `ch:"tenant"`
 		Revision uint32 `ch:"revision"`
+		Offset   uint64 `ch:"offset"`
 	}
-	if err := p.deps.DB.Select(ctx, &numbers, selectNumbers); err != nil {
+	if err := p.deps.DB.Select(ctx, &links, selectLinks, store.Named("messages", uint64(messages))); err != nil {
 		return err
 	}
 	if err := p.deps.Decisions.Refresh(ctx); err != nil {
 		return err
 	}
 	p.deps.Decisions.View(func(s *decisions.State) {
-		for _, n := range numbers {
-			if i, ok := s.Invoice(n.Number); !ok {
-				res.Fail("invoice_usage: has rows of %q, which the log has no invoice of", n.Number)
-			} else if i.Body.Period != n.Period || i.Body.Tenant != n.Tenant || uint32(i.Body.Revision) != n.Revision {
-				res.Fail("invoice_usage: has rows of %q under tenant %q, period %s, revision %d", n.Number, n.Tenant, n.Period, n.Revision)
+		for _, l := range links {
+			e, ok := s.Invoice(l.Number)
+			i := &e.Body
+			if !ok || i.Period != l.Period || i.Tenant != l.Tenant || uint32(i.Revision) != l.Revision ||
+				l.Place == tableInvoices && uint64(e.Offset) != l.Offset {
+				res.Fail("%s: has rows of %q under tenant %q, period %s, revision %d, offset %d, which the log has no invoice of",
+					l.Place, l.Number, l.Tenant, l.Period, l.Revision, l.Offset)
 			}
 		}
 	})
 	return nil
-}
-
-// copyOf reads the rows of usage of an invoice's copy, in the table's order.
-func (p *Projection) copyOf(ctx context.Context, res *check.Result, i *decisions.Invoice) (rows []usageRow, err error) {
-	data, err := p.deps.Decisions.Read(ctx, i.Usage)
-	if errors.Is(err, decisions.ErrDocument) {
-		res.Fail("%s: %v", i.Number, err)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	err = readUsage(i, data, func(row rating.Row) error {
-		rows = append(rows, usageRowOf(i.Number, &row))
-		return nil
-	})
-	if err != nil {
-		res.Fail("%s: %v", i.Number, err)
-		return nil, nil
-	}
-	slices.SortFunc(rows, func(a, b usageRow) int {
-		return cmp.Or(a.Hour.Compare(b.Hour), strings.Compare(a.Project, b.Project), strings.Compare(a.Model, b.Model),
-			strings.Compare(a.Profile, b.Profile), strings.Compare(a.Bucket, b.Bucket))
-	})
-	return rows, nil
-}
-
-func compareUsage(res *check.Result, number string, got, want []usageRow) {
-	if len(got) != len(want) {
-		res.Fail("invoice_usage: %s has %d rows, its copy %d", number, len(got), len(want))
-		return
-	}
-	for n := range want {
-		got[n].Hour = got[n].Hour.UTC()
-		if got[n] != want[n] {
-			res.Fail("invoice_usage: %s has %+v, its copy %+v", number, got[n], want[n])
-		}
-	}
 }

@@ -126,7 +126,7 @@ func (s *scene) fill() {
 	none := s.invoiceOf("nothing 'to' \\ see", "0", s.put(""))
 	s.append(decisions.KindInvoice, "none", &none)
 	s.append(decisions.KindApproval, "approval", &decisions.Approval{Subject: "2026-11-ml-r0", Content: bookHash, Comment: "yes"})
-	s.append(decisions.KindMute, "mute", &decisions.Mute{ID: "idle", Until: start, Reason: "known"})
+	s.append(decisions.KindCluster, "cluster", &decisions.Cluster{Name: "prod", SlotMS: 10_000})
 	s.append(decisions.KindMapping, "mapping", &decisions.Mapping{Epoch: 1, SHA256: bookHash, Text: bookText, Effective: start})
 	s.append(decisions.KindAudit, "audit", &decisions.Audit{Action: "read", Subject: "2026-10-ml-r0"})
 	s.append(decisions.KindAudit, "audit", &decisions.Audit{Action: "read", Subject: "2026-10-ml-r0"})
@@ -302,8 +302,8 @@ func TestM2RebuildHidesNoContradiction(t *testing.T) {
 		t.Errorf("was refused and changed rows (-before +after):\n%s", diff)
 	}
 	var heads [2]string
-	s.log.View(func(state *decisions.State) { heads[0] = state.Head() })
-	other.log.View(func(state *decisions.State) { heads[1] = state.Head() })
+	s.log.View(func(state *decisions.State) { heads[0] = state.Head().String() })
+	other.log.View(func(state *decisions.State) { heads[1] = state.Head().String() })
 	for _, over := range []bool{true, false} {
 		if _, err := p.Rebuild(testContext(t), "alice", over); err != nil {
 			t.Fatal(err)
@@ -333,14 +333,14 @@ func TestTheCheckNamesWhatWasChanged(t *testing.T) {
 	s.fill()
 	p := s.projection(db)
 	for _, test := range []struct{ name, table, change, want string }{
-		{"a body", tableDecisions, "UPDATE body = replace(body, 'carol', 'dave'), who = 'dave' WHERE kind = 'mute'", "decisions: offset"},
-		{"an outcome", tableDecisions, "UPDATE accepted = 1 WHERE kind = 'invoice' AND accepted = 0", "decisions: offset"},
-		{"a message less", tableDecisions, "DELETE WHERE kind = 'mute'", "decisions: 17 rows up to offset 17"},
-		{"a total", tableInvoices, "UPDATE total = total - toDecimal128('0.000000001', 9) WHERE revision = 0", "invoices: 2026-10-ml-r0 is"},
-		{"a document", tableInvoices, "UPDATE document = '{}' WHERE revision = 1", "invoices: 2026-10-ml-r1 is"},
+		{"a body", tableDecisions, "UPDATE body = replace(body, 'carol', 'dave'), who = 'dave' WHERE kind = 'cluster'", "decisions: 13: who is dave, want carol"},
+		{"an outcome", tableDecisions, "UPDATE accepted = 1 WHERE kind = 'invoice' AND accepted = 0", "decisions: 6: accepted is 1, want 0"},
+		{"a message less", tableDecisions, "DELETE WHERE kind = 'cluster'", "decisions: 17 rows, want 18"},
+		{"a total", tableInvoices, "UPDATE total = total - toDecimal128('0.000000001', 9) WHERE revision = 0", "invoices: 2026-10-ml-r0: total is"},
+		{"a document", tableInvoices, "UPDATE document = '{}' WHERE revision = 1", "invoices: 2026-10-ml-r1: document is"},
 		{"an invoice less", tableInvoices, "DELETE WHERE revision = 1", "invoices: 2 rows, want 3"},
-		{"a millisecond", tableUsage, "UPDATE slice_ms = slice_ms + 1 WHERE revision = 1 AND hour = '2026-10-01 05:00:00' AND bucket = 'idle'", "invoice_usage: 2026-10-ml-r1 has"},
-		{"a row less", tableUsage, "DELETE WHERE revision = 0 AND hour = '2026-10-01 05:00:00' AND bucket = 'idle'", "invoice_usage: 2026-10-ml-r0 has 59 rows, its copy 60"},
+		{"a millisecond", tableUsage, "UPDATE slice_ms = slice_ms + 1 WHERE revision = 1 AND hour = '2026-10-01 05:00:00' AND bucket = 'idle'", "invoice_usage of 2026-10-ml-r1: {"},
+		{"a row less", tableUsage, "DELETE WHERE revision = 0 AND hour = '2026-10-01 05:00:00' AND bucket = 'idle'", "invoice_usage of 2026-10-ml-r0: 59 rows, want 60"},
 		{"another's usage", tableUsage, "UPDATE number = 'x' WHERE revision = 1 AND bucket = 'idle' AND hour = '2026-10-01 05:00:00'", `invoice_usage: has rows of "x"`},
 	} {
 		if _, err := p.remake(testContext(t)); err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
@@ -61,9 +60,9 @@ func (p *Projection) project(ctx context.Context) (done int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	b := newBatch()
+	b := new(batch)
 	flush := func() error {
-		n := int64(b.rows())
+		n := int64(len(b.decisions))
 		if err := b.insert(ctx, p.deps.DB); err != nil {
 			return err
 		}
@@ -76,7 +75,8 @@ func (p *Projection) project(ctx context.Context) (done int64, err error) {
 				return err
 			}
 		}
-		b.decision(&e)
+		b.decisions = append(b.decisions, decisionRowOf(&e))
+		b.bytes += len(e.Record.Body)
 		if b.full() {
 			return flush()
 		}
@@ -199,7 +199,7 @@ func (e *ContradictionError) Error() string {
 const selectChains = `
 SELECT offset, chain FROM decisions FINAL WHERE offset >= {from:UInt64} AND offset < {to:UInt64} ORDER BY offset`
 
-func (p *Projection) headAt(offset int64) (head string) {
+func (p *Projection) headAt(offset int64) (head decisions.Head) {
 	p.deps.Decisions.View(func(s *decisions.State) { head = s.HeadAt(offset) })
 	return head
 }
@@ -207,7 +207,7 @@ func (p *Projection) headAt(offset int64) (head string) {
 // Agrees fails with a *ContradictionError where a row has another chain than the log,
 // whose heads headAt gives as decisions.State.HeadAt does. Rows beyond its end, where
 // it gives none, agree.
-func (p *Projection) Agrees(ctx context.Context, headAt func(offset int64) string) error {
+func (p *Projection) Agrees(ctx context.Context, headAt func(offset int64) decisions.Head) error {
 	found, err := p.contradiction(ctx, headAt)
 	if err == nil && found != nil && found.Logs != "" {
 		err = found
@@ -216,7 +216,7 @@ func (p *Projection) Agrees(ctx context.Context, headAt func(offset int64) strin
 }
 
 // contradiction finds the first row whose chain is not the log's; nil: none.
-func (p *Projection) contradiction(ctx context.Context, headAt func(offset int64) string) (*ContradictionError, error) {
+func (p *Projection) contradiction(ctx context.Context, headAt func(offset int64) decisions.Head) (*ContradictionError, error) {
 	end, err := p.end(ctx)
 	if err != nil || end.Count == 0 {
 		return nil, err
@@ -230,9 +230,8 @@ func (p *Projection) contradiction(ctx context.Context, headAt func(offset int64
 			return nil, fmt.Errorf("read projected chain: %w", err)
 		}
 		for _, row := range rows {
-			_, log, _ := strings.Cut(headAt(int64(row.Offset)), "=")
-			if log != row.Chain {
-				return &ContradictionError{Offset: int64(row.Offset), Rows: row.Chain, Logs: log}, nil
+			if log := headAt(int64(row.Offset)); log.Chain != row.Chain {
+				return &ContradictionError{Offset: log.Offset, Rows: row.Chain, Logs: log.Chain}, nil
 			}
 		}
 	}
@@ -264,9 +263,9 @@ func (p *Projection) Rebuild(ctx context.Context, who string, over bool) (int64,
 	}
 	entry := decisions.Audit{Action: AuditRebuild, Subject: "projection", Detail: "nothing was projected; the log's head is "}
 	if before.Count > 0 {
-		entry.Detail = fmt.Sprintf("the rows' head was %d=%s; the log's head is ", before.Last, before.Chain)
+		entry.Detail = fmt.Sprintf("the rows' head was %s; the log's head is ", decisions.Head{Offset: int64(before.Last), Chain: before.Chain})
 	}
-	p.deps.Decisions.View(func(s *decisions.State) { entry.Detail += s.Head() })
+	p.deps.Decisions.View(func(s *decisions.State) { entry.Detail += s.Head().String() })
 	if found != nil {
 		entry.Detail += "; " + found.Error()
 	}
@@ -297,21 +296,29 @@ func (p *Projection) invoice(ctx context.Context, b *batch, e *decisions.Entry, 
 	if err != nil {
 		return err
 	}
-	b.invoice(e, i, document)
+	row, err := invoiceRowOf(e.Offset, e.Record.Who, e.Record.At, i, string(document))
+	if err != nil {
+		return err
+	}
+	b.invoices = append(b.invoices, row)
+	b.bytes += len(document)
 	if err := readUsage(i, copied, func(rating.Row) error { return nil }); err != nil {
 		p.deps.Log.Error("usage of an invoice can't be projected", "number", i.Number, "error", err)
 		return nil
 	}
-	u := newUsage()
-	if err := readUsage(i, copied, func(row rating.Row) error {
-		if u.add(i, &row); u.rows() >= usageRows {
-			return u.insert(ctx, p.deps.DB)
-		}
-		return nil
-	}); err != nil {
+	var rows []usageRow
+	flush := func() error {
+		err := store.InsertRows(ctx, p.deps.DB, tableUsage, rows)
+		rows = rows[:0]
 		return err
 	}
-	return u.insert(ctx, p.deps.DB)
+	err = readUsage(i, copied, func(row rating.Row) error {
+		if rows = append(rows, usageRowOf(i, &row)); len(rows) >= usageRows {
+			return flush()
+		}
+		return nil
+	})
+	return errors.Join(err, flush())
 }
 
 // read gives nothing for a document that isn't what its record says.

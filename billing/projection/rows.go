@@ -1,15 +1,21 @@
 package projection
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
+)
+
+const (
+	tableDecisions = "decisions"
+	tableInvoices  = "invoices"
+	tableUsage     = "invoice_usage"
 )
 
 // decisionRow is a row of decisions.
@@ -31,69 +37,81 @@ type decisionRow struct {
 	Body     string    `ch:"body"`
 }
 
-func rowOf(e *decisions.Entry) decisionRow {
+func decisionRowOf(e *decisions.Entry) decisionRow {
 	r := decisionRow{
 		Offset: uint64(e.Offset), Kind: string(e.Kind), ID: e.Record.ID, Key: e.Record.Key, Request: e.Record.Request,
-		Who: e.Record.Who, At: time.UnixMilli(0).UTC(), Appended: e.Appended.Truncate(time.Millisecond), Accepted: flag(e.Accepted),
+		Who: e.Record.Who, At: time.UnixMilli(0).UTC(), Appended: millis(e.Appended),
 		Repeats: e.Repeats, Reason: e.Reason, Number: e.Number, Chain: e.Chain, Bytes: uint64(e.Bytes), Body: string(e.Record.Body),
 	}
+	if e.Accepted {
+		r.Accepted = 1
+	}
 	if !e.Record.At.IsZero() {
-		r.At = e.Record.At.Truncate(time.Millisecond)
+		r.At = millis(e.Record.At)
 	}
 	return r
 }
 
-// invoiceRow is a row of invoices.
+// millis is an instant as ClickHouse gives it back.
+func millis(at time.Time) time.Time { return at.UTC().Truncate(time.Millisecond) }
+
+// invoiceRow is a row of invoices. Its amounts are decimals in their shortest
+// form, which ClickHouse reads, and writes by toString, exactly.
 type invoiceRow struct {
-	Number   string          `ch:"number"`
-	Kind     string          `ch:"kind"`
-	Tenant   string          `ch:"tenant"`
-	Period   string          `ch:"period"`
-	Revision uint32          `ch:"revision"`
-	Currency string          `ch:"currency"`
-	Total    decimal.Decimal `ch:"total"`
-	GPUHours decimal.Decimal `ch:"gpu_hours"`
-	From     time.Time       `ch:"from_hour"`
-	To       time.Time       `ch:"to_hour"`
-	TimeZone string          `ch:"time_zone"`
-	Book     string          `ch:"price_book"`
-	Content  string          `ch:"content_sha256"`
-	Usage    string          `ch:"usage_sha256"`
-	Corrects string          `ch:"corrects"`
-	BilledIn string          `ch:"billed_in"`
-	Reason   string          `ch:"reason"`
-	Approval string          `ch:"approval"`
-	Epoch    uint32          `ch:"epoch"`
-	Inputs   uint64          `ch:"inputs"`
-	Offset   uint64          `ch:"offset"`
-	Who      string          `ch:"who"`
-	At       time.Time       `ch:"at"`
-	Document string          `ch:"document_sha256"`
+	Number   string    `ch:"number"`
+	Kind     string    `ch:"kind"`
+	Tenant   string    `ch:"tenant"`
+	Period   string    `ch:"period"`
+	Revision uint32    `ch:"revision"`
+	Currency string    `ch:"currency"`
+	Total    string    `ch:"total"`
+	GPUHours string    `ch:"gpu_hours"`
+	From     time.Time `ch:"from_hour"`
+	To       time.Time `ch:"to_hour"`
+	TimeZone string    `ch:"time_zone"`
+	Book     string    `ch:"price_book"`
+	Content  string    `ch:"content_sha256"`
+	Usage    string    `ch:"usage_sha256"`
+	Corrects string    `ch:"corrects"`
+	BilledIn string    `ch:"billed_in"`
+	Reason   string    `ch:"reason"`
+	Approval string    `ch:"approval"`
+	Epoch    uint32    `ch:"epoch"`
+	Inputs   uint64    `ch:"inputs"`
+	Offset   uint64    `ch:"offset"`
+	Who      string    `ch:"who"`
+	At       time.Time `ch:"at"`
+	Document string    `ch:"document"` // to be compared: its SHA-256
 }
 
-// told is a row as text, amounts in one form: what two rows are compared by.
-func (r invoiceRow) told() string {
-	total, hours := r.Total.String(), r.GPUHours.String()
-	r.Total, r.GPUHours = decimal.Decimal{}, decimal.Decimal{}
-	r.From, r.To, r.At = r.From.UTC(), r.To.UTC(), r.At.UTC().Truncate(time.Millisecond)
-	return strings.Join([]string{fmt.Sprintf("%+v", r), total, hours}, " ")
-}
-
-func invoiceRowOf(e *decisions.Decided[decisions.Invoice]) (invoiceRow, error) {
-	i := &e.Body
-	total, err := decimal.NewFromString(i.Total)
-	hours, errHours := decimal.NewFromString(i.GPUHours)
+func invoiceRowOf(offset int64, who string, at time.Time, i *decisions.Invoice, document string) (invoiceRow, error) {
+	total, err := shortest(i.Total)
+	if err != nil {
+		return invoiceRow{}, fmt.Errorf("total of invoice %s: %w", i.Number, err)
+	}
+	hours, err := shortest(i.GPUHours)
+	if err != nil {
+		return invoiceRow{}, fmt.Errorf("GPU-hours of invoice %s: %w", i.Number, err)
+	}
 	return invoiceRow{
 		Number: i.Number, Kind: i.Kind, Tenant: i.Tenant, Period: i.Period, Revision: uint32(i.Revision), Currency: i.Currency,
-		Total: total, GPUHours: hours, From: i.From, To: i.To, TimeZone: i.TimeZone, Book: i.PriceBook,
+		Total: total, GPUHours: hours, From: i.From.UTC(), To: i.To.UTC(), TimeZone: i.TimeZone, Book: i.PriceBook,
 		Content: i.Content.SHA256, Usage: i.Usage.SHA256, Corrects: i.Corrects, BilledIn: i.BilledIn, Reason: i.Reason,
-		Approval: i.Approval, Epoch: i.Epoch, Inputs: i.Inputs, Offset: uint64(e.Offset), Who: e.Who, At: e.At, Document: i.Content.SHA256,
-	}, errors.Join(err, errHours)
+		Approval: i.Approval, Epoch: i.Epoch, Inputs: i.Inputs, Offset: uint64(offset), Who: who, At: millis(at), Document: document,
+	}, nil
+}
+
+func shortest(amount string) (string, error) {
+	d, err := decimal.NewFromString(amount)
+	return d.String(), err
 }
 
 // usageRow is a row of invoice_usage.
 type usageRow struct {
 	Number        string    `ch:"number"`
+	Tenant        string    `ch:"tenant"`
+	Period        string    `ch:"period"`
+	Revision      uint32    `ch:"revision"`
 	Hour          time.Time `ch:"hour"`
 	Project       string    `ch:"project"`
 	Model         string    `ch:"model"`
@@ -105,8 +123,38 @@ type usageRow struct {
 	EnergyMJ      int64     `ch:"energy_mj"`
 }
 
-func usageRowOf(number string, r *rating.Row) usageRow {
+func usageRowOf(i *decisions.Invoice, r *rating.Row) usageRow {
 	return usageRow{
-		number, r.Hour.UTC(), r.Project, r.Model, r.Profile, uint32(r.ProfileSlices), uint32(r.Slices), r.Bucket, r.SliceMS, r.EnergyMJ,
+		i.Number, i.Tenant, i.Period, uint32(i.Revision), r.Hour.UTC(), r.Project, r.Model, r.Profile,
+		uint32(r.ProfileSlices), uint32(r.Slices), r.Bucket, r.SliceMS, r.EnergyMJ,
 	}
+}
+
+// Bounds of what waits in memory for an insert.
+const (
+	batchRows  = 5000
+	batchBytes = 16 << 20
+	usageRows  = 100_000
+)
+
+// batch is messages, and the invoices among them, on their way.
+type batch struct {
+	decisions []decisionRow
+	invoices  []invoiceRow
+	bytes     int
+}
+
+func (b *batch) full() bool { return len(b.decisions) >= batchRows || b.bytes >= batchBytes }
+
+// insert writes the invoices before the messages that they came in, and empties
+// the batch.
+func (b *batch) insert(ctx context.Context, db *store.DB) error {
+	if err := store.InsertRows(ctx, db, tableInvoices, b.invoices); err != nil {
+		return err
+	}
+	if err := store.InsertRows(ctx, db, tableDecisions, b.decisions); err != nil {
+		return err
+	}
+	*b = batch{}
+	return nil
 }

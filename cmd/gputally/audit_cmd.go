@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -56,10 +55,10 @@ func (s *session) auditCommand() *cobra.Command {
 			if _, _, err := p.decisions.Compare(); err != nil {
 				return err
 			}
-			if err := expect.check(p.decisions); err != nil || expect.chain == "" || *o != outputTable {
+			if err := expect.check(p.decisions); err != nil || expect.Chain == "" || *o != outputTable {
 				return err
 			}
-			return s.writef("\nAfter offset %d the chain is what was noted: nothing up to there was changed.\n", expect.offset)
+			return s.writef("\nAfter offset %d the chain is what was noted: nothing up to there was changed.\n", expect.Offset)
 		})
 	})
 	return cmd
@@ -92,47 +91,30 @@ func decidedOn(e decisions.Entry) string {
 	return e.Subject()
 }
 
-// expectFlag is a chain value that somebody noted.
-type expectFlag struct {
-	offset int64
-	chain  string
-}
-
-func (e *expectFlag) String() string {
-	if e.chain == "" {
-		return ""
-	}
-	return fmt.Sprintf("%d=%s", e.offset, e.chain)
-}
+// expectFlag is a head of the decisions that somebody noted.
+type expectFlag struct{ decisions.Head }
 
 // Type is what help calls the flag's value.
 func (e *expectFlag) Type() string { return "OFFSET=HASH" }
 
 // Set reads an offset and the chain's value after it.
-func (e *expectFlag) Set(text string) error {
-	if n, err := fmt.Sscanf(text, "%d=%64s", &e.offset, &e.chain); n != 2 || err != nil || len(e.chain) != 64 || e.String() != text {
-		e.chain = ""
-		return errors.New("want an offset and the chain's 64 hex digits after it, such as 17=9f86…")
-	}
-	return nil
+func (e *expectFlag) Set(text string) (err error) {
+	e.Head, err = decisions.ParseHead(text)
+	return err
 }
 
 // check compares the chain with what was noted.
 func (e *expectFlag) check(log *decisions.Log) error {
-	if e.chain == "" {
+	if e.Chain == "" {
 		return nil
 	}
-	var now string
-	log.View(func(state *decisions.State) {
-		if e.offset >= 0 && e.offset < state.Next() {
-			_, now = state.Outcome(e.offset)
-		}
-	})
-	switch now {
-	case e.chain:
+	var now decisions.Head
+	log.View(func(state *decisions.State) { now = state.HeadAt(e.Offset) })
+	switch now.Chain {
+	case e.Chain:
 		return nil
 	case "":
-		return fmt.Errorf("compare the chain: there is no offset %d any more", e.offset)
+		return fmt.Errorf("compare the chain: there is no offset %d any more", e.Offset)
 	}
-	return fmt.Errorf("compare the chain: after offset %d it is %s, not %s: something up to there was changed", e.offset, now, e.chain)
+	return fmt.Errorf("compare the chain: after offset %d it is %s, not %s: something up to there was changed", e.Offset, now.Chain, e.Chain)
 }

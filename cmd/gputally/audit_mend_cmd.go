@@ -66,7 +66,7 @@ func (s *session) auditRestoreCommand() *cobra.Command {
 
 func (s *session) restore(ctx context.Context, p *pipeline, from, who string, over bool) error {
 	bar := newProgress(s.stderr, s.clock, "restore")
-	agrees := func(headAt func(int64) string) error { return p.projection.Agrees(ctx, headAt) }
+	agrees := func(headAt func(int64) decisions.Head) error { return p.projection.Agrees(ctx, headAt) }
 	if over {
 		agrees = nil
 	}
@@ -96,7 +96,7 @@ func (s *session) restore(ctx context.Context, p *pipeline, from, who string, ov
 	return s.writef("%d messages are restored; the chain's head is the copy's, %s\n", n, headAt(p, end-1))
 }
 
-func headAt(p *pipeline, offset int64) (head string) {
+func headAt(p *pipeline, offset int64) (head decisions.Head) {
 	p.decisions.View(func(state *decisions.State) { head = state.HeadAt(offset) })
 	return head
 }

@@ -36,7 +36,6 @@ func (a *assault) begin(data string) {
 		},
 		decisions.KindApproval: decisions.Approval{},
 		decisions.KindMapping:  decisions.Mapping{Epoch: 1 << 30, SHA256: sum, Effective: fleetStart},
-		decisions.KindMute:     decisions.Mute{ID: "idle", Until: fleetStart},
 		decisions.KindPolicy:   decisions.Policy{},
 		decisions.KindAudit:    decisions.Audit{},
 	} {

@@ -2,7 +2,6 @@ package decisions
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -118,9 +117,6 @@ func (s *State) Approvals(subject string) []Decided[Approval] {
 // Mappings are the changes of mapping, in order, without their text: Log.Record
 // has it.
 func (s *State) Mappings() []Decided[Mapping] { return slices.Clone(s.mappings) }
-
-// Mutes are the last of each ID, in order, ended ones included.
-func (s *State) Mutes() []Decided[Mute] { return byOffset(slices.Collect(maps.Values(s.mutes))) }
 
 // Used is the outcome that took an idempotency key; false: none did.
 func (s *State) Used(key string) (Outcome, bool) {

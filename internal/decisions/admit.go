@@ -19,35 +19,7 @@ func entry[T any](at place, b *T) Decided[T] {
 	}
 }
 
-// admit takes a body into the state, or says why not; then nothing has changed.
-func (s *State) admit(at place, b body) (refusal string) {
-	switch b := b.(type) {
-	case *PriceBook:
-		return s.admitBook(at, b)
-	case *Freeze:
-		return s.admitFreeze(at, b)
-	case *Invoice:
-		return s.admitInvoice(at, b)
-	case *Approval:
-		s.approvals[at.record.Key] = entry(at, b)
-	case *Mapping:
-		return s.admitMapping(at, b)
-	case *Mute:
-		s.mutes[b.ID] = entry(at, b)
-	case *Policy:
-		return s.admitPolicy(at, b)
-	case *Cluster:
-		return s.admitCluster(at, b)
-	case *Run:
-		return s.admitRun(at, b)
-	case *RunEnd:
-		return s.admitRunEnd(at, b)
-	case *Audit:
-	}
-	return ""
-}
-
-func (s *State) admitBook(at place, b *PriceBook) string {
+func (b *PriceBook) admit(s *State, at place) string {
 	if last := len(s.books) - 1; last >= 0 && s.books[last].Body.SHA256 == b.SHA256 {
 		return fmt.Sprintf("price book %s is the book in force already, since offset %d", b.SHA256, s.books[last].Offset)
 	}
@@ -56,7 +28,7 @@ func (s *State) admitBook(at place, b *PriceBook) string {
 	return ""
 }
 
-func (s *State) admitMapping(at place, m *Mapping) string {
+func (m *Mapping) admit(s *State, at place) string {
 	if last := len(s.mappings) - 1; last >= 0 && m.Epoch <= s.mappings[last].Body.Epoch {
 		return fmt.Sprintf("epoch is %d, want more than %d, that of offset %d", m.Epoch, s.mappings[last].Body.Epoch, s.mappings[last].Offset)
 	}
@@ -66,7 +38,7 @@ func (s *State) admitMapping(at place, m *Mapping) string {
 	return ""
 }
 
-func (s *State) admitFreeze(at place, f *Freeze) string {
+func (f *Freeze) admit(s *State, at place) string {
 	if refusal := s.unknown(f.PriceBook, &f.Copy); refusal != "" {
 		return refusal
 	}
@@ -86,8 +58,8 @@ func (s *State) admitFreeze(at place, f *Freeze) string {
 	return ""
 }
 
-func (s *State) admitInvoice(at place, i *Invoice) string {
-	if refusal := s.refuseDocument(at, i); refusal != "" {
+func (i *Invoice) admit(s *State, at place) string {
+	if refusal := i.refuse(s, at); refusal != "" {
 		return refusal
 	}
 	if gaps := s.Unfrozen(i.From, i.To); i.Revision == 0 && len(gaps) > 0 {
@@ -104,9 +76,9 @@ func (s *State) admitInvoice(at place, i *Invoice) string {
 	return ""
 }
 
-// refuseDocument compares a document with what was decided before, but for what
-// is appended for it alone: parts, the price book, the freeze of its hours.
-func (s *State) refuseDocument(at place, i *Invoice) string {
+// refuse compares a document with what was decided before, but for what is
+// appended for it alone: parts, the price book, the freeze of its hours.
+func (i *Invoice) refuse(s *State, at place) string {
 	if first, taken := s.invoices[i.Number]; taken {
 		return fmt.Sprintf("number %q is taken, by %s at offset %d", i.Number, first.Who, first.Offset)
 	}
@@ -189,5 +161,13 @@ func (s *State) unknown(book string, documents ...*Document) string {
 	}
 	return ""
 }
+
+func (a *Approval) admit(s *State, at place) string {
+	s.approvals[at.record.Key] = entry(at, a)
+	return ""
+}
+
+// admit leaves the state as it is: an entry is there to be read.
+func (*Audit) admit(*State, place) string { return "" }
 
 func hour(t time.Time) string { return t.UTC().Format("2006-01-02T15Z") }

@@ -100,30 +100,13 @@ func (l *Log) Check(kind Kind, key, request, who string, body any) error {
 	refusal := ""
 	if first, taken := l.state.keys[key]; taken {
 		refusal = first.conflict(&r)
-	} else {
-		refusal = l.state.refuse(&r, b)
+	} else if b, ok := b.(foreseen); ok {
+		refusal = b.refuse(l.state, place{record: &r})
 	}
 	if refusal != "" {
 		return errors.New(refusal)
 	}
 	return nil
-}
-
-// refuse is what the fold says of a record that is not there yet.
-func (s *State) refuse(r *Record, b any) string {
-	switch b := b.(type) {
-	case *Invoice:
-		return s.refuseDocument(place{record: r}, b)
-	case *Policy:
-		return s.refusePolicy(place{record: r}, b)
-	case *Cluster:
-		return s.otherLength(b.Name, b.SlotMS)
-	case *Run:
-		return s.refuseRun(b)
-	case *RunEnd:
-		return s.refuseRunEnd(b)
-	}
-	return ""
 }
 
 // settled is a record's own outcome, or that of the first it repeats.

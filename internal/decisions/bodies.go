@@ -212,17 +212,6 @@ func (m *Mapping) check() error {
 	return wrap("mapping", file(m.Text, m.SHA256, 0), instant("effective", m.Effective))
 }
 
-// Mute silences a finding until an instant; the last one of an ID counts.
-type Mute struct {
-	ID     string    `json:"id"`
-	Until  time.Time `json:"until"` // UTC; past: it speaks again
-	Reason string    `json:"reason"`
-}
-
-func (m *Mute) check() error {
-	return wrap("mute", name("id", m.ID), instant("until", m.Until), text("reason", m.Reason))
-}
-
 // Audit notes what somebody did or saw that is no decision of another kind.
 type Audit struct {
 	Action  string `json:"action"`

@@ -1,5 +1,5 @@
 // Package decisions keeps what people and billing decided: price books, frozen
-// hours, finalised invoices, notes, approvals, mappings, mutes, audit entries,
+// hours, finalised invoices, notes, approvals, mappings, audit entries,
 // and the policy of who approves (R6).
 //
 // Data in and out: records of the topic gputally.decisions.v1, which has one

@@ -29,7 +29,7 @@ func hostile() map[string]wireMessage {
 		"a field's name":      body(KindAudit, `{"`+strings.Repeat("x", limit)+`":1}`),
 		"a value":             body(KindAudit, `{"action":"`+strings.Repeat("x", limit)+`"}`),
 		"escapes":             body(KindAudit, `{"action":"`+strings.Repeat(`\u003c`, limit/6)+`"}`),
-		"a time":              body(KindMute, `{"id":"i","until":"`+strings.Repeat("9", limit)+`"}`),
+		"a time":              body(KindRun, `{"id":"i","from":"`+strings.Repeat("9", limit)+`"}`),
 		"a number":            body(KindMapping, `{"epoch":`+strings.Repeat("9", great)+`}`),
 		"lists in lists":      body(KindAudit, strings.Repeat("[", limit/2)+strings.Repeat("]", limit/2)),
 		"objects in objects":  body(KindAudit, strings.Repeat(`{"a":`, limit/6)+"1"+strings.Repeat("}", limit/6)),
@@ -98,7 +98,7 @@ func FuzzFold(f *testing.F) {
 	first.Approval = p.approve("alice", first.Number, first.Content.SHA256)
 	p.must(p.record(KindInvoice, "carol", first))
 	p.record(KindNote, "carol", noteOf(first, "-1.00"))
-	p.record(KindMute, "carol", Mute{ID: "idle", Until: at(1)})
+	p.record(KindCluster, "carol", Cluster{Name: "prod", SlotMS: 10_000})
 	p.record(KindMapping, "carol", Mapping{Epoch: 4, SHA256: Digest(nil), Effective: at(1)})
 	for _, m := range p.msgs {
 		f.Add(string(m.key), m.value)
@@ -121,7 +121,7 @@ func FuzzFold(f *testing.F) {
 			return
 		}
 		if out.Kind != KindPart {
-			r, _, err := Decode(value)
+			r, _, err := decode(Kind(key), value)
 			if again, encodeErr := json.Marshal(&r); err != nil || encodeErr != nil || !bytes.Equal(again, value) {
 				t.Errorf("was accepted and reads back as %s, %v", again, err)
 			}

@@ -2,7 +2,7 @@ package decisions
 
 import (
 	"errors"
-	"strings"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -80,10 +80,10 @@ func (m *metrics) count(out *Outcome, bytes int) {
 }
 
 // showHead shows one head at a time.
-func (m *metrics) showHead(head string) {
+func (m *metrics) showHead(head Head) {
 	m.head.Reset()
-	if offset, chain, ok := strings.Cut(head, "="); ok {
-		m.head.WithLabelValues(offset, chain).Set(1)
+	if head.Chain != "" {
+		m.head.WithLabelValues(strconv.FormatInt(head.Offset, 10), head.Chain).Set(1)
 	}
 }
 

@@ -92,15 +92,15 @@ func (s *State) Policy() (Decided[Policy], bool) {
 	return p, true
 }
 
-func (s *State) admitPolicy(at place, p *Policy) string {
-	if refusal := s.refusePolicy(at, p); refusal != "" {
+func (p *Policy) admit(s *State, at place) string {
+	if refusal := p.refuse(s, at); refusal != "" {
 		return refusal
 	}
 	s.policies = append(s.policies, entry(at, p))
 	return ""
 }
 
-func (s *State) refusePolicy(at place, p *Policy) string {
+func (p *Policy) refuse(s *State, at place) string {
 	last, _ := s.Policy()
 	if p.Revision != len(s.policies) {
 		return fmt.Sprintf("revision is %d, want %d: the next one", p.Revision, len(s.policies))

@@ -23,7 +23,6 @@ const (
 	KindNote      Kind = "note"       // Invoice, revision 1 and on
 	KindApproval  Kind = "approval"   // Approval
 	KindMapping   Kind = "mapping"    // Mapping
-	KindMute      Kind = "mute"       // Mute
 	KindAudit     Kind = "audit"      // Audit
 	KindPolicy    Kind = "policy"     // Policy
 	KindCluster   Kind = "cluster"    // Cluster
@@ -48,8 +47,8 @@ type Record struct {
 	Request string    `json:"request"`
 	Who     string    `json:"who"` // who decided: 1 to 200 printable characters
 	At      time.Time `json:"at"`  // UTC, on the writer's clock
-	// Body is a PriceBook, Freeze, Invoice, Approval, Mapping, Mute, Audit,
-	// Policy, Cluster, Run or RunEnd.
+	// Body is a PriceBook, Freeze, Invoice, Approval, Mapping, Audit, Policy,
+	// Cluster, Run or RunEnd.
 	Body json.RawMessage `json:"body"`
 }
 
@@ -61,37 +60,33 @@ func Digest(data []byte) string {
 
 // body is what a kind of record carries.
 type body interface {
-	// check looks at what needs no state: every field, with its value.
+	// check looks at every field by itself; its error names the field and the value.
 	check() error
+	// admit takes the body into the state, or says why not; then nothing has changed.
+	admit(s *State, at place) (refusal string)
+	// subject says in a few words what the record is about.
+	subject() string
 }
 
-func newBody(kind Kind) body {
-	switch kind {
-	case KindPriceBook:
-		return new(PriceBook)
-	case KindFreeze:
-		return new(Freeze)
-	case KindInvoice, KindNote:
-		return new(Invoice)
-	case KindApproval:
-		return new(Approval)
-	case KindMapping:
-		return new(Mapping)
-	case KindMute:
-		return new(Mute)
-	case KindAudit:
-		return new(Audit)
-	case KindPolicy:
-		return new(Policy)
-	case KindCluster:
-		return new(Cluster)
-	case KindRun:
-		return new(Run)
-	case KindRunEnd:
-		return new(RunEnd)
-	case KindPart:
-	}
-	return nil
+// foreseen is a body of which the state can say what it would refuse it for, before
+// the documents, the price book and the freeze that it names are in the topic.
+type foreseen interface {
+	refuse(s *State, at place) (refusal string)
+}
+
+// newBody makes an empty body of each kind of record.
+var newBody = map[Kind]func() body{
+	KindPriceBook: func() body { return new(PriceBook) },
+	KindFreeze:    func() body { return new(Freeze) },
+	KindInvoice:   func() body { return new(Invoice) },
+	KindNote:      func() body { return new(Invoice) },
+	KindApproval:  func() body { return new(Approval) },
+	KindMapping:   func() body { return new(Mapping) },
+	KindAudit:     func() body { return new(Audit) },
+	KindPolicy:    func() body { return new(Policy) },
+	KindCluster:   func() body { return new(Cluster) },
+	KindRun:       func() body { return new(Run) },
+	KindRunEnd:    func() body { return new(RunEnd) },
 }
 
 // encode checks a record and gives its message value.
@@ -106,24 +101,13 @@ func (r *Record) encode() ([]byte, error) {
 	return data, nil
 }
 
-// Decode reads a record and its body, which is a pointer to one of the types
-// named at Record.Body. It refuses what isn't exactly what Append would have
-// written, and names field and value.
-func Decode(value []byte) (Record, any, error) {
-	var probe struct {
-		Kind Kind `json:"kind"`
-	}
-	if err := json.Unmarshal(value, &probe); err != nil {
-		return Record{}, nil, fmt.Errorf("decode record: %w", err)
-	}
-	return decode(probe.Kind, value)
-}
-
-// decode reads a record whose message has the key kind.
+// decode reads a record whose message has the key kind, and its body, a pointer to
+// one of the types named at Record.Body. It refuses what isn't exactly what Append
+// would have written, and names field and value.
 func decode(kind Kind, value []byte) (Record, body, error) {
 	var r Record
-	b := newBody(kind)
-	if b == nil {
+	empty, known := newBody[kind]
+	if !known {
 		return r, nil, fmt.Errorf("message key is %s, want a kind of record or the SHA-256 of a part", shown(string(kind)))
 	}
 	if err := strict(value, &r); err != nil {
@@ -132,6 +116,7 @@ func decode(kind Kind, value []byte) (Record, body, error) {
 	if err := r.check(kind); err != nil {
 		return r, nil, err
 	}
+	b := empty()
 	if err := strict(r.Body, b); err != nil {
 		return r, nil, fmt.Errorf("decode body of %s: %w", kind, err)
 	}

@@ -26,7 +26,7 @@ const (
 // is shorter is all there is. Nobody else may append meanwhile: an offset that isn't the
 // copy's ends it.
 func (l *Log) Restore(
-	ctx context.Context, dir string, agrees func(headAt func(offset int64) string) error, progress func(done, total int64),
+	ctx context.Context, dir string, agrees func(headAt func(offset int64) Head) error, progress func(done, total int64),
 ) (restored int64, err error) {
 	if err := l.Refresh(ctx); err != nil {
 		return 0, err
@@ -70,12 +70,12 @@ func (l *Log) Restore(
 }
 
 // headsOf are the heads of a copy, as State.HeadAt gives those of a log.
-func headsOf(chains [][sha256.Size]byte) func(offset int64) string {
-	return func(offset int64) string {
+func headsOf(chains [][sha256.Size]byte) func(offset int64) Head {
+	return func(offset int64) Head {
 		if offset < 0 || offset >= int64(len(chains)) {
-			return ""
+			return Head{Offset: offset}
 		}
-		return headText(offset, chains[offset])
+		return Head{offset, hex.EncodeToString(chains[offset][:])}
 	}
 }
 

@@ -88,8 +88,10 @@ func (s *State) Runs() []OpenRun {
 	return out
 }
 
-func (s *State) admitCluster(at place, c *Cluster) string {
-	if refusal := s.otherLength(c.Name, c.SlotMS); refusal != "" {
+func (c *Cluster) refuse(s *State, _ place) string { return s.otherLength(c.Name, c.SlotMS) }
+
+func (c *Cluster) admit(s *State, at place) string {
+	if refusal := c.refuse(s, at); refusal != "" {
 		return refusal
 	}
 	s.declare(at, c.Name, c.SlotMS)
@@ -110,7 +112,7 @@ func (s *State) declare(at place, cluster string, slotMS int64) {
 	}
 }
 
-func (s *State) refuseRun(r *Run) string {
+func (r *Run) refuse(s *State, _ place) string {
 	if refusal := s.otherLength(r.Cluster, r.SlotMS); refusal != "" {
 		return refusal
 	}
@@ -120,8 +122,8 @@ func (s *State) refuseRun(r *Run) string {
 	return ""
 }
 
-func (s *State) admitRun(at place, r *Run) string {
-	if refusal := s.refuseRun(r); refusal != "" {
+func (r *Run) admit(s *State, at place) string {
+	if refusal := r.refuse(s, at); refusal != "" {
 		return refusal
 	}
 	s.declare(at, r.Cluster, r.SlotMS)
@@ -133,7 +135,7 @@ func (s *State) admitRun(at place, r *Run) string {
 	return ""
 }
 
-func (s *State) refuseRunEnd(r *RunEnd) string {
+func (r *RunEnd) refuse(s *State, _ place) string {
 	switch run := s.byID[r.ID]; {
 	case run == nil:
 		return fmt.Sprintf("run %q is not there", r.ID)
@@ -143,8 +145,8 @@ func (s *State) refuseRunEnd(r *RunEnd) string {
 	return ""
 }
 
-func (s *State) admitRunEnd(at place, r *RunEnd) string {
-	if refusal := s.refuseRunEnd(r); refusal != "" {
+func (r *RunEnd) admit(s *State, at place) string {
+	if refusal := r.refuse(s, at); refusal != "" {
 		return refusal
 	}
 	run := s.byID[r.ID]

@@ -127,7 +127,7 @@ func TestManyRunsFoldInLinearTime(t *testing.T) {
 	costtest.Within(t, costtest.Time, 1<<30, func() {
 		for n := range 100_000 {
 			r := runOf(fmt.Sprintf("run-%09d", n))
-			if refusal := s.admitRun(place{offset: int64(n), appended: at(0), record: &Record{Who: "alice"}}, &r); refusal != "" {
+			if refusal := r.admit(s, place{offset: int64(n), appended: at(0), record: &Record{Who: "alice"}}); refusal != "" {
 				t.Fatal(refusal)
 			}
 		}

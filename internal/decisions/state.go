@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -52,7 +53,6 @@ type State struct {
 
 	approvals map[string]Decided[Approval] // by key
 	mappings  []Decided[Mapping]
-	mutes     map[string]Decided[Mute]
 	policies  []Decided[Policy] // in order; the last is in force
 
 	recent    map[Kind]recent             // of all records, for quotas: no outcome follows from it
@@ -99,7 +99,7 @@ func NewState() *State {
 	return &State{
 		keys: map[string]decided{}, parts: map[string]part{}, byHash: map[string]int{},
 		invoices: map[string]Decided[Invoice]{}, periods: map[account]int{}, tenants: map[string][]string{},
-		approvals: map[string]Decided[Approval]{}, mutes: map[string]Decided[Mute]{}, recent: map[Kind]recent{},
+		approvals: map[string]Decided[Approval]{}, recent: map[Kind]recent{},
 		clusters: map[string]Decided[Cluster]{}, byID: map[string]*OpenRun{}, byCluster: map[string][]*OpenRun{},
 	}
 }
@@ -202,7 +202,7 @@ func (s *State) applyRecord(out *Outcome, appended time.Time, kind Kind, value [
 		return r
 	}
 	at := place{offset: out.Offset, appended: appended, record: &r}
-	if out.Reason = s.admit(at, b); out.Reason == "" {
+	if out.Reason = b.admit(s, at); out.Reason == "" {
 		s.keys[r.Key] = decided{offset: out.Offset, kind: r.Kind, request: r.Request, number: out.Number}
 	}
 	return r
@@ -214,20 +214,39 @@ func (s *State) Next() int64 { return int64(len(s.past)) }
 // Chain is the audit hash chain's last value, in hex.
 func (s *State) Chain() string { return hex.EncodeToString(s.chain[:]) }
 
-// Head stands for all decisions there are: the last offset and the chain's value
-// after it, as OFFSET=CHAIN; empty: there are none.
-func (s *State) Head() string { return s.HeadAt(s.Next() - 1) }
-
-// HeadAt stands for all decisions up to an offset.
-func (s *State) HeadAt(offset int64) string {
-	if offset < 0 || offset >= s.Next() {
-		return ""
-	}
-	return headText(offset, s.past[offset].chain)
+// Head stands for all decisions up to an offset.
+type Head struct {
+	Offset int64  `json:"offset"`
+	Chain  string `json:"chain"` // the chain's value after it, in hex; empty: there is no such offset
 }
 
-func headText(offset int64, chain [sha256.Size]byte) string {
-	return fmt.Sprintf("%d=%x", offset, chain)
+// String is OFFSET=CHAIN, or empty where there is no such offset.
+func (h Head) String() string {
+	if h.Chain == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d=%s", h.Offset, h.Chain)
+}
+
+// ParseHead reads a Head as String writes it.
+func ParseHead(text string) (Head, error) {
+	offset, chain, _ := strings.Cut(text, "=")
+	n, err := strconv.ParseInt(offset, 10, 64)
+	if h := (Head{n, chain}); err == nil && n >= 0 && isDigest(chain) && h.String() == text {
+		return h, nil
+	}
+	return Head{}, fmt.Errorf("%s is not an offset and the chain's 64 hex digits after it, such as 17=9f86…", shown(text))
+}
+
+// Head stands for all decisions there are.
+func (s *State) Head() Head { return s.HeadAt(s.Next() - 1) }
+
+// HeadAt stands for all decisions up to an offset.
+func (s *State) HeadAt(offset int64) Head {
+	if offset < 0 || offset >= s.Next() {
+		return Head{Offset: offset}
+	}
+	return Head{offset, hex.EncodeToString(s.past[offset].chain[:])}
 }
 
 // Outcome is what was made of the message at an offset below Next, and the

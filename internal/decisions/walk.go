@@ -25,31 +25,23 @@ type Entry struct {
 // Subject says in a few words what the entry is about: a price book's hash, the
 // hours that are frozen, an invoice's number, and the like.
 func (e *Entry) Subject() string {
-	switch body := e.Body.(type) {
-	case *PriceBook:
-		return body.SHA256
-	case *Freeze:
-		return body.From.UTC().Format(time.RFC3339) + "/" + body.To.UTC().Format(time.RFC3339)
-	case *Invoice:
-		return body.Number
-	case *Approval:
-		return body.Subject
-	case *Mapping:
-		return "epoch " + strconv.FormatUint(uint64(body.Epoch), 10)
-	case *Mute:
-		return body.ID
-	case *Cluster:
-		return body.Name
-	case *Run:
-		return body.Sends + " " + body.Cluster + " " + body.ID
-	case *RunEnd:
-		return body.ID
-	case *Audit:
-		return body.Action + " " + body.Subject
-	case *Policy:
-		return body.Subject()
+	if b, ok := e.Body.(body); ok {
+		return b.subject()
 	}
 	return e.Number
+}
+
+func (b *PriceBook) subject() string { return b.SHA256 }
+func (i *Invoice) subject() string   { return i.Number }
+func (a *Approval) subject() string  { return a.Subject }
+func (a *Audit) subject() string     { return a.Action + " " + a.Subject }
+func (p *Policy) subject() string    { return p.Subject() }
+func (c *Cluster) subject() string   { return c.Name }
+func (r *Run) subject() string       { return r.Sends + " " + r.Cluster + " " + r.ID }
+func (r *RunEnd) subject() string    { return r.ID }
+func (m *Mapping) subject() string   { return "epoch " + strconv.FormatUint(uint64(m.Epoch), 10) }
+func (f *Freeze) subject() string {
+	return f.From.UTC().Format(time.RFC3339) + "/" + f.To.UTC().Format(time.RFC3339)
 }
 
 // Walk hands over every message from an offset to the state's Next, in order,

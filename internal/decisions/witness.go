@@ -59,13 +59,12 @@ func (c WitnessConfig) Validate() error {
 
 // sighting is a head of the log, as a witness is told it.
 type sighting struct {
-	At     time.Time `json:"at"`
-	Offset int64     `json:"offset"`
-	Chain  string    `json:"chain"`
-	Kind   Kind      `json:"kind"` // of the message there; empty: it has none
+	At time.Time `json:"at"`
+	Head
+	Kind Kind `json:"kind"` // of the message there; empty: it has none
 }
 
-func (s sighting) String() string { return fmt.Sprintf("%d=%s %s", s.Offset, s.Chain, s.Kind) }
+func (s sighting) String() string { return s.Head.String() + " " + string(s.Kind) }
 
 const (
 	witnessTries   = 3
@@ -241,9 +240,8 @@ func (c WitnessConfig) client() (*http.Client, error) {
 func (l *Log) sight() sighting {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	head := len(l.state.past) - 1
-	last := l.state.past[head]
-	return sighting{l.opt.Clock.Now().UTC().Truncate(time.Second), int64(head), fmt.Sprintf("%x", last.chain), last.kind}
+	head := l.state.Head()
+	return sighting{l.opt.Clock.Now().UTC().Truncate(time.Second), head, l.state.past[head.Offset].kind}
 }
 
 // testify tells the head before something is decided, where a witness is
@@ -286,7 +284,7 @@ var errShort = errors.New("ends before it")
 
 // compare holds a witness's file against the heads of a log, line by line, and says
 // how many there are. A line that was cut off at the end is none.
-func (c WitnessConfig) compare(headAt func(offset int64) string) (lines int, err error) {
+func (c WitnessConfig) compare(headAt func(offset int64) Head) (lines int, err error) {
 	if c.File == "" {
 		return 0, nil
 	}
@@ -309,18 +307,17 @@ func (c WitnessConfig) compare(headAt func(offset int64) string) (lines int, err
 		}
 		lines++
 		fields := strings.Fields(string(text))
-		var offset int64
-		var chain string
+		var told Head
 		if len(fields) >= 2 {
-			_, err = fmt.Sscanf(fields[1], "%d=%64s", &offset, &chain)
+			told, err = ParseHead(fields[1])
 		}
-		switch now := headAt(offset); {
-		case err != nil || !isDigest(chain):
+		switch now := headAt(told.Offset); {
+		case err != nil || told.Chain == "":
 			return lines, fmt.Errorf("%w: line %d of %s is %s, want a time and OFFSET=CHAIN", ErrWitness, lines, c.File, shown(strings.TrimSpace(string(text))))
-		case now == "":
-			return lines, fmt.Errorf("%w: line %d of %s knows offset %d, the log %w", ErrWitness, lines, c.File, offset, errShort)
-		case now != fields[1]:
-			return lines, fmt.Errorf("%w: line %d of %s has %s, the log %s: something up to there was changed", ErrWitness, lines, c.File, fields[1], now)
+		case now.Chain == "":
+			return lines, fmt.Errorf("%w: line %d of %s knows offset %d, the log %w", ErrWitness, lines, c.File, told.Offset, errShort)
+		case now != told:
+			return lines, fmt.Errorf("%w: line %d of %s has %s, the log %s: something up to there was changed", ErrWitness, lines, c.File, told, now)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestM2TheHeadGoesToEachWitness(t *testing.T) {
 	}
 	for i, offset := range []int64{3, 4} {
 		var head string
-		l.View(func(s *State) { head = s.HeadAt(offset) })
+		l.View(func(s *State) { head = s.HeadAt(offset).String() })
 		if !strings.Contains(lines[i], " "+head+" ") {
 			t.Errorf("line %d is %q, want %s", i+1, lines[i], head)
 		}

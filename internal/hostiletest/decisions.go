@@ -17,7 +17,7 @@ func (g *Generator) AlterRecord(r *decisions.Record) {
 		case 0:
 			r.Format = int(g.number())
 		case 1:
-			r.Kind = decisions.Kind(pick(g, []string{"part", "price_book", "freeze", "invoice", "note", "approval", "mapping", "mute", "audit", "policy", "", g.text()}))
+			r.Kind = decisions.Kind(pick(g, []string{"part", "price_book", "freeze", "invoice", "note", "approval", "mapping", "cluster", "audit", "policy", "", g.text()}))
 		case 2:
 			r.ID = g.text()
 		case 3:
