@@ -103,7 +103,7 @@ func (p *Projection) resume(ctx context.Context) (int64, error) {
 	if end.Count == 0 {
 		return 0, nil
 	}
-	if err := p.ours(int64(end.Last), end.Chain); err != nil {
+	if err := p.ours(end); err != nil {
 		return 0, err
 	}
 	if end.Count != end.Last+1 { // a block that was spread over servers and broke off
@@ -152,37 +152,41 @@ func (p *Projection) end(ctx context.Context) (end, error) {
 }
 
 // Whole fails where the log's copy knows what the log doesn't (decisions.Log), and
-// with ErrForeign where ClickHouse knows of decisions that the log
-// doesn't lead to: it lost them, or the rows are another log's. What the log has
-// beyond the rows is no matter.
+// with ErrForeign where Ours does.
 func (p *Projection) Whole(ctx context.Context) error {
-	end, err := p.end(ctx)
+	foreign := p.Ours(ctx)
+	if foreign != nil && !errors.Is(foreign, ErrForeign) {
+		return foreign
+	}
+	if err := p.deps.Decisions.Whole(); err != nil || foreign == nil {
+		return err
+	}
+	return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy (gputally audit restore --from COPY --data DIR), or, "+
+		"where the rows are wrong, gputally audit rebuild --data DIR has made them anew", foreign)
+}
+
+// Ours fails with ErrForeign where the last row is of a decision that the log doesn't
+// lead to: the log lost it, or the rows are another log's. What the log has beyond the
+// rows is no matter.
+func (p *Projection) Ours(ctx context.Context) error {
+	end, err := p.end(ctx) // before the log: somebody may decide and project meanwhile
 	if err != nil {
 		return err
 	}
-	if err := p.deps.Decisions.Refresh(ctx); err != nil {
+	if err := p.deps.Decisions.Refresh(ctx); err != nil || end.Count == 0 {
 		return err
 	}
-	if err := p.deps.Decisions.Whole(); err != nil || end.Count == 0 {
-		return err
-	}
-	if err := p.ours(int64(end.Last), end.Chain); err != nil {
-		return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy (gputally audit restore --from COPY --data DIR), or, "+
-			"where the rows are wrong, gputally audit rebuild --data DIR has made them anew", err)
-	}
-	return nil
+	return p.ours(end)
 }
 
-// ours compares the chain of the last projected message with the log's.
-func (p *Projection) ours(last int64, chain string) (err error) {
-	p.deps.Decisions.View(func(s *decisions.State) {
-		if last >= s.Next() {
-			err = fmt.Errorf("%w: they go to offset %d, the log to %d", ErrForeign, last, s.Next()-1)
-		} else if _, want := s.Outcome(last); want != chain {
-			err = fmt.Errorf("%w: chain at offset %d is %q, the log's %s", ErrForeign, last, chain, want)
-		}
-	})
-	return err
+func (p *Projection) ours(end end) error {
+	switch head := p.headAt(int64(end.Last)); {
+	case head.Chain == "":
+		return fmt.Errorf("%w: the log has no offset %d, where they end", ErrForeign, end.Last)
+	case head.Chain != end.Chain:
+		return fmt.Errorf("%w: chain at offset %d is %q, the log's %s", ErrForeign, end.Last, end.Chain, head.Chain)
+	}
+	return nil
 }
 
 // ContradictionError says that rows and log tell different decisions: the one or

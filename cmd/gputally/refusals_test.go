@@ -11,6 +11,7 @@ import (
 
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // decided is the length and the hash chain of the decisions of a directory that
@@ -87,5 +88,30 @@ func TestF1RefusedRetireAndImportDecideNothing(t *testing.T) {
 			t.Errorf("%s: decided are %s, before it %s; got %+v", name, after, before, got)
 			before = after
 		}
+	}
+}
+
+// TestReadingCommandsWriteNoRows: the table decisions follows the commands that
+// decide something, however many were asked in between.
+func TestReadingCommandsWriteNoRows(t *testing.T) {
+	data := newFleet(t) // its import opened a run
+	rows := func() (count uint64) {
+		withTables(t, data, func(db *store.DB) {
+			if err := db.QueryRow(t.Context(), "SELECT uniqExact(offset) FROM decisions").Scan(&count); err != nil {
+				t.Fatal(err)
+			}
+		})
+		return count
+	}
+	before := rows()
+	for _, args := range [][]string{{"audit"}, {"invoice", "list", "--period", "2026-03"}, {"policy", "show"}} {
+		mustInvoke(t, append(args, "--data", data)...)
+		if after := rows(); after != before {
+			t.Errorf("%s: %d rows of decisions, %d before", strings.Join(args, " "), after, before)
+		}
+	}
+	mustInvoke(t, "prices", "load", priceFile(t, checkedPrices), "--data", data)
+	if after := rows(); after <= before {
+		t.Errorf("a price book was published, and there are %d rows of decisions, %d before", after, before)
 	}
 }

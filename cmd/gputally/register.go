@@ -184,7 +184,17 @@ func (s *session) withDecisions(ctx context.Context, dataDir string, ask func(*p
 	if err := p.openRegister(ctx); err != nil {
 		return err
 	}
+	before := p.decided()
 	err = ask(p)
+	if p.decided() == before {
+		return errors.Join(err, p.projection.Ours(ctx)) // a command that only reads writes nothing
+	}
 	_, projectErr := p.projection.Project(ctx)
 	return errors.Join(err, projectErr)
+}
+
+// decided is how many messages of the decisions were read.
+func (p *pipeline) decided() (messages int64) {
+	p.decisions.View(func(s *decisions.State) { messages = s.Next() })
+	return messages
 }
