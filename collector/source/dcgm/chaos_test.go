@@ -71,7 +71,7 @@ func TestResetIsToldOnceToEachBoard(t *testing.T) {
 		for i, u := range uuids {
 			boards[i].UUID = u
 		}
-		p.take(boards, complete)
+		p.deliver(&board.Reading{Boards: boards, Complete: complete})
 		out := map[string]bool{}
 		for _, b := range boards {
 			out[b.UUID] = b.Reset

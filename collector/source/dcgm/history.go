@@ -56,21 +56,19 @@ type pending struct {
 
 func (p *pending) resetAll() { p.reset, p.told = true, map[string]bool{} }
 
-// take hands out the XIDs, and a reset once to each board.
-func (p *pending) take(boards []board.Board, complete bool) []board.XID {
-	for i := range boards {
-		b := &boards[i]
+// deliver adds the XIDs to a reading, and a reset once to each board.
+func (p *pending) deliver(r *board.Reading) {
+	for i := range r.Boards {
+		b := &r.Boards[i]
 		b.Reset = p.reset && !p.told[b.UUID]
 		if b.Reset {
 			p.told[b.UUID] = true
 		}
 	}
-	if complete {
+	if r.Complete {
 		p.reset = false
 	}
-	xids := p.xids
-	p.xids = nil
-	return xids
+	r.XIDs, p.xids = p.xids, nil
 }
 
 // readXIDs takes up events since the last time. DCGM's list of a place's events

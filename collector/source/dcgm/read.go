@@ -21,8 +21,8 @@ func (w window) fresh(tsUS int64) bool {
 	return tsUS >= w.startUS-w.intervalUS && tsUS <= w.endUS+w.intervalUS
 }
 
-// read is Read's job.
-func (s *Source) read(slot source.Slot) sight {
+// read reads the values of a slot that has just ended.
+func (s *Source) read(slot source.Slot) board.Seen {
 	now := s.deps.Clock.Now()
 	s.fitSlot(slot.Length)
 	had := s.session != nil
@@ -33,9 +33,9 @@ func (s *Source) read(slot source.Slot) sight {
 	}
 	switch {
 	case nothingThere(err):
-		return sight{reading: board.Reading{At: now}, err: err}
+		return board.Seen{Reading: board.Reading{At: now}, Err: err}
 	case err != nil:
-		return sight{nothing: true, err: err}
+		return board.Seen{Nothing: true, Err: err}
 	}
 	w := window{slot.Start.UnixMicro(), max(slot.End().UnixMicro(), now.UnixMicro()), s.session.watches.interval.Microseconds()}
 	for _, step := range []func() error{
@@ -46,13 +46,13 @@ func (s *Source) read(slot source.Slot) sight {
 	} {
 		if err := step(); codeOf(err) == stGPUsDetached {
 			s.away(errDetached)
-			return sight{reading: board.Reading{At: now}, err: errDetached}
+			return board.Seen{Reading: board.Reading{At: now}, Err: errDetached}
 		} else if err != nil {
-			return sight{nothing: true, err: s.lose(now, err)}
+			return board.Seen{Nothing: true, Err: s.lose(now, err)}
 		}
 	}
 	l := s.session.layout
-	return sight{reading: board.Reading{At: now, Complete: l.leftOut == nil, Boards: l.boards}, err: l.leftOut}
+	return board.Seen{Reading: board.Reading{At: now, Complete: l.leftOut == nil, Boards: l.boards}, Err: l.leftOut}
 }
 
 // fitSlot has DCGM sample at least once per slot, and keep two of them.

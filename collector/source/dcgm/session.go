@@ -182,16 +182,14 @@ func (s *Source) inform(l *layout) {
 		info.Driver, info.CUDA = l.ids[i].driver, l.ids[i].cuda
 		info.GPUs[l.boards[i].UUID] = l.ids[i].info
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.info = info
+	s.Inform(info)
 }
 
-// look is Watch's job.
-func (s *Source) look() sight {
+// look lists GPUs and instances, and connects where there is no connection.
+func (s *Source) look() board.Seen {
 	now := s.deps.Clock.Now()
 	if err := s.refresh(now); err != nil {
-		return sight{nothing: true, err: err}
+		return board.Seen{Nothing: true, Err: err}
 	}
-	return sight{reading: board.Reading{At: now, Boards: s.session.layout.boards}}
+	return board.Seen{Reading: board.Reading{At: now, Boards: s.session.layout.boards}}
 }

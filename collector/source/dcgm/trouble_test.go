@@ -340,34 +340,3 @@ func TestLibraryWithoutAFunction(t *testing.T) {
 	_, err = r.try()
 	wantError(t, err, "dcgmConnect_v3", "DCGM 4.5")
 }
-
-// DCGM hangs: the slot loop goes on, and nothing is called a second time.
-func TestDCGMDoesNotAnswer(t *testing.T) {
-	r := newRig(t, "gpus 1", nil)
-	r.next()
-	answer := make(chan struct{})
-	hung := &job{since: r.clk.Now(), done: make(chan sight, 1)}
-	go func() {
-		<-answer
-		hung.done <- sight{}
-	}()
-	r.src.job = hung
-	calls := r.sim.Calls("dcgmGetAllDevices")
-	read := make(chan error, 1)
-	go func() {
-		_, err := r.src.Read(t.Context(), r.slot)
-		read <- err
-	}()
-	if err := r.clk.BlockUntil(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	r.pass(8 * time.Second)
-	wantError(t, <-read, "DCGM has not answered since")
-	r.wantCounter("gputally_dcgm_blocked_total", "", 1)
-	if r.sim.Calls("dcgmGetAllDevices") != calls {
-		t.Error("DCGM was called beside a call that it hadn't answered")
-	}
-	close(answer)
-	r.slot = r.slot.Next()
-	r.next()
-}

@@ -2,23 +2,11 @@ package nvml
 
 import (
 	"fmt"
-	"maps"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gputally/gputally/collector/source"
 )
-
-// Info is what the driver says of itself and its boards, as of the last reading.
-func (s *Source) Info() source.Info {
-	info := s.info.Load()
-	if info == nil {
-		return source.Info{}
-	}
-	out := *info
-	out.GPUs = maps.Clone(info.GPUs)
-	return out
-}
 
 // learn takes up what Info says; it changes with the driver or the boards alone.
 func (s *Source) learn(present []*gpu) {
@@ -50,7 +38,7 @@ func (s *Source) learn(present []*gpu) {
 			info.GPUs[g.uuid] = s.infoOf(g.dev)
 		}
 	}
-	s.info.Store(&info)
+	s.Inform(info)
 }
 
 func (s *Source) infoOf(dev gonvml.Device) (info source.GPUInfo) {

@@ -1,11 +1,9 @@
 package nvml
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +13,6 @@ import (
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/board"
 	"github.com/gputally/gputally/internal/clock"
-	"github.com/gputally/gputally/internal/wire"
 )
 
 // Deps are what a Source works with.
@@ -26,16 +23,14 @@ type Deps struct {
 	Registry prometheus.Registerer
 }
 
-// Source reads the GPUs of its own node from NVML.
+// Source reads the GPUs of its own node from NVML. Boards that can't be read, and
+// why, stand in Read's error beside the batch, which is partial then.
 type Source struct {
+	*board.Source
 	cfg     Config
 	deps    Deps
 	metrics *metrics
-	info    atomic.Pointer[source.Info]
 
-	// busy is held by whoever is in the driver, which may be for long; it guards
-	// all that follows.
-	busy   chan struct{}
 	lib    *library // nil: not loaded yet
 	up     bool     // initialised
 	upAt   time.Time
@@ -46,94 +41,37 @@ type Source struct {
 	query  gonvml.GpmMetricsGetType // reused: it is 13 KiB
 }
 
-var (
-	_ source.Source    = (*Source)(nil)
-	_ source.Informer  = (*Source)(nil)
-	_ source.Committer = (*Source)(nil)
-	_ source.Watcher   = (*Source)(nil)
-)
-
 // New loads and calls nothing before the first Read.
 func New(cfg Config, deps Deps) (*Source, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure nvml: %w", err)
 	}
-	return &Source{
+	s := &Source{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
-		busy: make(chan struct{}, 1), gpus: map[string]*gpu{}, said: map[string]bool{}, events: &events{},
-	}, nil
+		gpus: map[string]*gpu{}, said: map[string]bool{}, events: &events{},
+	}
+	lib := board.Library{Name: "nvml", Read: s.gather, Look: s.look, Deliver: s.deliver, Close: s.leave}
+	s.Source = board.NewSource(lib, board.SourceDeps{
+		Builder: deps.Builder, Clock: deps.Clock, Log: deps.Log, Blocked: s.metrics.hangs,
+	})
+	return s, nil
 }
 
-// What Read says of calls that don't come back: of its own, and of an earlier one's.
-var (
-	errSlow  = errors.New("read nvml: the driver doesn't answer")
-	errHangs = errors.New("read nvml: the driver hasn't answered an earlier reading yet")
-)
-
-// Read reads all boards. Boards that can't be read, and why, stand in the error
-// beside the batch, which is partial then. It returns by four fifths of a slot
-// even when the driver doesn't; what that answers later is nobody's.
-func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
-	var reading board.Reading
-	var failed error
-	read := func() error {
-		var err error
-		reading, failed, err = s.gather(slot)
-		return err
-	}
-	if err := s.within(ctx, slot.Length*4/5, read); err != nil {
-		s.deps.Builder.Blind(s.deps.Clock.Now())
-		return nil, err
-	}
-	s.away = false
-	reading.XIDs = s.events.take()
-	b, err := s.deps.Builder.Batch(slot, reading)
-	return []*wire.Batch{b}, errors.Join(failed, err)
-}
-
-// within runs what calls the driver, and leaves it to itself when ctx or the time
-// is over first.
-func (s *Source) within(ctx context.Context, bound time.Duration, call func() error) error {
-	select {
-	case s.busy <- struct{}{}:
-	default:
-		return errHangs
-	}
-	done := make(chan error, 1)
-	go func() {
-		err := call()
-		<-s.busy
-		done <- err
-	}()
-	timer := s.deps.Clock.NewTimer(bound)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		s.metrics.hangs.Inc()
-		return fmt.Errorf("%w: %w", errSlow, ctx.Err())
-	case <-timer.C():
-		s.metrics.hangs.Inc()
-		return fmt.Errorf("%w within %v", errSlow, bound)
-	}
-}
-
-// gather reads what the batch needs. Boards that failed stand in the first
-// error; with the second there is no reading at all.
-func (s *Source) gather(slot source.Slot) (r board.Reading, failed, err error) {
+// gather reads all boards.
+func (s *Source) gather(slot source.Slot) board.Seen {
 	if err := s.start(); err != nil {
-		return r, nil, err
+		return board.Seen{Nothing: true, Err: err}
 	}
 	present, complete, failed := s.enumerate()
 	if gone(failed) {
-		return r, nil, s.stop(failed)
+		return board.Seen{Nothing: true, Err: s.stop(failed)}
 	}
+	var r board.Reading
 	for _, g := range present {
 		brd, err := s.read(g, slot)
 		switch {
 		case gone(err):
-			return r, nil, s.stop(err)
+			return board.Seen{Nothing: true, Err: s.stop(err)}
 		case err != nil:
 			failed, complete = errors.Join(failed, fmt.Errorf("read gpu %s: %w", g.uuid, err)), false
 			continue
@@ -143,44 +81,25 @@ func (s *Source) gather(slot source.Slot) (r board.Reading, failed, err error) {
 	s.listen(present)
 	s.learn(present)
 	r.At, r.Complete = s.deps.Clock.Now(), complete
-	return r, failed, nil
+	return board.Seen{Reading: r, Err: failed}
 }
 
-// bound is how long a look between readings, and leaving, may take.
-const bound = 2 * time.Second
+func (s *Source) deliver(r *board.Reading) {
+	s.away = false
+	r.XIDs = s.events.take()
+}
 
-// Watch looks which MIG instances there are, and whether a driver that was away is
-// back. It says nothing of errors: the next Read will.
-func (s *Source) Watch() {
+// look lists the MIG instances, and sees whether a driver that was away is back.
+func (s *Source) look() board.Seen {
+	if !s.up && !s.away { // nothing was read yet
+		return board.Seen{Idle: true}
+	}
+	err := s.start()
 	var boards []board.Board
-	began := false
-	look := func() (err error) {
-		if began = s.up || s.away; !began { // nothing was read yet
-			return nil
-		}
-		if err = s.start(); err == nil {
-			boards, err = s.layouts()
-		}
-		return err
+	if err == nil {
+		boards, err = s.layouts()
 	}
-	err := s.within(context.Background(), bound, look)
-	switch {
-	case err != nil:
-		s.deps.Builder.Blind(s.deps.Clock.Now())
-	case began:
-		s.deps.Builder.Look(s.deps.Clock.Now(), boards)
-	}
-}
-
-// Commit says that the batch of the last Read is spooled.
-func (s *Source) Commit() { s.deps.Builder.Commit() }
-
-// Close ends the goroutine that waits for XIDs and leaves the driver. It must not
-// run beside Read or Watch; a call that hangs is left behind.
-func (s *Source) Close() {
-	if err := s.within(context.Background(), bound, func() error { s.leave(); return nil }); err != nil {
-		s.deps.Log.Warn("nvml is left as it is", "error", err)
-	}
+	return board.Seen{Reading: board.Reading{At: s.deps.Clock.Now(), Boards: boards}, Err: err}
 }
 
 // start initialises NVML unless it is.
@@ -195,7 +114,7 @@ func (s *Source) start() error {
 	if err != nil {
 		s.away = s.away || gone(err)
 		s.metrics.inits.WithLabelValues("error").Inc()
-		return fmt.Errorf("read nvml: %w", err)
+		return err
 	}
 	s.metrics.inits.WithLabelValues("ok").Inc()
 	s.up, s.upAt = true, s.deps.Clock.Now()
@@ -220,7 +139,7 @@ func (s *Source) initialise() error {
 func (s *Source) stop(cause error) error {
 	s.leave()
 	s.away = true
-	return fmt.Errorf("read nvml: the driver was unloaded or reloaded, the next reading begins anew: %w", cause)
+	return fmt.Errorf("the driver was unloaded or reloaded, the next reading begins anew: %w", cause)
 }
 
 // leave frees what is held and shuts NVML down.

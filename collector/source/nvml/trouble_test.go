@@ -1,8 +1,6 @@
 package nvml
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -302,53 +300,6 @@ func TestWaitingForXIDsFails(t *testing.T) {
 	if got := strings.Count(r.logged(), "waiting for XIDs ended"); got != 1 {
 		t.Errorf("it was said %d times, want once:\n%s", got, r.logged())
 	}
-}
-
-// TestDriverThatHangs costs one Read, and the next ones say so until it returns.
-func TestDriverThatHangs(t *testing.T) {
-	r := newRig(t, "gpus 1")
-	r.read()
-	release := make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	hang := func() error { <-release; return nil }
-	if err := r.src.within(ctx, time.Hour, hang); !errors.Is(err, errSlow) || !errors.Is(err, context.Canceled) {
-		t.Errorf("a call that hangs is %v, want that the driver doesn't answer", err)
-	}
-	if _, err := r.try(); !errors.Is(err, errHangs) {
-		t.Errorf("Read says %v, want that an earlier reading hangs", err)
-	}
-	r.src.Watch()
-	close(release)
-	r.src.busy <- struct{}{} // it has returned
-	<-r.src.busy
-	r.read()
-	if got := testutil.ToFloat64(r.src.metrics.hangs); got != 1 {
-		t.Errorf("%v hangs are counted, want 1", got)
-	}
-}
-
-// TestDriverThatHangsTooLong is left after the time, without a context's end.
-func TestDriverThatHangsTooLong(t *testing.T) {
-	r := newRig(t, "gpus 1")
-	release, failed := make(chan struct{}), make(chan error)
-	go func() {
-		failed <- r.src.within(t.Context(), 8*time.Second, func() error { <-release; return nil })
-	}()
-	if err := r.clk.BlockUntil(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	r.clk.Advance(8 * time.Second)
-	if err := <-failed; !errors.Is(err, errSlow) || !strings.Contains(err.Error(), "within 8s") {
-		t.Errorf("a call that hangs is %v, want that the driver doesn't answer within 8 s", err)
-	}
-	r.src.Close() // can't, and says so
-	if !strings.Contains(r.logged(), "nvml is left as it is") {
-		t.Errorf("log doesn't say that nvml is left: %s", r.logged())
-	}
-	close(release)
-	r.src.busy <- struct{}{}
-	<-r.src.busy
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
