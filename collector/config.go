@@ -1,11 +1,10 @@
 package collector
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/config"
 )
 
 // Config of a collector.
@@ -42,29 +41,16 @@ func DefaultConfig() Config {
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
-	var errs []error
-	for _, f := range []struct{ name, value string }{
-		{"cluster", c.Cluster}, {"collector", c.Collector}, {"topic", c.Topic},
-	} {
-		if f.value == "" {
-			errs = append(errs, fmt.Errorf("%s: is empty", f.name))
-		}
-	}
-	if c.Slot < time.Second || c.Slot%time.Second != 0 || time.Hour%c.Slot != 0 {
-		errs = append(errs, fmt.Errorf("slot %s: must be whole seconds that divide the hour", c.Slot))
-	}
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{
-		{"spool_max_bytes", c.SpoolMaxBytes}, {"backfill_group", int64(c.BackfillGroup)}, {"publish_batch", int64(c.PublishBatch)},
-	} {
-		if f.value <= 0 {
-			errs = append(errs, fmt.Errorf("%s %d: must be positive", f.name, f.value))
-		}
-	}
-	if c.RetryMin <= 0 || c.RetryMax < c.RetryMin {
-		errs = append(errs, fmt.Errorf("retry_min %s, retry_max %s: must be positive and ascending", c.RetryMin, c.RetryMax))
-	}
-	return errors.Join(errs...)
+	var p config.Problems
+	p.Want(c.Cluster != "", "cluster: is empty")
+	p.Want(c.Collector != "", "collector: is empty")
+	p.Want(c.Topic != "", "topic: is empty")
+	p.Want(c.Slot >= time.Second && c.Slot%time.Second == 0 && time.Hour%c.Slot == 0,
+		"slot %s: must be whole seconds that divide the hour", c.Slot)
+	config.Positive(&p, "spool_max_bytes", c.SpoolMaxBytes)
+	config.Positive(&p, "backfill_group", c.BackfillGroup)
+	config.Positive(&p, "publish_batch", c.PublishBatch)
+	p.Want(c.RetryMin > 0 && c.RetryMax >= c.RetryMin,
+		"retry_min %s, retry_max %s: must be positive and ascending", c.RetryMin, c.RetryMax)
+	return p.Err()
 }

@@ -1,9 +1,9 @@
 package attribution
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/gputally/gputally/internal/config"
 )
 
 // Config of how owners are polled.
@@ -23,15 +23,10 @@ func DefaultConfig() Config {
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Poll < 100*time.Millisecond {
-		errs = append(errs, fmt.Errorf("poll %s: must be 100ms or more", c.Poll))
-	}
-	if c.StaleAfter < 2*c.Poll {
-		errs = append(errs, fmt.Errorf("stale_after %s: must be two polls of %s or more", c.StaleAfter, c.Poll))
-	}
-	if c.Timeout <= 0 || c.Timeout > c.StaleAfter {
-		errs = append(errs, fmt.Errorf("timeout %s: must be positive and at most stale_after %s", c.Timeout, c.StaleAfter))
-	}
-	return errors.Join(errs...)
+	var p config.Problems
+	p.Want(c.Poll >= 100*time.Millisecond, "poll %s: must be 100ms or more", c.Poll)
+	p.Want(c.StaleAfter >= 2*c.Poll, "stale_after %s: must be two polls of %s or more", c.StaleAfter, c.Poll)
+	p.Want(c.Timeout > 0 && c.Timeout <= c.StaleAfter,
+		"timeout %s: must be positive and at most stale_after %s", c.Timeout, c.StaleAfter)
+	return p.Err()
 }

@@ -1,7 +1,6 @@
 package podresources
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gputally/gputally/internal/config"
 	"github.com/gputally/gputally/internal/trust"
 )
 
@@ -110,44 +110,23 @@ func DefaultConfig() Config {
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
-	errs := []error{c.validatePaths(), c.Kubelet.validate("kubelet"), c.API.validate("api")}
-	if len(c.Resources) == 0 && len(c.DRADrivers) == 0 {
-		errs = append(errs, errors.New("resources and dra_drivers: both are empty, nothing could hold a GPU"))
-	}
+	var p config.Problems
+	p.Want(filepath.IsAbs(c.Socket), "socket %q: must be an absolute path", c.Socket)
+	p.Want(len(c.Socket) <= socketPathMax,
+		"socket %q: is %d bytes long, a socket's path has at most %d", c.Socket, len(c.Socket), socketPathMax)
+	p.Want(c.DRACheckpoint == "" || filepath.IsAbs(c.DRACheckpoint),
+		"dra_checkpoint %q: must be an absolute path", c.DRACheckpoint)
+	p.Add(c.Kubelet.validate("kubelet"))
+	p.Add(c.API.validate("api"))
+	p.Want(len(c.Resources)+len(c.DRADrivers) > 0,
+		"resources and dra_drivers: both are empty, nothing could hold a GPU")
 	for i, glob := range c.Resources {
-		if _, err := path.Match(glob, ""); err != nil || glob == "" {
-			errs = append(errs, fmt.Errorf("resources[%d] %q: is not a glob such as nvidia.com/mig-*", i, glob))
-		}
+		_, err := path.Match(glob, "")
+		p.Want(err == nil && glob != "", "resources[%d] %q: is not a glob such as nvidia.com/mig-*", i, glob)
 	}
-	errs = append(errs, c.validateDurations()...)
-	if !slices.Contains([]string{FromKubelet, FromAPI, FromNowhere}, c.Pods) {
-		errs = append(errs, fmt.Errorf("pods %q: must be kubelet, api or none", c.Pods))
-	}
-	if !slices.Contains([]string{FromAPI, FromNowhere}, c.Namespaces) {
-		errs = append(errs, fmt.Errorf("namespaces %q: must be api or none", c.Namespaces))
-	}
-	return errors.Join(append(errs, c.validateLabels()...)...)
-}
-
-func (c Config) validatePaths() error {
-	var errs []error
-	switch {
-	case !filepath.IsAbs(c.Socket):
-		errs = append(errs, fmt.Errorf("socket %q: must be an absolute path", c.Socket))
-	case len(c.Socket) > socketPathMax:
-		errs = append(errs, fmt.Errorf("socket %q: is %d bytes long, a socket's path has at most %d", c.Socket, len(c.Socket), socketPathMax))
-	}
-	if c.DRACheckpoint != "" && !filepath.IsAbs(c.DRACheckpoint) {
-		errs = append(errs, fmt.Errorf("dra_checkpoint %q: must be an absolute path", c.DRACheckpoint))
-	}
-	return errors.Join(errs...)
-}
-
-func (c Config) validateDurations() []error {
-	var errs []error
 	for _, d := range []struct {
-		name       string
-		value, min time.Duration
+		key          string
+		value, least time.Duration
 	}{
 		{"timeout", c.Timeout, time.Millisecond},
 		{"allocatable_every", c.AllocatableEvery, time.Second},
@@ -155,30 +134,24 @@ func (c Config) validateDurations() []error {
 		{"pods_stale_after", c.PodsStaleAfter, c.PodsEvery},
 		{"namespaces_every", c.NamespacesEvery, time.Second},
 	} {
-		if d.value < d.min {
-			errs = append(errs, fmt.Errorf("%s %s: must be at least %s", d.name, d.value, d.min))
-		}
+		p.Want(d.value >= d.least, "%s %s: must be at least %s", d.key, d.value, d.least)
 	}
-	return errs
+	p.OneOf("pods", c.Pods, FromKubelet, FromAPI, FromNowhere)
+	p.OneOf("namespaces", c.Namespaces, FromAPI, FromNowhere)
+	c.validateLabels(&p)
+	return p.Err()
 }
 
-func (c Config) validateLabels() []error {
-	var errs []error
-	for _, list := range []struct {
-		name string
-		keys []string
-	}{{"dra_drivers", c.DRADrivers}, {"tenant_labels", c.TenantLabels}, {"project_labels", c.ProjectLabels}} {
-		if i := slices.Index(list.keys, ""); i >= 0 {
-			errs = append(errs, fmt.Errorf("%s[%d]: is empty", list.name, i))
-		}
+func (c Config) validateLabels(p *config.Problems) {
+	for key, list := range map[string][]string{
+		"dra_drivers": c.DRADrivers, "tenant_labels": c.TenantLabels, "project_labels": c.ProjectLabels,
+	} {
+		i := slices.Index(list, "")
+		p.Want(i < 0, "%s[%d]: is empty", key, i)
 	}
-	if c.TrustPodLabels && c.Pods == FromNowhere {
-		errs = append(errs, errors.New("trust_pod_labels true: needs pods: kubelet or api"))
-	}
-	if c.labelled() && c.Namespaces == FromNowhere && !c.TrustPodLabels {
-		errs = append(errs, errors.New("namespaces none: tenant_labels and project_labels have nowhere to be looked up"))
-	}
-	return errs
+	p.Want(!c.TrustPodLabels || c.Pods != FromNowhere, "trust_pod_labels true: needs pods: kubelet or api")
+	p.Want(!c.labelled() || c.Namespaces != FromNowhere || c.TrustPodLabels,
+		"namespaces none: tenant_labels and project_labels have nowhere to be looked up")
 }
 
 // labelled reports whether labels name tenants or projects.
@@ -209,14 +182,10 @@ func (e Endpoint) validate(name string) error {
 	if e.URL == "" {
 		return nil
 	}
-	u, err := url.Parse(e.URL)
+	u, err := config.HTTPURL(e.URL)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s.url: is not a URL", name)
-	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("%s.url %q: must begin with https:// or http://", name, u.Redacted())
-	case u.Host == "":
-		return fmt.Errorf("%s.url %q: has no host", name, u.Redacted())
+		return fmt.Errorf("%s.url %q: %w", name, config.Redacted(e.URL), err)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("%s.url %q: must not have a user, a query or a fragment", name, u.Redacted())
 	}

@@ -1,14 +1,13 @@
 package slurm
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/internal/config"
 )
 
 // Where the holdings come from.
@@ -77,43 +76,26 @@ func DefaultConfig() Config {
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
-	var errs []error
-	if !slices.Contains([]string{FromFiles, FromScontrol}, c.From) {
-		errs = append(errs, fmt.Errorf("from %q: must be %q or %q", c.From, FromFiles, FromScontrol))
-	}
-	if c.From == FromFiles && !filepath.IsAbs(c.MappingDir) {
-		errs = append(errs, fmt.Errorf("mapping_dir %q: must be the absolute path of the directory that prolog and epilog write", c.MappingDir))
-	}
+	var p config.Problems
+	p.OneOf("from", c.From, FromFiles, FromScontrol)
+	p.Want(c.From != FromFiles || filepath.IsAbs(c.MappingDir),
+		"mapping_dir %q: must be the absolute path of the directory that prolog and epilog write", c.MappingDir)
 	if c.Node != "" {
-		errs = append(errs, validateNode(c.Node))
+		p.Add(validateNode(c.Node))
 	}
-	if len(c.Gres) > 0 && c.GresConf != "" {
-		errs = append(errs, fmt.Errorf("gres_conf %q: gres lists the devices already", c.GresConf))
-	}
+	p.Want(len(c.Gres) == 0 || c.GresConf == "", "gres_conf %q: gres lists the devices already", c.GresConf)
 	for i, d := range c.Gres {
-		errs = append(errs, d.validate(i))
+		p.Add(d.validate(i))
 	}
-	for _, p := range []struct{ key, value string }{{"squeue", c.Squeue}, {"scontrol", c.Scontrol}} {
-		if p.value == "" || (strings.Contains(p.value, "/") && !filepath.IsAbs(p.value)) {
-			errs = append(errs, fmt.Errorf("%s %q: must be a name in PATH or an absolute path", p.key, p.value))
-		}
+	for _, program := range []struct{ key, name string }{{"squeue", c.Squeue}, {"scontrol", c.Scontrol}} {
+		p.Want(program.name != "" && (!strings.Contains(program.name, "/") || filepath.IsAbs(program.name)),
+			"%s %q: must be a name in PATH or an absolute path", program.key, program.name)
 	}
-	return errors.Join(append(errs, c.validateTimes())...)
-}
-
-func (c Config) validateTimes() error {
-	for _, d := range []struct {
-		key   string
-		value time.Duration
-	}{{"scontrol_every", c.ScontrolEvery}, {"scontrol_timeout", c.ScontrolTimeout}} {
-		if d.value <= 0 {
-			return fmt.Errorf("%s %s: must be positive", d.key, d.value)
-		}
-	}
-	if c.ScontrolMaxAge < c.ScontrolEvery {
-		return fmt.Errorf("scontrol_max_age %s: must be at least scontrol_every, %s", c.ScontrolMaxAge, c.ScontrolEvery)
-	}
-	return nil
+	config.Positive(&p, "scontrol_every", c.ScontrolEvery)
+	config.Positive(&p, "scontrol_timeout", c.ScontrolTimeout)
+	p.Want(c.ScontrolMaxAge >= c.ScontrolEvery,
+		"scontrol_max_age %s: must be at least scontrol_every, %s", c.ScontrolMaxAge, c.ScontrolEvery)
+	return p.Err()
 }
 
 func (d GresDevice) validate(i int) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/memory"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/config"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -27,13 +28,12 @@ func DefaultConfig() Config { return Config{FatalXIDs: []int64{62, 64, 79, 95, 1
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
-	var errs []error
+	var p config.Problems
 	for i, x := range c.FatalXIDs {
-		if x <= 0 {
-			errs = append(errs, fmt.Errorf("fatal_xids[%d] %d: must be positive", i, x))
-		}
+		p.Want(x > 0, "fatal_xids[%d] %d: must be positive", i, x)
 	}
-	return errors.Join(append(errs, c.Models.Validate())...)
+	p.Add(c.Models.Validate())
+	return p.Err()
 }
 
 // Deps are what a Builder works with.

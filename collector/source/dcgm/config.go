@@ -11,6 +11,8 @@ import (
 	"time"
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
+	"github.com/gputally/gputally/internal/config"
 )
 
 // How DCGM is reached.
@@ -55,24 +57,20 @@ const (
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Mode != Standalone && c.Mode != Embedded {
-		errs = append(errs, fmt.Errorf("mode %q: must be %q or %q", c.Mode, Standalone, Embedded))
+	var p config.Problems
+	p.OneOf("mode", c.Mode, Standalone, Embedded)
+	if err := c.validateAddress(); c.Mode == Standalone {
+		p.Want(err == nil, "address %q: %w", c.Address, err)
 	}
-	if err := c.validateAddress(); c.Mode == Standalone && err != nil {
-		errs = append(errs, fmt.Errorf("address %q: %w", c.Address, err))
-	}
-	if c.Library != "" && !filepath.IsAbs(c.Library) {
-		errs = append(errs, fmt.Errorf("library %q: must be an absolute path, such as /usr/lib/x86_64-linux-gnu/libdcgm.so.4", c.Library))
-	}
-	if c.Interval < minInterval || c.Interval > maxInterval {
-		errs = append(errs, fmt.Errorf("interval %s: must be %s to %s", c.Interval, minInterval, maxInterval))
-	}
-	if c.Keep < 2*c.Interval || c.Keep > maxKeep {
-		errs = append(errs, fmt.Errorf("keep %s: must be two intervals (%s) to %s", c.Keep, 2*c.Interval, maxKeep))
-	}
+	p.Want(c.Library == "" || filepath.IsAbs(c.Library),
+		"library %q: must be an absolute path, such as /usr/lib/x86_64-linux-gnu/libdcgm.so.4", c.Library)
+	p.Want(c.Interval >= minInterval && c.Interval <= maxInterval,
+		"interval %s: must be %s to %s", c.Interval, minInterval, maxInterval)
+	p.Want(c.Keep >= 2*c.Interval && c.Keep <= maxKeep,
+		"keep %s: must be two intervals (%s) to %s", c.Keep, 2*c.Interval, maxKeep)
 	_, err := extraFields(c.Fields)
-	return errors.Join(append(errs, err)...)
+	p.Add(err)
+	return p.Err()
 }
 
 func (c Config) validateAddress() error {

@@ -1,14 +1,11 @@
 package exporter
 
 import (
-	"errors"
 	"fmt"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/internal/config"
 )
 
 // Where owners come from.
@@ -109,71 +106,32 @@ func DefaultConfig() Config {
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
-	var errs []error
-	if len(c.Targets) == 0 {
-		errs = append(errs, errors.New("targets: at least one exporter URL is needed"))
-	}
+	var p config.Problems
+	p.Want(len(c.Targets) > 0, "targets: at least one exporter URL is needed")
 	seen := make(map[string]bool)
 	for i, t := range c.Targets {
-		if err := validateURL(t.URL); err != nil {
-			errs = append(errs, fmt.Errorf("targets[%d].url %q: %w", i, redact(t.URL), err))
-		} else if seen[t.URL] {
-			errs = append(errs, fmt.Errorf("targets[%d].url %q: listed twice", i, redact(t.URL)))
-		}
+		name := fmt.Sprintf("targets[%d].url %q", i, config.Redacted(t.URL))
+		_, err := config.HTTPURL(t.URL)
+		p.Want(err == nil, "%s: %w, as in http://node:9400/metrics", name, err)
+		p.Want(!seen[t.URL], "%s: listed twice", name)
+		p.Want(t.MaxNodes >= 0 && t.MaxGPUs >= 0,
+			"targets[%d]: max_nodes %d and max_gpus %d: must not be negative", i, t.MaxNodes, t.MaxGPUs)
+		p.Want(t.MaxNodes <= 1 || t.TrustHostname,
+			"targets[%d]: max_nodes %d: needs trust_hostname: true, which lets rows name their node", i, t.MaxNodes)
 		seen[t.URL] = true
-		errs = append(errs, t.validateLimits(i))
 	}
-	if c.Timeout <= 0 {
-		errs = append(errs, fmt.Errorf("timeout %s: must be positive", c.Timeout))
-	}
-	if c.BodyLimitBytes <= 0 || c.BodyLimitBytes > MaxBodyLimitBytes {
-		errs = append(errs, fmt.Errorf("body_limit_bytes %d: must be 1 to %d", c.BodyLimitBytes, MaxBodyLimitBytes))
-	}
-	return errors.Join(append(errs, c.validateRules())...)
-}
-
-func (t Target) validateLimits(i int) error {
-	if t.MaxNodes < 0 || t.MaxGPUs < 0 {
-		return fmt.Errorf("targets[%d]: max_nodes %d and max_gpus %d: must not be negative", i, t.MaxNodes, t.MaxGPUs)
-	}
-	if t.MaxNodes > 1 && !t.TrustHostname {
-		return fmt.Errorf("targets[%d]: max_nodes %d: needs trust_hostname: true, which lets rows name their node", i, t.MaxNodes)
-	}
-	return nil
+	config.Positive(&p, "timeout", c.Timeout)
+	p.Want(c.BodyLimitBytes > 0 && c.BodyLimitBytes <= MaxBodyLimitBytes,
+		"body_limit_bytes %d: must be 1 to %d", c.BodyLimitBytes, MaxBodyLimitBytes)
+	p.Add(c.validateRules())
+	return p.Err()
 }
 
 // validateRules is about what rows mean, wherever they come from.
 func (c Config) validateRules() error {
-	var errs []error
-	if !slices.Contains([]string{AttributionLabels, AttributionNone}, c.Attribution) {
-		errs = append(errs, fmt.Errorf("attribution %q: must be %q or %q", c.Attribution, AttributionLabels, AttributionNone))
-	}
-	if !slices.Contains([]string{EnumerationComplete, EnumerationPartial}, c.Enumeration) {
-		errs = append(errs, fmt.Errorf("enumeration %q: must be %q or %q", c.Enumeration, EnumerationComplete, EnumerationPartial))
-	}
-	return errors.Join(append(errs, c.Models.Validate())...)
-}
-
-func validateURL(raw string) error {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return errors.New("is not a URL")
-	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("scheme %q: must be http or https, as in http://node:9400/metrics", u.Scheme)
-	case u.Host == "":
-		return errors.New("has no host")
-	}
-	return nil
-}
-
-// redact hides a password in a URL; what isn't a URL is cut at its user part.
-func redact(raw string) string {
-	if u, err := url.Parse(raw); err == nil {
-		return u.Redacted()
-	}
-	if _, after, found := strings.Cut(raw, "@"); found {
-		return after
-	}
-	return raw
+	var p config.Problems
+	p.OneOf("attribution", c.Attribution, AttributionLabels, AttributionNone)
+	p.OneOf("enumeration", c.Enumeration, EnumerationComplete, EnumerationPartial)
+	p.Add(c.Models.Validate())
+	return p.Err()
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/gputally/gputally/collector/source/field"
 	"github.com/gputally/gputally/collector/source/memory"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/config"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -84,12 +84,12 @@ func New(cfg Config, deps Deps) (*Source, error) {
 	deps.HTTPClient = NoRedirects(deps.HTTPClient)
 	s := newSource(cfg, deps)
 	for _, t := range cfg.Targets {
-		u, err := url.Parse(t.URL)
+		u, err := config.HTTPURL(t.URL)
 		if err != nil {
-			return nil, fmt.Errorf("configure exporter source: parse url %q: %w", redact(t.URL), err)
+			return nil, fmt.Errorf("configure exporter source: url %q: %w", config.Redacted(t.URL), err)
 		}
 		s.targets = append(s.targets, &target{
-			url: t.URL, name: redact(t.URL), node: cmp.Or(t.Node, u.Hostname()), trusts: t.TrustHostname,
+			url: t.URL, name: config.Redacted(t.URL), node: cmp.Or(t.Node, u.Hostname()), trusts: t.TrustHostname,
 			maxNodes: cmp.Or(t.MaxNodes, DefaultMaxNodes), maxGPUs: cmp.Or(t.MaxGPUs, DefaultMaxGPUs),
 		})
 	}

@@ -1,13 +1,12 @@
 package prometheus
 
 import (
-	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/gputally/gputally/collector/source/exporter"
+	"github.com/gputally/gputally/internal/config"
 	"github.com/gputally/gputally/internal/trust"
 )
 
@@ -53,44 +52,27 @@ func DefaultConfig() Config {
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
-	var errs []error
-	if err := c.validateURL(); err != nil {
-		errs = append(errs, err)
-	}
-	if !c.From.Before(c.To) {
-		errs = append(errs, fmt.Errorf("from %s: is not before to %s", c.From.Format(time.RFC3339), c.To.Format(time.RFC3339)))
-	}
-	if m := strings.TrimSpace(c.Match); m != "" && (!strings.HasPrefix(m, "{") || !strings.HasSuffix(m, "}")) {
-		errs = append(errs, fmt.Errorf(`match %q: must be a selector such as {cluster="a"}`, c.Match))
-	}
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{
-		{"first_window", int64(c.FirstWindow)},
-		{"max_window", int64(c.MaxWindow)},
-		{"points_per_query", int64(c.PointsPerQuery)},
-		{"body_limit_bytes", c.BodyLimitBytes},
-		{"timeout", int64(c.Timeout)},
-		{"attempts", int64(c.Attempts)},
-		{"retry_min", int64(c.RetryMin)},
-	} {
-		if f.value <= 0 {
-			errs = append(errs, fmt.Errorf("%s %d: must be positive", f.name, f.value))
-		}
-	}
-	return errors.Join(errs...)
+	var p config.Problems
+	p.Add(c.validateURL())
+	p.Want(c.From.Before(c.To), "from %s: is not before to %s", c.From.Format(time.RFC3339), c.To.Format(time.RFC3339))
+	m := strings.TrimSpace(c.Match)
+	p.Want(m == "" || strings.HasPrefix(m, "{") && strings.HasSuffix(m, "}"),
+		`match %q: must be a selector such as {cluster="a"}`, c.Match)
+	config.Positive(&p, "first_window", c.FirstWindow)
+	config.Positive(&p, "max_window", c.MaxWindow)
+	config.Positive(&p, "points_per_query", c.PointsPerQuery)
+	config.Positive(&p, "body_limit_bytes", c.BodyLimitBytes)
+	config.Positive(&p, "timeout", c.Timeout)
+	config.Positive(&p, "attempts", c.Attempts)
+	config.Positive(&p, "retry_min", c.RetryMin)
+	return p.Err()
 }
 
 func (c Config) validateURL() error {
-	u, err := url.Parse(c.URL)
+	u, err := config.HTTPURL(c.URL)
 	switch {
 	case err != nil:
-		return errors.New("url: is not a URL") // the text may hold a password
-	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("url %q: scheme %q must be http or https, as in http://prometheus:9090", u.Redacted(), u.Scheme)
-	case u.Host == "":
-		return fmt.Errorf("url %q: has no host", u.Redacted())
+		return fmt.Errorf("url %q: %w, as in http://prometheus:9090", config.Redacted(c.URL), err)
 	case u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("url %q: must end with the path in front of /api/v1", u.Redacted())
 	case c.BearerToken != "" && u.Scheme == "http" && !trust.Loopback(u.Hostname()):

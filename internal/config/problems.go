@@ -1,0 +1,73 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Problems collects what is wrong with a configuration, so that a Validate names
+// every wrong value at once.
+type Problems struct{ errs []error }
+
+// Want adds a problem unless a condition holds: the text names key and value, and
+// says what the value must be.
+func (p *Problems) Want(ok bool, format string, args ...any) {
+	if !ok {
+		p.errs = append(p.errs, fmt.Errorf(format, args...))
+	}
+}
+
+// Add adds the problems of a part; nil: it has none.
+func (p *Problems) Add(err error) {
+	if err != nil {
+		p.errs = append(p.errs, err)
+	}
+}
+
+// OneOf wants one of a list of words.
+func (p *Problems) OneOf(key, value string, words ...string) {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = strconv.Quote(w)
+	}
+	last := len(words) - 1
+	p.Want(slices.Contains(words, value), "%s %q: must be %s or %s", key, value, strings.Join(quoted[:last], ", "), quoted[last])
+}
+
+// Positive wants a number or a duration above zero.
+func Positive[N ~int | ~int64](p *Problems, key string, value N) {
+	p.Want(value > 0, "%s %v: must be positive", key, value)
+}
+
+// Err is all problems, nil where there are none.
+func (p *Problems) Err() error { return errors.Join(p.errs...) }
+
+// HTTPURL is a URL of a server that speaks HTTP; its error has no password.
+func HTTPURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, errors.New("is not a URL") // net/url's own text repeats it
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("scheme %q: must be http or https", u.Scheme)
+	case u.Host == "":
+		return nil, errors.New("has no host")
+	}
+	return u, nil
+}
+
+// Redacted is a URL without its password, for people; what is no URL is cut at its
+// user part.
+func Redacted(raw string) string {
+	if u, err := url.Parse(raw); err == nil {
+		return u.Redacted()
+	}
+	if _, after, found := strings.Cut(raw, "@"); found {
+		return after
+	}
+	return raw
+}
