@@ -1,11 +1,14 @@
 package collector
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -28,7 +31,7 @@ func Describe(data []byte) (spool.Origin, bool) {
 	if err != nil {
 		return spool.Origin{}, false
 	}
-	return spool.Origin{BootMS: h.bootMS, Seq: h.seq, Node: h.node, SlotStartMS: h.slotStartMS}, true
+	return spool.Origin{BootMS: h.BootMs, Seq: h.Seq, Node: h.Node, SlotStartMS: h.SlotStartMs}, true
 }
 
 // spool appends batches with one fsync and gives them the next numbers. When it
@@ -58,6 +61,34 @@ func (c *Collector) spool(ctx context.Context, batches []*wire.Batch) error {
 	c.losses.spooled(tell, first)
 	c.noteAppended(stamped)
 	return nil
+}
+
+// spoolBy tries again until the spool takes the batches. They are dropped (C1) when
+// ctx ends, or a deadline has passed: a live collector must not fall behind. The
+// zero deadline never passes.
+func (c *Collector) spoolBy(ctx context.Context, batches []*wire.Batch, deadline time.Time) error {
+	for backoff := c.newBackoff(); ; {
+		err := c.spool(ctx, batches)
+		if err == nil {
+			return nil
+		}
+		wait := backoff.next()
+		if !deadline.IsZero() {
+			wait = min(wait, wallSub(deadline, c.deps.Clock.Now()))
+		}
+		if ctx.Err() == nil && wait > 0 {
+			c.deps.Log.Error("append to spool failed, trying again", "error", err)
+			if clock.Sleep(ctx, c.deps.Clock, wait) == nil {
+				continue
+			}
+		}
+		reason := droppedSpool
+		if ctx.Err() != nil {
+			reason = droppedStopped
+		}
+		c.drop(len(batches), reason, err)
+		return cmp.Or(ctx.Err(), err)
+	}
 }
 
 func (c *Collector) noteAppended(stamped []stamped) {

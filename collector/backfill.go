@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -45,30 +44,12 @@ func (c *Collector) Backfill(ctx context.Context, from, to time.Time, progress f
 			group = append(group, c.valid(batches)...)
 			slot = slot.Next()
 		}
-		if err := c.spoolAll(ctx, group); err != nil {
-			c.drop(len(group), droppedStopped, err)
+		if err := c.spoolBy(ctx, group, time.Time{}); err != nil {
 			return fmt.Errorf("backfill up to %s: %w", slot.Start, err)
 		}
 		report()
 	}
 	return nil
-}
-
-// spoolAll retries a failed append until ctx ends.
-func (c *Collector) spoolAll(ctx context.Context, batches []*wire.Batch) error {
-	for backoff := c.newBackoff(); ; {
-		err := c.spool(ctx, batches)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		c.deps.Log.Error("append to spool failed, trying again", "error", err)
-		if err := clock.Sleep(ctx, c.deps.Clock, backoff.next()); err != nil {
-			return err
-		}
-	}
 }
 
 func minTime(a, b time.Time) time.Time {

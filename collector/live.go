@@ -110,7 +110,7 @@ func (c *Collector) emit(ctx context.Context, p piece) {
 		c.deps.Observer.Observe(batches)
 	}
 	// The next slot's reading is due at its end; until then there is time.
-	c.spoolUntil(ctx, batches, p.slot.Next().End())
+	_ = c.spoolBy(ctx, batches, p.slot.Next().End()) // what isn't spooled is counted as dropped
 	c.note(p.slot.Start)
 }
 
@@ -126,29 +126,4 @@ func clip(b *wire.Batch, fromMS, toMS int64) {
 		}
 	}
 	b.Observed, b.Unobserved = out, len(out) == 0
-}
-
-// spoolUntil retries a failed append until the deadline, and drops the batches
-// then: a live collector must not fall behind.
-func (c *Collector) spoolUntil(ctx context.Context, batches []*wire.Batch, deadline time.Time) {
-	for backoff := c.newBackoff(); ; {
-		err := c.spool(ctx, batches)
-		if err == nil {
-			return
-		}
-		if ctx.Err() != nil {
-			c.drop(len(batches), droppedStopped, err)
-			return
-		}
-		left := wallSub(deadline, c.deps.Clock.Now())
-		if left <= 0 {
-			c.drop(len(batches), droppedSpool, err)
-			return
-		}
-		c.deps.Log.Error("append to spool failed, trying again", "error", err)
-		if clock.Sleep(ctx, c.deps.Clock, min(backoff.next(), left)) != nil {
-			c.drop(len(batches), droppedStopped, err)
-			return
-		}
-	}
 }

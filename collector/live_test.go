@@ -349,6 +349,6 @@ func TestRunEndsWhenTheSpoolHoldsWhatIsNoBatch(t *testing.T) {
 	b := newBench(t, start, nil, sp, "n1")
 	err := b.Run(testContext(t))
 	if err == nil || !strings.Contains(err.Error(), "record 1 of the spool: read identity of batch: at byte 0") {
-		t.Errorf("error %v, want one that names the record and the byte", err)
+		t.Errorf("error %v, want one that names the record and its length", err)
 	}
 }

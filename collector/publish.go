@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strconv"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/wire"
 )
 
 // Publish drains the spool into the topic, in order, until ctx ends; then it
@@ -146,69 +147,25 @@ func (c *Collector) message(data []byte) (broker.Message, error) {
 		return broker.Message{}, err
 	}
 	return broker.Message{
-		Topic: c.cfg.Topic, Key: []byte(h.node), Value: data,
+		Topic: c.cfg.Topic, Key: []byte(h.Node), Value: data,
 		Headers: []broker.Header{
-			{Key: "cluster", Value: []byte(h.cluster)},
-			{Key: "node", Value: []byte(h.node)},
-			{Key: "collector", Value: []byte(h.collector)},
-			{Key: "boot", Value: strconv.AppendInt(nil, h.bootMS, 10)},
-			{Key: "seq", Value: strconv.AppendUint(nil, h.seq, 10)},
+			{Key: "cluster", Value: []byte(h.Cluster)},
+			{Key: "node", Value: []byte(h.Node)},
+			{Key: "collector", Value: []byte(h.Collector)},
+			{Key: "boot", Value: strconv.AppendInt(nil, h.BootMs, 10)},
+			{Key: "seq", Value: strconv.AppendUint(nil, h.Seq, 10)},
 		},
 	}, nil
 }
 
-// head is the identity of an encoded batch.
-type head struct {
-	cluster, node, collector string
-	slotStartMS, bootMS      int64
-	seq                      uint64
-}
-
-// readHead reads a batch's identity and leaves its GPUs alone: decoding all of
-// it would cost more than sending it.
-func readHead(data []byte) (head, error) {
-	var h head
-	for rest := data; len(rest) > 0; {
-		number, kind, n := protowire.ConsumeTag(rest)
-		if n < 0 {
-			return h, fmt.Errorf("read identity of batch: at byte %d: %w", len(data)-len(rest), protowire.ParseError(n))
-		}
-		rest = rest[n:]
-		size := protowire.ConsumeFieldValue(number, kind, rest)
-		if size < 0 {
-			return h, fmt.Errorf("read identity of batch: field %d: %w", number, protowire.ParseError(size))
-		}
-		h.set(number, kind, rest[:size])
-		rest = rest[size:]
+// readHead reads a batch's identity.
+func readHead(data []byte) (*wire.BatchHead, error) {
+	var h wire.BatchHead
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, &h); err != nil {
+		return nil, fmt.Errorf("read identity of batch of %d bytes: %w", len(data), err)
 	}
-	if h.node == "" {
-		return h, errors.New("read identity of batch: no node")
+	if h.Node == "" {
+		return nil, errors.New("read identity of batch: no node")
 	}
-	return h, nil
-}
-
-// set takes a field of wire.Batch by its number in batch.proto.
-func (h *head) set(number protowire.Number, kind protowire.Type, value []byte) {
-	switch kind {
-	case protowire.BytesType:
-		s, _ := protowire.ConsumeString(value)
-		switch number {
-		case 2:
-			h.cluster = s
-		case 3:
-			h.node = s
-		case 6:
-			h.collector = s
-		}
-	case protowire.VarintType:
-		v, _ := protowire.ConsumeVarint(value)
-		switch number {
-		case 4:
-			h.slotStartMS = protowire.DecodeZigZag(v)
-		case 7:
-			h.bootMS = protowire.DecodeZigZag(v)
-		case 8:
-			h.seq = v
-		}
-	}
+	return &h, nil
 }

@@ -404,6 +404,92 @@ func (x *Batch) GetFill() bool {
 	return false
 }
 
+// BatchHead is the identity in an encoded Batch: a reader of the same bytes that
+// leaves the GPUs alone, since decoding all of them costs more than sending them.
+type BatchHead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	SlotStartMs   int64                  `protobuf:"zigzag64,4,opt,name=slot_start_ms,json=slotStartMs,proto3" json:"slot_start_ms,omitempty"`
+	Collector     string                 `protobuf:"bytes,6,opt,name=collector,proto3" json:"collector,omitempty"`
+	BootMs        int64                  `protobuf:"zigzag64,7,opt,name=boot_ms,json=bootMs,proto3" json:"boot_ms,omitempty"`
+	Seq           uint64                 `protobuf:"varint,8,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchHead) Reset() {
+	*x = BatchHead{}
+	mi := &file_internal_wire_batch_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchHead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchHead) ProtoMessage() {}
+
+func (x *BatchHead) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_wire_batch_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchHead.ProtoReflect.Descriptor instead.
+func (*BatchHead) Descriptor() ([]byte, []int) {
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *BatchHead) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *BatchHead) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *BatchHead) GetSlotStartMs() int64 {
+	if x != nil {
+		return x.SlotStartMs
+	}
+	return 0
+}
+
+func (x *BatchHead) GetCollector() string {
+	if x != nil {
+		return x.Collector
+	}
+	return ""
+}
+
+func (x *BatchHead) GetBootMs() int64 {
+	if x != nil {
+		return x.BootMs
+	}
+	return 0
+}
+
+func (x *BatchHead) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 // Interval is [from_ms, to_ms) within the slot.
 type Interval struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -415,7 +501,7 @@ type Interval struct {
 
 func (x *Interval) Reset() {
 	*x = Interval{}
-	mi := &file_internal_wire_batch_proto_msgTypes[1]
+	mi := &file_internal_wire_batch_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +513,7 @@ func (x *Interval) String() string {
 func (*Interval) ProtoMessage() {}
 
 func (x *Interval) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_wire_batch_proto_msgTypes[1]
+	mi := &file_internal_wire_batch_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +526,7 @@ func (x *Interval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interval.ProtoReflect.Descriptor instead.
 func (*Interval) Descriptor() ([]byte, []int) {
-	return file_internal_wire_batch_proto_rawDescGZIP(), []int{1}
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Interval) GetFromMs() int64 {
@@ -485,7 +571,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_internal_wire_batch_proto_msgTypes[2]
+	mi := &file_internal_wire_batch_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +583,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_wire_batch_proto_msgTypes[2]
+	mi := &file_internal_wire_batch_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +596,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_internal_wire_batch_proto_rawDescGZIP(), []int{2}
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Gpu) GetUuid() string {
@@ -664,7 +750,7 @@ type Leaf struct {
 
 func (x *Leaf) Reset() {
 	*x = Leaf{}
-	mi := &file_internal_wire_batch_proto_msgTypes[3]
+	mi := &file_internal_wire_batch_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +762,7 @@ func (x *Leaf) String() string {
 func (*Leaf) ProtoMessage() {}
 
 func (x *Leaf) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_wire_batch_proto_msgTypes[3]
+	mi := &file_internal_wire_batch_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +775,7 @@ func (x *Leaf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leaf.ProtoReflect.Descriptor instead.
 func (*Leaf) Descriptor() ([]byte, []int) {
-	return file_internal_wire_batch_proto_rawDescGZIP(), []int{3}
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Leaf) GetId() string {
@@ -810,7 +896,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_internal_wire_batch_proto_msgTypes[4]
+	mi := &file_internal_wire_batch_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +908,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_wire_batch_proto_msgTypes[4]
+	mi := &file_internal_wire_batch_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +921,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_internal_wire_batch_proto_rawDescGZIP(), []int{4}
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hold) GetLeaf() string {
@@ -884,7 +970,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_internal_wire_batch_proto_msgTypes[5]
+	mi := &file_internal_wire_batch_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +982,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_wire_batch_proto_msgTypes[5]
+	mi := &file_internal_wire_batch_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +995,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_internal_wire_batch_proto_rawDescGZIP(), []int{5}
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Owner) GetTenant() string {
@@ -988,7 +1074,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_internal_wire_batch_proto_msgTypes[6]
+	mi := &file_internal_wire_batch_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1086,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_wire_batch_proto_msgTypes[6]
+	mi := &file_internal_wire_batch_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1099,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_internal_wire_batch_proto_rawDescGZIP(), []int{6}
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Counters) GetSampled() uint64 {
@@ -1055,7 +1141,7 @@ type Predecessor struct {
 
 func (x *Predecessor) Reset() {
 	*x = Predecessor{}
-	mi := &file_internal_wire_batch_proto_msgTypes[7]
+	mi := &file_internal_wire_batch_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1153,7 @@ func (x *Predecessor) String() string {
 func (*Predecessor) ProtoMessage() {}
 
 func (x *Predecessor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_wire_batch_proto_msgTypes[7]
+	mi := &file_internal_wire_batch_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1166,7 @@ func (x *Predecessor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Predecessor.ProtoReflect.Descriptor instead.
 func (*Predecessor) Descriptor() ([]byte, []int) {
-	return file_internal_wire_batch_proto_rawDescGZIP(), []int{7}
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Predecessor) GetBootMs() int64 {
@@ -1110,7 +1196,7 @@ type SeqGap struct {
 
 func (x *SeqGap) Reset() {
 	*x = SeqGap{}
-	mi := &file_internal_wire_batch_proto_msgTypes[8]
+	mi := &file_internal_wire_batch_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1208,7 @@ func (x *SeqGap) String() string {
 func (*SeqGap) ProtoMessage() {}
 
 func (x *SeqGap) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_wire_batch_proto_msgTypes[8]
+	mi := &file_internal_wire_batch_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1221,7 @@ func (x *SeqGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeqGap.ProtoReflect.Descriptor instead.
 func (*SeqGap) Descriptor() ([]byte, []int) {
-	return file_internal_wire_batch_proto_rawDescGZIP(), []int{8}
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SeqGap) GetFromSeq() uint64 {
@@ -1181,7 +1267,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_internal_wire_batch_proto_msgTypes[9]
+	mi := &file_internal_wire_batch_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1279,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_wire_batch_proto_msgTypes[9]
+	mi := &file_internal_wire_batch_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1292,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_internal_wire_batch_proto_rawDescGZIP(), []int{9}
+	return file_internal_wire_batch_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Event) GetAtMs() int64 {
@@ -1282,7 +1368,14 @@ const file_internal_wire_batch_proto_rawDesc = "" +
 	"\vpredecessor\x18\x13 \x01(\v2\x1d.gputally.wire.v1.PredecessorR\vpredecessor\x12,\n" +
 	"\x04gaps\x18\x14 \x03(\v2\x18.gputally.wire.v1.SeqGapR\x04gaps\x12/\n" +
 	"\x06events\x18\x15 \x03(\v2\x17.gputally.wire.v1.EventR\x06events\x12\x12\n" +
-	"\x04fill\x18\x16 \x01(\bR\x04fill\"8\n" +
+	"\x04fill\x18\x16 \x01(\bR\x04fill\"\xa6\x01\n" +
+	"\tBatchHead\x12\x18\n" +
+	"\acluster\x18\x02 \x01(\tR\acluster\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\"\n" +
+	"\rslot_start_ms\x18\x04 \x01(\x12R\vslotStartMs\x12\x1c\n" +
+	"\tcollector\x18\x06 \x01(\tR\tcollector\x12\x17\n" +
+	"\aboot_ms\x18\a \x01(\x12R\x06bootMs\x12\x10\n" +
+	"\x03seq\x18\b \x01(\x04R\x03seq\"8\n" +
 	"\bInterval\x12\x17\n" +
 	"\afrom_ms\x18\x01 \x01(\x12R\x06fromMs\x12\x13\n" +
 	"\x05to_ms\x18\x02 \x01(\x12R\x04toMs\"\x82\x05\n" +
@@ -1408,37 +1501,38 @@ func file_internal_wire_batch_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_wire_batch_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_internal_wire_batch_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_internal_wire_batch_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_internal_wire_batch_proto_goTypes = []any{
 	(Attribution)(0),    // 0: gputally.wire.v1.Attribution
 	(Enumeration)(0),    // 1: gputally.wire.v1.Enumeration
 	(Origin)(0),         // 2: gputally.wire.v1.Origin
 	(*Batch)(nil),       // 3: gputally.wire.v1.Batch
-	(*Interval)(nil),    // 4: gputally.wire.v1.Interval
-	(*Gpu)(nil),         // 5: gputally.wire.v1.Gpu
-	(*Leaf)(nil),        // 6: gputally.wire.v1.Leaf
-	(*Hold)(nil),        // 7: gputally.wire.v1.Hold
-	(*Owner)(nil),       // 8: gputally.wire.v1.Owner
-	(*Counters)(nil),    // 9: gputally.wire.v1.Counters
-	(*Predecessor)(nil), // 10: gputally.wire.v1.Predecessor
-	(*SeqGap)(nil),      // 11: gputally.wire.v1.SeqGap
-	(*Event)(nil),       // 12: gputally.wire.v1.Event
-	nil,                 // 13: gputally.wire.v1.Counters.DroppedEntry
+	(*BatchHead)(nil),   // 4: gputally.wire.v1.BatchHead
+	(*Interval)(nil),    // 5: gputally.wire.v1.Interval
+	(*Gpu)(nil),         // 6: gputally.wire.v1.Gpu
+	(*Leaf)(nil),        // 7: gputally.wire.v1.Leaf
+	(*Hold)(nil),        // 8: gputally.wire.v1.Hold
+	(*Owner)(nil),       // 9: gputally.wire.v1.Owner
+	(*Counters)(nil),    // 10: gputally.wire.v1.Counters
+	(*Predecessor)(nil), // 11: gputally.wire.v1.Predecessor
+	(*SeqGap)(nil),      // 12: gputally.wire.v1.SeqGap
+	(*Event)(nil),       // 13: gputally.wire.v1.Event
+	nil,                 // 14: gputally.wire.v1.Counters.DroppedEntry
 }
 var file_internal_wire_batch_proto_depIdxs = []int32{
 	0,  // 0: gputally.wire.v1.Batch.attribution:type_name -> gputally.wire.v1.Attribution
 	1,  // 1: gputally.wire.v1.Batch.enumeration:type_name -> gputally.wire.v1.Enumeration
-	4,  // 2: gputally.wire.v1.Batch.observed:type_name -> gputally.wire.v1.Interval
-	5,  // 3: gputally.wire.v1.Batch.gpus:type_name -> gputally.wire.v1.Gpu
+	5,  // 2: gputally.wire.v1.Batch.observed:type_name -> gputally.wire.v1.Interval
+	6,  // 3: gputally.wire.v1.Batch.gpus:type_name -> gputally.wire.v1.Gpu
 	2,  // 4: gputally.wire.v1.Batch.origin:type_name -> gputally.wire.v1.Origin
-	9,  // 5: gputally.wire.v1.Batch.counters:type_name -> gputally.wire.v1.Counters
-	10, // 6: gputally.wire.v1.Batch.predecessor:type_name -> gputally.wire.v1.Predecessor
-	11, // 7: gputally.wire.v1.Batch.gaps:type_name -> gputally.wire.v1.SeqGap
-	12, // 8: gputally.wire.v1.Batch.events:type_name -> gputally.wire.v1.Event
-	6,  // 9: gputally.wire.v1.Gpu.leaves:type_name -> gputally.wire.v1.Leaf
-	7,  // 10: gputally.wire.v1.Gpu.holds:type_name -> gputally.wire.v1.Hold
-	8,  // 11: gputally.wire.v1.Hold.owner:type_name -> gputally.wire.v1.Owner
-	13, // 12: gputally.wire.v1.Counters.dropped:type_name -> gputally.wire.v1.Counters.DroppedEntry
+	10, // 5: gputally.wire.v1.Batch.counters:type_name -> gputally.wire.v1.Counters
+	11, // 6: gputally.wire.v1.Batch.predecessor:type_name -> gputally.wire.v1.Predecessor
+	12, // 7: gputally.wire.v1.Batch.gaps:type_name -> gputally.wire.v1.SeqGap
+	13, // 8: gputally.wire.v1.Batch.events:type_name -> gputally.wire.v1.Event
+	7,  // 9: gputally.wire.v1.Gpu.leaves:type_name -> gputally.wire.v1.Leaf
+	8,  // 10: gputally.wire.v1.Gpu.holds:type_name -> gputally.wire.v1.Hold
+	9,  // 11: gputally.wire.v1.Hold.owner:type_name -> gputally.wire.v1.Owner
+	14, // 12: gputally.wire.v1.Counters.dropped:type_name -> gputally.wire.v1.Counters.DroppedEntry
 	13, // [13:13] is the sub-list for method output_type
 	13, // [13:13] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
@@ -1451,16 +1545,16 @@ func file_internal_wire_batch_proto_init() {
 	if File_internal_wire_batch_proto != nil {
 		return
 	}
-	file_internal_wire_batch_proto_msgTypes[2].OneofWrappers = []any{}
 	file_internal_wire_batch_proto_msgTypes[3].OneofWrappers = []any{}
 	file_internal_wire_batch_proto_msgTypes[4].OneofWrappers = []any{}
+	file_internal_wire_batch_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_wire_batch_proto_rawDesc), len(file_internal_wire_batch_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

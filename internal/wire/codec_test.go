@@ -119,11 +119,31 @@ func TestRichBatchIsRich(t *testing.T) {
 	messages := wire.File_internal_wire_batch_proto.Messages()
 	for i := range messages.Len() {
 		fields := messages.Get(i).Fields()
+		if messages.Get(i).Name() == "BatchHead" {
+			continue // its fields are Batch's
+		}
 		for j := range fields.Len() {
 			if name := fields.Get(j).FullName(); !set[name] {
 				t.Errorf("richBatch leaves %s out", name)
 			}
 		}
+	}
+}
+
+// TestBatchHeadIsTheBatchs: the head of an encoded batch has the batch's identity.
+func TestBatchHeadIsTheBatchs(t *testing.T) {
+	head, batch := (&wire.BatchHead{}).ProtoReflect().Descriptor().Fields(), (&wire.Batch{}).ProtoReflect().Descriptor().Fields()
+	for i := range head.Len() {
+		f := head.Get(i)
+		same := batch.ByNumber(f.Number())
+		if same == nil || same.Name() != f.Name() || same.Kind() != f.Kind() {
+			t.Errorf("%s is field %d of BatchHead, and not of Batch", f.Name(), f.Number())
+		}
+	}
+	var h wire.BatchHead
+	b := richBatch()
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(encode(t, b), &h); err != nil || h.Node != b.Node || h.Seq != b.Seq {
+		t.Errorf("got %v, %v; want the identity of %s, %d", &h, err, b.Node, b.Seq)
 	}
 }
 
