@@ -348,7 +348,7 @@ func TestRunEndsWhenTheSpoolHoldsWhatIsNoBatch(t *testing.T) {
 	}
 	b := newBench(t, start, nil, sp, "n1")
 	err := b.Run(testContext(t))
-	if err == nil || !strings.Contains(err.Error(), "record 1 of the spool: read identity of batch: at byte 0") {
+	if err == nil || !strings.Contains(err.Error(), "record 1 of the spool: read identity of batch of 1 bytes") {
 		t.Errorf("error %v, want one that names the record and its length", err)
 	}
 }

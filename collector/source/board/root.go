@@ -1,9 +1,7 @@
 package board
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -54,13 +52,11 @@ type Builder struct {
 	cfg      Config
 	deps     Deps
 	metrics  *metrics
-	memory   *memory.Memory
+	memory   *memory.Keeper
 	layouts  map[string]*layout
 	known    map[string]*wire.Gpu // as last read, for boards that are lost
 	keys     []Key                // scratch
 	blind    blindness
-	file     memory.File
-	restored bool
 }
 
 // New reads and writes nothing before the first Batch.
@@ -71,9 +67,13 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	if deps.Cluster == "" || deps.Node == "" {
 		return nil, fmt.Errorf("configure boards: cluster %q and node %q: both are needed", deps.Cluster, deps.Node)
 	}
+	m := newMetrics(deps.Registry)
 	return &Builder{
-		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), memory: memory.New(deps.Log),
-		file:    memory.File{Path: deps.StateFile, Kind: stateKind},
+		cfg: cfg, deps: deps, metrics: m,
+		memory: &memory.Keeper{
+			Memory: memory.New(deps.Log), File: memory.File{Path: deps.StateFile, Kind: stateKind},
+			Cluster: deps.Cluster, Log: deps.Log, Failed: m.stateFails,
+		},
 		layouts: map[string]*layout{}, known: map[string]*wire.Gpu{},
 	}, nil
 }
@@ -115,35 +115,14 @@ type state struct {
 
 // restore takes up the memory of the process before, once.
 func (b *Builder) restore() {
-	if b.restored || b.deps.StateFile == "" {
-		return
-	}
-	b.restored = true
 	var st state
-	err := b.file.Read(b.deps.Cluster, &st, &st.State)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		b.deps.Log.Info("no memory of earlier readings: energy counts from the second one on", "file", b.deps.StateFile)
-		return
-	case err != nil:
-		b.metrics.stateFails.Inc()
-		b.deps.Log.Error("memory of earlier readings is lost: health flags and energy start anew", "file", b.deps.StateFile, "error", err)
-		return
-	}
-	b.memory.Restore(st.State, b.deps.Clock.Now())
-	if b.deps.MachineBoot != "" && st.MachineBoot != "" && st.MachineBoot != b.deps.MachineBoot {
+	if b.memory.RestoreOnce(&st, &st.State, b.deps.Clock.Now()) &&
+		b.deps.MachineBoot != "" && st.MachineBoot != "" && st.MachineBoot != b.deps.MachineBoot {
 		b.deps.Log.Info("the machine was started anew: health flags are cleared")
 		b.memory.HealAll()
 	}
 }
 
 func (b *Builder) save() {
-	if b.deps.StateFile == "" {
-		return
-	}
-	st := state{State: b.memory.State(stateKind, b.deps.Cluster), Node: b.deps.Node, MachineBoot: b.deps.MachineBoot}
-	if err := b.file.Write(st); err != nil {
-		b.metrics.stateFails.Inc()
-		b.deps.Log.Error("memory of readings not saved: a restart would lose health flags and energy", "error", err)
-	}
+	b.memory.Save(state{State: b.memory.State(), Node: b.deps.Node, MachineBoot: b.deps.MachineBoot})
 }

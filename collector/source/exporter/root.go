@@ -44,14 +44,11 @@ type Source struct {
 	deps    Deps
 	metrics *metrics
 	targets []*target
-	memory  *memory.Memory
-	file    memory.File
+	memory  *memory.Keeper
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
 	models  map[string]bool             // that metrics name
 	named   map[nameless]bool           // what was logged of values that are absent
-
-	restored bool
 }
 
 var (
@@ -116,10 +113,15 @@ var errAway = errors.New("has no rows in this slot")
 
 // newSource has no targets yet.
 func newSource(cfg Config, deps Deps) *Source {
+	m := newMetrics(deps.Registry)
 	return &Source{
-		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
-		memory: memory.New(deps.Log), file: memory.File{Path: deps.StateFile, Kind: stateKind},
-		shared: map[string]map[*target]bool{}, guessed: map[string]bool{}, named: map[nameless]bool{}, models: map[string]bool{},
+		cfg: cfg, deps: deps, metrics: m,
+		memory: &memory.Keeper{
+			Memory: memory.New(deps.Log), File: memory.File{Path: deps.StateFile, Kind: stateKind},
+			Cluster: deps.Cluster, Log: deps.Log, Failed: m.stateFails,
+		},
+		shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
+		named: map[nameless]bool{}, models: map[string]bool{},
 	}
 }
 

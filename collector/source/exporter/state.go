@@ -1,8 +1,6 @@
 package exporter
 
 import (
-	"errors"
-	"io/fs"
 	"slices"
 
 	"github.com/gputally/gputally/collector/source/memory"
@@ -25,25 +23,12 @@ type stateTarget struct {
 	Untelling bool     `json:"untelling,omitempty"`
 }
 
-// restore takes up the memory of the process before, once. Without a file that
-// can be used the memory is empty, as at the very first start.
+// restore takes up the memory of the process before, once.
 func (s *Source) restore() {
-	if s.restored || s.deps.StateFile == "" {
-		return
+	var st state
+	if s.memory.RestoreOnce(&st, &st.State, s.deps.Clock.Now()) {
+		s.learnAgain(st.Targets)
 	}
-	s.restored = true
-	st, err := s.readState()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		s.deps.Log.Info("no memory of earlier readings: energy counts from the second one on", "file", s.deps.StateFile)
-		return
-	case err != nil:
-		s.metrics.stateFails.Inc()
-		s.deps.Log.Error("memory of earlier readings is lost: health flags and energy start anew", "file", s.deps.StateFile, "error", err)
-		return
-	}
-	s.learnAgain(st.Targets)
-	s.memory.Restore(st.State, s.deps.Clock.Now())
 }
 
 // learnAgain takes up what was known of the targets that are still configured.
@@ -61,17 +46,7 @@ func (s *Source) learnAgain(known []stateTarget) {
 	}
 }
 
-// save replaces the file by the memory as it is.
-func (s *Source) save() {
-	if s.deps.StateFile == "" {
-		return
-	}
-	st := state{State: s.memory.State(stateKind, s.deps.Cluster), Targets: s.learned()}
-	if err := s.file.Write(st); err != nil {
-		s.metrics.stateFails.Inc()
-		s.deps.Log.Error("memory of readings not saved: a restart would lose health flags and energy", "error", err)
-	}
-}
+func (s *Source) save() { s.memory.Save(state{State: s.memory.State(), Targets: s.learned()}) }
 
 func (s *Source) learned() []stateTarget {
 	out := make([]stateTarget, len(s.targets))
@@ -85,9 +60,4 @@ func (s *Source) learned() []stateTarget {
 		slices.Sort(out[i].Nodes)
 	}
 	return out
-}
-
-func (s *Source) readState() (st state, err error) {
-	err = s.file.Read(s.deps.Cluster, &st, &st.State)
-	return st, err
 }
