@@ -49,14 +49,14 @@ type Deps struct {
 
 // Builder makes a node's batches; for one goroutine.
 type Builder struct {
-	cfg      Config
-	deps     Deps
-	metrics  *metrics
-	memory   *memory.Keeper
-	layouts  map[string]*layout
-	known    map[string]*wire.Gpu // as last read, for boards that are lost
-	keys     []Key                // scratch
-	blind    blindness
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	memory  *memory.Keeper
+	layouts map[string]*layout
+	known   map[string]*wire.Gpu // as last read, for boards that are lost
+	keys    []Key                // scratch
+	blind   blindness
 }
 
 // New reads and writes nothing before the first Batch.

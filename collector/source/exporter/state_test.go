@@ -139,7 +139,8 @@ func TestAStateFileThatCannotBeUsedIsNone(t *testing.T) {
 				t.Errorf("state errors %v, want 1", n)
 			}
 			// It is replaced by one that can be used.
-			if _, err := r.src.readState(); err != nil {
+			var st state
+			if err := r.src.memory.File.Read(r.deps.Cluster, &st, &st.State); err != nil {
 				t.Error(err)
 			}
 		})
