@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/gputally/gputally/internal/files"
 	"github.com/gputally/gputally/internal/trust"
 )
 
@@ -77,7 +77,7 @@ func (e *FormatError) Error() string {
 // Dir is a data directory that this process holds.
 type Dir struct {
 	path string
-	lock *os.File
+	lock *files.Lock
 	self Holder
 	temp string
 }
@@ -138,19 +138,14 @@ func refuseForeign(path string) error {
 	return nil
 }
 
-func (d *Dir) takeLock() error {
-	lock, err := os.OpenFile(d.Join(lockName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+func (d *Dir) takeLock() (err error) {
+	d.lock, err = files.TakeLock(d.Join(lockName))
+	if errors.Is(err, files.ErrLocked) {
+		return &LockedError{Path: d.path, Holder: readHolder(d.path)}
+	}
 	if err != nil {
 		return fmt.Errorf("lock data directory %s: %w", d.path, err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = lock.Close() // nothing was written
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return &LockedError{Path: d.path, Holder: readHolder(d.path)}
-		}
-		return fmt.Errorf("lock data directory %s: %w", d.path, err)
-	}
-	d.lock = lock
 	return nil
 }
 
@@ -183,7 +178,7 @@ func (d *Dir) prepare() error {
 	if stale, err := ReadRun(d.path); err == nil {
 		removeTemp(stale.TempDir)
 	}
-	if err := removeIfThere(d.Join(runName)); err != nil {
+	if err := files.Remove(d.Join(runName)); err != nil {
 		return fmt.Errorf("remove stale %s: %w", runName, err)
 	}
 	text, err := json.Marshal(d.self)
@@ -203,7 +198,7 @@ func (d *Dir) prepare() error {
 func (d *Dir) checkFormat() error {
 	data, err := os.ReadFile(d.Join(formatName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return writeAtomic(d.Join(formatName), []byte(formatPrefix+strconv.Itoa(Format)+"\n"))
+		return files.Replace(d.Join(formatName), []byte(formatPrefix+strconv.Itoa(Format)+"\n"))
 	}
 	if err != nil {
 		return fmt.Errorf("read data directory's format: %w", err)
@@ -236,7 +231,7 @@ func (d *Dir) TempDir() string { return d.temp }
 // back. The LOCK file stays: removing it would let two processes lock two files
 // of one name.
 func (d *Dir) Close() error {
-	err := removeIfThere(d.Join(runName))
+	err := files.Remove(d.Join(runName))
 	removeTemp(d.temp)
 	if err := errors.Join(err, d.lock.Close()); err != nil {
 		return fmt.Errorf("close data directory %s: %w", d.path, err)
@@ -255,4 +250,4 @@ func readHolder(path string) Holder {
 }
 
 // WriteFile replaces a file of the directory whole and durably.
-func (d *Dir) WriteFile(name string, data []byte) error { return writeAtomic(d.Join(name), data) }
+func (d *Dir) WriteFile(name string, data []byte) error { return files.Replace(d.Join(name), data) }

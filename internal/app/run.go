@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/files"
 	"github.com/gputally/gputally/internal/unixsock"
 )
 
@@ -36,7 +37,7 @@ func (d *Dir) Publish(run Run) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", runName, err)
 	}
-	return writeAtomic(d.Join(runName), append(text, '\n'))
+	return files.Replace(d.Join(runName), append(text, '\n'))
 }
 
 // ReadRun reads the run.json of the data directory at path. The error wraps

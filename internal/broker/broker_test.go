@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/segmentio/kafka-go"
 
+	"github.com/gputally/gputally/internal/broker/brokertest"
 	"github.com/gputally/gputally/internal/clock"
 )
 
@@ -159,8 +162,8 @@ func TestEmbeddedRefusesSecondOwner(t *testing.T) {
 	dir := t.TempDir()
 	startBroker(t, dir)
 	_, err := StartEmbedded(EmbeddedOptions{Dir: dir, Log: quiet()})
-	if err == nil || !strings.Contains(err.Error(), "another broker") {
-		t.Errorf("second StartEmbedded: %v, want an error that says another broker has the directory", err)
+	if err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("second StartEmbedded: %v, want an error that says another process has the directory", err)
 	}
 }
 
@@ -209,5 +212,122 @@ func testTwoMembersShareAndStaleCommitIsRefused(t *testing.T, b *testBroker) {
 	}
 	if err := one.Commit(ctx, all); !errors.Is(err, ErrNotAssigned) {
 		t.Errorf("Commit of a partition that moved: %v, want ErrNotAssigned", err)
+	}
+}
+
+// testBroker is a broker under test. Both kinds are asked the same questions.
+type testBroker struct {
+	addr     string
+	embedded bool
+	// stop ends the broker without a word to anyone: Apache Kafka by SIGKILL.
+	// start brings it back with what it has on disk, at the same address.
+	stop  func()
+	start func(tb testing.TB)
+}
+
+// eachBroker runs a test on the embedded broker and on Apache Kafka.
+func eachBroker(t *testing.T, test func(t *testing.T, b *testBroker)) {
+	t.Run("embedded", func(t *testing.T) { test(t, embeddedBroker(t, EmbeddedOptions{Listen: newSocket(t)})) })
+	t.Run("apache", func(t *testing.T) { test(t, apacheBroker(t)) })
+}
+
+// eachForeignBroker is eachBroker for tests with clients that aren't ours.
+func eachForeignBroker(t *testing.T, test func(t *testing.T, b *testBroker)) {
+	t.Run("embedded", func(t *testing.T) { test(t, embeddedBroker(t, EmbeddedOptions{listen: foreignDoor})) })
+	t.Run("apache", func(t *testing.T) { test(t, apacheBroker(t)) })
+}
+
+func apacheBroker(t *testing.T) *testBroker {
+	t.Helper()
+	k := brokertest.Kafka(t)
+	return &testBroker{addr: k.Addr(), stop: k.Kill, start: k.Restart}
+}
+
+func embeddedBroker(t *testing.T, opt EmbeddedOptions) *testBroker {
+	t.Helper()
+	opt.Dir, opt.RetentionCheck = t.TempDir(), 20*time.Millisecond
+	e := startWith(t, opt)
+	b := &testBroker{addr: e.Addr(), embedded: true}
+	b.stop = func() { _ = e.Close() }
+	b.start = func(tb testing.TB) { e = startWith(tb, opt) }
+	return b
+}
+
+func TestProduceTellsWhichMessagesFailed(t *testing.T) {
+	eachBroker(t, testProduceTellsWhichMessagesFailed)
+}
+
+func testProduceTellsWhichMessagesFailed(t *testing.T, b *testBroker) {
+	ctx := testContext(t)
+	c := newTestClient(t, b.addr, func(config *Config) {
+		config.MaxMessageBytes, config.BatchBytes = 1000, 100_000
+	})
+	ensure(t, c)
+	msgs := samples(0, 50)
+	msgs[7].Value = make([]byte, 2000)
+	msgs[9].Topic = ""
+	err := c.Producer().Produce(ctx, msgs)
+	var produce *ProduceError
+	if !errors.As(err, &produce) || !errors.Is(err, ErrRefused) {
+		t.Fatalf("Produce: %v, want a *ProduceError that is ErrRefused", err)
+	}
+	var failed []int
+	for i, err := range produce.Errs {
+		if err != nil {
+			failed = append(failed, i)
+		}
+	}
+	if diff := cmp.Diff([]int{7, 9}, failed); diff != "" {
+		t.Errorf("failed messages (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(err.Error(), `2 of 50 messages`) || !strings.Contains(err.Error(), "limit 1000") {
+		t.Errorf("error %q does not say how many failed and why", err)
+	}
+	fetchCount(t, join(t, c, "ingest"), 48)
+}
+
+func TestProduceIsolatesWhatTheBrokerRefuses(t *testing.T) {
+	eachBroker(t, testProduceIsolatesWhatTheBrokerRefuses)
+}
+
+func testProduceIsolatesWhatTheBrokerRefuses(t *testing.T, b *testBroker) {
+	ctx := testContext(t)
+	c := newTestClient(t, b.addr, func(config *Config) {
+		config.MaxMessageBytes, config.BatchBytes, config.SamplesPartitions = 1000, 1000, 1
+	})
+	ensure(t, c)
+	// A second client believes in a higher limit than the topic has.
+	careless := newTestClient(t, c.config.Brokers[0], nil)
+	msgs := samples(0, 40)
+	msgs[21].Value = noise(batchOverheadBytes + 5000)
+	err := careless.Producer().Produce(ctx, msgs)
+	var produce *ProduceError
+	if !errors.As(err, &produce) {
+		t.Fatalf("Produce: %v, want *ProduceError", err)
+	}
+	if produce.Failed() != 1 || !errors.Is(produce.Errs[21], kafka.MessageSizeTooLarge) || !errors.Is(produce.Errs[21], ErrRefused) {
+		t.Errorf("%d messages failed, message 21 with %v, want only it with MessageSizeTooLarge", produce.Failed(), produce.Errs[21])
+	}
+	fetchCount(t, join(t, c, "ingest"), 39)
+}
+
+// noise is bytes that zstd can't shrink.
+func noise(n int) []byte {
+	out := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{1, 2}).Read(out) // never fails
+	return out
+}
+
+func TestProduceRetriesUntilContextEnds(t *testing.T) {
+	eachBroker(t, testProduceRetriesUntilContextEnds)
+}
+
+func testProduceRetriesUntilContextEnds(t *testing.T, b *testBroker) {
+	c := newTestClient(t, b.addr, nil)
+	ctx, cancel := context.WithTimeout(testContext(t), 100*time.Millisecond)
+	defer cancel()
+	err := c.Producer().Produce(ctx, samples(0, 3)) // the topic does not exist
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrRefused) {
+		t.Errorf("Produce to a missing topic: %v, want the context's end, not a refusal", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ type Config struct {
 // messages' own bytes, incompressible data included.
 const batchOverheadBytes = 64 << 10
 
-// DefaultConfig is what the house uses unless told otherwise. Brokers is empty.
+// DefaultConfig has everything but Brokers.
 func DefaultConfig() Config {
 	return Config{
 		ClientID:              "gputally",
@@ -74,79 +75,45 @@ func DefaultConfig() Config {
 	}
 }
 
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// withDefaults is given with its zero fields taken from defaults.
+func withDefaults[T any](given, defaults T) T {
+	to, from := reflect.ValueOf(&given).Elem(), reflect.ValueOf(&defaults).Elem()
+	for i := range to.NumField() {
+		if field := to.Field(i); field.CanSet() && field.IsZero() {
+			field.Set(from.Field(i))
+		}
 	}
-}
-
-func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	orDefault(&c.ClientID, d.ClientID)
-	orDefault(&c.SamplesPartitions, d.SamplesPartitions)
-	orDefault(&c.ReplicationFactor, d.ReplicationFactor)
-	orDefault(&c.SamplesRetention, d.SamplesRetention)
-	orDefault(&c.DeadLetterRetention, d.DeadLetterRetention)
-	orDefault(&c.SamplesRetentionBytes, d.SamplesRetentionBytes)
-	orDefault(&c.MaxMessageBytes, d.MaxMessageBytes)
-	orDefault(&c.BatchBytes, d.BatchBytes)
-	orDefault(&c.BatchMessages, d.BatchMessages)
-	orDefault(&c.RequestTimeout, d.RequestTimeout)
-	orDefault(&c.DialTimeout, d.DialTimeout)
-	orDefault(&c.RetryMin, d.RetryMin)
-	orDefault(&c.RetryMax, d.RetryMax)
-	orDefault(&c.Clock, d.Clock)
-	return c
+	return given
 }
 
 // Validate reports every field that can't work, with its value.
 func (c Config) Validate() error {
-	c = c.withDefaults()
+	c = withDefaults(c, DefaultConfig())
 	var errs []error
-	bad := func(field string, value any, want string) {
-		errs = append(errs, fmt.Errorf("broker config: %s is %v, want %s", field, value, want))
+	want := func(ok bool, field string, value any, wanted string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("broker config: %s is %v, want %s", field, value, wanted))
+		}
 	}
-	if len(c.Brokers) == 0 {
-		bad("brokers", "empty", "at least one host:port")
-	}
+	want(len(c.Brokers) > 0, "brokers", "empty", "at least one host:port")
 	for _, b := range c.Brokers {
 		if strings.HasPrefix(b, unixScheme) {
-			if len(c.Brokers) > 1 {
-				bad("brokers", fmt.Sprintf("%q", c.Brokers), "one broker where it is behind a Unix socket")
-			}
+			want(len(c.Brokers) == 1, "brokers", fmt.Sprintf("%q", c.Brokers), "one broker where it is behind a Unix socket")
 			continue
 		}
-		if _, _, err := net.SplitHostPort(b); err != nil {
-			bad("brokers", fmt.Sprintf("%q", b), "host:port, or unix: and a path")
-		}
+		_, _, err := net.SplitHostPort(b)
+		want(err == nil, "brokers", fmt.Sprintf("%q", b), "host:port, or unix: and a path")
 	}
-	for field, n := range map[string]int{
-		"samples_partitions": c.SamplesPartitions,
-		"max_message_bytes":  c.MaxMessageBytes,
-		"batch_bytes":        c.BatchBytes,
-		"batch_messages":     c.BatchMessages,
-	} {
-		if n < 1 {
-			bad(field, n, "1 or more")
-		}
-	}
-	if c.ReplicationFactor < -1 {
-		bad("replication_factor", c.ReplicationFactor, "-1 or 1 or more")
-	}
-	for field, d := range map[string]time.Duration{
-		"samples_retention":     c.SamplesRetention,
-		"dead_letter_retention": c.DeadLetterRetention,
-		"request_timeout":       c.RequestTimeout,
-		"dial_timeout":          c.DialTimeout,
-		"retry_min":             c.RetryMin,
-	} {
-		if d < time.Millisecond {
-			bad(field, d, "1ms or more")
-		}
-	}
-	if c.RetryMax < c.RetryMin {
-		bad("retry_max", c.RetryMax, "at least retry_min "+c.RetryMin.String())
-	}
+	want(c.SamplesPartitions >= 1, "samples_partitions", c.SamplesPartitions, "1 or more")
+	want(c.ReplicationFactor >= -1, "replication_factor", c.ReplicationFactor, "-1 or 1 or more")
+	want(c.MaxMessageBytes >= 1, "max_message_bytes", c.MaxMessageBytes, "1 or more")
+	want(c.BatchBytes >= 1, "batch_bytes", c.BatchBytes, "1 or more")
+	want(c.BatchMessages >= 1, "batch_messages", c.BatchMessages, "1 or more")
+	want(c.SamplesRetention >= time.Millisecond, "samples_retention", c.SamplesRetention, "1ms or more")
+	want(c.DeadLetterRetention >= time.Millisecond, "dead_letter_retention", c.DeadLetterRetention, "1ms or more")
+	want(c.RequestTimeout >= time.Millisecond, "request_timeout", c.RequestTimeout, "1ms or more")
+	want(c.DialTimeout >= time.Millisecond, "dial_timeout", c.DialTimeout, "1ms or more")
+	want(c.RetryMin >= time.Millisecond, "retry_min", c.RetryMin, "1ms or more")
+	want(c.RetryMax >= c.RetryMin, "retry_max", c.RetryMax, "at least retry_min "+c.RetryMin.String())
 	return errors.Join(errs...)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/gputally/gputally/internal/clock"
 )
 
 // ConsumerOptions tunes a consumer; zero values take the defaults.
@@ -29,12 +31,9 @@ type ConsumerOptions struct {
 }
 
 func (o ConsumerOptions) withDefaults() ConsumerOptions {
-	orDefault(&o.SessionTimeout, 6*time.Second)
-	orDefault(&o.RebalanceTimeout, 10*time.Second)
-	orDefault(&o.MinBytes, 1)
-	orDefault(&o.MaxWait, 500*time.Millisecond)
-	orDefault(&o.MaxBytes, 4<<20)
-	return o
+	return withDefaults(o, ConsumerOptions{
+		SessionTimeout: 6 * time.Second, RebalanceTimeout: 10 * time.Second, MinBytes: 1, MaxWait: 500 * time.Millisecond, MaxBytes: 4 << 20,
+	})
 }
 
 // ErrNotAssigned means that the messages' partition went to another member (or
@@ -60,6 +59,60 @@ type OffsetError struct {
 func (e *OffsetError) Error() string {
 	return fmt.Sprintf("group %s stands at offset %d of topic %s partition %d, which ends at %d: the topic was recreated or lost messages",
 		e.Group, e.Offset, e.Topic, e.Partition, e.Last)
+}
+
+// generation is one assignment of partitions to this member. Its messages die
+// with it: whoever is assigned next starts at the committed offset.
+type generation struct {
+	kafka    *kafka.Generation
+	starts   map[int]int64
+	arriving chan []Message
+	pending  []Message // touched by Fetch alone
+}
+
+func newGeneration(g *kafka.Generation, topic string) *generation {
+	gen := &generation{kafka: g, starts: map[int]int64{}, arriving: make(chan []Message)}
+	for _, a := range g.Assignments[topic] {
+		gen.starts[a.ID] = a.Offset
+	}
+	return gen
+}
+
+// take hands out up to limit messages, as many as are there without waiting.
+func (g *generation) take(limit int) []Message {
+	for len(g.pending) < limit {
+		select {
+		case msgs := <-g.arriving:
+			g.pending = append(g.pending, msgs...)
+			continue
+		default:
+		}
+		break
+	}
+	return take(&g.pending, limit)
+}
+
+// commit commits the next offsets to read, by partition. An offset before the
+// generation's start would move the group back, so it is refused.
+func (g *generation) commit(topic string, next map[int]int64) error {
+	if g == nil {
+		return ErrNotAssigned
+	}
+	for partition, offset := range next {
+		if start, ok := g.starts[partition]; !ok || offset < start {
+			return fmt.Errorf("partition %d offset %d: %w", partition, offset, ErrNotAssigned)
+		}
+	}
+	err := g.kafka.CommitOffsets(map[string]map[int]int64{topic: next})
+	if err == nil {
+		return nil
+	}
+	// Without an answer the generation's connection is lost, and it with it.
+	var code kafka.Error
+	if !errors.As(err, &code) || code == kafka.IllegalGeneration || code == kafka.UnknownMemberId || code == kafka.RebalanceInProgress {
+		return fmt.Errorf("%w: %w", ErrNotAssigned, err)
+	}
+	return err
 }
 
 // Consumer is one member of a consumer group on one topic. Fetch may be called
@@ -140,8 +193,44 @@ func (c *Consumer) join(ctx context.Context) {
 			next.Start(func(ctx context.Context) { c.watch(ctx, n) })
 		}
 		for partition, offset := range gen.starts {
-			f := &fetcher{consumer: c, gen: gen, partition: partition}
-			next.Start(func(ctx context.Context) { f.run(ctx, offset) })
+			f := &fetcher{client: c.client, topic: c.topic, group: c.group, partition: partition, opt: c.opt, next: offset, at: offset}
+			next.Start(func(ctx context.Context) { c.follow(ctx, f, gen.arriving) })
+		}
+	}
+}
+
+// follow hands on what a partition has until ctx ends.
+func (c *Consumer) follow(ctx context.Context, f *fetcher, arriving chan<- []Message) {
+	defer c.client.metrics.dropLag(f)
+	for {
+		msgs, err := f.more(ctx, everything)
+		var lost *OffsetError
+		if errors.As(err, &lost) {
+			c.fail(lost)
+		}
+		if err != nil {
+			return
+		}
+		select {
+		case arriving <- msgs:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watch returns, which ends the generation, when the topic has another number of
+// partitions than the leader assigned.
+func (c *Consumer) watch(ctx context.Context, dealt int64) {
+	for clock.Sleep(ctx, c.client.clock, watchInterval) == nil {
+		n, err := c.client.partitionCount(ctx, c.topic)
+		if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) {
+			continue // the fetchers say what is wrong
+		}
+		if int64(n) != dealt {
+			c.client.log.Info("topic has other partitions, joining the group anew",
+				"group", c.group, "topic", c.topic, "partitions", n, "assigned", dealt)
+			return
 		}
 	}
 }

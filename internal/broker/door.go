@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/telemetry"
 	"github.com/gputally/gputally/internal/unixsock"
 )
 
@@ -28,7 +29,7 @@ import (
 type door struct {
 	net.Listener
 	address   net.Addr // that clients are told
-	keys      map[int16]versions
+	keys      map[int16]rule
 	protected bool // clients log in first
 	limits    doorLimits
 	clock     clock.Clock
@@ -74,7 +75,11 @@ const (
 	copyWeight      = 4 // of what has no arrays: in the door, in kfake twice, in the segment
 )
 
-type versions struct{ oldest, newest int16 }
+// rule is what the door lets through of an API key.
+type rule struct {
+	oldest, newest int16 // versions
+	login          bool  // a client may ask it that has not logged in
+}
 
 // ownKeys are the API keys that our clients use. The oldest version is what kfake
 // serves: it makes room for older ones before it refuses them, and a produce request
@@ -83,12 +88,23 @@ type versions struct{ oldest, newest int16 }
 // request claims, 2^32 of them for a minute, before it sees that there are none. What
 // deletes or alters topics, records, groups, users or rights is not among them: nobody
 // does that through the door.
-var ownKeys = map[int16]versions{
-	int16(kmsg.Produce): {3, 8}, int16(kmsg.Fetch): {4, 11}, int16(kmsg.ListOffsets): {0, 5}, int16(kmsg.Metadata): {0, 8},
-	int16(kmsg.OffsetCommit): {0, 7}, int16(kmsg.OffsetFetch): {0, 5}, int16(kmsg.FindCoordinator): {0, 2},
-	int16(kmsg.JoinGroup): {0, 5}, int16(kmsg.Heartbeat): {0, 3}, int16(kmsg.LeaveGroup): {0, 3}, int16(kmsg.SyncGroup): {0, 3},
-	int16(kmsg.SASLHandshake): {1, 1}, int16(kmsg.ApiVersions): {0, 2}, int16(kmsg.SASLAuthenticate): {0, 1},
-	int16(kmsg.CreateTopics): {0, 4}, int16(kmsg.DescribeConfigs): {0, 3},
+var ownKeys = map[int16]rule{
+	int16(kmsg.Produce):          {oldest: 3, newest: 8},
+	int16(kmsg.Fetch):            {oldest: 4, newest: 11},
+	int16(kmsg.ListOffsets):      {newest: 5},
+	int16(kmsg.Metadata):         {newest: 8},
+	int16(kmsg.OffsetCommit):     {newest: 7},
+	int16(kmsg.OffsetFetch):      {newest: 5},
+	int16(kmsg.FindCoordinator):  {newest: 2},
+	int16(kmsg.JoinGroup):        {newest: 5},
+	int16(kmsg.Heartbeat):        {newest: 3},
+	int16(kmsg.LeaveGroup):       {newest: 3},
+	int16(kmsg.SyncGroup):        {newest: 3},
+	int16(kmsg.SASLHandshake):    {oldest: 1, newest: 1, login: true},
+	int16(kmsg.ApiVersions):      {newest: 2, login: true},
+	int16(kmsg.SASLAuthenticate): {newest: 1, login: true},
+	int16(kmsg.CreateTopics):     {newest: 4},
+	int16(kmsg.DescribeConfigs):  {newest: 3},
 }
 
 // maxPartitions is what a topic may have; kfake would make 2^31 of them, each of
@@ -96,7 +112,7 @@ var ownKeys = map[int16]versions{
 const maxPartitions = 4096
 
 // boundTopics makes the embedded broker refuse to make topics other than the
-// house's, of more partitions than anybody needs, or on brokers of the client's
+// program's own, of more partitions than anybody needs, or on brokers of the client's
 // choice.
 func boundTopics(cluster *kfake.Cluster, log *slog.Logger) {
 	cluster.ControlKey(int16(kmsg.CreateTopics), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -118,27 +134,16 @@ func boundTopics(cluster *kfake.Cluster, log *slog.Logger) {
 }
 
 func outOfBounds(t kmsg.CreateTopicsRequestTopic) bool {
-	house := t.Topic == TopicSamples || t.Topic == TopicDeadLetter || t.Topic == TopicDecisions
-	return !house || t.NumPartitions > maxPartitions || len(t.ReplicaAssignment) > 0
-}
-
-// beforeLogin says which keys a client may use that has not logged in.
-func beforeLogin(key int16) bool {
-	switch kmsg.Key(key) {
-	case kmsg.SASLHandshake, kmsg.ApiVersions, kmsg.SASLAuthenticate:
-		return true
-	}
-	return false
+	own := t.Topic == TopicSamples || t.Topic == TopicDeadLetter || t.Topic == TopicDecisions
+	return !own || t.NumPartitions > maxPartitions || len(t.ReplicaAssignment) > 0
 }
 
 func newDoor(listener net.Listener, opt EmbeddedOptions) *door {
 	return &door{
 		Listener: listener, address: socketAddr{}, keys: ownKeys, protected: opt.Protected,
 		limits: defaultDoorLimits, clock: clock.Real(), log: opt.Log.With("component", "embedded-broker"),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: "gputally", Subsystem: "embedded_broker", Name: "refused_total",
-			Help: "Connections that the embedded broker refused or closed, by reason.",
-		}, []string{"reason"}),
+		refused: telemetry.In(nil, "gputally_embedded_broker_").Counters(
+			"refused_total", "Connections that the embedded broker refused or closed, by reason.", "reason"),
 	}
 }
 

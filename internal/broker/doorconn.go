@@ -112,7 +112,7 @@ func (c *doorConn) check(key, version int16, length int64) string {
 		return "key"
 	case version < allowed.oldest || version > allowed.newest:
 		return "version"
-	case !c.isKnown() && !beforeLogin(key):
+	case !c.isKnown() && !allowed.login:
 		return "login"
 	case key != int16(kmsg.Produce) && length > maxRequestBytes:
 		return "length"
@@ -126,7 +126,7 @@ func (c *doorConn) take(key int16, length int64) error {
 	if key == int16(kmsg.Produce) {
 		r.memory = c.door.produce
 	}
-	if r.memory == c.door.produce || beforeLogin(key) {
+	if r.memory == c.door.produce || c.door.keys[key].login {
 		r.cost = copyWeight * length
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.door.limits.request)

@@ -3,8 +3,10 @@ package broker
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -13,15 +15,17 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/files"
 	"github.com/gputally/gputally/internal/unixsock"
 )
 
@@ -64,16 +68,14 @@ type Embedded struct {
 	aging   *retention
 	// password is what clients show; empty: none is asked.
 	password string
-	lock     *os.File
+	lock     *files.Lock
 	once     sync.Once
 }
 
 // StartEmbedded starts a broker on Dir. It fails when another process has Dir, or
 // the socket can't be made.
 func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
-	orDefault(&opt.MinSessionTimeout, 6*time.Second)
-	orDefault(&opt.RetentionCheck, 5*time.Minute)
-	orDefault(&opt.Clock, clock.Real())
+	opt = withDefaults(opt, EmbeddedOptions{MinSessionTimeout: 6 * time.Second, RetentionCheck: 5 * time.Minute, Clock: clock.Real()})
 	if opt.Dir == "" {
 		return nil, errors.New("start embedded broker: dir is empty, want a data directory")
 	}
@@ -83,7 +85,11 @@ func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
 			err = errors.Join(fmt.Errorf("start embedded broker in %q: %w", opt.Dir, err), e.release())
 		}
 	}()
-	if e.lock, err = lockDir(opt.Dir); err != nil {
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create directory: %w", err)
+	}
+	// kfake has no lock of its own, and two of them destroy each other's segments.
+	if e.lock, err = files.TakeLock(filepath.Join(opt.Dir, "LOCK")); err != nil {
 		return nil, err
 	}
 	if opt.Protected {
@@ -101,9 +107,8 @@ func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
 	if e.cluster, err = kfake.NewCluster(options...); err != nil {
 		return nil, err
 	}
-	refuseUnreadable(e.cluster, opt.Log)
+	controlProduce(e.cluster, opt.Clock, opt.Log)
 	boundTopics(e.cluster, opt.Log)
-	stampAppendTimes(e.cluster, opt.Clock)
 	e.aging = newRetention(e.cluster, e.addr, e.password, opt)
 	e.aging.start(opt.RetentionCheck)
 	return e, nil
@@ -141,7 +146,7 @@ func (e *Embedded) listen(opt EmbeddedOptions) (err error) {
 func (e *Embedded) options(opt EmbeddedOptions) ([]kfake.Opt, error) {
 	data := filepath.Join(opt.Dir, "data")
 	for _, name := range []string{"sasl.json", "acls.json"} {
-		if err := os.Remove(filepath.Join(data, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := files.Remove(filepath.Join(data, name)); err != nil {
 			return nil, fmt.Errorf("remove old users: %w", err)
 		}
 	}
@@ -238,26 +243,75 @@ func (e *Embedded) release() error {
 	return e.lock.Close()
 }
 
-// lockDir creates dir and takes its lock, which the system frees when the
-// process ends. kfake has none of its own, and two of them destroy each other's
-// segments.
-func lockDir(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create directory: %w", err)
-	}
-	path := filepath.Join(dir, "LOCK")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock %q: another broker has this directory open", path)
+// controlProduce makes kfake refuse what a consumer could not read, and offsets that
+// no record has, which it takes: it looks at the header alone. And it sets each
+// batch's time as it is appended, as message.timestamp.type=LogAppendTime asks: kfake
+// knows that setting, but ignores it; and it stamps a batch whose producer sets the
+// attribute, but stores it with the CRC of what it was before, and drops it when it
+// reloads.
+func controlProduce(cluster *kfake.Cluster, c clock.Clock, log *slog.Logger) {
+	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		produce, ok := req.(*kmsg.ProduceRequest)
+		if !ok {
+			return nil, nil, false
 		}
-		return nil, fmt.Errorf("lock %q: %w", path, err)
+		now := c.Now()
+		for _, t := range produce.Topics {
+			for _, p := range t.Partitions {
+				if err := readable(p.Records); err != nil {
+					log.Warn("records refused", "topic", t.Topic, "partition", p.Partition, "error", err)
+					return refusal(produce), nil, true
+				}
+				stamp(p.Records, now)
+			}
+		}
+		return nil, nil, false
+	})
+}
+
+// readable says what is wrong with the records of a produce request: one batch.
+func readable(set []byte) error {
+	b, rest, ok := cutBatch(set)
+	switch {
+	case !ok || len(rest) > 0:
+		return fmt.Errorf("%d bytes, want one record batch", len(set))
+	case b.err == nil && (b.count == 0 || int64(b.count) != b.last-b.first+1):
+		return fmt.Errorf("batch has %d records for %d offsets", b.count, b.last-b.first+1)
 	}
-	return f, nil
+	if _, _, bad := b.messages(nil, b.first, Message{}, maxBatchBytes); bad != nil {
+		return bad.Err
+	}
+	return nil
+}
+
+// refusal answers every partition of a request alike.
+func refusal(req *kmsg.ProduceRequest) kmsg.Response {
+	res, ok := req.ResponseKind().(*kmsg.ProduceResponse)
+	if !ok || req.Acks == 0 {
+		return nil
+	}
+	for _, t := range req.Topics {
+		topic := kmsg.NewProduceResponseTopic()
+		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			partition := kmsg.NewProduceResponseTopicPartition()
+			partition.Partition, partition.ErrorCode = p.Partition, int16(kafka.InvalidRecord)
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		res.Topics = append(res.Topics, topic)
+	}
+	return res
+}
+
+// stamp moves the times of a readable batch so that the first is now, and renews the
+// CRC.
+func stamp(batch []byte, now time.Time) {
+	first := int64(binary.BigEndian.Uint64(batch[batchFirstTimeAt:]))
+	last := int64(binary.BigEndian.Uint64(batch[batchMaxTimeAt:]))
+	binary.BigEndian.PutUint64(batch[batchFirstTimeAt:], uint64(now.UnixMilli()))
+	binary.BigEndian.PutUint64(batch[batchMaxTimeAt:], uint64(now.UnixMilli()+max(last-first, 0)))
+	binary.BigEndian.PutUint32(batch[batchCRCAt:], crc32.Checksum(batch[batchBodyAt:], castagnoli))
 }
 
 type kfakeLogger struct{ log *slog.Logger }

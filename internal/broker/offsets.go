@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 )
@@ -34,11 +35,7 @@ func (c *Client) Offsets(ctx context.Context, topic, group string) ([]PartitionO
 	if err != nil {
 		return nil, err
 	}
-	partitions := make([]int, len(bounds))
-	for i := range partitions {
-		partitions[i] = i
-	}
-	committed, err := c.committed(ctx, topic, group, partitions)
+	committed, err := c.committed(ctx, topic, group, len(bounds))
 	if err != nil {
 		return nil, err
 	}
@@ -57,54 +54,90 @@ func (c *Client) Bounds(ctx context.Context, topic string) ([]PartitionOffsets, 
 	if err != nil {
 		return nil, err
 	}
-	partitions := make([]int, n)
-	for i := range partitions {
-		partitions[i] = i
+	return c.bounds(ctx, topic, upTo(n)...)
+}
+
+// upTo are the numbers of so many partitions.
+func upTo(n int) []int {
+	out := make([]int, n)
+	for p := range out {
+		out[p] = p
 	}
-	return c.bounds(ctx, topic, partitions...)
+	return out
 }
 
 // bounds reads First and Last of the given partitions.
 func (c *Client) bounds(ctx context.Context, topic string, partitions ...int) ([]PartitionOffsets, error) {
-	ctx, cancel := c.request(ctx)
-	defer cancel()
 	var asked []kafka.OffsetRequest
 	for _, p := range partitions {
 		asked = append(asked, kafka.FirstOffsetOf(p), kafka.LastOffsetOf(p))
 	}
-	res, err := c.kafka.ListOffsets(ctx, &kafka.ListOffsetsRequest{
-		Topics: map[string][]kafka.OffsetRequest{topic: asked},
-	})
+	answers, err := c.listOffsets(ctx, topic, asked)
 	if err != nil {
-		return nil, fmt.Errorf("list offsets of topic %q: %w", topic, err)
+		return nil, err
 	}
-	var out []PartitionOffsets
-	for _, p := range res.Topics[topic] {
-		if p.Error != nil {
-			return nil, fmt.Errorf("list offsets of topic %q partition %d: %w", topic, p.Partition, p.Error)
-		}
-		out = append(out, PartitionOffsets{
-			Partition: p.Partition, First: p.FirstOffset, Last: p.LastOffset, Committed: NotCommitted,
-		})
+	if len(answers) != len(partitions) {
+		return nil, fmt.Errorf("list offsets of topic %q: %d partitions answered, want %d", topic, len(answers), len(partitions))
 	}
-	if len(out) != len(partitions) {
-		return nil, fmt.Errorf("list offsets of topic %q: %d partitions answered, want %d", topic, len(out), len(partitions))
+	out := make([]PartitionOffsets, 0, len(answers))
+	for _, p := range answers {
+		out = append(out, PartitionOffsets{Partition: p.Partition, First: p.FirstOffset, Last: p.LastOffset, Committed: NotCommitted})
 	}
 	slices.SortFunc(out, func(a, b PartitionOffsets) int { return a.Partition - b.Partition })
 	return out, nil
 }
 
-func (c *Client) committed(ctx context.Context, topic, group string, partitions []int) (map[int]int64, error) {
+func (c *Client) listOffsets(ctx context.Context, topic string, asked []kafka.OffsetRequest) ([]kafka.PartitionOffsets, error) {
 	ctx, cancel := c.request(ctx)
 	defer cancel()
-	res, err := c.kafka.OffsetFetch(ctx, &kafka.OffsetFetchRequest{
-		GroupID: group, Topics: map[string][]int{topic: partitions},
-	})
+	res, err := c.kafka.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: asked}})
+	if err != nil {
+		return nil, fmt.Errorf("list offsets of topic %q: %w", topic, err)
+	}
+	for _, p := range res.Topics[topic] {
+		if p.Error != nil {
+			return nil, fmt.Errorf("list offsets of topic %q partition %d: %w", topic, p.Partition, p.Error)
+		}
+	}
+	return res.Topics[topic], nil
+}
+
+// OffsetsAt is, by partition, the offset of the first message that was appended
+// at or after the instant; of a partition without one, its end.
+func (c *Client) OffsetsAt(ctx context.Context, topic string, at time.Time) (map[int]int64, error) {
+	bounds, err := c.Bounds(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int]int64, len(bounds))
+	var asked []kafka.OffsetRequest
+	for _, b := range bounds {
+		out[b.Partition] = b.Last
+		asked = append(asked, kafka.TimeOffsetOf(b.Partition, at))
+	}
+	answers, err := c.listOffsets(ctx, topic, asked)
+	if err != nil {
+		return nil, fmt.Errorf("at %s: %w", at.UTC().Format(time.RFC3339), err)
+	}
+	for _, p := range answers {
+		for offset := range p.Offsets {
+			if offset >= 0 { // -1: no message is that late
+				out[p.Partition] = offset
+			}
+		}
+	}
+	return out, nil
+}
+
+func (c *Client) committed(ctx context.Context, topic, group string, partitions int) (map[int]int64, error) {
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	res, err := c.kafka.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{topic: upTo(partitions)}})
 	if err == nil {
 		err = res.Error
 	}
 	if errors.Is(err, kafka.GroupIdNotFound) {
-		return map[int]int64{}, nil // the embedded broker's word for a group that never committed
+		return nil, nil // the embedded broker's word for a group that never committed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch committed offsets of group %q: %w", group, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 )
 
 // Producer writes messages. It is safe for concurrent use and needs no Close.
+// Why it isn't kafka-go's Writer: see kafkago.go.
 type Producer struct {
 	client *Client
 	hash   kafka.Murmur2Balancer
@@ -36,34 +38,19 @@ type ProduceError struct {
 }
 
 // Failed counts the messages that were not acknowledged.
-func (e *ProduceError) Failed() int {
-	n := 0
-	for _, err := range e.Errs {
-		if err != nil {
-			n++
-		}
-	}
-	return n
-}
+func (e *ProduceError) Failed() int { return len(e.Unwrap()) }
 
 func (e *ProduceError) Error() string {
-	for i, err := range e.Errs {
-		if err != nil {
-			return fmt.Sprintf("produce: %d of %d messages not acknowledged, first message %d: %v", e.Failed(), len(e.Errs), i, err)
-		}
+	first := slices.IndexFunc(e.Errs, func(err error) bool { return err != nil })
+	if first < 0 {
+		return "produce: no message failed"
 	}
-	return "produce: no message failed"
+	return fmt.Sprintf("produce: %d of %d messages not acknowledged, first message %d: %v", e.Failed(), len(e.Errs), first, e.Errs[first])
 }
 
-// Unwrap gives errors.Is and errors.As the distinct failures.
+// Unwrap gives errors.Is and errors.As the failures.
 func (e *ProduceError) Unwrap() []error {
-	var out []error
-	for _, err := range e.Errs {
-		if err != nil {
-			out = append(out, err)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
 }
 
 // Produce writes msgs and returns when each is acknowledged, refused, or ctx has
@@ -73,18 +60,14 @@ func (e *ProduceError) Unwrap() []error {
 func (p *Producer) Produce(ctx context.Context, msgs []Message) error {
 	c := p.client
 	start := c.clock.Now()
-	errs := make([]error, len(msgs))
-	queues := p.assign(ctx, msgs, errs)
+	result := &ProduceError{Errs: make([]error, len(msgs))}
 	var wg sync.WaitGroup
-	for tp, indexes := range queues {
-		wg.Go(func() {
-			call := produceCall{producer: p, target: tp, at: start, msgs: msgs, errs: errs}
-			call.sendAll(ctx, indexes)
-		})
+	for target, indexes := range p.assign(ctx, msgs, result.Errs) {
+		call := produceCall{client: c, target: target, at: start, msgs: msgs, errs: result.Errs}
+		wg.Go(func() { call.sendAll(ctx, indexes) })
 	}
 	wg.Wait()
 	c.metrics.produceTime.WithLabelValues().Observe(c.clock.Since(start).Seconds())
-	result := &ProduceError{Errs: errs}
 	failed := result.Failed()
 	if failed == 0 {
 		return nil
@@ -93,31 +76,30 @@ func (p *Producer) Produce(ctx context.Context, msgs []Message) error {
 	return result
 }
 
-// assign sorts the messages' indexes by partition, and settles in errs those
-// that can't be sent.
+type topicPartition struct {
+	topic     string
+	partition int
+}
+
+// assign sorts the messages' indexes by partition, and notes in errs those that
+// can't be sent.
 func (p *Producer) assign(ctx context.Context, msgs []Message, errs []error) map[topicPartition][]int {
-	queues := map[topicPartition][]int{}
-	partitions := map[string][]int{}
+	queues, partitions := map[topicPartition][]int{}, map[string][]int{}
 	for i := range msgs {
 		m := &msgs[i]
-		if err := p.check(m); err != nil {
-			errs[i] = err
+		if errs[i] = p.check(m); errs[i] != nil {
 			continue
 		}
 		if _, ok := partitions[m.Topic]; !ok {
 			n, err := p.awaitPartitions(ctx, m.Topic)
-			if err != nil {
-				errs[i] = err
+			if errs[i] = err; err != nil {
 				continue
 			}
-			partitions[m.Topic] = make([]int, n)
-			for j := range n {
-				partitions[m.Topic][j] = j
-			}
+			partitions[m.Topic] = upTo(n)
 		}
 		m.Partition = p.hash.Balance(kafka.Message{Key: m.Key}, partitions[m.Topic]...)
-		tp := topicPartition{m.Topic, m.Partition}
-		queues[tp] = append(queues[tp], i)
+		target := topicPartition{m.Topic, m.Partition}
+		queues[target] = append(queues[target], i)
 	}
 	return queues
 }
@@ -159,4 +141,118 @@ func (c *Client) pause(ctx context.Context, attempt int, what string, cause erro
 		}
 	}
 	return fmt.Errorf("%s: %w (last attempt: %w)", what, ctx.Err(), cause)
+}
+
+// produceCall is one partition's share of a Produce call. Calls for different
+// partitions touch different entries of msgs and errs.
+type produceCall struct {
+	client *Client
+	target topicPartition
+	at     time.Time
+	msgs   []Message
+	errs   []error
+}
+
+// sendAll sends the messages of the given indexes in order, in requests within
+// the configured bounds.
+func (p *produceCall) sendAll(ctx context.Context, indexes []int) {
+	config := &p.client.config
+	for len(indexes) > 0 {
+		n, size := 0, 0
+		for n < len(indexes) && n < config.BatchMessages {
+			size += p.msgs[indexes[n]].sizeBytes()
+			if n > 0 && size > config.BatchBytes {
+				break
+			}
+			n++
+		}
+		p.send(ctx, indexes[:n])
+		indexes = indexes[n:]
+	}
+}
+
+// send tries one request until it is acknowledged, refused, or ctx ends. A
+// refused request is halved until the message to blame stands alone.
+func (p *produceCall) send(ctx context.Context, indexes []int) {
+	var cause error
+	for attempt := 0; ; attempt++ {
+		err := p.request(ctx, indexes)
+		if err == nil {
+			return
+		}
+		if refused(err) {
+			if half := len(indexes) / 2; half > 0 {
+				p.send(ctx, indexes[:half])
+				p.send(ctx, indexes[half:])
+				return
+			}
+			p.errs[indexes[0]] = fmt.Errorf("broker says %w: %w", err, ErrRefused)
+			return
+		}
+		if attempt > 0 || ctx.Err() == nil {
+			p.client.metrics.retries.WithLabelValues(p.target.topic).Inc()
+		}
+		if cause == nil || ctx.Err() == nil {
+			cause = err // ctx's end in the midst of an attempt explains nothing
+		}
+		if err := p.client.pause(ctx, attempt, "produce", cause, "topic", p.target.topic, "partition", p.target.partition); err != nil {
+			for _, i := range indexes {
+				p.errs[i] = err
+			}
+			return
+		}
+	}
+}
+
+// request sends one request. Every message of a call has the same time, so that the
+// embedded broker's stamp on the batch holds for each of them.
+func (p *produceCall) request(ctx context.Context, indexes []int) error {
+	c := p.client
+	ctx, cancel := c.request(ctx)
+	defer cancel()
+	records := make([]kafka.Record, len(indexes))
+	for n, i := range indexes {
+		m := &p.msgs[i]
+		records[n] = kafka.Record{Time: p.at, Key: kafka.NewBytes(m.Key), Value: kafka.NewBytes(m.Value)}
+		for _, h := range m.Headers {
+			records[n].Headers = append(records[n].Headers, kafka.Header{Key: h.Key, Value: h.Value})
+		}
+	}
+	res, err := c.kafka.Produce(ctx, &kafka.ProduceRequest{
+		Topic:        p.target.topic,
+		Partition:    p.target.partition,
+		RequiredAcks: kafka.RequireAll,
+		Compression:  kafka.Zstd,
+		Records:      kafka.NewRecordReader(records...),
+	})
+	if err != nil {
+		return err
+	}
+	if res.Error != nil {
+		return res.Error
+	}
+	at, bytes := p.at, 0
+	if !res.LogAppendTime.IsZero() {
+		at = res.LogAppendTime
+	}
+	for n, i := range indexes {
+		m := &p.msgs[i]
+		m.Offset, m.Time = res.BaseOffset+int64(n), at
+		bytes += m.sizeBytes()
+	}
+	c.metrics.produced.WithLabelValues(p.target.topic).Add(float64(len(indexes)))
+	c.metrics.producedBytes.WithLabelValues(p.target.topic).Add(float64(bytes))
+	return nil
+}
+
+// permanent are the errors that sending again can't cure. Everything else is tried
+// again, also what kafka-go calls permanent: a full disk of the embedded broker
+// arrives as UNKNOWN_SERVER_ERROR.
+var permanent = []kafka.Error{
+	kafka.MessageSizeTooLarge, kafka.RecordListTooLarge, kafka.InvalidMessageSize, kafka.InvalidTopic,
+	kafka.InvalidTimestamp, kafka.UnsupportedForMessageFormat, kafka.InvalidRecord,
+}
+
+func refused(err error) bool {
+	return slices.ContainsFunc(permanent, func(code kafka.Error) bool { return errors.Is(err, code) })
 }

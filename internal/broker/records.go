@@ -49,6 +49,31 @@ var (
 	errChecksum = errors.New("checksum does not match")
 )
 
+// Places in a record batch of format 2 (Kafka protocol, "Record Batch").
+const (
+	batchLengthAt     = 8
+	batchLengthEnds   = 12 // what the length counts begins here
+	batchMagicAt      = 16
+	batchCRCAt        = 17
+	batchBodyAt       = 21 // the CRC covers everything from here
+	batchAttributesAt = 21
+	batchLastDeltaAt  = 23
+	batchFirstTimeAt  = 27
+	batchMaxTimeAt    = 35
+	batchCountAt      = 57
+	batchHeaderBytes  = 61
+
+	// batchAppendTime is the attribute that says that the max timestamp is the
+	// broker's, at the append, and the records' own are to be ignored.
+	batchAppendTime = 1 << 3
+	// batchCodec are the attributes' bits of the compression.
+	batchCodec = 7
+	// batchControl is the attribute of markers, which kafka-go keeps to itself.
+	batchControl = 1 << 5
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // batch is a record batch with what its header says.
 type batch struct {
 	raw         []byte // header and all

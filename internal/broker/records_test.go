@@ -349,8 +349,9 @@ func TestLieAboutOffsetsIsBounded(t *testing.T) {
 		{"in its midst", nil, 5, 7, 5, 7},
 		{"an end before it", nil, 0, 0, 0, 1},
 	} {
-		f := &fetcher{consumer: readerOf(t), at: test.at, next: test.at}
-		msgs, err := f.read(fetched{set: append(bytes.Clone(lie), test.behind...), highWatermark: test.end})
+		f := readerOf(t)
+		f.at, f.next = test.at, test.at
+		msgs, err := f.read(&fetched{set: append(bytes.Clone(lie), test.behind...), highWatermark: test.end}, endsAt(test.end))
 		if err != nil || len(msgs) == 0 || msgs[0].Bad == nil || msgs[0].Offset != test.from || msgs[0].Next() != test.to {
 			t.Errorf("%s: %+v, %v, want offsets [%d, %d)", test.name, msgs, err, test.from, test.to)
 		}
@@ -363,41 +364,43 @@ func TestABatchNewerThanTheHighWatermarkIsRead(t *testing.T) {
 	set := append(stampedBatch(t, 0, produced, "a", "b"), stampedBatch(t, 2, produced, "c", "d")...)
 	for _, noted := range []int64{0, 1, 2, 3, 4, 9} {
 		asked := false
-		res := fetched{set: set, highWatermark: noted}
-		end, err := res.end(func() (int64, error) { asked = true; return 4, nil })
-		if want := max(noted, 4); err != nil || end != want || asked != (noted < 4) {
-			t.Errorf("high watermark %d: the partition ends at %d, %v, asked: %t, want %d", noted, end, err, asked, want)
+		res := &fetched{set: set, highWatermark: noted}
+		msgs, err := readerOf(t).read(res, func() (int64, error) { asked = true; return 4, nil })
+		if want := max(noted, 4); res.highWatermark != want || asked != (noted < 4) {
+			t.Errorf("high watermark %d: the partition ends at %d, asked: %t, want %d", noted, res.highWatermark, asked, want)
 		}
-		res.highWatermark = end
-		msgs, err := (&fetcher{consumer: readerOf(t)}).read(res)
 		if err != nil || len(msgs) != 4 || msgs[0].Bad != nil || msgs[3].Bad != nil {
 			t.Errorf("high watermark %d: %+v, %v, want 4 messages", noted, msgs, err)
 		}
 	}
-	if _, err := (fetched{set: set}).end(func() (int64, error) { return 0, errCutOff }); !errors.Is(err, errCutOff) {
+	if _, err := readerOf(t).read(&fetched{set: set}, func() (int64, error) { return 0, errCutOff }); !errors.Is(err, errCutOff) {
 		t.Errorf("the broker does not say: %v, want its error", err)
 	}
 }
 
-// readerOf is a consumer that asks nobody.
-func readerOf(tb testing.TB) *Consumer {
-	return &Consumer{client: newTestClient(tb, "127.0.0.1:1", nil), topic: TopicSamples}
+// readerOf is a fetcher that asks nobody.
+func readerOf(tb testing.TB) *fetcher {
+	return &fetcher{client: newTestClient(tb, "127.0.0.1:1", nil), topic: TopicSamples}
 }
+
+// endsAt is what a partition's leader says of its end.
+func endsAt(offset int64) func() (int64, error) { return func() (int64, error) { return offset, nil } }
 
 // TestWrongChecksumIsFetchedAgain: what was damaged on its way is whole then.
 func TestWrongChecksumIsFetchedAgain(t *testing.T) {
 	whole := stampedBatch(t, 0, produced, "a", "b")
 	damaged := bytes.Clone(whole)
 	damaged[len(damaged)-1] ^= 1
-	f := &fetcher{consumer: readerOf(t)}
-	if msgs, err := f.read(fetched{set: damaged, highWatermark: 2}); err == nil || len(msgs) != 0 {
+	f := readerOf(t)
+	if msgs, err := f.read(&fetched{set: damaged, highWatermark: 2}, endsAt(2)); err == nil || len(msgs) != 0 {
 		t.Errorf("the first time: %v, %v, want an error", msgs, err)
 	}
-	if msgs, err := f.read(fetched{set: whole, highWatermark: 2}); err != nil || len(msgs) != 2 || msgs[0].Bad != nil {
+	if msgs, err := f.read(&fetched{set: whole, highWatermark: 2}, endsAt(2)); err != nil || len(msgs) != 2 || msgs[0].Bad != nil {
 		t.Errorf("whole again: %v, %v", msgs, err)
 	}
-	f = &fetcher{consumer: readerOf(t), doubted: 1}
-	if msgs, err := f.read(fetched{set: damaged, highWatermark: 2}); err != nil || len(msgs) != 1 || msgs[0].Bad == nil || msgs[0].Next() != 2 {
+	f = readerOf(t)
+	f.doubted = 1
+	if msgs, err := f.read(&fetched{set: damaged, highWatermark: 2}, endsAt(2)); err != nil || len(msgs) != 1 || msgs[0].Bad == nil || msgs[0].Next() != 2 {
 		t.Errorf("the second time: %v, %v, want one unreadable message of both offsets", msgs, err)
 	}
 }
@@ -412,16 +415,16 @@ func TestFetchStopsAtItsLimit(t *testing.T) {
 		binary.BigEndian.PutUint64(b, uint64(i))
 		set = append(set, b...)
 	}
-	f := &fetcher{consumer: readerOf(t)}
+	f := readerOf(t)
 	for rounds := 0; f.next < 9; rounds++ {
-		msgs, err := f.read(fetched{set: set, highWatermark: 9})
+		msgs, err := f.read(&fetched{set: set, highWatermark: 9}, endsAt(9))
 		if err != nil || len(msgs) > 3 || rounds > 9 {
 			t.Fatalf("round %d: %d messages, %v", rounds, len(msgs), err)
 		}
 	}
-	f = &fetcher{consumer: readerOf(t)}
-	f.consumer.client.config.MaxMessageBytes = 8 << 20
-	if msgs, err := f.read(fetched{set: set, highWatermark: 9}); err != nil || msgs[0].Bad == nil || msgs[0].Bad.Reason != ReasonTooLarge ||
+	f = readerOf(t)
+	f.client.config.MaxMessageBytes = 8 << 20
+	if msgs, err := f.read(&fetched{set: set, highWatermark: 9}, endsAt(9)); err != nil || msgs[0].Bad == nil || msgs[0].Bad.Reason != ReasonTooLarge ||
 		string(msgs[0].Key) != "n1" || msgs[0].Next() != 1 || len(msgs[0].Value) != 8<<20 {
 		t.Errorf("a record over the limit: %+v, %v", msgs[0].Bad, err)
 	}
@@ -456,8 +459,8 @@ func recordSets(tb testing.TB, codec compress.Compression, batches, records int)
 func TestRecordsAreThoseOfKafkaGo(t *testing.T) {
 	for _, codec := range allCodecs {
 		set := recordSets(t, codec, 3, 50)
-		f := &fetcher{consumer: readerOf(t)}
-		msgs, err := f.read(fetched{set: set, highWatermark: 150})
+		f := readerOf(t)
+		msgs, err := f.read(&fetched{set: set, highWatermark: 150}, endsAt(150))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -512,10 +515,10 @@ func BenchmarkRecords(b *testing.B) {
 		})
 		b.Run(codec.String()+"/ours", func(b *testing.B) {
 			b.ReportAllocs()
-			consumer := readerOf(b)
+			client := readerOf(b).client
 			for b.Loop() {
-				f := &fetcher{consumer: consumer}
-				if msgs, err := f.read(fetched{set: set, highWatermark: 1000}); err != nil || len(msgs) != 1000 {
+				f := &fetcher{client: client, topic: TopicSamples}
+				if msgs, err := f.read(&fetched{set: set, highWatermark: 1000}, endsAt(1000)); err != nil || len(msgs) != 1000 {
 					b.Fatal(len(msgs), err)
 				}
 			}
@@ -535,7 +538,7 @@ func FuzzRecordSet(f *testing.F) {
 	for _, codec := range allCodecs {
 		f.Add(recordSets(f, codec, 2, 3), true)
 	}
-	consumer := readerOf(f)
+	client := readerOf(f).client
 	f.Fuzz(func(t *testing.T, set []byte, seal bool) {
 		if b, _, ok := cutBatch(set); seal && ok && len(b.raw) >= batchHeaderBytes {
 			set = bytes.Clone(set) // so that mutations get beyond the checksum
@@ -543,10 +546,10 @@ func FuzzRecordSet(f *testing.F) {
 			sealed(b.raw)
 		}
 		const end = 1 << 20
-		reader := &fetcher{consumer: consumer, doubted: 1}
+		reader := &fetcher{client: client, topic: TopicSamples, doubted: 1}
 		began := time.Now()
 		var msgs []Message
-		taken := allocated(func() { msgs, _ = reader.read(fetched{set: set, highWatermark: end}) })
+		taken := allocated(func() { msgs, _ = reader.read(&fetched{set: set, highWatermark: end}, endsAt(end)) })
 		if taken > 6*maxBatchBytes || time.Since(began) > 10*time.Second {
 			t.Errorf("%d bytes: %d allocated in %v", len(set), taken, time.Since(began))
 		}

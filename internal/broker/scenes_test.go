@@ -292,7 +292,7 @@ func testLargeMessagesArrive(t *testing.T, b *testBroker) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = consumer.Close() })
-	cut, err := consumer.fetchFrom(ctx, 0, 0)
+	cut, err := (&fetcher{client: c, topic: TopicSamples, opt: consumer.opt}).ask(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// The topics of the house.
+// The topics.
 const (
 	TopicSamples    = "gputally.samples.v1" // key: node; value: wire.Batch
 	TopicDeadLetter = "gputally.dlq.v1"     // what could not be decoded
@@ -39,23 +39,12 @@ type Topic struct {
 
 // Topics lists the topics this client's configuration asks for.
 func (c *Client) Topics() []Topic {
-	maxBytes := max(c.config.MaxMessageBytes, c.config.BatchBytes) + batchOverheadBytes
+	most := max(c.config.MaxMessageBytes, c.config.BatchBytes) + batchOverheadBytes
 	return []Topic{
-		{
-			Name: TopicSamples, Partitions: c.config.SamplesPartitions,
-			Retention: c.config.SamplesRetention, RetentionBytes: c.config.SamplesRetentionBytes,
-			MaxMessageBytes: maxBytes,
-		},
-		{
-			Name: TopicDeadLetter, Partitions: 1,
-			Retention: c.config.DeadLetterRetention, RetentionBytes: -1,
-			MaxMessageBytes: maxBytes,
-		},
-		{
-			Name: TopicDecisions, Partitions: 1,
-			Retention: forever, RetentionBytes: -1,
-			MaxMessageBytes: maxBytes, Everlasting: true,
-		},
+		{Name: TopicSamples, Partitions: c.config.SamplesPartitions,
+			Retention: c.config.SamplesRetention, RetentionBytes: c.config.SamplesRetentionBytes, MaxMessageBytes: most},
+		{Name: TopicDeadLetter, Partitions: 1, Retention: c.config.DeadLetterRetention, RetentionBytes: -1, MaxMessageBytes: most},
+		{Name: TopicDecisions, Partitions: 1, Retention: forever, RetentionBytes: -1, MaxMessageBytes: most, Everlasting: true},
 	}
 }
 
@@ -69,7 +58,7 @@ func (c *Client) named(names []string) ([]Topic, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(t Topic) bool { return t.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("ensure topics: %q is no topic of the house", name)
+			return nil, fmt.Errorf("ensure topics: unknown topic %q (known: %s, %s, %s)", name, TopicSamples, TopicDeadLetter, TopicDecisions)
 		}
 		out = append(out, all[i])
 	}
@@ -104,15 +93,14 @@ func (c *Client) EnsureTopics(ctx context.Context, names ...string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.createTopics(ctx, wanted); err != nil {
-		c.metrics.errors.WithLabelValues("ensure_topics").Inc()
-		return err
+	err = c.createTopics(ctx, wanted)
+	if err == nil {
+		err = c.awaitTopics(ctx, wanted)
 	}
-	if err := c.awaitTopics(ctx, wanted); err != nil {
+	if err != nil {
 		c.metrics.errors.WithLabelValues("ensure_topics").Inc()
-		return err
 	}
-	return nil
+	return err
 }
 
 // awaitTopics checks the topics, for as long as a request may take: the
@@ -133,18 +121,11 @@ func (c *Client) createTopics(ctx context.Context, wanted []Topic) error {
 	defer cancel()
 	req := &kafka.CreateTopicsRequest{}
 	for _, t := range wanted {
-		req.Topics = append(req.Topics, kafka.TopicConfig{
-			Topic:             t.Name,
-			NumPartitions:     t.Partitions,
-			ReplicationFactor: c.config.ReplicationFactor,
-			ConfigEntries: []kafka.ConfigEntry{
-				{ConfigName: "cleanup.policy", ConfigValue: "delete"},
-				{ConfigName: "retention.ms", ConfigValue: strconv.FormatInt(t.Retention.Milliseconds(), 10)},
-				{ConfigName: "retention.bytes", ConfigValue: strconv.FormatInt(t.RetentionBytes, 10)},
-				{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(t.MaxMessageBytes)},
-				{ConfigName: "message.timestamp.type", ConfigValue: appendTime},
-			},
-		})
+		topic := kafka.TopicConfig{Topic: t.Name, NumPartitions: t.Partitions, ReplicationFactor: c.config.ReplicationFactor}
+		for _, s := range t.settings() {
+			topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: s.name, ConfigValue: s.value})
+		}
+		req.Topics = append(req.Topics, topic)
 	}
 	res, err := c.kafka.CreateTopics(ctx, req)
 	if err != nil {
@@ -170,19 +151,15 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 	defer cancel()
 	req := &kafka.DescribeConfigsRequest{}
 	for _, t := range wanted {
-		req.Resources = append(req.Resources, kafka.DescribeConfigRequestResource{
-			ResourceType: kafka.ResourceTypeTopic,
-			ResourceName: t.Name,
-			ConfigNames:  []string{"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type"},
-		})
+		topic := kafka.DescribeConfigRequestResource{ResourceType: kafka.ResourceTypeTopic, ResourceName: t.Name}
+		for _, s := range t.settings() {
+			topic.ConfigNames = append(topic.ConfigNames, s.name)
+		}
+		req.Resources = append(req.Resources, topic)
 	}
 	res, err := c.kafka.DescribeConfigs(ctx, req)
 	if err != nil {
 		return fmt.Errorf("describe topic settings: %w", err)
-	}
-	byName := map[string]kafka.DescribeConfigResponseResource{}
-	for _, r := range res.Resources {
-		byName[r.ResourceName] = r
 	}
 	meta, err := c.kafka.Metadata(ctx, &kafka.MetadataRequest{})
 	if err != nil {
@@ -194,16 +171,16 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 	}
 	var errs []error
 	for _, t := range wanted {
-		r, ok := byName[t.Name]
-		if !ok {
+		i := slices.IndexFunc(res.Resources, func(r kafka.DescribeConfigResponseResource) bool { return r.ResourceName == t.Name })
+		if i < 0 {
 			errs = append(errs, fmt.Errorf("describe settings of topic %s: not in the broker's answer", t.Name))
 			continue
 		}
-		if r.Error != nil {
-			errs = append(errs, fmt.Errorf("describe settings of topic %s: %w", t.Name, r.Error))
+		if err := res.Resources[i].Error; err != nil {
+			errs = append(errs, fmt.Errorf("describe settings of topic %s: %w", t.Name, err))
 			continue
 		}
-		errs = append(errs, checkSettings(t, r.ConfigEntries, meta.ClusterID == embeddedID), checkPartitions(t, partitions[t.Name]))
+		errs = append(errs, checkSettings(t, res.Resources[i].ConfigEntries, meta.ClusterID == embeddedID), checkPartitions(t, partitions[t.Name]))
 	}
 	return errors.Join(errs...)
 }
@@ -215,6 +192,37 @@ const appendTime = "LogAppendTime"
 // topic, not inherited (KIP-226).
 const configSourceTopic = 1
 
+// setting is one of a topic: what a new one is made with, and what will do.
+type setting struct {
+	name, value string
+	own         bool // must be set on the topic itself
+	ok          func(value string) bool
+	wanted      string // where it won't do
+}
+
+func (t Topic) settings() []setting {
+	is := func(want string) func(string) bool { return func(value string) bool { return value == want } }
+	anything := func(string) bool { return true }
+	ms, bytes := strconv.FormatInt(t.Retention.Milliseconds(), 10), strconv.FormatInt(t.RetentionBytes, 10)
+	retention := []setting{
+		{"retention.ms", ms, true, anything, "a value set on the topic, such as " + ms},
+		{"retention.bytes", bytes, false, anything, ""},
+	}
+	if t.Everlasting {
+		const wanted = "-1 set on the topic: decisions are kept for ever"
+		retention = []setting{{"retention.ms", ms, true, is("-1"), wanted}, {"retention.bytes", bytes, true, is("-1"), wanted}}
+	}
+	largeEnough := func(value string) bool {
+		n, err := strconv.Atoi(value)
+		return err == nil && n >= t.MaxMessageBytes
+	}
+	most := strconv.Itoa(t.MaxMessageBytes)
+	return append(retention,
+		setting{"cleanup.policy", "delete", false, is("delete"), "delete"},
+		setting{"max.message.bytes", most, false, largeEnough, most + " or more"},
+		setting{"message.timestamp.type", appendTime, false, is(appendTime), appendTime})
+}
+
 // checkSettings takes any message.timestamp.type from a broker that stamps
 // messages whatever it is.
 func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry, stamps bool) error {
@@ -223,40 +231,19 @@ func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry, s
 		values[e.ConfigName] = e
 	}
 	var errs []error
-	fail := func(setting, value, want string) {
-		errs = append(errs, &SettingError{
-			Topic: t.Name, Setting: setting, Value: cmp.Or(value, "not set"), Wanted: want,
-		})
-	}
-	if e := values["cleanup.policy"]; e.ConfigValue != "delete" {
-		fail("cleanup.policy", e.ConfigValue, "delete")
-	}
-	if t.Everlasting {
-		for _, setting := range []string{"retention.ms", "retention.bytes"} {
-			if e := values[setting]; e.ConfigValue != "-1" || e.ConfigSource != configSourceTopic {
-				fail(setting, cmp.Or(e.ConfigValue, "not set")+inherited(e), "-1 set on the topic: decisions are kept for ever")
-			}
+	for _, s := range t.settings() {
+		e := values[s.name]
+		inherited := s.own && e.ConfigSource != configSourceTopic
+		if s.ok(e.ConfigValue) && !inherited || stamps && s.value == appendTime {
+			continue
 		}
-	} else if e := values["retention.ms"]; e.ConfigSource != configSourceTopic {
-		fail("retention.ms", e.ConfigValue+inherited(e),
-			fmt.Sprintf("a value set on the topic, such as %d", t.Retention.Milliseconds()))
-	}
-	if e := values["message.timestamp.type"]; !stamps && e.ConfigValue != appendTime {
-		fail("message.timestamp.type", e.ConfigValue, appendTime)
-	}
-	e := values["max.message.bytes"]
-	if n, err := strconv.Atoi(e.ConfigValue); err != nil || n < t.MaxMessageBytes {
-		fail("max.message.bytes", e.ConfigValue, fmt.Sprintf("%d or more", t.MaxMessageBytes))
+		value := cmp.Or(e.ConfigValue, "not set")
+		if inherited {
+			value += " (inherited)"
+		}
+		errs = append(errs, &SettingError{Topic: t.Name, Setting: s.name, Value: value, Wanted: s.wanted})
 	}
 	return errors.Join(errs...)
-}
-
-// inherited says that a value is not the topic's own.
-func inherited(e kafka.DescribeConfigResponseConfigEntry) string {
-	if e.ConfigSource == configSourceTopic {
-		return ""
-	}
-	return " (inherited)"
 }
 
 // checkPartitions counts an everlasting topic's partitions; 0: the broker that

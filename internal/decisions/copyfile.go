@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/gputally/gputally/internal/files"
 )
 
 const (
@@ -92,18 +94,10 @@ func newCopyFile(dir string, offset int64) (*os.File, error) {
 		return nil, fmt.Errorf("begin file of the copy: %w", err)
 	}
 	_, err = f.WriteString(copyMagic)
-	if err = errors.Join(err, syncFolder(dir)); err != nil {
+	if err = errors.Join(err, files.SyncDir(dir)); err != nil {
 		return nil, errors.Join(fmt.Errorf("begin file of the copy: %w", err), f.Close())
 	}
 	return f, nil
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // scanCopy hands over the messages of the copy in a folder, by offset, each

@@ -1,9 +1,9 @@
 package httpd
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/internal/telemetry"
 )
 
 type metrics struct {
@@ -11,22 +11,11 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_http_requests_total",
-			Help: "HTTP requests answered, by route, method and status.",
-		}, []string{"route", "method", "code"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "gputally_http_request_duration_seconds",
-			Help:    "Time to answer an HTTP request, by route.",
-			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10},
-		}, []string{"route"}),
+func newMetrics(reg prometheus.Registerer) *metrics {
+	s := telemetry.In(reg, "gputally_http_")
+	return &metrics{
+		requests: s.Counters("requests_total", "HTTP requests answered, by route, method and status.", "route", "method", "code"),
+		seconds: s.Histograms("request_duration_seconds", "Time to answer an HTTP request, by route.",
+			[]float64{.001, .005, .02, .1, .5, 2, 10}, "route"),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.seconds} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register HTTP metrics: %w", err)
-		}
-	}
-	return m, nil
 }

@@ -74,11 +74,7 @@ func New(cfg Config, limits guard.Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(deps.Registry)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{cfg: cfg, deps: deps, metrics: m, guard: front, mux: http.NewServeMux()}
+	s := &Server{cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), guard: front, mux: http.NewServeMux()}
 	s.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(s.gather), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(deps.Log.Handler(), slog.LevelError),
 	}))

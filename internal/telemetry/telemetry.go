@@ -3,20 +3,39 @@
 // none, panics, as prometheus.MustRegister does.
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Set is where metrics are registered, and how their names begin.
 type Set struct {
 	reg    prometheus.Registerer
 	prefix string
+	shared bool
 }
 
 // In is a Set; a nil registry keeps the metrics private.
-func In(reg prometheus.Registerer, prefix string) Set { return Set{reg, prefix} }
+func In(reg prometheus.Registerer, prefix string) Set { return Set{reg: reg, prefix: prefix} }
+
+// Shared is In for what a process has several of: a metric that is registered
+// already is counted in by the next one of the same name and labels.
+func Shared(reg prometheus.Registerer, prefix string) Set { return Set{reg, prefix, true} }
 
 func registered[C prometheus.Collector](s Set, c C) C {
-	if s.reg != nil {
-		s.reg.MustRegister(c)
+	if s.reg == nil {
+		return c
+	}
+	err := s.reg.Register(c)
+	var already prometheus.AlreadyRegisteredError
+	if s.shared && errors.As(err, &already) {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			return existing
+		}
+	}
+	if err != nil {
+		panic(err) // a clash of names, which no input can cause
 	}
 	return c
 }
@@ -58,9 +77,12 @@ func (s Set) CounterFunc(name, help string, value func() float64) {
 // Durations are seconds by labels, in buckets from 1 ms on, each four times the
 // one before.
 func (s Set) Durations(name, help string, buckets int, labels ...string) *prometheus.HistogramVec {
-	return registered(s, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: s.prefix + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 4, buckets),
-	}, labels))
+	return s.Histograms(name, help, prometheus.ExponentialBuckets(0.001, 4, buckets), labels...)
+}
+
+// Histograms counts values by their bucket and by labels.
+func (s Set) Histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return registered(s, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: s.prefix + name, Help: help, Buckets: buckets}, labels))
 }
 
 // Zero shows the counters of label values before the first event: an alert on an

@@ -63,3 +63,13 @@ func TestNameOfAnotherMetricPanics(t *testing.T) {
 	s.Counter("a_total", "A.")
 	s.Gauge("a_total", "B.")
 }
+
+func TestASharedMetricIsCountedTogether(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	one, other := Shared(reg, "x_").Counter("a_total", "A."), Shared(reg, "x_").Counter("a_total", "A.")
+	one.Inc()
+	other.Inc()
+	if n := testutil.ToFloat64(one); n != 2 {
+		t.Errorf("counted %v, want 2", n)
+	}
+}

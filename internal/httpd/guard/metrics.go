@@ -1,9 +1,9 @@
 package guard
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/internal/telemetry"
 )
 
 // Reasons for which a request is refused before a handler sees it.
@@ -23,28 +23,14 @@ type metrics struct {
 	panics      prometheus.Counter
 }
 
-func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+func newMetrics(registry prometheus.Registerer) *metrics {
+	s := telemetry.In(registry, "gputally_http_")
 	m := &metrics{
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_http_requests_refused_total", Help: "Requests refused before a handler saw them, by reason.",
-		}, []string{"reason"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_http_requests_in_flight", Help: "Requests being answered.",
-		}),
-		notModified: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_http_not_modified_total", Help: "Answers not sent again because the client has them.",
-		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_http_panics_total", Help: "Handlers that panicked.",
-		}),
+		refused:     s.Counters("requests_refused_total", "Requests refused before a handler saw them, by reason.", "reason"),
+		inFlight:    s.Gauge("requests_in_flight", "Requests being answered."),
+		notModified: s.Counter("not_modified_total", "Answers not sent again because the client has them."),
+		panics:      s.Counter("panics_total", "Handlers that panicked."),
 	}
-	for _, reason := range []string{reasonHost, reasonOrigin, reasonRate, reasonBusy, reasonMemory, reasonRead} {
-		m.refused.WithLabelValues(reason)
-	}
-	for _, c := range []prometheus.Collector{m.refused, m.inFlight, m.notModified, m.panics} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register HTTP guard metrics: %w", err)
-		}
-	}
-	return m, nil
+	telemetry.Zero(m.refused, reasonHost, reasonOrigin, reasonRate, reasonBusy, reasonMemory, reasonRead)
+	return m
 }

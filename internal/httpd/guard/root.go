@@ -51,12 +51,8 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 	if deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
 		return nil, errors.New("make HTTP guard: clock, log and registry are all needed")
 	}
-	m, err := newMetrics(deps.Registry)
-	if err != nil {
-		return nil, err
-	}
 	return &Guard{
-		cfg: cfg, deps: deps, metrics: m, origins: http.NewCrossOriginProtection(),
+		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), origins: http.NewCrossOriginProtection(),
 		clients: newLimiter(cfg.RatePerSecond, cfg.Burst), places: newPlaces(cfg.InFlight, cfg.InFlightPerClient),
 		bodies: semaphore.NewWeighted(maxBodiesBytes),
 		unsent: semaphore.NewWeighted(maxUnsentBytes), unreadReads: semaphore.NewWeighted(maxUnsentBytes),

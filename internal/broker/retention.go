@@ -201,9 +201,9 @@ func (r *retention) beyond(ctx context.Context, topic string, bytes int64, p *kf
 	if bytes < 0 || excess <= 0 {
 		return to, nil
 	}
-	from := &Consumer{client: r.client, group: readerGroup, topic: topic, opt: ConsumerOptions{MaxBytes: retentionFetchBytes}.withDefaults()}
+	from := fetcher{client: r.client, topic: topic, partition: int(p.Partition), opt: ConsumerOptions{MaxBytes: retentionFetchBytes}.withDefaults()}
 	for to < p.HighWatermark {
-		got, err := from.fetchFrom(ctx, int(p.Partition), to)
+		got, err := from.ask(ctx, to)
 		if err != nil {
 			return 0, fmt.Errorf("read batches of topic %q partition %d from offset %d: %w", topic, p.Partition, to, err)
 		}

@@ -1,16 +1,33 @@
 package broker
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
+
+// Of kafka-go v0.4.51 this package uses the protocol's requests (Client, Transport)
+// and the group's membership (ConsumerGroup). What it does itself, and why:
+//
+//   - It reads the answer to a fetch (fetchCall, here, and records.go). kafka-go
+//     believes every length and count of a record (protocol/record_v2.go), and drops a
+//     batch's max timestamp, which is where a topic with
+//     message.timestamp.type=LogAppendTime has the time of the append. Its Reader also
+//     passes over offsets that are gone without a word, which would be lost batches (C3).
+//   - It counts the partitions that the group's leader assigned (dealt, here).
+//   - It sends produce requests itself (producer.go). kafka-go's Writer goes on sending
+//     after the caller's context has ended, so that who asks again overtakes the first
+//     attempt and breaks the order of a key; it gives up at errors that it takes for
+//     permanent, such as UNKNOWN_SERVER_ERROR, which is what a full disk of the
+//     embedded broker answers; one message that is refused fails its whole batch; and
+//     its pauses are by the wall clock.
 
 // fetched is what a partition's leader answered.
 type fetched struct {
@@ -18,55 +35,10 @@ type fetched struct {
 	highWatermark int64
 }
 
-// end is where the partition ends. Apache Kafka notes the high watermark before it
-// reads the batches, so an answer may hold batches that were appended in between:
-// then the partition is asked where it ends now.
-func (f fetched) end(ask func() (int64, error)) (int64, error) {
-	for set := f.set; ; {
-		b, rest, ok := cutBatch(set)
-		if !ok {
-			return f.highWatermark, nil
-		}
-		if b.last >= f.highWatermark {
-			now, err := ask()
-			return max(now, f.highWatermark), err
-		}
-		set = rest
-	}
-}
-
 // ApiKey makes it a protocol.Message.
 func (*fetched) ApiKey() protocol.ApiKey { return protocol.Fetch }
 
-// fetchFrom asks for messages of a partition from an offset on.
-func (c *Consumer) fetchFrom(ctx context.Context, partition int, offset int64) (fetched, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.opt.MaxWait+c.client.config.RequestTimeout)
-	defer cancel()
-	answer, err := c.client.transport.RoundTrip(ctx, c.client.kafka.Addr, &fetchCall{
-		clientID: c.client.config.ClientID,
-		Request: fetch.Request{
-			ReplicaID: -1, SessionID: -1, SessionEpoch: -1,
-			MinBytes: int32(c.opt.MinBytes), MaxBytes: int32(c.opt.MaxBytes), MaxWaitTime: int32(c.opt.MaxWait.Milliseconds()),
-			Topics: []fetch.RequestTopic{{Topic: c.topic, Partitions: []fetch.RequestPartition{{
-				Partition: int32(partition), CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1,
-				PartitionMaxBytes: int32(c.opt.MaxBytes),
-			}}}},
-		},
-	})
-	if err != nil {
-		return fetched{}, err
-	}
-	res, ok := answer.(*fetched)
-	if !ok {
-		return fetched{}, fmt.Errorf("broker answers fetch with a %T", answer)
-	}
-	return *res, nil
-}
-
-// fetchCall is a fetch request that reads its answer itself: kafka-go v0.4.51
-// believes every length and count of a record (protocol/record_v2.go), and drops a
-// batch's max timestamp, which is where a topic with
-// message.timestamp.type=LogAppendTime has the time of the append.
+// fetchCall is a fetch request that reads its answer itself.
 type fetchCall struct {
 	fetch.Request
 	clientID string
@@ -202,4 +174,53 @@ func (c *cursor) number(n int64) (v uint64) {
 		v = v<<8 | uint64(b)
 	}
 	return v
+}
+
+// watchInterval is how often a group's leader counts the topic's partitions. The
+// transport asks the brokers less often.
+const watchInterval = 500 * time.Millisecond
+
+// dealt is how many of the topic's partitions the group's leader had to assign.
+// kafka-go v0.4.51 has a watcher of its own (consumergroup.go,
+// partitionWatcher), but that counts for the first time after the assignment: a
+// topic that appears, or grows, in between stays unread for as long as the
+// generation lasts, and until there is a topic each generation ends at once.
+type dealt struct {
+	topic string
+	count atomic.Int64
+}
+
+const notLeader = -1
+
+// balancer is one of kafka-go's that notes what it was given to assign.
+type balancer struct {
+	kafka.GroupBalancer
+	dealt *dealt
+}
+
+// balancers are kafka-go's defaults, in its order, so that members of all
+// versions agree on one.
+func (d *dealt) balancers() []kafka.GroupBalancer {
+	return []kafka.GroupBalancer{
+		balancer{kafka.RangeGroupBalancer{}, d},
+		balancer{kafka.RoundRobinGroupBalancer{}, d},
+	}
+}
+
+// UserData is asked for as a member begins to join.
+func (b balancer) UserData() ([]byte, error) {
+	b.dealt.count.Store(notLeader)
+	return b.GroupBalancer.UserData()
+}
+
+// AssignGroups is asked of the leader alone.
+func (b balancer) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
+	n := int64(0)
+	for _, p := range partitions {
+		if p.Topic == b.dealt.topic {
+			n++
+		}
+	}
+	b.dealt.count.Store(n)
+	return b.GroupBalancer.AssignGroups(members, partitions)
 }

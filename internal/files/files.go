@@ -1,0 +1,87 @@
+// Package files locks, and replaces, files of a data directory so that a crash at
+// any instant leaves them whole.
+//
+// Data in: paths, and the bytes of a file. Data out: files with mode 0600. What can
+// go wrong: ErrLocked, and what the operating system says.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// ErrLocked means that another process holds a lock.
+var ErrLocked = errors.New("another process holds the lock")
+
+// Lock is a locked file. The system frees it however the process ends; the file
+// stays, since removing it would let two processes lock two files of one name.
+type Lock struct{ *os.File }
+
+// TakeLock locks the file at path for this process, and makes it where it is
+// missing. The error is ErrLocked where another process has it.
+func TakeLock(path string) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return &Lock{f}, nil
+	}
+	_ = f.Close() // nothing was written
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, err)
+}
+
+// Close frees the lock at once: a child that is being forked just now has a copy of
+// the file until it execs, and closing ours alone would leave it locked.
+func (l *Lock) Close() error {
+	return errors.Join(syscall.Flock(int(l.Fd()), syscall.LOCK_UN), l.File.Close())
+}
+
+// Remove removes a file that may not be there.
+func Remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Replace replaces the file at path whole, so that a reader, or the next start after
+// a crash, sees the old text or the new one.
+func Replace(path string, data []byte) (err error) {
+	temp := path + ".new"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err == nil {
+		err = SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, Remove(temp)))
+	}
+	return nil
+}
+
+// SyncDir brings to disk which files a folder has.
+func SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
