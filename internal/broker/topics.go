@@ -41,8 +41,10 @@ type Topic struct {
 func (c *Client) Topics() []Topic {
 	most := max(c.config.MaxMessageBytes, c.config.BatchBytes) + batchOverheadBytes
 	return []Topic{
-		{Name: TopicSamples, Partitions: c.config.SamplesPartitions,
-			Retention: c.config.SamplesRetention, RetentionBytes: c.config.SamplesRetentionBytes, MaxMessageBytes: most},
+		{
+			Name: TopicSamples, Partitions: c.config.SamplesPartitions, Retention: c.config.SamplesRetention,
+			RetentionBytes: c.config.SamplesRetentionBytes, MaxMessageBytes: most,
+		},
 		{Name: TopicDeadLetter, Partitions: 1, Retention: c.config.DeadLetterRetention, RetentionBytes: -1, MaxMessageBytes: most},
 		{Name: TopicDecisions, Partitions: 1, Retention: forever, RetentionBytes: -1, MaxMessageBytes: most, Everlasting: true},
 	}
