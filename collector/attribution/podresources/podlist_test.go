@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gputally/gputally/collector/attribution"
+	"github.com/gputally/gputally/internal/jsonstream"
 )
 
 // budget is a context whose deadline passes when a test says so.
@@ -347,7 +348,10 @@ func TestDecodePodsRefusesOneWithoutEnd(t *testing.T) {
 	if err == nil {
 		t.Fatal("a pod without end: no error")
 	}
-	wantWords(t, err, "decode PodList: items[0]: is larger than 16777216 bytes")
+	wantWords(t, err, "decode PodList: items[0]", "16777216 bytes")
+	if !errors.Is(err, jsonstream.ErrTooLarge) {
+		t.Errorf("got %v, want that it is too large", err)
+	}
 }
 
 // zeros is the digit 0 for ever.

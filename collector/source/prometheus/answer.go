@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
+
+	"github.com/gputally/gputally/internal/jsonstream"
 )
 
 // What an answer may take, whatever its length: the memory of a few bytes such as
@@ -35,74 +36,31 @@ type answer struct {
 
 // readAnswer reads an answer value by value, none of whose text it keeps; data
 // reads what was asked for.
-func readAnswer(dec *json.Decoder, data func() error) (a answer, err error) {
-	err = members(dec, func(key string) error {
+func readAnswer(d *jsonstream.Decoder, data func() error) (a answer, err error) {
+	err = d.Members(func(key string) error {
 		switch key {
 		case "status":
-			return dec.Decode(&a.status)
+			return d.Decode(&a.status)
 		case "errorType":
-			return dec.Decode(&a.errorType)
+			return d.Decode(&a.errorType)
 		case "error":
-			return dec.Decode(&a.message)
+			return d.Decode(&a.message)
 		case "isPartial":
-			return dec.Decode(&a.partial)
+			return d.Decode(&a.partial)
 		case "warnings":
-			return elements(dec, func() error {
+			return d.Elements(func() error {
 				a.warnings++
-				return dec.Decode(&skipped{})
+				return d.Skip()
 			})
 		case "data":
 			return data()
 		}
-		return dec.Decode(&skipped{})
+		return d.Skip()
 	})
-	if err != nil {
-		return a, err
-	}
-	if _, err = dec.Token(); err == nil {
-		err = errors.New("there is more after the answer")
-	} else if errors.Is(err, io.EOF) {
-		err = nil
+	if err == nil {
+		err = d.End()
 	}
 	return a, err
-}
-
-// skipped is a value that nobody reads.
-type skipped struct{}
-
-func (skipped) UnmarshalJSON([]byte) error { return nil }
-
-// elements calls each before every element of an array, which it reads; null has none.
-func elements(dec *json.Decoder, each func() error) error { return inside(dec, '[', each) }
-
-// members calls each with the name of every member of an object before its value,
-// which it reads; null has none.
-func members(dec *json.Decoder, each func(key string) error) error {
-	return inside(dec, '{', func() error {
-		key, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		name, _ := key.(string) // the decoder sees to it
-		return each(name)
-	})
-}
-
-func inside(dec *json.Decoder, open json.Delim, each func() error) error {
-	token, err := dec.Token()
-	if err != nil || token == nil {
-		return err
-	}
-	if token != open {
-		return fmt.Errorf("want %s", open)
-	}
-	for dec.More() {
-		if err := each(); err != nil {
-			return err
-		}
-	}
-	_, err = dec.Token()
-	return err
 }
 
 // matrix is the answer to a range selector.
@@ -116,16 +74,16 @@ type matrixSeries struct {
 	Values points `json:"values"`
 }
 
-func (m *matrix) read(dec *json.Decoder) error {
+func (m *matrix) read(d *jsonstream.Decoder) error {
 	var memory held
-	return members(dec, func(key string) error {
+	return d.Members(func(key string) error {
 		switch key {
 		case "resultType":
-			return dec.Decode(&m.resultType)
+			return d.Decode(&m.resultType)
 		case "result":
-			return elements(dec, func() error {
+			return d.Elements(func() error {
 				var s matrixSeries
-				if err := dec.Decode(&s); err != nil {
+				if err := d.Decode(&s); err != nil {
 					return err
 				}
 				size := seriesBytes + pointBytes*len(s.Values)
@@ -136,7 +94,7 @@ func (m *matrix) read(dec *json.Decoder) error {
 				return memory.add(size)
 			})
 		}
-		return dec.Decode(&skipped{})
+		return d.Skip()
 	})
 }
 
@@ -145,7 +103,7 @@ type held int
 
 func (h *held) add(bytes int) error {
 	if *h += held(bytes); *h > maxHeldBytes {
-		return fmt.Errorf("%w: its series take more than %d bytes of memory; a match takes fewer of them", errTooLarge, maxHeldBytes)
+		return fmt.Errorf("%w: its series take more than %d bytes of memory; a match takes fewer of them", jsonstream.ErrTooLarge, maxHeldBytes)
 	}
 	return nil
 }
@@ -156,7 +114,7 @@ type labels map[string]string
 // UnmarshalJSON refuses more labels than any series has.
 func (l *labels) UnmarshalJSON(text []byte) error {
 	if len(text) > maxLabelBytes {
-		return fmt.Errorf("%w: a series has %d bytes of labels, more than %d", errTooLarge, len(text), maxLabelBytes)
+		return fmt.Errorf("%w: a series has %d bytes of labels, more than %d", jsonstream.ErrTooLarge, len(text), maxLabelBytes)
 	}
 	return json.Unmarshal(text, (*map[string]string)(l))
 }
@@ -216,39 +174,4 @@ func parsePoint(text []byte) (p point, err error) {
 	}
 	p.ms = int64(math.Round(seconds * 1000))
 	return p, nil
-}
-
-// body is an answer's bytes on the way to its decoder, as far as they may come.
-type body struct {
-	from        io.Reader
-	dec         *json.Decoder // of this body
-	read, limit int64
-	err         error // why it ended early
-}
-
-func newBody(from io.Reader, limit int64) *body {
-	b := &body{from: from, limit: limit}
-	b.dec = json.NewDecoder(b)
-	return b
-}
-
-// Read fills p where it can: the decoder looks anew at what it has of a value after
-// each read, and gives twice as much room to the next.
-func (b *body) Read(p []byte) (n int, err error) {
-	for n < len(p) && err == nil {
-		switch waiting := b.read - b.dec.InputOffset(); {
-		case b.read > b.limit:
-			err = fmt.Errorf("%w: more than %d bytes", errTooLarge, b.limit)
-		case waiting > maxValueBytes:
-			err = fmt.Errorf("%w: one value, such as a series, of more than %d bytes", errTooLarge, maxValueBytes)
-		default:
-			var more int
-			more, err = b.from.Read(p[n:min(int64(len(p)), int64(n)+b.limit+1-b.read)])
-			n, b.read = n+more, b.read+int64(more)
-		}
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.err = err
-	}
-	return n, err
 }

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/gputally/gputally/internal/costtest"
+	"github.com/gputally/gputally/internal/jsonstream"
 )
 
 // matrixOf reads the answer to a range selector.
 func matrixOf(text io.Reader) (got matrix, err error) {
-	b := newBody(text, DefaultConfig().BodyLimitBytes)
-	_, err = readAnswer(b.dec, func() error { return got.read(b.dec) })
-	return got, errors.Join(err, b.err)
+	d := jsonstream.New(text, jsonstream.Limits{Text: DefaultConfig().BodyLimitBytes, Value: maxValueBytes})
+	_, err = readAnswer(d, func() error { return got.read(d) })
+	return got, errors.Join(err, d.ReadErr())
 }
 
 // again is a text that comes again until there are so many bytes.

@@ -3,7 +3,6 @@ package prometheus
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gputally/gputally/collector/source/exporter"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/jsonstream"
 )
 
 // QueryError is a query that has no whole answer.
@@ -33,11 +33,8 @@ func (e *QueryError) Error() string {
 // Unwrap gives the cause.
 func (e *QueryError) Unwrap() error { return e.Err }
 
-// Why an answer is none.
-var (
-	errTooLarge = errors.New("the answer is too large")
-	errNoAnswer = errors.New("no answer") // worth asking again
-)
+// errNoAnswer is a question that is worth asking again.
+var errNoAnswer = errors.New("no answer")
 
 // client asks one server.
 type client struct {
@@ -63,9 +60,9 @@ func (c *client) query(ctx context.Context, selector string, from, to time.Time)
 		"time":  {fmt.Sprintf("%d.%03d", last/1000, last%1000)},
 	}
 	var got matrix
-	err := c.ask(ctx, http.MethodPost, "api/v1/query", form, func(dec *json.Decoder) error {
+	err := c.ask(ctx, http.MethodPost, "api/v1/query", form, func(d *jsonstream.Decoder) error {
 		got = matrix{}
-		return got.read(dec)
+		return got.read(d)
 	})
 	if err == nil && got.resultType != "matrix" {
 		err = errors.New("answered with something else than a matrix")
@@ -81,12 +78,12 @@ func (c *client) labelValues(ctx context.Context, label string, selectors []stri
 		"start":   {strconv.FormatInt(from.Unix(), 10)}, "end": {strconv.FormatInt(to.Unix(), 10)},
 	}
 	var got []string
-	err := c.ask(ctx, http.MethodGet, "api/v1/label/"+label+"/values", form, func(dec *json.Decoder) error {
+	err := c.ask(ctx, http.MethodGet, "api/v1/label/"+label+"/values", form, func(d *jsonstream.Decoder) error {
 		var memory held
 		got = nil
-		return elements(dec, func() error {
+		return d.Elements(func() error {
 			var value string
-			err := dec.Decode(&value)
+			err := d.Decode(&value)
 			got = append(got, value)
 			return cmp.Or(err, memory.add(labelBytes+len(value)))
 		})
@@ -108,7 +105,7 @@ func (a answer) whole() error {
 }
 
 // ask asks until there is an answer, or too often; data reads what it is about.
-func (c *client) ask(ctx context.Context, method, path string, form url.Values, data func(*json.Decoder) error) error {
+func (c *client) ask(ctx context.Context, method, path string, form url.Values, data func(*jsonstream.Decoder) error) error {
 	for attempt, pause := 1, c.retryMin; ; attempt, pause = attempt+1, 2*pause {
 		got, err := c.askOnce(ctx, method, path, form, data)
 		if err == nil {
@@ -131,7 +128,7 @@ func (c *client) ask(ctx context.Context, method, path string, form url.Values, 
 // busy are states in which a server, or the proxy before it, may answer soon.
 var busy = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
-func (c *client) askOnce(ctx context.Context, method, path string, form url.Values, data func(*json.Decoder) error) (got answer, err error) {
+func (c *client) askOnce(ctx context.Context, method, path string, form url.Values, data func(*jsonstream.Decoder) error) (got answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	req, err := c.request(ctx, method, path, form)
@@ -143,26 +140,27 @@ func (c *client) askOnce(ctx context.Context, method, path string, form url.Valu
 		return got, fmt.Errorf("%w: %w", errNoAnswer, exporter.Unquoted(err))
 	}
 	defer resp.Body.Close() //nolint:errcheck // nothing was written
-	b := newBody(resp.Body, c.limit)
+	d := jsonstream.New(resp.Body, jsonstream.Limits{Text: c.limit, Value: maxValueBytes})
 	if resp.StatusCode != http.StatusOK {
-		err := refused(resp, b)
+		err := refused(resp, d)
 		if slices.Contains(busy, resp.StatusCode) {
 			return got, fmt.Errorf("%w: %w", errNoAnswer, err)
 		}
 		return got, err
 	}
-	got, err = readAnswer(b.dec, func() error { return data(b.dec) })
-	switch {
+	got, err = readAnswer(d, func() error { return data(d) })
+	switch cut := d.ReadErr(); {
 	case err == nil:
 		return got, nil
-	case errors.Is(b.err, errTooLarge):
-		return got, b.err
-	case b.err != nil:
-		return got, fmt.Errorf("%w: cut off after %d bytes: %w", errNoAnswer, b.read, exporter.Unquoted(b.err))
-	case errors.Is(err, errTooLarge):
+	case errors.Is(cut, jsonstream.ErrTooLarge):
+		return got, cut
+	case cut != nil:
+		return got, fmt.Errorf("%w: cut off after %d bytes: %w", errNoAnswer, d.BytesRead(), exporter.Unquoted(cut))
+	case errors.Is(err, jsonstream.ErrTooLarge):
 		return got, err
 	}
-	return got, fmt.Errorf("answered what is not the HTTP API's JSON, %s: byte %d of %d or more", exporter.Described(resp), b.dec.InputOffset(), b.read)
+	return got, fmt.Errorf("answered what is not the HTTP API's JSON, %s: byte %d of %d or more",
+		exporter.Described(resp), d.InputOffset(), d.BytesRead())
 }
 
 func (c *client) request(ctx context.Context, method, path string, form url.Values) (*http.Request, error) {
@@ -188,11 +186,11 @@ func (c *client) request(ctx context.Context, method, path string, form url.Valu
 }
 
 // refused is an answer that isn't 200.
-func refused(resp *http.Response, b *body) error {
-	got, err := readAnswer(b.dec, func() error { return b.dec.Decode(&skipped{}) })
+func refused(resp *http.Response, d *jsonstream.Decoder) error {
+	got, err := readAnswer(d, d.Skip)
 	switch {
-	case errors.Is(b.err, errTooLarge):
-		return b.err
+	case errors.Is(d.ReadErr(), jsonstream.ErrTooLarge):
+		return d.ReadErr()
 	case err != nil || got.message == "":
 		return fmt.Errorf("answered %s", exporter.Described(resp))
 	}
@@ -212,7 +210,7 @@ func refusal(errorType, message string) error {
 	}
 	err := fmt.Errorf("an error, %s, with a message of %d bytes: the server's log or its own page has it", errorType, len(message))
 	if strings.Contains(message, "too many samples") {
-		return fmt.Errorf("%w: too many samples for the server (--query.max-samples): %w", errTooLarge, err)
+		return fmt.Errorf("%w: too many samples for the server (--query.max-samples): %w", jsonstream.ErrTooLarge, err)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gputally/gputally/collector/source/exporter"
 	"github.com/gputally/gputally/collector/source/field"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/jsonstream"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -206,7 +207,7 @@ func (s *Source) fetch(ctx context.Context, slot source.Slot) error {
 		}
 		s.metrics.windows.Set(to.Sub(slot.Start).Seconds())
 		got, err := s.client.query(ctx, s.selector, slot.Start, to)
-		if errors.Is(err, errTooLarge) && length > slot.Length {
+		if errors.Is(err, jsonstream.ErrTooLarge) && length > slot.Length {
 			s.length, s.ceiling = length/2, length/2
 			continue
 		}
