@@ -45,7 +45,7 @@ const remember = 24 * time.Hour
 
 func (t *Tracker) forget(now time.Time) {
 	old := func(at time.Time) bool { return now.Sub(at) > remember }
-	maps.DeleteFunc(t.seen, func(_ key, at time.Time) bool { return old(at) })
+	maps.DeleteFunc(t.seen, func(_ string, at time.Time) bool { return old(at) })
 	maps.DeleteFunc(t.told, func(_ string, at time.Time) bool { return old(at) })
 }
 
@@ -101,7 +101,7 @@ func (t *Tracker) hold(slot source.Slot, b *wire.Batch) (failed string) {
 			if len(places) == 0 {
 				failed = cmp.Or(failed, t.missing(l.reader.Name(), x, &s))
 			} else {
-				t.seen[s.key.device()] = slot.Start
+				t.seen[s.key.device] = slot.Start
 			}
 			from, to := clip(slot, s)
 			for _, at := range places {
@@ -180,7 +180,7 @@ func without(s span, others []span) (left []span) {
 // time would look free for it, the answer is why the slot fails.
 func (t *Tracker) missing(reader string, x *index, s *stay) (failed string) {
 	h := &s.holding
-	_, seen := t.seen[s.key.device()]
+	_, seen := t.seen[s.key.device]
 	reason := x.why(h.Device, seen)
 	t.metrics.unresolved.WithLabelValues(reason).Inc()
 	name := reader + ": " + h.Device.String()

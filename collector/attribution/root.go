@@ -36,7 +36,7 @@ type Tracker struct {
 	lines    []*timeline
 	failing  map[string]bool      // readers whose last poll failed
 	told     map[string]time.Time // what was warned of, and when
-	seen     map[key]time.Time    // devices that were found, and when last
+	seen     map[string]time.Time // devices that were found, by their key, and when last
 	lastFail string               // why the last slot failed; empty: it didn't
 }
 
@@ -50,7 +50,7 @@ func New(cfg Config, deps Deps) (*Tracker, error) {
 	}
 	t := &Tracker{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry, deps.Readers),
-		failing: map[string]bool{}, told: map[string]time.Time{}, seen: map[key]time.Time{},
+		failing: map[string]bool{}, told: map[string]time.Time{}, seen: map[string]time.Time{},
 	}
 	for _, r := range deps.Readers {
 		t.lines = append(t.lines, newTimeline(r))

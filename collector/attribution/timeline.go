@@ -119,58 +119,34 @@ func (l *timeline) within(from, to time.Time) []stay {
 	return out
 }
 
-// key is what makes two holdings the same: device, replica and owner.
-// Containers of one pod are one owner.
+// key is what makes two holdings the same. Keys order holdings.
 type key struct {
-	uuid                 string
-	index, minor, gi, ci int64 // -1: not said
-	whole                bool
-	replica              string
-	owner                ownerKey
+	device string
+	holder string // replica and owner; containers of one pod are one owner
 }
-
-type ownerKey struct{ tenant, project, namespace, pod, uid, job, user, account string }
 
 func keyOf(h *Holding) key {
-	d, o := &h.Device, h.Owner
-	return key{
-		uuid: d.UUID, index: number(d.Index), minor: number(d.Minor), gi: number(d.GI), ci: number(d.CI), whole: d.Whole, replica: h.Replica,
-		owner: ownerKey{o.Tenant, o.Project, o.Namespace, o.Pod, o.Uid, o.Job, o.User, o.Account},
-	}
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
-
-// device is the key without replica and owner.
-func (k key) device() key {
-	k.replica, k.owner = "", ownerKey{}
-	return k
-}
-
-func number(n *uint32) int64 {
-	if n == nil {
-		return -1
-	}
-	return int64(*n)
+	o := h.Owner
+	return key{h.Device.key(), strings.Join([]string{
+		h.Replica, o.Tenant, o.Project, o.Namespace, o.Pod, o.Uid, o.Job, o.User, o.Account,
+	}, "\x00")}
 }
 
 func (k key) compare(o key) int {
-	return cmp.Or(
-		cmp.Compare(k.uuid, o.uuid), cmp.Compare(k.index, o.index), cmp.Compare(k.minor, o.minor),
-		cmp.Compare(k.gi, o.gi), cmp.Compare(k.ci, o.ci), compareBool(k.whole, o.whole), cmp.Compare(k.replica, o.replica),
-		cmp.Compare(k.owner.tenant, o.owner.tenant), cmp.Compare(k.owner.project, o.owner.project),
-		cmp.Compare(k.owner.namespace, o.owner.namespace), cmp.Compare(k.owner.pod, o.owner.pod),
-		cmp.Compare(k.owner.uid, o.owner.uid), cmp.Compare(k.owner.job, o.owner.job),
-		cmp.Compare(k.owner.user, o.owner.user), cmp.Compare(k.owner.account, o.owner.account),
-	)
+	return cmp.Or(strings.Compare(k.device, o.device), strings.Compare(k.holder, o.holder))
+}
+
+// key is equal for devices that are named alike; numbers order it as such, after
+// none at all.
+func (d Device) key() string {
+	number := func(n *uint32) int64 {
+		if n == nil {
+			return 0
+		}
+		return int64(*n) + 1
+	}
+	return fmt.Sprintf("%s\x00%010d %010d %010d %010d %t",
+		d.UUID, number(d.Index), number(d.Minor), number(d.GI), number(d.CI), d.Whole)
 }
 
 // String names a device for people.

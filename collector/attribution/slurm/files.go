@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gputally/gputally/collector/attribution"
 )
@@ -25,6 +26,12 @@ type mapped struct {
 	gi       *uint32
 	jobs     []string
 	stamp    stamp
+}
+
+// stamp tells versions of a file apart.
+type stamp struct {
+	size     int64
+	modified time.Time
 }
 
 // marker is the file that a prolog leaves in the directory: where it is missing,
@@ -99,7 +106,7 @@ func (m *mapped) readBounded() (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s: is no regular file but %s", m.path, info.Mode())
 	}
-	m.stamp = stampOf(info)
+	m.stamp = stamp{info.Size(), info.ModTime()}
 	f, err := os.Open(m.path)
 	if err != nil {
 		return "", err

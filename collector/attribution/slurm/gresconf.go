@@ -10,6 +10,9 @@ import (
 	"github.com/gputally/gputally/internal/hostlist"
 )
 
+// maxGresConfBytes bounds gres.conf: ten thousand nodes with a line each.
+const maxGresConfBytes = 4 << 20
+
 // confDevice is one gpu of gres.conf: a file, or the several of MultipleFiles.
 type confDevice struct {
 	kind  string // Type=

@@ -3,11 +3,8 @@ package slurm
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
 	"regexp"
 	"sync"
-	"time"
 
 	"github.com/gputally/gputally/collector/attribution"
 )
@@ -36,18 +33,10 @@ func (l layout) at(position uint32) (attribution.Device, error) {
 type layouts struct {
 	cfg     Config
 	node    string
-	read    stamp       // of the gres.conf that conf was read from
-	conf    gresConf    // what it says
-	entries []gresEntry // the node's Gres=; nil: not known, or not asked since
+	file    attribution.File // gres.conf
+	conf    gresConf         // what it says
+	entries []gresEntry      // the node's Gres=; nil: not known, or not asked since
 }
-
-// stamp tells versions of a file apart.
-type stamp struct {
-	size     int64
-	modified time.Time
-}
-
-func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()} }
 
 // get answers the layout now. ask is called where the node's Gres= matters and
 // isn't known: for the order of several types, and to see that a guess at board
@@ -96,23 +85,19 @@ func fixedLayout(gres []GresDevice) layout {
 
 // load reads gres.conf when it is another than the one known.
 func (l *layouts) load() error {
-	info, err := os.Stat(l.cfg.GresConf)
+	text, changed, err := l.file.Read()
 	if err != nil {
 		return fmt.Errorf("read gres_conf: %w", err)
 	}
-	now := stampOf(info)
-	if now == l.read {
+	if !changed {
 		return nil
-	}
-	text, err := os.ReadFile(l.cfg.GresConf)
-	if err != nil {
-		return fmt.Errorf("read gres_conf: %w", err)
 	}
 	conf, err := parseGresConf(l.cfg.GresConf, string(text), l.node)
 	if err != nil {
+		l.file.Forget()
 		return err
 	}
-	l.read, l.conf, l.entries = now, conf, nil
+	l.conf, l.entries = conf, nil
 	return nil
 }
 

@@ -60,7 +60,7 @@ func New(cfg Config, deps Deps) (*Reader, error) {
 	return &Reader{
 		cfg: cfg, deps: deps,
 		client:    &client{run: run, squeue: cfg.Squeue, scontrol: cfg.Scontrol, node: node, nonce: newNonce},
-		layouts:   &layouts{cfg: cfg, node: node},
+		layouts:   &layouts{cfg: cfg, node: node, file: attribution.File{Path: cfg.GresConf, Most: maxGresConfBytes}},
 		directory: directory{path: cfg.MappingDir},
 		known:     map[string]*fileJob{}, dropped: countDropped(deps.Registry),
 		allocated: map[string][]uint32{},

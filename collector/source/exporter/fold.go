@@ -35,11 +35,11 @@ func (r readings) ptr(id uint32) *float64 {
 // device is a board, or one MIG instance of it.
 type device struct {
 	values readings
-	owners map[ownerKey]*wire.Owner
+	owners map[string]*wire.Owner // by ownerKey
 }
 
 func newDevice() *device {
-	return &device{values: readings{}, owners: map[ownerKey]*wire.Owner{}}
+	return &device{values: readings{}, owners: map[string]*wire.Owner{}}
 }
 
 // addOwner keeps one owner per hold: of several containers of a pod, the first
@@ -48,7 +48,7 @@ func (d *device) addOwner(o *wire.Owner, vgpu string) {
 	if o == nil {
 		return
 	}
-	key := keyOf(o, vgpu)
+	key := ownerKey(o, vgpu)
 	if old, ok := d.owners[key]; !ok || o.Container < old.Container {
 		d.owners[key] = o
 	}
@@ -56,15 +56,9 @@ func (d *device) addOwner(o *wire.Owner, vgpu string) {
 
 // holders lists the owners in a fixed order.
 func (d *device) holders() []*wire.Owner {
-	keys := slices.SortedFunc(maps.Keys(d.owners), func(a, b ownerKey) int {
-		return cmp.Or(
-			cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.pod, b.pod), cmp.Compare(a.uid, b.uid),
-			cmp.Compare(a.job, b.job), cmp.Compare(a.user, b.user), cmp.Compare(a.account, b.account),
-			cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.project, b.project), cmp.Compare(a.vgpu, b.vgpu))
-	})
-	out := make([]*wire.Owner, len(keys))
-	for i, k := range keys {
-		out[i] = d.owners[k]
+	out := make([]*wire.Owner, 0, len(d.owners))
+	for _, key := range slices.Sorted(maps.Keys(d.owners)) {
+		out = append(out, d.owners[key])
 	}
 	return out
 }
@@ -112,14 +106,14 @@ func (s *Source) fold(r *reading, nodes map[string]*nodeView) (rows int) {
 	owners := newOwnerReader(&s.cfg, r)
 	names := nodeNames(r.samples)
 	for _, smp := range r.samples {
-		r.generation.See(smp.series, smp.value, smp.labels)
+		r.generation.See(smp.Series, smp.Value, smp.Labels)
 	}
 	for _, smp := range r.samples {
-		if hasAny(smp.labels, otherDevices) {
+		if hasAny(smp.Labels, otherDevices) {
 			continue
 		}
-		uuid, index := first(smp.labels, labelsUUID), first(smp.labels, labelsIndex)
-		node, named := r.target.node, first(smp.labels, labelsNode)
+		uuid, index := first(smp.Labels, labelsUUID), first(smp.Labels, labelsIndex)
+		node, named := r.target.node, first(smp.Labels, labelsNode)
 		if r.target.trusts {
 			node = cmp.Or(named, names[uuid], node)
 		} else if named != "" && named != node {
@@ -139,7 +133,7 @@ func (s *Source) fold(r *reading, nodes map[string]*nodeView) (rows int) {
 }
 
 // boardOf finds a board, or lists it.
-func boardOf(nodes map[string]*nodeView, node, uuid string, r *reading, smp sample) *board {
+func boardOf(nodes map[string]*nodeView, node, uuid string, r *reading, smp Sample) *board {
 	n := nodes[node]
 	if n == nil {
 		n = &nodeView{name: node, boards: map[string]*board{}, targets: map[*target]bool{}}
@@ -164,47 +158,47 @@ func (b *board) countsEnergyBy(t *target, at time.Time) bool {
 }
 
 // time is when a sample was scraped.
-func (r *reading) time(smp sample) time.Time {
-	if smp.at.IsZero() {
+func (r *reading) time(smp Sample) time.Time {
+	if smp.At.IsZero() {
 		return r.at
 	}
-	return smp.at
+	return smp.At
 }
 
 // nodeNames finds the node of a UUID for rows that don't name it themselves.
-func nodeNames(samples []sample) map[string]string {
+func nodeNames(samples []Sample) map[string]string {
 	names := make(map[string]string)
 	for _, smp := range samples {
-		if node := first(smp.labels, labelsNode); node != "" {
-			names[first(smp.labels, labelsUUID)] = node
+		if node := first(smp.Labels, labelsNode); node != "" {
+			names[first(smp.Labels, labelsUUID)] = node
 		}
 	}
 	delete(names, "")
 	return names
 }
 
-func (s *Source) foldRow(b *board, r *reading, smp sample, index string, owners ownerReader) {
+func (s *Source) foldRow(b *board, r *reading, smp Sample, index string, owners ownerReader) {
 	if n, err := strconv.ParseUint(index, 10, 32); err == nil {
 		b.index = uint32(n)
 	}
-	b.model = cmp.Or(b.model, strings.TrimSpace(first(smp.labels, labelsModel)))
-	if on, known := trueLabel(first(smp.labels, labelsMIGMode)); known {
+	b.model = cmp.Or(b.model, strings.TrimSpace(first(smp.Labels, labelsModel)))
+	if on, known := trueLabel(first(smp.Labels, labelsMIGMode)); known {
 		b.migOn, b.migOff = b.migOn || on, b.migOff || !on
 	}
-	d, isInstance := s.deviceOf(b, smp.labels)
+	d, isInstance := s.deviceOf(b, smp.Labels)
 	if d == nil {
 		return
 	}
-	owner, vgpu := owners.owner(smp.labels)
+	owner, vgpu := owners.owner(smp.Labels)
 	d.addOwner(owner, vgpu)
-	f := smp.series.Field()
-	id, v, absent := r.generation.Value(smp.series, smp.value)
-	if r.distrusted[smp.series.Name] {
+	f := smp.Series.Field()
+	id, v, absent := r.generation.Value(smp.Series, smp.Value)
+	if r.distrusted[smp.Series.Name] {
 		absent = field.AbsentHelp
 	}
 	switch {
 	case absent != "":
-		s.leaveOut(r.target, smp.series.Name, absent)
+		s.leaveOut(r.target, smp.Series.Name, absent)
 	case isInstance && f.Instance:
 		d.values.put(id, v)
 	case isInstance && f.ID == field.GPUUtil:

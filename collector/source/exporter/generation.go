@@ -70,7 +70,7 @@ func (s *Source) nameUnknown(r *reading) {
 	}
 	shown := map[uint32]bool{}
 	for _, smp := range r.samples {
-		shown[smp.series.Field().ID] = true
+		shown[smp.Series.Field().ID] = true
 	}
 	for _, name := range r.unknown {
 		if f := field.Alike(name); f != nil && !shown[f.ID] {

@@ -11,13 +11,12 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Sample is a value that an exporter showed, scraped by somebody else. Labels
-// are the series' without its name; none is empty.
+// Sample is a value that an exporter showed, under a name that is known.
 type Sample struct {
 	Series field.Series
-	Labels map[string]string
+	Labels map[string]string // without the name; none is empty. Other samples may share it
 	Value  float64
-	At     time.Time // of the scrape
+	At     time.Time // of the scrape; zero: the reading's
 }
 
 // Exposition is all that one exporter showed in a slot.
@@ -60,11 +59,8 @@ func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, e
 	var readings []reading
 	here := map[*target]bool{}
 	for _, e := range seen {
-		r := reading{target: h.target(e), at: slot.Start, renamed: e.Renamed, samples: make([]sample, 0, len(e.Samples))}
+		r := reading{target: h.target(e), at: slot.Start, renamed: e.Renamed, samples: e.Samples}
 		here[r.target] = true
-		for _, smp := range e.Samples {
-			r.samples = append(r.samples, sample{series: smp.Series, labels: smp.Labels, value: smp.Value, at: smp.At})
-		}
 		readings = append(readings, r)
 	}
 	for _, t := range h.s.targets {

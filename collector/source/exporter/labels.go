@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gputally/gputally/internal/wire"
 )
@@ -52,7 +53,7 @@ type ownerReader struct {
 func newOwnerReader(cfg *Config, r *reading) ownerReader {
 	return ownerReader{
 		labels: cfg.OwnerLabels, notOwners: cfg.NotOwners,
-		exported: r.renamed || slices.ContainsFunc(r.samples, func(s sample) bool { return hasAny(s.labels, RenamedLabels) }),
+		exported: r.renamed || slices.ContainsFunc(r.samples, func(s Sample) bool { return hasAny(s.Labels, RenamedLabels) }),
 	}
 }
 
@@ -73,7 +74,7 @@ func (r ownerReader) owner(labels map[string]string) (o *wire.Owner, vgpu string
 	if slices.Contains(r.notOwners, o.Container) {
 		o.Namespace, o.Pod, o.Container, o.Uid = "", "", "", ""
 	}
-	if (ownerKey{}) == keyOf(o, "") {
+	if ownerKey(o, "") == ownerKey(&wire.Owner{}, "") {
 		return nil, ""
 	}
 	return o, labels["vgpu"]
@@ -96,10 +97,8 @@ var scraperLabels = map[string]bool{"namespace": true, "pod": true, "container":
 
 // ownerKey is what makes two rows of a leaf the same hold. Containers of one
 // pod are one owner; one pod on two replicas holds twice.
-type ownerKey struct {
-	namespace, pod, uid, job, user, account, tenant, project, vgpu string
-}
-
-func keyOf(o *wire.Owner, vgpu string) ownerKey {
-	return ownerKey{o.Namespace, o.Pod, o.Uid, o.Job, o.User, o.Account, o.Tenant, o.Project, vgpu}
+func ownerKey(o *wire.Owner, vgpu string) string {
+	return strings.Join([]string{
+		o.Namespace, o.Pod, o.Uid, o.Job, o.User, o.Account, o.Tenant, o.Project, vgpu,
+	}, "\x00")
 }

@@ -89,7 +89,7 @@ func (p *scan) line(line []byte) error {
 		return err
 	}
 	p.held += 64
-	p.reading.samples = append(p.reading.samples, sample{series: series, labels: set, value: value})
+	p.reading.samples = append(p.reading.samples, Sample{Series: series, Labels: set, Value: value})
 	return p.check()
 }
 

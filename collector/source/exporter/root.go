@@ -97,7 +97,7 @@ func New(cfg Config, deps Deps) (*Source, error) {
 type reading struct {
 	target  *target
 	at      time.Time // of samples that don't say when
-	samples []sample
+	samples []Sample
 	// renamed: the scraper is known to have renamed the exporter's own labels,
 	// whether these rows show it or not.
 	renamed bool

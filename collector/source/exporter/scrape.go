@@ -10,17 +10,7 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/gputally/gputally/collector/source/field"
 )
-
-// sample is one series of an exposition with a name that is known.
-type sample struct {
-	series field.Series
-	labels map[string]string // not to be changed: other samples may have it, too
-	value  float64
-	at     time.Time // of the scrape; zero: the reading's
-}
 
 // fetch gets an exposition. A connection that breaks, and a body over a limit,
 // give nothing of it: what was read until then is the caller's to drop.
