@@ -42,19 +42,22 @@ func (s *Source) learn(present []*gpu) {
 }
 
 func (s *Source) infoOf(dev gonvml.Device) (info source.GPUInfo) {
-	if s.lib.have("nvmlDeviceGetVbiosVersion") {
-		if v, ret := dev.GetVbiosVersion(); ret == gonvml.SUCCESS {
-			info.VBIOS = v
-		}
-	}
-	if s.lib.have("nvmlDeviceGetSerial") {
-		if v, ret := dev.GetSerial(); ret == gonvml.SUCCESS {
-			info.Serial = v
-		}
-	}
-	if s.lib.have("nvmlDeviceGetPciInfo_v3") {
-		if v, ret := dev.GetPciInfo(); ret == gonvml.SUCCESS {
-			info.PCIBusID = text(v.BusId[:])
+	for _, f := range []struct {
+		symbol string
+		into   *string
+		read   func() (string, gonvml.Return)
+	}{
+		{"nvmlDeviceGetVbiosVersion", &info.VBIOS, dev.GetVbiosVersion},
+		{"nvmlDeviceGetSerial", &info.Serial, dev.GetSerial},
+		{"nvmlDeviceGetPciInfo_v3", &info.PCIBusID, func() (string, gonvml.Return) {
+			pci, ret := dev.GetPciInfo()
+			return text(pci.BusId[:]), ret
+		}},
+	} {
+		if s.lib.have(f.symbol) {
+			if v, ret := f.read(); ret == gonvml.SUCCESS {
+				*f.into = v
+			}
 		}
 	}
 	if s.lib.have("nvmlDeviceGetMinorNumber") {

@@ -73,8 +73,47 @@ func (r *reader) need(symbol string) bool {
 // boardReads are a board's own values, in their order; energy comes first, right
 // after its instant.
 var boardReads = []func(*reader, *gpu){
-	(*reader).energy, (*reader).power, (*reader).temperatures, (*reader).clocks, (*reader).memoryOfBoard,
-	(*reader).pcie, (*reader).ecc, (*reader).remappedRows, (*reader).utilization,
+	(*reader).energy,
+	scalar("nvmlDeviceGetPowerUsage", "power", field.PowerWatts, func(d gonvml.Device) (float64, gonvml.Return) {
+		mw, ret := d.GetPowerUsage()
+		return float64(mw) / milliPer, ret
+	}),
+	(*reader).temperatures,
+	clockOf(fieldSMClock, gonvml.CLOCK_SM), clockOf(fieldMemoryClock, gonvml.CLOCK_MEM), (*reader).clockReasons,
+	func(r *reader, _ *gpu) { r.memory() },
+	scalar("nvmlDeviceGetPcieReplayCounter", "PCIe replays", fieldPCIeReplay, func(d gonvml.Device) (float64, gonvml.Return) {
+		n, ret := d.GetPcieReplayCounter()
+		return float64(n), ret
+	}),
+	eccOf(310, gonvml.MEMORY_ERROR_TYPE_CORRECTED, gonvml.VOLATILE_ECC),
+	eccOf(311, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED, gonvml.VOLATILE_ECC),
+	eccOf(312, gonvml.MEMORY_ERROR_TYPE_CORRECTED, gonvml.AGGREGATE_ECC),
+	eccOf(313, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED, gonvml.AGGREGATE_ECC),
+	(*reader).remappedRows, (*reader).utilization,
+}
+
+// scalar reads a field that is one call's value.
+func scalar(symbol, what string, id uint32, call func(gonvml.Device) (float64, gonvml.Return)) func(*reader, *gpu) {
+	return func(r *reader, _ *gpu) {
+		if r.need(symbol) {
+			v, ret := call(r.dev)
+			r.got(id, v, what, ret)
+		}
+	}
+}
+
+func clockOf(id uint32, clock gonvml.ClockType) func(*reader, *gpu) {
+	return scalar("nvmlDeviceGetClockInfo", "clocks", id, func(d gonvml.Device) (float64, gonvml.Return) {
+		mhz, ret := d.GetClockInfo(clock)
+		return float64(mhz), ret
+	})
+}
+
+func eccOf(id uint32, kind gonvml.MemoryErrorType, counter gonvml.EccCounterType) func(*reader, *gpu) {
+	return scalar("nvmlDeviceGetTotalEccErrors", "ECC errors", id, func(d gonvml.Device) (float64, gonvml.Return) {
+		n, ret := d.GetTotalEccErrors(kind, counter)
+		return float64(n), ret
+	})
 }
 
 // board reads a board and its instances.
@@ -122,13 +161,6 @@ func (r *reader) energy(*gpu) {
 	r.got(field.EnergyMJ, float64(mj), "energy", ret)
 }
 
-func (r *reader) power(*gpu) {
-	if r.need("nvmlDeviceGetPowerUsage") {
-		mw, ret := r.dev.GetPowerUsage()
-		r.got(field.PowerWatts, float64(mw)/milliPer, "power", ret)
-	}
-}
-
 func (r *reader) temperatures(*gpu) {
 	switch {
 	case r.lib.have("nvmlDeviceGetTemperatureV"):
@@ -152,13 +184,7 @@ func (r *reader) temperatures(*gpu) {
 	r.got(fieldMemoryTemp, float64(binary.NativeEndian.Uint32(values[0].Value[:4])), "memory temperature", ret)
 }
 
-func (r *reader) clocks(*gpu) {
-	if r.need("nvmlDeviceGetClockInfo") {
-		mhz, ret := r.dev.GetClockInfo(gonvml.CLOCK_SM)
-		r.got(fieldSMClock, float64(mhz), "clocks", ret)
-		mhz, ret = r.dev.GetClockInfo(gonvml.CLOCK_MEM)
-		r.got(fieldMemoryClock, float64(mhz), "clocks", ret)
-	}
+func (r *reader) clockReasons(*gpu) {
 	var reasons uint64
 	var ret gonvml.Return
 	switch { // renamed in R535
@@ -171,8 +197,6 @@ func (r *reader) clocks(*gpu) {
 	}
 	r.got(fieldClockReasons, float64(reasons), "clock event reasons", ret)
 }
-
-func (r *reader) memoryOfBoard(*gpu) { r.memory() }
 
 // memory is the framebuffer's in MiB, of a board or of a MIG device. Without v2
 // what is reserved is among the used, and not told.
@@ -203,34 +227,6 @@ func (r *reader) framebuffer(total, free, used uint64) {
 		board.Value{ID: field.FBFree, V: float64(free / mib)},
 		board.Value{ID: field.FBUsed, V: float64(used / mib)},
 	)
-}
-
-func (r *reader) pcie(*gpu) {
-	if r.need("nvmlDeviceGetPcieReplayCounter") {
-		n, ret := r.dev.GetPcieReplayCounter()
-		r.got(fieldPCIeReplay, float64(n), "PCIe replays", ret)
-	}
-}
-
-var eccCounters = []struct {
-	field   uint32
-	kind    gonvml.MemoryErrorType
-	counter gonvml.EccCounterType
-}{
-	{310, gonvml.MEMORY_ERROR_TYPE_CORRECTED, gonvml.VOLATILE_ECC},
-	{311, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED, gonvml.VOLATILE_ECC},
-	{312, gonvml.MEMORY_ERROR_TYPE_CORRECTED, gonvml.AGGREGATE_ECC},
-	{313, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED, gonvml.AGGREGATE_ECC},
-}
-
-func (r *reader) ecc(*gpu) {
-	if !r.need("nvmlDeviceGetTotalEccErrors") {
-		return
-	}
-	for _, c := range eccCounters {
-		n, ret := r.dev.GetTotalEccErrors(c.kind, c.counter)
-		r.got(c.field, float64(n), "ECC errors", ret)
-	}
 }
 
 // remappedRows aren't told while there are MIG instances.
