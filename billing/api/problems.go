@@ -9,8 +9,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/fault"
 	"github.com/gputally/gputally/internal/usage"
 )
 
@@ -20,27 +20,20 @@ func invalid(location string, value any, message string) error {
 		&huma.ErrorDetail{Message: message, Location: location, Value: value})
 }
 
-// problem turns an error of the house into one for the caller. What the caller
-// can mend is told; the rest is logged and kept.
+// problem turns an error into one for the caller, by its class. What the caller can
+// mend is told; the rest is logged and kept.
 func (a *api) problem(ctx context.Context, err error) error {
-	var known huma.StatusError
-	var quota *decisions.QuotaError
-	switch reason, _ := invoice.ReasonOf(err); reason {
-	case invoice.ReasonNothing, invoice.ReasonNoUsage:
-		return huma.Error404NotFound(err.Error())
-	case invoice.ReasonMoved:
-		return huma.Error412PreconditionFailed(err.Error())
-	case invoice.ReasonUnequal, invoice.ReasonDeleted, invoice.ReasonQuota, "":
-	default:
-		return huma.Error409Conflict(err.Error())
+	if _, ready := errors.AsType[huma.StatusError](err); ready {
+		return err
+	}
+	if quota, ok := errors.AsType[*decisions.QuotaError](err); ok {
+		return huma.ErrorWithHeaders(huma.NewError(quota.Class().Status(), quota.Error()),
+			http.Header{"Retry-After": {quota.Next.UTC().Format(http.TimeFormat)}})
+	}
+	if status := fault.Of(err).Status(); status < http.StatusInternalServerError {
+		return huma.NewError(status, err.Error())
 	}
 	switch {
-	case errors.As(err, &known):
-		return err
-	case errors.Is(err, invoice.ErrNoEvidence):
-		return huma.Error404NotFound(err.Error())
-	case errors.As(err, &quota):
-		return huma.ErrorWithHeaders(huma.Error429TooManyRequests(quota.Error()), http.Header{"Retry-After": {quota.Next.UTC().Format(http.TimeFormat)}})
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		a.deps.Log.WarnContext(ctx, "finance API request took too long", "error", err)
 		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("the request took too long; ask for less, or again later"),

@@ -3,7 +3,6 @@ package invoice
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -12,12 +11,13 @@ import (
 
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/fault"
 	"github.com/gputally/gputally/internal/store"
 )
 
 // ErrNoEvidence is a line that follows from the month as a whole, not from
 // certain GPU-hours.
-var ErrNoEvidence = errors.New("no GPU-hours of its own")
+var ErrNoEvidence = fault.New(fault.NotFound, "no GPU-hours of its own")
 
 // noLineError is a line that a document doesn't have; it is an ErrNotFound.
 type noLineError struct{ line, lines int }

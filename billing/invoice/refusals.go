@@ -8,6 +8,7 @@ import (
 
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/fault"
 )
 
 // Reason is why a request to decide something was refused. Whatever the reason,
@@ -85,14 +86,14 @@ func general(err error) bool {
 }
 
 // ErrNotFound is a tenant without an invoice in the month.
-var ErrNotFound = errors.New("no invoice")
+var ErrNotFound = fault.New(fault.NotFound, "no invoice")
 
 // ErrNoUsage is a month of which the ledger has no hour. Nothing is frozen of
 // it: its history may yet be imported. FinaliseRequest.WithoutUsage means it.
 var ErrNoUsage = fmt.Errorf("%w: the ledger has no hour of the month", ErrNotFound)
 
 // ErrNothingToAdjust is a correction of an invoice whose usage is what it was.
-var ErrNothingToAdjust = errors.New("nothing to adjust")
+var ErrNothingToAdjust = fault.New(fault.Conflict, "nothing to adjust")
 
 // ViolationError is a month in which a part of C7 doesn't hold; it has no
 // documents.
@@ -109,6 +110,9 @@ type OpenHoursError struct {
 	Why string
 }
 
+// Class is fault.Conflict.
+func (*OpenHoursError) Class() fault.Class { return fault.Conflict }
+
 // Error says since when, or for want of what.
 func (e *OpenHoursError) Error() string {
 	return fmt.Sprintf("the hours before %s are not closed yet: %s", e.To.UTC().Format(time.RFC3339), e.Why)
@@ -122,6 +126,9 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string { return e.Why }
 
+// Class is fault.Conflict.
+func (*ConflictError) Class() fault.Class { return fault.Conflict }
+
 func conflict(reason Reason, format string, args ...any) error {
 	return &ConflictError{Reason: reason, Why: fmt.Sprintf(format, args...)}
 }
@@ -134,6 +141,9 @@ type MovedError struct {
 	// Total, in Currency, is the present document's.
 	Total, Currency string
 }
+
+// Class is fault.Changed.
+func (*MovedError) Class() fault.Class { return fault.Changed }
 
 // Error names both contents and the present total.
 func (e *MovedError) Error() string {

@@ -11,6 +11,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/fault"
 )
 
 // Options change how usage is read.
@@ -47,6 +48,9 @@ type MissingModelError struct {
 }
 
 // Error says which model to add where.
+// Class is fault.Conflict: the price book stands against it.
+func (*MissingModelError) Class() fault.Class { return fault.Conflict }
+
 func (e *MissingModelError) Error() string {
 	return fmt.Sprintf("price model %q at %s: %s has no rate for it in the version effective %s; add it under models with a gpu_hour",
 		e.Model, e.Hour.Format(time.RFC3339), e.Book, e.Version.Format(time.RFC3339))
@@ -61,6 +65,9 @@ type BeforeBookError struct {
 }
 
 // Error says where the book would have to begin.
+// Class is fault.Conflict: the price book stands against it.
+func (*BeforeBookError) Class() fault.Class { return fault.Conflict }
+
 func (e *BeforeBookError) Error() string {
 	return fmt.Sprintf("rate usage at %s: %s starts at %s; add a version that is effective by then",
 		e.Hour.Format(time.RFC3339), e.Book, e.Start.Format(time.RFC3339))

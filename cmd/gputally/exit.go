@@ -3,12 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"syscall"
 
-	"github.com/gputally/gputally/internal/app"
-	"github.com/gputally/gputally/internal/store/engine"
-	"github.com/gputally/gputally/internal/trust"
+	"github.com/gputally/gputally/internal/fault"
 )
 
 // The exit codes, for scripts.
@@ -34,35 +30,22 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// Class is fault.Invalid.
+func (usageError) Class() fault.Class { return fault.Invalid }
+
 // quietError fails a command that has already printed why, such as verify.
 type quietError struct{ reason string }
 
 func (e quietError) Error() string { return e.reason }
 
-var environmental = []error{
-	engine.ErrLibraryMissing, engine.ErrLibraryUntrusted, engine.ErrStart, syscall.EADDRINUSE, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS,
-	fs.ErrPermission, fs.ErrNotExist,
-}
-
+// exitCode is 0 for nil, else the class's, or that of an interruption.
 func exitCode(ctx context.Context, err error) int {
-	var usage usageError
-	var locked *app.LockedError
-	var format *app.FormatError
-	var untrusted *trust.Error
+	class := fault.Of(err)
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &usage):
-		return exitUsage
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case class != fault.Invalid && ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &locked), errors.As(err, &format), errors.As(err, &untrusted):
-		return exitEnvironment
 	}
-	for _, target := range environmental {
-		if errors.Is(err, target) {
-			return exitEnvironment
-		}
-	}
-	return exitFailed
+	return class.Exit()
 }

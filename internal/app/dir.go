@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputally/gputally/internal/fault"
 	"github.com/gputally/gputally/internal/files"
 	"github.com/gputally/gputally/internal/trust"
 )
@@ -55,6 +56,9 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("data directory %s is in use by %s", e.Path, e.Holder)
 }
 
+// Class is fault.Environment.
+func (*LockedError) Class() fault.Class { return fault.Environment }
+
 // FormatError says that the directory's FORMAT is none that this build reads.
 type FormatError struct {
 	Path    string
@@ -73,6 +77,9 @@ func (e *FormatError) Error() string {
 	}
 	return fmt.Sprintf("open data directory %s: its file %s says %q, want %q and a number", e.Path, formatName, e.Text, formatPrefix)
 }
+
+// Class is fault.Environment.
+func (*FormatError) Class() fault.Class { return fault.Environment }
 
 // Dir is a data directory that this process holds.
 type Dir struct {

@@ -3,6 +3,8 @@ package decisions
 import (
 	"fmt"
 	"time"
+
+	"github.com/gputally/gputally/internal/fault"
 )
 
 // What a day may bring of a kind. The log keeps everything for ever, and every
@@ -35,6 +37,9 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("%d of kind %s were decided within 24 hours, as many as are allowed: the next is possible at %s",
 		e.Limit, e.Kind, e.Next.UTC().Format(time.RFC3339))
 }
+
+// Class is fault.Limited.
+func (*QuotaError) Class() fault.Class { return fault.Limited }
 
 func (o *Options) quota(kind Kind) int {
 	switch kind {

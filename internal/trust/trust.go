@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/gputally/gputally/internal/fault"
 )
 
 // Error is a path that somebody else could write, or read where it is secret.
@@ -18,6 +20,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Path + " " + e.What }
+
+// Class is fault.Environment.
+func (*Error) Class() fault.Class { return fault.Environment }
 
 const (
 	othersRead  = 0o004

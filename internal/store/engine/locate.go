@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gputally/gputally/internal/fault"
 )
 
 // LibraryEnv names the environment variable that holds the library's path.
@@ -16,7 +18,7 @@ const LibraryEnv = "GPUTALLY_LIBCHDB"
 const libraryName = "libchdb.so"
 
 // ErrLibraryMissing is wrapped by every error about a library that isn't there.
-var ErrLibraryMissing = errors.New("ClickHouse's library libchdb.so is missing")
+var ErrLibraryMissing = fault.New(fault.Environment, "ClickHouse's library libchdb.so is missing")
 
 // Locate says where libchdb.so is. It looks at the explicit path, then at
 // GPUTALLY_LIBCHDB, then for lib/libchdb.so beside the executable. The first two

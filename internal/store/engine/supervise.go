@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/fault"
 	"github.com/gputally/gputally/internal/unixsock"
 )
 
@@ -52,7 +53,7 @@ type Supervisor struct {
 
 // ErrStart is wrapped by the error of a first start that failed: of what the
 // helper needs, something is missing or unusable.
-var ErrStart = errors.New("start engine")
+var ErrStart = fault.New(fault.Environment, "start engine")
 
 // Supervise starts the helper and returns once it answers /ping. It fails with
 // ErrStart and the tail of the helper's standard error when the first start does. The

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gputally/gputally/internal/fault"
 	"github.com/gputally/gputally/internal/trust"
 )
 
@@ -20,7 +21,7 @@ var sums string
 
 // ErrLibraryUntrusted is wrapped by every refusal of a library that is not the
 // pinned one, or that another user could have written.
-var ErrLibraryUntrusted = errors.New("ClickHouse's library is not loaded")
+var ErrLibraryUntrusted = fault.New(fault.Environment, "ClickHouse's library is not loaded")
 
 // verify refuses a library that isn't byte for byte the one this build was made
 // for (lib/SHA256SUMS), or that another user could have replaced. Reading half a
