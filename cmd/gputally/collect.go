@@ -18,9 +18,9 @@ import (
 	"github.com/gputally/gputally/collector/attribution/static"
 	"github.com/gputally/gputally/collector/devices"
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
 	"github.com/gputally/gputally/collector/source/dcgm"
 	"github.com/gputally/gputally/collector/source/exporter"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/collector/source/nvml"
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/internal/clock"
@@ -259,7 +259,7 @@ func (p *pipeline) newSource(node string, at collecting) (source.Source, error) 
 			Cluster: cfg.Cluster.Name, StateFile: at.state(exporterState), Clock: clk, Log: log, Registry: p.reg,
 		})
 	}
-	builder, err := board.New(cfg.Device, board.Deps{
+	builder, err := local.New(cfg.Device, local.Deps{
 		Cluster: cfg.Cluster.Name, Node: node, StateFile: at.state(deviceState), MachineBoot: machineBoot(),
 		Clock: clk, Log: log, Registry: p.reg,
 	})

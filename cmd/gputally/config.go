@@ -14,9 +14,9 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/collector"
 	"github.com/gputally/gputally/collector/devices"
-	"github.com/gputally/gputally/collector/source/board"
 	"github.com/gputally/gputally/collector/source/dcgm"
 	"github.com/gputally/gputally/collector/source/exporter"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/collector/source/nvml"
 	"github.com/gputally/gputally/ingest"
 	"github.com/gputally/gputally/ingest/ledger"
@@ -40,7 +40,7 @@ type Config struct {
 	Collector CollectorConfig `yaml:"collector"`
 	Exporter  exporter.Config `yaml:"exporter"`
 	// Device says what boards mean that dcgm and nvml read.
-	Device      board.Config      `yaml:"device"`
+	Device      local.Config      `yaml:"device"`
 	DCGM        dcgm.Config       `yaml:"dcgm"`
 	NVML        nvml.Config       `yaml:"nvml"`
 	Attribution AttributionConfig `yaml:"attribution"`
@@ -138,7 +138,7 @@ func DefaultConfig() Config {
 		Cluster:   ClusterConfig{Name: "default", Slot: 10 * time.Second},
 		Collector: CollectorConfig{SpoolMaxBytes: collector.DefaultConfig().SpoolMaxBytes},
 		Exporter:  exporter.DefaultConfig(),
-		Device:    board.DefaultConfig(), DCGM: dcgm.DefaultConfig(), NVML: nvml.DefaultConfig(),
+		Device:    local.DefaultConfig(), DCGM: dcgm.DefaultConfig(), NVML: nvml.DefaultConfig(),
 		Attribution: defaultAttribution(), DeviceMetrics: devices.DefaultConfig(),
 		Ingest:    ingest.DefaultConfig(),
 		Ledger:    ledger.DefaultConfig(),

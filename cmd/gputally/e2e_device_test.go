@@ -20,8 +20,8 @@ import (
 	"github.com/gputally/gputally/collector/attribution"
 	"github.com/gputally/gputally/collector/attribution/podresources"
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
 	"github.com/gputally/gputally/collector/source/dcgm"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/internal/gpusim"
 	"github.com/gputally/gputally/internal/usage"
 	"github.com/gputally/gputally/internal/wire"
@@ -128,7 +128,7 @@ func newDeviceRig(t *testing.T, lines string) *deviceRig {
 	r := &deviceRig{scrapeRig: newVirtualRig(t), t: t, sim: gpusim.Open(t), kubelet: newKubelet(t)}
 	r.sim.SetTime(firstHour)
 	r.sim.Do(lines)
-	builder, err := board.New(board.DefaultConfig(), board.Deps{
+	builder, err := local.New(local.DefaultConfig(), local.Deps{
 		Cluster: "c", Node: "n1", StateFile: filepath.Join(t.TempDir(), deviceState), Clock: r.clk, Log: quietLog(), Registry: r.reg,
 	})
 	if err != nil {

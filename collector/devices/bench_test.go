@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/gputally/gputally/collector/source/board"
 	"github.com/gputally/gputally/collector/source/exporter"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/wire"
 )
@@ -81,7 +81,7 @@ func TestSeriesAreBounded(t *testing.T) {
 func TestNamesBesideTheSources(t *testing.T) {
 	r := newRig(t)
 	log, now := discard(), clock.Clock(r.clock)
-	if _, err := board.New(board.DefaultConfig(), board.Deps{Cluster: "k", Node: "n1", Clock: now, Log: log, Registry: r.reg}); err != nil {
+	if _, err := local.New(local.DefaultConfig(), local.Deps{Cluster: "k", Node: "n1", Clock: now, Log: log, Registry: r.reg}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := exporter.DefaultConfig()

@@ -11,10 +11,10 @@
 //   - A value is shown once per device and field, however many owners share the
 //     device. The owner stands in labels only where there is one owner; where there
 //     are several, shared="true" does.
-//   - A field that instances show is not shown on their board's row again, and what
-//     only the board measures stands on the board's row alone: a sum over all rows
+//   - A field that instances show is not shown on their GPU's row again, and what
+//     only the GPU measures stands on the GPU's row alone: a sum over all rows
 //     of a field counts everything once.
-//   - The board's row names an owner only where that owner holds all its slices.
+//   - The GPU's row names an owner only where that owner holds all its slices.
 //   - gputally_* counters and health metrics carry no owner: neither a total nor
 //     the time an alert has to hold starts anew when the owner changes. DCGM's
 //     fields carry it, counters as well, because dashboards expect that.

@@ -36,7 +36,7 @@ func (l labels) key() string {
 	return strings.Join(l.names, "\xff") + "\xfe" + strings.Join(l.values, "\xff")
 }
 
-// boardLabels name a board as dcgm-exporter does.
+// boardLabels name a GPU as dcgm-exporter does.
 func boardLabels(node string, g *wire.Gpu, info source.GPUInfo) labels {
 	device := ""
 	if info.Minor != nil {
@@ -47,10 +47,10 @@ func boardLabels(node string, g *wire.Gpu, info source.GPUInfo) labels {
 		with("modelName", g.Model).with("pci_bus_id", info.PCIBusID).with("Hostname", node)
 }
 
-// isWhole says that a leaf is the board itself.
+// isWhole says that a leaf is the GPU itself.
 func isWhole(l *wire.Leaf) bool { return l.Gi == nil && l.Ci == nil && l.Profile == "" }
 
-// leafLabels add an instance to its board's labels. Where nobody knows NVML's id
+// leafLabels add an instance to its GPU's labels. Where nobody knows NVML's id
 // the leaf's own has to do.
 func leafLabels(board labels, l *wire.Leaf) labels {
 	if isWhole(l) {

@@ -4,11 +4,11 @@ import (
 	"maps"
 	"slices"
 
-	source "github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// memory is what is kept of boards from slot to slot, by node and UUID: clones of
+// memory is what is kept of GPUs from slot to slot, by node and UUID: clones of
 // a machine image may show one UUID on two nodes.
 type memory map[string]map[string]*board
 
@@ -20,7 +20,7 @@ type board struct {
 	xids     map[string]int64
 }
 
-// take moves the boards of a batch on, and drops those that its node hasn't
+// take moves the GPUs of a batch on, and drops those that its node hasn't
 // listed for as long as the inventory keeps them (R2). A slot that comes again
 // moves nothing twice.
 func (m memory) take(b *wire.Batch) {
@@ -47,7 +47,9 @@ func (m memory) take(b *wire.Batch) {
 			brd.happened(e)
 		}
 	}
-	maps.DeleteFunc(boards, func(_ string, brd *board) bool { return b.SlotStartMs-brd.startMS > source.ForgetAfter.Milliseconds() })
+	maps.DeleteFunc(boards, func(_ string, brd *board) bool {
+		return b.SlotStartMs-brd.startMS > gpustate.ForgetAfter.Milliseconds()
+	})
 }
 
 // move counts the energy. What moved before the first slot, while no collector
@@ -62,8 +64,8 @@ func (b *board) move(g *wire.Gpu, slotMS int64, first bool) {
 	}
 }
 
-// happened remembers the last XID of the board (empty) and of each leaf, as field
-// 230 does: until the board is reset or the driver reloaded.
+// happened remembers the last XID of the GPU (empty) and of each leaf, as field
+// 230 does: until the GPU is reset or the driver reloaded.
 func (b *board) happened(e *wire.Event) {
 	switch e.Kind {
 	case "xid":
@@ -73,7 +75,7 @@ func (b *board) happened(e *wire.Event) {
 	}
 }
 
-// missing are the boards of a node that its complete enumeration doesn't list any
+// missing are the GPUs of a node that its complete enumeration doesn't list any
 // more: they are lost (R2), unless another node has listed them since.
 func (m memory) missing(b *wire.Batch) (out []*wire.Gpu) {
 	if !wire.EnumerationComplete(b) {

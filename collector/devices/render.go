@@ -85,7 +85,7 @@ func (d *Devices) render(b *wire.Batch, info source.Info) []prometheus.Metric {
 	return w.metrics()
 }
 
-// health is what is said of a board whether it answers or not.
+// health is what is said of a GPU whether it answers or not.
 func (w *writer) health(g *wire.Gpu, info source.Info) labels {
 	own := info.GPUs[g.Uuid]
 	id := boardLabels(w.node, g, own)
@@ -102,7 +102,7 @@ func (w *writer) health(g *wire.Gpu, info source.Info) labels {
 	return id
 }
 
-// board shows a board, its leaves at the slot's end, and who has them. Flags are
+// GPU shows a GPU, its leaves at the slot's end, and who has them. Flags are
 // the device's own word and hold, here, whether owners are known or not.
 func (w *writer) board(b *wire.Batch, g *wire.Gpu, settled *meter.GPUSlot, info source.Info) {
 	id := w.health(g, info)
@@ -177,7 +177,7 @@ func (w *writer) fields(row labels, values fieldValues) {
 	}
 }
 
-// buckets shows where the slot's time of a board goes. What the hour has yet to
+// buckets shows where the slot's time of a GPU goes. What the hour has yet to
 // decide counts as unobserved.
 func (w *writer) buckets(id labels, b *wire.Batch, settled *meter.GPUSlot) {
 	capacity := int64(settled.Slices) * b.SlotMs

@@ -45,15 +45,15 @@ func leafValues(f fieldValues, l *wire.Leaf) fieldValues {
 		metrics(l.MetricFields, l.MetricValues)
 }
 
-// boardValues adds what was measured on a board.
+// boardValues adds what was measured on a GPU.
 func boardValues(f fieldValues, g *wire.Gpu) fieldValues {
 	mig := flag(g.Mig)
 	return f.maybe(field.MIGMode, &mig).maybe(field.PowerWatts, g.PowerWatts).metrics(g.MetricFields, g.MetricValues)
 }
 
-// boardHolding adds up who has a board's leaves.
+// boardHolding adds up who has a GPU's leaves.
 type boardHolding struct {
-	slices int // of the board
+	slices int // of the GPU
 	held   int // slices of leaves that somebody holds
 	all    holding
 }
@@ -73,7 +73,7 @@ func (b *boardHolding) add(h holding, slices int) {
 	b.all.entries += h.entries
 }
 
-// holding is the board's: one owner counts only with all of its slices.
+// holding is the GPU's: one owner counts only with all of its slices.
 func (b *boardHolding) holding() holding {
 	if len(b.all.owners) == 1 && b.held < b.slices {
 		return holding{}

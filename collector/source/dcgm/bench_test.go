@@ -17,7 +17,7 @@ import (
 	"github.com/gputally/gputally/collector"
 	"github.com/gputally/gputally/collector/attribution"
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/clock"
@@ -69,7 +69,7 @@ func newBenchRig(b *testing.B, gpus string, instances int) *benchRig {
 	sim.Do(gpus)
 	clk, log := clock.NewFake(sim.Now()), slog.New(slog.DiscardHandler)
 	reg, dir := prometheus.NewRegistry(), b.TempDir()
-	builder, err := board.New(board.DefaultConfig(), board.Deps{Cluster: "c", Node: "n", StateFile: dir + "/devices.json", Clock: clk, Log: log, Registry: reg})
+	builder, err := local.New(local.DefaultConfig(), local.Deps{Cluster: "c", Node: "n", StateFile: dir + "/devices.json", Clock: clk, Log: log, Registry: reg})
 	must(b, err)
 	cfg := DefaultConfig()
 	cfg.Library = sim.DCGM()
@@ -161,7 +161,7 @@ func (r *benchRig) bare(b *testing.B, slot source.Slot) {
 	}
 }
 
-// everybody is a reader by which every board, or every instance, is held.
+// everybody is a reader by which every GPU, or every instance, is held.
 type everybody struct{ instances int }
 
 func (everybody) Name() string { return "bench" }

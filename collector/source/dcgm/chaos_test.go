@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -67,11 +67,11 @@ func TestResetIsToldOnceToEachBoard(t *testing.T) {
 	var p pending
 	p.resetAll()
 	told := func(complete bool, uuids ...string) map[string]bool {
-		boards := make([]board.Board, len(uuids))
+		boards := make([]local.GPU, len(uuids))
 		for i, u := range uuids {
 			boards[i].UUID = u
 		}
-		p.deliver(&board.Reading{Boards: boards, Complete: complete})
+		p.deliver(&local.Reading{GPUs: boards, Complete: complete})
 		out := map[string]bool{}
 		for _, b := range boards {
 			out[b.UUID] = b.Reset

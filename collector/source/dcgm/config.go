@@ -34,7 +34,7 @@ type Config struct {
 	// Profiling watches SM activity and its like. On A100 that keeps the GPU out
 	// of its idle state: some 50 W.
 	Profiling bool `yaml:"profiling"`
-	// Fields that are read besides, of boards: by DCGM's id or name, the classic
+	// Fields that are read besides, of GPUs: by DCGM's id or name, the classic
 	// or that of DCGM 4.6.
 	Fields []string `yaml:"fields"`
 	// Keep is how long DCGM keeps samples of activity and XIDs; at least two slots.

@@ -1,6 +1,6 @@
 // Package dcgm is a source that reads the GPUs of its own node from NVIDIA's
 // DCGM 4: a slot goes in, one batch of facts comes out, by way of
-// collector/source/board. go-dcgm connects, lists and watches; what is read in
+// collector/source/GPU. go-dcgm connects, lists and watches; what is read in
 // every slot goes through a shim of our own (shim.c), which packs values of 4 KiB
 // each into records of 32 bytes in memory that is used again.
 //
@@ -11,7 +11,7 @@
 //   - Activity (fields 1002, 1001) is the mean of the samples whose time lies in
 //     the slot; the latest value would stand for the last interval alone.
 //   - XIDs are read from history, one sample per event, at the level where DCGM
-//     stores them: board, GPU instance or compute instance. Those from before
+//     stores them: GPU, GPU instance or compute instance. Those from before
 //     watching began are old news.
 //   - DCGM uses the ids of instances again. An instance is its GPU's UUID, its
 //     NVML ids, profile, slices and MIG UUID; a value from before it was first

@@ -27,7 +27,7 @@ var (
 	instanceFields = []uint16{fieldUUID, 250, field.FBFree, field.FBUsed, 253}
 )
 
-// profilingFields are PCIe's rates, which a board alone has, after what
+// profilingFields are PCIe's rates, which a GPU alone has, after what
 // instances have as well. basicProfiling is what older GPUs can do at least.
 var (
 	profilingFields         = []uint16{field.GREngineActive, field.SMActive, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010}

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/gpusim"
 	"github.com/gputally/gputally/internal/meter"
@@ -56,7 +56,7 @@ func (r *rig) start() {
 	r.t.Helper()
 	r.reg, r.log = prometheus.NewRegistry(), &bytes.Buffer{}
 	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	builder, err := board.New(board.DefaultConfig(), board.Deps{Cluster: "c", Node: "n", Clock: r.clk, Log: log, Registry: r.reg})
+	builder, err := local.New(local.DefaultConfig(), local.Deps{Cluster: "c", Node: "n", Clock: r.clk, Log: log, Registry: r.reg})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func events(b *wire.Batch, kind string) []string {
 	return out
 }
 
-// metric is a value among a board's or leaf's metrics.
+// metric is a value among a GPU's or leaf's metrics.
 func metric(fields []uint32, values []float64, id uint32) (float64, bool) {
 	for i, f := range fields {
 		if f == id {

@@ -3,8 +3,8 @@ package dcgm
 import (
 	"time"
 
-	"github.com/gputally/gputally/collector/source/board"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
 // overlap is how far a reading of XIDs goes back before the last one: DCGM
@@ -20,10 +20,10 @@ type history struct {
 	bindUS int64 // up to where field 6 was read
 }
 
-// place is where XIDs are stored: at one level only, the board's or an instance's.
+// place is where XIDs are stored: at one level only, the GPU's or an instance's.
 type place struct {
 	gpu  string
-	part memory.Part
+	part gpustate.Part
 }
 
 // bindState is the last that field 6 said.
@@ -48,18 +48,18 @@ func (h *history) connected(nowUS int64) {
 
 // pending is what was seen and not told yet.
 type pending struct {
-	xids     []board.XID
+	xids     []local.XID
 	detached bool            // the driver is away
 	reset    bool            // the driver was loaded anew,
-	told     map[string]bool // which these boards were told
+	told     map[string]bool // which these GPUs were told
 }
 
 func (p *pending) resetAll() { p.reset, p.told = true, map[string]bool{} }
 
-// deliver adds the XIDs to a reading, and a reset once to each board.
-func (p *pending) deliver(r *board.Reading) {
-	for i := range r.Boards {
-		b := &r.Boards[i]
+// deliver adds the XIDs to a reading, and a reset once to each GPU.
+func (p *pending) deliver(r *local.Reading) {
+	for i := range r.GPUs {
+		b := &r.GPUs[i]
 		b.Reset = p.reset && !p.told[b.UUID]
 		if b.Reset {
 			p.told[b.UUID] = true
@@ -102,7 +102,7 @@ func (s *Source) takeXID(r *record) {
 		return
 	}
 	s.history.xids[where] = at
-	s.pending.xids = append(s.pending.xids, board.XID{At: time.UnixMicro(at).UTC(), UUID: where.gpu, Part: where.part, Code: int64(code)})
+	s.pending.xids = append(s.pending.xids, local.XID{At: time.UnixMicro(at).UTC(), UUID: where.gpu, Part: where.part, Code: int64(code)})
 }
 
 // readBind notices that the driver was reloaded: from DCGM 4.5 on it says so in

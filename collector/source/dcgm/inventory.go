@@ -17,7 +17,7 @@ type inventory struct {
 	gpus      []listed
 	instances []godcgm.MigHierarchyInfo_v2
 	// blind says why instances can't be listed (embedded, not as root); MIG
-	// boards are then left out, for their time would be stranded.
+	// GPUs are then left out, for their time would be stranded.
 	blind string
 }
 

@@ -7,19 +7,19 @@ import (
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
-	"github.com/gputally/gputally/collector/source/board"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
-// layout is what an inventory means: boards, their leaves, and the entities that
-// are read of them. Its boards are filled anew by each reading.
+// layout is what an inventory means: GPUs, their leaves, and the entities that
+// are read of them. Its GPUs are filled anew by each reading.
 type layout struct {
 	inv    *inventory
-	boards []board.Board
-	ids    []identity // of boards
+	boards []local.GPU
+	ids    []identity // of GPUs
 	parts  []part
 	index  map[uint64]int // of parts, by entity
-	// leftOut says what of the inventory is missing in boards, and why.
+	// leftOut says what of the inventory is missing in GPUs, and why.
 	leftOut error
 	unnamed bool        // a GPU didn't tell its UUID, and may the next time
 	batch   []batchCall // of latest values
@@ -29,9 +29,9 @@ type layout struct {
 type part struct {
 	entity entity
 	board  int
-	leaf   int       // of the board's instances; onBoard or noLeaf
-	key    board.Key // of an instance
-	where  memory.Part
+	leaf   int       // of the GPU's instances; onBoard or noLeaf
+	key    local.Key // of an instance
+	where  gpustate.Part
 	// sinceUS is when the instance was first seen at this entity id, which DCGM
 	// uses again: what is older is another instance's.
 	sinceUS   int64
@@ -42,7 +42,7 @@ type part struct {
 }
 
 const (
-	onBoard = -1 // the board itself
+	onBoard = -1 // the GPU itself
 	noLeaf  = -2 // a GPU instance whose compute instances are the leaves: XIDs alone
 )
 
@@ -113,14 +113,14 @@ func (l *layout) addBoard(g listed, told, known map[uint32]identity) error {
 	case id.mig && l.inv.blind != "":
 		return fmt.Errorf("GPU %d (%s): MIG is on, and its instances can't be listed: %s", g.id, id.uuid, l.inv.blind)
 	}
-	if slices.ContainsFunc(l.boards, func(b board.Board) bool { return b.UUID == id.uuid }) {
+	if slices.ContainsFunc(l.boards, func(b local.GPU) bool { return b.UUID == id.uuid }) {
 		return fmt.Errorf("GPU %d: its UUID %s is another GPU's already", g.id, id.uuid)
 	}
 	known[g.id] = id
-	b := board.Board{UUID: id.uuid, Model: id.name, Index: g.id, Slices: id.maxSlices, MIG: id.mig, Lost: g.state == lost}
+	b := local.GPU{UUID: id.uuid, Model: id.name, Index: g.id, Slices: id.maxSlices, MIG: id.mig, Lost: g.state == lost}
 	l.boards, l.ids = append(l.boards, b), append(l.ids, id)
 	if !b.Lost {
-		l.addPart(part{entity: newEntity(godcgm.FE_GPU, uint(g.id)), board: len(l.boards) - 1, leaf: onBoard, where: memory.Board})
+		l.addPart(part{entity: newEntity(godcgm.FE_GPU, uint(g.id)), board: len(l.boards) - 1, leaf: onBoard, where: gpustate.Whole})
 	}
 	return nil
 }
@@ -145,15 +145,15 @@ func (l *layout) addInstances(was *layout, nowUS int64) error {
 	}
 	for _, e := range l.inv.instances {
 		id, ok := l.inv.gpuOf(e)
-		i := slices.IndexFunc(l.boards, func(b board.Board) bool { return ok && b.Index == id && !b.Lost })
+		i := slices.IndexFunc(l.boards, func(b local.GPU) bool { return ok && b.Index == id && !b.Lost })
 		if i < 0 {
 			continue
 		}
-		p := part{entity: newEntity(e.Entity.EntityGroupId, e.Entity.EntityId), board: i, leaf: len(l.boards[i].Instances), where: memory.Instance(uint32(e.Info.NvmlInstanceId))}
-		key := board.Key{GI: uint32(e.Info.NvmlInstanceId), CI: -1, Slices: uint32(e.Info.NvmlProfileSlices)}
+		p := part{entity: newEntity(e.Entity.EntityGroupId, e.Entity.EntityId), board: i, leaf: len(l.boards[i].Instances), where: gpustate.Instance(uint32(e.Info.NvmlInstanceId))}
+		key := local.Key{GI: uint32(e.Info.NvmlInstanceId), CI: -1, Slices: uint32(e.Info.NvmlProfileSlices)}
 		gi := e
 		if e.Entity.EntityGroupId == godcgm.FE_GPU_CI {
-			p.where = memory.ComputeInstance(key.GI, uint32(e.Info.NvmlComputeInstanceId))
+			p.where = gpustate.ComputeInstance(key.GI, uint32(e.Info.NvmlComputeInstanceId))
 			key.CI = int64(e.Info.NvmlComputeInstanceId)
 			gi = parents[entityKey(e.Parent.EntityGroupId, e.Parent.EntityId)]
 		} else if l.hasCompute(e) {
@@ -180,7 +180,7 @@ func (l *layout) addInstance(p part, was *layout, nowUS int64) {
 		p.sinceUS = old.sinceUS
 	}
 	if p.leaf != noLeaf {
-		b.Instances = append(b.Instances, board.Instance{Key: p.key})
+		b.Instances = append(b.Instances, local.Instance{Key: p.key})
 	}
 	l.addPart(p)
 }

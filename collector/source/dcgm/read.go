@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
 	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
 // window is when a value must be from to count for a slot, in µs since 1970.
@@ -22,7 +22,7 @@ func (w window) fresh(tsUS int64) bool {
 }
 
 // read reads the values of a slot that has just ended.
-func (s *Source) read(slot source.Slot) board.Seen {
+func (s *Source) read(slot source.Slot) local.Seen {
 	now := s.deps.Clock.Now()
 	s.fitSlot(slot.Length)
 	had := s.session != nil
@@ -33,9 +33,9 @@ func (s *Source) read(slot source.Slot) board.Seen {
 	}
 	switch {
 	case nothingThere(err):
-		return board.Seen{Reading: board.Reading{At: now}, Err: err}
+		return local.Seen{Reading: local.Reading{At: now}, Err: err}
 	case err != nil:
-		return board.Seen{Nothing: true, Err: err}
+		return local.Seen{Nothing: true, Err: err}
 	}
 	w := window{slot.Start.UnixMicro(), max(slot.End().UnixMicro(), now.UnixMicro()), s.session.watches.interval.Microseconds()}
 	for _, step := range []func() error{
@@ -46,13 +46,13 @@ func (s *Source) read(slot source.Slot) board.Seen {
 	} {
 		if err := step(); codeOf(err) == stGPUsDetached {
 			s.away(errDetached)
-			return board.Seen{Reading: board.Reading{At: now}, Err: errDetached}
+			return local.Seen{Reading: local.Reading{At: now}, Err: errDetached}
 		} else if err != nil {
-			return board.Seen{Nothing: true, Err: s.lose(now, err)}
+			return local.Seen{Nothing: true, Err: s.lose(now, err)}
 		}
 	}
 	l := s.session.layout
-	return board.Seen{Reading: board.Reading{At: now, Complete: l.leftOut == nil, Boards: l.boards}, Err: l.leftOut}
+	return local.Seen{Reading: local.Reading{At: now, Complete: l.leftOut == nil, GPUs: l.boards}, Err: l.leftOut}
 }
 
 // fitSlot has DCGM sample at least once per slot, and keep two of them.
@@ -108,8 +108,8 @@ func (l *layout) takeSample(r *record, w window, endUS int64) {
 	}
 }
 
-// readLatest fills the boards. DCGM takes entities times fields: boards and
-// instances are two calls, since boards have five times the fields.
+// readLatest fills the GPUs. DCGM takes entities times fields: GPUs and
+// instances are two calls, since GPUs have five times the fields.
 func (s *Source) readLatest(w window) error {
 	ses := s.session
 	l := ses.layout
@@ -162,7 +162,7 @@ func (l *layout) calls(extra []uint16) []batchCall {
 	return l.batch
 }
 
-// takeLatest gives a value to its board or instance, or counts why it can't.
+// takeLatest gives a value to its GPU or instance, or counts why it can't.
 func (s *Source) takeLatest(r *record, w window) {
 	l := s.session.layout
 	p, id := l.of(r), uint16(r.field)
@@ -190,9 +190,9 @@ func (s *Source) takeLatest(r *record, w window) {
 		s.metrics.absent.WithLabelValues(absentStale).Inc()
 	case p.leaf >= 0:
 		in := &b.Instances[p.leaf]
-		in.Values = append(in.Values, board.Value{ID: uint32(id), V: v})
+		in.Values = append(in.Values, local.Value{ID: uint32(id), V: v})
 	default:
-		b.Values = append(b.Values, board.Value{ID: uint32(id), V: v})
+		b.Values = append(b.Values, local.Value{ID: uint32(id), V: v})
 		switch id {
 		case field.EnergyMJ:
 			b.EnergyAt = time.UnixMicro(at).UTC()
@@ -215,7 +215,7 @@ func (s *Source) checkUUID(r *record, p *part, w window) {
 	}
 }
 
-// addActivity appends the slot's means to the values of a board or an instance.
+// addActivity appends the slot's means to the values of a GPU or an instance.
 func (p *part) addActivity(l *layout) {
 	if p.leaf == noLeaf {
 		return
@@ -230,7 +230,7 @@ func (p *part) addActivity(l *layout) {
 	}
 	for i, id := range activityFields {
 		if m := p.activity[i]; m.n > 0 {
-			*into = append(*into, board.Value{ID: uint32(id), V: m.sum / float64(m.n)})
+			*into = append(*into, local.Value{ID: uint32(id), V: m.sum / float64(m.n)})
 		}
 	}
 }

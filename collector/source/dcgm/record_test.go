@@ -6,16 +6,16 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gputally/gputally/collector/source/board"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
-// oneInstance is a source whose layout is a board with an instance, entity 3,
+// oneInstance is a source whose layout is a GPU with an instance, entity 3,
 // that was first seen at 14 s.
 func oneInstance() *Source {
-	l := &layout{index: map[uint64]int{}, boards: []board.Board{{UUID: "GPU-a", Instances: make([]board.Instance, 1)}}}
-	l.addPart(part{entity: newEntity(godcgm.FE_GPU, 0), leaf: onBoard, where: memory.Board})
-	l.addPart(part{entity: newEntity(godcgm.FE_GPU_CI, 3), where: memory.ComputeInstance(1, 0), sinceUS: 14e6})
+	l := &layout{index: map[uint64]int{}, boards: []local.GPU{{UUID: "GPU-a", Instances: make([]local.Instance, 1)}}}
+	l.addPart(part{entity: newEntity(godcgm.FE_GPU, 0), leaf: onBoard, where: gpustate.Whole})
+	l.addPart(part{entity: newEntity(godcgm.FE_GPU_CI, 3), where: gpustate.ComputeInstance(1, 0), sinceUS: 14e6})
 	return &Source{metrics: newMetrics(prometheus.NewRegistry()), session: &session{layout: l}, history: newHistory()}
 }
 
@@ -54,7 +54,7 @@ func TestWhichXIDsAreNews(t *testing.T) {
 		s := oneInstance()
 		s.history.connected(10e6)
 		if name == "seen already" {
-			s.history.xids[place{"GPU-a", memory.ComputeInstance(1, 0)}] = 15e6
+			s.history.xids[place{"GPU-a", gpustate.ComputeInstance(1, 0)}] = 15e6
 		}
 		s.takeXID(c.record)
 		s.takeXID(c.record) // DCGM shows it again

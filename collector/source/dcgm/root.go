@@ -7,13 +7,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/internal/clock"
 )
 
 // Deps are what a Source works with.
 type Deps struct {
-	Builder  *board.Builder
+	Builder  *local.Builder
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Registry prometheus.Registerer
@@ -22,7 +22,7 @@ type Deps struct {
 // Source reads the GPUs of its own node from DCGM. Without a connection there is no
 // batch; while the driver is away there is one that lists nothing.
 type Source struct {
-	*board.Source
+	*local.Source
 	cfg     Config
 	deps    Deps
 	metrics *metrics
@@ -62,8 +62,8 @@ func New(cfg Config, deps Deps) (*Source, error) {
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), extra: extra,
 		told: map[string]string{}, known: map[uint32]identity{}, history: newHistory(),
 	}
-	lib := board.Library{Name: "DCGM", Read: s.read, Look: s.look, Deliver: s.pending.deliver, Close: s.hangUp}
-	s.Source = board.NewSource(lib, board.SourceDeps{
+	lib := local.Library{Name: "DCGM", Read: s.read, Look: s.look, Deliver: s.pending.deliver, Close: s.hangUp}
+	s.Source = local.NewSource(lib, local.SourceDeps{
 		Builder: deps.Builder, Clock: deps.Clock, Log: deps.Log, Blocked: s.metrics.blocked,
 	})
 	return s, nil

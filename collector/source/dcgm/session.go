@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
 // Attempts to connect are this far apart, doubling; the longest is shorter than
@@ -186,10 +186,10 @@ func (s *Source) inform(l *layout) {
 }
 
 // look lists GPUs and instances, and connects where there is no connection.
-func (s *Source) look() board.Seen {
+func (s *Source) look() local.Seen {
 	now := s.deps.Clock.Now()
 	if err := s.refresh(now); err != nil {
-		return board.Seen{Nothing: true, Err: err}
+		return local.Seen{Nothing: true, Err: err}
 	}
-	return board.Seen{Reading: board.Reading{At: now, Boards: s.session.layout.boards}}
+	return local.Seen{Reading: local.Reading{At: now, GPUs: s.session.layout.boards}}
 }

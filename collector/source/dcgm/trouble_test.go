@@ -247,7 +247,7 @@ func TestProfilingRefused(t *testing.T) {
 	if !strings.Contains(r.log.String(), "another profiler holds the GPU") {
 		t.Errorf("the reason wasn't told:\n%s", r.log)
 	}
-	r.wantCounter("gputally_dcgm_watch_failures_total", watchProfiling, 2) // boards, instances
+	r.wantCounter("gputally_dcgm_watch_failures_total", watchProfiling, 2) // GPUs, instances
 	for range 5 {
 		r.next()
 	}

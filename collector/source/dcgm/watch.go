@@ -43,7 +43,7 @@ type watches struct {
 	keep     time.Duration
 }
 
-// profile is the profiling of one model's boards, or of its instances.
+// profile is the profiling of one model's GPUs, or of its instances.
 type profile struct {
 	model   string
 	of      func(*part) bool
@@ -198,7 +198,7 @@ func (s *Source) watchFailed(name, model string, err error) {
 	s.deps.Log.Log(context.Background(), level, "DCGM refused a watch: its fields are absent", "watch", name, "model", model, "error", err)
 }
 
-// listProfiles makes one of each model's boards and one of its instances: what
+// listProfiles makes one of each model's GPUs and one of its instances: what
 // is refused for some need not be for others.
 func (s *Source) listProfiles() {
 	w, l := s.session.watches, s.session.layout

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/field"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -55,10 +55,10 @@ func (s *Source) modelLabel(model string) string {
 	return model
 }
 
-// gpu states what is known of a node's board. Its memory moves on even when the
-// board has to be left out.
+// gpu states what is known of a node's GPU. Its memory moves on even when the
+// GPU has to be left out.
 func (s *Source) gpu(node string, b *board, slot source.Slot) (*wire.Gpu, []*wire.Event, error) {
-	mem := s.memory.GPU(memory.Place{Node: node, UUID: b.uuid}, b.at)
+	mem := s.memory.GPU(gpustate.Place{Node: node, UUID: b.uuid}, b.at)
 	g := &wire.Gpu{Uuid: b.uuid, Model: b.model, Index: b.index, PowerWatts: b.values.ptr(field.PowerWatts)}
 	events := s.remember(g, b, mem, slot)
 	mig, inferred := s.migOn(b)
@@ -76,7 +76,7 @@ func (s *Source) gpu(node string, b *board, slot source.Slot) (*wire.Gpu, []*wir
 	if model, _ := s.cfg.Models.Of(b.model); model.IdleWatts > 0 {
 		g.IdleWatts = &model.IdleWatts
 	}
-	g.Unhealthy = mem.Unhealthy(memory.Board)
+	g.Unhealthy = mem.Unhealthy(gpustate.Whole)
 	if err := s.addLeaves(g, b, mem); err != nil {
 		return nil, events, err
 	}
@@ -88,14 +88,14 @@ func (s *Source) gpu(node string, b *board, slot source.Slot) (*wire.Gpu, []*wir
 	return g, events, nil
 }
 
-// remember moves the board's counter and XIDs, and tells what happened.
-func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, slot source.Slot) (events []*wire.Event) {
+// remember moves the GPU's counter and XIDs, and tells what happened.
+func (s *Source) remember(g *wire.Gpu, b *board, mem *gpustate.GPU, slot source.Slot) (events []*wire.Event) {
 	if counter, ok := b.values[field.EnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, b.energyAt) {
 		mem.Heal()
 		events = append(events, &wire.Event{AtMs: slot.AtMS(b.energyAt), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
 	}
 	if xid, ok := b.values[field.XID]; ok {
-		if code, news := mem.MoveXID(memory.Board, xid, s.cfg.FatalXIDs); news {
+		if code, news := mem.MoveXID(gpustate.Whole, xid, s.cfg.FatalXIDs); news {
 			events = append(events, &wire.Event{AtMs: slot.AtMS(b.at), Gpu: b.uuid, Kind: "xid", Code: code})
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Source) remember(g *wire.Gpu, b *board, mem *memory.GPU, slot source.Sl
 		if !ok {
 			continue
 		}
-		if code, news := mem.MoveXID(memory.Instance(id), xid, s.cfg.FatalXIDs); news {
+		if code, news := mem.MoveXID(gpustate.Instance(id), xid, s.cfg.FatalXIDs); news {
 			events = append(events, &wire.Event{AtMs: slot.AtMS(b.at), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id), Kind: "xid", Code: code})
 		}
 	}

@@ -7,8 +7,8 @@
 //     per pod, per job and by faulty configurations; their maximum is taken,
 //     never their sum.
 //   - On a MIG GPU power, energy, temperatures, clocks and the like are the
-//     board's, repeated on each instance: they count once per UUID. Activity on
-//     a parent row beside instance rows is the board's metric, no leaf's. GPU_UTIL
+//     GPU's, repeated on each instance: they count once per UUID. Activity on
+//     a parent row beside instance rows is the GPU's metric, no leaf's. GPU_UTIL
 //     means nothing on MIG and is ignored there.
 //   - Names and units differ by generation (package field): mJ or J, percent or
 //     ratio, MiB or bytes, MHz or Hz. DCGM_FI_DEV_GPU_UTIL_RATIO is percent in DCGM
@@ -47,8 +47,8 @@
 // MIG: a GPU has MIG on when a row has GPU_I_ID, or DCGM_FI_DEV_MIG_MODE (as a
 // metric or a label) says so. A MIG GPU without instances has no such row, and
 // most exporters do not export the mode. It is then inferred (infer_mig), all
-// of this together: a MIG-capable model, board rows present, but neither
-// GPU_UTIL nor FB_USED nor FB_FREE, which DCGM can't read on such a board and
+// of this together: a MIG-capable model, GPU rows present, but neither
+// GPU_UTIL nor FB_USED nor FB_FREE, which DCGM can't read on such a GPU and
 // every default list of metrics contains; no owner; no sign of work; and no
 // whole GPU behind the same exporter that lacks them too and is owned or at
 // work, which would mean that they are not exported at all. Its slices are then

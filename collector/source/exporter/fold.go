@@ -32,7 +32,7 @@ func (r readings) ptr(id uint32) *float64 {
 	return nil
 }
 
-// device is a board, or one MIG instance of it.
+// device is a GPU, or one MIG instance of it.
 type device struct {
 	values readings
 	owners map[string]*wire.Owner // by ownerKey
@@ -70,7 +70,7 @@ type instance struct {
 	profile string
 }
 
-// board is one GPU with what all its rows say, folded.
+// GPU is one GPU with what all its rows say, folded.
 type board struct {
 	device
 	uuid      string
@@ -79,21 +79,21 @@ type board struct {
 	migOn     bool // said by a row
 	migOff    bool // said by a row
 	instances map[uint32]*instance
-	trouble   error     // why the board can't be believed
+	trouble   error     // why the GPU can't be believed
 	target    *target   // the first that lists it
 	at        time.Time // when it did
 	energyOf  *target   // the first that shows its energy counter
 	energyAt  time.Time // when it did
 }
 
-// nodeView is one node with its boards by UUID.
+// nodeView is one node with its GPUs by UUID.
 type nodeView struct {
 	name    string
 	boards  map[string]*board
 	targets map[*target]bool
 }
 
-// sorted lists the boards by index, then UUID.
+// sorted lists the GPUs by index, then UUID.
 func (n *nodeView) sorted() []*board {
 	return slices.SortedFunc(maps.Values(n.boards), func(a, b *board) int {
 		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.uuid, b.uuid))
@@ -132,7 +132,7 @@ func (s *Source) fold(r *reading, nodes map[string]*nodeView) (rows int) {
 	return rows
 }
 
-// boardOf finds a board, or lists it.
+// boardOf finds a GPU, or lists it.
 func boardOf(nodes map[string]*nodeView, node, uuid string, r *reading, smp Sample) *board {
 	n := nodes[node]
 	if n == nil {
@@ -148,7 +148,7 @@ func boardOf(nodes map[string]*nodeView, node, uuid string, r *reading, smp Samp
 	return b
 }
 
-// countsEnergyBy takes a board's energy counter from one target alone: the
+// countsEnergyBy takes a GPU's energy counter from one target alone: the
 // greater of two different counters would be neither.
 func (b *board) countsEnergyBy(t *target, at time.Time) bool {
 	if b.energyOf == nil {
@@ -209,7 +209,7 @@ func (s *Source) foldRow(b *board, r *reading, smp Sample, index string, owners 
 	}
 }
 
-// deviceOf is the instance that a row is about, else the board; nil when the
+// deviceOf is the instance that a row is about, else the GPU; nil when the
 // row names an instance that can't be told.
 func (s *Source) deviceOf(b *board, labels map[string]string) (d *device, isInstance bool) {
 	gi, profile := first(labels, labelsGI), first(labels, labelsProfile)

@@ -162,7 +162,7 @@ func (r *rig) counter(name, label string) float64 {
 	return 0
 }
 
-// Label sets of the boards in these tests.
+// Label sets of the GPUs in these tests.
 const (
 	h100  = `gpu="0",UUID="GPU-h",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"`
 	a100  = `gpu="2",UUID="GPU-a",device="nvidia2",modelName="NVIDIA A100-SXM4-40GB",Hostname="n1"`

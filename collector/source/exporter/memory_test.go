@@ -3,7 +3,7 @@ package exporter
 import (
 	"testing"
 
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -105,7 +105,7 @@ func TestXIDOfAnInstanceFlagsTheInstance(t *testing.T) {
 func TestMemoryEndsWithTheInventory(t *testing.T) {
 	r := newRig(t, nil)
 	r.gpu(row(energy, h100, 1000))
-	r.clk.Advance(memory.ForgetAfter + 1)
+	r.clk.Advance(gpustate.ForgetAfter + 1)
 	r.gpu(row(energy, a100, 1000))
 	if r.src.memory.Len() != 1 {
 		t.Errorf("%d GPUs remembered, want the listed one alone", r.src.memory.Len())

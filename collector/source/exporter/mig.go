@@ -8,12 +8,12 @@ import (
 	"strconv"
 
 	"github.com/gputally/gputally/collector/source/field"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// migOn decides whether a board has MIG on.
+// migOn decides whether a GPU has MIG on.
 func (s *Source) migOn(b *board) (on, inferred bool) {
 	mode, said := b.values[field.MIGMode]
 	switch {
@@ -26,8 +26,8 @@ func (s *Source) migOn(b *board) (on, inferred bool) {
 	return inferred, inferred
 }
 
-// looksEmptyMIG recognises a MIG board without instances by what DCGM can't
-// read on it (see doc.go). That the board isn't in use learnTargets has seen to.
+// looksEmptyMIG recognises a MIG GPU without instances by what DCGM can't
+// read on it (see doc.go). That the GPU isn't in use learnTargets has seen to.
 func (s *Source) looksEmptyMIG(b *board) bool {
 	model, _ := s.cfg.Models.Of(b.model)
 	answers := b.values.has(field.PowerWatts) || b.values.has(field.EnergyMJ) || b.values.has(field.GPUTemp)
@@ -43,8 +43,8 @@ func inUse(b *board) bool {
 }
 
 // learnTargets marks the exporters whose missing rows tell nothing: where a
-// board without instances lacks them although it is in use, which an empty MIG
-// board can't be, they aren't exported at all. The mark stays: the board may be
+// GPU without instances lacks them although it is in use, which an empty MIG
+// GPU can't be, they aren't exported at all. The mark stays: the GPU may be
 // at rest in the next slot.
 func learnTargets(nodes map[string]*nodeView) {
 	for _, n := range nodes {
@@ -56,7 +56,7 @@ func learnTargets(nodes map[string]*nodeView) {
 	}
 }
 
-// slicesOf is the board's compute slices: from the device, else from the model,
+// slicesOf is the GPU's compute slices: from the device, else from the model,
 // else from what all models that offer the instances' profiles agree on.
 func (s *Source) slicesOf(b *board, mig bool) (int, error) {
 	if n, ok := b.values[field.MIGMaxSlices]; ok {
@@ -73,7 +73,7 @@ func (s *Source) slicesOf(b *board, mig bool) (int, error) {
 	for _, inst := range b.instances {
 		_, n, ok := meter.ProfileSlices(inst.profile)
 		if !ok || (slicesOfBoard != 0 && n != slicesOfBoard) {
-			return 0, fmt.Errorf("no row names the model, and profile %.80q of GPU instance %d does not tell the board's slices", inst.profile, inst.id)
+			return 0, fmt.Errorf("no row names the model, and profile %.80q of GPU instance %d does not say how many slices the GPU has", inst.profile, inst.id)
 		}
 		slicesOfBoard = n
 	}
@@ -95,8 +95,8 @@ func (s *Source) slicesOfInstance(b *board, inst *instance) (int, error) {
 	return 0, fmt.Errorf("profile %.80q of GPU instance %d is unknown for model %.80q: name it under models", inst.profile, inst.id, b.model)
 }
 
-// addLeaves lists what of the board can be given to a workload, and who has it.
-func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *memory.GPU) error {
+// addLeaves lists what of the GPU can be given to a workload, and who has it.
+func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *gpustate.GPU) error {
 	if !g.Mig {
 		g.Leaves = []*wire.Leaf{{
 			Id: "gpu", Slices: g.Slices,
@@ -120,7 +120,7 @@ func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *memory.GPU) error {
 		leaf := &wire.Leaf{
 			Id: "gi" + strconv.FormatUint(uint64(id), 10), Slices: uint32(n), Profile: inst.profile, Gi: &inst.id,
 			SmActive: inst.values.ptr(field.SMActive), GrEngineActive: inst.values.ptr(field.GREngineActive),
-			Unhealthy: mem.Unhealthy(memory.Instance(id)),
+			Unhealthy: mem.Unhealthy(gpustate.Instance(id)),
 		}
 		leaf.MetricFields, leaf.MetricValues = metricsOf(inst.values, nil)
 		g.Leaves = append(g.Leaves, leaf)

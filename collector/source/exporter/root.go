@@ -16,7 +16,7 @@ import (
 
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/field"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/config"
 	"github.com/gputally/gputally/internal/wire"
@@ -44,7 +44,7 @@ type Source struct {
 	deps    Deps
 	metrics *metrics
 	targets []*target
-	memory  *memory.Keeper
+	memory  *gpustate.Keeper
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
 	models  map[string]bool             // that metrics name
@@ -116,8 +116,8 @@ func newSource(cfg Config, deps Deps) *Source {
 	m := newMetrics(deps.Registry)
 	return &Source{
 		cfg: cfg, deps: deps, metrics: m,
-		memory: &memory.Keeper{
-			Memory: memory.New(deps.Log), File: memory.File{Path: deps.StateFile, Kind: stateKind},
+		memory: &gpustate.Keeper{
+			GPUs: gpustate.New(deps.Log), File: gpustate.File{Path: deps.StateFile, Kind: stateKind},
 			Cluster: deps.Cluster, Log: deps.Log, Failed: m.stateFails,
 		},
 		shared: map[string]map[*target]bool{}, guessed: map[string]bool{},

@@ -3,7 +3,7 @@ package exporter
 import (
 	"slices"
 
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 )
 
 // stateKind is what the state file says of itself.
@@ -11,7 +11,7 @@ const stateKind = "gputally exporter state"
 
 // state is what is in Deps.StateFile.
 type state struct {
-	memory.State
+	gpustate.State
 	Targets []stateTarget `json:"targets"`
 }
 

@@ -198,7 +198,7 @@ func TestARestartBesideADeadExporter(t *testing.T) {
 }
 
 // TestARestartKeepsWhatAnExporterTellsOfMIG: fields that are not exported at all
-// make no board at rest an empty MIG board.
+// make no GPU at rest an empty MIG GPU.
 func TestARestartKeepsWhatAnExporterTellsOfMIG(t *testing.T) {
 	r := newRig(t, nil)
 	r.keepState()

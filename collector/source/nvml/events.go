@@ -7,8 +7,8 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/gputally/gputally/collector/source/board"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
 const (
@@ -29,7 +29,7 @@ type events struct {
 	mu     sync.Mutex
 	set    gonvml.EventSet
 	uuids  map[gonvml.Device]string // registered
-	queue  []board.XID
+	queue  []local.XID
 	failed bool // the goroutine ended by itself
 	// twice are events of the set before that this one may tell, too: they came
 	// while both were registered.
@@ -37,7 +37,7 @@ type events struct {
 }
 
 // take empties the queue.
-func (e *events) take() []board.XID {
+func (e *events) take() []local.XID {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := e.queue
@@ -45,7 +45,7 @@ func (e *events) take() []board.XID {
 	return out
 }
 
-// listen makes sure that somebody waits for the events of all boards.
+// listen makes sure that somebody waits for the events of all GPUs.
 func (s *Source) listen(present []*gpu) {
 	e := s.events
 	if !s.lib.haveAll("nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes") {
@@ -85,7 +85,7 @@ func (e *events) ended() bool {
 	return e.failed
 }
 
-// register adds a board's events to the set, which may be waited for meanwhile.
+// register adds a GPU's events to the set, which may be waited for meanwhile.
 func (s *Source) register(g *gpu) {
 	e := s.events
 	e.mu.Lock()
@@ -235,20 +235,20 @@ func (s *Source) keep(data gonvml.EventData) {
 			s.metrics.xids.WithLabelValues("dropped").Inc()
 			return
 		}
-		e.queue = append(e.queue, board.XID{At: s.deps.Clock.Now(), UUID: uuid, Part: partOf(data), Code: int64(data.EventData)})
+		e.queue = append(e.queue, local.XID{At: s.deps.Clock.Now(), UUID: uuid, Part: partOf(data), Code: int64(data.EventData)})
 		s.metrics.xids.WithLabelValues("taken").Inc()
 	}
 }
 
 // partOf is where an event happened, at one of three levels.
-func partOf(data gonvml.EventData) memory.Part {
+func partOf(data gonvml.EventData) gpustate.Part {
 	switch {
 	case data.GpuInstanceId == noInstance:
-		return memory.Board
+		return gpustate.Whole
 	case data.ComputeInstanceId == noInstance:
-		return memory.Instance(data.GpuInstanceId)
+		return gpustate.Instance(data.GpuInstanceId)
 	}
-	return memory.ComputeInstance(data.GpuInstanceId, data.ComputeInstanceId)
+	return gpustate.ComputeInstance(data.GpuInstanceId, data.ComputeInstanceId)
 }
 
 // close ends the goroutine and frees the set; what is queued stays.

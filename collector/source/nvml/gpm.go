@@ -6,8 +6,8 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
 	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
 // minWindow is the least time between two samples: the counters behind them are
@@ -35,14 +35,14 @@ var gpmMetrics = []struct {
 
 // samplerKey is the GPU instance that is sampled, for as long as it is the same.
 type samplerKey struct {
-	gi            int64 // -1: the board
+	gi            int64 // -1: the GPU
 	profile, uuid string
 }
 
 var boardSampler = samplerKey{gi: -1}
 
 // keyOf is for the only compute instance of a GPU instance.
-func keyOf(k board.Key) samplerKey { return samplerKey{int64(k.GI), k.Profile, k.UUID} }
+func keyOf(k local.Key) samplerKey { return samplerKey{int64(k.GI), k.Profile, k.UUID} }
 
 // sampler has the last sample, and room for the next.
 type sampler struct {

@@ -17,7 +17,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/gpusim"
 	"github.com/gputally/gputally/internal/meter"
@@ -50,7 +50,7 @@ func newRig(t testing.TB, lines string, change ...func(*Config)) *rig {
 	}
 	r.reg = prometheus.NewPedanticRegistry()
 	log := slog.New(slog.NewTextHandler(&r.log, nil))
-	builder, err := board.New(board.DefaultConfig(), board.Deps{Cluster: "c", Node: "n", Clock: r.clk, Log: log, Registry: r.reg})
+	builder, err := local.New(local.DefaultConfig(), local.Deps{Cluster: "c", Node: "n", Clock: r.clk, Log: log, Registry: r.reg})
 	if err != nil {
 		t.Fatal(err)
 	}

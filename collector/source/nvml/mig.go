@@ -9,18 +9,18 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
 // instance is a compute instance, or a GPU instance without any.
 type instance struct {
-	key board.Key
+	key local.Key
 	dev gonvml.Device // nil: it has no compute instance
 	// whole says that the instance is all of its GPU instance.
 	whole bool
 }
 
-// profile is a kind of GPU instance that a board offers.
+// profile is a kind of GPU instance that a GPU offers.
 type profile struct {
 	id, slices, most uint32
 	memoryMB         uint64
@@ -28,7 +28,7 @@ type profile struct {
 	name             string    // "1g.10gb+me"; empty: the driver doesn't tell
 }
 
-// layout takes up the board's mode and instances. It fails where they can't be
+// layout takes up the GPU's mode and instances. It fails where they can't be
 // known; an instance that vanishes meanwhile is left out.
 func (s *Source) layout(g *gpu) error {
 	g.mig = false
@@ -60,7 +60,7 @@ func (g *gpu) list() {
 	room := g.listed[:cap(g.listed)]
 	g.listed = g.listed[:0]
 	for i, in := range g.instances {
-		next := board.Instance{Key: in.key}
+		next := local.Instance{Key: in.key}
 		if i < len(room) {
 			next.Values = room[i].Values[:0]
 		}
@@ -116,7 +116,7 @@ func (s *Source) migDevice(g *gpu, dev gonvml.Device) (in instance, ret gonvml.R
 	if ret != gonvml.SUCCESS {
 		return in, ret
 	}
-	in = instance{key: board.Key{GI: uint32(gi), CI: int64(ci), UUID: uuid}, dev: dev}
+	in = instance{key: local.Key{GI: uint32(gi), CI: int64(ci), UUID: uuid}, dev: dev}
 	var a gonvml.DeviceAttributes
 	if s.lib.have("nvmlDeviceGetAttributes_v2") {
 		if a, ret = dev.GetAttributes(); vanished(ret) {
@@ -138,7 +138,7 @@ func (s *Source) migDevice(g *gpu, dev gonvml.Device) (in instance, ret gonvml.R
 }
 
 // profileOf names a MIG device by its attributes, where its name doesn't: by the
-// board's profile that has the same figures, else by the figures themselves.
+// GPU's profile that has the same figures, else by the figures themselves.
 func (s *Source) profileOf(g *gpu, a gonvml.DeviceAttributes) string {
 	if a.GpuInstanceSliceCount == 0 {
 		return ""
@@ -160,7 +160,7 @@ func (s *Source) profileOf(g *gpu, a gonvml.DeviceAttributes) string {
 	return fmt.Sprintf("%s%dg.%dgb", part, a.GpuInstanceSliceCount, profileGB(a.MemorySizeMB, memory.Total))
 }
 
-// profileGB is the memory in a profile's name: eighths of the board's, rounded up,
+// profileGB is the memory in a profile's name: eighths of the GPU's, rounded up,
 // in whole GB, as NVIDIA's go-nvlib computes it.
 func profileGB(instanceMB, boardBytes uint64) uint64 {
 	const gb, eighths = 1 << 30, 8
@@ -168,7 +168,7 @@ func profileGB(instanceMB, boardBytes uint64) uint64 {
 	return uint64(math.Round(share * float64((boardBytes+gb-1)/gb)))
 }
 
-// profile asks once what GPU instances a board offers; the greatest is the board.
+// profile asks once what GPU instances a GPU offers; the greatest is the GPU.
 func (s *Source) profile(g *gpu) {
 	if g.profiled || !s.lib.have("nvmlDeviceGetGpuInstanceProfileInfo") {
 		return
@@ -224,7 +224,7 @@ func (s *Source) bareInstances(g *gpu) error {
 			if ret != gonvml.SUCCESS || slices.ContainsFunc(g.instances, func(in instance) bool { return in.key.GI == info.Id }) {
 				continue
 			}
-			g.instances = append(g.instances, instance{key: board.Key{GI: info.Id, CI: -1, Profile: p.name, Slices: p.slices}})
+			g.instances = append(g.instances, instance{key: local.Key{GI: info.Id, CI: -1, Profile: p.name, Slices: p.slices}})
 		}
 	}
 	return nil

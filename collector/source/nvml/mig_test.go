@@ -10,13 +10,13 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/gputally/gputally/collector/source/board"
 	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/internal/gpusim"
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// TestFiftySixInstances: each has its own activity, and no board has GPU_UTIL.
+// TestFiftySixInstances: each has its own activity, and no GPU has GPU_UTIL.
 func TestFiftySixInstances(t *testing.T) {
 	r := newRig(t, "gpus 8; mig all 1g.10gb*7")
 	r.read()
@@ -180,7 +180,7 @@ func TestMIGSwitchedOn(t *testing.T) {
 	}
 }
 
-// TestInstancesThatCantBeListed: the board is left out rather than told wrong.
+// TestInstancesThatCantBeListed: the GPU is left out rather than told wrong.
 func TestInstancesThatCantBeListed(t *testing.T) {
 	r := newRig(t, "gpus 2; mig 0 1g.10gb*7; fail nvmlDeviceGetMaxMigDeviceCount 999")
 	b, err := r.try()
@@ -232,7 +232,7 @@ func TestProfileNames(t *testing.T) {
 }
 
 func TestMarkWhole(t *testing.T) {
-	g := &gpu{instances: []instance{{key: board.Key{GI: 1}, whole: true}, {key: board.Key{GI: 1, CI: 1}}, {key: board.Key{GI: 2}, whole: true}}}
+	g := &gpu{instances: []instance{{key: local.Key{GI: 1}, whole: true}, {key: local.Key{GI: 1, CI: 1}}, {key: local.Key{GI: 2}, whole: true}}}
 	markWhole(g)
 	if g.instances[0].whole || g.instances[1].whole || !g.instances[2].whole {
 		t.Errorf("whole are %v, want only the last", g.instances)

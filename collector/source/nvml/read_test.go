@@ -58,7 +58,7 @@ func TestEightGPUs(t *testing.T) {
 	}
 }
 
-// TestFieldsAndUnits: which DCGM fields a board has, and three of them by value.
+// TestFieldsAndUnits: which DCGM fields a GPU has, and three of them by value.
 func TestFieldsAndUnits(t *testing.T) {
 	r := newRig(t, "gpus 1; activity 0 0.5; temp 0 30 70; replay 0 3; sbe 0 4; dbe 0 2; rowremap 0 correctable 5")
 	r.read()
@@ -121,7 +121,7 @@ func TestGPMWindow(t *testing.T) {
 	r.near("SM activity after a window that was too short", r.read().Gpus[0].Leaves[0].SmActive, 0.5)
 }
 
-// TestAbsentAndImpossible: what a board doesn't have isn't zero, what can't be
+// TestAbsentAndImpossible: what a GPU doesn't have isn't zero, what can't be
 // isn't believed.
 func TestAbsentAndImpossible(t *testing.T) {
 	r := newRig(t, "gpus 2; blank 0 156 notsupported; blank 0 155 notwatched; blank 0 252 notsupported; blank 1 203 garbage 4294967295; ecc 1 off; blank 1 1002 absent")

@@ -14,12 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// smi is what nvidia-smi says of one board, by the names of its query.
+// smi is what nvidia-smi says of one GPU, by the names of its query.
 type smi map[string]string
 
 const smiQuery = "uuid,name,index,driver_version,vbios_version,pci.bus_id,temperature.gpu,power.draw,memory.total,memory.used,mig.mode.current,ecc.errors.uncorrected.volatile.total"
@@ -71,7 +71,7 @@ func TestRealCard(t *testing.T) {
 	}
 	clk, log := clock.Real(), slog.New(slog.NewTextHandler(t.Output(), nil))
 	reg := prometheus.NewPedanticRegistry()
-	builder, err := board.New(board.DefaultConfig(), board.Deps{Cluster: "c", Node: "n", Clock: clk, Log: log, Registry: reg})
+	builder, err := local.New(local.DefaultConfig(), local.Deps{Cluster: "c", Node: "n", Clock: clk, Log: log, Registry: reg})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,22 +11,22 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 	"github.com/gputally/gputally/internal/clock"
 )
 
 // Deps are what a Source works with.
 type Deps struct {
-	Builder  *board.Builder
+	Builder  *local.Builder
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Registry prometheus.Registerer
 }
 
-// Source reads the GPUs of its own node from NVML. Boards that can't be read, and
+// Source reads the GPUs of its own node from NVML. GPUs that can't be read, and
 // why, stand in Read's error beside the batch, which is partial then.
 type Source struct {
-	*board.Source
+	*local.Source
 	cfg     Config
 	deps    Deps
 	metrics *metrics
@@ -50,56 +50,56 @@ func New(cfg Config, deps Deps) (*Source, error) {
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
 		gpus: map[string]*gpu{}, said: map[string]bool{}, events: &events{},
 	}
-	lib := board.Library{Name: "nvml", Read: s.gather, Look: s.look, Deliver: s.deliver, Close: s.leave}
-	s.Source = board.NewSource(lib, board.SourceDeps{
+	lib := local.Library{Name: "nvml", Read: s.gather, Look: s.look, Deliver: s.deliver, Close: s.leave}
+	s.Source = local.NewSource(lib, local.SourceDeps{
 		Builder: deps.Builder, Clock: deps.Clock, Log: deps.Log, Blocked: s.metrics.hangs,
 	})
 	return s, nil
 }
 
-// gather reads all boards.
-func (s *Source) gather(slot source.Slot) board.Seen {
+// gather reads all GPUs.
+func (s *Source) gather(slot source.Slot) local.Seen {
 	if err := s.start(); err != nil {
-		return board.Seen{Nothing: true, Err: err}
+		return local.Seen{Nothing: true, Err: err}
 	}
 	present, complete, failed := s.enumerate()
 	if gone(failed) {
-		return board.Seen{Nothing: true, Err: s.stop(failed)}
+		return local.Seen{Nothing: true, Err: s.stop(failed)}
 	}
-	var r board.Reading
+	var r local.Reading
 	for _, g := range present {
 		brd, err := s.read(g, slot)
 		switch {
 		case gone(err):
-			return board.Seen{Nothing: true, Err: s.stop(err)}
+			return local.Seen{Nothing: true, Err: s.stop(err)}
 		case err != nil:
 			failed, complete = errors.Join(failed, fmt.Errorf("read gpu %s: %w", g.uuid, err)), false
 			continue
 		}
-		r.Boards = append(r.Boards, brd)
+		r.GPUs = append(r.GPUs, brd)
 	}
 	s.listen(present)
 	s.learn(present)
 	r.At, r.Complete = s.deps.Clock.Now(), complete
-	return board.Seen{Reading: r, Err: failed}
+	return local.Seen{Reading: r, Err: failed}
 }
 
-func (s *Source) deliver(r *board.Reading) {
+func (s *Source) deliver(r *local.Reading) {
 	s.away = false
 	r.XIDs = s.events.take()
 }
 
 // look lists the MIG instances, and sees whether a driver that was away is back.
-func (s *Source) look() board.Seen {
+func (s *Source) look() local.Seen {
 	if !s.up && !s.away { // nothing was read yet
-		return board.Seen{Idle: true}
+		return local.Seen{Idle: true}
 	}
 	err := s.start()
-	var boards []board.Board
+	var boards []local.GPU
 	if err == nil {
 		boards, err = s.layouts()
 	}
-	return board.Seen{Reading: board.Reading{At: s.deps.Clock.Now(), Boards: boards}, Err: err}
+	return local.Seen{Reading: local.Reading{At: s.deps.Clock.Now(), GPUs: boards}, Err: err}
 }
 
 // start initialises NVML unless it is.

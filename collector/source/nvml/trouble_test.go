@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -174,7 +174,7 @@ func TestOthersXIDsWhileOneIsLost(t *testing.T) {
 	}
 }
 
-// TestLostBetweenReadings: activity over a time in which the board was away is
+// TestLostBetweenReadings: activity over a time in which the GPU was away is
 // nobody's.
 func TestLostBetweenReadings(t *testing.T) {
 	r := newRig(t, "gpus 1")
@@ -205,8 +205,8 @@ func TestLostWhileItIsRead(t *testing.T) {
 	}
 }
 
-// TestIndicesShift: NVML counts boards when it is initialised, and leaves lost
-// ones out. Boards stay who they are; the lost one is missing from a complete
+// TestIndicesShift: NVML counts GPUs when it is initialised, and leaves lost
+// ones out. GPUs stay who they are; the lost one is missing from a complete
 // enumeration, which says the same (R2).
 func TestIndicesShift(t *testing.T) {
 	r := newRig(t, "gpus 3")
@@ -278,13 +278,13 @@ func TestXIDsAtThreeLevels(t *testing.T) {
 }
 
 func TestPartOf(t *testing.T) {
-	if got := partOf(event(noInstance, noInstance)); got != memory.Board {
+	if got := partOf(event(noInstance, noInstance)); got != gpustate.Whole {
 		t.Errorf("part is %+v, want the board", got)
 	}
-	if got := partOf(event(7, noInstance)); got != memory.Instance(7) {
+	if got := partOf(event(7, noInstance)); got != gpustate.Instance(7) {
 		t.Errorf("part is %+v, want GPU instance 7", got)
 	}
-	if got := partOf(event(7, 0)); got != memory.ComputeInstance(7, 0) {
+	if got := partOf(event(7, 0)); got != gpustate.ComputeInstance(7, 0) {
 		t.Errorf("part is %+v, want compute instance 7/0", got)
 	}
 }

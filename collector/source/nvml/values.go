@@ -8,8 +8,8 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
 	"github.com/gputally/gputally/collector/source/field"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
 // DCGM field ids of what decides nothing (dcgm_fields.h).
@@ -26,13 +26,13 @@ const (
 	milliPer = 1e3
 )
 
-// reader collects values of a board or an instance. A call that says that the
+// reader collects values of a GPU or an instance. A call that says that the
 // GPU or the driver is gone ends it.
 type reader struct {
 	s        *Source
 	lib      *library
 	dev      gonvml.Device
-	values   []board.Value
+	values   []local.Value
 	energyAt time.Time
 	fatal    error
 }
@@ -40,7 +40,7 @@ type reader struct {
 // got adds a value, or counts why it is absent.
 func (r *reader) got(id uint32, v float64, what string, ret gonvml.Return) {
 	if r.ok(what, ret) {
-		r.values = append(r.values, board.Value{ID: id, V: v})
+		r.values = append(r.values, local.Value{ID: id, V: v})
 	}
 }
 
@@ -70,7 +70,7 @@ func (r *reader) need(symbol string) bool {
 	return false
 }
 
-// boardReads are a board's own values, in their order; energy comes first, right
+// boardReads are a GPU's own values, in their order; energy comes first, right
 // after its instant.
 var boardReads = []func(*reader, *gpu){
 	(*reader).energy,
@@ -116,7 +116,7 @@ func eccOf(id uint32, kind gonvml.MemoryErrorType, counter gonvml.EccCounterType
 	})
 }
 
-// board reads a board and its instances.
+// GPU reads a GPU and its instances.
 func (r *reader) board(g *gpu, slot source.Slot) {
 	for _, read := range boardReads {
 		if read(r, g); r.fatal != nil {
@@ -198,14 +198,14 @@ func (r *reader) clockReasons(*gpu) {
 	r.got(fieldClockReasons, float64(reasons), "clock event reasons", ret)
 }
 
-// memory is the framebuffer's in MiB, of a board or of a MIG device. Without v2
+// memory is the framebuffer's in MiB, of a GPU or of a MIG device. Without v2
 // what is reserved is among the used, and not told.
 func (r *reader) memory() {
 	if r.lib.have("nvmlDeviceGetMemoryInfo_v2") {
 		m, ret := r.dev.GetMemoryInfo_v2()
 		if ret == gonvml.SUCCESS {
 			r.framebuffer(m.Total, m.Free, m.Used)
-			r.values = append(r.values, board.Value{ID: fieldFBReserved, V: float64(m.Reserved / mib)})
+			r.values = append(r.values, local.Value{ID: fieldFBReserved, V: float64(m.Reserved / mib)})
 			return
 		}
 		if ret != gonvml.ERROR_ARGUMENT_VERSION_MISMATCH {
@@ -223,9 +223,9 @@ func (r *reader) memory() {
 
 func (r *reader) framebuffer(total, free, used uint64) {
 	r.values = append(r.values,
-		board.Value{ID: fieldFBTotal, V: float64(total / mib)},
-		board.Value{ID: field.FBFree, V: float64(free / mib)},
-		board.Value{ID: field.FBUsed, V: float64(used / mib)},
+		local.Value{ID: fieldFBTotal, V: float64(total / mib)},
+		local.Value{ID: field.FBFree, V: float64(free / mib)},
+		local.Value{ID: field.FBUsed, V: float64(used / mib)},
 	)
 }
 
@@ -243,9 +243,9 @@ func (r *reader) remappedRows(*gpu) {
 		failure = 1
 	}
 	r.values = append(r.values,
-		board.Value{ID: fieldRemappedUncorrectable, V: float64(uncorrected)},
-		board.Value{ID: fieldRemappedCorrectable, V: float64(corrected)},
-		board.Value{ID: field.RowRemapFailure, V: failure},
+		local.Value{ID: fieldRemappedUncorrectable, V: float64(uncorrected)},
+		local.Value{ID: fieldRemappedCorrectable, V: float64(corrected)},
+		local.Value{ID: field.RowRemapFailure, V: failure},
 	)
 }
 
@@ -256,6 +256,6 @@ func (r *reader) utilization(g *gpu) {
 	}
 	u, ret := r.dev.GetUtilizationRates()
 	if r.ok("utilisation", ret) {
-		r.values = append(r.values, board.Value{ID: field.GPUUtil, V: float64(u.Gpu)}, board.Value{ID: fieldMemoryCopyUtil, V: float64(u.Memory)})
+		r.values = append(r.values, local.Value{ID: field.GPUUtil, V: float64(u.Gpu)}, local.Value{ID: fieldMemoryCopyUtil, V: float64(u.Memory)})
 	}
 }

@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"context"
@@ -27,13 +27,13 @@ type Seen struct {
 	Idle bool
 }
 
-// Library reads a node's boards by calls into C that can't be broken off. Its
+// Library reads a node's GPUs by calls into C that can't be broken off. Its
 // functions run in a goroutine, one at a time.
 type Library struct {
 	Name string // "DCGM", for errors
 	// Read reads all of a slot that has just ended.
 	Read func(source.Slot) Seen
-	// Look lists the boards with their instances, without values.
+	// Look lists the GPUs with their instances, without values.
 	Look func() Seen
 	// Deliver completes a reading that will be a batch, by what is told once: XIDs
 	// and resets. A reading that comes too late is never delivered.
@@ -100,7 +100,7 @@ func (s *Source) Watch() {
 	case err != nil || seen.Err != nil:
 		s.deps.Builder.Blind(s.deps.Clock.Now())
 	case !seen.Idle:
-		s.deps.Builder.Look(seen.Reading.At, seen.Reading.Boards)
+		s.deps.Builder.Look(seen.Reading.At, seen.Reading.GPUs)
 	}
 }
 

@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"fmt"
@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/config"
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Config of what boards mean, whoever reads them.
+// Config of what GPUs mean, whoever reads them.
 type Config struct {
 	// FatalXIDs flag a GPU as unhealthy until it is reset (R9).
 	FatalXIDs []int64       `yaml:"fatal_xids"`
@@ -52,9 +52,9 @@ type Builder struct {
 	cfg     Config
 	deps    Deps
 	metrics *metrics
-	memory  *memory.Keeper
+	memory  *gpustate.Keeper
 	layouts map[string]*layout
-	known   map[string]*wire.Gpu // as last read, for boards that are lost
+	known   map[string]*wire.Gpu // as last read, for GPUs that are lost
 	keys    []Key                // scratch
 	blind   blindness
 }
@@ -62,37 +62,37 @@ type Builder struct {
 // New reads and writes nothing before the first Batch.
 func New(cfg Config, deps Deps) (*Builder, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("configure boards: %w", err)
+		return nil, fmt.Errorf("configure local GPUs: %w", err)
 	}
 	if deps.Cluster == "" || deps.Node == "" {
-		return nil, fmt.Errorf("configure boards: cluster %q and node %q: both are needed", deps.Cluster, deps.Node)
+		return nil, fmt.Errorf("configure local GPUs: cluster %q and node %q: both are needed", deps.Cluster, deps.Node)
 	}
 	m := newMetrics(deps.Registry)
 	return &Builder{
 		cfg: cfg, deps: deps, metrics: m,
-		memory: &memory.Keeper{
-			Memory: memory.New(deps.Log), File: memory.File{Path: deps.StateFile, Kind: stateKind},
+		memory: &gpustate.Keeper{
+			GPUs: gpustate.New(deps.Log), File: gpustate.File{Path: deps.StateFile, Kind: stateKind},
 			Cluster: deps.Cluster, Log: deps.Log, Failed: m.stateFails,
 		},
 		layouts: map[string]*layout{}, known: map[string]*wire.Gpu{},
 	}, nil
 }
 
-// Look takes up which instances the boards have at an instant; values aren't
-// needed. A board that doesn't answer keeps what it had.
-func (b *Builder) Look(at time.Time, boards []Board) {
+// Look takes up which instances the GPUs have at an instant; values aren't
+// needed. A GPU that doesn't answer keeps what it had.
+func (b *Builder) Look(at time.Time, boards []GPU) {
 	b.blind.looked(at)
 	for i := range boards {
-		brd := &boards[i]
-		if brd.Lost {
+		gpu := &boards[i]
+		if gpu.Lost {
 			continue
 		}
-		l := b.layouts[brd.UUID]
+		l := b.layouts[gpu.UUID]
 		if l == nil {
 			l = &layout{}
-			b.layouts[brd.UUID] = l
+			b.layouts[gpu.UUID] = l
 		}
-		b.keys = brd.keys(b.keys[:0])
+		b.keys = gpu.keys(b.keys[:0])
 		l.look(at, b.keys)
 	}
 }
@@ -108,7 +108,7 @@ const stateKind = "gputally device state"
 
 // state is what is in Deps.StateFile.
 type state struct {
-	memory.State
+	gpustate.State
 	Node        string `json:"node"`
 	MachineBoot string `json:"machine_boot,omitempty"`
 }

@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func newSource(t *testing.T) (*Source, *library, *strings.Builder, func() float6
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &library{clk: clk, seen: Seen{Reading: Reading{Complete: true, Boards: []Board{{UUID: "GPU-1", Slices: 1}}}}}
+	l := &library{clk: clk, seen: Seen{Reading: Reading{Complete: true, GPUs: []GPU{{UUID: "GPU-1", Slices: 1}}}}}
 	blocked := prometheus.NewCounter(prometheus.CounterOpts{Name: "blocked_total"})
 	s := NewSource(Library{
 		Name: "lib", Read: l.read, Look: l.look, Deliver: func(*Reading) { l.delivers++ }, Close: func() { l.closed = true },

@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"log/slog"
@@ -60,7 +60,7 @@ func (r *rig) restart() {
 }
 
 // look passes time within the slot and looks.
-func (r *rig) look(after time.Duration, boards ...Board) {
+func (r *rig) look(after time.Duration, boards ...GPU) {
 	r.clk.Advance(after)
 	r.b.Look(r.clk.Now(), boards)
 }
@@ -104,10 +104,10 @@ func (r *rig) settles(b *wire.Batch) {
 	}
 }
 
-// read ends a slot with all boards of the node, which must be believed.
-func (r *rig) read(boards ...Board) *wire.Batch {
+// read ends a slot with all GPUs of the node, which must be believed.
+func (r *rig) read(boards ...GPU) *wire.Batch {
 	r.t.Helper()
-	out, err := r.end(Reading{Complete: true, Boards: boards})
+	out, err := r.end(Reading{Complete: true, GPUs: boards})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func (r *rig) read(boards ...Board) *wire.Batch {
 }
 
 // gpu is the first one of a read.
-func (r *rig) gpu(boards ...Board) *wire.Gpu {
+func (r *rig) gpu(boards ...GPU) *wire.Gpu {
 	r.t.Helper()
 	return r.read(boards...).Gpus[0]
 }
@@ -134,13 +134,13 @@ func (r *rig) absent(reason string, want float64) {
 }
 
 // plain is a whole H100.
-func plain(values ...Value) Board {
-	return Board{UUID: "GPU-a", Model: h100, Slices: 7, Values: values}
+func plain(values ...Value) GPU {
+	return GPU{UUID: "GPU-a", Model: h100, Slices: 7, Values: values}
 }
 
 // mig is an H100 with instances.
-func mig(keys ...Key) Board {
-	b := Board{UUID: "GPU-a", Model: h100, Slices: 7, MIG: true}
+func mig(keys ...Key) GPU {
+	b := GPU{UUID: "GPU-a", Model: h100, Slices: 7, MIG: true}
 	for _, k := range keys {
 		b.Instances = append(b.Instances, Instance{Key: k})
 	}

@@ -1,4 +1,4 @@
-package memory
+package gpustate
 
 import (
 	"slices"
@@ -7,12 +7,12 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Part is a part of a board that XIDs and flags are kept for: an instance by
-// NVML's ids, or the board itself.
+// Part is a part of a GPU that XIDs and flags are kept for: an instance by
+// NVML's ids, or the GPU itself.
 type Part struct{ GI, CI int64 } // -1: none
 
-// Board is the whole of it.
-var Board = Part{GI: -1, CI: -1}
+// Whole is the whole of it.
+var Whole = Part{GI: -1, CI: -1}
 
 // Instance is a GPU instance.
 func Instance(gi uint32) Part { return Part{GI: int64(gi), CI: -1} }
@@ -20,11 +20,11 @@ func Instance(gi uint32) Part { return Part{GI: int64(gi), CI: -1} }
 // ComputeInstance is a compute instance of a GPU instance.
 func ComputeInstance(gi, ci uint32) Part { return Part{GI: int64(gi), CI: int64(ci)} }
 
-// GPU is what is remembered of one.
+// GPU is the state of one.
 type GPU struct {
 	seen      time.Time // last reading that listed it
-	energy    energy    // as the last spooled batch told it
-	told      energy    // as the last reading told it, until that is committed
+	energy    energy    // in the last spooled batch
+	pending   energy    // in the last reading, until that is committed
 	xids      map[Part]float64
 	unhealthy map[Part]bool
 }
@@ -33,25 +33,25 @@ type GPU struct {
 type energy struct {
 	mj float64
 	at time.Time // where that value was first seen
-	of string    // who showed it
+	of string    // the exporter that showed it
 }
 
 func newGPU() *GPU { return &GPU{xids: map[Part]float64{}, unhealthy: map[Part]bool{}} }
 
 // MoveEnergy sets the energy fields from the counter's movement, in mJ, and
 // reports a reset. A counter that stands still says nothing: it may be old text,
-// and no board draws 0 W. Another teller's counter may be another one, so it
+// and no GPU draws 0 W. Another exporter's counter may be another one, so it
 // moves only against itself. Until Commit the next movement is from the same
 // value again.
-func (m *GPU) MoveEnergy(g *wire.Gpu, counter float64, teller string, at time.Time) (reset bool) {
+func (m *GPU) MoveEnergy(g *wire.Gpu, counter float64, exporter string, at time.Time) (reset bool) {
 	old := m.energy
-	first := old.at.IsZero() || old.of != teller
+	first := old.at.IsZero() || old.of != exporter
 	if !first && counter == old.mj {
 		return false
 	}
-	m.told = energy{counter, at, teller}
+	m.pending = energy{counter, at, exporter}
 	if first {
-		m.energy = m.told
+		m.energy = m.pending
 		return false
 	}
 	reset = counter < old.mj

@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"math"
@@ -55,7 +55,7 @@ func TestAbsentValuesAreCounted(t *testing.T) {
 func TestLostBoardIsListedAsItWas(t *testing.T) {
 	r := newRig(t, nil)
 	r.gpu(mig(three, four))
-	gone := Board{UUID: "GPU-a", Lost: true}
+	gone := GPU{UUID: "GPU-a", Lost: true}
 	r.look(2*time.Second, gone)
 	b := r.read(gone)
 	want := &wire.Gpu{Uuid: "GPU-a", Model: h100, Slices: 7, Mig: true, IdleWatts: proto.Float64(80), Lost: true}
@@ -82,13 +82,13 @@ func TestLostBoardIsListedAsItWas(t *testing.T) {
 // would bind the hour (R2).
 func TestLostBoardNeverSeen(t *testing.T) {
 	for name, c := range map[string]struct {
-		board Board
+		board GPU
 		want  uint32
 	}{
-		"a model of the table":   {Board{UUID: "GPU-a", Model: h100, Lost: true}, 7},
-		"slices from the device": {Board{UUID: "GPU-a", Model: "NVIDIA Z1", Slices: 4, Lost: true}, 4},
-		"a model unknown":        {Board{UUID: "GPU-a", Model: "NVIDIA Z1", Lost: true}, 0},
-		"nothing":                {Board{UUID: "GPU-a", Lost: true}, 0},
+		"a model of the table":   {GPU{UUID: "GPU-a", Model: h100, Lost: true}, 7},
+		"slices from the device": {GPU{UUID: "GPU-a", Model: "NVIDIA Z1", Slices: 4, Lost: true}, 4},
+		"a model unknown":        {GPU{UUID: "GPU-a", Model: "NVIDIA Z1", Lost: true}, 0},
+		"nothing":                {GPU{UUID: "GPU-a", Lost: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := newRig(t, nil).gpu(c.board).Slices; got != c.want {
@@ -119,7 +119,7 @@ func TestConfiguredModel(t *testing.T) {
 
 func TestPartialEnumeration(t *testing.T) {
 	r := newRig(t, nil)
-	b, err := r.end(Reading{Boards: []Board{plain()}})
+	b, err := r.end(Reading{GPUs: []GPU{plain()}})
 	if err != nil || b.Enumeration != wire.Enumeration_ENUMERATION_PARTIAL {
 		t.Errorf("enumeration is %v (%v), want partial", b.Enumeration, err)
 	}
@@ -129,7 +129,7 @@ func TestPartialEnumeration(t *testing.T) {
 	}
 }
 
-// TestForgetsBoardsThatAreGone: a board that is taken out and put back later is
+// TestForgetsBoardsThatAreGone: a GPU that is taken out and put back later is
 // seen for the first time again, and nothing is kept for it meanwhile.
 func TestForgetsBoardsThatAreGone(t *testing.T) {
 	r := newRig(t, nil)

@@ -1,4 +1,4 @@
-package memory
+package gpustate
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Keeper carries a source's Memory over restarts by its File. Without a path the
-// memory ends with the process.
+// Keeper carries a source's GPUs over restarts by its File. Without a path the
+// state ends with the process.
 type Keeper struct {
-	*Memory
+	*GPUs
 	File    File
 	Cluster string
 	Log     *slog.Logger
@@ -23,7 +23,7 @@ type Keeper struct {
 
 // RestoreOnce takes up what the process before has kept, at the first call: whole
 // is or embeds the State at st. It reports whether whole was read now. Without a
-// file that can be used the memory is empty, as at the very first start.
+// file that can be used there is no state, as at the very first start.
 func (k *Keeper) RestoreOnce(whole any, st *State, now time.Time) bool {
 	if k.restored || k.File.Path == "" {
 		return false
@@ -32,18 +32,18 @@ func (k *Keeper) RestoreOnce(whole any, st *State, now time.Time) bool {
 	err := k.File.Read(k.Cluster, whole, st)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		k.Log.Info("no memory of earlier readings: energy counts from the second one on", "file", k.File.Path)
+		k.Log.Info("no state of earlier readings: energy counts from the second one on", "file", k.File.Path)
 	case err != nil:
 		k.Failed.Inc()
-		k.Log.Error("memory of earlier readings is lost: health flags and energy start anew", "file", k.File.Path, "error", err)
+		k.Log.Error("state of earlier readings is lost: health flags and energy start anew", "file", k.File.Path, "error", err)
 	default:
 		k.Restore(*st, now)
 	}
 	return err == nil
 }
 
-// State is the memory as the file holds it.
-func (k *Keeper) State() State { return k.Memory.State(k.File.Kind, k.Cluster) }
+// State is what the file holds.
+func (k *Keeper) State() State { return k.GPUs.State(k.File.Kind, k.Cluster) }
 
 // Save replaces what the file says.
 func (k *Keeper) Save(whole any) {
@@ -52,6 +52,6 @@ func (k *Keeper) Save(whole any) {
 	}
 	if err := k.File.Write(whole); err != nil {
 		k.Failed.Inc()
-		k.Log.Error("memory of readings not saved: a restart would lose health flags and energy", "error", err)
+		k.Log.Error("state of readings not saved: a restart would lose health flags and energy", "error", err)
 	}
 }

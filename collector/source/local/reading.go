@@ -1,28 +1,28 @@
-package board
+package local
 
 import (
 	"math"
 	"time"
 
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 )
 
 // Reading is what was seen of a node at one instant, the end of a slot.
 type Reading struct {
 	At       time.Time
-	Complete bool // every board of the node is listed (R2)
-	Boards   []Board
+	Complete bool // every GPU of the node is listed (R2)
+	GPUs     []GPU
 	XIDs     []XID // since the reading before
 }
 
-// Board is one GPU.
-type Board struct {
+// GPU is one GPU.
+type GPU struct {
 	UUID, Model string
 	Index       uint32
 	Slices      uint32 // compute slices, from the device; 0: by the model
 	MIG         bool
 	Lost        bool // listed, but doesn't answer any more
-	// Reset says that the driver was reloaded or the board reset since the
+	// Reset says that the driver was reloaded or the GPU reset since the
 	// reading before, where that is known by more than the energy counter.
 	Reset    bool
 	EnergyAt time.Time // when the energy counter was read; zero: Reading.At
@@ -57,7 +57,7 @@ type Value struct {
 type XID struct {
 	At   time.Time
 	UUID string
-	Part memory.Part
+	Part gpustate.Part
 	Code int64
 }
 

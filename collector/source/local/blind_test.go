@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -62,7 +62,7 @@ func TestR16EnergyOfABatchThatWasNotSpooled(t *testing.T) {
 	r := newRig(t, nil)
 	r.gpu(plain(energy(1e6)))
 	r.gpu(plain(energy(2e6)))
-	lost, err := r.b.Batch(r.slot, Reading{At: r.slot.End(), Complete: true, Boards: []Board{plain(energy(3e6))}})
+	lost, err := r.b.Batch(r.slot, Reading{At: r.slot.End(), Complete: true, GPUs: []GPU{plain(energy(3e6))}})
 	if err != nil || lost.Gpus[0].GetEnergyMj() != 1e6 {
 		t.Fatalf("got %v, %v", lost, err)
 	}
@@ -72,13 +72,13 @@ func TestR16EnergyOfABatchThatWasNotSpooled(t *testing.T) {
 	}
 }
 
-// R9: a board that broke again after its reset, in one slot, stays flagged.
+// R9: a GPU that broke again after its reset, in one slot, stays flagged.
 func TestR9AnXIDAfterAReset(t *testing.T) {
 	r := newRig(t, nil)
 	r.gpu(plain(energy(9e6)))
 	out, err := r.b.Batch(r.slot, Reading{
-		At: r.slot.End(), Complete: true, Boards: []Board{plain(energy(1e6))},
-		XIDs: []XID{{At: r.slot.Start.Add(8 * time.Second), UUID: plain().UUID, Part: memory.Board, Code: 95}},
+		At: r.slot.End(), Complete: true, GPUs: []GPU{plain(energy(1e6))},
+		XIDs: []XID{{At: r.slot.Start.Add(8 * time.Second), UUID: plain().UUID, Part: gpustate.Whole, Code: 95}},
 	})
 	if err != nil || !out.Gpus[0].Unhealthy || !out.Gpus[0].EnergyReset {
 		t.Errorf("got %v, %v; want a board that was reset and is flagged", out, err)

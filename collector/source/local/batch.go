@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"cmp"
@@ -10,21 +10,21 @@ import (
 
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/field"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Batch states what was seen of the node in a slot. Boards that can't be
+// Batch states what was seen of the node in a slot. GPUs that can't be
 // believed are left out and named in the error, and the enumeration is then
 // partial. What it returns is in the state file already: a crash before it is
 // spooled loses the slot with its energy, and counts no energy twice.
 func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 	b.restore()
-	if len(r.Boards) == 0 && !r.Complete {
+	if len(r.GPUs) == 0 && !r.Complete {
 		b.Blind(r.At)
 	} else {
-		b.Look(r.At, r.Boards)
+		b.Look(r.At, r.GPUs)
 	}
 	out := &wire.Batch{
 		Format: wire.Format, Cluster: b.deps.Cluster, Node: b.deps.Node,
@@ -33,36 +33,36 @@ func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 		Attribution: wire.Attribution_ATTRIBUTION_FAILED,
 		Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
 		Origin:      wire.Origin_ORIGIN_LIVE,
-		Gpus:        make([]*wire.Gpu, 0, len(r.Boards)),
+		Gpus:        make([]*wire.Gpu, 0, len(r.GPUs)),
 	}
 	if !r.Complete {
 		out.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
 	}
 	b.blind.observe(slot, r.At, out)
-	// Resets first: an XID of the same slot is of a board that was reset already,
+	// Resets first: an XID of the same slot is of a GPU that was reset already,
 	// since nobody resets one for what has just happened to it.
-	gpus := make([]*wire.Gpu, len(r.Boards))
-	for i := range r.Boards {
-		brd := &r.Boards[i]
-		gpus[i] = &wire.Gpu{Uuid: brd.UUID, Model: brd.Model, Index: brd.Index, Mig: brd.MIG}
-		if !brd.Lost {
-			b.energy(slot, r, brd, gpus[i], out)
+	gpus := make([]*wire.Gpu, len(r.GPUs))
+	for i := range r.GPUs {
+		gpu := &r.GPUs[i]
+		gpus[i] = &wire.Gpu{Uuid: gpu.UUID, Model: gpu.Model, Index: gpu.Index, Mig: gpu.MIG}
+		if !gpu.Lost {
+			b.energy(slot, r, gpu, gpus[i], out)
 		}
 	}
 	out.Events = append(out.Events, b.happened(slot, r)...)
 	var errs []error
-	for i := range r.Boards {
-		g, err := b.gpu(slot, r, &r.Boards[i], gpus[i], out)
+	for i := range r.GPUs {
+		g, err := b.gpu(slot, r, &r.GPUs[i], gpus[i], out)
 		if err != nil {
-			b.metrics.unresolved.WithLabelValues(cmp.Or(r.Boards[i].Model, "unknown")).Inc()
-			errs = append(errs, fmt.Errorf("gpu %s left out: %w", r.Boards[i].UUID, err))
+			b.metrics.unresolved.WithLabelValues(cmp.Or(r.GPUs[i].Model, "unknown")).Inc()
+			errs = append(errs, fmt.Errorf("gpu %s left out: %w", r.GPUs[i].UUID, err))
 			out.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
 			continue
 		}
 		out.Gpus = append(out.Gpus, g)
 	}
 	for uuid, l := range b.layouts {
-		if l.forget(slot.End()); !listed(r.Boards, uuid) {
+		if l.forget(slot.End()); !listed(r.GPUs, uuid) {
 			delete(b.layouts, uuid) // taken out; if it comes back, it is new
 		}
 	}
@@ -71,14 +71,14 @@ func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 	return out, errors.Join(errs...)
 }
 
-func listed(boards []Board, uuid string) bool {
-	return slices.ContainsFunc(boards, func(brd Board) bool { return brd.UUID == uuid })
+func listed(boards []GPU, uuid string) bool {
+	return slices.ContainsFunc(boards, func(gpu GPU) bool { return gpu.UUID == uuid })
 }
 
 // happened takes the XIDs into memory and lists them.
 func (b *Builder) happened(slot source.Slot, r Reading) (events []*wire.Event) {
 	for _, x := range r.XIDs {
-		mem := b.memory.GPU(memory.Place{Node: b.deps.Node, UUID: x.UUID}, r.At)
+		mem := b.memory.GPU(gpustate.Place{Node: b.deps.Node, UUID: x.UUID}, r.At)
 		mem.Happened(x.Part, x.Code, b.cfg.FatalXIDs)
 		b.metrics.xids.WithLabelValues(strconv.FormatInt(x.Code, 10)).Inc()
 		events = append(events, &wire.Event{AtMs: slot.AtMS(x.At), Gpu: x.UUID, Leaf: partName(x.Part), Kind: "xid", Code: x.Code})
@@ -86,29 +86,29 @@ func (b *Builder) happened(slot source.Slot, r Reading) (events []*wire.Event) {
 	return events
 }
 
-// gpu states what is known of a board; events go into the batch.
-func (b *Builder) gpu(slot source.Slot, r Reading, brd *Board, g *wire.Gpu, out *wire.Batch) (*wire.Gpu, error) {
-	mem := b.memory.GPU(memory.Place{Node: b.deps.Node, UUID: brd.UUID}, r.At)
-	if brd.Lost {
-		return b.lost(slot, r, brd, out), nil
+// gpu states what is known of a GPU; events go into the batch.
+func (b *Builder) gpu(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out *wire.Batch) (*wire.Gpu, error) {
+	mem := b.memory.GPU(gpustate.Place{Node: b.deps.Node, UUID: gpu.UUID}, r.At)
+	if gpu.Lost {
+		return b.lost(slot, r, gpu, out), nil
 	}
-	model, known := b.cfg.Models.Of(brd.Model)
-	g.Slices = cmp.Or(brd.Slices, uint32(model.Slices))
-	if brd.MIG && brd.Slices == 0 && !known {
-		return nil, fmt.Errorf("MIG is on, but the slices of model %q are unknown: name them under models", brd.Model)
+	model, known := b.cfg.Models.Of(gpu.Model)
+	g.Slices = cmp.Or(gpu.Slices, uint32(model.Slices))
+	if gpu.MIG && gpu.Slices == 0 && !known {
+		return nil, fmt.Errorf("MIG is on, but the slices of model %q are unknown: name them under models", gpu.Model)
 	}
 	if model.IdleWatts > 0 {
 		g.IdleWatts = &model.IdleWatts
 	}
-	g.MetricFields, g.MetricValues = b.metricsOf(brd.Values, boardMetric(brd.MIG))
-	if brd.MIG && !math.IsNaN(find(brd.Values, field.GPUUtil)) { // it means nothing then
+	g.MetricFields, g.MetricValues = b.metricsOf(gpu.Values, boardMetric(gpu.MIG))
+	if gpu.MIG && !math.IsNaN(find(gpu.Values, field.GPUUtil)) { // it means nothing then
 		b.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
 	}
 	// A row that could not be remapped is a level of its own; XIDs are remembered.
-	g.Unhealthy = mem.Unhealthy(memory.Board) || rowRemapFailed(brd.Values)
-	err := b.leaves(slot, brd, g, mem, model)
+	g.Unhealthy = mem.Unhealthy(gpustate.Whole) || rowRemapFailed(gpu.Values)
+	err := b.leaves(slot, gpu, g, mem, model)
 	if err == nil {
-		b.known[brd.UUID] = &wire.Gpu{Uuid: g.Uuid, Model: g.Model, Index: g.Index, Mig: g.Mig, Slices: g.Slices, IdleWatts: g.IdleWatts}
+		b.known[gpu.UUID] = &wire.Gpu{Uuid: g.Uuid, Model: g.Model, Index: g.Index, Mig: g.Mig, Slices: g.Slices, IdleWatts: g.IdleWatts}
 	}
 	return g, err
 }
@@ -119,53 +119,53 @@ func rowRemapFailed(values []Value) bool {
 	return absent == "" && v >= 1
 }
 
-// lost is a board that doesn't answer, as it was known; the slot in which that
+// lost is a GPU that doesn't answer, as it was known; the slot in which that
 // is noticed first tells of it. One that was never read has the slices of its
 // model or none: a guess would bind the hour's capacity (R2).
-func (b *Builder) lost(slot source.Slot, r Reading, brd *Board, out *wire.Batch) *wire.Gpu {
-	was := b.known[brd.UUID]
+func (b *Builder) lost(slot source.Slot, r Reading, gpu *GPU, out *wire.Batch) *wire.Gpu {
+	was := b.known[gpu.UUID]
 	if was == nil {
-		was = &wire.Gpu{Uuid: brd.UUID, Model: brd.Model, Index: brd.Index, Slices: brd.Slices}
-		if model, known := b.cfg.Models.Of(brd.Model); known && was.Slices == 0 {
+		was = &wire.Gpu{Uuid: gpu.UUID, Model: gpu.Model, Index: gpu.Index, Slices: gpu.Slices}
+		if model, known := b.cfg.Models.Of(gpu.Model); known && was.Slices == 0 {
 			was.Slices = uint32(model.Slices)
 		}
-		b.known[brd.UUID] = was
+		b.known[gpu.UUID] = was
 	}
 	if !was.Lost {
 		was.Lost = true
-		out.Events = append(out.Events, &wire.Event{AtMs: slot.AtMS(r.At), Gpu: brd.UUID, Kind: "lost"})
+		out.Events = append(out.Events, &wire.Event{AtMs: slot.AtMS(r.At), Gpu: gpu.UUID, Kind: "lost"})
 	}
 	return &wire.Gpu{Uuid: was.Uuid, Model: was.Model, Index: was.Index, Mig: was.Mig, Slices: was.Slices, IdleWatts: was.IdleWatts, Lost: true}
 }
 
-// energy moves the counter, and clears the flags of a board that was reset.
-func (b *Builder) energy(slot source.Slot, r Reading, brd *Board, g *wire.Gpu, out *wire.Batch) {
-	mem := b.memory.GPU(memory.Place{Node: b.deps.Node, UUID: brd.UUID}, r.At)
+// energy moves the counter, and clears the flags of a GPU that was reset.
+func (b *Builder) energy(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out *wire.Batch) {
+	mem := b.memory.GPU(gpustate.Place{Node: b.deps.Node, UUID: gpu.UUID}, r.At)
 	at := r.At
-	if !brd.EnergyAt.IsZero() {
-		at = brd.EnergyAt
+	if !gpu.EnergyAt.IsZero() {
+		at = gpu.EnergyAt
 	}
-	reset := brd.Reset
-	if counter, ok := b.checked(field.EnergyMJ, find(brd.Values, field.EnergyMJ)); ok && mem.MoveEnergy(g, counter, "", at) {
+	reset := gpu.Reset
+	if counter, ok := b.checked(field.EnergyMJ, find(gpu.Values, field.EnergyMJ)); ok && mem.MoveEnergy(g, counter, "", at) {
 		reset = true
 	}
 	if reset {
 		g.EnergyReset = g.EnergyMj != nil
 		mem.Heal()
 		b.metrics.resets.Inc()
-		out.Events = append(out.Events, &wire.Event{AtMs: slot.AtMS(r.At), Gpu: brd.UUID, Kind: "reset"})
+		out.Events = append(out.Events, &wire.Event{AtMs: slot.AtMS(r.At), Gpu: gpu.UUID, Kind: "reset"})
 	}
 	if span := g.GetEnergySpanMs(); g.EnergyMj != nil && !g.EnergyReset && span > 0 && span <= slot.Length.Milliseconds()*3/2 {
 		watts := float64(g.GetEnergyMj()) / float64(span)
 		g.PowerWatts = &watts
 		return
 	}
-	g.PowerWatts = b.pointer(field.PowerWatts, brd.Values)
+	g.PowerWatts = b.pointer(field.PowerWatts, gpu.Values)
 }
 
-// leaves lists what of the board can be given to a workload.
-func (b *Builder) leaves(slot source.Slot, brd *Board, g *wire.Gpu, mem *memory.GPU, model meter.Model) error {
-	l := b.layouts[brd.UUID]
+// leaves lists what of the GPU can be given to a workload.
+func (b *Builder) leaves(slot source.Slot, gpu *GPU, g *wire.Gpu, mem *gpustate.GPU, model meter.Model) error {
+	l := b.layouts[gpu.UUID]
 	ids := make(map[string]bool, len(l.spans))
 	var errs []error
 	changed := false
@@ -175,7 +175,7 @@ func (b *Builder) leaves(slot source.Slot, brd *Board, g *wire.Gpu, mem *memory.
 			continue
 		}
 		changed = changed || from != nil || to != nil
-		leaf, err := b.leaf(s.key, brd, g, mem, model, s.to.IsZero())
+		leaf, err := b.leaf(s.key, gpu, g, mem, model, s.to.IsZero())
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -195,28 +195,28 @@ func (b *Builder) leaves(slot source.Slot, brd *Board, g *wire.Gpu, mem *memory.
 }
 
 // leaf is one leaf; only one that is still there has values.
-func (b *Builder) leaf(k Key, brd *Board, g *wire.Gpu, mem *memory.GPU, model meter.Model, present bool) (*wire.Leaf, error) {
+func (b *Builder) leaf(k Key, gpu *GPU, g *wire.Gpu, mem *gpustate.GPU, model meter.Model, present bool) (*wire.Leaf, error) {
 	leaf := &wire.Leaf{Id: instanceName(k), Slices: g.Slices}
-	values := brd.Values
+	values := gpu.Values
 	if k != whole {
 		n := k.Slices
 		if n == 0 {
 			n = uint32(model.Profiles[meter.BaseProfile(k.Profile)])
 		}
 		if n == 0 {
-			return nil, fmt.Errorf("profile %q of GPU instance %d is unknown for model %q: name it under models", k.Profile, k.GI, brd.Model)
+			return nil, fmt.Errorf("profile %q of GPU instance %d is unknown for model %q: name it under models", k.Profile, k.GI, gpu.Model)
 		}
 		leaf.Slices, leaf.Profile, leaf.MigUuid, leaf.Gi = n, k.Profile, k.UUID, &k.GI
-		part := memory.Instance(k.GI)
+		part := gpustate.Instance(k.GI)
 		leaf.Unhealthy = mem.Unhealthy(part)
 		if k.CI >= 0 {
 			ci := uint32(k.CI)
 			leaf.Ci = &ci
-			leaf.Unhealthy = leaf.Unhealthy || mem.Unhealthy(memory.ComputeInstance(k.GI, ci))
+			leaf.Unhealthy = leaf.Unhealthy || mem.Unhealthy(gpustate.ComputeInstance(k.GI, ci))
 		}
 		values = nil
-		if i := slices.IndexFunc(brd.Instances, func(in Instance) bool { return in.Key == k }); i >= 0 {
-			values = brd.Instances[i].Values
+		if i := slices.IndexFunc(gpu.Instances, func(in Instance) bool { return in.Key == k }); i >= 0 {
+			values = gpu.Instances[i].Values
 		}
 	}
 	if !present {
@@ -236,15 +236,15 @@ func instanceName(k Key) string {
 	if k == whole {
 		return "gpu"
 	}
-	part := memory.Instance(k.GI)
+	part := gpustate.Instance(k.GI)
 	if k.CI >= 0 {
-		part = memory.ComputeInstance(k.GI, uint32(k.CI))
+		part = gpustate.ComputeInstance(k.GI, uint32(k.CI))
 	}
 	return partName(part)
 }
 
-// partName is the id of the leaf that a part is; empty: the board.
-func partName(p memory.Part) string {
+// partName is the id of the leaf that a part is; empty: the GPU.
+func partName(p gpustate.Part) string {
 	switch {
 	case p.GI < 0:
 		return ""
@@ -254,7 +254,7 @@ func partName(p memory.Part) string {
 	return "gi" + strconv.FormatInt(p.GI, 10) + "ci" + strconv.FormatInt(p.CI, 10)
 }
 
-// boardMetric says which fields stand among a board's metrics: those without a
+// boardMetric says which fields stand among a GPU's metrics: those without a
 // place of their own, and with MIG the activity, which is no leaf's then.
 func boardMetric(mig bool) func(id uint32) bool {
 	return func(id uint32) bool {
@@ -270,7 +270,7 @@ func boardMetric(mig bool) func(id uint32) bool {
 	}
 }
 
-// instanceMetric leaves out what is the board's, read on an instance.
+// instanceMetric leaves out what is the GPU's, read on an instance.
 func instanceMetric(id uint32) bool {
 	return field.OnInstance(id) && id != field.XID && id != field.SMActive && id != field.GREngineActive
 }

@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"github.com/prometheus/client_golang/prometheus"

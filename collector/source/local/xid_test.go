@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/gputally/gputally/collector/source/field"
-	"github.com/gputally/gputally/collector/source/memory"
+	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -25,9 +25,9 @@ func (r *rig) wantEvents(b *wire.Batch, want []*wire.Event) {
 	}
 }
 
-// two is a board with two compute instances in one GPU instance, and another
+// two is a GPU with two compute instances in one GPU instance, and another
 // GPU instance without any.
-func two(values ...Value) Board {
+func two(values ...Value) GPU {
 	b := mig(
 		Key{GI: 1, CI: 0, Profile: "1c.3g.40gb", Slices: 1}, Key{GI: 1, CI: 1, Profile: "2c.3g.40gb", Slices: 2},
 		Key{GI: 2, CI: -1, Profile: "3g.40gb", Slices: 3},
@@ -58,21 +58,21 @@ func (r *rig) wantFlags(g *wire.Gpu, want ...string) {
 
 func TestFatalXIDFlagsWhereItHappened(t *testing.T) {
 	for name, c := range map[string]struct {
-		part memory.Part
+		part gpustate.Part
 		leaf string
 		want []string
 	}{
-		"the GPU":                          {memory.Board, "", []string{"gpu"}},
-		"a GPU instance without computes":  {memory.Instance(2), "gi2", []string{"gi2"}},
-		"a GPU instance, so its computes":  {memory.Instance(1), "gi1", []string{"gi1ci0", "gi1ci1"}},
-		"a compute instance":               {memory.ComputeInstance(1, 1), "gi1ci1", []string{"gi1ci1"}},
-		"an instance that isn't there now": {memory.Instance(5), "gi5", nil},
+		"the GPU":                          {gpustate.Whole, "", []string{"gpu"}},
+		"a GPU instance without computes":  {gpustate.Instance(2), "gi2", []string{"gi2"}},
+		"a GPU instance, so its computes":  {gpustate.Instance(1), "gi1", []string{"gi1ci0", "gi1ci1"}},
+		"a compute instance":               {gpustate.ComputeInstance(1, 1), "gi1ci1", []string{"gi1ci1"}},
+		"an instance that isn't there now": {gpustate.Instance(5), "gi5", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, withState(t))
 			r.wantFlags(r.gpu(two(energy(5e6))))
 			xid := XID{At: r.slot.Start.Add(3 * time.Second), UUID: "GPU-a", Part: c.part, Code: 95}
-			b, err := r.end(Reading{Complete: true, Boards: []Board{two(energy(6e6))}, XIDs: []XID{xid}})
+			b, err := r.end(Reading{Complete: true, GPUs: []GPU{two(energy(6e6))}, XIDs: []XID{xid}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,9 +92,9 @@ func TestFatalXIDFlagsWhereItHappened(t *testing.T) {
 
 func TestUsersOwnXIDFlagsNothing(t *testing.T) {
 	r := newRig(t, nil)
-	b, err := r.end(Reading{Complete: true, Boards: []Board{two()}, XIDs: []XID{
-		{At: r.slot.Start.Add(-time.Second), UUID: "GPU-a", Part: memory.ComputeInstance(1, 0), Code: 13},
-		{At: r.slot.End().Add(time.Second), UUID: "GPU-a", Part: memory.Board, Code: 31},
+	b, err := r.end(Reading{Complete: true, GPUs: []GPU{two()}, XIDs: []XID{
+		{At: r.slot.Start.Add(-time.Second), UUID: "GPU-a", Part: gpustate.ComputeInstance(1, 0), Code: 13},
+		{At: r.slot.End().Add(time.Second), UUID: "GPU-a", Part: gpustate.Whole, Code: 31},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestConfiguredFatalXIDs(t *testing.T) {
 	r := newRig(t, func(c *Config, _ *Deps) { c.FatalXIDs = []int64{48} })
 	for code, want := range map[int64][]string{48: {"gpu"}, 79: nil} {
 		r.restart()
-		b, err := r.end(Reading{Complete: true, Boards: []Board{plain()}, XIDs: []XID{{At: r.slot.Start, UUID: "GPU-a", Part: memory.Board, Code: code}}})
+		b, err := r.end(Reading{Complete: true, GPUs: []GPU{plain()}, XIDs: []XID{{At: r.slot.Start, UUID: "GPU-a", Part: gpustate.Whole, Code: code}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,8 +135,8 @@ func TestFlagsEndWithTheMachinesBoot(t *testing.T) {
 			r := newRig(t, withState(t))
 			r.deps.MachineBoot = c.before
 			r.restart()
-			fatal := XID{At: r.slot.Start, UUID: "GPU-a", Part: memory.Board, Code: 79}
-			if _, err := r.end(Reading{Complete: true, Boards: []Board{plain()}, XIDs: []XID{fatal}}); err != nil {
+			fatal := XID{At: r.slot.Start, UUID: "GPU-a", Part: gpustate.Whole, Code: 79}
+			if _, err := r.end(Reading{Complete: true, GPUs: []GPU{plain()}, XIDs: []XID{fatal}}); err != nil {
 				t.Fatal(err)
 			}
 			r.deps.MachineBoot = c.after
@@ -174,7 +174,7 @@ func TestStateThatCantBeWritten(t *testing.T) {
 // says so, and a blank is no failure.
 func TestRowRemapFailure(t *testing.T) {
 	r := newRig(t, nil)
-	remap := func(v float64) Board { return plain(Value{ID: field.RowRemapFailure, V: v}) }
+	remap := func(v float64) GPU { return plain(Value{ID: field.RowRemapFailure, V: v}) }
 	r.wantFlags(r.gpu(remap(0)))
 	r.wantFlags(r.gpu(remap(1)), "gpu")
 	r.wantFlags(r.gpu(remap(0)))

@@ -1,14 +1,14 @@
-package board
+package local
 
 import (
 	"slices"
 	"time"
 )
 
-// whole is the key of a board without MIG.
+// whole is the key of a GPU without MIG.
 var whole = Key{CI: -2}
 
-// layout is the history of a board's leaves, as far as slots to come need it.
+// layout is the history of a GPU's leaves, as far as slots to come need it.
 type layout struct {
 	spans  []span
 	looked time.Time // when it was looked at last; zero: never
@@ -20,7 +20,7 @@ type span struct {
 	from, to time.Time
 }
 
-// look takes up what the board has at an instant: keys that are new begin, those
+// look takes up what the GPU has at an instant: keys that are new begin, those
 // that are missing end. An instant before the last one, by a step of the clock,
 // counts as that: lives never overlap and none ends before it begins.
 func (l *layout) look(at time.Time, keys []Key) {
@@ -71,8 +71,8 @@ func (s span) within(start, end time.Time) (fromMS, toMS *int64, ok bool) {
 	return fromMS, toMS, true
 }
 
-// keys of a board: its instances, or the whole of it.
-func (b *Board) keys(buf []Key) []Key {
+// keys of a GPU: its instances, or the whole of it.
+func (b *GPU) keys(buf []Key) []Key {
 	if !b.MIG {
 		return append(buf, whole)
 	}

@@ -1,4 +1,4 @@
-package memory
+package gpustate
 
 import (
 	"errors"
@@ -82,26 +82,26 @@ func TestMoveXID(t *testing.T) {
 		{79, 79, true, true},
 		{13, 13, true, true}, // the flag stays
 	} {
-		code, news := m.MoveXID(Board, c.shown, []int64{79})
-		if code != c.code || news != c.news || m.Unhealthy(Board) != c.sick {
-			t.Errorf("step %d: MoveXID(%v) = %d, %v, unhealthy %v; want %d, %v, %v", i, c.shown, code, news, m.Unhealthy(Board), c.code, c.news, c.sick)
+		code, news := m.MoveXID(Whole, c.shown, []int64{79})
+		if code != c.code || news != c.news || m.Unhealthy(Whole) != c.sick {
+			t.Errorf("step %d: MoveXID(%v) = %d, %v, unhealthy %v; want %d, %v, %v", i, c.shown, code, news, m.Unhealthy(Whole), c.code, c.news, c.sick)
 		}
 	}
 	if m.Unhealthy(Instance(1)) {
 		t.Error("an instance is flagged by the board's XID")
 	}
-	if m.Heal(); m.Unhealthy(Board) {
+	if m.Heal(); m.Unhealthy(Whole) {
 		t.Error("the board is flagged after a reset")
 	}
 }
 
 // rich has every kind of thing that is remembered.
-func rich() *Memory {
+func rich() *GPUs {
 	m := New(discard())
 	g := m.GPU(Place{"n1", "GPU-b"}, start)
 	g.MoveEnergy(&wire.Gpu{}, 123456, "exporter", start.Add(-time.Second))
-	g.MoveXID(Board, 13, nil)
-	g.Happened(Board, 79, []int64{79})
+	g.MoveXID(Whole, 13, nil)
+	g.Happened(Whole, 79, []int64{79})
 	g.Happened(Instance(7), 95, []int64{95})
 	g.Happened(ComputeInstance(2, 1), 95, []int64{95})
 	m.GPU(Place{"n1", "GPU-a"}, start)
@@ -132,12 +132,12 @@ func TestStateOverAFile(t *testing.T) {
 		t.Errorf("%d GPUs are remembered, want 3", m.Len())
 	}
 	g := m.GPU(Place{"n1", "GPU-b"}, start)
-	for _, p := range []Part{Board, Instance(7), ComputeInstance(2, 1)} {
+	for _, p := range []Part{Whole, Instance(7), ComputeInstance(2, 1)} {
 		if !g.Unhealthy(p) {
 			t.Errorf("part %+v lost its flag", p)
 		}
 	}
-	if m.HealAll(); g.Unhealthy(Board) {
+	if m.HealAll(); g.Unhealthy(Whole) {
 		t.Error("HealAll left a flag")
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -173,7 +173,7 @@ func TestReadRefuses(t *testing.T) {
 // and what was to be; either all of one is read, or nothing.
 func TestATornWriteIsKnown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
-	write := func(m *Memory) string {
+	write := func(m *GPUs) string {
 		if err := (&File{Path: path, Kind: "test"}).Write(m.State("test", "c")); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package memory
+package gpustate
 
 import (
 	"cmp"
@@ -13,21 +13,21 @@ import (
 // as the inventory keeps it (retire_after, R2).
 const ForgetAfter = 24 * time.Hour
 
-// Place is where a GPU was seen. Tellers that wrongly show one UUID, as clones
-// of a machine image may, are different GPUs on different nodes.
+// Place is where a GPU was seen. Two nodes that show one UUID, as clones of a machine
+// image may, are taken to have a GPU each.
 type Place struct{ Node, UUID string }
 
-// Memory of a source's GPUs; for one goroutine.
-type Memory struct {
+// GPUs are what is known of a source's GPUs; for one goroutine.
+type GPUs struct {
 	gpus map[Place]*GPU
 	log  *slog.Logger
 }
 
 // New is empty.
-func New(log *slog.Logger) *Memory { return &Memory{gpus: map[Place]*GPU{}, log: log} }
+func New(log *slog.Logger) *GPUs { return &GPUs{gpus: map[Place]*GPU{}, log: log} }
 
-// GPU is what is remembered of one that was just listed.
-func (m *Memory) GPU(place Place, at time.Time) *GPU {
+// GPU is the state of a GPU that was just listed.
+func (m *GPUs) GPU(place Place, at time.Time) *GPU {
 	g := m.gpus[place]
 	if g == nil {
 		g = newGPU()
@@ -37,32 +37,32 @@ func (m *Memory) GPU(place Place, at time.Time) *GPU {
 	return g
 }
 
-// Len is how many GPUs are remembered.
-func (m *Memory) Len() int { return len(m.gpus) }
+// Len is the number of GPUs.
+func (m *GPUs) Len() int { return len(m.gpus) }
 
 // HealAll clears every flag: the machine was started anew.
-func (m *Memory) HealAll() {
+func (m *GPUs) HealAll() {
 	for _, g := range m.gpus {
 		g.Heal()
 	}
 }
 
-// Commit says that the movements that were told are spooled.
-func (m *Memory) Commit() {
+// Commit makes the movements of the last reading final: its batch is spooled.
+func (m *GPUs) Commit() {
 	for _, g := range m.gpus {
-		if !g.told.at.IsZero() {
-			g.energy, g.told = g.told, energy{}
+		if !g.pending.at.IsZero() {
+			g.energy, g.pending = g.pending, energy{}
 		}
 	}
 }
 
-// maxPerNode is how many GPUs of a node are remembered: those that were taken out
-// or renamed for a day, and no teller who shows new ones in each slot.
+// maxPerNode bounds the GPUs of a node: more than are taken out or renamed in a day,
+// fewer than an exporter can invent that shows new ones in each slot.
 const maxPerNode = 1024
 
 // Forget drops GPUs that have not been listed for long, and all that aren't listed
 // now of a node that has shown too many.
-func (m *Memory) Forget(now time.Time) {
+func (m *GPUs) Forget(now time.Time) {
 	count := map[string]int{}
 	for place := range m.gpus {
 		count[place.Node]++
@@ -76,8 +76,8 @@ func (m *Memory) Forget(now time.Time) {
 // Format of State.
 const Format = 1
 
-// State is the memory as a file holds it; a source adds what it knows besides by
-// embedding it. Times are Unix ms.
+// State is the content of a file; a source adds what else it keeps by embedding it.
+// Times are Unix ms.
 type State struct {
 	Kind    string     `json:"kind"`
 	Format  int        `json:"format"`
@@ -108,8 +108,8 @@ type xidState struct {
 	Unhealthy bool    `json:"unhealthy,omitempty"`
 }
 
-// State is the memory of a source of that kind, in a fixed order.
-func (m *Memory) State(kind, cluster string) State {
+// State is what a file of that kind holds, in a fixed order.
+func (m *GPUs) State(kind, cluster string) State {
 	st := State{Kind: kind, Format: Format, Cluster: cluster, GPUs: []gpuState{}}
 	places := slices.SortedFunc(maps.Keys(m.gpus), func(a, b Place) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
@@ -122,11 +122,11 @@ func (m *Memory) State(kind, cluster string) State {
 
 func (m *GPU) state(p Place) gpuState {
 	g := gpuState{Node: p.Node, UUID: p.UUID, SeenMS: m.seen.UnixMilli()}
-	// What was told may be spooled when the process ends: better a movement that
-	// is lost than one that counts twice.
+	// A pending movement may be in the spool when the process ends: better a movement
+	// that is lost than one that counts twice.
 	e := m.energy
-	if !m.told.at.IsZero() {
-		e = m.told
+	if !m.pending.at.IsZero() {
+		e = m.pending
 	}
 	if !e.at.IsZero() {
 		g.Energy = &energyState{CounterMJ: e.mj, SinceMS: e.at.UnixMilli(), Target: e.of}
@@ -149,7 +149,7 @@ func (m *GPU) state(p Place) gpuState {
 }
 
 // Restore takes up what a State holds and is still young enough at now.
-func (m *Memory) Restore(st State, now time.Time) {
+func (m *GPUs) Restore(st State, now time.Time) {
 	for _, g := range st.GPUs {
 		mem := g.gpu()
 		if mem.energy.at.After(now) {
@@ -169,7 +169,7 @@ func (g gpuState) gpu() *GPU {
 		m.energy = energy{e.CounterMJ, time.UnixMilli(e.SinceMS), e.Target}
 	}
 	for _, x := range g.XIDs {
-		part := Board
+		part := Whole
 		if x.GI != nil {
 			part.GI = *x.GI
 		}

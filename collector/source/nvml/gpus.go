@@ -10,14 +10,14 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/collector/source/board"
+	"github.com/gputally/gputally/collector/source/local"
 )
 
-// renewAfter is how often NVML is initialised anew while a board is lost: it
-// counts the boards only then, and one that was reset is back only then.
+// renewAfter is how often NVML is initialised anew while a GPU is lost: it
+// counts the GPUs only then, and one that was reset is back only then.
 const renewAfter = 5 * time.Minute
 
-// gpu is what is kept of a board from reading to reading.
+// gpu is what is kept of a GPU from reading to reading.
 type gpu struct {
 	uuid, name string
 	index      int
@@ -29,9 +29,9 @@ type gpu struct {
 	profiles  []profile
 	profiled  bool // profiles were asked for
 	samplers  map[samplerKey]*sampler
-	values    []board.Value // scratch, and so are the next
+	values    []local.Value // scratch, and so are the next
 	instances []instance
-	listed    []board.Instance
+	listed    []local.Instance
 }
 
 // forget drops what an initialisation was good for.
@@ -46,7 +46,7 @@ func (s *Source) anyLost() bool {
 	return false
 }
 
-// enumerate lists the boards by index. One that is lost has no UUID any more, so
+// enumerate lists the GPUs by index. One that is lost has no UUID any more, so
 // those that were known and are missing are listed as lost. It is complete when
 // every index was answered; an error that the driver is gone comes alone.
 func (s *Source) enumerate() (present []*gpu, complete bool, err error) {
@@ -87,7 +87,7 @@ func (s *Source) enumerate() (present []*gpu, complete bool, err error) {
 	return present, len(errs) == 0, errors.Join(errs...)
 }
 
-// at is the board at an index.
+// at is the GPU at an index.
 func (s *Source) at(index int) (*gpu, error) {
 	dev, ret := s.lib.api.DeviceGetHandleByIndex(index)
 	if ret != gonvml.SUCCESS {
@@ -116,7 +116,7 @@ func (s *Source) at(index int) (*gpu, error) {
 	return g, nil
 }
 
-// lose takes a board as lost; samples from before are no use after it.
+// lose takes a GPU as lost; samples from before are no use after it.
 func (g *gpu) lose() {
 	g.lost = true
 	for _, sp := range g.samplers {
@@ -124,13 +124,13 @@ func (g *gpu) lose() {
 	}
 }
 
-// read reads all of a board: who it is, its instances, and values.
-func (s *Source) read(g *gpu, slot source.Slot) (board.Board, error) {
+// read reads all of a GPU: who it is, its instances, and values.
+func (s *Source) read(g *gpu, slot source.Slot) (local.GPU, error) {
 	if !g.lost {
 		if err := s.layout(g); lost(err) {
 			g.lose()
 		} else if err != nil {
-			return board.Board{}, err
+			return local.GPU{}, err
 		}
 	}
 	r := reader{s: s, lib: s.lib, dev: g.dev, values: g.values[:0]}
@@ -141,7 +141,7 @@ func (s *Source) read(g *gpu, slot source.Slot) (board.Board, error) {
 	if lost(r.fatal) {
 		g.lose()
 	} else if r.fatal != nil {
-		return board.Board{}, r.fatal
+		return local.GPU{}, r.fatal
 	}
 	b := g.board()
 	b.Reset, b.EnergyAt = s.away, r.energyAt
@@ -151,18 +151,18 @@ func (s *Source) read(g *gpu, slot source.Slot) (board.Board, error) {
 	return b, nil
 }
 
-// board is what is known without values.
-func (g *gpu) board() board.Board {
-	b := board.Board{UUID: g.uuid, Model: g.name, Index: uint32(g.index), Slices: g.slices, MIG: g.mig, Lost: g.lost}
+// GPU is what is known without values.
+func (g *gpu) board() local.GPU {
+	b := local.GPU{UUID: g.uuid, Model: g.name, Index: uint32(g.index), Slices: g.slices, MIG: g.mig, Lost: g.lost}
 	if !g.lost {
 		b.Instances = g.listed
 	}
 	return b
 }
 
-// layouts lists the boards with their instances only, for a look between
+// layouts lists the GPUs with their instances only, for a look between
 // readings; one that fails isn't listed. It fails when the driver is away.
-func (s *Source) layouts() (boards []board.Board, err error) {
+func (s *Source) layouts() (boards []local.GPU, err error) {
 	present, _, err := s.enumerate()
 	if gone(err) {
 		return nil, s.stop(err)

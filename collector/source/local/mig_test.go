@@ -1,4 +1,4 @@
-package board
+package local
 
 import (
 	"slices"
@@ -94,7 +94,7 @@ func TestMIGModeWithinASlot(t *testing.T) {
 	}
 }
 
-// TestFirstInstanceOfAnEmptyBoard begins when it is seen, however long the board
+// TestFirstInstanceOfAnEmptyBoard begins when it is seen, however long the GPU
 // was without.
 func TestFirstInstanceOfAnEmptyBoard(t *testing.T) {
 	r := newRig(t, nil)
@@ -145,14 +145,14 @@ func TestUnknownSlicesLeaveTheBoardOut(t *testing.T) {
 	model := mig(inst(1, 3, "3g.40gb", ""))
 	model.Model, model.Slices = "NVIDIA Z1", 0
 	profile := mig(Key{GI: 1, CI: 0, Profile: "3g.41gb"})
-	for want, b := range map[string]Board{
+	for want, b := range map[string]GPU{
 		`gpu GPU-a left out: MIG is on, but the slices of model "NVIDIA Z1" are unknown`:   model,
 		`gpu GPU-a left out: profile "3g.41gb" of GPU instance 1 is unknown for model "NV`: profile,
 	} {
 		r := newRig(t, nil)
 		other := plain()
 		other.UUID = "GPU-b"
-		out, err := r.end(Reading{Complete: true, Boards: []Board{b, other}})
+		out, err := r.end(Reading{Complete: true, GPUs: []GPU{b, other}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Batch says %v, want %q", err, want)
 		}
@@ -176,7 +176,7 @@ func TestValuesOfInstances(t *testing.T) {
 	if l := g.Leaves[1]; l.SmActive != nil || l.GrEngineActive != nil || len(l.MetricFields) != 0 {
 		t.Errorf("leaf without values has %v", l)
 	}
-	// The board's activity is no leaf's; its GPU_UTIL means nothing with MIG.
+	// The GPU's activity is no leaf's; its GPU_UTIL means nothing with MIG.
 	if diff := cmp.Diff([]uint32{field.SMActive, field.GPUTemp}, g.MetricFields); diff != "" {
 		t.Errorf("the board's metrics differ (-want +got):\n%s", diff)
 	}
