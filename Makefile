@@ -43,10 +43,27 @@ $(LIB): internal/store/engine/lib/fetch.sh
 demo: build ## a simulated month, its bill and its proof; then live (ARGS=--once stops there)
 	@$(BINARY) demo --data $(BUILD)/demo $(ARGS)
 
+# Tests keep databases, topics and spools in memory where there is enough of it.
+test test-all torture once month hostile seeded bench: export TMPDIR := $(or $(TMPDIR),$(shell .ci/tmp))
+
 .PHONY: test
-test: $(LIB) need-go need-cc ## all tests with the race detector (PKG=./... by default)
-	go vet $(PKG)
-	go test -race -timeout 45m $(PKG)
+test: $(LIB) need-go need-cc ## tests for every change, in five minutes on two cores (PKG=./... by default)
+	go test -short -timeout 15m $(PKG)
+
+# Packages without goroutines: the race detector would find nothing in them, and
+# without it they try ten times as many random cases.
+SEQUENTIAL := ./analyzer/... ./billing/export/... ./billing/prices ./billing/projection ./billing/rating \
+	./collector/source/field ./collector/source/sim ./dashboards/... ./ingest/explain/... ./ingest/imports \
+	./internal/check ./internal/config ./internal/hostlist ./internal/meter/... ./internal/tenants ./internal/usage/... ./internal/wire
+# Tests whose strength is their number of cases or kills, in the packages that race.
+COUNTING := ^(TestTorture|TestR6FinaliseCallsSentTwentyTimesHaveOneEffectEach|TestSevenGenerationsOfOneHour|TestEveryFile.*|TestBitFlipsInEveryByte|TestPowerCut|TestKilledAtEverySystemCall)$$
+COUNTING_IN := ./billing/api ./cmd/gputally ./collector/source/exporter ./collector/spool
+
+.PHONY: test-all
+test-all: $(LIB) need-go need-cc ## make test with everything long, and the race detector
+	go test -race -timeout 30m -skip '$(COUNTING)' $$(go list ./... | grep -vxF "$$(go list $(SEQUENTIAL))")
+	go test -timeout 30m -run '$(COUNTING)' $(COUNTING_IN)
+	go test -timeout 30m $(SEQUENTIAL)
 
 # The size of `make torture`; the seed of a run is printed, and taken from SEED.
 ROWS  ?= 20000000

@@ -170,6 +170,7 @@ func TestClickHouseHangs(t *testing.T) {
 // TestAnAttemptHasAnEnd: ClickHouse took the connection and is silent, and so is
 // the network.
 func TestAnAttemptHasAnEnd(t *testing.T) {
+	t.Parallel() // it waits for the attempt's limit
 	p := newPipeline(t)
 	p.topic.append(fleet(t, 2, 20)...)
 	proxy := newProxy(t, storetest.Socket(t))
@@ -264,6 +265,7 @@ func ownEngine(t *testing.T) (*engine.Supervisor, string) {
 // TestClickHouseKilledInMidInsert: the engine's process is killed again and
 // again while a request of an insert is on its way.
 func TestClickHouseKilledInMidInsert(t *testing.T) {
+	t.Parallel() // it waits for the engine's restarts
 	const kills = 4
 	supervisor, socket := ownEngine(t)
 	db, err := store.Open(t.Context(), store.Options{Address: "unix://" + socket, Database: "killed"})

@@ -26,9 +26,13 @@ import (
 const poisonEnv = "GPUTALLY_POISON_MESSAGES"
 
 const (
-	poisonEvery = 1000
+	poisonCount = 5000 // messages
+	poisonEvery = 100
 	poisonHuge  = 3 // messages of 10 MB
 	poisonNodes = 200
+	// poisonHeapBytes is what ingest may keep once it has read everything: far less
+	// than one of the huge messages.
+	poisonHeapBytes = 4 << 20
 )
 
 // poison is what is wrong with a message, and the reason that its letter gives.
@@ -63,7 +67,7 @@ func poisons() []poison {
 	}
 }
 
-// endless makes its messages as they are fetched, every thousandth of them poisoned.
+// endless makes its messages as they are fetched, every hundredth of them poisoned.
 type endless struct {
 	t         testing.TB
 	n         int
@@ -121,11 +125,11 @@ func (e *endless) Produce(_ context.Context, msgs []broker.Message) error {
 	return nil
 }
 
-// TestPoisonStopsNothing: one message in a thousand can't be used, some of them
+// TestPoisonStopsNothing: one message in a hundred can't be used, some of them
 // are of 10 MB. Each is one dead letter with its reason, the rest is all there,
-// and the partition moves on.
+// the partition moves on, and no memory stays behind.
 func TestPoisonStopsNothing(t *testing.T) {
-	n := 100_000
+	n := poisonCount
 	if text := os.Getenv(poisonEnv); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {
@@ -140,8 +144,14 @@ func TestPoisonStopsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	before := heap()
 	if err := in.Run(t.Context()); !errors.Is(err, context.Canceled) {
 		t.Fatalf("ingest ended with %v, want the end of the topic", err)
+	}
+	kept := int64(heap()) - int64(before)
+	t.Logf("%d messages left %d KiB on the heap", n, kept>>10)
+	if kept > poisonHeapBytes {
+		t.Errorf("%d messages left %d bytes on the heap, want at most %d", n, kept, poisonHeapBytes)
 	}
 	injected := map[string]int{}
 	for i := range n {

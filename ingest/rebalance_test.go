@@ -217,6 +217,11 @@ func (g *group) await(t *testing.T, what string, holds func(committed, lag int64
 // started; or it stands still for longer than its session and goes on. Each offset is journalled once, and the ledger is that of one
 // ingester which nothing happened to.
 func TestIngestersComeAndGo(t *testing.T) {
+	t.Parallel() // it waits for sessions to end
+	rounds := groupRounds
+	if testing.Short() {
+		rounds = 4
+	}
 	g := newGroup(t)
 	var members [groupMembers]*groupMember
 	t.Cleanup(func() {
@@ -233,7 +238,7 @@ func TestIngestersComeAndGo(t *testing.T) {
 	t.Logf("ends by seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	var kills, pauses int
-	for range groupRounds {
+	for range rounds {
 		before, _ := g.offsets(t)
 		g.produce(t)
 		g.await(t, "the group commits", func(committed, _ int64) bool { return committed > before })
@@ -259,12 +264,12 @@ func TestIngestersComeAndGo(t *testing.T) {
 	if _, err := g.ledger.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g.mustBeWhole(t)
-	t.Logf("%d kills, %d pauses, %d stops", kills, pauses, groupRounds-kills-pauses)
+	g.mustBeWhole(t, rounds)
+	t.Logf("%d kills, %d pauses, %d stops", kills, pauses, rounds-kills-pauses)
 }
 
 // mustBeWhole holds journal, raw and ledger to what was produced.
-func (g *group) mustBeWhole(t *testing.T) {
+func (g *group) mustBeWhole(t *testing.T, rounds int) {
 	t.Helper()
 	checks := append(ingest.Checks(ingest.CheckDeps{
 		Store: g.db,
@@ -276,7 +281,7 @@ func (g *group) mustBeWhole(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{}, failedChecks(t, checks)); diff != "" {
 		t.Errorf("failed checks (-want +got):\n%s", diff)
 	}
-	if got, want := len(g.journal(t)), groupNodes*g.slot+groupRounds; got != want {
+	if got, want := len(g.journal(t)), groupNodes*g.slot+rounds; got != want {
 		t.Errorf("journal has %d rows for %d messages", got, want)
 	}
 	clean := newPipeline(t)

@@ -21,7 +21,8 @@ import (
 const (
 	casesVariable = "GPUTALLY_PROPERTY_CASES"
 	seedVariable  = "GPUTALLY_PROPERTY_SEED"
-	defaultCases  = 10_000
+	longCases     = 100_000
+	shortCases    = 10_000
 	// enoughCases is from where on all that cases should try must have been tried.
 	enoughCases = 10_000
 )
@@ -47,7 +48,11 @@ func number(t *testing.T, variable string, otherwise uint64) uint64 {
 // are equal, to the last place.
 func TestRaterEqualsTheSlowModel(t *testing.T) {
 	t.Parallel()
-	cases, first := number(t, casesVariable, defaultCases), number(t, seedVariable, 0)
+	cases := uint64(longCases)
+	if testing.Short() {
+		cases = shortCases
+	}
+	cases, first := number(t, casesVariable, cases), number(t, seedVariable, 0)
 	t.Logf("%d cases, %s=%d", cases, seedVariable, first)
 	var next atomic.Uint64
 	var failed sync.Map

@@ -27,9 +27,12 @@ var shots = flag.String("shots", "", "folder for pictures of the pages")
 const loadLimit = time.Minute
 
 // browser starts Debian's chromium; it is skipped where there is none, and
-// required in CI.
+// required in CI. A short run skips the test.
 func browser(t *testing.T) context.Context {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("long: make test-all runs it")
+	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") == "true" {

@@ -35,6 +35,9 @@ func TestFullDisk(t *testing.T) {
 		testFullDisk(t)
 		return
 	}
+	if testing.Short() {
+		t.Skip("long: make test-all runs it")
+	}
 	storetest.Library(t)
 	path, err := program()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,6 +30,28 @@ func newDataDir(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "data")
 }
 
+// someOf are all names, or in a short run a third of them, beginning with a random
+// one that is logged.
+func someOf(t *testing.T, names []string) (some []string) {
+	t.Helper()
+	if !testing.Short() {
+		return names
+	}
+	const step = 3
+	from := rand.IntN(step)
+	t.Logf("every %d. of %d cases from %d on", step, len(names), from)
+	for i := from; i < len(names); i += step {
+		some = append(some, names[i])
+	}
+	return some
+}
+
+// emptyDataDir is a data directory with empty tables and topics.
+func emptyDataDir(t *testing.T) string {
+	t.Helper()
+	return prepared(t, "empty", func(data string) { withLedger(t, data, func(*pipeline) {}) })
+}
+
 // copyOf is a data directory like another one, which nobody may be using.
 func copyOf(t *testing.T, data string) string {
 	t.Helper()
@@ -37,6 +60,45 @@ func copyOf(t *testing.T, data string) string {
 		t.Fatal(err)
 	}
 	return fresh
+}
+
+// preparedDirs are data directories that tests take copies of, by name. TestMain
+// removes them.
+var preparedDirs struct {
+	sync.Mutex
+	parent string
+	byName map[string]string
+}
+
+// prepared is a copy of a data directory that fill has made for the first test
+// that wants it.
+func prepared(t *testing.T, name string, fill func(data string)) string {
+	t.Helper()
+	preparedDirs.Lock()
+	defer preparedDirs.Unlock()
+	if preparedDirs.byName[name] == "" {
+		if preparedDirs.parent == "" {
+			parent, err := os.MkdirTemp("", "gputally-prepared-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			preparedDirs.parent, preparedDirs.byName = parent, map[string]string{}
+		}
+		data := filepath.Join(preparedDirs.parent, name)
+		fill(data)
+		if t.Failed() {
+			t.FailNow()
+		}
+		preparedDirs.byName[name] = data
+	}
+	return copyOf(t, preparedDirs.byName[name])
+}
+
+// removePrepared removes what prepared made.
+func removePrepared() {
+	if preparedDirs.parent != "" {
+		_ = os.RemoveAll(preparedDirs.parent) // a folder of temporary files
+	}
 }
 
 // writeLines makes a file of lines in a folder of its own.
@@ -227,13 +289,15 @@ func headerOf(m broker.Message, key string) string {
 	return ""
 }
 
-// alter changes a table behind gputally's back. The statement must wait for
-// its mutation.
-func alter(t *testing.T, data, statement string, args ...any) {
+// alter changes tables behind gputally's back. The statements must wait for
+// their mutations.
+func alter(t *testing.T, data string, statements ...string) {
 	t.Helper()
 	withTables(t, data, func(db *store.DB) {
-		if err := db.Exec(t.Context(), statement, args...); err != nil {
-			t.Fatalf("%s: %v", statement, err)
+		for _, statement := range statements {
+			if err := db.Exec(t.Context(), statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
 		}
 	})
 }

@@ -88,7 +88,11 @@ func hostileValue(g *hostiletest.Generator) []byte {
 // TestHostileMessagesSettleWithinATenthOfASecond: whatever the generator makes is
 // refused with a reason or settled.
 func TestHostileMessagesSettleWithinATenthOfASecond(t *testing.T) {
-	const messages, tries = 1000, 5
+	const tries = 5
+	messages := 1000
+	if testing.Short() {
+		messages = 200
+	}
 	g := newHostile(hostileSeed(t))
 	var longest time.Duration
 	refused, settled := map[string]int{}, 0
@@ -130,6 +134,9 @@ func TestHostileMessages(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv(hostileEnv))
 	if err != nil {
 		length = 20 * time.Second
+		if testing.Short() {
+			length = 2 * time.Second
+		}
 	}
 	seed := hostileSeed(t)
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(hostileMemory*3/4))

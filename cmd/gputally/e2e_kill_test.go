@@ -84,17 +84,23 @@ func TestKilledDemoBillsTheSame(t *testing.T) {
 	}
 }
 
-// killDemo runs a demo to its end, through five kills, and two of its engine.
+// killDemo runs a demo to its end, through five kills (two in a short run), and two
+// of its engine.
 func killDemo(t *testing.T, data string) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("kill points by seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	args := append(slowIngest(t), shortDemo...)
-	for _, progress := range []struct {
+	type point struct {
 		metric string
 		most   int
-	}{{spooled, 3000}, {ingested, 1000}, {ingested, 1000}, {ingested, 1000}, {ingested, 1000}} {
+	}
+	points := []point{{spooled, 3000}, {ingested, 1000}, {ingested, 1000}, {ingested, 1000}, {ingested, 1000}}
+	if testing.Short() {
+		points = points[:2]
+	}
+	for _, progress := range points {
 		p := spawn(t, data, args...)
 		p.reaches(t, progress.metric, float64(1+random.IntN(progress.most)))
 		p.kill(t)

@@ -27,8 +27,12 @@ const hourMS = 3_600_000
 func newLedger(t *testing.T) string {
 	t.Helper()
 	storetest.Library(t)
-	path := filepath.Join(t.TempDir(), "data")
-	a := openNew(t, path)
+	return prepared(t, "ledger", func(data string) { insertUsage(t, data) })
+}
+
+func insertUsage(t *testing.T, data string) {
+	t.Helper()
+	a := openNew(t, data)
 	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	owner := usagetest.Owner{Leaf: "GPU-1", Tenant: "ml-train", Project: "llm", User: "ada", Workload: "job 7", Active: hourMS, EnergyMJ: 1_800_000_500}
 	idle := owner
@@ -42,7 +46,6 @@ func newLedger(t *testing.T) string {
 	if err := a.Close(); err != nil {
 		t.Fatalf("close: %v", err)
 	}
-	return path
 }
 
 // openNew holds a new data directory with an engine, as a standalone does.

@@ -24,5 +24,6 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	removeProgram()
+	removePrepared()
 	os.Exit(code)
 }

@@ -64,6 +64,9 @@ type torture struct {
 // while the ingesters are killed and the group rebalances: the ledger must be,
 // to the integer, that of the same batches delivered once and in order.
 func TestTorture(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-all runs it")
+	}
 	r := newTorture(t)
 	t.Logf("%d rows, %d kills, seed %d", r.rows, r.kills, r.seed)
 	r.cleanRun(t)

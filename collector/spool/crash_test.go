@@ -98,7 +98,11 @@ func (o *oracle) check(t *testing.T, s *Spool) {
 // what was not synced, and opens what is left; several times over.
 func TestPowerCut(t *testing.T) {
 	dir := t.TempDir()
-	for seed := range uint64(*crashSeeds) {
+	seeds := *crashSeeds
+	if testing.Short() {
+		seeds = min(seeds, 100)
+	}
+	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		disk := newMemFS()
 		o := &oracle{safe: map[uint64][]byte{}, tried: map[uint64][][]byte{}}

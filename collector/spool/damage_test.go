@@ -84,7 +84,7 @@ func TestBitFlipsInEveryByte(t *testing.T) {
 	}
 	total := uint64(len(ends))
 	dir := t.TempDir()
-	for at := range segment {
+	for at := range places(t, len(segment)) {
 		flipped := slices.Clone(segment)
 		flipped[at] ^= 1 << (at % 8)
 		hit := uint64(slices.IndexFunc(ends, func(end int) bool { return at < end }) + 1)

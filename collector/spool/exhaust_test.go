@@ -2,7 +2,9 @@ package spool
 
 import (
 	"bytes"
+	"iter"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -167,7 +169,7 @@ func TestEveryFileCutAtEveryByte(t *testing.T) {
 	q := takeStill(t)
 	for name, data := range q.files {
 		t.Run(name, func(t *testing.T) {
-			for size := 0; size < len(data) && !t.Failed(); size++ {
+			for size := range places(t, len(data)) {
 				q.check(t, name, data[:size], func(at span) bool { return at.to > size })
 				if t.Failed() {
 					t.Fatalf("cut at byte %d of %d", size, len(data))
@@ -177,12 +179,28 @@ func TestEveryFileCutAtEveryByte(t *testing.T) {
 	}
 }
 
+// places are the numbers below n: all of them, or in a short run every seventh,
+// beginning with a random one that is logged.
+func places(t *testing.T, n int) iter.Seq[int] {
+	t.Helper()
+	from, step := 0, 1
+	if testing.Short() {
+		step = 7
+		from = rand.IntN(step)
+		t.Logf("every %d. of %d places from %d on", step, n, from)
+	}
+	return func(yield func(int) bool) {
+		for at := from; at < n && yield(at); at += step {
+		}
+	}
+}
+
 // TestEveryFileWithABitFlipped flips one bit of each byte of each file.
 func TestEveryFileWithABitFlipped(t *testing.T) {
 	q := takeStill(t)
 	for name, data := range q.files {
 		t.Run(name, func(t *testing.T) {
-			for at := range data {
+			for at := range places(t, len(data)) {
 				flipped := slices.Clone(data)
 				flipped[at] ^= 1 << (at * 5 % 8)
 				q.check(t, name, flipped, func(s span) bool { return s.from <= at && at < s.to })

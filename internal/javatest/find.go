@@ -13,8 +13,12 @@ import (
 // Find gives the path of java and the class path of a server, whose jars lie in
 // .build/folder of the module. Where its main jar, by a pattern, isn't there, or
 // Java isn't, it skips the test with the reason, and fails it where CI is true.
+// A short run skips it.
 func Find(t testing.TB, server, folder, mainJar string) (java, classPath string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("long: make test-all runs it")
+	}
 	java, err := exec.LookPath("java")
 	if err == nil {
 		classPath, err = jars(server, folder, mainJar)

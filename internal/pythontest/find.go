@@ -11,9 +11,12 @@ import (
 
 // Find gives the path of a program such as "focus-validator" and of the folder
 // that holds the installed packages. Where the program isn't there, it skips
-// the test with the reason, and fails it where CI is true.
+// the test with the reason, and fails it where CI is true. A short run skips it.
 func Find(t testing.TB, program string) (path, packages string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("long: make test-all runs it")
+	}
 	path, packages, err := find(program)
 	switch {
 	case err == nil:

@@ -70,6 +70,9 @@ func (b *both) wantFrom(t *testing.T, from string, r *Reader, want ...string) {
 var atPosition = []string{"minor 0, gi 1, ci 0", "minor 0, gi 2, ci 0", "minor 0, gi 3, ci 0", "minor 5", "minor 4"}
 
 func TestRealSlurm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-all runs it")
+	}
 	b := newBoth(t, startCluster(t))
 	who := " " + currentUser(t) + " bio"
 	t.Run("slurmd has the list in the order of types", func(t *testing.T) {

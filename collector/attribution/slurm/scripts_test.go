@@ -34,6 +34,7 @@ func hook(t *testing.T, name, mapping string, vars ...string) *exec.Cmd {
 }
 
 func TestM7NobodyElseCanHoldTheLockOfPrologAndEpilog(t *testing.T) {
+	t.Parallel() // it waits
 	dir := t.TempDir()
 	lock := filepath.Join(dir, ".lock")
 	if err := os.WriteFile(lock, nil, 0o644); err != nil { // of an older version
