@@ -25,7 +25,7 @@ const smallDiskEnv = "GPUTALLY_TEST_SMALL_DISK"
 // put on.
 const diskBytes = 64 << 20
 
-// oneDay is the demo that meets a full disk.
+// oneDay is the demo that meets a full disk, and that is killed in a short run.
 var oneDay = []string{"demo", "--once", "--days", "1", "--seed", "7", "--listen", "127.0.0.1:0"}
 
 // TestFullDisk runs testFullDisk in a namespace of its own, where an ordinary

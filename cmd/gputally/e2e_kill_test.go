@@ -57,11 +57,15 @@ func figures(p *process) string {
 // starts it again: in the end nothing tells it from one that nobody disturbed.
 func TestKilledDemoBillsTheSame(t *testing.T) {
 	undisturbed := newDataDir(t)
-	first := spawn(t, undisturbed, shortDemo...)
+	demo := shortDemo
+	if testing.Short() {
+		demo = oneDay
+	}
+	first := spawn(t, undisturbed, demo...)
 	if code := first.wait(t); code != exitOK {
 		t.Fatalf("an undisturbed demo ended with %d", code)
 	}
-	again := spawn(t, undisturbed, shortDemo...)
+	again := spawn(t, undisturbed, demo...)
 	if code := again.wait(t); code != exitOK {
 		t.Fatalf("a second demo in the same directory ended with %d", code)
 	}
@@ -70,7 +74,7 @@ func TestKilledDemoBillsTheSame(t *testing.T) {
 		t.Errorf("a second run prints (-first +second):\n%s", diff)
 	}
 	killed := newDataDir(t)
-	killDemo(t, killed)
+	killDemo(t, killed, demo)
 	month := demoMonth(t, undisturbed)
 	if diff := cmp.Diff(askStanding(t, undisturbed, month), askStanding(t, killed, month)); diff != "" {
 		t.Errorf("ledger and invoices (-undisturbed +killed):\n%s", diff)
@@ -86,12 +90,12 @@ func TestKilledDemoBillsTheSame(t *testing.T) {
 
 // killDemo runs a demo to its end, through five kills (two in a short run), and two
 // of its engine.
-func killDemo(t *testing.T, data string) {
+func killDemo(t *testing.T, data string, demo []string) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("kill points by seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	args := append(slowIngest(t), shortDemo...)
+	args := append(slowIngest(t), demo...)
 	type point struct {
 		metric string
 		most   int

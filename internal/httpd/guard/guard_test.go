@@ -485,6 +485,9 @@ func TestBodiesThatDontComeAreProblems(t *testing.T) {
 		"long":            {fmt.Sprintf("Content-Length: %d", guard.MaxBodyBytes+1), "", false, 413},
 		"long, in chunks": {"Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n", guard.MaxBodyBytes+1, strings.Repeat("x", guard.MaxBodyBytes+1)), false, 413},
 	} {
+		if name == "slow" && testing.Short() {
+			continue // it waits for ten seconds
+		}
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
