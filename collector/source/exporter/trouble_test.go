@@ -84,7 +84,7 @@ func TestSlicesComeFromDeviceConfigOrTable(t *testing.T) {
 		{"configured", configured, gr(unknown + gi(1, "1g.24gb+me")), 8, 2, ""},
 		{"device", nil, gr(a100+gi(1, "1g.5gb")) + row("DCGM_FI_DEV_MIG_MAX_SLICES", a100, 6), 6, 1, ""},
 		{"profile that all models agree on", nil, gr(nameless + gi(1, "2g.10gb")), 7, 2, ""},
-		{"profile of several boards", nil, gr(nameless + gi(1, "1g.24gb")), 0, 0, `profile "1g.24gb" of GPU instance 1 does not tell the board's slices`},
+		{"profile of several boards", nil, gr(nameless + gi(1, "1g.24gb")), 0, 0, `profile "1g.24gb" of GPU instance 1`},
 		{"unknown model", nil, gr(unknown + gi(1, "1g.5gb")), 0, 0, `the slices of model "NVIDIA X900" are unknown`},
 		{"unknown profile", nil, gr(a100 + gi(1, "5g.5gb")), 0, 0, `profile "5g.5gb" of GPU instance 1 is unknown for model "NVIDIA A100-SXM4-40GB"`},
 		{"two profiles at one id", nil, gr(a100+gi(1, "1g.5gb")) + gr(a100+gi(1, "2g.10gb")), 0, 0, `GPU_I_ID 1 has the profiles "1g.5gb" and "2g.10gb"`},
