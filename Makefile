@@ -52,18 +52,23 @@ test: $(LIB) need-go need-cc ## tests for every change, in five minutes on two c
 
 # Packages without goroutines: the race detector would find nothing in them, and
 # without it they try ten times as many random cases.
-SEQUENTIAL := ./analyzer/... ./billing/export/... ./billing/prices ./billing/projection ./billing/rating \
-	./collector/source/field ./collector/source/sim ./dashboards/... ./ingest/explain/... ./ingest/imports \
-	./internal/check ./internal/config ./internal/hostlist ./internal/meter/... ./internal/tenants ./internal/usage/... ./internal/wire
-# Tests whose strength is their number of cases or kills, in the packages that race.
-COUNTING := ^(TestTorture|TestR6FinaliseCallsSentTwentyTimesHaveOneEffectEach|TestSevenGenerationsOfOneHour|TestEveryFile.*|TestBitFlipsInEveryByte|TestPowerCut|TestKilledAtEverySystemCall)$$
-COUNTING_IN := ./billing/api ./cmd/gputally ./collector/source/exporter ./collector/spool
+SEQUENTIAL := ./analyzer/... ./billing/export/... ./billing/prices ./billing/projection ./billing/rating ./billing/statement \
+	./collector/source/field ./collector/source/prometheus ./collector/source/sim ./dashboards/... \
+	./ingest/explain/... ./ingest/imports ./internal/check ./internal/config ./internal/hostlist \
+	./internal/meter/... ./internal/tenants ./internal/usage/... ./internal/wire
+# Tests of other packages that are strong by their number of cases, not by goroutines.
+COUNTING := ^Test(R6FinaliseCallsSentTwentyTimesHaveOneEffectEach|F4TheApprovedHashOrNothing|SevenGenerationsOfOneHour|EveryFile.*|BitFlipsInEveryByte|PowerCut|KilledAtEverySystemCall)$$
+COUNTING_IN := ./billing/api ./billing/invoice ./collector/source/exporter ./collector/spool
+# Most tests of cmd/gputally start commands and processes, hundreds of them. These
+# run services in the test's own process.
+SERVING := ^Test(KilledBrokerLosesNothing|SeparateServicesServeAndDrain|CollectorSpoolsWhileKafkaIsAway|StatusOfARunningStandalone|ReplayBesideAStandalone|MeteringGoesOnBesideALostLog|TroubledExporterIsNamedAndItsTimeUnobserved|DevicesAreMeteredThroughEverything|ScrapedFleetIsMeteredByRule|SilentTargetIsUnobservedForAsLong|GarbageOnTheTopicIsSetAside|ContractCasesTogether)$$
 
 .PHONY: test-all
 test-all: $(LIB) need-go need-cc ## make test with everything long, and the race detector
-	go test -race -timeout 30m -skip '$(COUNTING)' $$(go list ./... | grep -vxF "$$(go list $(SEQUENTIAL))")
+	go test -race -timeout 30m -skip '$(COUNTING)' $$(go list ./... | grep -vxF "$$(go list $(SEQUENTIAL) ./cmd/gputally)")
+	go test -race -timeout 30m -run '$(SERVING)' ./cmd/gputally
+	go test -timeout 30m -skip '$(SERVING)' ./cmd/gputally $(SEQUENTIAL)
 	go test -timeout 30m -run '$(COUNTING)' $(COUNTING_IN)
-	go test -timeout 30m $(SEQUENTIAL)
 
 # The size of `make torture`; the seed of a run is printed, and taken from SEED.
 ROWS  ?= 20000000

@@ -332,6 +332,7 @@ func (e *flakyExporter) start(t *testing.T) {
 // TestTroubledExporterIsNamedAndItsTimeUnobserved: a standalone lives through
 // an exporter that is away, that answers half, and that comes back.
 func TestTroubledExporterIsNamedAndItsTimeUnobserved(t *testing.T) {
+	t.Parallel() // it waits
 	storetest.Library(t)
 	target, data := newFlakyExporter(t), newDataDir(t)
 	running, log := startLogged(t, "standalone", "--data", data, "--slot", "1s", "--scrape", target.url())

@@ -210,6 +210,7 @@ func (r *brokerRig) write(ctx context.Context) error {
 // while a collector publishes and an ingester reads: afterwards each number that
 // the spool took is in the journal, and C1 to C4 hold.
 func TestKilledBrokerLosesNothing(t *testing.T) {
+	t.Parallel() // it waits
 	r := newBrokerRig(t)
 	r.serve(t, r.ingest(t), r.collector.Publish)
 	seed := uint64(clock.Real().Now().UnixNano())

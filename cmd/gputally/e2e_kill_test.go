@@ -145,6 +145,7 @@ func smallExporter(t *testing.T) (address string) {
 // stops it in order in between: each boot names the one before it (C4), and no
 // slot that was acknowledged is missing.
 func TestKilledStandaloneKeepsItsChain(t *testing.T) {
+	t.Parallel() // it waits
 	data, target := newDataDir(t), smallExporter(t)
 	args := []string{"standalone", "--scrape", target, "--slot", "1s", "--listen", "127.0.0.1:0"}
 	for boot, kill := range []bool{true, false, true, true} {
