@@ -23,19 +23,3 @@ func (b Bucket) String() string {
 	}
 	return "bucket?"
 }
-
-// Why says what put a row into its bucket. Values are stored.
-type Why uint8
-
-// Reasons; WhyRule is the plain course of R9.
-const (
-	WhyRule        Why = 0
-	WhyLost        Why = 1 // the GPU fell off the bus
-	WhyFlagged     Why = 2 // health flag
-	WhyAttribution Why = 3 // owners could not be read (R4)
-	WhyExcess      Why = 4 // leaves beyond the GPU's slices
-	WhyInferred    Why = 5 // a gap inside the slot between equal holders (R10)
-	WhyListed      Why = 6 // listed, but nothing of the slot was seen
-	WhyCapacity    Why = 7 // of a pool of unknown capacity, and in nobody's allocation (R18)
-	WhyRecords     Why = 8 // held by allocation records, in a slot that nobody saw (R18)
-)

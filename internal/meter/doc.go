@@ -10,7 +10,7 @@
 package meter
 
 // RulesVersion counts up whenever a rule changes what a batch or an hour means.
-const RulesVersion = 2
+const RulesVersion = 3
 
 // Times of the rules.
 const (

@@ -9,35 +9,38 @@ import (
 // activityScale is the resolution at which activity weighs energy, 1e-9.
 const activityScale = 1e9
 
-// splitEnergy books the GPU's energy of the slot onto its rows (R16). It is a
-// pure function of the batch: inferences never move it. load holds, per row,
-// the activity of the row's leaf, or a negative number where it is absent.
-func splitEnergy(slotStartMS, slotMS int64, g *wire.Gpu, rows []Row, load []float64, owners []string, platformOnly bool) {
+// splitEnergy books the GPU's energy of the slot onto its rows and answers how
+// (R16). It is a pure function of the batch: inferences never move it. load holds,
+// per row, the activity of the row's leaf, or a negative number where it is absent.
+func splitEnergy(slotStartMS, slotMS int64, g *wire.Gpu, rows []Row, load []float64, owners []string, platformOnly bool) EnergyWhy {
 	total, span, ok := wire.Energy(g, slotMS)
-	if !ok || len(rows) == 0 {
-		return
-	}
 	switch {
-	case g.EnergyReset || 2*span > 3*slotMS:
+	case !ok && g.EnergyMj != nil:
+		return EnergyRefused
+	case !ok || total == 0:
+		return EnergyNone
+	case g.EnergyReset:
 		rows[0].UnattributedMJ = total
-		return
+		return EnergyReset
+	case 2*span > 3*slotMS:
+		rows[0].UnattributedMJ = total
+		return EnergyLong
 	case platformOnly:
 		platformRow(rows).EnergyMJ += total
-		return
+		return EnergyPlatform
 	}
 	idle := min(total, idleEnergy(g, span))
-	byTime, byWork := weights(rows, load)
-	switch {
-	case sum(byTime) == 0: // nothing of the slot was seen
+	byTime, byWork, how := weights(rows, load)
+	switch how {
+	case EnergyUnseen:
 		platformRow(rows).EnergyMJ += total
-		return
-	case sum(byWork) == 0: // nobody holds: the rest is the platform's
-		platform := platformRow(rows)
+	case EnergyNotHeld:
 		apportionEnergy(slotStartMS, rows, owners, idle, byTime, 0, nil)
-		platform.EnergyMJ += total - idle
-		return
+		platformRow(rows).EnergyMJ += total - idle
+	default:
+		apportionEnergy(slotStartMS, rows, owners, idle, byTime, total-idle, byWork)
 	}
-	apportionEnergy(slotStartMS, rows, owners, idle, byTime, total-idle, byWork)
+	return how
 }
 
 // idleEnergy is the idle power over the time that the counter's movement covers.
@@ -62,21 +65,24 @@ func platformRow(rows []Row) *Row {
 
 // weights are slice_ms over all that was observed for the idle part, and
 // slice_ms × activity over held time for the rest: by slice_ms alone where one
-// of those activities is absent or all are zero.
-func weights(rows []Row, load []float64) (byTime, byWork []uint64) {
+// of those activities is absent or all are zero. how says what the rest goes by.
+func weights(rows []Row, load []float64) (byTime, byWork []uint64, how EnergyWhy) {
 	byTime, byWork = make([]uint64, len(rows)), make([]uint64, len(rows))
-	absent := false
+	how = EnergyByWork
 	for i, r := range rows {
 		if r.Bucket == Pending || r.Bucket == Unobserved {
 			continue
 		}
 		byTime[i] = uint64(r.SliceMS)
 		if r.Owner != 0 {
-			absent = absent || load[i] < 0
+			if load[i] < 0 {
+				how = EnergyByTime
+			}
 			byWork[i] = uint64(r.SliceMS) * uint64(math.Round(max(load[i], 0)*activityScale))
 		}
 	}
-	if absent || sum(byWork) == 0 {
+	if how == EnergyByTime || sum(byWork) == 0 {
+		how = EnergyByTime
 		for i, r := range rows {
 			byWork[i] = 0
 			if r.Owner != 0 {
@@ -84,7 +90,13 @@ func weights(rows []Row, load []float64) (byTime, byWork []uint64) {
 			}
 		}
 	}
-	return byTime, byWork
+	switch {
+	case sum(byTime) == 0:
+		how = EnergyUnseen
+	case sum(byWork) == 0:
+		how = EnergyNotHeld
+	}
+	return byTime, byWork, how
 }
 
 func sum(w []uint64) (s uint64) {

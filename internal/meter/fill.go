@@ -86,8 +86,7 @@ func (h *gpuHour) fill() {
 			if r := &records[i]; !inferred[r.StartMS] && h.counts(node, r) {
 				for _, row := range r.Rows {
 					if row.Bucket == Unproven {
-						h.owner(row.Leaf, row.Owner).Unproven += row.SliceMS
-						h.counted += row.SliceMS
+						h.bookAt(node, r.StartMS, Row{Leaf: row.Leaf, Owner: row.Owner, Bucket: Unproven, Why: WhyRecords, SliceMS: row.SliceMS})
 					}
 				}
 			}

@@ -36,24 +36,34 @@ func (h *gpuHour) infer() {
 	h.inferInsideSlots()
 	var before *cell
 	var failed []*cell // batches in the gap whose owners could not be read
+	why := GapFirst    // without a side before the gap
 	for i := range h.cells {
 		c := &h.cells[i]
-		if before != nil && (before.node != c.node || before.life != c.life || h.absentBefore(i)) { // never across nodes, nor over another's slot or a closing
-			before, failed = nil, nil
+		switch {
+		case before == nil:
+		case before.node != c.node: // never across nodes
+			before, failed, why = nil, nil, GapMoved
+		case before.life != c.life:
+			before, failed, why = nil, nil, GapRetired
+		case h.absentBefore(i):
+			before, failed, why = nil, nil, GapFirst
 		}
 		switch h.knowledge(c) {
 		case nothing:
 		case ownersUnknown:
 			failed = append(failed, c)
 		case against:
-			before, failed = nil, nil
+			before, failed, why = nil, nil, GapKnown
 		case sideOfGap:
 			if before != nil {
-				h.inferBetween(before, c, failed)
+				why = h.inferBetween(before, c, failed)
 			}
-			before, failed = c, nil
+			first, _ := c.slot.bounds(h.in.SlotMS)
+			h.tracer.gap(first, why)
+			before, failed, why = c, nil, GapLast
 		}
 	}
+	h.tracer.gap(h.in.StartMS+HourMS+GapMaxMS, why)
 	h.roundInferred()
 }
 
@@ -90,13 +100,21 @@ func (h *gpuHour) knowledge(c *cell) knowledge {
 	}
 }
 
-func (h *gpuHour) inferBetween(a, b *cell, failed []*cell) {
+// inferBetween infers between two sides, and answers why not all of it.
+func (h *gpuHour) inferBetween(a, b *cell, failed []*cell) GapWhy {
 	_, from := a.slot.bounds(h.in.SlotMS)
 	to, _ := b.slot.bounds(h.in.SlotMS)
-	if to <= from || to-from > GapMaxMS {
-		return
+	if to <= from {
+		return GapNone
+	}
+	if to-from > GapMaxMS {
+		return GapLong
 	}
 	tail, head, unlisted := a.side(true), b.side(false), unlistedIn(failed)
+	if len(tail)+len(head) == 0 {
+		return GapNobody
+	}
+	inferred := false
 	for len(tail) > 0 && len(head) > 0 {
 		leaf := min(tail[0].leaf, head[0].leaf)
 		var before, after side
@@ -104,8 +122,13 @@ func (h *gpuHour) inferBetween(a, b *cell, failed []*cell) {
 		after, head = head.cut(leaf)
 		if holders, same := h.sameHolders(before, after); same && !unlisted(leaf) {
 			h.inferOver(leaf, holders, from, to)
+			inferred = true
 		}
 	}
+	if inferred {
+		return GapOtherwise
+	}
+	return GapHolders
 }
 
 // side is ordered by leaf, then owner.
@@ -265,15 +288,14 @@ func (h *gpuHour) roundInferred() {
 		got, _ := inf.held.apportion(inf.startMS, inf.held.ceiling(), ids)
 		var inferred int64
 		for j, owner := range inf.owners {
-			o := h.owner(inf.leaf, owner)
-			o.Unproven += got[j]
-			o.Inferred += got[j]
+			h.bookAt(h.nodeAt(inf.startMS), inf.startMS, Row{Leaf: inf.leaf, Owner: owner, Bucket: Unproven, Why: WhyInferred, SliceMS: got[j]})
 			inferred += got[j]
 		}
-		h.counted += inferred
 		if inf.sliceMS > 0 {
 			part := new(big.Int).Mul(big.NewInt(inferred), big.NewInt(unread[inf.slotLeaf]))
-			h.out.UnobservedAttribution -= part.Quo(part, big.NewInt(inf.sliceMS)).Int64()
+			proven := part.Quo(part, big.NewInt(inf.sliceMS)).Int64()
+			h.out.UnobservedAttribution -= proven
+			h.tracer.unread(inf.startMS, -proven)
 		}
 	}
 }

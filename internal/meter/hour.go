@@ -59,6 +59,19 @@ type HourInput struct {
 	Closings    map[string][]int64             // by GPU: starts of slots, ascending, Unix ms (R2)
 	LeafSlices  func(leaf uint64) int
 	OwnerID     func(owner uint64) string
+	// Trace, unless nil, gets every piece of every GPU-hour, in no order.
+	Trace func(gpu string, p Part)
+}
+
+// Part is a piece of a GPU-hour and its reason. The parts of a GPU-hour sum to it:
+// a bucket's slice-ms, an owner's work and energy (owner 0: the platform's), and
+// what is unattributed. Inferred time is Unproven for WhyInferred. A part without
+// time carries energy only.
+type Part struct {
+	Node    string // that has the GPU; empty: not known
+	StartMS int64  // of the slot, Unix ms
+	Row
+	Gap GapWhy // of unobserved time: why nothing was inferred
 }
 
 // OwnerUse is the time of one owner on one leaf, in slice-ms.
@@ -113,7 +126,8 @@ func Hour(in HourInput, inv *Inventory) (HourResult, error) {
 		inv.get(gpu)
 	}
 	for _, gpu := range sortedKeys(inv.gpus) {
-		h := gpuHour{in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS, fills: fills[gpu], closings: in.Closings[gpu]}
+		h := gpuHour{in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS, fills: fills[gpu], closings: in.Closings[gpu],
+			tracer: tracer{on: in.Trace != nil}}
 		row, err := h.compute()
 		if err != nil {
 			return out, err
@@ -151,6 +165,7 @@ type gpuHour struct {
 	closings  []int64             // of the GPU
 	places    []place
 	lines     map[lineKey]int // of out.Owners, where there are many
+	tracer    tracer
 }
 
 // cell is one slot: the node that has the GPU, its winning batch, and what it
@@ -180,6 +195,7 @@ func (h *gpuHour) compute() (GPUHour, error) {
 	if h.out.Unobserved < 0 {
 		return h.out, &UnbalancedError{HourMS: h.in.StartMS, GPU: h.gpu, Slices: h.out.Slices, PresentMS: h.out.PresentMS, ExcessSliceMS: -h.out.Unobserved}
 	}
+	h.traceUnobserved()
 	if h.known.node != "" { // else it was closed, and not listed since
 		h.out.Node, h.out.Model = h.known.node, h.known.model
 	}
@@ -295,33 +311,27 @@ func (h *gpuHour) nodeSlot(at map[string]int, node string, start int64) *NodeSlo
 func (h *gpuHour) count(c *cell) {
 	all := int64(h.out.Slices) * c.slot.observedMS(h.in.SlotMS)
 	if c.record == nil {
-		if c.slot.Complete {
-			h.out.Unhealthy += all // missing from a complete enumeration: lost (R2)
-			h.counted += all
+		if c.slot.Complete { // missing from a complete enumeration: lost (R2)
+			h.book(c, Row{Bucket: Unhealthy, Why: WhyNotListed, SliceMS: all})
 		}
 		return
 	}
-	for _, r := range c.record.Rows {
-		h.out.UnattributedMJ += r.UnattributedMJ
-	}
 	switch {
 	case c.lost():
-		h.out.Unhealthy += all
-		h.counted += all
-		h.platformEnergy(c.record)
+		h.book(c, Row{Bucket: Unhealthy, Why: WhyLost, SliceMS: all})
+		h.energyOnly(c, WhyLost)
 	case h.excess(c):
 		if c.record.Slices > h.out.Slices || c.record.Kind != h.out.Kind {
 			h.findings = append(h.findings, fmt.Sprintf("GPU %s tells %d slices in the slot at %d, its hour began with %d",
 				h.gpu, c.record.Slices, c.slot.StartMS, h.out.Slices))
 		}
-		h.platformEnergy(c.record)
+		h.energyOnly(c, WhyExcess)
 	default:
 		if fewer := int64(h.out.Slices-c.record.Slices) * c.slot.observedMS(h.in.SlotMS); fewer > 0 && h.out.Kind != OpenPool {
-			h.out.Stranded += fewer
-			h.counted += fewer
+			h.book(c, Row{Bucket: Stranded, Why: WhyFewer, SliceMS: fewer})
 		}
-		for _, r := range c.record.Rows {
-			h.book(r)
+		for i := range c.record.Rows {
+			h.bookStored(c, &c.record.Rows[i])
 		}
 	}
 }
@@ -337,31 +347,49 @@ func (c *cell) has(why Why) bool {
 	return false
 }
 
-func (h *gpuHour) platformEnergy(r *Record) {
-	for _, row := range r.Rows {
-		h.out.PlatformEnergyMJ += row.EnergyMJ
+// energyOnly books the energy of a slot whose rows count no time.
+func (h *gpuHour) energyOnly(c *cell, why Why) {
+	for _, r := range c.record.Rows {
+		h.book(c, Row{Bucket: Unobserved, Why: why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ, UnattributedMJ: r.UnattributedMJ})
 	}
 }
 
-func (h *gpuHour) book(r Row) {
-	switch r.Bucket {
-	case Pending:
-		if r.Why == WhyAttribution {
-			h.out.UnobservedAttribution += r.SliceMS
-			h.out.PlatformEnergyMJ += r.EnergyMJ
+// bookStored books a row that the hour takes as it is. Of what is pending or was
+// not observed only the energy counts here: the time is decided with the hour.
+func (h *gpuHour) bookStored(c *cell, r *Row) {
+	row := *r
+	if row.Bucket == Pending || row.Bucket == Unobserved {
+		if row.Why == WhyAttribution {
+			h.out.UnobservedAttribution += row.SliceMS
+			h.tracer.unread(c.slot.StartMS, row.SliceMS)
 		}
-		return
+		row = Row{Bucket: Unobserved, Why: r.Why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ, UnattributedMJ: r.UnattributedMJ}
+	}
+	h.book(c, row)
+}
+
+// book adds a row to the hour's figures, and shows it to who traces the hour.
+func (h *gpuHour) book(c *cell, r Row) {
+	h.bookAt(c.node, c.slot.StartMS, r)
+}
+
+func (h *gpuHour) bookAt(node string, startMS int64, r Row) {
+	h.out.UnattributedMJ += r.UnattributedMJ
+	switch r.Bucket {
 	case Active, Idle, Unproven:
 		o := h.owner(r.Leaf, r.Owner)
 		o.Work += r.Work
 		o.EnergyMJ += r.EnergyMJ
-		switch r.Bucket {
-		case Active:
+		switch {
+		case r.Bucket == Active:
 			o.Active += r.SliceMS
-		case Idle:
+		case r.Bucket == Idle:
 			o.Idle += r.SliceMS
 		default:
 			o.Unproven += r.SliceMS
+			if r.Why == WhyInferred {
+				o.Inferred += r.SliceMS
+			}
 		}
 	case Free:
 		h.out.Free += r.SliceMS
@@ -369,14 +397,12 @@ func (h *gpuHour) book(r Row) {
 		h.out.Stranded += r.SliceMS
 	case Unhealthy:
 		h.out.Unhealthy += r.SliceMS
-	case Unobserved:
-		h.out.PlatformEnergyMJ += r.EnergyMJ
-		return
 	}
 	if r.Owner == 0 {
 		h.out.PlatformEnergyMJ += r.EnergyMJ
 	}
 	h.counted += r.SliceMS
+	h.trace(node, startMS, r)
 }
 
 // lineKey is what an OwnerUse is of.

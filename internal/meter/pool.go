@@ -53,7 +53,7 @@ func (k Kind) RetireAfterMS() int64 {
 // leftOver books what no allocation of a pool covers: free, where it is known
 // how much there is and who had it.
 func (s *settler) leftOver(sliceMS int64) {
-	r := Row{Bucket: Free, SliceMS: sliceMS}
+	r := Row{Bucket: Free, Why: WhyPoolFree, SliceMS: sliceMS}
 	switch {
 	case s.failed:
 		r.Bucket, r.Why = Pending, WhyAttribution

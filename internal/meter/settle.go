@@ -14,6 +14,7 @@ type Row struct {
 	Leaf, Owner    uint64
 	Bucket         Bucket
 	Why            Why
+	EnergyWhy      EnergyWhy // of the GPU's slot, alike in all its rows
 	SliceMS        int64
 	Work           int64 // activity × slice_ms, in 1e-4 slice-ms
 	EnergyMJ       int64
@@ -113,9 +114,12 @@ func (s *settler) settle() GPUSlot {
 	if len(s.rows) == 0 { // keeps the listing visible in raw
 		s.add(Row{Bucket: Unobserved, Why: WhyListed}, 0, "")
 	}
-	splitEnergy(s.slotStartMS, s.slotMS, g, s.rows, s.load, s.owners, platformOnly)
+	how := splitEnergy(s.slotStartMS, s.slotMS, g, s.rows, s.load, s.owners, platformOnly)
+	for i := range s.rows {
+		s.rows[i].EnergyWhy = how
+	}
 	out.Rows = s.rows
-	if _, _, ok := wire.Energy(g, s.slotMS); !ok && g.EnergyMj != nil {
+	if how == EnergyRefused {
 		s.finding = cmp.Or(s.finding, fmt.Sprintf("GPU %s tells %d mJ, more than a board can take in the time: its energy is left out", g.Uuid, *g.EnergyMj))
 	}
 	out.Finding = cmp.Or(out.Finding, s.finding)
@@ -196,7 +200,7 @@ func (s *settler) strand() {
 	case s.kind != Board:
 		s.leftOver(stranded)
 	default:
-		s.add(Row{Bucket: Stranded, SliceMS: stranded}, 0, "")
+		s.add(Row{Bucket: Stranded, Why: WhyUncovered, SliceMS: stranded}, 0, "")
 	}
 }
 
@@ -220,7 +224,7 @@ func (s *settler) settleLeaf(l *leafState) {
 	}
 	t := s.timeline(l)
 	flagged := s.gpu.Unhealthy || l.wire.Unhealthy
-	working := l.working()
+	working, _ := l.working()
 	load := -1.0
 	if a, ok := activity(l.wire); ok && s.kind == Board {
 		load = a
@@ -231,37 +235,45 @@ func (s *settler) settleLeaf(l *leafState) {
 			unhealthy += h.sliceMS
 			continue
 		}
+		bucket, why := s.heldBucket(l, &t, i)
 		s.add(Row{
-			Leaf: l.hash, Owner: h.id.hash, Bucket: s.heldBucket(l, &t, i, working), SliceMS: h.sliceMS,
+			Leaf: l.hash, Owner: h.id.hash, Bucket: bucket, Why: why, SliceMS: h.sliceMS,
 			Work: int64(math.Round(max(load, 0) * 1e4 * float64(h.sliceMS))),
 			Head: t.head[i], Tail: t.tail[i],
 		}, load, h.id.id)
 	}
-	switch {
-	case flagged && unhealthy > 0:
-		s.add(Row{Leaf: l.hash, Bucket: Unhealthy, Why: WhyFlagged, SliceMS: unhealthy}, load, "")
-	case !flagged && t.freeMS > 0:
-		s.add(Row{Leaf: l.hash, Bucket: Free, SliceMS: t.freeMS}, load, "")
+	free := Row{Leaf: l.hash, Bucket: Free, Why: WhyNotHeld, SliceMS: t.freeMS}
+	if len(t.holders) == 0 && working { // stays free (R4), but somebody should look
+		free.Why = WhyUnownedWork
+		s.finding = fmt.Sprintf("leaf %s of GPU %s works without a hold", l.wire.Id, s.gpu.Uuid)
+	}
+	if flagged {
+		free.Bucket, free.Why, free.SliceMS = Unhealthy, WhyFlagged, unhealthy
+	}
+	if free.SliceMS > 0 {
+		s.add(free, load, "")
 	}
 	if !flagged || working {
 		s.inferInside(l, &t)
 	}
-	if len(t.holders) == 0 && working { // stays free (R4), but somebody should look
-		s.finding = fmt.Sprintf("leaf %s of GPU %s works without a hold", l.wire.Id, s.gpu.Uuid)
-	}
 }
 
-func (s *settler) heldBucket(l *leafState, t *timeline, i int, working bool) Bucket {
-	switch {
-	case working && len(t.holders) == 1:
-		return Active
-	case working:
-		return Unproven
-	case t.holders[i].coveredMS == s.observedMS && l.resting(s.gpu.Mig, s.gpu.Mig && s.otherWorks(l)):
-		return Idle
-	default:
-		return Unproven
+// heldBucket decides what the i-th holder's time is (R13).
+func (s *settler) heldBucket(l *leafState, t *timeline, i int) (Bucket, Why) {
+	if working, why := l.working(); working {
+		if len(t.holders) > 1 {
+			return Unproven, WhyShared
+		}
+		return Active, why
 	}
+	resting, why := l.resting(s.gpu.Mig, s.gpu.Mig && s.otherWorks(l))
+	switch {
+	case !resting:
+		return Unproven, why
+	case t.holders[i].coveredMS != s.observedMS:
+		return Unproven, WhyPartly
+	}
+	return Idle, why
 }
 
 // otherWorks says whether another leaf's activity is not quiet: the profiler lives.

@@ -270,7 +270,7 @@ func slowPower(g *wire.Gpu) (quiet, ok bool) {
 	if !ok || !known || idle == 0 || g.EnergyMj != nil && *g.EnergyMj == 0 {
 		return false, false
 	}
-	return watts <= idle, true
+	return watts <= idle+60, true // an open CUDA context takes up to 50 W
 }
 
 func slowWorks(g *wire.Gpu, l *wire.Leaf) bool {
