@@ -6,7 +6,6 @@ import (
 
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/check"
-	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
 )
 
@@ -21,16 +20,6 @@ const selectLeafFacts = `
 SELECT id, leaf, slices, profile, gi, ci, mig_uuid FROM leaves
 WHERE id > {after:UInt64} ORDER BY id LIMIT {page:UInt64} WITH TIES`
 
-type leafFacts struct {
-	ID      uint64 `ch:"id"`
-	Leaf    string `ch:"leaf"`
-	Slices  uint32 `ch:"slices"`
-	Profile string `ch:"profile"`
-	GI      int32  `ch:"gi"`
-	CI      int32  `ch:"ci"`
-	MIGUUID string `ch:"mig_uuid"`
-}
-
 // checkFacts holds the ids of owners and leaves, which rows name them by, against
 // the facts that they are hashes of. Every stored copy counts.
 func (d CheckDeps) checkFacts(ctx context.Context, res *check.Result) error {
@@ -44,8 +33,8 @@ func (d CheckDeps) checkFacts(ctx context.Context, res *check.Result) error {
 	if err != nil {
 		return fmt.Errorf("read owners: %w", err)
 	}
-	leaves, err := eachFact(ctx, d.Store, selectLeafFacts, func(l *leafFacts) uint64 {
-		facts := meter.Leaf{ID: l.Leaf, Slices: int(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI, MIGUUID: l.MIGUUID}
+	leaves, err := eachFact(ctx, d.Store, selectLeafFacts, func(l *ledger.LeafRow) uint64 {
+		facts := l.Facts()
 		if facts.Hash() != l.ID {
 			res.Fail("leaf %016x is not what its facts say: %q, %d slices, profile %q", l.ID, l.Leaf, l.Slices, l.Profile)
 		}

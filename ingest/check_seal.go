@@ -40,7 +40,7 @@ WHERE status = 'late' AND (topic, partition, offset, hash) GLOBAL NOT IN (SELECT
 
 const selectSealedHolds = `
 SELECT batch, gpu, model, slices, kind, rules, leaf, owner, CAST(bucket, 'Int8') AS bucket, why, slice_ms, work,
-       energy_mj, unattributed_mj, head, tail
+       energy_mj, unattributed_mj, energy_why, head, tail
 FROM holds FINAL
 WHERE toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
   AND cityHash64(node) % {parts:UInt64} = {part:UInt64} AND ({batch:UInt64} = 0 OR batch = {batch:UInt64})`
@@ -233,6 +233,7 @@ func (s *sealedRaw) results() proto.Results {
 		{Name: "work", Data: &c.work},
 		{Name: "energy_mj", Data: &c.energy},
 		{Name: "unattributed_mj", Data: &c.unattributed},
+		{Name: "energy_why", Data: &c.energyWhy},
 		{Name: "head", Data: &c.head},
 		{Name: "tail", Data: &c.tail},
 	}
@@ -255,7 +256,8 @@ func (s *sealedRaw) add(n int) error {
 		b.gpus[at].Rows = append(b.gpus[at].Rows, meter.Row{
 			Leaf: c.leaf[i], Owner: c.owner[i], Bucket: meter.Bucket(s.bucket[i]), Why: meter.Why(c.why[i]),
 			SliceMS: int64(c.sliceMS[i]), Work: int64(c.work[i]), EnergyMJ: c.energy[i], UnattributedMJ: c.unattributed[i],
-			Head: meter.Share(c.head[i]), Tail: meter.Share(c.tail[i]),
+			EnergyWhy: meter.EnergyWhy(c.energyWhy[i]),
+			Head:      meter.Share(c.head[i]), Tail: meter.Share(c.tail[i]),
 		})
 	}
 	return nil

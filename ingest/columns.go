@@ -21,7 +21,7 @@ type holdsColumns struct {
 	batch, leaf, owner, sliceMS, work proto.ColUInt64
 	rules                             proto.ColUInt16
 	bucket                            proto.ColEnum8
-	kind, why                         proto.ColUInt8
+	kind, why, energyWhy              proto.ColUInt8
 	energy, unattributed              proto.ColInt64
 }
 
@@ -49,6 +49,7 @@ func (c *holdsColumns) add(b *wire.Batch, id uint64, g *meter.GPUSlot) {
 		c.work.Append(uint64(r.Work))
 		c.energy.Append(r.EnergyMJ)
 		c.unattributed.Append(r.UnattributedMJ)
+		c.energyWhy.Append(uint8(r.EnergyWhy))
 		c.head.Append(uint32(r.Head))
 		c.tail.Append(uint32(r.Tail))
 		c.rules.Append(meter.RulesVersion)
@@ -74,6 +75,7 @@ func (c *holdsColumns) input() proto.Input {
 		{Name: "work", Data: &c.work},
 		{Name: "energy_mj", Data: &c.energy},
 		{Name: "unattributed_mj", Data: &c.unattributed},
+		{Name: "energy_why", Data: &c.energyWhy},
 		{Name: "head", Data: &c.head},
 		{Name: "tail", Data: &c.tail},
 		{Name: "rules", Data: &c.rules},

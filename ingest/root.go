@@ -16,7 +16,6 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
-	"github.com/gputally/gputally/internal/wire"
 )
 
 // Consumer is what ingest needs of a consumer group's member.
@@ -166,7 +165,7 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 			late.add(it, in.deps.Clock.Now())
 			continue
 		}
-		samples.add(it.batch, wire.Rev(it.batch))
+		samples.add(it.batch, it.id)
 		events.add(it.batch, it.id)
 		for g := range it.gpus {
 			holds.add(it.batch, it.id, &it.gpus[g])

@@ -32,7 +32,8 @@ const (
 type samplesColumns struct {
 	cluster, node, gpu, device *proto.ColLowCardinality[string]
 	slot                       proto.ColDateTime
-	rev                        proto.ColUInt64
+	rev, batch                 proto.ColUInt64
+	idle, index                proto.ColUInt16 // 0.1 W; DCGM's
 	present                    proto.ColUInt32
 	u8                         [3]proto.ColUInt8
 	u16                        [7]proto.ColUInt16
@@ -72,12 +73,13 @@ func newSamplesColumns() *samplesColumns {
 	return &samplesColumns{cluster: lowCardinality(), node: lowCardinality(), gpu: lowCardinality(), device: lowCardinality()}
 }
 
-func (c *samplesColumns) add(b *wire.Batch, rev uint64) {
+func (c *samplesColumns) add(b *wire.Batch, id uint64) {
 	if b.Fill { // records measure nothing
 		return
 	}
 	for _, g := range b.Gpus {
 		c.row = [19]metric{}
+		source := sampled{b, g, id, wire.Rev(b)}
 		if g.GetPowerWatts() <= wire.MaxWatts {
 			c.put(mPower, g.PowerWatts, 10)
 		}
@@ -88,14 +90,14 @@ func (c *samplesColumns) add(b *wire.Batch, rev uint64) {
 		if !g.Mig && len(g.Leaves) == 1 { // a whole board is its only leaf
 			c.leaf(g.Leaves[0])
 		}
-		c.emit(b, rev, g.Uuid, "")
+		c.emit(source, "")
 		if !g.Mig {
 			continue
 		}
 		for _, l := range g.Leaves {
 			c.row = [19]metric{}
 			c.leaf(l)
-			c.emit(b, rev, g.Uuid, l.Id)
+			c.emit(source, l.Id)
 		}
 	}
 }
@@ -132,13 +134,24 @@ func (c *samplesColumns) fields(ids []uint32, values []float64) {
 	}
 }
 
-func (c *samplesColumns) emit(b *wire.Batch, rev uint64, gpu, device string) {
-	c.cluster.Append(b.Cluster)
-	c.node.Append(b.Node)
-	c.gpu.Append(gpu)
+// sampled is a GPU as one batch tells of it.
+type sampled struct {
+	batch *wire.Batch
+	gpu   *wire.Gpu
+	id    uint64
+	rev   uint64
+}
+
+func (c *samplesColumns) emit(of sampled, device string) {
+	c.cluster.Append(of.batch.Cluster)
+	c.node.Append(of.batch.Node)
+	c.gpu.Append(of.gpu.Uuid)
 	c.device.Append(device)
-	c.slot.Append(slotTime(b.SlotStartMs))
-	c.rev.Append(rev)
+	c.slot.Append(slotTime(of.batch.SlotStartMs))
+	c.rev.Append(of.rev)
+	c.batch.Append(of.id)
+	c.idle.Append(idleDeciwatts(of.gpu))
+	c.index.Append(uint16(min(of.gpu.Index, math.MaxUint16)))
 	var present uint32
 	for m := range c.row {
 		if c.row[m].ok {
@@ -157,6 +170,14 @@ func (c *samplesColumns) emit(b *wire.Batch, rev uint64, gpu, device string) {
 	}
 }
 
+// idleDeciwatts is the model's idle power, 0 where it is not known.
+func idleDeciwatts(g *wire.Gpu) uint16 {
+	if idle := g.GetIdleWatts(); idle > 0 && idle <= wire.MaxWatts {
+		return uint16(math.Round(idle * 10))
+	}
+	return 0
+}
+
 // scaled rounds to the column's unit and stops at its greatest value.
 func (c *samplesColumns) scaled(m int, most float64) float64 {
 	return math.Min(math.Round(c.row[m].value), most)
@@ -170,6 +191,9 @@ func (c *samplesColumns) input() proto.Input {
 		{Name: "device", Data: c.device},
 		{Name: "slot", Data: &c.slot},
 		{Name: "rev", Data: &c.rev},
+		{Name: "batch", Data: &c.batch},
+		{Name: "idle_dw", Data: &c.idle},
+		{Name: "gpu_index", Data: &c.index},
 		{Name: "present", Data: &c.present},
 	}
 	for i, name := range [...]string{"gpu_util", "gpu_temp_c", "memory_temp_c"} {

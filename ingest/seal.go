@@ -79,7 +79,7 @@ func appendGPU(t []byte, g *meter.GPUSlot, rules uint16) []byte {
 		r := &g.Rows[i]
 		t = binary.LittleEndian.AppendUint64(t, r.Leaf)
 		t = binary.LittleEndian.AppendUint64(t, r.Owner)
-		t = append(t, byte(r.Bucket), byte(r.Why))
+		t = append(t, byte(r.Bucket), byte(r.Why), byte(r.EnergyWhy))
 		for _, n := range [...]int64{r.SliceMS, r.Work, r.EnergyMJ, r.UnattributedMJ, int64(r.Head), int64(r.Tail)} {
 			t = binary.AppendUvarint(t, uint64(n))
 		}

@@ -1,20 +1,15 @@
 // Package explain answers "why so much?" for one GPU and one hour.
 //
-// Data in: the ledger's row of the hour, and the raw that it rests on: the
-// journal, holds, samples, leaves, owners, events and sightings. Data out: an
-// Explanation, which takes the row's figures apart into lines (from when to
-// when, how many slots, which bucket, by which rule and on which evidence) and
-// names the batches behind them.
+// Data in: the ledger's row of the hour, and the hour computed again from raw by
+// package ledger, piece by piece, each piece with the reason that settlement
+// stored or that the hour gave. Data out: an Explanation: a paragraph in words,
+// the pieces joined into lines (from when to when, which bucket, why, and on
+// which evidence), who held what, the batches behind it.
 //
-// Nothing is metered a second time: what a slot adds to the hour is the
-// difference of two results of meter.Hour, with the watermark before and after
-// the slot. The rows that a line shows must sum to that difference, and all
-// lines to the stored row, figure by figure and owner by owner; Proof says
-// whether they do.
+// Nothing is decided here. The proof is that the hour computed again equals the
+// stored row in every column, and that the lines sum to the row.
 //
-// What can go wrong: raw may be gone (figures only, Raw says so) or damaged, the
-// row may be older than the journal (Proof says so), and some facts are not
-// kept at all, such as a batch's idle watts or the instants of holds inside a
-// slot: they are deduced where one answer only is possible, else called "not
-// kept".
+// What can go wrong: raw was dropped (figures only, Raw says so) or is damaged;
+// the row is older than the journal (a note says so); of two batches with equal
+// rev table samples keeps one's evidence, which is then not shown for the other.
 package explain

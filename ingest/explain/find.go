@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/store"
 )
 
@@ -52,13 +54,52 @@ func (e *AmbiguousError) Error() string {
 
 const mostChoices = 10
 
-// findRow finds the GPU, by its id or a unique beginning of it, and its row.
-func findRow(ctx context.Context, db Store, q Request) (*usageRow, error) {
+// All GPUs that the ledger has rows of.
+const selectGPUs = `
+SELECT DISTINCT gpu FROM usage_hourly FINAL
+WHERE present_ms > 0 AND ({cluster:String} = '' OR cluster = {cluster:String}) ORDER BY gpu`
+
+// GPUs by their node and DCGM's index there, in one hour.
+const selectByIndex = `
+SELECT DISTINCT toString(gpu) AS gpu FROM samples
+WHERE ({cluster:String} = '' OR cluster = {cluster:String}) AND toStartOfHour(slot) = {hour:DateTime('UTC')}
+  AND node = {node:String} AND device = '' AND gpu_index = {index:UInt16} ORDER BY gpu`
+
+// GPUs that a pod or a job held in one hour.
+const selectByWorkload = `
+SELECT DISTINCT toString(gpu) AS gpu FROM usage_hourly FINAL
+WHERE hour = {hour:DateTime('UTC')} AND ({cluster:String} = '' OR cluster = {cluster:String}) AND present_ms > 0 AND hasAny(owner,
+(
+    SELECT groupArray(id) FROM owners FINAL
+    WHERE ({job:String} != '' AND job = {job:String}) OR ({pod:String} != '' AND ({namespace:String} = '' OR namespace = {namespace:String}) AND {pod:String} IN (pod, uid))
+)) ORDER BY gpu`
+
+// The hours of one GPU nearest to another one, and the whole range.
+const selectNearest = `
+SELECT cluster, hour FROM usage_hourly FINAL
+WHERE gpu = {gpu:String} AND present_ms > 0 AND ({cluster:String} = '' OR cluster = {cluster:String})
+ORDER BY abs(toInt64(toUnixTimestamp(hour)) - {at:Int64}), hour LIMIT 4`
+
+const selectHourRange = `
+SELECT min(hour) AS first, max(hour) AS last, count() AS hours FROM usage_hourly FINAL
+WHERE gpu = {gpu:String} AND present_ms > 0 AND ({cluster:String} = '' OR cluster = {cluster:String})`
+
+const selectRow = `
+SELECT cluster, hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, until_ms, epoch, inputs, free, stranded, unhealthy,
+       unobserved, unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project,
+       user, workload, active, idle, unproven, inferred, work, energy_mj
+FROM usage_hourly FINAL
+WHERE gpu = {gpu:String} AND hour = {hour:DateTime('UTC')} AND present_ms > 0
+  AND ({cluster:String} = '' OR cluster = {cluster:String})
+ORDER BY cluster`
+
+// findRow finds the GPU and its row.
+func findRow(ctx context.Context, db Store, q Request) (*ledger.HourRow, error) {
 	gpu, err := findGPU(ctx, db, q)
 	if err != nil {
 		return nil, err
 	}
-	var rows []usageRow
+	var rows []ledger.HourRow
 	if err := db.Select(ctx, &rows, selectRow, store.Named("gpu", gpu), store.Named("hour", q.Hour), store.Named("cluster", q.Cluster)); err != nil {
 		return nil, fmt.Errorf("read the ledger's row: %w", err)
 	}
@@ -76,28 +117,47 @@ func findRow(ctx context.Context, db Store, q Request) (*usageRow, error) {
 	return nil, &AmbiguousError{fmt.Sprintf("GPU %q has a row of that hour in %d clusters, name one", gpu, len(rows)), names}
 }
 
+// findGPU finds one GPU by its id or a unique beginning of it, by node and index,
+// or by who held it in the hour.
 func findGPU(ctx context.Context, db Store, q Request) (string, error) {
-	var rows []struct {
-		GPU string `ch:"gpu"`
-	}
-	if err := db.Select(ctx, &rows, selectGPUs, store.Named("cluster", q.Cluster)); err != nil {
-		return "", fmt.Errorf("read GPUs of the ledger: %w", err)
-	}
-	var all, begin []string
-	for _, r := range rows {
-		if r.GPU == q.GPU {
-			return r.GPU, nil
+	if q.GPU == "" {
+		what := fmt.Sprintf("job %q", q.Job)
+		namespace, pod, both := strings.Cut(q.Pod, "/")
+		if !both {
+			namespace, pod = "", q.Pod
 		}
-		all = append(all, r.GPU)
-		if len(r.GPU) >= len(q.GPU) && strings.EqualFold(r.GPU[:len(q.GPU)], q.GPU) {
-			begin = append(begin, r.GPU)
+		if q.Pod != "" {
+			what, q.Job = fmt.Sprintf("pod %q", q.Pod), ""
+		}
+		found, err := selectStrings(ctx, db, selectByWorkload, store.Named("cluster", q.Cluster), store.Named("hour", q.Hour),
+			store.Named("job", q.Job), store.Named("namespace", namespace), store.Named("pod", pod))
+		return oneGPU(found, err, fmt.Sprintf("%s: held nothing in hour %s", what, stamp(q.Hour)), what+" held %d GPUs in that hour, name one with the GPU's id")
+	}
+	all, err := selectStrings(ctx, db, selectGPUs, store.Named("cluster", q.Cluster))
+	if err != nil {
+		return "", err
+	}
+	var begin []string
+	for _, gpu := range all {
+		if gpu == q.GPU {
+			return gpu, nil
+		}
+		if len(gpu) >= len(q.GPU) && strings.EqualFold(gpu[:len(q.GPU)], q.GPU) {
+			begin = append(begin, gpu)
+		}
+	}
+	if len(begin) > 0 {
+		return oneGPU(begin, nil, "", fmt.Sprintf("GPU %q: ", q.GPU)+"%d GPUs begin so")
+	}
+	if at := strings.LastIndex(q.GPU, "/"); at > 0 {
+		if index, err := strconv.ParseUint(q.GPU[at+1:], 10, 16); err == nil {
+			found, err := selectStrings(ctx, db, selectByIndex, store.Named("cluster", q.Cluster), store.Named("hour", q.Hour),
+				store.Named("node", q.GPU[:at]), store.Named("index", uint16(index)))
+			return oneGPU(found, err, fmt.Sprintf("GPU %d of node %q: not seen in hour %s", index, q.GPU[:at], stamp(q.Hour)),
+				fmt.Sprintf("GPU %d of node %q: ", index, q.GPU[:at])+"%d GPUs had that index in the hour")
 		}
 	}
 	switch {
-	case len(begin) == 1:
-		return begin[0], nil
-	case len(begin) > 1:
-		return "", &AmbiguousError{fmt.Sprintf("GPU %q: %d GPUs begin so", q.GPU, len(begin)), begin}
 	case len(all) == 0 && q.Cluster != "":
 		return "", &NotFoundError{What: fmt.Sprintf("GPU %q in cluster %q: the ledger has no GPU of that cluster", q.GPU, q.Cluster)}
 	case len(all) == 0:
@@ -107,6 +167,33 @@ func findGPU(ctx context.Context, db Store, q Request) (string, error) {
 		What: fmt.Sprintf("GPU %q: the ledger has no GPU whose id is that or begins so", q.GPU),
 		Near: similar(all, q.GPU), Has: "the ledger has " + count(int64(len(all)), "GPU"),
 	}
+}
+
+func selectStrings(ctx context.Context, db Store, sql string, args ...any) ([]string, error) {
+	var rows []struct {
+		GPU string `ch:"gpu"`
+	}
+	if err := db.Select(ctx, &rows, sql, args...); err != nil {
+		return nil, fmt.Errorf("read GPUs: %w", err)
+	}
+	out := make([]string, len(rows))
+	for i, r := range rows {
+		out[i] = r.GPU
+	}
+	return out, nil
+}
+
+// oneGPU is the only one found, else an error: none, or several of them.
+func oneGPU(found []string, err error, none, several string) (string, error) {
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) == 0:
+		return "", &NotFoundError{What: none}
+	case len(found) > 1:
+		return "", &AmbiguousError{fmt.Sprintf(several, len(found)), found}
+	}
+	return found[0], nil
 }
 
 // similar are the ids that share the longest beginning with the wanted one.

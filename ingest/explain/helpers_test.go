@@ -118,6 +118,16 @@ func (h *house) explain(t *testing.T, gpu, hour string) *explain.Explanation {
 	return e
 }
 
+// explainAll is explain with the batches.
+func (h *house) explainAll(t *testing.T, gpu, hour string) *explain.Explanation {
+	t.Helper()
+	e, err := explain.Explain(t.Context(), h.db, explain.Request{GPU: gpu, Hour: at(t, hour), All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	when, err := time.Parse(time.RFC3339, text)

@@ -19,16 +19,16 @@ type Explanation struct {
 	HourLocal string    `json:"hour_local,omitempty"`
 	TimeZone  string    `json:"time_zone,omitempty"`
 	SlotMS    int64     `json:"slot_ms,omitempty"`
-	Raw       string    `json:"raw"`   // RawKept, RawGone, RawDamaged
-	Notes     []string  `json:"notes"` // what a reader must know first
+	Raw       string    `json:"raw"`     // RawKept, RawGone, RawDamaged
+	Notes     []string  `json:"notes"`   // what a reader must know first
+	Summary   []string  `json:"summary"` // paragraphs: who pays for what, and why
 	Figures   Figures   `json:"figures"`
 	Owners    []Owner   `json:"owners"`
 	Leaves    []Leaf    `json:"leaves"`
-	Capacity  string    `json:"capacity"` // why the hour has its slices (R2)
-	Presence  []Stretch `json:"presence"` // where the GPU is in the inventory (R2)
+	Presence  []Stretch `json:"presence"` // when the GPU is in the inventory
 	Lines     []Line    `json:"lines"`
 	Holds     []Hold    `json:"holds"`
-	Batches   []Batches `json:"batches"`
+	Batches   []Batches `json:"batches"` // only where all was asked for, as the next
 	Losers    []Loser   `json:"superseded_batches"`
 	Events    []Event   `json:"events"`
 	Energy    Energy    `json:"energy"`
@@ -51,7 +51,7 @@ type Figures struct {
 	Stranded              int64 `json:"stranded_slice_ms"`
 	Unhealthy             int64 `json:"unhealthy_slice_ms"`
 	Unobserved            int64 `json:"unobserved_slice_ms"`
-	UnobservedAttribution int64 `json:"unobserved_attribution_slice_ms"` // of unobserved
+	UnobservedAttribution int64 `json:"unobserved_attribution_slice_ms"` // of unobserved: owners could not be read
 	EnergyMJ              int64 `json:"energy_mj"`                       // of all, unattributed included
 	PlatformEnergyMJ      int64 `json:"platform_energy_mj"`
 	UnattributedMJ        int64 `json:"unattributed_mj"`
@@ -70,7 +70,7 @@ type Owner struct {
 	Facts         string `json:"owner_facts"`
 	Tenant        string `json:"tenant"`
 	Project       string `json:"project"`
-	Mapping       string `json:"mapping"` // why this tenant (R15)
+	Mapping       string `json:"mapping"` // why this tenant
 	Active        int64  `json:"active_slice_ms"`
 	Idle          int64  `json:"idle_slice_ms"`
 	Unproven      int64  `json:"unproven_slice_ms"`
@@ -113,15 +113,18 @@ type Stretch struct {
 
 // Signals are a line's evidence over its slots; absent: not read.
 type Signals struct {
-	Source     string   `json:"activity_source,omitempty"` // SM_ACTIVE or GR_ENGINE_ACTIVE
-	ActiveMin  *float64 `json:"activity_min,omitempty"`
-	ActiveMax  *float64 `json:"activity_max,omitempty"`
-	UtilMin    *float64 `json:"gpu_util_min,omitempty"`
-	UtilMax    *float64 `json:"gpu_util_max,omitempty"`
-	PowerMin   *float64 `json:"power_watts_min,omitempty"`
-	PowerMax   *float64 `json:"power_watts_max,omitempty"`
-	IdleWatts  *float64 `json:"table_idle_watts,omitempty"` // of the model table
-	OtherWorks string   `json:"other_leaf_working,omitempty"`
+	Source     string `json:"activity_source,omitempty"` // SM_ACTIVE or GR_ENGINE_ACTIVE
+	Activity   *Span  `json:"activity,omitempty"`        // 0 to 1
+	Util       *Span  `json:"gpu_util,omitempty"`        // percent
+	Power      *Span  `json:"power_watts,omitempty"`
+	IdlePower  *Span  `json:"idle_power_watts,omitempty"` // of the model, as the collector knew it
+	OtherWorks string `json:"other_instance_working,omitempty"`
+}
+
+// Span is the least and the greatest of some values.
+type Span struct {
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
 }
 
 // Line is a run of equal slots of one leaf and owner.
@@ -138,9 +141,9 @@ type Line struct {
 	SliceMS        int64    `json:"slice_ms"`
 	EnergyMJ       int64    `json:"energy_mj"`
 	UnattributedMJ int64    `json:"unattributed_mj"`
-	Share          string   `json:"share"` // of the leaf, at the line's first and last instant
-	Rule           string   `json:"rule"`  // such as R13
-	Code           string   `json:"code"`
+	Share          string   `json:"share"`         // of the leaf, at the line's first and last instant
+	Code           string   `json:"code"`          // meter.Why
+	Gap            string   `json:"gap,omitempty"` // of unobserved time: meter.GapWhy
 	Why            string   `json:"why"`
 	Signals        *Signals `json:"signals,omitempty"`
 }
@@ -155,8 +158,8 @@ type Hold struct {
 	Tenant  string   `json:"tenant"`
 	Shares  []string `json:"shares"`
 	SliceMS int64    `json:"slice_ms"`
-	Begins  string   `json:"begins"` // how exact From is
-	Ends    string   `json:"ends"`   // how exact To is
+	Begins  string   `json:"begins,omitempty"` // of a hold that begins inside a slot: how exact From is
+	Ends    string   `json:"ends,omitempty"`   // as Begins
 }
 
 // Batches is a run of winning batches of one boot in one partition.
@@ -199,27 +202,27 @@ type Event struct {
 	Detail  string    `json:"detail"`
 }
 
-// Energy says how the counters' movement was split (R16), in mJ.
+// Energy says how the counters' movement was split, in mJ.
 type Energy struct {
-	MovedMJ        int64    `json:"moved_mj"`
-	OwnersMJ       int64    `json:"owners_mj"`
-	PlatformMJ     int64    `json:"platform_mj"`
-	UnattributedMJ int64    `json:"unattributed_mj"`
-	Why            []string `json:"why"`
+	MovedMJ        int64         `json:"moved_mj"`
+	OwnersMJ       int64         `json:"owners_mj"`
+	PlatformMJ     int64         `json:"platform_mj"`
+	UnattributedMJ int64         `json:"unattributed_mj"`
+	Splits         []EnergySplit `json:"splits"`
 }
 
-// Proof says whether the lines sum to the row.
+// EnergySplit is the slots whose energy was split in one way.
+type EnergySplit struct {
+	Code  string `json:"code"` // meter.EnergyWhy
+	Slots int    `json:"slots"`
+	MJ    int64  `json:"mj"`
+	Why   string `json:"why"`
+}
+
+// Proof says whether the hour computed again equals the row, and whether the
+// lines sum to it.
 type Proof struct {
-	OK          bool         `json:"ok"`
-	Compared    int          `json:"compared"` // figures
-	Steps       int          `json:"steps"`    // runs of slots, each held against the rules
-	Differences []Difference `json:"differences"`
-	Text        string       `json:"text"`
-}
-
-// Difference is a figure that the lines don't explain.
-type Difference struct {
-	Figure    string `json:"figure"`
-	Explained string `json:"explained"`
-	Stored    string `json:"stored"`
+	OK          bool     `json:"ok"`
+	Differences []string `json:"differences"`
+	Text        string   `json:"text"`
 }

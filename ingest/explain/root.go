@@ -6,27 +6,29 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/ingest/ledger"
 )
 
 // Store is what explain needs of ClickHouse; it only reads.
-type Store interface {
-	Select(ctx context.Context, dest any, sql string, args ...any) error
-}
+type Store = ledger.Store
 
-// Request names one GPU-hour.
+// Request names one GPU-hour. GPU, Pod and Job are alternatives; the first that is
+// set counts.
 type Request struct {
-	GPU     string    // its id, or a unique beginning of it
+	GPU     string    // its id, a unique beginning of it, or "node/index"
+	Pod     string    // "namespace/pod", or a pod's name or UID
+	Job     string    // a job's id
 	Hour    time.Time // a full UTC hour
 	Cluster string    // empty: any; needed where a GPU is in several
 	Leaf    string    // only the lines of this leaf; empty: all
 	Tenant  string    // only the lines of this tenant; empty: all
+	All     bool      // the batches, too
 }
 
 func (q Request) validate() error {
 	switch {
-	case q.GPU == "":
-		return fmt.Errorf("gpu is empty: name a GPU by its UUID or a unique beginning of it")
+	case q.GPU == "" && q.Pod == "" && q.Job == "":
+		return fmt.Errorf("gpu is empty: name a GPU by its UUID or a unique beginning of it, or by a pod or job")
 	case q.Hour.IsZero():
 		return fmt.Errorf("hour is missing: name a UTC hour such as 2026-10-03T14:00Z")
 	case !q.Hour.Equal(q.Hour.Truncate(time.Hour)):
@@ -47,91 +49,73 @@ func Explain(ctx context.Context, db Store, q Request) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := readRaw(ctx, db, row)
+	r, err := ledger.ReplayHour(ctx, db, row)
 	if err != nil {
+		return nil, fmt.Errorf("compute hour %s of GPU %s again: %w", stamp(row.Hour), row.GPU, err)
+	}
+	b := &builder{row: row, replay: r, Explanation: newExplanation(row, r)}
+	if err := b.names(ctx, db); err != nil {
 		return nil, err
 	}
-	m, err := readMapping(ctx, db, row)
-	if err != nil {
-		return nil, err
-	}
-	e := r.figures(m)
-	if err := e.restrict(q); err != nil {
+	b.figures()
+	if err := b.restrict(q); err != nil {
 		return nil, err
 	}
 	switch {
-	case r.gone():
-		e.Raw = RawGone
-		e.Notes = append(e.Notes, fmt.Sprintf("raw of this hour is gone (%s): the figures stand as published, what is behind them is not kept any more", r.goneWhy()))
-		e.Proof.Text = "not possible: raw is gone"
-		return e, nil
-	case len(r.missing) > 0:
-		e.Raw = RawDamaged
-		e.Notes = append(e.Notes, "raw is damaged: it holds less than the journal promised, so these are figures only")
-		for _, m := range r.missing {
-			e.Proof.Differences = append(e.Proof.Differences, Difference{"raw: " + m.text, "damaged", "promised"})
-		}
-		e.Proof.conclude()
-		return e, nil
+	case r.Gone:
+		b.Raw = RawGone
+		b.note("raw of this hour was dropped: the figures stand as published, what is behind them is not kept any more")
+		b.Proof.Text = "not possible: raw was dropped"
+		return b.Explanation, nil
+	case len(r.Missing) > 0:
+		b.Raw = RawDamaged
+		b.note("raw is damaged: it holds less than the journal promised, so these are figures only")
+		b.Proof.Differences = r.Missing
+		b.conclude()
+		return b.Explanation, nil
 	}
-	if r.inputs != row.Inputs {
-		e.Notes = append(e.Notes, fmt.Sprintf("the row rests on %d journal rows and there are %d now: the hour is about to be recomputed (gputally status)", row.Inputs, r.inputs))
+	if r.Inputs != row.Inputs {
+		b.note("the row rests on %s and there are %s now: the hour is about to be computed again (gputally status)",
+			count(int64(row.Inputs), "journal row"), grouped(int64(r.Inputs)))
 	}
-	if err := e.explain(r, m); err != nil {
+	if err := b.explain(ctx, db, q); err != nil {
 		return nil, err
 	}
-	return e, e.keep(q)
+	return b.Explanation, b.keep(q)
 }
 
-// explain fills in all that raw tells.
-func (e *Explanation) explain(r *raw, m *mapping) error {
-	p, whole, err := newReplay(r)
-	if err != nil {
+// explain fills in all that raw gives.
+func (b *builder) explain(ctx context.Context, db Store, q Request) error {
+	if err := b.readEvidence(ctx, db); err != nil {
 		return err
 	}
-	cells, err := p.cells()
-	if err != nil {
-		return err
+	b.lines()
+	b.holds()
+	b.presence()
+	b.energy()
+	if b.row.Unknown == 1 {
+		b.note("the pool's capacity is not known: that the buckets sum to it proves nothing")
 	}
-	segments, err := p.segments(cells)
-	if err != nil {
-		return err
+	if q.All {
+		if err := b.readBatches(ctx, db); err != nil {
+			return err
+		}
 	}
-	b := newBook(p)
-	for i := range segments {
-		b.segment(&segments[i])
-		e.Proof.step(r, &segments[i], &b.sum)
-	}
-	entries := b.sorted()
-	w := words{raw: r, cells: cells, slotMS: r.slotMS, slices: p.slices, kind: p.kind, mapping: m, first: r.firstHashes()}
-	for i := range entries {
-		e.Lines = append(e.Lines, w.line(&entries[i]))
-	}
-	e.SlotMS = r.slotMS
-	if p.kind == meter.OpenPool {
-		e.Notes = append(e.Notes, "the pool's capacity is not known: that the buckets sum to it proves nothing (R18)")
-	}
-	e.Leaves = r.leafList()
-	e.Capacity = w.capacity()
-	e.Presence = w.presence(segments)
-	e.Holds = w.holds()
-	e.Batches, e.Losers = w.batches()
-	e.Events = r.eventList()
-	e.Energy = w.energy(entries, segments)
-	e.Proof.compare(r, m, entries, segments, whole)
+	b.prove()
+	b.Summary = b.summary()
 	return nil
 }
 
 // restrict refuses a tenant that the row doesn't have, with those it has.
-func (e *Explanation) restrict(q Request) error {
+func (b *builder) restrict(q Request) error {
 	var tenants []string
-	for _, o := range e.Owners {
+	for _, o := range b.Owners {
 		if !slices.Contains(tenants, o.Tenant) {
 			tenants = append(tenants, o.Tenant)
 		}
 	}
 	if q.Tenant != "" && !slices.Contains(tenants, q.Tenant) {
-		return &NotFoundError{What: fmt.Sprintf("tenant %q: held nothing of GPU %s in hour %s", q.Tenant, e.GPU, stamp(e.Hour)), Near: tenants}
+		return &NotFoundError{What: fmt.Sprintf("tenant %q: held nothing of GPU %s in hour %s", q.Tenant, b.GPU, stamp(b.Hour)), Near: tenants}
 	}
 	return nil
 }
@@ -139,24 +123,24 @@ func (e *Explanation) restrict(q Request) error {
 // keep leaves the lines, holds and owners that were asked for. Without a
 // tenant, the GPU's own lines stay with every leaf. A leaf that no line names
 // is refused, with those that there are.
-func (e *Explanation) keep(q Request) error {
+func (b *builder) keep(q Request) error {
 	var leaves []string
-	for _, l := range e.Lines {
+	for _, l := range b.Lines {
 		if l.Leaf != "" && !slices.Contains(leaves, l.Leaf) {
 			leaves = append(leaves, l.Leaf)
 		}
 	}
 	if q.Leaf != "" && !slices.Contains(leaves, q.Leaf) {
-		return &NotFoundError{What: fmt.Sprintf("leaf %q: GPU %s had no such leaf in hour %s", q.Leaf, e.GPU, stamp(e.Hour)), Near: leaves}
+		return &NotFoundError{What: fmt.Sprintf("leaf %q: GPU %s had no such leaf in hour %s", q.Leaf, b.GPU, stamp(b.Hour)), Near: leaves}
 	}
 	drop := func(leaf, tenant string) bool {
 		return q.Tenant != "" && tenant != q.Tenant || q.Leaf != "" && leaf != q.Leaf && (leaf != "" || q.Tenant != "")
 	}
-	e.Lines = slices.DeleteFunc(e.Lines, func(l Line) bool { return drop(l.Leaf, l.Tenant) })
-	e.Holds = slices.DeleteFunc(e.Holds, func(h Hold) bool { return drop(h.Leaf, h.Tenant) })
-	e.Owners = slices.DeleteFunc(e.Owners, func(o Owner) bool { return drop(o.Leaf, o.Tenant) })
+	b.Lines = slices.DeleteFunc(b.Lines, func(l Line) bool { return drop(l.Leaf, l.Tenant) })
+	b.Holds = slices.DeleteFunc(b.Holds, func(h Hold) bool { return drop(h.Leaf, h.Tenant) })
+	b.Owners = slices.DeleteFunc(b.Owners, func(o Owner) bool { return drop(o.Leaf, o.Tenant) })
 	if q.Leaf != "" || q.Tenant != "" {
-		e.Notes = append(e.Notes, "only a part is shown, as asked for; figures and proof are of the whole GPU-hour")
+		b.note("only a part is shown, as asked for; summary, figures and proof are of the whole GPU-hour")
 	}
 	return nil
 }

@@ -49,15 +49,19 @@ func endClock(from, to time.Time) string {
 func (e *Explanation) WriteText(w io.Writer) error {
 	p := &printer{zone: e.zone}
 	e.writeTitle(p)
+	for _, paragraph := range e.Summary {
+		p.f("")
+		p.wrapped(0, "%s", paragraph)
+	}
 	e.writeFigures(p)
 	e.writeOwners(p)
 	if e.Raw == RawKept {
-		e.writeCapacity(p)
+		e.writePresence(p)
 		e.writeLines(p)
 		e.writeHolds(p)
-		e.writeBatches(p)
 		e.writeEvents(p)
 		e.writeEnergy(p)
+		e.writeBatches(p)
 	}
 	e.writeProof(p)
 	if _, err := io.WriteString(w, p.String()); err != nil {
@@ -111,6 +115,18 @@ func ofIt(part int64, what string) string {
 	return fmt.Sprintf("  (%s of it %s)", grouped(part), what)
 }
 
+// roundHours are slice-ms in GPU-hours of three places, for reading.
+func roundHours(sliceMS int64, slices int) string {
+	hours := new(big.Rat)
+	if slices > 0 {
+		hours.SetFrac64(sliceMS, int64(slices)*meter.HourMS)
+	}
+	if text := hours.FloatString(3); text != "0.000" || sliceMS == 0 {
+		return text
+	}
+	return "less than 0.001"
+}
+
 // gpuHours is slice-ms over slices and hours, to nine places.
 func gpuHours(sliceMS int64, slices int) string {
 	if slices == 0 {
@@ -153,9 +169,8 @@ func labelled(label, value string) string {
 	return label + value
 }
 
-func (e *Explanation) writeCapacity(p *printer) {
-	p.head("capacity and presence")
-	p.wrapped(2, "%s", e.Capacity)
+func (e *Explanation) writePresence(p *printer) {
+	p.head("presence")
 	for _, s := range e.Presence {
 		p.wrapped(2, "%s: %s", p.clocks(s.Range), s.Why)
 	}
@@ -208,17 +223,25 @@ func (p *printer) line(l *Line) {
 		held += ", share " + l.Share
 	}
 	amount := grouped(l.SliceMS) + " slice-ms"
-	if l.Bucket == "" {
-		amount = joules(l.UnattributedMJ) + " J of no slot"
-	} else if l.EnergyMJ != 0 {
+	if l.EnergyMJ != 0 {
 		amount += ", " + joules(l.EnergyMJ) + " J"
 	}
-	bucket := cmp.Or(l.Bucket, l.Code)
+	if l.UnattributedMJ != 0 {
+		amount += ", " + joules(l.UnattributedMJ) + " J unattributed"
+	}
+	bucket := l.Bucket
 	if l.Inferred {
 		bucket += " (inferred)"
 	}
 	p.wrapped(4, "%s: %s%s → %s, %s", p.clocks(l.Range), count(int64(l.Slots), "slot"), held, bucket, amount)
-	p.wrapped(8, "%s: %s", l.Rule, l.Why)
+	why := l.Why
+	if l.Signals != nil {
+		why += "; " + l.Signals.text()
+	}
+	if l.Signals != nil && l.Signals.OtherWorks != "" {
+		why += "; instance " + l.Signals.OtherWorks + " worked"
+	}
+	p.wrapped(8, "%s (%s)", why, l.Code)
 }
 
 func (e *Explanation) writeHolds(p *printer) {
@@ -232,6 +255,61 @@ func (e *Explanation) writeHolds(p *printer) {
 			share = ", share " + strings.Join(h.Shares, ", ")
 		}
 		p.wrapped(2, "%s %s on leaf %s%s, %s slice-ms", p.clocks(h.Range), h.Owner, h.Leaf, share, grouped(h.SliceMS))
-		p.wrapped(6, "from: %s; to: %s; %s", h.Begins, h.Ends, cmp.Or(h.Facts, "facts not kept"))
+		p.wrapped(6, "%s%s%s", cmp.Or(h.Facts, "facts not kept"), labelled("; begins ", h.Begins), labelled("; ends ", h.Ends))
+	}
+}
+
+func (e *Explanation) writeBatches(p *printer) {
+	if len(e.Batches)+len(e.Losers) > 0 {
+		p.head("batches")
+	}
+	for _, b := range e.Batches {
+		p.wrapped(2, "%s node %s: %s, %s partition %d, %s, collector %s, %s (%s)", p.clocks(b.Range), b.Node, count(int64(b.Count), "winner"),
+			b.Topic, b.Partition, fromTo("offset", b.FromOffset, b.ToOffset), b.Collector, fromTo("seq", b.FromSeq, b.ToSeq), b.Origin)
+		p.wrapped(6, "rank: %s", b.Rank)
+	}
+	for _, l := range e.Losers {
+		p.wrapped(2, "%s node %s: superseded, partition %d, offset %d, collector %s, boot %s, seq %d", clockOf(l.Slot), l.Node, l.Partition,
+			l.Offset, l.Collector, bootText(l.BootMS), l.Seq)
+		p.wrapped(6, "%s", l.Why)
+	}
+}
+
+func fromTo(what string, from, to uint64) string {
+	if from == to {
+		return fmt.Sprintf("%s %d", what, from)
+	}
+	return fmt.Sprintf("%s %d-%d", what, from, to)
+}
+
+func (e *Explanation) writeEvents(p *printer) {
+	if len(e.Events) == 0 {
+		return
+	}
+	p.head("events")
+	for _, ev := range e.Events {
+		at := clockOf(ev.At)
+		if p.zone != nil {
+			local := ev.At.In(p.zone)
+			at += fmt.Sprintf(" (%s %s)", clockOf(local), local.Format("MST"))
+		}
+		p.wrapped(2, "%s node %s%s: %s %d%s", at, ev.Node, labelled(", leaf ", ev.Leaf), ev.Kind, ev.Code, labelled(", ", ev.Detail))
+	}
+}
+
+func (e *Explanation) writeEnergy(p *printer) {
+	p.head("energy")
+	n := e.Energy
+	p.wrapped(2, "counters moved %s J = owners %s + platform %s + unattributed %s", joules(n.MovedMJ), joules(n.OwnersMJ), joules(n.PlatformMJ), joules(n.UnattributedMJ))
+	for _, s := range n.Splits {
+		p.wrapped(2, "%s, %s J: %s (%s)", count(int64(s.Slots), "slot"), joules(s.MJ), s.Why, s.Code)
+	}
+}
+
+func (e *Explanation) writeProof(p *printer) {
+	p.head("proof")
+	p.wrapped(2, "%s", cmp.Or(e.Proof.Text, "none"))
+	for _, d := range e.Proof.Differences {
+		p.wrapped(4, "%s", d)
 	}
 }

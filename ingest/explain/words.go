@@ -1,276 +1,211 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gputally/gputally/internal/meter"
 )
 
-// words turns entries into sentences.
-type words struct {
-	raw     *raw
-	cells   []cell
-	slotMS  int64
-	slices  int
-	kind    meter.Kind
-	mapping *mapping
-	first   map[string]uint64 // the least hash of each owner's id
+// reasons say in words why time is in its bucket. short is for the summary.
+var reasons = map[meter.Why]struct{ short, long string }{
+	meter.WhyActivity:    {"the engine was active", "work was seen: the engine's activity was at least 0.005"},
+	meter.WhyUtil:        {"GPU_UTIL was above 0", "work was seen: no activity was read, and GPU_UTIL was above 0"},
+	meter.WhyShared:      {"several owners had the leaf while it worked", "work was seen, but several owners had the leaf, and nothing shows whose it was"},
+	meter.WhyQuiet:       {"no engine worked", "no work: at least two signals were valid, all were quiet, and the owner held it all that was observed"},
+	meter.WhyParked:      {"no engine worked, only a CUDA context was open", "no work: activity and utilisation were quiet, and power was at most 60 W above idle, which is what an open CUDA context takes"},
+	meter.WhyOtherWorks:  {"this instance was quiet while another one worked", "no work on this MIG instance: its activity was quiet while another instance worked, so the profiler did its job"},
+	meter.WhyPartly:      {"it was held for a part of a slot only", "no work was seen, but it was not held all that was observed of the slot, and signals are the whole slot's"},
+	meter.WhyNoSignal:    {"no signal was read", "no signal was valid"},
+	meter.WhyOneSignal:   {"only one signal was read", "only one signal was valid and it was quiet; idle needs two"},
+	meter.WhyContrary:    {"the signals contradict each other", "no work was proved, yet not all signals were quiet"},
+	meter.WhyMIGBlind:    {"no activity was read of this MIG instance", "no activity was read, and on a MIG instance nothing else can tell"},
+	meter.WhyMIGAlone:    {"nothing shows that the profiler ran", "the activity of this MIG instance was quiet, but power was not and no other instance worked: the profiler may not have run"},
+	meter.WhyImported:    {"imported allocations bring no evidence", "imported from allocation records, which bring no evidence: unproven, never called idle"},
+	meter.WhyRecords:     {"only allocation records tell of it", "no collector told of these slots; allocation records say who held it, and what they don't say stays unobserved"},
+	meter.WhyInferred:    {"a gap of at most 30 s was filled", "a gap of at most 30 s between the same holders on both sides: inferred, at the shares they had"},
+	meter.WhyNotHeld:     {"nobody held it", "observed, and nobody held it"},
+	meter.WhyUnownedWork: {"somebody worked without a hold", "the engine worked, but nobody held it: it stays free, and somebody should look"},
+	meter.WhyPoolFree:    {"no allocation had it", "no allocation had this part of the pool"},
+	meter.WhyUncovered:   {"no MIG instance covered it", "no leaf (MIG instance or whole GPU) covered these slices"},
+	meter.WhyFewer:       {"the GPU had fewer slices than the hour began with", "the slot has fewer slices than the hour began with"},
+	meter.WhyFlagged:     {"it was flagged unhealthy", "flagged unhealthy and no work was seen: no tenant pays"},
+	meter.WhyLost:        {"the GPU was lost", "its node lists it as fallen off the bus"},
+	meter.WhyNotListed:   {"its node no longer listed it", "missing from its node's complete list of GPUs: lost"},
+	meter.WhyAttribution: {"owners could not be read", "the collector could not read who held what"},
+	meter.WhyExcess:      {"the slot contradicts the GPU's size", "the slot tells of more slices than the hour's capacity, or of another kind of entry: none of it is believed"},
+	meter.WhyListed:      {"listed, and nothing more", "the batch lists the GPU and says nothing of its time"},
+	meter.WhyCapacity:    {"the pool's capacity is not known", "what no allocation had of a pool of unknown capacity is not called free"},
+	meter.WhyNoBatch:     {"no batch tells of it", "no batch of the node tells of these slots"},
+	meter.WhyUnlisted:    {"the batch lacks the GPU", "the batch lists only a part of the node's GPUs, and not this one"},
+	meter.WhyNothing:     {"the collector saw nothing", "the collector reports that it saw nothing of the slot"},
+	meter.WhyPart:        {"a part of the slot was not seen", "the collector saw a part of the slot; this is the rest"},
 }
 
-func (w *words) line(e *entry) Line {
-	l := Line{
-		Range: between(e.fromMS, e.toMS), Slots: e.slots, Node: e.node, Leaf: w.raw.leaves[e.leaf].Leaf,
-		Owner: w.raw.label(e.owner), OwnerID: w.raw.owners[e.owner].Owner, Inferred: e.inferred, SliceMS: e.sliceMS,
-		EnergyMJ: e.energyMJ, UnattributedMJ: e.unattributedMJ, Share: shareText(e.head, e.tail), Code: e.code, Rule: rules[e.code],
-	}
-	if e.bucket != 0 {
-		l.Bucket = e.bucket.String()
-	}
-	if e.owner != 0 {
-		l.Tenant = w.tenant(e.owner)
-	}
-	if e.hasEvidence {
-		l.Signals = e.evidence.signals(e.otherWorks)
-	}
-	l.Why = w.why(e)
-	return l
+// gaps say why unobserved time was not inferred from the slots around it.
+var gaps = map[meter.GapWhy]string{
+	meter.GapFirst:     "not inferred: nothing is known before the gap",
+	meter.GapLast:      "not inferred: nothing is known after the gap",
+	meter.GapLong:      "not inferred: the gap is longer than 30 s",
+	meter.GapHolders:   "not inferred: the holders or the leaves differ before and after the gap",
+	meter.GapNobody:    "not inferred: nobody held it before and after the gap, and free time is never inferred",
+	meter.GapMoved:     "not inferred: the GPU went to another node",
+	meter.GapKnown:     "not inferred: the GPU was known to be lost or overfull in the gap",
+	meter.GapRetired:   "not inferred: the GPU was retired in the gap",
+	meter.GapOtherwise: "the rest of a gap that was inferred: not held, or listed otherwise",
 }
 
-// tenant is the owner's as the row has it, else by the mapping.
-func (w *words) tenant(owner uint64) string {
-	o := w.raw.owners[owner]
-	for i, id := range w.raw.row.Owner {
-		if id == owner || w.raw.owners[id].Owner == o.Owner {
-			return w.raw.row.Tenant[i]
-		}
-	}
-	tenant, _, _ := w.mapping.at(w.raw.row, o)
-	return tenant
+// splits say how energy was split.
+var splits = map[meter.EnergyWhy]string{
+	meter.EnergyByWork:   "the model's idle power by slice-ms over all that was observed, the rest by slice-ms × activity over held time",
+	meter.EnergyByTime:   "the model's idle power by slice-ms over all that was observed, the rest by slice-ms over held time: an activity was not read, or all were 0",
+	meter.EnergyNotHeld:  "the model's idle power by slice-ms over all that was observed, the rest to the platform: nobody held anything",
+	meter.EnergyPlatform: "all to the platform: the GPU was lost or overfull, or owners could not be read",
+	meter.EnergyUnseen:   "all to the platform: nothing of the slot was seen",
+	meter.EnergyLong:     "unattributed: the counter's movement covers more than 1.5 slots",
+	meter.EnergyReset:    "unattributed: the counter was reset",
 }
 
-// rules names the rule behind each code.
-var rules = map[string]string{
-	codeActivity: "R13", codeUtil: "R13", codeShared: "R13", codeQuiet: "R13", codeMIGPower: "R13", codeMIGOther: "R13",
-	codePartly: "R13", codeNoSignal: "R13", codeOneSignal: "R13", codeContrary: "R13", codeMIGBlind: "R13", codeMIGAlone: "R13",
-	codeNotKept: "R13", codeInferred: "R10", codeGap: "R10", codeUnread: "R4", codeCut: "R10", codeExcess: "R2", codeLost: "R9.2",
-	codeMissing: "R2", codeFlagged: "R9.5", codeNotHeld: "R9.7", codeUnowned: "R4", codeUncovered: "R9.3", codeFewer: "R2", codeNoSlot: "R16",
-	codePool: "R18", codeOpenPool: "R18", codeImported: "R18", codeFilled: "R18",
-}
-
-// why is a line's reason in one sentence.
-func (w *words) why(e *entry) string {
-	evidence := e.evidence.text(e.mig)
-	switch e.code {
-	case codeActivity:
-		return "work: " + evidence
-	case codeUtil:
-		return "work: A is absent and GPU_UTIL is above 0; " + evidence
-	case codeShared:
-		return fmt.Sprintf("work, but %d owners had the leaf in these slots, and nothing tells whose it was; %s", e.owners, evidence)
-	case codeQuiet:
-		return "no work: two signals or more, all quiet, and held all that was observed; " + evidence
-	case codeMIGPower:
-		return "no work on a MIG instance: A and power quiet, and held all that was observed; " + evidence
-	case codeMIGOther:
-		return "no work on a MIG instance: A quiet while " + e.otherWorks + " worked, so the profiler lives; " + evidence
-	case codePartly:
-		return "no work seen, but not held all that was observed of the slot, and signals are the whole slot's; " + evidence
-	case codeNoSignal:
-		return "no signal was valid; " + evidence
-	case codeOneSignal:
-		return "only one signal was valid, idle needs two; " + evidence
-	case codeContrary:
-		return "not all signals are quiet, and none proves work; " + evidence
-	case codeMIGBlind:
-		return "A is absent, and on a MIG instance nothing else can tell; " + evidence
-	case codeMIGAlone:
-		return "A quiet on a MIG instance, but power isn't and no other instance worked: the profiler may be dead; " + evidence
-	case codeNotKept:
-		return w.notKept(e, evidence)
-	case codeUnowned:
-		return "work, but no owner held it: it stays free, and somebody should look; " + evidence
+// reason is a piece's in words.
+func (b *builder) reason(p *meter.Part) string {
+	text := reasons[p.Why].long
+	switch {
+	case text == "":
+		text = "the reason was not stored"
+	case p.Why == meter.WhyFlagged:
+		text += b.flaggedBy(p.StartMS + b.SlotMS)
 	}
-	return w.whyPlatform(e)
-}
-
-func (w *words) notKept(e *entry, evidence string) string {
-	if !e.hasEvidence {
-		return "which evidence decided is not kept: there is no sample of the batch"
+	if gap := gaps[p.Gap]; gap != "" && p.Bucket == meter.Unobserved && p.SliceMS > 0 {
+		text += "; " + gap
 	}
-	return "which evidence decided is not kept: what is kept doesn't lead to " + e.bucket.String() + "; " + evidence
-}
-
-func (w *words) whyPlatform(e *entry) string {
-	switch e.code {
-	case codeInferred, codeGap:
-		return w.gap(e)
-	case codeUnread:
-		return "the owners could not be read, so the leaves' time is nobody's; " + w.gap(e)
-	case codeCut:
-		return "the part of the slot that nobody saw; " + w.gap(e)
-	case codeExcess:
-		return fmt.Sprintf("the slot tells of more slices, or of leaves beyond them, than the hour's capacity of %d: all of it is unobserved, its energy the platform's", w.slices)
-	case codeLost:
-		return "listed by its node, but fallen off the bus"
-	case codeMissing:
-		return "missing from its node's complete enumeration: lost"
-	case codeFlagged:
-		return "flagged unhealthy and not at work: no tenant pays" + w.flaggedBy(e)
-	case codeNotHeld:
-		return "observed, no owner held it"
-	case codePool:
-		return "no allocation had this part of the pool"
-	case codeOpenPool:
-		return "the pool's capacity is not known: its slices are what was in use at most, and what no allocation had is not called free"
-	case codeImported:
-		return "an imported hold brings no evidence: unproven, never called idle"
-	case codeFilled:
-		return "nobody saw the node in these slots; allocation records say who held it: unproven, and what they don't say stays unobserved"
-	case codeUncovered:
-		return "no leaf covered these slices"
-	case codeFewer:
-		return fmt.Sprintf("the slot has fewer slices than the hour's capacity of %d", w.slices)
-	}
-	return "energy of no slot: the counter's movement covers more than 1.5 slots, or it was reset (which of them is not kept)"
+	return text
 }
 
 // flaggedBy names the last event that may have set the flag.
-func (w *words) flaggedBy(e *entry) string {
-	for i := len(w.raw.events) - 1; i >= 0; i-- {
-		ev := w.raw.events[i]
-		if ev.Kind == "xid" && ev.GPU == w.raw.row.GPU && ev.At.UnixMilli() < e.toMS {
-			return fmt.Sprintf(" (XID %d at %s)", ev.Code, clockOf(ev.At))
+func (b *builder) flaggedBy(beforeMS int64) string {
+	for _, ev := range slices.Backward(b.events) {
+		if ev.Kind == "xid" && ev.GPU == b.GPU && ev.At.UnixMilli() < beforeMS {
+			return fmt.Sprintf(" (XID %d at %s)", ev.Code, clockOf(ev.At.UTC()))
 		}
 	}
 	return ""
 }
 
-// shareText is a share of the leaf at the first and at the last instant seen.
-func shareText(head, tail meter.Share) string {
-	first, last := oneShare(head), oneShare(tail)
-	switch {
-	case head == 0 && tail == 0:
-		return ""
-	case head == tail:
-		return first
-	case head == 0:
-		return "none, then " + last
-	case tail == 0:
-		return first + ", then none"
+// energy sums the slots by how their energy was split.
+func (b *builder) energy() {
+	type sums struct {
+		mj    int64
+		slots map[int64]bool
 	}
-	return first + ", then " + last
-}
-
-func oneShare(s meter.Share) string {
-	num, den := s.Rat()
-	return fmt.Sprintf("%d/%d", num, den)
-}
-
-// signals are the evidence in figures.
-func (e *evidence) signals(other string) *Signals {
-	s := &Signals{Source: e.source, OtherWorks: other}
-	s.ActiveMin, s.ActiveMax = e.a.ends()
-	s.UtilMin, s.UtilMax = e.u.ends()
-	s.PowerMin, s.PowerMax = e.p.ends()
-	if e.idleWatts > 0 {
-		s.IdleWatts = &e.idleWatts
-	}
-	return s
-}
-
-func (r span) ends() (lo, hi *float64) {
-	if r.n == 0 {
-		return nil, nil
-	}
-	return &r.min, &r.max
-}
-
-// capacity says where the hour's slices come from (R2).
-func (w *words) capacity() string {
-	start := w.raw.row.startMS()
-	for i := range w.cells {
-		c := &w.cells[i]
-		if c.startMS >= start && c.startMS < w.raw.row.endMS() && c.record != nil && c.record.Slices > 0 {
-			return fmt.Sprintf("%s: the hour's first record, at %s on %s (R2)", count(int64(w.slices), "slice"), clockMS(c.startMS), c.node)
+	by := map[meter.EnergyWhy]*sums{}
+	for _, p := range b.replay.Parts {
+		if p.Owner != 0 {
+			b.Energy.OwnersMJ += p.EnergyMJ
+		} else {
+			b.Energy.PlatformMJ += p.EnergyMJ
+		}
+		b.Energy.UnattributedMJ += p.UnattributedMJ
+		if mj := p.EnergyMJ + p.UnattributedMJ; mj != 0 {
+			if by[p.EnergyWhy] == nil {
+				by[p.EnergyWhy] = &sums{slots: map[int64]bool{}}
+			}
+			by[p.EnergyWhy].mj += mj
+			by[p.EnergyWhy].slots[p.StartMS] = true
 		}
 	}
-	if len(w.raw.sightings) > 0 {
-		return fmt.Sprintf("%s: as last known, no record of the hour tells any (R2)", count(int64(w.slices), "slice"))
+	e := &b.Energy
+	e.MovedMJ = e.OwnersMJ + e.PlatformMJ + e.UnattributedMJ
+	for how := meter.EnergyNone; how <= meter.EnergyRefused; how++ {
+		if s := by[how]; s != nil {
+			e.Splits = append(e.Splits, EnergySplit{how.String(), len(s.slots), s.mj, cmp.Or(splits[how], "how it was split was not stored")})
+		}
 	}
-	return fmt.Sprintf("%s: nothing tells more (R2)", count(int64(w.slices), "slice"))
 }
 
-// presence is where the GPU stands in the inventory, and why (R2).
-func (w *words) presence(segments []segment) []Stretch {
-	out := []Stretch{}
-	for i := range segments {
-		s := &segments[i]
-		if s.kind == absent {
-			continue
+// share is a bucket of somebody's time with its reasons, the greatest first.
+type share struct {
+	bucket  string
+	sliceMS int64
+	why     map[string]int64
+}
+
+// shares sums lines by bucket.
+func shares(lines []Line, of func(Line) bool) (out []share) {
+	for _, bucket := range [...]meter.Bucket{meter.Active, meter.Idle, meter.Unproven, meter.Free, meter.Stranded, meter.Unhealthy, meter.Unobserved} {
+		s := share{bucket: bucket.String(), why: map[string]int64{}}
+		for _, l := range lines {
+			if l.Bucket == s.bucket && l.SliceMS > 0 && of(l) {
+				s.sliceMS += l.SliceMS
+				s.why[l.Code] += l.SliceMS
+			}
 		}
-		if n := len(out) - 1; n >= 0 && out[n].To.UnixMilli() == s.fromMS {
-			out[n].Range = between(out[n].From.UnixMilli(), s.toMS)
-			continue
+		if s.sliceMS > 0 {
+			out = append(out, s)
 		}
-		out = append(out, Stretch{Range: between(s.fromMS, s.toMS)})
-	}
-	for i := range out {
-		out[i].Why = w.whyPresent(out[i].From.UnixMilli(), out[i].To.UnixMilli())
 	}
 	return out
 }
 
-func (w *words) whyPresent(fromMS, toMS int64) string {
-	row := w.raw.row
+// shortReasons finds reasons by their codes.
+var shortReasons = func() map[string]string {
+	out := map[string]string{}
+	for why, r := range reasons {
+		out[why.String()] = r.short
+	}
+	return out
+}()
+
+func (b *builder) shareText(s share) string {
+	codes := make([]string, 0, len(s.why))
+	for code := range s.why {
+		codes = append(codes, code)
+	}
+	slices.SortFunc(codes, func(x, y string) int { return cmp.Or(cmp.Compare(s.why[y], s.why[x]), cmp.Compare(x, y)) })
+	var because []string
+	for _, code := range codes[:min(len(codes), 2)] {
+		because = append(because, cmp.Or(shortReasons[code], "the reason was not stored"))
+	}
+	return fmt.Sprintf("%s %s because %s", b.hours(s.sliceMS), s.bucket, strings.Join(because, ", or "))
+}
+
+// hours are slice-ms in GPU-hours for reading.
+func (b *builder) hours(sliceMS int64) string { return roundHours(sliceMS, b.Figures.GPUSlices) }
+
+// summarised is how many owners the summary names.
+const summarised = 3
+
+// summary says who pays for what of the hour, and why, and what nobody pays for.
+func (b *builder) summary() []string {
+	owners := slices.Clone(b.Owners)
+	slices.SortStableFunc(owners, func(x, y Owner) int { return cmp.Compare(y.Held(), x.Held()) })
+	var out []string
+	for i, o := range owners {
+		if i == summarised {
+			out = append(out, fmt.Sprintf("%s more held a part of it.", count(int64(len(owners)-i), "owner")))
+			break
+		}
+		if o.Held() == 0 {
+			continue
+		}
+		var parts []string
+		for _, s := range shares(b.Lines, func(l Line) bool { return l.OwnerID == o.ID && l.Leaf == o.Leaf }) {
+			parts = append(parts, b.shareText(s))
+		}
+		name := o.Tenant
+		if o.Label != o.Tenant {
+			name += " (" + o.Label + ")"
+		}
+		out = append(out, fmt.Sprintf("%s pays for %s GPU-hours: %s.", name, b.hours(o.Held()), strings.Join(parts, "; ")))
+	}
 	var parts []string
-	before := w.lastListed(row.startMS())
-	switch {
-	case fromMS == row.startMS() && before > 0:
-		parts = append(parts, "in the inventory since before the hour, last listed until "+stampMS(before))
-	case w.raw.firstSeenMS > 0 && w.raw.firstSeenMS < fromMS:
-		parts = append(parts, "opens again at a record in a winning batch")
-	default:
-		parts = append(parts, "opens at its earliest record in a winning batch")
+	var sliceMS int64
+	for _, s := range shares(b.Lines, func(l Line) bool { return l.Owner == "" }) {
+		parts, sliceMS = append(parts, b.shareText(s)), sliceMS+s.sliceMS
 	}
-	last := w.lastListed(toMS)
-	switch retired := w.retiredAt(toMS); {
-	case retired != nil:
-		parts = append(parts, fmt.Sprintf("taken out early at %s by %s: %s", clockMS(toMS), retired.Who, retired.Reason))
-	case w.kind == meter.OpenPool && toMS == last:
-		parts = append(parts, "there only while it is listed: its capacity is not known (R18)")
-	case last > 0 && toMS == last+meter.RetireAfterMS:
-		parts = append(parts, fmt.Sprintf("closes 24 h after %s, the end of the last slot that lists it", stampMS(last)))
-	case toMS == row.startMS()+meter.HourMS:
-		parts = append(parts, "still there at the hour's end")
-	case toMS == row.endMS():
-		parts = append(parts, "counted up to the watermark, the end of the newest slot of the cluster")
+	if sliceMS > 0 {
+		out = append(out, fmt.Sprintf("No tenant pays for %s GPU-hours: %s.", b.hours(sliceMS), strings.Join(parts, "; ")))
 	}
-	return strings.Join(parts, "; ") + " (R2)"
-}
-
-// retiredAt is the retirement at an instant, nil where there is none.
-func (w *words) retiredAt(ms int64) *retirementRow {
-	for i := range w.raw.retirements {
-		if r := &w.raw.retirements[i]; r.cutMS == ms {
-			return r
-		}
-	}
-	return nil
-}
-
-// lastListed is the end of the last slot before an instant that lists the GPU, 0: none known.
-func (w *words) lastListed(beforeMS int64) (last int64) {
-	for _, s := range w.raw.sightings {
-		last = max(last, s.LastMS)
-	}
-	for i := range w.cells {
-		if c := &w.cells[i]; len(c.listers) > 0 && c.startMS >= w.raw.row.startMS() && c.startMS < beforeMS {
-			last = max(last, c.startMS+w.slotMS)
-		}
-	}
-	if last <= w.raw.cutBefore(beforeMS) {
-		return 0
-	}
-	return last
+	return out
 }

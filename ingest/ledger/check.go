@@ -248,13 +248,13 @@ func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64,
 	return checked, wrong, got.findings, nil
 }
 
-func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (map[ledgerKey]*usageRow, error) {
-	var rows []usageRow
+func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (map[ledgerKey]*UsageRow, error) {
+	var rows []UsageRow
 	if err := l.deps.Store.Select(ctx, &rows, selectStoredUsage, store.Named("cluster", c.Name),
 		store.Named("from", hours[0].start), store.Named("to", hours[len(hours)-1].start.Add(time.Hour))); err != nil {
 		return nil, fmt.Errorf("read ledger rows of %s: %w", c.Name, err)
 	}
-	out := make(map[ledgerKey]*usageRow, len(rows))
+	out := make(map[ledgerKey]*UsageRow, len(rows))
 	for i := range rows {
 		rows[i].Hour = rows[i].Hour.UTC()
 		out[ledgerKey{rows[i].Hour, rows[i].GPU}] = &rows[i]
@@ -263,10 +263,18 @@ func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (
 }
 
 // difference names the first column that isn't what raw gives, or is empty.
-func difference(want, have *usageRow) string {
+func difference(want, have *UsageRow) string {
 	if have == nil {
 		return "raw gives a row, the ledger has none"
 	}
+	if all := differences(want, have); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// differences names every column that isn't what raw gives.
+func differences(want, have *UsageRow) (all []string) {
 	w, h := reflect.ValueOf(*want), reflect.ValueOf(*have)
 	for i := range w.NumField() {
 		x, y := w.Field(i), h.Field(i)
@@ -274,10 +282,10 @@ func difference(want, have *usageRow) string {
 			continue
 		}
 		if !reflect.DeepEqual(x.Interface(), y.Interface()) {
-			return fmt.Sprintf("%s is %v in the ledger and %v from raw", w.Type().Field(i).Tag.Get("ch"), y.Interface(), x.Interface())
+			all = append(all, fmt.Sprintf("%s is %v in the ledger and %v from raw", w.Type().Field(i).Tag.Get("ch"), y.Interface(), x.Interface()))
 		}
 	}
-	return ""
+	return all
 }
 
 func (l *Ledger) checkEnergy(ctx context.Context, res *check.Result) error {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/internal/meter"
-	"github.com/gputally/gputally/internal/store"
 )
 
 // result is a chunk of computed hours.
@@ -45,7 +44,7 @@ func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hour
 	if end := time.UnixMilli(watermarkMS).UTC(); c.ahead && end.Before(x.to) {
 		x.to = end
 	}
-	if x.winners, err = l.readWinners(ctx, c, x.from, x.to); err != nil {
+	if x.winners, err = l.readWinners(ctx, c, whole, x.from, x.to); err != nil {
 		return nil, nil, err
 	}
 	all, err := l.readClosings(ctx, c)
@@ -62,7 +61,7 @@ func (l *Ledger) computeParts(ctx context.Context, x *computation, inv *meter.In
 	parts := partsOf(x.hours, l.cfg.MaxRowsInMemory)
 	var damage error // told only if no rows are missing: those are its cause
 	for number := range parts {
-		p := part{number, parts}
+		p := part{number: number, of: parts}
 		if parts > 1 || inv == nil {
 			if inv, err = l.inventoryAt(ctx, x.cluster, x.hours[0].start, p); err != nil {
 				return nil, nil, err
@@ -175,8 +174,7 @@ type sightingRow struct {
 
 func (l *Ledger) readSightings(ctx context.Context, c cluster, p part, from, to time.Time) ([]meter.Sighting, error) {
 	var rows []sightingRow
-	if err := l.deps.Store.Select(ctx, &rows, selectSightings, store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to),
-		store.Named("part", p.number), store.Named("parts", p.of)); err != nil {
+	if err := l.deps.Store.Select(ctx, &rows, selectSightings, p.args(c.Name, from, to)...); err != nil {
 		return nil, fmt.Errorf("read sightings of %s: %w", c.Name, err)
 	}
 	out := make([]meter.Sighting, len(rows))

@@ -12,15 +12,24 @@ import (
 
 // dictionary is what the hashes in raw rows stand for.
 type dictionary struct {
-	leaves map[uint64]leafName
+	leaves map[uint64]LeafRow
 	owners map[uint64]ownerName
 }
 
-type leafName struct {
+// LeafRow is a row of the table leaves.
+type LeafRow struct {
 	ID      uint64 `ch:"id"`
 	Leaf    string `ch:"leaf"`
 	Slices  uint32 `ch:"slices"`
 	Profile string `ch:"profile"`
+	GI      int32  `ch:"gi"`
+	CI      int32  `ch:"ci"`
+	MIGUUID string `ch:"mig_uuid"`
+}
+
+// Facts are the row's, as they are stored.
+func (l *LeafRow) Facts() meter.Leaf {
+	return meter.Leaf{ID: l.Leaf, Slices: int(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI, MIGUUID: l.MIGUUID}
 }
 
 type ownerName struct {
@@ -43,7 +52,7 @@ type OwnerRow struct {
 }
 
 func newDictionary() *dictionary {
-	return &dictionary{leaves: map[uint64]leafName{}, owners: map[uint64]ownerName{}}
+	return &dictionary{leaves: map[uint64]LeafRow{}, owners: map[uint64]ownerName{}}
 }
 
 // namesPerQuery keeps a query's parameter, which travels in a URL, below the
@@ -79,7 +88,7 @@ func (l *Ledger) learn(ctx context.Context, r *raw) error {
 	d := l.names
 	leaves, owners := d.unknown(r)
 	for part := range slices.Chunk(leaves, namesPerQuery) {
-		var rows []leafName
+		var rows []LeafRow
 		if err := l.deps.Store.Select(ctx, &rows, selectLeaves, store.Named("ids", part)); err != nil {
 			return fmt.Errorf("read %d leaves: %w", len(part), err)
 		}

@@ -80,10 +80,11 @@ func (l *Ledger) watermark(ctx context.Context, c cluster) (int64, error) {
 
 // Retirement takes a GPU out of the inventory before it would close by itself.
 type Retirement struct {
-	Cluster     string // empty: the one that has the GPU
-	GPU         string
-	At          time.Time
-	Who, Reason string
+	Cluster string    `ch:"cluster"` // empty: the one that has the GPU
+	GPU     string    `ch:"gpu"`
+	At      time.Time `ch:"at"`
+	Who     string    `ch:"who"`
+	Reason  string    `ch:"reason"`
 }
 
 // NotRetirable is why a GPU can't be retired: a mistake of whoever asks.

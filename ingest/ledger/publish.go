@@ -41,8 +41,8 @@ func newUsageColumns() *usageColumns {
 	}
 }
 
-// usageRow is one row of usage_hourly, as written and as read back.
-type usageRow struct {
+// UsageRow is one row of usage_hourly, as written and as read back.
+type UsageRow struct {
 	Hour                  time.Time `ch:"hour"`
 	GPU                   string    `ch:"gpu"`
 	Node                  string    `ch:"node"`
@@ -75,8 +75,8 @@ type usageRow struct {
 }
 
 // usageRowOf names the owners of a GPU-hour as the mapping has them in that hour.
-func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *tenants.Mapping) *usageRow {
-	r := &usageRow{
+func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *tenants.Mapping) *UsageRow {
+	r := &UsageRow{
 		Hour: hour.UTC(), GPU: g.GPU, Node: g.Node, Model: g.Model,
 		Slices: uint32(g.Slices), GPUSlices: uint16(g.Kind.GPUSlices(g.Slices)), PresentMS: uint32(g.PresentMS),
 		Free: uint64(g.Free), Stranded: uint64(g.Stranded), Unhealthy: uint64(g.Unhealthy), Unobserved: uint64(g.Unobserved),
@@ -101,7 +101,7 @@ type lineKey struct {
 // addOwner adds up what one owner has under one name of a leaf: an instance
 // made anew under the same name is the same line, and so is an owner of whom
 // more became known.
-func (r *usageRow) addOwner(u meter.OwnerUse, known map[lineKey]int, d *dictionary, m *tenants.Mapping) {
+func (r *UsageRow) addOwner(u meter.OwnerUse, known map[lineKey]int, d *dictionary, m *tenants.Mapping) {
 	leaf, owner := d.leaves[u.Leaf], d.owners[u.Owner]
 	key := lineKey{owner: owner.id, leaf: leaf.Leaf, profile: leaf.Profile}
 	if leaf.Profile != "" { // a whole GPU, and a part of a pool, has no profile to price
@@ -127,7 +127,7 @@ func (r *usageRow) addOwner(u meter.OwnerUse, known map[lineKey]int, d *dictiona
 }
 
 // add takes a row of an hour that has so many.
-func (c *usageColumns) add(cluster string, h hourState, rows int, r *usageRow) {
+func (c *usageColumns) add(cluster string, h hourState, rows int, r *UsageRow) {
 	c.hourRows.Append(uint32(rows))
 	c.cluster.Append(cluster)
 	c.hour.Append(r.Hour)

@@ -30,11 +30,24 @@ type series struct{ records []meter.Record }
 // slabRows is the length of a slab.
 const slabRows = 4096
 
-// part is one of several shares of a cluster's GPUs, by a hash of their ids.
-type part struct{ number, of uint64 }
+// part is one of several shares of a cluster's GPUs, by a hash of their ids, or
+// one GPU of some nodes.
+type part struct {
+	number, of uint64
+	gpu        string   // empty: all
+	nodes      []string // empty: all
+}
 
 // whole is all of them.
-var whole = part{0, 1}
+var whole = part{of: 1}
+
+// args are a part's parameters in statements, beside a cluster and a range.
+func (p part) args(cluster string, from, to time.Time) []any {
+	return []any{
+		store.Named("cluster", cluster), store.Named("from", from), store.Named("to", to), store.Named("part", p.number), store.Named("parts", p.of),
+		store.Named("gpu", p.gpu), store.Named("nodes", append([]string{}, p.nodes...)),
+	}
+}
 
 // holdsResult are the columns of selectHolds.
 type holdsResult struct {
@@ -45,7 +58,7 @@ type holdsResult struct {
 	slices               proto.ColUInt32
 	kind                 proto.ColUInt8
 	bucket               proto.ColInt8
-	why                  proto.ColUInt8
+	why, energyWhy       proto.ColUInt8
 	energy, unattributed proto.ColInt64
 	head, tail           proto.ColUInt32
 }
@@ -71,6 +84,7 @@ func (h *holdsResult) columns() proto.Results {
 		{Name: "work", Data: &h.work},
 		{Name: "energy_mj", Data: &h.energy},
 		{Name: "unattributed_mj", Data: &h.unattributed},
+		{Name: "energy_why", Data: &h.energyWhy},
 		{Name: "head", Data: &h.head},
 		{Name: "tail", Data: &h.tail},
 	}
@@ -80,7 +94,8 @@ func (h *holdsResult) row(i int) meter.Row {
 	return meter.Row{
 		Leaf: h.leaf[i], Owner: h.owner[i], Bucket: meter.Bucket(h.bucket[i]), Why: meter.Why(h.why[i]),
 		SliceMS: int64(h.sliceMS[i]), Work: int64(h.work[i]), EnergyMJ: h.energy[i], UnattributedMJ: h.unattributed[i],
-		Head: meter.Share(h.head[i]), Tail: meter.Share(h.tail[i]),
+		EnergyWhy: meter.EnergyWhy(h.energyWhy[i]),
+		Head:      meter.Share(h.head[i]), Tail: meter.Share(h.tail[i]),
 	}
 }
 
@@ -96,8 +111,7 @@ func (l *Ledger) readRaw(ctx context.Context, c cluster, w *winners, p part, fro
 			}
 		}
 		return nil
-	}, selectHolds, store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to),
-		store.Named("part", p.number), store.Named("parts", p.of))
+	}, selectHolds, p.args(c.Name, from, to)...)
 	if err != nil {
 		return nil, fmt.Errorf("read raw rows of %s from %s: %w", c.Name, from, err)
 	}

@@ -46,22 +46,25 @@ SELECT node, slot, rev, collector, boot_ms, seq, hash, batch, attribution_ok, en
 FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored'
   AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+  AND (empty({nodes:Array(String)}) OR node IN {nodes:Array(String)})
 ORDER BY node, slot`
 
 // Raw rows of the slots in a range, of one part of the GPUs.
 const selectHolds = `
 SELECT node, gpu, slot, batch, model, slices, kind, leaf, owner, CAST(bucket, 'Int8') AS bucket, why, slice_ms, work,
-       energy_mj, unattributed_mj, head, tail
+       energy_mj, unattributed_mj, energy_why, head, tail
 FROM holds FINAL
 PREWHERE cityHash64(gpu) % {parts:UInt64} = {part:UInt64}
 WHERE cluster = {cluster:String}
   AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+  AND (empty({nodes:Array(String)}) OR node IN {nodes:Array(String)}) AND ({gpu:String} = '' OR gpu = {gpu:String})
 SETTINGS do_not_merge_across_partitions_select_final = 1`
 
 const selectSightings = `
 SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last, kind_first, kind_last
 FROM sightings FINAL
-WHERE cluster = {cluster:String} AND cityHash64(gpu) % {parts:UInt64} = {part:UInt64} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
+WHERE cluster = {cluster:String} AND cityHash64(gpu) % {parts:UInt64} = {part:UInt64} AND ({gpu:String} = '' OR gpu = {gpu:String})
+  AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
 // Keys that stand in the ledger for the hours of a range: what a recomputation
 // no longer finds is replaced by an empty row.
@@ -69,7 +72,7 @@ const selectLedgerKeys = `
 SELECT hour, gpu FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
-const selectLeaves = `SELECT id, leaf, slices, profile FROM leaves FINAL WHERE id IN {ids:Array(UInt64)}`
+const selectLeaves = `SELECT id, leaf, slices, profile, gi, ci, mig_uuid FROM leaves FINAL WHERE id IN {ids:Array(UInt64)}`
 
 const selectOwners = `
 SELECT id, owner, tenant, project, namespace, pod, uid, job, user, account FROM owners FINAL

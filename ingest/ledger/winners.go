@@ -8,7 +8,6 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/gputally/gputally/internal/meter"
-	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -156,14 +155,14 @@ func (j *journalResult) row(i int) journalBatch {
 	return row
 }
 
-func (l *Ledger) readWinners(ctx context.Context, c cluster, from, to time.Time) (*winners, error) {
+func (l *Ledger) readWinners(ctx context.Context, c cluster, p part, from, to time.Time) (*winners, error) {
 	w, j := newWinners(), newJournalResult()
 	err := l.deps.Store.Stream(ctx, j.columns(), func(rows int) error {
 		for i := range rows {
 			w.add(j.row(i))
 		}
 		return nil
-	}, selectJournal, store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to))
+	}, selectJournal, p.args(c.Name, from, to)...)
 	if err != nil {
 		return nil, fmt.Errorf("read journal of %s from %s: %w", c.Name, from, err)
 	}

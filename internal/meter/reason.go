@@ -32,6 +32,7 @@ const (
 	WhyUnownedWork Why = 22 // free: somebody works without a hold
 	WhyPoolFree    Why = 23 // free: what no allocation covers of a pool
 	WhyUncovered   Why = 24 // stranded: no leaf covers it
+	WhyImported    Why = 25 // unproven: imported from allocation records, which bring no evidence
 )
 
 // Reasons of the hour; no row of table holds has them.
@@ -50,7 +51,7 @@ var whyNames = [...]string{
 	WhyActivity: "activity", WhyUtil: "gpu_util", WhyShared: "shared_work", WhyQuiet: "quiet", WhyParked: "parked",
 	WhyOtherWorks: "mig_other_works", WhyPartly: "held_partly", WhyNoSignal: "no_signal", WhyOneSignal: "one_signal",
 	WhyContrary: "contradictory", WhyMIGBlind: "mig_no_activity", WhyMIGAlone: "mig_unproven", WhyNotHeld: "not_held",
-	WhyUnownedWork: "unowned_work", WhyPoolFree: "not_allocated", WhyUncovered: "uncovered", WhyFewer: "fewer_slices",
+	WhyUnownedWork: "unowned_work", WhyPoolFree: "not_allocated", WhyUncovered: "uncovered", WhyImported: "imported", WhyFewer: "fewer_slices",
 	WhyNotListed: "not_enumerated", WhyNoBatch: "no_batch", WhyUnlisted: "not_listed", WhyNothing: "nothing_seen", WhyPart: "slot_in_part",
 }
 

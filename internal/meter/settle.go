@@ -41,7 +41,7 @@ func Settle(b *wire.Batch, ids *Identities) []GPUSlot {
 	for _, g := range b.Gpus {
 		s := settler{
 			ids: ids, gpu: g, slotStartMS: b.SlotStartMs, slotMS: b.SlotMs,
-			observed: observed, observedMS: spanLength(observed), failed: !wire.AttributionOK(b),
+			observed: observed, observedMS: spanLength(observed), failed: !wire.AttributionOK(b), imported: b.Origin == wire.Origin_ORIGIN_IMPORT,
 		}
 		settled := s.settle()
 		if b.Fill {
@@ -62,6 +62,7 @@ type settler struct {
 	observed    []span
 	observedMS  int64
 	failed      bool
+	imported    bool
 
 	slices int
 	kind   Kind
@@ -268,6 +269,8 @@ func (s *settler) heldBucket(l *leafState, t *timeline, i int) (Bucket, Why) {
 	}
 	resting, why := l.resting(s.gpu.Mig, s.gpu.Mig && s.otherWorks(l))
 	switch {
+	case why == WhyNoSignal && s.imported:
+		return Unproven, WhyImported
 	case !resting:
 		return Unproven, why
 	case t.holders[i].coveredMS != s.observedMS:

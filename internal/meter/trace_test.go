@@ -73,7 +73,7 @@ var bucketsOf = map[meter.Why]meter.Bucket{
 	meter.WhyLost: meter.Unhealthy, meter.WhyFlagged: meter.Unhealthy, meter.WhyNotListed: meter.Unhealthy,
 	meter.WhyInferred: meter.Unproven, meter.WhyRecords: meter.Unproven, meter.WhyShared: meter.Unproven, meter.WhyPartly: meter.Unproven,
 	meter.WhyNoSignal: meter.Unproven, meter.WhyOneSignal: meter.Unproven, meter.WhyContrary: meter.Unproven,
-	meter.WhyMIGBlind: meter.Unproven, meter.WhyMIGAlone: meter.Unproven,
+	meter.WhyMIGBlind: meter.Unproven, meter.WhyImported: meter.Unproven, meter.WhyMIGAlone: meter.Unproven,
 	meter.WhyActivity: meter.Active, meter.WhyUtil: meter.Active,
 	meter.WhyQuiet: meter.Idle, meter.WhyParked: meter.Idle, meter.WhyOtherWorks: meter.Idle,
 	meter.WhyNotHeld: meter.Free, meter.WhyUnownedWork: meter.Free, meter.WhyPoolFree: meter.Free,

@@ -1,0 +1,280 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tenants"
+)
+
+// builder makes an explanation of a row and of the hour computed again.
+type builder struct {
+	*Explanation
+	row     *ledger.HourRow
+	replay  *ledger.Replay
+	owners  map[uint64]meter.Owner // facts of the row's owners where raw is gone
+	samples map[slotKey]map[string]sample
+	events  []event
+}
+
+// slotKey is one slot of one node.
+type slotKey struct {
+	node    string
+	startMS int64
+}
+
+func newExplanation(row *ledger.HourRow, r *ledger.Replay) *Explanation {
+	return &Explanation{
+		Cluster: row.Cluster, GPU: row.GPU, Node: row.Node, Model: row.Model, Hour: row.Hour, SlotMS: r.SlotMS, Raw: RawKept,
+		Notes: []string{}, Summary: []string{}, Owners: []Owner{}, Leaves: []Leaf{}, Presence: []Stretch{}, Lines: []Line{}, Holds: []Hold{},
+		Batches: []Batches{}, Losers: []Loser{}, Events: []Event{}, Energy: Energy{Splits: []EnergySplit{}}, Proof: Proof{Differences: []string{}},
+	}
+}
+
+func (b *builder) note(format string, args ...any) {
+	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
+}
+
+const selectOwners = `
+SELECT id, owner, tenant, project, namespace, pod, uid, job, user, account FROM owners FINAL
+WHERE id IN {ids:Array(UInt64)}`
+
+// names reads the facts of the row's owners.
+func (b *builder) names(ctx context.Context, db Store) error {
+	b.owners = map[uint64]meter.Owner{}
+	var rows []ledger.OwnerRow
+	if err := db.Select(ctx, &rows, selectOwners, store.Named("ids", append([]uint64{}, b.row.Owner...))); err != nil {
+		return fmt.Errorf("read owners: %w", err)
+	}
+	for i := range rows {
+		b.owners[rows[i].ID] = rows[i].Facts().Named()
+	}
+	return nil
+}
+
+// owner is the facts behind a hash, and its id.
+func (b *builder) owner(hash uint64) (id string, facts meter.Owner) {
+	if id, facts, known := b.replay.Owner(hash); known {
+		return id, facts
+	}
+	facts, known := b.owners[hash]
+	if !known {
+		return fmt.Sprintf("%016x", hash), facts
+	}
+	return facts.ID(), facts
+}
+
+// label is what people call an owner: namespace/pod, else the job, else the tenant's
+// name, else the id. Empty: the platform.
+func (b *builder) label(hash uint64) string {
+	if hash == 0 {
+		return ""
+	}
+	id, o := b.owner(hash)
+	switch {
+	case o.Pod != "" && o.Namespace != "":
+		return o.Namespace + "/" + o.Pod
+	case o.Pod != "":
+		return "pod " + o.Pod
+	case o.Job != "":
+		return "job " + o.Job
+	}
+	return cmp.Or(o.Tenant, o.Namespace, o.User, o.Account, id)
+}
+
+// describe is all facts in words.
+func describe(o meter.Owner) string {
+	var parts []string
+	for _, f := range [...]struct{ name, value string }{
+		{"tenant", o.Tenant},
+		{"project", o.Project},
+		{"namespace", o.Namespace},
+		{"pod", o.Pod},
+		{"uid", o.UID},
+		{"job", o.Job},
+		{"user", o.User},
+		{"account", o.Account},
+	} {
+		if f.value != "" {
+			parts = append(parts, f.name+" "+f.value)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// figures takes the stored row.
+func (b *builder) figures() {
+	row := b.row
+	f := Figures{
+		Slices: int(row.Slices), GPUSlices: int(row.GPUSlices), PresentMS: int64(row.PresentMS), UntilMS: int64(row.UntilMS),
+		CapacitySliceMS: int64(row.Slices) * int64(row.PresentMS), Free: int64(row.Free), Stranded: int64(row.Stranded),
+		Unhealthy: int64(row.Unhealthy), Unobserved: int64(row.Unobserved), UnobservedAttribution: int64(row.UnobservedAttribution),
+		PlatformEnergyMJ: row.PlatformEnergyMJ, UnattributedMJ: row.UnattributedMJ, EnergyMJ: row.PlatformEnergyMJ + row.UnattributedMJ,
+		Epoch: int64(row.Epoch), Inputs: int64(row.Inputs), JournalInputs: int64(b.replay.Inputs),
+	}
+	for i, hash := range row.Owner {
+		id, facts := b.owner(hash)
+		o := Owner{
+			Leaf: row.Leaf[i], Profile: row.Profile[i], ProfileSlices: int(row.ProfileSlices[i]), Label: b.label(hash), ID: id,
+			Facts: describe(facts), Tenant: row.Tenant[i], Project: row.Project[i], Mapping: b.mappedBy(facts, row.Tenant[i]),
+			Active: int64(row.Active[i]), Idle: int64(row.Idle[i]), Unproven: int64(row.Unproven[i]), Inferred: int64(row.Inferred[i]),
+			Work: int64(row.Work[i]), EnergyMJ: row.EnergyMJ[i],
+		}
+		b.Owners = append(b.Owners, o)
+		f.Active, f.Idle, f.Unproven, f.Inferred = f.Active+o.Active, f.Idle+o.Idle, f.Unproven+o.Unproven, f.Inferred+o.Inferred
+		f.EnergyMJ += o.EnergyMJ
+	}
+	slices.SortStableFunc(b.Owners, func(x, y Owner) int {
+		return cmp.Or(cmp.Compare(x.Leaf, y.Leaf), cmp.Compare(x.Label, y.Label), cmp.Compare(x.ID, y.ID))
+	})
+	b.Figures = f
+}
+
+// tenant is an owner's as the row has it.
+func (b *builder) tenant(hash uint64) string {
+	id, facts := b.owner(hash)
+	for i, other := range b.row.Owner {
+		if known, _ := b.owner(other); known == id {
+			return b.row.Tenant[i]
+		}
+	}
+	if b.replay.Mapping == nil {
+		return ""
+	}
+	tenant, _ := b.replay.Mapping.At(b.row.Hour, facts)
+	return tenant
+}
+
+// mappedBy says where the tenant comes from.
+func (b *builder) mappedBy(o meter.Owner, tenant string) string {
+	m, epoch := b.replay.Mapping, b.row.Epoch
+	if m == nil {
+		return fmt.Sprintf("the tenant mapping of epoch %d is not kept", epoch)
+	}
+	own := "nobody's name: the owner has no tenant, namespace or account"
+	switch {
+	case o.Tenant != "":
+		own = "the owner's own tenant"
+	case o.Namespace != "":
+		own = "the namespace"
+	case o.Account != "":
+		own = "the account"
+	}
+	inForce := slices.ContainsFunc(m.Versions, func(v tenants.Version) bool { return !v.Effective.After(b.row.Hour) })
+	switch {
+	case inForce && tenant == tenants.Unassigned:
+		return fmt.Sprintf("no rule of epoch %d's tenant mapping matches", epoch)
+	case inForce:
+		return fmt.Sprintf("tenant by a rule of epoch %d's mapping", epoch)
+	}
+	return fmt.Sprintf("no tenant mapping in epoch %d, so %s", epoch, own)
+}
+
+// describeLeaf is a leaf in words: its profile, slices and instance ids.
+func describeLeaf(l meter.Leaf) string {
+	text := count(int64(l.Slices), "slice")
+	if l.Profile != "" {
+		text = l.Profile + ", " + text
+	}
+	if l.GI >= 0 {
+		text += fmt.Sprintf(", GI %d", l.GI)
+	}
+	if l.CI >= 0 {
+		text += fmt.Sprintf(", CI %d", l.CI)
+	}
+	if l.MIGUUID != "" {
+		text += ", " + l.MIGUUID
+	}
+	return text
+}
+
+// presence joins the slots that count, and says why the GPU is in the inventory
+// from and to then.
+func (b *builder) presence() {
+	var spans []Range
+	for _, p := range b.replay.Parts {
+		if p.SliceMS == 0 {
+			continue
+		}
+		slot := b.slotRange(p.StartMS)
+		if n := len(spans); n > 0 && !slot.From.After(spans[n-1].To) {
+			if slot.To.After(spans[n-1].To) {
+				spans[n-1].To = slot.To
+			}
+			continue
+		}
+		spans = append(spans, slot)
+	}
+	end := b.Hour.Add(time.Duration(b.row.UntilMS) * time.Millisecond)
+	for _, s := range spans {
+		from, to := "a batch lists it for the first time, or again", "it was retired, or no batch listed it for 24 h"
+		if s.From.Equal(b.Hour) {
+			from = "in the inventory as the hour begins"
+		}
+		for _, r := range b.replay.Retired {
+			if at := r.At.Truncate(time.Duration(b.SlotMS) * time.Millisecond); at.Equal(s.To) {
+				to = fmt.Sprintf("retired at %s by %s: %s", stamp(r.At), r.Who, r.Reason)
+			}
+		}
+		switch {
+		case s.To.Equal(b.Hour.Add(time.Hour)):
+			to = "still there as the hour ends"
+		case s.To.Equal(end):
+			to = "counted up to the watermark, the end of the newest slot of the cluster"
+		case b.row.Unknown == 1:
+			to = "a pool of unknown capacity is there only while it is listed"
+		}
+		b.Presence = append(b.Presence, Stretch{s, from + "; " + to})
+	}
+}
+
+// slotRange is a slot as far as it is counted.
+func (b *builder) slotRange(startMS int64) Range {
+	return between(startMS, min(startMS+b.SlotMS, b.Hour.UnixMilli()+int64(b.row.UntilMS)))
+}
+
+// prove holds the row to the hour computed again, and to the sum of the lines.
+func (b *builder) prove() {
+	b.Proof.Differences = append(b.Proof.Differences, b.replay.Differences(b.row)...)
+	sums := map[string]int64{}
+	for _, l := range b.Lines {
+		sums[l.Bucket] += l.SliceMS
+		sums["energy"] += l.EnergyMJ + l.UnattributedMJ
+	}
+	f := &b.Figures
+	for _, c := range [...]struct {
+		name string
+		row  int64
+	}{
+		{"active", f.Active},
+		{"idle", f.Idle},
+		{"unproven", f.Unproven},
+		{"free", f.Free},
+		{"stranded", f.Stranded},
+		{"unhealthy", f.Unhealthy},
+		{"unobserved", f.Unobserved},
+		{"energy", f.EnergyMJ},
+	} {
+		if sums[c.name] != c.row {
+			b.Proof.Differences = append(b.Proof.Differences, c.name+": the lines sum to "+
+				strconv.FormatInt(sums[c.name], 10)+", the ledger's row has "+strconv.FormatInt(c.row, 10))
+		}
+	}
+	b.conclude()
+}
+
+func (b *builder) conclude() {
+	b.Proof.OK = len(b.Proof.Differences) == 0
+	b.Proof.Text = "the hour computed again from raw equals the ledger's row in every column, and the lines sum to it"
+	if !b.Proof.OK {
+		b.Proof.Text = "THE LEDGER'S ROW IS NOT WHAT RAW GIVES: " + count(int64(len(b.Proof.Differences)), "difference")
+	}
+}

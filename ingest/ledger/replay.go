@@ -1,0 +1,258 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tenants"
+)
+
+// HourRow is a row of the ledger with what it rests on.
+type HourRow struct {
+	UsageRow
+	Cluster string `ch:"cluster"`
+	UntilMS uint32 `ch:"until_ms"` // the part of the hour before the watermark
+	Epoch   uint32 `ch:"epoch"`    // of rules and tenant mapping
+	Inputs  uint64 `ch:"inputs"`   // journal rows and retirements
+}
+
+// Replay is one GPU-hour computed again from raw, piece by piece.
+type Replay struct {
+	SlotMS  int64
+	Inputs  uint64           // journal rows and retirements that the hour depends on now
+	Gone    bool             // its raw was dropped: nothing below is known
+	Missing []string         // batches without all the rows that the journal promised: raw is damaged
+	Again   *UsageRow        // what raw gives; nil: no row
+	Parts   []meter.Part     // of Again, by slot
+	Nodes   []string         // that list the GPU, or did so last
+	Winning map[uint64]bool  // ids of the batches that count
+	Retired []Retirement     // of the GPU, by time
+	Mapping *tenants.Mapping // of the row's epoch; nil: not kept
+	names   *dictionary
+}
+
+// Leaf is what a part's leaf stands for.
+func (r *Replay) Leaf(leaf uint64) meter.Leaf {
+	row := r.names.leaves[leaf]
+	return row.Facts()
+}
+
+// Owner is who a part's owner is, by id and facts; known is false where the
+// table owners lacks it.
+func (r *Replay) Owner(owner uint64) (id string, facts meter.Owner, known bool) {
+	o, known := r.names.owners[owner]
+	return o.id, o.facts, known
+}
+
+// Differences name the columns of the stored row that raw gives otherwise.
+func (r *Replay) Differences(row *HourRow) []string {
+	if r.Again == nil {
+		return []string{"the ledger has a row, raw gives none"}
+	}
+	if r.Mapping == nil && len(r.Again.Tenant) == len(row.Tenant) { // who they belong to can't be told
+		r.Again.Tenant, r.Again.Project = row.Tenant, row.Project
+	}
+	return differences(r.Again, &row.UsageRow)
+}
+
+const selectReplayNodes = `
+SELECT DISTINCT node FROM batches FINAL
+WHERE cluster = {cluster:String} AND status = 'stored' AND has(gpus, {gpu:String})
+  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}`
+
+const selectReplayRetired = `
+SELECT cluster, gpu, at, who, reason FROM retirements FINAL WHERE cluster = {cluster:String} AND gpu = {gpu:String} ORDER BY at`
+
+const selectReplayInputs = `
+SELECT (SELECT count() FROM batches FINAL
+        WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {back:DateTime('UTC')} AND slot < {to:DateTime('UTC')})
+     + (SELECT count() FROM retirements FINAL
+        WHERE cluster = {cluster:String} AND at >= {back:DateTime('UTC')} AND at < {end:DateTime('UTC')}) AS inputs`
+
+// How many rows raw has of each batch of some nodes.
+const selectReplayFound = `
+SELECT batch, toUInt32(count()) AS found FROM holds FINAL
+WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)}
+  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+GROUP BY batch`
+
+// ReplayHour computes the GPU-hour of a row again, as it stood at the row's
+// watermark and under the row's mapping. It only reads.
+func ReplayHour(ctx context.Context, db Store, row *HourRow) (*Replay, error) {
+	l := &Ledger{deps: Deps{Store: db}, names: newDictionary()}
+	r := &Replay{names: l.names}
+	c, err := l.clusterOf(ctx, row.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	r.SlotMS = int64(c.SlotMS)
+	weeks, err := ReadRawWeeks(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	slot, gap := time.Duration(r.SlotMS)*time.Millisecond, time.Duration(meter.GapMaxMS)*time.Millisecond
+	x := &computation{
+		cluster: c, watermarkMS: row.Hour.UnixMilli() + int64(row.UntilMS), hours: []hourState{{start: row.Hour}},
+		from: row.Hour.Add(-gap).Truncate(slot), to: row.Hour.Add(time.Hour + gap),
+	}
+	if err := l.replayInputs(ctx, x, r); err != nil {
+		return nil, err
+	}
+	if r.Mapping, err = l.mappingOf(ctx, row.Epoch); err != nil {
+		return nil, err
+	}
+	if r.Gone = weeks.gone(row.Hour); r.Gone {
+		return r, nil
+	}
+	return r, l.replay(ctx, x, r, row)
+}
+
+func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *HourRow) error {
+	p, err := l.partOf(ctx, x, row)
+	if err != nil {
+		return err
+	}
+	r.Nodes = p.nodes
+	if x.winners, err = l.readWinners(ctx, x.cluster, p, x.from, x.to); err != nil {
+		return err
+	}
+	all, err := l.readClosings(ctx, x.cluster)
+	if err != nil {
+		return err
+	}
+	x.closings = all.near(x.from, x.to)
+	if err := l.deps.Store.Select(ctx, &r.Retired, selectReplayRetired, p.args(x.cluster.Name, x.from, x.to)...); err != nil {
+		return fmt.Errorf("read retirements of GPU %s: %w", row.GPU, err)
+	}
+	rows, err := l.readRaw(ctx, x.cluster, x.winners, p, x.from, x.to)
+	if err != nil {
+		return err
+	}
+	if r.Missing, err = l.replayMissing(ctx, x, p); err != nil || len(r.Missing) > 0 {
+		return err
+	}
+	if err := l.learn(ctx, rows); err != nil {
+		return err
+	}
+	r.Winning = make(map[uint64]bool, len(x.winners.promised))
+	for id := range x.winners.promised {
+		r.Winning[id] = true
+	}
+	inv, err := l.inventoryAt(ctx, x.cluster, row.Hour, p)
+	if err != nil {
+		return err
+	}
+	in := l.input(x, x.hours[0], rows)
+	in.Trace = func(gpu string, part meter.Part) {
+		if gpu == row.GPU {
+			r.Parts = append(r.Parts, part)
+		}
+	}
+	res, err := meter.Hour(in, inv)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(r.Parts, func(a, b meter.Part) int { return cmp.Compare(a.StartMS, b.StartMS) })
+	mapping := cmp.Or(r.Mapping, new(tenants.Mapping))
+	for i := range res.GPUs {
+		if g := &res.GPUs[i]; g.GPU == row.GPU {
+			r.Again = usageRowOf(row.Hour, g, l.names, mapping)
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) clusterOf(ctx context.Context, name string) (cluster, error) {
+	var all []cluster
+	if err := l.deps.Store.Select(ctx, &all, selectClusters); err != nil {
+		return cluster{}, fmt.Errorf("read clusters: %w", err)
+	}
+	i := slices.IndexFunc(all, func(c cluster) bool { return c.Name == name })
+	if i < 0 || all[i].SlotMS == 0 {
+		return cluster{}, fmt.Errorf("cluster %q has no slot length in table clusters", name)
+	}
+	return all[i], nil
+}
+
+func (l *Ledger) replayInputs(ctx context.Context, x *computation, r *Replay) error {
+	var rows []struct {
+		Inputs uint64 `ch:"inputs"`
+	}
+	hour := x.hours[0].start
+	if err := l.deps.Store.Select(ctx, &rows, selectReplayInputs, store.Named("cluster", x.cluster.Name), store.Named("to", x.to),
+		store.Named("back", hour.Add(-backMS*time.Millisecond)), store.Named("end", hour.Add(time.Hour))); err != nil {
+		return fmt.Errorf("count the inputs of hour %s: %w", hour.Format(time.RFC3339), err)
+	}
+	r.Inputs = rows[0].Inputs
+	return nil
+}
+
+// mappingOf is the tenant mapping of an epoch, nil where it isn't kept.
+func (l *Ledger) mappingOf(ctx context.Context, number uint32) (*tenants.Mapping, error) {
+	var all []epoch
+	if err := l.deps.Store.Select(ctx, &all, selectEpochs); err != nil {
+		return nil, fmt.Errorf("read epochs: %w", err)
+	}
+	i := slices.IndexFunc(all, func(e epoch) bool { return e.Epoch == number })
+	if i < 0 {
+		return nil, nil
+	}
+	return tenants.Parse(fmt.Sprintf("tenants of epoch %d", number), []byte(all[i].Tenants))
+}
+
+// partOf is the row's GPU and the nodes that list it around the hour or did last.
+func (l *Ledger) partOf(ctx context.Context, x *computation, row *HourRow) (part, error) {
+	p := part{of: 1, gpu: row.GPU}
+	sightings, err := l.readSightings(ctx, x.cluster, p, row.Hour.Add(-backMS*time.Millisecond), row.Hour)
+	if err != nil {
+		return p, err
+	}
+	for _, s := range sightings {
+		if s.LastMS > 0 {
+			p.nodes = append(p.nodes, s.Node)
+		}
+	}
+	var listing []struct {
+		Node string `ch:"node"`
+	}
+	if err := l.deps.Store.Select(ctx, &listing, selectReplayNodes, p.args(x.cluster.Name, x.from, x.to)...); err != nil {
+		return p, fmt.Errorf("read the nodes of GPU %s: %w", row.GPU, err)
+	}
+	for _, n := range listing {
+		p.nodes = append(p.nodes, n.Node)
+	}
+	if len(p.nodes) == 0 {
+		return p, errors.New("no node lists the GPU, neither in the hour nor in the day before it")
+	}
+	slices.Sort(p.nodes)
+	p.nodes = slices.Compact(p.nodes)
+	return p, nil
+}
+
+// replayMissing holds the batches of the GPU's nodes to what the journal promised.
+func (l *Ledger) replayMissing(ctx context.Context, x *computation, p part) ([]string, error) {
+	var rows []struct {
+		Batch uint64 `ch:"batch"`
+		Found uint32 `ch:"found"`
+	}
+	if err := l.deps.Store.Select(ctx, &rows, selectReplayFound, p.args(x.cluster.Name, x.from, x.to)...); err != nil {
+		return nil, fmt.Errorf("count raw rows: %w", err)
+	}
+	found := make(map[uint64]uint32, len(rows))
+	for _, r := range rows {
+		found[r.Batch] = r.Found
+	}
+	for id, promised := range x.winners.promised {
+		promised.found = found[id]
+		x.winners.promised[id] = promised
+	}
+	missing := x.winners.missing()
+	slices.Sort(missing)
+	return missing, nil
+}
