@@ -66,6 +66,18 @@ type GPUHour struct {
 	exact *big.Rat // slice_ms ÷ slices; of a line of energy, millijoules
 }
 
+// Largest is the part with the most time, or of a line of energy with the most of
+// that; nil: there is none.
+func (e *Evidence) Largest() *GPUHour {
+	var largest *GPUHour
+	for i := range e.GPUHours {
+		if g := &e.GPUHours[i]; largest == nil || g.exact.Cmp(largest.exact) > 0 {
+			largest = g
+		}
+	}
+	return largest
+}
+
 // Evidence goes from a line back to GPU-hours and batches. A note's line shows
 // the usage that the note follows from. Errors: ErrNotFound, ErrNoEvidence.
 func (r *Register) Evidence(ctx context.Context, number string, lineNumber int) (*Evidence, error) {

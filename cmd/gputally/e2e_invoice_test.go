@@ -254,6 +254,10 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	if explained := mustInvoke(t, "explain", "--data", data, "--gpu", "GPU-n1-0", "--hour", "2026-03-01T00:00:00Z"); !strings.Contains(explained, "list rate 3 USD per GPU-hour; prices.yaml") {
 		t.Errorf("explained by another book: %s", explained)
 	}
+	if explained := invoke(t, "explain", "--data", data, "--invoice", "2026-03-team-a-r0", "--line", "1"); explained.Code != exitOK ||
+		!strings.Contains(explained.Stderr, "this is the largest") || !strings.Contains(explained.Stdout, "team-a") {
+		t.Errorf("explain by an invoice's line: got %+v", explained)
+	}
 	alter(t, data, "ALTER TABLE invoices UPDATE gpu_hours = gpu_hours + 1 WHERE 1 SETTINGS mutations_sync = 2")
 	if got := verifyLedger(t, data); got.code != exitFailed || !strings.Contains(got.findings("R6"), "2026-03-team-a-r0") {
 		t.Errorf("a changed copy: got %+v", got.checks["R6"])

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/ingest/explain"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/usage"
@@ -99,8 +100,28 @@ func (z *zoneFlag) Set(name string) error {
 // explainAsk is what the command line asks.
 type explainAsk struct {
 	request explain.Request
+	invoice string
+	line    int
 	zone    zoneFlag
 	output  explainOutput
+}
+
+func (a *explainAsk) validate() error {
+	named := 0
+	for _, name := range []string{a.request.GPU, a.request.Pod, a.request.Job, a.invoice} {
+		if name != "" {
+			named++
+		}
+	}
+	switch {
+	case named != 1:
+		return errors.New("name one of --gpu, --pod, --job and --invoice")
+	case a.invoice == "" && a.request.Hour.IsZero():
+		return errors.New("--hour is missing: name an hour such as 2026-10-03T14:00Z")
+	case a.invoice != "" && a.line < 1:
+		return errors.New("--line is missing: name a line of the invoice, from 1 on")
+	}
+	return nil
 }
 
 func (s *session) explainCommand() *cobra.Command {
@@ -108,40 +129,74 @@ func (s *session) explainCommand() *cobra.Command {
 	var hour fullHour
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Why so much? One GPU in one hour, down to slots, evidence and batches",
-		Long: "Takes one GPU-hour of the ledger apart: its capacity, who held what from when to when and at which share,\n" +
-			"which evidence made it active, idle or unproven and by which rule, gaps and how they were filled, the batches\n" +
-			"behind it and those that lost, energy, and the list price. All of it is derived from what is stored, and the\n" +
-			"parts must sum to the ledger's row exactly; where they don't, it says so and exits with 1.",
+		Short: "Why so much? One GPU in one hour, in words, by reason and evidence, down to batches",
+		Long: "Says in words who pays for a GPU-hour and why, then shows it piece by piece: who held what from when to when and\n" +
+			"at which share, which evidence made it active, idle or unproven, which gaps were filled or not, energy, and the list\n" +
+			"price. The hour is computed again from raw and compared with the ledger's row; where they differ, the exit code is 1.\n" +
+			"Name the GPU by its id, or by its node and index; or the pod or job that held it; or a line of a decided invoice, of\n" +
+			"which the GPU-hour with the most time is explained.",
 		Example: examples(
 			"gputally explain --data DIR --gpu GPU-0137 --hour 2026-10-03T14:00Z", "a GPU by the beginning of its UUID",
-			"gputally explain --data DIR --gpu GPU-0137 --hour 2026-10-03T14:00Z --tenant ml-train --time-zone Europe/Berlin", "for one tenant, in its own time",
+			"gputally explain --data DIR --gpu node-7/3 --hour 2026-10-03T14:00Z --all", "a GPU by node and index, with the batches",
+			"gputally explain --data DIR --pod ml/train-0 --hour 2026-10-03T14:00Z --time-zone Europe/Berlin", "what a pod held, in its own time",
+			"gputally explain --data DIR --invoice 2026-10-ml-train-r0 --line 1", "the GPU-hour that counts most in a line",
 			"gputally explain --data DIR --gpu GPU-0137 --hour 2026-10-03T14:00Z --output json", "for scripts",
 		),
 		Args: cobra.NoArgs,
 	}
 	data := dataFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&ask.request.GPU, "gpu", "", "the GPU's `UUID`, or a unique beginning of it")
+	flags.StringVar(&ask.request.GPU, "gpu", "", "the GPU's `ID`, a unique beginning of it, or NODE/INDEX")
+	flags.StringVar(&ask.request.Pod, "pod", "", "the GPU that this `POD` held: NAMESPACE/NAME, a name or a UID")
+	flags.StringVar(&ask.request.Job, "job", "", "the GPU that this `JOB` held, by its id")
+	flags.StringVar(&ask.invoice, "invoice", "", "the `NUMBER` of a decided invoice, with --line")
+	flags.IntVar(&ask.line, "line", 0, "the invoice's `LINE`, from 1 on")
 	flags.Var(&hour, "hour", "the `HOUR`, in UTC unless it names an offset")
 	flags.StringVar(&ask.request.Cluster, "cluster", "", "the GPU's `CLUSTER`, where several have one of that id")
 	flags.StringVar(&ask.request.Leaf, "leaf", "", "only the lines of this `LEAF`, such as a MIG instance")
 	flags.StringVar(&ask.request.Tenant, "tenant", "", "only the `TENANT`'s lines")
+	flags.BoolVar(&ask.request.All, "all", false, "list the batches behind it, too, and those that lost")
 	flags.Var(&ask.zone, "time-zone", "show times in this `ZONE` too, such as Europe/Berlin")
 	flags.VarP(&ask.output, "output", "o", "print the answer as `FORMAT`: text or json")
-	for _, name := range []string{"gpu", "hour"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag was defined above
-		}
-	}
 	cmd.RunE = s.run(func(ctx context.Context, _ []string) error {
 		ask.request.Hour = hour.at
-		if ask.request.GPU == "" {
-			return usageError{errors.New(`gpu "": name a GPU by its UUID or a unique beginning of it`)}
+		if err := ask.validate(); err != nil {
+			return usageError{err}
+		}
+		if ask.invoice != "" {
+			if err := s.lineToHour(ctx, *data, &ask); err != nil {
+				return err
+			}
 		}
 		return s.withStore(ctx, *data, func(a *access) error { return s.explain(ctx, a, ask) })
 	})
 	return cmd
+}
+
+// lineToHour asks for the GPU-hour with the most time of an invoice's line, and
+// says so on standard error.
+func (s *session) lineToHour(ctx context.Context, data string, ask *explainAsk) error {
+	return s.withRegister(ctx, data, func(p *pipeline) error {
+		e, err := p.register.Evidence(ctx, ask.invoice, ask.line)
+		if errors.Is(err, invoice.ErrNoEvidence) {
+			return usageError{err}
+		}
+		if err != nil {
+			return err
+		}
+		g := e.Largest()
+		if g == nil {
+			return fmt.Errorf("line %d of invoice %s: the ledger has no GPU-hours of it any more", ask.line, ask.invoice)
+		}
+		ask.request.GPU, ask.request.Cluster = g.GPU, g.Cluster
+		ask.request.Hour, err = time.Parse(time.RFC3339, g.Hour)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(s.stderr, "line %d of invoice %s has %d parts of GPU-hours (gputally invoice evidence lists them); this is the largest\n",
+			ask.line, printable(ask.invoice), len(e.GPUHours))
+		return err
+	})
 }
 
 const (

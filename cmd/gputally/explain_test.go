@@ -28,8 +28,8 @@ func TestExplain(t *testing.T) {
 	}
 	for _, want := range []string{
 		"GPU GPU-m, NVIDIA H100 80GB HBM3, node n1, cluster k", "a/p: tenant a, leaf gi1 (3g.40gb of 3 slices)",
-		"00:00:00-00:00:20: 2 slots, held by a/p → active, 60 000 slice-ms", "R13: work: GR_ENGINE_ACTIVE 0.5, not quiet",
-		"the lines sum to the row", "list rate 2.49 USD per GPU-hour", "hours of 3g.40gb × 1.14", "list values sum to it",
+		"00:00:00-00:00:20: 2 slots, held by a/p → active, 60 000 slice-ms", "GR_ENGINE_ACTIVE 0.5", "a (a/p) pays for 0.005 GPU-hours: 0.003 active because",
+		"the lines sum to it", "list rate 2.49 USD per GPU-hour", "hours of 3g.40gb × 1.14", "list values sum to it",
 	} {
 		if !strings.Contains(got.Stdout, want) {
 			t.Errorf("explain: %q is not in\n%s", want, got.Stdout)
@@ -46,7 +46,7 @@ func TestExplain(t *testing.T) {
 		"--hour=2026-03-02T00:00Z": {Code: exitFailed, Stderr: "it has 1 hour from 2026-03-01T00:00:00Z"},
 		"--hour=2026-03-01T00:10Z": {Code: exitUsage, Stderr: "the one around it is 2026-03-01T00:00:00Z"},
 		"--hour=noon":              {Code: exitUsage, Stderr: `"noon"`},
-		"--gpu=":                   {Code: exitUsage, Stderr: "name a GPU by its UUID"},
+		"--gpu=":                   {Code: exitUsage, Stderr: "name one of --gpu"},
 		"--output=csv":             {Code: exitUsage, Stderr: "want text or json"},
 		"--time-zone=Mars":         {Code: exitUsage, Stderr: "want a zone such as"},
 	} {
@@ -56,7 +56,7 @@ func TestExplain(t *testing.T) {
 	}
 	alter(t, data, `INSERT INTO usage_hourly SELECT * REPLACE (version + 1 AS version, free - 1 AS free, stranded + 1 AS stranded) FROM usage_hourly FINAL`)
 	got = invoke(t, ask...)
-	if got.Code != exitFailed || !strings.Contains(got.Stdout, "free: explained 28000, stored 27999") {
+	if got.Code != exitFailed || !strings.Contains(got.Stdout, "free is 27999 in the ledger and 28000 from raw") {
 		t.Errorf("explain of a row that was changed: got %+v", got)
 	}
 }
@@ -71,7 +71,7 @@ func explainAsJSON(t *testing.T, ask []string) {
 		HourLocal string `json:"hour_local"`
 		Lines     []struct {
 			Tenant string `json:"tenant"`
-			Rule   string `json:"rule"`
+			Code   string `json:"code"`
 			From   string `json:"from"`
 			Local  string `json:"from_local"`
 		} `json:"lines"`
@@ -90,7 +90,7 @@ func explainAsJSON(t *testing.T, ask []string) {
 		t.Errorf("explain as JSON: got %+v", answer)
 	}
 	for _, l := range answer.Lines {
-		if l.Tenant != "b" || l.Rule == "" || !strings.HasSuffix(l.From, "Z") || !strings.HasSuffix(l.Local, "+01:00") {
+		if l.Tenant != "b" || l.Code == "" || !strings.HasSuffix(l.From, "Z") || !strings.HasSuffix(l.Local, "+01:00") {
 			t.Errorf("explain --tenant b: line %+v", l)
 		}
 	}

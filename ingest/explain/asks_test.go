@@ -342,3 +342,58 @@ func testRetiredEarly(t *testing.T, lateSlices int) {
 		}
 	}
 }
+
+// TestByHolderOrIndex finds a GPU by who held it, or by its node and index.
+func TestByHolderOrIndex(t *testing.T) {
+	h := newHouse(t)
+	board := func(index int, owner string) string {
+		return fmt.Sprintf(`{"uuid": "GPU-%d", "model": "NVIDIA H100 80GB HBM3", "slices": 7, "leaves": [{"id": "gpu", "slices": 7}], "holds": [{"leaf": "gpu", "owner": %s}]}`, index, owner)
+	}
+	h.take(t, `{"cluster": "k", "node": "n1", "slot": "2026-03-01T00:00:00Z", "slot_ms": 10000, "collector": "c1", "boot_ms": 1000, "seq": 0, "gpus": [`+strings.Join([]string{
+		board(3, `{"namespace": "a", "pod": "p", "uid": "u-1"}`), board(4, `{"job": "17", "account": "b"}`),
+		board(5, `{"namespace": "a", "pod": "q"}`), board(6, `{"namespace": "a", "pod": "q"}`),
+	}, ", ")+`]}`, true)
+	// JSON lines have no index; collectors send it.
+	if err := h.db.Exec(t.Context(), `ALTER TABLE samples UPDATE gpu_index = toUInt16(substring(gpu, 5)) WHERE 1 SETTINGS mutations_sync = 2`); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		q    explain.Request
+		want string
+	}{
+		{explain.Request{GPU: "n1/3"}, "GPU-3"},
+		{explain.Request{Pod: "a/p"}, "GPU-3"},
+		{explain.Request{Pod: "p"}, "GPU-3"},
+		{explain.Request{Pod: "u-1"}, "GPU-3"},
+		{explain.Request{Job: "17"}, "GPU-4"},
+	} {
+		c.q.Hour = at(t, firstHour)
+		if e, err := explain.Explain(t.Context(), h.db, c.q); err != nil || e.GPU != c.want || !e.Proof.OK {
+			t.Errorf("%+v: got %+v, %v; want %s", c.q, e, err, c.want)
+		}
+	}
+	var ambiguous *explain.AmbiguousError
+	if _, err := explain.Explain(t.Context(), h.db, explain.Request{Pod: "a/q", Hour: at(t, firstHour)}); !errors.As(err, &ambiguous) || len(ambiguous.Choices) != 2 {
+		t.Errorf("a pod on two GPUs: got %v, want both named", err)
+	}
+	for _, q := range []explain.Request{{GPU: "n1/7"}, {GPU: "n2/3"}, {Pod: "b/p"}, {Job: "18"}} {
+		var missing *explain.NotFoundError
+		q.Hour = at(t, firstHour)
+		if _, err := explain.Explain(t.Context(), h.db, q); !errors.As(err, &missing) {
+			t.Errorf("%+v: got %v, want that it is not found", q, err)
+		}
+	}
+}
+
+// TestEvidenceIsTheWinners: of two batches with equal rev, table samples keeps the
+// one that came last; what it says is never shown as the other's.
+func TestEvidenceIsTheWinners(t *testing.T) {
+	h := newHouse(t)
+	line := `{"cluster": "k", "node": "n1", "slot": "2026-03-01T00:00:00Z", "slot_ms": 10000, "collector": %q, "boot_ms": 1000, "seq": 0, "gpus": [{"uuid": "GPU-a", "model": "NVIDIA H100 80GB HBM3", "slices": 7, "leaves": [{"id": "gpu", "slices": 7, "sm_active": %g}], "holds": [{"leaf": "gpu", "owner": {"namespace": "a", "pod": "p"}}]}]}`
+	h.take(t, fmt.Sprintf(line, "c2", 0.9), false) // wins by its name
+	h.take(t, fmt.Sprintf(line, "c1", 0.1), true)
+	e := h.explain(t, "GPU-a", firstHour)
+	if !e.Proof.OK || len(e.Lines) != 1 || e.Lines[0].Signals != nil {
+		t.Errorf("got %+v, want the winner's line without the loser's evidence", e.Lines)
+	}
+}
