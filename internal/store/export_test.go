@@ -7,7 +7,7 @@ import (
 
 // MigrateFrom is Migrate with other files.
 func (db *DB) MigrateFrom(ctx context.Context, fsys fs.FS) (int, error) {
-	known, err := loadMigrations(fsys)
+	known, err := loadMigrations(fsys, onOneServerDir)
 	if err != nil {
 		return 0, err
 	}
@@ -15,23 +15,6 @@ func (db *DB) MigrateFrom(ctx context.Context, fsys fs.FS) (int, error) {
 }
 
 var SplitStatements = splitStatements
-
-// RenderFrom gives the statements of other files for a cluster.
-func RenderFrom(fsys fs.FS, name, database string) (all []string, err error) {
-	known, err := loadMigrations(fsys)
-	if err != nil {
-		return nil, err
-	}
-	c, err := newCluster(name, database)
-	if err != nil {
-		return nil, err
-	}
-	rendered, err := c.renderAll(known)
-	for _, m := range rendered {
-		all = append(all, m.statements...)
-	}
-	return all, err
-}
 
 // EveryServer gives the cluster and the local table of a Distributed engine.
 func EveryServer(engine string) (string, error) {

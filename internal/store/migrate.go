@@ -16,23 +16,24 @@ import (
 	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/gputally/gputally/internal/tables"
 )
 
-//go:embed migrations/*.sql
+// Each migration is two files of one name: in migrations for one server, in
+// migrations/cluster for a cluster, whose name and database stand there as
+// <cluster> and <database>.
+//
+//go:embed migrations
 var embedded embed.FS
 
 const (
-	createDatabase = "CREATE DATABASE IF NOT EXISTS {database:Identifier}"
-
-	createMigrations = `CREATE TABLE IF NOT EXISTS schema_migrations
-(
-    version UInt32,
-    name String,
-    sha256 String COMMENT 'of the file, hex',
-    applied_at DateTime64(3, 'UTC')
+	onOneServerDir = "migrations"
+	onClusterDir   = "migrations/cluster"
 )
-ENGINE = ReplacingMergeTree(applied_at)
-ORDER BY version`
+
+const (
+	createDatabase = "CREATE DATABASE IF NOT EXISTS {database:Identifier}"
 
 	selectJournalTables = `SELECT name FROM system.tables
 WHERE database = {database:String} AND name IN ('schema_migrations', 'schema_migrations_local') ORDER BY name`
@@ -43,7 +44,7 @@ WHERE database = {database:String} AND name IN ('schema_migrations', 'schema_mig
 SELECT {version:UInt32}, {name:String}, {sha256:String}, fromUnixTimestamp64Milli({applied_ms:Int64}, 'UTC')`
 )
 
-// migration is one file of migrations/, named 0001_what.sql.
+// migration is one file, named 0001_what.sql.
 type migration struct {
 	version    uint32
 	name       string
@@ -56,7 +57,7 @@ type migration struct {
 // last one, so that a crash in the middle is mended by the next run. It
 // refuses a schema that is newer, and a file that changed after it was applied.
 func (db *DB) Migrate(ctx context.Context) (applied int, err error) {
-	known, err := loadMigrations(embedded)
+	known, err := loadMigrations(embedded, onOneServerDir)
 	if err != nil {
 		return 0, err
 	}
@@ -65,12 +66,9 @@ func (db *DB) Migrate(ctx context.Context) (applied int, err error) {
 
 // migrate is for one server where c is nil.
 func (db *DB) migrate(ctx context.Context, known []migration, c *cluster) (applied int, err error) {
-	journal, database := []string{createMigrations}, createDatabase
+	journal, database := []string{tables.Migrations.Create()}, createDatabase
 	if c != nil {
-		database = c.createDatabase()
-		if journal, known, err = c.renderSchema(known); err != nil {
-			return 0, err
-		}
+		journal, database, known = tables.Migrations.CreateOn(c.name, c.database), c.createDatabase(), c.fillAll(known)
 	}
 	spread, err := db.createDatabase(ctx, database, c)
 	if err != nil {
@@ -138,18 +136,18 @@ const (
 
 // isSpread looks at the tables that are made first.
 func isSpread(ctx context.Context, admin driver.Conn, database string) (spread, error) {
-	var tables []struct {
+	var found []struct {
 		Name string `ch:"name"`
 	}
-	if err := admin.Select(ctx, &tables, selectJournalTables, Named("database", database)); err != nil {
+	if err := admin.Select(ctx, &found, selectJournalTables, Named("database", database)); err != nil {
 		return nowhere, err
 	}
-	for _, table := range tables {
-		if strings.HasSuffix(table.Name, localSuffix) {
+	for _, table := range found {
+		if strings.HasSuffix(table.Name, tables.LocalSuffix) {
 			return onCluster, nil
 		}
 	}
-	if len(tables) == 0 {
+	if len(found) == 0 {
 		return nowhere, nil
 	}
 	return onOneServer, nil
@@ -209,10 +207,10 @@ func (db *DB) apply(ctx context.Context, m migration) error {
 	return nil
 }
 
-// loadMigrations reads migrations/NNNN_name.sql and checks that the numbers
+// loadMigrations reads NNNN_name.sql of a directory and checks that the numbers
 // run from 1 without a hole.
-func loadMigrations(fsys fs.FS) ([]migration, error) {
-	files, err := fs.Glob(fsys, "migrations/*.sql")
+func loadMigrations(fsys fs.FS, dir string) ([]migration, error) {
+	files, err := fs.Glob(fsys, dir+"/*.sql")
 	if err != nil {
 		return nil, fmt.Errorf("list migrations: %w", err)
 	}

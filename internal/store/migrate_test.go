@@ -25,7 +25,7 @@ const (
 	tableB = "CREATE TABLE IF NOT EXISTS b (x UInt8) ENGINE = MergeTree ORDER BY x;\n"
 )
 
-func tables(t *testing.T, db *store.DB) string {
+func tableNames(t *testing.T, db *store.DB) string {
 	t.Helper()
 	var names []struct {
 		Name string `ch:"name"`
@@ -43,10 +43,10 @@ func tables(t *testing.T, db *store.DB) string {
 func TestMigrateMakesEveryTableOnce(t *testing.T) {
 	db := storetest.OpenEmpty(t)
 	first, err := db.Migrate(t.Context())
-	if err != nil || first < 3 {
+	if err != nil || first < 1 {
 		t.Fatalf("first run: %d applied, %v", first, err)
 	}
-	got := tables(t, db)
+	got := tableNames(t, db)
 	for _, name := range []string{"anomalies", "batches", "clusters", "epochs", "events", "holds", "leaves", "owners", "samples", "sightings", "usage", "usage_hourly"} {
 		if !strings.Contains(" "+got+" ", " "+name+" ") {
 			t.Errorf("table %s is missing in: %s", name, got)
@@ -69,7 +69,7 @@ func TestMigrateIsMendedAfterACrashInMidFile(t *testing.T) {
 	if err != nil || applied != 1 {
 		t.Fatalf("mended file: %d applied, %v; want 1", applied, err)
 	}
-	if diff := cmp.Diff("a b schema_migrations", tables(t, db)); diff != "" {
+	if diff := cmp.Diff("a b schema_migrations", tableNames(t, db)); diff != "" {
 		t.Errorf("tables (-want +got):\n%s", diff)
 	}
 }

@@ -50,24 +50,36 @@ var (
 // CLUSTER, and replication (its replicas take no rows).
 func Spread(t testing.TB) *store.DB {
 	t.Helper()
-	socket := spreadSocket(t)
-	db := openEmpty(t, socket)
+	db := SpreadEmpty(t)
 	statements, err := store.Statements(db.Database(), SpreadCluster)
 	if err != nil {
 		t.Fatalf("render test database: %v", err)
 	}
-	admin := Connect(t, socket, "default")
-	for i, statement := range statements {
-		statement = replicatedEngine.ReplaceAllString(strings.Replace(statement, onCluster, "", 1), "ENGINE = $1(")
-		run := db
-		if i == 0 {
-			run = admin
-		}
-		if err := run.Exec(t.Context(), statement); err != nil {
-			t.Fatalf("make test database: %v:\n%s", err, statement)
-		}
+	for _, statement := range statements[1:] { // the first makes the database
+		SpreadExec(t, db, statement)
 	}
 	return db
+}
+
+// SpreadEmpty gives a database without tables on the engine of Spread.
+func SpreadEmpty(t testing.TB) *store.DB {
+	t.Helper()
+	socket := spreadSocket(t)
+	db := openEmpty(t, socket)
+	admin := Connect(t, socket, "default")
+	if err := admin.Exec(t.Context(), "CREATE DATABASE IF NOT EXISTS "+db.Database()); err != nil {
+		t.Fatalf("make test database: %v", err)
+	}
+	return db
+}
+
+// SpreadExec executes a statement for a cluster as the engine can.
+func SpreadExec(t testing.TB, db *store.DB, statement string) {
+	t.Helper()
+	statement = replicatedEngine.ReplaceAllString(strings.Replace(statement, onCluster, "", 1), "ENGINE = $1(")
+	if err := db.Exec(t.Context(), statement); err != nil {
+		t.Fatalf("make test database: %v:\n%s", err, statement)
+	}
 }
 
 func spreadSocket(t testing.TB) string {

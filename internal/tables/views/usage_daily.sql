@@ -1,15 +1,6 @@
--- A batch's seal: what the journal says of it and the rows that it wrote, so that
--- a change of either shows (C3). How many rows an hour of the ledger has, so that
--- their absence shows. And sums that 64 bits don't hold.
-
-ALTER TABLE batches ADD COLUMN IF NOT EXISTS seal FixedString(16) COMMENT 'first 16 bytes of the SHA-256 of the row''s other columns and the batch''s rows in holds; zero: from before there was this column' AFTER hash;
-
-ALTER TABLE usage_hourly ADD COLUMN IF NOT EXISTS hour_rows UInt32 COMMENT 'how many rows of its cluster and hour were published with it, itself included; 0: from before there was this column' AFTER until_ms;
-
 -- The ledger by UTC day. gpu_slices is that of one GPU: GPU-hours are slice-ms by
 -- gpu_slices × 3,600,000, to nine places, cut; a row of kind "platform" has no tenant, its time is free,
 -- stranded, unhealthy or unobserved.
-CREATE OR REPLACE VIEW usage_daily AS
 SELECT
     toDate(hour) AS day, cluster, model, slices, gpu_slices, profile, kind, tenant, project,
     sum(toUInt128(usage.active_slice_ms)) AS active_slice_ms, sum(toUInt128(usage.idle_slice_ms)) AS idle_slice_ms,
@@ -21,4 +12,4 @@ SELECT
                   toDecimal128(toUInt64(gpu_slices) * 3600000, 0), 9) AS gpu_hours,
     divideDecimal(toDecimal128(sum(toInt128(usage.energy_mj)), 0), toDecimal128(1000, 0), 3) AS energy_joules
 FROM usage
-GROUP BY day, cluster, model, slices, gpu_slices, profile, kind, tenant, project;
+GROUP BY day, cluster, model, slices, gpu_slices, profile, kind, tenant, project

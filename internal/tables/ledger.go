@@ -1,0 +1,139 @@
+package tables
+
+import "time"
+
+// Epoch is a state of rules and tenant mapping.
+type Epoch struct {
+	Epoch     uint32    `ch:"epoch" sql:"UInt32 COMMENT 'rules and mapping, counted up'"`
+	Rules     uint16    `ch:"rules" sql:"UInt16"`
+	Mapping   string    `ch:"mapping" sql:"String COMMENT 'SHA-256 of the tenant mapping, hex'"`
+	Tenants   string    `ch:"tenants" sql:"String COMMENT 'the mapping itself, YAML'"`
+	Effective time.Time `ch:"effective" sql:"DateTime('UTC') COMMENT 'hours from here on are republished'"`
+	CreatedAt time.Time `ch:"created_at" sql:"DateTime64(3, 'UTC')"`
+	Claim     string    `ch:"claim" sql:"String COMMENT 'rules and mapping, as one text'"`
+}
+
+// Sighting is where a GPU was listed in an hour.
+type Sighting struct {
+	Cluster     string    `ch:"cluster" sql:"LowCardinality(String)"`
+	Hour        time.Time `ch:"hour" sql:"DateTime('UTC')"`
+	GPU         string    `ch:"gpu" sql:"LowCardinality(String)"`
+	Node        string    `ch:"node" sql:"LowCardinality(String)"`
+	Model       string    `ch:"model" sql:"LowCardinality(String)"`
+	FirstMS     int64     `ch:"first_ms" sql:"Int64 COMMENT 'Unix ms: start of the hour''s first slot that lists it'"`
+	LastMS      int64     `ch:"last_ms" sql:"Int64 COMMENT 'Unix ms: end of the last one'"`
+	RunFromMS   int64     `ch:"run_from_ms" sql:"Int64 COMMENT 'Unix ms: where the unbroken run that ends at last_ms began'"`
+	SlicesFirst uint32    `ch:"slices_first" sql:"UInt32"`
+	SlicesLast  uint32    `ch:"slices_last" sql:"UInt32"`
+	KindFirst   uint8     `ch:"kind_first" sql:"UInt8 COMMENT 'meter.Kind, of slices_first'"`
+	KindLast    uint8     `ch:"kind_last" sql:"UInt8 COMMENT 'meter.Kind, of the last record'"`
+	Version     uint64    `ch:"version" sql:"UInt64"`
+}
+
+// Usage is the ledger's row of one GPU and hour, as raw gives it: Owners run side
+// by side in arrays.
+type Usage struct {
+	Hour                  time.Time `ch:"hour" sql:"DateTime('UTC')"`
+	GPU                   string    `ch:"gpu" sql:"LowCardinality(String)"`
+	Node                  string    `ch:"node" sql:"LowCardinality(String) COMMENT 'the last one in the hour'"`
+	Model                 string    `ch:"model" sql:"LowCardinality(String)"`
+	Slices                uint32    `ch:"slices" sql:"UInt32 COMMENT 'capacity of the hour'"`
+	GPUSlices             uint16    `ch:"gpu_slices" sql:"UInt16 DEFAULT slices COMMENT 'slices of one GPU, what slice-ms are divided by: 1000 in a pool, else slices'"`
+	Unknown               uint8     `ch:"unknown_capacity" sql:"UInt8 COMMENT '1: a pool whose slices are only what was in use at most'"`
+	PresentMS             uint32    `ch:"present_ms" sql:"UInt32 COMMENT 'the part of the hour inside the inventory and before the watermark'"`
+	Free                  uint64    `ch:"free" sql:"UInt64 COMMENT 'slice-ms, like all buckets'"`
+	Stranded              uint64    `ch:"stranded" sql:"UInt64"`
+	Unhealthy             uint64    `ch:"unhealthy" sql:"UInt64"`
+	Unobserved            uint64    `ch:"unobserved" sql:"UInt64"`
+	UnobservedAttribution uint64    `ch:"unobserved_attribution" sql:"UInt64 COMMENT 'of unobserved: the owners could not be read'"`
+	PlatformEnergyMJ      int64     `ch:"platform_energy_mj" sql:"Int64"`
+	UnattributedMJ        int64     `ch:"unattributed_mj" sql:"Int64"`
+	Leaf                  []string  `ch:"leaf" sql:"Array(LowCardinality(String))"`
+	Profile               []string  `ch:"profile" sql:"Array(LowCardinality(String))"`
+	ProfileSlices         []uint16  `ch:"profile_slices" sql:"Array(UInt16)"`
+	Owner                 []uint64  `ch:"owner" sql:"Array(UInt64)"`
+	Tenant                []string  `ch:"tenant" sql:"Array(LowCardinality(String))"`
+	Project               []string  `ch:"project" sql:"Array(LowCardinality(String))"`
+	User                  []string  `ch:"user" sql:"Array(LowCardinality(String))"`
+	Workload              []string  `ch:"workload" sql:"Array(String)"`
+	Active                []uint64  `ch:"active" sql:"Array(UInt64)"`
+	Idle                  []uint64  `ch:"idle" sql:"Array(UInt64)"`
+	Unproven              []uint64  `ch:"unproven" sql:"Array(UInt64)"`
+	Inferred              []uint64  `ch:"inferred" sql:"Array(UInt64) COMMENT 'of unproven: inferred over a gap'"`
+	Work                  []uint64  `ch:"work" sql:"Array(UInt64)"`
+	EnergyMJ              []int64   `ch:"energy_mj" sql:"Array(Int64)"`
+}
+
+// UsageHour is a row of the ledger with what it rests on.
+type UsageHour struct {
+	Cluster string `ch:"cluster" sql:"LowCardinality(String)"`
+	Usage
+	UntilMS  uint32 `ch:"until_ms" sql:"UInt32 COMMENT 'the part of the hour before the watermark'"`
+	HourRows uint32 `ch:"hour_rows" sql:"UInt32 COMMENT 'how many rows of its cluster and hour were published with it, itself included'"`
+	Epoch    uint32 `ch:"epoch" sql:"UInt32 COMMENT 'of rules and tenant mapping'"`
+	Inputs   uint64 `ch:"inputs" sql:"UInt64 COMMENT 'journal rows and retirements that the hour depends on'"`
+	Version  uint64 `ch:"version" sql:"UInt64"`
+}
+
+// Retirement is when people took a GPU out of the inventory.
+type Retirement struct {
+	Cluster    string    `ch:"cluster" sql:"LowCardinality(String)"`
+	GPU        string    `ch:"gpu" sql:"String"`
+	At         time.Time `ch:"at" sql:"DateTime64(3, 'UTC') COMMENT 'the inventory closes at the start of the slot that this lies in'"`
+	Who        string    `ch:"who" sql:"String"`
+	Reason     string    `ch:"reason" sql:"String"`
+	RecordedAt time.Time `ch:"recorded_at" sql:"DateTime64(3, 'UTC')"`
+}
+
+// Anomaly is a finding of the analyzer.
+type Anomaly struct {
+	ID             string    `ch:"id" sql:"String COMMENT 'hash of kind, cluster, gpu, leaf, owner or tenant, start'"`
+	Kind           string    `ch:"kind" sql:"LowCardinality(String) COMMENT 'idle_allocation, off_hours_spike'"`
+	Cluster        string    `ch:"cluster" sql:"LowCardinality(String)"`
+	Tenant         string    `ch:"tenant" sql:"LowCardinality(String)"`
+	Project        string    `ch:"project" sql:"LowCardinality(String)"`
+	Workload       string    `ch:"workload" sql:"String"`
+	Node           string    `ch:"node" sql:"LowCardinality(String)"`
+	GPU            string    `ch:"gpu" sql:"LowCardinality(String)"`
+	Leaf           string    `ch:"leaf" sql:"LowCardinality(String)"`
+	Start          time.Time `ch:"start" sql:"DateTime('UTC')"`
+	End            time.Time `ch:"end" sql:"DateTime('UTC')"`
+	WastedGPUHours string    `ch:"wasted_gpu_hours" sql:"Decimal(38, 9)"`
+	WastedCost     string    `ch:"wasted_cost" sql:"Decimal(38, 9)"`
+	Currency       string    `ch:"currency" sql:"LowCardinality(String)"`
+	Evidence       string    `ch:"evidence" sql:"String COMMENT 'why it was flagged, in words with its figures'"`
+	Version        uint64    `ch:"version" sql:"UInt64"`
+	Deleted        uint8     `ch:"deleted" sql:"UInt8 COMMENT '1: no longer found by this version'"`
+}
+
+// Allocation is one row of an imported allocation record.
+type Allocation struct {
+	Cluster   string   `ch:"cluster" sql:"LowCardinality(String)"`
+	Source    string   `ch:"source" sql:"LowCardinality(String)"`
+	StartMS   int64    `ch:"start_ms" sql:"Int64 COMMENT 'Unix ms'"`
+	Record    string   `ch:"record" sql:"String COMMENT 'what tells it from others of the same start: the job, else its facts'"`
+	Part      uint32   `ch:"part" sql:"UInt32 COMMENT 'its rows, such as one per node'"`
+	EndMS     int64    `ch:"end_ms" sql:"Int64 COMMENT 'Unix ms'"`
+	Job       string   `ch:"job" sql:"String"`
+	Tenant    string   `ch:"tenant" sql:"String"`
+	Project   string   `ch:"project" sql:"String"`
+	User      string   `ch:"user" sql:"String"`
+	Account   string   `ch:"account" sql:"String"`
+	Node      string   `ch:"node" sql:"String"`
+	Model     string   `ch:"model" sql:"LowCardinality(String)"`
+	Devices   []string `ch:"devices" sql:"Array(String) COMMENT 'UUIDs, where the record names them'"`
+	MilliGPUs uint32   `ch:"milli_gpus" sql:"UInt32"`
+	SHA256    [32]byte `ch:"sha256" sql:"FixedString(32) COMMENT 'of all of the above'"`
+	Revision  uint64   `ch:"revision" sql:"UInt64 COMMENT 'boot_ms of the import run'"`
+	Deleted   uint8    `ch:"deleted" sql:"UInt8"`
+}
+
+// AllocationHour is the batch that an import made of a node's hour.
+type AllocationHour struct {
+	Cluster  string    `ch:"cluster" sql:"LowCardinality(String)"`
+	Source   string    `ch:"source" sql:"LowCardinality(String)"`
+	Node     string    `ch:"node" sql:"LowCardinality(String)"`
+	Hour     time.Time `ch:"hour" sql:"DateTime('UTC')"`
+	SHA256   [32]byte  `ch:"sha256" sql:"FixedString(32) COMMENT 'of the batch, its boot and sequence left out'"`
+	Revision uint64    `ch:"revision" sql:"UInt64"`
+}
