@@ -14,9 +14,10 @@ import (
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
-const selectSampled = `
+var selectSampled = `
 SELECT ` + journalNames + ` FROM batches FINAL
 WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset IN {offsets:Array(UInt64)}`
 
@@ -24,19 +25,6 @@ WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset IN {o
 const selectCovering = `
 SELECT countIf(status = 'dead' AND reason = '` + reasonSkipped + `') AS skipped FROM batches FINAL
 WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset < {offset:UInt64} AND ` + lastOffset + ` >= {offset:UInt64}`
-
-// sampledRow is what the journal says of a message.
-type sampledRow struct {
-	status             int
-	reason             string
-	text               []byte
-	seal               seal
-	hash               [32]byte
-	batch              uint64
-	slot               time.Time
-	unknown            int
-	appended, ingested time.Time
-}
 
 // checkSample reads some of the messages again that the topic still has, and
 // holds hash and seal of each against the journal. Which ones is drawn from the
@@ -86,14 +74,13 @@ func (d CheckDeps) checkSample(ctx context.Context, res *check.Result, offsets [
 	return nil
 }
 
-func (d CheckDeps) readSampled(ctx context.Context, partition int, offsets []uint64) (map[uint64]*sampledRow, error) {
-	rows, c := map[uint64]*sampledRow{}, newJournalColumns()
-	if err := d.Store.Stream(ctx, c.results(), func(n int) error {
+func (d CheckDeps) readSampled(ctx context.Context, partition int, offsets []uint64) (map[uint64]*tables.Batch, error) {
+	rows, block := map[uint64]*tables.Batch{}, tables.NewBlock[tables.Batch]()
+	if err := d.Store.Stream(ctx, block.Results(), func(n int) error {
 		for i := range n {
-			rows[c.offset[i]] = &sampledRow{
-				status: int(c.status[i]), reason: c.reason.Row(i), text: c.text(i), seal: seal(c.seal.Row(i)), hash: [32]byte(c.hash.Row(i)),
-				batch: c.batch[i], slot: c.slot.Row(i), unknown: int(c.unknown[i]), appended: c.appendedAt.Row(i), ingested: c.ingestedAt.Row(i),
-			}
+			row := new(tables.Batch)
+			block.Row(i, row)
+			rows[row.Offset] = row
 		}
 		return nil
 	}, selectSampled, store.Named("topic", broker.TopicSamples), store.Named("partition", uint32(partition)), store.Named("offsets", offsets)); err != nil {
@@ -122,30 +109,29 @@ func (d CheckDeps) compareCovered(ctx context.Context, res *check.Result, offset
 }
 
 // compareSampled returns 1 where rows can't be compared, for other rules made them.
-func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *sampledRow, msg broker.Message, ids *meter.Identities) (older int, err error) {
-	if r.status == statusDead {
+func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *tables.Batch, msg broker.Message, ids *meter.Identities) (older int, err error) {
+	if r.Status == tables.StatusDead {
 		return 0, d.compareDead(ctx, res, r, msg)
 	}
-	if r.appended.After(msg.Time) {
+	if r.AppendedAt.After(msg.Time) {
 		res.Fail("partition %d, offset %d: the journal says that it was appended at %s, the topic %s", msg.Partition, msg.Offset,
-			r.appended.UTC().Format(time.RFC3339Nano), msg.Time.UTC().Format(time.RFC3339Nano))
+			r.AppendedAt.UTC().Format(time.RFC3339Nano), msg.Time.UTC().Format(time.RFC3339Nano))
 		return 0, nil
 	}
-	msg.Time, msg.FetchedAt = r.appended, time.Time{}
+	msg.Time, msg.FetchedAt = r.AppendedAt, time.Time{}
 	it := parse(msg)
-	if what := r.differs(&it); what != "" {
+	if what := differs(r, &it); what != "" {
 		res.Fail("partition %d, offset %d: %s", msg.Partition, msg.Offset, what)
 		return 0, nil
 	}
-	it.unknown, it.late = r.unknown, r.status == statusLate
+	it.unknown, it.late = int(r.UnknownFields), r.Status == tables.StatusLate
 	if !it.late {
 		it.gpus = meter.Settle(it.batch, ids)
 		it.raw = rawOf(it.gpus, meter.RulesVersion)
 	}
-	c := newJournalColumns()
-	c.add(&it, r.ingested)
-	want := seal(c.seal.Row(0))
-	if r.seal == want {
+	row := journalRow(&it, r.IngestedAt)
+	want := sealOf(sealText(&row), it.raw)
+	if r.Seal == want {
 		return 0, nil
 	}
 	var raw seal
@@ -159,41 +145,41 @@ func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *sam
 		}
 		raw = rawOf(stored.gpus, meter.RulesVersion)
 	}
-	if r.seal != (seal{}) || want != sealOf(r.text, raw) { // else it is from before there were seals
+	if r.Seal != (seal{}) || want != sealOf(sealText(r), raw) { // else it is from before there were seals
 		res.Fail("partition %d, offset %d: batch %016x of node %s: its rows or its journal row are not what the message comes to", msg.Partition, msg.Offset, it.id, it.batch.Node)
 	}
 	return 0, nil
 }
 
-func (d CheckDeps) rawOfBatch(ctx context.Context, r *sampledRow) (*rawBatch, error) {
-	hour := r.slot.Truncate(time.Hour)
+func (d CheckDeps) rawOfBatch(ctx context.Context, r *tables.Batch) (*rawBatch, error) {
+	hour := r.Slot.Truncate(time.Hour)
 	raw, err := d.readRaw(ctx, store.Named("from", hour), store.Named("to", hour.Add(time.Hour)),
-		store.Named("part", 0), store.Named("parts", 1), store.Named("batch", r.batch))
+		store.Named("part", 0), store.Named("parts", 1), store.Named("batch", r.Batch))
 	if err != nil {
 		return nil, err
 	}
-	return raw.of(r.batch), nil
+	return raw.of(r.Batch), nil
 }
 
 // compareDead judges a dead message again, as of its append. What an operator has
 // passed over may be usable, and so may what came before its cluster was declared.
-func (d CheckDeps) compareDead(ctx context.Context, res *check.Result, r *sampledRow, msg broker.Message) error {
+func (d CheckDeps) compareDead(ctx context.Context, res *check.Result, r *tables.Batch, msg broker.Message) error {
 	if d.Ingester == nil || msg.Bad != nil {
 		return nil
 	}
-	if r.reason != reasonSkipped && r.appended.Before(msg.Time) {
-		msg.Time = r.appended
+	if r.Reason != reasonSkipped && r.AppendedAt.Before(msg.Time) {
+		msg.Time = r.AppendedAt
 	}
 	msg.FetchedAt = time.Time{}
 	why, err := d.Ingester.refuses(ctx, msg)
 	if err != nil || why != "" {
 		return err
 	}
-	if r.reason == reasonSkipped || r.reason == reasonCluster {
-		res.Note(fmt.Sprintf("partition %d, offset %d: dead (%s), and it can be used now: gputally replay counts it", msg.Partition, msg.Offset, r.reason))
+	if r.Reason == reasonSkipped || r.Reason == reasonCluster {
+		res.Note(fmt.Sprintf("partition %d, offset %d: dead (%s), and it can be used now: gputally replay counts it", msg.Partition, msg.Offset, r.Reason))
 		return nil
 	}
-	res.Fail("partition %d, offset %d: the journal calls it dead (%q), and it can be used; where limits were raised since, gputally replay counts it", msg.Partition, msg.Offset, r.reason)
+	res.Fail("partition %d, offset %d: the journal calls it dead (%q), and it can be used; where limits were raised since, gputally replay counts it", msg.Partition, msg.Offset, r.Reason)
 	return nil
 }
 
@@ -228,14 +214,14 @@ func pick(offsets []broker.PartitionOffsets, n int) (picked map[int][]uint64, to
 }
 
 // differs says what the journal has otherwise than the message.
-func (r *sampledRow) differs(it *item) string {
+func differs(r *tables.Batch, it *item) string {
 	switch {
-	case r.status == statusHole:
+	case r.Status == tables.StatusHole:
 		return "the journal says that it was deleted before it was read, and the topic has it"
 	case it.reason != "":
 		return fmt.Sprintf("the journal took it, it can't be used: %s", it.reason)
-	case it.hash != r.hash:
-		return fmt.Sprintf("the journal says hash %x, the message has %x", r.hash, it.hash)
+	case it.hash != r.Hash:
+		return fmt.Sprintf("the journal says hash %x, the message has %x", r.Hash, it.hash)
 	}
 	return ""
 }

@@ -6,12 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ClickHouse/ch-go/proto"
-
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -19,19 +18,22 @@ import (
 // few dozen megabytes.
 const sealBatches = 20_000
 
+// journalNames are the columns of the journal.
+var journalNames = tables.Columns[tables.Batch]()
+
 const selectSealHours = `
 SELECT toStartOfHour(slot) AS hour, count() AS batches FROM batches FINAL
 WHERE status = 'stored' AND toString(toMonday(slot)) NOT IN {dropped:Array(String)}
 GROUP BY hour ORDER BY hour`
 
-const selectSealed = `
+var selectSealed = `
 SELECT ` + journalNames + `
 FROM batches FINAL
 WHERE status = 'stored' AND toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
   AND cityHash64(node) % {parts:UInt64} = {part:UInt64}`
 
 // Rows that promise nothing: dead ones, holes, late ones.
-const selectUnstored = `SELECT ` + journalNames + ` FROM batches FINAL WHERE status != 'stored'`
+var selectUnstored = `SELECT ` + journalNames + ` FROM batches FINAL WHERE status != 'stored'`
 
 // Late batches of which nothing is kept.
 const selectLost = `
@@ -39,8 +41,7 @@ SELECT count() AS lost, any(concat('partition ', toString(partition), ', offset 
 WHERE status = 'late' AND (topic, partition, offset, hash) GLOBAL NOT IN (SELECT topic, partition, offset, hash FROM late_unprocessed FINAL)`
 
 const selectSealedHolds = `
-SELECT batch, gpu, model, slices, kind, rules, leaf, owner, CAST(bucket, 'Int8') AS bucket, why, slice_ms, work,
-       energy_mj, unattributed_mj, energy_why, head, tail
+SELECT gpu, batch, model, slices, kind, leaf, owner, bucket, why, slice_ms, work, energy_mj, unattributed_mj, energy_why, head, tail, rules
 FROM holds FINAL
 WHERE toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
   AND cityHash64(node) % {parts:UInt64} = {part:UInt64} AND ({batch:UInt64} = 0 OR batch = {batch:UInt64})`
@@ -94,18 +95,20 @@ func (d CheckDeps) checkSeals(ctx context.Context, res *check.Result, weeks ledg
 }
 
 func (d CheckDeps) checkStretch(ctx context.Context, res *check.Result, sum *sealed, args ...any) error {
-	journal := newJournalColumns()
-	type row struct {
+	journal := tables.NewBlock[tables.Batch]()
+	type sealedRow struct {
 		text []byte
 		seal seal
 		id   uint64
 		hash [32]byte
 		name string
 	}
-	var rows []row
-	if err := d.Store.Stream(ctx, journal.results(), func(n int) error {
+	var rows []sealedRow
+	if err := d.Store.Stream(ctx, journal.Results(), func(n int) error {
+		var row tables.Batch
 		for i := range n {
-			rows = append(rows, row{journal.text(i), seal(journal.seal.Row(i)), journal.batch[i], [32]byte(journal.hash.Row(i)), journal.name(i)})
+			journal.Row(i, &row)
+			rows = append(rows, sealedRow{sealText(&row), row.Seal, row.Batch, row.Hash, rowName(&row)})
 		}
 		return nil
 	}, selectSealed, args...); err != nil {
@@ -137,17 +140,19 @@ func (d CheckDeps) checkStretch(ctx context.Context, res *check.Result, sum *sea
 func (d CheckDeps) checkUnstored(ctx context.Context, res *check.Result, sum *sealed, weeks ledger.RawWeeks) error {
 	var changed, early int
 	var example, earlyExample string
-	journal := newJournalColumns()
-	if err := d.Store.Stream(ctx, journal.results(), func(n int) error {
+	journal := tables.NewBlock[tables.Batch]()
+	if err := d.Store.Stream(ctx, journal.Results(), func(n int) error {
+		var row tables.Batch
 		for i := range n {
-			if journal.status[i] == statusLate && !weeks.Late(journal.slot.Row(i)) {
-				early, earlyExample = early+1, journal.name(i)
+			journal.Row(i, &row)
+			if row.Status == tables.StatusLate && !weeks.Late(row.Slot) {
+				early, earlyExample = early+1, rowName(&row)
 			}
-			switch has := seal(journal.seal.Row(i)); {
-			case has == seal{}:
+			switch {
+			case row.Seal == seal{}:
 				sum.without++
-			case has != sealOf(journal.text(i), seal{}):
-				changed, example = changed+1, journal.name(i)
+			case row.Seal != sealOf(sealText(&row), seal{}):
+				changed, example = changed+1, rowName(&row)
 			default:
 				sum.rows++
 			}
@@ -175,13 +180,13 @@ func (d CheckDeps) checkUnstored(ctx context.Context, res *check.Result, sum *se
 	return nil
 }
 
-// name says which row i is.
-func (c *journalColumns) name(i int) string {
-	at := fmt.Sprintf("partition %d, offset %d", c.partition[i], c.offset[i])
-	if status := c.status[i]; status == statusDead || status == statusHole {
+// rowName says which row of the journal it is.
+func rowName(row *tables.Batch) string {
+	at := fmt.Sprintf("partition %d, offset %d", row.Partition, row.Offset)
+	if row.Status == tables.StatusDead || row.Status == tables.StatusHole {
 		return at
 	}
-	return fmt.Sprintf("%s, batch %016x of node %s, slot %s", at, c.batch[i], c.node.Row(i), c.slot.Row(i).UTC().Format(time.DateTime))
+	return fmt.Sprintf("%s, batch %016x of node %s, slot %s", at, row.Batch, row.Node, row.Slot.Format(time.DateTime))
 }
 
 // rawBatch is what is stored of a batch; mixed: of several rules.
@@ -192,15 +197,20 @@ type rawBatch struct {
 }
 
 // sealedRaw gathers rows by batch.
-type sealedRaw struct {
-	batches map[uint64]*rawBatch
-	rows    *holdsColumns
-	bucket  proto.ColInt8
-}
+type sealedRaw struct{ batches map[uint64]*rawBatch }
 
 func (d CheckDeps) readRaw(ctx context.Context, args ...any) (*sealedRaw, error) {
-	raw := &sealedRaw{batches: map[uint64]*rawBatch{}, rows: newHoldsColumns()}
-	if err := d.Store.Stream(ctx, raw.results(), raw.add, selectSealedHolds, args...); err != nil {
+	raw := &sealedRaw{batches: map[uint64]*rawBatch{}}
+	block := tables.NewBlock[tables.Hold]("batch", "gpu", "model", "slices", "kind", "rules", "leaf", "owner", "bucket", "why", "slice_ms", "work",
+		"energy_mj", "unattributed_mj", "energy_why", "head", "tail")
+	if err := d.Store.Stream(ctx, block.Results(), func(n int) error {
+		var row tables.Hold
+		for i := range n {
+			block.Row(i, &row)
+			raw.add(&row)
+		}
+		return nil
+	}, selectSealedHolds, args...); err != nil {
 		return nil, fmt.Errorf("read sealed rows: %w", err)
 	}
 	return raw, nil
@@ -215,50 +225,16 @@ func (s *sealedRaw) of(batch uint64) *rawBatch {
 	return b
 }
 
-// results are the columns of selectSealedHolds.
-func (s *sealedRaw) results() proto.Results {
-	c := s.rows
-	return proto.Results{
-		{Name: "batch", Data: &c.batch},
-		{Name: "gpu", Data: c.gpu},
-		{Name: "model", Data: c.model},
-		{Name: "slices", Data: &c.slices},
-		{Name: "kind", Data: &c.kind},
-		{Name: "rules", Data: &c.rules},
-		{Name: "leaf", Data: &c.leaf},
-		{Name: "owner", Data: &c.owner},
-		{Name: "bucket", Data: &s.bucket},
-		{Name: "why", Data: &c.why},
-		{Name: "slice_ms", Data: &c.sliceMS},
-		{Name: "work", Data: &c.work},
-		{Name: "energy_mj", Data: &c.energy},
-		{Name: "unattributed_mj", Data: &c.unattributed},
-		{Name: "energy_why", Data: &c.energyWhy},
-		{Name: "head", Data: &c.head},
-		{Name: "tail", Data: &c.tail},
+func (s *sealedRaw) add(row *tables.Hold) {
+	b := s.of(row.Batch)
+	at := slices.IndexFunc(b.gpus, func(g meter.GPUSlot) bool {
+		return g.UUID == row.GPU && g.Model == row.Model && g.Slices == int(row.Slices) && g.Kind == meter.Kind(row.Kind)
+	})
+	if at < 0 {
+		at = len(b.gpus)
+		b.gpus = append(b.gpus, meter.GPUSlot{UUID: row.GPU, Model: row.Model, Slices: int(row.Slices), Kind: meter.Kind(row.Kind)})
 	}
-}
-
-func (s *sealedRaw) add(n int) error {
-	c := s.rows
-	for i := range n {
-		b := s.of(c.batch[i])
-		gpu, model := c.gpu.Row(i), c.model.Row(i)
-		at := slices.IndexFunc(b.gpus, func(g meter.GPUSlot) bool {
-			return g.UUID == gpu && g.Model == model && g.Slices == int(c.slices[i]) && g.Kind == meter.Kind(c.kind[i])
-		})
-		if at < 0 {
-			at = len(b.gpus)
-			b.gpus = append(b.gpus, meter.GPUSlot{UUID: gpu, Model: model, Slices: int(c.slices[i]), Kind: meter.Kind(c.kind[i])})
-		}
-		b.mixed = b.mixed || b.rules != 0 && b.rules != c.rules[i]
-		b.rules = c.rules[i]
-		b.gpus[at].Rows = append(b.gpus[at].Rows, meter.Row{
-			Leaf: c.leaf[i], Owner: c.owner[i], Bucket: meter.Bucket(s.bucket[i]), Why: meter.Why(c.why[i]),
-			SliceMS: int64(c.sliceMS[i]), Work: int64(c.work[i]), EnergyMJ: c.energy[i], UnattributedMJ: c.unattributed[i],
-			EnergyWhy: meter.EnergyWhy(c.energyWhy[i]),
-			Head:      meter.Share(c.head[i]), Tail: meter.Share(c.tail[i]),
-		})
-	}
-	return nil
+	b.mixed = b.mixed || b.rules != 0 && b.rules != row.Rules
+	b.rules = row.Rules
+	b.gpus[at].Rows = append(b.gpus[at].Rows, holdOf(row))
 }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ClickHouse/ch-go/proto"
-
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -68,25 +67,19 @@ func (c *clusters) load(ctx context.Context) error {
 
 // register notes the clusters whose first batches are about to be stored.
 func (c *clusters) register(ctx context.Context, items []item) error {
-	name, ms, since, simulated := lowCardinality(), new(proto.ColUInt32), new(proto.ColDateTime), new(proto.ColUInt8)
 	added := map[string]bool{}
+	var rows []tables.Cluster
 	for i := range items {
 		b := items[i].batch
-		if items[i].status() == statusDead || c.stored[b.Cluster] || added[b.Cluster] {
+		if items[i].status() == tables.StatusDead || c.stored[b.Cluster] || added[b.Cluster] {
 			continue
 		}
 		added[b.Cluster] = true
-		name.Append(b.Cluster)
-		ms.Append(uint32(items[i].slot.ms))
-		since.Append(slotTime(b.SlotStartMs))
-		simulated.Append(flag(b.Origin == wire.Origin_ORIGIN_SIMULATED))
+		rows = append(rows, tables.Cluster{
+			Cluster: b.Cluster, SlotMS: uint32(items[i].slot.ms), Since: slotTime(b.SlotStartMs), Simulated: flag(b.Origin == wire.Origin_ORIGIN_SIMULATED),
+		})
 	}
-	if len(added) == 0 {
-		return nil
-	}
-	if err := c.store.Insert(ctx, "clusters", proto.Input{
-		{Name: "cluster", Data: name}, {Name: "slot_ms", Data: ms}, {Name: "since", Data: since}, {Name: "simulated", Data: simulated},
-	}); err != nil {
+	if err := tables.Insert(ctx, c.store, "clusters", rows...); err != nil {
 		return fmt.Errorf("register clusters: %w", err)
 	}
 	for cluster := range added {

@@ -11,6 +11,7 @@ import (
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -34,16 +35,16 @@ type item struct {
 }
 
 // status is the one that the journal gives the message.
-func (it *item) status() int {
+func (it *item) status() int8 {
 	switch {
 	case it.hole:
-		return statusHole
+		return tables.StatusHole
 	case it.reason != "":
-		return statusDead
+		return tables.StatusDead
 	case it.late:
-		return statusLate
+		return tables.StatusLate
 	}
-	return statusStored
+	return tables.StatusStored
 }
 
 // rows is how many rows of raw the batch has.

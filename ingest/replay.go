@@ -10,6 +10,7 @@ import (
 
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // MessageReader gives messages of one partition in offset order, and io.EOF
@@ -99,7 +100,7 @@ func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewrit
 	}
 	sum := Replayed{Messages: int64(len(items))}
 	items = slices.DeleteFunc(items, func(it item) bool {
-		keep := it.status() != statusStored && was[it.msg.Offset].usable()
+		keep := it.status() != tables.StatusStored && was[it.msg.Offset].usable()
 		if keep {
 			sum.Kept++
 			kept[it.why()]++
@@ -108,14 +109,14 @@ func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewrit
 	})
 	for i := range items {
 		it := &items[i]
-		it.told = it.status() == statusDead && was[it.msg.Offset].Status == statusDead
+		it.told = it.status() == tables.StatusDead && was[it.msg.Offset].Status == tables.StatusDead
 		switch it.status() {
-		case statusStored:
+		case tables.StatusStored:
 			sum.Stored++
-		case statusDead:
+		case tables.StatusDead:
 			sum.Dead++
 		}
-		if int(was[it.msg.Offset].Status) != it.status() {
+		if was[it.msg.Offset].Status != it.status() {
 			sum.Changed++
 		}
 	}
@@ -135,14 +136,16 @@ func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewrit
 	return sum, in.forgetDead(ctx, items, was, db)
 }
 
-// journalRow is what the journal says of a message; two rows of one offset, one
+// journalledRow is what the journal says of a message; two rows of one offset, one
 // of them dead, are what a replay leaves that was killed.
-type journalRow struct {
+type journalledRow struct {
 	Offset uint64 `ch:"offset"`
 	Status int8   `ch:"status"`
 }
 
-func (r journalRow) usable() bool { return r.Status == statusStored || r.Status == statusLate }
+func (r journalledRow) usable() bool {
+	return r.Status == tables.StatusStored || r.Status == tables.StatusLate
+}
 
 const selectStatuses = `
 SELECT offset, CAST(status, 'Int8') AS status FROM batches FINAL
@@ -151,8 +154,8 @@ WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset >= {f
 // journalled is what the journal says of the messages, by offset; they are of
 // one partition. Where it has two rows of an offset, it is the one that the
 // message no longer has.
-func (in *Ingester) journalled(ctx context.Context, items []item) (map[int64]journalRow, error) {
-	var rows []journalRow
+func (in *Ingester) journalled(ctx context.Context, items []item) (map[int64]journalledRow, error) {
+	var rows []journalledRow
 	first, last := items[0].msg, items[len(items)-1].msg
 	if err := in.retry(ctx, "journalled", func(ctx context.Context) error {
 		rows = rows[:0]
@@ -163,9 +166,9 @@ func (in *Ingester) journalled(ctx context.Context, items []item) (map[int64]jou
 	}
 	now := make(map[int64]bool, len(items))
 	for i := range items {
-		now[items[i].msg.Offset] = items[i].status() != statusDead
+		now[items[i].msg.Offset] = items[i].status() != tables.StatusDead
 	}
-	was := make(map[int64]journalRow, len(rows))
+	was := make(map[int64]journalledRow, len(rows))
 	for _, r := range rows {
 		offset := int64(r.Offset)
 		if _, twice := was[offset]; !twice || r.usable() != now[offset] {
@@ -194,7 +197,7 @@ const clearBatches = 1000
 func (in *Ingester) clear(ctx context.Context, items []item, db Rewriter) (cleared int64, err error) {
 	var stored []item
 	for i := range items {
-		if items[i].status() == statusStored {
+		if items[i].status() == tables.StatusStored {
 			stored = append(stored, items[i])
 		}
 	}
@@ -269,11 +272,11 @@ DELETE WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offse
 
 // forgetDead removes the journal's rows of messages that were dead before and
 // are not now.
-func (in *Ingester) forgetDead(ctx context.Context, items []item, was map[int64]journalRow, db Rewriter) error {
+func (in *Ingester) forgetDead(ctx context.Context, items []item, was map[int64]journalledRow, db Rewriter) error {
 	var revived []uint64
 	for i := range items {
 		before, known := was[items[i].msg.Offset]
-		if known && !before.usable() && items[i].status() != statusDead {
+		if known && !before.usable() && items[i].status() != tables.StatusDead {
 			revived = append(revived, uint64(items[i].msg.Offset))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // Consumer is what ingest needs of a consumer group's member.
@@ -151,7 +152,8 @@ func (in *Ingester) settle(ctx context.Context, msgs []broker.Message) ([]item, 
 
 // insert writes the raw rows and the dead letters.
 func (in *Ingester) insert(ctx context.Context, items []item) error {
-	holds, samples, events, late := newHoldsColumns(), newSamplesColumns(), newEventsColumns(), newLateColumns()
+	holds, samples := tables.NewBlock[tables.Hold](), newSamples()
+	events, late := tables.NewBlock[tables.Event](), tables.NewBlock[tables.Late]()
 	var dead []broker.Message
 	for i := range items {
 		it := &items[i]
@@ -162,30 +164,31 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 			continue
 		}
 		if it.late {
-			late.add(it, in.deps.Clock.Now())
+			row := lateRow(it, in.deps.Clock.Now())
+			late.Add(&row)
 			continue
 		}
 		samples.add(it.batch, it.id)
-		events.add(it.batch, it.id)
+		addEvents(events, it.batch, it.id)
 		for g := range it.gpus {
-			holds.add(it.batch, it.id, &it.gpus[g])
+			addHolds(holds, it.batch, it.id, &it.gpus[g])
 			if f := it.gpus[g].Finding; f != "" {
 				in.tell(it, f)
 			}
 		}
 	}
-	leaves, newLeaves := in.leaves.leaves(in.decoder.workers)
-	owners, newOwners := in.owners.owners(in.decoder.workers)
+	leaves, newLeaves := in.leaves.newLeaves(in.decoder.workers)
+	owners, newOwners := in.owners.newOwners(in.decoder.workers)
 	for _, block := range []struct {
 		table string
 		input proto.Input
 	}{
-		{"leaves", leaves},
-		{"owners", owners},
-		{"samples", samples.input()},
-		{"events", events.input()},
-		{"holds", holds.input()},
-		{"late_unprocessed", late.input()},
+		{"leaves", leaves.Input()},
+		{"owners", owners.Input()},
+		{"samples", samples.Input()},
+		{"events", events.Input()},
+		{"holds", holds.Input()},
+		{"late_unprocessed", late.Input()},
 	} {
 		if err := in.write(ctx, block.table, block.input); err != nil {
 			return err
@@ -248,7 +251,7 @@ func (in *Ingester) forget() {
 
 // journal writes the commit markers: one row per offset.
 func (in *Ingester) journal(ctx context.Context, items []item) error {
-	rows, now := newJournalColumns(), in.deps.Clock.Now()
+	rows, now := newJournalBlock(), in.deps.Clock.Now()
 	for i := range items {
 		it := &items[i]
 		if it.msg.Hole != nil {
@@ -257,9 +260,9 @@ func (in *Ingester) journal(ctx context.Context, items []item) error {
 			}
 		}
 		rows.add(it, now)
-		rows.addSpan(it.msg, it.msg.Offset+1, it.msg.Next(), statusDead, it.reason, now)
+		rows.addSpan(it.msg, it.msg.Offset+1, it.msg.Next(), tables.StatusDead, it.reason, now)
 	}
-	if err := in.write(ctx, "batches", rows.input()); err != nil {
+	if err := in.write(ctx, "batches", rows.Input()); err != nil {
 		return err
 	}
 	for i := range items {
@@ -291,7 +294,7 @@ func readJournalled(ctx context.Context, db Store, topic string, partition int, 
 
 // journalHole journals the offsets that retention took. A hole begins where
 // the group had committed; what was journalled beyond that is not lost.
-func (in *Ingester) journalHole(ctx context.Context, rows *journalColumns, msg broker.Message, now time.Time) error {
+func (in *Ingester) journalHole(ctx context.Context, rows journalBlock, msg broker.Message, now time.Time) error {
 	hole := msg.Hole
 	var have []offsetSpan
 	if err := in.retry(ctx, "hole", func(ctx context.Context) (err error) {
@@ -302,16 +305,16 @@ func (in *Ingester) journalHole(ctx context.Context, rows *journalColumns, msg b
 	}
 	in.deps.Log.Error("messages were deleted before they were read", "topic", msg.Topic, "hole", hole.String(), "journalled", len(have))
 	msg.Time = time.Unix(0, 0)
-	in.m.holes.Add(float64(rows.addMissing(msg, have, hole.From, hole.To, statusHole, "retention", now)))
+	in.m.holes.Add(float64(rows.addMissing(msg, have, hole.From, hole.To, tables.StatusHole, "retention", now)))
 	return nil
 }
 
 // addMissing journals those of the offsets [from, to) that have no row, and says how
 // many they are.
-func (c *journalColumns) addMissing(msg broker.Message, have []offsetSpan, from, to int64, status int, reason string, now time.Time) (n int64) {
+func (j journalBlock) addMissing(msg broker.Message, have []offsetSpan, from, to int64, status int8, reason string, now time.Time) (n int64) {
 	for _, h := range append(have, offsetSpan{First: uint64(to), Last: uint64(to)}) {
 		if first := int64(h.First); first > from {
-			c.addSpan(msg, from, first, status, reason, now)
+			j.addSpan(msg, from, first, status, reason, now)
 			n += first - from
 		}
 		from = max(from, int64(h.Last)+1)

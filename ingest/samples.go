@@ -3,8 +3,7 @@ package ingest
 import (
 	"math"
 
-	"github.com/ClickHouse/ch-go/proto"
-
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -27,18 +26,11 @@ const (
 	fieldPCIeRx     = 1010
 )
 
-// samplesColumns builds a block of table samples: the board and each leaf of
-// it, as scaled integers. Bit n of present says that the n-th metric was read.
-type samplesColumns struct {
-	cluster, node, gpu, device *proto.ColLowCardinality[string]
-	slot                       proto.ColDateTime
-	rev, batch                 proto.ColUInt64
-	idle, index                proto.ColUInt16 // 0.1 W; DCGM's
-	present                    proto.ColUInt32
-	u8                         [3]proto.ColUInt8
-	u16                        [7]proto.ColUInt16
-	u32                        [9]proto.ColUInt32
-	row                        [19]metric
+// samples builds a block of table samples: the GPU and each leaf of it, as scaled
+// integers.
+type samples struct {
+	*tables.Block[tables.Sample]
+	row [19]metric
 }
 
 type metric struct {
@@ -69,17 +61,18 @@ const (
 	mXID
 )
 
-func newSamplesColumns() *samplesColumns {
-	return &samplesColumns{cluster: lowCardinality(), node: lowCardinality(), gpu: lowCardinality(), device: lowCardinality()}
-}
+func newSamples() *samples { return &samples{Block: tables.NewBlock[tables.Sample]()} }
 
-func (c *samplesColumns) add(b *wire.Batch, id uint64) {
+func (c *samples) add(b *wire.Batch, id uint64) {
 	if b.Fill { // records measure nothing
 		return
 	}
 	for _, g := range b.Gpus {
 		c.row = [19]metric{}
-		source := sampled{b, g, id, wire.Rev(b)}
+		row := tables.Sample{
+			Cluster: b.Cluster, Node: b.Node, GPU: g.Uuid, Index: uint16(min(g.Index, math.MaxUint16)), Slot: slotTime(b.SlotStartMs),
+			Rev: wire.Rev(b), Batch: id, Idle: idleDeciwatts(g),
+		}
 		if g.GetPowerWatts() <= wire.MaxWatts {
 			c.put(mPower, g.PowerWatts, 10)
 		}
@@ -90,26 +83,27 @@ func (c *samplesColumns) add(b *wire.Batch, id uint64) {
 		if !g.Mig && len(g.Leaves) == 1 { // a whole board is its only leaf
 			c.leaf(g.Leaves[0])
 		}
-		c.emit(source, "")
+		c.emit(row)
 		if !g.Mig {
 			continue
 		}
 		for _, l := range g.Leaves {
 			c.row = [19]metric{}
 			c.leaf(l)
-			c.emit(source, l.Id)
+			row.Device = l.Id
+			c.emit(row)
 		}
 	}
 }
 
-func (c *samplesColumns) leaf(l *wire.Leaf) {
+func (c *samples) leaf(l *wire.Leaf) {
 	c.put(mSM, l.SmActive, 1e4)
 	c.put(mGR, l.GrEngineActive, 1e4)
 	c.put(mUtil, l.GpuUtil, 1)
 	c.fields(l.MetricFields, l.MetricValues)
 }
 
-func (c *samplesColumns) put(m int, v *float64, scale float64) {
+func (c *samples) put(m int, v *float64, scale float64) {
 	if v != nil && !math.IsNaN(*v) && *v >= 0 {
 		c.row[m] = metric{*v * scale, true}
 	}
@@ -126,7 +120,7 @@ var fieldColumns = map[uint32]struct {
 	fieldPCIeTx: {mPCIeTx, 1.0 / 1024}, fieldPCIeRx: {mPCIeRx, 1.0 / 1024},
 }
 
-func (c *samplesColumns) fields(ids []uint32, values []float64) {
+func (c *samples) fields(ids []uint32, values []float64) {
 	for i, id := range ids {
 		if f, ok := fieldColumns[id]; ok {
 			c.put(f.m, &values[i], f.scale)
@@ -134,41 +128,23 @@ func (c *samplesColumns) fields(ids []uint32, values []float64) {
 	}
 }
 
-// sampled is a GPU as one batch tells of it.
-type sampled struct {
-	batch *wire.Batch
-	gpu   *wire.Gpu
-	id    uint64
-	rev   uint64
-}
-
-func (c *samplesColumns) emit(of sampled, device string) {
-	c.cluster.Append(of.batch.Cluster)
-	c.node.Append(of.batch.Node)
-	c.gpu.Append(of.gpu.Uuid)
-	c.device.Append(device)
-	c.slot.Append(slotTime(of.batch.SlotStartMs))
-	c.rev.Append(of.rev)
-	c.batch.Append(of.id)
-	c.idle.Append(idleDeciwatts(of.gpu))
-	c.index.Append(uint16(min(of.gpu.Index, math.MaxUint16)))
-	var present uint32
+func (c *samples) emit(row tables.Sample) {
 	for m := range c.row {
 		if c.row[m].ok {
-			present |= 1 << m
+			row.Present |= 1 << m
 		}
 	}
-	c.present.Append(present)
-	for i, m := range [...]int{mUtil, mTemp, mMemTemp} {
-		c.u8[i].Append(uint8(c.scaled(m, math.MaxUint8)))
-	}
-	for i, m := range [...]int{mSM, mGR, mTensor, mDRAM, mPower, mSMClock, mMemClock} {
-		c.u16[i].Append(uint16(c.scaled(m, math.MaxUint16)))
-	}
-	for i, m := range [...]int{mEnergy, mFBUsed, mFBFree, mPCIeTx, mPCIeRx, mNVLink, mSBE, mDBE, mXID} {
-		c.u32[i].Append(uint32(c.scaled(m, math.MaxUint32)))
-	}
+	row.SMActive, row.GRActive, row.Tensor, row.DRAM = c.u16(mSM), c.u16(mGR), c.u16(mTensor), c.u16(mDRAM)
+	row.Util, row.Power, row.Energy = c.u8(mUtil), c.u16(mPower), c.u32(mEnergy)
+	row.FBUsed, row.FBFree, row.Temp, row.MemoryTemp = c.u32(mFBUsed), c.u32(mFBFree), c.u8(mTemp), c.u8(mMemTemp)
+	row.SMClock, row.MemClock, row.PCIeTx, row.PCIeRx = c.u16(mSMClock), c.u16(mMemClock), c.u32(mPCIeTx), c.u32(mPCIeRx)
+	row.NVLink, row.SBE, row.DBE, row.XID = c.u32(mNVLink), c.u32(mSBE), c.u32(mDBE), c.u32(mXID)
+	c.Add(&row)
 }
+
+func (c *samples) u8(m int) uint8   { return uint8(c.scaled(m, math.MaxUint8)) }
+func (c *samples) u16(m int) uint16 { return uint16(c.scaled(m, math.MaxUint16)) }
+func (c *samples) u32(m int) uint32 { return uint32(c.scaled(m, math.MaxUint32)) }
 
 // idleDeciwatts is the model's idle power, 0 where it is not known.
 func idleDeciwatts(g *wire.Gpu) uint16 {
@@ -179,31 +155,6 @@ func idleDeciwatts(g *wire.Gpu) uint16 {
 }
 
 // scaled rounds to the column's unit and stops at its greatest value.
-func (c *samplesColumns) scaled(m int, most float64) float64 {
+func (c *samples) scaled(m int, most float64) float64 {
 	return math.Min(math.Round(c.row[m].value), most)
-}
-
-func (c *samplesColumns) input() proto.Input {
-	in := proto.Input{
-		{Name: "cluster", Data: c.cluster},
-		{Name: "node", Data: c.node},
-		{Name: "gpu", Data: c.gpu},
-		{Name: "device", Data: c.device},
-		{Name: "slot", Data: &c.slot},
-		{Name: "rev", Data: &c.rev},
-		{Name: "batch", Data: &c.batch},
-		{Name: "idle_dw", Data: &c.idle},
-		{Name: "gpu_index", Data: &c.index},
-		{Name: "present", Data: &c.present},
-	}
-	for i, name := range [...]string{"gpu_util", "gpu_temp_c", "memory_temp_c"} {
-		in = append(in, proto.InputColumn{Name: name, Data: &c.u8[i]})
-	}
-	for i, name := range [...]string{"sm_active", "gr_engine_active", "tensor_active", "dram_active", "power_dw", "sm_clock_mhz", "mem_clock_mhz"} {
-		in = append(in, proto.InputColumn{Name: name, Data: &c.u16[i]})
-	}
-	for i, name := range [...]string{"energy_j", "fb_used_mib", "fb_free_mib", "pcie_tx_kib", "pcie_rx_kib", "nvlink_kib", "ecc_sbe", "ecc_dbe", "xid"} {
-		in = append(in, proto.InputColumn{Name: name, Data: &c.u32[i]})
-	}
-	return in
 }

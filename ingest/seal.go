@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"reflect"
 	"slices"
+	"time"
 
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // seal is the first half of the SHA-256 of a journal row and of the batch's rows in
@@ -14,43 +17,43 @@ import (
 // journal can write another seal; that shows only where the topic is read again.
 type seal [16]byte
 
-// sealOf seals a journal row, see text, over the half hash of the batch's rows.
+// sealOf seals a journal row, see sealText, over the half hash of the batch's rows.
 func sealOf(row []byte, raw seal) seal {
 	sum := sha256.Sum256(append(row, raw[:]...))
 	return seal(sum[:16])
 }
 
-// text is all of journal row i but its seal. A text is its length and its bytes, a
-// number a varint, a list the number of its values and these.
-func (c *journalColumns) text(i int) []byte {
-	t := make([]byte, 0, 1024)
-	for _, s := range [...]string{c.topic.Row(i), c.reason.Row(i), c.cluster.Row(i), c.node.Row(i), c.collector.Row(i)} {
-		t = appendText(t, s)
-	}
-	t = append(t, c.hash.Row(i)...)
-	for _, n := range [...]uint64{
-		uint64(c.partition[i]), c.offset[i], uint64(c.status[i]), uint64(c.slot.Data[i]), uint64(c.slotMS[i]), c.bootMS[i], c.seq[i], c.rev[i],
-		c.batch[i], uint64(c.attributionOK[i]), uint64(c.complete[i]), uint64(c.observedMS[i]), uint64(c.holdRows[i]), uint64(c.energy[i]),
-		uint64(c.origin[i]), uint64(c.counted[i]), c.sampled[i], c.spooled[i], c.dropped[i], c.spoolDropped[i], c.prevBoot[i], c.prevSeq[i],
-		uint64(c.unknown[i]), uint64(c.appendedAt.Data[i]), uint64(c.ingestedAt.Data[i]),
-	} {
-		t = binary.AppendUvarint(t, n)
-	}
-	t = appendNumbers(appendNumbers(appendNumbers(appendNumbers(t, c.observed.Row(i)), c.gapBoot.Row(i)), c.gapFrom.Row(i)), c.gapTo.Row(i))
-	gpus := c.gpus.Row(i)
-	t = binary.AppendUvarint(t, uint64(len(gpus)))
-	for _, gpu := range gpus {
-		t = appendText(t, gpu)
+// sealText is all of a journal row but its seal, column by column. A text is its
+// length and its bytes, a number a varint, an instant its milliseconds, a list the
+// number of its values and these.
+func sealText(row *tables.Batch) []byte {
+	t, v := make([]byte, 0, 1024), reflect.ValueOf(row).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); v.Type().Field(i).Name != "Seal" {
+			t = appendValue(t, f)
+		}
 	}
 	return t
 }
 
-func appendNumbers[N uint32 | uint64](t []byte, list []N) []byte {
-	t = binary.AppendUvarint(t, uint64(len(list)))
-	for _, n := range list {
-		t = binary.AppendUvarint(t, uint64(n))
+func appendValue(t []byte, v reflect.Value) []byte {
+	switch {
+	case v.Type() == reflect.TypeFor[time.Time]():
+		return binary.AppendVarint(t, v.Addr().Interface().(*time.Time).UnixMilli())
+	case v.Kind() == reflect.String:
+		return appendText(t, v.String())
+	case v.Kind() == reflect.Array:
+		return append(t, v.Slice(0, v.Len()).Bytes()...)
+	case v.Kind() == reflect.Slice:
+		t = binary.AppendUvarint(t, uint64(v.Len()))
+		for i := range v.Len() {
+			t = appendValue(t, v.Index(i))
+		}
+		return t
+	case v.CanUint():
+		return binary.AppendUvarint(t, v.Uint())
 	}
-	return t
+	return binary.AppendVarint(t, v.Int())
 }
 
 // rawOf brings the GPUs and their rows into the order of their keys and hashes

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -92,39 +92,21 @@ func TestM1EveryJournalColumnIsSealed(t *testing.T) {
 	other.msg = broker.Message{Topic: "t", Partition: 2, Offset: 3, Time: time.Unix(1_900_000_000, 0)}
 	other.late, other.id, other.unknown, other.hash = true, 0, 0, [32]byte{2}
 	now := time.Unix(1_800_000_100, 0)
-	rows := func() (a, b *journalColumns) {
-		a, b = newJournalColumns(), newJournalColumns()
-		a.add(rich(), now)
-		b.add(other, now.Add(time.Second))
-		return a, b
-	}
-	a, _ := rows()
-	want, names := a.text(0), strings.FieldsFunc(journalNames, func(r rune) bool { return strings.ContainsRune(", \n", r) })
-	fields := reflect.TypeFor[journalColumns]().NumField()
-	if n := len(a.input()); n != fields || n != len(names) {
-		t.Fatalf("%d columns are inserted of %d fields, %d are read", n, fields, len(names))
-	}
-	for i := range fields {
-		a, b := rows()
-		name := reflect.TypeFor[journalColumns]().Field(i).Name
-		if name == "seal" {
+	a, b := journalRow(rich(), now), journalRow(other, now.Add(time.Second))
+	want := sealText(&a)
+	for i := range reflect.TypeFor[tables.Batch]().NumField() {
+		name := reflect.TypeFor[tables.Batch]().Field(i).Name
+		if name == "Seal" {
 			continue
 		}
-		field := func(c *journalColumns) reflect.Value {
-			f := reflect.ValueOf(c).Elem().Field(i)
-			return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem()
-		}
-		if reflect.DeepEqual(field(a).Interface(), field(b).Interface()) {
+		changed := a
+		into, from := reflect.ValueOf(&changed).Elem().Field(i), reflect.ValueOf(&b).Elem().Field(i)
+		if reflect.DeepEqual(into.Interface(), from.Interface()) {
 			t.Errorf("both rows have the same %s", name)
 		}
-		field(a).Set(field(b))
-		if bytes.Equal(a.text(0), want) {
+		into.Set(from)
+		if bytes.Equal(sealText(&changed), want) {
 			t.Errorf("another %s has the same seal", name)
-		}
-	}
-	for i, col := range a.input() {
-		if col.Name != names[i] {
-			t.Errorf("column %d is inserted as %s and read as %s", i, col.Name, names[i])
 		}
 	}
 }
@@ -161,13 +143,13 @@ func BenchmarkSeal(b *testing.B) {
 			it = item{batch: batch, hash: wire.Hash(batch, data), gpus: meter.Settle(batch, ids)}
 		}
 	})
-	c, now := newJournalColumns(), time.Unix(1_800_000_000, 0)
+	c, now := newJournalBlock(), time.Unix(1_800_000_000, 0)
 	b.Run("seal and journal", func(b *testing.B) {
 		for b.Loop() {
 			it.raw = rawOf(it.gpus, meter.RulesVersion)
 			c.add(&it, now)
-			if c.offset.Rows() == 1000 {
-				c = newJournalColumns()
+			if c.Rows() == 1000 {
+				c = newJournalBlock()
 			}
 		}
 	})

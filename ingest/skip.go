@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // reasonSkipped is why offsets are dead that an operator passed over.
@@ -27,9 +28,9 @@ func Unjournalled(ctx context.Context, db Store, partition int, from, to int64) 
 // Skip journals the offsets [from, to) of a partition as dead, which an operator has
 // passed over. Nothing else is kept of them.
 func Skip(ctx context.Context, db Store, partition int, from, to int64, now time.Time) error {
-	rows := newJournalColumns()
-	rows.addSpan(broker.Message{Topic: broker.TopicSamples, Partition: partition, Time: now}, from, to, statusDead, reasonSkipped, now)
-	if err := db.Insert(ctx, "batches", rows.input()); err != nil {
+	rows := newJournalBlock()
+	rows.addSpan(broker.Message{Topic: broker.TopicSamples, Partition: partition, Time: now}, from, to, tables.StatusDead, reasonSkipped, now)
+	if err := db.Insert(ctx, "batches", rows.Input()); err != nil {
 		return fmt.Errorf("journal skipped offsets: %w", err)
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 func fillRandomly(rng *rand.Rand, v reflect.Value) {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
-		v.Set(reflect.ValueOf(time.Unix(86_400*int64(20_000+rng.IntN(300)), 0).UTC()))
+		v.Set(reflect.ValueOf(time.Unix(86_400*rng.Int64N(40_000), 0).UTC()))
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
 			fillRandomly(rng, v.Field(i))

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -19,12 +20,11 @@ type Block[R any] struct {
 
 // column is one column and how a field of its type goes in and comes out.
 type column struct {
-	name   string
-	field  []int
-	data   proto.Column
-	add    func(reflect.Value)
-	get    func(int, reflect.Value)
-	resets func()
+	name  string
+	field []int
+	data  proto.Column
+	add   func(reflect.Value)
+	get   func(int, reflect.Value)
 }
 
 // NewBlock makes an empty block of the named columns of R, of all where none is
@@ -128,8 +128,10 @@ func newColumn(f reflect.StructField) *column {
 	switch {
 	case f.Type == reflect.TypeFor[time.Time]() && strings.HasPrefix(sql, "DateTime64"):
 		return moment(new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli))
-	case f.Type == reflect.TypeFor[time.Time]() && strings.HasPrefix(sql, "Date"):
+	case f.Type == reflect.TypeFor[time.Time]() && strings.HasPrefix(sql, "DateTime"):
 		return moment(new(proto.ColDateTime))
+	case f.Type == reflect.TypeFor[time.Time]() && strings.HasPrefix(sql, "Date"):
+		return moment(new(proto.ColDate))
 	case f.Type.Kind() == reflect.Array && strings.HasPrefix(sql, "FixedString("+strconv.Itoa(f.Type.Len())+")"):
 		return fixed(f.Type.Len())
 	case strings.HasPrefix(sql, "LowCardinality(String)") && f.Type.Kind() == reflect.String:
@@ -187,4 +189,21 @@ func (d *dictionary) Row(i int) string {
 	s := string(text)
 	d.known[s] = s
 	return s
+}
+
+// Inserter is what inserting needs of a store.
+type Inserter interface {
+	Insert(ctx context.Context, table string, in proto.Input) error
+}
+
+// Insert writes rows into a table as one block. No rows: nothing is sent.
+func Insert[R any](ctx context.Context, db Inserter, table string, rows ...R) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	b := NewBlock[R]()
+	for i := range rows {
+		b.Add(&rows[i])
+	}
+	return db.Insert(ctx, table, b.Input())
 }
