@@ -8,6 +8,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // Published is what a Publish wrote.
@@ -31,7 +32,7 @@ func Publish(ctx context.Context, db DB, now, from, to time.Time, episodes []epi
 		return Published{}, fmt.Errorf("read newest version: %w", err)
 	}
 	var done Published
-	rows := newColumns()
+	var rows []tables.Anomaly
 	for _, e := range episodes {
 		before, there := stored[e.ID()]
 		delete(stored, e.ID())
@@ -40,19 +41,28 @@ func Publish(ctx context.Context, db DB, now, from, to time.Time, episodes []epi
 			continue
 		}
 		done.Written++
-		rows.add(e.ID(), e, version, false)
+		rows = append(rows, rowOf(e.ID(), e, version, 0))
 	}
 	for id, e := range stored {
 		done.Deleted++
-		rows.add(id, e, version, true)
+		rows = append(rows, rowOf(id, e, version, 1))
 	}
 	if done.Written+done.Deleted == 0 {
 		return done, nil
 	}
-	if err := db.Insert(ctx, "anomalies", rows.input()); err != nil {
+	if err := tables.Insert(ctx, db, "anomalies", rows...); err != nil {
 		return Published{}, fmt.Errorf("write %d episodes: %w", done.Written+done.Deleted, err)
 	}
 	return done, nil
+}
+
+// rowOf is an episode's row of the table anomalies.
+func rowOf(id string, e episode.Episode, version uint64, deleted uint8) tables.Anomaly {
+	return tables.Anomaly{
+		ID: id, Kind: string(e.Kind), Cluster: e.Cluster, Tenant: e.Tenant, Project: e.Project, Workload: e.Workload, Node: e.Node, GPU: e.GPU,
+		Leaf: e.Leaf, Start: e.Start, End: e.End, WastedGPUHours: e.WastedGPUHours.Truncate(9).String(),
+		WastedCost: e.WastedCost.Truncate(9).String(), Currency: e.Currency, Evidence: e.Evidence, Version: version, Deleted: deleted,
+	}
 }
 
 // Load returns the published episodes that overlap [from, to), sorted by start.

@@ -7,6 +7,7 @@ import (
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // factsPage is how many leaves or owners are in memory at once.
@@ -23,8 +24,8 @@ WHERE id > {after:UInt64} ORDER BY id LIMIT {page:UInt64} WITH TIES`
 // checkFacts holds the ids of owners and leaves, which rows name them by, against
 // the facts that they are hashes of. Every stored copy counts.
 func (d CheckDeps) checkFacts(ctx context.Context, res *check.Result) error {
-	owners, err := eachFact(ctx, d.Store, selectOwnerFacts, func(o *ledger.OwnerRow) uint64 {
-		facts := o.Facts()
+	owners, err := eachFact(ctx, d.Store, selectOwnerFacts, func(o *tables.Owner) uint64 {
+		facts := ledger.OwnerFacts(o)
 		if facts.Hash() != o.ID || facts.ID() != o.Owner {
 			res.Fail("owner %016x is not who its facts say: namespace %q, pod %q, tenant %q, job %q, user %q", o.ID, o.Namespace, o.Pod, o.Tenant, o.Job, o.User)
 		}
@@ -33,8 +34,8 @@ func (d CheckDeps) checkFacts(ctx context.Context, res *check.Result) error {
 	if err != nil {
 		return fmt.Errorf("read owners: %w", err)
 	}
-	leaves, err := eachFact(ctx, d.Store, selectLeafFacts, func(l *ledger.LeafRow) uint64 {
-		facts := l.Facts()
+	leaves, err := eachFact(ctx, d.Store, selectLeafFacts, func(l *tables.Leaf) uint64 {
+		facts := ledger.LeafFacts(l)
 		if facts.Hash() != l.ID {
 			res.Fail("leaf %016x is not what its facts say: %q, %d slices, profile %q", l.ID, l.Leaf, l.Slices, l.Profile)
 		}

@@ -12,13 +12,14 @@ import (
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/tenants"
 )
 
 // builder makes an explanation of a row and of the hour computed again.
 type builder struct {
 	*Explanation
-	row     *ledger.HourRow
+	row     *tables.UsageHour
 	replay  *ledger.Replay
 	owners  map[uint64]meter.Owner // facts of the row's owners where raw is gone
 	samples map[slotKey]map[string]sample
@@ -31,7 +32,7 @@ type slotKey struct {
 	startMS int64
 }
 
-func newExplanation(row *ledger.HourRow, r *ledger.Replay) *Explanation {
+func newExplanation(row *tables.UsageHour, r *ledger.Replay) *Explanation {
 	return &Explanation{
 		Cluster: row.Cluster, GPU: row.GPU, Node: row.Node, Model: row.Model, Hour: row.Hour, SlotMS: r.SlotMS, Raw: RawKept,
 		Notes: []string{}, Summary: []string{}, Owners: []Owner{}, Leaves: []Leaf{}, Presence: []Stretch{}, Lines: []Line{}, Holds: []Hold{},
@@ -50,12 +51,12 @@ WHERE id IN {ids:Array(UInt64)}`
 // names reads the facts of the row's owners.
 func (b *builder) names(ctx context.Context, db Store) error {
 	b.owners = map[uint64]meter.Owner{}
-	var rows []ledger.OwnerRow
+	var rows []tables.Owner
 	if err := db.Select(ctx, &rows, selectOwners, store.Named("ids", append([]uint64{}, b.row.Owner...))); err != nil {
 		return fmt.Errorf("read owners: %w", err)
 	}
 	for i := range rows {
-		b.owners[rows[i].ID] = rows[i].Facts().Named()
+		b.owners[rows[i].ID] = ledger.OwnerFacts(&rows[i]).Named()
 	}
 	return nil
 }

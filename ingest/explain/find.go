@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // NotFoundError says that the ledger has no such row, and what it has near it.
@@ -94,12 +94,12 @@ WHERE gpu = {gpu:String} AND hour = {hour:DateTime('UTC')} AND present_ms > 0
 ORDER BY cluster`
 
 // findRow finds the GPU and its row.
-func findRow(ctx context.Context, db Store, q Request) (*ledger.HourRow, error) {
+func findRow(ctx context.Context, db Store, q Request) (*tables.UsageHour, error) {
 	gpu, err := findGPU(ctx, db, q)
 	if err != nil {
 		return nil, err
 	}
-	var rows []ledger.HourRow
+	var rows []tables.UsageHour
 	if err := db.Select(ctx, &rows, selectRow, store.Named("gpu", gpu), store.Named("hour", q.Hour), store.Named("cluster", q.Cluster)); err != nil {
 		return nil, fmt.Errorf("read the ledger's row: %w", err)
 	}

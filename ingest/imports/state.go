@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // Store is what the package needs of the store.
@@ -71,12 +72,12 @@ func Load(ctx context.Context, db Store, o *Options) (*State, error) {
 	}
 	s := &State{live: measured, said: map[nodeHour][32]byte{}, spoken: map[int64]bool{}}
 	by := []any{store.Named("cluster", o.Cluster), store.Named("source", o.Source)}
-	var records []storedRecord
+	var records []tables.Allocation
 	if err := db.Select(ctx, &records, selectAllocations, by...); err != nil {
 		return nil, fmt.Errorf("read allocations of %s: %w", o.Cluster, err)
 	}
 	for i := range records {
-		s.Records = append(s.Records, records[i].record())
+		s.Records = append(s.Records, recordOf(&records[i]))
 	}
 	var said []struct {
 		Node     string    `ch:"node"`
@@ -185,22 +186,7 @@ func (p *Plan) Arrived(ctx context.Context, db Store, sent int) error {
 	return nil
 }
 
-type storedRecord struct {
-	StartMS   int64    `ch:"start_ms"`
-	EndMS     int64    `ch:"end_ms"`
-	Part      uint32   `ch:"part"`
-	Job       string   `ch:"job"`
-	Tenant    string   `ch:"tenant"`
-	Project   string   `ch:"project"`
-	User      string   `ch:"user"`
-	Account   string   `ch:"account"`
-	Node      string   `ch:"node"`
-	Model     string   `ch:"model"`
-	Devices   []string `ch:"devices"`
-	MilliGPUs uint32   `ch:"milli_gpus"`
-}
-
-func (s *storedRecord) record() Record {
+func recordOf(s *tables.Allocation) Record {
 	return Record{
 		Job: s.Job, Tenant: s.Tenant, Project: s.Project, User: s.User, Account: s.Account, Node: s.Node, Model: s.Model,
 		Devices: s.Devices, MilliGPUs: s.MilliGPUs, StartMS: s.StartMS, EndMS: s.EndMS, Part: s.Part,
@@ -210,91 +196,33 @@ func (s *storedRecord) record() Record {
 // Save keeps what the run has said, once it is in the ledger: a run that was
 // stopped before is done again from the same state.
 func (p *Plan) Save(ctx context.Context, db Store) error {
-	if err := insert(ctx, db, "allocation_hours", p.saidColumns()); err != nil {
-		return err
+	var hours []tables.AllocationHour
+	for i := range p.said {
+		hours = append(hours, tables.AllocationHour{
+			Cluster: p.o.Cluster, Source: p.o.Source, Node: p.said[i].node, Hour: time.UnixMilli(p.said[i].hourMS).UTC(), SHA256: p.said[i].sum,
+			Revision: uint64(p.bootMS),
+		})
 	}
-	return insert(ctx, db, "allocations", p.recordColumns())
-}
-
-func insert(ctx context.Context, db Store, table string, block proto.Input) error {
-	if block[0].Data.Rows() == 0 {
-		return nil
+	if err := tables.Insert(ctx, db, "allocation_hours", hours...); err != nil {
+		return fmt.Errorf("keep %d hours: %w", len(hours), err)
 	}
-	if err := db.Insert(ctx, table, block); err != nil {
-		return fmt.Errorf("keep %d rows: %w", block[0].Data.Rows(), err)
+	var records []tables.Allocation
+	for i := range p.rows {
+		records = append(records, p.allocation(&p.rows[i], 0))
+	}
+	for i := range p.gone {
+		records = append(records, p.allocation(&p.gone[i], 1))
+	}
+	if err := tables.Insert(ctx, db, "allocations", records...); err != nil {
+		return fmt.Errorf("keep %d records: %w", len(records), err)
 	}
 	return nil
 }
 
-func low() *proto.ColLowCardinality[string] { return new(proto.ColStr).LowCardinality() }
-
-func (p *Plan) saidColumns() proto.Input {
-	cluster, source, node := low(), low(), low()
-	hour, sum, revision := new(proto.ColDateTime), &proto.ColFixedStr{Size: 32}, new(proto.ColUInt64)
-	for i := range p.said {
-		cluster.Append(p.o.Cluster)
-		source.Append(p.o.Source)
-		node.Append(p.said[i].node)
-		hour.Append(time.UnixMilli(p.said[i].hourMS).UTC())
-		sum.Append(p.said[i].sum[:])
-		revision.Append(uint64(p.bootMS))
+func (p *Plan) allocation(r *Record, deleted uint8) tables.Allocation {
+	return tables.Allocation{
+		Cluster: p.o.Cluster, Source: p.o.Source, StartMS: r.StartMS, Record: r.key().record, Part: r.Part, EndMS: r.EndMS, Job: r.Job,
+		Tenant: r.Tenant, Project: r.Project, User: r.User, Account: r.Account, Node: r.Node, Model: r.Model, Devices: r.Devices,
+		MilliGPUs: r.MilliGPUs, SHA256: r.content(), Revision: uint64(p.bootMS), Deleted: deleted,
 	}
-	return proto.Input{
-		{Name: "cluster", Data: cluster},
-		{Name: "source", Data: source},
-		{Name: "node", Data: node},
-		{Name: "hour", Data: hour},
-		{Name: "sha256", Data: sum},
-		{Name: "revision", Data: revision},
-	}
-}
-
-func (p *Plan) recordColumns() proto.Input {
-	cluster, source, model := low(), low(), low()
-	start, end := new(proto.ColInt64), new(proto.ColInt64)
-	part, milli := new(proto.ColUInt32), new(proto.ColUInt32)
-	names := []string{"record", "job", "tenant", "project", "user", "account", "node"}
-	texts := make([]proto.ColStr, len(names))
-	devices := new(proto.ColStr).Array()
-	sum, revision, deleted := &proto.ColFixedStr{Size: 32}, new(proto.ColUInt64), new(proto.ColUInt8)
-	add := func(r *Record, gone uint8) {
-		cluster.Append(p.o.Cluster)
-		source.Append(p.o.Source)
-		start.Append(r.StartMS)
-		end.Append(r.EndMS)
-		part.Append(r.Part)
-		for i, text := range []string{r.key().record, r.Job, r.Tenant, r.Project, r.User, r.Account, r.Node} {
-			texts[i].Append(text)
-		}
-		model.Append(r.Model)
-		devices.Append(r.Devices)
-		milli.Append(r.MilliGPUs)
-		content := r.content()
-		sum.Append(content[:])
-		revision.Append(uint64(p.bootMS))
-		deleted.Append(gone)
-	}
-	for i := range p.rows {
-		add(&p.rows[i], 0)
-	}
-	for i := range p.gone {
-		add(&p.gone[i], 1)
-	}
-	in := proto.Input{
-		{Name: "cluster", Data: cluster},
-		{Name: "source", Data: source},
-		{Name: "start_ms", Data: start},
-		{Name: "part", Data: part},
-		{Name: "end_ms", Data: end},
-		{Name: "model", Data: model},
-		{Name: "devices", Data: devices},
-		{Name: "milli_gpus", Data: milli},
-		{Name: "sha256", Data: sum},
-		{Name: "revision", Data: revision},
-		{Name: "deleted", Data: deleted},
-	}
-	for i, name := range names {
-		in = append(in, proto.InputColumn{Name: name, Data: &texts[i]})
-	}
-	return in
 }

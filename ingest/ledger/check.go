@@ -11,6 +11,7 @@ import (
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 const selectStoredUsage = `
@@ -248,13 +249,13 @@ func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64,
 	return checked, wrong, got.findings, nil
 }
 
-func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (map[ledgerKey]*UsageRow, error) {
-	var rows []UsageRow
+func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (map[ledgerKey]*tables.Usage, error) {
+	var rows []tables.Usage
 	if err := l.deps.Store.Select(ctx, &rows, selectStoredUsage, store.Named("cluster", c.Name),
 		store.Named("from", hours[0].start), store.Named("to", hours[len(hours)-1].start.Add(time.Hour))); err != nil {
 		return nil, fmt.Errorf("read ledger rows of %s: %w", c.Name, err)
 	}
-	out := make(map[ledgerKey]*UsageRow, len(rows))
+	out := make(map[ledgerKey]*tables.Usage, len(rows))
 	for i := range rows {
 		rows[i].Hour = rows[i].Hour.UTC()
 		out[ledgerKey{rows[i].Hour, rows[i].GPU}] = &rows[i]
@@ -263,7 +264,7 @@ func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (
 }
 
 // difference names the first column that isn't what raw gives, or is empty.
-func difference(want, have *UsageRow) string {
+func difference(want, have *tables.Usage) string {
 	if have == nil {
 		return "raw gives a row, the ledger has none"
 	}
@@ -274,7 +275,7 @@ func difference(want, have *UsageRow) string {
 }
 
 // differences names every column that isn't what raw gives.
-func differences(want, have *UsageRow) (all []string) {
+func differences(want, have *tables.Usage) (all []string) {
 	w, h := reflect.ValueOf(*want), reflect.ValueOf(*have)
 	for i := range w.NumField() {
 		x, y := w.Field(i), h.Field(i)

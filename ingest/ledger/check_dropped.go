@@ -37,8 +37,8 @@ func (l *Ledger) checkDropped(ctx context.Context, gone *goneHours, res *check.R
 			return err
 		}
 		held += int(rows)
-		if rows != w.GPUHours || sum != w.SHA256 {
-			res.Fail("week %s: %d GPU-hours with SHA-256 %s, but %d with %s when its raw was dropped", w.Week.Format(time.DateOnly), rows, sum, w.GPUHours, w.SHA256)
+		if rows != w.GPUHours || sum != w.UsageSHA256 {
+			res.Fail("week %s: %d GPU-hours with SHA-256 %s, but %d with %s when its raw was dropped", w.Week.Format(time.DateOnly), rows, sum, w.GPUHours, w.UsageSHA256)
 		}
 	}
 	if gone.hours > 0 {

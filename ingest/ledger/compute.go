@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // result is a chunk of computed hours.
@@ -158,31 +159,14 @@ func (l *Ledger) input(x *computation, h hourState, r *raw) meter.HourInput {
 	return in
 }
 
-type sightingRow struct {
-	Hour        time.Time `ch:"hour"`
-	GPU         string    `ch:"gpu"`
-	Node        string    `ch:"node"`
-	Model       string    `ch:"model"`
-	FirstMS     int64     `ch:"first_ms"`
-	LastMS      int64     `ch:"last_ms"`
-	RunFromMS   int64     `ch:"run_from_ms"`
-	SlicesFirst uint32    `ch:"slices_first"`
-	SlicesLast  uint32    `ch:"slices_last"`
-	KindFirst   uint8     `ch:"kind_first"`
-	KindLast    uint8     `ch:"kind_last"`
-}
-
 func (l *Ledger) readSightings(ctx context.Context, c cluster, p part, from, to time.Time) ([]meter.Sighting, error) {
-	var rows []sightingRow
+	var rows []tables.Sighting
 	if err := l.deps.Store.Select(ctx, &rows, selectSightings, p.args(c.Name, from, to)...); err != nil {
 		return nil, fmt.Errorf("read sightings of %s: %w", c.Name, err)
 	}
 	out := make([]meter.Sighting, len(rows))
-	for i, r := range rows {
-		out[i] = meter.Sighting{
-			HourMS: r.Hour.UnixMilli(), GPU: r.GPU, Node: r.Node, Model: r.Model, FirstMS: r.FirstMS, LastMS: r.LastMS,
-			RunFromMS: r.RunFromMS, SlicesFirst: int(r.SlicesFirst), SlicesLast: int(r.SlicesLast), KindFirst: meter.Kind(r.KindFirst), KindLast: meter.Kind(r.KindLast),
-		}
+	for i := range rows {
+		out[i] = sightingOf(&rows[i])
 	}
 	return out, nil
 }

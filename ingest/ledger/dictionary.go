@@ -8,27 +8,17 @@ import (
 
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // dictionary is what the hashes in raw rows stand for.
 type dictionary struct {
-	leaves map[uint64]LeafRow
+	leaves map[uint64]tables.Leaf
 	owners map[uint64]ownerName
 }
 
-// LeafRow is a row of the table leaves.
-type LeafRow struct {
-	ID      uint64 `ch:"id"`
-	Leaf    string `ch:"leaf"`
-	Slices  uint32 `ch:"slices"`
-	Profile string `ch:"profile"`
-	GI      int32  `ch:"gi"`
-	CI      int32  `ch:"ci"`
-	MIGUUID string `ch:"mig_uuid"`
-}
-
-// Facts are the row's, as they are stored.
-func (l *LeafRow) Facts() meter.Leaf {
+// LeafFacts are what a row of the table leaves says.
+func LeafFacts(l *tables.Leaf) meter.Leaf {
 	return meter.Leaf{ID: l.Leaf, Slices: int(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI, MIGUUID: l.MIGUUID}
 }
 
@@ -37,22 +27,8 @@ type ownerName struct {
 	facts meter.Owner
 }
 
-// OwnerRow is a row of the table owners.
-type OwnerRow struct {
-	ID        uint64 `ch:"id"`
-	Owner     string `ch:"owner"`
-	Tenant    string `ch:"tenant"`
-	Project   string `ch:"project"`
-	Namespace string `ch:"namespace"`
-	Pod       string `ch:"pod"`
-	UID       string `ch:"uid"`
-	Job       string `ch:"job"`
-	User      string `ch:"user"`
-	Account   string `ch:"account"`
-}
-
 func newDictionary() *dictionary {
-	return &dictionary{leaves: map[uint64]LeafRow{}, owners: map[uint64]ownerName{}}
+	return &dictionary{leaves: map[uint64]tables.Leaf{}, owners: map[uint64]ownerName{}}
 }
 
 // namesPerQuery keeps a query's parameter, which travels in a URL, below the
@@ -62,15 +38,11 @@ const namesPerQuery = 2000
 // dictionaryKept bounds what is remembered of leaves and owners.
 const dictionaryKept = 200_000
 
-// Facts are the row's, as they are stored.
-func (o *OwnerRow) Facts() meter.Owner {
+// OwnerFacts are what a row of the table owners says.
+func OwnerFacts(o *tables.Owner) meter.Owner {
 	return meter.Owner{
 		Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
 	}
-}
-
-func (o *OwnerRow) name() ownerName {
-	return ownerName{id: o.Owner, facts: o.Facts().Named()} // raw of before rules 2 has facts as they came
 }
 
 // bound forgets what is known when it is much. Never within a chunk: its rows
@@ -88,7 +60,7 @@ func (l *Ledger) learn(ctx context.Context, r *raw) error {
 	d := l.names
 	leaves, owners := d.unknown(r)
 	for part := range slices.Chunk(leaves, namesPerQuery) {
-		var rows []LeafRow
+		var rows []tables.Leaf
 		if err := l.deps.Store.Select(ctx, &rows, selectLeaves, store.Named("ids", part)); err != nil {
 			return fmt.Errorf("read %d leaves: %w", len(part), err)
 		}
@@ -97,12 +69,12 @@ func (l *Ledger) learn(ctx context.Context, r *raw) error {
 		}
 	}
 	for part := range slices.Chunk(owners, namesPerQuery) {
-		var rows []OwnerRow
+		var rows []tables.Owner
 		if err := l.deps.Store.Select(ctx, &rows, selectOwners, store.Named("ids", part)); err != nil {
 			return fmt.Errorf("read %d owners: %w", len(part), err)
 		}
 		for _, o := range rows {
-			d.owners[o.ID] = o.name()
+			d.owners[o.ID] = ownerName{id: o.Owner, facts: OwnerFacts(&o).Named()}
 		}
 	}
 	if leaves, owners = d.unknown(r); len(leaves)+len(owners) > 0 {

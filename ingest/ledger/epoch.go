@@ -6,22 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ClickHouse/ch-go/proto"
-
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/tenants"
 )
 
 // epoch is a state of rules and mapping. A change of either starts a new one,
 // and republishes the hours from where it takes effect (R5, R15).
-type epoch struct {
-	Epoch     uint32    `ch:"epoch"`
-	Rules     uint16    `ch:"rules"`
-	Mapping   string    `ch:"mapping"`
-	Tenants   string    `ch:"tenants"`
-	Effective time.Time `ch:"effective"`
-}
+type epoch = tables.Epoch
 
 // epochAt is the epoch that an hour must be computed under: the newest that
 // took effect at or before it.
@@ -169,24 +162,8 @@ func (l *Ledger) checkMapping(epochs []epoch, isNew bool, res *check.Result) {
 }
 
 func (l *Ledger) insertEpoch(ctx context.Context, e epoch) error {
-	number, rules, mapping, text, claim := new(proto.ColUInt32), new(proto.ColUInt16), new(proto.ColStr), new(proto.ColStr), new(proto.ColStr)
-	effective, created := new(proto.ColDateTime), new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli)
-	number.Append(e.Epoch)
-	rules.Append(e.Rules)
-	mapping.Append(e.Mapping)
-	text.Append(e.Tenants)
-	claim.Append(fmt.Sprintf("%d %s", e.Rules, e.Mapping))
-	effective.Append(e.Effective)
-	created.Append(l.deps.Clock.Now().UTC())
-	if err := l.deps.Store.Insert(ctx, "epochs", proto.Input{
-		{Name: "epoch", Data: number},
-		{Name: "rules", Data: rules},
-		{Name: "mapping", Data: mapping},
-		{Name: "tenants", Data: text},
-		{Name: "effective", Data: effective},
-		{Name: "created_at", Data: created},
-		{Name: "claim", Data: claim},
-	}); err != nil {
+	e.Claim, e.CreatedAt = fmt.Sprintf("%d %s", e.Rules, e.Mapping), l.deps.Clock.Now().UTC()
+	if err := tables.Insert(ctx, l.deps.Store, "epochs", e); err != nil {
 		return fmt.Errorf("start epoch %d: %w", e.Epoch, err)
 	}
 	return nil

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ClickHouse/ch-go/proto"
-
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // Board is a GPU of the inventory, as far as it was ever listed.
@@ -80,11 +79,10 @@ func (l *Ledger) watermark(ctx context.Context, c cluster) (int64, error) {
 
 // Retirement takes a GPU out of the inventory before it would close by itself.
 type Retirement struct {
-	Cluster string    `ch:"cluster"` // empty: the one that has the GPU
-	GPU     string    `ch:"gpu"`
-	At      time.Time `ch:"at"`
-	Who     string    `ch:"who"`
-	Reason  string    `ch:"reason"`
+	Cluster     string // empty: the one that has the GPU
+	GPU         string
+	At          time.Time
+	Who, Reason string
 }
 
 // NotRetirable is why a GPU can't be retired: a mistake of whoever asks.
@@ -156,22 +154,8 @@ func (l *Ledger) board(ctx context.Context, r Retirement) (*Board, error) {
 }
 
 func (l *Ledger) insertRetirement(ctx context.Context, r Retirement) error {
-	clusterName, gpu, who, reason := low(), new(proto.ColStr), new(proto.ColStr), new(proto.ColStr)
-	at, recorded := new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli), new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli)
-	clusterName.Append(r.Cluster)
-	gpu.Append(r.GPU)
-	at.Append(r.At)
-	who.Append(r.Who)
-	reason.Append(r.Reason)
-	recorded.Append(l.deps.Clock.Now().UTC())
-	if err := l.deps.Store.Insert(ctx, "retirements", proto.Input{
-		{Name: "cluster", Data: clusterName},
-		{Name: "gpu", Data: gpu},
-		{Name: "at", Data: at},
-		{Name: "who", Data: who},
-		{Name: "reason", Data: reason},
-		{Name: "recorded_at", Data: recorded},
-	}); err != nil {
+	row := tables.Retirement{Cluster: r.Cluster, GPU: r.GPU, At: r.At.UTC(), Who: r.Who, Reason: r.Reason, RecordedAt: l.deps.Clock.Now().UTC()}
+	if err := tables.Insert(ctx, l.deps.Store, "retirements", row); err != nil {
 		return fmt.Errorf("record retirement of GPU %q: %w", r.GPU, err)
 	}
 	return nil

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ClickHouse/ch-go/proto"
-
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // raw is what the winning batches of a range of slots say of each GPU.
@@ -49,53 +48,17 @@ func (p part) args(cluster string, from, to time.Time) []any {
 	}
 }
 
-// holdsResult are the columns of selectHolds.
-type holdsResult struct {
-	node, gpu, model     *proto.ColLowCardinality[string]
-	slot                 proto.ColDateTime
-	batch, leaf, owner   proto.ColUInt64
-	sliceMS, work        proto.ColUInt64
-	slices               proto.ColUInt32
-	kind                 proto.ColUInt8
-	bucket               proto.ColInt8
-	why, energyWhy       proto.ColUInt8
-	energy, unattributed proto.ColInt64
-	head, tail           proto.ColUInt32
+// holdColumns are those of selectHolds, in its order.
+var holdColumns = []string{
+	"node", "gpu", "slot", "batch", "model", "slices", "kind", "leaf", "owner", "bucket", "why", "slice_ms", "work", "energy_mj",
+	"unattributed_mj", "energy_why", "head", "tail",
 }
 
-func newHoldsResult() *holdsResult {
-	return &holdsResult{node: newNames(), gpu: newNames(), model: newNames()}
-}
-
-func (h *holdsResult) columns() proto.Results {
-	return proto.Results{
-		{Name: "node", Data: h.node},
-		{Name: "gpu", Data: h.gpu},
-		{Name: "slot", Data: &h.slot},
-		{Name: "batch", Data: &h.batch},
-		{Name: "model", Data: h.model},
-		{Name: "slices", Data: &h.slices},
-		{Name: "kind", Data: &h.kind},
-		{Name: "leaf", Data: &h.leaf},
-		{Name: "owner", Data: &h.owner},
-		{Name: "bucket", Data: &h.bucket},
-		{Name: "why", Data: &h.why},
-		{Name: "slice_ms", Data: &h.sliceMS},
-		{Name: "work", Data: &h.work},
-		{Name: "energy_mj", Data: &h.energy},
-		{Name: "unattributed_mj", Data: &h.unattributed},
-		{Name: "energy_why", Data: &h.energyWhy},
-		{Name: "head", Data: &h.head},
-		{Name: "tail", Data: &h.tail},
-	}
-}
-
-func (h *holdsResult) row(i int) meter.Row {
+func rowOf(h *tables.Hold) meter.Row {
 	return meter.Row{
-		Leaf: h.leaf[i], Owner: h.owner[i], Bucket: meter.Bucket(h.bucket[i]), Why: meter.Why(h.why[i]),
-		SliceMS: int64(h.sliceMS[i]), Work: int64(h.work[i]), EnergyMJ: h.energy[i], UnattributedMJ: h.unattributed[i],
-		EnergyWhy: meter.EnergyWhy(h.energyWhy[i]),
-		Head:      meter.Share(h.head[i]), Tail: meter.Share(h.tail[i]),
+		Leaf: h.Leaf, Owner: h.Owner, Bucket: meter.Bucket(h.Bucket), Why: meter.Why(h.Why), SliceMS: int64(h.SliceMS), Work: int64(h.Work),
+		EnergyMJ: h.EnergyMJ, UnattributedMJ: h.UnattributedMJ, EnergyWhy: meter.EnergyWhy(h.EnergyWhy),
+		Head: meter.Share(h.Head), Tail: meter.Share(h.Tail),
 	}
 }
 
@@ -103,11 +66,12 @@ func (h *holdsResult) row(i int) meter.Row {
 // them against what the journal promised.
 func (l *Ledger) readRaw(ctx context.Context, c cluster, w *winners, p part, from, to time.Time) (*raw, error) {
 	r := &raw{gpus: map[string]map[string]*series{}}
-	h := newHoldsResult()
-	err := l.deps.Store.Stream(ctx, h.columns(), func(rows int) error {
+	block := tables.NewBlock[tables.Hold](holdColumns...)
+	err := l.deps.Store.Stream(ctx, block.Results(), func(rows int) error {
+		var h tables.Hold
 		for i := range rows {
-			if w.met(h.batch[i]) {
-				r.add(h, i)
+			if block.Row(i, &h); w.met(h.Batch) {
+				r.add(&h)
 			}
 		}
 		return nil
@@ -119,17 +83,17 @@ func (l *Ledger) readRaw(ctx context.Context, c cluster, w *winners, p part, fro
 	return r, nil
 }
 
-func (r *raw) add(h *holdsResult, i int) {
-	s, start := r.seriesOf(h.gpu.Row(i), h.node.Row(i)), h.slot.Row(i).UnixMilli()
+func (r *raw) add(h *tables.Hold) {
+	s, start := r.seriesOf(h.GPU, h.Node), h.Slot.UnixMilli()
 	var rows []meter.Row // those of the record already there
 	n := len(s.records)
 	if n > 0 && s.records[n-1].StartMS == start {
 		n--
 		rows = s.records[n].Rows
 	} else {
-		s.records = append(s.records, meter.Record{StartMS: start, Slices: int(h.slices[i]), Kind: meter.Kind(h.kind[i]), Model: h.model.Row(i)})
+		s.records = append(s.records, meter.Record{StartMS: start, Slices: int(h.Slices), Kind: meter.Kind(h.Kind), Model: h.Model})
 	}
-	s.records[n].Rows = r.extend(rows, h.row(i))
+	s.records[n].Rows = r.extend(rows, rowOf(h))
 }
 
 // extend appends to a record's rows; where they don't end the slab or it is

@@ -10,37 +10,29 @@ import (
 
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/tenants"
 )
-
-// HourRow is a row of the ledger with what it rests on.
-type HourRow struct {
-	UsageRow
-	Cluster string `ch:"cluster"`
-	UntilMS uint32 `ch:"until_ms"` // the part of the hour before the watermark
-	Epoch   uint32 `ch:"epoch"`    // of rules and tenant mapping
-	Inputs  uint64 `ch:"inputs"`   // journal rows and retirements
-}
 
 // Replay is one GPU-hour computed again from raw, piece by piece.
 type Replay struct {
 	SlotMS  int64
-	Inputs  uint64           // journal rows and retirements that the hour depends on now
-	Gone    bool             // its raw was dropped: nothing below is known
-	Missing []string         // batches without all the rows that the journal promised: raw is damaged
-	Again   *UsageRow        // what raw gives; nil: no row
-	Parts   []meter.Part     // of Again, by slot
-	Nodes   []string         // that list the GPU, or did so last
-	Winning map[uint64]bool  // ids of the batches that count
-	Retired []Retirement     // of the GPU, by time
-	Mapping *tenants.Mapping // of the row's epoch; nil: not kept
+	Inputs  uint64              // journal rows and retirements that the hour depends on now
+	Gone    bool                // its raw was dropped: nothing below is known
+	Missing []string            // batches without all the rows that the journal promised: raw is damaged
+	Again   *tables.Usage       // what raw gives; nil: no row
+	Parts   []meter.Part        // of Again, by slot
+	Nodes   []string            // that list the GPU, or did so last
+	Winning map[uint64]bool     // ids of the batches that count
+	Retired []tables.Retirement // of the GPU, by time
+	Mapping *tenants.Mapping    // of the row's epoch; nil: not kept
 	names   *dictionary
 }
 
 // Leaf is what a part's leaf stands for.
 func (r *Replay) Leaf(leaf uint64) meter.Leaf {
 	row := r.names.leaves[leaf]
-	return row.Facts()
+	return LeafFacts(&row)
 }
 
 // Owner is who a part's owner is, by id and facts; known is false where the
@@ -51,14 +43,14 @@ func (r *Replay) Owner(owner uint64) (id string, facts meter.Owner, known bool) 
 }
 
 // Differences name the columns of the stored row that raw gives otherwise.
-func (r *Replay) Differences(row *HourRow) []string {
+func (r *Replay) Differences(row *tables.UsageHour) []string {
 	if r.Again == nil {
 		return []string{"the ledger has a row, raw gives none"}
 	}
 	if r.Mapping == nil && len(r.Again.Tenant) == len(row.Tenant) { // who they belong to can't be told
 		r.Again.Tenant, r.Again.Project = row.Tenant, row.Project
 	}
-	return differences(r.Again, &row.UsageRow)
+	return differences(r.Again, &row.Usage)
 }
 
 const selectReplayNodes = `
@@ -84,7 +76,7 @@ GROUP BY batch`
 
 // ReplayHour computes the GPU-hour of a row again, as it stood at the row's
 // watermark and under the row's mapping. It only reads.
-func ReplayHour(ctx context.Context, db Store, row *HourRow) (*Replay, error) {
+func ReplayHour(ctx context.Context, db Store, row *tables.UsageHour) (*Replay, error) {
 	l := &Ledger{deps: Deps{Store: db}, names: newDictionary()}
 	r := &Replay{names: l.names}
 	c, err := l.clusterOf(ctx, row.Cluster)
@@ -113,7 +105,7 @@ func ReplayHour(ctx context.Context, db Store, row *HourRow) (*Replay, error) {
 	return r, l.replay(ctx, x, r, row)
 }
 
-func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *HourRow) error {
+func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *tables.UsageHour) error {
 	p, err := l.partOf(ctx, x, row)
 	if err != nil {
 		return err
@@ -207,7 +199,7 @@ func (l *Ledger) mappingOf(ctx context.Context, number uint32) (*tenants.Mapping
 }
 
 // partOf is the row's GPU and the nodes that list it around the hour or did last.
-func (l *Ledger) partOf(ctx context.Context, x *computation, row *HourRow) (part, error) {
+func (l *Ledger) partOf(ctx context.Context, x *computation, row *tables.UsageHour) (part, error) {
 	p := part{of: 1, gpu: row.GPU}
 	sightings, err := l.readSightings(ctx, x.cluster, p, row.Hour.Add(-backMS*time.Millisecond), row.Hour)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // sealedFor is how long a week takes no batches before its raw goes: a chunk
@@ -104,7 +105,7 @@ func (l *Ledger) retainFrom(ctx context.Context, weeks RawWeeks, looks []look) (
 		}
 		switch {
 		case w.State == 0:
-			if err := l.writeWeek(ctx, rawWeek{Week: monday, State: weekSealed, SealedAt: now}); err != nil {
+			if err := l.writeWeek(ctx, tables.RawWeek{Week: monday, State: weekSealed, SealedAt: now}); err != nil {
 				return dropped, err
 			}
 			l.deps.Log.Info("a week takes no more batches, its raw will be dropped", "week", monday.Format(time.DateOnly))
@@ -148,9 +149,9 @@ func (l *Ledger) keep(monday time.Time, why string) {
 
 // drop writes down what was published of the week and how much raw it had, and
 // then drops the raw.
-func (l *Ledger) drop(ctx context.Context, w rawWeek) (err error) {
+func (l *Ledger) drop(ctx context.Context, w tables.RawWeek) (err error) {
 	w.State = weekDropping
-	if w.GPUHours, w.SHA256, err = l.published(ctx, w.Week); err != nil {
+	if w.GPUHours, w.UsageSHA256, err = l.published(ctx, w.Week); err != nil {
 		return err
 	}
 	var rows []struct {
@@ -167,7 +168,7 @@ func (l *Ledger) drop(ctx context.Context, w rawWeek) (err error) {
 	return l.finishDrop(ctx, w)
 }
 
-func (l *Ledger) finishDrop(ctx context.Context, w rawWeek) error {
+func (l *Ledger) finishDrop(ctx context.Context, w tables.RawWeek) error {
 	for _, table := range []string{"holds", "samples"} {
 		if err := l.deps.Store.Alter(ctx, table, dropWeek, named(w.Week)); err != nil {
 			return fmt.Errorf("drop raw of week %s: %w", w.Week.Format(time.DateOnly), err)

@@ -14,6 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/tenants"
 )
 
@@ -185,27 +186,31 @@ func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, ho
 
 // publish writes a chunk's rows, each hour whole in one insert.
 func (l *Ledger) publish(ctx context.Context, c cluster, res *result) error {
-	sightings := newSightingColumns()
+	sightings := tables.NewBlock[tables.Sighting]()
 	for i, h := range res.hours {
 		for s := range res.results[i].Sightings {
-			sightings.add(c.Name, h, &res.results[i].Sightings[s])
+			row := sightingRowOf(c.Name, h, &res.results[i].Sightings[s])
+			sightings.Add(&row)
 		}
 	}
-	if err := l.deps.Store.Insert(ctx, "sightings", sightings.input()); err != nil {
+	if err := l.deps.Store.Insert(ctx, "sightings", sightings.Input()); err != nil {
 		return fmt.Errorf("publish sightings of %s: %w", c.Name, err)
 	}
-	usage, rows := newUsageColumns(), 0
+	usage := tables.NewBlock[tables.UsageHour]()
 	for i, h := range res.hours {
-		for g := range res.results[i].GPUs {
-			usage.add(c.Name, h, len(res.results[i].GPUs), usageRowOf(h.start, &res.results[i].GPUs[g], l.names, l.mapping))
+		gpus := res.results[i].GPUs
+		row := tables.UsageHour{Cluster: c.Name, UntilMS: h.untilMS, HourRows: uint32(len(gpus)), Epoch: h.epoch, Inputs: h.inputs, Version: h.version()}
+		for g := range gpus {
+			row.Usage = *usageRowOf(h.start, &gpus[g], l.names, l.mapping)
+			usage.Add(&row)
 		}
-		if rows += len(res.results[i].GPUs); rows < insertRows && i < len(res.hours)-1 {
+		if usage.Rows() < insertRows && i < len(res.hours)-1 {
 			continue
 		}
-		if err := l.deps.Store.Insert(ctx, "usage_hourly", usage.input()); err != nil {
+		if err := l.deps.Store.Insert(ctx, "usage_hourly", usage.Input()); err != nil {
 			return fmt.Errorf("publish usage of %s: %w", c.Name, err)
 		}
-		usage, rows = newUsageColumns(), 0
+		usage = tables.NewBlock[tables.UsageHour]()
 	}
 	return nil
 }

@@ -41,8 +41,7 @@ const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epoc
 // Batches of the slots in a range, winners and losers, those of a (node, slot)
 // one after the other.
 const selectJournal = `
-SELECT node, slot, rev, collector, boot_ms, seq, hash, batch, attribution_ok, enumeration_complete,
-       observed_ms, observed, hold_rows
+SELECT node, slot, collector, boot_ms, seq, rev, batch, hash, attribution_ok, enumeration_complete, observed_ms, observed, hold_rows
 FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored'
   AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
@@ -51,8 +50,8 @@ ORDER BY node, slot`
 
 // Raw rows of the slots in a range, of one part of the GPUs.
 const selectHolds = `
-SELECT node, gpu, slot, batch, model, slices, kind, leaf, owner, CAST(bucket, 'Int8') AS bucket, why, slice_ms, work,
-       energy_mj, unattributed_mj, energy_why, head, tail
+SELECT node, gpu, slot, batch, model, slices, kind, leaf, owner, bucket, why, slice_ms, work, energy_mj, unattributed_mj, energy_why,
+       head, tail
 FROM holds FINAL
 PREWHERE cityHash64(gpu) % {parts:UInt64} = {part:UInt64}
 WHERE cluster = {cluster:String}

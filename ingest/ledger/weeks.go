@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ClickHouse/ch-go/proto"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // weekLength is that of a partition of raw.
@@ -18,20 +18,8 @@ const (
 	weekDropped  = 3
 )
 
-// rawWeek is a week whose raw goes, or is gone.
-type rawWeek struct {
-	Week       time.Time `ch:"week"`
-	State      uint8     `ch:"state"`
-	SealedAt   time.Time `ch:"sealed_at"`
-	DroppedAt  time.Time `ch:"dropped_at"`
-	GPUHours   uint64    `ch:"gpu_hours"`
-	HoldRows   uint64    `ch:"hold_rows"`
-	SampleRows uint64    `ch:"sample_rows"`
-	SHA256     string    `ch:"usage_sha256"`
-}
-
 // RawWeeks are the weeks whose raw goes or is gone, by their Monday.
-type RawWeeks map[time.Time]rawWeek
+type RawWeeks map[time.Time]tables.RawWeek
 
 // Selector is what reading them needs of ClickHouse.
 type Selector interface {
@@ -40,7 +28,7 @@ type Selector interface {
 
 // ReadRawWeeks reads table raw_weeks.
 func ReadRawWeeks(ctx context.Context, s Selector) (RawWeeks, error) {
-	var rows []rawWeek
+	var rows []tables.RawWeek
 	if err := s.Select(ctx, &rows, selectRawWeeks); err != nil {
 		return nil, fmt.Errorf("read weeks without raw: %w", err)
 	}
@@ -93,27 +81,8 @@ func mondayOf(t time.Time) time.Time {
 	return day.AddDate(0, 0, -(int(day.Weekday())+6)%7)
 }
 
-func (l *Ledger) writeWeek(ctx context.Context, w rawWeek) error {
-	week, state, sha := new(proto.ColDate), new(proto.ColUInt8), new(proto.ColStr)
-	ms := func(t time.Time) *proto.ColDateTime64 {
-		c := new(proto.ColDateTime64).WithPrecision(proto.PrecisionMilli)
-		c.Append(t.UTC())
-		return c
-	}
-	count := func(n uint64) *proto.ColUInt64 { return &proto.ColUInt64{n} }
-	week.Append(w.Week)
-	state.Append(w.State)
-	sha.Append(w.SHA256)
-	if err := l.deps.Store.Insert(ctx, "raw_weeks", proto.Input{
-		{Name: "week", Data: week},
-		{Name: "state", Data: state},
-		{Name: "sealed_at", Data: ms(w.SealedAt)},
-		{Name: "dropped_at", Data: ms(w.DroppedAt)},
-		{Name: "gpu_hours", Data: count(w.GPUHours)},
-		{Name: "hold_rows", Data: count(w.HoldRows)},
-		{Name: "sample_rows", Data: count(w.SampleRows)},
-		{Name: "usage_sha256", Data: sha},
-	}); err != nil {
+func (l *Ledger) writeWeek(ctx context.Context, w tables.RawWeek) error {
+	if err := tables.Insert(ctx, l.deps.Store, "raw_weeks", w); err != nil {
 		return fmt.Errorf("record state %d of week %s: %w", w.State, w.Week.Format(time.DateOnly), err)
 	}
 	return nil

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ClickHouse/ch-go/proto"
-
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -111,55 +110,27 @@ func (w *winners) missing() (missing []string) {
 	return missing
 }
 
-// journalResult are the columns of selectJournal.
-type journalResult struct {
-	node, collector         *proto.ColLowCardinality[string]
-	slot                    proto.ColDateTime
-	rev, bootMS, seq, batch proto.ColUInt64
-	hash                    proto.ColFixedStr
-	attribution, complete   proto.ColUInt8
-	observedMS, holdRows    proto.ColUInt32
-	observed                *proto.ColArr[uint32]
+// journalColumns are those of selectJournal, in its order.
+var journalColumns = []string{
+	"node", "slot", "collector", "boot_ms", "seq", "rev", "batch", "hash", "attribution_ok", "enumeration_complete", "observed_ms", "observed",
+	"hold_rows",
 }
 
-func newJournalResult() *journalResult {
-	return &journalResult{node: newNames(), collector: newNames(), hash: proto.ColFixedStr{Size: 32}, observed: new(proto.ColUInt32).Array()}
-}
-
-func (j *journalResult) columns() proto.Results {
-	return proto.Results{
-		{Name: "node", Data: j.node},
-		{Name: "slot", Data: &j.slot},
-		{Name: "rev", Data: &j.rev},
-		{Name: "collector", Data: j.collector},
-		{Name: "boot_ms", Data: &j.bootMS},
-		{Name: "seq", Data: &j.seq},
-		{Name: "hash", Data: &j.hash},
-		{Name: "batch", Data: &j.batch},
-		{Name: "attribution_ok", Data: &j.attribution},
-		{Name: "enumeration_complete", Data: &j.complete},
-		{Name: "observed_ms", Data: &j.observedMS},
-		{Name: "observed", Data: j.observed},
-		{Name: "hold_rows", Data: &j.holdRows},
+func journalBatchOf(r *tables.Batch) journalBatch {
+	return journalBatch{
+		node: r.Node, slotMS: r.Slot.UnixMilli(),
+		rank:  wire.Rank{Rev: r.Rev, Collector: r.Collector, BootMS: int64(r.BootMS), Seq: r.Seq, Hash: r.Hash},
+		batch: r.Batch, attribution: r.AttributionOK == 1, complete: r.Complete == 1, observedMS: r.ObservedMS, observed: r.Observed, holdRows: r.HoldRows,
 	}
-}
-
-func (j *journalResult) row(i int) journalBatch {
-	row := journalBatch{
-		node: j.node.Row(i), slotMS: j.slot.Row(i).UnixMilli(),
-		rank:  wire.Rank{Rev: j.rev[i], Collector: j.collector.Row(i), BootMS: int64(j.bootMS[i]), Seq: j.seq[i]},
-		batch: j.batch[i], attribution: j.attribution[i] == 1, complete: j.complete[i] == 1,
-		observedMS: j.observedMS[i], observed: j.observed.Row(i), holdRows: j.holdRows[i],
-	}
-	copy(row.rank.Hash[:], j.hash.Row(i))
-	return row
 }
 
 func (l *Ledger) readWinners(ctx context.Context, c cluster, p part, from, to time.Time) (*winners, error) {
-	w, j := newWinners(), newJournalResult()
-	err := l.deps.Store.Stream(ctx, j.columns(), func(rows int) error {
+	w, block := newWinners(), tables.NewBlock[tables.Batch](journalColumns...)
+	err := l.deps.Store.Stream(ctx, block.Results(), func(rows int) error {
+		var row tables.Batch
 		for i := range rows {
-			w.add(j.row(i))
+			block.Row(i, &row)
+			w.add(journalBatchOf(&row))
 		}
 		return nil
 	}, selectJournal, p.args(c.Name, from, to)...)
@@ -168,26 +139,4 @@ func (l *Ledger) readWinners(ctx context.Context, c cluster, p part, from, to ti
 	}
 	w.settle()
 	return w, nil
-}
-
-// names decodes a dictionary of strings that come again and again: each is
-// kept once, whatever number of rows name it.
-type names struct {
-	proto.ColStr
-	known map[string]string
-}
-
-func newNames() *proto.ColLowCardinality[string] {
-	return proto.NewLowCardinality[string](&names{known: map[string]string{}})
-}
-
-// Row is the i-th string of the dictionary under way.
-func (n *names) Row(i int) string {
-	text := n.RowBytes(i)
-	if s, ok := n.known[string(text)]; ok {
-		return s
-	}
-	s := string(text)
-	n.known[s] = s
-	return s
 }
