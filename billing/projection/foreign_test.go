@@ -6,8 +6,8 @@ import (
 
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
-	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/store/storetest"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // Rows that somebody added, out of sight of what is compared row by row: an
@@ -22,12 +22,12 @@ func TestTheCheckNamesWhatWasAdded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.InsertRows(testContext(t), db, tableInvoices, []invoiceRow{row}); err != nil {
+	if err := tables.Insert(testContext(t), db, tableInvoices, row); err != nil {
 		t.Fatal(err)
 	}
 	ghost.Number = decisions.Number("2026-10", "ml", 0)
 	usage := usageRowOf(&ghost, &rating.Row{Hour: start, Model: "H100", Slices: 7, Bucket: "active", SliceMS: 1})
-	if err := store.InsertRows(testContext(t), db, tableUsage, []usageRow{usage}); err != nil {
+	if err := tables.Insert(testContext(t), db, tableUsage, usage); err != nil {
 		t.Fatal(err)
 	}
 	found := strings.Join(checked(t, p).Findings, "\n")

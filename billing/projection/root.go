@@ -11,6 +11,7 @@ import (
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 )
 
 // Deps are what a Projection works with; all are needed.
@@ -312,7 +313,7 @@ func (p *Projection) invoice(ctx context.Context, b *batch, e *decisions.Entry, 
 	}
 	var rows []usageRow
 	flush := func() error {
-		err := store.InsertRows(ctx, p.deps.DB, tableUsage, rows)
+		err := tables.Insert(ctx, p.deps.DB, tableUsage, rows...)
 		rows = rows[:0]
 		return err
 	}
