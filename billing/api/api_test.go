@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"github.com/gputally/gputally/billing/invoice/invoicetest"
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/fault"
 	"github.com/gputally/gputally/internal/httpd/guard"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/store/storetest"
@@ -73,8 +75,9 @@ func mount(t *testing.T, db *store.DB, book *prices.Book) *fixture {
 		t.Fatal(err)
 	}
 	err = api.Mount(mux, api.Deps{
-		Focus: focus.Config{Issuer: "Acme GPU Platform"},
-		DB:    db, Register: f.register.Register, Decisions: f.register.Decisions, Clock: f.register.Clock,
+		Explain: explained,
+		Focus:   focus.Config{Issuer: "Acme GPU Platform"},
+		DB:      db, Register: f.register.Register, Decisions: f.register.Decisions, Clock: f.register.Clock,
 		Log: slog.New(slog.NewTextHandler(f.log, nil)), Registry: f.registry,
 	})
 	if err != nil {
@@ -82,6 +85,32 @@ func mount(t *testing.T, db *store.DB, book *prices.Book) *fixture {
 	}
 	f.Handler = front.Handler(mux)
 	return f
+}
+
+// explained stands in for package explain, which has tests of its own.
+func explained(_ context.Context, q *api.Explanation, hour time.Time) (any, error) {
+	if q.GPU != "GPU-a" {
+		return nil, fault.New(fault.NotFound, "GPU %q: the ledger has no such GPU", q.GPU)
+	}
+	return map[string]any{"gpu": q.GPU, "hour": hour, "all": q.All}, nil
+}
+
+func TestExplanation(t *testing.T) {
+	f := serve(t)
+	for query, want := range map[string]int{
+		"gpu=GPU-a&hour=2026-03-01T00:00:00Z&all=true": http.StatusOK,
+		"gpu=GPU-b&hour=2026-03-01T00:00:00Z":          http.StatusNotFound,
+		"gpu=GPU-a&pod=p&hour=2026-03-01T00:00:00Z":    http.StatusUnprocessableEntity,
+		"hour=2026-03-01T00:00:00Z":                    http.StatusUnprocessableEntity,
+		"gpu=GPU-a":                                    http.StatusUnprocessableEntity,
+		"gpu=GPU-a&hour=2026-03-01T00:30:00Z":          http.StatusUnprocessableEntity,
+		"gpu=GPU-a&hour=2026-13-01T00:00:00Z":          http.StatusUnprocessableEntity,
+	} {
+		code, body, _ := get(t, f, "/api/v1/explanation?"+query)
+		if code != want || code == http.StatusOK && !strings.Contains(body, `"all":true`) {
+			t.Errorf("%s: got %d, want %d: %s", query, code, want, body)
+		}
+	}
 }
 
 // request is one as from a client on this machine.

@@ -61,7 +61,8 @@ func serveChild(ctx context.Context, where []string) error {
 	}
 	mux := http.NewServeMux()
 	err = api.Mount(mux, api.Deps{
-		DB: db, Register: register, Decisions: decided, Clock: clock.Real(), Log: log, Registry: prometheus.NewRegistry(),
+		Explain: explained,
+		DB:      db, Register: register, Decisions: decided, Clock: clock.Real(), Log: log, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		return err

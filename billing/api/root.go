@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -25,13 +27,16 @@ type Deps struct {
 	Clock     clock.Clock
 	Log       *slog.Logger
 	Registry  prometheus.Registerer
+	// Explain takes a GPU-hour apart, as a document for JSON. Its errors state their
+	// class.
+	Explain func(ctx context.Context, q *Explanation, hour time.Time) (any, error)
 	// Focus names who charges in FOCUS exports; its zero value is gputally.
 	Focus focus.Config
 }
 
 func (d Deps) validate() error {
-	if d.DB == nil || d.Register == nil || d.Decisions == nil || d.Clock == nil || d.Log == nil || d.Registry == nil {
-		return errors.New("mount finance API: store, register, decisions, clock, log and registry are all needed")
+	if d.DB == nil || d.Register == nil || d.Decisions == nil || d.Clock == nil || d.Log == nil || d.Registry == nil || d.Explain == nil {
+		return errors.New("mount finance API: store, register, decisions, clock, log, registry and explain are all needed")
 	}
 	return nil
 }
@@ -83,6 +88,7 @@ func (a *api) registerOn(h huma.API) {
 func (a *api) registerUsage(h huma.API) {
 	get(h, "list-tenants", "/tenants", tagUsage, "Tenants with usage, their time zones and months", a.listTenants)
 	get(h, "query-usage", "/usage", tagUsage, "Usage of a range, grouped by columns", a.queryUsage)
+	get(h, "explain-gpu-hour", "/explanation", tagUsage, "Why so much? One GPU-hour in words, by reason and evidence, as gputally explain prints it", a.explain)
 	get(h, "list-anomalies", "/anomalies", tagUsage, "Episodes of waste that overlap a range", a.listAnomalies)
 }
 

@@ -70,8 +70,9 @@ func shortest(amount string) (string, error) {
 
 func usageRowOf(i *decisions.Invoice, r *rating.Row) usageRow {
 	return usageRow{
-		i.Number, i.Tenant, i.Period, uint32(i.Revision), r.Hour.UTC(), r.Project, r.Model, r.Profile,
-		uint32(r.ProfileSlices), uint32(r.Slices), r.Bucket, r.SliceMS, r.EnergyMJ,
+		Number: i.Number, Tenant: i.Tenant, Period: i.Period, Revision: uint32(i.Revision), Hour: r.Hour.UTC(), Project: r.Project,
+		Model: r.Model, Profile: r.Profile, ProfileSlices: uint32(r.ProfileSlices), Slices: uint32(r.Slices), Bucket: r.Bucket,
+		SliceMS: r.SliceMS, EnergyMJ: r.EnergyMJ,
 	}
 }
 

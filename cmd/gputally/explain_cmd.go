@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gputally/gputally/billing/api"
 	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/ingest/explain"
 	"github.com/gputally/gputally/internal/clock"
@@ -199,6 +200,28 @@ func (s *session) lineToHour(ctx context.Context, data string, ask *explainAsk) 
 	})
 }
 
+// explain answers the finance API's question as the command prints it for scripts.
+func (p *pipeline) explain(ctx context.Context, q *api.Explanation, hour time.Time) (any, error) {
+	request := explain.Request{
+		GPU: q.GPU, Pod: q.Pod, Job: q.Job, Hour: hour, Cluster: q.Cluster, Leaf: q.Leaf, Tenant: q.Tenant, All: q.All,
+	}
+	e, err := explain.Explain(ctx, p.finance, request)
+	if err != nil {
+		return nil, err
+	}
+	book, err := p.register.Book(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return explained{e, priceOf(book, e, request)}, nil
+}
+
+// explained is an explanation with its price.
+type explained struct {
+	*explain.Explanation
+	Price explainPrice `json:"price"`
+}
+
 const (
 	explainAttempts = 5
 	explainPause    = time.Second
@@ -243,10 +266,7 @@ func (s *session) printExplanation(o explainOutput, e *explain.Explanation, pric
 		enc := json.NewEncoder(s.stdout)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
-		if err := enc.Encode(struct {
-			*explain.Explanation
-			Price explainPrice `json:"price"`
-		}{e, price}); err != nil {
+		if err := enc.Encode(explained{e, price}); err != nil {
 			return fmt.Errorf("print explanation: %w", err)
 		}
 		return nil

@@ -240,6 +240,7 @@ func (p *pipeline) serve(server *httpd.Server, finance bool) error {
 		server.AddReady("decisions", p.projection.Whole)
 		if err := api.Mount(server.Mux(), api.Deps{
 			DB: p.finance, Register: p.register, Decisions: p.decisions, Clock: p.s.clock, Log: p.s.log, Registry: p.reg, Focus: p.cfg.Billing.Focus,
+			Explain: p.explain,
 		}); err != nil {
 			return err
 		}

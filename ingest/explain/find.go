@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputally/gputally/internal/fault"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/tables"
 )
@@ -22,6 +23,9 @@ type NotFoundError struct {
 	// Has is the range of what is there, in words; may be empty.
 	Has string
 }
+
+// Class says that what was named is not there.
+func (e *NotFoundError) Class() fault.Class { return fault.NotFound }
 
 // Error is one line.
 func (e *NotFoundError) Error() string {
@@ -40,6 +44,9 @@ type AmbiguousError struct {
 	What    string
 	Choices []string
 }
+
+// Class says that the request has to name one of the choices.
+func (e *AmbiguousError) Class() fault.Class { return fault.Conflict }
 
 // Error is one line, with ten choices at most.
 func (e *AmbiguousError) Error() string {
