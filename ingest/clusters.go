@@ -21,7 +21,7 @@ type Origins interface {
 
 // Two ingesters may register a cluster at once: the earliest slot's length
 // counts, of two the smaller, for everybody.
-const selectClusters = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster`
+const selectClusters = `SELECT cluster, slot_ms FROM slot_lengths`
 
 // slotLength is a cluster's, Unix ms, for what was appended since an instant.
 type slotLength struct {

@@ -165,7 +165,7 @@ func (p *pipeline) startScraping(ctx context.Context) error {
 }
 
 // clusterSlotsSQL is each cluster's slot length, as ingest decides it.
-const clusterSlotsSQL = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster`
+const clusterSlotsSQL = `SELECT cluster, slot_ms FROM slot_lengths`
 
 // keepsSlot refuses a slot length other than the cluster's own: all of it
 // would be dead-lettered (R11).

@@ -35,8 +35,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("import into cluster %q: %s", e.Cluster, e.Why)
 }
 
-const selectSlotMS = `
-SELECT argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c WHERE cluster = {cluster:String} GROUP BY cluster`
+const selectSlotMS = `SELECT slot_ms FROM slot_lengths WHERE cluster = {cluster:String}`
 
 // Who else speaks of the cluster: collectors, or batches imported as they are.
 const selectOthers = `

@@ -34,7 +34,7 @@ FROM usage_hourly FINAL SETTINGS compile_expressions = 0`
 // Every cluster that the ledger or the journal knows.
 const selectAllClusters = `
 SELECT cluster, max(slot_ms) AS slot_ms
-FROM (SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster UNION ALL SELECT DISTINCT cluster, toUInt32(0) AS slot_ms FROM usage_hourly)
+FROM (SELECT cluster, slot_ms FROM slot_lengths UNION ALL SELECT DISTINCT cluster, toUInt32(0) AS slot_ms FROM usage_hourly)
 GROUP BY cluster ORDER BY cluster`
 
 const selectUnique = `

@@ -33,7 +33,7 @@ FROM
 WHERE last > hour + 3600 + {after:UInt32} AND last > known + {after:UInt32}
 ORDER BY hour, node, collector`
 
-const selectClusters = `SELECT cluster, argMin(c.slot_ms, (c.since, c.slot_ms)) AS slot_ms FROM clusters AS c GROUP BY cluster ORDER BY cluster`
+const selectClusters = `SELECT cluster, slot_ms FROM slot_lengths ORDER BY cluster`
 
 // Of one number first the one that is in force.
 const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epochs FINAL ORDER BY epoch, rules DESC, mapping`
