@@ -24,7 +24,7 @@ func TestMigrateDryRunPrintsStatements(t *testing.T) {
 		"CREATE DATABASE IF NOT EXISTS gputally ON CLUSTER 'prod';\n\nUSE gputally;\n",
 		"CREATE TABLE IF NOT EXISTS holds_local ON CLUSTER 'prod'\n",
 		"ENGINE = Distributed('prod', 'gputally', 'usage_hourly_local', cityHash64(gpu));\n",
-		" VIEW usage ON CLUSTER 'prod' AS\n",
+		" VIEW IF NOT EXISTS usage ON CLUSTER 'prod' AS\n",
 	} {
 		if !strings.Contains(got.Stdout, want) {
 			t.Errorf("%q is missing in:\n%s", want, got.Stdout)
