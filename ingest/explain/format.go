@@ -15,8 +15,6 @@ func stamp(t time.Time) string {
 	return t.Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-func stampMS(ms int64) string { return stamp(time.UnixMilli(ms).UTC()) }
-
 // clockOf is the time of day, with milliseconds where there are any.
 func clockOf(t time.Time) string {
 	if t.Nanosecond() == 0 {
@@ -24,8 +22,6 @@ func clockOf(t time.Time) string {
 	}
 	return t.Format("15:04:05.000")
 }
-
-func clockMS(ms int64) string { return clockOf(time.UnixMilli(ms).UTC()) }
 
 // seconds is a length of time in seconds.
 func seconds(ms int64) string {

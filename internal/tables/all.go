@@ -13,12 +13,18 @@ const (
 // All are the tables, in the order in which they are made.
 var All = []Table{
 	of[Cluster](Table{Name: "clusters", Order: []string{"cluster", "since", "slot_ms"}}),
-	of[Batch](Table{Name: "batches", Version: "ingested_at", Partition: byWeek,
-		Order: []string{"cluster", "toStartOfHour(slot)", "node", "slot", "topic", "partition", "offset"}}),
-	of[Hold](Table{Name: "holds", Partition: byWeek,
-		Order: []string{"cluster", "toStartOfHour(slot)", "node", "gpu", "slot", "leaf", "owner", "bucket", "why", "head", "batch"}}),
-	of[Sample](Table{Name: "samples", Version: "rev", Partition: byWeek,
-		Order: []string{"cluster", "toStartOfHour(slot)", "node", "gpu", "device", "slot"}}),
+	of[Batch](Table{
+		Name: "batches", Version: "ingested_at", Partition: byWeek,
+		Order: []string{"cluster", "toStartOfHour(slot)", "node", "slot", "topic", "partition", "offset"},
+	}),
+	of[Hold](Table{
+		Name: "holds", Partition: byWeek,
+		Order: []string{"cluster", "toStartOfHour(slot)", "node", "gpu", "slot", "leaf", "owner", "bucket", "why", "head", "batch"},
+	}),
+	of[Sample](Table{
+		Name: "samples", Version: "rev", Partition: byWeek,
+		Order: []string{"cluster", "toStartOfHour(slot)", "node", "gpu", "device", "slot"},
+	}),
 	of[Leaf](Table{Name: "leaves", Order: []string{"id"}}),
 	of[Owner](Table{Name: "owners", Order: []string{"id"}}),
 	of[Event](Table{Name: "events", Partition: "toYYYYMM(at)", Order: []string{"cluster", "at", "node", "gpu", "leaf", "kind", "code", "batch"}}),
@@ -28,8 +34,10 @@ var All = []Table{
 	of[Sighting](Table{Name: "sightings", Version: "version", Partition: byMonth, Order: []string{"cluster", "hour", "gpu", "node"}}),
 	// A GPU's whole history is on one server of a cluster. By node its hour would
 	// stand on two when it moves, since the row names the last node of the hour only.
-	of[UsageHour](Table{Name: "usage_hourly", Version: "version", Partition: byMonth, Order: []string{"cluster", "hour", "gpu"}, Shard: "gpu",
-		Constraints: []string{"CONSTRAINT c6 CHECK toUInt64(slices) * present_ms = free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)"}}),
+	of[UsageHour](Table{
+		Name: "usage_hourly", Version: "version", Partition: byMonth, Order: []string{"cluster", "hour", "gpu"}, Shard: "gpu",
+		Constraints: []string{"CONSTRAINT c6 CHECK toUInt64(slices) * present_ms = free + stranded + unhealthy + unobserved + arraySum(active) + arraySum(idle) + arraySum(unproven)"},
+	}),
 	of[Retirement](Table{Name: "retirements", Version: "recorded_at", Order: []string{"cluster", "gpu", "at"}}),
 	of[Anomaly](Table{Name: "anomalies", Version: "version", Partition: "toYYYYMM(start)", Order: []string{"start", "id"}}),
 	of[Allocation](Table{Name: "allocations", Version: "revision", Order: []string{"cluster", "source", "start_ms", "record", "part"}}),

@@ -10,10 +10,12 @@ type Cluster struct {
 	Simulated uint8     `ch:"simulated" sql:"UInt8 DEFAULT 0"`
 }
 
-// Values of Batch.Status and Batch.Origin.
+// Values of Batch.Status: what a row of the journal says of its message.
 const (
-	StatusStored, StatusDead, StatusHole, StatusLate        int8 = 1, 2, 3, 4
-	OriginLive, OriginSimulated, OriginReplay, OriginImport int8 = 1, 2, 3, 4
+	StatusStored int8 = 1 // counted
+	StatusDead   int8 = 2 // a dead letter
+	StatusHole   int8 = 3 // deleted before it was read
+	StatusLate   int8 = 4 // kept whole in late_unprocessed: raw of its hours is gone
 )
 
 // Batch is a row of the journal: one per offset of the topic of samples.
