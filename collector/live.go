@@ -83,7 +83,8 @@ func (c *Collector) miss(slots int, from, now time.Time) {
 // emitted before.
 func (c *Collector) warnWait(p piece) {
 	if ahead := wallSub(p.slot.Start, c.deps.Clock.Now()); ahead > 0 {
-		c.deps.Log.Warn("waiting: slots up to here were emitted before the wall clock went back", "slot", p.slot.Start, "wait", ahead)
+		c.deps.Log.Warn("waiting: slots up to here were emitted before the wall clock went back", "slot", p.slot.Start,
+			"wait", ahead)
 	}
 }
 

@@ -79,7 +79,8 @@ func (l *losses) next() announcement {
 func (l *losses) spooled(a announcement, id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.spool.Stats().DroppedRanges; l.sending.cancel != nil && len(intact(known, l.sending.records)) < len(l.sending.records) {
+	if known := l.spool.Stats().DroppedRanges; l.sending.cancel != nil &&
+		len(intact(known, l.sending.records)) < len(l.sending.records) {
 		l.sending.cancel()
 	}
 	if len(a.ranges) > 0 {

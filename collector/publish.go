@@ -138,7 +138,8 @@ func (c *Collector) produce(ctx context.Context, messages []broker.Message) (fai
 func (c *Collector) noteRefused(r spool.Record) {
 	c.metrics.refused.Inc()
 	o, _ := Describe(r.Data)
-	c.deps.Log.Error("broker refused a batch for good", "node", o.Node, "boot_ms", o.BootMS, "seq", o.Seq, "bytes", len(r.Data))
+	c.deps.Log.Error("broker refused a batch for good", "node", o.Node, "boot_ms", o.BootMS, "seq", o.Seq, "bytes",
+		len(r.Data))
 }
 
 func (c *Collector) message(data []byte) (broker.Message, error) {

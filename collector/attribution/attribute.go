@@ -21,7 +21,8 @@ func (t *Tracker) Attribute(slot source.Slot, batches []*wire.Batch) {
 			continue
 		}
 		t.metrics.elsewhere.Inc()
-		t.once("node "+b.Node, "the source's node is not the one whose owners are asked for: all its time is unobserved; set collector.node to its name",
+		t.once("node "+b.Node, "the source's node is not the one whose owners are asked for: all its time is unobserved; "+
+			"set collector.node to its name",
 			"node", b.Node, "asked_for", t.deps.Node)
 		fail(b)
 	}
@@ -46,13 +47,13 @@ const remember = 24 * time.Hour
 func (t *Tracker) forget(now time.Time) {
 	old := func(at time.Time) bool { return now.Sub(at) > remember }
 	maps.DeleteFunc(t.seen, func(_ string, at time.Time) bool { return old(at) })
-	maps.DeleteFunc(t.told, func(_ string, at time.Time) bool { return old(at) })
+	maps.DeleteFunc(t.warned, func(_ string, at time.Time) bool { return old(at) })
 }
 
 // once warns of a thing a day.
 func (t *Tracker) once(what, msg string, args ...any) {
-	if _, told := t.told[what]; !told {
-		t.told[what] = t.deps.Clock.Now()
+	if _, known := t.warned[what]; !known {
+		t.warned[what] = t.deps.Clock.Now()
 		t.deps.Log.Warn(msg, args...)
 	}
 }

@@ -91,5 +91,8 @@ func (x *index) mayBeLost(d Device) bool {
 	if x.batch.Enumeration == wire.Enumeration_ENUMERATION_PARTIAL {
 		return true
 	}
-	return slices.ContainsFunc(x.batch.Gpus, func(g *wire.Gpu) bool { return g.Lost && (isMIG(d.UUID) || x.isBoard(g, d)) })
+	return slices.ContainsFunc(x.batch.Gpus, func(g *wire.Gpu) bool {
+		return g.Lost &&
+			(isMIG(d.UUID) || x.isBoard(g, d))
+	})
 }

@@ -35,7 +35,7 @@ type Tracker struct {
 	mu       sync.Mutex
 	lines    []*timeline
 	failing  map[string]bool      // readers whose last poll failed
-	told     map[string]time.Time // what was warned of, and when
+	warned   map[string]time.Time // what was warned of, and when
 	seen     map[string]time.Time // devices that were found, by their key, and when last
 	lastFail string               // why the last slot failed; empty: it didn't
 }
@@ -50,7 +50,7 @@ func New(cfg Config, deps Deps) (*Tracker, error) {
 	}
 	t := &Tracker{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry, deps.Readers),
-		failing: map[string]bool{}, told: map[string]time.Time{}, seen: map[string]time.Time{},
+		failing: map[string]bool{}, warned: map[string]time.Time{}, seen: map[string]time.Time{},
 	}
 	for _, r := range deps.Readers {
 		t.lines = append(t.lines, newTimeline(r))
@@ -102,7 +102,7 @@ func (t *Tracker) poll(ctx context.Context, l *timeline) {
 	at = at.Round(0).Truncate(time.Millisecond)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.tell(name, err)
+	t.logChange(name, err)
 	if err != nil {
 		t.metrics.polls.WithLabelValues(name, "error").Inc()
 		return
@@ -110,14 +110,15 @@ func (t *Tracker) poll(ctx context.Context, l *timeline) {
 	t.metrics.polls.WithLabelValues(name, "ok").Inc()
 	t.metrics.lastGood.WithLabelValues(name).Set(float64(at.UnixMilli()) / 1000)
 	t.metrics.holdings.WithLabelValues(name).Set(float64(len(snap.Holdings)))
-	l.saw(at, snap)
+	l.observe(at, snap)
 }
 
-// tell logs a reader's failure and its end, once each.
-func (t *Tracker) tell(name string, err error) {
+// logChange logs a reader's failure and its end, once each.
+func (t *Tracker) logChange(name string, err error) {
 	switch {
 	case err != nil && !t.failing[name]:
-		t.deps.Log.Error("owners can't be read: slots count as unobserved, not as free, until they can", "reader", name, "error", err)
+		t.deps.Log.Error("owners can't be read: slots count as unobserved, not as free, until they can", "reader", name,
+			"error", err)
 	case err == nil && t.failing[name]:
 		t.deps.Log.Info("owners can be read again", "reader", name)
 	}
@@ -146,7 +147,8 @@ func (t *Tracker) unknown(from, to time.Time) string {
 			if since.IsZero() {
 				return l.reader.Name() + " has not answered yet"
 			}
-			return fmt.Sprintf("%s did not answer for more than %s after %s", l.reader.Name(), t.cfg.StaleAfter, since.UTC().Format(time.RFC3339Nano))
+			return fmt.Sprintf("%s did not answer for more than %s after %s", l.reader.Name(), t.cfg.StaleAfter,
+				since.UTC().Format(time.RFC3339Nano))
 		}
 	}
 	return ""

@@ -30,9 +30,9 @@ type timeline struct {
 
 func newTimeline(r Reader) *timeline { return &timeline{reader: r, open: map[key]*stay{}} }
 
-// saw takes a good answer: what is new begins at this instant, what is missing
+// observe takes a good answer: what is new begins at this instant, what is missing
 // ends.
-func (l *timeline) saw(at time.Time, snap Snapshot) {
+func (l *timeline) observe(at time.Time, snap Snapshot) {
 	if n := len(l.polls); n > 0 && at.Equal(l.polls[n-1]) {
 		return // the same answer again
 	} else if n > 0 && at.Before(l.polls[n-1]) {

@@ -18,26 +18,36 @@ type family struct {
 func gauge(name, help string) family { return family{"gputally_" + name, help, prometheus.GaugeValue} }
 
 var (
-	lastSlot      = gauge("device_last_slot_timestamp_seconds", "Start of a node's last slot. Its devices are shown for some slots (max_age_slots) after its end.")
+	lastSlot = gauge("device_last_slot_timestamp_seconds",
+		"Start of a node's last slot. Its devices are shown for some slots (max_age_slots) after its end.")
 	attributionOK = gauge("attribution_ok", "1 if the owners of a node's devices were known in the last slot.")
 
-	gpuInfo      = gauge("gpu_info", "1, with a GPU's versions and numbers as labels.")
-	gpuSlices    = gauge("gpu_slices", "Compute slices of a GPU.")
-	gpuLost      = gauge("gpu_lost", "1 if a GPU doesn't answer any more, or is missing where its node lists all of its own.")
+	gpuInfo   = gauge("gpu_info", "1, with a GPU's versions and numbers as labels.")
+	gpuSlices = gauge("gpu_slices", "Compute slices of a GPU.")
+	gpuLost   = gauge("gpu_lost",
+		"1 if a GPU doesn't answer any more, or is missing where its node lists all of its own.")
 	gpuUnhealthy = gauge("gpu_unhealthy", "1 if a GPU is flagged: a fatal XID or a failed row remap, until it is reset.")
-	gpuBucket    = gauge("gpu_slot_bucket_ratio", "Share of a GPU's slices and time in the last slot by bucket, as the ledger settles the slot by itself; the buckets sum to 1.")
-	gpuEnergy    = family{
-		"gputally_gpu_energy_joules_total", "Energy of a GPU since the collector's start, by the movement of its counter.", prometheus.CounterValue,
+	gpuBucket    = gauge("gpu_slot_bucket_ratio",
+		"Share of a GPU's slices and time in the last slot by bucket, as the ledger settles the slot by itself; the "+
+			"buckets sum to 1.")
+	gpuEnergy = family{
+		"gputally_gpu_energy_joules_total",
+		"Energy of a GPU since the collector's start, by the movement of its counter.", prometheus.CounterValue,
 	}
 
-	leafSlices    = gauge("gpu_leaf_slices", "Compute slices of a device that one workload can be given: an instance, or a whole GPU.")
+	leafSlices = gauge("gpu_leaf_slices",
+		"Compute slices of a device that one workload can be given: an instance, or a whole GPU.")
 	leafUnhealthy = gauge("gpu_leaf_unhealthy", "1 if an instance is flagged by itself.")
 	leafHolders   = gauge("gpu_leaf_holders", "Owners that hold a device at the end of the last slot.")
-	leafHeld      = gauge("gpu_leaf_held_ratio", "Part of a device that is held at the end of the last slot; less than 1 where replicas are free.")
-	leafActive    = gauge("gpu_leaf_active_ratio", "Share of a device's time in the last slot that was held with evidence of work.")
-	leafIdle      = gauge("gpu_leaf_idle_ratio", "Share of a device's time in the last slot that was held with evidence of no work.")
+	leafHeld      = gauge("gpu_leaf_held_ratio",
+		"Part of a device that is held at the end of the last slot; less than 1 where replicas are free.")
+	leafActive = gauge("gpu_leaf_active_ratio",
+		"Share of a device's time in the last slot that was held with evidence of work.")
+	leafIdle = gauge("gpu_leaf_idle_ratio",
+		"Share of a device's time in the last slot that was held with evidence of no work.")
 
-	otherField = gauge("gpu_dcgm_field_value", "Value of a DCGM field that has no name here, by field id, in the field's own unit.")
+	otherField = gauge("gpu_dcgm_field_value",
+		"Value of a DCGM field that has no name here, by field id, in the field's own unit.")
 )
 
 // fieldHelp is what a DCGM field is, after dcgm_fields.h and with its unit.

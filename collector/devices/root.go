@@ -53,7 +53,8 @@ func New(cfg Config, deps Deps) (*Devices, error) {
 	d := &Devices{
 		cfg: cfg, deps: deps, nodes: map[string]*view{}, seen: memory{}, descs: descs{},
 		skipped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_device_rows_skipped_total", Help: "Devices and fields not shown because another one has the same name and labels.",
+			Name: "gputally_device_rows_skipped_total", Help: "Devices and fields not shown because another one has the same " +
+				"name and labels.",
 		}),
 	}
 	for _, c := range []prometheus.Collector{d.skipped, d} {

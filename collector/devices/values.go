@@ -41,7 +41,8 @@ func (f fieldValues) metrics(ids []uint32, values []float64) fieldValues {
 
 // leafValues adds what was measured on a leaf.
 func leafValues(f fieldValues, l *wire.Leaf) fieldValues {
-	return f.maybe(field.SMActive, l.SmActive).maybe(field.GREngineActive, l.GrEngineActive).maybe(field.GPUUtil, l.GpuUtil).
+	return f.maybe(field.SMActive, l.SmActive).maybe(field.GREngineActive, l.GrEngineActive).maybe(field.GPUUtil,
+		l.GpuUtil).
 		metrics(l.MetricFields, l.MetricValues)
 }
 

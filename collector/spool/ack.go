@@ -21,7 +21,7 @@ func (s *Spool) Ack(id uint64, refused ...Record) error {
 		return nil
 	}
 	lost := s.tellRefused(id, refused)
-	s.settle(id, false)
+	s.advance(id, false)
 	s.st.Acked -= lost
 	s.st.Dropped += lost
 	if s.st.Head == s.nextID && s.bytes >= s.opt.SegmentBytes/4 {

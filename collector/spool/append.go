@@ -23,7 +23,8 @@ func (s *Spool) Append(ctx context.Context, recs [][]byte) (first uint64, err er
 	need := int64(headerBytes)
 	for i, rec := range recs {
 		if len(rec) > maxRecordBytes {
-			return 0, fmt.Errorf("append to spool: record %d has %d bytes, limit %d: %w", i, len(rec), maxRecordBytes, ErrTooLarge)
+			return 0, fmt.Errorf("append to spool: record %d has %d bytes, limit %d: %w", i, len(rec), maxRecordBytes,
+				ErrTooLarge)
 		}
 		need += frameHeadBytes + int64(len(rec))
 	}
@@ -111,7 +112,7 @@ func (s *Spool) dropOldest() error {
 			s.st.Ranges = addRange(s.st.Ranges, DroppedRange{FromID: s.st.Head, ToID: last, Reason: ReasonFull})
 		}
 		from := s.st.Head
-		s.settle(last, true)
+		s.advance(last, true)
 		if err := s.save(); err != nil {
 			s.st = before
 			return fmt.Errorf("drop oldest records: %w", err)

@@ -146,7 +146,8 @@ func (s *Spool) openTail() error {
 		return fmt.Errorf("open segment %s: %w", segmentName(seg.first), err)
 	}
 	if err := errors.Join(f.Truncate(seg.bytes), f.Sync()); err != nil {
-		s.opt.Log.Error("cut torn tail failed, beginning a new segment", "dir", s.dir, "segment", segmentName(seg.first), "err", err)
+		s.opt.Log.Error("cut torn tail failed, beginning a new segment", "dir", s.dir, "segment", segmentName(seg.first),
+			"err", err)
 		_ = f.Close()
 		return nil
 	}

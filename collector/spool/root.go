@@ -229,9 +229,9 @@ func (s *Spool) seqOf(id, after uint64, next []byte) (bootMS int64, seq uint64, 
 	return o.BootMS, o.Seq - (after - id), true
 }
 
-// settle moves the head past id: what is intact up to it was acknowledged, or
+// advance moves the head past id: what is intact up to it was acknowledged, or
 // dropped. Nothing is removed here.
-func (s *Spool) settle(id uint64, dropped bool) {
+func (s *Spool) advance(id uint64, dropped bool) {
 	n := id + 1 - s.st.Head
 	damaged := s.damaged(s.st.Head, id)
 	s.st.Dropped += damaged
@@ -257,7 +257,8 @@ func (s *Spool) removeSettled() {
 	for len(s.segs) > 0 && s.end(0) < s.saved && (len(s.segs) > 1 || s.active == nil) {
 		seg := s.segs[0]
 		if err := s.opt.fs.Remove(s.path(seg.first)); err != nil {
-			s.opt.Log.Error("remove spool segment failed, trying again later", "dir", s.dir, "segment", segmentName(seg.first), "err", err)
+			s.opt.Log.Error("remove spool segment failed, trying again later", "dir", s.dir, "segment",
+				segmentName(seg.first), "err", err)
 			return
 		}
 		s.bytes -= seg.bytes

@@ -35,7 +35,8 @@ func (p *Problems) OneOf(key, value string, words ...string) {
 		quoted[i] = strconv.Quote(w)
 	}
 	last := len(words) - 1
-	p.Want(slices.Contains(words, value), "%s %q: must be %s or %s", key, value, strings.Join(quoted[:last], ", "), quoted[last])
+	p.Want(slices.Contains(words, value), "%s %q: must be %s or %s", key, value, strings.Join(quoted[:last], ", "),
+		quoted[last])
 }
 
 // Positive wants a number or a duration above zero.

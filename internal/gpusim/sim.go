@@ -70,7 +70,8 @@ func claim(name string) error {
 	owner.Lock()
 	defer owner.Unlock()
 	if owner.name != "" {
-		return fmt.Errorf("the simulated GPUs are global and %s has them: pass its Sim on, and don't run in parallel", owner.name)
+		return fmt.Errorf("the simulated GPUs are global and %s has them: pass its Sim on, and don't run in parallel",
+			owner.name)
 	}
 	owner.name = name
 	return nil

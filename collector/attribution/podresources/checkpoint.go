@@ -38,9 +38,9 @@ type preparedDevice struct {
 	} `json:"mig"`
 }
 
-// made finds the MIG device that the driver made for a grant; the grant's CDI
+// fromCheckpoint finds the MIG device that the driver made for a grant; the grant's CDI
 // device tells which. cause is why it has to be looked for here.
-func (r *Reader) made(g grant, cause error) (attribution.Device, error) {
+func (r *Reader) fromCheckpoint(g grant, cause error) (attribution.Device, error) {
 	path := r.cfg.DRACheckpoint
 	if path == "" {
 		return attribution.Device{}, fmt.Errorf("%w, which only the driver can name: set dra_checkpoint", cause)

@@ -110,7 +110,7 @@ func (r *Reader) lookUp(ctx context.Context, unknown []pending, known map[draGra
 	if r.api == nil {
 		return fmt.Errorf("look up DRA devices of %d grants: %w", len(unknown), errNoAPI)
 	}
-	devices, err := r.askSlices(ctx)
+	devices, err := r.listSlices(ctx)
 	if err != nil {
 		return fmt.Errorf("look up DRA devices of %d grants: %w", len(unknown), err)
 	}
@@ -119,7 +119,7 @@ func (r *Reader) lookUp(ctx context.Context, unknown []pending, known map[draGra
 	for _, p := range unknown {
 		results, ok := claims[p.claim]
 		if !ok {
-			if results, err = r.askClaim(ctx, p.claim); err != nil {
+			if results, err = r.getClaim(ctx, p.claim); err != nil {
 				return fmt.Errorf("look up claim %s of pod %s: %w", p.claim, p.key.pod, err)
 			}
 			claims[p.claim] = results
@@ -130,7 +130,7 @@ func (r *Reader) lookUp(ctx context.Context, unknown []pending, known map[draGra
 		}
 		device, err := devices.device(p.dra)
 		if errors.Is(err, errOnDemand) {
-			device, err = r.made(p.grant, err)
+			device, err = r.fromCheckpoint(p.grant, err)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p.place(p.key.pod), err))
@@ -164,7 +164,7 @@ func (a allocation) admin(d draDevice) bool {
 	return admin
 }
 
-func (r *Reader) askClaim(ctx context.Context, claim claimKey) (allocation, error) {
+func (r *Reader) getClaim(ctx context.Context, claim claimKey) (allocation, error) {
 	var item struct {
 		Status struct {
 			Allocation struct {
@@ -174,8 +174,9 @@ func (r *Reader) askClaim(ctx context.Context, claim claimKey) (allocation, erro
 			} `json:"allocation"`
 		} `json:"status"`
 	}
-	path := "/apis/resource.k8s.io/" + r.dra.version + "/namespaces/" + url.PathEscape(claim.namespace) + "/resourceclaims/" + url.PathEscape(claim.name)
-	err := r.ask(ctx, askClaim, func(ctx context.Context) error {
+	path := "/apis/resource.k8s.io/" + r.dra.version + "/namespaces/" + url.PathEscape(claim.namespace) +
+		"/resourceclaims/" + url.PathEscape(claim.name)
+	err := r.query(ctx, queryClaim, func(ctx context.Context) error {
 		return r.api.get(ctx, path, nil, "ResourceClaim", &item)
 	})
 	return item.Status.Allocation.Devices.Results, err

@@ -67,7 +67,8 @@ func newAPIClient(cfg Endpoint, getenv func(string) string) (*client, error) {
 	if base == "" {
 		host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
-			return nil, errors.New("find API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is no pod, so api.url is needed")
+			return nil, errors.New("find API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this " +
+				"is no pod, so api.url is needed")
 		}
 		base = "https://" + net.JoinHostPort(host, port)
 	}
@@ -217,7 +218,8 @@ func (c *client) transport(scheme string) (*http.Client, error) {
 func (c *client) explain(err error) error {
 	var verification *tls.CertificateVerificationError
 	if errors.As(err, &verification) {
-		return fmt.Errorf("%w (ca_file is %q; a kubelet's self-signed certificate needs its own file, or insecure_skip_verify)", err, c.cfg.CAFile)
+		return fmt.Errorf("%w (ca_file is %q; a kubelet's self-signed certificate needs its own file, or "+
+			"insecure_skip_verify)", err, c.cfg.CAFile)
 	}
 	return err
 }

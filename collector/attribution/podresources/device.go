@@ -17,10 +17,11 @@ var (
 
 // errForm lists what a device id may look like: NVIDIA's device plugin with and
 // without sharing, its MIG ids before driver 470, and GKE's plugin.
-var errForm = errors.New("want GPU-<uuid>, MIG-<uuid>, MIG-GPU-<uuid>/<gi>/<ci>, nvidia<N>[/gi<M>][/vgpu<K>], each with or without ::<K>")
+var errForm = errors.New("want GPU-<uuid>, MIG-<uuid>, MIG-GPU-<uuid>/<gi>/<ci>, nvidia<N>[/gi<M>][/vgpu<K>], each " +
+	"with or without ::<K>")
 
-// held is one device id taken apart.
-type held struct {
+// deviceID is one device id taken apart.
+type deviceID struct {
 	device  attribution.Device
 	base    string // the id without its replica: equal for all replicas of a device
 	replica string // empty: the device is not shared
@@ -28,18 +29,18 @@ type held struct {
 
 // parseDevice takes a device plugin's device id apart. GKE's N is the minor of
 // /dev/nvidiaN, its vgpuK a replica like ::K.
-func parseDevice(id string) (held, error) {
+func parseDevice(id string) (deviceID, error) {
 	base, replica, shared := strings.Cut(id, "::")
 	if _, err := number(replica); shared && err != nil {
-		return held{}, fmt.Errorf("replica %q: want a number: %w", replica, errForm)
+		return deviceID{}, fmt.Errorf("replica %q: want a number: %w", replica, errForm)
 	}
 	if old, ok := strings.CutPrefix(base, "MIG-GPU-"); ok {
 		device, err := parseOldMIG(old)
-		return held{device, base, replica}, err
+		return deviceID{device, base, replica}, err
 	}
 	for _, prefix := range []string{"GPU-", "MIG-"} {
 		if uuid, ok := strings.CutPrefix(base, prefix); ok && uuidForm.MatchString(uuid) {
-			return held{attribution.Device{UUID: base}, base, replica}, nil
+			return deviceID{attribution.Device{UUID: base}, base, replica}, nil
 		}
 	}
 	return parseGKE(base, replica)
@@ -58,19 +59,19 @@ func parseOldMIG(rest string) (attribution.Device, error) {
 	return attribution.Device{UUID: "GPU-" + parts[0], GI: gi, CI: ci}, nil
 }
 
-func parseGKE(base, replica string) (held, error) {
+func parseGKE(base, replica string) (deviceID, error) {
 	m := gkeForm.FindStringSubmatch(base)
 	if m == nil {
-		return held{}, errForm
+		return deviceID{}, errForm
 	}
-	h := held{base: base, replica: replica}
+	h := deviceID{base: base, replica: replica}
 	var err error
 	if h.device.Minor, err = number(m[1]); err != nil {
-		return held{}, fmt.Errorf("minor: %w", err)
+		return deviceID{}, fmt.Errorf("minor: %w", err)
 	}
 	if m[2] != "" {
 		if h.device.GI, err = number(m[2]); err != nil {
-			return held{}, fmt.Errorf("GPU instance: %w", err)
+			return deviceID{}, fmt.Errorf("GPU instance: %w", err)
 		}
 	}
 	if vgpu := m[3]; vgpu != "" {

@@ -13,7 +13,7 @@ func TestParseDeviceForms(t *testing.T) {
 	board := attribution.Device{UUID: gpuA}
 	instance := attribution.Device{UUID: migA}
 	old := attribution.Device{UUID: gpuA, GI: n(11), CI: n(0)}
-	for id, want := range map[string]held{
+	for id, want := range map[string]deviceID{
 		gpuA:                         {board, gpuA, ""},
 		gpuA + "::3":                 {board, gpuA, "3"},
 		migA:                         {instance, migA, ""},
@@ -32,7 +32,7 @@ func TestParseDeviceForms(t *testing.T) {
 		if err != nil {
 			t.Errorf("parseDevice(%q): %v", id, err)
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(held{})); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(deviceID{})); diff != "" {
 			t.Errorf("parseDevice(%q) (-want +got):\n%s", id, diff)
 		}
 	}

@@ -11,19 +11,19 @@ import (
 
 // holdings are a pod's devices: one per device and replica, named after the
 // first container that has it, and the device plugins' among them taken apart.
-func (h holder) holdings(owner *wire.Owner, dra map[draGrant]granted) ([]attribution.Holding, []held, error) {
+func (h holder) holdings(owner *wire.Owner, dra map[draGrant]granted) ([]attribution.Holding, []deviceID, error) {
 	var out []attribution.Holding
-	var plugin []held
+	var plugin []deviceID
 	var errs []error
 	seen := map[[2]string]bool{}
 	for _, g := range h.grants {
-		var one held
+		var one deviceID
 		if g.claim != (claimKey{}) {
 			to := dra[draGrant{h.pod, g.claim, g.dra}]
 			if to.admin {
 				continue
 			}
-			one = held{device: to.device, base: to.device.UUID, replica: g.share}
+			one = deviceID{device: to.device, base: to.device.UUID, replica: g.share}
 		} else {
 			var err error
 			if one, err = parseDevice(g.id); err != nil {

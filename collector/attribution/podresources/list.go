@@ -69,7 +69,8 @@ func (c Config) holders(list *podresourcesv1.ListPodResourcesResponse) ([]holder
 			grants = append(grants, got...)
 		}
 		if len(grants) > 0 && (pod.name == "" || pod.namespace == "") {
-			errs = append(errs, fmt.Errorf("pod_resources[%d] %s: holds %q but has no name or no namespace", i, pod, grants[0].id))
+			errs = append(errs, fmt.Errorf("pod_resources[%d] %s: holds %q but has no name or no namespace", i, pod,
+				grants[0].id))
 		}
 		if len(grants) > 0 {
 			byPod[pod] = append(byPod[pod], grants...)

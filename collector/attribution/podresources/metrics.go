@@ -8,12 +8,12 @@ import (
 
 // Questions, as metrics name them.
 const (
-	askList        = "list"
-	askAllocatable = "allocatable"
-	askPods        = "pods"
-	askNamespace   = "namespace"
-	askSlices      = "resourceslices"
-	askClaim       = "resourceclaim"
+	queryList        = "list"
+	queryAllocatable = "allocatable"
+	queryPods        = "pods"
+	queryNamespace   = "namespace"
+	querySlices      = "resourceslices"
+	queryClaim       = "resourceclaim"
 )
 
 type metrics struct {
@@ -23,7 +23,7 @@ type metrics struct {
 	finished  prometheus.Counter
 	unknown   prometheus.Gauge
 	ignored   prometheus.Gauge
-	strange   prometheus.Gauge
+	unlisted  prometheus.Gauge
 	admin     prometheus.Gauge
 }
 
@@ -42,12 +42,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 				"under their names."),
 		ignored: r.Gauge("ignored_devices",
 			"NVIDIA devices held under resource names that aren't configured, at the last reading."),
-		strange: r.Gauge("unlisted_replicas",
+		unlisted: r.Gauge("unlisted_replicas",
 			"Replicas held that the kubelet doesn't list as allocatable, at the last reading."),
 		admin: r.Gauge("admin_devices",
 			"DRA devices that pods have with adminAccess, which hold nothing, at the last reading."),
 	}
-	for _, question := range []string{askList, askAllocatable, askPods, askNamespace, askSlices, askClaim} {
+	for _, question := range []string{queryList, queryAllocatable, queryPods, queryNamespace, querySlices, queryClaim} {
 		m.questions.WithLabelValues(question, "ok")
 		m.questions.WithLabelValues(question, "error")
 		m.stale.WithLabelValues(question)

@@ -65,7 +65,7 @@ func (r *Reader) namespaceLabels(ctx context.Context, name string) (map[string]s
 			Labels map[string]string `json:"labels"`
 		} `json:"metadata"`
 	}
-	err := r.ask(ctx, askNamespace, func(ctx context.Context) error {
+	err := r.query(ctx, queryNamespace, func(ctx context.Context) error {
 		return r.api.get(ctx, "/api/v1/namespaces/"+url.PathEscape(name), nil, "Namespace", &item)
 	})
 	switch {
@@ -78,7 +78,7 @@ func (r *Reader) namespaceLabels(ctx context.Context, name string) (map[string]s
 	case now.Sub(known.asOf) > namespacesStale*r.cfg.NamespacesEvery:
 		return nil, fmt.Errorf("last answer is %s old: %w", now.Sub(known.asOf), err)
 	default:
-		r.standIn(askNamespace, err)
+		r.useLast(queryNamespace, err)
 	}
 	known.next, known.named = now.Add(r.cfg.NamespacesEvery), now
 	r.namespaces[name] = known

@@ -101,10 +101,10 @@ func (l *listing) add(p podItem) error {
 	return nil
 }
 
-// askPods lists all pods of the node, finished ones included. A list that takes
+// listPods lists all pods of the node, finished ones included. A list that takes
 // longer than one question may is gone on with at the next: tenants, whose pods
 // can be 1.5 MB each, make it later but can't make it fail.
-func (r *Reader) askPods(ctx context.Context, now time.Time) (*listing, error) {
+func (r *Reader) listPods(ctx context.Context, now time.Time) (*listing, error) {
 	b := &r.pods
 	l := b.listing
 	resumed := l != nil && now.Sub(l.began) <= r.cfg.PodsStaleAfter
@@ -113,10 +113,11 @@ func (r *Reader) askPods(ctx context.Context, now time.Time) (*listing, error) {
 	}
 	b.listing = nil
 	before := l.count
-	err := r.ask(ctx, askPods, func(ctx context.Context) error { return r.askPages(ctx, l) })
+	err := r.query(ctx, queryPods, func(ctx context.Context) error { return r.listPages(ctx, l) })
 	switch {
 	case err == nil && l.count == 0:
-		return nil, fmt.Errorf("ask for pods: there are none on node %q, although the kubelet lists some with devices: is this Kubernetes' name of the node?", r.node)
+		return nil, fmt.Errorf("ask for pods: there are none on node %q, although the kubelet lists some with devices: is "+
+			"this Kubernetes' name of the node?", r.node)
 	case err == nil:
 		if !resumed {
 			b.page = min(2*b.page, podsPageMax)
@@ -136,8 +137,8 @@ func (r *Reader) askPods(ctx context.Context, now time.Time) (*listing, error) {
 	return nil, fmt.Errorf("ask for pods: %w", err)
 }
 
-// askPages adds one page after the other to a listing. The kubelet has only one.
-func (r *Reader) askPages(ctx context.Context, l *listing) error {
+// listPages adds one page after the other to a listing. The kubelet has only one.
+func (r *Reader) listPages(ctx context.Context, l *listing) error {
 	server, path := r.api, "/api/v1/pods"
 	if r.cfg.Pods == FromKubelet {
 		server, path = r.kubeletHTTP, "/pods"
@@ -167,7 +168,8 @@ func (r *Reader) askPages(ctx context.Context, l *listing) error {
 		case page.next == "":
 			return nil
 		case r.cfg.Pods == FromKubelet || page.next == l.token:
-			return fmt.Errorf("ask %s: answer is only a part of the list, and continue %q leads to no other", server.name, page.next)
+			return fmt.Errorf("ask %s: answer is only a part of the list, and continue %q leads to no other", server.name,
+				page.next)
 		}
 		l.token = page.next
 	}

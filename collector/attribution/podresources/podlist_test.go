@@ -179,7 +179,7 @@ func TestPodsThatTakeLongerThanAPoll(t *testing.T) {
 		s.wantHoldings(t, want)
 		wantPages(t, s.kube, pages...)
 	}
-	wantMetric(t, s.metrics.stale.WithLabelValues(askPods), 3)
+	wantMetric(t, s.metrics.stale.WithLabelValues(queryPods), 3)
 	if want := s.clock.Now().Add(-10 * time.Second); !s.pods.asOf.Equal(want) {
 		t.Errorf("the answer is of %s, want %s, when its first page was asked for", s.pods.asOf, want)
 	}

@@ -56,7 +56,7 @@ func (r *Reader) podsOf(ctx context.Context, holders []holder) (map[podKey]podFa
 	if len(holders) == 0 || (b.waiting(holders) == nil && now.Before(b.next)) {
 		return b.known, nil
 	}
-	answer, err := r.askPods(ctx, now)
+	answer, err := r.listPods(ctx, now)
 	if err == nil {
 		b.take(answer)
 		b.next = now.Add(r.cfg.PodsEvery)
@@ -78,7 +78,7 @@ func (r *Reader) podsOf(ctx context.Context, holders []holder) (map[podKey]podFa
 	if errors.Is(err, errUnfinished) {
 		b.next = now
 	}
-	r.standIn(askPods, err)
+	r.useLast(queryPods, err)
 	return b.known, nil
 }
 

@@ -200,10 +200,10 @@ func TestPodsFail(t *testing.T) {
 	kube.set(podsPath, refuse(http.StatusServiceUnavailable, "leader lost"))
 	r.clock.Advance(60 * time.Second)
 	wantHoldings(t, r.read(t), want)
-	wantMetric(t, r.metrics.stale.WithLabelValues(askPods), 1)
+	wantMetric(t, r.metrics.stale.WithLabelValues(queryPods), 1)
 	r.clock.Advance(time.Second)
 	r.read(t) // not asked again for pods_every
-	wantMetric(t, r.metrics.stale.WithLabelValues(askPods), 1)
+	wantMetric(t, r.metrics.stale.WithLabelValues(queryPods), 1)
 	r.clock.Advance(9 * time.Second)
 	r.fails(t, "identify pods: last answer is 1m10s old", "leader lost")
 	kube.set(podsPath, podList(kubePod("train-0", "uid-1", "Running")))
@@ -320,7 +320,7 @@ func TestLabels(t *testing.T) {
 		kube.set(path, refuse(http.StatusInternalServerError, "no"))
 		r.clock.Advance(10 * time.Minute)
 		wantHoldings(t, r.read(t), with("a", "")...)
-		wantMetric(t, r.metrics.stale.WithLabelValues(askNamespace), 1)
+		wantMetric(t, r.metrics.stale.WithLabelValues(queryNamespace), 1)
 		r.clock.Advance(time.Minute)
 		r.fails(t, "last answer is 11m0s old")
 		// Deleted under its pods, a namespace keeps its labels.

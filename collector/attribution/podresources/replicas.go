@@ -21,9 +21,9 @@ const allocatableRetry = 10 * time.Second
 
 // replicas knows into how many replicas each shared device is divided.
 type replicas struct {
-	next    time.Time           // when to count again
-	known   map[string]shared   // by base id
-	strange map[string]struct{} // ids held that a fresh count did not have
+	next     time.Time           // when to count again
+	known    map[string]shared   // by base id
+	unlisted map[string]struct{} // ids held that a fresh count did not have
 }
 
 type shared struct {
@@ -34,10 +34,10 @@ type shared struct {
 // count is the number of replicas of every shared device of the node, held or
 // not. It fails when a held replica's device could not be counted: without the
 // number its holder would be charged for all of the device.
-func (r *Reader) count(ctx context.Context, helds []held) ([]attribution.Shared, error) {
+func (r *Reader) count(ctx context.Context, ids []deviceID) ([]attribution.Shared, error) {
 	c := &r.replicas
 	var unknown []string
-	for _, h := range helds {
+	for _, h := range ids {
 		if h.replica != "" && !c.has(h) {
 			unknown = append(unknown, h.base+" replica "+h.replica)
 		}
@@ -47,39 +47,39 @@ func (r *Reader) count(ctx context.Context, helds []held) ([]attribution.Shared,
 		fresh, err := r.allocatable(ctx)
 		switch {
 		case err == nil:
-			c.take(fresh, helds)
+			c.take(fresh, ids)
 			c.next = now.Add(r.cfg.AllocatableEvery)
 		case len(unknown) > 0:
 			return nil, fmt.Errorf("count replicas, needed for %s: %w", strings.Join(unknown, ", "), err)
 		default:
 			c.next = now.Add(allocatableRetry)
-			r.standIn(askAllocatable, err)
+			r.useLast(queryAllocatable, err)
 		}
 	}
-	r.metrics.strange.Set(float64(len(c.strange)))
+	r.metrics.unlisted.Set(float64(len(c.unlisted)))
 	return c.shared(), nil
 }
 
 // has reports whether a held replica is known, or known to be listed nowhere.
-func (c *replicas) has(h held) bool {
+func (c *replicas) has(h deviceID) bool {
 	_, listed := c.known[h.base].replicas[h.replica]
-	_, strange := c.strange[h.base+"::"+h.replica]
-	return listed || strange
+	_, unlisted := c.unlisted[h.base+"::"+h.replica]
+	return listed || unlisted
 }
 
 // take replaces what is known. The kubelet leaves out unhealthy devices, so one
 // of which a replica is held keeps its count when it is missing.
-func (c *replicas) take(fresh map[string]shared, helds []held) {
+func (c *replicas) take(fresh map[string]shared, ids []deviceID) {
 	before := c.known
-	c.known, c.strange = fresh, map[string]struct{}{}
-	for _, h := range helds {
+	c.known, c.unlisted = fresh, map[string]struct{}{}
+	for _, h := range ids {
 		if old, ok := before[h.base]; ok && h.replica != "" && len(fresh[h.base].replicas) == 0 {
 			c.known[h.base] = old
 		}
 	}
-	for _, h := range helds {
+	for _, h := range ids {
 		if h.replica != "" && !c.has(h) {
-			c.strange[h.base+"::"+h.replica] = struct{}{}
+			c.unlisted[h.base+"::"+h.replica] = struct{}{}
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (c *replicas) shared() []attribution.Shared {
 // question (before 1.23) has none to tell.
 func (r *Reader) allocatable(ctx context.Context) (map[string]shared, error) {
 	var answer *podresourcesv1.AllocatableResourcesResponse
-	err := r.ask(ctx, askAllocatable, func(ctx context.Context) error {
+	err := r.query(ctx, queryAllocatable, func(ctx context.Context) error {
 		return r.kubelet.do(ctx, func(ctx context.Context, c podresourcesv1.PodResourcesListerClient) (err error) {
 			answer, err = c.GetAllocatableResources(ctx, &podresourcesv1.AllocatableResourcesRequest{})
 			if unsupported(err) {

@@ -40,7 +40,7 @@ type Reader struct {
 	namespaces map[string]namespaceFacts
 	replicas   replicas
 	dra        draBook
-	odd        map[podKey]podState // finished and unknown pods of the last reading
+	unexpected map[podKey]podState // finished and unknown pods of the last reading
 	ignored    map[string]int      // devices by resource name, at the last reading
 }
 
@@ -108,7 +108,7 @@ func (r *Reader) Read(ctx context.Context) (attribution.Snapshot, error) {
 
 func (r *Reader) list(ctx context.Context) (*podresourcesv1.ListPodResourcesResponse, error) {
 	var list *podresourcesv1.ListPodResourcesResponse
-	err := r.ask(ctx, askList, func(ctx context.Context) error {
+	err := r.query(ctx, queryList, func(ctx context.Context) error {
 		return r.kubelet.do(ctx, func(ctx context.Context, c podresourcesv1.PodResourcesListerClient) (err error) {
 			list, err = c.List(ctx, &podresourcesv1.ListPodResourcesRequest{})
 			return err
@@ -123,16 +123,16 @@ func (r *Reader) list(ctx context.Context) (*podresourcesv1.ListPodResourcesResp
 // present leaves out finished pods. Those, and pods that no list has, are told of
 // once each.
 func (r *Reader) present(holders []holder, facts map[podKey]podFacts) []holder {
-	odd := map[podKey]podState{}
+	unexpected := map[podKey]podState{}
 	unknown := 0
 	var out []holder
 	for _, h := range holders {
 		known := facts[h.pod]
 		if known.state != stateListed {
-			odd[h.pod] = known.state
+			unexpected[h.pod] = known.state
 		}
-		if r.odd[h.pod] != known.state {
-			r.tell(h.pod, known)
+		if r.unexpected[h.pod] != known.state {
+			r.logState(h.pod, known)
 		}
 		if known.state == stateUnknown {
 			unknown++
@@ -142,39 +142,42 @@ func (r *Reader) present(holders []holder, facts map[podKey]podFacts) []holder {
 		}
 	}
 	r.metrics.unknown.Set(float64(unknown))
-	r.odd = odd
+	r.unexpected = unexpected
 	return out
 }
 
-func (r *Reader) tell(pod podKey, known podFacts) {
+func (r *Reader) logState(pod podKey, known podFacts) {
 	switch known.state {
 	case stateFinished:
 		r.metrics.finished.Inc()
-		r.deps.Log.Info("finished pod holds nothing, although the kubelet lists its devices", "pod", pod.String(), "uid", known.uid)
+		r.deps.Log.Info("finished pod holds nothing, although the kubelet lists its devices", "pod", pod.String(), "uid",
+			known.uid)
 	case stateUnknown:
-		r.deps.Log.Warn("pod has devices and is in no list of pods: it holds them under what is known of it", "pod", pod.String(), "uid", known.uid)
+		r.deps.Log.Warn("pod has devices and is in no list of pods: it holds them under what is known of it", "pod",
+			pod.String(), "uid", known.uid)
 	case stateListed:
 		r.deps.Log.Info("pod is in the list of pods again", "pod", pod.String(), "uid", known.uid)
 	}
 }
 
-func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKey]podFacts) (attribution.Snapshot, error) {
+func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKey]podFacts) (attribution.Snapshot,
+	error) {
 	dra, err := r.identify(ctx, holders)
 	if err != nil {
 		return attribution.Snapshot{}, fmt.Errorf("read pod resources: %w", err)
 	}
 	var snap attribution.Snapshot
-	var plugin []held
+	var plugin []deviceID
 	var errs []error
 	for _, h := range holders {
 		owner, err := r.owner(ctx, h.pod, facts[h.pod])
 		if err != nil {
 			return attribution.Snapshot{}, err
 		}
-		got, helds, err := h.holdings(owner, dra)
+		got, ids, err := h.holdings(owner, dra)
 		errs = append(errs, err)
 		snap.Holdings = append(snap.Holdings, got...)
-		plugin = append(plugin, helds...)
+		plugin = append(plugin, ids...)
 	}
 	if err := joined(errs); err != nil {
 		return attribution.Snapshot{}, fmt.Errorf("read pod resources: %w", err)
@@ -186,8 +189,8 @@ func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKe
 	return snap, nil
 }
 
-// ask bounds a question, and measures it.
-func (r *Reader) ask(ctx context.Context, question string, f func(context.Context) error) error {
+// query bounds a question, and measures it.
+func (r *Reader) query(ctx context.Context, question string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	start := r.deps.Clock.Now()
@@ -201,8 +204,8 @@ func (r *Reader) ask(ctx context.Context, question string, f func(context.Contex
 	return err
 }
 
-// standIn notes that an earlier answer is used because a question failed.
-func (r *Reader) standIn(question string, err error) {
+// useLast notes that an earlier answer is used because a question failed.
+func (r *Reader) useLast(question string, err error) {
 	r.metrics.stale.WithLabelValues(question).Inc()
 	r.deps.Log.Warn("question failed, its last answer stands in", "question", question, "error", err)
 }

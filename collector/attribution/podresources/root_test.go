@@ -40,7 +40,7 @@ func TestReadHoldings(t *testing.T) {
 			Owner:  owner("train-0", "trainer", ""),
 		},
 		whole(migA, "train-0", "sidecar", ""))
-	wantMetric(t, r.metrics.questions.WithLabelValues(askList, "ok"), 1)
+	wantMetric(t, r.metrics.questions.WithLabelValues(queryList, "ok"), 1)
 }
 
 // A pod that lives for three seconds is in the polls of its time, and in no other.
@@ -153,7 +153,7 @@ func TestReplicasAreAskedAgain(t *testing.T) {
 	r.read(t)
 	wantShared(t, r.read(t), a(3))
 	asked(4)
-	wantMetric(t, r.metrics.strange, 1)
+	wantMetric(t, r.metrics.unlisted, 1)
 
 	// An unhealthy board is not allocatable; who holds it keeps his share.
 	r.kubelet.setAllocatable(nil)
@@ -206,7 +206,7 @@ func TestReplicasFail(t *testing.T) {
 	r.kubelet.setAllocatable(status.Error(codes.Internal, "checkpoint is corrupt"))
 	r.kubelet.set(pod("p", container("c", "nvidia.com/gpu", gpuB)))
 	wantHoldings(t, r.read(t), whole(gpuB, "p", "c", ""))
-	wantMetric(t, r.metrics.stale.WithLabelValues(askAllocatable), 1)
+	wantMetric(t, r.metrics.stale.WithLabelValues(queryAllocatable), 1)
 	r.kubelet.set(pod("p", container("c", "nvidia.com/gpu", gpuA+"::1")))
 	r.fails(t, "count replicas", gpuA+" replica 1", "checkpoint is corrupt")
 }
@@ -225,7 +225,7 @@ func TestKubeletGoneAndBack(t *testing.T) {
 	r.kubelet.stop()
 	r.fails(t, "ask kubelet for pod resources", r.kubelet.socket, "its folder of that name mounted")
 	r.fails(t, r.kubelet.socket)
-	wantMetric(t, r.metrics.questions.WithLabelValues(askList, "error"), 2)
+	wantMetric(t, r.metrics.questions.WithLabelValues(queryList, "error"), 2)
 	r.kubelet.start(t)
 	wantHoldings(t, r.read(t), want)
 }

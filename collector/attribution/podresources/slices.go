@@ -90,14 +90,15 @@ func (p poolDevices) device(d draDevice) (attribution.Device, error) {
 		return attribution.Device{}, fmt.Errorf("%w: a MIG device %s made on demand on %s",
 			errOnDemand, found.get(d.driver, "profile"), found.get(d.driver, "parentUUID"))
 	case !strings.HasPrefix(uuid, prefix) || !uuidForm.MatchString(uuid[len(prefix):]):
-		return attribution.Device{}, fmt.Errorf("its ResourceSlice has type %q and uuid %q, want %s<uuid>", kind, uuid, prefix)
+		return attribution.Device{}, fmt.Errorf("its ResourceSlice has type %q and uuid %q, want %s<uuid>", kind, uuid,
+			prefix)
 	}
 	return attribution.Device{UUID: uuid}, nil
 }
 
-// askSlices reads the node's ResourceSlices in the newest version of the API
+// listSlices reads the node's ResourceSlices in the newest version of the API
 // that the server has.
-func (r *Reader) askSlices(ctx context.Context) (poolDevices, error) {
+func (r *Reader) listSlices(ctx context.Context) (poolDevices, error) {
 	versions := draVersions
 	if r.dra.version != "" {
 		versions = append([]string{r.dra.version}, draVersions...)
@@ -105,7 +106,7 @@ func (r *Reader) askSlices(ctx context.Context) (poolDevices, error) {
 	var list struct {
 		Items []resourceSlice `json:"items"`
 	}
-	err := r.ask(ctx, askSlices, func(ctx context.Context) (err error) {
+	err := r.query(ctx, querySlices, func(ctx context.Context) (err error) {
 		for _, version := range versions {
 			path := "/apis/resource.k8s.io/" + version + "/resourceslices"
 			err = r.api.get(ctx, path, url.Values{"fieldSelector": {"spec.nodeName=" + r.node}}, "ResourceSliceList", &list)

@@ -191,7 +191,7 @@ func TestDRAAdminAccess(t *testing.T) {
 		wantHoldings(t, r.read(t), whole(gpuA, "both", "c", ""), whole(migA, "train", "c", ""))
 		wantMetric(t, r.metrics.admin, 2)
 	}
-	wantMetric(t, r.metrics.questions.WithLabelValues(askClaim, "ok"), 3)
+	wantMetric(t, r.metrics.questions.WithLabelValues(queryClaim, "ok"), 3)
 }
 
 // A MIG device made on demand is named by the driver's checkpoint alone.

@@ -49,7 +49,8 @@ const stateCompleting = "COMPLETING"
 // endedStates are those in which a job has nothing: it is over, epilog included,
 // or waits for another run (squeue(1), JOB STATE CODES).
 var endedStates = []string{
-	"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT",
+	"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+	"PREEMPTED", "REVOKED", "TIMEOUT",
 	"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT",
 }
 
@@ -107,18 +108,19 @@ func parseJobs(out, separator string) ([]job, error) {
 	jobs := make([]job, 0, len(parts)/width)
 	for i := 0; i < len(parts); i += width {
 		if strings.TrimSpace(parts[i]) != "" {
-			return nil, fmt.Errorf("%q between jobs", cut(parts[i]))
+			return nil, fmt.Errorf("%q between jobs", shortened(parts[i]))
 		}
 		if i+width >= len(parts) {
 			break
 		}
 		f := parts[i+1:]
-		j := job{id: f[0], display: f[1], state: f[2], start: f[3], user: f[4], account: f[5], wckey: f[6], gres: f[7], name: f[8]}
+		j := job{id: f[0], display: f[1], state: f[2], start: f[3], user: f[4], account: f[5], wckey: f[6], gres: f[7],
+			name: f[8]}
 		if n, err := parseUint32(j.id); err != nil || n == 0 {
-			return nil, fmt.Errorf("job id %q: want a number", cut(j.id))
+			return nil, fmt.Errorf("job id %q: want a number", shortened(j.id))
 		}
 		if !isDisplayID(j.display) {
-			return nil, fmt.Errorf("job %s: id %q: want a form such as 7, 3_1 or 12+1", j.id, cut(j.display))
+			return nil, fmt.Errorf("job %s: id %q: want a form such as 7, 3_1 or 12+1", j.id, shortened(j.display))
 		}
 		jobs = append(jobs, j)
 	}
@@ -152,7 +154,7 @@ func parseNode(out, name string) (nodeGres, error) {
 	node := nodeGres{gres: []gresEntry{}}
 	words := strings.Fields(out)
 	if len(words) == 0 || words[0] != "NodeName="+name {
-		return node, fmt.Errorf("%q: want NodeName=%s", cut(out), name)
+		return node, fmt.Errorf("%q: want NodeName=%s", shortened(out), name)
 	}
 	seen := map[string]bool{}
 	for _, word := range words {
@@ -207,7 +209,7 @@ func trustedPart(out string, j job) (string, error) {
 	for _, skip := range []string{"JobId=" + j.id + " ", "JobName=" + j.name + " ", " Account=" + j.account + " QOS="} {
 		before, after, found := strings.Cut(rest, skip)
 		if !found || (strings.HasPrefix(skip, "JobId=") && before != "") {
-			return "", fmt.Errorf("no %q: the job has another by now, or another form", cut(skip))
+			return "", fmt.Errorf("no %q: the job has another by now, or another form", shortened(skip))
 		}
 		rest = after
 	}
@@ -216,7 +218,7 @@ func trustedPart(out string, j job) (string, error) {
 		rest = after
 	}
 	if !strings.HasPrefix(rest, "JobState=") {
-		return "", fmt.Errorf("%q: want JobState=", cut(rest))
+		return "", fmt.Errorf("%q: want JobState=", shortened(rest))
 	}
 	end := -1
 	for _, key := range []string{" MinCPUsNode=", " Features=", " OverSubscribe=", " Command=", " WorkDir="} {

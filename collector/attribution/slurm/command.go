@@ -55,7 +55,7 @@ func (e *commandError) Error() string {
 	if e.complaint == "" {
 		return fmt.Sprintf("run %s: %v", e.program, e.err)
 	}
-	return fmt.Sprintf("run %s: %v: %s", e.program, e.err, cut(e.complaint))
+	return fmt.Sprintf("run %s: %v: %s", e.program, e.err, shortened(e.complaint))
 }
 
 func (e *commandError) Unwrap() error { return e.err }

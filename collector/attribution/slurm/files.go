@@ -53,7 +53,8 @@ func (d *directory) read() ([]mapped, error) {
 		return nil, fmt.Errorf("read mapping directory: %w", err)
 	}
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == marker }) {
-		return nil, fmt.Errorf("mapping directory %s: no %s, which the prolog leaves there: none has written here since it was made", d.path, marker)
+		return nil, fmt.Errorf("mapping directory %s: no %s, which the prolog leaves there: none has written here since "+
+			"it was made", d.path, marker)
 	}
 	before := d.unfinished
 	d.unfinished = map[string]string{}
@@ -144,7 +145,7 @@ func parseJobLines(text string) ([]string, error) {
 			continue
 		}
 		if n, err := parseUint32(id); err != nil || n == 0 {
-			return nil, fmt.Errorf("%d: %q: want a job id, SLURM_JOB_ID", i+1, cut(id))
+			return nil, fmt.Errorf("%d: %q: want a job id, SLURM_JOB_ID", i+1, shortened(id))
 		}
 		if !slices.Contains(jobs, id) {
 			jobs = append(jobs, id)
@@ -172,8 +173,8 @@ func (m mapped) device(l layout) (attribution.Device, error) {
 	return d, nil
 }
 
-// cut bounds a wrong value in a message.
-func cut(s string) string {
+// shortened bounds a wrong value in a message.
+func shortened(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:60]) + "…"
 	}

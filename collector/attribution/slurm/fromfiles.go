@@ -14,7 +14,7 @@ func (r *Reader) fromFiles(ctx context.Context) (attribution.Snapshot, error) {
 	if err != nil {
 		return attribution.Snapshot{}, err
 	}
-	if err := r.learn(ctx, files); err != nil {
+	if err := r.refreshJobs(ctx, files); err != nil {
 		return attribution.Snapshot{}, err
 	}
 	files = r.withHolders(files)

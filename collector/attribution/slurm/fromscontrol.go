@@ -156,7 +156,8 @@ func (r *Reader) reconcile(jobs []job, used []uint32) ([]holder, error) {
 	}
 	for _, p := range used {
 		if !accounted[p] {
-			return nil, fmt.Errorf("%w: position %d is in use, but by no job that squeue shows (PrivateData=jobs shows them only to operators)", errMoved, p)
+			return nil, fmt.Errorf("%w: position %d is in use, but by no job that squeue shows (PrivateData=jobs shows them "+
+				"only to operators)", errMoved, p)
 		}
 	}
 	return held, nil

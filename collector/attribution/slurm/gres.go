@@ -85,9 +85,11 @@ func gpuPositions(entries []gresEntry) ([]uint32, error) {
 		switch {
 		case e.count == 0 || !isGPULike(e.name):
 		case isSharing(e.name):
-			return nil, fmt.Errorf("gres %s:%d: shares of a GPU aren't read from Slurm; attribute this node from mapping files", e.name, e.count)
+			return nil, fmt.Errorf("gres %s:%d: shares of a GPU aren't read from Slurm; attribute this node from mapping "+
+				"files", e.name, e.count)
 		case len(e.positions) != int(e.count):
-			return nil, fmt.Errorf("gres gpu:%s:%d: IDX names %d positions; has the node's gres.conf File=?", e.kind, e.count, len(e.positions))
+			return nil, fmt.Errorf("gres gpu:%s:%d: IDX names %d positions; has the node's gres.conf File=?", e.kind, e.count,
+				len(e.positions))
 		default:
 			all = append(all, e.positions...)
 		}

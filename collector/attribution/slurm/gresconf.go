@@ -69,11 +69,13 @@ func parseGresConf(name, text, node string) (gresConf, error) {
 func (c gresConf) check(name, node string, otherNodes bool) error {
 	switch {
 	case c.detects() && len(c.devices) > 0 && (c.fileless > 0 || !c.ascending()):
-		return fmt.Errorf("%s: AutoDetect=%s beside files that aren't boards of one type in the order of their minors: list the positions under gres", name, c.autoDetect)
+		return fmt.Errorf("%s: AutoDetect=%s beside files that aren't boards of one type in the order of their minors: "+
+			"list the positions under gres", name, c.autoDetect)
 	case c.detects():
 		return nil
 	case c.fileless > 0:
-		return fmt.Errorf("%s:%d: Name=gpu without File= or MultipleFiles=: nothing says which device is meant", name, c.fileless)
+		return fmt.Errorf("%s:%d: Name=gpu without File= or MultipleFiles=: nothing says which device is meant", name,
+			c.fileless)
 	case len(c.devices) > 0:
 		return nil
 	case otherNodes:
@@ -200,7 +202,8 @@ func (c gresConf) order(name string, entries []gresEntry) ([]confDevice, error) 
 		}
 	}
 	if len(left) > 0 {
-		return nil, fmt.Errorf("%s:%d: %s of Type=%s is not in the node's Gres= of slurm.conf", name, left[0].line, left[0].files[0], left[0].kind)
+		return nil, fmt.Errorf("%s:%d: %s of Type=%s is not in the node's Gres= of slurm.conf", name, left[0].line,
+			left[0].files[0], left[0].kind)
 	}
 	return ordered, nil
 }

@@ -69,7 +69,8 @@ func (l *layouts) get(ctx context.Context, ask func(context.Context) (nodeGres, 
 func (l *layouts) refuseInstances() error {
 	for _, e := range l.entries {
 		if e.name == "gpu" && migType.MatchString(e.kind) {
-			return fmt.Errorf("the node's Gres= has MIG instances (gpu:%s:%d), and nothing says which position is which: list the devices under gres, or in a gres_conf with File= or MultipleFiles=", e.kind, e.count)
+			return fmt.Errorf("the node's Gres= has MIG instances (gpu:%s:%d), and nothing says which position is which: "+
+				"list the devices under gres, or in a gres_conf with File= or MultipleFiles=", e.kind, e.count)
 		}
 	}
 	return nil

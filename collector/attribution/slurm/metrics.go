@@ -12,7 +12,8 @@ import (
 // counted counts the calls of a runner by program and result.
 func counted(run runner, reg prometheus.Registerer) runner {
 	calls := telemetry.In(reg, "gputally_slurm_").Counters("calls_total",
-		"Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.", "program", "result")
+		"Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.",
+		"program", "result")
 	return func(ctx context.Context, program string, args ...string) ([]byte, error) {
 		out, err := run(ctx, program, args...)
 		result := "ok"
@@ -31,8 +32,9 @@ const (
 )
 
 func countDropped(reg prometheus.Registerer) *prometheus.CounterVec {
-	dropped := telemetry.In(reg, "gputally_slurm_").Counters("dropped_jobs_total", "Jobs whose line no epilog took out of "+
-		"the mapping files, dropped because they have ended or are unknown to Slurm.", "reason")
+	dropped := telemetry.In(reg, "gputally_slurm_").Counters("dropped_jobs_total",
+		"Jobs whose line no epilog took out of "+
+			"the mapping files, dropped because they have ended or are unknown to Slurm.", "reason")
 	telemetry.Zero(dropped, droppedEnded, droppedUnknown)
 	return dropped
 }

@@ -22,7 +22,8 @@ const (
 var (
 	boardFields = []uint16{
 		field.MIGMode, field.MIGMaxSlices, 100, 101, 112, 140, field.GPUTemp, field.PowerWatts, field.EnergyMJ,
-		202, field.GPUUtil, 204, 250, field.FBFree, field.FBUsed, 253, 310, 311, 312, 313, 393, 394, field.RowRemapFailure, 449,
+		202, field.GPUUtil, 204, 250, field.FBFree, field.FBUsed, 253, 310, 311, 312, 313,
+		393, 394, field.RowRemapFailure, 449,
 	}
 	instanceFields = []uint16{fieldUUID, 250, field.FBFree, field.FBUsed, 253}
 )
@@ -30,7 +31,8 @@ var (
 // profilingFields are PCIe's rates, which a GPU alone has, after what
 // instances have as well. basicProfiling is what older GPUs can do at least.
 var (
-	profilingFields         = []uint16{field.GREngineActive, field.SMActive, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010}
+	profilingFields = []uint16{field.GREngineActive, field.SMActive, 1003, 1004, 1005, 1006, 1007, 1008, 1009,
+		1010}
 	instanceProfilingFields = profilingFields[:8]
 	basicProfiling          = []uint16{field.GREngineActive, field.SMActive, 1004, 1005}
 )

@@ -89,7 +89,8 @@ func (l *link) list() (*inventory, error) {
 // stateOf a GPU that is not among the supported ones.
 func stateOf(status godcgm.EntityStatus) gpuState {
 	switch status {
-	case godcgm.EntityStatusUnsupported, godcgm.EntityStatusInaccessible, godcgm.EntityStatusDisabled, godcgm.EntityStatusDetached:
+	case godcgm.EntityStatusUnsupported, godcgm.EntityStatusInaccessible,
+		godcgm.EntityStatusDisabled, godcgm.EntityStatusDetached:
 		return hidden
 	}
 	return lost
@@ -125,7 +126,8 @@ func (inv *inventory) readInstances() error {
 		}
 	}
 	if h.Count > uint(len(h.EntityList)) {
-		return fmt.Errorf("dcgmGetGpuInstanceHierarchy: it lists %d instances, and at most %d can be", h.Count, len(h.EntityList))
+		return fmt.Errorf("dcgmGetGpuInstanceHierarchy: it lists %d instances, and at most %d can be", h.Count,
+			len(h.EntityList))
 	}
 	for _, e := range h.EntityList[:h.Count] {
 		if e.Entity.EntityGroupId == godcgm.FE_GPU_I || e.Entity.EntityGroupId == godcgm.FE_GPU_CI {

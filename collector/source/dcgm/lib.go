@@ -111,7 +111,8 @@ func open(path string) (unsafe.Pointer, error) {
 	lib := C.gl_open(name, (*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(text)))
 	if lib == nil {
 		reason, _, _ := strings.Cut(string(text), "\x00")
-		return nil, fmt.Errorf("load %s: %s: install DCGM 4 (package datacenter-gpu-manager-4-core), or name the file under library", path, reason)
+		return nil, fmt.Errorf("load %s: %s: install DCGM 4 (package datacenter-gpu-manager-4-core), or name the file "+
+			"under library", path, reason)
 	}
 	return lib, nil
 }
@@ -124,7 +125,8 @@ func missing(lib unsafe.Pointer, cfg Config) error {
 		need = append(need[:len(need):len(need)], "dcgmStartEmbedded", "dcgmStopEmbedded")
 	case cfg.hasScheme():
 		if !has(lib, "dcgmConnect_v3") {
-			return fmt.Errorf("address %q needs dcgmConnect_v3, which came with DCGM 4.5: update DCGM, or give host:port or the path of a socket", cfg.Address)
+			return fmt.Errorf("address %q needs dcgmConnect_v3, which came with DCGM 4.5: update DCGM, or give host:port or "+
+				"the path of a socket", cfg.Address)
 		}
 	}
 	var lacks []string

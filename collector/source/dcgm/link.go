@@ -45,7 +45,8 @@ func dial(cfg Config) (*link, error) {
 		return nil, err
 	}
 	if !taken.CompareAndSwap(false, true) {
-		return nil, errors.New("connect to DCGM: another source of this process is connected, and a process has one connection")
+		return nil, errors.New("connect to DCGM: another source of this process is connected, and a process has one " +
+			"connection")
 	}
 	l := &link{embedded: cfg.Mode == Embedded, handle: embeddedHandle}
 	connect := l.connect
@@ -72,7 +73,8 @@ func (l *link) connect(cfg Config) error {
 	}
 	if err := l.connectOwn(cfg); err != nil {
 		C.gl_shutdown()
-		return fmt.Errorf("connect to nv-hostengine at %s: %w: is nvidia-dcgm.service running, and is this its address?", cfg.Address, err)
+		return fmt.Errorf("connect to nv-hostengine at %s: %w: is nvidia-dcgm.service running, and is this its address?",
+			cfg.Address, err)
 	}
 	if _, err := godcgm.Init(godcgm.Standalone, cfg.Address, cfg.socketFlag()); err != nil {
 		C.gl_disconnect(l.handle)
@@ -137,14 +139,16 @@ func (l *link) latest(entities []entity, fields []uint16) ([]record, error) {
 	if len(entities) == 0 || len(fields) == 0 {
 		return nil, nil
 	}
-	rc := C.gl_latest(l.handle, &l.buffer, &entities[0], C.uint(len(entities)), (*C.uint16_t)(unsafe.Pointer(&fields[0])), C.uint(len(fields)))
+	rc := C.gl_latest(l.handle, &l.buffer, &entities[0], C.uint(len(entities)),
+		(*C.uint16_t)(unsafe.Pointer(&fields[0])), C.uint(len(fields)))
 	return l.records("dcgmEntitiesGetLatestValues", rc)
 }
 
 // since reads the samples of a watch from an instant on, in µs since 1970. With
 // an error there may be records too: those before it.
 func (l *link) since(w *watch, fromUS int64) ([]record, error) {
-	rc := C.gl_since(l.handle, &l.buffer, C.uintptr_t(w.group.GetHandle()), C.uintptr_t(w.fields.GetHandle()), C.int64_t(fromUS))
+	rc := C.gl_since(l.handle, &l.buffer, C.uintptr_t(w.group.GetHandle()), C.uintptr_t(w.fields.GetHandle()),
+		C.int64_t(fromUS))
 	if rc == stNoData || rc == stNotWatched { // of all its entities and fields
 		rc = 0
 	}

@@ -37,7 +37,8 @@ func (s *Source) read(slot source.Slot) local.Seen {
 	case err != nil:
 		return local.Seen{Nothing: true, Err: err}
 	}
-	w := window{slot.Start.UnixMicro(), max(slot.End().UnixMicro(), now.UnixMicro()), s.session.watches.interval.Microseconds()}
+	w := window{slot.Start.UnixMicro(), max(slot.End().UnixMicro(), now.UnixMicro()),
+		s.session.watches.interval.Microseconds()}
 	for _, step := range []func() error{
 		s.readBind,
 		s.readXIDs,
@@ -166,7 +167,8 @@ func (l *layout) calls(extra []uint16) []batchCall {
 func (s *Source) takeLatest(r *record, w window) {
 	l := s.session.layout
 	p, id := l.of(r), uint16(r.field)
-	if p == nil || p.leaf == noLeaf || (id >= firstProfiling && id <= profilingFields[len(profilingFields)-1] && !p.profiling) {
+	if p == nil || p.leaf == noLeaf || (id >= firstProfiling && id <= profilingFields[len(profilingFields)-1] &&
+		!p.profiling) {
 		return
 	}
 	b := &l.boards[p.board]

@@ -63,7 +63,8 @@ func (s *Source) ready() {
 	s.failures, s.lastErr = 0, nil
 	s.deps.Log.Info("DCGM connected", "mode", s.cfg.Mode, "address", s.cfg.Address, "version", hostengineVersion())
 	if s.session.link.embedded && os.Geteuid() != 0 {
-		s.deps.Log.Warn("embedded DCGM without root: it refuses MIG, and profiling before Hopper; nv-hostengine and mode standalone need no root here", "user", os.Geteuid())
+		s.deps.Log.Warn("embedded DCGM without root: it refuses MIG, and profiling before Hopper; nv-hostengine and mode "+
+			"standalone need no root here", "user", os.Geteuid())
 	}
 }
 
@@ -150,7 +151,7 @@ func (s *Source) relayout(inv *inventory, now time.Time) error {
 		return err
 	}
 	if ses.layout == nil || !ses.layout.inv.equal(inv) {
-		s.tellLayout(l)
+		s.logLayout(l)
 	}
 	ses.layout = l
 	if err := s.rewatch(now.UnixMicro()); err != nil {
@@ -161,8 +162,8 @@ func (s *Source) relayout(inv *inventory, now time.Time) error {
 	return nil
 }
 
-// tellLayout logs what the node has, and what of it isn't metered.
-func (s *Source) tellLayout(l *layout) {
+// logLayout logs what the node has, and what of it isn't metered.
+func (s *Source) logLayout(l *layout) {
 	instances := 0
 	for i := range l.boards {
 		instances += len(l.boards[i].Instances)

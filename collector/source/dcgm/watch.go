@@ -195,7 +195,8 @@ func (s *Source) watchFailed(name, model string, err error) {
 		level = slog.LevelDebug
 	}
 	s.told[name+model] = err.Error()
-	s.deps.Log.Log(context.Background(), level, "DCGM refused a watch: its fields are absent", "watch", name, "model", model, "error", err)
+	s.deps.Log.Log(context.Background(), level, "DCGM refused a watch: its fields are absent", "watch", name, "model",
+		model, "error", err)
 }
 
 // listProfiles makes one of each model's GPUs and one of its instances: what
@@ -245,7 +246,8 @@ func (s *Source) watchProfiles(nowUS int64) error {
 	}
 	w.activity.drop()
 	var err error
-	w.activity, err = w.group(watchActivity, watchActivity, activityFields, l.entities(func(p *part) bool { return p.profiling }))
+	w.activity, err = w.group(watchActivity, watchActivity, activityFields,
+		l.entities(func(p *part) bool { return p.profiling }))
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", watchActivity, err)
 	}

@@ -92,7 +92,8 @@ func (s *Source) gpu(node string, b *board, slot source.Slot) (*wire.Gpu, []*wir
 func (s *Source) remember(g *wire.Gpu, b *board, mem *gpustate.GPU, slot source.Slot) (events []*wire.Event) {
 	if counter, ok := b.values[field.EnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, b.energyAt) {
 		mem.Heal()
-		events = append(events, &wire.Event{AtMs: slot.AtMS(b.energyAt), Gpu: b.uuid, Kind: "reset", Detail: "energy counter went down"})
+		events = append(events, &wire.Event{AtMs: slot.AtMS(b.energyAt), Gpu: b.uuid, Kind: "reset",
+			Detail: "energy counter went down"})
 	}
 	if xid, ok := b.values[field.XID]; ok {
 		if code, news := mem.MoveXID(gpustate.Whole, xid, s.cfg.FatalXIDs); news {
@@ -105,7 +106,8 @@ func (s *Source) remember(g *wire.Gpu, b *board, mem *gpustate.GPU, slot source.
 			continue
 		}
 		if code, news := mem.MoveXID(gpustate.Instance(id), xid, s.cfg.FatalXIDs); news {
-			events = append(events, &wire.Event{AtMs: slot.AtMS(b.at), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id), Kind: "xid", Code: code})
+			events = append(events, &wire.Event{AtMs: slot.AtMS(b.at), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id),
+				Kind: "xid", Code: code})
 		}
 	}
 	return events
@@ -119,7 +121,8 @@ func (s *Source) noteInferred(b *board) {
 	}
 	if !s.guessed[b.uuid] {
 		s.guessed[b.uuid] = true
-		s.deps.Log.Warn("MIG mode inferred from missing GPU_UTIL and FB rows: all slices are stranded; export DCGM_FI_DEV_MIG_MODE to be sure, or set infer_mig: false",
+		s.deps.Log.Warn("MIG mode inferred from missing GPU_UTIL and FB rows: all slices are stranded; export "+
+			"DCGM_FI_DEV_MIG_MODE to be sure, or set infer_mig: false",
 			"gpu", b.uuid, "model", b.model, "target", b.target.name)
 	}
 }

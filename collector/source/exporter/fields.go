@@ -19,7 +19,8 @@ const (
 // isn't repeated among the metrics.
 func ownField(id uint32) bool {
 	switch id {
-	case field.MIGMode, field.MIGMaxSlices, field.PowerWatts, field.EnergyMJ, field.GPUUtil, field.GREngineActive, field.SMActive:
+	case field.MIGMode, field.MIGMaxSlices, field.PowerWatts, field.EnergyMJ, field.GPUUtil,
+		field.GREngineActive, field.SMActive:
 		return true
 	}
 	return false

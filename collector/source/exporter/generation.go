@@ -4,10 +4,10 @@ import (
 	"github.com/gputally/gputally/collector/source/field"
 )
 
-// nameless is what is said once in the log: values of a name that are absent, and
+// warning is what is logged once in the log: values of a name that are absent, and
 // why. There are as many as targets, times names of the table and unknown ones
 // (maxUnknown), times reasons.
-type nameless struct {
+type warning struct {
 	target *target
 	name   string
 	reason string
@@ -23,15 +23,15 @@ func (s *Source) leaveOut(t *target, name, reason string) {
 		return
 	}
 	t.unclear = true
-	if !s.news(nameless{t, name, reason}) {
+	if !s.firstTime(warning{t, name, reason}) {
 		return
 	}
 	s.deps.Log.Warn("a metric's values are taken as absent: "+explained[reason],
 		"target", t.name, "metric", name, "reason", reason)
 }
 
-// news is true for what was not said yet.
-func (s *Source) news(key nameless) bool {
+// firstTime is true for what was not logged yet.
+func (s *Source) firstTime(key warning) bool {
 	if s.named[key] {
 		return false
 	}
@@ -43,7 +43,7 @@ func (s *Source) news(key nameless) bool {
 
 // noteOtherNode says once per target that its rows are taken for its own node's.
 func (s *Source) noteOtherNode(t *target) {
-	if s.news(nameless{t, labelsNode[0], "node"}) {
+	if s.firstTime(warning{t, labelsNode[0], "node"}) {
 		s.deps.Log.Warn("rows with another Hostname label count for the target's own node: "+
 			"name that node under node, or set trust_hostname: true to let the label decide", "target", t.name, "node", t.node)
 	}
@@ -58,7 +58,8 @@ const (
 var explained = map[string]string{
 	field.AbsentUndecided: "nothing in the exposition tells whether it is a ratio (DCGM 4.7) or percent (4.6): " +
 		"export another field beside it, such as DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL or DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
-	field.AbsentHelp:          "its HELP text names another unit than DCGM has for that name, or one that is not known here",
+	field.AbsentHelp: "its HELP text names another unit than DCGM has for that name, or one that is not known " +
+		"here",
 	field.AbsentContradiction: "two metrics of one quantity, in two units, say different things",
 	absentUnknown:             "its name is not known here, and none that is known shows the quantity",
 }
@@ -79,19 +80,19 @@ func (s *Source) nameUnknown(r *reading) {
 	}
 }
 
-// settle makes one value of each quantity that was shown in two units.
-func (s *Source) settle(nodes map[string]*nodeView) {
+// mergeUnits makes one value of each quantity that was shown in two units.
+func (s *Source) mergeUnits(nodes map[string]*nodeView) {
 	for _, n := range nodes {
 		for _, b := range n.boards {
-			s.settleDevice(b, &b.device)
+			s.mergeUnitsOf(b, &b.device)
 			for _, inst := range b.instances {
-				s.settleDevice(b, &inst.device)
+				s.mergeUnitsOf(b, &inst.device)
 			}
 		}
 	}
 }
 
-func (s *Source) settleDevice(b *board, d *device) {
+func (s *Source) mergeUnitsOf(b *board, d *device) {
 	for _, f := range field.WithBase() {
 		base, ok := d.values[f.Base.ID]
 		if !ok {
@@ -103,7 +104,7 @@ func (s *Source) settleDevice(b *board, d *device) {
 			d.values[f.ID] = base
 			continue
 		}
-		v, absent := f.Settle(own, base)
+		v, absent := f.Merge(own, base)
 		if absent != "" {
 			delete(d.values, f.ID)
 			s.leaveOut(b.target, f.Base.Name, absent)

@@ -22,7 +22,7 @@ func (s *Source) migOn(b *board) (on, inferred bool) {
 	case b.migOff || said || !s.cfg.InferMIG:
 		return false, false
 	}
-	inferred = s.looksEmptyMIG(b) && !b.target.untelling && !b.target.unclear
+	inferred = s.looksEmptyMIG(b) && !b.target.silentOnMIG && !b.target.unclear
 	return inferred, inferred
 }
 
@@ -39,7 +39,8 @@ func lacksUtilAndFB(b *board) bool {
 }
 
 func inUse(b *board) bool {
-	return len(b.owners) > 0 || b.values[field.GREngineActive] >= meter.QuietBelow || b.values[field.SMActive] >= meter.QuietBelow
+	return len(b.owners) > 0 || b.values[field.GREngineActive] >= meter.QuietBelow ||
+		b.values[field.SMActive] >= meter.QuietBelow
 }
 
 // learnTargets marks the exporters whose missing rows tell nothing: where a
@@ -50,7 +51,7 @@ func learnTargets(nodes map[string]*nodeView) {
 	for _, n := range nodes {
 		for _, b := range n.boards {
 			if len(b.instances) == 0 && lacksUtilAndFB(b) && inUse(b) {
-				b.target.untelling = true
+				b.target.silentOnMIG = true
 			}
 		}
 	}
@@ -73,7 +74,8 @@ func (s *Source) slicesOf(b *board, mig bool) (int, error) {
 	for _, inst := range b.instances {
 		_, n, ok := meter.ProfileSlices(inst.profile)
 		if !ok || (slicesOfBoard != 0 && n != slicesOfBoard) {
-			return 0, fmt.Errorf("no row names the model, and profile %.80q of GPU instance %d does not say how many slices the GPU has", inst.profile, inst.id)
+			return 0, fmt.Errorf("no row names the model, and profile %.80q of GPU instance %d does not say how many slices "+
+				"the GPU has", inst.profile, inst.id)
 		}
 		slicesOfBoard = n
 	}
@@ -92,7 +94,8 @@ func (s *Source) slicesOfInstance(b *board, inst *instance) (int, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("profile %.80q of GPU instance %d is unknown for model %.80q: name it under models", inst.profile, inst.id, b.model)
+	return 0, fmt.Errorf("profile %.80q of GPU instance %d is unknown for model %.80q: name it under models",
+		inst.profile, inst.id, b.model)
 }
 
 // addLeaves lists what of the GPU can be given to a workload, and who has it.
@@ -100,7 +103,8 @@ func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *gpustate.GPU) error {
 	if !g.Mig {
 		g.Leaves = []*wire.Leaf{{
 			Id: "gpu", Slices: g.Slices,
-			SmActive: b.values.ptr(field.SMActive), GrEngineActive: b.values.ptr(field.GREngineActive), GpuUtil: b.values.ptr(field.GPUUtil),
+			SmActive: b.values.ptr(field.SMActive), GrEngineActive: b.values.ptr(field.GREngineActive),
+			GpuUtil: b.values.ptr(field.GPUUtil),
 		}}
 		g.Holds = append(g.Holds, holds("gpu", &b.device)...)
 		return nil

@@ -48,7 +48,7 @@ type Source struct {
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
 	models  map[string]bool             // that metrics name
-	named   map[nameless]bool           // what was logged of values that are absent
+	named   map[warning]bool            // what was logged of values that are absent
 }
 
 var (
@@ -65,9 +65,9 @@ type target struct {
 	trusts            bool
 	maxNodes, maxGPUs int
 	slow              bool // the last scrape failed: it waits for the others
-	// untelling: its missing rows say nothing of MIG (see learnTargets).
-	untelling bool
-	unclear   bool // nor do they now: it shows names or units that aren't known
+	// silentOnMIG: its missing rows say nothing of MIG (see learnTargets).
+	silentOnMIG bool
+	unclear     bool // nor do they now: it shows names or units that aren't known
 }
 
 // New makes a source that scrapes nothing until Read.
@@ -121,7 +121,7 @@ func newSource(cfg Config, deps Deps) *Source {
 			Cluster: deps.Cluster, Log: deps.Log, Failed: m.stateFails,
 		},
 		shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
-		named: map[nameless]bool{}, models: map[string]bool{},
+		named: map[warning]bool{}, models: map[string]bool{},
 	}
 }
 
@@ -172,7 +172,7 @@ func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, e
 		s.nameUnknown(&readings[i])
 	}
 	batches := make([]*wire.Batch, 0, len(nodes))
-	s.settle(nodes)
+	s.mergeUnits(nodes)
 	learnTargets(nodes)
 	s.metrics.inferred.Set(0)
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {

@@ -18,9 +18,9 @@ type state struct {
 // stateTarget is what was learned of an exporter: the nodes that it ever had
 // rows of, and whether its missing rows say nothing of MIG.
 type stateTarget struct {
-	Name      string   `json:"name"`
-	Nodes     []string `json:"nodes,omitempty"`
-	Untelling bool     `json:"untelling,omitempty"`
+	Name        string   `json:"name"`
+	Nodes       []string `json:"nodes,omitempty"`
+	SilentOnMIG bool     `json:"untelling,omitempty"`
 }
 
 // restore takes up the memory of the process before, once.
@@ -38,7 +38,7 @@ func (s *Source) learnAgain(known []stateTarget) {
 			if t.name != k.Name {
 				continue
 			}
-			t.untelling = k.Untelling
+			t.silentOnMIG = k.SilentOnMIG
 			for _, node := range k.Nodes {
 				s.targetsOf(node)[t] = true
 			}
@@ -51,7 +51,7 @@ func (s *Source) save() { s.memory.Save(state{State: s.memory.State(), Targets: 
 func (s *Source) learned() []stateTarget {
 	out := make([]stateTarget, len(s.targets))
 	for i, t := range s.targets {
-		out[i] = stateTarget{Name: t.name, Untelling: t.untelling}
+		out[i] = stateTarget{Name: t.name, SilentOnMIG: t.silentOnMIG}
 		for node, targets := range s.shared {
 			if targets[t] {
 				out[i].Nodes = append(out[i].Nodes, node)

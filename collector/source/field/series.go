@@ -87,9 +87,9 @@ func (g Generation) Value(s Series, v float64) (id uint32, value float64, absent
 	return f.Base.ID, value, absent
 }
 
-// Settle makes one value of a quantity that two fields show: the field's own
+// Merge makes one value of a quantity that two fields show: the field's own
 // where they agree.
-func (f *Field) Settle(own, base float64) (value float64, absent string) {
+func (f *Field) Merge(own, base float64) (value float64, absent string) {
 	if d := math.Abs(own - base); d > f.Base.Slack && d > max(own, base)/2 {
 		return 0, AbsentContradiction
 	}

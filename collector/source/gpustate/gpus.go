@@ -135,7 +135,8 @@ func (m *GPU) state(p Place) gpuState {
 	for part := range m.xids {
 		parts[part] = m.unhealthy[part]
 	}
-	for _, part := range slices.SortedFunc(maps.Keys(parts), func(a, b Part) int { return cmp.Or(cmp.Compare(a.GI, b.GI), cmp.Compare(a.CI, b.CI)) }) {
+	for _, part := range slices.SortedFunc(maps.Keys(parts),
+		func(a, b Part) int { return cmp.Or(cmp.Compare(a.GI, b.GI), cmp.Compare(a.CI, b.CI)) }) {
 		entry := xidState{Last: m.xids[part], Unhealthy: parts[part]}
 		if part.GI >= 0 {
 			entry.GI = &part.GI

@@ -35,7 +35,8 @@ func (k *Keeper) RestoreOnce(whole any, st *State, now time.Time) bool {
 		k.Log.Info("no state of earlier readings: energy counts from the second one on", "file", k.File.Path)
 	case err != nil:
 		k.Failed.Inc()
-		k.Log.Error("state of earlier readings is lost: health flags and energy start anew", "file", k.File.Path, "error", err)
+		k.Log.Error("state of earlier readings is lost: health flags and energy start anew", "file", k.File.Path, "error",
+			err)
 	default:
 		k.Restore(*st, now)
 	}

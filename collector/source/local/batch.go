@@ -81,7 +81,8 @@ func (b *Builder) happened(slot source.Slot, r Reading) (events []*wire.Event) {
 		mem := b.memory.GPU(gpustate.Place{Node: b.deps.Node, UUID: x.UUID}, r.At)
 		mem.Happened(x.Part, x.Code, b.cfg.FatalXIDs)
 		b.metrics.xids.WithLabelValues(strconv.FormatInt(x.Code, 10)).Inc()
-		events = append(events, &wire.Event{AtMs: slot.AtMS(x.At), Gpu: x.UUID, Leaf: partName(x.Part), Kind: "xid", Code: x.Code})
+		events = append(events, &wire.Event{AtMs: slot.AtMS(x.At), Gpu: x.UUID, Leaf: partName(x.Part), Kind: "xid",
+			Code: x.Code})
 	}
 	return events
 }
@@ -108,7 +109,8 @@ func (b *Builder) gpu(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out *w
 	g.Unhealthy = mem.Unhealthy(gpustate.Whole) || rowRemapFailed(gpu.Values)
 	err := b.leaves(slot, gpu, g, mem, model)
 	if err == nil {
-		b.known[gpu.UUID] = &wire.Gpu{Uuid: g.Uuid, Model: g.Model, Index: g.Index, Mig: g.Mig, Slices: g.Slices, IdleWatts: g.IdleWatts}
+		b.known[gpu.UUID] = &wire.Gpu{Uuid: g.Uuid, Model: g.Model, Index: g.Index, Mig: g.Mig, Slices: g.Slices,
+			IdleWatts: g.IdleWatts}
 	}
 	return g, err
 }
@@ -135,7 +137,8 @@ func (b *Builder) lost(slot source.Slot, r Reading, gpu *GPU, out *wire.Batch) *
 		was.Lost = true
 		out.Events = append(out.Events, &wire.Event{AtMs: slot.AtMS(r.At), Gpu: gpu.UUID, Kind: "lost"})
 	}
-	return &wire.Gpu{Uuid: was.Uuid, Model: was.Model, Index: was.Index, Mig: was.Mig, Slices: was.Slices, IdleWatts: was.IdleWatts, Lost: true}
+	return &wire.Gpu{Uuid: was.Uuid, Model: was.Model, Index: was.Index, Mig: was.Mig, Slices: was.Slices,
+		IdleWatts: was.IdleWatts, Lost: true}
 }
 
 // energy moves the counter, and clears the flags of a GPU that was reset.
@@ -146,7 +149,8 @@ func (b *Builder) energy(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out
 		at = gpu.EnergyAt
 	}
 	reset := gpu.Reset
-	if counter, ok := b.checked(field.EnergyMJ, find(gpu.Values, field.EnergyMJ)); ok && mem.MoveEnergy(g, counter, "", at) {
+	if counter, ok := b.checked(field.EnergyMJ, find(gpu.Values, field.EnergyMJ)); ok &&
+		mem.MoveEnergy(g, counter, "", at) {
 		reset = true
 	}
 	if reset {
@@ -155,7 +159,8 @@ func (b *Builder) energy(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out
 		b.metrics.resets.Inc()
 		out.Events = append(out.Events, &wire.Event{AtMs: slot.AtMS(r.At), Gpu: gpu.UUID, Kind: "reset"})
 	}
-	if span := g.GetEnergySpanMs(); g.EnergyMj != nil && !g.EnergyReset && span > 0 && span <= slot.Length.Milliseconds()*3/2 {
+	if span := g.GetEnergySpanMs(); g.EnergyMj != nil && !g.EnergyReset && span > 0 &&
+		span <= slot.Length.Milliseconds()*3/2 {
 		watts := float64(g.GetEnergyMj()) / float64(span)
 		g.PowerWatts = &watts
 		return
@@ -195,7 +200,8 @@ func (b *Builder) leaves(slot source.Slot, gpu *GPU, g *wire.Gpu, mem *gpustate.
 }
 
 // leaf is one leaf; only one that is still there has values.
-func (b *Builder) leaf(k Key, gpu *GPU, g *wire.Gpu, mem *gpustate.GPU, model meter.Model, present bool) (*wire.Leaf, error) {
+func (b *Builder) leaf(k Key, gpu *GPU, g *wire.Gpu, mem *gpustate.GPU, model meter.Model, present bool) (*wire.Leaf,
+	error) {
 	leaf := &wire.Leaf{Id: instanceName(k), Slices: g.Slices}
 	values := gpu.Values
 	if k != whole {
@@ -204,7 +210,8 @@ func (b *Builder) leaf(k Key, gpu *GPU, g *wire.Gpu, mem *gpustate.GPU, model me
 			n = uint32(model.Profiles[meter.BaseProfile(k.Profile)])
 		}
 		if n == 0 {
-			return nil, fmt.Errorf("profile %q of GPU instance %d is unknown for model %q: name it under models", k.Profile, k.GI, gpu.Model)
+			return nil, fmt.Errorf("profile %q of GPU instance %d is unknown for model %q: name it under models", k.Profile,
+				k.GI, gpu.Model)
 		}
 		leaf.Slices, leaf.Profile, leaf.MigUuid, leaf.Gi = n, k.Profile, k.UUID, &k.GI
 		part := gpustate.Instance(k.GI)

@@ -19,7 +19,8 @@ func DefaultConfig() Config { return Config{GPM: true} }
 // Validate names the value that can't be used.
 func (c Config) Validate() error {
 	if c.Library != "" && !filepath.IsAbs(c.Library) {
-		return fmt.Errorf("library %q: must be an absolute path, such as /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", c.Library)
+		return fmt.Errorf("library %q: must be an absolute path, such as /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+			c.Library)
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func (e *events) take() []local.XID {
 // listen makes sure that somebody waits for the events of all GPUs.
 func (s *Source) listen(present []*gpu) {
 	e := s.events
-	if !s.lib.haveAll("nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents", "nvmlDeviceGetSupportedEventTypes") {
+	if !s.lib.haveAll("nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents",
+		"nvmlDeviceGetSupportedEventTypes") {
 		s.sayOnce("XIDs aren't seen: the library has no events")
 		return
 	}
@@ -235,7 +236,8 @@ func (s *Source) keep(data gonvml.EventData) {
 			s.metrics.xids.WithLabelValues("dropped").Inc()
 			return
 		}
-		e.queue = append(e.queue, local.XID{At: s.deps.Clock.Now(), UUID: uuid, Part: partOf(data), Code: int64(data.EventData)})
+		e.queue = append(e.queue, local.XID{At: s.deps.Clock.Now(), UUID: uuid, Part: partOf(data),
+			Code: int64(data.EventData)})
 		s.metrics.xids.WithLabelValues("taken").Inc()
 	}
 }

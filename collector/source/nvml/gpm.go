@@ -52,7 +52,8 @@ type sampler struct {
 }
 
 func (s *Source) supportsGPM(dev gonvml.Device) bool {
-	if !s.lib.haveAll("nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmSampleGet", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet") {
+	if !s.lib.haveAll("nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmSampleGet",
+		"nvmlGpmMigSampleGet", "nvmlGpmMetricsGet") {
 		return false
 	}
 	support, ret := dev.GpmQueryDeviceSupport()

@@ -75,7 +75,8 @@ func vanished(ret gonvml.Return) bool {
 
 // computeInstances lists the MIG devices, whose indices have holes.
 func (s *Source) computeInstances(g *gpu) error {
-	if !s.lib.haveAll("nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId") {
+	if !s.lib.haveAll("nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
+		"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId") {
 		return callError("list MIG devices", gonvml.ERROR_FUNCTION_NOT_FOUND)
 	}
 	most, ret := g.dev.GetMaxMigDeviceCount()
@@ -221,7 +222,8 @@ func (s *Source) bareInstances(g *gpu) error {
 		}
 		for _, gi := range list {
 			info, ret := gi.GetInfo()
-			if ret != gonvml.SUCCESS || slices.ContainsFunc(g.instances, func(in instance) bool { return in.key.GI == info.Id }) {
+			if ret != gonvml.SUCCESS || slices.ContainsFunc(g.instances,
+				func(in instance) bool { return in.key.GI == info.Id }) {
 				continue
 			}
 			g.instances = append(g.instances, instance{key: local.Key{GI: info.Id, CI: -1, Profile: p.name, Slices: p.slices}})

@@ -81,10 +81,11 @@ var boardReads = []func(*reader, *gpu){
 	(*reader).temperatures,
 	clockOf(fieldSMClock, gonvml.CLOCK_SM), clockOf(fieldMemoryClock, gonvml.CLOCK_MEM), (*reader).clockReasons,
 	func(r *reader, _ *gpu) { r.memory() },
-	scalar("nvmlDeviceGetPcieReplayCounter", "PCIe replays", fieldPCIeReplay, func(d gonvml.Device) (float64, gonvml.Return) {
-		n, ret := d.GetPcieReplayCounter()
-		return float64(n), ret
-	}),
+	scalar("nvmlDeviceGetPcieReplayCounter", "PCIe replays", fieldPCIeReplay,
+		func(d gonvml.Device) (float64, gonvml.Return) {
+			n, ret := d.GetPcieReplayCounter()
+			return float64(n), ret
+		}),
 	eccOf(310, gonvml.MEMORY_ERROR_TYPE_CORRECTED, gonvml.VOLATILE_ECC),
 	eccOf(311, gonvml.MEMORY_ERROR_TYPE_UNCORRECTED, gonvml.VOLATILE_ECC),
 	eccOf(312, gonvml.MEMORY_ERROR_TYPE_CORRECTED, gonvml.AGGREGATE_ECC),
@@ -148,7 +149,8 @@ func (r *reader) instance(g *gpu, in *instance, slot source.Slot) {
 		r.absent(absentPartial)
 	default:
 		gi := int(in.key.GI)
-		r.activity(g, keyOf(in.key), slot, func(sample gonvml.GpmSample) gonvml.Return { return g.dev.GpmMigSampleGet(gi, sample) })
+		r.activity(g, keyOf(in.key), slot,
+			func(sample gonvml.GpmSample) gonvml.Return { return g.dev.GpmMigSampleGet(gi, sample) })
 	}
 }
 
@@ -256,6 +258,7 @@ func (r *reader) utilization(g *gpu) {
 	}
 	u, ret := r.dev.GetUtilizationRates()
 	if r.ok("utilisation", ret) {
-		r.values = append(r.values, local.Value{ID: field.GPUUtil, V: float64(u.Gpu)}, local.Value{ID: fieldMemoryCopyUtil, V: float64(u.Memory)})
+		r.values = append(r.values, local.Value{ID: field.GPUUtil, V: float64(u.Gpu)},
+			local.Value{ID: fieldMemoryCopyUtil, V: float64(u.Memory)})
 	}
 }

@@ -103,7 +103,8 @@ type held int
 
 func (h *held) add(bytes int) error {
 	if *h += held(bytes); *h > maxHeldBytes {
-		return fmt.Errorf("%w: its series take more than %d bytes of memory; a match takes fewer of them", jsonstream.ErrTooLarge, maxHeldBytes)
+		return fmt.Errorf("%w: its series take more than %d bytes of memory; a match takes fewer of them",
+			jsonstream.ErrTooLarge, maxHeldBytes)
 	}
 	return nil
 }
@@ -114,7 +115,8 @@ type labels map[string]string
 // UnmarshalJSON refuses more labels than any series has.
 func (l *labels) UnmarshalJSON(text []byte) error {
 	if len(text) > maxLabelBytes {
-		return fmt.Errorf("%w: a series has %d bytes of labels, more than %d", jsonstream.ErrTooLarge, len(text), maxLabelBytes)
+		return fmt.Errorf("%w: a series has %d bytes of labels, more than %d", jsonstream.ErrTooLarge, len(text),
+			maxLabelBytes)
 	}
 	return json.Unmarshal(text, (*map[string]string)(l))
 }

@@ -27,7 +27,8 @@ type QueryError struct {
 }
 
 func (e *QueryError) Error() string {
-	return fmt.Sprintf("ask %s for %s, window %s to %s: %v", e.URL, e.Query, e.From.UTC().Format(time.RFC3339), e.To.UTC().Format(time.RFC3339), e.Err)
+	return fmt.Sprintf("ask %s for %s, window %s to %s: %v", e.URL, e.Query, e.From.UTC().Format(time.RFC3339),
+		e.To.UTC().Format(time.RFC3339), e.Err)
 }
 
 // Unwrap gives the cause.
@@ -72,7 +73,8 @@ func (c *client) query(ctx context.Context, selector string, from, to time.Time)
 
 // labelValues asks for the values of a label among the series that any of the
 // selectors matches. Only the index is read.
-func (c *client) labelValues(ctx context.Context, label string, selectors []string, from, to time.Time) ([]string, error) {
+func (c *client) labelValues(ctx context.Context, label string, selectors []string, from, to time.Time) ([]string,
+	error) {
 	form := url.Values{
 		"match[]": selectors,
 		"start":   {strconv.FormatInt(from.Unix(), 10)}, "end": {strconv.FormatInt(to.Unix(), 10)},
@@ -105,7 +107,8 @@ func (a answer) whole() error {
 }
 
 // ask asks until there is an answer, or too often; data reads what it is about.
-func (c *client) ask(ctx context.Context, method, path string, form url.Values, data func(*jsonstream.Decoder) error) error {
+func (c *client) ask(ctx context.Context, method, path string, form url.Values,
+	data func(*jsonstream.Decoder) error) error {
 	for attempt, pause := 1, c.retryMin; ; attempt, pause = attempt+1, 2*pause {
 		got, err := c.askOnce(ctx, method, path, form, data)
 		if err == nil {
@@ -126,9 +129,11 @@ func (c *client) ask(ctx context.Context, method, path string, form url.Values, 
 }
 
 // busy are states in which a server, or the proxy before it, may answer soon.
-var busy = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+var busy = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+	http.StatusGatewayTimeout}
 
-func (c *client) askOnce(ctx context.Context, method, path string, form url.Values, data func(*jsonstream.Decoder) error) (got answer, err error) {
+func (c *client) askOnce(ctx context.Context, method, path string, form url.Values,
+	data func(*jsonstream.Decoder) error) (got answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	req, err := c.request(ctx, method, path, form)
@@ -194,7 +199,8 @@ func refused(resp *http.Response, d *jsonstream.Decoder) error {
 	case err != nil || got.message == "":
 		return fmt.Errorf("answered %s", exporter.Described(resp))
 	}
-	return fmt.Errorf("answered %d %s: %w", resp.StatusCode, http.StatusText(resp.StatusCode), refusal(got.errorType, got.message))
+	return fmt.Errorf("answered %d %s: %w", resp.StatusCode, http.StatusText(resp.StatusCode),
+		refusal(got.errorType, got.message))
 }
 
 // errorTypes are the API's; of an error nothing else is told, since the message is
@@ -208,7 +214,8 @@ func refusal(errorType, message string) error {
 	if !slices.Contains(errorTypes, errorType) {
 		errorType = "of a type that is not known"
 	}
-	err := fmt.Errorf("an error, %s, with a message of %d bytes: the server's log or its own page has it", errorType, len(message))
+	err := fmt.Errorf("an error, %s, with a message of %d bytes: the server's log or its own page has it", errorType,
+		len(message))
 	if strings.Contains(message, "too many samples") {
 		return fmt.Errorf("%w: too many samples for the server (--query.max-samples): %w", jsonstream.ErrTooLarge, err)
 	}

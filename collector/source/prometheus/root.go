@@ -56,7 +56,8 @@ var _ source.Source = (*Source)(nil)
 type IntervalError struct{ Interval, Slot time.Duration }
 
 func (e *IntervalError) Error() string {
-	return fmt.Sprintf("the exporters were scraped every %s, which is more than the slot of %s: most of the time would be unobserved", e.Interval, e.Slot)
+	return fmt.Sprintf("the exporters were scraped every %s, which is more than the slot of %s: most of the time would "+
+		"be unobserved", e.Interval, e.Slot)
 }
 
 // New makes a source that asks nothing until Read.
@@ -75,12 +76,14 @@ func New(cfg Config, deps Deps) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), history: history, renamed: map[string]bool{}, length: cfg.FirstWindow, ceiling: cfg.MaxWindow,
+		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), history: history,
+		renamed: map[string]bool{}, length: cfg.FirstWindow, ceiling: cfg.MaxWindow,
 		selector: selectorOf(strings.Join(quoted(field.Names()), "|"), cfg.Match),
 		display:  selectorOf(anyName, cfg.Match),
 	}
 	s.client = &client{
-		base: base, http: exporter.NoRedirects(deps.HTTPClient), token: cfg.BearerToken, limit: cfg.BodyLimitBytes, timeout: cfg.Timeout,
+		base: base, http: exporter.NoRedirects(deps.HTTPClient), token: cfg.BearerToken,
+		limit: cfg.BodyLimitBytes, timeout: cfg.Timeout,
 		attempts: cfg.Attempts, retryMin: cfg.RetryMin, clock: deps.Clock, metrics: s.metrics,
 	}
 	return s, nil
@@ -245,6 +248,7 @@ func (s *Source) check(w *window, slot time.Duration) error {
 	if !s.cfg.AllowCoarse {
 		return &IntervalError{Interval: interval, Slot: slot}
 	}
-	s.deps.Log.Warn("history is coarser than the slot: the slots in between are unobserved", "scrape_interval", interval, "slot", slot)
+	s.deps.Log.Warn("history is coarser than the slot: the slots in between are unobserved", "scrape_interval",
+		interval, "slot", slot)
 	return nil
 }

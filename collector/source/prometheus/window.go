@@ -157,7 +157,7 @@ func (w *window) slot(toMS int64) (seen []*exposed, before int) {
 			seen = append(seen, e)
 		}
 	}
-	return seen, before + settleAddresses(seen)
+	return seen, before + keepNewestAddress(seen)
 }
 
 // exposed is what a target showed in a slot.
@@ -188,9 +188,9 @@ func (e *exposed) filter(keep func(*series, point) bool) (dropped int) {
 // gpuOf is a GPU as an exporter shows it.
 type gpuOf struct{ target, gpu string }
 
-// settleAddresses lets each GPU count at one address of an exporter: the one
+// keepNewestAddress lets each GPU count at one address of an exporter: the one
 // that was scraped last.
-func settleAddresses(seen []*exposed) (dropped int) {
+func keepNewestAddress(seen []*exposed) (dropped int) {
 	type shown struct {
 		ms int64
 		by *exposed
@@ -217,9 +217,11 @@ func settleAddresses(seen []*exposed) (dropped int) {
 
 // exposition is it in package exporter's words.
 func (e *exposed) exposition(renamed bool) exporter.Exposition {
-	out := exporter.Exposition{Target: e.target, Node: e.node, Renamed: renamed, Samples: make([]exporter.Sample, len(e.taken))}
+	out := exporter.Exposition{Target: e.target, Node: e.node, Renamed: renamed,
+		Samples: make([]exporter.Sample, len(e.taken))}
 	for i, s := range e.taken {
-		out.Samples[i] = exporter.Sample{Series: s.name, Labels: s.labels, Value: e.points[i].value, At: time.UnixMilli(e.points[i].ms).UTC()}
+		out.Samples[i] = exporter.Sample{Series: s.name, Labels: s.labels, Value: e.points[i].value,
+			At: time.UnixMilli(e.points[i].ms).UTC()}
 	}
 	return out
 }

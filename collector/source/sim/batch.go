@@ -9,8 +9,9 @@ import (
 
 // DCGM field ids of the metrics that ride along (dcgm_fields.h).
 var (
-	boardFields = []uint32{150, 140, 100, 101, 1009, 1010, 449, 310} // temperatures °C, clocks MHz, PCIe B/s, NVLink MB/s, ECC
-	leafFields  = []uint32{1004, 1005, 252, 251}                     // tensor, DRAM, FB used and free MiB
+	// temperatures °C, clocks MHz, PCIe B/s, NVLink MB/s, ECC
+	boardFields = []uint32{150, 140, 100, 101, 1009, 1010, 449, 310}
+	leafFields  = []uint32{1004, 1005, 252, 251} // tensor, DRAM, FB used and free MiB
 )
 
 // readNode makes one node's batch; nil: the node is down.

@@ -22,15 +22,15 @@ type fileJob struct {
 	dropped    bool // it holds nothing: its epilog did not run
 }
 
-// learn brings what is known of the files' jobs up to date: those that are new
+// refreshJobs brings what is known of the files' jobs up to date: those that are new
 // before anything is said of them, and all of them every lookEvery.
-func (r *Reader) learn(ctx context.Context, files []mapped) error {
+func (r *Reader) refreshJobs(ctx context.Context, files []mapped) error {
 	all, fresh := r.named(files)
 	if !r.cfg.Details {
 		for _, id := range fresh {
 			r.known[id] = &fileJob{owner: &wire.Owner{Job: id}}
 		}
-		r.learnt(files, fresh)
+		r.noteVersions(files, fresh)
 		return nil
 	}
 	now := r.deps.Clock.Now()
@@ -53,11 +53,11 @@ func (r *Reader) learn(ctx context.Context, files []mapped) error {
 			r.drop(ctx, files, now)
 		}
 	}
-	r.learnt(files, fresh)
+	r.noteVersions(files, fresh)
 	return nil
 }
 
-func (r *Reader) learnt(files []mapped, fresh []string) {
+func (r *Reader) noteVersions(files []mapped, fresh []string) {
 	r.stamps = make(map[string]stamp, len(files))
 	for _, m := range files {
 		r.stamps[m.path] = m.stamp
@@ -78,7 +78,8 @@ func (r *Reader) note(ids []string, found map[string]job, now time.Time) {
 			was = &fileJob{owner: job{id: id}.owner()}
 			r.known[id] = was
 			if !ok {
-				r.deps.Log.Warn("Slurm doesn't know a job that a mapping file names; it keeps its id as owner", "job", id, "mapping_dir", r.cfg.MappingDir)
+				r.deps.Log.Warn("Slurm doesn't know a job that a mapping file names; it keeps its id as owner", "job", id,
+					"mapping_dir", r.cfg.MappingDir)
 			}
 		}
 		if ok {
@@ -108,7 +109,8 @@ func (r *Reader) drop(ctx context.Context, files []mapped, now time.Time) {
 		}
 		j.dropped = true
 		r.dropped.WithLabelValues(reason).Inc()
-		r.deps.Log.Warn("a mapping file still names a job that is over, so no epilog took it out: it holds nothing from here on",
+		r.deps.Log.Warn("a mapping file still names a job that is over, so no epilog took it out: it holds nothing from "+
+			"here on",
 			"job", id, "reason", reason, "since", j.endedSince, "mapping_dir", r.cfg.MappingDir)
 	}
 }
