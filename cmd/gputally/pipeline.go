@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	spoolDir = "spool"
+	spoolDir = app.SpoolDir
 	// exporterState is the exporter source's memory. It lies outside spoolDir,
 	// where each entry is a spool.
 	exporterState = "exporter.json"

@@ -42,7 +42,7 @@ func (p *pipeline) decisionOptions() decisions.Options {
 }
 
 // copyName is the folder in the data directory that decisions are copied to.
-const copyName = "decisions-copy"
+const copyName = app.CopyDir
 
 // copyDir is where the decisions are copied to, by this process or, where a
 // standalone serves the directory, by that one; empty: nowhere.

@@ -21,8 +21,8 @@ import (
 
 // The data directory's inside. FORMAT's number stands for this layout.
 const (
-	engineDir = "clickhouse"
-	brokerDir = "kafka"
+	engineDir = app.EngineDir
+	brokerDir = app.BrokerDir
 
 	socketName       = "clickhouse.sock"
 	brokerSocketName = "kafka.sock"

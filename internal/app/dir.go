@@ -156,8 +156,17 @@ func (d *Dir) takeLock() (err error) {
 	return nil
 }
 
-// folders are those of the directory, which itself may be open for reading.
-var folders = []string{"clickhouse", "decisions-copy", "export", "kafka", "spool"}
+// The folders of the directory.
+const (
+	EngineDir = "clickhouse"     // the embedded ClickHouse's
+	BrokerDir = "kafka"          // the embedded broker's
+	SpoolDir  = "spool"          // a folder for each collector
+	CopyDir   = "decisions-copy" // the second place of the decisions
+	ExportDir = "export"         // chargeback files
+)
+
+// folders are private, while the directory itself may be open for reading.
+var folders = []string{EngineDir, BrokerDir, SpoolDir, CopyDir, ExportDir}
 
 // closeFolders takes the rights of group and others from the folders that are
 // there: older versions made some with mode 0750.

@@ -1,13 +1,11 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"reflect"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -79,16 +77,9 @@ func readSecret(source, from string) (string, error) {
 		}
 		return value, nil
 	}
-	data, err := os.ReadFile(from)
+	value, err := trust.ReadSecret(from)
 	if err != nil {
 		return "", fmt.Errorf("read secret: %w", err)
-	}
-	if err := trust.Secret(from); err != nil {
-		return "", fmt.Errorf("read secret: %w", err)
-	}
-	value := strings.TrimRight(string(data), "\r\n")
-	if value == "" {
-		return "", errors.New("read secret: " + from + " is empty")
 	}
 	return value, nil
 }

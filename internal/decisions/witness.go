@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -189,18 +187,11 @@ func (w *witness) postOnce(ctx context.Context, body []byte) error {
 
 // token is what TokenFile holds: it is read for each head, since it may be renewed.
 func (c WitnessConfig) token() (string, error) {
-	if err := trust.Secret(c.TokenFile); err != nil {
-		return "", fmt.Errorf("token_file: %w", err)
-	}
-	text, err := os.ReadFile(c.TokenFile)
+	token, err := trust.ReadSecret(c.TokenFile)
 	if err != nil {
 		return "", fmt.Errorf("token_file: %w", err)
 	}
-	token := strings.TrimSpace(string(text))
-	if token == "" {
-		return "", fmt.Errorf("token_file: %s is empty", c.TokenFile)
-	}
-	return token, nil
+	return strings.TrimSpace(token), nil
 }
 
 // CheckFiles fails where a file that it names is away, can't be used, or could
@@ -216,22 +207,13 @@ func (c WitnessConfig) CheckFiles() error {
 }
 
 func (c WitnessConfig) client() (*http.Client, error) {
-	transport := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		if err := trust.File(c.CAFile); err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
-		if transport.RootCAs = x509.NewCertPool(); !transport.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca_file: %s holds no PEM certificate", c.CAFile)
-		}
+	authorities, err := trust.Client(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("ca_file: %w", err)
 	}
 	return &http.Client{
 		Timeout:       witnessTimeout,
-		Transport:     &http.Transport{TLSClientConfig: transport, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 16 << 10},
+		Transport:     &http.Transport{TLSClientConfig: authorities, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 16 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

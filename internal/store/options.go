@@ -2,14 +2,11 @@ package store
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -69,9 +66,12 @@ func (o *Options) normalize() error {
 
 // client makes clickhouse-go's options for the given database.
 func (o Options) client(database string) (*clickhouse.Options, error) {
-	password, err := o.password()
-	if err != nil {
-		return nil, err
+	password := ""
+	if o.PasswordFile != "" {
+		var err error
+		if password, err = trust.ReadSecret(o.PasswordFile); err != nil {
+			return nil, fmt.Errorf("read store password: %w", err)
+		}
 	}
 	c := &clickhouse.Options{
 		Protocol:            clickhouse.HTTP,
@@ -98,8 +98,8 @@ func (o Options) client(database string) (*clickhouse.Options, error) {
 		c.DialContext = func(ctx context.Context, _ string) (net.Conn, error) { return unixsock.Dial(ctx, address.Path) }
 		return c, nil
 	case "https":
-		if c.TLS, err = o.tls(); err != nil {
-			return nil, err
+		if c.TLS, err = trust.Client(o.CAFile); err != nil {
+			return nil, fmt.Errorf("read store CA file: %w", err)
 		}
 	case "http":
 		if password != "" && !trust.Loopback(address.Hostname()) {
@@ -133,34 +133,4 @@ func settings() clickhouse.Settings {
 		// A subquery sees all shards, as it sees the whole table on one server.
 		"distributed_product_mode": "global",
 	}
-}
-
-func (o Options) password() (string, error) {
-	if o.PasswordFile == "" {
-		return "", nil
-	}
-	if err := trust.Secret(o.PasswordFile); err != nil {
-		return "", fmt.Errorf("read store password: %w", err)
-	}
-	text, err := os.ReadFile(o.PasswordFile)
-	if err != nil {
-		return "", fmt.Errorf("read store password: %w", err)
-	}
-	return strings.TrimRight(string(text), "\r\n"), nil
-}
-
-func (o Options) tls() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if o.CAFile == "" {
-		return config, nil
-	}
-	pem, err := os.ReadFile(o.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("read store CA file: %w", err)
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read store CA file: %s holds no PEM certificate", o.CAFile)
-	}
-	return config, nil
 }
