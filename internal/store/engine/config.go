@@ -31,7 +31,6 @@ const (
 	configName         = "engine.xml"
 	defaultMemoryBytes = 2 << 30
 	markCacheBytes     = 64 << 20
-	maxIdleConns       = 16
 	maxConnsInUse      = 64
 
 	// A helper whose parent died has to have the time to drain.

@@ -12,14 +12,12 @@ const nativeFormat = "Native"
 // param is a {name:Type} parameter, its value in ClickHouse's escaped text.
 type param struct{ name, value string }
 
-// conn is one session of the engine. It runs one statement at a time.
+// conn is one session of the engine. It runs one statement of a request.
 type conn struct {
-	lib     *library
-	outer   pointer // what connect returned and closeConn takes
-	handle  pointer // what every other function takes
-	id      string  // log_comment of its statements: how a kill finds them
-	session session
-	dirty   bool // not to be used again
+	lib    *library
+	outer  pointer // what connect returned and closeConn takes
+	handle pointer // what every other function takes
+	id     string  // log_comment of its statements: how a kill finds them
 }
 
 func newConn(lib *library, arguments []string) (*conn, error) {
@@ -152,7 +150,7 @@ func (c *conn) statementCount(sql string) int {
 // begin puts the connection into a session: its settings, its database, and
 // its own mark on every statement.
 func (c *conn) begin(id string, s session) error {
-	c.id, c.session = id, s
+	c.id = id
 	if _, _, err := c.run("USE "+quoteIdentifier(s.database), nativeFormat, nil); err != nil {
 		return err
 	}

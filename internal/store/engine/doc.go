@@ -6,9 +6,9 @@
 // speaks to it as to a server.
 //
 // Invariants: an insert is answered with 200 only after its parts are written
-// with fsync; one connection runs one statement at a time and is thrown away
-// when a statement may have changed its session; one directory is open in one
-// process, by the engine's own lock.
+// with fsync; each statement has a connection of its own, so that none leaves a
+// setting or a temporary table to another; one directory is open in one process, by
+// the engine's own lock.
 //
 // What can go wrong: the library is missing or too old (an error that says
 // where it was looked for), the directory is in use elsewhere (an error with

@@ -98,7 +98,7 @@ func open(lib *library, arguments []string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{dir: o.Dir, log: o.Log, clock: o.Clock, drain: o.Drain, base: base, version: string(bytes.TrimSpace(version))}
-	e.pool = newPool(func() (*conn, error) { return newConn(lib, arguments) }, maxIdleConns, maxConnsInUse)
+	e.pool = newPool(func() (*conn, error) { return newConn(lib, arguments) }, maxConnsInUse)
 	o.Log.Info("engine open", "dir", o.Dir, "library", lib.path, "version", e.version, "memory_bytes", o.MemoryBytes)
 	return e, nil
 }
@@ -124,14 +124,14 @@ func (e *Engine) Close() {
 	e.log.Info("engine closed", "dir", e.dir)
 }
 
-// watch kills c's statement when ctx ends before stop is called. stop reports
-// whether it did; the connection is dirty then.
-func (e *Engine) watch(ctx context.Context, c *conn) (stop func() (killed bool)) {
-	done, finished := make(chan struct{}), make(chan bool, 1)
+// watch kills c's statement when ctx ends before stop is called. After stop nothing
+// is killed any more.
+func (e *Engine) watch(ctx context.Context, c *conn) (stop func()) {
+	done, finished := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(finished)
 		select {
 		case <-done:
-			finished <- false
 			return
 		case <-ctx.Done():
 		}
@@ -141,17 +141,14 @@ func (e *Engine) watch(ctx context.Context, c *conn) (stop func() (killed bool))
 			e.kill(c.id)
 			select {
 			case <-done:
-				finished <- true
 				return
 			case <-ticker.C():
 			}
 		}
 	}()
-	return func() bool {
+	return func() {
 		close(done)
-		killed := <-finished
-		c.dirty = c.dirty || killed
-		return killed
+		<-finished
 	}
 }
 

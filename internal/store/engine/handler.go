@@ -54,9 +54,7 @@ func (e *Engine) serve(r *http.Request, out *output) error {
 		return err
 	}
 	defer e.pool.put(c)
-	err = e.runStatement(r.Context(), c, req, st, out)
-	c.dirty = c.dirty || err != nil || !st.clean
-	return err
+	return e.runStatement(r.Context(), c, req, st, out)
 }
 
 func blank(r rune) bool { return unicode.IsSpace(r) || r == ';' }

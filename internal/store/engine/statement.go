@@ -17,7 +17,6 @@ type statement struct {
 	sql    string // of an insert: without FORMAT and data
 	format string // of an insert: its format, "" when it names none
 	data   string // of an insert: what follows in the text
-	clean  bool   // it leaves the session as it was
 }
 
 // parseStatement reads just enough of the text: its first word, and in an
@@ -27,11 +26,9 @@ func parseStatement(sql string) statement {
 	first, _, _ := s.word()
 	switch strings.ToUpper(first) {
 	case "SELECT", "WITH", "FROM":
-		return statement{kind: kindSelect, sql: sql, clean: true}
+		return statement{kind: kindSelect, sql: sql}
 	case "INSERT":
 		return parseInsert(sql, s)
-	case "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "EXISTS", "KILL", "ALTER", "OPTIMIZE", "TRUNCATE":
-		return statement{sql: sql, clean: true}
 	}
 	return statement{sql: sql}
 }
@@ -40,19 +37,19 @@ func parseInsert(sql string, s scanner) statement {
 	for {
 		word, start, ok := s.word()
 		if !ok {
-			return statement{kind: kindInsert, sql: sql, clean: true}
+			return statement{kind: kindInsert, sql: sql}
 		}
 		if s.depthAtWord > 0 {
 			continue
 		}
 		switch strings.ToUpper(word) {
 		case "SELECT", "WITH":
-			return statement{sql: sql, clean: true}
+			return statement{sql: sql}
 		case "VALUES":
-			return statement{kind: kindInsert, sql: sql[:start], format: "Values", data: sql[s.at:], clean: true}
+			return statement{kind: kindInsert, sql: sql[:start], format: "Values", data: sql[s.at:]}
 		case "FORMAT":
 			format, _, _ := s.word()
-			return statement{kind: kindInsert, sql: sql[:start], format: format, data: afterFormat(sql[s.at:]), clean: true}
+			return statement{kind: kindInsert, sql: sql[:start], format: format, data: afterFormat(sql[s.at:])}
 		}
 	}
 }

@@ -11,25 +11,25 @@ import (
 
 func TestParseStatement(t *testing.T) {
 	tests := map[string]statement{
-		"SELECT 1": {kind: kindSelect, clean: true},
-		"  -- c\n/* INSERT */ with x as (select 1) select":          {kind: kindSelect, clean: true},
-		"(SELECT 1) UNION ALL (SELECT 2)":                           {kind: kindSelect, clean: true},
-		"SHOW TABLES":                                               {clean: true},
+		"SELECT 1": {kind: kindSelect},
+		"  -- c\n/* INSERT */ with x as (select 1) select":          {kind: kindSelect},
+		"(SELECT 1) UNION ALL (SELECT 2)":                           {kind: kindSelect},
+		"SHOW TABLES":                                               {},
 		"SET x = 1":                                                 {},
 		"CREATE TEMPORARY TABLE t":                                  {},
-		"INSERT INTO t SELECT 1":                                    {clean: true},
-		"INSERT INTO t (a) WITH 1 AS x SELECT x":                    {clean: true},
-		"INSERT INTO t VALUES (1, 'FORMAT')":                        {kind: kindInsert, sql: "INSERT INTO t ", format: "Values", data: " (1, 'FORMAT')", clean: true},
-		"INSERT INTO t(a,b)VALUES(1)":                               {kind: kindInsert, sql: "INSERT INTO t(a,b)", format: "Values", data: "(1)", clean: true},
-		"INSERT INTO `values` (`select`, \"format\") FORMAT Native": {kind: kindInsert, sql: "INSERT INTO `values` (`select`, \"format\") ", format: "Native", clean: true},
+		"INSERT INTO t SELECT 1":                                    {},
+		"INSERT INTO t (a) WITH 1 AS x SELECT x":                    {},
+		"INSERT INTO t VALUES (1, 'FORMAT')":                        {kind: kindInsert, sql: "INSERT INTO t ", format: "Values", data: " (1, 'FORMAT')"},
+		"INSERT INTO t(a,b)VALUES(1)":                               {kind: kindInsert, sql: "INSERT INTO t(a,b)", format: "Values", data: "(1)"},
+		"INSERT INTO `values` (`select`, \"format\") FORMAT Native": {kind: kindInsert, sql: "INSERT INTO `values` (`select`, \"format\") ", format: "Native"},
 		"INSERT INTO t (values, format) SETTINGS x='VALUES' FORMAT JSONEachRow\n{}\n\n{}": {
 			kind: kindInsert,
-			sql:  "INSERT INTO t (values, format) SETTINGS x='VALUES' ", format: "JSONEachRow", data: "{}\n\n{}", clean: true,
+			sql:  "INSERT INTO t (values, format) SETTINGS x='VALUES' ", format: "JSONEachRow", data: "{}\n\n{}",
 		},
-		"insert into t format TSV  \n\nx":      {kind: kindInsert, sql: "insert into t ", format: "TSV", data: "\nx", clean: true},
-		"INSERT INTO t FORMAT CSV;":            {kind: kindInsert, sql: "INSERT INTO t ", format: "CSV", clean: true},
-		"INSERT INTO t":                        {kind: kindInsert, clean: true},
-		`INSERT INTO t /* '  */ VALUES ('\'')`: {kind: kindInsert, sql: `INSERT INTO t /* '  */ `, format: "Values", data: ` ('\'')`, clean: true},
+		"insert into t format TSV  \n\nx":      {kind: kindInsert, sql: "insert into t ", format: "TSV", data: "\nx"},
+		"INSERT INTO t FORMAT CSV;":            {kind: kindInsert, sql: "INSERT INTO t ", format: "CSV"},
+		"INSERT INTO t":                        {kind: kindInsert},
+		`INSERT INTO t /* '  */ VALUES ('\'')`: {kind: kindInsert, sql: `INSERT INTO t /* '  */ `, format: "Values", data: ` ('\'')`},
 	}
 	for sql, want := range tests {
 		if want.sql == "" {
