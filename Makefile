@@ -44,7 +44,7 @@ demo: build ## a simulated month, its bill and its proof; then live (ARGS=--once
 	@$(BINARY) demo --data $(BUILD)/demo $(ARGS)
 
 # Tests keep databases, topics and spools in memory where there is enough of it.
-test test-all torture once month hostile seeded bench: export TMPDIR := $(or $(TMPDIR),$(shell .ci/tmp))
+test test-all torture once month hostile seeded mutants bench: export TMPDIR := $(or $(TMPDIR),$(shell .ci/tmp))
 
 .PHONY: test
 test: $(LIB) need-go need-cc ## tests for every change, in five minutes on two cores (PKG=./... by default)
@@ -127,6 +127,15 @@ hotpath: $(LIB) need-go need-cc ## CPU of a raw row before and after (BASE=commi
 .PHONY: seeded
 seeded: $(LIB) need-go need-cc ## tests the tests: bugs put in one at a time, each of which a named test must catch
 	go test -count 1 -timeout 30m -tags seeded -v ./internal/seeded
+
+# The size of `make mutants`, its seed and the packages that it changes.
+MUTANTS      ?= 1000
+MUTANT_SEED  ?= 1
+MUTANT_PKGS  ?= internal/meter,billing/rating,ingest/ledger,internal/decisions,collector/spool,internal/httpd/guard
+
+.PHONY: mutants
+mutants: $(LIB) need-go need-cc ## tests the tests: random changes, of which 90 % must fail the package's own tests (MUTANTS, MUTANT_SEED, MUTANT_PKGS)
+	go test -count 1 -timeout 12h -tags mutants -v ./internal/mutants -mutants $(MUTANTS) -mutant-seed $(MUTANT_SEED) -mutant-packages '$(MUTANT_PKGS)'
 
 .PHONY: bench
 bench: $(LIB) need-go need-cc ## all benchmarks, with allocations
