@@ -190,7 +190,7 @@ func (p *Projection) ours(end end) error {
 	return nil
 }
 
-// ContradictionError says that rows and log tell different decisions: the one or
+// ContradictionError says that rows and log have different decisions: the one or
 // the other was changed.
 type ContradictionError struct {
 	Offset     int64  // the first that differs
@@ -249,7 +249,7 @@ const chainWindow = 100_000
 // Rebuild drops all rows and projects the whole log, which is itself a decision:
 // who, where rows and log ended before, and what they contradicted each other
 // in. It fails with a *ContradictionError, and changes nothing, where rows and
-// log differ and over is false: the rows may be all that still tells what was
+// log differ and over is false: the rows may be all that still says what was
 // decided.
 func (p *Projection) Rebuild(ctx context.Context, who string, over bool) (int64, error) {
 	if err := p.deps.Decisions.Refresh(ctx); err != nil {

@@ -26,7 +26,7 @@ type ConsumerOptions struct {
 	// batch still arrives, alone.
 	MaxBytes int
 	// EveryOffset hands over a transaction's marker, too, as a message that can't be
-	// read, where else it is told as a hole.
+	// read, where else it is reported as a hole.
 	EveryOffset bool
 }
 
@@ -39,7 +39,7 @@ func (o ConsumerOptions) withDefaults() ConsumerOptions {
 // ErrNotAssigned means that the messages' partition went to another member (or
 // another generation) of the group before the commit. They will be fetched
 // again by whoever has it now: go on, the journal drops the copies. A commit
-// that got no answer, as from a broker that restarts, is told the same way.
+// that got no answer, as from a broker that restarts, is this error, too.
 var ErrNotAssigned = errors.New("partition no longer assigned to this consumer")
 
 // ErrClosed is what Fetch returns on a closed consumer.

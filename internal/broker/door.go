@@ -28,14 +28,14 @@ import (
 // hands on whole requests of known keys, versions and sizes.
 type door struct {
 	net.Listener
-	address   net.Addr // that clients are told
+	address   net.Addr // in the answers to clients
 	keys      map[int16]rule
 	protected bool // clients log in first
 	limits    doorLimits
 	clock     clock.Clock
 	log       *slog.Logger
 	refused   *prometheus.CounterVec
-	told      atomic.Int64        // when a refusal was logged last, as Unix time in ns
+	logged    atomic.Int64        // when a refusal was logged last, as Unix time in ns
 	places    *semaphore.Weighted // a connection takes one
 	// Bytes for produce requests, and for all others: who waits for the first
 	// doesn't hold up a heartbeat.
@@ -154,8 +154,8 @@ func (d *door) open() *door {
 	return d
 }
 
-// socketAddr is what the broker tells clients to connect to: kfake wants a host
-// and a port, and a client on a socket dials nothing else, whatever it is told.
+// socketAddr is the broker's address in its answers: kfake wants a host and a port,
+// and a client on a socket dials nothing else, whatever the answer says.
 type socketAddr struct{}
 
 func (socketAddr) Network() string { return "tcp" }
@@ -219,8 +219,8 @@ func (d *door) admit(conn net.Conn) bool {
 // refuse counts, and logs at most once a second.
 func (d *door) refuse(reason string, attrs ...any) {
 	d.refused.WithLabelValues(reason).Inc()
-	now, last := d.clock.Now().UnixNano(), d.told.Load()
-	if now-last >= int64(time.Second) && d.told.CompareAndSwap(last, now) {
+	now, last := d.clock.Now().UnixNano(), d.logged.Load()
+	if now-last >= int64(time.Second) && d.logged.CompareAndSwap(last, now) {
 		d.log.Warn("connection refused or closed", append([]any{"reason", reason}, attrs...)...)
 	}
 }

@@ -67,7 +67,7 @@ func (f *fetcher) bounds(ctx context.Context) (PartitionOffsets, error) {
 	return bounds[0], nil
 }
 
-// skip moves on to the oldest retained message; the hole is told with it.
+// skip moves on to the oldest retained message; the message reports the hole.
 func (f *fetcher) skip(ctx context.Context) error {
 	bounds, err := f.bounds(ctx)
 	if err == nil && f.at > bounds.Last {
@@ -128,7 +128,7 @@ func (f *fetcher) ask(ctx context.Context, offset int64) (*fetched, error) {
 
 // read turns batches into messages. Batches are sent whole, so they may begin
 // before the offset asked for. Batches without a record are passed over, since a
-// fetch would answer with them for ever; the next message tells of them as of a hole.
+// fetch would answer with them for ever; the next message reports them as a hole.
 // Other batches hold what was asked for, so an answer without it is an error.
 //
 // Apache Kafka notes the high watermark before it reads the batches, so an answer may
@@ -171,7 +171,7 @@ func (f *fetcher) read(res *fetched, end func() (int64, error)) (msgs []Message,
 	return msgs, nil
 }
 
-// take hands on the messages of a batch, or one that tells why it can't be read;
+// take hands on the messages of a batch, or one that says why it can't be read;
 // behind is the offset behind it. What was damaged on its way here is whole when it
 // is fetched again, so a wrong checksum is an error the first time.
 func (f *fetcher) take(msgs []Message, b *batch, behind int64, now time.Time) (_ []Message, size int, _ error) {
@@ -206,7 +206,7 @@ type Reader struct {
 }
 
 // Reader reads the offsets [from, to) of a partition. An offset before the
-// oldest retained one reads on from there, and the first message tells of the hole.
+// oldest retained one reads on from there, and the first message reports the hole.
 func (c *Client) Reader(topic string, partition int, from, to int64, opt ConsumerOptions) *Reader {
 	return &Reader{to: to, f: &fetcher{
 		client: c, group: readerGroup, topic: topic, partition: partition, opt: opt.withDefaults(), next: from, at: from,

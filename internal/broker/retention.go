@@ -26,9 +26,9 @@ import (
 // SIGKILL what was deleted is back as far as its segment is on disk, until the
 // next retention; offsets stay what they were.
 //
-// The first time is a period after the start: a house that stood still for longer
-// than its retention reads first what it had not read, and a machine that has
-// just booted may have to learn the time.
+// The first time is a period after the start: a program that was stopped for longer
+// than its retention first reads what it had not read, and the clock of a machine that
+// has just booted may not be set yet.
 type retention struct {
 	cluster *kfake.Cluster
 	client  *Client
@@ -86,7 +86,7 @@ func (r *retention) stop() {
 	<-r.done
 }
 
-// apply goes over every topic of the house that isn't everlasting; the topic of
+// apply goes over the program's topics that aren't everlasting; the topic of
 // decisions is left alone whatever its settings say. What fails is tried again
 // with the next tick.
 func (r *retention) apply(ctx context.Context) {
@@ -194,7 +194,7 @@ func anyDeletable(partitions []*kfake.PartitionInfo) bool {
 
 // beyond is the offset before which whole batches can go with at least bytes
 // left, as Apache Kafka reads retention.bytes. It reads what can go, since the
-// protocol tells a batch's size nowhere else.
+// protocol has a batch's size nowhere else.
 func (r *retention) beyond(ctx context.Context, topic string, bytes int64, p *kfake.PartitionInfo) (int64, error) {
 	to := p.LogStartOffset
 	excess := p.NumBytes - bytes

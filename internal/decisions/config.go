@@ -10,7 +10,7 @@ type Config struct {
 	// CopyDir is a folder that the log is copied to as it grows; empty: one in the
 	// data directory; NoCopy: none. Separate services have none unless it is named.
 	CopyDir string `yaml:"copy_dir"`
-	// Witness is who else is told the log's head at each decision.
+	// Witness is where the log's head is sent at each decision.
 	Witness WitnessConfig `yaml:"witness"`
 	// PriceBooksPerDay is how many may be published in 24 hours. Each lies in the
 	// log for ever.

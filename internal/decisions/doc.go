@@ -8,7 +8,7 @@
 // a pure function of the topic's bytes, so that every process comes to the same
 // state, with no clock and no time-zone data in it.
 //
-// A message is one of two things, told apart by its key. A part is up to 512 KiB
+// A message is one of two things, which its key says. A part is up to 512 KiB
 // of a document or a copy of usage; its key is the SHA-256 of its value, in hex.
 // A record is canonical JSON, see Record; its key is its kind. The header "kind"
 // says the same, for people who read the topic with other tools; nothing else
@@ -76,7 +76,7 @@
 // fsync, once it was read back. Append returns after that in the process that
 // copies; of another process's decisions the copy has those that were read. A copy
 // that fails is counted and tried again with the next read, and keeps nobody from
-// deciding. A log that is shorter than its copy, or another one, is told by Whole:
+// deciding. A log that is shorter than its copy, or another one, is an error of Whole:
 // Append and Put refuse, since one message more would keep the copy from being
 // restored. A restored message has the append time of the lost one in a header,
 // since runs and clusters are judged by it; the chain covers neither. A header

@@ -30,7 +30,7 @@ type Options struct {
 	CopyDir string
 	// CopyReadOnly: another process writes the copy, this one compares with it.
 	CopyReadOnly bool
-	// Witness is who is told the head at each decision.
+	// Witness is where the head is sent at each decision.
 	Witness WitnessConfig
 	// PriceBooksPerDay is a quota; 0: the default.
 	PriceBooksPerDay int
@@ -45,7 +45,7 @@ type Log struct {
 	opt      Options
 	metrics  *metrics
 
-	deciding *semaphore.Weighted // one appends, or tells the witnesses, at a time
+	deciding *semaphore.Weighted // one appends, or sends to the witnesses, at a time
 	witness  *witness            // under deciding
 
 	reading *semaphore.Weighted // one reads on at a time
@@ -232,7 +232,7 @@ func (l *Log) appended(m *broker.Message) time.Time {
 	return m.Time
 }
 
-// fold applies a message and tells who waits for it.
+// fold applies a message, and hands its outcome to the Append that waits for it.
 func (l *Log) fold(m *broker.Message) {
 	l.mu.Lock()
 	out, r := l.state.apply(m.Offset, m.Time, m.Key, m.Value)

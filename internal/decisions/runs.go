@@ -166,7 +166,7 @@ type Sent struct {
 }
 
 // Leave is what was decided about a batch. It depends on nothing that was
-// appended after the batch, so that whoever asks, and whenever, is told the same.
+// appended after the batch, so that the answer is the same whoever asks, and whenever.
 type Leave struct {
 	SlotMS int64     // the declared length of the cluster's slots; 0: nobody declared it
 	Since  time.Time // and when that was appended

@@ -20,8 +20,8 @@ import (
 	"github.com/gputally/gputally/internal/trust"
 )
 
-// WitnessConfig says who else is told the log's head at each decision, so that
-// an edited log is noticed there. Any of them may be set.
+// WitnessConfig says where the log's head is sent at each decision, so that an edited
+// log contradicts what was sent. Any of them may be set.
 type WitnessConfig struct {
 	// File gets a line for each: time, OFFSET=CHAIN, kind. verify and audit compare
 	// the log with it.
@@ -35,8 +35,8 @@ type WitnessConfig struct {
 	CAFile string `yaml:"ca_file"`
 	// TokenFile holds the bearer token of HTTPS; empty: none.
 	TokenFile string `yaml:"token_file"`
-	// Required: nothing is decided while a witness can't be told. Else what was
-	// decided stands, and the witness is told later.
+	// Required: nothing is decided while the head can't be sent to a witness. Else what
+	// was decided stands, and the head is sent later.
 	Required bool `yaml:"required"`
 }
 
@@ -55,7 +55,7 @@ func (c WitnessConfig) Validate() error {
 	return nil
 }
 
-// sighting is a head of the log, as a witness is told it.
+// sighting is a head of the log, as it is sent to a witness.
 type sighting struct {
 	At time.Time `json:"at"`
 	Head
@@ -69,20 +69,20 @@ const (
 	witnessTimeout = 5 * time.Second
 )
 
-// witness tells the head to all that are configured. Its calls come one at a time.
+// witness sends the head to all that are configured. Its calls come one at a time.
 type witness struct {
 	config  WitnessConfig
 	clock   clock.Clock
 	metrics *metrics
 	client  *http.Client // nil: made at the first call
-	owed    bool         // the last one, or none yet, was not told everybody
+	owed    bool         // the last head was not sent to every witness, or none was sent yet
 }
 
 func (w *witness) none() bool {
 	return w.config.File == "" && w.config.Syslog == "" && w.config.HTTPS == ""
 }
 
-// tell tells all witnesses; the error joins those who could not be told.
+// tell sends a head to all witnesses; the error joins the failures.
 func (w *witness) tell(ctx context.Context, s sighting) error {
 	var errs []error
 	for _, to := range []struct {
@@ -94,7 +94,7 @@ func (w *witness) tell(ctx context.Context, s sighting) error {
 		}
 		if err := to.tell(ctx, s); err != nil {
 			w.metrics.witnessed.WithLabelValues(to.name, "failed").Inc()
-			errs = append(errs, fmt.Errorf("tell witness %s the head %d: %w", to.name, s.Offset, err))
+			errs = append(errs, fmt.Errorf("send head %d to witness %s: %w", s.Offset, to.name, err))
 			continue
 		}
 		w.metrics.witnessed.WithLabelValues(to.name, "told").Inc()
@@ -226,8 +226,8 @@ func (l *Log) sight() sighting {
 	return sighting{l.opt.Clock.Now().UTC().Truncate(time.Second), head, l.state.past[head.Offset].kind}
 }
 
-// testify tells the head before something is decided, where a witness is
-// required. As told it is called under deciding.
+// testify sends the head before something is decided, where a witness is
+// required. Like told, it is called under deciding.
 func (l *Log) testify(ctx context.Context) error {
 	if !l.witness.config.Required || l.next() == 0 {
 		return nil
@@ -235,19 +235,19 @@ func (l *Log) testify(ctx context.Context) error {
 	return l.witness.tell(ctx, l.sight())
 }
 
-// told tells the head after something was decided. A witness that can't be told
-// takes nothing back: the next head covers this one.
+// told sends the head after something was decided. A failure takes nothing back: the
+// next head covers this one.
 func (l *Log) told(ctx context.Context) {
 	if l.witness.none() {
 		return
 	}
 	if err := l.witness.tell(ctx, l.sight()); err != nil {
-		l.opt.Log.Error("the decision stands; its witness is told later", "error", err)
+		l.opt.Log.Error("the decision stands; its head is sent to the witness later", "error", err)
 	}
 }
 
-// Remind tells the witnesses the head again, where the last could not be told,
-// or this process has told them none yet.
+// Remind sends the head to the witnesses again, where that failed last, or where this
+// process has sent none yet.
 func (l *Log) Remind(ctx context.Context) {
 	if l.deciding.Acquire(ctx, 1) != nil {
 		return // who asks ends
@@ -258,10 +258,10 @@ func (l *Log) Remind(ctx context.Context) {
 	}
 }
 
-// ErrWitness means that the log is not what a witness was told.
-var ErrWitness = errors.New("the log is not what its witness was told")
+// ErrWitness means that the log contradicts a head that was sent to a witness.
+var ErrWitness = errors.New("the log contradicts its witness")
 
-// errShort is a log, or a copy, that ends before what its witness was told.
+// errShort is a log, or a copy, that ends before a head that was sent to a witness.
 var errShort = errors.New("ends before it")
 
 // compare holds a witness's file against the heads of a log, line by line, and says

@@ -86,7 +86,7 @@ func New(cfg Config, limits guard.Config, deps Deps) (*Server, error) {
 // Handle mounts a handler on a pattern of http.ServeMux.
 func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pattern, handler) }
 
-// Mux is where a room mounts routes of its own, behind the guard and measured
+// Mux is where a component mounts routes of its own, behind the guard and measured
 // like all others.
 func (s *Server) Mux() *http.ServeMux { return s.mux }
 

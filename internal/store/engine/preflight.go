@@ -9,8 +9,8 @@ import (
 
 // preflight is what clickhouse-go asks on every new HTTP connection. It reads
 // the answer at its own protocol version and everything after at the revision
-// it is told here. The library writes Native at revision 0 and has no setting
-// for another, so that is what it is told.
+// that the answer names: 0, since the library writes Native at revision 0 and has
+// no setting for another.
 const preflight = "SELECT displayName(), version(), revision(), timezone()"
 
 func isPreflight(sql string) bool { return strings.TrimSpace(sql) == preflight }
