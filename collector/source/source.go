@@ -32,6 +32,22 @@ func At(t time.Time, length time.Duration) Slot {
 	return Slot{Start: time.UnixMilli(ms - ((ms%n)+n)%n).UTC(), Length: length}
 }
 
+// Batch is a live batch of a node in the slot, whose enumeration is complete and
+// whose owners are known; nothing else is said yet.
+func (s Slot) Batch(cluster, node string) *wire.Batch {
+	return &wire.Batch{
+		Format: wire.Format, Cluster: cluster, Node: node,
+		SlotStartMs: s.Start.UnixMilli(), SlotMs: s.Length.Milliseconds(),
+		Attribution: wire.Attribution_ATTRIBUTION_OK,
+		Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
+		Origin:      wire.Origin_ORIGIN_LIVE,
+	}
+}
+
+// DefaultFatalXIDs flag a GPU as unhealthy: errors that only a reset ends, none that
+// a user's program causes (R9).
+var DefaultFatalXIDs = []int64{62, 64, 79, 95, 119, 120}
+
 // Source reads what happened in one slot.
 //
 // The batches carry cluster, node, slot and facts, but no identity: collector,

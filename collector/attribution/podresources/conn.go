@@ -30,21 +30,29 @@ type conn struct {
 	dialErr error // of the last dial; gRPC's own error keeps only its text
 }
 
-// do asks f once, and once more if a connection that had worked turns out to be
-// broken: that is how a kubelet's restart looks.
-func (c *conn) do(ctx context.Context, f func(context.Context, podresourcesv1.PodResourcesListerClient) error) error {
-	reused := c.client != nil
-	err := c.once(ctx, f)
-	if reused && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
-		err = c.once(ctx, f)
-	}
-	if err == nil {
+type kubelet = podresourcesv1.PodResourcesListerClient
+
+// queryKubelet asks once, and once more if a connection that had worked turns out
+// to be broken: that is how a kubelet's restart looks.
+func queryKubelet[T any](
+	ctx context.Context, r *Reader, question string, call func(context.Context, kubelet) (T, error),
+) (answer T, err error) {
+	err = r.query(ctx, question, func(ctx context.Context) (err error) {
+		once := func(k kubelet) (err error) { answer, err = call(ctx, k); return err }
+		reused := r.kubelet.client != nil
+		err = r.kubelet.once(once)
+		if reused && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
+			err = r.kubelet.once(once)
+		}
+		if err != nil {
+			return r.kubelet.explain(err)
+		}
 		return nil
-	}
-	return c.explain(err)
+	})
+	return answer, err
 }
 
-func (c *conn) once(ctx context.Context, f func(context.Context, podresourcesv1.PodResourcesListerClient) error) error {
+func (c *conn) once(call func(kubelet) error) error {
 	if c.client == nil {
 		client, err := grpc.NewClient("passthrough:///kubelet",
 			grpc.WithContextDialer(c.dial),
@@ -57,12 +65,9 @@ func (c *conn) once(ctx context.Context, f func(context.Context, podresourcesv1.
 		}
 		c.client = client
 	}
-	err := f(ctx, podresourcesv1.NewPodResourcesListerClient(c.client))
-	switch status.Code(err) {
-	case codes.OK, codes.Unimplemented:
-	default:
-		// A fresh connection has no back-off to wait for.
-		c.close()
+	err := call(podresourcesv1.NewPodResourcesListerClient(c.client))
+	if code := status.Code(err); code != codes.OK && code != codes.Unimplemented {
+		c.close() // a fresh connection has no back-off to wait for
 	}
 	return err
 }

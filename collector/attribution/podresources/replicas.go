@@ -96,15 +96,13 @@ func (c *replicas) shared() []attribution.Shared {
 // allocatable asks for all replica ids of the node. A kubelet without that
 // question (before 1.23) has none to tell.
 func (r *Reader) allocatable(ctx context.Context) (map[string]shared, error) {
-	var answer *podresourcesv1.AllocatableResourcesResponse
-	err := r.query(ctx, queryAllocatable, func(ctx context.Context) error {
-		return r.kubelet.do(ctx, func(ctx context.Context, c podresourcesv1.PodResourcesListerClient) (err error) {
-			answer, err = c.GetAllocatableResources(ctx, &podresourcesv1.AllocatableResourcesRequest{})
-			if unsupported(err) {
-				answer, err = &podresourcesv1.AllocatableResourcesResponse{}, nil
-			}
-			return err
-		})
+	type response = *podresourcesv1.AllocatableResourcesResponse
+	answer, err := queryKubelet(ctx, r, queryAllocatable, func(ctx context.Context, c kubelet) (response, error) {
+		answer, err := c.GetAllocatableResources(ctx, &podresourcesv1.AllocatableResourcesRequest{})
+		if unsupported(err) {
+			return &podresourcesv1.AllocatableResourcesResponse{}, nil
+		}
+		return answer, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("ask kubelet for allocatable resources: %w", err)

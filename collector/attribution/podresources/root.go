@@ -107,12 +107,9 @@ func (r *Reader) Read(ctx context.Context) (attribution.Snapshot, error) {
 }
 
 func (r *Reader) list(ctx context.Context) (*podresourcesv1.ListPodResourcesResponse, error) {
-	var list *podresourcesv1.ListPodResourcesResponse
-	err := r.query(ctx, queryList, func(ctx context.Context) error {
-		return r.kubelet.do(ctx, func(ctx context.Context, c podresourcesv1.PodResourcesListerClient) (err error) {
-			list, err = c.List(ctx, &podresourcesv1.ListPodResourcesRequest{})
-			return err
-		})
+	type response = *podresourcesv1.ListPodResourcesResponse
+	list, err := queryKubelet(ctx, r, queryList, func(ctx context.Context, c kubelet) (response, error) {
+		return c.List(ctx, &podresourcesv1.ListPodResourcesRequest{})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("ask kubelet for pod resources: %w", err)

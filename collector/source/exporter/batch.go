@@ -15,13 +15,7 @@ import (
 // batch states what is known of a node. GPUs that can't be believed are left
 // out and named in the error; the enumeration is then partial.
 func (s *Source) batch(n *nodeView, slot source.Slot) (*wire.Batch, error) {
-	b := &wire.Batch{
-		Format: wire.Format, Cluster: s.deps.Cluster, Node: n.name,
-		SlotStartMs: slot.Start.UnixMilli(), SlotMs: slot.Length.Milliseconds(),
-		Attribution: wire.Attribution_ATTRIBUTION_OK,
-		Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
-		Origin:      wire.Origin_ORIGIN_LIVE,
-	}
+	b := slot.Batch(s.deps.Cluster, n.name)
 	if s.cfg.Attribution == AttributionNone {
 		b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
 	}

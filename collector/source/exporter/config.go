@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gputally/gputally/collector/source"
@@ -99,7 +100,7 @@ func DefaultConfig() Config {
 			Job:       []string{"hpc_job"},
 		},
 		NotOwners: []string{"nvidia-dcgm-exporter", "dcgm-exporter"},
-		FatalXIDs: []int64{62, 64, 79, 95, 119, 120},
+		FatalXIDs: slices.Clone(source.DefaultFatalXIDs),
 		InferMIG:  true,
 	}
 }

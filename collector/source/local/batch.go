@@ -26,15 +26,8 @@ func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 	} else {
 		b.Look(r.At, r.GPUs)
 	}
-	out := &wire.Batch{
-		Format: wire.Format, Cluster: b.deps.Cluster, Node: b.deps.Node,
-		SlotStartMs: slot.Start.UnixMilli(), SlotMs: slot.Length.Milliseconds(),
-		// Nobody has told of owners yet.
-		Attribution: wire.Attribution_ATTRIBUTION_FAILED,
-		Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
-		Origin:      wire.Origin_ORIGIN_LIVE,
-		Gpus:        make([]*wire.Gpu, 0, len(r.GPUs)),
-	}
+	out := slot.Batch(b.deps.Cluster, b.deps.Node)
+	out.Attribution = wire.Attribution_ATTRIBUTION_FAILED // until a tracker knows the owners
 	if !r.Complete {
 		out.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
 	}

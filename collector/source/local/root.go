@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,7 +23,7 @@ type Config struct {
 }
 
 // DefaultConfig has the XIDs that R9 names.
-func DefaultConfig() Config { return Config{FatalXIDs: []int64{62, 64, 79, 95, 119, 120}} }
+func DefaultConfig() Config { return Config{FatalXIDs: slices.Clone(source.DefaultFatalXIDs)} }
 
 // Validate names every wrong value.
 func (c Config) Validate() error {
