@@ -82,8 +82,10 @@ func (s Set) Durations(name, help string, buckets int, labels ...string) *promet
 
 // Histograms counts values by their bucket and by labels.
 func (s Set) Histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return registered(s, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: s.prefix + name, Help: help,
-		Buckets: buckets}, labels))
+	return registered(s, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: s.prefix + name, Help: help,
+		Buckets: buckets,
+	}, labels))
 }
 
 // Zero shows the counters of label values before the first event: an alert on an

@@ -158,7 +158,8 @@ func (r *Reader) logState(pod podKey, known podFacts) {
 }
 
 func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKey]podFacts) (attribution.Snapshot,
-	error) {
+	error,
+) {
 	dra, err := r.identify(ctx, holders)
 	if err != nil {
 		return attribution.Snapshot{}, fmt.Errorf("read pod resources: %w", err)

@@ -114,8 +114,10 @@ func parseJobs(out, separator string) ([]job, error) {
 			break
 		}
 		f := parts[i+1:]
-		j := job{id: f[0], display: f[1], state: f[2], start: f[3], user: f[4], account: f[5], wckey: f[6], gres: f[7],
-			name: f[8]}
+		j := job{
+			id: f[0], display: f[1], state: f[2], start: f[3], user: f[4], account: f[5], wckey: f[6], gres: f[7],
+			name: f[8],
+		}
 		if n, err := parseUint32(j.id); err != nil || n == 0 {
 			return nil, fmt.Errorf("job id %q: want a number", shortened(j.id))
 		}

@@ -31,8 +31,10 @@ var (
 // profilingFields are PCIe's rates, which a GPU alone has, after what
 // instances have as well. basicProfiling is what older GPUs can do at least.
 var (
-	profilingFields = []uint16{field.GREngineActive, field.SMActive, 1003, 1004, 1005, 1006, 1007, 1008, 1009,
-		1010}
+	profilingFields = []uint16{
+		field.GREngineActive, field.SMActive, 1003, 1004, 1005, 1006, 1007, 1008, 1009,
+		1010,
+	}
 	instanceProfilingFields = profilingFields[:8]
 	basicProfiling          = []uint16{field.GREngineActive, field.SMActive, 1004, 1005}
 )

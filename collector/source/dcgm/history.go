@@ -102,8 +102,10 @@ func (s *Source) takeXID(r *record) {
 		return
 	}
 	s.history.xids[where] = at
-	s.pending.xids = append(s.pending.xids, local.XID{At: time.UnixMicro(at).UTC(), UUID: where.gpu, Part: where.part,
-		Code: int64(code)})
+	s.pending.xids = append(s.pending.xids, local.XID{
+		At: time.UnixMicro(at).UTC(), UUID: where.gpu, Part: where.part,
+		Code: int64(code),
+	})
 }
 
 // readBind notices that the driver was reloaded: from DCGM 4.5 on it says so in

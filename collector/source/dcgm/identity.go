@@ -21,8 +21,10 @@ type identity struct {
 // of an instance's id may still hold what the instance before it was called.
 const liveData = 1
 
-var identityFields = []godcgm.Short{fieldDriver, fieldCUDA, fieldName, fieldSerial, fieldUUID, fieldMinor, fieldPCI,
-	67, 69, fieldVBIOS}
+var identityFields = []godcgm.Short{
+	fieldDriver, fieldCUDA, fieldName, fieldSerial, fieldUUID, fieldMinor, fieldPCI,
+	67, 69, fieldVBIOS,
+}
 
 // identify asks for the names of GPUs, by DCGM's id. A GPU that doesn't answer
 // is missing in what it returns.

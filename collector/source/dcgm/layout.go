@@ -120,8 +120,10 @@ func (l *layout) addBoard(g listed, told, known map[uint32]identity) error {
 	b := local.GPU{UUID: id.uuid, Model: id.name, Index: g.id, Slices: id.maxSlices, MIG: id.mig, Lost: g.state == lost}
 	l.boards, l.ids = append(l.boards, b), append(l.ids, id)
 	if !b.Lost {
-		l.addPart(part{entity: newEntity(godcgm.FE_GPU, uint(g.id)), board: len(l.boards) - 1, leaf: onBoard,
-			where: gpustate.Whole})
+		l.addPart(part{
+			entity: newEntity(godcgm.FE_GPU, uint(g.id)), board: len(l.boards) - 1, leaf: onBoard,
+			where: gpustate.Whole,
+		})
 	}
 	return nil
 }
@@ -150,8 +152,10 @@ func (l *layout) addInstances(was *layout, nowUS int64) error {
 		if i < 0 {
 			continue
 		}
-		p := part{entity: newEntity(e.Entity.EntityGroupId, e.Entity.EntityId), board: i, leaf: len(l.boards[i].Instances),
-			where: gpustate.Instance(uint32(e.Info.NvmlInstanceId))}
+		p := part{
+			entity: newEntity(e.Entity.EntityGroupId, e.Entity.EntityId), board: i, leaf: len(l.boards[i].Instances),
+			where: gpustate.Instance(uint32(e.Info.NvmlInstanceId)),
+		}
 		key := local.Key{GI: uint32(e.Info.NvmlInstanceId), CI: -1, Slices: uint32(e.Info.NvmlProfileSlices)}
 		gi := e
 		if e.Entity.EntityGroupId == godcgm.FE_GPU_CI {

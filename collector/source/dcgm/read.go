@@ -37,8 +37,10 @@ func (s *Source) read(slot source.Slot) local.Seen {
 	case err != nil:
 		return local.Seen{Nothing: true, Err: err}
 	}
-	w := window{slot.Start.UnixMicro(), max(slot.End().UnixMicro(), now.UnixMicro()),
-		s.session.watches.interval.Microseconds()}
+	w := window{
+		slot.Start.UnixMicro(), max(slot.End().UnixMicro(), now.UnixMicro()),
+		s.session.watches.interval.Microseconds(),
+	}
 	for _, step := range []func() error{
 		s.readBind,
 		s.readXIDs,

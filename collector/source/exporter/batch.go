@@ -86,8 +86,10 @@ func (s *Source) gpu(node string, b *board, slot source.Slot) (*wire.Gpu, []*wir
 func (s *Source) remember(g *wire.Gpu, b *board, mem *gpustate.GPU, slot source.Slot) (events []*wire.Event) {
 	if counter, ok := b.values[field.EnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, b.energyAt) {
 		mem.Heal()
-		events = append(events, &wire.Event{AtMs: slot.AtMS(b.energyAt), Gpu: b.uuid, Kind: "reset",
-			Detail: "energy counter went down"})
+		events = append(events, &wire.Event{
+			AtMs: slot.AtMS(b.energyAt), Gpu: b.uuid, Kind: "reset",
+			Detail: "energy counter went down",
+		})
 	}
 	if xid, ok := b.values[field.XID]; ok {
 		if code, news := mem.MoveXID(gpustate.Whole, xid, s.cfg.FatalXIDs); news {
@@ -100,8 +102,10 @@ func (s *Source) remember(g *wire.Gpu, b *board, mem *gpustate.GPU, slot source.
 			continue
 		}
 		if code, news := mem.MoveXID(gpustate.Instance(id), xid, s.cfg.FatalXIDs); news {
-			events = append(events, &wire.Event{AtMs: slot.AtMS(b.at), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id),
-				Kind: "xid", Code: code})
+			events = append(events, &wire.Event{
+				AtMs: slot.AtMS(b.at), Gpu: b.uuid, Leaf: fmt.Sprintf("gi%d", id),
+				Kind: "xid", Code: code,
+			})
 		}
 	}
 	return events

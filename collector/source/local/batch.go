@@ -74,8 +74,10 @@ func (b *Builder) happened(slot source.Slot, r Reading) (events []*wire.Event) {
 		mem := b.memory.GPU(gpustate.Place{Node: b.deps.Node, UUID: x.UUID}, r.At)
 		mem.Happened(x.Part, x.Code, b.cfg.FatalXIDs)
 		b.metrics.xids.WithLabelValues(strconv.FormatInt(x.Code, 10)).Inc()
-		events = append(events, &wire.Event{AtMs: slot.AtMS(x.At), Gpu: x.UUID, Leaf: partName(x.Part), Kind: "xid",
-			Code: x.Code})
+		events = append(events, &wire.Event{
+			AtMs: slot.AtMS(x.At), Gpu: x.UUID, Leaf: partName(x.Part), Kind: "xid",
+			Code: x.Code,
+		})
 	}
 	return events
 }
@@ -102,8 +104,10 @@ func (b *Builder) gpu(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out *w
 	g.Unhealthy = mem.Unhealthy(gpustate.Whole) || rowRemapFailed(gpu.Values)
 	err := b.leaves(slot, gpu, g, mem, model)
 	if err == nil {
-		b.known[gpu.UUID] = &wire.Gpu{Uuid: g.Uuid, Model: g.Model, Index: g.Index, Mig: g.Mig, Slices: g.Slices,
-			IdleWatts: g.IdleWatts}
+		b.known[gpu.UUID] = &wire.Gpu{
+			Uuid: g.Uuid, Model: g.Model, Index: g.Index, Mig: g.Mig, Slices: g.Slices,
+			IdleWatts: g.IdleWatts,
+		}
 	}
 	return g, err
 }
@@ -130,8 +134,10 @@ func (b *Builder) lost(slot source.Slot, r Reading, gpu *GPU, out *wire.Batch) *
 		was.Lost = true
 		out.Events = append(out.Events, &wire.Event{AtMs: slot.AtMS(r.At), Gpu: gpu.UUID, Kind: "lost"})
 	}
-	return &wire.Gpu{Uuid: was.Uuid, Model: was.Model, Index: was.Index, Mig: was.Mig, Slices: was.Slices,
-		IdleWatts: was.IdleWatts, Lost: true}
+	return &wire.Gpu{
+		Uuid: was.Uuid, Model: was.Model, Index: was.Index, Mig: was.Mig, Slices: was.Slices,
+		IdleWatts: was.IdleWatts, Lost: true,
+	}
 }
 
 // energy moves the counter, and clears the flags of a GPU that was reset.
@@ -194,7 +200,8 @@ func (b *Builder) leaves(slot source.Slot, gpu *GPU, g *wire.Gpu, mem *gpustate.
 
 // leaf is one leaf; only one that is still there has values.
 func (b *Builder) leaf(k Key, gpu *GPU, g *wire.Gpu, mem *gpustate.GPU, model meter.Model, present bool) (*wire.Leaf,
-	error) {
+	error,
+) {
 	leaf := &wire.Leaf{Id: instanceName(k), Slices: g.Slices}
 	values := gpu.Values
 	if k != whole {

@@ -236,8 +236,10 @@ func (s *Source) keep(data gonvml.EventData) {
 			s.metrics.xids.WithLabelValues("dropped").Inc()
 			return
 		}
-		e.queue = append(e.queue, local.XID{At: s.deps.Clock.Now(), UUID: uuid, Part: partOf(data),
-			Code: int64(data.EventData)})
+		e.queue = append(e.queue, local.XID{
+			At: s.deps.Clock.Now(), UUID: uuid, Part: partOf(data),
+			Code: int64(data.EventData),
+		})
 		s.metrics.xids.WithLabelValues("taken").Inc()
 	}
 }

@@ -74,7 +74,8 @@ func (c *client) query(ctx context.Context, selector string, from, to time.Time)
 // labelValues asks for the values of a label among the series that any of the
 // selectors matches. Only the index is read.
 func (c *client) labelValues(ctx context.Context, label string, selectors []string, from, to time.Time) ([]string,
-	error) {
+	error,
+) {
 	form := url.Values{
 		"match[]": selectors,
 		"start":   {strconv.FormatInt(from.Unix(), 10)}, "end": {strconv.FormatInt(to.Unix(), 10)},
@@ -108,7 +109,8 @@ func (a answer) whole() error {
 
 // ask asks until there is an answer, or too often; data reads what it is about.
 func (c *client) ask(ctx context.Context, method, path string, form url.Values,
-	data func(*jsonstream.Decoder) error) error {
+	data func(*jsonstream.Decoder) error,
+) error {
 	for attempt, pause := 1, c.retryMin; ; attempt, pause = attempt+1, 2*pause {
 		got, err := c.askOnce(ctx, method, path, form, data)
 		if err == nil {
@@ -129,11 +131,14 @@ func (c *client) ask(ctx context.Context, method, path string, form url.Values,
 }
 
 // busy are states in which a server, or the proxy before it, may answer soon.
-var busy = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
-	http.StatusGatewayTimeout}
+var busy = []int{
+	http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
+	http.StatusGatewayTimeout,
+}
 
 func (c *client) askOnce(ctx context.Context, method, path string, form url.Values,
-	data func(*jsonstream.Decoder) error) (got answer, err error) {
+	data func(*jsonstream.Decoder) error,
+) (got answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	req, err := c.request(ctx, method, path, form)

@@ -217,11 +217,15 @@ func keepNewestAddress(seen []*exposed) (dropped int) {
 
 // exposition is it in package exporter's words.
 func (e *exposed) exposition(renamed bool) exporter.Exposition {
-	out := exporter.Exposition{Target: e.target, Node: e.node, Renamed: renamed,
-		Samples: make([]exporter.Sample, len(e.taken))}
+	out := exporter.Exposition{
+		Target: e.target, Node: e.node, Renamed: renamed,
+		Samples: make([]exporter.Sample, len(e.taken)),
+	}
 	for i, s := range e.taken {
-		out.Samples[i] = exporter.Sample{Series: s.name, Labels: s.labels, Value: e.points[i].value,
-			At: time.UnixMilli(e.points[i].ms).UTC()}
+		out.Samples[i] = exporter.Sample{
+			Series: s.name, Labels: s.labels, Value: e.points[i].value,
+			At: time.UnixMilli(e.points[i].ms).UTC(),
+		}
 	}
 	return out
 }
