@@ -607,3 +607,24 @@ func FuzzDoor(f *testing.F) {
 		}
 	})
 }
+
+// TestH1ProduceBeyondItsEndIsRefused: a length that is more than what follows, of
+// anything in the request.
+func TestH1ProduceBeyondItsEndIsRefused(t *testing.T) {
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks = newestPlainProduce, -1
+	topic, partition := kmsg.NewProduceRequestTopic(), kmsg.NewProduceRequestTopicPartition()
+	topic.Topic, partition.Records = TopicSamples, []byte("records")
+	topic.Partitions = append(topic.Partitions, partition)
+	req.Topics = append(req.Topics, topic)
+	frame := append(make([]byte, requestBodyAt), 0, 0) // no client id
+	frame = req.AppendTo(frame)
+	if !soundProduce(frame, newestPlainProduce) {
+		t.Fatal("a whole request is refused")
+	}
+	for n := requestBodyAt; n < len(frame); n++ {
+		if soundProduce(frame[:n:n], newestPlainProduce) {
+			t.Errorf("the first %d of %d bytes are taken for a request", n, len(frame))
+		}
+	}
+}

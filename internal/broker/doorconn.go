@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -174,13 +175,12 @@ func (c *doorConn) answered(answer []byte) {
 // correlation id, error code, error text, and the mechanism's bytes, which begin
 // with the server's signature where SCRAM is at its end (RFC 5802, section 7).
 func loggedIn(answer []byte) bool {
-	r := cursor{rest: answer}
-	r.skip(4 + 4)
-	if r.uint16() != 0 {
-		return false
-	}
-	r.skip(max(0, int(int16(r.uint16()))))
-	return int32(r.uint32()) > 2 && len(r.rest) > 2 && string(r.rest[:2]) == "v="
+	r := byteReader{rest: answer}
+	r.take(4 + 4)
+	code := r.number(2)
+	r.text()
+	signature := r.take(r.count())
+	return r.err == nil && code == 0 && bytes.HasPrefix(signature, []byte("v=")) && len(signature) > 2
 }
 
 // maxProduceParts bounds topics and partitions of one produce request together;
@@ -197,31 +197,27 @@ func soundProduce(frame []byte, version int16) bool {
 	if version > newestPlainProduce {
 		return true // only tests have clients that are so new
 	}
-	r := cursor{rest: frame[requestBodyAt:]}
-	for range 2 { // client id, transactional id
-		r.skip(max(0, int(int16(r.uint16()))))
-	}
-	if acks := r.uint16(); acks == 0 {
+	r := byteReader{rest: frame[requestBodyAt:]}
+	r.text() // client id
+	r.text() // transactional id
+	if acks := r.number(2); acks == 0 {
 		return false
 	}
-	r.skip(4) // timeout
+	r.take(4) // timeout
 	parts := 0
 	for range r.count() {
-		r.skip(max(0, int(int16(r.uint16()))))
+		r.text()
 		partitions := r.count()
-		if parts += 1 + partitions; parts > maxProduceParts {
+		if parts += 1 + int(partitions); parts > maxProduceParts {
 			return false
 		}
 		for range partitions {
-			r.skip(4)
-			r.skip(r.count())
+			r.take(4)
+			r.take(r.count())
 		}
 	}
-	return len(r.rest) == 0
+	return r.err == nil && len(r.rest) == 0
 }
-
-// count reads the length of an array or of bytes; null is none.
-func (c *cursor) count() int { return max(0, int(int32(c.uint32()))) }
 
 // Close frees what the connection holds.
 func (c *doorConn) Close() error {

@@ -100,18 +100,18 @@ var errCutOff = errors.New("broker's answer to fetch is cut off")
 // parseFetch reads a response about the one partition asked for, laid out as in
 // Kafka's "Fetch Response" up to version 11.
 func parseFetch(frame []byte, version int16, correlation int32, topic string, partition int32) (*fetched, error) {
-	r := cursor{rest: frame}
+	r := byteReader{rest: frame}
 	id := int32(r.number(4))
 	if version >= 1 {
-		r.skip(4) // throttle time
+		r.take(4) // throttle time
 	}
 	code := kafka.Error(0)
 	if version >= 7 {
 		code = kafka.Error(int16(r.number(2)))
-		r.skip(4) // session
+		r.take(4) // session
 	}
 	switch {
-	case r.short:
+	case r.err != nil:
 		return nil, errCutOff
 	case id != correlation:
 		return nil, fmt.Errorf("broker answers fetch with correlation id %d, want %d", id, correlation)
@@ -124,56 +124,27 @@ func parseFetch(frame []byte, version int16, correlation int32, topic string, pa
 	code = kafka.Error(int16(r.number(2)))
 	out := &fetched{highWatermark: int64(r.number(8))}
 	if version >= 4 {
-		r.skip(8) // last stable offset
+		r.take(8) // last stable offset
 	}
 	if version >= 5 {
-		r.skip(8) // log start offset
+		r.take(8) // log start offset
 	}
 	if version >= 4 {
-		r.take(max(int64(int32(r.number(4))), 0) * (8 + 8)) // aborted transactions
+		r.take(r.count() * (8 + 8)) // aborted transactions
 	}
 	if version >= 11 {
-		r.skip(4) // preferred replica
+		r.take(4) // preferred replica
 	}
-	out.set = r.take(max(int64(int32(r.number(4))), 0))
+	out.set = r.take(r.count())
 	switch {
 	case topics != 1 || partitions != 1 || name != topic || number != partition:
 		return nil, fmt.Errorf("broker answers fetch about %d topics, %d partitions, want topic %s partition %d", topics, partitions, topic, partition)
 	case code != 0:
 		return nil, code
-	case r.short:
+	case r.err != nil:
 		return nil, errCutOff
 	}
 	return out, nil
-}
-
-// cursor reads big-endian numbers; beyond the end all is zero.
-type cursor struct {
-	rest  []byte
-	short bool
-}
-
-func (c *cursor) skip(n int) { c.take(int64(n)) }
-
-func (c *cursor) uint16() uint16 { return uint16(c.number(2)) }
-
-func (c *cursor) uint32() uint32 { return uint32(c.number(4)) }
-
-func (c *cursor) take(n int64) []byte {
-	if n > int64(len(c.rest)) {
-		c.short, c.rest = true, nil
-		return nil
-	}
-	out := c.rest[:n:n]
-	c.rest = c.rest[n:]
-	return out
-}
-
-func (c *cursor) number(n int64) (v uint64) {
-	for _, b := range c.take(n) {
-		v = v<<8 | uint64(b)
-	}
-	return v
 }
 
 // watchInterval is how often a group's leader counts the topic's partitions. The

@@ -212,7 +212,7 @@ func (b *batch) open() ([]byte, error) {
 
 func (b *batch) walk(msgs []Message, body []byte, from int64, like Message, maxBytes int) ([]Message, error) {
 	msgs = slices.Grow(msgs, int(b.count))
-	r, entries, last, headers := recordReader{rest: body}, int(b.count), int64(-1), []Header(nil)
+	r, entries, last, headers := byteReader{rest: body}, int(b.count), int64(-1), []Header(nil)
 	for i := range b.count {
 		m, delta := like, int64(0)
 		delta, m.Time, headers = r.record(b, &m, headers, maxBatchEntries-entries)
@@ -237,16 +237,30 @@ func (b *batch) walk(msgs []Message, body []byte, from int64, like Message, maxB
 	return msgs, nil
 }
 
-// recordReader reads records; after an error all is zero.
-type recordReader struct {
+// byteReader reads what Kafka's protocol is made of; after an error all is zero.
+type byteReader struct {
 	rest []byte
 	err  error
 }
 
+// number reads a big-endian number of so many bytes.
+func (r *byteReader) number(bytes int64) (v uint64) {
+	for _, b := range r.take(bytes) {
+		v = v<<8 | uint64(b)
+	}
+	return v
+}
+
+// count reads the length of an array or of bytes; null is none.
+func (r *byteReader) count() int64 { return max(0, int64(int32(r.number(4)))) }
+
+// text passes over a string, which may be null.
+func (r *byteReader) text() { r.take(max(0, int64(int16(r.number(2))))) }
+
 // record reads the next record into m. The headers of the record before spare
 // it their names.
-func (r *recordReader) record(b *batch, m *Message, before []Header, maxHeaders int) (delta int64, at time.Time, headers []Header) {
-	one := recordReader{rest: r.bytes("record")}
+func (r *byteReader) record(b *batch, m *Message, before []Header, maxHeaders int) (delta int64, at time.Time, headers []Header) {
+	one := byteReader{rest: r.bytes("record")}
 	one.take(1) // attributes, unused
 	timeDelta := one.varint("timestamp delta")
 	delta = one.varint("offset delta")
@@ -261,7 +275,7 @@ func (r *recordReader) record(b *batch, m *Message, before []Header, maxHeaders 
 	return delta, b.time(timeDelta), m.Headers
 }
 
-func (r *recordReader) headers(before []Header, most int) []Header {
+func (r *byteReader) headers(before []Header, most int) []Header {
 	n := r.varint("count of headers")
 	switch {
 	case r.err != nil || n == 0:
@@ -286,7 +300,7 @@ func (r *recordReader) headers(before []Header, most int) []Header {
 	return out
 }
 
-func (r *recordReader) varint(what string) int64 {
+func (r *byteReader) varint(what string) int64 {
 	v, n := binary.Varint(r.rest)
 	if n <= 0 {
 		r.fail("%s is cut off or no number", what)
@@ -296,8 +310,8 @@ func (r *recordReader) varint(what string) int64 {
 	return v
 }
 
-func (r *recordReader) take(n int) []byte {
-	if n > len(r.rest) {
+func (r *byteReader) take(n int64) []byte {
+	if n > int64(len(r.rest)) {
 		r.fail("ends after %d bytes, want %d", len(r.rest), n)
 		return nil
 	}
@@ -307,7 +321,7 @@ func (r *recordReader) take(n int) []byte {
 }
 
 // bytes are nil where their length is -1.
-func (r *recordReader) bytes(what string) []byte {
+func (r *byteReader) bytes(what string) []byte {
 	n := r.varint(what)
 	if n < -1 || n > int64(len(r.rest)) {
 		r.fail("%s of %d bytes in %d", what, n, len(r.rest))
@@ -316,10 +330,10 @@ func (r *recordReader) bytes(what string) []byte {
 	if n < 0 || r.err != nil {
 		return nil
 	}
-	return r.take(int(n))
+	return r.take(n)
 }
 
-func (r *recordReader) fail(format string, args ...any) {
+func (r *byteReader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf(format, args...)
 	}
@@ -328,7 +342,7 @@ func (r *recordReader) fail(format string, args ...any) {
 
 // firstKey is the key of the first record, if the beginning of the records has it.
 func firstKey(body []byte) []byte {
-	r := recordReader{rest: body}
+	r := byteReader{rest: body}
 	r.varint("record")
 	r.take(1)
 	r.varint("timestamp delta")
