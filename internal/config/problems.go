@@ -54,7 +54,7 @@ func HTTPURL(raw string) (*url.URL, error) {
 	case err != nil:
 		return nil, errors.New("is not a URL") // net/url's own text repeats it
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("scheme %q: must be http or https", u.Scheme)
+		return nil, fmt.Errorf("scheme %q must be http or https", u.Scheme)
 	case u.Host == "":
 		return nil, errors.New("has no host")
 	}
