@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // DCGM field ids (dcgm_fields.h) that decide something.
@@ -66,113 +67,91 @@ func OnInstance(id uint32) bool {
 const maxCounter = 1 << 53 // above it a text counter is not exact
 
 var fields = []Field{
-	{ID: MIGMode, Names: []string{"DCGM_FI_DEV_MIG_MODE"}, Max: 1},
-	{ID: MIGMaxSlices, Names: []string{"DCGM_FI_DEV_MIG_MAX_SLICES"}, Min: 1, Max: 64},
+	// id, names, unit, least, greatest, instance, base
+	{MIGMode, named("DCGM_FI_DEV_MIG_MODE"), "", 0, 1, false, Base{}},
+	{MIGMaxSlices, named("DCGM_FI_DEV_MIG_MAX_SLICES"), "", 1, 64, false, Base{}},
+	{100, named("DCGM_FI_DEV_SM_CLOCK dcgm_sm_clock"), MHz, 0, 10_000, false, hertz(1603, "DCGM_FI_DEV_SM_CLOCK_HERTZ")},
 	{
-		ID: 100, Names: []string{"DCGM_FI_DEV_SM_CLOCK", "dcgm_sm_clock"}, Unit: MHz, Max: 10_000,
-		Base: hertz(1603, "DCGM_FI_DEV_SM_CLOCK_HERTZ"),
+		101, named("DCGM_FI_DEV_MEM_CLOCK dcgm_memory_clock"),
+		MHz, 0, 20_000, false, hertz(1604, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ"),
 	},
 	{
-		ID: 101, Names: []string{"DCGM_FI_DEV_MEM_CLOCK", "dcgm_memory_clock"}, Unit: MHz, Max: 20_000,
-		Base: hertz(1604, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ"),
+		140, named("DCGM_FI_DEV_MEMORY_TEMP DCGM_FI_DEV_MEMORY_TEMP_CELSIUS dcgm_memory_temp"),
+		Celsius, 0, 200, false, Base{},
 	},
-	{
-		ID: 140, Names: []string{"DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp"},
-		Unit: Celsius, Max: 200,
-	},
-	{
-		ID: GPUTemp, Names: []string{"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp"},
-		Unit: Celsius, Max: 200,
-	},
+	{GPUTemp, named("DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_GPU_TEMP_CELSIUS dcgm_gpu_temp"), Celsius, 0, 200, false, Base{}},
 	// Board power above the limit is real (600 W on 400 W parts); 0 W is not.
 	{
-		ID: PowerWatts, Names: []string{"DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage"},
-		Unit: Watt, Min: math.SmallestNonzeroFloat64, Max: 5_000,
+		PowerWatts, named("DCGM_FI_DEV_POWER_USAGE DCGM_FI_DEV_BOARD_POWER_WATTS dcgm_power_usage"),
+		Watt, math.SmallestNonzeroFloat64, 5_000, false, Base{},
 	},
 	{
-		ID: EnergyMJ, Names: []string{"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "dcgm_total_energy_consumption"},
-		Unit: Millijoule, Max: maxCounter, Base: Base{1611, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", Joule, 1000, 1, 100_000},
+		EnergyMJ, named("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION dcgm_total_energy_consumption"),
+		Millijoule, 0, maxCounter, false, Base{1611, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", Joule, 1000, 1, 100_000},
 	},
-	{ID: 202, Names: []string{
-		"DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "DCGM_FI_DEV_PCIE_REPLAY_TOTAL",
-		"dcgm_pcie_replay_counter",
-	}, Max: maxCounter},
+	{
+		202, named("DCGM_FI_DEV_PCIE_REPLAY_COUNTER DCGM_FI_DEV_PCIE_REPLAY_TOTAL dcgm_pcie_replay_counter"),
+		"", 0, maxCounter, false, Base{},
+	},
 	// GPU_UTIL_RATIO is 0 to 100 in DCGM 4.6, in spite of the name: see Generation.
 	{
-		ID: GPUUtil, Names: []string{"DCGM_FI_DEV_GPU_UTIL", gpuUtilRatio, "dcgm_gpu_utilization"}, Unit: Percent,
-		Max: 100, Base: Base{1613, gpuUtilRatio, Ratio, 100, 1, 25},
+		GPUUtil, []string{"DCGM_FI_DEV_GPU_UTIL", gpuUtilRatio, "dcgm_gpu_utilization"},
+		Percent, 0, 100, false, Base{1613, gpuUtilRatio, Ratio, 100, 1, 25},
 	},
 	{
-		ID: 204, Names: []string{"DCGM_FI_DEV_MEM_COPY_UTIL", "dcgm_mem_copy_utilization"}, Unit: Percent, Max: 100,
-		Base: Base{1614, "DCGM_FI_DEV_MEMORY_UTIL_RATIO", Ratio, 100, 1, 25},
+		204, named("DCGM_FI_DEV_MEM_COPY_UTIL dcgm_mem_copy_utilization"),
+		Percent, 0, 100, false, Base{1614, "DCGM_FI_DEV_MEMORY_UTIL_RATIO", Ratio, 100, 1, 25},
 	},
-	{
-		ID: XID, Names: []string{"DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors"}, Max: 65_535,
-		Instance: true,
-	},
-	{
-		ID: FBFree, Names: []string{"DCGM_FI_DEV_FB_FREE", "dcgm_fb_free"}, Unit: MiB, Max: 1 << 24, Instance: true,
-		Base: bytes(1626, "DCGM_FI_DEV_FB_FREE_BYTES"),
-	},
-	{
-		ID: FBUsed, Names: []string{"DCGM_FI_DEV_FB_USED", "dcgm_fb_used"}, Unit: MiB, Max: 1 << 24, Instance: true,
-		Base: bytes(1627, "DCGM_FI_DEV_FB_USED_BYTES"),
-	},
-	{ID: 310, Names: []string{"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "dcgm_ecc_sbe_volatile_total"}, Max: maxCounter},
-	{ID: 311, Names: []string{"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "dcgm_ecc_dbe_volatile_total"}, Max: maxCounter},
+	{XID, named("DCGM_FI_DEV_XID_ERRORS DCGM_FI_DEV_XID_ERROR dcgm_xid_errors"), "", 0, 65_535, true, Base{}},
+	{FBFree, named("DCGM_FI_DEV_FB_FREE dcgm_fb_free"), MiB, 0, 1 << 24, true, bytes(1626, "DCGM_FI_DEV_FB_FREE_BYTES")},
+	{FBUsed, named("DCGM_FI_DEV_FB_USED dcgm_fb_used"), MiB, 0, 1 << 24, true, bytes(1627, "DCGM_FI_DEV_FB_USED_BYTES")},
+	{310, named("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL dcgm_ecc_sbe_volatile_total"), "", 0, maxCounter, false, Base{}},
+	{311, named("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL dcgm_ecc_dbe_volatile_total"), "", 0, maxCounter, false, Base{}},
 	// A rate in MB/s, whatever # TYPE says: KiB/s over 1000; that of DCGM 4.7 is KiB/s
 	// times 1024.
 	{
-		ID: 449, Names: []string{
-			"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL",
-			"dcgm_nvlink_bandwidth_total",
-		}, Max: 1e9,
-		Base: Base{1648, "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", "", 1, 1_024_000, 100},
+		449, named("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL dcgm_nvlink_bandwidth_total"),
+		"", 0, 1e9, false, Base{1648, "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", "", 1, 1_024_000, 100},
 	},
-	{ID: 112, Names: []string{"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"}, Max: maxCounter},
-	{ID: 312, Names: []string{"DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"}, Max: maxCounter},
-	{ID: 313, Names: []string{"DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"}, Max: maxCounter},
+	{112, named("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), "", 0, maxCounter, false, Base{}},
+	{312, named("DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"), "", 0, maxCounter, false, Base{}},
+	{313, named("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"), "", 0, maxCounter, false, Base{}},
 	{
-		ID: 393, Names: []string{"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"},
-		Max: maxCounter,
+		393, named("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"),
+		"", 0, maxCounter, false, Base{},
 	},
 	{
-		ID: 394, Names: []string{"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"},
-		Max: maxCounter,
+		394, named("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"),
+		"", 0, maxCounter, false, Base{},
 	},
-	{ID: RowRemapFailure, Names: []string{"DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ROW_REMAP_FAILED"}, Max: 1},
+	{RowRemapFailure, named("DCGM_FI_DEV_ROW_REMAP_FAILURE DCGM_FI_DEV_ROW_REMAP_FAILED"), "", 0, 1, false, Base{}},
+	{250, named("DCGM_FI_DEV_FB_TOTAL"), MiB, 0, 1 << 24, true, bytes(1625, "DCGM_FI_DEV_FB_CAPACITY_BYTES")},
+	{253, named("DCGM_FI_DEV_FB_RESERVED"), MiB, 0, 1 << 24, true, bytes(1628, "DCGM_FI_DEV_FB_RESERVED_BYTES")},
 	{
-		ID: 250, Names: []string{"DCGM_FI_DEV_FB_TOTAL"}, Unit: MiB, Max: 1 << 24, Instance: true,
-		Base: bytes(1625, "DCGM_FI_DEV_FB_CAPACITY_BYTES"),
+		GREngineActive,
+		named("DCGM_FI_PROF_GR_ENGINE_ACTIVE DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO dcgm_fi_prof_gr_engine_active"),
+		"", 0, 1, true, Base{},
+	},
+	{SMActive, named("DCGM_FI_PROF_SM_ACTIVE DCGM_FI_PROF_SM_UTIL_RATIO dcgm_fi_prof_sm_active"), "", 0, 1, true, Base{}},
+	{1003, named("DCGM_FI_PROF_SM_OCCUPANCY DCGM_FI_PROF_SM_OCCUPANCY_RATIO"), "", 0, 1, true, Base{}},
+	{
+		1004, named("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE DCGM_FI_PROF_TENSOR_UTIL_RATIO dcgm_fi_prof_pipe_tensor_active"),
+		"", 0, 1, true, Base{},
 	},
 	{
-		ID: 253, Names: []string{"DCGM_FI_DEV_FB_RESERVED"}, Unit: MiB, Max: 1 << 24, Instance: true,
-		Base: bytes(1628, "DCGM_FI_DEV_FB_RESERVED_BYTES"),
+		1005, named("DCGM_FI_PROF_DRAM_ACTIVE DCGM_FI_PROF_DRAM_UTIL_RATIO dcgm_fi_prof_dram_active"),
+		"", 0, 1, true, Base{},
 	},
-	{ID: GREngineActive, Names: []string{
-		"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO",
-		"dcgm_fi_prof_gr_engine_active",
-	}, Max: 1, Instance: true},
-	{
-		ID: SMActive, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_UTIL_RATIO", "dcgm_fi_prof_sm_active"},
-		Max: 1, Instance: true,
-	},
-	{ID: 1003, Names: []string{"DCGM_FI_PROF_SM_OCCUPANCY", "DCGM_FI_PROF_SM_OCCUPANCY_RATIO"}, Max: 1, Instance: true},
-	{ID: 1004, Names: []string{
-		"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO",
-		"dcgm_fi_prof_pipe_tensor_active",
-	}, Max: 1, Instance: true},
-	{
-		ID: 1005, Names: []string{"DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_DRAM_UTIL_RATIO", "dcgm_fi_prof_dram_active"},
-		Max: 1, Instance: true,
-	},
-	{ID: 1006, Names: []string{"DCGM_FI_PROF_PIPE_FP64_ACTIVE", "DCGM_FI_PROF_FP64_UTIL_RATIO"}, Max: 1, Instance: true},
-	{ID: 1007, Names: []string{"DCGM_FI_PROF_PIPE_FP32_ACTIVE", "DCGM_FI_PROF_FP32_UTIL_RATIO"}, Max: 1, Instance: true},
-	{ID: 1008, Names: []string{"DCGM_FI_PROF_PIPE_FP16_ACTIVE", "DCGM_FI_PROF_FP16_UTIL_RATIO"}, Max: 1, Instance: true},
+	{1006, named("DCGM_FI_PROF_PIPE_FP64_ACTIVE DCGM_FI_PROF_FP64_UTIL_RATIO"), "", 0, 1, true, Base{}},
+	{1007, named("DCGM_FI_PROF_PIPE_FP32_ACTIVE DCGM_FI_PROF_FP32_UTIL_RATIO"), "", 0, 1, true, Base{}},
+	{1008, named("DCGM_FI_PROF_PIPE_FP16_ACTIVE DCGM_FI_PROF_FP16_UTIL_RATIO"), "", 0, 1, true, Base{}},
 	// Rates in B/s; the counter in 3.3.9's list of metrics is an error of that list.
-	{ID: 1009, Names: []string{"DCGM_FI_PROF_PCIE_TX_BYTES", "dcgm_fi_prof_pcie_tx_bytes"}, Max: 1e13},
-	{ID: 1010, Names: []string{"DCGM_FI_PROF_PCIE_RX_BYTES", "dcgm_fi_prof_pcie_rx_bytes"}, Max: 1e13},
+	{1009, named("DCGM_FI_PROF_PCIE_TX_BYTES dcgm_fi_prof_pcie_tx_bytes"), "", 0, 1e13, false, Base{}},
+	{1010, named("DCGM_FI_PROF_PCIE_RX_BYTES dcgm_fi_prof_pcie_rx_bytes"), "", 0, 1e13, false, Base{}},
 }
+
+// named are the names of a field, the one that is shown first.
+func named(names string) []string { return strings.Fields(names) }
 
 func hertz(id uint32, name string) Base { return Base{id, name, Hertz, 1, 1e6, 100} }
 
