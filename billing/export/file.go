@@ -1,8 +1,6 @@
 package export
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/files"
 )
 
 // Folder holds exports inside of the data directory.
@@ -27,46 +26,8 @@ func Chargeback(dir string, month *invoice.Month) (path string, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", fmt.Errorf("export chargeback: %w", err)
 	}
-	if err := Replace(path, func(w io.Writer) error { return WriteChargeback(w, month) }); err != nil {
+	if err := files.Replace(path, func(w io.Writer) error { return WriteChargeback(w, month) }); err != nil {
 		return "", fmt.Errorf("export chargeback to %s: %w", path, err)
 	}
 	return path, nil
-}
-
-// Replace writes a file beside path, makes it durable and renames it to path:
-// the file is whole, or what it was before.
-func Replace(path string, write func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	buffer := bufio.NewWriter(file)
-	err = write(buffer)
-	if err == nil {
-		err = buffer.Flush()
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes a rename durable.
-func syncDir(dir string) error {
-	opened, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
 }

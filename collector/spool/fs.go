@@ -2,12 +2,12 @@ package spool
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/gputally/gputally/internal/files"
 )
 
 // fileSystem is everything the spool asks of the disk, so that tests can fail
@@ -60,13 +60,7 @@ func (osFS) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-func (osFS) SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func (osFS) SyncDir(dir string) error { return files.SyncDir(dir) }
 
 // makeDir makes dir and what is missing above it, durably: a spool whose own name
 // a power cut takes away has lost all that is in it.
@@ -119,30 +113,4 @@ func readAll(f io.ReaderAt, buf []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-}
-
-// ErrLocked means that another process has the spool open.
-var ErrLocked = errors.New("another collector has this spool open")
-
-// takeLock locks dir for this process; the system frees the lock when it ends.
-func takeLock(dir string) (*os.File, error) {
-	path := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock %q: %w", path, ErrLocked)
-		}
-		return nil, fmt.Errorf("lock %q: %w", path, err)
-	}
-	return f, nil
-}
-
-// freeLock frees the lock at once: a child that is being forked just now has a
-// copy of the file until it execs, and closing ours alone would leave it locked.
-func freeLock(f *os.File) error {
-	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/gputally/gputally/internal/files"
 )
 
 // ErrClosed is what every call on a closed spool returns.
@@ -20,7 +21,7 @@ var ErrClosed = errors.New("spool closed")
 type Spool struct {
 	dir  string
 	opt  Options
-	lock *os.File
+	lock *files.Lock
 
 	mu      sync.Mutex
 	closed  bool
@@ -44,7 +45,7 @@ type segment struct {
 
 // Open opens the spool in dir, making it if missing, and recovers from whatever
 // happened: a torn tail is cut off, damage is counted. It fails where another
-// process has the spool open (ErrLocked), where a newer version wrote it, or
+// process has the spool open (files.ErrLocked), where a newer version wrote it, or
 // where the disk can't be read.
 func Open(dir string, opt Options) (*Spool, error) {
 	opt, err := opt.withDefaults()
@@ -54,14 +55,14 @@ func Open(dir string, opt Options) (*Spool, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("open spool: make its directory: %w", err)
 	}
-	lock, err := takeLock(dir)
+	lock, err := files.TakeLock(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	s := newSpool(dir, opt)
 	s.lock = lock
 	if err := s.recover(); err != nil {
-		_ = freeLock(lock)
+		_ = lock.Close() // recover's error says what matters
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	return s, nil
@@ -87,7 +88,7 @@ func (s *Spool) Close() error {
 	err := s.save()
 	s.seal()
 	s.reading.close()
-	if err = errors.Join(err, freeLock(s.lock)); err != nil {
+	if err = errors.Join(err, s.lock.Close()); err != nil {
 		return fmt.Errorf("close spool %q: %w", s.dir, err)
 	}
 	return nil

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gputally/gputally/internal/files"
 )
 
 func testContext(tb testing.TB) context.Context {
@@ -294,7 +296,7 @@ func checkRecords(tb testing.TB, want, got []Record) {
 func TestOpenRefusesSecondOwnerAndNewerFormat(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
-	if _, err := Open(dir, Options{}); !errors.Is(err, ErrLocked) {
+	if _, err := Open(dir, Options{}); !errors.Is(err, files.ErrLocked) {
 		t.Errorf("second Open: %v, want ErrLocked", err)
 	}
 	appendSeqs(t, s, 0, 1, 50)

@@ -214,7 +214,7 @@ func (d *Dir) prepare() error {
 func (d *Dir) checkFormat() error {
 	data, err := os.ReadFile(d.Join(formatName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return files.Replace(d.Join(formatName), []byte(formatPrefix+strconv.Itoa(Format)+"\n"))
+		return files.Write(d.Join(formatName), []byte(formatPrefix+strconv.Itoa(Format)+"\n"))
 	}
 	if err != nil {
 		return fmt.Errorf("read data directory's format: %w", err)
@@ -266,4 +266,4 @@ func readHolder(path string) Holder {
 }
 
 // WriteFile replaces a file of the directory whole and durably.
-func (d *Dir) WriteFile(name string, data []byte) error { return files.Replace(d.Join(name), data) }
+func (d *Dir) WriteFile(name string, data []byte) error { return files.Write(d.Join(name), data) }

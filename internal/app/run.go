@@ -37,7 +37,7 @@ func (d *Dir) Publish(run Run) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", runName, err)
 	}
-	return files.Replace(d.Join(runName), append(text, '\n'))
+	return files.Write(d.Join(runName), append(text, '\n'))
 }
 
 // ReadRun reads the run.json of the data directory at path. The error wraps

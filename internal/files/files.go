@@ -6,8 +6,10 @@
 package files
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,28 +55,33 @@ func Remove(path string) error {
 	return nil
 }
 
-// Replace replaces the file at path whole, so that a reader, or the next start after
-// a crash, sees the old text or the new one.
-func Replace(path string, data []byte) (err error) {
-	temp := path + ".new"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// Write is Replace by data.
+func Write(path string, data []byte) error {
+	return Replace(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// Replace writes a file beside path, with mode 0600, brings it to disk and renames it
+// to path: a reader, or the next start after a crash, sees the old file or the new one.
+func Replace(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return err
 	}
-	_, err = f.Write(data)
+	buffer := bufio.NewWriter(f)
+	err = write(buffer)
 	if err == nil {
-		err = f.Sync()
+		err = errors.Join(buffer.Flush(), f.Sync())
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err == nil {
-		err = SyncDir(filepath.Dir(path))
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, Remove(temp)))
+		return errors.Join(err, Remove(f.Name()))
 	}
-	return nil
+	return SyncDir(filepath.Dir(path))
 }
 
 // SyncDir brings to disk which files a folder has.

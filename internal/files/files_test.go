@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,7 +43,7 @@ func TestReplaceLeavesOneFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	for _, text := range []string{"old, and longer", "new"} {
-		if err := Replace(path, []byte(text)); err != nil {
+		if err := Write(path, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +54,13 @@ func TestReplaceLeavesOneFile(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("folder has %v, %v, want one file", entries, err)
 	}
-	if err := Replace(filepath.Join(dir, "none", "file"), nil); err == nil {
+	if err := Replace(path, func(io.Writer) error { return os.ErrInvalid }); !errors.Is(err, os.ErrInvalid) {
+		t.Errorf("Replace = %v, want the writer's error", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("after a failure the folder has %v, %v, want one file", entries, err)
+	}
+	if err := Write(filepath.Join(dir, "none", "file"), nil); err == nil {
 		t.Error("a file was written into a folder that isn't there")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gputally/gputally/billing/export"
 	"github.com/gputally/gputally/billing/export/focus/focuscheck"
 	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/internal/files"
 )
 
 // File writes the bills of a billing period into dir/export/focus-1.2-2026-10.csv
@@ -32,12 +33,12 @@ func File(dir, period string, options Options, created time.Time, bills iter.Seq
 		return "", Summary{}, fmt.Errorf("export FOCUS: %w", err)
 	}
 	var summary Summary
-	err = export.Replace(name+".csv", func(w io.Writer) (err error) {
+	err = files.Replace(name+".csv", func(w io.Writer) (err error) {
 		summary, err = writeChecked(w, month.String(), options, bills)
 		return err
 	})
 	if err == nil {
-		err = export.Replace(name+".metadata.json", func(w io.Writer) error {
+		err = files.Replace(name+".metadata.json", func(w io.Writer) error {
 			return WriteMetadata(w, options, summary, created)
 		})
 	}
