@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+	"go.yaml.in/yaml/v3"
 )
 
 // Policy is by what part of its board a MIG profile is priced.
@@ -147,4 +148,36 @@ func roundShare(rate decimal.Decimal, share *big.Rat) decimal.Decimal {
 		quotient.Add(quotient, big.NewInt(1))
 	}
 	return decimal.NewFromBigInt(quotient, -ratePlaces)
+}
+
+// flowProfiles is {1g.10gb: "0.3557", …}.
+func flowProfiles(rates []ProfileRate) string {
+	list := make([]string, len(rates))
+	for i, rate := range rates {
+		list[i] = fmt.Sprintf("%s: %q", rate.Profile, rate.Rate.StringFixed(ratePlaces))
+	}
+	return "{" + strings.Join(list, ", ") + "}"
+}
+
+// YAML is the derivations as a part of a book, to be pasted into one.
+func YAML(derived []Derivation) string {
+	var b strings.Builder
+	b.WriteString("versions:\n")
+	for i, d := range derived {
+		if i == 0 || !d.Effective.Equal(derived[i-1].Effective) {
+			fmt.Fprintf(&b, "- effective: %s\n  models:\n", d.Effective.Format(time.RFC3339))
+		}
+		fmt.Fprintf(&b, "    %s: # %s\n      gpu_hour: %q\n      profiles: %s\n",
+			yamlKey(d.Model), d.Board.Source, d.GPUHour.String(), flowProfiles(d.Rates))
+	}
+	return b.String()
+}
+
+// yamlKey quotes a name where YAML would read it as something else.
+func yamlKey(name string) string {
+	text, err := yaml.Marshal(name)
+	if err != nil {
+		return fmt.Sprintf("%q", name)
+	}
+	return strings.TrimSuffix(string(text), "\n")
 }

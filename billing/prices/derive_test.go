@@ -179,3 +179,44 @@ func TestBoardOfFindsTheNamesOfDrivers(t *testing.T) {
 		t.Errorf("boards (-want +got):\n%s", diff)
 	}
 }
+
+const commented = `# our book, edited with care
+currency: USD
+versions:
+# the first
+- effective: 2026-01-01T00:00:00Z   # new year
+  models:
+    # block
+    NVIDIA H100 80GB HBM3:
+      gpu_hour: "2.49"  # list
+
+      tiers: [{above: "10", gpu_hour: "2.00"}]
+    NVIDIA A30: {gpu_hour: '0.59', tiers: []} # flow
+    NVIDIA H200:
+      profiles: {"1g.18gb": "9", odd.one: "0.10"} # was dear
+      gpu_hour: "3.29"
+    NVIDIA A100-SXM4-40GB:
+      profiles:
+        1g.5gb: "0.20" # gone with its line
+        3g.20gb: "0.50"
+      gpu_hour: "1.19"
+- {effective: 2026-02-01T00:00:00Z, models: {"NVIDIA A30": {"gpu_hour": "0.60"}}}
+`
+
+func TestDerivedYAMLIsAPartOfABook(t *testing.T) {
+	book, err := Parse("b.yaml", []byte(commented))
+	if err != nil {
+		t.Fatal(err)
+	}
+	derived, err := Derive(book, Dominant, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pasted, err := Parse("pasted.yaml", []byte("currency: USD\n"+YAML(derived)))
+	if err != nil {
+		t.Fatalf("parse what was printed: %v\n%s", err, YAML(derived))
+	}
+	if got := pasted.Versions[0].Models["NVIDIA H200"].Profiles["3g.71gb"].String(); got != "1.645" || len(pasted.Versions) != 2 {
+		t.Errorf("half of 3.29 is %s in %d versions", got, len(pasted.Versions))
+	}
+}

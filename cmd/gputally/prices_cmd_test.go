@@ -163,28 +163,16 @@ func TestPricesDiffMarksThePast(t *testing.T) {
 	}
 }
 
-func TestPricesDerivePrintsOrWrites(t *testing.T) {
+func TestPricesDerivePrintsWhatCanBePasted(t *testing.T) {
 	path := priceFile(t, checkedPrices)
 	got := invoke(t, "prices", "derive", "--policy", "memory", path)
 	if got.Code != exitOK || !strings.Contains(got.Stdout, "# memory of each whole GPU's rate, rounded half-even to 4 places\nversions:\n- effective: 2026-01-01T00:00:00Z\n") ||
 		!strings.Contains(got.Stdout, `profiles: {1g.10gb: "0.3125", 1g.10gb+me: "0.3125", 1g.20gb: "0.6250",`) {
 		t.Errorf("printed: %+v", got)
 	}
-	next := filepath.Join(t.TempDir(), "next.yaml")
-	got = invoke(t, "prices", "derive", "--policy", "memory", path, "--model", "NVIDIA H100 80GB HBM3", "--write", next)
-	if want := (outcome{exitOK, next + ": 14 rates of NVIDIA H100 80GB HBM3\n", ""}); got != want {
-		t.Errorf("written: %+v, want %+v", got, want)
-	}
-	diff := invoke(t, "prices", "diff", path, next, "--output", "csv")
-	if lines := strings.Count(diff.Stdout, "\n"); lines != 1+8 || !strings.Contains(diff.Stdout, "changed,model,NVIDIA H100 80GB HBM3,profiles.1g.10gb,0.4125,0.3125,-24.2,past\n") {
-		t.Errorf("what was written differs by:\n%s", diff.Stdout)
-	}
-	got = invoke(t, "prices", "derive", "--policy", "sm", path, "--write", next)
-	if got.Code != exitFailed || !strings.Contains(got.Stderr, next+" is there already") {
-		t.Errorf("over a file: %+v", got)
-	}
-	if after := invoke(t, "prices", "diff", path, next, "--output", "csv"); after != diff {
-		t.Errorf("the file was changed: %+v", after)
+	got = invoke(t, "prices", "derive", "--policy", "memory", path, "--model", "NVIDIA H100 80GB HBM3")
+	if got.Code != exitOK || strings.Count(got.Stdout, "gpu_hour:") != 2 {
+		t.Errorf("of one model in two versions: %+v", got)
 	}
 }
 

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +26,6 @@ func (p *policyFlag) Set(text string) (err error) {
 func (s *session) pricesDeriveCommand() *cobra.Command {
 	var policy policyFlag
 	var models []string
-	var out string
 	cmd := &cobra.Command{
 		Use:   "derive FILE",
 		Short: "Derive rates of MIG profiles from those of whole GPUs",
@@ -39,26 +35,24 @@ func (s *session) pricesDeriveCommand() *cobra.Command {
 			"  memory         memory slices of the GPU's 8 (4)\n" +
 			"  sm             SMs of those that the GPU's largest profile has\n" +
 			"  dominant       the larger of compute-slice and memory\n" +
-			"--write makes a new file: FILE with these rates set, and all else, comments too, as it is; prices of other\n" +
-			"profiles stay.",
+			"To use the rates, put the profiles of each model into the same version of the book.",
 		Example: examples(
 			"gputally prices derive --policy dominant prices.yaml", "rates to look at, or to paste",
-			"gputally prices derive --policy memory prices.yaml --model 'NVIDIA H200' --write next.yaml", "one model's, in a new file",
+			"gputally prices derive --policy memory prices.yaml --model 'NVIDIA H200'", "one model's",
 		),
 		Args: argumentsOfUse,
 	}
 	flags := cmd.Flags()
 	flags.Var(&policy, "policy", "the `POLICY`: compute-slice, memory, sm or dominant")
 	flags.StringArrayVar(&models, "model", nil, "only this `MODEL`; repeat it for more")
-	flags.StringVar(&out, "write", "", "write FILE with the rates set to a new `FILE`")
 	if err := cmd.MarkFlagRequired("policy"); err != nil {
 		panic(err) // the flag was defined a few lines above
 	}
-	cmd.RunE = s.run(func(_ context.Context, args []string) error { return s.derive(args[0], policy.policy, models, out) })
+	cmd.RunE = s.run(func(_ context.Context, args []string) error { return s.derive(args[0], policy.policy, models) })
 	return cmd
 }
 
-func (s *session) derive(path string, policy prices.Policy, models []string, out string) error {
+func (s *session) derive(path string, policy prices.Policy, models []string) error {
 	book, err := loadBook(path)
 	if err != nil {
 		return err
@@ -73,45 +67,5 @@ func (s *session) derive(path string, policy prices.Policy, models []string, out
 	if len(derived) == 0 {
 		return usageError{fmt.Errorf("derive profile rates: %s has no model with MIG", path)}
 	}
-	if out == "" {
-		return s.writef("# %s of each whole GPU's rate, rounded half-even to 4 places\n%s", policy, prices.YAML(derived))
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("derive profile rates: %w", err)
-	}
-	if text, err = prices.WithProfiles(path, text, derived); err != nil {
-		return usageError{err}
-	}
-	if err := writeNewFile(out, text); err != nil {
-		return fmt.Errorf("derive profile rates: %w", err)
-	}
-	return s.writef("%s: %s\n", out, derivedModels(derived))
-}
-
-// derivedModels says how many rates were set of which models.
-func derivedModels(derived []prices.Derivation) string {
-	rates := 0
-	var names []string
-	seen := map[string]bool{}
-	for _, d := range derived {
-		rates += len(d.Rates)
-		if !seen[d.Model] {
-			names = append(names, printable(d.Model))
-		}
-		seen[d.Model] = true
-	}
-	return fmt.Sprintf("%d rates of %s", rates, strings.Join(names, ", "))
-}
-
-// writeNewFile never replaces a file: the book in use stays what it is.
-func writeNewFile(path string, data []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s is there already; name a new file", path)
-	} else if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	return errors.Join(err, file.Close())
+	return s.writef("# %s of each whole GPU's rate, rounded half-even to 4 places\n%s", policy, prices.YAML(derived))
 }
