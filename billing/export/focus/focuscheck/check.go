@@ -77,7 +77,7 @@ type checker struct {
 	width      int
 	columns    []*column // by position; nil: not FOCUS's
 	row        record
-	rules      []rowRule
+	rules      []*rule // of the version, for whose columns the file has
 	cross      crossing
 	violations []Violation
 }
@@ -104,9 +104,9 @@ func newChecker(options Options, header []string) *checker {
 			c.report(1, column.name, column.presence, "")
 		}
 	}
-	for _, rule := range rowRules {
-		if (rule.only == "" || rule.only == options.Version) && c.row.has(rule.needs) {
-			c.rules = append(c.rules, rule)
+	for i := range rules {
+		if r := &rules[i]; (r.only == "" || r.only == options.Version) && len(r.terms) > 0 && c.row.has(r.needs...) {
+			c.rules = append(c.rules, r)
 		}
 	}
 	return c
@@ -136,10 +136,14 @@ func (c *checker) line(line int, cells []string) {
 			c.report(line, column.name, rule, cells[i])
 		}
 	}
-	for _, rule := range c.rules {
-		if c.row.sound(rule.needs) && rule.breaks(&c.row) {
-			c.report(line, rule.Column, rule.ID, c.row.text(rule.Column))
+	for _, r := range c.rules {
+		switch {
+		case !c.row.sound(r.needs...):
+		case r.acrossLines():
+			c.single(line, r)
+		case r.breaks(&c.row):
+			c.report(line, r.Column, r.ID, c.row.text(r.Column))
 		}
 	}
-	c.across(line)
+	c.bill()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,6 +20,33 @@ const (
 	ruleUnicode     = "StringHandling-A-001-M"
 	rulePlaceholder = "NullHandling-A-002-M"
 )
+
+// check is the rule that a cell breaks by itself; empty: none.
+func (c *column) check(cell string) string {
+	switch {
+	case cell == "":
+		return c.notNull
+	case c.kind != object && !c.anyName && placeholder(cell):
+		return rulePlaceholder
+	}
+	wrong := ""
+	switch c.kind {
+	case number:
+		wrong = wrongNumber(cell, c.typed)
+	case instant:
+		wrong = wrongInstant(cell, c.typed)
+	case object:
+		wrong = wrongObject(cell)
+	default:
+		if !utf8.ValidString(cell) {
+			wrong = ruleUnicode
+		}
+	}
+	if wrong == "" && c.allowed != "" && !slices.Contains(c.values, cell) {
+		return c.allowed
+	}
+	return wrong
+}
 
 // numeric is a number as NumericFormat has it; exponents beyond three digits
 // are no amounts.
@@ -82,13 +110,6 @@ func wrongInstant(cell, otherwise string) string {
 // placeholders are words that stand for null where null should stand.
 var placeholders = map[string]bool{
 	"n/a": true, "na": true, "null": true, "none": true, "nil": true, "not applicable": true, "-": true, "unknown": true,
-}
-
-func wrongText(cell string) string {
-	if !utf8.ValidString(cell) {
-		return ruleUnicode
-	}
-	return ""
 }
 
 // placeholder tells whether a cell only says that there is nothing.
