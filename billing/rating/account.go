@@ -85,8 +85,21 @@ func (a *account) add(book *prices.Book, at int, rows []priced) {
 func chargeOf(effect string, version int, row priced) Charge {
 	return Charge{
 		Hour: row.Hour, Version: version, Effect: effect,
-		Project: row.Project, Model: row.Model, Profile: row.Profile, Bucket: row.Bucket,
+		Project: row.Project, Model: row.Model, Profile: row.Profile, Bucket: row.Bucket, ReportedAs: row.reportedAs,
+	}.detailed("")
+}
+
+// detailed is the charge with a text, which also says what its profile was
+// reported as.
+func (c Charge) detailed(text string) Charge {
+	c.Detail = text
+	switch {
+	case c.ReportedAs != "" && text != "":
+		c.Detail += "; reported as " + c.ReportedAs + " of the GPU"
+	case c.ReportedAs != "":
+		c.Detail = "reported as " + c.ReportedAs + " of the GPU, which other reports of the hour contradict"
 	}
+	return c
 }
 
 // timeOf is a charge of a row's time.
@@ -111,10 +124,8 @@ func (a *account) addProfile(version int, row priced) decimal.Decimal {
 	difference := hours.Mul(row.profilePrice).Sub(row.list)
 	a.effects.Profile = a.effects.Profile.Add(difference)
 	c := timeOf(EffectProfile, version, row)
-	c.Detail = "hours of the profile at its own price"
-	a.charge(c.times(hours, UnitProfileHour, row.profilePrice))
-	c.Detail = "the list value it replaces"
-	a.charge(c.times(row.quantity.Neg(), UnitGPUHour, row.rate))
+	a.charge(c.detailed("hours of the profile at its own price").times(hours, UnitProfileHour, row.profilePrice))
+	a.charge(c.detailed("the list value it replaces").times(row.quantity.Neg(), UnitGPUHour, row.rate))
 	return difference
 }
 
@@ -128,6 +139,7 @@ func (a *account) addTiers(of Charge, price prices.Model, quantity decimal.Decim
 	for _, tier := range price.Tiers {
 		if part := to.Sub(decimal.Max(from, tier.Above)); part.IsPositive() {
 			c := of.times(part, UnitGPUHour, tier.GPUHour.Sub(before))
+			c.TierAbove = tier.Above.String()
 			c.Detail = fmt.Sprintf("above %s GPU-hours: %s instead of %s", tier.Above, tier.GPUHour, before)
 			sum = sum.Add(c.Amount)
 			a.charge(c)
@@ -150,7 +162,7 @@ func (a *account) addIdle(currency string, version int, row priced, share decima
 // addDistribution gives the tenant its part of an hour's platform time.
 func (a *account) addDistribution(hour time.Time, version int, given decimal.Decimal) {
 	a.used = a.used || !given.IsZero()
-	a.copy.distribution(hour, given)
+	a.copy.add(Fact{Hour: hour, Distribution: given})
 	a.effects.Distribution = a.effects.Distribution.Add(given)
 	a.tell(Charge{Hour: hour, Version: version, Effect: EffectDistribution, Detail: detailDistribution}.of(given))
 }
@@ -160,7 +172,7 @@ const detailDistribution = "share of free and stranded time"
 // addReservation charges what was reserved and not held in an hour in which it
 // could be supplied.
 func (a *account) addReservation(hour time.Time, version int, r prices.Reservation, unused decimal.Decimal) {
-	a.copy.supplied(hour, r.Model)
+	a.copy.add(Fact{Hour: hour, Supplied: r.Model})
 	if !unused.IsPositive() {
 		return
 	}

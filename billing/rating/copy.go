@@ -4,153 +4,229 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
 )
 
-// The usage copy is the text that an invoice's usage hash is of: a first line
-// ["copy",1], then one JSON array per fact, in the order in which hours were
-// rated:
-//
-//	["usage","HOUR","PROJECT","MODEL","PROFILE",PROFILE_SLICES,SLICES,"BUCKET",SLICE_MS,ENERGY_MJ]
-//	["distribution","HOUR","AMOUNT"]
-//	["supplied","HOUR","MODEL"]
-//
-// Rated again with nothing else but the price book it gives the same invoice.
+// Fact is one line of a usage copy or of a freeze: usage, or what was decided of
+// an hour when it was frozen.
+type Fact struct {
+	Hour time.Time
+	// Usage tells a line of usage, which is in Row, from the others.
+	Usage bool
+	Row   Row
+	// Distribution is a part of the hour's platform time: in a copy its tenant's;
+	// in a freeze that of Tenant, and of the platform, which gives it, where that is
+	// empty.
+	Tenant       string
+	Distribution decimal.Decimal
+	// Supplied is the model whose reservations could be supplied; empty: none is told of.
+	Supplied string
+}
+
+// The kinds of facts.
 const (
-	factCopy         = "copy"
 	factUsage        = "usage"
 	factDistribution = "distribution"
 	factSupplied     = "supplied"
 )
 
-// copyFormat is the text's version.
-const copyFormat = 1
+func (f *Fact) kind() string {
+	switch {
+	case f.Usage:
+		return factUsage
+	case f.Supplied != "":
+		return factSupplied
+	}
+	return factDistribution
+}
+
+// column is a cell of a fact after its kind and hour: a text, an integer or a
+// decimal, as what at points to.
+type column struct {
+	name string
+	at   func(*Fact) any
+}
+
+// format is a text of facts: a first line ["copy",1], its name and version, then
+// a JSON array per fact: its kind, its hour and its columns. What invoices follow
+// from lies in such texts under their SHA-256, so no byte of them ever changes.
+type format struct {
+	name    string
+	version int64
+	kinds   []string // in the order of an error's words
+	columns map[string][]column
+}
+
+var (
+	usageColumns = []column{
+		{"project", func(f *Fact) any { return &f.Row.Project }}, {"model", func(f *Fact) any { return &f.Row.Model }},
+		{"profile", func(f *Fact) any { return &f.Row.Profile }}, {"profile_slices", func(f *Fact) any { return &f.Row.ProfileSlices }},
+		{"slices", func(f *Fact) any { return &f.Row.Slices }}, {"bucket", func(f *Fact) any { return &f.Row.Bucket }},
+		{"slice_ms", func(f *Fact) any { return &f.Row.SliceMS }}, {"energy_mj", func(f *Fact) any { return &f.Row.EnergyMJ }},
+	}
+	amountColumn   = column{"amount", func(f *Fact) any { return &f.Distribution }}
+	suppliedColumn = column{"model", func(f *Fact) any { return &f.Supplied }}
+
+	// copyFormat is the usage copy, which an invoice's usage hash is of, in the
+	// order in which hours were rated. Rated again with nothing else but the price
+	// book it gives the same invoice.
+	copyFormat = format{"copy", 1, []string{factUsage, factDistribution, factSupplied}, map[string][]column{
+		factUsage: usageColumns, factDistribution: {amountColumn}, factSupplied: {suppliedColumn},
+	}}
+	// freezeFormat is what a Freeze says of hours.
+	freezeFormat = format{"freeze", 1, []string{factDistribution, factSupplied}, map[string][]column{
+		factDistribution: {{"tenant", func(f *Fact) any { return &f.Tenant }}, amountColumn}, factSupplied: {suppliedColumn},
+	}}
+)
+
+// head is the first line.
+func (f *format) head(line *factLine) []byte { return line.begin(f.name).number(f.version).end() }
+
+// line is a fact's, until the next one begins.
+func (f *format) line(line *factLine, fact *Fact) []byte {
+	kind := fact.kind()
+	line.begin(kind).at(fact.Hour)
+	for _, c := range f.columns[kind] {
+		switch cell := c.at(fact).(type) {
+		case *string:
+			line.name(*cell)
+		case *int:
+			line.number(int64(*cell))
+		case *int64:
+			line.number(*cell)
+		case *decimal.Decimal:
+			line.amount(*cell)
+		}
+	}
+	return line.end()
+}
+
+// parse reads a fact's line into one that is zero.
+func (f *format) parse(c *factReader, line []byte, fact *Fact) error {
+	if err := c.read(line); err != nil {
+		return err
+	}
+	kind := c.name("kind")
+	fact.Hour = c.at()
+	columns, known := f.columns[kind]
+	if !known && c.err == nil {
+		last := len(f.kinds) - 1
+		return fmt.Errorf("kind %q is neither %s nor %s", kind, strings.Join(f.kinds[:last], ", "), f.kinds[last])
+	}
+	fact.Usage = kind == factUsage
+	for _, column := range columns {
+		switch cell := column.at(fact).(type) {
+		case *string:
+			*cell = c.name(column.name)
+		case *int:
+			*cell = int(c.number(column.name))
+		case *int64:
+			*cell = c.number(column.name)
+		case *decimal.Decimal:
+			*cell = c.amount(column.name)
+		}
+	}
+	if fact.Usage {
+		fact.Row.Hour = fact.Hour
+	}
+	return c.end()
+}
+
+func (f *format) parseHead(c *factReader, line []byte) error {
+	if err := c.read(line); err != nil {
+		return err
+	}
+	name := c.name("kind")
+	if version := c.number("format"); c.err == nil && (name != f.name || version != f.version) {
+		return fmt.Errorf("want [%q,%d], got [%q,%d]", f.name, f.version, name, version)
+	}
+	return c.end()
+}
+
+// maxFactLine bounds a line: names are at most some kilobytes.
+const maxFactLine = 1 << 20
+
+// read hands the facts of a text to visit. Errors name the line.
+func (f *format) read(from io.Reader, visit func(Fact) error) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxFactLine)
+	number, cells := 0, newFactReader()
+	for lines.Scan() {
+		number++
+		var fact Fact
+		var err error
+		if number == 1 {
+			err = f.parseHead(cells, lines.Bytes())
+		} else if err = f.parse(cells, lines.Bytes(), &fact); err == nil {
+			err = visit(fact)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("line %d: %w", number+1, err)
+	}
+	if number == 0 {
+		return errors.New("it is empty")
+	}
+	return nil
+}
+
+// ReadCopy reads a tenant's usage copy. Errors name the line.
+func ReadCopy(tenant string, from io.Reader, visit func(Fact) error) error {
+	err := copyFormat.read(from, func(fact Fact) error {
+		if fact.Usage {
+			fact.Row.Tenant = tenant
+		}
+		return visit(fact)
+	})
+	if err != nil {
+		return fmt.Errorf("read usage copy of tenant %q: %w", tenant, err)
+	}
+	return nil
+}
 
 // copyWriter hashes the facts, and writes them where they are wanted.
 type copyWriter struct {
 	hash hash.Hash
 	to   io.Writer // nil: the hash is all that is wanted
 	line factLine
+	fact Fact // of the call; here, so that none is allocated
 	err  error
 }
 
 func newCopyWriter(to io.Writer) *copyWriter {
 	w := &copyWriter{hash: sha256.New(), to: to}
-	w.add(w.line.begin(factCopy).number(copyFormat))
+	w.write(copyFormat.head(&w.line))
 	return w
 }
 
-// add writes a fact; the first error is kept for sum.
-func (w *copyWriter) add(line *factLine) {
-	text := line.end()
-	_, _ = w.hash.Write(text) // a hash never fails
+// write takes a line; the first error is kept for sum.
+func (w *copyWriter) write(line []byte) {
+	_, _ = w.hash.Write(line) // a hash never fails
 	if w.to != nil && w.err == nil {
-		_, w.err = w.to.Write(text)
+		_, w.err = w.to.Write(line)
 	}
 }
 
-func (w *copyWriter) usage(row Row) {
-	w.add(w.line.begin(factUsage).at(row.Hour).name(row.Project).name(row.Model).name(row.Profile).
-		number(int64(row.ProfileSlices)).number(int64(row.Slices)).name(row.Bucket).number(row.SliceMS).number(row.EnergyMJ))
+func (w *copyWriter) add(fact Fact) {
+	w.fact = fact
+	w.write(copyFormat.line(&w.line, &w.fact))
 }
 
-func (w *copyWriter) distribution(hour time.Time, amount decimal.Decimal) {
-	w.add(w.line.begin(factDistribution).at(hour).amount(amount))
-}
-
-func (w *copyWriter) supplied(hour time.Time, model string) {
-	w.add(w.line.begin(factSupplied).at(hour).name(model))
-}
-
-// decided writes a fact that is none of usage.
-func (w *copyWriter) decided(fact Fact) {
-	if fact.Supplied != "" {
-		w.supplied(fact.Hour, fact.Supplied)
-	} else {
-		w.distribution(fact.Hour, fact.Distribution)
-	}
-}
+func (w *copyWriter) usage(row Row) { w.add(Fact{Hour: row.Hour, Usage: true, Row: row}) }
 
 func (w *copyWriter) sum() (string, error) {
 	if w.err != nil {
 		return "", fmt.Errorf("write usage copy: %w", w.err)
 	}
 	return hex.EncodeToString(w.hash.Sum(nil)), nil
-}
-
-// Fact is one line of a usage copy: usage in Row, or what was decided of an
-// hour when it was frozen.
-type Fact struct {
-	// Row is the usage; its SliceMS and EnergyMJ may both be zero only where the
-	// line is none of usage.
-	Row Row
-	// Usage tells a line of usage from the others.
-	Usage bool
-	Hour  time.Time
-	// Distribution is the tenant's part of the hour's platform time.
-	Distribution decimal.Decimal
-	// Supplied is the model whose reservations could be supplied; empty: none is told of.
-	Supplied string
-}
-
-// maxCopyLine bounds a line: names are at most some kilobytes.
-const maxCopyLine = 1 << 20
-
-// ReadCopy reads a tenant's usage copy. Errors name the line.
-func ReadCopy(tenant string, from io.Reader, visit func(Fact) error) error {
-	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, maxCopyLine)
-	number, cells := 0, newFactReader()
-	for lines.Scan() {
-		number++
-		fact, err := parseFact(tenant, cells, lines.Bytes(), number == 1)
-		if err == nil && number > 1 {
-			err = visit(fact)
-		}
-		if err != nil {
-			return fmt.Errorf("read usage copy of tenant %q: line %d: %w", tenant, number, err)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read usage copy of tenant %q: line %d: %w", tenant, number+1, err)
-	}
-	if number == 0 {
-		return fmt.Errorf("read usage copy of tenant %q: it is empty", tenant)
-	}
-	return nil
-}
-
-func parseFact(tenant string, c *factReader, line []byte, first bool) (Fact, error) {
-	if err := c.read(line); err != nil {
-		return Fact{}, err
-	}
-	kind := c.name("kind")
-	if first {
-		if format := c.number("format"); c.err == nil && (kind != factCopy || format != copyFormat) {
-			return Fact{}, fmt.Errorf("want [%q,%d], got [%q,%d]", factCopy, copyFormat, kind, format)
-		}
-		return Fact{}, c.end()
-	}
-	fact := Fact{Hour: c.at()}
-	switch kind {
-	case factUsage:
-		fact.Usage = true
-		fact.Row = Row{
-			Hour: fact.Hour, Tenant: tenant, Project: c.name("project"), Model: c.name("model"), Profile: c.name("profile"),
-			ProfileSlices: int(c.number("profile_slices")), Slices: int(c.number("slices")), Bucket: c.name("bucket"),
-			SliceMS: c.number("slice_ms"), EnergyMJ: c.number("energy_mj"),
-		}
-	case factDistribution:
-		fact.Distribution = c.amount("amount")
-	case factSupplied:
-		fact.Supplied = c.name("model")
-	default:
-		return Fact{}, fmt.Errorf("kind %q is neither %s, %s nor %s", kind, factUsage, factDistribution, factSupplied)
-	}
-	return fact, c.end()
 }

@@ -17,8 +17,8 @@ import (
 // byteOrderMark is U+FEFF in UTF-8.
 const byteOrderMark = "\ufeff"
 
-// Columns of a usage file, in their order (prices.md, Cases).
-var columns = []string{"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket", "slice_ms", "energy_mj"}
+// csvColumns are those of a usage file, in their order (prices.md, Cases).
+var csvColumns = []string{"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket", "slice_ms", "energy_mj"}
 
 // ReadCSV reads a usage file for simulation: RFC 4180, the header is exactly
 // the columns hour, tenant, project, model, profile, profile_slices, slices,
@@ -37,8 +37,8 @@ func ReadCSV(r io.Reader) ([]Row, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("read usage: %w", err)
 	}
-	if !slices.Equal(header, columns) {
-		return nil, fmt.Errorf("read usage: line 1: header is %q, want %q", strings.Join(header, ","), strings.Join(columns, ","))
+	if !slices.Equal(header, csvColumns) {
+		return nil, fmt.Errorf("read usage: line 1: header is %q, want %q", strings.Join(header, ","), strings.Join(csvColumns, ","))
 	}
 	var rows []Row
 	for {
@@ -64,7 +64,7 @@ func parseRecord(record []string) (Row, error) {
 	}
 	for i, cell := range record {
 		if !utf8.ValidString(cell) {
-			return Row{}, fmt.Errorf("%s %.60q is not UTF-8", columns[i], cell)
+			return Row{}, fmt.Errorf("%s %.60q is not UTF-8", csvColumns[i], cell)
 		}
 	}
 	text := func(i int) string { return strings.Clone(record[i]) } // the cell alone would keep the record
@@ -79,9 +79,9 @@ func parseRecord(record []string) (Row, error) {
 			bits = 16
 		}
 		if numbers[i], err = strconv.ParseInt(record[column], 10, bits); errors.Is(err, strconv.ErrRange) {
-			return Row{}, fmt.Errorf("%s %.60q is beyond %d bits", columns[column], record[column], bits)
+			return Row{}, fmt.Errorf("%s %.60q is beyond %d bits", csvColumns[column], record[column], bits)
 		} else if err != nil {
-			return Row{}, fmt.Errorf("%s %.60q is not an integer", columns[column], record[column])
+			return Row{}, fmt.Errorf("%s %.60q is not an integer", csvColumns[column], record[column])
 		}
 	}
 	row.ProfileSlices, row.Slices = int(numbers[0]), int(numbers[1])

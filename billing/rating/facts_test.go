@@ -115,7 +115,8 @@ func BenchmarkFacts(b *testing.B) {
 		b.ReportAllocs()
 		cells := newFactReader()
 		for b.Loop() {
-			if _, err := parseFact("a", cells, text, false); err != nil {
+			var fact Fact
+			if err := copyFormat.parse(cells, text, &fact); err != nil {
 				b.Fatal(err)
 			}
 		}

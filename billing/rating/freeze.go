@@ -2,7 +2,9 @@ package rating
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"time"
@@ -10,16 +12,6 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/prices"
-)
-
-// factFreeze heads the text of a Freeze, in which each line is a JSON array:
-//
-//	["freeze",1]
-//	["distribution","HOUR","TENANT","AMOUNT"]   the platform, an empty tenant, gives: a negative amount
-//	["supplied","HOUR","MODEL"]
-const (
-	factFreeze   = "freeze"
-	freezeFormat = 1
 )
 
 // Freeze writes down what closed hours' usage decides once and for all (R17).
@@ -39,7 +31,7 @@ type freezeHour struct {
 // NewFreeze decides by a price book.
 func NewFreeze(book *prices.Book) *Freeze {
 	f := &Freeze{book: book}
-	f.add(f.line.begin(factFreeze).number(freezeFormat))
+	_, _ = f.text.Write(freezeFormat.head(&f.line)) // memory takes all
 	return f
 }
 
@@ -68,14 +60,14 @@ func (f *Freeze) AddHour(hour time.Time, rows []Row) error {
 		values = append(values, value)
 	}
 	if shares, platform := shareOut(version, values); len(shares) > 0 {
-		f.add(f.line.begin(factDistribution).at(hour).name("").amount(platform))
+		f.add(Fact{Hour: hour, Distribution: platform})
 		for _, s := range shares {
-			f.add(f.line.begin(factDistribution).at(hour).name(s.Tenant).amount(s.Amount))
+			f.add(Fact{Hour: hour, Tenant: s.Tenant, Distribution: s.Amount})
 		}
 	}
 	for _, model := range reservedModels(version) {
 		if suppliedModel(version, model, values, false) {
-			f.add(f.line.begin(factSupplied).at(hour).name(model))
+			f.add(Fact{Hour: hour, Supplied: model})
 		}
 	}
 	return nil
@@ -99,7 +91,7 @@ func (f *Freeze) Text(from, to time.Time) []byte {
 	return slices.Concat(f.text.Bytes()[:head], f.text.Bytes()[begin(from):begin(to)])
 }
 
-func (f *Freeze) add(line *factLine) { _, _ = f.text.Write(line.end()) } // memory takes all
+func (f *Freeze) add(fact Fact) { _, _ = f.text.Write(freezeFormat.line(&f.line, &fact)) } // memory takes all
 
 // reservedModels are those that somebody has a reservation of, sorted.
 func reservedModels(version *prices.Version) []string {
@@ -112,48 +104,160 @@ func reservedModels(version *prices.Version) []string {
 	return slices.Sorted(maps.Keys(models))
 }
 
+// Frozen is what was decided of hours when they closed (R17): who was given
+// which part of the platform's time, and which models could be supplied. Later
+// usage moves neither.
+type Frozen struct {
+	spans []span
+	hours map[int64]*frozenHour
+}
+
+type span struct{ from, to time.Time }
+
+type frozenHour struct {
+	given    map[string]decimal.Decimal
+	supplied map[string]bool
+}
+
+// NewFrozen knows of no hour.
+func NewFrozen() *Frozen { return &Frozen{hours: map[int64]*frozenHour{}} }
+
+// Cover says that the UTC hours of [from, to) are decided: what is not added
+// for them is nothing.
+func (f *Frozen) Cover(from, to time.Time) { f.spans = append(f.spans, span{from, to}) }
+
+// Give adds a tenant's part of an hour's platform time; the platform, an empty
+// tenant, gives it: its amount is the negative sum of the others.
+func (f *Frozen) Give(hour time.Time, tenant string, amount decimal.Decimal) {
+	f.hour(hour).given[tenant] = amount
+}
+
+// Supply says that an hour's reservations of a model could be supplied.
+func (f *Frozen) Supply(hour time.Time, model string) { f.hour(hour).supplied[model] = true }
+
+func (f *Frozen) hour(at time.Time) *frozenHour {
+	h := f.hours[at.Unix()]
+	if h == nil {
+		h = &frozenHour{given: map[string]decimal.Decimal{}, supplied: map[string]bool{}}
+		f.hours[at.Unix()] = h
+	}
+	return h
+}
+
 // AddFreeze adds the text of a Freeze of the UTC hours [from, to). Errors name
 // the line.
 func (f *Frozen) AddFreeze(from, to time.Time, text []byte) error {
-	cells := newFactReader()
-	for number, line := range bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n")) {
-		if err := f.addFreezeLine(cells, line, number == 0); err != nil {
-			return fmt.Errorf("read freeze of %s: line %d: %w", from.UTC().Format(time.RFC3339), number+1, err)
-		}
+	err := freezeFormat.read(bytes.NewReader(text), func(fact Fact) error {
+		f.add(fact)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read freeze of %s: %w", from.UTC().Format(time.RFC3339), err)
 	}
 	f.Cover(from, to)
 	return nil
 }
 
-func (f *Frozen) addFreezeLine(c *factReader, line []byte, first bool) error {
-	if err := c.read(line); err != nil {
-		return err
-	}
-	kind := c.name("kind")
-	if first {
-		if format := c.number("format"); c.err == nil && (kind != factFreeze || format != freezeFormat) {
-			return fmt.Errorf("want [%q,%d], got [%q,%d]", factFreeze, freezeFormat, kind, format)
-		}
-		return c.end()
-	}
-	hour := c.at()
-	var tenant, model string
-	var amount decimal.Decimal
-	switch kind {
-	case factDistribution:
-		tenant, amount = c.name("tenant"), c.amount("amount")
-	case factSupplied:
-		model = c.name("model")
-	default:
-		return fmt.Errorf("kind %q is neither %s nor %s", kind, factDistribution, factSupplied)
-	}
-	if err := c.end(); err != nil {
-		return err
-	}
-	if kind == factSupplied {
-		f.Supply(hour, model)
+// add takes what was decided of an hour.
+func (f *Frozen) add(fact Fact) {
+	if fact.Supplied != "" {
+		f.Supply(fact.Hour, fact.Supplied)
 	} else {
-		f.Give(hour, tenant, amount)
+		f.Give(fact.Hour, fact.Tenant, fact.Distribution)
+	}
+}
+
+// Hours are those of which something was added, ascending.
+func (f *Frozen) Hours() []time.Time {
+	if f == nil {
+		return nil
+	}
+	list := make([]time.Time, 0, len(f.hours))
+	for unix := range f.hours {
+		list = append(list, time.Unix(unix, 0).UTC())
+	}
+	slices.SortFunc(list, time.Time.Compare)
+	return list
+}
+
+// Covers tells whether an hour is decided.
+func (f *Frozen) Covers(hour time.Time) bool {
+	return f != nil && slices.ContainsFunc(f.spans, func(s span) bool { return !hour.Before(s.from) && hour.Before(s.to) })
+}
+
+// at is what was decided of an hour; nil: it is still open.
+func (f *Frozen) at(hour time.Time) *frozenHour {
+	if !f.Covers(hour) {
+		return nil
+	}
+	if h := f.hours[hour.Unix()]; h != nil {
+		return h
+	}
+	return &frozenHour{}
+}
+
+// Share is a tenant's part of an hour's platform time.
+type Share struct {
+	Tenant string
+	Amount decimal.Decimal
+}
+
+// shares are the parts of an hour by tenant, and what the platform gave.
+func (h *frozenHour) shares() (list []Share, platform decimal.Decimal) {
+	for tenant, amount := range h.given {
+		if tenant == "" {
+			platform = amount
+		} else {
+			list = append(list, Share{tenant, amount})
+		}
+	}
+	slices.SortFunc(list, func(a, b Share) int { return cmp.Compare(a.Tenant, b.Tenant) })
+	return list, platform
+}
+
+// Check is C7e: what an hour's owners were given and what the platform gave sum
+// to zero.
+func (f *Frozen) Check() error {
+	for _, hour := range f.Hours() {
+		sum := decimal.Zero
+		for _, amount := range f.hours[hour.Unix()].given {
+			sum = sum.Add(amount)
+		}
+		if !sum.IsZero() {
+			return fmt.Errorf("check C7e: frozen distribution at %s sums to %s", hour.Format(time.RFC3339), sum)
+		}
 	}
 	return nil
+}
+
+// CheckCopy compares what a tenant's usage copy says was decided of the hours
+// from from (inclusive) to to (exclusive) with what was: its part of each hour,
+// no more and no less, and no supplied hour that was not.
+func (f *Frozen) CheckCopy(tenant string, from, to time.Time, text io.Reader) error {
+	given := map[int64]decimal.Decimal{}
+	for unix, hour := range f.hours {
+		if amount, ok := hour.given[tenant]; ok && unix >= from.Unix() && unix < to.Unix() {
+			given[unix] = amount
+		}
+	}
+	err := ReadCopy(tenant, text, func(fact Fact) error {
+		unix := fact.Hour.Unix()
+		switch {
+		case fact.Usage:
+		case fact.Supplied != "":
+			if hour := f.hours[unix]; hour == nil || !hour.supplied[fact.Supplied] {
+				return fmt.Errorf("%s was not supplied at %s", fact.Supplied, fact.Hour.Format(time.RFC3339))
+			}
+		default:
+			if amount, ok := given[unix]; !ok || !amount.Equal(fact.Distribution) {
+				return fmt.Errorf("distribution at %s is %s, frozen is %s", fact.Hour.Format(time.RFC3339), fact.Distribution, amount)
+			}
+			delete(given, unix)
+		}
+		return nil
+	})
+	if err == nil && len(given) > 0 {
+		return fmt.Errorf("its part of %d hours that were frozen is not in it", len(given))
+	}
+	return err
 }

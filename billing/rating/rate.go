@@ -159,6 +159,9 @@ type priced struct {
 	rest     int64           // see gpuHours
 	rate     decimal.Decimal // of a whole GPU
 	list     decimal.Decimal
+	// reportedAs is the part of the GPU that the profile is by this row, where other
+	// rows of its hour say otherwise; else empty.
+	reportedAs string
 	// profilePrice is set where the profile has a price of its own.
 	profilePrice decimal.Decimal
 	byProfile    bool
@@ -230,8 +233,12 @@ func (r *Rater) price(hour time.Time, at int, rows []Row) ([]priced, bool, error
 	version := &r.book.Versions[at]
 	values := make([]priced, 0, len(rows))
 	complete := true
-	for _, row := range rows {
+	apart := Apart(rows)
+	for i, row := range rows {
 		value, known, err := priceRow(version, row)
+		if apart[i] {
+			value.reportedAs = row.ReportedAs()
+		}
 		switch {
 		case err != nil:
 			return nil, false, err

@@ -50,7 +50,7 @@ func TestRateRefusesWhatContradictsTheRules(t *testing.T) {
 		{"too much energy", []Row{held(func(r *Row) { r.EnergyMJ = maxEnergyMJ + 1 })}, "energy_mj 100000000000000001"},
 		{"part of an hour", []Row{held(func(r *Row) { r.Hour = march.Add(time.Minute) })}, "00:01:00Z is not the start of a UTC hour"},
 		{"slices differ", []Row{held(func(*Row) {}), held(func(r *Row) { r.Slices = 4 })}, "slices 7 and 4"},
-		{"profile slices differ", []Row{held(func(r *Row) { r.ProfileSlices = 1 }), held(func(*Row) {})}, "profile_slices 1 and 0"},
+
 		{"priced profile without slices", []Row{held(func(r *Row) { r.Profile = "1g" })}, "profile_slices 0 of a profile with a price"},
 	}
 	book := testBook(t, oneModel)

@@ -50,14 +50,12 @@ func (h *copiedHour) add(fact Fact) error {
 		h.hour, h.rows = fact.Hour, nil
 		h.rater.options.Frozen.Cover(fact.Hour, fact.Hour.Add(time.Hour))
 	}
-	switch {
-	case fact.Usage:
+	if fact.Usage {
 		h.rows = append(h.rows, fact.Row)
-	case fact.Supplied != "":
-		h.rater.options.Frozen.Supply(fact.Hour, fact.Supplied)
-	default:
-		h.rater.options.Frozen.Give(fact.Hour, h.tenant, fact.Distribution)
+		return nil
 	}
+	fact.Tenant = h.tenant
+	h.rater.options.Frozen.add(fact)
 	return nil
 }
 
@@ -121,7 +119,7 @@ func (r *Recopy) decide(hour time.Time, including bool) {
 		if fact.Hour.After(hour) || fact.Hour.Equal(hour) && !including {
 			return
 		}
-		r.writer.decided(fact)
+		r.writer.add(fact)
 		r.decided = r.decided[1:]
 	}
 }
@@ -129,7 +127,7 @@ func (r *Recopy) decide(hour time.Time, including bool) {
 // Finish is the usage hash, once all hours were added.
 func (r *Recopy) Finish() (usageHash string, err error) {
 	for _, fact := range r.decided {
-		r.writer.decided(fact)
+		r.writer.add(fact)
 	}
 	r.decided = nil
 	return r.writer.sum()

@@ -3,6 +3,7 @@ package rating
 import (
 	"cmp"
 	"fmt"
+	"math/big"
 	"slices"
 	"time"
 
@@ -10,7 +11,9 @@ import (
 )
 
 // Row is usage of one key in one UTC hour; rows of one key are added before
-// anything is rounded (R8). An empty tenant is the platform.
+// anything is rounded (R8). An empty tenant is the platform. Where reports of an
+// hour disagree about how many slices a profile has, each number is a key of its
+// own: GPU-hours don't depend on it, a profile's own price does.
 type Row struct {
 	// Hour is the start of the UTC hour.
 	Hour    time.Time
@@ -50,9 +53,37 @@ const maxSliceMS = int64(3_600_000_000_000_000)
 const maxEnergyMJ = int64(100_000_000_000_000_000)
 
 // key is what rows are merged by, within an hour.
-type key struct{ tenant, project, model, profile, bucket string }
+type key struct {
+	tenant, project, model, profile, bucket string
+	profileSlices                           int
+}
 
-func (r Row) key() key { return key{r.Tenant, r.Project, r.Model, r.Profile, r.Bucket} }
+func (r Row) key() key {
+	return key{r.Tenant, r.Project, r.Model, r.Profile, r.Bucket, r.ProfileSlices}
+}
+
+// ReportedAs is the part of the GPU that a profile is by the row, such as 1/7;
+// empty for a whole GPU.
+func (r Row) ReportedAs() string {
+	if r.ProfileSlices == 0 || r.Slices == 0 {
+		return ""
+	}
+	return big.NewRat(int64(r.ProfileSlices), int64(r.Slices)).RatString()
+}
+
+// Apart tells of each of an hour's rows, in the order of merged ones, whether
+// another one differs from it in the profile's number of slices alone.
+func Apart(rows []Row) []bool {
+	apart := make([]bool, len(rows))
+	for i := 1; i < len(rows); i++ {
+		a, b := rows[i-1].key(), rows[i].key()
+		a.profileSlices, b.profileSlices = 0, 0
+		if a == b {
+			apart[i-1], apart[i] = true, true
+		}
+	}
+	return apart
+}
 
 // owner is the tenant's name as people read it.
 func (r Row) owner() string {
@@ -91,7 +122,7 @@ func (r Row) failf(format string, args ...any) error {
 }
 
 // Billable tells why the rows of an hour can't be rated: a sum beyond what fits
-// quantities, a profile of no size, or one key of two sizes.
+// quantities, a profile of no size, or GPUs of two sizes in one key.
 func Billable(rows []Row) error {
 	for _, row := range rows {
 		if row.Profile != "" && row.ProfileSlices == 0 {
@@ -137,9 +168,8 @@ func merge(rows []Row) ([]Row, error) {
 			continue
 		}
 		sum := &merged[at]
-		if sum.Slices != row.Slices || sum.ProfileSlices != row.ProfileSlices {
-			return nil, row.failf("bucket %s: slices %d and %d, profile_slices %d and %d in one key",
-				row.Bucket, sum.Slices, row.Slices, sum.ProfileSlices, row.ProfileSlices)
+		if sum.Slices != row.Slices {
+			return nil, row.failf("bucket %s: slices %d and %d in one key", row.Bucket, sum.Slices, row.Slices)
 		}
 		sum.SliceMS += row.SliceMS
 		sum.EnergyMJ += row.EnergyMJ
@@ -149,7 +179,7 @@ func merge(rows []Row) ([]Row, error) {
 	}
 	slices.SortFunc(merged, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Model, b.Model),
-			cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Bucket, b.Bucket))
+			cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.ProfileSlices, b.ProfileSlices))
 	})
 	return merged, nil
 }

@@ -183,7 +183,7 @@ func cloneBook(book *prices.Book) *prices.Book {
 func usageCSV(rows []Row) string {
 	var text strings.Builder
 	out := csv.NewWriter(&text)
-	must(out.Write(columns))
+	must(out.Write(csvColumns))
 	for _, row := range rows {
 		must(out.Write([]string{
 			row.Hour.Format(time.RFC3339), row.Tenant, row.Project, row.Model, row.Profile, strconv.Itoa(row.ProfileSlices),
