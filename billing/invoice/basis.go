@@ -3,9 +3,6 @@ package invoice
 import (
 	"fmt"
 	"math/big"
-	"strings"
-
-	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/billing/rating"
@@ -16,28 +13,38 @@ import (
 type basis struct {
 	book   *prices.Book
 	tenant string
-	line   Line
-	price  decimal.Decimal
+	line   rating.Line // as the document's usage is rated
+	apart  map[rating.Row]bool
 	// energy says that millijoules count, not time.
 	energy bool
 }
 
 // restsOn tells which usage a line rests on; ErrNoEvidence: on the month.
-func restsOn(b *prices.Book, tenant string, line Line) (basis, error) {
+func restsOn(b *prices.Book, tenant string, line rating.Line) (*basis, error) {
 	switch line.Effect {
 	case rating.EffectList, rating.EffectProfile, rating.EffectIdleSurcharge, rating.EffectTier, rating.EffectDiscount, rating.EffectEnergy:
 	default:
-		return basis{}, fmt.Errorf("%s: %w", line.Effect, ErrNoEvidence)
+		return nil, fmt.Errorf("%s: %w", line.Effect, ErrNoEvidence)
 	}
-	price, err := decimal.NewFromString(line.UnitPrice)
-	if err != nil {
-		return basis{}, fmt.Errorf("read unit price %q: %w", line.UnitPrice, err)
+	return &basis{book: b, tenant: tenant, line: line, apart: map[rating.Row]bool{}, energy: line.Effect == rating.EffectEnergy}, nil
+}
+
+// learn remembers which keys of an hour of the copy are of profiles of two sizes.
+func (b *basis) learn(rows []rating.Row) {
+	for i, apart := range rating.Apart(rows) {
+		if apart {
+			b.apart[sizeless(rows[i])] = true
+		}
 	}
-	return basis{book: b, tenant: tenant, line: line, price: price, energy: line.Effect == rating.EffectEnergy}, nil
+}
+
+// sizeless is a row's key without its profile's size.
+func sizeless(row rating.Row) rating.Row {
+	return rating.Row{Hour: row.Hour, Project: row.Project, Model: row.Model, Profile: row.Profile, Bucket: row.Bucket}
 }
 
 // on tells whether the line rests on a row.
-func (b basis) on(row rating.Row) bool {
+func (b *basis) on(row rating.Row) bool {
 	at := b.book.At(row.Hour)
 	if at < 0 {
 		return false
@@ -45,30 +52,35 @@ func (b basis) on(row rating.Row) bool {
 	version := &b.book.Versions[at]
 	model := version.Models[row.Model]
 	own, byProfile := model.Profiles[row.Profile]
-	sameKey := row.Project == b.line.Project && row.Model == b.line.Model && row.Profile == b.line.Profile && row.Bucket == b.line.Bucket
+	reportedAs := ""
+	if b.apart[sizeless(row)] {
+		reportedAs = row.ReportedAs()
+	}
+	sameKey := row.Project == b.line.Project && row.Model == b.line.Model && row.Profile == b.line.Profile && row.Bucket == b.line.Bucket &&
+		reportedAs == b.line.ReportedAs
 	switch b.line.Effect {
 	case rating.EffectList:
-		return sameKey && model.GPUHour.Equal(b.price)
+		return sameKey && model.GPUHour.Equal(b.line.UnitPrice)
 	case rating.EffectProfile:
 		if b.line.Unit == rating.UnitGPUHour { // the list value that the profile's price replaces
 			own = model.GPUHour
 		}
-		return sameKey && byProfile && own.Equal(b.price)
+		return sameKey && byProfile && own.Equal(b.line.UnitPrice)
 	case rating.EffectIdleSurcharge:
-		return sameKey && version.IdleSurcharge.Equal(b.price)
+		return sameKey && version.IdleSurcharge.Equal(b.line.UnitPrice)
 	case rating.EffectTier:
 		return row.Model == b.line.Model && !byProfile && b.ofTiers(model)
 	case rating.EffectDiscount:
-		return version.Tenants[b.tenant].Discount.Neg().Equal(b.price)
+		return version.Tenants[b.tenant].Discount.Neg().Equal(b.line.UnitPrice)
 	}
-	return row.EnergyMJ != 0 && version.KWh.Equal(b.price)
+	return row.EnergyMJ != 0 && version.KWh.Equal(b.line.UnitPrice)
 }
 
 // ofTiers tells whether one of a model's tiers is the line's.
-func (b basis) ofTiers(model prices.Model) bool {
+func (b *basis) ofTiers(model prices.Model) bool {
 	before := model.GPUHour
 	for _, tier := range model.Tiers {
-		if strings.HasPrefix(b.line.Detail, "above "+tier.Above.String()+" ") && tier.GPUHour.Sub(before).Equal(b.price) {
+		if tier.Above.String() == b.line.TierAbove && tier.GPUHour.Sub(before).Equal(b.line.UnitPrice) {
 			return true
 		}
 		before = tier.GPUHour
@@ -77,7 +89,7 @@ func (b basis) ofTiers(model prices.Model) bool {
 }
 
 // amount is a row's part: ms of whole GPUs, or millijoules.
-func (b basis) amount(row rating.Row) *big.Rat {
+func (b *basis) amount(row rating.Row) *big.Rat {
 	if b.energy {
 		return new(big.Rat).SetInt64(row.EnergyMJ)
 	}
@@ -86,7 +98,7 @@ func (b basis) amount(row rating.Row) *big.Rat {
 
 // heldMS is the slice_ms that an owner held in buckets which the line rests on:
 // active, idle, unproven.
-func (b basis) heldMS(row rating.Row, held [3]uint64) (sliceMS int64) {
+func (b *basis) heldMS(row rating.Row, held [3]uint64) (sliceMS int64) {
 	for i, bucket := range []string{"active", "idle", "unproven"} {
 		if row.Bucket = bucket; held[i] > 0 && b.on(row) {
 			sliceMS += int64(held[i])

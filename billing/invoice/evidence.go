@@ -1,7 +1,6 @@
 package invoice
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/big"
@@ -113,13 +112,21 @@ func (r *Register) evidence(ctx context.Context, state decidedState, record deci
 	if err != nil {
 		return nil, err
 	}
-	rests, err := restsOn(b, record.Tenant, e.Line)
-	if err != nil {
-		return nil, fmt.Errorf("line %d: %w", lineNumber, err)
-	}
 	usage, err := r.usage(ctx, record)
 	if err != nil {
 		return nil, err
+	}
+	// What a line rests on is known where it is rated; the document is for people.
+	rated, err := r.rateAgain(ctx, state, b, record, usage)
+	if err != nil {
+		return nil, err
+	}
+	if len(rated.Lines) != len(document.Lines) || rated.Lines[lineNumber-1].Amount.String() != e.Line.Amount {
+		return nil, fmt.Errorf("line %d does not follow from the document's usage; verify it", lineNumber)
+	}
+	rests, err := restsOn(b, record.Tenant, rated.Lines[lineNumber-1])
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %w", lineNumber, err)
 	}
 	copied, err := copiedTime(record.Tenant, usage, rests)
 	if err != nil {
@@ -134,14 +141,17 @@ func (r *Register) evidence(ctx context.Context, state decidedState, record deci
 
 // copiedTime is what the copy has of a line by hour, in ms of whole GPUs or in
 // millijoules.
-func copiedTime(tenant string, usage []byte, rests basis) (map[time.Time]*big.Rat, error) {
+func copiedTime(tenant string, usage []byte, rests *basis) (map[time.Time]*big.Rat, error) {
 	hours := map[time.Time]*big.Rat{}
-	err := rating.ReadCopy(tenant, bytes.NewReader(usage), func(fact rating.Fact) error {
-		if fact.Usage && rests.on(fact.Row) {
-			addTime(hours, fact.Hour, rests.amount(fact.Row))
+	rowsOf, err := rowsByHour(tenant, usage)
+	for hour, rows := range rowsOf {
+		rests.learn(rows)
+		for _, row := range rows {
+			if rests.on(row) {
+				addTime(hours, hour, rests.amount(row))
+			}
 		}
-		return nil
-	})
+	}
 	return hours, err
 }
 
@@ -176,19 +186,19 @@ func (e *Evidence) compare(copied map[time.Time]*big.Rat) {
 // tenantTimeSQL: a tenant's parts of GPU-hours. Parameters: tenant, from, to.
 const tenantTimeSQL = `
 SELECT hour, cluster, node, gpu, toString(model), gpu_slices, part.1 AS leaf, part.2 AS profile, part.3 AS project, part.4 AS user,
-    part.5 AS workload, part.6 AS active, part.7 AS idle, part.8 AS unproven, part.9 AS energy
+    part.5 AS workload, part.6 AS active, part.7 AS idle, part.8 AS unproven, part.9 AS energy, part.11 AS profile_slices
 FROM
 (
     SELECT hour, toString(cluster) AS cluster, toString(node) AS node, toString(gpu) AS gpu, model, gpu_slices,
-        arrayJoin(arrayFilter(x -> x.10 = {tenant:String}, arrayMap((l, p, pr, u, w, a, i, n, e, t) ->
-            (toString(l), toString(p), toString(pr), toString(u), w, a, i, n, e, toString(t)),
-            leaf, profile, project, user, workload, active, idle, unproven, energy_mj, tenant))) AS part
+        arrayJoin(arrayFilter(x -> x.10 = {tenant:String}, arrayMap((l, p, pr, u, w, a, i, n, e, t, s) ->
+            (toString(l), toString(p), toString(pr), toString(u), w, a, i, n, e, toString(t), s),
+            leaf, profile, project, user, workload, active, idle, unproven, energy_mj, tenant, profile_slices))) AS part
     FROM usage_hourly FINAL
     WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND has(tenant, {tenant:String})
 )
 ORDER BY hour, cluster, node, gpu, leaf, project, user, workload`
 
-func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests basis) ([]GPUHour, error) {
+func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests *basis) ([]GPUHour, error) {
 	rows, err := db.Query(ctx, tenantTimeSQL, append(rangeParameters(record.From, record.To), store.Named("tenant", record.Tenant))...)
 	if err != nil {
 		return nil, fmt.Errorf("query GPU-hours: %w", err)
@@ -198,15 +208,15 @@ func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests basi
 	for rows.Next() {
 		var g GPUHour
 		var model string
-		var slices uint16
+		var slices, profileSlices uint16
 		var held [3]uint64
 		var energyMJ int64
 		if err := rows.Scan(&g.at, &g.Cluster, &g.Node, &g.GPU, &model, &slices, &g.Leaf, &g.Profile, &g.Project, &g.User, &g.Workload,
-			&held[0], &held[1], &held[2], &energyMJ); err != nil {
+			&held[0], &held[1], &held[2], &energyMJ, &profileSlices); err != nil {
 			return nil, fmt.Errorf("read GPU-hours: %w", err)
 		}
 		g.at = g.at.UTC()
-		row := rating.Row{Hour: g.at, Project: g.Project, Model: model, Profile: g.Profile, Slices: int(slices), EnergyMJ: energyMJ}
+		row := rating.Row{Hour: g.at, Project: g.Project, Model: model, Profile: g.Profile, ProfileSlices: int(profileSlices), Slices: int(slices), EnergyMJ: energyMJ}
 		if row.SliceMS = rests.heldMS(row, held); row.SliceMS == 0 && !(rests.energy && rests.on(row)) {
 			continue
 		}

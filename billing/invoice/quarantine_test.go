@@ -26,10 +26,6 @@ var poison = map[string]usagetest.GPUHour{
 		{Leaf: "more", Tenant: "evil", Active: 1, EnergyMJ: math.MaxInt64},
 	}},
 	"a profile of no size": {Slices: 7, Owners: []usagetest.Owner{{Leaf: "m", Profile: "1g.10gb", Tenant: "evil", Active: 1}}},
-	"a profile of two sizes": {Slices: 7, Owners: []usagetest.Owner{
-		{Leaf: "m", Profile: "1g.10gb", ProfileSlices: 1, Tenant: "evil", Active: 1},
-		{Leaf: "n", Profile: "1g.10gb", ProfileSlices: 2, Tenant: "evil", Active: 1},
-	}},
 }
 
 // What one tenant's hour can't be billed for left the month of all without

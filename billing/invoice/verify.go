@@ -112,27 +112,47 @@ func contradiction(record *decisions.Invoice, document *Invoice) string {
 	return ""
 }
 
+// recompute is the document that follows from a decision's own usage.
 func (r *Register) recompute(ctx context.Context, state decidedState, b *prices.Book, month rating.Period, record decisions.Invoice, usage []byte) (Invoice, error) {
-	if record.Revision == 0 {
-		rated, err := rating.RateCopy(b, month, record.Tenant, bytes.NewReader(usage), nil)
-		if err != nil {
-			return Invoice{}, &unratedError{err}
-		}
-		return finalised(b, month, rated), nil
-	}
-	before, ok := state.invoice(record.Corrects)
-	if !ok {
-		return Invoice{}, fmt.Errorf("it corrects %s, which is not decided", record.Corrects)
-	}
-	earlier, err := r.usage(ctx, before)
+	rated, err := r.rateAgain(ctx, state, b, record, usage)
 	if err != nil {
 		return Invoice{}, err
 	}
-	difference, err := differ(b, month, record.Tenant, usage, earlier)
-	if err != nil {
-		return Invoice{}, &unratedError{err}
+	if record.Revision == 0 {
+		return finalised(b, month, rated), nil
 	}
-	return note(b, month, difference, before, record.Reason), nil
+	before, _ := state.invoice(record.Corrects)
+	return note(b, month, rated, before, record.Reason), nil
+}
+
+// rateAgain rates a decided document's own usage; a note's less that of the
+// revision before. The error is an *unratedError where a copy can't be rated.
+func (r *Register) rateAgain(ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, usage []byte) (*rating.Invoice, error) {
+	month, err := rating.ParsePeriod(record.Period)
+	if err != nil {
+		return nil, err
+	}
+	var rated *rating.Invoice
+	if record.Revision == 0 {
+		rated, err = rating.RateCopy(b, month, record.Tenant, bytes.NewReader(usage), nil)
+	} else {
+		before, ok := state.invoice(record.Corrects)
+		if !ok {
+			return nil, fmt.Errorf("it corrects %s, which is not decided", record.Corrects)
+		}
+		earlier, err := r.usage(ctx, before)
+		if err != nil {
+			return nil, err
+		}
+		rated, err = differ(b, month, record.Tenant, usage, earlier)
+		if err != nil {
+			return nil, &unratedError{err}
+		}
+	}
+	if err != nil {
+		return nil, &unratedError{err}
+	}
+	return rated, nil
 }
 
 // unratedError is a usage copy that can't be rated: the document that names it

@@ -10,9 +10,11 @@ import (
 // sums are amounts of one row, each in cents, that add up to the total.
 type sums struct{ list, profiles, energy, other, total decimal.Decimal }
 
-func sumsOf(inv *invoice.Invoice) sums {
+// sumsOf has the list value as shown, which is rounded together with those of the
+// other rows.
+func sumsOf(inv *invoice.Invoice, list decimal.Decimal) sums {
 	s := sums{
-		list: inv.Effects.List.RoundBank(centPlaces), profiles: inv.Effects.Profile.RoundBank(centPlaces),
+		list: list, profiles: inv.Effects.Profile.RoundBank(centPlaces),
 		energy: inv.Effects.Energy.RoundBank(centPlaces), total: amount(inv.Total),
 	}
 	s.other = s.total.Sub(s.list).Sub(s.profiles).Sub(s.energy)
@@ -38,9 +40,12 @@ func sumTable(month *invoice.Month) table {
 		t.rows = append(t.rows, append(append([]string{name, hours, idle}, amounts...), note))
 	}
 	var all sums
+	list := decimal.Zero // exact, of the rows so far
 	for i := range month.Invoices {
 		inv := &month.Invoices[i]
-		s := sumsOf(inv)
+		// Sums are rounded and not rows, so that the last sum is C7's to the cent.
+		list = list.Add(inv.Effects.List)
+		s := sumsOf(inv, list.RoundBank(centPlaces).Sub(all.list))
 		all = all.add(s)
 		row(shownTenant(usage.KindOwner, inv.Tenant), grouped(fixed(inv.GPUHours, 2)), idleShare(inv), s.cells(), "")
 	}

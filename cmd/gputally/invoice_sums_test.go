@@ -42,3 +42,23 @@ func TestSumTableAddsUp(t *testing.T) {
 		t.Error("what is no decimal counts")
 	}
 }
+
+// The list values of all tenants are C7's, rounded once, however many parts of a
+// cent the tenants' own have; what stands above them adds up to them.
+func TestSumTableSaysWhatC7Says(t *testing.T) {
+	month := &invoice.Month{Currency: "USD", Platform: invoice.Platform{List: "0", TenantsList: "3.012", CapacityList: "3.012"}}
+	for _, tenant := range []string{"a", "b", "c"} {
+		month.Invoices = append(month.Invoices, invoice.Invoice{Tenant: tenant, Effects: rating.Effects{List: amount("1.004")}, Total: "1.00"})
+	}
+	rows := sumTable(month).rows
+	sum := decimal.Zero
+	for _, row := range rows[:3] {
+		sum = sum.Add(amount(row[3]))
+		if across := amount(row[3]).Add(amount(row[4])).Add(amount(row[5])).Add(amount(row[6])); !across.Equal(amount(row[7])) {
+			t.Errorf("%v doesn't add up", row)
+		}
+	}
+	if all := rows[3][3]; all != cents(amount(month.Platform.TenantsList)) || !sum.Equal(amount(all)) {
+		t.Errorf("all tenants %s, the rows sum to %s, C7 says %s", all, sum, month.Platform.TenantsList)
+	}
+}
