@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/invoice"
 )
@@ -111,11 +110,7 @@ func (d *months) Collect(out chan<- prometheus.Metric) {
 			if of.Withheld != "" {
 				withheld[of.Withheld]++
 			}
-			total, err := decimal.NewFromString(of.Total)
-			if err != nil {
-				out <- prometheus.NewInvalidMetric(d.draft, fmt.Errorf("read total %q of %s: %w", of.Total, of.Number, err))
-				continue
-			}
+			total := of.Total
 			if of.Status == invoice.StatusDraft {
 				out <- prometheus.MustNewConstMetric(d.draft, prometheus.GaugeValue, total.InexactFloat64(), of.Tenant, of.Currency, of.Period)
 				continue

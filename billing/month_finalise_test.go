@@ -55,7 +55,7 @@ func decidedBytes(t *testing.T, log *decisions.Log) {
 func totalsByNumber(month *invoice.Month) map[string]string {
 	totals := map[string]string{}
 	for _, i := range month.Invoices {
-		totals[i.Number] = i.Total
+		totals[i.Number] = i.Total.String()
 	}
 	return totals
 }
@@ -162,7 +162,7 @@ func writeFocus(ctx context.Context, t *testing.T, register *invoicetest.Registe
 // listValue is what all tenants and the platform have by list, each in its own month.
 func listValue(t *testing.T, month *invoice.Month) decimal.Decimal {
 	t.Helper()
-	list := amountOf(t, month.Platform.List).Add(amountOf(t, month.Platform.QuantityRounding))
+	list := amountOf(t, month.Platform.List.String()).Add(amountOf(t, month.Platform.QuantityRounding.String()))
 	for _, i := range month.Invoices {
 		list = list.Add(i.Effects.List)
 	}

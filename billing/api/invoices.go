@@ -76,7 +76,7 @@ func revisionKey(revision int) string { return fmt.Sprintf("%09d", revision) }
 func draftSummary(of *invoice.Invoice) summary {
 	return summary{
 		Number: of.Number, Kind: of.Kind, Status: of.Status, Tenant: of.Tenant, Period: of.Period, Revision: of.Revision,
-		TimeZone: of.TimeZone, From: of.From, To: of.To, GPUHours: of.GPUHours, Currency: of.Currency, Total: of.Total, PriceBook: of.PriceHash, Content: of.Content,
+		TimeZone: of.TimeZone, From: rfc3339(of.From), To: rfc3339(of.To), GPUHours: of.GPUHours.String(), Currency: of.Currency, Total: of.Total.String(), PriceBook: of.PriceHash, Content: of.Content,
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/shopspring/decimal"
+
 	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/usage"
@@ -57,7 +59,7 @@ func leftOut(says string) []invoice.Line {
 	if says == "" {
 		return nil
 	}
-	return []invoice.Line{{Effect: "left_out", Amount: "0", Detail: says}}
+	return []invoice.Line{{Effect: "left_out", Amount: rating.Exact(decimal.Zero), Detail: says}}
 }
 
 // StatusPlatform marks rows that are nobody's to pay.
@@ -74,7 +76,7 @@ func platformLines(p *invoice.Platform) []invoice.Line {
 		{Effect: "quantity_rounding", Amount: p.QuantityRounding, Detail: "what rounding quantities left to capacity"},
 		{Effect: rating.EffectDistribution, Amount: p.Distribution, Detail: "charged to owners"},
 	} {
-		if line.Amount != "" && line.Amount != "0" {
+		if !line.Amount.IsZero() {
 			lines = append(lines, line)
 		}
 	}
@@ -86,6 +88,6 @@ func record(of *invoice.Invoice, line invoice.Line) []string {
 	return []string{
 		text(of.Period), text(of.Number), text(of.Status), text(of.Tenant), text(line.Effect), text(line.Project),
 		text(line.Model), text(line.Profile), text(line.SKU), text(line.Bucket),
-		line.Quantity, text(line.Unit), line.UnitPrice, line.Amount, text(of.Currency), text(line.Detail),
+		line.Quantity.String(), text(line.Unit), line.UnitPrice.String(), line.Amount.String(), text(of.Currency), text(line.Detail),
 	}
 }

@@ -80,7 +80,7 @@ func TestChargebackSumsToTheInvoices(t *testing.T) {
 		effects[record[column["effect"]]] = true
 	}
 	for _, i := range drafted.Invoices {
-		if got := sums[i.Number].StringFixed(2); got != i.Total {
+		if got := sums[i.Number].StringFixed(2); got != i.Total.String() {
 			t.Errorf("rows of %s sum to %s, want the total %s", i.Number, got, i.Total)
 		}
 	}
@@ -123,18 +123,18 @@ func TestChargebackHasThePlatformsAccount(t *testing.T) {
 		platform[effect+" "+record[column["bucket"]]] = amount.String()
 	}
 	want := map[string]string{
-		"list free": drafted.Platform.List, "distribution ": drafted.Platform.Distribution,
+		"list free": drafted.Platform.List.String(), "distribution ": drafted.Platform.Distribution.String(),
 		// quantities of this month leave nothing: no row
 	}
 	if diff := cmp.Diff(want, platform); diff != "" {
 		t.Errorf("the platform's amounts (-want +got):\n%s", diff)
 	}
-	if got := capacity.RoundBank(18).String(); got != drafted.Platform.CapacityList {
+	if got := capacity.RoundBank(18).String(); got != drafted.Platform.CapacityList.String() {
 		t.Errorf("list values sum to %s, want the capacity's %s", got, drafted.Platform.CapacityList)
 	}
 	owed := decimal.Zero
 	for _, i := range drafted.Invoices {
-		owed = owed.Add(decimal.RequireFromString(i.Total))
+		owed = owed.Add(i.Total.Decimal)
 	}
 	if !tenants.Equal(owed) {
 		t.Errorf("rows of tenants sum to %s, want the invoices' %s", tenants, owed)

@@ -44,7 +44,7 @@ func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, erro
 		return Decided{}, err
 	}
 	done := Decided{
-		Number: document.Number, Tenant: q.Tenant, Kind: document.Kind, Total: document.Total, Currency: document.Currency, Content: document.Content,
+		Number: document.Number, Tenant: q.Tenant, Kind: document.Kind, Total: document.Total.String(), Currency: document.Currency, Content: document.Content,
 	}
 	if q.Expect == "" {
 		return Decided{}, conflict(ReasonExpected, "approve %s: whose content was looked at? Name its SHA-256, which the draft has", done.Number)

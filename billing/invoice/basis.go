@@ -60,27 +60,27 @@ func (b *basis) on(row rating.Row) bool {
 		reportedAs == b.line.ReportedAs
 	switch b.line.Effect {
 	case rating.EffectList:
-		return sameKey && model.GPUHour.Equal(b.line.UnitPrice)
+		return sameKey && model.GPUHour.Equal(b.line.UnitPrice.Decimal)
 	case rating.EffectProfile:
 		if b.line.Unit == rating.UnitGPUHour { // the list value that the profile's price replaces
 			own = model.GPUHour
 		}
-		return sameKey && byProfile && own.Equal(b.line.UnitPrice)
+		return sameKey && byProfile && own.Equal(b.line.UnitPrice.Decimal)
 	case rating.EffectIdleSurcharge:
-		return sameKey && version.IdleSurcharge.Equal(b.line.UnitPrice)
+		return sameKey && version.IdleSurcharge.Equal(b.line.UnitPrice.Decimal)
 	case rating.EffectTier:
 		return row.Model == b.line.Model && !byProfile && b.ofTiers(model)
 	case rating.EffectDiscount:
-		return version.Tenants[b.tenant].Discount.Neg().Equal(b.line.UnitPrice)
+		return version.Tenants[b.tenant].Discount.Neg().Equal(b.line.UnitPrice.Decimal)
 	}
-	return row.EnergyMJ != 0 && version.KWh.Equal(b.line.UnitPrice)
+	return row.EnergyMJ != 0 && version.KWh.Equal(b.line.UnitPrice.Decimal)
 }
 
 // ofTiers tells whether one of a model's tiers is the line's.
 func (b *basis) ofTiers(model prices.Model) bool {
 	before := model.GPUHour
 	for _, tier := range model.Tiers {
-		if tier.Above.String() == b.line.TierAbove && tier.GPUHour.Sub(before).Equal(b.line.UnitPrice) {
+		if tier.Above.String() == b.line.TierAbove && tier.GPUHour.Sub(before).Equal(b.line.UnitPrice.Decimal) {
 			return true
 		}
 		before = tier.GPUHour

@@ -22,7 +22,7 @@ versions:
 	row := rating.Row{Hour: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Tenant: "a", Model: "H100", Slices: 1, Bucket: "active", SliceMS: 1}
 	for above, want := range map[string]bool{"1000": true, "2000": true, "3000": false} {
 		line := rating.Line{
-			Effect: rating.EffectTier, Model: "H100", UnitPrice: book.Versions[0].Models["H100"].Tiers[1].GPUHour.Neg(), TierAbove: above,
+			Effect: rating.EffectTier, Model: "H100", UnitPrice: rating.Exact(book.Versions[0].Models["H100"].Tiers[1].GPUHour.Neg()), TierAbove: above,
 			Detail: "beyond 1E+3 hours",
 		}
 		rests, err := restsOn(book, "a", line)

@@ -81,23 +81,19 @@ type ledgerBasis struct {
 // ledgerBases asks once for all tenants whose months begin and end alike.
 type ledgerBases struct {
 	db DB
-	of map[[2]string]ledgerBasis
+	of map[[2]time.Time]ledgerBasis
 }
 
 func (b *ledgerBases) at(ctx context.Context, document *Invoice) (ledgerBasis, error) {
-	month := [2]string{document.From, document.To}
+	month := [2]time.Time{document.From, document.To}
 	if basis, ok := b.of[month]; ok {
 		return basis, nil
 	}
-	from, to, err := document.hours()
-	if err != nil {
-		return ledgerBasis{}, err
+	epoch, inputs, err := ledgerState(ctx, b.db, document.From, document.To)
+	if err == nil {
+		b.of[month] = ledgerBasis{epoch, inputs}
 	}
-	var basis ledgerBasis
-	if basis.epoch, basis.inputs, err = ledgerState(ctx, b.db, from, to); err == nil {
-		b.of[month] = basis
-	}
-	return basis, err
+	return ledgerBasis{epoch, inputs}, err
 }
 
 // Fingerprint changes whenever the ledger's rows of a month, or what was decided

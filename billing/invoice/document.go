@@ -40,9 +40,9 @@ type Invoice struct {
 	Tenant   string         `json:"tenant"`
 	Period   string         `json:"period"`
 	Currency string         `json:"currency"`
-	GPUHours string         `json:"gpu_hours"`
+	GPUHours Money          `json:"gpu_hours"`
 	Effects  rating.Effects `json:"effects"`
-	Total    string         `json:"total"`
+	Total    Money          `json:"total"`
 	Number   string         `json:"number"`
 	Revision int            `json:"revision"`
 	Status   string         `json:"status"`
@@ -52,9 +52,9 @@ type Invoice struct {
 	Corrects string `json:"corrects,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	TimeZone string `json:"time_zone"`
-	// From (inclusive) and To (exclusive) are the month's UTC hours, RFC 3339.
-	From string `json:"from"`
-	To   string `json:"to"`
+	// From (inclusive) and To (exclusive) are the month's UTC hours.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 	// Buckets are the tenant's GPU-hours; together they are GPUHours.
 	Buckets   HeldHours `json:"buckets"`
 	UsageHash string    `json:"usage_sha256"`
@@ -72,39 +72,28 @@ type Invoice struct {
 
 // HeldHours are a tenant's GPU-hours by bucket.
 type HeldHours struct {
-	Active   string `json:"active"`
-	Idle     string `json:"idle"`
-	Unproven string `json:"unproven"`
+	Active   Money `json:"active"`
+	Idle     Money `json:"idle"`
+	Unproven Money `json:"unproven"`
 }
 
-// Line explains a part of an effect. With a unit, the amount is exactly
-// quantity × unit price; the unit is gpu_hour, profile_hour, kwh, or the
-// currency, where a share of an amount is charged.
-type Line struct {
-	Effect    string `json:"effect"`
-	Project   string `json:"project,omitempty"`
-	Model     string `json:"model,omitempty"`
-	Profile   string `json:"profile,omitempty"`
-	SKU       string `json:"sku,omitempty"`
-	Bucket    string `json:"bucket,omitempty"`
-	Quantity  string `json:"quantity,omitempty"`
-	Unit      string `json:"unit,omitempty"`
-	UnitPrice string `json:"unit_price,omitempty"`
-	Amount    string `json:"amount"`
-	Detail    string `json:"detail,omitempty"`
-}
+// Line explains a part of an effect, and Money is a figure of a document.
+type (
+	Line  = rating.Line
+	Money = rating.Money
+)
 
 // Platform is the platform's own account, by the book's zone. List values obey
 // C7b: tenants + platform + quantity rounding = capacity.
 type Platform struct {
-	GPUHours             string `json:"gpu_hours"`
-	List                 string `json:"list"`
-	QuantityRounding     string `json:"quantity_rounding"`
-	Distribution         string `json:"distribution"`
-	EnergyMJ             string `json:"energy_mj"`
-	UnattributedEnergyMJ string `json:"unattributed_energy_mj"`
-	TenantsList          string `json:"tenants_list"`
-	CapacityList         string `json:"capacity_list"`
+	GPUHours             Money  `json:"gpu_hours"`
+	List                 Money  `json:"list"`
+	QuantityRounding     Money  `json:"quantity_rounding"`
+	Distribution         Money  `json:"distribution"`
+	EnergyMJ             Money  `json:"energy_mj"`
+	UnattributedEnergyMJ Money  `json:"unattributed_energy_mj"`
+	TenantsList          Money  `json:"tenants_list"`
+	CapacityList         Money  `json:"capacity_list"`
 	Lines                []Line `json:"lines"`
 	// Quarantined says which hours are left out of this account.
 	Quarantined string `json:"quarantined,omitempty"`
@@ -136,49 +125,28 @@ func newInvoice(book *prices.Book, period rating.Period, rated *rating.Invoice) 
 	held := map[string]decimal.Decimal{}
 	for _, line := range rated.Lines {
 		if line.Effect == rating.EffectList {
-			held[line.Bucket] = held[line.Bucket].Add(line.Quantity)
+			held[line.Bucket] = held[line.Bucket].Add(line.Quantity.Decimal)
 		}
 	}
-	hours := func(bucket string) string { return held[bucket].StringFixed(hourPlaces) }
+	hours := func(bucket string) Money { return rating.Fixed(held[bucket], hourPlaces) }
+	lines := rated.Lines
+	if lines == nil {
+		lines = []Line{} // which JSON tells from null
+	}
 	return Invoice{
 		Tenant: rated.Tenant, Period: rated.Period, Currency: rated.Currency,
-		GPUHours: rated.GPUHours.StringFixed(hourPlaces), Effects: rated.Effects, Total: rated.Total.StringFixed(book.MinorUnit),
-		Number: Number(rated.Period, rated.Tenant, 0), Status: StatusDraft, Kind: KindInvoice, TimeZone: zone.String(),
-		From: from.Format(time.RFC3339), To: to.Format(time.RFC3339),
+		GPUHours: rating.Fixed(rated.GPUHours, hourPlaces), Effects: rated.Effects, Total: rating.Fixed(rated.Total, book.MinorUnit),
+		Number: Number(rated.Period, rated.Tenant, 0), Status: StatusDraft, Kind: KindInvoice, TimeZone: zone.String(), From: from, To: to,
 		Buckets:   HeldHours{Active: hours("active"), Idle: hours("idle"), Unproven: hours("unproven")},
-		UsageHash: rated.UsageHash, PriceHash: book.Hash, Lines: newLines(rated.Lines, book.Currency, book.SKUName),
+		UsageHash: rated.UsageHash, PriceHash: book.Hash, Lines: lines,
 	}
 }
 
-// newLines formats lines; sku names what an owner held.
-func newLines(rated []rating.Line, currency string, sku func(profile string) string) []Line {
-	lines := make([]Line, 0, len(rated))
-	for _, from := range rated {
-		line := Line{
-			Effect: from.Effect, Project: from.Project, Model: from.Model, Profile: from.Profile, Bucket: from.Bucket,
-			Unit: from.Unit, Amount: from.Amount.String(), Detail: from.Detail,
-		}
-		if from.Model != "" && from.Bucket != "" {
-			line.SKU = sku(from.Profile)
-		}
-		switch from.Unit {
-		case "":
-		case currency:
-			line.Quantity, line.UnitPrice = from.Quantity.String(), from.UnitPrice.String()
-		default:
-			line.Quantity, line.UnitPrice = from.Quantity.StringFixed(hourPlaces), from.UnitPrice.String()
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-func newPlatform(book *prices.Book, rated *rating.Platform, value *rating.ListValue, unattributedMJ decimal.Decimal) Platform {
+func newPlatform(rated *rating.Platform, value *rating.ListValue, unattributedMJ decimal.Decimal) Platform {
 	return Platform{
-		GPUHours: rated.GPUHours.StringFixed(hourPlaces), List: rated.List.String(),
-		QuantityRounding: rated.QuantityRounding.String(), Distribution: rated.Distribution.String(),
-		EnergyMJ: rated.EnergyMJ.String(), UnattributedEnergyMJ: unattributedMJ.String(),
-		TenantsList: value.Tenants.String(), CapacityList: value.Capacity().String(),
-		Lines: newLines(rated.Lines, book.Currency, func(string) string { return "" }),
+		GPUHours: rating.Fixed(rated.GPUHours, hourPlaces), List: rating.Exact(rated.List),
+		QuantityRounding: rating.Exact(rated.QuantityRounding), Distribution: rating.Exact(rated.Distribution),
+		EnergyMJ: rating.Exact(rated.EnergyMJ), UnattributedEnergyMJ: rating.Exact(unattributedMJ),
+		TenantsList: rating.Exact(value.Tenants), CapacityList: rating.Exact(value.Capacity()), Lines: rated.Lines,
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/billing/rating"
@@ -94,17 +93,6 @@ func note(b *prices.Book, period rating.Period, difference *rating.Invoice, befo
 	return document
 }
 
-// hours are the month's UTC hours, from (inclusive) and to (exclusive).
-func (document *Invoice) hours() (from, to time.Time, err error) {
-	if from, err = time.Parse(time.RFC3339, document.From); err != nil {
-		return from, to, fmt.Errorf("invoice %s: from: %w", document.Number, err)
-	}
-	if to, err = time.Parse(time.RFC3339, document.To); err != nil {
-		return from, to, fmt.Errorf("invoice %s: to: %w", document.Number, err)
-	}
-	return from, to, nil
-}
-
 // name sets a draft's Content: the hash of the document it would be.
 func (document *Invoice) name() error {
 	final := *document
@@ -116,13 +104,9 @@ func (document *Invoice) name() error {
 
 // record is the decision that makes a document of these bytes stand.
 func (document *Invoice) record(content, usage []byte) (decisions.Invoice, error) {
-	from, to, err := document.hours()
-	if err != nil {
-		return decisions.Invoice{}, err
-	}
 	record := decisions.Invoice{
 		Number: document.Number, Kind: document.Kind, Tenant: document.Tenant, Period: document.Period, Revision: document.Revision,
-		TimeZone: document.TimeZone, From: from, To: to, Currency: document.Currency, Total: document.Total, GPUHours: document.GPUHours,
+		TimeZone: document.TimeZone, From: document.From, To: document.To, Currency: document.Currency, Total: document.Total.String(), GPUHours: document.GPUHours.String(),
 		PriceBook: document.PriceHash, Corrects: document.Corrects, Reason: document.Reason,
 		Usage: decisions.NewDocument(usage), Content: decisions.NewDocument(content),
 	}

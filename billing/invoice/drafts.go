@@ -168,7 +168,7 @@ func (r *run) finish() (*Month, error) {
 	for i := range result.Invoices {
 		month.Invoices = append(month.Invoices, newInvoice(r.book, r.period, &result.Invoices[i]))
 	}
-	month.Platform = newPlatform(r.book, &result.Platform, r.value, r.unattributedMJ)
+	month.Platform = newPlatform(&result.Platform, r.value, r.unattributedMJ)
 	r.fill(month)
 	return month, nil
 }

@@ -121,7 +121,7 @@ func (r *Register) evidence(ctx context.Context, state decidedState, record deci
 	if err != nil {
 		return nil, err
 	}
-	if len(rated.Lines) != len(document.Lines) || rated.Lines[lineNumber-1].Amount.String() != e.Line.Amount {
+	if len(rated.Lines) != len(document.Lines) || !rated.Lines[lineNumber-1].Amount.Equal(e.Line.Amount) {
 		return nil, fmt.Errorf("line %d does not follow from the document's usage; verify it", lineNumber)
 	}
 	rests, err := restsOn(b, record.Tenant, rated.Lines[lineNumber-1])

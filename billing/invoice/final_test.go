@@ -44,7 +44,7 @@ func TestF4AnApprovalIsOfWhatWasSeen(t *testing.T) {
 	if !errors.As(err, &moved) {
 		t.Fatalf("approved what nobody saw: %v", err)
 	}
-	want := invoice.MovedError{Number: now.Number, Expected: seen.Content, Content: now.Content, Total: now.Total, Currency: "USD"}
+	want := invoice.MovedError{Number: now.Number, Expected: seen.Content, Content: now.Content, Total: now.Total.String(), Currency: "USD"}
 	if diff := cmp.Diff(want, *moved); diff != "" || now.Content == seen.Content {
 		t.Errorf("refusal (-want +got):\n%s", diff)
 	}
@@ -52,7 +52,7 @@ func TestF4AnApprovalIsOfWhatWasSeen(t *testing.T) {
 		t.Errorf("the refusal appended %d records", l-length)
 	}
 	done, err := r.Approve(t.Context(), invoice.ApproveRequest{Period: "2026-03", Tenant: "b", Who: "auditor", Expect: now.Content[:16]})
-	if err != nil || done.Total != now.Total || done.Currency != "USD" || done.Content != now.Content {
+	if err != nil || done.Total != now.Total.String() || done.Currency != "USD" || done.Content != now.Content {
 		t.Errorf("approval = %+v, %v, want it of %s", done, err, now.Content)
 	}
 }

@@ -80,6 +80,14 @@ func ledger(t *testing.T) *store.DB {
 	return db
 }
 
+// figure is a decimal of a document.
+func figure(text string) (m invoice.Money) {
+	if err := m.UnmarshalText([]byte(text)); err != nil {
+		panic(err)
+	}
+	return m
+}
+
 func TestListDraftsAMonth(t *testing.T) {
 	month, err := invoice.NewDrafts(ledger(t), parse(t, bookText)).List(t.Context(), "2026-03")
 	if err != nil {
@@ -88,7 +96,7 @@ func TestListDraftsAMonth(t *testing.T) {
 	type summary struct{ Number, Hours, Active, Idle, Unproven, From, Total string }
 	var got []summary
 	for _, i := range month.Invoices {
-		got = append(got, summary{i.Number, i.GPUHours, i.Buckets.Active, i.Buckets.Idle, i.Buckets.Unproven, i.From, i.Total})
+		got = append(got, summary{i.Number, i.GPUHours.String(), i.Buckets.Active.String(), i.Buckets.Idle.String(), i.Buckets.Unproven.String(), i.From.Format(time.RFC3339), i.Total.String()})
 	}
 	want := []summary{
 		{"2026-03-kol-r0", "2.000000000", "1.000000000", "0.000000000", "1.000000000", "2026-02-28T19:00:00Z", "4.98"},
@@ -180,8 +188,8 @@ func TestPlatformsAccountConservesCapacity(t *testing.T) {
 	got.Lines = nil
 	// Four GPU-hours of capacity in the UTC month: 9.96 by list.
 	want := invoice.Platform{
-		GPUHours: "0.571428572", List: "1.42285714428", QuantityRounding: "0", Distribution: "-1.067142858",
-		EnergyMJ: "11", UnattributedEnergyMJ: "22", TenantsList: "8.53714285572", CapacityList: "9.96",
+		GPUHours: figure("0.571428572"), List: figure("1.42285714428"), QuantityRounding: figure("0"), Distribution: figure("-1.067142858"),
+		EnergyMJ: figure("11"), UnattributedEnergyMJ: figure("22"), TenantsList: figure("8.53714285572"), CapacityList: figure("9.96"),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("platform (-want +got):\n%s", diff)

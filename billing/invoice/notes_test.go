@@ -47,7 +47,7 @@ func TestR17LateDataBecomesANote(t *testing.T) {
 		t.Fatal(err)
 	}
 	note := documents[1]
-	if note.Corrects != "2026-03-a-r0" || !note.Effects.Distribution.IsZero() || note.GPUHours != "-0.500000000" {
+	if note.Corrects != "2026-03-a-r0" || !note.Effects.Distribution.IsZero() || note.GPUHours.String() != "-0.500000000" {
 		t.Errorf("note %+v, want half a GPU-hour less and no distribution", note)
 	}
 	verdict, err := r.Verify(t.Context(), done.Number)
@@ -82,7 +82,7 @@ func TestR15ARemappedTenantIsOneCreditAndOneDebit(t *testing.T) {
 		}
 		kinds = append(kinds, done.Number+" "+done.Kind)
 		list = list.Add(a.Note.Effects.List)
-		hours = hours.Add(decimal.RequireFromString(a.Note.GPUHours))
+		hours = hours.Add(a.Note.GPUHours.Decimal)
 	}
 	if diff := cmp.Diff([]string{"2026-03-a-r1 credit_note", "2026-03-b-r1 debit_note"}, kinds); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)

@@ -164,7 +164,7 @@ func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequest, p *plan) (
 	accepted []*intent, done []Decided, refused error,
 ) {
-	bases := ledgerBases{db: r.deps.DB, of: map[[2]string]ledgerBasis{}}
+	bases := ledgerBases{db: r.deps.DB, of: map[[2]time.Time]ledgerBasis{}}
 	for n := range p.documents {
 		document := &p.documents[n]
 		if chain := state.chain(document.Tenant, document.Period); len(chain) > 0 {

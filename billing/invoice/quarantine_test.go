@@ -101,7 +101,7 @@ func TestH8AQuarantinedHourIsNotDistributed(t *testing.T) {
 		t.Errorf("hours of which a part was given (-want +got):\n%s", diff)
 	}
 	for _, in := range month.Invoices {
-		if in.Tenant == "ml" && in.GPUHours != "0.285714286" {
+		if in.Tenant == "ml" && in.GPUHours.String() != "0.285714286" {
 			t.Errorf("ml is billed %s GPU-hours, want both of its hours", in.GPUHours)
 		}
 	}

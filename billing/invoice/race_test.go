@@ -190,14 +190,14 @@ func (c *racer) judge(round int, kind string, seen *invoice.Invoice, approveErr 
 		c.t.Errorf("%s: %d approvals, %v", where, len(approvals), approveErr)
 	}
 	for _, a := range approvals {
-		if a.Body.Content != seen.Content || a.Body.Total != seen.Total {
+		if a.Body.Content != seen.Content || a.Body.Total != seen.Total.String() {
 			c.t.Errorf("%s: approved %s over %s, seen was %s over %s", where, a.Body.Content, a.Body.Total, seen.Content, seen.Total)
 		}
 	}
 	switch {
 	case ok != (len(done) == 1) || ok != (err == nil) || ok && len(approvals) == 0:
 		c.t.Errorf("%s: finalise said %+v, %v; %d approvals, an invoice stands: %v", where, done, err, len(approvals), ok)
-	case ok && (stands.Body.Content.SHA256 != seen.Content || stands.Body.Total != seen.Total):
+	case ok && (stands.Body.Content.SHA256 != seen.Content || stands.Body.Total != seen.Total.String()):
 		c.t.Errorf("%s: %s over %s stands, approved was %s over %s", where, stands.Body.Content.SHA256, stands.Body.Total, seen.Content, seen.Total)
 	case ok:
 		c.stood[kind]++

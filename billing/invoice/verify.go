@@ -96,13 +96,13 @@ func (r *Register) verify(ctx context.Context, state decidedState, record decisi
 // follows from its usage: exports, projections and coverage read the decision.
 func contradiction(record *decisions.Invoice, document *Invoice) string {
 	for _, c := range []struct{ field, says, comesTo string }{
-		{"total", record.Total, document.Total},
+		{"total", record.Total, document.Total.String()},
 		{"kind", record.Kind, document.Kind},
-		{"gpu_hours", record.GPUHours, document.GPUHours},
+		{"gpu_hours", record.GPUHours, document.GPUHours.String()},
 		{"currency", record.Currency, document.Currency},
 		{"time_zone", record.TimeZone, document.TimeZone},
-		{"from", record.From.Format(time.RFC3339), document.From},
-		{"to", record.To.Format(time.RFC3339), document.To},
+		{"from", record.From.Format(time.RFC3339), document.From.Format(time.RFC3339)},
+		{"to", record.To.Format(time.RFC3339), document.To.Format(time.RFC3339)},
 		{"usage", record.Usage.SHA256, document.UsageHash},
 	} {
 		if c.says != c.comesTo {

@@ -21,13 +21,13 @@ type account struct {
 	effects  Effects
 	counts   map[string]decimal.Decimal // GPU-hours of the month by model, for tiers
 	energyMJ map[int]decimal.Decimal    // by version
-	lines    ledgerLines
+	lines    lineSums
 	copy     *copyWriter // of all usage the invoice follows from
 	observe  func(Charge)
 }
 
 func newAccount(tenant string, m *month, options Options) *account {
-	a := &account{tenant: tenant, month: m, counts: map[string]decimal.Decimal{}, energyMJ: map[int]decimal.Decimal{}, lines: ledgerLines{}, observe: options.Observe}
+	a := &account{tenant: tenant, month: m, counts: map[string]decimal.Decimal{}, energyMJ: map[int]decimal.Decimal{}, lines: lineSums{}, observe: options.Observe}
 	if options.Copy == nil {
 		a.copy = newCopyWriter(nil)
 	} else {
@@ -38,7 +38,7 @@ func newAccount(tenant string, m *month, options Options) *account {
 
 // charge makes an amount part of its line.
 func (a *account) charge(c Charge) {
-	a.lines.add(c)
+	a.lines.charge(c)
 	a.tell(c)
 }
 
@@ -198,19 +198,24 @@ func (a *account) finish(book *prices.Book, period Period) (Invoice, error) {
 	a.finishLine(EffectFixedDiscount, e.FixedDiscount, "")
 	a.finishLine(EffectMinimum, e.Minimum, "what is missing to "+minimum.String())
 	a.finishLine(EffectRounding, e.Rounding, "")
-	a.lines.amount(EffectDistribution, e.Distribution, detailDistribution) // told hour by hour
+	a.lines.charge(Charge{Effect: EffectDistribution, Detail: detailDistribution}.of(e.Distribution)) // told hour by hour
+	lines := a.lines.sorted()
+	for i := range lines {
+		if lines[i].Model != "" && lines[i].Bucket != "" { // what an owner held
+			lines[i].SKU = book.SKUName(lines[i].Profile)
+		}
+	}
 	hash, err := a.copy.sum()
 	return Invoice{
 		Tenant: a.tenant, Period: period.String(), Currency: book.Currency,
-		GPUHours: a.gpuHours, Effects: *e, Total: e.Sum(), Lines: a.lines.sorted(), UsageHash: hash,
+		GPUHours: a.gpuHours, Effects: *e, Total: e.Sum(), Lines: lines, UsageHash: hash,
 	}, err
 }
 
 // finishLine charges an amount of the month as a whole.
 func (a *account) finishLine(effect string, amount decimal.Decimal, detail string) {
-	a.lines.amount(effect, amount, detail)
 	if !amount.IsZero() {
-		a.tell(Charge{Version: -1, Effect: effect, Detail: detail}.of(amount))
+		a.charge(Charge{Version: -1, Effect: effect, Detail: detail}.of(amount))
 	}
 }
 

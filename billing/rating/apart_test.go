@@ -33,7 +33,7 @@ versions:
 	named := map[string]string{}
 	for _, line := range invoice.Lines {
 		if line.Effect == EffectList {
-			named[line.ReportedAs] = line.Quantity.String()
+			named[line.ReportedAs] = line.Quantity.Decimal.String()
 			if !strings.Contains(line.Detail, line.ReportedAs) {
 				t.Errorf("the line doesn't name what was reported: %q", line.Detail)
 			}

@@ -26,11 +26,11 @@ func Check(result *Result) error {
 func CheckLines(invoice *Invoice) error {
 	sums := map[string]decimal.Decimal{}
 	for _, line := range invoice.Lines {
-		if line.Unit != "" && !line.Quantity.Mul(line.UnitPrice).Equal(line.Amount) {
+		if line.Unit != "" && !line.Quantity.Mul(line.UnitPrice.Decimal).Equal(line.Amount.Decimal) {
 			return fmt.Errorf("check C7a of tenant %q: line %s of %s: %s × %s is not %s",
 				invoice.Tenant, line.Effect, line.Model, line.Quantity, line.UnitPrice, line.Amount)
 		}
-		sums[line.Effect] = sums[line.Effect].Add(line.Amount)
+		sums[line.Effect] = sums[line.Effect].Add(line.Amount.Decimal)
 	}
 	total := decimal.Zero
 	for _, effect := range invoice.Effects.Ordered() {

@@ -90,26 +90,29 @@ const (
 	UnitKWh         = "kwh"
 )
 
-// Line explains a part of an effect. Where Unit is not empty, Amount is
-// exactly Quantity × UnitPrice; a unit may be the currency itself, as in a
-// discount of 0.2 on 498 USD.
+// Line explains a part of an effect. With a unit, the amount is exactly
+// quantity × unit price; the unit is gpu_hour, profile_hour, kwh, or the
+// currency, where a share of an amount is charged, as in a discount of 0.2 on
+// 498 USD.
 type Line struct {
-	Effect    string
-	Project   string
-	Model     string
-	Profile   string
-	Bucket    string
-	Quantity  decimal.Decimal
-	Unit      string
-	UnitPrice decimal.Decimal
-	Amount    decimal.Decimal
-	// TierAbove is the threshold in GPU-hours that a line of effect tier is beyond.
-	TierAbove string
-	// ReportedAs is the part of the GPU that the usage's profile was reported as, such
-	// as 1/7, in hours in which other reports said otherwise; else empty.
-	ReportedAs string
+	Effect    string `json:"effect"`
+	Project   string `json:"project,omitempty"`
+	Model     string `json:"model,omitempty"`
+	Profile   string `json:"profile,omitempty"`
+	SKU       string `json:"sku,omitempty"`
+	Bucket    string `json:"bucket,omitempty"`
+	Quantity  Money  `json:"quantity,omitempty,omitzero"`
+	Unit      string `json:"unit,omitempty"`
+	UnitPrice Money  `json:"unit_price,omitempty,omitzero"`
+	Amount    Money  `json:"amount"`
 	// Detail says in words what the figures cannot; nothing reads it.
-	Detail string
+	Detail string `json:"detail,omitempty"`
+	// TierAbove is the threshold in GPU-hours that a line of effect tier is beyond;
+	// ReportedAs the part of the GPU that the usage's profile was reported as, such as
+	// 1/7, in hours in which other reports said otherwise; else empty. A document as
+	// it was decided has neither: rate its usage again to know them.
+	TierAbove  string `json:"-"`
+	ReportedAs string `json:"-"`
 }
 
 // Platform is the platform's own account, by the book's zone.
@@ -171,17 +174,12 @@ func (e Effects) sub(other Effects) Effects {
 }
 
 func differenceOfLines(after, before []Line) []Line {
-	sums := ledgerLines{}
-	add := func(lines []Line, sign int64) {
-		for _, line := range lines {
-			sums.add(Charge{
-				Effect: line.Effect, Project: line.Project, Model: line.Model, Profile: line.Profile, Bucket: line.Bucket,
-				Quantity: line.Quantity.Mul(decimal.NewFromInt(sign)), Unit: line.Unit, UnitPrice: line.UnitPrice,
-				Amount: line.Amount.Mul(decimal.NewFromInt(sign)), TierAbove: line.TierAbove, ReportedAs: line.ReportedAs, Detail: line.Detail,
-			})
-		}
+	sums := lineSums{}
+	for _, line := range after {
+		sums.add(line, line.Quantity.Decimal, line.UnitPrice.Decimal, line.Amount.Decimal)
 	}
-	add(after, 1)
-	add(before, -1)
+	for _, line := range before {
+		sums.add(line, line.Quantity.Neg(), line.UnitPrice.Decimal, line.Amount.Neg())
+	}
 	return sums.sorted()
 }

@@ -58,64 +58,62 @@ func (c Charge) Negated() Charge {
 	return c
 }
 
-// lineKey is what lines are merged by, beside their price.
+// lineSums gathers charges by line. The key is the line without its figures, and
+// its price as text, so that equal prices of different scale are one.
+type lineSums map[lineKey]*lineSum
+
 type lineKey struct {
-	effect, project, model, profile, bucket, unit, tierAbove, reportedAs, detail string
+	line  Line
+	price string
 }
 
-// ledgerLines gathers quantities by line; the few lines of a key differ in price.
-type ledgerLines map[lineKey][]*Line
+type lineSum struct{ quantity, price, amount decimal.Decimal }
 
-// add makes a charge part of its line.
-func (l ledgerLines) add(c Charge) {
-	line := l.line(lineKey{
-		effect: c.Effect, project: c.Project, model: c.Model, profile: c.Profile, bucket: c.Bucket, unit: c.Unit,
-		tierAbove: c.TierAbove, reportedAs: c.ReportedAs, detail: c.Detail,
-	}, c.UnitPrice)
-	line.Quantity = line.Quantity.Add(c.Quantity)
-	line.Amount = line.Amount.Add(c.Amount)
+// charge makes a charge part of its line.
+func (l lineSums) charge(c Charge) {
+	l.add(Line{
+		Effect: c.Effect, Project: c.Project, Model: c.Model, Profile: c.Profile, Bucket: c.Bucket, Unit: c.Unit,
+		TierAbove: c.TierAbove, ReportedAs: c.ReportedAs, Detail: c.Detail,
+	}, c.Quantity, c.UnitPrice, c.Amount)
 }
 
-func (l ledgerLines) line(k lineKey, price decimal.Decimal) *Line {
-	for _, line := range l[k] {
-		if line.UnitPrice.Equal(price) {
-			return line
-		}
+func (l lineSums) add(line Line, quantity, price, amount decimal.Decimal) {
+	line.Quantity, line.UnitPrice, line.Amount = Money{}, Money{}, Money{}
+	key := lineKey{line, price.String()}
+	if l[key] == nil {
+		l[key] = &lineSum{price: price}
 	}
-	line := &Line{
-		Effect: k.effect, Project: k.project, Model: k.model, Profile: k.profile, Bucket: k.bucket,
-		Unit: k.unit, UnitPrice: price, TierAbove: k.tierAbove, ReportedAs: k.reportedAs, Detail: k.detail,
-	}
-	l[k] = append(l[k], line)
-	return line
-}
-
-// amount is a line without a quantity; a zero one is left out.
-func (l ledgerLines) amount(effect string, amount decimal.Decimal, detail string) {
-	if !amount.IsZero() {
-		l[lineKey{effect: effect, detail: detail}] = []*Line{{Effect: effect, Amount: amount, Detail: detail}}
-	}
+	l[key].quantity = l[key].quantity.Add(quantity)
+	l[key].amount = l[key].amount.Add(amount)
 }
 
 // sorted are the lines in the order of effects, then by what they name; lines
 // of no quantity and no amount are left out.
-func (l ledgerLines) sorted() []Line {
+func (l lineSums) sorted() []Line {
 	rank := map[string]int{}
 	for i, effect := range (Effects{}).Ordered() {
 		rank[effect.Name] = i
 	}
 	list := make([]Line, 0, len(l))
-	for _, prices := range l {
-		for _, line := range prices {
-			if !line.Quantity.IsZero() || !line.Amount.IsZero() {
-				list = append(list, *line)
-			}
+	for key, sum := range l {
+		if sum.quantity.IsZero() && sum.amount.IsZero() {
+			continue
 		}
+		line := key.line
+		line.Amount = Exact(sum.amount)
+		switch line.Unit {
+		case "":
+		case UnitGPUHour, UnitProfileHour, UnitKWh:
+			line.Quantity, line.UnitPrice = Fixed(sum.quantity, places), Exact(sum.price)
+		default: // a share of an amount
+			line.Quantity, line.UnitPrice = Exact(sum.quantity), Exact(sum.price)
+		}
+		list = append(list, line)
 	}
 	slices.SortFunc(list, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(rank[a.Effect], rank[b.Effect]), cmp.Compare(a.Project, b.Project),
 			cmp.Compare(a.Model, b.Model), cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Bucket, b.Bucket),
-			cmp.Compare(a.Unit, b.Unit), a.UnitPrice.Cmp(b.UnitPrice), cmp.Compare(a.Detail, b.Detail))
+			cmp.Compare(a.Unit, b.Unit), a.UnitPrice.Cmp(b.UnitPrice.Decimal), cmp.Compare(a.Detail, b.Detail))
 	})
 	return list
 }

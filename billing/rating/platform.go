@@ -17,7 +17,7 @@ type platformAccount struct {
 	given    decimal.Decimal
 	energyMJ decimal.Decimal
 	rest     rests
-	lines    ledgerLines
+	lines    lineSums
 	observe  func(Charge)
 }
 
@@ -25,7 +25,7 @@ func newPlatformAccount(m *month, observe func(Charge)) *platformAccount {
 	if observe == nil {
 		observe = func(Charge) {}
 	}
-	return &platformAccount{month: m, rest: rests{}, lines: ledgerLines{}, observe: observe}
+	return &platformAccount{month: m, rest: rests{}, lines: lineSums{}, observe: observe}
 }
 
 func (p *platformAccount) add(hour time.Time, at int, values []priced) {
@@ -41,7 +41,7 @@ func (p *platformAccount) add(hour time.Time, at int, values []priced) {
 		p.list = p.list.Add(value.list)
 		p.energyMJ = p.energyMJ.Add(decimal.NewFromInt(value.EnergyMJ))
 		c := timeOf(EffectList, at, value).times(value.quantity, UnitGPUHour, value.rate)
-		p.lines.add(c)
+		p.lines.charge(c)
 		p.observe(c)
 	}
 }

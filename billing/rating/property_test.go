@@ -185,7 +185,7 @@ func differProjects(want slowInvoice, got *Invoice) string {
 		switch line.Effect {
 		case "list", "profile", "idle_surcharge":
 			name := line.Effect + " " + line.Project
-			sums[name] = sums[name].Add(line.Amount)
+			sums[name] = sums[name].Add(line.Amount.Decimal)
 		}
 	}
 	for name, sum := range sums {

@@ -164,7 +164,7 @@ func TestLinesExplainEveryEffect(t *testing.T) {
 	}
 	var got []string
 	for _, l := range result.Invoices[0].Lines {
-		got = append(got, strings.Join([]string{l.Effect, l.Profile, l.Quantity.String(), l.Unit, l.UnitPrice.String(), l.Amount.String()}, " "))
+		got = append(got, strings.Join([]string{l.Effect, l.Profile, l.Quantity.Decimal.String(), l.Unit, l.UnitPrice.Decimal.String(), l.Amount.String()}, " "))
 	}
 	want := []string{
 		"list 1g.10gb 0.428571429 gpu_hour 2.49 1.06714285821",
@@ -182,7 +182,7 @@ func TestChecksFindWhatIsBroken(t *testing.T) {
 	book, rows := readCase(t, "distribution")
 	cent := decimal.RequireFromString("0.01")
 	for want, breakIt := range map[string]func(*Result){
-		"is not":               func(r *Result) { r.Invoices[0].Lines[0].Amount = cent },
+		"is not":               func(r *Result) { r.Invoices[0].Lines[0].Amount = Exact(cent) },
 		"lines of list sum":    func(r *Result) { r.Invoices[0].Lines = r.Invoices[0].Lines[1:] },
 		"check C7a of tenant":  func(r *Result) { r.Invoices[0].Total = r.Invoices[0].Total.Add(cent) },
 		"check C7c of tenant":  func(r *Result) { r.Invoices[0].Effects.Energy = cent },

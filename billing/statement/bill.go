@@ -3,7 +3,7 @@ package statement
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -12,83 +12,40 @@ import (
 	"github.com/gputally/gputally/billing/rating"
 )
 
-// bill is a statement's documents, the invoice or draft first, with their
-// figures read.
+// bill is a statement's documents, the invoice or draft first.
 type bill struct {
 	documents []invoice.Invoice
-	totals    []decimal.Decimal // of documents
-	hours     []decimal.Decimal // of documents
-	lines     [][]line          // of documents
 	currency  string
 	places    int32 // of totals
 	zone      *time.Location
 	from, to  time.Time
 }
 
-// line is a document's with its figures read.
-type line struct {
-	invoice.Line
-	quantity, unitPrice, amount decimal.Decimal
-}
-
 func newBill(documents []invoice.Invoice) (*bill, error) {
 	if len(documents) == 0 {
 		return nil, errors.New("read documents: there is none")
 	}
-	b := &bill{documents: documents, currency: documents[0].Currency}
-	var err error
-	if b.zone, err = time.LoadLocation(documents[0].TimeZone); err != nil {
-		return nil, fmt.Errorf("read document %q: %w", documents[0].Number, err)
+	first := &documents[0]
+	zone, err := time.LoadLocation(first.TimeZone)
+	if err != nil {
+		return nil, fmt.Errorf("read document %q: %w", first.Number, err)
 	}
-	if b.from, err = time.Parse(time.RFC3339, documents[0].From); err != nil {
-		return nil, fmt.Errorf("read start of document %q: %w", documents[0].Number, err)
-	}
-	if b.to, err = time.Parse(time.RFC3339, documents[0].To); err != nil {
-		return nil, fmt.Errorf("read end of document %q: %w", documents[0].Number, err)
-	}
-	for _, document := range documents {
-		if err := b.read(document); err != nil {
-			return nil, fmt.Errorf("read document %q: %w", document.Number, err)
-		}
-	}
-	b.places = max(0, -b.totals[0].Exponent())
-	return b, nil
+	return &bill{
+		documents: documents, currency: first.Currency, places: first.Total.Places(), zone: zone, from: first.From, to: first.To,
+	}, nil
 }
 
-func (b *bill) read(document invoice.Invoice) error {
-	total, err := decimal.NewFromString(document.Total)
-	if err != nil {
-		return fmt.Errorf("total: %w", err)
-	}
-	hours, err := decimal.NewFromString(document.GPUHours)
-	if err != nil {
-		return fmt.Errorf("gpu_hours: %w", err)
-	}
-	lines, err := readLines(document.Lines)
-	b.totals, b.hours, b.lines = append(b.totals, total), append(b.hours, hours), append(b.lines, lines)
-	return err
-}
-
-func readLines(from []invoice.Line) ([]line, error) {
-	lines := make([]line, len(from))
-	for i, l := range from {
-		lines[i].Line = l
-		for _, figure := range []struct {
-			to   *decimal.Decimal
-			name string
-			text string
-		}{{&lines[i].amount, "amount", l.Amount}, {&lines[i].quantity, "quantity", l.Quantity}, {&lines[i].unitPrice, "unit_price", l.UnitPrice}} {
-			if figure.text == "" && figure.name != "amount" {
-				continue
+// lines are those of all documents.
+func (b *bill) lines() iter.Seq[*invoice.Line] {
+	return func(yield func(*invoice.Line) bool) {
+		for i := range b.documents {
+			for n := range b.documents[i].Lines {
+				if !yield(&b.documents[i].Lines[n]) {
+					return
+				}
 			}
-			read, err := decimal.NewFromString(figure.text)
-			if err != nil {
-				return nil, fmt.Errorf("line %d: %s: %w", i, figure.name, err)
-			}
-			*figure.to = read
 		}
 	}
-	return lines, nil
 }
 
 func (b *bill) draft() bool { return b.documents[0].Status == invoice.StatusDraft }
@@ -101,23 +58,35 @@ func (b *bill) name() string {
 	return "Invoice total"
 }
 
-func (b *bill) total() decimal.Decimal { return b.totals[0] }
+func (b *bill) total() decimal.Decimal { return b.documents[0].Total.Decimal }
 
 // net is the invoice with all its notes.
-func (b *bill) net() decimal.Decimal { return sum(b.totals) }
+func (b *bill) net() decimal.Decimal {
+	return b.sum(func(of *invoice.Invoice) decimal.Decimal { return of.Total.Decimal })
+}
 
 // gpuHours are the invoice's, as its notes left them.
-func (b *bill) gpuHours() decimal.Decimal { return sum(b.hours) }
+func (b *bill) gpuHours() decimal.Decimal {
+	return b.sum(func(of *invoice.Invoice) decimal.Decimal { return of.GPUHours.Decimal })
+}
+
+func (b *bill) sum(figure func(*invoice.Invoice) decimal.Decimal) decimal.Decimal {
+	total := decimal.Zero
+	for i := range b.documents {
+		total = total.Add(figure(&b.documents[i]))
+	}
+	return total
+}
 
 // held are the GPU-hours by bucket, as the list lines of all documents have them.
 func (b *bill) held() (h hours) {
-	for _, l := range slices.Concat(b.lines...) {
+	for l := range b.lines() {
 		if l.Effect != rating.EffectList {
 			continue
 		}
 		for i := range heldBuckets {
 			if heldBuckets[i].Name == l.Bucket {
-				h.by[i] = h.by[i].Add(l.quantity)
+				h.by[i] = h.by[i].Add(l.Quantity.Decimal)
 			}
 		}
 	}
@@ -139,14 +108,6 @@ func (b *bill) stillSays(ledger hours) bool {
 	return true
 }
 
-func sum(amounts []decimal.Decimal) decimal.Decimal {
-	total := decimal.Zero
-	for _, amount := range amounts {
-		total = total.Add(amount)
-	}
-	return total
-}
-
 func (b *bill) money(d decimal.Decimal) string { return money(d, b.places, b.currency) }
 
 // exact is an amount of a line or an effect.
@@ -158,13 +119,11 @@ func (b *bill) exactPlaces() int32 { return max(exactPlaces, b.places) }
 // price, and its surcharge, before tiers and discounts.
 func (b *bill) idleCost() decimal.Decimal {
 	cost := decimal.Zero
-	for _, lines := range b.lines {
-		for _, l := range lines {
-			switch l.Effect {
-			case rating.EffectList, rating.EffectProfile, rating.EffectIdleSurcharge:
-				if l.Bucket == idle.Name {
-					cost = cost.Add(l.amount)
-				}
+	for l := range b.lines() {
+		switch l.Effect {
+		case rating.EffectList, rating.EffectProfile, rating.EffectIdleSurcharge:
+			if l.Bucket == idle.Name {
+				cost = cost.Add(l.Amount.Decimal)
 			}
 		}
 	}

@@ -158,10 +158,7 @@ func (f *fleetMonth) view() (*fleetView, error) {
 		}
 		f.bills = append(f.bills, b)
 	}
-	platform, byModel, values, err := f.platform()
-	if err != nil {
-		return nil, err
-	}
+	platform, byModel, values := f.platform()
 	view := &fleetView{
 		Month: monthTitle(f.period), From: instant(f.scope.from, f.zone), To: instant(f.scope.to, f.zone), TimeZone: zoneTitle(f.zone),
 		Currency: f.Currency,
@@ -199,9 +196,7 @@ func byTenant(documents []invoice.Invoice) (chains [][]invoice.Invoice) {
 // totalPlaces is the number of places of the month's totals; without one, two.
 func totalPlaces(month *invoice.Month) int32 {
 	for _, document := range month.Invoices {
-		if total, err := decimal.NewFromString(document.Total); err == nil {
-			return max(0, -total.Exponent())
-		}
+		return document.Total.Places()
 	}
 	return 2
 }
@@ -241,25 +236,21 @@ func (f *fleetMonth) tenantRows() (rows []tenantRow, total string) {
 
 // platform is the platform's account by bucket and by model, and the list value
 // of all seven buckets as text.
-func (f *fleetMonth) platform() (view platformView, byModel map[string]decimal.Decimal, values map[string]string, err error) {
-	lines, err := readLines(f.Platform.Lines)
-	if err != nil {
-		return view, nil, nil, fmt.Errorf("read platform's account: %w", err)
-	}
+func (f *fleetMonth) platform() (view platformView, byModel map[string]decimal.Decimal, values map[string]string) {
 	byModel = map[string]decimal.Decimal{}
 	byBucket, quantity := map[string]decimal.Decimal{}, map[string]decimal.Decimal{}
-	for _, l := range lines {
-		byModel[l.Model] = byModel[l.Model].Add(l.amount)
-		byBucket[l.Bucket] = byBucket[l.Bucket].Add(l.amount)
-		quantity[l.Bucket] = quantity[l.Bucket].Add(l.quantity)
+	for _, l := range f.Platform.Lines {
+		byModel[l.Model] = byModel[l.Model].Add(l.Amount.Decimal)
+		byBucket[l.Bucket] = byBucket[l.Bucket].Add(l.Amount.Decimal)
+		quantity[l.Bucket] = quantity[l.Bucket].Add(l.Quantity.Decimal)
 	}
 	for _, b := range platformBuckets {
 		view.Rows = append(view.Rows, platformRow{b, gpuHours(quantity[b.Name]), number(byBucket[b.Name], f.places)})
 	}
 	for _, b := range f.bills {
-		for _, l := range slices.Concat(b.lines...) {
+		for l := range b.lines() {
 			if l.Effect == rating.EffectList {
-				byBucket[l.Bucket] = byBucket[l.Bucket].Add(l.amount)
+				byBucket[l.Bucket] = byBucket[l.Bucket].Add(l.Amount.Decimal)
 			}
 		}
 	}
@@ -267,25 +258,12 @@ func (f *fleetMonth) platform() (view platformView, byModel map[string]decimal.D
 	for _, b := range allBuckets {
 		values[b.Name] = number(byBucket[b.Name], f.places)
 	}
-	for _, figure := range []struct {
-		to   *string
-		text string
-	}{
-		{&view.Total, f.Platform.List},
-		{&view.Distributed, f.Platform.Distribution},
-		{&view.Tenants, f.Platform.TenantsList},
-		{&view.Quantum, f.Platform.QuantityRounding},
-		{&view.Capacity, f.Platform.CapacityList},
-	} {
-		amount, err := decimal.NewFromString(figure.text)
-		if err != nil {
-			return view, nil, nil, fmt.Errorf("read platform's account: %w", err)
-		}
-		if figure.to != &view.Distributed || !amount.IsZero() {
-			*figure.to = number(amount, f.places)
-		}
+	of, p := func(m invoice.Money) string { return number(m.Decimal, f.places) }, &f.Platform
+	view.Total, view.Tenants, view.Quantum, view.Capacity = of(p.List), of(p.TenantsList), of(p.QuantityRounding), of(p.CapacityList)
+	if !p.Distribution.IsZero() {
+		view.Distributed = of(p.Distribution)
 	}
-	return view, byModel, values, nil
+	return view, byModel, values
 }
 
 func (f *fleetMonth) modelRows(values map[string]decimal.Decimal) []modelRow {

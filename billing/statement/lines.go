@@ -64,11 +64,11 @@ func newBillView(b *bill) billView { return b.view(0, b.name()) }
 // view shows the document at an index.
 func (b *bill) view(at int, totalName string) billView {
 	view := billView{
-		Currency: b.currency, Total: number(b.totals[at], b.places), TotalName: totalName,
+		Currency: b.currency, Total: number(b.documents[at].Total.Decimal, b.places), TotalName: totalName,
 		LinesName: "Lines of " + visible(b.documents[at].Number),
 	}
-	byEffect := map[string][]line{}
-	for _, l := range b.lines[at] {
+	byEffect := map[string][]invoice.Line{}
+	for _, l := range b.documents[at].Lines {
 		byEffect[l.Effect] = append(byEffect[l.Effect], l)
 	}
 	for _, effect := range b.documents[at].Effects.Ordered() {
@@ -81,7 +81,7 @@ func (b *bill) view(at int, totalName string) billView {
 	return view
 }
 
-func (b *bill) effect(effect rating.Effect, lines []line) effectView {
+func (b *bill) effect(effect rating.Effect, lines []invoice.Line) effectView {
 	words := effectWords[effect.Name]
 	view := effectView{Title: words.title, Meaning: words.meaning, Amount: b.exact(effect.Amount)}
 	if len(lines) == 1 && lines[0].Unit == "" {
@@ -91,7 +91,7 @@ func (b *bill) effect(effect rating.Effect, lines []line) effectView {
 	if len(lines) > linesShown {
 		rest := decimal.Zero
 		for _, l := range lines[linesShown:] {
-			rest = rest.Add(l.amount)
+			rest = rest.Add(l.Amount.Decimal)
 		}
 		view.Rest, view.RestAmount = fmt.Sprintf("%d more lines; the finance API has them all", len(lines)-linesShown), b.exact(rest)
 		lines = lines[:linesShown]
@@ -102,8 +102,8 @@ func (b *bill) effect(effect rating.Effect, lines []line) effectView {
 	return view
 }
 
-func (b *bill) line(l line) lineView {
-	view := lineView{What: l.Model, Held: l.Profile, Amount: b.exact(l.amount)}
+func (b *bill) line(l invoice.Line) lineView {
+	view := lineView{What: l.Model, Held: l.Profile, Amount: b.exact(l.Amount.Decimal)}
 	if l.Bucket != "" && l.Profile == "" {
 		view.Held = "whole GPU"
 	}
@@ -135,15 +135,15 @@ func (b *bill) line(l line) lineView {
 }
 
 // quantity says how much at which price; of an amount a share is charged.
-func (b *bill) quantity(view *lineView, l line) {
-	view.Quantity, view.Unit = number(l.quantity, exactPlaces), unitWords[l.Unit]
+func (b *bill) quantity(view *lineView, l invoice.Line) {
+	view.Quantity, view.Unit = number(l.Quantity.Decimal, exactPlaces), unitWords[l.Unit]
 	if l.Unit == b.currency {
 		view.Unit = b.currency
-		share := l.unitPrice.Mul(decimal.NewFromInt(100))
+		share := l.UnitPrice.Mul(decimal.NewFromInt(100))
 		view.Price = trimmed(share, 0) + "%"
 		return
 	}
-	view.Price = trimmed(l.unitPrice, b.places)
+	view.Price = trimmed(l.UnitPrice.Decimal, b.places)
 }
 
 // noteView is a credit or debit note.
@@ -160,7 +160,7 @@ func newNotes(b *bill) []noteView {
 		note := noteView{
 			Number: visible(document.Number), Kind: kindOfDocument(document.Kind),
 			Corrects: visible(document.Corrects), Reason: visible(document.Reason),
-			Total: b.money(b.totals[at]), Hours: gpuHours(b.hours[at]), Hash: document.UsageHash,
+			Total: b.money(document.Total.Decimal), Hours: gpuHours(document.GPUHours.Decimal), Hash: document.UsageHash,
 		}
 		note.Bill = b.view(at, note.Kind+" total")
 		notes = append(notes, note)

@@ -168,7 +168,7 @@ func newStatementView(period rating.Period, b *bill, used *tenantUsage) *stateme
 		Workloads: newTop(used.workloads, used.month),
 		Users:     newTop(used.users, used.month),
 		Bill:      newBillView(b), Notes: newNotes(b),
-		Hours: gpuHours(b.hours[0]), Total: b.money(b.total()), NetHours: gpuHours(b.gpuHours()), Net: b.money(b.net()),
+		Hours: gpuHours(document.GPUHours.Decimal), Total: b.money(b.total()), NetHours: gpuHours(b.gpuHours()), Net: b.money(b.net()),
 		DocumentPath: documentPath(document),
 	}
 	return view

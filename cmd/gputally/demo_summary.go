@@ -177,12 +177,11 @@ func (d *demo) invoices(ctx context.Context, from, _ time.Time) error {
 }
 
 func idleShare(inv *invoice.Invoice) string {
-	idle, ok := new(big.Rat).SetString(inv.Buckets.Idle)
-	all, also := new(big.Rat).SetString(inv.GPUHours)
-	if !ok || !also || all.Sign() == 0 {
+	if inv.GPUHours.IsZero() {
 		return ""
 	}
-	return idle.Mul(idle, big.NewRat(100, 1)).Quo(idle, all).FloatString(1) + " %"
+	idle := new(big.Rat).Mul(inv.Buckets.Idle.Rat(), big.NewRat(100, 1))
+	return idle.Quo(idle, inv.GPUHours.Rat()).FloatString(1) + " %"
 }
 
 // proof runs every check and says where to look next.

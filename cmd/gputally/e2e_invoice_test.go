@@ -116,7 +116,7 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 	}
 	original, invoiceA := showInvoice(t, data, "team-a", "0")
 	march := billedBy(t, focusRows(t, data, "2026-03"))
-	if march["2026-03-team-a-r0"] != invoiceA.Total {
+	if march["2026-03-team-a-r0"] != invoiceA.Total.String() {
 		t.Errorf("FOCUS rows of the invoice sum to %s, want %s", march["2026-03-team-a-r0"], invoiceA.Total)
 	}
 
@@ -127,7 +127,7 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 	}
 	mustInvoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant", "team-a", "--by", "finance")
 	_, credit := showInvoice(t, data, "team-a", "1")
-	if credit.Kind != invoice.KindCreditNote || credit.GPUHours != "-0.500000000" || !strings.HasPrefix(credit.Total, "-") {
+	if credit.Kind != invoice.KindCreditNote || credit.GPUHours.String() != "-0.500000000" || !strings.HasPrefix(credit.Total.String(), "-") {
 		t.Errorf("note %+v, want half a GPU-hour of credit", credit)
 	}
 	if again, _ := showInvoice(t, data, "team-a", "0"); again != original {
@@ -138,7 +138,7 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 	}
 	billing := time.Now().UTC().Format("2006-01")
 	corrections := focusRows(t, data, billing)
-	if diff := cmp.Diff(map[string]string{"2026-03-team-a-r1": credit.Total}, billedBy(t, corrections)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"2026-03-team-a-r1": credit.Total.String()}, billedBy(t, corrections)); diff != "" {
 		t.Errorf("FOCUS rows of %s (-want +got):\n%s", billing, diff)
 	}
 	for _, row := range corrections {

@@ -47,8 +47,8 @@ func pendingOf(t *testing.T, data, period string) (found []corrected) {
 	}
 	for _, a := range pending {
 		found = append(found, corrected{
-			note: a.Note.Number, kind: a.Note.Kind, hours: fmt.Sprintf("%d from %s to %s", a.Hours, a.First, a.Last), gpuHours: a.Note.GPUHours,
-			list: a.Note.Effects.List.StringFixed(2), discount: a.Note.Effects.Discount.StringFixed(2), total: a.Note.Total,
+			note: a.Note.Number, kind: a.Note.Kind, hours: fmt.Sprintf("%d from %s to %s", a.Hours, a.First, a.Last), gpuHours: a.Note.GPUHours.String(),
+			list: a.Note.Effects.List.StringFixed(2), discount: a.Note.Effects.Discount.StringFixed(2), total: a.Note.Total.String(),
 			reason: strings.SplitN(a.Reason, ":", 2)[0],
 		})
 	}

@@ -106,7 +106,7 @@ func invoiceTable(month *invoice.Month, forReading bool) table {
 		if forReading {
 			tenant, content = shownTenant(usage.KindOwner, tenant), content[:16] // which --expect takes
 		}
-		t.rows = append(t.rows, []string{inv.Number, inv.Kind, tenant, inv.Period, inv.Status, inv.Currency, inv.Total, content})
+		t.rows = append(t.rows, []string{inv.Number, inv.Kind, tenant, inv.Period, inv.Status, inv.Currency, inv.Total.String(), content})
 	}
 	if forReading {
 		t.rows = append(t.rows, []string{"", "", platformName, month.Period, "list value, not billed", month.Currency, platformKeeps(month), ""})
@@ -117,7 +117,7 @@ func invoiceTable(month *invoice.Month, forReading bool) table {
 // platformKeeps is the list value that nobody pays: the platform's own, less
 // what was distributed to owners.
 func platformKeeps(month *invoice.Month) string {
-	return cents(sumOf(month.Platform.List, month.Platform.Distribution))
+	return cents(month.Platform.List.Add(month.Platform.Distribution.Decimal))
 }
 
 func (s *session) invoiceShowCommand() *cobra.Command {
@@ -198,15 +198,15 @@ func (s *session) printInvoice(o output, inv *invoice.Invoice, head string) erro
 		return invoiceLines(inv).write(s.stdout, o, false)
 	}
 	heading := fmt.Sprintf("%s %s (%s)\n%sTenant     %s\nPeriod     %s to %s, %s\nContent    %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
-		kindWords[inv.Kind], printable(inv.Number), inv.Status, correcting(inv), printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, inv.Content, grouped(fixed(inv.GPUHours, 1)),
-		grouped(fixed(inv.Buckets.Active, 1)), grouped(fixed(inv.Buckets.Idle, 1)), grouped(fixed(inv.Buckets.Unproven, 1)))
+		kindWords[inv.Kind], printable(inv.Number), inv.Status, correcting(inv), printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, inv.Content, grouped(fixed(inv.GPUHours.String(), 1)),
+		grouped(fixed(inv.Buckets.Active.String(), 1)), grouped(fixed(inv.Buckets.Idle.String(), 1)), grouped(fixed(inv.Buckets.Unproven.String(), 1)))
 	if _, err := fmt.Fprint(s.stdout, heading); err != nil {
 		return fmt.Errorf("print invoice: %w", err)
 	}
 	if err := invoiceLines(inv).write(s.stdout, o, colour(s.stdout)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.stdout, "\n%s %s %s\n", bold("Total", colour(s.stdout)), grouped(inv.Total), inv.Currency)
+	_, err := fmt.Fprintf(s.stdout, "\n%s %s %s\n", bold("Total", colour(s.stdout)), grouped(inv.Total.String()), inv.Currency)
 	if err == nil && head != "" {
 		_, err = fmt.Fprintf(s.stdout, "Decisions  %s (gputally audit --expect)\n", head)
 	}
@@ -231,7 +231,7 @@ func invoiceLines(inv *invoice.Invoice) table {
 		exactColumn("quantity"), column{name: "unit"}, exactColumn("unit_price"), exactColumn("amount"), column{name: "detail", wide: true})}
 	for _, l := range inv.Lines {
 		t.rows = append(t.rows, []string{
-			l.Effect, l.Project, l.Model, l.Profile, l.Bucket, l.Quantity, l.Unit, l.UnitPrice, l.Amount, l.Detail,
+			l.Effect, l.Project, l.Model, l.Profile, l.Bucket, l.Quantity.String(), l.Unit, l.UnitPrice.String(), l.Amount.String(), l.Detail,
 		})
 	}
 	return t

@@ -125,7 +125,7 @@ func adjustmentTable(found []invoice.Adjustment) table {
 			ready = "no: " + a.Open
 		}
 		t.rows = append(t.rows, []string{
-			a.Note.Number, a.Note.Tenant, a.Note.Kind, a.Note.Currency, a.Note.Total, a.Note.GPUHours, strconv.Itoa(a.Hours), ready, a.Reason, a.Content,
+			a.Note.Number, a.Note.Tenant, a.Note.Kind, a.Note.Currency, a.Note.Total.String(), a.Note.GPUHours.String(), strconv.Itoa(a.Hours), ready, a.Reason, a.Content,
 		})
 	}
 	return t

@@ -15,7 +15,7 @@ type sums struct{ list, profiles, energy, other, total decimal.Decimal }
 func sumsOf(inv *invoice.Invoice, list decimal.Decimal) sums {
 	s := sums{
 		list: list, profiles: inv.Effects.Profile.RoundBank(centPlaces),
-		energy: inv.Effects.Energy.RoundBank(centPlaces), total: amount(inv.Total),
+		energy: inv.Effects.Energy.RoundBank(centPlaces), total: inv.Total.Decimal,
 	}
 	s.other = s.total.Sub(s.list).Sub(s.profiles).Sub(s.energy)
 	return s
@@ -47,13 +47,13 @@ func sumTable(month *invoice.Month) table {
 		list = list.Add(inv.Effects.List)
 		s := sumsOf(inv, list.RoundBank(centPlaces).Sub(all.list))
 		all = all.add(s)
-		row(shownTenant(usage.KindOwner, inv.Tenant), grouped(fixed(inv.GPUHours, 2)), idleShare(inv), s.cells(), "")
+		row(shownTenant(usage.KindOwner, inv.Tenant), grouped(fixed(inv.GPUHours.String(), 2)), idleShare(inv), s.cells(), "")
 	}
 	row("all tenants", "", "", all.cells(), "")
 	p := &month.Platform
-	kept, capacity := amount(p.List).RoundBank(centPlaces), amount(p.CapacityList).RoundBank(centPlaces)
+	kept, capacity := p.List.Decimal.RoundBank(centPlaces), p.CapacityList.Decimal.RoundBank(centPlaces)
 	listOnly := func(of decimal.Decimal) []string { return []string{groupedCents(of), "", "", "", ""} }
-	row(platformName, grouped(fixed(p.GPUHours, 2)), "", listOnly(kept), "list value that nobody pays")
+	row(platformName, grouped(fixed(p.GPUHours.String(), 2)), "", listOnly(kept), "list value that nobody pays")
 	if rounding := capacity.Sub(all.list).Sub(kept); !rounding.IsZero() {
 		row("rounding", "", "", listOnly(rounding), "of quantities, and to cents")
 	}
@@ -79,14 +79,6 @@ func amount(text string) decimal.Decimal {
 		return decimal.Zero
 	}
 	return d
-}
-
-func sumOf(texts ...string) decimal.Decimal {
-	sum := decimal.Zero
-	for _, text := range texts {
-		sum = sum.Add(amount(text))
-	}
-	return sum
 }
 
 func cents(d decimal.Decimal) string { return d.RoundBank(centPlaces).StringFixed(centPlaces) }

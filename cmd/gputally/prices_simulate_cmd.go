@@ -193,14 +193,14 @@ func ledgerModels(ctx context.Context, a *access, month rating.Period) ([]string
 
 func ofDrafts(book *prices.Book, drafted *invoice.Month) simulation {
 	done := simulation{book: book, platform: rating.Platform{
-		Currency: drafted.Currency, GPUHours: amount(drafted.Platform.GPUHours),
-		List: amount(drafted.Platform.List), Distribution: amount(drafted.Platform.Distribution),
+		Currency: drafted.Currency, GPUHours: drafted.Platform.GPUHours.Decimal,
+		List: drafted.Platform.List.Decimal, Distribution: drafted.Platform.Distribution.Decimal,
 	}}
 	for i := range drafted.Invoices {
 		from := &drafted.Invoices[i]
 		done.invoices = append(done.invoices, rating.Invoice{
 			Tenant: from.Tenant, Period: from.Period, Currency: from.Currency,
-			GPUHours: amount(from.GPUHours), Effects: from.Effects, Total: amount(from.Total),
+			GPUHours: from.GPUHours.Decimal, Effects: from.Effects, Total: from.Total.Decimal,
 		})
 	}
 	return done

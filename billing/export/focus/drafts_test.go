@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shopspring/decimal"
-
 	"github.com/gputally/gputally/billing/export/focus"
 	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/internal/store/storetest"
@@ -53,14 +51,14 @@ func TestDraftsOfAHostileLedger(t *testing.T) {
 	rows := read(t, content)
 	for _, i := range month.Invoices {
 		got := rows.sum(t, "BilledCost", row{"x_BillKind": "draft", "SubAccountId": subAccount(i.Tenant)})
-		if !got.Equal(decimal.RequireFromString(i.Total)) {
+		if !got.Equal(i.Total.Decimal) {
 			t.Errorf("rows of %q sum to %s, want %s", i.Tenant, got, i.Total)
 		}
 	}
 	if len(month.Invoices) != len(hostileTenants) || summary.Rows != len(rows) {
 		t.Errorf("%d invoices, want %d; %d rows, the summary says %d", len(month.Invoices), len(hostileTenants), len(rows), summary.Rows)
 	}
-	if got := rows.sum(t, "x_WholeGPUListCost", nil).RoundBank(18).String(); got != month.Platform.CapacityList {
+	if got := rows.sum(t, "x_WholeGPUListCost", nil).RoundBank(18).String(); got != month.Platform.CapacityList.String() {
 		t.Errorf("whole-GPU list costs sum to %s, want the capacity's %s", got, month.Platform.CapacityList)
 	}
 	negative := false

@@ -86,9 +86,9 @@ func draftsBut(ctx context.Context, drafts *invoice.Drafts, period string, but m
 			if but[month.Invoices[i].Tenant] {
 				continue
 			}
-			bill, err := draftOf(&month.Invoices[i])
+			bill := draftOf(&month.Invoices[i])
 			bill.Book, bill.Charges = drafts.Book(), gathered.Of(bill.Tenant)
-			if !yield(bill, err) {
+			if !yield(bill, nil) {
 				return
 			}
 			delete(gathered, bill.Tenant)
@@ -99,21 +99,11 @@ func draftsBut(ctx context.Context, drafts *invoice.Drafts, period string, but m
 	}
 }
 
-func draftOf(of *invoice.Invoice) (Bill, error) {
-	bill := Bill{
-		Kind: KindDraft, Tenant: of.Tenant, Period: of.Period, TimeZone: of.TimeZone, Currency: of.Currency, UsageHash: of.UsageHash,
+func draftOf(of *invoice.Invoice) Bill {
+	return Bill{
+		Kind: KindDraft, Tenant: of.Tenant, Period: of.Period, TimeZone: of.TimeZone, From: of.From, To: of.To, Currency: of.Currency,
+		Total: of.Total.Decimal, UsageHash: of.UsageHash,
 	}
-	var err error
-	if bill.Total, err = decimal.NewFromString(of.Total); err != nil {
-		return bill, fmt.Errorf("read total %q of %s: %w", of.Total, of.Number, err)
-	}
-	if bill.From, err = time.Parse(time.RFC3339, of.From); err != nil {
-		return bill, fmt.Errorf("read start of %s: %w", of.Number, err)
-	}
-	if bill.To, err = time.Parse(time.RFC3339, of.To); err != nil {
-		return bill, fmt.Errorf("read end of %s: %w", of.Number, err)
-	}
-	return bill, nil
 }
 
 func platformOf(drafts *invoice.Drafts, month *invoice.Month) (Bill, error) {
@@ -125,9 +115,7 @@ func platformOf(drafts *invoice.Drafts, month *invoice.Month) (Bill, error) {
 	}
 	hours := period.Hours(book.Zone)
 	bill.From, bill.To = hours[0], hours[len(hours)-1].Add(time.Hour)
-	if bill.QuantityRounding, err = decimal.NewFromString(month.Platform.QuantityRounding); err != nil {
-		return bill, fmt.Errorf("read quantity rounding %q: %w", month.Platform.QuantityRounding, err)
-	}
+	bill.QuantityRounding = month.Platform.QuantityRounding.Decimal
 	return bill, nil
 }
 
