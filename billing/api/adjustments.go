@@ -13,11 +13,6 @@ type adjustmentsInput struct {
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Adjustments of a page, at most"`
 }
 
-type adjustmentsOutput struct {
-	Link string `header:"Link"`
-	Body adjustmentsBody
-}
-
 type adjustmentsBody struct {
 	Adjustments []invoice.Adjustment `json:"adjustments" nullable:"false"`
 	Next        string               `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
@@ -27,7 +22,7 @@ func adjustmentKey(of *invoice.Adjustment) []string { return []string{of.Note.Te
 
 // listAdjustments are the notes that would be decided now: invoices of a month
 // whose usage in the ledger is another one by now.
-func (a *api) listAdjustments(ctx context.Context, in *adjustmentsInput) (*adjustmentsOutput, error) {
+func (a *api) listAdjustments(ctx context.Context, in *adjustmentsInput) (*list[adjustmentsBody], error) {
 	found, err := a.deps.Register.Adjustments(ctx, in.Period)
 	if err != nil {
 		return nil, a.problem(ctx, err)
@@ -39,5 +34,5 @@ func (a *api) listAdjustments(ctx context.Context, in *adjustmentsInput) (*adjus
 		}
 	}
 	page := pick(&in.Paged, in.Limit, pending, adjustmentKey)
-	return &adjustmentsOutput{Link: page.link, Body: adjustmentsBody{Adjustments: page.items, Next: page.next}}, nil
+	return &list[adjustmentsBody]{Link: page.link, Body: adjustmentsBody{Adjustments: page.items, Next: page.next}}, nil
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/gputally/gputally/internal/store"
@@ -29,11 +28,6 @@ type anomaliesInput struct {
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Episodes of a page, at most"`
 }
 
-type anomaliesOutput struct {
-	Link string `header:"Link"`
-	Body anomaliesBody
-}
-
 type anomaliesBody struct {
 	From      string    `json:"from" format:"date-time"`
 	To        string    `json:"to" format:"date-time"`
@@ -57,11 +51,20 @@ type anomaly struct {
 	WastedCost     string `json:"wasted_cost" doc:"At list price; 0 where the currency is empty, for then no price is known"`
 	Currency       string `json:"currency"`
 	Evidence       string `json:"evidence"`
+
+	start, end time.Time
+}
+
+func (n *anomaly) fields() []any {
+	return []any{
+		&n.ID, &n.Kind, &n.Cluster, &n.Tenant, &n.Project, &n.Workload, &n.Node, &n.GPU, &n.Leaf,
+		&n.start, &n.end, &n.WastedGPUHours, &n.WastedCost, &n.Currency, &n.Evidence,
+	}
 }
 
 func (n *anomaly) key() []string { return []string{n.Start, n.ID} }
 
-func (a *api) listAnomalies(ctx context.Context, in *anomaliesInput) (*anomaliesOutput, error) {
+func (a *api) listAnomalies(ctx context.Context, in *anomaliesInput) (*list[anomaliesBody], error) {
 	from, to, err := span(in.From, in.To)
 	if err != nil {
 		return nil, err
@@ -76,16 +79,20 @@ func (a *api) listAnomalies(ctx context.Context, in *anomaliesInput) (*anomalies
 		}
 		isPaged, afterID = 1, in.after[1]
 	}
-	found, err := a.readAnomalies(ctx,
+	found, err := store.Select(ctx, a.deps.DB, "anomalies", anomaliesSQL, []any{
 		store.Named("from", from.Format(time.DateTime)), store.Named("to", to.Format(time.DateTime)),
 		store.Named("kind", in.Kind), store.Named("tenant", in.Tenant), store.Named("paged", isPaged),
-		store.Named("after_start", afterStart.Format(time.DateTime)), store.Named("after_id", afterID), store.Named("rows", in.Limit+1))
+		store.Named("after_start", afterStart.Format(time.DateTime)), store.Named("after_id", afterID), store.Named("rows", in.Limit+1),
+	}, (*anomaly).fields)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
+	for i := range found {
+		found[i].Start, found[i].End = rfc3339(found[i].start), rfc3339(found[i].end)
+	}
 	page := cut(&in.Paged, in.Limit, found, (*anomaly).key)
 	body := anomaliesBody{From: rfc3339(from), To: rfc3339(to), Anomalies: page.items, Next: page.next}
-	return &anomaliesOutput{Link: page.link, Body: body}, nil
+	return &list[anomaliesBody]{Link: page.link, Body: body}, nil
 }
 
 // instantOf reads a time of a cursor.
@@ -96,27 +103,4 @@ func instantOf(text string) (time.Time, error) {
 	}
 	_, err = instant("query.cursor", at.Truncate(time.Hour).Format(time.RFC3339))
 	return at.UTC(), err
-}
-
-func (a *api) readAnomalies(ctx context.Context, parameters ...any) ([]anomaly, error) {
-	rows, err := a.deps.DB.Query(ctx, anomaliesSQL, parameters...)
-	if err != nil {
-		return nil, fmt.Errorf("query anomalies: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
-	found := []anomaly{}
-	for rows.Next() {
-		var n anomaly
-		var start, end time.Time
-		if err := rows.Scan(&n.ID, &n.Kind, &n.Cluster, &n.Tenant, &n.Project, &n.Workload, &n.Node, &n.GPU, &n.Leaf,
-			&start, &end, &n.WastedGPUHours, &n.WastedCost, &n.Currency, &n.Evidence); err != nil {
-			return nil, fmt.Errorf("read anomalies: %w", err)
-		}
-		n.Start, n.End = rfc3339(start), rfc3339(end)
-		found = append(found, n)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read anomalies: %w", err)
-	}
-	return found, nil
 }

@@ -21,11 +21,6 @@ type decisionsInput struct {
 	Limit    int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Decisions of a page, at most"`
 }
 
-type decisionsOutput struct {
-	Link string `header:"Link"`
-	Body decisionsBody
-}
-
 type decisionsBody struct {
 	Decisions []decisionBody `json:"decisions" nullable:"false"`
 	End       int64          `json:"end_offset" doc:"Offset of the next decision that will be made"`
@@ -60,11 +55,11 @@ func (in *decisionsInput) wants(outcome *decisions.Outcome) bool {
 	return in.Accepted == "" || strconv.FormatBool(outcome.Accepted) == in.Accepted
 }
 
-func (a *api) listDecisions(ctx context.Context, in *decisionsInput) (*decisionsOutput, error) {
+func (a *api) listDecisions(ctx context.Context, in *decisionsInput) (*list[decisionsBody], error) {
 	if err := a.deps.Decisions.Refresh(ctx); err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	out := &decisionsOutput{Body: decisionsBody{Decisions: []decisionBody{}}}
+	out := &list[decisionsBody]{Body: decisionsBody{Decisions: []decisionBody{}}}
 	offsets, err := a.wantedOffsets(in, &out.Body)
 	if err != nil {
 		return nil, err

@@ -19,11 +19,6 @@ type listBooksInput struct {
 	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Price books of a page, at most"`
 }
 
-type booksOutput struct {
-	Link string `header:"Link"`
-	Body booksBody
-}
-
 type booksBody struct {
 	PriceBooks []bookBody `json:"price_books" nullable:"false" doc:"Published ones, in order; the last is in force"`
 	Next       string     `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
@@ -71,7 +66,7 @@ func (a *api) publishedBook(of *decisions.Decided[decisions.PriceBook]) bookBody
 	return body
 }
 
-func (a *api) listBooks(ctx context.Context, in *listBooksInput) (*booksOutput, error) {
+func (a *api) listBooks(ctx context.Context, in *listBooksInput) (*list[booksBody], error) {
 	decided, err := a.published(ctx)
 	if err != nil {
 		return nil, a.problem(ctx, err)
@@ -88,16 +83,14 @@ func (a *api) listBooks(ctx context.Context, in *listBooksInput) (*booksOutput, 
 		books[i] = a.publishedBook(&page.items[i])
 		books[i].InForce = books[i].Offset == last
 	}
-	return &booksOutput{Link: page.link, Body: booksBody{PriceBooks: books, Next: page.next}}, nil
+	return &list[booksBody]{Link: page.link, Body: booksBody{PriceBooks: books, Next: page.next}}, nil
 }
 
 type showBookInput struct {
 	SHA256 string `path:"sha256" pattern:"^([0-9a-f]{64}|in-force)$" doc:"SHA-256 of the text, or in-force" example:"in-force"`
 }
 
-type bookOutput struct{ Body bookBody }
-
-func (a *api) showBook(ctx context.Context, in *showBookInput) (*bookOutput, error) {
+func (a *api) showBook(ctx context.Context, in *showBookInput) (*answer[bookBody], error) {
 	decided, err := a.published(ctx)
 	if err != nil {
 		return nil, a.problem(ctx, err)
@@ -109,7 +102,7 @@ func (a *api) showBook(ctx context.Context, in *showBookInput) (*bookOutput, err
 		}
 		body := newBook(book)
 		body.InForce, body.Text = true, book.Text
-		return &bookOutput{body}, nil
+		return &answer[bookBody]{body}, nil
 	}
 	for i := len(decided) - 1; i >= 0; i-- {
 		if in.SHA256 != inForce && decided[i].Body.SHA256 != in.SHA256 {
@@ -117,7 +110,7 @@ func (a *api) showBook(ctx context.Context, in *showBookInput) (*bookOutput, err
 		}
 		body := a.publishedBook(&decided[i])
 		body.InForce, body.Text = i == len(decided)-1, decided[i].Body.Text
-		return &bookOutput{body}, nil
+		return &answer[bookBody]{body}, nil
 	}
 	return nil, huma.Error404NotFound(fmt.Sprintf("no price book %s was published", in.SHA256))
 }

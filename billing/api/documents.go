@@ -67,11 +67,6 @@ func (in *listLinesInput) wants(line *invoice.Line) bool {
 	return true
 }
 
-type linesOutput struct {
-	Link string `header:"Link"`
-	Body linesBody
-}
-
 type linesBody struct {
 	Number string         `json:"number"`
 	Lines  []numberedLine `json:"lines" nullable:"false"`
@@ -85,7 +80,7 @@ type numberedLine struct {
 
 func (l *numberedLine) key() []string { return []string{revisionKey(l.LineNumber)} }
 
-func (a *api) listLines(ctx context.Context, in *listLinesInput) (*linesOutput, error) {
+func (a *api) listLines(ctx context.Context, in *listLinesInput) (*list[linesBody], error) {
 	document, err := a.document(ctx, in.Number)
 	if err != nil {
 		return nil, a.problem(ctx, err)
@@ -97,7 +92,7 @@ func (a *api) listLines(ctx context.Context, in *listLinesInput) (*linesOutput, 
 		}
 	}
 	page := pick(&in.Paged, in.Limit, all, (*numberedLine).key)
-	return &linesOutput{Link: page.link, Body: linesBody{Number: in.Number, Lines: page.items, Next: page.next}}, nil
+	return &list[linesBody]{Link: page.link, Body: linesBody{Number: in.Number, Lines: page.items, Next: page.next}}, nil
 }
 
 type listNotesInput struct {
@@ -107,7 +102,7 @@ type listNotesInput struct {
 }
 
 // listNotes are the notes on the month of any of its documents.
-func (a *api) listNotes(ctx context.Context, in *listNotesInput) (*invoicesOutput, error) {
+func (a *api) listNotes(ctx context.Context, in *listNotesInput) (*list[invoicesBody], error) {
 	record, err := a.decided(ctx, in.Number)
 	if err != nil {
 		return nil, a.problem(ctx, err)
@@ -121,7 +116,7 @@ func (a *api) listNotes(ctx context.Context, in *listNotesInput) (*invoicesOutpu
 		}
 	}
 	page := pick(&in.Paged, in.Limit, notes, (*summary).key)
-	return &invoicesOutput{Link: page.link, Body: invoicesBody{Invoices: page.items, Next: page.next}}, nil
+	return &list[invoicesBody]{Link: page.link, Body: invoicesBody{Invoices: page.items, Next: page.next}}, nil
 }
 
 // decided is the decision of a number.
@@ -139,14 +134,12 @@ func (a *api) decided(ctx context.Context, number string) (record decisions.Deci
 
 type verifyInput struct{ NumberInPath }
 
-type verifyOutput struct{ Body *invoice.Verdict }
-
-func (a *api) verifyInvoice(ctx context.Context, in *verifyInput) (*verifyOutput, error) {
+func (a *api) verifyInvoice(ctx context.Context, in *verifyInput) (*answer[*invoice.Verdict], error) {
 	verdict, err := a.deps.Register.Verify(ctx, in.Number)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	return &verifyOutput{verdict}, nil
+	return &answer[*invoice.Verdict]{verdict}, nil
 }
 
 type evidenceInput struct {
@@ -154,11 +147,6 @@ type evidenceInput struct {
 	NumberInPath
 	Line  int `path:"line" minimum:"1" maximum:"1000000" doc:"Number of the line, from 1" example:"1"`
 	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"GPU-hours of a page, at most"`
-}
-
-type evidenceOutput struct {
-	Link string `header:"Link"`
-	Body evidenceBody
 }
 
 type evidenceBody struct {
@@ -175,14 +163,14 @@ func gpuHourKey(g *invoice.GPUHour) []string {
 	return []string{g.Hour, g.Cluster, g.Node, g.GPU, g.Leaf, g.Project, g.User, g.Workload, g.Profile, g.SliceMS, strconv.Itoa(g.Slices), g.EnergyMJ}
 }
 
-func (a *api) showEvidence(ctx context.Context, in *evidenceInput) (*evidenceOutput, error) {
+func (a *api) showEvidence(ctx context.Context, in *evidenceInput) (*list[evidenceBody], error) {
 	found, err := a.deps.Register.Evidence(ctx, in.Number, in.Line)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
 	slices.SortFunc(found.GPUHours, func(x, y invoice.GPUHour) int { return slices.Compare(gpuHourKey(&x), gpuHourKey(&y)) })
 	page := pick(&in.Paged, in.Limit, found.GPUHours, gpuHourKey)
-	return &evidenceOutput{Link: page.link, Body: evidenceBody{
+	return &list[evidenceBody]{Link: page.link, Body: evidenceBody{
 		Number: found.Number, LineNumber: found.LineNumber, Line: found.Line, Hours: found.Hours, Moved: found.Moved,
 		GPUHours: page.items, Next: page.next,
 	}}, nil

@@ -27,11 +27,6 @@ func (in *listInvoicesInput) wants(of *summary) bool {
 		(in.Status == "" || of.Status == in.Status) && (in.Kind == "" || of.Kind == in.Kind)
 }
 
-type invoicesOutput struct {
-	Link string `header:"Link"`
-	Body invoicesBody
-}
-
 type invoicesBody struct {
 	Invoices []summary `json:"invoices" nullable:"false"`
 	Next     string    `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
@@ -91,7 +86,7 @@ func (a *api) decidedSummary(of *decisions.Decided[decisions.Invoice]) summary {
 	}
 }
 
-func (a *api) listInvoices(ctx context.Context, in *listInvoicesInput) (*invoicesOutput, error) {
+func (a *api) listInvoices(ctx context.Context, in *listInvoicesInput) (*list[invoicesBody], error) {
 	if in.Period == "" && in.Status == invoice.StatusDraft {
 		return nil, invalid("query.period", "", "drafts are recomputed a month at a time: name one")
 	}
@@ -100,7 +95,7 @@ func (a *api) listInvoices(ctx context.Context, in *listInvoicesInput) (*invoice
 		return nil, a.problem(ctx, err)
 	}
 	page := pick(&in.Paged, in.Limit, all, (*summary).key)
-	return &invoicesOutput{Link: page.link, Body: invoicesBody{Invoices: page.items, Next: page.next}}, nil
+	return &list[invoicesBody]{Link: page.link, Body: invoicesBody{Invoices: page.items, Next: page.next}}, nil
 }
 
 // summaries are by period, tenant and revision. The month is rated only where
@@ -182,18 +177,16 @@ func (a *api) showDraft(ctx context.Context, in *showDraftInput) (*draftOutput, 
 
 type showPlatformInput struct{ PeriodInPath }
 
-type platformOutput struct{ Body platformBody }
-
 type platformBody struct {
 	Period   string `json:"period"`
 	Currency string `json:"currency"`
 	invoice.Platform
 }
 
-func (a *api) showPlatform(ctx context.Context, in *showPlatformInput) (*platformOutput, error) {
+func (a *api) showPlatform(ctx context.Context, in *showPlatformInput) (*answer[platformBody], error) {
 	month, err := a.deps.Register.List(ctx, in.Period)
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	return &platformOutput{platformBody{Period: month.Period, Currency: month.Currency, Platform: month.Platform}}, nil
+	return &answer[platformBody]{platformBody{Period: month.Period, Currency: month.Currency, Platform: month.Platform}}, nil
 }

@@ -47,49 +47,51 @@ func newConfig() huma.Config {
 	return config
 }
 
-// get adds an operation that reads.
-func get[I, O any](h huma.API, id, path, tag, summary string, handler func(context.Context, *I) (*O, error)) {
-	huma.Register(h, huma.Operation{
-		OperationID: id, Method: http.MethodGet, Path: Prefix + path, Summary: summary, Tags: []string{tag},
-		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodGet, path),
-	}, handler)
+// route is an operation: what the description says of it, and what serves it.
+type route struct {
+	method, id, path, tag, summary string
+	serve                          func(h huma.API, op huma.Operation)
+	// good describes the answer where it is no JSON of the handler's own.
+	good func(h huma.API) *huma.Response
 }
 
-// getDocument adds an operation that answers with a document's own bytes.
-func getDocument[I, O any](h huma.API, id, path, summary string, handler func(context.Context, *I) (*O, error)) {
+// by serves an operation with a handler, whose types are its parameters, body
+// and answer.
+func by[I, O any](handler func(context.Context, *I) (*O, error)) func(huma.API, huma.Operation) {
+	return func(h huma.API, op huma.Operation) { huma.Register(h, op, handler) }
+}
+
+func (r *route) register(h huma.API) {
+	op := huma.Operation{
+		OperationID: r.id, Method: r.method, Path: Prefix + r.path, Summary: r.summary, Tags: []string{r.tag},
+		RejectUnknownQueryParameters: true, Errors: errorsOf(r.method, r.path),
+	}
+	if r.method == http.MethodPost {
+		op.DefaultStatus = http.StatusCreated
+		op.MaxBodyBytes, op.BodyReadTimeout = -1, -1 // the guard has read the body, within its bounds
+	}
+	if r.good != nil {
+		op.Responses = map[string]*huma.Response{"200": r.good(h)}
+	}
+	r.serve(h, op)
+}
+
+// ownBytes is an answer of a document's own bytes.
+func ownBytes(h huma.API) *huma.Response {
 	schema := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[invoice.Invoice](), true, "")
-	huma.Register(h, huma.Operation{
-		OperationID: id, Method: http.MethodGet, Path: Prefix + path, Summary: summary, Tags: []string{tagInvoices},
-		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodGet, path),
-		Responses: map[string]*huma.Response{"200": {
-			Description: "The document; its ETag is the SHA-256 of its bytes, which the decision names",
-			Content:     map[string]*huma.MediaType{jsonType: {Schema: schema}},
-		}},
-	}, handler)
+	return &huma.Response{
+		Description: "The document; its ETag is the SHA-256 of its bytes, which the decision names",
+		Content:     map[string]*huma.MediaType{jsonType: {Schema: schema}},
+	}
 }
 
-// post adds an operation that decides.
-func post[I, O any](h huma.API, id, path, summary string, handler func(context.Context, *I) (*O, error)) {
-	huma.Register(h, huma.Operation{
-		OperationID: id, Method: http.MethodPost, Path: Prefix + path, Summary: summary, Tags: []string{tagDecisions},
-		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodPost, path),
-		DefaultStatus: http.StatusCreated,
-		// The guard has read the body, within its bounds.
-		MaxBodyBytes: -1, BodyReadTimeout: -1,
-	}, handler)
-}
-
-// stream adds an operation whose answer is a CSV file.
-func stream[I, O any](h huma.API, id, path, summary string, handler func(context.Context, *I) (*O, error)) {
-	huma.Register(h, huma.Operation{
-		OperationID: id, Method: http.MethodGet, Path: Prefix + path, Summary: summary, Tags: []string{tagExports},
-		RejectUnknownQueryParameters: true, Errors: errorsOf(http.MethodGet, path),
-		Responses: map[string]*huma.Response{"200": {
-			Description: "The file",
-			Content:     map[string]*huma.MediaType{csvType: {Schema: &huma.Schema{Type: huma.TypeString}}},
-			Headers:     map[string]*huma.Header{"Content-Disposition": textHeader("attachment, with the file's name")},
-		}},
-	}, handler)
+// aFile is an answer that is a CSV file.
+func aFile(huma.API) *huma.Response {
+	return &huma.Response{
+		Description: "The file",
+		Content:     map[string]*huma.MediaType{csvType: {Schema: &huma.Schema{Type: huma.TypeString}}},
+		Headers:     map[string]*huma.Header{"Content-Disposition": textHeader("attachment, with the file's name")},
+	}
 }
 
 // errorsOf are the statuses that an operation can answer with beside the good

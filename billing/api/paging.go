@@ -78,6 +78,15 @@ func (p *Paged) foreign() error {
 	return invalid("query.cursor", p.Cursor, "is not a cursor of this query")
 }
 
+// list is an answer of one page.
+type list[B any] struct {
+	Link string `header:"Link"`
+	Body B
+}
+
+// answer is one of a single thing.
+type answer[B any] struct{ Body B }
+
 // page is one page of items and the way to the next.
 type page[T any] struct {
 	items []T

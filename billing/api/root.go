@@ -79,42 +79,38 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 // registerOn adds the operations.
 func (a *api) registerOn(h huma.API) {
 	h.UseMiddleware(a.check(h))
-	a.registerUsage(h)
-	a.registerInvoices(h)
-	a.registerDecisions(h)
-	a.registerExports(h)
+	for _, r := range a.routes() {
+		r.register(h)
+	}
 }
 
-func (a *api) registerUsage(h huma.API) {
-	get(h, "list-tenants", "/tenants", tagUsage, "Tenants with usage, their time zones and months", a.listTenants)
-	get(h, "query-usage", "/usage", tagUsage, "Usage of a range, grouped by columns", a.queryUsage)
-	get(h, "explain-gpu-hour", "/explanation", tagUsage, "Why so much? One GPU-hour in words, by reason and evidence, as gputally explain prints it", a.explain)
-	get(h, "list-anomalies", "/anomalies", tagUsage, "Episodes of waste that overlap a range", a.listAnomalies)
-}
-
-func (a *api) registerInvoices(h huma.API) {
-	get(h, "list-invoices", "/invoices", tagInvoices, "Invoices, notes and drafts, without their lines", a.listInvoices)
-	getDocument(h, "show-invoice", "/invoices/{number}", "A finalised invoice or note, in the bytes that were decided", a.showInvoice)
-	get(h, "list-lines", "/invoices/{number}/lines", tagInvoices, "Lines of a finalised invoice or note", a.listLines)
-	get(h, "list-notes", "/invoices/{number}/notes", tagInvoices, "Credit and debit notes on an invoice", a.listNotes)
-	get(h, "verify-invoice", "/invoices/{number}/verification", tagInvoices, "Rates the document's own copy of usage again and compares the bytes", a.verifyInvoice)
-	get(h, "show-evidence", "/invoices/{number}/lines/{line}/evidence", tagInvoices, "From a line back to GPU-hours and batches", a.showEvidence)
-	get(h, "show-draft", "/drafts/{period}/{tenant}", tagInvoices, "A tenant's draft with its lines, recomputed", a.showDraft)
-	get(h, "show-platform", "/platform/{period}", tagInvoices, "The platform's account of a month: what nobody is billed for", a.showPlatform)
-	get(h, "list-adjustments", "/adjustments", tagInvoices, "Notes that would be decided now: invoices whose usage is another one by now", a.listAdjustments)
-}
-
-func (a *api) registerDecisions(h huma.API) {
-	post(h, "finalise-invoice", "/invoices", "Finalise a tenant's month: its invoice stands from then on", a.finalise)
-	post(h, "correct-invoice", "/invoices/{number}/notes", "Decide the pending adjustment of an invoice: a credit or debit note", a.correct)
-	post(h, "approve", "/approvals", "Approve the draft of a tenant's month, or its pending note, byte for byte", a.approve)
-	get(h, "list-price-books", "/price-books", tagDecisions, "Price books that were published", a.listBooks)
-	get(h, "show-price-book", "/price-books/{sha256}", tagDecisions, "A price book with its text, by hash, or the one in force", a.showBook)
-	post(h, "publish-price-book", "/price-books", "Make a price book the one in force", a.publish)
-	get(h, "list-decisions", "/decisions", tagDecisions, "The audit log: every decision, accepted or refused, with its hash chain", a.listDecisions)
-}
-
-func (a *api) registerExports(h huma.API) {
-	stream(h, "export-chargeback", "/exports/chargeback.csv", "The month's invoice lines as CSV", a.exportChargeback)
-	stream(h, "export-focus", "/exports/focus.csv", "The month as FOCUS (FinOps Open Cost and Usage Specification): invoices, notes billed in it, drafts, the platform", a.exportFocus)
+// routes are all operations.
+func (a *api) routes() []route {
+	const get, post = http.MethodGet, http.MethodPost
+	const document = "/invoices/{number}"
+	return []route{
+		{get, "list-tenants", "/tenants", tagUsage, "Tenants with usage, their time zones and months", by(a.listTenants), nil},
+		{get, "query-usage", "/usage", tagUsage, "Usage of a range, grouped by columns", by(a.queryUsage), nil},
+		{get, "explain-gpu-hour", "/explanation", tagUsage, "Why so much? One GPU-hour in words, by reason and evidence, as gputally explain prints it", by(a.explain), nil},
+		{get, "list-anomalies", "/anomalies", tagUsage, "Episodes of waste that overlap a range", by(a.listAnomalies), nil},
+		{get, "list-invoices", "/invoices", tagInvoices, "Invoices, notes and drafts, without their lines", by(a.listInvoices), nil},
+		{get, "show-invoice", document, tagInvoices, "A finalised invoice or note, in the bytes that were decided", by(a.showInvoice), ownBytes},
+		{get, "list-lines", document + "/lines", tagInvoices, "Lines of a finalised invoice or note", by(a.listLines), nil},
+		{get, "list-notes", document + "/notes", tagInvoices, "Credit and debit notes on an invoice", by(a.listNotes), nil},
+		{get, "verify-invoice", document + "/verification", tagInvoices, "Rates the document's own copy of usage again and compares the bytes", by(a.verifyInvoice), nil},
+		{get, "show-evidence", document + "/lines/{line}/evidence", tagInvoices, "From a line back to GPU-hours and batches", by(a.showEvidence), nil},
+		{get, "show-draft", "/drafts/{period}/{tenant}", tagInvoices, "A tenant's draft with its lines, recomputed", by(a.showDraft), nil},
+		{get, "show-platform", "/platform/{period}", tagInvoices, "The platform's account of a month: what nobody is billed for", by(a.showPlatform), nil},
+		{get, "list-adjustments", "/adjustments", tagInvoices, "Notes that would be decided now: invoices whose usage is another one by now", by(a.listAdjustments), nil},
+		{post, "finalise-invoice", "/invoices", tagDecisions, "Finalise a tenant's month: its invoice stands from then on", by(a.finalise), nil},
+		{post, "correct-invoice", document + "/notes", tagDecisions, "Decide the pending adjustment of an invoice: a credit or debit note", by(a.correct), nil},
+		{post, "approve", "/approvals", tagDecisions, "Approve the draft of a tenant's month, or its pending note, byte for byte", by(a.approve), nil},
+		{get, "list-price-books", "/price-books", tagDecisions, "Price books that were published", by(a.listBooks), nil},
+		{get, "show-price-book", "/price-books/{sha256}", tagDecisions, "A price book with its text, by hash, or the one in force", by(a.showBook), nil},
+		{post, "publish-price-book", "/price-books", tagDecisions, "Make a price book the one in force", by(a.publish), nil},
+		{get, "list-decisions", "/decisions", tagDecisions, "The audit log: every decision, accepted or refused, with its hash chain", by(a.listDecisions), nil},
+		{get, "export-chargeback", "/exports/chargeback.csv", tagExports, "The month's invoice lines as CSV", by(a.exportChargeback), aFile},
+		{get, "export-focus", "/exports/focus.csv", tagExports,
+			"The month as FOCUS (FinOps Open Cost and Usage Specification): invoices, notes billed in it, drafts, the platform", by(a.exportFocus), aFile},
+	}
 }

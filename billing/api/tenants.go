@@ -2,7 +2,7 @@ package api
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -26,11 +26,6 @@ type tenantsInput struct {
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Tenants of a page, at most"`
 }
 
-type tenantsOutput struct {
-	Link string `header:"Link"`
-	Body tenantsBody
-}
-
 type tenantsBody struct {
 	Tenants []tenant `json:"tenants" nullable:"false"`
 	Next    string   `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
@@ -46,7 +41,7 @@ type tenant struct {
 
 func (t *tenant) key() []string { return []string{t.Tenant} }
 
-func (a *api) listTenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, error) {
+func (a *api) listTenants(ctx context.Context, in *tenantsInput) (*list[tenantsBody], error) {
 	isPaged, after := 0, ""
 	if in.after != nil {
 		if len(in.after) != 1 {
@@ -64,7 +59,7 @@ func (a *api) listTenants(ctx context.Context, in *tenantsInput) (*tenantsOutput
 		return nil, a.problem(ctx, err)
 	}
 	page := cut(&in.Paged, in.Limit, found, (*tenant).key)
-	return &tenantsOutput{Link: page.link, Body: tenantsBody{Tenants: page.items, Next: page.next}}, nil
+	return &list[tenantsBody]{Link: page.link, Body: tenantsBody{Tenants: page.items, Next: page.next}}, nil
 }
 
 // locations gives each tenant's zone.
@@ -76,33 +71,34 @@ func (a *api) locations(ctx context.Context) (func(tenant string) *time.Location
 	return book.Location, nil
 }
 
+// tenantMonth is a tenant's usage in a month by UTC.
+type tenantMonth struct {
+	name        string
+	month       uint32
+	first, last time.Time
+}
+
+// errEnough ends a reading that has all it needs.
+var errEnough = errors.New("enough")
+
 // readTenants stops after one tenant more than limit.
 func (a *api) readTenants(ctx context.Context, limit int, location func(string) *time.Location, parameters ...any) ([]tenant, error) {
-	rows, err := a.deps.DB.Query(ctx, tenantsSQL, parameters...)
-	if err != nil {
-		return nil, fmt.Errorf("query tenants: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
 	found := []tenant{}
-	for rows.Next() {
-		var name string
-		var month uint32
-		var first, last time.Time
-		if err := rows.Scan(&name, &month, &first, &last); err != nil {
-			return nil, fmt.Errorf("read tenants: %w", err)
-		}
-		if n := len(found); n == 0 || found[n-1].Tenant != name {
+	fields := func(m *tenantMonth) []any { return []any{&m.name, &m.month, &m.first, &m.last} }
+	err := store.Each(ctx, a.deps.DB, "tenants", tenantsSQL, parameters, fields, func(m *tenantMonth) error {
+		if n := len(found); n == 0 || found[n-1].Tenant != m.name {
 			if n > limit {
-				break
+				return errEnough
 			}
-			found = append(found, tenant{Tenant: name, TimeZone: location(name).String(), FirstHour: rfc3339(first), Months: []string{}})
+			found = append(found, tenant{Tenant: m.name, TimeZone: location(m.name).String(), FirstHour: rfc3339(m.first), Months: []string{}})
 		}
-		found[len(found)-1].add(first, last, location(name))
+		found[len(found)-1].add(m.first, m.last, location(m.name))
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read tenants: %w", err)
-	}
-	return found, nil
+	return found, err
 }
 
 // add takes the usage of a month by UTC. It lies in one or two months of the

@@ -41,11 +41,6 @@ func (in *usageInput) only() map[string]string {
 	return only
 }
 
-type usageOutput struct {
-	Link string `header:"Link"`
-	Body usageBody
-}
-
 type usageBody struct {
 	From string     `json:"from" format:"date-time"`
 	To   string     `json:"to" format:"date-time"`
@@ -70,7 +65,7 @@ type usageRow struct {
 	EnergyJoules      string            `json:"energy_joules" doc:"Decimal of 3 places"`
 }
 
-func (a *api) queryUsage(ctx context.Context, in *usageInput) (*usageOutput, error) {
+func (a *api) queryUsage(ctx context.Context, in *usageInput) (*list[usageBody], error) {
 	from, to, err := span(in.From, in.To)
 	if err != nil {
 		return nil, err
@@ -91,7 +86,7 @@ func (a *api) queryUsage(ctx context.Context, in *usageInput) (*usageOutput, err
 	for _, row := range rows {
 		body.Rows = append(body.Rows, newUsageRow(in.By, row))
 	}
-	out := &usageOutput{Body: body}
+	out := &list[usageBody]{Body: body}
 	if last := len(rows) - 1; more && last >= 0 {
 		out.Body.Next = in.cursor(append([]string{rows[last].Kind}, rows[last].By...))
 		out.Link = in.link(out.Body.Next)

@@ -165,10 +165,10 @@ func (r *Register) waitsFor(ctx context.Context, before decisions.Invoice) (why 
 	if err := r.deps.Closed(ctx, before.To); err != nil {
 		return err.Error(), ReasonOpen, nil
 	}
-	_, inputs, err := ledgerState(ctx, r.deps.DB, before.From, before.To)
-	if err == nil && inputs < before.Inputs {
+	now, err := readLedgerState(ctx, r.deps.DB, before.From, before.To)
+	if err == nil && now.inputs < before.Inputs {
 		return fmt.Sprintf("the ledger's hours rest on fewer batches, %d, than when %s was decided, %d: some were lost; restore them first",
-			inputs, before.Number, before.Inputs), ReasonLost, nil
+			now.inputs, before.Number, before.Inputs), ReasonLost, nil
 	}
 	return "", "", err
 }
@@ -250,9 +250,11 @@ func (r *Register) correctOne(ctx context.Context, state decidedState, q Correct
 	if err != nil {
 		return Decided{}, err
 	}
-	if record.Epoch, record.Inputs, err = ledgerState(ctx, r.deps.DB, record.From, record.To); err != nil {
+	now, err := readLedgerState(ctx, r.deps.DB, record.From, record.To)
+	if err != nil {
 		return Decided{}, err
 	}
+	record.Epoch, record.Inputs = now.epoch, now.inputs
 	record.Before = a.before.Content.SHA256
 	inForce, err := r.bookInForce(state)
 	if err != nil {

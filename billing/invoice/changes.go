@@ -53,47 +53,38 @@ SELECT toUInt32(max(epoch)) AS epoch, toUInt64(sum(inputs)) AS inputs
 FROM usage_hourly FINAL
 WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
-// ledgerState is the newest epoch of rules and mapping in a range, and the sum
-// of its rows' inputs: by them a later reader tells why usage changed.
-func ledgerState(ctx context.Context, db DB, from, to time.Time) (epoch uint32, inputs uint64, err error) {
-	rows, err := db.Query(ctx, ledgerStateSQL, rangeParameters(from, to)...)
-	if err != nil {
-		return 0, 0, fmt.Errorf("query the ledger's state: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
-	for rows.Next() {
-		if err := rows.Scan(&epoch, &inputs); err != nil {
-			return 0, 0, fmt.Errorf("read the ledger's state: %w", err)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return 0, 0, fmt.Errorf("read the ledger's state: %w", err)
-	}
-	return epoch, inputs, nil
-}
-
-// ledgerBasis is what ledgerState says of a month's hours.
-type ledgerBasis struct {
+// ledgerState is what the ledger's rows of a range rest on: the newest epoch of
+// rules and mapping, and the sum of the rows' inputs. By them a later reader tells
+// why usage changed.
+type ledgerState struct {
 	epoch  uint32
 	inputs uint64
 }
 
-// ledgerBases asks once for all tenants whose months begin and end alike.
-type ledgerBases struct {
-	db DB
-	of map[[2]time.Time]ledgerBasis
+func readLedgerState(ctx context.Context, db DB, from, to time.Time) (last ledgerState, err error) {
+	fields := func(s *ledgerState) []any { return []any{&s.epoch, &s.inputs} }
+	err = store.Each(ctx, db, "the ledger's state", ledgerStateSQL, rangeParameters(from, to), fields, func(s *ledgerState) error {
+		last = *s
+		return nil
+	})
+	return last, err
 }
 
-func (b *ledgerBases) at(ctx context.Context, document *Invoice) (ledgerBasis, error) {
+// ledgerStates asks once for all tenants whose months begin and end alike.
+type ledgerStates struct {
+	db DB
+	of map[[2]time.Time]ledgerState
+}
+
+func (b *ledgerStates) at(ctx context.Context, document *Invoice) (state ledgerState, err error) {
 	month := [2]time.Time{document.From, document.To}
-	if basis, ok := b.of[month]; ok {
-		return basis, nil
+	state, known := b.of[month]
+	if !known {
+		if state, err = readLedgerState(ctx, b.db, document.From, document.To); err == nil {
+			b.of[month] = state
+		}
 	}
-	epoch, inputs, err := ledgerState(ctx, b.db, document.From, document.To)
-	if err == nil {
-		b.of[month] = ledgerBasis{epoch, inputs}
-	}
-	return ledgerBasis{epoch, inputs}, err
+	return state, err
 }
 
 // Fingerprint changes whenever the ledger's rows of a month, or what was decided
@@ -125,25 +116,9 @@ func (r *Register) Fingerprint(ctx context.Context, period string) (Fingerprint,
 		f.Documents += len(chain)
 	}
 	from, to := month.Range()
-	f.Rows, err = ledgerFingerprint(ctx, r.deps.DB, from, to)
+	err = store.Each(ctx, r.deps.DB, "the ledger's fingerprint", fingerprintSQL, rangeParameters(from, to),
+		func(rows *uint64) []any { return []any{rows} }, func(rows *uint64) error { f.Rows = *rows; return nil })
 	return f, err
-}
-
-func ledgerFingerprint(ctx context.Context, db DB, from, to time.Time) (fingerprint uint64, err error) {
-	rows, err := db.Query(ctx, fingerprintSQL, rangeParameters(from, to)...)
-	if err != nil {
-		return 0, fmt.Errorf("query the ledger's fingerprint: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
-	for rows.Next() {
-		if err := rows.Scan(&fingerprint); err != nil {
-			return 0, fmt.Errorf("read the ledger's fingerprint: %w", err)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return 0, fmt.Errorf("read the ledger's fingerprint: %w", err)
-	}
-	return fingerprint, nil
 }
 
 // FinalisedPeriods are the months with a finalised invoice, ascending.
@@ -177,12 +152,12 @@ func whyChanged(ctx context.Context, db DB, before decisions.Invoice, changed []
 	if len(changed) == 0 {
 		return reasonLate, nil
 	}
-	epoch, _, err := ledgerState(ctx, db, changed[0], changed[len(changed)-1].Add(time.Hour))
+	now, err := readLedgerState(ctx, db, changed[0], changed[len(changed)-1].Add(time.Hour))
 	if err != nil {
 		return "", err
 	}
-	if epoch > before.Epoch {
-		return fmt.Sprintf("%s: epoch %d instead of %d, %s", reasonMapping, epoch, before.Epoch, hoursText(changed)), nil
+	if now.epoch > before.Epoch {
+		return fmt.Sprintf("%s: epoch %d instead of %d, %s", reasonMapping, now.epoch, before.Epoch, hoursText(changed)), nil
 	}
 	return fmt.Sprintf("%s: %s", reasonLate, hoursText(changed)), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // Coverage says of every tenant and UTC hour with usage where it is billed (C7d).
@@ -48,21 +49,17 @@ func (r *Register) Coverage(ctx context.Context) (*Coverage, error) {
 			return nil, fmt.Errorf("read coverage of %s: %w", chain[0].Number, err)
 		}
 	}
-	rows, err := r.deps.DB.Query(ctx, heldHoursSQL)
+	type held struct {
+		tenant string
+		hour   time.Time
+	}
+	fields := func(h *held) []any { return []any{&h.tenant, &h.hour} }
+	err = store.Each(ctx, r.deps.DB, "hours with usage", heldHoursSQL, nil, fields, func(h *held) error {
+		c.count(h.tenant, h.hour.UTC())
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("query hours with usage: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
-	for rows.Next() {
-		var tenant string
-		var hour time.Time
-		if err := rows.Scan(&tenant, &hour); err != nil {
-			return nil, fmt.Errorf("read hours with usage: %w", err)
-		}
-		c.count(tenant, hour.UTC())
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read hours with usage: %w", err)
+		return nil, err
 	}
 	for _, months := range c.billed {
 		for _, m := range months {

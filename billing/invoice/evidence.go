@@ -198,36 +198,39 @@ FROM
 )
 ORDER BY hour, cluster, node, gpu, leaf, project, user, workload`
 
+// part is a tenant's part of a GPU-hour, as the ledger has it.
+type part struct {
+	GPUHour
+	model                 string
+	slices, profileSlices uint16
+	held                  [3]uint64
+	energyMJ              int64
+}
+
 func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests *basis) ([]GPUHour, error) {
-	rows, err := db.Query(ctx, tenantTimeSQL, append(rangeParameters(record.From, record.To), store.Named("tenant", record.Tenant))...)
-	if err != nil {
-		return nil, fmt.Errorf("query GPU-hours: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
 	found := []GPUHour{}
-	for rows.Next() {
-		var g GPUHour
-		var model string
-		var slices, profileSlices uint16
-		var held [3]uint64
-		var energyMJ int64
-		if err := rows.Scan(&g.at, &g.Cluster, &g.Node, &g.GPU, &model, &slices, &g.Leaf, &g.Profile, &g.Project, &g.User, &g.Workload,
-			&held[0], &held[1], &held[2], &energyMJ, &profileSlices); err != nil {
-			return nil, fmt.Errorf("read GPU-hours: %w", err)
+	args := append(rangeParameters(record.From, record.To), store.Named("tenant", record.Tenant))
+	err := store.Each(ctx, db, "GPU-hours", tenantTimeSQL, args, func(p *part) []any {
+		return []any{
+			&p.at, &p.Cluster, &p.Node, &p.GPU, &p.model, &p.slices, &p.Leaf, &p.Profile, &p.Project, &p.User, &p.Workload,
+			&p.held[0], &p.held[1], &p.held[2], &p.energyMJ, &p.profileSlices,
 		}
+	}, func(p *part) error {
+		g := p.GPUHour
 		g.at = g.at.UTC()
-		row := rating.Row{Hour: g.at, Project: g.Project, Model: model, Profile: g.Profile, ProfileSlices: int(profileSlices), Slices: int(slices), EnergyMJ: energyMJ}
-		if row.SliceMS = rests.heldMS(row, held); row.SliceMS == 0 && !(rests.energy && rests.on(row)) {
-			continue
+		row := rating.Row{
+			Hour: g.at, Project: g.Project, Model: p.model, Profile: g.Profile, ProfileSlices: int(p.profileSlices), Slices: int(p.slices), EnergyMJ: p.energyMJ,
 		}
-		g.Hour, g.Slices, g.SliceMS, g.EnergyMJ = g.at.Format(time.RFC3339), row.Slices, strconv.FormatInt(row.SliceMS, 10), strconv.FormatInt(energyMJ, 10)
+		if row.SliceMS = rests.heldMS(row, p.held); row.SliceMS == 0 && !(rests.energy && rests.on(row)) {
+			return nil
+		}
+		g.Hour, g.Slices = g.at.Format(time.RFC3339), row.Slices
+		g.SliceMS, g.EnergyMJ = strconv.FormatInt(row.SliceMS, 10), strconv.FormatInt(p.energyMJ, 10)
 		g.exact = rests.amount(row)
 		found = append(found, g)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read GPU-hours: %w", err)
-	}
-	return found, nil
+		return nil
+	})
+	return found, err
 }
 
 // nodeBatchesSQL: the batches that count of a node (R1), by hour. Parameters:
@@ -261,23 +264,14 @@ func addBatches(ctx context.Context, db DB, record decisions.Invoice, hours []GP
 }
 
 func nodeBatches(ctx context.Context, db DB, record decisions.Invoice, cluster, node string, list []*GPUHour) error {
-	rows, err := db.Query(ctx, nodeBatchesSQL, append(rangeParameters(record.From, record.To), store.Named("cluster", cluster), store.Named("node", node))...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
-	for rows.Next() {
-		var hour time.Time
-		var batches uint64
-		var hash string
-		if err := rows.Scan(&hour, &batches, &hash); err != nil {
-			return err
-		}
+	args := append(rangeParameters(record.From, record.To), store.Named("cluster", cluster), store.Named("node", node))
+	fields := func(g *GPUHour) []any { return []any{&g.at, &g.Batches, &g.BatchHash} }
+	return store.Each(ctx, db, "batches", nodeBatchesSQL, args, fields, func(of *GPUHour) error {
 		for _, g := range list {
-			if g.at.Equal(hour) {
-				g.Batches, g.BatchHash = batches, hash
+			if g.at.Equal(of.at) {
+				g.Batches, g.BatchHash = of.Batches, of.BatchHash
 			}
 		}
-	}
-	return rows.Err()
+		return nil
+	})
 }

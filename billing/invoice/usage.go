@@ -2,11 +2,9 @@ package invoice
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/prices"
@@ -15,9 +13,7 @@ import (
 )
 
 // DB is what the package needs of the store.
-type DB interface {
-	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
-}
+type DB = store.Querier
 
 // Rows of the query that are not usage: what there was, and energy of no slot.
 const (
@@ -73,19 +69,11 @@ type hourOfUsage struct {
 // order; one hour is in memory at a time. Usage that the book has no rate for is
 // quarantined as what can't be billed is; without a book, nothing is for that.
 func readHours(ctx context.Context, db DB, book *prices.Book, from, to time.Time, visit func(hourOfUsage) error) error {
-	const layout = "2006-01-02 15:04:05"
-	rows, err := db.Query(ctx, ratingRowsSQL,
-		store.Named("from", from.UTC().Format(layout)), store.Named("to", to.UTC().Format(layout)))
-	if err != nil {
-		return fmt.Errorf("query rating rows: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	args := []any{store.Named("from", from.UTC().Format(time.DateTime)), store.Named("to", to.UTC().Format(time.DateTime))}
 	var open hourOfUsage
-	for rows.Next() {
-		row, err := scan(rows)
-		if err != nil {
-			return err
-		}
+	err := store.Each(ctx, db, "rating rows", ratingRowsSQL, args, (*ledgerRow).fields, func(l *ledgerRow) error {
+		row := l.Row
+		row.Hour, row.ProfileSlices, row.Slices = row.Hour.UTC(), int(l.profileSlices), int(l.slices)
 		if !row.Hour.Equal(open.hour) {
 			if err := open.visit(book, visit); err != nil {
 				return err
@@ -93,24 +81,24 @@ func readHours(ctx context.Context, db DB, book *prices.Book, from, to time.Time
 			open = hourOfUsage{hour: row.Hour}
 		}
 		open.add(row)
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read rating rows: %w", err)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return open.visit(book, visit)
 }
 
-func scan(rows driver.Rows) (rating.Row, error) {
-	var row rating.Row
-	var profileSlices, slices uint16
-	err := rows.Scan(&row.Hour, &row.Tenant, &row.Project, &row.Model, &row.Profile, &profileSlices, &slices,
-		&row.Bucket, &row.SliceMS, &row.EnergyMJ)
-	if err != nil {
-		return row, fmt.Errorf("read rating rows: %w", err)
+// ledgerRow is a rating row as the store has it.
+type ledgerRow struct {
+	rating.Row
+	profileSlices, slices uint16
+}
+
+func (l *ledgerRow) fields() []any {
+	return []any{
+		&l.Hour, &l.Tenant, &l.Project, &l.Model, &l.Profile, &l.profileSlices, &l.slices, &l.Bucket, &l.SliceMS, &l.EnergyMJ,
 	}
-	row.Hour = row.Hour.UTC()
-	row.ProfileSlices, row.Slices = int(profileSlices), int(slices)
-	return row, nil
 }
 
 func (h *hourOfUsage) add(row rating.Row) {

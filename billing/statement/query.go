@@ -2,7 +2,6 @@ package statement
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -102,29 +101,8 @@ type group struct {
 	hours
 }
 
-// rowsOf reads all rows of a query; what names them in errors.
-func rowsOf[T any](ctx context.Context, db DB, what, sql string, args []any, fields func(*T) []any) ([]T, error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("query %s: %w", what, err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
-	var out []T
-	for rows.Next() {
-		var row T
-		if err := rows.Scan(fields(&row)...); err != nil {
-			return nil, fmt.Errorf("read %s: %w", what, err)
-		}
-		out = append(out, row)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read %s: %w", what, err)
-	}
-	return out, nil
-}
-
 func (p *pages) groups(ctx context.Context, what, sql string, s scope) ([]group, error) {
-	return rowsOf(ctx, p.deps.DB, what, sql, s.args(), func(g *group) []any {
+	return store.Select(ctx, p.deps.DB, what, sql, s.args(), func(g *group) []any {
 		fields := []any{&g.values}
 		for i := range g.by {
 			fields = append(fields, &g.by[i])
@@ -147,7 +125,7 @@ type episode struct {
 }
 
 func (p *pages) episodes(ctx context.Context, s scope) ([]episode, error) {
-	return rowsOf(ctx, p.deps.DB, "episodes", episodesSQL, s.args(), func(e *episode) []any {
+	return store.Select(ctx, p.deps.DB, "episodes", episodesSQL, s.args(), func(e *episode) []any {
 		return []any{
 			&e.kind, &e.tenant, &e.workload, &e.start, &e.end, &e.currency, &e.leaves, &e.hours, &e.cost,
 			&e.node, &e.gpu, &e.leaf, &e.evidence,
@@ -163,7 +141,7 @@ type episodeSum struct {
 }
 
 func (p *pages) episodeSums(ctx context.Context, s scope) ([]episodeSum, error) {
-	return rowsOf(ctx, p.deps.DB, "sums of episodes", episodeSumsSQL, s.args(), func(e *episodeSum) []any {
+	return store.Select(ctx, p.deps.DB, "sums of episodes", episodeSumsSQL, s.args(), func(e *episodeSum) []any {
 		return []any{&e.kind, &e.count, &e.hours}
 	})
 }
@@ -175,5 +153,5 @@ type span struct {
 }
 
 func (p *pages) spans(ctx context.Context) ([]span, error) {
-	return rowsOf(ctx, p.deps.DB, "months", monthsSQL, nil, func(s *span) []any { return []any{&s.month, &s.first, &s.last} })
+	return store.Select(ctx, p.deps.DB, "months", monthsSQL, nil, func(s *span) []any { return []any{&s.month, &s.first, &s.last} })
 }
