@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
+	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/store"
 )
 
@@ -103,4 +106,106 @@ func instantOf(text string) (time.Time, error) {
 	}
 	_, err = instant("query.cursor", at.Truncate(time.Hour).Format(time.RFC3339))
 	return at.UTC(), err
+}
+
+// tenantsSQL: the first and the last hour of each tenant in each month by UTC.
+// Parameters: tenant (empty: all), paged (0 or 1), after.
+const tenantsSQL = `
+SELECT toString(tenant) AS name, toYYYYMM(hour, 'UTC') AS month, min(hour), max(hour)
+FROM usage
+WHERE kind = 'owner' AND (active_slice_ms > 0 OR idle_slice_ms > 0 OR unproven_slice_ms > 0 OR energy_mj != 0)
+    AND ({tenant:String} = '' OR tenant = {tenant:String}) AND ({paged:UInt8} = 0 OR tenant > {after:String})
+GROUP BY name, month
+ORDER BY name, month`
+
+type tenantsInput struct {
+	Paged
+	Tenant string `query:"tenant" maxLength:"500" doc:"Only this one" example:"ml-train"`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Tenants of a page, at most"`
+}
+
+type tenantsBody struct {
+	Tenants []tenant `json:"tenants" nullable:"false"`
+	Next    string   `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+}
+
+type tenant struct {
+	Tenant    string   `json:"tenant"`
+	TimeZone  string   `json:"time_zone" doc:"IANA name; the tenant's months are in it, by the price book in force"`
+	FirstHour string   `json:"first_hour" format:"date-time" doc:"First UTC hour with usage"`
+	LastHour  string   `json:"last_hour" format:"date-time" doc:"Last UTC hour with usage"`
+	Months    []string `json:"months" nullable:"false" doc:"Months with usage, in the tenant's zone"`
+}
+
+func (t *tenant) key() []string { return []string{t.Tenant} }
+
+func (a *api) listTenants(ctx context.Context, in *tenantsInput) (*list[tenantsBody], error) {
+	isPaged, after := 0, ""
+	if in.after != nil {
+		if len(in.after) != 1 {
+			return nil, in.foreign()
+		}
+		isPaged, after = 1, in.after[0]
+	}
+	location, err := a.locations(ctx)
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	found, err := a.readTenants(ctx, in.Limit, location,
+		store.Named("tenant", in.Tenant), store.Named("paged", isPaged), store.Named("after", after))
+	if err != nil {
+		return nil, a.problem(ctx, err)
+	}
+	page := cut(&in.Paged, in.Limit, found, (*tenant).key)
+	return &list[tenantsBody]{Link: page.link, Body: tenantsBody{Tenants: page.items, Next: page.next}}, nil
+}
+
+// locations gives each tenant's zone.
+func (a *api) locations(ctx context.Context) (func(tenant string) *time.Location, error) {
+	book, err := a.deps.Register.Book(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return book.Location, nil
+}
+
+// tenantMonth is a tenant's usage in a month by UTC.
+type tenantMonth struct {
+	name        string
+	month       uint32
+	first, last time.Time
+}
+
+// errEnough ends a reading that has all it needs.
+var errEnough = errors.New("enough")
+
+// readTenants stops after one tenant more than limit.
+func (a *api) readTenants(ctx context.Context, limit int, location func(string) *time.Location, parameters ...any) ([]tenant, error) {
+	found := []tenant{}
+	fields := func(m *tenantMonth) []any { return []any{&m.name, &m.month, &m.first, &m.last} }
+	err := store.Each(ctx, a.deps.DB, "tenants", tenantsSQL, parameters, fields, func(m *tenantMonth) error {
+		if n := len(found); n == 0 || found[n-1].Tenant != m.name {
+			if n > limit {
+				return errEnough
+			}
+			found = append(found, tenant{Tenant: m.name, TimeZone: location(m.name).String(), FirstHour: rfc3339(m.first), Months: []string{}})
+		}
+		found[len(found)-1].add(m.first, m.last, location(m.name))
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return found, err
+}
+
+// add takes the usage of a month by UTC. It lies in one or two months of the
+// zone, and the first and the last hour tell in which.
+func (t *tenant) add(first, last time.Time, zone *time.Location) {
+	t.LastHour = rfc3339(last)
+	for _, hour := range []time.Time{first, last} {
+		if month := rating.PeriodOf(hour, zone).String(); !slices.Contains(t.Months, month) {
+			t.Months = append(t.Months, month)
+		}
+	}
 }

@@ -3,14 +3,20 @@ package invoice_test
 import (
 	"errors"
 	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
 
+	"github.com/gputally/gputally/billing/export/focus"
 	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/invoice/invoicetest"
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/store/storetest"
@@ -201,4 +207,173 @@ func TestAnEmptyLedgerHasNoInvoices(t *testing.T) {
 	if err != nil || len(month.Invoices) != 0 {
 		t.Errorf("%v, %v, want no invoices", month, err)
 	}
+}
+
+const zonesBook = `currency: USD
+tenants: {kol: {time_zone: Asia/Kolkata}, la: {time_zone: America/Los_Angeles}, kir: {time_zone: Pacific/Kiritimati}}
+versions:
+- effective: 2026-01-01T00:00:00Z
+  models: {H100: {gpu_hour: "2.49", tiers: [{above: "3", gpu_hour: "2.00"}]}}
+  distribution: proportional
+  tenants:
+    la: {discount: "0.10", minimum: "7.00"}
+    kir: {fixed_discount: "4.00", reserved: [{model: H100, gpus: "2", unused_gpu_hour: "1.10"}]}
+`
+
+var (
+	zonesTenants = []string{"la/\n\"a", "kir", "kol", "la", "platform", "utc"}
+	zonesMonths  = []string{"2026-02", "2026-03", "2026-04"}
+)
+
+// wanderer is a ledger around two ends of months, whose hours change hands.
+type wanderer struct {
+	t       *testing.T
+	rng     *rand.Rand
+	db      *store.DB
+	r       *invoicetest.Register
+	hours   []time.Time
+	holder  map[string]string // by hour and GPU; empty: nobody
+	version uint64
+}
+
+// give hands a GPU's hour to somebody, or to nobody.
+func (w *wanderer) give(hour time.Time, gpu string) {
+	tenant := ""
+	if n := w.rng.IntN(len(zonesTenants) + 2); n < len(zonesTenants) {
+		tenant = zonesTenants[n]
+	}
+	w.version++
+	row := gpuHour(hour, gpu)
+	row.Version, row.Inputs, row.Epoch = w.version, 360+w.version, uint32(w.version)
+	if tenant != "" {
+		row.Owners = []usagetest.Owner{{Leaf: gpu, Tenant: tenant, Active: 25_200_000}}
+	}
+	usagetest.Insert(w.t, w.db, row)
+	w.holder[fmt.Sprint(hour.Unix(), gpu)] = tenant
+}
+
+// step changes hands, finalises, or decides a note.
+func (w *wanderer) step() {
+	month := zonesMonths[w.rng.IntN(len(zonesMonths))]
+	tenant := zonesTenants[w.rng.IntN(len(zonesTenants))]
+	var err error
+	switch w.rng.IntN(4) {
+	case 0:
+		_, err = w.r.Finalise(w.t.Context(), invoice.FinaliseRequest{Period: month, Tenants: []string{tenant}, Who: "x"})
+	case 1:
+		_, err = w.r.Correct(w.t.Context(), invoice.CorrectRequest{Period: month, Tenant: tenant, Who: "x"})
+	default:
+		w.give(w.hours[w.rng.IntN(len(w.hours))], fmt.Sprintf("GPU-%d", w.rng.IntN(3)))
+	}
+	if err != nil && !errors.Is(err, invoice.ErrNotFound) && !errors.Is(err, invoice.ErrNothingToAdjust) {
+		w.t.Fatal(err)
+	}
+}
+
+// close finalises all months, and decides all notes.
+func (w *wanderer) close() {
+	for _, month := range zonesMonths {
+		if _, err := w.r.Finalise(w.t.Context(), invoice.FinaliseRequest{Period: month, Who: "x"}); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, a := range adjustments(w.t, w.r, month) {
+			if _, err := w.r.Correct(w.t.Context(), invoice.CorrectRequest{Period: month, Tenant: a.Note.Tenant, Who: "x"}); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// C7d, R17: whatever changes hands between invoices and notes, over ends of
+// months in five zones, in the end every tenant's hour is billed once, at its
+// list value, by documents that follow from their usage.
+func TestC7dHoursThatChangeHandsAreBilledOnce(t *testing.T) {
+	seeds := uint64(2)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		w := &wanderer{t: t, rng: rand.New(rand.NewPCG(seed, 7)), db: emptyLedger(t), holder: map[string]string{}}
+		w.r = invoicetest.Open(t, w.db, parse(t, zonesBook), invoicetest.Broker(t))
+		for _, end := range []time.Time{march, march.AddDate(0, 1, 0)} {
+			for _, offset := range []int{-15, -14, -7, -6, -5, -1, 0, 6, 7, 8} {
+				w.hours = append(w.hours, end.Add(time.Duration(offset)*time.Hour))
+			}
+		}
+		for _, hour := range w.hours {
+			for gpu := range 3 {
+				w.give(hour, fmt.Sprintf("GPU-%d", gpu))
+			}
+		}
+		for range 3 {
+			for range 12 {
+				w.step()
+			}
+			w.close()
+			w.check(seed)
+		}
+	}
+}
+
+func (w *wanderer) check(seed uint64) {
+	list, want := map[string]decimal.Decimal{}, map[string]decimal.Decimal{}
+	held := map[string]bool{}
+	for key, tenant := range w.holder {
+		if tenant != "" {
+			want[tenant] = want[tenant].Add(decimal.RequireFromString("2.49"))
+			held[key[:10]+tenant] = true
+		}
+	}
+	documents := map[string]int{}
+	for _, month := range zonesMonths {
+		all, err := w.r.List(w.t.Context(), month)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, i := range all.Invoices {
+			documents[i.Number] = 1
+			if list[i.Tenant] = list[i.Tenant].Add(i.Effects.List); list[i.Tenant].IsZero() {
+				delete(list, i.Tenant)
+			}
+			if i.Status != invoice.StatusFinalised || i.Revision > 0 && !i.Effects.Distribution.IsZero() {
+				w.t.Errorf("seed %d: %s is %s, with distribution of %s", seed, i.Number, i.Status, i.Effects.Distribution)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, list, cmp.Comparer(decimal.Decimal.Equal)); diff != "" {
+		w.t.Errorf("seed %d: list value by tenant (-held +billed):\n%s", seed, diff)
+	}
+	coverage, err := w.r.Coverage(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if diff := cmp.Diff(invoice.Coverage{Invoiced: int64(len(held))}, *coverage); diff != "" {
+		w.t.Errorf("seed %d: coverage (-want +got):\n%s", seed, diff)
+	}
+	verified := map[string]int{}
+	if err := w.r.VerifyAll(w.t.Context(), func(v *invoice.Verdict) error {
+		if verified[v.Number]++; !v.Same {
+			w.t.Errorf("seed %d: %+v", seed, v)
+		}
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	billed := map[string]int{}
+	for _, month := range append([]string{"2026-11"}, zonesMonths...) {
+		bills, err := w.r.Bills(w.t.Context(), month)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, b := range bills {
+			billed[b.Record.Number]++
+		}
+		if _, err := focus.Write(io.Discard, focus.Options{}, focus.Bills(w.t.Context(), w.r.Register, month)); err != nil {
+			w.t.Errorf("seed %d: FOCUS of %s: %v", seed, month, err)
+		}
+	}
+	if diff := cmp.Diff(documents, verified) + cmp.Diff(documents, billed); diff != "" {
+		w.t.Errorf("seed %d: documents that are verified, and billed once:\n%s", seed, diff)
+	}
+	w.t.Logf("seed %d: %d documents, %d hours", seed, len(documents), coverage.Invoiced)
 }

@@ -141,7 +141,7 @@ func (r *Register) publish(ctx context.Context, state decidedState, b *prices.Bo
 		return false, err
 	}
 	if key == "" {
-		key = fmt.Sprintf("price_book/%d/%s", state.next(), b.Hash)
+		key = fmt.Sprintf("price_book/%d/%s", ask(state, (*decisions.State).Next), b.Hash)
 	}
 	body, what := &decisions.PriceBook{SHA256: b.Hash, Name: b.Name, Text: b.Text}, request("price_book", b.Hash)
 	if err := r.check(state, decisions.KindPriceBook, key, what, who, body); err != nil {
@@ -273,4 +273,112 @@ func (r *Register) Head(number string) string {
 		}
 		return ""
 	})
+}
+
+// decidedState asks the decisions that were read so far.
+type decidedState struct{ log *decisions.Log }
+
+// ask is one question to the state as it is now.
+func ask[T any](s decidedState, question func(*decisions.State) T) (answer T) {
+	s.log.View(func(state *decisions.State) { answer = question(state) })
+	return answer
+}
+
+// find is the body of a decision that may not be there.
+func find[T any](s decidedState, question func(*decisions.State) (decisions.Decided[T], bool)) (body *T, found bool) {
+	s.log.View(func(state *decisions.State) {
+		var decided decisions.Decided[T]
+		if decided, found = question(state); found {
+			body = &decided.Body
+		}
+	})
+	return body, found
+}
+
+func (s decidedState) bookInForce() (*decisions.PriceBook, bool) {
+	return find(s, (*decisions.State).BookInForce)
+}
+
+func (s decidedState) book(hash string) (*decisions.PriceBook, bool) {
+	return find(s, func(state *decisions.State) (decisions.Decided[decisions.PriceBook], bool) { return state.Book(hash) })
+}
+
+func (s decidedState) invoice(number string) (record decisions.Invoice, found bool) {
+	body, found := find(s, func(state *decisions.State) (decisions.Decided[decisions.Invoice], bool) {
+		return state.Invoice(number)
+	})
+	if found {
+		record = *body
+	}
+	return record, found
+}
+
+// approval is the one that an idempotency key gave.
+func (s decidedState) approval(key string) (approval decisions.Decided[decisions.Approval], ok bool) {
+	s.log.View(func(state *decisions.State) { approval, ok = state.Approval(key) })
+	return approval, ok
+}
+
+// used is the number that an idempotency key was used for.
+func (s decidedState) used(key string) (number string, ok bool) {
+	s.log.View(func(state *decisions.State) {
+		var outcome decisions.Outcome
+		outcome, ok = state.Used(key)
+		number = outcome.Number
+	})
+	return number, ok
+}
+
+// lastMapping is the epoch of the mapping that was noted last; 0: none was.
+func (s decidedState) lastMapping() (epoch uint32) {
+	for _, m := range ask(s, (*decisions.State).Mappings) {
+		epoch = max(epoch, m.Body.Epoch)
+	}
+	return epoch
+}
+
+// freezes are those that overlap [from, to), ascending.
+func (s decidedState) freezes(from, to time.Time) (overlapping []decisions.Freeze) {
+	for _, f := range ask(s, (*decisions.State).Freezes) {
+		if f.Body.From.Before(to) && from.Before(f.Body.To) {
+			overlapping = append(overlapping, f.Body)
+		}
+	}
+	return overlapping
+}
+
+func (s decidedState) unfrozen(from, to time.Time) []decisions.Span {
+	return ask(s, func(state *decisions.State) []decisions.Span { return state.Unfrozen(from, to) })
+}
+
+// chain is a tenant's invoice of a period and the notes on it; empty: none.
+func (s decidedState) chain(tenant, period string) []decisions.Invoice {
+	return bodies(ask(s, func(state *decisions.State) []decisions.Decided[decisions.Invoice] {
+		return state.Revisions(tenant, period)
+	}))
+}
+
+// chains are those of a period, by tenant; of all periods where it is empty.
+func (s decidedState) chains(period string) (chains [][]decisions.Invoice) {
+	for _, i := range s.all() {
+		switch {
+		case period != "" && i.Period != period:
+		case i.Revision == 0:
+			chains = append(chains, []decisions.Invoice{i})
+		default:
+			chains[len(chains)-1] = append(chains[len(chains)-1], i)
+		}
+	}
+	return chains
+}
+
+// all are by period, tenant and revision.
+func (s decidedState) all() []decisions.Invoice { return bodies(ask(s, (*decisions.State).Invoices)) }
+
+func bodies(list []decisions.Decided[decisions.Invoice]) []decisions.Invoice {
+	out := make([]decisions.Invoice, len(list))
+	for i := range list {
+		out[i] = list[i].Body
+	}
+	return out
 }

@@ -2,7 +2,12 @@ package invoice
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -177,4 +182,169 @@ func lcm(a, b int) int {
 		x, y = y, x%y
 	}
 	return a / x * b
+}
+
+// quarantine takes the rows out of the hour that can't be billed, or that the book
+// has no rate for, by tenant, and with them the platform's: what tenants are given
+// of it would depend on what nobody can count.
+func (h *hourOfUsage) quarantine(book *prices.Book) {
+	whole := !slices.ContainsFunc(h.capacity, func(c rating.Capacity) bool { return c.SliceMS == math.MaxInt64 })
+	if book != nil {
+		h.unpriced = rating.Unpriced(book, h.hour, h.rows)
+	}
+	if whole && len(h.unpriced) == 0 && rating.Billable(h.rows) == nil {
+		return
+	}
+	h.quarantined = map[string]error{}
+	rows := h.rows
+	h.rows = nil
+	for len(rows) > 0 { // by tenant
+		n := slices.IndexFunc(rows, func(r rating.Row) bool { return r.Tenant != rows[0].Tenant })
+		if n < 0 {
+			n = len(rows)
+		}
+		switch err := h.unbillable(book, rows[:n]); {
+		case err != nil:
+			h.quarantined[rows[0].Tenant] = err
+		case rows[0].Tenant != "":
+			h.rows = append(h.rows, rows[:n]...)
+		}
+		rows = rows[n:]
+	}
+	if h.quarantined[""] == nil {
+		h.quarantined[""] = h.setAside()
+	}
+}
+
+// unbillable says why a tenant's rows can't be billed.
+func (h *hourOfUsage) unbillable(book *prices.Book, rows []rating.Row) error {
+	if err := rating.Billable(rows); err != nil || book == nil {
+		return err
+	}
+	if missing := rating.Unpriced(book, h.hour, rows); len(missing) > 0 {
+		return missing[0]
+	}
+	return nil
+}
+
+// setAside says why the platform has no time in the hour, though its own could be
+// billed. A sum that nobody can count weighs more than a rate that can be added.
+func (h *hourOfUsage) setAside() error {
+	if len(h.unpriced) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(h.quarantined)), func(err error) bool { return withheld(err) != ReasonNoRate }) {
+		return errSetAside
+	}
+	return fmt.Errorf("%w: %w", errSetAside, h.unpriced[0])
+}
+
+var errSetAside = errors.New("a tenant's time can't be billed, so that nothing of the hour is shared out")
+
+// withheld is the reason for which a document can't be finalised.
+func withheld(why error) Reason {
+	if unpriced(why) {
+		return ReasonNoRate
+	}
+	return ReasonQuarantined
+}
+
+// quarantined are the hours that are left out of a tenant's document, or of the
+// platform's account.
+type quarantined struct {
+	first time.Time
+	hours int
+	why   error
+	where string // the GPU with the most of the tenant's time in the first hour
+}
+
+// note counts what is quarantined of an hour, in the tenants' months. It keeps the
+// first hour that can't be counted, or else the first without a rate.
+func (r *run) note(h hourOfUsage) {
+	for tenant, why := range h.quarantined {
+		if rating.PeriodOf(h.hour, r.book.Location(tenant)) != r.period {
+			continue
+		}
+		q := r.quarantined[tenant]
+		if q == nil {
+			q = &quarantined{first: h.hour, why: why}
+			r.quarantined[tenant] = q
+		}
+		if withheld(q.why) == ReasonNoRate && withheld(why) != ReasonNoRate {
+			q.first, q.why = h.hour, why
+		}
+		q.hours++
+	}
+}
+
+// String says which hours are left out, why, and what to do, in one sentence.
+func (q *quarantined) String() string {
+	hours := "the hour " + q.first.Format(time.RFC3339) + " is"
+	if q.hours > 1 {
+		hours = fmt.Sprintf("%d hours, such as %s, are", q.hours, q.first.Format(time.RFC3339))
+	}
+	if withheld(q.why) == ReasonNoRate {
+		return fmt.Sprintf("%s left out until they have a rate: %v", hours, q.why)
+	}
+	return fmt.Sprintf("%s left out until corrected: %v; most of it is on %s: replace that node's batches of the hour with \"gputally import batches\"",
+		hours, q.why, q.where)
+}
+
+// fill writes into the month's documents what is left out of them. Who has no
+// other usage has an empty document.
+func (r *run) fill(month *Month) {
+	for i := range month.Invoices {
+		if q := r.quarantined[month.Invoices[i].Tenant]; q != nil {
+			month.Invoices[i].Quarantined, month.Invoices[i].Withheld = q.String(), withheld(q.why)
+		}
+	}
+	for tenant, q := range r.quarantined {
+		at, has := slices.BinarySearchFunc(month.Invoices, tenant, func(i Invoice, t string) int { return strings.Compare(i.Tenant, t) })
+		switch {
+		case tenant == "":
+			month.Platform.Quarantined, month.Platform.Withheld = q.String(), withheld(q.why)
+		case !has:
+			empty := newInvoice(r.book, r.period, &rating.Invoice{Tenant: tenant, Period: r.period.String(), Currency: r.book.Currency})
+			empty.Quarantined, empty.Withheld = q.String(), withheld(q.why)
+			month.Invoices = slices.Insert(month.Invoices, at, empty)
+		}
+	}
+}
+
+// mostTimeSQL: by hour and tenant (empty: the platform) the GPU that has the most,
+// by what can be billed of time or energy. Parameters: from, to, hours.
+const mostTimeSQL = `
+SELECT hour, part.1 AS tenant, (argMax((toString(cluster), toString(node), toString(gpu)), part.2) AS most).1, most.2, most.3
+FROM
+(
+    SELECT hour, cluster, node, gpu, arrayJoin(arrayConcat(
+        [('', greatest(toFloat64(slices) * present_ms / 3.6e15, abs(toFloat64(platform_energy_mj)) / 1e17))],
+        arrayMap((t, a, i, u, e) -> (toString(t), greatest((toFloat64(a) + i + u) / 3.6e15, abs(toFloat64(e)) / 1e17)),
+            tenant, active, idle, unproven, energy_mj))) AS part
+    FROM usage_hourly FINAL
+    WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND toUnixTimestamp(hour) IN {hours:Array(UInt32)}
+)
+GROUP BY hour, tenant`
+
+// readMonth hands a month's hours to visit, which gives them to the run, and finds
+// the GPUs that quarantined hours are to blame on.
+func readMonth(ctx context.Context, db DB, r *run, visit func(hourOfUsage) error) error {
+	from, to := r.period.Range()
+	if err := readHours(ctx, db, r.book, from, to, visit); err != nil || len(r.quarantined) == 0 {
+		return err
+	}
+	var hours []uint32
+	for _, q := range r.quarantined {
+		hours = append(hours, uint32(q.first.Unix()))
+	}
+	slices.Sort(hours)
+	type most struct {
+		hour                       time.Time
+		tenant, cluster, node, gpu string
+	}
+	args := append(rangeParameters(from, to), store.Named("hours", slices.Compact(hours)))
+	fields := func(m *most) []any { return []any{&m.hour, &m.tenant, &m.cluster, &m.node, &m.gpu} }
+	return store.Each(ctx, db, "quarantined GPUs", mostTimeSQL, args, fields, func(m *most) error {
+		if q := r.quarantined[m.tenant]; q != nil && q.first.Equal(m.hour) {
+			q.where = fmt.Sprintf("GPU %q of node %q, cluster %q", m.gpu, m.node, m.cluster)
+		}
+		return nil
+	})
 }

@@ -190,7 +190,10 @@ func (r *Register) Bills(ctx context.Context, period string) ([]Bill, error) {
 		return nil, err
 	}
 	var bills []Bill
-	for _, record := range state.billed(period) {
+	for _, record := range state.all() {
+		if record.BilledIn != period && (record.Revision > 0 || record.Period != period) {
+			continue
+		}
 		b, err := r.book(state, record.PriceBook)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,10 @@ package rating
 
 import (
 	"errors"
+	"io"
+	"maps"
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +14,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/internal/costtest"
 )
 
 var march = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -324,3 +329,213 @@ func TestPlatformsAccountHasHoursThatNobodyIsBilledFor(t *testing.T) {
 		t.Errorf("%d invoices and quantity rounding %s, want none and a seventh less 0.142857143 of 2.49", len(result.Invoices), got)
 	}
 }
+
+// exemptFromSplitting are the effects of which two parts of a month need not
+// add up to the whole, and why (R8). All else adds up exactly.
+var exemptFromSplitting = map[string]string{
+	"tier":           "the second part's count begins at zero again",
+	"discount":       "it is a share of the tiers too",
+	"fixed_discount": "each part has the month's, up to what is left of it",
+	"minimum":        "each part has the month's",
+	"energy":         "kWh are rounded once a month and version",
+	"rounding":       "each part is rounded",
+	"reservation":    "in a simulation an hour without rows is a reserved one, in both parts",
+}
+
+// sums are figures by what they are and whose.
+type sums map[[2]string]*big.Rat
+
+func (s sums) add(what, whose string, amount *big.Rat) { addTo(s, [2]string{what, whose}, amount) }
+
+// sumsOf rates a case: slice_ms, GPU-hours and effects of every tenant and of
+// the platform, and both sides of C7b.
+func sumsOf(t *testing.T, c testCase) sums {
+	t.Helper()
+	s := sums{}
+	result, err := Rate(c.book, c.period, c.rows, Options{Simulate: c.simulate, Observe: func(c Charge) {
+		if c.Effect == EffectList {
+			s.add("slice_ms", c.Tenant, rat(c.SliceMS, 1))
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, invoice := range result.Invoices {
+		s.add("gpu_hours", invoice.Tenant, invoice.GPUHours.Rat())
+		for _, effect := range invoice.Effects.Ordered() {
+			s.add(effect.Name, invoice.Tenant, effect.Amount.Rat())
+		}
+	}
+	s.add("gpu_hours", "", result.Platform.GPUHours.Rat())
+	s.add("list", "", result.Platform.List.Rat())
+	s.add("distribution", "", result.Platform.Distribution.Rat())
+	s.add("energy_mj", "", result.Platform.EnergyMJ.Rat())
+	value := NewListValue(c.book)
+	byHour(c.rows, func(_ time.Time, rows []Row) {
+		if err := value.AddRows(rows); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if err := value.AddCapacity(Capacity{row.Hour, row.Model, row.Slices, row.SliceMS}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	s.add("C7b", "tenants", value.Tenants.Rat())
+	s.add("C7b", "platform", value.Platform.Rat())
+	s.add("C7b", "quantity rounding", value.rest.value())
+	s.add("C7b", "capacity", value.capacity())
+	return s
+}
+
+// splitAt is a case's part before an hour, and its part from there on.
+func splitAt(c testCase, hour time.Time) (before, after testCase) {
+	before, after = c, c
+	before.rows = slices.DeleteFunc(slices.Clone(c.rows), func(row Row) bool { return !row.Hour.Before(hour) })
+	after.rows = slices.DeleteFunc(slices.Clone(c.rows), func(row Row) bool { return row.Hour.Before(hour) })
+	return before, after
+}
+
+// Splitting a month at any UTC hour preserves slice_ms and unrounded list
+// value, the tenants', the platform's and the capacity's (R8); and of the
+// effects all but the exempt ones, each of which is shown to need it.
+func TestSplittingAPeriodPreservesTimeAndListValue(t *testing.T) {
+	t.Parallel()
+	differs, same, splits := map[string]int{}, 0, 0
+	for seed := range uint64(2000) {
+		c := priceableCase(seed)
+		if len(c.rows) == 0 {
+			continue
+		}
+		before, after := splitAt(c, c.rows[seed%uint64(len(c.rows))].Hour)
+		whole, parts := sumsOf(t, c), sumsOf(t, before)
+		for name, amount := range sumsOf(t, after) {
+			parts.add(name[0], name[1], amount)
+		}
+		if len(before.rows) > 0 {
+			splits++
+		}
+		for name := range whole {
+			parts.add(name[0], name[1], zero())
+		}
+		for _, name := range slices.SortedFunc(maps.Keys(parts), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+			exempt := exemptFromSplitting[name[0]] != "" && (name[0] != "reservation" || c.simulate)
+			want := whole[name]
+			if want == nil {
+				want = zero()
+			}
+			switch {
+			case parts[name].Cmp(want) == 0:
+				same++
+			case exempt:
+				differs[name[0]]++
+			default:
+				t.Fatalf("seed %d: %s of %q: the parts have %s, the whole %s", seed, name[0], name[1], parts[name].FloatString(18), want.FloatString(18))
+			}
+		}
+	}
+	t.Logf("%d months in two, %d figures the same, exempt ones that differ: %v", splits, same, differs)
+	for effect, why := range exemptFromSplitting {
+		if differs[effect] == 0 {
+			t.Errorf("%s never differs: why is it exempt (%s)?", effect, why)
+		}
+	}
+}
+
+// Reports of a model that disagree about a profile's number of slices are billed
+// each by its own, and named: nobody's month fails for them.
+func TestProfileOfTwoSizesIsBilledApart(t *testing.T) {
+	book := parseBook(t, `currency: USD
+versions:
+- effective: 2026-01-01T00:00:00Z
+  models: {H100: {gpu_hour: "7.00", profiles: {1g.10gb: "0.50"}}}
+`)
+	hour := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	row := Row{Hour: hour, Tenant: "a", Model: "H100", Profile: "1g.10gb", ProfileSlices: 1, Slices: 7, Bucket: "active", SliceMS: 3_600_000}
+	other := row
+	other.ProfileSlices, other.SliceMS = 2, 7_200_000
+	result, err := Rate(book, Period{2026, time.March}, []Row{row, other, row}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(result); err != nil {
+		t.Error(err)
+	}
+	invoice := result.Invoices[0]
+	// Two hours of one slice, and one hour of two slices, at 0.50 each.
+	if got := invoice.Total.String(); got != "1.5" {
+		t.Errorf("total %s, want 1.5", got)
+	}
+	named := map[string]string{}
+	for _, line := range invoice.Lines {
+		if line.Effect == EffectList {
+			named[line.ReportedAs] = line.Quantity.Decimal.String()
+			if !strings.Contains(line.Detail, line.ReportedAs) {
+				t.Errorf("the line doesn't name what was reported: %q", line.Detail)
+			}
+		}
+	}
+	if len(named) != 2 || named["1/7"] != "0.285714286" || named["2/7"] != "0.285714286" {
+		t.Errorf("list lines by size: %v", named)
+	}
+	if err := Billable([]Row{row, other}); err != nil {
+		t.Errorf("not billable: %v", err)
+	}
+}
+
+const usageHeader = "hour,tenant,project,model,profile,profile_slices,slices,bucket,slice_ms,energy_mj\n"
+
+func TestReadCSVSkipsASpreadsheetsByteOrderMark(t *testing.T) {
+	const line = "2026-03-01T01:00:00+01:00,a,p,H100,1g.10gb,1,7,idle,3600000,-5\r\n"
+	plain, err := ReadCSV(strings.NewReader(usageHeader + line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked, err := ReadCSV(strings.NewReader(byteOrderMark + usageHeader + line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(plain, marked); diff != "" || len(plain) != 1 || plain[0].EnergyMJ != -5 || plain[0].Hour.Hour() != 0 {
+		t.Errorf("rows with a mark (-without +with):\n%s\nof %+v", diff, plain)
+	}
+}
+
+func TestReadCSVTellsWhatIsWrongWithANumber(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026-03-01T00:00:00Z,a,,H100,,,7,active,99999999999999999999,0": `line 2: slice_ms "99999999999999999999" is beyond 64 bits`,
+		"2026-03-01T00:00:00Z,a,,H100,,,70000,active,1,0":                `line 2: slices "70000" is beyond 16 bits`,
+		"2026-03-01T00:00:00Z,a,,H100,,,7,active,one,0":                  `line 2: slice_ms "one" is not an integer`,
+		"2026-03-01T00:00:00Z,\xff,,H100,,,7,active,1,0":                 `line 2: tenant "\xff" is not UTF-8`,
+	} {
+		if _, err := ReadCSV(strings.NewReader(usageHeader + text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error of %q = %v, want it to contain %s", text, err, want)
+		}
+	}
+}
+
+// FuzzReadCSV: any file is rows or an error, cheaply.
+func FuzzReadCSV(f *testing.F) {
+	f.Add(usageHeader + "2026-03-01T01:00:00+01:00,a,p,H100,1g.10gb,1,7,idle,3600000,-5\r\n")
+	f.Add(usageHeader + "\"" + strings.Repeat("\n", 100))
+	f.Fuzz(func(t *testing.T, text string) {
+		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(text)), func() {
+			rows, err := ReadCSV(strings.NewReader(text))
+			if err == nil && len(rows) > len(text) {
+				t.Errorf("%d rows of %q", len(rows), text)
+			}
+		})
+	})
+}
+
+// TestL6UsageIsRefusedAtTheRecordThatHasNoEnd reads no further.
+func TestL6UsageIsRefusedAtTheRecordThatHasNoEnd(t *testing.T) {
+	endless := io.MultiReader(strings.NewReader(usageHeader+"\""), zeros{})
+	var err error
+	if peak := costtest.Peak(func() { _, err = ReadCSV(endless) }); peak > 64<<20 || err == nil {
+		t.Errorf("held %d bytes, error %v", peak, err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -123,7 +123,7 @@ type fleetMonth struct {
 }
 
 func (f *fleetMonth) read(ctx context.Context, p *pages) error {
-	byHour, err := p.groups(ctx, "usage by hour", hoursSQL, f.scope)
+	byHour, err := p.groups(ctx, "hours", f.scope)
 	if err != nil {
 		return err
 	}
@@ -133,10 +133,10 @@ func (f *fleetMonth) read(ctx context.Context, p *pages) error {
 	for _, day := range f.days {
 		f.all.add(day.hours)
 	}
-	if f.models, err = p.groups(ctx, "models", modelsSQL, f.scope); err != nil {
+	if f.models, err = p.groups(ctx, "models", f.scope); err != nil {
 		return err
 	}
-	if f.waste, err = p.groups(ctx, "waste", wasteSQL, f.scope); err != nil {
+	if f.waste, err = p.groups(ctx, "waste", f.scope); err != nil {
 		return err
 	}
 	if f.episodes, err = p.episodes(ctx, f.scope); err != nil {

@@ -9,16 +9,20 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// Usage is summed exactly: by the slices of a GPU inside, as GPU-hours cut at
-// nine places outside. Parameters of all: from, to, tenant (empty: everything).
-const (
-	groupsHead = `
+// groupsSQL: usage by what group names, summed exactly: by the slices of a GPU
+// inside, as GPU-hours cut at nine places outside. Those by time and by model are
+// all there are, in their order; the others are the ten with the most time held,
+// or, of waste, the most idle time. Parameters: from, to, tenant (empty:
+// everything), group.
+const groupsSQL = `
 SELECT by_values, sum(active_hours), sum(idle_hours), sum(unproven_hours), sum(free_hours), sum(stranded_hours),
     sum(unhealthy_hours), sum(unobserved_hours), sum(mj)
 FROM
 (
-    SELECT `
-	groupsTail = ` AS by_values, toDecimal128(toUInt64(gpu_slices) * 3600000, 0) AS hour_ms,
+    SELECT multiIf({group:String} = 'hours', [formatDateTime(hour, '%Y-%m-%dT%H:00:00Z', 'UTC')],
+            {group:String} = 'workloads', [toString(workload), toString(project)], {group:String} = 'users', [toString(` + "`user`" + `)],
+            {group:String} = 'waste', [toString(tenant), toString(workload)], [toString(model)]) AS by_values,
+        toDecimal128(toUInt64(gpu_slices) * 3600000, 0) AS hour_ms,
         divideDecimal(toDecimal128(sum(toUInt128(active_slice_ms)), 0), hour_ms, 9) AS active_hours,
         divideDecimal(toDecimal128(sum(toUInt128(idle_slice_ms)), 0), hour_ms, 9) AS idle_hours,
         divideDecimal(toDecimal128(sum(toUInt128(unproven_slice_ms)), 0), hour_ms, 9) AS unproven_hours,
@@ -32,24 +36,11 @@ FROM
         AND ({tenant:String} = '' OR kind = 'owner' AND tenant = {tenant:String})
     GROUP BY by_values, gpu_slices
 )
-GROUP BY by_values`
-	byHour = `
-ORDER BY by_values`
-	byHeld = `
-HAVING sum(active_hours) + sum(idle_hours) + sum(unproven_hours) > 0
-ORDER BY sum(active_hours) + sum(idle_hours) + sum(unproven_hours) DESC, by_values
-LIMIT 10`
-	byIdle = `
-HAVING sum(idle_hours) > 0
-ORDER BY sum(idle_hours) DESC, by_values
-LIMIT 10`
-
-	hoursSQL     = groupsHead + "[formatDateTime(hour, '%Y-%m-%dT%H:00:00Z', 'UTC')]" + groupsTail + byHour
-	workloadsSQL = groupsHead + "[toString(workload), toString(project)]" + groupsTail + byHeld
-	usersSQL     = groupsHead + "[toString(`user`)]" + groupsTail + byHeld
-	wasteSQL     = groupsHead + "[toString(tenant), toString(workload)]" + groupsTail + byIdle
-	modelsSQL    = groupsHead + "[toString(model)]" + groupsTail + byHour
-)
+GROUP BY by_values
+HAVING (multiIf({group:String} IN ('hours', 'models'), toDecimal128(1, 9), {group:String} = 'waste', sum(idle_hours),
+    sum(active_hours) + sum(idle_hours) + sum(unproven_hours)) AS most) > 0
+ORDER BY if({group:String} IN ('hours', 'models'), toDecimal128(1, 9), most) DESC, by_values
+LIMIT if({group:String} IN ('hours', 'models'), 1000000, 10)`
 
 // episodesSQL: the dearest findings that overlap a range; those of one workload
 // at one time, such as of a job on eight GPUs, are one. Parameters: from, to,
@@ -101,8 +92,9 @@ type group struct {
 	hours
 }
 
-func (p *pages) groups(ctx context.Context, what, sql string, s scope) ([]group, error) {
-	return store.Select(ctx, p.deps.DB, what, sql, s.args(), func(g *group) []any {
+// groups are usage by hours, workloads, users, waste or models.
+func (p *pages) groups(ctx context.Context, by string, s scope) ([]group, error) {
+	return store.Select(ctx, p.deps.DB, "usage by "+by, groupsSQL, append(s.args(), store.Named("group", by)), func(g *group) []any {
 		fields := []any{&g.values}
 		for i := range g.by {
 			fields = append(fields, &g.by[i])

@@ -85,7 +85,7 @@ func (p *pages) tenantUsage(ctx context.Context, period rating.Period, tenant st
 	s := scope{from: b.from, to: b.to, tenant: tenant}
 	trend := s
 	trend.from = period.Before(monthsShown - 1).Hours(b.zone)[0]
-	byHour, err := p.groups(ctx, "usage by hour", hoursSQL, trend)
+	byHour, err := p.groups(ctx, "hours", trend)
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +96,10 @@ func (p *pages) tenantUsage(ctx context.Context, period rating.Period, tenant st
 	for _, day := range used.days {
 		used.month.add(day.hours)
 	}
-	if used.workloads, err = p.groups(ctx, "workloads", workloadsSQL, s); err != nil {
+	if used.workloads, err = p.groups(ctx, "workloads", s); err != nil {
 		return nil, err
 	}
-	if used.users, err = p.groups(ctx, "users", usersSQL, s); err != nil {
+	if used.users, err = p.groups(ctx, "users", s); err != nil {
 		return nil, err
 	}
 	if used.episodes, err = p.episodes(ctx, s); err != nil {

@@ -35,9 +35,9 @@ func Each[T any](ctx context.Context, db Querier, what, sql string, args []any, 
 	return nil
 }
 
-// Select reads all rows of a query, as Each does.
+// Select reads all rows of a query, as Each does; no row is an empty list.
 func Select[T any](ctx context.Context, db Querier, what, sql string, args []any, fields func(*T) []any) ([]T, error) {
-	var all []T
+	all := []T{}
 	err := Each(ctx, db, what, sql, args, fields, func(row *T) error {
 		all = append(all, *row)
 		return nil
