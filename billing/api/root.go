@@ -111,8 +111,11 @@ func (a *api) routes() []route {
 		{post, "publish-price-book", "/price-books", tagDecisions, "Make a price book the one in force", by(a.publish), nil},
 		{get, "list-decisions", "/decisions", tagDecisions, "The audit log: every decision, accepted or refused, with its hash chain", by(a.listDecisions), nil},
 		{get, "export-chargeback", "/exports/chargeback.csv", tagExports, "The month's invoice lines as CSV", by(a.exportChargeback), aFile},
-		{get, "export-focus", "/exports/focus.csv", tagExports,
-			"The month as FOCUS (FinOps Open Cost and Usage Specification): invoices, notes billed in it, drafts, the platform", by(a.exportFocus), aFile},
+		{
+			get, "export-focus", "/exports/focus.csv", tagExports,
+			"The month as FOCUS (FinOps Open Cost and Usage Specification): invoices, notes billed in it, drafts, the platform",
+			by(a.exportFocus), aFile,
+		},
 	}
 }
 

@@ -183,11 +183,11 @@ type HeldHours struct {
 	Unproven Money `json:"unproven"`
 }
 
-// Line explains a part of an effect, and Money is a figure of a document.
-type (
-	Line  = rating.Line
-	Money = rating.Money
-)
+// Line explains a part of an effect.
+type Line = rating.Line
+
+// Money is a figure of a document.
+type Money = rating.Money
 
 // Platform is the platform's own account, by the book's zone. List values obey
 // C7b: tenants + platform + quantity rounding = capacity.

@@ -26,6 +26,9 @@ func (e *noLineError) Error() string {
 	return fmt.Sprintf("no line %d; it has lines 1 to %d", e.line, e.lines)
 }
 
+// Class is fault.NotFound.
+func (*noLineError) Class() fault.Class { return fault.NotFound }
+
 func (e *noLineError) Is(target error) bool { return target == ErrNotFound }
 
 // Evidence is what a line of a decided document rests on.

@@ -66,10 +66,14 @@ type format struct {
 
 var (
 	usageColumns = []column{
-		{"project", func(f *Fact) any { return &f.Row.Project }}, {"model", func(f *Fact) any { return &f.Row.Model }},
-		{"profile", func(f *Fact) any { return &f.Row.Profile }}, {"profile_slices", func(f *Fact) any { return &f.Row.ProfileSlices }},
-		{"slices", func(f *Fact) any { return &f.Row.Slices }}, {"bucket", func(f *Fact) any { return &f.Row.Bucket }},
-		{"slice_ms", func(f *Fact) any { return &f.Row.SliceMS }}, {"energy_mj", func(f *Fact) any { return &f.Row.EnergyMJ }},
+		{"project", func(f *Fact) any { return &f.Row.Project }},
+		{"model", func(f *Fact) any { return &f.Row.Model }},
+		{"profile", func(f *Fact) any { return &f.Row.Profile }},
+		{"profile_slices", func(f *Fact) any { return &f.Row.ProfileSlices }},
+		{"slices", func(f *Fact) any { return &f.Row.Slices }},
+		{"bucket", func(f *Fact) any { return &f.Row.Bucket }},
+		{"slice_ms", func(f *Fact) any { return &f.Row.SliceMS }},
+		{"energy_mj", func(f *Fact) any { return &f.Row.EnergyMJ }},
 	}
 	amountColumn   = column{"amount", func(f *Fact) any { return &f.Distribution }}
 	suppliedColumn = column{"model", func(f *Fact) any { return &f.Supplied }}

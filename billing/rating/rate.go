@@ -47,10 +47,10 @@ type MissingModelError struct {
 	Book string
 }
 
-// Error says which model to add where.
 // Class is fault.Conflict: the price book stands against it.
 func (*MissingModelError) Class() fault.Class { return fault.Conflict }
 
+// Error says which model to add where.
 func (e *MissingModelError) Error() string {
 	return fmt.Sprintf("price model %q at %s: %s has no rate for it in the version effective %s; add it under models with a gpu_hour",
 		e.Model, e.Hour.Format(time.RFC3339), e.Book, e.Version.Format(time.RFC3339))
@@ -64,10 +64,10 @@ type BeforeBookError struct {
 	Book string
 }
 
-// Error says where the book would have to begin.
 // Class is fault.Conflict: the price book stands against it.
 func (*BeforeBookError) Class() fault.Class { return fault.Conflict }
 
+// Error says where the book would have to begin.
 func (e *BeforeBookError) Error() string {
 	return fmt.Sprintf("rate usage at %s: %s starts at %s; add a version that is effective by then",
 		e.Hour.Format(time.RFC3339), e.Book, e.Start.Format(time.RFC3339))
