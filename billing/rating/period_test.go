@@ -34,7 +34,8 @@ func TestPeriodsAreLocalMonths(t *testing.T) {
 		{"all in UTC", prices.Book{Zone: time.UTC}, "[2026-07 2026-10]"},
 		{"the platform behind", prices.Book{Zone: zone("America/Los_Angeles")}, "[2026-06 2026-07 2026-09 2026-10]"},
 		{
-			"a tenant ahead", prices.Book{Zone: time.UTC, TenantZones: map[string]*time.Location{"t": zone("Asia/Kolkata")}},
+			"a tenant ahead",
+			prices.Book{Zone: time.UTC, TenantZones: map[string]*time.Location{"t": zone("Asia/Kolkata")}},
 			"[2026-07 2026-08 2026-10 2026-11]",
 		},
 	} {
