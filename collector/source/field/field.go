@@ -77,30 +77,37 @@ var fields = []Field{
 	},
 	{
 		140, named("DCGM_FI_DEV_MEMORY_TEMP DCGM_FI_DEV_MEMORY_TEMP_CELSIUS dcgm_memory_temp"),
-		Celsius, 0, 200, false, Base{},
+		Celsius, 0, 200, false,
+		Base{},
 	},
 	{GPUTemp, named("DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_GPU_TEMP_CELSIUS dcgm_gpu_temp"), Celsius, 0, 200, false, Base{}},
 	// Board power above the limit is real (600 W on 400 W parts); 0 W is not.
 	{
 		PowerWatts, named("DCGM_FI_DEV_POWER_USAGE DCGM_FI_DEV_BOARD_POWER_WATTS dcgm_power_usage"),
-		Watt, math.SmallestNonzeroFloat64, 5_000, false, Base{},
+		Watt, math.SmallestNonzeroFloat64, 5_000, false,
+		Base{},
 	},
 	{
 		EnergyMJ, named("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION dcgm_total_energy_consumption"),
-		Millijoule, 0, maxCounter, false, Base{1611, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", Joule, 1000, 1, 100_000},
+		Millijoule, 0, maxCounter, false,
+		Base{1611, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", Joule, 1000, 1, 100_000},
 	},
 	{
 		202, named("DCGM_FI_DEV_PCIE_REPLAY_COUNTER DCGM_FI_DEV_PCIE_REPLAY_TOTAL dcgm_pcie_replay_counter"),
-		"", 0, maxCounter, false, Base{},
+		"", 0, maxCounter, false,
+		Base{},
 	},
 	// GPU_UTIL_RATIO is 0 to 100 in DCGM 4.6, in spite of the name: see Generation.
 	{
-		GPUUtil, []string{"DCGM_FI_DEV_GPU_UTIL", gpuUtilRatio, "dcgm_gpu_utilization"},
-		Percent, 0, 100, false, Base{1613, gpuUtilRatio, Ratio, 100, 1, 25},
+		GPUUtil,
+		[]string{"DCGM_FI_DEV_GPU_UTIL", gpuUtilRatio, "dcgm_gpu_utilization"},
+		Percent, 0, 100, false,
+		Base{1613, gpuUtilRatio, Ratio, 100, 1, 25},
 	},
 	{
 		204, named("DCGM_FI_DEV_MEM_COPY_UTIL dcgm_mem_copy_utilization"),
-		Percent, 0, 100, false, Base{1614, "DCGM_FI_DEV_MEMORY_UTIL_RATIO", Ratio, 100, 1, 25},
+		Percent, 0, 100, false,
+		Base{1614, "DCGM_FI_DEV_MEMORY_UTIL_RATIO", Ratio, 100, 1, 25},
 	},
 	{XID, named("DCGM_FI_DEV_XID_ERRORS DCGM_FI_DEV_XID_ERROR dcgm_xid_errors"), "", 0, 65_535, true, Base{}},
 	{FBFree, named("DCGM_FI_DEV_FB_FREE dcgm_fb_free"), MiB, 0, 1 << 24, true, bytes(1626, "DCGM_FI_DEV_FB_FREE_BYTES")},
@@ -111,18 +118,21 @@ var fields = []Field{
 	// times 1024.
 	{
 		449, named("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL dcgm_nvlink_bandwidth_total"),
-		"", 0, 1e9, false, Base{1648, "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", "", 1, 1_024_000, 100},
+		"", 0, 1e9, false,
+		Base{1648, "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND", "", 1, 1_024_000, 100},
 	},
 	{112, named("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS DCGM_FI_DEV_CLOCKS_EVENT_REASONS"), "", 0, maxCounter, false, Base{}},
 	{312, named("DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"), "", 0, maxCounter, false, Base{}},
 	{313, named("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"), "", 0, maxCounter, false, Base{}},
 	{
 		393, named("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"),
-		"", 0, maxCounter, false, Base{},
+		"", 0, maxCounter, false,
+		Base{},
 	},
 	{
 		394, named("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"),
-		"", 0, maxCounter, false, Base{},
+		"", 0, maxCounter, false,
+		Base{},
 	},
 	{RowRemapFailure, named("DCGM_FI_DEV_ROW_REMAP_FAILURE DCGM_FI_DEV_ROW_REMAP_FAILED"), "", 0, 1, false, Base{}},
 	{250, named("DCGM_FI_DEV_FB_TOTAL"), MiB, 0, 1 << 24, true, bytes(1625, "DCGM_FI_DEV_FB_CAPACITY_BYTES")},
@@ -130,17 +140,20 @@ var fields = []Field{
 	{
 		GREngineActive,
 		named("DCGM_FI_PROF_GR_ENGINE_ACTIVE DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO dcgm_fi_prof_gr_engine_active"),
-		"", 0, 1, true, Base{},
+		"", 0, 1, true,
+		Base{},
 	},
 	{SMActive, named("DCGM_FI_PROF_SM_ACTIVE DCGM_FI_PROF_SM_UTIL_RATIO dcgm_fi_prof_sm_active"), "", 0, 1, true, Base{}},
 	{1003, named("DCGM_FI_PROF_SM_OCCUPANCY DCGM_FI_PROF_SM_OCCUPANCY_RATIO"), "", 0, 1, true, Base{}},
 	{
 		1004, named("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE DCGM_FI_PROF_TENSOR_UTIL_RATIO dcgm_fi_prof_pipe_tensor_active"),
-		"", 0, 1, true, Base{},
+		"", 0, 1, true,
+		Base{},
 	},
 	{
 		1005, named("DCGM_FI_PROF_DRAM_ACTIVE DCGM_FI_PROF_DRAM_UTIL_RATIO dcgm_fi_prof_dram_active"),
-		"", 0, 1, true, Base{},
+		"", 0, 1, true,
+		Base{},
 	},
 	{1006, named("DCGM_FI_PROF_PIPE_FP64_ACTIVE DCGM_FI_PROF_FP64_UTIL_RATIO"), "", 0, 1, true, Base{}},
 	{1007, named("DCGM_FI_PROF_PIPE_FP32_ACTIVE DCGM_FI_PROF_FP32_UTIL_RATIO"), "", 0, 1, true, Base{}},

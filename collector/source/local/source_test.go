@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,18 +19,17 @@ import (
 
 // library answers with one GPU, after hang where that is set.
 type library struct {
-	clk                    *clock.Fake
-	hang                   chan struct{}
-	seen                   Seen
-	calls, looks, delivers int
-	closed                 bool
+	clk             *clock.Fake
+	hang            chan struct{} // closed: it answers at once
+	seen            Seen
+	calls           atomic.Int32
+	looks, delivers int
+	closed          bool
 }
 
 func (l *library) read(source.Slot) Seen {
-	l.calls++
-	if hang := l.hang; hang != nil {
-		<-hang
-	}
+	l.calls.Add(1)
+	<-l.hang
 	l.seen.Reading.At = l.clk.Now()
 	return l.seen
 }
@@ -48,7 +48,8 @@ func newSource(t *testing.T) (*Source, *library, *strings.Builder, func() float6
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &library{clk: clk, seen: Seen{Reading: Reading{Complete: true, GPUs: []GPU{{UUID: "GPU-1", Slices: 1}}}}}
+	l := &library{clk: clk, hang: make(chan struct{}), seen: Seen{Reading: Reading{Complete: true, GPUs: []GPU{{UUID: "GPU-1", Slices: 1}}}}}
+	close(l.hang)
 	blocked := prometheus.NewCounter(prometheus.CounterOpts{Name: "blocked_total"})
 	s := NewSource(Library{
 		Name: "lib", Read: l.read, Look: l.look, Deliver: func(*Reading) { l.delivers++ }, Close: func() { l.closed = true },
@@ -141,11 +142,10 @@ func TestLibraryThatHangs(t *testing.T) {
 	if !strings.Contains(log.String(), "is left as it is") || l.closed {
 		t.Errorf("the library was closed beside a call, or the log lacks it:\n%s", log)
 	}
-	if blocked() != 4 || l.calls != 1 || l.delivers != 0 {
-		t.Errorf("%v calls were blocked, %d made, %d delivered; want 4, 1 and 0", blocked(), l.calls, l.delivers)
+	if blocked() != 4 || l.calls.Load() != 1 || l.delivers != 0 {
+		t.Errorf("%v calls were blocked, %d made, %d delivered; want 4, 1 and 0", blocked(), l.calls.Load(), l.delivers)
 	}
 	close(l.hang)
-	l.hang = nil
 	if batches, err := s.Read(t.Context(), firstSlot.Next()); err != nil || len(batches) != 1 || l.delivers != 1 {
 		t.Errorf("after it returned: %v, %v; want a batch", batches, err)
 	}
