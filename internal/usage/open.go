@@ -2,7 +2,6 @@ package usage
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/gputally/gputally/internal/store"
 )
@@ -19,16 +18,11 @@ type OpenPools struct{ Pools, Hours uint64 }
 
 // FindOpenPools looks for them in the hours of a query.
 func FindOpenPools(ctx context.Context, db DB, q Query) (found OpenPools, err error) {
-	rows, err := db.Query(ctx, openPoolsSQL,
-		store.Named("from", q.From.UTC()), store.Named("to", q.To.UTC()))
-	if err != nil {
-		return found, fmt.Errorf("query pools of unknown capacity: %w", err)
-	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
-	for rows.Next() {
-		if err := rows.Scan(&found.Hours, &found.Pools); err != nil {
-			return found, fmt.Errorf("read pools of unknown capacity: %w", err)
-		}
-	}
-	return found, rows.Err()
+	args := []any{store.Named("from", q.From.UTC()), store.Named("to", q.To.UTC())}
+	fields := func(o *OpenPools) []any { return []any{&o.Hours, &o.Pools} }
+	err = store.Each(ctx, db, "pools of unknown capacity", openPoolsSQL, args, fields, func(o *OpenPools) error {
+		found = *o
+		return nil
+	})
+	return found, err
 }

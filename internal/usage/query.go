@@ -1,11 +1,13 @@
 package usage
 
 import (
+	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/gputally/gputally/internal/store"
@@ -30,10 +32,6 @@ type Query struct {
 // column is something to group by, as SQL over the view usage that gives a String.
 type column struct{ name, sql string }
 
-// kindOfRow tells owners, the platform and energy of no slot apart, whatever
-// a tenant calls itself.
-const kindOfRow = "toString(kind)"
-
 var columns = []column{
 	{"tenant", "toString(tenant)"},
 	{"project", "toString(project)"},
@@ -47,7 +45,7 @@ var columns = []column{
 	{"hour", "formatDateTime(hour, '%Y-%m-%dT%H:00:00Z', 'UTC')"},
 	{"day", "formatDateTime(hour, '%Y-%m-%d', 'UTC')"},
 	{"month", "formatDateTime(hour, '%Y-%m', 'UTC')"},
-	{"kind", kindOfRow},
+	{"kind", "toString(kind)"},
 }
 
 // Columns are the names a Query may group by.
@@ -129,32 +127,15 @@ func (q Query) Validate() error {
 	return nil
 }
 
-// The statement is put together from constants only; values are parameters.
-// Sums are of 128 bits: the engine's of 64 wrap around silently.
-const (
-	selectHead = "SELECT "
-	noColumns  = "emptyArrayString()"
-	byValues   = " AS by_values, "
-	anyKind    = "''"
-	selectSums = ` AS row_kind, gpu_slices,
-    sum(toUInt128(active_slice_ms)), sum(toUInt128(idle_slice_ms)), sum(toUInt128(unproven_slice_ms)),
-    sum(toUInt128(free_slice_ms)), sum(toUInt128(stranded_slice_ms)), sum(toUInt128(unhealthy_slice_ms)),
-    sum(toUInt128(unobserved_slice_ms)), sum(toInt128(energy_mj))
-FROM usage
-WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}
-    AND ({tenant:String} = '' OR kind = 'owner' AND tenant = {tenant:String})`
-	// A parameter is named for its column.
-	onlyHead      = "\n    AND "
-	onlyIs        = " = {"
-	onlyParameter = "only_"
-	onlyTail      = ":String}"
-	// Values are compared in hexadecimal: they may hold anything.
-	selectTail = `
-GROUP BY by_values, row_kind, gpu_slices
-HAVING {paged:UInt8} = 0
-    OR (by_values, row_kind) > (arrayMap(x -> unhex(x), splitByChar(',', {after:String})), {after_kind:String})
-ORDER BY by_values, row_kind, gpu_slices`
-)
+// usageSQL groups the view usage by columns and by a GPU's slices, which GPU-hours
+// need. What the template puts in are the expressions of columns; values are
+// parameters: from, to, tenant (empty: any), only_COLUMN, paged (0 or 1), after,
+// after_kind. Sums are of 128 bits: the engine's of 64 wrap around silently.
+//
+//go:embed usage.sql
+var usageSQL string
+
+var usageTemplate = template.Must(template.New("usage").Parse(usageSQL))
 
 // columnSQL is the expression of a column.
 func columnSQL(name string) (string, error) {
@@ -165,28 +146,24 @@ func columnSQL(name string) (string, error) {
 	return columns[at].sql, nil
 }
 
-// statement groups by the query's columns and by a GPU's slices, which GPU-hours need;
-// where tenants are told apart, also by kind: a tenant may have any name. The
-// query is valid.
-func (q Query) statement() string {
-	kind := anyKind
-	if slices.Contains(q.By, "tenant") {
-		kind = kindOfRow
-	}
-	values := noColumns
-	if len(q.By) > 0 {
-		chosen := make([]string, len(q.By))
-		for i, name := range q.By {
-			chosen[i], _ = columnSQL(name)
-		}
-		values = "[" + strings.Join(chosen, ", ") + "]"
-	}
-	only := ""
-	for _, name := range slices.Sorted(maps.Keys(q.Only)) {
+// statement is usageSQL for the columns of a valid query; where tenants are told
+// apart, rows are by kind, too: a tenant may have any name.
+func (q Query) statement() (string, error) {
+	view := struct {
+		By     []string
+		ByKind bool
+		Only   map[string]string
+	}{ByKind: slices.Contains(q.By, "tenant"), Only: map[string]string{}}
+	for _, name := range q.By {
 		sql, _ := columnSQL(name)
-		only += onlyHead + sql + onlyIs + onlyParameter + name + onlyTail
+		view.By = append(view.By, sql)
 	}
-	return selectHead + values + byValues + kind + selectSums + only + selectTail
+	for name := range q.Only {
+		view.Only[name], _ = columnSQL(name)
+	}
+	var out strings.Builder
+	err := usageTemplate.Execute(&out, view)
+	return out.String(), err
 }
 
 // arguments are the statement's parameters; after, where it is not nil, is the
@@ -194,7 +171,7 @@ func (q Query) statement() string {
 func (q Query) arguments(after *Row) []any {
 	args := []any{store.Named("from", q.From.UTC()), store.Named("to", q.To.UTC()), store.Named("tenant", q.Tenant)}
 	for _, name := range slices.Sorted(maps.Keys(q.Only)) {
-		args = append(args, store.Named(onlyParameter+name, q.Only[name]))
+		args = append(args, store.Named("only_"+name, q.Only[name]))
 	}
 	if after == nil {
 		return append(args, store.Named("paged", 0), store.Named("after", ""), store.Named("after_kind", ""))

@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/gputally/gputally/internal/store"
 )
 
 // DB is what the package needs of the store.
-type DB interface {
-	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
-}
+type DB = store.Querier
 
 // The kinds of usage, as the column kind spells them.
 const (
@@ -120,19 +118,13 @@ func Page(ctx context.Context, db DB, q Query, after *Row) (rows []Row, more boo
 
 // read stops at the limit with a TooManyRowsError, and gives the rows up to it.
 func (q Query) read(ctx context.Context, db DB, after *Row) ([]Row, error) {
-	rows, err := db.Query(ctx, q.statement(), q.arguments(after)...)
+	sql, err := q.statement()
 	if err != nil {
 		return nil, fmt.Errorf("query usage: %w", err)
 	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
 	c := &collector{limit: q.Limit}
-	for rows.Next() {
-		if err := c.scan(rows); err != nil {
-			return c.done, err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read usage: %w", err)
+	if err := store.Each(ctx, db, "usage", sql, q.arguments(after), (*part).fields, c.add); err != nil {
+		return c.done, err
 	}
 	err = c.flush()
 	return c.done, err
@@ -147,28 +139,34 @@ type collector struct {
 	hours *big.Rat
 }
 
-func (c *collector) scan(rows driver.Rows) error {
-	part := newRow(nil, "")
-	var slicesOfGPU uint16
-	fields := []any{&part.By, &part.Kind, &slicesOfGPU}
-	for _, bucket := range part.Buckets {
+// part is a row's usage on GPUs of one number of slices.
+type part struct {
+	Row
+	slices uint16
+}
+
+func (p *part) fields() []any {
+	p.Row = *newRow(nil, "")
+	fields := []any{&p.By, &p.Kind, &p.slices}
+	for _, bucket := range p.Buckets {
 		fields = append(fields, bucket)
 	}
-	if err := rows.Scan(append(fields, part.EnergyMJ)...); err != nil {
-		return fmt.Errorf("read usage: %w", err)
-	}
+	return append(fields, p.EnergyMJ)
+}
+
+func (c *collector) add(part *part) error {
 	if c.open == nil || c.open.Kind != part.Kind || !slices.Equal(c.open.By, part.By) {
 		if err := c.flush(); err != nil {
 			return err
 		}
 		c.open, c.hours = newRow(part.By, part.Kind), new(big.Rat)
 	}
-	c.open.add(part)
+	c.open.add(&part.Row)
 	if sliceMS := part.sliceMS(); sliceMS.Sign() > 0 {
-		if slicesOfGPU == 0 {
+		if part.slices == 0 {
 			return fmt.Errorf("read usage: %d slice-ms of %q on a GPU of 0 slices", sliceMS, part.By)
 		}
-		hour := new(big.Int).Mul(big.NewInt(int64(slicesOfGPU)), big.NewInt(3_600_000))
+		hour := new(big.Int).Mul(big.NewInt(int64(part.slices)), big.NewInt(3_600_000))
 		c.hours.Add(c.hours, new(big.Rat).SetFrac(sliceMS, hour))
 	}
 	return nil
