@@ -89,7 +89,7 @@ var bugs = []bug{
 		pkg: "./billing/rating", test: "TestRaterEqualsTheSlowModel", says: `distribution = `,
 	},
 	{
-		name: "just enough supply is too little (R7)", file: "billing/rating/reserve.go",
+		name: "just enough supply is too little (R7)", file: "billing/rating/distribute.go",
 		old: "have.Cmp(want.Rat()) >= 0", bad: "have.Cmp(want.Rat()) > 0",
 		pkg: "./billing/rating", test: "TestRaterEqualsTheSlowModel", says: `reservation = `,
 	},
