@@ -157,8 +157,7 @@ fmt: need-go ## format the Go code
 generate: need-go ## generated code and goldens (needs protoc)
 	@command -v protoc >/dev/null || { echo "protoc is missing: apt-get install protobuf-compiler"; exit 1; }
 	@mkdir -p $(BUILD)/bin && go build -o $(BUILD)/bin/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go
-	PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" protoc --go_out=. --go_opt=paths=source_relative internal/wire/batch.proto
-	go generate ./...
+	PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" go generate ./...
 
 .PHONY: test-deps
 test-deps: $(LIB) need-go ## what tests and linters use (apt-get, as root), and all modules

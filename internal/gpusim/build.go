@@ -57,8 +57,10 @@ func runMake(ctx context.Context, root, dir string) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"--silent", "--no-print-directory", "-C", filepath.Join(root, "testdata", "gpusim"), "OUT=" + dir,
-		"CC=" + compiler}
+	args := []string{
+		"--silent", "--no-print-directory", "-C", filepath.Join(root, "testdata", "gpusim"), "OUT=" + dir,
+		"CC=" + compiler,
+	}
 	for name, module := range map[string]string{"DCGM_INCLUDE": dcgmModule, "NVML_INCLUDE": nvmlModule} {
 		folder, err := goOutput(ctx, root, "list", "-m", "-f", "{{.Dir}}", module)
 		if err != nil {

@@ -4,4 +4,4 @@
 // one slot against each other (R1), and knows nothing of buckets or money.
 package wire
 
-//go:generate protoc --go_out=../.. --go_opt=module=github.com/gputally/gputally batch.proto -I .
+//go:generate protoc -I ../.. --go_out=../.. --go_opt=paths=source_relative internal/wire/batch.proto
