@@ -8,12 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/internal/telemetry"
 )
 
 type metrics struct {
 	runs      prometheus.Counter
 	errors    prometheus.Counter
-	duration  prometheus.Histogram
+	duration  prometheus.Observer
 	lastRun   prometheus.Gauge
 	pending   *prometheus.GaugeVec
 	projected prometheus.Counter
@@ -22,45 +23,29 @@ type metrics struct {
 }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		runs: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_billing_runs_total", Help: "Runs in which all months could be rated.",
-		}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_billing_errors_total", Help: "Months that could not be rated.",
-		}),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gputally_billing_run_duration_seconds", Help: "Duration of a run.",
-			Buckets: prometheus.ExponentialBuckets(0.01, 4, 8),
-		}),
-		lastRun: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_billing_last_run_timestamp_seconds", Help: "Unix time of the last run in which all months could be rated.",
-		}),
-		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gputally_billing_pending_adjustments", Help: "Finalised invoices of a month whose usage the ledger no longer says (R17).",
-		}, []string{"period"}),
-		projected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_billing_projected_total", Help: "Messages of the decisions that were brought into ClickHouse.",
-		}),
-		mappings: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_billing_mappings_noted_total", Help: "Tenant mappings of the ledger's epochs that were recorded as decisions (R6).",
-		}),
-		months: &months{
-			draft: prometheus.NewDesc("gputally_invoice_draft_total",
-				"Total of a tenant's draft invoice, in the currency's major unit.", []string{"tenant", "currency", "period"}, nil),
-			finalised: prometheus.NewDesc("gputally_invoice_finalised_total",
-				"Total of a tenant's finalised invoice or note, in the currency's major unit.", []string{"tenant", "currency", "period", "kind", "revision"}, nil),
-			withheld: prometheus.NewDesc("gputally_invoice_drafts_withheld",
-				"Drafts of tenants, and the platform's account, of which hours are left out: without a rate, or not billable.", []string{"period", "reason"}, nil),
-			months: map[string]*invoice.Month{},
-		},
+	m := &months{
+		draft: prometheus.NewDesc("gputally_invoice_draft_total",
+			"Total of a tenant's draft invoice, in the currency's major unit.", []string{"tenant", "currency", "period"}, nil),
+		finalised: prometheus.NewDesc("gputally_invoice_finalised_total",
+			"Total of a tenant's finalised invoice or note, in the currency's major unit.", []string{"tenant", "currency", "period", "kind", "revision"}, nil),
+		withheld: prometheus.NewDesc("gputally_invoice_drafts_withheld",
+			"Drafts of tenants, and the platform's account, of which hours are left out: without a rate, or not billable.", []string{"period", "reason"}, nil),
+		months: map[string]*invoice.Month{},
 	}
-	for _, c := range []prometheus.Collector{m.runs, m.errors, m.duration, m.lastRun, m.projected, m.mappings, m.pending, m.months} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register billing metric: %w", err)
-		}
+	if err := registry.Register(m); err != nil {
+		return nil, fmt.Errorf("register billing metric: %w", err)
 	}
-	return m, nil
+	in := telemetry.In(registry, "gputally_billing_")
+	return &metrics{
+		months:    m,
+		runs:      in.Counter("runs_total", "Runs in which all months could be rated."),
+		errors:    in.Counter("errors_total", "Months that could not be rated."),
+		duration:  in.Histograms("run_duration_seconds", "Duration of a run.", prometheus.ExponentialBuckets(0.01, 4, 8)).WithLabelValues(),
+		lastRun:   in.Gauge("last_run_timestamp_seconds", "Unix time of the last run in which all months could be rated."),
+		pending:   in.Gauges("pending_adjustments", "Finalised invoices of a month whose usage the ledger no longer says (R17).", "period"),
+		projected: in.Counter("projected_total", "Messages of the decisions that were brought into ClickHouse."),
+		mappings:  in.Counter("mappings_noted_total", "Tenant mappings of the ledger's epochs that were recorded as decisions (R6)."),
+	}, nil
 }
 
 // months shows the totals of the months last rated; a month is swapped whole.
