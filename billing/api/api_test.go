@@ -89,7 +89,7 @@ func mount(t *testing.T, db *store.DB, book *prices.Book) *fixture {
 
 // explained stands in for package explain, which has tests of its own.
 func explained(_ context.Context, q *api.Explanation, hour time.Time) (any, error) {
-	if q.GPU != "GPU-a" {
+	if q.GPU == "GPU-b" {
 		return nil, fault.New(fault.NotFound, "GPU %q: the ledger has no such GPU", q.GPU)
 	}
 	return map[string]any{"gpu": q.GPU, "hour": hour, "all": q.All}, nil
