@@ -56,9 +56,10 @@ SEQUENTIAL := ./analyzer/... ./billing/export/... ./billing/prices ./billing/pro
 	./collector/source/field ./collector/source/prometheus ./collector/source/sim ./dashboards/... \
 	./ingest/explain/... ./ingest/imports ./internal/check ./internal/config ./internal/hostlist \
 	./internal/meter/... ./internal/tenants ./internal/usage/... ./internal/wire
-# Tests of other packages that are strong by their number of cases, not by goroutines.
-COUNTING := ^Test(R6FinaliseCallsSentTwentyTimesHaveOneEffectEach|F4TheApprovedHashOrNothing|SevenGenerationsOfOneHour|EveryFile.*|BitFlipsInEveryByte|PowerCut|KilledAtEverySystemCall)$$
-COUNTING_IN := ./billing/api ./billing/invoice ./collector/source/exporter ./collector/spool
+# Tests of other packages that are strong by their number of cases, or bound a time,
+# and not by goroutines.
+COUNTING := ^Test(R6FinaliseCallsSentTwentyTimesHaveOneEffectEach|F4TheApprovedHashOrNothing|HostileRecordsAreRefusedCheaply|SevenGenerationsOfOneHour|EveryFile.*|BitFlipsInEveryByte|PowerCut|KilledAtEverySystemCall)$$
+COUNTING_IN := ./billing/api ./billing/invoice ./collector/source/exporter ./collector/spool ./internal/decisions
 # Most tests of cmd/gputally start commands and processes, hundreds of them. These
 # run services in the test's own process.
 SERVING := ^Test(KilledBrokerLosesNothing|SeparateServicesServeAndDrain|CollectorSpoolsWhileKafkaIsAway|StatusOfARunningStandalone|ReplayBesideAStandalone|MeteringGoesOnBesideALostLog|TroubledExporterIsNamedAndItsTimeUnobserved|DevicesAreMeteredThroughEverything|ScrapedFleetIsMeteredByRule|SilentTargetIsUnobservedForAsLong|GarbageOnTheTopicIsSetAside|ContractCasesTogether)$$

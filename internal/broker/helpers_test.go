@@ -20,6 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/gputally/gputally/internal/clock"
 )
 
 func testContext(tb testing.TB) context.Context {
@@ -91,10 +93,31 @@ func newTestClient(tb testing.TB, addr string, change func(*Config)) *Client {
 	return c
 }
 
+// ensure makes the topics and waits until their partitions have leaders: Apache
+// Kafka answers before.
 func ensure(tb testing.TB, c *Client) {
 	tb.Helper()
-	if err := c.EnsureTopics(testContext(tb)); err != nil {
+	ctx := testContext(tb)
+	if err := c.EnsureTopics(ctx); err != nil {
 		tb.Fatalf("EnsureTopics: %v", err)
+	}
+	for _, topic := range []string{TopicSamples, TopicDeadLetter} {
+		awaitEnd(tb, c, topic, 0)
+	}
+}
+
+// awaitEnd waits until partition 0 of a topic ends at least at an offset.
+func awaitEnd(tb testing.TB, c *Client, topic string, end int64) {
+	tb.Helper()
+	ctx := testContext(tb)
+	for {
+		bounds, err := c.Bounds(ctx, topic)
+		if err == nil && bounds[0].Last >= end {
+			return
+		}
+		if clock.Sleep(ctx, clock.Real(), 10*time.Millisecond) != nil {
+			tb.Fatalf("topic %s does not end at %d: %v, %v", topic, end, bounds, err)
+		}
 	}
 }
 
@@ -312,6 +335,7 @@ func testTransactionMarkersAreTold(t *testing.T, b *testBroker) {
 	if err := foreign.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
+	awaitEnd(t, c, TopicSamples, 3) // Apache Kafka writes the marker after it has answered
 	consumer := join(t, c, "ingest")
 	if diff := gocmp.Diff([]string{"a", "b"}, values(fetchCount(t, consumer, 2))); diff != "" {
 		t.Errorf("values in the transaction (-want +got):\n%s", diff)
