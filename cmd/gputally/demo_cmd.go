@@ -17,8 +17,8 @@ import (
 	"github.com/gputally/gputally/collector"
 	"github.com/gputally/gputally/collector/source/sim"
 	"github.com/gputally/gputally/collector/spool"
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/wire"
 )
@@ -183,7 +183,7 @@ func (d *demo) prepare(ctx context.Context, f demoFlags) error {
 	return err
 }
 
-func loadDemo(dir *app.Dir, begin demoState) (demoState, error) {
+func loadDemo(dir *datadir.Dir, begin demoState) (demoState, error) {
 	path := dir.Join(demoName)
 	data, err := os.ReadFile(path)
 	if err == nil {

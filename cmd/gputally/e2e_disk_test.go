@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gputally/gputally/internal/app"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/store/storetest"
 )
 
@@ -156,7 +156,7 @@ type ballast struct{ file *os.File }
 // smallDisk puts a part of a data directory on a file system of its own.
 func smallDisk(t *testing.T, data, part string) *ballast {
 	t.Helper()
-	dir, err := app.Open(data, app.Holder{})
+	dir, err := datadir.Open(data, datadir.Holder{})
 	if err != nil {
 		t.Fatal(err)
 	}

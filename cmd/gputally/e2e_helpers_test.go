@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/lifecycle"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/wire"
 )
@@ -199,7 +199,7 @@ func withLedger(t *testing.T, data string, do func(p *pipeline)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := app.NewGroup(t.Context(), app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	group := lifecycle.New(t.Context(), lifecycle.Options{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() {
 		if err := errors.Join(group.Stop(), a.Close()); err != nil {
 			t.Errorf("close ledger: %v", err)

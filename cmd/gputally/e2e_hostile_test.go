@@ -22,9 +22,9 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/gputally/gputally/ingest"
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/hostiletest"
 	"github.com/gputally/gputally/internal/meter"
@@ -140,8 +140,8 @@ func TestHostileMessages(t *testing.T) {
 	}
 	seed := hostileSeed(t)
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(hostileMemory*3/4))
-	want := runHonest(t, func(*process, app.Run) {})
-	got := runHonest(t, func(p *process, run app.Run) { attack(t, p, run, seed, length) })
+	want := runHonest(t, func(*process, datadir.Run) {})
+	got := runHonest(t, func(p *process, run datadir.Run) { attack(t, p, run, seed, length) })
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the honest fleet (-undisturbed +attacked):\n%s", diff)
 	}
@@ -149,12 +149,12 @@ func TestHostileMessages(t *testing.T) {
 
 // runHonest brings half a fleet's data in, has something happen, and brings in the
 // rest: it returns what is told of the fleet then.
-func runHonest(t *testing.T, between func(*process, app.Run)) (told map[string]string) {
+func runHonest(t *testing.T, between func(*process, datadir.Run)) (told map[string]string) {
 	t.Helper()
 	data, lines := newDataDir(t), fleetLines(t)
 	p := spawn(t, data, "standalone", "--listen", "127.0.0.1:0")
 	p.reaches(t, "gputally_ledger_last_pass_timestamp_seconds", 1)
-	run, err := app.ReadRun(data)
+	run, err := datadir.ReadRun(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func wantHonestVerified(t *testing.T, data string) {
 // assault is what is sent in an attack, and what was seen meanwhile.
 type assault struct {
 	t      *testing.T
-	run    app.Run
+	run    datadir.Run
 	client *broker.Client
 	before []broker.Message   // the decisions before the attack
 	sound  []decisions.Record // to make hostile ones of
@@ -240,7 +240,7 @@ func (a *assault) count(what string) {
 
 // attack sends hostile messages of all sorts at once, until they are all behind
 // ingest and fold.
-func attack(t *testing.T, p *process, run app.Run, seed uint64, length time.Duration) {
+func attack(t *testing.T, p *process, run datadir.Run, seed uint64, length time.Duration) {
 	t.Helper()
 	a := &assault{t: t, run: run, counts: map[string]int{}, sent: map[[sha256.Size]byte]bool{}}
 	cfg := broker.DefaultConfig()

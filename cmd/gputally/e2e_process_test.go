@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/store/engine"
 	"github.com/gputally/gputally/internal/store/storetest"
 )
@@ -207,7 +207,7 @@ func alive(pid int) bool {
 // it doesn't serve yet, or no longer.
 func (p *process) metric(t *testing.T, name string) (sum float64, ok bool) {
 	t.Helper()
-	run, err := app.ReadRun(p.data)
+	run, err := datadir.ReadRun(p.data)
 	if err != nil || run.PID != p.pid || !p.running() {
 		return 0, false
 	}

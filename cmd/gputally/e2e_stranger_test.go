@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/strangertest"
 )
 
@@ -127,7 +127,7 @@ func testStranger(t *testing.T, listen string, reads int) {
 	data := newDataDir(t)
 	server := spawn(t, data, "standalone", "--listen", listen)
 	server.reaches(t, "gputally_ledger_last_pass_timestamp_seconds", 1)
-	run, err := app.ReadRun(data)
+	run, err := datadir.ReadRun(data)
 	if err != nil {
 		t.Fatal(err)
 	}

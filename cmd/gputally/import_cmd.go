@@ -12,7 +12,8 @@ import (
 
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/ingest/imports"
-	"github.com/gputally/gputally/internal/app"
+	"github.com/gputally/gputally/internal/datadir"
+	"github.com/gputally/gputally/internal/lifecycle"
 )
 
 func (s *session) importCommand() *cobra.Command {
@@ -88,8 +89,8 @@ func (s *session) importBatches(ctx context.Context, file, dataDir string, horiz
 
 // openOrCreate opens a ledger with its broker, in a new directory too.
 func (s *session) openOrCreate(ctx context.Context, dataDir string) (*access, error) {
-	dir, err := app.Open(dataDir, s.holder())
-	var locked *app.LockedError
+	dir, err := datadir.Open(dataDir, s.holder())
+	var locked *datadir.LockedError
 	if errors.As(err, &locked) {
 		return s.open(ctx, dataDir, true)
 	}
@@ -106,7 +107,7 @@ func (s *session) openOrCreate(ctx context.Context, dataDir string) (*access, er
 // sendBatches takes batches through spool and topic, and waits until they are
 // in the ledger. Where no standalone runs, ingest runs here for that long.
 func (s *session) sendBatches(ctx context.Context, a *access, dataDir string, read *imports.Batches) (err error) {
-	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
 	a.cfg.Ledger.KeepMapping = true
 	p, err := s.newPipeline(ctx, a, group)

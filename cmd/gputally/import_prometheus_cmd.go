@@ -14,7 +14,7 @@ import (
 
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/prometheus"
-	"github.com/gputally/gputally/internal/app"
+	"github.com/gputally/gputally/internal/lifecycle"
 )
 
 // historyFlags say which history of which Prometheus goes where.
@@ -79,7 +79,7 @@ func (s *session) importPrometheus(ctx context.Context, f *historyFlags) (err er
 	if err != nil {
 		return err
 	}
-	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
 	carrier := &recordRun{s: s, a: a, dataDir: f.data}
 	if err := carrier.start(ctx, group); err != nil {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/ingest/imports"
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/bounded"
+	"github.com/gputally/gputally/internal/lifecycle"
 	"github.com/gputally/gputally/internal/meter"
 )
 
@@ -103,7 +103,7 @@ func (s *session) importRecords(ctx context.Context, file string, f *recordFlags
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
 	o.Partial = len(records.Bad) > 0
 	run := &recordRun{s: s, a: a, dataDir: f.data, o: o, dryRun: f.dryRun}
@@ -150,7 +150,7 @@ type recordRun struct {
 
 // start runs what carries batches into the ledger, and waits until what a run
 // before left on its way is there.
-func (r *recordRun) start(ctx context.Context, group *app.Group) (err error) {
+func (r *recordRun) start(ctx context.Context, group *lifecycle.Group) (err error) {
 	r.a.cfg.Ledger.KeepMapping = true
 	if r.p, err = r.s.newPipeline(ctx, r.a, group); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
 
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/store/storetest"
 	"github.com/gputally/gputally/internal/usage/usagetest"
 )
@@ -52,7 +52,7 @@ func insertUsage(t *testing.T, data string) {
 func openNew(t *testing.T, path string) *access {
 	t.Helper()
 	s := newSession(t)
-	dir, err := app.Open(path, s.holder())
+	dir, err := datadir.Open(path, s.holder())
 	if err != nil {
 		t.Fatalf("open data directory: %v", err)
 	}
@@ -161,7 +161,7 @@ func TestQuestionsNeedALedger(t *testing.T) {
 
 func TestMissingLibraryNamesTheCommandThatMendsIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
-	dir, err := app.Open(path, app.Holder{})
+	dir, err := datadir.Open(path, datadir.Holder{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestQuestionsUseTheRunningEngine(t *testing.T) {
 			t.Errorf("close: %v", err)
 		}
 	}()
-	if err := a.dir.Publish(app.Run{EngineSocket: filepath.Join(a.dir.TempDir(), socketName)}); err != nil {
+	if err := a.dir.Publish(datadir.Run{EngineSocket: filepath.Join(a.dir.TempDir(), socketName)}); err != nil {
 		t.Fatal(err)
 	}
 	usagetest.Insert(t, a.db, usagetest.GPUHour{

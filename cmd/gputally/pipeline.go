@@ -20,16 +20,17 @@ import (
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/ingest"
 	"github.com/gputally/gputally/ingest/ledger"
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/httpd"
+	"github.com/gputally/gputally/internal/lifecycle"
 	"github.com/gputally/gputally/internal/store"
 )
 
 const (
-	spoolDir = app.SpoolDir
+	spoolDir = datadir.SpoolDir
 	// exporterState is the exporter source's memory. It lies outside spoolDir,
 	// where each entry is a spool.
 	exporterState = "exporter.json"
@@ -43,7 +44,7 @@ type pipeline struct {
 	s      *session
 	cfg    Config
 	access *access
-	group  *app.Group
+	group  *lifecycle.Group
 	reg    *prometheus.Registry
 	client *broker.Client
 	// brokers are the client's, for people.
@@ -59,7 +60,7 @@ type pipeline struct {
 
 // newPipeline connects to the broker and checks the topics. group stops what
 // is started on it.
-func (s *session) newPipeline(ctx context.Context, a *access, group *app.Group) (*pipeline, error) {
+func (s *session) newPipeline(ctx context.Context, a *access, group *lifecycle.Group) (*pipeline, error) {
 	p := &pipeline{s: s, cfg: a.cfg, access: a, group: group, reg: prometheus.NewRegistry()}
 	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.metrics != nil {

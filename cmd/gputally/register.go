@@ -10,9 +10,10 @@ import (
 
 	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/billing/projection"
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/lifecycle"
 )
 
 // openRegister reads the decisions and puts the register of invoices on them.
@@ -42,7 +43,7 @@ func (p *pipeline) decisionOptions() decisions.Options {
 }
 
 // copyName is the folder in the data directory that decisions are copied to.
-const copyName = app.CopyDir
+const copyName = datadir.CopyDir
 
 // copyDir is where the decisions are copied to, by this process or, where a
 // standalone serves the directory, by that one; empty: nowhere.
@@ -174,7 +175,7 @@ func (s *session) withDecisions(ctx context.Context, dataDir string, ask func(*p
 	if a.broker == "" && len(a.cfg.Kafka.Brokers) == 0 {
 		return usageError{errors.New("kafka.brokers: is empty: what was decided about invoices and prices is in Kafka; name the brokers in the configuration")}
 	}
-	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
 	a.cfg.Ledger.KeepMapping = true
 	p, err := s.newPipeline(ctx, a, group)

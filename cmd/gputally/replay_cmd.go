@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gputally/gputally/ingest"
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/lifecycle"
 )
 
 func (s *session) replayCommand() *cobra.Command {
@@ -112,7 +112,7 @@ func (s *session) replay(ctx context.Context, dataDir string, o *replay) (err er
 	if err := a.needBroker(); err != nil {
 		return err
 	}
-	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
 	a.cfg.Ledger.KeepMapping = true
 	p, err := s.newPipeline(ctx, a, group)

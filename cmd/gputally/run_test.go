@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/cobra"
 
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/config"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/store/engine"
 	"github.com/gputally/gputally/internal/trust"
 )
@@ -96,7 +96,7 @@ func TestExitCodes(t *testing.T) {
 		{t.Context(), errors.New("query: syntax error"), exitFailed},
 		{t.Context(), quietError{"2 checks failed"}, exitFailed},
 		{t.Context(), fmt.Errorf("load: %w", usageError{errors.New("x")}), exitUsage},
-		{t.Context(), fmt.Errorf("start: %w", &app.LockedError{}), exitEnvironment},
+		{t.Context(), fmt.Errorf("start: %w", &datadir.LockedError{}), exitEnvironment},
 		{t.Context(), fmt.Errorf("listen: %w", syscall.EADDRINUSE), exitEnvironment},
 		{t.Context(), fmt.Errorf("spool: %w", syscall.ENOSPC), exitEnvironment},
 		{t.Context(), fmt.Errorf("open: %w", os.ErrPermission), exitEnvironment},

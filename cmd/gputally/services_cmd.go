@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gputally/gputally/ingest/ledger"
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/httpd"
+	"github.com/gputally/gputally/internal/lifecycle"
 )
 
 // separate is one of the services that run each on their own, against the
@@ -120,7 +120,7 @@ func (s *session) runSeparate(ctx context.Context, cfg Config, service separate)
 func (s *session) barePipeline(ctx context.Context, a *access) *pipeline {
 	p := &pipeline{
 		s: s, cfg: a.cfg, access: a, reg: prometheus.NewRegistry(),
-		group: app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout}),
+		group: lifecycle.New(ctx, lifecycle.Options{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout}),
 	}
 	p.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return p

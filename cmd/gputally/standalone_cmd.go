@@ -12,7 +12,7 @@ import (
 
 	"github.com/gputally/gputally/billing/statement"
 	"github.com/gputally/gputally/collector/source/exporter"
-	"github.com/gputally/gputally/internal/app"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/httpd"
 	"github.com/gputally/gputally/internal/store"
 )
@@ -103,7 +103,7 @@ func statementsURL(server *httpd.Server) string { return server.At(statement.Pat
 // startStandalone takes the directory and starts everything but a source. On
 // error all is stopped again.
 func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Config) (p *pipeline, server *httpd.Server, err error) {
-	dir, err := app.Open(dataDir, s.holder())
+	dir, err := datadir.Open(dataDir, s.holder())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +137,7 @@ func (s *session) startStandalone(ctx context.Context, dataDir string, cfg Confi
 			return nil, nil, errors.Join(err, server.Close())
 		}
 	}
-	err = dir.Publish(app.Run{
+	err = dir.Publish(datadir.Run{
 		EngineSocket: filepath.Join(dir.TempDir(), socketName), BrokerAddress: a.broker, BrokerPassword: a.password, HTTPAddress: server.Addr(), HTTPSocket: server.Socket(),
 	})
 	return p, server, err

@@ -17,9 +17,9 @@ import (
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/ingest"
 	"github.com/gputally/gputally/ingest/ledger"
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/lifecycle"
 )
 
 func (s *session) verifyCommand() *cobra.Command {
@@ -58,7 +58,7 @@ func (s *session) verify(ctx context.Context, dataDir string, sample int) (resul
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	defer func() { err = errors.Join(err, group.Stop()) }()
 	path, err := findConfig(s.configPath, dataDir)
 	if err != nil {

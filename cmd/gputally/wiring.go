@@ -13,16 +13,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gputally/gputally/internal/app"
 	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/datadir"
+	"github.com/gputally/gputally/internal/lifecycle"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/store/engine"
 )
 
 // The data directory's inside. FORMAT's number stands for this layout.
 const (
-	engineDir = app.EngineDir
-	brokerDir = app.BrokerDir
+	engineDir = datadir.EngineDir
+	brokerDir = datadir.BrokerDir
 
 	socketName       = "clickhouse.sock"
 	brokerSocketName = "kafka.sock"
@@ -47,9 +48,9 @@ type access struct {
 	// password is the embedded broker's.
 	password string
 	metrics  prometheus.Collector // the embedded broker's; nil where it isn't this process's
-	run      app.Run              // of the process that serves the directory; zero: this one does
-	dir      *app.Dir
-	group    *app.Group
+	run      datadir.Run          // of the process that serves the directory; zero: this one does
+	dir      *datadir.Dir
+	group    *lifecycle.Group
 }
 
 // needBroker says how to name a broker where there is none to reach.
@@ -94,7 +95,7 @@ func (s *session) open(ctx context.Context, dataDir string, withBroker bool) (*a
 	if dataDir == "" {
 		return s.openRemote(ctx, cfg)
 	}
-	at, err := app.Attach(ctx, dataDir, app.AttachOptions{Self: s.holder(), Clock: s.clock, Log: s.log, Wait: attachWait})
+	at, err := datadir.Attach(ctx, dataDir, datadir.AttachOptions{Self: s.holder(), Clock: s.clock, Log: s.log, Wait: attachWait})
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +126,8 @@ func (s *session) openRemote(ctx context.Context, cfg Config) (*access, error) {
 // startEmbedded starts the engine, and a broker where asked for, on a directory
 // that this process holds, and brings the tables up to date. The directory is
 // closed with the access, also when starting fails.
-func (s *session) startEmbedded(ctx context.Context, dir *app.Dir, cfg Config, withBroker bool) (a *access, err error) {
-	group := app.NewGroup(ctx, app.GroupOptions{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
+func (s *session) startEmbedded(ctx context.Context, dir *datadir.Dir, cfg Config, withBroker bool) (a *access, err error) {
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.clock, Log: s.log, StopTimeout: stopTimeout})
 	group.OnStop("data directory", dir.Close)
 	a = &access{cfg: cfg, data: dir.Path(), dir: dir, group: group}
 	defer func() {
@@ -167,7 +168,7 @@ func (s *session) startEmbedded(ctx context.Context, dir *app.Dir, cfg Config, w
 
 // startEngine runs this binary as the engine's helper process. The library is
 // looked for here, so that its absence is one clear error.
-func (s *session) startEngine(ctx context.Context, dir *app.Dir, cfg Config, socket string) (*engine.Supervisor, error) {
+func (s *session) startEngine(ctx context.Context, dir *datadir.Dir, cfg Config, socket string) (*engine.Supervisor, error) {
 	library, err := engine.Locate(cfg.ClickHouse.Library)
 	if err != nil {
 		return nil, err
@@ -214,6 +215,6 @@ func (s *session) config(dataDir string) (Config, error) {
 	return loadConfig(path)
 }
 
-func (s *session) holder() app.Holder {
-	return app.Holder{Command: s.commandLine(), Started: s.clock.Now().UTC()}
+func (s *session) holder() datadir.Holder {
+	return datadir.Holder{Command: s.commandLine(), Started: s.clock.Now().UTC()}
 }

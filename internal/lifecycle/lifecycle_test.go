@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func (j *journal) draining(name string, err error) func(context.Context) error {
 }
 
 func newGroup(t *testing.T, c clock.Clock) *Group {
-	return NewGroup(t.Context(), GroupOptions{Clock: c, Log: slog.New(slog.DiscardHandler), StopTimeout: time.Minute})
+	return New(t.Context(), Options{Clock: c, Log: slog.New(slog.DiscardHandler), StopTimeout: time.Minute})
 }
 
 func TestGroupStopsInReverseOrder(t *testing.T) {
@@ -90,7 +90,7 @@ func TestGroupServiceMayNotEndByItself(t *testing.T) {
 
 func TestGroupGoesOnWithoutAServiceThatHangs(t *testing.T) {
 	var j journal
-	fake := clock.NewFake(started)
+	fake := clock.NewFake(time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC))
 	g := newGroup(t, fake)
 	release := make(chan struct{})
 	defer close(release)

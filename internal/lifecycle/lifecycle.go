@@ -1,4 +1,6 @@
-package app
+// Package lifecycle starts services one after the other and stops them in the reverse
+// order, each after everything that was started later has drained.
+package lifecycle
 
 import (
 	"context"
@@ -10,8 +12,8 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// GroupOptions are a Group's dependencies.
-type GroupOptions struct {
+// Options are a Group's dependencies.
+type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 	// StopTimeout is how long one service may take to drain before the group
@@ -22,7 +24,7 @@ type GroupOptions struct {
 // Group runs services that were started one after the other and stops them in
 // reverse. It is used from one goroutine.
 type Group struct {
-	opts    GroupOptions
+	opts    Options
 	base    context.Context // without cancellation: only the group ends a service
 	members []*member
 	ended   chan *member
@@ -35,9 +37,9 @@ type member struct {
 	err    error // set before done is closed
 }
 
-// NewGroup returns an empty group. Services get ctx's values, and are cancelled
+// New returns an empty group. Services get ctx's values, and are cancelled
 // by the group alone.
-func NewGroup(ctx context.Context, opts GroupOptions) *Group {
+func New(ctx context.Context, opts Options) *Group {
 	return &Group{opts: opts, base: context.WithoutCancel(ctx), ended: make(chan *member, 1)}
 }
 
