@@ -60,15 +60,16 @@ SEQUENTIAL := ./analyzer/... ./billing/export/... ./billing/prices ./billing/pro
 # and not by goroutines.
 COUNTING := ^Test(R6FinaliseCallsSentTwentyTimesHaveOneEffectEach|F4TheApprovedHashOrNothing|HostileRecordsAreRefusedCheaply|SevenGenerationsOfOneHour|EveryFile.*|BitFlipsInEveryByte|PowerCut|KilledAtEverySystemCall)$$
 COUNTING_IN := ./billing/api ./billing/invoice ./collector/source/exporter ./collector/spool ./internal/decisions
-# Most tests of cmd/gputally start commands and processes, hundreds of them. These
+# The tests of whole commands and processes start hundreds of them. Those of SERVING
 # run services in the test's own process.
+PROGRAM := ./cmd/gputally/commandtest ./cmd/gputally/e2e
 SERVING := ^Test(KilledBrokerLosesNothing|SeparateServicesServeAndDrain|CollectorSpoolsWhileKafkaIsAway|StatusOfARunningStandalone|ReplayBesideAStandalone|MeteringGoesOnBesideALostLog|TroubledExporterIsNamedAndItsTimeUnobserved|DevicesAreMeteredThroughEverything|ScrapedFleetIsMeteredByRule|SilentTargetIsUnobservedForAsLong|GarbageOnTheTopicIsSetAside|ContractCasesTogether)$$
 
 .PHONY: test-all
 test-all: $(LIB) need-go need-cc ## make test with everything long, and the race detector
-	go test -race -timeout 30m -skip '$(COUNTING)' $$(go list ./... | grep -vxF "$$(go list $(SEQUENTIAL) ./cmd/gputally)")
-	go test -race -timeout 30m -run '$(SERVING)' ./cmd/gputally
-	go test -timeout 30m -skip '$(SERVING)' ./cmd/gputally $(SEQUENTIAL)
+	go test -race -timeout 30m -skip '$(COUNTING)' $$(go list ./... | grep -vxF "$$(go list $(SEQUENTIAL) $(PROGRAM))")
+	go test -race -timeout 30m -run '$(SERVING)' $(PROGRAM)
+	go test -timeout 30m -skip '$(SERVING)' $(PROGRAM) $(SEQUENTIAL)
 	go test -timeout 30m -run '$(COUNTING)' $(COUNTING_IN)
 
 # The size of `make torture`; the seed of a run is printed, and taken from SEED.
@@ -79,7 +80,7 @@ SEED  ?=
 .PHONY: torture
 torture: $(LIB) need-go need-cc ## twenty million rows while ingesters are killed (ROWS, KILLS, SEED)
 	GPUTALLY_TORTURE_ROWS=$(ROWS) GPUTALLY_TORTURE_KILLS=$(KILLS) GPUTALLY_TORTURE_SEED=$(SEED) \
-	go test -count 1 -timeout 6h -run '^TestTorture$$' -v ./cmd/gputally
+	go test -count 1 -timeout 6h -run '^TestTorture$$' -v ./cmd/gputally/e2e
 
 # The size of `make property`; its seed is printed, and taken from SEED.
 CASES ?= 100000
@@ -116,7 +117,7 @@ HOSTILE ?= 2m
 .PHONY: hostile
 hostile: $(LIB) need-go need-cc ## hostile messages against a running standalone (HOSTILE, SEED)
 	GPUTALLY_HOSTILE=$(HOSTILE) GPUTALLY_HOSTILE_SEED=$(SEED) \
-	go test -count 1 -timeout 3h -run '^TestHostileMessages' -v ./cmd/gputally
+	go test -count 1 -timeout 3h -run '^TestHostileMessages' -v ./cmd/gputally/e2e
 
 # The commit that `make hotpath` compares with.
 BASE ?=

@@ -1,0 +1,71 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gputally/gputally/analyzer"
+	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/internal/cli"
+)
+
+func FindAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]episode.Episode, error) {
+	from, to, ok, err := app.Resolve(ctx, span, a)
+	if err != nil {
+		return nil, err
+	}
+	if !span.From.At.IsZero() && !span.To.At.IsZero() && !from.Before(to) {
+		return nil, cli.UsageError(fmt.Errorf("from %s is not before to %s", from.Format(time.RFC3339), to.Format(time.RFC3339)))
+	}
+	if !ok {
+		return nil, nil
+	}
+	book, err := a.Book(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return analyzer.Find(ctx, a.DB, a.Config.Analyzer, app.ListRates{InForce: func() *prices.Book { return book }}, from, to)
+}
+
+func PrintAnomalies(s *cli.Session, o cli.Output, found []episode.Episode) error {
+	switch o {
+	case cli.OutputCSV:
+		return episode.WriteCSV(s.Stdout, found)
+	case cli.OutputJSON:
+		return anomaliesExact(found).Write(s.Stdout, o, false)
+	}
+	return anomaliesShown(found).Write(s.Stdout, o, cli.Colour(s.Stdout))
+}
+
+func anomaliesExact(found []episode.Episode) cli.Table {
+	t := cli.Table{Columns: append(
+		cli.TextColumns([]string{"id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf", "start", "end"}),
+		cli.ExactColumn("wasted_gpu_hours"), cli.ExactColumn("wasted_cost"),
+		cli.Column{Name: "currency"}, cli.Column{Name: "evidence"},
+	)}
+	for _, e := range found {
+		t.Rows = append(t.Rows, []string{
+			e.ID(), string(e.Kind), e.Tenant, e.Project, e.Workload, e.Node, e.GPU, e.Leaf,
+			e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339),
+			e.WastedGPUHours.String(), e.WastedCost.String(), e.Currency, e.Evidence,
+		})
+	}
+	return t
+}
+
+// anomaliesShown leaves out what a line of a terminal has no room for.
+func anomaliesShown(found []episode.Episode) cli.Table {
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"kind", "tenant", "workload", "node", "start", "end"}),
+		cli.Column{Name: "gpu_hours", Number: true}, cli.Column{Name: "cost", Number: true}, cli.Column{Name: "currency"})}
+	for _, e := range found {
+		t.Rows = append(t.Rows, []string{
+			string(e.Kind), e.Tenant, e.Workload, e.Node,
+			e.Start.UTC().Format("2006-01-02 15:04"), e.End.UTC().Format("2006-01-02 15:04"),
+			cli.Grouped(cli.Fixed(e.WastedGPUHours.String(), 1)), cli.Grouped(cli.Fixed(e.WastedCost.String(), 2)), e.Currency,
+		})
+	}
+	return t
+}

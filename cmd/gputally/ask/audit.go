@@ -1,0 +1,64 @@
+package ask
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gputally/gputally/internal/decisions"
+)
+
+func AuditRow(e decisions.Entry) []string {
+	outcome := "accepted"
+	switch {
+	case e.Repeats >= 0:
+		outcome = fmt.Sprintf("repeats offset %d, which stands", e.Repeats)
+	case !e.Accepted:
+		outcome = "refused: " + e.Reason
+	}
+	return []string{
+		strconv.FormatInt(e.Offset, 10), e.Appended.Format(time.RFC3339), string(e.Kind), e.Record.Who, decidedOn(e), outcome, e.Chain,
+	}
+}
+
+// decidedOn is the entry's subject, in the words that fit a terminal.
+func decidedOn(e decisions.Entry) string {
+	switch b := e.Body.(type) {
+	case *decisions.Invoice:
+		return b.Number + ": " + b.Total + " " + b.Currency
+	case *decisions.PriceBook:
+		return b.Name
+	case *decisions.Freeze:
+		const minute = "2006-01-02T15:04Z" // hours are whole; both fit a terminal's column
+		return b.From.UTC().Format(minute) + " to " + b.To.UTC().Format(minute)
+	}
+	return e.Subject()
+}
+
+// ExpectFlag is a head of the decisions that somebody noted.
+type ExpectFlag struct{ decisions.Head }
+
+// Type is what help calls the flag's value.
+func (e *ExpectFlag) Type() string { return "OFFSET=HASH" }
+
+// Set reads an offset and the chain's value after it.
+func (e *ExpectFlag) Set(text string) (err error) {
+	e.Head, err = decisions.ParseHead(text)
+	return err
+}
+
+// Check compares the chain with what was noted.
+func (e *ExpectFlag) Check(log *decisions.Log) error {
+	if e.Chain == "" {
+		return nil
+	}
+	var now decisions.Head
+	log.View(func(state *decisions.State) { now = state.HeadAt(e.Offset) })
+	switch now.Chain {
+	case e.Chain:
+		return nil
+	case "":
+		return fmt.Errorf("compare the chain: there is no offset %d any more", e.Offset)
+	}
+	return fmt.Errorf("compare the chain: after offset %d it is %s, not %s: something up to there was changed", e.Offset, now.Chain, e.Chain)
+}

@@ -1,0 +1,212 @@
+package ask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/cmd/gputally/listprice"
+	"github.com/gputally/gputally/ingest/explain"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/usage"
+)
+
+// OutputText is the form for reading that explain has instead of a table.
+const OutputText = "text"
+
+// explainOutput is explain's flag --output.
+type explainOutput string
+
+func (o *explainOutput) String() string { return string(*o) }
+
+// Type is what help calls the flag's value.
+func (o *explainOutput) Type() string { return "FORMAT" }
+
+// Set takes text or json.
+func (o *explainOutput) Set(value string) error {
+	if !slices.Contains([]string{OutputText, cli.OutputJSON}, value) {
+		return errors.New("want text or json")
+	}
+	*o = explainOutput(value)
+	return nil
+}
+
+// FullHour is the flag --hour.
+type FullHour struct{ At time.Time }
+
+// String is empty where no hour was given.
+func (h *FullHour) String() string {
+	if h.At.IsZero() {
+		return ""
+	}
+	return h.At.Format(time.RFC3339)
+}
+
+// Type is what help calls the flag's value.
+func (h *FullHour) Type() string { return "HOUR" }
+
+// Set reads RFC 3339, with or without minutes and seconds; the ledger's hours
+// are full ones in UTC.
+func (h *FullHour) Set(text string) error {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15Z07:00"} {
+		at, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		at = at.UTC()
+		if err := usage.InYears(at); err != nil {
+			return err
+		}
+		if full := at.Truncate(time.Hour); !at.Equal(full) {
+			return fmt.Errorf("want a full hour in UTC; the one around it is %s", full.Format(time.RFC3339))
+		}
+		h.At = at
+		return nil
+	}
+	return errors.New("want an hour such as 2026-10-03T14:00Z")
+}
+
+// zoneFlag is the flag --time-zone.
+type zoneFlag struct{ zone *time.Location }
+
+// String is empty where no zone was given.
+func (z *zoneFlag) String() string {
+	if z.zone == nil {
+		return ""
+	}
+	return z.zone.String()
+}
+
+// Type is what help calls the flag's value.
+func (z *zoneFlag) Type() string { return "ZONE" }
+
+// Set takes a name of the IANA time-zone database.
+func (z *zoneFlag) Set(name string) error {
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "" || name == "Local" {
+		return errors.New("want a zone such as Europe/Berlin")
+	}
+	z.zone = zone
+	return nil
+}
+
+// ExplainAsk is what the command line asks.
+type ExplainAsk struct {
+	Request explain.Request
+	Invoice string
+	Line    int
+	Zone    zoneFlag
+	Output  explainOutput
+}
+
+func (a *ExplainAsk) Validate() error {
+	named := 0
+	for _, name := range []string{a.Request.GPU, a.Request.Pod, a.Request.Job, a.Invoice} {
+		if name != "" {
+			named++
+		}
+	}
+	switch {
+	case named != 1:
+		return errors.New("name one of --gpu, --pod, --job and --invoice")
+	case a.Invoice == "" && a.Request.Hour.IsZero():
+		return errors.New("--hour is missing: name an hour such as 2026-10-03T14:00Z")
+	case a.Invoice != "" && a.Line < 1:
+		return errors.New("--line is missing: name a line of the invoice, from 1 on")
+	}
+	return nil
+}
+
+// LineToHour asks for the GPU-hour with the most time of an invoice's line, and
+// says so on standard error.
+func LineToHour(ctx context.Context, s *cli.Session, data string, ask *ExplainAsk) error {
+	return app.WithRegister(ctx, s, data, func(p *app.Pipeline) error {
+		e, err := p.Register.Evidence(ctx, ask.Invoice, ask.Line)
+		if errors.Is(err, invoice.ErrNoEvidence) {
+			return cli.UsageError(err)
+		}
+		if err != nil {
+			return err
+		}
+		g := e.Largest()
+		if g == nil {
+			return fmt.Errorf("line %d of invoice %s: the ledger has no GPU-hours of it any more", ask.Line, ask.Invoice)
+		}
+		ask.Request.GPU, ask.Request.Cluster = g.GPU, g.Cluster
+		ask.Request.Hour, err = time.Parse(time.RFC3339, g.Hour)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(s.Stderr, "line %d of invoice %s has %d parts of GPU-hours (gputally invoice evidence lists them); this is the largest\n",
+			ask.Line, cli.Printable(ask.Invoice), len(e.GPUHours))
+		return err
+	})
+}
+
+const (
+	explainAttempts = 5
+	explainPause    = time.Second
+)
+
+// Explain prints the answer. Where data come in meanwhile, the row of an open
+// hour may be a moment older than the journal: what doesn't add up then is
+// asked again.
+func Explain(ctx context.Context, s *cli.Session, a *app.Access, ask ExplainAsk) error {
+	book, err := a.Book(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := explain.Explain(ctx, a.DB, ask.Request)
+	for range explainAttempts {
+		if err != nil || e.Proof.OK || e.Raw != explain.RawKept || e.Figures.Inputs == e.Figures.JournalInputs || a.Run.PID == 0 {
+			break
+		}
+		if err := clock.Sleep(ctx, s.Clock, explainPause); err != nil {
+			return err
+		}
+		e, err = explain.Explain(ctx, a.DB, ask.Request)
+	}
+	if err != nil {
+		return err
+	}
+	if ask.Zone.zone != nil {
+		e.In(ask.Zone.zone)
+	}
+	price := listprice.Of(book, e, ask.Request)
+	if err := printExplanation(s, ask.Output, e, price); err != nil {
+		return err
+	}
+	if e.Raw != explain.RawGone && (!e.Proof.OK || !price.Proved) {
+		return cli.Quiet("the explanation does not add up")
+	}
+	return nil
+}
+
+func printExplanation(s *cli.Session, o explainOutput, e *explain.Explanation, price listprice.Price) error {
+	if o == cli.OutputJSON {
+		enc := json.NewEncoder(s.Stdout)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(listprice.Explanation{Explanation: e, Price: price}); err != nil {
+			return fmt.Errorf("print explanation: %w", err)
+		}
+		return nil
+	}
+	var b strings.Builder
+	if err := e.WriteText(&b); err != nil {
+		return err
+	}
+	b.WriteString(price.Text())
+	if _, err := io.WriteString(s.Stdout, cli.PrintableLines(b.String())); err != nil {
+		return fmt.Errorf("print explanation: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/cli"
+)
+
+func BoardTable(boards []ledger.Board) cli.Table {
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"cluster", "gpu", "node", "model"}), cli.Column{Name: "slices", Number: true})}
+	t.Columns = append(t.Columns, cli.TextColumns([]string{"state", "first_listed", "last_listed", "closes", "retired_by", "reason"})...)
+	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	for _, b := range boards {
+		state := "present"
+		if !b.Present {
+			state = "closed"
+		}
+		if !b.Present && b.ClosesMS <= b.Retired.UnixMilli() {
+			state = "retired"
+		}
+		if state != "retired" {
+			b.Who, b.Reason = "", ""
+		}
+		t.Rows = append(t.Rows, []string{
+			b.Cluster, b.GPU, b.Node, b.Model, strconv.FormatUint(uint64(b.Slices), 10), state, at(b.FirstMS), at(b.LastMS), at(b.ClosesMS), b.Who, b.Reason,
+		})
+	}
+	return t
+}
+
+// Retire records the retirement; where no service runs it computes the hours.
+func Retire(ctx context.Context, s *cli.Session, a *app.Access, l *ledger.Ledger, r ledger.Retirement) error {
+	at, err := l.Retire(ctx, r)
+	var no *ledger.NotRetirable
+	if errors.As(err, &no) {
+		return cli.UsageError(err)
+	}
+	if err != nil {
+		return err
+	}
+	hours := "its hours are computed again by the running service"
+	if a.Dir != nil {
+		n, err := l.Pass(ctx)
+		if err != nil && !ledger.Damaged(err) {
+			return err
+		}
+		hours = strconv.Itoa(n) + " hours computed again"
+	}
+	_, err = fmt.Fprintf(s.Stdout, "GPU %s is retired from %s on; %s\n", cli.Printable(r.GPU), at.Format(time.RFC3339), hours)
+	return err
+}

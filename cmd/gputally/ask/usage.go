@@ -1,0 +1,123 @@
+package ask
+
+import (
+	"context"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/usage"
+)
+
+func PrintUsage(ctx context.Context, s *cli.Session, a *app.Access, o cli.Output, span *cli.TimeRange, q usage.Query) error {
+	from, to, ok, err := app.Resolve(ctx, span, a)
+	if err != nil {
+		return err
+	}
+	var rows []usage.Row
+	if q.From, q.To = from, to; ok || !from.IsZero() && !to.IsZero() {
+		if err := q.Validate(); err != nil {
+			return cli.UsageError(err)
+		}
+		if rows, err = usage.Run(ctx, a.DB, q); err != nil {
+			return err
+		}
+		if err := noteOpenPools(ctx, s, a, q); err != nil {
+			return err
+		}
+	}
+	if o == cli.OutputCSV {
+		return usage.WriteCSV(s.Stdout, q, rows)
+	}
+	if o == cli.OutputTable {
+		if err := usageShares(q, rows).Write(s.Stdout, o, cli.Colour(s.Stdout)); err != nil || len(rows) > 0 {
+			return err
+		}
+		return app.SayNothing(ctx, s, a, o, span.String())
+	}
+	return usageExact(q, rows).Write(s.Stdout, o, false)
+}
+
+// noteOpenPools says on stderr what the figures can't tell (R18).
+func noteOpenPools(ctx context.Context, s *cli.Session, a *app.Access, q usage.Query) error {
+	open, err := usage.FindOpenPools(ctx, a.DB, q)
+	if err == nil && open.Pools > 0 {
+		s.Sayf("%d pools of unknown capacity, in %d pool-hours: their capacity is what was in use at most; what else there was is not known\n", open.Pools, open.Hours)
+	}
+	return err
+}
+
+// BucketNames are the buckets' names in the order of buckets.
+var BucketNames = []string{"active", "idle", "unproven", "free", "stranded", "unhealthy", "unobserved"}
+
+func usageExact(q usage.Query, rows []usage.Row) cli.Table {
+	t := cli.Table{Columns: cli.TextColumns(q.By)}
+	for _, name := range BucketNames {
+		t.Columns = append(t.Columns, cli.Column{Name: name + "_slice_ms", Number: true})
+	}
+	t.Columns = append(t.Columns, cli.Column{Name: "gpu_hours", Number: true}, cli.Column{Name: "energy_joules", Number: true})
+	for _, r := range rows {
+		cells := slices.Clone(r.By)
+		for _, ms := range r.Buckets {
+			cells = append(cells, ms.String())
+		}
+		t.Rows = append(t.Rows, append(cells, r.GPUHours, r.EnergyJoules()))
+	}
+	return t
+}
+
+// usageShares is for reading: GPU-hours, and what part of them each bucket is.
+func usageShares(q usage.Query, rows []usage.Row) cli.Table {
+	t := cli.Table{Columns: append(cli.TextColumns(q.By), cli.Column{Name: "gpu_hours", Number: true})}
+	for _, name := range BucketNames {
+		t.Columns = append(t.Columns, cli.Column{Name: name + "_%", Number: true})
+	}
+	t.Columns = append(t.Columns, cli.Column{Name: "kWh", Number: true})
+	for _, r := range rows {
+		cells := slices.Clone(r.By)
+		if i := slices.Index(q.By, "tenant"); i >= 0 {
+			cells[i] = ShownTenant(r.Kind, cells[i])
+		}
+		cells = append(cells, cli.Grouped(cli.Fixed(r.GPUHours, 1)))
+		cells = append(cells, shares(r.Buckets)...)
+		kwh := new(big.Rat).SetFrac(r.EnergyMJ, big.NewInt(meter.MJPerKWh))
+		t.Rows = append(t.Rows, append(cells, cli.Grouped(cli.Readable(kwh, 1))))
+	}
+	return t
+}
+
+// PlatformName stands where a reader expects a tenant's name.
+const PlatformName = "(platform)"
+
+// ShownTenant is a tenant for reading; one whose name is empty or could be
+// taken for one of ours is in quotes.
+func ShownTenant(kind, tenant string) string {
+	switch {
+	case kind == usage.KindPlatform:
+		return PlatformName
+	case kind == usage.KindOwner && (tenant == "" || strings.HasPrefix(tenant, "(")):
+		return strconv.Quote(tenant)
+	}
+	return tenant
+}
+
+// shares are the parts of the sum in percent, to one place; none: "–".
+func shares(ms [7]*big.Int) []string {
+	sum := new(big.Int)
+	for _, part := range ms {
+		sum.Add(sum, part)
+	}
+	cells := make([]string, len(ms))
+	for i, part := range ms {
+		cells[i] = "–"
+		if part.Sign() > 0 {
+			hundredfold := new(big.Int).Mul(part, big.NewInt(100))
+			cells[i] = cli.Readable(new(big.Rat).SetFrac(hundredfold, sum), 1)
+		}
+	}
+	return cells
+}

@@ -1,0 +1,77 @@
+package bill
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gputally/gputally/billing/prices"
+)
+
+// flatRates are the flags --gpu-hour, in their order.
+type flatRates []flatRate
+
+// flatRate is the rate of a model; of all others where it is empty.
+type flatRate struct {
+	model string
+	rate  decimal.Decimal
+}
+
+// String is what was given so far.
+func (f *flatRates) String() string {
+	given := make([]string, len(*f))
+	for i, r := range *f {
+		given[i] = strings.TrimPrefix(r.model+"="+r.rate.String(), "=")
+	}
+	return strings.Join(given, ", ")
+}
+
+// Type is what help calls the flag's value.
+func (f *flatRates) Type() string { return "RATE" }
+
+// Set takes MODEL=RATE or RATE, each model once.
+func (f *flatRates) Set(text string) error {
+	var r flatRate
+	number := text
+	if at := strings.LastIndexByte(text, '='); at >= 0 {
+		if r.model, number = text[:at], text[at+1:]; r.model == "" {
+			return errors.New("want MODEL=RATE, or a RATE alone for all models")
+		}
+	}
+	var err error
+	if r.rate, err = prices.ParseNumber(number); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(*f, func(other flatRate) bool { return other.model == r.model }) {
+		return fmt.Errorf("a second rate for %s", quotedModel(r.model))
+	}
+	*f = append(*f, r)
+	return nil
+}
+
+func quotedModel(model string) string {
+	if model == "" {
+		return "all models"
+	}
+	return fmt.Sprintf("%q", model)
+}
+
+// of is the rate of each model; one that has none is left out.
+func (f flatRates) of(models []string) map[string]decimal.Decimal {
+	rates := map[string]decimal.Decimal{}
+	for _, r := range f {
+		if r.model != "" {
+			rates[r.model] = r.rate
+			continue
+		}
+		for _, model := range models {
+			if !slices.ContainsFunc(f, func(own flatRate) bool { return own.model != "" && own.model == model }) {
+				rates[model] = r.rate
+			}
+		}
+	}
+	return rates
+}

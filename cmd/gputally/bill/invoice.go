@@ -1,0 +1,134 @@
+package bill
+
+import (
+	"fmt"
+
+	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/cmd/gputally/ask"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/usage"
+)
+
+// TellQuarantined says on stderr which tenants' drafts lack hours.
+func TellQuarantined(s *cli.Session, month *invoice.Month) {
+	for i := range month.Invoices {
+		if in := &month.Invoices[i]; in.Quarantined != "" {
+			s.Sayf("tenant %q can't be finalised: %s\n", in.Tenant, in.Quarantined)
+		}
+	}
+	if says := month.Platform.Quarantined; says != "" {
+		s.Sayf("the platform's account is not complete: %s\n", says)
+	}
+}
+
+func InvoiceTable(month *invoice.Month, forReading bool) cli.Table {
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"number", "kind", "tenant", "period", "status", "currency"}),
+		cli.ExactColumn("total"), cli.Column{Name: "content_sha256", Wide: true})}
+	for _, inv := range month.Invoices {
+		tenant, content := inv.Tenant, inv.Content
+		if forReading {
+			tenant, content = ask.ShownTenant(usage.KindOwner, tenant), content[:16] // which --expect takes
+		}
+		t.Rows = append(t.Rows, []string{inv.Number, inv.Kind, tenant, inv.Period, inv.Status, inv.Currency, inv.Total.String(), content})
+	}
+	if forReading {
+		t.Rows = append(t.Rows, []string{"", "", ask.PlatformName, month.Period, "list value, not billed", month.Currency, platformKeeps(month), ""})
+	}
+	return t
+}
+
+// platformKeeps is the list value that nobody pays: the platform's own, less
+// what was distributed to owners.
+func platformKeeps(month *invoice.Month) string {
+	return cli.Cents(month.Platform.List.Add(month.Platform.Distribution.Decimal))
+}
+
+// PrintInvoices prints the documents of a tenant's month, or that of one
+// revision; JSON and CSV are of one.
+func PrintInvoices(s *cli.Session, o cli.Output, documents []invoice.Invoice, revision int, head func(number string) string) error {
+	if revision >= len(documents) {
+		return cli.UsageError(fmt.Errorf("--revision %d: %s has revisions 0 to %d", revision, documents[0].Number, len(documents)-1))
+	}
+	if revision < 0 && o != cli.OutputTable {
+		revision = 0
+	}
+	if revision >= 0 {
+		documents = documents[revision : revision+1]
+	}
+	for i := range documents {
+		if i > 0 {
+			if _, err := fmt.Fprintln(s.Stdout); err != nil {
+				return fmt.Errorf("print invoice: %w", err)
+			}
+		}
+		if err := printInvoice(s, o, &documents[i], head(documents[i].Number)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printInvoice(s *cli.Session, o cli.Output, inv *invoice.Invoice, head string) error {
+	switch o {
+	case cli.OutputJSON:
+		document, err := invoice.Canonical(inv)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Stdout.Write(document); err != nil {
+			return fmt.Errorf("print invoice: %w", err)
+		}
+		return nil
+	case cli.OutputCSV:
+		return invoiceLines(inv).Write(s.Stdout, o, false)
+	}
+	heading := fmt.Sprintf("%s %s (%s)\n%sTenant     %s\nPeriod     %s to %s, %s\nContent    %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
+		kindWords[inv.Kind], cli.Printable(inv.Number), inv.Status, correcting(inv), cli.Printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, inv.Content, cli.Grouped(cli.Fixed(inv.GPUHours.String(), 1)),
+		cli.Grouped(cli.Fixed(inv.Buckets.Active.String(), 1)), cli.Grouped(cli.Fixed(inv.Buckets.Idle.String(), 1)), cli.Grouped(cli.Fixed(inv.Buckets.Unproven.String(), 1)))
+	if _, err := fmt.Fprint(s.Stdout, heading); err != nil {
+		return fmt.Errorf("print invoice: %w", err)
+	}
+	if err := invoiceLines(inv).Write(s.Stdout, o, cli.Colour(s.Stdout)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.Stdout, "\n%s %s %s\n", cli.Bold("Total", cli.Colour(s.Stdout)), cli.Grouped(inv.Total.String()), inv.Currency)
+	if err == nil && head != "" {
+		_, err = fmt.Fprintf(s.Stdout, "Decisions  %s (gputally audit --expect)\n", head)
+	}
+	return err
+}
+
+// kindWords are the kinds of documents as people read them.
+var kindWords = map[string]string{
+	invoice.KindInvoice: "Invoice", invoice.KindCreditNote: "Credit note", invoice.KindDebitNote: "Debit note",
+}
+
+// correcting says what a note corrects, and why.
+func correcting(inv *invoice.Invoice) string {
+	if inv.Corrects == "" {
+		return ""
+	}
+	return fmt.Sprintf("Corrects   %s: %s\n", cli.Printable(inv.Corrects), cli.Printable(inv.Reason))
+}
+
+func invoiceLines(inv *invoice.Invoice) cli.Table {
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"effect", "project", "model", "profile", "bucket"}),
+		cli.ExactColumn("quantity"), cli.Column{Name: "unit"}, cli.ExactColumn("unit_price"), cli.ExactColumn("amount"), cli.Column{Name: "detail", Wide: true})}
+	for _, l := range inv.Lines {
+		t.Rows = append(t.Rows, []string{
+			l.Effect, l.Project, l.Model, l.Profile, l.Bucket, l.Quantity.String(), l.Unit, l.UnitPrice.String(), l.Amount.String(), l.Detail,
+		})
+	}
+	return t
+}
+
+func PrintDocument(s *cli.Session, document any) error {
+	text, err := invoice.Canonical(document)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Stdout.Write(text); err != nil {
+		return fmt.Errorf("print answer: %w", err)
+	}
+	return nil
+}

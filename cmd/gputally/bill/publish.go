@@ -1,0 +1,149 @@
+package bill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gputally/gputally/billing/prices"
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/decisions"
+)
+
+// PolicyFlag is the flag --policy; it refuses any other word.
+type PolicyFlag struct{ Policy prices.Policy }
+
+func (p *PolicyFlag) String() string { return string(p.Policy) }
+
+// Type is what help calls the flag's value.
+func (p *PolicyFlag) Type() string { return "POLICY" }
+
+// Set takes a policy's name.
+func (p *PolicyFlag) Set(text string) (err error) {
+	p.Policy, err = prices.ParsePolicy(text)
+	return err
+}
+
+func Derive(s *cli.Session, path string, policy prices.Policy, models []string) error {
+	book, err := LoadBook(path)
+	if err != nil {
+		return err
+	}
+	derived, err := prices.Derive(book, policy, models)
+	if err != nil && len(models) == 0 {
+		err = fmt.Errorf("%w\n--model MODEL derives the others", err)
+	}
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	if len(derived) == 0 {
+		return cli.UsageError(fmt.Errorf("derive profile rates: %s has no model with MIG", path))
+	}
+	return s.Writef("# %s of each whole GPU's rate, rounded half-even to 4 places\n%s", policy, prices.YAML(derived))
+}
+
+// ChangeTable has a row per change. Values are text: one may be a zone.
+func ChangeTable(changes []prices.Change, forReading bool) cli.Table {
+	t := cli.Table{Columns: []cli.Column{
+		{Name: "from"},
+		{Name: "until"},
+		{Name: "change"},
+		{Name: "kind"},
+		{Name: "name"},
+		{Name: "item", Wide: true},
+		{Name: "old"},
+		{Name: "new"},
+		{Name: "percent", Number: true},
+		{Name: "past"},
+	}}
+	for _, c := range changes {
+		from, until, past := cli.RFC3339(c.From), cli.RFC3339(c.Until), ""
+		if forReading && from == "" {
+			from = "always"
+		}
+		if c.Past {
+			past = "past"
+		}
+		percent := c.Percent
+		if forReading && percent != "" && !strings.HasPrefix(percent, "-") {
+			percent = "+" + percent
+		}
+		t.Rows = append(t.Rows, []string{
+			from, until, changeName(c), c.Kind, c.Name, c.Item, textOf(c.Old), textOf(c.New), percent, past,
+		})
+	}
+	return t
+}
+
+func changeName(c prices.Change) string {
+	switch {
+	case c.Old == nil:
+		return "added"
+	case c.New == nil:
+		return "gone"
+	}
+	return "changed"
+}
+
+func textOf(value *string) string {
+	if value == nil {
+		return ""
+	}
+	return *value
+}
+
+func LoadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *prices.Book, who, key string) error {
+	before, unreadable := p.Register.Book(ctx)
+	published, err := p.Register.Publish(ctx, book, who, key)
+	if err != nil {
+		return err
+	}
+	if !published {
+		return s.Writef("%s is in force already (SHA-256 %s)\n", cli.Printable(book.Name), book.Hash)
+	}
+	if unreadable != nil { // it is mended by this one
+		before = book
+		s.Sayf("the book before can't be compared: %s\n", cli.PrintableLines(unreadable.Error()))
+	}
+	if err := sayPublished(s, before, book); err != nil {
+		return err
+	}
+	periods, err := p.Register.FinalisedPeriods(ctx)
+	if err != nil {
+		return err
+	}
+	if len(periods) > 0 {
+		err = s.Writef("finalised invoices of %d months, the last of %s, keep the book they were made by\n", len(periods), periods[len(periods)-1])
+	}
+	return errors.Join(err, sayFrozen(s, p))
+}
+
+// sayFrozen tells which hours' distribution and supply no book changes any more.
+func sayFrozen(s *cli.Session, p *app.Pipeline) error {
+	var frozen []decisions.Decided[decisions.Freeze]
+	p.Decisions.View(func(state *decisions.State) { frozen = state.Freezes() })
+	if len(frozen) == 0 {
+		return nil
+	}
+	last := frozen[len(frozen)-1].Body.To
+	return s.Writef("distribution and reservations of hours before %s stay as they were frozen\n", last.Format(time.RFC3339))
+}
+
+// sayPublished tells what a book changes, in comparison with the one before it.
+func sayPublished(s *cli.Session, before, book *prices.Book) error {
+	if before.Hash == book.Hash { // the configured book, which nobody had published
+		return s.Writef("%s is in force (SHA-256 %s), as it was, from now on whatever billing.prices names\n", cli.Printable(book.Name), book.Hash)
+	}
+	err := s.Writef("%s is in force (SHA-256 %s); before it was %s (SHA-256 %s)\n", cli.Printable(book.Name), book.Hash, cli.Printable(before.Name), before.Hash)
+	if err != nil {
+		return err
+	}
+	changes := prices.Diff(before, book, s.Clock.Now().UTC())
+	if len(changes) == 0 {
+		return s.Writef("no change: both price every hour alike\n")
+	}
+	return ChangeTable(changes, true).Write(s.Stdout, cli.OutputTable, cli.Colour(s.Stdout))
+}

@@ -1,0 +1,257 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/gputally/gputally/billing/statement"
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/collector"
+	"github.com/gputally/gputally/collector/source/sim"
+	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/datadir"
+	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/wire"
+)
+
+const (
+	demoSlot = time.Minute
+	DemoName = "demo.json"
+	// demoGCPercent trades memory for time: a month at full speed makes garbage
+	// faster than any service.
+	demoGCPercent = 200
+	simulator     = "sim"
+)
+
+type DemoFlags struct {
+	Data, Listen string
+	Seed         int64
+	Days         int // the first ones of the month; 0: all
+	Once         bool
+	Changed      func(flag string) bool // was it given?
+}
+
+// DemoState is what a demo's directory was begun with. It stays, so that a
+// demo that was killed goes on with the same fleet and the same month.
+type DemoState struct {
+	Seed  int64     `json:"seed"`
+	Month time.Time `json:"month"` // its first instant
+	// Days is how many days of the month are simulated; 0: all.
+	Days int `json:"days,omitempty"`
+}
+
+// End is the first instant after the part of the month that is simulated.
+func (d DemoState) End() time.Time {
+	if d.Days == 0 {
+		return d.Month.AddDate(0, 1, 0)
+	}
+	return d.Month.AddDate(0, 0, d.Days)
+}
+
+// Period names that part for people.
+func (d DemoState) Period() string {
+	month := d.Month.Format("January 2006")
+	switch d.Days {
+	case 0:
+		return month
+	case 1:
+		return "The first day of " + month
+	}
+	return fmt.Sprintf("The first %d days of %s", d.Days, month)
+}
+
+// Validate refuses more days than the month has.
+func (d DemoState) Validate() error {
+	if last := d.Month.AddDate(0, 1, -1); d.Days < 0 || d.Days > last.Day() {
+		return cli.UsageError(fmt.Errorf("days %d: %s has 1 to %d, and 0 stands for all", d.Days, d.Month.Format("January 2006"), last.Day()))
+	}
+	return nil
+}
+
+// demo is a month on its way.
+type demo struct {
+	s         *cli.Session
+	p         *app.Pipeline
+	state     DemoState
+	at        func(path string) string // of the HTTP server
+	once      bool
+	collector *collector.Collector
+	spool     *spool.Spool
+	began     time.Time
+}
+
+func Run(ctx context.Context, s *cli.Session, f DemoFlags) (err error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(demoGCPercent)
+	}
+	s.Resumes = true
+	cfg, err := app.ConfigOf(s, f.Data)
+	if err != nil {
+		return err
+	}
+	if err := (app.StandaloneFlags{Listen: f.Listen}).Apply(&cfg); err != nil {
+		return err
+	}
+	cfg.Cluster.Slot = demoSlot
+	began := s.Clock.Now()
+	p, server, err := app.StartStandalone(ctx, s, f.Data, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Access.DB.Close()) }()
+	d := &demo{s: s, p: p, at: server.At, once: f.Once, began: began}
+	if err = d.prepare(ctx, f); err == nil {
+		err = d.month(ctx)
+	}
+	if err != nil || f.Once {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return errors.Join(err, p.Group.Stop())
+	}
+	return d.live(ctx)
+}
+
+// prepare fixes seed, month and days for the directory, and makes the simulator.
+func (d *demo) prepare(ctx context.Context, f DemoFlags) error {
+	month, _ := app.LastMonth(d.s.Clock.Now())
+	begin := DemoState{Seed: f.Seed, Month: month, Days: f.Days}
+	if err := begin.Validate(); err != nil {
+		return err
+	}
+	var err error
+	if d.state, err = loadDemo(d.p.Access.Dir, begin); err != nil {
+		return err
+	}
+	if f.Changed("seed") && d.state.Seed != f.Seed {
+		return cli.UsageError(fmt.Errorf("seed %d: this directory's demo was begun with seed %d; name another --data", f.Seed, d.state.Seed))
+	}
+	if f.Changed("days") && d.state.Days != f.Days {
+		return cli.UsageError(fmt.Errorf("days %d: this directory's demo was begun with days %d (0: all); name another --data", f.Days, d.state.Days))
+	}
+	cfg := sim.DefaultConfig()
+	cfg.Seed, cfg.WindowFrom, cfg.WindowTo = d.state.Seed, d.state.Month, d.state.Month.AddDate(2, 0, 0)
+	src, err := sim.New(cfg, sim.Deps{Registerer: d.p.Registry})
+	if err != nil {
+		return err
+	}
+	if err := d.p.KeepOpen(ctx, decisions.Run{
+		Cluster: cfg.Cluster, Collector: simulator, Sends: wire.SendsSimulated, SlotMS: demoSlot.Milliseconds(), From: cfg.WindowFrom, To: cfg.WindowTo,
+	}); err != nil {
+		return err
+	}
+	d.collector, d.spool, err = d.p.NewCollector(app.CollectorOptions{
+		Id: simulator, Cluster: cfg.Cluster, Slot: demoSlot, Policy: spool.Block, Source: src,
+		Dir: filepath.Join(d.p.Access.Dir.Join(app.SpoolDir), simulator),
+	})
+	return err
+}
+
+func loadDemo(dir *datadir.Dir, begin DemoState) (DemoState, error) {
+	path := dir.Join(DemoName)
+	data, err := os.ReadFile(path)
+	if err == nil {
+		var state DemoState
+		if err := json.Unmarshal(data, &state); err != nil {
+			return state, fmt.Errorf("read %s: %w", path, err)
+		}
+		return state, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return begin, fmt.Errorf("read demo: %w", err)
+	}
+	if data, err = json.Marshal(begin); err != nil {
+		return begin, fmt.Errorf("note demo: %w", err)
+	}
+	return begin, dir.WriteFile(DemoName, data)
+}
+
+// month brings the month into the ledger and prints what came of it.
+func (d *demo) month(ctx context.Context) error {
+	from, to := d.state.Month, d.state.End()
+	if err := d.backfill(ctx, d.state.Period()+", simulated", from, to); err != nil {
+		return err
+	}
+	return d.summary(ctx, from, to)
+}
+
+// backfill takes [from, to) through the pipeline. The bar shows what is in the
+// journal of what will be: generating runs ahead of ingest.
+func (d *demo) backfill(ctx context.Context, label string, from, to time.Time) error {
+	bar := cli.NewProgress(d.s.Stderr, d.s.Clock, label)
+	spooled := make(chan float64, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- d.collector.Backfill(ctx, from, to, func(slots, total int) {
+			select {
+			case <-spooled:
+			default:
+			}
+			spooled <- float64(slots) / float64(max(total, 1))
+		})
+	}()
+	if err := d.follow(ctx, bar, spooled, done); err != nil {
+		return err
+	}
+	if err := d.p.Drained(ctx, d.spool); err != nil {
+		return err
+	}
+	before := int64(-1)
+	if err := d.p.Settle(ctx, func(lag int64) {
+		before = max(before, lag)
+		bar.Set(90+8*(before-lag)/max(before, 1), 100)
+	}); err != nil {
+		return err
+	}
+	bar.Done("in the ledger")
+	return nil
+}
+
+// follow shows progress until the backfill has ended: nine tenths of the bar
+// are what was spooled and no longer waits for ingest.
+func (d *demo) follow(ctx context.Context, bar *cli.Progress, spooled <-chan float64, done <-chan error) error {
+	part := 0.0
+	for {
+		select {
+		case err := <-done:
+			return err
+		case part = <-spooled:
+		default:
+		}
+		lag, err := d.p.Lag(ctx)
+		if err != nil {
+			return err
+		}
+		st := d.spool.Stats()
+		waiting := float64(lag) + float64(st.Records)
+		bar.Set(int64(90*part*(1-waiting/max(float64(st.Appended), waiting, 1))), 100)
+		if err := clock.Sleep(ctx, d.s.Clock, app.SettlePoll); err != nil {
+			return err
+		}
+	}
+}
+
+// live fills the time since the month, so that no gap shows, and goes on. What
+// passes while it fills, Follow reads whole.
+func (d *demo) live(ctx context.Context) error {
+	from, now := d.state.End(), d.s.Clock.Now().UTC().Truncate(demoSlot)
+	if from.Before(now) {
+		if err := d.backfill(ctx, "since then, simulated", from, now); err != nil {
+			return errors.Join(err, d.p.Group.Stop())
+		}
+	}
+	d.p.Group.Go("collector "+simulator, func(ctx context.Context) error { return d.collector.Follow(ctx, from) })
+	if _, err := fmt.Fprintf(d.s.Stdout, "\nLive now: a slot a minute. %s has the statements, %s the finance API, %s is for Prometheus. Ctrl-C stops.\n", d.at(statement.Path), d.at("/docs"), d.at("/metrics")); err != nil {
+		return err
+	}
+	return d.p.Group.Wait(ctx)
+}

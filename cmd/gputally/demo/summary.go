@@ -1,0 +1,248 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gputally/gputally/analyzer"
+	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/billing/export"
+	"github.com/gputally/gputally/billing/statement"
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/cmd/gputally/ask"
+	"github.com/gputally/gputally/cmd/gputally/bill"
+	"github.com/gputally/gputally/cmd/gputally/proof"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/usage"
+)
+
+const worstAnomalies = 5
+
+// summary prints capacity, waste, invoices and proof of the month. Its error is
+// a quietError when a check failed.
+func (d *demo) summary(ctx context.Context, from, to time.Time) error {
+	head := fmt.Sprintf("\n%s of a SIMULATED cluster (seed %d)", d.state.Period(), d.state.Seed)
+	if err := d.print(head, "\n"); err != nil {
+		return err
+	}
+	// Each asks first and prints then, so that it can be done again.
+	for _, part := range []func(context.Context, time.Time, time.Time) error{d.capacity, d.anomalies, d.invoices, d.proof} {
+		if err := d.p.Patiently(ctx, "summary", func() error { return part(ctx, from, to) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) print(parts ...string) error {
+	_, err := fmt.Fprint(d.s.Stdout, strings.Join(parts, ""))
+	return err
+}
+
+func (d *demo) table(title string, t cli.Table) error {
+	if err := d.print("\n", cli.Bold(title, cli.Colour(d.s.Stdout)), "\n"); err != nil {
+		return err
+	}
+	return t.Write(d.s.Stdout, cli.OutputTable, cli.Colour(d.s.Stdout))
+}
+
+// capacity shows the month by bucket, and that the buckets are the capacity.
+func (d *demo) capacity(ctx context.Context, from, to time.Time) error {
+	rows, err := usage.Run(ctx, d.p.Access.DB, usage.Query{From: from, To: to})
+	if err != nil {
+		return err
+	}
+	present, counted := new(big.Int), new(big.Int)
+	if err := d.p.Access.DB.QueryRow(ctx, capacitySQL, from, to).Scan(present); err != nil {
+		return fmt.Errorf("read capacity: %w", err)
+	}
+	t := cli.Table{Columns: []cli.Column{{Name: "bucket"}, {Name: "GPU-hours", Number: true}, {Name: "share", Number: true}, {Name: "who pays", Wide: true}}}
+	total := new(big.Rat)
+	if len(rows) > 0 {
+		total.SetString(rows[0].GPUHours)
+		for _, ms := range rows[0].Buckets {
+			counted.Add(counted, ms)
+		}
+		for i, ms := range rows[0].Buckets {
+			share := new(big.Rat)
+			if counted.Sign() > 0 {
+				share.SetFrac(ms, counted)
+			}
+			t.Rows = append(t.Rows, []string{
+				ask.BucketNames[i], cli.Grouped(new(big.Rat).Mul(share, total).FloatString(2)),
+				new(big.Rat).Mul(share, big.NewRat(100, 1)).FloatString(2) + " %", whoPays[i],
+			})
+		}
+	}
+	verdict := fmt.Sprintf("%s of %s slice-milliseconds: every one in exactly one bucket", cli.Grouped(counted.String()), cli.Grouped(present.String()))
+	if counted.Cmp(present) != 0 {
+		verdict = fmt.Sprintf("WRONG: %d slice-milliseconds in buckets, capacity %d", counted, present)
+	}
+	t.Rows = append(t.Rows, []string{"capacity", cli.Grouped(total.FloatString(2)), "100.00 %", verdict})
+	return d.table("Capacity", t)
+}
+
+const capacitySQL = `SELECT sum(toUInt128(toUInt64(slices) * present_ms)) FROM usage_hourly FINAL WHERE hour >= ? AND hour < ?`
+
+// whoPays goes with bucketNames.
+var whoPays = []string{"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform", "platform", "platform, flagged"}
+
+func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
+	found, err := analyzer.Find(ctx, d.p.Access.DB, d.p.Config.Analyzer, app.ListRates{InForce: d.p.Register.Known}, from, to)
+	if err != nil {
+		return err
+	}
+	kinds := map[episode.Kind]int{}
+	for _, e := range found {
+		kinds[e.Kind]++
+	}
+	return d.table(fmt.Sprintf("Worst anomalies (idle allocations: %d, off-hours spikes: %d)",
+		kinds[episode.IdleAllocation], kinds[episode.OffHoursSpike]), worstTable(worstOf(found, worstAnomalies)))
+}
+
+// wasted is what one workload wasted at one time, on all its leaves together.
+type wasted struct {
+	episode.Episode // the first of them
+	leaves          int
+}
+
+// worstOf keeps the most wasteful of each kind, so that one kind can't hide
+// the other.
+func worstOf(found []episode.Episode, each int) []wasted {
+	type key struct {
+		kind             episode.Kind
+		tenant, workload string
+		start, end       time.Time
+	}
+	at := map[key]int{}
+	var all []wasted
+	for _, e := range found {
+		k := key{e.Kind, e.Tenant, e.Workload, e.Start, e.End}
+		i, ok := at[k]
+		if !ok {
+			at[k] = len(all)
+			all = append(all, wasted{e, 1})
+			continue
+		}
+		all[i].leaves++
+		all[i].WastedGPUHours = all[i].WastedGPUHours.Add(e.WastedGPUHours)
+		all[i].WastedCost = all[i].WastedCost.Add(e.WastedCost)
+	}
+	slices.SortStableFunc(all, func(a, b wasted) int { return b.WastedGPUHours.Cmp(a.WastedGPUHours) })
+	var out []wasted
+	for _, kind := range episode.Kinds() {
+		n := 0
+		for _, w := range all {
+			if w.Kind == kind && n < each {
+				out = append(out, w)
+				n++
+			}
+		}
+	}
+	return out
+}
+
+func worstTable(worst []wasted) cli.Table {
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"kind", "tenant", "workload", "start", "end"}),
+		cli.Column{Name: "leaves", Number: true}, cli.Column{Name: "GPU-hours", Number: true}, cli.Column{Name: "cost", Number: true}, cli.Column{Name: "currency"})}
+	for _, w := range worst {
+		leaves := ""
+		if w.Leaf != "" {
+			leaves = strconv.Itoa(w.leaves)
+		}
+		t.Rows = append(t.Rows, []string{
+			string(w.Kind), w.Tenant, w.Workload, w.Start.UTC().Format("2006-01-02 15:04"), w.End.UTC().Format("2006-01-02 15:04"),
+			leaves, cli.Grouped(cli.Fixed(w.WastedGPUHours.String(), 1)), cli.Grouped(cli.Fixed(w.WastedCost.String(), 2)), w.Currency,
+		})
+	}
+	return t
+}
+
+func (d *demo) invoices(ctx context.Context, from, _ time.Time) error {
+	month, err := d.p.Register.List(ctx, from.Format("2006-01"))
+	if err != nil {
+		return err
+	}
+	if err := d.table("Draft invoices, in "+month.Currency, bill.SumTable(month)); err != nil {
+		return err
+	}
+	path, err := export.Chargeback(d.p.Access.Dir.Path(), month)
+	if err != nil {
+		return err
+	}
+	return d.print("Chargeback CSV: ", path, "\n")
+}
+
+// proof runs every check and says where to look next.
+func (d *demo) proof(ctx context.Context, _, _ time.Time) error {
+	results, err := proof.Check(ctx, d.p, d.p.Access.Dir.Path(), proof.SampledMessages)
+	if err != nil {
+		return err
+	}
+	if err := d.print("\n", cli.Bold("Proof", cli.Colour(d.s.Stdout)), "\n"); err != nil {
+		return err
+	}
+	failed := proof.PrintChecks(d.s, cli.OutputTable, results)
+	took := d.s.Clock.Since(d.began).Round(100 * time.Millisecond)
+	if err := d.print(fmt.Sprintf("\nDone in %s, %s.\n", took, peakMemory()),
+		"Ask on:  ", os.Args[0], " usage --data ", d.p.Access.Dir.Path(), " --by tenant,project\n",
+		"         ", os.Args[0], " invoice show --data ", d.p.Access.Dir.Path(), " --period ", d.state.Month.Format("2006-01"), " --tenant NAME\n",
+		"         ", os.Args[0], " invoice finalise --data ", d.p.Access.Dir.Path(), " --period ", d.state.Month.Format("2006-01"), "\n",
+		"Look at: ", d.at(statement.Path), " (statements), ", d.at("/docs"), " (finance API) and ", d.at("/metrics"), d.served(), "\n"); err != nil {
+		return err
+	}
+	return failed
+}
+
+// served says since when the addresses answer.
+func (d *demo) served() string {
+	if d.once {
+		return ", while demo runs without --once, or standalone on this directory"
+	}
+	return ""
+}
+
+// peakMemory is the greatest resident size of this process and its engine, as
+// Linux keeps it.
+func peakMemory() string {
+	own := PeakOf("self")
+	var engine int64
+	children, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		children = nil
+	}
+	for _, file := range children {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for _, pid := range strings.Fields(string(data)) {
+			engine += PeakOf(pid)
+		}
+	}
+	if own == 0 {
+		return "peak memory unknown"
+	}
+	return fmt.Sprintf("peak memory %d MB (services %d MB, ClickHouse %d MB)", (own+engine)>>20, own>>20, engine>>20)
+}
+
+func PeakOf(pid string) int64 {
+	data, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(data), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kb << 10
+}

@@ -1,0 +1,180 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/cli"
+)
+
+func LettersTable() cli.Table {
+	return cli.Table{Columns: []cli.Column{
+		{Name: "partition", Number: true},
+		{Name: "offset", Number: true},
+		{Name: "at"},
+		{Name: "of_partition", Number: true},
+		{Name: "of_offset", Number: true},
+		{Name: "reason"},
+		{Name: "size", Number: true},
+		{Name: "replayable", Wide: true},
+		{Name: "replay_of"},
+		{Name: "key"},
+		{Name: "sha256"},
+		{Name: "first_bytes"},
+		{Name: "error", Wide: true},
+	}}
+}
+
+const firstBytes = 32
+
+func LetterCells(l *ingest.DeadLetter) []string {
+	replayable := "yes"
+	if err := l.Replayable(); err != nil {
+		replayable = err.Error()
+	}
+	return []string{
+		strconv.Itoa(l.Partition), strconv.FormatInt(l.Offset, 10), l.At.UTC().Format(time.RFC3339),
+		strconv.Itoa(l.OriginalPartition), strconv.FormatInt(l.OriginalOffset, 10),
+		l.Reason, strconv.Itoa(l.Size), replayable, l.ReplayOf,
+		quoted(l.Key), l.SHA256, quoted(l.Value[:min(len(l.Value), firstBytes)]), l.Error,
+	}
+}
+
+// quoted is bytes in ASCII, the others as Go escapes them.
+func quoted(b []byte) string {
+	text := strconv.QuoteToASCII(string(b))
+	return text[1 : len(text)-1]
+}
+
+// DlqReplay is one call of dlq replay.
+type DlqReplay struct {
+	Place       cli.Place
+	Reason      string
+	All, DryRun bool
+
+	seen                map[string]bool // key and hash of what was sent
+	batch               []broker.Message
+	sent, copies, found int
+	refused             int
+}
+
+// dlqBatch is how many messages are sent together.
+const dlqBatch = 500
+
+func (o *DlqReplay) Run(ctx context.Context, p *app.Pipeline) error {
+	o.seen = map[string]bool{}
+	if err := EachLetter(ctx, p, func(l *ingest.DeadLetter) error { return o.take(ctx, p, l) }); err != nil {
+		return err
+	}
+	if err := o.flush(ctx, p); err != nil {
+		return err
+	}
+	if o.Place.Given && o.found == 0 {
+		return fmt.Errorf("dead letter %s: there is none (gputally dlq list%s shows those there are)", o.Place.String(), p.Access.OnData())
+	}
+	verb := "sent"
+	if o.DryRun {
+		verb = "would be sent"
+	}
+	if _, err := fmt.Fprintf(p.Session.Stdout, "%d of %d dead letters %s, %d copies left out, %d not replayable\n",
+		o.sent, o.found, verb, o.copies, o.refused); err != nil {
+		return err
+	}
+	if o.refused > 0 {
+		return cli.Quiet("not replayable")
+	}
+	return nil
+}
+
+func (o *DlqReplay) wants(l *ingest.DeadLetter) bool {
+	if o.Place.Given {
+		return l.Partition == o.Place.Partition && l.Offset == o.Place.Offset
+	}
+	return o.All || l.Reason == o.Reason
+}
+
+func (o *DlqReplay) take(ctx context.Context, p *app.Pipeline, l *ingest.DeadLetter) error {
+	if !o.wants(l) {
+		return nil
+	}
+	o.found++
+	if err := l.Replayable(); err != nil {
+		o.refused++
+		_, err = fmt.Fprintf(p.Session.Stderr, "dead letter %s (%s) is not replayable: %v\n", l.Place(), l.Reason, err)
+		return err
+	}
+	// Letters of one message come of a crash, or of being sent before: without
+	// this, sending all of them again and again would double them each time.
+	key := string(l.Key) + "\x00" + l.SHA256
+	if o.seen[key] {
+		o.copies++
+		return nil
+	}
+	o.seen[key] = true
+	o.sent++
+	if o.DryRun {
+		_, err := fmt.Fprintf(p.Session.Stdout, "%s: %s, %d bytes, from %d/%d\n", l.Place(), l.Reason, l.Size, l.OriginalPartition, l.OriginalOffset)
+		return err
+	}
+	if o.batch = append(o.batch, l.Resend()); len(o.batch) < dlqBatch {
+		return nil
+	}
+	return o.flush(ctx, p)
+}
+
+func (o *DlqReplay) flush(ctx context.Context, p *app.Pipeline) error {
+	if len(o.batch) == 0 {
+		return nil
+	}
+	if err := p.Client.Producer().Produce(ctx, o.batch); err != nil {
+		return fmt.Errorf("send dead letters back: %w", err)
+	}
+	o.batch = o.batch[:0]
+	return nil
+}
+
+// EachLetter reads the dead letters there are now, oldest first in each
+// partition. What no ingest wrote is told and passed over.
+func EachLetter(ctx context.Context, p *app.Pipeline, do func(*ingest.DeadLetter) error) error {
+	bounds, err := p.Client.Offsets(ctx, broker.TopicDeadLetter, p.Config.Ingest.Group)
+	if err != nil {
+		return fmt.Errorf("read dead letters: %w", err)
+	}
+	for _, b := range bounds {
+		reader := p.Client.Reader(broker.TopicDeadLetter, b.Partition, b.First, b.Last, broker.ConsumerOptions{MaxBytes: app.FetchBytes})
+		if err := eachLetterOf(ctx, p, reader, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachLetterOf(ctx context.Context, p *app.Pipeline, reader *broker.Reader, do func(*ingest.DeadLetter) error) error {
+	defer reader.Close()
+	for {
+		msgs, err := reader.Read(ctx, dlqBatch)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		for _, msg := range msgs {
+			letter, err := ingest.ParseDeadLetter(msg)
+			if err != nil {
+				p.Session.Log.Warn("passed over", "error", err)
+				continue
+			}
+			if err := do(&letter); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package load
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/cmd/gputally/settings"
+	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/prometheus"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/lifecycle"
+)
+
+// HistoryFlags say which history of which Prometheus goes where.
+type HistoryFlags struct {
+	Data, Url, Cluster, Match, TokenFile, CaFile string
+	From, To                                     cli.Instant
+	Slot                                         time.Duration
+}
+
+func ImportPrometheus(ctx context.Context, s *cli.Session, f *HistoryFlags) (err error) {
+	cfg, client, err := f.resolve(s.Clock.Now())
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	a, err := app.OpenOrCreate(ctx, s, f.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if f.Cluster == "" {
+		f.Cluster = a.Config.Cluster.Name
+	}
+	slot, own, err := f.slotOf(ctx, a)
+	if err != nil {
+		return err
+	}
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: app.StopTimeout})
+	defer func() { err = errors.Join(err, group.Stop()) }()
+	carrier := &recordRun{s: s, a: a, dataDir: f.Data}
+	if err := carrier.start(ctx, group); err != nil {
+		return err
+	}
+	cfg.Rules, cfg.AllowCoarse = a.Config.Exporter, own
+	src, err := prometheus.New(cfg, prometheus.Deps{
+		Cluster: f.Cluster, HTTPClient: client, Clock: s.Clock, Log: s.Log, Registry: carrier.p.Registry,
+	})
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	run := &historyRun{recordRun: carrier, cluster: f.Cluster, source: src, from: cfg.From, to: cfg.To, slot: slot}
+	return coarse(run.carryOut(ctx))
+}
+
+// resolve reads the flags. Its errors are the command line's.
+func (f *HistoryFlags) resolve(now time.Time) (prometheus.Config, *http.Client, error) {
+	cfg := prometheus.DefaultConfig()
+	cfg.URL, cfg.Match, cfg.From, cfg.To = f.Url, f.Match, f.From.At, f.To.At
+	if f.Slot != 0 {
+		if err := settings.ValidateSlot(f.Slot); err != nil {
+			return cfg, nil, fmt.Errorf("--slot %w", err)
+		}
+	}
+	if cfg.To.After(now) {
+		return cfg, nil, fmt.Errorf("--to %s lies in the future", &f.To)
+	}
+	if f.TokenFile != "" {
+		token, err := os.ReadFile(f.TokenFile)
+		if err != nil {
+			return cfg, nil, fmt.Errorf("--bearer-token-file: %w", err)
+		}
+		cfg.BearerToken = strings.TrimSpace(string(token))
+		if cfg.BearerToken == "" {
+			return cfg, nil, fmt.Errorf("--bearer-token-file %s: is empty", f.TokenFile)
+		}
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, nil, err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if f.CaFile != "" {
+		var err error
+		if transport.TLSClientConfig.RootCAs, err = settings.Certificates(f.CaFile); err != nil {
+			return cfg, nil, fmt.Errorf("--ca-file: %w", err)
+		}
+	}
+	return cfg, &http.Client{Transport: transport}, nil
+}
+
+// slotOf is the cluster's slot length; own: the cluster has it already, so that
+// there is no choice.
+func (f *HistoryFlags) slotOf(ctx context.Context, a *app.Access) (slot time.Duration, own bool, err error) {
+	lengths, err := app.SlotLengths(ctx, a.DB)
+	if err != nil {
+		return 0, false, err
+	}
+	slot = time.Duration(lengths[f.Cluster]) * time.Millisecond
+	switch own = slot > 0; {
+	case own && f.Slot != 0 && f.Slot != slot:
+		return 0, false, cli.UsageError(fmt.Errorf("--slot %s: cluster %q has slots of %s", f.Slot, f.Cluster, slot))
+	case !own && f.Slot != 0:
+		slot = f.Slot
+	case !own:
+		slot = a.Config.Cluster.Slot
+	}
+	for _, bound := range []struct {
+		name string
+		at   *cli.Instant
+	}{{"--from", &f.From}, {"--to", &f.To}} {
+		if start := source.At(bound.at.At, slot).Start; !start.Equal(bound.at.At) {
+			return 0, false, cli.UsageError(fmt.Errorf("%s %s is no multiple of the slot of %s: %s is",
+				bound.name, bound.at, slot, start.Format(time.RFC3339)))
+		}
+	}
+	return slot, own, nil
+}
+
+// coarse says what to do about a slot that is too short.
+func coarse(err error) error {
+	var interval *prometheus.IntervalError
+	if !errors.As(err, &interval) {
+		return err
+	}
+	slot := interval.Interval.Truncate(time.Second)
+	for slot < time.Hour && (slot < interval.Interval || time.Hour%slot != 0) {
+		slot += time.Second
+	}
+	return cli.UsageError(fmt.Errorf("%w; give --slot %s, in a cluster that is new", err, slot))
+}

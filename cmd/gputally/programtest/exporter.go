@@ -1,0 +1,56 @@
+package programtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gputally/gputally/internal/placetest"
+)
+
+// Exposition is a free T4, as a dcgm-exporter tells of it.
+const Exposition = `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-b",modelName="Tesla T4",Hostname="n2"} 0
+DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-b",modelName="Tesla T4",Hostname="n2"} 10
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-b",modelName="Tesla T4",Hostname="n2"} 0
+`
+
+// flakyExporter is a dcgm-exporter that is away at first, and whose answers can
+// be spoilt.
+type flakyExporter struct {
+	address string
+	Spoil   atomic.Pointer[func(w http.ResponseWriter)]
+}
+
+// NewFlakyExporter takes a free address that nobody listens on.
+func NewFlakyExporter(t *testing.T) *flakyExporter {
+	t.Helper()
+	return &flakyExporter{address: net.JoinHostPort(placetest.FreeAddress(t))}
+}
+
+func (e *flakyExporter) Url() string { return "http://" + e.address + "/metrics" }
+
+func (e *flakyExporter) Start(t *testing.T) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", e.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if spoil := e.Spoil.Load(); spoil != nil {
+			(*spoil)(w)
+			return
+		}
+		_, _ = io.WriteString(w, Exposition)
+	})}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := errors.Join(server.Shutdown(context.Background()), <-ended); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+}

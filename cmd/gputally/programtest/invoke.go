@@ -1,0 +1,36 @@
+package programtest
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/gputally/gputally/cmd/gputally/commands"
+	"github.com/gputally/gputally/internal/cli"
+)
+
+// MustInvoke is what a command prints that must do what it is asked.
+func MustInvoke(t *testing.T, args ...string) string {
+	t.Helper()
+	got := Invoke(t, args...)
+	if got.Code != cli.ExitOK {
+		t.Fatalf("gputally %s: got %+v", strings.Join(args, " "), got)
+	}
+	return got.Stdout
+}
+
+// Outcome is what one invocation of the program came to.
+type Outcome struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+// Came is the outcome of an exit code and what was printed.
+func Came(code int, stdout, stderr string) Outcome { return Outcome{code, stdout, stderr} }
+
+func Invoke(t *testing.T, args ...string) Outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := commands.Run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+	return Outcome{code, stdout.String(), stderr.String()}
+}

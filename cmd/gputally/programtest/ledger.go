@@ -1,0 +1,68 @@
+package programtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/cmd/gputally/commands"
+	"github.com/gputally/gputally/cmd/gputally/settings"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/datadir"
+	"github.com/gputally/gputally/internal/store/storetest"
+	"github.com/gputally/gputally/internal/usage/usagetest"
+)
+
+const HourMS = 3_600_000
+
+// NewLedger makes a data directory that has, from 1 October 2026, five hours
+// of one whole GPU: ml-train works in the first, then idles for four, with a
+// share of a half.
+func NewLedger(t *testing.T) string {
+	t.Helper()
+	storetest.Library(t)
+	return prepared(t, "ledger", func(data string) { insertUsage(t, data) })
+}
+
+func insertUsage(t *testing.T, data string) {
+	t.Helper()
+	a := OpenNew(t, data)
+	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+	owner := usagetest.Owner{Leaf: "GPU-1", Tenant: "ml-train", Project: "llm", User: "ada", Workload: "job 7", Active: HourMS, EnergyMJ: 1_800_000_500}
+	idle := owner
+	idle.Active, idle.Idle, idle.EnergyMJ = 0, HourMS/2, 0
+	for i, o := range []usagetest.Owner{owner, idle, idle, idle, idle} {
+		usagetest.Insert(t, a.DB, usagetest.GPUHour{
+			Hour: start.Add(time.Duration(i) * time.Hour), GPU: "GPU-1", Node: "n1", Model: "NVIDIA H100 80GB HBM3",
+			Slices: 1, Version: 1, Owners: []usagetest.Owner{o},
+		})
+	}
+	if err := a.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+}
+
+// OpenNew holds a new data directory with an engine, as a standalone does.
+func OpenNew(t *testing.T, path string) *app.Access {
+	t.Helper()
+	s := newSession(t)
+	dir, err := datadir.Open(path, app.Holder(s))
+	if err != nil {
+		t.Fatalf("open data directory: %v", err)
+	}
+	a, err := app.StartEmbedded(t.Context(), s, dir, settings.Default(), false)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	return a
+}
+
+func newSession(t *testing.T) *cli.Session {
+	t.Helper()
+	s := &cli.Session{Stdout: t.Output(), Stderr: t.Output(), Clock: clock.Real(), Args: []string{"standalone", "--data", "DIR"}}
+	if err := s.OpenLog(commands.VersionCommand(s)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,28 @@
+package programtest
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/cmd/gputally/commands"
+)
+
+// Main runs the tests of a package that starts commands in its own process: there the
+// test binary is the engine's helper process, as the program itself is elsewhere.
+func Main(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == app.EngineCommandName {
+		os.Exit(commands.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	// Under the race detector every helper would rest for a second at its end.
+	if os.Getenv("GORACE") == "" {
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+			panic(err)
+		}
+	}
+	code := m.Run()
+	removeProgram()
+	removePrepared()
+	os.Exit(code)
+}

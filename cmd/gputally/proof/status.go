@@ -1,0 +1,199 @@
+package proof
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/collector/spool"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/cli"
+)
+
+// Status is how far each stage is. Times are RFC 3339 in UTC.
+type Status struct {
+	Data     string          `json:"data"`
+	Running  *statusProcess  `json:"running"` // null where nothing serves the ledger
+	Clusters []statusCluster `json:"clusters"`
+	// LagMessages are in the topic and not yet ingested; null where there is no
+	// broker to ask.
+	LagMessages *int64        `json:"lag_messages"`
+	Spools      []StatusSpool `json:"spools"`
+}
+
+type statusProcess struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+	Since   string `json:"since"`
+	HTTP    string `json:"http"` // host:port; empty: only the socket
+	Socket  string `json:"http_socket"`
+}
+
+type statusCluster struct {
+	Cluster       string  `json:"cluster"`
+	SlotSeconds   float64 `json:"slot_seconds"`
+	Watermark     string  `json:"watermark"` // empty: nothing is in the ledger
+	BehindSeconds int64   `json:"behind_seconds"`
+	Hours         int     `json:"hours"`
+	DirtyHours    int     `json:"dirty_hours"`
+	ClosedUntil   string  `json:"closed_until"` // empty: no hour is closed
+	// StaleHours would come out otherwise, and LateBatches would be counted, had
+	// their raw not been dropped: they take a manual adjustment.
+	StaleHours  int    `json:"stale_hours"`
+	LateBatches uint64 `json:"late_batches"`
+}
+
+type StatusSpool struct {
+	Collector string `json:"collector"`
+	Waiting   uint64 `json:"waiting"` // batches that the broker has not acknowledged
+	Dropped   uint64 `json:"dropped"` // batches lost because the spool was full or damaged
+}
+
+func ReadStatus(ctx context.Context, s *cli.Session, dataDir string) (st Status, err error) {
+	a, err := app.Open(ctx, s, dataDir, true)
+	if err != nil {
+		return st, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	p := app.BarePipeline(ctx, s, a)
+	defer func() { err = errors.Join(err, p.Group.Stop()) }()
+	st = Status{Data: cmp.Or(dataDir, a.Config.ClickHouse.Address), Clusters: []statusCluster{}, Spools: []StatusSpool{}}
+	if a.Run.PID != 0 {
+		st.Running = &statusProcess{PID: a.Run.PID, Command: a.Run.Command, Since: a.Run.Started.Format(time.RFC3339), HTTP: a.Run.HTTPAddress, Socket: a.Run.HTTPSocket}
+	}
+	if a.Broker != "" || len(a.Config.Kafka.Brokers) > 0 {
+		if err := p.Connect(ctx); err != nil {
+			return st, err
+		}
+		lag, err := p.Lag(ctx)
+		if err != nil {
+			return st, err
+		}
+		st.LagMessages = &lag
+	}
+	if st.Clusters, err = statusClusters(ctx, p); err != nil {
+		return st, err
+	}
+	if dataDir == "" {
+		return st, nil
+	}
+	spools, err := spoolStates(dataDir)
+	if err != nil {
+		return st, err
+	}
+	st.Spools = statusSpools(spools)
+	return st, nil
+}
+
+func statusClusters(ctx context.Context, p *app.Pipeline) ([]statusCluster, error) {
+	l, err := ledger.New(p.Config.Ledger, ledger.Deps{Store: p.Access.DB, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry})
+	if err != nil {
+		return nil, err
+	}
+	watermarks, err := l.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	clusters := make([]statusCluster, 0, len(watermarks))
+	for _, w := range watermarks {
+		c := statusCluster{
+			Cluster: w.Cluster, SlotSeconds: float64(w.SlotMS) / 1000, Hours: w.Hours, DirtyHours: w.DirtyHours,
+			StaleHours: w.StaleHours, LateBatches: w.LateBatches,
+		}
+		if !w.ClosedUntil.IsZero() {
+			c.ClosedUntil = w.ClosedUntil.UTC().Format(time.RFC3339)
+		}
+		if w.WatermarkMS > 0 {
+			at := time.UnixMilli(w.WatermarkMS).UTC()
+			c.Watermark, c.BehindSeconds = at.Format(time.RFC3339), int64(p.Session.Clock.Since(at).Seconds())
+		}
+		clusters = append(clusters, c)
+	}
+	return clusters, nil
+}
+
+func statusSpools(states []ingest.SpoolState) []StatusSpool {
+	spools := make([]StatusSpool, len(states))
+	for i, st := range states {
+		spools[i] = StatusSpool{Collector: st.Collector, Waiting: st.Remaining, Dropped: st.Dropped}
+	}
+	return spools
+}
+
+func PrintStatus(s *cli.Session, o cli.Output, st Status) error {
+	if o == cli.OutputJSON {
+		enc := json.NewEncoder(s.Stdout)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(st); err != nil {
+			return fmt.Errorf("print status: %w", err)
+		}
+		return nil
+	}
+	return st.table().Write(s.Stdout, o, cli.Colour(s.Stdout))
+}
+
+// table has a row per figure: of what, which, how much.
+func (st Status) table() cli.Table {
+	t := cli.Table{Columns: []cli.Column{{Name: "of", Wide: true}, {Name: "what"}, {Name: "value", Wide: true}}}
+	add := func(of, what, value string) { t.Rows = append(t.Rows, []string{of, what, value}) }
+	if st.Running == nil {
+		add(st.Data, "served by", "nobody")
+	} else {
+		add(st.Data, "served by", fmt.Sprintf("process %d (%s), since %s", st.Running.PID, st.Running.Command, st.Running.Since))
+		add(st.Data, "http", cmp.Or(st.Running.HTTP, "the socket alone"))
+		add(st.Data, "http socket", st.Running.Socket)
+	}
+	for _, sp := range st.Spools {
+		add("spool "+sp.Collector, "batches waiting", strconv.FormatUint(sp.Waiting, 10))
+		add("spool "+sp.Collector, "batches dropped", strconv.FormatUint(sp.Dropped, 10))
+	}
+	if st.LagMessages != nil {
+		add("topic", "messages to ingest", strconv.FormatInt(*st.LagMessages, 10))
+	}
+	for _, c := range st.Clusters {
+		add("cluster "+c.Cluster, "watermark", cmp.Or(c.Watermark, "none yet"))
+		add("cluster "+c.Cluster, "behind", (time.Duration(c.BehindSeconds) * time.Second).String())
+		add("cluster "+c.Cluster, "hours in the ledger", strconv.Itoa(c.Hours))
+		add("cluster "+c.Cluster, "hours to recompute", strconv.Itoa(c.DirtyHours))
+		add("cluster "+c.Cluster, "closed until", cmp.Or(c.ClosedUntil, "none yet"))
+		if c.StaleHours > 0 || c.LateBatches > 0 {
+			add("cluster "+c.Cluster, "hours to adjust by hand", strconv.Itoa(c.StaleHours))
+			add("cluster "+c.Cluster, "late batches without raw", strconv.FormatUint(c.LateBatches, 10))
+		}
+	}
+	return t
+}
+
+// spoolStates reads the spools of a data directory, whoever has them open.
+func spoolStates(dataDir string) ([]ingest.SpoolState, error) {
+	entries, err := os.ReadDir(filepath.Join(dataDir, app.SpoolDir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list spools: %w", err)
+	}
+	var out []ingest.SpoolState
+	for _, e := range entries {
+		if !e.IsDir() || e.Name() == "lost+found" { // the folder may be a file system's root
+			continue
+		}
+		st, err := spool.ReadStats(filepath.Join(dataDir, app.SpoolDir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ingest.SpoolState{
+			Collector: e.Name(), Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records, Dropped: st.Dropped,
+		})
+	}
+	return out, nil
+}

@@ -1,0 +1,200 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/billing"
+	"github.com/gputally/gputally/billing/projection"
+	"github.com/gputally/gputally/billing/rating"
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/cmd/gputally/settings"
+	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/broker"
+	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/lifecycle"
+)
+
+// SampledMessages is verify's default: who changed 1.5 % of the batches is found
+// in 95 of 100 cases.
+const SampledMessages = 200
+
+func Verify(ctx context.Context, s *cli.Session, dataDir string, sample int) (results []check.Result, err error) {
+	a, err := app.Open(ctx, s, dataDir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: app.StopTimeout})
+	defer func() { err = errors.Join(err, group.Stop()) }()
+	path, err := settings.Find(s.ConfigPath, dataDir)
+	if err != nil {
+		return nil, err
+	}
+	a.Config.Ledger.KeepMapping, a.Config.Ledger.CompareMapping = true, path != ""
+	p, err := app.NewPipeline(ctx, s, a, group)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.OpenRegister(ctx); err != nil {
+		return nil, err
+	}
+	if a.Dir != nil {
+		if _, err := p.Projection.Project(ctx); err != nil && !errors.Is(err, projection.ErrForeign) {
+			return nil, err
+		}
+		if _, err := p.Ledger.Pass(ctx); err != nil && !ledger.Damaged(err) {
+			return nil, err
+		}
+		return Check(ctx, p, dataDir, sample)
+	}
+	// Where data come in meanwhile, a check may read two tables at two
+	// instants: what fails has to fail again once ingest has caught up.
+	for range verifyAttempts {
+		if err := p.Settle(ctx, nil); err != nil && !ledger.Damaged(err) {
+			return nil, err
+		}
+		if results, err = Check(ctx, p, dataDir, sample); err != nil || check.NoneFailed(results) {
+			break
+		}
+	}
+	return results, err
+}
+
+const verifyAttempts = 3
+
+// sampleFetchBytes keeps a fetch for one message small; a larger batch arrives alone.
+const sampleFetchBytes = 64 << 10
+
+// Check carries out all checks, with a bar.
+func Check(ctx context.Context, p *app.Pipeline, dataDir string, sample int) ([]check.Result, error) {
+	months, err := months(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	checks, err := checks(p, dataDir, months, sample)
+	if err != nil {
+		return nil, err
+	}
+	bar := cli.NewProgress(p.Session.Stderr, p.Session.Clock, "verify")
+	defer bar.Clear()
+	for i := range checks {
+		checks[i] = shownCheck{checks[i], p, func() { bar.Set(int64(i), int64(len(checks))) }}
+	}
+	results, err := check.Run(ctx, checks)
+	if len(months) == 0 {
+		proveNothing(results)
+	}
+	return results, err
+}
+
+// proveNothing takes the ok off checks of an empty ledger that looked at nothing.
+func proveNothing(results []check.Result) {
+	for i := range results {
+		if r := &results[i]; r.OK && r.Checked == 0 {
+			r.NotProve("nothing to check")
+		}
+	}
+}
+
+// shownCheck tells that a check begins, and waits for an engine that is away.
+type shownCheck struct {
+	check.Check
+	p     *app.Pipeline
+	begin func()
+}
+
+// Run begins and carries out the check.
+func (c shownCheck) Run(ctx context.Context) (res check.Result, err error) {
+	c.begin()
+	err = c.p.Patiently(ctx, "check "+c.Name(), func() (err error) {
+		res, err = c.Check.Run(ctx)
+		return err
+	})
+	return res, err
+}
+
+// checks are C1 to C9 on this ledger, for the months in it.
+func checks(p *app.Pipeline, dataDir string, months []string, sample int) ([]check.Check, error) {
+	judge, err := ingest.New(p.Config.Ingest, ingest.Deps{ // it takes nothing: its metrics are nobody's
+		Store: p.Access.DB, Origins: p.Follow(), Clusters: p.OwnCluster(), Clock: p.Session.Clock, Log: p.Session.Log, Registry: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := ingest.Checks(ingest.CheckDeps{
+		Store: p.Access.DB, Ingester: judge, Sample: sample,
+		Message: func(ctx context.Context, partition int, offset int64) (broker.Message, error) {
+			reader := p.Client.Reader(broker.TopicSamples, partition, offset, offset+1, broker.ConsumerOptions{MaxBytes: sampleFetchBytes})
+			defer reader.Close()
+			msgs, err := reader.Read(ctx, 1)
+			if err != nil {
+				return broker.Message{}, err
+			}
+			return msgs[0], nil
+		},
+		Offsets: func(ctx context.Context) ([]broker.PartitionOffsets, error) {
+			return p.Client.Offsets(ctx, broker.TopicSamples, p.Config.Ingest.Group)
+		},
+		Spools: func(context.Context) ([]ingest.SpoolState, error) { return spoolStates(dataDir) },
+	})
+	of := p.Ledger.Checks()
+	money := billing.Checks(p.Register.Drafts, p.Register, months)
+	all = append(all, of[:2]...)
+	all = append(all, money...)
+	all = append(all, of[2:]...)
+	return append(all, p.Projection.Checks()...), nil
+}
+
+// monthsSQL has the first and the last hour of the ledger in each calendar month of
+// UTC: in any zone, an hour between them lies in the local month of one of the two.
+const monthsSQL = `
+SELECT min(hour) AS first, max(hour) AS last FROM usage_hourly FINAL
+WHERE present_ms > 0 GROUP BY toYYYYMM(hour)`
+
+// months are those that any tenant has hours of the ledger in, by its own zone (R17).
+func months(ctx context.Context, p *app.Pipeline) ([]string, error) {
+	var rows []struct {
+		First time.Time `ch:"first"`
+		Last  time.Time `ch:"last"`
+	}
+	if err := p.Access.DB.Select(ctx, &rows, monthsSQL); err != nil {
+		return nil, fmt.Errorf("read months of the ledger: %w", err)
+	}
+	var ends []time.Time
+	for _, r := range rows {
+		ends = append(ends, r.First, r.Last)
+	}
+	var months []string
+	for _, period := range rating.Periods(ends, p.Register.Known().Zones()) {
+		months = append(months, period.String())
+	}
+	return months, nil
+}
+
+func PrintChecks(s *cli.Session, o cli.Output, results []check.Result) error {
+	var err error
+	switch o {
+	case cli.OutputJSON:
+		err = check.WriteJSON(s.Stdout, results)
+	case cli.OutputCSV:
+		err = check.WriteCSV(s.Stdout, results)
+	default:
+		var b strings.Builder
+		if err = check.WriteTable(&b, results); err == nil {
+			_, err = io.WriteString(s.Stdout, cli.PrintableLines(b.String()))
+		}
+	}
+	if err == nil && !check.NoneFailed(results) {
+		return cli.Quiet("a check failed")
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/dashboards/grafana"
+	"github.com/gputally/gputally/dashboards/rules"
+	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/store"
+)
+
+func WriteDashboards(s *cli.Session, folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("write dashboards: %w", err)
+	}
+	for _, file := range []struct {
+		name string
+		make func() ([]byte, error)
+	}{{grafana.FileName, grafana.JSON}, {rules.FileName, rules.YAML}} {
+		text, err := file.make()
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(folder, file.name)
+		if err := writeReadable(path, text); err != nil {
+			return fmt.Errorf("write dashboards: %w", err)
+		}
+		if _, err := fmt.Fprintln(s.Stdout, path); err != nil {
+			return fmt.Errorf("print path: %w", err)
+		}
+	}
+	return nil
+}
+
+// writeReadable writes for other users' services: Grafana and Prometheus read
+// these files, which hold no secret.
+func writeReadable(path string, text []byte) error {
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o644) // an older file, or a strict umask
+}
+
+func Migrate(ctx context.Context, s *cli.Session, cluster string) (err error) {
+	a, err := app.OpenStore(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	migrate := a.DB.Migrate
+	if cluster != "" {
+		migrate = func(ctx context.Context) (int, error) { return a.DB.MigrateCluster(ctx, cluster) }
+	}
+	applied, err := migrate(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Stdout, "%s: %d migrations applied\n", a.DB.Database(), applied)
+	return err
+}
+
+func PrintMigrations(s *cli.Session, cluster string) error {
+	cfg, err := app.ConfigOf(s, "")
+	if err != nil {
+		return err
+	}
+	statements, err := store.Statements(cfg.ClickHouse.Database, cluster)
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	for i, statement := range statements {
+		if _, err := fmt.Fprintf(s.Stdout, "%s;\n\n", statement); err != nil {
+			return fmt.Errorf("print statements: %w", err)
+		}
+		if i > 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(s.Stdout, "USE %s;\n\n", cfg.ClickHouse.Database); err != nil {
+			return fmt.Errorf("print statements: %w", err)
+		}
+	}
+	return nil
+}
+
+// Version is the module's version, or the commit it was built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	settings := map[string]string{}
+	for _, setting := range info.Settings {
+		settings[setting.Key] = setting.Value
+	}
+	revision := settings["vcs.revision"]
+	switch {
+	case info.Main.Version != "" && info.Main.Version != "(devel)":
+		return info.Main.Version
+	case revision == "":
+		return "devel"
+	case settings["vcs.modified"] == "true":
+		return revision[:min(12, len(revision))] + " and changes"
+	}
+	return revision[:min(12, len(revision))]
+}

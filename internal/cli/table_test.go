@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func answer() Table {
+	return Table{
+		Columns: []Column{{Name: "tenant"}, {Name: "gpu_hours", Number: true}},
+		Rows:    [][]string{{"ml-train", "1234.5"}, {"a,\"b\"", "-7"}, {"", ""}},
+		show: func(i int, cell string) string {
+			if i == 1 {
+				return Grouped(cell)
+			}
+			return cell
+		},
+	}
+}
+
+func TestTableInThreeFormats(t *testing.T) {
+	for o, want := range map[Output]string{
+		OutputTable: "TENANT    GPU-HOURS\nml-train    1 234.5\na,\"b\"            -7\n\n",
+		OutputCSV:   "tenant,gpu_hours\nml-train,1234.5\n\"a,\"\"b\"\"\",-7\n,\n",
+		OutputJSON: "[\n  {\"tenant\": \"ml-train\", \"gpu_hours\": 1234.5},\n" +
+			"  {\"tenant\": \"a,\\\"b\\\"\", \"gpu_hours\": -7},\n  {\"tenant\": \"\", \"gpu_hours\": null}\n]\n",
+	} {
+		var b bytes.Buffer
+		if err := answer().Write(&b, o, false); err != nil {
+			t.Errorf("%s: %v", o, err)
+		}
+		if diff := cmp.Diff(want, b.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", o, diff)
+		}
+	}
+	bad := Table{Columns: []Column{{Name: "n", Number: true}}, Rows: [][]string{{"1e"}}}
+	if err := bad.Write(&bytes.Buffer{}, OutputJSON, false); err == nil || !strings.Contains(err.Error(), `"1e"`) {
+		t.Errorf("a number that is none: got %v", err)
+	}
+	var b bytes.Buffer
+	if err := (Table{Columns: bad.Columns}).Write(&b, OutputJSON, false); err != nil || b.String() != "[]\n" {
+		t.Errorf("no rows: got %q, %v", b.String(), err)
+	}
+}
+
+func TestExactNumbersAreStringsInJSON(t *testing.T) {
+	money := Table{Columns: []Column{{Name: "content_sha256"}, ExactColumn("total")}, Rows: [][]string{{"9f86", "1234567.10"}, {"d081", "-0.5"}, {"", ""}}}
+	for o, want := range map[Output]string{
+		OutputTable: "CONTENT SHA-256         TOTAL\n9f86             1 234 567.10\nd081                     -0.5\n\n",
+		OutputCSV:   "content_sha256,total\n9f86,1234567.10\nd081,-0.5\n,\n",
+		OutputJSON: "[\n  {\"content_sha256\": \"9f86\", \"total\": \"1234567.10\"},\n" +
+			"  {\"content_sha256\": \"d081\", \"total\": \"-0.5\"},\n  {\"content_sha256\": \"\", \"total\": null}\n]\n",
+	} {
+		var b bytes.Buffer
+		if err := money.Write(&b, o, false); err != nil {
+			t.Errorf("%s: %v", o, err)
+		}
+		if diff := cmp.Diff(want, b.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", o, diff)
+		}
+	}
+}
+
+func TestTableKeepsTheTerminalSafe(t *testing.T) {
+	evil := Table{Columns: []Column{{Name: "pod"}}, Rows: [][]string{{"a\x1b[2Jb\n\u0085"}}}
+	if got, want := evil.Text(false), "POD\na�[2Jb��\n"; got != want {
+		t.Errorf("text: got %q, want %q", got, want)
+	}
+	if got := evil.Text(true); !strings.HasPrefix(got, "\x1b[1mPOD\x1b[0m\n") {
+		t.Errorf("coloured text: got %q", got)
+	}
+}
+
+func TestTableShowsNamesAsLongAsTheyMayBe(t *testing.T) {
+	long := strings.Repeat("é", 41)
+	names := Table{Columns: []Column{{Name: "pod"}, {Name: "path", Wide: true}}, Rows: [][]string{{long, long}, {"a\u202egnp.b\u200b\ufeff", "c\u2028d"}}}
+	want := "POD" + strings.Repeat(" ", 39) + "PATH\n" +
+		strings.Repeat("é", 39) + "…  " + long + "\n" +
+		"agnp.b" + strings.Repeat(" ", 36) + "c�d\n"
+	if diff := cmp.Diff(want, names.Text(false)); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+	var b bytes.Buffer
+	if err := names.Write(&b, OutputCSV, false); err != nil || !strings.Contains(b.String(), long+","+long) {
+		t.Errorf("csv: got %q, %v; want names whole", b.String(), err)
+	}
+}
+
+func TestSmallNumbersKeepTwoDigits(t *testing.T) {
+	for _, c := range []struct {
+		number string
+		places int
+		want   string
+	}{
+		{"0", 1, "0.0"},
+		{"0.5", 1, "0.5"},
+		{"0.05", 1, "0.05"},
+		{"0.0123", 1, "0.012"},
+		{"-0.00123", 2, "-0.0012"},
+		{"0.000000001", 1, "0.000000001"},
+		{"1.04", 1, "1.0"},
+		{"1234.56", 1, "1234.6"},
+		{"0.996", 2, "1.00"},
+		{"x", 1, "x"},
+	} {
+		if got := Fixed(c.number, c.places); got != c.want {
+			t.Errorf("fixed(%q, %d): got %s, want %s", c.number, c.places, got, c.want)
+		}
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	for number, want := range map[string]string{
+		"": "", "0": "0", "999": "999", "1000": "1 000", "-1234567.891": "-1 234 567.891",
+	} {
+		if got := Grouped(number); got != want {
+			t.Errorf("grouped(%q): got %q, want %q", number, got, want)
+		}
+	}
+}
+
+func TestColourOnlyOnATerminal(t *testing.T) {
+	if Colour(&bytes.Buffer{}) {
+		t.Error("colour in a buffer")
+	}
+}
+
+func TestOutputFlagRefusesOtherWords(t *testing.T) {
+	var o Output
+	for _, word := range []string{"table", "json", "csv"} {
+		if err := o.Set(word); err != nil || o.String() != word {
+			t.Errorf("Set(%q): got %v, %s", word, err, o)
+		}
+	}
+	if err := o.Set("xml"); err == nil {
+		t.Error("Set(xml): no error")
+	}
+}
