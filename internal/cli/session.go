@@ -1,17 +1,63 @@
+// Package cli is what every command has in common: commands as data, the flags that
+// many of them take, answers as table, CSV or JSON, progress, and exit codes.
+//
+// Data in: the command line and the streams of one invocation (Session). Data out: an
+// exit code, an answer on stdout, and what people should know on stderr. Names that
+// come from outside can neither steer a terminal nor become a spreadsheet's formula.
 package cli
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
+	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gputally/gputally/internal/clock"
 )
+
+// Session is one invocation: its streams, its clock, and the values of the flags that
+// many commands have. A flag that the command does not take is zero.
+type Session struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Clock          clock.Clock
+	Args           []string
+	Log            *slog.Logger
+	// Started says that a command's own code runs: what fails now is no wrong command
+	// line.
+	Started bool
+
+	ConfigPath, LogLevel string
+	Data                 string // directory; empty: the configured servers
+	Format               Format
+	Month                Month
+	Range                TimeRange
+	Tenant               string
+	By, Key, Expect      string
+	Listen               string
+
+	resumes bool
+	changed func(flag string) bool
+}
+
+// Given says that a flag of this name is on the command line.
+func (s *Session) Given(flag string) bool { return s.changed(flag) }
+
+// Who is who a record is by: --by, else the user that runs this.
+func (s *Session) Who() string { return cmp.Or(s.By, CurrentUser(), "unknown") }
+
+// CurrentUser is for the record only; empty where the system has no name.
+func CurrentUser() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
 
 // Sayf tells people something on stderr; no step fails because that does.
 func (s *Session) Sayf(format string, args ...any) { _, _ = fmt.Fprintf(s.Stderr, format, args...) }
@@ -24,35 +70,15 @@ func (s *Session) Writef(format string, args ...any) error {
 	return nil
 }
 
-// Session is what one invocation of the command has: its streams, its clock
-// and the flags that every command takes.
-type Session struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	Clock          clock.Clock
-	Args           []string
-	Started        bool // a command's own code runs: what fails now is no usage error
-	Resumes        bool // the same command, given again, goes on where this one was stopped
+// Print prints an answer of rows as --output says.
+func (s *Session) Print(t Table) error { return t.Write(s.Stdout, s.Format, Colour(s.Stdout)) }
 
-	ConfigPath string
-	LogLevel   string
-	Log        *slog.Logger
-}
+// serviceAnnotation marks the commands that run until they are stopped.
+const serviceAnnotation = "service"
 
-// Run marks the point from which an error is the command's own.
-func (s *Session) Run(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		s.Started = true
-		return f(cmd.Context(), args)
-	}
-}
-
-// ServiceAnnotation marks the commands that run until they are stopped.
-const ServiceAnnotation = "service"
-
-func (s *Session) OpenLog(cmd *cobra.Command) error {
+func (s *Session) openLog(cmd *cobra.Command) error {
 	text := s.LogLevel
-	if _, service := cmd.Annotations[ServiceAnnotation]; text == "" && service {
+	if _, service := cmd.Annotations[serviceAnnotation]; text == "" && service {
 		text = slog.LevelInfo.String()
 	} else if text == "" {
 		text = slog.LevelWarn.String()
@@ -68,29 +94,4 @@ func (s *Session) OpenLog(cmd *cobra.Command) error {
 // CommandLine is how this invocation names itself in LOCK and run.json.
 func (s *Session) CommandLine() string {
 	return strings.Join(append([]string{"gputally"}, s.Args...), " ")
-}
-
-// Examples formats pairs of a command line and what it is for.
-func Examples(pairs ...string) string {
-	var b strings.Builder
-	for i := 0; i+1 < len(pairs); i += 2 {
-		fmt.Fprintf(&b, "  # %s\n  %s\n", pairs[i+1], pairs[i])
-	}
-	return strings.TrimRight(b.String(), "\n")
-}
-
-// Report prints what went wrong and returns the exit code.
-func (s *Session) Report(ctx context.Context, err error) int {
-	code := ExitCode(ctx, err)
-	var quiet quietError
-	switch {
-	case code == ExitInterrupted && s.Resumes:
-		err = errors.New("interrupted; the same command goes on from here")
-	case code == ExitInterrupted:
-		err = errors.New("interrupted")
-	}
-	if err != nil && !errors.As(err, &quiet) {
-		_, _ = fmt.Fprintf(s.Stderr, "gputally: %v\n", err) // the exit code says it too
-	}
-	return code
 }

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/mattn/go-isatty"
-	"github.com/spf13/cobra"
 
 	"github.com/gputally/gputally/internal/usage"
 )
@@ -27,32 +26,26 @@ func NumberColumns(names ...string) []Column {
 
 // Ways to print an answer.
 const (
-	OutputTable = "table"
-	OutputJSON  = "json"
-	OutputCSV   = "csv"
+	AsTable = "table"
+	AsJSON  = "json"
+	AsCSV   = "csv"
 )
 
-// Output is the flag --output; it refuses any other word.
-type Output string
+// Format is the flag --output; it refuses any other word.
+type Format string
 
-func (o *Output) String() string { return string(*o) }
+func (o *Format) String() string { return string(*o) }
 
 // Type is what help calls the flag's value.
-func (o *Output) Type() string { return "FORMAT" }
+func (o *Format) Type() string { return "FORMAT" }
 
 // Set takes table, json or csv.
-func (o *Output) Set(text string) error {
-	if !slices.Contains([]string{OutputTable, OutputJSON, OutputCSV}, text) {
+func (o *Format) Set(text string) error {
+	if !slices.Contains([]string{AsTable, AsJSON, AsCSV}, text) {
 		return fmt.Errorf("want table, json or csv")
 	}
-	*o = Output(text)
+	*o = Format(text)
 	return nil
-}
-
-func OutputFlag(cmd *cobra.Command) *Output {
-	o := Output(OutputTable)
-	cmd.Flags().VarP(&o, "output", "o", "print the answer as `FORMAT`: table, json or csv")
-	return &o
 }
 
 // Column is a table's column: name heads it in CSV and JSON, and in capitals on
@@ -87,12 +80,12 @@ type Table struct {
 	show func(column int, cell string) string
 }
 
-func (t Table) Write(w io.Writer, o Output, colour bool) error {
+func (t Table) Write(w io.Writer, f Format, colour bool) error {
 	var err error
-	switch o {
-	case OutputCSV:
+	switch f {
+	case AsCSV:
 		err = t.writeCSV(w)
-	case OutputJSON:
+	case AsJSON:
 		err = t.writeJSON(w)
 	default:
 		_, err = io.WriteString(w, t.Text(colour))

@@ -22,10 +22,10 @@ func answer() Table {
 }
 
 func TestTableInThreeFormats(t *testing.T) {
-	for o, want := range map[Output]string{
-		OutputTable: "TENANT    GPU-HOURS\nml-train    1 234.5\na,\"b\"            -7\n\n",
-		OutputCSV:   "tenant,gpu_hours\nml-train,1234.5\n\"a,\"\"b\"\"\",-7\n,\n",
-		OutputJSON: "[\n  {\"tenant\": \"ml-train\", \"gpu_hours\": 1234.5},\n" +
+	for o, want := range map[Format]string{
+		AsTable: "TENANT    GPU-HOURS\nml-train    1 234.5\na,\"b\"            -7\n\n",
+		AsCSV:   "tenant,gpu_hours\nml-train,1234.5\n\"a,\"\"b\"\"\",-7\n,\n",
+		AsJSON: "[\n  {\"tenant\": \"ml-train\", \"gpu_hours\": 1234.5},\n" +
 			"  {\"tenant\": \"a,\\\"b\\\"\", \"gpu_hours\": -7},\n  {\"tenant\": \"\", \"gpu_hours\": null}\n]\n",
 	} {
 		var b bytes.Buffer
@@ -37,21 +37,21 @@ func TestTableInThreeFormats(t *testing.T) {
 		}
 	}
 	bad := Table{Columns: []Column{{Name: "n", Number: true}}, Rows: [][]string{{"1e"}}}
-	if err := bad.Write(&bytes.Buffer{}, OutputJSON, false); err == nil || !strings.Contains(err.Error(), `"1e"`) {
+	if err := bad.Write(&bytes.Buffer{}, AsJSON, false); err == nil || !strings.Contains(err.Error(), `"1e"`) {
 		t.Errorf("a number that is none: got %v", err)
 	}
 	var b bytes.Buffer
-	if err := (Table{Columns: bad.Columns}).Write(&b, OutputJSON, false); err != nil || b.String() != "[]\n" {
+	if err := (Table{Columns: bad.Columns}).Write(&b, AsJSON, false); err != nil || b.String() != "[]\n" {
 		t.Errorf("no rows: got %q, %v", b.String(), err)
 	}
 }
 
 func TestExactNumbersAreStringsInJSON(t *testing.T) {
 	money := Table{Columns: []Column{{Name: "content_sha256"}, ExactColumn("total")}, Rows: [][]string{{"9f86", "1234567.10"}, {"d081", "-0.5"}, {"", ""}}}
-	for o, want := range map[Output]string{
-		OutputTable: "CONTENT SHA-256         TOTAL\n9f86             1 234 567.10\nd081                     -0.5\n\n",
-		OutputCSV:   "content_sha256,total\n9f86,1234567.10\nd081,-0.5\n,\n",
-		OutputJSON: "[\n  {\"content_sha256\": \"9f86\", \"total\": \"1234567.10\"},\n" +
+	for o, want := range map[Format]string{
+		AsTable: "CONTENT SHA-256         TOTAL\n9f86             1 234 567.10\nd081                     -0.5\n\n",
+		AsCSV:   "content_sha256,total\n9f86,1234567.10\nd081,-0.5\n,\n",
+		AsJSON: "[\n  {\"content_sha256\": \"9f86\", \"total\": \"1234567.10\"},\n" +
 			"  {\"content_sha256\": \"d081\", \"total\": \"-0.5\"},\n  {\"content_sha256\": \"\", \"total\": null}\n]\n",
 	} {
 		var b bytes.Buffer
@@ -84,7 +84,7 @@ func TestTableShowsNamesAsLongAsTheyMayBe(t *testing.T) {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
 	var b bytes.Buffer
-	if err := names.Write(&b, OutputCSV, false); err != nil || !strings.Contains(b.String(), long+","+long) {
+	if err := names.Write(&b, AsCSV, false); err != nil || !strings.Contains(b.String(), long+","+long) {
 		t.Errorf("csv: got %q, %v; want names whole", b.String(), err)
 	}
 }
@@ -129,7 +129,7 @@ func TestColourOnlyOnATerminal(t *testing.T) {
 }
 
 func TestOutputFlagRefusesOtherWords(t *testing.T) {
-	var o Output
+	var o Format
 	for _, word := range []string{"table", "json", "csv"} {
 		if err := o.Set(word); err != nil || o.String() != word {
 			t.Errorf("Set(%q): got %v, %s", word, err, o)

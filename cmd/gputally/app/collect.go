@@ -50,7 +50,7 @@ func (p *Pipeline) startCollecting(ctx context.Context, at collecting) error {
 		return err
 	}
 	o := CollectorOptions{
-		Id: id, Cluster: p.Config.Cluster.Name, Slot: p.Config.Cluster.Slot, Policy: spool.DropOldest, Source: src, Dir: at.spool,
+		ID: id, Cluster: p.Config.Cluster.Name, Slot: p.Config.Cluster.Slot, Policy: spool.DropOldest, Source: src, Dir: at.spool,
 	}
 	info := func() source.Info { return source.Info{} }
 	if informer, ok := src.(source.Informer); ok {

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gputally/gputally/cmd/gputally/settings"
-	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/datadir"
@@ -23,76 +22,24 @@ import (
 	"github.com/gputally/gputally/internal/store/engine"
 )
 
-// WithBroker connects to the data directory's broker, or to the configured one
-// where dataDir is empty, and closes what was opened for it.
-func WithBroker(ctx context.Context, s *cli.Session, dataDir string, do func(p *Pipeline) error) (err error) {
-	a := &Access{}
-	if dataDir != "" {
-		a, err = Open(ctx, s, dataDir, true)
-	} else {
-		a.Config, err = ConfigOf(s, "")
-	}
-	if err != nil {
-		return err
-	}
-	if a.DB != nil {
-		defer func() { err = errors.Join(err, a.Close()) }()
-	}
-	if err := a.NeedBroker(); err != nil {
-		return err
-	}
-	p := BarePipeline(ctx, s, a)
-	defer func() { err = errors.Join(err, p.Group.Stop()) }()
-	if err := p.Connect(ctx); err != nil {
-		return err
-	}
-	return do(p)
-}
-
+// EngineCommandName is the command that is the engine's helper process.
 const EngineCommandName = "engine"
 
 // OpenOrCreate opens a ledger with its broker, in a new directory too.
-func OpenOrCreate(ctx context.Context, s *cli.Session, dataDir string) (*Access, error) {
-	dir, err := datadir.Open(dataDir, Holder(s))
+func OpenOrCreate(ctx context.Context, s *cli.Session) (*Access, error) {
+	dir, err := datadir.Open(s.Data, Holder(s))
 	var locked *datadir.LockedError
 	if errors.As(err, &locked) {
-		return Open(ctx, s, dataDir, true)
+		return Open(ctx, s)
 	}
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := ConfigOf(s, dataDir)
+	cfg, err := ConfigOf(s)
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
 	return StartEmbedded(ctx, s, dir, cfg, true)
-}
-
-// WithLedger asks the ledger in dataDir, under the mapping it was published with.
-func WithLedger(ctx context.Context, s *cli.Session, dataDir string, ask func(*Access, *ledger.Ledger) error) error {
-	return WithStore(ctx, s, dataDir, func(a *Access) error {
-		cfg := a.Config.Ledger
-		cfg.KeepMapping = true
-		l, err := ledger.New(cfg, ledger.Deps{Store: a.DB, Clock: s.Clock, Log: s.Log, Registry: prometheus.NewRegistry()})
-		if err != nil {
-			return err
-		}
-		return ask(a, l)
-	})
-}
-
-// WithStore opens the ledger for one question, and closes it.
-func WithStore(ctx context.Context, s *cli.Session, dataDir string, ask func(a *Access) error) (err error) {
-	a, err := OpenStore(ctx, s, dataDir)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closeErr := a.Close(); closeErr != nil {
-			err = errors.Join(err, fmt.Errorf("close ledger: %w", closeErr))
-		}
-	}()
-	return ask(a)
 }
 
 // The data directory's inside. FORMAT's number stands for this layout.
@@ -109,7 +56,7 @@ const (
 	// attachWait covers a standalone that starts, or restarts its engine, and
 	// another short command.
 	attachWait  = 15 * time.Second
-	StopTimeout = 30 * time.Second
+	stopTimeout = 30 * time.Second
 )
 
 // Access is a command's way to a ledger: a database, and a broker's address
@@ -128,8 +75,8 @@ type Access struct {
 	group    *lifecycle.Group
 }
 
-// NeedBroker says how to name a broker where there is none to reach.
-func (a *Access) NeedBroker() error {
+// needBroker says how to name a broker where there is none to reach.
+func (a *Access) needBroker() error {
 	if a.Broker == "" && len(a.Config.Kafka.Brokers) == 0 {
 		return cli.UsageError(errors.New("no broker is named: give --data DIR, or kafka.brokers in the configuration"))
 	}
@@ -154,23 +101,23 @@ func (a *Access) Close() error {
 	return err
 }
 
-// OpenStore opens the ledger in dataDir for questions: open without a broker.
-func OpenStore(ctx context.Context, s *cli.Session, dataDir string) (*Access, error) {
-	return Open(ctx, s, dataDir, false)
-}
-
-// Open opens the ledger in dataDir, or the configured ClickHouse where dataDir
-// is empty. In a directory that a standalone serves it uses that one's engine
+// Open opens the ledger of --data with its broker, or the configured ClickHouse where
+// there is no --data. In a directory that a standalone serves it uses that one's engine
 // and broker, else it starts them for its own duration.
-func Open(ctx context.Context, s *cli.Session, dataDir string, withBroker bool) (*Access, error) {
-	cfg, err := ConfigOf(s, dataDir)
+func Open(ctx context.Context, s *cli.Session) (*Access, error) { return open(ctx, s, true) }
+
+// OpenStore is Open for questions, without a broker.
+func OpenStore(ctx context.Context, s *cli.Session) (*Access, error) { return open(ctx, s, false) }
+
+func open(ctx context.Context, s *cli.Session, withBroker bool) (*Access, error) {
+	cfg, err := ConfigOf(s)
 	if err != nil {
 		return nil, err
 	}
-	if dataDir == "" {
+	if s.Data == "" {
 		return openRemote(ctx, s, cfg)
 	}
-	at, err := datadir.Attach(ctx, dataDir, datadir.AttachOptions{Self: Holder(s), Clock: s.Clock, Log: s.Log, Wait: attachWait})
+	at, err := datadir.Attach(ctx, s.Data, datadir.AttachOptions{Self: Holder(s), Clock: s.Clock, Log: s.Log, Wait: attachWait})
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +129,7 @@ func Open(ctx context.Context, s *cli.Session, dataDir string, withBroker bool) 
 	if err != nil {
 		return nil, err
 	}
-	return &Access{Config: cfg, DB: db, options: options, data: dataDir, Broker: at.Run.BrokerAddress, password: at.Run.BrokerPassword, Run: at.Run}, nil
+	return &Access{Config: cfg, DB: db, options: options, data: s.Data, Broker: at.Run.BrokerAddress, password: at.Run.BrokerPassword, Run: at.Run}, nil
 }
 
 // openRemote is for the separate services' ClickHouse.
@@ -202,7 +149,7 @@ func openRemote(ctx context.Context, s *cli.Session, cfg settings.Config) (*Acce
 // that this process holds, and brings the tables up to date. The directory is
 // closed with the access, also when starting fails.
 func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg settings.Config, withBroker bool) (a *Access, err error) {
-	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: StopTimeout})
+	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: stopTimeout})
 	group.OnStop("data directory", dir.Close)
 	a = &Access{Config: cfg, data: dir.Path(), Dir: dir, group: group}
 	defer func() {
@@ -216,7 +163,7 @@ func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg se
 		return nil, err
 	}
 	group.OnStop("engine", func() error {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		return supervisor.Stop(stop)
 	})
@@ -276,8 +223,8 @@ func OpenLedger(ctx context.Context, options store.Options) (*store.DB, error) {
 }
 
 // ConfigOf is the configuration in force for a data directory.
-func ConfigOf(s *cli.Session, dataDir string) (settings.Config, error) {
-	path, err := settings.Find(s.ConfigPath, dataDir)
+func ConfigOf(s *cli.Session) (settings.Config, error) {
+	path, err := settings.Find(s.ConfigPath, s.Data)
 	if err != nil {
 		return settings.Config{}, err
 	}

@@ -60,24 +60,28 @@ type Pipeline struct {
 	metering   *metering // the collector's; nil without one
 }
 
-// NewPipeline connects to the broker and checks the topics. group stops what
-// is started on it.
-func NewPipeline(ctx context.Context, s *cli.Session, a *Access, group *lifecycle.Group) (*Pipeline, error) {
-	p := &Pipeline{Session: s, Config: a.Config, Access: a, Group: group, Registry: prometheus.NewRegistry()}
+// NewPipeline is connected to nothing yet. Its group is its own.
+func NewPipeline(ctx context.Context, s *cli.Session, a *Access) *Pipeline {
+	p := &Pipeline{
+		Session: s, Config: a.Config, Access: a, Registry: prometheus.NewRegistry(),
+		Group: lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: stopTimeout}),
+	}
 	p.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if a.metrics != nil {
-		p.Registry.MustRegister(a.metrics)
-	}
-	if err := p.Connect(ctx); err != nil {
-		return nil, err
-	}
-	if err := p.NewLedger(); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p
 }
 
-func (p *Pipeline) NewLedger() (err error) {
+// open connects to the broker, checks the topics, and makes the ledger.
+func (p *Pipeline) open(ctx context.Context) error {
+	if p.Access.metrics != nil {
+		p.Registry.MustRegister(p.Access.metrics)
+	}
+	if err := p.Connect(ctx); err != nil {
+		return err
+	}
+	return p.newLedger()
+}
+
+func (p *Pipeline) newLedger() (err error) {
 	p.Ledger, err = ledger.New(p.Config.Ledger, ledger.Deps{Store: p.Access.DB, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry})
 	return err
 }
@@ -159,8 +163,8 @@ const FetchBytes = 1 << 20
 // refused, and its rows are the same.
 const SessionTimeout = 6 * time.Second
 
-// StartIngest runs ingester and ledger.
-func (p *Pipeline) StartIngest() error {
+// startIngest runs ingester and ledger.
+func (p *Pipeline) startIngest() error {
 	consumer, err := p.Client.Consumer(p.Config.Ingest.Group, broker.TopicSamples, broker.ConsumerOptions{
 		SessionTimeout: SessionTimeout, MaxBytes: FetchBytes,
 	})
@@ -180,6 +184,14 @@ func (p *Pipeline) StartIngest() error {
 	return nil
 }
 
+// StartIngestHere runs ingester and ledger unless another process does on this directory.
+func (p *Pipeline) StartIngestHere() error {
+	if p.Access.Dir == nil {
+		return nil
+	}
+	return p.startIngest()
+}
+
 // OwnCluster is the one that the configuration of a separate ingester declares.
 // On a data directory decisions do, since flags may say otherwise.
 func (p *Pipeline) OwnCluster() map[string]int64 {
@@ -189,8 +201,8 @@ func (p *Pipeline) OwnCluster() map[string]int64 {
 	return map[string]int64{p.Config.Cluster.Name: p.Config.Cluster.Slot.Milliseconds()}
 }
 
-// StartAnalyzer runs the analyzer at the price book's list rates.
-func (p *Pipeline) StartAnalyzer(ctx context.Context) error {
+// startAnalyzer runs the analyzer at the price book's list rates.
+func (p *Pipeline) startAnalyzer(ctx context.Context) error {
 	rates, err := p.startRates(ctx)
 	if err != nil {
 		return err
@@ -205,8 +217,8 @@ func (p *Pipeline) StartAnalyzer(ctx context.Context) error {
 	return nil
 }
 
-// StartBilling runs the draft totals.
-func (p *Pipeline) StartBilling() error {
+// startBilling runs the draft totals.
+func (p *Pipeline) startBilling() error {
 	service, err := billing.New(billing.DefaultConfig(), billing.Deps{Register: p.Register, Project: p.project, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry})
 	if err != nil {
 		return err
@@ -259,7 +271,7 @@ func (p *Pipeline) serve(server *httpd.Server, finance bool) error {
 
 // CollectorOptions name a collector and how it treats a full spool.
 type CollectorOptions struct {
-	Id      string
+	ID      string
 	Cluster string
 	Slot    time.Duration
 	Dir     string // of the spool
@@ -278,16 +290,16 @@ func (p *Pipeline) NewCollector(o CollectorOptions) (*collector.Collector, *spoo
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Group.OnStop("spool "+o.Id, sp.Close)
+	p.Group.OnStop("spool "+o.ID, sp.Close)
 	cfg := collector.DefaultConfig()
-	cfg.Cluster, cfg.Collector, cfg.Slot, cfg.SpoolDir, cfg.SpoolMaxBytes = o.Cluster, o.Id, o.Slot, o.Dir, p.Config.Collector.SpoolMaxBytes
+	cfg.Cluster, cfg.Collector, cfg.Slot, cfg.SpoolDir, cfg.SpoolMaxBytes = o.Cluster, o.ID, o.Slot, o.Dir, p.Config.Collector.SpoolMaxBytes
 	c, err := collector.New(cfg, collector.Deps{
 		Source: o.Source, Attributor: o.attributor, Observer: o.observer, Producer: p.Client.Producer(), Spool: sp, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Group.Go("publisher "+o.Id, p.topicsThen(c.Publish))
+	p.Group.Go("publisher "+o.ID, p.topicsThen(c.Publish))
 	return c, sp, nil
 }
 

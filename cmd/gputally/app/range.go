@@ -47,8 +47,8 @@ func ledgerRange(ctx context.Context, a *Access) (first, end time.Time, err erro
 }
 
 // SayNothing tells a reader of an empty table what there is instead.
-func SayNothing(ctx context.Context, s *cli.Session, a *Access, o cli.Output, asked string) error {
-	if o != cli.OutputTable {
+func SayNothing(ctx context.Context, s *cli.Session, a *Access, asked string) error {
+	if s.Format != cli.AsTable {
 		return nil
 	}
 	first, end, err := ledgerRange(ctx, a)

@@ -14,7 +14,6 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/decisions"
-	"github.com/gputally/gputally/internal/lifecycle"
 )
 
 // OpenRegister reads the decisions and puts the register of invoices on them.
@@ -83,7 +82,7 @@ func (p *Pipeline) connectRegister(ctx context.Context) error {
 	if err := p.newClient(); err != nil {
 		return err
 	}
-	if err := p.NewLedger(); err != nil {
+	if err := p.newLedger(); err != nil {
 		return err
 	}
 	if err := p.openFinance(ctx); err != nil {
@@ -157,8 +156,8 @@ func (p *Pipeline) ingested(ctx context.Context, before time.Time, open func(str
 // WithRegister opens the ledger, its broker and the decisions for one command. It
 // fails where the decisions lack what their copy has: a command would answer as
 // if it had never been decided.
-func WithRegister(ctx context.Context, s *cli.Session, dataDir string, ask func(*Pipeline) error) (err error) {
-	return WithDecisions(ctx, s, dataDir, func(p *Pipeline) error {
+func WithRegister(ctx context.Context, s *cli.Session, ask func(*Pipeline) error) (err error) {
+	return WithDecisions(ctx, s, func(p *Pipeline) error {
 		if err := p.Decisions.Whole(); err != nil {
 			return err
 		}
@@ -166,33 +165,20 @@ func WithRegister(ctx context.Context, s *cli.Session, dataDir string, ask func(
 	})
 }
 
-// WithDecisions is withRegister for those who look at the decisions as they are.
-func WithDecisions(ctx context.Context, s *cli.Session, dataDir string, ask func(*Pipeline) error) (err error) {
-	a, err := Open(ctx, s, dataDir, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if a.Broker == "" && len(a.Config.Kafka.Brokers) == 0 {
-		return cli.UsageError(errors.New("kafka.brokers: is empty: what was decided about invoices and prices is in Kafka; name the brokers in the configuration"))
-	}
-	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: StopTimeout})
-	defer func() { err = errors.Join(err, group.Stop()) }()
-	a.Config.Ledger.KeepMapping = true
-	p, err := NewPipeline(ctx, s, a, group)
-	if err != nil {
-		return err
-	}
-	if err := p.OpenRegister(ctx); err != nil {
-		return err
-	}
-	before := p.decided()
-	err = ask(p)
-	if p.decided() == before {
-		return errors.Join(err, p.Projection.Ours(ctx)) // a command that only reads writes nothing
-	}
-	_, projectErr := p.Projection.Project(ctx)
-	return errors.Join(err, projectErr)
+// WithDecisions is WithRegister for those who look at the decisions as they are.
+func WithDecisions(ctx context.Context, s *cli.Session, ask func(*Pipeline) error) (err error) {
+	return WithPipeline(ctx, s, Open, func(p *Pipeline) error {
+		if err := p.OpenRegister(ctx); err != nil {
+			return err
+		}
+		before := p.decided()
+		err := ask(p)
+		if p.decided() == before {
+			return errors.Join(err, p.Projection.Ours(ctx)) // a command that only reads writes nothing
+		}
+		_, projectErr := p.Projection.Project(ctx)
+		return errors.Join(err, projectErr)
+	})
 }
 
 // decided is how many messages of the decisions were read.

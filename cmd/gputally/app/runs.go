@@ -187,7 +187,7 @@ func (p *Pipeline) KeepOpen(ctx context.Context, r decisions.Run) error {
 				p.Session.Log.Error("the run can't be opened anew before it closes by itself", "cluster", r.Cluster, "error", err)
 			}
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		return p.EndRuns(ctx, open...)
 	})

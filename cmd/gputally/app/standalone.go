@@ -17,18 +17,16 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-type StandaloneFlags struct {
-	Data, Listen string
-	Source       string
-	Scrape       []string
-	Slot         time.Duration
+// Live is what a standalone reads: flags that count more than the configuration.
+type Live struct {
+	Source string
+	Scrape []string // URLs of exporters
+	Slot   time.Duration
 }
 
-// Apply puts flags over the configuration.
-func (f StandaloneFlags) Apply(cfg *settings.Config) error {
-	if f.Listen != "" {
-		cfg.HTTP.Listen = f.Listen
-	}
+// Apply puts the flags over the configuration.
+func (f Live) Apply(s *cli.Session, cfg *settings.Config) error {
+	cfg.HTTP.Listen = cmp.Or(s.Listen, cfg.HTTP.Listen)
 	if f.Slot != 0 {
 		if err := settings.ValidateSlot(f.Slot); err != nil {
 			return cli.UsageError(fmt.Errorf("slot: %w", err))
@@ -51,15 +49,16 @@ func (f StandaloneFlags) Apply(cfg *settings.Config) error {
 	return nil
 }
 
-func Standalone(ctx context.Context, s *cli.Session, f StandaloneFlags) (err error) {
-	cfg, err := ConfigOf(s, f.Data)
+// Standalone runs every service on one data directory until ctx ends.
+func Standalone(ctx context.Context, s *cli.Session, f Live) (err error) {
+	cfg, err := ConfigOf(s)
 	if err != nil {
 		return err
 	}
-	if err := f.Apply(&cfg); err != nil {
+	if err := f.Apply(s, &cfg); err != nil {
 		return err
 	}
-	p, server, err := StartStandalone(ctx, s, f.Data, cfg)
+	p, server, err := StartStandalone(ctx, s, cfg)
 	if err != nil {
 		return err
 	}
@@ -77,8 +76,8 @@ func statementsURL(server *httpd.Server) string { return server.At(statement.Pat
 
 // StartStandalone takes the directory and starts everything but a source. On
 // error all is stopped again.
-func StartStandalone(ctx context.Context, s *cli.Session, dataDir string, cfg settings.Config) (p *Pipeline, server *httpd.Server, err error) {
-	dir, err := datadir.Open(dataDir, Holder(s))
+func StartStandalone(ctx context.Context, s *cli.Session, cfg settings.Config) (p *Pipeline, server *httpd.Server, err error) {
+	dir, err := datadir.Open(s.Data, Holder(s))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -91,7 +90,9 @@ func StartStandalone(ctx context.Context, s *cli.Session, dataDir string, cfg se
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	if p, err = NewPipeline(ctx, s, a, a.group); err != nil {
+	p = NewPipeline(ctx, s, a)
+	p.Group = a.group
+	if err = p.open(ctx); err != nil {
 		return nil, nil, err
 	}
 	if err = p.openFinance(ctx); err != nil {
@@ -106,7 +107,7 @@ func StartStandalone(ctx context.Context, s *cli.Session, dataDir string, cfg se
 		return nil, nil, err
 	}
 	for _, start := range []func() error{
-		p.StartIngest, func() error { return p.StartAnalyzer(ctx) }, p.StartBilling, func() error { return p.serve(server, true) },
+		p.startIngest, func() error { return p.startAnalyzer(ctx) }, p.startBilling, func() error { return p.serve(server, true) },
 	} {
 		if err = start(); err != nil {
 			return nil, nil, errors.Join(err, server.Close())
@@ -148,6 +149,7 @@ func (p *Pipeline) keepsSlot(ctx context.Context) error {
 	return p.OtherSlots(ctx, p.Config.Cluster.Name, p.Config.Cluster.Slot)
 }
 
+// SlotLengths are the clusters' slot lengths in ms, by name.
 func SlotLengths(ctx context.Context, db *store.DB) (map[string]int64, error) {
 	var rows []struct {
 		Cluster string `ch:"cluster"`

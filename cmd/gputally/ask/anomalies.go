@@ -3,6 +3,8 @@ package ask
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gputally/gputally/analyzer"
@@ -12,7 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-func FindAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]episode.Episode, error) {
+func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]episode.Episode, error) {
 	from, to, ok, err := app.Resolve(ctx, span, a)
 	if err != nil {
 		return nil, err
@@ -30,14 +32,14 @@ func FindAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]e
 	return analyzer.Find(ctx, a.DB, a.Config.Analyzer, app.ListRates{InForce: func() *prices.Book { return book }}, from, to)
 }
 
-func PrintAnomalies(s *cli.Session, o cli.Output, found []episode.Episode) error {
-	switch o {
-	case cli.OutputCSV:
+func printAnomalies(s *cli.Session, found []episode.Episode) error {
+	switch s.Format {
+	case cli.AsCSV:
 		return episode.WriteCSV(s.Stdout, found)
-	case cli.OutputJSON:
-		return anomaliesExact(found).Write(s.Stdout, o, false)
+	case cli.AsJSON:
+		return anomaliesExact(found).Write(s.Stdout, s.Format, false)
 	}
-	return anomaliesShown(found).Write(s.Stdout, o, cli.Colour(s.Stdout))
+	return s.Print(anomaliesShown(found))
 }
 
 func anomaliesExact(found []episode.Episode) cli.Table {
@@ -68,4 +70,33 @@ func anomaliesShown(found []episode.Episode) cli.Table {
 		})
 	}
 	return t
+}
+
+// Anomalies prints the episodes of a kind and of a tenant; empty: all.
+func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string) error {
+	if kind != "" && !slices.Contains(episode.Kinds(), episode.Kind(kind)) {
+		return cli.UsageError(fmt.Errorf("kind %q: want %s", kind, AnomalyKinds()))
+	}
+	return app.WithStore(ctx, s, func(a *app.Access) error {
+		found, err := findAnomalies(ctx, a, &s.Range)
+		if err != nil {
+			return err
+		}
+		found = slices.DeleteFunc(found, func(e episode.Episode) bool {
+			return kind != "" && e.Kind != episode.Kind(kind) || tenant != "" && e.Tenant != tenant
+		})
+		if err := printAnomalies(s, found); err != nil || len(found) > 0 {
+			return err
+		}
+		return app.SayNothing(ctx, s, a, s.Range.String())
+	})
+}
+
+// AnomalyKinds names the kinds of episodes, with commas.
+func AnomalyKinds() string {
+	var names []string
+	for _, k := range episode.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
 }

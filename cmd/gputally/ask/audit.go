@@ -1,14 +1,17 @@
 package ask
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-func AuditRow(e decisions.Entry) []string {
+func auditRow(e decisions.Entry) []string {
 	outcome := "accepted"
 	switch {
 	case e.Repeats >= 0:
@@ -47,8 +50,8 @@ func (e *ExpectFlag) Set(text string) (err error) {
 	return err
 }
 
-// Check compares the chain with what was noted.
-func (e *ExpectFlag) Check(log *decisions.Log) error {
+// check compares the chain with what was noted.
+func (e *ExpectFlag) check(log *decisions.Log) error {
 	if e.Chain == "" {
 		return nil
 	}
@@ -61,4 +64,34 @@ func (e *ExpectFlag) Check(log *decisions.Log) error {
 		return fmt.Errorf("compare the chain: there is no offset %d any more", e.Offset)
 	}
 	return fmt.Errorf("compare the chain: after offset %d it is %s, not %s: something up to there was changed", e.Offset, now.Chain, e.Chain)
+}
+
+// Audit lists what was decided, from an offset on, and compares the chain with what was noted.
+func Audit(ctx context.Context, s *cli.Session, from int64, parts bool, expect ExpectFlag) error {
+	if from < 0 {
+		return cli.UsageError(fmt.Errorf("--from %d: want 0 or more", from))
+	}
+	return app.WithDecisions(ctx, s, func(p *app.Pipeline) error {
+		t := cli.Table{Columns: append([]cli.Column{{Name: "offset", Number: true}}, append(cli.TextColumns([]string{"appended", "kind", "who", "what"}),
+			cli.Column{Name: "outcome", Wide: true}, cli.Column{Name: "chain", Wide: true})...)}
+		err := p.Decisions.Walk(ctx, from, func(e decisions.Entry) error {
+			if e.Kind != decisions.KindPart || parts {
+				t.Rows = append(t.Rows, auditRow(e))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.Print(t); err != nil {
+			return err
+		}
+		if _, _, err := p.Decisions.Compare(); err != nil {
+			return err
+		}
+		if err := expect.check(p.Decisions); err != nil || expect.Chain == "" || s.Format != cli.AsTable {
+			return err
+		}
+		return s.Writef("\nAfter offset %d the chain is what was noted: nothing up to there was changed.\n", expect.Offset)
+	})
 }

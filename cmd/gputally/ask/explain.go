@@ -32,7 +32,7 @@ func (o *explainOutput) Type() string { return "FORMAT" }
 
 // Set takes text or json.
 func (o *explainOutput) Set(value string) error {
-	if !slices.Contains([]string{OutputText, cli.OutputJSON}, value) {
+	if !slices.Contains([]string{OutputText, cli.AsJSON}, value) {
 		return errors.New("want text or json")
 	}
 	*o = explainOutput(value)
@@ -128,7 +128,7 @@ func (a *ExplainAsk) Validate() error {
 // LineToHour asks for the GPU-hour with the most time of an invoice's line, and
 // says so on standard error.
 func LineToHour(ctx context.Context, s *cli.Session, data string, ask *ExplainAsk) error {
-	return app.WithRegister(ctx, s, data, func(p *app.Pipeline) error {
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
 		e, err := p.Register.Evidence(ctx, ask.Invoice, ask.Line)
 		if errors.Is(err, invoice.ErrNoEvidence) {
 			return cli.UsageError(err)
@@ -191,7 +191,7 @@ func Explain(ctx context.Context, s *cli.Session, a *app.Access, ask ExplainAsk)
 }
 
 func printExplanation(s *cli.Session, o explainOutput, e *explain.Explanation, price listprice.Price) error {
-	if o == cli.OutputJSON {
+	if o == cli.AsJSON {
 		enc := json.NewEncoder(s.Stdout)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-func BoardTable(boards []ledger.Board) cli.Table {
+func boardTable(boards []ledger.Board) cli.Table {
 	t := cli.Table{Columns: append(cli.TextColumns([]string{"cluster", "gpu", "node", "model"}), cli.Column{Name: "slices", Number: true})}
 	t.Columns = append(t.Columns, cli.TextColumns([]string{"state", "first_listed", "last_listed", "closes", "retired_by", "reason"})...)
 	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
@@ -34,8 +35,8 @@ func BoardTable(boards []ledger.Board) cli.Table {
 	return t
 }
 
-// Retire records the retirement; where no service runs it computes the hours.
-func Retire(ctx context.Context, s *cli.Session, a *app.Access, l *ledger.Ledger, r ledger.Retirement) error {
+// retire records the retirement; where no service runs it computes the hours.
+func retire(ctx context.Context, s *cli.Session, a *app.Access, l *ledger.Ledger, r ledger.Retirement) error {
 	at, err := l.Retire(ctx, r)
 	var no *ledger.NotRetirable
 	if errors.As(err, &no) {
@@ -54,4 +55,24 @@ func Retire(ctx context.Context, s *cli.Session, a *app.Access, l *ledger.Ledger
 	}
 	_, err = fmt.Fprintf(s.Stdout, "GPU %s is retired from %s on; %s\n", cli.Printable(r.GPU), at.Format(time.RFC3339), hours)
 	return err
+}
+
+// Inventory prints every GPU that was ever listed.
+func Inventory(ctx context.Context, s *cli.Session) error {
+	return app.WithLedger(ctx, s, func(_ *app.Access, l *ledger.Ledger) error {
+		boards, err := l.Boards(ctx)
+		if err != nil {
+			return err
+		}
+		return s.Print(boardTable(boards))
+	})
+}
+
+// RetireGPU takes a silent GPU out of the inventory.
+func RetireGPU(ctx context.Context, s *cli.Session, gpu string, at cli.Instant, cluster, reason string) error {
+	if at.At.IsZero() || reason == "" {
+		return cli.UsageError(errors.New("--at TIME and --reason TEXT are needed"))
+	}
+	r := ledger.Retirement{Cluster: cluster, GPU: gpu, At: at.At, Reason: reason, Who: cmp.Or(s.By, cli.CurrentUser())}
+	return app.WithLedger(ctx, s, func(a *app.Access, l *ledger.Ledger) error { return retire(ctx, s, a, l, r) })
 }

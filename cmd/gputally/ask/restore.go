@@ -10,7 +10,12 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-func Restore(ctx context.Context, s *cli.Session, p *app.Pipeline, from, who string, over bool) error {
+// Restore brings lost decisions back from a copy. over drops tables that contradict it.
+func Restore(ctx context.Context, s *cli.Session, from string, over bool) error {
+	return app.WithDecisions(ctx, s, func(p *app.Pipeline) error { return restore(ctx, s, p, from, s.Who(), over) })
+}
+
+func restore(ctx context.Context, s *cli.Session, p *app.Pipeline, from, who string, over bool) error {
 	bar := cli.NewProgress(s.Stderr, s.Clock, "restore")
 	agrees := func(headAt func(int64) decisions.Head) error { return p.Projection.Agrees(ctx, headAt) }
 	if over {
@@ -45,4 +50,15 @@ func Restore(ctx context.Context, s *cli.Session, p *app.Pipeline, from, who str
 func headAt(p *app.Pipeline, offset int64) (head decisions.Head) {
 	p.Decisions.View(func(state *decisions.State) { head = state.HeadAt(offset) })
 	return head
+}
+
+// Rebuild makes ClickHouse's copy of the decisions anew. over drops tables that contradict the topic.
+func Rebuild(ctx context.Context, s *cli.Session, over bool) error {
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		n, err := p.Projection.Rebuild(ctx, s.Who(), over)
+		if err != nil {
+			return err
+		}
+		return s.Writef("%d messages of the decisions are in ClickHouse\n", n)
+	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-func PrintUsage(ctx context.Context, s *cli.Session, a *app.Access, o cli.Output, span *cli.TimeRange, q usage.Query) error {
+func printUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.TimeRange, q usage.Query) error {
 	from, to, ok, err := app.Resolve(ctx, span, a)
 	if err != nil {
 		return err
@@ -30,16 +30,16 @@ func PrintUsage(ctx context.Context, s *cli.Session, a *app.Access, o cli.Output
 			return err
 		}
 	}
-	if o == cli.OutputCSV {
+	if s.Format == cli.AsCSV {
 		return usage.WriteCSV(s.Stdout, q, rows)
 	}
-	if o == cli.OutputTable {
-		if err := usageShares(q, rows).Write(s.Stdout, o, cli.Colour(s.Stdout)); err != nil || len(rows) > 0 {
+	if s.Format == cli.AsTable {
+		if err := s.Print(usageShares(q, rows)); err != nil || len(rows) > 0 {
 			return err
 		}
-		return app.SayNothing(ctx, s, a, o, span.String())
+		return app.SayNothing(ctx, s, a, span.String())
 	}
-	return usageExact(q, rows).Write(s.Stdout, o, false)
+	return usageExact(q, rows).Write(s.Stdout, s.Format, false)
 }
 
 // noteOpenPools says on stderr what the figures can't tell (R18).
@@ -120,4 +120,15 @@ func shares(ms [7]*big.Int) []string {
 		}
 	}
 	return cells
+}
+
+// Usage prints the ledger, grouped by columns; of one tenant, unless it is empty.
+func Usage(ctx context.Context, s *cli.Session, by, tenant string) error {
+	columns, err := usage.ParseBy(by)
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	return app.WithStore(ctx, s, func(a *app.Access) error {
+		return printUsage(ctx, s, a, &s.Range, usage.Query{By: columns, Tenant: tenant})
+	})
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// PrintSimulations prints one book's month effect by effect, several side by side.
-func PrintSimulations(s *cli.Session, o cli.Output, period string, done []simulation) error {
+// printSimulations prints one book's month effect by effect, several side by side.
+func printSimulations(s *cli.Session, period string, done []simulation) error {
 	nameSimulations(done)
 	switch {
-	case o == cli.OutputJSON && len(done) == 1:
+	case s.Format == cli.AsJSON && len(done) == 1:
 		return PrintDocument(s, listed(done[0].invoices))
-	case o == cli.OutputJSON:
+	case s.Format == cli.AsJSON:
 		return PrintDocument(s, comparisonOf(period, done))
 	case len(done) == 1:
-		return effectTable(done[0], o == cli.OutputTable).Write(s.Stdout, o, cli.Colour(s.Stdout))
+		return s.Print(effectTable(done[0], s.Format == cli.AsTable))
 	}
-	return comparisonTable(done, o == cli.OutputTable).Write(s.Stdout, o, cli.Colour(s.Stdout))
+	return s.Print(comparisonTable(done, s.Format == cli.AsTable))
 }
 
 // listed is an array in JSON, also without any.

@@ -1,14 +1,17 @@
 package bill
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/internal/cli"
 )
 
-func DecidedTable(done []invoice.Decided) cli.Table {
+func decidedTable(done []invoice.Decided) cli.Table {
 	t := cli.Table{Columns: append(cli.TextColumns([]string{"number", "tenant", "kind", "currency"}), cli.ExactColumn("total"),
 		cli.Column{Name: "outcome"}, cli.Column{Name: "content_sha256", Wide: true})}
 	for _, d := range done {
@@ -21,7 +24,7 @@ func DecidedTable(done []invoice.Decided) cli.Table {
 	return t
 }
 
-func AdjustmentTable(found []invoice.Adjustment) cli.Table {
+func adjustmentTable(found []invoice.Adjustment) cli.Table {
 	t := cli.Table{Columns: append(cli.TextColumns([]string{"note", "tenant", "kind", "currency"}), cli.ExactColumn("total"),
 		cli.ExactColumn("gpu_hours"), cli.Column{Name: "changed_hours", Number: true}, cli.Column{Name: "ready"}, cli.Column{Name: "reason", Wide: true},
 		cli.Column{Name: "content_sha256", Wide: true})}
@@ -37,8 +40,8 @@ func AdjustmentTable(found []invoice.Adjustment) cli.Table {
 	return t
 }
 
-func PrintVerdict(s *cli.Session, o cli.Output, v *invoice.Verdict) error {
-	if o == cli.OutputJSON {
+func printVerdict(s *cli.Session, v *invoice.Verdict) error {
+	if s.Format == cli.AsJSON {
 		return PrintDocument(s, v)
 	}
 	result, pending := "same bytes", "no"
@@ -51,11 +54,11 @@ func PrintVerdict(s *cli.Session, o cli.Output, v *invoice.Verdict) error {
 	t := cli.Table{Columns: append(cli.TextColumns([]string{"number"}), cli.ExactColumn("total"), cli.Column{Name: "pending_adjustment"},
 		cli.Column{Name: "result", Wide: true}, cli.Column{Name: "content_sha256", Wide: true}, cli.Column{Name: "usage_sha256", Wide: true})}
 	t.Rows = [][]string{{v.Number, v.Total, pending, result, v.Content, v.Usage}}
-	return t.Write(s.Stdout, o, cli.Colour(s.Stdout))
+	return s.Print(t)
 }
 
-func PrintEvidence(s *cli.Session, o cli.Output, e *invoice.Evidence) error {
-	if o == cli.OutputJSON {
+func printEvidence(s *cli.Session, e *invoice.Evidence) error {
+	if s.Format == cli.AsJSON {
 		return PrintDocument(s, e)
 	}
 	t := cli.Table{Columns: append(cli.TextColumns([]string{"hour", "cluster", "node", "gpu", "leaf", "profile", "project", "user", "workload"}),
@@ -66,7 +69,7 @@ func PrintEvidence(s *cli.Session, o cli.Output, e *invoice.Evidence) error {
 			g.SliceMS, strconv.Itoa(g.Slices), strconv.FormatUint(g.Batches, 10), g.BatchHash,
 		})
 	}
-	if err := t.Write(s.Stdout, o, cli.Colour(s.Stdout)); err != nil || o != cli.OutputTable {
+	if err := s.Print(t); err != nil || s.Format != cli.AsTable {
 		return err
 	}
 	moved := "the ledger agrees with every one of them"
@@ -75,4 +78,103 @@ func PrintEvidence(s *cli.Session, o cli.Output, e *invoice.Evidence) error {
 	}
 	_, err := fmt.Fprintf(s.Stdout, "\n%s, line %d: these are of %d UTC hours in its own copy of usage; %s\n", cli.Printable(e.Number), e.LineNumber, e.Hours, moved)
 	return err
+}
+
+// Finalise lets invoices stand: those of tenants, or of all tenants.
+func Finalise(ctx context.Context, s *cli.Session, tenants []string, withoutUsage, withoutUnpriced bool) error {
+	if (s.Key != "" || s.Expect != "") && len(tenants) != 1 {
+		return cli.UsageError(errors.New("--key is for one --tenant, and so is --expect"))
+	}
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		p.WarnOfPrices(ctx)
+		bar := cli.NewProgress(s.Stderr, s.Clock, "finalise")
+		defer bar.Clear()
+		done, err := p.Register.Finalise(ctx, invoice.FinaliseRequest{
+			Period: s.Month.Text, Tenants: tenants, Who: s.Who(), Key: s.Key,
+			Expect: s.Expect, WithoutUsage: withoutUsage, WithoutUnpriced: withoutUnpriced,
+			Progress: func(done, total int) { bar.Set(int64(done), int64(total)) },
+		})
+		bar.Clear()
+		if err != nil && len(done) == 0 {
+			return err
+		}
+		return errors.Join(err, s.Print(decidedTable(done)))
+	})
+}
+
+// Adjustments prints what changed since invoices were finalised.
+func Adjustments(ctx context.Context, s *cli.Session) error {
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		found, err := p.Register.Adjustments(ctx, s.Month.Text)
+		if err != nil {
+			return err
+		}
+		if s.Format == cli.AsJSON {
+			return PrintDocument(s, found)
+		}
+		if len(found) == 0 && s.Format == cli.AsTable {
+			_, err := fmt.Fprintf(s.Stdout, "No adjustment is pending in %s.\n", s.Month.Text)
+			return err
+		}
+		return s.Print(adjustmentTable(found))
+	})
+}
+
+// Note decides the credit or debit note of a pending adjustment.
+func Note(ctx context.Context, s *cli.Session) error {
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		done, err := p.Register.Correct(ctx, invoice.CorrectRequest{
+			Period: s.Month.Text, Tenant: s.Tenant, Who: s.Who(), Key: s.Key, Expect: s.Expect,
+		})
+		if err != nil {
+			return err
+		}
+		return s.Print(decidedTable([]invoice.Decided{done}))
+	})
+}
+
+// Approve approves what finalising, or the note, would decide.
+func Approve(ctx context.Context, s *cli.Session, comment string) error {
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		done, err := p.Register.Approve(ctx, invoice.ApproveRequest{
+			Period: s.Month.Text, Tenant: s.Tenant, Who: s.Who(), Comment: comment, Expect: s.Expect,
+		})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(s.Stdout, "%s over %s %s is approved with the content %s\n", cli.Printable(done.Number), cli.Grouped(done.Total), done.Currency, done.Content)
+		return err
+	})
+}
+
+// VerifyInvoice recomputes a finalised document from its own copy of usage.
+func VerifyInvoice(ctx context.Context, s *cli.Session, number string) error {
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		verdict, err := p.Register.Verify(ctx, number)
+		if err != nil {
+			return err
+		}
+		if err := printVerdict(s, verdict); err != nil || verdict.Same {
+			return err
+		}
+		return cli.Quiet("the invoice does not follow from its usage")
+	})
+}
+
+// Evidence prints the GPU-hours that a line of a finalised document rests on.
+func Evidence(ctx context.Context, s *cli.Session, number, lineText string) error {
+	line, err := strconv.Atoi(lineText)
+	if err != nil || line < 1 {
+		return cli.UsageError(fmt.Errorf("line %q: want a number from 1 on", lineText))
+	}
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		evidence, err := p.Register.Evidence(ctx, number, line)
+		if errors.Is(err, invoice.ErrNoEvidence) {
+			return cli.UsageError(err)
+		}
+		if err != nil {
+			return err
+		}
+		return printEvidence(s, evidence)
+	})
 }

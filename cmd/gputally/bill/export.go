@@ -2,17 +2,21 @@ package bill
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 
+	"github.com/gputally/gputally/billing/export"
+	"github.com/gputally/gputally/billing/export/focus"
 	"github.com/gputally/gputally/billing/export/focus/focuscheck"
+	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/internal/cli"
 )
 
-func CheckFocus(path, version string) (violations []focuscheck.Violation, err error) {
+func checkFocus(path, version string) (violations []focuscheck.Violation, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", path, err)
@@ -25,19 +29,19 @@ func CheckFocus(path, version string) (violations []focuscheck.Violation, err er
 	return violations, nil
 }
 
-// PrintViolations prints what is wrong; a file without is said to be right.
-func PrintViolations(s *cli.Session, o cli.Output, path, version string, violations []focuscheck.Violation) error {
-	if len(violations) == 0 && o == cli.OutputTable {
+// printViolations prints what is wrong; a file without is said to be right.
+func printViolations(s *cli.Session, path, version string, violations []focuscheck.Violation) error {
+	if len(violations) == 0 && s.Format == cli.AsTable {
 		return s.Writef("%s: breaks no rule of FOCUS %s\n", cli.Printable(path), version)
 	}
-	if err := violationTable(version, violations).Write(s.Stdout, o, cli.Colour(s.Stdout)); err != nil {
+	if err := s.Print(violationTable(version, violations)); err != nil {
 		return err
 	}
 	if len(violations) == 0 {
 		return nil
 	}
 	reason := fmt.Sprintf("%s: %d violations of FOCUS %s", path, len(violations), version)
-	if o == cli.OutputTable {
+	if s.Format == cli.AsTable {
 		s.Sayf("%s\n", cli.Printable(reason))
 	}
 	return cli.Quiet(reason)
@@ -56,10 +60,68 @@ func violationTable(version string, violations []focuscheck.Violation) cli.Table
 	return t
 }
 
-// ExportFolder is where exports go: beside the data, unless told otherwise.
-func ExportFolder(out, data string) (string, error) {
+// exportFolder is where exports go: beside the data, unless told otherwise.
+func exportFolder(out, data string) (string, error) {
 	if folder := cmp.Or(out, data); folder != "" {
 		return folder, nil
 	}
 	return "", cli.UsageError(errors.New("no folder is named: give --data DIR or --out FOLDER"))
+}
+
+// ExportCSV writes a month's invoice lines below a folder; empty: the data directory.
+func ExportCSV(ctx context.Context, s *cli.Session, out string) error {
+	folder, err := exportFolder(out, s.Data)
+	if err != nil {
+		return err
+	}
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		drafted, err := p.Register.List(ctx, s.Month.Text)
+		if err != nil {
+			return err
+		}
+		tellQuarantined(s, drafted)
+		path, err := export.Chargeback(folder, drafted)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(s.Stdout, path)
+		return err
+	})
+}
+
+// FocusVersion is the version of FOCUS that is written unless another one is asked for.
+const FocusVersion = focus.Version12
+
+// ExportFocus writes a month as FOCUS below a folder; empty: the data directory. validator
+// writes what the published validator can read.
+func ExportFocus(ctx context.Context, s *cli.Session, out, version string, validator bool) error {
+	options := focus.Options{Version: version, Validator: validator}
+	folder, err := exportFolder(out, s.Data)
+	if err == nil {
+		err = options.Validate()
+	}
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		options.Config = p.Config.Billing.Focus
+		path, _, err := focus.File(folder, s.Month.Text, options, s.Clock.Now(), focus.Bills(ctx, p.Register, s.Month.Text))
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(s.Stdout, path)
+		return err
+	})
+}
+
+// CheckExport prints each rule of FOCUS that a file breaks.
+func CheckExport(s *cli.Session, path, version string) error {
+	if err := (focus.Options{Version: version}).Validate(); err != nil {
+		return cli.UsageError(err)
+	}
+	violations, err := checkFocus(path, version)
+	if err != nil {
+		return err
+	}
+	return printViolations(s, path, version, violations)
 }

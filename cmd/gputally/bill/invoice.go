@@ -1,16 +1,18 @@
 package bill
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/cmd/gputally/ask"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// TellQuarantined says on stderr which tenants' drafts lack hours.
-func TellQuarantined(s *cli.Session, month *invoice.Month) {
+// tellQuarantined says on stderr which tenants' drafts lack hours.
+func tellQuarantined(s *cli.Session, month *invoice.Month) {
 	for i := range month.Invoices {
 		if in := &month.Invoices[i]; in.Quarantined != "" {
 			s.Sayf("tenant %q can't be finalised: %s\n", in.Tenant, in.Quarantined)
@@ -21,7 +23,7 @@ func TellQuarantined(s *cli.Session, month *invoice.Month) {
 	}
 }
 
-func InvoiceTable(month *invoice.Month, forReading bool) cli.Table {
+func invoiceTable(month *invoice.Month, forReading bool) cli.Table {
 	t := cli.Table{Columns: append(cli.TextColumns([]string{"number", "kind", "tenant", "period", "status", "currency"}),
 		cli.ExactColumn("total"), cli.Column{Name: "content_sha256", Wide: true})}
 	for _, inv := range month.Invoices {
@@ -43,13 +45,13 @@ func platformKeeps(month *invoice.Month) string {
 	return cli.Cents(month.Platform.List.Add(month.Platform.Distribution.Decimal))
 }
 
-// PrintInvoices prints the documents of a tenant's month, or that of one
+// printInvoices prints the documents of a tenant's month, or that of one
 // revision; JSON and CSV are of one.
-func PrintInvoices(s *cli.Session, o cli.Output, documents []invoice.Invoice, revision int, head func(number string) string) error {
+func printInvoices(s *cli.Session, documents []invoice.Invoice, revision int, head func(number string) string) error {
 	if revision >= len(documents) {
 		return cli.UsageError(fmt.Errorf("--revision %d: %s has revisions 0 to %d", revision, documents[0].Number, len(documents)-1))
 	}
-	if revision < 0 && o != cli.OutputTable {
+	if revision < 0 && s.Format != cli.AsTable {
 		revision = 0
 	}
 	if revision >= 0 {
@@ -61,16 +63,16 @@ func PrintInvoices(s *cli.Session, o cli.Output, documents []invoice.Invoice, re
 				return fmt.Errorf("print invoice: %w", err)
 			}
 		}
-		if err := printInvoice(s, o, &documents[i], head(documents[i].Number)); err != nil {
+		if err := printInvoice(s, &documents[i], head(documents[i].Number)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func printInvoice(s *cli.Session, o cli.Output, inv *invoice.Invoice, head string) error {
-	switch o {
-	case cli.OutputJSON:
+func printInvoice(s *cli.Session, inv *invoice.Invoice, head string) error {
+	switch s.Format {
+	case cli.AsJSON:
 		document, err := invoice.Canonical(inv)
 		if err != nil {
 			return err
@@ -79,8 +81,8 @@ func printInvoice(s *cli.Session, o cli.Output, inv *invoice.Invoice, head strin
 			return fmt.Errorf("print invoice: %w", err)
 		}
 		return nil
-	case cli.OutputCSV:
-		return invoiceLines(inv).Write(s.Stdout, o, false)
+	case cli.AsCSV:
+		return invoiceLines(inv).Write(s.Stdout, s.Format, false)
 	}
 	heading := fmt.Sprintf("%s %s (%s)\n%sTenant     %s\nPeriod     %s to %s, %s\nContent    %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
 		kindWords[inv.Kind], cli.Printable(inv.Number), inv.Status, correcting(inv), cli.Printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, inv.Content, cli.Grouped(cli.Fixed(inv.GPUHours.String(), 1)),
@@ -88,7 +90,7 @@ func printInvoice(s *cli.Session, o cli.Output, inv *invoice.Invoice, head strin
 	if _, err := fmt.Fprint(s.Stdout, heading); err != nil {
 		return fmt.Errorf("print invoice: %w", err)
 	}
-	if err := invoiceLines(inv).Write(s.Stdout, o, cli.Colour(s.Stdout)); err != nil {
+	if err := s.Print(invoiceLines(inv)); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(s.Stdout, "\n%s %s %s\n", cli.Bold("Total", cli.Colour(s.Stdout)), cli.Grouped(inv.Total.String()), inv.Currency)
@@ -131,4 +133,33 @@ func PrintDocument(s *cli.Session, document any) error {
 		return fmt.Errorf("print answer: %w", err)
 	}
 	return nil
+}
+
+// ListInvoices prints a month's invoices with their totals.
+func ListInvoices(ctx context.Context, s *cli.Session) error {
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		p.WarnOfPrices(ctx)
+		drafted, err := p.Register.List(ctx, s.Month.Text)
+		if err != nil {
+			return err
+		}
+		tellQuarantined(s, drafted)
+		err = s.Print(invoiceTable(drafted, s.Format == cli.AsTable))
+		if err != nil || len(drafted.Invoices) > 0 {
+			return err
+		}
+		return app.SayNothing(ctx, s, p.Access, "in "+s.Month.Text)
+	})
+}
+
+// ShowInvoices prints the documents of one tenant's month, or that of one revision; negative: all.
+func ShowInvoices(ctx context.Context, s *cli.Session, revision int) error {
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		p.WarnOfPrices(ctx)
+		documents, err := p.Register.Show(ctx, s.Month.Text, s.Tenant)
+		if err != nil {
+			return err
+		}
+		return printInvoices(s, documents, revision, p.Register.Head)
+	})
 }

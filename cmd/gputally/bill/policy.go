@@ -2,6 +2,9 @@ package bill
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
@@ -9,25 +12,79 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-func PolicyOf(p *app.Pipeline) (policy decisions.Decided[decisions.Policy], set bool) {
+// ShowPolicy prints the policy in force.
+func ShowPolicy(ctx context.Context, s *cli.Session) error {
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		policy, set := policyOf(p)
+		t := cli.Table{Columns: append(cli.TextColumns([]string{"policy", "approvals", "approvers", "by"}), cli.Column{Name: "offset", Number: true})}
+		if set {
+			b := policy.Body
+			t.Rows = [][]string{{b.Subject(), onOff(b.Approvals), approversWord(b), policy.Who, strconv.FormatInt(policy.Offset, 10)}}
+		}
+		if err := s.Print(t); err != nil || set || s.Format != cli.AsTable {
+			return err
+		}
+		return s.Writef("No policy was set: billing.approvals of the configuration alone says whether approvals are needed.\n")
+	})
+}
+
+func policyOf(p *app.Pipeline) (policy decisions.Decided[decisions.Policy], set bool) {
 	p.Decisions.View(func(state *decisions.State) { policy, set = state.Policy() })
 	return policy, set
 }
 
-func ApprovalsWord(p decisions.Policy) string {
-	if p.Approvals {
+func onOff(on bool) string {
+	if on {
 		return "on"
 	}
 	return "off"
 }
 
-func ApproversWord(p decisions.Policy) string {
+func approversWord(p decisions.Policy) string {
 	return cmp.Or(strings.Join(p.Approvers, ", "), "anybody else")
 }
 
-// NextPolicy is the one in force, as the one after it.
-func NextPolicy(p *app.Pipeline) decisions.Policy {
-	last, set := PolicyOf(p)
+// PolicyChange is what the next policy says otherwise than the one in force.
+type PolicyChange struct {
+	Approvals string   // on or off; empty: as it is
+	Approvers []string // none: as it is, unless Anybody
+	Anybody   bool     // anybody else may approve
+	// Approve approves the policy of these flags, with a comment, instead of setting it.
+	Approve bool
+	Comment string
+}
+
+// DecidePolicy sets the next policy, or approves what somebody else is about to set.
+func DecidePolicy(ctx context.Context, s *cli.Session, c PolicyChange) error {
+	if c.Approvals != "" && c.Approvals != "on" && c.Approvals != "off" {
+		return cli.UsageError(fmt.Errorf("--approvals %q: want on or off", c.Approvals))
+	}
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		next := nextPolicy(p)
+		if c.Approvals != "" {
+			next.Approvals = c.Approvals == "on"
+		}
+		if len(c.Approvers) > 0 || c.Anybody {
+			next.Approvers = append([]string{}, c.Approvers...)
+		}
+		what, decide := "in force", p.Register.SetPolicy
+		if c.Approve {
+			what = "approved"
+			decide = func(ctx context.Context, next decisions.Policy, who string) error {
+				return p.Register.ApprovePolicy(ctx, next, who, c.Comment)
+			}
+		}
+		if err := decide(ctx, next, s.Who()); err != nil {
+			return err
+		}
+		return s.Writef("%s is %s: approvals %s, by %s (content %s)\n",
+			next.Subject(), what, onOff(next.Approvals), cli.Printable(approversWord(next)), next.Content())
+	})
+}
+
+// nextPolicy is the one in force, as the one after it.
+func nextPolicy(p *app.Pipeline) decisions.Policy {
+	last, set := policyOf(p)
 	if !set {
 		return decisions.Policy{Approvers: []string{}}
 	}
@@ -35,8 +92,4 @@ func NextPolicy(p *app.Pipeline) decisions.Policy {
 	next.Revision++
 	next.Approval = ""
 	return next
-}
-
-func SayPolicy(s *cli.Session, what string, p decisions.Policy) error {
-	return s.Writef("%s is %s: approvals %s, by %s (content %s)\n", p.Subject(), what, ApprovalsWord(p), cli.Printable(ApproversWord(p)), p.Content())
 }

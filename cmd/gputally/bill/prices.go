@@ -12,13 +12,13 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-// CheckedBook is JSON's answer.
-type CheckedBook struct {
+// checkedBook is JSON's answer.
+type checkedBook struct {
 	prices.Document
 	Warnings []string `json:"warnings"`
 }
 
-func WarningTexts(warnings []prices.Warning) []string {
+func warningTexts(warnings []prices.Warning) []string {
 	texts := make([]string, len(warnings))
 	for i, warning := range warnings {
 		texts[i] = warning.String()
@@ -26,8 +26,8 @@ func WarningTexts(warnings []prices.Warning) []string {
 	return texts
 }
 
-// FactTable has a row for everything that the book says, for scripts.
-func FactTable(book *prices.Book) cli.Table {
+// factTable has a row for everything that the book says, for scripts.
+func factTable(book *prices.Book) cli.Table {
 	t := cli.Table{Columns: cli.TextColumns([]string{"effective", "until", "kind", "name", "item", "value"})}
 	add := func(from, until time.Time, facts []prices.Fact) {
 		for _, fact := range facts {
@@ -41,7 +41,7 @@ func FactTable(book *prices.Book) cli.Table {
 	return t
 }
 
-func PrintBook(s *cli.Session, book *prices.Book, warnings []prices.Warning, now time.Time) error {
+func printBook(s *cli.Session, book *prices.Book, warnings []prices.Warning, now time.Time) error {
 	heading := fmt.Sprintf("%s: ok\nCurrency   %s, totals rounded to %d places\nTime zone  %s\n",
 		cli.Printable(book.Name), book.Currency, book.MinorUnit, zonesOf(book))
 	if len(book.SKUs) > 0 {
@@ -59,7 +59,7 @@ func PrintBook(s *cli.Session, book *prices.Book, warnings []prices.Warning, now
 		if err := s.Writef("\n%s\n", cli.Bold(title, cli.Colour(s.Stdout))); err != nil {
 			return err
 		}
-		if err := versionTable(&book.Versions[i], book).Write(s.Stdout, cli.OutputTable, cli.Colour(s.Stdout)); err != nil {
+		if err := versionTable(&book.Versions[i], book).Write(s.Stdout, cli.AsTable, cli.Colour(s.Stdout)); err != nil {
 			return err
 		}
 	}
@@ -162,9 +162,9 @@ func inWords(k prices.Key, currency string) (what, unit string) {
 	return strings.ReplaceAll(k.Item, "_", " "), ""
 }
 
-// LoadBook reads a price book; a wrong one is a usage error, as a wrong
+// loadBook reads a price book; a wrong one is a usage error, as a wrong
 // configuration is.
-func LoadBook(path string) (*prices.Book, error) {
+func loadBook(path string) (*prices.Book, error) {
 	book, err := prices.Load(path)
 	if err != nil {
 		return nil, cli.UsageError(err)
@@ -181,4 +181,24 @@ func factPlace(k prices.Key) string {
 		return "everybody"
 	}
 	return k.Name
+}
+
+// CheckPrices prints what a price book says.
+func CheckPrices(s *cli.Session, path string) error {
+	book, err := loadBook(path)
+	if err != nil {
+		return err
+	}
+	now := s.Clock.Now().UTC()
+	warnings := book.Warnings(now)
+	switch s.Format {
+	case cli.AsJSON:
+		return PrintDocument(s, checkedBook{Document: book.Document(), Warnings: warningTexts(warnings)})
+	case cli.AsCSV:
+		for _, warning := range warnings {
+			s.Sayf("warning: %s\n", cli.Printable(warning.String()))
+		}
+		return factTable(book).Write(s.Stdout, s.Format, false)
+	}
+	return printBook(s, book, warnings, now)
 }

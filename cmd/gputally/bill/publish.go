@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/cmd/gputally/settings"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/decisions"
 )
@@ -28,7 +30,7 @@ func (p *PolicyFlag) Set(text string) (err error) {
 }
 
 func Derive(s *cli.Session, path string, policy prices.Policy, models []string) error {
-	book, err := LoadBook(path)
+	book, err := loadBook(path)
 	if err != nil {
 		return err
 	}
@@ -45,8 +47,8 @@ func Derive(s *cli.Session, path string, policy prices.Policy, models []string) 
 	return s.Writef("# %s of each whole GPU's rate, rounded half-even to 4 places\n%s", policy, prices.YAML(derived))
 }
 
-// ChangeTable has a row per change. Values are text: one may be a zone.
-func ChangeTable(changes []prices.Change, forReading bool) cli.Table {
+// changeTable has a row per change. Values are text: one may be a zone.
+func changeTable(changes []prices.Change, forReading bool) cli.Table {
 	t := cli.Table{Columns: []cli.Column{
 		{Name: "from"},
 		{Name: "until"},
@@ -95,9 +97,9 @@ func textOf(value *string) string {
 	return *value
 }
 
-func LoadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *prices.Book, who, key string) error {
+func loadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *prices.Book) error {
 	before, unreadable := p.Register.Book(ctx)
-	published, err := p.Register.Publish(ctx, book, who, key)
+	published, err := p.Register.Publish(ctx, book, s.Who(), s.Key)
 	if err != nil {
 		return err
 	}
@@ -145,5 +147,37 @@ func sayPublished(s *cli.Session, before, book *prices.Book) error {
 	if len(changes) == 0 {
 		return s.Writef("no change: both price every hour alike\n")
 	}
-	return ChangeTable(changes, true).Write(s.Stdout, cli.OutputTable, cli.Colour(s.Stdout))
+	return changeTable(changes, true).Write(s.Stdout, cli.AsTable, cli.Colour(s.Stdout))
+}
+
+// DiffPrices prints what changes from one price book to another.
+func DiffPrices(s *cli.Session, oldPath, newPath string) error {
+	before, err := loadBook(oldPath)
+	if err != nil {
+		return err
+	}
+	after, err := loadBook(newPath)
+	if err != nil {
+		return err
+	}
+	changes := prices.Diff(before, after, s.Clock.Now().UTC())
+	if len(changes) == 0 && s.Format == cli.AsTable {
+		return s.Writef("no change: both price every hour alike\n")
+	}
+	return s.Print(changeTable(changes, s.Format == cli.AsTable))
+}
+
+// PublishPrices puts the price book of a file in force.
+func PublishPrices(ctx context.Context, s *cli.Session, path string) error {
+	if err := settings.Trusted(path); err != nil {
+		return err
+	}
+	book, err := loadBook(path)
+	if err != nil {
+		return err
+	}
+	book.Name = filepath.Base(book.Name)
+	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
+		return loadPrices(ctx, s, p, book)
+	})
 }

@@ -19,12 +19,12 @@ import (
 
 // SimulateFlags say what is rated, by what.
 type SimulateFlags struct {
-	Usage, Data string
-	Books       []string
-	Flat        flatRates
-	Currency    string
+	Usage    string // file; empty: a month of the ledger
+	Books    []string
+	Flat     flatRates
+	Currency string
 	// currencyNamed: it was asked for, and isn't the default.
-	CurrencyNamed bool
+	currencyNamed bool
 }
 
 // simulation is a month by one book.
@@ -35,7 +35,20 @@ type simulation struct {
 	platform rating.Platform
 }
 
-func Simulate(ctx context.Context, s *cli.Session, f SimulateFlags, period string) ([]simulation, error) {
+// Simulate prints what a month would cost by each of the books.
+func Simulate(ctx context.Context, s *cli.Session, f SimulateFlags) error {
+	if f.Usage != "" && s.Given("data") {
+		return cli.UsageError(errors.New("--usage and --data: one of them, a file or a ledger"))
+	}
+	f.currencyNamed = s.Given("currency")
+	done, err := simulate(ctx, s, f, s.Month.Text)
+	if err != nil {
+		return err
+	}
+	return printSimulations(s, s.Month.Text, done)
+}
+
+func simulate(ctx context.Context, s *cli.Session, f SimulateFlags, period string) ([]simulation, error) {
 	month, err := rating.ParsePeriod(period)
 	if err != nil {
 		return nil, cli.UsageError(err)
@@ -83,7 +96,7 @@ func readUsageFile(ctx context.Context, path string) ([]rating.Row, error) {
 }
 
 func simulateLedger(ctx context.Context, s *cli.Session, f SimulateFlags, month rating.Period) (done []simulation, err error) {
-	err = app.WithStore(ctx, s, f.Data, func(a *app.Access) error {
+	err = app.WithStore(ctx, s, func(a *app.Access) error {
 		models, err := ledgerModels(ctx, a, month)
 		if err != nil {
 			return err
@@ -103,7 +116,7 @@ func simulateLedger(ctx context.Context, s *cli.Session, f SimulateFlags, month 
 			if err != nil {
 				return fmt.Errorf("simulate %s by %s: %w", month, book.Name, err)
 			}
-			TellQuarantined(s, drafted)
+			tellQuarantined(s, drafted)
 			done = append(done, ofDrafts(book, drafted))
 		}
 		return sayFrozenIn(ctx, s, a, month)
@@ -197,7 +210,7 @@ func (f *SimulateFlags) load(configured *prices.Book, models []string) ([]*price
 	if len(books) == 0 {
 		return nil, cli.UsageError(errors.New("nothing to rate by: give --prices FILE or --gpu-hour RATE"))
 	}
-	if f.CurrencyNamed && f.Currency != books[0].Currency {
+	if f.currencyNamed && f.Currency != books[0].Currency {
 		return nil, cli.UsageError(fmt.Errorf("--currency %s: %s is in %s, and rates beside it are too", f.Currency, books[0].Name, books[0].Currency))
 	}
 	for _, book := range books[1:] {

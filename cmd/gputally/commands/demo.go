@@ -3,35 +3,35 @@ package commands
 import (
 	"context"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gputally/gputally/cmd/gputally/demo"
 	"github.com/gputally/gputally/internal/cli"
 )
 
-func demoCommand(s *cli.Session) *cobra.Command {
-	var f demo.DemoFlags
-	cmd := &cobra.Command{
+func demoCommand() cli.Command {
+	var f demo.Flags
+	return cli.Command{
 		Use:   "demo",
 		Short: "A simulated month of a GPU cluster, its bill and its proof",
 		Long: "Takes the last full month of a simulated cluster (4 nodes, 32 GPUs, some in MIG, six tenants) through the\n" +
 			"whole pipeline: spool, broker, ingest, ledger, analyzer, billing. Prints who used what, what was wasted,\n" +
 			"what each tenant owes and the proof that nothing is missing; then goes on live until Ctrl-C. Killed and\n" +
 			"started again, it goes on where it was. With --once it stops after the month and exits with 1 when a check failed.",
-		Example: cli.Examples(
+		Examples: []string{
 			"gputally demo --once --data /tmp/demo", "the month, then stop",
 			"gputally demo --data /tmp/demo", "the month, then live on http://127.0.0.1:9415",
 			"gputally demo --once --days 2 --data /tmp/short", "its first two days, for a quick look",
-		),
-		Args: cobra.NoArgs,
+		},
+		Takes:   cli.NewData | cli.Listen,
+		Resumes: true,
+		Flags: func(flags *pflag.FlagSet) {
+			flags.Int64Var(&f.Seed, "seed", 1, "`N` of the fleet: the same seed is the same month")
+			flags.IntVar(&f.Days, "days", 0, "only the first `N` days of the month (default: all)")
+			flags.BoolVar(&f.Once, "once", false, "stop after the month")
+		},
+		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
+			return demo.Run(ctx, s, f)
+		},
 	}
-	cmd.Flags().StringVar(&f.Data, "data", "", "data `DIR`ectory, made where it is missing")
-	cmd.Flags().Int64Var(&f.Seed, "seed", 1, "`N` of the fleet: the same seed is the same month")
-	cmd.Flags().IntVar(&f.Days, "days", 0, "only the first `N` days of the month (default: all)")
-	cmd.Flags().BoolVar(&f.Once, "once", false, "stop after the month")
-	cmd.Flags().StringVar(&f.Listen, "listen", "", "loopback `HOST:PORT` of the HTTP endpoint, or unix: its socket alone (default: the configuration's)")
-	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
-	f.Changed = cmd.Flags().Changed
-	cmd.RunE = s.Run(func(ctx context.Context, _ []string) error { return demo.Run(ctx, s, f) })
-	return cmd
 }

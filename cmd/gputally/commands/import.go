@@ -2,22 +2,20 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/cmd/gputally/load"
-	"github.com/gputally/gputally/ingest/imports"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-func importAllocationsCommand(s *cli.Session) *cobra.Command {
+func importAllocationsCommand() cli.Command {
 	f := &load.RecordFlags{}
 	var columns, delimiter string
-	cmd := &cobra.Command{
+	return cli.Command{
 		Use:   "allocations FILE",
 		Short: "Import allocation records: who had how many GPUs, from when to when",
 		Long: "Reads CSV with a header, or JSON lines, packed with gzip or not. --columns says which column has what:\n" +
@@ -35,77 +33,65 @@ func importAllocationsCommand(s *cli.Session) *cobra.Command {
 			"In a cluster that collectors measure, records fill only the time that no collector told anything of, as\n" +
 			"unproven, and must name node and device: a GPU's UUID, or that of a MIG instance. A collector's batch that comes\n" +
 			"late replaces what was filled. What was seen is skipped and listed; a second holder of a GPU is refused.",
-		Example: cli.Examples(
+		Examples: []string{
 			"gputally import allocations jobs.csv --data DIR --cluster earth --columns tenant=vc,start=start,end=end,gpus=running_gpus --time-zone Asia/Shanghai", "a trace with a column for everything",
 			"gputally import allocations march.jsonl.gz --data DIR --cluster lab --capacity 512 --model 'NVIDIA A100-SXM4-80GB' --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z", "a month of a pool of 512 GPUs",
 			"gputally import allocations night.csv --data DIR --cluster live --columns job=id,node=host,device=gpu_uuid --dry-run", "what the records of a night without collectors would fill",
-		),
-		Args: cli.ArgumentsOfUse,
+		},
+		Takes: cli.NewData,
+		Flags: func(flags *pflag.FlagSet) {
+			f.Define(flags, "allocations")
+			flags.StringVar(&columns, "columns", "", "which of the file's columns has what, as `NAME=COLUMN,…`")
+			flags.StringVar(&delimiter, "delimiter", ",", "`CHARACTER` between a CSV's fields: one of its own, tab, or auto")
+		},
+		Needs:   []string{"cluster"},
+		Resumes: true,
+		Run: func(ctx context.Context, s *cli.Session, args []string) error {
+			return load.ImportAllocations(ctx, s, args[0], f, columns, delimiter)
+		},
 	}
-	f.Add(cmd, "allocations")
-	cmd.Flags().StringVar(&columns, "columns", "", "which of the file's columns has what, as `NAME=COLUMN,…`")
-	cmd.Flags().StringVar(&delimiter, "delimiter", ",", "`CHARACTER` between a CSV's fields: one of its own, tab, or auto")
-	cmd.RunE = s.Run(func(ctx context.Context, args []string) error {
-		o, how, err := f.Resolve(s.Clock.Now())
-		if err != nil {
-			return cli.UsageError(err)
-		}
-		if how.Columns, err = imports.ParseColumns(columns); err != nil {
-			return cli.UsageError(fmt.Errorf("--columns: %w", err))
-		}
-		if how.Delimiter, err = load.ParseDelimiter(delimiter); err != nil {
-			return cli.UsageError(err)
-		}
-		return load.ImportRecords(ctx, s, args[0], f, o, how, imports.ReadAllocations)
-	})
-	return cmd
 }
 
-func importCommand(s *cli.Session) *cobra.Command {
-	cmd := &cobra.Command{
+func importCommand() cli.Command {
+	return cli.Command{
 		Use:   "import",
 		Short: "Bring recorded history in",
-		Example: cli.Examples(
+		Examples: []string{
 			"gputally import batches FILE.jsonl --data DIR", "what collectors recorded",
 			"gputally import sacct FILE --data DIR --cluster hpc", "what Slurm accounted",
 			"gputally import allocations FILE.csv --data DIR --cluster lab", "who had how many GPUs, from any system",
 			"gputally import prometheus --url http://prometheus:9090 --from 2026-03-01 --to 2026-04-01 --slot 15s --data DIR", "what a Prometheus kept of dcgm-exporters",
-		),
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		},
+		Commands: []cli.Command{importBatchesCommand(), importAllocationsCommand(), importSacctCommand(), importPrometheusCommand(), runsCommand()},
 	}
-	cmd.AddCommand(importBatchesCommand(s), importAllocationsCommand(s), importSacctCommand(s), importPrometheusCommand(s), runsCommand(s))
-	return cmd
 }
 
-func importBatchesCommand(s *cli.Session) *cobra.Command {
-	var data string
+func importBatchesCommand() cli.Command {
 	var future bool
-	cmd := &cobra.Command{
+	return cli.Command{
 		Use:   "batches FILE.jsonl",
 		Short: "Import batches as JSON lines, one per node and slot",
 		Long: "Reads what collectors would have sent, one JSON object per line, in any order, with copies. It goes the\n" +
 			"same way as everything else: spool, topic, ingest, ledger; importing twice changes nothing. Bad lines are\n" +
 			"listed with line and reason and the good ones go in; then the exit code is 1.",
-		Example: cli.Examples(
+		Examples: []string{
 			"gputally import batches FILE.jsonl --data DIR", "into a running or a stopped standalone, or a new directory",
-		),
-		Args: cli.ArgumentsOfUse,
+		},
+		Takes:   cli.NewData,
+		Resumes: true,
+		Flags: func(flags *pflag.FlagSet) {
+			flags.BoolVar(&future, "allow-future", false, "take slots that begin after now")
+		},
+		Run: func(ctx context.Context, s *cli.Session, args []string) error {
+			return load.ImportBatches(ctx, s, args[0], future)
+		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "data `DIR`ectory, made where it is missing")
-	cmd.Flags().BoolVar(&future, "allow-future", false, "take slots that begin after now")
-	_ = cmd.MarkFlagRequired("data") // fails only for a flag that isn't there
-	cmd.RunE = s.Run(func(ctx context.Context, args []string) error {
-		s.Resumes = true
-		return load.ImportBatches(ctx, s, args[0], data, imports.Horizon{NowMS: s.Clock.Now().UnixMilli(), Future: future})
-	})
-	return cmd
 }
 
-func importPrometheusCommand(s *cli.Session) *cobra.Command {
+func importPrometheusCommand() cli.Command {
 	f := &load.HistoryFlags{}
-	cmd := &cobra.Command{
-		Use:   "prometheus --url URL --from TIME --to TIME",
+	return cli.Command{
+		Use:   "prometheus",
 		Short: "Import what a Prometheus has kept of dcgm-exporters",
 		Long: "Reads the DCGM_FI_* samples of a Prometheus, Thanos, Mimir or VictoriaMetrics between two times, as they were\n" +
 			"scraped, and meters them as if gputally had scraped the exporters itself: the same rules (section exporter of\n" +
@@ -114,37 +100,34 @@ func importPrometheusCommand(s *cli.Session) *cobra.Command {
 			"Importing again changes nothing; what Prometheus shows otherwise by then replaces what it showed before. A\n" +
 			"run that was stopped is done again. Into a cluster that something else has sent, such as a running\n" +
 			"collector, goes only what lies before its first batch.",
-		Example: cli.Examples(
+		Examples: []string{
 			"gputally import prometheus --url http://prometheus:9090 --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z --slot 15s --data DIR", "a month, scraped every 15 s",
 			`gputally import prometheus --url https://thanos/ --match '{cluster="a"}' --bearer-token-file TOKEN --cluster a --from 2026-03-01 --to 2026-03-08 --data DIR`, "one cluster of several",
-		),
-		Args: cobra.NoArgs,
+		},
+		Takes:   cli.NewData,
+		Resumes: true,
+		Flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&f.URL, "url", "", "the Prometheus' `URL`, such as http://prometheus:9090")
+			flags.Var(&f.From, "from", "first `TIME`, RFC 3339, the start of a slot")
+			flags.Var(&f.To, "to", "`TIME` after the last, RFC 3339, the end of a slot that is over")
+			flags.DurationVar(&f.Slot, "slot", 0, "slot `LENGTH` of a new cluster: the scrape interval or more (default: the configured one)")
+			flags.StringVar(&f.Cluster, "cluster", "", "`NAME` of the cluster (default: the configured one)")
+			flags.StringVar(&f.Match, "match", "", "only series that match the `SELECTOR` too, such as {cluster=\"a\"}")
+			flags.StringVar(&f.TokenFile, "bearer-token-file", "", "`FILE` with the bearer token")
+			flags.StringVar(&f.CAFile, "ca-file", "", "PEM `FILE` with the authorities to trust instead of the system's")
+		},
+		Needs: []string{"url", "from", "to"},
+		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
+			return load.ImportPrometheus(ctx, s, f)
+		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.Data, "data", "", "data `DIR`ectory, made where it is missing")
-	flags.StringVar(&f.Url, "url", "", "the Prometheus' `URL`, such as http://prometheus:9090")
-	flags.Var(&f.From, "from", "first `TIME`, RFC 3339, the start of a slot")
-	flags.Var(&f.To, "to", "`TIME` after the last, RFC 3339, the end of a slot that is over")
-	flags.DurationVar(&f.Slot, "slot", 0, "slot `LENGTH` of a new cluster: the scrape interval or more (default: the configured one)")
-	flags.StringVar(&f.Cluster, "cluster", "", "`NAME` of the cluster (default: the configured one)")
-	flags.StringVar(&f.Match, "match", "", "only series that match the `SELECTOR` too, such as {cluster=\"a\"}")
-	flags.StringVar(&f.TokenFile, "bearer-token-file", "", "`FILE` with the bearer token")
-	flags.StringVar(&f.CaFile, "ca-file", "", "PEM `FILE` with the authorities to trust instead of the system's")
-	for _, name := range []string{"data", "url", "from", "to"} {
-		_ = cmd.MarkFlagRequired(name) // fails only for a flag that isn't there
-	}
-	cmd.RunE = s.Run(func(ctx context.Context, _ []string) error {
-		s.Resumes = true
-		return load.ImportPrometheus(ctx, s, f)
-	})
-	return cmd
 }
 
-func importSacctCommand(s *cli.Session) *cobra.Command {
+func importSacctCommand() cli.Command {
 	f := &load.RecordFlags{}
 	var slurmCluster string
 	var byNode bool
-	cmd := &cobra.Command{
+	return cli.Command{
 		Use:   "sacct FILE",
 		Short: "Import Slurm's accounting: the output of sacct -a -X -P",
 		Long: "Reads what `sacct -a -X -P --format=JobID,User,Account,Start,End,ElapsedRaw,AllocTRES,NodeList` prints,\n" +
@@ -156,139 +139,85 @@ func importSacctCommand(s *cli.Session) *cobra.Command {
 			"sacct doesn't say how many of its GPUs a job had on which node. So all are of one pool, unless --by-node is\n" +
 			"given: then a job's GPUs are spread evenly over its nodes' pools where their number divides; other jobs stay\n" +
 			"in the cluster's. --capacity is of each pool. All else is as in `import allocations`.",
-		Example: cli.Examples(
+		Examples: []string{
 			"gputally import sacct march.txt --data DIR --cluster hpc --capacity a100=256 --time-zone Europe/Berlin --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z", "a month, the whole truth of it",
-		),
-		Args: cli.ArgumentsOfUse,
+		},
+		Takes: cli.NewData,
+		Flags: func(flags *pflag.FlagSet) {
+			f.Define(flags, "sacct")
+			flags.StringVar(&slurmCluster, "slurm-cluster", "", "only jobs of the `CLUSTER` of Slurm, where the file lists several")
+			flags.BoolVar(&byNode, "by-node", false, "spread jobs over pools of their nodes")
+		},
+		Needs:   []string{"cluster"},
+		Resumes: true,
+		Run: func(ctx context.Context, s *cli.Session, args []string) error {
+			return load.ImportSacct(ctx, s, args[0], f, slurmCluster, byNode)
+		},
 	}
-	f.Add(cmd, "sacct")
-	cmd.Flags().StringVar(&slurmCluster, "slurm-cluster", "", "only jobs of the `CLUSTER` of Slurm, where the file lists several")
-	cmd.Flags().BoolVar(&byNode, "by-node", false, "spread jobs over pools of their nodes")
-	cmd.RunE = s.Run(func(ctx context.Context, args []string) error {
-		o, how, err := f.Resolve(s.Clock.Now())
-		if err != nil {
-			return cli.UsageError(err)
-		}
-		how.SlurmCluster, how.ByNode = slurmCluster, byNode
-		return load.ImportRecords(ctx, s, args[0], f, o, how, imports.ReadSacct)
-	})
-	return cmd
 }
 
-func runsCommand(s *cli.Session) *cobra.Command {
-	cmd := &cobra.Command{
+func runsCommand() cli.Command {
+	return cli.Command{
 		Use:   "runs",
 		Short: "Who may send batches that no live collector measured, until when",
 		Long: "A batch that is imported, replayed, simulated or a fill is only taken under an open run of its cluster, its\n" +
 			"collector and its slots: else it is a dead letter (reason origin). Imports and demo open and end their own;\n" +
 			"the run of one that was killed stays open until the same command is given again, or closes by itself.",
-		Example: cli.Examples("gputally import runs list --data DIR", "all runs, with who opened them"),
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Examples: []string{"gputally import runs list --data DIR", "all runs, with who opened them"},
+		Commands: []cli.Command{runsListCommand(), runsOpenCommand(), runsCloseCommand()},
 	}
-	cmd.AddCommand(runsListCommand(s), runsOpenCommand(s), runsCloseCommand(s))
-	return cmd
 }
 
-func runsListCommand(s *cli.Session) *cobra.Command {
+func runsListCommand() cli.Command {
 	var all bool
-	cmd := &cobra.Command{
+	return cli.Command{
 		Use:   "list",
 		Short: "The runs that are open",
-		Example: cli.Examples(
+		Examples: []string{
 			"gputally import runs list --data DIR", "those that are open now",
 			"gputally import runs list --data DIR --all --output csv", "all that ever were",
-		),
-		Args: cobra.NoArgs,
+		},
+		Takes: cli.Data | cli.Output,
+		Flags: func(flags *pflag.FlagSet) {
+			flags.BoolVar(&all, "all", false, "those that have ended, too")
+		},
+		Run: func(ctx context.Context, s *cli.Session, _ []string) error { return load.ListRuns(ctx, s, all) },
 	}
-	data, o := cli.DataFlag(cmd), cli.OutputFlag(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "those that have ended, too")
-	cmd.RunE = s.Run(func(ctx context.Context, _ []string) error {
-		return app.WithBroker(ctx, s, *data, func(p *app.Pipeline) error {
-			if err := p.Follow().Refresh(ctx); err != nil {
-				return err
-			}
-			t := cli.Table{Columns: cli.TextColumns([]string{"id", "state", "cluster", "sends", "collector", "slot", "from", "to", "opened", "by", "ends", "ended_by"})}
-			p.Follow().View(func(state *decisions.State) {
-				for _, r := range state.Runs() {
-					word, b := "open", &r.Body
-					if !s.Clock.Now().Before(r.Ends) {
-						word = "ended"
-					}
-					if word == "ended" && !all {
-						continue
-					}
-					t.Rows = append(t.Rows, []string{
-						b.ID, word, b.Cluster, b.Sends, b.Collector, (time.Duration(b.SlotMS) * time.Millisecond).String(),
-						b.From.Format(time.RFC3339), b.To.Format(time.RFC3339), r.Appended.Format(time.RFC3339), r.Who, r.Ends.Format(time.RFC3339), r.Ended,
-					})
-				}
-			})
-			return t.Write(s.Stdout, *o, cli.Colour(s.Stdout))
-		})
-	})
-	return cmd
 }
 
-func runsOpenCommand(s *cli.Session) *cobra.Command {
+func runsOpenCommand() cli.Command {
 	var r decisions.Run
 	var slot time.Duration
 	var from, to cli.Instant
-	cmd := &cobra.Command{
+	return cli.Command{
 		Use:   "open",
 		Short: "Open a run by hand, as to send dead letters of reason origin back",
-		Example: cli.Examples(
+		Examples: []string{
 			"gputally import runs open --data DIR --cluster lab --sends import --collector import/lab/allocations --slot 1h --from 2026-03-01 --to 2026-04-01", "for dlq replay --reason origin",
-		),
-		Args: cobra.NoArgs,
+		},
+		Takes: cli.Data | cli.By,
+		Flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&r.Cluster, "cluster", "", "`NAME` of the cluster")
+			flags.StringVar(&r.Sends, "sends", "", "`KIND` of batches: import, replay, simulated or fill")
+			flags.StringVar(&r.Collector, "collector", "", "`ID` that the batches carry; '"+decisions.AnyCollector+"' takes any")
+			flags.DurationVar(&slot, "slot", 0, "`LENGTH` of the cluster's slots, such as 10s")
+			flags.Var(&from, "from", "first `TIME` of the slots, RFC 3339")
+			flags.Var(&to, "to", "`TIME` after the last")
+			flags.IntVar(&r.Hours, "hours", app.ImportRunHours, "`HOURS` after which it closes by itself")
+		},
+		Needs: []string{"cluster", "sends", "collector", "slot", "from", "to"},
+		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
+			return load.OpenRun(ctx, s, r, slot, from, to)
+		},
 	}
-	data, by := cli.DataFlag(cmd), cli.ByFlag(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&r.Cluster, "cluster", "", "`NAME` of the cluster")
-	flags.StringVar(&r.Sends, "sends", "", "`KIND` of batches: import, replay, simulated or fill")
-	flags.StringVar(&r.Collector, "collector", "", "`ID` that the batches carry; '"+decisions.AnyCollector+"' takes any")
-	flags.DurationVar(&slot, "slot", 0, "`LENGTH` of the cluster's slots, such as 10s")
-	flags.Var(&from, "from", "first `TIME` of the slots, RFC 3339")
-	flags.Var(&to, "to", "`TIME` after the last")
-	flags.IntVar(&r.Hours, "hours", app.ImportRunHours, "`HOURS` after which it closes by itself")
-	for _, name := range []string{"cluster", "sends", "collector", "slot", "from", "to"} {
-		_ = cmd.MarkFlagRequired(name) // fails only for a flag that isn't there
-	}
-	cmd.RunE = s.Run(func(ctx context.Context, _ []string) error {
-		r.SlotMS, r.From, r.To = slot.Milliseconds(), from.At, to.At
-		if err := r.Check(); err != nil {
-			return cli.UsageError(err)
-		}
-		return app.WithBroker(ctx, s, *data, func(p *app.Pipeline) error {
-			if err := p.OtherSlots(ctx, r.Cluster, slot); err != nil {
-				return err
-			}
-			id, err := p.NewRun(ctx, r, *by)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(s.Stdout, "run %s is open for %d hours; gputally import runs close %s%s ends it\n", id, r.Hours, id, p.Access.OnData())
-			return err
-		})
-	})
-	return cmd
 }
 
-func runsCloseCommand(s *cli.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "close ID",
-		Short:   "End a run: what is appended from now on is not taken under it",
-		Example: cli.Examples("gputally import runs close JXQ4V2KZ7TBNM --data DIR", "one that a killed import left open"),
-		Args:    cli.ArgumentsOfUse,
+func runsCloseCommand() cli.Command {
+	return cli.Command{
+		Use:      "close ID",
+		Short:    "End a run: what is appended from now on is not taken under it",
+		Examples: []string{"gputally import runs close JXQ4V2KZ7TBNM --data DIR", "one that a killed import left open"},
+		Takes:    cli.Data | cli.By,
+		Run:      func(ctx context.Context, s *cli.Session, args []string) error { return load.CloseRun(ctx, s, args[0]) },
 	}
-	data, by := cli.DataFlag(cmd), cli.ByFlag(cmd)
-	cmd.RunE = s.Run(func(ctx context.Context, args []string) error {
-		return app.WithBroker(ctx, s, *data, func(p *app.Pipeline) error {
-			if err := p.Decide(ctx, decisions.KindRunEnd, "run_end/"+args[0], *by, &decisions.RunEnd{ID: args[0]}); err != nil {
-				return err
-			}
-			return s.Writef("run %s has ended\n", args[0])
-		})
-	})
-	return cmd
 }

@@ -4,34 +4,36 @@ import (
 	"context"
 	"math"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gputally/gputally/cmd/gputally/proof"
 	"github.com/gputally/gputally/internal/cli"
 )
 
-func verifyCommand(s *cli.Session) *cobra.Command {
-	cmd := &cobra.Command{
+func verifyCommand() cli.Command {
+	var sample uint
+	return cli.Command{
 		Use:   "verify",
 		Short: "Prove that nothing is missing: checks C1 to C9, and what was decided",
 		Long: "Holds spool, topic, journal, raw rows, ledger and invoices against each other, exactly and without\n" +
 			"tolerance, and prints one line per check with its figures. Exits with 1 when one fails; n/a is a check that\n" +
 			"had nothing to prove, as of a month without prices. What ingest has not read yet is waited for where a\n" +
 			"standalone runs.",
-		Example: cli.Examples(
+		Examples: []string{
 			"gputally verify --data DIR", "one line per check",
 			"gputally verify --data DIR --output json", "for a monitor",
-		),
-		Args: cobra.NoArgs,
+		},
+		Takes: cli.Data | cli.Output,
+		Flags: func(flags *pflag.FlagSet) {
+			flags.UintVar(&sample, "sample", proof.SampledMessages,
+				"how many messages of the topic are read again and held against the journal, drawn at random; 0: none")
+		},
+		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
+			results, err := proof.Verify(ctx, s, int(min(sample, math.MaxInt32)))
+			if err != nil {
+				return err
+			}
+			return proof.PrintChecks(s, results)
+		},
 	}
-	data, o := cli.DataFlag(cmd), cli.OutputFlag(cmd)
-	sample := cmd.Flags().Uint("sample", proof.SampledMessages, "how many messages of the topic are read again and held against the journal, drawn at random; 0: none")
-	cmd.RunE = s.Run(func(ctx context.Context, _ []string) error {
-		results, err := proof.Verify(ctx, s, *data, int(min(*sample, math.MaxInt32)))
-		if err != nil {
-			return err
-		}
-		return proof.PrintChecks(s, *o, results)
-	})
-	return cmd
 }

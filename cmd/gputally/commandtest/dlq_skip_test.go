@@ -126,7 +126,7 @@ func TestSkipPassesOverWhatStopsIngest(t *testing.T) {
 		t.Errorf("audit: %+v, want the skip by alice accepted once and repeated once", audit)
 	}
 	programtest.WithLedger(t, data, func(p *app.Pipeline) {
-		if err := p.StartIngest(); err != nil {
+		if err := p.StartIngestHere(); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Settle(t.Context(), nil); err != nil {

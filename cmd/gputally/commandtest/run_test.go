@@ -39,7 +39,7 @@ func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
 		"invoice verify":              "NUMBER is missing",
 		"invoice evidence 2026-10-a":  "LINE is missing",
 		"prices diff a b c":           `"c" is too much: want OLD NEW`,
-		"config check a b":            "accepts at most 1 arg(s), received 2",
+		"config check a b":            `"b" is too much: want [FILE]`,
 		"version --frobnicate":        "unknown flag: --frobnicate",
 		"version --log-level loud":    `log level "loud": want debug, info, warn or error`,
 		"config show --config":        "flag needs an argument",

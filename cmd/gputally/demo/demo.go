@@ -32,17 +32,16 @@ const (
 	simulator     = "sim"
 )
 
-type DemoFlags struct {
-	Data, Listen string
-	Seed         int64
-	Days         int // the first ones of the month; 0: all
-	Once         bool
-	Changed      func(flag string) bool // was it given?
+// Flags say which month is simulated.
+type Flags struct {
+	Seed int64 // of the fleet
+	Days int   // the first ones of the month; 0: all
+	Once bool  // stops after the month
 }
 
-// DemoState is what a demo's directory was begun with. It stays, so that a
+// State is what a demo's directory was begun with. It stays, so that a
 // demo that was killed goes on with the same fleet and the same month.
-type DemoState struct {
+type State struct {
 	Seed  int64     `json:"seed"`
 	Month time.Time `json:"month"` // its first instant
 	// Days is how many days of the month are simulated; 0: all.
@@ -50,7 +49,7 @@ type DemoState struct {
 }
 
 // End is the first instant after the part of the month that is simulated.
-func (d DemoState) End() time.Time {
+func (d State) End() time.Time {
 	if d.Days == 0 {
 		return d.Month.AddDate(0, 1, 0)
 	}
@@ -58,7 +57,7 @@ func (d DemoState) End() time.Time {
 }
 
 // Period names that part for people.
-func (d DemoState) Period() string {
+func (d State) Period() string {
 	month := d.Month.Format("January 2006")
 	switch d.Days {
 	case 0:
@@ -70,7 +69,7 @@ func (d DemoState) Period() string {
 }
 
 // Validate refuses more days than the month has.
-func (d DemoState) Validate() error {
+func (d State) Validate() error {
 	if last := d.Month.AddDate(0, 1, -1); d.Days < 0 || d.Days > last.Day() {
 		return cli.UsageError(fmt.Errorf("days %d: %s has 1 to %d, and 0 stands for all", d.Days, d.Month.Format("January 2006"), last.Day()))
 	}
@@ -81,7 +80,7 @@ func (d DemoState) Validate() error {
 type demo struct {
 	s         *cli.Session
 	p         *app.Pipeline
-	state     DemoState
+	state     State
 	at        func(path string) string // of the HTTP server
 	once      bool
 	collector *collector.Collector
@@ -89,21 +88,21 @@ type demo struct {
 	began     time.Time
 }
 
-func Run(ctx context.Context, s *cli.Session, f DemoFlags) (err error) {
+// Run simulates a month, prints what came of it, and goes on live unless it is to stop.
+func Run(ctx context.Context, s *cli.Session, f Flags) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(demoGCPercent)
 	}
-	s.Resumes = true
-	cfg, err := app.ConfigOf(s, f.Data)
+	cfg, err := app.ConfigOf(s)
 	if err != nil {
 		return err
 	}
-	if err := (app.StandaloneFlags{Listen: f.Listen}).Apply(&cfg); err != nil {
+	if err := (app.Live{}).Apply(s, &cfg); err != nil {
 		return err
 	}
 	cfg.Cluster.Slot = demoSlot
 	began := s.Clock.Now()
-	p, server, err := app.StartStandalone(ctx, s, f.Data, cfg)
+	p, server, err := app.StartStandalone(ctx, s, cfg)
 	if err != nil {
 		return err
 	}
@@ -122,9 +121,9 @@ func Run(ctx context.Context, s *cli.Session, f DemoFlags) (err error) {
 }
 
 // prepare fixes seed, month and days for the directory, and makes the simulator.
-func (d *demo) prepare(ctx context.Context, f DemoFlags) error {
+func (d *demo) prepare(ctx context.Context, f Flags) error {
 	month, _ := app.LastMonth(d.s.Clock.Now())
-	begin := DemoState{Seed: f.Seed, Month: month, Days: f.Days}
+	begin := State{Seed: f.Seed, Month: month, Days: f.Days}
 	if err := begin.Validate(); err != nil {
 		return err
 	}
@@ -132,10 +131,10 @@ func (d *demo) prepare(ctx context.Context, f DemoFlags) error {
 	if d.state, err = loadDemo(d.p.Access.Dir, begin); err != nil {
 		return err
 	}
-	if f.Changed("seed") && d.state.Seed != f.Seed {
+	if d.s.Given("seed") && d.state.Seed != f.Seed {
 		return cli.UsageError(fmt.Errorf("seed %d: this directory's demo was begun with seed %d; name another --data", f.Seed, d.state.Seed))
 	}
-	if f.Changed("days") && d.state.Days != f.Days {
+	if d.s.Given("days") && d.state.Days != f.Days {
 		return cli.UsageError(fmt.Errorf("days %d: this directory's demo was begun with days %d (0: all); name another --data", f.Days, d.state.Days))
 	}
 	cfg := sim.DefaultConfig()
@@ -150,17 +149,17 @@ func (d *demo) prepare(ctx context.Context, f DemoFlags) error {
 		return err
 	}
 	d.collector, d.spool, err = d.p.NewCollector(app.CollectorOptions{
-		Id: simulator, Cluster: cfg.Cluster, Slot: demoSlot, Policy: spool.Block, Source: src,
+		ID: simulator, Cluster: cfg.Cluster, Slot: demoSlot, Policy: spool.Block, Source: src,
 		Dir: filepath.Join(d.p.Access.Dir.Join(app.SpoolDir), simulator),
 	})
 	return err
 }
 
-func loadDemo(dir *datadir.Dir, begin DemoState) (DemoState, error) {
+func loadDemo(dir *datadir.Dir, begin State) (State, error) {
 	path := dir.Join(DemoName)
 	data, err := os.ReadFile(path)
 	if err == nil {
-		var state DemoState
+		var state State
 		if err := json.Unmarshal(data, &state); err != nil {
 			return state, fmt.Errorf("read %s: %w", path, err)
 		}

@@ -50,7 +50,7 @@ func (d *demo) table(title string, t cli.Table) error {
 	if err := d.print("\n", cli.Bold(title, cli.Colour(d.s.Stdout)), "\n"); err != nil {
 		return err
 	}
-	return t.Write(d.s.Stdout, cli.OutputTable, cli.Colour(d.s.Stdout))
+	return t.Write(d.s.Stdout, cli.AsTable, cli.Colour(d.s.Stdout))
 }
 
 // capacity shows the month by bucket, and that the buckets are the capacity.
@@ -182,14 +182,14 @@ func (d *demo) invoices(ctx context.Context, from, _ time.Time) error {
 
 // proof runs every check and says where to look next.
 func (d *demo) proof(ctx context.Context, _, _ time.Time) error {
-	results, err := proof.Check(ctx, d.p, d.p.Access.Dir.Path(), proof.SampledMessages)
+	results, err := proof.Check(ctx, d.p, proof.SampledMessages)
 	if err != nil {
 		return err
 	}
 	if err := d.print("\n", cli.Bold("Proof", cli.Colour(d.s.Stdout)), "\n"); err != nil {
 		return err
 	}
-	failed := proof.PrintChecks(d.s, cli.OutputTable, results)
+	failed := proof.PrintChecks(d.s, results)
 	took := d.s.Clock.Since(d.began).Round(100 * time.Millisecond)
 	if err := d.print(fmt.Sprintf("\nDone in %s, %s.\n", took, peakMemory()),
 		"Ask on:  ", os.Args[0], " usage --data ", d.p.Access.Dir.Path(), " --by tenant,project\n",

@@ -34,7 +34,7 @@ var shortDemo = []string{"demo", "--once", "--days", "2", "--seed", "7", "--list
 // demoMonth is the month that a demo's directory was begun with.
 func demoMonth(t *testing.T, data string) string {
 	t.Helper()
-	var state demo.DemoState
+	var state demo.State
 	if err := json.Unmarshal(placetest.ReadFile(t, filepath.Join(data, demo.DemoName)), &state); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestDemoOfSomeDays(t *testing.T) {
 		31: {month.AddDate(0, 0, 31), "The first 31 days of September 2026", false},
 		-1: {month.AddDate(0, 0, -1), "The first -1 days of September 2026", false},
 	} {
-		state := demo.DemoState{Month: month, Days: days}
+		state := demo.State{Month: month, Days: days}
 		if got := state.End(); !got.Equal(want.end) {
 			t.Errorf("%d days end at %s, want %s", days, got, want.end)
 		}

@@ -2,82 +2,90 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/ingest/imports"
 	"github.com/gputally/gputally/internal/cli"
-	"github.com/gputally/gputally/internal/lifecycle"
 )
 
-func ImportBatches(ctx context.Context, s *cli.Session, file, dataDir string, horizon imports.Horizon) (err error) {
+// ImportBatches takes batches of a file of JSON lines through spool and topic, and waits
+// until they are in the ledger. future takes slots that begin after now.
+func ImportBatches(ctx context.Context, s *cli.Session, file string, future bool) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return cli.UsageError(fmt.Errorf("read batches: %w", err))
 	}
 	defer f.Close()
-	a, err := app.OpenOrCreate(ctx, s, dataDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	lengths, err := app.SlotLengths(ctx, a.DB)
-	if err != nil {
-		return err
-	}
-	read, err := imports.Read(f, lengths, horizon)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", file, err)
-	}
-	if len(read.Encoded) > 0 {
-		if err := sendBatches(ctx, s, a, dataDir, read); err != nil {
+	var read *imports.Batches
+	err = app.WithPipeline(ctx, s, app.OpenOrCreate, func(p *app.Pipeline) error {
+		lengths, err := app.SlotLengths(ctx, p.Access.DB)
+		if err != nil {
 			return err
 		}
+		if read, err = imports.Read(f, lengths, imports.Horizon{NowMS: s.Clock.Now().UnixMilli(), Future: future}); err != nil {
+			return fmt.Errorf("read %s: %w", file, err)
+		}
+		if len(read.Encoded) == 0 {
+			return nil
+		}
+		return p.CarryUnder(ctx, read.Runs, func() error {
+			c, err := newCarrier(ctx, p, p.Config.Cluster.Slot)
+			if err != nil {
+				return err
+			}
+			if err := c.spoolAll(ctx, read.Encoded); err != nil {
+				return err
+			}
+			return c.arrive(ctx)
+		})
+	})
+	if err != nil {
+		return err
 	}
 	return reportImport(s, file, read)
 }
 
-// sendBatches takes batches through spool and topic, and waits until they are
-// in the ledger. Where no standalone runs, ingest runs here for that long.
-func sendBatches(ctx context.Context, s *cli.Session, a *app.Access, dataDir string, read *imports.Batches) (err error) {
-	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: app.StopTimeout})
-	defer func() { err = errors.Join(err, group.Stop()) }()
-	a.Config.Ledger.KeepMapping = true
-	p, err := app.NewPipeline(ctx, s, a, group)
-	if err != nil {
-		return err
-	}
-	if a.Dir != nil {
-		if err := p.StartIngest(); err != nil {
-			return err
-		}
-	}
-	return p.CarryUnder(ctx, read.Runs, func() error {
-		_, sp, err := p.NewCollector(app.CollectorOptions{
-			Id: app.ImportSpool, Cluster: app.ImportSpool, Slot: a.Config.Cluster.Slot, Policy: spool.Block,
-			Dir: filepath.Join(dataDir, app.SpoolDir, app.ImportSpool),
-		})
-		if err != nil {
-			return err
-		}
-		if err := spoolAll(ctx, s, sp, read.Encoded); err != nil {
-			return err
-		}
-		if err := p.Drained(ctx, sp); err != nil {
-			return err
-		}
-		return p.Settle(ctx, nil)
-	})
+// carrier takes batches of an import through spool and topic into the ledger. Where no
+// standalone runs, ingest runs here for that long.
+type carrier struct {
+	p  *app.Pipeline
+	sp *spool.Spool
 }
 
-func spoolAll(ctx context.Context, s *cli.Session, sp *spool.Spool, encoded [][]byte) error {
-	bar := cli.NewProgress(s.Stderr, s.Clock, "import")
-	w := spoolWriter{sp: sp, wrote: func(n int) { bar.Set(int64(n), int64(len(encoded))) }}
+func newCarrier(ctx context.Context, p *app.Pipeline, slot time.Duration) (c carrier, err error) {
+	if err := p.StartIngestHere(); err != nil {
+		return c, err
+	}
+	c.p = p
+	_, c.sp, err = p.NewCollector(app.CollectorOptions{
+		ID: app.ImportSpool, Cluster: app.ImportSpool, Slot: slot, Policy: spool.Block,
+		Dir: filepath.Join(p.Session.Data, app.SpoolDir, app.ImportSpool),
+	})
+	return c, err
+}
+
+// arrive waits until all that is in the spool is in the ledger.
+func (c carrier) arrive(ctx context.Context) error {
+	if err := c.p.Drained(ctx, c.sp); err != nil {
+		return err
+	}
+	return c.p.Settle(ctx, nil)
+}
+
+// writer is the bar of an import, and a writer to the spool that moves it.
+func (c carrier) writer(total int) (*cli.Progress, *spoolWriter) {
+	bar := cli.NewProgress(c.p.Session.Stderr, c.p.Session.Clock, "import")
+	return bar, &spoolWriter{sp: c.sp, wrote: func(n int) { bar.Set(int64(n), int64(total)) }}
+}
+
+func (c carrier) spoolAll(ctx context.Context, encoded [][]byte) error {
+	bar, w := c.writer(len(encoded))
 	for _, batch := range encoded {
 		if err := w.add(ctx, batch); err != nil {
 			return err
@@ -96,7 +104,7 @@ func reportImport(s *cli.Session, file string, read *imports.Batches) error {
 			return err
 		}
 	}
-	if _, err := fmt.Fprintf(s.Stdout, "%d batches imported, %d bad lines\n", len(read.Encoded), len(read.Bad)); err != nil {
+	if err := s.Writef("%d batches imported, %d bad lines\n", len(read.Encoded), len(read.Bad)); err != nil {
 		return err
 	}
 	if len(read.Bad) > 0 {

@@ -46,7 +46,7 @@ const importedChunk = time.Hour
 
 // historyRun takes a Prometheus' history into the ledger.
 type historyRun struct {
-	*recordRun
+	carrier
 	cluster  string
 	source   *prometheus.Source
 	from, to time.Time
@@ -125,7 +125,7 @@ func (r *historyRun) refuse(ctx context.Context) error {
 		Batches   uint64    `ch:"batches"`
 		First     time.Time `ch:"first"`
 	}
-	if err := r.a.DB.Select(ctx, &others, selectFirstOther, store.Named("cluster", r.cluster), store.Named("collector", r.collector())); err != nil {
+	if err := r.p.Access.DB.Select(ctx, &others, selectFirstOther, store.Named("cluster", r.cluster), store.Named("collector", r.collector())); err != nil {
 		return fmt.Errorf("read collectors of %s: %w", r.cluster, err)
 	}
 	for _, o := range others {
@@ -143,10 +143,10 @@ func (r *historyRun) begin(ctx context.Context) error {
 	var boots []struct {
 		BootMS uint64 `ch:"boot_ms"`
 	}
-	if err := r.a.DB.Select(ctx, &boots, selectHistoryBoot, store.Named("cluster", r.cluster), store.Named("collector", r.collector())); err != nil {
+	if err := r.p.Access.DB.Select(ctx, &boots, selectHistoryBoot, store.Named("cluster", r.cluster), store.Named("collector", r.collector())); err != nil {
 		return fmt.Errorf("read the last run of %s: %w", r.collector(), err)
 	}
-	r.bootMS = r.s.Clock.Now().UnixMilli()
+	r.bootMS = r.p.Session.Clock.Now().UnixMilli()
 	for _, b := range boots {
 		r.bootMS = max(r.bootMS, int64(b.BootMS)+1)
 	}
@@ -156,7 +156,7 @@ func (r *historyRun) begin(ctx context.Context) error {
 // readAll reads slot by slot, and spools what is new.
 func (r *historyRun) readAll(ctx context.Context) error {
 	r.spooled = spoolWriter{sp: r.sp}
-	bar := cli.NewProgress(r.s.Stderr, r.s.Clock, "import")
+	bar := cli.NewProgress(r.p.Session.Stderr, r.p.Session.Clock, "import")
 	defer bar.Clear()
 	total := int64(r.to.Sub(r.from) / r.slot)
 	for slot := source.At(r.from, r.slot); slot.Start.Before(r.to); slot = slot.Next() {
@@ -216,7 +216,7 @@ func (r *historyRun) lookUp(ctx context.Context, at time.Time) error {
 		Number uint64 `ch:"number"`
 		Hash   string `ch:"sha"`
 	}
-	if err := r.a.DB.Select(ctx, &rows, selectImported, store.Named("cluster", r.cluster), store.Named("collector", r.collector()),
+	if err := r.p.Access.DB.Select(ctx, &rows, selectImported, store.Named("cluster", r.cluster), store.Named("collector", r.collector()),
 		store.Named("from", at.UTC()), store.Named("to", r.chunkEnd.UTC())); err != nil {
 		return fmt.Errorf("read what was imported of %s: %w", r.cluster, err)
 	}
@@ -287,17 +287,17 @@ func (r *historyRun) report() error {
 	lines := slices.Sorted(maps.Keys(r.left))
 	for i, line := range lines {
 		if i == shownLeft {
-			r.s.Sayf("… and %d more\n", len(lines)-i)
+			r.p.Session.Sayf("… and %d more\n", len(lines)-i)
 			break
 		}
 		l := r.left[line]
-		r.s.Sayf("%s: %d slots, %s to %s\n", line, l.slots, l.first.Format(time.RFC3339), l.last.Format(time.RFC3339))
+		r.p.Session.Sayf("%s: %d slots, %s to %s\n", line, l.slots, l.first.Format(time.RFC3339), l.last.Format(time.RFC3339))
 	}
 	if r.seen == 0 {
 		return fmt.Errorf("import history: no samples of DCGM fields with a GPU between %s and %s; --match and the names of the metrics decide which series count",
 			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
 	}
-	if _, err := fmt.Fprintf(r.s.Stdout, "%d batches imported, %d unchanged, of %d nodes; %d of %d slots have no sample of any node\n",
+	if _, err := fmt.Fprintf(r.p.Session.Stdout, "%d batches imported, %d unchanged, of %d nodes; %d of %d slots have no sample of any node\n",
 		r.sent, r.unchanged, len(r.nodes), r.slots-r.seen, r.slots); err != nil {
 		return err
 	}

@@ -53,8 +53,8 @@ func quoted(b []byte) string {
 	return text[1 : len(text)-1]
 }
 
-// DlqReplay is one call of dlq replay.
-type DlqReplay struct {
+// LetterRequest is one call of dlq replay.
+type LetterRequest struct {
 	Place       cli.Place
 	Reason      string
 	All, DryRun bool
@@ -68,7 +68,7 @@ type DlqReplay struct {
 // dlqBatch is how many messages are sent together.
 const dlqBatch = 500
 
-func (o *DlqReplay) Run(ctx context.Context, p *app.Pipeline) error {
+func (o *LetterRequest) Run(ctx context.Context, p *app.Pipeline) error {
 	o.seen = map[string]bool{}
 	if err := EachLetter(ctx, p, func(l *ingest.DeadLetter) error { return o.take(ctx, p, l) }); err != nil {
 		return err
@@ -93,14 +93,14 @@ func (o *DlqReplay) Run(ctx context.Context, p *app.Pipeline) error {
 	return nil
 }
 
-func (o *DlqReplay) wants(l *ingest.DeadLetter) bool {
+func (o *LetterRequest) wants(l *ingest.DeadLetter) bool {
 	if o.Place.Given {
 		return l.Partition == o.Place.Partition && l.Offset == o.Place.Offset
 	}
 	return o.All || l.Reason == o.Reason
 }
 
-func (o *DlqReplay) take(ctx context.Context, p *app.Pipeline, l *ingest.DeadLetter) error {
+func (o *LetterRequest) take(ctx context.Context, p *app.Pipeline, l *ingest.DeadLetter) error {
 	if !o.wants(l) {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (o *DlqReplay) take(ctx context.Context, p *app.Pipeline, l *ingest.DeadLet
 	return o.flush(ctx, p)
 }
 
-func (o *DlqReplay) flush(ctx context.Context, p *app.Pipeline) error {
+func (o *LetterRequest) flush(ctx context.Context, p *app.Pipeline) error {
 	if len(o.batch) == 0 {
 		return nil
 	}
@@ -177,4 +177,26 @@ func eachLetterOf(ctx context.Context, p *app.Pipeline, reader *broker.Reader, d
 			}
 		}
 	}
+}
+
+// Letters prints the dead letters of a reason; empty: all.
+func Letters(ctx context.Context, s *cli.Session, reason string) error {
+	return app.WithBroker(ctx, s, func(p *app.Pipeline) error {
+		letters := LettersTable()
+		err := EachLetter(ctx, p, func(l *ingest.DeadLetter) error {
+			if reason == "" || l.Reason == reason {
+				letters.Rows = append(letters.Rows, LetterCells(l))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return s.Print(letters)
+	})
+}
+
+// ResendLetters sends dead letters back to the samples topic.
+func ResendLetters(ctx context.Context, s *cli.Session, o *LetterRequest) error {
+	return app.WithBroker(ctx, s, func(p *app.Pipeline) error { return o.Run(ctx, p) })
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,54 +16,51 @@ import (
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/prometheus"
 	"github.com/gputally/gputally/internal/cli"
-	"github.com/gputally/gputally/internal/lifecycle"
+	"github.com/gputally/gputally/internal/meter"
 )
 
 // HistoryFlags say which history of which Prometheus goes where.
 type HistoryFlags struct {
-	Data, Url, Cluster, Match, TokenFile, CaFile string
-	From, To                                     cli.Instant
-	Slot                                         time.Duration
+	URL, Cluster, Match, TokenFile, CAFile string
+	From, To                               cli.Instant
+	Slot                                   time.Duration
 }
 
-func ImportPrometheus(ctx context.Context, s *cli.Session, f *HistoryFlags) (err error) {
+// ImportPrometheus meters the history of a Prometheus into the ledger.
+func ImportPrometheus(ctx context.Context, s *cli.Session, f *HistoryFlags) error {
 	cfg, client, err := f.resolve(s.Clock.Now())
 	if err != nil {
 		return cli.UsageError(err)
 	}
-	a, err := app.OpenOrCreate(ctx, s, f.Data)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if f.Cluster == "" {
-		f.Cluster = a.Config.Cluster.Name
-	}
-	slot, own, err := f.slotOf(ctx, a)
-	if err != nil {
-		return err
-	}
-	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: app.StopTimeout})
-	defer func() { err = errors.Join(err, group.Stop()) }()
-	carrier := &recordRun{s: s, a: a, dataDir: f.Data}
-	if err := carrier.start(ctx, group); err != nil {
-		return err
-	}
-	cfg.Rules, cfg.AllowCoarse = a.Config.Exporter, own
-	src, err := prometheus.New(cfg, prometheus.Deps{
-		Cluster: f.Cluster, HTTPClient: client, Clock: s.Clock, Log: s.Log, Registry: carrier.p.Registry,
+	return app.WithPipeline(ctx, s, app.OpenOrCreate, func(p *app.Pipeline) error {
+		f.Cluster = cmp.Or(f.Cluster, p.Config.Cluster.Name)
+		slot, own, err := f.slotOf(ctx, p.Access)
+		if err != nil {
+			return err
+		}
+		c, err := newCarrier(ctx, p, meter.HourMS*time.Millisecond)
+		if err != nil {
+			return err
+		}
+		if err := c.arrive(ctx); err != nil { // what a run before left on its way
+			return err
+		}
+		cfg.Rules, cfg.AllowCoarse = p.Config.Exporter, own
+		src, err := prometheus.New(cfg, prometheus.Deps{
+			Cluster: f.Cluster, HTTPClient: client, Clock: s.Clock, Log: s.Log, Registry: p.Registry,
+		})
+		if err != nil {
+			return cli.UsageError(err)
+		}
+		run := &historyRun{carrier: c, cluster: f.Cluster, source: src, from: cfg.From, to: cfg.To, slot: slot}
+		return coarse(run.carryOut(ctx))
 	})
-	if err != nil {
-		return cli.UsageError(err)
-	}
-	run := &historyRun{recordRun: carrier, cluster: f.Cluster, source: src, from: cfg.From, to: cfg.To, slot: slot}
-	return coarse(run.carryOut(ctx))
 }
 
 // resolve reads the flags. Its errors are the command line's.
 func (f *HistoryFlags) resolve(now time.Time) (prometheus.Config, *http.Client, error) {
 	cfg := prometheus.DefaultConfig()
-	cfg.URL, cfg.Match, cfg.From, cfg.To = f.Url, f.Match, f.From.At, f.To.At
+	cfg.URL, cfg.Match, cfg.From, cfg.To = f.URL, f.Match, f.From.At, f.To.At
 	if f.Slot != 0 {
 		if err := settings.ValidateSlot(f.Slot); err != nil {
 			return cfg, nil, fmt.Errorf("--slot %w", err)
@@ -85,9 +83,9 @@ func (f *HistoryFlags) resolve(now time.Time) (prometheus.Config, *http.Client, 
 		return cfg, nil, err
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if f.CaFile != "" {
+	if f.CAFile != "" {
 		var err error
-		if transport.TLSClientConfig.RootCAs, err = settings.Certificates(f.CaFile); err != nil {
+		if transport.TLSClientConfig.RootCAs, err = settings.Certificates(f.CAFile); err != nil {
 			return cfg, nil, fmt.Errorf("--ca-file: %w", err)
 		}
 	}

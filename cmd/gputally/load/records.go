@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,18 +14,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/shopspring/decimal"
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
-	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/ingest/imports"
 	"github.com/gputally/gputally/internal/bounded"
 	"github.com/gputally/gputally/internal/cli"
-	"github.com/gputally/gputally/internal/lifecycle"
 	"github.com/gputally/gputally/internal/meter"
 )
 
-func ParseDelimiter(text string) (rune, error) {
+func parseDelimiter(text string) (rune, error) {
 	switch text {
 	case "auto":
 		return 0, nil
@@ -42,14 +39,13 @@ func ParseDelimiter(text string) (rune, error) {
 
 // RecordFlags are what imports of allocation records have in common.
 type RecordFlags struct {
-	data, cluster, source, pool, model, capacity string
-	zone, windowStart, windowEnd, rejects        string
-	future, dryRun                               bool
+	cluster, source, pool, model, capacity string
+	zone, windowStart, windowEnd, rejects  string
+	future, dryRun                         bool
 }
 
-func (f *RecordFlags) Add(cmd *cobra.Command, source string) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.data, "data", "", "data `DIR`ectory, made where it is missing")
+// Define defines the flags; source is the default of --source.
+func (f *RecordFlags) Define(flags *pflag.FlagSet, source string) {
 	flags.StringVar(&f.cluster, "cluster", "", "`NAME` of the cluster that the records are of")
 	flags.StringVar(&f.source, "source", source, "`NAME` of where the records come from: the same one replaces its own records")
 	flags.StringVar(&f.pool, "pool", "", "`NAME` of the pool of GPUs of which no node is told (default: the cluster's)")
@@ -61,12 +57,10 @@ func (f *RecordFlags) Add(cmd *cobra.Command, source string) {
 	flags.StringVar(&f.rejects, "rejects", "", "write the list of all bad rows to `FILE`")
 	flags.BoolVar(&f.future, "allow-future", false, "take records that end after now")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "say what would change, and change nothing")
-	_ = cmd.MarkFlagRequired("data")    // fails only for a flag that isn't there
-	_ = cmd.MarkFlagRequired("cluster") // likewise
 }
 
-// Resolve reads the flags. Its errors are the command line's.
-func (f *RecordFlags) Resolve(now time.Time) (*imports.Options, imports.Reading, error) {
+// resolve reads the flags. Its errors are the command line's.
+func (f *RecordFlags) resolve(now time.Time) (*imports.Options, imports.Reading, error) {
 	var how imports.Reading
 	zone, err := time.LoadLocation(f.zone)
 	if err != nil {
@@ -103,32 +97,31 @@ func (f *RecordFlags) Resolve(now time.Time) (*imports.Options, imports.Reading,
 // readRecords reads a file of records.
 type readRecords func(io.Reader, imports.Reading) (*imports.File, error)
 
-// ImportRecords takes a file's records the way of all batches, and keeps what
+// importRecords takes a file's records the way of all batches, and keeps what
 // was said once it is in the ledger.
-func ImportRecords(ctx context.Context, s *cli.Session, file string, f *RecordFlags, o *imports.Options, how imports.Reading, read readRecords) (err error) {
-	s.Resumes = true
+func importRecords(ctx context.Context, s *cli.Session, file string, f *RecordFlags, o *imports.Options, how imports.Reading, read readRecords) error {
 	records, err := readRecordFile(ctx, file, how, read)
 	if err != nil {
 		return err
 	}
-	var a *app.Access
+	open := app.OpenOrCreate
 	if f.dryRun {
-		a, err = app.Open(ctx, s, f.data, true)
-	} else {
-		a, err = app.OpenOrCreate(ctx, s, f.data)
+		open = app.Open
 	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: app.StopTimeout})
-	defer func() { err = errors.Join(err, group.Stop()) }()
 	o.Partial = len(records.Bad) > 0
-	run := &recordRun{s: s, a: a, dataDir: f.data, o: o, dryRun: f.dryRun}
-	if err := run.start(ctx, group); err != nil {
+	var plan *imports.Plan
+	var sent int
+	err = app.WithPipeline(ctx, s, open, func(p *app.Pipeline) (err error) {
+		c, err := newCarrier(ctx, p, meter.HourMS*time.Millisecond)
+		if err != nil {
+			return err
+		}
+		if err := c.arrive(ctx); err != nil { // what a run before left on its way
+			return err
+		}
+		plan, sent, err = carryRecords(ctx, c, o, records, f.dryRun)
 		return err
-	}
-	plan, sent, err := run.carryOut(ctx, records)
+	})
 	var refused *imports.RefusedError
 	if errors.As(err, &refused) {
 		return cli.UsageError(err)
@@ -155,82 +148,43 @@ func readRecordFile(ctx context.Context, file string, how imports.Reading, read 
 	return records, nil
 }
 
-// recordRun is one import run on an open ledger.
-type recordRun struct {
-	s       *cli.Session
-	a       *app.Access
-	dataDir string
-	o       *imports.Options
-	p       *app.Pipeline
-	sp      *spool.Spool
-	dryRun  bool
-}
-
-// start runs what carries batches into the ledger, and waits until what a run
-// before left on its way is there.
-func (r *recordRun) start(ctx context.Context, group *lifecycle.Group) (err error) {
-	r.a.Config.Ledger.KeepMapping = true
-	if r.p, err = app.NewPipeline(ctx, r.s, r.a, group); err != nil {
-		return err
-	}
-	if r.a.Dir != nil {
-		if err := r.p.StartIngest(); err != nil {
-			return err
-		}
-	}
-	_, r.sp, err = r.p.NewCollector(app.CollectorOptions{
-		Id: app.ImportSpool, Cluster: app.ImportSpool, Slot: meter.HourMS * time.Millisecond, Policy: spool.Block,
-		Dir: filepath.Join(r.dataDir, app.SpoolDir, app.ImportSpool),
-	})
-	if err != nil {
-		return err
-	}
-	return r.arrive(ctx)
-}
-
-func (r *recordRun) arrive(ctx context.Context) error {
-	if err := r.p.Drained(ctx, r.sp); err != nil {
-		return err
-	}
-	return r.p.Settle(ctx, nil)
-}
-
-func (r *recordRun) carryOut(ctx context.Context, records *imports.File) (*imports.Plan, int, error) {
-	state, err := imports.Load(ctx, r.a.DB, r.o)
+// carryRecords plans what records change, and sends it unless it is a dry run.
+func carryRecords(ctx context.Context, c carrier, o *imports.Options, records *imports.File, dryRun bool) (*imports.Plan, int, error) {
+	db := c.p.Access.DB
+	state, err := imports.Load(ctx, db, o)
 	if err != nil {
 		return nil, 0, err
 	}
-	plan, err := imports.NewPlan(r.o, state, records.Records)
+	plan, err := imports.NewPlan(o, state, records.Records)
 	if err != nil {
 		return nil, 0, cli.UsageError(err)
 	}
-	if err := plan.Check(ctx, r.a.DB); err != nil {
+	if err := plan.Check(ctx, db); err != nil {
 		return nil, 0, err
 	}
-	if r.dryRun {
+	if dryRun {
 		sent, err := plan.Each(func([]byte) error { return nil })
 		return plan, sent, err
 	}
 	sent := 0
-	err = r.p.CarryUnder(ctx, plan.Runs(), func() (err error) {
-		if sent, err = r.send(ctx, plan); err != nil || sent == 0 {
+	err = c.p.CarryUnder(ctx, plan.Runs(), func() (err error) {
+		if sent, err = c.sendPlan(ctx, plan); err != nil || sent == 0 {
 			return err
 		}
-		if err := r.arrive(ctx); err != nil {
+		if err := c.arrive(ctx); err != nil {
 			return err
 		}
-		return plan.Arrived(ctx, r.a.DB, sent)
+		return plan.Arrived(ctx, db, sent)
 	})
 	if err != nil {
 		return nil, sent, err
 	}
-	return plan, sent, plan.Save(ctx, r.a.DB)
+	return plan, sent, plan.Save(ctx, db)
 }
 
-// send spools the plan's batches.
-func (r *recordRun) send(ctx context.Context, plan *imports.Plan) (int, error) {
-	bar := cli.NewProgress(r.s.Stderr, r.s.Clock, "import")
-	w := spoolWriter{sp: r.sp, wrote: func(n int) { bar.Set(int64(n), int64(plan.Hours())) }}
+// sendPlan spools the plan's batches.
+func (c carrier) sendPlan(ctx context.Context, plan *imports.Plan) (int, error) {
+	bar, w := c.writer(plan.Hours())
 	sent, err := plan.Each(func(encoded []byte) error { return w.add(ctx, encoded) })
 	if err = errors.Join(err, w.flush(ctx)); err != nil {
 		return sent, err
@@ -342,4 +296,29 @@ func writeRejects(path, file string, bad []imports.BadLine) (err error) {
 		}
 	}
 	return w.Flush()
+}
+
+// ImportAllocations imports a file of allocation records: CSV or JSON lines.
+func ImportAllocations(ctx context.Context, s *cli.Session, file string, f *RecordFlags, columns, delimiter string) error {
+	o, how, err := f.resolve(s.Clock.Now())
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	if how.Columns, err = imports.ParseColumns(columns); err != nil {
+		return cli.UsageError(fmt.Errorf("--columns: %w", err))
+	}
+	if how.Delimiter, err = parseDelimiter(delimiter); err != nil {
+		return cli.UsageError(err)
+	}
+	return importRecords(ctx, s, file, f, o, how, imports.ReadAllocations)
+}
+
+// ImportSacct imports what Slurm's sacct prints.
+func ImportSacct(ctx context.Context, s *cli.Session, file string, f *RecordFlags, slurmCluster string, byNode bool) error {
+	o, how, err := f.resolve(s.Clock.Now())
+	if err != nil {
+		return cli.UsageError(err)
+	}
+	how.SlurmCluster, how.ByNode = slurmCluster, byNode
+	return importRecords(ctx, s, file, f, o, how, imports.ReadSacct)
 }

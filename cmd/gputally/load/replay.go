@@ -2,14 +2,12 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/ingest"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/cli"
-	"github.com/gputally/gputally/internal/lifecycle"
 )
 
 // ReplayRequest is one call of the command.
@@ -70,36 +68,26 @@ func (o *ReplayRequest) spans(ctx context.Context, p *app.Pipeline) ([]span, err
 	return spans, nil
 }
 
-func Replay(ctx context.Context, s *cli.Session, dataDir string, o *ReplayRequest) (err error) {
-	a, err := app.Open(ctx, s, dataDir, true)
-	if err != nil {
-		return err
+// Replay ingests again what is asked for and still in the topic, and prints what came of it.
+func Replay(ctx context.Context, s *cli.Session, o *ReplayRequest) error {
+	if !o.To.At.IsZero() && !o.From.At.IsZero() && !o.From.At.Before(o.To.At) {
+		return cli.UsageError(fmt.Errorf("--from-time %s is not before --to-time %s", &o.From, &o.To))
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.NeedBroker(); err != nil {
-		return err
-	}
-	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: app.StopTimeout})
-	defer func() { err = errors.Join(err, group.Stop()) }()
-	a.Config.Ledger.KeepMapping = true
-	p, err := app.NewPipeline(ctx, s, a, group)
-	if err != nil {
-		return err
-	}
-	spans, err := o.spans(ctx, p)
-	if err != nil {
-		return err
-	}
-	sum, err := replaySpans(ctx, p, spans)
-	if err != nil {
-		return err
-	}
-	if err := p.Patiently(ctx, "ledger pass", func() error { _, err := p.Ledger.Pass(ctx); return err }); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.Stdout, "%d messages replayed: %d stored, %d dead, %d left as they were; %d journalled anew or otherwise, raw of %d batches cleared\n",
-		sum.Messages, sum.Stored, sum.Dead, sum.Kept, sum.Changed, sum.Cleared)
-	return err
+	return app.WithPipeline(ctx, s, app.Open, func(p *app.Pipeline) error {
+		spans, err := o.spans(ctx, p)
+		if err != nil {
+			return err
+		}
+		sum, err := replaySpans(ctx, p, spans)
+		if err != nil {
+			return err
+		}
+		if err := p.Patiently(ctx, "ledger pass", func() error { _, err := p.Ledger.Pass(ctx); return err }); err != nil {
+			return err
+		}
+		return s.Writef("%d messages replayed: %d stored, %d dead, %d left as they were; %d journalled anew or otherwise, raw of %d batches cleared\n",
+			sum.Messages, sum.Stored, sum.Dead, sum.Kept, sum.Changed, sum.Cleared)
+	})
 }
 
 // replaySpans replays the spans, with a bar.

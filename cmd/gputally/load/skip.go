@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,42 +11,37 @@ import (
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/decisions"
-	"github.com/gputally/gputally/internal/lifecycle"
 )
 
-// DlqSkip is one call of dlq skip.
-type DlqSkip struct {
-	Place       cli.Place
-	Count       int64
-	Reason, Who string
+// SkipRequest is one call of dlq skip.
+type SkipRequest struct {
+	Place  cli.Place
+	Count  int64
+	Reason string
+	who    string
 }
 
-func Skip(ctx context.Context, s *cli.Session, dataDir string, o *DlqSkip) (err error) {
-	a, err := app.Open(ctx, s, dataDir, true)
-	if err != nil {
-		return err
+// Skip moves the group of ingest over messages at which it stands still, and journals
+// them as skipped. Who does it and why is a decision.
+func Skip(ctx context.Context, s *cli.Session, o *SkipRequest) error {
+	if !o.Place.Given || o.Reason == "" || o.Count < 1 {
+		return cli.UsageError(errors.New("--offset PARTITION/OFFSET and --reason TEXT are needed, and --count 1 or more"))
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.NeedBroker(); err != nil {
-		return err
+	if o.who = cmp.Or(s.By, cli.CurrentUser()); o.who == "" {
+		return cli.UsageError(errors.New("--by NAME is needed: the system has no name for who runs this"))
 	}
-	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: app.StopTimeout})
-	defer func() { err = errors.Join(err, group.Stop()) }()
-	a.Config.Ledger.KeepMapping = true
-	p, err := app.NewPipeline(ctx, s, a, group)
-	if err != nil {
-		return err
-	}
-	if err := p.Follow().Refresh(ctx); err != nil {
-		return err
-	}
-	return skipOffsets(ctx, p, o)
+	return app.WithPipeline(ctx, s, app.Open, func(p *app.Pipeline) error {
+		if err := p.Follow().Refresh(ctx); err != nil {
+			return err
+		}
+		return skipOffsets(ctx, p, o)
+	})
 }
 
 // skipOffsets is decided before anything moves: nobody passes over messages without a word
 // of who did. What a killed one left undone, offsets behind the group's without a
 // row, the same command does, under the same decision.
-func skipOffsets(ctx context.Context, p *app.Pipeline, o *DlqSkip) error {
+func skipOffsets(ctx context.Context, p *app.Pipeline, o *SkipRequest) error {
 	from, to := o.Place.Offset, o.Place.Offset+o.Count
 	stands, err := skippable(ctx, p, o.Place.Partition, from, to)
 	if err != nil {
@@ -60,12 +56,12 @@ func skipOffsets(ctx context.Context, p *app.Pipeline, o *DlqSkip) error {
 	if err := moveTo(ctx, p, o.Place.Partition, stands); err != nil { // where it stands: only those who run refuse that
 		return err
 	}
-	key := "dlq-skip/" + decisions.Digest([]byte(audit.Subject+"\x00"+audit.Detail+"\x00"+o.Who))
-	request, err := p.MayDecide(decisions.KindAudit, key, o.Who, &audit)
+	key := "dlq-skip/" + decisions.Digest([]byte(audit.Subject+"\x00"+audit.Detail+"\x00"+o.who))
+	request, err := p.MayDecide(decisions.KindAudit, key, o.who, &audit)
 	if err != nil {
 		return err
 	}
-	out, err := p.Decisions.Append(ctx, decisions.KindAudit, key, request, o.Who, &audit)
+	out, err := p.Decisions.Append(ctx, decisions.KindAudit, key, request, o.who, &audit)
 	if err != nil {
 		return err
 	}

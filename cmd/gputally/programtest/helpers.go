@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -22,7 +21,6 @@ import (
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/clock"
-	"github.com/gputally/gputally/internal/lifecycle"
 	"github.com/gputally/gputally/internal/placetest"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/wire"
@@ -198,22 +196,10 @@ func MustVerifyLive(t *testing.T, data string) {
 // closes it again.
 func WithLedger(t *testing.T, data string, do func(p *app.Pipeline)) {
 	t.Helper()
-	s := newSession(t)
-	a, err := app.OpenOrCreate(t.Context(), s, data)
-	if err != nil {
+	err := app.WithPipeline(t.Context(), newSession(t, data), app.OpenOrCreate, func(p *app.Pipeline) error { do(p); return nil })
+	if err != nil && !t.Failed() {
 		t.Fatal(err)
 	}
-	group := lifecycle.New(t.Context(), lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: app.StopTimeout})
-	defer func() {
-		if err := errors.Join(group.Stop(), a.Close()); err != nil {
-			t.Errorf("close ledger: %v", err)
-		}
-	}()
-	p, err := app.NewPipeline(t.Context(), s, a, group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	do(p)
 }
 
 // OpenRun lets everybody send simulated batches of a cluster, of any time.
@@ -230,10 +216,8 @@ func Produce(t *testing.T, data string, msgs []broker.Message) {
 		if err := p.Client.Producer().Produce(t.Context(), msgs); err != nil {
 			t.Fatal(err)
 		}
-		if p.Access.Dir != nil {
-			if err := p.StartIngest(); err != nil {
-				t.Fatal(err)
-			}
+		if err := p.StartIngestHere(); err != nil {
+			t.Fatal(err)
 		}
 		if err := p.Settle(t.Context(), nil); err != nil {
 			t.Fatal(err)
@@ -308,7 +292,7 @@ func Alter(t *testing.T, data string, statements ...string) {
 
 func WithTables(t *testing.T, data string, do func(db *store.DB)) {
 	t.Helper()
-	a, err := app.OpenStore(t.Context(), newSession(t), data)
+	a, err := app.OpenStore(t.Context(), newSession(t, data))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,11 @@
 package programtest
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
-	"github.com/gputally/gputally/cmd/gputally/commands"
 	"github.com/gputally/gputally/cmd/gputally/settings"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/clock"
@@ -46,7 +46,7 @@ func insertUsage(t *testing.T, data string) {
 // OpenNew holds a new data directory with an engine, as a standalone does.
 func OpenNew(t *testing.T, path string) *app.Access {
 	t.Helper()
-	s := newSession(t)
+	s := newSession(t, path)
 	dir, err := datadir.Open(path, app.Holder(s))
 	if err != nil {
 		t.Fatalf("open data directory: %v", err)
@@ -58,11 +58,10 @@ func OpenNew(t *testing.T, path string) *app.Access {
 	return a
 }
 
-func newSession(t *testing.T) *cli.Session {
+func newSession(t *testing.T, data string) *cli.Session {
 	t.Helper()
-	s := &cli.Session{Stdout: t.Output(), Stderr: t.Output(), Clock: clock.Real(), Args: []string{"standalone", "--data", "DIR"}}
-	if err := s.OpenLog(commands.VersionCommand(s)); err != nil {
-		t.Fatal(err)
+	return &cli.Session{
+		Stdout: t.Output(), Stderr: t.Output(), Clock: clock.Real(), Data: data, Args: []string{"standalone", "--data", "DIR"},
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
-	return s
 }

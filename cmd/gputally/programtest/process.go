@@ -44,7 +44,7 @@ var Program = sync.OnceValues(func() (string, error) {
 	}
 	programDir = dir
 	path := filepath.Join(dir, "gputally")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/gputally/gputally/cmd/gputally").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the program: %w\n%s", err, out)
 	}
 	return path, nil

@@ -57,15 +57,15 @@ type StatusSpool struct {
 	Dropped   uint64 `json:"dropped"` // batches lost because the spool was full or damaged
 }
 
-func ReadStatus(ctx context.Context, s *cli.Session, dataDir string) (st Status, err error) {
-	a, err := app.Open(ctx, s, dataDir, true)
+func ReadStatus(ctx context.Context, s *cli.Session) (st Status, err error) {
+	a, err := app.Open(ctx, s)
 	if err != nil {
 		return st, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	p := app.BarePipeline(ctx, s, a)
+	p := app.NewPipeline(ctx, s, a)
 	defer func() { err = errors.Join(err, p.Group.Stop()) }()
-	st = Status{Data: cmp.Or(dataDir, a.Config.ClickHouse.Address), Clusters: []statusCluster{}, Spools: []StatusSpool{}}
+	st = Status{Data: cmp.Or(s.Data, a.Config.ClickHouse.Address), Clusters: []statusCluster{}, Spools: []StatusSpool{}}
 	if a.Run.PID != 0 {
 		st.Running = &statusProcess{PID: a.Run.PID, Command: a.Run.Command, Since: a.Run.Started.Format(time.RFC3339), HTTP: a.Run.HTTPAddress, Socket: a.Run.HTTPSocket}
 	}
@@ -82,10 +82,10 @@ func ReadStatus(ctx context.Context, s *cli.Session, dataDir string) (st Status,
 	if st.Clusters, err = statusClusters(ctx, p); err != nil {
 		return st, err
 	}
-	if dataDir == "" {
+	if s.Data == "" {
 		return st, nil
 	}
-	spools, err := spoolStates(dataDir)
+	spools, err := spoolStates(s.Data)
 	if err != nil {
 		return st, err
 	}
@@ -128,8 +128,8 @@ func statusSpools(states []ingest.SpoolState) []StatusSpool {
 	return spools
 }
 
-func PrintStatus(s *cli.Session, o cli.Output, st Status) error {
-	if o == cli.OutputJSON {
+func PrintStatus(s *cli.Session, st Status) error {
+	if s.Format == cli.AsJSON {
 		enc := json.NewEncoder(s.Stdout)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
@@ -138,7 +138,7 @@ func PrintStatus(s *cli.Session, o cli.Output, st Status) error {
 		}
 		return nil
 	}
-	return st.table().Write(s.Stdout, o, cli.Colour(s.Stdout))
+	return s.Print(st.table())
 }
 
 // table has a row per figure: of what, which, how much.

@@ -20,49 +20,54 @@ import (
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/cli"
-	"github.com/gputally/gputally/internal/lifecycle"
 )
 
 // SampledMessages is verify's default: who changed 1.5 % of the batches is found
 // in 95 of 100 cases.
 const SampledMessages = 200
 
-func Verify(ctx context.Context, s *cli.Session, dataDir string, sample int) (results []check.Result, err error) {
-	a, err := app.Open(ctx, s, dataDir, true)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: app.StopTimeout})
-	defer func() { err = errors.Join(err, group.Stop()) }()
-	path, err := settings.Find(s.ConfigPath, dataDir)
-	if err != nil {
-		return nil, err
-	}
-	a.Config.Ledger.KeepMapping, a.Config.Ledger.CompareMapping = true, path != ""
-	p, err := app.NewPipeline(ctx, s, a, group)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.OpenRegister(ctx); err != nil {
-		return nil, err
-	}
-	if a.Dir != nil {
-		if _, err := p.Projection.Project(ctx); err != nil && !errors.Is(err, projection.ErrForeign) {
+// Verify carries out all checks on the ledger. sample is how many messages of the topic
+// are read again.
+func Verify(ctx context.Context, s *cli.Session, sample int) (results []check.Result, err error) {
+	open := func(ctx context.Context, s *cli.Session) (*app.Access, error) {
+		path, err := settings.Find(s.ConfigPath, s.Data)
+		if err != nil {
 			return nil, err
+		}
+		a, err := app.Open(ctx, s)
+		if err == nil {
+			a.Config.Ledger.CompareMapping = path != ""
+		}
+		return a, err
+	}
+	err = app.WithPipeline(ctx, s, open, func(p *app.Pipeline) error {
+		if err := p.OpenRegister(ctx); err != nil {
+			return err
+		}
+		if p.Access.Dir == nil {
+			results, err = checkLive(ctx, p, sample)
+			return err
+		}
+		if _, err := p.Projection.Project(ctx); err != nil && !errors.Is(err, projection.ErrForeign) {
+			return err
 		}
 		if _, err := p.Ledger.Pass(ctx); err != nil && !ledger.Damaged(err) {
-			return nil, err
+			return err
 		}
-		return Check(ctx, p, dataDir, sample)
-	}
-	// Where data come in meanwhile, a check may read two tables at two
-	// instants: what fails has to fail again once ingest has caught up.
+		results, err = Check(ctx, p, sample)
+		return err
+	})
+	return results, err
+}
+
+// checkLive is Check of a ledger that data come into: a check may read two tables at two
+// instants, so what fails has to fail again once ingest has caught up.
+func checkLive(ctx context.Context, p *app.Pipeline, sample int) (results []check.Result, err error) {
 	for range verifyAttempts {
 		if err := p.Settle(ctx, nil); err != nil && !ledger.Damaged(err) {
 			return nil, err
 		}
-		if results, err = Check(ctx, p, dataDir, sample); err != nil || check.NoneFailed(results) {
+		if results, err = Check(ctx, p, sample); err != nil || check.NoneFailed(results) {
 			break
 		}
 	}
@@ -75,12 +80,12 @@ const verifyAttempts = 3
 const sampleFetchBytes = 64 << 10
 
 // Check carries out all checks, with a bar.
-func Check(ctx context.Context, p *app.Pipeline, dataDir string, sample int) ([]check.Result, error) {
+func Check(ctx context.Context, p *app.Pipeline, sample int) ([]check.Result, error) {
 	months, err := months(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	checks, err := checks(p, dataDir, months, sample)
+	checks, err := checks(p, months, sample)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +128,7 @@ func (c shownCheck) Run(ctx context.Context) (res check.Result, err error) {
 }
 
 // checks are C1 to C9 on this ledger, for the months in it.
-func checks(p *app.Pipeline, dataDir string, months []string, sample int) ([]check.Check, error) {
+func checks(p *app.Pipeline, months []string, sample int) ([]check.Check, error) {
 	judge, err := ingest.New(p.Config.Ingest, ingest.Deps{ // it takes nothing: its metrics are nobody's
 		Store: p.Access.DB, Origins: p.Follow(), Clusters: p.OwnCluster(), Clock: p.Session.Clock, Log: p.Session.Log, Registry: prometheus.NewRegistry(),
 	})
@@ -144,7 +149,7 @@ func checks(p *app.Pipeline, dataDir string, months []string, sample int) ([]che
 		Offsets: func(ctx context.Context) ([]broker.PartitionOffsets, error) {
 			return p.Client.Offsets(ctx, broker.TopicSamples, p.Config.Ingest.Group)
 		},
-		Spools: func(context.Context) ([]ingest.SpoolState, error) { return spoolStates(dataDir) },
+		Spools: func(context.Context) ([]ingest.SpoolState, error) { return spoolStates(p.Session.Data) },
 	})
 	of := p.Ledger.Checks()
 	money := billing.Checks(p.Register.Drafts, p.Register, months)
@@ -180,12 +185,12 @@ func months(ctx context.Context, p *app.Pipeline) ([]string, error) {
 	return months, nil
 }
 
-func PrintChecks(s *cli.Session, o cli.Output, results []check.Result) error {
+func PrintChecks(s *cli.Session, results []check.Result) error {
 	var err error
-	switch o {
-	case cli.OutputJSON:
+	switch s.Format {
+	case cli.AsJSON:
 		err = check.WriteJSON(s.Stdout, results)
-	case cli.OutputCSV:
+	case cli.AsCSV:
 		err = check.WriteCSV(s.Stdout, results)
 	default:
 		var b strings.Builder

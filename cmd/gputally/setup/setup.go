@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,11 @@ import (
 	"runtime/debug"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
+	"github.com/gputally/gputally/cmd/gputally/settings"
 	"github.com/gputally/gputally/dashboards/grafana"
 	"github.com/gputally/gputally/dashboards/rules"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/config"
 	"github.com/gputally/gputally/internal/store"
 )
 
@@ -48,7 +51,7 @@ func writeReadable(path string, text []byte) error {
 }
 
 func Migrate(ctx context.Context, s *cli.Session, cluster string) (err error) {
-	a, err := app.OpenStore(ctx, s, "")
+	a, err := app.OpenStore(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -66,7 +69,7 @@ func Migrate(ctx context.Context, s *cli.Session, cluster string) (err error) {
 }
 
 func PrintMigrations(s *cli.Session, cluster string) error {
-	cfg, err := app.ConfigOf(s, "")
+	cfg, err := app.ConfigOf(s)
 	if err != nil {
 		return err
 	}
@@ -108,4 +111,46 @@ func Version() string {
 		return revision[:min(12, len(revision))] + " and changes"
 	}
 	return revision[:min(12, len(revision))]
+}
+
+// CheckConfig checks the configuration at path, else the one in force, and the files
+// that it names. Of a fleet of any size it estimates the disk, too.
+func CheckConfig(s *cli.Session, path string, fleet FleetSize) error {
+	if err := fleet.Validate(); err != nil {
+		return err
+	}
+	path, err := settings.Find(path, "")
+	if err != nil {
+		return err
+	}
+	cfg, err := settings.Read(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(cfg.Validate(), cfg.LoadFiles()); err != nil {
+		return cli.UsageError(fmt.Errorf("check %s: %w", path, err))
+	}
+	if err := s.Writef("%s: ok\n", cmp.Or(path, builtIn)); err != nil || fleet.Gpus == 0 {
+		return err
+	}
+	return WriteDiskEstimate(s.Stdout, fleet, cfg)
+}
+
+// builtIn stands for the path of a configuration where no file is read.
+const builtIn = "built-in defaults"
+
+// ShowConfig prints the configuration in force as a configuration file.
+func ShowConfig(s *cli.Session) error {
+	path, err := settings.Find(s.ConfigPath, s.Data)
+	if err != nil {
+		return err
+	}
+	cfg, err := settings.Load(path)
+	if err != nil {
+		return err
+	}
+	if err := s.Writef("# from %s\n", cmp.Or(path, builtIn)); err != nil {
+		return err
+	}
+	return config.Encode(s.Stdout, cfg)
 }

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/ingest/ledger"
+	"github.com/gputally/gputally/internal/cli"
+)
+
+// WithPipeline opens a ledger with its broker for one command, keeps the tenants' mapping
+// that was published, and stops and closes all of it afterwards.
+func WithPipeline(ctx context.Context, s *cli.Session, open func(context.Context, *cli.Session) (*Access, error), do func(p *Pipeline) error) (err error) {
+	a, err := open(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.needBroker(); err != nil {
+		return err
+	}
+	a.Config.Ledger.KeepMapping = true
+	p := NewPipeline(ctx, s, a)
+	defer func() { err = errors.Join(err, p.Group.Stop()) }()
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	return do(p)
+}
+
+// WithBroker connects to the data directory's broker, or to the configured one
+// where there is no --data, and closes what was opened for it.
+func WithBroker(ctx context.Context, s *cli.Session, do func(p *Pipeline) error) (err error) {
+	a := &Access{}
+	if s.Data != "" {
+		a, err = Open(ctx, s)
+	} else {
+		a.Config, err = ConfigOf(s)
+	}
+	if err != nil {
+		return err
+	}
+	if a.DB != nil {
+		defer func() { err = errors.Join(err, a.Close()) }()
+	}
+	if err := a.needBroker(); err != nil {
+		return err
+	}
+	p := NewPipeline(ctx, s, a)
+	defer func() { err = errors.Join(err, p.Group.Stop()) }()
+	if err := p.Connect(ctx); err != nil {
+		return err
+	}
+	return do(p)
+}
+
+// WithLedger asks the ledger in s.Data, under the mapping it was published with.
+func WithLedger(ctx context.Context, s *cli.Session, ask func(*Access, *ledger.Ledger) error) error {
+	return WithStore(ctx, s, func(a *Access) error {
+		cfg := a.Config.Ledger
+		cfg.KeepMapping = true
+		l, err := ledger.New(cfg, ledger.Deps{Store: a.DB, Clock: s.Clock, Log: s.Log, Registry: prometheus.NewRegistry()})
+		if err != nil {
+			return err
+		}
+		return ask(a, l)
+	})
+}
+
+// WithStore opens the ledger for one question, and closes it.
+func WithStore(ctx context.Context, s *cli.Session, ask func(a *Access) error) (err error) {
+	a, err := OpenStore(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := a.Close(); closeErr != nil {
+			err = errors.Join(err, fmt.Errorf("close ledger: %w", closeErr))
+		}
+	}()
+	return ask(a)
+}
