@@ -1,3 +1,4 @@
+// Command gputally turns what GPUs did into a ledger and the ledger into invoices.
 package main
 
 import (

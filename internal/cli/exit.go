@@ -16,6 +16,7 @@ const (
 	ExitInterrupted = 130 // 128 + SIGINT, as shells have it
 )
 
+// ExitCodesHelp says in words what the exit codes mean.
 const ExitCodesHelp = `Exit codes:
   0    done; every check held
   1    a check failed, or the command could not do what it was asked

@@ -20,8 +20,10 @@ func Amount(text string) decimal.Decimal {
 	return d
 }
 
+// Cents is money rounded half-even to cents.
 func Cents(d decimal.Decimal) string { return d.RoundBank(CentPlaces).StringFixed(CentPlaces) }
 
+// GroupedCents is Cents with a space between thousands.
 func GroupedCents(d decimal.Decimal) string { return Grouped(Cents(d)) }
 
 // Grouped puts a space between thousands of a plain decimal: "1 234 567.5".
@@ -44,6 +46,7 @@ func Grouped(number string) string {
 	return sign + b.String()
 }
 
+// RFC3339 is a time in UTC; empty for none.
 func RFC3339(at time.Time) string {
 	if at.IsZero() {
 		return ""

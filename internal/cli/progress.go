@@ -28,6 +28,7 @@ type Progress struct {
 	percent  int
 }
 
+// NewProgress begins a step; nothing is shown before it has taken two seconds.
 func NewProgress(w io.Writer, c clock.Clock, label string) *Progress {
 	return &Progress{w: w, terminal: isTerminal(w), clock: c, label: label, start: c.Now()}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
+// NumberColumns are columns of numbers.
 func NumberColumns(names ...string) []Column {
 	columns := make([]Column, len(names))
 	for i, name := range names {
@@ -60,6 +61,7 @@ type Column struct {
 	Wide   bool
 }
 
+// ExactColumn is a column of exact numbers, such as money.
 func ExactColumn(name string) Column { return Column{Name: name, Number: true, exact: true} }
 
 // heading is the column's name for readers, in their spelling.
@@ -80,6 +82,7 @@ type Table struct {
 	show func(column int, cell string) string
 }
 
+// Write prints the table; colour is for headings on a terminal.
 func (t Table) Write(w io.Writer, f Format, colour bool) error {
 	var err error
 	switch f {
@@ -271,6 +274,7 @@ func Colour(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
+// TextColumns are columns of text.
 func TextColumns(names []string) []Column {
 	columns := make([]Column, len(names))
 	for i, name := range names {

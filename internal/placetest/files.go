@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// ReadFile is a file's content.
 func ReadFile(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -14,6 +15,7 @@ func ReadFile(t *testing.T, path string) []byte {
 	return data
 }
 
+// WriteFile makes a file that nobody else may write.
 func WriteFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -125,7 +125,7 @@ func open(ctx context.Context, s *cli.Session, withBroker bool) (*Access, error)
 		return StartEmbedded(ctx, s, at.Own, cfg, withBroker)
 	}
 	options := embeddedOptions(s, cfg, at.Run.EngineSocket)
-	db, err := OpenLedger(ctx, options)
+	db, err := openLedger(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func openRemote(ctx context.Context, s *cli.Session, cfg settings.Config) (*Acce
 		return nil, cli.UsageError(errors.New("no ledger is named: give --data DIR, or clickhouse.address in the configuration"))
 	}
 	options := cfg.ClickHouse.Options(s.Log)
-	db, err := OpenLedger(ctx, options)
+	db, err := openLedger(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg se
 		return supervisor.Stop(stop)
 	})
 	a.options = embeddedOptions(s, cfg, socket)
-	if a.DB, err = OpenLedger(ctx, a.options); err != nil {
+	if a.DB, err = openLedger(ctx, a.options); err != nil {
 		return nil, err
 	}
 	if _, err = a.DB.Migrate(ctx); err != nil {
@@ -214,7 +214,7 @@ func embeddedOptions(s *cli.Session, cfg settings.Config, socket string) store.O
 	return store.Options{Address: "unix://" + socket, Database: cfg.ClickHouse.Database, Log: s.Log, Clock: s.Clock}
 }
 
-func OpenLedger(ctx context.Context, options store.Options) (*store.DB, error) {
+func openLedger(ctx context.Context, options store.Options) (*store.DB, error) {
 	db, err := store.Open(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger at %s: %w", options.Address, err)
@@ -231,6 +231,7 @@ func ConfigOf(s *cli.Session) (settings.Config, error) {
 	return settings.Load(path)
 }
 
+// Holder is how this invocation names itself to those who want the directory.
 func Holder(s *cli.Session) datadir.Holder {
 	return datadir.Holder{Command: s.CommandLine(), Started: s.Clock.Now().UTC()}
 }

@@ -1,3 +1,11 @@
+// Package app is the use-case layer's ground: it opens a ledger for a command and wires the
+// services of all rooms, which never import each other.
+//
+// Data in: a command's session and the configuration. Data out: an Access (database, and
+// the embedded broker where there is one), a Pipeline of services on it, and the decisions
+// that commands take. What was opened for a command is closed in reverse order, whatever
+// fails. The packages beside it hold the use cases: ask and bill answer questions, load
+// brings data in, proof checks, setup prepares, demo simulates.
 package app
 
 import (
@@ -32,11 +40,12 @@ import (
 )
 
 const (
+	// SpoolDir is the folder of spools within the data directory.
 	SpoolDir = datadir.SpoolDir
 	// exporterState is the exporter source's memory. It lies outside spoolDir,
 	// where each entry is a spool.
 	exporterState = "exporter.json"
-	// deviceState is the memory of the dcgm and nvml sources.
+	// DeviceState is the memory of the dcgm and nvml sources.
 	DeviceState = "devices.json"
 )
 
@@ -325,6 +334,7 @@ func (p *Pipeline) Lag(ctx context.Context) (int64, error) {
 }
 
 const (
+	// SettlePoll is how often progress is looked at while something settles.
 	SettlePoll = 100 * time.Millisecond
 	// engineBack is how long an engine that crashed may be away: its next start
 	// and the loading of its tables.

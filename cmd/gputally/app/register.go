@@ -67,7 +67,7 @@ const financeConnections = 8
 func (p *Pipeline) openFinance(ctx context.Context) error {
 	options := p.Access.options
 	options.MaxOpenConns = financeConnections
-	db, err := OpenLedger(ctx, options)
+	db, err := openLedger(ctx, options)
 	if err != nil {
 		return err
 	}

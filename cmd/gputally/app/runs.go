@@ -124,6 +124,7 @@ func (p *Pipeline) OpenRuns(ctx context.Context, runs ...decisions.Run) (ids []s
 	return ids, nil
 }
 
+// NewRun opens a run under a new id, in the name of who; empty: of the user that runs this.
 func (p *Pipeline) NewRun(ctx context.Context, r decisions.Run, who string) (id string, err error) {
 	r.ID = rand.Text()[:13]
 	if err := p.Decide(ctx, decisions.KindRun, "run/"+r.ID, who, &r); err != nil {

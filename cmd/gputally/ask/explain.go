@@ -107,6 +107,7 @@ type ExplainAsk struct {
 	Output  explainOutput
 }
 
+// Validate refuses flags that name no GPU-hour, or more than one.
 func (a *ExplainAsk) Validate() error {
 	named := 0
 	for _, name := range []string{a.Request.GPU, a.Request.Pod, a.Request.Job, a.Invoice} {

@@ -1,3 +1,5 @@
+// Package ask answers questions about a ledger: who used what, what was wasted, why a
+// GPU-hour costs what it costs, which GPUs there are, and what was decided.
 package ask
 
 import (

@@ -20,9 +20,9 @@ func printSimulations(s *cli.Session, period string, done []simulation) error {
 	nameSimulations(done)
 	switch {
 	case s.Format == cli.AsJSON && len(done) == 1:
-		return PrintDocument(s, listed(done[0].invoices))
+		return printDocument(s, listed(done[0].invoices))
 	case s.Format == cli.AsJSON:
-		return PrintDocument(s, comparisonOf(period, done))
+		return printDocument(s, comparisonOf(period, done))
 	case len(done) == 1:
 		return s.Print(effectTable(done[0], s.Format == cli.AsTable))
 	}

@@ -42,7 +42,7 @@ func adjustmentTable(found []invoice.Adjustment) cli.Table {
 
 func printVerdict(s *cli.Session, v *invoice.Verdict) error {
 	if s.Format == cli.AsJSON {
-		return PrintDocument(s, v)
+		return printDocument(s, v)
 	}
 	result, pending := "same bytes", "no"
 	if !v.Same {
@@ -59,7 +59,7 @@ func printVerdict(s *cli.Session, v *invoice.Verdict) error {
 
 func printEvidence(s *cli.Session, e *invoice.Evidence) error {
 	if s.Format == cli.AsJSON {
-		return PrintDocument(s, e)
+		return printDocument(s, e)
 	}
 	t := cli.Table{Columns: append(cli.TextColumns([]string{"hour", "cluster", "node", "gpu", "leaf", "profile", "project", "user", "workload"}),
 		cli.Column{Name: "slice_ms", Number: true}, cli.Column{Name: "slices", Number: true}, cli.Column{Name: "batches", Number: true}, cli.Column{Name: "batches_sha256"})}
@@ -110,7 +110,7 @@ func Adjustments(ctx context.Context, s *cli.Session) error {
 			return err
 		}
 		if s.Format == cli.AsJSON {
-			return PrintDocument(s, found)
+			return printDocument(s, found)
 		}
 		if len(found) == 0 && s.Format == cli.AsTable {
 			_, err := fmt.Fprintf(s.Stdout, "No adjustment is pending in %s.\n", s.Month.Text)

@@ -1,3 +1,6 @@
+// Package bill is what finance does on the command line: invoices, notes, approvals, price
+// books, simulations, policy and exports. The rules are those of the room billing; this
+// package asks it and prints.
 package bill
 
 import (
@@ -124,7 +127,7 @@ func invoiceLines(inv *invoice.Invoice) cli.Table {
 	return t
 }
 
-func PrintDocument(s *cli.Session, document any) error {
+func printDocument(s *cli.Session, document any) error {
 	text, err := invoice.Canonical(document)
 	if err != nil {
 		return err

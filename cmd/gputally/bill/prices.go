@@ -193,7 +193,7 @@ func CheckPrices(s *cli.Session, path string) error {
 	warnings := book.Warnings(now)
 	switch s.Format {
 	case cli.AsJSON:
-		return PrintDocument(s, checkedBook{Document: book.Document(), Warnings: warningTexts(warnings)})
+		return printDocument(s, checkedBook{Document: book.Document(), Warnings: warningTexts(warnings)})
 	case cli.AsCSV:
 		for _, warning := range warnings {
 			s.Sayf("warning: %s\n", cli.Printable(warning.String()))

@@ -29,6 +29,7 @@ func (p *PolicyFlag) Set(text string) (err error) {
 	return err
 }
 
+// Derive prints the rates of MIG profiles that follow from those of whole GPUs.
 func Derive(s *cli.Session, path string, policy prices.Policy, models []string) error {
 	book, err := loadBook(path)
 	if err != nil {

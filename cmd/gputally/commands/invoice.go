@@ -17,8 +17,10 @@ func invoiceCommand() cli.Command {
 			"gputally invoice list --data DIR --period 2026-10", "a month's invoices",
 			"gputally invoice finalise --data DIR --period 2026-10", "let them stand",
 		},
-		Commands: []cli.Command{invoiceListCommand(), invoiceShowCommand(), invoiceFinaliseCommand(), invoiceAdjustmentsCommand(),
-			invoiceNoteCommand(), invoiceApproveCommand(), invoiceVerifyCommand(), invoiceEvidenceCommand()},
+		Commands: []cli.Command{
+			invoiceListCommand(), invoiceShowCommand(), invoiceFinaliseCommand(), invoiceAdjustmentsCommand(),
+			invoiceNoteCommand(), invoiceApproveCommand(), invoiceVerifyCommand(), invoiceEvidenceCommand(),
+		},
 	}
 }
 

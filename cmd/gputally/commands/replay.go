@@ -30,6 +30,7 @@ func replayCommand() cli.Command {
 			flags.Var(&o.To, "to-time", "the `TIME` of the append to end before (default: what ingest has committed)")
 		},
 		OneOf:   []string{"from-offset", "from-time"},
+		Apart:   []string{"from-offset", "from-time"},
 		Resumes: true,
 		Run:     func(ctx context.Context, s *cli.Session, _ []string) error { return load.Replay(ctx, s, &o) },
 	}

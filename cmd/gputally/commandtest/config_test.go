@@ -220,7 +220,7 @@ func TestConfigShowIsAConfiguration(t *testing.T) {
 		t.Fatalf("config show: got %+v", shown)
 	}
 	placetest.WriteFile(t, settings.ConfigName, shown.Stdout)
-	if got, want := programtest.Invoke(t, "config", "check", settings.ConfigName), (programtest.Came(cli.ExitOK, settings.ConfigName+": ok\n", "")); got != want {
+	if got, want := programtest.Invoke(t, "config", "check", settings.ConfigName), programtest.Came(cli.ExitOK, settings.ConfigName+": ok\n", ""); got != want {
 		t.Errorf("config check of what was shown: got %+v, want %+v", got, want)
 	}
 	got := settings.Default()

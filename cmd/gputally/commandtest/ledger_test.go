@@ -160,7 +160,7 @@ func TestUsageOfAnEmptyLedgerIsAHeader(t *testing.T) {
 			t.Errorf("%s: got %+v, want a header alone", command, got)
 		}
 		got = programtest.Invoke(t, command, "--data", path, "--output", "json")
-		if got != (programtest.Came(cli.ExitOK, "[]\n", "")) {
+		if got != programtest.Came(cli.ExitOK, "[]\n", "") {
 			t.Errorf("%s: got %+v, want an empty list", command, got)
 		}
 	}
@@ -239,7 +239,7 @@ func TestExportWritesTheChargeback(t *testing.T) {
 	data := programtest.NewLedger(t)
 	got := programtest.Invoke(t, "export", "csv", "--data", data, "--period", "2026-10")
 	path := filepath.Join(data, "export", "chargeback-2026-10.csv")
-	if got != (programtest.Came(cli.ExitOK, path+"\n", "")) {
+	if got != programtest.Came(cli.ExitOK, path+"\n", "") {
 		t.Fatalf("export: got %+v", got)
 	}
 	text, err := os.ReadFile(path)
@@ -255,7 +255,7 @@ func TestExportWritesFocus(t *testing.T) {
 	data := programtest.NewLedger(t)
 	got := programtest.Invoke(t, "export", "focus", "--data", data, "--period", "2026-10")
 	path := filepath.Join(data, "export", "focus-1.2-2026-10.csv")
-	if got != (programtest.Came(cli.ExitOK, path+"\n", "")) {
+	if got != programtest.Came(cli.ExitOK, path+"\n", "") {
 		t.Fatalf("export: got %+v", got)
 	}
 	file, err := os.Open(path)
@@ -283,7 +283,7 @@ func TestExportWritesFocus(t *testing.T) {
 		t.Error(err)
 	}
 	got = programtest.Invoke(t, "export", "focus", "--data", data, "--period", "2026-10", "--focus-version", "1.4", "--out", filepath.Join(data, "x"))
-	if got != (programtest.Came(cli.ExitOK, filepath.Join(data, "x", "export", "focus-1.4-2026-10.csv")+"\n", "")) {
+	if got != programtest.Came(cli.ExitOK, filepath.Join(data, "x", "export", "focus-1.4-2026-10.csv")+"\n", "") {
 		t.Errorf("export of 1.4: got %+v", got)
 	}
 	for _, wrong := range [][]string{{"--focus-version", "1.3"}, {"--focus-version", "1.4", "--validator"}} {
@@ -298,7 +298,7 @@ func TestDashboardsAreWritten(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "new")
 	got := programtest.Invoke(t, "dashboards", "write", folder)
 	paths := []string{filepath.Join(folder, "gputally.json"), filepath.Join(folder, "gputally.rules.yml")}
-	if got != (programtest.Came(cli.ExitOK, strings.Join(paths, "\n")+"\n", "")) {
+	if got != programtest.Came(cli.ExitOK, strings.Join(paths, "\n")+"\n", "") {
 		t.Errorf("dashboards write: got %+v", got)
 	}
 	for _, path := range paths {

@@ -156,7 +156,7 @@ func TestPricesDiffMarksThePast(t *testing.T) {
 	if got := programtest.Invoke(t, "prices", "diff", before, after); !strings.Contains(got.Stdout, "+25.0  past") {
 		t.Errorf("table: %+v", got)
 	}
-	if got := programtest.Invoke(t, "prices", "diff", before, before); got != (programtest.Came(cli.ExitOK, "no change: both price every hour alike\n", "")) {
+	if got := programtest.Invoke(t, "prices", "diff", before, before); got != programtest.Came(cli.ExitOK, "no change: both price every hour alike\n", "") {
 		t.Errorf("the same book: %+v", got)
 	}
 	if got := programtest.Invoke(t, "prices", "diff", before, before, "--output", "json"); got.Stdout != "[]\n" {

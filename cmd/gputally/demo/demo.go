@@ -1,3 +1,5 @@
+// Package demo takes a simulated month of a cluster through the whole pipeline and prints
+// who used what, what was wasted, what each tenant owes, and the proof.
 package demo
 
 import (
@@ -25,6 +27,7 @@ import (
 
 const (
 	demoSlot = time.Minute
+	// DemoName is the file within the data directory that keeps what a demo was begun with.
 	DemoName = "demo.json"
 	// demoGCPercent trades memory for time: a month at full speed makes garbage
 	// faster than any service.

@@ -233,6 +233,7 @@ func peakMemory() string {
 	return fmt.Sprintf("peak memory %d MB (services %d MB, ClickHouse %d MB)", (own+engine)>>20, own>>20, engine>>20)
 }
 
+// PeakOf is the greatest resident size of a process in bytes, as Linux keeps it; 0: unknown.
 func PeakOf(pid string) int64 {
 	data, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	if err != nil {

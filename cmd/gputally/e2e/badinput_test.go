@@ -291,13 +291,13 @@ func TestTroubledExporterIsNamedAndItsTimeUnobserved(t *testing.T) {
 	t.Parallel() // it waits
 	storetest.Library(t)
 	target, data := programtest.NewFlakyExporter(t), programtest.NewDataDir(t)
-	running, log := programtest.StartLogged(t, "standalone", "--data", data, "--slot", "1s", "--scrape", target.Url())
-	quoted := regexp.QuoteMeta(target.Url())
+	running, log := programtest.StartLogged(t, "standalone", "--data", data, "--slot", "1s", "--scrape", target.URL())
+	quoted := regexp.QuoteMeta(target.URL())
 	log.Await(t, regexp.MustCompile("scrape "+quoted+": .*connection refused"))
 	if status, body := programtest.Fetch(t, running.Url+"/-/ready"); status != http.StatusOK {
 		t.Errorf("/-/ready with an exporter away: got %d %q", status, body)
 	}
-	success := `gputally_exporter_scrape_success{target="` + target.Url() + `"} `
+	success := `gputally_exporter_scrape_success{target="` + target.URL() + `"} `
 	if _, metrics := programtest.Fetch(t, running.Url+"/metrics"); !strings.Contains(metrics, success+"0\n") {
 		t.Errorf("metrics lack %s0", success)
 	}

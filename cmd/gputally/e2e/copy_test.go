@@ -103,7 +103,7 @@ func mustRename(t *testing.T, from, to string) {
 func TestMeteringGoesOnBesideALostLog(t *testing.T) {
 	data, target := programtest.NewFleet(t), programtest.NewFlakyExporter(t)
 	loseDecisions(t, data)
-	running, log := programtest.StartLogged(t, "standalone", "--data", data, "--slot", "1s", "--scrape", target.Url())
+	running, log := programtest.StartLogged(t, "standalone", "--data", data, "--slot", "1s", "--scrape", target.URL())
 	log.Await(t, regexp.MustCompile("gputally is running"))
 	if status, _ := programtest.Fetch(t, running.Url+"/-/ready"); status == http.StatusOK {
 		t.Error("ready without its decisions")

@@ -1,3 +1,5 @@
+// Package listprice is what an explained GPU-hour comes to by the price book's list rates,
+// before a tenant's own terms, which are of a month.
 package listprice
 
 import (

@@ -1,3 +1,8 @@
+// Package load brings data into a ledger from elsewhere, or once more: batches of a file,
+// allocation records, sacct, the history of a Prometheus, the samples topic, dead letters.
+//
+// All of it goes through spool and topic and is ingested like live data, under a run that
+// says who may send it.
 package load
 
 import (

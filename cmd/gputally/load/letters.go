@@ -14,7 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-func LettersTable() cli.Table {
+func lettersTable() cli.Table {
 	return cli.Table{Columns: []cli.Column{
 		{Name: "partition", Number: true},
 		{Name: "offset", Number: true},
@@ -34,7 +34,7 @@ func LettersTable() cli.Table {
 
 const firstBytes = 32
 
-func LetterCells(l *ingest.DeadLetter) []string {
+func letterCells(l *ingest.DeadLetter) []string {
 	replayable := "yes"
 	if err := l.Replayable(); err != nil {
 		replayable = err.Error()
@@ -68,9 +68,10 @@ type LetterRequest struct {
 // dlqBatch is how many messages are sent together.
 const dlqBatch = 500
 
+// Run sends the letters that are asked for and prints how many.
 func (o *LetterRequest) Run(ctx context.Context, p *app.Pipeline) error {
 	o.seen = map[string]bool{}
-	if err := EachLetter(ctx, p, func(l *ingest.DeadLetter) error { return o.take(ctx, p, l) }); err != nil {
+	if err := eachLetter(ctx, p, func(l *ingest.DeadLetter) error { return o.take(ctx, p, l) }); err != nil {
 		return err
 	}
 	if err := o.flush(ctx, p); err != nil {
@@ -140,9 +141,9 @@ func (o *LetterRequest) flush(ctx context.Context, p *app.Pipeline) error {
 	return nil
 }
 
-// EachLetter reads the dead letters there are now, oldest first in each
+// eachLetter reads the dead letters there are now, oldest first in each
 // partition. What no ingest wrote is told and passed over.
-func EachLetter(ctx context.Context, p *app.Pipeline, do func(*ingest.DeadLetter) error) error {
+func eachLetter(ctx context.Context, p *app.Pipeline, do func(*ingest.DeadLetter) error) error {
 	bounds, err := p.Client.Offsets(ctx, broker.TopicDeadLetter, p.Config.Ingest.Group)
 	if err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
@@ -182,10 +183,10 @@ func eachLetterOf(ctx context.Context, p *app.Pipeline, reader *broker.Reader, d
 // Letters prints the dead letters of a reason; empty: all.
 func Letters(ctx context.Context, s *cli.Session, reason string) error {
 	return app.WithBroker(ctx, s, func(p *app.Pipeline) error {
-		letters := LettersTable()
-		err := EachLetter(ctx, p, func(l *ingest.DeadLetter) error {
+		letters := lettersTable()
+		err := eachLetter(ctx, p, func(l *ingest.DeadLetter) error {
 			if reason == "" || l.Reason == reason {
-				letters.Rows = append(letters.Rows, LetterCells(l))
+				letters.Rows = append(letters.Rows, letterCells(l))
 			}
 			return nil
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// CasesDir has the contract's cases, from a package below cmd/gputally.
 const CasesDir = "../../../testdata/contract/cases"
 
 // LedgerLine is one row of usage by hour, GPU and tenant.
@@ -67,15 +68,16 @@ var WithinTwoMJ = cmp.FilterPath(
 	cmp.Comparer(func(a, b int64) bool { return max(a-b, b-a) <= 2 }),
 )
 
-// contractCase is a worked case of the rules.
-type contractCase struct {
+// ContractCase is a worked case of the rules.
+type ContractCase struct {
 	File  string
 	Lines []string
 	Want  []LedgerLine
 	Span  []string // --from and --to around it
 }
 
-func ReadCase(t *testing.T, name string) contractCase {
+// ReadCase reads a contract case: batches, and the ledger they must come to.
+func ReadCase(t *testing.T, name string) ContractCase {
 	t.Helper()
 	file := filepath.Join(CasesDir, name+".jsonl")
 	batches, err := os.ReadFile(file)
@@ -86,7 +88,7 @@ func ReadCase(t *testing.T, name string) contractCase {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := contractCase{File: file, Lines: strings.Split(strings.TrimSpace(string(batches)), "\n")}
+	c := ContractCase{File: file, Lines: strings.Split(strings.TrimSpace(string(batches)), "\n")}
 	c.Want = readLedgerLines(t, string(table), func(cell string) int64 { return whole(t, cell) })
 	hours := make([]string, len(c.Want))
 	for i, l := range c.Want {
@@ -100,6 +102,7 @@ func ReadCase(t *testing.T, name string) contractCase {
 	return c
 }
 
+// CaseNames are the contract's cases.
 func CaseNames(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(CasesDir, "*.jsonl"))
@@ -113,7 +116,7 @@ func CaseNames(t *testing.T) []string {
 }
 
 // As is the case with a cluster and GPUs of its own.
-func (c contractCase) As(cluster string) []string {
+func (c ContractCase) As(cluster string) []string {
 	lines := make([]string, len(c.Lines))
 	own := strings.NewReplacer(`"cluster": "k"`, `"cluster": "`+cluster+`"`, `"uuid": "`, `"uuid": "`+cluster+" ")
 	for i, line := range c.Lines {

@@ -18,22 +18,24 @@ DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-b",modelName="Tesla T4",Hostname="n2"}
 DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-b",modelName="Tesla T4",Hostname="n2"} 0
 `
 
-// flakyExporter is a dcgm-exporter that is away at first, and whose answers can
+// FlakyExporter is a dcgm-exporter that is away at first, and whose answers can
 // be spoilt.
-type flakyExporter struct {
+type FlakyExporter struct {
 	address string
 	Spoil   atomic.Pointer[func(w http.ResponseWriter)]
 }
 
 // NewFlakyExporter takes a free address that nobody listens on.
-func NewFlakyExporter(t *testing.T) *flakyExporter {
+func NewFlakyExporter(t *testing.T) *FlakyExporter {
 	t.Helper()
-	return &flakyExporter{address: net.JoinHostPort(placetest.FreeAddress(t))}
+	return &FlakyExporter{address: net.JoinHostPort(placetest.FreeAddress(t))}
 }
 
-func (e *flakyExporter) Url() string { return "http://" + e.address + "/metrics" }
+// URL is where it answers.
+func (e *FlakyExporter) URL() string { return "http://" + e.address + "/metrics" }
 
-func (e *flakyExporter) Start(t *testing.T) {
+// Start answers from now on, at the same address.
+func (e *FlakyExporter) Start(t *testing.T) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", e.address)
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 var FleetStart = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 const (
+	// FleetHours is how long the fleet runs.
 	FleetHours  = 3
 	fleetSlotMS = 60_000
-	// tamperedAt is a slot in the middle of the fleet's second hour.
+	// TamperedAt is a slot in the middle of the fleet's second hour.
 	TamperedAt = "2026-03-01 01:30:00"
 )
 

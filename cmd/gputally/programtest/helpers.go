@@ -136,20 +136,21 @@ func WithLine(table, line string) string {
 	return strings.Join(lines, "")
 }
 
-// report is what verify says, by the checks' names.
-type report struct {
+// Report is what verify says, by the checks' names.
+type Report struct {
 	Code   int
 	Checks map[string]check.Result
 }
 
-func VerifyLedger(t *testing.T, data string) report {
+// VerifyLedger is what verify says of a data directory.
+func VerifyLedger(t *testing.T, data string) Report {
 	t.Helper()
 	got := Invoke(t, "verify", "--data", data, "--output", "json")
 	var printed struct{ Checks []check.Result }
 	if err := json.Unmarshal([]byte(got.Stdout), &printed); err != nil {
 		t.Fatalf("verify: got %+v: %v", got, err)
 	}
-	r := report{got.Code, map[string]check.Result{}}
+	r := Report{got.Code, map[string]check.Result{}}
 	for _, c := range printed.Checks {
 		r.Checks[c.Name] = c
 	}
@@ -157,7 +158,7 @@ func VerifyLedger(t *testing.T, data string) report {
 }
 
 // Failed are the names of the checks that failed, ascending.
-func (r report) Failed() []string {
+func (r Report) Failed() []string {
 	failed := []string{}
 	for _, name := range []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9"} {
 		if c, ok := r.Checks[name]; !ok || !c.OK {
@@ -168,9 +169,10 @@ func (r report) Failed() []string {
 }
 
 // Findings are what a check found, one per line.
-func (r report) Findings(name string) string { return strings.Join(r.Checks[name].Findings, "\n") }
+func (r Report) Findings(name string) string { return strings.Join(r.Checks[name].Findings, "\n") }
 
-func MustVerify(t *testing.T, data string) report {
+// MustVerify is VerifyLedger of a ledger that every check must hold for.
+func MustVerify(t *testing.T, data string) Report {
 	t.Helper()
 	r := VerifyLedger(t, data)
 	if failed := r.Failed(); r.Code != cli.ExitOK || len(failed) > 0 {
@@ -268,6 +270,7 @@ func ReadTopic(t *testing.T, data, topic string) (msgs []broker.Message) {
 	return msgs
 }
 
+// HeaderOf is the value of a message's header; empty: it has none.
 func HeaderOf(m broker.Message, key string) string {
 	for _, h := range m.Headers {
 		if h.Key == key {
@@ -290,6 +293,7 @@ func Alter(t *testing.T, data string, statements ...string) {
 	})
 }
 
+// WithTables opens the tables of a data directory.
 func WithTables(t *testing.T, data string, do func(db *store.DB)) {
 	t.Helper()
 	a, err := app.OpenStore(t.Context(), newSession(t, data))
@@ -347,7 +351,7 @@ func (l *LogBook) Await(t *testing.T, line *regexp.Regexp) []string {
 }
 
 // StartLogged runs a service until it listens, as start does, and keeps its log.
-func StartLogged(t *testing.T, args ...string) (service, *LogBook) {
+func StartLogged(t *testing.T, args ...string) (Service, *LogBook) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	log := &LogBook{changed: make(chan struct{})}
@@ -368,7 +372,7 @@ func StartLogged(t *testing.T, args ...string) (service, *LogBook) {
 	if address == "ended" {
 		t.Fatalf("gputally %s: ended with %d before it listened", strings.Join(args, " "), stop())
 	}
-	return service{"http://" + address, stop}, log
+	return Service{"http://" + address, stop}, log
 }
 
 // Eventually waits until a condition holds.

@@ -28,6 +28,7 @@ type Outcome struct {
 // Came is the outcome of an exit code and what was printed.
 func Came(code int, stdout, stderr string) Outcome { return Outcome{code, stdout, stderr} }
 
+// Invoke runs a command in the test's own process.
 func Invoke(t *testing.T, args ...string) Outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -14,6 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
+// HourMS is an hour in milliseconds.
 const HourMS = 3_600_000
 
 // NewLedger makes a data directory that has, from 1 October 2026, five hours

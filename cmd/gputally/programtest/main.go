@@ -1,3 +1,5 @@
+// Package programtest helps tests that run whole commands and processes: in the test's own
+// process (Invoke, Start), or the built program (Spawn), on data directories of their own.
 package programtest
 
 import (

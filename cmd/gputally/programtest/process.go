@@ -69,6 +69,7 @@ type Process struct {
 	Code   int // -1: killed
 }
 
+// NewLogBook is an empty log.
 func NewLogBook() *LogBook { return &LogBook{changed: make(chan struct{})} }
 
 // Spawn starts the program on a data directory. The test kills it where it
@@ -114,6 +115,7 @@ func TailOf(text string) string {
 	return text
 }
 
+// Running says that the process has not ended.
 func (p *Process) Running() bool {
 	select {
 	case <-p.ended:
@@ -257,15 +259,15 @@ func (p *Process) Reaches(t *testing.T, name string, least float64) {
 	}
 }
 
-// standing is what people are told of a ledger, byte for byte.
-type standing struct {
+// Standing is what people are told of a ledger, byte for byte.
+type Standing struct {
 	Usage    string
 	Invoices map[string]string // by tenant
 }
 
 // AskStanding serves a data directory with the program and asks it: every
 // check has to hold.
-func AskStanding(t *testing.T, data, period string) standing {
+func AskStanding(t *testing.T, data, period string) Standing {
 	t.Helper()
 	server := Spawn(t, data, "standalone", "--listen", "127.0.0.1:0")
 	server.Reaches(t, "gputally_ledger_last_pass_timestamp_seconds", 1)
@@ -278,7 +280,7 @@ func AskStanding(t *testing.T, data, period string) standing {
 		return got.Stdout
 	}
 	ask("verify")
-	s := standing{Usage: ask("usage", "--by", "hour,gpu,leaf,tenant,project,workload", "--output", "csv"), Invoices: map[string]string{}}
+	s := Standing{Usage: ask("usage", "--by", "hour,gpu,leaf,tenant,project,workload", "--output", "csv"), Invoices: map[string]string{}}
 	list, err := csv.NewReader(strings.NewReader(ask("invoice", "list", "--period", period, "--output", "csv"))).ReadAll()
 	if err != nil || len(list) < 2 {
 		t.Fatalf("invoices of %s: %v, %v; want some", period, list, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/commands"
 )
 
-// service is a command that runs in the background.
-type service struct {
+// Service is a command that runs in the background.
+type Service struct {
 	Url  string
 	Stop func() int // interrupts it and returns its exit code
 }
@@ -23,7 +23,7 @@ var listening = regexp.MustCompile(`msg=listening address=(\S+)`)
 
 // Start runs a service until it listens. The test ends it where stop was not
 // called.
-func Start(t *testing.T, args ...string) service {
+func Start(t *testing.T, args ...string) Service {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
@@ -57,9 +57,10 @@ func Start(t *testing.T, args ...string) service {
 	if !ok {
 		t.Fatalf("gputally %s: ended with %d before it listened", strings.Join(args, " "), <-code)
 	}
-	return service{"http://" + at, stop}
+	return Service{"http://" + at, stop}
 }
 
+// Fetch is the status and body of an address.
 func Fetch(t *testing.T, address string) (int, string) {
 	t.Helper()
 	client := &http.Client{}

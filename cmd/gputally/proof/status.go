@@ -51,12 +51,14 @@ type statusCluster struct {
 	LateBatches uint64 `json:"late_batches"`
 }
 
+// StatusSpool is a collector's spool.
 type StatusSpool struct {
 	Collector string `json:"collector"`
 	Waiting   uint64 `json:"waiting"` // batches that the broker has not acknowledged
 	Dropped   uint64 `json:"dropped"` // batches lost because the spool was full or damaged
 }
 
+// ReadStatus asks every stage how far it is.
 func ReadStatus(ctx context.Context, s *cli.Session) (st Status, err error) {
 	a, err := app.Open(ctx, s)
 	if err != nil {
@@ -128,6 +130,7 @@ func statusSpools(states []ingest.SpoolState) []StatusSpool {
 	return spools
 }
 
+// PrintStatus prints a status as --output says.
 func PrintStatus(s *cli.Session, st Status) error {
 	if s.Format == cli.AsJSON {
 		enc := json.NewEncoder(s.Stdout)

@@ -1,3 +1,5 @@
+// Package proof shows that a ledger is whole and how far it is: the checks C1 to C9 and the
+// state of every stage.
 package proof
 
 import (
@@ -185,6 +187,7 @@ func months(ctx context.Context, p *app.Pipeline) ([]string, error) {
 	return months, nil
 }
 
+// PrintChecks prints the checks as --output says, and fails where one failed.
 func PrintChecks(s *cli.Session, results []check.Result) error {
 	var err error
 	switch s.Format {

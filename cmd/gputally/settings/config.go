@@ -1,3 +1,5 @@
+// Package settings is gputally.yaml: a section per service, defaults, and what makes a
+// configuration wrong. A file that another user could have written is refused.
 package settings
 
 import (
@@ -32,35 +34,37 @@ import (
 )
 
 const (
+	// ConfigName is the configuration's file within a data directory.
 	ConfigName = "gputally.yaml"
+	// ConfigEnv names the environment variable that stands for --config.
 	ConfigEnv  = "GPUTALLY_CONFIG"
 )
 
 // Config is gputally.yaml: a section per service, and how they reach Kafka and
 // ClickHouse where these are not embedded.
 type Config struct {
-	Cluster   ClusterConfig   `yaml:"cluster"`
+	Cluster   clusterConfig   `yaml:"cluster"`
 	Collector CollectorConfig `yaml:"collector"`
 	Exporter  exporter.Config `yaml:"exporter"`
 	// Device says what boards mean that dcgm and nvml read.
 	Device      local.Config      `yaml:"device"`
 	DCGM        dcgm.Config       `yaml:"dcgm"`
 	NVML        nvml.Config       `yaml:"nvml"`
-	Attribution AttributionConfig `yaml:"attribution"`
+	Attribution attributionConfig `yaml:"attribution"`
 	// DeviceMetrics says what /metrics shows of the devices.
 	DeviceMetrics devices.Config   `yaml:"device_metrics"`
 	Ingest        ingest.Config    `yaml:"ingest"`
 	Ledger        ledger.Config    `yaml:"ledger"`
 	Analyzer      analyzer.Config  `yaml:"analyzer"`
-	Billing       BillingConfig    `yaml:"billing"`
+	Billing       billingConfig    `yaml:"billing"`
 	Decisions     decisions.Config `yaml:"decisions"`
-	Kafka         KafkaConfig      `yaml:"kafka"`
-	ClickHouse    ClickHouseConfig `yaml:"clickhouse"`
+	Kafka         kafkaConfig      `yaml:"kafka"`
+	ClickHouse    clickHouseConfig `yaml:"clickhouse"`
 	HTTP          httpd.Config     `yaml:"http"`
 }
 
-// ClusterConfig says which cluster is metered and how finely.
-type ClusterConfig struct {
+// clusterConfig says which cluster is metered and how finely.
+type clusterConfig struct {
 	Name string `yaml:"name"`
 	// Slot divides the hour and is one length per cluster.
 	Slot time.Duration `yaml:"slot"`
@@ -87,8 +91,8 @@ func (c CollectorConfig) validate() error {
 	return nil
 }
 
-// BillingConfig says at what price.
-type BillingConfig struct {
+// billingConfig says at what price.
+type billingConfig struct {
 	// Prices is the price book's file; empty: the built-in one.
 	// It counts until a book is published; then that one does.
 	Prices string `yaml:"prices"`
@@ -100,9 +104,9 @@ type BillingConfig struct {
 	Focus focus.Config `yaml:"focus"`
 }
 
-// KafkaConfig is how separate services reach Kafka. With brokers empty there is
+// kafkaConfig is how separate services reach Kafka. With brokers empty there is
 // only the embedded one.
-type KafkaConfig struct {
+type kafkaConfig struct {
 	Brokers []string `yaml:"brokers"`
 	TLS     bool     `yaml:"tls"`
 	CAFile  string   `yaml:"ca_file"`
@@ -119,9 +123,9 @@ type KafkaConfig struct {
 	Retention         time.Duration `yaml:"retention"`          // of a new samples topic
 }
 
-// ClickHouseConfig is how separate services reach ClickHouse. With the address
+// clickHouseConfig is how separate services reach ClickHouse. With the address
 // empty there is only the embedded one.
-type ClickHouseConfig struct {
+type clickHouseConfig struct {
 	Address  string `yaml:"address"` // http://host:8123 or https://host:8443
 	Database string `yaml:"database"`
 	User     string `yaml:"user"`
@@ -138,7 +142,7 @@ type ClickHouseConfig struct {
 func Default() Config {
 	b := broker.DefaultConfig()
 	return Config{
-		Cluster:   ClusterConfig{Name: "default", Slot: 10 * time.Second},
+		Cluster:   clusterConfig{Name: "default", Slot: 10 * time.Second},
 		Collector: CollectorConfig{SpoolMaxBytes: collector.DefaultConfig().SpoolMaxBytes},
 		Exporter:  exporter.DefaultConfig(),
 		Device:    local.DefaultConfig(), DCGM: dcgm.DefaultConfig(), NVML: nvml.DefaultConfig(),
@@ -146,12 +150,12 @@ func Default() Config {
 		Ingest:    ingest.DefaultConfig(),
 		Ledger:    ledger.DefaultConfig(),
 		Analyzer:  analyzer.DefaultConfig(),
-		Billing:   BillingConfig{API: guard.DefaultConfig(), Focus: focus.DefaultConfig()},
+		Billing:   billingConfig{API: guard.DefaultConfig(), Focus: focus.DefaultConfig()},
 		Decisions: decisions.DefaultConfig(),
-		Kafka: KafkaConfig{
+		Kafka: kafkaConfig{
 			Mechanism: mechanismPlain, Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
 		},
-		ClickHouse: ClickHouseConfig{Database: "gputally", User: "default", MemoryBytes: 2 << 30},
+		ClickHouse: clickHouseConfig{Database: "gputally", User: "default", MemoryBytes: 2 << 30},
 		HTTP:       httpd.DefaultConfig(),
 	}
 }
@@ -189,7 +193,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (c ClusterConfig) validate() error {
+func (c clusterConfig) validate() error {
 	if c.Name == "" {
 		return errors.New("name: is empty")
 	}
@@ -207,7 +211,7 @@ func ValidateSlot(slot time.Duration) error {
 	return nil
 }
 
-func (c BillingConfig) validate() error {
+func (c billingConfig) validate() error {
 	if err := c.API.Validate(); err != nil {
 		return fmt.Errorf("api: %w", err)
 	}
@@ -219,14 +223,14 @@ func (c BillingConfig) validate() error {
 }
 
 // Book is the configured price book.
-func (c BillingConfig) Book() (*prices.Book, error) {
+func (c billingConfig) Book() (*prices.Book, error) {
 	if c.Prices == "" {
 		return prices.Default(), nil
 	}
 	return prices.Load(c.Prices)
 }
 
-func (c ClickHouseConfig) validate() error {
+func (c clickHouseConfig) validate() error {
 	if c.Database == "" {
 		return errors.New("database: is empty")
 	}
@@ -327,7 +331,8 @@ func Trusted(paths ...string) error {
 	return nil
 }
 
-func (c ClickHouseConfig) Options(log *slog.Logger) store.Options {
+// Options are how the configured ClickHouse is reached.
+func (c clickHouseConfig) Options(log *slog.Logger) store.Options {
 	return store.Options{
 		Address: c.Address, Database: c.Database, User: c.User, PasswordFile: c.PasswordFile, CAFile: c.CAFile, Log: log,
 	}

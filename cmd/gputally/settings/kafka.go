@@ -22,7 +22,7 @@ const (
 	mechanismSCRAM512 = "scram-sha-512"
 )
 
-func (c KafkaConfig) validate() error {
+func (c kafkaConfig) validate() error {
 	if (c.User == "") != c.Password.IsZero() {
 		return fmt.Errorf("user %q: user and password come together", c.User)
 	}
@@ -50,12 +50,12 @@ func (c KafkaConfig) validate() error {
 }
 
 // behindSocket says that every connection goes to a Unix socket.
-func (c KafkaConfig) behindSocket() bool {
+func (c kafkaConfig) behindSocket() bool {
 	return len(c.Brokers) == 1 && strings.HasPrefix(c.Brokers[0], "unix:")
 }
 
 // Broker is the configuration of package broker.
-func (c KafkaConfig) Broker() (broker.Config, error) {
+func (c kafkaConfig) Broker() (broker.Config, error) {
 	b := broker.DefaultConfig()
 	b.Brokers = c.Brokers
 	b.SamplesPartitions, b.ReplicationFactor, b.SamplesRetention = c.Partitions, c.ReplicationFactor, c.Retention
@@ -68,7 +68,7 @@ func (c KafkaConfig) Broker() (broker.Config, error) {
 }
 
 // sasl is how the password is shown; nil without a user.
-func (c KafkaConfig) sasl() (sasl.Mechanism, error) {
+func (c kafkaConfig) sasl() (sasl.Mechanism, error) {
 	algorithms := map[string]scram.Algorithm{mechanismSCRAM256: scram.SHA256, mechanismSCRAM512: scram.SHA512}
 	algorithm, isSCRAM := algorithms[c.Mechanism]
 	if !isSCRAM && c.Mechanism != mechanismPlain {
@@ -88,7 +88,7 @@ func (c KafkaConfig) sasl() (sasl.Mechanism, error) {
 }
 
 // transport is nil where connections are in plain text.
-func (c KafkaConfig) transport() (t *tls.Config, err error) {
+func (c kafkaConfig) transport() (t *tls.Config, err error) {
 	if !c.TLS {
 		return nil, nil
 	}
@@ -109,7 +109,7 @@ func (c KafkaConfig) transport() (t *tls.Config, err error) {
 }
 
 // certificate reads the client's certificate and key.
-func (c KafkaConfig) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+func (c kafkaConfig) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	if err := trust.Secret(c.KeyFile); err != nil {
 		return nil, fmt.Errorf("key_file: %w", err)
 	}

@@ -29,8 +29,8 @@ const (
 	ReaderStatic  = "static"
 )
 
-// AttributionConfig says who knows the owners of this node's GPUs.
-type AttributionConfig struct {
+// attributionConfig says who knows the owners of this node's GPUs.
+type attributionConfig struct {
 	// Readers are asked in this order; the first that names an owner decides.
 	// Empty: only the exporter source, which has owners of its own.
 	Readers            []string `yaml:"readers"`
@@ -40,14 +40,14 @@ type AttributionConfig struct {
 	Static             static.Config       `yaml:"static"`
 }
 
-func defaultAttribution() AttributionConfig {
-	return AttributionConfig{
+func defaultAttribution() attributionConfig {
+	return attributionConfig{
 		Config: attribution.DefaultConfig(), Kubelet: podresources.DefaultConfig(),
 		Slurm: slurm.DefaultConfig(), Static: static.DefaultConfig(),
 	}
 }
 
-func (c AttributionConfig) validate() error {
+func (c attributionConfig) validate() error {
 	errs := []error{c.Config.Validate(), c.validatePace()}
 	for i, r := range c.Readers {
 		var err error
@@ -72,7 +72,7 @@ func (c AttributionConfig) validate() error {
 }
 
 // validatePace refuses answers that are too old as soon as they come.
-func (c AttributionConfig) validatePace() error {
+func (c attributionConfig) validatePace() error {
 	if slices.Contains(c.Readers, ReaderSlurm) && c.Slurm.From == slurm.FromScontrol && c.StaleAfter < 2*c.Slurm.ScontrolEvery {
 		return fmt.Errorf("stale_after %s: slurm asks the controller every %s: want %s or more", c.StaleAfter, c.Slurm.ScontrolEvery, 2*c.Slurm.ScontrolEvery)
 	}

@@ -16,6 +16,7 @@ type FleetSize struct {
 	Mig  int // of them, cut into seven instances
 }
 
+// Validate refuses a fleet that there can't be.
 func (f FleetSize) Validate() error {
 	switch {
 	case f.Gpus < 0 || f.Gpus > 10_000_000:
@@ -62,8 +63,8 @@ func estimateDisk(f FleetSize, slot time.Duration) diskPerDay {
 	return d
 }
 
-// WriteDiskEstimate prints what the fleet takes under the configuration.
-func WriteDiskEstimate(w io.Writer, f FleetSize, cfg settings.Config) error {
+// writeDiskEstimate prints what the fleet takes under the configuration.
+func writeDiskEstimate(w io.Writer, f FleetSize, cfg settings.Config) error {
 	d := estimateDisk(f, cfg.Cluster.Slot)
 	raw, rest := d.holds+d.samples, d.journal+d.usage
 	var b strings.Builder

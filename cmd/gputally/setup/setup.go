@@ -1,3 +1,5 @@
+// Package setup prepares: it checks the configuration, estimates disk, migrates tables, and
+// writes dashboards and alert rules.
 package setup
 
 import (
@@ -18,6 +20,7 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
+// WriteDashboards writes the dashboard and the alert rules into a folder, and prints their paths.
 func WriteDashboards(s *cli.Session, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("write dashboards: %w", err)
@@ -50,6 +53,7 @@ func writeReadable(path string, text []byte) error {
 	return os.Chmod(path, 0o644) // an older file, or a strict umask
 }
 
+// Migrate brings the configured server's tables, or those of a cluster, up to date.
 func Migrate(ctx context.Context, s *cli.Session, cluster string) (err error) {
 	a, err := app.OpenStore(ctx, s)
 	if err != nil {
@@ -68,6 +72,7 @@ func Migrate(ctx context.Context, s *cli.Session, cluster string) (err error) {
 	return err
 }
 
+// PrintMigrations prints every statement of the migrations.
 func PrintMigrations(s *cli.Session, cluster string) error {
 	cfg, err := app.ConfigOf(s)
 	if err != nil {
@@ -133,7 +138,7 @@ func CheckConfig(s *cli.Session, path string, fleet FleetSize) error {
 	if err := s.Writef("%s: ok\n", cmp.Or(path, builtIn)); err != nil || fleet.Gpus == 0 {
 		return err
 	}
-	return WriteDiskEstimate(s.Stdout, fleet, cfg)
+	return writeDiskEstimate(s.Stdout, fleet, cfg)
 }
 
 // builtIn stands for the path of a configuration where no file is read.
