@@ -39,6 +39,7 @@ func OpenOrCreate(ctx context.Context, s *cli.Session) (*Access, error) {
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
+	cfg.Ledger.KeepMapping = true
 	return StartEmbedded(ctx, s, dir, cfg, true)
 }
 
@@ -109,11 +110,14 @@ func Open(ctx context.Context, s *cli.Session) (*Access, error) { return open(ct
 // OpenStore is Open for questions, without a broker.
 func OpenStore(ctx context.Context, s *cli.Session) (*Access, error) { return open(ctx, s, false) }
 
+// open is for commands: they keep the tenants' mapping that was published, and a service
+// that starts takes the configured one.
 func open(ctx context.Context, s *cli.Session, withBroker bool) (*Access, error) {
 	cfg, err := ConfigOf(s)
 	if err != nil {
 		return nil, err
 	}
+	cfg.Ledger.KeepMapping = true
 	if s.Data == "" {
 		return openRemote(ctx, s, cfg)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-// WithPipeline opens a ledger with its broker for one command, keeps the tenants' mapping
-// that was published, and stops and closes all of it afterwards.
+// WithPipeline opens a ledger with its broker for one command, and stops and closes all
+// of it afterwards.
 func WithPipeline(ctx context.Context, s *cli.Session, open func(context.Context, *cli.Session) (*Access, error), do func(p *Pipeline) error) (err error) {
 	a, err := open(ctx, s)
 	if err != nil {
@@ -22,7 +22,6 @@ func WithPipeline(ctx context.Context, s *cli.Session, open func(context.Context
 	if err := a.needBroker(); err != nil {
 		return err
 	}
-	a.Config.Ledger.KeepMapping = true
 	p := NewPipeline(ctx, s, a)
 	defer func() { err = errors.Join(err, p.Group.Stop()) }()
 	if err := p.open(ctx); err != nil {
@@ -60,9 +59,7 @@ func WithBroker(ctx context.Context, s *cli.Session, do func(p *Pipeline) error)
 // WithLedger asks the ledger in s.Data, under the mapping it was published with.
 func WithLedger(ctx context.Context, s *cli.Session, ask func(*Access, *ledger.Ledger) error) error {
 	return WithStore(ctx, s, func(a *Access) error {
-		cfg := a.Config.Ledger
-		cfg.KeepMapping = true
-		l, err := ledger.New(cfg, ledger.Deps{Store: a.DB, Clock: s.Clock, Log: s.Log, Registry: prometheus.NewRegistry()})
+		l, err := ledger.New(a.Config.Ledger, ledger.Deps{Store: a.DB, Clock: s.Clock, Log: s.Log, Registry: prometheus.NewRegistry()})
 		if err != nil {
 			return err
 		}

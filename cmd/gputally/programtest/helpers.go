@@ -194,11 +194,18 @@ func MustVerifyLive(t *testing.T, data string) {
 	MustVerify(t, data)
 }
 
-// WithLedger opens a data directory as a command does, with its broker, and
-// closes it again.
+// WithLedger opens a data directory with its broker, under the configured mapping of
+// tenants, as a service does, and closes it again.
 func WithLedger(t *testing.T, data string, do func(p *app.Pipeline)) {
 	t.Helper()
-	err := app.WithPipeline(t.Context(), newSession(t, data), app.OpenOrCreate, func(p *app.Pipeline) error { do(p); return nil })
+	open := func(ctx context.Context, s *cli.Session) (*app.Access, error) {
+		a, err := app.OpenOrCreate(ctx, s)
+		if err == nil {
+			a.Config.Ledger.KeepMapping = false
+		}
+		return a, err
+	}
+	err := app.WithPipeline(t.Context(), newSession(t, data), open, func(p *app.Pipeline) error { do(p); return nil })
 	if err != nil && !t.Failed() {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ const (
 	// ConfigName is the configuration's file within a data directory.
 	ConfigName = "gputally.yaml"
 	// ConfigEnv names the environment variable that stands for --config.
-	ConfigEnv  = "GPUTALLY_CONFIG"
+	ConfigEnv = "GPUTALLY_CONFIG"
 )
 
 // Config is gputally.yaml: a section per service, and how they reach Kafka and
