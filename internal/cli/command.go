@@ -80,7 +80,8 @@ func (c Command) Root(s *Session, groups []Group) *cobra.Command {
 
 func (c Command) cobra(s *Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: c.Use, Short: c.Short, Long: c.Long, Aliases: c.Aliases, Example: examples(c.Examples), Hidden: c.Hidden,
+		Use: c.Use, Short: c.Short, Long: strings.TrimPrefix(c.Long, "\n"), Aliases: c.Aliases,
+		Example: examples(c.Examples), Hidden: c.Hidden,
 		Args: argumentsOfUse, Annotations: map[string]string{},
 	}
 	if c.Service {
@@ -131,7 +132,10 @@ func (s *Session) define(flags *pflag.FlagSet, takes Takes) (needs []string) {
 			s.Format = AsTable
 			flags.VarP(&s.Format, "output", "o", "print the answer as `FORMAT`: table, json or csv")
 		}},
-		{Period, "period", func() { flags.Var(&s.Month, "period", "the `MONTH`, such as 2026-10, in each tenant's own zone") }},
+		{Period, "period", func() {
+			flags.Var(&s.Month, "period",
+				"the `MONTH`, such as 2026-10, in each tenant's own zone")
+		}},
 		{Range, "", func() {
 			flags.Var(&s.Range.From, "from", "first `TIME`, RFC 3339 (default: the ledger's first hour)")
 			flags.Var(&s.Range.To, "to", "`TIME` after the last, RFC 3339 (default: the end of the ledger's last hour)")
@@ -139,11 +143,13 @@ func (s *Session) define(flags *pflag.FlagSet, takes Takes) (needs []string) {
 		{Tenant, "tenant", func() { flags.StringVar(&s.Tenant, "tenant", "", "the `TENANT`") }},
 		{By, "", func() { flags.StringVar(&s.By, "by", "", "`NAME` of who decides (default: the user that runs this)") }},
 		{Key, "", func() {
-			flags.StringVar(&s.Key, "key", "", "idempotency `KEY`: the same request with it is decided once, however often it is sent")
+			flags.StringVar(&s.Key, "key", "",
+				"idempotency `KEY`: the same request with it is decided once, however often it is sent")
 		}},
 		{Content, "", func() {
 			flags.StringVar(&s.Expect, "expect", "",
-				"`SHA256` of the content that was looked at, or 16 digits of it or more: where it is another one by now, nothing is decided")
+				"`SHA256` of the content that was looked at, or 16 digits of it or more: where it is another one by now, "+
+					"nothing is decided")
 		}},
 		{Listen, "", func() {
 			flags.StringVar(&s.Listen, "listen", "",
@@ -193,7 +199,8 @@ func (s *Session) Execute(ctx context.Context, root *cobra.Command) int {
 // command above it doesn't have; other errors stay.
 func misspelt(root *cobra.Command, args []string, err error) error {
 	found, rest, findErr := root.Find(args)
-	if findErr != nil || found == root || !found.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+	if findErr != nil || found == root || !found.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(
+		rest[0], "-") {
 		return err
 	}
 	near := ""

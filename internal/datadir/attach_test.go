@@ -16,7 +16,8 @@ import (
 )
 
 func attachOptions(c clock.Clock) AttachOptions {
-	return AttachOptions{Self: Holder{Command: "gputally usage"}, Clock: c, Log: slog.New(slog.DiscardHandler), Wait: time.Second}
+	return AttachOptions{Self: Holder{Command: "gputally usage"}, Clock: c, Log: slog.New(slog.DiscardHandler),
+		Wait: time.Second}
 }
 
 func TestAttachTakesAFreeDirectory(t *testing.T) {
@@ -110,7 +111,8 @@ func TestAttachWaitsForTheHolderToEnd(t *testing.T) {
 func TestAttachGivesUpNamingTheHolder(t *testing.T) {
 	d := open(t, filepath.Join(t.TempDir(), "data"))
 	_, err := attachAfterWaiting(t, d, func() {})
-	if err == nil || !strings.Contains(err.Error(), "(gputally standalone)") || !strings.Contains(err.Error(), "does not serve it") {
+	if err == nil || !strings.Contains(err.Error(), "(gputally standalone)") || !strings.Contains(err.Error(),
+		"does not serve it") {
 		t.Errorf("attach to a holder that serves nothing: got %v", err)
 	}
 	_, err = attachAfterWaiting(t, d, func() {
@@ -118,7 +120,8 @@ func TestAttachGivesUpNamingTheHolder(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err == nil || !strings.Contains(err.Error(), "its engine does not answer") || !strings.Contains(err.Error(), "process ") {
+	if err == nil || !strings.Contains(err.Error(), "its engine does not answer") || !strings.Contains(err.Error(),
+		"process ") {
 		t.Errorf("attach to a dead engine: got %v", err)
 	}
 }

@@ -68,14 +68,19 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	if e.Version > Format {
-		return fmt.Sprintf("open data directory %s: its format %d is newer than %d, the newest this gputally knows: use the gputally that wrote it, or a newer one",
+		return fmt.Sprintf(
+			"open data directory %s: its format %d is newer than %d, the newest this gputally knows: use the gputally that "+
+				"wrote it, or a newer one",
 			e.Path, e.Version, Format)
 	}
 	if strings.HasPrefix(e.Text, formerName+" ") {
-		return fmt.Sprintf("open data directory %s: %s wrote it, as gputally was called before its first release, and its data can't be converted: use a new directory",
+		return fmt.Sprintf(
+			"open data directory %s: %s wrote it, as gputally was called before its first release, and its data can't be "+
+				"converted: use a new directory",
 			e.Path, formerName)
 	}
-	return fmt.Sprintf("open data directory %s: its file %s says %q, want %q and a number", e.Path, formatName, e.Text, formatPrefix)
+	return fmt.Sprintf("open data directory %s: its file %s says %q, want %q and a number", e.Path, formatName, e.Text,
+		formatPrefix)
 }
 
 // Class is fault.Environment.
@@ -139,7 +144,8 @@ func refuseForeign(path string) error {
 		}
 	}
 	if foreign != "" {
-		return fmt.Errorf("open data directory %s: it has no file %s but holds other files (%s): name an empty or a new folder",
+		return fmt.Errorf(
+			"open data directory %s: it has no file %s but holds other files (%s): name an empty or a new folder",
 			path, formatName, foreign)
 	}
 	return nil

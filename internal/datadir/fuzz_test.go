@@ -12,7 +12,8 @@ import (
 // cheaply, and a directory that opens has one holder.
 func FuzzStateFiles(f *testing.F) {
 	self := Holder{PID: os.Getpid(), Command: "test"}
-	f.Add([]byte(`{"pid":1,"command":"c","engine_socket":"/s","broker_address":"unix:/b","http_address":"h:1"}`), []byte(`{"pid":1}`), []byte("1\n"))
+	f.Add([]byte(`{"pid":1,"command":"c","engine_socket":"/s","broker_address":"unix:/b","http_address":"h:1"}`),
+		[]byte(`{"pid":1}`), []byte("1\n"))
 	f.Add([]byte(`{"pid":1e400}`), []byte(`{"pid":"`), []byte("99999999999999999999"))
 	f.Fuzz(func(t *testing.T, run, lock, format []byte) {
 		dir := t.TempDir()

@@ -50,7 +50,8 @@ func (p *Pipeline) startCollecting(ctx context.Context, at collecting) error {
 		return err
 	}
 	o := CollectorOptions{
-		ID: id, Cluster: p.Config.Cluster.Name, Slot: p.Config.Cluster.Slot, Policy: spool.DropOldest, Source: src, Dir: at.spool,
+		ID: id, Cluster: p.Config.Cluster.Name, Slot: p.Config.Cluster.Slot, Policy: spool.DropOldest, Source: src,
+		Dir: at.spool,
 	}
 	info := func() source.Info { return source.Info{} }
 	if informer, ok := src.(source.Informer); ok {
@@ -118,7 +119,8 @@ func (m *metering) ready(context.Context) error {
 	case m.last.IsZero():
 		return fmt.Errorf("nothing was metered yet: %s", cmp.Or(m.reason, "the first slot is not over"))
 	case m.clock.Since(m.last) > m.bound:
-		return fmt.Errorf("nothing was metered since %s: %s", m.last.UTC().Format(time.RFC3339), cmp.Or(m.reason, "no slot was read"))
+		return fmt.Errorf("nothing was metered since %s: %s", m.last.UTC().Format(time.RFC3339),
+			cmp.Or(m.reason, "no slot was read"))
 	}
 	return nil
 }
@@ -188,7 +190,8 @@ func (p *Pipeline) newReader(name, node string) (attribution.Reader, error) {
 	cfg, clk, log := p.Config.Attribution, p.Session.Clock, p.Session.Log
 	switch name {
 	case settings.ReaderKubelet:
-		r, err := podresources.New(cfg.Kubelet, podresources.Deps{Node: node, Getenv: os.Getenv, Clock: clk, Log: log, Registry: p.Registry})
+		r, err := podresources.New(cfg.Kubelet,
+			podresources.Deps{Node: node, Getenv: os.Getenv, Clock: clk, Log: log, Registry: p.Registry})
 		if err != nil {
 			return nil, err
 		}
@@ -209,6 +212,7 @@ func (p *Pipeline) newDevices(info func() source.Info) (collector.Observer, erro
 		return nil, err
 	}
 	return devices.New(p.Config.DeviceMetrics, devices.Deps{
-		Tenants: mapping, Info: info, FieldName: p.Config.DCGM.FieldName, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry,
+		Tenants: mapping, Info: info, FieldName: p.Config.DCGM.FieldName, Clock: p.Session.Clock, Log: p.Session.Log,
+		Registry: p.Registry,
 	})
 }

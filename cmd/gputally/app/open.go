@@ -121,7 +121,8 @@ func open(ctx context.Context, s *cli.Session, withBroker bool) (*Access, error)
 	if s.Data == "" {
 		return openRemote(ctx, s, cfg)
 	}
-	at, err := datadir.Attach(ctx, s.Data, datadir.AttachOptions{Self: Holder(s), Clock: s.Clock, Log: s.Log, Wait: attachWait})
+	at, err := datadir.Attach(ctx, s.Data,
+		datadir.AttachOptions{Self: Holder(s), Clock: s.Clock, Log: s.Log, Wait: attachWait})
 	if err != nil {
 		return nil, err
 	}
@@ -133,13 +134,15 @@ func open(ctx context.Context, s *cli.Session, withBroker bool) (*Access, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Access{Config: cfg, DB: db, options: options, data: s.Data, Broker: at.Run.BrokerAddress, password: at.Run.BrokerPassword, Run: at.Run}, nil
+	return &Access{Config: cfg, DB: db, options: options, data: s.Data, Broker: at.Run.BrokerAddress,
+		password: at.Run.BrokerPassword, Run: at.Run}, nil
 }
 
 // openRemote is for the separate services' ClickHouse.
 func openRemote(ctx context.Context, s *cli.Session, cfg settings.Config) (*Access, error) {
 	if cfg.ClickHouse.Address == "" {
-		return nil, cli.UsageError(errors.New("no ledger is named: give --data DIR, or clickhouse.address in the configuration"))
+		return nil, cli.UsageError(
+			errors.New("no ledger is named: give --data DIR, or clickhouse.address in the configuration"))
 	}
 	options := cfg.ClickHouse.Options(s.Log)
 	db, err := openLedger(ctx, options)
@@ -152,7 +155,8 @@ func openRemote(ctx context.Context, s *cli.Session, cfg settings.Config) (*Acce
 // StartEmbedded starts the engine, and a broker where asked for, on a directory
 // that this process holds, and brings the tables up to date. The directory is
 // closed with the access, also when starting fails.
-func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg settings.Config, withBroker bool) (a *Access, err error) {
+func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg settings.Config,
+	withBroker bool) (a *Access, err error) {
 	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: stopTimeout})
 	group.OnStop("data directory", dir.Close)
 	a = &Access{Config: cfg, data: dir.Path(), Dir: dir, group: group}
@@ -182,7 +186,8 @@ func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg se
 		return a, nil
 	}
 	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{
-		Dir: dir.Join(BrokerDir), Listen: "unix:" + filepath.Join(dir.TempDir(), brokerSocketName), Protected: true, Log: s.Log, Clock: s.Clock,
+		Dir: dir.Join(BrokerDir), Listen: "unix:" + filepath.Join(dir.TempDir(), brokerSocketName), Protected: true,
+		Log: s.Log, Clock: s.Clock,
 	})
 	if err != nil {
 		return nil, errors.Join(err, a.DB.Close())
@@ -194,7 +199,8 @@ func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg se
 
 // startEngine runs this binary as the engine's helper process. The library is
 // looked for here, so that its absence is one clear error.
-func startEngine(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg settings.Config, socket string) (*engine.Supervisor, error) {
+func startEngine(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg settings.Config,
+	socket string) (*engine.Supervisor, error) {
 	library, err := engine.Locate(cfg.ClickHouse.Library)
 	if err != nil {
 		return nil, err

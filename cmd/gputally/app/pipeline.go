@@ -91,7 +91,8 @@ func (p *Pipeline) open(ctx context.Context) error {
 }
 
 func (p *Pipeline) newLedger() (err error) {
-	p.Ledger, err = ledger.New(p.Config.Ledger, ledger.Deps{Store: p.Access.DB, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry})
+	p.Ledger, err = ledger.New(p.Config.Ledger,
+		ledger.Deps{Store: p.Access.DB, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry})
 	return err
 }
 
@@ -182,8 +183,9 @@ func (p *Pipeline) startIngest() error {
 	}
 	p.Group.OnStop("consumer", consumer.Close)
 	in, err := ingest.New(p.Config.Ingest, ingest.Deps{
-		Consumer: consumer, DeadLetters: p.Client.Producer(), Store: p.Access.DB, Origins: p.Follow(), Clusters: p.OwnCluster(),
-		Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry,
+		Consumer: consumer, DeadLetters: p.Client.Producer(), Store: p.Access.DB, Origins: p.Follow(),
+		Clusters: p.OwnCluster(),
+		Clock:    p.Session.Clock, Log: p.Session.Log, Registry: p.Registry,
 	})
 	if err != nil {
 		return err
@@ -228,7 +230,9 @@ func (p *Pipeline) startAnalyzer(ctx context.Context) error {
 
 // startBilling runs the draft totals.
 func (p *Pipeline) startBilling() error {
-	service, err := billing.New(billing.DefaultConfig(), billing.Deps{Register: p.Register, Project: p.project, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry})
+	service, err := billing.New(billing.DefaultConfig(),
+		billing.Deps{Register: p.Register, Project: p.project, Clock: p.Session.Clock, Log: p.Session.Log,
+			Registry: p.Registry})
 	if err != nil {
 		return err
 	}
@@ -246,7 +250,8 @@ func (p *Pipeline) project(ctx context.Context) (int64, error) {
 // listen binds the address at once, so that a port in use is known before
 // anything else starts; serve answers on it.
 func (p *Pipeline) listen(ctx context.Context) (*httpd.Server, error) {
-	server, err := httpd.New(p.Config.HTTP, p.Config.Billing.API, httpd.Deps{Registry: p.Registry, Clock: p.Session.Clock, Log: p.Session.Log})
+	server, err := httpd.New(p.Config.HTTP, p.Config.Billing.API,
+		httpd.Deps{Registry: p.Registry, Clock: p.Session.Clock, Log: p.Session.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +268,8 @@ func (p *Pipeline) serve(server *httpd.Server, finance bool) error {
 	if finance {
 		server.AddReady("decisions", p.Projection.Whole)
 		if err := api.Mount(server.Mux(), api.Deps{
-			DB: p.finance, Register: p.Register, Decisions: p.Decisions, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry, Focus: p.Config.Billing.Focus,
+			DB: p.finance, Register: p.Register, Decisions: p.Decisions, Clock: p.Session.Clock, Log: p.Session.Log,
+			Registry: p.Registry, Focus: p.Config.Billing.Focus,
 			Explain: p.explain,
 		}); err != nil {
 			return err
@@ -301,9 +307,11 @@ func (p *Pipeline) NewCollector(o CollectorOptions) (*collector.Collector, *spoo
 	}
 	p.Group.OnStop("spool "+o.ID, sp.Close)
 	cfg := collector.DefaultConfig()
-	cfg.Cluster, cfg.Collector, cfg.Slot, cfg.SpoolDir, cfg.SpoolMaxBytes = o.Cluster, o.ID, o.Slot, o.Dir, p.Config.Collector.SpoolMaxBytes
+	cfg.Cluster, cfg.Collector, cfg.Slot = o.Cluster, o.ID, o.Slot
+	cfg.SpoolDir, cfg.SpoolMaxBytes = o.Dir, p.Config.Collector.SpoolMaxBytes
 	c, err := collector.New(cfg, collector.Deps{
-		Source: o.Source, Attributor: o.attributor, Observer: o.observer, Producer: p.Client.Producer(), Spool: sp, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry,
+		Source: o.Source, Attributor: o.attributor, Observer: o.observer, Producer: p.Client.Producer(), Spool: sp,
+		Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -30,7 +30,8 @@ func (p *Pipeline) OpenRegister(ctx context.Context) error {
 	p.Group.OnStop("decisions", p.Decisions.Close)
 	p.Projection = projection.New(projection.Deps{Decisions: p.Decisions, DB: p.Access.DB, Log: p.Session.Log})
 	p.Register, err = invoice.NewRegister(invoice.RegisterDeps{
-		DB: cmp.Or(p.finance, p.Access.DB), Decisions: p.Decisions, Book: book, Closed: p.closed, Clock: p.Session.Clock, Approvals: p.Config.Billing.Approvals, Whole: p.Projection.Whole,
+		DB: cmp.Or(p.finance, p.Access.DB), Decisions: p.Decisions, Book: book, Closed: p.closed, Clock: p.Session.Clock,
+		Approvals: p.Config.Billing.Approvals, Whole: p.Projection.Whole,
 	})
 	return err
 }

@@ -84,7 +84,8 @@ func (p *Pipeline) Declare(ctx context.Context, cluster string, slot time.Durati
 	if log.Leave(decisions.Sent{Cluster: cluster}).SlotMS == c.SlotMS {
 		return nil
 	}
-	return p.Decide(ctx, decisions.KindCluster, "cluster/"+decisions.Digest([]byte(cluster))[:32]+"/"+slot.String(), who, &c)
+	return p.Decide(ctx, decisions.KindCluster,
+		"cluster/"+decisions.Digest([]byte(cluster))[:32]+"/"+slot.String(), who, &c)
 }
 
 // EndRuns ends what openRuns opened.
@@ -203,7 +204,8 @@ func (p *Pipeline) OtherSlots(ctx context.Context, cluster string, slot time.Dur
 		return err
 	}
 	if ms := log.Leave(decisions.Sent{Cluster: cluster}).SlotMS; ms != 0 && ms != slot.Milliseconds() {
-		return cli.UsageError(fmt.Errorf("slot %s: cluster %q was declared with slots of %s", slot, cluster, time.Duration(ms)*time.Millisecond))
+		return cli.UsageError(fmt.Errorf("slot %s: cluster %q was declared with slots of %s", slot, cluster,
+			time.Duration(ms)*time.Millisecond))
 	}
 	if p.Access.DB == nil {
 		return nil
@@ -213,7 +215,8 @@ func (p *Pipeline) OtherSlots(ctx context.Context, cluster string, slot time.Dur
 		return err
 	}
 	if ms, ok := lengths[cluster]; ok && ms != slot.Milliseconds() {
-		return cli.UsageError(fmt.Errorf("slot %s: cluster %q has slots of %s", slot, cluster, time.Duration(ms)*time.Millisecond))
+		return cli.UsageError(fmt.Errorf("slot %s: cluster %q has slots of %s", slot, cluster,
+			time.Duration(ms)*time.Millisecond))
 	}
 	return nil
 }

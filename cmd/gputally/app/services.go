@@ -26,8 +26,9 @@ type Service struct {
 var (
 	Collector = Service{kafka: true, spools: true, start: startCollector}
 	Ingest    = Service{kafka: true, clickhouse: true, start: startSeparateIngest}
-	Analyzer  = Service{clickhouse: true, start: func(ctx context.Context, p *Pipeline) error { return p.startAnalyzer(ctx) }}
-	Billing   = Service{
+	Analyzer  = Service{clickhouse: true,
+		start: func(ctx context.Context, p *Pipeline) error { return p.startAnalyzer(ctx) }}
+	Billing = Service{
 		kafka: true, clickhouse: true, decides: true, finance: true,
 		start: func(_ context.Context, p *Pipeline) error { return p.startBilling() },
 	}
@@ -47,7 +48,9 @@ func RunService(ctx context.Context, s *cli.Session, service Service) (err error
 		return cli.UsageError(errors.New("http.socket: is empty: name the path of a Unix socket, since http.listen is unix"))
 	}
 	if service.kafka && len(cfg.Kafka.Brokers) == 0 {
-		return cli.UsageError(errors.New("kafka.brokers: is empty: name the brokers in the configuration, or run gputally standalone, which has its own"))
+		return cli.UsageError(
+			errors.New("kafka.brokers: is empty: name the brokers in the configuration, or run gputally standalone, which " +
+				"has its own"))
 	}
 	a := &Access{Config: cfg}
 	if service.clickhouse {
@@ -108,7 +111,8 @@ func startCollector(ctx context.Context, p *Pipeline) error {
 		return cli.UsageError(errors.New("collector.source: is empty: name dcgm or nvml, or exporter with exporter.targets"))
 	}
 	debug.SetGCPercent(collectorGCPercent)
-	return p.startCollecting(ctx, collecting{spool: dir, state: func(name string) string { return filepath.Join(dir, name) }})
+	return p.startCollecting(ctx,
+		collecting{spool: dir, state: func(name string) string { return filepath.Join(dir, name) }})
 }
 
 func startSeparateIngest(ctx context.Context, p *Pipeline) error {

@@ -66,8 +66,10 @@ func Standalone(ctx context.Context, s *cli.Session, f Live) (err error) {
 	if err := p.startScraping(ctx); err != nil {
 		return errors.Join(err, p.Group.Stop())
 	}
-	s.Log.Info("gputally is running", "http", server.URL(), "socket", server.Socket(), "statements", statementsURL(server), "data", p.Access.Dir.Path(),
-		"cluster", cfg.Cluster.Name, "slot", cfg.Cluster.Slot, "source", cfg.SourceName(), "targets", len(cfg.Exporter.Targets))
+	s.Log.Info("gputally is running", "http", server.URL(), "socket", server.Socket(), "statements",
+		statementsURL(server), "data", p.Access.Dir.Path(),
+		"cluster", cfg.Cluster.Name, "slot", cfg.Cluster.Slot, "source", cfg.SourceName(), "targets",
+		len(cfg.Exporter.Targets))
 	return p.Group.Wait(ctx)
 }
 
@@ -76,7 +78,8 @@ func statementsURL(server *httpd.Server) string { return server.At(statement.Pat
 
 // StartStandalone takes the directory and starts everything but a source. On
 // error all is stopped again.
-func StartStandalone(ctx context.Context, s *cli.Session, cfg settings.Config) (p *Pipeline, server *httpd.Server, err error) {
+func StartStandalone(ctx context.Context, s *cli.Session,
+	cfg settings.Config) (p *Pipeline, server *httpd.Server, err error) {
 	dir, err := datadir.Open(s.Data, Holder(s))
 	if err != nil {
 		return nil, nil, err
@@ -107,14 +110,16 @@ func StartStandalone(ctx context.Context, s *cli.Session, cfg settings.Config) (
 		return nil, nil, err
 	}
 	for _, start := range []func() error{
-		p.startIngest, func() error { return p.startAnalyzer(ctx) }, p.startBilling, func() error { return p.serve(server, true) },
+		p.startIngest, func() error { return p.startAnalyzer(ctx) },
+		p.startBilling, func() error { return p.serve(server, true) },
 	} {
 		if err = start(); err != nil {
 			return nil, nil, errors.Join(err, server.Close())
 		}
 	}
 	err = dir.Publish(datadir.Run{
-		EngineSocket: filepath.Join(dir.TempDir(), SocketName), BrokerAddress: a.Broker, BrokerPassword: a.password, HTTPAddress: server.Addr(), HTTPSocket: server.Socket(),
+		EngineSocket: filepath.Join(dir.TempDir(), SocketName), BrokerAddress: a.Broker, BrokerPassword: a.password,
+		HTTPAddress: server.Addr(), HTTPSocket: server.Socket(),
 	})
 	return p, server, err
 }
@@ -130,14 +135,17 @@ func (p *Pipeline) startScraping(ctx context.Context) error {
 	}
 	if err := p.Declare(ctx, p.Config.Cluster.Name, p.Config.Cluster.Slot, ""); err != nil && p.Decisions.Whole() == nil {
 		return err
-	} else if err != nil { // what was measured can't be measured again, and the table of clusters knows those that ran before
+	} else if err != nil {
+		// What is not measured now is lost, and the table of clusters knows those that ran before.
 		p.Session.Log.Error("the cluster is not declared; metering goes on", "cluster", p.Config.Cluster.Name, "error", err)
 	}
 	id, err := p.collectorID()
 	if err != nil {
 		return err
 	}
-	return p.startCollecting(ctx, collecting{spool: filepath.Join(p.Access.Dir.Join(SpoolDir), id), state: func(name string) string { return p.Access.Dir.Join(name) }})
+	return p.startCollecting(ctx,
+		collecting{spool: filepath.Join(p.Access.Dir.Join(SpoolDir), id),
+			state: func(name string) string { return p.Access.Dir.Join(name) }})
 }
 
 // clusterSlotsSQL is each cluster's slot length, as ingest decides it.

@@ -13,7 +13,8 @@ import (
 
 // WithPipeline opens a ledger with its broker for one command, and stops and closes all
 // of it afterwards.
-func WithPipeline(ctx context.Context, s *cli.Session, open func(context.Context, *cli.Session) (*Access, error), do func(p *Pipeline) error) (err error) {
+func WithPipeline(ctx context.Context, s *cli.Session, open func(context.Context, *cli.Session) (*Access, error),
+	do func(p *Pipeline) error) (err error) {
 	a, err := open(ctx, s)
 	if err != nil {
 		return err
@@ -59,7 +60,8 @@ func WithBroker(ctx context.Context, s *cli.Session, do func(p *Pipeline) error)
 // WithLedger asks the ledger in s.Data, under the mapping it was published with.
 func WithLedger(ctx context.Context, s *cli.Session, ask func(*Access, *ledger.Ledger) error) error {
 	return WithStore(ctx, s, func(a *Access) error {
-		l, err := ledger.New(a.Config.Ledger, ledger.Deps{Store: a.DB, Clock: s.Clock, Log: s.Log, Registry: prometheus.NewRegistry()})
+		l, err := ledger.New(a.Config.Ledger,
+			ledger.Deps{Store: a.DB, Clock: s.Clock, Log: s.Log, Registry: prometheus.NewRegistry()})
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,8 @@ func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]e
 		return nil, err
 	}
 	if !span.From.At.IsZero() && !span.To.At.IsZero() && !from.Before(to) {
-		return nil, cli.UsageError(fmt.Errorf("from %s is not before to %s", from.Format(time.RFC3339), to.Format(time.RFC3339)))
+		return nil, cli.UsageError(fmt.Errorf("from %s is not before to %s", from.Format(time.RFC3339),
+			to.Format(time.RFC3339)))
 	}
 	if !ok {
 		return nil, nil
@@ -29,7 +30,8 @@ func findAnomalies(ctx context.Context, a *app.Access, span *cli.TimeRange) ([]e
 	if err != nil {
 		return nil, err
 	}
-	return analyzer.Find(ctx, a.DB, a.Config.Analyzer, app.ListRates{InForce: func() *prices.Book { return book }}, from, to)
+	return analyzer.Find(ctx, a.DB, a.Config.Analyzer,
+		app.ListRates{InForce: func() *prices.Book { return book }}, from, to)
 }
 
 func printAnomalies(s *cli.Session, found []episode.Episode) error {

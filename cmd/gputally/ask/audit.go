@@ -20,7 +20,8 @@ func auditRow(e decisions.Entry) []string {
 		outcome = "refused: " + e.Reason
 	}
 	return []string{
-		strconv.FormatInt(e.Offset, 10), e.Appended.Format(time.RFC3339), string(e.Kind), e.Record.Who, decidedOn(e), outcome, e.Chain,
+		strconv.FormatInt(e.Offset, 10), e.Appended.Format(time.RFC3339), string(e.Kind), e.Record.Who, decidedOn(e),
+		outcome, e.Chain,
 	}
 }
 
@@ -63,7 +64,8 @@ func (e *ExpectFlag) check(log *decisions.Log) error {
 	case "":
 		return fmt.Errorf("compare the chain: there is no offset %d any more", e.Offset)
 	}
-	return fmt.Errorf("compare the chain: after offset %d it is %s, not %s: something up to there was changed", e.Offset, now.Chain, e.Chain)
+	return fmt.Errorf("compare the chain: after offset %d it is %s, not %s: something up to there was changed", e.Offset,
+		now.Chain, e.Chain)
 }
 
 // Audit lists what was decided, from an offset on, and compares the chain with what was noted.
@@ -72,8 +74,9 @@ func Audit(ctx context.Context, s *cli.Session, from int64, parts bool, expect E
 		return cli.UsageError(fmt.Errorf("--from %d: want 0 or more", from))
 	}
 	return app.WithDecisions(ctx, s, func(p *app.Pipeline) error {
-		t := cli.Table{Columns: append([]cli.Column{{Name: "offset", Number: true}}, append(cli.TextColumns([]string{"appended", "kind", "who", "what"}),
-			cli.Column{Name: "outcome", Wide: true}, cli.Column{Name: "chain", Wide: true})...)}
+		t := cli.Table{Columns: append([]cli.Column{{Name: "offset", Number: true}},
+			append(cli.TextColumns([]string{"appended", "kind", "who", "what"}),
+				cli.Column{Name: "outcome", Wide: true}, cli.Column{Name: "chain", Wide: true})...)}
 		err := p.Decisions.Walk(ctx, from, func(e decisions.Entry) error {
 			if e.Kind != decisions.KindPart || parts {
 				t.Rows = append(t.Rows, auditRow(e))

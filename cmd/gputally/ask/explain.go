@@ -146,7 +146,8 @@ func LineToHour(ctx context.Context, s *cli.Session, data string, ask *ExplainAs
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(s.Stderr, "line %d of invoice %s has %d parts of GPU-hours (gputally invoice evidence lists them); this is the largest\n",
+		_, err = fmt.Fprintf(s.Stderr,
+			"line %d of invoice %s has %d parts of GPU-hours (gputally invoice evidence lists them); this is the largest\n",
 			ask.Line, cli.Printable(ask.Invoice), len(e.GPUHours))
 		return err
 	})
@@ -167,7 +168,8 @@ func Explain(ctx context.Context, s *cli.Session, a *app.Access, ask ExplainAsk)
 	}
 	e, err := explain.Explain(ctx, a.DB, ask.Request)
 	for range explainAttempts {
-		if err != nil || e.Proof.OK || e.Raw != explain.RawKept || e.Figures.Inputs == e.Figures.JournalInputs || a.Run.PID == 0 {
+		if err != nil || e.Proof.OK || e.Raw != explain.RawKept || e.Figures.Inputs == e.Figures.JournalInputs ||
+			a.Run.PID == 0 {
 			break
 		}
 		if err := clock.Sleep(ctx, s.Clock, explainPause); err != nil {

@@ -14,8 +14,10 @@ import (
 )
 
 func boardTable(boards []ledger.Board) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"cluster", "gpu", "node", "model"}), cli.Column{Name: "slices", Number: true})}
-	t.Columns = append(t.Columns, cli.TextColumns([]string{"state", "first_listed", "last_listed", "closes", "retired_by", "reason"})...)
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"cluster", "gpu", "node", "model"}),
+		cli.Column{Name: "slices", Number: true})}
+	t.Columns = append(t.Columns,
+		cli.TextColumns([]string{"state", "first_listed", "last_listed", "closes", "retired_by", "reason"})...)
 	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 	for _, b := range boards {
 		state := "present"
@@ -29,7 +31,8 @@ func boardTable(boards []ledger.Board) cli.Table {
 			b.Who, b.Reason = "", ""
 		}
 		t.Rows = append(t.Rows, []string{
-			b.Cluster, b.GPU, b.Node, b.Model, strconv.FormatUint(uint64(b.Slices), 10), state, at(b.FirstMS), at(b.LastMS), at(b.ClosesMS), b.Who, b.Reason,
+			b.Cluster, b.GPU, b.Node, b.Model, strconv.FormatUint(uint64(b.Slices), 10), state, at(b.FirstMS), at(b.LastMS),
+			at(b.ClosesMS), b.Who, b.Reason,
 		})
 	}
 	return t
@@ -53,7 +56,8 @@ func retire(ctx context.Context, s *cli.Session, a *app.Access, l *ledger.Ledger
 		}
 		hours = strconv.Itoa(n) + " hours computed again"
 	}
-	_, err = fmt.Fprintf(s.Stdout, "GPU %s is retired from %s on; %s\n", cli.Printable(r.GPU), at.Format(time.RFC3339), hours)
+	_, err = fmt.Fprintf(s.Stdout, "GPU %s is retired from %s on; %s\n", cli.Printable(r.GPU),
+		at.Format(time.RFC3339), hours)
 	return err
 }
 

@@ -36,7 +36,8 @@ func restore(ctx context.Context, s *cli.Session, p *app.Pipeline, from, who str
 		entry.Detail = fmt.Sprintf("offsets [%d, %d) from %s; the head is %s", end-n, end, from, state.Head())
 	})
 	key := "restore/" + rand.Text()
-	if _, err := p.Decisions.Append(ctx, decisions.KindAudit, key, decisions.Digest([]byte(key)), who, &entry); err != nil {
+	if _, err := p.Decisions.Append(ctx, decisions.KindAudit, key, decisions.Digest([]byte(key)), who,
+		&entry); err != nil {
 		return err
 	}
 	// The tables have the append times of before; where they tell of other

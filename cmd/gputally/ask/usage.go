@@ -48,7 +48,8 @@ func printUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.Ti
 func noteOpenPools(ctx context.Context, s *cli.Session, a *app.Access, q usage.Query) error {
 	open, err := usage.FindOpenPools(ctx, a.DB, q)
 	if err == nil && open.Pools > 0 {
-		s.Sayf("%d pools of unknown capacity, in %d pool-hours: their capacity is what was in use at most; what else there was is not known\n", open.Pools, open.Hours)
+		s.Sayf("%d pools of unknown capacity, in %d pool-hours: their capacity is what was in use at most; what else "+
+			"there was is not known\n", open.Pools, open.Hours)
 	}
 	return err
 }
@@ -61,7 +62,8 @@ func usageExact(q usage.Query, rows []usage.Row) cli.Table {
 	for _, name := range BucketNames {
 		t.Columns = append(t.Columns, cli.Column{Name: name + "_slice_ms", Number: true})
 	}
-	t.Columns = append(t.Columns, cli.Column{Name: "gpu_hours", Number: true}, cli.Column{Name: "energy_joules", Number: true})
+	t.Columns = append(t.Columns, cli.Column{Name: "gpu_hours", Number: true},
+		cli.Column{Name: "energy_joules", Number: true})
 	for _, r := range rows {
 		cells := slices.Clone(r.By)
 		for _, ms := range r.Buckets {

@@ -12,7 +12,8 @@ import (
 )
 
 func decidedTable(done []invoice.Decided) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"number", "tenant", "kind", "currency"}), cli.ExactColumn("total"),
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"number", "tenant", "kind", "currency"}),
+		cli.ExactColumn("total"),
 		cli.Column{Name: "outcome"}, cli.Column{Name: "content_sha256", Wide: true})}
 	for _, d := range done {
 		outcome := "finalised"
@@ -25,8 +26,10 @@ func decidedTable(done []invoice.Decided) cli.Table {
 }
 
 func adjustmentTable(found []invoice.Adjustment) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"note", "tenant", "kind", "currency"}), cli.ExactColumn("total"),
-		cli.ExactColumn("gpu_hours"), cli.Column{Name: "changed_hours", Number: true}, cli.Column{Name: "ready"}, cli.Column{Name: "reason", Wide: true},
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"note", "tenant", "kind", "currency"}),
+		cli.ExactColumn("total"),
+		cli.ExactColumn("gpu_hours"), cli.Column{Name: "changed_hours", Number: true}, cli.Column{Name: "ready"},
+		cli.Column{Name: "reason", Wide: true},
 		cli.Column{Name: "content_sha256", Wide: true})}
 	for _, a := range found {
 		ready := "yes"
@@ -34,7 +37,8 @@ func adjustmentTable(found []invoice.Adjustment) cli.Table {
 			ready = "no: " + a.Open
 		}
 		t.Rows = append(t.Rows, []string{
-			a.Note.Number, a.Note.Tenant, a.Note.Kind, a.Note.Currency, a.Note.Total.String(), a.Note.GPUHours.String(), strconv.Itoa(a.Hours), ready, a.Reason, a.Content,
+			a.Note.Number, a.Note.Tenant, a.Note.Kind, a.Note.Currency, a.Note.Total.String(), a.Note.GPUHours.String(),
+			strconv.Itoa(a.Hours), ready, a.Reason, a.Content,
 		})
 	}
 	return t
@@ -51,8 +55,10 @@ func printVerdict(s *cli.Session, v *invoice.Verdict) error {
 	if v.Pending {
 		pending = "yes: see invoice adjustments"
 	}
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"number"}), cli.ExactColumn("total"), cli.Column{Name: "pending_adjustment"},
-		cli.Column{Name: "result", Wide: true}, cli.Column{Name: "content_sha256", Wide: true}, cli.Column{Name: "usage_sha256", Wide: true})}
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"number"}), cli.ExactColumn("total"),
+		cli.Column{Name: "pending_adjustment"},
+		cli.Column{Name: "result", Wide: true}, cli.Column{Name: "content_sha256", Wide: true},
+		cli.Column{Name: "usage_sha256", Wide: true})}
 	t.Rows = [][]string{{v.Number, v.Total, pending, result, v.Content, v.Usage}}
 	return s.Print(t)
 }
@@ -61,8 +67,10 @@ func printEvidence(s *cli.Session, e *invoice.Evidence) error {
 	if s.Format == cli.AsJSON {
 		return printDocument(s, e)
 	}
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"hour", "cluster", "node", "gpu", "leaf", "profile", "project", "user", "workload"}),
-		cli.Column{Name: "slice_ms", Number: true}, cli.Column{Name: "slices", Number: true}, cli.Column{Name: "batches", Number: true}, cli.Column{Name: "batches_sha256"})}
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"hour", "cluster", "node", "gpu", "leaf", "profile",
+		"project", "user", "workload"}),
+		cli.Column{Name: "slice_ms", Number: true}, cli.Column{Name: "slices", Number: true},
+		cli.Column{Name: "batches", Number: true}, cli.Column{Name: "batches_sha256"})}
 	for _, g := range e.GPUHours {
 		t.Rows = append(t.Rows, []string{
 			g.Hour, g.Cluster, g.Node, g.GPU, g.Leaf, g.Profile, g.Project, g.User, g.Workload,
@@ -74,9 +82,11 @@ func printEvidence(s *cli.Session, e *invoice.Evidence) error {
 	}
 	moved := "the ledger agrees with every one of them"
 	if len(e.Moved) > 0 {
-		moved = fmt.Sprintf("of %d the ledger says otherwise by now: %s to %s", len(e.Moved), e.Moved[0], e.Moved[len(e.Moved)-1])
+		moved = fmt.Sprintf("of %d the ledger says otherwise by now: %s to %s", len(e.Moved), e.Moved[0],
+			e.Moved[len(e.Moved)-1])
 	}
-	_, err := fmt.Fprintf(s.Stdout, "\n%s, line %d: these are of %d UTC hours in its own copy of usage; %s\n", cli.Printable(e.Number), e.LineNumber, e.Hours, moved)
+	_, err := fmt.Fprintf(s.Stdout, "\n%s, line %d: these are of %d UTC hours in its own copy of usage; %s\n",
+		cli.Printable(e.Number), e.LineNumber, e.Hours, moved)
 	return err
 }
 
@@ -142,7 +152,8 @@ func Approve(ctx context.Context, s *cli.Session, comment string) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(s.Stdout, "%s over %s %s is approved with the content %s\n", cli.Printable(done.Number), cli.Grouped(done.Total), done.Currency, done.Content)
+		_, err = fmt.Fprintf(s.Stdout, "%s over %s %s is approved with the content %s\n", cli.Printable(done.Number),
+			cli.Grouped(done.Total), done.Currency, done.Content)
 		return err
 	})
 }

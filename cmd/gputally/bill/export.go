@@ -49,7 +49,8 @@ func printViolations(s *cli.Session, path, version string, violations []focusche
 
 func violationTable(version string, violations []focuscheck.Violation) cli.Table {
 	rules := focuscheck.Rules(version)
-	t := cli.Table{Columns: []cli.Column{{Name: "line", Number: true}, {Name: "column"}, {Name: "rule"}, {Name: "value"}, {Name: "requirement", Wide: true}}}
+	t := cli.Table{Columns: []cli.Column{{Name: "line", Number: true}, {Name: "column"}, {Name: "rule"}, {Name: "value"},
+		{Name: "requirement", Wide: true}}}
 	for _, v := range violations {
 		text := ""
 		if at := slices.IndexFunc(rules, func(r focuscheck.Rule) bool { return r.ID == v.Rule }); at >= 0 {

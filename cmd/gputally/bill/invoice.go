@@ -34,10 +34,12 @@ func invoiceTable(month *invoice.Month, forReading bool) cli.Table {
 		if forReading {
 			tenant, content = ask.ShownTenant(usage.KindOwner, tenant), content[:16] // which --expect takes
 		}
-		t.Rows = append(t.Rows, []string{inv.Number, inv.Kind, tenant, inv.Period, inv.Status, inv.Currency, inv.Total.String(), content})
+		t.Rows = append(t.Rows,
+			[]string{inv.Number, inv.Kind, tenant, inv.Period, inv.Status, inv.Currency, inv.Total.String(), content})
 	}
 	if forReading {
-		t.Rows = append(t.Rows, []string{"", "", ask.PlatformName, month.Period, "list value, not billed", month.Currency, platformKeeps(month), ""})
+		t.Rows = append(t.Rows,
+			[]string{"", "", ask.PlatformName, month.Period, "list value, not billed", month.Currency, platformKeeps(month), ""})
 	}
 	return t
 }
@@ -52,7 +54,8 @@ func platformKeeps(month *invoice.Month) string {
 // revision; JSON and CSV are of one.
 func printInvoices(s *cli.Session, documents []invoice.Invoice, revision int, head func(number string) string) error {
 	if revision >= len(documents) {
-		return cli.UsageError(fmt.Errorf("--revision %d: %s has revisions 0 to %d", revision, documents[0].Number, len(documents)-1))
+		return cli.UsageError(fmt.Errorf("--revision %d: %s has revisions 0 to %d", revision, documents[0].Number,
+			len(documents)-1))
 	}
 	if revision < 0 && s.Format != cli.AsTable {
 		revision = 0
@@ -87,16 +90,21 @@ func printInvoice(s *cli.Session, inv *invoice.Invoice, head string) error {
 	case cli.AsCSV:
 		return invoiceLines(inv).Write(s.Stdout, s.Format, false)
 	}
-	heading := fmt.Sprintf("%s %s (%s)\n%sTenant     %s\nPeriod     %s to %s, %s\nContent    %s\nGPU-hours  %s: active %s, idle %s, unproven %s\n\n",
-		kindWords[inv.Kind], cli.Printable(inv.Number), inv.Status, correcting(inv), cli.Printable(inv.Tenant), inv.From, inv.To, inv.TimeZone, inv.Content, cli.Grouped(cli.Fixed(inv.GPUHours.String(), 1)),
-		cli.Grouped(cli.Fixed(inv.Buckets.Active.String(), 1)), cli.Grouped(cli.Fixed(inv.Buckets.Idle.String(), 1)), cli.Grouped(cli.Fixed(inv.Buckets.Unproven.String(), 1)))
+	heading := fmt.Sprintf(
+		"%s %s (%s)\n%sTenant     %s\nPeriod     %s to %s, %s\nContent    %s\nGPU-hours  %s: active %s, idle %s, "+
+			"unproven %s\n\n",
+		kindWords[inv.Kind], cli.Printable(inv.Number), inv.Status, correcting(inv), cli.Printable(inv.Tenant), inv.From,
+		inv.To, inv.TimeZone, inv.Content, cli.Grouped(cli.Fixed(inv.GPUHours.String(), 1)),
+		cli.Grouped(cli.Fixed(inv.Buckets.Active.String(), 1)), cli.Grouped(cli.Fixed(inv.Buckets.Idle.String(), 1)),
+		cli.Grouped(cli.Fixed(inv.Buckets.Unproven.String(), 1)))
 	if _, err := fmt.Fprint(s.Stdout, heading); err != nil {
 		return fmt.Errorf("print invoice: %w", err)
 	}
 	if err := s.Print(invoiceLines(inv)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.Stdout, "\n%s %s %s\n", cli.Bold("Total", cli.Colour(s.Stdout)), cli.Grouped(inv.Total.String()), inv.Currency)
+	_, err := fmt.Fprintf(s.Stdout, "\n%s %s %s\n", cli.Bold("Total", cli.Colour(s.Stdout)),
+		cli.Grouped(inv.Total.String()), inv.Currency)
 	if err == nil && head != "" {
 		_, err = fmt.Fprintf(s.Stdout, "Decisions  %s (gputally audit --expect)\n", head)
 	}
@@ -118,10 +126,12 @@ func correcting(inv *invoice.Invoice) string {
 
 func invoiceLines(inv *invoice.Invoice) cli.Table {
 	t := cli.Table{Columns: append(cli.TextColumns([]string{"effect", "project", "model", "profile", "bucket"}),
-		cli.ExactColumn("quantity"), cli.Column{Name: "unit"}, cli.ExactColumn("unit_price"), cli.ExactColumn("amount"), cli.Column{Name: "detail", Wide: true})}
+		cli.ExactColumn("quantity"), cli.Column{Name: "unit"}, cli.ExactColumn("unit_price"), cli.ExactColumn("amount"),
+		cli.Column{Name: "detail", Wide: true})}
 	for _, l := range inv.Lines {
 		t.Rows = append(t.Rows, []string{
-			l.Effect, l.Project, l.Model, l.Profile, l.Bucket, l.Quantity.String(), l.Unit, l.UnitPrice.String(), l.Amount.String(), l.Detail,
+			l.Effect, l.Project, l.Model, l.Profile, l.Bucket, l.Quantity.String(), l.Unit, l.UnitPrice.String(),
+			l.Amount.String(), l.Detail,
 		})
 	}
 	return t

@@ -16,15 +16,18 @@ import (
 func ShowPolicy(ctx context.Context, s *cli.Session) error {
 	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
 		policy, set := policyOf(p)
-		t := cli.Table{Columns: append(cli.TextColumns([]string{"policy", "approvals", "approvers", "by"}), cli.Column{Name: "offset", Number: true})}
+		t := cli.Table{Columns: append(cli.TextColumns([]string{"policy", "approvals", "approvers", "by"}),
+			cli.Column{Name: "offset", Number: true})}
 		if set {
 			b := policy.Body
-			t.Rows = [][]string{{b.Subject(), onOff(b.Approvals), approversWord(b), policy.Who, strconv.FormatInt(policy.Offset, 10)}}
+			t.Rows = [][]string{{b.Subject(), onOff(b.Approvals), approversWord(b), policy.Who,
+				strconv.FormatInt(policy.Offset, 10)}}
 		}
 		if err := s.Print(t); err != nil || set || s.Format != cli.AsTable {
 			return err
 		}
-		return s.Writef("No policy was set: billing.approvals of the configuration alone says whether approvals are needed.\n")
+		return s.Writef("No policy was set: billing.approvals of the configuration alone says whether approvals are " +
+			"needed.\n")
 	})
 }
 

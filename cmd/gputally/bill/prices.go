@@ -108,7 +108,8 @@ func inForceSpan(from, until time.Time) string {
 
 // versionTable is a version for reading; a name stands once.
 func versionTable(version *prices.Version, book *prices.Book) cli.Table {
-	t := cli.Table{Columns: []cli.Column{{Name: "of"}, {Name: "what", Wide: true}, {Name: "value", Number: true}, {Name: "unit"}}}
+	t := cli.Table{Columns: []cli.Column{{Name: "of"}, {Name: "what", Wide: true}, {Name: "value", Number: true},
+		{Name: "unit"}}}
 	last := ""
 	for _, fact := range version.Facts() {
 		place := factPlace(fact.Key)

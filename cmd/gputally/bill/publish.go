@@ -119,7 +119,8 @@ func loadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *pric
 		return err
 	}
 	if len(periods) > 0 {
-		err = s.Writef("finalised invoices of %d months, the last of %s, keep the book they were made by\n", len(periods), periods[len(periods)-1])
+		err = s.Writef("finalised invoices of %d months, the last of %s, keep the book they were made by\n", len(periods),
+			periods[len(periods)-1])
 	}
 	return errors.Join(err, sayFrozen(s, p))
 }
@@ -132,15 +133,18 @@ func sayFrozen(s *cli.Session, p *app.Pipeline) error {
 		return nil
 	}
 	last := frozen[len(frozen)-1].Body.To
-	return s.Writef("distribution and reservations of hours before %s stay as they were frozen\n", last.Format(time.RFC3339))
+	return s.Writef("distribution and reservations of hours before %s stay as they were frozen\n",
+		last.Format(time.RFC3339))
 }
 
 // sayPublished tells what a book changes, in comparison with the one before it.
 func sayPublished(s *cli.Session, before, book *prices.Book) error {
 	if before.Hash == book.Hash { // the configured book, which nobody had published
-		return s.Writef("%s is in force (SHA-256 %s), as it was, from now on whatever billing.prices names\n", cli.Printable(book.Name), book.Hash)
+		return s.Writef("%s is in force (SHA-256 %s), as it was, from now on whatever billing.prices names\n",
+			cli.Printable(book.Name), book.Hash)
 	}
-	err := s.Writef("%s is in force (SHA-256 %s); before it was %s (SHA-256 %s)\n", cli.Printable(book.Name), book.Hash, cli.Printable(before.Name), before.Hash)
+	err := s.Writef("%s is in force (SHA-256 %s); before it was %s (SHA-256 %s)\n", cli.Printable(book.Name), book.Hash,
+		cli.Printable(before.Name), before.Hash)
 	if err != nil {
 		return err
 	}

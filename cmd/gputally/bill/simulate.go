@@ -95,7 +95,8 @@ func readUsageFile(ctx context.Context, path string) ([]rating.Row, error) {
 	return rows, nil
 }
 
-func simulateLedger(ctx context.Context, s *cli.Session, f SimulateFlags, month rating.Period) (done []simulation, err error) {
+func simulateLedger(ctx context.Context, s *cli.Session, f SimulateFlags,
+	month rating.Period) (done []simulation, err error) {
 	err = app.WithStore(ctx, s, func(a *app.Access) error {
 		models, err := ledgerModels(ctx, a, month)
 		if err != nil {
@@ -148,7 +149,8 @@ func sayFrozenIn(ctx context.Context, s *cli.Session, a *app.Access, month ratin
 		return fmt.Errorf("read frozen hours of %s: %w", month, err)
 	}
 	if len(frozen) > 0 && frozen[0].Stretches > 0 {
-		s.Sayf("hours of %s are frozen: invoices keep the distribution and reservations decided of them, and this simulation shares them out anew\n", month)
+		s.Sayf("hours of %s are frozen: invoices keep the distribution and reservations decided of them, and this "+
+			"simulation shares them out anew\n", month)
 	}
 	return nil
 }
@@ -211,12 +213,14 @@ func (f *SimulateFlags) load(configured *prices.Book, models []string) ([]*price
 		return nil, cli.UsageError(errors.New("nothing to rate by: give --prices FILE or --gpu-hour RATE"))
 	}
 	if f.currencyNamed && f.Currency != books[0].Currency {
-		return nil, cli.UsageError(fmt.Errorf("--currency %s: %s is in %s, and rates beside it are too", f.Currency, books[0].Name, books[0].Currency))
+		return nil, cli.UsageError(fmt.Errorf("--currency %s: %s is in %s, and rates beside it are too", f.Currency,
+			books[0].Name, books[0].Currency))
 	}
 	for _, book := range books[1:] {
 		if book.Currency != books[0].Currency {
-			return nil, cli.UsageError(fmt.Errorf("compare prices: %s is in %s, %s in %s: side by side they must be in one currency",
-				books[0].Name, books[0].Currency, book.Name, book.Currency))
+			return nil, cli.UsageError(
+				fmt.Errorf("compare prices: %s is in %s, %s in %s: side by side they must be in one currency",
+					books[0].Name, books[0].Currency, book.Name, book.Currency))
 		}
 	}
 	return books, nil

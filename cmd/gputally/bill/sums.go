@@ -34,19 +34,22 @@ func sumsOf(inv *invoice.Invoice, list decimal.Decimal) sums {
 }
 
 func (s sums) add(o sums) sums {
-	return sums{s.list.Add(o.list), s.profiles.Add(o.profiles), s.energy.Add(o.energy), s.other.Add(o.other), s.total.Add(o.total)}
+	return sums{s.list.Add(o.list), s.profiles.Add(o.profiles), s.energy.Add(o.energy), s.other.Add(o.other),
+		s.total.Add(o.total)}
 }
 
 func (s sums) cells() []string {
 	return []string{
-		cli.GroupedCents(s.list), cli.GroupedCents(s.profiles), cli.GroupedCents(s.energy), cli.GroupedCents(s.other), cli.GroupedCents(s.total),
+		cli.GroupedCents(s.list), cli.GroupedCents(s.profiles), cli.GroupedCents(s.energy), cli.GroupedCents(s.other),
+		cli.GroupedCents(s.total),
 	}
 }
 
 // SumTable adds up in both directions: across, to what a tenant owes; down the
 // list values, to the capacity's (C7b).
 func SumTable(month *invoice.Month) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"tenant"}), cli.NumberColumns("GPU-hours", "idle", "list", "profiles", "energy", "other", "total")...)}
+	t := cli.Table{Columns: append(cli.TextColumns([]string{"tenant"}),
+		cli.NumberColumns("GPU-hours", "idle", "list", "profiles", "energy", "other", "total")...)}
 	t.Columns = append(t.Columns, cli.Column{Name: "", Wide: true})
 	row := func(name, hours, idle string, amounts []string, note string) {
 		t.Rows = append(t.Rows, append(append([]string{name, hours, idle}, amounts...), note))
@@ -59,13 +62,15 @@ func SumTable(month *invoice.Month) cli.Table {
 		list = list.Add(inv.Effects.List)
 		s := sumsOf(inv, list.RoundBank(cli.CentPlaces).Sub(all.list))
 		all = all.add(s)
-		row(ask.ShownTenant(usage.KindOwner, inv.Tenant), cli.Grouped(cli.Fixed(inv.GPUHours.String(), 2)), idleShare(inv), s.cells(), "")
+		row(ask.ShownTenant(usage.KindOwner, inv.Tenant), cli.Grouped(cli.Fixed(inv.GPUHours.String(), 2)), idleShare(inv),
+			s.cells(), "")
 	}
 	row("all tenants", "", "", all.cells(), "")
 	p := &month.Platform
 	kept, capacity := p.List.Decimal.RoundBank(cli.CentPlaces), p.CapacityList.Decimal.RoundBank(cli.CentPlaces)
 	listOnly := func(of decimal.Decimal) []string { return []string{cli.GroupedCents(of), "", "", "", ""} }
-	row(ask.PlatformName, cli.Grouped(cli.Fixed(p.GPUHours.String(), 2)), "", listOnly(kept), "list value that nobody pays")
+	row(ask.PlatformName, cli.Grouped(cli.Fixed(p.GPUHours.String(), 2)), "", listOnly(kept),
+		"list value that nobody pays")
 	if rounding := capacity.Sub(all.list).Sub(kept); !rounding.IsZero() {
 		row("rounding", "", "", listOnly(rounding), "of quantities, and to cents")
 	}

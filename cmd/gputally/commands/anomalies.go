@@ -18,7 +18,8 @@ func anomaliesCommand() cli.Command {
 			"in time order. Kinds: " + ask.AnomalyKinds() + ". Costs are list prices of the price book.",
 		Examples: []string{
 			"gputally anomalies --data DIR", "all there are",
-			"gputally anomalies --data DIR --kind " + "idle_allocation" + " --tenant ml-train --from 2026-10-01 --to 2026-11-01", "what one tenant left idle",
+			"gputally anomalies --data DIR --kind " + "idle_allocation" +
+				" --tenant ml-train --from 2026-10-01 --to 2026-11-01", "what one tenant left idle",
 			"gputally anomalies --data DIR --output csv", "for scripts",
 		},
 		Takes: cli.Data | cli.Output | cli.Range,

@@ -17,13 +17,15 @@ func auditCommand() cli.Command {
 	return cli.Command{
 		Use:   "audit",
 		Short: "List what was decided: by whom, when, accepted or refused, with the hash chain",
-		Long: "Every finalised invoice, note, approval, price book and mapping is a record in one ordered topic. The chain is a hash\n" +
-			"over all of it up to a record: note its last value somewhere else, and --expect shows later that nothing before it\n" +
-			"was changed (exit code 1 when it was). Records are read again and compared with the chain as they are listed, and\n" +
-			"with their copy (decisions.copy_dir) and their witness (decisions.witness.file).",
+		Long: `
+Every finalised invoice, note, approval, price book and mapping is a record in one ordered topic. The chain is a hash
+over all of it up to a record: note its last value somewhere else, and --expect shows later that nothing before it
+was changed (exit code 1 when it was). Records are read again and compared with the chain as they are listed, and
+with their copy (decisions.copy_dir) and their witness (decisions.witness.file).`,
 		Examples: []string{
 			"gputally audit --data DIR", "all decisions",
-			"gputally audit --data DIR --expect 17=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "is the past what it was?",
+			"gputally audit --data DIR --expect 17=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+			"is the past what it was?",
 		},
 		Takes: cli.Data | cli.Output,
 		Flags: func(flags *pflag.FlagSet) {
@@ -43,10 +45,11 @@ func auditRebuildCommand() cli.Command {
 	return cli.Command{
 		Use:   "rebuild",
 		Short: "Make ClickHouse's copy of the decisions anew",
-		Long: "The tables decisions, invoices and invoice_usage hold for SQL what the topic says. This empties them and fills them\n" +
-			"again from the topic. Where they tell of other decisions than the topic, one of both was changed: it refuses, and\n" +
-			"names the first offset, for the tables may be all that still tells what was decided. A rebuild is itself a\n" +
-			"decision: who, and where tables and topic ended before.",
+		Long: `
+The tables decisions, invoices and invoice_usage hold for SQL what the topic says. This empties them and fills them
+again from the topic. Where they tell of other decisions than the topic, one of both was changed: it refuses, and
+names the first offset, for the tables may be all that still tells what was decided. A rebuild is itself a
+decision: who, and where tables and topic ended before.`,
 		Examples: []string{"gputally audit rebuild --data DIR --by alice", "after verify found the tables wrong"},
 		Takes:    cli.Data | cli.By,
 		Flags: func(flags *pflag.FlagSet) {
@@ -62,14 +65,16 @@ func auditRestoreCommand() cli.Command {
 	return cli.Command{
 		Use:   "restore",
 		Short: "Bring lost decisions back from their copy",
-		Long: "Appends what the copy has and the topic lacks, with the same bytes at the same offsets, and compares the chain. The\n" +
-			"topic must be empty or the copy's beginning: where it differs, this refuses and names the first offset. What was\n" +
-			"interrupted goes on when it is given again. A copy that contradicts ClickHouse's tables or the witness's file is\n" +
-			"refused before anything is appended; --over-contradiction drops such tables instead, on the record. A restore is\n" +
-			"itself a decision. Nothing else may decide meanwhile.",
-		Examples: []string{"gputally audit restore --data DIR --from DIR/" + app.CopyName + " --by alice", "after the topic was lost"},
-		Takes:    cli.Data | cli.By,
-		Resumes:  true,
+		Long: `
+Appends what the copy has and the topic lacks, with the same bytes at the same offsets, and compares the chain. The
+topic must be empty or the copy's beginning: where it differs, this refuses and names the first offset. What was
+interrupted goes on when it is given again. A copy that contradicts ClickHouse's tables or the witness's file is
+refused before anything is appended; --over-contradiction drops such tables instead, on the record. A restore is
+itself a decision. Nothing else may decide meanwhile.`,
+		Examples: []string{"gputally audit restore --data DIR --from DIR/" + app.CopyName + " --by alice",
+			"after the topic was lost"},
+		Takes:   cli.Data | cli.By,
+		Resumes: true,
 		Flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&from, "from", "", "`DIR`ectory of the copy (decisions.copy_dir)")
 			flags.BoolVar(&over, "over-contradiction", false, "drop tables that contradict the copy, on the record")

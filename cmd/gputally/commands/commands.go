@@ -21,7 +21,8 @@ func groups() []cli.Group {
 	return []cli.Group{
 		{Title: "Run:", Commands: []cli.Command{demoCommand(), standaloneCommand(), importCommand()}},
 		{Title: "Ask a ledger:", Commands: []cli.Command{
-			statusCommand(), verifyCommand(), usageCommand(), explainCommand(), anomaliesCommand(), invoiceCommand(), pricesCommand(),
+			statusCommand(), verifyCommand(), usageCommand(), explainCommand(), anomaliesCommand(), invoiceCommand(),
+			pricesCommand(),
 			exportCommand(), auditCommand(), policyCommand(), inventoryCommand(),
 		}},
 		{Title: "Mend a ledger:", Commands: []cli.Command{dlqCommand(), replayCommand()}},
@@ -56,6 +57,7 @@ func Root(s *cli.Session) *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.ConfigPath, "config", "",
 		"configuration `FILE` (default $"+settings.ConfigEnv+", DIR/"+settings.ConfigName+", else built in)")
-	flags.StringVar(&s.LogLevel, "log-level", "", "log `LEVEL`: debug, info, warn or error (default: info for services, warn for the rest)")
+	flags.StringVar(&s.LogLevel, "log-level", "",
+		"log `LEVEL`: debug, info, warn or error (default: info for services, warn for the rest)")
 	return root
 }

@@ -14,10 +14,10 @@ func demoCommand() cli.Command {
 	return cli.Command{
 		Use:   "demo",
 		Short: "A simulated month of a GPU cluster, its bill and its proof",
-		Long: "Takes the last full month of a simulated cluster (4 nodes, 32 GPUs, some in MIG, six tenants) through the\n" +
-			"whole pipeline: spool, broker, ingest, ledger, analyzer, billing. Prints who used what, what was wasted,\n" +
-			"what each tenant owes and the proof that nothing is missing; then goes on live until Ctrl-C. Killed and\n" +
-			"started again, it goes on where it was. With --once it stops after the month and exits with 1 when a check failed.",
+		Long: `Takes the last full month of a simulated cluster (4 nodes, 32 GPUs, some in MIG, six tenants) through the
+whole pipeline: spool, broker, ingest, ledger, analyzer, billing. Prints who used what, what was wasted,
+what each tenant owes and the proof that nothing is missing; then goes on live until Ctrl-C. Killed and
+started again, it goes on where it was. With --once it stops after the month and exits with 1 when a check failed.`,
 		Examples: []string{
 			"gputally demo --once --data /tmp/demo", "the month, then stop",
 			"gputally demo --data /tmp/demo", "the month, then live on http://127.0.0.1:9415",

@@ -27,16 +27,18 @@ func dlqListCommand() cli.Command {
 	return cli.Command{
 		Use:   "list",
 		Short: "Print the dead letters",
-		Long: "Prints one row per dead letter: its own place, which message of the samples topic it was, why ingest\n" +
-			"could not use it, hash and size of the whole message and its first bytes. A letter keeps the first\n" +
-			"64 KiB; only what is kept whole can be sent again, and replayable says so, or why not.",
+		Long: `Prints one row per dead letter: its own place, which message of the samples topic it was, why ingest
+could not use it, hash and size of the whole message and its first bytes. A letter keeps the first
+64 KiB; only what is kept whole can be sent again, and replayable says so, or why not.`,
 		Examples: []string{
 			"gputally dlq list --data DIR", "all of them",
 			"gputally dlq list --data DIR --reason garbage --output csv", "one kind, for a spreadsheet",
 		},
 		Takes: cli.Data | cli.Output,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&reason, "reason", "", "only those of this `REASON`: garbage, format, invalid, limits, too_costly, origin, cluster, slot_length, early, sequence, late, window, record or too_large")
+			flags.StringVar(&reason, "reason", "",
+				"only those of this `REASON`: garbage, format, invalid, limits, too_costly, origin, cluster, slot_length, "+
+					"early, sequence, late, window, record or too_large")
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error { return load.Letters(ctx, s, reason) },
 	}
@@ -47,10 +49,10 @@ func dlqReplayCommand() cli.Command {
 	return cli.Command{
 		Use:   "replay",
 		Short: "Send dead letters back to the samples topic",
-		Long: "Sends the messages back to the samples topic as they were: the same bytes, key and headers, and the\n" +
-			"header gputally-replay-of, which names the letter. Ingest takes them like any other; one that\n" +
-			"is dead again becomes a new dead letter. With --all and --reason, letters of the same bytes are sent once.\n" +
-			"What is not whole is listed and left; then the exit code is 1.",
+		Long: `Sends the messages back to the samples topic as they were: the same bytes, key and headers, and the
+header gputally-replay-of, which names the letter. Ingest takes them like any other; one that
+is dead again becomes a new dead letter. With --all and --reason, letters of the same bytes are sent once.
+What is not whole is listed and left; then the exit code is 1.`,
 		Examples: []string{
 			"gputally dlq replay --data DIR --offset 0/17", "one letter, by its own partition and offset",
 			"gputally dlq replay --data DIR --all --dry-run", "what would be sent",
@@ -73,14 +75,16 @@ func dlqSkipCommand() cli.Command {
 	return cli.Command{
 		Use:   "skip",
 		Short: "Make ingest pass over messages at which it stands still",
-		Long: "What ingest can't use becomes a dead letter by itself. This is for what stops it all the same: the group's offset\n" +
-			"moves over the messages, they are dead in the journal with the reason skipped, and who did it and why is an audit\n" +
-			"entry of the decisions. Ingest must be stopped, and stand at --offset: status names the place, and with\n" +
-			"ingest.chunk_records: 1 it stands at the very message. Offsets that are in the journal are refused. The messages\n" +
-			"stay in the topic until its retention takes them: gputally replay ingests them later, if they can be.",
+		Long: `
+What ingest can't use becomes a dead letter by itself. This is for what stops it all the same: the group's offset
+moves over the messages, they are dead in the journal with the reason skipped, and who did it and why is an audit
+entry of the decisions. Ingest must be stopped, and stand at --offset: status names the place, and with
+ingest.chunk_records: 1 it stands at the very message. Offsets that are in the journal are refused. The messages
+stay in the topic until its retention takes them: gputally replay ingests them later, if they can be.`,
 		Examples: []string{
 			`gputally dlq skip --data DIR --offset 0/17 --reason "crashes ingest, ticket 4711"`, "one message",
-			`gputally dlq skip --config FILE --offset 3/900 --count 12 --reason "disk of broker 2"`, "twelve of them, on a cluster",
+			`gputally dlq skip --config FILE --offset 3/900 --count 12 --reason "disk of broker 2"`,
+			"twelve of them, on a cluster",
 		},
 		Takes: cli.Data | cli.By,
 		Flags: func(flags *pflag.FlagSet) {

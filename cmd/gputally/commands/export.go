@@ -14,9 +14,10 @@ func exportCheckCommand() cli.Command {
 	return cli.Command{
 		Use:   "check FILE",
 		Short: "Check a FOCUS file of anybody's against the specification",
-		Long: "Prints each rule that a line breaks, with line, column and value; rules have the ids of FOCUS 1.2's requirements\n" +
-			"model. Exit code 1 when there is one. Those rules are checked that a file shows by itself; a file wrong in each\n" +
-			"line ends after 10 000.",
+		Long: `
+Prints each rule that a line breaks, with line, column and value; rules have the ids of FOCUS 1.2's requirements
+model. Exit code 1 when there is one. Those rules are checked that a file shows by itself; a file wrong in each
+line ends after 10 000.`,
 		Examples: []string{
 			"gputally export check focus-1.2-2026-10.csv", "against FOCUS 1.2",
 			"gputally export check costs.csv --focus-version 1.4 --output json", "another tool's file, for a script",
@@ -68,9 +69,9 @@ func exportFocusCommand() cli.Command {
 	return cli.Command{
 		Use:   "focus",
 		Short: "Write a month as FOCUS, the FinOps Open Cost and Usage Specification",
-		Long: "The file is focus-VERSION-MONTH.csv in the folder export of --out, with a description beside it;\n" +
-			"older ones are replaced whole. It has the invoices of the month, the notes that are billed in it as corrections, and\n" +
-			"drafts, which have no InvoiceId, for tenants whose invoice is not finalised yet.",
+		Long: `The file is focus-VERSION-MONTH.csv in the folder export of --out, with a description beside it;
+older ones are replaced whole. It has the invoices of the month, the notes that are billed in it as corrections, and
+drafts, which have no InvoiceId, for tenants whose invoice is not finalised yet.`,
 		Examples: []string{
 			"gputally export focus --data DIR --period 2026-10", "FOCUS 1.2 into DIR/export",
 			"gputally export focus --data DIR --period 2026-10 --focus-version 1.4", "FOCUS 1.4",
@@ -79,7 +80,8 @@ func exportFocusCommand() cli.Command {
 		Flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&out, "out", "", "`FOLDER` to write to (default: the data directory)")
 			flags.StringVar(&version, "focus-version", bill.FocusVersion, "`VERSION` of FOCUS: 1.2 or 1.4")
-			flags.BoolVar(&validator, "validator", false, "write what the published validator of 1.2 can read: ASCII, and columns it looks for")
+			flags.BoolVar(&validator, "validator", false,
+				"write what the published validator of 1.2 can read: ASCII, and columns it looks for")
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
 			return bill.ExportFocus(ctx, s, out, version, validator)

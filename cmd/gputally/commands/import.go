@@ -18,25 +18,34 @@ func importAllocationsCommand() cli.Command {
 	return cli.Command{
 		Use:   "allocations FILE",
 		Short: "Import allocation records: who had how many GPUs, from when to when",
-		Long: "Reads CSV with a header, or JSON lines, packed with gzip or not. --columns says which column has what:\n" +
-			"tenant, project, user, account, job, node, device (a UUID, or several with commas), model, start, end or\n" +
-			"duration, and gpus (thousandths at the finest); a column that is not mapped is the one of its own name.\n\n" +
-			"Times are RFC 3339, epoch seconds, or local times of --time-zone; a local time that came twice is its first\n" +
-			"coming, one that the clocks skipped is a bad row. Milliseconds count, what is finer is cut off.\n\n" +
-			"GPUs that no device names belong to a pool: of their node, else one for the cluster, and one per model where\n" +
-			"records tell models. A record is told by its job and start, else by its facts and start. The same file again\n" +
-			"changes nothing, and a corrected one corrects; give the same --pool, --capacity and --model with it. With a\n" +
-			"window, a record that starts in it and is missing is deleted, unless the file has bad rows: then nobody knows\n" +
-			"what is missing. Records beyond a pool's capacity are refused, by start, then job. Held time is unproven:\n" +
-			"records are no evidence of work. Bad rows are listed with line and reason and the good ones go in; then the\n" +
-			"exit code is 1. A file has at most a million records and 100,000 bad rows, a record 1 MiB; split a longer one.\n\n" +
-			"In a cluster that collectors measure, records fill only the time that no collector told anything of, as\n" +
-			"unproven, and must name node and device: a GPU's UUID, or that of a MIG instance. A collector's batch that comes\n" +
-			"late replaces what was filled. What was seen is skipped and listed; a second holder of a GPU is refused.",
+		Long: `Reads CSV with a header, or JSON lines, packed with gzip or not. --columns says which column has what:
+tenant, project, user, account, job, node, device (a UUID, or several with commas), model, start, end or
+duration, and gpus (thousandths at the finest); a column that is not mapped is the one of its own name.
+
+Times are RFC 3339, epoch seconds, or local times of --time-zone; a local time that came twice is its first
+coming, one that the clocks skipped is a bad row. Milliseconds count, what is finer is cut off.
+
+GPUs that no device names belong to a pool: of their node, else one for the cluster, and one per model where
+records tell models. A record is told by its job and start, else by its facts and start. The same file again
+changes nothing, and a corrected one corrects; give the same --pool, --capacity and --model with it. With a
+window, a record that starts in it and is missing is deleted, unless the file has bad rows: then nobody knows
+what is missing. Records beyond a pool's capacity are refused, by start, then job. Held time is unproven:
+records are no evidence of work. Bad rows are listed with line and reason and the good ones go in; then the
+exit code is 1. A file has at most a million records and 100,000 bad rows, a record 1 MiB; split a longer one.
+
+In a cluster that collectors measure, records fill only the time that no collector told anything of, as
+unproven, and must name node and device: a GPU's UUID, or that of a MIG instance. A collector's batch that comes
+late replaces what was filled. What was seen is skipped and listed; a second holder of a GPU is refused.`,
 		Examples: []string{
-			"gputally import allocations jobs.csv --data DIR --cluster earth --columns tenant=vc,start=start,end=end,gpus=running_gpus --time-zone Asia/Shanghai", "a trace with a column for everything",
-			"gputally import allocations march.jsonl.gz --data DIR --cluster lab --capacity 512 --model 'NVIDIA A100-SXM4-80GB' --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z", "a month of a pool of 512 GPUs",
-			"gputally import allocations night.csv --data DIR --cluster live --columns job=id,node=host,device=gpu_uuid --dry-run", "what the records of a night without collectors would fill",
+			"gputally import allocations jobs.csv --data DIR --cluster earth" +
+				" --columns tenant=vc,start=start,end=end,gpus=running_gpus --time-zone Asia/Shanghai",
+			"a trace with a column for everything",
+			"gputally import allocations march.jsonl.gz --data DIR --cluster lab --capacity 512" +
+				" --model 'NVIDIA A100-SXM4-80GB' --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z",
+			"a month of a pool of 512 GPUs",
+			"gputally import allocations night.csv --data DIR --cluster live" +
+				" --columns job=id,node=host,device=gpu_uuid --dry-run",
+			"what the records of a night without collectors would fill",
 		},
 		Takes: cli.NewData,
 		Flags: func(flags *pflag.FlagSet) {
@@ -60,9 +69,11 @@ func importCommand() cli.Command {
 			"gputally import batches FILE.jsonl --data DIR", "what collectors recorded",
 			"gputally import sacct FILE --data DIR --cluster hpc", "what Slurm accounted",
 			"gputally import allocations FILE.csv --data DIR --cluster lab", "who had how many GPUs, from any system",
-			"gputally import prometheus --url http://prometheus:9090 --from 2026-03-01 --to 2026-04-01 --slot 15s --data DIR", "what a Prometheus kept of dcgm-exporters",
+			"gputally import prometheus --url http://prometheus:9090 --from 2026-03-01 --to 2026-04-01 --slot 15s --data DIR",
+			"what a Prometheus kept of dcgm-exporters",
 		},
-		Commands: []cli.Command{importBatchesCommand(), importAllocationsCommand(), importSacctCommand(), importPrometheusCommand(), runsCommand()},
+		Commands: []cli.Command{importBatchesCommand(), importAllocationsCommand(), importSacctCommand(),
+			importPrometheusCommand(), runsCommand()},
 	}
 }
 
@@ -71,9 +82,9 @@ func importBatchesCommand() cli.Command {
 	return cli.Command{
 		Use:   "batches FILE.jsonl",
 		Short: "Import batches as JSON lines, one per node and slot",
-		Long: "Reads what collectors would have sent, one JSON object per line, in any order, with copies. It goes the\n" +
-			"same way as everything else: spool, topic, ingest, ledger; importing twice changes nothing. Bad lines are\n" +
-			"listed with line and reason and the good ones go in; then the exit code is 1.",
+		Long: `Reads what collectors would have sent, one JSON object per line, in any order, with copies. It goes the
+same way as everything else: spool, topic, ingest, ledger; importing twice changes nothing. Bad lines are
+listed with line and reason and the good ones go in; then the exit code is 1.`,
 		Examples: []string{
 			"gputally import batches FILE.jsonl --data DIR", "into a running or a stopped standalone, or a new directory",
 		},
@@ -93,16 +104,21 @@ func importPrometheusCommand() cli.Command {
 	return cli.Command{
 		Use:   "prometheus",
 		Short: "Import what a Prometheus has kept of dcgm-exporters",
-		Long: "Reads the DCGM_FI_* samples of a Prometheus, Thanos, Mimir or VictoriaMetrics between two times, as they were\n" +
-			"scraped, and meters them as if gputally had scraped the exporters itself: the same rules (section exporter of\n" +
-			"the configuration), spool, topic and ledger. Owners are the series' labels. Time in which a node has no\n" +
-			"sample is unobserved. A slot shorter than the scrape interval is refused, unless the cluster has it already.\n\n" +
-			"Importing again changes nothing; what Prometheus shows otherwise by then replaces what it showed before. A\n" +
-			"run that was stopped is done again. Into a cluster that something else has sent, such as a running\n" +
-			"collector, goes only what lies before its first batch.",
+		Long: `Reads the DCGM_FI_* samples of a Prometheus, Thanos, Mimir or VictoriaMetrics between two times, as they were
+scraped, and meters them as if gputally had scraped the exporters itself: the same rules (section exporter of
+the configuration), spool, topic and ledger. Owners are the series' labels. Time in which a node has no
+sample is unobserved. A slot shorter than the scrape interval is refused, unless the cluster has it already.
+
+Importing again changes nothing; what Prometheus shows otherwise by then replaces what it showed before. A
+run that was stopped is done again. Into a cluster that something else has sent, such as a running
+collector, goes only what lies before its first batch.`,
 		Examples: []string{
-			"gputally import prometheus --url http://prometheus:9090 --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z --slot 15s --data DIR", "a month, scraped every 15 s",
-			`gputally import prometheus --url https://thanos/ --match '{cluster="a"}' --bearer-token-file TOKEN --cluster a --from 2026-03-01 --to 2026-03-08 --data DIR`, "one cluster of several",
+			"gputally import prometheus --url http://prometheus:9090 --from 2026-03-01T00:00:00Z" +
+				" --to 2026-04-01T00:00:00Z --slot 15s --data DIR",
+			"a month, scraped every 15 s",
+			`gputally import prometheus --url https://thanos/ --match '{cluster="a"}' --bearer-token-file TOKEN` +
+				" --cluster a --from 2026-03-01 --to 2026-03-08 --data DIR",
+			"one cluster of several",
 		},
 		Takes:   cli.NewData,
 		Resumes: true,
@@ -110,7 +126,8 @@ func importPrometheusCommand() cli.Command {
 			flags.StringVar(&f.URL, "url", "", "the Prometheus' `URL`, such as http://prometheus:9090")
 			flags.Var(&f.From, "from", "first `TIME`, RFC 3339, the start of a slot")
 			flags.Var(&f.To, "to", "`TIME` after the last, RFC 3339, the end of a slot that is over")
-			flags.DurationVar(&f.Slot, "slot", 0, "slot `LENGTH` of a new cluster: the scrape interval or more (default: the configured one)")
+			flags.DurationVar(&f.Slot, "slot", 0,
+				"slot `LENGTH` of a new cluster: the scrape interval or more (default: the configured one)")
 			flags.StringVar(&f.Cluster, "cluster", "", "`NAME` of the cluster (default: the configured one)")
 			flags.StringVar(&f.Match, "match", "", "only series that match the `SELECTOR` too, such as {cluster=\"a\"}")
 			flags.StringVar(&f.TokenFile, "bearer-token-file", "", "`FILE` with the bearer token")
@@ -140,12 +157,15 @@ func importSacctCommand() cli.Command {
 			"given: then a job's GPUs are spread evenly over its nodes' pools where their number divides; other jobs stay\n" +
 			"in the cluster's. --capacity is of each pool. All else is as in `import allocations`.",
 		Examples: []string{
-			"gputally import sacct march.txt --data DIR --cluster hpc --capacity a100=256 --time-zone Europe/Berlin --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z", "a month, the whole truth of it",
+			"gputally import sacct march.txt --data DIR --cluster hpc --capacity a100=256" +
+				" --time-zone Europe/Berlin --window-start 2026-03-01T00:00:00Z --window-end 2026-04-01T00:00:00Z",
+			"a month, the whole truth of it",
 		},
 		Takes: cli.NewData,
 		Flags: func(flags *pflag.FlagSet) {
 			f.Define(flags, "sacct")
-			flags.StringVar(&slurmCluster, "slurm-cluster", "", "only jobs of the `CLUSTER` of Slurm, where the file lists several")
+			flags.StringVar(&slurmCluster, "slurm-cluster", "",
+				"only jobs of the `CLUSTER` of Slurm, where the file lists several")
 			flags.BoolVar(&byNode, "by-node", false, "spread jobs over pools of their nodes")
 		},
 		Needs:   []string{"cluster"},
@@ -160,9 +180,9 @@ func runsCommand() cli.Command {
 	return cli.Command{
 		Use:   "runs",
 		Short: "Who may send batches that no live collector measured, until when",
-		Long: "A batch that is imported, replayed, simulated or a fill is only taken under an open run of its cluster, its\n" +
-			"collector and its slots: else it is a dead letter (reason origin). Imports and demo open and end their own;\n" +
-			"the run of one that was killed stays open until the same command is given again, or closes by itself.",
+		Long: `A batch that is imported, replayed, simulated or a fill is only taken under an open run of its cluster, its
+collector and its slots: else it is a dead letter (reason origin). Imports and demo open and end their own;
+the run of one that was killed stays open until the same command is given again, or closes by itself.`,
 		Examples: []string{"gputally import runs list --data DIR", "all runs, with who opened them"},
 		Commands: []cli.Command{runsListCommand(), runsOpenCommand(), runsCloseCommand()},
 	}
@@ -193,7 +213,9 @@ func runsOpenCommand() cli.Command {
 		Use:   "open",
 		Short: "Open a run by hand, as to send dead letters of reason origin back",
 		Examples: []string{
-			"gputally import runs open --data DIR --cluster lab --sends import --collector import/lab/allocations --slot 1h --from 2026-03-01 --to 2026-04-01", "for dlq replay --reason origin",
+			"gputally import runs open --data DIR --cluster lab --sends import --collector import/lab/allocations" +
+				" --slot 1h --from 2026-03-01 --to 2026-04-01",
+			"for dlq replay --reason origin",
 		},
 		Takes: cli.Data | cli.By,
 		Flags: func(flags *pflag.FlagSet) {

@@ -24,9 +24,9 @@ func inventoryListCommand() cli.Command {
 	return cli.Command{
 		Use:   "list",
 		Short: "Every GPU that was ever listed: where, since when, until when",
-		Long: "A GPU is capacity from the first slot that lists it until 24 hours after the last, or until it is retired;\n" +
-			"one that is listed again is there again. A pool's slices are thousandths of a GPU; one of unknown capacity is\n" +
-			"there only while it is listed.",
+		Long: `A GPU is capacity from the first slot that lists it until 24 hours after the last, or until it is retired;
+one that is listed again is there again. A pool's slices are thousandths of a GPU; one of unknown capacity is
+there only while it is listed.`,
 		Examples: []string{
 			"gputally inventory list --data DIR", "for people",
 			"gputally inventory list --data DIR --output csv", "for scripts",
@@ -42,11 +42,13 @@ func inventoryRetireCommand() cli.Command {
 	return cli.Command{
 		Use:   "retire GPU",
 		Short: "Take a silent GPU out of the inventory before its 24 hours are over",
-		Long: "Closes the GPU's inventory at the start of the slot that --at lies in: from then on it is no capacity, neither\n" +
-			"free nor lost nor unobserved. The hours concerned are computed again. Who did it, when and why is kept for\n" +
-			"ever. A GPU that is still listed can't be retired, and one that is listed again opens again by itself.",
+		Long: `
+Closes the GPU's inventory at the start of the slot that --at lies in: from then on it is no capacity, neither
+free nor lost nor unobserved. The hours concerned are computed again. Who did it, when and why is kept for
+ever. A GPU that is still listed can't be retired, and one that is listed again opens again by itself.`,
 		Examples: []string{
-			`gputally inventory retire GPU-6f1c… --at 2026-10-05T14:00:00Z --reason "board swapped" --data DIR`, "a swapped board",
+			`gputally inventory retire GPU-6f1c… --at 2026-10-05T14:00:00Z --reason "board swapped" --data DIR`,
+			"a swapped board",
 		},
 		Takes: cli.Data | cli.By,
 		Flags: func(flags *pflag.FlagSet) {
@@ -65,9 +67,9 @@ func inventoryClusterCommand() cli.Command {
 	return cli.Command{
 		Use:   "cluster NAME",
 		Short: "Declare a cluster that live collectors measure, and its slot length",
-		Long: "Batches of a cluster that nobody declared are dead letters (reason cluster); dlq replay sends them back. A\n" +
-			"standalone declares its own cluster, imports and demo theirs, and ingest takes the one of its configuration\n" +
-			"(cluster.name, cluster.slot) as declared. The length never changes: a cluster of another has another name.",
+		Long: `Batches of a cluster that nobody declared are dead letters (reason cluster); dlq replay sends them back. A
+standalone declares its own cluster, imports and demo theirs, and ingest takes the one of its configuration
+(cluster.name, cluster.slot) as declared. The length never changes: a cluster of another has another name.`,
 		Examples: []string{"gputally inventory cluster prod-b --slot 10s --data DIR", "a second cluster on one ledger"},
 		Takes:    cli.Data | cli.By,
 		Flags: func(flags *pflag.FlagSet) {

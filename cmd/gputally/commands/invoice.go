@@ -28,8 +28,9 @@ func invoiceListCommand() cli.Command {
 	return cli.Command{
 		Use:   "list",
 		Short: "List a month's invoices with their totals",
-		Long: "The table ends with the platform's own account; CSV and JSON have the tenants' invoices alone. The content of a\n" +
-			"draft is that of the document it would be if it were finalised now: --expect of finalise and approve takes it.",
+		Long: `
+The table ends with the platform's own account; CSV and JSON have the tenants' invoices alone. The content of a
+draft is that of the document it would be if it were finalised now: --expect of finalise and approve takes it.`,
 		Examples: []string{
 			"gputally invoice list --data DIR --period 2026-10", "a month's invoices",
 			"gputally invoice list --data DIR --period 2026-10 --output csv", "for scripts",
@@ -51,7 +52,8 @@ func invoiceShowCommand() cli.Command {
 		},
 		Takes: cli.Data | cli.Output | cli.Period | cli.Tenant,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.IntVar(&revision, "revision", -1, "only the document of this `REVISION`: 0 is the invoice, 1 the first note on it (default: all; JSON and CSV: 0)")
+			flags.IntVar(&revision, "revision", -1,
+				"only the document of this `REVISION`: 0 is the invoice, 1 the first note on it (default: all; JSON and CSV: 0)")
 			flags.Lookup("revision").DefValue = "0" // else help calls -1 the default, too
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
@@ -67,22 +69,25 @@ func invoiceFinaliseCommand() cli.Command {
 		Use:     "finalise",
 		Aliases: []string{"finalize"},
 		Short:   "Let a month's invoices stand for ever",
-		Long: "Only closed hours can be finalised. Each invoice keeps its own copy of the usage it follows from, and is never\n" +
-			"changed again: what comes later is a credit or debit note (invoice adjustments, invoice note). Without --tenant\n" +
-			"it finalises every tenant's; what stands already stays. A price book that was not published yet is published.\n" +
-			"A month of which the ledger has no hour is refused, unless --without-usage says that it is meant; so is one with usage\n" +
-			"of models that the price book has no rate for, unless --without-unpriced says so: that usage and its tenants are left\n" +
-			"out, and nothing of its hours is shared out, for ever. What is refused leaves nothing behind.",
+		Long: `
+Only closed hours can be finalised. Each invoice keeps its own copy of the usage it follows from, and is never
+changed again: what comes later is a credit or debit note (invoice adjustments, invoice note). Without --tenant
+it finalises every tenant's; what stands already stays. A price book that was not published yet is published.
+A month of which the ledger has no hour is refused, unless --without-usage says that it is meant; so is one with usage
+of models that the price book has no rate for, unless --without-unpriced says so: that usage and its tenants are left
+out, and nothing of its hours is shared out, for ever. What is refused leaves nothing behind.`,
 		Examples: []string{
 			"gputally invoice finalise --data DIR --period 2026-10", "all of a month",
 			"gputally invoice finalise --data DIR --period 2026-10 --tenant ml-train --by finance", "one tenant's",
-			"gputally invoice finalise --data DIR --period 2026-10 --tenant ml-train --expect c3b6c210e10fe877", "only what invoice list showed",
+			"gputally invoice finalise --data DIR --period 2026-10 --tenant ml-train --expect c3b6c210e10fe877",
+			"only what invoice list showed",
 		},
 		Takes: cli.Data | cli.Output | cli.Period | cli.By | cli.Key | cli.Content,
 		Flags: func(flags *pflag.FlagSet) {
 			flags.StringArrayVar(&tenants, "tenant", nil, "a `TENANT`; may be repeated (default: all)")
 			flags.BoolVar(&withoutUsage, "without-usage", false, "finalise though the ledger has no hour of the month")
-			flags.BoolVar(&withoutUnpriced, "without-unpriced", false, "leave out the tenants who used a model that the price book has no rate for")
+			flags.BoolVar(&withoutUnpriced, "without-unpriced", false,
+				"leave out the tenants who used a model that the price book has no rate for")
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
 			return bill.Finalise(ctx, s, tenants, withoutUsage, withoutUnpriced)
@@ -94,11 +99,12 @@ func invoiceAdjustmentsCommand() cli.Command {
 	return cli.Command{
 		Use:   "adjustments",
 		Short: "List the finalised invoices whose usage changed since",
-		Long: "Late or corrected data, or another tenant mapping, change hours that were invoiced. Each tenant's pending\n" +
-			"adjustment is shown with its reason and the note it would come to; invoice note decides one.",
-		Examples: []string{"gputally invoice adjustments --data DIR --period 2026-10", "what changed since October was invoiced"},
-		Takes:    cli.Data | cli.Output | cli.Period,
-		Run:      func(ctx context.Context, s *cli.Session, _ []string) error { return bill.Adjustments(ctx, s) },
+		Long: `Late or corrected data, or another tenant mapping, change hours that were invoiced. Each tenant's pending
+adjustment is shown with its reason and the note it would come to; invoice note decides one.`,
+		Examples: []string{"gputally invoice adjustments --data DIR --period 2026-10",
+			"what changed since October was invoiced"},
+		Takes: cli.Data | cli.Output | cli.Period,
+		Run:   func(ctx context.Context, s *cli.Session, _ []string) error { return bill.Adjustments(ctx, s) },
 	}
 }
 
@@ -106,11 +112,13 @@ func invoiceNoteCommand() cli.Command {
 	return cli.Command{
 		Use:   "note",
 		Short: "Decide the credit or debit note of a pending adjustment",
-		Long: "The note is what the tenant's month comes to now, by the invoice's own price book, distribution and supplied hours,\n" +
-			"less the invoice and its earlier notes. The invoice stays as it is, byte for byte.",
-		Examples: []string{"gputally invoice note --data DIR --period 2026-10 --tenant ml-train", "correct October's invoice"},
-		Takes:    cli.Data | cli.Output | cli.Period | cli.By | cli.Key | cli.Content | cli.Tenant,
-		Run:      func(ctx context.Context, s *cli.Session, _ []string) error { return bill.Note(ctx, s) },
+		Long: `
+The note is what the tenant's month comes to now, by the invoice's own price book, distribution and supplied hours,
+less the invoice and its earlier notes. The invoice stays as it is, byte for byte.`,
+		Examples: []string{"gputally invoice note --data DIR --period 2026-10 --tenant ml-train",
+			"correct October's invoice"},
+		Takes: cli.Data | cli.Output | cli.Period | cli.By | cli.Key | cli.Content | cli.Tenant,
+		Run:   func(ctx context.Context, s *cli.Session, _ []string) error { return bill.Note(ctx, s) },
 	}
 }
 
@@ -119,12 +127,15 @@ func invoiceApproveCommand() cli.Command {
 	return cli.Command{
 		Use:   "approve",
 		Short: "Approve what finalising, or the note, would decide",
-		Long: "Where the policy or billing.approvals wants it, an invoice or note stands only if somebody other than who decides it has approved\n" +
-			"exactly these bytes. --expect says which: the content of the draft (invoice list, invoice show) or of the pending note\n" +
-			"(invoice adjustments) that was looked at; where it is another one by now, nothing is approved. Names are what --by\n" +
-			"says: without access control nobody proves who they are.",
-		Examples: []string{"gputally invoice approve --data DIR --period 2026-10 --tenant ml-train --expect c3b6c210e10fe877 --by auditor", "the second pair of eyes"},
-		Takes:    cli.Data | cli.Period | cli.By | cli.Content | cli.Tenant,
+		Long: `
+Where the policy or billing.approvals wants it, an invoice or note stands only if somebody other than who decides
+it has approved exactly these bytes. --expect says which: the content of the draft (invoice list, invoice show) or of the pending note
+(invoice adjustments) that was looked at; where it is another one by now, nothing is approved. Names are what --by
+says: without access control nobody proves who they are.`,
+		Examples: []string{
+			"gputally invoice approve --data DIR --period 2026-10 --tenant ml-train --expect c3b6c210e10fe877 --by auditor",
+			"the second pair of eyes"},
+		Takes: cli.Data | cli.Period | cli.By | cli.Content | cli.Tenant,
 		Flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&comment, "comment", "", "`TEXT` to keep with it")
 		},
@@ -137,8 +148,9 @@ func invoiceVerifyCommand() cli.Command {
 	return cli.Command{
 		Use:   "verify NUMBER",
 		Short: "Recompute a finalised invoice or note from its own copy of usage",
-		Long: "Rates the usage copy by the price book it names and compares the document byte for byte (C8); exits with 1 when they\n" +
-			"differ. It also says whether the ledger's usage has changed since.",
+		Long: `
+Rates the usage copy by the price book it names and compares the document byte for byte (C8); exits with 1 when they
+differ. It also says whether the ledger's usage has changed since.`,
 		Examples: []string{"gputally invoice verify 2026-10-ml-train-r0 --data DIR", "does it still follow?"},
 		Takes:    cli.Data | cli.Output,
 		Run: func(ctx context.Context, s *cli.Session, args []string) error {
@@ -151,9 +163,10 @@ func invoiceEvidenceCommand() cli.Command {
 	return cli.Command{
 		Use:   "evidence NUMBER LINE",
 		Short: "Go from a line of a finalised invoice back to GPU-hours and batches",
-		Long: "LINE counts from 1, as invoice show lists them. Each row is a GPU's hour with the tenant's part of it, and the number\n" +
-			"and hash of its node's batches; gputally explain goes on from there. Hours of which the ledger says otherwise by\n" +
-			"now are named.",
+		Long: `
+LINE counts from 1, as invoice show lists them. Each row is a GPU's hour with the tenant's part of it, and the number
+and hash of its node's batches; gputally explain goes on from there. Hours of which the ledger says otherwise by
+now are named.`,
 		Examples: []string{"gputally invoice evidence 2026-10-ml-train-r0 1 --data DIR", "what the first line rests on"},
 		Takes:    cli.Data | cli.Output,
 		Run: func(ctx context.Context, s *cli.Session, args []string) error {

@@ -13,11 +13,13 @@ func policyCommand() cli.Command {
 	return cli.Command{
 		Use:   "policy",
 		Short: "Show or set who has to approve what",
-		Long: "The policy is a decision like an invoice: from its record on nothing stands that it does not allow, whatever the\n" +
-			"configuration of who decides says; billing.approvals can only ask for more. While it wants approvals, it takes\n" +
-			"another person's approval to change it.",
+		Long: `
+The policy is a decision like an invoice: from its record on nothing stands that it does not allow, whatever the
+configuration of who decides says; billing.approvals can only ask for more. While it wants approvals, it takes
+another person's approval to change it.`,
 		Examples: []string{
-			"gputally policy set --data DIR --approvals on --approver alice --approver bob --by alice", "two people for each invoice and note",
+			"gputally policy set --data DIR --approvals on --approver alice --approver bob --by alice",
+			"two people for each invoice and note",
 			"gputally policy show --data DIR", "what holds?",
 		},
 		Commands: []cli.Command{policyShowCommand(), policyDecideCommand(false), policyDecideCommand(true)},
@@ -40,30 +42,36 @@ func policyDecideCommand(approve bool) cli.Command {
 	var approvers []string
 	var anybody bool
 	c := cli.Command{
-		Use:      "set",
-		Short:    "Put a policy in force, from now on",
-		Long:     "What no flag names stays as it is. Without a policy, or while it wants no approvals, anybody may set one.",
-		Examples: []string{"gputally policy set --data DIR --approvals off --by alice", "after policy approve --approvals off --by bob"},
-		Takes:    cli.Data | cli.By,
-		OneOf:    []string{"approvals", "approver", "any-approver"},
-		Apart:    []string{"approver", "any-approver"},
+		Use:   "set",
+		Short: "Put a policy in force, from now on",
+		Long:  "What no flag names stays as it is. Without a policy, or while it wants no approvals, anybody may set one.",
+		Examples: []string{"gputally policy set --data DIR --approvals off --by alice",
+			"after policy approve --approvals off --by bob"},
+		Takes: cli.Data | cli.By,
+		OneOf: []string{"approvals", "approver", "any-approver"},
+		Apart: []string{"approver", "any-approver"},
 		Flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&approvals, "approvals", "", "`on or off`: whether invoices, notes and the next policy need another person's approval")
-			flags.StringArrayVar(&approvers, "approver", nil, "`NAME` of who may approve; may be repeated, and replaces those of before")
+			flags.StringVar(&approvals, "approvals", "",
+				"`on or off`: whether invoices, notes and the next policy need another person's approval")
+			flags.StringArrayVar(&approvers, "approver", nil,
+				"`NAME` of who may approve; may be repeated, and replaces those of before")
 			flags.BoolVar(&anybody, "any-approver", false, "anybody else may approve")
 			if approve {
 				flags.StringVar(&comment, "comment", "", "`TEXT` to keep with it")
 			}
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
-			change := bill.PolicyChange{Approvals: approvals, Approvers: approvers, Anybody: anybody, Comment: comment, Approve: approve}
+			change := bill.PolicyChange{Approvals: approvals, Approvers: approvers, Anybody: anybody, Comment: comment,
+				Approve: approve}
 			return bill.DecidePolicy(ctx, s, change)
 		},
 	}
 	if approve {
 		c.Use, c.Short = "approve", "Approve what somebody else is about to set"
-		c.Long = "Takes the flags that policy set will be given. An approval counts for the next policy alone, and for exactly this one."
-		c.Examples = []string{"gputally policy approve --data DIR --approvals off --by bob", "then policy set --approvals off --by alice"}
+		c.Long = "Takes the flags that policy set will be given. An approval counts for the next policy alone, and for " +
+			"exactly this one."
+		c.Examples = []string{"gputally policy approve --data DIR --approvals off --by bob",
+			"then policy set --approvals off --by alice"}
 	}
 	return c
 }

@@ -30,7 +30,8 @@ func serviceCommand(name, short, long string, service app.Service) cli.Command {
 	return cli.Command{
 		Use:   name,
 		Short: short,
-		Long: long + "\n\nIt runs against the Kafka and ClickHouse of the configuration until it is stopped, and drains then.\n" +
+		Long: long + "\n\nIt runs against the Kafka and ClickHouse of the configuration until it is stopped, and drains " +
+			"then.\n" +
 			"/metrics, /-/ready and /-/healthy are on http.listen.",
 		Examples: []string{
 			"gputally " + name + " --config gputally.yaml", "run it",

@@ -11,8 +11,8 @@ func statusCommand() cli.Command {
 	return cli.Command{
 		Use:   "status",
 		Short: "How far each stage is: spool, lag, watermark, dirty hours",
-		Long: "Shows who serves the ledger, and where data wait: batches in each collector's spool, messages that ingest\n" +
-			"has yet to read, hours that the ledger has yet to recompute, and the watermark up to which it counts.",
+		Long: `Shows who serves the ledger, and where data wait: batches in each collector's spool, messages that ingest
+has yet to read, hours that the ledger has yet to recompute, and the watermark up to which it counts.`,
 		Examples: []string{
 			"gputally status --data DIR", "is it keeping up?",
 			"gputally status --data DIR --output json", "for a monitor",

@@ -21,7 +21,8 @@ func usageCommand() cli.Command {
 			"each bucket in slice-milliseconds, exactly; the table gives its share of the row.",
 		Examples: []string{
 			"gputally usage --data DIR --by tenant", "who used what, in all",
-			"gputally usage --data DIR --by tenant,day --from 2026-10-01 --to 2026-11-01 --output csv", "a month by day, for a spreadsheet",
+			"gputally usage --data DIR --by tenant,day --from 2026-10-01 --to 2026-11-01 --output csv",
+			"a month by day, for a spreadsheet",
 			"gputally usage --data DIR --by gpu,hour --tenant ml-train --output json", "where one tenant ran",
 		},
 		Takes: cli.Data | cli.Output | cli.Range,

@@ -15,10 +15,10 @@ func verifyCommand() cli.Command {
 	return cli.Command{
 		Use:   "verify",
 		Short: "Prove that nothing is missing: checks C1 to C9, and what was decided",
-		Long: "Holds spool, topic, journal, raw rows, ledger and invoices against each other, exactly and without\n" +
-			"tolerance, and prints one line per check with its figures. Exits with 1 when one fails; n/a is a check that\n" +
-			"had nothing to prove, as of a month without prices. What ingest has not read yet is waited for where a\n" +
-			"standalone runs.",
+		Long: `Holds spool, topic, journal, raw rows, ledger and invoices against each other, exactly and without
+tolerance, and prints one line per check with its figures. Exits with 1 when one fails; n/a is a check that
+had nothing to prove, as of a month without prices. What ingest has not read yet is waited for where a
+standalone runs.`,
 		Examples: []string{
 			"gputally verify --data DIR", "one line per check",
 			"gputally verify --data DIR --output json", "for a monitor",

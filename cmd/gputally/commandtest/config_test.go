@@ -27,21 +27,28 @@ func TestConfigCheckOfSourcesAndOwners(t *testing.T) {
 		{"collector: {source: nvml}\nattribution: {readers: [kubelet, static], static: {file: owners.yaml}}", ""},
 		{target + ", attribution: none}\nattribution: {readers: [kubelet]}", ""},
 		{"collector: {source: dcgm}\nattribution: {readers: [static], static: {file: wrong.yaml}}", `unknown key`},
-		{"collector: {source: dcgm}\nattribution: {readers: [static], static: {file: none.yaml}}", `attribution: static: file`},
+		{"collector: {source: dcgm}\nattribution: {readers: [static], static: {file: none.yaml}}",
+			`attribution: static: file`},
 		{"collector: {source: dcgm}\nattribution: {readers: [static]}", `attribution: readers[0] "static": file ""`},
 		{"collector: {source: dcgm}", "attribution: readers: is empty: name kubelet, slurm or static"},
-		{"collector: {source: dcgn}\nattribution: {readers: [kubelet]}", `collector: source "dcgn": want exporter, dcgm or nvml`},
+		{"collector: {source: dcgn}\nattribution: {readers: [kubelet]}",
+			`collector: source "dcgn": want exporter, dcgm or nvml`},
 		{"collector: {source: exporter}", "exporter.targets is empty"},
-		{"collector: {source: dcgm}\nattribution: {readers: [kubelet]}\n" + target + "}", `exporter: targets: collector.source is "dcgm"`},
+		{"collector: {source: dcgm}\nattribution: {readers: [kubelet]}\n" + target + "}",
+			`exporter: targets: collector.source is "dcgm"`},
 		{target + "}\nattribution: {readers: [kubelet]}", `exporter: attribution "labels": set it to "none"`},
-		{"exporter: {targets: [{url: \"http://n:9400/m\"}, {url: \"http://o:9400/m\"}], attribution: none}\nattribution: {readers: [kubelet]}", "exporter: targets: 2 of them"},
-		{"collector: {source: dcgm}\nattribution: {readers: [slurm], slurm: {from: scontrol}}", "stale_after 5s: slurm asks the controller every 10s: want 20s or more"},
+		{"exporter: {targets: [{url: \"http://n:9400/m\"}, {url: \"http://o:9400/m\"}], attribution: none}\nattribution: " +
+			"{readers: [kubelet]}", "exporter: targets: 2 of them"},
+		{"collector: {source: dcgm}\nattribution: {readers: [slurm], slurm: {from: scontrol}}",
+			"stale_after 5s: slurm asks the controller every 10s: want 20s or more"},
 		{"collector: {source: dcgm}\nattribution: {readers: [kubelet, kubelet]}", `readers[1] "kubelet": listed twice`},
 		{"collector: {source: dcgm}\nattribution: {readers: [pods]}", `readers[0] "pods": want kubelet, slurm or static`},
-		{"collector: {source: dcgm}\nattribution: {readers: [kubelet], poll: 10s}", "stale_after 5s: must be two polls of 10s or more"},
+		{"collector: {source: dcgm}\nattribution: {readers: [kubelet], poll: 10s}",
+			"stale_after 5s: must be two polls of 10s or more"},
 		{"dcgm: {address: \"ftp://x\"}", "dcgm: address"},
 		{"device_metrics: {max_age_slots: 0}", "device_metrics: max_age_slots 0: must be 1 to 100"},
-		{"ledger: {raw_retention: 839h}", "ledger: raw_retention 839h0m0s: must be 0 (for ever), or ingest.max_late (840h0m0s) or more"},
+		{"ledger: {raw_retention: 839h}",
+			"ledger: raw_retention 839h0m0s: must be 0 (for ever), or ingest.max_late (840h0m0s) or more"},
 		{"ledger: {raw_retention: 840h}", ""},
 	} {
 		placetest.WriteFile(t, path, c.config+"\n")
@@ -60,7 +67,8 @@ func TestConfigCheckOfSourcesAndOwners(t *testing.T) {
 func TestSecretsInURLsAreRefusedAndNotShown(t *testing.T) {
 	dir := t.TempDir()
 	for _, url := range []string{
-		"http://me:s3cret@127.0.0.1:1/metrics", "http://s3cret@127.0.0.1:1/metrics", "http://127.0.0.1:1/metrics?token=s3cret",
+		"http://me:s3cret@127.0.0.1:1/metrics", "http://s3cret@127.0.0.1:1/metrics",
+		"http://127.0.0.1:1/metrics?token=s3cret",
 		"http://127.0.0.1:1/metrics#s3cret", "http://127.0.0.1:1/%zz?s3cret",
 	} {
 		data := filepath.Join(dir, "data")
@@ -68,7 +76,8 @@ func TestSecretsInURLsAreRefusedAndNotShown(t *testing.T) {
 		placetest.WriteFile(t, config, "exporter: {targets: [{url: \""+url+"\"}]}\nclickhouse: {library: /nonexistent}\n")
 		for _, args := range [][]string{{"standalone", "--data", data, "--scrape", url}, {"config", "check", config}} {
 			got := programtest.Invoke(t, args...)
-			if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "targets[0].url") || strings.Contains(got.Stdout+got.Stderr, "s3cret") {
+			if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr,
+				"targets[0].url") || strings.Contains(got.Stdout+got.Stderr, "s3cret") {
 				t.Errorf("%s: got %+v, want it refused without the secret", args[0], got)
 			}
 		}
@@ -100,7 +109,8 @@ func TestConfigCheckTakesTheClickHouseAddressApart(t *testing.T) {
 			}
 			continue
 		}
-		if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "clickhouse: ") || !strings.Contains(got.Stderr, want) || strings.Contains(got.Stderr, "s3cret") {
+		if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "clickhouse: ") || !strings.Contains(got.Stderr,
+			want) || strings.Contains(got.Stderr, "s3cret") {
 			t.Errorf("%s: got %+v, want %q", address, got, want)
 		}
 	}
@@ -109,7 +119,8 @@ func TestConfigCheckTakesTheClickHouseAddressApart(t *testing.T) {
 func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, settings.ConfigName)
-	placetest.WriteFile(t, filepath.Join(dir, "tenants.yaml"), "versions:\n- effective: 2026-01-01T00:00:00Z\n  rules:\n  - {match: {namespace: a}}\n")
+	placetest.WriteFile(t, filepath.Join(dir, "tenants.yaml"),
+		"versions:\n- effective: 2026-01-01T00:00:00Z\n  rules:\n  - {match: {namespace: a}}\n")
 	placetest.WriteFile(t, filepath.Join(dir, "empty"), "\n")
 	placetest.WriteFile(t, filepath.Join(dir, "open"), "secret\n")
 	if err := os.Chmod(filepath.Join(dir, "open"), 0o644); err != nil {
@@ -119,16 +130,19 @@ func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 		"ledger: {tenants_file: none.yaml}":                               {"ledger: tenants_file: ", "none.yaml"},
 		"ledger: {tenants_file: none.yaml}\nbilling: {prices: away.yaml}": {"none.yaml", "away.yaml"},
 		"ledger: {tenants_file: tenants.yaml}":                            {"ledger: tenants_file: ", "tenants.yaml"},
-		"clickhouse: {password_file: none}":                               {"clickhouse: password_file: ", "none: no such file"},
-		"clickhouse: {password_file: empty}":                              {"clickhouse: password_file: ", "empty: is empty"},
-		"clickhouse: {ca_file: none.pem}":                                 {"clickhouse: ca_file: ", "none.pem: no such file"},
-		"clickhouse: {ca_file: empty}":                                    {"clickhouse: ca_file: ", "empty: holds no PEM certificate"},
+		"clickhouse: {password_file: none}": {"clickhouse: password_file: ",
+			"none: no such file"},
+		"clickhouse: {password_file: empty}": {"clickhouse: password_file: ", "empty: is empty"},
+		"clickhouse: {ca_file: none.pem}":    {"clickhouse: ca_file: ", "none.pem: no such file"},
+		"clickhouse: {ca_file: empty}":       {"clickhouse: ca_file: ", "empty: holds no PEM certificate"},
 		"decisions: {witness: {https: 'https://w.example', ca_file: none.pem, token_file: none}}": {
 			"decisions: witness: ", "none.pem: no such file", "none: no such file",
 		},
-		"decisions: {witness: {https: 'https://w.example', ca_file: empty, token_file: empty}}": {"empty holds no PEM", "empty is empty"},
-		"decisions: {witness: {https: 'https://w.example', token_file: open}}":                  {"open has mode 0644"},
-		"clickhouse: {library: none.so}":                                                        {"clickhouse: library: ", "none.so: no such file"},
+		"decisions: {witness: {https: 'https://w.example', ca_file: empty, token_file: empty}}": {"empty holds no PEM",
+			"empty is empty"},
+		"decisions: {witness: {https: 'https://w.example', token_file: open}}": {"open has mode 0644"},
+		"clickhouse: {library: none.so}": {"clickhouse: library: ",
+			"none.so: no such file"},
 	} {
 		placetest.WriteFile(t, path, text)
 		got := programtest.Invoke(t, "config", "check", path)
@@ -144,7 +158,8 @@ func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 // retention and spool.
 func TestConfigCheckEstimatesDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gputally.yaml")
-	placetest.WriteFile(t, path, "cluster: {slot: 20s}\nledger: {raw_retention: 960h}\ncollector: {spool_max_bytes: 1000000000}\n")
+	placetest.WriteFile(t, path,
+		"cluster: {slot: 20s}\nledger: {raw_retention: 960h}\ncollector: {spool_max_bytes: 1000000000}\n")
 	got := programtest.Invoke(t, "config", "check", path, "--gpus", "1000", "--mig", "100")
 	want := programtest.Came(cli.ExitOK, path+`: ok
 disk for 1000 GPUs, 100 of them in seven instances, on nodes of 8, in slots of 20s:
@@ -177,8 +192,9 @@ func TestConfigCheckNamesEveryMistake(t *testing.T) {
 	path := filepath.Join(t.TempDir(), settings.ConfigName)
 	placetest.WriteFile(t, path, "cluster:\n  slott: 10s\nhttp:\n  listen: 9415\n")
 	got := programtest.Invoke(t, "config", "check", path)
-	want := programtest.Came(cli.ExitUsage, "", "gputally: "+path+`:2: cluster.slott: unknown key, did you mean "slot"?`+"\n"+
-		path+`:4: http.listen: want a string in quotes ("9415"), got 9415`+"\n")
+	want := programtest.Came(cli.ExitUsage, "",
+		"gputally: "+path+`:2: cluster.slott: unknown key, did you mean "slot"?`+"\n"+
+			path+`:4: http.listen: want a string in quotes ("9415"), got 9415`+"\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config check (-want +got):\n%s", diff)
 	}
@@ -187,22 +203,24 @@ func TestConfigCheckNamesEveryMistake(t *testing.T) {
 func TestConfigCheckNamesValuesThatCannotWork(t *testing.T) {
 	path := filepath.Join(t.TempDir(), settings.ConfigName)
 	for text, want := range map[string]string{
-		"cluster: {slot: 7s}":                                      "cluster: slot: 7s: want whole seconds that divide the hour",
-		"cluster: {slot: 1500ms}":                                  "cluster: slot: 1.5s: want whole seconds",
-		`cluster: {name: ""}`:                                      "cluster: name: is empty",
-		"ingest: {chunk_records: 0}":                               "chunk_records 0: must be 1 to 100000",
-		"analyzer: {interval: 1ms}":                                "analyzer: interval 1ms",
-		"billing: {prices: none.yaml}":                             "billing:",
-		"kafka: {brokers: [localhost]}":                            `brokers is "localhost", want host:port`,
-		"kafka: {user: me}":                                        `user "me": user and password come together`,
-		"kafka: {ca_file: ca.pem}":                                 "needs tls: true",
-		"kafka: {cert_file: c.pem, key_file: k.pem}":               "needs tls: true",
-		"kafka: {tls: true, cert_file: c.pem}":                     "they come together",
-		"kafka: {mechanism: gssapi}":                               `mechanism "gssapi"`,
-		"kafka: {brokers: [\"unix:/a\", \"unix:/b\"]}":             "one broker where it is behind a Unix socket",
-		"clickhouse: {memory_bytes: 1000}":                         "memory_bytes 1000: want 268435456",
-		"http: {listen: \"0.0.0.0:9415\"}":                         "other machines could reach it",
-		"clickhouse: {password: hunter2}":                          "clickhouse.password: unknown key; known here: address, ca_file, database, library, memory_bytes, password_file, user",
+		"cluster: {slot: 7s}": "cluster: slot: 7s: want whole seconds that divide " +
+			"the hour",
+		"cluster: {slot: 1500ms}":                      "cluster: slot: 1.5s: want whole seconds",
+		`cluster: {name: ""}`:                          "cluster: name: is empty",
+		"ingest: {chunk_records: 0}":                   "chunk_records 0: must be 1 to 100000",
+		"analyzer: {interval: 1ms}":                    "analyzer: interval 1ms",
+		"billing: {prices: none.yaml}":                 "billing:",
+		"kafka: {brokers: [localhost]}":                `brokers is "localhost", want host:port`,
+		"kafka: {user: me}":                            `user "me": user and password come together`,
+		"kafka: {ca_file: ca.pem}":                     "needs tls: true",
+		"kafka: {cert_file: c.pem, key_file: k.pem}":   "needs tls: true",
+		"kafka: {tls: true, cert_file: c.pem}":         "they come together",
+		"kafka: {mechanism: gssapi}":                   `mechanism "gssapi"`,
+		"kafka: {brokers: [\"unix:/a\", \"unix:/b\"]}": "one broker where it is behind a Unix socket",
+		"clickhouse: {memory_bytes: 1000}":             "memory_bytes 1000: want 268435456",
+		"http: {listen: \"0.0.0.0:9415\"}":             "other machines could reach it",
+		"clickhouse: {password: hunter2}": "clickhouse.password: unknown key; known here: " +
+			"address, ca_file, database, library, memory_bytes, password_file, user",
 		"kafka: {tls: true, ca_file: " + filepath.Base(path) + "}": "holds no PEM certificate",
 	} {
 		placetest.WriteFile(t, path, text)
@@ -220,7 +238,8 @@ func TestConfigShowIsAConfiguration(t *testing.T) {
 		t.Fatalf("config show: got %+v", shown)
 	}
 	placetest.WriteFile(t, settings.ConfigName, shown.Stdout)
-	if got, want := programtest.Invoke(t, "config", "check", settings.ConfigName), programtest.Came(cli.ExitOK, settings.ConfigName+": ok\n", ""); got != want {
+	if got, want := programtest.Invoke(t, "config", "check", settings.ConfigName), programtest.Came(cli.ExitOK,
+		settings.ConfigName+": ok\n", ""); got != want {
 		t.Errorf("config check of what was shown: got %+v, want %+v", got, want)
 	}
 	got := settings.Default()

@@ -26,7 +26,8 @@ func TestASkipIsDecidedLikeAllElse(t *testing.T) {
 	programtest.MustInvoke(t, "inventory", "cluster", "lab", "--slot", "10s", "--data", data)
 	config := filepath.Join(t.TempDir(), settings.ConfigName)
 	placetest.WriteFile(t, config, "decisions: {witness: {file: "+heads+", required: true}}\n")
-	skip := []string{"--config", config, "dlq", "skip", "--data", data, "--by", "alice", "--offset", at, "--reason", "damaged"}
+	skip := []string{"--config", config, "dlq", "skip", "--data", data, "--by", "alice", "--offset", at,
+		"--reason", "damaged"}
 	stands := func() (sum int64) {
 		programtest.WithLedger(t, data, func(p *app.Pipeline) {
 			offsets, err := p.Client.Offsets(t.Context(), broker.TopicSamples, p.Config.Ingest.Group)
@@ -39,7 +40,8 @@ func TestASkipIsDecidedLikeAllElse(t *testing.T) {
 		})
 		return sum
 	}
-	if got := programtest.Invoke(t, skip...); got.Code != cli.ExitEnvironment || !strings.Contains(got.Stderr, "nothing was decided") || stands() != 0 {
+	if got := programtest.Invoke(t, skip...); got.Code != cli.ExitEnvironment || !strings.Contains(got.Stderr,
+		"nothing was decided") || stands() != 0 {
 		t.Errorf("without its witness: got %+v, and the group stands at %d, want 0", got, stands())
 	}
 	if err := os.Mkdir(filepath.Dir(heads), 0o700); err != nil {
@@ -109,7 +111,8 @@ func TestSkipPassesOverWhatStopsIngest(t *testing.T) {
 	if got := skip("--offset", partition+"/1", "--count", "2", "--reason", "ticket 4711"); got.Code != cli.ExitOK {
 		t.Fatalf("dlq skip: got %+v", got)
 	}
-	if got := skip("--offset", partition+"/1", "--count", "2", "--reason", "ticket 4711"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "in the journal already") {
+	if got := skip("--offset", partition+"/1", "--count", "2", "--reason",
+		"ticket 4711"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "in the journal already") {
 		t.Errorf("dlq skip again: got %+v", got)
 	}
 	programtest.WithLedger(t, data, func(p *app.Pipeline) { // as one that was killed before it wrote the journal leaves it
@@ -139,7 +142,8 @@ func TestSkipPassesOverWhatStopsIngest(t *testing.T) {
 			Offset uint64 `ch:"offset"`
 			Reason string `ch:"reason"`
 		}
-		if err := p.Access.DB.Select(t.Context(), &rows, "SELECT offset, reason FROM batches FINAL ORDER BY offset"); err != nil {
+		if err := p.Access.DB.Select(t.Context(), &rows,
+			"SELECT offset, reason FROM batches FINAL ORDER BY offset"); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -150,7 +154,8 @@ func TestSkipPassesOverWhatStopsIngest(t *testing.T) {
 			t.Errorf("journal (-want +got):\n%s", diff)
 		}
 	})
-	if got := skip("--offset", partition+"/5", "--reason", "x"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "nothing is unread") {
+	if got := skip("--offset", partition+"/5", "--reason",
+		"x"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "nothing is unread") {
 		t.Errorf("dlq skip behind the end: got %+v, want nothing to skip", got)
 	}
 	if r := programtest.VerifyLedger(t, data); r.Code != cli.ExitOK || !r.Checks["C3"].OK {

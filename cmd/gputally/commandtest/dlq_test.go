@@ -31,7 +31,8 @@ func letters(t *testing.T, data string, flags ...string) (out []string) {
 	column := func(name string) int { return slices.Index(rows[0], name) }
 	for _, r := range rows[1:] {
 		out = append(out, strings.TrimSpace(strings.Join([]string{
-			r[column("partition")] + "/" + r[column("offset")], r[column("reason")], r[column("size")], r[column("key")], r[column("replay_of")],
+			r[column("partition")] + "/" + r[column("offset")], r[column("reason")], r[column("size")], r[column("key")],
+			r[column("replay_of")],
 		}, " ")))
 	}
 	return out
@@ -43,10 +44,12 @@ func TestDeadLettersAreListedAndSentBack(t *testing.T) {
 	storetest.Library(t)
 	data := programtest.NewDataDir(t)
 	sample := func(key string, value []byte) broker.Message {
-		return broker.Message{Topic: broker.TopicSamples, Key: []byte(key), Value: value, Headers: []broker.Header{{Key: "node", Value: []byte(key)}}}
+		return broker.Message{Topic: broker.TopicSamples, Key: []byte(key), Value: value,
+			Headers: []broker.Header{{Key: "node", Value: []byte(key)}}}
 	}
 	programtest.Produce(t, data, []broker.Message{
-		sample("n1", []byte("\xff\x00one")), sample("n1", []byte("\xfftwo")), sample("n1", []byte{0x08, 99}), sample("n1", bytes.Repeat([]byte{0xff}, 70_000)),
+		sample("n1", []byte("\xff\x00one")), sample("n1", []byte("\xfftwo")), sample("n1", []byte{0x08, 99}),
+		sample("n1", bytes.Repeat([]byte{0xff}, 70_000)),
 	})
 	want := []string{"0/0 garbage 5 n1", "0/1 garbage 4 n1", "0/2 format 2 n1", "0/3 garbage 70000 n1"}
 	if diff := cmp.Diff(want, letters(t, data)); diff != "" {
@@ -59,7 +62,8 @@ func TestDeadLettersAreListedAndSentBack(t *testing.T) {
 		code   int
 		stdout string
 	}{
-		"--all --dry-run":        {cli.ExitFailed, "3 of 4 dead letters would be sent, 0 copies left out, 1 not replayable\n"},
+		"--all --dry-run": {cli.ExitFailed,
+			"3 of 4 dead letters would be sent, 0 copies left out, 1 not replayable\n"},
 		"--offset 0/3":           {cli.ExitFailed, "0 of 1 dead letters sent, 0 copies left out, 1 not replayable\n"},
 		"--offset 0/9":           {cli.ExitFailed, ""},
 		"--offset 1":             {cli.ExitUsage, ""},
@@ -74,7 +78,8 @@ func TestDeadLettersAreListedAndSentBack(t *testing.T) {
 	}
 	for range 2 {
 		got := programtest.Invoke(t, "dlq", "replay", "--data", data, "--all")
-		if got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "dead letter 0/3 (garbage) is not replayable: cut: 65536 of 70000 bytes are kept") ||
+		if got.Code != cli.ExitFailed || !strings.Contains(got.Stderr,
+			"dead letter 0/3 (garbage) is not replayable: cut: 65536 of 70000 bytes are kept") ||
 			!strings.HasPrefix(got.Stdout, "3 of ") {
 			t.Errorf("dlq replay --all: got %+v, want 3 sent", got)
 		}
@@ -88,7 +93,8 @@ func TestDeadLettersAreListedAndSentBack(t *testing.T) {
 		t.Errorf("the last letter does not say what it is a replay of: %q", last)
 	}
 	for _, m := range programtest.ReadTopic(t, data, broker.TopicSamples)[4:] {
-		if string(m.Key) != "n1" || programtest.HeaderOf(m, "node") != "n1" || programtest.HeaderOf(m, ingest.HeaderReplayOf) == "" || len(m.Headers) != 2 {
+		if string(m.Key) != "n1" || programtest.HeaderOf(m, "node") != "n1" || programtest.HeaderOf(m,
+			ingest.HeaderReplayOf) == "" || len(m.Headers) != 2 {
 			t.Errorf("sent back with key %q and headers %v", m.Key, m.Headers)
 		}
 	}
@@ -101,7 +107,8 @@ func TestDeadLettersAreListedAndSentBack(t *testing.T) {
 func TestDeadLettersAsJSON(t *testing.T) {
 	storetest.Library(t)
 	data := programtest.NewDataDir(t)
-	programtest.Produce(t, data, []broker.Message{{Topic: broker.TopicSamples, Key: []byte("=n\x1b1"), Value: []byte("=cmd\x07")}})
+	programtest.Produce(t, data,
+		[]broker.Message{{Topic: broker.TopicSamples, Key: []byte("=n\x1b1"), Value: []byte("=cmd\x07")}})
 	got := programtest.Invoke(t, "dlq", "list", "--data", data, "--output", "json")
 	var rows []map[string]any
 	if err := json.Unmarshal([]byte(got.Stdout), &rows); err != nil || len(rows) != 1 {
@@ -111,8 +118,9 @@ func TestDeadLettersAsJSON(t *testing.T) {
 	delete(rows[0], "error")
 	delete(rows[0], "of_partition")
 	want := map[string]any{
-		"partition": 0.0, "offset": 0.0, "of_offset": 0.0, "reason": "format", "size": 5.0, "replayable": "yes", "replay_of": "",
-		"key": `=n\x1b1`, "sha256": rows[0]["sha256"], "first_bytes": `=cmd\a`,
+		"partition": 0.0, "offset": 0.0, "of_offset": 0.0, "reason": "format", "size": 5.0, "replayable": "yes",
+		"replay_of": "",
+		"key":       `=n\x1b1`, "sha256": rows[0]["sha256"], "first_bytes": `=cmd\a`,
 	}
 	if diff := cmp.Diff(want, rows[0]); diff != "" || len(rows[0]["sha256"].(string)) != 64 {
 		t.Errorf("letter (-want +got):\n%s", diff)
@@ -125,7 +133,8 @@ func TestDeadLettersAsJSON(t *testing.T) {
 func TestDeadLettersNeedABroker(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv(cli.DataEnv, "")
-	if got := programtest.Invoke(t, "dlq", "list"); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "no broker is named") {
+	if got := programtest.Invoke(t, "dlq", "list"); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr,
+		"no broker is named") {
 		t.Errorf("got %+v", got)
 	}
 }

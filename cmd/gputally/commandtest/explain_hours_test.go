@@ -38,7 +38,9 @@ func TestExplainRandomHours(t *testing.T) {
 			GPU  string    `ch:"gpu"`
 			Hour time.Time `ch:"hour"`
 		}
-		if err := db.Select(t.Context(), &rows, "SELECT toString(gpu) AS gpu, hour FROM usage_hourly FINAL WHERE present_ms > 0 ORDER BY gpu, hour"); err != nil || len(rows) == 0 {
+		if err := db.Select(t.Context(), &rows,
+			"SELECT toString(gpu) AS gpu, hour FROM usage_hourly FINAL WHERE present_ms > 0 ORDER BY gpu, hour"); err != nil ||
+			len(rows) == 0 {
 			t.Fatalf("%d GPU-hours, %v", len(rows), err)
 		}
 		rng := rand.New(rand.NewPCG(7, uint64(n)))

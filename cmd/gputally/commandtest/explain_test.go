@@ -31,7 +31,8 @@ func TestExplain(t *testing.T) {
 	}
 	for _, want := range []string{
 		"GPU GPU-m, NVIDIA H100 80GB HBM3, node n1, cluster k", "a/p: tenant a, leaf gi1 (3g.40gb of 3 slices)",
-		"00:00:00-00:00:20: 2 slots, held by a/p → active, 60 000 slice-ms", "GR_ENGINE_ACTIVE 0.5", "a (a/p) pays for 0.005 GPU-hours: 0.003 active because",
+		"00:00:00-00:00:20: 2 slots, held by a/p → active, 60 000 slice-ms", "GR_ENGINE_ACTIVE 0.5",
+		"a (a/p) pays for 0.005 GPU-hours: 0.003 active because",
 		"the lines sum to it", "list rate 2.49 USD per GPU-hour", "hours of 3g.40gb × 1.14", "list values sum to it",
 	} {
 		if !strings.Contains(got.Stdout, want) {
@@ -53,11 +54,13 @@ func TestExplain(t *testing.T) {
 		"--output=csv":             {Code: cli.ExitUsage, Stderr: "want text or json"},
 		"--time-zone=Mars":         {Code: cli.ExitUsage, Stderr: "want a zone such as"},
 	} {
-		if got := programtest.Invoke(t, append(ask, flag)...); got.Code != want.Code || got.Stdout != "" || !strings.Contains(got.Stderr, want.Stderr) {
+		if got := programtest.Invoke(t,
+			append(ask, flag)...); got.Code != want.Code || got.Stdout != "" || !strings.Contains(got.Stderr, want.Stderr) {
 			t.Errorf("explain %s: got %+v, want code %d and %q", flag, got, want.Code, want.Stderr)
 		}
 	}
-	programtest.Alter(t, data, `INSERT INTO usage_hourly SELECT * REPLACE (version + 1 AS version, free - 1 AS free, stranded + 1 AS stranded) FROM usage_hourly FINAL`)
+	programtest.Alter(t, data,
+		`INSERT INTO usage_hourly SELECT * REPLACE (version + 1 AS version, free - 1 AS free, stranded + 1 AS stranded) FROM usage_hourly FINAL`)
 	got = programtest.Invoke(t, ask...)
 	if got.Code != cli.ExitFailed || !strings.Contains(got.Stdout, "free is 27999 in the ledger and 28000 from raw") {
 		t.Errorf("explain of a row that was changed: got %+v", got)
@@ -89,7 +92,8 @@ func explainAsJSON(t *testing.T, ask []string) {
 	if err := json.Unmarshal([]byte(got.Stdout), &answer); err != nil || got.Code != cli.ExitOK {
 		t.Fatalf("explain as JSON: got %+v: %v", got, err)
 	}
-	if answer.GPU != "GPU-m" || !answer.Proof.OK || answer.TimeZone != "Europe/Berlin" || answer.HourLocal != "2026-03-01T01:00:00+01:00" || len(answer.Lines) == 0 {
+	if answer.GPU != "GPU-m" || !answer.Proof.OK || answer.TimeZone != "Europe/Berlin" ||
+		answer.HourLocal != "2026-03-01T01:00:00+01:00" || len(answer.Lines) == 0 {
 		t.Errorf("explain as JSON: got %+v", answer)
 	}
 	for _, l := range answer.Lines {
@@ -98,7 +102,8 @@ func explainAsJSON(t *testing.T, ask []string) {
 		}
 	}
 	// 72,000 slice-ms of 2 slices are 36 s of the profile at 0.76 per hour.
-	if p := answer.Price.Owners; len(p) != 1 || p[0].Tenant != "b" || p[0].Total.Decimal != "0.0076" || p[0].Total.Exact != "19/2500" {
+	if p := answer.Price.Owners; len(
+		p) != 1 || p[0].Tenant != "b" || p[0].Total.Decimal != "0.0076" || p[0].Total.Exact != "19/2500" {
 		t.Errorf("explain --tenant b: price %+v, want 0.0076", p)
 	}
 }
@@ -107,7 +112,8 @@ func TestPriceOfAnHour(t *testing.T) {
 	hour := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	book := &prices.Book{Name: "book", Currency: "EUR", Versions: []prices.Version{{
 		Effective: hour, KWh: decimal.RequireFromString("0.30"), IdleSurcharge: decimal.RequireFromString("0.5"),
-		Models: map[string]prices.Model{"X": {GPUHour: decimal.RequireFromString("3"), Profiles: map[string]decimal.Decimal{"1g": decimal.RequireFromString("0.5")}}},
+		Models: map[string]prices.Model{"X": {GPUHour: decimal.RequireFromString("3"),
+			Profiles: map[string]decimal.Decimal{"1g": decimal.RequireFromString("0.5")}}},
 	}}}
 	e := &explain.Explanation{Hour: hour, Model: "X", Figures: explain.Figures{
 		Slices: 7, GPUSlices: 7, CapacitySliceMS: 7 * 3_600_000, Free: 7*3_600_000 - 3_600_000 - 1_800_000,

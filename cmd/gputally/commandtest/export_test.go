@@ -22,7 +22,8 @@ func TestExportCheckFindsWhatIsWrong(t *testing.T) {
 	data := programtest.NewLedger(t)
 	config := filepath.Join(t.TempDir(), settings.ConfigName)
 	placetest.WriteFile(t, config, "billing: {focus: {issuer: ACME HPC, account: acme/gpus, account_name: All GPUs}}\n")
-	path := strings.TrimSpace(programtest.MustInvoke(t, "export", "focus", "--data", data, "--period", "2026-10", "--config", config))
+	path := strings.TrimSpace(programtest.MustInvoke(t, "export", "focus", "--data", data, "--period", "2026-10",
+		"--config", config))
 	header, first := firstRecord(t, path)
 	got, want := map[string]string{}, map[string]string{
 		"InvoiceIssuerName": "ACME HPC", "ProviderName": "ACME HPC", "PublisherName": "ACME HPC",
@@ -36,7 +37,8 @@ func TestExportCheckFindsWhatIsWrong(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	if got := programtest.Invoke(t, "export", "check", path); got != programtest.Came(cli.ExitOK, path+": breaks no rule of FOCUS 1.2\n", "") {
+	if got := programtest.Invoke(t, "export", "check", path); got != programtest.Came(cli.ExitOK,
+		path+": breaks no rule of FOCUS 1.2\n", "") {
 		t.Errorf("a right file: got %+v", got)
 	}
 	text, err := os.ReadFile(path)
@@ -49,17 +51,21 @@ func TestExportCheckFindsWhatIsWrong(t *testing.T) {
 		Line                             int
 		Column, Rule, Value, Requirement string
 	}
-	if err := json.Unmarshal([]byte(found.Stdout), &violations); err != nil || len(violations) != 1 || found.Code != cli.ExitFailed {
+	if err := json.Unmarshal([]byte(found.Stdout),
+		&violations); err != nil || len(violations) != 1 || found.Code != cli.ExitFailed {
 		t.Fatalf("a broken file: got %+v, %v", found, err)
 	}
-	if v := violations[0]; v.Line != 2 || v.Column != "BillingCurrency" || v.Value != "usd" || v.Rule == "" || v.Requirement == "" {
+	if v := violations[0]; v.Line != 2 || v.Column != "BillingCurrency" || v.Value != "usd" || v.Rule == "" ||
+		v.Requirement == "" {
 		t.Errorf("violation: got %+v", v)
 	}
 	found = programtest.Invoke(t, "export", "check", path)
-	if found.Code != cli.ExitFailed || !strings.Contains(found.Stdout, "BillingCurrency") || !strings.Contains(found.Stderr, "1 violations of FOCUS 1.2") {
+	if found.Code != cli.ExitFailed || !strings.Contains(found.Stdout,
+		"BillingCurrency") || !strings.Contains(found.Stderr, "1 violations of FOCUS 1.2") {
 		t.Errorf("for reading: got %+v", found)
 	}
-	if found = programtest.Invoke(t, "export", "check", path, "--output", "csv"); found.Code != cli.ExitFailed || strings.Count(found.Stdout, "\n") != 2 {
+	if found = programtest.Invoke(t, "export", "check", path, "--output",
+		"csv"); found.Code != cli.ExitFailed || strings.Count(found.Stdout, "\n") != 2 {
 		t.Errorf("as CSV: got %+v", found)
 	}
 }
@@ -113,7 +119,8 @@ func TestConfigCheckReadsFocusNames(t *testing.T) {
 	} {
 		placetest.WriteFile(t, path, "billing: {focus: "+text+"}\n")
 		got := programtest.Invoke(t, "config", "check", path)
-		if want == "" && got.Code != cli.ExitOK || want != "" && (got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, want)) {
+		if want == "" && got.Code != cli.ExitOK || want != "" && (got.Code != cli.ExitUsage ||
+			!strings.Contains(got.Stderr, want)) {
 			t.Errorf("%s: got %+v, want %q", text, got, want)
 		}
 	}

@@ -60,7 +60,8 @@ func encodeObject(t *testing.T, o programtest.Object) string {
 func sliceMSBy(t *testing.T, data string) map[string]int64 {
 	t.Helper()
 	var rows []map[string]any
-	if err := json.Unmarshal([]byte(programtest.MustInvoke(t, "usage", "--data", data, "--by", "tenant", "--output", "json")), &rows); err != nil {
+	if err := json.Unmarshal([]byte(programtest.MustInvoke(t, "usage", "--data", data, "--by", "tenant", "--output",
+		"json")), &rows); err != nil {
 		t.Fatal(err)
 	}
 	sums := map[string]int64{}
@@ -97,7 +98,8 @@ func fillLedger(t *testing.T, data, records string, flags ...string) programtest
 		records = strings.ReplaceAll(records, "Z\n", "Z,1\n")
 	}
 	placetest.WriteFile(t, file, records)
-	return programtest.Invoke(t, append([]string{"import", "allocations", file, "--data", data, "--cluster", "fleet"}, flags...)...)
+	return programtest.Invoke(t,
+		append([]string{"import", "allocations", file, "--data", data, "--cluster", "fleet"}, flags...)...)
 }
 
 // R18: records fill what collectors of a live cluster missed, as unproven; what
@@ -117,7 +119,8 @@ func TestRecordsFillWhatCollectorsMissed(t *testing.T) {
 		}
 	}
 	got := fillLedger(t, data, outageRecords+refusedRecords, "--dry-run")
-	if got.Code != cli.ExitFailed || !strings.Contains(got.Stdout, "30 batches to import (a dry run: nothing is changed), 5 bad rows") ||
+	if got.Code != cli.ExitFailed || !strings.Contains(got.Stdout,
+		"30 batches to import (a dry run: nothing is changed), 5 bad rows") ||
 		!strings.Contains(got.Stderr, "records hold 0.567797619 GPU-hours") {
 		t.Errorf("dry run: got %+v", got)
 	}
@@ -136,7 +139,8 @@ func TestRecordsFillWhatCollectorsMissed(t *testing.T) {
 	}
 	check("dry run")
 
-	if got := fillLedger(t, data, outageRecords); got.Code != cli.ExitOK || !strings.Contains(got.Stdout, "30 batches imported, 0 bad rows") {
+	if got := fillLedger(t, data, outageRecords); got.Code != cli.ExitOK || !strings.Contains(got.Stdout,
+		"30 batches imported, 0 bad rows") {
 		t.Errorf("import: got %+v", got)
 	}
 	// 30 minutes of a board of 7 slices; 569.5 s of an instance of 3.
@@ -147,14 +151,18 @@ func TestRecordsFillWhatCollectorsMissed(t *testing.T) {
 	fill(1_800_000*7, 569_500*3)
 	check("filled")
 	programtest.MustVerify(t, data)
-	if got := fillLedger(t, data, outageRecords); got.Code != cli.ExitOK || !strings.Contains(got.Stdout, "0 records new, 0 changed, 0 deleted, 2 unchanged; 0 batches imported") {
+	if got := fillLedger(t, data, outageRecords); got.Code != cli.ExitOK || !strings.Contains(got.Stdout,
+		"0 records new, 0 changed, 0 deleted, 2 unchanged; 0 batches imported") {
 		t.Errorf("again: got %+v", got)
 	}
-	if got := programtest.MustInvoke(t, "explain", "--gpu", "GPU-n1-0", "--hour", "2026-03-01T01:00:00Z", "--data", data); !strings.Contains(got, "allocation records say who held it") {
+	if got := programtest.MustInvoke(t, "explain", "--gpu", "GPU-n1-0", "--hour", "2026-03-01T01:00:00Z", "--data",
+		data); !strings.Contains(got, "allocation records say who held it") {
 		t.Errorf("explain: %s, want it to name the records", got)
 	}
 
-	if got := fillLedger(t, data, strings.Replace(outageRecords, "01:30:00Z", "01:15:00Z", 1)); got.Code != cli.ExitOK || !strings.Contains(got.Stdout, "1 changed") {
+	if got := fillLedger(t, data,
+		strings.Replace(outageRecords, "01:30:00Z", "01:15:00Z", 1)); got.Code != cli.ExitOK || !strings.Contains(got.Stdout,
+		"1 changed") {
 		t.Errorf("corrected: got %+v", got)
 	}
 	fill(900_000*7, 569_500*3)

@@ -45,13 +45,16 @@ type corrected struct{ note, kind, hours, gpuHours, list, discount, total, reaso
 func pendingOf(t *testing.T, data, period string) (found []corrected) {
 	t.Helper()
 	var pending []invoice.Adjustment
-	if err := json.Unmarshal([]byte(programtest.MustInvoke(t, "invoice", "adjustments", "--data", data, "--period", period, "--output", "json")), &pending); err != nil {
+	if err := json.Unmarshal([]byte(programtest.MustInvoke(t, "invoice", "adjustments", "--data", data, "--period",
+		period, "--output", "json")), &pending); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range pending {
 		found = append(found, corrected{
-			note: a.Note.Number, kind: a.Note.Kind, hours: fmt.Sprintf("%d from %s to %s", a.Hours, a.First, a.Last), gpuHours: a.Note.GPUHours.String(),
-			list: a.Note.Effects.List.StringFixed(2), discount: a.Note.Effects.Discount.StringFixed(2), total: a.Note.Total.String(),
+			note: a.Note.Number, kind: a.Note.Kind, hours: fmt.Sprintf("%d from %s to %s", a.Hours, a.First, a.Last),
+			gpuHours: a.Note.GPUHours.String(),
+			list:     a.Note.Effects.List.StringFixed(2), discount: a.Note.Effects.Discount.StringFixed(2),
+			total:  a.Note.Total.String(),
 			reason: strings.SplitN(a.Reason, ":", 2)[0],
 		})
 	}
@@ -68,7 +71,8 @@ func TestCorrectedAccountingAdjustsFinalisedMonths(t *testing.T) {
 	data := programtest.NewDataDir(t)
 	load := func(jobs []slurmJob, from time.Time, want string) {
 		t.Helper()
-		said := programtest.MustInvoke(t, "import", "sacct", sacctFile(t, jobs, from, to, time.UTC), "--data", data, "--cluster", "hpc", "--capacity", "a100=400",
+		said := programtest.MustInvoke(t, "import", "sacct", sacctFile(t, jobs, from, to, time.UTC), "--data", data,
+			"--cluster", "hpc", "--capacity", "a100=400",
 			"--window-start", from.Format(time.RFC3339), "--window-end", to.Format(time.RFC3339))
 		if !strings.Contains(said, want) {
 			t.Fatalf("import said %q, want %q", said, want)
@@ -96,13 +100,17 @@ func TestCorrectedAccountingAdjustsFinalisedMonths(t *testing.T) {
 	const late = "late or corrected data"
 	want := []corrected{
 		// 2 GPUs for 90 minutes: 3 GPU-hours at 2.00, less a tenth, in the hours 15 and 16 UTC.
-		{"2026-03-bio-r1", "credit_note", "2 from 2026-03-03T15:00:00Z to 2026-03-03T16:00:00Z", "-3.000000000", "-6.00", "0.60", "-5.40", late},
+		{"2026-03-bio-r1", "credit_note", "2 from 2026-03-03T15:00:00Z to 2026-03-03T16:00:00Z", "-3.000000000", "-6.00",
+			"0.60", "-5.40", late},
 		// 4 GPUs for three hours, of which the hours 14 to 17 UTC have a part.
-		{"2026-03-chem-r1", "debit_note", "4 from 2026-03-03T14:00:00Z to 2026-03-03T17:00:00Z", "12.000000000", "24.00", "0.00", "24.00", late},
+		{"2026-03-chem-r1", "debit_note", "4 from 2026-03-03T14:00:00Z to 2026-03-03T17:00:00Z", "12.000000000", "24.00",
+			"0.00", "24.00", late},
 		// one GPU for half an hour.
-		{"2026-03-med-r1", "credit_note", "1 from 2026-03-03T15:00:00Z to 2026-03-03T15:00:00Z", "-0.500000000", "-1.00", "0.00", "-1.00", late},
+		{"2026-03-med-r1", "credit_note", "1 from 2026-03-03T15:00:00Z to 2026-03-03T15:00:00Z", "-0.500000000", "-1.00",
+			"0.00", "-1.00", late},
 		// what chem has now: equal list value, the other sign.
-		{"2026-03-phys-r1", "credit_note", "4 from 2026-03-03T14:00:00Z to 2026-03-03T17:00:00Z", "-12.000000000", "-24.00", "0.00", "-24.00", late},
+		{"2026-03-phys-r1", "credit_note", "4 from 2026-03-03T14:00:00Z to 2026-03-03T17:00:00Z", "-12.000000000", "-24.00",
+			"0.00", "-24.00", late},
 	}
 	allowed := cmp.AllowUnexported(corrected{})
 	if diff := cmp.Diff(want, pendingOf(t, data, "2026-03"), allowed); diff != "" {
@@ -113,14 +121,16 @@ func TestCorrectedAccountingAdjustsFinalisedMonths(t *testing.T) {
 	}
 	for _, w := range want {
 		tenant := strings.Split(w.note, "-")[2]
-		if said := programtest.MustInvoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant", tenant, "--by", "finance", "--output", "csv"); !strings.Contains(said, w.note+","+tenant+","+w.kind+",USD,"+w.total) {
+		if said := programtest.MustInvoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant", tenant,
+			"--by", "finance", "--output", "csv"); !strings.Contains(said, w.note+","+tenant+","+w.kind+",USD,"+w.total) {
 			t.Errorf("note of %s: %q, want %s over %s", tenant, said, w.kind, w.total)
 		}
 	}
 	if pending := pendingOf(t, data, "2026-03"); len(pending) != 0 {
 		t.Errorf("adjustments after the notes: %+v", pending)
 	}
-	if got := programtest.Invoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant", "geo"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "its usage is what it was") {
+	if got := programtest.Invoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant",
+		"geo"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "its usage is what it was") {
 		t.Errorf("a note for geo, which nobody corrected: got %+v", got)
 	}
 	checks := programtest.MustVerify(t, data)

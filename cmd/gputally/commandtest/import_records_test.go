@@ -66,7 +66,8 @@ func sacctFile(t *testing.T, jobs []slurmJob, from, to time.Time, zone *time.Loc
 	b.WriteString("JobID|User|Account|Partition|State|Start|End|ElapsedRaw|AllocTRES|NodeList\n")
 	for _, j := range jobs {
 		if j.start.IsZero() {
-			fmt.Fprintf(&b, "%s|%s|%s|gpu|CANCELLED by 0|Unknown|%s|0||None assigned\n", j.id, j.user, j.account, from.In(zone).Format("2006-01-02T15:04:05"))
+			fmt.Fprintf(&b, "%s|%s|%s|gpu|CANCELLED by 0|Unknown|%s|0||None assigned\n", j.id, j.user, j.account,
+				from.In(zone).Format("2006-01-02T15:04:05"))
 			continue
 		}
 		if !j.start.Before(to) || !j.end.After(from) {
@@ -79,7 +80,8 @@ func sacctFile(t *testing.T, jobs []slurmJob, from, to time.Time, zone *time.Loc
 		if j.gpus > 0 {
 			tres = fmt.Sprintf("billing=4,cpu=4,gres/gpu:a100=%d,gres/gpu=%d", j.gpus, j.gpus)
 		}
-		fmt.Fprintf(&b, "%s|%s|%s|gpu|%s|%s|%s|0|%s|n[1-2]\n", j.id, j.user, j.account, state, j.start.In(zone).Format("2006-01-02T15:04:05"), end, tres)
+		fmt.Fprintf(&b, "%s|%s|%s|gpu|%s|%s|%s|0|%s|n[1-2]\n", j.id, j.user, j.account, state,
+			j.start.In(zone).Format("2006-01-02T15:04:05"), end, tres)
 	}
 	path := filepath.Join(t.TempDir(), "sacct.txt")
 	placetest.WriteFile(t, path, b.String())
@@ -146,7 +148,8 @@ func TestImportSacctWeek(t *testing.T) {
 	jobs, data := slurmWeek(from), programtest.NewDataDir(t)
 	load := func(jobs []slurmJob, from time.Time) programtest.Outcome {
 		t.Helper()
-		return programtest.Invoke(t, "import", "sacct", sacctFile(t, jobs, from, to, zone), "--data", data, "--cluster", "hpc", "--capacity", fmt.Sprint("a100=", capacity),
+		return programtest.Invoke(t, "import", "sacct", sacctFile(t, jobs, from, to, zone), "--data", data, "--cluster",
+			"hpc", "--capacity", fmt.Sprint("a100=", capacity),
 			"--time-zone", zone.String(), "--window-start", from.Format(time.RFC3339), "--window-end", to.Format(time.RFC3339))
 	}
 	check := func(step string, jobs []slurmJob) {
@@ -159,11 +162,13 @@ func TestImportSacctWeek(t *testing.T) {
 			t.Errorf("%s: all buckets have %d slice-ms, want %d", step, buckets, want)
 		}
 	}
-	if got := load(jobs, from); got.Code != cli.ExitOK || !strings.Contains(got.Stdout, "168 batches imported, 0 bad rows") {
+	if got := load(jobs, from); got.Code != cli.ExitOK || !strings.Contains(got.Stdout,
+		"168 batches imported, 0 bad rows") {
 		t.Fatalf("first import: got %+v", got)
 	}
 	check("first", jobs)
-	if got := load(jobs, from); got.Code != cli.ExitOK || !strings.Contains(got.Stdout, ": 0 records new, 0 changed, 0 deleted, ") || !strings.Contains(got.Stdout, "; 0 batches imported") {
+	if got := load(jobs, from); got.Code != cli.ExitOK || !strings.Contains(got.Stdout,
+		": 0 records new, 0 changed, 0 deleted, ") || !strings.Contains(got.Stdout, "; 0 batches imported") {
 		t.Errorf("second import: got %+v", got)
 	}
 	lastDay := to.AddDate(0, 0, -1)
@@ -173,7 +178,8 @@ func TestImportSacctWeek(t *testing.T) {
 		t.Errorf("the last day again: got %+v", got)
 	}
 	check("corrected", fixed)
-	if r := programtest.VerifyLedger(t, data); !slices.Equal(r.Failed(), []string{"C7"}) || !r.Checks["C7"].NotProven || !strings.Contains(r.Checks["C7"].Figures, `price model "a100"`) {
+	if r := programtest.VerifyLedger(t, data); !slices.Equal(r.Failed(),
+		[]string{"C7"}) || !r.Checks["C7"].NotProven || !strings.Contains(r.Checks["C7"].Figures, `price model "a100"`) {
 		t.Errorf("verify: failed %v, C7 %+v; want only that a100 has no price", r.Failed(), r.Checks["C7"])
 	}
 }
@@ -204,10 +210,13 @@ func TestImportRecordsRefused(t *testing.T) {
 	placetest.WriteFile(t, file, "tenant,start,end,gpus\na,2026-03-01,2026-03-02,1\na,never,2026-03-02,1\n")
 	rejects := filepath.Join(t.TempDir(), "rejects.txt")
 	data := programtest.NewDataDir(t)
-	if got := programtest.Invoke(t, "import", "allocations", file, "--data", data, "--cluster", "k", "--rejects", rejects); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, `:3: start: time "never"`) || !strings.Contains(got.Stdout, "24 batches imported, 1 bad rows") {
+	if got := programtest.Invoke(t, "import", "allocations", file, "--data", data, "--cluster", "k", "--rejects",
+		rejects); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr,
+		`:3: start: time "never"`) || !strings.Contains(got.Stdout, "24 batches imported, 1 bad rows") {
 		t.Errorf("a bad row: got %+v", got)
 	}
-	if text, err := os.ReadFile(rejects); err != nil || string(text) != file+":3: start: time \"never\": want RFC 3339, epoch seconds, or a local time such as 2026-03-01 08:30:00\n" {
+	if text, err := os.ReadFile(rejects); err != nil || string(text) != file+
+		":3: start: time \"never\": want RFC 3339, epoch seconds, or a local time such as 2026-03-01 08:30:00\n" {
 		t.Errorf("rejects: %q, %v", text, err)
 	}
 	for _, c := range []struct {
@@ -216,19 +225,24 @@ func TestImportRecordsRefused(t *testing.T) {
 	}{
 		{"source \"allocations\" speaks of node \"k\" already", []string{"--source", "other"}},
 		{"come together", []string{"--window-start", "2026-03-01"}},
-		{"by whole UTC hours", []string{"--window-start", "2026-03-01", "--window-end", "2026-03-02", "--time-zone", "Asia/Kolkata"}},
+		{"by whole UTC hours",
+			[]string{"--window-start", "2026-03-01", "--window-end", "2026-03-02", "--time-zone", "Asia/Kolkata"}},
 		{"no such zone", []string{"--time-zone", "Mars/Olympus"}},
 		{"--capacity", []string{"--capacity", "many"}},
 		{"tenant=vc: the header has no such column", []string{"--columns", "tenant=vc"}},
 		{"--delimiter", []string{"--delimiter", "ab"}},
 	} {
-		if got := programtest.Invoke(t, append([]string{"import", "allocations", file, "--data", data, "--cluster", "k"}, c.flags...)...); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, c.want) {
+		if got := programtest.Invoke(t,
+			append([]string{"import", "allocations", file, "--data", data, "--cluster", "k"},
+				c.flags...)...); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, c.want) {
 			t.Errorf("%v: got %+v, want %q", c.flags, got, c.want)
 		}
 	}
-	lines := programtest.WriteLines(t, []string{`{"cluster":"live","node":"n1","slot":"2026-03-01T00:00:00Z","slot_ms":10000,"collector":"c1","boot_ms":1,"seq":0,"gpus":[]}`})
+	lines := programtest.WriteLines(t,
+		[]string{`{"cluster":"live","node":"n1","slot":"2026-03-01T00:00:00Z","slot_ms":10000,"collector":"c1","boot_ms":1,"seq":0,"gpus":[]}`})
 	programtest.MustImport(t, data, lines)
-	if got := programtest.Invoke(t, "import", "allocations", file, "--data", data, "--cluster", "live"); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, `collector "c1" has sent 1 batches of it`) {
+	if got := programtest.Invoke(t, "import", "allocations", file, "--data", data, "--cluster",
+		"live"); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, `collector "c1" has sent 1 batches of it`) {
 		t.Errorf("a cluster with a collector: got %+v", got)
 	}
 }

@@ -35,8 +35,9 @@ func TestInventoryListsAndRetires(t *testing.T) {
 	list := func(state, closes, who, reason string) {
 		t.Helper()
 		got := programtest.Invoke(t, "inventory", "list", "--data", data, "-o", "csv")
-		want := programtest.Came(cli.ExitOK, "cluster,gpu,node,model,slices,state,first_listed,last_listed,closes,retired_by,reason\n"+
-			"c,GPU-1,n1,NVIDIA A30,4,"+state+",2026-03-01T23:00:00Z,2026-03-02T00:00:00Z,"+closes+","+who+","+reason+"\n", "")
+		want := programtest.Came(cli.ExitOK,
+			"cluster,gpu,node,model,slices,state,first_listed,last_listed,closes,retired_by,reason\n"+
+				"c,GPU-1,n1,NVIDIA A30,4,"+state+",2026-03-01T23:00:00Z,2026-03-02T00:00:00Z,"+closes+","+who+","+reason+"\n", "")
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("inventory (-want +got):\n%s", diff)
 		}
@@ -55,8 +56,10 @@ func TestInventoryListsAndRetires(t *testing.T) {
 			t.Errorf("retire %v: got %+v, want exit %d and %q", c.args, got, cli.ExitUsage, c.want)
 		}
 	}
-	got := programtest.Invoke(t, "inventory", "retire", "GPU-1", "--at", "2026-03-02T00:30:05Z", "--reason", "swapped", "--by", "ops", "--data", data)
-	if want := "GPU GPU-1 is retired from 2026-03-02T00:30:00Z on; "; got.Code != cli.ExitOK || !strings.HasPrefix(got.Stdout, want) {
+	got := programtest.Invoke(t, "inventory", "retire", "GPU-1", "--at", "2026-03-02T00:30:05Z", "--reason", "swapped",
+		"--by", "ops", "--data", data)
+	if want := "GPU GPU-1 is retired from 2026-03-02T00:30:00Z on; "; got.Code != cli.ExitOK || !strings.HasPrefix(
+		got.Stdout, want) {
 		t.Errorf("retire: got %+v, want %q", got, want)
 	}
 	list("retired", "2026-03-02T00:30:00Z", "ops", "swapped")

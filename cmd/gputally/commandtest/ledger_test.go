@@ -23,11 +23,13 @@ import (
 
 func TestUsageInThreeFormats(t *testing.T) {
 	data := programtest.NewLedger(t)
-	got := programtest.Invoke(t, "usage", "--data", data, "--by", "tenant,hour", "--from", "2026-10-01T00:00:00Z", "--to", "2026-10-01T02:00:00Z", "--output", "csv")
-	want := programtest.Came(cli.ExitOK, "tenant,hour,active_slice_ms,idle_slice_ms,unproven_slice_ms,free_slice_ms,stranded_slice_ms,unhealthy_slice_ms,unobserved_slice_ms,gpu_hours,energy_joules\n"+
-		",2026-10-01T01:00:00Z,0,0,0,1800000,0,0,0,0.5,0.000\n"+
-		"ml-train,2026-10-01T00:00:00Z,3600000,0,0,0,0,0,0,1,1800000.500\n"+
-		"ml-train,2026-10-01T01:00:00Z,0,1800000,0,0,0,0,0,0.5,0.000\n", "")
+	got := programtest.Invoke(t, "usage", "--data", data, "--by", "tenant,hour", "--from", "2026-10-01T00:00:00Z", "--to",
+		"2026-10-01T02:00:00Z", "--output", "csv")
+	want := programtest.Came(cli.ExitOK,
+		"tenant,hour,active_slice_ms,idle_slice_ms,unproven_slice_ms,free_slice_ms,stranded_slice_ms,unhealthy_slice_ms,unobserved_slice_ms,gpu_hours,energy_joules\n"+
+			",2026-10-01T01:00:00Z,0,0,0,1800000,0,0,0,0.5,0.000\n"+
+			"ml-train,2026-10-01T00:00:00Z,3600000,0,0,0,0,0,0,1,1800000.500\n"+
+			"ml-train,2026-10-01T01:00:00Z,0,1800000,0,0,0,0,0,0.5,0.000\n", "")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("csv (-want +got):\n%s", diff)
 	}
@@ -45,8 +47,10 @@ func TestUsageInThreeFormats(t *testing.T) {
 		t.Fatalf("json %+v: %v", got, err)
 	}
 	wantRows := []map[string]any{{
-		"node": "n1", "tenant": "ml-train", "active_slice_ms": 3.6e6, "idle_slice_ms": 7.2e6, "unproven_slice_ms": 0., "free_slice_ms": 0.,
-		"stranded_slice_ms": 0., "unhealthy_slice_ms": 0., "unobserved_slice_ms": 0., "gpu_hours": 3., "energy_joules": 1800000.5,
+		"node": "n1", "tenant": "ml-train", "active_slice_ms": 3.6e6, "idle_slice_ms": 7.2e6, "unproven_slice_ms": 0.,
+		"free_slice_ms":     0.,
+		"stranded_slice_ms": 0., "unhealthy_slice_ms": 0., "unobserved_slice_ms": 0., "gpu_hours": 3.,
+		"energy_joules": 1800000.5,
 	}}
 	if diff := cmp.Diff(wantRows, rows); diff != "" {
 		t.Errorf("json (-want +got):\n%s", diff)
@@ -67,7 +71,8 @@ func TestAnomaliesOfTheWholeLedger(t *testing.T) {
 	if diff := cmp.Diff(want, records[1][1:11]); diff != "" {
 		t.Errorf("episode (-want +got):\n%s", diff)
 	}
-	for _, flags := range [][]string{{"--tenant", "other"}, {"--kind", "off_hours_spike"}, {"--to", "2026-10-01T01:00:00Z"}} {
+	for _, flags := range [][]string{{"--tenant", "other"}, {"--kind", "off_hours_spike"},
+		{"--to", "2026-10-01T01:00:00Z"}} {
 		got := programtest.Invoke(t, append([]string{"anomalies", "--data", data, "--output", "csv"}, flags...)...)
 		if got.Code != cli.ExitOK || strings.Count(got.Stdout, "\n") != 1 {
 			t.Errorf("anomalies %v: got %+v, want a header alone", flags, got)
@@ -191,7 +196,8 @@ func TestInvoicesOfAMonth(t *testing.T) {
 	month := []string{"--data", data, "--period", "2026-10"}
 	got := programtest.Invoke(t, append([]string{"invoice", "list", "--output", "csv"}, month...)...)
 	const content = "1aafff130f4c02cfac22f8913c849c41002c31b59c2e251b5456e6ea1a5394f4"
-	want := programtest.Came(cli.ExitOK, "number,kind,tenant,period,status,currency,total,content_sha256\n2026-10-ml-train-r0,invoice,ml-train,2026-10,draft,USD,7.53,"+content+"\n", "")
+	want := programtest.Came(cli.ExitOK,
+		"number,kind,tenant,period,status,currency,total,content_sha256\n2026-10-ml-train-r0,invoice,ml-train,2026-10,draft,USD,7.53,"+content+"\n", "")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("list (-want +got):\n%s", diff)
 	}
@@ -213,14 +219,16 @@ func TestInvoicesOfAMonth(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Stdout), &document); err != nil || got.Code != cli.ExitOK {
 		t.Fatalf("show: got %+v, %v", got, err)
 	}
-	if document.Number != "2026-10-ml-train-r0" || document.Total != "7.53" || document.Buckets["idle"] != "2.000000000" || len(document.Lines) == 0 {
+	if document.Number != "2026-10-ml-train-r0" || document.Total != "7.53" ||
+		document.Buckets["idle"] != "2.000000000" || len(document.Lines) == 0 {
 		t.Errorf("document: got %+v", document)
 	}
 	if again := programtest.Invoke(t, append(show, "--output", "json")...); again != got {
 		t.Errorf("shown twice: got %s, then %s", got.Stdout, again.Stdout)
 	}
 	got = programtest.Invoke(t, show...)
-	if got.Code != cli.ExitOK || !strings.Contains(got.Stdout, "Invoice 2026-10-ml-train-r0 (draft)") || !strings.HasSuffix(got.Stdout, "\nTotal 7.53 USD\n") {
+	if got.Code != cli.ExitOK || !strings.Contains(got.Stdout,
+		"Invoice 2026-10-ml-train-r0 (draft)") || !strings.HasSuffix(got.Stdout, "\nTotal 7.53 USD\n") {
 		t.Errorf("shown for reading: got %+v", got)
 	}
 	got = programtest.Invoke(t, "invoice", "show", "--tenant", "nobody", "--data", data, "--period", "2026-10")
@@ -282,7 +290,8 @@ func TestExportWritesFocus(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(data, "export", "focus-1.2-2026-10.metadata.json")); err != nil {
 		t.Error(err)
 	}
-	got = programtest.Invoke(t, "export", "focus", "--data", data, "--period", "2026-10", "--focus-version", "1.4", "--out", filepath.Join(data, "x"))
+	got = programtest.Invoke(t, "export", "focus", "--data", data, "--period", "2026-10", "--focus-version", "1.4",
+		"--out", filepath.Join(data, "x"))
 	if got != programtest.Came(cli.ExitOK, filepath.Join(data, "x", "export", "focus-1.4-2026-10.csv")+"\n", "") {
 		t.Errorf("export of 1.4: got %+v", got)
 	}

@@ -33,7 +33,8 @@ func TestMigrateDryRunPrintsStatements(t *testing.T) {
 		}
 	}
 	single := programtest.Invoke(t, "migrate", "--dry-run")
-	if single.Code != 0 || strings.Contains(single.Stdout, "CLUSTER") || !strings.Contains(single.Stdout, "CREATE TABLE IF NOT EXISTS holds\n") {
+	if single.Code != 0 || strings.Contains(single.Stdout, "CLUSTER") || !strings.Contains(single.Stdout,
+		"CREATE TABLE IF NOT EXISTS holds\n") {
 		t.Errorf("without a cluster: %+v", single)
 	}
 }
@@ -64,7 +65,8 @@ func TestMigrateOneServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{" migrations applied\n", ": 0 migrations applied\n"} {
-		if got := programtest.Invoke(t, "migrate", "--config", config); got.Code != 0 || !strings.HasSuffix(got.Stdout, want) {
+		if got := programtest.Invoke(t, "migrate", "--config",
+			config); got.Code != 0 || !strings.HasSuffix(got.Stdout, want) {
 			t.Errorf("run %d: %+v, want %q", i+1, got, want)
 		}
 	}

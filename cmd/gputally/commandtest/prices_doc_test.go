@@ -52,7 +52,8 @@ func TestPricesDocSaysWhatCommandsPrint(t *testing.T) {
 		}
 		for _, session := range strings.Split("\n"+b.text, "\n$ ")[1:] {
 			line, want, _ := strings.Cut(session, "\n")
-			if diff := cmp.Diff(strings.TrimRight(want, "\n"), runAt(t, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), line)); diff != "" {
+			if diff := cmp.Diff(strings.TrimRight(want, "\n"),
+				runAt(t, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), line)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", line, diff)
 			}
 			commands++
@@ -66,7 +67,8 @@ func TestPricesDocSaysWhatCommandsPrint(t *testing.T) {
 // withDerived is the book with the H100's profiles as the document derives them.
 func withDerived(t *testing.T, book string) string {
 	t.Helper()
-	printed := runAt(t, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), "gputally prices derive --policy dominant prices.yaml --model 'NVIDIA H100 80GB HBM3'")
+	printed := runAt(t, time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
+		"gputally prices derive --policy dominant prices.yaml --model 'NVIDIA H100 80GB HBM3'")
 	line := func(text string) string {
 		_, after, _ := strings.Cut(text, "profiles: ")
 		profiles, _, _ := strings.Cut(after, "}")

@@ -89,7 +89,8 @@ func TestSimulatePrintsOneBookEffectByEffect(t *testing.T) {
 	if want := "tenant,gpu_hours,list,profile,tier,discount,fixed_discount,reservation,idle_surcharge,minimum,energy,distribution,rounding,total,currency"; first != want {
 		t.Errorf("header %q, want %q", first, want)
 	}
-	if want := "a,0.142857143,0.35571428607,0,0,0,0,0,0,0,0,0,0.00428571393,0.36,USD\n"; !strings.Contains(got.Stdout, want) {
+	if want := "a,0.142857143,0.35571428607,0,0,0,0,0,0,0,0,0,0.00428571393,0.36,USD\n"; !strings.Contains(
+		got.Stdout, want) {
 		t.Errorf("csv %q, want %q in it", got.Stdout, want)
 	}
 }
@@ -128,14 +129,16 @@ func TestSimulateRatesOfOneModelAndOfAllOthers(t *testing.T) {
 		hour+",a,,X=Y,,,1,active,36000000,0\n"+hour+",a,,B,,,1,active,3600000,0\n"+hour+",b,,C,,,1,idle,3600000,7200000000\n"+
 		hour+",b,,,,,1,idle,3600000,0\n")
 	run := func(flags ...string) programtest.Outcome {
-		return programtest.Invoke(t, append([]string{"prices", "simulate", "--usage", path, "--period", "2026-03", "--output", "csv"}, flags...)...)
+		return programtest.Invoke(t,
+			append([]string{"prices", "simulate", "--usage", path, "--period", "2026-03", "--output", "csv"}, flags...)...)
 	}
 	got := run("--gpu-hour", "X=Y=3.5", "--gpu-hour", "0.25", "--currency", "JPY")
 	want := "a,11,35.25,0,0,0,0,0,0,0,0,0,-0.25,35,JPY\nb,2,0.5,0,0,0,0,0,0,0,0,0,-0.5,0,JPY\n"
 	if got.Code != cli.ExitOK || !strings.HasSuffix(got.Stdout, want) {
 		t.Errorf("got %+v, want rows %q", got, want)
 	}
-	if got := run("--gpu-hour", "B=1"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, `price model "C"`) || !strings.Contains(got.Stderr, `price model "X=Y"`) {
+	if got := run("--gpu-hour", "B=1"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr,
+		`price model "C"`) || !strings.Contains(got.Stderr, `price model "X=Y"`) {
 		t.Errorf("models without a rate: got %+v", got)
 	}
 }
@@ -143,8 +146,9 @@ func TestSimulateRatesOfOneModelAndOfAllOthers(t *testing.T) {
 func TestSimulateNamesWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	usageFile, book, euros := filepath.Join(dir, "u.csv"), filepath.Join(dir, "p.yaml"), filepath.Join(dir, "e.yaml")
-	placetest.WriteFile(t, usageFile, "hour,tenant,project,model,profile,profile_slices,slices,bucket,slice_ms,energy_mj\n"+
-		"2026-03-01T00:00:00Z,a,,H100,,,7,active,many,0\n")
+	placetest.WriteFile(t, usageFile,
+		"hour,tenant,project,model,profile,profile_slices,slices,bucket,slice_ms,energy_mj\n"+
+			"2026-03-01T00:00:00Z,a,,H100,,,7,active,many,0\n")
 	placetest.WriteFile(t, book, "currency: USD\nversions: 1\n")
 	plain := filepath.Join(moneyCases, "plain.yaml")
 	placetest.WriteFile(t, euros, strings.Replace(string(placetest.ReadFile(t, plain)), "USD", "EUR", 1))
@@ -154,7 +158,8 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 		code int
 		want string
 	}{
-		{"--usage " + usageFile + " --prices " + plain, cli.ExitFailed, usageFile + `: read usage: line 2: slice_ms "many" is not an integer`},
+		{"--usage " + usageFile + " --prices " + plain, cli.ExitFailed,
+			usageFile + `: read usage: line 2: slice_ms "many" is not an integer`},
 		{"--usage " + good + " --prices " + book, cli.ExitUsage, book + `:2: versions: "1" is not a list`},
 		{"--usage " + good, cli.ExitUsage, "give --prices FILE or --gpu-hour RATE"},
 		{"--usage " + good + " --prices " + plain + " --data x", cli.ExitUsage, "one of them"},
@@ -162,11 +167,13 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 		{"--usage " + good + " --gpu-hour -1", cli.ExitUsage, `"-1" is not a non-negative decimal`},
 		{"--usage " + good + " --gpu-hour A=1 --gpu-hour A=2", cli.ExitUsage, `a second rate for "A"`},
 		{"--usage " + good + " --gpu-hour 1 --currency euro", cli.ExitUsage, `"euro" is not an active ISO 4217`},
-		{"--usage " + good + " --prices " + plain + " --gpu-hour 1 --currency EUR", cli.ExitUsage, "is in USD, and rates beside it are too"},
+		{"--usage " + good + " --prices " + plain + " --gpu-hour 1 --currency EUR", cli.ExitUsage,
+			"is in USD, and rates beside it are too"},
 		{"--usage no/such.csv --gpu-hour 1", cli.ExitEnvironment, "no/such.csv: no such file"},
 		{"--prices " + plain, cli.ExitUsage, "no ledger is named"},
 	} {
-		got := programtest.Invoke(t, append([]string{"prices", "simulate", "--period", "2026-03"}, strings.Fields(c.args)...)...)
+		got := programtest.Invoke(t,
+			append([]string{"prices", "simulate", "--period", "2026-03"}, strings.Fields(c.args)...)...)
 		if got.Code != c.code || !strings.Contains(got.Stderr, c.want) || got.Stdout != "" {
 			t.Errorf("%s: got %+v, want code %d and %q", c.args, got, c.code, c.want)
 		}
@@ -176,7 +183,8 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 func TestSimulateRatesALedgersMonth(t *testing.T) {
 	data := programtest.NewLedger(t)
 	// 1 + 4 × 0.5 hours held; two hours are free.
-	got := programtest.Invoke(t, "prices", "simulate", "--data", data, "--period", "2026-10", "--output", "json", "--prices", filepath.Join(moneyCases, "plain.yaml"))
+	got := programtest.Invoke(t, "prices", "simulate", "--data", data, "--period", "2026-10", "--output", "json",
+		"--prices", filepath.Join(moneyCases, "plain.yaml"))
 	var rated []simulated
 	if got.Code != cli.ExitOK {
 		t.Fatalf("simulate: %+v", got)

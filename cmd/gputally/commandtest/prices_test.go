@@ -113,7 +113,8 @@ func TestPricesCheckForScripts(t *testing.T) {
 		}
 		Warnings []string
 	}
-	if err := json.Unmarshal([]byte(programtest.Invoke(t, "prices", "check", path, "--output", "json").Stdout), &answer); err != nil {
+	if err := json.Unmarshal([]byte(programtest.Invoke(t, "prices", "check", path, "--output", "json").Stdout),
+		&answer); err != nil {
 		t.Fatal(err)
 	}
 	if len(answer.SHA256) != 64 || len(answer.Warnings) != 1 || len(answer.Versions) != 2 ||
@@ -133,7 +134,8 @@ func TestPricesCheckNamesEveryMistake(t *testing.T) {
 			t.Errorf("got %+v, want code %d and %q", got, cli.ExitUsage, want)
 		}
 	}
-	if got := programtest.Invoke(t, "prices", "check", "no/such.yaml"); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "no/such.yaml: no such file") {
+	if got := programtest.Invoke(t, "prices", "check",
+		"no/such.yaml"); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "no/such.yaml: no such file") {
 		t.Errorf("a missing book: %+v", got)
 	}
 }
@@ -156,7 +158,8 @@ func TestPricesDiffMarksThePast(t *testing.T) {
 	if got := programtest.Invoke(t, "prices", "diff", before, after); !strings.Contains(got.Stdout, "+25.0  past") {
 		t.Errorf("table: %+v", got)
 	}
-	if got := programtest.Invoke(t, "prices", "diff", before, before); got != programtest.Came(cli.ExitOK, "no change: both price every hour alike\n", "") {
+	if got := programtest.Invoke(t, "prices", "diff", before, before); got != programtest.Came(cli.ExitOK,
+		"no change: both price every hour alike\n", "") {
 		t.Errorf("the same book: %+v", got)
 	}
 	if got := programtest.Invoke(t, "prices", "diff", before, before, "--output", "json"); got.Stdout != "[]\n" {
@@ -170,7 +173,8 @@ func TestPricesDiffMarksThePast(t *testing.T) {
 func TestPricesDerivePrintsWhatCanBePasted(t *testing.T) {
 	path := priceFile(t, checkedPrices)
 	got := programtest.Invoke(t, "prices", "derive", "--policy", "memory", path)
-	if got.Code != cli.ExitOK || !strings.Contains(got.Stdout, "# memory of each whole GPU's rate, rounded half-even to 4 places\nversions:\n- effective: 2026-01-01T00:00:00Z\n") ||
+	if got.Code != cli.ExitOK || !strings.Contains(got.Stdout,
+		"# memory of each whole GPU's rate, rounded half-even to 4 places\nversions:\n- effective: 2026-01-01T00:00:00Z\n") ||
 		!strings.Contains(got.Stdout, `profiles: {1g.10gb: "0.3125", 1g.10gb+me: "0.3125", 1g.20gb: "0.6250",`) {
 		t.Errorf("printed: %+v", got)
 	}
@@ -182,7 +186,8 @@ func TestPricesDerivePrintsWhatCanBePasted(t *testing.T) {
 
 func TestPricesDeriveNamesWhatIsWrong(t *testing.T) {
 	book := func(model string) string {
-		return priceFile(t, "currency: USD\nversions: [{effective: 2026-01-01T00:00:00Z, models: {"+model+": {gpu_hour: \"1\"}}}]\n")
+		return priceFile(t,
+			"currency: USD\nversions: [{effective: 2026-01-01T00:00:00Z, models: {"+model+": {gpu_hour: \"1\"}}}]\n")
 	}
 	for _, c := range []struct {
 		args []string
@@ -190,7 +195,8 @@ func TestPricesDeriveNamesWhatIsWrong(t *testing.T) {
 	}{
 		{[]string{"--policy", "fair", book("NVIDIA A30")}, `policy "fair": want one of compute-slice, memory, sm, dominant`},
 		{[]string{book("NVIDIA A30")}, `required flag(s) "policy" not set`},
-		{[]string{"--policy", "sm", book("NVIDIA X1")}, "MIG profiles of model \"NVIDIA X1\" are not known (known: A100 40GB, "},
+		{[]string{"--policy", "sm", book("NVIDIA X1")},
+			"MIG profiles of model \"NVIDIA X1\" are not known (known: A100 40GB, "},
 		{[]string{"--policy", "sm", book("NVIDIA B200")}, "--model MODEL derives the others"},
 		{[]string{"--policy", "sm", book("NVIDIA L4")}, "has no model with MIG"},
 		{[]string{"--policy", "sm", "--model", "NVIDIA L4", book("NVIDIA L4")}, `model "NVIDIA L4": the model has no MIG`},

@@ -50,7 +50,8 @@ func TestWrongCommandLinesAreUsageErrors(t *testing.T) {
 			t.Errorf("gputally %s: got %+v, want code %d and %q", line, got, cli.ExitUsage, want)
 		}
 	}
-	if got := programtest.Invoke(t, "invoice", "finalize", "--help"); got.Code != cli.ExitOK || !strings.Contains(got.Stdout, "gputally invoice finalise") {
+	if got := programtest.Invoke(t, "invoice", "finalize",
+		"--help"); got.Code != cli.ExitOK || !strings.Contains(got.Stdout, "gputally invoice finalise") {
 		t.Errorf("the other spelling: got %+v", got)
 	}
 	if got := programtest.Invoke(t, "invoice", "show", "--help"); strings.Contains(got.Stdout, "default -1") {

@@ -31,7 +31,8 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 		t.Errorf("letters don't name the command:\n%s", letters)
 	}
 	open := []string{
-		"import", "runs", "open", "--data", data, "--cluster", "counted", "--sends", wire.SendsSimulated, "--collector", "c9", "--slot", "1m",
+		"import", "runs", "open", "--data", data, "--cluster", "counted", "--sends", wire.SendsSimulated, "--collector",
+		"c9", "--slot", "1m",
 		"--from", "2026-03-01", "--to", "2026-03-02", "--by", "ops",
 	}
 	said := programtest.MustInvoke(t, open...)
@@ -40,7 +41,8 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 	if end := "gputally import runs close " + id + " --data '" + data + "'"; !strings.Contains(said, end) {
 		t.Errorf("open said %q, want %q in it", said, end)
 	}
-	if runs := programtest.MustInvoke(t, "import", "runs", "list", "--data", data, "--output", "csv"); !strings.Contains(runs, id+",open,counted,simulated,c9,1m0s,") {
+	if runs := programtest.MustInvoke(t, "import", "runs", "list", "--data", data, "--output",
+		"csv"); !strings.Contains(runs, id+",open,counted,simulated,c9,1m0s,") {
 		t.Errorf("runs:\n%s", runs)
 	}
 	programtest.MustInvoke(t, "dlq", "replay", "--data", data, "--reason", "origin")
@@ -54,7 +56,8 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 			t.Errorf("close said %q, want it to name the run", said)
 		}
 	}
-	if runs := programtest.MustInvoke(t, "import", "runs", "list", "--data", data, "--output", "csv"); strings.Contains(runs, id) {
+	if runs := programtest.MustInvoke(t, "import", "runs", "list", "--data", data, "--output",
+		"csv"); strings.Contains(runs, id) {
 		t.Errorf("runs after the end:\n%s", runs)
 	}
 	programtest.Produce(t, data, batches)
@@ -78,7 +81,8 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if said := programtest.MustInvoke(t, "inventory", "cluster", "new", "--slot", "10s", "--data", data); !strings.Contains(said, "cluster new") {
+		if said := programtest.MustInvoke(t, "inventory", "cluster", "new", "--slot", "10s", "--data",
+			data); !strings.Contains(said, "cluster new") {
 			t.Errorf("inventory cluster said %q, want it to name the cluster", said)
 		}
 	}
@@ -99,7 +103,8 @@ func TestARenewedRunIsEnded(t *testing.T) {
 	programtest.WithLedger(t, programtest.NewDataDir(t), func(p *app.Pipeline) {
 		fake := clock.NewFake(time.Now())
 		p.Session.Clock = fake
-		run := decisions.Run{Cluster: "sim", Collector: "sim", Sends: wire.SendsSimulated, SlotMS: 10_000, From: time.Unix(0, 0).UTC(), To: time.Unix(1<<31, 0).UTC()}
+		run := decisions.Run{Cluster: "sim", Collector: "sim", Sends: wire.SendsSimulated, SlotMS: 10_000,
+			From: time.Unix(0, 0).UTC(), To: time.Unix(1<<31, 0).UTC()}
 		if err := p.KeepOpen(t.Context(), run); err != nil {
 			t.Fatal(err)
 		}

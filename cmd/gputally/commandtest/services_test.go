@@ -79,7 +79,8 @@ clickhouse: {address: "%s", database: separate}
 		if (status == http.StatusOK) != (c.unready == "") || !strings.Contains(body, c.unready) {
 			t.Errorf("%s: /-/ready says %d %q, want %q", c.name, status, body, c.unready)
 		}
-		if status, body := programtest.Fetch(t, running.Url+"/metrics"); status != http.StatusOK || !strings.Contains(body, c.metric) {
+		if status, body := programtest.Fetch(t, running.Url+"/metrics"); status != http.StatusOK || !strings.Contains(body,
+			c.metric) {
 			t.Errorf("%s: /metrics says %d and has no %s", c.name, status, c.metric)
 		}
 		for _, path := range []string{"/openapi.json", "/statements/"} {
@@ -162,7 +163,8 @@ func TestPortInUseIsTheEnvironmentsFault(t *testing.T) {
 	path := filepath.Join(t.TempDir(), settings.ConfigName)
 	placetest.WriteFile(t, path, "kafka: {brokers: [\"127.0.0.1:1\"]}\n")
 	got := programtest.Invoke(t, "collector", "--config", path, "--listen", taken.Addr().String())
-	if got.Code != cli.ExitEnvironment || !strings.Contains(got.Stderr, taken.Addr().String()+": another process uses this address") {
+	if got.Code != cli.ExitEnvironment || !strings.Contains(got.Stderr,
+		taken.Addr().String()+": another process uses this address") {
 		t.Errorf("port in use: got %+v", got)
 	}
 }

@@ -20,7 +20,8 @@ func importedLedger(t *testing.T) string {
 	t.Helper()
 	storetest.Library(t)
 	data := filepath.Join(t.TempDir(), "data")
-	if got := programtest.Invoke(t, "import", "batches", "../../../testdata/contract/cases/r12_replicas.jsonl", "--data", data); got.Code != cli.ExitOK {
+	if got := programtest.Invoke(t, "import", "batches", "../../../testdata/contract/cases/r12_replicas.jsonl", "--data",
+		data); got.Code != cli.ExitOK {
 		t.Fatalf("import: got %+v", got)
 	}
 	return data
@@ -33,7 +34,8 @@ func TestStatusOfALedgerThatNobodyServes(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Stdout), &st); err != nil || got.Code != cli.ExitOK {
 		t.Fatalf("status: got %+v, %v", got, err)
 	}
-	if len(st.Clusters) != 1 || st.Clusters[0].Watermark == "" || st.Clusters[0].Hours == 0 || st.Clusters[0].BehindSeconds <= 0 {
+	if len(st.Clusters) != 1 || st.Clusters[0].Watermark == "" || st.Clusters[0].Hours == 0 ||
+		st.Clusters[0].BehindSeconds <= 0 {
 		t.Errorf("clusters: got %+v, want one with a watermark in the past", st.Clusters)
 	}
 	var none int64
@@ -59,7 +61,8 @@ func TestStatusOfARunningStandalone(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Stdout), &st); err != nil || st.Running == nil {
 		t.Fatalf("status: got %+v, %v", got, err)
 	}
-	if st.Running.PID != os.Getpid() || "http://"+st.Running.HTTP != running.Url || !strings.HasPrefix(st.Running.Command, "gputally standalone") {
+	if st.Running.PID != os.Getpid() || "http://"+st.Running.HTTP != running.Url || !strings.HasPrefix(st.Running.Command,
+		"gputally standalone") {
 		t.Errorf("running: got %+v, want this process at %s", st.Running, running.Url)
 	}
 	if info, err := os.Stat(st.Running.Socket); err != nil || info.Mode()&os.ModeSocket == 0 {

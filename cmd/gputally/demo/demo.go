@@ -74,7 +74,8 @@ func (d State) Period() string {
 // Validate refuses more days than the month has.
 func (d State) Validate() error {
 	if last := d.Month.AddDate(0, 1, -1); d.Days < 0 || d.Days > last.Day() {
-		return cli.UsageError(fmt.Errorf("days %d: %s has 1 to %d, and 0 stands for all", d.Days, d.Month.Format("January 2006"), last.Day()))
+		return cli.UsageError(fmt.Errorf("days %d: %s has 1 to %d, and 0 stands for all", d.Days,
+			d.Month.Format("January 2006"), last.Day()))
 	}
 	return nil
 }
@@ -135,10 +136,13 @@ func (d *demo) prepare(ctx context.Context, f Flags) error {
 		return err
 	}
 	if d.s.Given("seed") && d.state.Seed != f.Seed {
-		return cli.UsageError(fmt.Errorf("seed %d: this directory's demo was begun with seed %d; name another --data", f.Seed, d.state.Seed))
+		return cli.UsageError(fmt.Errorf("seed %d: this directory's demo was begun with seed %d; name another --data",
+			f.Seed, d.state.Seed))
 	}
 	if d.s.Given("days") && d.state.Days != f.Days {
-		return cli.UsageError(fmt.Errorf("days %d: this directory's demo was begun with days %d (0: all); name another --data", f.Days, d.state.Days))
+		return cli.UsageError(
+			fmt.Errorf("days %d: this directory's demo was begun with days %d (0: all); name another --data", f.Days,
+				d.state.Days))
 	}
 	cfg := sim.DefaultConfig()
 	cfg.Seed, cfg.WindowFrom, cfg.WindowTo = d.state.Seed, d.state.Month, d.state.Month.AddDate(2, 0, 0)
@@ -147,7 +151,8 @@ func (d *demo) prepare(ctx context.Context, f Flags) error {
 		return err
 	}
 	if err := d.p.KeepOpen(ctx, decisions.Run{
-		Cluster: cfg.Cluster, Collector: simulator, Sends: wire.SendsSimulated, SlotMS: demoSlot.Milliseconds(), From: cfg.WindowFrom, To: cfg.WindowTo,
+		Cluster: cfg.Cluster, Collector: simulator, Sends: wire.SendsSimulated, SlotMS: demoSlot.Milliseconds(),
+		From: cfg.WindowFrom, To: cfg.WindowTo,
 	}); err != nil {
 		return err
 	}
@@ -252,7 +257,9 @@ func (d *demo) live(ctx context.Context) error {
 		}
 	}
 	d.p.Group.Go("collector "+simulator, func(ctx context.Context) error { return d.collector.Follow(ctx, from) })
-	if _, err := fmt.Fprintf(d.s.Stdout, "\nLive now: a slot a minute. %s has the statements, %s the finance API, %s is for Prometheus. Ctrl-C stops.\n", d.at(statement.Path), d.at("/docs"), d.at("/metrics")); err != nil {
+	if _, err := fmt.Fprintf(d.s.Stdout,
+		"\nLive now: a slot a minute. %s has the statements, %s the finance API, %s is for Prometheus. Ctrl-C stops.\n",
+		d.at(statement.Path), d.at("/docs"), d.at("/metrics")); err != nil {
 		return err
 	}
 	return d.p.Group.Wait(ctx)

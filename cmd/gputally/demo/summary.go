@@ -33,7 +33,8 @@ func (d *demo) summary(ctx context.Context, from, to time.Time) error {
 		return err
 	}
 	// Each asks first and prints then, so that it can be done again.
-	for _, part := range []func(context.Context, time.Time, time.Time) error{d.capacity, d.anomalies, d.invoices, d.proof} {
+	for _, part := range []func(context.Context, time.Time, time.Time) error{d.capacity, d.anomalies,
+		d.invoices, d.proof} {
 		if err := d.p.Patiently(ctx, "summary", func() error { return part(ctx, from, to) }); err != nil {
 			return err
 		}
@@ -63,7 +64,8 @@ func (d *demo) capacity(ctx context.Context, from, to time.Time) error {
 	if err := d.p.Access.DB.QueryRow(ctx, capacitySQL, from, to).Scan(present); err != nil {
 		return fmt.Errorf("read capacity: %w", err)
 	}
-	t := cli.Table{Columns: []cli.Column{{Name: "bucket"}, {Name: "GPU-hours", Number: true}, {Name: "share", Number: true}, {Name: "who pays", Wide: true}}}
+	t := cli.Table{Columns: []cli.Column{{Name: "bucket"}, {Name: "GPU-hours", Number: true},
+		{Name: "share", Number: true}, {Name: "who pays", Wide: true}}}
 	total := new(big.Rat)
 	if len(rows) > 0 {
 		total.SetString(rows[0].GPUHours)
@@ -81,7 +83,8 @@ func (d *demo) capacity(ctx context.Context, from, to time.Time) error {
 			})
 		}
 	}
-	verdict := fmt.Sprintf("%s of %s slice-milliseconds: every one in exactly one bucket", cli.Grouped(counted.String()), cli.Grouped(present.String()))
+	verdict := fmt.Sprintf("%s of %s slice-milliseconds: every one in exactly one bucket", cli.Grouped(counted.String()),
+		cli.Grouped(present.String()))
 	if counted.Cmp(present) != 0 {
 		verdict = fmt.Sprintf("WRONG: %d slice-milliseconds in buckets, capacity %d", counted, present)
 	}
@@ -89,13 +92,16 @@ func (d *demo) capacity(ctx context.Context, from, to time.Time) error {
 	return d.table("Capacity", t)
 }
 
-const capacitySQL = `SELECT sum(toUInt128(toUInt64(slices) * present_ms)) FROM usage_hourly FINAL WHERE hour >= ? AND hour < ?`
+const capacitySQL = `
+SELECT sum(toUInt128(toUInt64(slices) * present_ms)) FROM usage_hourly FINAL WHERE hour >= ? AND hour < ?`
 
 // whoPays goes with bucketNames.
-var whoPays = []string{"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform", "platform", "platform, flagged"}
+var whoPays = []string{"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform",
+	"platform", "platform, flagged"}
 
 func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
-	found, err := analyzer.Find(ctx, d.p.Access.DB, d.p.Config.Analyzer, app.ListRates{InForce: d.p.Register.Known}, from, to)
+	found, err := analyzer.Find(ctx, d.p.Access.DB, d.p.Config.Analyzer,
+		app.ListRates{InForce: d.p.Register.Known}, from, to)
 	if err != nil {
 		return err
 	}
@@ -151,15 +157,18 @@ func worstOf(found []episode.Episode, each int) []wasted {
 
 func worstTable(worst []wasted) cli.Table {
 	t := cli.Table{Columns: append(cli.TextColumns([]string{"kind", "tenant", "workload", "start", "end"}),
-		cli.Column{Name: "leaves", Number: true}, cli.Column{Name: "GPU-hours", Number: true}, cli.Column{Name: "cost", Number: true}, cli.Column{Name: "currency"})}
+		cli.Column{Name: "leaves", Number: true}, cli.Column{Name: "GPU-hours", Number: true},
+		cli.Column{Name: "cost", Number: true}, cli.Column{Name: "currency"})}
 	for _, w := range worst {
 		leaves := ""
 		if w.Leaf != "" {
 			leaves = strconv.Itoa(w.leaves)
 		}
 		t.Rows = append(t.Rows, []string{
-			string(w.Kind), w.Tenant, w.Workload, w.Start.UTC().Format("2006-01-02 15:04"), w.End.UTC().Format("2006-01-02 15:04"),
-			leaves, cli.Grouped(cli.Fixed(w.WastedGPUHours.String(), 1)), cli.Grouped(cli.Fixed(w.WastedCost.String(), 2)), w.Currency,
+			string(w.Kind), w.Tenant, w.Workload, w.Start.UTC().Format("2006-01-02 15:04"),
+			w.End.UTC().Format("2006-01-02 15:04"),
+			leaves, cli.Grouped(cli.Fixed(w.WastedGPUHours.String(), 1)), cli.Grouped(cli.Fixed(w.WastedCost.String(), 2)),
+			w.Currency,
 		})
 	}
 	return t
@@ -193,9 +202,12 @@ func (d *demo) proof(ctx context.Context, _, _ time.Time) error {
 	took := d.s.Clock.Since(d.began).Round(100 * time.Millisecond)
 	if err := d.print(fmt.Sprintf("\nDone in %s, %s.\n", took, peakMemory()),
 		"Ask on:  ", os.Args[0], " usage --data ", d.p.Access.Dir.Path(), " --by tenant,project\n",
-		"         ", os.Args[0], " invoice show --data ", d.p.Access.Dir.Path(), " --period ", d.state.Month.Format("2006-01"), " --tenant NAME\n",
-		"         ", os.Args[0], " invoice finalise --data ", d.p.Access.Dir.Path(), " --period ", d.state.Month.Format("2006-01"), "\n",
-		"Look at: ", d.at(statement.Path), " (statements), ", d.at("/docs"), " (finance API) and ", d.at("/metrics"), d.served(), "\n"); err != nil {
+		"         ", os.Args[0], " invoice show --data ", d.p.Access.Dir.Path(), " --period ",
+		d.state.Month.Format("2006-01"), " --tenant NAME\n",
+		"         ", os.Args[0], " invoice finalise --data ", d.p.Access.Dir.Path(), " --period ",
+		d.state.Month.Format("2006-01"), "\n",
+		"Look at: ", d.at(statement.Path), " (statements), ", d.at("/docs"), " (finance API) and ", d.at("/metrics"),
+		d.served(), "\n"); err != nil {
 		return err
 	}
 	return failed

@@ -42,8 +42,9 @@ func TestWrongFilesAreNamedByKeyAndLine(t *testing.T) {
 		"wrong unit": {config: "kafka:\n  retention: 5 parsecs\n", want: `config.yaml:2: kafka.retention: want a duration`},
 		"negative price": {
 			config: "billing: {prices: prices.yaml}\n",
-			prices: "currency: USD\ntime_zone: UTC\nversions:\n- effective: 2020-01-01T00:00:00Z\n  models:\n    Tesla T4:\n      gpu_hour: \"-2.49\"\n",
-			want:   `prices.yaml:7: versions[0].models."Tesla T4".gpu_hour: "-2.49" is not a non-negative decimal`,
+			prices: "currency: USD\ntime_zone: UTC\nversions:\n- effective: 2020-01-01T00:00:00Z\n  models:\n    Tesla T4:\n " +
+				"     gpu_hour: \"-2.49\"\n",
+			want: `prices.yaml:7: versions[0].models."Tesla T4".gpu_hour: "-2.49" is not a non-negative decimal`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,10 +53,12 @@ func TestWrongFilesAreNamedByKeyAndLine(t *testing.T) {
 			placetest.WriteFile(t, filepath.Join(dir, "prices.yaml"), c.prices)
 			data := filepath.Join(dir, "data")
 			for _, line := range []string{
-				"standalone --listen 127.0.0.1:0", "import batches " + filepath.Join(programtest.CasesDir, "r12_replicas.jsonl"), "usage", "verify",
+				"standalone --listen 127.0.0.1:0", "import batches " + filepath.Join(programtest.CasesDir, "r12_replicas.jsonl"),
+				"usage", "verify",
 				"invoice list --period 2026-03",
 			} {
-				got := programtest.Invoke(t, append(strings.Fields(line), "--data", data, "--config", filepath.Join(dir, "config.yaml"))...)
+				got := programtest.Invoke(t,
+					append(strings.Fields(line), "--data", data, "--config", filepath.Join(dir, "config.yaml"))...)
 				if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, c.want) || got.Stdout != "" {
 					t.Errorf("gputally %s: got %+v, want %q", line, got, c.want)
 				}
@@ -178,8 +181,10 @@ func TestBadLinesAreListedAndGoodOnesGoIn(t *testing.T) {
 		t.Errorf("import (-want +got):\n%s", diff)
 	}
 	for i, reason := range []string{
-		"not a JSON object: unexpected end", "not a JSON object: a array", "node is empty", "slot_ms 7000: must be whole seconds that divide the hour",
-		`slot_ms 60000: cluster "k" has slots of 10000 ms`, "slot_ms: a string stands where", `holds[0].leaf "gi7" is not a leaf`,
+		"not a JSON object: unexpected end", "not a JSON object: a array", "node is empty",
+		"slot_ms 7000: must be whole seconds that divide the hour",
+		`slot_ms 60000: cluster "k" has slots of 10000 ms`, "slot_ms: a string stands where",
+		`holds[0].leaf "gi7" is not a leaf`,
 		"energy_mj -5: must not be negative", "seq is missing",
 	} {
 		place := fmt.Sprintf("%s:%d: ", file, len(c.Lines)+2+i)
@@ -189,11 +194,13 @@ func TestBadLinesAreListedAndGoodOnesGoIn(t *testing.T) {
 			t.Errorf("stderr %q: want %s%s", got.Stderr, place, reason)
 		}
 	}
-	if diff := cmp.Diff(c.Want, programtest.PrintedLines(t, programtest.UsageCSV(t, data, c.Span...)), programtest.WithinTwoMJ); diff != "" {
+	if diff := cmp.Diff(c.Want, programtest.PrintedLines(t, programtest.UsageCSV(t, data, c.Span...)),
+		programtest.WithinTwoMJ); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}
 	programtest.MustVerify(t, data)
-	if got := programtest.Invoke(t, "import", "batches", file+".gone", "--data", data); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, file+".gone") {
+	if got := programtest.Invoke(t, "import", "batches", file+".gone", "--data",
+		data); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, file+".gone") {
 		t.Errorf("a file that is not there: got %+v", got)
 	}
 }
@@ -272,15 +279,18 @@ func TestGarbageOnTheTopicIsSetAside(t *testing.T) {
 	for reason, m := range letters {
 		sent := dead[reason].Value
 		sum := sha256.Sum256(sent)
-		if programtest.HeaderOf(m, "error") == "" || programtest.HeaderOf(m, "offset") == "" || programtest.HeaderOf(m, "topic") != broker.TopicSamples ||
-			programtest.HeaderOf(m, "size") != strconv.Itoa(len(sent)) || programtest.HeaderOf(m, "sha256") != hex.EncodeToString(sum[:]) {
+		if programtest.HeaderOf(m, "error") == "" || programtest.HeaderOf(m, "offset") == "" || programtest.HeaderOf(m,
+			"topic") != broker.TopicSamples ||
+			programtest.HeaderOf(m, "size") != strconv.Itoa(len(sent)) || programtest.HeaderOf(m,
+			"sha256") != hex.EncodeToString(sum[:]) {
 			t.Errorf("%s: got headers %s", reason, m.Headers)
 		}
 		if !bytes.Equal(m.Value, sent[:min(len(sent), 64<<10)]) {
 			t.Errorf("%s: got %d bytes of %d, want the first 64 KiB", reason, len(m.Value), len(sent))
 		}
 	}
-	if e := programtest.HeaderOf(letters["format"], "error"); !strings.Contains(e, "format 2, this version reads format 1") {
+	if e := programtest.HeaderOf(letters["format"], "error"); !strings.Contains(e,
+		"format 2, this version reads format 1") {
 		t.Errorf("format: got error %q", e)
 	}
 }
@@ -318,7 +328,8 @@ func TestTroubledExporterIsNamedAndItsTimeUnobserved(t *testing.T) {
 	programtest.Eventually(t, "data of an exporter that came up", func() bool { return freeMS(free) >= 1000 })
 	for pattern, spoil := range map[string]func(w http.ResponseWriter){
 		`: parse exposition, 200 OK .*: cut off at line 2, after 100 bytes`: func(w http.ResponseWriter) {
-			_, _ = io.WriteString(w, programtest.Exposition[:strings.Index(programtest.Exposition, "\n")+1]+"DCGM_FI_DEV_POWER_US")
+			_, _ = io.WriteString(w,
+				programtest.Exposition[:strings.Index(programtest.Exposition, "\n")+1]+"DCGM_FI_DEV_POWER_US")
 		},
 		`: parse exposition, 200 OK .*: cut off at line 2, after 105 bytes`: func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", strconv.Itoa(len(programtest.Exposition)))

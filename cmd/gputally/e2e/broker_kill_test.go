@@ -156,7 +156,8 @@ func newBrokerRig(t *testing.T) *brokerRig {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "spool")
-	if r.spool, err = spool.Open(dir, spool.Options{Policy: spool.Block, Describe: collector.Describe, Log: quietLog()}); err != nil {
+	if r.spool, err = spool.Open(dir,
+		spool.Options{Policy: spool.Block, Describe: collector.Describe, Log: quietLog()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -179,12 +180,14 @@ func newBrokerRig(t *testing.T) *brokerRig {
 func (r *brokerRig) ingest(t *testing.T) func(context.Context) error {
 	t.Helper()
 	cfg := ingest.DefaultConfig()
-	consumer, err := r.client.Consumer(cfg.Group, broker.TopicSamples, broker.ConsumerOptions{SessionTimeout: shortSession})
+	consumer, err := r.client.Consumer(cfg.Group, broker.TopicSamples,
+		broker.ConsumerOptions{SessionTimeout: shortSession})
 	if err != nil {
 		t.Fatal(err)
 	}
 	in, err := ingest.New(cfg, ingest.Deps{
-		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: r.client.Producer(), Store: r.db, Clock: clock.Real(), Log: quietLog(), Registry: r.reg,
+		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: r.client.Producer(), Store: r.db,
+		Clock: clock.Real(), Log: quietLog(), Registry: r.reg,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +235,8 @@ func TestKilledBrokerLosesNothing(t *testing.T) {
 	for range kills {
 		sent := r.counter(t, published)
 		programtest.Eventually(t, "the collector publishes", func() bool { return r.counter(t, published) > sent })
-		if err := clock.Sleep(t.Context(), clock.Real(), leastLife+time.Duration(random.Int64N(int64(randomLife)))); err != nil {
+		if err := clock.Sleep(t.Context(), clock.Real(),
+			leastLife+time.Duration(random.Int64N(int64(randomLife)))); err != nil {
 			t.Fatal(err)
 		}
 		r.broker.kill(t)
@@ -271,7 +275,8 @@ func (r *brokerRig) checkAll(t *testing.T) {
 	results, err := check.Run(t.Context(), ingest.Checks(ingest.CheckDeps{
 		Store: r.db, Offsets: offsets,
 		Spools: func(context.Context) ([]ingest.SpoolState, error) {
-			return []ingest.SpoolState{{Collector: "col-1", Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records, Dropped: st.Dropped}}, nil
+			return []ingest.SpoolState{{Collector: "col-1", Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records,
+				Dropped: st.Dropped}}, nil
 		},
 	}))
 	if err != nil {

@@ -19,7 +19,8 @@ func TestContractCases(t *testing.T) {
 			t.Parallel()
 			c, data := programtest.ReadCase(t, name), programtest.EmptyDataDir(t)
 			programtest.MustImport(t, data, c.File)
-			if diff := cmp.Diff(c.Want, programtest.PrintedLines(t, programtest.UsageCSV(t, data, c.Span...)), programtest.WithinTwoMJ); diff != "" {
+			if diff := cmp.Diff(c.Want, programtest.PrintedLines(t, programtest.UsageCSV(t, data, c.Span...)),
+				programtest.WithinTwoMJ); diff != "" {
 				t.Errorf("usage (-want +got):\n%s", diff)
 			}
 			programtest.MustVerify(t, data)

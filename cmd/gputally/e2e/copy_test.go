@@ -31,7 +31,8 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 	data := programtest.NewFleet(t)
 	programtest.MustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--by", "finance")
 	before := programtest.MustInvoke(t, "audit", "--data", data, "--parts", "--output", "csv")
-	invoice := programtest.MustInvoke(t, "invoice", "show", "--data", data, "--period", "2026-03", "--tenant", "team-a", "--output", "json")
+	invoice := programtest.MustInvoke(t, "invoice", "show", "--data", data, "--period", "2026-03", "--tenant", "team-a",
+		"--output", "json")
 	file, skip := programtest.WriteLines(t, programtest.FleetLines(t)), programtest.Unread(t, data)
 	loseDecisions(t, data)
 	copyDir := filepath.Join(data, app.CopyName)
@@ -44,7 +45,8 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 		{"audit", "rebuild", "--over-contradiction"},
 		{"dlq", "skip", "--offset", skip, "--reason", "damaged", "--by", "alice"},
 		{"import", "batches", file},
-		{"import", "runs", "open", "--cluster", "counted", "--sends", "simulated", "--collector", "*", "--slot", "1m", "--from", "2026-03-01", "--to", "2026-04-01"},
+		{"import", "runs", "open", "--cluster", "counted", "--sends", "simulated", "--collector", "*", "--slot", "1m",
+			"--from", "2026-03-01", "--to", "2026-04-01"},
 		{"inventory", "cluster", "new", "--slot", "10s"},
 	} {
 		got := programtest.Invoke(t, append(args, "--data", data)...)
@@ -60,10 +62,12 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 	if !strings.Contains(after, "restore decisions") || !strings.Contains(after, "alice") {
 		t.Errorf("the restore is no decision:\n%s", after)
 	}
-	if got := programtest.MustInvoke(t, "invoice", "show", "--data", data, "--period", "2026-03", "--tenant", "team-a", "--output", "json"); got != invoice {
+	if got := programtest.MustInvoke(t, "invoice", "show", "--data", data, "--period", "2026-03", "--tenant", "team-a",
+		"--output", "json"); got != invoice {
 		t.Errorf("invoice after the restore:\n%s\nwant\n%s", got, invoice)
 	}
-	if got := programtest.MustInvoke(t, "audit", "restore", "--data", data, "--from", copyDir); !strings.Contains(got, "nothing to restore") {
+	if got := programtest.MustInvoke(t, "audit", "restore", "--data", data, "--from", copyDir); !strings.Contains(got,
+		"nothing to restore") {
 		t.Errorf("a second restore: %q", got)
 	}
 	programtest.MustVerify(t, data)
@@ -76,7 +80,8 @@ func TestM2ACopyThatTablesOrWitnessContradictIsNotRestored(t *testing.T) {
 	for _, dir := range []string{data, other} {
 		programtest.MustInvoke(t, "invoice", "finalise", "--data", dir, "--period", "2026-03", "--by", "finance")
 	}
-	own, forged, aside := filepath.Join(data, app.CopyName), filepath.Join(other, app.CopyName), filepath.Join(t.TempDir(), "aside")
+	own, forged, aside := filepath.Join(data, app.CopyName), filepath.Join(other,
+		app.CopyName), filepath.Join(t.TempDir(), "aside")
 	mustRename(t, own, aside)
 	loseDecisions(t, data)
 	got := programtest.Invoke(t, "audit", "restore", "--data", data, "--from", forged, "--by", "alice")
@@ -111,7 +116,8 @@ func TestMeteringGoesOnBesideALostLog(t *testing.T) {
 	if code := running.Stop(); code != cli.ExitOK {
 		t.Errorf("standalone ended with %d", code)
 	}
-	programtest.MustInvoke(t, "audit", "restore", "--data", data, "--from", filepath.Join(data, app.CopyName), "--by", "alice")
+	programtest.MustInvoke(t, "audit", "restore", "--data", data, "--from", filepath.Join(data, app.CopyName),
+		"--by", "alice")
 }
 
 // withoutTimes leaves out the column of append times, which are the broker's.
@@ -136,18 +142,23 @@ func TestM2AnEditedAndRebuiltLogIsNamed(t *testing.T) {
 	config := filepath.Join(t.TempDir(), settings.ConfigName)
 	placetest.WriteFile(t, config, "decisions: {copy_dir: none}\n")
 	loseDecisions(t, data)
-	if got := programtest.Invoke(t, "--config", config, "audit", "rebuild", "--data", data, "--by", "mallory"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "from offset 0 on") {
+	if got := programtest.Invoke(t, "--config", config, "audit", "rebuild", "--data", data, "--by",
+		"mallory"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "from offset 0 on") {
 		t.Errorf("audit rebuild: got %+v, want the first offset", got)
 	}
-	programtest.MustInvoke(t, "--config", config, "audit", "rebuild", "--data", data, "--by", "mallory", "--over-contradiction")
-	if got := programtest.MustInvoke(t, "--config", config, "audit", "--data", data, "--output", "csv"); !strings.Contains(got, "mallory") || !strings.Contains(got, "rebuild projection") {
+	programtest.MustInvoke(t, "--config", config, "audit", "rebuild", "--data", data, "--by", "mallory",
+		"--over-contradiction")
+	if got := programtest.MustInvoke(t, "--config", config, "audit", "--data", data, "--output",
+		"csv"); !strings.Contains(got, "mallory") || !strings.Contains(got, "rebuild projection") {
 		t.Errorf("the rebuild is no decision: %s", got)
 	}
 	placetest.WriteFile(t, config, "decisions: {copy_dir: "+kept+"}\n")
-	if got := programtest.Invoke(t, "--config", config, "audit", "--data", data); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "from offset 0 on") {
+	if got := programtest.Invoke(t, "--config", config, "audit", "--data",
+		data); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "from offset 0 on") {
 		t.Errorf("audit: got %+v, want the first offset that was changed", got)
 	}
-	if got := programtest.Invoke(t, "--config", config, "verify", "--data", data); got.Code != cli.ExitFailed || !strings.Contains(got.Stdout, "from offset 0 on") {
+	if got := programtest.Invoke(t, "--config", config, "verify", "--data",
+		data); got.Code != cli.ExitFailed || !strings.Contains(got.Stdout, "from offset 0 on") {
 		t.Errorf("verify: got %+v, want the first offset that was changed", got)
 	}
 }

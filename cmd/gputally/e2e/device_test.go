@@ -68,7 +68,8 @@ func (k *kubelet) start(t *testing.T) {
 
 func (k *kubelet) stop() { k.server.Stop() }
 
-func (k *kubelet) List(context.Context, *podresourcesv1.ListPodResourcesRequest) (*podresourcesv1.ListPodResourcesResponse, error) {
+func (k *kubelet) List(context.Context,
+	*podresourcesv1.ListPodResourcesRequest) (*podresourcesv1.ListPodResourcesResponse, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out := &podresourcesv1.ListPodResourcesResponse{}
@@ -132,7 +133,8 @@ func newDeviceRig(t *testing.T, lines string) *deviceRig {
 	r.sim.SetTime(firstHour)
 	r.sim.Do(lines)
 	builder, err := local.New(local.DefaultConfig(), local.Deps{
-		Cluster: "c", Node: "n1", StateFile: filepath.Join(t.TempDir(), app.DeviceState), Clock: r.clk, Log: quietLog(), Registry: r.reg,
+		Cluster: "c", Node: "n1", StateFile: filepath.Join(t.TempDir(), app.DeviceState), Clock: r.clk, Log: quietLog(),
+		Registry: r.reg,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +148,9 @@ func newDeviceRig(t *testing.T, lines string) *deviceRig {
 	t.Cleanup(src.Close)
 	of := podresources.DefaultConfig()
 	of.Socket, of.Pods, of.Namespaces, of.DRADrivers = r.kubelet.socket, podresources.FromNowhere, podresources.FromNowhere, nil
-	reader, err := podresources.New(of, podresources.Deps{Node: "n1", Getenv: func(string) string { return "" }, Clock: r.clk, Log: quietLog(), Registry: r.reg})
+	reader, err := podresources.New(of,
+		podresources.Deps{Node: "n1", Getenv: func(string) string { return "" }, Clock: r.clk, Log: quietLog(),
+			Registry: r.reg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +316,8 @@ func TestDevicesAreMeteredThroughEverything(t *testing.T) {
 func (r *deviceRig) byIndex(t *testing.T, hour int) (lines []string) {
 	t.Helper()
 	from := firstHour.Add(time.Duration(hour) * time.Hour)
-	rows, err := usage.Run(t.Context(), r.db, usage.Query{By: []string{"gpu", "leaf", "tenant"}, From: from, To: from.Add(time.Hour)})
+	rows, err := usage.Run(t.Context(), r.db,
+		usage.Query{By: []string{"gpu", "leaf", "tenant"}, From: from, To: from.Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,9 +84,12 @@ func testFullDisk(t *testing.T) {
 	month := demoMonth(t, undisturbed)
 	want := programtest.AskStanding(t, undisturbed, month)
 	for _, part := range []fullPart{
-		{app.SpoolDir, 1 << 20, spooled, regexp.MustCompile(`append to spool failed, trying again.*/spool/sim/\S+ no space left on device`)},
-		{app.BrokerDir, 1 << 20, "gputally_collector_messages_published_total", regexp.MustCompile(`persist batch gputally.samples.*/kafka/\S+ no space left on device`)},
-		{app.EngineDir, 6 << 20, ingested, regexp.MustCompile(`ingest waits and tries again.*insert into \w+: ClickHouse code 243.*NOT_ENOUGH_SPACE`)},
+		{app.SpoolDir, 1 << 20, spooled,
+			regexp.MustCompile(`append to spool failed, trying again.*/spool/sim/\S+ no space left on device`)},
+		{app.BrokerDir, 1 << 20, "gputally_collector_messages_published_total",
+			regexp.MustCompile(`persist batch gputally.samples.*/kafka/\S+ no space left on device`)},
+		{app.EngineDir, 6 << 20, ingested,
+			regexp.MustCompile(`ingest waits and tries again.*insert into \w+: ClickHouse code 243.*NOT_ENOUGH_SPACE`)},
 	} {
 		t.Run(part.dir, func(t *testing.T) {
 			data := programtest.NewDataDir(t)
@@ -220,8 +223,9 @@ func dayOfBatches() (lines []string) {
 				`"leaves":[{"id":"gpu","slices":7,"sm_active":%g}],"holds":[{"leaf":"gpu","owner":{"namespace":"team-%d","pod":"p"}}],`+
 				`"power_watts":500,"idle_watts":80}`, i, 0.1*float64(1+(slot+i)%9), i%3))
 		}
-		lines = append(lines, fmt.Sprintf(`{"cluster":"k","node":"n1","slot":"%s","slot_ms":60000,"collector":"c1","boot_ms":1000,"seq":%d,"gpus":[%s]}`,
-			start.Add(time.Duration(slot)*time.Minute).Format(time.RFC3339), slot, strings.Join(gpus, ",")))
+		lines = append(lines,
+			fmt.Sprintf(`{"cluster":"k","node":"n1","slot":"%s","slot_ms":60000,"collector":"c1","boot_ms":1000,"seq":%d,"gpus":[%s]}`,
+				start.Add(time.Duration(slot)*time.Minute).Format(time.RFC3339), slot, strings.Join(gpus, ",")))
 	}
 	return lines
 }
@@ -235,7 +239,8 @@ func testImportIntoFullSpool(t *testing.T) {
 	disk := smallDisk(t, data, app.SpoolDir)
 	disk.leave(t, 256<<10)
 	got := programtest.Invoke(t, "import", "batches", file, "--data", data)
-	if got.Code != cli.ExitEnvironment || !strings.Contains(got.Stderr, "/spool/import/") || !strings.Contains(got.Stderr, "no space left on device") {
+	if got.Code != cli.ExitEnvironment || !strings.Contains(got.Stderr, "/spool/import/") || !strings.Contains(got.Stderr,
+		"no space left on device") {
 		t.Errorf("import into a full spool: got %+v, want %d and what is full", got, cli.ExitEnvironment)
 	}
 	if r := programtest.VerifyLedger(t, data); r.Code != cli.ExitOK { // no hour is there yet, so no invoice to prove
@@ -243,7 +248,8 @@ func testImportIntoFullSpool(t *testing.T) {
 	}
 	disk.leave(t, diskBytes)
 	programtest.MustImport(t, data, file)
-	if diff := cmp.Diff(programtest.AskStanding(t, undisturbed, "2026-03"), programtest.AskStanding(t, data, "2026-03")); diff != "" {
+	if diff := cmp.Diff(programtest.AskStanding(t, undisturbed, "2026-03"),
+		programtest.AskStanding(t, data, "2026-03")); diff != "" {
 		t.Errorf("ledger and invoices (-undisturbed +full disk):\n%s", diff)
 	}
 }

@@ -29,11 +29,15 @@ func (a *assault) begin(data string) {
 	sum := decisions.Digest([]byte(data))
 	document := decisions.Document{SHA256: sum, Bytes: 1, Parts: []string{sum}}
 	for kind, body := range map[decisions.Kind]any{
-		decisions.KindPriceBook: decisions.PriceBook{SHA256: decisions.Digest([]byte("currency: EUR\n")), Name: "p", Text: "currency: EUR\n"},
-		decisions.KindFreeze:    decisions.Freeze{From: programtest.FleetStart, To: programtest.FleetStart.Add(time.Hour), PriceBook: sum, Copy: document},
+		decisions.KindPriceBook: decisions.PriceBook{SHA256: decisions.Digest([]byte("currency: EUR\n")), Name: "p",
+			Text: "currency: EUR\n"},
+		decisions.KindFreeze: decisions.Freeze{From: programtest.FleetStart, To: programtest.FleetStart.Add(time.Hour),
+			PriceBook: sum, Copy: document},
 		decisions.KindInvoice: decisions.Invoice{
-			Number: "2026-03-team-a-r0", Kind: decisions.InvoiceKind, Tenant: "team-a", Period: "2026-03", TimeZone: "UTC", From: programtest.FleetStart,
-			To: programtest.FleetStart.AddDate(0, 1, 0), Currency: "EUR", Total: "1.00", GPUHours: "1", PriceBook: sum, Content: document, Usage: document, Epoch: 1,
+			Number: "2026-03-team-a-r0", Kind: decisions.InvoiceKind, Tenant: "team-a", Period: "2026-03", TimeZone: "UTC",
+			From: programtest.FleetStart,
+			To:   programtest.FleetStart.AddDate(0, 1, 0), Currency: "EUR", Total: "1.00", GPUHours: "1", PriceBook: sum,
+			Content: document, Usage: document, Epoch: 1,
 		},
 		decisions.KindApproval: decisions.Approval{},
 		decisions.KindMapping:  decisions.Mapping{Epoch: 1 << 30, SHA256: sum, Effective: programtest.FleetStart},
@@ -45,10 +49,14 @@ func (a *assault) begin(data string) {
 			a.t.Fatal(err)
 		}
 		a.sound = append(a.sound, decisions.Record{
-			Format: decisions.Format, Kind: kind, ID: "i", Key: "k", Request: sum, Who: "eve", At: programtest.FleetStart, Body: text,
+			Format: decisions.Format, Kind: kind, ID: "i", Key: "k", Request: sum, Who: "eve", At: programtest.FleetStart,
+			Body: text,
 		})
 	}
-	slices.SortStableFunc(a.sound, func(x, y decisions.Record) int { return strings.Compare(string(x.Kind), string(y.Kind)) })
+	slices.SortStableFunc(a.sound, func(x,
+		y decisions.Record) int {
+		return strings.Compare(string(x.Kind), string(y.Kind))
+	})
 }
 
 // hostileDecision is a record that the fold refuses, on top of what is decided.
@@ -137,7 +145,8 @@ func (a *assault) tellMetrics() {
 	reasons := 0
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for _, counter := range []string{"_dead_letters_total", "_findings_total", "_refused_total", "_folded_total", "_late_unprocessed_total", "_unknown_fields_total"} {
+		for _, counter := range []string{"_dead_letters_total", "_findings_total", "_refused_total", "_folded_total",
+			"_late_unprocessed_total", "_unknown_fields_total"} {
 			if base, _, _ := strings.Cut(name, "{"); strings.HasSuffix(base, counter) && value != "0" {
 				a.t.Log(name, value)
 				if counter == "_dead_letters_total" {

@@ -54,7 +54,8 @@ var honest = struct{ clusters, tenants, gpus []string }{
 }
 
 func newHostile(seed uint64) *hostiletest.Generator {
-	return hostiletest.New(seed, clock.Real().Now(), slices.Concat(honest.clusters, honest.tenants, honest.gpus, []string{"n1", "c1"})...)
+	return hostiletest.New(seed, clock.Real().Now(),
+		slices.Concat(honest.clusters, honest.tenants, honest.gpus, []string{"n1", "c1"})...)
 }
 
 // speaksForTheHonest says that a value would count as what an honest node said, or
@@ -252,7 +253,8 @@ func attack(t *testing.T, p *programtest.Process, run datadir.Run, seed uint64, 
 	defer a.client.Close()
 	for _, cluster := range []string{"hostile-0", "hostile-1"} { // what is sent of others is refused
 		day, now := 24*time.Hour, clock.Real().Now().UTC()
-		programtest.MustInvoke(t, "import", "runs", "open", "--data", p.Data, "--cluster", cluster, "--sends", "simulated", "--collector", "*", "--slot", "10s",
+		programtest.MustInvoke(t, "import", "runs", "open", "--data", p.Data, "--cluster", cluster, "--sends", "simulated",
+			"--collector", "*", "--slot", "10s",
 			"--from", now.Add(-2*day).Format(time.DateOnly), "--to", now.Add(2*day).Format(time.DateOnly))
 	}
 	a.begin(p.Data)
@@ -260,7 +262,8 @@ func attack(t *testing.T, p *programtest.Process, run datadir.Run, seed uint64, 
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	var all sync.WaitGroup
-	for i, send := range []func(context.Context, *hostiletest.Generator) error{a.sendSamples, a.sendRaw, a.sendDecisions, a.knock} {
+	for i, send := range []func(context.Context, *hostiletest.Generator) error{a.sendSamples, a.sendRaw,
+		a.sendDecisions, a.knock} {
 		g := newHostile(seed + uint64(i))
 		all.Go(func() {
 			for clock.Sleep(ctx, clock.Real(), hostilePause) == nil {
@@ -275,7 +278,8 @@ func attack(t *testing.T, p *programtest.Process, run datadir.Run, seed uint64, 
 	all.Wait()
 	a.awaitIngest(p)
 	folded, _ := p.Metric(t, "gputally_decisions_folded_total")
-	t.Logf("sent in %s: %v; decisions folded %v, were %v; /-/ready answered %d times, the slowest in %s", length, a.counts, folded, refused, a.asked, a.slow)
+	t.Logf("sent in %s: %v; decisions folded %v, were %v; /-/ready answered %d times, the slowest in %s", length,
+		a.counts, folded, refused, a.asked, a.slow)
 	for _, what := range []string{"samples", "decisions", "raw"} {
 		if a.counts[what] == 0 {
 			t.Errorf("no %s were sent", what)
@@ -289,7 +293,9 @@ func (a *assault) sendSamples(ctx context.Context, g *hostiletest.Generator) err
 	var msgs []broker.Message
 	for range hostileRound {
 		value := hostileValue(g)
-		msgs = append(msgs, broker.Message{Topic: broker.TopicSamples, Key: g.Key(), Value: value, Headers: []broker.Header{{Key: string(g.Key()), Value: g.Key()}}})
+		msgs = append(msgs,
+			broker.Message{Topic: broker.TopicSamples, Key: g.Key(), Value: value,
+				Headers: []broker.Header{{Key: string(g.Key()), Value: g.Key()}}})
 		a.count("samples")
 	}
 	if err := a.client.Producer().Produce(ctx, msgs); err != nil {
@@ -332,7 +338,8 @@ func (a *assault) request(ctx context.Context, client *kgo.Client, topic string,
 	req.Acks, req.TimeoutMillis = -1, 10_000
 	part := kmsg.NewProduceRequestTopicPartition()
 	part.Records = set
-	req.Topics = append(req.Topics, kmsg.ProduceRequestTopic{Topic: topic, Partitions: []kmsg.ProduceRequestTopicPartition{part}})
+	req.Topics = append(req.Topics,
+		kmsg.ProduceRequestTopic{Topic: topic, Partitions: []kmsg.ProduceRequestTopicPartition{part}})
 	res, err := client.DiscoveredBrokers()[0].Request(ctx, req)
 	switch {
 	case err != nil:

@@ -61,7 +61,8 @@ func billedBy(t *testing.T, rows []map[string]string) map[string]string {
 
 func showInvoice(t *testing.T, data, tenant, revision string) (string, invoice.Invoice) {
 	t.Helper()
-	text := programtest.MustInvoke(t, "invoice", "show", "--data", data, "--period", "2026-03", "--tenant", tenant, "--revision", revision, "--output", "json")
+	text := programtest.MustInvoke(t, "invoice", "show", "--data", data, "--period", "2026-03", "--tenant", tenant,
+		"--revision", revision, "--output", "json")
 	var document invoice.Invoice
 	if err := json.Unmarshal([]byte(text), &document); err != nil {
 		t.Fatal(err)
@@ -115,13 +116,17 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 	}
 
 	programtest.MustImport(t, data, programtest.WriteLines(t, correctedLines(t)))
-	pending := programtest.MustInvoke(t, "invoice", "adjustments", "--data", data, "--period", "2026-03", "--output", "csv")
-	if !strings.Contains(pending, "2026-03-team-a-r1") || !strings.Contains(pending, "late or corrected data: the hour 2026-03-01T01:00:00Z") || strings.Contains(pending, "team-b") {
+	pending := programtest.MustInvoke(t, "invoice", "adjustments", "--data", data, "--period", "2026-03",
+		"--output", "csv")
+	if !strings.Contains(pending, "2026-03-team-a-r1") || !strings.Contains(pending,
+		"late or corrected data: the hour 2026-03-01T01:00:00Z") || strings.Contains(pending, "team-b") {
 		t.Errorf("pending adjustments %q, want team-a's second hour", pending)
 	}
-	programtest.MustInvoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant", "team-a", "--by", "finance")
+	programtest.MustInvoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant", "team-a",
+		"--by", "finance")
 	_, credit := showInvoice(t, data, "team-a", "1")
-	if credit.Kind != invoice.KindCreditNote || credit.GPUHours.String() != "-0.500000000" || !strings.HasPrefix(credit.Total.String(), "-") {
+	if credit.Kind != invoice.KindCreditNote || credit.GPUHours.String() != "-0.500000000" || !strings.HasPrefix(
+		credit.Total.String(), "-") {
 		t.Errorf("note %+v, want half a GPU-hour of credit", credit)
 	}
 	if again, _ := showInvoice(t, data, "team-a", "0"); again != original {
@@ -132,11 +137,13 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 	}
 	billing := time.Now().UTC().Format("2006-01")
 	corrections := focusRows(t, data, billing)
-	if diff := cmp.Diff(map[string]string{"2026-03-team-a-r1": credit.Total.String()}, billedBy(t, corrections)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"2026-03-team-a-r1": credit.Total.String()},
+		billedBy(t, corrections)); diff != "" {
 		t.Errorf("FOCUS rows of %s (-want +got):\n%s", billing, diff)
 	}
 	for _, row := range corrections {
-		if row["InvoiceId"] != "" && (row["ChargeClass"] != "Correction" || !strings.HasPrefix(row["ChargePeriodStart"], "2026-03")) {
+		if row["InvoiceId"] != "" && (row["ChargeClass"] != "Correction" ||
+			!strings.HasPrefix(row["ChargePeriodStart"], "2026-03")) {
 			t.Errorf("row of a note %v, want a correction of March", row)
 		}
 	}
@@ -157,7 +164,8 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 		}
 	})
 	var found []invoice.Adjustment
-	if err := json.Unmarshal([]byte(programtest.MustInvoke(t, "invoice", "adjustments", "--data", data, "--period", "2026-03", "--output", "json")), &found); err != nil {
+	if err := json.Unmarshal([]byte(programtest.MustInvoke(t, "invoice", "adjustments", "--data", data, "--period",
+		"2026-03", "--output", "json")), &found); err != nil {
 		t.Fatal(err)
 	}
 	var notes []string
@@ -174,8 +182,10 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 	if diff := cmp.Diff(want, notes); diff != "" || !list.IsZero() {
 		t.Errorf("adjustments (-want +got):\n%s, list values sum to %s", diff, list)
 	}
-	for _, number := range []string{"2026-03-team-a-r0", "2026-03-team-a-r1", "2026-03-team-a-r2", "2026-03-team-b-r0", "2026-03-team-b-r1"} {
-		if verdict := programtest.MustInvoke(t, "invoice", "verify", number, "--data", data, "--output", "csv"); !strings.Contains(verdict, "same bytes") {
+	for _, number := range []string{"2026-03-team-a-r0", "2026-03-team-a-r1", "2026-03-team-a-r2", "2026-03-team-b-r0",
+		"2026-03-team-b-r1"} {
+		if verdict := programtest.MustInvoke(t, "invoice", "verify", number, "--data", data, "--output",
+			"csv"); !strings.Contains(verdict, "same bytes") {
 			t.Errorf("verify %s: %s", number, verdict)
 		}
 	}
@@ -188,9 +198,12 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 // The chain of what was decided can be noted and compared later.
 func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	data := programtest.NewFleet(t)
-	programtest.MustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--tenant", "team-a", "--by", "finance")
+	programtest.MustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--tenant", "team-a",
+		"--by", "finance")
 	book := filepath.Join(t.TempDir(), "prices.yaml")
-	placetest.WriteFile(t, book, "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"3.00\"}}\n")
+	placetest.WriteFile(t, book,
+		"currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: "+
+			"\"3.00\"}}\n")
 	said := programtest.MustInvoke(t, "prices", "load", book, "--data", data, "--by", "finance")
 	for _, want := range []string{
 		"prices.yaml is in force", "gpu_hour", "past", "1 months, the last of 2026-03, keep the book",
@@ -206,7 +219,8 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 			t.Errorf("simulating %s: got %+v, want frozen hours mentioned: %t", period, got, frozen)
 		}
 	}
-	if said := programtest.MustInvoke(t, "prices", "load", book, "--data", data); !strings.Contains(said, "in force already") {
+	if said := programtest.MustInvoke(t, "prices", "load", book, "--data", data); !strings.Contains(said,
+		"in force already") {
 		t.Errorf("loading it again said %q", said)
 	}
 	edited := filepath.Join(t.TempDir(), "gputally.yaml")
@@ -215,11 +229,15 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	if got := programtest.Invoke(t, list...); strings.Contains(got.Stderr, "not the price book in force") {
 		t.Errorf("the published file: got %+v, want no warning", got)
 	}
-	placetest.WriteFile(t, book, "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"4.00\"}}\n")
-	if got := programtest.Invoke(t, list...); got.Code != cli.ExitOK || !strings.Contains(got.Stderr, "billing.prices is not the price book in force") {
+	placetest.WriteFile(t, book,
+		"currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: "+
+			"\"4.00\"}}\n")
+	if got := programtest.Invoke(t, list...); got.Code != cli.ExitOK || !strings.Contains(got.Stderr,
+		"billing.prices is not the price book in force") {
 		t.Errorf("an edited file: got %+v, want a warning that it counts for nothing", got)
 	}
-	records, err := csv.NewReader(strings.NewReader(programtest.MustInvoke(t, "audit", "--data", data, "--output", "csv"))).ReadAll()
+	records, err := csv.NewReader(strings.NewReader(programtest.MustInvoke(t, "audit", "--data", data, "--output",
+		"csv"))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,33 +245,41 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 	for _, record := range records[1:] {
 		kinds = append(kinds, record[2]+" "+record[3])
 	}
-	if len(kinds) != 7 || kinds[3] != "mapping gputally" || kinds[5] != "invoice finance" || kinds[6] != "price_book finance" {
-		t.Errorf("decisions %q, want the import's run and its end, a book, the mapping, a freeze, finance's invoice and book", kinds)
+	if len(kinds) != 7 || kinds[3] != "mapping gputally" || kinds[5] != "invoice finance" ||
+		kinds[6] != "price_book finance" {
+		t.Errorf("decisions %q, want the import's run and its end, a book, the mapping, a freeze, finance's invoice "+
+			"and book", kinds)
 	}
 	last := records[len(records)-1]
 	programtest.MustInvoke(t, "audit", "--data", data, "--expect", last[0]+"="+last[6])
 	other := strings.Repeat("0", 64)
-	if got := programtest.Invoke(t, "audit", "--data", data, "--expect", last[0]+"="+other); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "something up to there was changed") {
+	if got := programtest.Invoke(t, "audit", "--data", data, "--expect",
+		last[0]+"="+other); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "something up to there was changed") {
 		t.Errorf("another chain: got %+v", got)
 	}
 	if got := programtest.Invoke(t, "audit", "--data", data, "--expect", "x=y"); got.Code != cli.ExitUsage {
 		t.Errorf("no chain: got %+v", got)
 	}
-	if drafted := programtest.MustInvoke(t, "invoice", "list", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(drafted, "draft,USD,") || !strings.Contains(drafted, "finalised,USD,") {
+	if drafted := programtest.MustInvoke(t, "invoice", "list", "--data", data, "--period", "2026-03", "--output",
+		"csv"); !strings.Contains(drafted, "draft,USD,") || !strings.Contains(drafted, "finalised,USD,") {
 		t.Errorf("a month of two books: %q", drafted)
 	}
-	if simulated := programtest.MustInvoke(t, "prices", "simulate", "--data", data, "--period", "2026-03", "--output", "csv"); !strings.Contains(simulated, "team-a,6,18,") {
+	if simulated := programtest.MustInvoke(t, "prices", "simulate", "--data", data, "--period", "2026-03", "--output",
+		"csv"); !strings.Contains(simulated, "team-a,6,18,") {
 		t.Errorf("the book in force is not the published one: %q", simulated)
 	}
-	if explained := programtest.MustInvoke(t, "explain", "--data", data, "--gpu", "GPU-n1-0", "--hour", "2026-03-01T00:00:00Z"); !strings.Contains(explained, "list rate 3 USD per GPU-hour; prices.yaml") {
+	if explained := programtest.MustInvoke(t, "explain", "--data", data, "--gpu", "GPU-n1-0", "--hour",
+		"2026-03-01T00:00:00Z"); !strings.Contains(explained, "list rate 3 USD per GPU-hour; prices.yaml") {
 		t.Errorf("explained by another book: %s", explained)
 	}
-	if explained := programtest.Invoke(t, "explain", "--data", data, "--invoice", "2026-03-team-a-r0", "--line", "1"); explained.Code != cli.ExitOK ||
+	if explained := programtest.Invoke(t, "explain", "--data", data, "--invoice", "2026-03-team-a-r0", "--line",
+		"1"); explained.Code != cli.ExitOK ||
 		!strings.Contains(explained.Stderr, "this is the largest") || !strings.Contains(explained.Stdout, "team-a") {
 		t.Errorf("explain by an invoice's line: got %+v", explained)
 	}
 	programtest.Alter(t, data, "ALTER TABLE invoices UPDATE gpu_hours = gpu_hours + 1 WHERE 1 SETTINGS mutations_sync = 2")
-	if got := programtest.VerifyLedger(t, data); got.Code != cli.ExitFailed || !strings.Contains(got.Findings("R6"), "2026-03-team-a-r0") {
+	if got := programtest.VerifyLedger(t, data); got.Code != cli.ExitFailed || !strings.Contains(got.Findings("R6"),
+		"2026-03-team-a-r0") {
 		t.Errorf("a changed copy: got %+v", got.Checks["R6"])
 	}
 	programtest.MustInvoke(t, "audit", "rebuild", "--data", data)
@@ -271,20 +297,26 @@ func TestInvoiceCommandsRefuseByName(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"invoice", "finalise", "--period", time.Now().UTC().Format("2006-01")}, cli.ExitFailed, "are not closed yet: late data may come until"},
-		{[]string{"invoice", "finalise", "--period", "2026-03", "--tenant", "nobody"}, cli.ExitFailed, `2026-03: no invoice of tenant "nobody"`},
-		{[]string{"invoice", "finalise", "--period", "2026-02"}, cli.ExitFailed, "2026-02: no invoice: the ledger has no hour of the month"},
+		{[]string{"invoice", "finalise", "--period", time.Now().UTC().Format("2006-01")}, cli.ExitFailed,
+			"are not closed yet: late data may come until"},
+		{[]string{"invoice", "finalise", "--period", "2026-03", "--tenant", "nobody"}, cli.ExitFailed,
+			`2026-03: no invoice of tenant "nobody"`},
+		{[]string{"invoice", "finalise", "--period", "2026-02"}, cli.ExitFailed,
+			"2026-02: no invoice: the ledger has no hour of the month"},
 		{[]string{"invoice", "finalise", "--period", "2026-03", "--key", "k"}, cli.ExitUsage, "--key is for one --tenant"},
 		{[]string{"invoice", "note", "--period", "2026-03", "--tenant", "team-a"}, cli.ExitFailed, "is finalised"},
 		{[]string{"invoice", "verify", "2026-03-team-a-r0"}, cli.ExitFailed, `"2026-03-team-a-r0": no invoice`},
 		{[]string{"invoice", "evidence", "2026-03-team-a-r0", "0"}, cli.ExitUsage, `line "0": want a number from 1 on`},
-		{[]string{"invoice", "show", "--period", "2026-03", "--tenant", "team-a", "--revision", "3"}, cli.ExitUsage, "has revisions 0 to 0"},
+		{[]string{"invoice", "show", "--period", "2026-03", "--tenant", "team-a", "--revision", "3"}, cli.ExitUsage,
+			"has revisions 0 to 0"},
 	} {
-		if got := programtest.Invoke(t, append(c.args, "--data", data)...); got.Code != c.code || !strings.Contains(got.Stderr, c.want) {
+		if got := programtest.Invoke(t,
+			append(c.args, "--data", data)...); got.Code != c.code || !strings.Contains(got.Stderr, c.want) {
 			t.Errorf("%v: got %+v, want %d and %q", c.args, got, c.code, c.want)
 		}
 	}
-	if decided := programtest.MustInvoke(t, "audit", "--data", data, "--parts", "--output", "csv"); strings.Count(decided, "\n") != 3 { // the import's run and its end
+	if decided := programtest.MustInvoke(t, "audit", "--data", data, "--parts", "--output", "csv"); strings.Count(decided,
+		"\n") != 3 { // the import's run and its end
 		t.Errorf("something was decided: %q", decided)
 	}
 }

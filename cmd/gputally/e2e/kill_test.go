@@ -82,7 +82,8 @@ func TestKilledDemoBillsTheSame(t *testing.T) {
 	killed := programtest.NewDataDir(t)
 	killDemo(t, killed, demo)
 	month := demoMonth(t, undisturbed)
-	if diff := cmp.Diff(programtest.AskStanding(t, undisturbed, month), programtest.AskStanding(t, killed, month)); diff != "" {
+	if diff := cmp.Diff(programtest.AskStanding(t, undisturbed, month),
+		programtest.AskStanding(t, killed, month)); diff != "" {
 		t.Errorf("ledger and invoices (-undisturbed +killed):\n%s", diff)
 	}
 	// What was killed goes on under the run that it left open, and ends it.

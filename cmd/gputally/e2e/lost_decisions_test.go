@@ -26,7 +26,9 @@ func TestLostDecisionsAreNotDecidedAgain(t *testing.T) {
 	damaged[len(damaged)-100] ^= 1
 	placetest.WriteFile(t, segment, string(damaged))
 	book := filepath.Join(t.TempDir(), "prices.yaml")
-	placetest.WriteFile(t, book, "currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: \"3.00\"}}\n")
+	placetest.WriteFile(t, book,
+		"currency: USD\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {NVIDIA H100 80GB HBM3: {gpu_hour: "+
+			"\"3.00\"}}\n")
 	for _, args := range [][]string{
 		{"invoice", "finalise", "--period", "2026-03"},
 		{"invoice", "approve", "--period", "2026-03", "--tenant", "team-b", "--expect", strings.Repeat("0", 64)},
@@ -38,14 +40,16 @@ func TestLostDecisionsAreNotDecidedAgain(t *testing.T) {
 			t.Errorf("%v: got %+v, want a refusal", args, got)
 		}
 	}
-	if got := programtest.Invoke(t, "audit", "--data", data, "--output", "csv"); strings.Contains(got.Stdout, "mallory") || !strings.Contains(got.Stderr, "not this log's") {
+	if got := programtest.Invoke(t, "audit", "--data", data, "--output", "csv"); strings.Contains(got.Stdout,
+		"mallory") || !strings.Contains(got.Stderr, "not this log's") {
 		t.Errorf("audit: got %+v, want nothing decided by mallory", got)
 	}
 	placetest.WriteFile(t, segment, string(whole))
 	if err := os.Remove(strings.TrimSuffix(segment, ".dat") + ".idx"); err != nil {
 		t.Fatal(err)
 	}
-	if said := programtest.MustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--output", "csv"); strings.Count(said, "stood already") != 2 {
+	if said := programtest.MustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--output",
+		"csv"); strings.Count(said, "stood already") != 2 {
 		t.Errorf("after the file is back: %q, want both invoices to stand", said)
 	}
 	programtest.MustVerify(t, data)

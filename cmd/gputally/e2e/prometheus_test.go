@@ -35,10 +35,12 @@ func servePrometheus(t *testing.T, text string) string {
 		}
 	}
 	dir := t.TempDir()
-	samples, blocks, config := filepath.Join(dir, "samples"), filepath.Join(dir, "tsdb"), filepath.Join(dir, "prometheus.yml")
+	samples, blocks, config := filepath.Join(dir, "samples"), filepath.Join(dir, "tsdb"), filepath.Join(dir,
+		"prometheus.yml")
 	placetest.WriteFile(t, samples, text+"# EOF\n")
 	placetest.WriteFile(t, config, "global: {}\n")
-	if out, err := exec.CommandContext(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", samples, blocks).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "promtool", "tsdb", "create-blocks-from", "openmetrics", samples,
+		blocks).CombinedOutput(); err != nil {
 		t.Fatalf("promtool tsdb create-blocks-from: %v\n%s", err, out)
 	}
 	address := net.JoinHostPort(placetest.FreeAddress(t))
@@ -76,7 +78,8 @@ func scrapedByPrometheus(n *scrapedNode, job string, slots int64, renaming bool)
 		at := firstHour.Add(time.Duration(slot+1)*scrapeSlot - time.Second).Unix()
 		for line := range strings.Lines(n.expose(slot)) {
 			if renaming {
-				line = strings.NewReplacer(`,namespace=`, `,exported_namespace=`, `,pod=`, `,exported_pod=`, `,container=`, `,exported_container=`,
+				line = strings.NewReplacer(`,namespace=`, `,exported_namespace=`, `,pod=`, `,exported_pod=`, `,container=`,
+					`,exported_container=`,
 					`}`, `,namespace="monitoring",pod="gpu-metrics-7",container="metrics"}`).Replace(line)
 			}
 			text.WriteString(strings.Replace(strings.TrimSpace(line), "{", labels, 1) + fmt.Sprintf(" %d\n", at))
@@ -89,7 +92,8 @@ func scrapedByPrometheus(n *scrapedNode, job string, slots int64, renaming bool)
 // through a Prometheus that is imported later.
 func TestPrometheusHistoryIsTheLedgerOfScraping(t *testing.T) {
 	n1, n2 := h100Node(), a100Node()
-	url := servePrometheus(t, scrapedByPrometheus(n1, "renamed", slotsPerHour, true)+scrapedByPrometheus(n2, "plain", slotsPerHour, false))
+	url := servePrometheus(t,
+		scrapedByPrometheus(n1, "renamed", slotsPerHour, true)+scrapedByPrometheus(n2, "plain", slotsPerHour, false))
 	r := newScrapeRig(t, n1, n2)
 	r.pass(t, slotsPerHour)
 	r.settle(t)
@@ -122,14 +126,18 @@ func TestPrometheusHistoryIsTheLedgerOfScraping(t *testing.T) {
 	live := `{"cluster": "c", "node": "n9", "slot": "2024-03-04T10:30:00Z", "slot_ms": 60000, "collector": "col-9", "boot_ms": 1, "seq": 0, "attribution": "ok", "enumeration": "complete", "gpus": []}`
 	programtest.MustImport(t, data, programtest.WriteLines(t, []string{live}))
 	got := programtest.Invoke(t, hour...)
-	if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, `collector "col-9" has sent 1 batches of it, the first of 2024-03-04T10:30:00Z: history must end there`) {
+	if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr,
+		`collector "col-9" has sent 1 batches of it, the first of 2024-03-04T10:30:00Z: history must end there`) {
 		t.Errorf("into a live cluster: got %+v", got)
 	}
-	if got := programtest.Invoke(t, append(hour, "--slot", "30s")...); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, `--slot 30s: cluster "c" has slots of 1m0s`) {
+	if got := programtest.Invoke(t,
+		append(hour, "--slot", "30s")...); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr,
+		`--slot 30s: cluster "c" has slots of 1m0s`) {
 		t.Errorf("another slot length: got %+v", got)
 	}
 	hour[len(hour)-1] = "2024-03-04T10:30:00Z"
-	if got := programtest.Invoke(t, hour...); got.Code != cli.ExitOK || !strings.HasPrefix(got.Stdout, "0 batches imported, 60 unchanged") {
+	if got := programtest.Invoke(t, hour...); got.Code != cli.ExitOK || !strings.HasPrefix(got.Stdout,
+		"0 batches imported, 60 unchanged") {
 		t.Errorf("before its first batch: got %+v", got)
 	}
 }
@@ -138,15 +146,17 @@ func TestPrometheusImportRefuses(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	placetest.WriteFile(t, token, "\n")
 	for want, flags := range map[string][]string{
-		`invalid argument "yesterday" for "--from"`:                                              {"--from", "yesterday"},
-		"is not before to 2024-03-04T10:00:00Z":                                                  {"--from", "2024-03-05"},
-		"--to 2100-01-01T00:00:00Z lies in the future":                                           {"--to", "2100-01-01"},
-		"--slot 7s: want whole seconds that divide the hour":                                     {"--slot", "7s"},
-		`url "ftp://x": scheme "ftp" must be http or https`:                                      {"--url", "ftp://x"},
-		`match "up": must be a selector`:                                                         {"--match", "up"},
-		"token: is empty":                                                                        {"--bearer-token-file", token},
-		"--ca-file: " + token + ": holds no PEM certificate":                                     {"--ca-file", token},
-		"--from 2024-03-04T09:00:05Z is no multiple of the slot of 10s: 2024-03-04T09:00:00Z is": {"--from", "2024-03-04T09:00:05Z"},
+		`invalid argument "yesterday" for "--from"`:          {"--from", "yesterday"},
+		"is not before to 2024-03-04T10:00:00Z":              {"--from", "2024-03-05"},
+		"--to 2100-01-01T00:00:00Z lies in the future":       {"--to", "2100-01-01"},
+		"--slot 7s: want whole seconds that divide the hour": {"--slot", "7s"},
+		`url "ftp://x": scheme "ftp" must be http or https`:  {"--url", "ftp://x"},
+		`match "up": must be a selector`:                     {"--match", "up"},
+		"token: is empty": {
+			"--bearer-token-file", token},
+		"--ca-file: " + token + ": holds no PEM certificate": {"--ca-file", token},
+		"--from 2024-03-04T09:00:05Z is no multiple of the slot of 10s: 2024-03-04T09:00:00Z is": {"--from",
+			"2024-03-04T09:00:05Z"},
 	} {
 		got := programtest.Invoke(t, append([]string{
 			"import", "prometheus", "--data", programtest.NewDataDir(t), "--url", "http://127.0.0.1:1",
@@ -163,10 +173,12 @@ func TestPrometheusImportNamesTheSlotThatFits(t *testing.T) {
 	url := servePrometheus(t, scrapedByPrometheus(a100Node(), "plain", 10, false))
 	data := programtest.NewDataDir(t)
 	of := func(flags ...string) []string {
-		return append([]string{"import", "prometheus", "--data", data, "--url", url, "--from", "2024-03-04T10:00:00Z", "--to", "2024-03-04T11:00:00Z"}, flags...)
+		return append([]string{"import", "prometheus", "--data", data, "--url", url, "--from", "2024-03-04T10:00:00Z",
+			"--to", "2024-03-04T11:00:00Z"}, flags...)
 	}
 	got := programtest.Invoke(t, of()...)
-	if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "the exporters were scraped every 1m0s, which is more than the slot of 10s") ||
+	if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr,
+		"the exporters were scraped every 1m0s, which is more than the slot of 10s") ||
 		!strings.Contains(got.Stderr, "give --slot 1m0s") {
 		t.Errorf("slot of 10 s: got %+v", got)
 	}
@@ -175,7 +187,8 @@ func TestPrometheusImportNamesTheSlotThatFits(t *testing.T) {
 		t.Errorf("a selector that matches nothing: got %+v", got)
 	}
 	got = programtest.Invoke(t, of("--match", `{job=}`)...)
-	if line := regexp.MustCompile(`ask http://\S+ for .*job=.*window 2024-03-04T09:00:00Z to .*400 Bad Request: an error, bad_data, `); got.Code != cli.ExitFailed || !line.MatchString(got.Stderr) {
+	if line := regexp.MustCompile(
+		`ask http://\S+ for .*job=.*window 2024-03-04T09:00:00Z to .*400 Bad Request: an error, bad_data, `); got.Code != cli.ExitFailed || !line.MatchString(got.Stderr) {
 		t.Errorf("a selector that is none: got %+v", got)
 	}
 	got = programtest.Invoke(t, of("--slot", "1m")...)

@@ -34,7 +34,8 @@ func boardRows(labels string, watts int, slot int64) string {
 // wholeGPU is an H100 without MIG. A held one works for the first half of each
 // hour and rests for the second.
 func wholeGPU(node string, index int, held bool, slot int64) string {
-	labels := fmt.Sprintf(`gpu="%d",UUID="GPU-%s-%d",modelName="NVIDIA H100 80GB HBM3",Hostname="%s"`, index, node, index, node)
+	labels := fmt.Sprintf(`gpu="%d",UUID="GPU-%s-%d",modelName="NVIDIA H100 80GB HBM3",Hostname="%s"`, index, node,
+		index, node)
 	watts, util, active, used := restWatts, 0, 0.001, 0
 	if held {
 		labels, used = labels+podLabels, 70_000

@@ -56,7 +56,8 @@ func tryTargets(targets string) {
 
 const refusedHTTP = "HTTP/1.1 403"
 
-const decisionOverHTTP = "POST /api/v1/invoices HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: k\r\n" +
+const decisionOverHTTP = "POST /api/v1/invoices HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+	"application/json\r\nIdempotency-Key: k\r\n" +
 	"Content-Length: 47\r\n\r\n" + `{"period":"2026-03","tenant":"a","who":"alice"}`
 
 // converse asks as a browser would, and says what the answer begins with.
@@ -148,7 +149,8 @@ func testStranger(t *testing.T, listen string, reads int) {
 		if got, err := converse("tcp", run.HTTPAddress, decisionOverHTTP); err != nil || got != refusedHTTP {
 			t.Errorf("the service's own user decides over loopback: %q, %v", got, err)
 		}
-	} else if got, err := converse("unix", run.HTTPSocket, decisionOverHTTP); err != nil || !strings.HasPrefix(got, "HTTP/1.1 ") || got == refusedHTTP {
+	} else if got, err := converse("unix", run.HTTPSocket, decisionOverHTTP); err != nil || !strings.HasPrefix(got,
+		"HTTP/1.1 ") || got == refusedHTTP {
 		t.Errorf("the service's own user is not heard over the socket: %q, %v", got, err)
 	}
 	for _, root := range []string{data, run.TempDir} {

@@ -48,7 +48,8 @@ func TestTortureMember(t *testing.T) {
 	if address == "" {
 		t.Skip("is a child of TestTorture")
 	}
-	db, err := store.Open(t.Context(), store.Options{Address: os.Getenv(memberStoreEnv), Database: os.Getenv(memberDatabaseEnv)})
+	db, err := store.Open(t.Context(),
+		store.Options{Address: os.Getenv(memberStoreEnv), Database: os.Getenv(memberDatabaseEnv)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +82,16 @@ func TestTortureMember(t *testing.T) {
 }
 
 // tortureServices are an ingester of small chunks and a ledger.
-func tortureServices(t *testing.T, consumer ingest.Consumer, letters ingest.Producer, db *store.DB) (*ingest.Ingester, *ledger.Ledger) {
+func tortureServices(t *testing.T, consumer ingest.Consumer, letters ingest.Producer,
+	db *store.DB) (*ingest.Ingester, *ledger.Ledger) {
 	t.Helper()
-	log, reg := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})), prometheus.NewRegistry()
+	log, reg := slog.New(slog.NewTextHandler(os.Stderr,
+		&slog.HandlerOptions{Level: slog.LevelError})), prometheus.NewRegistry()
 	cfg := ingest.DefaultConfig()
 	cfg.ChunkRecords = memberChunk
 	in, err := ingest.New(cfg, ingest.Deps{
-		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: letters, Store: db, Clock: clock.Real(), Log: log, Registry: reg,
+		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: letters, Store: db, Clock: clock.Real(), Log: log,
+		Registry: reg,
 	})
 	if err != nil {
 		t.Fatal(err)

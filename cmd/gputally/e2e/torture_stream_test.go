@@ -149,7 +149,8 @@ func (s *stream) bare(node int) *wire.Batch {
 	b := &wire.Batch{
 		Format: wire.Format, Cluster: tortureCluster, Node: fmt.Sprintf("n%02d", node),
 		SlotStartMs: start, SlotMs: tortureSlot.Milliseconds(), Origin: wire.Origin_ORIGIN_SIMULATED,
-		WindowFromMs: tortureStart.UnixMilli(), WindowToMs: tortureStart.Add(time.Duration(s.slots) * tortureSlot).UnixMilli(),
+		WindowFromMs: tortureStart.UnixMilli(),
+		WindowToMs:   tortureStart.Add(time.Duration(s.slots) * tortureSlot).UnixMilli(),
 	}
 	for gpu := range sharedGPUs {
 		b.Gpus = append(b.Gpus, s.shared(node, gpu))
@@ -174,7 +175,8 @@ func (s *stream) owner(node, gpu, leaf, which int) *wire.Owner {
 		shift = 0
 	}
 	team := s.dice(9, "team", node, gpu, leaf, which, shift)
-	return &wire.Owner{Namespace: fmt.Sprintf("team-%d", team), Pod: fmt.Sprintf("job-%d-%d-%d-%d", gpu, leaf, which, shift)}
+	return &wire.Owner{Namespace: fmt.Sprintf("team-%d", team),
+		Pod: fmt.Sprintf("job-%d-%d-%d-%d", gpu, leaf, which, shift)}
 }
 
 func (s *stream) instance(node, gpu, gi int, slices uint32, profile string) *wire.Leaf {
@@ -275,7 +277,8 @@ func (d *deliveries) slotDue() (due []delivery, more bool, err error) {
 		}
 		for copies := 1 + d.dice(mostCopies, "copies", int(d.batches)); copies > 0; copies-- {
 			heap.Push(&d.onTheWay, delivery{
-				due: end.Add(d.delay(int(copies))), order: d.dice(1<<62, "order", int(d.batches), int(copies)), node: b.Node, value: value,
+				due: end.Add(d.delay(int(copies))), order: d.dice(1<<62, "order", int(d.batches), int(copies)), node: b.Node,
+				value: value,
 			})
 		}
 	}

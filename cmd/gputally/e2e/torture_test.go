@@ -74,13 +74,15 @@ func TestTorture(t *testing.T) {
 	r.cleanRun(t)
 	r.lap(t, "clean run")
 	r.killRun(t)
-	r.lap(t, fmt.Sprintf("%d kills and %d restarts while %d messages of %d batches were ingested", r.group.kills, r.group.restarts, r.stream.delivered, r.stream.batches))
+	r.lap(t, fmt.Sprintf("%d kills and %d restarts while %d messages of %d batches were ingested", r.group.kills,
+		r.group.restarts, r.stream.delivered, r.stream.batches))
 	passAll(t, r.tortured)
 	r.compare(t)
 	r.check(t)
 	r.lap(t, "comparison and checks")
 	t.Logf("most memory: an ingester %d MiB, the broker %d MiB, the engine %d MiB, this process %d MiB",
-		r.group.peakBytes>>20, demo.PeakOf(strconv.Itoa(r.broker.cmd.Process.Pid))>>20, enginePeak(r.broker.cmd.Process.Pid)>>20, demo.PeakOf("self")>>20)
+		r.group.peakBytes>>20, demo.PeakOf(strconv.Itoa(r.broker.cmd.Process.Pid))>>20,
+		enginePeak(r.broker.cmd.Process.Pid)>>20, demo.PeakOf("self")>>20)
 }
 
 // enginePeak is the most memory of this process's child that isn't the broker.
@@ -116,7 +118,8 @@ func newTorture(t *testing.T) *torture {
 		t.Fatal(err)
 	}
 	r.group = members{stderr: programtest.NewLogBook(), env: []string{
-		memberBrokerEnv + "=" + r.broker.address, memberStoreEnv + "=unix://" + storetest.Socket(t), memberDatabaseEnv + "=" + r.tortured.Database(),
+		memberBrokerEnv + "=" + r.broker.address, memberStoreEnv + "=unix://" + storetest.Socket(t),
+		memberDatabaseEnv + "=" + r.tortured.Database(),
 	}}
 	t.Cleanup(r.group.end)
 	return r
@@ -145,7 +148,8 @@ func (o *inOrder) Fetch(ctx context.Context, limit int, _ time.Duration) (msgs [
 			return nil, err
 		}
 		for _, value := range due {
-			o.values = append(o.values, broker.Message{Topic: broker.TopicSamples, Value: value, Offset: o.offset, Time: tortureStart})
+			o.values = append(o.values,
+				broker.Message{Topic: broker.TopicSamples, Value: value, Offset: o.offset, Time: tortureStart})
 			o.offset++
 		}
 		if !more {
@@ -307,7 +311,8 @@ type tableSum struct {
 func tableSums(t *testing.T, db *store.DB) map[string]tableSum {
 	t.Helper()
 	out := map[string]tableSum{}
-	for table, sql := range map[string]string{"usage_hourly": sumUsage, "holds": sumHolds, "samples": sumSamples, "events": sumEvents, "batches": sumBatches} {
+	for table, sql := range map[string]string{"usage_hourly": sumUsage, "holds": sumHolds, "samples": sumSamples,
+		"events": sumEvents, "batches": sumBatches} {
 		var rows []tableSum
 		if err := db.Select(t.Context(), &rows, sql); err != nil {
 			t.Fatalf("sum up %s: %v", table, err)
@@ -334,7 +339,8 @@ func (r *torture) compare(t *testing.T) {
 		var rows []struct {
 			Line string `ch:"line"`
 		}
-		if err := r.clean.Select(t.Context(), &rows, differingHours, store.Named("clean", r.clean.Database()), store.Named("tortured", r.tortured.Database())); err != nil {
+		if err := r.clean.Select(t.Context(), &rows, differingHours, store.Named("clean", r.clean.Database()),
+			store.Named("tortured", r.tortured.Database())); err != nil {
 			t.Error(err)
 		}
 		t.Errorf("tables (-clean +tortured):\n%s\nGPU-hours that differ: %v", diff, rows)
@@ -342,7 +348,8 @@ func (r *torture) compare(t *testing.T) {
 	if clean["holds"].Rows < r.rows || clean["usage_hourly"].Rows == 0 {
 		t.Errorf("clean run: %+v, want %d rows or more", clean, r.rows)
 	}
-	t.Logf("compared with %d hold rows, %d GPU-hours, %d samples, %d batches", clean["holds"].Rows, clean["usage_hourly"].Rows, clean["samples"].Rows, clean["batches"].Rows)
+	t.Logf("compared with %d hold rows, %d GPU-hours, %d samples, %d batches", clean["holds"].Rows,
+		clean["usage_hourly"].Rows, clean["samples"].Rows, clean["batches"].Rows)
 }
 
 // check carries out C1 to C6 and C9 on the tortured ledger.

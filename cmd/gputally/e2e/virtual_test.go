@@ -75,7 +75,8 @@ func newVirtualRig(t *testing.T) *scrapeRig {
 	t.Helper()
 	r := &scrapeRig{clk: clock.NewFake(firstHour), db: storetest.Open(t), reg: prometheus.NewRegistry()}
 	// No ticks of retention: who waits on the clock is the collector.
-	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: t.TempDir(), Log: quietLog(), Clock: r.clk, RetentionCheck: -1})
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: t.TempDir(), Log: quietLog(), Clock: r.clk,
+		RetentionCheck: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,8 @@ func newVirtualRig(t *testing.T) *scrapeRig {
 	if err := r.client.EnsureTopics(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.ledger, err = ledger.New(ledger.DefaultConfig(), ledger.Deps{Store: r.db, Clock: r.clk, Log: quietLog(), Registry: r.reg})
+	r.ledger, err = ledger.New(ledger.DefaultConfig(),
+		ledger.Deps{Store: r.db, Clock: r.clk, Log: quietLog(), Registry: r.reg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,8 @@ func (r *scrapeRig) ingest(t *testing.T) func(context.Context) error {
 		t.Fatal(err)
 	}
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: r.client.Producer(), Store: r.db, Clock: r.clk, Log: quietLog(), Registry: r.reg,
+		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: r.client.Producer(), Store: r.db, Clock: r.clk,
+		Log: quietLog(), Registry: r.reg,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +264,8 @@ func (r *scrapeRig) verify(t *testing.T) {
 		},
 		Spools: func(context.Context) ([]ingest.SpoolState, error) {
 			st := r.spool.Stats()
-			return []ingest.SpoolState{{Collector: "col-1", Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records, Dropped: st.Dropped}}, nil
+			return []ingest.SpoolState{{Collector: "col-1", Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records,
+				Dropped: st.Dropped}}, nil
 		},
 	})
 	results, err := check.Run(t.Context(), append(all, r.ledger.Checks()...))

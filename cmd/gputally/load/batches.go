@@ -33,7 +33,8 @@ func ImportBatches(ctx context.Context, s *cli.Session, file string, future bool
 		if err != nil {
 			return err
 		}
-		if read, err = imports.Read(f, lengths, imports.Horizon{NowMS: s.Clock.Now().UnixMilli(), Future: future}); err != nil {
+		if read, err = imports.Read(f, lengths,
+			imports.Horizon{NowMS: s.Clock.Now().UnixMilli(), Future: future}); err != nil {
 			return fmt.Errorf("read %s: %w", file, err)
 		}
 		if len(read.Encoded) == 0 {

@@ -125,13 +125,15 @@ func (r *historyRun) refuse(ctx context.Context) error {
 		Batches   uint64    `ch:"batches"`
 		First     time.Time `ch:"first"`
 	}
-	if err := r.p.Access.DB.Select(ctx, &others, selectFirstOther, store.Named("cluster", r.cluster), store.Named("collector", r.collector())); err != nil {
+	if err := r.p.Access.DB.Select(ctx, &others, selectFirstOther, store.Named("cluster", r.cluster),
+		store.Named("collector", r.collector())); err != nil {
 		return fmt.Errorf("read collectors of %s: %w", r.cluster, err)
 	}
 	for _, o := range others {
 		if o.First.Before(r.to) {
 			return cli.UsageError(&imports.RefusedError{Cluster: r.cluster, Why: fmt.Sprintf(
-				"collector %q has sent %d batches of it, the first of %s: history must end there (--to), or have a cluster name of its own",
+				"collector %q has sent %d batches of it, the first of %s: history must end there (--to), or have a cluster name "+
+					"of its own",
 				o.Collector, o.Batches, o.First.UTC().Format(time.RFC3339))})
 		}
 	}
@@ -143,7 +145,8 @@ func (r *historyRun) begin(ctx context.Context) error {
 	var boots []struct {
 		BootMS uint64 `ch:"boot_ms"`
 	}
-	if err := r.p.Access.DB.Select(ctx, &boots, selectHistoryBoot, store.Named("cluster", r.cluster), store.Named("collector", r.collector())); err != nil {
+	if err := r.p.Access.DB.Select(ctx, &boots, selectHistoryBoot, store.Named("cluster", r.cluster),
+		store.Named("collector", r.collector())); err != nil {
 		return fmt.Errorf("read the last run of %s: %w", r.collector(), err)
 	}
 	r.bootMS = r.p.Session.Clock.Now().UnixMilli()
@@ -216,7 +219,8 @@ func (r *historyRun) lookUp(ctx context.Context, at time.Time) error {
 		Number uint64 `ch:"number"`
 		Hash   string `ch:"sha"`
 	}
-	if err := r.p.Access.DB.Select(ctx, &rows, selectImported, store.Named("cluster", r.cluster), store.Named("collector", r.collector()),
+	if err := r.p.Access.DB.Select(ctx, &rows, selectImported, store.Named("cluster", r.cluster),
+		store.Named("collector", r.collector()),
 		store.Named("from", at.UTC()), store.Named("to", r.chunkEnd.UTC())); err != nil {
 		return fmt.Errorf("read what was imported of %s: %w", r.cluster, err)
 	}
@@ -294,10 +298,13 @@ func (r *historyRun) report() error {
 		r.p.Session.Sayf("%s: %d slots, %s to %s\n", line, l.slots, l.first.Format(time.RFC3339), l.last.Format(time.RFC3339))
 	}
 	if r.seen == 0 {
-		return fmt.Errorf("import history: no samples of DCGM fields with a GPU between %s and %s; --match and the names of the metrics decide which series count",
+		return fmt.Errorf(
+			"import history: no samples of DCGM fields with a GPU between %s and %s; --match and the names of the metrics "+
+				"decide which series count",
 			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
 	}
-	if _, err := fmt.Fprintf(r.p.Session.Stdout, "%d batches imported, %d unchanged, of %d nodes; %d of %d slots have no sample of any node\n",
+	if _, err := fmt.Fprintf(r.p.Session.Stdout,
+		"%d batches imported, %d unchanged, of %d nodes; %d of %d slots have no sample of any node\n",
 		r.sent, r.unchanged, len(r.nodes), r.slots-r.seen, r.slots); err != nil {
 		return err
 	}

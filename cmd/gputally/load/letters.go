@@ -78,7 +78,8 @@ func (o *LetterRequest) Run(ctx context.Context, p *app.Pipeline) error {
 		return err
 	}
 	if o.Place.Given && o.found == 0 {
-		return fmt.Errorf("dead letter %s: there is none (gputally dlq list%s shows those there are)", o.Place.String(), p.Access.OnData())
+		return fmt.Errorf("dead letter %s: there is none (gputally dlq list%s shows those there are)", o.Place.String(),
+			p.Access.OnData())
 	}
 	verb := "sent"
 	if o.DryRun {
@@ -121,7 +122,8 @@ func (o *LetterRequest) take(ctx context.Context, p *app.Pipeline, l *ingest.Dea
 	o.seen[key] = true
 	o.sent++
 	if o.DryRun {
-		_, err := fmt.Fprintf(p.Session.Stdout, "%s: %s, %d bytes, from %d/%d\n", l.Place(), l.Reason, l.Size, l.OriginalPartition, l.OriginalOffset)
+		_, err := fmt.Fprintf(p.Session.Stdout, "%s: %s, %d bytes, from %d/%d\n", l.Place(), l.Reason, l.Size,
+			l.OriginalPartition, l.OriginalOffset)
 		return err
 	}
 	if o.batch = append(o.batch, l.Resend()); len(o.batch) < dlqBatch {
@@ -149,7 +151,8 @@ func eachLetter(ctx context.Context, p *app.Pipeline, do func(*ingest.DeadLetter
 		return fmt.Errorf("read dead letters: %w", err)
 	}
 	for _, b := range bounds {
-		reader := p.Client.Reader(broker.TopicDeadLetter, b.Partition, b.First, b.Last, broker.ConsumerOptions{MaxBytes: app.FetchBytes})
+		reader := p.Client.Reader(broker.TopicDeadLetter, b.Partition, b.First, b.Last,
+			broker.ConsumerOptions{MaxBytes: app.FetchBytes})
 		if err := eachLetterOf(ctx, p, reader, do); err != nil {
 			return err
 		}
@@ -157,7 +160,8 @@ func eachLetter(ctx context.Context, p *app.Pipeline, do func(*ingest.DeadLetter
 	return nil
 }
 
-func eachLetterOf(ctx context.Context, p *app.Pipeline, reader *broker.Reader, do func(*ingest.DeadLetter) error) error {
+func eachLetterOf(ctx context.Context, p *app.Pipeline, reader *broker.Reader,
+	do func(*ingest.DeadLetter) error) error {
 	defer reader.Close()
 	for {
 		msgs, err := reader.Read(ctx, dlqBatch)

@@ -47,12 +47,16 @@ type RecordFlags struct {
 // Define defines the flags; source is the default of --source.
 func (f *RecordFlags) Define(flags *pflag.FlagSet, source string) {
 	flags.StringVar(&f.cluster, "cluster", "", "`NAME` of the cluster that the records are of")
-	flags.StringVar(&f.source, "source", source, "`NAME` of where the records come from: the same one replaces its own records")
+	flags.StringVar(&f.source, "source", source,
+		"`NAME` of where the records come from: the same one replaces its own records")
 	flags.StringVar(&f.pool, "pool", "", "`NAME` of the pool of GPUs of which no node is told (default: the cluster's)")
-	flags.StringVar(&f.capacity, "capacity", "", "how many `GPUS` a pool has, such as 512, or by model a100=512,h100=64; not given: unknown")
+	flags.StringVar(&f.capacity, "capacity", "",
+		"how many `GPUS` a pool has, such as 512, or by model a100=512,h100=64; not given: unknown")
 	flags.StringVar(&f.model, "model", "", "`MODEL` of GPUs of which the records tell none; the price book prices it")
 	flags.StringVar(&f.zone, "time-zone", "UTC", "`ZONE` of times without one, such as Asia/Shanghai")
-	flags.StringVar(&f.windowStart, "window-start", "", "first `TIME` that the file is the whole truth of, a full UTC hour; records that start in the window and are missing are deleted")
+	flags.StringVar(&f.windowStart, "window-start", "",
+		"first `TIME` that the file is the whole truth of, a full UTC hour; records that start in the window and are "+
+			"missing are deleted")
 	flags.StringVar(&f.windowEnd, "window-end", "", "`TIME` after the last; what is open ends there, or now")
 	flags.StringVar(&f.rejects, "rejects", "", "write the list of all bad rows to `FILE`")
 	flags.BoolVar(&f.future, "allow-future", false, "take records that end after now")
@@ -99,7 +103,8 @@ type readRecords func(io.Reader, imports.Reading) (*imports.File, error)
 
 // importRecords takes a file's records the way of all batches, and keeps what
 // was said once it is in the ledger.
-func importRecords(ctx context.Context, s *cli.Session, file string, f *RecordFlags, o *imports.Options, how imports.Reading, read readRecords) error {
+func importRecords(ctx context.Context, s *cli.Session, file string, f *RecordFlags, o *imports.Options,
+	how imports.Reading, read readRecords) error {
 	records, err := readRecordFile(ctx, file, how, read)
 	if err != nil {
 		return err
@@ -149,7 +154,8 @@ func readRecordFile(ctx context.Context, file string, how imports.Reading, read 
 }
 
 // carryRecords plans what records change, and sends it unless it is a dry run.
-func carryRecords(ctx context.Context, c carrier, o *imports.Options, records *imports.File, dryRun bool) (*imports.Plan, int, error) {
+func carryRecords(ctx context.Context, c carrier, o *imports.Options, records *imports.File,
+	dryRun bool) (*imports.Plan, int, error) {
 	db := c.p.Access.DB
 	state, err := imports.Load(ctx, db, o)
 	if err != nil {
@@ -198,7 +204,8 @@ func (c carrier) sendPlan(ctx context.Context, plan *imports.Plan) (int, error) 
 // shownRejects is how many bad rows are printed; --rejects has all.
 const shownRejects = 20
 
-func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.File, plan *imports.Plan, sent int) error {
+func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.File, plan *imports.Plan,
+	sent int) error {
 	bad := append(read.Bad, plan.Bad...)
 	listRows(s, file, bad, "bad rows")
 	listRows(s, file, plan.Skipped, "stretches that somebody saw")
@@ -214,7 +221,8 @@ func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.Fi
 		s.Sayf("%d records of the window are not in the file, and stay: they may be among its bad rows\n", plan.Missed)
 	}
 	if plan.Open > 0 {
-		s.Sayf("%d pools are of unknown capacity: what of them was free is not known, and no check proves it (--capacity tells)\n", plan.Open)
+		s.Sayf("%d pools are of unknown capacity: what of them was free is not known, and no check proves it (--capacity "+
+			"tells)\n", plan.Open)
 	}
 	if plan.Live() {
 		s.Sayf("%s\n", filledText(&plan.Filled))
@@ -223,7 +231,8 @@ func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.Fi
 	if f.dryRun {
 		did = "to import (a dry run: nothing is changed)"
 	}
-	if _, err := fmt.Fprintf(s.Stdout, "%d rows: %d records new, %d changed, %d deleted, %d unchanged; %d batches %s, %d bad rows\n",
+	if _, err := fmt.Fprintf(s.Stdout,
+		"%d rows: %d records new, %d changed, %d deleted, %d unchanged; %d batches %s, %d bad rows\n",
 		read.Rows, plan.New, plan.Changed, plan.Deleted, plan.Unchanged, sent, did, len(bad)); err != nil {
 		return err
 	}
@@ -251,7 +260,9 @@ func filledText(f *imports.Filled) string {
 	for per, ms := range f.SliceMS {
 		hours = hours.Add(decimal.NewFromInt(ms).DivRound(decimal.NewFromInt(int64(per)*meter.HourMS), 9))
 	}
-	text := fmt.Sprintf("records hold %s GPU-hours that no collector told of: unproven instead of unobserved; what they don't hold stays unobserved", hours)
+	text := fmt.Sprintf(
+		"records hold %s GPU-hours that no collector told of: unproven instead of unobserved; what they don't hold stays "+
+			"unobserved", hours)
 	if f.ShortMS > 0 {
 		text += fmt.Sprintf(" (of them %s in gaps of up to 30 s, where the holders on both sides come first)",
 			decimal.NewFromInt(f.ShortMS).DivRound(decimal.NewFromInt(meter.HourMS), 9))
@@ -299,7 +310,8 @@ func writeRejects(path, file string, bad []imports.BadLine) (err error) {
 }
 
 // ImportAllocations imports a file of allocation records: CSV or JSON lines.
-func ImportAllocations(ctx context.Context, s *cli.Session, file string, f *RecordFlags, columns, delimiter string) error {
+func ImportAllocations(ctx context.Context, s *cli.Session, file string, f *RecordFlags, columns,
+	delimiter string) error {
 	o, how, err := f.resolve(s.Clock.Now())
 	if err != nil {
 		return cli.UsageError(err)
@@ -314,7 +326,8 @@ func ImportAllocations(ctx context.Context, s *cli.Session, file string, f *Reco
 }
 
 // ImportSacct imports what Slurm's sacct prints.
-func ImportSacct(ctx context.Context, s *cli.Session, file string, f *RecordFlags, slurmCluster string, byNode bool) error {
+func ImportSacct(ctx context.Context, s *cli.Session, file string, f *RecordFlags, slurmCluster string,
+	byNode bool) error {
 	o, how, err := f.resolve(s.Clock.Now())
 	if err != nil {
 		return cli.UsageError(err)

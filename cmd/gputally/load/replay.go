@@ -53,7 +53,8 @@ func (o *ReplayRequest) spans(ctx context.Context, p *app.Pipeline) ([]span, err
 		}
 		if o.Place.Given {
 			if s.from = o.Place.Offset; s.from < b.First || s.from > b.Last {
-				return nil, fmt.Errorf("--from-offset %s: partition %d has the offsets %d to %d", &o.Place, b.Partition, b.First, b.Last)
+				return nil, fmt.Errorf("--from-offset %s: partition %d has the offsets %d to %d", &o.Place, b.Partition,
+					b.First, b.Last)
 			}
 		} else {
 			s.from = max(s.from, begin[b.Partition])
@@ -85,7 +86,8 @@ func Replay(ctx context.Context, s *cli.Session, o *ReplayRequest) error {
 		if err := p.Patiently(ctx, "ledger pass", func() error { _, err := p.Ledger.Pass(ctx); return err }); err != nil {
 			return err
 		}
-		return s.Writef("%d messages replayed: %d stored, %d dead, %d left as they were; %d journalled anew or otherwise, raw of %d batches cleared\n",
+		return s.Writef("%d messages replayed: %d stored, %d dead, %d left as they were; %d journalled anew or otherwise, "+
+			"raw of %d batches cleared\n",
 			sum.Messages, sum.Stored, sum.Dead, sum.Kept, sum.Changed, sum.Cleared)
 	})
 }
@@ -99,13 +101,15 @@ func replaySpans(ctx context.Context, p *app.Pipeline, spans []span) (sum ingest
 	bar := cli.NewProgress(p.Session.Stderr, p.Session.Clock, "replay")
 	defer bar.Clear()
 	in, err := ingest.New(p.Config.Ingest, ingest.Deps{
-		DeadLetters: p.Client.Producer(), Store: p.Access.DB, Origins: p.Follow(), Clusters: p.OwnCluster(), Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry,
+		DeadLetters: p.Client.Producer(), Store: p.Access.DB, Origins: p.Follow(), Clusters: p.OwnCluster(),
+		Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry,
 	})
 	if err != nil {
 		return sum, err
 	}
 	for _, s := range spans {
-		reader := p.Client.Reader(broker.TopicSamples, s.partition, s.from, s.to, broker.ConsumerOptions{MaxBytes: app.FetchBytes})
+		reader := p.Client.Reader(broker.TopicSamples, s.partition, s.from, s.to,
+			broker.ConsumerOptions{MaxBytes: app.FetchBytes})
 		n, err := in.Replay(ctx, reader, p.Access.DB, func(offset int64) { bar.Set(done+offset+1-s.from, total) })
 		reader.Close()
 		sum.Add(n)

@@ -33,7 +33,8 @@ func ListRuns(ctx context.Context, s *cli.Session, all bool) error {
 		if err := p.Follow().Refresh(ctx); err != nil {
 			return err
 		}
-		t := cli.Table{Columns: cli.TextColumns([]string{"id", "state", "cluster", "sends", "collector", "slot", "from", "to", "opened", "by", "ends", "ended_by"})}
+		t := cli.Table{Columns: cli.TextColumns([]string{"id", "state", "cluster", "sends", "collector", "slot", "from",
+			"to", "opened", "by", "ends", "ended_by"})}
 		p.Follow().View(func(state *decisions.State) {
 			for _, r := range state.Runs() {
 				word, b := "open", &r.Body
@@ -45,7 +46,8 @@ func ListRuns(ctx context.Context, s *cli.Session, all bool) error {
 				}
 				t.Rows = append(t.Rows, []string{
 					b.ID, word, b.Cluster, b.Sends, b.Collector, (time.Duration(b.SlotMS) * time.Millisecond).String(),
-					b.From.Format(time.RFC3339), b.To.Format(time.RFC3339), r.Appended.Format(time.RFC3339), r.Who, r.Ends.Format(time.RFC3339), r.Ended,
+					b.From.Format(time.RFC3339), b.To.Format(time.RFC3339), r.Appended.Format(time.RFC3339), r.Who,
+					r.Ends.Format(time.RFC3339), r.Ended,
 				})
 			}
 		})
@@ -67,7 +69,8 @@ func OpenRun(ctx context.Context, s *cli.Session, r decisions.Run, slot time.Dur
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(s.Stdout, "run %s is open for %d hours; gputally import runs close %s%s ends it\n", id, r.Hours, id, p.Access.OnData())
+		_, err = fmt.Fprintf(s.Stdout, "run %s is open for %d hours; gputally import runs close %s%s ends it\n", id, r.Hours,
+			id, p.Access.OnData())
 		return err
 	})
 }

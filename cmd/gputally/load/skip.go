@@ -51,7 +51,9 @@ func skipOffsets(ctx context.Context, p *app.Pipeline, o *SkipRequest) error {
 		return fmt.Errorf("skip %s: %w", &o.Place, err)
 	}
 	audit := decisions.Audit{
-		Action: "dlq skip", Subject: fmt.Sprintf("%s partition %d offsets [%d, %d)", broker.TopicSamples, o.Place.Partition, from, to), Detail: o.Reason,
+		Action:  "dlq skip",
+		Subject: fmt.Sprintf("%s partition %d offsets [%d, %d)", broker.TopicSamples, o.Place.Partition, from, to),
+		Detail:  o.Reason,
 	}
 	if err := moveTo(ctx, p, o.Place.Partition, stands); err != nil { // where it stands: only those who run refuse that
 		return err
@@ -74,7 +76,8 @@ func skipOffsets(ctx context.Context, p *app.Pipeline, o *SkipRequest) error {
 	if err := ingest.Skip(ctx, p.Access.DB, o.Place.Partition, from, to, p.Session.Clock.Now()); err != nil {
 		return err
 	}
-	return p.Session.Writef("Offsets [%d, %d) of partition %d are skipped; decision %d says by whom and why\n", from, to, o.Place.Partition, out.Offset)
+	return p.Session.Writef("Offsets [%d, %d) of partition %d are skipped; decision %d says by whom and why\n", from, to,
+		o.Place.Partition, out.Offset)
 }
 
 func moveTo(ctx context.Context, p *app.Pipeline, partition int, offset int64) error {
@@ -93,15 +96,19 @@ func skippable(ctx context.Context, p *app.Pipeline, partition int, from, to int
 		return 0, fmt.Errorf("read offsets: %w", err)
 	}
 	if partition >= len(offsets) {
-		return 0, fmt.Errorf("skip: topic %s has %d partitions, want one of them, not %d", broker.TopicSamples, len(offsets), partition)
+		return 0, fmt.Errorf("skip: topic %s has %d partitions, want one of them, not %d", broker.TopicSamples,
+			len(offsets), partition)
 	}
 	b := offsets[partition]
 	stands = max(b.Committed, b.First)
 	if from >= stands && stands == b.Last {
-		return 0, fmt.Errorf("skip: nothing is unread: ingest stands at the end of partition %d, offset %d", partition, b.Last)
+		return 0, fmt.Errorf("skip: nothing is unread: ingest stands at the end of partition %d, offset %d",
+			partition, b.Last)
 	}
 	if from > stands || from < b.First || to > b.Last || to < from {
-		return 0, fmt.Errorf("skip: ingest stands at offset %d of partition %d, which ends at %d: want --offset %d/%d and a --count that ends there, not the offsets [%d, %d)",
+		return 0, fmt.Errorf(
+			"skip: ingest stands at offset %d of partition %d, which ends at %d: want --offset %d/%d and a --count that ends "+
+				"there, not the offsets [%d, %d)",
 			stands, partition, b.Last, partition, stands, from, to)
 	}
 	return stands, nil

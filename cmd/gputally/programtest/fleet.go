@@ -48,7 +48,8 @@ func FleetLines(t *testing.T) (lines []string) {
 				"holds": []Object{{"leaf": "gi1", "owner": Object{"namespace": "team-b", "pod": "serve"}}},
 			}
 			line, err := json.Marshal(Object{
-				"cluster": "fleet", "node": node, "slot": FleetStart.Add(time.Duration(minute) * time.Minute), "slot_ms": fleetSlotMS,
+				"cluster": "fleet", "node": node, "slot": FleetStart.Add(time.Duration(minute) * time.Minute),
+				"slot_ms":   fleetSlotMS,
 				"collector": fmt.Sprintf("c%d", i+1), "boot_ms": 1000, "seq": minute, "gpus": []Object{board, cut},
 			})
 			if err != nil {

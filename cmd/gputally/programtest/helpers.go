@@ -214,7 +214,8 @@ func WithLedger(t *testing.T, data string, do func(p *app.Pipeline)) {
 // OpenRun lets everybody send simulated batches of a cluster, of any time.
 func OpenRun(t *testing.T, data, cluster, slot string) {
 	t.Helper()
-	MustInvoke(t, "import", "runs", "open", "--data", data, "--cluster", cluster, "--sends", "simulated", "--collector", "*", "--slot", slot, "--from", "1971-01-01", "--to", "2100-01-01")
+	MustInvoke(t, "import", "runs", "open", "--data", data, "--cluster", cluster, "--sends", "simulated", "--collector",
+		"*", "--slot", slot, "--from", "1971-01-01", "--to", "2100-01-01")
 }
 
 // Produce writes messages into the samples topic, where nothing but ingest

@@ -30,7 +30,8 @@ func insertUsage(t *testing.T, data string) {
 	t.Helper()
 	a := OpenNew(t, data)
 	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
-	owner := usagetest.Owner{Leaf: "GPU-1", Tenant: "ml-train", Project: "llm", User: "ada", Workload: "job 7", Active: HourMS, EnergyMJ: 1_800_000_500}
+	owner := usagetest.Owner{Leaf: "GPU-1", Tenant: "ml-train", Project: "llm", User: "ada", Workload: "job 7",
+		Active: HourMS, EnergyMJ: 1_800_000_500}
 	idle := owner
 	idle.Active, idle.Idle, idle.EnergyMJ = 0, HourMS/2, 0
 	for i, o := range []usagetest.Owner{owner, idle, idle, idle, idle} {
@@ -62,7 +63,8 @@ func OpenNew(t *testing.T, path string) *app.Access {
 func newSession(t *testing.T, data string) *cli.Session {
 	t.Helper()
 	return &cli.Session{
-		Stdout: t.Output(), Stderr: t.Output(), Clock: clock.Real(), Data: data, Args: []string{"standalone", "--data", "DIR"},
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Stdout: t.Output(), Stderr: t.Output(), Clock: clock.Real(), Data: data,
+		Args: []string{"standalone", "--data", "DIR"},
+		Log:  slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 }

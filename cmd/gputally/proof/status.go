@@ -69,7 +69,8 @@ func ReadStatus(ctx context.Context, s *cli.Session) (st Status, err error) {
 	defer func() { err = errors.Join(err, p.Group.Stop()) }()
 	st = Status{Data: cmp.Or(s.Data, a.Config.ClickHouse.Address), Clusters: []statusCluster{}, Spools: []StatusSpool{}}
 	if a.Run.PID != 0 {
-		st.Running = &statusProcess{PID: a.Run.PID, Command: a.Run.Command, Since: a.Run.Started.Format(time.RFC3339), HTTP: a.Run.HTTPAddress, Socket: a.Run.HTTPSocket}
+		st.Running = &statusProcess{PID: a.Run.PID, Command: a.Run.Command, Since: a.Run.Started.Format(time.RFC3339),
+			HTTP: a.Run.HTTPAddress, Socket: a.Run.HTTPSocket}
 	}
 	if a.Broker != "" || len(a.Config.Kafka.Brokers) > 0 {
 		if err := p.Connect(ctx); err != nil {
@@ -96,7 +97,8 @@ func ReadStatus(ctx context.Context, s *cli.Session) (st Status, err error) {
 }
 
 func statusClusters(ctx context.Context, p *app.Pipeline) ([]statusCluster, error) {
-	l, err := ledger.New(p.Config.Ledger, ledger.Deps{Store: p.Access.DB, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry})
+	l, err := ledger.New(p.Config.Ledger,
+		ledger.Deps{Store: p.Access.DB, Clock: p.Session.Clock, Log: p.Session.Log, Registry: p.Registry})
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +153,8 @@ func (st Status) table() cli.Table {
 	if st.Running == nil {
 		add(st.Data, "served by", "nobody")
 	} else {
-		add(st.Data, "served by", fmt.Sprintf("process %d (%s), since %s", st.Running.PID, st.Running.Command, st.Running.Since))
+		add(st.Data, "served by",
+			fmt.Sprintf("process %d (%s), since %s", st.Running.PID, st.Running.Command, st.Running.Since))
 		add(st.Data, "http", cmp.Or(st.Running.HTTP, "the socket alone"))
 		add(st.Data, "http socket", st.Running.Socket)
 	}

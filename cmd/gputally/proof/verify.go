@@ -132,7 +132,8 @@ func (c shownCheck) Run(ctx context.Context) (res check.Result, err error) {
 // checks are C1 to C9 on this ledger, for the months in it.
 func checks(p *app.Pipeline, months []string, sample int) ([]check.Check, error) {
 	judge, err := ingest.New(p.Config.Ingest, ingest.Deps{ // it takes nothing: its metrics are nobody's
-		Store: p.Access.DB, Origins: p.Follow(), Clusters: p.OwnCluster(), Clock: p.Session.Clock, Log: p.Session.Log, Registry: prometheus.NewRegistry(),
+		Store: p.Access.DB, Origins: p.Follow(), Clusters: p.OwnCluster(), Clock: p.Session.Clock, Log: p.Session.Log,
+		Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		return nil, err
@@ -140,7 +141,8 @@ func checks(p *app.Pipeline, months []string, sample int) ([]check.Check, error)
 	all := ingest.Checks(ingest.CheckDeps{
 		Store: p.Access.DB, Ingester: judge, Sample: sample,
 		Message: func(ctx context.Context, partition int, offset int64) (broker.Message, error) {
-			reader := p.Client.Reader(broker.TopicSamples, partition, offset, offset+1, broker.ConsumerOptions{MaxBytes: sampleFetchBytes})
+			reader := p.Client.Reader(broker.TopicSamples, partition, offset, offset+1,
+				broker.ConsumerOptions{MaxBytes: sampleFetchBytes})
 			defer reader.Close()
 			msgs, err := reader.Read(ctx, 1)
 			if err != nil {

@@ -153,7 +153,8 @@ func Default() Config {
 		Billing:   billingConfig{API: guard.DefaultConfig(), Focus: focus.DefaultConfig()},
 		Decisions: decisions.DefaultConfig(),
 		Kafka: kafkaConfig{
-			Mechanism: mechanismPlain, Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor, Retention: b.SamplesRetention,
+			Mechanism: mechanismPlain, Partitions: b.SamplesPartitions, ReplicationFactor: b.ReplicationFactor,
+			Retention: b.SamplesRetention,
 		},
 		ClickHouse: clickHouseConfig{Database: "gputally", User: "default", MemoryBytes: 2 << 30},
 		HTTP:       httpd.DefaultConfig(),
@@ -182,7 +183,9 @@ func (c Config) Validate() error {
 	section("ingest", c.Ingest.Validate())
 	section("ledger", c.Ledger.Validate())
 	if c.Ledger.RawRetention != 0 && c.Ledger.RawRetention < c.Ingest.MaxLate {
-		section("ledger", fmt.Errorf("raw_retention %s: must be 0 (for ever), or ingest.max_late (%s) or more: batches that are still taken would find their raw gone", c.Ledger.RawRetention, c.Ingest.MaxLate))
+		section("ledger", fmt.Errorf(
+			"raw_retention %s: must be 0 (for ever), or ingest.max_late (%s) or more: batches that are still taken would "+
+				"find their raw gone", c.Ledger.RawRetention, c.Ingest.MaxLate))
 	}
 	section("analyzer", c.Analyzer.Validate())
 	section("billing", c.Billing.validate())
@@ -240,7 +243,8 @@ func (c clickHouseConfig) validate() error {
 	if err := validateAddress(c.Address); err != nil {
 		return err
 	}
-	if u, err := url.Parse(c.Address); err == nil && u.Scheme == "http" && c.PasswordFile != "" && !trust.Loopback(u.Hostname()) {
+	if u, err := url.Parse(c.Address); err == nil && u.Scheme == "http" && c.PasswordFile != "" && !trust.Loopback(
+		u.Hostname()) {
 		return fmt.Errorf("address %q: a password is not sent without TLS to another machine: use https://", shownURL(u))
 	}
 	return nil
@@ -298,7 +302,9 @@ func Read(path string) (Config, error) {
 	}
 	// A file names its neighbours.
 	for _, file := range []*string{
-		&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.Kafka.CertFile, &cfg.Kafka.KeyFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library, &cfg.Attribution.Static.File, &cfg.Decisions.CopyDir,
+		&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.Kafka.CertFile,
+		&cfg.Kafka.KeyFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library,
+		&cfg.Attribution.Static.File, &cfg.Decisions.CopyDir,
 		&cfg.Decisions.Witness.File, &cfg.Decisions.Witness.CAFile, &cfg.Decisions.Witness.TokenFile,
 	} {
 		if *file != "" && *file != decisions.NoCopy && !filepath.IsAbs(*file) {
@@ -312,7 +318,8 @@ func Read(path string) (Config, error) {
 // measured, run or billed.
 func (c Config) deciding() []string {
 	return []string{
-		c.Ledger.TenantsFile, c.Billing.Prices, c.Kafka.CAFile, c.ClickHouse.CAFile, c.ClickHouse.Library, c.Attribution.Static.File,
+		c.Ledger.TenantsFile, c.Billing.Prices, c.Kafka.CAFile, c.ClickHouse.CAFile, c.ClickHouse.Library,
+		c.Attribution.Static.File,
 		c.Decisions.Witness.CAFile, c.Decisions.Witness.TokenFile,
 	}
 }

@@ -72,7 +72,8 @@ func (c kafkaConfig) sasl() (sasl.Mechanism, error) {
 	algorithms := map[string]scram.Algorithm{mechanismSCRAM256: scram.SHA256, mechanismSCRAM512: scram.SHA512}
 	algorithm, isSCRAM := algorithms[c.Mechanism]
 	if !isSCRAM && c.Mechanism != mechanismPlain {
-		return nil, fmt.Errorf("mechanism %.40q: want %s, %s or %s", c.Mechanism, mechanismPlain, mechanismSCRAM256, mechanismSCRAM512)
+		return nil, fmt.Errorf("mechanism %.40q: want %s, %s or %s", c.Mechanism, mechanismPlain, mechanismSCRAM256,
+			mechanismSCRAM512)
 	}
 	switch {
 	case c.User == "":

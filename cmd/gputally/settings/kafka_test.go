@@ -73,7 +73,8 @@ func strictKafka(t *testing.T, mechanism, cert, key string) string {
 		kfake.Superuser(strings.ToUpper(mechanism), "me", "right"),
 		kfake.BrokerConfigs(map[string]string{"default.replication.factor": "1"}),
 		kfake.TLS(&tls.Config{
-			Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MinVersion: tls.VersionTLS12,
+			Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+			MinVersion: tls.VersionTLS12,
 		}))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,9 @@ func TestKafkaLogIn(t *testing.T) {
 			if err := os.Chmod(password, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			placetest.WriteFile(t, path, fmt.Sprintf("kafka: {brokers: [%q], tls: true, ca_file: cert.pem, user: me, password_file: %s%s}\n", address, password, more))
+			placetest.WriteFile(t, path,
+				fmt.Sprintf("kafka: {brokers: [%q], tls: true, ca_file: cert.pem, user: me, password_file: %s%s}\n", address,
+					password, more))
 			cfg, err := Load(path)
 			if err != nil {
 				return err
@@ -112,7 +115,8 @@ func TestKafkaLogIn(t *testing.T) {
 		}
 		const certificate = ", cert_file: cert.pem, key_file: key.pem"
 		by := ", mechanism: " + mechanism
-		other := map[string]string{mechanismPlain: mechanismSCRAM256, mechanismSCRAM256: mechanismSCRAM512, mechanismSCRAM512: mechanismPlain}
+		other := map[string]string{mechanismPlain: mechanismSCRAM256, mechanismSCRAM256: mechanismSCRAM512,
+			mechanismSCRAM512: mechanismPlain}
 		if err := try("right", certificate+by); err != nil {
 			t.Errorf("%s: %v", mechanism, err)
 		}

@@ -73,8 +73,10 @@ func (c attributionConfig) validate() error {
 
 // validatePace refuses answers that are too old as soon as they come.
 func (c attributionConfig) validatePace() error {
-	if slices.Contains(c.Readers, ReaderSlurm) && c.Slurm.From == slurm.FromScontrol && c.StaleAfter < 2*c.Slurm.ScontrolEvery {
-		return fmt.Errorf("stale_after %s: slurm asks the controller every %s: want %s or more", c.StaleAfter, c.Slurm.ScontrolEvery, 2*c.Slurm.ScontrolEvery)
+	if slices.Contains(c.Readers,
+		ReaderSlurm) && c.Slurm.From == slurm.FromScontrol && c.StaleAfter < 2*c.Slurm.ScontrolEvery {
+		return fmt.Errorf("stale_after %s: slurm asks the controller every %s: want %s or more", c.StaleAfter,
+			c.Slurm.ScontrolEvery, 2*c.Slurm.ScontrolEvery)
 	}
 	return nil
 }
@@ -98,10 +100,13 @@ func (c Config) ValidateSource() error {
 			return fmt.Errorf("collector: source %q: exporter.targets is empty: name the exporters", SourceExporter)
 		}
 		if readers > 0 && len(c.Exporter.Targets) > 1 {
-			return fmt.Errorf("exporter: targets: %d of them, and attribution.readers know one node's owners only: one collector per node, or owners by labels", len(c.Exporter.Targets))
+			return fmt.Errorf(
+				"exporter: targets: %d of them, and attribution.readers know one node's owners only: one collector per node, or "+
+					"owners by labels", len(c.Exporter.Targets))
 		}
 		if readers > 0 && c.Exporter.Attribution != exporter.AttributionNone {
-			return fmt.Errorf("exporter: attribution %q: set it to %q, or leave attribution.readers empty: owners come from one of them",
+			return fmt.Errorf(
+				"exporter: attribution %q: set it to %q, or leave attribution.readers empty: owners come from one of them",
 				c.Exporter.Attribution, exporter.AttributionNone)
 		}
 		return nil
@@ -115,7 +120,8 @@ func (c Config) ValidateSource() error {
 		}
 		return nil
 	}
-	return fmt.Errorf("collector: source %q: want %s, %s or %s", c.Collector.Source, SourceExporter, sourceDCGM, SourceNVML)
+	return fmt.Errorf("collector: source %q: want %s, %s or %s", c.Collector.Source, SourceExporter, sourceDCGM,
+		SourceNVML)
 }
 
 // NodeEnv is what a DaemonSet's downward API tells; podEnv is in every pod.
@@ -131,7 +137,9 @@ func (c CollectorConfig) NodeName() (string, error) {
 		return name, nil
 	}
 	if os.Getenv(PodEnv) != "" {
-		return "", cli.UsageError(fmt.Errorf("collector.node: is empty, and this is a pod: set $%s to the node's name (downward API, spec.nodeName)", NodeEnv))
+		return "", cli.UsageError(
+			fmt.Errorf("collector.node: is empty, and this is a pod: set $%s to the node's name (downward API, spec.nodeName)",
+				NodeEnv))
 	}
 	host, err := os.Hostname()
 	if err != nil {

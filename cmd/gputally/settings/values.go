@@ -39,9 +39,11 @@ func validateTarget(raw string) error {
 	case err != nil:
 		return fmt.Errorf("(%d characters): is not a URL, want one such as http://node:9400/metrics", len(raw))
 	case u.User != nil:
-		return fmt.Errorf("%q: has a user or password, which would be shown in metrics and logs; want http://host:port/path", shownURL(u))
+		return fmt.Errorf("%q: has a user or password, which would be shown in metrics and logs; want http://host:port/path",
+			shownURL(u))
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return fmt.Errorf("%q: has a query or fragment, which would be shown in metrics and logs; want http://host:port/path", shownURL(u))
+		return fmt.Errorf(
+			"%q: has a query or fragment, which would be shown in metrics and logs; want http://host:port/path", shownURL(u))
 	}
 	return nil
 }
@@ -60,7 +62,8 @@ func validateAddress(address string) error {
 		return fmt.Errorf("address %q: has a user or password, which belong in user and password_file; %s", shownURL(u), want)
 	}
 	web := u.Scheme == "http" || u.Scheme == "https"
-	if !web || u.Hostname() == "" || u.Port() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+	if !web || u.Hostname() == "" || u.Port() == "" || strings.Trim(u.Path,
+		"/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("address %q: %s", shownURL(u), want)
 	}
 	return nil
@@ -96,7 +99,8 @@ func (c Config) LoadFiles() error {
 		_, err = owners.Read(context.Background())
 		return err
 	})
-	file("clickhouse: password_file", c.ClickHouse.PasswordFile, func() error { return checkPassword(c.ClickHouse.PasswordFile) })
+	file("clickhouse: password_file",
+		c.ClickHouse.PasswordFile, func() error { return checkPassword(c.ClickHouse.PasswordFile) })
 	file("clickhouse: ca_file", c.ClickHouse.CAFile, func() error {
 		_, err := Certificates(c.ClickHouse.CAFile)
 		return err

@@ -68,12 +68,14 @@ func writeDiskEstimate(w io.Writer, f FleetSize, cfg settings.Config) error {
 	d := estimateDisk(f, cfg.Cluster.Slot)
 	raw, rest := d.holds+d.samples, d.journal+d.usage
 	var b strings.Builder
-	fmt.Fprintf(&b, "disk for %d GPUs, %d of them in seven instances, on nodes of 8, in slots of %s:\n", f.Gpus, f.Mig, cfg.Cluster.Slot)
+	fmt.Fprintf(&b, "disk for %d GPUs, %d of them in seven instances, on nodes of 8, in slots of %s:\n", f.Gpus, f.Mig,
+		cfg.Cluster.Slot)
 	t := cli.Table{Columns: []cli.Column{{Name: "table"}, {Name: "a_day", Number: true}, {Name: "a_year", Number: true}}}
 	for _, line := range []struct {
 		name  string
 		bytes float64
-	}{{"holds", d.holds}, {"samples", d.samples}, {"batches (the journal)", d.journal}, {"usage_hourly", d.usage}, {"in all", raw + rest}} {
+	}{{"holds", d.holds}, {"samples", d.samples}, {"batches (the journal)", d.journal}, {"usage_hourly", d.usage},
+		{"in all", raw + rest}} {
 		t.Rows = append(t.Rows, []string{line.name, bytesText(line.bytes), bytesText(line.bytes * 365)})
 	}
 	b.WriteString(t.Text(false))
