@@ -76,7 +76,8 @@ func TestFindIdleAllocations(t *testing.T) {
 	if diff := cmp.Diff(want, lines(got)); diff != "" {
 		t.Errorf("episodes (-want +got):\n%s", diff)
 	}
-	if e := got[1]; e.Project != "p" || e.Workload != "train" || e.User != "ann" || e.Node != "n1" || e.Leaf != "gpu" || e.Cluster != "c" {
+	if e := got[1]; e.Project != "p" || e.Workload != "train" || e.User != "ann" || e.Node != "n1" || e.Leaf != "gpu" ||
+		e.Cluster != "c" {
 		t.Errorf("owner or place is missing: %+v", e)
 	}
 }
@@ -86,7 +87,8 @@ func TestFindIsWholeWhateverTheRange(t *testing.T) {
 	write(t, db, gpu{"GPU-1", "ml", monday, "a" + strings.Repeat("i", 100) + "a", 1})
 	var ids []string
 	for _, from := range []time.Duration{0, 50 * time.Hour, 100 * time.Hour} {
-		got, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), nil, monday.Add(from), monday.Add(from+time.Hour+time.Minute))
+		got, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), nil, monday.Add(from),
+			monday.Add(from+time.Hour+time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +100,8 @@ func TestFindIsWholeWhateverTheRange(t *testing.T) {
 	if ids[0] != ids[1] || ids[0] != ids[2] {
 		t.Errorf("ids differ: %v", ids)
 	}
-	got, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), nil, monday.Add(101*time.Hour), monday.Add(102*time.Hour))
+	got, err := analyzer.Find(t.Context(), db, analyzer.DefaultConfig(), nil, monday.Add(101*time.Hour),
+		monday.Add(102*time.Hour))
 	if err != nil || len(got) != 0 {
 		t.Errorf("after the episode's end: %v, %v; want nothing", got, err)
 	}
@@ -153,7 +156,8 @@ func TestPublishReplacesTheRange(t *testing.T) {
 	write(t, db, gpu{"GPU-1", "ml", monday, "aiiia", 1})
 	write(t, db, gpu{"GPU-2", "ml", monday, "aiiii", 1})
 	runOnce(t, s)
-	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD", "idle_allocation ml GPU-2 03-02T01 03-02T05 4 14USD")
+	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD",
+		"idle_allocation ml GPU-2 03-02T01 03-02T05 4 14USD")
 
 	// A second look changes nothing and writes nothing.
 	runOnce(t, s)
@@ -170,7 +174,8 @@ func TestPublishReplacesTheRange(t *testing.T) {
 	// And it comes back.
 	write(t, db, gpu{"GPU-1", "ml", monday, "aiiia", 3})
 	runOnce(t, s)
-	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD", "idle_allocation ml GPU-2 03-02T01 03-02T07 6 21USD")
+	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD",
+		"idle_allocation ml GPU-2 03-02T01 03-02T07 6 21USD")
 	const open = `
 # HELP gputally_anomaly_open Episodes that go on in their cluster's newest hours.
 # TYPE gputally_anomaly_open gauge
@@ -290,7 +295,8 @@ func TestOneLongAllocationIsReadByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"idle_allocation ml GPU-1 03-02T00 07-30T00 3600 14304USD", "idle_allocation nlp GPU-2 06-30T01 06-30T05 4 16USD"}, lines(got)); diff != "" {
+	if diff := cmp.Diff([]string{"idle_allocation ml GPU-1 03-02T00 07-30T00 3600 14304USD",
+		"idle_allocation nlp GPU-2 06-30T01 06-30T05 4 16USD"}, lines(got)); diff != "" {
 		t.Errorf("episodes (-want +got):\n%s", diff)
 	}
 	wantMetric(t, registry, "gputally_anomaly_open", 1)
@@ -302,7 +308,8 @@ func TestAClusterThatLagsHasOpenEpisodes(t *testing.T) {
 	for pattern, want := range map[string]float64{"aiiii": 2, "a" + strings.Repeat("i", 80): 1} {
 		db := storetest.Open(t)
 		write(t, db, gpu{"GPU-1", "ml", monday, "aiiii", 1})
-		if err := db.Exec(t.Context(), `INSERT INTO usage_hourly SELECT * REPLACE ('behind' AS cluster) FROM usage_hourly`); err != nil {
+		if err := db.Exec(t.Context(),
+			`INSERT INTO usage_hourly SELECT * REPLACE ('behind' AS cluster) FROM usage_hourly`); err != nil {
 			t.Fatal(err)
 		}
 		write(t, db, gpu{"GPU-1", "ml", monday, pattern + "iiii", 2})
@@ -359,7 +366,8 @@ func BenchmarkAMonthOfAFleet(b *testing.B) {
 	db := storetest.Open(b)
 	writeFleet(b, db)
 	for b.Loop() {
-		if _, err := analyzer.Find(b.Context(), db, analyzer.DefaultConfig(), rates{}, monday, monday.AddDate(0, 1, 0)); err != nil {
+		if _, err := analyzer.Find(b.Context(), db, analyzer.DefaultConfig(), rates{}, monday,
+			monday.AddDate(0, 1, 0)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -37,9 +37,11 @@ type long struct {
 // Find returns the episodes that overlap [from, to), whole, sorted by start. An
 // idle allocation that began more than 31 days before from is cut there, unless
 // it is published: then its GPU is read from 31 days before its start.
-func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
+	to time.Time) ([]episode.Episode, error) {
 	if !from.Before(to) {
-		return nil, fmt.Errorf("find episodes: range from %s to %s is empty", from.Format(time.RFC3339), to.Format(time.RFC3339))
+		return nil, fmt.Errorf("find episodes: range from %s to %s is empty", from.Format(time.RFC3339),
+			to.Format(time.RFC3339))
 	}
 	from, to = from.UTC().Truncate(time.Hour), to.UTC().Add(time.Hour-1).Truncate(time.Hour)
 	if rates == nil {
@@ -61,7 +63,8 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from, 
 // findAllIdle looks at the range and its reach, and further back only on the
 // GPUs that need it: one long allocation must not make a run read all GPUs for
 // its whole length.
-func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from,
+	to time.Time) ([]episode.Episode, error) {
 	begin, end := from.Add(-idleReach), to.Add(idleReach)
 	found, err := findIdle(ctx, db, config, rates, idleHoursSQL, begin, end, config.MinIdlePer10k())
 	if err != nil {
@@ -91,7 +94,8 @@ func readLong(ctx context.Context, db DB, from, begin time.Time) (older long, er
 	return older, err
 }
 
-func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, sql string, args ...any) ([]episode.Episode, error) {
+func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, sql string,
+	args ...any) ([]episode.Episode, error) {
 	finder := idle.New(config, rates)
 	var h idle.Hour
 	err := each(ctx, db, func(rows driver.Rows) error {
@@ -108,7 +112,8 @@ func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rate
 	return finder.Episodes(), nil
 }
 
-func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episode.Rates, from, to time.Time) ([]episode.Episode, error) {
+func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episode.Rates, from,
+	to time.Time) ([]episode.Episode, error) {
 	from, to = from.Add(-config.History-spikeReach), to.Add(spikeReach)
 	var uses []offhours.Use
 	err := each(ctx, db, func(rows driver.Rows) error {

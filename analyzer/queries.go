@@ -37,7 +37,8 @@ ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
 // it held without working are there with zero, for a tenant's history begins
 // with its first hold. Parameters: from, to.
 const activeHoursSQL = `
-SELECT cluster, tenant, hour, model, gpu_slices, if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000)
+SELECT cluster, tenant, hour, model, gpu_slices,
+  if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000)
 FROM usage
 WHERE kind = 'owner' AND hour >= ? AND hour < ?
 GROUP BY cluster, tenant, hour, model, gpu_slices
@@ -65,7 +66,8 @@ WHERE hour >= ? AND hour < ?
 GROUP BY cluster
 ORDER BY cluster`
 
-// newestHoursSQL: each cluster's newest hour up to an instant. Imported records may tell of the future, which would hide what goes on
+// newestHoursSQL: each cluster's newest hour up to an instant. Imported records may tell of
+// the future, which would hide what goes on
 // now. Parameter: the instant.
 const newestHoursSQL = `SELECT cluster, max(hour) FROM usage_hourly FINAL WHERE hour <= ? AND present_ms > 0 GROUP BY cluster`
 

@@ -111,7 +111,8 @@ func (s *Service) Refresh(ctx context.Context, from, to time.Time) ([]episode.Ep
 		return nil, err
 	}
 	s.metrics.published(done)
-	s.deps.Log.Debug("refreshed", "from", from, "to", to, "written", done.Written, "deleted", done.Deleted, "kept", done.Kept)
+	s.deps.Log.Debug("refreshed", "from", from, "to", to, "written", done.Written, "deleted", done.Deleted,
+		"kept", done.Kept)
 	return episodes, nil
 }
 
@@ -126,7 +127,8 @@ const endedAfter = 72 * time.Hour
 
 // readNewest reads the newest hour of each cluster that goes on, and the newest
 // of all.
-func readNewest(ctx context.Context, db DB, until time.Time) (byCluster map[string]time.Time, newest time.Time, err error) {
+func readNewest(ctx context.Context, db DB,
+	until time.Time) (byCluster map[string]time.Time, newest time.Time, err error) {
 	byCluster = map[string]time.Time{}
 	err = each(ctx, db, func(rows driver.Rows) error {
 		var cluster string

@@ -98,7 +98,8 @@ func (d CheckDeps) checkSampled(ctx context.Context, res *check.Result) error {
 			res.Fail("collector %s, boot %d: %d batches whose counters don't add up", b.Collector, b.BootMS, b.Wrong)
 		}
 	}
-	res.Figures = fmt.Sprintf("%d sampled = %d spooled + %d dropped, in %d boots that count", sampled, spooled, dropped, res.Checked)
+	res.Figures = fmt.Sprintf("%d sampled = %d spooled + %d dropped, in %d boots that count", sampled, spooled, dropped,
+		res.Checked)
 	return nil
 }
 
@@ -116,13 +117,15 @@ func (d CheckDeps) checkSpooled(ctx context.Context, res *check.Result) error {
 		res.Checked++
 		taken, sent, remaining, dropped = taken+s.Appended, sent+s.Cursor, remaining+s.Remaining, dropped+s.Dropped
 		if s.Appended != s.Cursor+s.Remaining+s.Dropped {
-			res.Fail("spool of %s: %d taken, but %d sent + %d still there + %d dropped", s.Collector, s.Appended, s.Cursor, s.Remaining, s.Dropped)
+			res.Fail("spool of %s: %d taken, but %d sent + %d still there + %d dropped", s.Collector, s.Appended, s.Cursor,
+				s.Remaining, s.Dropped)
 		}
 		if told := spooledBy(boots, s.Collector); told > s.Appended {
 			res.Fail("spool of %s: its batches tell of %d spooled, it has taken %d", s.Collector, told, s.Appended)
 		}
 	}
-	res.Figures = fmt.Sprintf("%d spooled = %d sent + %d in the spool + %d dropped, in %d spools", taken, sent, remaining, dropped, res.Checked)
+	res.Figures = fmt.Sprintf("%d spooled = %d sent + %d in the spool + %d dropped, in %d spools", taken, sent, remaining,
+		dropped, res.Checked)
 	return nil
 }
 
@@ -137,7 +140,8 @@ func spooledBy(boots []boot, collector string) (n uint64) {
 
 const selectPartitions = `
 SELECT partition, min(offset) AS first, max(offset) AS last, uniqExact(offset) AS offsets, count() AS rows,
-       countIf(status = 'stored') AS stored, countIf(status = 'dead') AS dead, countIf(status = 'hole') AS holes, countIf(status = 'late') AS late
+       countIf(status = 'stored') AS stored, countIf(status = 'dead') AS dead, countIf(status = 'hole') AS holes,
+         countIf(status = 'late') AS late
 FROM batches FINAL WHERE topic = {topic:String}
   AND NOT arrayExists((p, f, l) -> partition = p AND offset >= f AND offset <= l, {partitions:Array(UInt64)}, {firsts:Array(UInt64)}, {lasts:Array(UInt64)})
 GROUP BY partition ORDER BY partition`
@@ -149,12 +153,14 @@ FROM batches FINAL WHERE topic = {topic:String} AND last_offset > offset ORDER B
 
 const selectPromises = `
 SELECT count() AS batches, sum(promised) AS all_promised, sum(found) AS all_found, countIf(promised != found) AS wrong,
-       anyIf(concat('batch ', leftPad(lower(hex(batch)), 16, '0'), ' of node ', node, ', slot ', toString(slot), ' has ', toString(found), ' of ', toString(promised), ' rows'), promised != found) AS example,
+       anyIf(concat('batch ', leftPad(lower(hex(batch)), 16, '0'), ' of node ', node, ', slot ', toString(slot),
+         ' has ', toString(found), ' of ', toString(promised), ' rows'), promised != found) AS example,
        countIf(energy != booked) AS energy_wrong
 FROM
 (
     SELECT batch, any(node) AS node, any(slot) AS slot, any(hold_rows) AS promised, any(energy_mj) AS energy
-    FROM batches AS b FINAL WHERE status = 'stored' AND toString(toMonday(b.slot)) NOT IN {dropped:Array(String)} GROUP BY batch
+    FROM batches AS b FINAL WHERE status = 'stored'
+      AND toString(toMonday(b.slot)) NOT IN {dropped:Array(String)} GROUP BY batch
 ) AS journal
 LEFT JOIN
 (
@@ -262,7 +268,8 @@ func checkPartition(res *check.Result, o broker.PartitionOffsets, rows []journal
 	i := slices.IndexFunc(rows, func(r journalPartition) bool { return int(r.Partition) == o.Partition })
 	switch {
 	case i < 0 && o.Committed > o.First:
-		res.Fail("partition %d: committed to offset %d, none of its offsets from %d on is journalled", o.Partition, o.Committed, o.First)
+		res.Fail("partition %d: committed to offset %d, none of its offsets from %d on is journalled", o.Partition,
+			o.Committed, o.First)
 	case i < 0:
 	case o.Committed > int64(rows[i].Last)+1:
 		res.Fail("partition %d: committed to offset %d, journalled to %d", o.Partition, o.Committed, rows[i].Last)

@@ -27,7 +27,8 @@ func (d CheckDeps) checkFacts(ctx context.Context, res *check.Result) error {
 	owners, err := eachFact(ctx, d.Store, selectOwnerFacts, func(o *tables.Owner) uint64 {
 		facts := ledger.OwnerFacts(o)
 		if facts.Hash() != o.ID || facts.ID() != o.Owner {
-			res.Fail("owner %016x is not who its facts say: namespace %q, pod %q, tenant %q, job %q, user %q", o.ID, o.Namespace, o.Pod, o.Tenant, o.Job, o.User)
+			res.Fail("owner %016x is not who its facts say: namespace %q, pod %q, tenant %q, job %q, user %q", o.ID,
+				o.Namespace, o.Pod, o.Tenant, o.Job, o.User)
 		}
 		return o.ID
 	})
@@ -52,7 +53,8 @@ func (d CheckDeps) checkFacts(ctx context.Context, res *check.Result) error {
 func eachFact[T any](ctx context.Context, db Store, sql string, visit func(*T) uint64) (n int, err error) {
 	for after := uint64(0); ; {
 		var page []T
-		if err := db.Select(ctx, &page, sql, store.Named("after", after), store.Named("page", uint64(factsPage))); err != nil || len(page) == 0 {
+		if err := db.Select(ctx, &page, sql, store.Named("after", after),
+			store.Named("page", uint64(factsPage))); err != nil || len(page) == 0 {
 			return n, err
 		}
 		for i := range page {

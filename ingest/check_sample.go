@@ -24,7 +24,8 @@ WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset IN {o
 // Rows that stand for an offset among others, see addSpan.
 const selectCovering = `
 SELECT countIf(status = 'dead' AND reason = '` + reasonSkipped + `') AS skipped FROM batches FINAL
-WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset < {offset:UInt64} AND ` + lastOffset + ` >= {offset:UInt64}`
+WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset < {offset:UInt64}
+  AND ` + lastOffset + ` >= {offset:UInt64}`
 
 // checkSample reads some of the messages again that the topic still has, and
 // holds hash and seal of each against the journal. Which ones is drawn from the
@@ -69,7 +70,8 @@ func (d CheckDeps) checkSample(ctx context.Context, res *check.Result, offsets [
 	}
 	res.Say(fmt.Sprintf("sampled %d of %d messages that the topic has", sampled, total))
 	if older > 0 {
-		res.NotProve(fmt.Sprintf("the rows of %d of them are of other rules than today's and were not compared: replay them", older))
+		res.NotProve(fmt.Sprintf(
+			"the rows of %d of them are of other rules than today's and were not compared: replay them", older))
 	}
 	return nil
 }
@@ -83,7 +85,8 @@ func (d CheckDeps) readSampled(ctx context.Context, partition int, offsets []uin
 			rows[row.Offset] = row
 		}
 		return nil
-	}, selectSampled, store.Named("topic", broker.TopicSamples), store.Named("partition", uint32(partition)), store.Named("offsets", offsets)); err != nil {
+	}, selectSampled, store.Named("topic", broker.TopicSamples), store.Named("partition",
+		uint32(partition)), store.Named("offsets", offsets)); err != nil {
 		return nil, fmt.Errorf("read sampled journal rows: %w", err)
 	}
 	return rows, nil
@@ -109,12 +112,14 @@ func (d CheckDeps) compareCovered(ctx context.Context, res *check.Result, offset
 }
 
 // compareSampled returns 1 where rows can't be compared, for other rules made them.
-func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *tables.Batch, msg broker.Message, ids *meter.Identities) (older int, err error) {
+func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *tables.Batch, msg broker.Message,
+	ids *meter.Identities) (older int, err error) {
 	if r.Status == tables.StatusDead {
 		return 0, d.compareDead(ctx, res, r, msg)
 	}
 	if r.AppendedAt.After(msg.Time) {
-		res.Fail("partition %d, offset %d: the journal says that it was appended at %s, the topic %s", msg.Partition, msg.Offset,
+		res.Fail("partition %d, offset %d: the journal says that it was appended at %s, the topic %s", msg.Partition,
+			msg.Offset,
 			r.AppendedAt.UTC().Format(time.RFC3339Nano), msg.Time.UTC().Format(time.RFC3339Nano))
 		return 0, nil
 	}
@@ -146,7 +151,8 @@ func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *tab
 		raw = rawOf(stored.gpus, meter.RulesVersion)
 	}
 	if r.Seal != (seal{}) || want != sealOf(sealText(r), raw) { // else it is from before there were seals
-		res.Fail("partition %d, offset %d: batch %016x of node %s: its rows or its journal row are not what the message comes to", msg.Partition, msg.Offset, it.id, it.batch.Node)
+		res.Fail("partition %d, offset %d: batch %016x of node %s: its rows or its journal row are not what the message "+
+			"comes to", msg.Partition, msg.Offset, it.id, it.batch.Node)
 	}
 	return 0, nil
 }
@@ -176,10 +182,12 @@ func (d CheckDeps) compareDead(ctx context.Context, res *check.Result, r *tables
 		return err
 	}
 	if r.Reason == reasonSkipped || r.Reason == reasonCluster {
-		res.Note(fmt.Sprintf("partition %d, offset %d: dead (%s), and it can be used now: gputally replay counts it", msg.Partition, msg.Offset, r.Reason))
+		res.Note(fmt.Sprintf("partition %d, offset %d: dead (%s), and it can be used now: gputally replay counts it",
+			msg.Partition, msg.Offset, r.Reason))
 		return nil
 	}
-	res.Fail("partition %d, offset %d: the journal calls it dead (%q), and it can be used; where limits were raised since, gputally replay counts it", msg.Partition, msg.Offset, r.Reason)
+	res.Fail("partition %d, offset %d: the journal calls it dead (%q), and it can be used; where limits were raised "+
+		"since, gputally replay counts it", msg.Partition, msg.Offset, r.Reason)
 	return nil
 }
 

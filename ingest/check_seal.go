@@ -41,7 +41,8 @@ SELECT count() AS lost, any(concat('partition ', toString(partition), ', offset 
 WHERE status = 'late' AND (topic, partition, offset, hash) GLOBAL NOT IN (SELECT topic, partition, offset, hash FROM late_unprocessed FINAL)`
 
 const selectSealedHolds = `
-SELECT gpu, batch, model, slices, kind, leaf, owner, bucket, why, slice_ms, work, energy_mj, unattributed_mj, energy_why, head, tail, rules
+SELECT gpu, batch, model, slices, kind, leaf, owner, bucket, why, slice_ms, work, energy_mj, unattributed_mj,
+  energy_why, head, tail, rules
 FROM holds FINAL
 WHERE toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
   AND cityHash64(node) % {parts:UInt64} = {part:UInt64} AND ({batch:UInt64} = 0 OR batch = {batch:UInt64})`
@@ -165,7 +166,8 @@ func (d CheckDeps) checkUnstored(ctx context.Context, res *check.Result, sum *se
 		res.Fail("%d journal rows of what isn't stored were changed after they were written, such as %s", changed, example)
 	}
 	if early > 0 {
-		res.Fail("%d batches that the journal calls late, and the raw of their hours was not dropped, such as %s", early, earlyExample)
+		res.Fail("%d batches that the journal calls late, and the raw of their hours was not dropped, such as %s", early,
+			earlyExample)
 	}
 	var lost []struct {
 		Batches uint64 `ch:"lost"`
@@ -175,7 +177,8 @@ func (d CheckDeps) checkUnstored(ctx context.Context, res *check.Result, sum *se
 		return fmt.Errorf("look for late batches: %w", err)
 	}
 	if lost[0].Batches > 0 {
-		res.Fail("%d batches that the journal calls late, and late_unprocessed has none of them, such as %s", lost[0].Batches, lost[0].Example)
+		res.Fail("%d batches that the journal calls late, and late_unprocessed has none of them, such as %s",
+			lost[0].Batches, lost[0].Example)
 	}
 	return nil
 }
@@ -201,7 +204,8 @@ type sealedRaw struct{ batches map[uint64]*rawBatch }
 
 func (d CheckDeps) readRaw(ctx context.Context, args ...any) (*sealedRaw, error) {
 	raw := &sealedRaw{batches: map[uint64]*rawBatch{}}
-	block := tables.NewBlock[tables.Hold]("batch", "gpu", "model", "slices", "kind", "rules", "leaf", "owner", "bucket", "why", "slice_ms", "work",
+	block := tables.NewBlock[tables.Hold]("batch", "gpu", "model", "slices", "kind", "rules", "leaf", "owner", "bucket",
+		"why", "slice_ms", "work",
 		"energy_mj", "unattributed_mj", "energy_why", "head", "tail")
 	if err := d.Store.Stream(ctx, block.Results(), func(n int) error {
 		var row tables.Hold
@@ -232,7 +236,8 @@ func (s *sealedRaw) add(row *tables.Hold) {
 	})
 	if at < 0 {
 		at = len(b.gpus)
-		b.gpus = append(b.gpus, meter.GPUSlot{UUID: row.GPU, Model: row.Model, Slices: int(row.Slices), Kind: meter.Kind(row.Kind)})
+		b.gpus = append(b.gpus,
+			meter.GPUSlot{UUID: row.GPU, Model: row.Model, Slices: int(row.Slices), Kind: meter.Kind(row.Kind)})
 	}
 	b.mixed = b.mixed || b.rules != 0 && b.rules != row.Rules
 	b.rules = row.Rules

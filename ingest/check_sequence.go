@@ -20,7 +20,8 @@ SELECT collector, boot_ms, toUInt64(before + 1) AS from_seq, toUInt64(seq - 1) A
 FROM
 (
     SELECT collector, boot_ms, seq,
-           lagInFrame(toInt64(seq), 1, toInt64(-1)) OVER (PARTITION BY collector, boot_ms ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS before
+           lagInFrame(toInt64(seq), 1, toInt64(-1)) OVER (PARTITION BY collector,
+             boot_ms ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS before
     FROM (SELECT DISTINCT collector, boot_ms, seq FROM batches FINAL WHERE status IN ('stored', 'late'))
 )
 WHERE toInt64(seq) > before + 1`
@@ -119,7 +120,8 @@ func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
 	miss := func(of bootKey, r seqRange) {
 		missing += r.to - r.from + 1
 		if !gaps.cover(of, r) {
-			res.Fail("collector %s, boot %d: sequence numbers %d to %d are missing and weren't announced", of.collector, of.bootMS, r.from, r.to)
+			res.Fail("collector %s, boot %d: sequence numbers %d to %d are missing and weren't announced", of.collector,
+				of.bootMS, r.from, r.to)
 		}
 	}
 	for _, h := range holes {

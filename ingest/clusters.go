@@ -76,7 +76,8 @@ func (c *clusters) register(ctx context.Context, items []item) error {
 		}
 		added[b.Cluster] = true
 		rows = append(rows, tables.Cluster{
-			Cluster: b.Cluster, SlotMS: uint32(items[i].slot.ms), Since: slotTime(b.SlotStartMs), Simulated: flag(b.Origin == wire.Origin_ORIGIN_SIMULATED),
+			Cluster: b.Cluster, SlotMS: uint32(items[i].slot.ms), Since: slotTime(b.SlotStartMs),
+			Simulated: flag(b.Origin == wire.Origin_ORIGIN_SIMULATED),
 		})
 	}
 	if err := tables.Insert(ctx, c.store, "clusters", rows...); err != nil {

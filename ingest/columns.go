@@ -9,13 +9,15 @@ import (
 // addHolds adds what a batch says of one GPU to a block of table holds.
 func addHolds(block *tables.Block[tables.Hold], b *wire.Batch, id uint64, g *meter.GPUSlot) {
 	row := tables.Hold{
-		Cluster: b.Cluster, Node: b.Node, GPU: g.UUID, Slot: slotTime(b.SlotStartMs), SlotMS: uint32(b.SlotMs), Batch: id, Model: g.Model,
+		Cluster: b.Cluster, Node: b.Node, GPU: g.UUID, Slot: slotTime(b.SlotStartMs), SlotMS: uint32(b.SlotMs), Batch: id,
+		Model:  g.Model,
 		Slices: uint32(g.Slices), Kind: uint8(g.Kind), Rules: meter.RulesVersion,
 	}
 	for i := range g.Rows {
 		r := &g.Rows[i]
 		row.Leaf, row.Owner, row.Bucket, row.Why = r.Leaf, r.Owner, int8(r.Bucket), uint8(r.Why)
-		row.SliceMS, row.Work, row.EnergyMJ, row.UnattributedMJ = uint64(r.SliceMS), uint64(r.Work), r.EnergyMJ, r.UnattributedMJ
+		row.SliceMS, row.Work, row.EnergyMJ, row.UnattributedMJ = uint64(r.SliceMS), uint64(
+			r.Work), r.EnergyMJ, r.UnattributedMJ
 		row.EnergyWhy, row.Head, row.Tail = uint8(r.EnergyWhy), uint32(r.Head), uint32(r.Tail)
 		block.Add(&row)
 	}
@@ -24,7 +26,8 @@ func addHolds(block *tables.Block[tables.Hold], b *wire.Batch, id uint64, g *met
 // holdOf is a row of table holds as settlement made it.
 func holdOf(r *tables.Hold) meter.Row {
 	return meter.Row{
-		Leaf: r.Leaf, Owner: r.Owner, Bucket: meter.Bucket(r.Bucket), Why: meter.Why(r.Why), SliceMS: int64(r.SliceMS), Work: int64(r.Work),
+		Leaf: r.Leaf, Owner: r.Owner, Bucket: meter.Bucket(r.Bucket), Why: meter.Why(r.Why), SliceMS: int64(r.SliceMS),
+		Work:     int64(r.Work),
 		EnergyMJ: r.EnergyMJ, UnattributedMJ: r.UnattributedMJ, EnergyWhy: meter.EnergyWhy(r.EnergyWhy),
 		Head: meter.Share(r.Head), Tail: meter.Share(r.Tail),
 	}
@@ -33,7 +36,8 @@ func holdOf(r *tables.Hold) meter.Row {
 func addEvents(block *tables.Block[tables.Event], b *wire.Batch, id uint64) {
 	for _, e := range b.Events {
 		block.Add(&tables.Event{
-			Cluster: b.Cluster, Node: b.Node, GPU: e.Gpu, Leaf: e.Leaf, At: slotTime(b.SlotStartMs + e.AtMs), Kind: e.Kind, Code: e.Code,
+			Cluster: b.Cluster, Node: b.Node, GPU: e.Gpu, Leaf: e.Leaf, At: slotTime(b.SlotStartMs + e.AtMs), Kind: e.Kind,
+			Code:   e.Code,
 			Detail: e.Detail, Batch: id,
 		})
 	}
@@ -51,7 +55,8 @@ func (d *dictionary) newLeaves(all []*meter.Identities) (*tables.Block[tables.Le
 		ids.Leaves(func(l meter.Leaf, h uint64) {
 			if !d.known[h] {
 				added = append(added, h)
-				block.Add(&tables.Leaf{ID: h, Leaf: l.ID, Slices: uint32(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI, MIGUUID: l.MIGUUID})
+				block.Add(&tables.Leaf{ID: h, Leaf: l.ID, Slices: uint32(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI,
+					MIGUUID: l.MIGUUID})
 			}
 		})
 	}
@@ -65,7 +70,8 @@ func (d *dictionary) newOwners(all []*meter.Identities) (*tables.Block[tables.Ow
 			if !d.known[h] {
 				added = append(added, h)
 				block.Add(&tables.Owner{
-					ID: h, Owner: o.ID(), Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job,
+					ID: h, Owner: o.ID(), Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID,
+					Job:  o.Job,
 					User: o.User, Account: o.Account,
 				})
 			}

@@ -54,7 +54,8 @@ func TestDeadLetterKeepsTheMessageOrSaysWhatItLacks(t *testing.T) {
 		{"more than 64 KiB", broker.Message{Value: large[:64<<10+1]}, "cut: 65536 of 65537 bytes are kept"},
 		{"10 MiB", broker.Message{Value: large}, "cut: 65536 of 10485760 bytes are kept"},
 		{"key of 10 MiB", broker.Message{Key: large}, "cut: 4096 of 10485760 bytes of the key are kept"},
-		{"headers of 10 MiB", broker.Message{Headers: []broker.Header{{Key: "h", Value: large}}}, "cut: 10485761 bytes of headers are left out"},
+		{"headers of 10 MiB", broker.Message{Headers: []broker.Header{{Key: "h", Value: large}}},
+			"cut: 10485761 bytes of headers are left out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			letter := letterOf(t, p, c.msg)
@@ -65,7 +66,8 @@ func TestDeadLetterKeepsTheMessageOrSaysWhatItLacks(t *testing.T) {
 			if lack != c.lack {
 				t.Fatalf("replayable: got %q, want %q", lack, c.lack)
 			}
-			if letter.Size != len(c.msg.Value) || letter.Topic != broker.TopicSamples || letter.OriginalOffset != int64(len(p.topic.msgs)-1) {
+			if letter.Size != len(c.msg.Value) || letter.Topic != broker.TopicSamples ||
+				letter.OriginalOffset != int64(len(p.topic.msgs)-1) {
 				t.Errorf("size %d, from %s %d/%d", letter.Size, letter.Topic, letter.OriginalPartition, letter.OriginalOffset)
 			}
 			if lack != "" {
@@ -105,7 +107,8 @@ func TestParseDeadLetterNamesWhatIsWrong(t *testing.T) {
 	p := newPipeline(t)
 	letterOf(t, p, broker.Message{Value: []byte("garbage")})
 	sound := p.topic.dead[0]
-	for name, want := range map[string]string{"partition": `header partition is "x"`, "offset": `header offset is "x"`, "size": `header size is "x"`} {
+	for name, want := range map[string]string{"partition": `header partition is "x"`, "offset": `header offset is "x"`,
+		"size": `header size is "x"`} {
 		msg := sound
 		msg.Headers = nil
 		for _, h := range sound.Headers {
@@ -118,7 +121,8 @@ func TestParseDeadLetterNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 	}
-	if _, err := ingest.ParseDeadLetter(broker.Message{Offset: 3}); err == nil || !strings.Contains(err.Error(), "dead letter 0/3") {
+	if _, err := ingest.ParseDeadLetter(broker.Message{Offset: 3}); err == nil || !strings.Contains(err.Error(),
+		"dead letter 0/3") {
 		t.Errorf("a message of somebody else's: got %v", err)
 	}
 	damaged := sound

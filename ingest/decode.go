@@ -165,16 +165,21 @@ func (d *decoder) admit(it *item) {
 	live, boot := live(b), time.UnixMilli(b.BootMs)
 	switch {
 	case it.missing != "":
-		it.dead("origin", "%s of collector %q for slot %s of cluster %q: %s; an operator opens one with: gputally import runs open --cluster %q --sends %s --collector %q --slot %s --from %s --to %s --data DIR",
-			wire.Sends(b), b.Collector, start.UTC().Format(time.RFC3339), b.Cluster, it.missing, b.Cluster, wire.Sends(b), b.Collector,
+		it.dead("origin", "%s of collector %q for slot %s of cluster %q: %s; an operator opens one with: gputally import "+
+			"runs open --cluster %q --sends %s --collector %q --slot %s --from %s --to %s --data DIR",
+			wire.Sends(b), b.Collector, start.UTC().Format(time.RFC3339), b.Cluster, it.missing, b.Cluster, wire.Sends(b),
+			b.Collector,
 			time.Duration(b.SlotMs)*time.Millisecond, start.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339))
 	case it.slot.ms == 0 || it.msg.Time.Before(it.slot.since):
-		it.dead(reasonCluster, "cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gputally inventory cluster %q --slot %s --data DIR",
+		it.dead(reasonCluster,
+			"cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gputally "+
+				"inventory cluster %q --slot %s --data DIR",
 			b.Cluster, it.msg.Time.UTC().Format(time.RFC3339), b.Cluster, time.Duration(b.SlotMs)*time.Millisecond)
 	case b.SlotMs != it.slot.ms:
 		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, it.slot.ms)
 	case boot.After(it.msg.Time.Add(d.cfg.MaxEarly)):
-		it.dead("early", "boot_ms %d: %s is after the append time %s plus %s", b.BootMs, boot.UTC(), it.msg.Time.UTC(), d.cfg.MaxEarly)
+		it.dead("early", "boot_ms %d: %s is after the append time %s plus %s", b.BootMs, boot.UTC(), it.msg.Time.UTC(),
+			d.cfg.MaxEarly)
 	case live && b.Seq/maxNodes > uint64(max(0, it.msg.Time.Sub(boot).Milliseconds())/b.SlotMs+2):
 		it.dead("sequence", "seq %d: no boot of %s has sent as many batches by %s", b.Seq, boot.UTC(), it.msg.Time.UTC())
 	case live && end.After(it.msg.Time.Add(d.cfg.MaxEarly)):
@@ -182,7 +187,8 @@ func (d *decoder) admit(it *item) {
 	case live && start.Before(it.msg.Time.Add(-d.cfg.MaxLate)):
 		it.dead("late", "slot %s is older than %s at the append time %s", start.UTC(), d.cfg.MaxLate, it.msg.Time.UTC())
 	case b.Origin == wire.Origin_ORIGIN_IMPORT && start.After(it.msg.Time.Add(d.cfg.MaxEarly)):
-		it.dead("early", "slot %s of an import begins after the append time %s plus %s", start.UTC(), it.msg.Time.UTC(), d.cfg.MaxEarly)
+		it.dead("early", "slot %s of an import begins after the append time %s plus %s", start.UTC(), it.msg.Time.UTC(),
+			d.cfg.MaxEarly)
 	case !live && (b.SlotStartMs < b.WindowFromMs || b.SlotStartMs+b.SlotMs > b.WindowToMs):
 		it.dead("window", "slot %s lies outside the declared window %d to %d", start.UTC(), b.WindowFromMs, b.WindowToMs)
 	}

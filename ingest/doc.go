@@ -10,7 +10,8 @@
 // the first 64 KiB, is journalled as dead, and the partition moves on; it can be
 // sent back (DeadLetter.Resend). A record batch that can't be read at all is one
 // letter, with the batch's bytes, and each of its offsets is dead in the journal;
-// runs of more than 10,000 offsets, of holes too, are one row that names the last. Errors of ClickHouse or the broker are retried
+// runs of more than 10,000 offsets, of holes too, are one row that names the last. Errors of
+// ClickHouse or the broker are retried
 // for ever, those that pass by themselves soon, those that need a person (a
 // missing table or right) up to a minute apart: offsets stay.
 //

@@ -40,7 +40,8 @@ func (p *pipeline) start(t *testing.T, cfg ingest.Config, db ingest.Store, c clo
 	t.Helper()
 	r := &running{reg: prometheus.NewRegistry(), done: make(chan error, 1)}
 	in, err := ingest.New(cfg, ingest.Deps{
-		Consumer: p.topic, Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: db, Clock: c, Log: slog.New(slog.DiscardHandler), Registry: r.reg,
+		Consumer: p.topic, Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: db, Clock: c,
+		Log: slog.New(slog.DiscardHandler), Registry: r.reg,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +182,8 @@ func TestAnAttemptHasAnEnd(t *testing.T) {
 	}))
 	reg := prometheus.NewRegistry()
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: p.topic, Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: reg,
+		Consumer: p.topic, Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: db, Clock: clock.Real(),
+		Log: slog.New(slog.DiscardHandler), Registry: reg,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +322,8 @@ func board(node, slot int) *wire.Batch {
 		for l := range uint32(7) {
 			id, busy := fmt.Sprintf("gi%d", l), float64(l)/10
 			gpu.Leaves = append(gpu.Leaves, &wire.Leaf{Id: id, Gi: &l, Slices: 1, Profile: "1g.10gb", GrEngineActive: &busy})
-			gpu.Holds = append(gpu.Holds, &wire.Hold{Leaf: id, Owner: &wire.Owner{Namespace: "team", Pod: fmt.Sprintf("p%d", l)}})
+			gpu.Holds = append(gpu.Holds,
+				&wire.Hold{Leaf: id, Owner: &wire.Owner{Namespace: "team", Pod: fmt.Sprintf("p%d", l)}})
 		}
 		b.Gpus = append(b.Gpus, gpu)
 	}
@@ -357,7 +360,8 @@ func TestMemoryIsBoundedByTheChunk(t *testing.T) {
 			fetched = f.GetMetric()[0].GetGauge().GetValue()
 		}
 	}
-	t.Logf("%.1f MiB of messages fetched, %.1f MiB on the heap for a chunk of %.1f MiB", fetched/(1<<20), float64(took)/(1<<20), float64(cfg.ChunkBytes)/(1<<20))
+	t.Logf("%.1f MiB of messages fetched, %.1f MiB on the heap for a chunk of %.1f MiB", fetched/(1<<20),
+		float64(took)/(1<<20), float64(cfg.ChunkBytes)/(1<<20))
 	if took > chunkHeapBytes {
 		t.Errorf("a chunk of %d bytes takes %d on the heap, want at most %d", cfg.ChunkBytes, took, chunkHeapBytes)
 	}

@@ -37,9 +37,10 @@ func fleetBatch(node, slot int) *wire.Batch {
 		Collector: fmt.Sprintf("c%03d", node), BootMs: 1000, Seq: uint64(slot),
 		Origin: wire.Origin_ORIGIN_SIMULATED, WindowFromMs: 0, WindowToMs: 1 << 50,
 		Gpus: []*wire.Gpu{{
-			Uuid: fmt.Sprintf("GPU-%03d", node), Model: "NVIDIA H100 80GB HBM3", Slices: 7, PowerWatts: &power, EnergyMj: &energy,
-			Leaves: []*wire.Leaf{{Id: "gpu", Slices: 7, GpuUtil: &util}},
-			Holds:  []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Namespace: fmt.Sprintf("team%d", node%3), Pod: "p"}}},
+			Uuid: fmt.Sprintf("GPU-%03d", node), Model: "NVIDIA H100 80GB HBM3", Slices: 7, PowerWatts: &power,
+			EnergyMj: &energy,
+			Leaves:   []*wire.Leaf{{Id: "gpu", Slices: 7, GpuUtil: &util}},
+			Holds:    []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Namespace: fmt.Sprintf("team%d", node%3), Pod: "p"}}},
 		}},
 	}
 }
@@ -86,7 +87,8 @@ func (p *pipeline) replay(t *testing.T, cfg ingest.Config, from int) ingest.Repl
 func (p *pipeline) replayLogged(t *testing.T, cfg ingest.Config, from int, log *slog.Logger) ingest.Replayed {
 	t.Helper()
 	in, err := ingest.New(cfg, ingest.Deps{
-		Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(), Log: log, Registry: prometheus.NewRegistry(),
+		Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(), Log: log,
+		Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,8 @@ func (p *pipeline) journal(t *testing.T) []string {
 	var rows []struct {
 		Line string `ch:"line"`
 	}
-	if err := p.db.Select(t.Context(), &rows, `SELECT concat(toString(offset), ' ', toString(status), ' ', reason) AS line FROM batches FINAL ORDER BY offset`); err != nil {
+	if err := p.db.Select(t.Context(), &rows,
+		`SELECT concat(toString(offset), ' ', toString(status), ' ', reason) AS line FROM batches FINAL ORDER BY offset`); err != nil {
 		t.Fatal(err)
 	}
 	var out []string
@@ -94,7 +95,8 @@ func TestWhatCannotBeUsedIsDeadLetteredAndTheRestGoesOn(t *testing.T) {
 		}),
 	)
 	p.drain(t)
-	want := []string{"0 stored ", "1 dead garbage", "2 dead format", "3 dead slot_length", "4 dead window", "5 dead early", "6 dead late", "7 stored ", "8 dead early", "9 stored "}
+	want := []string{"0 stored ", "1 dead garbage", "2 dead format", "3 dead slot_length", "4 dead window",
+		"5 dead early", "6 dead late", "7 stored ", "8 dead early", "9 stored "}
 	if diff := cmp.Diff(want, p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
@@ -109,7 +111,8 @@ func TestWhatCannotBeUsedIsDeadLetteredAndTheRestGoesOn(t *testing.T) {
 		}
 		letters = append(letters, header["offset"]+" "+header["reason"])
 	}
-	if diff := cmp.Diff([]string{"1 garbage", "2 format", "3 slot_length", "4 window", "5 early", "6 late", "8 early"}, letters); diff != "" {
+	if diff := cmp.Diff([]string{"1 garbage", "2 format", "3 slot_length", "4 window", "5 early", "6 late", "8 early"},
+		letters); diff != "" {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
 	}
 }
@@ -214,7 +217,8 @@ func TestCopiesAndRepetitionsChangeNothing(t *testing.T) {
 // TestCorrectionsAfterPublication: what comes in after an hour was published
 // replaces it, whatever order it comes in (R1, R5).
 func TestCorrectionsAfterPublication(t *testing.T) {
-	for _, name := range []string{"r1_fewer_owners", "r1_failed_loses", "r10_gap_over_the_hour", "r14_moved", "r4_attribution_failed", "r9_lost"} {
+	for _, name := range []string{"r1_fewer_owners", "r1_failed_loses", "r10_gap_over_the_hour", "r14_moved",
+		"r4_attribution_failed", "r9_lost"} {
 		t.Run(name, func(t *testing.T) {
 			p := newPipeline(t)
 			batches := importFile(t, caseDir+name+".jsonl")
@@ -238,7 +242,8 @@ func (p *pipeline) remap(t *testing.T, tenants string) {
 	}
 	cfg := ledger.DefaultConfig()
 	cfg.TenantsFile = file
-	l, err := ledger.New(cfg, ledger.Deps{Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+	l, err := ledger.New(cfg,
+		ledger.Deps{Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +289,8 @@ func TestLessRawThanPromisedIsRefused(t *testing.T) {
 	p.topic.append(importFile(t, caseDir+"r9_mig.jsonl")...)
 	p.drain(t)
 	before := p.usage(t)
-	if err := p.db.Exec(t.Context(), `ALTER TABLE holds DELETE WHERE leaf = (SELECT min(leaf) FROM holds WHERE leaf != 0) SETTINGS mutations_sync = 2`); err != nil {
+	if err := p.db.Exec(t.Context(),
+		`ALTER TABLE holds DELETE WHERE leaf = (SELECT min(leaf) FROM holds WHERE leaf != 0) SETTINGS mutations_sync = 2`); err != nil {
 		t.Fatal(err)
 	}
 	p.remap(t, "versions:\n- effective: 2026-01-01T00:00:00Z\n  rules: []\n")

@@ -30,11 +30,13 @@ func journalRow(it *item, now time.Time) tables.Batch {
 		b = &wire.Batch{}
 	}
 	row := tables.Batch{
-		Topic: it.msg.Topic, Partition: uint32(it.msg.Partition), Offset: uint64(it.msg.Offset), Status: status, Reason: it.why(),
+		Topic: it.msg.Topic, Partition: uint32(it.msg.Partition), Offset: uint64(it.msg.Offset), Status: status,
+		Reason:  it.why(),
 		Cluster: b.Cluster, Node: b.Node, Slot: slotTime(b.SlotStartMs).Truncate(time.Second), SlotMS: uint32(b.SlotMs),
 		Collector: b.Collector, BootMS: uint64(b.BootMs), Seq: b.Seq, Rev: wire.Rev(b), Hash: it.hash,
-		AttributionOK: flag(wire.AttributionOK(b)), Complete: flag(wire.EnumerationComplete(b)), ObservedMS: uint32(wire.ObservedMS(b)),
-		Observed: observedParts(b), GPUs: uuids(b), HoldRows: uint32(it.rows()), EnergyMJ: energyOf(b),
+		AttributionOK: flag(wire.AttributionOK(b)), Complete: flag(wire.EnumerationComplete(b)),
+		ObservedMS: uint32(wire.ObservedMS(b)),
+		Observed:   observedParts(b), GPUs: uuids(b), HoldRows: uint32(it.rows()), EnergyMJ: energyOf(b),
 		Origin: int8(max(b.Origin, wire.Origin_ORIGIN_LIVE)), UnknownFields: uint32(it.unknown),
 		PrevBootMS: uint64(b.GetPredecessor().GetBootMs()), PrevSeq: b.GetPredecessor().GetLastSeq(),
 		AppendedAt: epochIfZero(it.msg.Time), IngestedAt: now.UTC(),
@@ -43,7 +45,8 @@ func journalRow(it *item, now time.Time) tables.Batch {
 		row.Batch = it.id
 	}
 	n := b.GetCounters()
-	row.Counted, row.Sampled, row.Spooled, row.SpoolDropped = flag(n != nil), n.GetSampled(), n.GetSpooled(), n.GetSpoolDropped()
+	row.Counted, row.Sampled, row.Spooled, row.SpoolDropped = flag(
+		n != nil), n.GetSampled(), n.GetSpooled(), n.GetSpoolDropped()
 	for _, d := range n.GetDropped() {
 		row.Dropped += d
 	}
@@ -73,7 +76,8 @@ const spanRows = 10_000
 
 // addSpan journals the offsets [from, to) of a message's partition as holes, or dead.
 func (j journalBlock) addSpan(msg broker.Message, from, to int64, status int8, reason string, now time.Time) {
-	it := item{msg: broker.Message{Topic: msg.Topic, Partition: msg.Partition, Time: msg.Time}, reason: reason, hole: status == tables.StatusHole}
+	it := item{msg: broker.Message{Topic: msg.Topic, Partition: msg.Partition, Time: msg.Time}, reason: reason,
+		hole: status == tables.StatusHole}
 	step := int64(1)
 	if to-from > spanRows {
 		it.last, step = to-1, to-from

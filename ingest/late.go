@@ -22,7 +22,8 @@ func (it *item) why() string {
 func lateRow(it *item, now time.Time) tables.Late {
 	return tables.Late{
 		Topic: it.msg.Topic, Partition: uint32(it.msg.Partition), Offset: uint64(it.msg.Offset), Reason: reasonRawDropped,
-		Cluster: it.batch.Cluster, Node: it.batch.Node, Slot: slotTime(it.batch.SlotStartMs), Hash: it.hash, Body: string(it.msg.Value),
+		Cluster: it.batch.Cluster, Node: it.batch.Node, Slot: slotTime(it.batch.SlotStartMs), Hash: it.hash,
+		Body:       string(it.msg.Value),
 		IngestedAt: now.UTC(),
 	}
 }

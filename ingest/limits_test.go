@@ -43,7 +43,8 @@ func TestH5OverTheLimitsIsADeadLetter(t *testing.T) {
 	)
 	r := p.start(t, ingest.DefaultConfig(), p.db, clock.Real())
 	r.read(t)
-	want := []string{"0 stored ", "1 dead limits", "2 dead too_costly", "3 dead limits", "4 dead limits", "5 dead limits", "6 stored "}
+	want := []string{"0 stored ", "1 dead limits", "2 dead too_costly", "3 dead limits", "4 dead limits", "5 dead limits",
+		"6 stored "}
 	if diff := cmp.Diff(want, p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
@@ -53,7 +54,8 @@ func TestH5OverTheLimitsIsADeadLetter(t *testing.T) {
 gputally_ingest_dead_letters_total{reason="limits"} 4
 gputally_ingest_dead_letters_total{reason="too_costly"} 1
 `
-	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(counted), "gputally_ingest_dead_letters_total"); err != nil {
+	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(counted),
+		"gputally_ingest_dead_letters_total"); err != nil {
 		t.Error(err)
 	}
 	if _, err := p.ledger.Pass(t.Context()); err != nil {
@@ -111,7 +113,8 @@ gputally_ingest_findings_total 2
 		t.Fatal(err)
 	}
 	if rows[0].Told != mostMJ || rows[0].Wrong != 1 || rows[0].Power != 0 {
-		t.Errorf("journal has %d mJ, samples have %d readings of energy and %d of power; want %d, 1 and 0", rows[0].Told, rows[0].Wrong, rows[0].Power, int64(mostMJ))
+		t.Errorf("journal has %d mJ, samples have %d readings of energy and %d of power; want %d, 1 and 0", rows[0].Told,
+			rows[0].Wrong, rows[0].Power, int64(mostMJ))
 	}
 }
 
@@ -132,7 +135,8 @@ func TestM12TenantsHaveNamesThatCanBeBilled(t *testing.T) {
 	if diff := cmp.Diff(want, p.active(t, "G")); diff != "" {
 		t.Errorf("active time (-want +got):\n%s", diff)
 	}
-	p.remap(t, "versions:\n- effective: 2026-01-01T00:00:00Z\n  rules:\n  - {match: {namespace: vision}, tenant: \"blind\\u200b\"}\n")
+	p.remap(t, "versions:\n- effective: 2026-01-01T00:00:00Z\n  rules:\n  - {match: {namespace: vision}, tenant: "+
+		"\"blind\\u200b\"}\n")
 	p.drain(t)
 	if got := p.active(t, "G")["01T05 "+wire.Name("blind\u200b")]; got != 25_200_000 {
 		t.Errorf("a tenant that the mapping names has %d slice-ms: %v", got, p.active(t, "G"))

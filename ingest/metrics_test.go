@@ -45,7 +45,8 @@ gputally_ingest_held_bytes 0
 gputally_ingest_newest_slot_timestamp_seconds{cluster="a"} 1.8e+09
 gputally_ingest_newest_slot_timestamp_seconds{cluster="b"} 1.79999995e+09
 `
-	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(want), "gputally_ingest_held_bytes", "gputally_ingest_newest_slot_timestamp_seconds"); err != nil {
+	if err := testutil.GatherAndCompare(r.reg, strings.NewReader(want), "gputally_ingest_held_bytes",
+		"gputally_ingest_newest_slot_timestamp_seconds"); err != nil {
 		t.Error(err)
 	}
 }

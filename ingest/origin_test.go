@@ -32,7 +32,8 @@ func liveBatch(node, slot int) *wire.Batch {
 // arrives appends a batch at an instant of the broker's clock.
 func (p *topic) arrives(t testing.TB, at time.Time, b *wire.Batch) {
 	t.Helper()
-	p.msgs = append(p.msgs, broker.Message{Topic: broker.TopicSamples, Value: encoded(t, b), Offset: int64(len(p.msgs)), Time: at})
+	p.msgs = append(p.msgs,
+		broker.Message{Topic: broker.TopicSamples, Value: encoded(t, b), Offset: int64(len(p.msgs)), Time: at})
 }
 
 // liveHour is an hour of one node, each batch sent as its slot ended.
@@ -48,7 +49,8 @@ func fleetCluster() decisions.Cluster {
 }
 
 func fleetRun(id, sends, collector string, from, to time.Time) decisions.Run {
-	return decisions.Run{ID: id, Cluster: "fleet", SlotMS: fleetSlot.Milliseconds(), Sends: sends, Collector: collector, From: from, To: to, Hours: 24}
+	return decisions.Run{ID: id, Cluster: "fleet", SlotMS: fleetSlot.Milliseconds(), Sends: sends, Collector: collector,
+		From: from, To: to, Hours: 24}
 }
 
 // declaredPipeline has the fleet's cluster declared, and nothing else.
@@ -80,7 +82,8 @@ func TestH6HistoryNobodyOpenedIsNotRewritten(t *testing.T) {
 	want := p.usage(t)
 	attacked := fleetStart.AddDate(0, 0, 10)
 	for slot := range 360 {
-		for _, origin := range []wire.Origin{wire.Origin_ORIGIN_IMPORT, wire.Origin_ORIGIN_REPLAY, wire.Origin_ORIGIN_SIMULATED} {
+		for _, origin := range []wire.Origin{wire.Origin_ORIGIN_IMPORT, wire.Origin_ORIGIN_REPLAY,
+			wire.Origin_ORIGIN_SIMULATED} {
 			b := fleetBatch(0, slot)
 			b.Collector, b.Origin, b.BootMs = "zzz-evil", origin, attacked.UnixMilli()
 			b.WindowFromMs, b.WindowToMs = 0, 1<<50
@@ -96,12 +99,14 @@ func TestH6HistoryNobodyOpenedIsNotRewritten(t *testing.T) {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
 	}
 	for _, h := range p.topic.dead[0].Headers {
-		if h.Key == "error" && (!strings.Contains(string(h.Value), "zzz-evil") || !strings.Contains(string(h.Value), "gputally import runs open")) {
+		if h.Key == "error" &&
+			(!strings.Contains(string(h.Value), "zzz-evil") || !strings.Contains(string(h.Value), "gputally import runs open")) {
 			t.Errorf("error %q names neither the collector nor the command", h.Value)
 		}
 	}
 	// Another's run doesn't help it; its own does.
-	decided.Append(t, attacked, decisions.KindRun, fleetRun("r1", wire.SendsImport, "import/fleet", fleetStart, fleetStart.Add(time.Hour)))
+	decided.Append(t, attacked, decisions.KindRun,
+		fleetRun("r1", wire.SendsImport, "import/fleet", fleetStart, fleetStart.Add(time.Hour)))
 	p.topic.arrives(t, attacked, func() *wire.Batch {
 		b := fleetBatch(0, 1)
 		b.Origin, b.Collector = wire.Origin_ORIGIN_IMPORT, "zzz-evil"
@@ -125,7 +130,8 @@ func TestH6NothingMovesTheWatermarkBeyondTheClock(t *testing.T) {
 	now := fleetStart.Add(time.Hour + 5*time.Second)
 	var err error
 	fake := clock.NewFake(now)
-	p.ledger, err = ledger.New(ledger.DefaultConfig(), ledger.Deps{Store: p.db, Clock: fake, Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+	p.ledger, err = ledger.New(ledger.DefaultConfig(),
+		ledger.Deps{Store: p.db, Clock: fake, Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +147,8 @@ func TestH6NothingMovesTheWatermarkBeyondTheClock(t *testing.T) {
 	if got := reasons(p); !slices.Equal(got, []string{"origin"}) {
 		t.Errorf("dead letters %v, want one of reason origin", got)
 	}
-	decided.Append(t, now, decisions.KindRun, fleetRun("r1", wire.SendsSimulated, "sim", fleetStart, future.AddDate(1, 0, 0)))
+	decided.Append(t, now, decisions.KindRun,
+		fleetRun("r1", wire.SendsSimulated, "sim", fleetStart, future.AddDate(1, 0, 0)))
 	send(future)
 	send(fleetStart.Add(59 * time.Minute))
 	send(fleetStart.Add(90 * time.Minute))
@@ -157,8 +164,10 @@ func TestH6NothingMovesTheWatermarkBeyondTheClock(t *testing.T) {
 		fake.Advance(now.Add(c.after).Sub(fake.Now()))
 		p.drain(t)
 		status, err := p.ledger.Status(t.Context())
-		if err != nil || len(status) != 1 || status[0].WatermarkMS != fleetStart.Add(c.watermark).UnixMilli() || status[0].Hours != c.hours || status[0].DirtyHours != 0 {
-			t.Errorf("after %s: status %+v, %v; want watermark %s after the start, %d hours", c.after, status, err, c.watermark, c.hours)
+		if err != nil || len(status) != 1 || status[0].WatermarkMS != fleetStart.Add(c.watermark).UnixMilli() ||
+			status[0].Hours != c.hours || status[0].DirtyHours != 0 {
+			t.Errorf("after %s: status %+v, %v; want watermark %s after the start, %d hours", c.after, status, err,
+				c.watermark, c.hours)
 		}
 		results, err := check.Run(t.Context(), p.ledger.Checks())
 		if err != nil || !check.NoneFailed(results) {
@@ -179,10 +188,12 @@ func TestH6ASquatterOfAClustersNameKillsNobodysBatches(t *testing.T) {
 	b.Cluster = "unheard-of"
 	p.topic.arrives(t, fleetStart.Add(time.Minute), b)
 	p.drain(t)
-	decided.Append(t, fleetStart.Add(time.Hour), decisions.KindCluster, decisions.Cluster{Name: "unheard-of", SlotMS: 10_000})
+	decided.Append(t, fleetStart.Add(time.Hour), decisions.KindCluster,
+		decisions.Cluster{Name: "unheard-of", SlotMS: 10_000})
 	p.topic.arrives(t, fleetStart.Add(time.Hour), b)
 	p.drain(t)
-	if diff := cmp.Diff([]string{"0 dead slot_length", "1 stored ", "2 dead cluster", "3 stored "}, p.journal(t)); diff != "" {
+	if diff := cmp.Diff([]string{"0 dead slot_length", "1 stored ", "2 dead cluster", "3 stored "},
+		p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
 }
@@ -205,7 +216,8 @@ func TestH6BootAndSequenceAreNotBeyondTheAppend(t *testing.T) {
 		p.topic.arrives(t, fleetStart.Add(fleetSlot), b)
 	}
 	p.drain(t)
-	if diff := cmp.Diff([]string{"0 stored ", "1 dead early", "2 stored ", "3 dead sequence", "4 dead limits"}, p.journal(t)); diff != "" {
+	if diff := cmp.Diff([]string{"0 stored ", "1 dead early", "2 stored ", "3 dead sequence", "4 dead limits"},
+		p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
 }
@@ -226,7 +238,8 @@ func TestH6EveryIngesterComesToTheSameVerdict(t *testing.T) {
 	send(1, 1, "fleet")
 	early := p.origins
 	p.drain(t) // has read to here, and comes to each verdict as the message comes
-	decided.Append(t, at(2), decisions.KindRun, fleetRun("r1", wire.SendsImport, "import/fleet", fleetStart, fleetStart.Add(time.Hour)))
+	decided.Append(t, at(2), decisions.KindRun,
+		fleetRun("r1", wire.SendsImport, "import/fleet", fleetStart, fleetStart.Add(time.Hour)))
 	send(2, 2, "fleet")
 	p.drain(t)
 	decided.Append(t, at(4), decisions.KindRunEnd, decisions.RunEnd{ID: "r1"})
@@ -236,24 +249,28 @@ func TestH6EveryIngesterComesToTheSameVerdict(t *testing.T) {
 	send(6, 5, "other")
 	p.drain(t)
 	decided.Append(t, at(6), decisions.KindRun, decisions.Run{
-		ID: "r2", Cluster: "other", SlotMS: 10_000, Sends: wire.SendsImport, Collector: "import/fleet", From: fleetStart, To: fleetStart.Add(time.Hour), Hours: 1,
+		ID: "r2", Cluster: "other", SlotMS: 10_000, Sends: wire.SendsImport, Collector: "import/fleet", From: fleetStart,
+		To: fleetStart.Add(time.Hour), Hours: 1,
 	})
 	send(7, 6, "other")
 	send(8, 67, "other")
 	p.drain(t)
 	want := []string{
-		"0 stored ", "1 dead origin", "2 stored ", "3 stored ", "4 dead origin", "5 stored ", "6 dead origin", "7 stored ", "8 dead origin",
+		"0 stored ", "1 dead origin", "2 stored ", "3 stored ", "4 dead origin", "5 stored ", "6 dead origin", "7 stored ",
+		"8 dead origin",
 	}
 	if diff := cmp.Diff(want, p.journal(t)); diff != "" {
 		t.Fatalf("journal (-want +got):\n%s", diff)
 	}
-	for name, late := range map[string]ingest.Origins{"the same again": early, "one that starts now": &decisionstest.Log{Topic: decided}} {
+	for name, late := range map[string]ingest.Origins{"the same again": early,
+		"one that starts now": &decisionstest.Log{Topic: decided}} {
 		p.origins = late
 		for _, table := range []string{"batches", "clusters", "holds", "samples", "usage_hourly", "sightings"} {
 			p.exec(t, "TRUNCATE TABLE "+table)
 		}
 		in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-			Origins: late, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+			Origins: late, DeadLetters: p.topic, Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler),
+			Registry: prometheus.NewRegistry(),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -281,11 +298,13 @@ func TestLiveBatchesDoNotWaitForTheDecisions(t *testing.T) {
 	if diff := cmp.Diff([]string{"0 stored "}, p.journal(t)); diff != "" || log.Reads != 0 {
 		t.Fatalf("a live batch asked %d times; journal (-want +got):\n%s", log.Reads, diff)
 	}
-	decided.Append(t, fleetStart, decisions.KindRun, fleetRun("r1", wire.SendsSimulated, "c001", fleetStart, fleetStart.Add(time.Hour)))
+	decided.Append(t, fleetStart, decisions.KindRun,
+		fleetRun("r1", wire.SendsSimulated, "c001", fleetStart, fleetStart.Add(time.Hour)))
 	p.topic.arrives(t, fleetStart.Add(time.Minute), fleetBatch(1, 0))
 	fake, reg := clock.NewFake(time.Unix(1_800_000_000, 0)), prometheus.NewRegistry()
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: p.topic, Origins: log, DeadLetters: p.topic, Store: p.db, Clock: fake, Log: slog.New(slog.DiscardHandler), Registry: reg,
+		Consumer: p.topic, Origins: log, DeadLetters: p.topic, Store: p.db, Clock: fake, Log: slog.New(slog.DiscardHandler),
+		Registry: reg,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +351,8 @@ func TestH6WhoSpokeForAnotherIsFound(t *testing.T) {
 		if err != nil || !check.NoneFailed(results) {
 			t.Fatalf("checks %+v, %v", results, err)
 		}
-		return slices.Sorted(slices.Values(results[slices.IndexFunc(results, func(r check.Result) bool { return r.Name == "C6" })].Notes))
+		return slices.Sorted(
+			slices.Values(results[slices.IndexFunc(results, func(r check.Result) bool { return r.Name == "C6" })].Notes))
 	}
 	want := []string{
 		`cluster "fleet", GPU GPU-000 is listed by node "n001" within an hour of node "n000", hour 2026-03-02T01:00:00Z`,
@@ -345,7 +365,8 @@ func TestH6WhoSpokeForAnotherIsFound(t *testing.T) {
 	late.Collector, late.BootMs = "c000", fleetStart.Add(2*time.Minute).UnixMilli()
 	p.topic.arrives(t, fleetStart.AddDate(0, 0, 5), late)
 	p.drain(t)
-	want = append(want, `cluster "fleet", node "n000", hour 2026-03-02T00:00:00Z: batches of collector "c000" came after it was closed, the last at 2026-03-07T00:00:00Z`)
+	want = append(want,
+		`cluster "fleet", node "n000", hour 2026-03-02T00:00:00Z: batches of collector "c000" came after it was closed, the last at 2026-03-07T00:00:00Z`)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found()); diff != "" {
 		t.Errorf("findings after a late batch (-want +got):\n%s", diff)
@@ -376,7 +397,8 @@ func counter(t *testing.T, reg *prometheus.Registry, name string) (sum float64) 
 func TestH6OriginsOfNobodyAreDead(t *testing.T) {
 	p, decided := declaredPipeline(t)
 	at := fleetStart.AddDate(0, 0, 10)
-	decided.Append(t, at, decisions.KindRun, fleetRun("r1", wire.SendsImport, decisions.AnyCollector, fleetStart, at.AddDate(1, 0, 0)))
+	decided.Append(t, at, decisions.KindRun,
+		fleetRun("r1", wire.SendsImport, decisions.AnyCollector, fleetStart, at.AddDate(1, 0, 0)))
 	for i, origin := range []wire.Origin{5, 99, 129, 300, -1} {
 		b := fleetBatch(1, i)
 		b.Origin = origin
@@ -389,7 +411,8 @@ func TestH6OriginsOfNobodyAreDead(t *testing.T) {
 	var rows []struct {
 		Origin string `ch:"o"`
 	}
-	if err := p.db.Select(t.Context(), &rows, "SELECT CAST(origin, 'String') AS o FROM batches FINAL"); err != nil || len(rows) != 5 {
+	if err := p.db.Select(t.Context(), &rows, "SELECT CAST(origin, 'String') AS o FROM batches FINAL"); err != nil ||
+		len(rows) != 5 {
 		t.Errorf("%d rows of the journal can be read, want 5: %v", len(rows), err)
 	}
 }

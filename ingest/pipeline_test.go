@@ -35,7 +35,8 @@ type topic struct {
 
 func (p *topic) append(values ...[]byte) {
 	for _, v := range values {
-		p.msgs = append(p.msgs, broker.Message{Topic: broker.TopicSamples, Value: v, Offset: int64(len(p.msgs)), Time: time.Unix(1_800_000_000, 0)})
+		p.msgs = append(p.msgs,
+			broker.Message{Topic: broker.TopicSamples, Value: v, Offset: int64(len(p.msgs)), Time: time.Unix(1_800_000_000, 0)})
 	}
 }
 
@@ -152,7 +153,8 @@ func (p *pipeline) usage(t *testing.T) map[line][8]int64 {
 		var l line
 		var b [7]uint64
 		var energy int64
-		if err := rows.Scan(&l.Hour, &l.GPU, &l.Tenant, &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &energy); err != nil {
+		if err := rows.Scan(&l.Hour, &l.GPU, &l.Tenant, &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6],
+			&energy); err != nil {
 			t.Fatal(err)
 		}
 		v := [8]int64{7: energy}

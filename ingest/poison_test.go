@@ -53,11 +53,13 @@ func poisons() []poison {
 	return []poison{
 		{"garbage", func(_ testing.TB, i int) []byte { return append([]byte{0xff, 0xff}, strconv.Itoa(i)...) }},
 		{"format", func(t testing.TB, i int) []byte {
-			return append(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 99), encoded(t, fleetBatch(i, 0))[2:]...)
+			return append(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 99),
+				encoded(t, fleetBatch(i, 0))[2:]...)
 		}},
 		// A field of another type than the contract's is an unknown field, and absent.
 		{"format", func(t testing.TB, i int) []byte {
-			return append(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "1"), encoded(t, fleetBatch(i, 0))[2:]...)
+			return append(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "1"),
+				encoded(t, fleetBatch(i, 0))[2:]...)
 		}},
 		{"invalid", alteredBatch(func(b *wire.Batch) { b.SlotStartMs++ })},
 		{"invalid", alteredBatch(func(b *wire.Batch) { b.Gpus[0].Uuid = "" })},
@@ -139,7 +141,8 @@ func TestPoisonStopsNothing(t *testing.T) {
 	p := newPipeline(t)
 	e := &endless{t: t, n: n, poisons: poisons(), buried: map[string]int{}, huge: bytes.Repeat([]byte{0xff}, 10_000_000)}
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: e, Origins: &decisionstest.Open{}, DeadLetters: e, Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+		Consumer: e, Origins: &decisionstest.Open{}, DeadLetters: e, Store: p.db, Clock: clock.Real(),
+		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +169,8 @@ func TestPoisonStopsNothing(t *testing.T) {
 		Reason string `ch:"reason"`
 		Count  uint64 `ch:"messages"`
 	}
-	if err := p.db.Select(t.Context(), &rows, `SELECT reason, count() AS messages FROM batches FINAL GROUP BY reason`); err != nil {
+	if err := p.db.Select(t.Context(), &rows,
+		`SELECT reason, count() AS messages FROM batches FINAL GROUP BY reason`); err != nil {
 		t.Fatal(err)
 	}
 	journal, good := map[string]int{}, 0
@@ -206,7 +210,8 @@ func TestHistoryOfManyWeeksIsTakenInSeveralInserts(t *testing.T) {
 	if got := retries(t, reg.reg); len(got) > 0 {
 		t.Errorf("retries: %v, want none", got)
 	}
-	if got := []uint64{p.count(t, "holds"), p.count(t, "samples"), p.count(t, "events"), p.count(t, "batches")}; !slices.Equal(got, []uint64{weeks, weeks, weeks, weeks}) {
+	if got := []uint64{p.count(t, "holds"), p.count(t, "samples"), p.count(t, "events"),
+		p.count(t, "batches")}; !slices.Equal(got, []uint64{weeks, weeks, weeks, weeks}) {
 		t.Errorf("rows of holds, samples, events, batches: %d, want %d each", got, weeks)
 	}
 }

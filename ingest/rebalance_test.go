@@ -50,7 +50,8 @@ func TestIngesterProcess(t *testing.T) {
 		t.Skip("runs in a process of its own, for other tests")
 	}
 	log := slog.New(slog.DiscardHandler)
-	db, err := store.Open(t.Context(), store.Options{Address: "unix://" + os.Getenv(memberSocketEnv), Database: os.Getenv(memberDatabaseEnv)})
+	db, err := store.Open(t.Context(),
+		store.Options{Address: "unix://" + os.Getenv(memberSocketEnv), Database: os.Getenv(memberDatabaseEnv)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func TestIngesterProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, err := ingest.New(cfg, ingest.Deps{
-		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: client.Producer(), Store: db, Clock: clock.Real(), Log: log, Registry: prometheus.NewRegistry(),
+		Consumer: consumer, Origins: &decisionstest.Open{}, DeadLetters: client.Producer(), Store: db, Clock: clock.Real(),
+		Log: log, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +89,8 @@ type groupMember struct {
 func startMember(t *testing.T, address, database string) *groupMember {
 	t.Helper()
 	m := &groupMember{cmd: exec.Command(os.Args[0], "-test.run=^TestIngesterProcess$")}
-	m.cmd.Env = append(os.Environ(), memberBrokerEnv+"="+address, memberSocketEnv+"="+storetest.Socket(t), memberDatabaseEnv+"="+database, "GORACE=atexit_sleep_ms=0")
+	m.cmd.Env = append(os.Environ(), memberBrokerEnv+"="+address, memberSocketEnv+"="+storetest.Socket(t),
+		memberDatabaseEnv+"="+database, "GORACE=atexit_sleep_ms=0")
 	m.cmd.Stderr = os.Stderr
 	stdin, err := m.cmd.StdinPipe()
 	if err != nil {
@@ -137,7 +140,8 @@ func (m *groupMember) stop(t *testing.T) {
 func (m *groupMember) pause(t *testing.T) {
 	t.Helper()
 	err := m.cmd.Process.Signal(syscall.SIGSTOP)
-	err = errors.Join(err, clock.Sleep(t.Context(), clock.Real(), groupSession+time.Second), m.cmd.Process.Signal(syscall.SIGCONT))
+	err = errors.Join(err, clock.Sleep(t.Context(), clock.Real(), groupSession+time.Second),
+		m.cmd.Process.Signal(syscall.SIGCONT))
 	if err != nil {
 		t.Errorf("pause an ingester: %v", err)
 	}
@@ -156,7 +160,8 @@ func newGroup(t *testing.T) *group {
 	t.Helper()
 	g := &group{pipeline: newPipeline(t)}
 	log := slog.New(slog.DiscardHandler)
-	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: filepath.Join(t.TempDir(), "kafka"), Log: log, MinSessionTimeout: time.Second})
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: filepath.Join(t.TempDir(), "kafka"), Log: log,
+		MinSessionTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +219,8 @@ func (g *group) await(t *testing.T, what string, holds func(committed, lag int64
 
 // TestIngestersComeAndGo: three ingesters share twelve partitions; all along one
 // of them is stopped, or killed at whatever instruction it is, and another
-// started; or it stands still for longer than its session and goes on. Each offset is journalled once, and the ledger is that of one
+// started; or it stands still for longer than its session and goes on. Each offset is
+// journalled once, and the ledger is that of one
 // ingester which nothing happened to.
 func TestIngestersComeAndGo(t *testing.T) {
 	t.Parallel() // it waits for sessions to end

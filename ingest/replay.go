@@ -59,7 +59,8 @@ type Rewriter interface {
 // A batch whose raw holds rows that it doesn't have (of older rules, or put
 // there by somebody) loses them all and is written again; in between the ledger
 // refuses to recompute its hour.
-func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter, done func(offset int64)) (Replayed, error) {
+func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter,
+	done func(offset int64)) (Replayed, error) {
 	var sum Replayed
 	kept := map[string]int64{}
 	defer func() {
@@ -89,7 +90,8 @@ func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter,
 }
 
 // replay adds to kept, by reason, what it leaves as it is.
-func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewriter, kept map[string]int64) (Replayed, error) {
+func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewriter,
+	kept map[string]int64) (Replayed, error) {
 	items, err := in.settle(ctx, msgs)
 	if err != nil {
 		return Replayed{}, err
@@ -160,7 +162,8 @@ func (in *Ingester) journalled(ctx context.Context, items []item) (map[int64]jou
 	if err := in.retry(ctx, "journalled", func(ctx context.Context) error {
 		rows = rows[:0]
 		return in.deps.Store.Select(ctx, &rows, selectStatuses, store.Named("topic", first.Topic),
-			store.Named("partition", uint32(first.Partition)), store.Named("from", uint64(first.Offset)), store.Named("to", uint64(last.Offset)))
+			store.Named("partition", uint32(first.Partition)), store.Named("from", uint64(first.Offset)),
+			store.Named("to", uint64(last.Offset)))
 	}); err != nil {
 		return nil, err
 	}
@@ -180,7 +183,8 @@ func (in *Ingester) journalled(ctx context.Context, items []item) (map[int64]jou
 
 const selectFound = `
 SELECT batch, count() AS rows FROM holds FINAL
-WHERE toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot <= {to:DateTime('UTC')}
+WHERE toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
+  AND slot <= {to:DateTime('UTC')}
   AND batch IN {batches:Array(UInt64)}
 GROUP BY batch`
 
@@ -212,7 +216,8 @@ func (in *Ingester) clear(ctx context.Context, items []item, db Rewriter) (clear
 		in.deps.Log.Warn("raw holds rows that its batches don't have; they are written anew", "batches", len(wrong))
 		ids, from, to := idsOf(wrong)
 		if err := in.retry(ctx, "delete_holds", func(ctx context.Context) error {
-			return db.Alter(ctx, "holds", deleteHolds, store.Named("batches", ids), store.Named("from", from), store.Named("to", to))
+			return db.Alter(ctx, "holds", deleteHolds, store.Named("batches", ids), store.Named("from", from),
+				store.Named("to", to))
 		}); err != nil {
 			return cleared, err
 		}
@@ -234,7 +239,8 @@ func (in *Ingester) overfull(ctx context.Context, items []item) (wrong []item, e
 	}
 	if err := in.retry(ctx, "count_holds", func(ctx context.Context) error {
 		rows = rows[:0]
-		return in.deps.Store.Select(ctx, &rows, selectFound, store.Named("batches", ids), store.Named("from", from), store.Named("to", to))
+		return in.deps.Store.Select(ctx, &rows, selectFound, store.Named("batches", ids), store.Named("from", from),
+			store.Named("to", to))
 	}); err != nil {
 		return nil, err
 	}
@@ -285,6 +291,7 @@ func (in *Ingester) forgetDead(ctx context.Context, items []item, was map[int64]
 	}
 	msg := items[0].msg
 	return in.retry(ctx, "delete_journal", func(ctx context.Context) error {
-		return db.Alter(ctx, "batches", deleteDead, store.Named("topic", msg.Topic), store.Named("partition", uint32(msg.Partition)), store.Named("offsets", revived))
+		return db.Alter(ctx, "batches", deleteDead, store.Named("topic", msg.Topic),
+			store.Named("partition", uint32(msg.Partition)), store.Named("offsets", revived))
 	})
 }

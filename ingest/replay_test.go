@@ -63,7 +63,8 @@ func TestReplayBringsBackWhatClickHouseLost(t *testing.T) {
 	if len(p.topic.dead) != dead+1 {
 		t.Errorf("%d dead letters, want %d", len(p.topic.dead), dead+1)
 	}
-	if again := p.replay(t, ingest.DefaultConfig(), 0); again.Changed != 0 || again.Cleared != 0 || len(p.topic.dead) != dead+1 {
+	if again := p.replay(t, ingest.DefaultConfig(), 0); again.Changed != 0 || again.Cleared != 0 ||
+		len(p.topic.dead) != dead+1 {
 		t.Errorf("a second replay changed something: %+v, %d dead letters", again, len(p.topic.dead))
 	}
 }
@@ -114,7 +115,8 @@ func TestReplayUnderOtherRules(t *testing.T) {
 	strict := ingest.DefaultConfig()
 	strict.MaxLate = 4*time.Hour + 30*time.Minute
 	p.start(t, strict, p.db, clock.Real()).read(t)
-	want := []string{"0 dead late", "1 dead late", "2 dead late", "3 dead late", "4 stored ", "5 stored ", "6 stored ", "7 stored ", "8 stored "}
+	want := []string{"0 dead late", "1 dead late", "2 dead late", "3 dead late", "4 stored ", "5 stored ", "6 stored ",
+		"7 stored ", "8 stored "}
 	if diff := cmp.Diff(want, p.journal(t)); diff != "" {
 		t.Fatalf("journal (-want +got):\n%s", diff)
 	}
@@ -162,7 +164,8 @@ func TestReplayLeavesDroppedWeeksAlone(t *testing.T) {
 	p.exec(t, `INSERT INTO raw_weeks (week, state) VALUES ('2026-03-02', 3)`)
 	p.exec(t, `ALTER TABLE holds DELETE WHERE 1 SETTINGS mutations_sync = 2`)
 	var log bytes.Buffer
-	if sum := p.replayLogged(t, ingest.DefaultConfig(), 0, slog.New(slog.NewTextHandler(&log, nil))); sum.Kept != 10 || sum.Changed != 0 {
+	if sum := p.replayLogged(t, ingest.DefaultConfig(), 0, slog.New(slog.NewTextHandler(&log, nil))); sum.Kept != 10 ||
+		sum.Changed != 0 {
 		t.Errorf("replayed: %+v, want 10 kept", sum)
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "messages=10") {
@@ -206,7 +209,8 @@ func TestReplayKilledAnywhereIsRepeated(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		db := &crashing{DB: p.db, at: at, crash: cancel}
 		in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-			Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+			Origins: &decisionstest.Open{}, DeadLetters: p.topic, Store: db, Clock: clock.Real(),
+			Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -233,7 +233,8 @@ func (in *Ingester) tell(it *item, finding string) {
 		clear(in.told)
 	}
 	in.told[key] = true
-	in.deps.Log.Warn("finding", "what", finding, "cluster", it.batch.Cluster, "node", it.batch.Node, "slot", slotTime(it.batch.SlotStartMs))
+	in.deps.Log.Warn("finding", "what", finding, "cluster", it.batch.Cluster, "node", it.batch.Node, "slot",
+		slotTime(it.batch.SlotStartMs))
 }
 
 // identitiesKept bounds the memory of leaves and owners: pods come and go for
@@ -276,7 +277,8 @@ const lastOffset = "if(status IN ('dead', 'hole') AND notEmpty(gap_to), gap_to[1
 
 const selectJournalled = `
 SELECT DISTINCT offset AS first_offset, ` + lastOffset + ` AS last_offset FROM batches FINAL
-WHERE topic = {topic:String} AND partition = {partition:UInt32} AND ` + lastOffset + ` >= {from:UInt64} AND offset < {to:UInt64}
+WHERE topic = {topic:String} AND partition = {partition:UInt32} AND ` + lastOffset + ` >= {from:UInt64}
+  AND offset < {to:UInt64}
 ORDER BY offset, last_offset`
 
 // offsetSpan is [First, Last] of a partition's offsets.
@@ -286,7 +288,8 @@ type offsetSpan struct {
 }
 
 // readJournalled are the offsets [from, to) of a partition that have a row, ascending.
-func readJournalled(ctx context.Context, db Store, topic string, partition int, from, to int64) (have []offsetSpan, err error) {
+func readJournalled(ctx context.Context, db Store, topic string, partition int, from,
+	to int64) (have []offsetSpan, err error) {
 	err = db.Select(ctx, &have, selectJournalled, store.Named("topic", topic),
 		store.Named("partition", uint32(partition)), store.Named("from", uint64(from)), store.Named("to", uint64(to)))
 	return have, err
@@ -303,7 +306,8 @@ func (in *Ingester) journalHole(ctx context.Context, rows journalBlock, msg brok
 	}); err != nil {
 		return err
 	}
-	in.deps.Log.Error("messages were deleted before they were read", "topic", msg.Topic, "hole", hole.String(), "journalled", len(have))
+	in.deps.Log.Error("messages were deleted before they were read", "topic", msg.Topic, "hole", hole.String(),
+		"journalled", len(have))
 	msg.Time = time.Unix(0, 0)
 	in.m.holes.Add(float64(rows.addMissing(msg, have, hole.From, hole.To, tables.StatusHole, "retention", now)))
 	return nil
@@ -311,7 +315,8 @@ func (in *Ingester) journalHole(ctx context.Context, rows journalBlock, msg brok
 
 // addMissing journals those of the offsets [from, to) that have no row, and says how
 // many they are.
-func (j journalBlock) addMissing(msg broker.Message, have []offsetSpan, from, to int64, status int8, reason string, now time.Time) (n int64) {
+func (j journalBlock) addMissing(msg broker.Message, have []offsetSpan, from, to int64, status int8, reason string,
+	now time.Time) (n int64) {
 	for _, h := range append(have, offsetSpan{First: uint64(to), Last: uint64(to)}) {
 		if first := int64(h.First); first > from {
 			j.addSpan(msg, from, first, status, reason, now)
@@ -327,12 +332,14 @@ func (in *Ingester) count(it *item) {
 	in.m.unknown.Add(float64(it.unknown))
 	if it.reason != "" {
 		in.m.dead.WithLabelValues(it.reason).Inc()
-		in.deps.Log.Warn("dead letter", "reason", it.reason, "error", it.err, "partition", it.msg.Partition, "offset", it.msg.Offset)
+		in.deps.Log.Warn("dead letter", "reason", it.reason, "error", it.err, "partition", it.msg.Partition, "offset",
+			it.msg.Offset)
 		return
 	}
 	if it.late {
 		in.m.late.Inc()
-		in.deps.Log.Warn("batch for hours whose raw was dropped, kept in late_unprocessed", "cluster", it.batch.Cluster, "node", it.batch.Node, "slot", slotTime(it.batch.SlotStartMs), "offset", it.msg.Offset)
+		in.deps.Log.Warn("batch for hours whose raw was dropped, kept in late_unprocessed", "cluster", it.batch.Cluster,
+			"node", it.batch.Node, "slot", slotTime(it.batch.SlotStartMs), "offset", it.msg.Offset)
 		return
 	}
 	in.newest.note(in.m.newestSlot, it.batch)
@@ -345,7 +352,8 @@ func (in *Ingester) write(ctx context.Context, table string, block proto.Input) 
 	if n == 0 {
 		return nil
 	}
-	if err := in.retry(ctx, "insert_"+table, func(ctx context.Context) error { return in.deps.Store.Insert(ctx, table, block) }); err != nil {
+	if err := in.retry(ctx,
+		"insert_"+table, func(ctx context.Context) error { return in.deps.Store.Insert(ctx, table, block) }); err != nil {
 		return err
 	}
 	in.m.rows.WithLabelValues(table).Add(float64(n))

@@ -30,7 +30,8 @@ func hourly(t *testing.T, node string, hour int, tenants map[string]string, chan
 		Collector: "c-" + node, BootMs: 1000, Seq: uint64(hour), Origin: wire.Origin_ORIGIN_IMPORT, WindowToMs: 1 << 62,
 	}
 	for gpu, tenant := range tenants {
-		g := &wire.Gpu{Uuid: gpu, Model: "NVIDIA H100 80GB HBM3", Slices: 7, Leaves: []*wire.Leaf{{Id: "gpu", Slices: 7, SmActive: proto.Float64(0.9)}}}
+		g := &wire.Gpu{Uuid: gpu, Model: "NVIDIA H100 80GB HBM3", Slices: 7,
+			Leaves: []*wire.Leaf{{Id: "gpu", Slices: 7, SmActive: proto.Float64(0.9)}}}
 		if tenant != "" {
 			g.Holds = []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Namespace: tenant, Pod: "p-" + gpu}}}
 		}
@@ -81,7 +82,8 @@ func TestDamagedHoursHoldUpNoOthers(t *testing.T) {
 		p.topic.append(hourly(t, "n", hour, map[string]string{"G": "a"}, nil))
 	}
 	p.drain(t)
-	if err := p.db.Exec(t.Context(), `ALTER TABLE holds DELETE WHERE slot = toDateTime('2026-03-01 02:00:00', 'UTC') SETTINGS mutations_sync = 2`); err != nil {
+	if err := p.db.Exec(t.Context(),
+		`ALTER TABLE holds DELETE WHERE slot = toDateTime('2026-03-01 02:00:00', 'UTC') SETTINGS mutations_sync = 2`); err != nil {
 		t.Fatal(err)
 	}
 	for hour := 4; hour < 30; hour++ {
@@ -114,13 +116,15 @@ func TestCommandsKeepTheMapping(t *testing.T) {
 	cfg := ledger.DefaultConfig()
 	cfg.KeepMapping = true
 	var err error
-	p.ledger, err = ledger.New(cfg, ledger.Deps{Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
+	p.ledger, err = ledger.New(cfg,
+		ledger.Deps{Store: p.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.topic.append(hourly(t, "n", 1, map[string]string{"G": "a"}, nil))
 	p.drain(t)
-	if diff := cmp.Diff(map[string]int64{"01T00 physics": 25_200_000, "01T01 physics": 25_200_000}, p.active(t, "G")); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"01T00 physics": 25_200_000, "01T01 physics": 25_200_000},
+		p.active(t, "G")); diff != "" {
 		t.Errorf("tenants (-want +got):\n%s", diff)
 	}
 }

@@ -70,8 +70,9 @@ func (c *samples) add(b *wire.Batch, id uint64) {
 	for _, g := range b.Gpus {
 		c.row = [19]metric{}
 		row := tables.Sample{
-			Cluster: b.Cluster, Node: b.Node, GPU: g.Uuid, Index: uint16(min(g.Index, math.MaxUint16)), Slot: slotTime(b.SlotStartMs),
-			Rev: wire.Rev(b), Batch: id, Idle: idleDeciwatts(g),
+			Cluster: b.Cluster, Node: b.Node, GPU: g.Uuid, Index: uint16(min(g.Index, math.MaxUint16)),
+			Slot: slotTime(b.SlotStartMs),
+			Rev:  wire.Rev(b), Batch: id, Idle: idleDeciwatts(g),
 		}
 		if g.GetPowerWatts() <= wire.MaxWatts {
 			c.put(mPower, g.PowerWatts, 10)
@@ -115,7 +116,8 @@ var fieldColumns = map[uint32]struct {
 	scale float64
 }{
 	fieldSMClock: {mSMClock, 1}, fieldMemClock: {mMemClock, 1}, fieldMemoryTemp: {mMemTemp, 1}, fieldGPUTemp: {mTemp, 1},
-	fieldXID: {mXID, 1}, fieldFBFree: {mFBFree, 1}, fieldFBUsed: {mFBUsed, 1}, fieldECCSBE: {mSBE, 1}, fieldECCDBE: {mDBE, 1},
+	fieldXID: {mXID, 1}, fieldFBFree: {mFBFree, 1}, fieldFBUsed: {mFBUsed, 1}, fieldECCSBE: {mSBE, 1},
+	fieldECCDBE: {mDBE, 1},
 	fieldNVLink: {mNVLink, 1e6 / 1024}, fieldTensor: {mTensor, 1e4}, fieldDRAM: {mDRAM, 1e4},
 	fieldPCIeTx: {mPCIeTx, 1.0 / 1024}, fieldPCIeRx: {mPCIeRx, 1.0 / 1024},
 }

@@ -29,7 +29,8 @@ func Unjournalled(ctx context.Context, db Store, partition int, from, to int64) 
 // passed over. Nothing else is kept of them.
 func Skip(ctx context.Context, db Store, partition int, from, to int64, now time.Time) error {
 	rows := newJournalBlock()
-	rows.addSpan(broker.Message{Topic: broker.TopicSamples, Partition: partition, Time: now}, from, to, tables.StatusDead, reasonSkipped, now)
+	rows.addSpan(broker.Message{Topic: broker.TopicSamples, Partition: partition, Time: now}, from, to, tables.StatusDead,
+		reasonSkipped, now)
 	if err := db.Insert(ctx, "batches", rows.Input()); err != nil {
 		return fmt.Errorf("journal skipped offsets: %w", err)
 	}

@@ -40,9 +40,10 @@ func (c *onceConsumer) Commit(_ context.Context, msgs []broker.Message) error {
 // checkC3 says what C3 finds where the group has committed to an offset.
 func checkC3(t *testing.T, p *pipeline, committed int64) (figures string, failures []string) {
 	t.Helper()
-	results, err := check.Run(t.Context(), ingest.Checks(ingest.CheckDeps{Store: p.db, Offsets: func(context.Context) ([]broker.PartitionOffsets, error) {
-		return []broker.PartitionOffsets{{Last: committed, Committed: committed}}, nil
-	}})[2:3])
+	results, err := check.Run(t.Context(),
+		ingest.Checks(ingest.CheckDeps{Store: p.db, Offsets: func(context.Context) ([]broker.PartitionOffsets, error) {
+			return []broker.PartitionOffsets{{Last: committed, Committed: committed}}, nil
+		}})[2:3])
 	if err != nil || results[0].Name != "C3" {
 		t.Fatal(results, err)
 	}
@@ -120,7 +121,8 @@ func TestH3H4UnreadableBatchesAreDeadByOffset(t *testing.T) {
 		t.Errorf("dead letters (-want +got):\n%s", diff)
 	}
 	// A row that stands for many can be lost like any other.
-	if err := p.db.Alter(t.Context(), "batches", "DELETE WHERE offset = {offset:UInt64} SETTINGS mutations_sync = 2", store.Named("offset", uint64(15))); err != nil {
+	if err := p.db.Alter(t.Context(), "batches", "DELETE WHERE offset = {offset:UInt64} SETTINGS mutations_sync = 2",
+		store.Named("offset", uint64(15))); err != nil {
 		t.Fatal(err)
 	}
 	if _, failures := checkC3(t, p, end); len(failures) == 0 {

@@ -38,7 +38,8 @@ func WriteCSV(w io.Writer, episodes []Episode) error {
 func record(e Episode) []string {
 	text := usage.TextCell
 	return []string{
-		text(e.ID()), text(string(e.Kind)), text(e.Tenant), text(e.Project), text(e.Workload), text(e.Node), text(e.GPU), text(e.Leaf),
+		text(e.ID()), text(string(e.Kind)), text(e.Tenant), text(e.Project), text(e.Workload), text(e.Node), text(e.GPU),
+		text(e.Leaf),
 		e.Start.UTC().Format(time.RFC3339), e.End.UTC().Format(time.RFC3339),
 		e.WastedGPUHours.String(), e.WastedCost.String(), text(e.Currency),
 	}

@@ -24,7 +24,8 @@ func (r fixedRates) GPUHour(model string, _ time.Time) (decimal.Decimal, string,
 }
 
 func TestIDIsStableAndTellsEpisodesApart(t *testing.T) {
-	e := Episode{Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "p", Workload: "job-7", GPU: "GPU-1", Leaf: "gi3", Start: start}
+	e := Episode{Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "p", Workload: "job-7", GPU: "GPU-1",
+		Leaf: "gi3", Start: start}
 	longer := e
 	longer.End, longer.Evidence, longer.Node, longer.User = start.Add(9*time.Hour), "more", "n2", "ann"
 	if e.ID() != longer.ID() {
@@ -107,9 +108,11 @@ func TestGPUHoursOfNoSlicesIsOneSlice(t *testing.T) {
 
 func TestWriteCSV(t *testing.T) {
 	e := Episode{
-		Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "=p", Workload: "a,b", Node: "n1", GPU: "GPU-1", Leaf: "gi3",
+		Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "=p", Workload: "a,b", Node: "n1", GPU: "GPU-1",
+		Leaf:  "gi3",
 		Start: start, End: start.Add(3 * time.Hour),
-		WastedGPUHours: decimal.RequireFromString("1.285714286"), WastedCost: decimal.RequireFromString("4.5"), Currency: "USD",
+		WastedGPUHours: decimal.RequireFromString("1.285714286"), WastedCost: decimal.RequireFromString("4.5"),
+		Currency: "USD",
 	}
 	var out strings.Builder
 	if err := WriteCSV(&out, []Episode{e}); err != nil {
@@ -135,7 +138,8 @@ func TestWriteCSVReportsTheWriter(t *testing.T) {
 }
 
 func TestSortAndOverlaps(t *testing.T) {
-	early, late := Episode{Start: start, End: start.Add(time.Hour), Tenant: "z"}, Episode{Start: start.Add(time.Hour), Tenant: "a"}
+	early, late := Episode{Start: start, End: start.Add(time.Hour), Tenant: "z"}, Episode{Start: start.Add(time.Hour),
+		Tenant: "a"}
 	got := []Episode{late, early}
 	Sort(got)
 	if diff := cmp.Diff([]string{"z", "a"}, []string{got[0].Tenant, got[1].Tenant}); diff != "" {

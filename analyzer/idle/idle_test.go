@@ -22,7 +22,8 @@ func hours(s Series, pattern string) []Hour {
 	const full = 7 * hourMS
 	var out []Hour
 	for i, c := range pattern {
-		h := Hour{Series: s, Start: monday.Add(time.Duration(i) * time.Hour), Node: "n1", User: "ann", Model: "H100", Slices: 7, LeafSlices: 7}
+		h := Hour{Series: s, Start: monday.Add(time.Duration(i) * time.Hour), Node: "n1", User: "ann", Model: "H100",
+			Slices: 7, LeafSlices: 7}
 		switch c {
 		case 'i':
 			h.IdleSliceMS = full
@@ -62,7 +63,8 @@ func shape(episodes []episode.Episode) []string {
 	var out []string
 	for _, e := range episodes {
 		from, to := e.Start.Sub(monday), e.End.Sub(monday)
-		out = append(out, strings.TrimSuffix(from.String(), "0m0s")+"-"+strings.TrimSuffix(to.String(), "0m0s")+" "+e.WastedGPUHours.String())
+		out = append(out, strings.TrimSuffix(from.String(), "0m0s")+"-"+strings.TrimSuffix(to.String(), "0m0s")+" "+
+			e.WastedGPUHours.String())
 	}
 	return out
 }

@@ -24,7 +24,8 @@ func fleet(gpus func(at time.Time) float64) ([]Use, Coverage) {
 		at := monday.Add(time.Duration(i) * time.Hour)
 		covered["c"] = append(covered["c"], at)
 		if g := gpus(at); g > 0 || i == 0 {
-			uses = append(uses, Use{Cluster: "c", Tenant: "ml", Start: at, Model: "H100", Slices: 7, ActiveSliceMS: uint64(g * 7 * 3_600_000)})
+			uses = append(uses,
+				Use{Cluster: "c", Tenant: "ml", Start: at, Model: "H100", Slices: 7, ActiveSliceMS: uint64(g * 7 * 3_600_000)})
 		}
 	}
 	return uses, covered
@@ -263,19 +264,20 @@ func TestConfigIsValidated(t *testing.T) {
 		return func(c *Config) { c.Tenants = map[string]Calendar{"ml": {Working: []Window{w}}} }
 	}
 	for want, change := range map[string]func(*Config){
-		`calendar: zone "Mars/Base"`:                       func(c *Config) { c.Calendar.Zone = "Mars/Base" },
-		`calendar: zone ""`:                                func(c *Config) { c.Calendar.Zone = "" },
-		`tenants: ml: working window 1: days: "montag"`:    window(Window{Days: []string{"montag"}, From: "08:00", To: "19:00"}),
+		`calendar: zone "Mars/Base"`: func(c *Config) { c.Calendar.Zone = "Mars/Base" },
+		`calendar: zone ""`:          func(c *Config) { c.Calendar.Zone = "" },
+		`tenants: ml: working window 1: days: "montag"`: window(Window{Days: []string{"montag"}, From: "08:00",
+			To: "19:00"}),
 		`tenants: ml: working window 1: days: none`:        window(Window{From: "08:00", To: "19:00"}),
 		`tenants: ml: working window 1: from "8h"`:         window(Window{Days: []string{"mon"}, From: "8h", To: "19:00"}),
 		`tenants: ml: working window 1: to "25:00"`:        window(Window{Days: []string{"mon"}, From: "08:00", To: "25:00"}),
 		`working window 1: from 22:00 to 06:00: want from`: window(Window{Days: []string{"mon"}, From: "22:00", To: "06:00"}),
-		"history 24h0m0s":                                  func(c *Config) { c.History = 24 * time.Hour },
-		"min_history 1h0m0s":                               func(c *Config) { c.MinHistory = time.Hour },
-		"mads -1":                                          func(c *Config) { c.MADs = -1 },
-		"min_ratio 0.5":                                    func(c *Config) { c.MinRatio = 0.5 },
-		"habit_quantile 1":                                 func(c *Config) { c.HabitQuantile = 1 },
-		"min_gpu_hours 0":                                  func(c *Config) { c.MinGPUHours = 0 },
+		"history 24h0m0s":    func(c *Config) { c.History = 24 * time.Hour },
+		"min_history 1h0m0s": func(c *Config) { c.MinHistory = time.Hour },
+		"mads -1":            func(c *Config) { c.MADs = -1 },
+		"min_ratio 0.5":      func(c *Config) { c.MinRatio = 0.5 },
+		"habit_quantile 1":   func(c *Config) { c.HabitQuantile = 1 },
+		"min_gpu_hours 0":    func(c *Config) { c.MinGPUHours = 0 },
 	} {
 		c := DefaultConfig()
 		change(&c)

@@ -159,12 +159,14 @@ func (l *timeline) evidence(config Config, s *spike) string {
 		carried = max(carried, s.floors[i-s.from]-s.base.median)
 	}
 	text := fmt.Sprintf("%s GPU-hours active in %d off-hours hour(s), at most %s in the hour of %s; "+
-		"before: median %s per off-hour, MAD %s, %g %% quantile %s over %d hours of %d days; limit %s, and %g times the usual",
+		"before: median %s per off-hour, MAD %s, %g %% quantile %s over %d hours of %d days; limit %s, and %g times "+
+		"the usual",
 		gpuHours(total), s.to-s.from, gpuHours(peak), l.at(peakAt).In(l.zone).Format("Mon 2006-01-02 15:04 MST"),
 		gpuHours(s.base.median), gpuHours(s.base.mad), 100*config.HabitQuantile, gpuHours(s.base.habit),
 		s.base.samples, int(config.History/(24*time.Hour)), gpuHours(s.base.limit), config.MinRatio)
 	if carried > 0 {
-		text += fmt.Sprintf("; up to %s per hour above the median went on from working hours and don't count", gpuHours(carried))
+		text += fmt.Sprintf("; up to %s per hour above the median went on from working hours and don't count",
+			gpuHours(carried))
 	}
 	return text
 }

@@ -81,7 +81,8 @@ func timePanel(s spec, id uint32) cog.Builder[dashboard.Panel] {
 	b := timeseries.NewPanelBuilder().Id(id).Title(s.title).Description(s.text).Datasource(dataSource(s)).
 		Span(s.width).Height(s.height).Unit(s.unit).Targets(targets(s)).
 		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)).
-		Legend(common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).ShowLegend(true))
+		Legend(common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeList).Placement(
+			common.LegendPlacementBottom).ShowLegend(true))
 	if s.view == viewStacked {
 		b.Min(0).FillOpacity(60).LineWidth(0).LineInterpolation(common.LineInterpolationStepAfter).
 			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
@@ -96,7 +97,8 @@ func timePanel(s spec, id uint32) cog.Builder[dashboard.Panel] {
 	}
 	for _, column := range s.columns {
 		if unit, own := s.unitOf[column]; own {
-			b.OverrideByName(column, append(unitOverride(unit), dashboard.DynamicConfigValue{Id: "custom.axisPlacement", Value: "right"}))
+			b.OverrideByName(column,
+				append(unitOverride(unit), dashboard.DynamicConfigValue{Id: "custom.axisPlacement", Value: "right"}))
 		}
 	}
 	return b

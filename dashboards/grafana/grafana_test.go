@@ -106,7 +106,8 @@ func expandRaw(sql string, clusters, tenants []string, gpu string) string {
 	}
 	sql = strings.ReplaceAll(sql, "$__fromTime", "toDateTime(1772445600)")
 	sql = strings.ReplaceAll(sql, "$__toTime", "toDateTime(1772456400)")
-	sql = regexp.MustCompile(`\$__timeInterval\(([^)]*)\)`).ReplaceAllString(sql, "toStartOfInterval(toDateTime($1), INTERVAL 3600 second)")
+	sql = regexp.MustCompile(`\$__timeInterval\(([^)]*)\)`).ReplaceAllString(sql,
+		"toStartOfInterval(toDateTime($1), INTERVAL 3600 second)")
 	return strings.ReplaceAll(sql, "$__interval_s", "3600")
 }
 
@@ -294,7 +295,8 @@ func TestM9TenantsStayInTheirString(t *testing.T) {
 			want = append(want, options[value])
 		}
 		for _, sql := range []string{tenantsSQL, idleByTenantSQL} {
-			if diff := cmp.Diff(slices.Sorted(slices.Values(want)), tenantsOf(t, db, expandRaw(sql, clusters, values, ""))); diff != "" {
+			if diff := cmp.Diff(slices.Sorted(slices.Values(want)),
+				tenantsOf(t, db, expandRaw(sql, clusters, values, ""))); diff != "" {
 				t.Errorf("tenants of %q (-want +got):\n%s", name, diff)
 			}
 		}

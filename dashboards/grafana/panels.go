@@ -39,7 +39,8 @@ const (
 	unitKWh      = "kwatth"
 )
 
-var totalsColumns = []string{"capacity_gpu_hours", "held_share", "active_share", "idle_gpu_hours", "unaccounted_gpu_hours"}
+var totalsColumns = []string{"capacity_gpu_hours", "held_share", "active_share", "idle_gpu_hours",
+	"unaccounted_gpu_hours"}
 
 func total(title, text, field, unit string) spec {
 	return spec{
@@ -58,15 +59,18 @@ func overviewRow() row {
 		total("Held", "Part of the capacity held by an owner.", "held_share", units.PercentUnit),
 		total("Active", "Part of the capacity held with evidence of work.", "active_share", units.PercentUnit),
 		total("Held and idle", "GPU-hours held with evidence of no work.", "idle_gpu_hours", unitGPUHours),
-		total("Unaccounted", "Capacity less all seven buckets (check C6). Anything but 0 is a fault.", "unaccounted_gpu_hours", unitGPUHours),
+		total("Unaccounted", "Capacity less all seven buckets (check C6). Anything but 0 is a fault.",
+			"unaccounted_gpu_hours", unitGPUHours),
 		{
-			title: "Ledger freshness", text: "How far the ledger is behind now, by cluster. A simulated or imported cluster stands still.",
-			view: viewStat, unit: units.Seconds, width: 4, height: 4,
+			title: "Ledger freshness",
+			text:  "How far the ledger is behind now, by cluster. A simulated or imported cluster stands still.",
+			view:  viewStat, unit: units.Seconds, width: 4, height: 4,
 			sql: freshnessSQL, columns: []string{"cluster", "watermark", "behind_seconds", "gpus"}, field: "behind_seconds",
 		},
 		{
-			title: "GPUs by bucket", text: "Every GPU-millisecond is in exactly one bucket; the stack's height is the inventory.",
-			view: viewStacked, unit: unitGPUs, width: 24, height: 10,
+			title: "GPUs by bucket",
+			text:  "Every GPU-millisecond is in exactly one bucket; the stack's height is the inventory.",
+			view:  viewStacked, unit: unitGPUs, width: 24, height: 10,
 			sql:     capacitySQL,
 			columns: []string{"time", "active", "idle", "unproven", "free", "stranded", "unhealthy", "unobserved"},
 		},
@@ -80,8 +84,9 @@ func tenantsRow() row {
 			sql: tenantsOverTimeSQL, columns: []string{"time", "tenant", "held"},
 		},
 		{
-			title: "Energy by tenant", text: "From the energy counters. (platform): free and stranded time; (unattributed): counter movement of no slot.",
-			view: viewStacked, unit: unitKWh, width: 12, height: 9,
+			title: "Energy by tenant",
+			text:  "From the energy counters. (platform): free and stranded time; (unattributed): counter movement of no slot.",
+			view:  viewStacked, unit: unitKWh, width: 12, height: 9,
 			sql: energySQL, columns: []string{"time", "account", "energy"},
 		},
 		{
@@ -152,8 +157,9 @@ func deviceRow() row {
 func healthRow() row {
 	return row{title: "Is the ledger itself well?", panels: []spec{
 		{
-			title: "Unobserved share of the capacity", text: "unseen: node or collector away; without_owners: seen, but who held it could not be read.",
-			view: viewLines, unit: units.PercentUnit, width: 12, height: 8,
+			title: "Unobserved share of the capacity",
+			text:  "unseen: node or collector away; without_owners: seen, but who held it could not be read.",
+			view:  viewLines, unit: units.PercentUnit, width: 12, height: 8,
 			sql: unobservedSQL, columns: []string{"time", "cluster", "unseen", "without_owners"},
 		},
 		{

@@ -25,16 +25,23 @@ func TestWhatIsNotThere(t *testing.T) {
 		q    explain.Request
 		want []string
 	}{
-		{"unknown GPU", explain.Request{GPU: "GPU-zz", Hour: at(t, firstHour)}, []string{`GPU "GPU-zz"`, "nearest: GPU-a, GPU-b", "2 GPUs"}},
-		{"several begin so", explain.Request{GPU: "GPU-", Hour: at(t, firstHour)}, []string{`GPU "GPU-": 2 GPUs begin so: GPU-a, GPU-b`}},
+		{"unknown GPU", explain.Request{GPU: "GPU-zz", Hour: at(t, firstHour)},
+			[]string{`GPU "GPU-zz"`, "nearest: GPU-a, GPU-b", "2 GPUs"}},
+		{"several begin so", explain.Request{GPU: "GPU-", Hour: at(t, firstHour)},
+			[]string{`GPU "GPU-": 2 GPUs begin so: GPU-a, GPU-b`}},
 		{"unknown hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T07:00:00Z")}, []string{
-			"hour 2026-03-01T07:00:00Z: the ledger has no row of GPU GPU-a", "nearest: 2026-03-01T01:00:00Z, 2026-03-01T00:00:00Z",
+			"hour 2026-03-01T07:00:00Z: the ledger has no row of GPU GPU-a",
+			"nearest: 2026-03-01T01:00:00Z, 2026-03-01T00:00:00Z",
 			"it has 2 hours from 2026-03-01T00:00:00Z to 2026-03-01T01:00:00Z",
 		}},
-		{"unknown cluster", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Cluster: "q"}, []string{`no GPU of that cluster`}},
-		{"unknown tenant", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Tenant: "q"}, []string{`tenant "q"`, "nearest: a"}},
-		{"unknown leaf", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Leaf: "gi7"}, []string{`leaf "gi7"`, "nearest: gpu"}},
-		{"no full hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T00:20:00Z")}, []string{"is no full hour; the one around it is " + firstHour}},
+		{"unknown cluster", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Cluster: "q"},
+			[]string{`no GPU of that cluster`}},
+		{"unknown tenant", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Tenant: "q"},
+			[]string{`tenant "q"`, "nearest: a"}},
+		{"unknown leaf", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Leaf: "gi7"},
+			[]string{`leaf "gi7"`, "nearest: gpu"}},
+		{"no full hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T00:20:00Z")},
+			[]string{"is no full hour; the one around it is " + firstHour}},
 		{"no GPU", explain.Request{Hour: at(t, firstHour)}, []string{"gpu is empty"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,7 +74,8 @@ func TestOnePartOnly(t *testing.T) {
 	h := newHouse(t)
 	h.takeCase(t, "r9_mig")
 	for _, c := range []struct{ leaf, tenant string }{{"gi2", ""}, {"", "b"}, {"gi2", "b"}} {
-		e, err := explain.Explain(t.Context(), h.db, explain.Request{GPU: "GPU-m", Hour: at(t, firstHour), Leaf: c.leaf, Tenant: c.tenant})
+		e, err := explain.Explain(t.Context(), h.db,
+			explain.Request{GPU: "GPU-m", Hour: at(t, firstHour), Leaf: c.leaf, Tenant: c.tenant})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +102,8 @@ func TestSupersededBatches(t *testing.T) {
 			t.Errorf("%s: losers: got %+v, want one that lost by %q", name, e.Losers, want)
 		}
 		h.takeCase(t, name)
-		if got := h.explainAll(t, "GPU-a", firstHour); !strings.Contains(text(t, got), "a copy of the one at partition 0, offset") {
+		if got := h.explainAll(t, "GPU-a", firstHour); !strings.Contains(text(t, got),
+			"a copy of the one at partition 0, offset") {
 			t.Errorf("%s, taken twice: the copies are not named:\n%s", name, text(t, got))
 		}
 	}
@@ -149,7 +158,8 @@ func TestWhatDoesNotAddUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := h.explain(t, "GPU-a", firstHour)
-			if got := text(t, e); e.Proof.OK || e.Raw != c.raw || !strings.Contains(got, c.want) || !strings.Contains(got, "IS NOT WHAT RAW GIVES") {
+			if got := text(t, e); e.Proof.OK || e.Raw != c.raw || !strings.Contains(got, c.want) || !strings.Contains(got,
+				"IS NOT WHAT RAW GIVES") {
 				t.Errorf("got proof %+v, raw %s, want it to fail with %q:\n%s", e.Proof, e.Raw, c.want, got)
 			}
 		})
@@ -172,7 +182,8 @@ func TestRawThatIsGone(t *testing.T) {
 	if e.Raw != explain.RawGone || len(e.Lines) > 0 || e.Figures.Active != 70_000 || len(e.Owners) != 1 {
 		t.Errorf("got %+v, want figures only", e)
 	}
-	if !strings.Contains(got, "raw of this hour was dropped") || strings.Contains(got, "SLOTS") || !strings.Contains(got, "held 140 000 slice-ms") {
+	if !strings.Contains(got, "raw of this hour was dropped") || strings.Contains(got, "SLOTS") || !strings.Contains(got,
+		"held 140 000 slice-ms") {
 		t.Errorf("got:\n%s", got)
 	}
 }
@@ -182,7 +193,8 @@ func TestRowOlderThanTheJournal(t *testing.T) {
 	h.takeCase(t, "r12_three_owners")
 	h.take(t, `{"cluster": "k", "node": "n1", "slot": "2026-03-01T00:00:10Z", "slot_ms": 10000, "collector": "c1", "boot_ms": 1000, "seq": 1, "gpus": []}`, false)
 	e := h.explain(t, "GPU-a", firstHour)
-	if e.Figures.Inputs != 1 || e.Figures.JournalInputs != 2 || !strings.Contains(text(t, e), "rests on 1 journal row and there are 2 now") {
+	if e.Figures.Inputs != 1 || e.Figures.JournalInputs != 2 || !strings.Contains(text(t, e),
+		"rests on 1 journal row and there are 2 now") {
 		t.Errorf("got %+v:\n%s", e.Figures, text(t, e))
 	}
 }
@@ -200,7 +212,8 @@ func wildLines(seed uint64) string {
 			}
 			fmt.Fprintf(&b, `{"cluster": "k", "node": %q, "slot": %q, "slot_ms": 10000, "collector": "c%d", "boot_ms": 1000, "seq": %d, `,
 				node, start.Add(time.Duration(slot)*10*time.Second).Format(time.RFC3339), n, slot)
-			b.WriteString([]string{"", `"observed": [[0, 4000], [5500, 10000]], `, `"attribution": "failed", `, "", `"enumeration": "partial", `, ""}[rng.IntN(6)])
+			b.WriteString([]string{"", `"observed": [[0, 4000], [5500, 10000]], `, `"attribution": "failed", `, "",
+				`"enumeration": "partial", `, ""}[rng.IntN(6)])
 			fmt.Fprintf(&b, `"gpus": [%s]}`+"\n", wildGPUs(rng, node, slot))
 		}
 	}
@@ -232,8 +245,10 @@ func wildGPU(rng *rand.Rand, uuid string) string {
 	case 1:
 		holds += `, {"leaf": "gi1", "owner": {"namespace": "b", "pod": "p"}}, {"leaf": "gi1", "owner": {"job": "7", "account": "c"}}`
 	}
-	return fmt.Sprintf(`{"uuid": %q, "model": "NVIDIA H100 80GB HBM3", "slices": %d, "mig": true, %s"leaves": [`+leaves+`], "holds": [%s], "power_watts": %d, "idle_watts": 80, "energy_mj": %d, "energy_span_ms": %d}`,
-		uuid, slices, flags, []float64{0, 0.004, 0.7}[rng.IntN(3)], []float64{0, 0.2}[rng.IntN(2)], holds, 60+rng.IntN(300), rng.IntN(3_000_000),
+	return fmt.Sprintf(`{"uuid": %q, "model": "NVIDIA H100 80GB HBM3", "slices": %d, "mig": true, %s"leaves": [`+leaves+
+		`], "holds": [%s], "power_watts": %d, "idle_watts": 80, "energy_mj": %d, "energy_span_ms": %d}`,
+		uuid, slices, flags, []float64{0, 0.004, 0.7}[rng.IntN(3)], []float64{0, 0.2}[rng.IntN(2)], holds, 60+rng.IntN(300),
+		rng.IntN(3_000_000),
 		[]int{10_000, 10_000, 10_000, 20_000}[rng.IntN(4)])
 }
 
@@ -256,7 +271,8 @@ func TestWildHours(t *testing.T) {
 				}
 			}
 		}
-		for _, code := range []string{"inferred", "no_batch", "attribution", "excess", "lost", "not_enumerated", "flagged", "not_listed", "slot_in_part", "unowned_work"} {
+		for _, code := range []string{"inferred", "no_batch", "attribution", "excess", "lost", "not_enumerated", "flagged",
+			"not_listed", "slot_in_part", "unowned_work"} {
 			if seen[code] == 0 {
 				t.Errorf("seed %d: no line is %s: the test doesn't try it", seed, code)
 			}
@@ -273,7 +289,8 @@ func TestPools(t *testing.T) {
 		note       bool
 	}{
 		{"known capacity", "", []string{"free not_allocated", "unproven imported"}, false},
-		{"unknown capacity", `"unknown_capacity": true, `, []string{"unobserved unknown_capacity", "unproven imported"}, true},
+		{"unknown capacity", `"unknown_capacity": true, `,
+			[]string{"unobserved unknown_capacity", "unproven imported"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)
@@ -283,7 +300,8 @@ func TestPools(t *testing.T) {
 			if diff := cmp.Diff(c.want, reasons(e)); diff != "" {
 				t.Errorf("reasons (-want +got):\n%s", diff)
 			}
-			if !e.Proof.OK || e.Figures.GPUSlices != 1000 || (len(e.Notes) > 0) != c.note || e.Figures.Unproven != 2500*3_000_000+8000*1_800_000 {
+			if !e.Proof.OK || e.Figures.GPUSlices != 1000 || (len(e.Notes) > 0) != c.note ||
+				e.Figures.Unproven != 2500*3_000_000+8000*1_800_000 {
 				t.Errorf("got %+v\n%s", e.Figures, text(t, e))
 			}
 			if got := text(t, e); !strings.Contains(got, "6.083333333 GPU-h") { // 2.5 × 50 min + 8 × 30 min
@@ -303,11 +321,13 @@ func TestRetiredEarly(t *testing.T) {
 
 func testRetiredEarly(t *testing.T, lateSlices int) {
 	board := func(id string, slices int) string {
-		return fmt.Sprintf(`{"uuid": %q, "model": "NVIDIA H100 80GB HBM3", "slices": %d, "leaves": [{"id": "gpu", "slices": %d, "sm_active": 0.5}], "holds": [{"leaf": "gpu", "owner": {"namespace": "a", "pod": "p"}}], "power_watts": 300, "idle_watts": 80}`, id, slices, slices)
+		return fmt.Sprintf(
+			`{"uuid": %q, "model": "NVIDIA H100 80GB HBM3", "slices": %d, "leaves": [{"id": "gpu", "slices": %d, "sm_active": 0.5}], "holds": [{"leaf": "gpu", "owner": {"namespace": "a", "pod": "p"}}], "power_watts": 300, "idle_watts": 80}`, id, slices, slices)
 	}
 	var early, late strings.Builder
 	for slot := range 30 {
-		line := fmt.Sprintf(`{"cluster": "k", "node": "n%%d", "slot": "2026-03-01T00:%02d:%02dZ", "slot_ms": 10000, "collector": "c%%d", "boot_ms": 1000, "seq": %d, "gpus": [%%s]}`+"\n", slot/6, slot%6*10, slot)
+		line := fmt.Sprintf(
+			`{"cluster": "k", "node": "n%%d", "slot": "2026-03-01T00:%02d:%02dZ", "slot_ms": 10000, "collector": "c%%d", "boot_ms": 1000, "seq": %d, "gpus": [%%s]}`+"\n", slot/6, slot%6*10, slot)
 		fmt.Fprintf(&early, line, 2, 2, board("GPU-b", 4))
 		switch {
 		case slot < 2:
@@ -318,7 +338,8 @@ func testRetiredEarly(t *testing.T, lateSlices int) {
 	}
 	h := newHouse(t)
 	h.take(t, early.String(), true)
-	if _, err := h.ledger.Retire(t.Context(), ledger.Retirement{GPU: "GPU-a", At: at(t, "2026-03-01T00:01:03Z"), Who: "ops", Reason: "sold"}); err != nil {
+	if _, err := h.ledger.Retire(t.Context(),
+		ledger.Retirement{GPU: "GPU-a", At: at(t, "2026-03-01T00:01:03Z"), Who: "ops", Reason: "sold"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -326,7 +347,8 @@ func testRetiredEarly(t *testing.T, lateSlices int) {
 		present int64
 		want    []string
 	}{
-		{"", 60_000, []string{"00:00:00-00:01:00: in the inventory as the hour begins", "retired at 2026-03-01T00:01:00Z by"}},
+		{"", 60_000, []string{"00:00:00-00:01:00: in the inventory as the hour begins",
+			"retired at 2026-03-01T00:01:00Z by"}},
 		{late.String(), 160_000, []string{"00:00:00-00:01:00", "00:03:20-00:05:00: a batch lists it"}},
 	} {
 		h.take(t, c.lines, true)
@@ -347,14 +369,16 @@ func testRetiredEarly(t *testing.T, lateSlices int) {
 func TestByHolderOrIndex(t *testing.T) {
 	h := newHouse(t)
 	board := func(index int, owner string) string {
-		return fmt.Sprintf(`{"uuid": "GPU-%d", "model": "NVIDIA H100 80GB HBM3", "slices": 7, "leaves": [{"id": "gpu", "slices": 7}], "holds": [{"leaf": "gpu", "owner": %s}]}`, index, owner)
+		return fmt.Sprintf(
+			`{"uuid": "GPU-%d", "model": "NVIDIA H100 80GB HBM3", "slices": 7, "leaves": [{"id": "gpu", "slices": 7}], "holds": [{"leaf": "gpu", "owner": %s}]}`, index, owner)
 	}
 	h.take(t, `{"cluster": "k", "node": "n1", "slot": "2026-03-01T00:00:00Z", "slot_ms": 10000, "collector": "c1", "boot_ms": 1000, "seq": 0, "gpus": [`+strings.Join([]string{
 		board(3, `{"namespace": "a", "pod": "p", "uid": "u-1"}`), board(4, `{"job": "17", "account": "b"}`),
 		board(5, `{"namespace": "a", "pod": "q"}`), board(6, `{"namespace": "a", "pod": "q"}`),
 	}, ", ")+`]}`, true)
 	// JSON lines have no index; collectors send it.
-	if err := h.db.Exec(t.Context(), `ALTER TABLE samples UPDATE gpu_index = toUInt16(substring(gpu, 5)) WHERE 1 SETTINGS mutations_sync = 2`); err != nil {
+	if err := h.db.Exec(t.Context(),
+		`ALTER TABLE samples UPDATE gpu_index = toUInt16(substring(gpu, 5)) WHERE 1 SETTINGS mutations_sync = 2`); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -373,7 +397,8 @@ func TestByHolderOrIndex(t *testing.T) {
 		}
 	}
 	var ambiguous *explain.AmbiguousError
-	if _, err := explain.Explain(t.Context(), h.db, explain.Request{Pod: "a/q", Hour: at(t, firstHour)}); !errors.As(err, &ambiguous) || len(ambiguous.Choices) != 2 {
+	if _, err := explain.Explain(t.Context(), h.db, explain.Request{Pod: "a/q", Hour: at(t, firstHour)}); !errors.As(err,
+		&ambiguous) || len(ambiguous.Choices) != 2 {
 		t.Errorf("a pod on two GPUs: got %v, want both named", err)
 	}
 	for _, q := range []explain.Request{{GPU: "n1/7"}, {GPU: "n2/3"}, {Pod: "b/p"}, {Job: "18"}} {

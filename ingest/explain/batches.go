@@ -13,7 +13,8 @@ SELECT topic, partition, offset, node, slot, rev, collector, boot_ms, seq, hash,
        CAST(origin, 'String') AS origin_name
 FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored' AND node IN {nodes:Array(String)}
-  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
+    AND slot < {to:DateTime('UTC')}
 ORDER BY slot, node, topic, partition, offset`
 
 // batchRow is a row of the journal.
@@ -60,14 +61,16 @@ func (b *builder) readBatches(ctx context.Context, db Store) error {
 		switch {
 		case r != winner && winner != nil:
 			b.Losers = append(b.Losers, Loser{
-				Slot: slot.From, Node: r.Node, Partition: r.Partition, Offset: r.Offset, Collector: r.Collector, BootMS: r.BootMS, Seq: r.Seq,
+				Slot: slot.From, Node: r.Node, Partition: r.Partition, Offset: r.Offset, Collector: r.Collector, BootMS: r.BootMS,
+				Seq: r.Seq,
 				Why: whyLost(r, winner),
 			})
 		case known && b.Batches[n].takes(r, slot):
 		default:
 			open[r.Node] = len(b.Batches)
 			b.Batches = append(b.Batches, Batches{
-				Range: slot, Node: r.Node, Count: 1, Topic: r.Topic, Partition: r.Partition, FromOffset: r.Offset, ToOffset: r.Offset,
+				Range: slot, Node: r.Node, Count: 1, Topic: r.Topic, Partition: r.Partition, FromOffset: r.Offset,
+				ToOffset:  r.Offset,
 				Collector: r.Collector, BootMS: r.BootMS, FromSeq: r.Seq, ToSeq: r.Seq, Rank: rankText(r), Origin: r.Origin,
 			})
 		}
@@ -94,7 +97,8 @@ func rankText(b *batchRow) string {
 	if b.AttributionOK == 0 {
 		attribution = "failed"
 	}
-	return fmt.Sprintf("attribution %s, %s ms observed, boot %s", attribution, grouped(int64(b.ObservedMS)), bootText(b.BootMS))
+	return fmt.Sprintf("attribution %s, %s ms observed, boot %s", attribution, grouped(int64(b.ObservedMS)),
+		bootText(b.BootMS))
 }
 
 func bootText(ms uint64) string { return stamp(time.UnixMilli(int64(ms)).UTC()) }
@@ -112,7 +116,8 @@ func whyLost(b, winner *batchRow) string {
 	case b.AttributionOK != winner.AttributionOK:
 		return "its owners could not be read; those of " + won + " could"
 	case b.ObservedMS != winner.ObservedMS:
-		return fmt.Sprintf("%s ms of the slot observed; %s observed %s", grouped(int64(b.ObservedMS)), won, grouped(int64(winner.ObservedMS)))
+		return fmt.Sprintf("%s ms of the slot observed; %s observed %s", grouped(int64(b.ObservedMS)), won,
+			grouped(int64(winner.ObservedMS)))
 	case b.BootMS != winner.BootMS && b.Rev != winner.Rev:
 		return fmt.Sprintf("boot of %s; %s is of a later one, %s", bootText(b.BootMS), won, bootText(winner.BootMS))
 	case b.Collector != winner.Collector:

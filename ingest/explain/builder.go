@@ -35,8 +35,10 @@ type slotKey struct {
 func newExplanation(row *tables.UsageHour, r *ledger.Replay) *Explanation {
 	return &Explanation{
 		Cluster: row.Cluster, GPU: row.GPU, Node: row.Node, Model: row.Model, Hour: row.Hour, SlotMS: r.SlotMS, Raw: RawKept,
-		Notes: []string{}, Summary: []string{}, Owners: []Owner{}, Leaves: []Leaf{}, Presence: []Stretch{}, Lines: []Line{}, Holds: []Hold{},
-		Batches: []Batches{}, Losers: []Loser{}, Events: []Event{}, Energy: Energy{Splits: []EnergySplit{}}, Proof: Proof{Differences: []string{}},
+		Notes: []string{}, Summary: []string{}, Owners: []Owner{}, Leaves: []Leaf{}, Presence: []Stretch{}, Lines: []Line{},
+		Holds:   []Hold{},
+		Batches: []Batches{}, Losers: []Loser{}, Events: []Event{}, Energy: Energy{Splits: []EnergySplit{}},
+		Proof: Proof{Differences: []string{}},
 	}
 }
 
@@ -117,20 +119,24 @@ func (b *builder) figures() {
 	f := Figures{
 		Slices: int(row.Slices), GPUSlices: int(row.GPUSlices), PresentMS: int64(row.PresentMS), UntilMS: int64(row.UntilMS),
 		CapacitySliceMS: int64(row.Slices) * int64(row.PresentMS), Free: int64(row.Free), Stranded: int64(row.Stranded),
-		Unhealthy: int64(row.Unhealthy), Unobserved: int64(row.Unobserved), UnobservedAttribution: int64(row.UnobservedAttribution),
-		PlatformEnergyMJ: row.PlatformEnergyMJ, UnattributedMJ: row.UnattributedMJ, EnergyMJ: row.PlatformEnergyMJ + row.UnattributedMJ,
-		Epoch: int64(row.Epoch), Inputs: int64(row.Inputs), JournalInputs: int64(b.replay.Inputs),
+		Unhealthy: int64(row.Unhealthy), Unobserved: int64(row.Unobserved),
+		UnobservedAttribution: int64(row.UnobservedAttribution),
+		PlatformEnergyMJ:      row.PlatformEnergyMJ, UnattributedMJ: row.UnattributedMJ,
+		EnergyMJ: row.PlatformEnergyMJ + row.UnattributedMJ,
+		Epoch:    int64(row.Epoch), Inputs: int64(row.Inputs), JournalInputs: int64(b.replay.Inputs),
 	}
 	for i, hash := range row.Owner {
 		id, facts := b.owner(hash)
 		o := Owner{
 			Leaf: row.Leaf[i], Profile: row.Profile[i], ProfileSlices: int(row.ProfileSlices[i]), Label: b.label(hash), ID: id,
 			Facts: describe(facts), Tenant: row.Tenant[i], Project: row.Project[i], Mapping: b.mappedBy(facts, row.Tenant[i]),
-			Active: int64(row.Active[i]), Idle: int64(row.Idle[i]), Unproven: int64(row.Unproven[i]), Inferred: int64(row.Inferred[i]),
-			Work: int64(row.Work[i]), EnergyMJ: row.EnergyMJ[i],
+			Active: int64(row.Active[i]), Idle: int64(row.Idle[i]), Unproven: int64(row.Unproven[i]),
+			Inferred: int64(row.Inferred[i]),
+			Work:     int64(row.Work[i]), EnergyMJ: row.EnergyMJ[i],
 		}
 		b.Owners = append(b.Owners, o)
-		f.Active, f.Idle, f.Unproven, f.Inferred = f.Active+o.Active, f.Idle+o.Idle, f.Unproven+o.Unproven, f.Inferred+o.Inferred
+		f.Active, f.Idle, f.Unproven, f.Inferred = f.Active+o.Active, f.Idle+o.Idle, f.Unproven+
+			o.Unproven, f.Inferred+o.Inferred
 		f.EnergyMJ += o.EnergyMJ
 	}
 	slices.SortStableFunc(b.Owners, func(x, y Owner) int {

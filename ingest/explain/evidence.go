@@ -16,7 +16,8 @@ const selectSamples = `
 SELECT node, slot, device, batch, present, sm_active, gr_engine_active, gpu_util, power_dw, idle_dw
 FROM samples FINAL
 WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)} AND gpu = {gpu:String}
-  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}`
+  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
+    AND slot < {to:DateTime('UTC')}`
 
 // Events of the GPU and of its nodes.
 const selectEvents = `
@@ -60,7 +61,8 @@ type event struct {
 
 func (b *builder) args() []any {
 	return []any{
-		store.Named("cluster", b.Cluster), store.Named("gpu", b.GPU), store.Named("nodes", append([]string{}, b.replay.Nodes...)),
+		store.Named("cluster", b.Cluster), store.Named("gpu", b.GPU),
+		store.Named("nodes", append([]string{}, b.replay.Nodes...)),
 		store.Named("from", b.Hour), store.Named("to", b.Hour.Add(time.Hour)),
 	}
 }
@@ -87,7 +89,8 @@ func (b *builder) readEvidence(ctx context.Context, db Store) error {
 	}
 	for _, e := range b.events {
 		if b.replay.Winning[e.Batch] {
-			b.Events = append(b.Events, Event{At: e.At.UTC(), Node: e.Node, Leaf: e.Leaf, Kind: e.Kind, Code: e.Code, Detail: e.Detail})
+			b.Events = append(b.Events,
+				Event{At: e.At.UTC(), Node: e.Node, Leaf: e.Leaf, Kind: e.Kind, Code: e.Code, Detail: e.Detail})
 		}
 	}
 	return nil

@@ -75,10 +75,12 @@ WHERE ({cluster:String} = '' OR cluster = {cluster:String}) AND toStartOfHour(sl
 // GPUs that a pod or a job held in one hour.
 const selectByWorkload = `
 SELECT DISTINCT toString(gpu) AS gpu FROM usage_hourly FINAL
-WHERE hour = {hour:DateTime('UTC')} AND ({cluster:String} = '' OR cluster = {cluster:String}) AND present_ms > 0 AND hasAny(owner,
+WHERE hour = {hour:DateTime('UTC')} AND ({cluster:String} = '' OR cluster = {cluster:String}) AND present_ms > 0
+  AND hasAny(owner,
 (
     SELECT groupArray(id) FROM owners FINAL
-    WHERE ({job:String} != '' AND job = {job:String}) OR ({pod:String} != '' AND ({namespace:String} = '' OR namespace = {namespace:String}) AND {pod:String} IN (pod, uid))
+    WHERE ({job:String} != '' AND job = {job:String}) OR ({pod:String} != ''
+      AND ({namespace:String} = '' OR namespace = {namespace:String}) AND {pod:String} IN (pod, uid))
 )) ORDER BY gpu`
 
 // The hours of one GPU nearest to another one, and the whole range.
@@ -92,8 +94,10 @@ SELECT min(hour) AS first, max(hour) AS last, count() AS hours FROM usage_hourly
 WHERE gpu = {gpu:String} AND present_ms > 0 AND ({cluster:String} = '' OR cluster = {cluster:String})`
 
 const selectRow = `
-SELECT cluster, hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, until_ms, epoch, inputs, free, stranded, unhealthy,
-       unobserved, unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project,
+SELECT cluster, hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, until_ms, epoch, inputs,
+  free, stranded, unhealthy,
+       unobserved, unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile, profile_slices,
+         owner, tenant, project,
        user, workload, active, idle, unproven, inferred, work, energy_mj
 FROM usage_hourly FINAL
 WHERE gpu = {gpu:String} AND hour = {hour:DateTime('UTC')} AND present_ms > 0
@@ -107,7 +111,8 @@ func findRow(ctx context.Context, db Store, q Request) (*tables.UsageHour, error
 		return nil, err
 	}
 	var rows []tables.UsageHour
-	if err := db.Select(ctx, &rows, selectRow, store.Named("gpu", gpu), store.Named("hour", q.Hour), store.Named("cluster", q.Cluster)); err != nil {
+	if err := db.Select(ctx, &rows, selectRow, store.Named("gpu", gpu), store.Named("hour", q.Hour),
+		store.Named("cluster", q.Cluster)); err != nil {
 		return nil, fmt.Errorf("read the ledger's row: %w", err)
 	}
 	switch len(rows) {
@@ -121,7 +126,8 @@ func findRow(ctx context.Context, db Store, q Request) (*tables.UsageHour, error
 	for i := range rows {
 		names[i] = rows[i].Cluster
 	}
-	return nil, &AmbiguousError{fmt.Sprintf("GPU %q has a row of that hour in %d clusters, name one", gpu, len(rows)), names}
+	return nil, &AmbiguousError{fmt.Sprintf("GPU %q has a row of that hour in %d clusters, name one", gpu,
+		len(rows)), names}
 }
 
 // findGPU finds one GPU by its id or a unique beginning of it, by node and index,
@@ -138,7 +144,8 @@ func findGPU(ctx context.Context, db Store, q Request) (string, error) {
 		}
 		found, err := selectStrings(ctx, db, selectByWorkload, store.Named("cluster", q.Cluster), store.Named("hour", q.Hour),
 			store.Named("job", q.Job), store.Named("namespace", namespace), store.Named("pod", pod))
-		return oneGPU(found, err, fmt.Sprintf("%s: held nothing in hour %s", what, stamp(q.Hour)), what+" held %d GPUs in that hour, name one with the GPU's id")
+		return oneGPU(found, err, fmt.Sprintf("%s: held nothing in hour %s", what, stamp(q.Hour)),
+			what+" held %d GPUs in that hour, name one with the GPU's id")
 	}
 	all, err := selectStrings(ctx, db, selectGPUs, store.Named("cluster", q.Cluster))
 	if err != nil {
@@ -166,7 +173,8 @@ func findGPU(ctx context.Context, db Store, q Request) (string, error) {
 	}
 	switch {
 	case len(all) == 0 && q.Cluster != "":
-		return "", &NotFoundError{What: fmt.Sprintf("GPU %q in cluster %q: the ledger has no GPU of that cluster", q.GPU, q.Cluster)}
+		return "", &NotFoundError{What: fmt.Sprintf("GPU %q in cluster %q: the ledger has no GPU of that cluster", q.GPU,
+			q.Cluster)}
 	case len(all) == 0:
 		return "", &NotFoundError{What: fmt.Sprintf("GPU %q: the ledger is empty", q.GPU)}
 	}
@@ -241,6 +249,7 @@ func noHour(ctx context.Context, db Store, q Request, gpu string) error {
 			e.Near = append(e.Near, at)
 		}
 	}
-	e.Has = fmt.Sprintf("it has %s from %s to %s", count(int64(all[0].Hours), "hour"), stamp(all[0].First.UTC()), stamp(all[0].Last.UTC()))
+	e.Has = fmt.Sprintf("it has %s from %s to %s", count(int64(all[0].Hours), "hour"), stamp(all[0].First.UTC()),
+		stamp(all[0].Last.UTC()))
 	return e
 }

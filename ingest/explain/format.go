@@ -105,7 +105,8 @@ func unbroken(words []string) []string {
 
 // isGroup says that a word begins with just three digits.
 func isGroup(word string) bool {
-	return len(word) >= 3 && isDigit(word[0]) && isDigit(word[1]) && isDigit(word[2]) && (len(word) == 3 || !isDigit(word[3]))
+	return len(word) >= 3 && isDigit(word[0]) && isDigit(word[1]) && isDigit(word[2]) &&
+		(len(word) == 3 || !isDigit(word[3]))
 }
 
 func isUnit(word string) bool {

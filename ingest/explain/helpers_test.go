@@ -80,11 +80,13 @@ func (h *house) take(t *testing.T, lines string, publish bool) {
 	}
 	p := &topic{}
 	for _, value := range got.Encoded {
-		p.msgs = append(p.msgs, broker.Message{Topic: broker.TopicSamples, Offset: h.offset, Value: value, Time: time.Unix(1_800_000_000, 0)})
+		p.msgs = append(p.msgs,
+			broker.Message{Topic: broker.TopicSamples, Offset: h.offset, Value: value, Time: time.Unix(1_800_000_000, 0)})
 		h.offset++
 	}
 	in, err := ingest.New(ingest.DefaultConfig(), ingest.Deps{
-		Consumer: p, Origins: &decisionstest.Open{}, DeadLetters: p, Store: h.db, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
+		Consumer: p, Origins: &decisionstest.Open{}, DeadLetters: p, Store: h.db, Clock: clock.Real(),
+		Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

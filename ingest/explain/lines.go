@@ -46,7 +46,8 @@ func (b *builder) lines() {
 		all = append(all, l)
 	}
 	slices.SortStableFunc(all, func(x, y *openLine) int {
-		return cmp.Or(x.From.Compare(y.From), cmp.Compare(x.Leaf, y.Leaf), cmp.Compare(x.Owner, y.Owner), cmp.Compare(x.Bucket, y.Bucket),
+		return cmp.Or(x.From.Compare(y.From), cmp.Compare(x.Leaf, y.Leaf), cmp.Compare(x.Owner, y.Owner),
+			cmp.Compare(x.Bucket, y.Bucket),
 			cmp.Compare(x.Code, y.Code))
 	})
 	seen := map[Leaf]bool{}
@@ -60,13 +61,18 @@ func (b *builder) lines() {
 			b.Leaves = append(b.Leaves, l)
 		}
 	}
-	slices.SortFunc(b.Leaves, func(x, y Leaf) int { return cmp.Or(cmp.Compare(x.Leaf, y.Leaf), cmp.Compare(x.Text, y.Text)) })
+	slices.SortFunc(b.Leaves, func(x,
+		y Leaf) int {
+		return cmp.Or(cmp.Compare(x.Leaf, y.Leaf), cmp.Compare(x.Text, y.Text))
+	})
 }
 
 func (b *builder) newLine(p *meter.Part, signals *Signals) *openLine {
 	l := &openLine{head: p.Head, tail: p.Tail, perSlot: p.SliceMS, Line: Line{
-		Range: b.slotRange(p.StartMS), Slots: 1, Node: p.Node, Bucket: p.Bucket.String(), Inferred: p.Why == meter.WhyInferred,
-		SliceMS: p.SliceMS, EnergyMJ: p.EnergyMJ, UnattributedMJ: p.UnattributedMJ, Code: p.Why.String(), Gap: p.Gap.String(),
+		Range: b.slotRange(p.StartMS), Slots: 1, Node: p.Node, Bucket: p.Bucket.String(),
+		Inferred: p.Why == meter.WhyInferred,
+		SliceMS:  p.SliceMS, EnergyMJ: p.EnergyMJ, UnattributedMJ: p.UnattributedMJ, Code: p.Why.String(),
+		Gap: p.Gap.String(),
 		Why: b.reason(p), Signals: signals,
 	}}
 	if p.Leaf != 0 {
@@ -131,8 +137,10 @@ func (b *builder) holds() {
 		id, facts := b.owner(p.Owner)
 		at, slot := key{b.replay.Leaf(p.Leaf).ID, id}, b.slotRange(p.StartMS)
 		h := open[at]
-		if h == nil || h.To.Before(slot.From) || p.Why != meter.WhyInferred && h.Ends != "" && p.Head == 0 && h.To.Equal(slot.From) {
-			h = &Hold{Range: slot, Leaf: at.leaf, Owner: b.label(p.Owner), OwnerID: id, Facts: describe(facts), Tenant: b.tenant(p.Owner), Shares: []string{}}
+		if h == nil || h.To.Before(slot.From) || p.Why != meter.WhyInferred && h.Ends != "" && p.Head == 0 &&
+			h.To.Equal(slot.From) {
+			h = &Hold{Range: slot, Leaf: at.leaf, Owner: b.label(p.Owner), OwnerID: id, Facts: describe(facts),
+				Tenant: b.tenant(p.Owner), Shares: []string{}}
 			if p.Head == 0 && p.Why != meter.WhyInferred {
 				h.From, h.Begins = b.edge(p, slot, true)
 			}

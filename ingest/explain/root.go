@@ -32,7 +32,8 @@ func (q Request) validate() error {
 	case q.Hour.IsZero():
 		return fmt.Errorf("hour is missing: name a UTC hour such as 2026-10-03T14:00Z")
 	case !q.Hour.Equal(q.Hour.Truncate(time.Hour)):
-		return fmt.Errorf("hour %s: is no full hour; the one around it is %s", stamp(q.Hour.UTC()), stamp(q.Hour.UTC().Truncate(time.Hour)))
+		return fmt.Errorf("hour %s: is no full hour; the one around it is %s", stamp(q.Hour.UTC()),
+			stamp(q.Hour.UTC().Truncate(time.Hour)))
 	}
 	return nil
 }
@@ -115,7 +116,8 @@ func (b *builder) restrict(q Request) error {
 		}
 	}
 	if q.Tenant != "" && !slices.Contains(tenants, q.Tenant) {
-		return &NotFoundError{What: fmt.Sprintf("tenant %q: held nothing of GPU %s in hour %s", q.Tenant, b.GPU, stamp(b.Hour)), Near: tenants}
+		return &NotFoundError{What: fmt.Sprintf("tenant %q: held nothing of GPU %s in hour %s", q.Tenant, b.GPU,
+			stamp(b.Hour)), Near: tenants}
 	}
 	return nil
 }
@@ -131,7 +133,8 @@ func (b *builder) keep(q Request) error {
 		}
 	}
 	if q.Leaf != "" && !slices.Contains(leaves, q.Leaf) {
-		return &NotFoundError{What: fmt.Sprintf("leaf %q: GPU %s had no such leaf in hour %s", q.Leaf, b.GPU, stamp(b.Hour)), Near: leaves}
+		return &NotFoundError{What: fmt.Sprintf("leaf %q: GPU %s had no such leaf in hour %s", q.Leaf, b.GPU, stamp(b.Hour)),
+			Near: leaves}
 	}
 	drop := func(leaf, tenant string) bool {
 		return q.Tenant != "" && tenant != q.Tenant || q.Leaf != "" && leaf != q.Leaf && (leaf != "" || q.Tenant != "")

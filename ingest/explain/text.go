@@ -71,7 +71,8 @@ func (e *Explanation) WriteText(w io.Writer) error {
 }
 
 func (e *Explanation) writeTitle(p *printer) {
-	p.wrapped(0, "GPU %s, %s, node %s, cluster %s", e.GPU, cmp.Or(e.Model, "model not known"), cmp.Or(e.Node, "not known"), e.Cluster)
+	p.wrapped(0, "GPU %s, %s, node %s, cluster %s", e.GPU, cmp.Or(e.Model, "model not known"),
+		cmp.Or(e.Node, "not known"), e.Cluster)
 	hour := "hour " + stamp(e.Hour)
 	if e.HourLocal != "" {
 		hour += fmt.Sprintf(" (%s, %s)", e.HourLocal, e.TimeZone)
@@ -88,7 +89,8 @@ func (e *Explanation) writeTitle(p *printer) {
 func (e *Explanation) writeFigures(p *printer) {
 	f := &e.Figures
 	p.head("figures")
-	p.f("  %s × %s ms present = %s slice-ms", count(int64(f.Slices), "slice"), grouped(f.PresentMS), grouped(f.CapacitySliceMS))
+	p.f("  %s × %s ms present = %s slice-ms", count(int64(f.Slices), "slice"), grouped(f.PresentMS),
+		grouped(f.CapacitySliceMS))
 	for _, b := range [...]struct {
 		name  string
 		value int64
@@ -102,7 +104,8 @@ func (e *Explanation) writeFigures(p *printer) {
 		{"unhealthy", f.Unhealthy, ""},
 		{"unobserved", f.Unobserved, ofIt(f.UnobservedAttribution, "owners not read")},
 	} {
-		p.f("  %-12s %15s slice-ms %s GPU-h %6s%s", b.name, grouped(b.value), gpuHours(b.value, f.GPUSlices), percent(b.value, f.CapacitySliceMS), b.note)
+		p.f("  %-12s %15s slice-ms %s GPU-h %6s%s", b.name, grouped(b.value), gpuHours(b.value, f.GPUSlices),
+			percent(b.value, f.CapacitySliceMS), b.note)
 	}
 	p.f("  %-12s %15s J", "energy", joules(f.EnergyMJ))
 	p.wrapped(2, "epoch %d of rules and tenants, rests on %s", f.Epoch, count(f.Inputs, "journal row"))
@@ -157,7 +160,8 @@ func (e *Explanation) writeOwners(p *printer) {
 		}
 		p.wrapped(2, "%s: tenant %s%s, leaf %s (%s)", o.Label, o.Tenant, labelled(", project ", o.Project), o.Leaf, what)
 		p.wrapped(6, "held %s slice-ms = active %s + idle %s + unproven %s%s; energy %s J",
-			grouped(o.Held()), grouped(o.Active), grouped(o.Idle), grouped(o.Unproven), ofIt(o.Inferred, "inferred"), joules(o.EnergyMJ))
+			grouped(o.Held()), grouped(o.Active), grouped(o.Idle), grouped(o.Unproven), ofIt(o.Inferred, "inferred"),
+			joules(o.EnergyMJ))
 		p.wrapped(6, "%s; %s", cmp.Or(o.Facts, "facts not kept"), o.Mapping)
 	}
 }
@@ -255,7 +259,8 @@ func (e *Explanation) writeHolds(p *printer) {
 			share = ", share " + strings.Join(h.Shares, ", ")
 		}
 		p.wrapped(2, "%s %s on leaf %s%s, %s slice-ms", p.clocks(h.Range), h.Owner, h.Leaf, share, grouped(h.SliceMS))
-		p.wrapped(6, "%s%s%s", cmp.Or(h.Facts, "facts not kept"), labelled("; begins ", h.Begins), labelled("; ends ", h.Ends))
+		p.wrapped(6, "%s%s%s", cmp.Or(h.Facts, "facts not kept"), labelled("; begins ", h.Begins),
+			labelled("; ends ", h.Ends))
 	}
 }
 
@@ -264,12 +269,15 @@ func (e *Explanation) writeBatches(p *printer) {
 		p.head("batches")
 	}
 	for _, b := range e.Batches {
-		p.wrapped(2, "%s node %s: %s, %s partition %d, %s, collector %s, %s (%s)", p.clocks(b.Range), b.Node, count(int64(b.Count), "winner"),
-			b.Topic, b.Partition, fromTo("offset", b.FromOffset, b.ToOffset), b.Collector, fromTo("seq", b.FromSeq, b.ToSeq), b.Origin)
+		p.wrapped(2, "%s node %s: %s, %s partition %d, %s, collector %s, %s (%s)", p.clocks(b.Range), b.Node,
+			count(int64(b.Count), "winner"),
+			b.Topic, b.Partition, fromTo("offset", b.FromOffset, b.ToOffset), b.Collector,
+			fromTo("seq", b.FromSeq, b.ToSeq), b.Origin)
 		p.wrapped(6, "rank: %s", b.Rank)
 	}
 	for _, l := range e.Losers {
-		p.wrapped(2, "%s node %s: superseded, partition %d, offset %d, collector %s, boot %s, seq %d", clockOf(l.Slot), l.Node, l.Partition,
+		p.wrapped(2, "%s node %s: superseded, partition %d, offset %d, collector %s, boot %s, seq %d", clockOf(l.Slot),
+			l.Node, l.Partition,
 			l.Offset, l.Collector, bootText(l.BootMS), l.Seq)
 		p.wrapped(6, "%s", l.Why)
 	}
@@ -293,14 +301,16 @@ func (e *Explanation) writeEvents(p *printer) {
 			local := ev.At.In(p.zone)
 			at += fmt.Sprintf(" (%s %s)", clockOf(local), local.Format("MST"))
 		}
-		p.wrapped(2, "%s node %s%s: %s %d%s", at, ev.Node, labelled(", leaf ", ev.Leaf), ev.Kind, ev.Code, labelled(", ", ev.Detail))
+		p.wrapped(2, "%s node %s%s: %s %d%s", at, ev.Node, labelled(", leaf ", ev.Leaf), ev.Kind, ev.Code,
+			labelled(", ", ev.Detail))
 	}
 }
 
 func (e *Explanation) writeEnergy(p *printer) {
 	p.head("energy")
 	n := e.Energy
-	p.wrapped(2, "counters moved %s J = owners %s + platform %s + unattributed %s", joules(n.MovedMJ), joules(n.OwnersMJ), joules(n.PlatformMJ), joules(n.UnattributedMJ))
+	p.wrapped(2, "counters moved %s J = owners %s + platform %s + unattributed %s", joules(n.MovedMJ), joules(n.OwnersMJ),
+		joules(n.PlatformMJ), joules(n.UnattributedMJ))
 	for _, s := range n.Splits {
 		p.wrapped(2, "%s, %s J: %s (%s)", count(int64(s.Slots), "slot"), joules(s.MJ), s.Why, s.Code)
 	}

@@ -11,37 +11,53 @@ import (
 
 // reasons say in words why time is in its bucket. short is for the summary.
 var reasons = map[meter.Why]struct{ short, long string }{
-	meter.WhyActivity:    {"the engine was active", "work was seen: the engine's activity was at least 0.005"},
-	meter.WhyUtil:        {"GPU_UTIL was above 0", "work was seen: no activity was read, and GPU_UTIL was above 0"},
-	meter.WhyShared:      {"several owners had the leaf while it worked", "work was seen, but several owners had the leaf, and nothing shows whose it was"},
-	meter.WhyQuiet:       {"no engine worked", "no work: at least two signals were valid, all were quiet, and the owner held it all that was observed"},
-	meter.WhyParked:      {"no engine worked, only a CUDA context was open", "no work: activity and utilisation were quiet, and power was at most 60 W above idle, which is what an open CUDA context takes"},
-	meter.WhyOtherWorks:  {"this instance was quiet while another one worked", "no work on this MIG instance: its activity was quiet while another instance worked, so the profiler did its job"},
-	meter.WhyPartly:      {"it was held for a part of a slot only", "no work was seen, but it was not held all that was observed of the slot, and signals are the whole slot's"},
-	meter.WhyNoSignal:    {"no signal was read", "no signal was valid"},
-	meter.WhyOneSignal:   {"only one signal was read", "only one signal was valid and it was quiet; idle needs two"},
-	meter.WhyContrary:    {"the signals contradict each other", "no work was proved, yet not all signals were quiet"},
-	meter.WhyMIGBlind:    {"no activity was read of this MIG instance", "no activity was read, and on a MIG instance nothing else can tell"},
-	meter.WhyMIGAlone:    {"nothing shows that the profiler ran", "the activity of this MIG instance was quiet, but power was not and no other instance worked: the profiler may not have run"},
-	meter.WhyImported:    {"imported allocations bring no evidence", "imported from allocation records, which bring no evidence: unproven, never called idle"},
-	meter.WhyRecords:     {"only allocation records tell of it", "no collector told of these slots; allocation records say who held it, and what they don't say stays unobserved"},
-	meter.WhyInferred:    {"a gap of at most 30 s was filled", "a gap of at most 30 s between the same holders on both sides: inferred, at the shares they had"},
-	meter.WhyNotHeld:     {"nobody held it", "observed, and nobody held it"},
-	meter.WhyUnownedWork: {"somebody worked without a hold", "the engine worked, but nobody held it: it stays free, and somebody should look"},
-	meter.WhyPoolFree:    {"no allocation had it", "no allocation had this part of the pool"},
-	meter.WhyUncovered:   {"no MIG instance covered it", "no leaf (MIG instance or whole GPU) covered these slices"},
-	meter.WhyFewer:       {"the GPU had fewer slices than the hour began with", "the slot has fewer slices than the hour began with"},
+	meter.WhyActivity: {"the engine was active", "work was seen: the engine's activity was at least 0.005"},
+	meter.WhyUtil:     {"GPU_UTIL was above 0", "work was seen: no activity was read, and GPU_UTIL was above 0"},
+	meter.WhyShared: {"several owners had the leaf while it worked",
+		"work was seen, but several owners had the leaf, and nothing shows whose it was"},
+	meter.WhyQuiet: {"no engine worked",
+		"no work: at least two signals were valid, all were quiet, and the owner held it all that was observed"},
+	meter.WhyParked: {"no engine worked, only a CUDA context was open",
+		"no work: activity and utilisation were quiet, and power was at most 60 W above idle, which is what an open CUDA " +
+			"context takes"},
+	meter.WhyOtherWorks: {"this instance was quiet while another one worked",
+		"no work on this MIG instance: its activity was quiet while another instance worked, so the profiler did its job"},
+	meter.WhyPartly: {"it was held for a part of a slot only",
+		"no work was seen, but it was not held all that was observed of the slot, and signals are the whole slot's"},
+	meter.WhyNoSignal:  {"no signal was read", "no signal was valid"},
+	meter.WhyOneSignal: {"only one signal was read", "only one signal was valid and it was quiet; idle needs two"},
+	meter.WhyContrary:  {"the signals contradict each other", "no work was proved, yet not all signals were quiet"},
+	meter.WhyMIGBlind: {"no activity was read of this MIG instance",
+		"no activity was read, and on a MIG instance nothing else can tell"},
+	meter.WhyMIGAlone: {"nothing shows that the profiler ran",
+		"the activity of this MIG instance was quiet, but power was not and no other instance worked: the profiler may " +
+			"not have run"},
+	meter.WhyImported: {"imported allocations bring no evidence",
+		"imported from allocation records, which bring no evidence: unproven, never called idle"},
+	meter.WhyRecords: {"only allocation records tell of it",
+		"no collector told of these slots; allocation records say who held it, and what they don't say stays unobserved"},
+	meter.WhyInferred: {"a gap of at most 30 s was filled",
+		"a gap of at most 30 s between the same holders on both sides: inferred, at the shares they had"},
+	meter.WhyNotHeld: {"nobody held it", "observed, and nobody held it"},
+	meter.WhyUnownedWork: {"somebody worked without a hold",
+		"the engine worked, but nobody held it: it stays free, and somebody should look"},
+	meter.WhyPoolFree:  {"no allocation had it", "no allocation had this part of the pool"},
+	meter.WhyUncovered: {"no MIG instance covered it", "no leaf (MIG instance or whole GPU) covered these slices"},
+	meter.WhyFewer: {"the GPU had fewer slices than the hour began with",
+		"the slot has fewer slices than the hour began with"},
 	meter.WhyFlagged:     {"it was flagged unhealthy", "flagged unhealthy and no work was seen: no tenant pays"},
 	meter.WhyLost:        {"the GPU was lost", "its node lists it as fallen off the bus"},
 	meter.WhyNotListed:   {"its node no longer listed it", "missing from its node's complete list of GPUs: lost"},
 	meter.WhyAttribution: {"owners could not be read", "the collector could not read who held what"},
-	meter.WhyExcess:      {"the slot contradicts the GPU's size", "the slot tells of more slices than the hour's capacity, or of another kind of entry: none of it is believed"},
-	meter.WhyListed:      {"listed, and nothing more", "the batch lists the GPU and says nothing of its time"},
-	meter.WhyCapacity:    {"the pool's capacity is not known", "what no allocation had of a pool of unknown capacity is not called free"},
-	meter.WhyNoBatch:     {"no batch tells of it", "no batch of the node tells of these slots"},
-	meter.WhyUnlisted:    {"the batch lacks the GPU", "the batch lists only a part of the node's GPUs, and not this one"},
-	meter.WhyNothing:     {"the collector saw nothing", "the collector reports that it saw nothing of the slot"},
-	meter.WhyPart:        {"a part of the slot was not seen", "the collector saw a part of the slot; this is the rest"},
+	meter.WhyExcess: {"the slot contradicts the GPU's size",
+		"the slot tells of more slices than the hour's capacity, or of another kind of entry: none of it is believed"},
+	meter.WhyListed: {"listed, and nothing more", "the batch lists the GPU and says nothing of its time"},
+	meter.WhyCapacity: {"the pool's capacity is not known",
+		"what no allocation had of a pool of unknown capacity is not called free"},
+	meter.WhyNoBatch:  {"no batch tells of it", "no batch of the node tells of these slots"},
+	meter.WhyUnlisted: {"the batch lacks the GPU", "the batch lists only a part of the node's GPUs, and not this one"},
+	meter.WhyNothing:  {"the collector saw nothing", "the collector reports that it saw nothing of the slot"},
+	meter.WhyPart:     {"a part of the slot was not seen", "the collector saw a part of the slot; this is the rest"},
 }
 
 // gaps say why unobserved time was not inferred from the slots around it.
@@ -59,9 +75,12 @@ var gaps = map[meter.GapWhy]string{
 
 // splits say how energy was split.
 var splits = map[meter.EnergyWhy]string{
-	meter.EnergyByWork:   "the model's idle power by slice-ms over all that was observed, the rest by slice-ms × activity over held time",
-	meter.EnergyByTime:   "the model's idle power by slice-ms over all that was observed, the rest by slice-ms over held time: an activity was not read, or all were 0",
-	meter.EnergyNotHeld:  "the model's idle power by slice-ms over all that was observed, the rest to the platform: nobody held anything",
+	meter.EnergyByWork: "the model's idle power by slice-ms over all that was observed, the rest by slice-ms × " +
+		"activity over held time",
+	meter.EnergyByTime: "the model's idle power by slice-ms over all that was observed, the rest by slice-ms over " +
+		"held time: an activity was not read, or all were 0",
+	meter.EnergyNotHeld: "the model's idle power by slice-ms over all that was observed, the rest to the platform: " +
+		"nobody held anything",
 	meter.EnergyPlatform: "all to the platform: the GPU was lost or overfull, or owners could not be read",
 	meter.EnergyUnseen:   "all to the platform: nothing of the slot was seen",
 	meter.EnergyLong:     "unattributed: the counter's movement covers more than 1.5 slots",
@@ -119,7 +138,8 @@ func (b *builder) energy() {
 	e.MovedMJ = e.OwnersMJ + e.PlatformMJ + e.UnattributedMJ
 	for how := meter.EnergyNone; how <= meter.EnergyRefused; how++ {
 		if s := by[how]; s != nil {
-			e.Splits = append(e.Splits, EnergySplit{how.String(), len(s.slots), s.mj, cmp.Or(splits[how], "how it was split was not stored")})
+			e.Splits = append(e.Splits,
+				EnergySplit{how.String(), len(s.slots), s.mj, cmp.Or(splits[how], "how it was split was not stored")})
 		}
 	}
 }
@@ -133,7 +153,8 @@ type share struct {
 
 // shares sums lines by bucket.
 func shares(lines []Line, of func(Line) bool) (out []share) {
-	for _, bucket := range [...]meter.Bucket{meter.Active, meter.Idle, meter.Unproven, meter.Free, meter.Stranded, meter.Unhealthy, meter.Unobserved} {
+	for _, bucket := range [...]meter.Bucket{meter.Active, meter.Idle, meter.Unproven, meter.Free, meter.Stranded,
+		meter.Unhealthy, meter.Unobserved} {
 		s := share{bucket: bucket.String(), why: map[string]int64{}}
 		for _, l := range lines {
 			if l.Bucket == s.bucket && l.SliceMS > 0 && of(l) {

@@ -231,7 +231,8 @@ func (f *File) span(rec *Record, how *Reading, start, end, duration string) (ran
 		return false, fmt.Errorf("end %s is before start %s", rfc3339(rec.EndMS), rfc3339(rec.StartMS))
 	case rec.EndMS >= wire.MaxTimeMS:
 		return false, fmt.Errorf("end %s: rows can't carry a time after 2106-02-07T06:28:16Z", rfc3339(rec.EndMS))
-	case how.windowed() && (rec.StartMS >= how.WindowToMS || (rec.EndMS <= how.WindowFromMS && rec.StartMS < how.WindowFromMS)):
+	case how.windowed() &&
+		(rec.StartMS >= how.WindowToMS || (rec.EndMS <= how.WindowFromMS && rec.StartMS < how.WindowFromMS)):
 		f.Counts.Outside++
 		return false, nil
 	case rec.EndMS == rec.StartMS:
@@ -305,7 +306,8 @@ func (f *File) distinct(latest bool) {
 			f.Counts.Superseded++
 			out[at] = rec
 		default:
-			f.bad(rec.Line, fmt.Errorf("job %q from %s stands on line %d otherwise", rec.Job, rfc3339(rec.StartMS), out[at].Line))
+			f.bad(rec.Line, fmt.Errorf("job %q from %s stands on line %d otherwise", rec.Job, rfc3339(rec.StartMS),
+				out[at].Line))
 		}
 	}
 	f.Records = out

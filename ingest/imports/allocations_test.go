@@ -46,8 +46,10 @@ const traceColumns = "job=job_id,tenant=vc,start=start_time,end=end_time,gpus=gp
 
 func TestReadAllocations(t *testing.T) {
 	want := []Record{
-		{Line: 2, Job: "1", Tenant: "vcA", User: "u1", MilliGPUs: 8000, StartMS: at(t, "2020-04-01T00:00:00Z"), EndMS: at(t, "2020-04-01T02:30:00Z")},
-		{Line: 3, Job: "2", Tenant: "vcB", User: "u2", MilliGPUs: 500, StartMS: at(t, "2020-04-01T01:00:00Z"), EndMS: at(t, "2020-04-01T01:30:00Z")},
+		{Line: 2, Job: "1", Tenant: "vcA", User: "u1", MilliGPUs: 8000, StartMS: at(t, "2020-04-01T00:00:00Z"),
+			EndMS: at(t, "2020-04-01T02:30:00Z")},
+		{Line: 3, Job: "2", Tenant: "vcB", User: "u2", MilliGPUs: 500, StartMS: at(t, "2020-04-01T01:00:00Z"),
+			EndMS: at(t, "2020-04-01T01:30:00Z")},
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -68,17 +70,20 @@ func TestReadAllocations(t *testing.T) {
 		"lines that end as on a disk": {strings.ReplaceAll(traceCSV, "\n", "\r\n"), ','},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ReadAllocations(strings.NewReader(c.text), Reading{Columns: mustColumns(t, traceColumns), Zone: zone(t, "Asia/Shanghai"), Delimiter: c.delimiter})
+			got, err := ReadAllocations(strings.NewReader(c.text),
+				Reading{Columns: mustColumns(t, traceColumns), Zone: zone(t, "Asia/Shanghai"), Delimiter: c.delimiter})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got.Records, cmp.Comparer(func(a, b Record) bool { return a.Line == b.Line && a.content() == b.content() })); diff != "" {
+			if diff := cmp.Diff(want, got.Records,
+				cmp.Comparer(func(a, b Record) bool { return a.Line == b.Line && a.content() == b.content() })); diff != "" {
 				t.Errorf("records (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(Counts{NeverRan: 2, NoGPUs: 1, Copies: 1}, got.Counts); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}
-			if len(got.Bad) != 1 || got.Bad[0].Line != 8 || !strings.Contains(got.Bad[0].Reason, `job "2" from 2020-04-01T01:00:00Z stands on line 3 otherwise`) {
+			if len(got.Bad) != 1 || got.Bad[0].Line != 8 || !strings.Contains(got.Bad[0].Reason,
+				`job "2" from 2020-04-01T01:00:00Z stands on line 3 otherwise`) {
 				t.Errorf("bad lines: %+v", got.Bad)
 			}
 		})
@@ -93,7 +98,8 @@ func TestReadAllocationsOfJSONLines(t *testing.T) {
 [1]
 {"vc":"d","start":"2020-03-01T00:00:00Z","end":"2020-03-01T01:00:00Z","device":"GPU-3","gpus":0.5}
 `
-	how := Reading{Columns: mustColumns(t, "tenant=vc"), Zone: time.UTC, WindowFromMS: at(t, "2020-03-01"), WindowToMS: at(t, "2020-03-02")}
+	how := Reading{Columns: mustColumns(t, "tenant=vc"), Zone: time.UTC, WindowFromMS: at(t, "2020-03-01"),
+		WindowToMS: at(t, "2020-03-02")}
 	got, err := ReadAllocations(strings.NewReader(file), how)
 	if err != nil {
 		t.Fatal(err)
@@ -104,10 +110,12 @@ func TestReadAllocationsOfJSONLines(t *testing.T) {
 		{Line: 2, Tenant: "b", MilliGPUs: 2000, Devices: []string{"GPU-1", "GPU-2"}, StartMS: start, EndMS: how.WindowToMS},
 		{Line: 4, Tenant: "c", MilliGPUs: 1000, Devices: []string{"GPU-3"}, StartMS: start, EndMS: start + 60_000},
 	}
-	if diff := cmp.Diff(want, got.Records, cmp.Comparer(func(a, b Record) bool { return a.Line == b.Line && a.content() == b.content() })); diff != "" {
+	if diff := cmp.Diff(want, got.Records,
+		cmp.Comparer(func(a, b Record) bool { return a.Line == b.Line && a.content() == b.content() })); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
-	if len(got.Bad) != 2 || got.Bad[0].Line != 5 || !strings.Contains(got.Bad[1].Reason, `gpus "0.5": 1 devices are named`) {
+	if len(got.Bad) != 2 || got.Bad[0].Line != 5 || !strings.Contains(got.Bad[1].Reason,
+		`gpus "0.5": 1 devices are named`) {
 		t.Errorf("bad lines: %+v", got.Bad)
 	}
 }
@@ -131,7 +139,8 @@ func TestReadAllocationsNamesWhatIsWrong(t *testing.T) {
 		"a,9999999999999,2020-03-02,1":              `start: time "9999999999999"`,
 		"a,2020-03-01T00:00:00Z,2020-03-01T00:00,1": "",
 	} {
-		got, err := ReadAllocations(strings.NewReader("tenant,start,end,gpus\n"+line+"\n"), Reading{Zone: zone(t, "Europe/Berlin"), Delimiter: ','})
+		got, err := ReadAllocations(strings.NewReader("tenant,start,end,gpus\n"+line+"\n"),
+			Reading{Zone: zone(t, "Europe/Berlin"), Delimiter: ','})
 		if err != nil {
 			t.Errorf("%q: %v", line, err)
 			continue
@@ -147,8 +156,9 @@ func TestReadAllocationsNamesWhatIsWrong(t *testing.T) {
 
 func TestReadAllocationsRefusesAFile(t *testing.T) {
 	for name, c := range map[string]struct{ columns, file, want string }{
-		"nothing":                 {"", "", "empty"},
-		"no such column":          {"tenant=vc", "start,end,gpus\n", "tenant=vc: the header has no such column, it has start, end, gpus"},
+		"nothing": {"", "", "empty"},
+		"no such column": {"tenant=vc", "start,end,gpus\n",
+			"tenant=vc: the header has no such column, it has start, end, gpus"},
 		"no start":                {"", "end,gpus\n", "start: no column"},
 		"no end":                  {"", "start,gpus\n", "end: no column"},
 		"no gpus":                 {"", "start,end\n", "gpus: no column"},
@@ -157,13 +167,15 @@ func TestReadAllocationsRefusesAFile(t *testing.T) {
 		"a field that never came": {"tenant=vc", "{\"start\":1,\"end\":2,\"gpus\":1}\n", "tenant=vc: no line has that field"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ReadAllocations(strings.NewReader(c.file), Reading{Columns: mustColumns(t, c.columns), Zone: time.UTC, Delimiter: ','})
+			_, err := ReadAllocations(strings.NewReader(c.file),
+				Reading{Columns: mustColumns(t, c.columns), Zone: time.UTC, Delimiter: ','})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
 	}
-	for text, want := range map[string]string{"tenant": "NAME=COLUMN", "colour=x": `"colour": want one of`, "job=a,workload=b": "mapped twice", "end=": "NAME=COLUMN"} {
+	for text, want := range map[string]string{"tenant": "NAME=COLUMN", "colour=x": `"colour": want one of`,
+		"job=a,workload=b": "mapped twice", "end=": "NAME=COLUMN"} {
 		if _, err := ParseColumns(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("columns %q: got %v, want an error with %q", text, err, want)
 		}
@@ -176,11 +188,13 @@ func FuzzReadAllocations(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbfstart;end;gpus\n1;2;\"0.5\n"), int32(';'))
 	f.Add([]byte{0x1f, 0x8b, 8, 0}, int32(','))
 	f.Fuzz(func(t *testing.T, data []byte, delimiter int32) {
-		how := Reading{Zone: zone(t, "America/New_York"), Delimiter: delimiter, WindowToMS: 4_000_000_000_000 - 4_000_000_000_000%3_600_000}
+		how := Reading{Zone: zone(t, "America/New_York"), Delimiter: delimiter,
+			WindowToMS: 4_000_000_000_000 - 4_000_000_000_000%3_600_000}
 		var got *File
 		var err error
 		// A packed byte may be a thousand.
-		costtest.Within(t, costtest.Time, 64<<20+512<<10*uint64(len(data)), func() { got, err = ReadAllocations(bytes.NewReader(data), how) })
+		costtest.Within(t, costtest.Time,
+			64<<20+512<<10*uint64(len(data)), func() { got, err = ReadAllocations(bytes.NewReader(data), how) })
 		checkFile(t, got, err)
 	})
 }
@@ -193,10 +207,12 @@ func checkFile(t *testing.T, got *File, err error) {
 	}
 	for i := range got.Records {
 		r := &got.Records[i]
-		if r.StartMS < wire.MinTimeMS || r.EndMS <= r.StartMS || r.EndMS >= wire.MaxTimeMS || r.MilliGPUs == 0 || r.MilliGPUs > maxGPUs*1000 || r.Line == 0 {
+		if r.StartMS < wire.MinTimeMS || r.EndMS <= r.StartMS || r.EndMS >= wire.MaxTimeMS || r.MilliGPUs == 0 ||
+			r.MilliGPUs > maxGPUs*1000 || r.Line == 0 {
 			t.Errorf("record %+v", r)
 		}
-		if text := strings.Join([]string{r.Job, r.Tenant, r.User, r.Account, r.Node}, ""); text != strings.ToValidUTF8(text, "") {
+		if text := strings.Join([]string{r.Job, r.Tenant, r.User, r.Account, r.Node},
+			""); text != strings.ToValidUTF8(text, "") {
 			t.Errorf("record %+v is not UTF-8", r)
 		}
 	}

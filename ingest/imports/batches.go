@@ -124,14 +124,19 @@ func (o *Batches) encode(all []numbered, slotMS map[string]int64) error {
 // run notes the run that the batch is sent under: its file may hold batches of
 // many collectors.
 func (o *Batches) run(b *wire.Batch) {
-	if !slices.ContainsFunc(o.Runs, func(r decisions.Run) bool { return r.Cluster == b.Cluster && r.Sends == wire.Sends(b) }) {
-		o.Runs = append(o.Runs, runOf(b.Cluster, decisions.AnyCollector, wire.Sends(b), b.SlotMs, b.WindowFromMs, b.WindowToMs))
+	if !slices.ContainsFunc(o.Runs, func(r decisions.Run) bool {
+		return r.Cluster == b.Cluster &&
+			r.Sends == wire.Sends(b)
+	}) {
+		o.Runs = append(o.Runs,
+			runOf(b.Cluster, decisions.AnyCollector, wire.Sends(b), b.SlotMs, b.WindowFromMs, b.WindowToMs))
 	}
 }
 
 // runOf is a run for the slots in [fromMS, toMS), Unix ms.
 func runOf(cluster, collector, sends string, slotMS, fromMS, toMS int64) decisions.Run {
 	return decisions.Run{
-		Cluster: cluster, Collector: collector, Sends: sends, SlotMS: slotMS, From: time.UnixMilli(fromMS).UTC(), To: time.UnixMilli(toMS).UTC(),
+		Cluster: cluster, Collector: collector, Sends: sends, SlotMS: slotMS, From: time.UnixMilli(fromMS).UTC(),
+		To: time.UnixMilli(toMS).UTC(),
 	}
 }

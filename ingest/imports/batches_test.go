@@ -50,7 +50,8 @@ func TestReadListsBadLinesAndTakesTheGood(t *testing.T) {
 		}
 		starts = append(starts, b.SlotStartMs-b.WindowFromMs)
 		if b.WindowToMs-b.WindowFromMs != 30_000 || b.ClusterSlotMs != 10_000 || b.Origin != wire.Origin_ORIGIN_IMPORT {
-			t.Errorf("batch declares window %d ms, slot %d ms, origin %s", b.WindowToMs-b.WindowFromMs, b.ClusterSlotMs, b.Origin)
+			t.Errorf("batch declares window %d ms, slot %d ms, origin %s", b.WindowToMs-b.WindowFromMs,
+				b.ClusterSlotMs, b.Origin)
 		}
 	}
 	if diff := cmp.Diff([]int64{0, 20_000}, starts); diff != "" {
@@ -60,7 +61,8 @@ func TestReadListsBadLinesAndTakesTheGood(t *testing.T) {
 
 func TestReadKeepsToAClustersSlotLength(t *testing.T) {
 	got, err := imports.Read(strings.NewReader(line("0", "10000", "")), map[string]int64{"k": 60_000}, imports.Horizon{})
-	if err != nil || len(got.Encoded) != 0 || len(got.Bad) != 1 || !strings.Contains(got.Bad[0].Reason, "slots of 60000 ms") {
+	if err != nil || len(got.Encoded) != 0 || len(got.Bad) != 1 || !strings.Contains(got.Bad[0].Reason,
+		"slots of 60000 ms") {
 		t.Errorf("got %+v, %v; want the line refused for its slot length", got, err)
 	}
 }

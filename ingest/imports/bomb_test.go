@@ -45,16 +45,20 @@ func TestL6PackedFilesTakeFlatMemory(t *testing.T) {
 		read       func(io.Reader, Reading) (*File, error)
 		want       string
 	}{
-		"a field":           {header + "\"", "a", 2 << 30, ReadAllocations, "after line 1: a record of more than"},
-		"empty lines":       {header, "\n", 2 << 30, ReadAllocations, "a record of more than"},
-		"a header":          {"", "a", 2 << 30, ReadAllocations, "read header"},
-		"a JSON line":       {"{\"a\":\"", "a", 2 << 30, ReadAllocations, "too long"},
-		"a line of sacct":   {"JobID|Start|End|AllocTRES\n", "a", 2 << 30, ReadSacct, "too long"},
-		"bad rows":          {header, strings.Repeat("x", 900) + ",u,y,2,1\n", 2 << 30, ReadAllocations, "more than 100000 bad rows"},
-		"bad rows of sacct": {"JobID|Start|End|AllocTRES\n", strings.Repeat("x", 900) + "\n", 2 << 30, ReadSacct, "more than 100000 bad rows"},
-		"rows of no window": {header, "1," + strings.Repeat("u", 900) + ",1000000000,1000010000,1\n", 256 << 20, ReadAllocations, ""},
+		"a field":         {header + "\"", "a", 2 << 30, ReadAllocations, "after line 1: a record of more than"},
+		"empty lines":     {header, "\n", 2 << 30, ReadAllocations, "a record of more than"},
+		"a header":        {"", "a", 2 << 30, ReadAllocations, "read header"},
+		"a JSON line":     {"{\"a\":\"", "a", 2 << 30, ReadAllocations, "too long"},
+		"a line of sacct": {"JobID|Start|End|AllocTRES\n", "a", 2 << 30, ReadSacct, "too long"},
+		"bad rows": {header, strings.Repeat("x", 900) + ",u,y,2,1\n", 2 << 30, ReadAllocations,
+			"more than 100000 bad rows"},
+		"bad rows of sacct": {"JobID|Start|End|AllocTRES\n", strings.Repeat("x", 900) + "\n", 2 << 30, ReadSacct,
+			"more than 100000 bad rows"},
+		"rows of no window": {header, "1," + strings.Repeat("u", 900) + ",1000000000,1000010000,1\n", 256 << 20,
+			ReadAllocations, ""},
 		// A record that is kept keeps nothing of its row.
-		"large rows": {header, "1," + strings.Repeat(" ", 1<<17) + ",1000000000,1000003600,1\n", 512 << 20, ReadAllocations, ""},
+		"large rows": {header, "1," + strings.Repeat(" ", 1<<17) + ",1000000000,1000003600,1\n", 512 << 20,
+			ReadAllocations, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var file *File
@@ -78,7 +82,8 @@ func TestL6PackedFilesTakeFlatMemory(t *testing.T) {
 func TestL6RecordsAreBounded(t *testing.T) {
 	job := "1|2001-01-01T00:00:01|2001-01-01T00:00:02|gres/gpu=65536|n[1-65536]\n"
 	text := "JobID|Start|End|AllocTRES|NodeList\n" + strings.Repeat(job, 100)
-	if _, err := ReadSacct(strings.NewReader(text), Reading{Zone: time.UTC, ByNode: true}); err == nil || !strings.Contains(err.Error(), "more than 1000000 records by line 17") {
+	if _, err := ReadSacct(strings.NewReader(text), Reading{Zone: time.UTC, ByNode: true}); err == nil ||
+		!strings.Contains(err.Error(), "more than 1000000 records by line 17") {
 		t.Errorf("error %v, want the records bounded", err)
 	}
 	list := strings.Repeat("n", 100<<10) + "[0-65535]" // 6.7 GB of names
@@ -104,9 +109,11 @@ func TestL6RecordsAreBounded(t *testing.T) {
 func TestL7FreeTextIsRefused(t *testing.T) {
 	const forged = "x\n7|x|victim|2026-03-01T00:00:00|2026-03-01T01:00:00|gres/gpu=272"
 	for _, column := range []string{"JobName", "Comment", " comment%40", "WorkDir", "SubmitLine", "Extra", "Constraints"} {
-		text := "JobID|" + column + "|User|Start|End|AllocTRES\n1|" + forged + "|u|2026-03-01T00:00:00|2026-03-01T01:00:00|gres/gpu=1\n"
+		text := "JobID|" + column + "|User|Start|End|AllocTRES\n1|" + forged +
+			"|u|2026-03-01T00:00:00|2026-03-01T01:00:00|gres/gpu=1\n"
 		_, err := ReadSacct(strings.NewReader(text), Reading{Zone: time.UTC})
-		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(column)) || !strings.Contains(err.Error(), "--format=JobID,") {
+		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(column)) || !strings.Contains(err.Error(),
+			"--format=JobID,") {
 			t.Errorf("column %s: error %v, want it named, and what to print instead", column, err)
 		}
 	}
@@ -130,7 +137,8 @@ func TestL9ReadingEndsWithItsContext(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			endless := packed(t, c.head, c.row, 1<<62)
 			half := io.MultiReader(io.LimitReader(endless, 64<<10), cancelling{endless, cancel})
-			_, err := c.read(bounded.Reader(ctx, half), Reading{Zone: time.UTC, Delimiter: ',', WindowFromMS: 3_600_000, WindowToMS: 7_200_000})
+			_, err := c.read(bounded.Reader(ctx, half),
+				Reading{Zone: time.UTC, Delimiter: ',', WindowFromMS: 3_600_000, WindowToMS: 7_200_000})
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v, want the context's", err)
 			}

@@ -116,7 +116,8 @@ func (l *live) fillable(node, name string, g *gap) (t *target, untilMS int64, wh
 	t = g.targets[name]
 	switch {
 	case t == nil:
-		return nil, g.from, fmt.Sprintf("GPU %s is not listed in the last batch of node %s before %s", name, node, rfc3339(g.from))
+		return nil, g.from, fmt.Sprintf("GPU %s is not listed in the last batch of node %s before %s", name, node,
+			rfc3339(g.from))
 	case t.why != "":
 		return nil, g.from, fmt.Sprintf("GPU %s %s, node %s before %s", name, t.why, node, rfc3339(g.from))
 	}
@@ -160,7 +161,8 @@ func (p *Plan) judgeUse(u *unit, x *use) {
 			continue
 		}
 		if untilMS < part.to {
-			p.leave(rec, interval{max(part.from, untilMS), part.to}, fmt.Sprintf("GPU %s is not in the inventory of node %s then", u.uuid, u.node))
+			p.leave(rec, interval{max(part.from, untilMS), part.to},
+				fmt.Sprintf("GPU %s is not in the inventory of node %s then", u.uuid, u.node))
 			part.to = untilMS
 		}
 		p.count(t, g, part)
@@ -265,7 +267,8 @@ func (p *Plan) fillSlots(into map[nodeSlot][]*wire.Gpu, u *unit, t *target, x *u
 	slotMS := p.live.slotMS
 	for start := part.from - part.from%slotMS; start < part.to; start += slotMS {
 		at := nodeSlot{u.node, start}
-		hold := &wire.Hold{Leaf: t.leaf.Id, FromMs: clipped(part.from-start, slotMS), ToMs: clipped(part.to-start, slotMS), Owner: x.owner}
+		hold := &wire.Hold{Leaf: t.leaf.Id, FromMs: clipped(part.from-start, slotMS), ToMs: clipped(part.to-start, slotMS),
+			Owner: x.owner}
 		gpus := into[at]
 		i := slices.IndexFunc(gpus, func(g *wire.Gpu) bool { return g.Uuid == t.gpu.Uuid })
 		if i < 0 {
@@ -300,8 +303,10 @@ func (p *Plan) sayFills(at nodeHour, fills map[nodeSlot][]*wire.Gpu) (out []*wir
 				continue
 			}
 			b := &wire.Batch{
-				Format: wire.Format, Cluster: p.o.Cluster, Node: at.node, SlotStartMs: start, SlotMs: p.live.slotMS, Gpus: gpus, Fill: true,
-				Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL, Origin: wire.Origin_ORIGIN_IMPORT,
+				Format: wire.Format, Cluster: p.o.Cluster, Node: at.node, SlotStartMs: start, SlotMs: p.live.slotMS, Gpus: gpus,
+				Fill:        true,
+				Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL,
+				Origin: wire.Origin_ORIGIN_IMPORT,
 			}
 			out = append(out, b)
 			if len(gpus) == 0 {

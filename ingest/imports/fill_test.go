@@ -40,7 +40,8 @@ func gapOf(from, to int64) *gap {
 // newLive is a book of a cluster whose collectors left gaps on node n.
 func newLive(t *testing.T, gaps ...*gap) *book {
 	b := newBook(t)
-	b.state.live = &live{slotMS: liveSlot, why: "collectors measure it", untilMS: liveStart + 100*meter.HourMS, gaps: map[string][]*gap{"n": gaps}}
+	b.state.live = &live{slotMS: liveSlot, why: "collectors measure it", untilMS: liveStart + 100*meter.HourMS,
+		gaps: map[string][]*gap{"n": gaps}}
 	return b
 }
 
@@ -52,7 +53,8 @@ func (b *book) fill(records ...Record) (*Plan, int) {
 }
 
 func named(device, job string, fromMS, toMS int64) Record {
-	return Record{Job: job, Account: "a", Node: "n", Devices: []string{device}, MilliGPUs: 1000, StartMS: liveStart + fromMS, EndMS: liveStart + toMS}
+	return Record{Job: job, Account: "a", Node: "n", Devices: []string{device}, MilliGPUs: 1000,
+		StartMS: liveStart + fromMS, EndMS: liveStart + toMS}
 }
 
 func reasons(lines []BadLine) (out []string) {
@@ -66,21 +68,26 @@ func TestFillTellsWhatCannotBeFilled(t *testing.T) {
 	const day = 24 * meter.HourMS
 	long := gapOf(0, 2*day)
 	b := newLive(t, long)
-	b.state.live.moved = map[string][]listing{"g1": {{"n", liveStart - 5}, {"m", liveStart - 5}, {"m", liveStart + 10*meter.HourMS}}}
+	b.state.live.moved = map[string][]listing{"g1": {{"n", liveStart - 5}, {"m", liveStart - 5},
+		{"m", liveStart + 10*meter.HourMS}}}
 	for name, c := range map[string]struct {
 		record Record
 		want   string
 		filled int64 // ms
 	}{
-		"a day after it was listed":  {named("g0", "1", 0, 2*day), "g0 is not in the inventory of node n then", day},
-		"seen on another node":       {named("MIG-2", "2", 0, 11*meter.HourMS), "MIG-2 is not in the inventory of node n then", 10 * meter.HourMS},
-		"a board that was cut":       {named("g1", "3", 0, 1000), "g1 is cut into 2 instances there: name one by its MIG UUID", 0},
+		"a day after it was listed": {named("g0", "1", 0, 2*day), "g0 is not in the inventory of node n then", day},
+		"seen on another node": {named("MIG-2", "2", 0, 11*meter.HourMS),
+			"MIG-2 is not in the inventory of node n then", 10 * meter.HourMS},
+		"a board that was cut": {named("g1", "3", 0, 1000),
+			"g1 is cut into 2 instances there: name one by its MIG UUID", 0},
 		"a board that was lost":      {named("g2", "4", 0, 1000), "g2 was lost, or had no leaf", 0},
 		"cut anew just before":       {named("g3", "5", 0, 1000), "g3 was cut anew in the last slot before", 0},
 		"a pool":                     {named("pool", "6", 0, 1000), "pool is a pool", 0},
 		"a board that nobody listed": {named("g9", "7", 0, 1000), "g9 is not listed in the last batch of node n", 0},
-		"no GPU":                     {Record{Job: "8", Node: "n", MilliGPUs: 1000, StartMS: liveStart, EndMS: liveStart + 1}, "8 names no GPU", 0},
-		"no node":                    {Record{Job: "9", Devices: []string{"g0"}, MilliGPUs: 1000, StartMS: liveStart, EndMS: liveStart + 1}, "9 names GPU g0, but no node", 0},
+		"no GPU": {Record{Job: "8", Node: "n", MilliGPUs: 1000, StartMS: liveStart,
+			EndMS: liveStart + 1}, "8 names no GPU", 0},
+		"no node": {Record{Job: "9", Devices: []string{"g0"}, MilliGPUs: 1000, StartMS: liveStart, EndMS: liveStart + 1},
+			"9 names GPU g0, but no node", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t, b.killed = t, true
@@ -108,7 +115,9 @@ func TestFillTellsWhatCannotBeFilled(t *testing.T) {
 func TestFillWithoutGPUsIsRefused(t *testing.T) {
 	b := newLive(t)
 	o := b.o
-	if _, err := NewPlan(&o, b.state, []Record{{Job: "1", MilliGPUs: 2000, StartMS: liveStart, EndMS: liveStart + 1}}); err == nil || !strings.Contains(err.Error(), "collectors measure it") {
+	if _, err := NewPlan(&o, b.state,
+		[]Record{{Job: "1", MilliGPUs: 2000, StartMS: liveStart, EndMS: liveStart + 1}}); err == nil ||
+		!strings.Contains(err.Error(), "collectors measure it") {
 		t.Errorf("a file that names no GPU: %v, want it refused", err)
 	}
 }
@@ -119,14 +128,17 @@ func TestFillKeepsIdentity(t *testing.T) {
 	b := newLive(t, gapOf(0, meter.HourMS))
 	b.fill(named("MIG-1", "1", 500, 90_000), named("MIG-2", "2", 60_000, 120_000))
 	second := b.wins[nodeHour{"n", liveStart + liveSlot}]
-	if !second.Fill || wire.Rev(second) != wire.FillRev || second.Origin != wire.Origin_ORIGIN_IMPORT || len(second.Gpus) != 1 {
+	if !second.Fill || wire.Rev(second) != wire.FillRev || second.Origin != wire.Origin_ORIGIN_IMPORT ||
+		len(second.Gpus) != 1 {
 		t.Fatalf("fill %v, want one of rank 0 with one board", second)
 	}
 	g := second.Gpus[0]
-	if len(g.Leaves) != 2 || g.Leaves[0].Id != "gi1" || g.Leaves[0].GetGi() != 1 || g.Leaves[0].Ci != nil || g.Leaves[1].GetCi() != 0 || g.Leaves[1].Ci == nil || !g.Mig || g.Slices != 7 {
+	if len(g.Leaves) != 2 || g.Leaves[0].Id != "gi1" || g.Leaves[0].GetGi() != 1 || g.Leaves[0].Ci != nil ||
+		g.Leaves[1].GetCi() != 0 || g.Leaves[1].Ci == nil || !g.Mig || g.Slices != 7 {
 		t.Errorf("board %v, want its two instances", g)
 	}
-	if from, to := wire.Span(g.Holds[0].FromMs, g.Holds[0].ToMs, liveSlot); from != 0 || to != 30_000 || g.Holds[1].FromMs != nil || g.Holds[1].ToMs != nil {
+	if from, to := wire.Span(g.Holds[0].FromMs, g.Holds[0].ToMs, liveSlot); from != 0 || to != 30_000 ||
+		g.Holds[1].FromMs != nil || g.Holds[1].ToMs != nil {
 		t.Errorf("holds %v, want the first 30 s of gi1 and all of gi2", g.Holds)
 	}
 }

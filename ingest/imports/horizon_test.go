@@ -35,7 +35,8 @@ func TestTimeToCome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ReadAllocations(strings.NewReader(file), Reading{
-				Zone: time.UTC, WindowFromMS: at(t, "2026-03-01T00:00:00Z"), WindowToMS: at(t, "2026-04-01T00:00:00Z"), Horizon: c.horizon,
+				Zone: time.UTC, WindowFromMS: at(t, "2026-03-01T00:00:00Z"), WindowToMS: at(t, "2026-04-01T00:00:00Z"),
+				Horizon: c.horizon,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -57,12 +58,15 @@ func TestTimeToCome(t *testing.T) {
 // TestSlotsToCome: what hasn't begun is refused, or declared as simulated.
 func TestSlotsToCome(t *testing.T) {
 	line := func(ms int64) string {
-		return fmt.Sprintf(`{"cluster":"k","node":"n","slot":%q,"slot_ms":10000,"collector":"c","boot_ms":1,"seq":0,"gpus":[]}`+"\n", rfc3339(ms))
+		return fmt.Sprintf(
+			`{"cluster":"k","node":"n","slot":%q,"slot_ms":10000,"collector":"c","boot_ms":1,"seq":0,"gpus":[]}`+"\n",
+			rfc3339(ms))
 	}
 	now := at(t, "2026-03-01T00:00:00Z")
 	file := line(now-10_000) + line(now+3_600_000)
 	refused, err := Read(strings.NewReader(file), nil, Horizon{NowMS: now})
-	if err != nil || len(refused.Encoded) != 1 || len(refused.Bad) != 1 || !strings.Contains(refused.Bad[0].Reason, "slot 2026-03-01T01:00:00Z lies in the future") {
+	if err != nil || len(refused.Encoded) != 1 || len(refused.Bad) != 1 || !strings.Contains(refused.Bad[0].Reason,
+		"slot 2026-03-01T01:00:00Z lies in the future") {
 		t.Errorf("%+v, %v; want the slot to come refused", refused, err)
 	}
 	asked, err := Read(strings.NewReader(file), nil, Horizon{NowMS: now, Future: true})

@@ -50,13 +50,17 @@ SELECT node, at_ms, after_ms, batch
 FROM
 (
     SELECT node, at_ms, batch,
-           leadInFrame(at_ms, 1, 0) OVER (PARTITION BY node ORDER BY at_ms ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS after_ms
+           leadInFrame(at_ms, 1, 0) OVER (PARTITION BY node ORDER BY at_ms ROWS BETWEEN UNBOUNDED PRECEDING
+             AND UNBOUNDED FOLLOWING) AS after_ms
     FROM
     (
-        SELECT toString(node) AS node, toInt64(toUnixTimestamp(slot)) * 1000 AS at_ms, argMax(batch, (rev, collector, boot_ms, seq, hash)) AS batch
+        SELECT toString(node) AS node, toInt64(toUnixTimestamp(slot)) * 1000 AS at_ms,
+          argMax(batch, (rev, collector, boot_ms, seq, hash)) AS batch
         FROM batches FINAL
-        WHERE cluster = {cluster:String} AND status IN ('stored', 'late') AND rev > {fill:UInt64} AND node IN {nodes:Array(String)}
-          AND toStartOfHour(slot) >= {from:DateTime('UTC')} AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+        WHERE cluster = {cluster:String} AND status IN ('stored', 'late') AND rev > {fill:UInt64}
+          AND node IN {nodes:Array(String)}
+          AND toStartOfHour(slot) >= {from:DateTime('UTC')} AND slot >= {from:DateTime('UTC')}
+            AND slot < {to:DateTime('UTC')}
         GROUP BY node, slot
     )
 )
@@ -68,14 +72,16 @@ SELECT toInt64(max(toInt64(toUnixTimestamp(hour)) * 1000 + until_ms)) AS until F
 
 // The leaves of one batch.
 const selectLayout = `
-SELECT DISTINCT toString(h.gpu) AS gpu, toString(h.model) AS model, toUInt32(h.slices) AS slices, toUInt8(h.kind) AS kind, h.leaf AS leaf
+SELECT DISTINCT toString(h.gpu) AS gpu, toString(h.model) AS model, toUInt32(h.slices) AS slices,
+  toUInt8(h.kind) AS kind, h.leaf AS leaf
 FROM holds AS h FINAL
 WHERE cluster = {cluster:String} AND node = {node:String} AND batch = {batch:UInt64}
   AND toStartOfHour(slot) = toStartOfHour({slot:DateTime('UTC')}) AND slot = {slot:DateTime('UTC')}
 ORDER BY gpu, leaf`
 
 const selectLeaves = `
-SELECT id, leaf, toUInt32(slices) AS slices, toString(profile) AS profile, gi, ci, mig_uuid FROM leaves FINAL WHERE id IN {ids:Array(UInt64)}`
+SELECT id, leaf, toUInt32(slices) AS slices, toString(profile) AS profile, gi, ci,
+  mig_uuid FROM leaves FINAL WHERE id IN {ids:Array(UInt64)}`
 
 const selectListings = `
 SELECT toString(gpu) AS gpu, toString(node) AS node, first_ms FROM sightings FINAL
@@ -153,7 +159,8 @@ func (p *Plan) readGaps(ctx context.Context, db Store, nodes []string, fromMS, t
 		After int64  `ch:"after_ms"`
 		Batch uint64 `ch:"batch"`
 	}
-	if err := db.Select(ctx, &rows, selectLiveGaps, store.Named("cluster", p.o.Cluster), store.Named("nodes", nodes), store.Named("fill", uint64(wire.FillRev)),
+	if err := db.Select(ctx, &rows, selectLiveGaps, store.Named("cluster", p.o.Cluster), store.Named("nodes", nodes),
+		store.Named("fill", uint64(wire.FillRev)),
 		store.Named("from", utc(fromMS)), store.Named("to", utc(toMS)), store.Named("length", l.slotMS)); err != nil {
 		return fmt.Errorf("read gaps of %s: %w", p.o.Cluster, err)
 	}
@@ -252,7 +259,8 @@ func (p *Plan) readInventory(ctx context.Context, db Store, gpus []string, fromM
 		GPU string `ch:"gpu"`
 		At  int64  `ch:"at_ms"`
 	}
-	if err := db.Select(ctx, &retired, selectRetired, store.Named("cluster", p.o.Cluster), store.Named("gpus", gpus)); err != nil {
+	if err := db.Select(ctx, &retired, selectRetired, store.Named("cluster", p.o.Cluster),
+		store.Named("gpus", gpus)); err != nil {
 		return fmt.Errorf("read retirements of %s: %w", p.o.Cluster, err)
 	}
 	for _, r := range retired {

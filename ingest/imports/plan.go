@@ -59,7 +59,8 @@ func (o *Options) Validate() error {
 		}
 	}
 	if o.WindowFromMS%meter.HourMS != 0 || o.WindowToMS%meter.HourMS != 0 {
-		return fmt.Errorf("window from %s to %s: imports go by whole UTC hours", rfc3339(o.WindowFromMS), rfc3339(o.WindowToMS))
+		return fmt.Errorf("window from %s to %s: imports go by whole UTC hours", rfc3339(o.WindowFromMS),
+			rfc3339(o.WindowToMS))
 	}
 	if o.windowed() && o.WindowFromMS >= o.WindowToMS {
 		return fmt.Errorf("window from %s to %s is empty", rfc3339(o.WindowFromMS), rfc3339(o.WindowToMS))
@@ -128,7 +129,8 @@ func NewPlan(o *Options, state *State, records []Record) (*Plan, error) {
 	}
 	p := &Plan{o: o, state: state, live: state.live, bootMS: max(o.NowMS, int64(state.revision)+1)}
 	if p.live != nil {
-		if !slices.ContainsFunc(records, func(r Record) bool { return len(r.Devices) > 0 && r.Node != "" }) && len(state.Records) == 0 {
+		if !slices.ContainsFunc(records, func(r Record) bool { return len(r.Devices) > 0 && r.Node != "" }) &&
+			len(state.Records) == 0 {
 			return nil, &RefusedError{o.Cluster, p.live.why}
 		}
 		named := p.named(records)
@@ -174,7 +176,8 @@ func group(records []Record) map[key][]Record {
 	}
 	for _, parts := range out {
 		slices.SortStableFunc(parts, func(a, b Record) int {
-			return cmp.Or(cmp.Compare(a.place(), b.place()), cmp.Compare(a.EndMS, b.EndMS), cmp.Compare(a.MilliGPUs, b.MilliGPUs))
+			return cmp.Or(cmp.Compare(a.place(), b.place()), cmp.Compare(a.EndMS, b.EndMS),
+				cmp.Compare(a.MilliGPUs, b.MilliGPUs))
 		})
 		for i := range parts {
 			parts[i].Part = uint32(i)

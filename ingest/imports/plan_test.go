@@ -56,8 +56,10 @@ func (b *book) take(records ...Record) (*Plan, int) {
 		if err != nil || unknown > 0 {
 			return fmt.Errorf("%d unknown fields: %w", unknown, err)
 		}
-		if batch.Seq != seq || batch.BootMs <= int64(b.state.revision) || batch.SlotStartMs < batch.WindowFromMs || batch.SlotStartMs+batch.SlotMs > batch.WindowToMs {
-			b.t.Errorf("batch %d has seq %d, boot %d after %d, slot %d in window %d to %d", seq, batch.Seq, batch.BootMs, b.state.revision, batch.SlotStartMs, batch.WindowFromMs, batch.WindowToMs)
+		if batch.Seq != seq || batch.BootMs <= int64(b.state.revision) || batch.SlotStartMs < batch.WindowFromMs ||
+			batch.SlotStartMs+batch.SlotMs > batch.WindowToMs {
+			b.t.Errorf("batch %d has seq %d, boot %d after %d, slot %d in window %d to %d", seq, batch.Seq, batch.BootMs,
+				b.state.revision, batch.SlotStartMs, batch.WindowFromMs, batch.WindowToMs)
 		}
 		seq++
 		at := nodeHour{batch.Node, batch.SlotStartMs}
@@ -137,7 +139,8 @@ func job(name string, milli uint32, fromMS, toMS int64) Record {
 func TestPlanTwiceChangesNothing(t *testing.T) {
 	b := newBook(t)
 	records := func() []Record {
-		return []Record{job("1", 2000, hourMS+5, 3*hourMS+7), job("2", 500, 2*hourMS, 6*hourMS), {Tenant: "x", MilliGPUs: 1, StartMS: 0, EndMS: 1}}
+		return []Record{job("1", 2000, hourMS+5, 3*hourMS+7), job("2", 500, 2*hourMS, 6*hourMS),
+			{Tenant: "x", MilliGPUs: 1, StartMS: 0, EndMS: 1}}
 	}
 	p, sent := b.take(records()...)
 	if p.New != 3 || sent != 6 {
@@ -230,7 +233,8 @@ func TestPlanDeletesInAWindow(t *testing.T) {
 func TestPlanRefusesExcess(t *testing.T) {
 	b := newBook(t)
 	b.o.Capacity = map[string]uint32{"": 3000}
-	file := []Record{job("9", 1000, 0, 4*hourMS), job("4", 2000, 0, 2*hourMS), job("5", 1000, hourMS, 3*hourMS), job("6", 2000, 2*hourMS, 4*hourMS), job("7", 500, 2*hourMS, 3*hourMS)}
+	file := []Record{job("9", 1000, 0, 4*hourMS), job("4", 2000, 0, 2*hourMS), job("5", 1000, hourMS, 3*hourMS),
+		job("6", 2000, 2*hourMS, 4*hourMS), job("7", 500, 2*hourMS, 3*hourMS)}
 	p, _ := b.take(file...)
 	var bad []string
 	for _, x := range p.Bad {
@@ -242,7 +246,8 @@ func TestPlanRefusesExcess(t *testing.T) {
 	}, bad); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]int64{"9": 4000 * hourMS, "4": 4000 * hourMS, "6": 4000 * hourMS}, b.held()); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"9": 4000 * hourMS, "4": 4000 * hourMS, "6": 4000 * hourMS},
+		b.held()); diff != "" {
 		t.Errorf("slice-ms (-want +got):\n%s", diff)
 	}
 	file[1].EndMS = hourMS // it ends earlier: there is room for 5
@@ -251,7 +256,8 @@ func TestPlanRefusesExcess(t *testing.T) {
 		t.Errorf("refused %v, want 6 alone", p.Bad)
 	}
 	p, _ = b.take(job("1", 3000, 0, hourMS/2)) // the others' are refused now, and said to be of another import
-	if len(p.Bad) == 0 || p.Bad[0].Line != 0 || !strings.Contains(p.Bad[0].Reason, "a record of an earlier import: 4 holds") {
+	if len(p.Bad) == 0 || p.Bad[0].Line != 0 || !strings.Contains(p.Bad[0].Reason,
+		"a record of an earlier import: 4 holds") {
 		t.Errorf("refused %v, want the earlier import's", p.Bad)
 	}
 }
@@ -274,7 +280,8 @@ func TestPlanOfDevices(t *testing.T) {
 		t.Errorf("slice-ms (-want +got):\n%s", diff)
 	}
 	o := b.o
-	if _, err := NewPlan(&o, b.state, []Record{with(job("9", 0, 0, 1), "n3", "GPU-a")}); err == nil || !strings.Contains(err.Error(), `device "GPU-a" stands on node "n1" and on node "n3"`) {
+	if _, err := NewPlan(&o, b.state, []Record{with(job("9", 0, 0, 1), "n3", "GPU-a")}); err == nil ||
+		!strings.Contains(err.Error(), `device "GPU-a" stands on node "n1" and on node "n3"`) {
 		t.Errorf("a device on two nodes: got %v", err)
 	}
 }
@@ -290,7 +297,8 @@ func TestPlanOfModels(t *testing.T) {
 	}
 	b.o.Capacity = map[string]uint32{"": 2000}
 	o := b.o
-	if _, err := NewPlan(&o, b.state, []Record{of(job("2", 1000, 0, 1), "h100")}); err == nil || !strings.Contains(err.Error(), "several models") {
+	if _, err := NewPlan(&o, b.state, []Record{of(job("2", 1000, 0, 1), "h100")}); err == nil ||
+		!strings.Contains(err.Error(), "several models") {
 		t.Errorf("one capacity for two models: got %v", err)
 	}
 }

@@ -56,7 +56,8 @@ func (r *Record) content() [32]byte {
 	binary.BigEndian.PutUint64(numbers[8:], uint64(r.EndMS))
 	binary.BigEndian.PutUint32(numbers[16:], r.MilliGPUs)
 	binary.BigEndian.PutUint32(numbers[20:], r.Part)
-	return digest(string(numbers[:]), r.Job, r.Tenant, r.Project, r.User, r.Account, r.Node, r.Model, strings.Join(r.Devices, ","))
+	return digest(string(numbers[:]), r.Job, r.Tenant, r.Project, r.User, r.Account, r.Node, r.Model,
+		strings.Join(r.Devices, ","))
 }
 
 func digest(parts ...string) [32]byte {
@@ -139,9 +140,11 @@ func (f *File) keep(r Record) {
 func (f *File) full() error {
 	switch {
 	case len(f.Records) > maxRecords:
-		return fmt.Errorf("more than %d records by line %d: split the file, such as by month", maxRecords, f.Records[maxRecords].Line)
+		return fmt.Errorf("more than %d records by line %d: split the file, such as by month", maxRecords,
+			f.Records[maxRecords].Line)
 	case f.textBytes > maxTextBytes:
-		return fmt.Errorf("names of more than %d bytes in all by line %d: split the file, such as by month", maxTextBytes, f.Records[len(f.Records)-1].Line)
+		return fmt.Errorf("names of more than %d bytes in all by line %d: split the file, such as by month", maxTextBytes,
+			f.Records[len(f.Records)-1].Line)
 	case len(f.Bad) > maxBad:
 		last := f.Bad[maxBad]
 		return fmt.Errorf("more than %d bad rows, such as line %d: %s", maxBad, last.Line, last.Reason)
@@ -183,7 +186,8 @@ func (r *Record) name() error {
 
 func checkName(field, name string) error {
 	if wire.Name(name) != name {
-		return fmt.Errorf("%s %.60q: must have at most %d bytes of UTF-8 in NFC, none of them invisible", field, name, wire.MaxNameBytes)
+		return fmt.Errorf("%s %.60q: must have at most %d bytes of UTF-8 in NFC, none of them invisible", field, name,
+			wire.MaxNameBytes)
 	}
 	return nil
 }

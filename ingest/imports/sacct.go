@@ -51,7 +51,8 @@ func ReadSacct(in io.Reader, how Reading) (*File, error) {
 		return nil, errors.New("the file is empty")
 	}
 	if len(s.clusters) > 1 && how.SlurmCluster == "" {
-		return nil, fmt.Errorf("the file lists the clusters %s, whose job ids meet: choose one", strings.Join(s.clusters, ", "))
+		return nil, fmt.Errorf("the file lists the clusters %s, whose job ids meet: choose one",
+			strings.Join(s.clusters, ", "))
 	}
 	s.file.distinct(true)
 	return s.file, nil
@@ -86,7 +87,9 @@ func (s *sacctReader) readHeader(fields []string) error {
 		name = strings.ToLower(strings.TrimSpace(name))
 		name, _, _ = strings.Cut(name, "%") // a width, as in JobID%20
 		if freeText[name] {
-			return fmt.Errorf("read header: column %s holds text that users choose, and sacct doesn't escape it, so rows can't be told apart: print %s with -a -X -P",
+			return fmt.Errorf(
+				"read header: column %s holds text that users choose, and sacct doesn't escape it, so rows can't be told apart: "+
+					"print %s with -a -X -P",
 				strings.TrimSpace(fields[i]), sacctFormat)
 		}
 		if name != "" {

@@ -36,13 +36,15 @@ COMPLETED|112|eve|phys|2026-03-01T05:00:00
 func shown(records []Record) []string {
 	out := []string{}
 	for _, r := range records {
-		out = append(out, fmt.Sprintf("%d: %s %s/%s %s×%s@%s %s–%s", r.Line, r.Job, r.User, r.Account, gpuText(r.MilliGPUs), r.Model, r.Node, rfc3339(r.StartMS), rfc3339(r.EndMS)))
+		out = append(out, fmt.Sprintf("%d: %s %s/%s %s×%s@%s %s–%s", r.Line, r.Job, r.User, r.Account, gpuText(r.MilliGPUs),
+			r.Model, r.Node, rfc3339(r.StartMS), rfc3339(r.EndMS)))
 	}
 	return out
 }
 
 func TestReadSacct(t *testing.T) {
-	got, err := ReadSacct(strings.NewReader(sacctText), Reading{Zone: time.UTC, WindowFromMS: at(t, "2026-03-01"), WindowToMS: at(t, "2026-03-02")})
+	got, err := ReadSacct(strings.NewReader(sacctText),
+		Reading{Zone: time.UTC, WindowFromMS: at(t, "2026-03-01"), WindowToMS: at(t, "2026-03-02")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,9 @@ func TestReadSacct(t *testing.T) {
 
 // TestReadSacctWithoutAWindow: a job that runs still ends where it was seen last.
 func TestReadSacctWithoutAWindow(t *testing.T) {
-	got, err := ReadSacct(strings.NewReader("JobIDRaw|Start|End|ElapsedRaw|AllocTRES\n7|2026-03-01T00:00:00|Unknown|90|gres/gpu=1\n"), Reading{Zone: zone(t, "Europe/Berlin")})
+	got, err := ReadSacct(
+		strings.NewReader("JobIDRaw|Start|End|ElapsedRaw|AllocTRES\n7|2026-03-01T00:00:00|Unknown|90|gres/gpu=1\n"),
+		Reading{Zone: zone(t, "Europe/Berlin")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +103,8 @@ func TestReadSacctByNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	hour := "2026-03-01T00:00:00Z–2026-03-01T01:00:00Z"
-	if diff := cmp.Diff([]string{"2: 1 / 2×@n01 " + hour, "2: 1 / 2×@n02 " + hour, "3: 2 / 3×@ " + hour}, shown(got.Records)); diff != "" {
+	if diff := cmp.Diff([]string{"2: 1 / 2×@n01 " + hour, "2: 1 / 2×@n02 " + hour, "3: 2 / 3×@ " + hour},
+		shown(got.Records)); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
 	if len(got.Bad) != 1 || !strings.Contains(got.Bad[0].Reason, `NodeList: expand "n[01"`) {
@@ -116,7 +121,8 @@ func TestReadSacctRefusesAFile(t *testing.T) {
 		"JobID|Start|AllocTRES\n1|2026-01-01|\n": "there is no end nor elapsedraw",
 		"Cluster|JobID|Start|End|AllocTRES\na|1|2026-01-01|2026-01-02|gres/gpu=1\nb|1|2026-01-01|2026-01-02|gres/gpu=1\n": "clusters a, b",
 	} {
-		if _, err := ReadSacct(strings.NewReader(text), Reading{Zone: time.UTC}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadSacct(strings.NewReader(text), Reading{Zone: time.UTC}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
 	}

@@ -73,10 +73,12 @@ func (p *Plan) Each(send func(encoded []byte) error) (sent int, err error) {
 }
 
 // say makes the batch of a node and hour; nil where there is nothing new.
-func (p *Plan) say(at nodeHour, units []*unit, walks map[*unit]*walk, seq uint64) (data []byte, sum [32]byte, err error) {
+func (p *Plan) say(at nodeHour, units []*unit, walks map[*unit]*walk,
+	seq uint64) (data []byte, sum [32]byte, err error) {
 	b := &wire.Batch{
 		Format: wire.Format, Cluster: p.o.Cluster, Node: at.node, SlotStartMs: at.hourMS, SlotMs: meter.HourMS,
-		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL, Origin: Horizon{NowMS: p.o.NowMS}.origin(at.hourMS),
+		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL,
+		Origin: Horizon{NowMS: p.o.NowMS}.origin(at.hourMS),
 	}
 	for _, u := range units {
 		if g := walks[u].gpu(at.hourMS); g != nil {
@@ -167,7 +169,10 @@ func peak(uses []use, hourMS int64) uint32 {
 	for _, x := range uses {
 		changes = append(changes, change{max(x.from, hourMS), int64(x.milli)}, change{x.to, -int64(x.milli)})
 	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.milli, b.milli)) })
+	slices.SortFunc(changes, func(a,
+		b change) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.milli, b.milli))
+	})
 	var now, most int64
 	for _, c := range changes {
 		now += c.milli

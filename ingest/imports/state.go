@@ -95,7 +95,8 @@ func Load(ctx context.Context, db Store, o *Options) (*State, error) {
 	var boots []struct {
 		BootMS uint64 `ch:"boot_ms"`
 	}
-	if err := db.Select(ctx, &boots, selectLastBoot, store.Named("cluster", o.Cluster), store.Named("collector", o.collector())); err != nil {
+	if err := db.Select(ctx, &boots, selectLastBoot, store.Named("cluster", o.Cluster),
+		store.Named("collector", o.collector())); err != nil {
 		return nil, fmt.Errorf("read the last run of %s: %w", o.collector(), err)
 	}
 	for _, b := range boots {
@@ -118,12 +119,15 @@ func findLive(ctx context.Context, db Store, o *Options) (*live, error) {
 		Batches   uint64    `ch:"batches"`
 		Last      time.Time `ch:"last"`
 	}
-	if err := db.Select(ctx, &others, selectOthers, store.Named("cluster", o.Cluster), store.Named("prefix", CollectorPrefix)); err != nil {
+	if err := db.Select(ctx, &others, selectOthers, store.Named("cluster", o.Cluster),
+		store.Named("prefix", CollectorPrefix)); err != nil {
 		return nil, fmt.Errorf("read collectors of %s: %w", o.Cluster, err)
 	}
 	if len(others) > 0 {
 		x := &others[0]
-		why := fmt.Sprintf("collector %q has sent %d batches of it, the last of %s: records fill only what collectors missed, and must name node and GPU; else give the history a cluster name of its own",
+		why := fmt.Sprintf(
+			"collector %q has sent %d batches of it, the last of %s: records fill only what collectors missed, and must name "+
+				"node and GPU; else give the history a cluster name of its own",
 			x.Collector, x.Batches, x.Last.UTC().Format(time.RFC3339))
 		if len(slots) == 0 {
 			return nil, &RefusedError{o.Cluster, why}
@@ -132,7 +136,9 @@ func findLive(ctx context.Context, db Store, o *Options) (*live, error) {
 	}
 	for _, x := range slots {
 		if int64(x.SlotMS) != meter.HourMS {
-			return nil, &RefusedError{o.Cluster, fmt.Sprintf("its slots are %d ms long, those of allocation records are %d; give the history a cluster name of its own", x.SlotMS, meter.HourMS)}
+			return nil, &RefusedError{o.Cluster,
+				fmt.Sprintf("its slots are %d ms long, those of allocation records are %d; give the history a cluster name of "+
+					"its own", x.SlotMS, meter.HourMS)}
 		}
 	}
 	return nil, nil
@@ -145,13 +151,16 @@ func (p *Plan) Check(ctx context.Context, db Store) error {
 		Node   string `ch:"node"`
 		Source string `ch:"source"`
 	}
-	if err := db.Select(ctx, &others, selectOtherSources, store.Named("cluster", p.o.Cluster), store.Named("source", p.o.Source)); err != nil {
+	if err := db.Select(ctx, &others, selectOtherSources, store.Named("cluster", p.o.Cluster),
+		store.Named("source", p.o.Source)); err != nil {
 		return fmt.Errorf("read sources of %s: %w", p.o.Cluster, err)
 	}
 	for _, x := range others {
 		for _, u := range p.units {
 			if u.node == x.Node {
-				return &RefusedError{p.o.Cluster, fmt.Sprintf("source %q speaks of node %q already: import under that source's name to replace its records, or name another pool", x.Source, x.Node)}
+				return &RefusedError{p.o.Cluster,
+					fmt.Sprintf("source %q speaks of node %q already: import under that source's name to replace its records, or "+
+						"name another pool", x.Source, x.Node)}
 			}
 		}
 	}
@@ -180,7 +189,9 @@ func (p *Plan) Arrived(ctx context.Context, db Store, sent int) error {
 		return fmt.Errorf("count batches of %s: %w", p.o.collector(), err)
 	}
 	if got := rows[0].Arrived; got != uint64(sent) {
-		return fmt.Errorf("%d of %d batches did not reach the ledger: they are late_unprocessed, where their hours' raw is gone, or dead letters", uint64(sent)-got, sent)
+		return fmt.Errorf(
+			"%d of %d batches did not reach the ledger: they are late_unprocessed, where their hours' raw is gone, or dead "+
+				"letters", uint64(sent)-got, sent)
 	}
 	return nil
 }
@@ -198,7 +209,8 @@ func (p *Plan) Save(ctx context.Context, db Store) error {
 	var hours []tables.AllocationHour
 	for i := range p.said {
 		hours = append(hours, tables.AllocationHour{
-			Cluster: p.o.Cluster, Source: p.o.Source, Node: p.said[i].node, Hour: time.UnixMilli(p.said[i].hourMS).UTC(), SHA256: p.said[i].sum,
+			Cluster: p.o.Cluster, Source: p.o.Source, Node: p.said[i].node, Hour: time.UnixMilli(p.said[i].hourMS).UTC(),
+			SHA256:   p.said[i].sum,
 			Revision: uint64(p.bootMS),
 		})
 	}
@@ -220,8 +232,10 @@ func (p *Plan) Save(ctx context.Context, db Store) error {
 
 func (p *Plan) allocation(r *Record, deleted uint8) tables.Allocation {
 	return tables.Allocation{
-		Cluster: p.o.Cluster, Source: p.o.Source, StartMS: r.StartMS, Record: r.key().record, Part: r.Part, EndMS: r.EndMS, Job: r.Job,
-		Tenant: r.Tenant, Project: r.Project, User: r.User, Account: r.Account, Node: r.Node, Model: r.Model, Devices: r.Devices,
+		Cluster: p.o.Cluster, Source: p.o.Source, StartMS: r.StartMS, Record: r.key().record, Part: r.Part, EndMS: r.EndMS,
+		Job:    r.Job,
+		Tenant: r.Tenant, Project: r.Project, User: r.User, Account: r.Account, Node: r.Node, Model: r.Model,
+		Devices:   r.Devices,
 		MilliGPUs: r.MilliGPUs, SHA256: r.content(), Revision: uint64(p.bootMS), Deleted: deleted,
 	}
 }

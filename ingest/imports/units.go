@@ -59,7 +59,8 @@ func (p *Plan) place() error {
 		for _, name := range names {
 			u := byName[node+"\x00"+name]
 			if u == nil {
-				u = &unit{node: node, uuid: name, board: len(r.Devices) > 0, firstMS: r.StartMS, always: r.Node == "" && len(r.Devices) == 0}
+				u = &unit{node: node, uuid: name, board: len(r.Devices) > 0, firstMS: r.StartMS,
+					always: r.Node == "" && len(r.Devices) == 0}
 				if err := p.size(u, r.Model); err != nil {
 					return err
 				}
@@ -78,7 +79,10 @@ func (p *Plan) place() error {
 	if !pooled {
 		p.idlePools(byName)
 	}
-	slices.SortFunc(p.units, func(a, b *unit) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.uuid, b.uuid)) })
+	slices.SortFunc(p.units, func(a,
+		b *unit) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.uuid, b.uuid))
+	})
 	p.Units = len(p.units)
 	for _, u := range p.units {
 		if u.kind() == meter.OpenPool {
@@ -111,7 +115,8 @@ func (p *Plan) size(u *unit, model string) error {
 	}
 	for _, other := range p.units {
 		if other.node == u.node && other.plain {
-			return fmt.Errorf("capacity %s: pool %s has several models, so say how many GPUs of each, such as %s=8", gpuText(milli), u.node, cmp.Or(model, other.model))
+			return fmt.Errorf("capacity %s: pool %s has several models, so say how many GPUs of each, such as %s=8",
+				gpuText(milli), u.node, cmp.Or(model, other.model))
 		}
 	}
 	u.capacity, u.plain = milli, true
@@ -126,7 +131,8 @@ func (p *Plan) idlePools(byName map[string]*unit) {
 		}
 		name := p.poolName(p.o.Pool, model)
 		if byName[p.o.Pool+"\x00"+name] == nil {
-			p.units = append(p.units, &unit{node: p.o.Pool, uuid: name, model: cmp.Or(model, p.o.Model), capacity: milli, always: true})
+			p.units = append(p.units,
+				&unit{node: p.o.Pool, uuid: name, model: cmp.Or(model, p.o.Model), capacity: milli, always: true})
 		}
 	}
 }

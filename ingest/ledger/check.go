@@ -15,7 +15,8 @@ import (
 )
 
 const selectStoredUsage = `
-SELECT hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, free, stranded, unhealthy, unobserved, unobserved_attribution,
+SELECT hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, free, stranded, unhealthy,
+  unobserved, unobserved_attribution,
        platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project, user, workload,
        active, idle, unproven, inferred, work, energy_mj
 FROM usage_hourly FINAL
@@ -24,23 +25,27 @@ WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {
 // Sums are of 128 bits here and below: those of 64 wrap around silently. They are
 // not compiled: the engine's compiler gets comparisons of 128 bits wrong.
 const selectSums = `
-WITH toUInt128(free) + stranded + unhealthy + unobserved + arraySum(x -> toUInt128(x), arrayConcat(active, idle, unproven)) AS buckets,
+WITH toUInt128(free) + stranded + unhealthy + unobserved + arraySum(x -> toUInt128(x),
+  arrayConcat(active, idle, unproven)) AS buckets,
      toUInt128(slices) * present_ms AS present
 SELECT count() AS rows, sum(present) AS capacity, sum(buckets) AS counted, countIf(present != buckets) AS wrong,
-       countIf(version != bitOr(bitOr(bitShiftLeft(toUInt64(epoch), 44), bitShiftLeft(inputs, 12)), toUInt64(intDiv(until_ms, 1000)))) AS unfounded,
+       countIf(version != bitOr(bitOr(bitShiftLeft(toUInt64(epoch), 44), bitShiftLeft(inputs, 12)),
+         toUInt64(intDiv(until_ms, 1000)))) AS unfounded,
        countIf(unknown_capacity = 1 AND present_ms > 0) AS open_pools
 FROM usage_hourly FINAL SETTINGS compile_expressions = 0`
 
 // Every cluster that the ledger or the journal knows.
 const selectAllClusters = `
 SELECT cluster, max(slot_ms) AS slot_ms
-FROM (SELECT cluster, slot_ms FROM slot_lengths UNION ALL SELECT DISTINCT cluster, toUInt32(0) AS slot_ms FROM usage_hourly)
+FROM (SELECT cluster, slot_ms FROM slot_lengths UNION ALL SELECT DISTINCT cluster,
+  toUInt32(0) AS slot_ms FROM usage_hourly)
 GROUP BY cluster ORDER BY cluster`
 
 const selectUnique = `
 SELECT (SELECT count() FROM usage_hourly FINAL WHERE present_ms > 0) AS rows,
        (SELECT uniqExact(hour, gpu) FROM usage_hourly FINAL WHERE present_ms > 0) AS keys,
-       (SELECT countIf(length(owner) != arrayUniq(arrayZip(leaf, profile, profile_slices, owner))) FROM usage_hourly FINAL) AS doubled`
+       (SELECT countIf(length(owner) != arrayUniq(arrayZip(leaf, profile,
+         profile_slices, owner))) FROM usage_hourly FINAL) AS doubled`
 
 // Per hour and GPU: what the winning batches moved of the energy counters,
 // against what the ledger books. Where several nodes listed a GPU only one of
@@ -54,7 +59,8 @@ WITH winners AS
 ),
 moved AS
 (
-    SELECT cluster, toStartOfHour(slot) AS hour, gpu, sum(toInt128(energy_mj) + unattributed_mj) AS mj, uniqExact(node) AS nodes
+    SELECT cluster, toStartOfHour(slot) AS hour, gpu, sum(toInt128(energy_mj) + unattributed_mj) AS mj,
+      uniqExact(node) AS nodes
     FROM holds FINAL
     WHERE batch GLOBAL IN (SELECT batch FROM winners)
       AND NOT arrayExists((name, until) -> name = cluster AND toUnixTimestamp(slot) >= until, {ahead:Array(String)}, {until:Array(UInt32)})
@@ -66,7 +72,8 @@ booked AS
 )
 SELECT countIf(nodes = 1) AS rows, sumIf(moved.mj, nodes = 1) AS moved_mj, sumIf(booked.mj, nodes = 1) AS booked_mj,
        countIf(nodes = 1 AND moved.mj != booked.mj) AS wrong,
-       anyIf(concat(toString(hour), ' ', gpu), nodes = 1 AND moved.mj != booked.mj) AS example, countIf(nodes > 1) AS shared
+       anyIf(concat(toString(hour), ' ', gpu), nodes = 1 AND moved.mj != booked.mj) AS example,
+         countIf(nodes > 1) AS shared
 FROM moved LEFT JOIN booked USING (cluster, hour, gpu) SETTINGS compile_expressions = 0`
 
 // Checks are the ledger's invariants: C5, C6, C9.
@@ -135,12 +142,14 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 		}
 		skipped += n
 	}
-	res.Figures = fmt.Sprintf("%d of %d slice-ms in buckets, %d GPU-hours recomputed from raw", &s.Counted, &s.Capacity, res.Checked)
+	res.Figures = fmt.Sprintf("%d of %d slice-ms in buckets, %d GPU-hours recomputed from raw", &s.Counted, &s.Capacity,
+		res.Checked)
 	if skipped > 0 {
 		res.Figures += fmt.Sprintf(", %d hours that changed meanwhile are left out", skipped)
 	}
 	if s.OpenPools > 0 {
-		res.Figures += fmt.Sprintf(", of them %d of pools of unknown capacity, of which this proves only the sum (R18)", s.OpenPools)
+		res.Figures += fmt.Sprintf(", of them %d of pools of unknown capacity, of which this proves only the sum (R18)",
+			s.OpenPools)
 	}
 	return l.checkDropped(ctx, gone, res)
 }
@@ -153,7 +162,8 @@ type mismatch struct {
 
 // compareCluster recomputes every hour. Where data come in meanwhile, a mismatch
 // counts only if the journal and the rows of its hour stood still.
-func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, gone *goneHours, res *check.Result) (skipped int, err error) {
+func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, gone *goneHours,
+	res *check.Result) (skipped int, err error) {
 	o, err := l.overview(ctx, c, epochs, everything)
 	if err != nil {
 		return 0, err
@@ -212,18 +222,21 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 func reportOrphans(c cluster, before, now *overview, res *check.Result) {
 	for _, hour := range before.orphans {
 		if slices.ContainsFunc(now.orphans, hour.Equal) {
-			res.Fail("cluster %s, hour %s: the ledger has rows, the journal has nothing up to there", c.Name, hour.Format(time.RFC3339))
+			res.Fail("cluster %s, hour %s: the ledger has rows, the journal has nothing up to there", c.Name,
+				hour.Format(time.RFC3339))
 		}
 	}
 }
 
-func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64, chunk []hourState) (checked int64, wrong []mismatch, findings []string, err error) {
+func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64,
+	chunk []hourState) (checked int64, wrong []mismatch, findings []string, err error) {
 	got, _, err := l.compute(ctx, c, watermarkMS, chunk, nil)
 	if err != nil {
 		return 0, nil, nil, err
 	}
 	for _, m := range got.missing {
-		wrong = append(wrong, mismatch{chunk[0].start, fmt.Sprintf("cluster %s, day from %s: %s", c.Name, chunk[0].start.Format(time.RFC3339), m)})
+		wrong = append(wrong,
+			mismatch{chunk[0].start, fmt.Sprintf("cluster %s, day from %s: %s", c.Name, chunk[0].start.Format(time.RFC3339), m)})
 	}
 	if len(got.missing) > 0 {
 		return 0, wrong, got.findings, nil
@@ -238,13 +251,16 @@ func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64,
 			want := usageRowOf(h.start, &got.results[i].GPUs[g], l.names, l.mapping)
 			key := ledgerKey{want.Hour, want.GPU}
 			if what := difference(want, stored[key]); what != "" {
-				wrong = append(wrong, mismatch{h.start, fmt.Sprintf("GPU %s, hour %s: %s", want.GPU, want.Hour.Format(time.RFC3339), what)})
+				wrong = append(wrong,
+					mismatch{h.start, fmt.Sprintf("GPU %s, hour %s: %s", want.GPU, want.Hour.Format(time.RFC3339), what)})
 			}
 			delete(stored, key)
 		}
 	}
 	for key := range stored {
-		wrong = append(wrong, mismatch{key.Hour, fmt.Sprintf("GPU %s, hour %s: the ledger has a row, raw gives none", key.GPU, key.Hour.Format(time.RFC3339))})
+		wrong = append(wrong,
+			mismatch{key.Hour,
+				fmt.Sprintf("GPU %s, hour %s: the ledger has a row, raw gives none", key.GPU, key.Hour.Format(time.RFC3339))})
 	}
 	return checked, wrong, got.findings, nil
 }
@@ -283,7 +299,8 @@ func differences(want, have *tables.Usage) (all []string) {
 			continue
 		}
 		if !reflect.DeepEqual(x.Interface(), y.Interface()) {
-			all = append(all, fmt.Sprintf("%s is %v in the ledger and %v from raw", w.Type().Field(i).Tag.Get("ch"), y.Interface(), x.Interface()))
+			all = append(all, fmt.Sprintf("%s is %v in the ledger and %v from raw", w.Type().Field(i).Tag.Get("ch"),
+				y.Interface(), x.Interface()))
 		}
 	}
 	return all
@@ -302,7 +319,8 @@ func (l *Ledger) checkEnergy(ctx context.Context, res *check.Result) error {
 	if err != nil {
 		return err
 	}
-	if err := l.deps.Store.Select(ctx, &rows, selectEnergy, store.Named("ahead", ahead), store.Named("until", until)); err != nil {
+	if err := l.deps.Store.Select(ctx, &rows, selectEnergy, store.Named("ahead", ahead),
+		store.Named("until", until)); err != nil {
 		return err
 	}
 	r := &rows[0]

@@ -38,11 +38,14 @@ func (l *Ledger) checkDropped(ctx context.Context, gone *goneHours, res *check.R
 		}
 		held += int(rows)
 		if rows != w.GPUHours || sum != w.UsageSHA256 {
-			res.Fail("week %s: %d GPU-hours with SHA-256 %s, but %d with %s when its raw was dropped", w.Week.Format(time.DateOnly), rows, sum, w.GPUHours, w.UsageSHA256)
+			res.Fail("week %s: %d GPU-hours with SHA-256 %s, but %d with %s when its raw was dropped",
+				w.Week.Format(time.DateOnly), rows, sum, w.GPUHours, w.UsageSHA256)
 		}
 	}
 	if gone.hours > 0 {
-		res.Say(fmt.Sprintf("%d cluster-hours at %d weeks without raw are not recomputed, %d GPU-hours of those weeks equal what was published; %d of the hours need a manual adjustment",
+		res.Say(fmt.Sprintf(
+			"%d cluster-hours at %d weeks without raw are not recomputed, %d GPU-hours of those weeks equal what was "+
+				"published; %d of the hours need a manual adjustment",
 			gone.hours, len(weeks.Dropped()), held, gone.stale))
 	}
 	return nil

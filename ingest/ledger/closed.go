@@ -44,13 +44,15 @@ func (l *Ledger) changesOfClosed(ctx context.Context, c cluster, from, to time.T
 		Collector string    `ch:"collector"`
 		Last      time.Time `ch:"last"`
 	}
-	if err := l.deps.Store.Select(ctx, &rows, selectLateChanges, store.Named("cluster", c.Name), store.Named("from", from), store.Named("to", to),
+	if err := l.deps.Store.Select(ctx, &rows, selectLateChanges, store.Named("cluster", c.Name),
+		store.Named("from", from), store.Named("to", to),
 		store.Named("after", uint32(l.cfg.CloseAfter.Seconds()))); err != nil {
 		return nil, fmt.Errorf("look for late batches of %s: %w", c.Name, err)
 	}
 	for _, r := range rows {
-		findings = append(findings, fmt.Sprintf("node %q, hour %s: batches of collector %q came after it was closed, the last at %s",
-			r.Node, r.Hour.UTC().Format(time.RFC3339), r.Collector, r.Last.UTC().Format(time.RFC3339)))
+		findings = append(findings,
+			fmt.Sprintf("node %q, hour %s: batches of collector %q came after it was closed, the last at %s",
+				r.Node, r.Hour.UTC().Format(time.RFC3339), r.Collector, r.Last.UTC().Format(time.RFC3339)))
 	}
 	return findings, nil
 }
@@ -77,7 +79,8 @@ func (l *Ledger) tellClosed(ctx context.Context, c cluster, dirty []hourState) e
 }
 
 // noteFindings lists what the recomputation of a cluster found, each once.
-func (l *Ledger) noteFindings(ctx context.Context, c cluster, hours []hourState, found []string, res *check.Result) error {
+func (l *Ledger) noteFindings(ctx context.Context, c cluster, hours []hourState, found []string,
+	res *check.Result) error {
 	if len(hours) > 0 {
 		late, err := l.changesOfClosed(ctx, c, hours[0].start, hours[len(hours)-1].start.Add(time.Hour))
 		if err != nil {

@@ -34,7 +34,8 @@ type computation struct {
 // compute reads and computes consecutive hours. It publishes nothing. inv is
 // the inventory as they begin, nil: to be read; after is the same one moved to
 // their end, nil where each part of the GPUs had its own.
-func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hours []hourState, inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
+func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hours []hourState,
+	inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
 	slot := time.Duration(c.SlotMS) * time.Millisecond
 	gap := time.Duration(meter.GapMaxMS) * time.Millisecond
 	x := &computation{
@@ -58,7 +59,8 @@ func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hour
 }
 
 // computeParts is compute once it is known what to read.
-func (l *Ledger) computeParts(ctx context.Context, x *computation, inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
+func (l *Ledger) computeParts(ctx context.Context, x *computation,
+	inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
 	parts := partsOf(x.hours, l.cfg.MaxRowsInMemory)
 	var damage error // told only if no rows are missing: those are its cause
 	for number := range parts {
@@ -140,7 +142,8 @@ func (l *Ledger) input(x *computation, h hourState, r *raw) meter.HourInput {
 	start, slotMS := h.start.UnixMilli(), int64(x.cluster.SlotMS)
 	in := meter.HourInput{
 		StartMS: start, WatermarkMS: x.watermarkMS, SlotMS: slotMS,
-		Nodes: make(map[string][]meter.NodeSlot, len(x.winners.nodes)), GPUs: make(map[string]map[string][]meter.Record, len(r.gpus)),
+		Nodes:    make(map[string][]meter.NodeSlot, len(x.winners.nodes)),
+		GPUs:     make(map[string]map[string][]meter.Record, len(r.gpus)),
 		Closings: x.closings, LeafSlices: l.names.leafSlices, OwnerID: l.names.ownerID,
 	}
 	for node, slots := range x.winners.nodes {

@@ -39,7 +39,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("ledger.close_after %s: must be an hour or more", c.CloseAfter)
 	}
 	if least := c.CloseAfter + weekLength; c.RawRetention != 0 && c.RawRetention < least {
-		return fmt.Errorf("ledger.raw_retention %s: must be 0 (for ever), or close_after and a week (%s) or more", c.RawRetention, least)
+		return fmt.Errorf("ledger.raw_retention %s: must be 0 (for ever), or close_after and a week (%s) or more",
+			c.RawRetention, least)
 	}
 	if c.MaxRowsInMemory < minRowsInMemory {
 		return fmt.Errorf("ledger.max_rows_in_memory %d: must be %d or more", c.MaxRowsInMemory, minRowsInMemory)

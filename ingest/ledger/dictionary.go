@@ -41,7 +41,8 @@ const dictionaryKept = 200_000
 // OwnerFacts are what a row of the table owners says.
 func OwnerFacts(o *tables.Owner) meter.Owner {
 	return meter.Owner{
-		Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User, Account: o.Account,
+		Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User,
+		Account: o.Account,
 	}
 }
 
@@ -78,7 +79,8 @@ func (l *Ledger) learn(ctx context.Context, r *raw) error {
 		}
 	}
 	if leaves, owners = d.unknown(r); len(leaves)+len(owners) > 0 {
-		return fmt.Errorf("raw names %d leaves and %d owners that tables leaves and owners don't hold", len(leaves), len(owners))
+		return fmt.Errorf("raw names %d leaves and %d owners that tables leaves and owners don't hold", len(leaves),
+			len(owners))
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ func (l *Ledger) epochs(ctx context.Context, starting bool) (all []epoch, isNew 
 	newest := claimsOfNewest(all)
 	inForce, mappings := newest[0], make([]*tenants.Mapping, len(newest))
 	if inForce.Rules > meter.RulesVersion {
-		return nil, false, fmt.Errorf("follow epoch %d: it is of rules %d, this program has %d: update it", inForce.Epoch, inForce.Rules, meter.RulesVersion)
+		return nil, false, fmt.Errorf("follow epoch %d: it is of rules %d, this program has %d: update it", inForce.Epoch,
+			inForce.Rules, meter.RulesVersion)
 	}
 	for i, c := range newest {
 		if mappings[i], err = tenants.Parse(fmt.Sprintf("tenants of epoch %d", c.Epoch), []byte(c.Tenants)); err != nil {
@@ -88,7 +89,8 @@ func (l *Ledger) changedFrom(claims []epoch, mappings []*tenants.Mapping) time.T
 }
 
 func (l *Ledger) nextEpoch(number uint32, effective time.Time) epoch {
-	return epoch{Epoch: number, Rules: meter.RulesVersion, Mapping: l.mapping.Hash(), Tenants: l.mapping.Text(), Effective: effective}
+	return epoch{Epoch: number, Rules: meter.RulesVersion, Mapping: l.mapping.Hash(), Tenants: l.mapping.Text(),
+		Effective: effective}
 }
 
 // startEpoch writes a new epoch down before any hour is computed under it, and
@@ -109,7 +111,8 @@ func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
 			return nil, err
 		}
 		l.started = true
-		l.deps.Log.Info("rules or tenant mapping are new: hours are published under a new epoch", "epoch", next.Epoch, "from", next.Effective)
+		l.deps.Log.Info("rules or tenant mapping are new: hours are published under a new epoch", "epoch", next.Epoch,
+			"from", next.Effective)
 	}
 }
 
@@ -121,7 +124,8 @@ func (l *Ledger) tellContested(claims []epoch) {
 	}
 	l.told[key] = true
 	l.m.contested.Inc()
-	l.deps.Log.Error("services with different tenant mappings or rules started the same epoch: one of them is in force, the hours between are published anew",
+	l.deps.Log.Error("services with different tenant mappings or rules started the same epoch: one of them is in "+
+		"force, the hours between are published anew",
 		"epoch", claims[0].Epoch, "claims", len(claims), "rules", claims[0].Rules, "mapping", claims[0].Mapping)
 }
 
@@ -134,7 +138,8 @@ func (l *Ledger) tellMapping(number uint32) {
 	l.m.mappingDiffers.Set(1)
 	if key := fmt.Sprintf("epoch %d has another mapping", number); !l.told[key] {
 		l.told[key] = true
-		l.deps.Log.Error("another service has started an epoch with another tenant mapping: it is followed, the file of this one is not in force",
+		l.deps.Log.Error("another service has started an epoch with another tenant mapping: it is followed, the file of "+
+			"this one is not in force",
 			"epoch", number, "in_force", l.mapping.Hash(), "tenants_file", l.cfg.TenantsFile, "own", l.own.Hash())
 	}
 }
@@ -149,13 +154,17 @@ func (l *Ledger) checkMapping(epochs []epoch, isNew bool, res *check.Result) {
 		return
 	}
 	inForce, own := claimsOfNewest(epochs)[0], l.own.Hash()
-	text := fmt.Sprintf("epoch %d publishes under tenant mapping %s, ledger.tenants_file %q has %s", inForce.Epoch, inForce.Mapping, l.cfg.TenantsFile, own)
+	text := fmt.Sprintf("epoch %d publishes under tenant mapping %s, ledger.tenants_file %q has %s", inForce.Epoch,
+		inForce.Mapping, l.cfg.TenantsFile, own)
 	switch {
 	case inForce.Mapping == own:
 	case !l.cfg.CompareMapping:
-		res.Note(fmt.Sprintf("epoch %d publishes under tenant mapping %s; without a configuration file it was held against no tenants file", inForce.Epoch, inForce.Mapping))
+		res.Note(fmt.Sprintf(
+			"epoch %d publishes under tenant mapping %s; without a configuration file it was held against no tenants file",
+			inForce.Epoch, inForce.Mapping))
 	case slices.ContainsFunc(epochs, func(e epoch) bool { return e.Mapping == own }):
-		res.Fail("%s: another service or somebody else started the epoch; ingest puts its own file in force when it is restarted", text)
+		res.Fail("%s: another service or somebody else started the epoch; ingest puts its own file in force when it is "+
+			"restarted", text)
 	default:
 		res.Note(text + ", which was never in force: ingest takes it when it is restarted")
 	}

@@ -114,9 +114,11 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 	case r.At.After(now):
 		return refuse("at %s: lies in the future, it is %s", r.At.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case at < b.LastMS:
-		return refuse("at %s: node %s listed it until %s, and a GPU that is listed is there; retire it from then on", r.At.UTC().Format(time.RFC3339), b.Node, last)
+		return refuse("at %s: node %s listed it until %s, and a GPU that is listed is there; retire it from then on",
+			r.At.UTC().Format(time.RFC3339), b.Node, last)
 	case at >= b.ClosesMS:
-		return refuse("at %s: it closed at %s already (last listed until %s)", r.At.UTC().Format(time.RFC3339), closes.Format(time.RFC3339), last)
+		return refuse("at %s: it closed at %s already (last listed until %s)", r.At.UTC().Format(time.RFC3339),
+			closes.Format(time.RFC3339), last)
 	}
 	weeks, err := ReadRawWeeks(ctx, l.deps.Store)
 	if err != nil {
@@ -124,7 +126,8 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 	}
 	effective := time.UnixMilli(at).UTC()
 	if weeks.gone(effective.Truncate(time.Hour)) {
-		return refuse("at %s: the raw of that week was dropped, its hours can't be recomputed; it needs a manual adjustment", effective.Format(time.RFC3339))
+		return refuse("at %s: the raw of that week was dropped, its hours can't be recomputed; it needs a manual adjustment",
+			effective.Format(time.RFC3339))
 	}
 	r.Cluster, r.At = b.Cluster, effective
 	return effective, l.insertRetirement(ctx, r)
@@ -154,7 +157,8 @@ func (l *Ledger) board(ctx context.Context, r Retirement) (*Board, error) {
 }
 
 func (l *Ledger) insertRetirement(ctx context.Context, r Retirement) error {
-	row := tables.Retirement{Cluster: r.Cluster, GPU: r.GPU, At: r.At.UTC(), Who: r.Who, Reason: r.Reason, RecordedAt: l.deps.Clock.Now().UTC()}
+	row := tables.Retirement{Cluster: r.Cluster, GPU: r.GPU, At: r.At.UTC(), Who: r.Who, Reason: r.Reason,
+		RecordedAt: l.deps.Clock.Now().UTC()}
 	if err := tables.Insert(ctx, l.deps.Store, "retirements", row); err != nil {
 		return fmt.Errorf("record retirement of GPU %q: %w", r.GPU, err)
 	}

@@ -140,7 +140,8 @@ func (l *Ledger) past(c cluster, journal []journalHour) (past []journalHour, ahe
 
 // compareHours derives dirtiness: an hour rests on the journal from a day
 // before it (the inventory) to the gap's reach after it.
-func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, closed map[int64]uint64, weeks RawWeeks, since time.Time) *overview {
+func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, closed map[int64]uint64, weeks RawWeeks,
+	since time.Time) *overview {
 	o := &overview{}
 	if len(journal) == 0 {
 		o.orphans = outside(ledger, 0, 0)

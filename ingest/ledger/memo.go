@@ -23,7 +23,8 @@ type memo struct {
 }
 
 func newMemo() memo {
-	return memo{journal: map[string]map[string]keptHours[journalHour]{}, ledger: map[string]map[string]keptHours[ledgerHour]{}}
+	return memo{journal: map[string]map[string]keptHours[journalHour]{},
+		ledger: map[string]map[string]keptHours[ledgerHour]{}}
 }
 
 // keptHours are the hours of one partition in one state of it.
@@ -75,7 +76,8 @@ func of[T any](clusters map[string]map[string]keptHours[T], name string) map[str
 func (l *Ledger) journalHours(ctx context.Context, c cluster, since time.Time) ([]journalHour, error) {
 	read := func(from time.Time, known []string) (rows []journalHour, err error) {
 		if err := l.deps.Store.Select(ctx, &rows, selectJournalHours, store.Named("cluster", c.Name),
-			store.Named("gap", uint32(meter.GapMaxMS/1000)), store.Named("from", from), store.Named("known", known)); err != nil {
+			store.Named("gap", uint32(meter.GapMaxMS/1000)), store.Named("from", from),
+			store.Named("known", known)); err != nil {
 			return nil, fmt.Errorf("read journal hours of %s: %w", c.Name, err)
 		}
 		return rows, nil

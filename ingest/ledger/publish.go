@@ -14,7 +14,8 @@ func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *tenants.Mapp
 		Hour: hour.UTC(), GPU: g.GPU, Node: g.Node, Model: g.Model,
 		Slices: uint32(g.Slices), GPUSlices: uint16(g.Kind.GPUSlices(g.Slices)), PresentMS: uint32(g.PresentMS),
 		Free: uint64(g.Free), Stranded: uint64(g.Stranded), Unhealthy: uint64(g.Unhealthy), Unobserved: uint64(g.Unobserved),
-		UnobservedAttribution: uint64(g.UnobservedAttribution), PlatformEnergyMJ: g.PlatformEnergyMJ, UnattributedMJ: g.UnattributedMJ,
+		UnobservedAttribution: uint64(g.UnobservedAttribution), PlatformEnergyMJ: g.PlatformEnergyMJ,
+		UnattributedMJ: g.UnattributedMJ,
 	}
 	if g.Kind == meter.OpenPool {
 		r.Unknown = 1
@@ -46,7 +47,8 @@ func addOwner(r *tables.Usage, u meter.OwnerUse, known map[lineKey]int, d *dicti
 		i = len(r.Owner)
 		known[key] = i
 		tenant, project := m.At(r.Hour, owner.facts)
-		r.Leaf, r.Profile, r.ProfileSlices = append(r.Leaf, leaf.Leaf), append(r.Profile, leaf.Profile), append(r.ProfileSlices, key.slices)
+		r.Leaf, r.Profile, r.ProfileSlices = append(r.Leaf, leaf.Leaf), append(r.Profile,
+			leaf.Profile), append(r.ProfileSlices, key.slices)
 		r.Owner, r.Tenant, r.Project = append(r.Owner, u.Owner), append(r.Tenant, tenant), append(r.Project, project)
 		r.User, r.Workload = append(r.User, owner.user()), append(r.Workload, owner.facts.Workload())
 		r.Active, r.Idle, r.Unproven = append(r.Active, 0), append(r.Idle, 0), append(r.Unproven, 0)
@@ -63,15 +65,19 @@ func addOwner(r *tables.Usage, u meter.OwnerUse, known map[lineKey]int, d *dicti
 // sightingRowOf is a sighting as a row of an hour.
 func sightingRowOf(cluster string, h hourState, s *meter.Sighting) tables.Sighting {
 	return tables.Sighting{
-		Cluster: cluster, Hour: h.start, GPU: s.GPU, Node: s.Node, Model: s.Model, FirstMS: s.FirstMS, LastMS: s.LastMS, RunFromMS: s.RunFromMS,
-		SlicesFirst: uint32(s.SlicesFirst), SlicesLast: uint32(s.SlicesLast), KindFirst: uint8(s.KindFirst), KindLast: uint8(s.KindLast),
-		Version: h.version(),
+		Cluster: cluster, Hour: h.start, GPU: s.GPU, Node: s.Node, Model: s.Model, FirstMS: s.FirstMS, LastMS: s.LastMS,
+		RunFromMS:   s.RunFromMS,
+		SlicesFirst: uint32(s.SlicesFirst), SlicesLast: uint32(s.SlicesLast), KindFirst: uint8(s.KindFirst),
+		KindLast: uint8(s.KindLast),
+		Version:  h.version(),
 	}
 }
 
 func sightingOf(r *tables.Sighting) meter.Sighting {
 	return meter.Sighting{
-		HourMS: r.Hour.UnixMilli(), GPU: r.GPU, Node: r.Node, Model: r.Model, FirstMS: r.FirstMS, LastMS: r.LastMS, RunFromMS: r.RunFromMS,
-		SlicesFirst: int(r.SlicesFirst), SlicesLast: int(r.SlicesLast), KindFirst: meter.Kind(r.KindFirst), KindLast: meter.Kind(r.KindLast),
+		HourMS: r.Hour.UnixMilli(), GPU: r.GPU, Node: r.Node, Model: r.Model, FirstMS: r.FirstMS, LastMS: r.LastMS,
+		RunFromMS:   r.RunFromMS,
+		SlicesFirst: int(r.SlicesFirst), SlicesLast: int(r.SlicesLast), KindFirst: meter.Kind(r.KindFirst),
+		KindLast: meter.Kind(r.KindLast),
 	}
 }

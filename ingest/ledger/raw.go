@@ -43,20 +43,23 @@ var whole = part{of: 1}
 // args are a part's parameters in statements, beside a cluster and a range.
 func (p part) args(cluster string, from, to time.Time) []any {
 	return []any{
-		store.Named("cluster", cluster), store.Named("from", from), store.Named("to", to), store.Named("part", p.number), store.Named("parts", p.of),
+		store.Named("cluster", cluster), store.Named("from", from), store.Named("to", to), store.Named("part", p.number),
+		store.Named("parts", p.of),
 		store.Named("gpu", p.gpu), store.Named("nodes", append([]string{}, p.nodes...)),
 	}
 }
 
 // holdColumns are those of selectHolds, in its order.
 var holdColumns = []string{
-	"node", "gpu", "slot", "batch", "model", "slices", "kind", "leaf", "owner", "bucket", "why", "slice_ms", "work", "energy_mj",
+	"node", "gpu", "slot", "batch", "model", "slices", "kind", "leaf", "owner", "bucket", "why", "slice_ms", "work",
+	"energy_mj",
 	"unattributed_mj", "energy_why", "head", "tail",
 }
 
 func rowOf(h *tables.Hold) meter.Row {
 	return meter.Row{
-		Leaf: h.Leaf, Owner: h.Owner, Bucket: meter.Bucket(h.Bucket), Why: meter.Why(h.Why), SliceMS: int64(h.SliceMS), Work: int64(h.Work),
+		Leaf: h.Leaf, Owner: h.Owner, Bucket: meter.Bucket(h.Bucket), Why: meter.Why(h.Why), SliceMS: int64(h.SliceMS),
+		Work:     int64(h.Work),
 		EnergyMJ: h.EnergyMJ, UnattributedMJ: h.UnattributedMJ, EnergyWhy: meter.EnergyWhy(h.EnergyWhy),
 		Head: meter.Share(h.Head), Tail: meter.Share(h.Tail),
 	}
@@ -91,7 +94,8 @@ func (r *raw) add(h *tables.Hold) {
 		n--
 		rows = s.records[n].Rows
 	} else {
-		s.records = append(s.records, meter.Record{StartMS: start, Slices: int(h.Slices), Kind: meter.Kind(h.Kind), Model: h.Model})
+		s.records = append(s.records,
+			meter.Record{StartMS: start, Slices: int(h.Slices), Kind: meter.Kind(h.Kind), Model: h.Model})
 	}
 	s.records[n].Rows = r.extend(rows, rowOf(h))
 }

@@ -56,14 +56,17 @@ func (r *Replay) Differences(row *tables.UsageHour) []string {
 const selectReplayNodes = `
 SELECT DISTINCT node FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored' AND has(gpus, {gpu:String})
-  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}`
+  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
+    AND slot < {to:DateTime('UTC')}`
 
 const selectReplayRetired = `
-SELECT cluster, gpu, at, who, reason FROM retirements FINAL WHERE cluster = {cluster:String} AND gpu = {gpu:String} ORDER BY at`
+SELECT cluster, gpu, at, who, reason FROM retirements FINAL WHERE cluster = {cluster:String}
+  AND gpu = {gpu:String} ORDER BY at`
 
 const selectReplayInputs = `
 SELECT (SELECT count() FROM batches FINAL
-        WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {back:DateTime('UTC')} AND slot < {to:DateTime('UTC')})
+        WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {back:DateTime('UTC')}
+          AND slot < {to:DateTime('UTC')})
      + (SELECT count() FROM retirements FINAL
         WHERE cluster = {cluster:String} AND at >= {back:DateTime('UTC')} AND at < {end:DateTime('UTC')}) AS inputs`
 
@@ -71,7 +74,8 @@ SELECT (SELECT count() FROM batches FINAL
 const selectReplayFound = `
 SELECT batch, toUInt32(count()) AS found FROM holds FINAL
 WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)}
-  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
+    AND slot < {to:DateTime('UTC')}
 GROUP BY batch`
 
 // ReplayHour computes the GPU-hour of a row again, as it stood at the row's
@@ -119,7 +123,8 @@ func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *tab
 		return err
 	}
 	x.closings = all.near(x.from, x.to)
-	if err := l.deps.Store.Select(ctx, &r.Retired, selectReplayRetired, p.args(x.cluster.Name, x.from, x.to)...); err != nil {
+	if err := l.deps.Store.Select(ctx, &r.Retired, selectReplayRetired,
+		p.args(x.cluster.Name, x.from, x.to)...); err != nil {
 		return fmt.Errorf("read retirements of GPU %s: %w", row.GPU, err)
 	}
 	rows, err := l.readRaw(ctx, x.cluster, x.winners, p, x.from, x.to)
@@ -177,7 +182,8 @@ func (l *Ledger) replayInputs(ctx context.Context, x *computation, r *Replay) er
 		Inputs uint64 `ch:"inputs"`
 	}
 	hour := x.hours[0].start
-	if err := l.deps.Store.Select(ctx, &rows, selectReplayInputs, store.Named("cluster", x.cluster.Name), store.Named("to", x.to),
+	if err := l.deps.Store.Select(ctx, &rows, selectReplayInputs, store.Named("cluster", x.cluster.Name),
+		store.Named("to", x.to),
 		store.Named("back", hour.Add(-backMS*time.Millisecond)), store.Named("end", hour.Add(time.Hour))); err != nil {
 		return fmt.Errorf("count the inputs of hour %s: %w", hour.Format(time.RFC3339), err)
 	}

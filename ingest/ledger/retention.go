@@ -179,7 +179,8 @@ func (l *Ledger) finishDrop(ctx context.Context, w tables.RawWeek) error {
 		return err
 	}
 	l.m.dropped.Inc()
-	l.deps.Log.Info("raw of a week dropped", "week", w.Week.Format(time.DateOnly), "hold_rows", w.HoldRows, "sample_rows", w.SampleRows, "gpu_hours", w.GPUHours)
+	l.deps.Log.Info("raw of a week dropped", "week", w.Week.Format(time.DateOnly), "hold_rows", w.HoldRows, "sample_rows",
+		w.SampleRows, "gpu_hours", w.GPUHours)
 	return nil
 }
 

@@ -60,7 +60,8 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), own: mapping, mapping: mapping, told: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
+	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), own: mapping, mapping: mapping,
+		told: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
 }
 
 // Run makes a pass, rests, and so on until ctx ends. A pass that fails is
@@ -165,7 +166,8 @@ const insertRows = 100_000
 // the inventory as the chunk begins, nil: to be read; after is the one at its
 // end, nil where it has to be read again. moved says that a GPU which two nodes
 // list may now be another node's after it.
-func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, hours []hourState, inv *meter.Inventory) (after *meter.Inventory, moved bool, err error) {
+func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, hours []hourState,
+	inv *meter.Inventory) (after *meter.Inventory, moved bool, err error) {
 	res, after, err := l.compute(ctx, c, watermarkMS, hours, inv)
 	if err != nil {
 		return nil, false, err
@@ -199,7 +201,8 @@ func (l *Ledger) publish(ctx context.Context, c cluster, res *result) error {
 	usage := tables.NewBlock[tables.UsageHour]()
 	for i, h := range res.hours {
 		gpus := res.results[i].GPUs
-		row := tables.UsageHour{Cluster: c.Name, UntilMS: h.untilMS, HourRows: uint32(len(gpus)), Epoch: h.epoch, Inputs: h.inputs, Version: h.version()}
+		row := tables.UsageHour{Cluster: c.Name, UntilMS: h.untilMS, HourRows: uint32(len(gpus)), Epoch: h.epoch,
+			Inputs: h.inputs, Version: h.version()}
 		for g := range gpus {
 			row.Usage = *usageRowOf(h.start, &gpus[g], l.names, l.mapping)
 			usage.Add(&row)

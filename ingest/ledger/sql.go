@@ -4,16 +4,19 @@ package ledger
 // reach of the hour before, the rows of raw they promise, and the watermark.
 // Partitions (weeks) that are known already are left out; an hour lies in one.
 const selectJournalHours = `
-SELECT toStartOfHour(slot) AS hour, count() AS stored, countIf(slot < hour + {gap:UInt32}) AS head, sum(hold_rows) AS rows,
+SELECT toStartOfHour(slot) AS hour, count() AS stored, countIf(slot < hour + {gap:UInt32}) AS head,
+  sum(hold_rows) AS rows,
        max(toInt64(toUnixTimestamp(slot)) * 1000 + slot_ms) AS end_ms, any(_partition_id) AS partition
 FROM batches FINAL
-WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')} AND _partition_id NOT IN {known:Array(String)}
+WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')}
+  AND _partition_id NOT IN {known:Array(String)}
 GROUP BY hour ORDER BY hour`
 
 // What the ledger holds of each hour, by its weakest row, how many rows those are
 // and how many were published; known as above, of months.
 const selectLedgerHours = `
-SELECT hour, min(inputs) AS inputs, min(until_ms) AS until_ms, min(epoch) AS epoch, count() AS rows, max(hour_rows) AS published,
+SELECT hour, min(inputs) AS inputs, min(until_ms) AS until_ms, min(epoch) AS epoch, count() AS rows,
+  max(hour_rows) AS published,
        any(_partition_id) AS partition
 FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND _partition_id NOT IN {known:Array(String)}
@@ -25,9 +28,11 @@ const selectLateChanges = `
 SELECT node, hour, collector, last
 FROM
 (
-    SELECT node, toStartOfHour(slot) AS hour, collector, max(appended_at) AS last, min(min(appended_at)) OVER (PARTITION BY hour) AS known
+    SELECT node, toStartOfHour(slot) AS hour, collector, max(appended_at) AS last,
+      min(min(appended_at)) OVER (PARTITION BY hour) AS known
     FROM batches FINAL
-    WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+    WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')}
+      AND slot < {to:DateTime('UTC')}
     GROUP BY node, hour, collector
 )
 WHERE last > hour + 3600 + {after:UInt32} AND last > known + {after:UInt32}
@@ -41,28 +46,33 @@ const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epoc
 // Batches of the slots in a range, winners and losers, those of a (node, slot)
 // one after the other.
 const selectJournal = `
-SELECT node, slot, collector, boot_ms, seq, rev, batch, hash, attribution_ok, enumeration_complete, observed_ms, observed, hold_rows
+SELECT node, slot, collector, boot_ms, seq, rev, batch, hash, attribution_ok, enumeration_complete, observed_ms,
+  observed, hold_rows
 FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored'
-  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
+    AND slot < {to:DateTime('UTC')}
   AND (empty({nodes:Array(String)}) OR node IN {nodes:Array(String)})
 ORDER BY node, slot`
 
 // Raw rows of the slots in a range, of one part of the GPUs.
 const selectHolds = `
-SELECT node, gpu, slot, batch, model, slices, kind, leaf, owner, bucket, why, slice_ms, work, energy_mj, unattributed_mj, energy_why,
+SELECT node, gpu, slot, batch, model, slices, kind, leaf, owner, bucket, why, slice_ms, work, energy_mj,
+  unattributed_mj, energy_why,
        head, tail
 FROM holds FINAL
 PREWHERE cityHash64(gpu) % {parts:UInt64} = {part:UInt64}
 WHERE cluster = {cluster:String}
-  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')} AND slot < {to:DateTime('UTC')}
+  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
+    AND slot < {to:DateTime('UTC')}
   AND (empty({nodes:Array(String)}) OR node IN {nodes:Array(String)}) AND ({gpu:String} = '' OR gpu = {gpu:String})
 SETTINGS do_not_merge_across_partitions_select_final = 1`
 
 const selectSightings = `
 SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last, kind_first, kind_last
 FROM sightings FINAL
-WHERE cluster = {cluster:String} AND cityHash64(gpu) % {parts:UInt64} = {part:UInt64} AND ({gpu:String} = '' OR gpu = {gpu:String})
+WHERE cluster = {cluster:String} AND cityHash64(gpu) % {parts:UInt64} = {part:UInt64}
+  AND ({gpu:String} = '' OR gpu = {gpu:String})
   AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
 // Keys that stand in the ledger for the hours of a range: what a recomputation
@@ -79,7 +89,8 @@ WHERE id IN {ids:Array(UInt64)}`
 
 // Weeks whose raw goes or is gone.
 const selectRawWeeks = `
-SELECT week, state, sealed_at, dropped_at, gpu_hours, hold_rows, sample_rows, usage_sha256 FROM raw_weeks FINAL ORDER BY week`
+SELECT week, state, sealed_at, dropped_at, gpu_hours, hold_rows, sample_rows,
+  usage_sha256 FROM raw_weeks FINAL ORDER BY week`
 
 const selectWeekRows = `
 SELECT (SELECT count() FROM holds WHERE toMonday(slot) = toDate({week:String})) AS hold_rows,
@@ -89,8 +100,10 @@ const dropWeek = `DROP PARTITION {week:String}`
 
 // What was published of a range of hours, a line per row.
 const selectPublished = `
-SELECT formatRowNoNewline('RowBinary', cluster, hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, free, stranded,
-       unhealthy, unobserved, unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile, profile_slices, owner, tenant, project,
+SELECT formatRowNoNewline('RowBinary', cluster, hour, gpu, node, model, slices, gpu_slices, unknown_capacity,
+  present_ms, free, stranded,
+       unhealthy, unobserved, unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile,
+         profile_slices, owner, tenant, project,
        user, workload, active, idle, unproven, inferred, work, energy_mj) AS line
 FROM usage_hourly FINAL
 WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND present_ms > 0
@@ -102,11 +115,14 @@ const selectRetirements = `SELECT gpu, at FROM retirements FINAL WHERE cluster =
 
 // Every GPU that was ever listed, with its last retirement.
 const selectBoards = `
-SELECT seen.cluster AS cluster, seen.gpu AS gpu, node, model, slices, toUInt8(kind) AS kind, first_ms, last_ms, retired_at, who, reason
+SELECT seen.cluster AS cluster, seen.gpu AS gpu, node, model, slices, toUInt8(kind) AS kind, first_ms, last_ms,
+  retired_at, who, reason
 FROM
 (
-    SELECT cluster, toString(gpu) AS gpu, argMax(node, (s.last_ms, s.run_from_ms)) AS node, argMax(model, (s.last_ms, s.run_from_ms)) AS model,
-           argMax(slices_last, (s.last_ms, s.run_from_ms)) AS slices, argMax(kind_last, (s.last_ms, s.run_from_ms)) AS kind,
+    SELECT cluster, toString(gpu) AS gpu, argMax(node, (s.last_ms, s.run_from_ms)) AS node,
+      argMax(model, (s.last_ms, s.run_from_ms)) AS model,
+           argMax(slices_last, (s.last_ms, s.run_from_ms)) AS slices,
+             argMax(kind_last, (s.last_ms, s.run_from_ms)) AS kind,
            min(s.first_ms) AS first_ms, max(s.last_ms) AS last_ms
     FROM sightings AS s FINAL WHERE s.last_ms > 0 GROUP BY cluster, gpu
 ) AS seen

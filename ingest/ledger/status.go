@@ -46,8 +46,10 @@ func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 			return nil, fmt.Errorf("count late batches of %s: %w", c.Name, err)
 		}
 		out = append(out, Watermark{
-			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours), DirtyHours: len(o.dirty()),
-			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter), StaleHours: len(o.stale()), LateBatches: late[0].Batches,
+			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours),
+			DirtyHours:  len(o.dirty()),
+			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter), StaleHours: len(o.stale()),
+			LateBatches: late[0].Batches,
 		})
 	}
 	return out, nil

@@ -24,7 +24,8 @@ type journalBatch struct {
 }
 
 func (j *journalBatch) nodeSlot() meter.NodeSlot {
-	s := meter.NodeSlot{StartMS: j.slotMS, Nothing: j.observedMS == 0, Complete: j.complete, AttributionOK: j.attribution, Fill: j.rank.Rev == wire.FillRev}
+	s := meter.NodeSlot{StartMS: j.slotMS, Nothing: j.observedMS == 0, Complete: j.complete, AttributionOK: j.attribution,
+		Fill: j.rank.Rev == wire.FillRev}
 	for _, ms := range j.observed {
 		s.Observed = append(s.Observed, int64(ms))
 	}
@@ -63,8 +64,10 @@ func (w *winners) add(row journalBatch) {
 		w.best = &row
 		return
 	}
-	if old.rank.Rev == row.rank.Rev && old.batch != row.batch && row.rank.Rev != wire.FillRev { // of fills the later run's corrects (R18)
-		w.findings = append(w.findings, fmt.Sprintf("two batches of rank %d for node %s, slot %s", row.rank.Rev, row.node, time.UnixMilli(row.slotMS).UTC()))
+	if old.rank.Rev == row.rank.Rev && old.batch != row.batch &&
+		row.rank.Rev != wire.FillRev { // of fills the later run's corrects (R18)
+		w.findings = append(w.findings,
+			fmt.Sprintf("two batches of rank %d for node %s, slot %s", row.rank.Rev, row.node, time.UnixMilli(row.slotMS).UTC()))
 	}
 	winner, loser := old, &row
 	if row.rank.Compare(old.rank) > 0 {
@@ -74,8 +77,9 @@ func (w *winners) add(row journalBatch) {
 	r := replacement{row.node, winner.rank.Collector, loser.rank.Collector, row.slotMS - row.slotMS%meter.HourMS}
 	if r.winner != r.loser && loser.rank.Rev != wire.FillRev && !w.replaced[r] {
 		w.replaced[r] = true
-		w.findings = append(w.findings, fmt.Sprintf("node %q, hour %s: batches of collector %q count in place of collector %q's",
-			r.node, time.UnixMilli(r.hourMS).UTC().Format(time.RFC3339), r.winner, r.loser))
+		w.findings = append(w.findings,
+			fmt.Sprintf("node %q, hour %s: batches of collector %q count in place of collector %q's",
+				r.node, time.UnixMilli(r.hourMS).UTC().Format(time.RFC3339), r.winner, r.loser))
 	}
 }
 
@@ -112,7 +116,8 @@ func (w *winners) missing() (missing []string) {
 
 // journalColumns are those of selectJournal, in its order.
 var journalColumns = []string{
-	"node", "slot", "collector", "boot_ms", "seq", "rev", "batch", "hash", "attribution_ok", "enumeration_complete", "observed_ms", "observed",
+	"node", "slot", "collector", "boot_ms", "seq", "rev", "batch", "hash", "attribution_ok", "enumeration_complete",
+	"observed_ms", "observed",
 	"hold_rows",
 }
 
@@ -120,7 +125,8 @@ func journalBatchOf(r *tables.Batch) journalBatch {
 	return journalBatch{
 		node: r.Node, slotMS: r.Slot.UnixMilli(),
 		rank:  wire.Rank{Rev: r.Rev, Collector: r.Collector, BootMS: int64(r.BootMS), Seq: r.Seq, Hash: r.Hash},
-		batch: r.Batch, attribution: r.AttributionOK == 1, complete: r.Complete == 1, observedMS: r.ObservedMS, observed: r.Observed, holdRows: r.HoldRows,
+		batch: r.Batch, attribution: r.AttributionOK == 1, complete: r.Complete == 1, observedMS: r.ObservedMS,
+		observed: r.Observed, holdRows: r.HoldRows,
 	}
 }
 

@@ -167,7 +167,8 @@ func chunks(hours []hourState, maxRows uint64) [][]hourState {
 	for i, h := range hours {
 		n := len(out) - 1
 		rows += h.rows + h.batches
-		if i > 0 && rows <= maxRows && len(out[n]) < chunkHours && h.start.Equal(hours[i-1].start.Add(time.Hour)) && h.start.Month() == hours[i-1].start.Month() {
+		if i > 0 && rows <= maxRows && len(out[n]) < chunkHours && h.start.Equal(hours[i-1].start.Add(time.Hour)) &&
+			h.start.Month() == hours[i-1].start.Month() {
 			out[n] = append(out[n], h)
 			continue
 		}

@@ -55,7 +55,8 @@ func (c *CSV) Read() ([]string, error) {
 		c.line, _ = c.FieldPos(0)
 	}
 	if err != nil && c.in.left <= 0 {
-		return nil, fmt.Errorf("after line %d: a record of more than %d bytes; does a quotation mark lack its end?", c.line, MaxRecord)
+		return nil, fmt.Errorf("after line %d: a record of more than %d bytes; does a quotation mark lack its end?",
+			c.line, MaxRecord)
 	}
 	return fields, err
 }

@@ -305,8 +305,10 @@ func testProduceIsolatesWhatTheBrokerRefuses(t *testing.T, b *testBroker) {
 	if !errors.As(err, &produce) {
 		t.Fatalf("Produce: %v, want *ProduceError", err)
 	}
-	if produce.Failed() != 1 || !errors.Is(produce.Errs[21], kafka.MessageSizeTooLarge) || !errors.Is(produce.Errs[21], ErrRefused) {
-		t.Errorf("%d messages failed, message 21 with %v, want only it with MessageSizeTooLarge", produce.Failed(), produce.Errs[21])
+	if produce.Failed() != 1 || !errors.Is(produce.Errs[21], kafka.MessageSizeTooLarge) || !errors.Is(produce.Errs[21],
+		ErrRefused) {
+		t.Errorf("%d messages failed, message 21 with %v, want only it with MessageSizeTooLarge", produce.Failed(),
+			produce.Errs[21])
 	}
 	fetchCount(t, join(t, c, "ingest"), 39)
 }

@@ -32,7 +32,8 @@ type ConsumerOptions struct {
 
 func (o ConsumerOptions) withDefaults() ConsumerOptions {
 	return withDefaults(o, ConsumerOptions{
-		SessionTimeout: 6 * time.Second, RebalanceTimeout: 10 * time.Second, MinBytes: 1, MaxWait: 500 * time.Millisecond, MaxBytes: 4 << 20,
+		SessionTimeout: 6 * time.Second, RebalanceTimeout: 10 * time.Second, MinBytes: 1, MaxWait: 500 * time.Millisecond,
+		MaxBytes: 4 << 20,
 	})
 }
 
@@ -57,7 +58,8 @@ type OffsetError struct {
 }
 
 func (e *OffsetError) Error() string {
-	return fmt.Sprintf("group %s stands at offset %d of topic %s partition %d, which ends at %d: the topic was recreated or lost messages",
+	return fmt.Sprintf(
+		"group %s stands at offset %d of topic %s partition %d, which ends at %d: the topic was recreated or lost messages",
 		e.Group, e.Offset, e.Topic, e.Partition, e.Last)
 }
 
@@ -109,7 +111,8 @@ func (g *generation) commit(topic string, next map[int]int64) error {
 	}
 	// Without an answer the generation's connection is lost, and it with it.
 	var code kafka.Error
-	if !errors.As(err, &code) || code == kafka.IllegalGeneration || code == kafka.UnknownMemberId || code == kafka.RebalanceInProgress {
+	if !errors.As(err, &code) || code == kafka.IllegalGeneration || code == kafka.UnknownMemberId ||
+		code == kafka.RebalanceInProgress {
 		return fmt.Errorf("%w: %w", ErrNotAssigned, err)
 	}
 	return err
@@ -193,7 +196,8 @@ func (c *Consumer) join(ctx context.Context) {
 			next.Start(func(ctx context.Context) { c.watch(ctx, n) })
 		}
 		for partition, offset := range gen.starts {
-			f := &fetcher{client: c.client, topic: c.topic, group: c.group, partition: partition, opt: c.opt, next: offset, at: offset}
+			f := &fetcher{client: c.client, topic: c.topic, group: c.group, partition: partition, opt: c.opt, next: offset,
+				at: offset}
 			next.Start(func(ctx context.Context) { c.follow(ctx, f, gen.arriving) })
 		}
 	}

@@ -160,7 +160,11 @@ func TestC1UnknownUserIsRefused(t *testing.T) {
 				_, err := c.authenticate("SCRAM-SHA-256", []byte("n,,n=gputally,r=v="))
 				return err
 			},
-			"a log-in that says it has finished": func(c rawConn) error { _, err := c.authenticate("SCRAM-SHA-256", []byte("v=")); return err },
+			"a log-in that says it has finished": func(c rawConn) error {
+				_,
+					err := c.authenticate("SCRAM-SHA-256", []byte("v="))
+				return err
+			},
 		} {
 			c := dialRaw(t, e)
 			tried := attack(c)
@@ -338,7 +342,8 @@ func TestH1OldLayoutsAreRefused(t *testing.T) {
 			_, err := enter(t, e).ask(req)
 			refused++
 			if got := testutil.ToFloat64(e.door.refused.WithLabelValues("version")); err == nil || got != refused {
-				t.Errorf("%s, version %d: answered with %v; %v were refused for their version, want %v", key.Name(), version, err, got, refused)
+				t.Errorf("%s, version %d: answered with %v; %v were refused for their version, want %v", key.Name(), version, err,
+					got, refused)
 			}
 		}
 	}
@@ -393,7 +398,8 @@ func awaitRead(t *testing.T, c rawConn) {
 	}
 	for ctx := testContext(t); ; runtime.Gosched() {
 		left := 0
-		if ctlErr := raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); ctlErr != nil || err != nil {
+		if ctlErr := raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); ctlErr != nil ||
+			err != nil {
 			t.Fatal(ctlErr, err)
 		}
 		if left == 0 {
@@ -408,16 +414,18 @@ func awaitRead(t *testing.T, c rawConn) {
 // doorWith is a broker whose door has other limits.
 func doorWith(tb testing.TB, change func(*doorLimits)) *Embedded {
 	tb.Helper()
-	return startWith(tb, EmbeddedOptions{Dir: tb.TempDir(), Protected: true, RetentionCheck: -1, Listen: newSocket(tb), listen: func(address string) (*door, error) {
-		listener, err := unixsock.Listen(context.Background(), strings.TrimPrefix(address, unixScheme))
-		if err != nil {
-			return nil, err
-		}
-		d := newDoor(listener, EmbeddedOptions{Log: quiet(), Protected: true})
-		change(&d.limits)
-		d.address = namedAddr(address)
-		return d.open(), nil
-	}})
+	return startWith(tb,
+		EmbeddedOptions{Dir: tb.TempDir(), Protected: true, RetentionCheck: -1, Listen: newSocket(tb),
+			listen: func(address string) (*door, error) {
+				listener, err := unixsock.Listen(context.Background(), strings.TrimPrefix(address, unixScheme))
+				if err != nil {
+					return nil, err
+				}
+				d := newDoor(listener, EmbeddedOptions{Log: quiet(), Protected: true})
+				change(&d.limits)
+				d.address = namedAddr(address)
+				return d.open(), nil
+			}})
 }
 
 type namedAddr string

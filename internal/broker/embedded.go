@@ -75,7 +75,8 @@ type Embedded struct {
 // StartEmbedded starts a broker on Dir. It fails when another process has Dir, or
 // the socket can't be made.
 func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
-	opt = withDefaults(opt, EmbeddedOptions{MinSessionTimeout: 6 * time.Second, RetentionCheck: 5 * time.Minute, Clock: clock.Real()})
+	opt = withDefaults(opt,
+		EmbeddedOptions{MinSessionTimeout: 6 * time.Second, RetentionCheck: 5 * time.Minute, Clock: clock.Real()})
 	if opt.Dir == "" {
 		return nil, errors.New("start embedded broker: dir is empty, want a data directory")
 	}

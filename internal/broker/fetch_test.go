@@ -31,7 +31,8 @@ func stampedBatch(t *testing.T, base int64, at time.Time, values ...string) []by
 	t.Helper()
 	var records []kafka.Record
 	for i, v := range values {
-		records = append(records, kafka.Record{Time: produced.Add(time.Duration(i) * time.Second), Value: kafka.NewBytes([]byte(v))})
+		records = append(records,
+			kafka.Record{Time: produced.Add(time.Duration(i) * time.Second), Value: kafka.NewBytes([]byte(v))})
 	}
 	var buf bytes.Buffer
 	set := protocol.RecordSet{Version: 2, Attributes: protocol.Zstd, Records: kafka.NewRecordReader(records...)}
@@ -81,7 +82,8 @@ func TestAppendTimesAreFoundInEveryVersion(t *testing.T) {
 		}
 		frame := buf.Bytes()[4:]
 		answer, err := parseFetch(frame, version, 1, TopicSamples, 3)
-		if err != nil || len(answer.set) < batchHeaderBytes || !bytes.HasSuffix(frame, answer.set) || answer.highWatermark != 51 {
+		if err != nil || len(answer.set) < batchHeaderBytes || !bytes.HasSuffix(frame, answer.set) ||
+			answer.highWatermark != 51 {
 			t.Fatalf("version %d: %v, record set of %d bytes is not the end of the response", version, err, len(answer.set))
 		}
 		// Put the batches in the place of kafka-go's own.
@@ -124,7 +126,8 @@ func TestCutOffAnswersHaveNoBatches(t *testing.T) {
 			t.Errorf("%d bytes: a batch %v", n, b)
 		}
 	}
-	if _, err := readFrame(strings.NewReader("\xff\xff\xff\xff")); err == nil || !strings.Contains(err.Error(), "4294967295 bytes") {
+	if _, err := readFrame(strings.NewReader("\xff\xff\xff\xff")); err == nil || !strings.Contains(err.Error(),
+		"4294967295 bytes") {
 		t.Errorf("error %v, want one that names the length", err)
 	}
 }
@@ -263,7 +266,9 @@ func TestReaderReadsASpanAndCommitsNothing(t *testing.T) {
 		var want []string
 		for i := range 10 {
 			want = append(want, fmt.Sprint(i))
-			msgs = append(msgs, Message{Topic: TopicSamples, Key: []byte("k"), Value: []byte(want[i]), Headers: []Header{{Key: "h", Value: []byte("v")}}})
+			msgs = append(msgs,
+				Message{Topic: TopicSamples, Key: []byte("k"), Value: []byte(want[i]),
+					Headers: []Header{{Key: "h", Value: []byte("v")}}})
 		}
 		if err := c.Producer().Produce(testContext(t), msgs); err != nil {
 			t.Fatal(err)
@@ -273,7 +278,8 @@ func TestReaderReadsASpanAndCommitsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, span := range [][2]int64{{0, 10}, {4, 9}, {9, 10}, {3, 3}, {10, 10}} {
-			if diff := cmp.Diff(want[span[0]:span[1]], readAll(t, c, 0, span[0], span[1]), cmp.Transformer("len0", func(s []string) []string { return append([]string{}, s...) })); diff != "" {
+			if diff := cmp.Diff(want[span[0]:span[1]], readAll(t, c, 0, span[0], span[1]),
+				cmp.Transformer("len0", func(s []string) []string { return append([]string{}, s...) })); diff != "" {
 				t.Errorf("offsets %v (-want +got):\n%s", span, diff)
 			}
 		}
@@ -285,7 +291,8 @@ func TestReaderReadsASpanAndCommitsNothing(t *testing.T) {
 			t.Errorf("the group's offsets (-want +got):\n%s", diff)
 		}
 		var beyond *OffsetError
-		if _, err := c.Reader(TopicSamples, 0, 12, 20, ConsumerOptions{}).Read(testContext(t), 1); !errors.As(err, &beyond) || beyond.Last != 10 {
+		if _, err := c.Reader(TopicSamples, 0, 12, 20, ConsumerOptions{}).Read(testContext(t), 1); !errors.As(err,
+			&beyond) || beyond.Last != 10 {
 			t.Errorf("a span beyond the end: got %v, want an OffsetError with end 10", err)
 		}
 		ended, cancel := context.WithCancel(t.Context())

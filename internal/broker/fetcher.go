@@ -43,7 +43,8 @@ func (f *fetcher) more(ctx context.Context, to int64) ([]Message, error) {
 			return nil, lost
 		case err != nil:
 			f.client.metrics.errors.WithLabelValues("fetch").Inc()
-			if err := f.client.pause(ctx, attempt, "fetch", err, "topic", f.topic, "partition", f.partition, "offset", f.at); err != nil {
+			if err := f.client.pause(ctx, attempt, "fetch", err, "topic", f.topic, "partition", f.partition, "offset",
+				f.at); err != nil {
 				return nil, err
 			}
 			attempt++
@@ -166,7 +167,8 @@ func (f *fetcher) read(res *fetched, end func() (int64, error)) (msgs []Message,
 		}
 	}
 	if len(res.set) > 0 && f.at == from {
-		return msgs, fmt.Errorf("broker answers fetch at offset %d with %d bytes, but no record from there on", from, len(res.set))
+		return msgs, fmt.Errorf("broker answers fetch at offset %d with %d bytes, but no record from there on", from,
+			len(res.set))
 	}
 	return msgs, nil
 }

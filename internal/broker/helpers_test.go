@@ -260,7 +260,8 @@ func testForeignClientReadsOurs(t *testing.T, b *testBroker) {
 		fetches.EachRecord(func(r *kgo.Record) {
 			const zstd = 4
 			if r.Attrs.CompressionType() != zstd {
-				t.Errorf("partition %d offset %d has compression %d, want %d", r.Partition, r.Offset, r.Attrs.CompressionType(), zstd)
+				t.Errorf("partition %d offset %d has compression %d, want %d", r.Partition, r.Offset,
+					r.Attrs.CompressionType(), zstd)
 			}
 			got = append(got, Message{
 				Topic: r.Topic, Key: r.Key, Value: r.Value, Partition: int(r.Partition), Offset: r.Offset,
@@ -307,7 +308,8 @@ func testForeignBatchesAreRead(t *testing.T, b *testBroker) {
 	}
 	for _, m := range got {
 		if m.Time.Before(before) || m.Time.After(m.FetchedAt) {
-			t.Errorf("offset %d %q is dated %v, want the append between %v and %v", m.Offset, m.Value, m.Time, before, m.FetchedAt)
+			t.Errorf("offset %d %q is dated %v, want the append between %v and %v", m.Offset, m.Value, m.Time, before,
+				m.FetchedAt)
 		}
 		if m.Hole != nil {
 			t.Errorf("offset %d has hole %v before it, want none", m.Offset, m.Hole)
@@ -397,7 +399,8 @@ func testKcatReadsOurs(t *testing.T, b *testBroker, kcat string) {
 		for _, h := range m.Headers {
 			pairs = append(pairs, h.Key+"="+string(h.Value))
 		}
-		want = append(want, fmt.Sprintf("%d %d %s %s %d %s", m.Partition, m.Offset, m.Key, strings.Join(pairs, ","), len(m.Value), m.Value))
+		want = append(want,
+			fmt.Sprintf("%d %d %s %s %d %s", m.Partition, m.Offset, m.Key, strings.Join(pairs, ","), len(m.Value), m.Value))
 	}
 	got := strings.Split(strings.TrimSuffix(string(out), "|"), "|")
 	if diff := gocmp.Diff(want, got, anyOrder); diff != "" {

@@ -214,7 +214,8 @@ func TestRetentionBySizeLeavesAHole(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := offsets[0].First
-	expectHole(t, fetchCount(t, join(t, c, "ingest"), int(40-first)), &Hole{Partition: 0, From: 3, To: first}, msgs[first:])
+	expectHole(t, fetchCount(t, join(t, c, "ingest"), int(40-first)), &Hole{Partition: 0, From: 3, To: first},
+		msgs[first:])
 }
 
 // TestDecisionsOutlastRetention: twenty-five years old, and over a restart, while
@@ -289,12 +290,21 @@ func TestEnsureTopicsNamesWhatWouldLoseDecisions(t *testing.T) {
 			settings   map[string]string
 			want       []string
 		}{
-			{name: "as it must be", partitions: 1, settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}},
-			{name: "for a year", partitions: 1, settings: map[string]string{"retention.ms": "31536000000", "retention.bytes": "-1"}, want: []string{"retention.ms is 31536000000, want -1 set on the topic: decisions are kept for ever"}},
-			{name: "by default", partitions: 1, want: []string{"retention.ms is 604800000 (inherited), want -1", "retention.bytes is -1 (inherited), want -1"}},
-			{name: "so many bytes", partitions: 1, settings: map[string]string{"retention.ms": "-1", "retention.bytes": "1000000"}, want: []string{"retention.bytes is 1000000, want -1"}},
-			{name: "compacted", partitions: 1, settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "compact"}, want: []string{"cleanup.policy is compact, want delete"}},
-			{name: "two orders", partitions: 2, settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}, want: []string{"partitions is 2, want 1"}},
+			{name: "as it must be", partitions: 1,
+				settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}},
+			{name: "for a year", partitions: 1,
+				settings: map[string]string{"retention.ms": "31536000000", "retention.bytes": "-1"},
+				want:     []string{"retention.ms is 31536000000, want -1 set on the topic: decisions are kept for ever"}},
+			{name: "by default", partitions: 1,
+				want: []string{"retention.ms is 604800000 (inherited), want -1", "retention.bytes is -1 (inherited), want -1"}},
+			{name: "so many bytes", partitions: 1,
+				settings: map[string]string{"retention.ms": "-1", "retention.bytes": "1000000"},
+				want:     []string{"retention.bytes is 1000000, want -1"}},
+			{name: "compacted", partitions: 1,
+				settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "compact"},
+				want:     []string{"cleanup.policy is compact, want delete"}},
+			{name: "two orders", partitions: 2, settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1"},
+				want: []string{"partitions is 2, want 1"}},
 		} {
 			c := newTestClient(t, b.addr, nil)
 			makeDecisions(t, c, test.partitions, test.settings)
@@ -311,7 +321,8 @@ func TestEnsureTopicsNamesWhatWouldLoseDecisions(t *testing.T) {
 			if err != nil && !errors.As(err, &setting) {
 				t.Errorf("%s: error %T is no *SettingError", test.name, err)
 			}
-			if _, err := c.kafka.DeleteTopics(testContext(t), &kafka.DeleteTopicsRequest{Topics: []string{TopicDecisions}}); err != nil {
+			if _, err := c.kafka.DeleteTopics(testContext(t),
+				&kafka.DeleteTopicsRequest{Topics: []string{TopicDecisions}}); err != nil {
 				t.Fatal(err)
 			}
 			awaitTopic(t, c, TopicDecisions, false)
@@ -322,9 +333,11 @@ func TestEnsureTopicsNamesWhatWouldLoseDecisions(t *testing.T) {
 // makeDecisions creates the topic as an operator would.
 func makeDecisions(t *testing.T, c *Client, partitions int, settings map[string]string) {
 	t.Helper()
-	topic := kafka.TopicConfig{Topic: TopicDecisions, NumPartitions: partitions, ReplicationFactor: 1, ConfigEntries: []kafka.ConfigEntry{
-		{ConfigName: "message.timestamp.type", ConfigValue: appendTime}, {ConfigName: "max.message.bytes", ConfigValue: "20000000"},
-	}}
+	topic := kafka.TopicConfig{Topic: TopicDecisions, NumPartitions: partitions, ReplicationFactor: 1,
+		ConfigEntries: []kafka.ConfigEntry{
+			{ConfigName: "message.timestamp.type", ConfigValue: appendTime},
+			{ConfigName: "max.message.bytes", ConfigValue: "20000000"},
+		}}
 	for name, value := range settings {
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: name, ConfigValue: value})
 	}
@@ -378,7 +391,8 @@ func TestEnsureTopicsTouchesWhatIsNamed(t *testing.T) {
 		}
 	}
 	c := newTestClient(t, "127.0.0.1:1", nil)
-	if err := c.EnsureTopics(context.Background(), "samples"); err == nil || !strings.Contains(err.Error(), `unknown topic "samples"`) {
+	if err := c.EnsureTopics(context.Background(), "samples"); err == nil || !strings.Contains(err.Error(),
+		`unknown topic "samples"`) {
 		t.Errorf("EnsureTopics of a foreign topic: %v", err)
 	}
 }

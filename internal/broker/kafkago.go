@@ -138,7 +138,8 @@ func parseFetch(frame []byte, version int16, correlation int32, topic string, pa
 	out.set = r.take(r.count())
 	switch {
 	case topics != 1 || partitions != 1 || name != topic || number != partition:
-		return nil, fmt.Errorf("broker answers fetch about %d topics, %d partitions, want topic %s partition %d", topics, partitions, topic, partition)
+		return nil, fmt.Errorf("broker answers fetch about %d topics, %d partitions, want topic %s partition %d", topics,
+			partitions, topic, partition)
 	case code != 0:
 		return nil, code
 	case r.err != nil:

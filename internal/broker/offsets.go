@@ -77,17 +77,20 @@ func (c *Client) bounds(ctx context.Context, topic string, partitions ...int) ([
 		return nil, err
 	}
 	if len(answers) != len(partitions) {
-		return nil, fmt.Errorf("list offsets of topic %q: %d partitions answered, want %d", topic, len(answers), len(partitions))
+		return nil, fmt.Errorf("list offsets of topic %q: %d partitions answered, want %d", topic, len(answers),
+			len(partitions))
 	}
 	out := make([]PartitionOffsets, 0, len(answers))
 	for _, p := range answers {
-		out = append(out, PartitionOffsets{Partition: p.Partition, First: p.FirstOffset, Last: p.LastOffset, Committed: NotCommitted})
+		out = append(out, PartitionOffsets{Partition: p.Partition, First: p.FirstOffset, Last: p.LastOffset,
+			Committed: NotCommitted})
 	}
 	slices.SortFunc(out, func(a, b PartitionOffsets) int { return a.Partition - b.Partition })
 	return out, nil
 }
 
-func (c *Client) listOffsets(ctx context.Context, topic string, asked []kafka.OffsetRequest) ([]kafka.PartitionOffsets, error) {
+func (c *Client) listOffsets(ctx context.Context, topic string,
+	asked []kafka.OffsetRequest) ([]kafka.PartitionOffsets, error) {
 	ctx, cancel := c.request(ctx)
 	defer cancel()
 	res, err := c.kafka.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: asked}})
@@ -132,7 +135,8 @@ func (c *Client) OffsetsAt(ctx context.Context, topic string, at time.Time) (map
 func (c *Client) committed(ctx context.Context, topic, group string, partitions int) (map[int]int64, error) {
 	ctx, cancel := c.request(ctx)
 	defer cancel()
-	res, err := c.kafka.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{topic: upTo(partitions)}})
+	res, err := c.kafka.OffsetFetch(ctx,
+		&kafka.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{topic: upTo(partitions)}})
 	if err == nil {
 		err = res.Error
 	}
@@ -145,7 +149,8 @@ func (c *Client) committed(ctx context.Context, topic, group string, partitions 
 	out := map[int]int64{}
 	for _, p := range res.Topics[topic] {
 		if p.Error != nil {
-			return nil, fmt.Errorf("fetch committed offset of group %q topic %q partition %d: %w", group, topic, p.Partition, p.Error)
+			return nil, fmt.Errorf("fetch committed offset of group %q topic %q partition %d: %w", group, topic,
+				p.Partition, p.Error)
 		}
 		if p.CommittedOffset >= 0 {
 			out[p.Partition] = p.CommittedOffset
@@ -160,7 +165,8 @@ func (c *Client) MoveGroup(ctx context.Context, group, topic string, partition i
 	ctx, cancel := c.request(ctx)
 	defer cancel()
 	res, err := c.kafka.OffsetCommit(ctx, &kafka.OffsetCommitRequest{
-		GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topic: {{Partition: partition, Offset: offset}}},
+		GroupID: group, GenerationID: -1,
+		Topics: map[string][]kafka.OffsetCommit{topic: {{Partition: partition, Offset: offset}}},
 	})
 	if err == nil && len(res.Topics[topic]) != 1 {
 		err = errors.New("the broker does not say whether it did")

@@ -45,7 +45,8 @@ func (e *ProduceError) Error() string {
 	if first < 0 {
 		return "produce: no message failed"
 	}
-	return fmt.Sprintf("produce: %d of %d messages not acknowledged, first message %d: %v", e.Failed(), len(e.Errs), first, e.Errs[first])
+	return fmt.Sprintf("produce: %d of %d messages not acknowledged, first message %d: %v", e.Failed(), len(e.Errs),
+		first, e.Errs[first])
 }
 
 // Unwrap gives errors.Is and errors.As the failures.
@@ -195,7 +196,8 @@ func (p *produceCall) send(ctx context.Context, indexes []int) {
 		if cause == nil || ctx.Err() == nil {
 			cause = err // ctx's end in the midst of an attempt explains nothing
 		}
-		if err := p.client.pause(ctx, attempt, "produce", cause, "topic", p.target.topic, "partition", p.target.partition); err != nil {
+		if err := p.client.pause(ctx, attempt, "produce", cause, "topic", p.target.topic, "partition",
+			p.target.partition); err != nil {
 			for _, i := range indexes {
 				p.errs[i] = err
 			}

@@ -100,7 +100,8 @@ func cutBatch(set []byte) (b batch, rest []byte, ok bool) {
 	magic := set[batchMagicAt]
 	switch {
 	case size <= batchMagicAt || magic == 2 && size < batchHeaderBytes:
-		b.raw, b.err = set, fmt.Errorf("batch has a length of %d bytes, want %d or more", size-batchLengthEnds, batchHeaderBytes-batchLengthEnds)
+		b.raw, b.err = set, fmt.Errorf("batch has a length of %d bytes, want %d or more", size-batchLengthEnds,
+			batchHeaderBytes-batchLengthEnds)
 		return b, nil, true
 	case size > int64(len(set)):
 		return b, nil, false
@@ -166,7 +167,8 @@ func (b *batch) time(delta int64) time.Time {
 // messages appends the batch's records from an offset on to msgs, each like the
 // one given, and says how many bytes they take. The batch is checked as a whole
 // first to last; of one that is unreadable nothing is appended.
-func (b *batch) messages(msgs []Message, from int64, like Message, maxBytes int) (_ []Message, bytes int, bad *Unreadable) {
+func (b *batch) messages(msgs []Message, from int64, like Message,
+	maxBytes int) (_ []Message, bytes int, bad *Unreadable) {
 	if b.bare() {
 		b.err = errors.New("batch has no record: a transaction's marker")
 	}
@@ -220,14 +222,16 @@ func (b *batch) walk(msgs []Message, body []byte, from int64, like Message, maxB
 		case r.err != nil:
 			return msgs, fmt.Errorf("record %d of %d: %w", i, b.count, r.err)
 		case delta <= last || delta > b.last-b.first:
-			return msgs, fmt.Errorf("record %d of %d: offset delta is %d, want more than %d, at most %d", i, b.count, delta, last, b.last-b.first)
+			return msgs, fmt.Errorf("record %d of %d: offset delta is %d, want more than %d, at most %d", i, b.count, delta,
+				last, b.last-b.first)
 		}
 		last, entries, m.Offset = delta, entries+len(m.Headers), b.first+delta
 		if m.Offset < from {
 			continue
 		}
 		if n := m.sizeBytes(); n > maxBytes {
-			m.Bad = &Unreadable{Reason: ReasonTooLarge, Err: fmt.Errorf("message has %d bytes, limit %d: %w", n, maxBytes, errTooLarge)}
+			m.Bad = &Unreadable{Reason: ReasonTooLarge,
+				Err: fmt.Errorf("message has %d bytes, limit %d: %w", n, maxBytes, errTooLarge)}
 		}
 		msgs = append(msgs, m)
 	}
@@ -259,7 +263,8 @@ func (r *byteReader) text() { r.take(max(0, int64(int16(r.number(2))))) }
 
 // record reads the next record into m. The headers of the record before spare
 // it their names.
-func (r *byteReader) record(b *batch, m *Message, before []Header, maxHeaders int) (delta int64, at time.Time, headers []Header) {
+func (r *byteReader) record(b *batch, m *Message, before []Header,
+	maxHeaders int) (delta int64, at time.Time, headers []Header) {
 	one := byteReader{rest: r.bytes("record")}
 	one.take(1) // attributes, unused
 	timeDelta := one.varint("timestamp delta")

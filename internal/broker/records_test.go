@@ -135,9 +135,11 @@ func bombs(tb testing.TB) (out []hostile) {
 	headers := rawRecord(0, "n1", 0, maxBatchEntries, string(make([]byte, 2*maxBatchEntries)))
 	for _, codec := range allCodecs {
 		if codec != compress.None {
-			out = append(out, hostile{codec.String() + " bomb", rawBatch(codec, 1, 0, squeezed(tb, codec, large)), ReasonTooLarge, "n1", true})
+			out = append(out, hostile{codec.String() + " bomb", rawBatch(codec, 1, 0, squeezed(tb, codec, large)),
+				ReasonTooLarge, "n1", true})
 			cut := squeezed(tb, codec, bytes.Repeat([]byte("abcdefghi"), 1000))
-			out = append(out, hostile{codec.String() + " cut off", rawBatch(codec, 1, 0, cut[:len(cut)/2]), ReasonRecord, "", false})
+			out = append(out, hostile{codec.String() + " cut off", rawBatch(codec, 1, 0, cut[:len(cut)/2]), ReasonRecord,
+				"", false})
 			out = append(out, hostile{codec.String() + " of noise", rawBatch(codec, 1, 0, noise(1000)), ReasonRecord, "", false})
 		}
 		out = append(out, hostile{
@@ -153,22 +155,26 @@ func bombs(tb testing.TB) (out []hostile) {
 		out = append(out, hostile{name, rawBatch(codec, 1, 0, body), reason, "", false})
 	}
 	add("no codec of Kafka's", 7, noise(100), ReasonRecord)
-	add("snappy of 4 GiB, it says", compress.Snappy, append(binary.AppendUvarint(nil, math.MaxUint32-16), noise(30)...), ReasonTooLarge)
+	add("snappy of 4 GiB, it says", compress.Snappy, append(binary.AppendUvarint(nil, math.MaxUint32-16), noise(30)...),
+		ReasonTooLarge)
 	block := append(bytes.Clone(xerial), 0, 0, 0, 1, 0, 0, 0, 1)
-	add("xerial block of 4 GiB, it says", compress.Snappy, append(bytes.Clone(block), 0xff, 0xff, 0xff, 0xff, 1), ReasonRecord)
+	add("xerial block of 4 GiB, it says", compress.Snappy, append(bytes.Clone(block), 0xff, 0xff, 0xff, 0xff, 1),
+		ReasonRecord)
 	for range 40 { // small blocks, nested one behind the other
 		some := snappy.Encode(nil, make([]byte, 1<<20))
 		block = append(binary.BigEndian.AppendUint32(block, uint32(len(some))), some...)
 	}
 	add("xerial blocks", compress.Snappy, block, ReasonTooLarge)
 	frame := []byte{0x28, 0xb5, 0x2f, 0xfd}
-	add("zstd of 2^62 bytes, it says", compress.Zstd, append(bytes.Clone(frame), 0xe0, 0, 0, 0, 0, 0, 0, 0, 0x40, 1, 0, 0), ReasonTooLarge)
+	add("zstd of 2^62 bytes, it says", compress.Zstd,
+		append(bytes.Clone(frame), 0xe0, 0, 0, 0, 0, 0, 0, 0, 0x40, 1, 0, 0), ReasonTooLarge)
 	add("zstd of a window of 3.75 TiB", compress.Zstd, append(bytes.Clone(frame), 0, 0xff, 1, 0, 0), ReasonRecord)
 	small, err := zstd.NewWriter(nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	add("zstd frames", compress.Zstd, bytes.Repeat(small.EncodeAll(make([]byte, 1<<20), nil), 2*maxBatchBytes>>20), ReasonTooLarge)
+	add("zstd frames", compress.Zstd, bytes.Repeat(small.EncodeAll(make([]byte, 1<<20), nil), 2*maxBatchBytes>>20),
+		ReasonTooLarge)
 	return out
 }
 
@@ -317,7 +323,8 @@ func TestH3EmbeddedBrokerRefusesWhatCannotBeRead(t *testing.T) {
 	embedded := startWith(t, EmbeddedOptions{Dir: t.TempDir(), listen: foreignDoor})
 	c := newTestClient(t, embedded.Addr(), onePartition)
 	ensure(t, c)
-	for _, h := range append(hostiles(t), hostile{name: "offsets without a record", batch: rawBatch(compress.None, 1, 9, rawRecord(0, "", 0, 0))}) {
+	for _, h := range append(hostiles(t),
+		hostile{name: "offsets without a record", batch: rawBatch(compress.None, 1, 9, rawRecord(0, "", 0, 0))}) {
 		if err := sendRaw(t, embedded.Addr(), h.batch); err == nil {
 			t.Errorf("%s was taken", h.name)
 		}
@@ -351,7 +358,8 @@ func TestLieAboutOffsetsIsBounded(t *testing.T) {
 	} {
 		f := readerOf(t)
 		f.at, f.next = test.at, test.at
-		msgs, err := f.read(&fetched{set: append(bytes.Clone(lie), test.behind...), highWatermark: test.end}, endsAt(test.end))
+		msgs, err := f.read(&fetched{set: append(bytes.Clone(lie), test.behind...), highWatermark: test.end},
+			endsAt(test.end))
 		if err != nil || len(msgs) == 0 || msgs[0].Bad == nil || msgs[0].Offset != test.from || msgs[0].Next() != test.to {
 			t.Errorf("%s: %+v, %v, want offsets [%d, %d)", test.name, msgs, err, test.from, test.to)
 		}
@@ -373,7 +381,8 @@ func TestABatchNewerThanTheHighWatermarkIsRead(t *testing.T) {
 			t.Errorf("high watermark %d: %+v, %v, want 4 messages", noted, msgs, err)
 		}
 	}
-	if _, err := readerOf(t).read(&fetched{set: set}, func() (int64, error) { return 0, errCutOff }); !errors.Is(err, errCutOff) {
+	if _, err := readerOf(t).read(&fetched{set: set}, func() (int64, error) { return 0, errCutOff }); !errors.Is(err,
+		errCutOff) {
 		t.Errorf("the broker does not say: %v, want its error", err)
 	}
 }
@@ -395,12 +404,14 @@ func TestWrongChecksumIsFetchedAgain(t *testing.T) {
 	if msgs, err := f.read(&fetched{set: damaged, highWatermark: 2}, endsAt(2)); err == nil || len(msgs) != 0 {
 		t.Errorf("the first time: %v, %v, want an error", msgs, err)
 	}
-	if msgs, err := f.read(&fetched{set: whole, highWatermark: 2}, endsAt(2)); err != nil || len(msgs) != 2 || msgs[0].Bad != nil {
+	if msgs, err := f.read(&fetched{set: whole, highWatermark: 2}, endsAt(2)); err != nil || len(msgs) != 2 ||
+		msgs[0].Bad != nil {
 		t.Errorf("whole again: %v, %v", msgs, err)
 	}
 	f = readerOf(t)
 	f.doubted = 1
-	if msgs, err := f.read(&fetched{set: damaged, highWatermark: 2}, endsAt(2)); err != nil || len(msgs) != 1 || msgs[0].Bad == nil || msgs[0].Next() != 2 {
+	if msgs, err := f.read(&fetched{set: damaged, highWatermark: 2}, endsAt(2)); err != nil || len(msgs) != 1 ||
+		msgs[0].Bad == nil || msgs[0].Next() != 2 {
 		t.Errorf("the second time: %v, %v, want one unreadable message of both offsets", msgs, err)
 	}
 }
@@ -424,7 +435,8 @@ func TestFetchStopsAtItsLimit(t *testing.T) {
 	}
 	f = readerOf(t)
 	f.client.config.MaxMessageBytes = 8 << 20
-	if msgs, err := f.read(&fetched{set: set, highWatermark: 9}, endsAt(9)); err != nil || msgs[0].Bad == nil || msgs[0].Bad.Reason != ReasonTooLarge ||
+	if msgs, err := f.read(&fetched{set: set, highWatermark: 9}, endsAt(9)); err != nil || msgs[0].Bad == nil ||
+		msgs[0].Bad.Reason != ReasonTooLarge ||
 		string(msgs[0].Key) != "n1" || msgs[0].Next() != 1 || len(msgs[0].Value) != 8<<20 {
 		t.Errorf("a record over the limit: %+v, %v", msgs[0].Bad, err)
 	}

@@ -55,7 +55,8 @@ func produceRead(ctx context.Context, c *Client, from, to int) error {
 }
 
 func readSamples(ctx context.Context, c *Client, from, to int) error {
-	consumer, err := c.Consumer("ingest", TopicSamples, ConsumerOptions{SessionTimeout: 6 * time.Second, MaxWait: 20 * time.Millisecond})
+	consumer, err := c.Consumer("ingest", TopicSamples,
+		ConsumerOptions{SessionTimeout: 6 * time.Second, MaxWait: 20 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -239,7 +240,8 @@ func TestRetentionLeavesDecisionsAlone(t *testing.T) {
 	}
 	e, _ = startAged(t, dir, clk.Now())
 	e.aging.apply(testContext(t))
-	if diff := cmp.Diff(values(msgs), wholeTopic(t, newTestClient(t, e.Addr(), onePartition), TopicDecisions)); diff != "" {
+	if diff := cmp.Diff(values(msgs),
+		wholeTopic(t, newTestClient(t, e.Addr(), onePartition), TopicDecisions)); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)
 	}
 }
@@ -286,9 +288,12 @@ func TestRetentionIsTheTopicsOwn(t *testing.T) {
 	}{
 		"inherited": {want: limits{ms: -1, bytes: -1}},
 		"reset":     {configs: map[string]*string{"retention.ms": nil}, want: limits{ms: -1, bytes: -1}},
-		"set":       {configs: map[string]*string{"retention.ms": text("5"), "retention.bytes": text("7")}, want: limits{ms: 5, bytes: 7}},
-		"unlimited": {configs: map[string]*string{"retention.ms": text("-1"), "retention.bytes": text("-1")}, want: limits{ms: -1, bytes: -1}},
-		"a word":    {configs: map[string]*string{"retention.ms": text("week")}, want: limits{ms: -1, bytes: -1}, err: `read setting retention.ms: strconv.ParseInt: parsing "week": invalid syntax`},
+		"set": {configs: map[string]*string{"retention.ms": text("5"), "retention.bytes": text("7")},
+			want: limits{ms: 5, bytes: 7}},
+		"unlimited": {configs: map[string]*string{"retention.ms": text("-1"), "retention.bytes": text("-1")},
+			want: limits{ms: -1, bytes: -1}},
+		"a word": {configs: map[string]*string{"retention.ms": text("week")}, want: limits{ms: -1, bytes: -1},
+			err: `read setting retention.ms: strconv.ParseInt: parsing "week": invalid syntax`},
 	} {
 		got, err := limitsOf(test.configs)
 		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(limits{})); diff != "" {

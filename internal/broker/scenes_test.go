@@ -167,7 +167,8 @@ func nothingLost(t *testing.T, n int, read ...[]Message) {
 		delete(times, string(m.Value))
 	}
 	if len(lost) > 0 || len(times) > 0 {
-		t.Errorf("of %d messages these were not read: %q; these were read and never sent: %q", n, lost, slices.Sorted(maps.Keys(times)))
+		t.Errorf("of %d messages these were not read: %q; these were read and never sent: %q", n, lost,
+			slices.Sorted(maps.Keys(times)))
 	}
 	t.Logf("%d messages, %d read again", n, total-n)
 }

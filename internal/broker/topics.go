@@ -45,8 +45,10 @@ func (c *Client) Topics() []Topic {
 			Name: TopicSamples, Partitions: c.config.SamplesPartitions, Retention: c.config.SamplesRetention,
 			RetentionBytes: c.config.SamplesRetentionBytes, MaxMessageBytes: most,
 		},
-		{Name: TopicDeadLetter, Partitions: 1, Retention: c.config.DeadLetterRetention, RetentionBytes: -1, MaxMessageBytes: most},
-		{Name: TopicDecisions, Partitions: 1, Retention: forever, RetentionBytes: -1, MaxMessageBytes: most, Everlasting: true},
+		{Name: TopicDeadLetter, Partitions: 1, Retention: c.config.DeadLetterRetention, RetentionBytes: -1,
+			MaxMessageBytes: most},
+		{Name: TopicDecisions, Partitions: 1, Retention: forever, RetentionBytes: -1, MaxMessageBytes: most,
+			Everlasting: true},
 	}
 }
 
@@ -60,7 +62,8 @@ func (c *Client) named(names []string) ([]Topic, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(t Topic) bool { return t.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("ensure topics: unknown topic %q (known: %s, %s, %s)", name, TopicSamples, TopicDeadLetter, TopicDecisions)
+			return nil, fmt.Errorf("ensure topics: unknown topic %q (known: %s, %s, %s)", name, TopicSamples, TopicDeadLetter,
+				TopicDecisions)
 		}
 		out = append(out, all[i])
 	}
@@ -173,7 +176,9 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 	}
 	var errs []error
 	for _, t := range wanted {
-		i := slices.IndexFunc(res.Resources, func(r kafka.DescribeConfigResponseResource) bool { return r.ResourceName == t.Name })
+		i := slices.IndexFunc(res.Resources, func(r kafka.DescribeConfigResponseResource) bool {
+			return r.ResourceName == t.Name
+		})
 		if i < 0 {
 			errs = append(errs, fmt.Errorf("describe settings of topic %s: not in the broker's answer", t.Name))
 			continue
@@ -182,7 +187,8 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 			errs = append(errs, fmt.Errorf("describe settings of topic %s: %w", t.Name, err))
 			continue
 		}
-		errs = append(errs, checkSettings(t, res.Resources[i].ConfigEntries, meta.ClusterID == embeddedID), checkPartitions(t, partitions[t.Name]))
+		errs = append(errs, checkSettings(t, res.Resources[i].ConfigEntries, meta.ClusterID == embeddedID),
+			checkPartitions(t, partitions[t.Name]))
 	}
 	return errors.Join(errs...)
 }
@@ -212,7 +218,8 @@ func (t Topic) settings() []setting {
 	}
 	if t.Everlasting {
 		const wanted = "-1 set on the topic: decisions are kept for ever"
-		retention = []setting{{"retention.ms", ms, true, is("-1"), wanted}, {"retention.bytes", bytes, true, is("-1"), wanted}}
+		retention = []setting{{"retention.ms", ms, true, is("-1"), wanted},
+			{"retention.bytes", bytes, true, is("-1"), wanted}}
 	}
 	largeEnough := func(value string) bool {
 		n, err := strconv.Atoi(value)

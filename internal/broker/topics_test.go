@@ -59,7 +59,8 @@ func testEnsureTopicsNamesWrongSettings(t *testing.T, b *testBroker) {
 // foreignBroker is a broker that is not the embedded one.
 func foreignBroker(t *testing.T) (addr string) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{"default.replication.factor": "1"}))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1),
+		kfake.BrokerConfigs(map[string]string{"default.replication.factor": "1"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +75,10 @@ func TestTopicsAreDatedByTheBroker(t *testing.T) { eachBroker(t, testTopicsAreDa
 func testTopicsAreDatedByTheBroker(t *testing.T, b *testBroker) {
 	c := newTestClient(t, b.addr, nil)
 	ensure(t, c)
-	res, err := c.kafka.DescribeConfigs(testContext(t), &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
-		{ResourceType: kafka.ResourceTypeTopic, ResourceName: TopicSamples, ConfigNames: []string{"message.timestamp.type"}},
-	}})
+	res, err := c.kafka.DescribeConfigs(testContext(t),
+		&kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
+			{ResourceType: kafka.ResourceTypeTopic, ResourceName: TopicSamples, ConfigNames: []string{"message.timestamp.type"}},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,10 +118,11 @@ func create(t *testing.T, c *Client) {
 	t.Helper()
 	var topics []kafka.TopicConfig
 	for _, w := range c.Topics() {
-		topics = append(topics, kafka.TopicConfig{Topic: w.Name, NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: []kafka.ConfigEntry{
-			{ConfigName: "retention.ms", ConfigValue: "86400000"},
-			{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(w.MaxMessageBytes)},
-		}})
+		topics = append(topics,
+			kafka.TopicConfig{Topic: w.Name, NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: []kafka.ConfigEntry{
+				{ConfigName: "retention.ms", ConfigValue: "86400000"},
+				{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(w.MaxMessageBytes)},
+			}})
 	}
 	res, err := c.kafka.CreateTopics(testContext(t), &kafka.CreateTopicsRequest{Topics: topics})
 	if err != nil || res.Errors[TopicSamples] != nil {
@@ -240,7 +243,8 @@ func TestNewPartitionsAreRead(t *testing.T) {
 	if err := consumer.Commit(ctx, fetchCount(t, consumer, 20)); err != nil {
 		t.Fatal(err)
 	}
-	res, err := c.kafka.CreatePartitions(ctx, &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: TopicSamples, Count: 3}}})
+	res, err := c.kafka.CreatePartitions(ctx,
+		&kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: TopicSamples, Count: 3}}})
 	if err != nil || res.Errors[TopicSamples] != nil {
 		t.Fatal(err, res)
 	}
@@ -274,7 +278,8 @@ func TestH2CreatedTopicsAreBounded(t *testing.T) {
 	e := startProtected(t, t.TempDir())
 	assigned := createRequest(TopicSamples, -1)
 	assigned.Topics[0].ReplicationFactor = -1
-	assigned.Topics[0].ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: make([]int32, 8_000)}}
+	assigned.Topics[0].ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{
+		{Replicas: make([]int32, 8_000)}}
 	two := createRequest(TopicSamples, 1)
 	two.Topics = append(two.Topics, createRequest("another", 1).Topics...)
 	before := heapBytes()

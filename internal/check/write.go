@@ -105,7 +105,8 @@ func WriteCSV(w io.Writer, results []Result) error {
 		}
 		rows = append(rows, []string{
 			usage.TextCell(r.Name), usage.TextCell(r.Title), ok, strconv.FormatInt(r.Checked, 10),
-			strconv.FormatInt(r.Violations, 10), usage.TextCell(r.Figures), usage.TextCell(strings.Join(slices.Concat(r.Findings, r.Notes), "; ")),
+			strconv.FormatInt(r.Violations, 10), usage.TextCell(r.Figures),
+			usage.TextCell(strings.Join(slices.Concat(r.Findings, r.Notes), "; ")),
 		})
 	}
 	if err := csv.NewWriter(w).WriteAll(rows); err != nil {

@@ -120,8 +120,9 @@ func TestDecodeNamesFileLineKeyAndValue(t *testing.T) {
 		"room:\n  password_env: GPUTALLY_NO_SUCH":  `f:2: room.password_env: environment variable GPUTALLY_NO_SUCH is not set`,
 		"room:\n  password_file: /nonexistent/pw":  `f:2: room.password_file: read secret: open /nonexistent/pw: no such file or directory`,
 		"room:\n  password_file: 3":                `f:2: room.password_file: want the name of a file, got 3`,
-		"room: " + strings.Repeat("x", 80):         `f:1: room: want a mapping of keys, got "` + strings.Repeat("x", 60) + `…"`,
-		"cluster: [":                               `parse f: yaml: line 1: did not find expected node content`,
+		"room: " + strings.Repeat("x", 80): `f:1: room: want a mapping of keys, got "` + strings.Repeat("x",
+			60) + `…"`,
+		"cluster: [": `parse f: yaml: line 1: did not find expected node content`,
 	} {
 		got := defaults()
 		err := Decode("f", []byte(text), &got)
@@ -210,7 +211,8 @@ func TestEncodeIsWhatDecodeReads(t *testing.T) {
 	secretPath := filepath.Join(t.TempDir(), "pw")
 	write(t, secretPath, "hunter2")
 	want := defaults()
-	text := "cluster: \"42\"\nroom: {slot: 90s, max_late: 72h, since: 2026-10-01T00:00:00Z, limit: 3, password_file: " + secretPath + "}"
+	text := "cluster: \"42\"\nroom: {slot: 90s, max_late: 72h, since: 2026-10-01T00:00:00Z, limit: 3, password_file: " +
+		secretPath + "}"
 	if err := Decode("f", []byte(text), &want); err != nil {
 		t.Fatal(err)
 	}

@@ -26,13 +26,19 @@ func hostileYAML() map[string]string {
 		"f:1: anchors": laughs.String(), "f:2: merge keys": "a: 1\n<<: {b: 1}\n",
 		"f:1: a key of 2000 bytes":     "? " + strings.Repeat("k", 2000) + "\n: 1",
 		"is longer than 1048576 bytes": strings.Repeat("#", MaxBytes+1),
-		"want at most 200000":          "[" + repeat("a,") + "]", "in each other": strings.Repeat("[", 40) + strings.Repeat("]", 40),
-		"more than 100000 values": "{" + strings.Repeat("a,", 60_000) + "}",
-		"flow":                    strings.Repeat("[", 190_000), "block": strings.Repeat("- ", 190_000), "keys": strings.Repeat("? ", 190_000),
-		"maps": strings.Repeat("{a: ", 90_000), "comments": repeat("#\n"), "commented": repeat("- #\n  a\n"), "lines": "a: |\n" + repeat(" \n"),
-		"folded": "a: >\n" + repeat(" b\n\n"), "quoted": `a: "` + repeat("\n") + `"`, "escapes": `a: "` + repeat(`\U0001F600`) + `"`,
-		"tags": repeat("!a "), "tabs": repeat("\t"), "plain": "a: " + repeat("b "), "indents": indents(), "documents": repeat("---\n"),
-		"directives": repeat("%YAML 1.1\n"), "anchors": repeat("&a "), "zeros": repeat("\x00"), "wide": "\xff\xfe" + repeat("a\x00"),
+		"want at most 200000":          "[" + repeat("a,") + "]",
+		"in each other":                strings.Repeat("[", 40) + strings.Repeat("]", 40),
+		"more than 100000 values":      "{" + strings.Repeat("a,", 60_000) + "}",
+		"flow":                         strings.Repeat("[", 190_000), "block": strings.Repeat("- ", 190_000),
+		"keys": strings.Repeat("? ", 190_000),
+		"maps": strings.Repeat("{a: ", 90_000), "comments": repeat("#\n"), "commented": repeat("- #\n  a\n"),
+		"lines":  "a: |\n" + repeat(" \n"),
+		"folded": "a: >\n" + repeat(" b\n\n"), "quoted": `a: "` + repeat("\n") + `"`,
+		"escapes": `a: "` + repeat(`\U0001F600`) + `"`,
+		"tags":    repeat("!a "), "tabs": repeat("\t"), "plain": "a: " + repeat("b "), "indents": indents(),
+		"documents":  repeat("---\n"),
+		"directives": repeat("%YAML 1.1\n"), "anchors": repeat("&a "), "zeros": repeat("\x00"),
+		"wide": "\xff\xfe" + repeat("a\x00"),
 	}
 }
 
@@ -69,7 +75,8 @@ func TestH7AFullFileIsTaken(t *testing.T) {
 		Groups []map[string]string
 	}{}
 	costtest.Within(t, 5*time.Second, 256<<20, func() {
-		if err := Decode("f", []byte(strings.ReplaceAll(text, "n: 1", "n: x")), &got); err != nil || len(got.Groups) != 15_000 {
+		if err := Decode("f", []byte(strings.ReplaceAll(text, "n: 1", "n: x")), &got); err != nil ||
+			len(got.Groups) != 15_000 {
 			t.Errorf("%d groups: %v", len(got.Groups), err)
 		}
 	})

@@ -19,7 +19,8 @@ func TestProblemsNameEveryWrongValue(t *testing.T) {
 	p.OneOf("mode", "x", "a", "b", "c")
 	Positive(&p, "timeout", -time.Second)
 	Positive(&p, "most", 0)
-	want := "slots 3: must be 4\nmode \"x\": must be \"a\", \"b\" or \"c\"\ntimeout -1s: must be positive\nmost 0: must be positive"
+	want := "slots 3: must be 4\nmode \"x\": must be \"a\", \"b\" or \"c\"\ntimeout -1s: must be positive\nmost 0: " +
+		"must be positive"
 	if err := p.Err(); err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
@@ -27,10 +28,12 @@ func TestProblemsNameEveryWrongValue(t *testing.T) {
 
 func TestHTTPURL(t *testing.T) {
 	for raw, want := range map[string]string{
-		"http://h:1/x": "", "https://h": "", "ftp://u:secret@h": "scheme", "http://": "has no host", "https://u:secret@a b\x7f": "is not a URL",
+		"http://h:1/x": "", "https://h": "", "ftp://u:secret@h": "scheme", "http://": "has no host",
+		"https://u:secret@a b\x7f": "is not a URL",
 	} {
 		_, err := HTTPURL(raw)
-		if got := err == nil; got != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
+		if got := err == nil; got != (want == "") || err != nil &&
+			(!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%q: got %v, want %q", raw, err, want)
 		}
 		if strings.Contains(Redacted(raw), "secret") {

@@ -82,7 +82,8 @@ func (s *State) Invoices() []Decided[Invoice] {
 		out = append(out, cloneInvoice(e))
 	}
 	slices.SortFunc(out, func(a, b Decided[Invoice]) int {
-		return cmp.Or(strings.Compare(a.Body.Period, b.Body.Period), strings.Compare(a.Body.Tenant, b.Body.Tenant), a.Body.Revision-b.Body.Revision)
+		return cmp.Or(strings.Compare(a.Body.Period, b.Body.Period), strings.Compare(a.Body.Tenant, b.Body.Tenant),
+			a.Body.Revision-b.Body.Revision)
 	})
 	return out
 }

@@ -30,7 +30,8 @@ func (b *PriceBook) admit(s *State, at place) string {
 
 func (m *Mapping) admit(s *State, at place) string {
 	if last := len(s.mappings) - 1; last >= 0 && m.Epoch <= s.mappings[last].Body.Epoch {
-		return fmt.Sprintf("epoch is %d, want more than %d, that of offset %d", m.Epoch, s.mappings[last].Body.Epoch, s.mappings[last].Offset)
+		return fmt.Sprintf("epoch is %d, want more than %d, that of offset %d", m.Epoch, s.mappings[last].Body.Epoch,
+			s.mappings[last].Offset)
 	}
 	kept := entry(at, m)
 	kept.Body.Text = "" // the topic has it
@@ -105,10 +106,12 @@ func (s *State) refuseInvoice(i *Invoice) string {
 	for n, number := range s.tenants[i.Tenant] {
 		other := s.invoices[number].Body
 		if n == 0 && other.TimeZone != i.TimeZone {
-			return fmt.Sprintf("time zone is %q, want %q, that of the tenant's first invoice %q", i.TimeZone, other.TimeZone, number)
+			return fmt.Sprintf("time zone is %q, want %q, that of the tenant's first invoice %q", i.TimeZone,
+				other.TimeZone, number)
 		}
 		if i.From.Before(other.To) && other.From.Before(i.To) {
-			return fmt.Sprintf("hours [%s, %s) overlap those of invoice %q, [%s, %s)", hour(i.From), hour(i.To), number, hour(other.From), hour(other.To))
+			return fmt.Sprintf("hours [%s, %s) overlap those of invoice %q, [%s, %s)", hour(i.From), hour(i.To), number,
+				hour(other.From), hour(other.To))
 		}
 	}
 	return ""

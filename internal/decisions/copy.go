@@ -54,7 +54,8 @@ func (c *copier) take(m *broker.Message, chain [sha256.Size]byte) error {
 	}
 	if c.next < c.ends {
 		if c.known[c.next] != chain {
-			c.wrong = fmt.Errorf("%w: %s has other decisions than the log from offset %d on: one of them was changed", ErrCopy, c.dir, c.next)
+			c.wrong = fmt.Errorf("%w: %s has other decisions than the log from offset %d on: one of them was changed", ErrCopy,
+				c.dir, c.next)
 			return nil
 		}
 		if c.next++; c.next == c.ends {
@@ -148,8 +149,9 @@ func (l *Log) Whole() error {
 	c := l.copied
 	switch next := l.state.Next(); {
 	case c.wrong != nil:
-		return fmt.Errorf("%w: nothing is decided until the topic has been restored (gputally audit restore --from %s --data DIR), "+
-			"or, where the log is right, the copy's folder has been moved away", c.wrong, l.opt.CopyDir)
+		return fmt.Errorf(
+			"%w: nothing is decided until the topic has been restored (gputally audit restore --from %s --data DIR), "+
+				"or, where the log is right, the copy's folder has been moved away", c.wrong, l.opt.CopyDir)
 	case next < c.ends:
 		end := fmt.Sprintf("ends before offset %d", next)
 		if next == 0 {

@@ -87,7 +87,8 @@ func (l *Log) Read(ctx context.Context, d Document) ([]byte, error) {
 		i += n
 	}
 	if got := Digest(out); got != d.SHA256 || int64(len(out)) != d.Bytes {
-		return nil, fmt.Errorf("read document %s: %w: %d bytes with SHA-256 %s, want %d", d.SHA256, ErrDocument, len(out), got, d.Bytes)
+		return nil, fmt.Errorf("read document %s: %w: %d bytes with SHA-256 %s, want %d", d.SHA256, ErrDocument, len(out),
+			got, d.Bytes)
 	}
 	return out, nil
 }

@@ -45,7 +45,8 @@ func wrong(field, value, want string) error {
 // name is 1 to maxName printable characters.
 func name(field, v string) error {
 	n := utf8.RuneCountInString(v)
-	if n < 1 || n > maxName || !utf8.ValidString(v) || strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if n < 1 || n > maxName || !utf8.ValidString(v) ||
+		strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return wrong(field, v, fmt.Sprintf("1 to %d printable characters", maxName))
 	}
 	return nil

@@ -81,7 +81,8 @@ func Follow(client *broker.Client, opt Options) *Log {
 	}
 	m := newMetrics(opt.Registry)
 	return &Log{
-		client: client, producer: client.Producer(), opt: opt, metrics: m, state: NewState(), waiting: map[string]*Outcome{}, times: map[int64]time.Time{},
+		client: client, producer: client.Producer(), opt: opt, metrics: m, state: NewState(), waiting: map[string]*Outcome{},
+		times:    map[int64]time.Time{},
 		deciding: semaphore.NewWeighted(1), reading: semaphore.NewWeighted(1),
 		witness: &witness{config: opt.Witness, clock: opt.Clock, metrics: m, owed: true},
 	}

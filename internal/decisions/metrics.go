@@ -26,9 +26,10 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	s := telemetry.Shared(reg, "gputally_decisions_")
 	return &metrics{
-		folded: s.Counters("folded_total", "Messages of the decisions topic read since the start, by kind and outcome.", "kind", "outcome"),
-		next:   s.Gauge("next_offset", "Offset of the decisions topic that is read next."),
-		bytes:  s.Gauges("bytes", "Bytes of the decisions topic's messages, by kind. They are kept for ever.", "kind"),
+		folded: s.Counters("folded_total", "Messages of the decisions topic read since the start, by kind and outcome.",
+			"kind", "outcome"),
+		next:  s.Gauge("next_offset", "Offset of the decisions topic that is read next."),
+		bytes: s.Gauges("bytes", "Bytes of the decisions topic's messages, by kind. They are kept for ever.", "kind"),
 		head: s.Gauges("head_info",
 			"The last decision's offset and the hash chain's value after it, for gputally audit --expect.", "offset", "chain"),
 		whole: s.Gauge("whole",

@@ -41,7 +41,8 @@ func Person(who string) (string, error) {
 		return "", errors.New("name is empty")
 	}
 	if mixed := scripts(folded); !plausible(mixed) {
-		return "", fmt.Errorf("name %s mixes the scripts %s, whose letters look alike: write it in one", shown(who), strings.Join(mixed, " and "))
+		return "", fmt.Errorf("name %s mixes the scripts %s, whose letters look alike: write it in one", shown(who),
+			strings.Join(mixed, " and "))
 	}
 	return folded, nil
 }
@@ -95,5 +96,6 @@ func plausible(found []string) bool {
 	within := func(set ...string) bool {
 		return !slices.ContainsFunc(found, func(s string) bool { return !slices.Contains(set, s) })
 	}
-	return len(found) < 2 || within("Latin", "Han", "Hiragana", "Katakana") || within("Latin", "Han", "Hangul") || within("Latin", "Han", "Bopomofo")
+	return len(found) < 2 || within("Latin", "Han", "Hiragana", "Katakana") || within("Latin", "Han", "Hangul") ||
+		within("Latin", "Han", "Bopomofo")
 }

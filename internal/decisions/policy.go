@@ -41,7 +41,8 @@ func (p *Policy) check() error {
 	case n > maxApprovers:
 		errs = append(errs, fmt.Errorf("approvers has %d names, want at most %d", n, maxApprovers))
 	case n == 1 && p.Approvals:
-		errs = append(errs, errors.New("approvers has one name, want two or more: nothing could be decided once that person has left"))
+		errs = append(errs,
+			errors.New("approvers has one name, want two or more: nothing could be decided once that person has left"))
 	default:
 		errs = append(errs, persons(p.Approvers))
 	}

@@ -168,7 +168,8 @@ func canonical(value, bodyText []byte, r *Record, b body) error {
 			return fmt.Errorf("encode record: %w", err)
 		}
 		if !bytes.Equal(pair.have, again) {
-			return fmt.Errorf("record: is not canonical JSON: %d bytes, which would be written in %d", len(pair.have), len(again))
+			return fmt.Errorf("record: is not canonical JSON: %d bytes, which would be written in %d", len(pair.have),
+				len(again))
 		}
 	}
 	return nil

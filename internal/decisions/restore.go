@@ -95,7 +95,8 @@ func (l *Log) begins(chains [][sha256.Size]byte) error {
 	for offset := range min(l.next(), int64(len(chains))) {
 		if _, chain := l.links(offset); chain != chains[offset] {
 			return fmt.Errorf("%w: log and copy differ from offset %d on: the log's chain there is %s, the copy's %s: "+
-				"remove the topic if the copy is right", ErrCopy, offset, hex.EncodeToString(chain[:]), hex.EncodeToString(chains[offset][:]))
+				"remove the topic if the copy is right", ErrCopy, offset, hex.EncodeToString(chain[:]),
+				hex.EncodeToString(chains[offset][:]))
 		}
 	}
 	return nil
@@ -130,7 +131,8 @@ func (m *copied) message() broker.Message {
 		kind = KindPart
 	}
 	out := message(kind, string(m.key), m.value)
-	out.Headers = append(out.Headers, broker.Header{Key: appendedHeader, Value: strconv.AppendInt(nil, m.appended.UnixMilli(), 10)})
+	out.Headers = append(out.Headers,
+		broker.Header{Key: appendedHeader, Value: strconv.AppendInt(nil, m.appended.UnixMilli(), 10)})
 	return out
 }
 
@@ -143,7 +145,9 @@ func (b *restoring) flush(ctx context.Context) error {
 	}
 	for i := range b.msgs {
 		if want := b.from + b.done; b.msgs[i].Offset != want {
-			return fmt.Errorf("%w: offset %d of the copy came to lie at %d: something else was appended meanwhile; remove the topic and restore it again",
+			return fmt.Errorf(
+				"%w: offset %d of the copy came to lie at %d: something else was appended meanwhile; remove the topic and "+
+					"restore it again",
 				errAltered, want, b.msgs[i].Offset)
 		}
 		b.done++

@@ -50,7 +50,8 @@ func (r *Run) check() error {
 		instant("from", r.From), instant("to", r.To),
 	}
 	if !r.From.Before(r.To) {
-		errs = append(errs, fmt.Errorf("to is %s, want it after from, %s", r.To.Format(time.RFC3339), r.From.Format(time.RFC3339)))
+		errs = append(errs,
+			fmt.Errorf("to is %s, want it after from, %s", r.To.Format(time.RFC3339), r.From.Format(time.RFC3339)))
 	}
 	if r.Hours < 1 || r.Hours > MaxRunHours {
 		errs = append(errs, fmt.Errorf("hours is %d, want 1 to %d", r.Hours, MaxRunHours))
@@ -100,7 +101,8 @@ func (c *Cluster) admit(s *State, at place) string {
 
 func (s *State) otherLength(cluster string, slotMS int64) string {
 	if d, known := s.clusters[cluster]; known && d.Body.SlotMS != slotMS {
-		return fmt.Sprintf("slot_ms is %d: cluster %q has slots of %d ms since offset %d", slotMS, cluster, d.Body.SlotMS, d.Offset)
+		return fmt.Sprintf("slot_ms is %d: cluster %q has slots of %d ms since offset %d", slotMS, cluster,
+			d.Body.SlotMS, d.Offset)
 	}
 	return ""
 }

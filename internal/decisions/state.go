@@ -138,7 +138,8 @@ func (s *State) apply(offset int64, appended time.Time, key, value []byte) (Outc
 		r = s.applyRecord(&out, appended, Kind(key), value)
 	}
 	out.Accepted, out.Reason = out.Reason == "", brief(out.Reason)
-	s.past = append(s.past, applied{chain: s.chain, repeats: out.Repeats, reason: out.Reason, kind: out.Kind, number: out.Number})
+	s.past = append(s.past,
+		applied{chain: s.chain, repeats: out.Repeats, reason: out.Reason, kind: out.Kind, number: out.Number})
 	return out, r
 }
 

@@ -132,7 +132,8 @@ func (w *witness) log(ctx context.Context, s sighting) error {
 		if err == nil {
 			err = out.SetDeadline(until)
 			if err == nil { // one call: of datagrams it is one
-				_, err = fmt.Fprintf(out, "<%d>%s gputally[%d]: decisions head %s\n", noticeOfAuthpriv, s.At.Local().Format(time.Stamp), os.Getpid(), s)
+				_, err = fmt.Fprintf(out, "<%d>%s gputally[%d]: decisions head %s\n", noticeOfAuthpriv,
+					s.At.Local().Format(time.Stamp), os.Getpid(), s)
 			}
 			return errors.Join(err, out.Close())
 		}
@@ -212,8 +213,9 @@ func (c WitnessConfig) client() (*http.Client, error) {
 		return nil, fmt.Errorf("ca_file: %w", err)
 	}
 	return &http.Client{
-		Timeout:       witnessTimeout,
-		Transport:     &http.Transport{TLSClientConfig: authorities, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: 16 << 10},
+		Timeout: witnessTimeout,
+		Transport: &http.Transport{TLSClientConfig: authorities, Proxy: http.ProxyFromEnvironment,
+			MaxResponseHeaderBytes: 16 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
@@ -295,11 +297,14 @@ func (c WitnessConfig) compare(headAt func(offset int64) Head) (lines int, err e
 		}
 		switch now := headAt(told.Offset); {
 		case err != nil || told.Chain == "":
-			return lines, fmt.Errorf("%w: line %d of %s is %s, want a time and OFFSET=CHAIN", ErrWitness, lines, c.File, shown(strings.TrimSpace(string(text))))
+			return lines, fmt.Errorf("%w: line %d of %s is %s, want a time and OFFSET=CHAIN", ErrWitness, lines, c.File,
+				shown(strings.TrimSpace(string(text))))
 		case now.Chain == "":
-			return lines, fmt.Errorf("%w: line %d of %s knows offset %d, the log %w", ErrWitness, lines, c.File, told.Offset, errShort)
+			return lines, fmt.Errorf("%w: line %d of %s knows offset %d, the log %w", ErrWitness, lines, c.File,
+				told.Offset, errShort)
 		case now != told:
-			return lines, fmt.Errorf("%w: line %d of %s has %s, the log %s: something up to there was changed", ErrWitness, lines, c.File, told, now)
+			return lines, fmt.Errorf("%w: line %d of %s has %s, the log %s: something up to there was changed", ErrWitness,
+				lines, c.File, told, now)
 		}
 	}
 }

@@ -17,7 +17,9 @@ func (g *Generator) AlterRecord(r *decisions.Record) {
 		case 0:
 			r.Format = int(g.number())
 		case 1:
-			r.Kind = decisions.Kind(pick(g, []string{"part", "price_book", "freeze", "invoice", "note", "approval", "mapping", "cluster", "audit", "policy", "", g.text()}))
+			r.Kind = decisions.Kind(pick(g,
+				[]string{"part", "price_book", "freeze", "invoice", "note", "approval", "mapping", "cluster", "audit", "policy",
+					"", g.text()}))
 		case 2:
 			r.ID = g.text()
 		case 3:
@@ -39,7 +41,8 @@ func (g *Generator) alteredBody(body json.RawMessage) json.RawMessage {
 	if g.percent(10) {
 		const deep = 20_000
 		return json.RawMessage(pick(g, []string{
-			"null", "[]", "1e999", `"x"`, "{}", strings.Repeat("[", deep) + strings.Repeat("]", deep), `{"a":` + strings.Repeat("9", deep) + "}",
+			"null", "[]", "1e999", `"x"`, "{}", strings.Repeat("[", deep) + strings.Repeat("]", deep),
+			`{"a":` + strings.Repeat("9", deep) + "}",
 			`{"action":"` + strings.Repeat(`\u003c`, deep) + `"}`, "[" + strings.Repeat("1,", 9*deep) + "1]",
 		}))
 	}

@@ -126,8 +126,11 @@ func (g *Generator) encode(m protoreflect.Message) []byte {
 		}
 	}
 	if len(parts) > 0 && g.percent(3) {
-		other := protowire.AppendVarint(protowire.AppendTag(nil, protowire.Number(1+g.random.IntN(1000)), protowire.VarintType), g.random.Uint64())
-		parts = append(parts, pick(g, parts), other, protowire.AppendBytes(protowire.AppendTag(nil, protowire.Number(1+g.random.IntN(30)), protowire.BytesType), g.noise(5)))
+		other := protowire.AppendVarint(protowire.AppendTag(nil, protowire.Number(1+g.random.IntN(1000)),
+			protowire.VarintType), g.random.Uint64())
+		parts = append(parts, pick(g, parts), other,
+			protowire.AppendBytes(protowire.AppendTag(nil, protowire.Number(1+g.random.IntN(30)), protowire.BytesType),
+				g.noise(5)))
 	}
 	if g.percent(25) {
 		g.random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })

@@ -27,27 +27,34 @@ type Generator struct {
 // appear, and names that look like theirs.
 func New(seed uint64, now time.Time, others ...string) *Generator {
 	g := &Generator{random: rand.New(rand.NewPCG(seed, 1)), now: now, names: []string{
-		"", "hostile", "n", "gpu", "gi0", "\x00", "\n", "=1+1", "\u202e", "e\u0301", "\u00e9", "../../x", "' OR 1=1 --", "{{.}}", "%s%n",
+		"", "hostile", "n", "gpu", "gi0", "\x00", "\n", "=1+1", "\u202e", "e\u0301", "\u00e9", "../../x", "' OR 1=1 --",
+		"{{.}}", "%s%n",
 		strings.Repeat("a", wire.MaxNameBytes), strings.Repeat("a", wire.MaxNameBytes+1), strings.Repeat("\u0301", 90),
-		strings.Repeat("e\u0301\u0323", 80), strings.Repeat("b", wire.MaxTextBytes), strings.Repeat("c", wire.MaxTextBytes+1), strings.Repeat("d", 1<<17),
+		strings.Repeat("e\u0301\u0323", 80), strings.Repeat("b", wire.MaxTextBytes),
+		strings.Repeat("c", wire.MaxTextBytes+1), strings.Repeat("d", 1<<17),
 	}}
 	for _, name := range others {
-		g.names = append(g.names, name, name+"\u200b", name+" ", strings.ToUpper(name), "\ufeff"+name, strings.ReplaceAll(name, "a", "\u0430"), name+"\x00")
+		g.names = append(g.names, name, name+"\u200b", name+" ", strings.ToUpper(name), "\ufeff"+name,
+			strings.ReplaceAll(name, "a", "\u0430"), name+"\x00")
 	}
 	return g
 }
 
 // numbers are where something may turn over.
 var numbers = []int64{
-	0, 1, 2, -1, 7, 8, 64, 65, 1000, 10_000, 30_000, 3_600_000, 3_600_001, math.MaxInt32, math.MinInt32, math.MaxUint32, math.MaxInt64, math.MinInt64,
-	wire.MinTimeMS, wire.MinTimeMS - 1, wire.MaxTimeMS, wire.MaxTimeMS + 1, wire.MaxSeq, wire.MaxSeq + 1, wire.MaxReplicas, wire.MaxReplicas + 1,
-	wire.MaxSlices, wire.MaxSlices + 1, wire.MaxPoolSlices, wire.MaxPoolSlices + 1, wire.MaxEnergySpanMS, wire.MaxEnergySpanMS + 1,
+	0, 1, 2, -1, 7, 8, 64, 65, 1000, 10_000, 30_000, 3_600_000, 3_600_001, math.MaxInt32, math.MinInt32, math.MaxUint32,
+	math.MaxInt64, math.MinInt64,
+	wire.MinTimeMS, wire.MinTimeMS - 1, wire.MaxTimeMS, wire.MaxTimeMS + 1, wire.MaxSeq, wire.MaxSeq + 1,
+	wire.MaxReplicas, wire.MaxReplicas + 1,
+	wire.MaxSlices, wire.MaxSlices + 1, wire.MaxPoolSlices, wire.MaxPoolSlices + 1, wire.MaxEnergySpanMS,
+	wire.MaxEnergySpanMS + 1,
 }
 
 // counts are how many elements a list gets.
 var counts = []int{0, 1, 2, 3, 7, 14, 64, 65, 128, 129, 256, 257, 1024, 1025, wire.MaxHolds + 1}
 
-var fractions = []float64{0, math.Copysign(0, -1), 0.5, 1, -1, 100, 101, wire.MaxWatts, wire.MaxWatts + 1, 1e308, -1e308, 5e-324, math.NaN(), math.Inf(1), math.Inf(-1)}
+var fractions = []float64{0, math.Copysign(0, -1), 0.5, 1, -1, 100, 101, wire.MaxWatts, wire.MaxWatts + 1, 1e308,
+	-1e308, 5e-324, math.NaN(), math.Inf(1), math.Inf(-1)}
 
 func pick[T any](g *Generator, from []T) T { return from[g.random.IntN(len(from))] }
 
@@ -170,9 +177,12 @@ func (g *Generator) sound() *wire.Batch {
 	slot := int64(10_000)
 	at := g.now.UnixMilli() - 10*slot
 	b := &wire.Batch{
-		Format: wire.Format, Cluster: fmt.Sprintf("hostile-%d", g.random.IntN(3)), Node: fmt.Sprintf("h%d", g.random.IntN(20)), Collector: fmt.Sprintf("hc%d", g.random.IntN(5)),
-		SlotStartMs: at - at%slot - slot*int64(g.random.IntN(1000)), SlotMs: slot, BootMs: at, Seq: uint64(g.random.IntN(1000)),
-		Origin: wire.Origin(g.random.IntN(5)), WindowFromMs: at - 86_400_000, WindowToMs: at + 86_400_000, //nolint:gosec // 0 to 4
+		Format: wire.Format, Cluster: fmt.Sprintf("hostile-%d", g.random.IntN(3)),
+		Node: fmt.Sprintf("h%d", g.random.IntN(20)), Collector: fmt.Sprintf("hc%d", g.random.IntN(5)),
+		SlotStartMs: at - at%slot - slot*int64(g.random.IntN(1000)), SlotMs: slot, BootMs: at,
+		Seq:    uint64(g.random.IntN(1000)),
+		Origin: wire.Origin(g.random.IntN(5)), WindowFromMs: at - 86_400_000, WindowToMs: at +
+			86_400_000, //nolint:gosec // 0 to 4
 	}
 	for i := range 1 + g.random.IntN(8) {
 		gpu := &wire.Gpu{
@@ -181,7 +191,8 @@ func (g *Generator) sound() *wire.Batch {
 			Leaves: []*wire.Leaf{{Id: "gpu", Slices: 7, SmActive: proto.Float64(g.random.Float64())}},
 		}
 		for range g.random.IntN(3) {
-			gpu.Holds = append(gpu.Holds, &wire.Hold{Leaf: "gpu", Owner: &wire.Owner{Namespace: g.text(), Pod: g.text(), User: "eve"}})
+			gpu.Holds = append(gpu.Holds,
+				&wire.Hold{Leaf: "gpu", Owner: &wire.Owner{Namespace: g.text(), Pod: g.text(), User: "eve"}})
 		}
 		b.Gpus = append(b.Gpus, gpu)
 	}
@@ -200,12 +211,14 @@ func (g *Generator) crowd() *wire.Batch {
 	leaves = min(leaves, max(1, 18_000/boards))
 	holders := min(pick(g, []int{0, 1, 14, 48, 128, 129, wire.MaxHolds}), max(1, 18_000/boards/leaves))
 	for i := range boards {
-		gpu := &wire.Gpu{Uuid: fmt.Sprintf("GPU-%s-%s-%d", b.Cluster, b.Node, i), Slices: uint32(leaves), EnergyMj: proto.Int64(9_999_999)} //nolint:gosec // small
+		gpu := &wire.Gpu{Uuid: fmt.Sprintf("GPU-%s-%s-%d", b.Cluster, b.Node, i), Slices: uint32(leaves),
+			EnergyMj: proto.Int64(9_999_999)} //nolint:gosec // small
 		for j := range leaves {
 			leaf := &wire.Leaf{Id: fmt.Sprintf("gi%d", j), Slices: 1, Gi: proto.Uint32(uint32(j)), SmActive: proto.Float64(0.5)}
 			gpu.Leaves = append(gpu.Leaves, leaf)
 			for k := range holders {
-				h := &wire.Hold{Leaf: leaf.Id, Owner: &wire.Owner{Namespace: "crowd", Pod: fmt.Sprintf("%s-%d-%d", g.names[len(g.names)-1-k%7], j, k)}}
+				h := &wire.Hold{Leaf: leaf.Id,
+					Owner: &wire.Owner{Namespace: "crowd", Pod: fmt.Sprintf("%s-%d-%d", g.names[len(g.names)-1-k%7], j, k)}}
 				h.FromMs, h.ToMs = proto.Int64(int64(7*k)%b.SlotMs), proto.Int64(b.SlotMs-int64(11*k)%b.SlotMs)
 				gpu.Holds = append(gpu.Holds, h)
 			}

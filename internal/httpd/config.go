@@ -46,16 +46,20 @@ func (c Config) Validate() error {
 func loopbackAddress(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", fmt.Errorf("listen %q: want host:port, such as 127.0.0.1:9415, or unix for the Unix socket alone: %w", listen, err)
+		return "", fmt.Errorf("listen %q: want host:port, such as 127.0.0.1:9415, or unix for the Unix socket alone: %w",
+			listen, err)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("listen %q: want a port from 0 to 65535, got %q, or unix for the Unix socket alone", listen, port)
+		return "", fmt.Errorf("listen %q: want a port from 0 to 65535, got %q, or unix for the Unix socket alone",
+			listen, port)
 	}
 	if strings.EqualFold(host, "localhost") {
 		host = "127.0.0.1"
 	}
 	if !trust.Loopback(host) {
-		return "", fmt.Errorf("listen %q: other machines could reach it, and there is no access control yet: use a loopback address, such as 127.0.0.1:%s, or unix for the Unix socket alone", listen, port)
+		return "", fmt.Errorf(
+			"listen %q: other machines could reach it, and there is no access control yet: use a loopback address, such as "+
+				"127.0.0.1:%s, or unix for the Unix socket alone", listen, port)
 	}
 	return net.JoinHostPort(host, port), nil
 }

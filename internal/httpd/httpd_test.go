@@ -108,7 +108,8 @@ func TestServesHealthReadinessAndMetrics(t *testing.T) {
 	storeDown.Store(true)
 	got = append(got, ask("/-/ready"), ask("/nothing"))
 	want := []answer{
-		{200, "healthy\n"}, {200, "ready\n"}, {503, "store: connection refused\n"}, {404, `{"title":"Not Found","status":404,"detail":"no such path"}` + "\n"},
+		{200, "healthy\n"}, {200, "ready\n"}, {503, "store: connection refused\n"},
+		{404, `{"title":"Not Found","status":404,"detail":"no such path"}` + "\n"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
@@ -136,15 +137,18 @@ func TestRefusesForeignHosts(t *testing.T) {
 			t.Errorf("host %q: got %d %q, want %d", host, got, body, want)
 		}
 	}
-	if _, text := get(t, s, "/metrics", ""); !strings.Contains(text, `gputally_http_requests_refused_total{reason="host"} 4`) {
+	if _, text := get(t, s, "/metrics", ""); !strings.Contains(text,
+		`gputally_http_requests_refused_total{reason="host"} 4`) {
 		t.Errorf("refused requests of foreign hosts, want 4:\n%s", text)
 	}
 }
 
 func TestUncleanPathsAreNotRedirected(t *testing.T) {
 	s := newServer(t, "127.0.0.1:0")
-	s.Handle("GET /names/{name}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeText(w, 200, r.PathValue("name")) }))
-	s.Handle("GET /folder/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeText(w, 200, "folder") }))
+	s.Handle("GET /names/{name}",
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeText(w, 200, r.PathValue("name")) }))
+	s.Handle("GET /folder/",
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeText(w, 200, "folder") }))
 	serve(t, s)
 	for path, want := range map[string]int{
 		"/names/a%2Fb": 200, "/names/%2E%2E": 200, "/folder/": 200, "/folder/x/": 200,
@@ -165,7 +169,8 @@ func TestPortInUseNamesTheAddress(t *testing.T) {
 	defer taken.Close()
 	s := newServer(t, taken.Addr().String())
 	err = s.Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(), "another process uses this address") {
+	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(),
+		"another process uses this address") {
 		t.Errorf("port in use: got %v", err)
 	}
 	if s.Addr() != "" {

@@ -32,7 +32,8 @@ func bothServer(t *testing.T, listen string, change func(*guard.Config)) *Server
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Handle("POST /decide", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusCreated, "decided") }))
+	s.Handle("POST /decide",
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusCreated, "decided") }))
 	serve(t, s)
 	return s
 }
@@ -153,7 +154,8 @@ func TestALostListenerEndsTheOther(t *testing.T) {
 
 // M5: who reads slowly is cut off, and holds nothing that others wait for.
 func TestM5SlowReadersHoldNoPlaces(t *testing.T) {
-	s := bothServer(t, "127.0.0.1:0", func(c *guard.Config) { c.InFlight, c.InFlightPerClient, c.Timeout = 1, 1, 2*time.Second })
+	s := bothServer(t,
+		"127.0.0.1:0", func(c *guard.Config) { c.InFlight, c.InFlightPerClient, c.Timeout = 1, 1, 2*time.Second })
 	s.Handle("GET /large", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, 32<<20))
 	}))

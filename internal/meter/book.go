@@ -3,7 +3,8 @@ package meter
 // energyOnly books the energy of a slot whose rows count no time.
 func (h *gpuHour) energyOnly(c *cell, why Why) {
 	for _, r := range c.record.Rows {
-		h.book(c, Row{Bucket: Unobserved, Why: why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ, UnattributedMJ: r.UnattributedMJ})
+		h.book(c, Row{Bucket: Unobserved, Why: why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ,
+			UnattributedMJ: r.UnattributedMJ})
 	}
 }
 
@@ -16,7 +17,8 @@ func (h *gpuHour) bookStored(c *cell, r *Row) {
 			h.out.UnobservedAttribution += row.SliceMS
 			h.tracer.unread(c.slot.StartMS, row.SliceMS)
 		}
-		row = Row{Bucket: Unobserved, Why: r.Why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ, UnattributedMJ: r.UnattributedMJ}
+		row = Row{Bucket: Unobserved, Why: r.Why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ,
+			UnattributedMJ: r.UnattributedMJ}
 	}
 	h.book(c, row)
 }

@@ -15,7 +15,8 @@ const (
 	Pending    Bucket = 8 // decided with the hour (R10); never in the ledger
 )
 
-var bucketNames = [...]string{"", "active", "idle", "unproven", "free", "stranded", "unhealthy", "unobserved", "pending"}
+var bucketNames = [...]string{"", "active", "idle", "unproven", "free", "stranded", "unhealthy",
+	"unobserved", "pending"}
 
 func (b Bucket) String() string {
 	if int(b) < len(bucketNames) {

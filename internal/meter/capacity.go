@@ -14,7 +14,8 @@ func (h *gpuHour) capacity() {
 		h.out.Slices, h.out.Kind = began.slices, began.kind
 	}
 	for i := range h.cells {
-		if c := &h.cells[i]; c.record != nil && c.record.Slices > 0 && c.slot.StartMS >= h.in.StartMS && c.slot.StartMS < h.endMS {
+		if c := &h.cells[i]; c.record != nil && c.record.Slices > 0 && c.slot.StartMS >= h.in.StartMS &&
+			c.slot.StartMS < h.endMS {
 			h.known.slices = c.record.Slices
 		}
 	}
@@ -58,5 +59,6 @@ func (h *gpuHour) excess(c *cell) bool {
 	case c.slot.StartMS >= next:
 		of = h.firstCapacity(next, next+HourMS)
 	}
-	return c.has(WhyExcess) || (of.slices > 0 && (c.record.Slices > of.slices || (c.record.Slices > 0 && c.record.Kind != of.kind)))
+	return c.has(WhyExcess) ||
+		(of.slices > 0 && (c.record.Slices > of.slices || (c.record.Slices > 0 && c.record.Kind != of.kind)))
 }

@@ -86,7 +86,8 @@ func (h *gpuHour) fill() {
 			if r := &records[i]; !inferred[r.StartMS] && h.counts(node, r) {
 				for _, row := range r.Rows {
 					if row.Bucket == Unproven {
-						h.bookAt(node, r.StartMS, Row{Leaf: row.Leaf, Owner: row.Owner, Bucket: Unproven, Why: WhyRecords, SliceMS: row.SliceMS})
+						h.bookAt(node, r.StartMS,
+							Row{Leaf: row.Leaf, Owner: row.Owner, Bucket: Unproven, Why: WhyRecords, SliceMS: row.SliceMS})
 					}
 				}
 			}

@@ -143,7 +143,10 @@ func (c *cell) side(tail bool) side {
 			s = append(s, edgeShare{r.Leaf, r.Owner, share})
 		}
 	}
-	slices.SortFunc(s, func(x, y edgeShare) int { return cmp.Or(cmp.Compare(x.leaf, y.leaf), cmp.Compare(x.owner, y.owner)) })
+	slices.SortFunc(s, func(x,
+		y edgeShare) int {
+		return cmp.Or(cmp.Compare(x.leaf, y.leaf), cmp.Compare(x.owner, y.owner))
+	})
 	return s
 }
 
@@ -288,7 +291,8 @@ func (h *gpuHour) roundInferred() {
 		got, _ := inf.held.apportion(inf.startMS, inf.held.ceiling(), ids)
 		var inferred int64
 		for j, owner := range inf.owners {
-			h.bookAt(h.nodeAt(inf.startMS), inf.startMS, Row{Leaf: inf.leaf, Owner: owner, Bucket: Unproven, Why: WhyInferred, SliceMS: got[j]})
+			h.bookAt(h.nodeAt(inf.startMS), inf.startMS,
+				Row{Leaf: inf.leaf, Owner: owner, Bucket: Unproven, Why: WhyInferred, SliceMS: got[j]})
 			inferred += got[j]
 		}
 		if inf.sliceMS > 0 {

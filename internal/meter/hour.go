@@ -105,7 +105,8 @@ type UnbalancedError struct {
 }
 
 func (e *UnbalancedError) Error() string {
-	return fmt.Sprintf("compute hour %d of GPU %s: buckets exceed %d slices × %d ms by %d", e.HourMS, e.GPU, e.Slices, e.PresentMS, e.ExcessSliceMS)
+	return fmt.Sprintf("compute hour %d of GPU %s: buckets exceed %d slices × %d ms by %d", e.HourMS, e.GPU, e.Slices,
+		e.PresentMS, e.ExcessSliceMS)
 }
 
 // HourResult is a cluster's hour.
@@ -127,8 +128,9 @@ func Hour(in HourInput, inv *Inventory) (HourResult, error) {
 	}
 	for _, gpu := range sortedKeys(inv.gpus) {
 		h := gpuHour{
-			in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS, fills: fills[gpu], closings: in.Closings[gpu],
-			tracer: tracer{on: in.Trace != nil},
+			in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS, fills: fills[gpu],
+			closings: in.Closings[gpu],
+			tracer:   tracer{on: in.Trace != nil},
 		}
 		row, err := h.compute()
 		if err != nil {
@@ -195,7 +197,8 @@ func (h *gpuHour) compute() (GPUHour, error) {
 	h.out.PresentMS = spanLength(h.present)
 	h.out.Unobserved = int64(h.out.Slices)*h.out.PresentMS - h.counted
 	if h.out.Unobserved < 0 {
-		return h.out, &UnbalancedError{HourMS: h.in.StartMS, GPU: h.gpu, Slices: h.out.Slices, PresentMS: h.out.PresentMS, ExcessSliceMS: -h.out.Unobserved}
+		return h.out, &UnbalancedError{HourMS: h.in.StartMS, GPU: h.gpu, Slices: h.out.Slices, PresentMS: h.out.PresentMS,
+			ExcessSliceMS: -h.out.Unobserved}
 	}
 	h.traceUnobserved()
 	if h.known.node != "" { // else it was closed, and not listed since
@@ -329,7 +332,8 @@ func (h *gpuHour) count(c *cell) {
 		}
 		h.energyOnly(c, WhyExcess)
 	default:
-		if fewer := int64(h.out.Slices-c.record.Slices) * c.slot.observedMS(h.in.SlotMS); fewer > 0 && h.out.Kind != OpenPool {
+		if fewer := int64(h.out.Slices-c.record.Slices) * c.slot.observedMS(h.in.SlotMS); fewer > 0 &&
+			h.out.Kind != OpenPool {
 			h.book(c, Row{Bucket: Stranded, Why: WhyFewer, SliceMS: fewer})
 		}
 		for i := range c.record.Rows {

@@ -20,7 +20,8 @@ type Leaf struct {
 
 // Hash names the identity in rows. It is never 0, which names the GPU itself.
 func (l Leaf) Hash() uint64 {
-	return hash64("leaf", l.ID, strconv.Itoa(l.Slices), l.Profile, strconv.Itoa(int(l.GI)), strconv.Itoa(int(l.CI)), l.MIGUUID)
+	return hash64("leaf", l.ID, strconv.Itoa(l.Slices), l.Profile, strconv.Itoa(int(l.GI)),
+		strconv.Itoa(int(l.CI)), l.MIGUUID)
 }
 
 // Owner carries the facts that tell one owner from another; the container is

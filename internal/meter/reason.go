@@ -51,8 +51,10 @@ var whyNames = [...]string{
 	WhyActivity: "activity", WhyUtil: "gpu_util", WhyShared: "shared_work", WhyQuiet: "quiet", WhyParked: "parked",
 	WhyOtherWorks: "mig_other_works", WhyPartly: "held_partly", WhyNoSignal: "no_signal", WhyOneSignal: "one_signal",
 	WhyContrary: "contradictory", WhyMIGBlind: "mig_no_activity", WhyMIGAlone: "mig_unproven", WhyNotHeld: "not_held",
-	WhyUnownedWork: "unowned_work", WhyPoolFree: "not_allocated", WhyUncovered: "uncovered", WhyImported: "imported", WhyFewer: "fewer_slices",
-	WhyNotListed: "not_enumerated", WhyNoBatch: "no_batch", WhyUnlisted: "not_listed", WhyNothing: "nothing_seen", WhyPart: "slot_in_part",
+	WhyUnownedWork: "unowned_work", WhyPoolFree: "not_allocated", WhyUncovered: "uncovered", WhyImported: "imported",
+	WhyFewer:     "fewer_slices",
+	WhyNotListed: "not_enumerated", WhyNoBatch: "no_batch", WhyUnlisted: "not_listed", WhyNothing: "nothing_seen",
+	WhyPart: "slot_in_part",
 }
 
 func (w Why) String() string {
@@ -80,8 +82,9 @@ const (
 )
 
 var energyNames = [...]string{
-	EnergyNone: "none", EnergyByWork: "by_work", EnergyByTime: "by_time", EnergyNotHeld: "not_held", EnergyPlatform: "platform",
-	EnergyUnseen: "nothing_seen", EnergyLong: "long_movement", EnergyReset: "reset", EnergyRefused: "implausible",
+	EnergyNone: "none", EnergyByWork: "by_work", EnergyByTime: "by_time", EnergyNotHeld: "not_held",
+	EnergyPlatform: "platform",
+	EnergyUnseen:   "nothing_seen", EnergyLong: "long_movement", EnergyReset: "reset", EnergyRefused: "implausible",
 }
 
 func (e EnergyWhy) String() string {
@@ -109,8 +112,9 @@ const (
 )
 
 var gapNames = [...]string{
-	GapNone: "", GapFirst: "nothing_before", GapLast: "nothing_after", GapLong: "too_long", GapHolders: "holders_differ", GapNobody: "not_held",
-	GapMoved: "moved", GapKnown: "known_otherwise", GapRetired: "retired", GapOtherwise: "in_part",
+	GapNone: "", GapFirst: "nothing_before", GapLast: "nothing_after", GapLong: "too_long", GapHolders: "holders_differ",
+	GapNobody: "not_held",
+	GapMoved:  "moved", GapKnown: "known_otherwise", GapRetired: "retired", GapOtherwise: "in_part",
 }
 
 func (g GapWhy) String() string {

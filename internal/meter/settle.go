@@ -41,7 +41,8 @@ func Settle(b *wire.Batch, ids *Identities) []GPUSlot {
 	for _, g := range b.Gpus {
 		s := settler{
 			ids: ids, gpu: g, slotStartMS: b.SlotStartMs, slotMS: b.SlotMs,
-			observed: observed, observedMS: spanLength(observed), failed: !wire.AttributionOK(b), imported: b.Origin == wire.Origin_ORIGIN_IMPORT,
+			observed: observed, observedMS: spanLength(observed), failed: !wire.AttributionOK(b),
+			imported: b.Origin == wire.Origin_ORIGIN_IMPORT,
 		}
 		settled := s.settle()
 		if b.Fill {
@@ -121,7 +122,9 @@ func (s *settler) settle() GPUSlot {
 	}
 	out.Rows = s.rows
 	if how == EnergyRefused {
-		s.finding = cmp.Or(s.finding, fmt.Sprintf("GPU %s tells %d mJ, more than a board can take in the time: its energy is left out", g.Uuid, *g.EnergyMj))
+		s.finding = cmp.Or(s.finding,
+			fmt.Sprintf("GPU %s tells %d mJ, more than a board can take in the time: its energy is left out", g.Uuid,
+				*g.EnergyMj))
 	}
 	out.Finding = cmp.Or(out.Finding, s.finding)
 	return out

@@ -103,9 +103,10 @@ func (f *fractions) apportion(slotStartMS, total int64, ids []string) (got []int
 		left -= got[i]
 	}
 	last := len(ids)
-	for _, i := range largest(slotStartMS, left, append(slices.Clip(ids), ""), func(i int) bool { return i == last }, func(x, y int) int {
-		return amounts[x].Cmp(amounts[y])
-	}) {
+	for _, i := range largest(slotStartMS, left,
+		append(slices.Clip(ids), ""), func(i int) bool { return i == last }, func(x, y int) int {
+			return amounts[x].Cmp(amounts[y])
+		}) {
 		got[i]++
 	}
 	return got[:last], got[last]

@@ -24,8 +24,10 @@ import (
 var (
 	count    = flag.Int("mutants", 1000, "how many mutants to make in all")
 	seed     = flag.Uint64("mutant-seed", 1, "seed of the choice")
-	packages = flag.String("mutant-packages", "internal/meter,billing/rating,ingest/ledger,internal/decisions,collector/spool,internal/httpd/guard", "directories, with commas")
-	least    = flag.Float64("least-killed", 0.9, "share of the mutants that has to be killed")
+	packages = flag.String("mutant-packages",
+		"internal/meter,billing/rating,ingest/ledger,internal/decisions,collector/spool,internal/httpd/guard",
+		"directories, with commas")
+	least = flag.Float64("least-killed", 0.9, "share of the mutants that has to be killed")
 )
 
 // outcome of one mutant.
@@ -111,7 +113,8 @@ func report(t *testing.T, dirs []string, made, dead map[string]int, alive []stri
 		all, allDead = all+made[dir], allDead+dead[dir]
 	}
 	slices.Sort(alive)
-	t.Logf("%d of %d killed (%.1f %%), seed %d; survivors:\n%s", allDead, all, 100*float64(allDead)/float64(max(all, 1)), *seed, strings.Join(alive, "\n"))
+	t.Logf("%d of %d killed (%.1f %%), seed %d; survivors:\n%s", allDead, all, 100*float64(allDead)/float64(max(all, 1)),
+		*seed, strings.Join(alive, "\n"))
 	if float64(allDead) < *least*float64(all) {
 		t.Errorf("%d of %d mutants were killed, want %.0f %%", allDead, all, 100**least)
 	}
@@ -129,7 +132,8 @@ func try(ctx context.Context, root string, s Site) (outcome, error) {
 		return survived, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	bad, list, binary := filepath.Join(dir, filepath.Base(s.File)), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "test")
+	bad, list, binary := filepath.Join(dir, filepath.Base(s.File)), filepath.Join(dir,
+		"overlay.json"), filepath.Join(dir, "test")
 	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{original: bad}})
 	if err := errors.Join(err,
 		os.WriteFile(bad, []byte(string(text[:s.from])+s.Is+string(text[s.to:])), 0o600),

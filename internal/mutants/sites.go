@@ -88,7 +88,8 @@ func Find(root, dir string) ([]Site, error) {
 func (f *finder) add(from, to token.Pos, is, kind string) {
 	a, b := f.set.Position(from), f.set.Position(to)
 	f.sites = append(f.sites, Site{
-		File: f.file, Line: a.Line, from: a.Offset, to: b.Offset, Was: string(f.text[a.Offset:b.Offset]), Is: is, Kind: kind, PackageDir: f.dir,
+		File: f.file, Line: a.Line, from: a.Offset, to: b.Offset, Was: string(f.text[a.Offset:b.Offset]), Is: is, Kind: kind,
+		PackageDir: f.dir,
 	})
 }
 
@@ -105,7 +106,8 @@ func (f *finder) visit(n ast.Node) bool {
 			f.add(n.Pos(), n.End(), strconv.FormatInt(v+1, 10), "bound")
 		}
 	case *ast.IfStmt:
-		f.add(n.Cond.Pos(), n.Cond.End(), "!("+string(f.text[f.set.Position(n.Cond.Pos()).Offset:f.set.Position(n.Cond.End()).Offset])+")", "condition")
+		f.add(n.Cond.Pos(), n.Cond.End(),
+			"!("+string(f.text[f.set.Position(n.Cond.Pos()).Offset:f.set.Position(n.Cond.End()).Offset])+")", "condition")
 	case *ast.BlockStmt:
 		f.statements(n.List)
 	case *ast.CaseClause:

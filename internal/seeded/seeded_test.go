@@ -34,8 +34,10 @@ var bugs = []bug{
 	},
 	{
 		name: "journal before rows", file: "ingest/root.go",
-		old: "\t\tif err := in.insert(ctx, run); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif err := in.journal(ctx, run); err != nil {\n",
-		bad: "\t\tif err := in.journal(ctx, run); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif err := in.insert(ctx, run); err != nil {\n",
+		old: "\t\tif err := in.insert(ctx, run); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif err := in.journal(ctx, " +
+			"run); err != nil {\n",
+		bad: "\t\tif err := in.journal(ctx, run); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif err := in.insert(ctx, " +
+			"run); err != nil {\n",
 		pkg: "./ingest", test: "TestInsertThenJournalThenCommit", says: `order \(-want \+got\)`,
 	},
 	{
@@ -101,7 +103,8 @@ var bugs = []bug{
 func TestSeededBugsAreCaught(t *testing.T) {
 	for _, b := range bugs {
 		t.Run(b.name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-short", "-count=1", "-overlay="+b.overlay(t), "-run=^"+b.test+"$", b.pkg)
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-short", "-count=1", "-overlay="+b.overlay(t),
+				"-run=^"+b.test+"$", b.pkg)
 			cmd.Dir = root(t)
 			out, err := cmd.CombinedOutput()
 			var ended *exec.ExitError

@@ -18,7 +18,9 @@ type cluster struct{ name, database string }
 
 func newCluster(name, database string) (*cluster, error) {
 	if !validCluster.MatchString(name) {
-		return nil, fmt.Errorf("cluster %q: want the name of a cluster of remote_servers (letters, digits, '_', '-', '.'), or a macro such as {cluster}", name)
+		return nil, fmt.Errorf(
+			"cluster %q: want the name of a cluster of remote_servers (letters, digits, '_', '-', '.'), or a macro such as "+
+				"{cluster}", name)
 	}
 	if !identifier.MatchString(database) {
 		return nil, fmt.Errorf("cluster %s: database %q is not an identifier (letters, digits, underscore)", name, database)

@@ -6,7 +6,8 @@ import (
 	"regexp"
 )
 
-const selectDistributed = "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = {table:String} AND engine = 'Distributed'"
+const selectDistributed = "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = " +
+	"{table:String} AND engine = 'Distributed'"
 
 // distributedOver: 1 the cluster, 2 the table on each of its servers.
 var distributedOver = regexp.MustCompile(`^Distributed\('([^'\\]+)', '[^'\\]+', '(\w+)'`)

@@ -40,7 +40,8 @@ func TestClusterStatementsOnAZooKeeper(t *testing.T) {
 		tables := 0
 		for _, s := range statements[1:] {
 			var parsed string
-			if err := db.QueryRow(t.Context(), "SELECT formatQuery({s:String})", store.Named("s", s)).Scan(&parsed); err != nil || !strings.Contains(parsed, "ON CLUSTER prod") {
+			if err := db.QueryRow(t.Context(), "SELECT formatQuery({s:String})",
+				store.Named("s", s)).Scan(&parsed); err != nil || !strings.Contains(parsed, "ON CLUSTER prod") {
 				t.Fatalf("it doesn't parse: %v: %s\n%s", err, s, parsed)
 			}
 			if strings.Contains(s, "ENGINE = Replicated") {
@@ -70,7 +71,8 @@ func replicas(t *testing.T, db *store.DB) map[string]bool {
 		Total   uint32 `ch:"total_replicas"`
 		Error   string `ch:"zookeeper_exception"`
 	}
-	const sql = "SELECT zookeeper_path, replica_name, total_replicas, zookeeper_exception FROM system.replicas WHERE database = currentDatabase()"
+	const sql = "SELECT zookeeper_path, replica_name, total_replicas, zookeeper_exception FROM system.replicas WHERE " +
+		"database = currentDatabase()"
 	if err := db.Select(t.Context(), &rows, sql); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +102,8 @@ SELECT 'c', toDateTime('2026-11-16 10:00:00', 'UTC') + INTERVAL number HOUR, {gp
 func TestClusterTablesHoldTheLedger(t *testing.T) {
 	db := storetest.Spread(t)
 	for version, node := range []string{"n1", "n2", "n2"} {
-		err := db.Exec(t.Context(), gpuHour, store.Named("gpu", "g"), store.Named("node", node), store.Named("version", uint64(version)), store.Named("hours", uint32(3)))
+		err := db.Exec(t.Context(), gpuHour, store.Named("gpu", "g"), store.Named("node", node),
+			store.Named("version", uint64(version)), store.Named("hours", uint32(3)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,12 +117,14 @@ func TestClusterTablesHoldTheLedger(t *testing.T) {
 		{9, "SELECT count() FROM usage_hourly_local"},
 		{3 * 3600000, "SELECT sum(free_slice_ms) FROM usage WHERE node = 'n2'"},
 		{3, "SELECT count() FROM usage_hourly FINAL WHERE _partition_id NOT IN {known:Array(String)}"},
-		{1, "SELECT count() FROM usage_hourly FINAL WHERE (gpu, hour) IN (SELECT gpu, max(hour) FROM usage_hourly FINAL GROUP BY gpu)"},
+		{1, "SELECT count() FROM usage_hourly FINAL WHERE (gpu, hour) IN (SELECT gpu, max(hour) FROM usage_hourly FINAL " +
+			"GROUP BY gpu)"},
 		{9, "SELECT count() FROM usage_hourly AS a LEFT JOIN (SELECT DISTINCT gpu FROM usage_hourly) AS b USING (gpu)"},
 	} {
 		sql, want := q.sql, q.want
 		var got uint64
-		if err := db.QueryRow(t.Context(), sql, store.Named("known", []string{"202610"})).Scan(&got); err != nil || got != want {
+		if err := db.QueryRow(t.Context(), sql, store.Named("known", []string{"202610"})).Scan(&got); err != nil ||
+			got != want {
 			t.Errorf("%s: %d, %v; want %d", sql, got, err, want)
 		}
 	}
@@ -127,7 +132,8 @@ func TestClusterTablesHoldTheLedger(t *testing.T) {
 	if code, ok := store.Code(err); !ok || code != store.CodeConstraintViolation {
 		t.Errorf("a row that doesn't conserve capacity: %v, want code %d", err, store.CodeConstraintViolation)
 	}
-	if applied, err := db.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "migrate --cluster") || applied != 0 {
+	if applied, err := db.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "migrate --cluster") ||
+		applied != 0 {
 		t.Errorf("a service brings a cluster's tables up to date: %d, %v; want to be sent to migrate --cluster", applied, err)
 	}
 }
@@ -149,7 +155,8 @@ func TestAGPUHourIsReplacedOnItsShard(t *testing.T) {
 		db := storetest.Spread(t)
 		for gpu := range gpus {
 			for version := range 2 {
-				err := db.Exec(t.Context(), gpuHour, store.Named("gpu", fmt.Sprint("gpu-", gpu)), store.Named("node", fmt.Sprint("n", gpu+version)),
+				err := db.Exec(t.Context(), gpuHour, store.Named("gpu", fmt.Sprint("gpu-", gpu)),
+					store.Named("node", fmt.Sprint("n", gpu+version)),
 					store.Named("version", uint64(version)), store.Named("hours", uint32(1)))
 				if err != nil {
 					t.Fatal(err)
@@ -162,7 +169,8 @@ func TestAGPUHourIsReplacedOnItsShard(t *testing.T) {
 			}
 		}
 		var shards, rows uint64
-		if err := db.QueryRow(t.Context(), countShards).Scan(&shards, &rows); err != nil || shards != 2 || (rows == gpus) != (by == "gpu") {
+		if err := db.QueryRow(t.Context(), countShards).Scan(&shards, &rows); err != nil || shards != 2 ||
+			(rows == gpus) != (by == "gpu") {
 			t.Errorf("by %s: %d rows of %d GPU-hours on %d shards, %v", by, rows, gpus, shards, err)
 		}
 	}
@@ -172,7 +180,8 @@ func TestPartitionStatesOfACluster(t *testing.T) {
 	for name, db := range map[string]*store.DB{"one server": storetest.Open(t), "cluster": storetest.Spread(t)} {
 		insert := func(gpu string) map[string]string {
 			t.Helper()
-			err := db.Exec(t.Context(), gpuHour, store.Named("gpu", gpu), store.Named("node", "n"), store.Named("version", uint64(1)), store.Named("hours", uint32(1)))
+			err := db.Exec(t.Context(), gpuHour, store.Named("gpu", gpu), store.Named("node", "n"),
+				store.Named("version", uint64(1)), store.Named("hours", uint32(1)))
 			if err != nil {
 				t.Fatal(err)
 			}

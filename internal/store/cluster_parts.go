@@ -37,7 +37,8 @@ func (db *DB) PartitionStates(ctx context.Context, table string) (map[string]str
 		Partition string `ch:"partition_id"`
 		State     string `ch:"state"`
 	}
-	err = db.Select(ctx, &rows, sql, Named("cluster", under.cluster), Named("database", db.Database()), Named("table", table))
+	err = db.Select(ctx, &rows, sql, Named("cluster", under.cluster), Named("database", db.Database()),
+		Named("table", table))
 	if err != nil {
 		return nil, fmt.Errorf("read partitions of %s: %w", table, err)
 	}

@@ -25,7 +25,8 @@ func TestAlterNamesEveryServersTable(t *testing.T) {
 	if err != nil || got != "prod.holds_local" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	for _, engine := range []string{"Distributed(`a`)", "ReplacingMergeTree ORDER BY x", `Distributed('p\' DROP', 'led', 'x')`} {
+	for _, engine := range []string{"Distributed(`a`)", "ReplacingMergeTree ORDER BY x",
+		`Distributed('p\' DROP', 'led', 'x')`} {
 		if got, err := store.EveryServer(engine); err == nil || !strings.Contains(err.Error(), "its engine is") {
 			t.Errorf("%s: %q, %v; want an error that shows it", engine, got, err)
 		}
@@ -35,13 +36,15 @@ func TestAlterNamesEveryServersTable(t *testing.T) {
 	if err := db.Exec(t.Context(), insert); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Alter(t.Context(), "raw_weeks", "DELETE WHERE week = {week:Date} SETTINGS mutations_sync = 2", store.Named("week", "2026-11-09")); err != nil {
+	if err := db.Alter(t.Context(), "raw_weeks", "DELETE WHERE week = {week:Date} SETTINGS mutations_sync = 2",
+		store.Named("week", "2026-11-09")); err != nil {
 		t.Fatal(err)
 	}
 	var weeks []struct {
 		Week string `ch:"week"`
 	}
-	if err := db.Select(t.Context(), &weeks, "SELECT toString(week) AS week FROM raw_weeks"); err != nil || len(weeks) != 1 || weeks[0].Week != "2026-11-16" {
+	if err := db.Select(t.Context(), &weeks, "SELECT toString(week) AS week FROM raw_weeks"); err != nil ||
+		len(weeks) != 1 || weeks[0].Week != "2026-11-16" {
 		t.Errorf("rows left: %v, %v; want that of 2026-11-16", weeks, err)
 	}
 	if err := db.Alter(t.Context(), "a; b", "DELETE WHERE 1"); err == nil || !strings.Contains(err.Error(), `"a; b"`) {
@@ -65,17 +68,22 @@ func TestEveryTableHasItsShards(t *testing.T) {
 		}
 	}
 	for table, want := range map[string]string{
-		"batches": "cityHash64(node)", "holds": "cityHash64(node)", "samples": "cityHash64(node)", "events": "cityHash64(node)",
-		"sightings": "cityHash64(node)", "usage_hourly": "cityHash64(gpu)", "owners": "cityHash64(id)", "leaves": "cityHash64(id)",
-		"epochs": "cityHash64(epoch, claim)", "anomalies": "cityHash64(start, id)", "schema_migrations": "cityHash64(version)",
-		"late_unprocessed": "cityHash64(topic, partition, offset)", "decisions": "cityHash64(offset)", "invoices": "cityHash64(period, tenant, revision)",
+		"batches": "cityHash64(node)", "holds": "cityHash64(node)", "samples": "cityHash64(node)",
+		"events":    "cityHash64(node)",
+		"sightings": "cityHash64(node)", "usage_hourly": "cityHash64(gpu)", "owners": "cityHash64(id)",
+		"leaves": "cityHash64(id)",
+		"epochs": "cityHash64(epoch, claim)", "anomalies": "cityHash64(start, id)",
+		"schema_migrations": "cityHash64(version)",
+		"late_unprocessed":  "cityHash64(topic, partition, offset)", "decisions": "cityHash64(offset)",
+		"invoices": "cityHash64(period, tenant, revision)",
 	} {
 		if keys[table] != want {
 			t.Errorf("%s is sharded by %q, want %q", table, keys[table], want)
 		}
 	}
 	single, err := store.Statements("led", "")
-	if err != nil || len(single) >= len(all) || slices.ContainsFunc(single, func(s string) bool { return strings.Contains(s, "CLUSTER") }) {
+	if err != nil || len(single) >= len(all) ||
+		slices.ContainsFunc(single, func(s string) bool { return strings.Contains(s, "CLUSTER") }) {
 		t.Errorf("%d statements without a cluster, %d with one, %v", len(single), len(all), err)
 	}
 }

@@ -42,8 +42,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		"a path":        {store.Options{Address: "http://h:1/x", Database: "d"}, "http://host:port"},
 		"a user":        {store.Options{Address: "http://u:p@h:1", Database: "d"}, "http://host:port"},
 		"conns":         {store.Options{Address: "http://h:1", Database: "d", MaxOpenConns: -1}, "-1"},
-		"no password":   {store.Options{Address: "http://h:1", Database: "d", PasswordFile: filepath.Join(dir, "none")}, "none"},
-		"CA":            {store.Options{Address: "https://h:1", Database: "d", CAFile: notPEM}, "no PEM"},
+		"no password": {store.Options{Address: "http://h:1", Database: "d",
+			PasswordFile: filepath.Join(dir, "none")}, "none"},
+		"CA": {store.Options{Address: "https://h:1", Database: "d", CAFile: notPEM}, "no PEM"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +84,8 @@ func TestExceptionsCarryTheirCode(t *testing.T) {
 	if !errors.As(err, &ex) || ex.Code != store.CodeUnknownTable || ex.Name != "UNKNOWN_TABLE" || store.Retryable(err) {
 		t.Errorf("unknown table: %#v, want code 60, not retryable", err)
 	}
-	err = db.QueryRow(t.Context(), "SELECT groupArray(number) FROM numbers(100000000) SETTINGS max_memory_usage = 10000000").Err()
+	err = db.QueryRow(t.Context(),
+		"SELECT groupArray(number) FROM numbers(100000000) SETTINGS max_memory_usage = 10000000").Err()
 	if code, ok := store.Code(err); !ok || code != store.CodeMemoryLimit || !store.Retryable(err) {
 		t.Errorf("memory limit: %v, want code 241, retryable", err)
 	}
@@ -151,7 +153,8 @@ func TestStreamDecodesBlocks(t *testing.T) {
 		t.Errorf("no rows: %v", err)
 	}
 	enough := errors.New("enough")
-	if err := db.Stream(t.Context(), columns, func(int) error { return enough }, ask, store.Named("n", 200_000)); !errors.Is(err, enough) {
+	if err := db.Stream(t.Context(), columns, func(int) error { return enough }, ask,
+		store.Named("n", 200_000)); !errors.Is(err, enough) {
 		t.Errorf("stopped by the callback: %v, want its error", err)
 	}
 	const boom = "SELECT toUInt64(throwIf(number = 300000)) AS n, toLowCardinality('') AS label FROM numbers(1000000)"
@@ -189,7 +192,8 @@ func TestStreamOfABrokenAnswerIsAnError(t *testing.T) {
 	}
 	defer db.Close()
 	var n, m proto.ColUInt64
-	err = db.Stream(t.Context(), proto.Results{{Name: "n", Data: &n}, {Name: "m", Data: &m}}, func(int) error { return nil }, "SELECT n, m FROM t")
+	err = db.Stream(t.Context(),
+		proto.Results{{Name: "n", Data: &n}, {Name: "m", Data: &m}}, func(int) error { return nil }, "SELECT n, m FROM t")
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("broken answer: %v, want io.ErrUnexpectedEOF", err)
 	}
@@ -206,10 +210,11 @@ func TestInsertChecksItsInput(t *testing.T) {
 		in    proto.Input
 		want  string
 	}{
-		"no columns":     {"leaves", nil, "no columns"},
-		"table":          {"a b", proto.Input{{Name: "id", Data: one}}, `"a b"`},
-		"column":         {"leaves", proto.Input{{Name: "id) VALUES", Data: one}}, `"id) VALUES"`},
-		"uneven":         {"leaves", proto.Input{{Name: "id", Data: one}, {Name: "slices", Data: proto.ColUInt16{1, 2}}}, `"slices" has 2 rows`},
+		"no columns": {"leaves", nil, "no columns"},
+		"table":      {"a b", proto.Input{{Name: "id", Data: one}}, `"a b"`},
+		"column":     {"leaves", proto.Input{{Name: "id) VALUES", Data: one}}, `"id) VALUES"`},
+		"uneven": {"leaves", proto.Input{{Name: "id", Data: one}, {Name: "slices", Data: proto.ColUInt16{1, 2}}},
+			`"slices" has 2 rows`},
 		"unknown column": {"leaves", proto.Input{{Name: "nope", Data: one}}, "nope"},
 	}
 	for name, test := range tests {
@@ -238,7 +243,8 @@ func TestCancelledContextEndsAQuery(t *testing.T) {
 // The engine's socket is named to us: another user who listens there is not asked.
 func TestOpenHangsUpOnAnotherUser(t *testing.T) {
 	address := "unix://" + strangertest.Listen(t)
-	if _, err := store.Open(t.Context(), store.Options{Address: address, Database: "d"}); err == nil || !strings.Contains(err.Error(), "listens there") {
+	if _, err := store.Open(t.Context(), store.Options{Address: address, Database: "d"}); err == nil ||
+		!strings.Contains(err.Error(), "listens there") {
 		t.Errorf("error %v, want one that names who listens there", err)
 	}
 }

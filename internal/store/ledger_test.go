@@ -122,12 +122,14 @@ func TestUsageViewUnfoldsTheNewestRow(t *testing.T) {
 	}
 	want := []usageRow{
 		{
-			GPU: "g1", Kind: "owner", Leaf: "l1", Profile: "3g.40gb", Slices: 3, Tenant: "red", Project: "p", User: "u", Workload: "train",
-			Active: 10_000_000, EnergyMJ: 500, Work: 77,
+			GPU: "g1", Kind: "owner", Leaf: "l1", Profile: "3g.40gb", Slices: 3, Tenant: "red", Project: "p", User: "u",
+			Workload: "train",
+			Active:   10_000_000, EnergyMJ: 500, Work: 77,
 		},
 		{
-			GPU: "g1", Kind: "owner", Leaf: "l2", Profile: "4g.40gb", Slices: 4, Tenant: "blue", Project: "q", User: "v", Workload: "serve",
-			Idle: 4_000_000, Unproven: 1_000_000, Inferred: 300_000, EnergyMJ: 600,
+			GPU: "g1", Kind: "owner", Leaf: "l2", Profile: "4g.40gb", Slices: 4, Tenant: "blue", Project: "q", User: "v",
+			Workload: "serve",
+			Idle:     4_000_000, Unproven: 1_000_000, Inferred: 300_000, EnergyMJ: 600,
 		},
 		{GPU: "g1", Kind: "platform", Free: 10_000_000, Stranded: 200_000, EnergyMJ: 70},
 		{GPU: "g1", Kind: "unattributed", Tenant: "(unattributed)", EnergyMJ: 9},
@@ -144,14 +146,15 @@ func TestUsageViewUnfoldsTheNewestRow(t *testing.T) {
 // holdRows is an hour of 10 s slots of one node's GPUs, as ingest would send it.
 func holdRows(rows int) proto.Input {
 	var (
-		cluster, node, gpu, model = new(proto.ColStr).LowCardinality(), new(proto.ColStr).LowCardinality(), new(proto.ColStr).LowCardinality(), new(proto.ColStr).LowCardinality()
-		slot                      = proto.ColDateTime{Location: time.UTC}
-		slotMS, head              proto.ColUInt32
-		batch, owner, held, work  proto.ColUInt64
-		bucket                    proto.ColInt8
-		energy                    proto.ColInt64
-		slices                    proto.ColUInt16
-		gpus                      = []string{"GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5", "GPU-6", "GPU-7"}
+		cluster, node, gpu, model = new(proto.ColStr).LowCardinality(), new(proto.ColStr).LowCardinality(), new(
+			proto.ColStr).LowCardinality(), new(proto.ColStr).LowCardinality()
+		slot                     = proto.ColDateTime{Location: time.UTC}
+		slotMS, head             proto.ColUInt32
+		batch, owner, held, work proto.ColUInt64
+		bucket                   proto.ColInt8
+		energy                   proto.ColInt64
+		slices                   proto.ColUInt16
+		gpus                     = []string{"GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5", "GPU-6", "GPU-7"}
 	)
 	for i := range rows {
 		cluster.Append("c")

@@ -91,13 +91,16 @@ func (db *DB) migrate(ctx context.Context, known []migration, c *cluster) (appli
 	return db.applyPending(ctx, known, done, c == nil && spread == onCluster)
 }
 
-func (db *DB) applyPending(ctx context.Context, known []migration, done map[uint32]appliedMigration, refuse bool) (applied int, err error) {
+func (db *DB) applyPending(ctx context.Context, known []migration, done map[uint32]appliedMigration,
+	refuse bool) (applied int, err error) {
 	for _, m := range known {
 		if _, ok := done[m.version]; ok {
 			continue
 		}
 		if refuse {
-			return 0, fmt.Errorf("migrate %s: its tables are a cluster's and lack migration %s: run gputally migrate --cluster NAME first", db.Database(), m.name)
+			return 0, fmt.Errorf(
+				"migrate %s: its tables are a cluster's and lack migration %s: run gputally migrate --cluster NAME first",
+				db.Database(), m.name)
 		}
 		if err := db.apply(ctx, m); err != nil {
 			return applied, err
@@ -181,10 +184,12 @@ func checkHistory(database string, known []migration, done map[uint32]appliedMig
 		row := done[version]
 		m, ok := byVersion[version]
 		if !ok {
-			return fmt.Errorf("migrate %s: its schema has %s, this program knows up to %s: use a newer gputally", database, row.Name, newest.name)
+			return fmt.Errorf("migrate %s: its schema has %s, this program knows up to %s: use a newer gputally", database,
+				row.Name, newest.name)
 		}
 		if m.sha256 != row.SHA256 {
-			return fmt.Errorf("migrate %s: %s was applied as %s with SHA-256 %s, this program's has %s: a migration never changes, add a new one",
+			return fmt.Errorf(
+				"migrate %s: %s was applied as %s with SHA-256 %s, this program's has %s: a migration never changes, add a new one",
 				database, m.name, row.Name, row.SHA256, m.sha256)
 		}
 	}

@@ -30,7 +30,8 @@ func tableNames(t *testing.T, db *store.DB) string {
 	var names []struct {
 		Name string `ch:"name"`
 	}
-	if err := db.Select(t.Context(), &names, "SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name"); err != nil {
+	if err := db.Select(t.Context(), &names,
+		"SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name"); err != nil {
 		t.Fatal(err)
 	}
 	var all []string
@@ -47,7 +48,8 @@ func TestMigrateMakesEveryTableOnce(t *testing.T) {
 		t.Fatalf("first run: %d applied, %v", first, err)
 	}
 	got := tableNames(t, db)
-	for _, name := range []string{"anomalies", "batches", "clusters", "epochs", "events", "holds", "leaves", "owners", "samples", "sightings", "usage", "usage_hourly"} {
+	for _, name := range []string{"anomalies", "batches", "clusters", "epochs", "events", "holds", "leaves", "owners",
+		"samples", "sightings", "usage", "usage_hourly"} {
 		if !strings.Contains(" "+got+" ", " "+name+" ") {
 			t.Errorf("table %s is missing in: %s", name, got)
 		}
@@ -60,7 +62,8 @@ func TestMigrateMakesEveryTableOnce(t *testing.T) {
 
 func TestMigrateIsMendedAfterACrashInMidFile(t *testing.T) {
 	db := storetest.OpenEmpty(t)
-	broken := files(map[string]string{"0001_a.sql": tableA + "CREATE TABLE IF NOT EXISTS b (x Nonsense) ENGINE = Memory;\n"})
+	broken := files(map[string]string{"0001_a.sql": tableA +
+		"CREATE TABLE IF NOT EXISTS b (x Nonsense) ENGINE = Memory;\n"})
 	applied, err := db.MigrateFrom(t.Context(), broken)
 	if err == nil || applied != 0 || !strings.Contains(err.Error(), "0001_a, statement 2") {
 		t.Fatalf("broken file: %d applied, %v; want its name and the statement's number", applied, err)

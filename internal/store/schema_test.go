@@ -15,14 +15,17 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-var firstMigration = flag.Bool("first-migration", false, "write migration 1 anew from the definitions; never after a release")
+var firstMigration = flag.Bool("first-migration", false,
+	"write migration 1 anew from the definitions; never after a release")
 
 // TestMigrationsMakeWhatIsDefined: the migrations, whatever their number, make the
 // tables and views of package tables, on one server and as on a cluster.
 func TestMigrationsMakeWhatIsDefined(t *testing.T) {
 	if *firstMigration {
-		for dir, statements := range map[string][]string{"migrations": tables.Statements("", ""), "migrations/cluster": tables.Statements("<cluster>", "<database>")} {
-			text := "-- Every table and view, as package tables defines them.\n\n" + strings.Join(trimmed(statements), ";\n\n") + ";\n"
+		for dir, statements := range map[string][]string{"migrations": tables.Statements("", ""),
+			"migrations/cluster": tables.Statements("<cluster>", "<database>")} {
+			text := "-- Every table and view, as package tables defines them.\n\n" + strings.Join(trimmed(statements),
+				";\n\n") + ";\n"
 			if err := os.WriteFile(filepath.Join(dir, "0001_tables.sql"), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +44,8 @@ func TestMigrationsMakeWhatIsDefined(t *testing.T) {
 			storetest.SpreadExec(t, c.defined, statement)
 		}
 		if diff := cmp.Diff(definitions(t, c.defined), definitions(t, c.db)); diff != "" {
-			t.Errorf("%s: the migrations make other tables than are defined: write a migration (-defined +migrated):\n%s", name, diff)
+			t.Errorf("%s: the migrations make other tables than are defined: write a migration (-defined +migrated):\n%s",
+				name, diff)
 		}
 	}
 }
@@ -62,7 +66,9 @@ func definitions(t *testing.T, db *store.DB) map[string]string {
 		Name string `ch:"name"`
 		Text string `ch:"create_table_query"`
 	}
-	if err := db.Select(t.Context(), &rows, "SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE 'schema_migrations%'"); err != nil {
+	if err := db.Select(t.Context(), &rows,
+		"SELECT name, create_table_query FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE "+
+			"'schema_migrations%'"); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]string{}

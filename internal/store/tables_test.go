@@ -98,21 +98,25 @@ func TestRowsOfEveryTableRoundTrip(t *testing.T) {
 		"clusters": roundTrip[tables.Cluster], "batches": roundTrip[tables.Batch], "holds": roundTrip[tables.Hold],
 		"samples": roundTrip[tables.Sample], "leaves": roundTrip[tables.Leaf], "owners": roundTrip[tables.Owner],
 		"events": roundTrip[tables.Event], "raw_weeks": roundTrip[tables.RawWeek], "late_unprocessed": roundTrip[tables.Late],
-		"epochs": roundTrip[tables.Epoch], "sightings": roundTrip[tables.Sighting], "retirements": roundTrip[tables.Retirement],
-		"anomalies": roundTrip[tables.Anomaly], "allocations": roundTrip[tables.Allocation],
+		"epochs": roundTrip[tables.Epoch], "sightings": roundTrip[tables.Sighting],
+		"retirements": roundTrip[tables.Retirement],
+		"anomalies":   roundTrip[tables.Anomaly], "allocations": roundTrip[tables.Allocation],
 		"allocation_hours": roundTrip[tables.AllocationHour], "decisions": roundTrip[tables.Decision],
 		"invoices": roundTrip[tables.Invoice], "invoice_usage": roundTrip[tables.InvoiceUsage],
 	} {
 		test(t, db, table)
 	}
-	row := tables.UsageHour{Cluster: "c", Usage: tables.Usage{GPU: "g", Slices: 7, PresentMS: 10, Free: 70, Owner: []uint64{}}}
+	row := tables.UsageHour{Cluster: "c",
+		Usage: tables.Usage{GPU: "g", Slices: 7, PresentMS: 10, Free: 70, Owner: []uint64{}}}
 	block := tables.NewBlock[tables.UsageHour]()
 	block.Add(&row)
 	if err := db.Insert(t.Context(), "usage_hourly", block.Input()); err != nil {
 		t.Fatal(err)
 	}
 	var got []tables.UsageHour
-	if err := db.Select(t.Context(), &got, "SELECT "+tables.Columns[tables.UsageHour]()+" FROM usage_hourly"); err != nil || len(got) != 1 || got[0].Free != 70 || got[0].Cluster != "c" {
+	if err := db.Select(t.Context(), &got,
+		"SELECT "+tables.Columns[tables.UsageHour]()+" FROM usage_hourly"); err != nil || len(got) != 1 ||
+		got[0].Free != 70 || got[0].Cluster != "c" {
 		t.Errorf("usage_hourly: got %+v, %v", got, err)
 	}
 }

@@ -58,7 +58,8 @@ func (t Table) Create() string {
 	if t.Version != "" {
 		engine += "(" + t.Version + ")"
 	}
-	return "CREATE TABLE IF NOT EXISTS " + t.Name + lines(append(t.columns(), t.Constraints...)) + "ENGINE = " + engine + "\n" + t.keys()
+	return "CREATE TABLE IF NOT EXISTS " + t.Name + lines(append(t.columns(), t.Constraints...)) + "ENGINE = " + engine +
+		"\n" + t.keys()
 }
 
 // LocalSuffix ends the name of the table that each server of a cluster has.
@@ -78,7 +79,8 @@ func (t Table) CreateOn(cluster, database string) []string {
 		"CREATE TABLE IF NOT EXISTS " + t.Name + LocalSuffix + on + lines(append(t.columns(), t.Constraints...)) +
 			"ENGINE = ReplicatedReplacingMergeTree(" + arguments + ")\n" + t.keys(),
 		"CREATE TABLE IF NOT EXISTS " + t.Name + on + lines(t.columns()) +
-			"ENGINE = Distributed('" + cluster + "', '" + database + "', '" + t.Name + LocalSuffix + "', " + t.shardingKey() + ")",
+			"ENGINE = Distributed('" + cluster + "', '" + database + "', '" + t.Name + LocalSuffix + "', " +
+			t.shardingKey() + ")",
 	}
 }
 

@@ -12,9 +12,11 @@ import (
 // FuzzParse: any text is a mapping or an error, cheaply, and a mapping gives
 // everybody a tenant.
 func FuzzParse(f *testing.F) {
-	f.Add("versions:\n- effective: 2026-01-01T00:00:00Z\n  rules:\n  - {match: {namespace: 'ml-*', user: '[a-f]?'}, tenant: ml, project: p}\n")
+	f.Add("versions:\n- effective: 2026-01-01T00:00:00Z\n  rules:\n  - {match: {namespace: 'ml-*', user: '[a-f]?'}, " +
+		"tenant: ml, project: p}\n")
 	f.Add("versions: &v\n- effective: 2026-01-01T00:00:00Z\n  rules: []\n- *v\n")
-	f.Add("versions: [{effective: 2026-01-01T00:00:00Z, rules: [{match: {pod: '" + strings.Repeat("*a", 200) + "'}, tenant: t}]}]")
+	f.Add("versions: [{effective: 2026-01-01T00:00:00Z, rules: [{match: {pod: '" + strings.Repeat("*a", 200) +
+		"'}, tenant: t}]}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		costtest.Within(t, costtest.Time, 64<<20+4<<10*uint64(len(text)), func() {
 			mapping, err := tenants.Parse("f", []byte(text))

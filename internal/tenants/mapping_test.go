@@ -20,14 +20,16 @@ func TestMappingNamesFaults(t *testing.T) {
 		{"versions:\n- effective: 2026-03-01T00:30:00Z\n", "full UTC hour"},
 		{"versions:\n- effective: 2026-03-01T00:00:00Z\n- effective: 2026-03-01T00:00:00Z\n", "stands twice"},
 		{"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: a}}\n", "rules[0].tenant is empty"},
-		{"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: '[a'}, tenant: t}\n", `pattern "[a"`},
+		{"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: '[a'}, tenant: t}\n",
+			`pattern "[a"`},
 		{"versions:\n- efective: 2026-03-01T00:00:00Z\n", "efective"},
 	} {
 		file := filepath.Join(t.TempDir(), "tenants.yaml")
 		if err := os.WriteFile(file, []byte(c.yaml), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tenants.Load(file); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file) {
+		if _, err := tenants.Load(file); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), file) {
 			t.Errorf("%q: error %v does not name %q and the file", c.yaml, err, c.want)
 		}
 	}

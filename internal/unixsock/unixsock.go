@@ -28,7 +28,8 @@ func Listen(ctx context.Context, path string) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("look for an old socket: %w", err)
 	case old.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("listen on %q: what is there is no socket (%s) and stays: remove it, or name another path", path, old.Mode())
+		return nil, fmt.Errorf("listen on %q: what is there is no socket (%s) and stays: remove it, or name another path",
+			path, old.Mode())
 	default:
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("remove old socket: %w", err)

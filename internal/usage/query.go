@@ -180,5 +180,6 @@ func (q Query) arguments(after *Row) []any {
 	for i, value := range after.By {
 		values[i] = hex.EncodeToString([]byte(value))
 	}
-	return append(args, store.Named("paged", 1), store.Named("after", strings.Join(values, ",")), store.Named("after_kind", after.Kind))
+	return append(args, store.Named("paged", 1), store.Named("after", strings.Join(values, ",")),
+		store.Named("after_kind", after.Kind))
 }

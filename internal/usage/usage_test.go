@@ -78,9 +78,10 @@ func TestRunGroups(t *testing.T) {
 		"month and node": {usage.Query{By: []string{"month", "node"}}, "month,node" + header +
 			"2026-03,n1,1800000,1800000,3600000,18000000,0,0,0,1,7.999\n" +
 			"2026-04,n2,3600000,0,0,0,0,0,1,1.000000278,0.000\n"},
-		"the order of columns is the query's": {usage.Query{By: []string{"hour", "day", "tenant"}, Tenant: "ml"}, "hour,day,tenant" + header +
-			"2026-03-31T23:00:00Z,2026-03-31,ml,1800000,1800000,0,0,0,0,0,0.142857143,1.500\n" +
-			"2026-04-01T00:00:00Z,2026-04-01,ml,3600000,0,0,0,0,0,0,1,0.000\n"},
+		"the order of columns is the query's": {usage.Query{By: []string{"hour", "day", "tenant"}, Tenant: "ml"},
+			"hour,day,tenant" + header +
+				"2026-03-31T23:00:00Z,2026-03-31,ml,1800000,1800000,0,0,0,0,0,0.142857143,1.500\n" +
+				"2026-04-01T00:00:00Z,2026-04-01,ml,3600000,0,0,0,0,0,0,1,0.000\n"},
 		"all of an owner's columns": {usage.Query{
 			By:     []string{"project", "user", "workload", "gpu", "leaf", "model", "profile"},
 			Tenant: "ml", From: start, To: start.Add(time.Hour),
@@ -129,7 +130,8 @@ func TestRunKeepsKindsApart(t *testing.T) {
 
 func TestRunTakesOnlyTheNewestVersion(t *testing.T) {
 	db := storetest.Open(t)
-	row := usagetest.GPUHour{Hour: start, GPU: "GPU-a", Slices: 1, Version: 1, Owners: []usagetest.Owner{{Tenant: "old", Active: 1}}}
+	row := usagetest.GPUHour{Hour: start, GPU: "GPU-a", Slices: 1, Version: 1,
+		Owners: []usagetest.Owner{{Tenant: "old", Active: 1}}}
 	usagetest.Insert(t, db, row)
 	row.Version, row.Owners = 2, []usagetest.Owner{{Tenant: "new", Active: 3_600_000}}
 	usagetest.Insert(t, db, row)
@@ -171,7 +173,10 @@ func TestQueryErrorsNameTheValue(t *testing.T) {
 		"from 2026-03-31T23:00:01Z is not the start":           func(q *usage.Query) { q.From = start.Add(time.Second) },
 		"to 2026-03-31T23:30:00Z is not the start":             func(q *usage.Query) { q.To = start.Add(30 * time.Minute) },
 		"is not before": func(q *usage.Query) { q.To = q.From },
-		"to 9999-12-01T00:00:00Z: want a time in the years 1970 to 2105":   func(q *usage.Query) { q.To = time.Date(9999, 12, 1, 0, 0, 0, 0, time.UTC) },
+		"to 9999-12-01T00:00:00Z: want a time in the years 1970 to 2105": func(q *usage.Query) {
+			q.To = time.Date(9999, 12,
+				1, 0, 0, 0, 0, time.UTC)
+		},
 		"from 0001-01-01T00:00:00Z: want a time in the years 1970 to 2105": func(q *usage.Query) { q.From = time.Time{} },
 		"limit -1 is negative": func(q *usage.Query) { q.Limit = -1 },
 	} {
@@ -233,7 +238,8 @@ func TestPagesAreStableUnderInserts(t *testing.T) {
 	insert := func(tenants ...string) {
 		for _, tenant := range tenants {
 			usagetest.Insert(t, db, usagetest.GPUHour{
-				Hour: start, GPU: "GPU-" + tenant, Slices: 1, Owners: []usagetest.Owner{{Leaf: "l", Tenant: tenant, Active: 3_600_000}},
+				Hour: start, GPU: "GPU-" + tenant, Slices: 1,
+				Owners: []usagetest.Owner{{Leaf: "l", Tenant: tenant, Active: 3_600_000}},
 			})
 		}
 	}
@@ -260,10 +266,13 @@ func TestPagesAreStableUnderInserts(t *testing.T) {
 func TestOnlyLeavesRowsWithTheValue(t *testing.T) {
 	db := fleet(t)
 	want := "node" + header + "n2,3600000,0,0,0,0,0,1,1.000000278,0.000\n"
-	if diff := cmp.Diff(want, run(t, db, usage.Query{By: []string{"node"}, Only: map[string]string{"node": "n2", "month": "2026-04"}})); diff != "" {
+	if diff := cmp.Diff(want,
+		run(t, db, usage.Query{By: []string{"node"},
+			Only: map[string]string{"node": "n2", "month": "2026-04"}})); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}
-	_, err := usage.Run(t.Context(), db, usage.Query{From: start, To: start.Add(time.Hour), Only: map[string]string{"colour": "x"}})
+	_, err := usage.Run(t.Context(), db,
+		usage.Query{From: start, To: start.Add(time.Hour), Only: map[string]string{"colour": "x"}})
 	if err == nil || !strings.Contains(err.Error(), `column "colour": not one of tenant`) {
 		t.Errorf("error = %v, want the column named", err)
 	}

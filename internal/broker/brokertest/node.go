@@ -61,7 +61,8 @@ func (c *Cluster) prepare(ctx context.Context, id int, dir string) (*Node, error
 	if err := os.WriteFile(n.settings, []byte(settings), 0o600); err != nil {
 		return nil, err
 	}
-	format := exec.CommandContext(ctx, c.java, append(javaFlags(c.jars), "kafka.tools.StorageTool", "format", "-t", clusterID, "-c", n.settings)...)
+	format := exec.CommandContext(ctx, c.java,
+		append(javaFlags(c.jars), "kafka.tools.StorageTool", "format", "-t", clusterID, "-c", n.settings)...)
 	if out, err := format.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("format folder of Kafka broker %d: %w\n%s", id, err, out)
 	}
@@ -224,7 +225,8 @@ func (n *Node) answers(ctx context.Context, client *kgo.Client) error {
 
 // dial makes a client that gives up at once.
 func dial(addr string) (*kgo.Client, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RequestRetries(0), kgo.DialTimeout(time.Second), kgo.RequestTimeoutOverhead(time.Second))
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RequestRetries(0), kgo.DialTimeout(time.Second),
+		kgo.RequestTimeoutOverhead(time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("make a client of %s: %w", addr, err)
 	}

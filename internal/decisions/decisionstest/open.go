@@ -59,7 +59,8 @@ func (t *Topic) Append(tb testing.TB, at time.Time, kind decisions.Kind, body an
 	}
 	key := strconv.Itoa(len(t.msgs))
 	value, err := json.Marshal(&decisions.Record{
-		Format: decisions.Format, Kind: kind, ID: key, Key: key, Request: decisions.Digest(text), Who: "operator", At: at.UTC(), Body: text,
+		Format: decisions.Format, Kind: kind, ID: key, Key: key, Request: decisions.Digest(text), Who: "operator",
+		At: at.UTC(), Body: text,
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -86,7 +86,8 @@ func (g *Guard) Handler(mux *http.ServeMux) http.Handler {
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 	if !g.hostAllowed(r.Host) {
 		g.metrics.refused.WithLabelValues(reasonHost).Inc()
-		WriteProblem(w, http.StatusMisdirectedRequest, fmt.Sprintf("host %q is not a name of this service: use 127.0.0.1 or localhost", r.Host))
+		WriteProblem(w, http.StatusMisdirectedRequest,
+			fmt.Sprintf("host %q is not a name of this service: use 127.0.0.1 or localhost", r.Host))
 		return true
 	}
 	if onlyReads(r) && r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -43,7 +43,8 @@ func TestClickHouseGoWorksWithEveryCompression(t *testing.T) {
 			if err := conn.Ping(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if err := conn.Exec(ctx, "CREATE TABLE t (n UInt64, s LowCardinality(String), a Array(Nullable(Int32))) ENGINE = MergeTree ORDER BY n"); err != nil {
+			if err := conn.Exec(ctx,
+				"CREATE TABLE t (n UInt64, s LowCardinality(String), a Array(Nullable(Int32))) ENGINE = MergeTree ORDER BY n"); err != nil {
 				t.Fatal(err)
 			}
 			sendBatch(t, conn, 10_000)
@@ -110,7 +111,8 @@ func TestTwentyConcurrentQueries(t *testing.T) {
 		wg.Go(func() {
 			var got uint64
 			want := uint64(100_000 + i)
-			errs[i] = conn.QueryRow(t.Context(), "SELECT count() FROM numbers({n:UInt64})", clickhouse.Named("n", want)).Scan(&got)
+			errs[i] = conn.QueryRow(t.Context(), "SELECT count() FROM numbers({n:UInt64})",
+				clickhouse.Named("n", want)).Scan(&got)
 			if errs[i] == nil && got != want {
 				errs[i] = fmt.Errorf("query %d: %d, want %d", i, got, want)
 			}

@@ -60,7 +60,8 @@ func (e *Engine) serve(r *http.Request, out *output) error {
 func blank(r rune) bool { return unicode.IsSpace(r) || r == ';' }
 
 func (e *Engine) runStatement(ctx context.Context, c *conn, req *request, st statement, out *output) error {
-	if st.kind != kindInsert && strings.Contains(strings.TrimRightFunc(st.sql, blank), ";") && c.statementCount(st.sql) > 1 {
+	if st.kind != kindInsert && strings.Contains(strings.TrimRightFunc(st.sql, blank), ";") &&
+		c.statementCount(st.sql) > 1 {
 		return raise(codeSyntaxError, "Syntax error (Multi-statements are not allowed) (SYNTAX_ERROR)")
 	}
 	stop := e.watch(ctx, c)

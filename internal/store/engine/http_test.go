@@ -39,7 +39,8 @@ func post(t *testing.T, body io.Reader, header http.Header, parameters ...string
 	return do(t.Context(), t, http.MethodPost, body, header, parameters...)
 }
 
-func do(ctx context.Context, t *testing.T, method string, body io.Reader, header http.Header, parameters ...string) answer {
+func do(ctx context.Context, t *testing.T, method string, body io.Reader, header http.Header,
+	parameters ...string) answer {
 	t.Helper()
 	q := url.Values{}
 	for i := 0; i < len(parameters); i += 2 {
@@ -97,25 +98,29 @@ func TestExceptionsHaveTheServersStatusAndCode(t *testing.T) {
 		code       string
 		mentions   string
 	}{
-		"unknown table":       {"SELECT * FROM nowhere", nil, 404, "60", "nowhere"},
-		"syntax":              {"SELEC 1", nil, 400, "62", "Syntax error"},
-		"empty":               {" ;\n", nil, 400, "62", "empty"},
-		"two statements":      {"SELECT 1; SELECT 2", nil, 400, "62", "Multi-statements"},
-		"unknown setting":     {"SELECT 1", []string{"max_thread", "1"}, 404, "115", "max_thread"},
-		"bad setting name":    {"SELECT 1", []string{"a b", "1"}, 500, "36", `"a b"`},
-		"unknown database":    {"SELECT 1", []string{"database", "nobase"}, 404, "81", "nobase"},
-		"division by zero":    {"SELECT intDiv(1, 0)", nil, 500, "153", "zero"},
-		"time limit":          {"SELECT sleepEachRow(1) FROM numbers(5) SETTINGS max_block_size = 1", []string{"max_execution_time", "0.2"}, 408, "159", "TIMEOUT"},
-		"memory limit":        {"SELECT groupArray(number) FROM numbers(100000000)", []string{"max_memory_usage", "10000000"}, 500, "241", "MEMORY"},
-		"missing parameter":   {"SELECT {x:UInt8}", nil, 400, "456", "x"},
-		"session":             {"SELECT 1", []string{"session_id", "s"}, 501, "48", "session_id"},
-		"unknown compression": {"SELECT 1", []string{"compress", "1", "network_compression_method", "lzma"}, 500, "89", "LZMA"},
-		"bad insert data":     {"INSERT INTO FUNCTION null('x UInt8') FORMAT CSV\nfoo\n", nil, 400, "117", "end of line"},
+		"unknown table":    {"SELECT * FROM nowhere", nil, 404, "60", "nowhere"},
+		"syntax":           {"SELEC 1", nil, 400, "62", "Syntax error"},
+		"empty":            {" ;\n", nil, 400, "62", "empty"},
+		"two statements":   {"SELECT 1; SELECT 2", nil, 400, "62", "Multi-statements"},
+		"unknown setting":  {"SELECT 1", []string{"max_thread", "1"}, 404, "115", "max_thread"},
+		"bad setting name": {"SELECT 1", []string{"a b", "1"}, 500, "36", `"a b"`},
+		"unknown database": {"SELECT 1", []string{"database", "nobase"}, 404, "81", "nobase"},
+		"division by zero": {"SELECT intDiv(1, 0)", nil, 500, "153", "zero"},
+		"time limit": {"SELECT sleepEachRow(1) FROM numbers(5) SETTINGS max_block_size = 1",
+			[]string{"max_execution_time", "0.2"}, 408, "159", "TIMEOUT"},
+		"memory limit": {"SELECT groupArray(number) FROM numbers(100000000)",
+			[]string{"max_memory_usage", "10000000"}, 500, "241", "MEMORY"},
+		"missing parameter": {"SELECT {x:UInt8}", nil, 400, "456", "x"},
+		"session":           {"SELECT 1", []string{"session_id", "s"}, 501, "48", "session_id"},
+		"unknown compression": {"SELECT 1", []string{"compress", "1", "network_compression_method", "lzma"}, 500,
+			"89", "LZMA"},
+		"bad insert data": {"INSERT INTO FUNCTION null('x UInt8') FORMAT CSV\nfoo\n", nil, 400, "117", "end of line"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := post(t, sql(test.sql), nil, test.parameters...)
-			if got.Status != test.status || test.code != "" && got.Code != test.code || !strings.Contains(got.Body, test.mentions) {
+			if got.Status != test.status || test.code != "" && got.Code != test.code || !strings.Contains(got.Body,
+				test.mentions) {
 				t.Errorf("got %+v, want status %d, code %s and a text with %q", got, test.status, test.code, test.mentions)
 			}
 		})
@@ -138,7 +143,8 @@ func TestPingAndOtherPaths(t *testing.T) {
 
 func TestGetOnlyReads(t *testing.T) {
 	name := database(t)
-	got := do(t.Context(), t, http.MethodGet, nil, nil, "database", name, "query", "CREATE TABLE x (a UInt8) ENGINE = Memory")
+	got := do(t.Context(), t, http.MethodGet, nil, nil, "database", name, "query",
+		"CREATE TABLE x (a UInt8) ENGINE = Memory")
 	const readonly = "164"
 	if got.Code != readonly {
 		t.Errorf("CREATE by GET: %+v, want code %s", got, readonly)
@@ -241,8 +247,10 @@ func TestBodiesMayBeCompressed(t *testing.T) {
 
 func TestExceptionAfterRowsIsFramed(t *testing.T) {
 	got := post(t, sql("SELECT throwIf(number = 300000) FROM numbers(1000000)"), nil, "max_block_size", "1000")
-	if got.Status != http.StatusOK || !strings.Contains(got.Body, "\r\n__exception__\r\n") || !strings.Contains(got.Body, "Code: 395.") {
-		t.Errorf("status %d, %d bytes, want 200 with a framed code 395 at the end: …%q", got.Status, len(got.Body), got.Body[max(0, len(got.Body)-300):])
+	if got.Status != http.StatusOK || !strings.Contains(got.Body, "\r\n__exception__\r\n") || !strings.Contains(got.Body,
+		"Code: 395.") {
+		t.Errorf("status %d, %d bytes, want 200 with a framed code 395 at the end: …%q", got.Status, len(got.Body),
+			got.Body[max(0, len(got.Body)-300):])
 	}
 }
 
@@ -265,7 +273,8 @@ func TestCancelledStatementsAreKilled(t *testing.T) {
 			defer close(left)
 			do(ctx, t, http.MethodPost, sql(statement), nil)
 		}()
-		const running = "SELECT count() FROM system.processes WHERE query LIKE '%1000000000000%' AND query NOT LIKE '%system.processes%'"
+		const running = "SELECT count() FROM system.processes WHERE query LIKE '%1000000000000%' AND query NOT LIKE " +
+			"'%system.processes%'"
 		await(t, func() bool { return scalar(t, running) == "1" })
 		cancel()
 		<-left

@@ -33,7 +33,8 @@ type library struct {
 	setSignalHandlers func(enabled int32)
 	connect           func(argc int32, argv pointer) pointer
 	closeConn         func(conn pointer)
-	classify          func(conn, sql pointer, sqlLen uintptr, database pointer, databaseLen uintptr, analysis pointer) int32
+	classify          func(conn, sql pointer, sqlLen uintptr, database pointer, databaseLen uintptr,
+		analysis pointer) int32
 
 	query       statementFunc
 	streamQuery statementFunc
@@ -115,7 +116,8 @@ func bind(path string) (*library, error) {
 	for name, target := range l.symbols() {
 		symbol, err := purego.Dlsym(handle, name)
 		if err != nil {
-			return nil, fmt.Errorf("load library %s: no function %s, so it isn't libchdb %d.%d or newer: `make build` fetches the right one",
+			return nil, fmt.Errorf(
+				"load library %s: no function %s, so it isn't libchdb %d.%d or newer: `make build` fetches the right one",
 				path, name, minMajor, minMinor)
 		}
 		purego.RegisterFunc(target, symbol)

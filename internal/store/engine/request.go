@@ -55,7 +55,8 @@ func parseRequest(r *http.Request) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := &request{body: body, format: firstOf(q.Get("default_format"), r.Header.Get("X-ClickHouse-Format"), "TabSeparated")}
+	req := &request{body: body,
+		format: firstOf(q.Get("default_format"), r.Header.Get("X-ClickHouse-Format"), "TabSeparated")}
 	req.session.database = firstOf(q.Get("database"), r.Header.Get("X-ClickHouse-Database"), defaultDatabase)
 	if err := req.readSettings(q, r.Method); err != nil {
 		return nil, err
@@ -107,7 +108,9 @@ func (req *request) readStatement(q url.Values) error {
 		return fmt.Errorf("read statement: %w", err)
 	}
 	if len(head) > maxStatementBytes {
-		return raise(codeTooLarge, fmt.Sprintf("the statement is longer than %d bytes; send an insert's data apart from it, with the statement in the URL", maxStatementBytes))
+		return raise(codeTooLarge,
+			fmt.Sprintf("the statement is longer than %d bytes; send an insert's data apart from it, with the statement in "+
+				"the URL", maxStatementBytes))
 	}
 	req.sql, req.body = string(head), bytes.NewReader(nil)
 	return nil
@@ -154,7 +157,8 @@ func outputCompression(q url.Values) (compress.Method, error) {
 	case "ZSTD":
 		return compress.ZSTD, nil
 	default:
-		return compress.None, raise(codeUnknownCompression, fmt.Sprintf("network_compression_method %q is not supported; LZ4 and ZSTD are", method))
+		return compress.None, raise(codeUnknownCompression,
+			fmt.Sprintf("network_compression_method %q is not supported; LZ4 and ZSTD are", method))
 	}
 }
 

@@ -64,7 +64,8 @@ func Supervise(ctx context.Context, o SuperviseOptions) (*Supervisor, error) {
 		return nil, errors.New("supervise engine: Command is empty")
 	}
 	if len(o.Socket) > unixsock.MaxPath {
-		return nil, fmt.Errorf("supervise engine: socket path %q has %d bytes, a Unix socket's can have %d", o.Socket, len(o.Socket), unixsock.MaxPath)
+		return nil, fmt.Errorf("supervise engine: socket path %q has %d bytes, a Unix socket's can have %d", o.Socket,
+			len(o.Socket), unixsock.MaxPath)
 	}
 	if o.ReadyTimeout == 0 {
 		o.ReadyTimeout = defaultReadyTimeout
@@ -217,14 +218,16 @@ func (s *Supervisor) awaitReady(ctx context.Context, h *helper) error {
 		}
 		select {
 		case <-h.exited:
-			return fmt.Errorf("helper ended (exit: %w) before it answered; its standard error ends with: %s", h.exitError(), h.tail.String())
+			return fmt.Errorf("helper ended (exit: %w) before it answered; its standard error ends with: %s", h.exitError(),
+				h.tail.String())
 		case <-ctx.Done():
 			h.end()
 			return ctx.Err()
 		case <-limit.C():
 			_ = h.kill()
 			<-h.exited
-			return fmt.Errorf("helper didn't answer within %s; its standard error ends with: %s", s.options.ReadyTimeout, h.tail.String())
+			return fmt.Errorf("helper didn't answer within %s; its standard error ends with: %s", s.options.ReadyTimeout,
+				h.tail.String())
 		case <-ticker.C():
 		}
 	}

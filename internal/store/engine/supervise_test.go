@@ -37,7 +37,8 @@ func helperOptions(t *testing.T, dir string) engine.SuperviseOptions {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "s")
-	env := append(os.Environ(), helperEnv+"="+filepath.Join(dir, "data"), helperSocketEnv+"="+socket, engine.LibraryEnv+"="+library)
+	env := append(os.Environ(), helperEnv+"="+filepath.Join(dir, "data"), helperSocketEnv+"="+socket,
+		engine.LibraryEnv+"="+library)
 	return engine.SuperviseOptions{Command: []string{executable}, Env: env, Socket: socket}
 }
 
@@ -128,7 +129,8 @@ func TestHelperThatCannotStartSaysWhy(t *testing.T) {
 	o := helperOptions(t, shortDir(t))
 	o.Env = append(o.Env, engine.LibraryEnv+"=/nonexistent/libchdb.so")
 	_, err := engine.Supervise(t.Context(), o)
-	if err == nil || !strings.Contains(err.Error(), "/nonexistent/libchdb.so") || !strings.Contains(err.Error(), "make build") {
+	if err == nil || !strings.Contains(err.Error(), "/nonexistent/libchdb.so") || !strings.Contains(err.Error(),
+		"make build") {
 		t.Errorf("error: %v, want the library's path and `make build`", err)
 	}
 	o.Command = []string{"/nonexistent/gputally"}
@@ -169,7 +171,8 @@ func TestKilledHelperLosesNoAcknowledgedBatch(t *testing.T) {
 	o := helperOptions(t, shortDir(t))
 	s := supervise(t, o)
 	client := socketClient(o.Socket)
-	if _, err := ask(client, "CREATE TABLE default.t (batch UInt64, n UInt64) ENGINE = MergeTree ORDER BY batch"); err != nil {
+	if _, err := ask(client,
+		"CREATE TABLE default.t (batch UInt64, n UInt64) ENGINE = MergeTree ORDER BY batch"); err != nil {
 		t.Fatal(err)
 	}
 	acknowledged := map[string]bool{}
@@ -181,7 +184,8 @@ func TestKilledHelperLosesNoAcknowledgedBatch(t *testing.T) {
 			wg.Go(func() {
 				for i := 0; ; i++ {
 					batch := strconv.Itoa(round*1_000_000 + w*100_000 + i)
-					if _, err := ask(client, "INSERT INTO default.t FORMAT TSV\n"+strings.Repeat(batch+"\t1\n", rowsPerBatch)); err != nil {
+					if _, err := ask(client,
+						"INSERT INTO default.t FORMAT TSV\n"+strings.Repeat(batch+"\t1\n", rowsPerBatch)); err != nil {
 						return
 					}
 					mu.Lock()

@@ -48,7 +48,8 @@ func verify(path string) error {
 		return fmt.Errorf("read library %s: %w", path, err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return fmt.Errorf("%w: %s has SHA-256 %s, want %s: `make build` fetches the right one", ErrLibraryUntrusted, path, got, want)
+		return fmt.Errorf("%w: %s has SHA-256 %s, want %s: `make build` fetches the right one", ErrLibraryUntrusted,
+			path, got, want)
 	}
 	remember(stamp, text)
 	return nil

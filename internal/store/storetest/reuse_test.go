@@ -53,7 +53,8 @@ func TestAChangedDatabaseIsNotHandedOn(t *testing.T) {
 		}
 		admin := storetest.Connect(t, storetest.Socket(t), "default")
 		var databases uint64
-		err := admin.QueryRow(t.Context(), "SELECT count() FROM system.databases WHERE name = {name:String}", store.Named("name", changed)).Scan(&databases)
+		err := admin.QueryRow(t.Context(), "SELECT count() FROM system.databases WHERE name = {name:String}",
+			store.Named("name", changed)).Scan(&databases)
 		if err != nil || databases != 0 {
 			t.Errorf("%s: the database is still there (%d, %v), want it dropped", change, databases, err)
 		}

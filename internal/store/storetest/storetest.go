@@ -141,7 +141,8 @@ func init() {
 		return
 	}
 	err := engine.Serve(context.Background(), engine.Options{
-		Dir: filepath.Join(filepath.Dir(socket), "data"), Socket: socket, MemoryBytes: memoryBytes, Threads: threads, Stdin: os.Stdin,
+		Dir: filepath.Join(filepath.Dir(socket), "data"), Socket: socket, MemoryBytes: memoryBytes, Threads: threads,
+		Stdin:       os.Stdin,
 		ExtraConfig: os.Getenv(helperConfigEnv),
 	})
 	if err != nil {

@@ -47,7 +47,8 @@ func Start(t testing.TB) (port int) {
 		t.Fatal(err)
 	}
 	var output bytes.Buffer
-	cmd := exec.CommandContext(context.Background(), java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars, mainClass, config)
+	cmd := exec.CommandContext(context.Background(), java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", jars,
+		mainClass, config)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -89,7 +90,8 @@ func await(port int, ended <-chan struct{}) error {
 }
 
 func answers(port int) bool {
-	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp",
+		net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return false
 	}
