@@ -9,48 +9,49 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Book is a price book: one currency, and versions by effective hour.
+// Book is a price book: one currency, and versions by effective hour. Its types are
+// what a file is read into, and what its normal form is written from.
 type Book struct {
 	// Name says where the book came from, for error messages.
-	Name string
+	Name string `yaml:"-"`
 	// Hash is the SHA-256 of the file, in hex; invoices name it (C8).
-	Hash string
+	Hash string `yaml:"-"`
 	// Text is the file.
-	Text string
+	Text string `yaml:"-"`
 	// Currency is the ISO 4217 code.
-	Currency string
+	Currency string `yaml:"currency,required"`
 	// MinorUnit is the number of decimal places an invoice is rounded to.
-	MinorUnit int32
+	MinorUnit int32 `yaml:"minor_unit"`
 	// Zone is the tenants' default zone and the platform's own.
-	Zone *time.Location
+	Zone *time.Location `yaml:"time_zone"`
 	// TenantZones are the zones of tenants that have one of their own.
-	TenantZones map[string]*time.Location
-	// SKUs name what is shown on lines; a SKU has no price of its own.
-	SKUs []SKU
+	TenantZones map[string]*time.Location `yaml:"-"`
+	// SKUs name what is shown on lines, sorted by name; a SKU has no price of its own.
+	SKUs []SKU `yaml:"-"`
 	// Versions are sorted by Effective, at least one.
-	Versions []Version
+	Versions []Version `yaml:"versions,required"`
 }
 
 // SKU is a display name for a MIG profile or for a count of whole GPUs;
 // exactly one of Profile and GPUs is set.
 type SKU struct {
-	Name    string
-	Profile string
-	GPUs    int
+	Name    string `json:"name"              yaml:"-"`
+	Profile string `json:"profile,omitempty"`
+	GPUs    int    `json:"gpus,omitempty"`
 }
 
 // Version is the part of a book in force from one UTC hour to the next version's.
 type Version struct {
 	// Effective is the first hour priced by this version, UTC.
-	Effective time.Time
+	Effective time.Time `yaml:"effective,required"`
 	// Models are the list rates by the GPU's model name.
-	Models map[string]Model
+	Models map[string]Model `yaml:"models,required"`
 	// KWh is the price of a kilowatt-hour.
-	KWh decimal.Decimal
+	KWh decimal.Decimal `yaml:"kwh"`
 	// IdleSurcharge is the share, 0…1, of the list value of idle time.
 	IdleSurcharge decimal.Decimal
 	// Proportional distribution shares free and stranded time over the owners.
-	Proportional bool
+	Proportional bool `yaml:"distribution"`
 	// Tenants are the agreed terms by tenant.
 	Tenants map[string]Terms
 }
@@ -58,19 +59,19 @@ type Version struct {
 // Model is the price of one GPU model.
 type Model struct {
 	// GPUHour is the list rate of an hour of a whole GPU.
-	GPUHour decimal.Decimal
+	GPUHour decimal.Decimal `json:"gpu_hour" yaml:"gpu_hour,required"`
 	// Profiles prices an hour of a MIG profile; one not named is priced by slices.
-	Profiles map[string]decimal.Decimal
+	Profiles map[string]decimal.Decimal `json:"profiles,omitempty"`
 	// Tiers are sorted by Above, ascending.
-	Tiers []Tier
+	Tiers []Tier `json:"tiers,omitempty"`
 }
 
 // Tier is the rate of the month's GPU-hours above a threshold.
 type Tier struct {
 	// Above is the threshold in GPU-hours per tenant, month and model.
-	Above decimal.Decimal
+	Above decimal.Decimal `json:"above" yaml:"above,required"`
 	// GPUHour is the rate beyond it.
-	GPUHour decimal.Decimal
+	GPUHour decimal.Decimal `json:"gpu_hour" yaml:"gpu_hour,required"`
 }
 
 // Terms are what was agreed with one tenant.
@@ -81,18 +82,18 @@ type Terms struct {
 	FixedDiscount decimal.Decimal
 	// Minimum is an amount per month; HasMinimum tells a stated zero from none.
 	Minimum    decimal.Decimal
-	HasMinimum bool
+	HasMinimum bool `yaml:"-"`
 	// Reserved has at most one entry per model.
 	Reserved []Reservation
 }
 
 // Reservation is capacity kept for a tenant.
 type Reservation struct {
-	Model string
+	Model string `json:"model" yaml:"model,required"`
 	// GPUs is the number of whole GPUs, possibly with a fraction.
-	GPUs decimal.Decimal
+	GPUs decimal.Decimal `json:"gpus" yaml:"gpus,required"`
 	// UnusedGPUHour is the price of an hour of a reserved GPU not held.
-	UnusedGPUHour decimal.Decimal
+	UnusedGPUHour decimal.Decimal `json:"unused_gpu_hour" yaml:"unused_gpu_hour,required"`
 }
 
 // At is the index in Versions of the one in force at a UTC hour; -1 when the

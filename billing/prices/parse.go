@@ -5,8 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"reflect"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // months must not depend on the host's zone files (C8)
@@ -30,259 +31,225 @@ func Load(path string) (*Book, error) {
 // is "name:line: key: what is wrong with which value". All errors of the file
 // are joined into one.
 func Parse(name string, data []byte) (*Book, error) {
-	root, err := document(name, data)
-	if err != nil {
-		return nil, fmt.Errorf("parse price book: %w", err)
-	}
 	hash := sha256.Sum256(data)
-	p := &parser{walker: walker{name: name}, locations: map[string]*time.Location{}}
-	book := p.book(root)
-	book.Name, book.Hash, book.Text = name, hex.EncodeToString(hash[:]), string(data)
-	if err := p.err(); err != nil {
+	file := bookFile{Book: Book{
+		Name: name, Hash: hex.EncodeToString(hash[:]), Text: string(data), MinorUnit: unstated, Zone: time.UTC,
+		TenantZones: map[string]*time.Location{},
+	}}
+	if err := config.DecodeWith(name, data, &file, readers(), file.check); err != nil {
 		return nil, fmt.Errorf("parse price book: %w", err)
 	}
-	return book, nil
+	return &file.Book, nil
 }
 
-// document is the root of the file's only YAML document (config.Document).
-func document(name string, data []byte) (*yaml.Node, error) {
-	root, err := config.Document(name, data)
-	if err == nil && root == nil {
-		err = fmt.Errorf("%s: the file is empty", name)
+// bookFile is a price book as its file has it.
+type bookFile struct {
+	Book    `yaml:",inline"`
+	Tenants map[string]struct {
+		TimeZone *time.Location `yaml:"time_zone,required"`
+	} `yaml:"tenants"`
+	NamedSKUs map[string]SKU `yaml:"skus"`
+}
+
+// unstated is a minor unit that the file does not have.
+const unstated = -1
+
+// maxNames is how many names an error lists.
+const maxNames = 20
+
+// digits is a decimal as books have it: up to a trillion, in trillionths.
+var digits = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
+
+// wantDigits is what digits takes, for errors.
+const wantDigits = "a non-negative decimal: up to 12 digits, with an optional point and up to 12 more"
+
+// readers read the values of a book in its own way.
+func readers() config.Readers {
+	zones := &zones{found: map[string]*time.Location{}}
+	return config.Readers{
+		reflect.TypeFor[string]():          reader(text),
+		reflect.TypeFor[decimal.Decimal](): reader(number),
+		reflect.TypeFor[time.Time]():       reader(hour),
+		reflect.TypeFor[bool]():            reader(proportional),
+		reflect.TypeFor[*time.Location]():  reader(zones.read),
 	}
-	return root, err
 }
 
-type parser struct {
-	walker
-	locations map[string]*time.Location // that were looked up
-}
-
-func (p *parser) book(n *yaml.Node) *Book {
-	book := &Book{Zone: time.UTC, TenantZones: map[string]*time.Location{}, MinorUnit: -1}
-	digits := int32(0)
-	p.fields(n, "",
-		field{"currency", true, func(n *yaml.Node, path string) { book.Currency, digits = p.currency(n, path) }},
-		field{"minor_unit", false, func(n *yaml.Node, path string) { book.MinorUnit = p.minorUnit(n, path) }},
-		field{"time_zone", false, func(n *yaml.Node, path string) { book.Zone = p.zone(n, path) }},
-		field{"tenants", false, func(n *yaml.Node, path string) { p.zones(n, path, book) }},
-		field{"skus", false, func(n *yaml.Node, path string) { p.skus(n, path, book) }},
-		field{"versions", true, func(n *yaml.Node, path string) { p.versions(n, path, book) }},
-	)
-	if book.MinorUnit < 0 {
-		book.MinorUnit = digits
+func reader[T any](read func(n *yaml.Node) (T, error)) func(*yaml.Node, any) error {
+	return func(n *yaml.Node, into any) (err error) {
+		*into.(*T), err = read(n)
+		return err
 	}
-	return book
 }
 
-func (p *parser) currency(n *yaml.Node, path string) (string, int32) {
-	code := p.text(n, path)
-	digits, ok := minorUnit(code)
-	if !ok && code != "" {
-		p.failf(n, path, "%q is not an active ISO 4217 currency code, such as USD", code)
+// text is a scalar that isn't empty.
+func text(n *yaml.Node) (string, error) {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Value == "" {
+		return "", fmt.Errorf("%s is not a text", config.Describe(n))
 	}
-	return code, digits
+	return n.Value, nil
 }
 
-// minorUnit goes up to 9 places, the precision of distributed amounts.
-func (p *parser) minorUnit(n *yaml.Node, path string) int32 {
-	value, err := strconv.Atoi(n.Value)
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || value < 0 || value > 9 {
-		p.failf(n, path, "%s is not an integer in 0…9", show(n))
-		return 0
+// number is a quoted non-negative decimal. Unquoted numbers are refused: YAML
+// would take 2.10 for a float, and 010 for eight.
+func number(n *yaml.Node) (decimal.Decimal, error) {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		return decimal.Zero, fmt.Errorf("%s is not a number", config.Describe(n))
+	case n.Tag != "!!str":
+		return decimal.Zero, fmt.Errorf("%s must be quoted, such as \"2.49\"", config.Describe(n))
+	case !digits.MatchString(n.Value):
+		return decimal.Zero, fmt.Errorf("%s is not "+wantDigits, config.Describe(n))
 	}
-	return int32(value)
+	return decimal.RequireFromString(n.Value), nil
 }
 
-func (p *parser) zone(n *yaml.Node, path string) *time.Location {
-	name := p.text(n, path)
-	if zone, known := p.locations[name]; known {
-		return zone
+// hour is the start of a UTC hour.
+func hour(n *yaml.Node) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, n.Value)
+	switch {
+	case n.Kind != yaml.ScalarNode || err != nil:
+		return at, fmt.Errorf("%s is not an RFC 3339 time, such as 2026-01-01T00:00:00Z", config.Describe(n))
+	case !at.Equal(at.Truncate(time.Hour)):
+		return at, fmt.Errorf("%s is not the start of a UTC hour", config.Describe(n))
 	}
-	if len(p.errs) == maxShown {
-		return time.UTC // the book is refused already, and a look-up takes time
+	return at.UTC(), nil
+}
+
+// proportional reads a version's distribution.
+func proportional(n *yaml.Node) (bool, error) {
+	if n.Value != "none" && n.Value != "proportional" {
+		return false, fmt.Errorf("%s is neither none nor proportional", config.Describe(n))
+	}
+	return n.Value == "proportional", nil
+}
+
+// zones are those that were looked up, which takes time.
+type zones struct {
+	found   map[string]*time.Location
+	unknown int
+}
+
+func (z *zones) read(n *yaml.Node) (*time.Location, error) {
+	name, err := text(n)
+	if err != nil || z.found[name] != nil {
+		return z.found[name], err
+	}
+	if z.unknown == maxNames {
+		return time.UTC, nil // the book is refused already
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		p.failf(n, path, "%q is not a time zone of the IANA database, such as Europe/Berlin", name)
-		return time.UTC
+		z.unknown++
+		return nil, fmt.Errorf("%s is not a time zone of the IANA database, such as Europe/Berlin", config.Describe(n))
 	}
-	p.locations[name] = zone
-	return zone
+	z.found[name] = zone
+	return zone, nil
 }
 
-func (p *parser) zones(n *yaml.Node, path string, book *Book) {
-	for _, tenant := range p.entries(n, path) {
-		p.fields(tenant.value, tenant.path, field{"time_zone", true, func(n *yaml.Node, path string) {
-			book.TenantZones[tenant.name] = p.zone(n, path)
-		}})
+// check finds what is wrong between the values of a book, and puts it into its normal
+// form: versions by their hour, tiers by their threshold, SKUs by their name.
+func (b *bookFile) check(at config.Place) {
+	digits, ok := minorUnit(b.Currency)
+	if !ok && b.Currency != "" {
+		at.At("currency").Faultf("%q is not an active ISO 4217 currency code, such as USD", b.Currency)
 	}
+	switch {
+	case b.MinorUnit == unstated && !at.Has("minor_unit"):
+		b.MinorUnit = digits
+	case b.MinorUnit < 0 && at.Sound() || b.MinorUnit > 9: // 9 places are the precision of distributed amounts
+		at.At("minor_unit").Faultf("%d is not an integer in 0…9", b.MinorUnit)
+	}
+	for tenant, of := range b.Tenants {
+		b.TenantZones[tenant] = of.TimeZone
+	}
+	b.checkSKUs(at.At("skus"))
+	b.checkVersions(at.At("versions"))
 }
 
-func (p *parser) skus(n *yaml.Node, path string, book *Book) {
-	same := map[SKU]string{}
-	for _, e := range p.entries(n, path) {
-		sku := SKU{Name: e.name}
-		p.fields(e.value, e.path,
-			field{"profile", false, func(n *yaml.Node, path string) { sku.Profile = p.text(n, path) }},
-			field{"gpus", false, func(n *yaml.Node, path string) { sku.GPUs = p.gpus(n, path) }},
-		)
-		if (sku.Profile == "") == (sku.GPUs == 0) {
-			p.failf(e.value, e.path, "a SKU names either a profile or a number of gpus")
+func (b *bookFile) checkSKUs(at config.Place) {
+	names := map[SKU]string{}
+	for _, name := range slices.Sorted(maps.Keys(b.NamedSKUs)) {
+		sku := b.NamedSKUs[name]
+		switch other, twice := names[sku]; {
+		case sku.GPUs < 1 && at.At(name).Has("gpus") && at.Sound():
+			at.At(name, "gpus").Faultf("%d is not a whole number of GPUs", sku.GPUs)
+		case (sku.Profile == "") == (sku.GPUs == 0):
+			at.At(name).Faultf("a SKU names either a profile or a number of gpus")
+		case twice:
+			at.At(name).Faultf("is the same as SKU %q", other)
 		}
-		unnamed := SKU{Profile: sku.Profile, GPUs: sku.GPUs}
-		if other, twice := same[unnamed]; twice {
-			p.failf(e.value, e.path, "is the same as SKU %q", other)
+		names[sku] = name
+		sku.Name = name
+		b.SKUs = append(b.SKUs, sku)
+	}
+}
+
+func (b *bookFile) checkVersions(at config.Place) {
+	if len(b.Versions) == 0 && at.Sound() {
+		at.Faultf("a book needs at least one version")
+	}
+	seen := map[int64]int{} // the version of an hour
+	for i := range b.Versions {
+		version, unix := &b.Versions[i], b.Versions[i].Effective.Unix()
+		if other, twice := seen[unix]; twice && !version.Effective.IsZero() {
+			at.At(i, "effective").Faultf("two versions at %s, the other in line %d",
+				version.Effective.Format(time.RFC3339), at.At(other).Line())
 		}
-		same[unnamed] = e.name
-		book.SKUs = append(book.SKUs, sku)
+		seen[unix] = i
+		version.check(at.At(i))
+	}
+	slices.SortStableFunc(b.Versions, func(a, b Version) int { return a.Effective.Compare(b.Effective) })
+}
+
+func (v *Version) check(at config.Place) {
+	checkShare(at.At("idle_surcharge"), v.IdleSurcharge)
+	for name, model := range v.Models {
+		model.checkTiers(at.At("models", name, "tiers"))
+	}
+	for name, terms := range v.Tenants {
+		of := at.At("tenants", name)
+		checkShare(of.At("discount"), terms.Discount)
+		terms.HasMinimum = of.Has("minimum")
+		v.Tenants[name] = terms
+		terms.checkReserved(of.At("reserved"), v.Models)
 	}
 }
 
-func (p *parser) gpus(n *yaml.Node, path string) int {
-	count, err := strconv.Atoi(n.Value)
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || count < 1 {
-		p.failf(n, path, "%s is not a whole number of GPUs", show(n))
-		return 0
-	}
-	return count
-}
-
-func (p *parser) versions(n *yaml.Node, path string, book *Book) {
-	lines := map[int64]int{}
-	for _, item := range p.items(n, path) {
-		version := p.version(item.value, item.path)
-		at := version.Effective.Unix()
-		if line, twice := lines[at]; twice && !version.Effective.IsZero() {
-			p.failf(item.value, join(item.path, "effective"), "two versions at %s, the other in line %d",
-				version.Effective.Format(time.RFC3339), line)
-		}
-		lines[at] = item.value.Line
-		book.Versions = append(book.Versions, version)
-	}
-	if len(book.Versions) == 0 {
-		p.failf(n, path, "a book needs at least one version")
-	}
-	slices.SortStableFunc(book.Versions, func(a, b Version) int { return a.Effective.Compare(b.Effective) })
-}
-
-func (p *parser) version(n *yaml.Node, path string) Version {
-	version := Version{Models: map[string]Model{}, Tenants: map[string]Terms{}}
-	var tenants entry
-	p.fields(n, path,
-		field{"effective", true, func(n *yaml.Node, path string) { version.Effective = p.effective(n, path) }},
-		field{"models", true, func(n *yaml.Node, path string) { p.models(n, path, version.Models) }},
-		field{"kwh", false, func(n *yaml.Node, path string) { version.KWh = p.number(n, path) }},
-		field{"idle_surcharge", false, func(n *yaml.Node, path string) { version.IdleSurcharge = p.share(n, path) }},
-		field{"distribution", false, func(n *yaml.Node, path string) { version.Proportional = p.distribution(n, path) }},
-		field{"tenants", false, func(n *yaml.Node, path string) { tenants = entry{value: n, path: path} }},
-	)
-	// Terms refer to models, which may stand below them in the file.
-	if tenants.value != nil {
-		for _, tenant := range p.entries(tenants.value, tenants.path) {
-			version.Tenants[tenant.name] = p.terms(tenant.value, tenant.path, version.Models)
-		}
-	}
-	return version
-}
-
-func (p *parser) effective(n *yaml.Node, path string) time.Time {
-	text := p.text(n, path)
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		p.failf(n, path, "%q is not an RFC 3339 time, such as 2026-01-01T00:00:00Z", text)
-		return time.Time{}
-	}
-	at = at.UTC()
-	if !at.Equal(at.Truncate(time.Hour)) {
-		p.failf(n, path, "%q is not the start of a UTC hour", text)
-	}
-	return at
-}
-
-func (p *parser) distribution(n *yaml.Node, path string) bool {
-	text := p.text(n, path)
-	if text != "none" && text != "proportional" {
-		p.failf(n, path, "%q is neither none nor proportional", text)
-	}
-	return text == "proportional"
-}
-
-func (p *parser) models(n *yaml.Node, path string, models map[string]Model) {
-	for _, e := range p.entries(n, path) {
-		model := Model{Profiles: map[string]decimal.Decimal{}}
-		p.fields(e.value, e.path,
-			field{"gpu_hour", true, func(n *yaml.Node, path string) { model.GPUHour = p.number(n, path) }},
-			field{"profiles", false, func(n *yaml.Node, path string) {
-				for _, profile := range p.entries(n, path) {
-					model.Profiles[profile.name] = p.number(profile.value, profile.path)
-				}
-			}},
-			field{"tiers", false, func(n *yaml.Node, path string) { model.Tiers = p.tiers(n, path) }},
-		)
-		models[e.name] = model
+// checkShare wants a number in 0…1.
+func checkShare(at config.Place, share decimal.Decimal) {
+	if share.GreaterThan(decimal.NewFromInt(1)) {
+		at.Faultf("%q is more than 1: it is a share, a tenth is \"0.10\"", share.String())
 	}
 }
 
-func (p *parser) tiers(n *yaml.Node, path string) []Tier {
-	var tiers []Tier
+func (m Model) checkTiers(at config.Place) {
 	seen := map[string]bool{}
-	for _, item := range p.items(n, path) {
-		var tier Tier
-		above := item.value
-		p.fields(item.value, item.path,
-			field{"above", true, func(n *yaml.Node, path string) { tier.Above, above = p.number(n, path), n }},
-			field{"gpu_hour", true, func(n *yaml.Node, path string) { tier.GPUHour = p.number(n, path) }},
-		)
+	for i, tier := range m.Tiers {
 		if seen[tier.Above.String()] {
-			p.failf(above, join(item.path, "above"), "two tiers above %s GPU-hours", tier.Above)
+			at.At(i, "above").Faultf("two tiers above %s GPU-hours", tier.Above.String())
 		}
 		seen[tier.Above.String()] = true
-		tiers = append(tiers, tier)
 	}
-	slices.SortStableFunc(tiers, func(a, b Tier) int { return a.Above.Cmp(b.Above) })
-	return tiers
+	slices.SortStableFunc(m.Tiers, func(a, b Tier) int { return a.Above.Cmp(b.Above) })
 }
 
-func (p *parser) terms(n *yaml.Node, path string, models map[string]Model) Terms {
-	var terms Terms
-	p.fields(n, path,
-		field{"discount", false, func(n *yaml.Node, path string) { terms.Discount = p.share(n, path) }},
-		field{"fixed_discount", false, func(n *yaml.Node, path string) { terms.FixedDiscount = p.number(n, path) }},
-		field{"minimum", false, func(n *yaml.Node, path string) {
-			terms.Minimum, terms.HasMinimum = p.number(n, path), true
-		}},
-		field{"reserved", false, func(n *yaml.Node, path string) { terms.Reserved = p.reserved(n, path, models) }},
-	)
-	return terms
-}
-
-func (p *parser) reserved(n *yaml.Node, path string, models map[string]Model) []Reservation {
-	var reserved []Reservation
+func (t Terms) checkReserved(at config.Place, models map[string]Model) {
 	seen := map[string]bool{}
-	for _, item := range p.items(n, path) {
-		var r Reservation
-		at := item.value
-		p.fields(item.value, item.path,
-			field{"model", true, func(n *yaml.Node, path string) { r.Model, at = p.text(n, path), n }},
-			field{"gpus", true, func(n *yaml.Node, path string) { r.GPUs = p.number(n, path) }},
-			field{"unused_gpu_hour", true, func(n *yaml.Node, path string) { r.UnusedGPUHour = p.number(n, path) }},
-		)
+	for i, r := range t.Reserved {
 		if _, priced := models[r.Model]; !priced && r.Model != "" {
-			p.failf(at, join(item.path, "model"), "%q has no rate in this version (models: %s)", r.Model, modelNames(models))
+			at.At(i, "model").Faultf("%q has no rate in this version (models: %s)", r.Model, modelNames(models))
 		}
 		if seen[r.Model] {
-			p.failf(at, join(item.path, "model"), "%q is reserved twice by one tenant", r.Model)
+			at.At(i, "model").Faultf("%q is reserved twice by one tenant", r.Model)
 		}
 		seen[r.Model] = true
-		reserved = append(reserved, r)
 	}
-	return reserved
 }
 
 // modelNames lists them, unless they are many.
 func modelNames(models map[string]Model) string {
-	if len(models) > maxShown {
+	if len(models) > maxNames {
 		return fmt.Sprintf("%d of them", len(models))
 	}
 	return strings.Join(slices.Sorted(maps.Keys(models)), ", ")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gputally/gputally/internal/config"
 )
 
 // Warning is what a book may say but hardly means.
@@ -154,7 +156,7 @@ func (w Warning) String() string {
 func (k Key) String() string {
 	path := map[string]string{KindSKU: "skus", KindModel: "models", KindTenant: "tenants"}[k.Kind]
 	if k.Name != "" {
-		path = join(path, k.Name)
+		path = config.Join(path, k.Name)
 	}
 	if k.Item != "" {
 		path = strings.TrimPrefix(path+"."+k.Item, ".")

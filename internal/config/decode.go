@@ -3,8 +3,10 @@ package config
 import (
 	"encoding"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +22,12 @@ var (
 
 // value decodes one node into v, which is addressable.
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
+	read, own := d.readers[v.Type()]
 	switch {
+	case own:
+		if err := read(n, v.Addr().Interface()); err != nil {
+			d.fault(n, path, "%v", err)
+		}
 	case v.Type() == secretType:
 		d.fault(n, path, "a secret is read only from a file or the environment: use %s_file or %s_env", path, path)
 	case v.Type() == durationType:
@@ -54,15 +61,16 @@ func (d *decoder) kind(n *yaml.Node, path string, v reflect.Value) {
 }
 
 func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
-	if isNull(n) { // every key below it is commented out
+	if n.Kind != yaml.MappingNode && !isNull(n) { // null: every key below it is commented out
+		d.fault(n, path, "want a mapping of keys, got %s", Describe(n))
 		return
 	}
-	if n.Kind != yaml.MappingNode {
-		d.fault(n, path, "want a mapping of keys, got %s", describe(n))
-		return
+	fields, missing := fieldsOf(v.Type()), map[string]bool{}
+	for key, f := range fields {
+		missing[key] = f.required
 	}
-	fields := fieldsOf(v.Type())
 	d.pairs(n, path, func(key, value *yaml.Node, at string) {
+		delete(missing, key.Value)
 		if f, ok := fields[key.Value]; ok {
 			d.value(value, at, v.FieldByIndex(f.index))
 			return
@@ -77,6 +85,11 @@ func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
 		}
 		d.fault(key, at, "unknown key%s", suggest(key.Value, fields))
 	})
+	for _, key := range slices.Sorted(maps.Keys(missing)) {
+		if missing[key] {
+			d.fault(n, Join(path, key), "key is missing")
+		}
+	}
 }
 
 // pairs calls each for every key of a mapping, and refuses repeated keys.
@@ -84,9 +97,9 @@ func (d *decoder) pairs(n *yaml.Node, path string, each func(key, value *yaml.No
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		at := join(path, key.Value)
-		if key.Kind != yaml.ScalarNode {
-			d.fault(key, path, "want a plain key, got %s", describe(key))
+		at := Join(path, key.Value)
+		if key.Kind != yaml.ScalarNode || key.Value == "" {
+			d.fault(key, path, "want a plain key, got %s", Describe(key))
 			continue
 		}
 		if line, twice := seen[key.Value]; twice {
@@ -103,7 +116,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.fault(n, path, "want a mapping of keys, got %s", describe(n))
+		d.fault(n, path, "want a mapping of keys, got %s", Describe(n))
 		return
 	}
 	if v.IsNil() {
@@ -111,16 +124,13 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	}
 	d.pairs(n, path, func(key, value *yaml.Node, at string) {
 		k, item := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		faults := d.failed()
 		if k.Kind() == reflect.String {
 			k.SetString(key.Value)
 		} else {
 			d.value(key, at, k)
 		}
 		d.value(value, at, item)
-		if d.failed() == faults {
-			v.SetMapIndex(k, item)
-		}
+		v.SetMapIndex(k, item)
 	})
 }
 
@@ -129,7 +139,7 @@ func (d *decoder) list(n *yaml.Node, path string, v reflect.Value) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.fault(n, path, "want a list, got %s", describe(n))
+		d.fault(n, path, "want a list, got %s", Describe(n))
 		return
 	}
 	// Fresh, because a default list is replaced by the file's, not added to.
@@ -143,7 +153,7 @@ func (d *decoder) list(n *yaml.Node, path string, v reflect.Value) {
 func (d *decoder) duration(n *yaml.Node, path string, v reflect.Value) {
 	got, err := ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" || err != nil {
-		d.fault(n, path, `want a duration with its unit, such as "10s", "72h" or "35d", got %s`, describe(n))
+		d.fault(n, path, `want a duration with its unit, such as "10s", "72h" or "35d", got %s`, Describe(n))
 		return
 	}
 	v.SetInt(int64(got))
@@ -164,11 +174,11 @@ func ParseDuration(s string) (time.Duration, error) {
 
 func (d *decoder) text(n *yaml.Node, path string, v reflect.Value) {
 	if n.Kind != yaml.ScalarNode || isNull(n) {
-		d.fault(n, path, "want a value, got %s", describe(n))
+		d.fault(n, path, "want a value, got %s", Describe(n))
 		return
 	}
 	if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.Value)); err != nil {
-		d.fault(n, path, "want a %s, got %s: %v", v.Type(), describe(n), err)
+		d.fault(n, path, "want a %s, got %s: %v", v.Type(), Describe(n), err)
 	}
 }
 
@@ -201,6 +211,6 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value) {
 		want, ok = "no value: a "+v.Type().String()+" cannot be configured", false
 	}
 	if !ok {
-		d.fault(n, path, "want %s, got %s", want, describe(n))
+		d.fault(n, path, "want %s, got %s", want, Describe(n))
 	}
 }

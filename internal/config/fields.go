@@ -8,9 +8,10 @@ import (
 )
 
 type field struct {
-	key   string
-	index []int
-	typ   reflect.Type
+	key      string
+	index    []int
+	typ      reflect.Type
+	required bool
 }
 
 // fieldsOf lists a struct's configurable fields by key.
@@ -42,7 +43,7 @@ func orderedFields(t reflect.Type) []field {
 		if name == "" {
 			name = snake(sf.Name)
 		}
-		fields = append(fields, field{key: name, index: []int{i}, typ: sf.Type})
+		fields = append(fields, field{key: name, index: []int{i}, typ: sf.Type, required: options == "required"})
 	}
 	return fields
 }

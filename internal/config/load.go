@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -41,12 +42,93 @@ func Decode(name string, data []byte, into any) error {
 	return d.err()
 }
 
+// Readers read values of types in another way than Decode does: from a node into
+// what a pointer to the type points to.
+type Readers map[reflect.Type]func(n *yaml.Node, into any) error
+
+// DecodeWith is Decode with readers, and a check of the whole, which is handed the
+// file's root to name faults by. A field whose tag has the option "required" must be
+// in the file.
+func DecodeWith(name string, data []byte, into any, readers Readers, check func(root Place)) error {
+	root, err := Document(name, data)
+	if err != nil {
+		return err
+	}
+	if root == nil {
+		return fmt.Errorf("%s: the file is empty", name)
+	}
+	d := &decoder{file: name, readers: readers, values: map[*yaml.Node]map[string]*yaml.Node{}}
+	d.value(root, "", reflect.ValueOf(into).Elem())
+	check(Place{d, root, ""})
+	return d.err()
+}
+
+// Place is where a value stands in a file.
+type Place struct {
+	d    *decoder
+	node *yaml.Node // of a value that is missing, the one that it is missing in
+	path string
+}
+
+// At is the place of a value below: of a mapping's key, or of a list's item.
+func (p Place) At(steps ...any) Place {
+	for _, step := range steps {
+		if index, item := step.(int); item {
+			p.path = fmt.Sprintf("%s[%d]", p.path, index)
+			if index < len(p.node.Content) {
+				p.node = p.node.Content[index]
+			}
+			continue
+		}
+		key, _ := step.(string)
+		p.path = Join(p.path, key)
+		if value := p.d.valueOf(p.node, key); value != nil {
+			p.node = value
+		}
+	}
+	return p
+}
+
+// Has tells whether a mapping has a key.
+func (p Place) Has(key string) bool { return p.d.valueOf(p.node, key) != nil }
+
+// Line is the value's, from 1.
+func (p Place) Line() int { return p.node.Line }
+
+// Sound tells whether nothing was wrong with the file so far.
+func (p Place) Sound() bool { return p.d.failed() == 0 }
+
+// Faultf adds what is wrong with the value. Long texts among args are cut.
+func (p Place) Faultf(format string, args ...any) {
+	for i, arg := range args {
+		if text, is := arg.(string); is {
+			args[i] = shorten(text)
+		}
+	}
+	p.d.fault(p.node, p.path, format, args...)
+}
+
+// valueOf is that of a mapping's key; nil: it has none.
+func (d *decoder) valueOf(n *yaml.Node, key string) *yaml.Node {
+	values, known := d.values[n]
+	if !known && n.Kind == yaml.MappingNode {
+		values = map[string]*yaml.Node{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			values[n.Content[i].Value] = n.Content[i+1]
+		}
+		d.values[n] = values
+	}
+	return values[key]
+}
+
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 type decoder struct {
-	file   string
-	faults []error
-	more   int // faults that are counted alone
+	file    string
+	readers Readers
+	values  map[*yaml.Node]map[string]*yaml.Node // of mappings that places were looked up in
+	faults  []error
+	more    int // faults that are counted alone
 }
 
 // failed is how many faults there are so far.
@@ -71,8 +153,8 @@ func (d *decoder) err() error {
 	return errors.Join(d.faults...)
 }
 
-// describe is a node as a message shows it: a scalar's text, else its kind.
-func describe(n *yaml.Node) string {
+// Describe is a node as a message shows it: a scalar's text, cut, else its kind.
+func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
@@ -100,7 +182,11 @@ func shorten(text string) string {
 	return text
 }
 
-func join(path, key string) string {
+// Join is the path of a key below a path. A key with a point or a space is quoted.
+func Join(path, key string) string {
+	if strings.ContainsAny(key, ". ") {
+		key = fmt.Sprintf("%q", key)
+	}
 	if path == "" {
 		return key
 	}

@@ -54,7 +54,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 func (d *decoder) secret(n *yaml.Node, path, source string, v reflect.Value) {
 	if n.Tag != "!!str" || n.Value == "" {
 		d.fault(n, path, "want the name of a %s, got %s", map[string]string{"file": "file", "env": "variable"}[source],
-			describe(n))
+			Describe(n))
 		return
 	}
 	if earlier, _ := v.Interface().(Secret); earlier.source != "" {
