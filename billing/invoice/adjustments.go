@@ -135,13 +135,14 @@ func (r *Register) adjust(ctx context.Context, month rating.Period, c *recounted
 	}
 	difference, err := differ(c.book, month, c.before.Tenant, a.usage, c.earlier)
 	if unpriced(err) {
-		difference = &rating.Invoice{Tenant: c.before.Tenant, Period: c.before.Period, Currency: c.before.Currency}
+		nothing := rating.NewInvoice(c.book, month, c.before.Tenant)
+		difference = &nothing
 		a.Open, a.reason = "the invoice's price book has no rate: "+err.Error(), ReasonNoRate
 	} else if err != nil {
 		return a, err
 	}
-	a.Note = note(c.book, month, difference, c.before, a.Reason)
-	if err := a.Note.name(); err != nil {
+	a.Note = *note(difference, c.before, a.Reason)
+	if err := setContent(&a.Note); err != nil {
 		return a, err
 	}
 	a.Content = a.Note.Content
@@ -174,7 +175,7 @@ func (r *Register) waitsFor(ctx context.Context, before decisions.Invoice) (why 
 }
 
 // differ rates two copies of a tenant's month by one book.
-func differ(b *prices.Book, month rating.Period, tenant string, after, before []byte) (*rating.Invoice, error) {
+func differ(b *prices.Book, month rating.Period, tenant string, after, before []byte) (*Invoice, error) {
 	now, err := rating.RateCopy(b, month, tenant, bytes.NewReader(after), nil)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, erro
 	if err != nil {
 		return Decided{}, fmt.Errorf("approve %s of tenant %q: %w", q.Period, q.Tenant, err)
 	}
-	if err := document.name(); err != nil {
+	if err := setContent(document); err != nil {
 		return Decided{}, err
 	}
 	done := Decided{

@@ -8,11 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
-	"github.com/shopspring/decimal"
-
-	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
 )
@@ -77,16 +73,21 @@ func parseDocument(content []byte) (document Invoice, err error) {
 	return document, err
 }
 
-// finalised is the document of what was rated, as it will never change again.
-func finalised(b *prices.Book, period rating.Period, rated *rating.Invoice) Invoice {
-	document := newInvoice(b, period, rated)
-	document.Status = StatusFinalised
-	return document
+// asDraft names a rated document as a tenant's first of a month.
+func asDraft(rated *Invoice) *Invoice {
+	rated.Number, rated.Status, rated.Kind = Number(rated.Period, rated.Tenant, 0), StatusDraft, KindInvoice
+	return rated
+}
+
+// finalised is the rated document as it will never change again.
+func finalised(rated *Invoice) *Invoice {
+	asDraft(rated).Status = StatusFinalised
+	return rated
 }
 
 // note is the document of a difference; before is the last revision.
-func note(b *prices.Book, period rating.Period, difference *rating.Invoice, before decisions.Invoice, reason string) Invoice {
-	document := finalised(b, period, difference)
+func note(difference *Invoice, before decisions.Invoice, reason string) *Invoice {
+	document := finalised(difference)
 	document.Revision = before.Revision + 1
 	document.Number = Number(before.Period, before.Tenant, document.Revision)
 	document.Kind = KindDebitNote
@@ -97,8 +98,8 @@ func note(b *prices.Book, period rating.Period, difference *rating.Invoice, befo
 	return document
 }
 
-// name sets a draft's Content: the hash of the document it would be.
-func (document *Invoice) name() error {
+// setContent sets a draft's Content: the hash of the document it would be.
+func setContent(document *Invoice) error {
 	final := *document
 	final.Status = StatusFinalised
 	content, err := Canonical(&final)
@@ -107,11 +108,12 @@ func (document *Invoice) name() error {
 }
 
 // record is the decision that makes a document of these bytes stand.
-func (document *Invoice) record(content, usage []byte) (decisions.Invoice, error) {
+func recordOf(document *Invoice, content, usage []byte) (decisions.Invoice, error) {
 	record := decisions.Invoice{
 		Number: document.Number, Kind: document.Kind, Tenant: document.Tenant, Period: document.Period, Revision: document.Revision,
-		TimeZone: document.TimeZone, From: document.From, To: document.To, Currency: document.Currency, Total: document.Total.String(), GPUHours: document.GPUHours.String(),
-		PriceBook: document.PriceHash, Corrects: document.Corrects, Reason: document.Reason,
+		TimeZone: document.TimeZone, From: document.From, To: document.To, Currency: document.Currency,
+		Total: document.Total.String(), GPUHours: document.GPUHours.String(), PriceBook: document.PriceHash,
+		Corrects: document.Corrects, Reason: document.Reason,
 		Usage: decisions.NewDocument(usage), Content: decisions.NewDocument(content),
 	}
 	if record.Usage.SHA256 != document.UsageHash {
@@ -136,76 +138,17 @@ const (
 	KindDebitNote  = decisions.DebitNoteKind
 )
 
-// hourPlaces is the precision of hours on documents (R8).
-const hourPlaces = 9
-
-// Invoice is the document of one tenant and month. Amounts are exact decimals
-// without trailing zeros; the total has the currency's places, hours have 9.
-// It says nothing of when it was made: the same usage gives the same bytes.
-type Invoice struct {
-	Tenant   string         `json:"tenant"`
-	Period   string         `json:"period"`
-	Currency string         `json:"currency"`
-	GPUHours Money          `json:"gpu_hours"`
-	Effects  rating.Effects `json:"effects"`
-	Total    Money          `json:"total"`
-	Number   string         `json:"number"`
-	Revision int            `json:"revision"`
-	Status   string         `json:"status"`
-	Kind     string         `json:"kind"`
-	// Corrects is the number of the revision before a note, Reason why there is
-	// one; both are empty on invoices.
-	Corrects string `json:"corrects,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	TimeZone string `json:"time_zone"`
-	// From (inclusive) and To (exclusive) are the month's UTC hours.
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
-	// Buckets are the tenant's GPU-hours; together they are GPUHours.
-	Buckets   HeldHours `json:"buckets"`
-	UsageHash string    `json:"usage_sha256"`
-	PriceHash string    `json:"price_book_sha256"`
-	Lines     []Line    `json:"lines"`
-	// Content is the SHA-256, in hex, of the document's bytes; a draft's is that
-	// of the document it would be if it were finalised now.
-	Content string `json:"-"`
-	// Quarantined says which hours of the tenant are left out of a draft, for
-	// they can't be billed, and what to do; such a draft can't be finalised.
-	Quarantined string `json:"quarantined,omitempty"`
-	// Withheld is ReasonQuarantined or ReasonNoRate where Quarantined says something.
-	Withheld Reason `json:"-"`
-}
-
-// HeldHours are a tenant's GPU-hours by bucket.
-type HeldHours struct {
-	Active   Money `json:"active"`
-	Idle     Money `json:"idle"`
-	Unproven Money `json:"unproven"`
-}
-
-// Line explains a part of an effect.
-type Line = rating.Line
-
-// Money is a figure of a document.
-type Money = rating.Money
-
-// Platform is the platform's own account, by the book's zone. List values obey
-// C7b: tenants + platform + quantity rounding = capacity.
-type Platform struct {
-	GPUHours             Money  `json:"gpu_hours"`
-	List                 Money  `json:"list"`
-	QuantityRounding     Money  `json:"quantity_rounding"`
-	Distribution         Money  `json:"distribution"`
-	EnergyMJ             Money  `json:"energy_mj"`
-	UnattributedEnergyMJ Money  `json:"unattributed_energy_mj"`
-	TenantsList          Money  `json:"tenants_list"`
-	CapacityList         Money  `json:"capacity_list"`
-	Lines                []Line `json:"lines"`
-	// Quarantined says which hours are left out of this account.
-	Quarantined string `json:"quarantined,omitempty"`
-	// Withheld is as an invoice's.
-	Withheld Reason `json:"-"`
-}
+// What rating makes, under the names that documents go by.
+type (
+	// Invoice is the document of one tenant and month.
+	Invoice = rating.Invoice
+	// Platform is the platform's own account.
+	Platform = rating.Platform
+	// Line explains a part of an effect.
+	Line = rating.Line
+	// Money is a figure of a document.
+	Money = rating.Money
+)
 
 // Number is an invoice's, from period, tenant and revision: "2026-10-ml-train-r0".
 func Number(period, tenant string, revision int) string {
@@ -223,36 +166,4 @@ func Canonical(document any) ([]byte, error) {
 		return nil, fmt.Errorf("encode document: %w", err)
 	}
 	return out.Bytes(), nil
-}
-
-func newInvoice(book *prices.Book, period rating.Period, rated *rating.Invoice) Invoice {
-	zone := book.Location(rated.Tenant)
-	from, to := bounds(period, zone)
-	held := map[string]decimal.Decimal{}
-	for _, line := range rated.Lines {
-		if line.Effect == rating.EffectList {
-			held[line.Bucket] = held[line.Bucket].Add(line.Quantity.Decimal)
-		}
-	}
-	hours := func(bucket string) Money { return rating.Fixed(held[bucket], hourPlaces) }
-	lines := rated.Lines
-	if lines == nil {
-		lines = []Line{} // which JSON tells from null
-	}
-	return Invoice{
-		Tenant: rated.Tenant, Period: rated.Period, Currency: rated.Currency,
-		GPUHours: rating.Fixed(rated.GPUHours, hourPlaces), Effects: rated.Effects, Total: rating.Fixed(rated.Total, book.MinorUnit),
-		Number: Number(rated.Period, rated.Tenant, 0), Status: StatusDraft, Kind: KindInvoice, TimeZone: zone.String(), From: from, To: to,
-		Buckets:   HeldHours{Active: hours("active"), Idle: hours("idle"), Unproven: hours("unproven")},
-		UsageHash: rated.UsageHash, PriceHash: book.Hash, Lines: lines,
-	}
-}
-
-func newPlatform(rated *rating.Platform, value *rating.ListValue, unattributedMJ decimal.Decimal) Platform {
-	return Platform{
-		GPUHours: rating.Fixed(rated.GPUHours, hourPlaces), List: rating.Exact(rated.List),
-		QuantityRounding: rating.Exact(rated.QuantityRounding), Distribution: rating.Exact(rated.Distribution),
-		EnergyMJ: rating.Exact(rated.EnergyMJ), UnattributedEnergyMJ: rating.Exact(unattributedMJ),
-		TenantsList: rating.Exact(value.Tenants), CapacityList: rating.Exact(value.Capacity()), Lines: rated.Lines,
-	}
 }

@@ -164,11 +164,13 @@ func (r *run) finish() (*Month, error) {
 	if err := errors.Join(rating.Check(result), r.value.Check()); err != nil {
 		return nil, &ViolationError{err}
 	}
-	month := &Month{Period: r.period.String(), Currency: r.book.Currency, Invoices: []Invoice{}}
+	month := &Month{Period: r.period.String(), Currency: r.book.Currency, Invoices: []Invoice{}, Platform: result.Platform}
 	for i := range result.Invoices {
-		month.Invoices = append(month.Invoices, newInvoice(r.book, r.period, &result.Invoices[i]))
+		month.Invoices = append(month.Invoices, *asDraft(&result.Invoices[i]))
 	}
-	month.Platform = newPlatform(&result.Platform, r.value, r.unattributedMJ)
+	p := &month.Platform
+	p.UnattributedEnergyMJ, p.TenantsList = rating.Exact(r.unattributedMJ), rating.Exact(r.value.Tenants)
+	p.CapacityList = rating.Exact(r.value.Capacity())
 	r.fill(month)
 	return month, nil
 }

@@ -176,7 +176,7 @@ func (i *intent) of(document *Invoice, usage []byte) (*decisions.Invoice, error)
 	if i.content, err = Canonical(document); err != nil {
 		return nil, err
 	}
-	i.record, err = document.record(i.content, usage)
+	i.record, err = recordOf(document, i.content, usage)
 	return &i.record, err
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Reason is why a request to decide something was refused. Whatever the reason,
 // nothing was appended for the request.
-type Reason string
+type Reason = rating.Reason
 
 // The reasons.
 const (
@@ -36,14 +36,6 @@ const (
 	ReasonBook        Reason = "price_book" // its currency or a tenant's zone is not that of the invoices
 	ReasonRace        Reason = "race"       // another process was first, again and again
 )
-
-// Reasons are all there are.
-func Reasons() []Reason {
-	return []Reason{
-		ReasonOpen, ReasonNoRate, ReasonUnequal, ReasonNoUsage, ReasonNothing, ReasonUnmoved, ReasonMoved, ReasonDeleted,
-		ReasonQuarantined, ReasonQuota, ReasonKey, ReasonExpected, ReasonName, ReasonApproval, ReasonRecord, ReasonLost, ReasonBook, ReasonRace,
-	}
-}
 
 // ReasonOf says why an error refuses a request; false: it is a failure, after
 // which a decision may have been made.

@@ -252,10 +252,18 @@ func ask(t *testing.T, b *broker.Embedded) *asked {
 	return a
 }
 
+// reasons are all there are.
+var reasons = []invoice.Reason{
+	invoice.ReasonOpen, invoice.ReasonNoRate, invoice.ReasonUnequal, invoice.ReasonNoUsage, invoice.ReasonNothing,
+	invoice.ReasonUnmoved, invoice.ReasonMoved, invoice.ReasonDeleted, invoice.ReasonQuarantined, invoice.ReasonQuota,
+	invoice.ReasonKey, invoice.ReasonExpected, invoice.ReasonName, invoice.ReasonApproval, invoice.ReasonRecord,
+	invoice.ReasonLost, invoice.ReasonBook, invoice.ReasonRace,
+}
+
 // TestF1EveryRefusalLeavesTheTopicAsItWas: length and hash chain of the
 // decisions' topic, for every reason and every request that can have it.
 func TestF1EveryRefusalLeavesTheTopicAsItWas(t *testing.T) {
-	for _, reason := range invoice.Reasons() {
+	for _, reason := range reasons {
 		scenarios, known := refusals[reason]
 		if !known {
 			t.Errorf("reason %q has no scenario", reason)
@@ -332,10 +340,10 @@ func TestF1EveryReasonIsDeclared(t *testing.T) {
 			return true
 		})
 	}
-	all := invoice.Reasons()
+	all := slices.Clone(reasons)
 	slices.Sort(all)
 	slices.Sort(declared)
 	if !slices.Equal(all, declared) {
-		t.Errorf("declared are %v, Reasons says %v", declared, all)
+		t.Errorf("declared are %v, the list of reasons has %v", declared, all)
 	}
 }

@@ -220,7 +220,7 @@ func (r *Register) List(ctx context.Context, period string) (*Month, error) {
 		return nil, err
 	}
 	for i := range month.Invoices {
-		if err := month.Invoices[i].name(); err != nil {
+		if err := setContent(&month.Invoices[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -245,7 +245,7 @@ func (r *Register) Show(ctx context.Context, period, tenant string) ([]Invoice, 
 	if err != nil {
 		return nil, err
 	}
-	err = draft.name()
+	err = setContent(draft)
 	return []Invoice{*draft}, err
 }
 

@@ -301,9 +301,9 @@ func (r *run) fill(month *Month) {
 		case tenant == "":
 			month.Platform.Quarantined, month.Platform.Withheld = q.String(), withheld(q.why)
 		case !has:
-			empty := newInvoice(r.book, r.period, &rating.Invoice{Tenant: tenant, Period: r.period.String(), Currency: r.book.Currency})
+			empty := rating.NewInvoice(r.book, r.period, tenant)
 			empty.Quarantined, empty.Withheld = q.String(), withheld(q.why)
-			month.Invoices = slices.Insert(month.Invoices, at, empty)
+			month.Invoices = slices.Insert(month.Invoices, at, *asDraft(&empty))
 		}
 	}
 }

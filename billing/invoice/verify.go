@@ -66,11 +66,7 @@ func (r *Register) verify(ctx context.Context, state decidedState, record decisi
 	if err != nil {
 		return nil, err
 	}
-	month, err := rating.ParsePeriod(record.Period)
-	if err != nil {
-		return nil, err
-	}
-	document, err := r.recompute(ctx, state, b, month, record, usage)
+	document, err := r.recompute(ctx, state, b, record, usage)
 	var unrated *unratedError
 	if errors.As(err, &unrated) {
 		verdict.Wrong = unrated.Error()
@@ -79,14 +75,14 @@ func (r *Register) verify(ctx context.Context, state decidedState, record decisi
 	if err != nil {
 		return nil, err
 	}
-	again, err := Canonical(&document)
+	again, err := Canonical(document)
 	if err != nil {
 		return nil, err
 	}
 	if verdict.Same = bytes.Equal(content, again); !verdict.Same {
 		verdict.Wrong = firstDifference(content, again)
 	}
-	if wrong := contradiction(&record, &document); wrong != "" {
+	if wrong := contradiction(&record, document); wrong != "" {
 		verdict.Same, verdict.Wrong = false, wrong
 	}
 	return verdict, nil
@@ -113,26 +109,30 @@ func contradiction(record *decisions.Invoice, document *Invoice) string {
 }
 
 // recompute is the document that follows from a decision's own usage.
-func (r *Register) recompute(ctx context.Context, state decidedState, b *prices.Book, month rating.Period, record decisions.Invoice, usage []byte) (Invoice, error) {
+func (r *Register) recompute(
+	ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, usage []byte,
+) (*Invoice, error) {
 	rated, err := r.rateAgain(ctx, state, b, record, usage)
-	if err != nil {
-		return Invoice{}, err
-	}
-	if record.Revision == 0 {
-		return finalised(b, month, rated), nil
+	switch {
+	case err != nil:
+		return nil, err
+	case record.Revision == 0:
+		return finalised(rated), nil
 	}
 	before, _ := state.invoice(record.Corrects)
-	return note(b, month, rated, before, record.Reason), nil
+	return note(rated, before, record.Reason), nil
 }
 
 // rateAgain rates a decided document's own usage; a note's less that of the
 // revision before. The error is an *unratedError where a copy can't be rated.
-func (r *Register) rateAgain(ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, usage []byte) (*rating.Invoice, error) {
+func (r *Register) rateAgain(
+	ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, usage []byte,
+) (*Invoice, error) {
 	month, err := rating.ParsePeriod(record.Period)
 	if err != nil {
 		return nil, err
 	}
-	var rated *rating.Invoice
+	var rated *Invoice
 	if record.Revision == 0 {
 		rated, err = rating.RateCopy(b, month, record.Tenant, bytes.NewReader(usage), nil)
 	} else {

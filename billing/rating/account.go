@@ -205,11 +205,10 @@ func (a *account) finish(book *prices.Book, period Period) (Invoice, error) {
 			lines[i].SKU = book.SKUName(lines[i].Profile)
 		}
 	}
-	hash, err := a.copy.sum()
-	return Invoice{
-		Tenant: a.tenant, Period: period.String(), Currency: book.Currency,
-		GPUHours: a.gpuHours, Effects: *e, Total: e.Sum(), Lines: lines, UsageHash: hash,
-	}, err
+	invoice := NewInvoice(book, period, a.tenant).with(a.gpuHours, *e, book.MinorUnit, lines)
+	var err error
+	invoice.UsageHash, err = a.copy.sum()
+	return invoice, err
 }
 
 // finishLine charges an amount of the month as a whole.

@@ -40,7 +40,7 @@ func CheckLines(invoice *Invoice) error {
 		}
 		total = total.Add(sums[effect.Name])
 	}
-	if !total.Equal(invoice.Total) {
+	if !total.Equal(invoice.Total.Decimal) {
 		return fmt.Errorf("check C7a of tenant %q: lines sum to %s, the total is %s", invoice.Tenant, total, invoice.Total)
 	}
 	return nil
@@ -49,10 +49,10 @@ func CheckLines(invoice *Invoice) error {
 // CheckEffects is C7c: the effects sum to the total, which has no more places
 // than the currency.
 func CheckEffects(invoice *Invoice, minorUnit int32) error {
-	if sum := invoice.Effects.Sum(); !sum.Equal(invoice.Total) {
+	if sum := invoice.Effects.Sum(); !sum.Equal(invoice.Total.Decimal) {
 		return fmt.Errorf("check C7c of tenant %q: effects sum to %s, the total is %s", invoice.Tenant, sum, invoice.Total)
 	}
-	if !invoice.Total.Equal(invoice.Total.Truncate(minorUnit)) {
+	if !invoice.Total.Decimal.Equal(invoice.Total.Truncate(minorUnit)) {
 		return fmt.Errorf("check C7c of tenant %q: total %s has more than %d places", invoice.Tenant, invoice.Total, minorUnit)
 	}
 	return nil

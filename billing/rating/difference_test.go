@@ -32,7 +32,8 @@ func TestR17NotesAndWhatTheyCorrectAreTheNewMonth(t *testing.T) {
 				t.Fatal(err)
 			}
 			note := Difference(after, before)
-			if !before.Total.Add(note.Total).Equal(after.Total) || !before.GPUHours.Add(note.GPUHours).Equal(after.GPUHours) {
+			if !before.Total.Add(note.Total.Decimal).Equal(after.Total.Decimal) ||
+				!before.GPUHours.Add(note.GPUHours.Decimal).Equal(after.GPUHours.Decimal) {
 				t.Fatalf("seed %d: %s and the note %s are not %s", seed, before.Total, note.Total, after.Total)
 			}
 			if err := CheckLines(&note); err != nil {

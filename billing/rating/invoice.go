@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+
+	"github.com/gputally/gputally/billing/prices"
 )
 
 // Effects are what an invoice is made of, in the order in which each follows
@@ -69,18 +71,82 @@ func (e Effects) Sum() decimal.Decimal {
 	return sum
 }
 
-// Invoice is what one tenant owes for one month.
+// hourPlaces is the precision of hours on documents (R8).
+const hourPlaces = 9
+
+// Invoice is the document of one tenant and month. Amounts are exact decimals
+// without trailing zeros; the total has the currency's places, hours have 9.
+// It says nothing of when it was made: the same usage gives the same bytes.
+// Rating leaves to package invoice what follows from decisions: number, revision,
+// status, kind, and what is corrected for which reason.
 type Invoice struct {
-	Tenant   string          `json:"tenant"`
-	Period   string          `json:"period"`
-	Currency string          `json:"currency"`
-	GPUHours decimal.Decimal `json:"gpu_hours"`
-	Effects  Effects         `json:"effects"`
-	Total    decimal.Decimal `json:"total"`
-	Lines    []Line          `json:"-"`
+	Tenant   string  `json:"tenant"`
+	Period   string  `json:"period"`
+	Currency string  `json:"currency"`
+	GPUHours Money   `json:"gpu_hours"`
+	Effects  Effects `json:"effects"`
+	Total    Money   `json:"total"`
+	Number   string  `json:"number"`
+	Revision int     `json:"revision"`
+	Status   string  `json:"status"`
+	Kind     string  `json:"kind"`
+	// Corrects is the number of the revision before a note, Reason why there is
+	// one; both are empty on invoices.
+	Corrects string `json:"corrects,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	TimeZone string `json:"time_zone"`
+	// From (inclusive) and To (exclusive) are the month's UTC hours.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Buckets are the tenant's GPU-hours; together they are GPUHours.
+	Buckets HeldHours `json:"buckets"`
 	// UsageHash is the SHA-256, in hex, of all the invoice follows from beside
 	// the price book: its usage, supplied hours and distribution (C8, R20).
-	UsageHash string `json:"-"`
+	UsageHash string `json:"usage_sha256"`
+	PriceHash string `json:"price_book_sha256"`
+	Lines     []Line `json:"lines"`
+	// Content is the SHA-256, in hex, of the document's bytes; a draft's is that
+	// of the document it would be if it were finalised now.
+	Content string `json:"-"`
+	// Quarantined says which hours of the tenant are left out of a draft, for
+	// they can't be billed, and what to do; such a draft can't be finalised.
+	Quarantined string `json:"quarantined,omitempty"`
+	// Withheld is the class of what Quarantined says; empty where it says nothing.
+	Withheld Reason `json:"-"`
+}
+
+// Reason is why something can't be decided; package invoice names them all.
+type Reason string
+
+// HeldHours are a tenant's GPU-hours by bucket.
+type HeldHours struct {
+	Active   Money `json:"active"`
+	Idle     Money `json:"idle"`
+	Unproven Money `json:"unproven"`
+}
+
+// NewInvoice is the document of a tenant and month without usage or terms.
+func NewInvoice(book *prices.Book, period Period, tenant string) Invoice {
+	zone := book.Location(tenant)
+	hours := period.Hours(zone)
+	return Invoice{
+		Tenant: tenant, Period: period.String(), Currency: book.Currency, PriceHash: book.Hash, TimeZone: zone.String(),
+		From: hours[0], To: hours[len(hours)-1].Add(time.Hour),
+	}.with(decimal.Zero, Effects{}, book.MinorUnit, []Line{})
+}
+
+// with is the document with its figures; places are the total's.
+func (i Invoice) with(gpuHours decimal.Decimal, effects Effects, places int32, lines []Line) Invoice {
+	held := map[string]decimal.Decimal{}
+	for _, line := range lines {
+		if line.Effect == EffectList {
+			held[line.Bucket] = held[line.Bucket].Add(line.Quantity.Decimal)
+		}
+	}
+	hours := func(bucket string) Money { return Fixed(held[bucket], hourPlaces) }
+	i.GPUHours, i.Effects, i.Total, i.Lines = Fixed(gpuHours, hourPlaces), effects, Fixed(effects.Sum(), places), lines
+	i.Buckets = HeldHours{Active: hours(bucketActive), Idle: hours(bucketIdle), Unproven: hours(bucketUnproven)}
+	return i
 }
 
 // Units of a line's quantity.
@@ -115,22 +181,29 @@ type Line struct {
 	ReportedAs string `json:"-"`
 }
 
-// Platform is the platform's own account, by the book's zone.
+// Platform is the platform's own account, by the book's zone. List values obey
+// C7b: tenants + platform + quantity rounding = capacity.
 type Platform struct {
-	Period   string
-	Currency string
+	GPUHours Money `json:"gpu_hours"`
 	// List is the list value of the platform's rows.
-	List decimal.Decimal
+	List Money `json:"list"`
 	// QuantityRounding is what rounding quantities left to capacity, over all
 	// rows, half-even to 18 places; C7b is checked on the exact fraction.
-	QuantityRounding decimal.Decimal
+	QuantityRounding Money `json:"quantity_rounding"`
 	// Distribution is minus what was given to owners.
-	Distribution decimal.Decimal
-	GPUHours     decimal.Decimal
-	// EnergyMJ is in millijoules.
-	EnergyMJ decimal.Decimal
+	Distribution Money `json:"distribution"`
+	EnergyMJ     Money `json:"energy_mj"`
+	// UnattributedEnergyMJ, TenantsList and CapacityList are known to who reads the
+	// ledger; Rate leaves them empty.
+	UnattributedEnergyMJ Money `json:"unattributed_energy_mj"`
+	TenantsList          Money `json:"tenants_list"`
+	CapacityList         Money `json:"capacity_list"`
 	// Lines are the list value by model and bucket.
-	Lines []Line
+	Lines []Line `json:"lines"`
+	// Quarantined says which hours are left out of this account.
+	Quarantined string `json:"quarantined,omitempty"`
+	// Withheld is as an invoice's.
+	Withheld Reason `json:"-"`
 }
 
 // SharedHour is the distribution of one UTC hour (C7e): the owners' part and
@@ -156,11 +229,8 @@ type Result struct {
 // rated before: a note (R17). Effects, lines, hours and total are differences,
 // lines by what they name and cost; the usage hash is the new one's.
 func Difference(after, before *Invoice) Invoice {
-	return Invoice{
-		Tenant: after.Tenant, Period: after.Period, Currency: after.Currency, UsageHash: after.UsageHash,
-		GPUHours: after.GPUHours.Sub(before.GPUHours), Effects: after.Effects.sub(before.Effects),
-		Total: after.Total.Sub(before.Total), Lines: differenceOfLines(after.Lines, before.Lines),
-	}
+	return after.with(after.GPUHours.Sub(before.GPUHours.Decimal), after.Effects.sub(before.Effects), after.Total.Places(),
+		differenceOfLines(after.Lines, before.Lines))
 }
 
 func (e Effects) sub(other Effects) Effects {

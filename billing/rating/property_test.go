@@ -172,7 +172,7 @@ func differ(want slowInvoice, got *Invoice) string {
 			return diff
 		}
 	}
-	return firstOf(equal("gpu_hours", got.GPUHours, want.hours), equal("total", got.Total, want.total), differProjects(want, got))
+	return firstOf(equal("gpu_hours", got.GPUHours.Decimal, want.hours), equal("total", got.Total.Decimal, want.total), differProjects(want, got))
 }
 
 // differProjects compares what is shown per project.
@@ -198,9 +198,10 @@ func differProjects(want slowInvoice, got *Invoice) string {
 
 func differPlatform(want slowPlatform, got *Platform) string {
 	return firstOf(
-		equal("gpu_hours", got.GPUHours, want.hours), equal("list", got.List, want.list), equal("energy_mj", got.EnergyMJ, want.energyMJ),
-		equal("distribution", got.Distribution, want.distribution),
-		equal("quantity rounding", got.QuantityRounding, nearest(want.rounding, 18)),
+		equal("gpu_hours", got.GPUHours.Decimal, want.hours), equal("list", got.List.Decimal, want.list),
+		equal("energy_mj", got.EnergyMJ.Decimal, want.energyMJ),
+		equal("distribution", got.Distribution.Decimal, want.distribution),
+		equal("quantity rounding", got.QuantityRounding.Decimal, nearest(want.rounding, 18)),
 	)
 }
 
@@ -214,7 +215,7 @@ func differCharges(charged sums, got *Result) string {
 		}
 		return equal(fmt.Sprintf("tenant %q: %s, as charged,", tenant, effect), amount, charged[[2]string{effect, tenant}])
 	}
-	diff := firstOf(expect("list", "", got.Platform.List), expect("distribution", "", got.Platform.Distribution))
+	diff := firstOf(expect("list", "", got.Platform.List.Decimal), expect("distribution", "", got.Platform.Distribution.Decimal))
 	for _, invoice := range got.Invoices {
 		for _, effect := range invoice.Effects.Ordered() {
 			diff = firstOf(diff, expect(effect.Name, invoice.Tenant, effect.Amount))

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
-
-	"github.com/gputally/gputally/billing/prices"
 )
 
 // places is the precision of quantities and of prorated and distributed
@@ -97,11 +95,10 @@ func (p *platformAccount) share(hour time.Time, at int, amount decimal.Decimal) 
 	}
 }
 
-func (p *platformAccount) finish(book *prices.Book, period Period) Platform {
+func (p *platformAccount) finish() Platform {
 	return Platform{
-		Period: period.String(), Currency: book.Currency, List: p.list, Distribution: p.given,
-		QuantityRounding: roundRat(p.rest.value(), 2*places), GPUHours: p.gpuHours, EnergyMJ: p.energyMJ,
-		Lines: p.lines.sorted(),
+		GPUHours: Fixed(p.gpuHours, hourPlaces), List: Exact(p.list), Distribution: Exact(p.given), EnergyMJ: Exact(p.energyMJ),
+		QuantityRounding: Exact(roundRat(p.rest.value(), 2*places)), Lines: p.lines.sorted(),
 	}
 }
 

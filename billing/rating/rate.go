@@ -297,7 +297,7 @@ func (r *Rater) Finish() (*Result, error) {
 	if r.options.Simulate {
 		r.reserveSilentHours()
 	}
-	result := &Result{Shared: r.shared, MinorUnit: r.book.MinorUnit, Platform: r.platform.finish(r.book, r.period)}
+	result := &Result{Shared: r.shared, MinorUnit: r.book.MinorUnit, Platform: r.platform.finish()}
 	for _, tenant := range r.billedTenants() {
 		invoice, err := r.account(tenant).finish(r.book, r.period)
 		if err != nil {

@@ -189,7 +189,7 @@ func TestChecksFindWhatIsBroken(t *testing.T) {
 	for want, breakIt := range map[string]func(*Result){
 		"is not":               func(r *Result) { r.Invoices[0].Lines[0].Amount = Exact(cent) },
 		"lines of list sum":    func(r *Result) { r.Invoices[0].Lines = r.Invoices[0].Lines[1:] },
-		"check C7a of tenant":  func(r *Result) { r.Invoices[0].Total = r.Invoices[0].Total.Add(cent) },
+		"check C7a of tenant":  func(r *Result) { r.Invoices[0].Total = Exact(r.Invoices[0].Total.Add(cent)) },
 		"check C7c of tenant":  func(r *Result) { r.Invoices[0].Effects.Energy = cent },
 		"more than 0 places":   func(r *Result) { r.MinorUnit = 0 },
 		"distribution at 2026": func(r *Result) { r.Shared[0].Owners = cent },

@@ -117,7 +117,7 @@ func (r *rated) bill(i *rating.Invoice, kind string) focus.Bill {
 	hours := month.Hours(r.book.Location(i.Tenant))
 	bill := focus.Bill{
 		Kind: kind, Tenant: i.Tenant, Period: r.period, TimeZone: r.book.Location(i.Tenant).String(),
-		From: hours[0], To: hours[len(hours)-1].Add(time.Hour), Currency: r.book.Currency, Total: i.Total,
+		From: hours[0], To: hours[len(hours)-1].Add(time.Hour), Currency: r.book.Currency, Total: i.Total.Decimal,
 		Book: r.book, UsageHash: i.UsageHash, Charges: r.each.Of(i.Tenant),
 	}
 	if kind == focus.KindInvoice {
@@ -128,7 +128,7 @@ func (r *rated) bill(i *rating.Invoice, kind string) focus.Bill {
 
 func (r *rated) platform() focus.Bill {
 	bill := r.bill(&rating.Invoice{}, focus.KindPlatform)
-	bill.QuantityRounding = r.result.Platform.QuantityRounding
+	bill.QuantityRounding = r.result.Platform.QuantityRounding.Decimal
 	return bill
 }
 
@@ -165,7 +165,7 @@ func (r *rated) note(tenant string, now *rated, billedIn string) focus.Bill {
 		}
 	}
 	bill := now.bill(after, focus.KindCreditNote)
-	bill.Number, bill.BilledIn, bill.Total = r.period+"-"+tenant+"-r1", billedIn, after.Total.Sub(before.Total)
+	bill.Number, bill.BilledIn, bill.Total = r.period+"-"+tenant+"-r1", billedIn, after.Total.Sub(before.Total.Decimal)
 	if bill.Total.IsPositive() {
 		bill.Kind = focus.KindDebitNote
 	}

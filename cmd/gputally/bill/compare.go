@@ -29,12 +29,24 @@ func printSimulations(s *cli.Session, period string, done []simulation) error {
 	return s.Print(comparisonTable(done, s.Format == cli.AsTable))
 }
 
+// simulated is an invoice as JSON has it: figures alone, exact.
+type simulated struct {
+	Tenant   string          `json:"tenant"`
+	Period   string          `json:"period"`
+	Currency string          `json:"currency"`
+	GPUHours decimal.Decimal `json:"gpu_hours"`
+	Effects  rating.Effects  `json:"effects"`
+	Total    decimal.Decimal `json:"total"`
+}
+
 // listed is an array in JSON, also without any.
-func listed(invoices []rating.Invoice) []rating.Invoice {
-	if invoices == nil {
-		return []rating.Invoice{}
+func listed(invoices []rating.Invoice) []simulated {
+	list := make([]simulated, len(invoices))
+	for i := range invoices {
+		inv := &invoices[i]
+		list[i] = simulated{inv.Tenant, inv.Period, inv.Currency, inv.GPUHours.Decimal, inv.Effects, inv.Total.Decimal}
 	}
-	return invoices
+	return list
 }
 
 // nameSimulations calls each book by its file's name, and those that share one
@@ -55,7 +67,7 @@ func nameSimulations(done []simulation) {
 func (m *simulation) total() decimal.Decimal {
 	sum := decimal.Zero
 	for i := range m.invoices {
-		sum = sum.Add(m.invoices[i].Total)
+		sum = sum.Add(m.invoices[i].Total.Decimal)
 	}
 	return sum
 }
@@ -81,8 +93,8 @@ type comparedBook struct {
 	SHA256 string `json:"price_book_sha256,omitempty"` // none of --gpu-hour
 	Total  string `json:"total"`
 	// Difference is to the first book's total.
-	Difference string           `json:"difference"`
-	Invoices   []rating.Invoice `json:"invoices"`
+	Difference string      `json:"difference"`
+	Invoices   []simulated `json:"invoices"`
 }
 
 func comparisonOf(period string, done []simulation) comparison {
@@ -133,8 +145,8 @@ func effectTable(m simulation, forReading bool) cli.Table {
 		if forReading {
 			name = ask.ShownTenant(usage.KindOwner, name)
 		}
-		row(name, inv.GPUHours, inv.Effects.Ordered(), inv.Total)
-		hours = hours.Add(inv.GPUHours)
+		row(name, inv.GPUHours.Decimal, inv.Effects.Ordered(), inv.Total.Decimal)
+		hours = hours.Add(inv.GPUHours.Decimal)
 	}
 	if forReading {
 		row("all tenants", hours, effects, m.total())
@@ -146,8 +158,8 @@ func effectTable(m simulation, forReading bool) cli.Table {
 // platformRow is the list value that nobody pays, where the others' totals are.
 func platformRow(m simulation, columns int) []string {
 	cells := make([]string, columns)
-	cells[0], cells[1] = ask.PlatformName+" at list, not billed", shownHours(true, m.platform.GPUHours)
-	cells[columns-2] = amounts(true, m.book.MinorUnit)(m.platform.List.Add(m.platform.Distribution))
+	cells[0], cells[1] = ask.PlatformName+" at list, not billed", shownHours(true, m.platform.GPUHours.Decimal)
+	cells[columns-2] = amounts(true, m.book.MinorUnit)(m.platform.List.Add(m.platform.Distribution.Decimal))
 	cells[columns-1] = m.book.Currency
 	return cells
 }
@@ -196,8 +208,8 @@ func comparisonTable(done []simulation, forReading bool) cli.Table {
 		held := decimal.Zero
 		for i := range done {
 			inv := done[i].of(tenant)
-			totals[i], sums[i] = inv.Total, sums[i].Add(inv.Total)
-			held = decimal.Max(held, inv.GPUHours) // the same in each that has an invoice
+			totals[i], sums[i] = inv.Total.Decimal, sums[i].Add(inv.Total.Decimal)
+			held = decimal.Max(held, inv.GPUHours.Decimal) // the same in each that has an invoice
 		}
 		hours = hours.Add(held)
 		if forReading {

@@ -118,7 +118,7 @@ func simulateLedger(ctx context.Context, s *cli.Session, f SimulateFlags,
 				return fmt.Errorf("simulate %s by %s: %w", month, book.Name, err)
 			}
 			tellQuarantined(s, drafted)
-			done = append(done, ofDrafts(book, drafted))
+			done = append(done, simulation{book: book, invoices: drafted.Invoices, platform: drafted.Platform})
 		}
 		return sayFrozenIn(ctx, s, a, month)
 	})
@@ -167,21 +167,6 @@ func ledgerModels(ctx context.Context, a *app.Access, month rating.Period) ([]st
 		models = append(models, row.By[0])
 	}
 	return models, nil
-}
-
-func ofDrafts(book *prices.Book, drafted *invoice.Month) simulation {
-	done := simulation{book: book, platform: rating.Platform{
-		Currency: drafted.Currency, GPUHours: drafted.Platform.GPUHours.Decimal,
-		List: drafted.Platform.List.Decimal, Distribution: drafted.Platform.Distribution.Decimal,
-	}}
-	for i := range drafted.Invoices {
-		from := &drafted.Invoices[i]
-		done.invoices = append(done.invoices, rating.Invoice{
-			Tenant: from.Tenant, Period: from.Period, Currency: from.Currency,
-			GPUHours: from.GPUHours.Decimal, Effects: from.Effects, Total: from.Total.Decimal,
-		})
-	}
-	return done
 }
 
 // load reads the books to rate by, in their order; configured stands for

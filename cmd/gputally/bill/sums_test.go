@@ -28,9 +28,9 @@ func TestSumTableAddsUp(t *testing.T) {
 	month := &invoice.Month{
 		Period: "2026-10", Currency: "USD",
 		Invoices: []invoice.Invoice{
-			{Tenant: "ml", GPUHours: figure("1000.004000000"), Buckets: invoice.HeldHours{Idle: figure("100.000400000")},
+			{Tenant: "ml", GPUHours: figure("1000.004000000"), Buckets: rating.HeldHours{Idle: figure("100.000400000")},
 				Effects: effects("2490.009960000", "-100.125", "3.333333333"), Total: figure("2393.22")},
-			{Tenant: "(platform)", GPUHours: figure("1.000000000"), Buckets: invoice.HeldHours{Idle: figure("0.000000000")},
+			{Tenant: "(platform)", GPUHours: figure("1.000000000"), Buckets: rating.HeldHours{Idle: figure("0.000000000")},
 				Effects: effects("2.494", "0", "0.004"), Total: figure("2.50")},
 		},
 		Platform: invoice.Platform{GPUHours: figure("10.000000000"), List: figure("24.904"),
