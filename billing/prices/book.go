@@ -26,7 +26,7 @@ type Book struct {
 	Zone *time.Location `yaml:"time_zone"`
 	// TenantZones are the zones of tenants that have one of their own.
 	TenantZones map[string]*time.Location `yaml:"-"`
-	// SKUs name what is shown on lines, sorted by name; a SKU has no price of its own.
+	// SKUs name what is shown on lines, as the file has them; a SKU has no price of its own.
 	SKUs []SKU `yaml:"-"`
 	// Versions are sorted by Effective, at least one.
 	Versions []Version `yaml:"versions,required"`

@@ -53,7 +53,7 @@ type TenantDocument struct {
 func (b *Book) Document() Document {
 	d := Document{
 		Name: b.Name, SHA256: b.Hash, Currency: b.Currency, MinorUnit: b.MinorUnit,
-		TimeZone: b.Zone.String(), TimeZones: map[string]string{}, SKUs: b.SKUs,
+		TimeZone: b.Zone.String(), TimeZones: map[string]string{}, SKUs: sortedSKUs(b.SKUs),
 	}
 	for tenant, zone := range b.TenantZones {
 		d.TimeZones[tenant] = zone.String()

@@ -37,7 +37,7 @@ func (b *Book) General() []Fact {
 		{Key{KindBook, "", "minor_unit"}, strconv.Itoa(int(b.MinorUnit))},
 		{Key{KindBook, "", "time_zone"}, b.Zone.String()},
 	}
-	for _, sku := range b.SKUs {
+	for _, sku := range sortedSKUs(b.SKUs) {
 		if sku.Profile != "" {
 			facts = append(facts, Fact{Key{KindSKU, sku.Name, "profile"}, sku.Profile})
 		} else {
@@ -101,6 +101,10 @@ func (t Terms) facts(name string) []Fact {
 		add("reserved."+r.Model+".unused_gpu_hour", r.UnusedGPUHour, true)
 	}
 	return facts
+}
+
+func sortedSKUs(skus []SKU) []SKU {
+	return slices.SortedFunc(slices.Values(skus), func(a, b SKU) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 func sortedReservations(reserved []Reservation) []Reservation {

@@ -148,7 +148,7 @@ func (z *zones) read(n *yaml.Node) (*time.Location, error) {
 }
 
 // check finds what is wrong between the values of a book, and puts it into its normal
-// form: versions by their hour, tiers by their threshold, SKUs by their name.
+// form: versions by their hour, tiers by their threshold.
 func (b *bookFile) check(at config.Place) {
 	digits, ok := minorUnit(b.Currency)
 	if !ok && b.Currency != "" {
@@ -163,13 +163,15 @@ func (b *bookFile) check(at config.Place) {
 	for tenant, of := range b.Tenants {
 		b.TenantZones[tenant] = of.TimeZone
 	}
-	b.checkSKUs(at.At("skus"))
+	if at.Has("skus") {
+		b.checkSKUs(at.At("skus"))
+	}
 	b.checkVersions(at.At("versions"))
 }
 
 func (b *bookFile) checkSKUs(at config.Place) {
 	names := map[SKU]string{}
-	for _, name := range slices.Sorted(maps.Keys(b.NamedSKUs)) {
+	for _, name := range at.Keys() {
 		sku := b.NamedSKUs[name]
 		switch other, twice := names[sku]; {
 		case sku.GPUs < 1 && at.At(name).Has("gpus") && at.Sound():

@@ -112,7 +112,7 @@ func TestParseNamesLineKeyAndValue(t *testing.T) {
 		{"twice the key", `kwh: "0.28"`, "kwh: \"0.28\"\n  kwh: \"0.29\"", `b.yaml:23: versions[1].kwh: the key is already on line 22`},
 		{"missing rate", `{gpu_hour: "2.00"}`, `{}`, `b.yaml:9: versions[0].models.H100.gpu_hour: key is missing`},
 		{"sku of both", "{gpus: 1}", "{gpus: 1, profile: x}", `skus.Large: a SKU names either`},
-		{"sku twice", "{gpus: 1}", "{profile: 1g.10gb}", `skus.Small: is the same as SKU "Large"`},
+		{"sku twice", "{gpus: 1}", "{profile: 1g.10gb}", `skus.Large: is the same as SKU "Small"`},
 		{"sku without gpus", "{gpus: 1}", "{gpus: 0}", `skus.Large.gpus: 0 is not a whole number`},
 		{"minor unit beyond", "time_zone: UTC", "minor_unit: 10", `b.yaml:2: minor_unit: 10 is not an integer in 0…9`},
 		{"nameless model", `H100: {gpu_hour: "2.00"}`, `"": {gpu_hour: "2.00"}`, `b.yaml:9: versions[0].models: want a plain key`},

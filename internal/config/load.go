@@ -92,6 +92,14 @@ func (p Place) At(steps ...any) Place {
 // Has tells whether a mapping has a key.
 func (p Place) Has(key string) bool { return p.d.valueOf(p.node, key) != nil }
 
+// Keys are a mapping's, in the file's order.
+func (p Place) Keys() (keys []string) {
+	for i := 0; i < len(p.node.Content) && p.node.Kind == yaml.MappingNode; i += 2 {
+		keys = append(keys, p.node.Content[i].Value)
+	}
+	return keys
+}
+
 // Line is the value's, from 1.
 func (p Place) Line() int { return p.node.Line }
 

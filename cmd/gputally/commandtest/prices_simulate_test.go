@@ -160,7 +160,7 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 	}{
 		{"--usage " + usageFile + " --prices " + plain, cli.ExitFailed,
 			usageFile + `: read usage: line 2: slice_ms "many" is not an integer`},
-		{"--usage " + good + " --prices " + book, cli.ExitUsage, book + `:2: versions: "1" is not a list`},
+		{"--usage " + good + " --prices " + book, cli.ExitUsage, book + `:2: versions: want a list, got 1`},
 		{"--usage " + good, cli.ExitUsage, "give --prices FILE or --gpu-hour RATE"},
 		{"--usage " + good + " --prices " + plain + " --data x", cli.ExitUsage, "one of them"},
 		{"--usage " + good + " --prices " + plain + " --prices " + euros, cli.ExitUsage, "in one currency"},

@@ -127,8 +127,8 @@ func TestPricesCheckNamesEveryMistake(t *testing.T) {
 	path := priceFile(t, strings.NewReplacer(`"0.4125"`, `0.4125`, `kwh: "0.28"`, `kWh: "0.28"`).Replace(checkedPrices))
 	got := programtest.Invoke(t, "prices", "check", path)
 	for _, want := range []string{
-		path + `:10: versions[0].models."NVIDIA H100 80GB HBM3".profiles."1g.10gb": "0.4125" must be quoted`,
-		path + `:18: versions[1].kWh: unknown key "kWh"`,
+		path + `:10: versions[0].models."NVIDIA H100 80GB HBM3".profiles."1g.10gb": 0.4125 must be quoted`,
+		path + `:18: versions[1].kWh: unknown key, did you mean "kwh"?`,
 	} {
 		if got.Code != cli.ExitUsage || got.Stdout != "" || !strings.Contains(got.Stderr, want) {
 			t.Errorf("got %+v, want code %d and %q", got, cli.ExitUsage, want)
