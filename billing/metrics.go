@@ -27,9 +27,11 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		draft: prometheus.NewDesc("gputally_invoice_draft_total",
 			"Total of a tenant's draft invoice, in the currency's major unit.", []string{"tenant", "currency", "period"}, nil),
 		finalised: prometheus.NewDesc("gputally_invoice_finalised_total",
-			"Total of a tenant's finalised invoice or note, in the currency's major unit.", []string{"tenant", "currency", "period", "kind", "revision"}, nil),
+			"Total of a tenant's finalised invoice or note, in the currency's major unit.",
+			[]string{"tenant", "currency", "period", "kind", "revision"}, nil),
 		withheld: prometheus.NewDesc("gputally_invoice_drafts_withheld",
-			"Drafts of tenants, and the platform's account, of which hours are left out: without a rate, or not billable.", []string{"period", "reason"}, nil),
+			"Drafts of tenants, and the platform's account, of which hours are left out: without a rate, or not billable.",
+			[]string{"period", "reason"}, nil),
 		months: map[string]*invoice.Month{},
 	}
 	if err := registry.Register(m); err != nil {
@@ -37,14 +39,17 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	}
 	in := telemetry.In(registry, "gputally_billing_")
 	return &metrics{
-		months:    m,
-		runs:      in.Counter("runs_total", "Runs in which all months could be rated."),
-		errors:    in.Counter("errors_total", "Months that could not be rated."),
-		duration:  in.Histograms("run_duration_seconds", "Duration of a run.", prometheus.ExponentialBuckets(0.01, 4, 8)).WithLabelValues(),
-		lastRun:   in.Gauge("last_run_timestamp_seconds", "Unix time of the last run in which all months could be rated."),
-		pending:   in.Gauges("pending_adjustments", "Finalised invoices of a month whose usage the ledger no longer says (R17).", "period"),
+		months: m,
+		runs:   in.Counter("runs_total", "Runs in which all months could be rated."),
+		errors: in.Counter("errors_total", "Months that could not be rated."),
+		duration: in.Histograms("run_duration_seconds", "Duration of a run.",
+			prometheus.ExponentialBuckets(0.01, 4, 8)).WithLabelValues(),
+		lastRun: in.Gauge("last_run_timestamp_seconds", "Unix time of the last run in which all months could be rated."),
+		pending: in.Gauges("pending_adjustments",
+			"Finalised invoices of a month whose usage the ledger no longer says (R17).", "period"),
 		projected: in.Counter("projected_total", "Messages of the decisions that were brought into ClickHouse."),
-		mappings:  in.Counter("mappings_noted_total", "Tenant mappings of the ledger's epochs that were recorded as decisions (R6)."),
+		mappings: in.Counter("mappings_noted_total",
+			"Tenant mappings of the ledger's epochs that were recorded as decisions (R6)."),
 	}, nil
 }
 
@@ -97,10 +102,12 @@ func (d *months) Collect(out chan<- prometheus.Metric) {
 			}
 			total := of.Total
 			if of.Status == invoice.StatusDraft {
-				out <- prometheus.MustNewConstMetric(d.draft, prometheus.GaugeValue, total.InexactFloat64(), of.Tenant, of.Currency, of.Period)
+				out <- prometheus.MustNewConstMetric(d.draft, prometheus.GaugeValue, total.InexactFloat64(), of.Tenant,
+					of.Currency, of.Period)
 				continue
 			}
-			out <- prometheus.MustNewConstMetric(d.finalised, prometheus.GaugeValue, total.InexactFloat64(), of.Tenant, of.Currency, of.Period, of.Kind, strconv.Itoa(of.Revision))
+			out <- prometheus.MustNewConstMetric(d.finalised, prometheus.GaugeValue, total.InexactFloat64(), of.Tenant,
+				of.Currency, of.Period, of.Kind, strconv.Itoa(of.Revision))
 		}
 		for why, drafts := range withheld {
 			out <- prometheus.MustNewConstMetric(d.withheld, prometheus.GaugeValue, float64(drafts), month.Period, string(why))

@@ -146,6 +146,7 @@ func (s *Service) lookAt(ctx context.Context, period string) error {
 		s.deps.Log.Warn("an invoice no longer rests on what the ledger says", "invoice", a.Note.Corrects, "reason", a.Reason,
 			"note", a.Note.Kind, "total", a.Note.Total, "currency", a.Note.Currency)
 	}
-	s.deps.Log.Debug("looked for adjustments", "period", period, "pending", len(found), "took", s.deps.Clock.Since(began).Round(time.Millisecond))
+	s.deps.Log.Debug("looked for adjustments", "period", period, "pending", len(found), "took",
+		s.deps.Clock.Since(began).Round(time.Millisecond))
 	return nil
 }

@@ -85,7 +85,8 @@ func (a *api) listAnomalies(ctx context.Context, in *anomaliesInput) (*list[anom
 	found, err := store.Select(ctx, a.deps.DB, "anomalies", anomaliesSQL, []any{
 		store.Named("from", from.Format(time.DateTime)), store.Named("to", to.Format(time.DateTime)),
 		store.Named("kind", in.Kind), store.Named("tenant", in.Tenant), store.Named("paged", isPaged),
-		store.Named("after_start", afterStart.Format(time.DateTime)), store.Named("after_id", afterID), store.Named("rows", in.Limit+1),
+		store.Named("after_start", afterStart.Format(time.DateTime)), store.Named("after_id", afterID),
+		store.Named("rows", in.Limit+1),
 	}, (*anomaly).fields)
 	if err != nil {
 		return nil, a.problem(ctx, err)
@@ -180,7 +181,9 @@ type tenantMonth struct {
 var errEnough = errors.New("enough")
 
 // readTenants stops after one tenant more than limit.
-func (a *api) readTenants(ctx context.Context, limit int, location func(string) *time.Location, parameters ...any) ([]tenant, error) {
+func (a *api) readTenants(
+	ctx context.Context, limit int, location func(string) *time.Location, parameters ...any,
+) ([]tenant, error) {
 	found := []tenant{}
 	fields := func(m *tenantMonth) []any { return []any{&m.name, &m.month, &m.first, &m.last} }
 	err := store.Each(ctx, a.deps.DB, "tenants", tenantsSQL, parameters, fields, func(m *tenantMonth) error {
@@ -188,7 +191,8 @@ func (a *api) readTenants(ctx context.Context, limit int, location func(string) 
 			if n > limit {
 				return errEnough
 			}
-			found = append(found, tenant{Tenant: m.name, TimeZone: location(m.name).String(), FirstHour: rfc3339(m.first), Months: []string{}})
+			found = append(found, tenant{Tenant: m.name, TimeZone: location(m.name).String(), FirstHour: rfc3339(m.first),
+				Months: []string{}})
 		}
 		found[len(found)-1].add(m.first, m.last, location(m.name))
 		return nil

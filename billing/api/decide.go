@@ -66,8 +66,9 @@ func (a *api) finalise(ctx context.Context, in *finaliseInput) (*decidedOutput, 
 		return nil, err
 	}
 	done, err := a.deps.Register.Finalise(ctx, invoice.FinaliseRequest{
-		Period: in.Body.Period, Tenants: []string{in.Body.Tenant}, Who: in.Body.Who, Key: in.of(in.Body.Who), Approved: in.Body.RequireApproval,
-		Expect: in.content(), WithoutUsage: in.Body.WithoutUsage, WithoutUnpriced: in.Body.WithoutUnpriced,
+		Period: in.Body.Period, Tenants: []string{in.Body.Tenant}, Who: in.Body.Who, Key: in.of(in.Body.Who),
+		Approved: in.Body.RequireApproval,
+		Expect:   in.content(), WithoutUsage: in.Body.WithoutUsage, WithoutUnpriced: in.Body.WithoutUnpriced,
 	})
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindInvoice, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)
@@ -94,7 +95,8 @@ func (a *api) correct(ctx context.Context, in *correctInput) (*decidedOutput, er
 		return nil, a.problem(ctx, err)
 	}
 	done, err := a.deps.Register.Correct(ctx, invoice.CorrectRequest{
-		Period: record.Body.Period, Tenant: record.Body.Tenant, Who: in.Body.Who, Key: in.of(in.Body.Who), Approved: in.Body.RequireApproval, Expect: in.content(),
+		Period: record.Body.Period, Tenant: record.Body.Tenant, Who: in.Body.Who, Key: in.of(in.Body.Who),
+		Approved: in.Body.RequireApproval, Expect: in.content(),
 	})
 	if err != nil {
 		return nil, a.refused(ctx, decisions.KindNote, in.Body.Who, in.Number, err)
@@ -139,7 +141,8 @@ func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, e
 		Expect: strings.Trim(in.IfMatch, `"`),
 	})
 	if err != nil {
-		return nil, a.refused(ctx, decisions.KindApproval, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)
+		subject := invoice.Number(in.Body.Period, in.Body.Tenant, 0)
+		return nil, a.refused(ctx, decisions.KindApproval, in.Body.Who, subject, err)
 	}
 	told := a.told(ctx, decisions.KindApproval, in.Body.Who, in.of(in.Body.Who), &done)
 	return &approvedOutput{Status: told.Status, Replayed: told.Replayed, Body: approvedBody{
@@ -161,7 +164,8 @@ func (i Idempotent) of(who string) string {
 func (a *api) told(ctx context.Context, kind decisions.Kind, who, key string, done *invoice.Decided) *decidedOutput {
 	out := &decidedOutput{
 		Status: http.StatusCreated, Location: Prefix + "/invoices/" + url.PathEscape(done.Number),
-		Body: decidedBody{Number: done.Number, Tenant: done.Tenant, Kind: done.Kind, Total: done.Total, Currency: done.Currency, Content: done.Content},
+		Body: decidedBody{Number: done.Number, Tenant: done.Tenant, Kind: done.Kind, Total: done.Total,
+			Currency: done.Currency, Content: done.Content},
 	}
 	outcome := outcomeDecided
 	if done.Already {
@@ -193,7 +197,8 @@ func (a *api) refused(ctx context.Context, kind decisions.Kind, who, subject str
 // note counts a decision and writes its one line to the log.
 func (a *api) note(ctx context.Context, kind decisions.Kind, who, subject, outcome, reason string) {
 	a.metrics.decisions.WithLabelValues(string(kind), outcome).Inc()
-	a.deps.Log.InfoContext(ctx, "decision asked for", "kind", kind, "who", who, "subject", subject, "outcome", outcome, "reason", reason)
+	a.deps.Log.InfoContext(ctx, "decision asked for", "kind", kind, "who", who, "subject", subject, "outcome", outcome,
+		"reason", reason)
 }
 
 // person refuses a name that may be taken for another's.

@@ -58,7 +58,8 @@ type listLinesInput struct {
 
 func (in *listLinesInput) wants(line *invoice.Line) bool {
 	for _, filter := range [][2]string{
-		{in.Effect, line.Effect}, {in.Project, line.Project}, {in.Model, line.Model}, {in.Profile, line.Profile}, {in.Bucket, line.Bucket},
+		{in.Effect, line.Effect}, {in.Project, line.Project}, {in.Model, line.Model}, {in.Profile, line.Profile},
+		{in.Bucket, line.Bucket},
 	} {
 		if filter[0] != "" && filter[0] != filter[1] {
 			return false
@@ -160,7 +161,8 @@ type evidenceBody struct {
 }
 
 func gpuHourKey(g *invoice.GPUHour) []string {
-	return []string{g.Hour, g.Cluster, g.Node, g.GPU, g.Leaf, g.Project, g.User, g.Workload, g.Profile, g.SliceMS, strconv.Itoa(g.Slices), g.EnergyMJ}
+	return []string{g.Hour, g.Cluster, g.Node, g.GPU, g.Leaf, g.Project, g.User, g.Workload, g.Profile, g.SliceMS,
+		strconv.Itoa(g.Slices), g.EnergyMJ}
 }
 
 func (a *api) showEvidence(ctx context.Context, in *evidenceInput) (*list[evidenceBody], error) {
@@ -168,7 +170,8 @@ func (a *api) showEvidence(ctx context.Context, in *evidenceInput) (*list[eviden
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	slices.SortFunc(found.GPUHours, func(x, y invoice.GPUHour) int { return slices.Compare(gpuHourKey(&x), gpuHourKey(&y)) })
+	slices.SortFunc(found.GPUHours,
+		func(x, y invoice.GPUHour) int { return slices.Compare(gpuHourKey(&x), gpuHourKey(&y)) })
 	page := pick(&in.Paged, in.Limit, found.GPUHours, gpuHourKey)
 	return &list[evidenceBody]{Link: page.link, Body: evidenceBody{
 		Number: found.Number, LineNumber: found.LineNumber, Line: found.Line, Hours: found.Hours, Moved: found.Moved,

@@ -71,18 +71,22 @@ func revisionKey(revision int) string { return fmt.Sprintf("%09d", revision) }
 func draftSummary(of *invoice.Invoice) summary {
 	return summary{
 		Number: of.Number, Kind: of.Kind, Status: of.Status, Tenant: of.Tenant, Period: of.Period, Revision: of.Revision,
-		TimeZone: of.TimeZone, From: rfc3339(of.From), To: rfc3339(of.To), GPUHours: of.GPUHours.String(), Currency: of.Currency, Total: of.Total.String(), PriceBook: of.PriceHash, Content: of.Content,
+		TimeZone: of.TimeZone, From: rfc3339(of.From), To: rfc3339(of.To), GPUHours: of.GPUHours.String(),
+		Currency: of.Currency, Total: of.Total.String(), PriceBook: of.PriceHash, Content: of.Content,
 	}
 }
 
 func (a *api) decidedSummary(of *decisions.Decided[decisions.Invoice]) summary {
 	body := &of.Body
 	return summary{
-		Number: body.Number, Kind: body.Kind, Status: invoice.StatusFinalised, Tenant: body.Tenant, Period: body.Period, Revision: body.Revision,
-		TimeZone: body.TimeZone, From: rfc3339(body.From), To: rfc3339(body.To), GPUHours: body.GPUHours, Currency: body.Currency,
-		Total: body.Total, PriceBook: body.PriceBook, Corrects: body.Corrects, Reason: body.Reason, BilledIn: body.BilledIn,
-		Content:  body.Content.SHA256,
-		Decision: &decision{Offset: of.Offset, Who: of.Who, At: rfc3339(of.Appended), Content: body.Content.SHA256, Usage: body.Usage.SHA256, Head: a.deps.Register.Head(body.Number)},
+		Number: body.Number, Kind: body.Kind, Status: invoice.StatusFinalised, Tenant: body.Tenant, Period: body.Period,
+		Revision: body.Revision,
+		TimeZone: body.TimeZone, From: rfc3339(body.From), To: rfc3339(body.To), GPUHours: body.GPUHours,
+		Currency: body.Currency,
+		Total:    body.Total, PriceBook: body.PriceBook, Corrects: body.Corrects, Reason: body.Reason, BilledIn: body.BilledIn,
+		Content: body.Content.SHA256,
+		Decision: &decision{Offset: of.Offset, Who: of.Who, At: rfc3339(of.Appended), Content: body.Content.SHA256,
+			Usage: body.Usage.SHA256, Head: a.deps.Register.Head(body.Number)},
 	}
 }
 
@@ -106,7 +110,8 @@ func (a *api) summaries(ctx context.Context, in *listInvoicesInput) ([]summary, 
 		return nil, err
 	}
 	all := []summary{}
-	onlyDecided := in.Period == "" || in.Status == invoice.StatusFinalised || in.Kind != "" && in.Kind != invoice.KindInvoice
+	onlyDecided := in.Period == "" || in.Status == invoice.StatusFinalised ||
+		in.Kind != "" && in.Kind != invoice.KindInvoice
 	if onlyDecided {
 		for i := range decided {
 			if in.wants(&decided[i]) {
@@ -170,7 +175,8 @@ func (a *api) showDraft(ctx context.Context, in *showDraftInput) (*draftOutput, 
 		return nil, a.problem(ctx, err)
 	}
 	if documents[0].Status != invoice.StatusDraft {
-		return nil, a.problem(ctx, fmt.Errorf("show draft of tenant %q in %s: %w as a draft, %s is finalised", in.Tenant, in.Period, invoice.ErrNotFound, documents[0].Number))
+		return nil, a.problem(ctx, fmt.Errorf("show draft of tenant %q in %s: %w as a draft, %s is finalised", in.Tenant,
+			in.Period, invoice.ErrNotFound, documents[0].Number))
 	}
 	return &draftOutput{ETag: `"` + documents[0].Content + `"`, Body: draftBody{documents[0], documents[0].Content}}, nil
 }
@@ -188,5 +194,6 @@ func (a *api) showPlatform(ctx context.Context, in *showPlatformInput) (*answer[
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	return &answer[platformBody]{platformBody{Period: month.Period, Currency: month.Currency, Platform: month.Platform}}, nil
+	return &answer[platformBody]{platformBody{Period: month.Period, Currency: month.Currency,
+		Platform: month.Platform}}, nil
 }

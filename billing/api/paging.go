@@ -36,7 +36,8 @@ func (p *Paged) Resolve(ctx huma.Context) []error {
 	query, after, err := parseCursor(p.Cursor)
 	switch {
 	case err != nil:
-		return []error{&huma.ErrorDetail{Location: "query.cursor", Message: "is not a cursor: " + err.Error(), Value: p.Cursor}}
+		return []error{&huma.ErrorDetail{Location: "query.cursor", Message: "is not a cursor: " + err.Error(),
+			Value: p.Cursor}}
 	case query != p.query:
 		return []error{&huma.ErrorDetail{Location: "query.cursor", Message: "is a cursor of another query", Value: p.Cursor}}
 	}
@@ -109,7 +110,8 @@ func cut[T any](p *Paged, limit int, items []T, key func(*T) []string) page[T] {
 // pick takes a page out of a whole list, which is sorted by key.
 func pick[T any](p *Paged, limit int, all []T, key func(*T) []string) page[T] {
 	if p.after != nil {
-		first, found := slices.BinarySearchFunc(all, p.after, func(item T, after []string) int { return slices.Compare(key(&item), after) })
+		first, found := slices.BinarySearchFunc(all, p.after,
+			func(item T, after []string) int { return slices.Compare(key(&item), after) })
 		if found {
 			first++
 		}

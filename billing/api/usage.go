@@ -101,8 +101,9 @@ func newUsageRow(by []string, row usage.Row) usageRow {
 	}
 	ms := row.Buckets
 	return usageRow{
-		Group: group, Kind: row.Kind, ActiveSliceMS: ms[0].String(), IdleSliceMS: ms[1].String(), UnprovenSliceMS: ms[2].String(),
-		FreeSliceMS: ms[3].String(), StrandedSliceMS: ms[4].String(), UnhealthySliceMS: ms[5].String(),
+		Group: group, Kind: row.Kind, ActiveSliceMS: ms[0].String(), IdleSliceMS: ms[1].String(),
+		UnprovenSliceMS: ms[2].String(),
+		FreeSliceMS:     ms[3].String(), StrandedSliceMS: ms[4].String(), UnhealthySliceMS: ms[5].String(),
 		UnobservedSliceMS: ms[6].String(), GPUHours: row.GPUHours, EnergyJoules: row.EnergyJoules(),
 	}
 }

@@ -88,6 +88,7 @@ func record(of *invoice.Invoice, line invoice.Line) []string {
 	return []string{
 		text(of.Period), text(of.Number), text(of.Status), text(of.Tenant), text(line.Effect), text(line.Project),
 		text(line.Model), text(line.Profile), text(line.SKU), text(line.Bucket),
-		line.Quantity.String(), text(line.Unit), line.UnitPrice.String(), line.Amount.String(), text(of.Currency), text(line.Detail),
+		line.Quantity.String(), text(line.Unit), line.UnitPrice.String(), line.Amount.String(), text(of.Currency),
+		text(line.Detail),
 	}
 }

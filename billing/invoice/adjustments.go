@@ -61,7 +61,9 @@ type recounted struct {
 	quarantined time.Time
 }
 
-func (r *Register) adjustments(ctx context.Context, state decidedState, period string, chains [][]decisions.Invoice) ([]Adjustment, error) {
+func (r *Register) adjustments(
+	ctx context.Context, state decidedState, period string, chains [][]decisions.Invoice,
+) ([]Adjustment, error) {
 	month, err := rating.ParsePeriod(period)
 	if err != nil || len(chains) == 0 {
 		return nil, err
@@ -77,7 +79,8 @@ func (r *Register) adjustments(ctx context.Context, state decidedState, period s
 	from, to := month.Range()
 	err = readHours(ctx, r.deps.DB, nil, from, to, func(h hourOfUsage) error {
 		for _, c := range all {
-			if h.quarantined[c.before.Tenant] != nil && c.quarantined.IsZero() && !h.hour.Before(c.before.From) && h.hour.Before(c.before.To) {
+			if h.quarantined[c.before.Tenant] != nil && c.quarantined.IsZero() && !h.hour.Before(c.before.From) &&
+				h.hour.Before(c.before.To) {
 				c.quarantined = h.hour
 			}
 			if err := c.recopy.AddHour(h.hour, h.rows); err != nil {
@@ -108,7 +111,9 @@ func (r *Register) adjustments(ctx context.Context, state decidedState, period s
 }
 
 // recount prepares the copy of today's usage of an invoice's tenant and month.
-func (r *Register) recount(ctx context.Context, state decidedState, month rating.Period, chain []decisions.Invoice) (*recounted, error) {
+func (r *Register) recount(
+	ctx context.Context, state decidedState, month rating.Period, chain []decisions.Invoice,
+) (*recounted, error) {
 	c := &recounted{before: chain[len(chain)-1], original: chain[0]}
 	var err error
 	if c.book, err = r.book(state, c.original.PriceBook); err != nil {
@@ -216,7 +221,8 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: %w is finalised", q.Tenant, q.Period, ErrNotFound)
 	}
 	if number, used := state.used(q.Key); used {
-		if record, ok := state.invoice(number); ok && record.Tenant == q.Tenant && record.Period == q.Period && record.Revision > 0 {
+		if record, ok := state.invoice(number); ok && record.Tenant == q.Tenant && record.Period == q.Period &&
+			record.Revision > 0 {
 			stands := decided(record, true)
 			return stands, expected(stands, q.Expect)
 		}
@@ -230,10 +236,12 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: %w", q.Tenant, q.Period, err)
 	}
 	if len(found) == 0 {
-		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: its usage is what it was: %w", q.Tenant, q.Period, ErrNothingToAdjust)
+		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: its usage is what it was: %w", q.Tenant, q.Period,
+			ErrNothingToAdjust)
 	}
 	if !found[0].Closed {
-		return Decided{}, conflict(found[0].reason, "correct invoice of tenant %q in %s: %s", q.Tenant, q.Period, found[0].Open)
+		return Decided{}, conflict(found[0].reason, "correct invoice of tenant %q in %s: %s", q.Tenant, q.Period,
+			found[0].Open)
 	}
 	one, err := r.correctOne(ctx, state, q, &found[0])
 	if err != nil {
@@ -242,7 +250,9 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 	return one, nil
 }
 
-func (r *Register) correctOne(ctx context.Context, state decidedState, q CorrectRequest, a *Adjustment) (Decided, error) {
+func (r *Register) correctOne(
+	ctx context.Context, state decidedState, q CorrectRequest, a *Adjustment,
+) (Decided, error) {
 	i := &intent{kind: decisions.KindNote, key: q.Key, who: q.Who}
 	if i.key == "" {
 		i.key = "note/" + request(a.Note.Number)

@@ -44,10 +44,12 @@ func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, erro
 		return Decided{}, err
 	}
 	done := Decided{
-		Number: document.Number, Tenant: q.Tenant, Kind: document.Kind, Total: document.Total.String(), Currency: document.Currency, Content: document.Content,
+		Number: document.Number, Tenant: q.Tenant, Kind: document.Kind, Total: document.Total.String(),
+		Currency: document.Currency, Content: document.Content,
 	}
 	if q.Expect == "" {
-		return Decided{}, conflict(ReasonExpected, "approve %s: whose content was looked at? Name its SHA-256, which the draft has", done.Number)
+		return Decided{}, conflict(ReasonExpected,
+			"approve %s: whose content was looked at? Name its SHA-256, which the draft has", done.Number)
 	}
 	if err := expected(done, q.Expect); err != nil {
 		return Decided{}, err
@@ -56,7 +58,8 @@ func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, erro
 }
 
 func (r *Register) approve(ctx context.Context, state decidedState, q ApproveRequest, done Decided) (Decided, error) {
-	body := &decisions.Approval{Subject: done.Number, Content: done.Content, Comment: q.Comment, Total: done.Total, Currency: done.Currency}
+	body := &decisions.Approval{Subject: done.Number, Content: done.Content, Comment: q.Comment, Total: done.Total,
+		Currency: done.Currency}
 	key, what := q.Key, request("approval", done.Number, done.Content)
 	if key == "" {
 		key = "approval/" + request(done.Number, done.Content, q.Who)
@@ -158,7 +161,8 @@ func (r *Register) ApprovePolicy(ctx context.Context, p decisions.Policy, who, c
 	}
 	content := p.Content()
 	body := &decisions.Approval{Subject: p.Subject(), Content: content, Comment: comment}
-	return r.append(ctx, state, decisions.KindApproval, "approval/"+request(body.Subject, content, who), request("approval", body.Subject, content), who, body)
+	return r.append(ctx, state, decisions.KindApproval, "approval/"+request(body.Subject, content, who),
+		request("approval", body.Subject, content), who, body)
 }
 
 // SetPolicy puts a policy in force; its Revision says which one it follows.
@@ -180,7 +184,9 @@ func (r *Register) SetPolicy(ctx context.Context, p decisions.Policy, who string
 }
 
 // append decides a thing; a *ConflictError where the fold refuses it, or would.
-func (r *Register) append(ctx context.Context, state decidedState, kind decisions.Kind, key, what, who string, body any) error {
+func (r *Register) append(
+	ctx context.Context, state decidedState, kind decisions.Kind, key, what, who string, body any,
+) error {
 	if err := r.check(state, kind, key, what, who, body); err != nil {
 		return err
 	}

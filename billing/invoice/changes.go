@@ -63,10 +63,11 @@ type ledgerState struct {
 
 func readLedgerState(ctx context.Context, db DB, from, to time.Time) (last ledgerState, err error) {
 	fields := func(s *ledgerState) []any { return []any{&s.epoch, &s.inputs} }
-	err = store.Each(ctx, db, "the ledger's state", ledgerStateSQL, rangeParameters(from, to), fields, func(s *ledgerState) error {
-		last = *s
-		return nil
-	})
+	err = store.Each(ctx, db, "the ledger's state", ledgerStateSQL, rangeParameters(from, to), fields,
+		func(s *ledgerState) error {
+			last = *s
+			return nil
+		})
 	return last, err
 }
 

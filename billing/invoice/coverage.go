@@ -93,7 +93,8 @@ func (c *covering) add(ctx context.Context, r *Register, chain []decisions.Invoi
 	}
 	err = rating.ReadCopy(last.Tenant, bytes.NewReader(usage), func(fact rating.Fact) error {
 		if fact.Hour.Before(m.from) || !fact.Hour.Before(m.to) {
-			c.Wrong = append(c.Wrong, fmt.Sprintf("%s has %s in its usage, an hour of another month", last.Number, fact.Hour.Format(time.RFC3339)))
+			c.Wrong = append(c.Wrong, fmt.Sprintf("%s has %s in its usage, an hour of another month", last.Number,
+				fact.Hour.Format(time.RFC3339)))
 			return nil
 		}
 		if fact.Usage && fact.Row.SliceMS > 0 {
@@ -127,7 +128,8 @@ func (c *covering) checkFrozen(ctx context.Context, r *Register, last decisions.
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(frozen.Check(), frozen.CheckCopy(last.Tenant, last.From, last.To, bytes.NewReader(usage))); err != nil {
+	if err := errors.Join(frozen.Check(),
+		frozen.CheckCopy(last.Tenant, last.From, last.To, bytes.NewReader(usage))); err != nil {
 		c.Wrong = append(c.Wrong, fmt.Sprintf("%s: %v", last.Number, err))
 	}
 	return nil
@@ -200,12 +202,13 @@ func (r *Register) noteMappings(ctx context.Context, state decidedState) (noted 
 // newMappings are those in force of the epochs after one, ascending.
 func newMappings(ctx context.Context, db DB, after uint32) (mappings []decisions.Mapping, err error) {
 	fields := func(m *decisions.Mapping) []any { return []any{&m.Epoch, &m.SHA256, &m.Text, &m.Effective} }
-	err = store.Each(ctx, db, "epochs", newMappingsSQL, []any{store.Named("after", after)}, fields, func(m *decisions.Mapping) error {
-		m.Effective = m.Effective.UTC()
-		if last := len(mappings) - 1; last < 0 || mappings[last].Epoch < m.Epoch {
-			mappings = append(mappings, *m)
-		}
-		return nil
-	})
+	err = store.Each(ctx, db, "epochs", newMappingsSQL, []any{store.Named("after", after)}, fields,
+		func(m *decisions.Mapping) error {
+			m.Effective = m.Effective.UTC()
+			if last := len(mappings) - 1; last < 0 || mappings[last].Epoch < m.Epoch {
+				mappings = append(mappings, *m)
+			}
+			return nil
+		})
 	return mappings, err
 }

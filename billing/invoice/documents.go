@@ -110,14 +110,16 @@ func setContent(document *Invoice) error {
 // record is the decision that makes a document of these bytes stand.
 func recordOf(document *Invoice, content, usage []byte) (decisions.Invoice, error) {
 	record := decisions.Invoice{
-		Number: document.Number, Kind: document.Kind, Tenant: document.Tenant, Period: document.Period, Revision: document.Revision,
+		Number: document.Number, Kind: document.Kind, Tenant: document.Tenant, Period: document.Period,
+		Revision: document.Revision,
 		TimeZone: document.TimeZone, From: document.From, To: document.To, Currency: document.Currency,
 		Total: document.Total.String(), GPUHours: document.GPUHours.String(), PriceBook: document.PriceHash,
 		Corrects: document.Corrects, Reason: document.Reason,
 		Usage: decisions.NewDocument(usage), Content: decisions.NewDocument(content),
 	}
 	if record.Usage.SHA256 != document.UsageHash {
-		return record, fmt.Errorf("keep usage copy of %s: its hash is %s, the invoice says %s", document.Number, record.Usage.SHA256, document.UsageHash)
+		return record, fmt.Errorf("keep usage copy of %s: its hash is %s, the invoice says %s", document.Number,
+			record.Usage.SHA256, document.UsageHash)
 	}
 	return record, nil
 }

@@ -99,7 +99,9 @@ func (r *Register) Evidence(ctx context.Context, number string, lineNumber int) 
 	return evidence, nil
 }
 
-func (r *Register) evidence(ctx context.Context, state decidedState, record decisions.Invoice, lineNumber int) (*Evidence, error) {
+func (r *Register) evidence(
+	ctx context.Context, state decidedState, record decisions.Invoice, lineNumber int,
+) (*Evidence, error) {
 	content, err := r.content(ctx, record)
 	if err != nil {
 		return nil, err
@@ -111,7 +113,8 @@ func (r *Register) evidence(ctx context.Context, state decidedState, record deci
 	if lineNumber < 1 || lineNumber > len(document.Lines) {
 		return nil, &noLineError{line: lineNumber, lines: len(document.Lines)}
 	}
-	e := &Evidence{Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1], GPUHours: []GPUHour{}, Moved: []string{}}
+	e := &Evidence{Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1],
+		GPUHours: []GPUHour{}, Moved: []string{}}
 	b, err := r.book(state, record.PriceBook)
 	if err != nil {
 		return nil, err
@@ -223,7 +226,8 @@ func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests *bas
 		g := p.GPUHour
 		g.at = g.at.UTC()
 		row := rating.Row{
-			Hour: g.at, Project: g.Project, Model: p.model, Profile: g.Profile, ProfileSlices: int(p.profileSlices), Slices: int(p.slices), EnergyMJ: p.energyMJ,
+			Hour: g.at, Project: g.Project, Model: p.model, Profile: g.Profile, ProfileSlices: int(p.profileSlices),
+			Slices: int(p.slices), EnergyMJ: p.energyMJ,
 		}
 		if row.SliceMS = rests.heldMS(row, p.held); row.SliceMS == 0 && !(rests.energy && rests.on(row)) {
 			return nil
@@ -298,7 +302,8 @@ func restsOn(b *prices.Book, tenant string, line rating.Line) (*basis, error) {
 	default:
 		return nil, fmt.Errorf("%s: %w", line.Effect, ErrNoEvidence)
 	}
-	return &basis{book: b, tenant: tenant, line: line, apart: map[rating.Row]bool{}, energy: line.Effect == rating.EffectEnergy}, nil
+	return &basis{book: b, tenant: tenant, line: line, apart: map[rating.Row]bool{},
+		energy: line.Effect == rating.EffectEnergy}, nil
 }
 
 // learn remembers which keys of an hour of the copy are of profiles of two sizes.
@@ -328,8 +333,8 @@ func (b *basis) on(row rating.Row) bool {
 	if b.apart[sizeless(row)] {
 		reportedAs = row.ReportedAs()
 	}
-	sameKey := row.Project == b.line.Project && row.Model == b.line.Model && row.Profile == b.line.Profile && row.Bucket == b.line.Bucket &&
-		reportedAs == b.line.ReportedAs
+	sameKey := row.Project == b.line.Project && row.Model == b.line.Model && row.Profile == b.line.Profile &&
+		row.Bucket == b.line.Bucket && reportedAs == b.line.ReportedAs
 	switch b.line.Effect {
 	case rating.EffectList:
 		return sameKey && model.GPUHour.Equal(b.line.UnitPrice.Decimal)

@@ -99,7 +99,8 @@ func (r *Register) Finalise(ctx context.Context, q FinaliseRequest) ([]Decided, 
 			return nil, err
 		}
 	}
-	return nil, conflict(ReasonRace, "finalise invoices of %s: others decided its price book or hours again and again", q.Period)
+	return nil, conflict(ReasonRace, "finalise invoices of %s: others decided its price book or hours again and again",
+		q.Period)
 }
 
 // planAttempts is how often somebody else may decide meanwhile what a plan rests on.

@@ -30,7 +30,9 @@ type plan struct {
 }
 
 // plan fails with what concerns the month, whoever is asked for.
-func (r *Register) plan(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (*plan, error) {
+func (r *Register) plan(
+	ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period,
+) (*plan, error) {
 	p := &plan{unpriced: map[string]error{}}
 	var err error
 	if p.book, err = r.bookInForce(state); err != nil {

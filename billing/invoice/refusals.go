@@ -154,7 +154,8 @@ func expected(d Decided, expect string) error {
 	case expect == "":
 		return nil
 	case len(expect) < minExpected || len(expect) > len(d.Content) || strings.Trim(expect, "0123456789abcdef") != "":
-		return conflict(ReasonExpected, "the expected content is %.80q: want the document's SHA-256, or %d hex digits of it or more",
+		return conflict(ReasonExpected,
+			"the expected content is %.80q: want the document's SHA-256, or %d hex digits of it or more",
 			expect, minExpected)
 	case !strings.HasPrefix(d.Content, expect):
 		return &MovedError{Number: d.Number, Expected: expect, Content: d.Content, Total: d.Total, Currency: d.Currency}

@@ -155,7 +155,8 @@ func (r *Register) publish(ctx context.Context, state decidedState, b *prices.Bo
 		return false, conflict(ReasonRace, "price book %s was not published: %s", b.Name, outcome.Reason)
 	}
 	if last, ok := state.bookInForce(); outcome.Repeats >= 0 && ok && last.SHA256 != b.Hash {
-		return false, conflict(ReasonKey, "price book %s was published with this key before, at offset %d; in force is %s by now: publish it with another key",
+		return false, conflict(ReasonKey,
+			"price book %s was published with this key before, at offset %d; in force is %s by now: publish it with another key",
 			b.Name, outcome.Repeats, last.Name)
 	}
 	return outcome.Repeats < 0, nil
@@ -168,7 +169,8 @@ func fits(state decidedState, b *prices.Book) error {
 		zone := b.Location(record.Tenant).String()
 		switch {
 		case record.Currency != b.Currency:
-			return conflict(ReasonBook, "price book %s: currency is %s, the finalised invoice %s is in %s", b.Name, b.Currency, record.Number, record.Currency)
+			return conflict(ReasonBook, "price book %s: currency is %s, the finalised invoice %s is in %s", b.Name, b.Currency,
+				record.Number, record.Currency)
 		case record.TimeZone != zone:
 			return conflict(ReasonBook, "price book %s: time zone of tenant %q is %s, its finalised invoice %s is in %s",
 				b.Name, record.Tenant, zone, record.Number, record.TimeZone)

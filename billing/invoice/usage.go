@@ -109,7 +109,8 @@ func (l *ledgerRow) fields() []any {
 func (h *hourOfUsage) add(row rating.Row) {
 	switch row.Bucket {
 	case bucketCapacity:
-		h.capacity = append(h.capacity, rating.Capacity{Hour: row.Hour, Model: row.Model, Slices: row.Slices, SliceMS: row.SliceMS})
+		h.capacity = append(h.capacity, rating.Capacity{Hour: row.Hour, Model: row.Model, Slices: row.Slices,
+			SliceMS: row.SliceMS})
 	case bucketUnattributed:
 		h.unattributedMJ = h.unattributedMJ.Add(decimal.NewFromInt(row.EnergyMJ))
 	default:
@@ -230,7 +231,8 @@ func (h *hourOfUsage) unbillable(book *prices.Book, rows []rating.Row) error {
 // setAside says why the platform has no time in the hour, though its own could be
 // billed. A sum that nobody can count weighs more than a rate that can be added.
 func (h *hourOfUsage) setAside() error {
-	if len(h.unpriced) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(h.quarantined)), func(err error) bool { return withheld(err) != ReasonNoRate }) {
+	if len(h.unpriced) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(h.quarantined)),
+		func(err error) bool { return withheld(err) != ReasonNoRate }) {
 		return errSetAside
 	}
 	return fmt.Errorf("%w: %w", errSetAside, h.unpriced[0])
@@ -296,7 +298,8 @@ func (r *run) fill(month *Month) {
 		}
 	}
 	for tenant, q := range r.quarantined {
-		at, has := slices.BinarySearchFunc(month.Invoices, tenant, func(i Invoice, t string) int { return strings.Compare(i.Tenant, t) })
+		at, has := slices.BinarySearchFunc(month.Invoices, tenant,
+			func(i Invoice, t string) int { return strings.Compare(i.Tenant, t) })
 		switch {
 		case tenant == "":
 			month.Platform.Quarantined, month.Platform.Withheld = q.String(), withheld(q.why)

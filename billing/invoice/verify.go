@@ -53,7 +53,8 @@ func (r *Register) Verify(ctx context.Context, number string) (*Verdict, error) 
 
 // verify recomputes one document.
 func (r *Register) verify(ctx context.Context, state decidedState, record decisions.Invoice) (*Verdict, error) {
-	verdict := &Verdict{Number: record.Number, Total: record.Total, Content: record.Content.SHA256, Usage: record.Usage.SHA256}
+	verdict := &Verdict{Number: record.Number, Total: record.Total, Content: record.Content.SHA256,
+		Usage: record.Usage.SHA256}
 	content, err := r.content(ctx, record)
 	if err != nil {
 		return nil, err
@@ -205,7 +206,9 @@ func (r *Register) Bills(ctx context.Context, period string) ([]Bill, error) {
 	return bills, nil
 }
 
-func (r *Register) charges(ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, observe func(rating.Charge)) error {
+func (r *Register) charges(
+	ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, observe func(rating.Charge),
+) error {
 	if err := r.observeCopy(ctx, b, record, observe); err != nil || record.Revision == 0 {
 		return err
 	}
@@ -216,7 +219,9 @@ func (r *Register) charges(ctx context.Context, state decidedState, b *prices.Bo
 	return r.observeCopy(ctx, b, before, func(c rating.Charge) { observe(c.Negated()) })
 }
 
-func (r *Register) observeCopy(ctx context.Context, b *prices.Book, record decisions.Invoice, observe func(rating.Charge)) error {
+func (r *Register) observeCopy(
+	ctx context.Context, b *prices.Book, record decisions.Invoice, observe func(rating.Charge),
+) error {
 	usage, err := r.usage(ctx, record)
 	if err != nil {
 		return err

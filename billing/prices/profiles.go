@@ -62,7 +62,8 @@ var boards = []struct {
 	words string
 	board *Board
 }{
-	{"A100 40GB", sevenths("A100 40GB", []string{"5", "10", "20", "40"}, smsA100, guide+"; SMs: go-nvml, mock of a DGX A100")},
+	{"A100 40GB", sevenths("A100 40GB", []string{"5", "10", "20", "40"}, smsA100,
+		guide+"; SMs: go-nvml, mock of a DGX A100")},
 	{"A100 80GB", boardA100},
 	{"A100X", boardA100},
 	{"A800 40GB", sevenths("A800 40GB", []string{"5", "10", "20", "40"}, smsA100, guide+", A100")},
@@ -75,15 +76,19 @@ var boards = []struct {
 	{"H800 NVL", boardH100NVL},
 	{"H100 80GB", boardH100},
 	{"H800", boardH100},
-	{"GH200 480GB", sevenths("GH200 480GB", []string{"12", "24", "48", "96"}, smsH100, guide+", H100 96GB; SMs: nvidia-smi of one")},
-	{"GH200 144G", sevenths("GH200 144GB", []string{"18", "36", "72", "144"}, smsH100, "NVIDIA/mig-parted#139; 3g to 7g: SMs of GH100")},
+	{"GH200 480GB", sevenths("GH200 480GB", []string{"12", "24", "48", "96"}, smsH100,
+		guide+", H100 96GB; SMs: nvidia-smi of one")},
+	{"GH200 144G", sevenths("GH200 144GB", []string{"18", "36", "72", "144"}, smsH100,
+		"NVIDIA/mig-parted#139; 3g to 7g: SMs of GH100")},
 	{"H20 3E", nil},
 	{"H20", sevenths("H20", []string{"12", "24", "48", "96"}, smsUnknown, guide+", as H100 96GB")},
 	{"H200", sevenths("H200", []string{"18", "35", "71", "141"}, smsH100, guide+"; SMs: NVIDIA/mig-parted#120")},
 	{"B200", sevenths("B200", []string{"23", "45", "90", "180"}, smsUnknown, guide)},
 	{"GB200", sevenths("GB200", []string{"23", "47", "93", "186"}, smsUnknown, "NVIDIA/mig-parted#227 and #228")},
-	{"B300", sevenths("B300", []string{"34", "67", "135", "269"}, smsUnknown, "AWS SageMaker HyperPod, profiles of P6-B300")},
-	{"GB300", sevenths("GB300", []string{"35", "70", "139", "278"}, smsUnknown, "NVIDIA/gpu-operator, default mig-parted configuration")},
+	{"B300", sevenths("B300", []string{"34", "67", "135", "269"}, smsUnknown,
+		"AWS SageMaker HyperPod, profiles of P6-B300")},
+	{"GB300", sevenths("GB300", []string{"35", "70", "139", "278"}, smsUnknown,
+		"NVIDIA/gpu-operator, default mig-parted configuration")},
 	{"RTX PRO 6000", boardPRO6000},
 }
 
@@ -129,14 +134,18 @@ func sevenths(name string, gb []string, sms []int, source string) *Board {
 
 // withoutMIG are words of names of boards that can't be divided, beside those
 // that the meter knows as boards of one slice.
-var withoutMIG = []string{"A6000", "A5500", "A5000", "A4500", "A4000", "A2000", "GEFORCE", "QUADRO", "TITAN", "TESLA", "P40", "P4", "K80"}
+var withoutMIG = []string{"A6000", "A5500", "A5000", "A4500", "A4000", "A2000", "GEFORCE", "QUADRO", "TITAN", "TESLA",
+	"P40", "P4", "K80"}
 
 // BoardOf is the board that DCGM calls model, such as "NVIDIA A100-SXM4-40GB".
 // Errors: ErrNoMIG, UnknownModelError. The board is shared: do not change it.
 func BoardOf(model string) (*Board, error) {
 	known, ok := meter.ModelByName(model)
-	words := strings.FieldsFunc(strings.ToUpper(model), func(r rune) bool { return (r < '0' || r > '9') && (r < 'A' || r > 'Z') })
-	if ok && known.Slices == 1 || !ok && slices.ContainsFunc(withoutMIG, func(w string) bool { return slices.Contains(words, w) }) {
+	words := strings.FieldsFunc(strings.ToUpper(model), func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z')
+	})
+	named := func(word string) bool { return slices.Contains(words, word) }
+	if ok && known.Slices == 1 || !ok && slices.ContainsFunc(withoutMIG, named) {
 		return nil, fmt.Errorf("model %q: %w", model, ErrNoMIG)
 	}
 	if !ok {

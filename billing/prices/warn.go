@@ -81,16 +81,19 @@ func (w *warner) profiles(name string, model Model) {
 	for _, profile := range slices.Sorted(maps.Keys(model.Profiles)) {
 		known, ok := board.profile(profile)
 		if !ok {
-			w.addf(Key{KindModel, name, "profiles." + profile}, "%s has no such profile (it has %s)", board.Name, board.profileNames())
+			w.addf(Key{KindModel, name, "profiles." + profile}, "%s has no such profile (it has %s)", board.Name,
+				board.profileNames())
 			continue
 		}
 		share, err := board.Share(known, Dominant)
 		if fair := roundShare(model.GPUHour, share); err == nil && model.Profiles[profile].GreaterThan(fair) {
-			dear = append(dear, fmt.Sprintf("%s (%s for %s of the GPU, which is %s)", profile, model.Profiles[profile], share.RatString(), fair))
+			dear = append(dear, fmt.Sprintf("%s (%s for %s of the GPU, which is %s)", profile, model.Profiles[profile],
+				share.RatString(), fair))
 		}
 	}
 	if len(dear) > 0 {
-		w.addf(Key{KindModel, name, "profiles"}, "dearer than the larger of their compute and memory share: %s", strings.Join(dear, ", "))
+		w.addf(Key{KindModel, name, "profiles"}, "dearer than the larger of their compute and memory share: %s",
+			strings.Join(dear, ", "))
 	}
 }
 
@@ -105,7 +108,8 @@ func (b *Board) profileNames() string {
 func (w *warner) tenant(name string, terms Terms, version *Version) {
 	for _, r := range sortedReservations(terms.Reserved) {
 		if r.GPUs.IsZero() {
-			w.addf(Key{KindTenant, name, "reserved." + r.Model + ".gpus"}, "is zero: nothing is reserved, but every month gets an invoice")
+			w.addf(Key{KindTenant, name, "reserved." + r.Model + ".gpus"},
+				"is zero: nothing is reserved, but every month gets an invoice")
 		}
 		if rate := version.Models[r.Model].GPUHour; r.UnusedGPUHour.GreaterThan(rate) {
 			w.addf(Key{KindTenant, name, "reserved." + r.Model + ".unused_gpu_hour"},
@@ -121,7 +125,8 @@ func (w *warner) tenant(name string, terms Terms, version *Version) {
 func (w *warner) since(before, now *Version) {
 	for _, name := range slices.Sorted(maps.Keys(before.Models)) {
 		if _, ok := now.Models[name]; !ok {
-			w.addf(Key{KindModel, name, "gpu_hour"}, "has no rate from here on: a version carries nothing over, and usage of it is an error")
+			w.addf(Key{KindModel, name, "gpu_hour"},
+				"has no rate from here on: a version carries nothing over, and usage of it is an error")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.Tenants)) {

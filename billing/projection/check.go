@@ -37,7 +37,8 @@ ORDER BY place, number, tenant`
 
 // Checks are what can be said of the rows: that they are those of the log.
 func (p *Projection) Checks() []check.Check {
-	return []check.Check{check.Func("R6", "decisions in ClickHouse, their copy and what was witnessed equal the log", p.check)}
+	return []check.Check{check.Func("R6", "decisions in ClickHouse, their copy and what was witnessed equal the log",
+		p.check)}
 }
 
 func (p *Projection) check(ctx context.Context, res *check.Result) error {
@@ -54,7 +55,8 @@ func (p *Projection) check(ctx context.Context, res *check.Result) error {
 	}
 	var invoices []decisions.Decided[decisions.Invoice]
 	p.deps.Decisions.View(func(s *decisions.State) { invoices = s.Invoices() })
-	invoices = slices.DeleteFunc(invoices, func(e decisions.Decided[decisions.Invoice]) bool { return e.Offset >= messages })
+	invoices = slices.DeleteFunc(invoices,
+		func(e decisions.Decided[decisions.Invoice]) bool { return e.Offset >= messages })
 	if err := p.checkInvoices(ctx, res, invoices, messages); err != nil {
 		return err
 	}
@@ -67,7 +69,8 @@ func (p *Projection) check(ctx context.Context, res *check.Result) error {
 	}
 	res.Checked = messages
 	p.deps.Decisions.View(func(s *decisions.State) {
-		res.Say(fmt.Sprintf("%d of %d messages are projected, %d invoices and notes, %d rows of usage", messages, s.Next(), len(invoices), rows))
+		res.Say(fmt.Sprintf("%d of %d messages are projected, %d invoices and notes, %d rows of usage", messages, s.Next(),
+			len(invoices), rows))
 	})
 	if copied > 0 {
 		res.Say(fmt.Sprintf("the copy has %d messages", copied))
@@ -103,7 +106,8 @@ func differences(got, want any) string {
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
 	for i := range g.NumField() {
 		if a, b := g.Field(i).Interface(), w.Field(i).Interface(); a != b {
-			all = append(all, fmt.Sprintf("%s is %.200s, want %.200s", g.Type().Field(i).Tag.Get("ch"), fmt.Sprint(a), fmt.Sprint(b)))
+			all = append(all, fmt.Sprintf("%s is %.200s, want %.200s", g.Type().Field(i).Tag.Get("ch"), fmt.Sprint(a),
+				fmt.Sprint(b)))
 		}
 	}
 	return strings.Join(all, "; ")
@@ -134,7 +138,8 @@ func (p *Projection) checkDecisions(ctx context.Context, res *check.Result) (mes
 			return nil
 		}
 		var got []decisionRow
-		if err := p.deps.DB.Select(ctx, &got, selectDecisions, store.Named("from", want[0].Offset), store.Named("to", uint64(e.Offset)+1)); err != nil {
+		if err := p.deps.DB.Select(ctx, &got, selectDecisions, store.Named("from", want[0].Offset),
+			store.Named("to", uint64(e.Offset)+1)); err != nil {
 			return err
 		}
 		compare(res, tableDecisions, got, want, func(r decisionRow) uint64 { return r.Offset })
@@ -143,7 +148,9 @@ func (p *Projection) checkDecisions(ctx context.Context, res *check.Result) (mes
 	})
 }
 
-func (p *Projection) checkInvoices(ctx context.Context, res *check.Result, invoices []decisions.Decided[decisions.Invoice], messages int64) error {
+func (p *Projection) checkInvoices(
+	ctx context.Context, res *check.Result, invoices []decisions.Decided[decisions.Invoice], messages int64,
+) error {
 	var got, want []invoiceRow
 	if err := p.deps.DB.Select(ctx, &got, selectInvoices, store.Named("messages", uint64(messages))); err != nil {
 		return err
@@ -161,7 +168,9 @@ func (p *Projection) checkInvoices(ctx context.Context, res *check.Result, invoi
 }
 
 // checkUsage compares each invoice's rows with its copy in the log.
-func (p *Projection) checkUsage(ctx context.Context, res *check.Result, invoices []decisions.Decided[decisions.Invoice]) (rows int, err error) {
+func (p *Projection) checkUsage(
+	ctx context.Context, res *check.Result, invoices []decisions.Decided[decisions.Invoice],
+) (rows int, err error) {
 	type key struct {
 		hour                            time.Time
 		project, model, profile, bucket string
@@ -178,7 +187,8 @@ func (p *Projection) checkUsage(ctx context.Context, res *check.Result, invoices
 		if err != nil {
 			return rows, err
 		}
-		compare(res, tableUsage+" of "+i.Number, got, want, func(r usageRow) key { return key{r.Hour, r.Project, r.Model, r.Profile, r.Bucket} })
+		compare(res, tableUsage+" of "+i.Number, got, want,
+			func(r usageRow) key { return key{r.Hour, r.Project, r.Model, r.Profile, r.Bucket} })
 		rows += len(want)
 	}
 	return rows, nil

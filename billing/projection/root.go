@@ -198,7 +198,8 @@ type ContradictionError struct {
 }
 
 func (e *ContradictionError) Error() string {
-	return fmt.Sprintf("projected decisions and log differ from offset %d on: the chain is %q in the rows, %q in the log", e.Offset, e.Rows, e.Logs)
+	return fmt.Sprintf("projected decisions and log differ from offset %d on: the chain is %q in the rows, %q in the log",
+		e.Offset, e.Rows, e.Logs)
 }
 
 const selectChains = `
@@ -221,7 +222,9 @@ func (p *Projection) Agrees(ctx context.Context, headAt func(offset int64) decis
 }
 
 // contradiction finds the first row whose chain is not the log's; nil: none.
-func (p *Projection) contradiction(ctx context.Context, headAt func(offset int64) decisions.Head) (*ContradictionError, error) {
+func (p *Projection) contradiction(
+	ctx context.Context, headAt func(offset int64) decisions.Head,
+) (*ContradictionError, error) {
 	end, err := p.end(ctx)
 	if err != nil || end.Count == 0 {
 		return nil, err
@@ -231,7 +234,8 @@ func (p *Projection) contradiction(ctx context.Context, headAt func(offset int64
 			Offset uint64 `ch:"offset"`
 			Chain  string `ch:"chain"`
 		}
-		if err := p.deps.DB.Select(ctx, &rows, selectChains, store.Named("from", from), store.Named("to", from+chainWindow)); err != nil {
+		if err := p.deps.DB.Select(ctx, &rows, selectChains, store.Named("from", from),
+			store.Named("to", from+chainWindow)); err != nil {
 			return nil, fmt.Errorf("read projected chain: %w", err)
 		}
 		for _, row := range rows {
@@ -266,16 +270,19 @@ func (p *Projection) Rebuild(ctx context.Context, who string, over bool) (int64,
 	if err != nil {
 		return 0, err
 	}
-	entry := decisions.Audit{Action: AuditRebuild, Subject: "projection", Detail: "nothing was projected; the log's head is "}
+	entry := decisions.Audit{Action: AuditRebuild, Subject: "projection",
+		Detail: "nothing was projected; the log's head is "}
 	if before.Count > 0 {
-		entry.Detail = fmt.Sprintf("the rows' head was %s; the log's head is ", decisions.Head{Offset: int64(before.Last), Chain: before.Chain})
+		entry.Detail = fmt.Sprintf("the rows' head was %s; the log's head is ",
+			decisions.Head{Offset: int64(before.Last), Chain: before.Chain})
 	}
 	p.deps.Decisions.View(func(s *decisions.State) { entry.Detail += s.Head().String() })
 	if found != nil {
 		entry.Detail += "; " + found.Error()
 	}
 	key := "rebuild/" + rand.Text()
-	if _, err := p.deps.Decisions.Append(ctx, decisions.KindAudit, key, decisions.Digest([]byte(key)), who, &entry); err != nil {
+	if _, err := p.deps.Decisions.Append(ctx, decisions.KindAudit, key, decisions.Digest([]byte(key)), who,
+		&entry); err != nil {
 		return 0, fmt.Errorf("rebuild projection: %w", err)
 	}
 	return p.remake(ctx)

@@ -32,7 +32,8 @@ func decisionRowOf(e *decisions.Entry) decisionRow {
 	r := decisionRow{
 		Offset: uint64(e.Offset), Kind: string(e.Kind), ID: e.Record.ID, Key: e.Record.Key, Request: e.Record.Request,
 		Who: e.Record.Who, At: time.UnixMilli(0).UTC(), AppendedAt: millis(e.Appended),
-		Repeats: e.Repeats, Reason: e.Reason, Number: e.Number, Chain: e.Chain, Bytes: uint64(e.Bytes), Body: string(e.Record.Body),
+		Repeats: e.Repeats, Reason: e.Reason, Number: e.Number, Chain: e.Chain, Bytes: uint64(e.Bytes),
+		Body: string(e.Record.Body),
 	}
 	if e.Accepted {
 		r.Accepted = 1
@@ -56,10 +57,14 @@ func invoiceRowOf(offset int64, who string, at time.Time, i *decisions.Invoice, 
 		return invoiceRow{}, fmt.Errorf("GPU-hours of invoice %s: %w", i.Number, err)
 	}
 	return invoiceRow{
-		Number: i.Number, Kind: i.Kind, Tenant: i.Tenant, Period: i.Period, Revision: uint32(i.Revision), Currency: i.Currency,
-		Total: total, GPUHours: hours, FromHour: i.From.UTC(), ToHour: i.To.UTC(), TimeZone: i.TimeZone, PriceBook: i.PriceBook,
-		ContentSHA256: i.Content.SHA256, UsageSHA256: i.Usage.SHA256, Corrects: i.Corrects, BilledIn: i.BilledIn, Reason: i.Reason,
-		Approval: i.Approval, Epoch: i.Epoch, Inputs: i.Inputs, Offset: uint64(offset), Who: who, At: millis(at), Document: document,
+		Number: i.Number, Kind: i.Kind, Tenant: i.Tenant, Period: i.Period, Revision: uint32(i.Revision),
+		Currency: i.Currency,
+		Total:    total, GPUHours: hours, FromHour: i.From.UTC(), ToHour: i.To.UTC(), TimeZone: i.TimeZone,
+		PriceBook:     i.PriceBook,
+		ContentSHA256: i.Content.SHA256, UsageSHA256: i.Usage.SHA256, Corrects: i.Corrects, BilledIn: i.BilledIn,
+		Reason:   i.Reason,
+		Approval: i.Approval, Epoch: i.Epoch, Inputs: i.Inputs, Offset: uint64(offset), Who: who, At: millis(at),
+		Document: document,
 	}, nil
 }
 
@@ -70,8 +75,10 @@ func shortest(amount string) (string, error) {
 
 func usageRowOf(i *decisions.Invoice, r *rating.Row) usageRow {
 	return usageRow{
-		Number: i.Number, Tenant: i.Tenant, Period: i.Period, Revision: uint32(i.Revision), Hour: r.Hour.UTC(), Project: r.Project,
-		Model: r.Model, Profile: r.Profile, ProfileSlices: uint32(r.ProfileSlices), Slices: uint32(r.Slices), Bucket: r.Bucket,
+		Number: i.Number, Tenant: i.Tenant, Period: i.Period, Revision: uint32(i.Revision), Hour: r.Hour.UTC(),
+		Project: r.Project,
+		Model:   r.Model, Profile: r.Profile, ProfileSlices: uint32(r.ProfileSlices), Slices: uint32(r.Slices),
+		Bucket:  r.Bucket,
 		SliceMS: r.SliceMS, EnergyMJ: r.EnergyMJ,
 	}
 }

@@ -53,7 +53,8 @@ func CheckEffects(invoice *Invoice, minorUnit int32) error {
 		return fmt.Errorf("check C7c of tenant %q: effects sum to %s, the total is %s", invoice.Tenant, sum, invoice.Total)
 	}
 	if !invoice.Total.Decimal.Equal(invoice.Total.Truncate(minorUnit)) {
-		return fmt.Errorf("check C7c of tenant %q: total %s has more than %d places", invoice.Tenant, invoice.Total, minorUnit)
+		return fmt.Errorf("check C7c of tenant %q: total %s has more than %d places", invoice.Tenant, invoice.Total,
+			minorUnit)
 	}
 	return nil
 }
@@ -72,7 +73,8 @@ func CheckDistribution(result *Result) error {
 	}
 	half := decimal.New(5, -result.MinorUnit-1).Mul(decimal.NewFromInt(int64(len(result.Invoices))))
 	if rounding.Abs().GreaterThan(half) {
-		return fmt.Errorf("check C7e: rounding sums to %s, more than %s over %d invoices", rounding, half, len(result.Invoices))
+		return fmt.Errorf("check C7e: rounding sums to %s, more than %s over %d invoices", rounding, half,
+			len(result.Invoices))
 	}
 	return nil
 }

@@ -250,7 +250,8 @@ func (f *Frozen) CheckCopy(tenant string, from, to time.Time, text io.Reader) er
 			}
 		default:
 			if amount, ok := given[unix]; !ok || !amount.Equal(fact.Distribution) {
-				return fmt.Errorf("distribution at %s is %s, frozen is %s", fact.Hour.Format(time.RFC3339), fact.Distribution, amount)
+				return fmt.Errorf("distribution at %s is %s, frozen is %s", fact.Hour.Format(time.RFC3339), fact.Distribution,
+					amount)
 			}
 			delete(given, unix)
 		}

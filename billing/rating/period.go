@@ -46,7 +46,10 @@ func Periods(at []time.Time, zones []*time.Location) []Period {
 			out = append(out, PeriodOf(t, zone))
 		}
 	}
-	slices.SortFunc(out, func(a, b Period) int { return cmp.Or(cmp.Compare(a.Year, b.Year), cmp.Compare(a.Month, b.Month)) })
+	slices.SortFunc(out, func(a, b Period) int {
+		return cmp.Or(cmp.Compare(a.Year, b.Year),
+			cmp.Compare(a.Month, b.Month))
+	})
 	return slices.Compact(out)
 }
 

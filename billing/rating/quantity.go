@@ -97,7 +97,8 @@ func (p *platformAccount) share(hour time.Time, at int, amount decimal.Decimal) 
 
 func (p *platformAccount) finish() Platform {
 	return Platform{
-		GPUHours: Fixed(p.gpuHours, hourPlaces), List: Exact(p.list), Distribution: Exact(p.given), EnergyMJ: Exact(p.energyMJ),
+		GPUHours: Fixed(p.gpuHours, hourPlaces), List: Exact(p.list), Distribution: Exact(p.given),
+		EnergyMJ:         Exact(p.energyMJ),
 		QuantityRounding: Exact(roundRat(p.rest.value(), 2*places)), Lines: p.lines.sorted(),
 	}
 }

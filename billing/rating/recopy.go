@@ -17,7 +17,8 @@ func RateCopy(book *prices.Book, period Period, tenant string, from io.Reader, o
 	hour := copiedHour{rater: rater, tenant: tenant}
 	err := ReadCopy(tenant, from, func(fact Fact) error {
 		if !zone.has(fact.Hour) {
-			return fmt.Errorf("hour %s is not in %s in the zone %s", fact.Hour.Format(time.RFC3339), period, book.Location(tenant))
+			return fmt.Errorf("hour %s is not in %s in the zone %s", fact.Hour.Format(time.RFC3339), period,
+				book.Location(tenant))
 		}
 		return hour.add(fact)
 	})

@@ -105,7 +105,8 @@ func (r Row) validate() error {
 		return fmt.Errorf("rate usage: hour %s is not the start of a UTC hour", r.Hour.Format(time.RFC3339))
 	}
 	held := r.Bucket == bucketActive || r.Bucket == bucketIdle || r.Bucket == bucketUnproven
-	platform := r.Bucket == bucketFree || r.Bucket == bucketStranded || r.Bucket == bucketUnhealthy || r.Bucket == bucketUnobserved
+	platform := r.Bucket == bucketFree || r.Bucket == bucketStranded || r.Bucket == bucketUnhealthy ||
+		r.Bucket == bucketUnobserved
 	switch {
 	case !held && !platform:
 		return r.failf("bucket %q is none of the seven", r.Bucket)
@@ -152,9 +153,11 @@ func Unpriced(book *prices.Book, hour time.Time, rows []Row) []*MissingModelErro
 		if _, known := book.Versions[at].Models[row.Model]; known {
 			continue
 		}
-		n, found := slices.BinarySearchFunc(missing, row.Model, func(m *MissingModelError, model string) int { return cmp.Compare(m.Model, model) })
+		n, found := slices.BinarySearchFunc(missing, row.Model,
+			func(m *MissingModelError, model string) int { return cmp.Compare(m.Model, model) })
 		if !found {
-			missing = slices.Insert(missing, n, &MissingModelError{row.Model, hour.UTC(), book.Versions[at].Effective, book.Name})
+			missing = slices.Insert(missing, n, &MissingModelError{row.Model, hour.UTC(), book.Versions[at].Effective,
+				book.Name})
 		}
 	}
 	return missing
@@ -195,7 +198,8 @@ func merge(rows []Row) ([]Row, error) {
 const byteOrderMark = "\ufeff"
 
 // csvColumns are those of a usage file, in their order (prices.md, Cases).
-var csvColumns = []string{"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket", "slice_ms", "energy_mj"}
+var csvColumns = []string{"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket",
+	"slice_ms", "energy_mj"}
 
 // ReadCSV reads a usage file for simulation: RFC 4180, the header is exactly
 // the columns hour, tenant, project, model, profile, profile_slices, slices,
@@ -215,7 +219,8 @@ func ReadCSV(r io.Reader) ([]Row, error) {
 		return nil, fmt.Errorf("read usage: %w", err)
 	}
 	if !slices.Equal(header, csvColumns) {
-		return nil, fmt.Errorf("read usage: line 1: header is %q, want %q", strings.Join(header, ","), strings.Join(csvColumns, ","))
+		return nil, fmt.Errorf("read usage: line 1: header is %q, want %q", strings.Join(header, ","),
+			strings.Join(csvColumns, ","))
 	}
 	var rows []Row
 	for {

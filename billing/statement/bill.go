@@ -31,7 +31,8 @@ func newBill(documents []invoice.Invoice) (*bill, error) {
 		return nil, fmt.Errorf("read document %q: %w", first.Number, err)
 	}
 	return &bill{
-		documents: documents, currency: first.Currency, places: first.Total.Places(), zone: zone, from: first.From, to: first.To,
+		documents: documents, currency: first.Currency, places: first.Total.Places(), zone: zone, from: first.From,
+		to: first.To,
 	}, nil
 }
 

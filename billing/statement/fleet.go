@@ -83,7 +83,8 @@ func (p *pages) fleet(r *http.Request) (*page, error) {
 	}
 	view.Notices = slices.Concat(p.unfinished(s.from, s.to, zone), leftOut(month), view.Notices)
 	return &page{
-		Status: http.StatusOK, Title: "GPU fleet, " + view.Month, Body: "fleet.html", View: view, Paper: "GPU fleet, " + view.Month,
+		Status: http.StatusOK, Title: "GPU fleet, " + view.Month, Body: "fleet.html", View: view, Paper: "GPU fleet, " +
+			view.Month,
 		Crumbs: []crumb{{"Months", Path}, {view.Month, ""}},
 	}, nil
 }
@@ -160,7 +161,8 @@ func (f *fleetMonth) view() (*fleetView, error) {
 	}
 	platform, byModel, values := f.platform()
 	view := &fleetView{
-		Month: monthTitle(f.period), From: instant(f.scope.from, f.zone), To: instant(f.scope.to, f.zone), TimeZone: zoneTitle(f.zone),
+		Month: monthTitle(f.period), From: instant(f.scope.from, f.zone), To: instant(f.scope.to, f.zone),
+		TimeZone: zoneTitle(f.zone),
 		Currency: f.Currency,
 		Split:    newSplit("split", "Where the capacity went", allBuckets, f.all, values),
 		Days:     newChart("days", "Capacity by day", "Day", allBuckets, f.days),
@@ -175,7 +177,9 @@ func (f *fleetMonth) view() (*fleetView, error) {
 		{Name: "Idle of held", Value: percent(f.all.of(idle), f.all.held()), More: gpuHours(f.all.of(idle)) + " GPU-hours"},
 	}
 	if f.open.Hours > 0 {
-		view.Notices = append(view.Notices, fmt.Sprintf("%s of unknown capacity: their free time is not known, so capacity is at least what is shown.", counted(int(f.open.Pools), "pool")))
+		view.Notices = append(view.Notices,
+			fmt.Sprintf("%s of unknown capacity: their free time is not known, so capacity is at least what is shown.",
+				counted(int(f.open.Pools), "pool")))
 	}
 	return view, nil
 }
@@ -275,9 +279,11 @@ func (f *fleetMonth) modelRows(values map[string]decimal.Decimal) []modelRow {
 			continue
 		}
 		rows = append(rows, modelRow{
-			Name: named(m.values[0]), Capacity: gpuHours(m.all()), Held: gpuHours(m.held()), HeldShare: percent(m.held(), m.all()),
+			Name: named(m.values[0]), Capacity: gpuHours(m.all()), Held: gpuHours(m.held()),
+			HeldShare: percent(m.held(), m.all()),
 			IdleShare: percent(m.of(idle), m.held()), Free: gpuHours(m.of(free)), Stranded: gpuHours(m.of(stranded)),
-			Unhealthy: gpuHours(m.of(unhealthy)), Unobserved: gpuHours(m.of(unobserved)), Value: number(values[m.values[0]], f.places),
+			Unhealthy: gpuHours(m.of(unhealthy)), Unobserved: gpuHours(m.of(unobserved)),
+			Value: number(values[m.values[0]], f.places),
 		})
 	}
 	return rows

@@ -39,7 +39,8 @@ func (p *pages) problem(ctx context.Context, err error) *page {
 	case errors.As(err, &before):
 		return problemPage(http.StatusConflict, problemView{
 			Title: "The price book begins too late",
-			Text:  []string{"The first hour with usage is " + instant(before.Hour, time.UTC) + ". " + visible(before.Book) + " begins on " + instant(before.Start, time.UTC) + ": it needs a version that is effective by then."},
+			Text: []string{"The first hour with usage is " + instant(before.Hour, time.UTC) + ". " + visible(before.Book) +
+				" begins on " + instant(before.Start, time.UTC) + ": it needs a version that is effective by then."},
 		})
 	}
 	if !cancelled(ctx) {

@@ -94,13 +94,14 @@ type group struct {
 
 // groups are usage by hours, workloads, users, waste or models.
 func (p *pages) groups(ctx context.Context, by string, s scope) ([]group, error) {
-	return store.Select(ctx, p.deps.DB, "usage by "+by, groupsSQL, append(s.args(), store.Named("group", by)), func(g *group) []any {
-		fields := []any{&g.values}
-		for i := range g.by {
-			fields = append(fields, &g.by[i])
-		}
-		return append(fields, &g.energyMJ)
-	})
+	return store.Select(ctx, p.deps.DB, "usage by "+by, groupsSQL, append(s.args(), store.Named("group", by)),
+		func(g *group) []any {
+			fields := []any{&g.values}
+			for i := range g.by {
+				fields = append(fields, &g.by[i])
+			}
+			return append(fields, &g.energyMJ)
+		})
 }
 
 // episode is what the analyzer found of a workload at one time, on one leaf or
@@ -145,5 +146,6 @@ type span struct {
 }
 
 func (p *pages) spans(ctx context.Context) ([]span, error) {
-	return store.Select(ctx, p.deps.DB, "months", monthsSQL, nil, func(s *span) []any { return []any{&s.month, &s.first, &s.last} })
+	return store.Select(ctx, p.deps.DB, "months", monthsSQL, nil,
+		func(s *span) []any { return []any{&s.month, &s.first, &s.last} })
 }

@@ -36,7 +36,8 @@ func hashSource(style string) string {
 
 // paperStyle prints a text at the foot of every sheet.
 func paperStyle(text string) string {
-	return `@page { @bottom-left { content: "` + cssString(text) + `"; font: 8pt "DejaVu Sans", sans-serif; color: #525d69; } }`
+	return `@page { @bottom-left { content: "` + cssString(text) +
+		`"; font: 8pt "DejaVu Sans", sans-serif; color: #525d69; } }`
 }
 
 // cssString is a text between the quotes of a style sheet: all but letters,

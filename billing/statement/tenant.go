@@ -168,7 +168,8 @@ func newStatementView(period rating.Period, b *bill, used *tenantUsage) *stateme
 		Workloads: newTop(used.workloads, used.month),
 		Users:     newTop(used.users, used.month),
 		Bill:      newBillView(b), Notes: newNotes(b),
-		Hours: gpuHours(document.GPUHours.Decimal), Total: b.money(b.total()), NetHours: gpuHours(b.gpuHours()), Net: b.money(b.net()),
+		Hours: gpuHours(document.GPUHours.Decimal), Total: b.money(b.total()), NetHours: gpuHours(b.gpuHours()),
+		Net:          b.money(b.net()),
 		DocumentPath: documentPath(document),
 	}
 	return view
@@ -187,7 +188,8 @@ func statementCards(b *bill, used *tenantUsage, before *bill) []card {
 	return []card{
 		total,
 		{Name: "GPU-hours", Value: gpuHours(held), More: "of whole GPUs, held by this tenant"},
-		{Name: "Idle", Value: percent(used.month.of(idle), held), More: gpuHours(used.month.of(idle)) + " GPU-hours, " + b.money(waste)},
+		{Name: "Idle", Value: percent(used.month.of(idle), held), More: gpuHours(used.month.of(idle)) + " GPU-hours, " +
+			b.money(waste)},
 		energyCard(used.month),
 	}
 }

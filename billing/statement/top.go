@@ -86,13 +86,16 @@ var kindWords = map[string][2]string{
 
 func newWaste(h hours, b *bill, episodes []episode, sums []episodeSum) wasteView {
 	view := wasteView{
-		Idle: gpuHours(h.of(idle)), Share: percent(h.of(idle), h.held()), Cost: b.money(b.idleCost()), None: !h.of(idle).IsPositive(),
+		Idle: gpuHours(h.of(idle)), Share: percent(h.of(idle), h.held()), Cost: b.money(b.idleCost()),
+		None: !h.of(idle).IsPositive(),
 	}
 	view.addEpisodes(episodes, sums, b.places, b.zone, "")
 	return view
 }
 
-func (v *wasteView) addEpisodes(episodes []episode, sums []episodeSum, places int32, zone *time.Location, period string) {
+func (v *wasteView) addEpisodes(
+	episodes []episode, sums []episodeSum, places int32, zone *time.Location, period string,
+) {
 	count := uint64(0)
 	for _, s := range sums {
 		count += s.count
@@ -129,8 +132,9 @@ func kindCount(kind string, count uint64) string {
 func (e episode) view(places int32, zone *time.Location, period string) episodeView {
 	view := episodeView{
 		Kind: kindName(e.kind), What: named(e.workload), When: instant(e.start, zone),
-		Length: "for " + number(decimal.NewFromInt(int64(e.end.Sub(e.start)/time.Minute)).DivRound(decimal.NewFromInt(60), 9), 0) + " h",
-		Hours:  gpuHours(e.hours), Cost: "no price", Why: visible(e.evidence),
+		Length: "for " + number(decimal.NewFromInt(int64(e.end.Sub(e.start)/time.Minute)).DivRound(decimal.NewFromInt(60),
+			9), 0) + " h",
+		Hours: gpuHours(e.hours), Cost: "no price", Why: visible(e.evidence),
 	}
 	if e.currency != "" {
 		view.Cost = money(e.cost, places, e.currency)

@@ -36,7 +36,8 @@ func (c Config) Validate() error {
 		}
 	}
 	if _, err := decimal.NewFromString(c.Account); err == nil {
-		return fmt.Errorf("account %q: readers take a bare number for one; want a text such as %q", c.Account, "account-"+c.Account)
+		return fmt.Errorf("account %q: readers take a bare number for one; want a text such as %q",
+			c.Account, "account-"+c.Account)
 	}
 	return nil
 }

@@ -19,7 +19,9 @@ import (
 // focus-1.2-2026-10.metadata.json; it returns the first one's path. Older files
 // are replaced as a whole. Errors as of Write, bills of another period, of the disk, and rules of FOCUS
 // that the file would break.
-func File(dir, period string, options Options, created time.Time, bills iter.Seq2[Bill, error]) (string, Summary, error) {
+func File(
+	dir, period string, options Options, created time.Time, bills iter.Seq2[Bill, error],
+) (string, Summary, error) {
 	// Both become part of a path: a month and a version, and nothing else.
 	month, err := rating.ParsePeriod(period)
 	if err != nil {

@@ -37,7 +37,8 @@ func (g Gathered) Add(c rating.Charge) {
 	}
 	k := dayKey{
 		day: c.Hour.Unix(), version: c.Version, slices: c.Slices, profileSlices: c.ProfileSlices,
-		effect: c.Effect, project: c.Project, model: c.Model, profile: c.Profile, bucket: c.Bucket, unit: c.Unit, detail: c.Detail,
+		effect: c.Effect, project: c.Project, model: c.Model, profile: c.Profile, bucket: c.Bucket, unit: c.Unit,
+		detail: c.Detail,
 	}
 	for _, sum := range of[k] {
 		if sum.UnitPrice.Equal(c.UnitPrice) {
@@ -101,14 +102,16 @@ func draftsBut(ctx context.Context, drafts *invoice.Drafts, period string, but m
 
 func draftOf(of *invoice.Invoice) Bill {
 	return Bill{
-		Kind: KindDraft, Tenant: of.Tenant, Period: of.Period, TimeZone: of.TimeZone, From: of.From, To: of.To, Currency: of.Currency,
-		Total: of.Total.Decimal, UsageHash: of.UsageHash,
+		Kind: KindDraft, Tenant: of.Tenant, Period: of.Period, TimeZone: of.TimeZone, From: of.From, To: of.To,
+		Currency: of.Currency,
+		Total:    of.Total.Decimal, UsageHash: of.UsageHash,
 	}
 }
 
 func platformOf(drafts *invoice.Drafts, month *invoice.Month) (Bill, error) {
 	book := drafts.Book()
-	bill := Bill{Kind: KindPlatform, Period: month.Period, TimeZone: book.Zone.String(), Currency: month.Currency, Book: book}
+	bill := Bill{Kind: KindPlatform, Period: month.Period, TimeZone: book.Zone.String(), Currency: month.Currency,
+		Book: book}
 	period, err := rating.ParsePeriod(month.Period)
 	if err != nil {
 		return bill, err

@@ -70,7 +70,8 @@ func (c *column) in(version string) bool { return c.only == "" || c.only == vers
 var columns = func() (all []column) {
 	for _, r := range records(columnsTSV) {
 		c := column{
-			name: r[0], kind: r[1], only: r[2], presence: r[3], typed: r[4], notNull: r[5], allowed: r[6], anyName: r[7] != "", values: list(r[8]),
+			name: r[0], kind: r[1], only: r[2], presence: r[3], typed: r[4], notNull: r[5], allowed: r[6], anyName: r[7] != "",
+			values: list(r[8]),
 		}
 		switch c.name {
 		case "ServiceCategory":

@@ -101,7 +101,9 @@ var vocabulary = map[string]word{
 		}
 		return !r.number(price).Mul(r.number(quantity)).Equal(r.number(t.column))
 	}},
-	"not-after": {columns: true, holds: func(r *record, t term) bool { return !r.instant(t.of[0]).Before(r.instant(t.column)) }},
+	"not-after": {columns: true, holds: func(r *record, t term) bool {
+		return !r.instant(t.of[0]).Before(r.instant(t.column))
+	}},
 	"not-of": {columns: true, holds: func(r *record, t term) bool {
 		return !slices.Contains(subcategories[r.text(t.of[0])], r.text(t.column))
 	}},
