@@ -91,64 +91,47 @@ var (
 )
 
 // head is the first line.
-func (f *format) head(line *factLine) []byte { return line.begin(f.name).number(f.version).end() }
+func (f *format) head(line *factLine) []byte { return line.begin(f.name).cell(&f.version).end() }
 
 // line is a fact's, until the next one begins.
 func (f *format) line(line *factLine, fact *Fact) []byte {
 	kind := fact.kind()
-	line.begin(kind).at(fact.Hour)
+	line.begin(kind).cell(&fact.Hour)
 	for _, c := range f.columns[kind] {
-		switch cell := c.at(fact).(type) {
-		case *string:
-			line.name(*cell)
-		case *int:
-			line.number(int64(*cell))
-		case *int64:
-			line.number(*cell)
-		case *decimal.Decimal:
-			line.amount(*cell)
-		}
+		line.cell(c.at(fact))
 	}
 	return line.end()
 }
 
 // parse reads a fact's line into one that is zero.
-func (f *format) parse(c *factReader, line []byte, fact *Fact) error {
-	if err := c.read(line); err != nil {
+func (f *format) parse(c *factReader, fact *Fact) error {
+	var kind string
+	if err := errors.Join(c.next("kind", &kind), c.next("hour", &fact.Hour)); err != nil {
 		return err
 	}
-	kind := c.name("kind")
-	fact.Hour = c.at()
 	columns, known := f.columns[kind]
-	if !known && c.err == nil {
+	if !known {
 		last := len(f.kinds) - 1
 		return fmt.Errorf("kind %q is neither %s nor %s", kind, strings.Join(f.kinds[:last], ", "), f.kinds[last])
 	}
-	fact.Usage = kind == factUsage
 	for _, column := range columns {
-		switch cell := column.at(fact).(type) {
-		case *string:
-			*cell = c.name(column.name)
-		case *int:
-			*cell = int(c.number(column.name))
-		case *int64:
-			*cell = c.number(column.name)
-		case *decimal.Decimal:
-			*cell = c.amount(column.name)
+		if err := c.next(column.name, column.at(fact)); err != nil {
+			return err
 		}
 	}
-	if fact.Usage {
+	if fact.Usage = kind == factUsage; fact.Usage {
 		fact.Row.Hour = fact.Hour
 	}
 	return c.end()
 }
 
-func (f *format) parseHead(c *factReader, line []byte) error {
-	if err := c.read(line); err != nil {
+func (f *format) parseHead(c *factReader) error {
+	var name string
+	var version int64
+	if err := errors.Join(c.next("kind", &name), c.next("format", &version)); err != nil {
 		return err
 	}
-	name := c.name("kind")
-	if version := c.number("format"); c.err == nil && (name != f.name || version != f.version) {
+	if name != f.name || version != f.version {
 		return fmt.Errorf("want [%q,%d], got [%q,%d]", f.name, f.version, name, version)
 	}
 	return c.end()
@@ -165,11 +148,15 @@ func (f *format) read(from io.Reader, visit func(Fact) error) error {
 	for lines.Scan() {
 		number++
 		var fact Fact
-		var err error
-		if number == 1 {
-			err = f.parseHead(cells, lines.Bytes())
-		} else if err = f.parse(cells, lines.Bytes(), &fact); err == nil {
-			err = visit(fact)
+		err := cells.read(lines.Bytes())
+		switch {
+		case err != nil:
+		case number == 1:
+			err = f.parseHead(cells)
+		default:
+			if err = f.parse(cells, &fact); err == nil {
+				err = visit(fact)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", number, err)

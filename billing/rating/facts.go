@@ -25,24 +25,26 @@ func (l *factLine) begin(kind string) *factLine {
 	return l
 }
 
-func (l *factLine) at(hour time.Time) *factLine {
-	if l.stamp == "" || !l.hour.Equal(hour) {
-		l.hour, l.stamp = hour, hour.UTC().Format(time.RFC3339)
+// cell adds what of points to.
+func (l *factLine) cell(of any) *factLine {
+	l.text = append(l.text, ',')
+	switch of := of.(type) {
+	case *string:
+		l.text = appendText(l.text, *of)
+	case *int:
+		l.text = strconv.AppendInt(l.text, int64(*of), 10)
+	case *int64:
+		l.text = strconv.AppendInt(l.text, *of, 10)
+	case *decimal.Decimal:
+		l.text = appendText(l.text, of.String())
+	case *time.Time:
+		if l.stamp == "" || !l.hour.Equal(*of) {
+			l.hour, l.stamp = *of, of.UTC().Format(time.RFC3339)
+		}
+		l.text = appendText(l.text, l.stamp)
 	}
-	return l.name(l.stamp)
-}
-
-func (l *factLine) name(s string) *factLine {
-	l.text = appendText(append(l.text, ','), s)
 	return l
 }
-
-func (l *factLine) number(n int64) *factLine {
-	l.text = strconv.AppendInt(append(l.text, ','), n, 10)
-	return l
-}
-
-func (l *factLine) amount(d decimal.Decimal) *factLine { return l.name(d.String()) }
 
 // end is the line, until the next one begins.
 func (l *factLine) end() []byte {
@@ -72,13 +74,11 @@ func plain[T ~string | ~[]byte](s T) bool {
 	return true
 }
 
-// factReader reads the cells of one line after the other, each in its order; a
-// line's first error is kept.
+// factReader reads the cells of one line after the other, each in its order.
 type factReader struct {
 	cells []json.RawMessage // left of the line
 	room  []json.RawMessage // for the cells of any line
-	err   error
-	names map[string]string // by cell
+	names map[string]string // by cell: a copy has few texts, each of them often
 	hour  time.Time         // the one that stamp is of
 	stamp string
 }
@@ -88,7 +88,6 @@ func newFactReader() *factReader { return &factReader{names: map[string]string{}
 // read starts a line. What factLine writes by hand is cut by hand; encoding/json
 // reads all else, and says what is wrong with it.
 func (c *factReader) read(line []byte) error {
-	c.err = nil
 	if c.cut(line) {
 		return nil
 	}
@@ -138,94 +137,86 @@ func plainCell(text []byte) int {
 	return len(text) - len(digits) + n
 }
 
-// next is the next cell; nil: there is an error.
-func (c *factReader) next(name string) json.RawMessage {
-	if c.err != nil {
-		return nil
-	}
+// next reads the next cell into what to points to.
+func (c *factReader) next(name string, to any) (err error) {
 	if len(c.cells) == 0 {
-		c.err = fmt.Errorf("%s is missing", name)
-		return nil
+		return fmt.Errorf("%s is missing", name)
 	}
 	cell := c.cells[0]
 	c.cells = c.cells[1:]
-	return cell
+	switch to := to.(type) {
+	case *string:
+		*to, err = c.text(name, cell)
+	case *int64:
+		*to, err = number64(name, cell)
+	case *int:
+		var n int64
+		n, err = number64(name, cell)
+		*to = int(n)
+	case *time.Time:
+		*to, err = c.at(name, cell)
+	case *decimal.Decimal:
+		*to, err = c.amount(name, cell)
+	}
+	return err
 }
 
-func (c *factReader) decode(name string, cell json.RawMessage, to any) {
-	if err := json.Unmarshal(cell, to); err != nil {
-		c.err = fmt.Errorf("%s %s: %w", name, cell, err)
+func (c *factReader) text(name string, cell json.RawMessage) (string, error) {
+	if known, ok := c.names[string(cell)]; ok {
+		return known, nil
 	}
+	text, err := decoded[string](name, cell)
+	if err == nil {
+		c.names[string(cell)] = text
+	}
+	return text, err
 }
 
-func (c *factReader) text(name string) (s string) {
-	cell := c.next(name)
-	if n := len(cell); n > 1 && cell[0] == '"' && plain(cell[1:n-1]) {
-		return string(cell[1 : n-1])
+func number64(name string, cell json.RawMessage) (int64, error) {
+	if n, err := strconv.ParseInt(string(cell), 10, 64); err == nil {
+		return n, nil
 	}
-	if c.err == nil {
-		c.decode(name, cell, &s)
-	}
-	return s
+	return decoded[int64](name, cell)
 }
 
-// name is a text of which a copy has few, each of them often.
-func (c *factReader) name(name string) string {
-	if len(c.cells) == 0 || c.err != nil {
-		return c.text(name)
+// decoded is a cell by encoding/json, which says what is wrong with it.
+func decoded[T any](name string, cell json.RawMessage) (value T, err error) {
+	if err = json.Unmarshal(cell, &value); err != nil {
+		err = fmt.Errorf("%s %s: %w", name, cell, err)
 	}
-	known, ok := c.names[string(c.cells[0])]
-	if ok {
-		c.cells = c.cells[1:]
-		return known
-	}
-	cell := string(c.cells[0])
-	if known = c.text(name); c.err == nil {
-		c.names[cell] = known
-	}
-	return known
+	return value, err
 }
 
-func (c *factReader) number(name string) (n int64) {
-	cell := c.next(name)
-	if c.err != nil {
-		return 0
-	}
-	n, err := strconv.ParseInt(string(cell), 10, 64)
-	if err != nil {
-		c.decode(name, cell, &n)
-	}
-	return n
-}
-
-// at is an hour's cell.
-func (c *factReader) at() time.Time {
-	text := c.name("hour")
-	if c.err != nil || text == c.stamp && text != "" {
-		return c.hour
+// at reads an hour's cell.
+func (c *factReader) at(name string, cell json.RawMessage) (time.Time, error) {
+	text, err := c.text(name, cell)
+	if err != nil || text == c.stamp && text != "" {
+		return c.hour, err
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil || !at.Equal(at.Truncate(time.Hour)) {
-		c.err = fmt.Errorf("hour %q is not the start of a UTC hour", text)
-		return time.Time{}
+		return at, fmt.Errorf("%s %q is not the start of a UTC hour", name, text)
 	}
 	c.hour, c.stamp = at.UTC(), text
-	return c.hour
+	return c.hour, nil
 }
 
-func (c *factReader) amount(name string) decimal.Decimal {
-	text := c.text(name)
-	amount, err := decimal.NewFromString(text)
-	if c.err == nil && err != nil {
-		c.err = fmt.Errorf("%s %q is not a decimal", name, text)
+func (c *factReader) amount(name string, cell json.RawMessage) (decimal.Decimal, error) {
+	text, err := decoded[string](name, cell)
+	if err != nil {
+		return decimal.Zero, err
 	}
-	return amount
+	amount, err := decimal.NewFromString(text)
+	if err != nil {
+		return amount, fmt.Errorf("%s %q is not a decimal", name, text)
+	}
+	return amount, nil
 }
 
-// end fails where a cell was wrong, or one is left over.
+// end fails where a cell is left over.
 func (c *factReader) end() error {
-	if c.err == nil && len(c.cells) > 0 {
+	if len(c.cells) > 0 {
 		return fmt.Errorf("%d cells too many", len(c.cells))
 	}
-	return c.err
+	return nil
 }

@@ -463,7 +463,7 @@ versions:
 	}
 	invoice := result.Invoices[0]
 	// Two hours of one slice, and one hour of two slices, at 0.50 each.
-	if got := invoice.Total.String(); got != "1.5" {
+	if got := invoice.Total.Decimal.String(); got != "1.5" {
 		t.Errorf("total %s, want 1.5", got)
 	}
 	named := map[string]string{}
