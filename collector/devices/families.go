@@ -50,57 +50,16 @@ var (
 		"Value of a DCGM field that has no name here, by field id, in the field's own unit.")
 )
 
-// fieldHelp is what a DCGM field is, after dcgm_fields.h and with its unit.
-var fieldHelp = map[uint32]string{
-	field.MIGMode:         "MIG mode (1: on).",
-	100:                   "SM clock (MHz).",
-	101:                   "Memory clock (MHz).",
-	112:                   "Reasons why the clocks are held back (bit mask).",
-	140:                   "Memory temperature (degrees C).",
-	field.GPUTemp:         "GPU temperature (degrees C).",
-	field.PowerWatts:      "Mean power of the board in the slot (W).",
-	202:                   "PCIe replays.",
-	field.GPUUtil:         "GPU utilisation (%).",
-	204:                   "Memory utilisation (%).",
-	field.XID:             "Last XID error since the collector's start.",
-	250:                   "Frame buffer (MiB).",
-	field.FBFree:          "Free frame buffer (MiB).",
-	field.FBUsed:          "Used frame buffer (MiB).",
-	253:                   "Reserved frame buffer (MiB).",
-	310:                   "Single-bit ECC errors since the driver was loaded.",
-	311:                   "Double-bit ECC errors since the driver was loaded.",
-	312:                   "Single-bit ECC errors over the board's life.",
-	313:                   "Double-bit ECC errors over the board's life.",
-	393:                   "Rows remapped for uncorrectable errors.",
-	394:                   "Rows remapped for correctable errors.",
-	field.RowRemapFailure: "1 if a row could not be remapped.",
-	449:                   "NVLink traffic of all links (MB/s).",
-	field.GREngineActive:  "Share of time in which the graphics or compute engine was active.",
-	field.SMActive:        "Share of time in which an SM had a warp, mean over SMs.",
-	1003:                  "Share of warps that were resident, mean over SMs.",
-	1004:                  "Share of cycles in which the tensor pipe was active.",
-	1005:                  "Share of cycles in which device memory was active.",
-	1006:                  "Share of cycles in which the FP64 pipe was active.",
-	1007:                  "Share of cycles in which the FP32 pipe was active.",
-	1008:                  "Share of cycles in which the FP16 pipe was active.",
-	1009:                  "PCIe traffic sent (B/s).",
-	1010:                  "PCIe traffic received (B/s).",
-}
-
-// fieldCounter are the fields that only grow, until a reset. The types that
-// dcgm-exporter shows come from a list that says counter for rates as well.
-var fieldCounter = map[uint32]bool{202: true, 310: true, 311: true, 312: true, 313: true, 393: true, 394: true}
-
 // fieldFamily is a field's metric. One that isn't read by default goes by the name
 // that a source knows for it, and nobody knows whether it is a counter; ok is false
 // where it has no name.
 func (d *Devices) fieldFamily(id uint32) (f family, ok bool) {
-	known, help := field.ByID(id), fieldHelp[id]
+	known := field.ByID(id)
 	switch {
-	case known != nil && help != "" && fieldCounter[id]:
-		return family{known.Names[0], help, prometheus.CounterValue}, true
-	case known != nil && help != "":
-		return family{known.Names[0], help, prometheus.GaugeValue}, true
+	case known != nil && known.Help != "" && known.Counter:
+		return family{known.Names[0], known.Help, prometheus.CounterValue}, true
+	case known != nil && known.Help != "":
+		return family{known.Names[0], known.Help, prometheus.GaugeValue}, true
 	case d.deps.FieldName == nil:
 		return otherField, false
 	}
