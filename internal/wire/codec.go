@@ -40,14 +40,17 @@ func Encode(b *Batch) ([]byte, error) {
 // collector may have put there. Its error is an *Error.
 func Decode(data []byte) (b *Batch, unknown int, err error) {
 	b = &Batch{}
+	refused := func(reason string, err error) (*Batch, int, error) { return nil, 0, &Error{Reason: reason, Err: err} }
 	if n := len(data); n > smallBytes && partsIn(data, b.ProtoReflect().Descriptor(), 0) > maxParts {
-		return nil, 0, &Error{Reason: "limits", Err: fmt.Errorf("decode batch of %d bytes: more than %d messages and unknown fields in it", n, maxParts)}
+		return refused("limits",
+			fmt.Errorf("decode batch of %d bytes: more than %d messages and unknown fields in it", n, maxParts))
 	}
 	if err := proto.Unmarshal(data, b); err != nil {
-		return nil, 0, &Error{Reason: "garbage", Err: fmt.Errorf("decode batch of %d bytes: %w", len(data), err)}
+		return refused("garbage", fmt.Errorf("decode batch of %d bytes: %w", len(data), err))
 	}
 	if b.Format != Format {
-		return nil, 0, &Error{Reason: "format", Err: fmt.Errorf("decode batch: format %d, this version reads format %d", b.Format, Format)}
+		return refused("format",
+			fmt.Errorf("decode batch: format %d, this version reads format %d", b.Format, Format))
 	}
 	if err := Validate(b); err != nil {
 		reason := "invalid"
@@ -55,7 +58,7 @@ func Decode(data []byte) (b *Batch, unknown int, err error) {
 		if errors.As(err, &limit) {
 			reason = limit.reason
 		}
-		return nil, 0, &Error{Reason: reason, Err: err}
+		return refused(reason, err)
 	}
 	return b, countUnknown(b), nil
 }

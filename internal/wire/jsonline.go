@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,58 +24,37 @@ type jsonBatch struct {
 	GPUs        []jsonGPU  `json:"gpus"`
 }
 
+// jsonGPU has the generated message's own names, which encoding/json reads, but for
+// the bounds of times. What the format doesn't have is ignored.
 type jsonGPU struct {
-	UUID         string     `json:"uuid"`
-	Model        string     `json:"model"`
-	Slices       uint32     `json:"slices"`
-	MIG          bool       `json:"mig"`
-	Pool         bool       `json:"pool"`
-	Unknown      bool       `json:"unknown_capacity"`
-	Lost         bool       `json:"lost"`
-	Unhealthy    bool       `json:"unhealthy"`
-	PowerWatts   *float64   `json:"power_watts"`
-	IdleWatts    *float64   `json:"idle_watts"`
-	EnergyMJ     *int64     `json:"energy_mj"`
-	EnergySpanMS *int64     `json:"energy_span_ms"`
-	EnergyReset  bool       `json:"energy_reset"`
-	Leaves       []jsonLeaf `json:"leaves"`
-	Holds        []jsonHold `json:"holds"`
+	*Gpu
+	Leaves []jsonLeaf `json:"leaves"`
+	Holds  []jsonHold `json:"holds"`
+
+	Index        ignored `json:"index"`
+	MetricFields ignored `json:"metric_fields"`
+	MetricValues ignored `json:"metric_values"`
 }
 
 type jsonLeaf struct {
-	ID             string   `json:"id"`
-	Slices         uint32   `json:"slices"`
-	Profile        string   `json:"profile"`
-	GI             *uint32  `json:"gi"`
-	CI             *uint32  `json:"ci"`
-	MIGUUID        string   `json:"mig_uuid"`
-	From           *int64   `json:"from"`
-	To             *int64   `json:"to"`
-	Unhealthy      bool     `json:"unhealthy"`
-	SMActive       *float64 `json:"sm_active"`
-	GREngineActive *float64 `json:"gr_engine_active"`
-	GPUUtil        *float64 `json:"gpu_util"`
-	Replicas       uint32   `json:"replicas"`
+	*Leaf
+	From *int64 `json:"from"`
+	To   *int64 `json:"to"`
+
+	FromMs       ignored `json:"from_ms"`
+	ToMs         ignored `json:"to_ms"`
+	MetricFields ignored `json:"metric_fields"`
+	MetricValues ignored `json:"metric_values"`
 }
 
 type jsonHold struct {
-	Leaf  string     `json:"leaf"`
-	From  *int64     `json:"from"`
-	To    *int64     `json:"to"`
-	Owner *jsonOwner `json:"owner"`
+	Leaf  string `json:"leaf"`
+	From  *int64 `json:"from"`
+	To    *int64 `json:"to"`
+	Owner *Owner `json:"owner"`
 }
 
-type jsonOwner struct {
-	Tenant    string `json:"tenant"`
-	Project   string `json:"project"`
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	UID       string `json:"uid"`
-	Container string `json:"container"`
-	Job       string `json:"job"`
-	User      string `json:"user"`
-	Account   string `json:"account"`
-}
+type ignored = json.RawMessage
 
 // ParseJSONLine reads one JSON object of the import format into a batch of
 // origin IMPORT and validates it. Metrics that the contract doesn't name are
@@ -100,7 +81,8 @@ func jsonError(err error) error {
 		return fmt.Errorf("not a JSON object: a %s", wrong.Value)
 	}
 	if errors.As(err, &wrong) {
-		return fmt.Errorf("%s: a %s stands where a %s belongs", wrong.Field, wrong.Value, wrong.Type)
+		field := strings.NewReplacer(".Gpu.", ".", ".Leaf.", ".").Replace(wrong.Field) // embedded: not the file's names
+		return fmt.Errorf("%s: a %s stands where a %s belongs", field, wrong.Value, wrong.Type)
 	}
 	return fmt.Errorf("not a JSON object: %w", err)
 }
@@ -177,27 +159,14 @@ func (j *jsonBatch) observed(b *Batch) error {
 }
 
 func (j *jsonGPU) gpu() *Gpu {
-	g := &Gpu{
-		Uuid: j.UUID, Model: j.Model, Slices: j.Slices, Mig: j.MIG, Pool: j.Pool, UnknownCapacity: j.Unknown, Lost: j.Lost, Unhealthy: j.Unhealthy,
-		PowerWatts: j.PowerWatts, IdleWatts: j.IdleWatts,
-		EnergyMj: j.EnergyMJ, EnergySpanMs: j.EnergySpanMS, EnergyReset: j.EnergyReset,
-	}
+	g := cmp.Or(j.Gpu, &Gpu{})
 	for _, l := range j.Leaves {
-		g.Leaves = append(g.Leaves, &Leaf{
-			Id: l.ID, Slices: l.Slices, Profile: l.Profile, Gi: l.GI, Ci: l.CI, MigUuid: l.MIGUUID,
-			FromMs: l.From, ToMs: l.To, Unhealthy: l.Unhealthy,
-			SmActive: l.SMActive, GrEngineActive: l.GREngineActive, GpuUtil: l.GPUUtil, Replicas: l.Replicas,
-		})
+		leaf := cmp.Or(l.Leaf, &Leaf{})
+		leaf.FromMs, leaf.ToMs = l.From, l.To
+		g.Leaves = append(g.Leaves, leaf)
 	}
 	for _, h := range j.Holds {
-		hold := &Hold{Leaf: h.Leaf, FromMs: h.From, ToMs: h.To}
-		if o := h.Owner; o != nil {
-			hold.Owner = &Owner{
-				Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, Uid: o.UID,
-				Container: o.Container, Job: o.Job, User: o.User, Account: o.Account,
-			}
-		}
-		g.Holds = append(g.Holds, hold)
+		g.Holds = append(g.Holds, &Hold{Leaf: h.Leaf, FromMs: h.From, ToMs: h.To, Owner: h.Owner})
 	}
 	return g
 }

@@ -99,7 +99,8 @@ type checker struct {
 
 func (c *checker) spend(cost int) error {
 	if c.cost += cost; c.cost > MaxCost {
-		return &limitError{"too_costly", fmt.Sprintf("what the batch says so far costs %d to settle, more than %d", c.cost, MaxCost)}
+		text := fmt.Sprintf("what the batch says so far costs %d to settle, more than %d", c.cost, MaxCost)
+		return &limitError{"too_costly", text}
 	}
 	return nil
 }
@@ -129,13 +130,14 @@ func (c *checker) owner(o *Owner) error {
 	}
 	for i, s := range facts(o) {
 		if len(s) > MaxTextBytes {
-			field := [...]string{"tenant", "project", "namespace", "pod", "uid", "container", "job", "user", "account"}[i]
-			return over("owner.%s %s: %d bytes, more than %d", field, shown(s), len(s), MaxTextBytes)
+			return checkText("owner."+factNames[i], s)
 		}
 		c.text += len(s)
 	}
 	return nil
 }
+
+var factNames = [...]string{"tenant", "project", "namespace", "pod", "uid", "container", "job", "user", "account"}
 
 func facts(o *Owner) [9]string {
 	return [...]string{o.Tenant, o.Project, o.Namespace, o.Pod, o.Uid, o.Container, o.Job, o.User, o.Account}
@@ -209,15 +211,16 @@ func (c *checker) withinLimits(b *Batch) error {
 		}
 	}
 	if err := checkCounts(
-		count{"gpus", boards, MaxGPUs}, count{"pools", pools, MaxPools}, count{"slices of all pools", poolSlices, MaxPoolSlices},
+		count{"gpus", boards, MaxGPUs}, count{"pools", pools, MaxPools},
+		count{"slices of all pools", poolSlices, MaxPoolSlices},
 		count{"leaves of all gpus", leaves, MaxLeaves}, count{"holds of all gpus", holds, MaxHolds},
 		count{"observed", len(b.Observed), MaxObserved}, count{"events", len(b.Events), MaxEvents},
 		count{"gaps", len(b.Gaps), MaxGaps}, count{"counters.dropped", len(b.GetCounters().GetDropped()), MaxReasons},
 	); err != nil {
 		return err
 	}
-	for _, f := range [...]struct{ field, value string }{{"cluster", b.Cluster}, {"node", b.Node}, {"collector", b.Collector}} {
-		if err := c.name(f.field, f.value); err != nil {
+	for _, f := range identityOf(b) {
+		if err := c.name(f.name, f.value); err != nil {
 			return err
 		}
 	}

@@ -13,41 +13,10 @@ const hourMS = 3_600_000
 // the value and the place. Values out of a metric's range are not errors: the
 // settlement takes them as absent.
 func Validate(b *Batch) error {
-	for _, f := range []struct{ name, value string }{
-		{"cluster", b.Cluster}, {"node", b.Node}, {"collector", b.Collector},
-	} {
-		if f.value == "" {
-			return fmt.Errorf("%s is empty", f.name)
-		}
-	}
-	for _, e := range [...]struct {
-		name  string
-		value int32
-		known map[int32]string
-	}{
-		{"attribution", int32(b.Attribution), Attribution_name},
-		{"enumeration", int32(b.Enumeration), Enumeration_name},
-		{"origin", int32(b.Origin), Origin_name},
-	} {
-		if e.known[e.value] == "" {
-			return fmt.Errorf("%s %d: is none of the contract's values", e.name, e.value)
-		}
-	}
-	switch {
-	case !validSlot(b.SlotMs):
-		return fmt.Errorf("slot_ms %d: must be whole seconds that divide the hour", b.SlotMs)
-	case b.ClusterSlotMs != 0 && !validSlot(b.ClusterSlotMs):
-		return fmt.Errorf("cluster_slot_ms %d: must be whole seconds that divide the hour", b.ClusterSlotMs)
-	case b.SlotStartMs < 0 || b.SlotStartMs%b.SlotMs != 0:
-		return fmt.Errorf("slot %d: must be a multiple of slot_ms %d", b.SlotStartMs, b.SlotMs)
-	case b.SlotStartMs < MinTimeMS:
-		return over("slot %d: is before 2000-01-01T00:00:00Z", b.SlotStartMs)
-	case b.SlotStartMs > MaxTimeMS-b.SlotMs:
-		return over("slot %d: rows can't carry a time after 2106-02-07T06:28:16Z", b.SlotStartMs)
-	case b.BootMs < 0:
-		return fmt.Errorf("boot_ms %d: must not be negative", b.BootMs)
-	}
 	c := checker{slotMS: b.SlotMs, parts: len(b.Observed) + 1}
+	if err := validateHead(b); err != nil {
+		return err
+	}
 	if err := c.withinLimits(b); err != nil {
 		return err
 	}
@@ -82,13 +51,59 @@ func Validate(b *Batch) error {
 	return c.ownersText(b)
 }
 
+// validateHead is about who sent the batch, of which slot, and how it came about.
+func validateHead(b *Batch) error {
+	for _, f := range identityOf(b) {
+		if f.value == "" {
+			return fmt.Errorf("%s is empty", f.name)
+		}
+	}
+	for _, e := range [...]struct {
+		name  string
+		value int32
+		known map[int32]string
+	}{
+		{"attribution", int32(b.Attribution), Attribution_name},
+		{"enumeration", int32(b.Enumeration), Enumeration_name},
+		{"origin", int32(b.Origin), Origin_name},
+	} {
+		if e.known[e.value] == "" {
+			return fmt.Errorf("%s %d: is none of the contract's values", e.name, e.value)
+		}
+	}
+	switch {
+	case !validSlot(b.SlotMs):
+		return fmt.Errorf("slot_ms %d: must be whole seconds that divide the hour", b.SlotMs)
+	case b.ClusterSlotMs != 0 && !validSlot(b.ClusterSlotMs):
+		return fmt.Errorf("cluster_slot_ms %d: must be whole seconds that divide the hour", b.ClusterSlotMs)
+	case b.SlotStartMs < 0 || b.SlotStartMs%b.SlotMs != 0:
+		return fmt.Errorf("slot %d: must be a multiple of slot_ms %d", b.SlotStartMs, b.SlotMs)
+	case b.SlotStartMs < MinTimeMS:
+		return over("slot %d: is before 2000-01-01T00:00:00Z", b.SlotStartMs)
+	case b.SlotStartMs > MaxTimeMS-b.SlotMs:
+		return over("slot %d: rows can't carry a time after 2106-02-07T06:28:16Z", b.SlotStartMs)
+	case b.BootMs < 0:
+		return fmt.Errorf("boot_ms %d: must not be negative", b.BootMs)
+	}
+	return nil
+}
+
+// namedText is a field's name and its value.
+type namedText struct{ name, value string }
+
+// identityOf is the text that says whose the batch is.
+func identityOf(b *Batch) [3]namedText {
+	return [...]namedText{{"cluster", b.Cluster}, {"node", b.Node}, {"collector", b.Collector}}
+}
+
 func validSlot(ms int64) bool { return ms > 0 && hourMS%ms == 0 && ms%1000 == 0 }
 
 func validateObserved(b *Batch) error {
 	last := int64(0)
 	for i, o := range b.Observed {
 		if o.FromMs < last || o.ToMs <= o.FromMs || o.ToMs > b.SlotMs {
-			return fmt.Errorf("observed[%d] [%d, %d): must be ascending, disjoint and within the slot of %d ms", i, o.FromMs, o.ToMs, b.SlotMs)
+			return fmt.Errorf("observed[%d] [%d, %d): must be ascending, disjoint and within the slot of %d ms",
+				i, o.FromMs, o.ToMs, b.SlotMs)
 		}
 		last = o.ToMs
 	}
@@ -102,7 +117,8 @@ func validateFill(b *Batch) error {
 	case b.Origin != Origin_ORIGIN_IMPORT:
 		return fmt.Errorf("origin %s: only imports fill", b.Origin)
 	case !AttributionOK(b) || EnumerationComplete(b) || b.Unobserved || len(b.Observed) > 0:
-		return errors.New("attribution, enumeration or observed: records say who held a leaf, not what was seen of the node")
+		return errors.New("attribution, enumeration or observed: " +
+			"records say who held a leaf, not what was seen of the node")
 	case len(b.Events) > 0:
 		return fmt.Errorf("%d events: records have none", len(b.Events))
 	}
@@ -111,7 +127,8 @@ func validateFill(b *Batch) error {
 			return fmt.Errorf("gpus[%d] (%.40s): a pool, health, energy and metrics are not in records", i, g.Uuid)
 		}
 		for j, l := range g.Leaves {
-			if l.Unhealthy || l.SmActive != nil || l.GrEngineActive != nil || l.GpuUtil != nil || len(l.MetricFields) > 0 {
+			if l.Unhealthy || l.SmActive != nil || l.GrEngineActive != nil || l.GpuUtil != nil ||
+				len(l.MetricFields) > 0 {
 				return fmt.Errorf("gpus[%d].leaves[%d] (%.40s): health and evidence are not in records", i, j, l.Id)
 			}
 		}
@@ -203,7 +220,8 @@ func validatePool(g *Gpu) error {
 	for i, l := range g.Leaves {
 		switch {
 		case l.Slices < 1 || l.Slices > MaxPoolSlices:
-			return fmt.Errorf("leaves[%d].slices %d: an allocation of a pool has 1 to %d milli-GPUs", i, l.Slices, MaxPoolSlices)
+			return fmt.Errorf("leaves[%d].slices %d: an allocation of a pool has 1 to %d milli-GPUs",
+				i, l.Slices, MaxPoolSlices)
 		case l.Gi != nil || l.Ci != nil || l.Profile != "" || l.MigUuid != "":
 			return fmt.Errorf("leaves[%d] (%s): a pool has no MIG instances", i, l.Id)
 		}
@@ -264,7 +282,8 @@ func validateInstances(g *Gpu, slotMS int64) error {
 		list := computes[*l.Gi]
 		n, _ := slices.BinarySearchFunc(list, hi, func(c compute, hi int64) int { return cmp.Compare(c.from, hi) })
 		if n > 0 && lo < hi && list[n-1].to > lo {
-			return fmt.Errorf("leaves[%d] (%s): GPU instance %d stands beside its own compute instance %s", i, l.Id, *l.Gi, list[n-1].id)
+			return fmt.Errorf("leaves[%d] (%s): GPU instance %d stands beside its own compute instance %s",
+				i, l.Id, *l.Gi, list[n-1].id)
 		}
 	}
 	return nil
