@@ -143,14 +143,14 @@ func (p *Pipeline) newSource(node string, at collecting) (source.Source, error) 
 		return nil, err
 	}
 	if name == settings.SourceNVML {
-		src, err := nvml.New(cfg.NVML, nvml.Deps{Builder: builder, Clock: clk, Log: log, Registry: p.Registry})
+		src, err := nvml.New(cfg.NVML, builder)
 		if err != nil {
 			return nil, err
 		}
 		p.Group.OnStop("NVML", func() error { src.Close(); return nil })
 		return src, nil
 	}
-	src, err := dcgm.New(cfg.DCGM, dcgm.Deps{Builder: builder, Clock: clk, Log: log, Registry: p.Registry})
+	src, err := dcgm.New(cfg.DCGM, builder)
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func newDeviceRig(t *testing.T, lines string) *deviceRig {
 	}
 	cfg := dcgm.DefaultConfig()
 	cfg.Library = r.sim.DCGM()
-	src, err := dcgm.New(cfg, dcgm.Deps{Builder: builder, Clock: r.clk, Log: quietLog(), Registry: r.reg})
+	src, err := dcgm.New(cfg, builder)
 	if err != nil {
 		t.Fatal(err)
 	}

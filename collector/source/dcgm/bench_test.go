@@ -74,7 +74,7 @@ func newBenchRig(b *testing.B, gpus string, instances int) *benchRig {
 	cfg := DefaultConfig()
 	cfg.Library = sim.DCGM()
 	r := &benchRig{sim: sim, clk: clk, slot: source.At(sim.Now(), slotMS*time.Millisecond)}
-	r.src, err = New(cfg, Deps{Builder: builder, Clock: clk, Log: log, Registry: reg})
+	r.src, err = New(cfg, builder)
 	must(b, err)
 	b.Cleanup(r.src.Close)
 	r.tracker, err = attribution.New(attribution.DefaultConfig(), attribution.Deps{

@@ -60,7 +60,7 @@ func (r *rig) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if r.src, err = New(r.cfg, Deps{Builder: builder, Clock: r.clk, Log: log, Registry: r.reg}); err != nil {
+	if r.src, err = New(r.cfg, builder); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -2,29 +2,17 @@ package dcgm
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/gputally/gputally/collector/source/local"
-	"github.com/gputally/gputally/internal/clock"
 )
-
-// Deps are what a Source works with.
-type Deps struct {
-	Builder  *local.Builder
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Registry prometheus.Registerer
-}
 
 // Source reads the GPUs of its own node from DCGM. Without a connection there is no
 // batch; while the driver is away there is one that lists nothing.
 type Source struct {
 	*local.Source
 	cfg     Config
-	deps    Deps
+	deps    local.Deps
 	metrics *metrics
 	extra   []uint16          // configured fields
 	told    map[string]string // what was logged of a watch last
@@ -50,7 +38,7 @@ type session struct {
 }
 
 // New makes a source that loads and connects nothing before the first Read or Watch.
-func New(cfg Config, deps Deps) (*Source, error) {
+func New(cfg Config, b *local.Builder) (*Source, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure DCGM source: %w", err)
 	}
@@ -59,12 +47,11 @@ func New(cfg Config, deps Deps) (*Source, error) {
 		return nil, fmt.Errorf("configure DCGM source: %w", err)
 	}
 	s := &Source{
-		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), extra: extra,
+		cfg: cfg, deps: b.Deps(), metrics: newMetrics(b.Deps().Registry), extra: extra,
 		told: map[string]string{}, known: map[uint32]identity{}, history: newHistory(),
 	}
-	lib := local.Library{Name: "DCGM", Read: s.read, Look: s.look, Deliver: s.pending.deliver, Close: s.hangUp}
-	s.Source = local.NewSource(lib, local.SourceDeps{
-		Builder: deps.Builder, Clock: deps.Clock, Log: deps.Log, Blocked: s.metrics.blocked,
-	})
+	s.Source = local.NewSource(local.Library{
+		Name: "DCGM", Read: s.read, Look: s.look, Deliver: s.pending.deliver, Close: s.hangUp, Blocked: s.metrics.blocked,
+	}, b)
 	return s, nil
 }

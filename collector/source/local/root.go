@@ -60,6 +60,9 @@ type Builder struct {
 	blind   blindness
 }
 
+// Deps are what the Builder was made with, for the source that feeds it.
+func (b *Builder) Deps() Deps { return b.deps }
+
 // New reads and writes nothing before the first Batch.
 func New(cfg Config, deps Deps) (*Builder, error) {
 	if err := cfg.Validate(); err != nil {

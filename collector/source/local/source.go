@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"sync/atomic"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gputally/gputally/collector/source"
-	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -40,23 +38,18 @@ type Library struct {
 	Deliver func(*Reading)
 	// Close leaves the library.
 	Close func()
-}
-
-// SourceDeps are what a Source works with.
-type SourceDeps struct {
-	Builder *Builder
-	Clock   clock.Clock
-	Log     *slog.Logger
-	Blocked prometheus.Counter // calls that didn't return in time
+	// Blocked counts calls that didn't return in time.
+	Blocked prometheus.Counter
 }
 
 // Source is a source of one library's readings. A call that hangs costs readings
 // and never the slot loop: the next ones wait for it, and none is made beside it.
 type Source struct {
-	lib  Library
-	deps SourceDeps
-	job  *job // that hasn't ended; nil: none
-	info atomic.Pointer[source.Info]
+	lib     Library
+	builder *Builder
+	deps    Deps // the Builder's
+	job     *job // that hasn't ended; nil: none
+	info    atomic.Pointer[source.Info]
 }
 
 var (
@@ -67,7 +60,7 @@ var (
 )
 
 // NewSource calls nothing before the first Read or Watch.
-func NewSource(lib Library, deps SourceDeps) *Source { return &Source{lib: lib, deps: deps} }
+func NewSource(lib Library, b *Builder) *Source { return &Source{lib: lib, builder: b, deps: b.deps} }
 
 // Read states what was seen of a slot that has just ended. Without a reading there
 // is no batch; errors name what is missing or left out. It returns by four fifths
@@ -78,11 +71,11 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 		err = seen.Err
 	}
 	if err != nil {
-		s.deps.Builder.Blind(s.deps.Clock.Now())
+		s.builder.Blind(s.deps.Clock.Now())
 		return nil, fmt.Errorf("read %s: %w", s.lib.Name, err)
 	}
 	s.lib.Deliver(&seen.Reading)
-	batch, err := s.deps.Builder.Batch(slot, seen.Reading)
+	batch, err := s.builder.Batch(slot, seen.Reading)
 	if err := errors.Join(seen.Err, err); err != nil {
 		return []*wire.Batch{batch}, fmt.Errorf("read %s: %w", s.lib.Name, err)
 	}
@@ -98,14 +91,14 @@ func (s *Source) Watch() {
 	seen, err := s.run(context.Background(), lookBound, s.lib.Look)
 	switch {
 	case err != nil || seen.Err != nil:
-		s.deps.Builder.Blind(s.deps.Clock.Now())
+		s.builder.Blind(s.deps.Clock.Now())
 	case !seen.Idle:
-		s.deps.Builder.Look(seen.Reading.At, seen.Reading.GPUs)
+		s.builder.Look(seen.Reading.At, seen.Reading.GPUs)
 	}
 }
 
 // Commit says that the batch of the last Read is spooled.
-func (s *Source) Commit() { s.deps.Builder.Commit() }
+func (s *Source) Commit() { s.builder.Commit() }
 
 // Inform replaces what Info says.
 func (s *Source) Inform(info source.Info) { s.info.Store(&info) }
@@ -153,10 +146,10 @@ func (s *Source) run(ctx context.Context, bound time.Duration, work func() Seen)
 				return seen, nil
 			}
 		case <-timer.C():
-			s.deps.Blocked.Inc()
+			s.lib.Blocked.Inc()
 			return Seen{}, s.blocked(nil)
 		case <-ctx.Done():
-			s.deps.Blocked.Inc()
+			s.lib.Blocked.Inc()
 			return Seen{}, s.blocked(ctx.Err())
 		}
 	}

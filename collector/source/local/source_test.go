@@ -53,7 +53,8 @@ func newSource(t *testing.T) (*Source, *library, *strings.Builder, func() float6
 	blocked := prometheus.NewCounter(prometheus.CounterOpts{Name: "blocked_total"})
 	s := NewSource(Library{
 		Name: "lib", Read: l.read, Look: l.look, Deliver: func(*Reading) { l.delivers++ }, Close: func() { l.closed = true },
-	}, SourceDeps{Builder: builder, Clock: clk, Log: logger, Blocked: blocked})
+		Blocked: blocked,
+	}, builder)
 	return s, l, log, func() float64 { return testutil.ToFloat64(blocked) }
 }
 

@@ -54,7 +54,7 @@ func newRig(t testing.TB, lines string, change ...func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.src, err = New(cfg, Deps{Builder: builder, Clock: r.clk, Log: log, Registry: r.reg}); err != nil {
+	if r.src, err = New(cfg, builder); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.src.Close)

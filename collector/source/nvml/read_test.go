@@ -187,7 +187,7 @@ func TestConfig(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Errorf("the default is wrong: %v", err)
 	}
-	if _, err := New(Config{Library: "libnvidia-ml.so.1"}, Deps{}); err == nil || !strings.Contains(err.Error(), `library "libnvidia-ml.so.1": must be an absolute path`) {
+	if _, err := New(Config{Library: "libnvidia-ml.so.1"}, nil); err == nil || !strings.Contains(err.Error(), `library "libnvidia-ml.so.1": must be an absolute path`) {
 		t.Errorf("New says %v, want that the path must be absolute", err)
 	}
 }

@@ -75,7 +75,7 @@ func TestRealCard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := New(DefaultConfig(), Deps{Builder: builder, Clock: clk, Log: log, Registry: reg})
+	src, err := New(DefaultConfig(), builder)
 	if err != nil {
 		t.Fatal(err)
 	}

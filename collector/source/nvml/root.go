@@ -3,32 +3,20 @@ package nvml
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/local"
-	"github.com/gputally/gputally/internal/clock"
 )
-
-// Deps are what a Source works with.
-type Deps struct {
-	Builder  *local.Builder
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Registry prometheus.Registerer
-}
 
 // Source reads the GPUs of its own node from NVML. GPUs that can't be read, and
 // why, stand in Read's error beside the batch, which is partial then.
 type Source struct {
 	*local.Source
 	cfg     Config
-	deps    Deps
+	deps    local.Deps
 	metrics *metrics
 
 	lib    *library // nil: not loaded yet
@@ -42,18 +30,17 @@ type Source struct {
 }
 
 // New loads and calls nothing before the first Read.
-func New(cfg Config, deps Deps) (*Source, error) {
+func New(cfg Config, b *local.Builder) (*Source, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure nvml: %w", err)
 	}
 	s := &Source{
-		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry),
+		cfg: cfg, deps: b.Deps(), metrics: newMetrics(b.Deps().Registry),
 		gpus: map[string]*gpu{}, said: map[string]bool{}, events: &events{},
 	}
-	lib := local.Library{Name: "nvml", Read: s.gather, Look: s.look, Deliver: s.deliver, Close: s.leave}
-	s.Source = local.NewSource(lib, local.SourceDeps{
-		Builder: deps.Builder, Clock: deps.Clock, Log: deps.Log, Blocked: s.metrics.hangs,
-	})
+	s.Source = local.NewSource(local.Library{
+		Name: "nvml", Read: s.gather, Look: s.look, Deliver: s.deliver, Close: s.leave, Blocked: s.metrics.hangs,
+	}, b)
 	return s, nil
 }
 
