@@ -55,15 +55,6 @@ func (s *Spool) Next(ctx context.Context, limit int) ([]Record, error) {
 	}
 }
 
-// Rewind makes Next begin again at the oldest record that is not acknowledged.
-func (s *Spool) Rewind() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reading.close()
-	s.reading.next = s.st.Head
-	s.signal()
-}
-
 // read returns what is there after the read position, at most one chunk; none
 // at the end.
 func (s *Spool) read(limit int) ([]Record, error) {

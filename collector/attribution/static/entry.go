@@ -54,46 +54,35 @@ func uuid(into *string, text []byte, prefix string) error {
 // decode reads an owners file; its errors name file and line.
 func decode(name string, text []byte) ([]entry, error) {
 	var f file
-	if err := config.Decode(name, text, &f); err != nil {
+	err := config.DecodeWith(name, text, &f, nil, func(root config.Place) {
+		if root.Sound() && f.Owners != nil {
+			check(*f.Owners, root.At("owners"))
+		}
+	})
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if f.Owners == nil {
+	case f.Owners == nil:
 		return nil, fmt.Errorf("%s: no list under owners; `owners: []` says that nobody has anything", name)
 	}
-	lines := lines(text, len(*f.Owners))
+	return *f.Owners, nil
+}
+
+// check names every entry that is wrong by itself, or says what another one says.
+func check(owners []entry, list config.Place) {
 	same := map[string][]int{}
-	var errs []error
-	for i, e := range *f.Owners {
+	for i, e := range owners {
 		fault := e.validate()
 		for _, j := range same[e.key()] {
-			if fault == nil && e.overlaps((*f.Owners)[j]) {
-				fault = fmt.Errorf("says what owners[%d] on line %d says", j, lines[j])
+			if fault == nil && e.overlaps(owners[j]) {
+				fault = fmt.Errorf("says what owners[%d] on line %d says", j, list.At(j).Line())
 			}
 		}
 		if fault != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: owners[%d]: %w", name, lines[i], i, fault))
+			list.At(i).Faultf("%v", fault)
 		}
 		same[e.key()] = append(same[e.key()], i)
 	}
-	return *f.Owners, errors.Join(errs...)
-}
-
-// lines is the line of each of the n entries of a file that config has decoded.
-func lines(text []byte, n int) []int {
-	out := make([]int, n)
-	root, err := config.Document("", text)
-	if err != nil || root == nil {
-		return out // config has decoded it, so there is a mapping with owners
-	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value != "owners" {
-			continue
-		}
-		for j, node := range root.Content[i+1].Content[:min(n, len(root.Content[i+1].Content))] {
-			out[j] = node.Line
-		}
-	}
-	return out
 }
 
 func (e entry) validate() error {

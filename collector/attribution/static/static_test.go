@@ -146,7 +146,7 @@ func TestAnEditInPlaceIsSeen(t *testing.T) {
 
 func TestDecodeNamesPlaceAndFault(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                       "f: no list under owners",
+		"":                       "f: the file is empty",
 		"owners:\n":              "f: no list under owners",
 		"owner: []\n":            `f:1: owner: unknown key, did you mean "owners"?`,
 		"owners:\n- {tenant: a}": "f:2: owners[0]: names no device",
