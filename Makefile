@@ -130,14 +130,16 @@ hotpath: $(LIB) need-go need-cc ## CPU of a raw row before and after (BASE=commi
 seeded: $(LIB) need-go need-cc ## tests the tests: bugs put in one at a time, each of which a named test must catch
 	go test -count 1 -timeout 30m -tags seeded -v ./internal/seeded
 
-# The size of `make mutants`, its seed and the packages that it changes.
+# The size of `make mutants`, its seed and the packages that it changes; MUTANT_ONLY is
+# a regular expression, to try again what is at a place: 'root.go:10[0-9]:'.
 MUTANTS      ?= 1000
 MUTANT_SEED  ?= 1
+MUTANT_ONLY  ?=
 MUTANT_PKGS  ?= internal/meter,billing/rating,ingest/ledger,internal/decisions,collector/spool,internal/httpd/guard
 
 .PHONY: mutants
-mutants: $(LIB) need-go need-cc ## tests the tests: random changes, of which 90 % must fail the package's own tests (MUTANTS, MUTANT_SEED, MUTANT_PKGS)
-	go test -count 1 -timeout 12h -tags mutants -v ./internal/mutants -mutants $(MUTANTS) -mutant-seed $(MUTANT_SEED) -mutant-packages '$(MUTANT_PKGS)'
+mutants: $(LIB) need-go need-cc ## tests the tests: random changes, of which 90 % must fail the package's own tests (MUTANTS, MUTANT_SEED, MUTANT_PKGS, MUTANT_ONLY)
+	go test -count 1 -timeout 12h -tags mutants -v ./internal/mutants -mutants $(MUTANTS) -mutant-seed $(MUTANT_SEED) -mutant-packages '$(MUTANT_PKGS)' -mutant-only '$(MUTANT_ONLY)'
 
 .PHONY: bench
 bench: $(LIB) need-go need-cc ## all benchmarks, with allocations

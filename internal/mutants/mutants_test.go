@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ var (
 		"internal/meter,billing/rating,ingest/ledger,internal/decisions,collector/spool,internal/httpd/guard",
 		"directories, with commas")
 	least = flag.Float64("least-killed", 0.9, "share of the mutants that has to be killed")
+	only  = flag.String("mutant-only", "", "regular expression: only mutants that it finds in FILE:LINE: KIND: WAS → IS")
 )
 
 // outcome of one mutant.
@@ -43,6 +45,10 @@ const (
 // is killed as well.
 const perMutant = 4 * time.Minute
 
+// tallyEvery is after how many mutants the figures of each package are printed, so
+// that a run that is cut short has figures as well.
+const tallyEvery = 50
+
 // TestMutantsAreKilled draws mutants from the packages in turn, two at a time, and
 // runs the package's own tests on each.
 func TestMutantsAreKilled(t *testing.T) {
@@ -50,74 +56,111 @@ func TestMutantsAreKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rng := rand.New(rand.NewPCG(*seed, 1))
-	dirs := strings.Split(*packages, ",")
-	sites := map[string][]Site{}
-	for _, dir := range dirs {
-		if sites[dir], err = Find(root, dir); err != nil || len(sites[dir]) == 0 {
-			t.Fatalf("%s: %d places to change, %v", dir, len(sites[dir]), err)
-		}
-		rng.Shuffle(len(sites[dir]), func(i, j int) { sites[dir][i], sites[dir][j] = sites[dir][j], sites[dir][i] })
+	r := &run{
+		t: t, dirs: strings.Split(*packages, ","), sites: map[string][]Site{},
+		drawn: map[string]int{}, dead: map[string]int{}, alive: map[string]int{},
 	}
-	var mu sync.Mutex
+	for _, dir := range r.dirs {
+		sites, err := Find(root, dir)
+		if err != nil || len(sites) == 0 {
+			t.Fatalf("%s: %d places to change, %v", dir, len(sites), err)
+		}
+		rng.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
+		r.sites[dir] = slices.DeleteFunc(sites, func(s Site) bool { return !wanted.MatchString(s.String()) })
+	}
 	var workers sync.WaitGroup
-	made, dead := map[string]int{}, map[string]int{}
-	var alive []string
-	next := func() (Site, bool) { // from the package that has the fewest
-		mu.Lock()
-		defer mu.Unlock()
-		all, least := 0, ""
-		for _, dir := range dirs {
-			all += made[dir]
-			if len(sites[dir]) > 0 && (least == "" || made[dir] < made[least]) {
-				least = dir
-			}
-		}
-		if all >= *count || least == "" {
-			return Site{}, false
-		}
-		s := sites[least][0]
-		sites[least] = sites[least][1:]
-		made[least]++
-		return s, true
-	}
 	for range 2 {
 		workers.Go(func() {
-			for s, ok := next(); ok; s, ok = next() {
+			for s, ok := r.next(); ok; s, ok = r.next() {
 				o, err := try(t.Context(), root, s)
-				mu.Lock()
-				switch {
-				case err != nil:
-					t.Errorf("%s: %v", s, err)
-				case o == uncompilable:
-					made[s.PackageDir]--
-				case o == killed:
-					dead[s.PackageDir]++
-				default:
-					alive = append(alive, s.String())
-					t.Logf("survived: %s", s)
-				}
-				mu.Unlock()
+				r.note(s, o, err)
 			}
 		})
 	}
 	workers.Wait()
-	report(t, dirs, made, dead, alive)
+	all, dead := r.tally()
+	slices.Sort(r.survivors)
+	t.Logf("%d of %d killed (%.1f %%), seed %d; survivors:\n%s",
+		dead, all, 100*float64(dead)/float64(max(all, 1)), *seed, strings.Join(r.survivors, "\n"))
+	if float64(dead) < *least*float64(all) {
+		t.Errorf("%d of %d mutants were killed, want %.0f %%", dead, all, 100**least)
+	}
 }
 
-func report(t *testing.T, dirs []string, made, dead map[string]int, alive []string) {
-	t.Helper()
-	all, allDead := 0, 0
-	for _, dir := range dirs {
-		t.Logf("%-24s %4d of %4d killed", dir, dead[dir], made[dir])
-		all, allDead = all+made[dir], allDead+dead[dir]
+// run is what has been tried so far.
+type run struct {
+	t    *testing.T
+	dirs []string
+
+	mu                 sync.Mutex
+	sites              map[string][]Site // of each package, that are left to draw
+	drawn, dead, alive map[string]int    // of each package; drawn ones are under way until they are dead or alive
+	survivors          []string
+}
+
+// next draws a mutant of the package that has the fewest.
+func (r *run) next() (Site, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, fewest := 0, ""
+	for _, dir := range r.dirs {
+		all += r.drawn[dir]
+		if len(r.sites[dir]) > 0 && (fewest == "" || r.drawn[dir] < r.drawn[fewest]) {
+			fewest = dir
+		}
 	}
-	slices.Sort(alive)
-	t.Logf("%d of %d killed (%.1f %%), seed %d; survivors:\n%s", allDead, all, 100*float64(allDead)/float64(max(all, 1)),
-		*seed, strings.Join(alive, "\n"))
-	if float64(allDead) < *least*float64(all) {
-		t.Errorf("%d of %d mutants were killed, want %.0f %%", allDead, all, 100**least)
+	if all >= *count || fewest == "" {
+		return Site{}, false
 	}
+	s := r.sites[fewest][0]
+	r.sites[fewest] = r.sites[fewest][1:]
+	r.drawn[fewest]++
+	return s, true
+}
+
+// note counts a mutant that was tried.
+func (r *run) note(s Site, o outcome, err error) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil:
+		r.t.Errorf("%s: %v", s, err)
+		return
+	case o == uncompilable:
+		r.drawn[s.PackageDir]--
+		return
+	case o == killed:
+		r.dead[s.PackageDir]++
+	default:
+		r.alive[s.PackageDir]++
+		r.survivors = append(r.survivors, s.String())
+		r.t.Logf("survived: %s", s)
+	}
+	if tried := total(r.dead) + total(r.alive); tried%tallyEvery == 0 {
+		r.tally()
+	}
+}
+
+// tally prints how many mutants of each package were tried, and how many killed.
+func (r *run) tally() (all, dead int) {
+	r.t.Helper()
+	for _, dir := range r.dirs {
+		r.t.Logf("%-24s %4d of %4d killed", dir, r.dead[dir], r.dead[dir]+r.alive[dir])
+	}
+	return total(r.dead) + total(r.alive), total(r.dead)
+}
+
+func total(counts map[string]int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
 }
 
 // try runs a package's tests on a mutant.
@@ -148,9 +191,9 @@ func try(ctx context.Context, root string, s Site) (outcome, error) {
 		}
 		return uncompilable, nil
 	}
-	run := exec.CommandContext(ctx, binary, "-test.short", "-test.failfast", "-test.timeout="+perMutant.String())
-	run.Dir = filepath.Join(root, s.PackageDir)
-	if out, err := run.CombinedOutput(); err != nil {
+	tests := exec.CommandContext(ctx, binary, "-test.short", "-test.failfast", "-test.timeout="+perMutant.String())
+	tests.Dir = filepath.Join(root, s.PackageDir)
+	if out, err := tests.CombinedOutput(); err != nil {
 		var ended *exec.ExitError
 		if !errors.As(err, &ended) {
 			return survived, fmt.Errorf("run: %w: %s", err, out)
