@@ -3,13 +3,12 @@ package guard
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/gputally/gputally/internal/clock"
 )
@@ -17,10 +16,7 @@ import (
 // Bodies to the port, of which every user can send any number, took all memory that
 // decisions over the socket need; and so did answers that nobody read.
 func TestM5WhoOnlyReadsTakesNoMemoryOfWhoDecides(t *testing.T) {
-	g, err := New(DefaultConfig(), Deps{Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := newGuard(t, clock.Real())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /large", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", smallAnswer+1))
@@ -45,15 +41,24 @@ func TestM5WhoOnlyReadsTakesNoMemoryOfWhoDecides(t *testing.T) {
 	if read, decide := ask(reads, nil), ask(t.Context(), nil); read != http.StatusServiceUnavailable || decide != http.StatusOK {
 		t.Errorf("while answers are unread: %d for who only reads, %d for who may decide, want 503, 200", read, decide)
 	}
+	if got := testutil.ToFloat64(g.metrics.refused.WithLabelValues(reasonMemory)); got != 1 {
+		t.Errorf("%v answers refused for memory, want 1", got)
+	}
+	g.unreadReads.Release(maxUnsentBytes)
+	for range 3 { // all memory comes back
+		if read, decide := ask(reads, nil), ask(t.Context(), nil); read != http.StatusOK || decide != http.StatusOK {
+			t.Errorf("when they are read: %d, %d, want 200", read, decide)
+		}
+	}
+	if !g.unreadReads.TryAcquire(maxUnsentBytes) || !g.unsent.TryAcquire(maxUnsentBytes) {
+		t.Error("answers that were sent keep their memory")
+	}
 }
 
 // M5: whoever leaves large answers unread keeps nobody from a decision's answer,
 // nor from metrics; those who leave metrics unread, not from health.
 func TestM5UnreadAnswersHoldUpNeitherDecisionsNorProbes(t *testing.T) {
-	g, err := New(DefaultConfig(), Deps{Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := newGuard(t, clock.Real())
 	const small, large = 64 << 10, 64<<10 + 1
 	mux := http.NewServeMux()
 	for pattern, size := range map[string]int{
