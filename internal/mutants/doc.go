@@ -8,6 +8,7 @@
 // compile is not counted, another one is drawn in its place. `make mutants` runs it.
 //
 // Left as they are, since no test should depend on them: generated code, constants,
-// lines of the log, the buckets of histograms, and memory that is taken in advance
-// (the capacity of a slice, the size of a map).
+// lines of the log and conditions of nothing else, the buckets of histograms, memory
+// that is taken in advance (the capacity of a slice, the size of a map), what is
+// returned beside an error or false, and the texts of errors that are returned.
 package mutants

@@ -112,6 +112,12 @@ func (f *finder) visit(n ast.Node) bool {
 			f.add(n.Pos(), n.End(), strconv.FormatInt(v+1, 10), "bound")
 		}
 	case *ast.IfStmt:
+		if onlyLogs(n) {
+			if n.Init != nil {
+				ast.Inspect(n.Init, f.visit)
+			}
+			return false
+		}
 		f.add(n.Cond.Pos(), n.Cond.End(),
 			"!("+string(f.text[f.set.Position(n.Cond.Pos()).Offset:f.set.Position(n.Cond.End()).Offset])+")", "condition")
 	case *ast.BlockStmt:
@@ -119,13 +125,41 @@ func (f *finder) visit(n ast.Node) bool {
 	case *ast.CaseClause:
 		f.statements(n.Body)
 	case *ast.ReturnStmt:
-		if last := len(n.Results) - 1; last >= 0 {
-			if name, ok := n.Results[last].(*ast.Ident); ok && name.Name == "err" {
-				f.add(name.Pos(), name.End(), "nil", "error")
-			}
-		}
+		return f.returned(n)
 	}
 	return true
+}
+
+// returned changes what a function returns: no error in place of one. What is beside
+// an error, or beside false, is nothing that a caller may use.
+func (f *finder) returned(n *ast.ReturnStmt) (within bool) {
+	if len(n.Results) == 0 {
+		return false
+	}
+	last := n.Results[len(n.Results)-1]
+	if name, ok := last.(*ast.Ident); ok && name.Name == "err" {
+		f.add(name.Pos(), name.End(), "nil", "error")
+	}
+	switch name := called(last); {
+	case name == "false", strings.HasPrefix(strings.ToLower(name), "err"):
+		return false
+	default:
+		return true
+	}
+}
+
+// onlyLogs says that an if statement has no other effect than lines of the log.
+func onlyLogs(n *ast.IfStmt) bool {
+	for _, s := range n.Body.List {
+		line, ok := s.(*ast.ExprStmt)
+		if !ok {
+			return false
+		}
+		if call, ok := line.X.(*ast.CallExpr); !ok || !logs(call) {
+			return false
+		}
+	}
+	return n.Else == nil
 }
 
 // statements are dropped one at a time: calls, assignments, increments, and jumps.
@@ -146,20 +180,27 @@ func (f *finder) statements(list []ast.Stmt) {
 	}
 }
 
-// unobserved says that a call is left as it is, since no test should depend on it:
-// a line of the log, the buckets of a histogram, and memory that is taken in advance.
-func unobserved(call *ast.CallExpr) bool {
+// logs says that a call is a line of the log.
+func logs(call *ast.CallExpr) bool {
 	switch called(call.Fun) {
 	case "Debug", "Info", "Warn", "Error":
 		method, ok := call.Fun.(*ast.SelectorExpr)
 		return ok && strings.EqualFold(called(method.X), "log")
+	}
+	return false
+}
+
+// unobserved says that a call is left as it is, since no test should depend on it:
+// a line of the log, the buckets of a histogram, and memory that is taken in advance.
+func unobserved(call *ast.CallExpr) bool {
+	switch called(call.Fun) {
 	case "ExponentialBuckets", "ExponentialBucketsRange", "LinearBuckets", "Grow":
 		return true
 	case "make":
 		_, isMap := call.Args[0].(*ast.MapType)
 		return isMap
 	}
-	return false
+	return logs(call)
 }
 
 // called is the last name of an expression: Warn of deps.Log.Warn.
@@ -169,6 +210,8 @@ func called(e ast.Expr) string {
 		return e.Name
 	case *ast.SelectorExpr:
 		return e.Sel.Name
+	case *ast.CallExpr:
+		return called(e.Fun)
 	}
 	return ""
 }

@@ -30,7 +30,17 @@ func f(n int) error {
 		errs.Error(5)
 		return err
 	}
-	return nil
+	if err := g(3); err != nil {
+		log.Error("only this")
+	}
+	return h(4)
+}
+
+func g(n int) (int, bool, error) {
+	if n == 5 {
+		return 0, false, fmt.Errorf("%d", 1)
+	}
+	return 6, true, nil
 }
 `
 	root := t.TempDir()
@@ -59,6 +69,12 @@ func f(n int) error {
 		"p.go:17: statement: errs.Error(5) → (dropped)",
 		"p.go:17: bound: 5 → 6",
 		"p.go:18: error: err → nil",
+		"p.go:20: bound: 3 → 4",
+		"p.go:23: bound: 4 → 5",
+		"p.go:27: condition: n == 5 → !(n == 5)",
+		"p.go:27: comparison: == → !=",
+		"p.go:27: bound: 5 → 6",
+		"p.go:30: bound: 6 → 7",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sites (-want +got):\n%s", diff)
