@@ -15,7 +15,7 @@ func (s *Spool) Ack(id uint64, refused ...Record) error {
 		return ErrClosed
 	}
 	if id >= s.nextID {
-		return fmt.Errorf("acknowledge spool record %d: the last one appended is %d", id, s.nextID-1)
+		return fmt.Errorf("acknowledge spool record %d: the next one to be appended is %d", id, s.nextID)
 	}
 	if id < s.st.Head {
 		return nil

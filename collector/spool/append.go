@@ -48,7 +48,6 @@ func (s *Spool) Append(ctx context.Context, recs [][]byte) (first uint64, err er
 	}
 	s.nextID += uint64(len(recs))
 	s.st.MetaThrough = s.nextID - 1
-	s.segs[len(s.segs)-1].last = s.nextID - 1
 	s.signal()
 	return first, nil
 }
@@ -145,15 +144,11 @@ func (s *Spool) tellDropped(seg *segment) error {
 		if id < expected || id > last {
 			return
 		}
-		if id > expected {
-			s.noteDamage(expected, id-1, data)
-		}
+		s.noteDamage(expected, id-1, data)
 		s.st.Ranges = addRange(s.st.Ranges, s.rangeOf(id, data, ReasonFull))
 		expected = id + 1
 	})
-	if expected <= last {
-		s.noteDamage(expected, last, nil)
-	}
+	s.noteDamage(expected, last, nil)
 	return nil
 }
 
@@ -171,7 +166,7 @@ func (s *Spool) rangeOf(id uint64, data []byte, reason string) DroppedRange {
 func (s *Spool) write(recs [][]byte, need int64) error {
 	if s.active != nil {
 		seg := s.segs[len(s.segs)-1]
-		if seg.bytes+need-headerBytes > s.opt.SegmentBytes && seg.last >= seg.first {
+		if seg.bytes+need-headerBytes > s.opt.SegmentBytes && seg.bytes > headerBytes {
 			s.roll()
 		}
 	}
@@ -249,7 +244,7 @@ func (s *Spool) writeNew(recs [][]byte, need int64) error {
 		return err
 	}
 	s.active = f
-	s.segs = append(s.segs, &segment{first: first, last: first - 1, bytes: int64(len(buf))})
+	s.segs = append(s.segs, &segment{first: first, bytes: int64(len(buf))})
 	s.bytes += int64(len(buf))
 	return nil
 }

@@ -23,6 +23,7 @@ type memFS struct {
 	capacityBytes int                  // 0: unlimited
 	ops           int
 	fail          func(op, name string) error // called before each write, sync, truncate
+	failRead      func(op, name string) error // called before each open, read, list
 	stopAt        int                         // after so many operations everything fails; 0: never
 }
 
@@ -56,9 +57,20 @@ func (m *memFS) step(op, path string) error {
 	return nil
 }
 
+// look is before an operation that changes nothing.
+func (m *memFS) look(op, path string) error {
+	if m.failRead != nil {
+		return m.failRead(op, filepath.Base(path))
+	}
+	return nil
+}
+
 func (m *memFS) Open(path string, create bool) (file, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.look("open", path); err != nil {
+		return nil, err
+	}
 	inode, ok := m.files[path]
 	if !ok && !create {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
@@ -86,6 +98,9 @@ func (m *memFS) Remove(path string) error {
 func (m *memFS) List(dir string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.look("list", dir); err != nil {
+		return nil, err
+	}
 	var names []string
 	for path := range m.files {
 		if name, ok := strings.CutPrefix(path, dir+"/"); ok {
@@ -191,6 +206,9 @@ type memFile struct {
 func (f *memFile) ReadAt(p []byte, at int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	if err := f.fs.look("read", f.path); err != nil {
+		return 0, err
+	}
 	if at >= int64(len(f.inode.data)) {
 		return 0, io.EOF
 	}

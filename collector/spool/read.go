@@ -63,7 +63,7 @@ func (s *Spool) read(limit int) ([]Record, error) {
 	for r.next < s.nextID {
 		i := s.segmentOf(r.next)
 		if i < 0 { // its file is gone
-			s.passDamage(s.firstAfter(r.next)-1, nil)
+			s.passDamage(s.beforeSegments(), nil)
 			continue
 		}
 		if err := s.openReader(i); err != nil {
@@ -90,16 +90,16 @@ func (s *Spool) segmentOf(id uint64) int {
 	return -1
 }
 
-func (s *Spool) firstAfter(id uint64) uint64 {
-	for _, seg := range s.segs {
-		if seg.first > id {
-			return seg.first
-		}
+// beforeSegments is the greatest id that no file can have.
+func (s *Spool) beforeSegments() uint64 {
+	if len(s.segs) == 0 {
+		return s.nextID - 1
 	}
-	return s.nextID
+	return s.segs[0].first - 1
 }
 
-// passDamage moves the read position beyond id, over records that can't be read.
+// passDamage moves the read position beyond id, over records that can't be read, if
+// it is not there yet.
 func (s *Spool) passDamage(id uint64, next []byte) {
 	s.noteDamage(s.reading.next, id, next)
 	s.reading.next = id + 1
@@ -158,9 +158,7 @@ func (s *Spool) readFrames(i, limit int) ([]Record, error) {
 		if id < r.next || id > last {
 			continue
 		}
-		if id > r.next {
-			s.passDamage(id-1, data)
-		}
+		s.passDamage(id-1, data)
 		recs = append(recs, Record{ID: id, Data: data})
 		r.next = id + 1
 	}

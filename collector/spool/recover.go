@@ -18,7 +18,6 @@ func (s *Spool) recover() error {
 		return err
 	}
 	s.removeSettled()
-	s.reading.next = s.st.Head
 	return nil
 }
 
@@ -77,9 +76,7 @@ func (s *Spool) scanSegments() error {
 			if id < expected {
 				return
 			}
-			if id > expected {
-				s.noteDamage(expected, id-1, data)
-			}
+			s.noteDamage(expected, id-1, data)
 			expected = id + 1
 		})
 		seg.bytes = int64(len(buf))
@@ -89,9 +86,7 @@ func (s *Spool) scanSegments() error {
 			s.findTail(seg, int64(end))
 		}
 	}
-	if expected < s.nextID {
-		s.noteDamage(expected, s.nextID-1, nil)
-	}
+	s.noteDamage(expected, s.nextID-1, nil)
 	return nil
 }
 

@@ -39,7 +39,7 @@ type Spool struct {
 // segment is one file of records with ids from first on.
 type segment struct {
 	first uint64
-	last  uint64 // greatest intact id; first-1: none
+	last  uint64 // greatest intact id when the spool was opened; first-1: none
 	bytes int64  // what was synced
 }
 
@@ -155,9 +155,12 @@ func (s *Spool) damaged(from, to uint64) uint64 {
 	return n
 }
 
-// noteDamage records that ids [from, to] can't be read. next is record to+1, which
+// noteDamage records that ids [from, to], if any, can't be read. next is record to+1, which
 // tells which seqs are lost; nil where it isn't at hand.
 func (s *Spool) noteDamage(from, to uint64, next []byte) {
+	if from > to {
+		return
+	}
 	after := to + 1
 	if next == nil {
 		after, next = s.recordAfter(to)
@@ -205,7 +208,7 @@ func (s *Spool) recordAfter(id uint64) (after uint64, next []byte) {
 			continue // nobody depends on it: without a successor the seqs stay unknown
 		}
 		scanSegment(buf, seg.first, func(have uint64, data []byte) {
-			if next == nil && have > id && have <= last {
+			if next == nil && have <= last {
 				after, next = have, data
 			}
 		})
