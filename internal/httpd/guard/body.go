@@ -70,7 +70,7 @@ func (g *Guard) collect(from io.Reader) (body []byte, taken int64, err error) {
 	var all bytes.Buffer
 	for {
 		n, err := from.Read(chunk)
-		if n > 0 && !g.bodies.TryAcquire(int64(n)) {
+		if !g.bodies.TryAcquire(int64(n)) {
 			return nil, taken, errMemory
 		}
 		taken += int64(n)

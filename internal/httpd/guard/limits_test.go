@@ -211,6 +211,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	one, other, third := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
+	late := &laterGone{Context: t.Context()}
 	leave, err := p.take(t.Context(), one)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.take(gone, third); !errors.Is(err, context.Canceled) {
+	if _, err := p.take(late, third); !errors.Is(err, context.Canceled) || late.waited != 2 {
 		t.Errorf("a request when every place is taken: %v, want that its context ended", err)
 	}
 	leave()
@@ -239,10 +240,30 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	}
 }
 
+// laterGone has ended when somebody waits for it a second time.
+type laterGone struct {
+	context.Context
+	waited int
+}
+
+func (l *laterGone) Done() <-chan struct{} {
+	if l.waited++; l.waited == 1 {
+		return nil
+	}
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+func (*laterGone) Err() error { return context.Canceled }
+
 func TestHeadersOfEveryAnswer(t *testing.T) {
 	g := newGuard(t, clock.Real())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /answered", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /folder/", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /{$}", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /broken", func(http.ResponseWriter, *http.Request) { panic(errors.New("broken")) })
 	for path, c := range map[string]struct {
 		method string
 		ctx    context.Context
@@ -252,6 +273,10 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}{
 		"/answered":      {"GET", t.Context(), nil, 200, ""},
 		"/unknown":       {"GET", t.Context(), nil, 404, ""},
+		"/folder/":       {"GET", t.Context(), nil, 200, ""},
+		"/":              {"GET", t.Context(), nil, 200, ""},
+		"//":             {"GET", t.Context(), nil, 404, ""},
+		"/broken":        {"GET", t.Context(), nil, 500, ""},
 		"/answered?get":  {"GET", WithReadOnly(t.Context()), nil, 200, ""},
 		"/answered?head": {"HEAD", WithReadOnly(t.Context()), nil, 200, ""},
 		"/answered?post": {"POST", WithReadOnly(t.Context()), nil, 403, ""},
@@ -275,6 +300,9 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(g.metrics.refused.WithLabelValues(reasonRead)); got != 1 {
 		t.Errorf("%v refused because the address only reads, want 1", got)
+	}
+	if got := testutil.ToFloat64(g.metrics.panics); got != 1 {
+		t.Errorf("%v panics, want 1", got)
 	}
 }
 

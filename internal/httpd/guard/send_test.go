@@ -26,6 +26,9 @@ func TestM5WhoOnlyReadsTakesNoMemoryOfWhoDecides(t *testing.T) {
 		r.Host = "localhost"
 		w := httptest.NewRecorder()
 		g.Handler(mux).ServeHTTP(w, r)
+		if (w.Header().Get("Retry-After") == "1") != (w.Code == http.StatusServiceUnavailable) {
+			t.Errorf("%d has Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+		}
 		return w.Code
 	}
 	reads := WithReadOnly(t.Context())
