@@ -64,7 +64,7 @@ func (s *Spool) makeRoom(ctx context.Context, need int64) error {
 		if s.bytes+need <= s.opt.MaxBytes {
 			return nil
 		}
-		if s.st.Head == s.nextID && len(s.segs) > 0 {
+		if s.st.Head == s.nextID {
 			// Everything is settled, but the segment in use was kept.
 			if err := s.release(); err != nil {
 				return err

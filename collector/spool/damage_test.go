@@ -77,6 +77,22 @@ func TestTruncationAtEveryByte(t *testing.T) {
 	}
 }
 
+// Bytes that are none of the spool's may lie before any frame.
+func TestBytesBetweenFrames(t *testing.T) {
+	segment, ends := image(30, 90, 16)
+	for _, at := range append([]int{headerBytes}, ends[:2]...) {
+		for n := range 3 {
+			dir := t.TempDir()
+			data := slices.Insert(slices.Clone(segment), at, make([]byte, n)...)
+			s := open(t, dir, Options{Describe: describe, fs: diskWith(t, dir, 3, data)})
+			if st := checkSum(t, s); st.CorruptRecords != 0 || st.Records != 3 {
+				t.Errorf("%d bytes at %d: %+v", n, at, st)
+			}
+			sameIDs(t, ids(1, 3), drain(t, s))
+		}
+	}
+}
+
 func TestBitFlipsInEveryByte(t *testing.T) {
 	segment, ends := image(600, 16, 1000, 300, 700, 17, 900, 350)
 	if len(segment) < 4000 {

@@ -10,6 +10,29 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
+func TestReadStatsOfPartsOfASpool(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := ReadStats(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty folder: %v, want fs.ErrNotExist", err)
+	}
+	if err := open(t, dir, Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := ReadStats(dir); err != nil || st.Appended != 0 {
+		t.Errorf("an empty spool: %+v, %v", st, err)
+	}
+	segment, _ := image(30, 90)
+	disk := newMemFS()
+	disk.put(filepath.Join(dir, segmentName(1)), segment)
+	opt, err := Options{fs: disk}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := readStats(dir, opt); err != nil || st.Appended != 2 || st.Records != 2 {
+		t.Errorf("segments without a state: %+v, %v", st, err)
+	}
+}
+
 func TestReadStatsWhileOpen(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := ReadStats(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {

@@ -87,9 +87,7 @@ func (c *copier) write(m *copied) (err error) {
 
 // failed gives the file up; what it lacks goes into the next.
 func (c *copier) failed(err error) error {
-	if c.file != nil {
-		_ = c.file.Close() // the error before says what matters
-	}
+	_ = c.file.Close() // the error before says what matters; a file that could not be made is nil
 	c.file, c.next = nil, c.synced
 	return fmt.Errorf("copy decisions to %s: %w", c.dir, err)
 }

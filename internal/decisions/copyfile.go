@@ -159,10 +159,10 @@ func (s *copyScan) file(path string) (err error) {
 		return fmt.Errorf("%w: %s begins with %q, want %q", ErrCopy, path, magic[:n], copyMagic)
 	}
 	left -= int64(len(magic))
-	for left > 0 {
+	for {
 		m, size, err := readCopied(r, left)
 		switch {
-		case errors.Is(err, errTorn): // by a crash: what follows is in the next file
+		case errors.Is(err, errTorn): // the end, or a crash: what follows is in the next file
 			return nil
 		case errors.Is(err, errNoRecord):
 			if s.damaged == nil || s.damagedAt < int64(len(s.chains)) { // else what is missing begins there
@@ -179,16 +179,15 @@ func (s *copyScan) file(path string) (err error) {
 			return err
 		}
 	}
-	return nil
 }
 
 var (
-	errTorn     = errors.New("record was cut off")
+	errTorn     = errors.New("record was cut off, or there is none")
 	errNoRecord = errors.New("no record")
 )
 
 // readCopied reads a record of at most left bytes, and how many it has. Errors:
-// errTorn where a crash may have cut it off, errNoRecord where it is none, and
+// errTorn where nothing is left, or a crash may have cut it off, errNoRecord where it is none, and
 // those of r.
 func readCopied(r *bufio.Reader, left int64) (m copied, size int64, err error) {
 	if left < copyPrefix {
