@@ -96,6 +96,45 @@ func TestDamageInADroppedSegmentIsTold(t *testing.T) {
 	}
 }
 
+// TestDamageAroundDamageNamesItsSeqs: what was noted before is noted once, and what
+// lies around it has its own numbers.
+func TestDamageAroundDamageNamesItsSeqs(t *testing.T) {
+	s := open(t, t.TempDir(), Options{Describe: describe})
+	appendSeqs(t, s, 10, 17, 100)
+	s.noteDamage(3, 3, record(1000, 13, 100))
+	s.noteDamage(2, 5, record(1000, 15, 100))
+	s.noteDamage(2, 5, record(1000, 15, 100))
+	lost := func(from, to uint64) DroppedRange {
+		return DroppedRange{FromID: from, ToID: to, BootMS: 1000, FromSeq: from + 9, ToSeq: to + 9, Reason: ReasonCorrupt}
+	}
+	st := checkSum(t, s)
+	if diff := cmp.Diff([]DroppedRange{lost(3, 3), lost(2, 2), lost(4, 5)}, st.DroppedRanges); diff != "" || st.CorruptRecords != 4 {
+		t.Errorf("%d corrupt; ranges (-want +got):\n%s", st.CorruptRecords, diff)
+	}
+}
+
+// A segment whose first append was torn within its header is begun anew.
+func TestASegmentThatNeverBegan(t *testing.T) {
+	dir, disk := t.TempDir(), newMemFS()
+	opt := Options{SegmentBytes: 300, Describe: describe, fs: disk}
+	s := open(t, dir, opt)
+	for seq := range uint64(6) {
+		appendSeqs(t, s, seq, seq+1, 100)
+	}
+	want := checkSum(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	disk.put(filepath.Join(dir, segmentName(7)), appendHeader(nil, 7)[:20])
+	s = open(t, dir, opt)
+	appendSeqs(t, s, 6, 7, 100)
+	want.Appended, want.Records, want.Segments, want.Bytes = 7, 7, want.Segments+1, want.Bytes+headerBytes+frameHeadBytes+100
+	if diff := cmp.Diff(want, checkSum(t, s), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("Stats (-want +got):\n%s", diff)
+	}
+	sameIDs(t, ids(1, 7), drain(t, s))
+}
+
 // TestDamageAtTheEndOfASegmentNamesItsSeqs, read while the spool is open: the
 // record behind the damage stands in the next segment.
 func TestDamageAtTheEndOfASegmentNamesItsSeqs(t *testing.T) {

@@ -226,8 +226,19 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	if _, err := p.take(late, third); !errors.Is(err, context.Canceled) || late.waited != 2 {
 		t.Errorf("a request when every place is taken: %v, want that its context ended", err)
 	}
+	next := make(chan error)
+	go func() { // the client's next request gets the place that this one leaves
+		leaveNext, err := p.take(t.Context(), one)
+		if err == nil {
+			leaveNext()
+		}
+		next <- err
+	}()
 	leave()
 	leave()
+	if err := <-next; err != nil {
+		t.Error(err)
+	}
 	waiting := p.enter(third)
 	if !waiting.places.TryAcquire(1) {
 		t.Error("a request that got no place keeps its client's")
@@ -306,7 +317,49 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 }
 
+// Only what a GET or HEAD brought has an ETag; a problem has none, nor 304 a type.
+func TestETagsOfWhatMayBeKept(t *testing.T) {
+	g := newGuard(t, clock.Real())
+	mux := http.NewServeMux()
+	for status, path := range map[int]string{200: "/good", 404: "/missing"} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/csv")
+			w.WriteHeader(status)
+		})
+	}
+	mux.HandleFunc("/broken", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("ETag", `"its own"`)
+		panic("broken")
+	})
+	for _, c := range []struct {
+		method, path, condition string
+		want                    int
+		tag                     bool
+		kind                    string
+	}{
+		{"GET", "/good", "", 200, true, "text/csv"},
+		{"HEAD", "/good", "", 200, true, "text/csv"},
+		{"POST", "/good", "", 200, false, "text/csv"},
+		{"POST", "/good", "*", 200, false, "text/csv"},
+		{"GET", "/missing", "*", 404, false, "text/csv"},
+		{"GET", "/good", "*", 304, true, ""},
+		{"GET", "/broken", "", 500, false, ProblemType},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), c.method, c.path, nil)
+		r.Host = "localhost"
+		r.Header.Set("If-None-Match", c.condition)
+		w := httptest.NewRecorder()
+		g.Handler(mux).ServeHTTP(w, r)
+		if w.Code != c.want || (w.Header().Get("ETag") != "") != c.tag || w.Header().Get("Content-Type") != c.kind {
+			t.Errorf("%s %s: %d, %v", c.method, c.path, w.Code, w.Header())
+		}
+	}
+}
+
 func TestConfigLimits(t *testing.T) {
+	if got, want := DefaultConfig(), (Config{RatePerSecond: 50, Burst: 200, InFlight: 16, InFlightPerClient: 8, Timeout: time.Minute}); !cmp.Equal(want, got) {
+		t.Errorf("default %+v, want %+v as docs/configuration.md has it", got, want)
+	}
 	for name, set := range map[string]func(*Config, int) (least, most int){
 		"rate":       func(c *Config, n int) (int, int) { c.RatePerSecond = n; return 1, 1_000_000 },
 		"burst":      func(c *Config, n int) (int, int) { c.Burst = n; return 1, 1_000_000 },
