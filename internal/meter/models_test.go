@@ -46,13 +46,31 @@ func TestProfilesFitTheirBoard(t *testing.T) {
 	for _, m := range models {
 		full := m.model.Slices == 1
 		for p, n := range m.model.Profiles {
-			if n < 1 || n > m.model.Slices {
+			// A profile's name begins with its compute slices.
+			if want := int(p[0] - '0'); n != want || p[1] != 'g' || n > m.model.Slices {
 				t.Errorf("%s: profile %s has %d slices, the board %d", m.model.Name, p, n, m.model.Slices)
 			}
 			full = full || n == m.model.Slices
 		}
 		if !full {
 			t.Errorf("%s: no profile covers the board's %d slices", m.model.Name, m.model.Slices)
+		}
+	}
+}
+
+// TestBoardsOfEachFamily: A100X to GB300 are MIG boards, the rest are whole.
+func TestBoardsOfEachFamily(t *testing.T) {
+	want := map[string]int{
+		"A100": 7, "A100X": 7, "A800": 7, "GH200": 7, "H100": 7, "H800": 7, "H20": 7, "H200": 7, "B200": 7, "GB200": 7, "B300": 7, "GB300": 7,
+		"A30": 4, "A30X": 4, "RTX PRO 6000": 4, "RTX PRO 5000": 2, "RTX PRO 4500": 2,
+	}
+	for _, m := range models {
+		slices, mig := want[m.model.Name]
+		if m.model.Slices != max(slices, 1) || mig != (len(m.model.Profiles) > 0) {
+			t.Errorf("%s has %d slices and %d profiles", m.model.Name, m.model.Slices, len(m.model.Profiles))
+		}
+		if watts := map[string]float64{"A100": 80, "A800": 80, "H100": 80, "H800": 80, "H200": 85}[m.model.Name]; m.model.IdleWatts != watts {
+			t.Errorf("%s idles at %v W, want %v", m.model.Name, m.model.IdleWatts, watts)
 		}
 	}
 }

@@ -449,8 +449,18 @@ func TestConfigNamesWhatCantWork(t *testing.T) {
 	if err := guard.DefaultConfig().Validate(); err != nil {
 		t.Errorf("default: %v", err)
 	}
-	if _, err := guard.New(guard.DefaultConfig(), guard.Deps{}); err == nil {
-		t.Error("a guard without dependencies was made")
+	all := guard.Deps{Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry()}
+	for _, lacks := range []func(*guard.Deps){
+		func(d *guard.Deps) { d.Clock = nil }, func(d *guard.Deps) { d.Log = nil }, func(d *guard.Deps) { d.Registry = nil },
+	} {
+		deps := all
+		lacks(&deps)
+		if _, err := guard.New(guard.DefaultConfig(), deps); err == nil {
+			t.Errorf("a guard was made with no more than %+v", deps)
+		}
+	}
+	if _, err := guard.New(guard.Config{}, all); err == nil {
+		t.Error("a guard was made of the zero configuration")
 	}
 }
 
