@@ -48,6 +48,19 @@ func TestR17NotesAndWhatTheyCorrectAreTheNewMonth(t *testing.T) {
 			if len(note.Lines) > 0 {
 				notes++
 			}
+			if same := Difference(before, before); len(same.Lines) > 0 || !same.Total.IsZero() {
+				t.Fatalf("seed %d: an invoice differs from itself by %+v", seed, same.Lines)
+			}
+			seen := map[Line]bool{} // a line tells one difference of what it names and costs
+			for _, line := range note.Lines {
+				price := line.UnitPrice.Decimal.String()
+				line.Quantity, line.UnitPrice, line.Amount = Money{}, Money{}, Money{}
+				line.Detail += price
+				if seen[line] {
+					t.Fatalf("seed %d: two lines of %+v", seed, line)
+				}
+				seen[line] = true
+			}
 		}
 	}
 	if notes == 0 {

@@ -126,6 +126,39 @@ func TestReservationNeedsSupplyInTheLedger(t *testing.T) {
 	}
 }
 
+// A reservation's line names a model, and no unit that is sold.
+func TestOnlyTimeHeldHasASKU(t *testing.T) {
+	book := testBook(t, strings.TrimPrefix(oneModel, "\n")+`  tenants:
+    a: {reserved: [{model: H100, gpus: "3", unused_gpu_hour: "1"}]}
+`)
+	book.SKUs = []prices.SKU{{Name: "whole", GPUs: 1}, {Name: "part", Profile: "1g"}}
+	rows := []Row{
+		held(func(*Row) {}), held(func(r *Row) { r.Profile, r.ProfileSlices = "1g", 1 }),
+		held(func(r *Row) { r.Tenant, r.Bucket, r.SliceMS = "", "free", 100_800_000 }),
+	}
+	rows[1].SliceMS = 3_600_000
+	result, err := Rate(book, Period{2026, 3}, rows, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserved := 0
+	for _, l := range result.Invoices[0].Lines {
+		want := ""
+		if l.Bucket != "" {
+			want = map[string]string{"": "whole", "1g": "part"}[l.Profile]
+		}
+		if l.SKU != want {
+			t.Errorf("line %+v is of unit %q, want %q", l, l.SKU, want)
+		}
+		if l.Effect == EffectReservation {
+			reserved++
+		}
+	}
+	if reserved != 1 {
+		t.Errorf("%d lines of a reservation, want 1", reserved)
+	}
+}
+
 func TestInvoicesWithoutUsage(t *testing.T) {
 	book := testBook(t, oneModel+`  tenants:
     zero: {minimum: "0"}
