@@ -14,8 +14,8 @@ const hourStart = int64(fillFrom)
 // oneSlot is a record of GPU-a in the slot so many seconds after hourStart, with a row
 // of free time.
 func oneSlot(seconds int64, slices int, kind meter.Kind, model string) meter.Record {
-	return meter.Record{StartMS: hourStart + seconds*1000, Slices: slices, Kind: kind, Model: model,
-		Rows: []meter.Row{{Bucket: meter.Free, Why: meter.WhyNotHeld, SliceMS: int64(slices) * 10_000}}}
+	free := meter.Row{Bucket: meter.Free, Why: meter.WhyNotHeld, SliceMS: int64(slices) * 10_000}
+	return meter.Record{StartMS: hourStart + seconds*1000, Slices: slices, Kind: kind, Model: model, Rows: []meter.Row{free}}
 }
 
 // oneHour is the hour after hourStart, read to its end, of what nodes say of GPU-a.
