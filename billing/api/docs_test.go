@@ -20,12 +20,12 @@ import (
 	"github.com/gputally/gputally/internal/usage/usagetest"
 )
 
-var update = flag.Bool("update", false, "write the answers into docs/api.md")
+var update = flag.Bool("update", false, "write the answers into docs/reference/api.md")
 
-// Every answer in docs/api.md is what the API answers; -update writes them. A
+// Every answer in docs/reference/api.md is what the API answers; -update writes them. A
 // cursor or an ETag that a request of the page sends is taken from the page.
 func TestDocumentedAnswersAreReal(t *testing.T) {
-	const page = "../../docs/api.md"
+	const page = "../../docs/reference/api.md"
 	have, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestDocumentedAnswersAreReal(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want.String(), string(have)); diff != "" {
-		t.Errorf("docs/api.md (-want +got); -update writes it:\n%s", diff)
+		t.Errorf("docs/reference/api.md (-want +got); -update writes it:\n%s", diff)
 	}
 }
 

@@ -42,7 +42,7 @@ type Row struct {
 	EnergyMJ int64
 }
 
-// The buckets that rules of money tell apart (prices.md).
+// The buckets that rules of money tell apart (docs/reference/price-book.md).
 const (
 	bucketActive     = "active"
 	bucketIdle       = "idle"
@@ -197,7 +197,7 @@ func merge(rows []Row) ([]Row, error) {
 // byteOrderMark is U+FEFF in UTF-8.
 const byteOrderMark = "\ufeff"
 
-// csvColumns are those of a usage file, in their order (prices.md, Cases).
+// csvColumns are those of a usage file, in their order (docs/how-to/publish-prices.md).
 var csvColumns = []string{"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket",
 	"slice_ms", "energy_mj"}
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 )
 
-// The slow model: prices.md in exact fractions, effect by effect, each from
+// The slow model: docs/reference/price-book.md in exact fractions, effect by effect, each from
 // the rows anew. It shares the price book's types with the rater and nothing
 // else: no helper, no rounding, no order of work, no names of effects, no time
 // zones. It also notes what a case made it do, so that a test can tell what

@@ -9,7 +9,7 @@ import (
 // The limits of the contract: what hardware can have, and what can be settled in
 // a tenth of a second. A batch over one of them is refused whole, with the reason
 // "limits", since it contradicts hardware; a reading over one is absent.
-// docs/rules.md lists them.
+// docs/reference/formats.md lists them.
 const (
 	// MaxNameBytes is the length of a name: what identifies capacity (cluster,
 	// node, collector, GPU, model, leaf, profile), and what Name makes of an owner

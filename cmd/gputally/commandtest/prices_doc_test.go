@@ -15,7 +15,10 @@ import (
 	"github.com/gputally/gputally/internal/placetest"
 )
 
-const pricesDoc = "../../../docs/prices.md"
+// pricesDocs are the pages about price books: the book itself, and what is done with it.
+var pricesDocs = []string{
+	"../../../docs/reference/price-book.md", "../../../docs/how-to/publish-prices.md",
+}
 
 // block is a fenced block of a document.
 type block struct{ language, text string }
@@ -31,10 +34,13 @@ func blocksOf(document string) []block {
 	return blocks
 }
 
-// TestPricesDocSaysWhatCommandsPrint runs every command of docs/prices.md, in
-// order, on the files it shows.
+// TestPricesDocSaysWhatCommandsPrint runs every command of the pages, in order, on
+// the files that they show.
 func TestPricesDocSaysWhatCommandsPrint(t *testing.T) {
-	blocks := blocksOf(string(placetest.ReadFile(t, pricesDoc)))
+	var blocks []block
+	for _, page := range pricesDocs {
+		blocks = append(blocks, blocksOf(string(placetest.ReadFile(t, page)))...)
+	}
 	book := placetest.ReadFile(t, filepath.Join("testdata", "prices", "prices.yaml"))
 	usage := placetest.ReadFile(t, filepath.Join("testdata", "prices", "usage.csv"))
 	dir := t.TempDir()
