@@ -131,7 +131,7 @@ func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *tab
 	}
 	it.unknown, it.late = int(r.UnknownFields), r.Status == tables.StatusLate
 	if !it.late {
-		it.gpus = meter.Settle(it.batch, ids)
+		it.gpus = meter.Classify(it.batch, ids)
 		it.raw = rawOf(it.gpus, meter.RulesVersion)
 	}
 	row := journalRow(&it, r.IngestedAt)

@@ -92,7 +92,7 @@ func (d *decoder) settle(items []item, weeks ledger.RawWeeks) {
 		}
 		it.late = it.reason == "" && weeks.Late(time.UnixMilli(it.batch.SlotStartMs))
 		if it.reason == "" && !it.late {
-			it.gpus = meter.Settle(it.batch, ids)
+			it.gpus = meter.Classify(it.batch, ids)
 			it.raw = rawOf(it.gpus, meter.RulesVersion)
 		}
 	})

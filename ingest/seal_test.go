@@ -146,7 +146,7 @@ func BenchmarkSeal(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			it = item{batch: batch, hash: wire.Hash(batch, data), gpus: meter.Settle(batch, ids)}
+			it = item{batch: batch, hash: wire.Hash(batch, data), gpus: meter.Classify(batch, ids)}
 		}
 	})
 	c, now := newJournalBlock(), time.Unix(1_800_000_000, 0)

@@ -348,7 +348,7 @@ func TestR12Replicas(t *testing.T) {
 		t.Errorf("%d replicas, %d holds, want 4 and 2", got, len(b.Gpus[0].Holds))
 	}
 	var held, free int64
-	for _, s := range meter.Settle(b, meter.NewIdentities()) {
+	for _, s := range meter.Classify(b, meter.NewIdentities()) {
 		if s.UUID == "GPU-a" {
 			for _, row := range s.Rows {
 				if row.Bucket == meter.Free {

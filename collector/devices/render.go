@@ -75,7 +75,7 @@ func (d *Devices) render(b *wire.Batch, info source.Info) []prometheus.Metric {
 	}
 	w := d.writer(b.Node)
 	w.add(attributionOK, labels{}.with("Hostname", b.Node), flag(wire.AttributionOK(b)))
-	settled := meter.Settle(b, meter.NewIdentities())
+	settled := meter.Classify(b, meter.NewIdentities())
 	for i, g := range b.Gpus {
 		w.board(b, g, &settled[i], info)
 	}

@@ -105,7 +105,7 @@ func (b *book) held() map[string]int64 {
 	out := map[string]int64{}
 	for _, batch := range b.wins {
 		ids := meter.NewIdentities()
-		for _, g := range meter.Settle(batch, ids) {
+		for _, g := range meter.Classify(batch, ids) {
 			jobs := map[uint64]string{}
 			ids.Owners(func(o meter.Owner, h uint64) { jobs[h] = o.ID() })
 			var sum int64

@@ -142,9 +142,9 @@ func (l *Ledger) input(x *computation, h hourState, r *raw) meter.HourInput {
 	start, slotMS := h.start.UnixMilli(), int64(x.cluster.SlotMS)
 	in := meter.HourInput{
 		StartMS: start, WatermarkMS: x.watermarkMS, SlotMS: slotMS,
-		Nodes:    make(map[string][]meter.NodeSlot, len(x.winners.nodes)),
-		GPUs:     make(map[string]map[string][]meter.Record, len(r.gpus)),
-		Closings: x.closings, LeafSlices: l.names.leafSlices, OwnerID: l.names.ownerID,
+		Nodes:       make(map[string][]meter.NodeSlot, len(x.winners.nodes)),
+		GPUs:        make(map[string]map[string][]meter.Record, len(r.gpus)),
+		Retirements: x.closings, LeafSlices: l.names.leafSlices, OwnerID: l.names.ownerID,
 	}
 	for node, slots := range x.winners.nodes {
 		in.Nodes[node] = slotsAround(slots, slotMS, start)

@@ -1,16 +1,16 @@
 package meter
 
-// energyOnly books the energy of a slot whose rows count no time.
+// energyOnly adds the energy of a slot whose rows count no time to the GPU-hour.
 func (h *gpuHour) energyOnly(c *cell, why Why) {
 	for _, r := range c.record.Rows {
-		h.book(c, Row{Bucket: Unobserved, Why: why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ,
+		h.addRow(c, Row{Bucket: Unobserved, Why: why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ,
 			UnattributedMJ: r.UnattributedMJ})
 	}
 }
 
-// bookStored books a row that the hour takes as it is. Of what is pending or was
-// not observed only the energy counts here: the time is decided with the hour.
-func (h *gpuHour) bookStored(c *cell, r *Row) {
+// addStored adds a stored row as it is. Of pending and unobserved rows only the
+// energy is added: their time is decided for the hour as a whole.
+func (h *gpuHour) addStored(c *cell, r *Row) {
 	row := *r
 	if row.Bucket == Pending || row.Bucket == Unobserved {
 		if row.Why == WhyAttribution {
@@ -20,15 +20,15 @@ func (h *gpuHour) bookStored(c *cell, r *Row) {
 		row = Row{Bucket: Unobserved, Why: r.Why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ,
 			UnattributedMJ: r.UnattributedMJ}
 	}
-	h.book(c, row)
+	h.addRow(c, row)
 }
 
-// book adds a row to the hour's figures, and shows it to who traces the hour.
-func (h *gpuHour) book(c *cell, r Row) {
-	h.bookAt(c.node, c.slot.StartMS, r)
+// addRow adds a row to the hour's figures and passes it to Trace, if there is one.
+func (h *gpuHour) addRow(c *cell, r Row) {
+	h.addRowAt(c.node, c.slot.StartMS, r)
 }
 
-func (h *gpuHour) bookAt(node string, startMS int64, r Row) {
+func (h *gpuHour) addRowAt(node string, startMS int64, r Row) {
 	h.out.UnattributedMJ += r.UnattributedMJ
 	switch r.Bucket {
 	case Active, Idle, Unproven:
@@ -60,10 +60,11 @@ func (h *gpuHour) bookAt(node string, startMS int64, r Row) {
 	h.trace(node, startMS, r)
 }
 
-// lineKey is what an OwnerUse is of.
+// lineKey identifies an OwnerUse within a GPU-hour.
 type lineKey struct{ leaf, owner uint64 }
 
-// fewOwners is up to where a walk beats an index.
+// fewOwners is the number of lines up to which a linear search is faster than an
+// index.
 const fewOwners = 16
 
 // owner finds or adds the line of an owner on a leaf.

@@ -1,14 +1,14 @@
 package meter
 
-// capacity is what an hour's entry of the inventory has: slices of what.
-// Slices 0: not known.
+// capacity is a GPU's size in one hour: the number of slices and their kind. Zero
+// slices: unknown.
 type capacity struct {
 	slices int
 	kind   Kind
 }
 
-// capacity is the hour's first record's, else the last one before. It keeps
-// for the next hour what this one began with.
+// capacity sets the hour's capacity: that of its first record, else of the last record
+// before it. It keeps the capacity for the next hour.
 func (h *gpuHour) capacity() {
 	if began := h.firstCapacity(h.in.StartMS, h.endMS); began.slices > 0 {
 		h.out.Slices, h.out.Kind = began.slices, began.kind
@@ -27,13 +27,13 @@ func (h *gpuHour) capacity() {
 	for i := range h.sightings {
 		s := &h.sightings[i]
 		s.SlicesFirst, s.KindFirst = h.out.Slices, h.out.Kind
-		if s.SlicesLast == 0 { // nothing but records without figures: what was known before
+		if s.SlicesLast == 0 { // only records without a number of slices: what was known before stays
 			s.SlicesLast = h.known.slices
 		}
 	}
 }
 
-// firstCapacity is what the first record in [from, to) says.
+// firstCapacity is the capacity in the first record of [from, to).
 func (h *gpuHour) firstCapacity(from, to int64) capacity {
 	for i := range h.cells {
 		c := &h.cells[i]
@@ -44,10 +44,10 @@ func (h *gpuHour) firstCapacity(from, to int64) capacity {
 	return capacity{}
 }
 
-// excess says that the slot tells more than its hour's capacity can hold, or
-// of something else than its hour began with: the whole slot is unobserved.
-// Slots around the hour are held to the capacity of their own hour, so that
-// both hours infer alike over a gap between them.
+// excess reports whether the batch lists more slices than the GPU's capacity in that
+// hour, or another kind: then the whole slot is unobserved. Slots around the hour are
+// compared with the capacity of their own hour, so that both hours infer the same over
+// a gap between them.
 func (h *gpuHour) excess(c *cell) bool {
 	if c.record == nil {
 		return false

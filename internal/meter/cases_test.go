@@ -19,7 +19,7 @@ func TestWorkedCases(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
-			got, _ := settleCluster(t, readBatches(t, file))
+			got, _ := computeCluster(t, readBatches(t, file))
 			want := readUsage(t, strings.TrimSuffix(file, ".jsonl")+".csv")
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(usage{}, usageKey{})); diff != "" {
 				t.Errorf("usage differs (-want +got):\n%s", diff)

@@ -44,18 +44,18 @@ func hourText(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC
 
 func tenantOf(o meter.Owner) string { return cmp.Or(o.Tenant, o.Namespace, o.Account, "unassigned") }
 
-// settleCluster takes batches of one cluster the whole way: winners, rows,
+// computeCluster takes batches of one cluster the whole way: winners, rows,
 // hours. It is what the ledger does, without tables.
-func settleCluster(t *testing.T, batches []*wire.Batch) (map[usageKey]usage, []meter.GPUHour) {
+func computeCluster(t *testing.T, batches []*wire.Batch) (map[usageKey]usage, []meter.GPUHour) {
 	t.Helper()
-	return settleClosed(t, batches, nil)
+	return computeRetired(t, batches, nil)
 }
 
-// settleClosed is settleCluster where people closed the inventory of GPUs.
-func settleClosed(t *testing.T, batches []*wire.Batch, closings map[string][]int64) (map[usageKey]usage, []meter.GPUHour) {
+// computeRetired is computeCluster where people closed the inventory of GPUs.
+func computeRetired(t *testing.T, batches []*wire.Batch, retirements map[string][]int64) (map[usageKey]usage, []meter.GPUHour) {
 	t.Helper()
 	in := newClusterInput(t, batches)
-	in.Closings = closings
+	in.Retirements = retirements
 	first, last := slices.MinFunc(batches, byStart).SlotStartMs, in.WatermarkMS
 	inv := meter.NewInventory(nil)
 	got := map[usageKey]usage{}
@@ -97,7 +97,7 @@ func newClusterInput(t *testing.T, batches []*wire.Batch) clusterInput {
 			slot.Observed = append(slot.Observed, o.FromMs, o.ToMs)
 		}
 		in.Nodes[b.Node] = append(in.Nodes[b.Node], slot)
-		for _, g := range meter.Settle(b, ids) {
+		for _, g := range meter.Classify(b, ids) {
 			if in.GPUs[g.UUID] == nil {
 				in.GPUs[g.UUID] = map[string][]meter.Record{}
 			}

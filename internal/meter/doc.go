@@ -1,6 +1,7 @@
-// Package meter is the rules of metering as pure functions.
+// Package meter holds the rules of metering as pure functions.
 //
-// Settle turns one batch into rows (R4, R9, R12, R13, R16 within the slot).
+// Classify turns one batch into rows: who held each leaf, and which bucket its time
+// belongs to (R4, R9, R12, R13, R16 within the slot).
 // Hour turns the rows, the winning batches and what was known before into
 // one record per GPU and hour (R2, R3, R10, R14): the seven buckets of an hour
 // always sum to slices × present_ms.

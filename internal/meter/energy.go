@@ -53,8 +53,8 @@ func idleEnergy(g *wire.Gpu, span int64) int64 {
 	return int64(math.Round(watts * float64(span)))
 }
 
-// platformRow finds the platform's first row; every GPU's rows end with one
-// where any slice is not held.
+// platformRow finds the platform's first row. Every GPU has one at the end of its rows
+// if any slice is not held.
 func platformRow(rows []Row) *Row {
 	for i := range rows {
 		if rows[i].Owner == 0 {
@@ -64,9 +64,10 @@ func platformRow(rows []Row) *Row {
 	return &rows[0]
 }
 
-// weights are slice_ms over all that was observed for the idle part, and
-// slice_ms × activity over held time for the rest: by slice_ms alone where one
-// of those activities is absent or all are zero. how says what the rest goes by.
+// weights returns the weights of the two parts of the energy: slice_ms of all observed
+// rows for the idle part, and slice_ms × activity of held rows for the rest, or
+// slice_ms alone if one of those activities is absent or all are zero. how names the
+// weight of the rest.
 func weights(rows []Row, load []float64) (byTime, byWork []uint64, how EnergyWhy) {
 	byTime, byWork = make([]uint64, len(rows)), make([]uint64, len(rows))
 	how = EnergyByWork
@@ -107,8 +108,8 @@ func sum(w []uint64) (s uint64) {
 	return s
 }
 
-// apportionEnergy splits two amounts by two weights in one largest-remainder
-// step over the sum of both, exactly.
+// apportionEnergy splits amount a by weights wa and amount b by weights wb, exactly,
+// in one largest-remainder step over the sum of both.
 func apportionEnergy(slotStartMS int64, rows []Row, owners []string, a int64, wa []uint64, b int64, wb []uint64) {
 	sa, sb := max(sum(wa), 1), max(sum(wb), 1)
 	if wb == nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// QuietBelow is the activity under which an engine counts as quiet (R13): idle
-// boards report noise of 3e-5 to 6e-5.
+// QuietBelow is the activity under which an engine counts as quiet (R13): idle GPUs
+// report noise of 3e-5 to 6e-5.
 const QuietBelow = 0.005
 
-// activity is A of R13: SM_ACTIVE, else GR_ENGINE_ACTIVE.
+// activity is the leaf's SM_ACTIVE, or GR_ENGINE_ACTIVE without it: A in R13.
 func activity(l *wire.Leaf) (a float64, ok bool) {
 	if a, ok := within(l.SmActive, 0, 1); ok {
 		return a, true
@@ -18,7 +18,7 @@ func activity(l *wire.Leaf) (a float64, ok bool) {
 	return within(l.GrEngineActive, 0, 1)
 }
 
-// within takes a value out of its metric's range as absent.
+// within treats a value outside its metric's range as absent.
 func within(v *float64, lo, hi float64) (float64, bool) {
 	if v == nil || math.IsNaN(*v) || *v < lo || *v > hi {
 		return 0, false
@@ -26,17 +26,17 @@ func within(v *float64, lo, hi float64) (float64, bool) {
 	return *v, true
 }
 
-// contextWatts is what an open CUDA context lifts a resting board by, at most:
-// 26 to 50 W were measured. Without it the commonest waste, a held GPU with a
-// loaded model, would have no proof.
+// contextWatts is the most that an open CUDA context adds to the power of an idle GPU:
+// 26 to 50 W were measured. Without this allowance the commonest waste, a held GPU
+// that only keeps a model loaded, could not be proven idle.
 const contextWatts = 60
 
-// signals is the evidence of a leaf in a slot: what is valid, and what of it
-// is quiet.
+// signals is the evidence about a leaf in a slot: which signals are valid, and which
+// of those are quiet. a: activity, u: utilisation, p: power.
 type signals struct {
 	a, u, p                bool // valid
 	aQuiet, uQuiet, pQuiet bool
-	parked                 bool // P is quiet, and above the model's idle power
+	parked                 bool // power is quiet, and above the model's idle power
 }
 
 func readSignals(g *wire.Gpu, l *wire.Leaf) signals {
@@ -51,8 +51,8 @@ func readSignals(g *wire.Gpu, l *wire.Leaf) signals {
 	return s
 }
 
-// readPower reads P of R13, the board's mean power: absent where the model's idle
-// power is unknown, and where the energy counter stood still.
+// readPower reads the GPU's mean power (P in R13). It is absent if the model's idle
+// power is unknown, or if the energy counter did not move.
 func (s *signals) readPower(g *wire.Gpu) {
 	watts, ok := within(g.PowerWatts, 0, wire.MaxWatts)
 	idle, known := within(g.IdleWatts, math.SmallestNonzeroFloat64, wire.MaxWatts)
@@ -61,7 +61,8 @@ func (s *signals) readPower(g *wire.Gpu) {
 	}
 }
 
-// working says that the leaf did work: A is not quiet, or A is absent and U > 0.
+// working reports whether the leaf did work: its activity is not quiet, or it has none
+// and GPU_UTIL is above 0.
 func (s signals) working() (bool, Why) {
 	if s.a {
 		return !s.aQuiet, WhyActivity
@@ -69,8 +70,9 @@ func (s signals) working() (bool, Why) {
 	return s.u && !s.uQuiet, WhyUtil
 }
 
-// resting says whether there is evidence of no work in a leaf that doesn't work,
-// and why or why not. On MIG another leaf at work proves that the profiler lives.
+// resting reports whether there is evidence that a leaf which isn't working did no
+// work, with the reason. On MIG another instance at work proves that profiling metrics
+// are collected.
 func (s signals) resting(mig, otherWorks bool) (bool, Why) {
 	quiet := WhyQuiet
 	if s.parked {

@@ -2,8 +2,9 @@ package meter
 
 import "sort"
 
-// recordsOnly keeps of a fill what its records hold, as unproven: that nobody is
-// known to have held the rest doesn't make it free, nor stranded (R18).
+// recordsOnly keeps the held rows of a fill, as unproven. Its other rows go: that no
+// allocation record covers the time doesn't prove that the slices were free or
+// stranded (R18).
 func recordsOnly(rows []Row) []Row {
 	var out []Row
 	for _, r := range rows {
@@ -20,15 +21,15 @@ func recordsOnly(rows []Row) []Row {
 	return out
 }
 
-// place is the node that has the GPU from an instant on, Unix ms.
+// place is the node that has the GPU from an instant on.
 type place struct {
 	fromMS int64
 	node   string
 }
 
-// takeFills takes the fills out of what an hour rests on: they open no
-// inventory, say nothing of capacity, and are neither side nor obstacle of a
-// gap. It answers them by GPU and node.
+// takeFills removes the fills (batches made from allocation records) from the hour's
+// input and returns them by GPU and node. Fills don't prove that a GPU is in the
+// inventory, don't set its capacity, and neither bound nor interrupt a gap.
 func (in *HourInput) takeFills() map[string]map[string][]Record {
 	isFill := map[string]map[int64]bool{}
 	for node, slots := range in.Nodes {
@@ -73,9 +74,9 @@ func (in *HourInput) takeFills() map[string]map[string][]Record {
 	return fills
 }
 
-// fill books what records hold of slots of which nobody has said anything, as
-// far as the inventory has the GPU there, and nothing was inferred of it (R10
-// comes first: it rests on what was seen).
+// fill adds the time that allocation records hold in slots for which there is no other
+// batch, where the inventory has the GPU on the node and nothing was inferred.
+// Inference (R10) goes first because it rests on observation.
 func (h *gpuHour) fill() {
 	inferred := map[int64]bool{} // slots
 	for i := range h.inferred {
@@ -86,7 +87,7 @@ func (h *gpuHour) fill() {
 			if r := &records[i]; !inferred[r.StartMS] && h.counts(node, r) {
 				for _, row := range r.Rows {
 					if row.Bucket == Unproven {
-						h.bookAt(node, r.StartMS,
+						h.addRowAt(node, r.StartMS,
 							Row{Leaf: row.Leaf, Owner: row.Owner, Bucket: Unproven, Why: WhyRecords, SliceMS: row.SliceMS})
 					}
 				}
@@ -95,7 +96,8 @@ func (h *gpuHour) fill() {
 	}
 }
 
-// counts says that a record of a fill counts, if nothing was inferred of its slot.
+// counts reports whether a fill's record counts, provided that nothing was inferred
+// for its slot.
 func (h *gpuHour) counts(node string, r *Record) bool {
 	return h.presentAt(r.StartMS) && h.nodeAt(r.StartMS) == node && h.out.Kind == Board && r.Slices <= h.out.Slices
 }

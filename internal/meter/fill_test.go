@@ -94,7 +94,7 @@ func TestFills(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := settleCluster(t, c.batches)
+			got, _ := computeCluster(t, c.batches)
 			by := map[string]usage{}
 			for key, u := range got {
 				by[key.tenant] = u
@@ -113,8 +113,8 @@ func TestFillsOnlyMoveUnobservedTime(t *testing.T) {
 	moved := int64(0)
 	for seed := range uint64(400) {
 		batches := randomBatches(seed)
-		before, _ := settleCluster(t, batches)
-		after, hours := settleCluster(t, append(batches, randomFills(seed, batches)...))
+		before, _ := computeCluster(t, batches)
+		after, hours := computeCluster(t, append(batches, randomFills(seed, batches)...))
 		got := map[usageKey]usage{}
 		for key, u := range after {
 			if key.tenant != "records" {

@@ -6,22 +6,23 @@ import (
 	"slices"
 )
 
-// inference is inferred time of one leaf in one slot: each holder's exact part.
+// inference is the inferred time of one leaf in one slot, with each holder's exact
+// part.
 type inference struct {
 	slotLeaf
-	sliceMS int64 // of the leaf, whoever held it
+	sliceMS int64 // of the leaf, for all holders together
 	owners  []uint64
-	index   map[uint64]int // of owners, where there are many
+	index   map[uint64]int // of owners, used where there are many
 	held    fractions
 }
 
-// slotLeaf is a leaf in one slot.
+// slotLeaf identifies a leaf in one slot.
 type slotLeaf struct {
 	startMS int64
 	leaf    uint64
 }
 
-// side is one edge of a gap: the shares of a leaf's holders there.
+// side is one edge of a gap: the shares of the holders of each leaf there.
 type side []edgeShare
 
 type edgeShare struct {
@@ -29,14 +30,14 @@ type edgeShare struct {
 	share       Share
 }
 
-// infer applies R10: a gap of a leaf of at most GapMaxMS with the same leaf
-// and the same holders on both sides and nothing known in between is unproven,
-// at those shares. All else that is missing stays unobserved.
+// infer applies R10: a gap of at most GapMaxMS in what is known of a leaf, with the
+// same leaf and the same holders on both sides and nothing known in between, counts as
+// unproven at those shares. All other missing time stays unobserved.
 func (h *gpuHour) infer() {
 	h.inferInsideSlots()
 	var before *cell
-	var failed []*cell // batches in the gap whose owners could not be read
-	why := GapFirst    // without a side before the gap
+	var failed []*cell // batches in the gap without known owners
+	why := GapFirst    // no side before the gap yet
 	for i := range h.cells {
 		c := &h.cells[i]
 		switch {
@@ -67,8 +68,8 @@ func (h *gpuHour) infer() {
 	h.roundInferred()
 }
 
-// absentBefore says that a pool of unknown capacity was out of the inventory
-// just before the cell: it is there only where it is listed.
+// absentBefore reports whether a pool of unknown capacity was outside the inventory
+// just before the cell: such a pool is present only in slots that list it.
 func (h *gpuHour) absentBefore(i int) bool {
 	c := &h.cells[i]
 	return h.out.Kind == OpenPool && (c.record == nil || i == 0 || c.slot.StartMS != h.cells[i-1].slot.StartMS+h.in.SlotMS)
@@ -78,11 +79,12 @@ type knowledge int
 
 const (
 	nothing       knowledge = iota // the gap goes on
-	ownersUnknown                  // goes on for the leaves that the failed batch lists alike
-	against                        // something is known: no gap reaches over it
+	ownersUnknown                  // the gap goes on for leaves that the batch lists unchanged
+	against                        // contradicts the gap: no inference across it
 	sideOfGap                      // holders are known
 )
 
+// knowledge tells what a cell means for the gap that it may lie in.
 func (h *gpuHour) knowledge(c *cell) knowledge {
 	switch {
 	case c.slot.Nothing:
@@ -100,7 +102,8 @@ func (h *gpuHour) knowledge(c *cell) knowledge {
 	}
 }
 
-// inferBetween infers between two sides, and answers why not all of it.
+// inferBetween infers between two sides, and returns why some or all of the gap was
+// not inferred.
 func (h *gpuHour) inferBetween(a, b *cell, failed []*cell) GapWhy {
 	_, from := a.slot.bounds(h.in.SlotMS)
 	to, _ := b.slot.bounds(h.in.SlotMS)
@@ -131,7 +134,8 @@ func (h *gpuHour) inferBetween(a, b *cell, failed []*cell) GapWhy {
 	return GapHolders
 }
 
-// side is ordered by leaf, then owner.
+// side returns the shares at the cell's last (tail) or first instant, in order of
+// leaf, then owner.
 func (c *cell) side(tail bool) side {
 	var s side
 	for _, r := range c.record.Rows {
@@ -150,7 +154,7 @@ func (c *cell) side(tail bool) side {
 	return s
 }
 
-// cut takes the leaf's holders off the beginning.
+// cut splits off the first leaf's holders.
 func (s side) cut(leaf uint64) (of, rest side) {
 	n := slices.IndexFunc(s, func(e edgeShare) bool { return e.leaf != leaf })
 	if n < 0 {
@@ -159,8 +163,8 @@ func (s side) cut(leaf uint64) (of, rest side) {
 	return s[:n], s[n:]
 }
 
-// sameHolders compares by the owners' ids: facts of one owner may grow. What
-// is inferred goes to the owner as it was known after the gap.
+// sameHolders compares two sides by the owners' ids, because more facts of an owner
+// may become known later. The inferred time goes to the owner as known after the gap.
 func (h *gpuHour) sameHolders(before, after side) (side, bool) {
 	if len(before) != len(after) {
 		return nil, false
@@ -184,8 +188,8 @@ func (h *gpuHour) sameHolders(before, after side) (side, bool) {
 	return after, true
 }
 
-// unlistedIn tells the leaves that not every batch in the gap lists alike in all
-// of its observed time.
+// unlistedIn returns a function that reports whether a leaf is missing from, or only
+// partly listed in, any batch of the gap.
 func unlistedIn(failed []*cell) func(leaf uint64) bool {
 	listed := map[uint64]int{}
 	for i, c := range failed {
@@ -198,8 +202,8 @@ func unlistedIn(failed []*cell) func(leaf uint64) bool {
 	return func(leaf uint64) bool { return listed[leaf] < len(failed) }
 }
 
-// inferOver books [from, to), as far as it lies in what is counted of the
-// hour, slot by slot.
+// inferOver adds inferred time in [from, to), slot by slot, as far as it lies in the
+// counted part of the hour.
 func (h *gpuHour) inferOver(leaf uint64, holders side, from, to int64) {
 	from, to = max(from, h.in.StartMS), min(to, h.endMS)
 	for from < to {
@@ -219,7 +223,7 @@ func (h *gpuHour) inferOver(leaf uint64, holders side, from, to int64) {
 	}
 }
 
-// inferInsideSlots takes the gaps that settlement found inside a slot.
+// inferInsideSlots adds the gaps that Classify found inside one slot.
 func (h *gpuHour) inferInsideSlots() {
 	for i := range h.cells {
 		c := &h.cells[i]
@@ -254,7 +258,7 @@ func (inf *inference) add(owner uint64, sliceMS int64, s Share) {
 	inf.held.class(den)[i] += sliceMS * num
 }
 
-// party finds or adds a holder.
+// party finds the holder's index, or adds the holder.
 func (inf *inference) party(owner uint64) int {
 	n := len(inf.owners)
 	if n < fewOwners {
@@ -278,8 +282,8 @@ func (inf *inference) party(owner uint64) int {
 	return n
 }
 
-// roundInferred rounds each slot's inferred time of a leaf once, apart from
-// what was seen (R12). The part that nobody held stays unobserved.
+// roundInferred rounds the inferred time of each leaf and slot once, separately from
+// the observed time (R12). The part that nobody held stays unobserved.
 func (h *gpuHour) roundInferred() {
 	unread := h.unread()
 	for i := range h.inferred {
@@ -291,7 +295,7 @@ func (h *gpuHour) roundInferred() {
 		got, _ := inf.held.apportion(inf.startMS, inf.held.ceiling(), ids)
 		var inferred int64
 		for j, owner := range inf.owners {
-			h.bookAt(h.nodeAt(inf.startMS), inf.startMS,
+			h.addRowAt(h.nodeAt(inf.startMS), inf.startMS,
 				Row{Leaf: inf.leaf, Owner: owner, Bucket: Unproven, Why: WhyInferred, SliceMS: got[j]})
 			inferred += got[j]
 		}
@@ -304,8 +308,8 @@ func (h *gpuHour) roundInferred() {
 	}
 }
 
-// unread is the time of leaves in slots whose batch could not read owners. What is
-// inferred of it is no longer unobserved for that reason.
+// unread is the time of leaves in slots whose batch has no owners (attribution
+// failed). Once inferred, it is no longer unobserved for that reason.
 func (h *gpuHour) unread() map[slotLeaf]int64 {
 	if len(h.inferred) == 0 {
 		return nil

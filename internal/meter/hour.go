@@ -9,14 +9,14 @@ import (
 // NodeSlot is the winning batch of one (node, slot), without its GPUs.
 type NodeSlot struct {
 	StartMS       int64
-	Observed      []int64 // from, to, from, to, … in ms of the slot; empty: all of it
-	Nothing       bool    // nothing of the slot was seen
-	Complete      bool    // a GPU that isn't listed is lost (R2)
+	Observed      []int64 // [from, to) pairs in ms of the slot; empty: the whole slot
+	Nothing       bool    // no part of the slot was observed
+	Complete      bool    // the batch lists all GPUs of the node: one that is missing is lost (R2)
 	AttributionOK bool
-	Fill          bool // of allocation records: nobody saw the node (R18)
+	Fill          bool // made from allocation records: nobody observed the node (R18)
 }
 
-// bounds are the first and the last instant seen, Unix ms.
+// bounds returns the first and the last observed instant, Unix ms.
 func (n *NodeSlot) bounds(slotMS int64) (first, last int64) {
 	if len(n.Observed) == 0 {
 		return n.StartMS, n.StartMS + slotMS
@@ -38,7 +38,7 @@ func (n *NodeSlot) observedMS(slotMS int64) int64 {
 	return sum
 }
 
-// Record is what the winning batch of a (node, slot) says of one GPU.
+// Record is the part of the winning batch of a (node, slot) that concerns one GPU.
 type Record struct {
 	StartMS int64
 	Slices  int
@@ -47,42 +47,43 @@ type Record struct {
 	Rows    []Row
 }
 
-// HourInput is all that one hour of a cluster depends on: the winning batches
-// from GapMaxMS before it to GapMaxMS after it (R10), what they say of each
-// GPU, ascending by slot, when people closed its inventory, and the watermark.
+// HourInput is all that one hour of a cluster depends on: the winning batches from
+// GapMaxMS before it to GapMaxMS after it (R10), their records of each GPU in
+// ascending order of slot, the retirements, and the watermark.
 type HourInput struct {
 	StartMS     int64
 	WatermarkMS int64
 	SlotMS      int64
 	Nodes       map[string][]NodeSlot
 	GPUs        map[string]map[string][]Record // GPU, then node
-	Closings    map[string][]int64             // by GPU: starts of slots, ascending, Unix ms (R2)
+	Retirements map[string][]int64             // retirements by GPU: starts of slots, ascending, Unix ms (R2)
 	LeafSlices  func(leaf uint64) int
 	OwnerID     func(owner uint64) string
-	// Trace, unless nil, gets every piece of every GPU-hour, in no order.
+	// Trace, unless nil, is called with every piece of every GPU-hour, in no
+	// particular order.
 	Trace func(gpu string, p Part)
 }
 
-// Part is a piece of a GPU-hour and its reason. The parts of a GPU-hour sum to it:
-// a bucket's slice-ms, an owner's work and energy (owner 0: the platform's), and
-// what is unattributed. Inferred time is Unproven for WhyInferred. A part without
-// time carries energy only.
+// Part is a piece of a GPU-hour with its reason. The parts of a GPU-hour sum to it:
+// each bucket's slice-ms, each owner's work and energy (owner 0: the platform), and
+// the unattributed energy. Inferred time is Unproven with WhyInferred. A part without
+// time carries only energy.
 type Part struct {
-	Node    string // that has the GPU; empty: not known
+	Node    string // the node that has the GPU; empty: unknown
 	StartMS int64  // of the slot, Unix ms
 	Row
-	Gap GapWhy // of unobserved time: why nothing was inferred
+	Gap GapWhy // for unobserved time: why it was not inferred
 }
 
-// OwnerUse is the time of one owner on one leaf, in slice-ms.
+// OwnerUse is the use of one leaf by one owner in an hour; times in slice-ms.
 type OwnerUse struct {
 	Leaf, Owner            uint64
 	Active, Idle, Unproven int64
-	Inferred               int64 // of Unproven (R10)
+	Inferred               int64 // the inferred part of Unproven (R10)
 	Work, EnergyMJ         int64
 }
 
-// GPUHour is the ledger's atom: one GPU in one hour. The buckets sum to
+// GPUHour is one row of the ledger: one GPU in one hour. The seven buckets sum to
 // Slices × PresentMS.
 type GPUHour struct {
 	GPU, Node, Model                      string
@@ -90,13 +91,13 @@ type GPUHour struct {
 	Kind                                  Kind
 	PresentMS                             int64
 	Free, Stranded, Unhealthy, Unobserved int64
-	UnobservedAttribution                 int64 // of Unobserved: owners could not be read
+	UnobservedAttribution                 int64 // the part of Unobserved for which a batch exists but owners are unknown
 	PlatformEnergyMJ, UnattributedMJ      int64
 	Owners                                []OwnerUse
 }
 
-// UnbalancedError is a GPU-hour with more time in its buckets than it has: a bug
-// or damaged raw, never to be published.
+// UnbalancedError reports a GPU-hour whose buckets hold more time than it has. The
+// cause is a bug or damaged raw rows, so the hour must not be published.
 type UnbalancedError struct {
 	HourMS                   int64
 	GPU                      string
@@ -109,17 +110,17 @@ func (e *UnbalancedError) Error() string {
 		e.PresentMS, e.ExcessSliceMS)
 }
 
-// HourResult is a cluster's hour.
+// HourResult is one hour of a cluster.
 type HourResult struct {
-	UntilMS   int64 // the part of the hour before the watermark
+	UntilMS   int64 // end of the counted part of the hour: its end, or the watermark
 	GPUs      []GPUHour
 	Sightings []Sighting
 	Findings  []string
 }
 
-// Hour computes one hour of a cluster and moves the inventory to its end (R2,
-// R3, R9, R10, R14). An error means that the buckets don't sum: a bug or
-// damaged raw, never to be published.
+// Hour computes one hour of a cluster and moves the inventory to the hour's end (R2,
+// R3, R9, R10, R14). An error means that the buckets of a GPU don't sum to its
+// capacity: a bug or damaged raw rows. Such an hour must not be published.
 func Hour(in HourInput, inv *Inventory) (HourResult, error) {
 	out := HourResult{UntilMS: min(max(in.WatermarkMS-in.StartMS, 0), HourMS)}
 	fills := in.takeFills()
@@ -129,8 +130,8 @@ func Hour(in HourInput, inv *Inventory) (HourResult, error) {
 	for _, gpu := range sortedKeys(inv.gpus) {
 		h := gpuHour{
 			in: &in, gpu: gpu, known: inv.gpus[gpu], endMS: in.StartMS + out.UntilMS, fills: fills[gpu],
-			closings: in.Closings[gpu],
-			tracer:   tracer{on: in.Trace != nil},
+			retirements: in.Retirements[gpu],
+			tracer:      tracer{on: in.Trace != nil},
 		}
 		row, err := h.compute()
 		if err != nil {
@@ -148,33 +149,33 @@ func Hour(in HourInput, inv *Inventory) (HourResult, error) {
 	return out, nil
 }
 
-// gpuHour works on one GPU of one hour. cells are the slots around the hour in
-// which somebody knows something of the GPU, ascending.
+// gpuHour computes one GPU of one hour. cells are the slots around the hour for which
+// a node that lists the GPU has a batch, ascending.
 type gpuHour struct {
-	in        *HourInput
-	gpu       string
-	known     *known
-	endMS     int64 // of what is counted of the hour
-	cells     []cell
-	present   []span // Unix ms
-	out       GPUHour
-	before    capacity // of the hour before, as far as it is known
-	counted   int64
-	sightings []Sighting
-	sighted   map[string]int // of sightings, by node
-	findings  []string
-	inferred  []inference
-	inferAt   map[slotLeaf]int    // of inferred
-	fills     map[string][]Record // by node
-	closings  []int64             // of the GPU
-	places    []place
-	lines     map[lineKey]int // of out.Owners, where there are many
-	tracer    tracer
+	in          *HourInput
+	gpu         string
+	known       *known
+	endMS       int64 // end of the counted part of the hour
+	cells       []cell
+	present     []span // Unix ms
+	out         GPUHour
+	before      capacity // the capacity in the hour before, if known
+	counted     int64
+	sightings   []Sighting
+	sighted     map[string]int // index into sightings, by node
+	findings    []string
+	inferred    []inference
+	inferAt     map[slotLeaf]int    // index into inferred
+	fills       map[string][]Record // by node
+	retirements []int64             // retirements of the GPU
+	places      []place
+	lines       map[lineKey]int // index into out.Owners, used where there are many
+	tracer      tracer
 }
 
-// cell is one slot: the node that has the GPU, its winning batch, and what it
-// says of the GPU; record is nil where the batch doesn't list it. life counts the
-// closings before it.
+// cell is one slot: the node that has the GPU, that node's winning batch, and the
+// batch's record of the GPU, which is nil if the batch doesn't list it. life is the
+// number of retirements before the slot.
 type cell struct {
 	node   string
 	life   int
@@ -201,7 +202,7 @@ func (h *gpuHour) compute() (GPUHour, error) {
 			ExcessSliceMS: -h.out.Unobserved}
 	}
 	h.traceUnobserved()
-	if h.known.node != "" { // else it was closed, and not listed since
+	if h.known.node != "" { // otherwise it was retired, and not listed again
 		h.out.Node, h.out.Model = h.known.node, h.known.model
 	}
 	sort.Slice(h.out.Owners, func(i, j int) bool {
@@ -211,8 +212,8 @@ func (h *gpuHour) compute() (GPUHour, error) {
 	return h.out, nil
 }
 
-// assign walks all slots around the hour, chooses the node that has the GPU in
-// each, and derives where the GPU is present.
+// assign goes through all slots around the hour, decides which node has the GPU in
+// each, and derives when the GPU is present.
 func (h *gpuHour) assign() {
 	slots := h.slotTimes()
 	if h.known.node != "" {
@@ -226,14 +227,14 @@ func (h *gpuHour) assign() {
 		if start >= h.in.StartMS+HourMS && !beyond {
 			k, beyond = h.known.clone(), true
 		}
-		for ; life < len(h.closings) && h.closings[life] <= start; life++ {
-			past.close(h.closings[life])
-			h.closed(k, h.closings[life])
+		for ; life < len(h.retirements) && h.retirements[life] <= start; life++ {
+			past.close(h.retirements[life])
+			h.closed(k, h.retirements[life])
 		}
 		listers := h.listers(start)
 		node := k.node
 		switch {
-		case start < h.in.StartMS: // the inventory has been there: only who had the GPU is asked again
+		case start < h.in.StartMS: // before the hour, whose inventory is known: only which node has the GPU is derived again
 			if len(listers) > 0 {
 				past.list(listers, start, start+h.in.SlotMS)
 			}
@@ -256,8 +257,8 @@ func (h *gpuHour) assign() {
 	}
 }
 
-// slotTimes are the slots around the hour in which any node that lists the GPU
-// there has a winning batch, ascending.
+// slotTimes are the slots around the hour for which any node that lists the GPU has a
+// winning batch, ascending.
 func (h *gpuHour) slotTimes() []int64 {
 	var times []int64
 	one := h.in.GPUs[h.gpu]
@@ -298,7 +299,8 @@ func (h *gpuHour) record(node string, start int64) *Record {
 	return nil
 }
 
-// nodeSlot finds the node's winning batch; at remembers how far the walk is.
+// nodeSlot finds the node's winning batch of a slot. at keeps the search position by
+// node.
 func (h *gpuHour) nodeSlot(at map[string]int, node string, start int64) *NodeSlot {
 	slots := h.in.Nodes[node]
 	i := at[node]
@@ -312,32 +314,32 @@ func (h *gpuHour) nodeSlot(at map[string]int, node string, start int64) *NodeSlo
 	return nil
 }
 
-// count books one slot of the hour.
+// count adds one slot of the hour.
 func (h *gpuHour) count(c *cell) {
 	all := int64(h.out.Slices) * c.slot.observedMS(h.in.SlotMS)
 	if c.record == nil {
-		if c.slot.Complete { // missing from a complete enumeration: lost (R2)
-			h.book(c, Row{Bucket: Unhealthy, Why: WhyNotListed, SliceMS: all})
+		if c.slot.Complete { // missing from a complete list of the node's GPUs: lost (R2)
+			h.addRow(c, Row{Bucket: Unhealthy, Why: WhyNotListed, SliceMS: all})
 		}
 		return
 	}
 	switch {
 	case c.lost():
-		h.book(c, Row{Bucket: Unhealthy, Why: WhyLost, SliceMS: all})
+		h.addRow(c, Row{Bucket: Unhealthy, Why: WhyLost, SliceMS: all})
 		h.energyOnly(c, WhyLost)
 	case h.excess(c):
 		if c.record.Slices > h.out.Slices || c.record.Kind != h.out.Kind {
-			h.findings = append(h.findings, fmt.Sprintf("GPU %s tells %d slices in the slot at %d, its hour began with %d",
+			h.findings = append(h.findings, fmt.Sprintf("GPU %s has %d slices in the slot at %d, its hour began with %d",
 				h.gpu, c.record.Slices, c.slot.StartMS, h.out.Slices))
 		}
 		h.energyOnly(c, WhyExcess)
 	default:
 		if fewer := int64(h.out.Slices-c.record.Slices) * c.slot.observedMS(h.in.SlotMS); fewer > 0 &&
 			h.out.Kind != OpenPool {
-			h.book(c, Row{Bucket: Stranded, Why: WhyFewer, SliceMS: fewer})
+			h.addRow(c, Row{Bucket: Stranded, Why: WhyFewer, SliceMS: fewer})
 		}
 		for i := range c.record.Rows {
-			h.bookStored(c, &c.record.Rows[i])
+			h.addStored(c, &c.record.Rows[i])
 		}
 	}
 }

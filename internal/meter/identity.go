@@ -9,7 +9,8 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Leaf is the identity of a leaf: while all of it stays, it is the same leaf (R10, R14).
+// Leaf is the identity of a leaf. It is the same leaf as long as all fields stay the
+// same (R10, R14).
 type Leaf struct {
 	ID      string
 	Slices  int
@@ -24,8 +25,8 @@ func (l Leaf) Hash() uint64 {
 		strconv.Itoa(int(l.CI)), l.MIGUUID)
 }
 
-// Owner carries the facts that tell one owner from another; the container is
-// not among them: containers of one pod are one owner.
+// Owner holds the facts by which owners differ. The container is not one of them: all
+// containers of a pod are one owner.
 type Owner struct {
 	Tenant    string `json:"tenant,omitempty"`
 	Project   string `json:"project,omitempty"`
@@ -37,7 +38,7 @@ type Owner struct {
 	Account   string `json:"account,omitempty"`
 }
 
-// OwnerOf takes the facts from the wire.
+// OwnerOf takes the facts from a wire message.
 func OwnerOf(o *wire.Owner) Owner {
 	return Owner{
 		Tenant: o.GetTenant(), Project: o.GetProject(), Namespace: o.GetNamespace(), Pod: o.GetPod(),
@@ -45,7 +46,7 @@ func OwnerOf(o *wire.Owner) Owner {
 	}
 }
 
-// Named is the owner by facts that can be stored, shown and billed (R15).
+// Named returns the owner with texts that can be stored, shown and billed (R15).
 func (o Owner) Named() Owner {
 	for _, fact := range [...]*string{&o.Tenant, &o.Project, &o.Namespace, &o.Pod, &o.UID, &o.Job, &o.User, &o.Account} {
 		*fact = wire.Name(*fact)
@@ -75,7 +76,7 @@ func (o Owner) ID() string {
 	return string(out)
 }
 
-// Workload is what people call the owner: the pod, else the job.
+// Workload is the name that users know the work by: the pod's, else the job's.
 func (o Owner) Workload() string {
 	if o.Pod != "" {
 		return o.Pod
@@ -102,8 +103,8 @@ func hash64(parts ...string) uint64 {
 	return 1
 }
 
-// Identities remembers the hashes of leaves and owners, which recur in every
-// slot. It is not safe for concurrent use.
+// Identities caches the hashes of leaves and owners, which recur in every slot. It is
+// not safe for concurrent use.
 type Identities struct {
 	leaves map[Leaf]uint64
 	owners map[Owner]ownerID
@@ -114,19 +115,19 @@ type ownerID struct {
 	id   string
 }
 
-// NewIdentities returns an empty memory.
+// NewIdentities returns an empty cache.
 func NewIdentities() *Identities {
 	return &Identities{leaves: map[Leaf]uint64{}, owners: map[Owner]ownerID{}}
 }
 
-// Leaves and Owners visit all that were met.
+// Leaves visits all leaves in the cache, with their hashes.
 func (d *Identities) Leaves(visit func(Leaf, uint64)) {
 	for l, h := range d.leaves {
 		visit(l, h)
 	}
 }
 
-// Owners visits all owners that were met.
+// Owners visits all owners in the cache, with their hashes.
 func (d *Identities) Owners(visit func(Owner, uint64)) {
 	for o, id := range d.owners {
 		visit(o, id.hash)
@@ -142,8 +143,8 @@ func (d *Identities) leaf(l Leaf) uint64 {
 	return h
 }
 
-// owner takes the facts as they came. Only names are kept: of one name there may
-// be more spellings than memory holds.
+// owner looks an owner up by its facts as received. Only the named form is cached:
+// there may be more spellings of one name than fit in memory.
 func (d *Identities) owner(o Owner) ownerID {
 	id, ok := d.owners[o]
 	if ok {

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Sighting is where and when a node listed a GPU within one hour; what the
-// inventory is derived from (R2, R14). FirstMS 0 says that it didn't.
+// Sighting is where and when a node listed a GPU within one hour; the inventory is
+// derived from sightings (R2, R14). FirstMS 0: the node didn't list it.
 type Sighting struct {
 	HourMS           int64
 	GPU, Node, Model string
 	FirstMS, LastMS  int64 // start of the first slot, end of the last
 	RunFromMS        int64 // where the unbroken run that ends at LastMS began
-	SlicesFirst      int   // the hour's capacity: what it began with
-	SlicesLast       int   // what the last record said; 0: nothing
-	KindFirst        Kind  // as SlicesFirst and
-	KindLast         Kind  // SlicesLast
+	SlicesFirst      int   // the capacity at the hour's start
+	SlicesLast       int   // in the last record of the hour; 0: unknown
+	KindFirst        Kind  // kind of SlicesFirst
+	KindLast         Kind  // kind of SlicesLast
 }
 
 // Inventory is what is known of the GPUs at one instant.
 type Inventory struct{ gpus map[string]*known }
 
-// known is one GPU: where it is, since when it was last listed, and each
-// node's last run of listing it.
+// known is the state of one GPU: its node, since when it is no longer listed, and the
+// last unbroken run of slots in which each node listed it.
 type known struct {
 	node, model string
 	lastMS      int64
@@ -36,7 +36,7 @@ type known struct {
 	runs        map[string]run
 }
 
-// capacityOf is the capacity of an hour, of 0 slices where it isn't known.
+// capacityOf is the capacity in an hour, with 0 slices if unknown.
 func (k *known) capacityOf(hourMS int64) capacity {
 	if k.hourMS != hourMS {
 		return capacity{}
@@ -46,7 +46,7 @@ func (k *known) capacityOf(hourMS int64) capacity {
 
 type run struct{ fromMS, lastMS int64 }
 
-// NewInventory reads sightings of earlier hours, in any order.
+// NewInventory builds the inventory from sightings of earlier hours, in any order.
 func NewInventory(sightings []Sighting) *Inventory {
 	inv := &Inventory{gpus: map[string]*known{}}
 	ordered := slices.Clone(sightings)
@@ -89,9 +89,8 @@ func (k *known) clone() *known {
 	return &c
 }
 
-// close forgets where the GPU was, at an instant at which people closed its
-// inventory, Unix ms. How many slices it had stays known: it is the same GPU that may
-// be listed again.
+// close removes the GPU from its node when it is retired, at atMS (Unix ms). Its
+// capacity stays known, because the same GPU may be listed again.
 func (k *known) close(atMS int64) {
 	maps.DeleteFunc(k.runs, func(_ string, r run) bool { return r.lastMS <= atMS })
 	if k.lastMS <= atMS {
@@ -99,8 +98,8 @@ func (k *known) close(atMS int64) {
 	}
 }
 
-// before is the GPU as it was at the first of the slots around an hour, as far
-// as the hour's start still knows: each node's run that was under way there.
+// before is the GPU's state at the first of the slots around an hour, derived from its
+// state at the hour's start: the run of each node that had begun by then.
 func (k *known) before(startMS int64, slots []int64) *known {
 	past := &known{runs: map[string]run{}}
 	if len(slots) == 0 || slots[0] >= startMS {
@@ -114,8 +113,8 @@ func (k *known) before(startMS int64, slots []int64) *known {
 	return past
 }
 
-// list notes that nodes list the GPU in the slot, and chooses the one that has
-// it: the one whose unbroken run began last, equal: the smaller name (R14).
+// list records that nodes list the GPU in the slot and returns the one that has it:
+// the node whose unbroken run began last; of equal ones, the smaller name (R14).
 func (k *known) list(nodes []string, startMS, endMS int64) string {
 	chosen := ""
 	for _, n := range nodes {
@@ -137,8 +136,8 @@ func (k *known) list(nodes []string, startMS, endMS int64) string {
 	return chosen
 }
 
-// contested finds a GPU that several nodes list at once, or within an hour of
-// one another: boards don't move as fast. One finding an hour tells of it.
+// contested adds a finding, at most one per hour, if several nodes list the GPU at
+// once or within an hour of each other: GPUs are not moved that fast.
 func (h *gpuHour) contested(listers []string, start int64) {
 	what := ""
 	switch last := h.known; {

@@ -74,13 +74,13 @@ func BenchmarkCostliest(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				meter.Settle(batch, meter.NewIdentities())
+				meter.Classify(batch, meter.NewIdentities())
 			}
 		})
 	}
 }
 
-// TestH5CostliestBatches: the costliest batches settle in no more than five seconds on
+// TestH5CostliestBatches: the costliest batches are classified in no more than five seconds on
 // any machine that runs tests, and memory stays within a multiple of the message.
 // They take a tenth of a second on one that does nothing else.
 func TestH5CostliestBatches(t *testing.T) {
@@ -93,7 +93,7 @@ func TestH5CostliestBatches(t *testing.T) {
 			took := fastest(t, 3, data)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			settle(t, data)
+			classify(t, data)
 			runtime.ReadMemStats(&after)
 			allocated := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%d bytes: %s, %d MiB allocated", len(data), took, allocated>>20)
@@ -132,7 +132,7 @@ func TestH5SettlementIsNotQuadratic(t *testing.T) {
 
 // FuzzHostile: whatever numbers of boards, leaves, holders, parts, gaps and names
 // a batch is made of, and whichever byte of it is changed then, it is refused with
-// a reason or settled, in bounded time and memory.
+// a reason or classified, in bounded time and memory.
 func FuzzHostile(f *testing.F) {
 	f.Add(uint16(1), uint16(64), uint16(128), uint8(1), uint16(1), "e\u0301", uint32(0), byte(0))
 	f.Add(uint16(256), uint16(1), uint16(64), uint8(64), uint16(0), "\u202e", uint32(99), byte(255))
@@ -158,7 +158,7 @@ func FuzzHostile(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		began := time.Now() //nolint:forbidigo // what is measured is time itself
 		if b, _, err = wire.Decode(data); err == nil {
-			meter.Settle(b, meter.NewIdentities())
+			meter.Classify(b, meter.NewIdentities())
 		} else if refused := (*wire.Error)(nil); !errors.As(err, &refused) || refused.Reason == "" || len(err.Error()) > 1000 {
 			t.Errorf("refused as %.1000v", err)
 		}
@@ -176,19 +176,19 @@ func fastest(t *testing.T, n int, data []byte) time.Duration {
 	least := time.Hour
 	for range n {
 		began := time.Now() //nolint:forbidigo // what is measured is time itself
-		settle(t, data)
+		classify(t, data)
 		least = min(least, time.Since(began)) //nolint:forbidigo // as above
 	}
 	return least
 }
 
-func settle(t *testing.T, data []byte) {
+func classify(t *testing.T, data []byte) {
 	t.Helper()
 	batch, _, err := wire.Decode(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	meter.Settle(batch, meter.NewIdentities())
+	meter.Classify(batch, meter.NewIdentities())
 }
 
 func fullPool() *wire.Batch {

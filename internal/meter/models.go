@@ -2,7 +2,7 @@ package meter
 
 import "strings"
 
-// Model is what is known of a GPU model without asking the device.
+// Model is what is known about a GPU model without asking the device.
 type Model struct {
 	Name      string         // the family, such as "H100"
 	Slices    int            // compute slices of the whole board; 1 without MIG
@@ -10,7 +10,8 @@ type Model struct {
 	Profiles  map[string]int // MIG GPU-instance profile, without attributes such as +me, to its compute slices
 }
 
-// models is matched from the top: all words must be words of the name.
+// models is searched from the top: a model matches if all its words are words of the
+// device's name.
 //
 // Slices and profiles: NVIDIA Multi-Instance GPU User Guide, "Supported MIG
 // Profiles"; for GB200 and B300 the profile lists that AWS publishes for
@@ -114,10 +115,10 @@ func ModelByName(name string) (Model, bool) {
 	return Model{Name: name, Slices: 1}, false
 }
 
-// ProfileSlices answers for a MIG instance whose board's model is not known:
-// the compute slices of the instance and of the board, if every model that
-// offers the profile agrees on both. "1g.5gb" exists on A100 only, which has 7;
-// "1g.24gb" is on boards of 7, 4 and 2, so it answers false.
+// ProfileSlices serves MIG instances on GPUs of an unknown model. It returns the
+// compute slices of the instance and of the GPU if every model that offers the profile
+// agrees on both. "1g.5gb" exists only on A100, which has 7; "1g.24gb" exists on GPUs
+// of 7, 4 and 2, so ok is false.
 func ProfileSlices(profile string) (instance, board int, ok bool) {
 	base := BaseProfile(profile)
 	for _, m := range models {
@@ -133,8 +134,8 @@ func ProfileSlices(profile string) (instance, board int, ok bool) {
 	return instance, board, ok
 }
 
-// BaseProfile takes a profile's attributes off: +me, +me.all, -me and +gfx say
-// which engines come with an instance, not how many compute slices it has.
+// BaseProfile removes a profile's attributes: +me, +me.all, -me and +gfx name engines
+// that come with an instance and don't change its number of compute slices.
 func BaseProfile(profile string) string {
 	p := strings.ToLower(strings.TrimPrefix(strings.TrimSpace(profile), "MIG "))
 	if i := strings.IndexAny(p, "+-"); i >= 0 {
@@ -143,8 +144,8 @@ func BaseProfile(profile string) string {
 	return p
 }
 
-// isVGPU recognises the last word of a vGPU type: memory in GB and a series,
-// as in "A100-10C" or "A10-4Q"; GRID stands before older ones.
+// isVGPU recognises the last word of a vGPU type name: memory in GB and a series
+// letter, as in "A100-10C" or "A10-4Q". Older names begin with GRID.
 func isVGPU(word string) bool {
 	if word == "GRID" {
 		return true

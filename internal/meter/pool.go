@@ -7,18 +7,18 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Kind says what an entry of the inventory is. Values are stored.
+// Kind is the kind of an inventory entry. The values are stored.
 type Kind uint8
 
-// A pool is many GPUs that nobody tells apart: its slices are milli-GPUs, each
-// of its leaves is one allocation (R18).
+// A pool stands for many GPUs that can't be told apart: its slices are milli-GPUs, and
+// each of its leaves is one allocation (R18).
 const (
 	Board    Kind = 0
 	Pool     Kind = 1
-	OpenPool Kind = 2 // a pool of unknown capacity: its slices are what was in use at most
+	OpenPool Kind = 2 // a pool of unknown capacity: its slices are the most that were in use
 )
 
-// PoolGPUSlices is how many slices of a pool make one GPU.
+// PoolGPUSlices is the number of a pool's slices that make one GPU.
 const PoolGPUSlices = 1000
 
 func kindOf(g *wire.Gpu) Kind {
@@ -32,8 +32,8 @@ func kindOf(g *wire.Gpu) Kind {
 	}
 }
 
-// GPUSlices is how many of an entry's slices make one GPU: what slice-ms are
-// divided by for GPU-hours.
+// GPUSlices is the number of an entry's slices that make one GPU: slice-ms are divided
+// by it to get GPU-hours.
 func (k Kind) GPUSlices(slices int) int {
 	if k == Board {
 		return slices
@@ -41,8 +41,9 @@ func (k Kind) GPUSlices(slices int) int {
 	return PoolGPUSlices
 }
 
-// RetireAfterMS is how long an entry that nobody lists stays in the inventory
-// (R2). Where the capacity is not known there is nothing to stay (R18).
+// RetireAfterMS is how long an entry stays in the inventory after it was last listed
+// (R2). A pool of unknown capacity doesn't stay: outside its allocations it has no
+// capacity (R18).
 func (k Kind) RetireAfterMS() int64 {
 	if k == OpenPool {
 		return 0
@@ -50,9 +51,9 @@ func (k Kind) RetireAfterMS() int64 {
 	return RetireAfterMS
 }
 
-// leftOver books what no allocation of a pool covers: free, where it is known
-// how much there is and who had it.
-func (s *settler) leftOver(sliceMS int64) {
+// leftOver adds the part of a pool that no allocation covers: free if the pool's
+// capacity and all owners are known.
+func (s *classifier) leftOver(sliceMS int64) {
 	r := Row{Bucket: Free, Why: WhyPoolFree, SliceMS: sliceMS}
 	switch {
 	case s.failed:
@@ -65,14 +66,14 @@ func (s *settler) leftOver(sliceMS int64) {
 	s.add(r, 0, "")
 }
 
-// edge is a change of how many slices are covered.
+// edge is a change in the number of covered slices.
 type edge struct {
 	at     int64
 	slices int
 }
 
-// mostSlices is the greatest number of slices that leaves cover at any instant.
-func (s *settler) mostSlices() int {
+// mostSlices is the greatest number of slices that leaves cover at one instant.
+func (s *classifier) mostSlices() int {
 	edges := make([]edge, 0, 2*len(s.leaves))
 	for i := range s.leaves {
 		if l := &s.leaves[i]; l.span.from < l.span.to {
@@ -90,11 +91,12 @@ func (s *settler) mostSlices() int {
 	return most
 }
 
-// fewLeaves is up to where a walk over all holds per leaf beats an index.
+// fewLeaves is the number of leaves up to which a linear search of all holds is faster
+// than an index.
 const fewLeaves = 16
 
-// holdsOf are the holds of a leaf.
-func (s *settler) holdsOf(leaf string) []*wire.Hold {
+// holdsOf returns the holds of a leaf.
+func (s *classifier) holdsOf(leaf string) []*wire.Hold {
 	if len(s.gpu.Leaves) <= fewLeaves {
 		return s.gpu.Holds
 	}

@@ -73,7 +73,7 @@ func TestPools(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, hours := settleCluster(t, poolHour(c.change))
+			got, hours := computeCluster(t, poolHour(c.change))
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(usage{}, usageKey{})); diff != "" {
 				t.Errorf("usage differs (-want +got):\n%s", diff)
 			}
@@ -103,7 +103,7 @@ func TestPoolAfterItsLastRecord(t *testing.T) {
 					b.Gpus[0].Slices = 12_000
 				}
 			})
-			_, hours := settleCluster(t, append(batches, last...))
+			_, hours := computeCluster(t, append(batches, last...))
 			var got []int64
 			for _, h := range hours {
 				got = append(got, int64(h.Slices))
@@ -131,7 +131,7 @@ func TestLargestPool(t *testing.T) {
 	if err := wire.Validate(b[0]); err != nil {
 		t.Fatal(err)
 	}
-	got, _ := settleCluster(t, b)
+	got, _ := computeCluster(t, b)
 	want := map[usageKey]usage{
 		{"2026-03-01T00:00:00Z", "k/k", "a"}: {unproven: all / n * n * 3_600_000},
 		{"2026-03-01T00:00:00Z", "k/k", ""}:  {free: all % n * 3_600_000},

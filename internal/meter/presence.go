@@ -2,10 +2,10 @@ package meter
 
 import "slices"
 
-// cover adds [from, to), up to the next closing and clipped to what is counted of
-// the hour, to where the GPU is present.
+// cover extends the time in which the GPU is present by [from, to), clipped to the
+// counted part of the hour and ended by the next retirement.
 func (h *gpuHour) cover(from, to int64) {
-	for _, at := range h.closings {
+	for _, at := range h.retirements {
 		if at > from {
 			to = min(to, at)
 			break
@@ -22,9 +22,9 @@ func (h *gpuHour) cover(from, to int64) {
 	h.present = append(h.present, span{from, to})
 }
 
-// closedBefore is the last closing at or before an instant, Unix ms; 0: none.
+// closedBefore is the last retirement at or before an instant, Unix ms; 0: none.
 func (h *gpuHour) closedBefore(t int64) (last int64) {
-	for _, at := range h.closings {
+	for _, at := range h.retirements {
 		if at <= t {
 			last = at
 		}
@@ -32,8 +32,8 @@ func (h *gpuHour) closedBefore(t int64) (last int64) {
 	return last
 }
 
-// closed has the GPU closed at an instant of the walk. What was closed without being
-// listed again names the hour's row.
+// closed applies a retirement at an instant. If the GPU isn't listed again, the hour's
+// row keeps the node and model from before it.
 func (h *gpuHour) closed(k *known, at int64) {
 	if k == h.known && k.node != "" {
 		h.out.Node, h.out.Model = k.node, k.model
@@ -44,7 +44,7 @@ func (h *gpuHour) closed(k *known, at int64) {
 	k.close(at)
 }
 
-// presentAt is false for slots outside the hour, too.
+// presentAt reports whether the GPU is present; false for instants outside the hour.
 func (h *gpuHour) presentAt(t int64) bool {
 	return slices.ContainsFunc(h.present, func(p span) bool { return p.contains(t) })
 }

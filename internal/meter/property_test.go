@@ -39,7 +39,7 @@ var (
 	firstSeed = flag.Uint64("cluster-seed", 1, "seed of the first random cluster")
 )
 
-// TestRandomClusters holds the settlement to the slow model, figure by figure.
+// TestRandomClusters compares Classify and Hour with the slow model, figure by figure.
 func TestRandomClusters(t *testing.T) {
 	var seen usage
 	cases := *clusters
@@ -48,17 +48,17 @@ func TestRandomClusters(t *testing.T) {
 	}
 	for seed := *firstSeed; seed < *firstSeed+cases; seed++ {
 		batches := randomBatches(seed)
-		closings := randomClosings(seed, batches)
+		retirements := randomClosings(seed, batches)
 		for i, b := range batches {
 			if err := wire.Validate(b); err != nil {
 				t.Fatalf("seed %d: batch %d: %v", seed, i, err)
 			}
 		}
-		if difference(t, batches, closings) != "" {
-			small := shrink(t, batches, closings)
-			t.Fatalf("-cluster-seed=%d: usage differs (-slow +fast), closings %v:\n%s\n%s", seed, closings, difference(t, small, closings), jsonLines(small))
+		if difference(t, batches, retirements) != "" {
+			small := shrink(t, batches, retirements)
+			t.Fatalf("-cluster-seed=%d: usage differs (-slow +fast), retirements %v:\n%s\n%s", seed, retirements, difference(t, small, retirements), jsonLines(small))
 		}
-		for _, u := range slowUsage(batches, closings) {
+		for _, u := range slowUsage(batches, retirements) {
 			seen = moreOf(seen, u)
 		}
 	}
@@ -76,11 +76,11 @@ func moreOf(a, b usage) usage {
 	}
 }
 
-// difference compares the settlement with the slow model, and with itself over
+// difference compares Classify and Hour with the slow model, and with itself over
 // an inventory that each hour reads anew from the sightings.
-func difference(t *testing.T, batches []*wire.Batch, closings map[string][]int64) string {
+func difference(t *testing.T, batches []*wire.Batch, retirements map[string][]int64) string {
 	t.Helper()
-	fast, hours := settleClosed(t, batches, closings)
+	fast, hours := computeRetired(t, batches, retirements)
 	for _, g := range hours {
 		sum := g.Free + g.Stranded + g.Unhealthy + g.Unobserved
 		for _, o := range g.Owners {
@@ -96,10 +96,10 @@ func difference(t *testing.T, batches []*wire.Batch, closings map[string][]int64
 		}
 	}
 	figures := cmp.AllowUnexported(usage{}, usageKey{})
-	if diff := cmp.Diff(slowUsage(batches, closings), fast, figures); diff != "" {
+	if diff := cmp.Diff(slowUsage(batches, retirements), fast, figures); diff != "" {
 		return diff
 	}
-	again, rebuilt := settleRebuilt(t, batches, closings)
+	again, rebuilt := computeRebuilt(t, batches, retirements)
 	if diff := cmp.Diff(fast, again, figures); diff != "" {
 		return "an inventory read from sightings gives other figures:\n" + diff
 	}
@@ -109,12 +109,12 @@ func difference(t *testing.T, batches []*wire.Batch, closings map[string][]int64
 	return ""
 }
 
-// settleRebuilt is settleCluster by a worker that starts anew for each hour.
-func settleRebuilt(t *testing.T, batches []*wire.Batch, closings map[string][]int64) (map[usageKey]usage, []meter.GPUHour) {
+// computeRebuilt is computeCluster by a worker that starts anew for each hour.
+func computeRebuilt(t *testing.T, batches []*wire.Batch, retirements map[string][]int64) (map[usageKey]usage, []meter.GPUHour) {
 	t.Helper()
 	var all []meter.GPUHour
 	in := newClusterInput(t, batches)
-	in.Closings = closings
+	in.Retirements = retirements
 	first := slices.MinFunc(batches, byStart).SlotStartMs
 	got := map[usageKey]usage{}
 	var sightings []meter.Sighting
@@ -134,12 +134,12 @@ func settleRebuilt(t *testing.T, batches []*wire.Batch, closings map[string][]in
 }
 
 // shrink takes away batches, GPUs, holds and leaves while a difference stays.
-func shrink(t *testing.T, batches []*wire.Batch, closings map[string][]int64) []*wire.Batch {
+func shrink(t *testing.T, batches []*wire.Batch, retirements map[string][]int64) []*wire.Batch {
 	t.Helper()
 	for again := true; again; {
 		again = false
 		for _, smaller := range reductions(batches) {
-			if len(smaller) > 0 && difference(t, smaller, closings) != "" {
+			if len(smaller) > 0 && difference(t, smaller, retirements) != "" {
 				batches, again = smaller, true
 				break
 			}
@@ -187,9 +187,9 @@ func jsonLines(batches []*wire.Batch) string {
 	return out.String()
 }
 
-// FuzzSettle: whatever a batch says, settlement doesn't panic, the rows of a
+// FuzzClassify: whatever a batch says, Classify doesn't panic, the rows of a
 // GPU sum to its slices × the observed time, and no energy is lost (C6, C9).
-func FuzzSettle(f *testing.F) {
+func FuzzClassify(f *testing.F) {
 	for seed := range uint64(20) {
 		for _, b := range randomBatches(seed) {
 			data, err := wire.Encode(b)
@@ -205,7 +205,7 @@ func FuzzSettle(f *testing.F) {
 			return
 		}
 		var settled []meter.GPUSlot
-		costtest.Within(t, costtest.Time, 256<<20+40*uint64(len(data)), func() { settled = meter.Settle(b, meter.NewIdentities()) })
+		costtest.Within(t, costtest.Time, 256<<20+40*uint64(len(data)), func() { settled = meter.Classify(b, meter.NewIdentities()) })
 		for i, g := range settled {
 			var time, energy int64
 			for _, r := range g.Rows {

@@ -1,48 +1,48 @@
 package meter
 
-// Why is the reason for a row's bucket. Values are stored in table holds; the
-// text is stable, programs may compare it.
+// Why is the reason for a row's bucket. The values are stored in table holds; the
+// texts are stable, programs may compare them.
 type Why uint8
 
-// Reasons of settlement, one per row that a batch makes.
+// Reasons given by Classify, one per row.
 const (
 	WhyPlain       Why = 0 // no reason is stored
 	WhyLost        Why = 1 // unhealthy: the GPU fell off the bus
-	WhyFlagged     Why = 2 // unhealthy: by its health, and no work was seen
-	WhyAttribution Why = 3 // pending: owners could not be read
+	WhyFlagged     Why = 2 // unhealthy: flagged by its health, and no work was seen
+	WhyAttribution Why = 3 // pending: the owners are unknown
 	WhyExcess      Why = 4 // unobserved: leaves cover more slices than the GPU has
-	WhyInferred    Why = 5 // unproven: a gap of at most GapMaxMS between equal holders
-	WhyListed      Why = 6 // unobserved: listed, and nothing of the slot was seen
-	WhyCapacity    Why = 7 // unobserved: what no allocation covers of a pool of unknown capacity
-	WhyRecords     Why = 8 // unproven: held by allocation records, in a slot of which no batch tells
+	WhyInferred    Why = 5 // unproven: inferred over a gap of at most GapMaxMS between equal holders
+	WhyListed      Why = 6 // unobserved: listed, but no part of the slot was observed
+	WhyCapacity    Why = 7 // unobserved: not covered by an allocation, in a pool of unknown capacity
+	WhyRecords     Why = 8 // unproven: held by allocation records, in a slot without a collector's batch
 
-	WhyActivity    Why = 9  // active: SM_ACTIVE, else GR_ENGINE_ACTIVE, is not quiet
-	WhyUtil        Why = 10 // active: no activity was read, and GPU_UTIL is above 0
-	WhyShared      Why = 11 // unproven: work, and several owners on the leaf
+	WhyActivity    Why = 9  // active: SM_ACTIVE, or GR_ENGINE_ACTIVE without it, is not quiet
+	WhyUtil        Why = 10 // active: there is no activity metric, and GPU_UTIL is above 0
+	WhyShared      Why = 11 // unproven: work by one of several owners on the leaf
 	WhyQuiet       Why = 12 // idle: at least two signals, all quiet
-	WhyParked      Why = 13 // idle: so too, with the power that an open CUDA context takes
-	WhyOtherWorks  Why = 14 // idle on MIG: quiet, and another instance works, so the profiler lives
-	WhyPartly      Why = 15 // unproven: quiet, and not held in all that was seen of the slot
+	WhyParked      Why = 13 // idle: as WhyQuiet, with the power that an open CUDA context takes
+	WhyOtherWorks  Why = 14 // idle on MIG: quiet while another instance works, so profiling metrics are collected
+	WhyPartly      Why = 15 // unproven: quiet, but held for only a part of the observed slot
 	WhyNoSignal    Why = 16 // unproven: no signal is valid
-	WhyOneSignal   Why = 17 // unproven: one quiet signal is not enough
-	WhyContrary    Why = 18 // unproven: activity and utilisation are quiet, power is not; or the like
-	WhyMIGBlind    Why = 19 // unproven on MIG: no activity was read
-	WhyMIGAlone    Why = 20 // unproven on MIG: quiet, and nothing shows that the profiler lives
+	WhyOneSignal   Why = 17 // unproven: only one signal is valid, and quiet; two are needed
+	WhyContrary    Why = 18 // unproven: signals disagree, such as quiet activity and utilisation but high power
+	WhyMIGBlind    Why = 19 // unproven on MIG: there is no activity metric
+	WhyMIGAlone    Why = 20 // unproven on MIG: quiet, and nothing shows that profiling metrics are collected
 	WhyNotHeld     Why = 21 // free
-	WhyUnownedWork Why = 22 // free: somebody works without a hold
-	WhyPoolFree    Why = 23 // free: what no allocation covers of a pool
+	WhyUnownedWork Why = 22 // free: work by a process that holds nothing
+	WhyPoolFree    Why = 23 // free: the part of a pool that no allocation covers
 	WhyUncovered   Why = 24 // stranded: no leaf covers it
-	WhyImported    Why = 25 // unproven: imported from allocation records, which bring no evidence
+	WhyImported    Why = 25 // unproven: imported from allocation records, which contain no evidence of work
 )
 
-// Reasons of the hour; no row of table holds has them.
+// Reasons given by Hour; no row of table holds has them.
 const (
-	WhyFewer     Why = 40 // stranded: the slot has fewer slices than its hour began with
-	WhyNotListed Why = 41 // unhealthy: a complete enumeration lacks the GPU
-	WhyNoBatch   Why = 42 // unobserved: no batch of the node tells of the slot
-	WhyUnlisted  Why = 43 // unobserved: a partial enumeration lacks the GPU
-	WhyNothing   Why = 44 // unobserved: the batch saw nothing of the slot
-	WhyPart      Why = 45 // unobserved: the batch saw a part of the slot
+	WhyFewer     Why = 40 // stranded: the slot has fewer slices than the hour began with
+	WhyNotListed Why = 41 // unhealthy: missing from a complete list of the node's GPUs
+	WhyNoBatch   Why = 42 // unobserved: the node has no batch for the slot
+	WhyUnlisted  Why = 43 // unobserved: missing from a partial list of the node's GPUs
+	WhyNothing   Why = 44 // unobserved: the batch observed no part of the slot
+	WhyPart      Why = 45 // unobserved: the batch observed only a part of the slot
 )
 
 var whyNames = [...]string{
@@ -64,21 +64,21 @@ func (w Why) String() string {
 	return "why?"
 }
 
-// EnergyWhy says how the energy of a GPU's slot was split. Values are stored.
+// EnergyWhy is how the energy of a GPU's slot was split. The values are stored.
 type EnergyWhy uint8
 
-// Ways to split energy (R16). In the first three the idle power over the time
-// that the counter's movement covers goes to all that was observed, by slice-ms.
+// Ways to split energy (R16). In the first three the idle power, over the time that
+// the counter's movement covers, goes to all observed rows by slice-ms.
 const (
-	EnergyNone     EnergyWhy = 0 // the counter did not move, or there is none
+	EnergyNone     EnergyWhy = 0 // the counter did not move, or the GPU has none
 	EnergyByWork   EnergyWhy = 1 // the rest by slice-ms × activity over held time
-	EnergyByTime   EnergyWhy = 2 // the rest by slice-ms over held time: an activity was absent, or all were 0
-	EnergyNotHeld  EnergyWhy = 3 // the rest is the platform's: nobody held anything
-	EnergyPlatform EnergyWhy = 4 // all is the platform's: the GPU was lost or its owners were not read
-	EnergyUnseen   EnergyWhy = 5 // all is the platform's: nothing of the slot was seen
-	EnergyLong     EnergyWhy = 6 // unattributed: the movement covers more than 1.5 slots
+	EnergyByTime   EnergyWhy = 2 // the rest by slice-ms over held time: an activity is unknown, or all are 0
+	EnergyNotHeld  EnergyWhy = 3 // the rest goes to the platform: nothing was held
+	EnergyPlatform EnergyWhy = 4 // all goes to the platform: the GPU was lost or its owners are unknown
+	EnergyUnseen   EnergyWhy = 5 // all goes to the platform: no part of the slot was observed
+	EnergyLong     EnergyWhy = 6 // unattributed: the counter's movement covers more than 1.5 slots
 	EnergyReset    EnergyWhy = 7 // unattributed: the counter was reset
-	EnergyRefused  EnergyWhy = 8 // left out: more than a GPU can take in the time
+	EnergyRefused  EnergyWhy = 8 // left out: more than a GPU can take in that time
 )
 
 var energyNames = [...]string{
@@ -94,7 +94,7 @@ func (e EnergyWhy) String() string {
 	return "energy?"
 }
 
-// GapWhy says why nothing was inferred of a gap, or not for all leaves (R10).
+// GapWhy is why a gap, or some leaves of it, was not inferred (R10).
 type GapWhy uint8
 
 // Reasons against inference.
@@ -103,12 +103,12 @@ const (
 	GapFirst            // nothing is known before the gap
 	GapLast             // nothing is known after it
 	GapLong             // it is longer than GapMaxMS
-	GapHolders          // its two sides have other leaves, holders or shares
-	GapNobody           // nobody held anything on either side
+	GapHolders          // its two sides differ in leaves, holders or shares
+	GapNobody           // nothing was held on either side
 	GapMoved            // the GPU went to another node
-	GapKnown            // the GPU was lost or overfull in between
-	GapRetired          // the GPU was taken out of the inventory in between
-	GapOtherwise        // inferred, but for leaves that were listed otherwise or not held
+	GapKnown            // the GPU was lost, or its batch exceeded its capacity, in between
+	GapRetired          // the GPU was retired in between
+	GapOtherwise        // inferred, except for leaves that were listed differently or not held
 )
 
 var gapNames = [...]string{

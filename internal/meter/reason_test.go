@@ -102,7 +102,7 @@ func TestReasonsOfEvidence(t *testing.T) {
 		b := randomEvidence(rng)
 		g := b.Gpus[0]
 		ids := meter.NewIdentities()
-		rows := meter.Settle(b, ids)[0].Rows
+		rows := meter.Classify(b, ids)[0].Rows
 		leaves := map[uint64]*wire.Leaf{}
 		ids.Leaves(func(leaf meter.Leaf, hash uint64) {
 			for _, l := range g.Leaves {

@@ -32,9 +32,9 @@ func TestFoundByRandomClusters(t *testing.T) {
 		return map[string][]int64{"GPU-a": {listed(t, "n1", at, 7).SlotStartMs}}
 	}
 	for name, c := range map[string]struct {
-		batches  []*wire.Batch
-		want     map[usageKey]usage
-		closings map[string][]int64
+		batches     []*wire.Batch
+		want        map[usageKey]usage
+		retirements map[string][]int64
 	}{
 		"R2 a closed GPU comes back with fewer slices": {
 			[]*wire.Batch{held("n1", "00:00:00", 2), nobody("00:00:10"), nobody("00:00:20"), held("n1", "00:00:30", 1)},
@@ -99,15 +99,15 @@ func TestFoundByRandomClusters(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := settleClosed(t, c.batches, c.closings)
+			got, _ := computeRetired(t, c.batches, c.retirements)
 			figures := cmp.AllowUnexported(usage{}, usageKey{})
 			if diff := cmp.Diff(c.want, got, figures); diff != "" {
 				t.Errorf("usage differs (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.want, slowUsage(c.batches, c.closings), figures); diff != "" {
+			if diff := cmp.Diff(c.want, slowUsage(c.batches, c.retirements), figures); diff != "" {
 				t.Errorf("usage by the slow model differs (-want +got):\n%s", diff)
 			}
-			rebuilt, _ := settleRebuilt(t, c.batches, c.closings)
+			rebuilt, _ := computeRebuilt(t, c.batches, c.retirements)
 			if diff := cmp.Diff(c.want, rebuilt, figures); diff != "" {
 				t.Errorf("usage by a rebuilt inventory differs (-want +got):\n%s", diff)
 			}
@@ -131,7 +131,7 @@ func TestUnreadTime(t *testing.T) {
 	}
 	partly := failed("00:00:10")
 	partly.Observed = []*wire.Interval{{FromMs: 0, ToMs: 3000}}
-	_, hours := settleCluster(t, []*wire.Batch{held("00:00:00"), partly, held("00:00:20"), failed("00:00:30")})
+	_, hours := computeCluster(t, []*wire.Batch{held("00:00:00"), partly, held("00:00:20"), failed("00:00:30")})
 	if got := hours[0]; got.UnobservedAttribution != 10_000 || got.Unobserved != 10_000 {
 		t.Errorf("%d of %d unobserved slice-ms are for want of owners; want 10000 of 10000", got.UnobservedAttribution, got.Unobserved)
 	}
@@ -141,7 +141,7 @@ func TestProfileAttributesDontChangeSlices(t *testing.T) {
 	b := listed(t, "n1", "00:00:00", 7)
 	b.Gpus[0].Mig, b.Gpus[0].Model = true, "NVIDIA H100 80GB HBM3"
 	b.Gpus[0].Leaves = []*wire.Leaf{{Id: "gi1", Gi: ptr(uint32(1)), Profile: "3g.40gb+me"}}
-	got, _ := settleCluster(t, []*wire.Batch{b})
+	got, _ := computeCluster(t, []*wire.Batch{b})
 	want := map[usageKey]usage{{"2026-03-01T00:00:00Z", "GPU-a", ""}: {free: 30_000, stranded: 40_000}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(usage{}, usageKey{})); diff != "" {
 		t.Errorf("usage differs (-want +got):\n%s", diff)

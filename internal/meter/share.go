@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Share is an owner's part of a leaf at one instant, numerator << 16 |
-// denominator; 0 is none (R12).
+// Share is an owner's part of a leaf at one instant: numerator << 16 | denominator; 0:
+// none (R12).
 type Share uint32
 
 func makeShare(num, den int) Share {
@@ -30,15 +30,16 @@ func gcd(a, b int) int {
 	return a
 }
 
-// fractions are exact amounts of several parties, kept by denominator: within
-// MaxHolders there are few, while one fraction of them all grows without end.
+// fractions are exact amounts of several parties, grouped by denominator. With at most
+// MaxHolders entries there are few denominators, while the denominator of their sum
+// would grow without bound.
 type fractions struct {
 	parties int
 	dens    []int64
 	sums    [][]int64 // by denominator, then party
 }
 
-// class is the parties' amounts over one denominator, to add to.
+// class returns the amounts of all parties over one denominator, to be added to.
 func (f *fractions) class(den int64) []int64 {
 	i := slices.Index(f.dens, den)
 	if i < 0 {
@@ -51,7 +52,7 @@ func (f *fractions) class(den int64) []int64 {
 	return f.sums[i]
 }
 
-// common is the least common denominator, and each party's amount over it.
+// common returns the least common denominator, and each party's amount over it.
 func (f *fractions) common() (amounts []*big.Int, den *big.Int) {
 	den = big.NewInt(1)
 	for _, d := range f.dens {
@@ -74,8 +75,8 @@ func (f *fractions) common() (amounts []*big.Int, den *big.Int) {
 	return amounts, den
 }
 
-// ceiling is the sum of all amounts, rounded up to an integer: what nobody has of
-// the last one takes part in the step.
+// ceiling is the sum of all amounts, rounded up to an integer: the unheld part of the
+// last unit takes part in the largest-remainder step.
 func (f *fractions) ceiling() int64 {
 	amounts, den := f.common()
 	sum := new(big.Int).Sub(den, big.NewInt(1))
@@ -85,9 +86,10 @@ func (f *fractions) ceiling() int64 {
 	return sum.Quo(sum, den).Int64()
 }
 
-// apportion splits total into the parties' amounts and what they leave free, in
-// integers: floors first, what is left to the largest remainders, ties to the
-// smallest SHA-256 of "slot start in ms/owner id", free last (R12).
+// apportion divides total, in integers, into the parties' amounts and the rest, which
+// is free. Each amount is rounded down, the units left go to the largest remainders;
+// of equal ones to the smallest SHA-256 of "slot start in ms/owner id", free last
+// (R12).
 func (f *fractions) apportion(slotStartMS, total int64, ids []string) (got []int64, free int64) {
 	amounts, den := f.common()
 	rest := new(big.Int).Mul(big.NewInt(total), den)
@@ -112,8 +114,8 @@ func (f *fractions) apportion(slotStartMS, total int64, ids []string) (got []int
 	return got[:last], got[last]
 }
 
-// largest are the parties with the largest remainders, as many as there are units
-// left; of equal ones those with the smaller hash come first, the platform last.
+// largest returns the parties with the largest remainders, as many as there are units
+// left. Of equal remainders the smaller hash goes first, the platform last.
 func largest(slotStartMS, left int64, ids []string, platform func(i int) bool, remainder func(x, y int) int) []int {
 	if left == 0 {
 		return nil

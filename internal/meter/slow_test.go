@@ -107,18 +107,18 @@ type slowSlot struct {
 }
 
 type slowModel struct {
-	slotMS    int64
-	watermark int64
-	nodes     map[string]map[int64]*wire.Batch // winning batches
-	closings  map[string][]int64               // instants at which people closed a GPU's inventory
-	owners    map[string]meter.Owner
-	out       map[usageKey]usage
+	slotMS      int64
+	watermark   int64
+	nodes       map[string]map[int64]*wire.Batch // winning batches
+	retirements map[string][]int64               // instants at which people closed a GPU's inventory
+	owners      map[string]meter.Owner
+	out         map[usageKey]usage
 }
 
 // slowUsage is usage by hour, GPU and tenant, as in the worked cases.
-func slowUsage(batches []*wire.Batch, closings map[string][]int64) map[usageKey]usage {
+func slowUsage(batches []*wire.Batch, retirements map[string][]int64) map[usageKey]usage {
 	m := &slowModel{
-		slotMS: batches[0].SlotMs, closings: closings, nodes: map[string]map[int64]*wire.Batch{},
+		slotMS: batches[0].SlotMs, retirements: retirements, nodes: map[string]map[int64]*wire.Batch{},
 		owners: map[string]meter.Owner{}, out: map[usageKey]usage{},
 	}
 	uuids := map[string]bool{}
@@ -229,7 +229,7 @@ func (m *slowModel) inventory(uuid string) []*slowSlot {
 	node, presentTo, closed := "", int64(0), int64(0)
 	for start := first; start < m.watermark; start += m.slotMS {
 		lives := 0
-		for _, at := range m.closings[uuid] {
+		for _, at := range m.retirements[uuid] {
 			if at == start { // it is gone, until somebody lists it
 				presentTo, closed = 0, at
 			}

@@ -37,14 +37,14 @@ func spanLength(parts []span) (sum int64) {
 	return sum
 }
 
-// timeline is who had a leaf when, over the parts of the slot that were seen.
+// timeline is who held a leaf and when, over the observed parts of the slot.
 type timeline struct {
 	holders []holder
-	index   map[string]int // of holders by id, where there are many
+	index   map[string]int // of holders by id, used where there are many
 	freeMS  int64          // slice-ms
 	entries []entry
-	// head and tail are the holders' shares at the first and the last instant
-	// seen of the slot, 0 where the leaf isn't there.
+	// head and tail are the holders' shares at the first and the last observed instant
+	// of the slot; 0 if the leaf doesn't exist then.
 	head, tail []Share
 }
 
@@ -52,16 +52,16 @@ type timeline struct {
 type holder struct {
 	id        ownerID
 	sliceMS   int64
-	coveredMS int64 // of the slot, held by any of its entries
+	coveredMS int64 // time of the slot covered by at least one of its entries
 }
 
-// entry is one hold clipped to its leaf and to what was seen.
+// entry is one hold, clipped to the existence of its leaf and to the observed parts.
 type entry struct {
 	holder int
 	span   span
 }
 
-func (s *settler) timeline(l *leafState) timeline {
+func (s *classifier) timeline(l *leafState) timeline {
 	var t timeline
 	for _, h := range s.holdsOf(l.wire.Id) {
 		if h.Leaf != l.wire.Id {
@@ -85,8 +85,8 @@ func (s *settler) timeline(l *leafState) timeline {
 	return t
 }
 
-// holder finds or adds the owner. Two sets of facts under one id are one
-// owner: the smaller hash stands for both.
+// holder finds the owner's index, or adds the owner. Two sets of facts with one id are
+// one owner, named by the smaller hash.
 func (t *timeline) holder(id ownerID) int {
 	i, n := t.find(id.id), len(t.holders)
 	if i < n {
@@ -97,7 +97,7 @@ func (t *timeline) holder(id ownerID) int {
 	return n
 }
 
-// find is the holder's place, or the next one.
+// find returns the holder's index, or where to insert it.
 func (t *timeline) find(id string) int {
 	n := len(t.holders)
 	if n < fewOwners {
@@ -120,9 +120,9 @@ func (t *timeline) find(id string) int {
 	return i
 }
 
-// whole is the plain case: nobody, or one entry over all that was seen,
+// whole handles the common case: no holder, or one entry over the whole observed time,
 // without replicas.
-func (t *timeline) whole(s *settler, l *leafState) bool {
+func (t *timeline) whole(s *classifier, l *leafState) bool {
 	all := int64(l.slices) * l.seenMS
 	switch {
 	case len(t.entries) == 0:
@@ -136,9 +136,9 @@ func (t *timeline) whole(s *settler, l *leafState) bool {
 	}
 }
 
-// shareOut cuts the leaf's time wherever a hold begins or ends, shares each
-// piece, and rounds once (R12).
-func (t *timeline) shareOut(s *settler, l *leafState) {
+// shareOut cuts the leaf's time wherever a hold begins or ends, divides each piece,
+// and rounds once at the end (R12).
+func (t *timeline) shareOut(s *classifier, l *leafState) {
 	held := fractions{parties: len(t.holders)}
 	t.sweep(func(ms int64, present int, counts []int, who []int) {
 		sliceMS, class := int64(l.slices)*ms, held.class(int64(l.denominator(present)))
@@ -158,8 +158,9 @@ func (t *timeline) shareOut(s *settler, l *leafState) {
 	t.freeMS = free
 }
 
-// sweep visits the pieces between two instants at which an entry begins or ends,
-// with how many entries are present, and which holders have how many of them.
+// sweep visits the pieces between successive begins or ends of entries, with the
+// number of entries present (present), and the holders among them (who) with their
+// numbers of entries (counts, by holder).
 func (t *timeline) sweep(visit func(ms int64, present int, counts, who []int)) {
 	type change struct {
 		at     int64
@@ -186,8 +187,8 @@ func (t *timeline) sweep(visit func(ms int64, present int, counts, who []int)) {
 	}
 }
 
-// denominator is the known number of replicas, else, or with more entries than
-// that, the entries present (R12). Nobody there: 1.
+// denominator is the number of replicas if it is known, or the number of entries
+// present if that is greater (R12); 1 if there is no entry.
 func (l *leafState) denominator(present int) int {
 	if r := int(l.wire.Replicas); present <= r {
 		return max(r, 1)
@@ -208,9 +209,9 @@ func (t *timeline) sharesAt(l *leafState, at int64) (counts []int, den int) {
 	return counts, l.denominator(n)
 }
 
-// edges notes the shares where the slot's seen time begins and ends, if the
-// leaf is there.
-func (t *timeline) edges(s *settler, l *leafState) {
+// edges sets the shares at the first and the last observed instant of the slot, if the
+// leaf exists then.
+func (t *timeline) edges(s *classifier, l *leafState) {
 	first, last := s.observed[0].from, s.observed[len(s.observed)-1].to
 	if l.span.contains(first) {
 		t.sharesInto(l, first, t.head)
@@ -229,11 +230,11 @@ func (t *timeline) sharesInto(l *leafState, at int64, into []Share) {
 	}
 }
 
-// inferInside notes gaps inside the slot between equal holders, as Pending
-// rows that carry the whole gap's slice_ms and the owner's share: the hour adds
-// them to the slot's other inferred time and rounds once (R10, R12). Rows of one
-// owner and share are added up.
-func (s *settler) inferInside(l *leafState, t *timeline) {
+// inferInside adds the gaps inside the slot between equal holders, as Pending rows
+// with the slice_ms of the whole gap and the owner's share. Hour adds them to the
+// slot's other inferred time and rounds once (R10, R12). Rows of the same owner and
+// share are added up.
+func (s *classifier) inferInside(l *leafState, t *timeline) {
 	type key struct {
 		owner uint64
 		share Share

@@ -2,8 +2,8 @@ package meter
 
 import "sort"
 
-// tracer keeps what Hour's Trace needs and the figures do not: the time that is
-// counted slot by slot, and the gaps. The zero value keeps nothing.
+// tracer keeps what only Trace needs: the time counted slot by slot, and the gaps. The
+// zero value records nothing.
 type tracer struct {
 	on      bool
 	slots   map[int64]*tracedSlot
@@ -13,7 +13,7 @@ type tracer struct {
 // tracedSlot is what is known of one slot's time, in slice-ms.
 type tracedSlot struct {
 	counted     int64 // in any bucket
-	attribution int64 // seen, and its owners could not be read
+	attribution int64 // observed, with unknown owners
 }
 
 // gapEnd is the instant at which a gap ends, Unix ms.
@@ -46,7 +46,7 @@ func (t *tracer) unread(startMS, sliceMS int64) {
 	}
 }
 
-// gapAt is why nothing was inferred in the gap that an instant lies in.
+// gapAt returns why nothing was inferred in the gap that contains an instant.
 func (t *tracer) gapAt(ms int64) GapWhy {
 	i := sort.Search(len(t.gapEnds), func(i int) bool { return t.gapEnds[i].atMS > ms })
 	if i == len(t.gapEnds) {
@@ -66,8 +66,8 @@ func (h *gpuHour) trace(node string, startMS int64, r Row) {
 	}
 }
 
-// traceUnobserved shows what is in no other bucket, slot by slot: what no batch
-// tells of, and what a batch leaves open.
+// traceUnobserved passes the time that is in no other bucket to Trace, slot by slot:
+// slots without a batch, and what a batch leaves open.
 func (h *gpuHour) traceUnobserved() {
 	if !h.tracer.on {
 		return
@@ -86,7 +86,7 @@ func (h *gpuHour) traceUnobserved() {
 	}
 }
 
-// traceSlot shows the unobserved time of a slot of which all is sliceMS.
+// traceSlot passes on the unobserved time of one slot whose total is sliceMS.
 func (h *gpuHour) traceSlot(startMS, sliceMS int64, c *cell) {
 	s := h.tracer.slot(startMS)
 	part := Part{Node: h.nodeAt(startMS), StartMS: startMS, Row: Row{Bucket: Unobserved}, Gap: h.tracer.gapAt(startMS)}
@@ -100,7 +100,7 @@ func (h *gpuHour) traceSlot(startMS, sliceMS int64, c *cell) {
 	show(h.unobservedWhy(c), sliceMS-s.counted-s.attribution)
 }
 
-// unobservedWhy is why time of a slot is in no other bucket.
+// unobservedWhy is the reason why time of a slot is in no other bucket.
 func (h *gpuHour) unobservedWhy(c *cell) Why {
 	switch {
 	case c == nil:

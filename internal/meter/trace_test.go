@@ -117,10 +117,10 @@ func TestPartsSumToTheHour(t *testing.T) {
 	}
 }
 
-func traceDifference(t *testing.T, batches []*wire.Batch, closings map[string][]int64, seen map[fmt.Stringer]int) string {
+func traceDifference(t *testing.T, batches []*wire.Batch, retirements map[string][]int64, seen map[fmt.Stringer]int) string {
 	t.Helper()
 	in := newClusterInput(t, batches)
-	in.Closings = closings
+	in.Retirements = retirements
 	first := slices.MinFunc(batches, byStart).SlotStartMs
 	inv, plain := meter.NewInventory(nil), meter.NewInventory(nil)
 	for start := first - first%meter.HourMS; start < in.WatermarkMS; start += meter.HourMS {

@@ -2,8 +2,8 @@ package meter
 
 import "math/bits"
 
-// u128 is an unsigned 128-bit integer: energy times slice-milliseconds times
-// activity outgrows 64 bits.
+// u128 is an unsigned 128-bit integer: energy × slice-milliseconds × activity needs
+// more than 64 bits.
 type u128 struct{ hi, lo uint64 }
 
 func mul(a, b uint64) u128 {
@@ -34,5 +34,5 @@ func (x u128) cmp(y u128) int {
 	}
 }
 
-// divmod needs the quotient to fit 64 bits: x.hi < d.
+// divmod requires that the quotient fits 64 bits: x.hi < d.
 func (x u128) divmod(d uint64) (q, r uint64) { return bits.Div64(x.hi, x.lo, d) }

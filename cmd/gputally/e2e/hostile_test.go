@@ -107,7 +107,7 @@ func TestHostileMessagesSettleWithinATenthOfASecond(t *testing.T) {
 			began := clock.Real().Now()
 			b, _, err := wire.Decode(value)
 			if err == nil {
-				meter.Settle(b, meter.NewIdentities())
+				meter.Classify(b, meter.NewIdentities())
 			}
 			if took = min(took, clock.Real().Since(began)); took > hostileMost {
 				continue

@@ -133,7 +133,7 @@ func (r *rig) sound(b *wire.Batch, slot source.Slot) {
 			r.t.Errorf("slot %s: batch is not valid: %v", slot.Start, err)
 			return
 		}
-		for _, s := range meter.Settle(c, meter.NewIdentities()) {
+		for _, s := range meter.Classify(c, meter.NewIdentities()) {
 			var total int64
 			for _, row := range s.Rows {
 				total += row.SliceMS

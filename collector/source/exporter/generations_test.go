@@ -203,7 +203,7 @@ func exposed(t *testing.T, g generation, hour [][]physical) (batches []*wire.Bat
 		if err := wire.Validate(got[0]); err != nil {
 			t.Fatalf("%s: %v", g.name, err)
 		}
-		batches, rows = append(batches, got[0]), append(rows, meter.Settle(got[0], ids))
+		batches, rows = append(batches, got[0]), append(rows, meter.Classify(got[0], ids))
 		clk.Advance(slot.Length)
 		slot = slot.Next()
 	}

@@ -89,7 +89,7 @@ func (r *rig) settles(b *wire.Batch) {
 	r.t.Helper()
 	for _, attribution := range []wire.Attribution{wire.Attribution_ATTRIBUTION_OK, b.Attribution} {
 		b.Attribution = attribution
-		for i, g := range meter.Settle(b, meter.NewIdentities()) {
+		for i, g := range meter.Classify(b, meter.NewIdentities()) {
 			sum := int64(0)
 			for _, row := range g.Rows {
 				sum += row.SliceMS

@@ -83,7 +83,7 @@ func (r *rig) try() (*wire.Batch, error) {
 	if err := wire.Validate(b); err != nil {
 		r.t.Errorf("batch is not valid: %v", err)
 	}
-	for i, g := range meter.Settle(b, meter.NewIdentities()) {
+	for i, g := range meter.Classify(b, meter.NewIdentities()) {
 		sum := int64(0)
 		for _, row := range g.Rows {
 			sum += row.SliceMS

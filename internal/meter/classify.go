@@ -8,54 +8,55 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Row is what one batch says of one (GPU, leaf, owner, bucket, why). Leaf 0 is
-// the GPU itself, owner 0 the platform.
+// Row is the part of one batch that concerns one (GPU, leaf, owner, bucket, why). Leaf
+// 0 is the GPU itself, owner 0 the platform.
 type Row struct {
 	Leaf, Owner    uint64
 	Bucket         Bucket
 	Why            Why
-	EnergyWhy      EnergyWhy // of the GPU's slot, alike in all its rows
+	EnergyWhy      EnergyWhy // of the GPU's slot, the same in all its rows
 	SliceMS        int64
 	Work           int64 // activity × slice_ms, in 1e-4 slice-ms
 	EnergyMJ       int64
-	UnattributedMJ int64 // energy of no slot (R16)
-	Head, Tail     Share // at the first and the last instant seen of the slot (R10)
+	UnattributedMJ int64 // energy that belongs to no slot (R16)
+	Head, Tail     Share // shares at the first and the last observed instant of the slot (R10)
 }
 
-// GPUSlot is what one batch says of one GPU. Rows that the hour decides are
-// Pending; all others sum to Slices × the observed time. A fill's are only what
-// its records hold.
+// GPUSlot is the part of one batch that concerns one GPU. Pending rows are classified
+// with the hour; all others sum to Slices × the observed time. The rows of a fill sum
+// only to the time that its records hold.
 type GPUSlot struct {
 	UUID, Model string
-	Slices      int // 0: unknown (a lost GPU without figures)
+	Slices      int // 0: unknown (a lost GPU of unknown size)
 	Kind        Kind
 	Rows        []Row
-	Finding     string // a contradiction worth telling, or empty
+	Finding     string // a contradiction that operators should know of, or empty
 }
 
-// Settle applies the rules of one slot to a validated batch (R4, R9, R12, R13,
-// R16). It is a pure function of the batch; ids only remembers hashes.
-func Settle(b *wire.Batch, ids *Identities) []GPUSlot {
+// Classify applies the rules of one slot to a validated batch (R4, R9, R12, R13, R16).
+// The result depends on the batch alone; ids only caches hashes.
+func Classify(b *wire.Batch, ids *Identities) []GPUSlot {
 	out := make([]GPUSlot, 0, len(b.Gpus))
 	observed := toSpans(wire.Observed(b))
 	for _, g := range b.Gpus {
-		s := settler{
+		s := classifier{
 			ids: ids, gpu: g, slotStartMS: b.SlotStartMs, slotMS: b.SlotMs,
 			observed: observed, observedMS: spanLength(observed), failed: !wire.AttributionOK(b),
 			imported: b.Origin == wire.Origin_ORIGIN_IMPORT,
 		}
-		settled := s.settle()
+		slot := s.classify()
 		if b.Fill {
-			settled.Rows = recordsOnly(settled.Rows)
+			slot.Rows = recordsOnly(slot.Rows)
 		}
-		out = append(out, settled)
+		out = append(out, slot)
 	}
 	return out
 }
 
-// settler works on one GPU of one batch. load and owners run beside rows: the
-// activity behind a row (negative: absent) and its owner's id, for the energy.
-type settler struct {
+// classifier classifies one GPU of one batch. load and owners are parallel to rows: the
+// activity behind each row (negative: absent) and the id of its owner, both for the
+// split of the energy.
+type classifier struct {
 	ids         *Identities
 	gpu         *wire.Gpu
 	slotStartMS int64
@@ -68,12 +69,12 @@ type settler struct {
 	slices int
 	kind   Kind
 	leaves []leafState
-	holds  map[string][]*wire.Hold // by leaf, where there are many
+	holds  map[string][]*wire.Hold // by leaf, used where there are many
 	rows   []Row
 	load   []float64
 	owners []string
 
-	working int // leaves whose activity is not quiet
+	working int // number of leaves whose activity is not quiet
 
 	finding string
 }
@@ -82,13 +83,13 @@ type leafState struct {
 	wire   *wire.Leaf
 	slices int
 	hash   uint64
-	span   span   // existence in the slot
-	seen   []span // existence within the observed parts
+	span   span   // when it exists, in the slot
+	seen   []span // when it exists, within the observed parts
 	seenMS int64
 	signals
 }
 
-func (s *settler) settle() GPUSlot {
+func (s *classifier) classify() GPUSlot {
 	g := s.gpu
 	out := GPUSlot{UUID: g.Uuid, Model: g.Model, Slices: gpuSlices(g), Kind: kindOf(g)}
 	s.slices, s.kind = out.Slices, out.Kind
@@ -99,7 +100,7 @@ func (s *settler) settle() GPUSlot {
 	default:
 		s.readLeaves()
 		if most := s.mostSlices(); most > s.slices {
-			out.Finding = fmt.Sprintf("leaves of GPU %s cover %d slices, it has %d", g.Uuid, most, s.slices)
+			out.Finding = fmt.Sprintf("leaves of GPU %s cover %d slices, but the GPU has %d", g.Uuid, most, s.slices)
 			s.add(Row{Bucket: Unobserved, Why: WhyExcess, SliceMS: int64(s.slices) * s.observedMS}, 0, "")
 			platformOnly = true
 			break
@@ -109,11 +110,11 @@ func (s *settler) settle() GPUSlot {
 			if s.failed {
 				s.pend(&s.leaves[i])
 			} else {
-				s.settleLeaf(&s.leaves[i])
+				s.classifyLeaf(&s.leaves[i])
 			}
 		}
 	}
-	if len(s.rows) == 0 { // keeps the listing visible in raw
+	if len(s.rows) == 0 { // so that raw shows that the GPU was listed
 		s.add(Row{Bucket: Unobserved, Why: WhyListed}, 0, "")
 	}
 	how := splitEnergy(s.slotStartMS, s.slotMS, g, s.rows, s.load, s.owners, platformOnly)
@@ -123,21 +124,21 @@ func (s *settler) settle() GPUSlot {
 	out.Rows = s.rows
 	if how == EnergyRefused {
 		s.finding = cmp.Or(s.finding,
-			fmt.Sprintf("GPU %s tells %d mJ, more than a board can take in the time: its energy is left out", g.Uuid,
+			fmt.Sprintf("GPU %s reports %d mJ, more than a GPU can take in that time: its energy is left out", g.Uuid,
 				*g.EnergyMj))
 	}
 	out.Finding = cmp.Or(out.Finding, s.finding)
 	return out
 }
 
-func (s *settler) add(r Row, load float64, owner string) {
+func (s *classifier) add(r Row, load float64, owner string) {
 	s.rows = append(s.rows, r)
 	s.load = append(s.load, load)
 	s.owners = append(s.owners, owner)
 }
 
-// gpuSlices is the capacity of the board: as read, else by the model, else 1;
-// 0 where a lost GPU tells neither.
+// gpuSlices is the GPU's capacity: as read, else that of its model, else 1; 0 if it is
+// lost and neither is known.
 func gpuSlices(g *wire.Gpu) int {
 	if g.Slices > 0 {
 		return int(g.Slices)
@@ -151,8 +152,8 @@ func gpuSlices(g *wire.Gpu) int {
 	return 1
 }
 
-// leafSlices is as read; a whole GPU is all its slices; an instance's come
-// from the model's profiles, never from the profile's name.
+// leafSlices is the leaf's size: as read; all slices for a whole GPU; for an instance
+// as its model's profiles say, never derived from the profile's name.
 func leafSlices(g *wire.Gpu, l *wire.Leaf, slices int) int {
 	if l.Slices > 0 {
 		return int(l.Slices)
@@ -168,12 +169,12 @@ func leafSlices(g *wire.Gpu, l *wire.Leaf, slices int) int {
 	return 1
 }
 
-func (s *settler) readLeaves() {
+func (s *classifier) readLeaves() {
 	s.leaves = make([]leafState, 0, len(s.gpu.Leaves))
 	for _, l := range s.gpu.Leaves {
 		lo, hi := wire.Span(l.FromMs, l.ToMs, s.slotMS)
 		st := leafState{wire: l, slices: leafSlices(s.gpu, l, s.slices), span: span{lo, hi}}
-		if s.kind == Board { // nobody measures a part of a pool
+		if s.kind == Board { // parts of a pool have no measurements
 			st.signals = readSignals(s.gpu, l)
 		}
 		identity := Leaf{ID: l.Id, Slices: st.slices, Profile: l.Profile, GI: -1, CI: -1, MIGUUID: l.MigUuid}
@@ -193,8 +194,8 @@ func (s *settler) readLeaves() {
 	}
 }
 
-// strand books the slices that no leaf covers (R9.3, R18).
-func (s *settler) strand() {
+// strand adds the slices that no leaf covers (R9.3, R18).
+func (s *classifier) strand() {
 	stranded := int64(s.slices) * s.observedMS
 	for i := range s.leaves {
 		stranded -= int64(s.leaves[i].slices) * s.leaves[i].seenMS
@@ -208,21 +209,21 @@ func (s *settler) strand() {
 	}
 }
 
-// pend leaves the time of a leaf without known owners to the hour (R4, R10).
-func (s *settler) pend(l *leafState) {
+// pend leaves the time of a leaf without known owners to Hour (R4, R10).
+func (s *classifier) pend(l *leafState) {
 	if l.seenMS == 0 {
 		return
 	}
 	r := Row{Leaf: l.hash, Bucket: Pending, Why: WhyAttribution, SliceMS: int64(l.slices) * l.seenMS}
-	if l.seenMS == s.observedMS { // listed throughout: nothing known against a gap's holders
+	if l.seenMS == s.observedMS { // listed throughout, so it doesn't contradict the holders of a gap
 		r.Head = makeShare(1, 1)
 	}
 	s.add(r, 0, "")
 }
 
-// settleLeaf shares the leaf among its holders (R12) and books each share by
-// the leaf's evidence (R13) in the order of R9.
-func (s *settler) settleLeaf(l *leafState) {
+// classifyLeaf divides the leaf among its holders (R12) and classifies each holder's
+// time by the leaf's evidence (R13), in the order of R9.
+func (s *classifier) classifyLeaf(l *leafState) {
 	if l.seenMS == 0 {
 		return
 	}
@@ -247,9 +248,9 @@ func (s *settler) settleLeaf(l *leafState) {
 		}, load, h.id.id)
 	}
 	free := Row{Leaf: l.hash, Bucket: Free, Why: WhyNotHeld, SliceMS: t.freeMS}
-	if len(t.holders) == 0 && working { // stays free (R4), but somebody should look
+	if len(t.holders) == 0 && working { // stays free (R4), but an operator should look at it
 		free.Why = WhyUnownedWork
-		s.finding = fmt.Sprintf("leaf %s of GPU %s works without a hold", l.wire.Id, s.gpu.Uuid)
+		s.finding = fmt.Sprintf("leaf %s of GPU %s works, but nobody holds it", l.wire.Id, s.gpu.Uuid)
 	}
 	if flagged {
 		free.Bucket, free.Why, free.SliceMS = Unhealthy, WhyFlagged, unhealthy
@@ -262,8 +263,8 @@ func (s *settler) settleLeaf(l *leafState) {
 	}
 }
 
-// heldBucket decides what the i-th holder's time is (R13).
-func (s *settler) heldBucket(l *leafState, t *timeline, i int) (Bucket, Why) {
+// heldBucket classifies the time of the i-th holder (R13).
+func (s *classifier) heldBucket(l *leafState, t *timeline, i int) (Bucket, Why) {
 	if working, why := l.working(); working {
 		if len(t.holders) > 1 {
 			return Unproven, WhyShared
@@ -282,8 +283,9 @@ func (s *settler) heldBucket(l *leafState, t *timeline, i int) (Bucket, Why) {
 	return Idle, why
 }
 
-// otherWorks says whether another leaf's activity is not quiet: the profiler lives.
-func (s *settler) otherWorks(l *leafState) bool {
+// otherWorks reports whether another leaf's activity is not quiet, which proves that
+// profiling metrics are collected.
+func (s *classifier) otherWorks(l *leafState) bool {
 	if l.a && !l.aQuiet {
 		return s.working > 1
 	}
