@@ -92,7 +92,7 @@ func TestFindIsWholeWhateverTheRange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got) != 1 || got[0].WastedGPUHours.String() != "100" || !strings.Contains(got[0].Evidence, "no rate known") {
+		if len(got) != 1 || got[0].WastedGPUHours.String() != "100" || !strings.Contains(got[0].Evidence, "no rate is known") {
 			t.Fatalf("from hour %v: %+v, want all 100 hours", from, got)
 		}
 		ids = append(ids, got[0].ID())
@@ -177,7 +177,7 @@ func TestPublishReplacesTheRange(t *testing.T) {
 	wantStored(t, db, "idle_allocation ml GPU-1 03-02T01 03-02T04 3 10.5USD",
 		"idle_allocation ml GPU-2 03-02T01 03-02T07 6 21USD")
 	const open = `
-# HELP gputally_anomaly_open Episodes that go on in their cluster's newest hours.
+# HELP gputally_anomaly_open Episodes that have not ended by their cluster's newest hours.
 # TYPE gputally_anomaly_open gauge
 gputally_anomaly_open{kind="idle_allocation",tenant="ml"} 1
 # HELP gputally_anomaly_wasted_cost Cost of the wasted GPU-hours at list price.
@@ -445,7 +445,7 @@ func TestUnobservedTimeIsExposed(t *testing.T) {
 # HELP gputally_analyzer_capacity_gpu_hours GPU-hours in the inventory in the ledger's newest 24 hours.
 # TYPE gputally_analyzer_capacity_gpu_hours gauge
 gputally_analyzer_capacity_gpu_hours{cluster="c"} 48
-# HELP gputally_analyzer_unobserved_gpu_hours Of them, those that nobody saw (cause unseen) or whose owners could not be read (cause owners).
+# HELP gputally_analyzer_unobserved_gpu_hours GPU-hours of the newest 24 hours that no collector observed (cause unseen) or whose owners are unknown (cause owners).
 # TYPE gputally_analyzer_unobserved_gpu_hours gauge
 gputally_analyzer_unobserved_gpu_hours{cause="owners",cluster="c"} 0
 gputally_analyzer_unobserved_gpu_hours{cause="unseen",cluster="c"} 4

@@ -1,10 +1,11 @@
-// Package analyzer reads the ledger (view usage) and writes episodes of wasted
-// or unusual GPU time to the table anomalies and to metrics; it measures
-// nothing and changes no bill.
+// Package analyzer reads the ledger (view usage) and writes episodes of wasted or
+// unusual GPU time to table anomalies and to metrics. It measures nothing and changes
+// no bill.
 //
-// Invariants: Find depends on the ledger, the configuration and the rates only;
-// an episode is always found whole, so its id and figures don't depend on the
-// range asked for; after Publish the table says, for the range, exactly what
-// was found: episodes that are no longer true are marked deleted. A ledger that
-// is away or incomplete delays a run and is counted; it never empties the table.
+// Invariants: Find depends only on the ledger, the configuration and the rates. An
+// episode is always found as a whole, so its id and figures don't depend on the
+// requested range. After Publish the table contains exactly the episodes found for the
+// range; episodes that don't exist any more are marked as deleted. If the ledger is
+// unavailable or incomplete, the run is delayed and counted; the table is never
+// emptied.
 package analyzer

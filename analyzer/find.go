@@ -14,33 +14,34 @@ import (
 	"github.com/gputally/gputally/analyzer/offhours"
 )
 
-// Reaches: how far outside the range the ledger is read, so that an episode
-// that overlaps the range is seen whole. A spike ends with the off-hours block
-// it lies in.
+// Reaches: how far outside the range the ledger is read, so that an episode that
+// overlaps the range is found as a whole. A spike ends with the off-hours block it
+// lies in.
 const (
 	idleReach  = 31 * 24 * time.Hour
 	spikeReach = 7 * 24 * time.Hour
 )
 
-// DB is what the analyzer needs of the store.
+// DB is the part of the store that the analyzer needs.
 type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
 	Insert(ctx context.Context, table string, in proto.Input) error
 }
 
-// long are the GPUs with an idle allocation that began before Find's reach.
+// long are the GPUs with a published idle allocation that began before Find's reach,
+// and its start.
 type long struct {
 	gpus []string
 	from time.Time // of their hours
 }
 
-// Find returns the episodes that overlap [from, to), whole, sorted by start. An
-// idle allocation that began more than 31 days before from is cut there, unless
-// it is published: then its GPU is read from 31 days before its start.
+// Find returns the episodes that overlap [from, to), as a whole, sorted by start. An
+// idle allocation that began more than 31 days before from is cut there, unless it is
+// published already: then its GPU is read from 31 days before its start.
 func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 	to time.Time) ([]episode.Episode, error) {
 	if !from.Before(to) {
-		return nil, fmt.Errorf("find episodes: range from %s to %s is empty", from.Format(time.RFC3339),
+		return nil, fmt.Errorf("find episodes: the range from %s to %s is empty", from.Format(time.RFC3339),
 			to.Format(time.RFC3339))
 	}
 	from, to = from.UTC().Truncate(time.Hour), to.UTC().Add(time.Hour-1).Truncate(time.Hour)
@@ -60,9 +61,9 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 	return found, nil
 }
 
-// findAllIdle looks at the range and its reach, and further back only on the
-// GPUs that need it: one long allocation must not make a run read all GPUs for
-// its whole length.
+// findAllIdle reads the range and its reach, and goes further back only for the GPUs
+// that need it: one long allocation must not make a run read all GPUs over its whole
+// length.
 func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from,
 	to time.Time) ([]episode.Episode, error) {
 	begin, end := from.Add(-idleReach), to.Add(idleReach)
@@ -79,8 +80,8 @@ func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.R
 	return append(found, whole...), err
 }
 
-// readLong looks for published allocations that reach over from and began at
-// begin or before.
+// readLong returns the published allocations that overlap from and began at begin or
+// earlier.
 func readLong(ctx context.Context, db DB, from, begin time.Time) (older long, err error) {
 	err = each(ctx, db, func(rows driver.Rows) error {
 		var gpu string

@@ -11,11 +11,11 @@ import (
 	"github.com/gputally/gputally/analyzer/episode"
 )
 
-// sightWindow is the ledger's newest time that the gauges of unobserved time
-// look at.
+// sightWindow is the newest part of the ledger that the gauges of unobserved time
+// cover.
 const sightWindow = 24 * time.Hour
 
-// sight is what was seen of a cluster, in GPU-hours.
+// sight is the observed and unobserved time of a cluster, in GPU-hours.
 type sight struct {
 	cluster                         string
 	capacity, unseen, withoutOwners float64
@@ -34,8 +34,8 @@ func readSight(ctx context.Context, db DB, to time.Time) ([]sight, error) {
 	return clusters, err
 }
 
-// findings exposes what the last good run found. It is a snapshot, swapped
-// whole: a scrape never sees half of a run.
+// findings exposes the results of the last successful run. The snapshot is replaced as
+// a whole, so a scrape never mixes two runs.
 type findings struct {
 	open, hours, cost, capacity, unobserved *prometheus.Desc
 
@@ -49,8 +49,8 @@ type ownKind struct {
 	tenant string
 }
 
-// total of one kind and tenant. Floats are for graphs; money is read from the
-// table.
+// total is the sum for one kind and tenant. Floats are for graphs only; amounts of
+// money are read from the table.
 type total struct {
 	open   int
 	hours  float64
@@ -61,7 +61,7 @@ func newFindings() *findings {
 	labels := []string{"kind", "tenant"}
 	return &findings{
 		open: prometheus.NewDesc("gputally_anomaly_open",
-			"Episodes that go on in their cluster's newest hours.", labels, nil),
+			"Episodes that have not ended by their cluster's newest hours.", labels, nil),
 		hours: prometheus.NewDesc("gputally_anomaly_wasted_gpu_hours",
 			"Wasted GPU-hours of the episodes in the analyzer's window.", labels, nil),
 		cost: prometheus.NewDesc("gputally_anomaly_wasted_cost",
@@ -69,14 +69,14 @@ func newFindings() *findings {
 		capacity: prometheus.NewDesc("gputally_analyzer_capacity_gpu_hours",
 			"GPU-hours in the inventory in the ledger's newest 24 hours.", []string{"cluster"}, nil),
 		unobserved: prometheus.NewDesc("gputally_analyzer_unobserved_gpu_hours",
-			"Of them, those that nobody saw (cause unseen) or whose owners could not be read (cause owners).",
-			[]string{"cluster", "cause"}, nil),
+			"GPU-hours of the newest 24 hours that no collector observed (cause unseen) or whose owners are unknown (cause "+
+				"owners).", []string{"cluster", "cause"}, nil),
 	}
 }
 
-// set replaces the snapshot. An episode is open when it reaches into one of the
-// two newest hours of its cluster, which may lie behind others: the newest may
-// have only just begun. A cluster without a newest hour has ended.
+// set replaces the snapshot. An episode is open if it reaches into one of the two
+// newest hours of its cluster: the newest one may have just begun. Clusters may lag
+// behind each other. A cluster without a newest hour has ended.
 func (f *findings) set(episodes []episode.Episode, clusters []sight, newest map[string]time.Time) {
 	totals := map[ownKind]*total{}
 	for _, e := range episodes {

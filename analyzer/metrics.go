@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics of the analyzer's own work; findings has the results.
+// metrics describe the analyzer's own runs; findings has their results.
 type metrics struct {
 	runs     prometheus.Counter
 	errors   prometheus.Counter
@@ -19,20 +19,20 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		runs: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_analyzer_runs_total", Help: "Runs of the analyzer that ended well.",
+			Name: "gputally_analyzer_runs_total", Help: "Successful runs of the analyzer.",
 		}),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_analyzer_errors_total", Help: "Runs of the analyzer that failed.",
+			Name: "gputally_analyzer_errors_total", Help: "Failed runs of the analyzer.",
 		}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "gputally_analyzer_run_duration_seconds", Help: "Duration of a run.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 8),
 		}),
 		lastRun: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_analyzer_last_run_timestamp_seconds", Help: "Unix time of the last run that ended well.",
+			Name: "gputally_analyzer_last_run_timestamp_seconds", Help: "Unix time of the last successful run.",
 		}),
 		changed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_analyzer_episodes_total", Help: "Episodes written to the table anomalies, by what was done.",
+			Name: "gputally_analyzer_episodes_total", Help: "Episodes written to the table anomalies, by change.",
 		}, []string{"change"}),
 		findings: newFindings(),
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// Published is what a Publish wrote.
+// Published counts the changes made by Publish.
 type Published struct {
 	Written int // new or changed episodes
 	Deleted int // episodes marked as no longer found
-	Kept    int // episodes that were there already, unchanged
+	Kept    int // episodes that are stored already, unchanged
 }
 
-// Publish makes the table anomalies say, for the range [from, to), what
-// episodes says: all that Find returned for this range. Rows of the range that
-// are not among them get deleted = 1. What is already there is not written
-// again, so a run without news writes nothing.
+// Publish replaces the content of table anomalies for the range [from, to) by
+// episodes, which must be all that Find returned for the range. Rows of the range
+// without an episode get deleted = 1. Unchanged rows are not written again, so a run
+// without changes writes nothing.
 func Publish(ctx context.Context, db DB, now, from, to time.Time, episodes []episode.Episode) (Published, error) {
 	stored, err := load(ctx, db, from, to)
 	if err != nil {
@@ -56,7 +56,7 @@ func Publish(ctx context.Context, db DB, now, from, to time.Time, episodes []epi
 	return done, nil
 }
 
-// rowOf is an episode's row of the table anomalies.
+// rowOf is an episode's row of table anomalies.
 func rowOf(id string, e episode.Episode, version uint64, deleted uint8) tables.Anomaly {
 	return tables.Anomaly{
 		ID: id, Kind: string(e.Kind), Cluster: e.Cluster, Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,

@@ -1,12 +1,12 @@
 package analyzer
 
-// Sums of slice-ms end at 5e14 an hour, which is 139,000 GPUs in thousandths:
-// what is reckoned with them stays within 64 bits.
+// Sums of slice-ms reach at most 5e14 an hour, which is 139,000 GPUs in thousandths,
+// so that calculations fit 64 bits.
 
-// idleHoursSQL: the hours of every owner on every leaf that are idle or without
-// evidence, in the order in which idle.Finder takes them. Hours with work are
-// left out, because a missing hour ends an episode just as well.
-// Parameters: from, to, least idle share in 1e-4.
+// idleHoursSQL returns the hours of every owner on every leaf that are idle or without
+// evidence, in the order that idle.Finder requires. Hours with work are left out,
+// because a missing hour ends an episode, too. Parameters: from, to, least idle share
+// in 1e-4.
 const idleHoursSQL = `
 SELECT cluster, gpu, leaf, tenant, project, workload, hour,
     max(node), max(user), any(model), max(gpu_slices), max(profile_slices),
@@ -19,7 +19,7 @@ GROUP BY cluster, gpu, leaf, tenant, project, workload, hour
 HAVING active + idle + unproven > 0 AND (active = 0 OR idle * 10000 >= (active + idle + unproven) * ?)
 ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
 
-// idleHoursOfGPUsSQL: the same of some GPUs. Parameters: from, to, GPUs, least
+// idleHoursOfGPUsSQL returns the same for some GPUs. Parameters: from, to, GPUs, least
 // idle share in 1e-4.
 const idleHoursOfGPUsSQL = `
 SELECT cluster, gpu, leaf, tenant, project, workload, hour,
@@ -33,9 +33,9 @@ GROUP BY cluster, gpu, leaf, tenant, project, workload, hour
 HAVING active + idle + unproven > 0 AND (active = 0 OR idle * 10000 >= (active + idle + unproven) * ?)
 ORDER BY cluster, gpu, leaf, tenant, project, workload, hour`
 
-// activeHoursSQL: every tenant's active time by hour and model; hours in which
-// it held without working are there with zero, for a tenant's history begins
-// with its first hold. Parameters: from, to.
+// activeHoursSQL returns every tenant's active time by hour and model. Hours in which
+// the tenant held GPUs without working are included with zero, because its history
+// begins with its first hold. Parameters: from, to.
 const activeHoursSQL = `
 SELECT cluster, tenant, hour, model, gpu_slices,
   if(sum(toFloat64(active_slice_ms)) < 5e14, sum(active_slice_ms), 500000000000000)
@@ -44,7 +44,7 @@ WHERE kind = 'owner' AND hour >= ? AND hour < ?
 GROUP BY cluster, tenant, hour, model, gpu_slices
 ORDER BY cluster, tenant, hour, model, gpu_slices`
 
-// coverageSQL: the hours of each cluster of which at least half was observed.
+// coverageSQL returns the hours of each cluster of which at least half was observed.
 // Parameters: from, to.
 const coverageSQL = `
 SELECT cluster, hour
@@ -54,7 +54,7 @@ GROUP BY cluster, hour
 HAVING sum(toUInt128(slices) * present_ms) > 0 AND sum(toUInt128(unobserved)) * 2 <= sum(toUInt128(slices) * present_ms)
 ORDER BY cluster, hour`
 
-// sightSQL: per cluster, the capacity and what of it nobody saw, in GPU-hours.
+// sightSQL returns each cluster's capacity and its unobserved part, in GPU-hours.
 // Parameters: from, to.
 const sightSQL = `
 SELECT cluster,
@@ -66,20 +66,19 @@ WHERE hour >= ? AND hour < ?
 GROUP BY cluster
 ORDER BY cluster`
 
-// newestHoursSQL: each cluster's newest hour up to an instant. Imported records may tell of
-// the future, which would hide what goes on
-// now. Parameter: the instant.
+// newestHoursSQL returns each cluster's newest hour up to an instant. Imported records
+// may lie in the future, and would hide current episodes. Parameter: the instant.
 const newestHoursSQL = `SELECT cluster, max(hour) FROM usage_hourly FINAL WHERE hour <= ? AND present_ms > 0 GROUP BY cluster`
 
-// longIdleSQL: the published idle allocations that began before an instant and
-// reach over another: their GPUs, and the earliest start. Parameters: the
-// latter, the former.
+// longIdleSQL returns the published idle allocations that began before one instant and
+// end after another: their GPUs, and the earliest start. Parameters: the second
+// instant, the first.
 const longIdleSQL = `
 SELECT DISTINCT gpu, min(start) OVER () FROM anomalies FINAL
 WHERE deleted = 0 AND kind = 'idle_allocation' AND end > ? AND start < ?
 ORDER BY gpu`
 
-// publishedSQL: the published episodes that overlap a range, with their
+// publishedSQL returns the published episodes that overlap a range, with their
 // versions. Parameters: to, from.
 const publishedSQL = `
 SELECT id, kind, cluster, tenant, project, workload, node, gpu, leaf, start, end,
@@ -88,6 +87,6 @@ FROM anomalies FINAL
 WHERE deleted = 0 AND start < ? AND end > ?
 ORDER BY start, id`
 
-// newestVersionSQL: the highest version of all rows, 0 where there are none.
-// Marked rows count: a returning episode must win over its own deletion.
+// newestVersionSQL returns the highest version of all rows, 0 if there are none.
+// Deleted rows count: an episode that comes back must outrank its own deletion.
 const newestVersionSQL = `SELECT max(version) FROM anomalies`

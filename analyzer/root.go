@@ -15,7 +15,7 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// Deps of the analyzer. Rates may be nil: then no cost is known.
+// Deps are the dependencies of a Service. Rates may be nil: then no cost is known.
 type Deps struct {
 	DB       DB
 	Rates    episode.Rates
@@ -24,20 +24,20 @@ type Deps struct {
 	Registry prometheus.Registerer
 }
 
-// Service looks for episodes again and again, and publishes them.
+// Service finds and publishes episodes at every Interval.
 type Service struct {
 	config  Config
 	deps    Deps
 	metrics *metrics
 }
 
-// New checks the configuration and registers the metrics; nothing runs yet.
+// New checks the configuration and registers the metrics; Run starts the service.
 func New(config Config, deps Deps) (*Service, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("check analyzer configuration: %w", err)
 	}
 	if deps.DB == nil || deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
-		return nil, errors.New("check analyzer dependencies: store, clock, log and registry are all needed")
+		return nil, errors.New("check analyzer dependencies: store, clock, log and registry must all be set")
 	}
 	m, err := newMetrics(deps.Registry)
 	if err != nil {
@@ -46,8 +46,8 @@ func New(config Config, deps Deps) (*Service, error) {
 	return &Service{config: config, deps: deps, metrics: m}, nil
 }
 
-// Run looks at once and then every Interval, until ctx ends; then it returns
-// nil. A run that fails is logged and counted, and the next one tries again.
+// Run makes a run at once and then one every Interval, until ctx ends; then it returns
+// nil. A failed run is logged and counted, and repeated at the next interval.
 func (s *Service) Run(ctx context.Context) error {
 	for {
 		if err := s.RunOnce(ctx); err != nil && ctx.Err() == nil {
@@ -59,8 +59,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce refreshes the Window before the ledger's newest hour. An empty ledger
-// is no error: there is nothing to find yet.
+// RunOnce refreshes the Window before the ledger's newest hour. If the ledger is empty
+// it does nothing and returns nil.
 func (s *Service) RunOnce(ctx context.Context) error {
 	began := s.deps.Clock.Now()
 	err := s.runWindow(ctx)
@@ -74,7 +74,7 @@ func (s *Service) RunOnce(ctx context.Context) error {
 	return nil
 }
 
-// maxAhead is how far the clock here may be behind those of the collectors.
+// maxAhead is how far this machine's clock may be behind the clocks of the collectors.
 const maxAhead = 24 * time.Hour
 
 func (s *Service) runWindow(ctx context.Context) error {
@@ -99,8 +99,8 @@ func (s *Service) runWindow(ctx context.Context) error {
 	return nil
 }
 
-// Refresh finds and publishes the episodes that overlap [from, to), and returns
-// them. An allocation idle for longer than the window keeps its start and its id.
+// Refresh finds and publishes the episodes that overlap [from, to), and returns them.
+// An allocation that has been idle for longer than the window keeps its start and id.
 func (s *Service) Refresh(ctx context.Context, from, to time.Time) ([]episode.Episode, error) {
 	episodes, err := s.Find(ctx, from, to)
 	if err != nil {
@@ -121,12 +121,12 @@ func (s *Service) Find(ctx context.Context, from, to time.Time) ([]episode.Episo
 	return Find(ctx, s.deps.DB, s.config, s.deps.Rates, from, to)
 }
 
-// endedAfter is how far a cluster may lie behind the newest one and still go on,
-// as the ledger closes its hours.
+// endedAfter is how far a cluster may lag behind the newest one before it is regarded
+// as ended; the ledger uses the same time to close hours.
 const endedAfter = 72 * time.Hour
 
-// readNewest reads the newest hour of each cluster that goes on, and the newest
-// of all.
+// readNewest returns the newest hour of each cluster that has not ended, and the
+// newest of all.
 func readNewest(ctx context.Context, db DB,
 	until time.Time) (byCluster map[string]time.Time, newest time.Time, err error) {
 	byCluster = map[string]time.Time{}

@@ -10,37 +10,41 @@ import (
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/plural"
 	"github.com/gputally/gputally/internal/store"
 )
 
-// CheckDeps are what the journal is held against.
+// CheckDeps are the inputs of the checks of the journal.
 type CheckDeps struct {
 	Store interface {
 		Store
 		Stream(ctx context.Context, columns proto.Results, onBlock func(rows int) error, sql string, args ...any) error
 	}
-	// Message reads one message of the samples topic again; nil: it can't be read.
+	// Message reads one message of the samples topic again; nil: the topic can't be
+	// read.
 	Message func(ctx context.Context, partition int, offset int64) (broker.Message, error)
-	// Ingester judges dead messages again, and writes nothing; nil: they are not judged.
+	// Ingester validates dead messages again, without writing; nil: they are not
+	// validated.
 	Ingester *Ingester
-	// Sample is how many messages are read again at most.
+	// Sample is the greatest number of messages that are read again.
 	Sample int
-	// Offsets are the partitions of the samples topic with what the group has committed.
+	// Offsets are the partitions of the samples topic, with the offsets that the group
+	// has committed.
 	Offsets func(ctx context.Context) ([]broker.PartitionOffsets, error)
-	// Spools are the spools that can be looked at from here, by collector.
+	// Spools are the spools that this process can read, by collector.
 	Spools func(ctx context.Context) ([]SpoolState, error)
 }
 
-// SpoolState is what a spool itself counts, over all boots.
+// SpoolState holds a spool's own counters, summed over all boots.
 type SpoolState struct {
 	Collector string
-	Appended  uint64 // records ever taken
+	Appended  uint64 // records ever appended
 	Cursor    uint64 // records ever acknowledged by the broker
-	Remaining uint64 // still in the spool
-	Dropped   uint64 // dropped from the spool before they were sent
+	Remaining uint64 // records still in the spool
+	Dropped   uint64 // records dropped from the spool before they were sent
 }
 
-// Checks are the journal's invariants: C1 to C4.
+// Checks are the invariants of the journal: C1 to C4.
 func Checks(d CheckDeps) []check.Check {
 	return []check.Check{
 		check.Func("C1", "sampled = spooled + dropped, per boot", d.checkSampled),
@@ -95,11 +99,12 @@ func (d CheckDeps) checkSampled(ctx context.Context, res *check.Result) error {
 		res.Checked++
 		sampled, spooled, dropped = sampled+b.Sampled, spooled+b.Spooled, dropped+b.Dropped
 		if b.Wrong > 0 {
-			res.Fail("collector %s, boot %d: %d batches whose counters don't add up", b.Collector, b.BootMS, b.Wrong)
+			res.Fail("collector %s, boot %d: %s with counters that don't add up (sampled = spooled + dropped)", b.Collector,
+				b.BootMS, plural.Of(b.Wrong, "batch"))
 		}
 	}
-	res.Figures = fmt.Sprintf("%d sampled = %d spooled + %d dropped, in %d boots that count", sampled, spooled, dropped,
-		res.Checked)
+	res.Figures = fmt.Sprintf("%d sampled = %d spooled + %d dropped, in %s with counters", sampled, spooled, dropped,
+		plural.Of(res.Checked, "boot"))
 	return nil
 }
 
@@ -117,15 +122,16 @@ func (d CheckDeps) checkSpooled(ctx context.Context, res *check.Result) error {
 		res.Checked++
 		taken, sent, remaining, dropped = taken+s.Appended, sent+s.Cursor, remaining+s.Remaining, dropped+s.Dropped
 		if s.Appended != s.Cursor+s.Remaining+s.Dropped {
-			res.Fail("spool of %s: %d taken, but %d sent + %d still there + %d dropped", s.Collector, s.Appended, s.Cursor,
-				s.Remaining, s.Dropped)
+			res.Fail("spool of %s: %d records appended, but %d sent + %d still in the spool + %d dropped", s.Collector,
+				s.Appended, s.Cursor, s.Remaining, s.Dropped)
 		}
-		if told := spooledBy(boots, s.Collector); told > s.Appended {
-			res.Fail("spool of %s: its batches tell of %d spooled, it has taken %d", s.Collector, told, s.Appended)
+		if reported := spooledBy(boots, s.Collector); reported > s.Appended {
+			res.Fail("spool of %s: its batches report %d spooled records, but only %d were appended", s.Collector, reported,
+				s.Appended)
 		}
 	}
-	res.Figures = fmt.Sprintf("%d spooled = %d sent + %d in the spool + %d dropped, in %d spools", taken, sent, remaining,
-		dropped, res.Checked)
+	res.Figures = fmt.Sprintf("%d spooled = %d sent + %d in the spool + %d dropped, in %s", taken, sent, remaining,
+		dropped, plural.Of(res.Checked, "spool"))
 	return nil
 }
 
@@ -146,7 +152,7 @@ FROM batches FINAL WHERE topic = {topic:String}
   AND NOT arrayExists((p, f, l) -> partition = p AND offset >= f AND offset <= l, {partitions:Array(UInt64)}, {firsts:Array(UInt64)}, {lasts:Array(UInt64)})
 GROUP BY partition ORDER BY partition`
 
-// Rows that stand for several offsets, see addSpan. Two of them may overlap.
+// Rows that each stand for several offsets, see addSpan. Two of them may overlap.
 const selectSpans = `
 SELECT partition, offset AS first_offset, ` + lastOffset + ` AS last_offset, status = 'dead' AS is_dead
 FROM batches FINAL WHERE topic = {topic:String} AND last_offset > offset ORDER BY partition, offset`
@@ -180,8 +186,8 @@ type journalPartition struct {
 	Late      uint64 `ch:"late"`
 }
 
-// journalPartitions counts each offset once: those that a span stands for with the
-// span, and what else has a row in its midst, as after a replay, not again.
+// journalPartitions counts each offset once. Offsets of a span are counted with the
+// span; rows inside a span, which a replay may leave, are not counted again.
 func (d CheckDeps) journalPartitions(ctx context.Context) ([]journalPartition, error) {
 	var spans []struct {
 		Partition uint32 `ch:"partition"`
@@ -201,7 +207,7 @@ func (d CheckDeps) journalPartitions(ctx context.Context) ([]journalPartition, e
 		store.Named("partitions", partitions), store.Named("firsts", firsts), store.Named("lasts", lasts)); err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
-	covered := map[uint32]uint64{} // up to where, by partition
+	covered := map[uint32]uint64{} // greatest offset counted so far, by partition
 	for _, s := range spans {
 		i := slices.IndexFunc(rows, func(r journalPartition) bool { return r.Partition == s.Partition })
 		if i < 0 {
@@ -224,8 +230,8 @@ func (d CheckDeps) journalPartitions(ctx context.Context) ([]journalPartition, e
 	return rows, nil
 }
 
-// checkOffsets: the journal is dense from its first offset, holds exactly what
-// was committed, and the rows it promises are there.
+// checkOffsets proves that the journal has no gap after its first offset, that it
+// holds exactly the committed offsets, and that the rows which it records exist.
 func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
 	offsets, err := d.Offsets(ctx)
 	if err != nil {
@@ -240,10 +246,12 @@ func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
 		stored, dead, holes, late = stored+r.Stored, dead+r.Dead, holes+r.Holes, late+r.Late
 		res.Checked += int64(r.Rows)
 		if r.Offsets != r.Rows {
-			res.Fail("partition %d: %d journal rows for %d offsets", r.Partition, r.Rows, r.Offsets)
+			res.Fail("partition %d: there must be one journal row per offset, but there are %d for %d offsets", r.Partition,
+				r.Rows, r.Offsets)
 		}
 		if r.Last-r.First+1 != r.Offsets {
-			res.Fail("partition %d: offsets %d to %d, but %d journal rows", r.Partition, r.First, r.Last, r.Offsets)
+			res.Fail("partition %d: the journal goes from offset %d to %d, but has rows for only %d offsets", r.Partition,
+				r.First, r.Last, r.Offsets)
 		}
 	}
 	for _, o := range offsets {
@@ -251,7 +259,7 @@ func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
 	}
 	res.Figures = fmt.Sprintf("%d offsets: %d stored, %d dead, %d holes", res.Checked, stored, dead, holes)
 	if late > 0 {
-		res.Figures += fmt.Sprintf(", %d late that wait in late_unprocessed for a manual adjustment", late)
+		res.Figures += fmt.Sprintf(", %d late: they wait in late_unprocessed for a manual adjustment", late)
 	}
 	if err := d.checkPromises(ctx, res); err != nil {
 		return err
@@ -262,23 +270,26 @@ func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
 	return d.checkSample(ctx, res, offsets)
 }
 
-// checkPartition holds what the group has committed, and can still be read,
-// against the journal's own bounds.
+// checkPartition compares the offsets that the group has committed, and that the topic
+// still has, with the first and last offset of the journal.
 func checkPartition(res *check.Result, o broker.PartitionOffsets, rows []journalPartition) {
 	i := slices.IndexFunc(rows, func(r journalPartition) bool { return int(r.Partition) == o.Partition })
 	switch {
 	case i < 0 && o.Committed > o.First:
-		res.Fail("partition %d: committed to offset %d, none of its offsets from %d on is journalled", o.Partition,
+		res.Fail("partition %d: the group has committed offset %d, but the journal has no offset from %d on", o.Partition,
 			o.Committed, o.First)
 	case i < 0:
 	case o.Committed > int64(rows[i].Last)+1:
-		res.Fail("partition %d: committed to offset %d, journalled to %d", o.Partition, o.Committed, rows[i].Last)
+		res.Fail("partition %d: the group has committed offset %d, but the journal ends with offset %d", o.Partition,
+			o.Committed, rows[i].Last)
 	case int64(rows[i].First) > o.First:
-		res.Fail("partition %d: retained from offset %d, journalled from %d", o.Partition, o.First, rows[i].First)
+		res.Fail("partition %d: the topic still has messages from offset %d on, but the journal begins with offset %d",
+			o.Partition, o.First, rows[i].First)
 	}
 }
 
-// checkPromises leaves out the weeks whose raw was dropped after its retention.
+// checkPromises compares the number and energy of each batch's raw rows with its
+// journal row. Weeks whose raw was dropped by retention are left out.
 func (d CheckDeps) checkPromises(ctx context.Context, res *check.Result) error {
 	weeks, err := ledger.ReadRawWeeks(ctx, d.Store)
 	if err != nil {
@@ -293,18 +304,18 @@ func (d CheckDeps) checkPromises(ctx context.Context, res *check.Result) error {
 		EnergyWrong uint64 `ch:"energy_wrong"`
 	}
 	if err := d.Store.Select(ctx, &rows, selectPromises, store.Named("dropped", weeks.Dropped())); err != nil {
-		return fmt.Errorf("count promised rows: %w", err)
+		return fmt.Errorf("count raw rows by batch: %w", err)
 	}
 	r := rows[0]
-	res.Figures += fmt.Sprintf("; %d rows found of %d promised", r.Found, r.Promised)
+	res.Figures += fmt.Sprintf("; %d of %d raw rows found", r.Found, r.Promised)
 	if n := len(weeks.Dropped()); n > 0 {
-		res.Figures += fmt.Sprintf(", without the %d weeks whose raw was dropped", n)
+		res.Figures += fmt.Sprintf(", without %s whose raw was dropped", plural.Of(n, "week"))
 	}
 	if r.Wrong > 0 {
-		res.Fail("%d batches lack rows: %s", r.Wrong, r.Example)
+		res.Fail("%s with a wrong number of raw rows, such as %s", plural.Of(r.Wrong, "batch"), r.Example)
 	}
 	if r.EnergyWrong > 0 {
-		res.Fail("%d batches whose rows book another energy than they brought", r.EnergyWrong)
+		res.Fail("%s whose raw rows sum to another energy than the batch reported", plural.Of(r.EnergyWrong, "batch"))
 	}
 	return d.checkSeals(ctx, res, weeks)
 }

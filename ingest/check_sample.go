@@ -21,16 +21,16 @@ var selectSampled = `
 SELECT ` + journalNames + ` FROM batches FINAL
 WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset IN {offsets:Array(UInt64)}`
 
-// Rows that stand for an offset among others, see addSpan.
+// Rows that stand for several offsets, one of them this one, see addSpan.
 const selectCovering = `
 SELECT countIf(status = 'dead' AND reason = '` + reasonSkipped + `') AS skipped FROM batches FINAL
 WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset < {offset:UInt64}
   AND ` + lastOffset + ` >= {offset:UInt64}`
 
-// checkSample reads some of the messages again that the topic still has, and
-// holds hash and seal of each against the journal. Which ones is drawn from the
-// system's random numbers, so that who changed a row can't tell whether it will
-// be looked at.
+// checkSample reads a sample of the messages that the topic still has again, and
+// compares the hash and the seal of each with the journal. The sample is drawn from
+// the system's random numbers, so that whoever changed a row can't predict whether it
+// will be checked.
 func (d CheckDeps) checkSample(ctx context.Context, res *check.Result, offsets []broker.PartitionOffsets) error {
 	if d.Message == nil || d.Sample <= 0 {
 		return nil
@@ -49,7 +49,7 @@ func (d CheckDeps) checkSample(ctx context.Context, res *check.Result, offsets [
 			for _, offset := range chunk {
 				msg, err := d.Message(ctx, partition.Partition, int64(offset))
 				if errors.Is(err, io.EOF) {
-					continue // retention took it meanwhile
+					continue // retention deleted it meanwhile
 				}
 				if err != nil {
 					return fmt.Errorf("read offset %d of partition %d again: %w", offset, partition.Partition, err)
@@ -68,10 +68,11 @@ func (d CheckDeps) checkSample(ctx context.Context, res *check.Result, offsets [
 			}
 		}
 	}
-	res.Say(fmt.Sprintf("sampled %d of %d messages that the topic has", sampled, total))
+	res.Say(fmt.Sprintf("%d of %d messages in the topic read again", sampled, total))
 	if older > 0 {
 		res.NotProve(fmt.Sprintf(
-			"the rows of %d of them are of other rules than today's and were not compared: replay them", older))
+			"%d of them have rows of other rules than this program's, which were not compared: gputally replay rewrites "+
+				"them", older))
 	}
 	return nil
 }
@@ -92,8 +93,8 @@ func (d CheckDeps) readSampled(ctx context.Context, partition int, offsets []uin
 	return rows, nil
 }
 
-// compareCovered is for a message without a row of its own: nobody could read it, or
-// the journal has no place for it.
+// compareCovered handles a message without a journal row of its own. Its offset must
+// be part of a span that the journal lists as unreadable or skipped.
 func (d CheckDeps) compareCovered(ctx context.Context, res *check.Result, offset uint64, msg broker.Message) error {
 	if msg.Bad != nil {
 		return nil
@@ -106,19 +107,22 @@ func (d CheckDeps) compareCovered(ctx context.Context, res *check.Result, offset
 		return fmt.Errorf("read journal: %w", err)
 	}
 	if rows[0].Skipped == 0 {
-		res.Fail("partition %d, offset %d: the topic has it, and the journal no row of it", msg.Partition, offset)
+		res.Fail("partition %d, offset %d: the topic has this message, but the journal has no row for it", msg.Partition,
+			offset)
 	}
 	return nil
 }
 
-// compareSampled returns 1 where rows can't be compared, for other rules made them.
+// compareSampled returns older = 1 if the batch's rows were made by other rules and
+// can't be compared.
 func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *tables.Batch, msg broker.Message,
 	ids *meter.Identities) (older int, err error) {
 	if r.Status == tables.StatusDead {
 		return 0, d.compareDead(ctx, res, r, msg)
 	}
 	if r.AppendedAt.After(msg.Time) {
-		res.Fail("partition %d, offset %d: the journal says that it was appended at %s, the topic %s", msg.Partition,
+		res.Fail("partition %d, offset %d: appended at %s according to the journal, but at %s according to the topic",
+			msg.Partition,
 			msg.Offset,
 			r.AppendedAt.UTC().Format(time.RFC3339Nano), msg.Time.UTC().Format(time.RFC3339Nano))
 		return 0, nil
@@ -150,9 +154,9 @@ func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *tab
 		}
 		raw = rawOf(stored.gpus, meter.RulesVersion)
 	}
-	if r.Seal != (seal{}) || want != sealOf(sealText(r), raw) { // else it is from before there were seals
-		res.Fail("partition %d, offset %d: batch %016x of node %s: its rows or its journal row are not what the message "+
-			"comes to", msg.Partition, msg.Offset, it.id, it.batch.Node)
+	if r.Seal != (seal{}) || want != sealOf(sealText(r), raw) { // a zero seal is from before seals existed
+		res.Fail("partition %d, offset %d: batch %016x of node %s: its raw rows or its journal row differ from what the "+
+			"message gives", msg.Partition, msg.Offset, it.id, it.batch.Node)
 	}
 	return 0, nil
 }
@@ -167,8 +171,9 @@ func (d CheckDeps) rawOfBatch(ctx context.Context, r *tables.Batch) (*rawBatch, 
 	return raw.of(r.Batch), nil
 }
 
-// compareDead judges a dead message again, as of its append. What an operator has
-// passed over may be usable, and so may what came before its cluster was declared.
+// compareDead validates a dead message again, as of its append time. A message that an
+// operator skipped may be valid, and so may one that came before its cluster was
+// declared.
 func (d CheckDeps) compareDead(ctx context.Context, res *check.Result, r *tables.Batch, msg broker.Message) error {
 	if d.Ingester == nil || msg.Bad != nil {
 		return nil
@@ -182,18 +187,19 @@ func (d CheckDeps) compareDead(ctx context.Context, res *check.Result, r *tables
 		return err
 	}
 	if r.Reason == reasonSkipped || r.Reason == reasonCluster {
-		res.Note(fmt.Sprintf("partition %d, offset %d: dead (%s), and it can be used now: gputally replay counts it",
+		res.Note(fmt.Sprintf("partition %d, offset %d: dead (%s), but valid now: gputally replay takes it in",
 			msg.Partition, msg.Offset, r.Reason))
 		return nil
 	}
-	res.Fail("partition %d, offset %d: the journal calls it dead (%q), and it can be used; where limits were raised "+
-		"since, gputally replay counts it", msg.Partition, msg.Offset, r.Reason)
+	res.Fail("partition %d, offset %d: dead in the journal (%q), but valid; if limits were raised since, gputally "+
+		"replay takes it in", msg.Partition, msg.Offset, r.Reason)
 	return nil
 }
 
 const namesPerStatement = 2000
 
-// pick draws offsets by partition, ascending, without repetition.
+// pick draws up to n offsets at random, without repetition, and returns them by
+// partition, ascending.
 func pick(offsets []broker.PartitionOffsets, n int) (picked map[int][]uint64, total int64, err error) {
 	var seed [32]byte
 	if _, err := crand.Read(seed[:]); err != nil {
@@ -221,15 +227,15 @@ func pick(offsets []broker.PartitionOffsets, n int) (picked map[int][]uint64, to
 	return picked, total, nil
 }
 
-// differs says what the journal has otherwise than the message.
+// differs describes how the journal row contradicts the message, or returns "".
 func differs(r *tables.Batch, it *item) string {
 	switch {
 	case r.Status == tables.StatusHole:
-		return "the journal says that it was deleted before it was read, and the topic has it"
+		return "the journal says that it was deleted before it was read, but the topic still has it"
 	case it.reason != "":
-		return fmt.Sprintf("the journal took it, it can't be used: %s", it.reason)
+		return fmt.Sprintf("the journal says that it was stored, but it is invalid: %s", it.reason)
 	case it.hash != r.Hash:
-		return fmt.Sprintf("the journal says hash %x, the message has %x", r.Hash, it.hash)
+		return fmt.Sprintf("the journal has hash %x, the message %x", r.Hash, it.hash)
 	}
 	return ""
 }

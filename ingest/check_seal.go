@@ -9,13 +9,14 @@ import (
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/plural"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// sealBatches is how many journal rows are held against their rows at once: a
-// few dozen megabytes.
+// sealBatches is the number of journal rows that are compared with their raw rows at
+// once: a few dozen megabytes.
 const sealBatches = 20_000
 
 // journalNames are the columns of the journal.
@@ -32,10 +33,10 @@ FROM batches FINAL
 WHERE status = 'stored' AND toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
   AND cityHash64(node) % {parts:UInt64} = {part:UInt64}`
 
-// Rows that promise nothing: dead ones, holes, late ones.
+// Journal rows without raw rows: dead messages, holes, late batches.
 var selectUnstored = `SELECT ` + journalNames + ` FROM batches FINAL WHERE status != 'stored'`
 
-// Late batches of which nothing is kept.
+// Late batches without a row in late_unprocessed.
 const selectLost = `
 SELECT count() AS lost, any(concat('partition ', toString(partition), ', offset ', toString(offset))) AS example FROM batches FINAL
 WHERE status = 'late' AND (topic, partition, offset, hash) GLOBAL NOT IN (SELECT topic, partition, offset, hash FROM late_unprocessed FINAL)`
@@ -47,17 +48,19 @@ FROM holds FINAL
 WHERE toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
   AND cityHash64(node) % {parts:UInt64} = {part:UInt64} AND ({batch:UInt64} = 0 OR batch = {batch:UInt64})`
 
-// sealed counts the journal's rows that were held against their seals.
+// sealed counts the journal rows compared with their seals; without: rows that have no
+// seal.
 type sealed struct{ rows, without int64 }
 
-// stretch is some hours of the journal, and how many parts their nodes are taken in.
+// stretch is a range of the journal's hours, with the number of parts that their nodes
+// are read in.
 type stretch struct {
 	from, to time.Time
 	batches  uint64
 }
 
-// checkSeals makes the seal of every journal row again, of the row and of what is
-// stored of the batch. Batches of weeks whose raw was dropped are left out.
+// checkSeals computes the seal of every journal row again, from the row and the
+// batch's raw rows. Batches of weeks whose raw was dropped are left out.
 func (d CheckDeps) checkSeals(ctx context.Context, res *check.Result, weeks ledger.RawWeeks) error {
 	var hours []struct {
 		Hour    time.Time `ch:"hour"`
@@ -88,9 +91,9 @@ func (d CheckDeps) checkSeals(ctx context.Context, res *check.Result, weeks ledg
 			}
 		}
 	}
-	res.Say(fmt.Sprintf("%d journal rows equal their seals", sum.rows))
+	res.Say(fmt.Sprintf("%d journal rows match their seals", sum.rows))
 	if sum.without > 0 {
-		res.Say(fmt.Sprintf("%d from before there were any: replay them", sum.without))
+		res.Say(fmt.Sprintf("%d have no seal, being from an older version: gputally replay adds it", sum.without))
 	}
 	return nil
 }
@@ -124,11 +127,11 @@ func (d CheckDeps) checkStretch(ctx context.Context, res *check.Result, sum *sea
 		stored := raw.of(r.id)
 		switch {
 		case r.id != wire.ID(r.hash):
-			res.Fail("%s: its id is not that of its hash %x", r.name, r.hash)
+			res.Fail("%s: its batch id is not derived from its hash %x", r.name, r.hash)
 		case r.seal == seal{}:
 			sum.without++
 		case stored.mixed || r.seal != sealOf(r.text, rawOf(stored.gpus, stored.rules)):
-			res.Fail("%s: its journal row or its rows were changed after they were written", r.name)
+			res.Fail("%s: its journal row or its raw rows were changed after they were written", r.name)
 		default:
 			sum.rows++
 		}
@@ -136,8 +139,8 @@ func (d CheckDeps) checkStretch(ctx context.Context, res *check.Result, sum *sea
 	return nil
 }
 
-// checkUnstored holds the rows of what isn't stored against their seals, and late
-// ones against what makes a batch late and what is kept of it (R3).
+// checkUnstored compares the journal rows without raw rows with their seals, and
+// proves that each late batch is late and is kept in late_unprocessed (R3).
 func (d CheckDeps) checkUnstored(ctx context.Context, res *check.Result, sum *sealed, weeks ledger.RawWeeks) error {
 	var changed, early int
 	var example, earlyExample string
@@ -160,30 +163,31 @@ func (d CheckDeps) checkUnstored(ctx context.Context, res *check.Result, sum *se
 		}
 		return nil
 	}, selectUnstored); err != nil {
-		return fmt.Errorf("read the journal's rows that are not stored: %w", err)
+		return fmt.Errorf("read journal rows without raw rows: %w", err)
 	}
 	if changed > 0 {
-		res.Fail("%d journal rows of what isn't stored were changed after they were written, such as %s", changed, example)
+		res.Fail("%s without raw rows changed after they were written, such as %s", plural.Of(changed, "journal row"),
+			example)
 	}
 	if early > 0 {
-		res.Fail("%d batches that the journal calls late, and the raw of their hours was not dropped, such as %s", early,
-			earlyExample)
+		res.Fail("%s marked late in the journal although the raw of their hours was not dropped, such as %s",
+			plural.Of(early, "batch"), earlyExample)
 	}
 	var lost []struct {
 		Batches uint64 `ch:"lost"`
 		Example string `ch:"example"`
 	}
 	if err := d.Store.Select(ctx, &lost, selectLost); err != nil {
-		return fmt.Errorf("look for late batches: %w", err)
+		return fmt.Errorf("read late batches: %w", err)
 	}
 	if lost[0].Batches > 0 {
-		res.Fail("%d batches that the journal calls late, and late_unprocessed has none of them, such as %s",
-			lost[0].Batches, lost[0].Example)
+		res.Fail("%s marked late in the journal but missing from late_unprocessed, such as %s",
+			plural.Of(lost[0].Batches, "batch"), lost[0].Example)
 	}
 	return nil
 }
 
-// rowName says which row of the journal it is.
+// rowName identifies a journal row in messages.
 func rowName(row *tables.Batch) string {
 	at := fmt.Sprintf("partition %d, offset %d", row.Partition, row.Offset)
 	if row.Status == tables.StatusDead || row.Status == tables.StatusHole {
@@ -192,14 +196,15 @@ func rowName(row *tables.Batch) string {
 	return fmt.Sprintf("%s, batch %016x of node %s, slot %s", at, row.Batch, row.Node, row.Slot.Format(time.DateTime))
 }
 
-// rawBatch is what is stored of a batch; mixed: of several rules.
+// rawBatch is the raw rows of one batch; mixed: its rows were made by different
+// versions of the rules.
 type rawBatch struct {
 	gpus  []meter.GPUSlot
 	rules uint16
 	mixed bool
 }
 
-// sealedRaw gathers rows by batch.
+// sealedRaw groups raw rows by batch.
 type sealedRaw struct{ batches map[uint64]*rawBatch }
 
 func (d CheckDeps) readRaw(ctx context.Context, args ...any) (*sealedRaw, error) {

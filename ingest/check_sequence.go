@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/plural"
 )
 
-// Announced gaps: sequence numbers that will never arrive.
+// Announced gaps: ranges of sequence numbers that will never arrive.
 const selectGaps = `
 SELECT DISTINCT collector, gap_boot, gap_from, gap_to FROM batches FINAL
 WHERE status IN ('stored', 'late') AND notEmpty(gap_from)`
 
-// Runs of missing sequence numbers between those that are there.
+// Ranges of missing sequence numbers between existing ones.
 const selectHoles = `
 SELECT collector, boot_ms, toUInt64(before + 1) AS from_seq, toUInt64(seq - 1) AS to_seq
 FROM
@@ -48,15 +49,15 @@ type bootKey struct {
 	bootMS    uint64
 }
 
-// announced are the gaps of each boot.
+// announced holds the announced gaps of each boot.
 type announced map[bootKey][]seqRange
 
-// merge sorts each boot's gaps and makes one of those that touch or overlap, since
-// an announcement is repeated until it is sure to have arrived.
+// merge sorts each boot's gaps and joins those that touch or overlap: an announcement
+// is repeated until its arrival is certain.
 func (a announced) merge() {
 	for of, gaps := range a {
 		slices.SortFunc(gaps, func(a, b seqRange) int { return cmp.Compare(a.from, b.from) })
-		n := 0 // the gap that grows
+		n := 0 // index of the gap being extended
 		for _, g := range gaps[1:] {
 			if g.from <= gaps[n].to+1 {
 				gaps[n].to = max(gaps[n].to, g.to)
@@ -69,7 +70,7 @@ func (a announced) merge() {
 	}
 }
 
-// cover says that every number of r was announced, in gaps that were merged.
+// cover reports whether every number of r was announced. merge must have been called.
 func (a announced) cover(of bootKey, r seqRange) bool {
 	after, _ := slices.BinarySearchFunc(a[of], r.from, func(g seqRange, from uint64) int {
 		if g.from <= from {
@@ -96,8 +97,9 @@ func (d CheckDeps) gaps(ctx context.Context) (announced, error) {
 	return out, nil
 }
 
-// checkSequence: every number of a boot is there or was announced, and a
-// boot's first batch names the end of the one before (C4).
+// checkSequence proves that every sequence number of a boot has arrived or was
+// announced as missing, and that each boot's first batch names the end of the boot
+// before it (C4).
 func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
 	boots, err := d.boots(ctx)
 	if err != nil {
@@ -109,7 +111,7 @@ func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
 	}
 	var holes []holeRow
 	if err := d.Store.Select(ctx, &holes, selectHoles); err != nil {
-		return fmt.Errorf("read holes in sequences: %w", err)
+		return fmt.Errorf("read gaps in sequence numbers: %w", err)
 	}
 	counted := map[bootKey]bool{}
 	var batches, missing uint64
@@ -127,18 +129,19 @@ func (d CheckDeps) checkSequence(ctx context.Context, res *check.Result) error {
 	for _, h := range holes {
 		of := bootKey{h.Collector, h.BootMS}
 		if h.From == 0 && !counted[of] {
-			continue // a collector's boot starts at 0; what others send may be an excerpt
+			continue // a collector's boot starts at 0; batches from other senders may be an excerpt
 		}
 		miss(of, seqRange{h.From, h.To})
 	}
 	checkChain(boots, res, miss)
 	res.Checked = int64(len(boots))
-	res.Figures = fmt.Sprintf("%d sequence numbers in %d boots, %d missing and announced", batches, len(boots), missing)
+	res.Figures = fmt.Sprintf("%d sequence numbers in %s, %d missing and announced", batches,
+		plural.Of(len(boots), "boot"), missing)
 	return nil
 }
 
-// checkChain follows the boots of each collector: what a boot says of the end
-// of the one before it must have arrived too.
+// checkChain follows the boots of each collector: the last batch that a boot names as
+// the end of the boot before it must have arrived too.
 func checkChain(boots []boot, res *check.Result, miss func(bootKey, seqRange)) {
 	for i := 1; i < len(boots); i++ {
 		before, b := &boots[i-1], &boots[i]
@@ -148,8 +151,9 @@ func checkChain(boots []boot, res *check.Result, miss func(bootKey, seqRange)) {
 		named := bootKey{b.Collector, b.PrevBootMS}
 		switch {
 		case b.PrevBootMS == 0:
-			res.Fail("collector %s, boot %d: names no boot before it, which was %d", b.Collector, b.BootMS, before.BootMS)
-		case b.PrevBootMS != before.BootMS: // all of the boot before it was lost
+			res.Fail("collector %s, boot %d: its first batch must name the boot before it, %d, but names none", b.Collector,
+				b.BootMS, before.BootMS)
+		case b.PrevBootMS != before.BootMS: // the boot before it was lost completely
 			miss(named, seqRange{0, b.PrevSeq})
 		case b.PrevSeq > before.Last:
 			miss(named, seqRange{before.Last + 1, b.PrevSeq})

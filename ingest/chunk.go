@@ -9,9 +9,9 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// chunksOf cuts messages into runs of at most so many bytes, or of one message
-// that is larger. What ingest holds beside the messages (decoded batches and
-// columns) is a multiple of a chunk.
+// chunksOf cuts messages into chunks of at most the given number of bytes, or of one
+// message that is larger. The memory that ingest needs for decoded batches and columns
+// is proportional to a chunk.
 func chunksOf(msgs []broker.Message, most int) iter.Seq[[]broker.Message] {
 	return func(yield func([]broker.Message) bool) {
 		for len(msgs) > 0 {
@@ -28,12 +28,12 @@ func chunksOf(msgs []broker.Message, most int) iter.Seq[[]broker.Message] {
 	}
 }
 
-// insertWeeks is how many weeks one insert may reach over. Raw is partitioned by
-// the week, and ClickHouse refuses a block of more than a hundred partitions
-// (max_partitions_per_insert_block) whenever it is tried again.
+// insertWeeks is the greatest number of weeks in one insert. Raw tables are
+// partitioned by week, and ClickHouse refuses a block for more than 100 partitions
+// (max_partitions_per_insert_block), however often it is tried again.
 const insertWeeks = 50
 
-// byWeeks cuts a chunk into runs of few enough weeks; as a rule it is one.
+// byWeeks cuts a chunk into runs of few enough weeks; usually there is one run.
 func byWeeks(items []item) iter.Seq[[]item] {
 	return func(yield func([]item) bool) {
 		for len(items) > 0 {
@@ -67,8 +67,9 @@ func messageBytes(m *broker.Message) int {
 	return len(m.Key) + len(m.Value) + headerBytes(m.Headers)
 }
 
-// newestSlots are the ends of the newest live slots by cluster, Unix ms. What is
-// simulated, replayed or imported says nothing of how fresh the ledger is.
+// newestSlots are the ends of the newest live slots by cluster, Unix ms. Simulated,
+// replayed and imported batches are left out: they say nothing about how fresh the
+// ledger is.
 type newestSlots map[string]int64
 
 func (n newestSlots) note(gauge *prometheus.GaugeVec, b *wire.Batch) {

@@ -10,31 +10,33 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Origins is what operators declared in the decisions: clusters with their slot
-// lengths, and runs, without which nobody sends anything that isn't live.
+// Origins gives what operators declared in the decisions: clusters with their slot
+// lengths, and runs. Every batch that isn't live needs a run.
 type Origins interface {
-	// Refresh reads on to the end of what was declared.
+	// Refresh reads the declarations up to the newest.
 	Refresh(ctx context.Context) error
-	// Leave is what was declared about a batch, as far as was read.
+	// Leave returns the permission that was declared for a batch, as of the last
+	// Refresh.
 	Leave(b decisions.Sent) decisions.Leave
 }
 
-// Two ingesters may register a cluster at once: the earliest slot's length
-// counts, of two the smaller, for everybody.
+// Two ingesters may register a cluster at once. Then the slot length of the earliest
+// slot counts for all, and of two for the same slot the smaller one.
 const selectClusters = `SELECT cluster, slot_ms FROM slot_lengths`
 
-// slotLength is a cluster's, Unix ms, for what was appended since an instant.
+// slotLength is a cluster's slot length in ms, valid for messages appended from an
+// instant on.
 type slotLength struct {
 	ms    int64
 	since time.Time
 }
 
-// clusters are those that are declared: by the configuration, by a decision, or
-// by rows of theirs that are stored already.
+// clusters knows the declared clusters: those in the configuration, in decisions, or
+// with stored rows.
 type clusters struct {
 	store  Store
-	own    map[string]int64 // of the configuration, ms
-	stored map[string]bool  // in the table; nil: not read yet
+	own    map[string]int64 // declared in the configuration, ms
+	stored map[string]bool  // with rows in the table; nil: not read yet
 	known  map[string]slotLength
 }
 
@@ -42,7 +44,8 @@ func newClusters(store Store, own map[string]int64) *clusters {
 	return &clusters{store: store, own: own, known: map[string]slotLength{}}
 }
 
-// load reads the table once. What it says stands, since the ledger counts by it.
+// load reads the table once. A stored slot length never changes, because the ledger
+// depends on it.
 func (c *clusters) load(ctx context.Context) error {
 	if c.stored != nil {
 		return nil
@@ -65,7 +68,7 @@ func (c *clusters) load(ctx context.Context) error {
 	return nil
 }
 
-// register notes the clusters whose first batches are about to be stored.
+// register records the clusters whose first batches are about to be stored.
 func (c *clusters) register(ctx context.Context, items []item) error {
 	added := map[string]bool{}
 	var rows []tables.Cluster
@@ -89,11 +92,10 @@ func (c *clusters) register(ctx context.Context, items []item) error {
 	return nil
 }
 
-// declared puts to each batch what operators declared about it. Where that
-// doesn't cover one, it reads first what they may have declared meanwhile: until
-// the decisions can be read the chunk waits, since a batch that is refused once
-// and taken the next time would make the ledger depend on when it was read. A
-// chunk of live batches of known clusters never waits.
+// declared attaches to each batch what operators declared about it. If a batch is not
+// covered, it reads the newest declarations first. Until they can be read the chunk
+// waits: if a batch were refused now and accepted on a retry, the ledger would depend
+// on when it was read. A chunk of live batches of known clusters never waits.
 func (in *Ingester) declared(ctx context.Context, items []item) error {
 	if err := in.retry(ctx, "clusters", in.clusters.load); err != nil {
 		return err
@@ -108,7 +110,7 @@ func (in *Ingester) declared(ctx context.Context, items []item) error {
 	return nil
 }
 
-// lookUp says whether every batch is covered by what was read.
+// lookUp reports whether the declarations read so far cover every batch.
 func (in *Ingester) lookUp(items []item) (covered bool) {
 	covered = true
 	for i := range items {

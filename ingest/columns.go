@@ -6,7 +6,7 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// addHolds adds what a batch says of one GPU to a block of table holds.
+// addHolds adds the rows of one GPU of a batch to a block of table holds.
 func addHolds(block *tables.Block[tables.Hold], b *wire.Batch, id uint64, g *meter.GPUSlot) {
 	row := tables.Hold{
 		Cluster: b.Cluster, Node: b.Node, GPU: g.UUID, Slot: slotTime(b.SlotStartMs), SlotMS: uint32(b.SlotMs), Batch: id,
@@ -23,7 +23,7 @@ func addHolds(block *tables.Block[tables.Hold], b *wire.Batch, id uint64, g *met
 	}
 }
 
-// holdOf is a row of table holds as settlement made it.
+// holdOf converts a row of table holds to the row that meter.Classify made.
 func holdOf(r *tables.Hold) meter.Row {
 	return meter.Row{
 		Leaf: r.Leaf, Owner: r.Owner, Bucket: meter.Bucket(r.Bucket), Why: meter.Why(r.Why), SliceMS: int64(r.SliceMS),
@@ -43,12 +43,12 @@ func addEvents(block *tables.Block[tables.Event], b *wire.Batch, id uint64) {
 	}
 }
 
-// dictionary tells which leaves, or owners, were written before.
+// dictionary remembers which leaves, or owners, were written already.
 type dictionary struct {
 	known map[uint64]bool
 }
 
-// newLeaves are those met that weren't written before.
+// newLeaves returns the leaves that were not written yet, and their ids.
 func (d *dictionary) newLeaves(all []*meter.Identities) (*tables.Block[tables.Leaf], []uint64) {
 	block, added := tables.NewBlock[tables.Leaf](), []uint64(nil)
 	for _, ids := range all {

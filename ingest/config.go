@@ -11,11 +11,11 @@ type Config struct {
 	ChunkRecords int           `yaml:"chunk_records"` // messages per insert, at most
 	ChunkBytes   int           `yaml:"chunk_bytes"`   // of messages per insert; a larger one goes alone
 	ChunkWait    time.Duration `yaml:"chunk_wait"`    // how long a chunk waits for its first message
-	MaxLate      time.Duration `yaml:"max_late"`      // R11: older live batches are dead-lettered
-	MaxEarly     time.Duration `yaml:"max_early"`     // R11: live batches later than the append time plus this are
+	MaxLate      time.Duration `yaml:"max_late"`      // older live batches are dead-lettered (R11)
+	MaxEarly     time.Duration `yaml:"max_early"`     // so are live ones that end this long after the append time (R11)
 }
 
-// DefaultConfig works for one machine and for many.
+// DefaultConfig suits one machine as well as many.
 func DefaultConfig() Config {
 	return Config{
 		Group: "gputally-ingest", ChunkRecords: 5000, ChunkBytes: 8 << 20, ChunkWait: time.Second,
@@ -23,11 +23,11 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names the field and the value that can't be used.
+// Validate returns an error that names the field and its value.
 func (c Config) Validate() error {
 	switch {
 	case c.Group == "":
-		return fmt.Errorf("ingest.group is empty")
+		return fmt.Errorf("ingest.group is empty: name the Kafka consumer group")
 	case c.ChunkRecords < 1 || c.ChunkRecords > 100_000:
 		return fmt.Errorf("ingest.chunk_records %d: must be 1 to 100000", c.ChunkRecords)
 	case c.ChunkBytes < 1<<16 || c.ChunkBytes > 1<<30:

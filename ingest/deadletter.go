@@ -13,9 +13,9 @@ import (
 	"github.com/gputally/gputally/internal/broker"
 )
 
-// What a dead letter keeps of a message. A message may be as large as the topic
-// takes in any of its parts; its dead letter must fit beside its own headers, or
-// the partition would stand still for ever.
+// Limits of what a dead letter keeps of a message. Each part of a message may be as
+// large as the topic allows; its dead letter must fit into a message together with its
+// own headers, or the partition would never advance.
 const (
 	deadLetterBytes       = 64 << 10
 	deadLetterKeyBytes    = 4 << 10
@@ -23,7 +23,7 @@ const (
 	deadLetterHeaderBytes = 16 << 10
 )
 
-// Headers of a dead letter. Those of the message itself follow, each with the
+// Headers of a dead letter. The headers of the message itself follow, each with the
 // prefix before its name.
 const (
 	headerReason     = "reason"
@@ -31,16 +31,16 @@ const (
 	headerTopic      = "topic"
 	headerPartition  = "partition"
 	headerOffset     = "offset"
-	headerLastOffset = "last_offset" // only of a batch that can't be read: the value is its bytes
+	headerLastOffset = "last_offset" // only of an unreadable record batch: the value is the batch's bytes
 	headerSize       = "size"
 	headerSHA256     = "sha256"
-	headerKeySize    = "key_size"    // only where the key is cut
-	headerHeadersCut = "headers_cut" // only where the message's headers are left out: their bytes
+	headerKeySize    = "key_size"    // only if the key is cut
+	headerHeadersCut = "headers_cut" // only if the message's headers are left out: their size in bytes
 	originalPrefix   = "header."
 )
 
-// HeaderReplayOf is what a message carries that was sent back from the
-// dead-letter topic: partition and offset of the dead letter.
+// HeaderReplayOf marks a message that was sent back from the dead-letter topic:
+// partition and offset of its dead letter.
 const HeaderReplayOf = "gputally-replay-of"
 
 func deadLetter(it *item) broker.Message {
@@ -85,8 +85,8 @@ func headerBytes(headers []broker.Header) (n int) {
 	return n
 }
 
-// DeadLetter is a message that ingest could not use, as the dead-letter topic
-// keeps it.
+// DeadLetter is a message that ingest could not use, as stored in the dead-letter
+// topic.
 type DeadLetter struct {
 	Partition int // of the dead-letter topic
 	Offset    int64
@@ -96,24 +96,24 @@ type DeadLetter struct {
 	// cluster, slot_length, early, sequence, late, window, record, too_large.
 	Reason string
 	Error  string
-	// Of the message: where it was, how large its value was, and the value's hash.
+	// The original message: its position, the size of its value, and the value's hash.
 	Topic             string
 	OriginalPartition int
 	OriginalOffset    int64
 	Size              int
 	SHA256            string // hex
-	ReplayOf          string // the dead letter that the message was sent back from; empty: none
+	ReplayOf          string // the dead letter from which the message was sent back; empty: none
 
 	Key   []byte // the first 4 KiB
 	Value []byte // the first 64 KiB
 
-	headers          []broker.Header // of the message
+	headers          []broker.Header // of the original message
 	keySize, headCut string
 	lastOffset       string
 }
 
-// ParseDeadLetter reads a message of the dead-letter topic. The error names the
-// header that isn't what ingest writes.
+// ParseDeadLetter reads a message of the dead-letter topic. The error names the header
+// that is missing or malformed.
 func ParseDeadLetter(msg broker.Message) (DeadLetter, error) {
 	l := DeadLetter{Partition: msg.Partition, Offset: msg.Offset, At: msg.Time, Key: msg.Key, Value: msg.Value}
 	h := map[string]string{}
@@ -156,29 +156,31 @@ func (l *DeadLetter) Place() string {
 	return strconv.Itoa(l.Partition) + "/" + strconv.FormatInt(l.Offset, 10)
 }
 
-// Replayable says why the message can't be sent again: part of it is missing,
-// or it isn't what it was. nil: it can.
+// Replayable returns why the message can't be sent again: a part of it is missing, or
+// it differs from its hash. nil: it can be sent.
 func (l *DeadLetter) Replayable() error {
 	sum := sha256.Sum256(l.Value)
 	switch {
 	case l.Topic != broker.TopicSamples:
-		return fmt.Errorf("came from topic %q, not from %s", l.Topic, broker.TopicSamples)
+		return fmt.Errorf("the message came from topic %q; only messages of %s can be sent again", l.Topic,
+			broker.TopicSamples)
 	case l.lastOffset != "":
-		return fmt.Errorf("a record batch that can't be read, offsets %d to %s", l.OriginalOffset, l.lastOffset)
+		return fmt.Errorf("unreadable record batch (offsets %d to %s): it holds no message to send again", l.OriginalOffset,
+			l.lastOffset)
 	case l.Size > len(l.Value):
-		return fmt.Errorf("cut: %d of %d bytes are kept", len(l.Value), l.Size)
+		return fmt.Errorf("the value was cut: the dead letter keeps only %d of %d bytes", len(l.Value), l.Size)
 	case l.keySize != "":
-		return fmt.Errorf("cut: %d of %s bytes of the key are kept", len(l.Key), l.keySize)
+		return fmt.Errorf("the key was cut: the dead letter keeps only %d of %s bytes", len(l.Key), l.keySize)
 	case l.headCut != "":
-		return fmt.Errorf("cut: %s bytes of headers are left out", l.headCut)
+		return fmt.Errorf("the headers were left out: they have %s bytes", l.headCut)
 	case hex.EncodeToString(sum[:]) != l.SHA256:
-		return errors.New("damaged: the bytes don't have the hash that the letter names")
+		return errors.New("damaged: the value doesn't have the SHA-256 that the dead letter names")
 	}
 	return nil
 }
 
-// Resend is the message as it was, with one more header that names this letter.
-// Only what is Replayable can be sent again.
+// Resend is the original message with one more header that names this dead letter.
+// Call it only if Replayable returns nil.
 func (l *DeadLetter) Resend() broker.Message {
 	out := broker.Message{Topic: l.Topic, Key: l.Key, Value: l.Value}
 	for _, h := range l.headers {

@@ -51,11 +51,12 @@ func TestDeadLetterKeepsTheMessageOrSaysWhatItLacks(t *testing.T) {
 		{"whole", broker.Message{Key: []byte("n1"), Value: []byte("garbage"), Headers: headers}, ""},
 		{"empty", broker.Message{}, ""},
 		{"64 KiB", broker.Message{Value: large[:64<<10]}, ""},
-		{"more than 64 KiB", broker.Message{Value: large[:64<<10+1]}, "cut: 65536 of 65537 bytes are kept"},
-		{"10 MiB", broker.Message{Value: large}, "cut: 65536 of 10485760 bytes are kept"},
-		{"key of 10 MiB", broker.Message{Key: large}, "cut: 4096 of 10485760 bytes of the key are kept"},
+		{"more than 64 KiB", broker.Message{Value: large[:64<<10+1]},
+			"the value was cut: the dead letter keeps only 65536 of 65537 bytes"},
+		{"10 MiB", broker.Message{Value: large}, "the value was cut: the dead letter keeps only 65536 of 10485760 bytes"},
+		{"key of 10 MiB", broker.Message{Key: large}, "the key was cut: the dead letter keeps only 4096 of 10485760 bytes"},
 		{"headers of 10 MiB", broker.Message{Headers: []broker.Header{{Key: "h", Value: large}}},
-			"cut: 10485761 bytes of headers are left out"},
+			"the headers were left out: they have 10485761 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			letter := letterOf(t, p, c.msg)
@@ -131,7 +132,8 @@ func TestParseDeadLetterNamesWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := letter.Replayable(); fmt.Sprint(err) != "damaged: the bytes don't have the hash that the letter names" {
+	if err := letter.Replayable(); fmt.Sprint(err) != "damaged: the value doesn't have the SHA-256 that the dead letter "+
+		"names" {
 		t.Errorf("damaged bytes: %v", err)
 	}
 }

@@ -15,26 +15,26 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// item is one message on its way: decoded and settled, or dead with a reason.
+// item is one message being processed: decoded and classified, or dead with a reason.
 type item struct {
-	msg     broker.Message
-	batch   *wire.Batch
-	hash    [32]byte
-	id      uint64
-	unknown int
-	gpus    []meter.GPUSlot
-	raw     seal   // half hash of the rows that are stored; else zero
-	reason  string // dead: why
-	err     error
-	slot    slotLength // of its cluster; zero: nobody declared it
-	missing string     // the run that it would take; empty: none
-	late    bool       // its hour rests on raw that is gone (R3)
-	told    bool       // dead, and its dead letter is there already
-	hole    bool       // it was deleted before it could be read
-	last    int64      // of a journal row that stands for several offsets, see addSpan
+	msg      broker.Message
+	batch    *wire.Batch
+	hash     [32]byte
+	id       uint64
+	unknown  int
+	gpus     []meter.GPUSlot
+	raw      seal   // half hash of the batch's raw rows; zero if none are stored
+	reason   string // why the message is dead; empty: it isn't
+	err      error
+	slot     slotLength // of its cluster; zero: the cluster is not declared
+	missing  string     // the run that an operator would have to open for it; empty: none
+	late     bool       // the raw of its hour was dropped (R3)
+	lettered bool       // the message is dead, and its dead letter exists already
+	hole     bool       // the message was deleted before it could be read
+	last     int64      // the last offset, if the journal row stands for several, see addSpan
 }
 
-// status is the one that the journal gives the message.
+// status is the message's status in the journal.
 func (it *item) status() int8 {
 	switch {
 	case it.hole:
@@ -47,7 +47,7 @@ func (it *item) status() int8 {
 	return tables.StatusStored
 }
 
-// rows is how many rows of raw the batch has.
+// rows is the number of the batch's raw rows.
 func (it *item) rows() (n int) {
 	for i := range it.gpus {
 		n += len(it.gpus[i].Rows)
@@ -55,8 +55,8 @@ func (it *item) rows() (n int) {
 	return n
 }
 
-// decoder decodes and settles chunks on all cores. Each worker keeps its own
-// memory of identities.
+// decoder decodes and classifies chunks on all cores. Each worker has its own cache of
+// identities.
 type decoder struct {
 	cfg     Config
 	workers []*meter.Identities
@@ -68,23 +68,23 @@ func newDecoder(cfg Config) *decoder {
 	return d
 }
 
-// forget starts the workers' memories anew.
+// forget empties the workers' caches.
 func (d *decoder) forget() {
 	for i := range d.workers {
 		d.workers[i] = meter.NewIdentities()
 	}
 }
 
-// parse decodes a chunk; what is wrong with a message stands in its item.
+// parse decodes a chunk. Errors are stored in the items.
 func (d *decoder) parse(msgs []broker.Message) []item {
 	items := make([]item, len(msgs))
 	d.parallel(len(items), func(_ *meter.Identities, i int) { items[i] = parse(msgs[i]) })
 	return items
 }
 
-// settle admits the batches by what operators declared and by the clock, and
-// settles those that pass and whose raw still counts.
-func (d *decoder) settle(items []item, weeks ledger.RawWeeks) {
+// classify validates the batches against declarations and the clock, and classifies
+// those that are valid and not late.
+func (d *decoder) classify(items []item, weeks ledger.RawWeeks) {
 	d.parallel(len(items), func(ids *meter.Identities, i int) {
 		it := &items[i]
 		if it.reason == "" {
@@ -112,7 +112,7 @@ func (d *decoder) parallel(n int, do func(ids *meter.Identities, i int)) {
 
 func parse(msg broker.Message) item {
 	if f := msg.FetchedAt; !f.IsZero() && f.Before(msg.Time) {
-		msg.Time = f // a producer's clock may run ahead; nothing is fetched before it was appended
+		msg.Time = f // a producer's clock may run ahead, but no message is fetched before it was appended
 	}
 	it := item{msg: msg}
 	if msg.Bad != nil {
@@ -134,11 +134,12 @@ func parse(msg broker.Message) item {
 	return it
 }
 
-// maxNodes is of how many nodes one collector tells at most: of each a batch per
-// slot, and each takes one number of its boot's sequence.
+// maxNodes is the greatest number of nodes that one collector reports: it sends a
+// batch for each node and slot, and each batch takes one number of its boot's
+// sequence.
 const maxNodes = 1 << 16
 
-// refuses is the reason for which the message is a dead letter; empty: it is none.
+// refuses returns the reason why the message is a dead letter, or "".
 func (in *Ingester) refuses(ctx context.Context, msg broker.Message) (reason string, err error) {
 	items := []item{parse(msg)}
 	if err := in.declared(ctx, items); err != nil {
@@ -150,14 +151,14 @@ func (in *Ingester) refuses(ctx context.Context, msg broker.Message) (reason str
 	return items[0].reason, nil
 }
 
-// reasonCluster is why a batch is dead whose cluster nobody had declared.
+// reasonCluster is the reason of batches whose cluster was not declared.
 const reasonCluster = "cluster"
 
-// admit holds a batch to its cluster's slot length, to the run that it needs if
-// it isn't live (R18), and to the clock (R11). An import declares a window that
-// has no past, but it can't begin in the future; only what is simulated or
-// replayed may, as far as it declares. A boot can't begin after its batch was
-// appended: the later boot outranks an earlier one (R1).
+// admit checks a batch against its cluster's slot length, the run that it needs unless
+// it is live (R18), and the clock (R11). An import declares a window that may begin at
+// any time in the past, but not in the future; only simulated and replayed batches may
+// lie in the future, up to what they declare. A boot can't begin after its batch was
+// appended, because a later boot outranks an earlier one (R1).
 func (d *decoder) admit(it *item) {
 	b := it.batch
 	start := time.UnixMilli(b.SlotStartMs)
@@ -178,10 +179,12 @@ func (d *decoder) admit(it *item) {
 	case b.SlotMs != it.slot.ms:
 		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, it.slot.ms)
 	case boot.After(it.msg.Time.Add(d.cfg.MaxEarly)):
-		it.dead("early", "boot_ms %d: %s is after the append time %s plus %s", b.BootMs, boot.UTC(), it.msg.Time.UTC(),
+		it.dead("early", "boot_ms %d: %s the boot is after the append time %s plus %s", b.BootMs, boot.UTC(),
+			it.msg.Time.UTC(),
 			d.cfg.MaxEarly)
 	case live && b.Seq/maxNodes > uint64(max(0, it.msg.Time.Sub(boot).Milliseconds())/b.SlotMs+2):
-		it.dead("sequence", "seq %d: no boot of %s has sent as many batches by %s", b.Seq, boot.UTC(), it.msg.Time.UTC())
+		it.dead("sequence", "seq %d: a boot that began at %s can't have sent that many batches by %s", b.Seq, boot.UTC(),
+			it.msg.Time.UTC())
 	case live && end.After(it.msg.Time.Add(d.cfg.MaxEarly)):
 		it.dead("early", "slot %s ends after the append time %s plus %s", start.UTC(), it.msg.Time.UTC(), d.cfg.MaxEarly)
 	case live && start.Before(it.msg.Time.Add(-d.cfg.MaxLate)):

@@ -1,32 +1,31 @@
-// Package ingest takes batches from the topic into ClickHouse.
+// Package ingest writes the batches of the topic to ClickHouse.
 //
-// In: messages of gputally.samples.v1, one batch each. Out: rows in samples,
-// holds, owners, leaves and events, then one journal row per offset in
-// batches, then the commit. Never in another order: the journal row is the
-// commit marker of the raw rows, the offset that of the journal row. Killed
-// anywhere, the messages come again and write the same rows.
+// In: messages of gputally.samples.v1, one batch each. Out: rows in samples, holds,
+// owners, leaves and events, then one journal row per offset in table batches, then
+// the commit. The order never changes: the journal row marks the raw rows as complete,
+// the committed offset marks the journal row. After a crash at any point the messages
+// are read again and give the same rows.
 //
-// What can't be used goes to gputally.dlq.v1 with reason, position, hash and
-// the first 64 KiB, is journalled as dead, and the partition moves on; it can be
-// sent back (DeadLetter.Resend). A record batch that can't be read at all is one
-// letter, with the batch's bytes, and each of its offsets is dead in the journal;
-// runs of more than 10,000 offsets, of holes too, are one row that names the last. Errors of
-// ClickHouse or the broker are retried
-// for ever, those that pass by themselves soon, those that need a person (a
-// missing table or right) up to a minute apart: offsets stay.
+// Messages that can't be used go to gputally.dlq.v1 with reason, position, hash and
+// the first 64 KiB, get a journal row with status dead, and the partition goes on;
+// they can be sent back (DeadLetter.Resend). An unreadable record batch is one dead
+// letter that holds its bytes, and each of its offsets is dead in the journal; a range
+// of more than 10,000 unreadable or deleted offsets is one journal row that names the
+// last offset. Errors of ClickHouse or the broker are retried for ever: temporary ones
+// soon, those that need a person (a missing table or privilege) at intervals of up to
+// a minute. The offsets are not committed before.
 //
-// What no live collector measured is only taken under a run that an operator
-// opened, and live batches only of declared clusters (Origins).
+// Batches that aren't live are accepted only under a run that an operator opened, and
+// live batches only of declared clusters (Origins).
 //
-// Memory: what one fetch returned, and of it one chunk (chunk_records messages of
-// chunk_bytes at most, or one larger message) decoded, settled and as columns,
-// which is about 15 times its bytes: 120 MiB at the default of 8 MiB.
+// Memory: the messages of one fetch, and one chunk of them (at most chunk_records
+// messages and chunk_bytes, or one larger message) decoded, classified and as columns.
+// That takes about 15 times the chunk's bytes: 120 MiB at the default of 8 MiB.
 //
-// Members of a group: a partition that goes to another member while a chunk is
-// under way is that member's. The chunk is finished, since its rows are the same
-// ones whoever writes them, and its commit is refused by the group; the new owner
-// reads it again from the last commit.
+// Consumer groups: if a partition moves to another member while a chunk is processed,
+// the chunk is finished, because every member writes the same rows, but the group
+// refuses the commit; the new owner reads the chunk again from the last commit.
 //
-// Replay takes messages that are still in the topic through all of it again, but
-// for the commit.
+// Replay processes messages that are still in the topic again, in the same way but
+// without a commit.
 package ingest

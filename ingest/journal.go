@@ -16,14 +16,14 @@ type journalBlock struct{ *tables.Block[tables.Batch] }
 
 func newJournalBlock() journalBlock { return journalBlock{tables.NewBlock[tables.Batch]()} }
 
-// add journals a message, and seals the row.
+// add adds the sealed journal row of a message.
 func (j journalBlock) add(it *item, now time.Time) {
 	row := journalRow(it, now)
 	row.Seal = sealOf(sealText(&row), it.raw)
 	j.Add(&row)
 }
 
-// journalRow is a message's row of the journal, without its seal.
+// journalRow is a message's journal row without its seal.
 func journalRow(it *item, now time.Time) tables.Batch {
 	b, status := it.batch, it.status()
 	if status == tables.StatusDead || status == tables.StatusHole {
@@ -60,7 +60,7 @@ func journalRow(it *item, now time.Time) tables.Batch {
 	return row
 }
 
-// epochIfZero is how the table keeps an instant that isn't known.
+// epochIfZero stores an unknown instant as the Unix epoch.
 func epochIfZero(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.UnixMilli(0).UTC()
@@ -68,13 +68,13 @@ func epochIfZero(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// spanRows is the longest run of offsets that nobody can read which has a row of
-// each. A longer one is one row, whose gap_from and gap_to are its first and last
-// offset: a topic without its beginning, or a batch that claims to be of 2^31
-// records, must not fill memory and disk.
+// spanRows is the longest range of unreadable offsets with a journal row for each. A
+// longer range is one row, whose gap_from and gap_to are its first and last offset:
+// otherwise a topic without its beginning, or a batch that claims 2^31 records, would
+// fill memory and disk.
 const spanRows = 10_000
 
-// addSpan journals the offsets [from, to) of a message's partition as holes, or dead.
+// addSpan adds the offsets [from, to) of a message's partition as holes, or as dead.
 func (j journalBlock) addSpan(msg broker.Message, from, to int64, status int8, reason string, now time.Time) {
 	it := item{msg: broker.Message{Topic: msg.Topic, Partition: msg.Partition, Time: msg.Time}, reason: reason,
 		hole: status == tables.StatusHole}
@@ -94,8 +94,8 @@ func flag(b bool) uint8 {
 	return 0
 }
 
-// observedParts is empty when all of the slot was seen, and for a slot of
-// which nothing was: observed_ms tells the two apart.
+// observedParts is empty if the whole slot was observed, and if nothing of it was:
+// observed_ms distinguishes the two.
 func observedParts(b *wire.Batch) []uint32 {
 	var out []uint32
 	for _, o := range b.Observed {
@@ -104,8 +104,8 @@ func observedParts(b *wire.Batch) []uint32 {
 	return out
 }
 
-// energyOf is the movement of all counters that the batch tells of; what no board
-// can take is absent here as in the rows (C9).
+// energyOf is the movement of all counters in the batch, in mJ. Readings above what a
+// GPU can take are left out, as in the raw rows (C9).
 func energyOf(b *wire.Batch) (sum int64) {
 	for _, g := range b.Gpus {
 		mj, _, _ := wire.Energy(g, b.SlotMs)

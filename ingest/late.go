@@ -6,10 +6,11 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// reasonRawDropped is why a batch is late: its hours can't be recomputed (R3).
+// reasonRawDropped is the reason of late batches: their hours can't be recomputed
+// (R3).
 const reasonRawDropped = "raw_dropped"
 
-// why is the reason that the journal gives, empty for a stored batch.
+// why is the reason in the journal, empty for a stored batch.
 func (it *item) why() string {
 	if it.late {
 		return reasonRawDropped
@@ -17,8 +18,7 @@ func (it *item) why() string {
 	return it.reason
 }
 
-// lateRow keeps a message whole, since part of a batch would be of no use to an
-// adjustment.
+// lateRow keeps the whole message, because a manual adjustment needs all of it.
 func lateRow(it *item, now time.Time) tables.Late {
 	return tables.Late{
 		Topic: it.msg.Topic, Partition: uint32(it.msg.Partition), Offset: uint64(it.msg.Offset), Reason: reasonRawDropped,

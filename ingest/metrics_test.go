@@ -37,10 +37,10 @@ func TestFreshnessIsOfTheNewestLiveSlot(t *testing.T) {
 	r := p.start(t, ingest.DefaultConfig(), p.db, clock.Real())
 	r.read(t)
 	want := `
-# HELP gputally_ingest_held_bytes Bytes of the messages fetched and not yet journalled.
+# HELP gputally_ingest_held_bytes Bytes of messages that were fetched and are not in the journal yet.
 # TYPE gputally_ingest_held_bytes gauge
 gputally_ingest_held_bytes 0
-# HELP gputally_ingest_newest_slot_timestamp_seconds End of the newest live slot that this ingester journalled, by cluster. Freshness is now minus the greatest of all ingesters.
+# HELP gputally_ingest_newest_slot_timestamp_seconds End of the newest live slot that this ingester journalled, by cluster. Freshness is the current time minus the greatest value of all ingesters.
 # TYPE gputally_ingest_newest_slot_timestamp_seconds gauge
 gputally_ingest_newest_slot_timestamp_seconds{cluster="a"} 1.8e+09
 gputally_ingest_newest_slot_timestamp_seconds{cluster="b"} 1.79999995e+09

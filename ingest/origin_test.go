@@ -356,7 +356,7 @@ func TestH6WhoSpokeForAnotherIsFound(t *testing.T) {
 	}
 	want := []string{
 		`cluster "fleet", GPU GPU-000 is listed by node "n001" within an hour of node "n000", hour 2026-03-02T01:00:00Z`,
-		`cluster "fleet", node "n000", hour 2026-03-02T00:00:00Z: batches of collector "c666" count in place of collector "c000"'s`,
+		`cluster "fleet", node "n000", hour 2026-03-02T00:00:00Z: batches of collector "c666" replace those of collector "c000"`,
 	}
 	if diff := cmp.Diff(want, found()); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)

@@ -13,23 +13,23 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// MessageReader gives messages of one partition in offset order, and io.EOF
-// after the last one.
+// MessageReader returns messages of one partition in offset order, and io.EOF after
+// the last one.
 type MessageReader interface {
 	Read(ctx context.Context, limit int) ([]broker.Message, error)
 }
 
-// Replayed counts what a replay did.
+// Replayed counts the messages of a replay by outcome.
 type Replayed struct {
-	Messages int64 // taken through decode, settle, insert and journal again
-	Stored   int64 // of them, with raw rows
-	Dead     int64 // of them, not usable
-	Kept     int64 // of them, left as they are: see Replay
-	Changed  int64 // of them, journalled otherwise than before, or for the first time
-	Cleared  int64 // batches whose raw held rows that they don't have, and was written anew
+	Messages int64 // processed again: decoded, classified, inserted and journalled
+	Stored   int64 // of them, stored as raw rows
+	Dead     int64 // of them, invalid
+	Kept     int64 // of them, left unchanged, see Replay
+	Changed  int64 // of them, with a journal row that is new or differs from before
+	Cleared  int64 // batches written anew because raw held rows that don't belong to them
 }
 
-// Add sums two replays up.
+// Add adds the counts of another replay.
 func (r *Replayed) Add(o Replayed) {
 	r.Messages += o.Messages
 	r.Stored += o.Stored
@@ -39,33 +39,33 @@ func (r *Replayed) Add(o Replayed) {
 	r.Cleared += o.Cleared
 }
 
-// Rewriter is what a replay needs of ClickHouse beyond an ingester's needs.
+// Rewriter is the part of ClickHouse that a replay needs beyond an ingester's.
 type Rewriter interface {
 	Store
 	Alter(ctx context.Context, table, commands string, args ...any) error
 }
 
-// Replay takes messages that were ingested before through decode, settle,
-// insert and journal again: raw rows that were lost come back, those of older
-// rules are replaced, the journal's rows are replaced. Nothing is committed, so
-// that it may run beside ingesters of the group; what they write of the same
-// messages are the same rows. It needs no Consumer. done, which may be nil, is
-// told the offset reached. Killed anywhere, the same replay makes it whole.
+// Replay decodes, classifies, inserts and journals messages again that were ingested
+// before: lost raw rows come back, rows of older rules and journal rows are replaced.
+// It commits nothing, so it may run beside ingesters of the group, which would write
+// the same rows of the same messages. It needs no Consumer. done, unless nil, is
+// called with each offset reached. After a crash at any point, running the replay
+// again completes it.
 //
-// The journal only grows (R5): a batch that counts already is left as it is where
-// its raw was dropped on purpose (R3), or where it would be refused now. A message
-// that was dead and can be used now counts from now on.
+// The journal only grows (R5): a stored batch is left unchanged if its raw was dropped
+// by retention (R3), or if it would be refused now. A message that was dead and is
+// valid now counts from now on.
 //
-// A batch whose raw holds rows that it doesn't have (of older rules, or put
-// there by somebody) loses them all and is written again; in between the ledger
-// refuses to recompute its hour.
+// If raw holds rows of a batch that don't belong to it (of older rules, or inserted by
+// hand), all its rows are deleted and written again; meanwhile the ledger refuses to
+// recompute its hour.
 func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter,
 	done func(offset int64)) (Replayed, error) {
 	var sum Replayed
 	kept := map[string]int64{}
 	defer func() {
 		for why, n := range kept {
-			in.deps.Log.Warn("batches count already and are left as they are", "why", why, "messages", n)
+			in.deps.Log.Warn("replay left batches unchanged that are stored already", "why", why, "messages", n)
 		}
 	}()
 	for {
@@ -89,10 +89,11 @@ func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter,
 	}
 }
 
-// replay adds to kept, by reason, what it leaves as it is.
+// replay processes one fetch. It counts the batches it leaves unchanged in kept, by
+// reason.
 func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewriter,
 	kept map[string]int64) (Replayed, error) {
-	items, err := in.settle(ctx, msgs)
+	items, err := in.classify(ctx, msgs)
 	if err != nil {
 		return Replayed{}, err
 	}
@@ -111,7 +112,7 @@ func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewrit
 	})
 	for i := range items {
 		it := &items[i]
-		it.told = it.status() == tables.StatusDead && was[it.msg.Offset].Status == tables.StatusDead
+		it.lettered = it.status() == tables.StatusDead && was[it.msg.Offset].Status == tables.StatusDead
 		switch it.status() {
 		case tables.StatusStored:
 			sum.Stored++
@@ -138,8 +139,8 @@ func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewrit
 	return sum, in.forgetDead(ctx, items, was, db)
 }
 
-// journalledRow is what the journal says of a message; two rows of one offset, one
-// of them dead, are what a replay leaves that was killed.
+// journalledRow is a message's row in the journal. One offset has two rows, one of
+// them dead, after a replay that was interrupted.
 type journalledRow struct {
 	Offset uint64 `ch:"offset"`
 	Status int8   `ch:"status"`
@@ -153,9 +154,8 @@ const selectStatuses = `
 SELECT offset, CAST(status, 'Int8') AS status FROM batches FINAL
 WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset >= {from:UInt64} AND offset <= {to:UInt64}`
 
-// journalled is what the journal says of the messages, by offset; they are of
-// one partition. Where it has two rows of an offset, it is the one that the
-// message no longer has.
+// journalled reads the journal rows of messages of one partition, by offset. If an
+// offset has two rows, it returns the one that doesn't match the message any more.
 func (in *Ingester) journalled(ctx context.Context, items []item) (map[int64]journalledRow, error) {
 	var rows []journalledRow
 	first, last := items[0].msg, items[len(items)-1].msg
@@ -188,16 +188,16 @@ WHERE toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {
   AND batch IN {batches:Array(UInt64)}
 GROUP BY batch`
 
-// Waits until the rows are gone on every replica.
+// Waits until every replica has deleted the rows.
 const deleteHolds = `
 DELETE WHERE batch IN {batches:Array(UInt64)} AND slot >= {from:DateTime('UTC')} AND slot <= {to:DateTime('UTC')}
 SETTINGS mutations_sync = 2`
 
-// clearBatches is how many batches are counted by one statement.
+// clearBatches is the number of batches counted by one statement.
 const clearBatches = 1000
 
-// clear holds the raw of the batches, which was just written, against what they
-// promise, and writes those anew that hold more than that.
+// clear compares the number of raw rows of each batch, which were just written, with
+// the journal. It deletes and writes again those with too many.
 func (in *Ingester) clear(ctx context.Context, items []item, db Rewriter) (cleared int64, err error) {
 	var stored []item
 	for i := range items {
@@ -213,7 +213,8 @@ func (in *Ingester) clear(ctx context.Context, items []item, db Rewriter) (clear
 		if len(wrong) == 0 {
 			continue
 		}
-		in.deps.Log.Warn("raw holds rows that its batches don't have; they are written anew", "batches", len(wrong))
+		in.deps.Log.Warn("raw holds rows that don't belong to their batches: these batches are deleted and written again",
+			"batches", len(wrong))
 		ids, from, to := idsOf(wrong)
 		if err := in.retry(ctx, "delete_holds", func(ctx context.Context) error {
 			return db.Alter(ctx, "holds", deleteHolds, store.Named("batches", ids), store.Named("from", from),
@@ -229,8 +230,8 @@ func (in *Ingester) clear(ctx context.Context, items []item, db Rewriter) (clear
 	return cleared, nil
 }
 
-// overfull are the items of whose batch more rows are found than promised. It
-// is an error where fewer are: they were inserted just now.
+// overfull returns the items whose batch has too many raw rows. Too few is an error:
+// they were just inserted.
 func (in *Ingester) overfull(ctx context.Context, items []item) (wrong []item, err error) {
 	ids, from, to := idsOf(items)
 	var rows []struct {
@@ -253,14 +254,14 @@ func (in *Ingester) overfull(ctx context.Context, items []item) (wrong []item, e
 		case n > promised:
 			wrong = append(wrong, items[i])
 		case n < promised:
-			return nil, fmt.Errorf("offset %d of partition %d: %d of %d rows of batch %016x are found after they were inserted",
+			return nil, fmt.Errorf("offset %d of partition %d: only %d of %d rows of batch %016x exist after they were inserted",
 				items[i].msg.Offset, items[i].msg.Partition, n, promised, items[i].id)
 		}
 	}
 	return wrong, nil
 }
 
-// idsOf are the items' batches, and the first and the last slot of them.
+// idsOf returns the items' batch ids, and their first and last slot.
 func idsOf(items []item) (ids []uint64, from, to time.Time) {
 	first, last := items[0].batch.SlotStartMs, items[0].batch.SlotStartMs
 	for i := range items {
@@ -270,14 +271,13 @@ func idsOf(items []item) (ids []uint64, from, to time.Time) {
 	return ids, slotTime(first), slotTime(last)
 }
 
-// A dead message's journal row names no slot, so its key is another one than
-// that of the batch: the row of what it no longer is has to go.
+// The journal row of a dead message names no slot, so its key differs from that of the
+// same message as a batch: the dead row must be deleted.
 const deleteDead = `
 DELETE WHERE topic = {topic:String} AND partition = {partition:UInt32} AND offset IN {offsets:Array(UInt64)}
   AND status IN ('dead', 'hole') SETTINGS mutations_sync = 2`
 
-// forgetDead removes the journal's rows of messages that were dead before and
-// are not now.
+// forgetDead deletes the dead journal rows of messages that are not dead any more.
 func (in *Ingester) forgetDead(ctx context.Context, items []item, was map[int64]journalledRow, db Rewriter) error {
 	var revived []uint64
 	for i := range items {

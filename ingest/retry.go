@@ -8,21 +8,20 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// attemptLimit bounds one attempt of a step: a store that took a connection and
-// never answers is one that is away. An insert of one chunk takes a second, and
-// minutes on a disk that hardly moves.
+// attemptLimit bounds one attempt of a step: a store that accepts a connection and
+// never answers is treated as down. An insert of one chunk takes a second, and minutes
+// on a very slow disk.
 const attemptLimit = 5 * time.Minute
 
-// Classes of errors. What passes by itself is tried again soon. What is refused
-// (a table or a right is missing, the store is of another version) needs a
-// person; it is waited for too, since nothing may be skipped and the offsets
-// keep the place, but in longer steps.
+// Classes of errors. A temporary error is retried soon. A refused step (a missing
+// table or privilege, an incompatible version) needs a person; it is retried too, at
+// longer intervals, because nothing may be skipped and the offsets keep the position.
 const (
 	classPassing = "passing"
 	classRefused = "refused"
 )
 
-// pauses between attempts, doubled from the first to the greatest.
+// Pauses between attempts: the first one, doubled each time up to the greatest.
 var pauses = map[string][2]time.Duration{
 	classPassing: {100 * time.Millisecond, 10 * time.Second},
 	classRefused: {5 * time.Second, time.Minute},
@@ -35,8 +34,8 @@ func classOf(err error) string {
 	return classPassing
 }
 
-// retry tries a step until it succeeds or ctx ends: offsets stay, nothing is
-// lost, and memory is bounded by one fetch and one chunk of it.
+// retry tries a step until it succeeds or ctx ends. Nothing is lost meanwhile because
+// offsets are not committed, and memory is bounded by one fetch and one chunk.
 func (in *Ingester) retry(ctx context.Context, step string, do func(context.Context) error) error {
 	last, pause := "", time.Duration(0)
 	for {
@@ -49,7 +48,7 @@ func (in *Ingester) retry(ctx context.Context, step string, do func(context.Cont
 			last, pause = class, pauses[class][0]
 		}
 		in.m.retries.WithLabelValues(step, class).Inc()
-		in.deps.Log.Error("ingest waits and tries again", "step", step, "class", class, "error", err, "pause", pause)
+		in.deps.Log.Error("step failed, ingest will retry it", "step", step, "class", class, "error", err, "pause", pause)
 		if err := clock.Sleep(ctx, in.deps.Clock, pause); err != nil {
 			return err
 		}

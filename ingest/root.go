@@ -19,7 +19,7 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// Consumer is what ingest needs of a consumer group's member.
+// Consumer is the part of a consumer group's member that ingest needs.
 type Consumer interface {
 	Fetch(ctx context.Context, limit int, wait time.Duration) ([]broker.Message, error)
 	Commit(ctx context.Context, msgs []broker.Message) error
@@ -30,25 +30,26 @@ type Producer interface {
 	Produce(ctx context.Context, msgs []broker.Message) error
 }
 
-// Store is what ingest needs of ClickHouse. Insert is durable when it returns nil.
+// Store is the part of ClickHouse that ingest needs. When Insert returns nil, the rows
+// are durable.
 type Store interface {
 	Insert(ctx context.Context, table string, in proto.Input) error
 	Select(ctx context.Context, dest any, sql string, args ...any) error
 }
 
-// Deps are the parts that ingest works with.
+// Deps are the dependencies of an Ingester.
 type Deps struct {
 	Consumer    Consumer
 	DeadLetters Producer
 	Store       Store
 	Origins     Origins
-	Clusters    map[string]int64 // slot lengths that the configuration declares, ms
+	Clusters    map[string]int64 // slot lengths declared in the configuration, ms
 	Clock       clock.Clock
 	Log         *slog.Logger
 	Registry    prometheus.Registerer
 }
 
-// Ingester takes batches from the topic into ClickHouse.
+// Ingester writes the batches of the topic to ClickHouse.
 type Ingester struct {
 	cfg      Config
 	deps     Deps
@@ -57,13 +58,13 @@ type Ingester struct {
 	clusters *clusters
 	leaves   dictionary
 	owners   dictionary
-	told     map[string]bool // findings reported already
+	logged   map[string]bool // findings logged already
 	newest   newestSlots
 
 	attemptLimit time.Duration
 }
 
-// New makes an ingester that does nothing yet.
+// New returns an Ingester; Run starts it.
 func New(cfg Config, deps Deps) (*Ingester, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -71,15 +72,15 @@ func New(cfg Config, deps Deps) (*Ingester, error) {
 	in := &Ingester{
 		cfg: cfg, deps: deps, m: newMetrics(deps.Registry),
 		leaves: dictionary{known: map[uint64]bool{}}, owners: dictionary{known: map[uint64]bool{}},
-		told: map[string]bool{}, newest: newestSlots{}, attemptLimit: attemptLimit,
+		logged: map[string]bool{}, newest: newestSlots{}, attemptLimit: attemptLimit,
 	}
 	in.clusters = newClusters(deps.Store, deps.Clusters)
 	in.decoder = newDecoder(cfg)
 	return in, nil
 }
 
-// Run ingests until ctx ends. What was fetched but not committed then comes
-// again.
+// Run ingests until ctx ends. Messages that were fetched but not committed are read
+// again by the next run.
 func (in *Ingester) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		msgs, err := in.deps.Consumer.Fetch(ctx, in.cfg.ChunkRecords, in.cfg.ChunkWait)
@@ -99,7 +100,7 @@ func (in *Ingester) Run(ctx context.Context) error {
 	return nil
 }
 
-// takeAll takes what one fetch returned, chunk by chunk.
+// takeAll processes the messages of one fetch, chunk by chunk.
 func (in *Ingester) takeAll(ctx context.Context, msgs []broker.Message) error {
 	in.m.held.Set(float64(bytesOf(msgs)))
 	defer in.m.held.Set(0)
@@ -111,10 +112,10 @@ func (in *Ingester) takeAll(ctx context.Context, msgs []broker.Message) error {
 	return nil
 }
 
-// take brings one chunk all the way: insert, journal, commit.
+// take processes one chunk: insert, journal, commit.
 func (in *Ingester) take(ctx context.Context, msgs []broker.Message) error {
 	began := in.deps.Clock.Now()
-	items, err := in.settle(ctx, msgs)
+	items, err := in.classify(ctx, msgs)
 	if err != nil {
 		return err
 	}
@@ -133,8 +134,8 @@ func (in *Ingester) take(ctx context.Context, msgs []broker.Message) error {
 	return nil
 }
 
-// settle decodes messages and settles the batches that can be counted.
-func (in *Ingester) settle(ctx context.Context, msgs []broker.Message) ([]item, error) {
+// classify decodes messages and classifies the valid batches.
+func (in *Ingester) classify(ctx context.Context, msgs []broker.Message) ([]item, error) {
 	items := in.decoder.parse(msgs)
 	if err := in.declared(ctx, items); err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func (in *Ingester) settle(ctx context.Context, msgs []broker.Message) ([]item, 
 	}); err != nil {
 		return nil, err
 	}
-	in.decoder.settle(items, weeks)
+	in.decoder.classify(items, weeks)
 	return items, in.retry(ctx, "clusters", func(ctx context.Context) error { return in.clusters.register(ctx, items) })
 }
 
@@ -158,7 +159,7 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 	for i := range items {
 		it := &items[i]
 		if it.reason != "" {
-			if !it.told {
+			if !it.lettered {
 				dead = append(dead, deadLetter(it))
 			}
 			continue
@@ -173,7 +174,7 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 		for g := range it.gpus {
 			addHolds(holds, it.batch, it.id, &it.gpus[g])
 			if f := it.gpus[g].Finding; f != "" {
-				in.tell(it, f)
+				in.reportFinding(it, f)
 			}
 		}
 	}
@@ -197,11 +198,12 @@ func (in *Ingester) insert(ctx context.Context, items []item) error {
 	in.leaves.wrote(newLeaves)
 	in.owners.wrote(newOwners)
 	in.forget()
-	return in.bury(ctx, dead)
+	return in.sendDeadLetters(ctx, dead)
 }
 
-// bury writes dead letters; those that are acknowledged are not sent again.
-func (in *Ingester) bury(ctx context.Context, dead []broker.Message) error {
+// sendDeadLetters writes dead letters. After an error only those without an
+// acknowledgement are sent again.
+func (in *Ingester) sendDeadLetters(ctx context.Context, dead []broker.Message) error {
 	if len(dead) == 0 {
 		return nil
 	}
@@ -221,24 +223,25 @@ func (in *Ingester) bury(ctx context.Context, dead []broker.Message) error {
 	})
 }
 
-// tell counts every finding and reports each once an hour: they recur in every
-// slot.
-func (in *Ingester) tell(it *item, finding string) {
+// reportFinding counts every finding and logs each once an hour, because findings
+// recur in every slot.
+func (in *Ingester) reportFinding(it *item, finding string) {
 	in.m.findings.Inc()
 	key := strconv.FormatInt(it.batch.SlotStartMs/meter.HourMS, 10) + it.batch.Cluster + "/" + it.batch.Node + finding
-	if in.told[key] {
+	if in.logged[key] {
 		return
 	}
-	if len(in.told) > identitiesKept {
-		clear(in.told)
+	if len(in.logged) > identitiesKept {
+		clear(in.logged)
 	}
-	in.told[key] = true
-	in.deps.Log.Warn("finding", "what", finding, "cluster", it.batch.Cluster, "node", it.batch.Node, "slot",
+	in.logged[key] = true
+	in.deps.Log.Warn("batch contradicts itself", "finding", finding, "cluster", it.batch.Cluster, "node", it.batch.Node,
+		"slot",
 		slotTime(it.batch.SlotStartMs))
 }
 
-// identitiesKept bounds the memory of leaves and owners: pods come and go for
-// years. What is forgotten is written again when it is met again.
+// identitiesKept bounds the memory of leaves and owners, which come and go for years.
+// A forgotten one is written again when it recurs.
 const identitiesKept = 50_000
 
 func (in *Ingester) forget() {
@@ -250,7 +253,7 @@ func (in *Ingester) forget() {
 	in.decoder.forget()
 }
 
-// journal writes the commit markers: one row per offset.
+// journal writes the journal rows, one per offset.
 func (in *Ingester) journal(ctx context.Context, items []item) error {
 	rows, now := newJournalBlock(), in.deps.Clock.Now()
 	for i := range items {
@@ -287,7 +290,8 @@ type offsetSpan struct {
 	Last  uint64 `ch:"last_offset"`
 }
 
-// readJournalled are the offsets [from, to) of a partition that have a row, ascending.
+// readJournalled returns the journalled offsets of [from, to) of a partition,
+// ascending.
 func readJournalled(ctx context.Context, db Store, topic string, partition int, from,
 	to int64) (have []offsetSpan, err error) {
 	err = db.Select(ctx, &have, selectJournalled, store.Named("topic", topic),
@@ -295,8 +299,9 @@ func readJournalled(ctx context.Context, db Store, topic string, partition int, 
 	return have, err
 }
 
-// journalHole journals the offsets that retention took. A hole begins where
-// the group had committed; what was journalled beyond that is not lost.
+// journalHole adds journal rows for the offsets that retention deleted. The hole
+// begins at the last committed offset; offsets after it that are in the journal
+// already were not lost.
 func (in *Ingester) journalHole(ctx context.Context, rows journalBlock, msg broker.Message, now time.Time) error {
 	hole := msg.Hole
 	var have []offsetSpan
@@ -306,15 +311,15 @@ func (in *Ingester) journalHole(ctx context.Context, rows journalBlock, msg brok
 	}); err != nil {
 		return err
 	}
-	in.deps.Log.Error("messages were deleted before they were read", "topic", msg.Topic, "hole", hole.String(),
+	in.deps.Log.Error("retention deleted messages before they were read", "topic", msg.Topic, "hole", hole.String(),
 		"journalled", len(have))
 	msg.Time = time.Unix(0, 0)
 	in.m.holes.Add(float64(rows.addMissing(msg, have, hole.From, hole.To, tables.StatusHole, "retention", now)))
 	return nil
 }
 
-// addMissing journals those of the offsets [from, to) that have no row, and says how
-// many they are.
+// addMissing adds journal rows for those of the offsets [from, to) that have none, and
+// returns their number.
 func (j journalBlock) addMissing(msg broker.Message, have []offsetSpan, from, to int64, status int8, reason string,
 	now time.Time) (n int64) {
 	for _, h := range append(have, offsetSpan{First: uint64(to), Last: uint64(to)}) {
@@ -338,15 +343,15 @@ func (in *Ingester) count(it *item) {
 	}
 	if it.late {
 		in.m.late.Inc()
-		in.deps.Log.Warn("batch for hours whose raw was dropped, kept in late_unprocessed", "cluster", it.batch.Cluster,
+		in.deps.Log.Warn("batch is late: the raw of its hour was dropped; it is kept in late_unprocessed", "cluster",
+			it.batch.Cluster,
 			"node", it.batch.Node, "slot", slotTime(it.batch.SlotStartMs), "offset", it.msg.Offset)
 		return
 	}
 	in.newest.note(in.m.newestSlot, it.batch)
 }
 
-// write inserts a block, again and again until it is durable. An empty block
-// is not an insert.
+// write inserts a block, and retries until it is durable. An empty block is skipped.
 func (in *Ingester) write(ctx context.Context, table string, block proto.Input) error {
 	n := block[0].Data.Rows()
 	if n == 0 {
@@ -360,13 +365,13 @@ func (in *Ingester) write(ctx context.Context, table string, block proto.Input) 
 	return nil
 }
 
-// commit moves the group's offsets. A partition that went to another member is
-// that member's: it reads the chunk again and writes the same rows.
+// commit commits the group's offsets. If a partition has moved to another member, that
+// member reads the chunk again and writes the same rows.
 func (in *Ingester) commit(ctx context.Context, msgs []broker.Message) error {
 	return in.retry(ctx, "commit", func(ctx context.Context) error {
 		err := in.deps.Consumer.Commit(ctx, msgs)
 		if errors.Is(err, broker.ErrNotAssigned) {
-			in.deps.Log.Info("partitions moved before the commit; their new owner repeats the chunk")
+			in.deps.Log.Info("partitions moved to another ingester before the commit; it processes the chunk again")
 			return nil
 		}
 		return err

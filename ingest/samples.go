@@ -7,8 +7,8 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// DCGM field ids of the metrics that table samples has columns for
-// (dcgm_fields.h). All others a collector sends are not kept.
+// DCGM field ids of the metrics that have a column in table samples (dcgm_fields.h).
+// Other fields are not stored.
 const (
 	fieldSMClock    = 100
 	fieldMemClock   = 101
@@ -26,8 +26,8 @@ const (
 	fieldPCIeRx     = 1010
 )
 
-// samples builds a block of table samples: the GPU and each leaf of it, as scaled
-// integers.
+// samples builds a block of table samples: a row for the GPU and one for each leaf,
+// with metrics as scaled integers.
 type samples struct {
 	*tables.Block[tables.Sample]
 	row [19]metric
@@ -38,7 +38,7 @@ type metric struct {
 	ok    bool
 }
 
-// The order of the metric columns in the table, and so of the bits.
+// The order of the metric columns in the table, and of the bits in column present.
 const (
 	mSM = iota
 	mGR
@@ -64,7 +64,7 @@ const (
 func newSamples() *samples { return &samples{Block: tables.NewBlock[tables.Sample]()} }
 
 func (c *samples) add(b *wire.Batch, id uint64) {
-	if b.Fill { // records measure nothing
+	if b.Fill { // allocation records contain no measurements
 		return
 	}
 	for _, g := range b.Gpus {
@@ -81,7 +81,7 @@ func (c *samples) add(b *wire.Batch, id uint64) {
 			c.row[mEnergy] = metric{float64(mj) / 1000, true}
 		}
 		c.fields(g.MetricFields, g.MetricValues)
-		if !g.Mig && len(g.Leaves) == 1 { // a whole board is its only leaf
+		if !g.Mig && len(g.Leaves) == 1 { // a whole GPU is its only leaf
 			c.leaf(g.Leaves[0])
 		}
 		c.emit(row)
@@ -110,7 +110,7 @@ func (c *samples) put(m int, v *float64, scale float64) {
 	}
 }
 
-// scales of the metrics by DCGM field id: what one unit of the column is.
+// Scales of the metrics by DCGM field id: the unit of the column.
 var fieldColumns = map[uint32]struct {
 	m     int
 	scale float64
@@ -148,7 +148,7 @@ func (c *samples) u8(m int) uint8   { return uint8(c.scaled(m, math.MaxUint8)) }
 func (c *samples) u16(m int) uint16 { return uint16(c.scaled(m, math.MaxUint16)) }
 func (c *samples) u32(m int) uint32 { return uint32(c.scaled(m, math.MaxUint32)) }
 
-// idleDeciwatts is the model's idle power, 0 where it is not known.
+// idleDeciwatts is the model's idle power in 0.1 W, 0 if unknown.
 func idleDeciwatts(g *wire.Gpu) uint16 {
 	if idle := g.GetIdleWatts(); idle > 0 && idle <= wire.MaxWatts {
 		return uint16(math.Round(idle * 10))
@@ -156,7 +156,7 @@ func idleDeciwatts(g *wire.Gpu) uint16 {
 	return 0
 }
 
-// scaled rounds to the column's unit and stops at its greatest value.
+// scaled rounds to the column's unit and clamps to its greatest value.
 func (c *samples) scaled(m int, most float64) float64 {
 	return math.Min(math.Round(c.row[m].value), most)
 }

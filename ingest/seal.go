@@ -13,19 +13,21 @@ import (
 )
 
 // seal is the first half of the SHA-256 of a journal row and of the batch's rows in
-// holds: nobody finds others for it in less than 2^127 attempts. Who may write the
-// journal can write another seal; that shows only where the topic is read again.
+// holds: finding other rows with the same seal takes 2^127 attempts. Someone who may
+// write to the journal can also write another seal; that is detected only if the
+// message is read again from the topic.
 type seal [16]byte
 
-// sealOf seals a journal row, see sealText, over the half hash of the batch's rows.
+// sealOf is the seal of a journal row (sealText) and the half hash of the batch's
+// rows.
 func sealOf(row []byte, raw seal) seal {
 	sum := sha256.Sum256(append(row, raw[:]...))
 	return seal(sum[:16])
 }
 
-// sealText is all of a journal row but its seal, column by column. A text is its
-// length and its bytes, a number a varint, an instant its milliseconds, a list the
-// number of its values and these.
+// sealText encodes all columns of a journal row but the seal. A text is its length and
+// its bytes, a number a varint, an instant its milliseconds, a list its length and its
+// values.
 func sealText(row *tables.Batch) []byte {
 	t, v := make([]byte, 0, 1024), reflect.ValueOf(row).Elem()
 	for i := range v.NumField() {
@@ -56,8 +58,8 @@ func appendValue(t []byte, v reflect.Value) []byte {
 	return binary.AppendVarint(t, v.Int())
 }
 
-// rawOf brings the GPUs and their rows into the order of their keys and hashes
-// them. GPUs without a row are none of the table's.
+// rawOf hashes the GPUs' rows in the order of their keys. GPUs without rows have no
+// part in it, as they have none in the table.
 func rawOf(gpus []meter.GPUSlot, rules uint16) seal {
 	t := make([]byte, 0, 256*len(gpus))
 	slices.SortFunc(gpus, func(a, b meter.GPUSlot) int { return cmp.Compare(a.UUID, b.UUID) })
@@ -94,7 +96,7 @@ func appendText(t []byte, text string) []byte {
 	return append(binary.AppendUvarint(t, uint64(len(text))), text...)
 }
 
-// compareRows is the order of table holds within a GPU and slot.
+// compareRows orders rows as table holds does within a GPU and slot.
 func compareRows(a, b meter.Row) int {
 	switch {
 	case a.Leaf != b.Leaf:

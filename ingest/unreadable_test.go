@@ -111,10 +111,11 @@ func TestH3H4UnreadableBatchesAreDeadByOffset(t *testing.T) {
 		got = append(got, l.Reason+" "+string(l.Key)+": "+strings.Split(l.Error, "\n")[0]+", "+errText(l.Replayable()))
 	}
 	want := []string{
-		"record n1: says why, a record batch that can't be read, offsets 1 to 1",
-		"record n1: says why, a record batch that can't be read, offsets 3 to 12",
-		"too_large n1: says why, a record batch that can't be read, offsets 14 to 2147483647",
-		"too_large n1: says why, a record batch that can't be read, offsets 2147483649 to 2147513647",
+		"record n1: says why, unreadable record batch (offsets 1 to 1): it holds no message to send again",
+		"record n1: says why, unreadable record batch (offsets 3 to 12): it holds no message to send again",
+		"too_large n1: says why, unreadable record batch (offsets 14 to 2147483647): it holds no message to send again",
+		"too_large n1: says why, unreadable record batch (offsets 2147483649 to 2147513647): it holds no message to send " +
+			"again",
 		"too_large : says why, sound",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

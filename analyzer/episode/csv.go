@@ -15,9 +15,9 @@ var csvHeader = []string{
 	"start", "end", "wasted_gpu_hours", "wasted_cost", "currency",
 }
 
-// WriteCSV writes a header and one row per episode, in the order given. Times
-// are RFC 3339 in UTC, numbers exact decimals; a text that a spreadsheet could
-// take for a formula has an apostrophe in front (usage.TextCell).
+// WriteCSV writes a header and one row per episode, in the given order. Times are RFC
+// 3339 in UTC, numbers exact decimals; a text that a spreadsheet could take for a
+// formula begins with an apostrophe (usage.TextCell).
 func WriteCSV(w io.Writer, episodes []Episode) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(csvHeader); err != nil {

@@ -11,28 +11,27 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Kind names what was found.
+// Kind is the kind of an episode.
 type Kind string
 
-// The kinds of episodes, as the anomalies table and the metrics spell them.
+// The kinds of episodes, as written in table anomalies and metrics.
 const (
-	// IdleAllocation is a leaf held for hours with evidence of no work.
+	// IdleAllocation is a leaf held for hours with evidence that no work was done.
 	IdleAllocation Kind = "idle_allocation"
-	// OffHoursSpike is a tenant's work outside its working hours, far above
-	// what it does at such times.
+	// OffHoursSpike is work of a tenant outside its working hours, far above its usual
+	// amount at such times.
 	OffHoursSpike Kind = "off_hours_spike"
 )
 
-// Kinds lists every kind in the order of reports.
+// Kinds lists all kinds in the order of reports.
 func Kinds() []Kind { return []Kind{IdleAllocation, OffHoursSpike} }
 
-// places is the number of decimal places of wasted GPU-hours and cost, that of
-// the anomalies table's Decimal(38, 9).
+// places is the number of decimal places of wasted GPU-hours and cost, as in the
+// table's Decimal(38, 9).
 const places = 9
 
-// Episode is one finding: consecutive UTC hours [Start, End). An off-hours
-// spike is the tenant's as a whole: it has no project, workload, node, GPU or
-// leaf.
+// Episode is consecutive UTC hours [Start, End) of one kind. An off-hours spike
+// belongs to the tenant as a whole: it has no project, workload, node, GPU or leaf.
 type Episode struct {
 	Kind     Kind
 	Cluster  string
@@ -47,19 +46,19 @@ type Episode struct {
 	End      time.Time // UTC, exclusive
 
 	WastedGPUHours decimal.Decimal // rounded once to 9 places
-	WastedCost     decimal.Decimal // at the model's whole-GPU list rate, 9 places
-	Currency       string          // empty where no rate was known
-	Evidence       string          // why it was flagged, with its figures
+	WastedCost     decimal.Decimal // at the model's list rate for a whole GPU, 9 places
+	Currency       string          // empty if no rate was known
+	Evidence       string          // why it was found, with its figures
 }
 
-// ID is 32 hex digits of the SHA-256 of kind, cluster, GPU, leaf, tenant,
-// project, workload and start. The end is left out: an episode that goes on
-// stays the same one.
+// ID is 32 hex digits of the SHA-256 of kind, cluster, GPU, leaf, tenant, project,
+// workload and start. The end is left out, so that an episode keeps its id while it
+// goes on.
 func (e Episode) ID() string {
 	h := sha256.New()
 	var word [8]byte
 	for _, field := range []string{string(e.Kind), e.Cluster, e.GPU, e.Leaf, e.Tenant, e.Project, e.Workload} {
-		// Lengths keep ("a", "bc") and ("ab", "c") apart.
+		// Lengths distinguish ("a", "bc") from ("ab", "c").
 		binary.BigEndian.PutUint64(word[:], uint64(len(field)))
 		h.Write(word[:])
 		h.Write([]byte(field))
@@ -75,7 +74,7 @@ func (e Episode) Overlaps(from, to time.Time) bool {
 }
 
 // Sort orders episodes by start, kind, cluster, tenant, GPU, leaf, project and
-// workload, which no two episodes have in common.
+// workload; no two episodes agree in all of them.
 func Sort(episodes []Episode) {
 	slices.SortFunc(episodes, func(a, b Episode) int {
 		if c := a.Start.Compare(b.Start); c != 0 {

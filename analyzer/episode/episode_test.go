@@ -81,7 +81,7 @@ func TestUnknownRateLeavesCostAtZeroAndSaysSo(t *testing.T) {
 	if !cost.IsZero() || currency != "" {
 		t.Errorf("cost %s %q: want 0 and no currency", cost, currency)
 	}
-	if !strings.Contains(w.Note(), "no rate known for model B300") {
+	if !strings.Contains(w.Note(), "no rate is known for model B300") {
 		t.Errorf("note %q: want the model", w.Note())
 	}
 }

@@ -128,7 +128,7 @@ func TestEvidenceNamesTheFigures(t *testing.T) {
 	e := find(t, DefaultConfig(), hours(whole, "iuii"))[0]
 	for _, want := range []string{
 		"idle 3.0 h of 4 hours", "75.0 % of the held time", "leaf gpu of H100", "user ann",
-		"1 hour(s) without evidence", "no rate known for model H100",
+		"1 hour without evidence", "no rate is known for model H100",
 	} {
 		if !strings.Contains(e.Evidence, want) {
 			t.Errorf("evidence %q: want %q in it", e.Evidence, want)

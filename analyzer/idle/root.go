@@ -8,12 +8,12 @@ import (
 	"github.com/gputally/gputally/analyzer/episode"
 )
 
-// Series is an owner on a leaf: what an episode belongs to.
+// Series identifies what an episode belongs to: an owner on a leaf.
 type Series struct {
 	Cluster, GPU, Leaf, Tenant, Project, Workload string
 }
 
-// Hour is what the ledger says of one series in one UTC hour.
+// Hour is the ledger's time of one series in one UTC hour.
 type Hour struct {
 	Series
 	Start           time.Time // UTC, the start of the hour
@@ -29,8 +29,7 @@ type Hour struct {
 
 func (h Hour) heldSliceMS() uint64 { return h.ActiveSliceMS + h.IdleSliceMS + h.UnprovenSliceMS }
 
-// Finder turns hours into episodes in one pass, keeping one episode in memory
-// besides those found.
+// Finder joins hours to episodes in one pass, with only one open episode in memory.
 type Finder struct {
 	config Config
 	rates  episode.Rates
@@ -45,12 +44,12 @@ func New(config Config, rates episode.Rates) *Finder {
 	return &Finder{config: config, rates: rates}
 }
 
-// Add takes the next hour. Hours come ordered by (cluster, GPU, leaf, tenant,
-// project, workload, start), each once; another order is an error that names
-// the place. Active hours may be left out.
+// Add takes the next hour. Hours must come in order of (cluster, GPU, leaf, tenant,
+// project, workload, start), each once; otherwise Add returns an error that names both
+// hours. Active hours may be left out.
 func (f *Finder) Add(h Hour) error {
 	if f.seen && compare(f.last, h) >= 0 {
-		return fmt.Errorf("read idle hours: %s %s comes after %s %s", h.Series, h.Start.Format(time.RFC3339),
+		return fmt.Errorf("read idle hours: not sorted: %s %s comes after %s %s", h.Series, h.Start.Format(time.RFC3339),
 			f.last.Series, f.last.Start.Format(time.RFC3339))
 	}
 	follows := f.seen && h.Series == f.last.Series && h.Start.Equal(f.last.Start.Add(time.Hour))
@@ -69,7 +68,7 @@ func (f *Finder) Add(h Hour) error {
 	return nil
 }
 
-// Episodes ends the pass and returns what was found, sorted.
+// Episodes ends the pass and returns the episodes found, sorted.
 func (f *Finder) Episodes() []episode.Episode {
 	f.close()
 	episode.Sort(f.found)
@@ -98,8 +97,8 @@ func (f *Finder) classify(h Hour) state {
 	}
 }
 
-// bridge keeps the episode open over an unproven hour, unless there are too
-// many of them in a row.
+// bridge keeps the episode open over an unproven hour, unless there are too many of
+// them in a row.
 func (f *Finder) bridge(h Hour) {
 	if len(f.run) == 0 {
 		return
@@ -118,7 +117,7 @@ func trailingUnproven(f *Finder, run []Hour) int {
 	return n
 }
 
-// close ends the open episode and keeps it when it lasted.
+// close ends the open episode, and keeps it if it is long enough.
 func (f *Finder) close() {
 	run := f.run[:len(f.run)-trailingUnproven(f, f.run)]
 	if len(run) > 0 && idleDuration(run) >= f.config.MinDuration {
@@ -127,7 +126,7 @@ func (f *Finder) close() {
 	f.run = f.run[:0]
 }
 
-// String names the series for errors.
+// String names the series in errors.
 func (s Series) String() string {
 	return strings.Join([]string{s.Cluster, s.GPU, s.Leaf, s.Tenant, s.Project, s.Workload}, "/")
 }

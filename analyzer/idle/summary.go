@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 const hourMS = 3_600_000
 
-// idleDuration is the wall-clock idle time of a run of hours. The ledger keeps
-// slice-ms, in which a quarter share for an hour looks like a whole leaf for 15
-// minutes. The share is taken from the run's fullest hour, because an hour
-// between two others was held throughout. A run of one or two hours has no such
-// hour; there only full use of the leaf counts as full time, so that short
-// episodes are never overstated.
+// idleDuration is the wall-clock idle time of a run of hours. The ledger stores
+// slice-ms, in which a quarter share for an hour equals a whole leaf for 15 minutes.
+// The owner's share is taken from the run's fullest hour, because an hour between two
+// others was held throughout. A run of one or two hours has no such hour; there only
+// use of the whole leaf counts as full time, so that short episodes are never
+// overstated.
 func idleDuration(run []Hour) time.Duration {
 	full := leafSlices(run[0]) * hourMS
 	if len(run) > 2 {
@@ -71,13 +72,15 @@ func (f *Finder) episode(run []Hour) episode.Episode {
 
 func evidence(run []Hour, idleMS, heldMS uint64, unproven int) string {
 	first := run[0]
-	text := fmt.Sprintf("idle %s of %d hours: %.1f %% of the held time shows no work, on %s of %s",
-		formatHours(idleDuration(run)), len(run), 100*float64(idleMS)/float64(heldMS), leafName(first), first.Model)
+	text := fmt.Sprintf("idle %s of %s: %.1f %% of the held time shows no work, on %s of %s",
+		formatHours(idleDuration(run)), plural.Of(len(run), "hour"),
+		100*float64(idleMS)/float64(heldMS), leafName(first), first.Model)
 	if user := run[len(run)-1].User; user != "" {
 		text += ", user " + user
 	}
 	if unproven > 0 {
-		text += fmt.Sprintf("; %d hour(s) without evidence in between, not counted as idle", unproven)
+		text += fmt.Sprintf("; %s without evidence in between, not counted as idle",
+			plural.Of(unproven, "hour"))
 	}
 	return text
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones must not depend on the host
+	_ "time/tzdata" // time zones must not depend on the host
 )
 
 const (
@@ -17,7 +17,7 @@ var weekdays = map[string]time.Weekday{
 	"thu": time.Thursday, "fri": time.Friday, "sat": time.Saturday,
 }
 
-// calendar answers for every minute of the week whether it is working time.
+// calendar knows for every minute of the week whether it is working time.
 type calendar struct {
 	zone    *time.Location
 	working [minutesPerWeek]bool
@@ -26,7 +26,7 @@ type calendar struct {
 func newCalendar(c Calendar) (*calendar, error) {
 	zone, err := time.LoadLocation(c.Zone)
 	if err != nil || c.Zone == "" || c.Zone == "Local" {
-		return nil, fmt.Errorf("zone %q: want an IANA time zone such as Europe/Berlin", c.Zone)
+		return nil, fmt.Errorf("zone %q: must be an IANA time zone such as Europe/Berlin", c.Zone)
 	}
 	cal := &calendar{zone: zone}
 	for i, w := range c.Working {
@@ -47,15 +47,15 @@ func (c *calendar) mark(w Window) error {
 		return err
 	}
 	if from >= to {
-		return fmt.Errorf("from %s to %s: want from before to; split a window at midnight", w.From, w.To)
+		return fmt.Errorf("from %s to %s: from must be before to; split a window at midnight", w.From, w.To)
 	}
 	if len(w.Days) == 0 {
-		return fmt.Errorf("days: none given")
+		return fmt.Errorf("days: must name at least one day")
 	}
 	for _, name := range w.Days {
 		day, ok := weekdays[strings.ToLower(name)]
 		if !ok {
-			return fmt.Errorf("days: %q: want mon, tue, wed, thu, fri, sat or sun", name)
+			return fmt.Errorf("days: %q: must be mon, tue, wed, thu, fri, sat or sun", name)
 		}
 		for m := from; m < to; m++ {
 			c.working[int(day)*minutesPerDay+m] = true
@@ -70,14 +70,14 @@ func minuteOfDay(field, text string) (int, error) {
 	}
 	t, err := time.Parse("15:04", text)
 	if err != nil {
-		return 0, fmt.Errorf("%s %q: want a time of day such as 08:00", field, text)
+		return 0, fmt.Errorf("%s %q: must be a time of day such as 08:00", field, text)
 	}
 	return t.Hour()*60 + t.Minute(), nil
 }
 
-// offHour reports whether no minute of the UTC hour that starts at start is
-// working time. Each minute is placed on its own: a zone's clock may change
-// inside the hour, and zones of half and quarter hours exist.
+// offHour reports whether the UTC hour that begins at start has no minute of working
+// time. Each minute is tested separately, because the zone's offset may change within
+// the hour and needn't be a whole number of hours.
 func (c *calendar) offHour(start time.Time) bool {
 	for m := range 60 {
 		local := start.Add(time.Duration(m) * time.Minute).In(c.zone)

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Config says when tenants work and what is a spike.
+// Config defines working time and spikes.
 type Config struct {
-	// Calendar holds for every tenant without one of its own.
+	// Calendar applies to every tenant without its own.
 	Calendar Calendar `yaml:"calendar"`
-	// Tenants gives calendars by tenant. What one leaves out is taken from
-	// Calendar.
+	// Tenants has the calendars of single tenants. A field that is left out is taken
+	// from Calendar.
 	Tenants map[string]Calendar `yaml:"tenants"`
-	// History is how far back the baseline reaches.
+	// History is the length of the baseline.
 	History time.Duration `yaml:"history"`
 	// MinHistory is how long a tenant must have been seen before a verdict.
 	MinHistory time.Duration `yaml:"min_history"`
-	// MADs is how many scaled median absolute deviations above the median a
-	// spike lies.
+	// MADs is the least distance of a spike from the median, in scaled median absolute
+	// deviations.
 	MADs float64 `yaml:"mads"`
-	// MinRatio is how many times the usual a spike is at least.
+	// MinRatio is the least ratio of a spike to the usual amount.
 	MinRatio float64 `yaml:"min_ratio"`
-	// HabitQuantile, from 0 up to 1: what the tenant reaches in more than
-	// 1 − HabitQuantile of its off-hours is habit.
+	// HabitQuantile, from 0 to below 1: what the tenant exceeds in more than 1 −
+	// HabitQuantile of its off-hours is a habit.
 	HabitQuantile float64 `yaml:"habit_quantile"`
-	// MinGPUHours is the least rise worth telling, in GPU-hours per hour.
+	// MinGPUHours is the least excess that is reported, in GPU-hours per hour.
 	MinGPUHours float64 `yaml:"min_gpu_hours"`
 }
 
@@ -45,8 +45,8 @@ type Window struct {
 	To   string   `yaml:"to"`   // 15:04, later than From; 24:00 is midnight
 }
 
-// DefaultConfig is Monday to Friday, 08:00 to 19:00 UTC; four deviations, twice
-// the usual and two GPUs above it, over 28 days and not before 7.
+// DefaultConfig is Monday to Friday, 08:00 to 19:00 UTC; four deviations, twice the
+// usual amount and two GPUs above it, with 28 days of history and at least 7.
 func DefaultConfig() Config {
 	return Config{
 		Calendar: Calendar{
@@ -62,7 +62,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names the first field that makes no sense.
+// Validate returns an error that names the first invalid field.
 func (c Config) Validate() error {
 	if _, err := newCalendar(c.Calendar); err != nil {
 		return fmt.Errorf("calendar: %w", err)
@@ -74,22 +74,22 @@ func (c Config) Validate() error {
 	}
 	switch {
 	case c.MinHistory < 24*time.Hour:
-		return fmt.Errorf("min_history %v: want a day or more", c.MinHistory)
+		return fmt.Errorf("min_history %v: must be at least 24h", c.MinHistory)
 	case c.History < c.MinHistory:
-		return fmt.Errorf("history %v: want min_history (%v) or more", c.History, c.MinHistory)
+		return fmt.Errorf("history %v: must be at least min_history (%v)", c.History, c.MinHistory)
 	case !(c.MADs >= 0):
-		return fmt.Errorf("mads %v: want 0 or more", c.MADs)
+		return fmt.Errorf("mads %v: must be at least 0", c.MADs)
 	case !(c.MinRatio >= 1):
-		return fmt.Errorf("min_ratio %v: want 1 or more", c.MinRatio)
+		return fmt.Errorf("min_ratio %v: must be at least 1", c.MinRatio)
 	case !(c.HabitQuantile >= 0 && c.HabitQuantile < 1):
-		return fmt.Errorf("habit_quantile %v: want 0 or more and less than 1", c.HabitQuantile)
+		return fmt.Errorf("habit_quantile %v: must be at least 0 and less than 1", c.HabitQuantile)
 	case !(c.MinGPUHours > 0):
-		return fmt.Errorf("min_gpu_hours %v: want more than 0", c.MinGPUHours)
+		return fmt.Errorf("min_gpu_hours %v: must be more than 0", c.MinGPUHours)
 	}
 	return nil
 }
 
-// calendarOf is the tenant's calendar with the gaps filled in.
+// calendarOf is the tenant's calendar, with missing fields taken from the default.
 func (c Config) calendarOf(tenant string) Calendar {
 	own := c.Tenants[tenant]
 	if own.Zone == "" {

@@ -216,8 +216,8 @@ func TestEvidenceNamesTheFigures(t *testing.T) {
 	})
 	e := mustFind(t, DefaultConfig(), uses, covered)[0]
 	for _, want := range []string{
-		"36.00 GPU-hours active in 3 off-hours hour(s)", "at most 12.00", "Sun 2026-03-29 02:00 UTC",
-		"median 1.00", "28 days", "no rate known for model H100",
+		"36.00 GPU-hours active in 3 off-hours", "at most 12.00", "Sun 2026-03-29 02:00 UTC",
+		"median 1.00", "28 days", "no rate is known for model H100",
 	} {
 		if !strings.Contains(e.Evidence, want) {
 			t.Errorf("evidence %q: want %q in it", e.Evidence, want)
@@ -268,10 +268,10 @@ func TestConfigIsValidated(t *testing.T) {
 		`calendar: zone ""`:          func(c *Config) { c.Calendar.Zone = "" },
 		`tenants: ml: working window 1: days: "montag"`: window(Window{Days: []string{"montag"}, From: "08:00",
 			To: "19:00"}),
-		`tenants: ml: working window 1: days: none`:        window(Window{From: "08:00", To: "19:00"}),
+		`tenants: ml: working window 1: days: must name`:   window(Window{From: "08:00", To: "19:00"}),
 		`tenants: ml: working window 1: from "8h"`:         window(Window{Days: []string{"mon"}, From: "8h", To: "19:00"}),
 		`tenants: ml: working window 1: to "25:00"`:        window(Window{Days: []string{"mon"}, From: "08:00", To: "25:00"}),
-		`working window 1: from 22:00 to 06:00: want from`: window(Window{Days: []string{"mon"}, From: "22:00", To: "06:00"}),
+		`working window 1: from 22:00 to 06:00: from must`: window(Window{Days: []string{"mon"}, From: "22:00", To: "06:00"}),
 		"history 24h0m0s":    func(c *Config) { c.History = 24 * time.Hour },
 		"min_history 1h0m0s": func(c *Config) { c.MinHistory = time.Hour },
 		"mads -1":            func(c *Config) { c.MADs = -1 },

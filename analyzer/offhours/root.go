@@ -16,16 +16,16 @@ type Use struct {
 	Start           time.Time // UTC, the start of the hour
 	Model           string
 	Slices          uint16 // of the GPUs
-	ActiveSliceMS   uint64 // 0 where the tenant held without working
+	ActiveSliceMS   uint64 // 0 if the tenant held GPUs without working
 }
 
-// Coverage says which hours of a cluster the ledger saw well enough to tell
-// that a tenant was at rest.
+// Coverage lists the hours of each cluster that the ledger observed well enough to
+// conclude that a tenant was not working.
 type Coverage map[string][]time.Time
 
-// Find returns the spikes of all tenants, sorted. Uses may come in any order;
-// every hour in which a tenant held anything should be among them, for the
-// tenant's history begins with the first.
+// Find returns the spikes of all tenants, sorted. Uses may come in any order. They
+// should include every hour in which a tenant held anything, because the tenant's
+// history begins with the first.
 func Find(config Config, rates episode.Rates, uses []Use, coverage Coverage) ([]episode.Episode, error) {
 	ordered := slices.Clone(uses)
 	slices.SortFunc(ordered, func(a, b Use) int {
@@ -68,11 +68,10 @@ func calendarFor(config Config, made map[string]*calendar, tenant string) (*cale
 	return cal, nil
 }
 
-// nano is the unit of GPU-hours here: 1e-9, kept in integers so that the same
-// ledger always gives the same verdict.
+// nano is the unit of GPU-hours here: 1e-9. Integers make the result reproducible.
 const nano = 1_000_000_000
 
-// toNano rounds half-up; the error is far below any threshold.
+// toNano rounds half up; the error is far below any threshold.
 func toNano(sliceMS uint64, slices uint16) int64 {
 	r := episode.GPUHours(sliceMS, slices)
 	r.Mul(r, big.NewRat(nano, 1))
@@ -84,7 +83,7 @@ func toNano(sliceMS uint64, slices uint16) int64 {
 type hour struct {
 	active int64 // nano-GPU-hours
 	models []modelUse
-	seen   bool // the ledger could tell work from rest
+	seen   bool // the hour was observed well enough to distinguish work from rest
 	off    bool
 }
 
@@ -93,8 +92,8 @@ type modelUse struct {
 	active int64
 }
 
-// timeline is one tenant's hours without holes, from the first in which it held
-// anything to the last.
+// timeline is one tenant's hours without gaps, from the first to the last in which it
+// held anything.
 type timeline struct {
 	cluster, tenant string
 	first           time.Time

@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/analyzer/episode"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // madScale makes the median absolute deviation comparable to a standard
 // deviation of normal data: 1 ÷ Φ⁻¹(3/4).
 const madScale = 1.4826
 
-// minSamples is the least number of off-hours that make a baseline; a week has
-// more than a hundred, so fewer means that the ledger was mostly blind.
+// minSamples is the least number of off-hours for a baseline. A week has more than a
+// hundred, so fewer means that the ledger observed too little.
 const minSamples = 24
 
-// baseline is what the tenant does in its off-hours, in nano-GPU-hours per
-// hour.
+// baseline is the tenant's usual work in its off-hours, in nano-GPU-hours per hour.
 type baseline struct {
 	median, mad, habit, limit int64
 	samples                   int
@@ -28,10 +28,10 @@ type baseline struct {
 type spike struct {
 	from, to int
 	base     baseline
-	floors   []int64 // per hour, what counted as normal
+	floors   []int64 // per hour, the amount that counted as normal
 }
 
-// find walks the hours once. carried is the work that has not paused since the
+// find goes through the hours once. carried is the work that has not paused since the
 // last working hour.
 func (l *timeline) find(config Config, rates episode.Rates) []episode.Episode {
 	var found []episode.Episode
@@ -52,7 +52,7 @@ func (l *timeline) find(config Config, rates episode.Rates) []episode.Episode {
 			found = append(found, l.episode(config, rates, open))
 			open = nil
 		}
-		if h.seen { // a blind hour is no pause
+		if h.seen { // an unobserved hour is no pause
 			carried = min(carried, h.active)
 		}
 	}
@@ -62,8 +62,8 @@ func (l *timeline) find(config Config, rates episode.Rates) []episode.Episode {
 	return found
 }
 
-// judge says whether hour i spikes, against the open episode's baseline or else
-// its own, and how much of it is no waste.
+// judge decides whether hour i spikes, compared with the open episode's baseline or
+// else its own, and returns the part of the hour that isn't waste.
 func (l *timeline) judge(config Config, open *spike, i int, carried int64) (floor int64, base baseline, hit bool) {
 	h := &l.hours[i]
 	rise := int64(config.MinGPUHours * nano)
@@ -83,9 +83,9 @@ func (l *timeline) judge(config Config, open *spike, i int, carried int64) (floo
 	return max(base.median, carried), base, h.active > base.limit && h.active-usual >= rise
 }
 
-// baseline looks at the off-hours of the History before hour i. It is not ok
-// when the tenant has been seen for less than MinHistory, or too little of that
-// time was observed.
+// baseline computes the usual work from the off-hours of the History before hour i. It
+// returns false if the tenant has been known for less than MinHistory, or if too
+// little of that time was observed.
 func (l *timeline) baseline(config Config, i int) (baseline, bool) {
 	if time.Duration(i)*time.Hour < config.MinHistory {
 		return baseline{}, false
@@ -136,9 +136,8 @@ func (l *timeline) episode(config Config, rates episode.Rates, s *spike) episode
 	return e
 }
 
-// addWaste adds the hour's time above floor, split over the hour's models in
-// the ratio of their active time: which of the jobs was the surplus one can't
-// be told.
+// addWaste adds the hour's time above floor, divided among the hour's models in the
+// ratio of their active time: it isn't known which of the jobs were in excess.
 func (l *timeline) addWaste(waste *episode.Waste, rates episode.Rates, i int, floor int64) {
 	h := l.hours[i]
 	for _, m := range h.models {
@@ -158,14 +157,16 @@ func (l *timeline) evidence(config Config, s *spike) string {
 		}
 		carried = max(carried, s.floors[i-s.from]-s.base.median)
 	}
-	text := fmt.Sprintf("%s GPU-hours active in %d off-hours hour(s), at most %s in the hour of %s; "+
-		"before: median %s per off-hour, MAD %s, %g %% quantile %s over %d hours of %d days; limit %s, and %g times "+
+	text := fmt.Sprintf("%s GPU-hours active in %s, at most %s in the hour of %s; "+
+		"before: median %s per off-hour, MAD %s, %g %% quantile %s over %s of %s; limit %s, and %g times "+
 		"the usual",
-		gpuHours(total), s.to-s.from, gpuHours(peak), l.at(peakAt).In(l.zone).Format("Mon 2006-01-02 15:04 MST"),
+		gpuHours(total), plural.Of(s.to-s.from, "off-hour"), gpuHours(peak), l.at(peakAt).In(l.zone).Format("Mon "+
+			"2006-01-02 15:04 MST"),
 		gpuHours(s.base.median), gpuHours(s.base.mad), 100*config.HabitQuantile, gpuHours(s.base.habit),
-		s.base.samples, int(config.History/(24*time.Hour)), gpuHours(s.base.limit), config.MinRatio)
+		plural.Of(s.base.samples, "hour"), plural.Of(int(config.History/(24*time.Hour)), "day"),
+		gpuHours(s.base.limit), config.MinRatio)
 	if carried > 0 {
-		text += fmt.Sprintf("; up to %s per hour above the median went on from working hours and don't count",
+		text += fmt.Sprintf("; up to %s per hour above the median went on from working hours and is not counted",
 			gpuHours(carried))
 	}
 	return text

@@ -28,20 +28,20 @@ func TestWhatIsNotThere(t *testing.T) {
 		{"unknown GPU", explain.Request{GPU: "GPU-zz", Hour: at(t, firstHour)},
 			[]string{`GPU "GPU-zz"`, "nearest: GPU-a, GPU-b", "2 GPUs"}},
 		{"several begin so", explain.Request{GPU: "GPU-", Hour: at(t, firstHour)},
-			[]string{`GPU "GPU-": 2 GPUs begin so: GPU-a, GPU-b`}},
+			[]string{`GPU "GPU-": 2 GPUs have an id with this prefix, name one: GPU-a, GPU-b`}},
 		{"unknown hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T07:00:00Z")}, []string{
-			"hour 2026-03-01T07:00:00Z: the ledger has no row of GPU GPU-a",
+			"the ledger has no row for hour 2026-03-01T07:00:00Z of GPU GPU-a",
 			"nearest: 2026-03-01T01:00:00Z, 2026-03-01T00:00:00Z",
 			"it has 2 hours from 2026-03-01T00:00:00Z to 2026-03-01T01:00:00Z",
 		}},
 		{"unknown cluster", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Cluster: "q"},
-			[]string{`no GPU of that cluster`}},
+			[]string{`no GPUs of that cluster`}},
 		{"unknown tenant", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Tenant: "q"},
 			[]string{`tenant "q"`, "nearest: a"}},
 		{"unknown leaf", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Leaf: "gi7"},
 			[]string{`leaf "gi7"`, "nearest: gpu"}},
 		{"no full hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T00:20:00Z")},
-			[]string{"is no full hour; the one around it is " + firstHour}},
+			[]string{"must be a full hour, such as " + firstHour}},
 		{"no GPU", explain.Request{Hour: at(t, firstHour)}, []string{"gpu is empty"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestOnePartOnly(t *testing.T) {
 
 func TestSupersededBatches(t *testing.T) {
 	for name, want := range map[string]string{
-		"r1_failed_loses": "its owners could not be read",
+		"r1_failed_loses": "the collector could not read its owners",
 		"r1_fewer_owners": "",
 	} {
 		h := newHouse(t)
@@ -133,12 +133,12 @@ func TestWhatDoesNotAddUp(t *testing.T) {
 		{
 			"a row that somebody moved",
 			`INSERT INTO usage_hourly SELECT * REPLACE (version + 1 AS version, arrayMap(x -> x - 1, active) AS active, arrayMap(x -> x + 1, idle) AS idle) FROM usage_hourly FINAL WHERE hour = '2026-03-01 00:00:00' AND gpu = 'GPU-a'`,
-			explain.RawKept, "active is [69999] in the ledger and [70000] from raw",
+			explain.RawKept, "active is [69999] in the ledger, but [70000] recomputed from raw",
 		},
 		{
 			"a tenant that somebody renamed",
 			`INSERT INTO usage_hourly SELECT * REPLACE (version + 1 AS version, ['q'] AS tenant) FROM usage_hourly FINAL WHERE hour = '2026-03-01 00:00:00' AND gpu = 'GPU-a'`,
-			explain.RawKept, "tenant is [q] in the ledger and [a] from raw",
+			explain.RawKept, "tenant is [q] in the ledger, but [a] recomputed from raw",
 		},
 		{
 			"a raw row that lacks",
@@ -148,7 +148,7 @@ func TestWhatDoesNotAddUp(t *testing.T) {
 		{
 			"a raw row that was changed",
 			`ALTER TABLE holds UPDATE energy_mj = 7 WHERE gpu = 'GPU-a' AND slot = '2026-03-01 00:59:40' SETTINGS mutations_sync = 2`,
-			explain.RawKept, "energy_mj is [0] in the ledger and [7] from raw",
+			explain.RawKept, "energy_mj is [0] in the ledger, but [7] recomputed from raw",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestWhatDoesNotAddUp(t *testing.T) {
 			}
 			e := h.explain(t, "GPU-a", firstHour)
 			if got := text(t, e); e.Proof.OK || e.Raw != c.raw || !strings.Contains(got, c.want) || !strings.Contains(got,
-				"IS NOT WHAT RAW GIVES") {
+				"ROW DIFFERS FROM THE HOUR") {
 				t.Errorf("got proof %+v, raw %s, want it to fail with %q:\n%s", e.Proof, e.Raw, c.want, got)
 			}
 		})
@@ -194,7 +194,7 @@ func TestRowOlderThanTheJournal(t *testing.T) {
 	h.take(t, `{"cluster": "k", "node": "n1", "slot": "2026-03-01T00:00:10Z", "slot_ms": 10000, "collector": "c1", "boot_ms": 1000, "seq": 1, "gpus": []}`, false)
 	e := h.explain(t, "GPU-a", firstHour)
 	if e.Figures.Inputs != 1 || e.Figures.JournalInputs != 2 || !strings.Contains(text(t, e),
-		"rests on 1 journal row and there are 2 now") {
+		"from 1 journal row, and there are 2 now") {
 		t.Errorf("got %+v:\n%s", e.Figures, text(t, e))
 	}
 }
@@ -347,9 +347,9 @@ func testRetiredEarly(t *testing.T, lateSlices int) {
 		present int64
 		want    []string
 	}{
-		{"", 60_000, []string{"00:00:00-00:01:00: in the inventory as the hour begins",
+		{"", 60_000, []string{"00:00:00-00:01:00: in the inventory when the hour begins",
 			"retired at 2026-03-01T00:01:00Z by"}},
-		{late.String(), 160_000, []string{"00:00:00-00:01:00", "00:03:20-00:05:00: a batch lists it"}},
+		{late.String(), 160_000, []string{"00:00:00-00:01:00", "00:03:20-00:05:00: from the first batch that lists it"}},
 	} {
 		h.take(t, c.lines, true)
 		e := h.explain(t, "GPU-a", firstHour)

@@ -35,11 +35,11 @@ type batchRow struct {
 	Origin        string    `ch:"origin_name"`
 }
 
-// fills says that the batch is made of allocation records.
+// fills reports whether the batch was made from allocation records.
 func (b *batchRow) fills() bool { return b.Rev == wire.FillRev }
 
-// readBatches lists the batches of the GPU's nodes that count, in runs, and those
-// that don't. A batch that came twice counts once, at its first offset.
+// readBatches lists the batches of the GPU's nodes that count, in runs, and those that
+// don't. A batch that was sent twice counts once, at its first offset.
 func (b *builder) readBatches(ctx context.Context, db Store) error {
 	var rows []batchRow
 	if err := db.Select(ctx, &rows, selectBatches, b.args()...); err != nil {
@@ -78,7 +78,8 @@ func (b *builder) readBatches(ctx context.Context, db Store) error {
 	return nil
 }
 
-// takes joins the batch of the next slot: the next number of the same boot.
+// takes extends the run by the batch of the next slot: the next sequence number of the
+// same boot.
 func (r *Batches) takes(b *batchRow, slot Range) bool {
 	if !r.To.Equal(slot.From) || r.Collector != b.Collector || r.BootMS != b.BootMS || r.Partition != b.Partition ||
 		r.Topic != b.Topic || r.ToSeq+1 != b.Seq || b.Offset <= r.ToOffset || r.Rank != rankText(b) || r.Origin != b.Origin {
@@ -88,10 +89,11 @@ func (r *Batches) takes(b *batchRow, slot Range) bool {
 	return true
 }
 
-// rankText is what decides between batches of one node and slot, in words.
+// rankText describes the properties that rank a batch among those of its node and
+// slot.
 func rankText(b *batchRow) string {
 	if b.fills() {
-		return "made of allocation records, below every other, run " + bootText(b.BootMS)
+		return "made from allocation records, which rank below all others, run " + bootText(b.BootMS)
 	}
 	attribution := "ok"
 	if b.AttributionOK == 0 {
@@ -103,23 +105,23 @@ func rankText(b *batchRow) string {
 
 func bootText(ms uint64) string { return stamp(time.UnixMilli(int64(ms)).UTC()) }
 
-// whyLost is the first thing in which the winner is greater.
+// whyLost names the first property in which the winner is greater.
 func whyLost(b, winner *batchRow) string {
 	won := fmt.Sprintf("the one at partition %d, offset %d", winner.Partition, winner.Offset)
 	switch {
 	case b.Hash == winner.Hash:
 		return "a copy of " + won + ", counted once"
 	case b.fills() && !winner.fills():
-		return "made of allocation records for a slot of which nothing was known; " + won + " is a collector's"
+		return "made from allocation records for a slot that had no other batch then; " + won + " is from a collector"
 	case b.fills() && b.BootMS != winner.BootMS:
-		return fmt.Sprintf("import run of %s; %s is of a later one, %s", bootText(b.BootMS), won, bootText(winner.BootMS))
+		return fmt.Sprintf("import run of %s; %s is from a later run, %s", bootText(b.BootMS), won, bootText(winner.BootMS))
 	case b.AttributionOK != winner.AttributionOK:
-		return "its owners could not be read; those of " + won + " could"
+		return "the collector could not read its owners, but it could read those of " + won
 	case b.ObservedMS != winner.ObservedMS:
-		return fmt.Sprintf("%s ms of the slot observed; %s observed %s", grouped(int64(b.ObservedMS)), won,
+		return fmt.Sprintf("observed %s ms of the slot; %s observed %s ms", grouped(int64(b.ObservedMS)), won,
 			grouped(int64(winner.ObservedMS)))
 	case b.BootMS != winner.BootMS && b.Rev != winner.Rev:
-		return fmt.Sprintf("boot of %s; %s is of a later one, %s", bootText(b.BootMS), won, bootText(winner.BootMS))
+		return fmt.Sprintf("boot of %s; %s is from a later boot, %s", bootText(b.BootMS), won, bootText(winner.BootMS))
 	case b.Collector != winner.Collector:
 		return fmt.Sprintf("equal rank, and collector %q comes before %q of %s", b.Collector, winner.Collector, won)
 	case b.Seq != winner.Seq:

@@ -16,12 +16,12 @@ import (
 	"github.com/gputally/gputally/internal/tenants"
 )
 
-// builder makes an explanation of a row and of the hour computed again.
+// builder makes the explanation of a row from the recomputed hour.
 type builder struct {
 	*Explanation
 	row     *tables.UsageHour
 	replay  *ledger.Replay
-	owners  map[uint64]meter.Owner // facts of the row's owners where raw is gone
+	owners  map[uint64]meter.Owner // facts of the row's owners, if raw was dropped
 	samples map[slotKey]map[string]sample
 	events  []event
 }
@@ -63,7 +63,7 @@ func (b *builder) names(ctx context.Context, db Store) error {
 	return nil
 }
 
-// owner is the facts behind a hash, and its id.
+// owner returns the id and facts of the owner with a hash.
 func (b *builder) owner(hash uint64) (id string, facts meter.Owner) {
 	if id, facts, known := b.replay.Owner(hash); known {
 		return id, facts
@@ -75,7 +75,7 @@ func (b *builder) owner(hash uint64) (id string, facts meter.Owner) {
 	return facts.ID(), facts
 }
 
-// label is what people call an owner: namespace/pod, else the job, else the tenant's
+// label is a short name of an owner: namespace/pod, else the job, else the tenant's
 // name, else the id. Empty: the platform.
 func (b *builder) label(hash uint64) string {
 	if hash == 0 {
@@ -93,7 +93,7 @@ func (b *builder) label(hash uint64) string {
 	return cmp.Or(o.Tenant, o.Namespace, o.User, o.Account, id)
 }
 
-// describe is all facts in words.
+// describe lists all facts of an owner.
 func describe(o meter.Owner) string {
 	var parts []string
 	for _, f := range [...]struct{ name, value string }{
@@ -113,7 +113,7 @@ func describe(o meter.Owner) string {
 	return strings.Join(parts, ", ")
 }
 
-// figures takes the stored row.
+// figures copies the stored row's figures.
 func (b *builder) figures() {
 	row := b.row
 	f := Figures{
@@ -145,7 +145,7 @@ func (b *builder) figures() {
 	b.Figures = f
 }
 
-// tenant is an owner's as the row has it.
+// tenant is the owner's tenant in the row.
 func (b *builder) tenant(hash uint64) string {
 	id, facts := b.owner(hash)
 	for i, other := range b.row.Owner {
@@ -160,13 +160,13 @@ func (b *builder) tenant(hash uint64) string {
 	return tenant
 }
 
-// mappedBy says where the tenant comes from.
+// mappedBy explains where the tenant comes from.
 func (b *builder) mappedBy(o meter.Owner, tenant string) string {
 	m, epoch := b.replay.Mapping, b.row.Epoch
 	if m == nil {
-		return fmt.Sprintf("the tenant mapping of epoch %d is not kept", epoch)
+		return fmt.Sprintf("the tenant mapping of epoch %d is not stored", epoch)
 	}
-	own := "nobody's name: the owner has no tenant, namespace or account"
+	own := "none: the owner has no tenant, namespace or account"
 	switch {
 	case o.Tenant != "":
 		own = "the owner's own tenant"
@@ -178,14 +178,14 @@ func (b *builder) mappedBy(o meter.Owner, tenant string) string {
 	inForce := slices.ContainsFunc(m.Versions, func(v tenants.Version) bool { return !v.Effective.After(b.row.Hour) })
 	switch {
 	case inForce && tenant == tenants.Unassigned:
-		return fmt.Sprintf("no rule of epoch %d's tenant mapping matches", epoch)
+		return fmt.Sprintf("no rule of the tenant mapping of epoch %d matches", epoch)
 	case inForce:
-		return fmt.Sprintf("tenant by a rule of epoch %d's mapping", epoch)
+		return fmt.Sprintf("tenant by a rule of the tenant mapping of epoch %d", epoch)
 	}
-	return fmt.Sprintf("no tenant mapping in epoch %d, so %s", epoch, own)
+	return fmt.Sprintf("epoch %d has no tenant mapping, so the tenant is %s", epoch, own)
 }
 
-// describeLeaf is a leaf in words: its profile, slices and instance ids.
+// describeLeaf describes a leaf: its profile, slices and instance ids.
 func describeLeaf(l meter.Leaf) string {
 	text := count(int64(l.Slices), "slice")
 	if l.Profile != "" {
@@ -203,8 +203,8 @@ func describeLeaf(l meter.Leaf) string {
 	return text
 }
 
-// presence joins the slots that count, and says why the GPU is in the inventory
-// from and to then.
+// presence joins the slots in which the GPU is present, and says why the GPU enters
+// and leaves the inventory then.
 func (b *builder) presence() {
 	var spans []Range
 	for _, p := range b.replay.Parts {
@@ -222,9 +222,10 @@ func (b *builder) presence() {
 	}
 	end := b.Hour.Add(time.Duration(b.row.UntilMS) * time.Millisecond)
 	for _, s := range spans {
-		from, to := "a batch lists it for the first time, or again", "it was retired, or no batch listed it for 24 h"
+		from, to := "from the first batch that lists it", "until it was retired, or until 24 h after the last batch that "+
+			"listed it"
 		if s.From.Equal(b.Hour) {
-			from = "in the inventory as the hour begins"
+			from = "in the inventory when the hour begins"
 		}
 		for _, r := range b.replay.Retired {
 			if at := r.At.Truncate(time.Duration(b.SlotMS) * time.Millisecond); at.Equal(s.To) {
@@ -233,22 +234,23 @@ func (b *builder) presence() {
 		}
 		switch {
 		case s.To.Equal(b.Hour.Add(time.Hour)):
-			to = "still there as the hour ends"
+			to = "still in the inventory when the hour ends"
 		case s.To.Equal(end):
 			to = "counted up to the watermark, the end of the newest slot of the cluster"
 		case b.row.Unknown == 1:
-			to = "a pool of unknown capacity is there only while it is listed"
+			to = "a pool of unknown capacity is in the inventory only while it is listed"
 		}
 		b.Presence = append(b.Presence, Stretch{s, from + "; " + to})
 	}
 }
 
-// slotRange is a slot as far as it is counted.
+// slotRange is the counted part of a slot.
 func (b *builder) slotRange(startMS int64) Range {
 	return between(startMS, min(startMS+b.SlotMS, b.Hour.UnixMilli()+int64(b.row.UntilMS)))
 }
 
-// prove holds the row to the hour computed again, and to the sum of the lines.
+// prove compares the stored row with the recomputed hour, and with the sum of the
+// lines.
 func (b *builder) prove() {
 	b.Proof.Differences = append(b.Proof.Differences, b.replay.Differences(b.row)...)
 	sums := map[string]int64{}
@@ -280,8 +282,9 @@ func (b *builder) prove() {
 
 func (b *builder) conclude() {
 	b.Proof.OK = len(b.Proof.Differences) == 0
-	b.Proof.Text = "the hour computed again from raw equals the ledger's row in every column, and the lines sum to it"
+	b.Proof.Text = "the hour recomputed from raw equals the ledger's row in every column, and the lines sum to it"
 	if !b.Proof.OK {
-		b.Proof.Text = "THE LEDGER'S ROW IS NOT WHAT RAW GIVES: " + count(int64(len(b.Proof.Differences)), "difference")
+		b.Proof.Text = "THE LEDGER'S ROW DIFFERS FROM THE HOUR RECOMPUTED FROM RAW: " + count(int64(len(b.Proof.Differences)),
+			"difference")
 	}
 }

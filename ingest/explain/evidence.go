@@ -26,7 +26,7 @@ WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)} AND gpu IN ('
   AND at >= {from:DateTime('UTC')} AND at < {to:DateTime('UTC')}
 ORDER BY at, node, leaf, kind, code`
 
-// sample is what is kept of the evidence of a device in a slot.
+// sample is the stored evidence of a device in a slot.
 type sample struct {
 	Node    string    `ch:"node"`
 	Slot    time.Time `ch:"slot"`
@@ -40,7 +40,7 @@ type sample struct {
 	Idle    uint16    `ch:"idle_dw"`          // 0.1 W
 }
 
-// Bits of present, in the order of the metric columns of table samples.
+// Bits of column present, in the order of the metric columns of table samples.
 const (
 	bitSM    = 1 << 0
 	bitGR    = 1 << 1
@@ -67,7 +67,7 @@ func (b *builder) args() []any {
 	}
 }
 
-// readEvidence reads the samples and the events of the batches that count.
+// readEvidence reads the samples and events of the batches that count.
 func (b *builder) readEvidence(ctx context.Context, db Store) error {
 	var samples []sample
 	if err := db.Select(ctx, &samples, selectSamples, b.args()...); err != nil {
@@ -96,12 +96,12 @@ func (b *builder) readEvidence(ctx context.Context, db Store) error {
 	return nil
 }
 
-// byEvidence says that signals decided.
+// byEvidence reports whether signals decided the bucket.
 func byEvidence(w meter.Why) bool {
 	return w >= meter.WhyActivity && w <= meter.WhyMIGAlone || w == meter.WhyUnownedWork
 }
 
-// signals is the evidence behind a piece; nil: none decided, or none is kept.
+// signals is the evidence behind a piece; nil: none decided, or none is stored.
 func (b *builder) signals(p *meter.Part) *Signals {
 	slot := b.samples[slotKey{p.Node, p.StartMS}]
 	if !byEvidence(p.Why) || slot == nil {
@@ -133,7 +133,7 @@ func (b *builder) signals(p *meter.Part) *Signals {
 	return &s
 }
 
-// activity is SM_ACTIVE, else GR_ENGINE_ACTIVE.
+// activity is SM_ACTIVE, or GR_ENGINE_ACTIVE without it.
 func (s sample) activity() (source string, a float64, ok bool) {
 	switch {
 	case s.Present&bitSM != 0 && s.SM <= 1e4:
@@ -144,7 +144,7 @@ func (s sample) activity() (source string, a float64, ok bool) {
 	return "", 0, false
 }
 
-// otherWorks names another instance of the GPU whose activity isn't quiet.
+// otherWorks returns another instance of the GPU whose activity isn't quiet.
 func otherWorks(slot map[string]sample, device string) string {
 	var names []string
 	for name, s := range slot {
@@ -173,10 +173,10 @@ func (s *Signals) join(o *Signals) {
 	}
 }
 
-// text is the evidence in words; nil: what decided is not kept.
+// text describes the evidence; nil: it isn't stored.
 func (s *Signals) text() string {
 	if s == nil {
-		return "the samples of these slots are not kept"
+		return "the samples of these slots are not stored"
 	}
 	var parts []string
 	if s.Activity != nil {

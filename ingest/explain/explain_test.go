@@ -130,7 +130,7 @@ func TestWorkedCases(t *testing.T) {
 		}
 	}
 	_, err := explain.Explain(t.Context(), h.db, explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T00:00:00Z")})
-	if want := "name one: r10_gap_over_the_hour, "; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "name the cluster: r10_gap_over_the_hour, "; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("a GPU in many clusters: got %v, want %q", err, want)
 	}
 }

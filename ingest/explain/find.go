@@ -14,17 +14,17 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// NotFoundError says that the ledger has no such row, and what it has near it.
+// NotFoundError reports that the ledger has no such row, with the nearest ones.
 type NotFoundError struct {
-	// What is not there, with its value.
+	// What is missing, with its value.
 	What string
-	// Near are GPUs or hours that are there, nearest first.
+	// Near are existing GPUs or hours, nearest first.
 	Near []string
-	// Has is the range of what is there, in words; may be empty.
+	// Has describes the range of what exists; may be empty.
 	Has string
 }
 
-// Class says that what was named is not there.
+// Class is the class of the error: not found.
 func (e *NotFoundError) Class() fault.Class { return fault.NotFound }
 
 // Error is one line.
@@ -39,16 +39,16 @@ func (e *NotFoundError) Error() string {
 	return text
 }
 
-// AmbiguousError says that the request names more than one thing.
+// AmbiguousError reports that the request matches more than one thing.
 type AmbiguousError struct {
 	What    string
 	Choices []string
 }
 
-// Class says that the request has to name one of the choices.
+// Class is the class of the error: the request must name one of the choices.
 func (e *AmbiguousError) Class() fault.Class { return fault.Conflict }
 
-// Error is one line, with ten choices at most.
+// Error is one line, with at most ten choices.
 func (e *AmbiguousError) Error() string {
 	shown := e.Choices
 	more := ""
@@ -61,12 +61,12 @@ func (e *AmbiguousError) Error() string {
 
 const mostChoices = 10
 
-// All GPUs that the ledger has rows of.
+// All GPUs that have rows in the ledger.
 const selectGPUs = `
 SELECT DISTINCT gpu FROM usage_hourly FINAL
 WHERE present_ms > 0 AND ({cluster:String} = '' OR cluster = {cluster:String}) ORDER BY gpu`
 
-// GPUs by their node and DCGM's index there, in one hour.
+// GPUs by their node and DCGM index, in one hour.
 const selectByIndex = `
 SELECT DISTINCT toString(gpu) AS gpu FROM samples
 WHERE ({cluster:String} = '' OR cluster = {cluster:String}) AND toStartOfHour(slot) = {hour:DateTime('UTC')}
@@ -83,7 +83,7 @@ WHERE hour = {hour:DateTime('UTC')} AND ({cluster:String} = '' OR cluster = {clu
       AND ({namespace:String} = '' OR namespace = {namespace:String}) AND {pod:String} IN (pod, uid))
 )) ORDER BY gpu`
 
-// The hours of one GPU nearest to another one, and the whole range.
+// The hours of one GPU nearest to a given one, and the whole range.
 const selectNearest = `
 SELECT cluster, hour FROM usage_hourly FINAL
 WHERE gpu = {gpu:String} AND present_ms > 0 AND ({cluster:String} = '' OR cluster = {cluster:String})
@@ -126,12 +126,12 @@ func findRow(ctx context.Context, db Store, q Request) (*tables.UsageHour, error
 	for i := range rows {
 		names[i] = rows[i].Cluster
 	}
-	return nil, &AmbiguousError{fmt.Sprintf("GPU %q has a row of that hour in %d clusters, name one", gpu,
+	return nil, &AmbiguousError{fmt.Sprintf("GPU %q has rows for that hour in %d clusters: name the cluster", gpu,
 		len(rows)), names}
 }
 
-// findGPU finds one GPU by its id or a unique beginning of it, by node and index,
-// or by who held it in the hour.
+// findGPU finds one GPU by its id or a unique prefix of it, by node and index, or by
+// the pod or job that held it in the hour.
 func findGPU(ctx context.Context, db Store, q Request) (string, error) {
 	if q.GPU == "" {
 		what := fmt.Sprintf("job %q", q.Job)
@@ -144,8 +144,8 @@ func findGPU(ctx context.Context, db Store, q Request) (string, error) {
 		}
 		found, err := selectStrings(ctx, db, selectByWorkload, store.Named("cluster", q.Cluster), store.Named("hour", q.Hour),
 			store.Named("job", q.Job), store.Named("namespace", namespace), store.Named("pod", pod))
-		return oneGPU(found, err, fmt.Sprintf("%s: held nothing in hour %s", what, stamp(q.Hour)),
-			what+" held %d GPUs in that hour, name one with the GPU's id")
+		return oneGPU(found, err, fmt.Sprintf("%s held no GPU in hour %s", what, stamp(q.Hour)),
+			what+" held %d GPUs in that hour: name one by its id")
 	}
 	all, err := selectStrings(ctx, db, selectGPUs, store.Named("cluster", q.Cluster))
 	if err != nil {
@@ -161,25 +161,26 @@ func findGPU(ctx context.Context, db Store, q Request) (string, error) {
 		}
 	}
 	if len(begin) > 0 {
-		return oneGPU(begin, nil, "", fmt.Sprintf("GPU %q: ", q.GPU)+"%d GPUs begin so")
+		return oneGPU(begin, nil, "", fmt.Sprintf("GPU %q: ", q.GPU)+"%d GPUs have an id with this prefix, name one")
 	}
 	if at := strings.LastIndex(q.GPU, "/"); at > 0 {
 		if index, err := strconv.ParseUint(q.GPU[at+1:], 10, 16); err == nil {
 			found, err := selectStrings(ctx, db, selectByIndex, store.Named("cluster", q.Cluster), store.Named("hour", q.Hour),
 				store.Named("node", q.GPU[:at]), store.Named("index", uint16(index)))
-			return oneGPU(found, err, fmt.Sprintf("GPU %d of node %q: not seen in hour %s", index, q.GPU[:at], stamp(q.Hour)),
-				fmt.Sprintf("GPU %d of node %q: ", index, q.GPU[:at])+"%d GPUs had that index in the hour")
+			return oneGPU(found, err, fmt.Sprintf("GPU %d of node %q: no batch lists it in hour %s", index, q.GPU[:at],
+				stamp(q.Hour)),
+				fmt.Sprintf("GPU %d of node %q: ", index, q.GPU[:at])+"%d GPUs had that index in the hour, name one by its id")
 		}
 	}
 	switch {
 	case len(all) == 0 && q.Cluster != "":
-		return "", &NotFoundError{What: fmt.Sprintf("GPU %q in cluster %q: the ledger has no GPU of that cluster", q.GPU,
+		return "", &NotFoundError{What: fmt.Sprintf("GPU %q in cluster %q: the ledger has no GPUs of that cluster", q.GPU,
 			q.Cluster)}
 	case len(all) == 0:
 		return "", &NotFoundError{What: fmt.Sprintf("GPU %q: the ledger is empty", q.GPU)}
 	}
 	return "", &NotFoundError{
-		What: fmt.Sprintf("GPU %q: the ledger has no GPU whose id is that or begins so", q.GPU),
+		What: fmt.Sprintf("GPU %q: the ledger has no GPU with that id or prefix", q.GPU),
 		Near: similar(all, q.GPU), Has: "the ledger has " + count(int64(len(all)), "GPU"),
 	}
 }
@@ -198,7 +199,7 @@ func selectStrings(ctx context.Context, db Store, sql string, args ...any) ([]st
 	return out, nil
 }
 
-// oneGPU is the only one found, else an error: none, or several of them.
+// oneGPU returns the GPU found, or an error if there is none or several.
 func oneGPU(found []string, err error, none, several string) (string, error) {
 	switch {
 	case err != nil:
@@ -211,7 +212,7 @@ func oneGPU(found []string, err error, none, several string) (string, error) {
 	return found[0], nil
 }
 
-// similar are the ids that share the longest beginning with the wanted one.
+// similar returns the ids that share the longest prefix with the wanted one.
 func similar(all []string, want string) []string {
 	sorted := slices.Clone(all)
 	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(common(b, want), common(a, want)) })
@@ -243,7 +244,7 @@ func noHour(ctx context.Context, db Store, q Request, gpu string) error {
 	if err := db.Select(ctx, &all, selectHourRange, args...); err != nil {
 		return fmt.Errorf("read hours of GPU %q: %w", gpu, err)
 	}
-	e := &NotFoundError{What: fmt.Sprintf("hour %s: the ledger has no row of GPU %s", stamp(q.Hour), gpu)}
+	e := &NotFoundError{What: fmt.Sprintf("the ledger has no row for hour %s of GPU %s", stamp(q.Hour), gpu)}
 	for _, n := range near {
 		if at := stamp(n.Hour.UTC()); !slices.Contains(e.Near, at) {
 			e.Near = append(e.Near, at)

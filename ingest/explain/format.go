@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stamp is RFC 3339, with milliseconds where there are any.
+// stamp formats a time as RFC 3339, with milliseconds if not zero.
 func stamp(t time.Time) string {
 	if t.Nanosecond() == 0 {
 		return t.Format(time.RFC3339)
@@ -15,7 +15,7 @@ func stamp(t time.Time) string {
 	return t.Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// clockOf is the time of day, with milliseconds where there are any.
+// clockOf formats the time of day, with milliseconds if not zero.
 func clockOf(t time.Time) string {
 	if t.Nanosecond() == 0 {
 		return t.Format(time.TimeOnly)
@@ -23,12 +23,12 @@ func clockOf(t time.Time) string {
 	return t.Format("15:04:05.000")
 }
 
-// seconds is a length of time in seconds.
+// seconds formats a duration in seconds.
 func seconds(ms int64) string {
 	return strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64) + " s"
 }
 
-// count is a number of things: "1 slot", "3 slots".
+// count formats a number of things: "1 slot", "3 slots".
 func count(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -36,7 +36,7 @@ func count(n int64, what string) string {
 	return grouped(n) + " " + what + "s"
 }
 
-// grouped puts a space between thousands: "1 234 567".
+// grouped separates thousands with spaces: "1 234 567".
 func grouped(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -53,7 +53,7 @@ func grouped(n int64) string {
 	return sign + b.String()
 }
 
-// joules are millijoules in joules of three places.
+// joules formats millijoules as joules with three decimal places.
 func joules(mj int64) string {
 	sign := ""
 	if mj < 0 {
@@ -62,12 +62,12 @@ func joules(mj int64) string {
 	return fmt.Sprintf("%s%s.%03d", sign, grouped(mj/1000), mj%1000)
 }
 
-// TextWidth is the terminal that texts are made for, in columns.
+// TextWidth is the width of the terminal that texts are made for, in columns.
 const TextWidth = 100
 
-// Wrap breaks a text into lines of TextWidth runes at most, each indented and
-// ended; a word that is longer stands alone, and a number's thousands and
-// its unit stay together.
+// Wrap breaks a text into lines of at most TextWidth runes, each with the indent and a
+// line end. A longer word gets a line of its own; the groups of a number and its unit
+// stay together.
 func Wrap(text string, indent int) string {
 	pad := strings.Repeat(" ", indent)
 	var b strings.Builder
@@ -90,7 +90,7 @@ func Wrap(text string, indent int) string {
 	return b.String() + "\n"
 }
 
-// unbroken joins the groups of a number's digits, and its unit.
+// unbroken joins the groups of a number's digits, and its unit, to one word.
 func unbroken(words []string) []string {
 	var out []string
 	for _, word := range words {
@@ -103,7 +103,7 @@ func unbroken(words []string) []string {
 	return out
 }
 
-// isGroup says that a word begins with just three digits.
+// isGroup reports whether a word begins with exactly three digits.
 func isGroup(word string) bool {
 	return len(word) >= 3 && isDigit(word[0]) && isDigit(word[1]) && isDigit(word[2]) &&
 		(len(word) == 3 || !isDigit(word[3]))

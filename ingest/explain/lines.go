@@ -17,17 +17,17 @@ type lineKey struct {
 	why         meter.Why
 	gap         meter.GapWhy
 	source      string // of the activity
-	others      string // the instance that works on a leaf that doesn't
+	others      string // the instance that works on another leaf of the GPU
 }
 
-// openLine is a line that may go on.
+// openLine is a line that may be extended.
 type openLine struct {
 	Line
 	head, tail meter.Share
 	perSlot    int64 // of the last slot
 }
 
-// lines joins the pieces of consecutive slots that are alike.
+// lines joins equal pieces of consecutive slots.
 func (b *builder) lines() {
 	open := map[lineKey]*openLine{}
 	var all []*openLine
@@ -85,8 +85,8 @@ func (b *builder) newLine(p *meter.Part, signals *Signals) *openLine {
 	return l
 }
 
-// takes joins a piece of the next slot, or energy of the same one. A largest
-// remainder may move one slice-ms from slot to slot.
+// takes extends the line by a piece of the next slot, or by energy of the same slot.
+// The largest-remainder step may move one slice-ms between slots.
 func (l *openLine) takes(p *meter.Part, slot Range, s *Signals) bool {
 	near := max(l.perSlot-p.SliceMS, p.SliceMS-l.perSlot) <= 1 && l.head == p.Head && l.tail == p.Tail
 	loose := p.Bucket == meter.Unobserved || p.Why == meter.WhyInferred
@@ -105,7 +105,7 @@ func (l *openLine) takes(p *meter.Part, slot Range, s *Signals) bool {
 	return true
 }
 
-// shareText is a share of the leaf at the first and at the last instant seen.
+// shareText is the share of the leaf at the first and the last observed instant.
 func shareText(head, tail meter.Share) string {
 	switch {
 	case head == 0 && tail == 0:
@@ -124,7 +124,7 @@ func oneShare(s meter.Share) string {
 	return strings.Join([]string{grouped(num), grouped(den)}, "/")
 }
 
-// holds joins the slots in which an owner has a leaf, whatever the bucket.
+// holds joins the slots in which an owner holds a leaf, in whatever bucket.
 func (b *builder) holds() {
 	type key struct{ leaf, owner string }
 	open := map[key]*Hold{}
@@ -165,8 +165,8 @@ func (b *builder) holds() {
 	})
 }
 
-// edge is where a hold begins or ends inside a slot: of a whole leaf its slice-ms
-// tell, of a share the instant is not kept.
+// edge is when a hold begins or ends inside a slot. For a whole leaf that follows from
+// its slice-ms; for a share the instant isn't stored.
 func (b *builder) edge(p *meter.Part, slot Range, begins bool) (time.Time, string) {
 	leaf := int64(b.replay.Leaf(p.Leaf).Slices)
 	num, den := max(p.Head, p.Tail).Rat()
@@ -177,11 +177,11 @@ func (b *builder) edge(p *meter.Part, slot Range, begins bool) (time.Time, strin
 	}
 	switch {
 	case held < length && begins:
-		return slot.To.Add(-held), "inside a slot, by its slice-ms"
+		return slot.To.Add(-held), "inside a slot, derived from its slice-ms"
 	case held < length:
-		return slot.From.Add(held), "inside a slot, by its slice-ms"
+		return slot.From.Add(held), "inside a slot, derived from its slice-ms"
 	case begins:
-		return slot.From, "inside this slot; the instant is not kept"
+		return slot.From, "inside this slot; the exact time is not stored"
 	}
-	return slot.To, "inside this slot; the instant is not kept"
+	return slot.To, "inside this slot; the exact time is not stored"
 }

@@ -2,25 +2,25 @@ package explain
 
 import "time"
 
-// States of an hour's raw.
+// States of an hour's raw rows.
 const (
 	RawKept    = "kept"
-	RawGone    = "gone"    // the figures stand, nothing behind them does
-	RawDamaged = "damaged" // less is there than the journal promised
+	RawGone    = "gone"    // dropped by retention: only the figures are left
+	RawDamaged = "damaged" // there are fewer rows than the journal says
 )
 
-// Explanation takes one GPU-hour apart. Keys and codes in JSON are stable.
+// Explanation explains one GPU-hour. JSON keys and codes are stable.
 type Explanation struct {
 	Cluster   string    `json:"cluster"`
 	GPU       string    `json:"gpu"`
-	Node      string    `json:"node"` // the last one in the hour
+	Node      string    `json:"node"` // the last node in the hour
 	Model     string    `json:"model"`
 	Hour      time.Time `json:"hour"`
 	HourLocal string    `json:"hour_local,omitempty"`
 	TimeZone  string    `json:"time_zone,omitempty"`
 	SlotMS    int64     `json:"slot_ms,omitempty"`
 	Raw       string    `json:"raw"`     // RawKept, RawGone, RawDamaged
-	Notes     []string  `json:"notes"`   // what a reader must know first
+	Notes     []string  `json:"notes"`   // to be read first
 	Summary   []string  `json:"summary"` // paragraphs: who pays for what, and why
 	Figures   Figures   `json:"figures"`
 	Owners    []Owner   `json:"owners"`
@@ -28,7 +28,7 @@ type Explanation struct {
 	Presence  []Stretch `json:"presence"` // when the GPU is in the inventory
 	Lines     []Line    `json:"lines"`
 	Holds     []Hold    `json:"holds"`
-	Batches   []Batches `json:"batches"` // only where all was asked for, as the next
+	Batches   []Batches `json:"batches"` // only if Request.All is set, like the next field
 	Losers    []Loser   `json:"superseded_batches"`
 	Events    []Event   `json:"events"`
 	Energy    Energy    `json:"energy"`
@@ -36,41 +36,41 @@ type Explanation struct {
 	zone      *time.Location
 }
 
-// Figures are the stored row's. Buckets are slice-ms.
+// Figures are those of the stored row. Buckets are in slice-ms.
 type Figures struct {
 	Slices                int   `json:"slices"`
-	GPUSlices             int   `json:"gpu_slices"` // that make one GPU: 1000 in a pool, else slices
+	GPUSlices             int   `json:"gpu_slices"` // slices that make one GPU: 1000 in a pool, else all slices
 	PresentMS             int64 `json:"present_ms"`
-	UntilMS               int64 `json:"until_ms"` // the part of the hour before the watermark
+	UntilMS               int64 `json:"until_ms"` // end of the counted part of the hour, in ms
 	CapacitySliceMS       int64 `json:"capacity_slice_ms"`
 	Active                int64 `json:"active_slice_ms"`
 	Idle                  int64 `json:"idle_slice_ms"`
 	Unproven              int64 `json:"unproven_slice_ms"`
-	Inferred              int64 `json:"inferred_slice_ms"` // of unproven
+	Inferred              int64 `json:"inferred_slice_ms"` // part of unproven
 	Free                  int64 `json:"free_slice_ms"`
 	Stranded              int64 `json:"stranded_slice_ms"`
 	Unhealthy             int64 `json:"unhealthy_slice_ms"`
 	Unobserved            int64 `json:"unobserved_slice_ms"`
-	UnobservedAttribution int64 `json:"unobserved_attribution_slice_ms"` // of unobserved: owners could not be read
-	EnergyMJ              int64 `json:"energy_mj"`                       // of all, unattributed included
+	UnobservedAttribution int64 `json:"unobserved_attribution_slice_ms"` // part of unobserved: owners unknown
+	EnergyMJ              int64 `json:"energy_mj"`                       // all energy, unattributed included
 	PlatformEnergyMJ      int64 `json:"platform_energy_mj"`
 	UnattributedMJ        int64 `json:"unattributed_mj"`
-	Epoch                 int64 `json:"epoch"`          // of rules and mapping
-	Inputs                int64 `json:"inputs"`         // journal rows that the row rests on
-	JournalInputs         int64 `json:"journal_inputs"` // those that there are now
+	Epoch                 int64 `json:"epoch"`          // of rules and tenant mapping
+	Inputs                int64 `json:"inputs"`         // journal rows that the row was computed from
+	JournalInputs         int64 `json:"journal_inputs"` // journal rows that exist now
 }
 
-// Owner is one owner on one leaf, as the row has it.
+// Owner is one owner's use of one leaf, as in the row.
 type Owner struct {
 	Leaf          string `json:"leaf"`
-	Profile       string `json:"profile"` // empty: the whole GPU
+	Profile       string `json:"profile"` // empty: a whole GPU
 	ProfileSlices int    `json:"profile_slices"`
-	Label         string `json:"owner"`    // for people
+	Label         string `json:"owner"`    // short name
 	ID            string `json:"owner_id"` // the pod's UID, the job, or the facts
 	Facts         string `json:"owner_facts"`
 	Tenant        string `json:"tenant"`
 	Project       string `json:"project"`
-	Mapping       string `json:"mapping"` // why this tenant
+	Mapping       string `json:"mapping"` // why it has this tenant
 	Active        int64  `json:"active_slice_ms"`
 	Idle          int64  `json:"idle_slice_ms"`
 	Unproven      int64  `json:"unproven_slice_ms"`
@@ -79,14 +79,14 @@ type Owner struct {
 	EnergyMJ      int64  `json:"energy_mj"`
 }
 
-// Leaf is what one workload can be given. An instance that was made anew under
-// the same id stands twice.
+// Leaf is the smallest part that one workload can be given. An instance that was
+// recreated under the same id is listed twice.
 type Leaf struct {
 	Leaf string `json:"leaf"`
 	Text string `json:"text"` // profile, slices, instance ids
 }
 
-// Held is all that the owner held, in slice-ms.
+// Held is all time that the owner held, in slice-ms.
 func (o Owner) Held() int64 { return o.Active + o.Idle + o.Unproven }
 
 // Range is [From, To).
@@ -105,19 +105,19 @@ func (r *Range) local(zone *time.Location) {
 	r.FromLocal, r.ToLocal = r.From.In(zone).Format(time.RFC3339Nano), r.To.In(zone).Format(time.RFC3339Nano)
 }
 
-// Stretch is a time and why it is one.
+// Stretch is a time range and its reason.
 type Stretch struct {
 	Range
 	Why string `json:"why"`
 }
 
-// Signals are a line's evidence over its slots; absent: not read.
+// Signals are the evidence of a line over its slots; absent: unknown.
 type Signals struct {
 	Source     string `json:"activity_source,omitempty"` // SM_ACTIVE or GR_ENGINE_ACTIVE
 	Activity   *Span  `json:"activity,omitempty"`        // 0 to 1
 	Util       *Span  `json:"gpu_util,omitempty"`        // percent
 	Power      *Span  `json:"power_watts,omitempty"`
-	IdlePower  *Span  `json:"idle_power_watts,omitempty"` // of the model, as the collector knew it
+	IdlePower  *Span  `json:"idle_power_watts,omitempty"` // of the model, as the collector had it configured
 	OtherWorks string `json:"other_instance_working,omitempty"`
 }
 
@@ -143,12 +143,12 @@ type Line struct {
 	UnattributedMJ int64    `json:"unattributed_mj"`
 	Share          string   `json:"share"`         // of the leaf, at the line's first and last instant
 	Code           string   `json:"code"`          // meter.Why
-	Gap            string   `json:"gap,omitempty"` // of unobserved time: meter.GapWhy
+	Gap            string   `json:"gap,omitempty"` // for unobserved time: meter.GapWhy
 	Why            string   `json:"why"`
 	Signals        *Signals `json:"signals,omitempty"`
 }
 
-// Hold is an owner having a leaf, as far as raw tells.
+// Hold is the time in which an owner holds a leaf, as far as raw shows.
 type Hold struct {
 	Range
 	Leaf    string   `json:"leaf"`
@@ -158,7 +158,7 @@ type Hold struct {
 	Tenant  string   `json:"tenant"`
 	Shares  []string `json:"shares"`
 	SliceMS int64    `json:"slice_ms"`
-	Begins  string   `json:"begins,omitempty"` // of a hold that begins inside a slot: how exact From is
+	Begins  string   `json:"begins,omitempty"` // for a hold that begins inside a slot: how exact From is
 	Ends    string   `json:"ends,omitempty"`   // as Begins
 }
 
@@ -179,7 +179,7 @@ type Batches struct {
 	Origin     string `json:"origin"`
 }
 
-// Loser is a batch that doesn't count, and why (R1).
+// Loser is a batch that doesn't count, with the reason (R1).
 type Loser struct {
 	Slot      time.Time `json:"slot"`
 	Node      string    `json:"node"`
@@ -202,7 +202,7 @@ type Event struct {
 	Detail  string    `json:"detail"`
 }
 
-// Energy says how the counters' movement was split, in mJ.
+// Energy states how the counters' movement was split, in mJ.
 type Energy struct {
 	MovedMJ        int64         `json:"moved_mj"`
 	OwnersMJ       int64         `json:"owners_mj"`
@@ -211,7 +211,7 @@ type Energy struct {
 	Splits         []EnergySplit `json:"splits"`
 }
 
-// EnergySplit is the slots whose energy was split in one way.
+// EnergySplit sums the slots whose energy was split in one way.
 type EnergySplit struct {
 	Code  string `json:"code"` // meter.EnergyWhy
 	Slots int    `json:"slots"`
@@ -219,8 +219,8 @@ type EnergySplit struct {
 	Why   string `json:"why"`
 }
 
-// Proof says whether the hour computed again equals the row, and whether the
-// lines sum to it.
+// Proof states whether the recomputed hour equals the row, and whether the lines sum
+// to it.
 type Proof struct {
 	OK          bool     `json:"ok"`
 	Differences []string `json:"differences"`

@@ -26,7 +26,8 @@ func (p *printer) wrapped(indent int, format string, args ...any) {
 
 func (p *printer) head(title string) { p.f("\n%s", strings.ToUpper(title)) }
 
-// clocks is a range by the clock, UTC and then local where a zone was given.
+// clocks formats a range as times of day, in UTC and in the local zone if one was
+// given.
 func (p *printer) clocks(r Range) string {
 	text := clockOf(r.From) + "-" + endClock(r.From, r.To)
 	if p.zone != nil {
@@ -36,7 +37,7 @@ func (p *printer) clocks(r Range) string {
 	return text
 }
 
-// endClock shows midnight as the end of the day it ends.
+// endClock shows midnight as 24:00 of the day before.
 func endClock(from, to time.Time) string {
 	if to.After(from) && to.Hour() == 0 && to.Minute() == 0 && to.Second() == 0 && to.Nanosecond() == 0 {
 		return "24:00:00"
@@ -45,7 +46,7 @@ func endClock(from, to time.Time) string {
 }
 
 // WriteText writes the explanation for a terminal of TextWidth columns. Names from
-// outside are written as they are; the caller makes them printable.
+// outside are written unchanged; the caller must make them printable.
 func (e *Explanation) WriteText(w io.Writer) error {
 	p := &printer{zone: e.zone}
 	e.writeTitle(p)
@@ -102,13 +103,13 @@ func (e *Explanation) writeFigures(p *printer) {
 		{"free", f.Free, ""},
 		{"stranded", f.Stranded, ""},
 		{"unhealthy", f.Unhealthy, ""},
-		{"unobserved", f.Unobserved, ofIt(f.UnobservedAttribution, "owners not read")},
+		{"unobserved", f.Unobserved, ofIt(f.UnobservedAttribution, "owners unknown")},
 	} {
 		p.f("  %-12s %15s slice-ms %s GPU-h %6s%s", b.name, grouped(b.value), gpuHours(b.value, f.GPUSlices),
 			percent(b.value, f.CapacitySliceMS), b.note)
 	}
 	p.f("  %-12s %15s J", "energy", joules(f.EnergyMJ))
-	p.wrapped(2, "epoch %d of rules and tenants, rests on %s", f.Epoch, count(f.Inputs, "journal row"))
+	p.wrapped(2, "epoch %d of rules and tenant mapping, computed from %s", f.Epoch, count(f.Inputs, "journal row"))
 }
 
 func ofIt(part int64, what string) string {
@@ -118,7 +119,7 @@ func ofIt(part int64, what string) string {
 	return fmt.Sprintf("  (%s of it %s)", grouped(part), what)
 }
 
-// roundHours are slice-ms in GPU-hours of three places, for reading.
+// roundHours formats slice-ms as GPU-hours with three decimal places, for reading.
 func roundHours(sliceMS int64, slices int) string {
 	hours := new(big.Rat)
 	if slices > 0 {
@@ -130,7 +131,7 @@ func roundHours(sliceMS int64, slices int) string {
 	return "less than 0.001"
 }
 
-// gpuHours is slice-ms over slices and hours, to nine places.
+// gpuHours formats slice-ms as GPU-hours with nine decimal places.
 func gpuHours(sliceMS int64, slices int) string {
 	if slices == 0 {
 		return "0.000000000"
@@ -162,7 +163,7 @@ func (e *Explanation) writeOwners(p *printer) {
 		p.wrapped(6, "held %s slice-ms = active %s + idle %s + unproven %s%s; energy %s J",
 			grouped(o.Held()), grouped(o.Active), grouped(o.Idle), grouped(o.Unproven), ofIt(o.Inferred, "inferred"),
 			joules(o.EnergyMJ))
-		p.wrapped(6, "%s; %s", cmp.Or(o.Facts, "facts not kept"), o.Mapping)
+		p.wrapped(6, "%s; %s", cmp.Or(o.Facts, "facts not stored"), o.Mapping)
 	}
 }
 
@@ -192,7 +193,7 @@ func (e *Explanation) writeLines(p *printer) {
 	}
 }
 
-// leafText is what the leaf is, in all its forms of the hour.
+// leafText describes the leaf, in each of its forms during the hour.
 func (e *Explanation) leafText(leaf string) string {
 	var forms []string
 	for _, l := range e.Leaves {
@@ -203,7 +204,7 @@ func (e *Explanation) leafText(leaf string) string {
 	return labelled(": ", strings.Join(forms, "; or "))
 }
 
-// byLeaf are the lines in the text's order: the GPU's own last.
+// byLeaf sorts the lines by leaf, with the GPU's own lines last.
 func (e *Explanation) byLeaf() []Line {
 	lines := slices.Clone(e.Lines)
 	slices.SortStableFunc(lines, func(a, b Line) int {
@@ -259,7 +260,7 @@ func (e *Explanation) writeHolds(p *printer) {
 			share = ", share " + strings.Join(h.Shares, ", ")
 		}
 		p.wrapped(2, "%s %s on leaf %s%s, %s slice-ms", p.clocks(h.Range), h.Owner, h.Leaf, share, grouped(h.SliceMS))
-		p.wrapped(6, "%s%s%s", cmp.Or(h.Facts, "facts not kept"), labelled("; begins ", h.Begins),
+		p.wrapped(6, "%s%s%s", cmp.Or(h.Facts, "facts not stored"), labelled("; begins ", h.Begins),
 			labelled("; ends ", h.Ends))
 	}
 }

@@ -9,85 +9,92 @@ import (
 	"github.com/gputally/gputally/internal/meter"
 )
 
-// reasons say in words why time is in its bucket. short is for the summary.
+// reasons are the texts for the reasons of buckets; short is for the summary.
 var reasons = map[meter.Why]struct{ short, long string }{
 	meter.WhyActivity: {"the engine was active", "work was seen: the engine's activity was at least 0.005"},
-	meter.WhyUtil:     {"GPU_UTIL was above 0", "work was seen: no activity was read, and GPU_UTIL was above 0"},
-	meter.WhyShared: {"several owners had the leaf while it worked",
-		"work was seen, but several owners had the leaf, and nothing shows whose it was"},
+	meter.WhyUtil:     {"GPU_UTIL was above 0", "work was seen: there was no activity metric, but GPU_UTIL was above 0"},
+	meter.WhyShared: {"several owners shared the leaf while it worked",
+		"work was seen, but several owners shared the leaf, and nothing shows whose work it was"},
 	meter.WhyQuiet: {"no engine worked",
-		"no work: at least two signals were valid, all were quiet, and the owner held it all that was observed"},
+		"no work: at least two signals were valid and all were quiet, and the owner held the leaf for all of the observed " +
+			"time"},
 	meter.WhyParked: {"no engine worked, only a CUDA context was open",
 		"no work: activity and utilisation were quiet, and power was at most 60 W above idle, which is what an open CUDA " +
 			"context takes"},
 	meter.WhyOtherWorks: {"this instance was quiet while another one worked",
-		"no work on this MIG instance: its activity was quiet while another instance worked, so the profiler did its job"},
-	meter.WhyPartly: {"it was held for a part of a slot only",
-		"no work was seen, but it was not held all that was observed of the slot, and signals are the whole slot's"},
-	meter.WhyNoSignal:  {"no signal was read", "no signal was valid"},
-	meter.WhyOneSignal: {"only one signal was read", "only one signal was valid and it was quiet; idle needs two"},
-	meter.WhyContrary:  {"the signals contradict each other", "no work was proved, yet not all signals were quiet"},
-	meter.WhyMIGBlind: {"no activity was read of this MIG instance",
-		"no activity was read, and on a MIG instance nothing else can tell"},
-	meter.WhyMIGAlone: {"nothing shows that the profiler ran",
-		"the activity of this MIG instance was quiet, but power was not and no other instance worked: the profiler may " +
-			"not have run"},
-	meter.WhyImported: {"imported allocations bring no evidence",
-		"imported from allocation records, which bring no evidence: unproven, never called idle"},
-	meter.WhyRecords: {"only allocation records tell of it",
-		"no collector told of these slots; allocation records say who held it, and what they don't say stays unobserved"},
-	meter.WhyInferred: {"a gap of at most 30 s was filled",
-		"a gap of at most 30 s between the same holders on both sides: inferred, at the shares they had"},
+		"no work on this MIG instance: its activity was quiet while another instance worked, which shows that profiling " +
+			"metrics were collected"},
+	meter.WhyPartly: {"it was held for only a part of a slot",
+		"no work was seen, but the leaf was held for only a part of the slot, and the signals are for the whole slot"},
+	meter.WhyNoSignal:  {"there was no signal", "no signal was valid"},
+	meter.WhyOneSignal: {"there was only one signal", "only one signal was valid; it was quiet, but idle needs two"},
+	meter.WhyContrary:  {"the signals contradict each other", "no signal proves work, but not all signals were quiet"},
+	meter.WhyMIGBlind: {"there was no activity metric of this MIG instance",
+		"there was no activity metric, and on a MIG instance no other signal is proof"},
+	meter.WhyMIGAlone: {"nothing shows that profiling metrics were collected",
+		"the activity of this MIG instance was quiet, but power was not and no other instance worked: profiling metrics " +
+			"may " +
+			"not have been collected"},
+	meter.WhyImported: {"imported allocations contain no evidence",
+		"imported from allocation records, which contain no evidence of work or idleness: unproven"},
+	meter.WhyRecords: {"only allocation records cover it",
+		"no collector reported these slots; allocation records show who held it, and time that they don't cover stays " +
+			"unobserved"},
+	meter.WhyInferred: {"it was inferred over a gap of at most 30 s",
+		"a gap of at most 30 s between the same holders on both sides: inferred with the same shares"},
 	meter.WhyNotHeld: {"nobody held it", "observed, and nobody held it"},
-	meter.WhyUnownedWork: {"somebody worked without a hold",
-		"the engine worked, but nobody held it: it stays free, and somebody should look"},
-	meter.WhyPoolFree:  {"no allocation had it", "no allocation had this part of the pool"},
+	meter.WhyUnownedWork: {"there was work without an allocation",
+		"the engine worked, but nobody held it: it stays free; find out whose work it was"},
+	meter.WhyPoolFree:  {"no allocation covered it", "no allocation covered this part of the pool"},
 	meter.WhyUncovered: {"no MIG instance covered it", "no leaf (MIG instance or whole GPU) covered these slices"},
 	meter.WhyFewer: {"the GPU had fewer slices than the hour began with",
 		"the slot has fewer slices than the hour began with"},
-	meter.WhyFlagged:     {"it was flagged unhealthy", "flagged unhealthy and no work was seen: no tenant pays"},
-	meter.WhyLost:        {"the GPU was lost", "its node lists it as fallen off the bus"},
+	meter.WhyFlagged:     {"it was flagged unhealthy", "flagged unhealthy, and no work was seen, so no tenant pays"},
+	meter.WhyLost:        {"the GPU was lost", "its node reports that it fell off the bus"},
 	meter.WhyNotListed:   {"its node no longer listed it", "missing from its node's complete list of GPUs: lost"},
-	meter.WhyAttribution: {"owners could not be read", "the collector could not read who held what"},
-	meter.WhyExcess: {"the slot contradicts the GPU's size",
-		"the slot tells of more slices than the hour's capacity, or of another kind of entry: none of it is believed"},
-	meter.WhyListed: {"listed, and nothing more", "the batch lists the GPU and says nothing of its time"},
-	meter.WhyCapacity: {"the pool's capacity is not known",
-		"what no allocation had of a pool of unknown capacity is not called free"},
-	meter.WhyNoBatch:  {"no batch tells of it", "no batch of the node tells of these slots"},
-	meter.WhyUnlisted: {"the batch lacks the GPU", "the batch lists only a part of the node's GPUs, and not this one"},
-	meter.WhyNothing:  {"the collector saw nothing", "the collector reports that it saw nothing of the slot"},
-	meter.WhyPart:     {"a part of the slot was not seen", "the collector saw a part of the slot; this is the rest"},
+	meter.WhyAttribution: {"its owners are unknown", "the collector could not read who held it"},
+	meter.WhyExcess: {"the batch contradicts the GPU's size",
+		"the batch lists more slices than the GPU had in that hour, or another kind of entry, so nothing in it is counted"},
+	meter.WhyListed: {"it was listed without any time", "the batch lists the GPU but reports no time for it"},
+	meter.WhyCapacity: {"the pool's capacity is unknown",
+		"the pool's capacity is unknown, so time that no allocation covers can't be called free"},
+	meter.WhyNoBatch: {"there was no batch", "the node sent no batch for these slots"},
+	meter.WhyUnlisted: {"the batch didn't list the GPU",
+		"the batch lists only a part of the node's GPUs, and not this one"},
+	meter.WhyNothing: {"the collector observed nothing", "the collector reports that it observed no part of the slot"},
+	meter.WhyPart: {"a part of the slot was not observed",
+		"the collector observed a part of the slot; this is the rest"},
 }
 
-// gaps say why unobserved time was not inferred from the slots around it.
+// gaps are the texts for why unobserved time was not inferred from the slots around
+// it.
 var gaps = map[meter.GapWhy]string{
 	meter.GapFirst:     "not inferred: nothing is known before the gap",
 	meter.GapLast:      "not inferred: nothing is known after the gap",
 	meter.GapLong:      "not inferred: the gap is longer than 30 s",
 	meter.GapHolders:   "not inferred: the holders or the leaves differ before and after the gap",
-	meter.GapNobody:    "not inferred: nobody held it before and after the gap, and free time is never inferred",
+	meter.GapNobody:    "not inferred: nobody held it on either side of the gap, and free time is never inferred",
 	meter.GapMoved:     "not inferred: the GPU went to another node",
-	meter.GapKnown:     "not inferred: the GPU was known to be lost or overfull in the gap",
+	meter.GapKnown:     "not inferred: the GPU was lost, or its batch contradicted its size, in the gap",
 	meter.GapRetired:   "not inferred: the GPU was retired in the gap",
-	meter.GapOtherwise: "the rest of a gap that was inferred: not held, or listed otherwise",
+	meter.GapOtherwise: "the rest of an inferred gap: not held, or listed differently",
 }
 
-// splits say how energy was split.
+// splits are the texts for how energy was split.
 var splits = map[meter.EnergyWhy]string{
-	meter.EnergyByWork: "the model's idle power by slice-ms over all that was observed, the rest by slice-ms × " +
+	meter.EnergyByWork: "the model's idle power by slice-ms over all observed time, the rest by slice-ms × " +
 		"activity over held time",
-	meter.EnergyByTime: "the model's idle power by slice-ms over all that was observed, the rest by slice-ms over " +
-		"held time: an activity was not read, or all were 0",
-	meter.EnergyNotHeld: "the model's idle power by slice-ms over all that was observed, the rest to the platform: " +
-		"nobody held anything",
-	meter.EnergyPlatform: "all to the platform: the GPU was lost or overfull, or owners could not be read",
-	meter.EnergyUnseen:   "all to the platform: nothing of the slot was seen",
-	meter.EnergyLong:     "unattributed: the counter's movement covers more than 1.5 slots",
-	meter.EnergyReset:    "unattributed: the counter was reset",
+	meter.EnergyByTime: "the model's idle power by slice-ms over all observed time, the rest by slice-ms over " +
+		"held time, because an activity was unknown or all were 0",
+	meter.EnergyNotHeld: "the model's idle power by slice-ms over all observed time, the rest to the platform: " +
+		"nothing was held",
+	meter.EnergyPlatform: "all to the platform: the GPU was lost, its batch contradicted its size, or its owners are " +
+		"unknown", meter.EnergyUnseen: "all to the platform: no part of the slot was observed",
+	meter.EnergyLong:  "unattributed: the counter's movement covers more than 1.5 slots",
+	meter.EnergyReset: "unattributed: the counter was reset",
 }
 
-// reason is a piece's in words.
+// reason is the text for a piece's reason.
 func (b *builder) reason(p *meter.Part) string {
 	text := reasons[p.Why].long
 	switch {
@@ -102,7 +109,7 @@ func (b *builder) reason(p *meter.Part) string {
 	return text
 }
 
-// flaggedBy names the last event that may have set the flag.
+// flaggedBy names the last event that may have caused the health flag.
 func (b *builder) flaggedBy(beforeMS int64) string {
 	for _, ev := range slices.Backward(b.events) {
 		if ev.Kind == "xid" && ev.GPU == b.GPU && ev.At.UnixMilli() < beforeMS {
@@ -144,7 +151,7 @@ func (b *builder) energy() {
 	}
 }
 
-// share is a bucket of somebody's time with its reasons, the greatest first.
+// share is the time in one bucket, with its reasons, the greatest first.
 type share struct {
 	bucket  string
 	sliceMS int64
@@ -169,7 +176,7 @@ func shares(lines []Line, of func(Line) bool) (out []share) {
 	return out
 }
 
-// shortReasons finds reasons by their codes.
+// shortReasons are the short texts by code.
 var shortReasons = func() map[string]string {
 	out := map[string]string{}
 	for why, r := range reasons {
@@ -191,20 +198,21 @@ func (b *builder) shareText(s share) string {
 	return fmt.Sprintf("%s %s because %s", b.hours(s.sliceMS), s.bucket, strings.Join(because, ", or "))
 }
 
-// hours are slice-ms in GPU-hours for reading.
+// hours formats slice-ms as GPU-hours, for reading.
 func (b *builder) hours(sliceMS int64) string { return roundHours(sliceMS, b.Figures.GPUSlices) }
 
-// summarised is how many owners the summary names.
+// summarised is the greatest number of owners that the summary names.
 const summarised = 3
 
-// summary says who pays for what of the hour, and why, and what nobody pays for.
+// summary states who pays for what part of the hour, and why, and what part nobody
+// pays for.
 func (b *builder) summary() []string {
 	owners := slices.Clone(b.Owners)
 	slices.SortStableFunc(owners, func(x, y Owner) int { return cmp.Compare(y.Held(), x.Held()) })
 	var out []string
 	for i, o := range owners {
 		if i == summarised {
-			out = append(out, fmt.Sprintf("%s more held a part of it.", count(int64(len(owners)-i), "owner")))
+			out = append(out, fmt.Sprintf("%s more held a part of the GPU.", count(int64(len(owners)-i), "owner")))
 			break
 		}
 		if o.Held() == 0 {

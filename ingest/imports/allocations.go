@@ -11,15 +11,15 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Columns that a file of allocations may be mapped to.
+// Names of the columns that an allocation file can have.
 var columnNames = []string{
 	"tenant", "project", "user", "account", "job", "node", "device", "model", "start", "end", "duration", "gpus",
 }
 
-// columnAliases are other words for the same.
+// columnAliases are alternative column names.
 var columnAliases = map[string]string{"workload": "job", "gpu": "device", "uuid": "device"}
 
-// Columns says which column of the file has what, by our names.
+// Columns maps our column names to the file's.
 type Columns map[string]string
 
 // ParseColumns reads "tenant=vc,start=start_time,…".
@@ -36,9 +36,9 @@ func ParseColumns(text string) (Columns, error) {
 		}
 		switch {
 		case !ok || column == "":
-			return nil, fmt.Errorf("column %q: want NAME=COLUMN", pair)
+			return nil, fmt.Errorf("column %q: must be NAME=COLUMN", pair)
 		case !slices.Contains(columnNames, name):
-			return nil, fmt.Errorf("column %q: want one of %s", name, strings.Join(columnNames, ", "))
+			return nil, fmt.Errorf("column %q: NAME must be one of %s", name, strings.Join(columnNames, ", "))
 		case out[name] != "":
 			return nil, fmt.Errorf("column %q is mapped twice", name)
 		}
@@ -47,25 +47,26 @@ func ParseColumns(text string) (Columns, error) {
 	return out, nil
 }
 
-// Reading says how a file's rows are to be read.
+// Reading configures how the rows of a file are read.
 type Reading struct {
-	Columns Columns // of allocations; a column that isn't mapped is the one of its own name
+	Columns Columns // of allocations; a column that isn't mapped keeps its own name
 	Zone    *time.Location
-	// Delimiter of a CSV; 0: the one the header has most of.
+	// Delimiter of a CSV; 0: the one most frequent in the header.
 	Delimiter rune
-	// WindowFromMS and WindowToMS are the window that was given, Unix ms; 0: none.
+	// WindowFromMS and WindowToMS are the requested window, Unix ms; 0: none.
 	WindowFromMS, WindowToMS int64
-	// SlurmCluster is whose jobs are taken where sacct lists several clusters.
+	// SlurmCluster selects the jobs of one cluster where sacct lists several.
 	SlurmCluster string
-	// ByNode spreads a job's GPUs over the nodes that sacct lists.
+	// ByNode divides a job's GPUs among the nodes that sacct lists.
 	ByNode bool
 	Horizon
 }
 
 func (r *Reading) windowed() bool { return r.WindowToMS > 0 }
 
-// ReadAllocations reads CSV with a header, or JSON lines, packed or not. Its
-// error is the file's or the mapping's; what is wrong with a row stands in Bad.
+// ReadAllocations reads CSV with a header, or JSON lines, either of them gzipped or
+// not. It returns an error for problems of the whole file or the mapping; problems of
+// single rows are listed in File.Bad.
 func ReadAllocations(in io.Reader, how Reading) (*File, error) {
 	t, err := openTable(in, how.Delimiter)
 	if err != nil {
@@ -81,14 +82,14 @@ func ReadAllocations(in io.Reader, how Reading) (*File, error) {
 	}
 	for name, column := range how.Columns {
 		if t.header == nil && a.file.Rows > 0 && !a.met[name] {
-			return nil, fmt.Errorf("%s=%s: no line has that field", name, column)
+			return nil, fmt.Errorf("column %s=%s: no line of the file has that field", name, column)
 		}
 	}
 	a.file.distinct(false)
 	return a.file, nil
 }
 
-// each hands the rows of a table over, and lists those that can't be read.
+// each passes the rows of a table to add, and lists those that can't be read.
 func each(t *table, f *File, add func(row)) error {
 	for {
 		one, err := t.next()
@@ -111,7 +112,7 @@ func each(t *table, f *File, add func(row)) error {
 	}
 }
 
-// resolve maps our names to columns that the header has; nil: JSON lines.
+// resolve maps our column names to those of the header; nil: the file is JSON lines.
 func resolve(given Columns, header []string) (Columns, error) {
 	out := Columns{}
 	for _, name := range columnNames {
@@ -122,13 +123,14 @@ func resolve(given Columns, header []string) (Columns, error) {
 		case header == nil || slices.Contains(header, column):
 			out[name] = column
 		case column != "":
-			return nil, fmt.Errorf("%s=%s: the header has no such column, it has %s", name, column, strings.Join(header, ", "))
+			return nil, fmt.Errorf("column %s=%s: the header has no such column (it has %s)", name, column,
+				strings.Join(header, ", "))
 		case slices.Contains(header, name):
 			out[name] = name
 		}
 	}
 	if given["end"] != "" && given["duration"] != "" {
-		return nil, errors.New("end and duration are both mapped: one of them says when it ended")
+		return nil, errors.New("end and duration are both mapped: map only one of them")
 	}
 	if given["duration"] != "" {
 		delete(out, "end")
@@ -138,11 +140,12 @@ func resolve(given Columns, header []string) (Columns, error) {
 	}
 	switch {
 	case out["start"] == "":
-		return nil, errors.New("start: no column says when allocations began")
+		return nil, errors.New("start: no column maps to the start of allocations; map one with start=COLUMN")
 	case out["end"] == "" && out["duration"] == "":
-		return nil, errors.New("end: no column says when allocations ended, nor how long they took")
+		return nil, errors.New("end: no column maps to the end or duration of allocations; map one with end=COLUMN or " +
+			"duration=COLUMN")
 	case out["gpus"] == "" && out["device"] == "":
-		return nil, errors.New("gpus: no column says how many GPUs were allocated, nor which")
+		return nil, errors.New("gpus: no column maps to the allocated GPUs; map one with gpus=COLUMN or device=COLUMN")
 	}
 	return out, nil
 }
@@ -151,7 +154,7 @@ type allocationReader struct {
 	how     *Reading
 	columns Columns
 	file    *File
-	met     map[string]bool // names that a line had
+	met     map[string]bool // columns that have a value in some line
 }
 
 func (a *allocationReader) get(r row, name string) string {
@@ -190,8 +193,8 @@ func (a *allocationReader) add(r row) {
 	}
 }
 
-// span reads when a record ran. It answers false, and counts it, where that
-// was never, or never within the window.
+// span reads when a record ran. If it never ran, or never within the window, it counts
+// that and returns ran = false.
 func (f *File) span(rec *Record, how *Reading, start, end, duration string) (ran bool, err error) {
 	from, err := parseMoments(start, how.Zone)
 	if err != nil {
@@ -209,7 +212,7 @@ func (f *File) span(rec *Record, how *Reading, start, end, duration string) (ran
 	switch {
 	case len(to) > 0:
 		rec.EndMS = to[0]
-		if rec.EndMS < rec.StartMS { // an hour that came twice, and the job ended in its second coming
+		if rec.EndMS < rec.StartMS { // a local hour that occurred twice, and the job ended in the second one
 			rec.EndMS = to[len(to)-1]
 		}
 	case !absentWords[strings.ToLower(duration)]:
@@ -221,7 +224,7 @@ func (f *File) span(rec *Record, how *Reading, start, end, duration string) (ran
 	case how.windowed():
 		rec.EndMS = max(rec.StartMS, how.close(how.WindowToMS))
 	default:
-		return false, errors.New("end: it is open, and no end of the window is given to close it")
+		return false, errors.New("end: missing, and there is no end of the window that could take its place")
 	}
 	if len(from) > 1 || len(to) > 1 {
 		f.Counts.Ambiguous++
@@ -230,7 +233,7 @@ func (f *File) span(rec *Record, how *Reading, start, end, duration string) (ran
 	case rec.EndMS < rec.StartMS:
 		return false, fmt.Errorf("end %s is before start %s", rfc3339(rec.EndMS), rfc3339(rec.StartMS))
 	case rec.EndMS >= wire.MaxTimeMS:
-		return false, fmt.Errorf("end %s: rows can't carry a time after 2106-02-07T06:28:16Z", rfc3339(rec.EndMS))
+		return false, fmt.Errorf("end %s: must not be after 2106-02-07T06:28:16Z", rfc3339(rec.EndMS))
 	case how.windowed() &&
 		(rec.StartMS >= how.WindowToMS || (rec.EndMS <= how.WindowFromMS && rec.StartMS < how.WindowFromMS)):
 		f.Counts.Outside++
@@ -254,7 +257,7 @@ func (r *Record) hold(devices, gpus string, named bool) error {
 	r.Devices = strings.FieldsFunc(devices, func(c rune) bool { return strings.ContainsRune(", ;\t", c) })
 	slices.Sort(r.Devices)
 	if len(r.Devices) > maxGPUs/1000 {
-		return fmt.Errorf("device: %d of them in one record", len(r.Devices))
+		return fmt.Errorf("device: %d devices in one record are too many (at most %d)", len(r.Devices), maxGPUs/1000)
 	}
 	for i := 1; i < len(r.Devices); i++ {
 		if r.Devices[i] == r.Devices[i-1] {
@@ -263,7 +266,7 @@ func (r *Record) hold(devices, gpus string, named bool) error {
 	}
 	if gpus == "" {
 		if len(r.Devices) == 0 && !named {
-			return errors.New("gpus is empty")
+			return errors.New("gpus: must not be empty")
 		}
 		r.MilliGPUs = uint32(len(r.Devices)) * 1000
 		return nil
@@ -273,16 +276,17 @@ func (r *Record) hold(devices, gpus string, named bool) error {
 		return err
 	}
 	if n := uint32(len(r.Devices)); n > 0 && milli != n*1000 {
-		return fmt.Errorf("gpus %q: %d devices are named, and a named device is held whole", gpus, n)
+		return fmt.Errorf("gpus %q: must equal the number of named devices, %d, because a named device is held whole", gpus,
+			n)
 	}
 	r.MilliGPUs = milli
 	return nil
 }
 
-// distinct names the records, drops copies of a record's rows, numbers what is left of each
-// record, and answers rows that contradict each other: the later one counts
-// where latest is set, else it is refused. Without a job nothing tells a copy
-// from a second allocation of the same owner, and every row counts.
+// distinct finds the records, drops copies of rows, and numbers the remaining rows of
+// each record. Of rows that contradict each other the later one counts if latest is
+// set; otherwise it is refused. Without a job id a copy can't be distinguished from a
+// second allocation of the same owner, so every row counts.
 func (f *File) distinct(latest bool) {
 	type rowKey struct {
 		key   key
@@ -306,7 +310,7 @@ func (f *File) distinct(latest bool) {
 			f.Counts.Superseded++
 			out[at] = rec
 		default:
-			f.bad(rec.Line, fmt.Errorf("job %q from %s stands on line %d otherwise", rec.Job, rfc3339(rec.StartMS),
+			f.bad(rec.Line, fmt.Errorf("job %q from %s: contradicts line %d", rec.Job, rfc3339(rec.StartMS),
 				out[at].Line))
 		}
 	}

@@ -83,7 +83,7 @@ func TestReadAllocations(t *testing.T) {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}
 			if len(got.Bad) != 1 || got.Bad[0].Line != 8 || !strings.Contains(got.Bad[0].Reason,
-				`job "2" from 2020-04-01T01:00:00Z stands on line 3 otherwise`) {
+				`job "2" from 2020-04-01T01:00:00Z: contradicts line 3`) {
 				t.Errorf("bad lines: %+v", got.Bad)
 			}
 		})
@@ -115,7 +115,7 @@ func TestReadAllocationsOfJSONLines(t *testing.T) {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
 	if len(got.Bad) != 2 || got.Bad[0].Line != 5 || !strings.Contains(got.Bad[1].Reason,
-		`gpus "0.5": 1 devices are named`) {
+		`gpus "0.5": must equal the number of named devices, 1`) {
 		t.Errorf("bad lines: %+v", got.Bad)
 	}
 }
@@ -126,15 +126,15 @@ func TestReadAllocationsNamesWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
 		"a,soon,2020-03-01,1":                       `start: time "soon"`,
 		"a,2020-03-01,later,1":                      `end: time "later"`,
-		"a,2020-03-01,,1":                           "end: it is open",
+		"a,2020-03-01,,1":                           "end: missing",
 		"a,2020-03-02,2020-03-01,1":                 "end 2020-02-29T23:00:00Z is before start 2020-03-01T23:00:00Z",
-		"a,2020-03-01,2020-03-02,0.0001":            `gpus "0.0001": finer than`,
+		"a,2020-03-01,2020-03-02,0.0001":            `gpus "0.0001": must have at most three`,
 		"a,2020-03-01,2020-03-02,many":              `gpus "many"`,
-		"a,2020-03-01,2020-03-02,":                  "gpus is empty",
-		"a,2020-03-01,2020-03-02":                   "3 fields, the header has 4",
+		"a,2020-03-01,2020-03-02,":                  "gpus: must not be empty",
+		"a,2020-03-01,2020-03-02":                   "3 fields, but the header has 4",
 		`a,"2020-03-01,2020-03-02,1`:                `extraneous or missing " in quoted-field`,
-		"a,2020-03-29 02:30:00,2020-03-29 04:00,1":  "the clocks of the zone skipped it",
-		"a,2020-03-01,2020-03-02,1000000.5":         "more than 1000000",
+		"a,2020-03-29 02:30:00,2020-03-29 04:00,1":  "no such local time",
+		"a,2020-03-01,2020-03-02,1000000.5":         "at most 1000000",
 		"a,2020-03-01,2020-03-02,\xff\xfe":          `gpus "`,
 		"a,9999999999999,2020-03-02,1":              `start: time "9999999999999"`,
 		"a,2020-03-01T00:00:00Z,2020-03-01T00:00,1": "",
@@ -158,13 +158,13 @@ func TestReadAllocationsRefusesAFile(t *testing.T) {
 	for name, c := range map[string]struct{ columns, file, want string }{
 		"nothing": {"", "", "empty"},
 		"no such column": {"tenant=vc", "start,end,gpus\n",
-			"tenant=vc: the header has no such column, it has start, end, gpus"},
+			"tenant=vc: the header has no such column (it has start, end, gpus)"},
 		"no start":                {"", "end,gpus\n", "start: no column"},
 		"no end":                  {"", "start,gpus\n", "end: no column"},
 		"no gpus":                 {"", "start,end\n", "gpus: no column"},
 		"two ends":                {"end=end,duration=d", "start,end,d,gpus\n", "end and duration are both mapped"},
-		"a column twice":          {"", "start,end,end,gpus\n", `column "end" stands there twice`},
-		"a field that never came": {"tenant=vc", "{\"start\":1,\"end\":2,\"gpus\":1}\n", "tenant=vc: no line has that field"},
+		"a column twice":          {"", "start,end,end,gpus\n", `there are two columns "end"`},
+		"a field that never came": {"tenant=vc", "{\"start\":1,\"end\":2,\"gpus\":1}\n", "tenant=vc: no line of the file has that field"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadAllocations(strings.NewReader(c.file),
@@ -174,7 +174,7 @@ func TestReadAllocationsRefusesAFile(t *testing.T) {
 			}
 		})
 	}
-	for text, want := range map[string]string{"tenant": "NAME=COLUMN", "colour=x": `"colour": want one of`,
+	for text, want := range map[string]string{"tenant": "NAME=COLUMN", "colour=x": `"colour": NAME must be one of`,
 		"job=a,workload=b": "mapped twice", "end=": "NAME=COLUMN"} {
 		if _, err := ParseColumns(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("columns %q: got %v, want an error with %q", text, err, want)

@@ -14,22 +14,22 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// maxLineBytes bounds one line: a node of 16 boards in 7 instances each is
-// some 50 kB.
+// maxLineBytes bounds one line: a node of 16 GPUs with 7 instances each takes some 50
+// kB.
 const maxLineBytes = 16 << 20
 
-// BadLine is a line that can't be imported.
+// BadLine is a line that can't be imported, with the reason.
 type BadLine struct {
 	Line   int    `json:"line"`
 	Reason string `json:"reason"`
 }
 
-// Batches is what a file holds.
+// Batches is the content of a file.
 type Batches struct {
 	Lines   int
 	Encoded [][]byte // ascending by slot
 	Bad     []BadLine
-	Runs    []decisions.Run // that it takes to send them, by cluster and origin
+	Runs    []decisions.Run // runs under which they may be sent, by cluster and origin
 }
 
 type numbered struct {
@@ -37,9 +37,9 @@ type numbered struct {
 	batch *wire.Batch
 }
 
-// Read reads JSON lines. slotMS are the slot lengths of the clusters that exist.
-// A slot that begins after the horizon is a bad line.
-// Its error is one of reading; what is wrong with a line stands in Bad.
+// Read reads JSON lines. slotMS are the slot lengths of the existing clusters. A slot
+// that begins after the horizon is a bad line. It returns an error only if reading
+// fails; problems of single lines are listed in Bad.
 func Read(r io.Reader, slotMS map[string]int64, horizon Horizon) (*Batches, error) {
 	out := &Batches{}
 	var all []numbered
@@ -80,7 +80,7 @@ func (o *Batches) bad(line int, err error) {
 	o.Bad = append(o.Bad, BadLine{Line: line, Reason: err.Error()})
 }
 
-// encode declares each cluster's slot length and window on its batches.
+// encode sets each cluster's slot length and window in its batches, and encodes them.
 func (o *Batches) encode(all []numbered, slotMS map[string]int64) error {
 	slices.SortStableFunc(all, func(a, b numbered) int {
 		return cmp.Or(cmp.Compare(a.batch.SlotStartMs, b.batch.SlotStartMs), cmp.Compare(a.batch.SlotMs, b.batch.SlotMs))
@@ -97,7 +97,7 @@ func (o *Batches) encode(all []numbered, slotMS map[string]int64) error {
 			length[b.Cluster] = b.SlotMs
 		}
 		if want := length[b.Cluster]; b.SlotMs != want {
-			o.bad(n.line, fmt.Errorf("slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, want))
+			o.bad(n.line, fmt.Errorf("slot_ms %d: must be %d, the slot length of cluster %q", b.SlotMs, want, b.Cluster))
 			continue
 		}
 		w, ok := window[b.Cluster]
@@ -121,8 +121,8 @@ func (o *Batches) encode(all []numbered, slotMS map[string]int64) error {
 	return nil
 }
 
-// run notes the run that the batch is sent under: its file may hold batches of
-// many collectors.
+// run records the run under which the batch is sent; a file may hold batches of many
+// collectors.
 func (o *Batches) run(b *wire.Batch) {
 	if !slices.ContainsFunc(o.Runs, func(r decisions.Run) bool {
 		return r.Cluster == b.Cluster &&

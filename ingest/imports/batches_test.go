@@ -62,7 +62,7 @@ func TestReadListsBadLinesAndTakesTheGood(t *testing.T) {
 func TestReadKeepsToAClustersSlotLength(t *testing.T) {
 	got, err := imports.Read(strings.NewReader(line("0", "10000", "")), map[string]int64{"k": 60_000}, imports.Horizon{})
 	if err != nil || len(got.Encoded) != 0 || len(got.Bad) != 1 || !strings.Contains(got.Bad[0].Reason,
-		"slots of 60000 ms") {
+		"must be 60000") {
 		t.Errorf("got %+v, %v; want the line refused for its slot length", got, err)
 	}
 }

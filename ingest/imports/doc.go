@@ -1,23 +1,22 @@
-// Package imports reads recorded history into batches.
+// Package imports converts recorded history to batches.
 //
-// In: JSON lines of the wire contract (Read); allocation records as CSV or JSON
-// lines (ReadAllocations), and Slurm's accounting (ReadSacct). Out: encoded
-// batches ascending by slot, with the window they declare and the slot length
-// a new cluster takes, for the same spool and topic as everything else. Bad
-// lines are listed with line and reason; the good ones go in.
+// In: JSON lines of the wire format (Read); allocation records as CSV or JSON lines
+// (ReadAllocations), and Slurm accounting (ReadSacct). Out: encoded batches, ascending
+// by slot, with the window they declare and the slot length for a new cluster. They
+// are sent through the same spool and topic as live batches. Bad lines are listed with
+// line and reason; the others are imported.
 //
-// Records are kept as they were imported last (table allocations), and a Plan
-// says anew, whole, each node and hour that comes out otherwise than it was
-// said last (R1, R18): a Plan is a function of the records that stand, the
-// options and what was said, so that the same file again says nothing, and a
-// run that was stopped is done again.
+// Imported records are kept in table allocations. A Plan publishes, as a whole, every
+// node and hour whose content differs from what was published last (R1, R18). It
+// depends only on the kept records, the options and what was published. So importing
+// the same file again publishes nothing, and an interrupted run can be repeated.
 //
-// In a cluster that collectors measure, a Plan fills: it sends batches of the
-// cluster's own slots, of a rank below every other, for what no collector told
-// of, with the leaves that the last batch before had. Then it is a function of
-// the journal's gaps, too. Each ms of a record is filled, skipped because
-// somebody saw it, or refused by name.
+// In a cluster with collectors a Plan only fills: it sends batches in the cluster's
+// own slots, ranked below all others, for the time that no collector reported, with
+// the leaves of the last batch before. Then it also depends on the gaps in the
+// journal. Each ms of a record is filled, skipped because a collector reported it, or
+// refused with a reason.
 //
-// What can go wrong: records that name no GPU in such a cluster, another source
-// of the same node (RefusedError), a pool too large for a message.
+// Possible errors: records without GPU ids for a cluster with collectors, another
+// source for the same node (RefusedError), a pool too large for one message.
 package imports

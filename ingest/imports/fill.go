@@ -13,23 +13,23 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Filled is time that records hold and nobody saw, by slices of a GPU.
+// Filled is the time held by records and not reported by a collector.
 type Filled struct {
-	// SliceMS is by how many slices make one GPU.
+	// SliceMS is slice-ms by the number of slices that make one GPU.
 	SliceMS map[uint32]int64
-	// ShortMS is how many ms of GPUs of it lie in gaps that may be inferred (R10),
-	// which comes first.
+	// ShortMS is the part of it, in ms of GPUs by the same key, that lies in gaps
+	// short enough to be inferred; inference goes first (R10).
 	ShortMS int64
 }
 
-// named keeps the records that say which GPU of which node they held, and lists
-// the others.
+// named keeps the records that name their GPU and node, and lists the others as
+// refused.
 func (p *Plan) named(records []Record) []Record {
 	out := make([]Record, 0, len(records))
 	for _, r := range records {
 		switch {
 		case len(r.Devices) == 0:
-			p.refused(r.Line, "%s names no GPU: into a live cluster goes only what does (R18)", r.label())
+			p.refused(r.Line, "%s names no GPU: in a cluster with collectors, records must name GPU and node (R18)", r.label())
 		case r.Node == "":
 			p.refused(r.Line, "%s names GPU %s, but no node", r.label(), r.Devices[0])
 		default:
@@ -43,7 +43,7 @@ func (p *Plan) refused(line int, format string, args ...any) {
 	p.Bad = append(p.Bad, BadLine{Line: line, Reason: fmt.Sprintf(format, args...)})
 }
 
-// lay takes the leaves that the last batch before the gap listed.
+// lay sets the gap's leaves, those of the last batch before it.
 func (g *gap) lay(rows []layoutRow, leaves map[uint64]leafRow) {
 	byGPU := map[string][]leafRow{}
 	boards := map[string]layoutRow{}
@@ -64,15 +64,15 @@ func (g *gap) lay(rows []layoutRow, leaves map[uint64]leafRow) {
 		g.targets[uuid] = whole
 		switch {
 		case meter.Kind(r.Kind) != meter.Board:
-			whole.why = "is a pool"
+			whole.why = "is a pool and not one GPU"
 		case len(parts) == 0:
 			whole.why = "was lost, or had no leaf, in the last batch before"
 		case covered > r.Slices:
-			whole.why = "was cut anew in the last slot before"
+			whole.why = "was repartitioned in the last slot before"
 		case len(parts) == 1 && parts[0].GI < 0 && parts[0].Profile == "":
 			whole.leaf = parts[0].wire()
 		default:
-			whole.why = fmt.Sprintf("is cut into %d instances there: name one by its MIG UUID", len(parts))
+			whole.why = fmt.Sprintf("is partitioned into %d MIG instances there: name one by its MIG UUID", len(parts))
 			g.instances(board, parts)
 		}
 	}
@@ -99,7 +99,7 @@ func (l *leafRow) wire() *wire.Leaf {
 	return out
 }
 
-// within are the gaps of a node that a time reaches into.
+// within returns the gaps of a node that overlap an interval.
 func (l *live) within(node string, t interval) []*gap {
 	gaps := l.gaps[node]
 	i, _ := slices.BinarySearchFunc(gaps, t.from, func(g *gap, at int64) int { return cmp.Compare(g.to, at+1) })
@@ -110,8 +110,8 @@ func (l *live) within(node string, t interval) []*gap {
 	return gaps[i:j]
 }
 
-// fillable is the leaf that a name has in a gap and until when the inventory has
-// it there; else why not.
+// fillable returns the leaf with that name in a gap and until when the inventory has
+// it on the node; otherwise why there is none.
 func (l *live) fillable(node, name string, g *gap) (t *target, untilMS int64, why string) {
 	t = g.targets[name]
 	switch {
@@ -135,7 +135,8 @@ func (l *live) fillable(node, name string, g *gap) (t *target, untilMS int64, wh
 	return t, untilMS, ""
 }
 
-// judge tells what of the file's records is left out, and counts what fills.
+// judge lists the time of the file's records that is skipped or refused, and counts
+// the time that is filled.
 func (p *Plan) judge() {
 	p.Filled.SliceMS = map[uint32]int64{}
 	for _, u := range p.units {
@@ -152,7 +153,7 @@ func (p *Plan) judgeUse(u *unit, x *use) {
 	rec := &p.current[x.of]
 	at := x.from
 	for _, g := range p.live.within(u.node, x.interval) {
-		p.skip(rec, u, interval{at, g.from}, "a batch tells of it, or nothing was known of the node yet")
+		p.skip(rec, u, interval{at, g.from}, "a batch reports it, or nothing was known of the node yet")
 		part := interval{max(x.from, g.from), min(x.to, g.to)}
 		at = part.to
 		t, untilMS, why := p.live.fillable(u.node, u.uuid, g)
@@ -167,10 +168,10 @@ func (p *Plan) judgeUse(u *unit, x *use) {
 		}
 		p.count(t, g, part)
 	}
-	p.skip(rec, u, interval{at, x.to}, "a batch tells of it, or the ledger isn't there yet")
+	p.skip(rec, u, interval{at, x.to}, "a batch reports it, or it is after the ledger's watermark")
 }
 
-// count adds a time that fills to the plan's sum, as far as the run speaks of it.
+// count adds filled time to the plan's sum, as far as it lies in the hours of the run.
 func (p *Plan) count(t *target, g *gap, part interval) {
 	for i, _ := slices.BinarySearch(p.hours, part.from-meter.HourMS+1); i < len(p.hours) && p.hours[i] < part.to; i++ {
 		ms := min(part.to, p.hours[i]+meter.HourMS) - max(part.from, p.hours[i])
@@ -184,7 +185,7 @@ func (p *Plan) count(t *target, g *gap, part interval) {
 	}
 }
 
-// skip notes time of a file's record that somebody saw: it stays as it is.
+// skip lists time of a record that a collector reported, and that stays unchanged.
 func (p *Plan) skip(rec *Record, u *unit, t interval, why string) {
 	if t.from >= t.to || rec.Line == 0 {
 		return
@@ -193,7 +194,7 @@ func (p *Plan) skip(rec *Record, u *unit, t interval, why string) {
 		rec.label(), u.uuid, u.node, rfc3339(t.from), rfc3339(t.to), why)})
 }
 
-// leave notes time of a file's record that nobody saw and that can't be filled.
+// leave lists time of a record that no collector reported and that can't be filled.
 func (p *Plan) leave(rec *Record, t interval, why string) {
 	if t.from < t.to && rec.Line > 0 {
 		p.refused(rec.Line, "%s from %s to %s: %s", rec.label(), rfc3339(t.from), rfc3339(t.to), why)
@@ -206,21 +207,22 @@ type nodeSlot struct {
 	slotMS int64
 }
 
-// eachFill hands over the encoded fills of all hours whose content differs from
-// what was said last, ascending by hour, node and slot. An hour that was spoken
-// of before is said anew whole, slots that nobody holds any more included.
+// eachFill sends the encoded fills of all hours whose content differs from what was
+// published last, ascending by hour, node and slot. An hour that was published before
+// is published again as a whole, with empty batches for slots that are not held any
+// more.
 func (p *Plan) eachFill(send func(encoded []byte) error) (sent int, err error) {
 	nodes := map[string]bool{}
 	for _, u := range p.units {
 		nodes[u.node] = true
 	}
-	for at := range p.state.said {
+	for at := range p.state.published {
 		nodes[at.node] = true
 	}
 	for _, hourMS := range p.hours {
 		fills := p.fillsOf(hourMS)
 		for _, node := range slices.Sorted(maps.Keys(nodes)) {
-			batches, sum, err := p.sayFills(nodeHour{node, hourMS}, fills)
+			batches, sum, err := p.hourFills(nodeHour{node, hourMS}, fills)
 			if err != nil {
 				return sent, err
 			}
@@ -235,14 +237,14 @@ func (p *Plan) eachFill(send func(encoded []byte) error) (sent int, err error) {
 				sent++
 			}
 			if len(batches) > 0 {
-				p.said = append(p.said, saidHour{nodeHour{node, hourMS}, sum})
+				p.published = append(p.published, publishedHour{nodeHour{node, hourMS}, sum})
 			}
 		}
 	}
 	return sent, nil
 }
 
-// fillsOf are the GPUs that records hold in the slots of an hour that nobody saw.
+// fillsOf returns the GPUs held by records in the unreported slots of an hour.
 func (p *Plan) fillsOf(hourMS int64) map[nodeSlot][]*wire.Gpu {
 	out := map[nodeSlot][]*wire.Gpu{}
 	hour := interval{hourMS, hourMS + meter.HourMS}
@@ -284,7 +286,7 @@ func (p *Plan) fillSlots(into map[nodeSlot][]*wire.Gpu, u *unit, t *target, x *u
 	}
 }
 
-// clipped is a bound within the slot; nil where the slot itself is the bound.
+// clipped is a bound within the slot; nil if it is the slot's own bound.
 func clipped(ms, slotMS int64) *int64 {
 	if ms <= 0 || ms >= slotMS {
 		return nil
@@ -292,14 +294,14 @@ func clipped(ms, slotMS int64) *int64 {
 	return &ms
 }
 
-// sayFills are the fills of a node and hour; none where there is nothing new.
-func (p *Plan) sayFills(at nodeHour, fills map[nodeSlot][]*wire.Gpu) (out []*wire.Batch, sum [32]byte, err error) {
-	before, spoken := p.state.said[at]
+// hourFills makes the fill batches of a node and hour; none if nothing changed.
+func (p *Plan) hourFills(at nodeHour, fills map[nodeSlot][]*wire.Gpu) (out []*wire.Batch, sum [32]byte, err error) {
+	before, exists := p.state.published[at]
 	content := sha256.New()
 	for _, g := range p.live.within(at.node, interval{at.hourMS, at.hourMS + meter.HourMS}) {
 		for start := max(g.from, at.hourMS); start < min(g.to, at.hourMS+meter.HourMS); start += p.live.slotMS {
 			gpus := fills[nodeSlot{at.node, start}]
-			if len(gpus) == 0 && !spoken {
+			if len(gpus) == 0 && !exists {
 				continue
 			}
 			b := &wire.Batch{
@@ -319,7 +321,7 @@ func (p *Plan) sayFills(at nodeHour, fills map[nodeSlot][]*wire.Gpu) (out []*wir
 			content.Write(data)
 		}
 	}
-	if sum = [32]byte(content.Sum(nil)); spoken && before == sum {
+	if sum = [32]byte(content.Sum(nil)); exists && before == sum {
 		return nil, sum, nil
 	}
 	return out, sum, nil

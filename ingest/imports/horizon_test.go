@@ -30,7 +30,7 @@ func TestTimeToCome(t *testing.T) {
 		"asked":    {Horizon{NowMS: now, Future: true}, all},
 		"now": {Horizon{NowMS: now}, []string{
 			"1 ends 2026-03-01T02:00:00Z", "3 ends 2026-03-01T03:30:00Z",
-			"line 3: end 2027-03-01T02:00:00Z lies in the future, it is 2026-03-01T03:30:00Z (--allow-future takes it)",
+			"line 3: end 2027-03-01T02:00:00Z is in the future (now 2026-03-01T03:30:00Z); --allow-future allows that",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestSlotsToCome(t *testing.T) {
 	file := line(now-10_000) + line(now+3_600_000)
 	refused, err := Read(strings.NewReader(file), nil, Horizon{NowMS: now})
 	if err != nil || len(refused.Encoded) != 1 || len(refused.Bad) != 1 || !strings.Contains(refused.Bad[0].Reason,
-		"slot 2026-03-01T01:00:00Z lies in the future") {
+		"slot 2026-03-01T01:00:00Z is in the future") {
 		t.Errorf("%+v, %v; want the slot to come refused", refused, err)
 	}
 	asked, err := Read(strings.NewReader(file), nil, Horizon{NowMS: now, Future: true})

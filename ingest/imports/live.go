@@ -13,10 +13,10 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// live is a cluster that collectors measure: records fill what they missed (R18).
+// live is a cluster with collectors: records fill the time that these missed (R18).
 type live struct {
 	slotMS int64
-	why    string // what a file is told that names no GPU
+	why    string // the reason given for records without a GPU id
 
 	untilMS int64                // the ledger's watermark, Unix ms
 	gaps    map[string][]*gap    // by node, ascending
@@ -24,18 +24,18 @@ type live struct {
 	retired map[string][]int64   // by GPU: Unix ms
 }
 
-// gap is time of a node of which no batch tells, between two that do.
+// gap is a time of a node without batches, between two batches.
 type gap struct {
 	interval
-	batch   uint64             // the last one before it
-	targets map[string]*target // by the names that records may give
+	batch   uint64             // the last batch before it
+	targets map[string]*target // by the names that records may use
 }
 
-// target is a leaf that a record can name, as the last batch before the gap had it.
+// target is a leaf that a record can name, as in the last batch before the gap.
 type target struct {
 	gpu  *wire.Gpu // without leaves and holds
 	leaf *wire.Leaf
-	why  string // set: it can't be filled
+	why  string // why it can't be filled; empty: it can
 }
 
 type listing struct {
@@ -43,8 +43,8 @@ type listing struct {
 	firstMS int64
 }
 
-// Slots without a batch of anybody who looked, by what stands before and after
-// them; after_ms 0: nothing.
+// Ranges of slots without a batch of a collector, with the batches before and after
+// them; after_ms 0: none.
 const selectLiveGaps = `
 SELECT node, at_ms, after_ms, batch
 FROM
@@ -93,23 +93,24 @@ const selectRetired = `
 SELECT gpu, toUnixTimestamp64Milli(at) AS at_ms FROM retirements FINAL
 WHERE cluster = {cluster:String} AND gpu IN {gpus:Array(String)} ORDER BY gpu, at_ms`
 
-// namesPerQuery keeps a query's parameter, which travels in a URL, short.
+// namesPerQuery keeps a query's parameters, which are sent in the URL, short.
 const namesPerQuery = 500
 
-// slotsPerQuery bounds what the engine groups at once: some 100 MB.
+// slotsPerQuery bounds what one query groups, to some 100 MB.
 const slotsPerQuery = 1_000_000
 
-// inventoryReach is how far back a gap may begin whose GPUs are still there (R2).
+// inventoryReach is how long before a gap a GPU may have been listed last and still be
+// in the inventory (R2).
 const inventoryReach = meter.RetireAfterMS + meter.HourMS
 
-// lookAt reads what the ledger knows of the nodes that records name.
+// lookAt reads what the ledger has of the nodes that the records name.
 func (p *Plan) lookAt(ctx context.Context, db Store) error {
 	l := p.live
 	nodes := map[string]bool{}
 	for _, u := range p.units {
 		nodes[u.node] = true
 	}
-	for at := range p.state.said {
+	for at := range p.state.published {
 		nodes[at.node] = true
 	}
 	if len(p.hours) == 0 || len(nodes) == 0 {
@@ -174,12 +175,12 @@ func (p *Plan) readGaps(ctx context.Context, db Store, nodes []string, fromMS, t
 	return nil
 }
 
-// readLayouts reads the leaves before each gap that a record reaches into.
+// readLayouts reads the leaves before each gap that overlaps a record.
 func (p *Plan) readLayouts(ctx context.Context, db Store) error {
 	for _, u := range p.units {
 		for i := range u.uses {
 			for _, g := range p.live.within(u.node, u.uses[i].interval) {
-				if len(g.targets) > 0 || !p.speaksOf(g.interval) {
+				if len(g.targets) > 0 || !p.covers(g.interval) {
 					continue
 				}
 				if err := p.readLayout(ctx, db, u.node, g); err != nil {
@@ -191,8 +192,8 @@ func (p *Plan) readLayouts(ctx context.Context, db Store) error {
 	return nil
 }
 
-// speaksOf says that the run speaks of an hour of the time.
-func (p *Plan) speaksOf(t interval) bool {
+// covers reports whether an interval overlaps the run's hours.
+func (p *Plan) covers(t interval) bool {
 	i, _ := slices.BinarySearch(p.hours, t.from-meter.HourMS+1)
 	return i < len(p.hours) && p.hours[i] < t.to
 }
@@ -239,8 +240,8 @@ func (p *Plan) readLayout(ctx context.Context, db Store, node string, g *gap) er
 	return nil
 }
 
-// readInventory reads what ends a GPU's time on a node: a listing by another
-// one (R14), and retirements (R2).
+// readInventory reads what ends a GPU's time on a node: listings by another node
+// (R14), and retirements (R2).
 func (p *Plan) readInventory(ctx context.Context, db Store, gpus []string, fromMS, toMS int64) error {
 	l := p.live
 	var seen []struct {

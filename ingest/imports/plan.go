@@ -12,36 +12,36 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Options say what records of a source mean in a cluster.
+// Options configure how the records of a source are applied to a cluster.
 type Options struct {
 	Cluster, Source string
-	// Pool is the name of the pool that GPUs belong to of which no node is told.
+	// Pool names the pool of GPUs whose records have no node.
 	Pool string
-	// Model is the model of GPUs of which the records tell none.
+	// Model is the model of GPUs whose records have none.
 	Model string
-	// Capacity is how many milli-GPUs each pool has, by model; one without a
-	// model is for all; none: unknown.
+	// Capacity is the size of each pool in milli-GPUs, by model; one without a model
+	// applies to all; none: unknown.
 	Capacity map[string]uint32
-	// WindowFromMS and WindowToMS are the hours that the records are the whole
-	// truth of, Unix ms; 0: those that the file reaches over.
+	// WindowFromMS and WindowToMS are the hours that the records describe completely,
+	// Unix ms; 0: the hours that the file covers.
 	WindowFromMS, WindowToMS int64
-	// Partial says that rows of the file could not be read: what is missing may
-	// be among them, and is kept.
+	// Partial states that some rows of the file could not be read: a missing record
+	// may be one of those, and is kept.
 	Partial bool
-	// NowMS is the run's own time: its boot.
+	// NowMS is the start of the run; it becomes the boot of its batches.
 	NowMS int64
 }
 
-// CollectorPrefix begins the collector's name in batches made of allocations.
+// CollectorPrefix begins the collector name in batches made from allocations.
 const CollectorPrefix = "import/"
 
 func (o *Options) collector() string { return CollectorPrefix + o.Cluster + "/" + o.Source }
 
-// Validate names the option that can't be used.
+// Validate returns an error that names the option.
 func (o *Options) Validate() error {
 	for _, f := range []struct{ name, value string }{{"cluster", o.Cluster}, {"source", o.Source}, {"pool", o.Pool}} {
 		if f.value == "" {
-			return fmt.Errorf("%s is empty", f.name)
+			return fmt.Errorf("%s: must not be empty", f.name)
 		}
 		if err := checkName(f.name, f.value); err != nil {
 			return err
@@ -59,11 +59,11 @@ func (o *Options) Validate() error {
 		}
 	}
 	if o.WindowFromMS%meter.HourMS != 0 || o.WindowToMS%meter.HourMS != 0 {
-		return fmt.Errorf("window from %s to %s: imports go by whole UTC hours", rfc3339(o.WindowFromMS),
+		return fmt.Errorf("window from %s to %s: must begin and end at full UTC hours", rfc3339(o.WindowFromMS),
 			rfc3339(o.WindowToMS))
 	}
 	if o.windowed() && o.WindowFromMS >= o.WindowToMS {
-		return fmt.Errorf("window from %s to %s is empty", rfc3339(o.WindowFromMS), rfc3339(o.WindowToMS))
+		return fmt.Errorf("window from %s to %s: must end after it begins", rfc3339(o.WindowFromMS), rfc3339(o.WindowToMS))
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func ParseCapacity(text string) (map[string]uint32, error) {
 			return nil, fmt.Errorf("%q: %w", text, err)
 		}
 		if _, twice := out[model]; twice || named && model == "" {
-			return nil, fmt.Errorf("%q: want a number of GPUs, or one per model as in a100=512,h100=64", text)
+			return nil, fmt.Errorf("%q: must be a number of GPUs, or one per model as in a100=512,h100=64", text)
 		}
 		out[model] = milli
 	}
@@ -94,35 +94,35 @@ func ParseCapacity(text string) (map[string]uint32, error) {
 
 func (o *Options) windowed() bool { return o.WindowToMS > 0 }
 
-// Plan is what an import run changes: the records, and the batches that say so.
+// Plan is what an import run changes: the records, and the batches published for them.
 type Plan struct {
 	New, Changed, Deleted, Unchanged int
-	// Missed are records that would be deleted, had the file no bad rows.
+	// Missed are records that would be deleted if the file had no bad rows.
 	Missed int
-	Bad    []BadLine // records beyond a pool's capacity, and what can't be filled
-	// Skipped is time of records that a collector told of, in a live cluster, and
-	// Filled what nobody did.
+	Bad    []BadLine // records beyond a pool's capacity, and time that can't be filled
+	// Skipped is the time of records that a collector reported, Filled the time that
+	// none reported; both only in a cluster with collectors.
 	Skipped []BadLine
 	Filled  Filled
-	// Units are the pools and boards of the source, Open of them pools of
-	// unknown capacity.
+	// Units are the pools and GPUs of the source, Open those that are pools of unknown
+	// capacity.
 	Units, Open int
 
-	o       *Options
-	state   *State
-	live    *live // nil: nobody else speaks of the cluster
-	bootMS  int64
-	current []Record
-	rows    []Record // to be written
-	gone    []Record // parts of records to be deleted
-	units   []*unit
-	hours   []int64 // Unix ms, ascending: what is said anew where it differs
-	said    []saidHour
+	o         *Options
+	state     *State
+	live      *live // nil: there is no other sender
+	bootMS    int64
+	current   []Record
+	rows      []Record // to be written
+	gone      []Record // parts of records to be deleted
+	units     []*unit
+	hours     []int64 // Unix ms, ascending: hours to publish where they differ
+	published []publishedHour
 }
 
-// NewPlan compares a file's records with those that stand (R18): a record of
-// the file replaces the one of its key, and in a window that was given a record
-// that starts in it and isn't in the file is deleted.
+// NewPlan compares a file's records with the stored ones (R18). A record of the file
+// replaces the stored one with its key. If a window was given, a stored record that
+// starts in it and isn't in the file is deleted.
 func NewPlan(o *Options, state *State, records []Record) (*Plan, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -146,13 +146,14 @@ func NewPlan(o *Options, state *State, records []Record) (*Plan, error) {
 	return p, nil
 }
 
-// Live says that the plan fills what collectors of the cluster missed.
+// Live reports whether the plan fills what collectors of the cluster missed.
 func (p *Plan) Live() bool { return p.live != nil }
 
-// Hours is how many hours the run speaks of.
+// Hours is the number of hours that the run covers.
 func (p *Plan) Hours() int { return len(p.hours) }
 
-// Runs are those that it takes to send the plan's batches; none where it has none.
+// Runs are the runs under which the plan's batches are sent; none if there are no
+// batches.
 func (p *Plan) Runs() []decisions.Run {
 	if len(p.hours) == 0 {
 		return nil
@@ -168,7 +169,7 @@ func (p *Plan) Runs() []decisions.Run {
 	return runs
 }
 
-// group gathers the rows of each record, and numbers them.
+// group collects the rows of each record, and numbers them.
 func group(records []Record) map[key][]Record {
 	out := make(map[key][]Record, len(records))
 	for _, r := range records {
@@ -191,8 +192,8 @@ type interval struct{ from, to int64 }
 
 func (r *Record) interval() interval { return interval{r.StartMS, r.EndMS} }
 
-// merge finds the records that stand from now on, what is to be written, and
-// the times that changed.
+// merge determines the records from now on, what must be written, and the times that
+// changed.
 func (p *Plan) merge(file map[key][]Record) (touched []interval) {
 	standing := group(p.state.Records)
 	for k, parts := range file {
@@ -221,7 +222,7 @@ func (p *Plan) merge(file map[key][]Record) (touched []interval) {
 	return touched
 }
 
-// replace takes one record's new rows for its old ones.
+// replace substitutes a record's new rows for its old ones.
 func (p *Plan) replace(k key, old, parts []Record) (touched []interval) {
 	changed := len(old) != len(parts)
 	for i := range parts {
@@ -250,8 +251,8 @@ func (p *Plan) replace(k key, old, parts []Record) (touched []interval) {
 	return touched
 }
 
-// span chooses the hours to speak of: those of the window, or that the file
-// reaches over, and those spoken of before in which a record changed.
+// span chooses the hours to publish: those of the window or the file, and those
+// published before in which a record changed.
 func (p *Plan) span(records []Record, touched []interval) {
 	w := interval{p.o.WindowFromMS, p.o.WindowToMS}
 	if !p.o.windowed() {
@@ -268,7 +269,7 @@ func (p *Plan) span(records []Record, touched []interval) {
 	}
 	for _, t := range touched {
 		for h := t.from - t.from%meter.HourMS; h < t.to; h += meter.HourMS {
-			if p.state.spoken[h] {
+			if p.state.publishedHours[h] {
 				hours[h] = true
 			}
 		}

@@ -27,7 +27,7 @@ type book struct {
 func newBook(t *testing.T) *book {
 	return &book{
 		t: t, o: Options{Cluster: "k", Source: "s", Pool: "k", NowMS: 1},
-		state: &State{said: map[nodeHour][32]byte{}, spoken: map[int64]bool{}}, wins: map[nodeHour]*wire.Batch{},
+		state: &State{published: map[nodeHour][32]byte{}, publishedHours: map[int64]bool{}}, wins: map[nodeHour]*wire.Batch{},
 	}
 }
 
@@ -76,8 +76,8 @@ func (b *book) take(records ...Record) (*Plan, int) {
 		return p, sent
 	}
 	b.state.revision = uint64(p.bootMS)
-	for _, said := range p.said {
-		b.state.said[said.nodeHour], b.state.spoken[said.hourMS] = said.sum, true
+	for _, hour := range p.published {
+		b.state.published[hour.nodeHour], b.state.publishedHours[hour.hourMS] = hour.sum, true
 	}
 	stands := map[string]Record{}
 	name := func(r *Record) string { return fmt.Sprint(r.key(), r.Part) }
@@ -241,8 +241,8 @@ func TestPlanRefusesExcess(t *testing.T) {
 		bad = append(bad, fmt.Sprintf("%d: %s", x.Line, x.Reason))
 	}
 	if diff := cmp.Diff([]string{
-		"4: beyond capacity: 5 holds 1 GPUs from 2000-01-01T01:00:00Z on, and k/k of 3 has 0 free then",
-		"6: beyond capacity: 7 holds 0.5 GPUs from 2000-01-01T02:00:00Z on, and k/k of 3 has 0 free then",
+		"4: beyond capacity: 5 holds 1 GPU from 2000-01-01T01:00:00Z on, but k/k of 3 has only 0 free then",
+		"6: beyond capacity: 7 holds 0.5 GPUs from 2000-01-01T02:00:00Z on, but k/k of 3 has only 0 free then",
 	}, bad); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
@@ -272,7 +272,7 @@ func TestPlanOfDevices(t *testing.T) {
 		with(job("1", 0, 0, hourMS), "n1", "GPU-a", "GPU-b"), with(job("2", 0, hourMS, 2*hourMS), "n1", "GPU-a"),
 		with(job("3", 0, hourMS/2, hourMS), "n1", "GPU-b"), with(job("4", 0, 3*hourMS, 4*hourMS), "n2", "GPU-c"),
 	)
-	if len(p.Bad) != 1 || !strings.Contains(p.Bad[0].Reason, "3 holds 1 GPUs") || sent != 5 {
+	if len(p.Bad) != 1 || !strings.Contains(p.Bad[0].Reason, "3 holds 1 GPU") || sent != 5 {
 		t.Errorf("refused %v, %d batches; want job 3, and 4 hours of n1, 1 of n2", p.Bad, sent)
 	}
 	want := map[string]int64{"1": 14 * hourMS, "2": 7 * hourMS, "4": 7 * hourMS, "free": (8*7 - 21) * hourMS}
@@ -281,7 +281,7 @@ func TestPlanOfDevices(t *testing.T) {
 	}
 	o := b.o
 	if _, err := NewPlan(&o, b.state, []Record{with(job("9", 0, 0, 1), "n3", "GPU-a")}); err == nil ||
-		!strings.Contains(err.Error(), `device "GPU-a" stands on node "n1" and on node "n3"`) {
+		!strings.Contains(err.Error(), `device "GPU-a" is on node "n1" in one record and on node "n3" in another`) {
 		t.Errorf("a device on two nodes: got %v", err)
 	}
 }
@@ -305,12 +305,12 @@ func TestPlanOfModels(t *testing.T) {
 
 func TestOptionsRefuse(t *testing.T) {
 	for want, change := range map[string]func(*Options){
-		"cluster is empty":          func(o *Options) { o.Cluster = "" },
-		`source "a/b"`:              func(o *Options) { o.Source = "a/b" },
-		`capacity of "x"`:           func(o *Options) { o.Capacity = map[string]uint32{"x": 0} },
-		"by whole UTC hours":        func(o *Options) { o.WindowFromMS, o.WindowToMS = 1, hourMS },
-		"Z is empty":                func(o *Options) { o.WindowFromMS, o.WindowToMS = hourMS, hourMS },
-		"window from 1970-01-01T00": func(o *Options) { o.WindowToMS = hourMS + 1 },
+		"cluster: must not be empty": func(o *Options) { o.Cluster = "" },
+		`source "a/b"`:               func(o *Options) { o.Source = "a/b" },
+		`capacity of "x"`:            func(o *Options) { o.Capacity = map[string]uint32{"x": 0} },
+		"at full UTC hours":          func(o *Options) { o.WindowFromMS, o.WindowToMS = 1, hourMS },
+		"must end after it begins":   func(o *Options) { o.WindowFromMS, o.WindowToMS = hourMS, hourMS },
+		"window from 1970-01-01T00":  func(o *Options) { o.WindowToMS = hourMS + 1 },
 	} {
 		o := newBook(t).o
 		change(&o)

@@ -13,24 +13,24 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Record is one allocation: who had how many GPUs, from when to when.
+// Record is one allocation: who held how many GPUs, from when to when.
 type Record struct {
-	Line int // of the file; 0: an earlier import's
+	Line int // in the file; 0: from an earlier import
 
 	Job, Tenant, Project, User, Account string
 
-	Node    string // empty: not told
-	Model   string // as the file names it; empty: not told
+	Node    string // empty: unknown
+	Model   string // as in the file; empty: unknown
 	Devices []string
-	// MilliGPUs are thousandths of a GPU, in all.
+	// MilliGPUs are thousandths of a GPU, for all devices together.
 	MilliGPUs uint32
 	// StartMS and EndMS are Unix ms, [start, end).
 	StartMS, EndMS int64
-	// Part counts the rows of one record, such as one per node.
+	// Part numbers the rows of one record, such as one per node.
 	Part uint32
 }
 
-// key is what a record is told by: its start, and its job, else its facts.
+// key identifies a record: its start, and its job, or its facts without a job.
 type key struct {
 	startMS int64
 	record  string
@@ -44,12 +44,12 @@ func (r *Record) key() key {
 	return key{r.StartMS, "facts:" + hex.EncodeToString(sum[:8])}
 }
 
-// place is what two rows of one record must differ in.
+// place is the part in which two rows of one record must differ.
 func (r *Record) place() string {
 	return strings.Join([]string{r.Node, r.Model, strings.Join(r.Devices, ",")}, "\x00")
 }
 
-// content is the SHA-256 of all that a record says.
+// content is the SHA-256 of all fields of a record.
 func (r *Record) content() [32]byte {
 	var numbers [28]byte
 	binary.BigEndian.PutUint64(numbers[0:], uint64(r.StartMS))
@@ -71,7 +71,7 @@ func digest(parts ...string) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// label is what people call the allocation.
+// label names the allocation in messages.
 func (r *Record) label() string {
 	if r.Job != "" {
 		return r.Job
@@ -84,27 +84,26 @@ func (r *Record) owner() *wire.Owner {
 	return &wire.Owner{Tenant: r.Tenant, Project: r.Project, Job: r.Job, User: r.User, Account: r.Account}
 }
 
-// byAdmission is the order in which records are given room: by start, then job.
+// byAdmission is the order in which records get capacity: by start, then job.
 func byAdmission(a, b *Record) int {
 	ka, kb := a.key(), b.key()
 	return cmp.Or(cmp.Compare(a.StartMS, b.StartMS), cmp.Compare(ka.record, kb.record), cmp.Compare(a.Part, b.Part))
 }
 
-// Counts are the rows of a file that bill nothing, or were mended, by what was
-// found.
+// Counts are the rows of a file that bill nothing, or that were corrected, by kind.
 type Counts struct {
 	NeverRan    int // without a start, or of no length
 	NoGPUs      int // of zero GPUs
-	Outside     int // wholly outside the window that was given
-	Steps       int // steps of a job, which its own row contains
-	Copies      int // said again, word by word
-	Superseded  int // said otherwise further down in the file
-	Ambiguous   int // local times that a clock showed twice, read as the first
-	InvalidText int // fields with invalid UTF-8, which names have written out
+	Outside     int // completely outside the given window
+	Steps       int // steps of a job, which the job's own row includes
+	Copies      int // exact repetitions
+	Superseded  int // contradicted further down in the file
+	Ambiguous   int // local times that occurred twice, read as the first
+	InvalidText int // fields with invalid UTF-8, written as escapes in names
 }
 
-// What is kept of one file, so that memory is bounded whatever a packed file
-// unpacks to.
+// Limits of one file, so that memory is bounded whatever size a gzipped file unpacks
+// to.
 const (
 	maxRecords   = 1_000_000
 	maxTextBytes = 256 << 20 // of all records
@@ -112,7 +111,7 @@ const (
 	maxReason    = 300 // bytes
 )
 
-// File is what a file of allocation records holds.
+// File is the content of a file of allocation records.
 type File struct {
 	Rows    int
 	Records []Record
@@ -122,7 +121,8 @@ type File struct {
 	textBytes int
 }
 
-// keep adds a record, with texts of its own: those of a row lie in the row.
+// keep adds a record with its own copies of the texts: those of a row share the row's
+// memory.
 func (f *File) keep(r Record) {
 	for _, text := range []*string{&r.Job, &r.Tenant, &r.Project, &r.User, &r.Account, &r.Node, &r.Model} {
 		*text = strings.Clone(*text)
@@ -136,18 +136,18 @@ func (f *File) keep(r Record) {
 	f.Records = append(f.Records, r)
 }
 
-// full refuses a file of more than an import can hold.
+// full returns an error for a file with more than an import can hold.
 func (f *File) full() error {
 	switch {
 	case len(f.Records) > maxRecords:
 		return fmt.Errorf("more than %d records by line %d: split the file, such as by month", maxRecords,
 			f.Records[maxRecords].Line)
 	case f.textBytes > maxTextBytes:
-		return fmt.Errorf("names of more than %d bytes in all by line %d: split the file, such as by month", maxTextBytes,
+		return fmt.Errorf("more than %d bytes of names by line %d: split the file, such as by month", maxTextBytes,
 			f.Records[len(f.Records)-1].Line)
 	case len(f.Bad) > maxBad:
 		last := f.Bad[maxBad]
-		return fmt.Errorf("more than %d bad rows, such as line %d: %s", maxBad, last.Line, last.Reason)
+		return fmt.Errorf("more than %d bad rows, the last one line %d: %s", maxBad, last.Line, last.Reason)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (f *File) bad(line int, err error) {
 	f.Bad = append(f.Bad, BadLine{Line: line, Reason: strings.Clone(reason)})
 }
 
-// clean trims a field, and counts what is not UTF-8; names have it written out.
+// clean trims a field, and counts invalid UTF-8, which names show as escapes.
 func (f *File) clean(text string) string {
 	if !utf8.ValidString(text) {
 		f.Counts.InvalidText++
@@ -168,7 +168,8 @@ func (f *File) clean(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// name makes names of the facts (R15), and refuses what can't name capacity.
+// name normalises the names of the owner (R15), and refuses nodes and models that
+// can't be names.
 func (r *Record) name() error {
 	for _, fact := range [...]*string{&r.Job, &r.Tenant, &r.Project, &r.User, &r.Account} {
 		*fact = wire.Name(*fact)
@@ -186,13 +187,13 @@ func (r *Record) name() error {
 
 func checkName(field, name string) error {
 	if wire.Name(name) != name {
-		return fmt.Errorf("%s %.60q: must have at most %d bytes of UTF-8 in NFC, none of them invisible", field, name,
+		return fmt.Errorf("%s %.60q: must be UTF-8 in NFC of at most %d bytes, without invisible characters", field, name,
 			wire.MaxNameBytes)
 	}
 	return nil
 }
 
-// sortBad brings bad lines into the file's order.
+// sortBad sorts bad lines by line number.
 func (f *File) sortBad() {
 	slices.SortStableFunc(f.Bad, func(a, b BadLine) int { return cmp.Compare(a.Line, b.Line) })
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/gputally/gputally/internal/hostlist"
 )
 
-// ReadSacct reads what `sacct -a -X -P` prints: a header, then one job per
-// line, fields cut at "|", in any order of columns. It needs JobID or
-// JobIDRaw, Start, End and AllocTRES, and reads User, Account, ElapsedRaw,
-// NodeList and Cluster where they are there (facts: sacct(1), "Job Accounting
-// Fields"). A header with columns of free text is refused. Errors and bad lines as in ReadAllocations.
+// ReadSacct reads the output of `sacct -a -X -P`: a header, then one job per line,
+// fields separated by "|", in any order of columns. JobID or JobIDRaw, Start, End and
+// AllocTRES are required; User, Account, ElapsedRaw, NodeList and Cluster are used if
+// present (source: sacct(1), "Job Accounting Fields"). A header with columns of free
+// text is refused. Errors and bad lines are as in ReadAllocations.
 func ReadSacct(in io.Reader, how Reading) (*File, error) {
 	text, err := plain(in)
 	if err != nil {
@@ -32,7 +32,7 @@ func ReadSacct(in io.Reader, how Reading) (*File, error) {
 		fields := strings.Split(strings.TrimSuffix(lines.Text(), "\r"), "|")
 		switch {
 		case strings.TrimSpace(lines.Text()) == "":
-		case len(s.index) == 0 || slices.Equal(fields, s.header): // concatenated files repeat it
+		case len(s.index) == 0 || slices.Equal(fields, s.header): // concatenated files repeat the header
 			if err := s.readHeader(fields); err != nil {
 				return nil, err
 			}
@@ -51,26 +51,26 @@ func ReadSacct(in io.Reader, how Reading) (*File, error) {
 		return nil, errors.New("the file is empty")
 	}
 	if len(s.clusters) > 1 && how.SlurmCluster == "" {
-		return nil, fmt.Errorf("the file lists the clusters %s, whose job ids meet: choose one",
-			strings.Join(s.clusters, ", "))
+		return nil, fmt.Errorf("the file has jobs of the clusters %s, whose job ids may collide: choose one with "+
+			"--slurm-cluster", strings.Join(s.clusters, ", "))
 	}
 	s.file.distinct(true)
 	return s.file, nil
 }
 
-// sacctFormat is what to print, for errors.
+// sacctFormat is the command that prints the required columns, for errors.
 const sacctFormat = "--format=JobID,User,Account,Start,End,ElapsedRaw,AllocTRES,NodeList"
 
-// freeText are columns with text that a user can choose (sacct(1), "Job
-// Accounting Fields"). sacct -P escapes nothing: a bar or a line feed in a job's
-// name makes other columns, or rows of other jobs.
+// freeText are columns with text that a user can choose (sacct(1), "Job Accounting
+// Fields"). sacct -P escapes nothing: a bar or a line feed in a job's name would forge
+// other columns, or rows of other jobs.
 var freeText = map[string]bool{
 	"jobname": true, "comment": true, "admincomment": true, "systemcomment": true, "extra": true, "submitline": true,
 	"workdir": true, "container": true, "constraints": true, "licenses": true, "wckey": true, "reason": true,
 	"reservation": true, "stdin": true, "stdout": true, "stderr": true, "reqnodes": true, "mcslabel": true,
 }
 
-// maxListed is how many clusters are named, and types of GPUs a job may have.
+// maxListed bounds the clusters named in an error, and the types of GPUs of a job.
 const maxListed = 64
 
 type sacctReader struct {
@@ -98,8 +98,8 @@ func (s *sacctReader) readHeader(fields []string) error {
 	}
 	for _, one := range [][]string{{"jobid", "jobidraw"}, {"start"}, {"end", "elapsedraw"}, {"alloctres"}} {
 		if !slices.ContainsFunc(one, func(name string) bool { _, ok := s.index[name]; return ok }) {
-			return fmt.Errorf("read header: there is no %s; print %s with -a -X -P",
-				strings.Join(one, " nor "), sacctFormat)
+			return fmt.Errorf("read header: column %s is missing; print %s with -a -X -P",
+				strings.Join(one, " or "), sacctFormat)
 		}
 	}
 	return nil
@@ -107,7 +107,7 @@ func (s *sacctReader) readHeader(fields []string) error {
 
 func (s *sacctReader) add(line int, fields []string) {
 	if len(fields) != len(s.header) {
-		s.file.bad(line, fmt.Errorf("%d fields, the header has %d", len(fields), len(s.header)))
+		s.file.bad(line, fmt.Errorf("%d fields, but the header has %d", len(fields), len(s.header)))
 		return
 	}
 	get := func(name string) string {
@@ -134,7 +134,7 @@ func (s *sacctReader) job(line int, get func(string) string) error {
 	rec := Record{Line: line, Job: cmp.Or(get("jobid"), get("jobidraw")), User: get("user"), Account: get("account")}
 	switch {
 	case rec.Job == "":
-		return errors.New("JobID is empty")
+		return errors.New("JobID: must not be empty")
 	case strings.Contains(rec.Job, "."):
 		s.file.Counts.Steps++
 		return nil
@@ -160,19 +160,19 @@ func (s *sacctReader) job(line int, get func(string) string) error {
 	return nil
 }
 
-// span is as of all records; a job that runs still ends with the window, else
-// with what sacct saw of it.
+// span counts all records; a job that still runs ends with the window, or else with
+// the time that sacct printed.
 func (s *sacctReader) span(rec *Record, get func(string) string) (bool, error) {
 	end, elapsed := get("end"), get("elapsedraw")
 	if s.how.windowed() || !absentWords[strings.ToLower(end)] {
-		elapsed = "" // it serves where nothing better is known
+		elapsed = "" // needed only without a known end
 	}
 	return s.file.span(rec, s.how, get("start"), end, elapsed)
 }
 
-// spread lists a job on its nodes, where that was asked for and the number of
-// GPUs divides by theirs; else on no node, which is the cluster's pool: sacct
-// doesn't say how many of its GPUs a job had on each.
+// spread divides a job among its nodes, if that was requested and the number of GPUs
+// is a multiple of the number of nodes. Otherwise it stays without a node, in the
+// cluster's pool: sacct doesn't print how many GPUs a job had on each node.
 func (s *sacctReader) spread(rec Record, gpus uint32, list string) error {
 	if !s.how.ByNode {
 		s.file.keep(rec)
@@ -198,12 +198,12 @@ func (s *sacctReader) spread(rec Record, gpus uint32, list string) error {
 
 // typedGPUs is a number of GPUs of one type of gres.
 type typedGPUs struct {
-	model string // empty: not told
+	model string // empty: unknown
 	gpus  uint32
 }
 
-// gpusOf reads AllocTRES, such as "billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2":
-// the untyped number counts the typed ones once more, and any without a type.
+// gpusOf reads AllocTRES, such as "billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2": the
+// untyped number includes the typed ones, and GPUs without a type.
 func gpusOf(tres string) ([]typedGPUs, error) {
 	var out []typedGPUs
 	var all, typed uint32
@@ -216,14 +216,14 @@ func gpusOf(tres string) ([]typedGPUs, error) {
 		}
 		milli, err := parseMilliGPUs(strings.TrimSpace(value))
 		if err != nil || milli%1000 != 0 {
-			return nil, fmt.Errorf("AllocTRES %q: %q is no number of GPUs", tres, entry)
+			return nil, fmt.Errorf("AllocTRES %q: %q must be a number of GPUs", tres, entry)
 		}
 		n := milli / 1000
 		switch {
 		case len(out) == maxListed:
 			return nil, fmt.Errorf("AllocTRES %.60q: more than %d types of GPUs", tres, maxListed)
 		case model == "" && untyped, slices.ContainsFunc(out, func(t typedGPUs) bool { return t.model == model }):
-			return nil, fmt.Errorf("AllocTRES %q: %q stands there twice", tres, name)
+			return nil, fmt.Errorf("AllocTRES %q: %q occurs twice", tres, name)
 		case model == "":
 			all, untyped = n, true
 		default:
@@ -231,7 +231,7 @@ func gpusOf(tres string) ([]typedGPUs, error) {
 		}
 	}
 	if untyped && typed > all {
-		return nil, fmt.Errorf("AllocTRES %q: %d GPUs of a type among %d", tres, typed, all)
+		return nil, fmt.Errorf("AllocTRES %q: the typed GPUs, %d, are more than all GPUs, %d", tres, typed, all)
 	}
 	if all > typed {
 		out = append(out, typedGPUs{"", all - typed})

@@ -70,10 +70,10 @@ func TestReadSacct(t *testing.T) {
 		bad = append(bad, fmt.Sprintf("%d: %s", b.Line, b.Reason))
 	}
 	if diff := cmp.Diff([]string{
-		`15: AllocTRES "gres/gpu=x": "gres/gpu=x" is no number of GPUs`,
-		`16: AllocTRES "gres/gpu=1,gres/gpu:a=2": 2 GPUs of a type among 1`,
+		`15: AllocTRES "gres/gpu=x": "gres/gpu=x" must be a number of GPUs`,
+		`16: AllocTRES "gres/gpu=1,gres/gpu:a=2": the typed GPUs, 2, are more than all GPUs, 1`,
 		"17: end 2026-03-01T04:30:00Z is before start 2026-03-01T05:00:00Z",
-		"18: 5 fields, the header has 10",
+		"18: 5 fields, but the header has 10",
 	}, bad); diff != "" {
 		t.Errorf("bad lines (-want +got):\n%s", diff)
 	}
@@ -115,10 +115,10 @@ func TestReadSacctByNode(t *testing.T) {
 func TestReadSacctRefusesAFile(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                       "empty",
-		"JobID|Start|End\n":                      "there is no alloctres",
-		"User|Start|End|AllocTRES\n":             "there is no jobid nor jobidraw",
-		"JobID,Start,End,AllocTRES\n":            "there is no jobid",
-		"JobID|Start|AllocTRES\n1|2026-01-01|\n": "there is no end nor elapsedraw",
+		"JobID|Start|End\n":                      "column alloctres is missing",
+		"User|Start|End|AllocTRES\n":             "column jobid or jobidraw is missing",
+		"JobID,Start,End,AllocTRES\n":            "column jobid or jobidraw is missing",
+		"JobID|Start|AllocTRES\n1|2026-01-01|\n": "column end or elapsedraw is missing",
 		"Cluster|JobID|Start|End|AllocTRES\na|1|2026-01-01|2026-01-02|gres/gpu=1\nb|1|2026-01-01|2026-01-02|gres/gpu=1\n": "clusters a, b",
 	} {
 		if _, err := ReadSacct(strings.NewReader(text), Reading{Zone: time.UTC}); err == nil ||

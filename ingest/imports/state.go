@@ -12,23 +12,23 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// Store is what the package needs of the store.
+// Store is the part of ClickHouse that the package needs.
 type Store interface {
 	Select(ctx context.Context, dest any, sql string, args ...any) error
 	Insert(ctx context.Context, table string, in proto.Input) error
 }
 
-// State is what imports of a source have said of a cluster so far.
+// State is what imports of a source have published for a cluster so far.
 type State struct {
 	Records []Record
 
-	live     *live // the cluster is one that collectors measure
-	said     map[nodeHour][32]byte
-	spoken   map[int64]bool // hours of it, Unix ms
-	revision uint64         // the last run's
+	live           *live // set if the cluster has collectors
+	published      map[nodeHour][32]byte
+	publishedHours map[int64]bool // hours published, Unix ms
+	revision       uint64         // the last run's
 }
 
-// RefusedError says that records can't go into a cluster.
+// RefusedError reports that records can't be imported into a cluster.
 type RefusedError struct{ Cluster, Why string }
 
 func (e *RefusedError) Error() string {
@@ -37,7 +37,7 @@ func (e *RefusedError) Error() string {
 
 const selectSlotMS = `SELECT slot_ms FROM slot_lengths WHERE cluster = {cluster:String}`
 
-// Who else speaks of the cluster: collectors, or batches imported as they are.
+// Other senders of the cluster's batches: collectors, or batches imported directly.
 const selectOthers = `
 SELECT collector, count() AS batches, max(slot) AS last FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored' AND NOT startsWith(collector, {prefix:String})
@@ -52,24 +52,24 @@ SELECT start_ms, end_ms, part, job, tenant, project, user, account, node, model,
 FROM allocations FINAL
 WHERE cluster = {cluster:String} AND source = {source:String} AND deleted = 0`
 
-const selectSaid = `
+const selectPublished = `
 SELECT node, hour, sha256, revision FROM allocation_hours FINAL
 WHERE cluster = {cluster:String} AND source = {source:String}`
 
-// Boots of the source, kept or not: a run's is later than all.
+// Boots of the source, stored or not: a new run's must be later than all.
 const selectLastBoot = `
 SELECT max(boot_ms) AS boot_ms FROM batches WHERE cluster = {cluster:String} AND collector = {collector:String}`
 
-// Load reads what stands of a source. Records speak for whole nodes and hours,
-// so nobody else may speak of the cluster's (R1), unless collectors measure it:
-// then they fill what nobody saw (R18). It refuses (RefusedError) a cluster of
-// other slots.
+// Load reads the state of a source. Records replace whole nodes and hours, so there
+// may be no other sender for the cluster (R1), unless it has collectors: then the
+// records fill what these missed (R18). It returns a RefusedError for a cluster with
+// another slot length.
 func Load(ctx context.Context, db Store, o *Options) (*State, error) {
 	measured, err := findLive(ctx, db, o)
 	if err != nil {
 		return nil, err
 	}
-	s := &State{live: measured, said: map[nodeHour][32]byte{}, spoken: map[int64]bool{}}
+	s := &State{live: measured, published: map[nodeHour][32]byte{}, publishedHours: map[int64]bool{}}
 	by := []any{store.Named("cluster", o.Cluster), store.Named("source", o.Source)}
 	var records []tables.Allocation
 	if err := db.Select(ctx, &records, selectAllocations, by...); err != nil {
@@ -78,18 +78,18 @@ func Load(ctx context.Context, db Store, o *Options) (*State, error) {
 	for i := range records {
 		s.Records = append(s.Records, recordOf(&records[i]))
 	}
-	var said []struct {
+	var published []struct {
 		Node     string    `ch:"node"`
 		Hour     time.Time `ch:"hour"`
 		Sum      string    `ch:"sha256"`
 		Revision uint64    `ch:"revision"`
 	}
-	if err := db.Select(ctx, &said, selectSaid, by...); err != nil {
+	if err := db.Select(ctx, &published, selectPublished, by...); err != nil {
 		return nil, fmt.Errorf("read hours of %s: %w", o.Cluster, err)
 	}
-	for _, r := range said {
+	for _, r := range published {
 		at := nodeHour{r.Node, r.Hour.UnixMilli()}
-		s.said[at], s.spoken[at.hourMS] = [32]byte([]byte(r.Sum)), true
+		s.published[at], s.publishedHours[at.hourMS] = [32]byte([]byte(r.Sum)), true
 		s.revision = max(s.revision, r.Revision)
 	}
 	var boots []struct {
@@ -105,8 +105,7 @@ func Load(ctx context.Context, db Store, o *Options) (*State, error) {
 	return s, nil
 }
 
-// findLive is the cluster as one that collectors measure; nil: nobody else
-// speaks of it.
+// findLive returns the cluster if it has collectors; nil: there is no other sender.
 func findLive(ctx context.Context, db Store, o *Options) (*live, error) {
 	var slots []struct {
 		SlotMS uint32 `ch:"slot_ms"`
@@ -126,7 +125,7 @@ func findLive(ctx context.Context, db Store, o *Options) (*live, error) {
 	if len(others) > 0 {
 		x := &others[0]
 		why := fmt.Sprintf(
-			"collector %q has sent %d batches of it, the last of %s: records fill only what collectors missed, and must name "+
+			"collector %q has sent %d batches of it, the last of %s: in such a cluster records only fill gaps, and must name "+
 				"node and GPU; else give the history a cluster name of its own",
 			x.Collector, x.Batches, x.Last.UTC().Format(time.RFC3339))
 		if len(slots) == 0 {
@@ -137,15 +136,16 @@ func findLive(ctx context.Context, db Store, o *Options) (*live, error) {
 	for _, x := range slots {
 		if int64(x.SlotMS) != meter.HourMS {
 			return nil, &RefusedError{o.Cluster,
-				fmt.Sprintf("its slots are %d ms long, those of allocation records are %d; give the history a cluster name of "+
+				fmt.Sprintf("its slots are %d ms long, but those of allocation records are %d ms; give the history a cluster "+
+					"name of "+
 					"its own", x.SlotMS, meter.HourMS)}
 		}
 	}
 	return nil, nil
 }
 
-// Check refuses a node that another source speaks of (RefusedError), and looks
-// at what a live cluster's collectors missed. It comes before Each.
+// Check returns a RefusedError if another source has published for one of the nodes,
+// and reads what the collectors of a live cluster missed. Call it before Each.
 func (p *Plan) Check(ctx context.Context, db Store) error {
 	var others []struct {
 		Node   string `ch:"node"`
@@ -159,7 +159,7 @@ func (p *Plan) Check(ctx context.Context, db Store) error {
 		for _, u := range p.units {
 			if u.node == x.Node {
 				return &RefusedError{p.o.Cluster,
-					fmt.Sprintf("source %q speaks of node %q already: import under that source's name to replace its records, or "+
+					fmt.Sprintf("source %q has records of node %q already: import under that source's name to replace them, or "+
 						"name another pool", x.Source, x.Node)}
 			}
 		}
@@ -178,8 +178,8 @@ const selectArrived = `
 SELECT uniqExact(seq) AS arrived FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored' AND collector = {collector:String} AND boot_ms = {boot:UInt64}`
 
-// Arrived says that all batches of the run are journalled as stored. Those for
-// hours whose raw is gone are not (R3): they wait for a manual adjustment.
+// Arrived returns an error unless all batches of the run are stored. Late batches, for
+// hours whose raw was dropped (R3), are not: they wait for a manual adjustment.
 func (p *Plan) Arrived(ctx context.Context, db Store, sent int) error {
 	var rows []struct {
 		Arrived uint64 `ch:"arrived"`
@@ -203,19 +203,20 @@ func recordOf(s *tables.Allocation) Record {
 	}
 }
 
-// Save keeps what the run has said, once it is in the ledger: a run that was
-// stopped before is done again from the same state.
+// Save stores what the run has published. Call it after Arrived: an interrupted run is
+// repeated from the same state.
 func (p *Plan) Save(ctx context.Context, db Store) error {
 	var hours []tables.AllocationHour
-	for i := range p.said {
+	for i := range p.published {
 		hours = append(hours, tables.AllocationHour{
-			Cluster: p.o.Cluster, Source: p.o.Source, Node: p.said[i].node, Hour: time.UnixMilli(p.said[i].hourMS).UTC(),
-			SHA256:   p.said[i].sum,
+			Cluster: p.o.Cluster, Source: p.o.Source, Node: p.published[i].node,
+			Hour:     time.UnixMilli(p.published[i].hourMS).UTC(),
+			SHA256:   p.published[i].sum,
 			Revision: uint64(p.bootMS),
 		})
 	}
 	if err := tables.Insert(ctx, db, "allocation_hours", hours...); err != nil {
-		return fmt.Errorf("keep %d hours: %w", len(hours), err)
+		return fmt.Errorf("store %d published hours: %w", len(hours), err)
 	}
 	var records []tables.Allocation
 	for i := range p.rows {
@@ -225,7 +226,7 @@ func (p *Plan) Save(ctx context.Context, db Store) error {
 		records = append(records, p.allocation(&p.gone[i], 1))
 	}
 	if err := tables.Insert(ctx, db, "allocations", records...); err != nil {
-		return fmt.Errorf("keep %d records: %w", len(records), err)
+		return fmt.Errorf("store %d records: %w", len(records), err)
 	}
 	return nil
 }

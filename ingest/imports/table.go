@@ -14,13 +14,13 @@ import (
 	"github.com/gputally/gputally/internal/bounded"
 )
 
-// row is one row of a file; get answers false where there is no such field.
+// row is one row of a file; get returns false if it has no such field.
 type row struct {
 	line int
 	get  func(column string) (string, bool)
 }
 
-// rowError is a row that can't be read; those after it can.
+// rowError reports a row that can't be read; the rows after it can.
 type rowError struct {
 	line int
 	err  error
@@ -34,7 +34,7 @@ type table struct {
 	next   func() (row, error)
 }
 
-// plain unpacks gzip and takes a byte order mark off.
+// plain unpacks gzip and removes a byte order mark.
 func plain(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -45,12 +45,12 @@ func plain(r io.Reader) (*bufio.Reader, error) {
 		in = bufio.NewReaderSize(unpacked, 64<<10)
 	}
 	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		_, _ = in.Discard(3) // what was peeked is there
+		_, _ = in.Discard(3) // cannot fail: Peek has read these bytes
 	}
 	return in, nil
 }
 
-// openTable reads the header. delimiter 0 is chosen by the header.
+// openTable reads the header. delimiter 0: chosen by the header.
 func openTable(r io.Reader, delimiter rune) (*table, error) {
 	in, err := plain(r)
 	if err != nil {
@@ -77,7 +77,7 @@ func openTable(r io.Reader, delimiter rune) (*table, error) {
 	for i, name := range header {
 		name = strings.TrimSpace(name)
 		if _, twice := index[name]; twice && name != "" {
-			return nil, fmt.Errorf("read header: column %q stands there twice", name)
+			return nil, fmt.Errorf("read header: there are two columns %q", name)
 		}
 		t.header[i], index[name] = name, i
 	}
@@ -85,7 +85,7 @@ func openTable(r io.Reader, delimiter rune) (*table, error) {
 	return t, nil
 }
 
-// sniff chooses the delimiter that the header has most of.
+// sniff returns the delimiter that is most frequent in the header.
 func sniff(start []byte) rune {
 	header, _, _ := bytes.Cut(start, []byte("\n"))
 	best, most := ',', bytes.Count(header, []byte(","))
@@ -108,7 +108,7 @@ func csvRow(lines *bounded.CSV, index map[string]int, width int) (row, error) {
 	}
 	line, _ := lines.FieldPos(0)
 	if len(fields) != width {
-		return row{}, &rowError{line, fmt.Errorf("%d fields, the header has %d", len(fields), width)}
+		return row{}, &rowError{line, fmt.Errorf("%d fields, but the header has %d", len(fields), width)}
 	}
 	return row{line, func(column string) (string, bool) {
 		i, ok := index[column]
@@ -159,7 +159,8 @@ func jsonRow(line int, text []byte) (row, error) {
 	}}, nil
 }
 
-// jsonText is a JSON value as a CSV would have it; a list is its parts with commas.
+// jsonText is a JSON value as CSV would contain it; a list becomes its values with
+// commas.
 func jsonText(value any) (string, error) {
 	switch v := value.(type) {
 	case nil:
@@ -174,7 +175,7 @@ func jsonText(value any) (string, error) {
 		parts := make([]string, len(v))
 		for i, one := range v {
 			if _, nested := one.([]any); nested {
-				return "", errors.New("a list in a list")
+				return "", errors.New("must not be a list of lists")
 			}
 			text, err := jsonText(one)
 			if err != nil {
@@ -184,6 +185,6 @@ func jsonText(value any) (string, error) {
 		}
 		return strings.Join(parts, ","), nil
 	default:
-		return "", nil // an object says nothing that could be asked for
+		return "", nil // an object has no text form; no column can ask for one
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// errNonexistent is a local time that a change to summer time skipped.
-var errNonexistent = errors.New("the clocks of the zone skipped it")
+// errNonexistent reports a local time that a change to summer time skipped.
+var errNonexistent = errors.New("no such local time: the clocks were put forward over it")
 
-// Layouts with a zone of their own, and those that need one. Go reads a
-// fraction after the seconds of any of them.
+// Layouts with a UTC offset, and those that need a time zone. Go accepts a fraction of
+// seconds in any of them.
 var (
 	zonedLayouts = []string{
 		time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z0700",
@@ -27,25 +27,25 @@ var (
 	}
 )
 
-// absentWords stand for a time that there isn't.
+// absentWords are the texts that mean "no time given".
 var absentWords = map[string]bool{
 	"": true, "unknown": true, "none": true, "null": true, "nan": true, "nat": true, "n/a": true, "-": true,
 }
 
-// moments are the instants a text may mean: one, or two where a local time
-// came twice; none where the text says that there is no time.
+// moments are the instants that a text may mean: two for a local time that occurred
+// twice, none if no time is given.
 type moments []int64
 
-// ParseTime reads RFC 3339, epoch seconds, or a local time of the zone, in
-// Unix ms; parts below a millisecond are cut off. A local time that came twice
-// is its first coming, one that never came is an error.
+// ParseTime reads RFC 3339, epoch seconds, or a local time in the zone, and returns
+// Unix ms; fractions of a millisecond are cut off. A local time that occurred twice
+// means its first occurrence; one that never occurred is an error.
 func ParseTime(text string, zone *time.Location) (ms int64, err error) {
 	all, err := parseMoments(text, zone)
 	if err != nil {
 		return 0, err
 	}
 	if len(all) == 0 {
-		return 0, fmt.Errorf("time %q: there is none", text)
+		return 0, fmt.Errorf("time %q: a time is required", text)
 	}
 	return all[0], nil
 }
@@ -76,10 +76,10 @@ func parseMoments(text string, zone *time.Location) (moments, error) {
 		}
 		return inRange(text, all)
 	}
-	return nil, fmt.Errorf("time %q: want RFC 3339, epoch seconds, or a local time such as 2026-03-01 08:30:00", text)
+	return nil, fmt.Errorf("time %q: must be RFC 3339, epoch seconds, or a local time such as 2026-03-01 08:30:00", text)
 }
 
-// localTimes are the instants at which the zone's clocks showed a wall time.
+// localTimes are the instants at which clocks in the zone showed a wall time.
 func localTimes(wall time.Time, zone *time.Location) moments {
 	var out moments
 	for _, reach := range [...]time.Duration{-24 * time.Hour, 24 * time.Hour} {
@@ -98,7 +98,8 @@ func localTimes(wall time.Time, zone *time.Location) moments {
 	return out
 }
 
-// epoch reads seconds since 1970, with a fraction. ok says that the text is a number.
+// epoch reads seconds since 1970, with a fraction. ok reports whether the text is a
+// number.
 func epoch(text string) (ms int64, ok bool, err error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if whole == "" || strings.Trim(whole, "0123456789") != "" || strings.Trim(fraction, "0123456789") != "" {
@@ -106,7 +107,7 @@ func epoch(text string) (ms int64, ok bool, err error) {
 	}
 	seconds, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || seconds > math.MaxInt64/1000-1 || seconds*1000 >= wire.MaxTimeMS {
-		return 0, true, fmt.Errorf("time %q: epoch seconds end in 2106; milliseconds are written as a fraction", text)
+		return 0, true, fmt.Errorf("time %q: epoch seconds must be before 2106; write milliseconds as a fraction", text)
 	}
 	fraction = (fraction + "000")[:3]
 	part, err := strconv.ParseInt(fraction, 10, 64)
@@ -125,13 +126,13 @@ func inRange(text string, all moments) (moments, error) {
 	return all, nil
 }
 
-// parseDuration reads seconds with a fraction, or [days-]hours:minutes:seconds,
-// in ms; parts below a millisecond are cut off.
+// parseDuration reads seconds with a fraction, or [days-]hours:minutes:seconds, and
+// returns ms; fractions of a millisecond are cut off.
 func parseDuration(text string) (ms int64, err error) {
 	if ms, ok, err := epoch(text); ok {
 		return ms, err
 	}
-	bad := fmt.Errorf("duration %q: want seconds, or [days-]hours:minutes:seconds", text)
+	bad := fmt.Errorf("duration %q: must be seconds, or [days-]hours:minutes:seconds", text)
 	days, clock, dashed := strings.Cut(text, "-")
 	if !dashed {
 		days, clock = "0", text
@@ -155,26 +156,26 @@ func parseDuration(text string) (ms int64, err error) {
 	return total + seconds, nil
 }
 
-// maxGPUs is as many GPUs as a pool may have.
+// maxGPUs is the greatest number of GPUs in a pool.
 const maxGPUs = 1_000_000
 
-// parseMilliGPUs reads a number of GPUs with at most three places.
+// parseMilliGPUs reads a number of GPUs with up to three decimal places.
 func parseMilliGPUs(text string) (milli uint32, err error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	fraction = strings.TrimRight(fraction, "0")
 	if whole == "" || strings.Trim(whole, "0123456789") != "" || strings.Trim(fraction, "0123456789") != "" {
-		return 0, fmt.Errorf("gpus %q: not a number of GPUs", text)
+		return 0, fmt.Errorf("gpus %q: must be a number of GPUs", text)
 	}
 	if len(fraction) > 3 {
-		return 0, fmt.Errorf("gpus %q: finer than a thousandth of a GPU", text)
+		return 0, fmt.Errorf("gpus %q: must have at most three decimal places", text)
 	}
 	n, err := strconv.ParseUint(whole, 10, 32)
 	if err != nil || n > maxGPUs {
-		return 0, fmt.Errorf("gpus %q: more than %d", text, maxGPUs)
+		return 0, fmt.Errorf("gpus %q: must be at most %d", text, maxGPUs)
 	}
 	part, err := strconv.ParseUint((fraction + "000")[:3], 10, 32)
 	if err != nil || n == maxGPUs && part > 0 {
-		return 0, fmt.Errorf("gpus %q: more than %d", text, maxGPUs)
+		return 0, fmt.Errorf("gpus %q: must be at most %d", text, maxGPUs)
 	}
 	return uint32(n*1000 + part), nil
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// unit is what allocations are of: a pool, or a board that records name.
+// unit is an inventory entry that records allocate from: a pool, or a named GPU.
 type unit struct {
 	node, uuid, model string
 	board             bool
 	capacity          uint32 // milli-GPUs; 0: unknown
 	plain             bool   // the capacity was given without a model
-	always            bool   // it stands before its first record, too
+	always            bool   // it exists before its first record, too
 	firstMS           int64  // of its first record
 	uses              []use  // ascending by start
 }
 
-// use is a part of a unit in use.
+// use is the use of a part of a unit by one record.
 type use struct {
 	interval
 	id    string
@@ -42,9 +42,8 @@ func (u *unit) kind() meter.Kind {
 	}
 }
 
-// place finds the unit of each record: the boards it names, else the pool of
-// its node, else the one pool of the cluster; a pool per model where the
-// records tell models.
+// place assigns each record to units: the GPUs it names, otherwise the pool of its
+// node, otherwise the cluster's pool; if the records have models, a pool per model.
 func (p *Plan) place() error {
 	byName := map[string]*unit{}
 	pooled := false
@@ -100,7 +99,7 @@ func (p *Plan) poolName(node, model string) string {
 	return name
 }
 
-// size is the capacity that was given for a pool.
+// size sets the given capacity of a pool.
 func (p *Plan) size(u *unit, model string) error {
 	if u.board {
 		return nil
@@ -115,7 +114,7 @@ func (p *Plan) size(u *unit, model string) error {
 	}
 	for _, other := range p.units {
 		if other.node == u.node && other.plain {
-			return fmt.Errorf("capacity %s: pool %s has several models, so say how many GPUs of each, such as %s=8",
+			return fmt.Errorf("capacity %s: pool %s has several models: give the number of GPUs of each, such as %s=8",
 				gpuText(milli), u.node, cmp.Or(model, other.model))
 		}
 	}
@@ -123,7 +122,7 @@ func (p *Plan) size(u *unit, model string) error {
 	return nil
 }
 
-// idlePools are the pools with a capacity that no record is of.
+// idlePools returns the pools with a capacity and no records.
 func (p *Plan) idlePools(byName map[string]*unit) {
 	for model, milli := range p.o.Capacity {
 		if model == "" && len(p.units) > 0 {
@@ -137,8 +136,8 @@ func (p *Plan) idlePools(byName map[string]*unit) {
 	}
 }
 
-// oneNodePerBoard refuses a board on two nodes in one source: which of them
-// had it when is not to be told from records.
+// oneNodePerBoard returns an error if a source has a GPU on two nodes: records don't
+// show which node had it when.
 func (p *Plan) oneNodePerBoard() error {
 	node := map[string]string{}
 	for _, u := range p.units {
@@ -146,15 +145,16 @@ func (p *Plan) oneNodePerBoard() error {
 			continue
 		}
 		if other, ok := node[u.uuid]; ok {
-			return fmt.Errorf("device %q stands on node %q and on node %q", u.uuid, other, u.node)
+			return fmt.Errorf("device %q is on node %q in one record and on node %q in another; import them under different "+
+				"sources", u.uuid, other, u.node)
 		}
 		node[u.uuid] = u.node
 	}
 	return nil
 }
 
-// leafID names an allocation: the same in all of its hours, and whatever else
-// there is.
+// leafID names an allocation. It is the same in all hours, and depends on no other
+// record.
 func leafID(r *Record) string {
 	id := r.label() + "@" + strings.TrimSuffix(rfc3339(r.StartMS), "Z")
 	if r.Part > 0 {
@@ -163,8 +163,8 @@ func leafID(r *Record) string {
 	return wire.Name(id)
 }
 
-// admit gives room by start, then job: a record that finds a unit full is
-// refused whole, and no other looks at it.
+// admit assigns capacity in order of start, then job. A record that doesn't fit is
+// refused completely, and takes no capacity from others.
 func (p *Plan) admit() {
 	refused := map[int]string{}
 	byRecord := map[int][]*unit{}
@@ -174,7 +174,7 @@ func (p *Plan) admit() {
 		}
 	}
 	open := map[*unit]*busy{}
-	for i := range p.current { // in the order of admission
+	for i := range p.current { // in order of admission
 		r := &p.current[i]
 		milli := r.MilliGPUs
 		if len(r.Devices) > 0 {
@@ -185,8 +185,8 @@ func (p *Plan) admit() {
 				open[u] = &busy{}
 			}
 			if free, full := open[u].lacks(u, r.StartMS, milli); full {
-				refused[i] = fmt.Sprintf("%s holds %s GPUs from %s on, and %s of %s has %s free then",
-					r.label(), gpuText(milli), rfc3339(r.StartMS), u.uuid, gpuText(u.room()), gpuText(free))
+				refused[i] = fmt.Sprintf("%s holds %s from %s on, but %s of %s has only %s free then",
+					r.label(), gpuCount(milli), rfc3339(r.StartMS), u.uuid, gpuText(u.room()), gpuText(free))
 			}
 		}
 		if refused[i] != "" {
@@ -215,7 +215,7 @@ func (p *Plan) refuse(refused map[int]string) {
 	slices.SortStableFunc(p.Bad, func(a, b BadLine) int { return cmp.Compare(a.Line, b.Line) })
 }
 
-// room is how many milli-GPUs a unit has; 0: as many as are asked for.
+// room is the unit's capacity in milli-GPUs; 0: unlimited.
 func (u *unit) room() uint32 {
 	if u.board {
 		return meter.PoolGPUSlices
@@ -228,7 +228,15 @@ func gpuText(milli uint32) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// busy is what of a unit is in use now.
+// gpuCount is a number of GPUs with its noun: "1 GPU", "0.5 GPUs".
+func gpuCount(milli uint32) string {
+	if milli == 1000 {
+		return "1 GPU"
+	}
+	return gpuText(milli) + " GPUs"
+}
+
+// busy is the part of a unit in use at present.
 type busy struct {
 	ends endings
 	used uint64
@@ -251,7 +259,8 @@ func (e *endings) Pop() any {
 	return last
 }
 
-// lacks says that a unit has no room for so much from now on, and what is free.
+// lacks reports whether a unit has too little capacity from now on, and how much is
+// free.
 func (b *busy) lacks(u *unit, nowMS int64, milli uint32) (free uint32, full bool) {
 	for len(b.ends) > 0 && b.ends[0].atMS <= nowMS {
 		b.used -= uint64(heap.Pop(&b.ends).(ending).milli)

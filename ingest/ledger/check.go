@@ -10,6 +10,7 @@ import (
 
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/plural"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/tables"
 )
@@ -22,8 +23,8 @@ SELECT hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms,
 FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND present_ms > 0`
 
-// Sums are of 128 bits here and below: those of 64 wrap around silently. They are
-// not compiled: the engine's compiler gets comparisons of 128 bits wrong.
+// Sums are 128-bit here and below, because 64-bit sums overflow silently. The queries
+// are not JIT-compiled: the engine's compiler gets 128-bit comparisons wrong.
 const selectSums = `
 WITH toUInt128(free) + stranded + unhealthy + unobserved + arraySum(x -> toUInt128(x),
   arrayConcat(active, idle, unproven)) AS buckets,
@@ -34,7 +35,7 @@ SELECT count() AS rows, sum(present) AS capacity, sum(buckets) AS counted, count
        countIf(unknown_capacity = 1 AND present_ms > 0) AS open_pools
 FROM usage_hourly FINAL SETTINGS compile_expressions = 0`
 
-// Every cluster that the ledger or the journal knows.
+// Every cluster in the ledger or the journal.
 const selectAllClusters = `
 SELECT cluster, max(slot_ms) AS slot_ms
 FROM (SELECT cluster, slot_ms FROM slot_lengths UNION ALL SELECT DISTINCT cluster,
@@ -47,10 +48,9 @@ SELECT (SELECT count() FROM usage_hourly FINAL WHERE present_ms > 0) AS rows,
        (SELECT countIf(length(owner) != arrayUniq(arrayZip(leaf, profile,
          profile_slices, owner))) FROM usage_hourly FINAL) AS doubled`
 
-// Per hour and GPU: what the winning batches moved of the energy counters,
-// against what the ledger books. Where several nodes listed a GPU only one of
-// them counts (R14): those hours are left to C6, which recomputes them. Slots
-// that are not over don't count yet.
+// For each GPU-hour: the energy that the winning batches measured, and the energy in
+// the ledger. Of several nodes that list a GPU only one counts (R14): those hours are
+// left to C6, which recomputes them. Slots that are not over are left out.
 const selectEnergy = `
 WITH winners AS
 (
@@ -76,12 +76,12 @@ SELECT countIf(nodes = 1) AS rows, sumIf(moved.mj, nodes = 1) AS moved_mj, sumIf
          countIf(nodes > 1) AS shared
 FROM moved LEFT JOIN booked USING (cluster, hour, gpu) SETTINGS compile_expressions = 0`
 
-// Checks are the ledger's invariants: C5, C6, C9.
+// Checks are the invariants of the ledger: C5, C6 and C9.
 func (l *Ledger) Checks() []check.Check {
 	return []check.Check{
-		check.Func("C5", "one row per GPU-hour, in it one entry per leaf and owner", l.checkUnique),
-		check.Func("C6", "seven buckets sum to capacity, and equal raw recomputed", l.checkConservation),
-		check.Func("C9", "energy booked equals the counters' movement", l.checkEnergy),
+		check.Func("C5", "one row per GPU-hour, and in it one entry per leaf and owner", l.checkUnique),
+		check.Func("C6", "the seven buckets sum to the capacity and equal the hour recomputed from raw", l.checkConservation),
+		check.Func("C9", "energy in the ledger equals the counters' movement", l.checkEnergy),
 	}
 }
 
@@ -98,10 +98,10 @@ func (l *Ledger) checkUnique(ctx context.Context, res *check.Result) error {
 	res.Checked = int64(r.Rows)
 	res.Figures = fmt.Sprintf("%d rows for %d GPU-hours, %d with a (leaf, owner) twice", r.Rows, r.Keys, r.Doubled)
 	if r.Rows != r.Keys {
-		res.Fail("%d rows stand for %d GPU-hours", r.Rows, r.Keys)
+		res.Fail("%s for %s: there must be one for each", plural.Of(r.Rows, "row"), plural.Of(r.Keys, "GPU-hour"))
 	}
 	if r.Doubled > 0 {
-		res.Fail("%d rows hold a (leaf, owner) twice", r.Doubled)
+		res.Fail("%s with two entries for one leaf and owner", plural.Of(r.Doubled, "row"))
 	}
 	return nil
 }
@@ -120,10 +120,10 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	}
 	s := &sums[0]
 	if s.Wrong > 0 {
-		res.Fail("%d GPU-hours whose buckets don't sum to slices × present_ms", s.Wrong)
+		res.Fail("%s with buckets that don't sum to slices × present_ms", plural.Of(s.Wrong, "GPU-hour"))
 	}
 	if s.Unfounded > 0 {
-		res.Fail("%d GPU-hours whose version is not that of the inputs they rest on", s.Unfounded)
+		res.Fail("%s with a version that doesn't match their number of inputs", plural.Of(s.Unfounded, "GPU-hour"))
 	}
 	var clusters []cluster
 	if err := l.deps.Store.Select(ctx, &clusters, selectAllClusters); err != nil {
@@ -145,23 +145,23 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	res.Figures = fmt.Sprintf("%d of %d slice-ms in buckets, %d GPU-hours recomputed from raw", &s.Counted, &s.Capacity,
 		res.Checked)
 	if skipped > 0 {
-		res.Figures += fmt.Sprintf(", %d hours that changed meanwhile are left out", skipped)
+		res.Figures += fmt.Sprintf(", left out %s that changed meanwhile", plural.Of(skipped, "hour"))
 	}
 	if s.OpenPools > 0 {
-		res.Figures += fmt.Sprintf(", of them %d of pools of unknown capacity, of which this proves only the sum (R18)",
+		res.Figures += fmt.Sprintf(", of them %d of pools of unknown capacity, for which only the sum is proven (R18)",
 			s.OpenPools)
 	}
 	return l.checkDropped(ctx, gone, res)
 }
 
-// mismatch is an hour whose row is not what raw gives.
+// mismatch is an hour whose stored row differs from the recomputed one.
 type mismatch struct {
 	hour time.Time
 	text string
 }
 
-// compareCluster recomputes every hour. Where data come in meanwhile, a mismatch
-// counts only if the journal and the rows of its hour stood still.
+// compareCluster recomputes every hour. While data arrive, a mismatch counts only if
+// the journal and the rows of its hour didn't change meanwhile.
 func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, gone *goneHours,
 	res *check.Result) (skipped int, err error) {
 	o, err := l.overview(ctx, c, epochs, everything)
@@ -175,7 +175,7 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 		states[h.start] = h
 		gone.note(h)
 		if o.ahead && h.dirty && o.watermarkMS-h.start.UnixMilli() <= 2*meter.HourMS {
-			skipped++ // the clock has moved on since it was computed
+			skipped++ // the watermark has moved on since the hour was computed
 			continue
 		}
 		if (h.inputs > 0 || h.published) && !h.gone {
@@ -185,12 +185,12 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 	var wrong []mismatch
 	var findings []string
 	for _, chunk := range chunks(all, l.cfg.MaxRowsInMemory) {
-		n, found, told, err := l.compareChunk(ctx, c, o.watermarkMS, chunk)
+		n, found, noted, err := l.compareChunk(ctx, c, o.watermarkMS, chunk)
 		if err != nil {
 			return skipped, err
 		}
 		res.Checked += n
-		wrong, findings = append(wrong, found...), append(findings, told...)
+		wrong, findings = append(wrong, found...), append(findings, noted...)
 	}
 	if err := l.noteFindings(ctx, c, all, findings, res); err != nil {
 		return skipped, err
@@ -218,11 +218,11 @@ func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, 
 	return skipped, nil
 }
 
-// reportOrphans names the hours that two looks found beyond the journal.
+// reportOrphans reports the hours beyond the end of the journal that were found twice.
 func reportOrphans(c cluster, before, now *overview, res *check.Result) {
 	for _, hour := range before.orphans {
 		if slices.ContainsFunc(now.orphans, hour.Equal) {
-			res.Fail("cluster %s, hour %s: the ledger has rows, the journal has nothing up to there", c.Name,
+			res.Fail("cluster %s, hour %s: the ledger has rows, but the journal ends before that hour", c.Name,
 				hour.Format(time.RFC3339))
 		}
 	}
@@ -260,7 +260,8 @@ func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64,
 	for key := range stored {
 		wrong = append(wrong,
 			mismatch{key.Hour,
-				fmt.Sprintf("GPU %s, hour %s: the ledger has a row, raw gives none", key.GPU, key.Hour.Format(time.RFC3339))})
+				fmt.Sprintf("GPU %s, hour %s: the ledger has a row, but recomputing the hour from raw gives none", key.GPU,
+					key.Hour.Format(time.RFC3339))})
 	}
 	return checked, wrong, got.findings, nil
 }
@@ -279,10 +280,11 @@ func (l *Ledger) storedRows(ctx context.Context, c cluster, hours []hourState) (
 	return out, nil
 }
 
-// difference names the first column that isn't what raw gives, or is empty.
+// difference describes the first column that differs from the recomputed row, or
+// returns "".
 func difference(want, have *tables.Usage) string {
 	if have == nil {
-		return "raw gives a row, the ledger has none"
+		return "recomputing the hour from raw gives a row, but the ledger has none"
 	}
 	if all := differences(want, have); len(all) > 0 {
 		return all[0]
@@ -290,7 +292,7 @@ func difference(want, have *tables.Usage) string {
 	return ""
 }
 
-// differences names every column that isn't what raw gives.
+// differences describes every column that differs from the recomputed row.
 func differences(want, have *tables.Usage) (all []string) {
 	w, h := reflect.ValueOf(*want), reflect.ValueOf(*have)
 	for i := range w.NumField() {
@@ -299,7 +301,7 @@ func differences(want, have *tables.Usage) (all []string) {
 			continue
 		}
 		if !reflect.DeepEqual(x.Interface(), y.Interface()) {
-			all = append(all, fmt.Sprintf("%s is %v in the ledger and %v from raw", w.Type().Field(i).Tag.Get("ch"),
+			all = append(all, fmt.Sprintf("%s is %v in the ledger, but %v recomputed from raw", w.Type().Field(i).Tag.Get("ch"),
 				y.Interface(), x.Interface()))
 		}
 	}
@@ -325,12 +327,12 @@ func (l *Ledger) checkEnergy(ctx context.Context, res *check.Result) error {
 	}
 	r := &rows[0]
 	res.Checked = int64(r.Rows)
-	res.Figures = fmt.Sprintf("%d mJ booked of %d mJ moved in %d GPU-hours", &r.Booked, &r.Moved, r.Rows)
+	res.Figures = fmt.Sprintf("%d mJ in the ledger of %d mJ measured in %d GPU-hours", &r.Booked, &r.Moved, r.Rows)
 	if r.Shared > 0 {
 		res.Figures += fmt.Sprintf("; %d that several nodes listed are left to C6", r.Shared)
 	}
 	if r.Wrong > 0 {
-		res.Fail("%d GPU-hours book another energy than their counters moved, such as %s", r.Wrong, r.Example)
+		res.Fail("%s with another energy than their counters measured, such as %s", plural.Of(r.Wrong, "GPU-hour"), r.Example)
 	}
 	return nil
 }

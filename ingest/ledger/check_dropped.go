@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/internal/check"
+	"github.com/gputally/gputally/internal/plural"
 )
 
-// goneHours counts the hours that verify can't recompute.
+// goneHours counts the hours that verify can't recompute because their raw was
+// dropped.
 type goneHours struct{ hours, stale int }
 
 func (g *goneHours) note(h hourState) {
@@ -20,8 +22,8 @@ func (g *goneHours) note(h hourState) {
 	}
 }
 
-// checkDropped holds the rows of the weeks whose raw was dropped against what
-// was written down of them then.
+// checkDropped compares the rows of the weeks whose raw was dropped with the count and
+// hash that were recorded at that time.
 func (l *Ledger) checkDropped(ctx context.Context, gone *goneHours, res *check.Result) error {
 	weeks, err := ReadRawWeeks(ctx, l.deps.Store)
 	if err != nil {
@@ -38,15 +40,15 @@ func (l *Ledger) checkDropped(ctx context.Context, gone *goneHours, res *check.R
 		}
 		held += int(rows)
 		if rows != w.GPUHours || sum != w.UsageSHA256 {
-			res.Fail("week %s: %d GPU-hours with SHA-256 %s, but %d with %s when its raw was dropped",
-				w.Week.Format(time.DateOnly), rows, sum, w.GPUHours, w.UsageSHA256)
+			res.Fail("week %s: %s with SHA-256 %s, but %d with %s when its raw was dropped", w.Week.Format(time.DateOnly),
+				plural.Of(rows, "GPU-hour"), sum, w.GPUHours, w.UsageSHA256)
 		}
 	}
 	if gone.hours > 0 {
 		res.Say(fmt.Sprintf(
-			"%d cluster-hours at %d weeks without raw are not recomputed, %d GPU-hours of those weeks equal what was "+
-				"published; %d of the hours need a manual adjustment",
-			gone.hours, len(weeks.Dropped()), held, gone.stale))
+			"not recomputed, because raw was dropped: %s of %s; GPU-hours there that equal what was published: %d; hours that "+
+				"need a manual adjustment: %d",
+			plural.Of(gone.hours, "cluster-hour"), plural.Of(len(weeks.Dropped()), "week"), held, gone.stale))
 	}
 	return nil
 }

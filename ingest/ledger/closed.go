@@ -11,8 +11,8 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// ahead are the clusters whose journal reaches beyond the service's clock, with
-// the watermarks up to which they count, Unix s.
+// ahead returns the clusters whose journal reaches beyond this service's clock, with
+// the watermarks up to which they are counted, Unix s.
 func (l *Ledger) ahead(ctx context.Context) (names []string, until []uint32, err error) {
 	clusters, err := l.clusters(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *Ledger) ahead(ctx context.Context) (names []string, until []uint32, err
 	return names, until, nil
 }
 
-// changesOfClosed finds the batches that came for hours of [from, to) after they
+// changesOfClosed finds the batches that arrived for hours of [from, to) after these
 // had been closed (R3).
 func (l *Ledger) changesOfClosed(ctx context.Context, c cluster, from, to time.Time) (findings []string, err error) {
 	var rows []struct {
@@ -47,19 +47,19 @@ func (l *Ledger) changesOfClosed(ctx context.Context, c cluster, from, to time.T
 	if err := l.deps.Store.Select(ctx, &rows, selectLateChanges, store.Named("cluster", c.Name),
 		store.Named("from", from), store.Named("to", to),
 		store.Named("after", uint32(l.cfg.CloseAfter.Seconds()))); err != nil {
-		return nil, fmt.Errorf("look for late batches of %s: %w", c.Name, err)
+		return nil, fmt.Errorf("read batches for closed hours of %s: %w", c.Name, err)
 	}
 	for _, r := range rows {
 		findings = append(findings,
-			fmt.Sprintf("node %q, hour %s: batches of collector %q came after it was closed, the last at %s",
+			fmt.Sprintf("node %q, hour %s: batches of collector %q arrived after the hour was closed, the last at %s",
 				r.Node, r.Hour.UTC().Format(time.RFC3339), r.Collector, r.Last.UTC().Format(time.RFC3339)))
 	}
 	return findings, nil
 }
 
-// tellClosed reports what came for hours that had been closed, of those that are
-// to be computed anew.
-func (l *Ledger) tellClosed(ctx context.Context, c cluster, dirty []hourState) error {
+// reportClosed logs the batches that arrived for closed hours which are about to be
+// recomputed.
+func (l *Ledger) reportClosed(ctx context.Context, c cluster, dirty []hourState) error {
 	old := l.deps.Clock.Now().Add(-l.cfg.CloseAfter)
 	var from, to time.Time
 	for _, h := range dirty {
@@ -74,11 +74,12 @@ func (l *Ledger) tellClosed(ctx context.Context, c cluster, dirty []hourState) e
 		return nil
 	}
 	findings, err := l.changesOfClosed(ctx, c, from, to)
-	l.tell(c, findings)
+	l.report(c, findings)
 	return err
 }
 
-// noteFindings lists what the recomputation of a cluster found, each once.
+// noteFindings adds the findings of a cluster's recomputation to the result, each
+// once.
 func (l *Ledger) noteFindings(ctx context.Context, c cluster, hours []hourState, found []string,
 	res *check.Result) error {
 	if len(hours) > 0 {

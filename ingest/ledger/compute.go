@@ -12,28 +12,28 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// result is a chunk of computed hours.
+// result is the outcome of computing a chunk of hours.
 type result struct {
 	hours    []hourState
 	results  []meter.HourResult
-	missing  []string // raw rows that the journal promised and that aren't there
+	missing  []string // batches with fewer raw rows than the journal says
 	findings []string
 }
 
-// computation is a chunk of hours being computed, a part of the GPUs at a time.
+// computation is a chunk of hours being computed, one part of the GPUs at a time.
 type computation struct {
 	cluster     cluster
 	watermarkMS int64
 	hours       []hourState
-	from, to    time.Time // of the slots that the hours depend on
+	from, to    time.Time // range of the slots that the hours depend on
 	winners     *winners
 	closings    closings
 	out         *result
 }
 
-// compute reads and computes consecutive hours. It publishes nothing. inv is
-// the inventory as they begin, nil: to be read; after is the same one moved to
-// their end, nil where each part of the GPUs had its own.
+// compute reads and computes consecutive hours, without publishing. inv is the
+// inventory at their start; nil: compute reads it. after is the inventory at their
+// end, or nil if the GPUs were computed in several parts.
 func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hours []hourState,
 	inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
 	slot := time.Duration(c.SlotMS) * time.Millisecond
@@ -58,11 +58,11 @@ func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hour
 	return l.computeParts(ctx, x, inv)
 }
 
-// computeParts is compute once it is known what to read.
+// computeParts is compute once the journal has been read.
 func (l *Ledger) computeParts(ctx context.Context, x *computation,
 	inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
 	parts := partsOf(x.hours, l.cfg.MaxRowsInMemory)
-	var damage error // told only if no rows are missing: those are its cause
+	var damage error // reported only if no rows are missing, which would be its cause
 	for number := range parts {
 		p := part{number: number, of: parts}
 		if parts > 1 || inv == nil {
@@ -92,8 +92,8 @@ func unbalanced(err error) bool {
 	return errors.As(err, &u)
 }
 
-// partsOf is into how many parts the GPUs of a chunk are split so that the rows
-// of one are about as many as may be held.
+// partsOf is the number of parts into which the GPUs of a chunk are split, so that the
+// raw rows of one part are about maxRows.
 func partsOf(hours []hourState, maxRows uint64) uint64 {
 	var rows uint64
 	for _, h := range hours {
@@ -102,7 +102,7 @@ func partsOf(hours []hourState, maxRows uint64) uint64 {
 	return max(1, (rows+maxRows-1)/maxRows)
 }
 
-// computePart reads one part of the GPUs and computes all hours of it.
+// computePart reads one part of the GPUs and computes all hours for it.
 func (l *Ledger) computePart(ctx context.Context, x *computation, p part, inv *meter.Inventory) error {
 	r, err := l.readRaw(ctx, x.cluster, x.winners, p, x.from, x.to)
 	if err != nil {
@@ -125,8 +125,7 @@ func (l *Ledger) computePart(ctx context.Context, x *computation, p part, inv *m
 	return nil
 }
 
-// collect brings the parts' results into the order that they have when there
-// is only one part.
+// collect sorts the results of all parts into the order that a single part would give.
 func (x *computation) collect() {
 	x.out.findings = x.winners.findings
 	for i := range x.out.results {
@@ -174,7 +173,7 @@ func (l *Ledger) readSightings(ctx context.Context, c cluster, p part, from, to 
 	return out, nil
 }
 
-// inventoryAt is the inventory of a part of the GPUs as an hour begins.
+// inventoryAt is the inventory of one part of the GPUs at the start of an hour.
 func (l *Ledger) inventoryAt(ctx context.Context, c cluster, hour time.Time, p part) (*meter.Inventory, error) {
 	sightings, err := l.readSightings(ctx, c, p, hour.Add(-backMS*time.Millisecond), hour)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// dictionary is what the hashes in raw rows stand for.
+// dictionary maps the hashes in raw rows to leaves and owners.
 type dictionary struct {
 	leaves map[uint64]tables.Leaf
 	owners map[uint64]ownerName
 }
 
-// LeafFacts are what a row of the table leaves says.
+// LeafFacts converts a row of table leaves.
 func LeafFacts(l *tables.Leaf) meter.Leaf {
 	return meter.Leaf{ID: l.Leaf, Slices: int(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI, MIGUUID: l.MIGUUID}
 }
@@ -31,14 +31,14 @@ func newDictionary() *dictionary {
 	return &dictionary{leaves: map[uint64]tables.Leaf{}, owners: map[uint64]ownerName{}}
 }
 
-// namesPerQuery keeps a query's parameter, which travels in a URL, below the
+// namesPerQuery keeps a query's parameters, which are sent in the URL, below the
 // limits of HTTP servers.
 const namesPerQuery = 2000
 
-// dictionaryKept bounds what is remembered of leaves and owners.
+// dictionaryKept bounds the number of leaves and owners in memory.
 const dictionaryKept = 200_000
 
-// OwnerFacts are what a row of the table owners says.
+// OwnerFacts converts a row of table owners.
 func OwnerFacts(o *tables.Owner) meter.Owner {
 	return meter.Owner{
 		Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID, Job: o.Job, User: o.User,
@@ -46,8 +46,8 @@ func OwnerFacts(o *tables.Owner) meter.Owner {
 	}
 }
 
-// bound forgets what is known when it is much. Never within a chunk: its rows
-// are named when all of them are computed.
+// bound empties the dictionary once it is large. It must not be called within a chunk:
+// rows are named when all of them are computed.
 func (d *dictionary) bound() {
 	if len(d.leaves)+len(d.owners) > dictionaryKept {
 		clear(d.leaves)
@@ -55,8 +55,8 @@ func (d *dictionary) bound() {
 	}
 }
 
-// learn reads the names of the hashes in raw rows that aren't known yet. It
-// comes after the journal: what the journal promises is there.
+// learn reads the names of the hashes in raw rows that are not known yet. It must be
+// called after the journal was read: what the journal lists has been written.
 func (l *Ledger) learn(ctx context.Context, r *raw) error {
 	d := l.names
 	leaves, owners := d.unknown(r)
@@ -79,8 +79,8 @@ func (l *Ledger) learn(ctx context.Context, r *raw) error {
 		}
 	}
 	if leaves, owners = d.unknown(r); len(leaves)+len(owners) > 0 {
-		return fmt.Errorf("raw names %d leaves and %d owners that tables leaves and owners don't hold", len(leaves),
-			len(owners))
+		return fmt.Errorf("raw rows refer to %d leaves and %d owners that are missing from tables leaves and owners",
+			len(leaves), len(owners))
 	}
 	return nil
 }
@@ -111,5 +111,5 @@ func (d *dictionary) leafSlices(leaf uint64) int { return int(d.leaves[leaf].Sli
 
 func (d *dictionary) ownerID(owner uint64) string { return d.owners[owner].id }
 
-// user is who people would call: the user, else the account.
+// user is the owner's contact: the user, else the account.
 func (o ownerName) user() string { return cmp.Or(o.facts.User, o.facts.Account) }

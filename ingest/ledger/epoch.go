@@ -12,12 +12,12 @@ import (
 	"github.com/gputally/gputally/internal/tenants"
 )
 
-// epoch is a state of rules and mapping. A change of either starts a new one,
-// and republishes the hours from where it takes effect (R5, R15).
+// epoch is a version of rules and tenant mapping. A change of either starts a new
+// epoch and republishes the hours from its effective date (R5, R15).
 type epoch = tables.Epoch
 
-// epochAt is the epoch that an hour must be computed under: the newest that
-// took effect at or before it.
+// epochAt is the epoch under which an hour must be computed: the newest that is
+// effective at its start.
 func epochAt(epochs []epoch, hour time.Time) uint32 {
 	var at uint32
 	for _, e := range epochs {
@@ -28,12 +28,11 @@ func epochAt(epochs []epoch, hour time.Time) uint32 {
 	return at
 }
 
-// epochs are all of them, and brings the mapping in force into l. Where hours
-// must be published under another than the newest one, isNew says so, and the
-// last of all is the epoch that has to be started for it: for newer rules, for
-// two mappings under one number, and, while starting, for the mapping of l's
-// own file. Apart from that the newest epoch is followed, whatever the file
-// says: two services with different files would publish in turn for ever.
+// epochs returns all epochs, and sets the mapping in force in l. If hours must be
+// published under a new epoch, isNew is true and the last epoch returned is the one to
+// start: for newer rules, for two mappings under one number, and, while starting, for
+// the mapping in l's own file. Otherwise the newest epoch is followed, whatever l's
+// file says: two services with different files would republish in turn for ever.
 func (l *Ledger) epochs(ctx context.Context, starting bool) (all []epoch, isNew bool, err error) {
 	if err := l.deps.Store.Select(ctx, &all, selectEpochs); err != nil {
 		return nil, false, fmt.Errorf("read epochs: %w", err)
@@ -45,8 +44,8 @@ func (l *Ledger) epochs(ctx context.Context, starting bool) (all []epoch, isNew 
 	newest := claimsOfNewest(all)
 	inForce, mappings := newest[0], make([]*tenants.Mapping, len(newest))
 	if inForce.Rules > meter.RulesVersion {
-		return nil, false, fmt.Errorf("follow epoch %d: it is of rules %d, this program has %d: update it", inForce.Epoch,
-			inForce.Rules, meter.RulesVersion)
+		return nil, false, fmt.Errorf("follow epoch %d: it has rules version %d, but this program only version %d: update "+
+			"the program", inForce.Epoch, inForce.Rules, meter.RulesVersion)
 	}
 	for i, c := range newest {
 		if mappings[i], err = tenants.Parse(fmt.Sprintf("tenants of epoch %d", c.Epoch), []byte(c.Tenants)); err != nil {
@@ -57,23 +56,23 @@ func (l *Ledger) epochs(ctx context.Context, starting bool) (all []epoch, isNew 
 	if starting && !l.cfg.KeepMapping {
 		l.mapping = l.own
 	}
-	l.tellContested(newest)
+	l.reportContested(newest)
 	if len(newest) == 1 && inForce.Rules == meter.RulesVersion && inForce.Mapping == l.mapping.Hash() {
 		return all, false, nil
 	}
 	return append(all, l.nextEpoch(inForce.Epoch+1, l.changedFrom(newest, mappings))), true, nil
 }
 
-// claimsOfNewest are the rows of the highest number: more than one where it was
-// started by two services at once. The first is in force, for every reader: the
-// newer rules, then the smaller SHA-256 of the mapping.
+// claimsOfNewest returns the rows with the highest number: more than one if two
+// services started the epoch at once. Every reader takes the first: the one with the
+// newer rules, then with the smaller SHA-256 of the mapping.
 func claimsOfNewest(all []epoch) []epoch {
 	number := all[len(all)-1].Epoch
 	return all[slices.IndexFunc(all, func(e epoch) bool { return e.Epoch == number }):]
 }
 
-// changedFrom is the first hour that may have been published otherwise under
-// one of the claims than l would.
+// changedFrom is the first hour that may have been published differently under one of
+// the claims than l would publish it.
 func (l *Ledger) changedFrom(claims []epoch, mappings []*tenants.Mapping) time.Time {
 	var from time.Time
 	for i, c := range claims {
@@ -93,8 +92,8 @@ func (l *Ledger) nextEpoch(number uint32, effective time.Time) epoch {
 		Effective: effective}
 }
 
-// startEpoch writes a new epoch down before any hour is computed under it, and
-// reads it back: another service may have started the same one meanwhile.
+// startEpoch records a new epoch before any hour is computed under it, and reads it
+// back: another service may have started the same one meanwhile.
 func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
 	for {
 		all, isNew, err := l.epochs(ctx, !l.started)
@@ -103,7 +102,7 @@ func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
 		}
 		if !isNew {
 			l.started = true
-			l.tellMapping(all[len(all)-1].Epoch)
+			l.reportMapping(all[len(all)-1].Epoch)
 			return all, nil
 		}
 		next := all[len(all)-1]
@@ -111,44 +110,46 @@ func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
 			return nil, err
 		}
 		l.started = true
-		l.deps.Log.Info("rules or tenant mapping are new: hours are published under a new epoch", "epoch", next.Epoch,
+		l.deps.Log.Info("rules or tenant mapping changed: hours are republished under a new epoch", "epoch", next.Epoch,
 			"from", next.Effective)
 	}
 }
 
-// tellContested reports once that several services started an epoch.
-func (l *Ledger) tellContested(claims []epoch) {
+// reportContested logs once that several services started an epoch.
+func (l *Ledger) reportContested(claims []epoch) {
 	key := fmt.Sprintf("epoch %d is contested", claims[0].Epoch)
-	if len(claims) == 1 || l.told[key] {
+	if len(claims) == 1 || l.logged[key] {
 		return
 	}
-	l.told[key] = true
+	l.logged[key] = true
 	l.m.contested.Inc()
-	l.deps.Log.Error("services with different tenant mappings or rules started the same epoch: one of them is in "+
-		"force, the hours between are published anew",
+	l.deps.Log.Error("services with different tenant mappings or rules started the same epoch: one of them is in force, "+
+		"the affected hours are republished",
 		"epoch", claims[0].Epoch, "claims", len(claims), "rules", claims[0].Rules, "mapping", claims[0].Mapping)
 }
 
-// tellMapping says whether the mapping in force is that of l's own file.
-func (l *Ledger) tellMapping(number uint32) {
+// reportMapping logs and measures whether the mapping in force is that of l's own
+// file.
+func (l *Ledger) reportMapping(number uint32) {
 	if l.cfg.KeepMapping || l.own.Hash() == l.mapping.Hash() {
 		l.m.mappingDiffers.Set(0)
 		return
 	}
 	l.m.mappingDiffers.Set(1)
-	if key := fmt.Sprintf("epoch %d has another mapping", number); !l.told[key] {
-		l.told[key] = true
-		l.deps.Log.Error("another service has started an epoch with another tenant mapping: it is followed, the file of "+
-			"this one is not in force",
+	if key := fmt.Sprintf("epoch %d has another mapping", number); !l.logged[key] {
+		l.logged[key] = true
+		l.deps.Log.Error("another service started an epoch with another tenant mapping: that mapping is in force, and this "+
+			"service's tenants file is not",
 			"epoch", number, "in_force", l.mapping.Hash(), "tenants_file", l.cfg.TenantsFile, "own", l.own.Hash())
 	}
 }
 
-// checkMapping holds the mapping in force against l's own file (R15). Who may write
-// ClickHouse may start an epoch; a file that no epoch ever had waits for a restart.
+// checkMapping compares the mapping in force with l's own file (R15). Anyone who may
+// write to ClickHouse can start an epoch. A file that no epoch ever had takes effect
+// when ingest is restarted.
 func (l *Ledger) checkMapping(epochs []epoch, isNew bool, res *check.Result) {
 	if isNew {
-		epochs = epochs[:len(epochs)-1] // it isn't stored
+		epochs = epochs[:len(epochs)-1] // it isn't stored yet
 	}
 	if len(epochs) == 0 {
 		return
@@ -160,13 +161,12 @@ func (l *Ledger) checkMapping(epochs []epoch, isNew bool, res *check.Result) {
 	case inForce.Mapping == own:
 	case !l.cfg.CompareMapping:
 		res.Note(fmt.Sprintf(
-			"epoch %d publishes under tenant mapping %s; without a configuration file it was held against no tenants file",
-			inForce.Epoch, inForce.Mapping))
+			"epoch %d publishes under tenant mapping %s; it was compared with no tenants file, because there is no "+
+				"configuration file", inForce.Epoch, inForce.Mapping))
 	case slices.ContainsFunc(epochs, func(e epoch) bool { return e.Mapping == own }):
-		res.Fail("%s: another service or somebody else started the epoch; ingest puts its own file in force when it is "+
-			"restarted", text)
+		res.Fail("%s: another service or somebody else started the epoch; restart ingest to put its own file in force", text)
 	default:
-		res.Note(text + ", which was never in force: ingest takes it when it is restarted")
+		res.Note(text + ", which was never in force: restart ingest to put it in force")
 	}
 }
 

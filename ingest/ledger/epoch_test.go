@@ -73,7 +73,7 @@ const (
 	dumpTenants = `SELECT DISTINCT concat(formatDateTime(hour, '%H', 'UTC'), ' ', arrayStringConcat(tenant, ',')) AS line FROM usage_hourly FINAL ORDER BY line`
 
 	differs     = "gputally_ledger_tenant_mapping_differs"
-	differsHelp = "# HELP " + differs + " 1: the ledger is published under another tenant mapping than this service's file.\n# TYPE " + differs + " gauge\n" + differs
+	differsHelp = "# HELP " + differs + " 1 if the ledger is published under another tenant mapping than that of this service's file.\n# TYPE " + differs + " gauge\n" + differs
 )
 
 // threeHours is a GPU that team holds, from Monday on.
@@ -105,7 +105,7 @@ func TestServicesWithDifferentFilesDoNotPublishInTurn(t *testing.T) {
 	h.want(t, "tenants", dumpTenants, "00 team", "01 beta", "02 beta")
 	a.metric(t, differs, differsHelp+" 1")
 	b.metric(t, differs, differsHelp+" 0")
-	if n := strings.Count(a.log.String(), "the file of this one is not in force"); n != 1 || !strings.Contains(a.log.String(), "tenants_file="+a.file) {
+	if n := strings.Count(a.log.String(), "tenants file is not"); n != 1 || !strings.Contains(a.log.String(), "tenants_file="+a.file) {
 		t.Errorf("the service that follows must name its file once, logged:\n%s", a.log.String())
 	}
 
@@ -175,7 +175,7 @@ func TestNewerRulesAreNotTakenBack(t *testing.T) {
 	before := h.dump(t, dumpUsage)
 	h.exec(t, `INSERT INTO epochs (epoch, rules, mapping, tenants, effective, created_at, claim) SELECT 2, 60000, mapping, tenants, effective, created_at, 'x' FROM epochs`)
 	old := h.service(t, h.db, "beta")
-	if _, err := old.Pass(t.Context()); err == nil || !strings.Contains(err.Error(), "rules 60000, this program has") {
+	if _, err := old.Pass(t.Context()); err == nil || !strings.Contains(err.Error(), "rules version 60000") {
 		t.Errorf("pass of an older program: %v, want it refused", err)
 	}
 	if diff := cmp.Diff(before, h.dump(t, dumpUsage)); diff != "" {

@@ -6,29 +6,30 @@ import (
 	"time"
 
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/plural"
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// Board is a GPU of the inventory, as far as it was ever listed.
+// Board is a GPU that was ever listed, with its state in the inventory.
 type Board struct {
 	Cluster string `ch:"cluster" json:"cluster"`
 	GPU     string `ch:"gpu" json:"gpu"`
-	Node    string `ch:"node" json:"node"` // the last one
+	Node    string `ch:"node" json:"node"` // the last one that listed it
 	Model   string `ch:"model" json:"model"`
 	Slices  uint32 `ch:"slices" json:"slices"` // of a pool: milli-GPUs
 	Kind    uint8  `ch:"kind" json:"-"`        // meter.Kind, as it was listed last
 	FirstMS int64  `ch:"first_ms" json:"-"`    // Unix ms: start of the first slot that lists it
 	LastMS  int64  `ch:"last_ms" json:"-"`     // end of the last one
-	// Retired is the last closing by hand, who did it, and why; zero: none.
+	// Retired is the time of the last retirement, with who did it and why; zero: none.
 	Retired time.Time `ch:"retired_at" json:"-"`
 	Who     string    `ch:"who" json:"who"`
 	Reason  string    `ch:"reason" json:"reason"`
-	// ClosesMS is when its capacity ends unless it is listed again, Unix ms.
+	// ClosesMS is when it leaves the inventory unless it is listed again, Unix ms.
 	ClosesMS int64 `ch:"-" json:"-"`
 	Present  bool  `ch:"-" json:"present"` // at the cluster's watermark
 }
 
-// Boards are all GPUs that were ever listed, in order of cluster and id.
+// Boards returns all GPUs that were ever listed, in order of cluster and id.
 func (l *Ledger) Boards(ctx context.Context) ([]Board, error) {
 	var boards []Board
 	if err := l.deps.Store.Select(ctx, &boards, selectBoards); err != nil {
@@ -77,28 +78,28 @@ func (l *Ledger) watermark(ctx context.Context, c cluster) (int64, error) {
 	return hours[len(hours)-1].EndMS, nil
 }
 
-// Retirement takes a GPU out of the inventory before it would close by itself.
+// Retirement removes a GPU from the inventory before it would leave by itself.
 type Retirement struct {
-	Cluster     string // empty: the one that has the GPU
+	Cluster     string // empty: the cluster that has the GPU
 	GPU         string
 	At          time.Time
 	Who, Reason string
 }
 
-// NotRetirable is why a GPU can't be retired: a mistake of whoever asks.
+// NotRetirable reports that the requested retirement is not possible.
 type NotRetirable struct{ GPU, Why string }
 
 func (e *NotRetirable) Error() string { return fmt.Sprintf("retire GPU %q: %s", e.GPU, e.Why) }
 
-// Retire closes a GPU's inventory at the start of the slot that r.At lies in,
-// which it returns (R2). Its hours from there on are dirty and come out without
-// it at the next pass; a GPU that is listed again opens again.
+// Retire removes a GPU from the inventory at the start of the slot that contains r.At,
+// and returns that instant (R2). Its later hours become dirty, and the next pass
+// recomputes them without it. A GPU that is listed again returns to the inventory.
 func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 	refuse := func(format string, args ...any) (time.Time, error) {
 		return time.Time{}, &NotRetirable{r.GPU, fmt.Sprintf(format, args...)}
 	}
 	if r.Reason == "" || r.Who == "" {
-		return refuse("who %q and reason %q: both are needed", r.Who, r.Reason)
+		return refuse("who %q and reason %q: both must be given", r.Who, r.Reason)
 	}
 	b, err := l.board(ctx, r)
 	if err != nil {
@@ -112,13 +113,14 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 	closes := time.UnixMilli(b.ClosesMS).UTC()
 	switch now := l.deps.Clock.Now(); {
 	case r.At.After(now):
-		return refuse("at %s: lies in the future, it is %s", r.At.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return refuse("at %s: must not be in the future (now %s)", r.At.UTC().Format(time.RFC3339),
+			now.UTC().Format(time.RFC3339))
 	case at < b.LastMS:
-		return refuse("at %s: node %s listed it until %s, and a GPU that is listed is there; retire it from then on",
+		return refuse("at %s: node %s listed it until %s, and a listed GPU can't be retired; choose that time or a later one",
 			r.At.UTC().Format(time.RFC3339), b.Node, last)
 	case at >= b.ClosesMS:
-		return refuse("at %s: it closed at %s already (last listed until %s)", r.At.UTC().Format(time.RFC3339),
-			closes.Format(time.RFC3339), last)
+		return refuse("at %s: the GPU left the inventory at %s already (last listed until %s)",
+			r.At.UTC().Format(time.RFC3339), closes.Format(time.RFC3339), last)
 	}
 	weeks, err := ReadRawWeeks(ctx, l.deps.Store)
 	if err != nil {
@@ -126,14 +128,14 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 	}
 	effective := time.UnixMilli(at).UTC()
 	if weeks.gone(effective.Truncate(time.Hour)) {
-		return refuse("at %s: the raw of that week was dropped, its hours can't be recomputed; it needs a manual adjustment",
-			effective.Format(time.RFC3339))
+		return refuse("at %s: the raw of that week was dropped, so its hours can't be recomputed; make a manual adjustment "+
+			"instead", effective.Format(time.RFC3339))
 	}
 	r.Cluster, r.At = b.Cluster, effective
 	return effective, l.insertRetirement(ctx, r)
 }
 
-// board is the GPU that a retirement means.
+// board finds the GPU to retire.
 func (l *Ledger) board(ctx context.Context, r Retirement) (*Board, error) {
 	boards, err := l.Boards(ctx)
 	if err != nil {
@@ -146,12 +148,14 @@ func (l *Ledger) board(ctx context.Context, r Retirement) (*Board, error) {
 			continue
 		}
 		if found != nil {
-			return nil, &NotRetirable{r.GPU, fmt.Sprintf("clusters %q and %q have it: name one", found.Cluster, b.Cluster)}
+			return nil, &NotRetirable{r.GPU, fmt.Sprintf("both cluster %q and cluster %q have it: name the cluster",
+				found.Cluster, b.Cluster)}
 		}
 		found = b
 	}
 	if found == nil {
-		return nil, &NotRetirable{r.GPU, fmt.Sprintf("is not among the %d GPUs of the inventory", len(boards))}
+		return nil, &NotRetirable{r.GPU, fmt.Sprintf("the inventory has no such GPU (it lists %s)",
+			plural.Of(len(boards), "GPU"))}
 	}
 	return found, nil
 }

@@ -11,80 +11,82 @@ import (
 type cluster struct {
 	Name   string `ch:"cluster"`
 	SlotMS uint32 `ch:"slot_ms"`
-	// ahead says that its journal reaches beyond the service's clock, and slots
-	// from the watermark on are left out.
+	// ahead reports that the cluster's journal reaches beyond this service's clock,
+	// and slots from the watermark on are left out.
 	ahead bool
 }
 
-// journalHour is what the journal holds of one hour.
+// journalHour sums up the journal of one hour.
 type journalHour struct {
 	Hour   time.Time `ch:"hour"`
 	Stored uint64    `ch:"stored"`
-	Head   uint64    `ch:"head"` // of them, within the gap's reach of the hour before
-	Rows   uint64    `ch:"rows"` // of raw, promised
+	Head   uint64    `ch:"head"` // of them, close enough to the hour before to be part of a gap there
+	Rows   uint64    `ch:"rows"` // of raw, according to the journal
 	EndMS  int64     `ch:"end_ms"`
-	// Partition is the journal's that the hour lies in.
+	// Partition of the journal that the hour lies in.
 	Partition string `ch:"partition"`
 }
 
-// ledgerHour is what the ledger holds of one hour.
+// ledgerHour sums up the ledger's rows of one hour.
 type ledgerHour struct {
 	Hour    time.Time `ch:"hour"`
 	Inputs  uint64    `ch:"inputs"`
 	UntilMS uint32    `ch:"until_ms"`
 	Epoch   uint32    `ch:"epoch"`
-	// Rows are those that are there, Published as many as were when the hour was
-	// published: none of them ever goes. 0: from before they were counted.
+	// Rows is how many rows exist, Published how many there were when the hour was
+	// published; rows are never deleted. 0: published before they were counted.
 	Rows      uint64 `ch:"rows"`
 	Published uint32 `ch:"published"`
-	// Partition is the ledger's that the hour lies in.
+	// Partition of the ledger that the hour lies in.
 	Partition string `ch:"partition"`
 }
 
-// overview says what each hour of the cluster rests on, and which are dirty.
+// overview is the state of a cluster's hours: what each was computed from, and which
+// are dirty.
 type overview struct {
 	watermarkMS int64
 	hours       []hourState
-	ahead       bool        // the journal reaches beyond the service's clock
-	orphans     []time.Time // hours of the ledger that the journal doesn't reach, ascending
+	ahead       bool        // the journal reaches beyond this service's clock
+	orphans     []time.Time // hours of the ledger beyond the end of the journal, ascending
 }
 
 type hourState struct {
 	start   time.Time
 	inputs  uint64
 	untilMS uint32
-	epoch   uint32 // the one that the hour must be computed under
+	epoch   uint32 // the epoch under which the hour must be computed
 	dirty   bool
-	// gone says that raw it rests on was dropped: it is never recomputed, and
-	// stale where it would otherwise be dirty.
+	// gone reports that raw the hour depends on was dropped: it is never recomputed,
+	// and counts as stale where it would otherwise be dirty.
 	gone, stale bool
-	// lacking is how many of its rows somebody took from the ledger.
+	// lacking is the number of its rows that were deleted from the ledger.
 	lacking uint64
-	// rows of raw and of the journal: what computing the hour takes to read.
+	// rows of raw and of the journal that must be read to compute the hour.
 	rows, batches uint64
-	// published says that the ledger holds rows of the hour.
+	// published reports that the ledger has rows of the hour.
 	published bool
 }
 
-// version is what a row of the hour must carry, by the weakest of them.
+// version is the smallest version of the hour's rows.
 func (h ledgerHour) version() uint64 {
 	return hourState{epoch: h.Epoch, inputs: h.Inputs, untilMS: h.UntilMS}.version()
 }
 
-// version only grows: a stale worker's row loses (R5).
+// version is the version that a row of the hour must carry. It only grows: the row of
+// an outdated worker loses (R5).
 func (h hourState) version() uint64 {
 	return uint64(h.epoch)<<44 | h.inputs<<12 | uint64(h.untilMS/1000)
 }
 
-// backMS is how far back the journal reaches that an hour rests on: the hour in
-// which a GPU retires still counts the one it was last seen in.
+// backMS is how far before its start the journal is an input of an hour: when a GPU
+// leaves the inventory, its last time was still counted then.
 const backMS = meter.RetireAfterMS + meter.HourMS
 
-// everything is before any hour. ClickHouse refuses to read a parameter of
-// fewer than five digits as a DateTime, so it isn't the Unix epoch itself.
+// everything is an instant before any hour. It isn't the Unix epoch, because
+// ClickHouse doesn't parse a parameter of fewer than five digits as a DateTime.
 var everything = time.Date(1971, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// overview looks at the hours from since on.
+// overview derives the state of the hours from since on.
 func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since time.Time) (*overview, error) {
 	journal, err := l.journalHours(ctx, c, since)
 	if err != nil {
@@ -113,13 +115,14 @@ func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since 
 	return o, nil
 }
 
-// earlyMS is how far live collectors' clocks may be ahead (R11).
+// earlyMS is how far the clocks of live collectors may be ahead (R11).
 const earlyMS = 120_000
 
-// past is the journal up to the service's clock, where it reaches further ahead
-// than clocks differ, as what is simulated may: no slot counts before it is over.
-// The watermark then stands at the last slot that is over, but not within the
-// gap's reach of an hour's start: the hour before takes all of that or nothing.
+// past cuts the journal at this service's clock if it reaches further into the future
+// than clocks differ, as simulated batches may: no slot counts before it is over. The
+// watermark is then the end of the last slot that is over, but not one so close to the
+// start of an hour that a gap could reach into the hour before, which takes all or
+// nothing of that time.
 func (l *Ledger) past(c cluster, journal []journalHour) (past []journalHour, ahead bool) {
 	now := l.deps.Clock.Now().UnixMilli()
 	if len(journal) == 0 || journal[len(journal)-1].EndMS <= now+earlyMS {
@@ -138,8 +141,8 @@ func (l *Ledger) past(c cluster, journal []journalHour) (past []journalHour, ahe
 	return past, true
 }
 
-// compareHours derives dirtiness: an hour rests on the journal from a day
-// before it (the inventory) to the gap's reach after it.
+// compareHours derives which hours are dirty: the inputs of an hour are the journal
+// from a day before it (for the inventory) to the reach of a gap after it.
 func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, closed map[int64]uint64, weeks RawWeeks,
 	since time.Time) *overview {
 	o := &overview{}
@@ -166,7 +169,9 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, cl
 		}
 		return byHour[hour].Stored + closed[hour]
 	}
-	var window, rows uint64 // stored batches with closings, and rows of raw, of the hours from backMS before it to its own
+	// Stored batches with retirements, and raw rows, of the hours from backMS before the
+	// hour up to it.
+	var window, rows uint64
 	for start := first; start < o.watermarkMS; start += meter.HourMS {
 		window += inputs(start) - inputs(start-backMS)
 		rows += byHour[start].Rows - byHour[start-backMS].Rows
@@ -180,7 +185,7 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, cl
 		}
 		old, ok := have[start]
 		state.published = ok
-		// Without a row in the ledger or in raw there is no GPU that could have one.
+		// no GPU can have a row for an hour without any row in ledger and raw
 		state.lacking = max(uint64(old.Published), old.Rows) - old.Rows
 		state.dirty = (ok || rows > 0) && (old.version() < state.version() || state.lacking > 0)
 		if state.gone = weeks.gone(state.start); state.gone {
@@ -192,10 +197,10 @@ func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, cl
 	return o
 }
 
-// closedUntil is the end of the hours from the first one on that are closed:
-// old enough on the service's clock, and covering the whole journal (R3). A
-// cluster without a slot for closeAfter is taken for ended: nothing more comes
-// for its last hour, nor for those after it, which are closed as they get old.
+// closedUntil is the end of the closed hours, counted from the first one on: old
+// enough on this service's clock, and computed from the whole journal (R3). A cluster
+// without a slot for closeAfter is regarded as ended: nothing more is expected for its
+// last hour or the hours after it, which are closed as they get old.
 func (o *overview) closedUntil(now time.Time, closeAfter time.Duration) time.Time {
 	oldEnough := now.Add(-closeAfter)
 	ended := o.watermarkMS < oldEnough.UnixMilli()
@@ -214,7 +219,7 @@ func (o *overview) closedUntil(now time.Time, closeAfter time.Duration) time.Tim
 	return end
 }
 
-// outside are the hours that don't start in [fromMS, toMS).
+// outside returns the hours that don't start in [fromMS, toMS).
 func outside(ledger []ledgerHour, fromMS, toMS int64) (hours []time.Time) {
 	for _, r := range ledger {
 		if ms := r.Hour.UnixMilli(); ms < fromMS || ms >= toMS {

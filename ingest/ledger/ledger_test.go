@@ -177,7 +177,7 @@ func winnersOf(rows ...journalBatch) *winners {
 	for _, row := range rows {
 		w.add(row)
 	}
-	w.settle()
+	w.pick()
 	return w
 }
 
@@ -186,7 +186,7 @@ func TestWinnersByRankNotByArrival(t *testing.T) {
 		return journalBatch{node: "n", slotMS: at(0).UnixMilli(), rank: wire.Rank{Rev: rev, Collector: collector}, batch: batch, holdRows: 1, observedMS: 10}
 	}
 	w := winnersOf(row(5, 50, "a"), row(7, 70, "a"), row(7, 71, "b"), row(6, 60, "a"), row(7, 71, "b"))
-	if diff := cmp.Diff(map[uint64]promise{71: {rows: 1}}, w.promised, cmp.AllowUnexported(promise{})); diff != "" {
+	if diff := cmp.Diff(map[uint64]rowCount{71: {rows: 1}}, w.expected, cmp.AllowUnexported(rowCount{})); diff != "" {
 		t.Errorf("winners (-want +got):\n%s", diff)
 	}
 	if len(w.nodes["n"]) != 1 || len(w.findings) == 0 {

@@ -11,11 +11,10 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// memo spares a look at all hours the reading of those that stand still. It
-// keeps, per cluster and partition, what was read of a partition's hours,
-// together with what the partition consisted of before it was read. As parts
-// never change, the same parts give the same hours: nothing is remembered that
-// could be wrong, and losing the memo costs a reading.
+// memo saves reading unchanged hours in a look at all hours. For each cluster and
+// partition it keeps the hours read from the partition, with the partition's parts
+// before it was read. Parts never change, so the same parts give the same hours. The
+// memo can't be wrong, and losing it only costs a read.
 type memo struct {
 	mu      sync.Mutex
 	journal map[string]map[string]keptHours[journalHour] // cluster, then partition
@@ -27,14 +26,14 @@ func newMemo() memo {
 		ledger: map[string]map[string]keptHours[ledgerHour]{}}
 }
 
-// keptHours are the hours of one partition in one state of it.
+// keptHours are the hours read from one partition in one state.
 type keptHours[T any] struct {
 	state string
 	hours []T
 }
 
-// known are the partitions whose state is still the one they were read in; it
-// forgets the others.
+// known returns the partitions whose state hasn't changed since they were read; it
+// deletes the others from kept.
 func known[T any](kept map[string]keptHours[T], states map[string]string) []string {
 	ids := []string{}
 	for id, k := range kept {
@@ -48,8 +47,8 @@ func known[T any](kept map[string]keptHours[T], states map[string]string) []stri
 	return ids
 }
 
-// keep adds what was read to what was known, and gives all of it. Hours of a
-// partition without a state are not kept.
+// keep adds the hours read to the kept ones and returns all. Hours of a partition
+// without a state are not kept.
 func keep[T any](kept map[string]keptHours[T], states map[string]string, read []T, partition func(*T) string) []T {
 	var all []T
 	for _, k := range kept {
@@ -71,7 +70,7 @@ func of[T any](clusters map[string]map[string]keptHours[T], name string) map[str
 	return clusters[name]
 }
 
-// journalHours are the journal's hours that those from since on rest on,
+// journalHours returns the journal's hours that the hours from since on depend on,
 // ascending.
 func (l *Ledger) journalHours(ctx context.Context, c cluster, since time.Time) ([]journalHour, error) {
 	read := func(from time.Time, known []string) (rows []journalHour, err error) {
@@ -101,7 +100,7 @@ func (l *Ledger) journalHours(ctx context.Context, c cluster, since time.Time) (
 	return rows, nil
 }
 
-// ledgerHours are what the ledger holds of the hours from since on, ascending.
+// ledgerHours returns the ledger's hours from since on, ascending.
 func (l *Ledger) ledgerHours(ctx context.Context, c cluster, since time.Time) ([]ledgerHour, error) {
 	read := func(known []string) (rows []ledgerHour, err error) {
 		if err := l.deps.Store.Select(ctx, &rows, selectLedgerHours, store.Named("cluster", c.Name),

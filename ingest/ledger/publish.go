@@ -8,7 +8,8 @@ import (
 	"github.com/gputally/gputally/internal/tenants"
 )
 
-// usageRowOf names the owners of a GPU-hour as the mapping has them in that hour.
+// usageRowOf makes the ledger's row of a GPU-hour, with tenants according to the
+// mapping in that hour.
 func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *tenants.Mapping) *tables.Usage {
 	r := &tables.Usage{
 		Hour: hour.UTC(), GPU: g.GPU, Node: g.Node, Model: g.Model,
@@ -27,15 +28,15 @@ func usageRowOf(hour time.Time, g *meter.GPUHour, d *dictionary, m *tenants.Mapp
 	return r
 }
 
-// lineKey is what a line of a GPU-hour is told by.
+// lineKey identifies an owner's line in the row of a GPU-hour.
 type lineKey struct {
 	owner, leaf, profile string
 	slices               uint16
 }
 
-// addOwner adds up what one owner has under one name of a leaf: an instance
-// made anew under the same name is the same line, and so is an owner of whom
-// more became known.
+// addOwner adds an owner's use to the row. Uses with the same leaf name and owner make
+// one line: an instance that was recreated under the same name, and an owner of whom
+// more facts became known.
 func addOwner(r *tables.Usage, u meter.OwnerUse, known map[lineKey]int, d *dictionary, m *tenants.Mapping) {
 	leaf, owner := d.leaves[u.Leaf], d.owners[u.Owner]
 	key := lineKey{owner: owner.id, leaf: leaf.Leaf, profile: leaf.Profile}
@@ -62,7 +63,7 @@ func addOwner(r *tables.Usage, u meter.OwnerUse, known map[lineKey]int, d *dicti
 	r.EnergyMJ[i] += u.EnergyMJ
 }
 
-// sightingRowOf is a sighting as a row of an hour.
+// sightingRowOf converts a sighting in an hour to a table row.
 func sightingRowOf(cluster string, h hourState, s *meter.Sighting) tables.Sighting {
 	return tables.Sighting{
 		Cluster: cluster, Hour: h.start, GPU: s.GPU, Node: s.Node, Model: s.Model, FirstMS: s.FirstMS, LastMS: s.LastMS,

@@ -11,36 +11,36 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// raw is what the winning batches of a range of slots say of each GPU.
+// raw is the raw rows of the winning batches of a range of slots, by GPU.
 type raw struct {
 	gpus map[string]map[string]*series // GPU, then node
-	// last is the series that the last row went to: rows come in order of GPU
+	// last is the series to which the last row was added: rows arrive in order of GPU
 	// and node.
 	last            *series
 	lastGPU, lastOn string
-	// slab holds rows side by side, those of the last record at its end: a
-	// record of a few rows is too small for a piece of memory of its own.
+	// slab is memory shared by many records: a record of a few rows is too small for
+	// an allocation of its own. The rows of the last record are at its end.
 	slab []meter.Row
 }
 
-// series is one GPU on one node, ascending by slot.
+// series is the records of one GPU on one node, ascending by slot.
 type series struct{ records []meter.Record }
 
-// slabRows is the length of a slab.
+// slabRows is the capacity of a slab.
 const slabRows = 4096
 
-// part is one of several shares of a cluster's GPUs, by a hash of their ids, or
-// one GPU of some nodes.
+// part selects some of a cluster's GPUs: by a hash of their ids, or one GPU on some
+// nodes.
 type part struct {
 	number, of uint64
 	gpu        string   // empty: all
 	nodes      []string // empty: all
 }
 
-// whole is all of them.
+// whole selects all GPUs.
 var whole = part{of: 1}
 
-// args are a part's parameters in statements, beside a cluster and a range.
+// args returns the part's query parameters, with cluster and range.
 func (p part) args(cluster string, from, to time.Time) []any {
 	return []any{
 		store.Named("cluster", cluster), store.Named("from", from), store.Named("to", to), store.Named("part", p.number),
@@ -49,7 +49,7 @@ func (p part) args(cluster string, from, to time.Time) []any {
 	}
 }
 
-// holdColumns are those of selectHolds, in its order.
+// holdColumns are the columns of selectHolds, in its order.
 var holdColumns = []string{
 	"node", "gpu", "slot", "batch", "model", "slices", "kind", "leaf", "owner", "bucket", "why", "slice_ms", "work",
 	"energy_mj",
@@ -65,8 +65,8 @@ func rowOf(h *tables.Hold) meter.Row {
 	}
 }
 
-// readRaw reads the winning batches' rows of one part of the GPUs, and counts
-// them against what the journal promised.
+// readRaw reads the winning batches' rows for one part of the GPUs, and counts them by
+// batch, to be compared with the journal.
 func (l *Ledger) readRaw(ctx context.Context, c cluster, w *winners, p part, from, to time.Time) (*raw, error) {
 	r := &raw{gpus: map[string]map[string]*series{}}
 	block := tables.NewBlock[tables.Hold](holdColumns...)
@@ -88,7 +88,7 @@ func (l *Ledger) readRaw(ctx context.Context, c cluster, w *winners, p part, fro
 
 func (r *raw) add(h *tables.Hold) {
 	s, start := r.seriesOf(h.GPU, h.Node), h.Slot.UnixMilli()
-	var rows []meter.Row // those of the record already there
+	var rows []meter.Row // rows of the record that exists already
 	n := len(s.records)
 	if n > 0 && s.records[n-1].StartMS == start {
 		n--
@@ -100,8 +100,8 @@ func (r *raw) add(h *tables.Hold) {
 	s.records[n].Rows = r.extend(rows, rowOf(h))
 }
 
-// extend appends to a record's rows; where they don't end the slab or it is
-// full, they move to a free place.
+// extend appends to a record's rows. If they aren't the slab's last rows, or the slab
+// is full, they are copied to a new slab first.
 func (r *raw) extend(rows []meter.Row, row meter.Row) []meter.Row {
 	from := len(r.slab) - len(rows)
 	ends := len(rows) == 0 || (from >= 0 && &r.slab[from] == &rows[0])
@@ -134,8 +134,8 @@ func (r *raw) seriesOf(gpu, node string) *series {
 	return s
 }
 
-// sort brings records into slot order and joins those of one slot: the engine
-// delivers its parts side by side.
+// sort sorts records by slot and joins those of one slot: the engine returns its parts
+// in no particular order.
 func (r *raw) sort() {
 	for _, nodes := range r.gpus {
 		for _, s := range nodes {
@@ -153,7 +153,7 @@ func (r *raw) sort() {
 	}
 }
 
-// around cuts the records that one hour depends on.
+// around returns the records that one hour depends on.
 func around(records []meter.Record, slotMS, hourMS int64) []meter.Record {
 	lo, hi := hourMS-meter.GapMaxMS-slotMS, hourMS+meter.HourMS+meter.GapMaxMS
 	i, _ := slices.BinarySearchFunc(records, lo, func(r meter.Record, at int64) int { return int(r.StartMS - at) })

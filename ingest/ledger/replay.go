@@ -14,40 +14,41 @@ import (
 	"github.com/gputally/gputally/internal/tenants"
 )
 
-// Replay is one GPU-hour computed again from raw, piece by piece.
+// Replay is one GPU-hour recomputed from raw, piece by piece.
 type Replay struct {
 	SlotMS  int64
 	Inputs  uint64              // journal rows and retirements that the hour depends on now
-	Gone    bool                // its raw was dropped: nothing below is known
-	Missing []string            // batches without all the rows that the journal promised: raw is damaged
-	Again   *tables.Usage       // what raw gives; nil: no row
+	Gone    bool                // its raw was dropped: the fields below are empty
+	Missing []string            // batches with fewer raw rows than the journal says: raw is damaged
+	Again   *tables.Usage       // the recomputed row; nil: none
 	Parts   []meter.Part        // of Again, by slot
-	Nodes   []string            // that list the GPU, or did so last
+	Nodes   []string            // that list the GPU, or listed it last
 	Winning map[uint64]bool     // ids of the batches that count
 	Retired []tables.Retirement // of the GPU, by time
 	Mapping *tenants.Mapping    // of the row's epoch; nil: not kept
 	names   *dictionary
 }
 
-// Leaf is what a part's leaf stands for.
+// Leaf returns the leaf that a part refers to.
 func (r *Replay) Leaf(leaf uint64) meter.Leaf {
 	row := r.names.leaves[leaf]
 	return LeafFacts(&row)
 }
 
-// Owner is who a part's owner is, by id and facts; known is false where the
+// Owner returns the owner that a part refers to, by id and facts; known is false if
 // table owners lacks it.
 func (r *Replay) Owner(owner uint64) (id string, facts meter.Owner, known bool) {
 	o, known := r.names.owners[owner]
 	return o.id, o.facts, known
 }
 
-// Differences name the columns of the stored row that raw gives otherwise.
+// Differences describes the columns in which the stored row differs from the
+// recomputed one.
 func (r *Replay) Differences(row *tables.UsageHour) []string {
 	if r.Again == nil {
-		return []string{"the ledger has a row, raw gives none"}
+		return []string{"the ledger has a row, but recomputing the hour from raw gives none"}
 	}
-	if r.Mapping == nil && len(r.Again.Tenant) == len(row.Tenant) { // who they belong to can't be told
+	if r.Mapping == nil && len(r.Again.Tenant) == len(row.Tenant) { // the tenants can't be derived without the mapping
 		r.Again.Tenant, r.Again.Project = row.Tenant, row.Project
 	}
 	return differences(r.Again, &row.Usage)
@@ -70,7 +71,7 @@ SELECT (SELECT count() FROM batches FINAL
      + (SELECT count() FROM retirements FINAL
         WHERE cluster = {cluster:String} AND at >= {back:DateTime('UTC')} AND at < {end:DateTime('UTC')}) AS inputs`
 
-// How many rows raw has of each batch of some nodes.
+// The number of raw rows of each batch of some nodes.
 const selectReplayFound = `
 SELECT batch, toUInt32(count()) AS found FROM holds FINAL
 WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)}
@@ -78,8 +79,8 @@ WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)}
     AND slot < {to:DateTime('UTC')}
 GROUP BY batch`
 
-// ReplayHour computes the GPU-hour of a row again, as it stood at the row's
-// watermark and under the row's mapping. It only reads.
+// ReplayHour recomputes the GPU-hour of a row, as of the row's watermark and under the
+// row's mapping. It only reads.
 func ReplayHour(ctx context.Context, db Store, row *tables.UsageHour) (*Replay, error) {
 	l := &Ledger{deps: Deps{Store: db}, names: newDictionary()}
 	r := &Replay{names: l.names}
@@ -137,8 +138,8 @@ func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *tab
 	if err := l.learn(ctx, rows); err != nil {
 		return err
 	}
-	r.Winning = make(map[uint64]bool, len(x.winners.promised))
-	for id := range x.winners.promised {
+	r.Winning = make(map[uint64]bool, len(x.winners.expected))
+	for id := range x.winners.expected {
 		r.Winning[id] = true
 	}
 	inv, err := l.inventoryAt(ctx, x.cluster, row.Hour, p)
@@ -172,7 +173,7 @@ func (l *Ledger) clusterOf(ctx context.Context, name string) (cluster, error) {
 	}
 	i := slices.IndexFunc(all, func(c cluster) bool { return c.Name == name })
 	if i < 0 || all[i].SlotMS == 0 {
-		return cluster{}, fmt.Errorf("cluster %q has no slot length in table clusters", name)
+		return cluster{}, fmt.Errorf("cluster %q has no slot length in view slot_lengths", name)
 	}
 	return all[i], nil
 }
@@ -191,7 +192,7 @@ func (l *Ledger) replayInputs(ctx context.Context, x *computation, r *Replay) er
 	return nil
 }
 
-// mappingOf is the tenant mapping of an epoch, nil where it isn't kept.
+// mappingOf is the tenant mapping of an epoch, nil if it isn't stored.
 func (l *Ledger) mappingOf(ctx context.Context, number uint32) (*tenants.Mapping, error) {
 	var all []epoch
 	if err := l.deps.Store.Select(ctx, &all, selectEpochs); err != nil {
@@ -204,7 +205,8 @@ func (l *Ledger) mappingOf(ctx context.Context, number uint32) (*tenants.Mapping
 	return tenants.Parse(fmt.Sprintf("tenants of epoch %d", number), []byte(all[i].Tenants))
 }
 
-// partOf is the row's GPU and the nodes that list it around the hour or did last.
+// partOf selects the row's GPU and the nodes that list it around the hour or listed it
+// last.
 func (l *Ledger) partOf(ctx context.Context, x *computation, row *tables.UsageHour) (part, error) {
 	p := part{of: 1, gpu: row.GPU}
 	sightings, err := l.readSightings(ctx, x.cluster, p, row.Hour.Add(-backMS*time.Millisecond), row.Hour)
@@ -226,14 +228,15 @@ func (l *Ledger) partOf(ctx context.Context, x *computation, row *tables.UsageHo
 		p.nodes = append(p.nodes, n.Node)
 	}
 	if len(p.nodes) == 0 {
-		return p, errors.New("no node lists the GPU, neither in the hour nor in the day before it")
+		return p, errors.New("no node lists the GPU in the hour or in the day before it")
 	}
 	slices.Sort(p.nodes)
 	p.nodes = slices.Compact(p.nodes)
 	return p, nil
 }
 
-// replayMissing holds the batches of the GPU's nodes to what the journal promised.
+// replayMissing compares the number of raw rows of the GPU's nodes with the journal,
+// by batch.
 func (l *Ledger) replayMissing(ctx context.Context, x *computation, p part) ([]string, error) {
 	var rows []struct {
 		Batch uint64 `ch:"batch"`
@@ -246,9 +249,9 @@ func (l *Ledger) replayMissing(ctx context.Context, x *computation, p part) ([]s
 	for _, r := range rows {
 		found[r.Batch] = r.Found
 	}
-	for id, promised := range x.winners.promised {
-		promised.found = found[id]
-		x.winners.promised[id] = promised
+	for id, expected := range x.winners.expected {
+		expected.found = found[id]
+		x.winners.expected[id] = expected
 	}
 	missing := x.winners.missing()
 	slices.Sort(missing)

@@ -15,20 +15,20 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// sealedFor is how long a week takes no batches before its raw goes: a chunk
-// that ingest began with before has been journalled by then, and is counted.
+// sealedFor is how long a week takes no more batches before its raw is dropped: a
+// chunk that ingest had begun by then is in the journal at its end, and is counted.
 const sealedFor = 10 * time.Minute
 
-// look is what a cluster's hours rest on.
+// look is the state of a cluster's hours.
 type look struct {
 	cluster string
 	*overview
 }
 
-// Retain drops the raw of the weeks for which retention has passed and every
-// hour that rests on them is closed, clean and covered (R3), the oldest first,
-// and says of how many. Each step is written down before it is done: a drop
-// that was interrupted is finished, whatever the configuration says by now.
+// Retain drops the raw of the weeks whose retention has passed and for which every
+// dependent hour is closed, clean and complete (R3), oldest first, and returns how
+// many it dropped. Each step is recorded before it is done: an interrupted drop is
+// completed even if the configuration has changed.
 func (l *Ledger) Retain(ctx context.Context) (dropped int, err error) {
 	l.pass.Lock()
 	defer l.pass.Unlock()
@@ -79,7 +79,7 @@ func (l *Ledger) lookAtAll(ctx context.Context) ([]look, error) {
 	return looks, nil
 }
 
-// retainFrom goes on from the oldest week until one must be kept.
+// retainFrom continues from the oldest week until one must be kept.
 func (l *Ledger) retainFrom(ctx context.Context, weeks RawWeeks, looks []look) (dropped int, err error) {
 	if len(looks) == 0 {
 		return 0, nil
@@ -108,7 +108,8 @@ func (l *Ledger) retainFrom(ctx context.Context, weeks RawWeeks, looks []look) (
 			if err := l.writeWeek(ctx, tables.RawWeek{Week: monday, State: weekSealed, SealedAt: now}); err != nil {
 				return dropped, err
 			}
-			l.deps.Log.Info("a week takes no more batches, its raw will be dropped", "week", monday.Format(time.DateOnly))
+			l.deps.Log.Info("a week is sealed: new batches for it are late, and its raw will be dropped", "week",
+				monday.Format(time.DateOnly))
 		case !now.Before(w.SealedAt.Add(sealedFor)):
 			if err := l.drop(ctx, w); err != nil {
 				return dropped, err
@@ -118,9 +119,8 @@ func (l *Ledger) retainFrom(ctx context.Context, weeks RawWeeks, looks []look) (
 	}
 }
 
-// keptBy names an hour that still needs the week's raw; empty: none does. A
-// cluster without a slot since endedBefore is taken for ended: its last hour
-// will not become longer.
+// keptBy returns why an hour still needs the week's raw, or "". A cluster without a
+// slot since endedBefore is regarded as ended: its last hour will not grow.
 func keptBy(monday, endedBefore time.Time, looks []look) string {
 	from, to := monday.Add(-time.Hour), monday.Add(weekLength+time.Hour)
 	for _, k := range looks {
@@ -128,27 +128,28 @@ func keptBy(monday, endedBefore time.Time, looks []look) string {
 		for _, h := range k.hours {
 			inside := !h.start.Before(from) && h.start.Before(to)
 			if inside && (h.dirty || (h.untilMS < meter.HourMS && !ended)) {
-				return fmt.Sprintf("hour %s of cluster %s is not computed to its end", h.start.Format(time.RFC3339), k.cluster)
+				return fmt.Sprintf("hour %s of cluster %s has not been computed to its end yet", h.start.Format(time.RFC3339),
+					k.cluster)
 			}
 		}
 		if next := time.UnixMilli(k.watermarkMS); next.Before(to) && !next.Before(from) && !ended {
-			return fmt.Sprintf("cluster %s has come to %s", k.cluster, next.UTC().Format(time.RFC3339))
+			return fmt.Sprintf("cluster %s has only been computed up to %s", k.cluster, next.UTC().Format(time.RFC3339))
 		}
 	}
 	return ""
 }
 
-// keep says once why a week's raw stays longer than it should.
+// keep logs once why a week's raw is kept longer than configured.
 func (l *Ledger) keep(monday time.Time, why string) {
 	key := "raw of week " + monday.Format(time.DateOnly) + " is kept: " + why
-	if !l.told[key] {
-		l.told[key] = true
+	if !l.logged[key] {
+		l.logged[key] = true
 		l.deps.Log.Warn("raw is kept longer than raw_retention", "week", monday.Format(time.DateOnly), "why", why)
 	}
 }
 
-// drop writes down what was published of the week and how much raw it had, and
-// then drops the raw.
+// drop records what was published for the week and how many raw rows it had, and then
+// drops the raw.
 func (l *Ledger) drop(ctx context.Context, w tables.RawWeek) (err error) {
 	w.State = weekDropping
 	if w.GPUHours, w.UsageSHA256, err = l.published(ctx, w.Week); err != nil {
@@ -179,16 +180,15 @@ func (l *Ledger) finishDrop(ctx context.Context, w tables.RawWeek) error {
 		return err
 	}
 	l.m.dropped.Inc()
-	l.deps.Log.Info("raw of a week dropped", "week", w.Week.Format(time.DateOnly), "hold_rows", w.HoldRows, "sample_rows",
-		w.SampleRows, "gpu_hours", w.GPUHours)
+	l.deps.Log.Info("dropped the raw of a week", "week", w.Week.Format(time.DateOnly), "hold_rows", w.HoldRows,
+		"sample_rows", w.SampleRows, "gpu_hours", w.GPUHours)
 	return nil
 }
 
 func named(monday time.Time) any { return store.Named("week", monday.Format(time.DateOnly)) }
 
-// published is the number and the SHA-256 of the week's rows of usage_hourly,
-// in order of their key, each with its length before it; their versions stay
-// outside.
+// published is the number and the SHA-256 of the week's rows of usage_hourly, in order
+// of their key, each preceded by its length; versions are left out.
 func (l *Ledger) published(ctx context.Context, monday time.Time) (rows uint64, sum string, err error) {
 	hash, line := sha256.New(), new(proto.ColStr)
 	err = l.deps.Store.Stream(ctx, proto.Results{{Name: "line", Data: line}}, func(n int) error {
@@ -201,7 +201,7 @@ func (l *Ledger) published(ctx context.Context, monday time.Time) (rows uint64, 
 		return nil
 	}, selectPublished, store.Named("from", monday), store.Named("to", monday.Add(weekLength)))
 	if err != nil {
-		return 0, "", fmt.Errorf("read what was published of week %s: %w", monday.Format(time.DateOnly), err)
+		return 0, "", fmt.Errorf("read the published rows of week %s: %w", monday.Format(time.DateOnly), err)
 	}
 	return rows, hex.EncodeToString(hash.Sum(nil)), nil
 }

@@ -117,10 +117,12 @@ func TestRawGoesAfterItsRetentionAndUsageStays(t *testing.T) {
 		t.Errorf("late batch (-want +got):\n%s", diff)
 	}
 	verified(t, "after the drop", l)
-	if c3 := h.journalHolds(t); !strings.Contains(c3, "1 late that wait") || !strings.Contains(c3, "without the 1 weeks") {
+	if c3 := h.journalHolds(t); !strings.Contains(c3, "1 late: they wait") || !strings.Contains(c3,
+		"without 1 week whose raw was dropped") {
 		t.Errorf("C3 says %q, want the late batch and the week without raw", c3)
 	}
-	if res := c6(t, l); !strings.Contains(res.Figures, "169 cluster-hours at 1 weeks") || !strings.Contains(res.Figures, "0 of the hours need") {
+	if res := c6(t, l); !strings.Contains(res.Figures, "169 cluster-hours of 1 week;") || !strings.Contains(res.Figures,
+		"manual adjustment: 0") {
 		t.Errorf("C6 says %q, want the 169 hours that rest on the week", res.Figures)
 	}
 }
@@ -166,7 +168,8 @@ func TestDroppedWeeksAreNeverRecomputed(t *testing.T) {
 	firstWeek := `SELECT formatRowNoNewline('TSV', *) AS line FROM usage_hourly FINAL WHERE hour < '2026-03-09 01:00:00' ORDER BY cluster, hour, gpu`
 	before := h.dump(t, firstWeek)
 	tenants := filepath.Join(t.TempDir(), "tenants.yaml")
-	if err := os.WriteFile(tenants, []byte("versions:\n- effective: 2026-01-01T00:00:00Z\n  rules:\n  - {match: {namespace: team-*}, tenant: acme}\n"), 0o600); err != nil {
+	if err := os.WriteFile(tenants, []byte("versions:\n- effective: 2026-01-01T00:00:00Z\n  rules:\n  - {match: "+
+		"{namespace: team-*}, tenant: acme}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	mapped := h.ledger(t, h.db, func(c *ledger.Config) { c.TenantsFile = tenants })

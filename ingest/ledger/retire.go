@@ -9,8 +9,8 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// closings are the instants at which people closed the inventory of a GPU
-// (R2), Unix ms, ascending: starts of slots.
+// closings are the times at which GPUs were retired (R2), by GPU: starts of slots,
+// Unix ms, ascending.
 type closings map[string][]int64
 
 // readClosings reads the cluster's retirements.
@@ -29,15 +29,15 @@ func (l *Ledger) readClosings(ctx context.Context, c cluster) (closings, error) 
 	return out, nil
 }
 
-// slotStart is where the slot begins that an instant lies in, Unix ms. A
-// cluster without slots has no GPU to retire.
+// slotStart is the start of the slot that contains an instant, Unix ms. A cluster
+// without slots has no GPU to retire.
 func slotStart(c cluster, at time.Time) int64 {
 	ms := at.UnixMilli()
 	return ms - ms%max(int64(c.SlotMS), 1)
 }
 
-// perHour counts the closings by the hour they lie in: they are inputs of it
-// and of the day after it, as the journal's rows are.
+// perHour counts the retirements by hour: they are inputs of that hour and of the day
+// after it, as the rows of the journal are.
 func (c closings) perHour() map[int64]uint64 {
 	n := map[int64]uint64{}
 	for _, cuts := range c {
@@ -48,7 +48,7 @@ func (c closings) perHour() map[int64]uint64 {
 	return n
 }
 
-// near are those that hours between from and to can depend on.
+// near returns the retirements on which hours between from and to can depend.
 func (c closings) near(from, to time.Time) closings {
 	var out closings
 	lo, hi := from.UnixMilli()-backMS, to.UnixMilli()

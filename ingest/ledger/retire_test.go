@@ -113,12 +113,12 @@ func TestWhoCanBeRetired(t *testing.T) {
 		at          time.Duration
 		want        string
 	}{
-		{"C", "x", time.Hour, `retire GPU "C": is not among the 2 GPUs`},
-		{"B", "", time.Hour, `who "ops" and reason "": both are needed`},
+		{"C", "x", time.Hour, `retire GPU "C": the inventory has no such GPU (it lists 2 GPUs)`},
+		{"B", "", time.Hour, `who "ops" and reason "": both must be given`},
 		{"B", "x", 59 * time.Minute, "node node-0 listed it until 2026-03-02T01:00:00Z"},
-		{"B", "x", 5 * time.Hour, "lies in the future, it is 2026-03-02T04:00:00Z"},
+		{"B", "x", 5 * time.Hour, "must not be in the future (now 2026-03-02T04:00:00Z)"},
 		{"B", "swapped", 2*time.Hour + 59*time.Second, "<nil>"},
-		{"B", "again", 3 * time.Hour, "it closed at 2026-03-02T02:00:00Z already"},
+		{"B", "again", 3 * time.Hour, "left the inventory at 2026-03-02T02:00:00Z already"},
 	} {
 		if got := ask(c.gpu, c.at, c.reason); !strings.Contains(got, c.want) {
 			t.Errorf("retire %s at %s: got %q, want %q", c.gpu, c.at, got, c.want)

@@ -18,7 +18,7 @@ import (
 	"github.com/gputally/gputally/internal/tenants"
 )
 
-// Store is what the ledger needs of ClickHouse.
+// Store is the part of ClickHouse that the ledger needs.
 type Store interface {
 	Alter(ctx context.Context, table, commands string, args ...any) error
 	PartitionStates(ctx context.Context, table string) (map[string]string, error)
@@ -27,7 +27,7 @@ type Store interface {
 	Stream(ctx context.Context, columns proto.Results, onBlock func(rows int) error, sql string, args ...any) error
 }
 
-// Deps are the parts that the ledger works with.
+// Deps are the dependencies of a Ledger.
 type Deps struct {
 	Store    Store
 	Clock    clock.Clock
@@ -35,23 +35,23 @@ type Deps struct {
 	Registry prometheus.Registerer
 }
 
-// Ledger keeps usage_hourly.
+// Ledger maintains usage_hourly.
 type Ledger struct {
 	cfg     Config
 	deps    Deps
 	m       *metrics
-	own     *tenants.Mapping // of the configured file
-	mapping *tenants.Mapping // in force: the newest epoch's
-	started bool             // own has been held against the newest epoch
-	pass    sync.Mutex       // one pass at a time
-	told    map[string]bool  // findings reported already
+	own     *tenants.Mapping // in the configured file
+	mapping *tenants.Mapping // in force: that of the newest epoch
+	started bool             // own has been compared with the newest epoch
+	pass    sync.Mutex       // held during a pass
+	logged  map[string]bool  // findings logged already
 	names   *dictionary
 	memo    memo
 	// newest is each cluster's watermark at the last pass, Unix ms.
 	newest map[string]int64
 }
 
-// New reads the tenant mapping and makes a ledger that does nothing yet.
+// New reads the tenant mapping and returns a Ledger; Run starts it.
 func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -61,13 +61,13 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 		return nil, err
 	}
 	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), own: mapping, mapping: mapping,
-		told: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
+		logged: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
 }
 
-// Run makes a pass, rests, and so on until ctx ends. A pass that fails is
-// tried again: nothing is remembered that could be lost. Most passes look at
-// the days before the watermark; the first one, and then one every deepEvery,
-// looks at all hours, where late data may have come in.
+// Run makes a pass at every interval until ctx ends. A failed pass is tried again: no
+// state is kept that could be lost. Most passes look at the days before the watermark;
+// the first one, and then one every deepEvery, looks at all hours, for which late data
+// may have arrived.
 func (l *Ledger) Run(ctx context.Context) error {
 	var deep time.Time
 	for {
@@ -78,10 +78,10 @@ func (l *Ledger) Run(ctx context.Context) error {
 		if _, err := pass(ctx); err != nil && ctx.Err() == nil {
 			deep = time.Time{}
 			l.m.errors.Inc()
-			l.deps.Log.Error("ledger pass failed, will try again", "error", err)
+			l.deps.Log.Error("ledger pass failed, it will be repeated", "error", err)
 		}
 		if err := clock.Sleep(ctx, l.deps.Clock, l.cfg.Interval); err != nil {
-			return nil //nolint:nilerr // ctx ended: the wanted end
+			return nil //nolint:nilerr // ctx ended: a normal stop
 		}
 	}
 }
@@ -91,7 +91,7 @@ const (
 	recent    = 72 * time.Hour
 )
 
-// passAndRetain is Pass, and then what only a service does.
+// passAndRetain is Pass followed by retention, which only a service applies.
 func (l *Ledger) passAndRetain(ctx context.Context) (hours int, err error) {
 	hours, err = l.Pass(ctx)
 	if err != nil && !Damaged(err) {
@@ -101,8 +101,8 @@ func (l *Ledger) passAndRetain(ctx context.Context) (hours int, err error) {
 	return hours, errors.Join(err, retained)
 }
 
-// Refused is the error of a recomputation that found less raw than the journal
-// promised (R3). The old rows stay.
+// Refused is the error of a recomputation that found fewer raw rows than the journal
+// says (R3). The published rows stay.
 type Refused struct {
 	Cluster string
 	From    time.Time
@@ -110,21 +110,21 @@ type Refused struct {
 }
 
 func (r *Refused) Error() string {
-	return fmt.Sprintf("hours of cluster %q from %s: raw holds less than the journal promised: %s (%d batches in all)",
-		r.Cluster, r.From.UTC().Format(time.RFC3339), r.Missing[0], len(r.Missing))
+	return fmt.Sprintf("hours of cluster %q from %s were not recomputed, because raw has fewer rows than the journal "+
+		"says: %s (batches affected: %d)", r.Cluster, r.From.UTC().Format(time.RFC3339), r.Missing[0], len(r.Missing))
 }
 
-// Pass recomputes every dirty hour of every cluster and says how many there
-// were. A cluster whose raw is damaged doesn't hold up the others.
+// Pass recomputes every dirty hour of every cluster and returns their number. A
+// cluster with damaged raw doesn't delay the others.
 func (l *Ledger) Pass(ctx context.Context) (hours int, err error) {
 	return l.passSince(ctx, func(string) time.Time { return everything })
 }
 
-// passRecent looks at the hours that data usually come in for.
+// passRecent recomputes the dirty hours for which data usually arrive.
 func (l *Ledger) passRecent(ctx context.Context) (hours int, err error) {
 	return l.passSince(ctx, func(cluster string) time.Time {
 		newest, ok := l.newest[cluster]
-		if !ok || newest == 0 { // nothing came in yet
+		if !ok || newest == 0 { // no data yet
 			return everything
 		}
 		return time.UnixMilli(newest).UTC().Add(-recent).Truncate(time.Hour)
@@ -157,22 +157,22 @@ func (l *Ledger) passSince(ctx context.Context, since func(cluster string) time.
 	return hours, nil
 }
 
-// insertRows is how many GPU-hours one insert takes: it is written whole or not
-// at all only up to the size of one block.
+// insertRows is the number of GPU-hours in one insert. An insert is atomic only up to
+// the size of one block.
 const insertRows = 100_000
 
-// republish computes a chunk and replaces its rows: sightings first, since a
-// row without them would never be recomputed from the right inventory. inv is
-// the inventory as the chunk begins, nil: to be read; after is the one at its
-// end, nil where it has to be read again. moved says that a GPU which two nodes
-// list may now be another node's after it.
+// republish computes a chunk and replaces its rows: sightings first, because a usage
+// row without its sightings would never be recomputed from the right inventory. inv is
+// the inventory at the chunk's start; nil: it is read. after is the inventory at its
+// end; nil: read it again. moved reports that a GPU which two nodes list may have
+// moved to another node after the chunk.
 func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, hours []hourState,
 	inv *meter.Inventory) (after *meter.Inventory, moved bool, err error) {
 	res, after, err := l.compute(ctx, c, watermarkMS, hours, inv)
 	if err != nil {
 		return nil, false, err
 	}
-	l.tell(c, res.findings)
+	l.report(c, res.findings)
 	if len(res.missing) > 0 {
 		return nil, false, &Refused{Cluster: c.Name, From: hours[0].start, Missing: res.missing}
 	}
@@ -186,7 +186,7 @@ func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, ho
 	return after, moved, nil
 }
 
-// publish writes a chunk's rows, each hour whole in one insert.
+// publish writes a chunk's rows, each hour in one insert.
 func (l *Ledger) publish(ctx context.Context, c cluster, res *result) error {
 	sightings := tables.NewBlock[tables.Sighting]()
 	for i, h := range res.hours {
@@ -218,36 +218,35 @@ func (l *Ledger) publish(ctx context.Context, c cluster, res *result) error {
 	return nil
 }
 
-// findingsKept bounds the memory of what was told.
+// findingsKept bounds the memory of logged findings.
 const findingsKept = 10_000
 
-// tell reports each finding once: an open hour is computed again and again.
-func (l *Ledger) tell(c cluster, findings []string) {
-	if len(l.told) > findingsKept {
-		clear(l.told)
+// report logs each finding once, because an open hour is computed again and again.
+func (l *Ledger) report(c cluster, findings []string) {
+	if len(l.logged) > findingsKept {
+		clear(l.logged)
 	}
 	for _, f := range findings {
-		if key := c.Name + "/" + f; !l.told[key] {
-			l.told[key] = true
+		if key := c.Name + "/" + f; !l.logged[key] {
+			l.logged[key] = true
 			l.m.findings.Inc()
 			l.deps.Log.Warn("batches contradict each other", "cluster", c.Name, "finding", f)
 		}
 	}
 }
 
-// nobody is the GPU of an hour that has none, such as one whose GPUs were all
-// retired: its row, of no capacity, tells every process that the hour was
-// computed, and from what.
-const nobody = ""
+// noGPU is the GPU id of the row for an hour without GPUs, such as one whose GPUs
+// were all retired. The row has no capacity; it tells every process that the hour was
+// computed, and from which inputs.
+const noGPU = ""
 
 type ledgerKey struct {
 	Hour time.Time `ch:"hour"`
 	GPU  string    `ch:"gpu"`
 }
 
-// addVanished gives an empty row to every GPU and sighting that stands in the
-// ledger and that the recomputation no longer finds, and to hours without any.
-// moved is republish's.
+// addVanished adds an empty row for every GPU and sighting that the ledger has and the
+// recomputation doesn't, and for hours without any GPU. moved is as in republish.
 func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved bool, err error) {
 	from, to := res.hours[0].start, res.hours[len(res.hours)-1].start.Add(time.Hour)
 	var keys []ledgerKey
@@ -285,14 +284,14 @@ func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved
 	}
 	for _, r := range at {
 		if len(r.GPUs) == 0 {
-			r.GPUs = append(r.GPUs, meter.GPUHour{GPU: nobody})
+			r.GPUs = append(r.GPUs, meter.GPUHour{GPU: noGPU})
 		}
 	}
 	return moved, nil
 }
 
-// runsMoved says that a GPU which several nodes list in the hour was listed
-// otherwise before: who has it later depends on whose run began last.
+// runsMoved reports whether a GPU that several nodes list in the hour was listed
+// differently before: which node has it later depends on whose run began last.
 func runsMoved(now, before []meter.Sighting, hourMS int64) bool {
 	old, nodes := map[[2]string]meter.Sighting{}, map[string]int{}
 	for _, s := range before {

@@ -1,8 +1,9 @@
 package ledger
 
-// Journal rows per hour of one cluster, how many of them lie within the gap's
-// reach of the hour before, the rows of raw they promise, and the watermark.
-// Partitions (weeks) that are known already are left out; an hour lies in one.
+// For each hour of one cluster: the number of journal rows, how many of them are close
+// enough to the hour before to be part of a gap there, the number of raw rows, and the
+// watermark. Partitions (weeks) that are known already are left out; an hour lies in
+// one partition.
 const selectJournalHours = `
 SELECT toStartOfHour(slot) AS hour, count() AS stored, countIf(slot < hour + {gap:UInt32}) AS head,
   sum(hold_rows) AS rows,
@@ -12,8 +13,8 @@ WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTim
   AND _partition_id NOT IN {known:Array(String)}
 GROUP BY hour ORDER BY hour`
 
-// What the ledger holds of each hour, by its weakest row, how many rows those are
-// and how many were published; known as above, of months.
+// For each hour: the inputs of the ledger's weakest row, the number of its rows, and
+// the number that were published. Known partitions (months) are left out.
 const selectLedgerHours = `
 SELECT hour, min(inputs) AS inputs, min(until_ms) AS until_ms, min(epoch) AS epoch, count() AS rows,
   max(hour_rows) AS published,
@@ -22,8 +23,8 @@ FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND _partition_id NOT IN {known:Array(String)}
 GROUP BY hour ORDER BY hour`
 
-// Batches that came for an hour when it had been closed: so long after its end,
-// and after the first that came for it.
+// Batches that arrived for an hour after it had been closed: long enough after its
+// end, and after the first batch for it.
 const selectLateChanges = `
 SELECT node, hour, collector, last
 FROM
@@ -40,11 +41,11 @@ ORDER BY hour, node, collector`
 
 const selectClusters = `SELECT cluster, slot_ms FROM slot_lengths ORDER BY cluster`
 
-// Of one number first the one that is in force.
+// Of several epochs with one number the one in force comes first.
 const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epochs FINAL ORDER BY epoch, rules DESC, mapping`
 
-// Batches of the slots in a range, winners and losers, those of a (node, slot)
-// one after the other.
+// Batches of the slots in a range, winners and losers; those of one (node, slot) are
+// consecutive.
 const selectJournal = `
 SELECT node, slot, collector, boot_ms, seq, rev, batch, hash, attribution_ok, enumeration_complete, observed_ms,
   observed, hold_rows
@@ -55,7 +56,7 @@ WHERE cluster = {cluster:String} AND status = 'stored'
   AND (empty({nodes:Array(String)}) OR node IN {nodes:Array(String)})
 ORDER BY node, slot`
 
-// Raw rows of the slots in a range, of one part of the GPUs.
+// Raw rows of the slots in a range, for one part of the GPUs.
 const selectHolds = `
 SELECT node, gpu, slot, batch, model, slices, kind, leaf, owner, bucket, why, slice_ms, work, energy_mj,
   unattributed_mj, energy_why,
@@ -75,8 +76,8 @@ WHERE cluster = {cluster:String} AND cityHash64(gpu) % {parts:UInt64} = {part:UI
   AND ({gpu:String} = '' OR gpu = {gpu:String})
   AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
-// Keys that stand in the ledger for the hours of a range: what a recomputation
-// no longer finds is replaced by an empty row.
+// Keys in the ledger for the hours of a range: those that a recomputation doesn't find
+// any more are replaced by empty rows.
 const selectLedgerKeys = `
 SELECT hour, gpu FROM usage_hourly FINAL
 WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
@@ -87,7 +88,7 @@ const selectOwners = `
 SELECT id, owner, tenant, project, namespace, pod, uid, job, user, account FROM owners FINAL
 WHERE id IN {ids:Array(UInt64)}`
 
-// Weeks whose raw goes or is gone.
+// Weeks whose raw was or will be dropped.
 const selectRawWeeks = `
 SELECT week, state, sealed_at, dropped_at, gpu_hours, hold_rows, sample_rows,
   usage_sha256 FROM raw_weeks FINAL ORDER BY week`
@@ -98,7 +99,7 @@ SELECT (SELECT count() FROM holds WHERE toMonday(slot) = toDate({week:String})) 
 
 const dropWeek = `DROP PARTITION {week:String}`
 
-// What was published of a range of hours, a line per row.
+// The published rows of a range of hours, one line each.
 const selectPublished = `
 SELECT formatRowNoNewline('RowBinary', cluster, hour, gpu, node, model, slices, gpu_slices, unknown_capacity,
   present_ms, free, stranded,

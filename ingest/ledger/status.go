@@ -8,20 +8,20 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// Watermark is the cluster's event time up to which the ledger counts; Status
-// lists it with what is still dirty.
+// Watermark is the event time up to which a cluster has been computed, with the hours
+// that are still dirty.
 type Watermark struct {
 	Cluster     string
 	SlotMS      int64
 	WatermarkMS int64
 	Hours       int
 	DirtyHours  int
-	ClosedUntil time.Time // end of the closed hours (R3); zero: none is
-	StaleHours  int       // their raw was dropped, and they would come out otherwise
-	LateBatches uint64    // wait in late_unprocessed
+	ClosedUntil time.Time // end of the closed hours (R3); zero: none
+	StaleHours  int       // hours whose raw was dropped and whose rows would change if they were recomputed
+	LateBatches uint64    // batches waiting in late_unprocessed
 }
 
-// Status says how far the ledger is, per cluster. It changes nothing.
+// Status returns how far the ledger is, by cluster. It only reads.
 func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 	l.pass.Lock()
 	defer l.pass.Unlock()
@@ -55,11 +55,11 @@ func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 	return out, nil
 }
 
-// ClosedUntil is the end of the closed hours of each cluster that has any hours
-// (R3): what lies before it can be finalised. The zero time: none is closed
-// yet. A cluster that is missing has nothing to wait for, and one that has sent
-// nothing for close_after is closed up to close_after before now. What waits in
-// the topic, ingest being away, is not known here.
+// ClosedUntil is the end of the closed hours of each cluster that has any hours (R3):
+// earlier time can be finalised. The zero time: none is closed yet. A cluster that is
+// missing has nothing to wait for, and one that has sent nothing for close_after is
+// closed up to close_after before now. Messages that wait in the topic while ingest is
+// down are not considered.
 func (l *Ledger) ClosedUntil(ctx context.Context) (map[string]time.Time, error) {
 	l.pass.Lock()
 	defer l.pass.Unlock()

@@ -8,20 +8,20 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// weekLength is that of a partition of raw.
+// weekLength is the length of a partition of raw.
 const weekLength = 7 * 24 * time.Hour
 
-// States of a week whose raw goes. Values are stored, and only grow.
+// States of a week whose raw is being dropped. Values are stored, and only grow.
 const (
-	weekSealed   = 1 // batches for it are late
-	weekDropping = 2 // and its hours are never recomputed
+	weekSealed   = 1 // new batches for it are late
+	weekDropping = 2 // in addition, its hours are never recomputed
 	weekDropped  = 3
 )
 
-// RawWeeks are the weeks whose raw goes or is gone, by their Monday.
+// RawWeeks are the weeks whose raw was or will be dropped, by their Monday.
 type RawWeeks map[time.Time]tables.RawWeek
 
-// Selector is what reading them needs of ClickHouse.
+// Selector is the part of ClickHouse that reading them needs.
 type Selector interface {
 	Select(ctx context.Context, dest any, sql string, args ...any) error
 }
@@ -40,17 +40,17 @@ func ReadRawWeeks(ctx context.Context, s Selector) (RawWeeks, error) {
 	return weeks, nil
 }
 
-// Late says that a batch for the slot can't be counted any more: an hour that
-// it belongs to rests on raw that is gone or about to go (R3).
+// Late reports that a batch for the slot can't be counted any more: the raw of an hour
+// to which it belongs was dropped or is about to be (R3).
 func (w RawWeeks) Late(slot time.Time) bool {
 	return w.touches(slot.UTC().Truncate(time.Hour), weekSealed)
 }
 
-// gone says that the hour can't be recomputed.
+// gone reports that the hour can't be recomputed.
 func (w RawWeeks) gone(hour time.Time) bool { return w.touches(hour, weekDropping) }
 
-// touches says that the hour rests on a week of that state: it lies in it or
-// next to it, where the gap rule looks over the border (R10).
+// touches reports that the hour depends on a week in that state: it lies in the week
+// or so close to it that a gap may cross the border (R10).
 func (w RawWeeks) touches(hour time.Time, state uint8) bool {
 	if len(w) == 0 {
 		return false
@@ -63,8 +63,8 @@ func (w RawWeeks) touches(hour time.Time, state uint8) bool {
 	return false
 }
 
-// Dropped are the Mondays, as 2006-01-02, of the weeks whose raw is no longer
-// promised to be there.
+// Dropped returns the Mondays, as 2006-01-02, of the weeks whose raw may have been
+// deleted.
 func (w RawWeeks) Dropped() []string {
 	out := []string{}
 	for monday, week := range w {

@@ -67,7 +67,7 @@ func TestWhoKeepsAWeek(t *testing.T) {
 		"the hour after it is dirty":              {cluster(200, 1000, 168), monday, "hour 2026-03-09T00:00:00Z"},
 		"a later hour is dirty":                   {cluster(200, 1000, 169), monday, ""},
 		"the hour after it is open":               {cluster(169, 1000, -1), monday, "hour 2026-03-09T00:00:00Z"},
-		"the hour after it hasn't begun":          {cluster(168, meter.HourMS, -1), monday, "has come to 2026-03-09T00:00:00Z"},
+		"the hour after it hasn't begun":          {cluster(168, meter.HourMS, -1), monday, "has only been computed up to 2026-03-09T00:00:00Z"},
 		"it ended in the week":                    {cluster(100, 1000, -1), ended, ""},
 		"it ended in the week, with a dirty hour": {cluster(100, 1000, 99), ended, "hour 2026-03-06T03:00:00Z"},
 	} {
@@ -84,10 +84,10 @@ func TestConfigNamesWhatItRefuses(t *testing.T) {
 		t.Errorf("defaults: %v", err)
 	}
 	for want, change := range map[string]func(*Config){
-		"ledger.raw_retention 239h0m0s: must be 0 (for ever), or close_after and a week (240h0m0s)": func(c *Config) { c.RawRetention = 239 * time.Hour },
-		"ledger.raw_retention -1s":                          func(c *Config) { c.RawRetention = -time.Second },
-		"ledger.max_rows_in_memory 99: must be 100 or more": func(c *Config) { c.MaxRowsInMemory = 99 },
-		"ledger.close_after 59m0s":                          func(c *Config) { c.CloseAfter = 59 * time.Minute },
+		"ledger.raw_retention 239h0m0s: must be 0 (keep for ever), or at least close_after plus a week (240h0m0s)": func(c *Config) { c.RawRetention = 239 * time.Hour },
+		"ledger.raw_retention -1s":                           func(c *Config) { c.RawRetention = -time.Second },
+		"ledger.max_rows_in_memory 99: must be at least 100": func(c *Config) { c.MaxRowsInMemory = 99 },
+		"ledger.close_after 59m0s":                           func(c *Config) { c.CloseAfter = 59 * time.Minute },
 	} {
 		c := DefaultConfig()
 		change(&c)

@@ -10,7 +10,7 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// journalBatch is a stored batch, without its rows.
+// journalBatch is a stored batch without its raw rows.
 type journalBatch struct {
 	node        string
 	slotMS      int64 // start of the slot, Unix ms
@@ -19,7 +19,7 @@ type journalBatch struct {
 	attribution bool
 	complete    bool
 	observedMS  uint32
-	observed    []uint32 // from, to, from, to, … in ms of the slot
+	observed    []uint32 // [from, to) pairs in ms of the slot
 	holdRows    uint32
 }
 
@@ -35,39 +35,42 @@ func (j *journalBatch) nodeSlot() meter.NodeSlot {
 // winners are the batches that count: one per (node, slot) (R1, C5).
 type winners struct {
 	nodes    map[string][]meter.NodeSlot // ascending by slot
-	promised map[uint64]promise          // per winning batch
+	expected map[uint64]rowCount         // by winning batch
 	findings []string
 	replaced map[replacement]bool
-	// best is the best so far of the (node, slot) under way.
+	// best is the best batch so far of the current (node, slot).
 	best *journalBatch
 }
 
-// replacement is batches of one collector that count in place of another's.
+// replacement counts batches of one collector that replace another's.
 type replacement struct {
 	node, winner, loser string
 	hourMS              int64
 }
 
-// promise is how many rows the journal says a batch has, and how many were met.
-type promise struct{ rows, found uint32 }
+// rowCount is the number of a batch's raw rows: rows according to the journal, found by
+// reading.
+type rowCount struct{ rows, found uint32 }
 
 func newWinners() *winners {
-	return &winners{nodes: map[string][]meter.NodeSlot{}, promised: map[uint64]promise{}, replaced: map[replacement]bool{}}
+	return &winners{nodes: map[string][]meter.NodeSlot{}, expected: map[uint64]rowCount{},
+		replaced: map[replacement]bool{}}
 }
 
-// add takes the journal ordered by node and slot, so that it needs to keep no
-// more than the winners. Copies of one batch at several offsets are one batch.
+// add takes journal rows in order of node and slot, so that only the winners are kept.
+// Copies of a batch at several offsets are one batch.
 func (w *winners) add(row journalBatch) {
 	old := w.best
 	if old == nil || old.node != row.node || old.slotMS != row.slotMS {
-		w.settle()
+		w.pick()
 		w.best = &row
 		return
 	}
 	if old.rank.Rev == row.rank.Rev && old.batch != row.batch &&
-		row.rank.Rev != wire.FillRev { // of fills the later run's corrects (R18)
+		row.rank.Rev != wire.FillRev { // of fills the later run's batch is a correction (R18)
 		w.findings = append(w.findings,
-			fmt.Sprintf("two batches of rank %d for node %s, slot %s", row.rank.Rev, row.node, time.UnixMilli(row.slotMS).UTC()))
+			fmt.Sprintf("two different batches of rank %d for node %s, slot %s: one of them is ignored", row.rank.Rev, row.node,
+				time.UnixMilli(row.slotMS).UTC()))
 	}
 	winner, loser := old, &row
 	if row.rank.Compare(old.rank) > 0 {
@@ -78,35 +81,35 @@ func (w *winners) add(row journalBatch) {
 	if r.winner != r.loser && loser.rank.Rev != wire.FillRev && !w.replaced[r] {
 		w.replaced[r] = true
 		w.findings = append(w.findings,
-			fmt.Sprintf("node %q, hour %s: batches of collector %q count in place of collector %q's",
+			fmt.Sprintf("node %q, hour %s: batches of collector %q replace those of collector %q",
 				r.node, time.UnixMilli(r.hourMS).UTC().Format(time.RFC3339), r.winner, r.loser))
 	}
 }
 
-// settle books the winner of the (node, slot) that add has left.
-func (w *winners) settle() {
+// pick adds the winner of the (node, slot) that add has finished.
+func (w *winners) pick() {
 	if w.best == nil {
 		return
 	}
 	w.nodes[w.best.node] = append(w.nodes[w.best.node], w.best.nodeSlot())
-	w.promised[w.best.batch] = promise{rows: w.best.holdRows}
+	w.expected[w.best.batch] = rowCount{rows: w.best.holdRows}
 	w.best = nil
 }
 
-// met counts a row of raw, and says whether its batch is a winner.
+// met counts a raw row, and reports whether its batch is a winner.
 func (w *winners) met(batch uint64) bool {
-	p, wins := w.promised[batch]
+	p, wins := w.expected[batch]
 	if wins {
 		p.found++
-		w.promised[batch] = p
+		w.expected[batch] = p
 	}
 	return wins
 }
 
-// missing lists the batches that don't have exactly the rows that the journal
-// promised, once all parts are read.
+// missing describes the batches whose number of raw rows differs from the journal,
+// once all parts are read.
 func (w *winners) missing() (missing []string) {
-	for id, p := range w.promised {
+	for id, p := range w.expected {
 		if p.found != p.rows {
 			missing = append(missing, fmt.Sprintf("batch %016x has %d of %d rows", id, p.found, p.rows))
 		}
@@ -114,7 +117,7 @@ func (w *winners) missing() (missing []string) {
 	return missing
 }
 
-// journalColumns are those of selectJournal, in its order.
+// journalColumns are the columns of selectJournal, in its order.
 var journalColumns = []string{
 	"node", "slot", "collector", "boot_ms", "seq", "rev", "batch", "hash", "attribution_ok", "enumeration_complete",
 	"observed_ms", "observed",
@@ -143,6 +146,6 @@ func (l *Ledger) readWinners(ctx context.Context, c cluster, p part, from, to ti
 	if err != nil {
 		return nil, fmt.Errorf("read journal of %s from %s: %w", c.Name, from, err)
 	}
-	w.settle()
+	w.pick()
 	return w, nil
 }

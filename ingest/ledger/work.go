@@ -22,33 +22,33 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 		l.m.closed.WithLabelValues(c.Name).Set(float64(closed.Unix()))
 	}
 	l.m.dirty.WithLabelValues(c.Name).Set(float64(len(dirty)))
-	l.tellStale(c, o, since)
-	l.tellLacking(c, o)
-	if err := l.tellClosed(ctx, c, dirty); err != nil {
+	l.reportStale(c, o, since)
+	l.reportLacking(c, o)
+	if err := l.reportClosed(ctx, c, dirty); err != nil {
 		return 0, err
 	}
 	return l.work(ctx, c, o, chunks(dirty, l.cfg.MaxRowsInMemory))
 }
 
-// tellLacking reports each hour whose rows somebody took away, once.
-func (l *Ledger) tellLacking(c cluster, o *overview) {
+// reportLacking logs each hour with deleted rows once.
+func (l *Ledger) reportLacking(c cluster, o *overview) {
 	for _, h := range o.hours {
 		if h.lacking == 0 {
 			continue
 		}
 		key := fmt.Sprintf("%s: %d rows of %s are gone", c.Name, h.lacking, h.start)
-		if l.told[key] {
+		if l.logged[key] {
 			continue
 		}
-		l.told[key] = true
+		l.logged[key] = true
 		l.m.findings.Inc()
-		l.deps.Log.Error("rows of an hour were published and are no longer there; the hour is open until it is computed anew",
+		l.deps.Log.Error("published rows of an hour were deleted; the hour counts as open until it is recomputed",
 			"cluster", c.Name, "hour", h.start, "rows", h.lacking, "raw_dropped", h.gone)
 	}
 }
 
-// tellStale reports the hours that would be recomputed if their raw were there.
-func (l *Ledger) tellStale(c cluster, o *overview, since time.Time) {
+// reportStale logs the hours that would be recomputed if their raw existed.
+func (l *Ledger) reportStale(c cluster, o *overview, since time.Time) {
 	if !since.Equal(everything) {
 		return
 	}
@@ -58,15 +58,15 @@ func (l *Ledger) tellStale(c cluster, o *overview, since time.Time) {
 		return
 	}
 	key := fmt.Sprintf("%s: %d stale hours from %s", c.Name, len(stale), stale[0].start)
-	if !l.told[key] {
-		l.told[key] = true
-		l.deps.Log.Warn("hours would come out otherwise, but their raw was dropped: they need a manual adjustment",
+	if !l.logged[key] {
+		l.logged[key] = true
+		l.deps.Log.Warn("hours would change if recomputed, but their raw was dropped: they need a manual adjustment",
 			"cluster", c.Name, "hours", len(stale), "first", stale[0].start, "last", stale[len(stale)-1].start)
 	}
 }
 
-// work republishes chunks in order. A chunk that is refused is tried hour by
-// hour, so that damaged raw holds up its own hours only.
+// work republishes chunks in order. The hours of a refused chunk are tried one by one,
+// so that damaged raw delays only its own hours.
 func (l *Ledger) work(ctx context.Context, c cluster, o *overview, queue [][]hourState) (done int, err error) {
 	var errs []error
 	var inv *meter.Inventory
@@ -84,12 +84,12 @@ func (l *Ledger) work(ctx context.Context, c cluster, o *overview, queue [][]hou
 		case err == nil:
 			done += len(chunk)
 			if moved {
-				queue = o.goOn(next, queue)
+				queue = o.requeue(next, queue)
 			}
 		case !Damaged(err):
 			return done, errors.Join(append(errs, err)...)
 		case len(chunk) > 1:
-			queue = append(singly(chunk), queue...)
+			queue = append(oneByOne(chunk), queue...)
 		default:
 			errs = append(errs, err)
 			l.m.refused.Inc()
@@ -99,14 +99,14 @@ func (l *Ledger) work(ctx context.Context, c cluster, o *overview, queue [][]hou
 	return done, errors.Join(errs...)
 }
 
-// Damaged says that the error is some hours' own: all others are up to date.
+// Damaged reports that the error concerns only some hours: all others are up to date.
 func Damaged(err error) bool {
 	var refused *Refused
 	var unbalanced *meter.UnbalancedError
 	return errors.As(err, &refused) || errors.As(err, &unbalanced)
 }
 
-func singly(chunk []hourState) [][]hourState {
+func oneByOne(chunk []hourState) [][]hourState {
 	out := make([][]hourState, len(chunk))
 	for i, h := range chunk {
 		out[i] = []hourState{h}
@@ -121,9 +121,9 @@ func hoursIn(queue [][]hourState) (n int) {
 	return n
 }
 
-// goOn puts the hour at next before the queue: what its GPUs' nodes depend on
-// has changed, further back than its inputs reach (R14).
-func (o *overview) goOn(next time.Time, queue [][]hourState) [][]hourState {
+// requeue puts the hour at next before the queue: the nodes of its GPUs depend on hours
+// that changed further back than its inputs reach (R14).
+func (o *overview) requeue(next time.Time, queue [][]hourState) [][]hourState {
 	if len(queue) > 0 && queue[0][0].start.Equal(next) {
 		return queue
 	}
@@ -155,12 +155,12 @@ func (o *overview) stale() []hourState {
 	return out
 }
 
-// chunkHours is how many hours are computed together at most.
+// chunkHours is the greatest number of hours computed together.
 const chunkHours = 24
 
-// chunks cuts dirty hours into consecutive runs of one month at most, since a
-// partition is the atom of an insert, and of at most so many rows of raw and
-// journal; an hour of more is a run of its own.
+// chunks cuts dirty hours into consecutive runs of at most one month, because an
+// insert is atomic only within a partition, and of at most maxRows rows of raw and
+// journal; an hour with more is a run of its own.
 func chunks(hours []hourState, maxRows uint64) [][]hourState {
 	var out [][]hourState
 	var rows uint64

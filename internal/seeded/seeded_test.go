@@ -77,7 +77,7 @@ var bugs = []bug{
 	},
 	{
 		name: "dead letter not written", file: "ingest/root.go",
-		old: "\treturn in.bury(ctx, dead)\n", bad: "\treturn nil\n",
+		old: "\treturn in.sendDeadLetters(ctx, dead)\n", bad: "\treturn nil\n",
 		pkg: "./ingest", test: "TestWhatCannotBeUsedIsDeadLetteredAndTheRestGoesOn", says: `dead letters \(-want \+got\)`,
 	},
 	{

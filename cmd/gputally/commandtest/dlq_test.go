@@ -79,7 +79,7 @@ func TestDeadLettersAreListedAndSentBack(t *testing.T) {
 	for range 2 {
 		got := programtest.Invoke(t, "dlq", "replay", "--data", data, "--all")
 		if got.Code != cli.ExitFailed || !strings.Contains(got.Stderr,
-			"dead letter 0/3 (garbage) is not replayable: cut: 65536 of 70000 bytes are kept") ||
+			"dead letter 0/3 (garbage) is not replayable: the value was cut: the dead letter keeps only 65536 of 70000 bytes") ||
 			!strings.HasPrefix(got.Stdout, "3 of ") {
 			t.Errorf("dlq replay --all: got %+v, want 3 sent", got)
 		}

@@ -62,7 +62,7 @@ func TestExplain(t *testing.T) {
 	programtest.Alter(t, data,
 		`INSERT INTO usage_hourly SELECT * REPLACE (version + 1 AS version, free - 1 AS free, stranded + 1 AS stranded) FROM usage_hourly FINAL`)
 	got = programtest.Invoke(t, ask...)
-	if got.Code != cli.ExitFailed || !strings.Contains(got.Stdout, "free is 27999 in the ledger and 28000 from raw") {
+	if got.Code != cli.ExitFailed || !strings.Contains(got.Stdout, "free is 27999 in the ledger, but 28000 recomputed from raw") {
 		t.Errorf("explain of a row that was changed: got %+v", got)
 	}
 }

@@ -126,8 +126,8 @@ func TestRecordsFillWhatCollectorsMissed(t *testing.T) {
 	}
 	for _, words := range []string{
 		":2: 1 on GPU-n1-0 of n1 from 2026-03-01T00:30:00Z to 2026-03-01T01:00:00Z: skipped",
-		":4: beyond capacity: 3 holds 1 GPUs from 2026-03-01T01:20:00Z on",
-		":5: 4 from 2026-03-01T01:30:00Z to 2026-03-01T01:40:00Z: GPU GPU-n1-1 is cut into 2 instances there",
+		":4: beyond capacity: 3 holds 1 GPU from 2026-03-01T01:20:00Z on",
+		":5: 4 from 2026-03-01T01:30:00Z to 2026-03-01T01:40:00Z: GPU GPU-n1-1 is partitioned into 2 MIG instances there",
 		":6: 5 names GPU GPU-n1-0, but no node",
 		":7: 6 names no GPU",
 		":8: 7 from 2026-03-01T01:50:00Z to 2026-03-01T01:55:00Z: GPU GPU-n1-9 is not listed in the last batch of node n1",
@@ -156,7 +156,7 @@ func TestRecordsFillWhatCollectorsMissed(t *testing.T) {
 		t.Errorf("again: got %+v", got)
 	}
 	if got := programtest.MustInvoke(t, "explain", "--gpu", "GPU-n1-0", "--hour", "2026-03-01T01:00:00Z", "--data",
-		data); !strings.Contains(got, "allocation records say who held it") {
+		data); !strings.Contains(got, "allocation records show who held it") {
 		t.Errorf("explain: %s, want it to name the records", got)
 	}
 

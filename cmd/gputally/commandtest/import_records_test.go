@@ -216,16 +216,16 @@ func TestImportRecordsRefused(t *testing.T) {
 		t.Errorf("a bad row: got %+v", got)
 	}
 	if text, err := os.ReadFile(rejects); err != nil || string(text) != file+
-		":3: start: time \"never\": want RFC 3339, epoch seconds, or a local time such as 2026-03-01 08:30:00\n" {
+		":3: start: time \"never\": must be RFC 3339, epoch seconds, or a local time such as 2026-03-01 08:30:00\n" {
 		t.Errorf("rejects: %q, %v", text, err)
 	}
 	for _, c := range []struct {
 		want  string
 		flags []string
 	}{
-		{"source \"allocations\" speaks of node \"k\" already", []string{"--source", "other"}},
+		{"source \"allocations\" has records of node \"k\" already", []string{"--source", "other"}},
 		{"come together", []string{"--window-start", "2026-03-01"}},
-		{"by whole UTC hours",
+		{"at full UTC hours",
 			[]string{"--window-start", "2026-03-01", "--window-end", "2026-03-02", "--time-zone", "Asia/Kolkata"}},
 		{"no such zone", []string{"--time-zone", "Mars/Olympus"}},
 		{"--capacity", []string{"--capacity", "many"}},

@@ -183,7 +183,7 @@ func TestBadLinesAreListedAndGoodOnesGoIn(t *testing.T) {
 	for i, reason := range []string{
 		"not a JSON object: unexpected end", "not a JSON object: a array", "node is empty",
 		"slot_ms 7000: must be whole seconds that divide the hour",
-		`slot_ms 60000: cluster "k" has slots of 10000 ms`, "slot_ms: a string stands where",
+		`slot_ms 60000: must be 10000, the slot length of cluster "k"`, "slot_ms: a string stands where",
 		`holds[0].leaf "gi7" is not a leaf`,
 		"energy_mj -5: must not be negative", "seq is missing",
 	} {

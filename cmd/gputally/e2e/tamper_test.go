@@ -90,9 +90,10 @@ var tamperings = map[string]struct {
 	want      map[string][]string
 }{
 	"a raw row is gone": {deleteRawRow,
-		map[string][]string{"C3": {tamperedSlot, "1 batches lack rows"}, "C6": {"has 3 of 4 rows"}, "C9": {"GPU-n1-0"}}},
+		map[string][]string{"C3": {tamperedSlot, "1 batch with a wrong number of raw rows"}, "C6": {"has 3 of 4 rows"},
+			"C9": {"GPU-n1-0"}}},
 	"all raw rows are gone": {deleteAllRaw,
-		map[string][]string{"C3": {"360 batches lack rows"}, "C6": {"batch"}}},
+		map[string][]string{"C3": {"360 batches with a wrong number of raw rows"}, "C6": {"batch"}}},
 	"a raw row has other energy": {changeRawEnergy,
 		map[string][]string{"C3": {"another energy", "changed after"}, "C6": {tamperedGPU, "energy_mj"}, "C9": {"GPU-n1-0"}}},
 	"a raw row has other time": {changeRawBucket,
@@ -113,19 +114,20 @@ var tamperings = map[string]struct {
 	"an owner stands twice": {doubleOwner,
 		map[string][]string{"C5": {"(leaf, owner) twice"}, "C6": {tamperedGPU}}},
 	"a GPU-hour stands twice": {otherCluster,
-		map[string][]string{"C5": {"13 rows stand for 12 GPU-hours"}, "C6": {"other"}}},
+		map[string][]string{"C5": {"13 rows for 12 GPU-hours"}, "C6": {"other"}}},
 	"a GPU that nobody measured":     {inventedGPU, map[string][]string{"C6": {"GPU-ghost", "raw gives none"}}},
 	"an hour that nobody measured":   {inventedHour, map[string][]string{"C6": {"2026-03-02T01:00:00Z"}}},
 	"a cluster that nobody measured": {inventedHome, map[string][]string{"C6": {"ghost"}}},
 	"a journal row is gone": {deleteJournalRow,
-		map[string][]string{"C3": {"offsets 0 to 179, but 179 journal rows"},
+		map[string][]string{"C3": {"from offset 0 to 179, but has rows for only 179"},
 			"C4": {"collector c1, boot 1000", "are missing and weren't announced"}, "C6": {tamperedGPU, tamperedMIG},
 			"C9": {"2026-03-01 01:00:00 GPU-n1"}}},
 	"the first journal rows are gone": {deleteFirstRow,
-		map[string][]string{"C3": {"retained from offset 0, journalled from 1"}, "C6": {"hour 2026-03-01T00:00:00Z"},
+		map[string][]string{"C3": {"from offset 0 on, but the journal begins with offset 1"},
+			"C6": {"hour 2026-03-01T00:00:00Z"},
 			"C9": {"GPU-n"}}},
 	"the journal is gone": {deleteJournal,
-		map[string][]string{"C3": {"none of its offsets from 0 on is journalled"},
+		map[string][]string{"C3": {"the journal has no offset from 0 on"},
 			"C6": {"cluster fleet, hour 2026-03-01T02:00:00Z: the ledger has rows"}}},
 }
 
@@ -217,13 +219,13 @@ func TestM1WhatAnInsiderRewritesIsNamed(t *testing.T) {
 			recompute}, "0", []string{"of node n1", "changed after"}},
 		"a batch's hash": {
 			[]string{"ALTER TABLE batches UPDATE hash = unhex(repeat('0f', 32)) WHERE node = 'n1'" + wait}, "0",
-			[]string{"its id is not that of its hash"}},
+			[]string{"its batch id is not derived from its hash"}},
 		"a batch's journal and rows": {[]string{"ALTER TABLE batches DELETE WHERE node = 'n1'" + wait,
 			"ALTER TABLE holds DELETE WHERE node = 'n1'" + wait, recompute}, "0", []string{"journal"}},
 		"rows, and their seals too": {[]string{
 			"ALTER TABLE holds UPDATE work = 0 WHERE node = 'n1'" + wait,
 			"ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)) WHERE node = 'n1'" + wait, recompute,
-		}, "1000", []string{"of node n1", "not what the message comes to"}},
+		}, "1000", []string{"of node n1", "differ from what the message gives"}},
 		"when it came": {[]string{"ALTER TABLE batches UPDATE appended_at = appended_at - 1 WHERE node = 'n1'" + wait}, "0",
 			[]string{"of node n1", "changed after"}},
 		"a gap, and what it hides": {[]string{
@@ -234,28 +236,29 @@ func TestM1WhatAnInsiderRewritesIsNamed(t *testing.T) {
 			[]string{"ALTER TABLE batches UPDATE counted = 1, sampled = 1, spooled = 1 WHERE node = 'n1'" + wait}, "0",
 			[]string{"changed after"}},
 		"an hour that is late": {slices.Concat(lateHour, []string{recompute}), "0",
-			[]string{"node n1", "changed after", "late_unprocessed has none of them", "was not dropped"}},
+			[]string{"node n1", "changed after", "missing from late_unprocessed", "was not dropped"}},
 		"an hour that is late, and its seals too": {slices.Concat(lateHour, []string{
 			"ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)) WHERE status = 'late'" + wait, recompute,
-		}), "0", []string{"late_unprocessed has none of them", "was not dropped"}},
+		}), "0", []string{"missing from late_unprocessed", "was not dropped"}},
 		"late messages that are kept, and their seals too": {slices.Concat(lateHour, []string{
 			"ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)), energy_mj = 0 WHERE status = 'late'" + wait, recompute,
 			"INSERT INTO late_unprocessed SELECT topic, partition, offset, 'raw_dropped', cluster, node, slot, hash, '', " +
 				"now64(3) FROM batches WHERE status = 'late'",
 			"INSERT INTO raw_weeks (week, state) SELECT toMonday(slot), 1 FROM batches WHERE status = 'late' LIMIT 1",
-		}), "1000", []string{"not what the message comes to"}},
+		}), "1000", []string{"differ from what the message gives"}},
 		"dead messages, and their seals too": {[]string{
-			"ALTER TABLE batches UPDATE status = 'dead', reason = 'late', seal = unhex(repeat('00', 16)) WHERE node = 'n1'" + wait,
+			"ALTER TABLE batches UPDATE status = 'dead', reason = 'late', seal = unhex(repeat('00', 16)) WHERE node = " +
+				"'n1'" + wait,
 			"ALTER TABLE holds DELETE WHERE node = 'n1'" + wait, recompute,
-		}, "1000", []string{"calls it dead"}},
+		}, "1000", []string{"dead in the journal"}},
 		"offsets that another row stands for, and their seals too": {[]string{
 			"ALTER TABLE batches DELETE WHERE offset BETWEEN 20 AND 40" + wait,
 			"ALTER TABLE batches UPDATE status = 'dead', gap_to = [40], seal = unhex(repeat('00', 16)) WHERE offset = 19" +
 				wait, recompute,
-		}, "1000", []string{"the journal no row of it"}},
+		}, "1000", []string{"the journal has no row for it"}},
 		"a message that counts no more": {
 			[]string{"ALTER TABLE batches UPDATE status = 'hole', seal = unhex(repeat('00', 16)) WHERE node = 'n1'" + wait,
-				recompute}, "1000", []string{"the topic has it"}},
+				recompute}, "1000", []string{"but the topic still has it"}},
 	}
 	for _, name := range programtest.SomeOf(t, slices.Sorted(maps.Keys(rewrites))) {
 		c := rewrites[name]
@@ -281,7 +284,7 @@ func TestM1BatchesFromBeforeSealsAreCounted(t *testing.T) {
 	data := programtest.NewFleet(t)
 	programtest.Alter(t, data,
 		"ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)) WHERE node = 'n1' SETTINGS mutations_sync = 2")
-	for _, want := range []string{"180 journal rows equal their seals; 180 from before there were any",
+	for _, want := range []string{"180 journal rows match their seals; 180 have no seal",
 		"sampled 200 of 360"} {
 		if r := programtest.VerifyLedger(t, data); r.Code != cli.ExitOK || !strings.Contains(r.Checks["C3"].Figures, want) {
 			t.Errorf("verify: code %d, C3 %+v, want %q", r.Code, r.Checks["C3"], want)
@@ -291,7 +294,7 @@ func TestM1BatchesFromBeforeSealsAreCounted(t *testing.T) {
 		t.Fatalf("replay: got %+v", got)
 	}
 	if r := programtest.VerifyLedger(t, data); r.Code != cli.ExitOK || !strings.Contains(r.Checks["C3"].Figures,
-		"360 journal rows equal their seals;") {
+		"360 journal rows match their seals;") {
 		t.Errorf("after a replay: code %d, C3 %+v", r.Code, r.Checks["C3"])
 	}
 }
@@ -332,13 +335,14 @@ func TestVerifySeesWhatCollectorsLost(t *testing.T) {
 		},
 		"a sample": {
 			programtest.BootOf(1000, 5, func(i int, b *wire.Batch) { b.Counters.Sampled += uint64(i / 4) }),
-			map[string][]string{"C1": {"collector c9, boot 1000: 1 batches whose counters don't add up"}},
+			map[string][]string{"C1": {"collector c9, boot 1000: 1 batch with counters that don't add up"}},
 		},
 		"a spooled batch": {
 			programtest.BootOf(1000, 5, func(_ int, b *wire.Batch) {
 				b.Collector, b.Counters.Sampled, b.Counters.Spooled = app.ImportSpool, 1_000_000, 1_000_000
 			}),
-			map[string][]string{"C2": {"spool of import: its batches tell of 1000000 spooled, it has taken 360"}},
+			map[string][]string{"C2": {"spool of import: its batches report 1000000 spooled records, but only 360 were " +
+				"appended"}},
 		},
 	}
 	for _, name := range programtest.SomeOf(t, slices.Sorted(maps.Keys(cases))) {
@@ -378,7 +382,7 @@ func TestVerifySeesASpoolThatDoesNotAddUp(t *testing.T) {
 		{ingest.SpoolState{Collector: "c1", Appended: 10, Cursor: 6, Remaining: 3, Dropped: 1}, []string{}},
 		{
 			ingest.SpoolState{Collector: "c1", Appended: 10, Cursor: 6, Remaining: 3},
-			[]string{"spool of c1: 10 taken, but 6 sent + 3 still there + 0 dropped"},
+			[]string{"spool of c1: 10 records appended, but 6 sent + 3 still in the spool + 0 dropped"},
 		},
 	} {
 		deps.Spools = func(context.Context) ([]ingest.SpoolState, error) { return []ingest.SpoolState{c.spool}, nil }

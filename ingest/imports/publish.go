@@ -12,24 +12,23 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// maxBatchBytes is what a message of the topic may carry, with room for its
-// headers.
+// maxBatchBytes is the size of a message in the topic, minus room for its headers.
 const maxBatchBytes = 10<<20 - 64<<10
 
-// nodeHour is what is said of one node in one hour.
+// nodeHour is one hour of one node.
 type nodeHour struct {
 	node   string
 	hourMS int64
 }
 
-// saidHour is what was said of it last.
-type saidHour struct {
+// publishedHour is the state of a node's hour as last published: hash and rank.
+type publishedHour struct {
 	nodeHour
 	sum [32]byte
 }
 
-// Each hands over the encoded batches of all hours whose content differs from
-// what was said last, ascending by hour and node.
+// Each sends the encoded batches of all hours whose content differs from what was
+// published last, ascending by hour and node.
 func (p *Plan) Each(send func(encoded []byte) error) (sent int, err error) {
 	if p.live != nil {
 		return p.eachFill(send)
@@ -42,7 +41,7 @@ func (p *Plan) Each(send func(encoded []byte) error) (sent int, err error) {
 		}
 		byNode[u.node] = append(byNode[u.node], u)
 	}
-	for at := range p.state.said { // what no record is of any more has to be taken back
+	for at := range p.state.published { // hours without records any more are published as empty
 		if byNode[at.node] == nil {
 			byNode[at.node] = []*unit{}
 			nodes = append(nodes, at.node)
@@ -55,7 +54,7 @@ func (p *Plan) Each(send func(encoded []byte) error) (sent int, err error) {
 	}
 	for _, hourMS := range p.hours {
 		for _, node := range nodes {
-			data, sum, err := p.say(nodeHour{node, hourMS}, byNode[node], walks, uint64(sent))
+			data, sum, err := p.hourBatch(nodeHour{node, hourMS}, byNode[node], walks, uint64(sent))
 			if err != nil {
 				return sent, err
 			}
@@ -65,15 +64,15 @@ func (p *Plan) Each(send func(encoded []byte) error) (sent int, err error) {
 			if err := send(data); err != nil {
 				return sent, err
 			}
-			p.said = append(p.said, saidHour{nodeHour{node, hourMS}, sum})
+			p.published = append(p.published, publishedHour{nodeHour{node, hourMS}, sum})
 			sent++
 		}
 	}
 	return sent, nil
 }
 
-// say makes the batch of a node and hour; nil where there is nothing new.
-func (p *Plan) say(at nodeHour, units []*unit, walks map[*unit]*walk,
+// hourBatch makes the batch of a node and hour; nil if nothing changed.
+func (p *Plan) hourBatch(at nodeHour, units []*unit, walks map[*unit]*walk,
 	seq uint64) (data []byte, sum [32]byte, err error) {
 	b := &wire.Batch{
 		Format: wire.Format, Cluster: p.o.Cluster, Node: at.node, SlotStartMs: at.hourMS, SlotMs: meter.HourMS,
@@ -85,15 +84,15 @@ func (p *Plan) say(at nodeHour, units []*unit, walks map[*unit]*walk,
 			b.Gpus = append(b.Gpus, g)
 		}
 	}
-	before, spoken := p.state.said[at]
-	if len(b.Gpus) == 0 && !spoken {
+	before, exists := p.state.published[at]
+	if len(b.Gpus) == 0 && !exists {
 		return nil, sum, nil
 	}
 	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
 	if err != nil {
 		return nil, sum, fmt.Errorf("encode node %q, hour %s: %w", at.node, rfc3339(at.hourMS), err)
 	}
-	if sum = sha256.Sum256(content); spoken && before == sum {
+	if sum = sha256.Sum256(content); exists && before == sum {
 		return nil, sum, nil
 	}
 	b.Collector, b.BootMs, b.Seq, b.ClusterSlotMs = p.o.collector(), p.bootMS, seq, meter.HourMS
@@ -103,7 +102,8 @@ func (p *Plan) say(at nodeHour, units []*unit, walks map[*unit]*walk,
 		data, err = wire.Encode(b)
 	}
 	if err == nil && len(data) > maxBatchBytes {
-		err = fmt.Errorf("%d bytes are more than a message carries; name nodes, so that the pool is divided", len(data))
+		err = fmt.Errorf("the batch has %d bytes, more than a message can hold; give the records nodes, so that the pool "+
+			"is split", len(data))
 	}
 	if err != nil {
 		return nil, sum, fmt.Errorf("node %q, hour %s: %w", at.node, rfc3339(at.hourMS), err)
@@ -111,14 +111,14 @@ func (p *Plan) say(at nodeHour, units []*unit, walks map[*unit]*walk,
 	return data, sum, nil
 }
 
-// walk goes through a unit's hours in order.
+// walk goes through a unit's hours in ascending order.
 type walk struct {
 	unit *unit
 	next int
 	open []use // ascending by start
 }
 
-// gpu is the unit in an hour; nil where it isn't there.
+// gpu is the unit's state in an hour; nil if it doesn't exist then.
 func (w *walk) gpu(hourMS int64) *wire.Gpu {
 	u, end := w.unit, hourMS+meter.HourMS
 	w.open = slices.DeleteFunc(w.open, func(x use) bool { return x.to <= hourMS })
@@ -151,7 +151,7 @@ func (w *walk) gpu(hourMS int64) *wire.Gpu {
 	return g
 }
 
-// inside is a bound within the hour; nil where the hour itself is the bound.
+// inside is a bound within the hour; nil if it is the hour's own bound.
 func inside(ms int64) *int64 {
 	if ms <= 0 || ms >= meter.HourMS {
 		return nil
@@ -159,7 +159,7 @@ func inside(ms int64) *int64 {
 	return &ms
 }
 
-// peak is the most that is in use at any instant of the hour.
+// peak is the greatest use at any instant of the hour, in milli-GPUs.
 func peak(uses []use, hourMS int64) uint32 {
 	type change struct {
 		at    int64
