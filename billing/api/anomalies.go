@@ -191,8 +191,10 @@ func (a *api) readTenants(
 			if n > limit {
 				return errEnough
 			}
-			found = append(found, tenant{Tenant: m.name, TimeZone: location(m.name).String(), FirstHour: rfc3339(m.first),
-				Months: []string{}})
+			found = append(found, tenant{
+				Tenant: m.name, TimeZone: location(m.name).String(), FirstHour: rfc3339(m.first),
+				Months: []string{},
+			})
 		}
 		found[len(found)-1].add(m.first, m.last, location(m.name))
 		return nil

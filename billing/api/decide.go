@@ -164,8 +164,10 @@ func (i Idempotent) of(who string) string {
 func (a *api) told(ctx context.Context, kind decisions.Kind, who, key string, done *invoice.Decided) *decidedOutput {
 	out := &decidedOutput{
 		Status: http.StatusCreated, Location: Prefix + "/invoices/" + url.PathEscape(done.Number),
-		Body: decidedBody{Number: done.Number, Tenant: done.Tenant, Kind: done.Kind, Total: done.Total,
-			Currency: done.Currency, Content: done.Content},
+		Body: decidedBody{
+			Number: done.Number, Tenant: done.Tenant, Kind: done.Kind, Total: done.Total,
+			Currency: done.Currency, Content: done.Content,
+		},
 	}
 	outcome := outcomeDecided
 	if done.Already {

@@ -58,7 +58,10 @@ type listLinesInput struct {
 
 func (in *listLinesInput) wants(line *invoice.Line) bool {
 	for _, filter := range [][2]string{
-		{in.Effect, line.Effect}, {in.Project, line.Project}, {in.Model, line.Model}, {in.Profile, line.Profile},
+		{in.Effect, line.Effect},
+		{in.Project, line.Project},
+		{in.Model, line.Model},
+		{in.Profile, line.Profile},
 		{in.Bucket, line.Bucket},
 	} {
 		if filter[0] != "" && filter[0] != filter[1] {
@@ -161,8 +164,10 @@ type evidenceBody struct {
 }
 
 func gpuHourKey(g *invoice.GPUHour) []string {
-	return []string{g.Hour, g.Cluster, g.Node, g.GPU, g.Leaf, g.Project, g.User, g.Workload, g.Profile, g.SliceMS,
-		strconv.Itoa(g.Slices), g.EnergyMJ}
+	return []string{
+		g.Hour, g.Cluster, g.Node, g.GPU, g.Leaf, g.Project, g.User, g.Workload, g.Profile, g.SliceMS,
+		strconv.Itoa(g.Slices), g.EnergyMJ,
+	}
 }
 
 func (a *api) showEvidence(ctx context.Context, in *evidenceInput) (*list[evidenceBody], error) {

@@ -85,8 +85,10 @@ func (a *api) decidedSummary(of *decisions.Decided[decisions.Invoice]) summary {
 		Currency: body.Currency,
 		Total:    body.Total, PriceBook: body.PriceBook, Corrects: body.Corrects, Reason: body.Reason, BilledIn: body.BilledIn,
 		Content: body.Content.SHA256,
-		Decision: &decision{Offset: of.Offset, Who: of.Who, At: rfc3339(of.Appended), Content: body.Content.SHA256,
-			Usage: body.Usage.SHA256, Head: a.deps.Register.Head(body.Number)},
+		Decision: &decision{
+			Offset: of.Offset, Who: of.Who, At: rfc3339(of.Appended), Content: body.Content.SHA256,
+			Usage: body.Usage.SHA256, Head: a.deps.Register.Head(body.Number),
+		},
 	}
 }
 
@@ -194,6 +196,8 @@ func (a *api) showPlatform(ctx context.Context, in *showPlatformInput) (*answer[
 	if err != nil {
 		return nil, a.problem(ctx, err)
 	}
-	return &answer[platformBody]{platformBody{Period: month.Period, Currency: month.Currency,
-		Platform: month.Platform}}, nil
+	return &answer[platformBody]{platformBody{
+		Period: month.Period, Currency: month.Currency,
+		Platform: month.Platform,
+	}}, nil
 }

@@ -200,8 +200,10 @@ func isJSON(contentType string) bool {
 func ambiguous(rawQuery string) *huma.ErrorDetail {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
-		return &huma.ErrorDetail{Location: "query", Message: "is not a query string",
-			Value: strings.ToValidUTF8(rawQuery, "�")}
+		return &huma.ErrorDetail{
+			Location: "query", Message: "is not a query string",
+			Value: strings.ToValidUTF8(rawQuery, "�"),
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		location := "query." + strings.ToValidUTF8(name, "�")
@@ -211,8 +213,10 @@ func ambiguous(rawQuery string) *huma.ErrorDetail {
 		case values[0] == "":
 			return &huma.ErrorDetail{Location: location, Message: "is empty; give a value or leave it out", Value: ""}
 		case !utf8.ValidString(values[0]) || strings.ContainsRune(values[0], 0):
-			return &huma.ErrorDetail{Location: location, Message: "is not UTF-8 text",
-				Value: strings.ToValidUTF8(values[0], "�")}
+			return &huma.ErrorDetail{
+				Location: location, Message: "is not UTF-8 text",
+				Value: strings.ToValidUTF8(values[0], "�"),
+			}
 		}
 	}
 	return nil

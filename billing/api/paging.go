@@ -36,8 +36,10 @@ func (p *Paged) Resolve(ctx huma.Context) []error {
 	query, after, err := parseCursor(p.Cursor)
 	switch {
 	case err != nil:
-		return []error{&huma.ErrorDetail{Location: "query.cursor", Message: "is not a cursor: " + err.Error(),
-			Value: p.Cursor}}
+		return []error{&huma.ErrorDetail{
+			Location: "query.cursor", Message: "is not a cursor: " + err.Error(),
+			Value: p.Cursor,
+		}}
 	case query != p.query:
 		return []error{&huma.ErrorDetail{Location: "query.cursor", Message: "is a cursor of another query", Value: p.Cursor}}
 	}

@@ -58,8 +58,10 @@ func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, erro
 }
 
 func (r *Register) approve(ctx context.Context, state decidedState, q ApproveRequest, done Decided) (Decided, error) {
-	body := &decisions.Approval{Subject: done.Number, Content: done.Content, Comment: q.Comment, Total: done.Total,
-		Currency: done.Currency}
+	body := &decisions.Approval{
+		Subject: done.Number, Content: done.Content, Comment: q.Comment, Total: done.Total,
+		Currency: done.Currency,
+	}
 	key, what := q.Key, request("approval", done.Number, done.Content)
 	if key == "" {
 		key = "approval/" + request(done.Number, done.Content, q.Who)

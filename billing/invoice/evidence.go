@@ -113,8 +113,10 @@ func (r *Register) evidence(
 	if lineNumber < 1 || lineNumber > len(document.Lines) {
 		return nil, &noLineError{line: lineNumber, lines: len(document.Lines)}
 	}
-	e := &Evidence{Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1],
-		GPUHours: []GPUHour{}, Moved: []string{}}
+	e := &Evidence{
+		Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1],
+		GPUHours: []GPUHour{}, Moved: []string{},
+	}
 	b, err := r.book(state, record.PriceBook)
 	if err != nil {
 		return nil, err
@@ -302,8 +304,10 @@ func restsOn(b *prices.Book, tenant string, line rating.Line) (*basis, error) {
 	default:
 		return nil, fmt.Errorf("%s: %w", line.Effect, ErrNoEvidence)
 	}
-	return &basis{book: b, tenant: tenant, line: line, apart: map[rating.Row]bool{},
-		energy: line.Effect == rating.EffectEnergy}, nil
+	return &basis{
+		book: b, tenant: tenant, line: line, apart: map[rating.Row]bool{},
+		energy: line.Effect == rating.EffectEnergy,
+	}, nil
 }
 
 // learn remembers which keys of an hour of the copy are of profiles of two sizes.

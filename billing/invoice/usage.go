@@ -109,8 +109,10 @@ func (l *ledgerRow) fields() []any {
 func (h *hourOfUsage) add(row rating.Row) {
 	switch row.Bucket {
 	case bucketCapacity:
-		h.capacity = append(h.capacity, rating.Capacity{Hour: row.Hour, Model: row.Model, Slices: row.Slices,
-			SliceMS: row.SliceMS})
+		h.capacity = append(h.capacity, rating.Capacity{
+			Hour: row.Hour, Model: row.Model, Slices: row.Slices,
+			SliceMS: row.SliceMS,
+		})
 	case bucketUnattributed:
 		h.unattributedMJ = h.unattributedMJ.Add(decimal.NewFromInt(row.EnergyMJ))
 	default:

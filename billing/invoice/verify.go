@@ -53,8 +53,10 @@ func (r *Register) Verify(ctx context.Context, number string) (*Verdict, error) 
 
 // verify recomputes one document.
 func (r *Register) verify(ctx context.Context, state decidedState, record decisions.Invoice) (*Verdict, error) {
-	verdict := &Verdict{Number: record.Number, Total: record.Total, Content: record.Content.SHA256,
-		Usage: record.Usage.SHA256}
+	verdict := &Verdict{
+		Number: record.Number, Total: record.Total, Content: record.Content.SHA256,
+		Usage: record.Usage.SHA256,
+	}
 	content, err := r.content(ctx, record)
 	if err != nil {
 		return nil, err

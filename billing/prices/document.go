@@ -84,8 +84,10 @@ func (v *Version) document() VersionDocument {
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Tenants)) {
 		t := v.Tenants[name]
-		of := TenantDocument{Tenant: name, Discount: t.Discount, FixedDiscount: t.FixedDiscount,
-			Reserved: sortedReservations(t.Reserved)}
+		of := TenantDocument{
+			Tenant: name, Discount: t.Discount, FixedDiscount: t.FixedDiscount,
+			Reserved: sortedReservations(t.Reserved),
+		}
 		if t.HasMinimum {
 			of.Minimum = &t.Minimum
 		}

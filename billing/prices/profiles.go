@@ -134,8 +134,10 @@ func sevenths(name string, gb []string, sms []int, source string) *Board {
 
 // withoutMIG are words of names of boards that can't be divided, beside those
 // that the meter knows as boards of one slice.
-var withoutMIG = []string{"A6000", "A5500", "A5000", "A4500", "A4000", "A2000", "GEFORCE", "QUADRO", "TITAN", "TESLA",
-	"P40", "P4", "K80"}
+var withoutMIG = []string{
+	"A6000", "A5500", "A5000", "A4500", "A4000", "A2000", "GEFORCE", "QUADRO", "TITAN", "TESLA",
+	"P40", "P4", "K80",
+}
 
 // BoardOf is the board that DCGM calls model, such as "NVIDIA A100-SXM4-40GB".
 // Errors: ErrNoMIG, UnknownModelError. The board is shared: do not change it.

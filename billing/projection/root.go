@@ -270,8 +270,10 @@ func (p *Projection) Rebuild(ctx context.Context, who string, over bool) (int64,
 	if err != nil {
 		return 0, err
 	}
-	entry := decisions.Audit{Action: AuditRebuild, Subject: "projection",
-		Detail: "nothing was projected; the log's head is "}
+	entry := decisions.Audit{
+		Action: AuditRebuild, Subject: "projection",
+		Detail: "nothing was projected; the log's head is ",
+	}
 	if before.Count > 0 {
 		entry.Detail = fmt.Sprintf("the rows' head was %s; the log's head is ",
 			decisions.Head{Offset: int64(before.Last), Chain: before.Chain})

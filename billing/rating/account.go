@@ -27,8 +27,10 @@ type account struct {
 }
 
 func newAccount(tenant string, m *month, options Options) *account {
-	a := &account{tenant: tenant, month: m, counts: map[string]decimal.Decimal{}, energyMJ: map[int]decimal.Decimal{},
-		lines: lineSums{}, observe: options.Observe}
+	a := &account{
+		tenant: tenant, month: m, counts: map[string]decimal.Decimal{}, energyMJ: map[int]decimal.Decimal{},
+		lines: lineSums{}, observe: options.Observe,
+	}
 	if options.Copy == nil {
 		a.copy = newCopyWriter(nil)
 	} else {
@@ -177,8 +179,10 @@ func (a *account) addReservation(hour time.Time, version int, r prices.Reservati
 	if !unused.IsPositive() {
 		return
 	}
-	c := Charge{Hour: hour, Version: version, Effect: EffectReservation, Model: r.Model,
-		Detail: "reserved and not held"}.times(unused, UnitGPUHour, r.UnusedGPUHour)
+	c := Charge{
+		Hour: hour, Version: version, Effect: EffectReservation, Model: r.Model,
+		Detail: "reserved and not held",
+	}.times(unused, UnitGPUHour, r.UnusedGPUHour)
 	a.effects.Reservation = a.effects.Reservation.Add(c.Amount)
 	a.charge(c)
 }

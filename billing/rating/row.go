@@ -156,8 +156,10 @@ func Unpriced(book *prices.Book, hour time.Time, rows []Row) []*MissingModelErro
 		n, found := slices.BinarySearchFunc(missing, row.Model,
 			func(m *MissingModelError, model string) int { return cmp.Compare(m.Model, model) })
 		if !found {
-			missing = slices.Insert(missing, n, &MissingModelError{row.Model, hour.UTC(), book.Versions[at].Effective,
-				book.Name})
+			missing = slices.Insert(missing, n, &MissingModelError{
+				row.Model, hour.UTC(), book.Versions[at].Effective,
+				book.Name,
+			})
 		}
 	}
 	return missing
@@ -198,8 +200,10 @@ func merge(rows []Row) ([]Row, error) {
 const byteOrderMark = "\ufeff"
 
 // csvColumns are those of a usage file, in their order (docs/how-to/publish-prices.md).
-var csvColumns = []string{"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket",
-	"slice_ms", "energy_mj"}
+var csvColumns = []string{
+	"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket",
+	"slice_ms", "energy_mj",
+}
 
 // ReadCSV reads a usage file for simulation: RFC 4180, the header is exactly
 // the columns hour, tenant, project, model, profile, profile_slices, slices,

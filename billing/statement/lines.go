@@ -16,8 +16,10 @@ const linesShown = 100
 // effectWords are an effect's name for people and what it is.
 var effectWords = map[string]struct{ title, meaning string }{
 	rating.EffectList: {"List value", "GPU-hours at the model's price of a whole GPU"},
-	rating.EffectProfile: {"MIG profile prices",
-		"instances with a price of their own, instead of their share of a whole GPU"},
+	rating.EffectProfile: {
+		"MIG profile prices",
+		"instances with a price of their own, instead of their share of a whole GPU",
+	},
 	rating.EffectTier:          {"Tiers", "GPU-hours above a threshold of the month, at their lower or higher price"},
 	rating.EffectDiscount:      {"Discount", "the agreed share of list value, profiles and tiers"},
 	rating.EffectFixedDiscount: {"Fixed discount", "the agreed amount per month, never below zero"},

@@ -46,6 +46,8 @@ func (p *pages) months(r *http.Request) (*page, error) {
 		}
 		view.Months = append(view.Months, row)
 	}
-	return &page{Status: http.StatusOK, Title: "Statements", Body: "months.html", View: view,
-		Crumbs: []crumb{{"Months", ""}}}, nil
+	return &page{
+		Status: http.StatusOK, Title: "Statements", Body: "months.html", View: view,
+		Crumbs: []crumb{{"Months", ""}},
+	}, nil
 }

@@ -98,14 +98,22 @@ var columns = []column{
 	{name: "BilledCost", kind: typeDecimal, value: func(p *page) any { return p.billed() }},
 	{name: "Tags", kind: typeString, value: tags},
 	{name: "CommitmentDiscountStatus", kind: typeString, validator: true, value: func(*page) any { return nil }},
-	{name: "PricingCurrency", kind: typeString, validator: true,
-		value: text(func(p *page) string { return p.bill.Currency })},
-	{name: "PricingCurrencyListUnitPrice", kind: typeDecimal, validator: true,
-		value: priced(func(p *page) decimal.Decimal { return p.list })},
-	{name: "PricingCurrencyContractedUnitPrice", kind: typeDecimal, validator: true,
-		value: priced(func(p *page) decimal.Decimal { return p.contracted })},
-	{name: "PricingCurrencyEffectiveCost", kind: typeDecimal, validator: true,
-		value: func(p *page) any { return p.billed() }},
+	{
+		name: "PricingCurrency", kind: typeString, validator: true,
+		value: text(func(p *page) string { return p.bill.Currency }),
+	},
+	{
+		name: "PricingCurrencyListUnitPrice", kind: typeDecimal, validator: true,
+		value: priced(func(p *page) decimal.Decimal { return p.list }),
+	},
+	{
+		name: "PricingCurrencyContractedUnitPrice", kind: typeDecimal, validator: true,
+		value: priced(func(p *page) decimal.Decimal { return p.contracted }),
+	},
+	{
+		name: "PricingCurrencyEffectiveCost", kind: typeDecimal, validator: true,
+		value: func(p *page) any { return p.billed() },
+	},
 
 	{name: "x_BillKind", kind: typeString, value: text(func(p *page) string { return p.bill.Kind })},
 	{name: "x_ChargedMonth", kind: typeString, value: text(func(p *page) string { return p.bill.Period })},
@@ -118,8 +126,10 @@ var columns = []column{
 	{name: "x_SKU", kind: typeString, value: text(skuName)},
 	{name: "x_GPUSlices", kind: typeDecimal, value: positive(func(p *page) int { return p.slices })},
 	{name: "x_ProfileSlices", kind: typeDecimal, value: positive(func(p *page) int { return p.profileSlices })},
-	{name: "x_SliceMilliseconds", kind: typeDecimal,
-		value: ofTime(func(p *page) decimal.Decimal { return decimal.NewFromInt(p.sliceMS) })},
+	{
+		name: "x_SliceMilliseconds", kind: typeDecimal,
+		value: ofTime(func(p *page) decimal.Decimal { return decimal.NewFromInt(p.sliceMS) }),
+	},
 	{name: "x_GPUHours", kind: typeDecimal, value: ofTime(func(p *page) decimal.Decimal { return p.gpuHours })},
 	{name: "x_WholeGPUListCost", kind: typeDecimal, value: wholeList},
 	{name: "x_PriceBookVersion", kind: typeInstant, value: bookVersion},

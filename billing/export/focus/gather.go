@@ -110,8 +110,10 @@ func draftOf(of *invoice.Invoice) Bill {
 
 func platformOf(drafts *invoice.Drafts, month *invoice.Month) (Bill, error) {
 	book := drafts.Book()
-	bill := Bill{Kind: KindPlatform, Period: month.Period, TimeZone: book.Zone.String(), Currency: month.Currency,
-		Book: book}
+	bill := Bill{
+		Kind: KindPlatform, Period: month.Period, TimeZone: book.Zone.String(), Currency: month.Currency,
+		Book: book,
+	}
 	period, err := rating.ParsePeriod(month.Period)
 	if err != nil {
 		return bill, err

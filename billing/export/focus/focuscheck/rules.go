@@ -38,24 +38,34 @@ var headerRules = []struct {
 	Rule
 	breaks func(heading) bool
 }{
-	{Rule{"csv-column-twice", "", "Each column has a name of its own.", sourceCSV},
-		func(h heading) bool { return h.twice }},
-	{Rule{"ColumnHandling-A-010-M", "", "Custom columns MUST be prefixed with a consistent x_ prefix.", sourceModel},
+	{
+		Rule{"csv-column-twice", "", "Each column has a name of its own.", sourceCSV},
+		func(h heading) bool { return h.twice },
+	},
+	{
+		Rule{"ColumnHandling-A-010-M", "", "Custom columns MUST be prefixed with a consistent x_ prefix.", sourceModel},
 		func(h heading) bool {
 			return !h.known && !isCustom(h.name)
-		}},
+		},
+	},
 	{Rule{"ColumnHandling-A-005-O", "", "Column IDs SHOULD NOT exceed 50 characters.", sourceModel}, func(h heading) bool {
 		return len(h.name) > maxName
 	}},
-	{Rule{"ColumnHandling-A-011-O", "",
-		"Custom columns SHOULD follow the rules of FOCUS columns: Pascal case, alphanumeric.", sourceModel},
+	{
+		Rule{
+			"ColumnHandling-A-011-O", "",
+			"Custom columns SHOULD follow the rules of FOCUS columns: Pascal case, alphanumeric.", sourceModel,
+		},
 		func(h heading) bool {
 			return isCustom(h.name) && !customName.MatchString(h.name)
-		}},
-	{Rule{"ColumnHandling-A-013-O", "", "Custom columns SHOULD be listed after all FOCUS columns.", sourceModel},
+		},
+	},
+	{
+		Rule{"ColumnHandling-A-013-O", "", "Custom columns SHOULD be listed after all FOCUS columns.", sourceModel},
 		func(h heading) bool {
 			return h.known && h.custom
-		}},
+		},
+	},
 }
 
 // rules are those of the table: of formats, which cells.go holds; of one line's
