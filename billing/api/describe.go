@@ -58,53 +58,28 @@ func link(op *huma.Operation) {
 	}
 }
 
-// explained says when an operation answers with an error.
-var explained = map[int]struct{ when, example string }{
-	http.StatusBadRequest: {"The body is missing, or is no JSON.", "request body is required"},
-	http.StatusForbidden:  {"A decision was asked for over TCP, which only reads: decide over the Unix socket. Or a page of another site asked, in a browser.", "a page of another site may not ask this"},
-	http.StatusNotFound:   {"There is no such thing, or no such path.", "no such invoice"},
-	http.StatusMethodNotAllowed: {
-		"The path has other methods; Allow names them.",
-		"method DELETE is not allowed here, only GET, HEAD",
-	},
-	http.StatusNotAcceptable: {
-		"Accept leaves out what the operation answers with.",
-		"this operation answers with application/json",
-	},
-	http.StatusConflict:              {"What is asked can't be done as things are: hours are still open, a price is missing, another decision stands, or the Idempotency-Key was used for another request.", "no price for model \"B300\""},
-	http.StatusPreconditionFailed:    {"If-Match names another content than the document has by now; the problem says which, and its total. Nothing was decided.", "2026-10-ml-train-r0 has the content 5a1f… over 902.06 EUR, expected was c3b6…: look at it again"},
-	http.StatusRequestTimeout:        {"The body took too long to come.", "the body took too long to come"},
-	http.StatusRequestEntityTooLarge: {"The body is longer than 3 MiB.", "the body is longer than 3145728 bytes"},
-	http.StatusUnsupportedMediaType: {
-		"The body is not called application/json.",
-		"want the Content-Type application/json",
-	},
-	http.StatusMisdirectedRequest: {
-		"The Host header is no name of this service.",
-		"host \"example.com\" is not a name of this service: use 127.0.0.1 or localhost",
-	},
-	http.StatusUnprocessableEntity: {
-		"A parameter, or a field of the body, is not what it must be; errors says which.",
-		"invalid parameter query.period",
-	},
-	http.StatusTooManyRequests: {
-		"The client asked too often; Retry-After says in how many seconds there is room.",
-		"more than 50 requests a second",
-	},
-	http.StatusInternalServerError: {
-		"The service failed; its log says why.",
-		"the request failed; the service's log says why",
-	},
-	http.StatusServiceUnavailable: {"The request took too long, or too many are being answered. Of a decision nobody knows then whether it was made: ask again with the same Idempotency-Key.", "the request took too long; ask for less, or again later"},
-}
+// statuses.tsv says when an operation answers with an error, and gives an example.
+//
+//go:embed statuses.tsv
+var statusesTSV string
+
+// explained are the rows of statuses.tsv, by status.
+var explained = func() map[string]struct{ when, example string } {
+	all := map[string]struct{ when, example string }{}
+	for row := range strings.Lines(statusesTSV) {
+		cells := strings.Split(strings.TrimSuffix(row, "\n"), "\t")
+		all[cells[0]] = struct{ when, example string }{cells[1], cells[2]}
+	}
+	return all
+}()
 
 func describeOperation(op *huma.Operation) {
 	for status, answer := range op.Responses {
-		code, _ := strconv.Atoi(status)
-		more, ok := explained[code]
+		more, ok := explained[status]
 		if !ok {
 			continue
 		}
+		code, _ := strconv.Atoi(status)
 		answer.Description = more.when
 		answer.Headers = headersOf(code)
 		for _, content := range answer.Content {

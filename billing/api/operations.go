@@ -55,6 +55,20 @@ type route struct {
 	good func(h huma.API) *huma.Response
 }
 
+func get(path, id, tag string, serve func(huma.API, huma.Operation), summary string) route {
+	return route{http.MethodGet, id, path, tag, summary, serve, nil}
+}
+
+func post(path, id, tag string, serve func(huma.API, huma.Operation), summary string) route {
+	return route{http.MethodPost, id, path, tag, summary, serve, nil}
+}
+
+// answers is the route with its good answer described.
+func (r route) answers(good func(huma.API) *huma.Response) route {
+	r.good = good
+	return r
+}
+
 // by serves an operation with a handler, whose types are its parameters, body
 // and answer.
 func by[I, O any](handler func(context.Context, *I) (*O, error)) func(huma.API, huma.Operation) {

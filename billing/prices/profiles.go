@@ -62,11 +62,10 @@ var boards = []struct {
 	words string
 	board *Board
 }{
-	{"A100 40GB", sevenths("A100 40GB", []string{"5", "10", "20", "40"}, smsA100,
-		guide+"; SMs: go-nvml, mock of a DGX A100")},
+	{"A100 40GB", sevenths("A100 40GB", "5 10 20 40", smsA100, guide+"; SMs: go-nvml, mock of a DGX A100")},
 	{"A100 80GB", boardA100},
 	{"A100X", boardA100},
-	{"A800 40GB", sevenths("A800 40GB", []string{"5", "10", "20", "40"}, smsA100, guide+", A100")},
+	{"A800 40GB", sevenths("A800 40GB", "5 10 20 40", smsA100, guide+", A100")},
 	{"A800 80GB", boardA100},
 	{"A30", boardA30},
 	{"A30X", boardA30},
@@ -76,27 +75,23 @@ var boards = []struct {
 	{"H800 NVL", boardH100NVL},
 	{"H100 80GB", boardH100},
 	{"H800", boardH100},
-	{"GH200 480GB", sevenths("GH200 480GB", []string{"12", "24", "48", "96"}, smsH100,
-		guide+", H100 96GB; SMs: nvidia-smi of one")},
-	{"GH200 144G", sevenths("GH200 144GB", []string{"18", "36", "72", "144"}, smsH100,
-		"NVIDIA/mig-parted#139; 3g to 7g: SMs of GH100")},
+	{"GH200 480GB", sevenths("GH200 480GB", "12 24 48 96", smsH100, guide+", H100 96GB; SMs: nvidia-smi of one")},
+	{"GH200 144G", sevenths("GH200 144GB", "18 36 72 144", smsH100, "NVIDIA/mig-parted#139; 3g to 7g: SMs of GH100")},
 	{"H20 3E", nil},
-	{"H20", sevenths("H20", []string{"12", "24", "48", "96"}, smsUnknown, guide+", as H100 96GB")},
-	{"H200", sevenths("H200", []string{"18", "35", "71", "141"}, smsH100, guide+"; SMs: NVIDIA/mig-parted#120")},
-	{"B200", sevenths("B200", []string{"23", "45", "90", "180"}, smsUnknown, guide)},
-	{"GB200", sevenths("GB200", []string{"23", "47", "93", "186"}, smsUnknown, "NVIDIA/mig-parted#227 and #228")},
-	{"B300", sevenths("B300", []string{"34", "67", "135", "269"}, smsUnknown,
-		"AWS SageMaker HyperPod, profiles of P6-B300")},
-	{"GB300", sevenths("GB300", []string{"35", "70", "139", "278"}, smsUnknown,
-		"NVIDIA/gpu-operator, default mig-parted configuration")},
+	{"H20", sevenths("H20", "12 24 48 96", smsUnknown, guide+", as H100 96GB")},
+	{"H200", sevenths("H200", "18 35 71 141", smsH100, guide+"; SMs: NVIDIA/mig-parted#120")},
+	{"B200", sevenths("B200", "23 45 90 180", smsUnknown, guide)},
+	{"GB200", sevenths("GB200", "23 47 93 186", smsUnknown, "NVIDIA/mig-parted#227 and #228")},
+	{"B300", sevenths("B300", "34 67 135 269", smsUnknown, "AWS SageMaker HyperPod, profiles of P6-B300")},
+	{"GB300", sevenths("GB300", "35 70 139 278", smsUnknown, "NVIDIA/gpu-operator, default mig-parted configuration")},
 	{"RTX PRO 6000", boardPRO6000},
 }
 
 var (
-	boardA100     = sevenths("A100 80GB", []string{"10", "20", "40", "80"}, smsA100, guide+"; SMs: nvidia-smi of one")
-	boardH100     = sevenths("H100 80GB", []string{"10", "20", "40", "80"}, smsH100, guide+"; SMs: nvidia-smi of one")
-	boardH100PCIe = sevenths("H100 PCIe", []string{"10", "20", "40", "80"}, smsH100PCIe, guide+"; SMs: nvidia-smi of one")
-	boardH100NVL  = sevenths("H100 NVL", []string{"12", "24", "47", "94"}, smsH100, guide+"; SMs: NVIDIA/gpu-operator#903")
+	boardA100     = sevenths("A100 80GB", "10 20 40 80", smsA100, guide+"; SMs: nvidia-smi of one")
+	boardH100     = sevenths("H100 80GB", "10 20 40 80", smsH100, guide+"; SMs: nvidia-smi of one")
+	boardH100PCIe = sevenths("H100 PCIe", "10 20 40 80", smsH100PCIe, guide+"; SMs: nvidia-smi of one")
+	boardH100NVL  = sevenths("H100 NVL", "12 24 47 94", smsH100, guide+"; SMs: NVIDIA/gpu-operator#903")
 	boardA30      = &Board{
 		Name: "A30", Compute: 4, Memory: 4, SMs: 56, Source: guide + "; SMs: nvidia-smi of one",
 		Profiles: []Profile{
@@ -116,9 +111,10 @@ var (
 )
 
 // sevenths is a board of 7 compute and 8 memory slices, as all of A100's size
-// and larger are. gb are the names' sizes of 1, 2, 4 and all 8 memory slices;
+// and larger are. sizes are the names' GB of 1, 2, 4 and all 8 memory slices;
 // an instance of three compute slices has half of the memory.
-func sevenths(name string, gb []string, sms []int, source string) *Board {
+func sevenths(name, sizes string, sms []int, source string) *Board {
+	gb := strings.Fields(sizes)
 	return &Board{
 		Name: name, Compute: 7, Memory: 8, SMs: sms[5], Source: source,
 		Profiles: []Profile{

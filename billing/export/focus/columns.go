@@ -54,10 +54,22 @@ func text(of func(p *page) string) func(*page) any {
 
 func issuer(p *page) string { return p.options.Issuer }
 
+func currency(p *page) string { return p.bill.Currency }
+
+func quantity(p *page) decimal.Decimal { return p.quantity }
+
+func listPrice(p *page) decimal.Decimal { return p.list }
+
+func contractedPrice(p *page) decimal.Decimal { return p.contracted }
+
+func billed(p *page) any { return p.billed() }
+
+func sliceMS(p *page) decimal.Decimal { return decimal.NewFromInt(p.sliceMS) }
+
 var columns = []column{
 	{name: "BillingAccountId", kind: typeString, value: text(func(p *page) string { return p.options.Account })},
 	{name: "BillingAccountName", kind: typeString, value: text(func(p *page) string { return p.options.AccountName })},
-	{name: "BillingCurrency", kind: typeString, value: text(func(p *page) string { return p.bill.Currency })},
+	{name: "BillingCurrency", kind: typeString, value: text(currency)},
 	{name: "BillingPeriodStart", kind: typeInstant, value: func(p *page) any { return p.periodStart }},
 	{name: "BillingPeriodEnd", kind: typeInstant, value: func(p *page) any { return p.periodEnd }},
 	{name: "InvoiceId", kind: typeString, value: text(func(p *page) string { return p.bill.Number })},
@@ -84,36 +96,24 @@ var columns = []column{
 	{name: "SkuPriceId", kind: typeString, value: text(sku)},
 	{name: "SkuPriceDetails", kind: typeString, value: skuPriceDetails},
 	{name: "PricingCategory", kind: typeString, value: text(pricingCategory)},
-	{name: "PricingQuantity", kind: typeDecimal, value: priced(func(p *page) decimal.Decimal { return p.quantity })},
+	{name: "PricingQuantity", kind: typeDecimal, value: priced(quantity)},
 	{name: "PricingUnit", kind: typeString, value: text(func(p *page) string { return p.unit })},
-	{name: "ListUnitPrice", kind: typeDecimal, value: priced(func(p *page) decimal.Decimal { return p.list })},
-	{name: "ContractedUnitPrice", kind: typeDecimal, value: priced(func(p *page) decimal.Decimal { return p.contracted })},
+	{name: "ListUnitPrice", kind: typeDecimal, value: priced(listPrice)},
+	{name: "ContractedUnitPrice", kind: typeDecimal, value: priced(contractedPrice)},
 	{name: "ConsumedQuantity", kind: typeDecimal, value: priced(consumed)},
 	{name: "ConsumedUnit", kind: typeString, value: text(consumedUnit)},
 	{name: "CapacityReservationId", kind: typeString, value: text(reservation)},
 	{name: "CapacityReservationStatus", kind: typeString, value: text(reservationStatus)},
-	{name: "ListCost", kind: typeDecimal, value: cost(func(p *page) decimal.Decimal { return p.list })},
-	{name: "ContractedCost", kind: typeDecimal, value: cost(func(p *page) decimal.Decimal { return p.contracted })},
-	{name: "EffectiveCost", kind: typeDecimal, value: func(p *page) any { return p.billed() }},
-	{name: "BilledCost", kind: typeDecimal, value: func(p *page) any { return p.billed() }},
+	{name: "ListCost", kind: typeDecimal, value: cost(listPrice)},
+	{name: "ContractedCost", kind: typeDecimal, value: cost(contractedPrice)},
+	{name: "EffectiveCost", kind: typeDecimal, value: billed},
+	{name: "BilledCost", kind: typeDecimal, value: billed},
 	{name: "Tags", kind: typeString, value: tags},
 	{name: "CommitmentDiscountStatus", kind: typeString, validator: true, value: func(*page) any { return nil }},
-	{
-		name: "PricingCurrency", kind: typeString, validator: true,
-		value: text(func(p *page) string { return p.bill.Currency }),
-	},
-	{
-		name: "PricingCurrencyListUnitPrice", kind: typeDecimal, validator: true,
-		value: priced(func(p *page) decimal.Decimal { return p.list }),
-	},
-	{
-		name: "PricingCurrencyContractedUnitPrice", kind: typeDecimal, validator: true,
-		value: priced(func(p *page) decimal.Decimal { return p.contracted }),
-	},
-	{
-		name: "PricingCurrencyEffectiveCost", kind: typeDecimal, validator: true,
-		value: func(p *page) any { return p.billed() },
-	},
+	{name: "PricingCurrency", kind: typeString, validator: true, value: text(currency)},
+	{name: "PricingCurrencyListUnitPrice", kind: typeDecimal, validator: true, value: priced(listPrice)},
+	{name: "PricingCurrencyContractedUnitPrice", kind: typeDecimal, validator: true, value: priced(contractedPrice)},
+	{name: "PricingCurrencyEffectiveCost", kind: typeDecimal, validator: true, value: billed},
 
 	{name: "x_BillKind", kind: typeString, value: text(func(p *page) string { return p.bill.Kind })},
 	{name: "x_ChargedMonth", kind: typeString, value: text(func(p *page) string { return p.bill.Period })},
@@ -126,10 +126,7 @@ var columns = []column{
 	{name: "x_SKU", kind: typeString, value: text(skuName)},
 	{name: "x_GPUSlices", kind: typeDecimal, value: positive(func(p *page) int { return p.slices })},
 	{name: "x_ProfileSlices", kind: typeDecimal, value: positive(func(p *page) int { return p.profileSlices })},
-	{
-		name: "x_SliceMilliseconds", kind: typeDecimal,
-		value: ofTime(func(p *page) decimal.Decimal { return decimal.NewFromInt(p.sliceMS) }),
-	},
+	{name: "x_SliceMilliseconds", kind: typeDecimal, value: ofTime(sliceMS)},
 	{name: "x_GPUHours", kind: typeDecimal, value: ofTime(func(p *page) decimal.Decimal { return p.gpuHours })},
 	{name: "x_WholeGPUListCost", kind: typeDecimal, value: wholeList},
 	{name: "x_PriceBookVersion", kind: typeInstant, value: bookVersion},

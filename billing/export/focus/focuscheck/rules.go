@@ -44,27 +44,22 @@ var headerRules = []struct {
 	},
 	{
 		Rule{"ColumnHandling-A-010-M", "", "Custom columns MUST be prefixed with a consistent x_ prefix.", sourceModel},
-		func(h heading) bool {
-			return !h.known && !isCustom(h.name)
-		},
+		func(h heading) bool { return !h.known && !isCustom(h.name) },
 	},
-	{Rule{"ColumnHandling-A-005-O", "", "Column IDs SHOULD NOT exceed 50 characters.", sourceModel}, func(h heading) bool {
-		return len(h.name) > maxName
-	}},
+	{
+		Rule{"ColumnHandling-A-005-O", "", "Column IDs SHOULD NOT exceed 50 characters.", sourceModel},
+		func(h heading) bool { return len(h.name) > maxName },
+	},
 	{
 		Rule{
 			"ColumnHandling-A-011-O", "",
 			"Custom columns SHOULD follow the rules of FOCUS columns: Pascal case, alphanumeric.", sourceModel,
 		},
-		func(h heading) bool {
-			return isCustom(h.name) && !customName.MatchString(h.name)
-		},
+		func(h heading) bool { return isCustom(h.name) && !customName.MatchString(h.name) },
 	},
 	{
 		Rule{"ColumnHandling-A-013-O", "", "Custom columns SHOULD be listed after all FOCUS columns.", sourceModel},
-		func(h heading) bool {
-			return h.known && h.custom
-		},
+		func(h heading) bool { return h.known && h.custom },
 	},
 }
 
