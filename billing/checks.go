@@ -31,7 +31,8 @@ func (moneyCheck) Name() string { return "C7" }
 
 // Run rates the months; List itself holds every part of C7.
 func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
-	result := check.New(c.Name(), "lines, effects and totals agree; list value conserves capacity; distribution sums to zero")
+	result := check.New(c.Name(),
+		"lines, effects and totals agree; list value conserves capacity; distribution sums to zero")
 	for _, period := range c.periods {
 		month, err := list(ctx, c.drafts, period)
 		var violation *invoice.ViolationError

@@ -157,7 +157,7 @@ func focusIsTotals(t *testing.T, drafts *invoice.Drafts, month *invoice.Month) {
 	}
 	var summary focus.Summary
 	measure(t, "FOCUS 1.4 CSV, with drafting", func() (err error) {
-		summary, err = focus.Write(file, focus.Options{Version: focus.Version14}, focus.Drafts(t.Context(), drafts, monthPeriod))
+		summary, err = focus.Write(file, focus.Options{Version: focus.Version14}, focus.Drafts(t.Context(), drafts, monthPeriod, nil))
 		return errors.Join(err, file.Close())
 	})
 	if list := listValue(t, month); !summary.WholeGPUListCost.Equal(list) {

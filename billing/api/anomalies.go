@@ -14,8 +14,8 @@ import (
 // decimals as text, so that nothing passes through a float. Parameters: from,
 // to, kind and tenant (empty: any), paged (0 or 1), after_start, after_id, rows.
 const anomaliesSQL = `
-SELECT id, toString(kind), toString(cluster), toString(tenant), toString(project), workload, toString(node), toString(gpu),
-    toString(leaf), start, end, toString(wasted_gpu_hours), toString(wasted_cost), toString(currency), evidence
+SELECT id, toString(kind), toString(cluster), toString(tenant), toString(project), workload, toString(node),
+    toString(gpu), toString(leaf), start, end, toString(wasted_gpu_hours), toString(wasted_cost), toString(currency), evidence
 FROM anomalies FINAL
 WHERE deleted = 0 AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
     AND ({kind:String} = '' OR kind = {kind:String}) AND ({tenant:String} = '' OR tenant = {tenant:String})

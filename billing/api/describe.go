@@ -102,7 +102,8 @@ func describeOperation(op *huma.Operation) {
 	if good.Headers == nil {
 		good.Headers = map[string]*huma.Header{}
 	}
-	good.Headers["ETag"] = textHeader("Strong: the SHA-256 of the body; a draft's is its content_sha256. Sent back as If-None-Match it saves sending the same again")
+	good.Headers["ETag"] = textHeader("Strong: the SHA-256 of the body; a draft's is its content_sha256. " +
+		"Sent back as If-None-Match it saves sending the same again")
 	op.Responses["304"] = &huma.Response{
 		Description: "If-None-Match names the answer as it would be: nothing is sent.",
 		Headers:     map[string]*huma.Header{"ETag": textHeader("The answer's, as sent before")},

@@ -35,7 +35,8 @@ const (
 // answers.
 func newConfig() huma.Config {
 	config := huma.DefaultConfig("gputally finance API", "1.0.0")
-	config.Info.Description = "Money and quantities are decimal strings, never floats. Hours are UTC; a period is a calendar month in the tenant's time zone. " +
+	config.Info.Description = "Money and quantities are decimal strings, never floats. " +
+		"Hours are UTC; a period is a calendar month in the tenant's time zone. " +
 		"Lists come in pages: next of an answer is the cursor of the page after it. Every error is an RFC 9457 problem."
 	config.Formats = map[string]huma.Format{jsonType: strictJSON(), "json": strictJSON()}
 	config.DocsPath = ""

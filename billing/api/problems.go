@@ -36,8 +36,8 @@ func (a *api) problem(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		a.deps.Log.WarnContext(ctx, "finance API request took too long", "error", err)
-		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("the request took too long; ask for less, or again later"),
-			http.Header{"Retry-After": {"5"}})
+		return huma.ErrorWithHeaders(
+			huma.Error503ServiceUnavailable("the request took too long; ask for less, or again later"), http.Header{"Retry-After": {"5"}})
 	case ctx.Err() != nil:
 		return huma.Error503ServiceUnavailable("the client has gone") // nobody reads it
 	}

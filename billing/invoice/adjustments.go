@@ -173,7 +173,8 @@ func (r *Register) waitsFor(ctx context.Context, before decisions.Invoice) (why 
 	}
 	now, err := readLedgerState(ctx, r.deps.DB, before.From, before.To)
 	if err == nil && now.inputs < before.Inputs {
-		return fmt.Sprintf("the ledger's hours rest on fewer batches, %d, than when %s was decided, %d: some were lost; restore them first",
+		return fmt.Sprintf("the ledger's hours rest on fewer batches, %d, than when %s was decided, %d: "+
+			"some were lost; restore them first",
 			now.inputs, before.Number, before.Inputs), ReasonLost, nil
 	}
 	return "", "", err

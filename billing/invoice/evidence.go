@@ -194,8 +194,9 @@ func (e *Evidence) compare(copied map[time.Time]*big.Rat) {
 
 // tenantTimeSQL: a tenant's parts of GPU-hours. Parameters: tenant, from, to.
 const tenantTimeSQL = `
-SELECT hour, cluster, node, gpu, toString(model), gpu_slices, part.1 AS leaf, part.2 AS profile, part.3 AS project, part.4 AS user,
-    part.5 AS workload, part.6 AS active, part.7 AS idle, part.8 AS unproven, part.9 AS energy, part.11 AS profile_slices
+SELECT hour, cluster, node, gpu, toString(model), gpu_slices, part.1 AS leaf, part.2 AS profile,
+    part.3 AS project, part.4 AS user, part.5 AS workload, part.6 AS active, part.7 AS idle, part.8 AS unproven,
+    part.9 AS energy, part.11 AS profile_slices
 FROM
 (
     SELECT hour, toString(cluster) AS cluster, toString(node) AS node, toString(gpu) AS gpu, model, gpu_slices,
@@ -246,7 +247,8 @@ func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests *bas
 // nodeBatchesSQL: the batches that count of a node (R1), by hour. Parameters:
 // cluster, node, from, to.
 const nodeBatchesSQL = `
-SELECT hour, count() AS batches, lower(hex(SHA256(arrayStringConcat(arrayMap(x -> x.2, arraySort(groupArray((slot, toString(winner)))))))))
+SELECT hour, count() AS batches,
+    lower(hex(SHA256(arrayStringConcat(arrayMap(x -> x.2, arraySort(groupArray((slot, toString(winner)))))))))
 FROM
 (
     SELECT toStartOfHour(slot) AS hour, slot, argMax(hash, (rev, collector, boot_ms, seq, hash)) AS winner
@@ -300,7 +302,8 @@ type basis struct {
 // restsOn tells which usage a line rests on; ErrNoEvidence: on the month.
 func restsOn(b *prices.Book, tenant string, line rating.Line) (*basis, error) {
 	switch line.Effect {
-	case rating.EffectList, rating.EffectProfile, rating.EffectIdleSurcharge, rating.EffectTier, rating.EffectDiscount, rating.EffectEnergy:
+	case rating.EffectList, rating.EffectProfile, rating.EffectIdleSurcharge, rating.EffectTier,
+		rating.EffectDiscount, rating.EffectEnergy:
 	default:
 		return nil, fmt.Errorf("%s: %w", line.Effect, ErrNoEvidence)
 	}

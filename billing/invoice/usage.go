@@ -32,8 +32,9 @@ const (
 // A sum that 64 bits may not hold, as its float tells, is more than can be billed.
 // Parameters: from, to.
 const ratingRowsSQL = `
-SELECT hour, part.1 AS tenant, part.2 AS project, toString(model) AS gpu_model, part.3 AS profile, part.4 AS profile_slices,
-    gpu_slices, part.5 AS bucket, if(sum(toFloat64(part.6)) < 9e18, toInt64(sum(part.6)), 9223372036854775807) AS slice_ms,
+SELECT hour, part.1 AS tenant, part.2 AS project, toString(model) AS gpu_model, part.3 AS profile,
+    part.4 AS profile_slices, gpu_slices, part.5 AS bucket,
+    if(sum(toFloat64(part.6)) < 9e18, toInt64(sum(part.6)), 9223372036854775807) AS slice_ms,
     if(abs(sum(toFloat64(part.7))) < 9e18, sum(part.7), 9223372036854775807) AS energy
 FROM
 (
@@ -287,7 +288,8 @@ func (q *quarantined) String() string {
 	if withheld(q.why) == ReasonNoRate {
 		return fmt.Sprintf("%s left out until they have a rate: %v", hours, q.why)
 	}
-	return fmt.Sprintf("%s left out until corrected: %v; most of it is on %s: replace that node's batches of the hour with \"gputally import batches\"",
+	return fmt.Sprintf("%s left out until corrected: %v; most of it is on %s: "+
+		"replace that node's batches of the hour with \"gputally import batches\"",
 		hours, q.why, q.where)
 }
 
@@ -316,7 +318,8 @@ func (r *run) fill(month *Month) {
 // mostTimeSQL: by hour and tenant (empty: the platform) the GPU that has the most,
 // by what can be billed of time or energy. Parameters: from, to, hours.
 const mostTimeSQL = `
-SELECT hour, part.1 AS tenant, (argMax((toString(cluster), toString(node), toString(gpu)), part.2) AS most).1, most.2, most.3
+SELECT hour, part.1 AS tenant, (argMax((toString(cluster), toString(node), toString(gpu)), part.2) AS most).1,
+    most.2, most.3
 FROM
 (
     SELECT hour, cluster, node, gpu, arrayJoin(arrayConcat(
@@ -324,7 +327,8 @@ FROM
         arrayMap((t, a, i, u, e) -> (toString(t), greatest((toFloat64(a) + i + u) / 3.6e15, abs(toFloat64(e)) / 1e17)),
             tenant, active, idle, unproven, energy_mj))) AS part
     FROM usage_hourly FINAL
-    WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND toUnixTimestamp(hour) IN {hours:Array(UInt32)}
+    WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}
+        AND toUnixTimestamp(hour) IN {hours:Array(UInt32)}
 )
 GROUP BY hour, tenant`
 

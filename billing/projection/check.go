@@ -29,7 +29,8 @@ WHERE period = {period:String} AND tenant = {tenant:String} AND revision = {revi
 	// selectLinks has what the rows say that they belong to, beyond what is compared
 	// row by row.
 	selectLinks = `
-SELECT 'invoices' AS place, number, period, tenant, revision, offset FROM invoices FINAL WHERE offset >= {messages:UInt64}
+SELECT 'invoices' AS place, number, period, tenant, revision, offset FROM invoices FINAL
+WHERE offset >= {messages:UInt64}
 UNION ALL
 SELECT DISTINCT 'invoice_usage' AS place, number, period, tenant, revision, toUInt64(0) AS offset FROM invoice_usage
 ORDER BY place, number, tenant`

@@ -162,7 +162,8 @@ func (p *Projection) Whole(ctx context.Context) error {
 	if err := p.deps.Decisions.Whole(); err != nil || foreign == nil {
 		return err
 	}
-	return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy (gputally audit restore --from COPY --data DIR), or, "+
+	return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy "+
+		"(gputally audit restore --from COPY --data DIR), or, "+
 		"where the rows are wrong, gputally audit rebuild --data DIR has made them anew", foreign)
 }
 

@@ -174,7 +174,8 @@ func (v *ListValue) Check() error {
 	sum.Add(sum, v.rest.value())
 	capacity := v.capacity()
 	if sum.Cmp(capacity) != 0 {
-		return fmt.Errorf("check C7b: list value of tenants %s, platform %s and quantity rounding %s is not that of capacity, %s",
+		return fmt.Errorf("check C7b: list value of tenants %s, platform %s and quantity rounding %s "+
+			"is not that of capacity, %s",
 			v.Tenants, v.Platform, v.QuantityRounding(), capacity.FloatString(2*places))
 	}
 	return nil

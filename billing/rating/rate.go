@@ -52,7 +52,8 @@ func (*MissingModelError) Class() fault.Class { return fault.Conflict }
 
 // Error says which model to add where.
 func (e *MissingModelError) Error() string {
-	return fmt.Sprintf("price model %q at %s: %s has no rate for it in the version effective %s; add it under models with a gpu_hour",
+	return fmt.Sprintf("price model %q at %s: %s has no rate for it in the version effective %s; "+
+		"add it under models with a gpu_hour",
 		e.Model, e.Hour.Format(time.RFC3339), e.Book, e.Version.Format(time.RFC3339))
 }
 

@@ -263,7 +263,8 @@ func (f *fleetMonth) platform() (view platformView, byModel map[string]decimal.D
 		values[b.Name] = number(byBucket[b.Name], f.places)
 	}
 	of, p := func(m invoice.Money) string { return number(m.Decimal, f.places) }, &f.Platform
-	view.Total, view.Tenants, view.Quantum, view.Capacity = of(p.List), of(p.TenantsList), of(p.QuantityRounding), of(p.CapacityList)
+	view.Total, view.Tenants = of(p.List), of(p.TenantsList)
+	view.Quantum, view.Capacity = of(p.QuantityRounding), of(p.CapacityList)
 	if !p.Distribution.IsZero() {
 		view.Distributed = of(p.Distribution)
 	}

@@ -16,8 +16,7 @@ var errNoPage = errors.New("no such page")
 
 // problemView is the page of what went wrong.
 type problemView struct {
-	Title string
-	Text  []string
+	Title, Text string
 }
 
 // problem turns an error into its page. What a reader can mend is told; the
@@ -27,46 +26,35 @@ func (p *pages) problem(ctx context.Context, err error) *page {
 	var violation *invoice.ViolationError
 	switch {
 	case errors.Is(err, errNoPage):
-		return problemPage(http.StatusNotFound, problemView{
-			Title: "No such page",
-			Text:  []string{"A month is written like 2026-10, and its page is at /statements/2026-10."},
-		})
+		return problemPage(http.StatusNotFound, "No such page",
+			"A month is written like 2026-10, and its page is at /statements/2026-10.")
 	case errors.Is(err, invoice.ErrNotFound):
-		return problemPage(http.StatusNotFound, problemView{
-			Title: "No such statement",
-			Text:  []string{"Nobody of this name used GPUs in this month or owes anything for it. The month's page lists all tenants that have a statement."},
-		})
+		return problemPage(http.StatusNotFound, "No such statement",
+			"Nobody of this name used GPUs in this month or owes anything for it. "+
+				"The month's page lists all tenants that have a statement.")
 	case errors.As(err, &before):
-		return problemPage(http.StatusConflict, problemView{
-			Title: "The price book begins too late",
-			Text: []string{"The first hour with usage is " + instant(before.Hour, time.UTC) + ". " + visible(before.Book) +
-				" begins on " + instant(before.Start, time.UTC) + ": it needs a version that is effective by then."},
-		})
+		return problemPage(http.StatusConflict, "The price book begins too late",
+			"The first hour with usage is "+instant(before.Hour, time.UTC)+". "+visible(before.Book)+
+				" begins on "+instant(before.Start, time.UTC)+": it needs a version that is effective by then.")
 	}
 	if !cancelled(ctx) {
 		p.deps.Log.ErrorContext(ctx, "statement page failed", "err", err)
 	}
 	switch {
 	case errors.As(err, &violation):
-		return problemPage(http.StatusInternalServerError, problemView{
-			Title: "The figures do not add up",
-			Text:  []string{"Every statement is checked before it is shown, and this month's contradict each other. Nothing is shown rather than something wrong. The platform team finds out more with gputally verify."},
-		})
+		return problemPage(http.StatusInternalServerError, "The figures do not add up",
+			"Every statement is checked before it is shown, and this month's contradict each other. "+
+				"Nothing is shown rather than something wrong. The platform team finds out more with gputally verify.")
 	case store.Retryable(err):
-		return problemPage(http.StatusServiceUnavailable, problemView{
-			Title: "The ledger is away",
-			Text:  []string{"The database that keeps usage does not answer at the moment. Nothing is lost. Load the page again in a minute."},
-		})
+		return problemPage(http.StatusServiceUnavailable, "The ledger is away",
+			"The database that keeps usage does not answer at the moment. Nothing is lost. Load the page again in a minute.")
 	}
-	return problemPage(http.StatusInternalServerError, problemView{
-		Title: "This page could not be made",
-		Text:  []string{"The service's log says why."},
-	})
+	return problemPage(http.StatusInternalServerError, "This page could not be made", "The service's log says why.")
 }
 
-func problemPage(status int, view problemView) *page {
+func problemPage(status int, title, text string) *page {
 	return &page{
-		Status: status, Title: view.Title, Body: "problem.html", View: view,
-		Crumbs: []crumb{{"Months", Path}, {view.Title, ""}},
+		Status: status, Title: title, Body: "problem.html", View: problemView{title, text},
+		Crumbs: []crumb{{"Months", Path}, {title, ""}},
 	}
 }

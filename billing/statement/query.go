@@ -20,7 +20,8 @@ SELECT by_values, sum(active_hours), sum(idle_hours), sum(unproven_hours), sum(f
 FROM
 (
     SELECT multiIf({group:String} = 'hours', [formatDateTime(hour, '%Y-%m-%dT%H:00:00Z', 'UTC')],
-            {group:String} = 'workloads', [toString(workload), toString(project)], {group:String} = 'users', [toString(` + "`user`" + `)],
+            {group:String} = 'workloads', [toString(workload), toString(project)],
+            {group:String} = 'users', [toString(` + "`user`" + `)],
             {group:String} = 'waste', [toString(tenant), toString(workload)], [toString(model)]) AS by_values,
         toDecimal128(toUInt64(gpu_slices) * 3600000, 0) AS hour_ms,
         divideDecimal(toDecimal128(sum(toUInt128(active_slice_ms)), 0), hour_ms, 9) AS active_hours,

@@ -220,15 +220,18 @@ func change(now, before decimal.Decimal) string {
 func (p *pages) notices(b *bill, used *tenantUsage) []string {
 	var notices []string
 	if b.draft() {
-		notices = append(notices, "This is a draft, not an invoice. It is made anew from the ledger each time it is opened, and can still change.")
+		notices = append(notices, "This is a draft, not an invoice. "+
+			"It is made anew from the ledger each time it is opened, and can still change.")
 	}
 	if left := b.documents[0].Quarantined; left != "" {
 		notices = append(notices, "This draft can't be finalised: "+visible(left)+".")
 	}
 	notices = append(notices, p.unfinished(b.from, b.to, b.zone)...)
 	if !b.draft() && !b.stillSays(used.month) {
-		notices = append(notices, "The ledger has changed since this was billed: it now has "+gpuHours(used.month.held())+" GPU-hours, "+gpuHours(used.month.of(idle))+
-			" of them idle; billed were "+gpuHours(b.held().held())+", "+gpuHours(b.held().of(idle))+" of them idle. The charts show the ledger as it stands. A credit or debit note puts it right.")
+		notices = append(notices, fmt.Sprintf("The ledger has changed since this was billed: it now has %s GPU-hours, "+
+			"%s of them idle; billed were %s, %s of them idle. The charts show the ledger as it stands. "+
+			"A credit or debit note puts it right.",
+			gpuHours(used.month.held()), gpuHours(used.month.of(idle)), gpuHours(b.held().held()), gpuHours(b.held().of(idle))))
 	}
 	return notices
 }

@@ -40,7 +40,7 @@ func TestDraftsOfAHostileLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, summary, err := focus.File(t.TempDir(), "2026-03", focus.Options{}, march, focus.Drafts(t.Context(), drafts, "2026-03"))
+	path, summary, err := focus.File(t.TempDir(), "2026-03", focus.Options{}, march, focus.Drafts(t.Context(), drafts, "2026-03", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestDraftsOfAHostileLedger(t *testing.T) {
 	if !negative {
 		t.Error("no tenant's energy is negative")
 	}
-	if _, _, err := focus.File(t.TempDir(), "2026-03", focus.Options{}, march, focus.Drafts(t.Context(), drafts, "March")); err == nil {
+	if _, _, err := focus.File(t.TempDir(), "2026-03", focus.Options{}, march, focus.Drafts(t.Context(), drafts, "March", nil)); err == nil {
 		t.Error("a month that is none has drafts")
 	}
 }

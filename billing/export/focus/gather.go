@@ -64,14 +64,9 @@ func (g Gathered) Of(tenant string) func(yield func(rating.Charge)) error {
 }
 
 // Drafts are a month's bills as the ledger has them now, from one pass over
-// it: the tenants' drafts, then the platform. Errors are those of
-// invoice.Drafts.List.
-func Drafts(ctx context.Context, drafts *invoice.Drafts, period string) iter.Seq2[Bill, error] {
-	return draftsBut(ctx, drafts, period, nil)
-}
-
-// draftsBut are the drafts but those of some tenants, of whom nothing is kept.
-func draftsBut(ctx context.Context, drafts *invoice.Drafts, period string, but map[string]bool) iter.Seq2[Bill, error] {
+// it: the tenants' drafts but those of some tenants, of whom nothing is kept, then
+// the platform. Errors are those of invoice.Drafts.List.
+func Drafts(ctx context.Context, drafts *invoice.Drafts, period string, but map[string]bool) iter.Seq2[Bill, error] {
 	return func(yield func(Bill, error) bool) {
 		gathered := Gathered{}
 		month, err := drafts.Charges(ctx, period, func(c rating.Charge) {
@@ -149,7 +144,7 @@ func Bills(ctx context.Context, register *invoice.Register, period string) iter.
 			yield(Bill{}, err)
 			return
 		}
-		for bill, err := range draftsBut(ctx, drafts, period, finalised) {
+		for bill, err := range Drafts(ctx, drafts, period, finalised) {
 			if !yield(bill, err) {
 				return
 			}

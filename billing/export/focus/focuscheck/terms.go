@@ -68,8 +68,10 @@ type term struct {
 const hasAnother = "has-another"
 
 // unitFormat is UnitFormat's three ways: plural; singular-plural; plural/time.
-var unitFormat = regexp.MustCompile(`^([1-9][0-9]* )?[A-Z][A-Za-z]*(-(Milliseconds|Microseconds|Seconds|Minutes|Hours|Days|Months|Years))?` +
-	`(/(Millisecond|Microsecond|Second|Minute|Hour|Day|Month|Year|[1-9][0-9]* (Seconds|Minutes|Hours|Days|Months|Years)))?$`)
+var unitFormat = regexp.MustCompile(`^([1-9][0-9]* )?[A-Z][A-Za-z]*` +
+	`(-(Milliseconds|Microseconds|Seconds|Minutes|Hours|Days|Months|Years))?` +
+	`(/(Millisecond|Microsecond|Second|Minute|Hour|Day|Month|Year|` +
+	`[1-9][0-9]* (Seconds|Minutes|Hours|Days|Months|Years)))?$`)
 
 // words of the table of rules: when they hold of a line, and whether they are
 // about other columns.
