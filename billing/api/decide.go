@@ -71,7 +71,7 @@ func (a *api) finalise(ctx context.Context, in *finaliseInput) (*decidedOutput, 
 		Expect:   in.content(), WithoutUsage: in.Body.WithoutUsage, WithoutUnpriced: in.Body.WithoutUnpriced,
 	})
 	if err != nil {
-		return nil, a.refused(ctx, decisions.KindInvoice, in.Body.Who, invoice.Number(in.Body.Period, in.Body.Tenant, 0), err)
+		return nil, a.refused(ctx, decisions.KindInvoice, in.Body.Who, decisions.Number(in.Body.Period, in.Body.Tenant, 0), err)
 	}
 	return a.told(ctx, decisions.KindInvoice, in.Body.Who, in.of(in.Body.Who), &done[0]), nil
 }
@@ -141,7 +141,7 @@ func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, e
 		Expect: strings.Trim(in.IfMatch, `"`),
 	})
 	if err != nil {
-		subject := invoice.Number(in.Body.Period, in.Body.Tenant, 0)
+		subject := decisions.Number(in.Body.Period, in.Body.Tenant, 0)
 		return nil, a.refused(ctx, decisions.KindApproval, in.Body.Who, subject, err)
 	}
 	told := a.told(ctx, decisions.KindApproval, in.Body.Who, in.of(in.Body.Who), &done)

@@ -80,11 +80,9 @@ func (a *api) decidedSummary(of *decisions.Decided[decisions.Invoice]) summary {
 	body := &of.Body
 	return summary{
 		Number: body.Number, Kind: body.Kind, Status: invoice.StatusFinalised, Tenant: body.Tenant, Period: body.Period,
-		Revision: body.Revision,
-		TimeZone: body.TimeZone, From: rfc3339(body.From), To: rfc3339(body.To), GPUHours: body.GPUHours,
-		Currency: body.Currency,
-		Total:    body.Total, PriceBook: body.PriceBook, Corrects: body.Corrects, Reason: body.Reason, BilledIn: body.BilledIn,
-		Content: body.Content.SHA256,
+		Revision: body.Revision, TimeZone: body.TimeZone, From: rfc3339(body.From), To: rfc3339(body.To),
+		GPUHours: body.GPUHours, Currency: body.Currency, Total: body.Total, PriceBook: body.PriceBook,
+		Corrects: body.Corrects, Reason: body.Reason, BilledIn: body.BilledIn, Content: body.Content.SHA256,
 		Decision: &decision{
 			Offset: of.Offset, Who: of.Who, At: rfc3339(of.Appended), Content: body.Content.SHA256,
 			Usage: body.Usage.SHA256, Head: a.deps.Register.Head(body.Number),

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/billing/invoice/invoicetest"
 	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/internal/decisions"
@@ -174,7 +173,7 @@ func TestR6FinaliseCallsSentTwentyTimesHaveOneEffectEach(t *testing.T) {
 		t.Errorf("%d decisions and %d invoices, want %d of each", accepted, len(standing), tenants)
 	}
 	for tenant := 0; tenant < tenants; tenant += tenants / 10 {
-		r.whole(t, invoice.Number("2026-03", fmt.Sprintf("tenant-%03d", tenant), 0))
+		r.whole(t, decisions.Number("2026-03", fmt.Sprintf("tenant-%03d", tenant), 0))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
 )
@@ -51,12 +50,10 @@ func (r *Register) Adjustments(ctx context.Context, period string) ([]Adjustment
 
 // recounted is an invoice whose usage is counted again.
 type recounted struct {
-	before   decisions.Invoice
-	original decisions.Invoice
-	book     *prices.Book
-	earlier  []byte
-	text     bytes.Buffer
-	recopy   *rating.Recopy
+	before  decisions.Invoice
+	earlier source
+	text    bytes.Buffer
+	recopy  *rating.Recopy
 	// quarantined is the first hour of the tenant that can't be counted; zero: all can.
 	quarantined time.Time
 }
@@ -70,7 +67,7 @@ func (r *Register) adjustments(
 	}
 	var all []*recounted
 	for _, chain := range chains {
-		c, err := r.recount(ctx, state, month, chain)
+		c, err := r.recount(ctx, state, chain[len(chain)-1])
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +98,7 @@ func (r *Register) adjustments(
 		if hash == c.before.Usage.SHA256 {
 			continue
 		}
-		adjustment, err := r.adjust(ctx, month, c)
+		adjustment, err := r.adjust(ctx, c)
 		if err != nil {
 			return nil, fmt.Errorf("rate %s again: %w", c.before.Number, err)
 		}
@@ -110,25 +107,23 @@ func (r *Register) adjustments(
 	return found, nil
 }
 
-// recount prepares the copy of today's usage of an invoice's tenant and month.
-func (r *Register) recount(
-	ctx context.Context, state decidedState, month rating.Period, chain []decisions.Invoice,
-) (*recounted, error) {
-	c := &recounted{before: chain[len(chain)-1], original: chain[0]}
+// recount prepares the copy of today's usage of the last document of a tenant's month.
+func (r *Register) recount(ctx context.Context, state decidedState, before decisions.Invoice) (*recounted, error) {
+	c := &recounted{before: before}
 	var err error
-	if c.book, err = r.book(state, c.original.PriceBook); err != nil {
+	if c.earlier, err = r.source(ctx, state, before); err != nil {
 		return nil, err
 	}
-	if c.earlier, err = r.usage(ctx, c.before); err != nil {
-		return nil, err
-	}
-	c.recopy, err = rating.NewRecopy(c.book, month, c.before.Tenant, bytes.NewReader(c.earlier), &c.text)
+	e := &c.earlier
+	c.recopy, err = rating.NewRecopy(e.book, e.month, e.tenant, bytes.NewReader(e.usage), &c.text)
 	return c, err
 }
 
-func (r *Register) adjust(ctx context.Context, month rating.Period, c *recounted) (Adjustment, error) {
-	a := Adjustment{before: c.before, usage: c.text.Bytes()}
-	changed, err := changedHours(c.before.Tenant, c.earlier, a.usage)
+func (r *Register) adjust(ctx context.Context, c *recounted) (Adjustment, error) {
+	now := c.earlier
+	now.usage = c.text.Bytes()
+	a := Adjustment{before: c.before, usage: now.usage}
+	changed, err := changedHours(now.tenant, c.earlier.usage, now.usage)
 	if err != nil {
 		return a, err
 	}
@@ -138,9 +133,9 @@ func (r *Register) adjust(ctx context.Context, month rating.Period, c *recounted
 	if a.Reason, err = whyChanged(ctx, r.deps.DB, c.before, changed); err != nil {
 		return a, err
 	}
-	difference, err := differ(c.book, month, c.before.Tenant, a.usage, c.earlier)
+	difference, err := now.less(c.earlier.usage)
 	if unpriced(err) {
-		nothing := rating.NewInvoice(c.book, month, c.before.Tenant)
+		nothing := rating.NewInvoice(now.book, now.month, now.tenant)
 		difference = &nothing
 		a.Open, a.reason = "the invoice's price book has no rate: "+err.Error(), ReasonNoRate
 	} else if err != nil {
@@ -178,20 +173,6 @@ func (r *Register) waitsFor(ctx context.Context, before decisions.Invoice) (why 
 			now.inputs, before.Number, before.Inputs), ReasonLost, nil
 	}
 	return "", "", err
-}
-
-// differ rates two copies of a tenant's month by one book.
-func differ(b *prices.Book, month rating.Period, tenant string, after, before []byte) (*Invoice, error) {
-	now, err := rating.RateCopy(b, month, tenant, bytes.NewReader(after), nil)
-	if err != nil {
-		return nil, err
-	}
-	then, err := rating.RateCopy(b, month, tenant, bytes.NewReader(before), nil)
-	if err != nil {
-		return nil, err
-	}
-	difference := rating.Difference(now, then)
-	return &difference, nil
 }
 
 // CorrectRequest asks for the note on a tenant's month.

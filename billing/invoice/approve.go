@@ -87,7 +87,7 @@ func approvedWith(state decidedState, q ApproveRequest) (done Decided, used bool
 	}
 	approval, ok := state.approval(q.Key)
 	for revision := range len(state.chain(q.Tenant, q.Period)) + 1 {
-		if ok && approval.Who == q.Who && approval.Body.Subject == Number(q.Period, q.Tenant, revision) {
+		if ok && approval.Who == q.Who && approval.Body.Subject == decisions.Number(q.Period, q.Tenant, revision) {
 			done = Decided{
 				Number: approval.Body.Subject, Tenant: q.Tenant, Content: approval.Body.Content,
 				Total: approval.Body.Total, Currency: approval.Body.Currency, Already: true,

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/decisions"
@@ -75,7 +74,7 @@ func parseDocument(content []byte) (document Invoice, err error) {
 
 // asDraft names a rated document as a tenant's first of a month.
 func asDraft(rated *Invoice) *Invoice {
-	rated.Number, rated.Status, rated.Kind = Number(rated.Period, rated.Tenant, 0), StatusDraft, KindInvoice
+	rated.Number, rated.Status, rated.Kind = decisions.Number(rated.Period, rated.Tenant, 0), StatusDraft, KindInvoice
 	return rated
 }
 
@@ -89,7 +88,7 @@ func finalised(rated *Invoice) *Invoice {
 func note(difference *Invoice, before decisions.Invoice, reason string) *Invoice {
 	document := finalised(difference)
 	document.Revision = before.Revision + 1
-	document.Number = Number(before.Period, before.Tenant, document.Revision)
+	document.Number = decisions.Number(before.Period, before.Tenant, document.Revision)
 	document.Kind = KindDebitNote
 	if !difference.Total.IsPositive() {
 		document.Kind = KindCreditNote
@@ -151,11 +150,6 @@ type (
 	// Money is a figure of a document.
 	Money = rating.Money
 )
-
-// Number is an invoice's, from period, tenant and revision: "2026-10-ml-train-r0".
-func Number(period, tenant string, revision int) string {
-	return period + "-" + tenant + "-r" + strconv.Itoa(revision)
-}
 
 // Canonical is the document as JSON: keys in their fixed order, no HTML
 // escapes, one space of indentation, a newline at the end (C8).

@@ -117,27 +117,23 @@ func (r *Register) evidence(
 		Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1],
 		GPUHours: []GPUHour{}, Moved: []string{},
 	}
-	b, err := r.book(state, record.PriceBook)
-	if err != nil {
-		return nil, err
-	}
-	usage, err := r.usage(ctx, record)
+	from, err := r.source(ctx, state, record)
 	if err != nil {
 		return nil, err
 	}
 	// What a line rests on is known where it is rated; the document is for people.
-	rated, err := r.rateAgain(ctx, state, b, record, usage)
+	rated, err := r.rateAgain(ctx, state, record, from)
 	if err != nil {
 		return nil, err
 	}
 	if len(rated.Lines) != len(document.Lines) || !rated.Lines[lineNumber-1].Amount.Equal(e.Line.Amount) {
 		return nil, fmt.Errorf("line %d does not follow from the document's usage; verify it", lineNumber)
 	}
-	rests, err := restsOn(b, record.Tenant, rated.Lines[lineNumber-1])
+	rests, err := restsOn(from.book, record.Tenant, rated.Lines[lineNumber-1])
 	if err != nil {
 		return nil, fmt.Errorf("line %d: %w", lineNumber, err)
 	}
-	copied, err := copiedTime(record.Tenant, usage, rests)
+	copied, err := copiedTime(record.Tenant, from.usage, rests)
 	if err != nil {
 		return nil, err
 	}

@@ -54,22 +54,17 @@ func (r *Register) Verify(ctx context.Context, number string) (*Verdict, error) 
 // verify recomputes one document.
 func (r *Register) verify(ctx context.Context, state decidedState, record decisions.Invoice) (*Verdict, error) {
 	verdict := &Verdict{
-		Number: record.Number, Total: record.Total, Content: record.Content.SHA256,
-		Usage: record.Usage.SHA256,
+		Number: record.Number, Total: record.Total, Content: record.Content.SHA256, Usage: record.Usage.SHA256,
 	}
 	content, err := r.content(ctx, record)
 	if err != nil {
 		return nil, err
 	}
-	usage, err := r.usage(ctx, record)
+	from, err := r.source(ctx, state, record)
 	if err != nil {
 		return nil, err
 	}
-	b, err := r.book(state, record.PriceBook)
-	if err != nil {
-		return nil, err
-	}
-	document, err := r.recompute(ctx, state, b, record, usage)
+	document, err := r.rateAgain(ctx, state, record, from)
 	var unrated *unratedError
 	if errors.As(err, &unrated) {
 		verdict.Wrong = unrated.Error()
@@ -77,6 +72,12 @@ func (r *Register) verify(ctx context.Context, state decidedState, record decisi
 	}
 	if err != nil {
 		return nil, err
+	}
+	if record.Revision == 0 {
+		document = finalised(document)
+	} else {
+		before, _ := state.invoice(record.Corrects)
+		document = note(document, before, record.Reason)
 	}
 	again, err := Canonical(document)
 	if err != nil {
@@ -111,46 +112,64 @@ func contradiction(record *decisions.Invoice, document *Invoice) string {
 	return ""
 }
 
-// recompute is the document that follows from a decision's own usage.
-func (r *Register) recompute(
-	ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, usage []byte,
-) (*Invoice, error) {
-	rated, err := r.rateAgain(ctx, state, b, record, usage)
-	switch {
-	case err != nil:
-		return nil, err
-	case record.Revision == 0:
-		return finalised(rated), nil
+// source is what a document of a tenant and month follows from.
+type source struct {
+	tenant string
+	month  rating.Period
+	book   *prices.Book
+	usage  []byte // the copy
+}
+
+// source is what a decided document follows from: its own copy, by its own book.
+func (r *Register) source(ctx context.Context, state decidedState, record decisions.Invoice) (from source, err error) {
+	from.tenant = record.Tenant
+	if from.month, err = rating.ParsePeriod(record.Period); err != nil {
+		return from, err
 	}
-	before, _ := state.invoice(record.Corrects)
-	return note(rated, before, record.Reason), nil
+	if from.book, err = r.book(state, record.PriceBook); err != nil {
+		return from, err
+	}
+	from.usage, err = r.usage(ctx, record)
+	return from, err
+}
+
+// rate rates the copy; observe may be nil.
+func (s source) rate(observe func(rating.Charge)) (*Invoice, error) {
+	return rating.RateCopy(s.book, s.month, s.tenant, bytes.NewReader(s.usage), observe)
+}
+
+// less is what the copy comes to beyond an earlier one.
+func (s source) less(earlier []byte) (*Invoice, error) {
+	now, err := s.rate(nil)
+	if err != nil {
+		return nil, err
+	}
+	s.usage = earlier
+	then, err := s.rate(nil)
+	if err != nil {
+		return nil, err
+	}
+	difference := rating.Difference(now, then)
+	return &difference, nil
 }
 
 // rateAgain rates a decided document's own usage; a note's less that of the
 // revision before. The error is an *unratedError where a copy can't be rated.
 func (r *Register) rateAgain(
-	ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, usage []byte,
-) (*Invoice, error) {
-	month, err := rating.ParsePeriod(record.Period)
-	if err != nil {
-		return nil, err
-	}
-	var rated *Invoice
+	ctx context.Context, state decidedState, record decisions.Invoice, from source,
+) (rated *Invoice, err error) {
 	if record.Revision == 0 {
-		rated, err = rating.RateCopy(b, month, record.Tenant, bytes.NewReader(usage), nil)
+		rated, err = from.rate(nil)
 	} else {
 		before, ok := state.invoice(record.Corrects)
 		if !ok {
 			return nil, fmt.Errorf("it corrects %s, which is not decided", record.Corrects)
 		}
-		earlier, err := r.usage(ctx, before)
-		if err != nil {
-			return nil, err
+		earlier, failed := r.usage(ctx, before)
+		if failed != nil {
+			return nil, failed
 		}
-		rated, err = differ(b, month, record.Tenant, usage, earlier)
-		if err != nil {
-			return nil, &unratedError{err}
-		}
+		rated, err = from.less(earlier)
 	}
 	if err != nil {
 		return nil, &unratedError{err}
@@ -202,38 +221,32 @@ func (r *Register) Bills(ctx context.Context, period string) ([]Bill, error) {
 			return nil, err
 		}
 		bills = append(bills, Bill{Record: record, Book: b, Charges: func(observe func(rating.Charge)) error {
-			return r.charges(ctx, state, b, record, observe)
+			if err := r.charges(ctx, state, record, observe); err != nil {
+				return fmt.Errorf("tell charges of %s: %w", record.Number, err)
+			}
+			return nil
 		}})
 	}
 	return bills, nil
 }
 
 func (r *Register) charges(
-	ctx context.Context, state decidedState, b *prices.Book, record decisions.Invoice, observe func(rating.Charge),
+	ctx context.Context, state decidedState, record decisions.Invoice, observe func(rating.Charge),
 ) error {
-	if err := r.observeCopy(ctx, b, record, observe); err != nil || record.Revision == 0 {
+	from, err := r.source(ctx, state, record)
+	if err == nil {
+		_, err = from.rate(observe)
+	}
+	if err != nil || record.Revision == 0 {
 		return err
 	}
 	before, ok := state.invoice(record.Corrects)
 	if !ok {
-		return fmt.Errorf("tell charges of %s: it corrects %s, which is not decided", record.Number, record.Corrects)
+		return fmt.Errorf("it corrects %s, which is not decided", record.Corrects)
 	}
-	return r.observeCopy(ctx, b, before, func(c rating.Charge) { observe(c.Negated()) })
-}
-
-func (r *Register) observeCopy(
-	ctx context.Context, b *prices.Book, record decisions.Invoice, observe func(rating.Charge),
-) error {
-	usage, err := r.usage(ctx, record)
-	if err != nil {
+	if from.usage, err = r.usage(ctx, before); err != nil {
 		return err
 	}
-	month, err := rating.ParsePeriod(record.Period)
-	if err != nil {
-		return err
-	}
-	if _, err := rating.RateCopy(b, month, record.Tenant, bytes.NewReader(usage), observe); err != nil {
-		return fmt.Errorf("tell charges of %s: %w", record.Number, err)
-	}
-	return nil
+	_, err = from.rate(func(c rating.Charge) { observe(c.Negated()) })
+	return err
 }

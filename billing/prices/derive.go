@@ -141,13 +141,21 @@ func (b *Board) Share(p Profile, policy Policy) (*big.Rat, error) {
 
 // roundShare is share × rate, half-even to ratePlaces.
 func roundShare(rate decimal.Decimal, share *big.Rat) decimal.Decimal {
-	exact := new(big.Rat).Mul(rate.Rat(), share)
-	scaled := exact.Mul(exact, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(ratePlaces), nil)))
-	quotient, remainder := new(big.Int).QuoRem(scaled.Num(), scaled.Denom(), new(big.Int))
-	if tie := remainder.Lsh(remainder, 1).Cmp(scaled.Denom()); tie > 0 || tie == 0 && quotient.Bit(0) == 1 {
+	return RoundRat(new(big.Rat).Mul(rate.Rat(), share), ratePlaces)
+}
+
+// RoundRat rounds half-even to some decimal places.
+func RoundRat(value *big.Rat, digits int32) decimal.Decimal {
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil)
+	numerator := new(big.Int).Mul(new(big.Int).Abs(value.Num()), scale)
+	quotient, remainder := new(big.Int).QuoRem(numerator, value.Denom(), new(big.Int))
+	if tie := remainder.Lsh(remainder, 1).Cmp(value.Denom()); tie > 0 || tie == 0 && quotient.Bit(0) == 1 {
 		quotient.Add(quotient, big.NewInt(1))
 	}
-	return decimal.NewFromBigInt(quotient, -ratePlaces)
+	if value.Sign() < 0 {
+		quotient.Neg(quotient)
+	}
+	return decimal.NewFromBigInt(quotient, -digits)
 }
 
 // flowProfiles is {1g.10gb: "0.3557", …}.

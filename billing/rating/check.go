@@ -150,12 +150,12 @@ func (v *ListValue) rate(hour time.Time, model string) (decimal.Decimal, error) 
 
 // QuantityRounding is what rounding left to capacity, half-even to 18 places.
 func (v *ListValue) QuantityRounding() decimal.Decimal {
-	return roundRat(v.rest.value(), 2*places)
+	return prices.RoundRat(v.rest.value(), 2*places)
 }
 
 // Capacity is the capacity's list value, half-even to 18 places.
 func (v *ListValue) Capacity() decimal.Decimal {
-	return roundRat(v.capacity(), 2*places)
+	return prices.RoundRat(v.capacity(), 2*places)
 }
 
 // capacity is exact: slice_ms ÷ (slices × 3,600,000) × rate.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+
+	"github.com/gputally/gputally/billing/prices"
 )
 
 // places is the precision of quantities and of prorated and distributed
@@ -33,22 +35,7 @@ func divideHalfEven(numerator, denominator int64) int64 {
 // roundFraction is numerator ÷ denominator, half-even to 9 places.
 func roundFraction(numerator decimal.Decimal, denominator int64) decimal.Decimal {
 	exact := new(big.Rat).Quo(numerator.Rat(), new(big.Rat).SetInt64(denominator))
-	return roundRat(exact, places)
-}
-
-// roundRat rounds half-even to some decimal places.
-func roundRat(value *big.Rat, digits int32) decimal.Decimal {
-	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil)
-	numerator := new(big.Int).Mul(new(big.Int).Abs(value.Num()), scale)
-	quotient, remainder := new(big.Int).QuoRem(numerator, value.Denom(), new(big.Int))
-	tie := remainder.Lsh(remainder, 1).Cmp(value.Denom())
-	if tie > 0 || tie == 0 && quotient.Bit(0) == 1 {
-		quotient.Add(quotient, big.NewInt(1))
-	}
-	if value.Sign() < 0 {
-		quotient.Neg(quotient)
-	}
-	return decimal.NewFromBigInt(quotient, -digits)
+	return prices.RoundRat(exact, places)
 }
 
 // platformAccount gathers what is the platform's, by the book's zone.
@@ -99,7 +86,7 @@ func (p *platformAccount) finish() Platform {
 	return Platform{
 		GPUHours: Fixed(p.gpuHours, hourPlaces), List: Exact(p.list), Distribution: Exact(p.given),
 		EnergyMJ:         Exact(p.energyMJ),
-		QuantityRounding: Exact(roundRat(p.rest.value(), 2*places)), Lines: p.lines.sorted(),
+		QuantityRounding: Exact(prices.RoundRat(p.rest.value(), 2*places)), Lines: p.lines.sorted(),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 func dec(text string) decimal.Decimal { return decimal.RequireFromString(text) }
@@ -80,7 +81,7 @@ func TestPathsOfDocuments(t *testing.T) {
 		{"a/b", invoice.StatusFinalised, "/api/v1/invoices/2026-03-a%2Fb-r0"},
 		{"..", invoice.StatusFinalised, "/api/v1/invoices/2026-03-..-r0"},
 	} {
-		document := invoice.Invoice{Tenant: c.tenant, Period: "2026-03", Status: c.status, Number: invoice.Number("2026-03", c.tenant, 0)}
+		document := invoice.Invoice{Tenant: c.tenant, Period: "2026-03", Status: c.status, Number: decisions.Number("2026-03", c.tenant, 0)}
 		if got := documentPath(document); got != c.want {
 			t.Errorf("documentPath(%q, %s) = %q, want %q", c.tenant, c.status, got, c.want)
 		}
