@@ -17,45 +17,44 @@ type Drafts func(ctx context.Context, period string) (*invoice.Drafts, error)
 // Checks are C7 (money) and C8 (same usage, same bytes) over some months, and
 // over all decided invoices of a register, which may be nil: none are decided.
 func Checks(drafts Drafts, register *invoice.Register, periods []string) []check.Check {
-	return []check.Check{moneyCheck{drafts, register, periods}, bytesCheck{drafts, register, periods}}
+	c := checks{drafts, register, periods}
+	return []check.Check{
+		check.Func("C7", "lines, effects and totals agree; list value conserves capacity; distribution sums to zero", c.money),
+		check.Func("C8", "the same usage and price book give the same bytes", c.bytes),
+	}
 }
 
-type moneyCheck struct {
+type checks struct {
 	drafts   Drafts
 	register *invoice.Register
 	periods  []string
 }
 
-// Name is C7.
-func (moneyCheck) Name() string { return "C7" }
-
-// Run rates the months; List itself holds every part of C7.
-func (c moneyCheck) Run(ctx context.Context) (check.Result, error) {
-	result := check.New(c.Name(),
-		"lines, effects and totals agree; list value conserves capacity; distribution sums to zero")
+// money rates the months; List itself holds every part of C7.
+func (c checks) money(ctx context.Context, result *check.Result) error {
 	for _, period := range c.periods {
 		month, err := list(ctx, c.drafts, period)
 		var violation *invoice.ViolationError
 		switch {
 		case errors.As(err, &violation):
 			result.Fail("%v", err)
-		case unpriced(err):
+		case rating.NoRate(err): // then there is no invoice that could be wrong, and none that could be right
 			result.NotProve(period + " has no invoices: " + err.Error())
 		case err != nil:
-			return result, err
+			return err
 		default:
 			result.Checked += int64(len(month.Invoices))
-			withheld(&result, month)
+			withheld(result, month)
 			p := month.Platform
 			result.Say(fmt.Sprintf("%s: tenants %s + platform %s + quantity rounding %s = capacity %s %s",
 				period, p.TenantsList, p.List, p.QuantityRounding, p.CapacityList, month.Currency))
 		}
 	}
-	nothing(&result, c.periods)
+	nothing(result, c.periods)
 	if c.register == nil {
-		return result, nil
+		return nil
 	}
-	return result, c.cover(ctx, &result)
+	return c.cover(ctx, result)
 }
 
 // withheld says what is left out of a month's documents: what has no rate yet can't
@@ -85,7 +84,7 @@ func withheld(result *check.Result, month *invoice.Month) {
 
 // cover is C7d: every tenant's hour with usage is in one finalised invoice, or
 // in none.
-func (c moneyCheck) cover(ctx context.Context, result *check.Result) error {
+func (c checks) cover(ctx context.Context, result *check.Result) error {
 	coverage, err := c.register.Coverage(ctx)
 	if err != nil {
 		return err
@@ -113,43 +112,25 @@ func nothing(result *check.Result, periods []string) {
 	}
 }
 
-// unpriced says that a month can't be invoiced for want of a rate: then there
-// is no invoice that could be wrong, and none that could be right.
-func unpriced(err error) bool {
-	var missing *rating.MissingModelError
-	var before *rating.BeforeBookError
-	return errors.As(err, &missing) || errors.As(err, &before)
-}
-
-type bytesCheck struct {
-	drafts   Drafts
-	register *invoice.Register
-	periods  []string
-}
-
-// Name is C8.
-func (bytesCheck) Name() string { return "C8" }
-
-// Run drafts each month twice. An invoice whose usage changed in between has
+// bytes drafts each month twice. An invoice whose usage changed in between has
 // another usage hash and proves nothing.
-func (c bytesCheck) Run(ctx context.Context) (check.Result, error) {
-	result := check.New(c.Name(), "the same usage and price book give the same bytes")
+func (c checks) bytes(ctx context.Context, result *check.Result) error {
 	var without []string
 	for _, period := range c.periods {
 		first, err := list(ctx, c.drafts, period)
-		if unpriced(err) {
+		if rating.NoRate(err) {
 			without = append(without, period)
 			continue
 		}
 		if err != nil {
-			return result, err
+			return err
 		}
 		second, err := list(ctx, c.drafts, period)
 		if err != nil {
-			return result, err
+			return err
 		}
-		if err := compare(&result, first.Invoices, second.Invoices); err != nil {
-			return result, err
+		if err := compare(result, first.Invoices, second.Invoices); err != nil {
+			return err
 		}
 	}
 	if len(c.periods) > 0 {
@@ -158,15 +139,15 @@ func (c bytesCheck) Run(ctx context.Context) (check.Result, error) {
 	for _, period := range without {
 		result.NotProve(period + " has no invoices for want of a price")
 	}
-	nothing(&result, c.periods)
+	nothing(result, c.periods)
 	if c.register == nil {
-		return result, nil
+		return nil
 	}
-	return result, c.recompute(ctx, &result)
+	return c.recompute(ctx, result)
 }
 
 // recompute rates every decided document's own copy again.
-func (c bytesCheck) recompute(ctx context.Context, result *check.Result) error {
+func (c checks) recompute(ctx context.Context, result *check.Result) error {
 	decided := 0
 	err := c.register.VerifyAll(ctx, func(v *invoice.Verdict) error {
 		decided++

@@ -16,8 +16,6 @@ type NumberInPath struct {
 	Number string `path:"number" minLength:"1" maxLength:"700" doc:"Number of an invoice or note; a slash in it is written %2F" example:"2026-10-ml-train-r0"`
 }
 
-type showInvoiceInput struct{ NumberInPath }
-
 // documentOutput is a document in the bytes that were decided.
 type documentOutput struct {
 	ContentType string `header:"Content-Type"`
@@ -25,7 +23,7 @@ type documentOutput struct {
 	Body        []byte
 }
 
-func (a *api) showInvoice(ctx context.Context, in *showInvoiceInput) (*documentOutput, error) {
+func (a *api) showInvoice(ctx context.Context, in *NumberInPath) (*documentOutput, error) {
 	content, err := a.deps.Register.Document(ctx, in.Number)
 	if err != nil {
 		return nil, a.problem(ctx, err)
@@ -136,9 +134,7 @@ func (a *api) decided(ctx context.Context, number string) (record decisions.Deci
 	return record, nil
 }
 
-type verifyInput struct{ NumberInPath }
-
-func (a *api) verifyInvoice(ctx context.Context, in *verifyInput) (*answer[*invoice.Verdict], error) {
+func (a *api) verifyInvoice(ctx context.Context, in *NumberInPath) (*answer[*invoice.Verdict], error) {
 	verdict, err := a.deps.Register.Verify(ctx, in.Number)
 	if err != nil {
 		return nil, a.problem(ctx, err)

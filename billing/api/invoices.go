@@ -181,15 +181,13 @@ func (a *api) showDraft(ctx context.Context, in *showDraftInput) (*draftOutput, 
 	return &draftOutput{ETag: `"` + documents[0].Content + `"`, Body: draftBody{documents[0], documents[0].Content}}, nil
 }
 
-type showPlatformInput struct{ PeriodInPath }
-
 type platformBody struct {
 	Period   string `json:"period"`
 	Currency string `json:"currency"`
 	invoice.Platform
 }
 
-func (a *api) showPlatform(ctx context.Context, in *showPlatformInput) (*answer[platformBody], error) {
+func (a *api) showPlatform(ctx context.Context, in *PeriodInPath) (*answer[platformBody], error) {
 	month, err := a.deps.Register.List(ctx, in.Period)
 	if err != nil {
 		return nil, a.problem(ctx, err)

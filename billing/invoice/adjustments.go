@@ -134,7 +134,7 @@ func (r *Register) adjust(ctx context.Context, c *recounted) (Adjustment, error)
 		return a, err
 	}
 	difference, err := now.less(c.earlier.usage)
-	if unpriced(err) {
+	if rating.NoRate(err) {
 		nothing := rating.NewInvoice(now.book, now.month, now.tenant)
 		difference = &nothing
 		a.Open, a.reason = "the invoice's price book has no rate: "+err.Error(), ReasonNoRate

@@ -61,14 +61,13 @@ type ledgerState struct {
 	inputs uint64
 }
 
-func readLedgerState(ctx context.Context, db DB, from, to time.Time) (last ledgerState, err error) {
+func readLedgerState(ctx context.Context, db DB, from, to time.Time) (ledgerState, error) {
 	fields := func(s *ledgerState) []any { return []any{&s.epoch, &s.inputs} }
-	err = store.Each(ctx, db, "the ledger's state", ledgerStateSQL, rangeParameters(from, to), fields,
-		func(s *ledgerState) error {
-			last = *s
-			return nil
-		})
-	return last, err
+	found, err := store.Select(ctx, db, "the ledger's state", ledgerStateSQL, rangeParameters(from, to), fields)
+	if err != nil || len(found) == 0 {
+		return ledgerState{}, err
+	}
+	return found[0], nil
 }
 
 // ledgerStates asks once for all tenants whose months begin and end alike.

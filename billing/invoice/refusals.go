@@ -40,34 +40,33 @@ const (
 // ReasonOf says why an error refuses a request; false: it is a failure, after
 // which a decision may have been made.
 func ReasonOf(err error) (Reason, bool) {
-	var open *OpenHoursError
-	var violation *ViolationError
-	var moved *MovedError
-	var conflict *ConflictError
-	var quota *decisions.QuotaError
-	switch {
-	case errors.As(err, &conflict):
+	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		return conflict.Reason, true
-	case errors.As(err, &quota):
-		return ReasonQuota, true
-	case errors.As(err, &moved):
-		return ReasonMoved, true
-	case errors.As(err, &open):
-		return ReasonOpen, true
-	case errors.As(err, &violation):
-		return ReasonUnequal, true
-	case unpriced(err):
-		return ReasonNoRate, true
-	case errors.Is(err, ErrNoUsage):
-		return ReasonNoUsage, true
-	case errors.Is(err, ErrNothingToAdjust):
-		return ReasonUnmoved, true
-	case errors.Is(err, ErrNotFound):
-		return ReasonNothing, true
-	case errors.Is(err, decisions.ErrDeleted):
-		return ReasonDeleted, true
+	}
+	for _, r := range []struct {
+		is     bool
+		reason Reason
+	}{
+		{is[*decisions.QuotaError](err), ReasonQuota},
+		{is[*MovedError](err), ReasonMoved},
+		{is[*OpenHoursError](err), ReasonOpen},
+		{is[*ViolationError](err), ReasonUnequal},
+		{rating.NoRate(err), ReasonNoRate},
+		{errors.Is(err, ErrNoUsage), ReasonNoUsage},
+		{errors.Is(err, ErrNothingToAdjust), ReasonUnmoved},
+		{errors.Is(err, ErrNotFound), ReasonNothing},
+		{errors.Is(err, decisions.ErrDeleted), ReasonDeleted},
+	} {
+		if r.is {
+			return r.reason, true
+		}
 	}
 	return "", false
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // general says that what stands against one document stands against all that
@@ -161,11 +160,4 @@ func expected(d Decided, expect string) error {
 		return &MovedError{Number: d.Number, Expected: expect, Content: d.Content, Total: d.Total, Currency: d.Currency}
 	}
 	return nil
-}
-
-// unpriced says that usage can't be rated for want of a rate.
-func unpriced(err error) bool {
-	var missing *rating.MissingModelError
-	var before *rating.BeforeBookError
-	return errors.As(err, &missing) || errors.As(err, &before)
 }

@@ -245,7 +245,7 @@ var errSetAside = errors.New("a tenant's time can't be billed, so that nothing o
 
 // withheld is the reason for which a document can't be finalised.
 func withheld(why error) Reason {
-	if unpriced(why) {
+	if rating.NoRate(why) {
 		return ReasonNoRate
 	}
 	return ReasonQuarantined

@@ -257,35 +257,7 @@ const chainWindow = 100_000
 // log differ and over is false: the rows may be all that still says what was
 // decided.
 func (p *Projection) Rebuild(ctx context.Context, who string, over bool) (int64, error) {
-	if err := p.deps.Decisions.Refresh(ctx); err != nil {
-		return 0, fmt.Errorf("rebuild projection: %w", err)
-	}
-	found, err := p.contradiction(ctx, p.headAt)
-	if err == nil && found != nil && !over {
-		err = found
-	}
-	if err != nil {
-		return 0, fmt.Errorf("rebuild projection: %w", err)
-	}
-	before, err := p.end(ctx)
-	if err != nil {
-		return 0, err
-	}
-	entry := decisions.Audit{
-		Action: AuditRebuild, Subject: "projection",
-		Detail: "nothing was projected; the log's head is ",
-	}
-	if before.Count > 0 {
-		entry.Detail = fmt.Sprintf("the rows' head was %s; the log's head is ",
-			decisions.Head{Offset: int64(before.Last), Chain: before.Chain})
-	}
-	p.deps.Decisions.View(func(s *decisions.State) { entry.Detail += s.Head().String() })
-	if found != nil {
-		entry.Detail += "; " + found.Error()
-	}
-	key := "rebuild/" + rand.Text()
-	if _, err := p.deps.Decisions.Append(ctx, decisions.KindAudit, key, decisions.Digest([]byte(key)), who,
-		&entry); err != nil {
+	if err := p.decideRebuild(ctx, who, over); err != nil {
 		return 0, fmt.Errorf("rebuild projection: %w", err)
 	}
 	return p.remake(ctx)
@@ -296,6 +268,35 @@ func (p *Projection) remake(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("rebuild projection: %w", err)
 	}
 	return p.Project(ctx)
+}
+
+func (p *Projection) decideRebuild(ctx context.Context, who string, over bool) error {
+	if err := p.deps.Decisions.Refresh(ctx); err != nil {
+		return err
+	}
+	found, err := p.contradiction(ctx, p.headAt)
+	if err == nil && found != nil && !over {
+		err = found
+	}
+	if err != nil {
+		return err
+	}
+	before, err := p.end(ctx)
+	if err != nil {
+		return err
+	}
+	detail := "nothing was projected"
+	if before.Count > 0 {
+		detail = "the rows' head was " + decisions.Head{Offset: int64(before.Last), Chain: before.Chain}.String()
+	}
+	p.deps.Decisions.View(func(s *decisions.State) { detail += "; the log's head is " + s.Head().String() })
+	if found != nil {
+		detail += "; " + found.Error()
+	}
+	entry := decisions.Audit{Action: AuditRebuild, Subject: "projection", Detail: detail}
+	key := "rebuild/" + rand.Text()
+	_, err = p.deps.Decisions.Append(ctx, decisions.KindAudit, key, decisions.Digest([]byte(key)), who, &entry)
+	return err
 }
 
 // AuditRebuild is the action of a rebuild's audit entry.

@@ -74,6 +74,13 @@ func (e *BeforeBookError) Error() string {
 		e.Hour.Format(time.RFC3339), e.Book, e.Start.Format(time.RFC3339))
 }
 
+// NoRate tells whether usage can't be rated for want of a rate.
+func NoRate(err error) bool {
+	_, missing := errors.AsType[*MissingModelError](err)
+	_, before := errors.AsType[*BeforeBookError](err)
+	return missing || before
+}
+
 // Rate rates a month of usage. Rows may lie outside of the month: each counts
 // for the tenants in whose zone its hour starts in it. Errors name the row's
 // tenant, project, model and hour; all models without a rate are named at once.
