@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/shopspring/decimal"
+
+	"github.com/gputally/gputally/billing/prices"
 )
 
 func dec(text string) decimal.Decimal { return decimal.RequireFromString(text) }
@@ -75,7 +77,7 @@ func TestRoundingIsHalfEven(t *testing.T) {
 		"5/2": "2", "7/2": "4", "-5/2": "-2", "-7/2": "-4", "249/100": "2", "251/100": "3", "0": "0", "1/3": "0", "2/3": "1",
 	} {
 		r, _ := new(big.Rat).SetString(value)
-		if got := roundRat(r, 0).String(); got != want {
+		if got := prices.RoundRat(r, 0).String(); got != want {
 			t.Errorf("%s rounds to %s, want %s", value, got, want)
 		}
 		if r.Sign() >= 0 {
