@@ -23,7 +23,10 @@ func (c *Collector) Backfill(ctx context.Context, from, to time.Time, progress f
 	total := int(to.Sub(from) / c.cfg.Slot)
 	// The newest slot may have been spooled for some of its nodes only.
 	if last := c.lastSlot(); last.After(from) {
-		slot = source.At(minTime(last, to), c.cfg.Slot)
+		if last.After(to) {
+			last = to
+		}
+		slot = source.At(last, c.cfg.Slot)
 	}
 	report := func() {
 		if progress != nil {
@@ -50,11 +53,4 @@ func (c *Collector) Backfill(ctx context.Context, from, to time.Time, progress f
 		report()
 	}
 	return nil
-}
-
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

@@ -80,7 +80,7 @@ func (l *timeline) forget(before time.Time) {
 func (l *timeline) known(from, to time.Time, stale time.Duration) (since time.Time, ok bool) {
 	for _, p := range append(slices.Clip(l.polls), to) {
 		if p.After(from) { // [from, p) rests on the poll before
-			if since.IsZero() || min2(p, to).Sub(since) > stale {
+			if since.IsZero() || min(p.Sub(since), to.Sub(since)) > stale {
 				return since, false
 			}
 			from = p
@@ -91,13 +91,6 @@ func (l *timeline) known(from, to time.Time, stale time.Duration) (since time.Ti
 		since = p
 	}
 	return since, true
-}
-
-func min2(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // within lists the stays that touch [from, to), in a fixed order.

@@ -7,6 +7,7 @@ package hostlist
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +45,12 @@ func Expand(list string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// Has says whether a list names a host.
+func Has(list, host string) (bool, error) {
+	names, err := Expand(list)
+	return slices.Contains(names, host), err
 }
 
 // Split splits at the commas that stand in no bracket.
@@ -87,7 +94,7 @@ func expand(part string, most int) (names []string, bytes int, err error) {
 		if found {
 			var ranges string
 			ranges, after, _ = strings.Cut(rest, "]")
-			if numbers, err = Numbers(ranges); err != nil {
+			if numbers, err = padded(ranges); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -112,9 +119,22 @@ func expand(part string, most int) (names []string, bytes int, err error) {
 	return names, bytes, nil
 }
 
-// Numbers is the numbers of "1-3,007", which keep their leading zeros.
-func Numbers(ranges string) ([]string, error) {
+// Numbers is the numbers of "1-3,007".
+func Numbers(ranges string) ([]uint32, error) {
+	var numbers []uint32
+	err := eachNumber(ranges, func(n uint64, _ int) { numbers = append(numbers, uint32(n)) })
+	return numbers, err
+}
+
+// padded is the numbers of "1-3,007", with their leading zeros.
+func padded(ranges string) ([]string, error) {
 	var numbers []string
+	err := eachNumber(ranges, func(n uint64, digits int) { numbers = append(numbers, fmt.Sprintf("%0*d", digits, n)) })
+	return numbers, err
+}
+
+func eachNumber(ranges string, do func(n uint64, digits int)) error {
+	count := 0
 	for part := range strings.SplitSeq(ranges, ",") {
 		first, last, isRange := strings.Cut(part, "-")
 		if !isRange {
@@ -123,14 +143,14 @@ func Numbers(ranges string) ([]string, error) {
 		from, err1 := strconv.ParseUint(first, 10, 32)
 		to, err2 := strconv.ParseUint(last, 10, 32)
 		if err1 != nil || err2 != nil || to < from || to-from >= MaxNames || len(first) > maxDigits {
-			return nil, fmt.Errorf("range %.40q: want numbers of at most %d digits, such as 1-4", part, maxDigits)
+			return fmt.Errorf("range %.40q: want numbers of at most %d digits, such as 1-4", part, maxDigits)
 		}
 		for n := from; n <= to; n++ {
-			numbers = append(numbers, fmt.Sprintf("%0*d", len(first), n))
+			do(n, len(first))
 		}
-		if len(numbers) > MaxNames {
-			return nil, fmt.Errorf("more than %d numbers", MaxNames)
+		if count += int(to - from + 1); count > MaxNames {
+			return fmt.Errorf("more than %d numbers", MaxNames)
 		}
 	}
-	return numbers, nil
+	return nil
 }

@@ -1,6 +1,7 @@
 package podresources
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,9 +11,14 @@ import (
 	"github.com/gputally/gputally/collector/attribution"
 )
 
+const uuidPattern = `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`
+
 var (
-	uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-	gkeForm  = regexp.MustCompile(`^nvidia([0-9]+)(?:/gi([0-9]+))?(?:/vgpu([0-9]+))?$`)
+	uuidForm = regexp.MustCompile(`^` + uuidPattern + `$`)
+	// deviceForm finds a UUID, else the UUID, GI and CI of an old MIG id, else GKE's
+	// minor, GI and replica.
+	deviceForm = regexp.MustCompile(`^(?:((?:GPU|MIG)-` + uuidPattern + `)|MIG-(GPU-` + uuidPattern +
+		`)/([0-9]+)/([0-9]+)|nvidia([0-9]+)(?:/gi([0-9]+))?(?:/vgpu([0-9]+))?)$`)
 )
 
 // errForm lists what a device id may look like: NVIDIA's device plugin with and
@@ -31,61 +37,33 @@ type deviceID struct {
 // /dev/nvidiaN, its vgpuK a replica like ::K.
 func parseDevice(id string) (deviceID, error) {
 	base, replica, shared := strings.Cut(id, "::")
-	if _, err := number(replica); shared && err != nil {
+	if _, err := strconv.ParseUint(replica, 10, 32); shared && err != nil {
 		return deviceID{}, fmt.Errorf("replica %q: want a number: %w", replica, errForm)
 	}
-	if old, ok := strings.CutPrefix(base, "MIG-GPU-"); ok {
-		device, err := parseOldMIG(old)
-		return deviceID{device, base, replica}, err
-	}
-	for _, prefix := range []string{"GPU-", "MIG-"} {
-		if uuid, ok := strings.CutPrefix(base, prefix); ok && uuidForm.MatchString(uuid) {
-			return deviceID{attribution.Device{UUID: base}, base, replica}, nil
-		}
-	}
-	return parseGKE(base, replica)
-}
-
-func parseOldMIG(rest string) (attribution.Device, error) {
-	parts := strings.Split(rest, "/")
-	if len(parts) != 3 || !uuidForm.MatchString(parts[0]) {
-		return attribution.Device{}, errForm
-	}
-	gi, giErr := number(parts[1])
-	ci, ciErr := number(parts[2])
-	if giErr != nil || ciErr != nil {
-		return attribution.Device{}, errForm
-	}
-	return attribution.Device{UUID: "GPU-" + parts[0], GI: gi, CI: ci}, nil
-}
-
-func parseGKE(base, replica string) (deviceID, error) {
-	m := gkeForm.FindStringSubmatch(base)
+	m := deviceForm.FindStringSubmatch(base)
 	if m == nil {
 		return deviceID{}, errForm
 	}
-	h := deviceID{base: base, replica: replica}
-	var err error
-	if h.device.Minor, err = number(m[1]); err != nil {
-		return deviceID{}, fmt.Errorf("minor: %w", err)
-	}
-	if m[2] != "" {
-		if h.device.GI, err = number(m[2]); err != nil {
-			return deviceID{}, fmt.Errorf("GPU instance: %w", err)
+	d := deviceID{device: attribution.Device{UUID: cmp.Or(m[1], m[2])}, base: base, replica: replica}
+	for _, part := range []struct {
+		name, digits string
+		into         **uint32
+	}{
+		{"GPU instance", m[3], &d.device.GI}, {"compute instance", m[4], &d.device.CI},
+		{"minor", m[5], &d.device.Minor}, {"GPU instance", m[6], &d.device.GI},
+	} {
+		if part.digits == "" {
+			continue
 		}
+		n, err := strconv.ParseUint(part.digits, 10, 32)
+		if err != nil {
+			return deviceID{}, fmt.Errorf("%s %q: %w", part.name, part.digits, err)
+		}
+		*part.into = new(uint32(n))
 	}
-	if vgpu := m[3]; vgpu != "" {
-		h.base = strings.TrimSuffix(base, "/vgpu"+vgpu)
-		h.replica = strings.TrimSuffix(vgpu+"::"+replica, "::")
+	if vgpu := m[7]; vgpu != "" {
+		d.base = strings.TrimSuffix(base, "/vgpu"+vgpu)
+		d.replica = strings.TrimSuffix(vgpu+"::"+replica, "::")
 	}
-	return h, nil
-}
-
-func number(s string) (*uint32, error) {
-	n, err := strconv.ParseUint(s, 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("parse number %q: %w", s, err)
-	}
-	v := uint32(n)
-	return &v, nil
+	return d, nil
 }

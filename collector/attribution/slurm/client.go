@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gputally/gputally/internal/hostlist"
 )
 
 // client asks Slurm. Every question is one program with fixed arguments.
@@ -244,7 +246,7 @@ func parseAllocation(record, node string) ([]uint32, error) {
 		var err error
 		switch {
 		case key == "Nodes":
-			if mine, err = hostlistHas(value, node); err != nil {
+			if mine, err = hostlist.Has(value, node); err != nil {
 				return nil, fmt.Errorf("nodes: %w", err)
 			}
 		case key == "GRES" && mine:

@@ -66,7 +66,7 @@ func parseGresEntry(part string) (e gresEntry, err error) {
 	if !ok || list == "" || list == "N/A" {
 		return e, nil
 	}
-	if e.positions, err = expandPositions(list); err != nil {
+	if e.positions, err = hostlist.Numbers(list); err != nil {
 		return e, fmt.Errorf("IDX: %w", err)
 	}
 	return e, nil

@@ -49,7 +49,7 @@ func parseGresConf(name, text, node string) (gresConf, error) {
 		}
 		list, named := fields["nodename"]
 		if named {
-			mine, err := hostlistHas(list, node)
+			mine, err := hostlist.Has(list, node)
 			if err != nil {
 				return conf, fmt.Errorf("%s:%d: NodeName: %w", name, number, err)
 			}

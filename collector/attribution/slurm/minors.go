@@ -50,10 +50,10 @@ func merge(into *attribution.Device, part attribution.Device) error {
 	for _, f := range []struct {
 		what      string
 		into, add **uint32
-	}{{"boards", &into.Minor, &part.Minor}, {"GPU instances", &into.GI, &part.GI}, {
-		"compute instances", &into.CI,
-		&part.CI,
-	}} {
+	}{
+		{"boards", &into.Minor, &part.Minor}, {"GPU instances", &into.GI, &part.GI},
+		{"compute instances", &into.CI, &part.CI},
+	} {
 		switch have, add := *f.into, *f.add; {
 		case add == nil:
 		case have == nil:
