@@ -3,7 +3,6 @@ package attribution
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/gputally/gputally/collector/source"
@@ -82,19 +81,18 @@ func (t *Tracker) attribute(slot source.Slot, b *wire.Batch) {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// claim is a stay on a leaf, in ms of the slot.
+// claim is a stay on a leaf.
 type claim struct {
-	gpu      *wire.Gpu
-	leaf     *wire.Leaf
-	owner    *wire.Owner
-	from, to int64
+	place
+	owner *wire.Owner
+	at    source.Span
 }
 
 // hold gives the leaves to those who had them: readers in their order, each what
 // the ones before left. It answers why it can't.
 func (t *Tracker) hold(slot source.Slot, b *wire.Batch) (failed string) {
 	x := t.index(b)
-	taken, entire := map[*wire.Leaf][]span{}, map[*wire.Leaf]bool{}
+	taken, entire := map[*wire.Leaf][]source.Span{}, map[*wire.Leaf]bool{}
 	for _, l := range t.lines {
 		var claims []claim
 		for _, s := range l.within(slot.Start, slot.End()) {
@@ -104,21 +102,18 @@ func (t *Tracker) hold(slot source.Slot, b *wire.Batch) (failed string) {
 			} else {
 				t.seen[s.key.device] = slot.Start
 			}
-			from, to := clip(slot, s)
-			for _, at := range places {
-				entire[at.leaf] = entire[at.leaf] || s.holding.Replica == ""
-				claims = append(claims, claim{at.gpu, at.leaf, s.holding.Owner, from, to})
+			for _, p := range places {
+				entire[p.leaf] = entire[p.leaf] || s.holding.Replica == ""
+				claims = append(claims, claim{p, s.holding.Owner, slot.Span(s.from, s.to)})
 			}
 		}
-		mine := map[*wire.Leaf][]span{}
 		for _, c := range claims {
-			for _, left := range without(span{c.from, c.to}, taken[c.leaf]) {
+			for _, left := range c.at.Without(taken[c.leaf]) {
 				c.gpu.Holds = append(c.gpu.Holds, holdOf(c, left, slot.Length.Milliseconds()))
 			}
-			mine[c.leaf] = append(mine[c.leaf], span{c.from, c.to})
 		}
-		for leaf, spans := range mine {
-			taken[leaf] = append(taken[leaf], spans...)
+		for _, c := range claims { // only now: owners whom one reader names share a leaf
+			taken[c.leaf] = append(taken[c.leaf], c.at)
 		}
 	}
 	t.share(x, entire)
@@ -139,42 +134,15 @@ func (t *Tracker) share(x *index, entire map[*wire.Leaf]bool) {
 	}
 }
 
-// clip is a stay in ms of the slot.
-func clip(slot source.Slot, s stay) (from, to int64) {
-	to = slot.Length.Milliseconds()
-	if !s.to.IsZero() {
-		to = min(to, s.to.Sub(slot.Start).Milliseconds())
-	}
-	return max(0, s.from.Sub(slot.Start).Milliseconds()), to
-}
-
-func holdOf(c claim, at span, slotMS int64) *wire.Hold {
+func holdOf(c claim, at source.Span, slotMS int64) *wire.Hold {
 	h := &wire.Hold{Leaf: c.leaf.Id, Owner: c.owner}
-	if at.from > 0 {
-		h.FromMs = &at.from
+	if at.From > 0 {
+		h.FromMs = &at.From
 	}
-	if at.to < slotMS {
-		h.ToMs = &at.to
+	if at.To < slotMS {
+		h.ToMs = &at.To
 	}
 	return h
-}
-
-// span is [from, to) in ms of a slot.
-type span struct{ from, to int64 }
-
-// without takes the others off a span.
-func without(s span, others []span) (left []span) {
-	others = slices.SortedFunc(slices.Values(others), func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	for _, o := range others {
-		if o.from > s.from && s.from < s.to {
-			left = append(left, span{s.from, min(o.from, s.to)})
-		}
-		s.from = max(s.from, o.to)
-	}
-	if s.from < s.to {
-		left = append(left, s)
-	}
-	return left
 }
 
 // missing deals with a holding whose device isn't in the batch. Where somebody's

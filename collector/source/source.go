@@ -1,7 +1,9 @@
 package source
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gputally/gputally/internal/wire"
@@ -24,6 +26,35 @@ func (s Slot) Next() Slot { return Slot{Start: s.End(), Length: s.Length} }
 // start, what came after, while it was read, as its last ms.
 func (s Slot) AtMS(at time.Time) int64 {
 	return max(0, min(at.Sub(s.Start).Milliseconds(), s.Length.Milliseconds()-1))
+}
+
+// Span is [From, To) in ms of a slot.
+type Span struct{ From, To int64 }
+
+// Span is what of [from, to) lies in the slot; a zero to has no end. To is not after
+// From where nothing does.
+func (s Slot) Span(from, to time.Time) Span {
+	length := s.Length.Milliseconds()
+	ms := func(t time.Time) int64 { return max(0, min(t.Sub(s.Start).Milliseconds(), length)) }
+	if to.IsZero() {
+		return Span{ms(from), length}
+	}
+	return Span{ms(from), ms(to)}
+}
+
+// Without is what others leave of the span, ascending.
+func (s Span) Without(others []Span) (left []Span) {
+	others = slices.SortedFunc(slices.Values(others), func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	for _, o := range others {
+		if o.From > s.From && s.From < s.To {
+			left = append(left, Span{s.From, min(o.From, s.To)})
+		}
+		s.From = max(s.From, o.To)
+	}
+	if s.From < s.To {
+		left = append(left, s)
+	}
+	return left
 }
 
 // At is the slot of the given length that contains t.

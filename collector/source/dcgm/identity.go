@@ -7,6 +7,7 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
 	"github.com/gputally/gputally/collector/source"
+	"github.com/gputally/gputally/collector/source/field"
 )
 
 // identity is what names a GPU; it changes with its hardware or driver alone.
@@ -23,7 +24,7 @@ const liveData = 1
 
 var identityFields = []godcgm.Short{
 	fieldDriver, fieldCUDA, fieldName, fieldSerial, fieldUUID, fieldMinor, fieldPCI,
-	67, 69, fieldVBIOS,
+	field.MIGMode, field.MIGMaxSlices, fieldVBIOS,
 }
 
 // identify asks for the names of GPUs, by DCGM's id. A GPU that doesn't answer
@@ -49,35 +50,35 @@ func identify(ids []uint32) (map[uint32]identity, error) {
 }
 
 func (id *identity) take(v *godcgm.FieldValue_v2) {
+	n, isNumber := number(v)
 	switch v.FieldID {
 	case fieldDriver:
 		id.driver = text(v)
-	case fieldCUDA:
-		if n, ok := number(v); ok {
-			id.cuda = fmt.Sprintf("%d.%d", n/1000, n%1000/10)
-		}
 	case fieldName:
 		id.name = text(v)
 	case fieldSerial:
 		id.info.Serial = text(v)
 	case fieldUUID:
 		id.uuid = text(v)
-	case fieldMinor:
-		if n, ok := number(v); ok {
-			minor := uint32(n)
-			id.info.Minor = &minor
-		}
 	case fieldPCI:
 		id.info.PCIBusID = text(v)
-	case 67:
-		n, ok := number(v)
-		id.mig = ok && n == 1
-	case 69:
-		if n, ok := number(v); ok && n >= 1 && n <= 64 {
-			id.maxSlices = uint32(n)
-		}
 	case fieldVBIOS:
 		id.info.VBIOS = text(v)
+	}
+	if !isNumber {
+		return
+	}
+	switch v.FieldID {
+	case fieldCUDA:
+		id.cuda = fmt.Sprintf("%d.%d", n/1000, n%1000/10)
+	case fieldMinor:
+		id.info.Minor = new(uint32(n))
+	case field.MIGMode:
+		id.mig = n == 1
+	case field.MIGMaxSlices:
+		if n >= 1 && n <= 64 {
+			id.maxSlices = uint32(n)
+		}
 	}
 }
 

@@ -37,27 +37,21 @@ func (b *blindness) failed(at time.Time) {
 
 // observe takes out of what a batch says it observed what was not seen up to at.
 func (b *blindness) observe(slot source.Slot, at time.Time, out *wire.Batch) {
-	blind := slices.Clone(b.past)
+	past := slices.Clone(b.past)
 	if !b.open.IsZero() {
-		blind = append(blind, interval{b.open, at})
+		past = append(past, interval{b.open, at})
 	}
-	length := slot.Length.Milliseconds()
-	ms := func(t time.Time) int64 { return max(0, min(t.Sub(slot.Start).Milliseconds(), length)) }
-	from, any := int64(0), false
-	for _, i := range blind {
-		lo, hi := ms(i.from), ms(i.to)
-		if lo >= hi {
-			continue
+	var blind []source.Span
+	for _, i := range past {
+		if one := slot.Span(i.from, i.to); one.From < one.To {
+			blind = append(blind, one)
 		}
-		any = true
-		if from < lo {
-			out.Observed = append(out.Observed, &wire.Interval{FromMs: from, ToMs: lo})
+	}
+	if len(blind) > 0 {
+		for _, seen := range slot.Span(slot.Start, slot.End()).Without(blind) {
+			out.Observed = append(out.Observed, &wire.Interval{FromMs: seen.From, ToMs: seen.To})
 		}
-		from = max(from, hi)
+		out.Unobserved = len(out.Observed) == 0
 	}
-	if any && from < length {
-		out.Observed = append(out.Observed, &wire.Interval{FromMs: from, ToMs: length})
-	}
-	out.Unobserved = any && len(out.Observed) == 0
 	b.past = slices.DeleteFunc(b.past, func(i interval) bool { return !i.to.After(slot.End()) })
 }
