@@ -17,7 +17,7 @@ import (
 
 // Whatever can't be read fails what needed it, and nothing is lost by that.
 func TestEveryReadFails(t *testing.T) {
-	opt := Options{SegmentBytes: 500, MaxBytes: minMaxBytes, Describe: describe}
+	opt := Options{SegmentBytes: 500, Describe: describe}
 	for _, op := range []string{"open", "read", "list"} {
 		failed := 0
 		for nth := 1; ; nth++ {
@@ -27,6 +27,7 @@ func TestEveryReadFails(t *testing.T) {
 			for seq := range uint64(9) {
 				appendSeqs(t, s, seq, seq+1, 100)
 			}
+			appendSeqs(t, s, 9, 10, readChunkBytes+1) // takes a second look
 			if err := errors.Join(s.Ack(2), s.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -62,12 +63,12 @@ func TestEveryReadFails(t *testing.T) {
 			if statsErr == nil && !errors.Is(err, syscall.EIO) {
 				t.Errorf("%s %d fails, and the spool says %v", op, nth, err)
 			}
-			want := Stats{Appended: 9, Cursor: 2, Records: 7}
+			want := Stats{Appended: 10, Cursor: 2, Records: 8}
 			st := checkSum(t, s)
 			if diff := cmp.Diff(want, st, cmpopts.IgnoreFields(Stats{}, "Bytes", "Segments"), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s %d failed: Stats (-want +got):\n%s", op, nth, diff)
 			}
-			sameIDs(t, ids(3, 9), got)
+			sameIDs(t, ids(3, 10), got)
 		}
 		if failed == 0 {
 			t.Errorf("no %s was needed", op)
@@ -117,6 +118,34 @@ func TestDropsOnlyWhatIsSaved(t *testing.T) {
 		if got := checkSum(t, s); got.Appended != before.Appended+1 || got.Dropped <= before.Dropped || got.CorruptRecords != 0 {
 			t.Errorf("%s: with the disk mended %+v", name, got)
 		}
+	}
+}
+
+// What an Ack settled in memory only is made durable before it makes room, and is not
+// told as dropped.
+func TestRoomOfWhatAnAckCouldNotSave(t *testing.T) {
+	disk := newMemFS()
+	s := open(t, t.TempDir(), Options{SegmentBytes: 500, MaxBytes: minMaxBytes, Describe: describe, fs: disk})
+	var seq uint64
+	for ; s.Stats().Bytes+headerBytes+frameHeadBytes+100 <= minMaxBytes; seq++ {
+		appendSeqs(t, s, seq, seq+1, 100)
+	}
+	disk.fail = func(_, name string) error {
+		if strings.HasPrefix(name, "state") {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if err := s.Ack(s.end(1)); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("Ack on a disk that takes no state: %v", err)
+	}
+	disk.fail = nil
+	for range 6 {
+		appendSeqs(t, s, seq, seq+1, 100)
+		seq++
+	}
+	if st := checkSum(t, s); st.Dropped != 0 || st.Appended != seq {
+		t.Errorf("%+v, want %d appended and none dropped", st, seq)
 	}
 }
 
@@ -250,4 +279,24 @@ func TestOptionsHaveDefaultsAndBounds(t *testing.T) {
 	if _, err := ReadStats(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
+}
+
+// ended is a context that ends as soon as somebody waits for it.
+type ended struct {
+	context.Context
+	waited bool
+}
+
+func (e *ended) Done() <-chan struct{} {
+	e.waited = true
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+func (e *ended) Err() error {
+	if e.waited {
+		return context.DeadlineExceeded
+	}
+	return nil
 }

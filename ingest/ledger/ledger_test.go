@@ -2,11 +2,13 @@ package ledger
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/wire"
 )
@@ -191,6 +193,133 @@ func TestWinnersByRankNotByArrival(t *testing.T) {
 	}
 	if len(w.nodes["n"]) != 1 || len(w.findings) == 0 {
 		t.Errorf("%d slots, findings %v; want one slot and the equal rank told", len(w.nodes["n"]), w.findings)
+	}
+}
+
+// TestWhoCountsInPlaceOfWhom: of a collector's own batches the later counts, and only
+// equal ranks are told; another collector's, once an hour; fills are never told of.
+func TestWhoCountsInPlaceOfWhom(t *testing.T) {
+	row := func(minute int, rev, batch uint64, collector string) journalBatch {
+		at := at(0).Add(time.Duration(minute) * time.Minute).UnixMilli()
+		return journalBatch{node: "n", slotMS: at, rank: wire.Rank{Rev: rev, Collector: collector}, batch: batch, holdRows: 1, observedMS: 10}
+	}
+	for _, c := range []struct {
+		name     string
+		rows     []journalBatch
+		findings []string // a part of each
+	}{
+		{"corrected", []journalBatch{row(0, 5, 50, "a"), row(0, 6, 60, "a")}, nil},
+		{"a copy", []journalBatch{row(0, 5, 50, "a"), row(0, 5, 50, "a")}, nil},
+		{"of equal rank", []journalBatch{row(0, 5, 50, "a"), row(0, 5, 51, "a")}, []string{"rank 5 for node n, slot 2026-03-01 00:00"}},
+		{"by another collector", []journalBatch{row(0, 5, 50, "a"), row(0, 6, 60, "b"), row(1, 5, 51, "a"), row(1, 6, 61, "b")}, []string{`"b" count in place of collector "a"`}},
+		{"before another", []journalBatch{row(0, 6, 60, "b"), row(0, 5, 50, "a")}, []string{`"b" count in place of collector "a"`}},
+		{"in each hour", []journalBatch{row(0, 5, 50, "a"), row(0, 6, 60, "b"), row(60, 5, 51, "a"), row(60, 6, 61, "b")}, []string{"hour 2026-03-01T00:00:00Z", "hour 2026-03-01T01:00:00Z"}},
+		{"a fill", []journalBatch{row(0, wire.FillRev, 50, "a"), row(0, 6, 60, "b")}, nil},
+		{"two fills", []journalBatch{row(0, wire.FillRev, 50, "a"), row(0, wire.FillRev, 51, "b")}, nil},
+	} {
+		got := winnersOf(c.rows...).findings
+		ok := len(got) == len(c.findings)
+		for i := range c.findings {
+			ok = ok && strings.Contains(got[i], c.findings[i])
+		}
+		if !ok {
+			t.Errorf("%s: findings %q, want %q", c.name, got, c.findings)
+		}
+	}
+}
+
+// TestJournalsAheadOfTheClock count up to the last slot that is over, and not within
+// the gap's reach of an hour's start.
+func TestJournalsAheadOfTheClock(t *testing.T) {
+	c := clock.NewFake(at(0))
+	l := &Ledger{deps: Deps{Clock: c}}
+	lab := cluster{Name: "lab", SlotMS: 10_000}
+	end := at(2).UnixMilli()
+	for now, want := range map[int64]int64{ // by the clock, ms before the journal's end: where it ends
+		0: end, 120_000: end, 120_001: end - 130_000, 1_800_000: end - 1_800_000, 1_795_001: end - 1_800_000,
+		3_600_000: end - 3_600_000, 3_600_000 - meter.GapMaxMS + 1: end - 3_600_000, 3_600_000 - meter.GapMaxMS: end - 3_600_000 + meter.GapMaxMS,
+	} {
+		c.Set(time.UnixMilli(end - now))
+		journal := []journalHour{{Hour: at(0), EndMS: at(1).UnixMilli()}, {Hour: at(1), EndMS: end}}
+		past, ahead := l.past(lab, journal)
+		if got := past[len(past)-1].EndMS; ahead != (now > 120_000) || got != want || journal[1].EndMS != end {
+			t.Errorf("%d ms before its end the journal ends %d ms before it, ahead %t; want %d", now, end-got, ahead, end-want)
+		}
+	}
+	if past, ahead := l.past(lab, nil); past != nil || ahead {
+		t.Errorf("an empty journal is %v, ahead %t", past, ahead)
+	}
+}
+
+// TestRunsMoved where a GPU that two nodes list was listed otherwise before.
+func TestRunsMoved(t *testing.T) {
+	hour := at(3).UnixMilli()
+	sighting := func(node string, run, last int64) meter.Sighting {
+		return meter.Sighting{HourMS: hour, GPU: "g", Node: node, RunFromMS: run, LastMS: last}
+	}
+	before := []meter.Sighting{sighting("a", 1, 9), sighting("b", 2, 9), {HourMS: hour - 1, GPU: "g", Node: "a", RunFromMS: 7}}
+	for name, c := range map[string]struct {
+		now  []meter.Sighting
+		want bool
+	}{
+		"as before":        {before[:2], false},
+		"another run":      {[]meter.Sighting{sighting("a", 1, 9), sighting("b", 3, 9)}, true},
+		"another end":      {[]meter.Sighting{sighting("a", 1, 8), sighting("b", 2, 9)}, true},
+		"one node alone":   {[]meter.Sighting{sighting("a", 3, 9)}, false},
+		"a node that came": {[]meter.Sighting{sighting("a", 1, 9), sighting("c", 3, 9)}, false},
+	} {
+		if got := runsMoved(c.now, before, hour); got != c.want {
+			t.Errorf("%s: moved %t", name, got)
+		}
+	}
+}
+
+// TestTheNextHourGoesOn: it is put before the queue, unless it leads it, is not there or
+// has lost its raw.
+func TestTheNextHourGoesOn(t *testing.T) {
+	o := &overview{hours: []hourState{{start: at(0)}, {start: at(1)}, {start: at(2), gone: true}}}
+	of := func(hours ...int) (queue [][]hourState) {
+		for _, h := range hours {
+			queue = append(queue, []hourState{{start: at(h)}})
+		}
+		return queue
+	}
+	for _, c := range []struct {
+		next        int
+		queue, want [][]hourState
+	}{
+		{1, of(), of(1)}, {1, of(1, 5), of(1, 5)}, {1, of(5), of(1, 5)}, {2, of(5), of(5)}, {3, of(), of()},
+	} {
+		if diff := cmp.Diff(c.want, o.goOn(at(c.next), c.queue), cmp.AllowUnexported(hourState{})); diff != "" {
+			t.Errorf("hour %d before %d chunks (-want +got):\n%s", c.next, len(c.queue), diff)
+		}
+	}
+}
+
+// TestRecordsOfASlotAreOne, whatever order the engine delivers them in, and an hour
+// sees those that its gaps may reach.
+func TestRecordsOfASlotAreOne(t *testing.T) {
+	const slot = 10_000
+	hour := at(5).UnixMilli()
+	reach := []int64{-meter.GapMaxMS - slot, -meter.GapMaxMS - slot + 1, 0, meter.HourMS + meter.GapMaxMS - 1, meter.HourMS + meter.GapMaxMS}
+	s := &series{}
+	for i := range reach {
+		n := (i*3 + 2) % len(reach)
+		for leaf := range uint64(2) {
+			s.records = append(s.records, meter.Record{StartMS: hour + reach[n], Rows: []meter.Row{{Leaf: leaf}}})
+		}
+	}
+	r := &raw{gpus: map[string]map[string]*series{"g": {"n": s}}}
+	r.sort()
+	var got []int64
+	for _, record := range around(s.records, slot, hour) {
+		got = append(got, record.StartMS-hour)
+		if len(record.Rows) != 2 || record.Rows[0].Leaf != 0 {
+			t.Errorf("record at %d has the rows %+v", record.StartMS-hour, record.Rows)
+		}
+	}
+	if diff := cmp.Diff(reach[1:4], got); diff != "" || len(s.records) != len(reach) {
+		t.Errorf("%d records, of which the hour sees (-want +got):\n%s", len(s.records), diff)
 	}
 }
 

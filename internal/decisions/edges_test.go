@@ -214,6 +214,10 @@ func TestFilesOfTheCopyEndAtAnHour(t *testing.T) {
 	if n, _, err := l.Compare(); n != 7 || err != nil {
 		t.Errorf("the copy has %d messages, %v", n, err)
 	}
+	last := l.copy.file
+	if err := errors.Join(l.Close(), l.Close()); err != nil || !errors.Is(last.Close(), os.ErrClosed) {
+		t.Errorf("Close twice: %v, and the copy's file is closed: %t", err, l.copy.file == nil)
+	}
 }
 
 func TestDocumentsThatCantBeRead(t *testing.T) {

@@ -310,6 +310,10 @@ func TestDeletedDecisionsAreTold(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b *testBroker) {
 		l := open(t, b.addr)
 		prepareLog(t, l)
+		b.deleteBefore(t, 1)
+		if err := l.Refresh(testContext(t)); !errors.Is(err, ErrDeleted) {
+			t.Errorf("Refresh of a topic without its first message: %v", err)
+		}
 		b.deleteBefore(t, 2)
 		for name, err := range map[string]error{
 			"Refresh": l.Refresh(testContext(t)),
