@@ -285,7 +285,7 @@ func TestM1BatchesFromBeforeSealsAreCounted(t *testing.T) {
 	programtest.Alter(t, data,
 		"ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)) WHERE node = 'n1' SETTINGS mutations_sync = 2")
 	for _, want := range []string{"180 journal rows match their seals; 180 have no seal",
-		"sampled 200 of 360"} {
+		"200 of 360 messages in the topic"} {
 		if r := programtest.VerifyLedger(t, data); r.Code != cli.ExitOK || !strings.Contains(r.Checks["C3"].Figures, want) {
 			t.Errorf("verify: code %d, C3 %+v, want %q", r.Code, r.Checks["C3"], want)
 		}
