@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,6 +64,7 @@ type Group struct {
 func (c Command) Root(s *Session, groups []Group) *cobra.Command {
 	root := c.cobra(s)
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlagError(err) })
 	root.Args = nil // cobra then suggests commands that are spelt alike
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return s.openLog(cmd) }
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -91,24 +93,21 @@ func (c Command) cobra(s *Session) *cobra.Command {
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	} else {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := c.checkFlags(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			s.Started, s.resumes, s.changed = true, c.Resumes, cmd.Flags().Changed
 			return c.Run(cmd.Context(), s, args)
 		}
 	}
-	needs := append(s.define(cmd.Flags(), c.Takes), c.Needs...)
+	c.Needs = append(s.define(cmd.Flags(), c.Takes), c.Needs...)
 	if c.Flags != nil {
 		c.Flags(cmd.Flags())
 	}
-	for _, name := range needs {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the table of commands names a flag that the command does not have
+	for _, name := range slices.Concat(c.Needs, c.OneOf, c.Apart) {
+		if cmd.Flags().Lookup(name) == nil {
+			panic(c.Use + " has no flag --" + name)
 		}
-	}
-	if c.OneOf != nil {
-		cmd.MarkFlagsOneRequired(c.OneOf...)
-	}
-	if c.Apart != nil {
-		cmd.MarkFlagsMutuallyExclusive(c.Apart...)
 	}
 	for _, below := range c.Commands {
 		cmd.AddCommand(below.cobra(s))
@@ -167,6 +166,38 @@ func (s *Session) define(flags *pflag.FlagSet, takes Takes) (needs []string) {
 	return needs
 }
 
+// checkFlags holds the flags that are given against Needs, OneOf and Apart.
+func (c Command) checkFlags(given func(flag string) bool) error {
+	missing := slices.DeleteFunc(slices.Clone(c.Needs), given)
+	if len(missing) > 0 {
+		return fmt.Errorf("--%s is missing", strings.Join(missing, ", --"))
+	}
+	if len(c.OneOf) > 0 && !slices.ContainsFunc(c.OneOf, given) {
+		return fmt.Errorf("one of --%s is needed", strings.Join(c.OneOf, ", --"))
+	}
+	both := slices.DeleteFunc(slices.Clone(c.Apart), func(flag string) bool { return !given(flag) })
+	if len(both) > 1 {
+		return fmt.Errorf("--%s exclude each other: give one of them", strings.Join(both, " and --"))
+	}
+	return nil
+}
+
+// plainFlagError says in words what a flag takes where the error is that of Go's parser.
+func plainFlagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	want := map[string]string{
+		"bool": "true or false", "duration": "a duration with its unit, such as 10s or 1h",
+		"int": "a whole number", "int64": "a whole number", "uint": "a whole number, 0 or more",
+	}[invalid.GetFlag().Value.Type()]
+	if want == "" {
+		return err
+	}
+	return fmt.Errorf("invalid argument %q for --%s: want %s", invalid.GetValue(), invalid.GetFlag().Name, want)
+}
+
 // argumentsOfUse wants an argument for each name after the command's own in Use; one
 // in brackets may be left out.
 func argumentsOfUse(cmd *cobra.Command, args []string) error {
@@ -175,9 +206,9 @@ func argumentsOfUse(cmd *cobra.Command, args []string) error {
 	case len(args) < len(names) && !strings.HasPrefix(names[len(args)], "["):
 		return fmt.Errorf("%s is missing", strings.Join(names[len(args):], " "))
 	case len(args) > len(names) && len(names) == 0:
-		return fmt.Errorf("%q is too much: %q takes no arguments", args[0], cmd.CommandPath())
+		return fmt.Errorf("argument %q is too much: %q takes none", args[0], cmd.CommandPath())
 	case len(args) > len(names):
-		return fmt.Errorf("%q is too much: want %s", args[len(names)], strings.Join(names, " "))
+		return fmt.Errorf("argument %q is too much: want %s", args[len(names)], strings.Join(names, " "))
 	}
 	return nil
 }
@@ -195,8 +226,8 @@ func (s *Session) Execute(ctx context.Context, root *cobra.Command) int {
 	return s.report(ctx, err)
 }
 
-// misspelt tells of a command that there isn't, rather than of a flag that the
-// command above it doesn't have; other errors stay.
+// misspelt returns an error that names the unknown subcommand and similar ones, if the
+// arguments have one, and err otherwise. Cobra would report an unknown flag of the parent.
 func misspelt(root *cobra.Command, args []string, err error) error {
 	found, rest, findErr := root.Find(args)
 	if findErr != nil || found == root || !found.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"math/big"
 	"strings"
 	"time"
@@ -8,10 +9,23 @@ import (
 	"github.com/shopspring/decimal"
 )
 
+// Count is a number with its noun, in the plural unless the number is 1: "1 hour",
+// "2 batches".
+func Count[N int | int64 | uint64](n N, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // CentPlaces is how precisely tables show money; documents are exact.
 const CentPlaces = 2
 
-// Amount reads a decimal of a document; what is none counts as nothing.
+// Amount reads a decimal of a document; a text that is not a decimal is 0.
 func Amount(text string) decimal.Decimal {
 	d, err := decimal.NewFromString(text)
 	if err != nil {
@@ -54,8 +68,8 @@ func RFC3339(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// Fixed is a decimal rounded to places, or as readable has it; what is no
-// decimal stays as it is.
+// Fixed is a decimal rounded as Readable does; a text that is not a decimal is returned
+// unchanged.
 func Fixed(number string, places int) string {
 	r, ok := new(big.Rat).SetString(number)
 	if !ok {
@@ -67,8 +81,8 @@ func Fixed(number string, places int) string {
 // mostPlaces is what documents are exact to.
 const mostPlaces = 9
 
-// Readable rounds to places; what would come to nothing, or to one digit less
-// than that, gets as many places as two digits need.
+// Readable rounds r to places. A number too small to show two significant digits there
+// gets as many places as these need, at most nine.
 func Readable(r *big.Rat, places int) string {
 	ten, scaled, at := big.NewRat(10, 1), new(big.Rat).Abs(r), 0
 	for ; at < mostPlaces && scaled.Sign() > 0 && scaled.Cmp(big.NewRat(1, 1)) < 0; at++ {

@@ -8,6 +8,7 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,8 +28,8 @@ type Session struct {
 	Clock          clock.Clock
 	Args           []string
 	Log            *slog.Logger
-	// Started says that a command's own code runs: what fails now is no wrong command
-	// line.
+	// Started is set once the command's own code runs. An error before that is a wrong
+	// command line.
 	Started bool
 
 	ConfigPath, LogLevel string
@@ -47,7 +48,7 @@ type Session struct {
 // Given says that a flag of this name is on the command line.
 func (s *Session) Given(flag string) bool { return s.changed(flag) }
 
-// Who is who a record is by: --by, else the user that runs this.
+// Who is the name that a decision is recorded under: --by, else the user who runs this.
 func (s *Session) Who() string { return cmp.Or(s.By, CurrentUser(), "unknown") }
 
 // CurrentUser is for the record only; empty where the system has no name.
@@ -59,12 +60,23 @@ func CurrentUser() string {
 	return u.Username
 }
 
-// Sayf tells people something on stderr; no step fails because that does.
+// Sayf prints a note on stderr. A write error is ignored: it must not fail the command.
 func (s *Session) Sayf(format string, args ...any) { _, _ = fmt.Fprintf(s.Stderr, format, args...) }
 
 // Writef prints a part of an answer.
 func (s *Session) Writef(format string, args ...any) error {
 	if _, err := fmt.Fprintf(s.Stdout, format, args...); err != nil {
+		return fmt.Errorf("print answer: %w", err)
+	}
+	return nil
+}
+
+// PrintJSON prints an answer that is one document as indented JSON.
+func (s *Session) PrintJSON(document any) error {
+	enc := json.NewEncoder(s.Stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(document); err != nil {
 		return fmt.Errorf("print answer: %w", err)
 	}
 	return nil
@@ -91,7 +103,7 @@ func (s *Session) openLog(cmd *cobra.Command) error {
 	return nil
 }
 
-// CommandLine is how this invocation names itself in LOCK and run.json.
+// CommandLine is the invocation as the files LOCK and run.json show it.
 func (s *Session) CommandLine() string {
 	return strings.Join(append([]string{"gputally"}, s.Args...), " ")
 }

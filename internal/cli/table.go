@@ -16,15 +16,6 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// NumberColumns are columns of numbers.
-func NumberColumns(names ...string) []Column {
-	columns := make([]Column, len(names))
-	for i, name := range names {
-		columns[i] = Column{Name: name, Number: true}
-	}
-	return columns
-}
-
 // Ways to print an answer.
 const (
 	AsTable = "table"
@@ -61,8 +52,17 @@ type Column struct {
 	Wide   bool
 }
 
-// ExactColumn is a column of exact numbers, such as money.
-func ExactColumn(name string) Column { return Column{Name: name, Number: true, exact: true} }
+// Columns declares columns, one string each: the name, and after a space what it holds
+// unless that is text: "gpu_hours number", "total exact" for exact numbers such as money,
+// "reason wide" for text that is never cut.
+func Columns(declared ...string) []Column {
+	columns := make([]Column, len(declared))
+	for i, text := range declared {
+		name, kind, _ := strings.Cut(text, " ")
+		columns[i] = Column{Name: name, Number: kind == "number" || kind == "exact", exact: kind == "exact", Wide: kind == "wide"}
+	}
+	return columns
+}
 
 // heading is the column's name for readers, in their spelling.
 func (c Column) heading() string {
@@ -272,13 +272,4 @@ func isTerminal(w io.Writer) bool {
 // terminal asks for none.
 func Colour(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// TextColumns are columns of text.
-func TextColumns(names []string) []Column {
-	columns := make([]Column, len(names))
-	for i, name := range names {
-		columns[i] = Column{Name: name}
-	}
-	return columns
 }

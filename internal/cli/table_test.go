@@ -47,7 +47,7 @@ func TestTableInThreeFormats(t *testing.T) {
 }
 
 func TestExactNumbersAreStringsInJSON(t *testing.T) {
-	money := Table{Columns: []Column{{Name: "content_sha256"}, ExactColumn("total")},
+	money := Table{Columns: Columns("content_sha256", "total exact"),
 		Rows: [][]string{{"9f86", "1234567.10"}, {"d081", "-0.5"}, {"", ""}}}
 	for o, want := range map[Format]string{
 		AsTable: "CONTENT SHA-256         TOTAL\n9f86             1 234 567.10\nd081                     -0.5\n\n",

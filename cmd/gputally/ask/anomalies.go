@@ -45,11 +45,8 @@ func printAnomalies(s *cli.Session, found []episode.Episode) error {
 }
 
 func anomaliesExact(found []episode.Episode) cli.Table {
-	t := cli.Table{Columns: append(
-		cli.TextColumns([]string{"id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf", "start", "end"}),
-		cli.ExactColumn("wasted_gpu_hours"), cli.ExactColumn("wasted_cost"),
-		cli.Column{Name: "currency"}, cli.Column{Name: "evidence"},
-	)}
+	t := cli.Table{Columns: cli.Columns("id", "kind", "tenant", "project", "workload", "node", "gpu", "leaf",
+		"start", "end", "wasted_gpu_hours exact", "wasted_cost exact", "currency", "evidence")}
 	for _, e := range found {
 		t.Rows = append(t.Rows, []string{
 			e.ID(), string(e.Kind), e.Tenant, e.Project, e.Workload, e.Node, e.GPU, e.Leaf,
@@ -62,8 +59,8 @@ func anomaliesExact(found []episode.Episode) cli.Table {
 
 // anomaliesShown leaves out what a line of a terminal has no room for.
 func anomaliesShown(found []episode.Episode) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"kind", "tenant", "workload", "node", "start", "end"}),
-		cli.Column{Name: "gpu_hours", Number: true}, cli.Column{Name: "cost", Number: true}, cli.Column{Name: "currency"})}
+	t := cli.Table{Columns: cli.Columns("kind", "tenant", "workload", "node", "start", "end",
+		"gpu_hours number", "cost number", "currency")}
 	for _, e := range found {
 		t.Rows = append(t.Rows, []string{
 			string(e.Kind), e.Tenant, e.Workload, e.Node,
@@ -77,7 +74,7 @@ func anomaliesShown(found []episode.Episode) cli.Table {
 // Anomalies prints the episodes of a kind and of a tenant; empty: all.
 func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string) error {
 	if kind != "" && !slices.Contains(episode.Kinds(), episode.Kind(kind)) {
-		return cli.UsageError(fmt.Errorf("kind %q: want %s", kind, AnomalyKinds()))
+		return cli.UsageError(fmt.Errorf("--kind %q: want one of %s", kind, AnomalyKinds()))
 	}
 	return app.WithStore(ctx, s, func(a *app.Access) error {
 		found, err := findAnomalies(ctx, a, &s.Range)

@@ -74,9 +74,8 @@ func Audit(ctx context.Context, s *cli.Session, from int64, parts bool, expect E
 		return cli.UsageError(fmt.Errorf("--from %d: want 0 or more", from))
 	}
 	return app.WithDecisions(ctx, s, func(p *app.Pipeline) error {
-		t := cli.Table{Columns: append([]cli.Column{{Name: "offset", Number: true}},
-			append(cli.TextColumns([]string{"appended", "kind", "who", "what"}),
-				cli.Column{Name: "outcome", Wide: true}, cli.Column{Name: "chain", Wide: true})...)}
+		t := cli.Table{Columns: cli.Columns("offset number", "appended", "kind", "who", "what", "outcome wide",
+			"chain wide")}
 		err := p.Decisions.Walk(ctx, from, func(e decisions.Entry) error {
 			if e.Kind != decisions.KindPart || parts {
 				t.Rows = append(t.Rows, auditRow(e))

@@ -2,10 +2,8 @@ package ask
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +115,7 @@ func (a *ExplainAsk) Validate() error {
 	}
 	switch {
 	case named != 1:
-		return errors.New("name one of --gpu, --pod, --job and --invoice")
+		return errors.New("which GPU-hour? give exactly one of --gpu, --pod, --job and --invoice")
 	case a.Invoice == "" && a.Request.Hour.IsZero():
 		return errors.New("--hour is missing: name an hour such as 2026-10-03T14:00Z")
 	case a.Invoice != "" && a.Line < 1:
@@ -195,21 +193,12 @@ func Explain(ctx context.Context, s *cli.Session, a *app.Access, ask ExplainAsk)
 
 func printExplanation(s *cli.Session, o explainOutput, e *explain.Explanation, price listprice.Price) error {
 	if o == cli.AsJSON {
-		enc := json.NewEncoder(s.Stdout)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(listprice.Explanation{Explanation: e, Price: price}); err != nil {
-			return fmt.Errorf("print explanation: %w", err)
-		}
-		return nil
+		return s.PrintJSON(listprice.Explanation{Explanation: e, Price: price})
 	}
 	var b strings.Builder
 	if err := e.WriteText(&b); err != nil {
 		return err
 	}
 	b.WriteString(price.Text())
-	if _, err := io.WriteString(s.Stdout, cli.PrintableLines(b.String())); err != nil {
-		return fmt.Errorf("print explanation: %w", err)
-	}
-	return nil
+	return s.Writef("%s", cli.PrintableLines(b.String()))
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -14,10 +13,8 @@ import (
 )
 
 func boardTable(boards []ledger.Board) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"cluster", "gpu", "node", "model"}),
-		cli.Column{Name: "slices", Number: true})}
-	t.Columns = append(t.Columns,
-		cli.TextColumns([]string{"state", "first_listed", "last_listed", "closes", "retired_by", "reason"})...)
+	t := cli.Table{Columns: cli.Columns("cluster", "gpu", "node", "model", "slices number",
+		"state", "first_listed", "last_listed", "closes", "retired_by", "reason")}
 	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 	for _, b := range boards {
 		state := "present"
@@ -54,11 +51,9 @@ func retire(ctx context.Context, s *cli.Session, a *app.Access, l *ledger.Ledger
 		if err != nil && !ledger.Damaged(err) {
 			return err
 		}
-		hours = strconv.Itoa(n) + " hours computed again"
+		hours = cli.Count(n, "hour") + " computed again"
 	}
-	_, err = fmt.Fprintf(s.Stdout, "GPU %s is retired from %s on; %s\n", cli.Printable(r.GPU),
-		at.Format(time.RFC3339), hours)
-	return err
+	return s.Writef("GPU %s is retired from %s on; %s\n", cli.Printable(r.GPU), at.Format(time.RFC3339), hours)
 }
 
 // Inventory prints every GPU that was ever listed.
@@ -75,7 +70,7 @@ func Inventory(ctx context.Context, s *cli.Session) error {
 // RetireGPU takes a silent GPU out of the inventory.
 func RetireGPU(ctx context.Context, s *cli.Session, gpu string, at cli.Instant, cluster, reason string) error {
 	if at.At.IsZero() || reason == "" {
-		return cli.UsageError(errors.New("--at TIME and --reason TEXT are needed"))
+		return cli.UsageError(errors.New("--at TIME and --reason TEXT are needed: from when the GPU is gone, and why"))
 	}
 	r := ledger.Retirement{Cluster: cluster, GPU: gpu, At: at.At, Reason: reason, Who: cmp.Or(s.By, cli.CurrentUser())}
 	return app.WithLedger(ctx, s, func(a *app.Access, l *ledger.Ledger) error { return retire(ctx, s, a, l, r) })

@@ -45,7 +45,7 @@ func restore(ctx context.Context, s *cli.Session, p *app.Pipeline, from, who str
 	if _, err := p.Projection.Rebuild(ctx, who, over); err != nil {
 		return err
 	}
-	return s.Writef("%d messages are restored; the chain's head is the copy's, %s\n", n, headAt(p, end-1))
+	return s.Writef("%s restored; the chain's head is the copy's, %s\n", cli.Count(n, "message"), headAt(p, end-1))
 }
 
 func headAt(p *app.Pipeline, offset int64) (head decisions.Head) {
@@ -60,6 +60,6 @@ func Rebuild(ctx context.Context, s *cli.Session, over bool) error {
 		if err != nil {
 			return err
 		}
-		return s.Writef("%d messages of the decisions are in ClickHouse\n", n)
+		return s.Writef("ClickHouse now has %s of the decisions\n", cli.Count(n, "message"))
 	})
 }

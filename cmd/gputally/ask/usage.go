@@ -58,12 +58,11 @@ func noteOpenPools(ctx context.Context, s *cli.Session, a *app.Access, q usage.Q
 var BucketNames = []string{"active", "idle", "unproven", "free", "stranded", "unhealthy", "unobserved"}
 
 func usageExact(q usage.Query, rows []usage.Row) cli.Table {
-	t := cli.Table{Columns: cli.TextColumns(q.By)}
+	t := cli.Table{Columns: cli.Columns(q.By...)}
 	for _, name := range BucketNames {
-		t.Columns = append(t.Columns, cli.Column{Name: name + "_slice_ms", Number: true})
+		t.Columns = append(t.Columns, cli.Columns(name+"_slice_ms number")...)
 	}
-	t.Columns = append(t.Columns, cli.Column{Name: "gpu_hours", Number: true},
-		cli.Column{Name: "energy_joules", Number: true})
+	t.Columns = append(t.Columns, cli.Columns("gpu_hours number", "energy_joules number")...)
 	for _, r := range rows {
 		cells := slices.Clone(r.By)
 		for _, ms := range r.Buckets {
@@ -76,11 +75,11 @@ func usageExact(q usage.Query, rows []usage.Row) cli.Table {
 
 // usageShares is for reading: GPU-hours, and what part of them each bucket is.
 func usageShares(q usage.Query, rows []usage.Row) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns(q.By), cli.Column{Name: "gpu_hours", Number: true})}
+	t := cli.Table{Columns: append(cli.Columns(q.By...), cli.Columns("gpu_hours number")...)}
 	for _, name := range BucketNames {
-		t.Columns = append(t.Columns, cli.Column{Name: name + "_%", Number: true})
+		t.Columns = append(t.Columns, cli.Columns(name+"_% number")...)
 	}
-	t.Columns = append(t.Columns, cli.Column{Name: "kWh", Number: true})
+	t.Columns = append(t.Columns, cli.Columns("kWh number")...)
 	for _, r := range rows {
 		cells := slices.Clone(r.By)
 		if i := slices.Index(q.By, "tenant"); i >= 0 {

@@ -122,13 +122,13 @@ func effectTable(m simulation, forReading bool) cli.Table {
 			shown[i] = shown[i] || !effect.Amount.RoundBank(m.book.MinorUnit).IsZero()
 		}
 	}
-	t := cli.Table{Columns: []cli.Column{{Name: "tenant"}, {Name: "gpu_hours", Number: true}}}
+	t := cli.Table{Columns: cli.Columns("tenant", "gpu_hours number")}
 	for i, effect := range effects {
 		if shown[i] || !forReading {
 			t.Columns = append(t.Columns, cli.Column{Name: effect.Name, Number: true})
 		}
 	}
-	t.Columns = append(t.Columns, cli.Column{Name: "total", Number: true}, cli.Column{Name: "currency"})
+	t.Columns = append(t.Columns, cli.Columns("total number", "currency")...)
 	show := amounts(forReading, m.book.MinorUnit)
 	row := func(name string, hours decimal.Decimal, of []rating.Effect, total decimal.Decimal) {
 		cells := []string{name, shownHours(forReading, hours)}
@@ -182,7 +182,7 @@ func shownHours(forReading bool, hours decimal.Decimal) string {
 // comparisonTable has a column of totals per book, and for each but the first
 // what it differs from the first.
 func comparisonTable(done []simulation, forReading bool) cli.Table {
-	t := cli.Table{Columns: []cli.Column{{Name: "tenant"}, {Name: "gpu_hours", Number: true}}}
+	t := cli.Table{Columns: cli.Columns("tenant", "gpu_hours number")}
 	for i := range done {
 		t.Columns = append(t.Columns, cli.Column{Name: done[i].name, Number: true})
 		if i > 0 {
@@ -190,7 +190,7 @@ func comparisonTable(done []simulation, forReading bool) cli.Table {
 				cli.Column{Name: differenceName(i, "percent"), Number: true})
 		}
 	}
-	t.Columns = append(t.Columns, cli.Column{Name: "currency"})
+	t.Columns = append(t.Columns, cli.Columns("currency")...)
 	show := amounts(forReading, done[0].book.MinorUnit)
 	row := func(name string, hours decimal.Decimal, totals []decimal.Decimal) {
 		cells := []string{name, shownHours(forReading, hours)}

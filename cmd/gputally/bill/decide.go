@@ -12,9 +12,8 @@ import (
 )
 
 func decidedTable(done []invoice.Decided) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"number", "tenant", "kind", "currency"}),
-		cli.ExactColumn("total"),
-		cli.Column{Name: "outcome"}, cli.Column{Name: "content_sha256", Wide: true})}
+	t := cli.Table{Columns: cli.Columns("number", "tenant", "kind", "currency", "total exact", "outcome",
+		"content_sha256 wide")}
 	for _, d := range done {
 		outcome := "finalised"
 		if d.Already {
@@ -26,11 +25,8 @@ func decidedTable(done []invoice.Decided) cli.Table {
 }
 
 func adjustmentTable(found []invoice.Adjustment) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"note", "tenant", "kind", "currency"}),
-		cli.ExactColumn("total"),
-		cli.ExactColumn("gpu_hours"), cli.Column{Name: "changed_hours", Number: true}, cli.Column{Name: "ready"},
-		cli.Column{Name: "reason", Wide: true},
-		cli.Column{Name: "content_sha256", Wide: true})}
+	t := cli.Table{Columns: cli.Columns("note", "tenant", "kind", "currency", "total exact", "gpu_hours exact",
+		"changed_hours number", "ready", "reason wide", "content_sha256 wide")}
 	for _, a := range found {
 		ready := "yes"
 		if !a.Closed {
@@ -55,10 +51,8 @@ func printVerdict(s *cli.Session, v *invoice.Verdict) error {
 	if v.Pending {
 		pending = "yes: see invoice adjustments"
 	}
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"number"}), cli.ExactColumn("total"),
-		cli.Column{Name: "pending_adjustment"},
-		cli.Column{Name: "result", Wide: true}, cli.Column{Name: "content_sha256", Wide: true},
-		cli.Column{Name: "usage_sha256", Wide: true})}
+	t := cli.Table{Columns: cli.Columns("number", "total exact", "pending_adjustment", "result wide",
+		"content_sha256 wide", "usage_sha256 wide")}
 	t.Rows = [][]string{{v.Number, v.Total, pending, result, v.Content, v.Usage}}
 	return s.Print(t)
 }
@@ -67,10 +61,8 @@ func printEvidence(s *cli.Session, e *invoice.Evidence) error {
 	if s.Format == cli.AsJSON {
 		return printDocument(s, e)
 	}
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"hour", "cluster", "node", "gpu", "leaf", "profile",
-		"project", "user", "workload"}),
-		cli.Column{Name: "slice_ms", Number: true}, cli.Column{Name: "slices", Number: true},
-		cli.Column{Name: "batches", Number: true}, cli.Column{Name: "batches_sha256"})}
+	t := cli.Table{Columns: cli.Columns("hour", "cluster", "node", "gpu", "leaf", "profile", "project", "user",
+		"workload", "slice_ms number", "slices number", "batches number", "batches_sha256")}
 	for _, g := range e.GPUHours {
 		t.Rows = append(t.Rows, []string{
 			g.Hour, g.Cluster, g.Node, g.GPU, g.Leaf, g.Profile, g.Project, g.User, g.Workload,
@@ -80,20 +72,19 @@ func printEvidence(s *cli.Session, e *invoice.Evidence) error {
 	if err := s.Print(t); err != nil || s.Format != cli.AsTable {
 		return err
 	}
-	moved := "the ledger agrees with every one of them"
+	moved := "the ledger still has the same usage in all of them"
 	if len(e.Moved) > 0 {
-		moved = fmt.Sprintf("of %d the ledger says otherwise by now: %s to %s", len(e.Moved), e.Moved[0],
-			e.Moved[len(e.Moved)-1])
+		moved = fmt.Sprintf("the ledger's usage has changed since in %s, from %s to %s", cli.Count(len(e.Moved), "hour"),
+			e.Moved[0], e.Moved[len(e.Moved)-1])
 	}
-	_, err := fmt.Fprintf(s.Stdout, "\n%s, line %d: these are of %d UTC hours in its own copy of usage; %s\n",
-		cli.Printable(e.Number), e.LineNumber, e.Hours, moved)
-	return err
+	return s.Writef("\n%s, line %d: the invoice's own copy of usage has %s (UTC) for it; %s\n",
+		cli.Printable(e.Number), e.LineNumber, cli.Count(e.Hours, "hour"), moved)
 }
 
-// Finalise lets invoices stand: those of tenants, or of all tenants.
+// Finalise decides the invoices of the given tenants, or of all.
 func Finalise(ctx context.Context, s *cli.Session, tenants []string, withoutUsage, withoutUnpriced bool) error {
 	if (s.Key != "" || s.Expect != "") && len(tenants) != 1 {
-		return cli.UsageError(errors.New("--key is for one --tenant, and so is --expect"))
+		return cli.UsageError(errors.New("--key and --expect are for one invoice: give exactly one --tenant"))
 	}
 	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
 		p.WarnOfPrices(ctx)
@@ -123,8 +114,7 @@ func Adjustments(ctx context.Context, s *cli.Session) error {
 			return printDocument(s, found)
 		}
 		if len(found) == 0 && s.Format == cli.AsTable {
-			_, err := fmt.Fprintf(s.Stdout, "No adjustment is pending in %s.\n", s.Month.Text)
-			return err
+			return s.Writef("No adjustment is pending in %s.\n", s.Month.Text)
 		}
 		return s.Print(adjustmentTable(found))
 	})
@@ -152,9 +142,8 @@ func Approve(ctx context.Context, s *cli.Session, comment string) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(s.Stdout, "%s over %s %s is approved with the content %s\n", cli.Printable(done.Number),
+		return s.Writef("%s over %s %s is approved with the content %s\n", cli.Printable(done.Number),
 			cli.Grouped(done.Total), done.Currency, done.Content)
-		return err
 	})
 }
 
@@ -176,7 +165,7 @@ func VerifyInvoice(ctx context.Context, s *cli.Session, number string) error {
 func Evidence(ctx context.Context, s *cli.Session, number, lineText string) error {
 	line, err := strconv.Atoi(lineText)
 	if err != nil || line < 1 {
-		return cli.UsageError(fmt.Errorf("line %q: want a number from 1 on", lineText))
+		return cli.UsageError(fmt.Errorf("LINE %q: want a number, 1 for the first line that invoice show prints", lineText))
 	}
 	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
 		evidence, err := p.Register.Evidence(ctx, number, line)

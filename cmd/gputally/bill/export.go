@@ -40,7 +40,7 @@ func printViolations(s *cli.Session, path, version string, violations []focusche
 	if len(violations) == 0 {
 		return nil
 	}
-	reason := fmt.Sprintf("%s: %d violations of FOCUS %s", path, len(violations), version)
+	reason := fmt.Sprintf("%s: %s of FOCUS %s", path, cli.Count(len(violations), "violation"), version)
 	if s.Format == cli.AsTable {
 		s.Sayf("%s\n", cli.Printable(reason))
 	}
@@ -49,8 +49,7 @@ func printViolations(s *cli.Session, path, version string, violations []focusche
 
 func violationTable(version string, violations []focuscheck.Violation) cli.Table {
 	rules := focuscheck.Rules(version)
-	t := cli.Table{Columns: []cli.Column{{Name: "line", Number: true}, {Name: "column"}, {Name: "rule"}, {Name: "value"},
-		{Name: "requirement", Wide: true}}}
+	t := cli.Table{Columns: cli.Columns("line number", "column", "rule", "value", "requirement wide")}
 	for _, v := range violations {
 		text := ""
 		if at := slices.IndexFunc(rules, func(r focuscheck.Rule) bool { return r.ID == v.Rule }); at >= 0 {
@@ -61,7 +60,7 @@ func violationTable(version string, violations []focuscheck.Violation) cli.Table
 	return t
 }
 
-// exportFolder is where exports go: beside the data, unless told otherwise.
+// exportFolder is the folder that exports are written below: --out, else the data directory.
 func exportFolder(out, data string) (string, error) {
 	if folder := cmp.Or(out, data); folder != "" {
 		return folder, nil
@@ -85,8 +84,7 @@ func ExportCSV(ctx context.Context, s *cli.Session, out string) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(s.Stdout, path)
-		return err
+		return s.Writef("%s\n", path)
 	})
 }
 
@@ -110,8 +108,7 @@ func ExportFocus(ctx context.Context, s *cli.Session, out, version string, valid
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(s.Stdout, path)
-		return err
+		return s.Writef("%s\n", path)
 	})
 }
 

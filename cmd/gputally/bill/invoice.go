@@ -8,13 +8,14 @@ import (
 	"fmt"
 
 	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/cmd/gputally/ask"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// tellQuarantined says on stderr which tenants' drafts lack hours.
+// tellQuarantined prints on stderr which tenants' drafts lack hours, and why.
 func tellQuarantined(s *cli.Session, month *invoice.Month) {
 	for i := range month.Invoices {
 		if in := &month.Invoices[i]; in.Quarantined != "" {
@@ -27,8 +28,8 @@ func tellQuarantined(s *cli.Session, month *invoice.Month) {
 }
 
 func invoiceTable(month *invoice.Month, forReading bool) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"number", "kind", "tenant", "period", "status", "currency"}),
-		cli.ExactColumn("total"), cli.Column{Name: "content_sha256", Wide: true})}
+	t := cli.Table{Columns: cli.Columns("number", "kind", "tenant", "period", "status", "currency",
+		"total exact", "content_sha256 wide")}
 	for _, inv := range month.Invoices {
 		tenant, content := inv.Tenant, inv.Content
 		if forReading {
@@ -65,8 +66,8 @@ func printInvoices(s *cli.Session, documents []invoice.Invoice, revision int, he
 	}
 	for i := range documents {
 		if i > 0 {
-			if _, err := fmt.Fprintln(s.Stdout); err != nil {
-				return fmt.Errorf("print invoice: %w", err)
+			if err := s.Writef("\n"); err != nil {
+				return err
 			}
 		}
 		if err := printInvoice(s, &documents[i], head(documents[i].Number)); err != nil {
@@ -79,34 +80,27 @@ func printInvoices(s *cli.Session, documents []invoice.Invoice, revision int, he
 func printInvoice(s *cli.Session, inv *invoice.Invoice, head string) error {
 	switch s.Format {
 	case cli.AsJSON:
-		document, err := invoice.Canonical(inv)
-		if err != nil {
-			return err
-		}
-		if _, err := s.Stdout.Write(document); err != nil {
-			return fmt.Errorf("print invoice: %w", err)
-		}
-		return nil
+		return printDocument(s, inv)
 	case cli.AsCSV:
 		return invoiceLines(inv).Write(s.Stdout, s.Format, false)
 	}
-	heading := fmt.Sprintf(
+	hours := func(of rating.Money) string { return cli.Grouped(cli.Fixed(of.String(), 1)) }
+	err := s.Writef(
 		"%s %s (%s)\n%sTenant     %s\nPeriod     %s to %s, %s\nContent    %s\nGPU-hours  %s: active %s, idle %s, "+
 			"unproven %s\n\n",
 		kindWords[inv.Kind], cli.Printable(inv.Number), inv.Status, correcting(inv), cli.Printable(inv.Tenant), inv.From,
-		inv.To, inv.TimeZone, inv.Content, cli.Grouped(cli.Fixed(inv.GPUHours.String(), 1)),
-		cli.Grouped(cli.Fixed(inv.Buckets.Active.String(), 1)), cli.Grouped(cli.Fixed(inv.Buckets.Idle.String(), 1)),
-		cli.Grouped(cli.Fixed(inv.Buckets.Unproven.String(), 1)))
-	if _, err := fmt.Fprint(s.Stdout, heading); err != nil {
-		return fmt.Errorf("print invoice: %w", err)
+		inv.To, inv.TimeZone, inv.Content, hours(inv.GPUHours), hours(inv.Buckets.Active),
+		hours(inv.Buckets.Idle), hours(inv.Buckets.Unproven))
+	if err != nil {
+		return err
 	}
 	if err := s.Print(invoiceLines(inv)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.Stdout, "\n%s %s %s\n", cli.Bold("Total", cli.Colour(s.Stdout)),
+	err = s.Writef("\n%s %s %s\n", cli.Bold("Total", cli.Colour(s.Stdout)),
 		cli.Grouped(inv.Total.String()), inv.Currency)
 	if err == nil && head != "" {
-		_, err = fmt.Fprintf(s.Stdout, "Decisions  %s (gputally audit --expect)\n", head)
+		err = s.Writef("Decisions  %s (gputally audit --expect)\n", head)
 	}
 	return err
 }
@@ -125,9 +119,8 @@ func correcting(inv *invoice.Invoice) string {
 }
 
 func invoiceLines(inv *invoice.Invoice) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"effect", "project", "model", "profile", "bucket"}),
-		cli.ExactColumn("quantity"), cli.Column{Name: "unit"}, cli.ExactColumn("unit_price"), cli.ExactColumn("amount"),
-		cli.Column{Name: "detail", Wide: true})}
+	t := cli.Table{Columns: cli.Columns("effect", "project", "model", "profile", "bucket", "quantity exact",
+		"unit", "unit_price exact", "amount exact", "detail wide")}
 	for _, l := range inv.Lines {
 		t.Rows = append(t.Rows, []string{
 			l.Effect, l.Project, l.Model, l.Profile, l.Bucket, l.Quantity.String(), l.Unit, l.UnitPrice.String(),
@@ -142,10 +135,7 @@ func printDocument(s *cli.Session, document any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Stdout.Write(text); err != nil {
-		return fmt.Errorf("print answer: %w", err)
-	}
-	return nil
+	return s.Writef("%s", text)
 }
 
 // ListInvoices prints a month's invoices with their totals.

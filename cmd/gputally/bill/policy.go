@@ -16,8 +16,7 @@ import (
 func ShowPolicy(ctx context.Context, s *cli.Session) error {
 	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
 		policy, set := policyOf(p)
-		t := cli.Table{Columns: append(cli.TextColumns([]string{"policy", "approvals", "approvers", "by"}),
-			cli.Column{Name: "offset", Number: true})}
+		t := cli.Table{Columns: cli.Columns("policy", "approvals", "approvers", "by", "offset number")}
 		if set {
 			b := policy.Body
 			t.Rows = [][]string{{b.Subject(), onOff(b.Approvals), approversWord(b), policy.Who,

@@ -28,7 +28,7 @@ func warningTexts(warnings []prices.Warning) []string {
 
 // factTable has a row for everything that the book says, for scripts.
 func factTable(book *prices.Book) cli.Table {
-	t := cli.Table{Columns: cli.TextColumns([]string{"effective", "until", "kind", "name", "item", "value"})}
+	t := cli.Table{Columns: cli.Columns("effective", "until", "kind", "name", "item", "value")}
 	add := func(from, until time.Time, facts []prices.Fact) {
 		for _, fact := range facts {
 			t.Rows = append(t.Rows, []string{cli.RFC3339(from), cli.RFC3339(until), fact.Kind, fact.Name, fact.Item, fact.Value})
@@ -108,8 +108,7 @@ func inForceSpan(from, until time.Time) string {
 
 // versionTable is a version for reading; a name stands once.
 func versionTable(version *prices.Version, book *prices.Book) cli.Table {
-	t := cli.Table{Columns: []cli.Column{{Name: "of"}, {Name: "what", Wide: true}, {Name: "value", Number: true},
-		{Name: "unit"}}}
+	t := cli.Table{Columns: cli.Columns("of", "what wide", "value number", "unit")}
 	last := ""
 	for _, fact := range version.Facts() {
 		place := factPlace(fact.Key)

@@ -15,7 +15,7 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// PolicyFlag is the flag --policy; it refuses any other word.
+// PolicyFlag is the value of --policy: the name of a way to derive profile rates.
 type PolicyFlag struct{ Policy prices.Policy }
 
 func (p *PolicyFlag) String() string { return string(p.Policy) }
@@ -37,7 +37,7 @@ func Derive(s *cli.Session, path string, policy prices.Policy, models []string) 
 	}
 	derived, err := prices.Derive(book, policy, models)
 	if err != nil && len(models) == 0 {
-		err = fmt.Errorf("%w\n--model MODEL derives the others", err)
+		err = fmt.Errorf("%w\n--model MODEL derives the rates of one model, without the others", err)
 	}
 	if err != nil {
 		return cli.UsageError(err)
@@ -50,18 +50,8 @@ func Derive(s *cli.Session, path string, policy prices.Policy, models []string) 
 
 // changeTable has a row per change. Values are text: one may be a zone.
 func changeTable(changes []prices.Change, forReading bool) cli.Table {
-	t := cli.Table{Columns: []cli.Column{
-		{Name: "from"},
-		{Name: "until"},
-		{Name: "change"},
-		{Name: "kind"},
-		{Name: "name"},
-		{Name: "item", Wide: true},
-		{Name: "old"},
-		{Name: "new"},
-		{Name: "percent", Number: true},
-		{Name: "past"},
-	}}
+	t := cli.Table{Columns: cli.Columns("from", "until", "change", "kind", "name", "item wide", "old", "new",
+		"percent number", "past")}
 	for _, c := range changes {
 		from, until, past := cli.RFC3339(c.From), cli.RFC3339(c.Until), ""
 		if forReading && from == "" {
@@ -107,9 +97,9 @@ func loadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *pric
 	if !published {
 		return s.Writef("%s is in force already (SHA-256 %s)\n", cli.Printable(book.Name), book.Hash)
 	}
-	if unreadable != nil { // it is mended by this one
+	if unreadable != nil { // publishing a readable book is how that is repaired
 		before = book
-		s.Sayf("the book before can't be compared: %s\n", cli.PrintableLines(unreadable.Error()))
+		s.Sayf("the previous price book can't be read, so changes from it are not listed: %s\n", cli.PrintableLines(unreadable.Error()))
 	}
 	if err := sayPublished(s, before, book); err != nil {
 		return err
@@ -119,13 +109,15 @@ func loadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *pric
 		return err
 	}
 	if len(periods) > 0 {
-		err = s.Writef("finalised invoices of %d months, the last of %s, keep the book they were made by\n", len(periods),
+		err = s.Writef("finalised invoices keep the price book that they were calculated with: %s, the last is %s\n",
+			cli.Count(len(periods), "month"),
 			periods[len(periods)-1])
 	}
 	return errors.Join(err, sayFrozen(s, p))
 }
 
-// sayFrozen tells which hours' distribution and supply no book changes any more.
+// sayFrozen prints up to when distribution and reservations are frozen: no new price book
+// changes those hours.
 func sayFrozen(s *cli.Session, p *app.Pipeline) error {
 	var frozen []decisions.Decided[decisions.Freeze]
 	p.Decisions.View(func(state *decisions.State) { frozen = state.Freezes() })
@@ -133,7 +125,7 @@ func sayFrozen(s *cli.Session, p *app.Pipeline) error {
 		return nil
 	}
 	last := frozen[len(frozen)-1].Body.To
-	return s.Writef("distribution and reservations of hours before %s stay as they were frozen\n",
+	return s.Writef("distribution and reservations of hours before %s are frozen: this book does not change them\n",
 		last.Format(time.RFC3339))
 }
 
@@ -150,7 +142,7 @@ func sayPublished(s *cli.Session, before, book *prices.Book) error {
 	}
 	changes := prices.Diff(before, book, s.Clock.Now().UTC())
 	if len(changes) == 0 {
-		return s.Writef("no change: both price every hour alike\n")
+		return s.Writef("no change: both price books have the same rates and terms in every hour\n")
 	}
 	return changeTable(changes, true).Write(s.Stdout, cli.AsTable, cli.Colour(s.Stdout))
 }
@@ -167,7 +159,7 @@ func DiffPrices(s *cli.Session, oldPath, newPath string) error {
 	}
 	changes := prices.Diff(before, after, s.Clock.Now().UTC())
 	if len(changes) == 0 && s.Format == cli.AsTable {
-		return s.Writef("no change: both price every hour alike\n")
+		return s.Writef("no change: both price books have the same rates and terms in every hour\n")
 	}
 	return s.Print(changeTable(changes, s.Format == cli.AsTable))
 }

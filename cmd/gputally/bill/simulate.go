@@ -150,7 +150,7 @@ func sayFrozenIn(ctx context.Context, s *cli.Session, a *app.Access, month ratin
 	}
 	if len(frozen) > 0 && frozen[0].Stretches > 0 {
 		s.Sayf("hours of %s are frozen: invoices keep the distribution and reservations decided of them, and this "+
-			"simulation shares them out anew\n", month)
+			"simulation calculates them again\n", month)
 	}
 	return nil
 }

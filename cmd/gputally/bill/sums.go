@@ -48,9 +48,8 @@ func (s sums) cells() []string {
 // SumTable adds up in both directions: across, to what a tenant owes; down the
 // list values, to the capacity's (C7b).
 func SumTable(month *invoice.Month) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"tenant"}),
-		cli.NumberColumns("GPU-hours", "idle", "list", "profiles", "energy", "other", "total")...)}
-	t.Columns = append(t.Columns, cli.Column{Name: "", Wide: true})
+	t := cli.Table{Columns: cli.Columns("tenant", "GPU-hours number", "idle number", "list number",
+		"profiles number", "energy number", "other number", "total number", " wide")}
 	row := func(name, hours, idle string, amounts []string, note string) {
 		t.Rows = append(t.Rows, append(append([]string{name, hours, idle}, amounts...), note))
 	}

@@ -61,7 +61,7 @@ func TestExportCheckFindsWhatIsWrong(t *testing.T) {
 	}
 	found = programtest.Invoke(t, "export", "check", path)
 	if found.Code != cli.ExitFailed || !strings.Contains(found.Stdout,
-		"BillingCurrency") || !strings.Contains(found.Stderr, "1 violations of FOCUS 1.2") {
+		"BillingCurrency") || !strings.Contains(found.Stderr, "1 violation of FOCUS 1.2") {
 		t.Errorf("for reading: got %+v", found)
 	}
 	if found = programtest.Invoke(t, "export", "check", path, "--output",

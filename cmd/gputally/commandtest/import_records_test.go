@@ -212,7 +212,7 @@ func TestImportRecordsRefused(t *testing.T) {
 	data := programtest.NewDataDir(t)
 	if got := programtest.Invoke(t, "import", "allocations", file, "--data", data, "--cluster", "k", "--rejects",
 		rejects); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr,
-		`:3: start: time "never"`) || !strings.Contains(got.Stdout, "24 batches imported, 1 bad rows") {
+		`:3: start: time "never"`) || !strings.Contains(got.Stdout, "24 batches imported, 1 bad row") {
 		t.Errorf("a bad row: got %+v", got)
 	}
 	if text, err := os.ReadFile(rejects); err != nil || string(text) != file+
@@ -224,10 +224,10 @@ func TestImportRecordsRefused(t *testing.T) {
 		flags []string
 	}{
 		{"source \"allocations\" has records of node \"k\" already", []string{"--source", "other"}},
-		{"come together", []string{"--window-start", "2026-03-01"}},
+		{"give both --window-start and --window-end", []string{"--window-start", "2026-03-01"}},
 		{"at full UTC hours",
 			[]string{"--window-start", "2026-03-01", "--window-end", "2026-03-02", "--time-zone", "Asia/Kolkata"}},
-		{"no such zone", []string{"--time-zone", "Mars/Olympus"}},
+		{"unknown zone", []string{"--time-zone", "Mars/Olympus"}},
 		{"--capacity", []string{"--capacity", "many"}},
 		{"tenant=vc: the header has no such column", []string{"--columns", "tenant=vc"}},
 		{"--delimiter", []string{"--delimiter", "ab"}},

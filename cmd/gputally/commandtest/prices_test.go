@@ -194,7 +194,7 @@ func TestPricesDeriveNamesWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{[]string{"--policy", "fair", book("NVIDIA A30")}, `policy "fair": want one of compute-slice, memory, sm, dominant`},
-		{[]string{book("NVIDIA A30")}, `required flag(s) "policy" not set`},
+		{[]string{book("NVIDIA A30")}, `--policy is missing`},
 		{[]string{"--policy", "sm", book("NVIDIA X1")},
 			"MIG profiles of model \"NVIDIA X1\" are not known (known: A100 40GB, "},
 		{[]string{"--policy", "sm", book("NVIDIA B200")}, "--model MODEL derives the others"},

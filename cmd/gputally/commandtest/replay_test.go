@@ -63,7 +63,7 @@ func TestReplaySaysWhatItCannotRead(t *testing.T) {
 		message string
 	}{
 		"": {cli.ExitUsage,
-			"at least one of the flags in the group [from-offset from-time]"},
+			"one of --from-offset, --from-time is needed"},
 		"--from-offset 77/0": {cli.ExitFailed,
 			"--from-offset 77/0: topic gputally.samples.v1 has 4 partitions"},
 		"--from-offset 0/123456": {cli.ExitFailed,

@@ -257,7 +257,7 @@ func (d *demo) live(ctx context.Context) error {
 		}
 	}
 	d.p.Group.Go("collector "+simulator, func(ctx context.Context) error { return d.collector.Follow(ctx, from) })
-	if _, err := fmt.Fprintf(d.s.Stdout,
+	if err := d.s.Writef(
 		"\nLive now: a slot a minute. %s has the statements, %s the finance API, %s is for Prometheus. Ctrl-C stops.\n",
 		d.at(statement.Path), d.at("/docs"), d.at("/metrics")); err != nil {
 		return err

@@ -43,8 +43,7 @@ func (d *demo) summary(ctx context.Context, from, to time.Time) error {
 }
 
 func (d *demo) print(parts ...string) error {
-	_, err := fmt.Fprint(d.s.Stdout, strings.Join(parts, ""))
-	return err
+	return d.s.Writef("%s", strings.Join(parts, ""))
 }
 
 func (d *demo) table(title string, t cli.Table) error {
@@ -64,8 +63,7 @@ func (d *demo) capacity(ctx context.Context, from, to time.Time) error {
 	if err := d.p.Access.DB.QueryRow(ctx, capacitySQL, from, to).Scan(present); err != nil {
 		return fmt.Errorf("read capacity: %w", err)
 	}
-	t := cli.Table{Columns: []cli.Column{{Name: "bucket"}, {Name: "GPU-hours", Number: true},
-		{Name: "share", Number: true}, {Name: "who pays", Wide: true}}}
+	t := cli.Table{Columns: cli.Columns("bucket", "GPU-hours number", "share number", "who pays wide")}
 	total := new(big.Rat)
 	if len(rows) > 0 {
 		total.SetString(rows[0].GPUHours)
@@ -156,9 +154,8 @@ func worstOf(found []episode.Episode, each int) []wasted {
 }
 
 func worstTable(worst []wasted) cli.Table {
-	t := cli.Table{Columns: append(cli.TextColumns([]string{"kind", "tenant", "workload", "start", "end"}),
-		cli.Column{Name: "leaves", Number: true}, cli.Column{Name: "GPU-hours", Number: true},
-		cli.Column{Name: "cost", Number: true}, cli.Column{Name: "currency"})}
+	t := cli.Table{Columns: cli.Columns("kind", "tenant", "workload", "start", "end", "leaves number",
+		"GPU-hours number", "cost number", "currency")}
 	for _, w := range worst {
 		leaves := ""
 		if w.Leaf != "" {

@@ -306,7 +306,7 @@ func TestInvoiceCommandsRefuseByName(t *testing.T) {
 		{[]string{"invoice", "finalise", "--period", "2026-03", "--key", "k"}, cli.ExitUsage, "--key is for one --tenant"},
 		{[]string{"invoice", "note", "--period", "2026-03", "--tenant", "team-a"}, cli.ExitFailed, "is finalised"},
 		{[]string{"invoice", "verify", "2026-03-team-a-r0"}, cli.ExitFailed, `"2026-03-team-a-r0": no invoice`},
-		{[]string{"invoice", "evidence", "2026-03-team-a-r0", "0"}, cli.ExitUsage, `line "0": want a number from 1 on`},
+		{[]string{"invoice", "evidence", "2026-03-team-a-r0", "0"}, cli.ExitUsage, `LINE "0": want a number`},
 		{[]string{"invoice", "show", "--period", "2026-03", "--tenant", "team-a", "--revision", "3"}, cli.ExitUsage,
 			"has revisions 0 to 0"},
 	} {

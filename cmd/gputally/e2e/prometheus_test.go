@@ -192,7 +192,7 @@ func TestPrometheusImportNamesTheSlotThatFits(t *testing.T) {
 		t.Errorf("a selector that is none: got %+v", got)
 	}
 	got = programtest.Invoke(t, of("--slot", "1m")...)
-	if want := "10 batches imported, 0 unchanged, of 1 nodes; 50 of 60 slots have no sample of any node\n"; got.Code != cli.ExitOK || got.Stdout != want {
+	if want := "10 batches imported, 0 unchanged, of 1 node; 50 of 60 slots have no sample of any node\n"; got.Code != cli.ExitOK || got.Stdout != want {
 		t.Errorf("slot of a minute: got %+v, want %q", got, want)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
@@ -100,17 +99,15 @@ func (c carrier) spoolAll(ctx context.Context, encoded [][]byte) error {
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
-	bar.Done(strconv.Itoa(len(encoded)) + " batches spooled")
+	bar.Done(cli.Count(len(encoded), "batch") + " spooled")
 	return nil
 }
 
 func reportImport(s *cli.Session, file string, read *imports.Batches) error {
 	for _, b := range read.Bad {
-		if _, err := fmt.Fprintf(s.Stderr, "%s:%d: %s\n", file, b.Line, b.Reason); err != nil {
-			return err
-		}
+		s.Sayf("%s:%d: %s\n", file, b.Line, b.Reason)
 	}
-	if err := s.Writef("%d batches imported, %d bad lines\n", len(read.Encoded), len(read.Bad)); err != nil {
+	if err := s.Writef("%s imported, %s\n", cli.Count(len(read.Encoded), "batch"), cli.Count(len(read.Bad), "bad line")); err != nil {
 		return err
 	}
 	if len(read.Bad) > 0 {

@@ -118,7 +118,8 @@ func (r *historyRun) open(ctx context.Context) (err error) {
 	return err
 }
 
-// refuse keeps history out of time that somebody else speaks of (R1, R18).
+// refuse returns a usage error if another collector has sent batches of the cluster for
+// the time before --to: a slot of a node must have one sender (R1, R18).
 func (r *historyRun) refuse(ctx context.Context) error {
 	var others []struct {
 		Collector string    `ch:"collector"`
@@ -140,7 +141,8 @@ func (r *historyRun) refuse(ctx context.Context) error {
 	return nil
 }
 
-// begin makes the run a boot of its own, later than all before (R1).
+// begin sets the run's boot time later than that of every earlier run, so that its batches
+// replace theirs (R1).
 func (r *historyRun) begin(ctx context.Context) error {
 	var boots []struct {
 		BootMS uint64 `ch:"boot_ms"`
@@ -233,7 +235,7 @@ func (r *historyRun) lookUp(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// take spools the batches that say anything new.
+// take spools the batches whose content differs from what was imported before.
 func (r *historyRun) take(ctx context.Context, slot source.Slot, batches []*wire.Batch) error {
 	if len(batches) > 0 {
 		r.seen++
@@ -269,8 +271,8 @@ func (r *historyRun) take(ctx context.Context, slot source.Slot, batches []*wire
 	return nil
 }
 
-// known says that an earlier run has said the same: under that run's number the
-// batch is the one that it sent.
+// known reports whether an earlier run sent the same content. The hash covers boot and
+// sequence number, so the batch gets those of the earlier run first.
 func (r *historyRun) known(b *wire.Batch) (bool, error) {
 	before, ok := r.imported[nodeSlot{b.Node, b.SlotStartMs / 1000}]
 	if !ok {
@@ -303,9 +305,8 @@ func (r *historyRun) report() error {
 				"decide which series count",
 			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
 	}
-	if _, err := fmt.Fprintf(r.p.Session.Stdout,
-		"%d batches imported, %d unchanged, of %d nodes; %d of %d slots have no sample of any node\n",
-		r.sent, r.unchanged, len(r.nodes), r.slots-r.seen, r.slots); err != nil {
+	if err := r.p.Session.Writef("%s imported, %d unchanged, of %s; %d of %d slots have no sample of any node\n",
+		cli.Count(r.sent, "batch"), r.unchanged, cli.Count(len(r.nodes), "node"), r.slots-r.seen, r.slots); err != nil {
 		return err
 	}
 	if len(lines) > 0 {

@@ -15,21 +15,9 @@ import (
 )
 
 func lettersTable() cli.Table {
-	return cli.Table{Columns: []cli.Column{
-		{Name: "partition", Number: true},
-		{Name: "offset", Number: true},
-		{Name: "at"},
-		{Name: "of_partition", Number: true},
-		{Name: "of_offset", Number: true},
-		{Name: "reason"},
-		{Name: "size", Number: true},
-		{Name: "replayable", Wide: true},
-		{Name: "replay_of"},
-		{Name: "key"},
-		{Name: "sha256"},
-		{Name: "first_bytes"},
-		{Name: "error", Wide: true},
-	}}
+	return cli.Table{Columns: cli.Columns("partition number", "offset number", "at", "of_partition number",
+		"of_offset number", "reason", "size number", "replayable wide", "replay_of", "key", "sha256",
+		"first_bytes", "error wide")}
 }
 
 const firstBytes = 32
@@ -78,14 +66,14 @@ func (o *LetterRequest) Run(ctx context.Context, p *app.Pipeline) error {
 		return err
 	}
 	if o.Place.Given && o.found == 0 {
-		return fmt.Errorf("dead letter %s: there is none (gputally dlq list%s shows those there are)", o.Place.String(),
+		return fmt.Errorf("dead letter %s not found: gputally dlq list%s shows the dead letters", o.Place.String(),
 			p.Access.OnData())
 	}
 	verb := "sent"
 	if o.DryRun {
 		verb = "would be sent"
 	}
-	if _, err := fmt.Fprintf(p.Session.Stdout, "%d of %d dead letters %s, %d copies left out, %d not replayable\n",
+	if err := p.Session.Writef("%d of %d dead letters %s, %d copies left out, %d not replayable\n",
 		o.sent, o.found, verb, o.copies, o.refused); err != nil {
 		return err
 	}
@@ -109,11 +97,11 @@ func (o *LetterRequest) take(ctx context.Context, p *app.Pipeline, l *ingest.Dea
 	o.found++
 	if err := l.Replayable(); err != nil {
 		o.refused++
-		_, err = fmt.Fprintf(p.Session.Stderr, "dead letter %s (%s) is not replayable: %v\n", l.Place(), l.Reason, err)
-		return err
+		p.Session.Sayf("dead letter %s (%s) is not replayable: %v\n", l.Place(), l.Reason, err)
+		return nil
 	}
-	// Letters of one message come of a crash, or of being sent before: without
-	// this, sending all of them again and again would double them each time.
+	// A message has several dead letters after a crash, or if it was sent back before.
+	// Each message is sent once: else sending all would double them each time.
 	key := string(l.Key) + "\x00" + l.SHA256
 	if o.seen[key] {
 		o.copies++
@@ -122,9 +110,8 @@ func (o *LetterRequest) take(ctx context.Context, p *app.Pipeline, l *ingest.Dea
 	o.seen[key] = true
 	o.sent++
 	if o.DryRun {
-		_, err := fmt.Fprintf(p.Session.Stdout, "%s: %s, %d bytes, from %d/%d\n", l.Place(), l.Reason, l.Size,
+		return p.Session.Writef("%s: %s, %d bytes, from %d/%d\n", l.Place(), l.Reason, l.Size,
 			l.OriginalPartition, l.OriginalOffset)
-		return err
 	}
 	if o.batch = append(o.batch, l.Resend()); len(o.batch) < dlqBatch {
 		return nil
@@ -144,7 +131,8 @@ func (o *LetterRequest) flush(ctx context.Context, p *app.Pipeline) error {
 }
 
 // eachLetter reads the dead letters there are now, oldest first in each
-// partition. What no ingest wrote is told and passed over.
+// partition. A message that is not a dead letter is
+// logged and skipped.
 func eachLetter(ctx context.Context, p *app.Pipeline, do func(*ingest.DeadLetter) error) error {
 	bounds, err := p.Client.Offsets(ctx, broker.TopicDeadLetter, p.Config.Ingest.Group)
 	if err != nil {
@@ -174,7 +162,7 @@ func eachLetterOf(ctx context.Context, p *app.Pipeline, reader *broker.Reader,
 		for _, msg := range msgs {
 			letter, err := ingest.ParseDeadLetter(msg)
 			if err != nil {
-				p.Session.Log.Warn("passed over", "error", err)
+				p.Session.Log.Warn("skipped: not a dead letter", "error", err)
 				continue
 			}
 			if err := do(&letter); err != nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -68,11 +67,11 @@ func (f *RecordFlags) resolve(now time.Time) (*imports.Options, imports.Reading,
 	var how imports.Reading
 	zone, err := time.LoadLocation(f.zone)
 	if err != nil {
-		return nil, how, fmt.Errorf("--time-zone %q: no such zone", f.zone)
+		return nil, how, fmt.Errorf("--time-zone %q: unknown zone; want one such as Europe/Berlin", f.zone)
 	}
 	how.Zone, how.Horizon = zone, imports.Horizon{NowMS: now.UnixMilli(), Future: f.future}
 	if (f.windowStart == "") != (f.windowEnd == "") {
-		return nil, how, errors.New("--window-start and --window-end come together")
+		return nil, how, errors.New("give both --window-start and --window-end, or neither")
 	}
 	for _, bound := range []struct {
 		name, text string
@@ -196,7 +195,7 @@ func (c carrier) sendPlan(ctx context.Context, plan *imports.Plan) (int, error) 
 		return sent, err
 	}
 	if sent > 0 {
-		bar.Done(strconv.Itoa(sent) + " batches spooled")
+		bar.Done(cli.Count(sent, "batch") + " spooled")
 	}
 	return sent, nil
 }
@@ -208,7 +207,7 @@ func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.Fi
 	sent int) error {
 	bad := append(read.Bad, plan.Bad...)
 	listRows(s, file, bad, "bad rows")
-	listRows(s, file, plan.Skipped, "stretches that somebody saw")
+	listRows(s, file, plan.Skipped, "intervals that a collector reported")
 	if f.rejects != "" {
 		if err := writeRejects(f.rejects, file, append(slices.Clone(bad), plan.Skipped...)); err != nil {
 			return err
@@ -218,11 +217,12 @@ func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.Fi
 		s.Sayf("%s\n", note)
 	}
 	if plan.Missed > 0 {
-		s.Sayf("%d records of the window are not in the file, and stay: they may be among its bad rows\n", plan.Missed)
+		s.Sayf("%s of the window are not in the file and are kept: the bad rows may be theirs\n",
+			cli.Count(plan.Missed, "imported record"))
 	}
 	if plan.Open > 0 {
-		s.Sayf("%d pools are of unknown capacity: what of them was free is not known, and no check proves it (--capacity "+
-			"tells)\n", plan.Open)
+		s.Sayf("unknown capacity of %s: free time is not known there and no check proves it; --capacity sets it\n",
+			cli.Count(plan.Open, "pool"))
 	}
 	if plan.Live() {
 		s.Sayf("%s\n", filledText(&plan.Filled))
@@ -231,9 +231,9 @@ func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.Fi
 	if f.dryRun {
 		did = "to import (a dry run: nothing is changed)"
 	}
-	if _, err := fmt.Fprintf(s.Stdout,
-		"%d rows: %d records new, %d changed, %d deleted, %d unchanged; %d batches %s, %d bad rows\n",
-		read.Rows, plan.New, plan.Changed, plan.Deleted, plan.Unchanged, sent, did, len(bad)); err != nil {
+	if err := s.Writef("%s: %s new, %d changed, %d deleted, %d unchanged; %s %s, %s\n",
+		cli.Count(read.Rows, "row"), cli.Count(plan.New, "record"), plan.Changed, plan.Deleted, plan.Unchanged,
+		cli.Count(sent, "batch"), did, cli.Count(len(bad), "bad row")); err != nil {
 		return err
 	}
 	if len(bad) > 0 {
@@ -242,7 +242,7 @@ func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.Fi
 	return nil
 }
 
-// listRows shows the first of what is told of single rows; --rejects has all.
+// listRows prints the first notes on single rows; --rejects writes all of them to a file.
 func listRows(s *cli.Session, file string, rows []imports.BadLine, what string) {
 	for i, b := range rows {
 		if i == shownRejects {

@@ -33,8 +33,8 @@ func ListRuns(ctx context.Context, s *cli.Session, all bool) error {
 		if err := p.Follow().Refresh(ctx); err != nil {
 			return err
 		}
-		t := cli.Table{Columns: cli.TextColumns([]string{"id", "state", "cluster", "sends", "collector", "slot", "from",
-			"to", "opened", "by", "ends", "ended_by"})}
+		t := cli.Table{Columns: cli.Columns("id", "state", "cluster", "sends", "collector", "slot", "from",
+			"to", "opened", "by", "ends", "ended_by")}
 		p.Follow().View(func(state *decisions.State) {
 			for _, r := range state.Runs() {
 				word, b := "open", &r.Body
@@ -69,9 +69,8 @@ func OpenRun(ctx context.Context, s *cli.Session, r decisions.Run, slot time.Dur
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(s.Stdout, "run %s is open for %d hours; gputally import runs close %s%s ends it\n", id, r.Hours,
-			id, p.Access.OnData())
-		return err
+		return s.Writef("run %s is open for %s; gputally import runs close %s%s ends it\n", id,
+			cli.Count(r.Hours, "hour"), id, p.Access.OnData())
 	})
 }
 

@@ -3,7 +3,6 @@ package proof
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -89,11 +88,10 @@ func ReadStatus(ctx context.Context, s *cli.Session) (st Status, err error) {
 		return st, nil
 	}
 	spools, err := spoolStates(s.Data)
-	if err != nil {
-		return st, err
+	for _, sp := range spools {
+		st.Spools = append(st.Spools, StatusSpool{Collector: sp.Collector, Waiting: sp.Remaining, Dropped: sp.Dropped})
 	}
-	st.Spools = statusSpools(spools)
-	return st, nil
+	return st, err
 }
 
 func statusClusters(ctx context.Context, p *app.Pipeline) ([]statusCluster, error) {
@@ -124,31 +122,17 @@ func statusClusters(ctx context.Context, p *app.Pipeline) ([]statusCluster, erro
 	return clusters, nil
 }
 
-func statusSpools(states []ingest.SpoolState) []StatusSpool {
-	spools := make([]StatusSpool, len(states))
-	for i, st := range states {
-		spools[i] = StatusSpool{Collector: st.Collector, Waiting: st.Remaining, Dropped: st.Dropped}
-	}
-	return spools
-}
-
 // PrintStatus prints a status as --output says.
 func PrintStatus(s *cli.Session, st Status) error {
 	if s.Format == cli.AsJSON {
-		enc := json.NewEncoder(s.Stdout)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(st); err != nil {
-			return fmt.Errorf("print status: %w", err)
-		}
-		return nil
+		return s.PrintJSON(st)
 	}
 	return s.Print(st.table())
 }
 
 // table has a row per figure: of what, which, how much.
 func (st Status) table() cli.Table {
-	t := cli.Table{Columns: []cli.Column{{Name: "of", Wide: true}, {Name: "what"}, {Name: "value", Wide: true}}}
+	t := cli.Table{Columns: cli.Columns("of wide", "what", "value wide")}
 	add := func(of, what, value string) { t.Rows = append(t.Rows, []string{of, what, value}) }
 	if st.Running == nil {
 		add(st.Data, "served by", "nobody")

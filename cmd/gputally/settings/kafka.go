@@ -24,14 +24,14 @@ const (
 
 func (c kafkaConfig) validate() error {
 	if (c.User == "") != c.Password.IsZero() {
-		return fmt.Errorf("user %q: user and password come together", c.User)
+		return fmt.Errorf("user %q: give both user and password, or neither", c.User)
 	}
 	// The address of a broker is no help: it names others, which are dialled next.
 	if c.User != "" && !c.TLS && !c.behindSocket() {
 		return fmt.Errorf("user %q: a password is not sent without tls: true", c.User)
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
-		return fmt.Errorf("cert_file %q, key_file %q: they come together", c.CertFile, c.KeyFile)
+		return fmt.Errorf("cert_file %q, key_file %q: give both, or neither", c.CertFile, c.KeyFile)
 	}
 	for key, file := range map[string]string{"ca_file": c.CAFile, "cert_file": c.CertFile} {
 		if file != "" && !c.TLS {

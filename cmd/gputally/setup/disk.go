@@ -22,7 +22,7 @@ func (f FleetSize) Validate() error {
 	case f.Gpus < 0 || f.Gpus > 10_000_000:
 		return cli.UsageError(fmt.Errorf("--gpus %d: want 0 to 10000000", f.Gpus))
 	case f.Mig < 0 || f.Mig > f.Gpus:
-		return cli.UsageError(fmt.Errorf("--mig %d: want 0 to the %d of --gpus", f.Mig, f.Gpus))
+		return cli.UsageError(fmt.Errorf("--mig %d: want at most %d, the number of --gpus", f.Mig, f.Gpus))
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func writeDiskEstimate(w io.Writer, f FleetSize, cfg settings.Config) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "disk for %d GPUs, %d of them in seven instances, on nodes of 8, in slots of %s:\n", f.Gpus, f.Mig,
 		cfg.Cluster.Slot)
-	t := cli.Table{Columns: []cli.Column{{Name: "table"}, {Name: "a_day", Number: true}, {Name: "a_year", Number: true}}}
+	t := cli.Table{Columns: cli.Columns("table", "a_day number", "a_year number")}
 	for _, line := range []struct {
 		name  string
 		bytes float64

@@ -37,8 +37,8 @@ func WriteDashboards(s *cli.Session, folder string) error {
 		if err := writeReadable(path, text); err != nil {
 			return fmt.Errorf("write dashboards: %w", err)
 		}
-		if _, err := fmt.Fprintln(s.Stdout, path); err != nil {
-			return fmt.Errorf("print path: %w", err)
+		if err := s.Writef("%s\n", path); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -68,8 +68,7 @@ func Migrate(ctx context.Context, s *cli.Session, cluster string) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.Stdout, "%s: %d migrations applied\n", a.DB.Database(), applied)
-	return err
+	return s.Writef("%s: %s applied\n", a.DB.Database(), cli.Count(applied, "migration"))
 }
 
 // PrintMigrations prints every statement of the migrations.
@@ -83,14 +82,12 @@ func PrintMigrations(s *cli.Session, cluster string) error {
 		return cli.UsageError(err)
 	}
 	for i, statement := range statements {
-		if _, err := fmt.Fprintf(s.Stdout, "%s;\n\n", statement); err != nil {
-			return fmt.Errorf("print statements: %w", err)
+		text := statement + ";\n\n"
+		if i == 0 {
+			text += "USE " + cfg.ClickHouse.Database + ";\n\n"
 		}
-		if i > 0 {
-			continue
-		}
-		if _, err := fmt.Fprintf(s.Stdout, "USE %s;\n\n", cfg.ClickHouse.Database); err != nil {
-			return fmt.Errorf("print statements: %w", err)
+		if err := s.Writef("%s", text); err != nil {
+			return err
 		}
 	}
 	return nil
