@@ -59,7 +59,9 @@ func Columns(declared ...string) []Column {
 	columns := make([]Column, len(declared))
 	for i, text := range declared {
 		name, kind, _ := strings.Cut(text, " ")
-		columns[i] = Column{Name: name, Number: kind == "number" || kind == "exact", exact: kind == "exact", Wide: kind == "wide"}
+		columns[i] = Column{
+			Name: name, Number: kind == "number" || kind == "exact", exact: kind == "exact", Wide: kind == "wide",
+		}
 	}
 	return columns
 }

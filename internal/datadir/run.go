@@ -82,7 +82,8 @@ const (
 // engine does not answer.
 func Attach(ctx context.Context, path string, o AttachOptions) (Attachment, error) {
 	if _, err := os.Stat(filepath.Join(path, formatName)); err != nil {
-		return Attachment{}, fmt.Errorf("open data directory %s: no ledger is there: %w", path, err)
+		return Attachment{}, fmt.Errorf("open data directory %s: no ledger is there (standalone, demo and import make one): %w",
+			path, err)
 	}
 	deadline, told := o.Clock.Now().Add(o.Wait), false
 	for {

@@ -1,5 +1,5 @@
-// Package app is the use-case layer's ground: it opens a ledger for a command and wires the
-// services of all rooms, which never import each other.
+// Package app is what all use cases need: it opens a ledger for a command and connects the
+// services of collector, ingest, analyzer and billing, which never import each other.
 //
 // Data in: a command's session and the configuration. Data out: an Access (database, and
 // the embedded broker where there is one), a Pipeline of services on it, and the decisions
@@ -240,7 +240,7 @@ func (p *Pipeline) startBilling() error {
 	return nil
 }
 
-// project brings the decisions into ClickHouse, and tells a witness that was away.
+// project copies new decisions into ClickHouse, and sends the witness what it has missed.
 func (p *Pipeline) project(ctx context.Context) (int64, error) {
 	n, err := p.Projection.Project(ctx)
 	p.Decisions.Remind(ctx)
@@ -349,8 +349,8 @@ const (
 	engineBack = time.Minute
 )
 
-// Patiently does a step again while the store is away, as an engine that
-// crashed is for some seconds, or has no room.
+// Patiently repeats a step for up to a minute while its error is one that passes: the
+// engine restarts after a crash, or ClickHouse is out of memory or disk.
 func (p *Pipeline) Patiently(ctx context.Context, what string, do func() error) error {
 	began := p.Session.Clock.Now()
 	for pause := SettlePoll; ; pause = min(2*pause, 2*time.Second) {
@@ -365,8 +365,8 @@ func (p *Pipeline) Patiently(ctx context.Context, what string, do func() error) 
 	}
 }
 
-// Settle waits until ingest has read all that is in the topic, and brings the
-// ledger up to date. step, which may be nil, is told the lag.
+// Settle waits until ingest has read all messages of the topic, and computes every dirty
+// hour of the ledger. step, which may be nil, gets the number of unread messages.
 func (p *Pipeline) Settle(ctx context.Context, step func(lag int64)) error {
 	for {
 		lag, err := p.Lag(ctx)

@@ -46,7 +46,7 @@ func ledgerRange(ctx context.Context, a *Access) (first, end time.Time, err erro
 	return first.UTC(), last.UTC().Add(time.Hour), nil
 }
 
-// SayNothing tells a reader of an empty table what there is instead.
+// SayNothing prints, below an empty table, which hours the ledger has.
 func SayNothing(ctx context.Context, s *cli.Session, a *Access, asked string) error {
 	if s.Format != cli.AsTable {
 		return nil

@@ -69,7 +69,7 @@ func WithLedger(ctx context.Context, s *cli.Session, ask func(*Access, *ledger.L
 	})
 }
 
-// WithStore opens the ledger for one question, and closes it.
+// WithStore opens the ledger without a broker, calls ask, and closes it.
 func WithStore(ctx context.Context, s *cli.Session, ask func(a *Access) error) (err error) {
 	a, err := OpenStore(ctx, s)
 	if err != nil {

@@ -45,8 +45,8 @@ func invoiceTable(month *invoice.Month, forReading bool) cli.Table {
 	return t
 }
 
-// platformKeeps is the list value that nobody pays: the platform's own, less
-// what was distributed to owners.
+// platformKeeps is the list value of platform time that no tenant is charged for: all of it
+// less what was distributed to tenants.
 func platformKeeps(month *invoice.Month) string {
 	return cli.Cents(month.Platform.List.Add(month.Platform.Distribution.Decimal))
 }

@@ -99,7 +99,8 @@ func loadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *pric
 	}
 	if unreadable != nil { // publishing a readable book is how that is repaired
 		before = book
-		s.Sayf("the previous price book can't be read, so changes from it are not listed: %s\n", cli.PrintableLines(unreadable.Error()))
+		s.Sayf("the previous price book can't be read, so changes from it are not listed: %s\n",
+			cli.PrintableLines(unreadable.Error()))
 	}
 	if err := sayPublished(s, before, book); err != nil {
 		return err

@@ -44,7 +44,7 @@ func auditRebuildCommand() cli.Command {
 	var over bool
 	return cli.Command{
 		Use:   "rebuild",
-		Short: "Make ClickHouse's copy of the decisions anew",
+		Short: "Rebuild ClickHouse's copy of the decisions from the topic",
 		Long: `
 The tables decisions, invoices and invoice_usage hold for SQL what the topic says. This empties them and fills them
 again from the topic. Where they tell of other decisions than the topic, one of both was changed: it refuses, and

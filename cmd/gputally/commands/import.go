@@ -35,7 +35,8 @@ exit code is 1. A file has at most a million records and 100,000 bad rows, a rec
 
 In a cluster that collectors measure, records fill only the time that no collector told anything of, as
 unproven, and must name node and device: a GPU's UUID, or that of a MIG instance. A collector's batch that comes
-late replaces what was filled. What was seen is skipped and listed; a second holder of a GPU is refused.`,
+late replaces what was filled. Time that a collector reported is skipped and listed; a second holder of a GPU is
+refused.`,
 		Examples: []string{
 			"gputally import allocations jobs.csv --data DIR --cluster earth" +
 				" --columns tenant=vc,start=start,end=end,gpus=running_gpus --time-zone Asia/Shanghai",

@@ -107,7 +107,8 @@ func reportImport(s *cli.Session, file string, read *imports.Batches) error {
 	for _, b := range read.Bad {
 		s.Sayf("%s:%d: %s\n", file, b.Line, b.Reason)
 	}
-	if err := s.Writef("%s imported, %s\n", cli.Count(len(read.Encoded), "batch"), cli.Count(len(read.Bad), "bad line")); err != nil {
+	if err := s.Writef("%s imported, %s\n", cli.Count(len(read.Encoded), "batch"),
+		cli.Count(len(read.Bad), "bad line")); err != nil {
 		return err
 	}
 	if len(read.Bad) > 0 {

@@ -253,15 +253,15 @@ func listRows(s *cli.Session, file string, rows []imports.BadLine, what string) 
 	}
 }
 
-// filledText is what records hold of the time that no collector of a live
-// cluster told of.
+// filledText says how many GPU-hours the records fill that no collector of a live cluster
+// reported.
 func filledText(f *imports.Filled) string {
 	hours := decimal.Zero
 	for per, ms := range f.SliceMS {
 		hours = hours.Add(decimal.NewFromInt(ms).DivRound(decimal.NewFromInt(int64(per)*meter.HourMS), 9))
 	}
 	text := fmt.Sprintf(
-		"records hold %s GPU-hours that no collector told of: unproven instead of unobserved; what they don't hold stays "+
+		"records hold %s GPU-hours that no collector reported: unproven instead of unobserved; what they don't hold stays "+
 			"unobserved", hours)
 	if f.ShortMS > 0 {
 		text += fmt.Sprintf(" (of them %s in gaps of up to 30 s, where the holders on both sides come first)",
