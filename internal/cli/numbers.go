@@ -1,26 +1,12 @@
 package cli
 
 import (
-	"fmt"
 	"math/big"
 	"strings"
 	"time"
 
 	"github.com/shopspring/decimal"
 )
-
-// Count is a number with its noun, in the plural unless the number is 1: "1 hour",
-// "2 batches".
-func Count[N int | int64 | uint64](n N, noun string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(noun, "ch"):
-		noun += "es"
-	default:
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
 
 // CentPlaces is how precisely tables show money; documents are exact.
 const CentPlaces = 2

@@ -47,8 +47,10 @@ func TestTableInThreeFormats(t *testing.T) {
 }
 
 func TestExactNumbersAreStringsInJSON(t *testing.T) {
-	money := Table{Columns: Columns("content_sha256", "total exact"),
-		Rows: [][]string{{"9f86", "1234567.10"}, {"d081", "-0.5"}, {"", ""}}}
+	money := Table{
+		Columns: Columns("content_sha256", "total exact"),
+		Rows:    [][]string{{"9f86", "1234567.10"}, {"d081", "-0.5"}, {"", ""}},
+	}
 	for o, want := range map[Format]string{
 		AsTable: "CONTENT SHA-256         TOTAL\n9f86             1 234 567.10\nd081                     -0.5\n\n",
 		AsCSV:   "content_sha256,total\n9f86,1234567.10\nd081,-0.5\n,\n",
@@ -77,8 +79,10 @@ func TestTableKeepsTheTerminalSafe(t *testing.T) {
 
 func TestTableShowsNamesAsLongAsTheyMayBe(t *testing.T) {
 	long := strings.Repeat("é", 41)
-	names := Table{Columns: []Column{{Name: "pod"}, {Name: "path", Wide: true}},
-		Rows: [][]string{{long, long}, {"a\u202egnp.b\u200b\ufeff", "c\u2028d"}}}
+	names := Table{
+		Columns: []Column{{Name: "pod"}, {Name: "path", Wide: true}},
+		Rows:    [][]string{{long, long}, {"a\u202egnp.b\u200b\ufeff", "c\u2028d"}},
+	}
 	want := "POD" + strings.Repeat(" ", 39) + "PATH\n" +
 		strings.Repeat("é", 39) + "…  " + long + "\n" +
 		"agnp.b" + strings.Repeat(" ", 36) + "c�d\n"

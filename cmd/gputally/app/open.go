@@ -134,8 +134,10 @@ func open(ctx context.Context, s *cli.Session, withBroker bool) (*Access, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Access{Config: cfg, DB: db, options: options, data: s.Data, Broker: at.Run.BrokerAddress,
-		password: at.Run.BrokerPassword, Run: at.Run}, nil
+	return &Access{
+		Config: cfg, DB: db, options: options, data: s.Data, Broker: at.Run.BrokerAddress,
+		password: at.Run.BrokerPassword, Run: at.Run,
+	}, nil
 }
 
 // openRemote is for the separate services' ClickHouse.
@@ -156,7 +158,8 @@ func openRemote(ctx context.Context, s *cli.Session, cfg settings.Config) (*Acce
 // that this process holds, and brings the tables up to date. The directory is
 // closed with the access, also when starting fails.
 func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg settings.Config,
-	withBroker bool) (a *Access, err error) {
+	withBroker bool,
+) (a *Access, err error) {
 	group := lifecycle.New(ctx, lifecycle.Options{Clock: s.Clock, Log: s.Log, StopTimeout: stopTimeout})
 	group.OnStop("data directory", dir.Close)
 	a = &Access{Config: cfg, data: dir.Path(), Dir: dir, group: group}
@@ -200,7 +203,8 @@ func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg se
 // startEngine runs this binary as the engine's helper process. The library is
 // looked for here, so that its absence is one clear error.
 func startEngine(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg settings.Config,
-	socket string) (*engine.Supervisor, error) {
+	socket string,
+) (*engine.Supervisor, error) {
 	library, err := engine.Locate(cfg.ClickHouse.Library)
 	if err != nil {
 		return nil, err

@@ -26,8 +26,10 @@ type Service struct {
 var (
 	Collector = Service{kafka: true, spools: true, start: startCollector}
 	Ingest    = Service{kafka: true, clickhouse: true, start: startSeparateIngest}
-	Analyzer  = Service{clickhouse: true,
-		start: func(ctx context.Context, p *Pipeline) error { return p.startAnalyzer(ctx) }}
+	Analyzer  = Service{
+		clickhouse: true,
+		start:      func(ctx context.Context, p *Pipeline) error { return p.startAnalyzer(ctx) },
+	}
 	Billing = Service{
 		kafka: true, clickhouse: true, decides: true, finance: true,
 		start: func(_ context.Context, p *Pipeline) error { return p.startBilling() },

@@ -79,7 +79,8 @@ func statementsURL(server *httpd.Server) string { return server.At(statement.Pat
 // StartStandalone takes the directory and starts everything but a source. On
 // error all is stopped again.
 func StartStandalone(ctx context.Context, s *cli.Session,
-	cfg settings.Config) (p *Pipeline, server *httpd.Server, err error) {
+	cfg settings.Config,
+) (p *Pipeline, server *httpd.Server, err error) {
 	dir, err := datadir.Open(s.Data, Holder(s))
 	if err != nil {
 		return nil, nil, err
@@ -144,8 +145,10 @@ func (p *Pipeline) startScraping(ctx context.Context) error {
 		return err
 	}
 	return p.startCollecting(ctx,
-		collecting{spool: filepath.Join(p.Access.Dir.Join(SpoolDir), id),
-			state: func(name string) string { return p.Access.Dir.Join(name) }})
+		collecting{
+			spool: filepath.Join(p.Access.Dir.Join(SpoolDir), id),
+			state: func(name string) string { return p.Access.Dir.Join(name) },
+		})
 }
 
 // clusterSlotsSQL is each cluster's slot length, as ingest decides it.

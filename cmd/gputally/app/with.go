@@ -14,7 +14,8 @@ import (
 // WithPipeline opens a ledger with its broker for one command, and stops and closes all
 // of it afterwards.
 func WithPipeline(ctx context.Context, s *cli.Session, open func(context.Context, *cli.Session) (*Access, error),
-	do func(p *Pipeline) error) (err error) {
+	do func(p *Pipeline) error,
+) (err error) {
 	a, err := open(ctx, s)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 func boardTable(boards []ledger.Board) cli.Table {
@@ -51,7 +52,7 @@ func retire(ctx context.Context, s *cli.Session, a *app.Access, l *ledger.Ledger
 		if err != nil && !ledger.Damaged(err) {
 			return err
 		}
-		hours = cli.Count(n, "hour") + " computed again"
+		hours = plural.Of(n, "hour") + " computed again"
 	}
 	return s.Writef("GPU %s is retired from %s on; %s\n", cli.Printable(r.GPU), at.Format(time.RFC3339), hours)
 }

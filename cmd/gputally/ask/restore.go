@@ -8,6 +8,7 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // Restore brings lost decisions back from a copy. over drops tables that contradict it.
@@ -45,7 +46,7 @@ func restore(ctx context.Context, s *cli.Session, p *app.Pipeline, from, who str
 	if _, err := p.Projection.Rebuild(ctx, who, over); err != nil {
 		return err
 	}
-	return s.Writef("%s restored; the chain's head is the copy's, %s\n", cli.Count(n, "message"), headAt(p, end-1))
+	return s.Writef("%s restored; the chain's head is the copy's, %s\n", plural.Of(n, "message"), headAt(p, end-1))
 }
 
 func headAt(p *app.Pipeline, offset int64) (head decisions.Head) {
@@ -60,6 +61,6 @@ func Rebuild(ctx context.Context, s *cli.Session, over bool) error {
 		if err != nil {
 			return err
 		}
-		return s.Writef("ClickHouse now has %s of the decisions\n", cli.Count(n, "message"))
+		return s.Writef("ClickHouse now has %s of the decisions\n", plural.Of(n, "message"))
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gputally/gputally/billing/invoice"
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 func decidedTable(done []invoice.Decided) cli.Table {
@@ -74,11 +75,11 @@ func printEvidence(s *cli.Session, e *invoice.Evidence) error {
 	}
 	moved := "the ledger still has the same usage in all of them"
 	if len(e.Moved) > 0 {
-		moved = fmt.Sprintf("the ledger's usage has changed since in %s, from %s to %s", cli.Count(len(e.Moved), "hour"),
+		moved = fmt.Sprintf("the ledger's usage has changed since in %s, from %s to %s", plural.Of(len(e.Moved), "hour"),
 			e.Moved[0], e.Moved[len(e.Moved)-1])
 	}
 	return s.Writef("\n%s, line %d: the invoice's own copy of usage has %s (UTC) for it; %s\n",
-		cli.Printable(e.Number), e.LineNumber, cli.Count(e.Hours, "hour"), moved)
+		cli.Printable(e.Number), e.LineNumber, plural.Of(e.Hours, "hour"), moved)
 }
 
 // Finalise decides the invoices of the given tenants, or of all.

@@ -14,6 +14,7 @@ import (
 	"github.com/gputally/gputally/billing/export/focus/focuscheck"
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 func checkFocus(path, version string) (violations []focuscheck.Violation, err error) {
@@ -40,7 +41,7 @@ func printViolations(s *cli.Session, path, version string, violations []focusche
 	if len(violations) == 0 {
 		return nil
 	}
-	reason := fmt.Sprintf("%s: %s of FOCUS %s", path, cli.Count(len(violations), "violation"), version)
+	reason := fmt.Sprintf("%s: %s of FOCUS %s", path, plural.Of(len(violations), "violation"), version)
 	if s.Format == cli.AsTable {
 		s.Sayf("%s\n", cli.Printable(reason))
 	}

@@ -19,8 +19,10 @@ func ShowPolicy(ctx context.Context, s *cli.Session) error {
 		t := cli.Table{Columns: cli.Columns("policy", "approvals", "approvers", "by", "offset number")}
 		if set {
 			b := policy.Body
-			t.Rows = [][]string{{b.Subject(), onOff(b.Approvals), approversWord(b), policy.Who,
-				strconv.FormatInt(policy.Offset, 10)}}
+			t.Rows = [][]string{{
+				b.Subject(), onOff(b.Approvals), approversWord(b), policy.Who,
+				strconv.FormatInt(policy.Offset, 10),
+			}}
 		}
 		if err := s.Print(t); err != nil || set || s.Format != cli.AsTable {
 			return err

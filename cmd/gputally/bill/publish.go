@@ -13,6 +13,7 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/settings"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // PolicyFlag is the value of --policy: the name of a way to derive profile rates.
@@ -111,7 +112,7 @@ func loadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *pric
 	}
 	if len(periods) > 0 {
 		err = s.Writef("finalised invoices keep the price book that they were calculated with: %s, the last is %s\n",
-			cli.Count(len(periods), "month"),
+			plural.Of(len(periods), "month"),
 			periods[len(periods)-1])
 	}
 	return errors.Join(err, sayFrozen(s, p))

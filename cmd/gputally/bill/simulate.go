@@ -96,7 +96,8 @@ func readUsageFile(ctx context.Context, path string) ([]rating.Row, error) {
 }
 
 func simulateLedger(ctx context.Context, s *cli.Session, f SimulateFlags,
-	month rating.Period) (done []simulation, err error) {
+	month rating.Period,
+) (done []simulation, err error) {
 	err = app.WithStore(ctx, s, func(a *app.Access) error {
 		models, err := ledgerModels(ctx, a, month)
 		if err != nil {

@@ -34,8 +34,10 @@ func sumsOf(inv *invoice.Invoice, list decimal.Decimal) sums {
 }
 
 func (s sums) add(o sums) sums {
-	return sums{s.list.Add(o.list), s.profiles.Add(o.profiles), s.energy.Add(o.energy), s.other.Add(o.other),
-		s.total.Add(o.total)}
+	return sums{
+		s.list.Add(o.list), s.profiles.Add(o.profiles), s.energy.Add(o.energy), s.other.Add(o.other),
+		s.total.Add(o.total),
+	}
 }
 
 func (s sums) cells() []string {

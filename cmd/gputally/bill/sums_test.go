@@ -28,13 +28,19 @@ func TestSumTableAddsUp(t *testing.T) {
 	month := &invoice.Month{
 		Period: "2026-10", Currency: "USD",
 		Invoices: []invoice.Invoice{
-			{Tenant: "ml", GPUHours: figure("1000.004000000"), Buckets: rating.HeldHours{Idle: figure("100.000400000")},
-				Effects: effects("2490.009960000", "-100.125", "3.333333333"), Total: figure("2393.22")},
-			{Tenant: "(platform)", GPUHours: figure("1.000000000"), Buckets: rating.HeldHours{Idle: figure("0.000000000")},
-				Effects: effects("2.494", "0", "0.004"), Total: figure("2.50")},
+			{
+				Tenant: "ml", GPUHours: figure("1000.004000000"), Buckets: rating.HeldHours{Idle: figure("100.000400000")},
+				Effects: effects("2490.009960000", "-100.125", "3.333333333"), Total: figure("2393.22"),
+			},
+			{
+				Tenant: "(platform)", GPUHours: figure("1.000000000"), Buckets: rating.HeldHours{Idle: figure("0.000000000")},
+				Effects: effects("2.494", "0", "0.004"), Total: figure("2.50"),
+			},
 		},
-		Platform: invoice.Platform{GPUHours: figure("10.000000000"), List: figure("24.904"),
-			TenantsList: figure("2492.50396"), CapacityList: figure("2517.40796")},
+		Platform: invoice.Platform{
+			GPUHours: figure("10.000000000"), List: figure("24.904"),
+			TenantsList: figure("2492.50396"), CapacityList: figure("2517.40796"),
+		},
 	}
 	want := [][]string{
 		{"ml", "1 000.00", "10.0 %", "2 490.01", "-100.12", "3.33", "0.00", "2 393.22", ""},
@@ -47,8 +53,10 @@ func TestSumTableAddsUp(t *testing.T) {
 	if diff := cmp.Diff(want, SumTable(month).Rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
-	if got := platformKeeps(&invoice.Month{Platform: invoice.Platform{List: figure("24.905"),
-		Distribution: figure("-4.9")}}); got != "20.00" {
+	if got := platformKeeps(&invoice.Month{Platform: invoice.Platform{
+		List:         figure("24.905"),
+		Distribution: figure("-4.9"),
+	}}); got != "20.00" {
 		t.Errorf("the platform keeps %s, want 20.00", got)
 	}
 }
@@ -56,8 +64,10 @@ func TestSumTableAddsUp(t *testing.T) {
 // The list values of all tenants are C7's, rounded once, however many parts of a
 // cent the tenants' own have; what stands above them adds up to them.
 func TestSumTableSaysWhatC7Says(t *testing.T) {
-	month := &invoice.Month{Currency: "USD",
-		Platform: invoice.Platform{List: figure("0"), TenantsList: figure("3.012"), CapacityList: figure("3.012")}}
+	month := &invoice.Month{
+		Currency: "USD",
+		Platform: invoice.Platform{List: figure("0"), TenantsList: figure("3.012"), CapacityList: figure("3.012")},
+	}
 	for _, tenant := range []string{"a", "b", "c"} {
 		month.Invoices = append(month.Invoices,
 			invoice.Invoice{Tenant: tenant, Effects: rating.Effects{List: cli.Amount("1.004")}, Total: figure("1.00")})

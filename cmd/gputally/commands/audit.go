@@ -71,8 +71,10 @@ topic must be empty or the copy's beginning: where it differs, this refuses and 
 interrupted goes on when it is given again. A copy that contradicts ClickHouse's tables or the witness's file is
 refused before anything is appended; --over-contradiction drops such tables instead, on the record. A restore is
 itself a decision. Nothing else may decide meanwhile.`,
-		Examples: []string{"gputally audit restore --data DIR --from DIR/" + app.CopyName + " --by alice",
-			"after the topic was lost"},
+		Examples: []string{
+			"gputally audit restore --data DIR --from DIR/" + app.CopyName + " --by alice",
+			"after the topic was lost",
+		},
 		Takes:   cli.Data | cli.By,
 		Resumes: true,
 		Flags: func(flags *pflag.FlagSet) {

@@ -73,8 +73,10 @@ func importCommand() cli.Command {
 			"gputally import prometheus --url http://prometheus:9090 --from 2026-03-01 --to 2026-04-01 --slot 15s --data DIR",
 			"what a Prometheus kept of dcgm-exporters",
 		},
-		Commands: []cli.Command{importBatchesCommand(), importAllocationsCommand(), importSacctCommand(),
-			importPrometheusCommand(), runsCommand()},
+		Commands: []cli.Command{
+			importBatchesCommand(), importAllocationsCommand(), importSacctCommand(),
+			importPrometheusCommand(), runsCommand(),
+		},
 	}
 }
 

@@ -101,8 +101,10 @@ func invoiceAdjustmentsCommand() cli.Command {
 		Short: "List the finalised invoices whose usage changed since",
 		Long: `Late or corrected data, or another tenant mapping, change hours that were invoiced. Each tenant's pending
 adjustment is shown with its reason and the note it would come to; invoice note decides one.`,
-		Examples: []string{"gputally invoice adjustments --data DIR --period 2026-10",
-			"what changed since October was invoiced"},
+		Examples: []string{
+			"gputally invoice adjustments --data DIR --period 2026-10",
+			"what changed since October was invoiced",
+		},
 		Takes: cli.Data | cli.Output | cli.Period,
 		Run:   func(ctx context.Context, s *cli.Session, _ []string) error { return bill.Adjustments(ctx, s) },
 	}
@@ -115,8 +117,10 @@ func invoiceNoteCommand() cli.Command {
 		Long: `
 The note is what the tenant's month comes to now, by the invoice's own price book, distribution and supplied hours,
 less the invoice and its earlier notes. The invoice stays as it is, byte for byte.`,
-		Examples: []string{"gputally invoice note --data DIR --period 2026-10 --tenant ml-train",
-			"correct October's invoice"},
+		Examples: []string{
+			"gputally invoice note --data DIR --period 2026-10 --tenant ml-train",
+			"correct October's invoice",
+		},
 		Takes: cli.Data | cli.Output | cli.Period | cli.By | cli.Key | cli.Content | cli.Tenant,
 		Run:   func(ctx context.Context, s *cli.Session, _ []string) error { return bill.Note(ctx, s) },
 	}
@@ -134,7 +138,8 @@ it has approved exactly these bytes. --expect says which: the content of the dra
 says: without access control nobody proves who they are.`,
 		Examples: []string{
 			"gputally invoice approve --data DIR --period 2026-10 --tenant ml-train --expect c3b6c210e10fe877 --by auditor",
-			"the second pair of eyes"},
+			"the second pair of eyes",
+		},
 		Takes: cli.Data | cli.Period | cli.By | cli.Content | cli.Tenant,
 		Flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&comment, "comment", "", "`TEXT` to keep with it")

@@ -45,8 +45,10 @@ func policyDecideCommand(approve bool) cli.Command {
 		Use:   "set",
 		Short: "Put a policy in force, from now on",
 		Long:  "What no flag names stays as it is. Without a policy, or while it wants no approvals, anybody may set one.",
-		Examples: []string{"gputally policy set --data DIR --approvals off --by alice",
-			"after policy approve --approvals off --by bob"},
+		Examples: []string{
+			"gputally policy set --data DIR --approvals off --by alice",
+			"after policy approve --approvals off --by bob",
+		},
 		Takes: cli.Data | cli.By,
 		OneOf: []string{"approvals", "approver", "any-approver"},
 		Apart: []string{"approver", "any-approver"},
@@ -61,8 +63,10 @@ func policyDecideCommand(approve bool) cli.Command {
 			}
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
-			change := bill.PolicyChange{Approvals: approvals, Approvers: approvers, Anybody: anybody, Comment: comment,
-				Approve: approve}
+			change := bill.PolicyChange{
+				Approvals: approvals, Approvers: approvers, Anybody: anybody, Comment: comment,
+				Approve: approve,
+			}
 			return bill.DecidePolicy(ctx, s, change)
 		},
 	}
@@ -70,8 +74,10 @@ func policyDecideCommand(approve bool) cli.Command {
 		c.Use, c.Short = "approve", "Approve what somebody else is about to set"
 		c.Long = "Takes the flags that policy set will be given. An approval counts for the next policy alone, and for " +
 			"exactly this one."
-		c.Examples = []string{"gputally policy approve --data DIR --approvals off --by bob",
-			"then policy set --approvals off --by alice"}
+		c.Examples = []string{
+			"gputally policy approve --data DIR --approvals off --by bob",
+			"then policy set --approvals off --by alice",
+		}
 	}
 	return c
 }

@@ -32,8 +32,10 @@ func pricesCommand() cli.Command {
 		Use:      "prices",
 		Short:    "Check, compare, derive, try out and publish price books",
 		Examples: []string{"gputally prices check prices.yaml", "what a price book says, and what looks wrong in it"},
-		Commands: []cli.Command{pricesCheckCommand(), pricesDiffCommand(), pricesDeriveCommand(), pricesSimulateCommand(),
-			pricesLoadCommand()},
+		Commands: []cli.Command{
+			pricesCheckCommand(), pricesDiffCommand(), pricesDeriveCommand(), pricesSimulateCommand(),
+			pricesLoadCommand(),
+		},
 	}
 }
 

@@ -27,28 +27,40 @@ func TestConfigCheckOfSourcesAndOwners(t *testing.T) {
 		{"collector: {source: nvml}\nattribution: {readers: [kubelet, static], static: {file: owners.yaml}}", ""},
 		{target + ", attribution: none}\nattribution: {readers: [kubelet]}", ""},
 		{"collector: {source: dcgm}\nattribution: {readers: [static], static: {file: wrong.yaml}}", `unknown key`},
-		{"collector: {source: dcgm}\nattribution: {readers: [static], static: {file: none.yaml}}",
-			`attribution: static: file`},
+		{
+			"collector: {source: dcgm}\nattribution: {readers: [static], static: {file: none.yaml}}",
+			`attribution: static: file`,
+		},
 		{"collector: {source: dcgm}\nattribution: {readers: [static]}", `attribution: readers[0] "static": file ""`},
 		{"collector: {source: dcgm}", "attribution: readers: is empty: name kubelet, slurm or static"},
-		{"collector: {source: dcgn}\nattribution: {readers: [kubelet]}",
-			`collector: source "dcgn": want exporter, dcgm or nvml`},
+		{
+			"collector: {source: dcgn}\nattribution: {readers: [kubelet]}",
+			`collector: source "dcgn": want exporter, dcgm or nvml`,
+		},
 		{"collector: {source: exporter}", "exporter.targets is empty"},
-		{"collector: {source: dcgm}\nattribution: {readers: [kubelet]}\n" + target + "}",
-			`exporter: targets: collector.source is "dcgm"`},
+		{
+			"collector: {source: dcgm}\nattribution: {readers: [kubelet]}\n" + target + "}",
+			`exporter: targets: collector.source is "dcgm"`,
+		},
 		{target + "}\nattribution: {readers: [kubelet]}", `exporter: attribution "labels": set it to "none"`},
 		{"exporter: {targets: [{url: \"http://n:9400/m\"}, {url: \"http://o:9400/m\"}], attribution: none}\nattribution: " +
 			"{readers: [kubelet]}", "exporter: targets: 2 of them"},
-		{"collector: {source: dcgm}\nattribution: {readers: [slurm], slurm: {from: scontrol}}",
-			"stale_after 5s: slurm asks the controller every 10s: want 20s or more"},
+		{
+			"collector: {source: dcgm}\nattribution: {readers: [slurm], slurm: {from: scontrol}}",
+			"stale_after 5s: slurm asks the controller every 10s: want 20s or more",
+		},
 		{"collector: {source: dcgm}\nattribution: {readers: [kubelet, kubelet]}", `readers[1] "kubelet": listed twice`},
 		{"collector: {source: dcgm}\nattribution: {readers: [pods]}", `readers[0] "pods": want kubelet, slurm or static`},
-		{"collector: {source: dcgm}\nattribution: {readers: [kubelet], poll: 10s}",
-			"stale_after 5s: must be two polls of 10s or more"},
+		{
+			"collector: {source: dcgm}\nattribution: {readers: [kubelet], poll: 10s}",
+			"stale_after 5s: must be two polls of 10s or more",
+		},
 		{"dcgm: {address: \"ftp://x\"}", "dcgm: address"},
 		{"device_metrics: {max_age_slots: 0}", "device_metrics: max_age_slots 0: must be 1 to 100"},
-		{"ledger: {raw_retention: 839h}",
-			"ledger: raw_retention 839h0m0s: must be 0 (for ever), or ingest.max_late (840h0m0s) or more"},
+		{
+			"ledger: {raw_retention: 839h}",
+			"ledger: raw_retention 839h0m0s: must be 0 (for ever), or ingest.max_late (840h0m0s) or more",
+		},
 		{"ledger: {raw_retention: 840h}", ""},
 	} {
 		placetest.WriteFile(t, path, c.config+"\n")
@@ -130,19 +142,25 @@ func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 		"ledger: {tenants_file: none.yaml}":                               {"ledger: tenants_file: ", "none.yaml"},
 		"ledger: {tenants_file: none.yaml}\nbilling: {prices: away.yaml}": {"none.yaml", "away.yaml"},
 		"ledger: {tenants_file: tenants.yaml}":                            {"ledger: tenants_file: ", "tenants.yaml"},
-		"clickhouse: {password_file: none}": {"clickhouse: password_file: ",
-			"none: no such file"},
+		"clickhouse: {password_file: none}": {
+			"clickhouse: password_file: ",
+			"none: no such file",
+		},
 		"clickhouse: {password_file: empty}": {"clickhouse: password_file: ", "empty: is empty"},
 		"clickhouse: {ca_file: none.pem}":    {"clickhouse: ca_file: ", "none.pem: no such file"},
 		"clickhouse: {ca_file: empty}":       {"clickhouse: ca_file: ", "empty: holds no PEM certificate"},
 		"decisions: {witness: {https: 'https://w.example', ca_file: none.pem, token_file: none}}": {
 			"decisions: witness: ", "none.pem: no such file", "none: no such file",
 		},
-		"decisions: {witness: {https: 'https://w.example', ca_file: empty, token_file: empty}}": {"empty holds no PEM",
-			"empty is empty"},
+		"decisions: {witness: {https: 'https://w.example', ca_file: empty, token_file: empty}}": {
+			"empty holds no PEM",
+			"empty is empty",
+		},
 		"decisions: {witness: {https: 'https://w.example', token_file: open}}": {"open has mode 0644"},
-		"clickhouse: {library: none.so}": {"clickhouse: library: ",
-			"none.so: no such file"},
+		"clickhouse: {library: none.so}": {
+			"clickhouse: library: ",
+			"none.so: no such file",
+		},
 	} {
 		placetest.WriteFile(t, path, text)
 		got := programtest.Invoke(t, "config", "check", path)
@@ -178,8 +196,8 @@ Kafka's log is not counted; merges need about a week's raw in addition
 	}
 	for args, want := range map[string]string{
 		"--gpus -1":          "--gpus -1: want 0 to 10000000",
-		"--mig 3":            "--mig 3: want 0 to the 0 of --gpus",
-		"--gpus 10 --mig 11": "--mig 11: want 0 to the 10 of --gpus",
+		"--mig 3":            "--mig 3: want at most 0",
+		"--gpus 10 --mig 11": "--mig 11: want at most 10",
 	} {
 		got := programtest.Invoke(t, append([]string{"config", "check", path}, strings.Fields(args)...)...)
 		if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, want) {

@@ -26,8 +26,10 @@ func TestASkipIsDecidedLikeAllElse(t *testing.T) {
 	programtest.MustInvoke(t, "inventory", "cluster", "lab", "--slot", "10s", "--data", data)
 	config := filepath.Join(t.TempDir(), settings.ConfigName)
 	placetest.WriteFile(t, config, "decisions: {witness: {file: "+heads+", required: true}}\n")
-	skip := []string{"--config", config, "dlq", "skip", "--data", data, "--by", "alice", "--offset", at,
-		"--reason", "damaged"}
+	skip := []string{
+		"--config", config, "dlq", "skip", "--data", data, "--by", "alice", "--offset", at,
+		"--reason", "damaged",
+	}
 	stands := func() (sum int64) {
 		programtest.WithLedger(t, data, func(p *app.Pipeline) {
 			offsets, err := p.Client.Offsets(t.Context(), broker.TopicSamples, p.Config.Ingest.Group)

@@ -44,8 +44,10 @@ func TestDeadLettersAreListedAndSentBack(t *testing.T) {
 	storetest.Library(t)
 	data := programtest.NewDataDir(t)
 	sample := func(key string, value []byte) broker.Message {
-		return broker.Message{Topic: broker.TopicSamples, Key: []byte(key), Value: value,
-			Headers: []broker.Header{{Key: "node", Value: []byte(key)}}}
+		return broker.Message{
+			Topic: broker.TopicSamples, Key: []byte(key), Value: value,
+			Headers: []broker.Header{{Key: "node", Value: []byte(key)}},
+		}
 	}
 	programtest.Produce(t, data, []broker.Message{
 		sample("n1", []byte("\xff\x00one")), sample("n1", []byte("\xfftwo")), sample("n1", []byte{0x08, 99}),
@@ -62,8 +64,10 @@ func TestDeadLettersAreListedAndSentBack(t *testing.T) {
 		code   int
 		stdout string
 	}{
-		"--all --dry-run": {cli.ExitFailed,
-			"3 of 4 dead letters would be sent, 0 copies left out, 1 not replayable\n"},
+		"--all --dry-run": {
+			cli.ExitFailed,
+			"3 of 4 dead letters would be sent, 0 copies left out, 1 not replayable\n",
+		},
 		"--offset 0/3":           {cli.ExitFailed, "0 of 1 dead letters sent, 0 copies left out, 1 not replayable\n"},
 		"--offset 0/9":           {cli.ExitFailed, ""},
 		"--offset 1":             {cli.ExitUsage, ""},

@@ -50,7 +50,7 @@ func TestExplain(t *testing.T) {
 		"--hour=2026-03-02T00:00Z": {Code: cli.ExitFailed, Stderr: "it has 1 hour from 2026-03-01T00:00:00Z"},
 		"--hour=2026-03-01T00:10Z": {Code: cli.ExitUsage, Stderr: "the one around it is 2026-03-01T00:00:00Z"},
 		"--hour=noon":              {Code: cli.ExitUsage, Stderr: `"noon"`},
-		"--gpu=":                   {Code: cli.ExitUsage, Stderr: "name one of --gpu"},
+		"--gpu=":                   {Code: cli.ExitUsage, Stderr: "give exactly one of --gpu"},
 		"--output=csv":             {Code: cli.ExitUsage, Stderr: "want text or json"},
 		"--time-zone=Mars":         {Code: cli.ExitUsage, Stderr: "want a zone such as"},
 	} {
@@ -112,8 +112,10 @@ func TestPriceOfAnHour(t *testing.T) {
 	hour := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	book := &prices.Book{Name: "book", Currency: "EUR", Versions: []prices.Version{{
 		Effective: hour, KWh: decimal.RequireFromString("0.30"), IdleSurcharge: decimal.RequireFromString("0.5"),
-		Models: map[string]prices.Model{"X": {GPUHour: decimal.RequireFromString("3"),
-			Profiles: map[string]decimal.Decimal{"1g": decimal.RequireFromString("0.5")}}},
+		Models: map[string]prices.Model{"X": {
+			GPUHour:  decimal.RequireFromString("3"),
+			Profiles: map[string]decimal.Decimal{"1g": decimal.RequireFromString("0.5")},
+		}},
 	}}}
 	e := &explain.Explanation{Hour: hour, Model: "X", Figures: explain.Figures{
 		Slices: 7, GPUSlices: 7, CapacitySliceMS: 7 * 3_600_000, Free: 7*3_600_000 - 3_600_000 - 1_800_000,

@@ -25,8 +25,10 @@ func hostileLedger(t *testing.T) string {
 	storetest.Library(t)
 	path := filepath.Join(t.TempDir(), "data")
 	a := programtest.OpenNew(t, path)
-	owner := usagetest.Owner{Leaf: "-leaf", Tenant: hostileTenant, Project: "+p", User: "@u", Workload: "-w",
-		EnergyMJ: -1_500_000}
+	owner := usagetest.Owner{
+		Leaf: "-leaf", Tenant: hostileTenant, Project: "+p", User: "@u", Workload: "-w",
+		EnergyMJ: -1_500_000,
+	}
 	for hour := range 5 {
 		o := owner
 		if hour == 0 {

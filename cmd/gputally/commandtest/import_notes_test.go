@@ -100,17 +100,25 @@ func TestCorrectedAccountingAdjustsFinalisedMonths(t *testing.T) {
 	const late = "late or corrected data"
 	want := []corrected{
 		// 2 GPUs for 90 minutes: 3 GPU-hours at 2.00, less a tenth, in the hours 15 and 16 UTC.
-		{"2026-03-bio-r1", "credit_note", "2 from 2026-03-03T15:00:00Z to 2026-03-03T16:00:00Z", "-3.000000000", "-6.00",
-			"0.60", "-5.40", late},
+		{
+			"2026-03-bio-r1", "credit_note", "2 from 2026-03-03T15:00:00Z to 2026-03-03T16:00:00Z", "-3.000000000", "-6.00",
+			"0.60", "-5.40", late,
+		},
 		// 4 GPUs for three hours, of which the hours 14 to 17 UTC have a part.
-		{"2026-03-chem-r1", "debit_note", "4 from 2026-03-03T14:00:00Z to 2026-03-03T17:00:00Z", "12.000000000", "24.00",
-			"0.00", "24.00", late},
+		{
+			"2026-03-chem-r1", "debit_note", "4 from 2026-03-03T14:00:00Z to 2026-03-03T17:00:00Z", "12.000000000", "24.00",
+			"0.00", "24.00", late,
+		},
 		// one GPU for half an hour.
-		{"2026-03-med-r1", "credit_note", "1 from 2026-03-03T15:00:00Z to 2026-03-03T15:00:00Z", "-0.500000000", "-1.00",
-			"0.00", "-1.00", late},
+		{
+			"2026-03-med-r1", "credit_note", "1 from 2026-03-03T15:00:00Z to 2026-03-03T15:00:00Z", "-0.500000000", "-1.00",
+			"0.00", "-1.00", late,
+		},
 		// what chem has now: equal list value, the other sign.
-		{"2026-03-phys-r1", "credit_note", "4 from 2026-03-03T14:00:00Z to 2026-03-03T17:00:00Z", "-12.000000000", "-24.00",
-			"0.00", "-24.00", late},
+		{
+			"2026-03-phys-r1", "credit_note", "4 from 2026-03-03T14:00:00Z to 2026-03-03T17:00:00Z", "-12.000000000", "-24.00",
+			"0.00", "-24.00", late,
+		},
 	}
 	allowed := cmp.AllowUnexported(corrected{})
 	if diff := cmp.Diff(want, pendingOf(t, data, "2026-03"), allowed); diff != "" {

@@ -71,8 +71,11 @@ func TestAnomaliesOfTheWholeLedger(t *testing.T) {
 	if diff := cmp.Diff(want, records[1][1:11]); diff != "" {
 		t.Errorf("episode (-want +got):\n%s", diff)
 	}
-	for _, flags := range [][]string{{"--tenant", "other"}, {"--kind", "off_hours_spike"},
-		{"--to", "2026-10-01T01:00:00Z"}} {
+	for _, flags := range [][]string{
+		{"--tenant", "other"},
+		{"--kind", "off_hours_spike"},
+		{"--to", "2026-10-01T01:00:00Z"},
+	} {
 		got := programtest.Invoke(t, append([]string{"anomalies", "--data", data, "--output", "csv"}, flags...)...)
 		if got.Code != cli.ExitOK || strings.Count(got.Stdout, "\n") != 1 {
 			t.Errorf("anomalies %v: got %+v, want a header alone", flags, got)

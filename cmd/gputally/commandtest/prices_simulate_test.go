@@ -158,8 +158,10 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 		code int
 		want string
 	}{
-		{"--usage " + usageFile + " --prices " + plain, cli.ExitFailed,
-			usageFile + `: read usage: line 2: slice_ms "many" is not an integer`},
+		{
+			"--usage " + usageFile + " --prices " + plain, cli.ExitFailed,
+			usageFile + `: read usage: line 2: slice_ms "many" is not an integer`,
+		},
 		{"--usage " + good + " --prices " + book, cli.ExitUsage, book + `:2: versions: want a list, got 1`},
 		{"--usage " + good, cli.ExitUsage, "give --prices FILE or --gpu-hour RATE"},
 		{"--usage " + good + " --prices " + plain + " --data x", cli.ExitUsage, "one of them"},
@@ -167,8 +169,10 @@ func TestSimulateNamesWhatIsWrong(t *testing.T) {
 		{"--usage " + good + " --gpu-hour -1", cli.ExitUsage, `"-1" is not a non-negative decimal`},
 		{"--usage " + good + " --gpu-hour A=1 --gpu-hour A=2", cli.ExitUsage, `a second rate for "A"`},
 		{"--usage " + good + " --gpu-hour 1 --currency euro", cli.ExitUsage, `"euro" is not an active ISO 4217`},
-		{"--usage " + good + " --prices " + plain + " --gpu-hour 1 --currency EUR", cli.ExitUsage,
-			"is in USD, and rates beside it are too"},
+		{
+			"--usage " + good + " --prices " + plain + " --gpu-hour 1 --currency EUR", cli.ExitUsage,
+			"is in USD, and rates beside it are too",
+		},
 		{"--usage no/such.csv --gpu-hour 1", cli.ExitEnvironment, "no/such.csv: no such file"},
 		{"--prices " + plain, cli.ExitUsage, "no ledger is named"},
 	} {

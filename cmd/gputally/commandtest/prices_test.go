@@ -159,7 +159,7 @@ func TestPricesDiffMarksThePast(t *testing.T) {
 		t.Errorf("table: %+v", got)
 	}
 	if got := programtest.Invoke(t, "prices", "diff", before, before); got != programtest.Came(cli.ExitOK,
-		"no change: both price every hour alike\n", "") {
+		"no change: both price books have the same rates and terms in every hour\n", "") {
 		t.Errorf("the same book: %+v", got)
 	}
 	if got := programtest.Invoke(t, "prices", "diff", before, before, "--output", "json"); got.Stdout != "[]\n" {
@@ -195,9 +195,11 @@ func TestPricesDeriveNamesWhatIsWrong(t *testing.T) {
 	}{
 		{[]string{"--policy", "fair", book("NVIDIA A30")}, `policy "fair": want one of compute-slice, memory, sm, dominant`},
 		{[]string{book("NVIDIA A30")}, `--policy is missing`},
-		{[]string{"--policy", "sm", book("NVIDIA X1")},
-			"MIG profiles of model \"NVIDIA X1\" are not known (known: A100 40GB, "},
-		{[]string{"--policy", "sm", book("NVIDIA B200")}, "--model MODEL derives the others"},
+		{
+			[]string{"--policy", "sm", book("NVIDIA X1")},
+			"MIG profiles of model \"NVIDIA X1\" are not known (known: A100 40GB, ",
+		},
+		{[]string{"--policy", "sm", book("NVIDIA B200")}, "--model MODEL derives the rates of one model"},
 		{[]string{"--policy", "sm", book("NVIDIA L4")}, "has no model with MIG"},
 		{[]string{"--policy", "sm", "--model", "NVIDIA L4", book("NVIDIA L4")}, `model "NVIDIA L4": the model has no MIG`},
 		{[]string{"--policy", "sm", "--model", "NVIDIA A30X", book("NVIDIA A30")}, `model "NVIDIA A30X" has no rate`},

@@ -22,8 +22,10 @@ import (
 // nobody uses.
 func decided(t *testing.T, data string) string {
 	t.Helper()
-	b, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: filepath.Join(data, app.BrokerDir),
-		Log: slog.New(slog.DiscardHandler), RetentionCheck: -1})
+	b, err := broker.StartEmbedded(broker.EmbeddedOptions{
+		Dir: filepath.Join(data, app.BrokerDir),
+		Log: slog.New(slog.DiscardHandler), RetentionCheck: -1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,32 +67,44 @@ func TestF1RefusedRetireAndImportDecideNothing(t *testing.T) {
 	}))
 	t.Cleanup(prometheus.Close)
 	history := []string{"import", "prometheus", "--url", prometheus.URL, "--slot", "1m", "--from", "2026-03-01"}
-	runs := []string{"import", "runs", "open", "--sends", "import", "--collector", "*", "--from", "2026-03-01", "--to",
-		"2026-03-02"}
+	runs := []string{
+		"import", "runs", "open", "--sends", "import", "--collector", "*", "--from", "2026-03-01", "--to",
+		"2026-03-02",
+	}
 	before := decided(t, data)
 	for name, args := range map[string][]string{
 		"retire without a reason": {"inventory", "retire", "GPU-n1-0", "--at", morning},
 		"retire an unknown GPU":   {"inventory", "retire", "GPU-9", "--at", morning, "--reason", "x"},
-		"retire what is listed": {"inventory", "retire", "GPU-n1-0", "--at", "2026-03-01T01:00:00Z",
-			"--reason", "x"},
+		"retire what is listed": {
+			"inventory", "retire", "GPU-n1-0", "--at", "2026-03-01T01:00:00Z",
+			"--reason", "x",
+		},
 		"a cluster of other slots": {"inventory", "cluster", "declared", "--slot", "10s"},
 		"batches: no file":         {"import", "batches", filepath.Join(t.TempDir(), "none")},
 		"batches: no JSON":         {"import", "batches", file("hello", "{")},
 		"batches: other slots":     {"import", "batches", file(batch("fleet", morning, 10_000))},
 		"batches: the future":      {"import", "batches", file(batch("fleet", "2099-01-01T00:00:00Z", 60_000))},
-		"batches: the second run": {"import", "batches",
-			file(batch("aaa", morning, 60_000), batch("declared", morning, 60_000))},
-		"allocations: no zone": {"import", "allocations", records, "--cluster", "lab", "--time-zone",
-			"Mars/Olympus"},
+		"batches: the second run": {
+			"import", "batches",
+			file(batch("aaa", morning, 60_000), batch("declared", morning, 60_000)),
+		},
+		"allocations: no zone": {
+			"import", "allocations", records, "--cluster", "lab", "--time-zone",
+			"Mars/Olympus",
+		},
 		"allocations: no column": {"import", "allocations", records, "--cluster", "lab", "--columns", "tenant=vc"},
-		"allocations: bad rows": {"import", "allocations", file(header, "a,never,2026-03-02,1"),
-			"--cluster", "lab"},
+		"allocations: bad rows": {
+			"import", "allocations", file(header, "a,never,2026-03-02,1"),
+			"--cluster", "lab",
+		},
 		"allocations: declared otherwise": {"import", "allocations", records, "--cluster", "declared"},
 		"allocations: a measured node":    {"import", "allocations", records, "--cluster", "fleet"},
 		"sacct: no header":                {"import", "sacct", file("hello"), "--cluster", "hpc"},
-		"sacct: declared otherwise": {"import", "sacct",
+		"sacct: declared otherwise": {
+			"import", "sacct",
 			file("JobID|User|Account|State|Start|End|AllocTRES",
-				"1|u|a|COMPLETED|2026-03-01T00:00:00|2026-03-01T01:00:00|gres/gpu=1"), "--cluster", "declared"},
+				"1|u|a|COMPLETED|2026-03-01T00:00:00|2026-03-01T01:00:00|gres/gpu=1"), "--cluster", "declared",
+		},
 		"prometheus: the future": append(history[:len(history):len(history)], "--to", "2099-01-01",
 			"--cluster", "hist"),
 		"prometheus: an error": append(history[:len(history):len(history)], "--to", "2026-03-02",

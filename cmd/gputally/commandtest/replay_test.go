@@ -62,16 +62,24 @@ func TestReplaySaysWhatItCannotRead(t *testing.T) {
 		code    int
 		message string
 	}{
-		"": {cli.ExitUsage,
-			"one of --from-offset, --from-time is needed"},
-		"--from-offset 77/0": {cli.ExitFailed,
-			"--from-offset 77/0: topic gputally.samples.v1 has 4 partitions"},
-		"--from-offset 0/123456": {cli.ExitFailed,
-			"--from-offset 0/123456: partition 0 has the offsets 0 to "},
+		"": {
+			cli.ExitUsage,
+			"one of --from-offset, --from-time is needed",
+		},
+		"--from-offset 77/0": {
+			cli.ExitFailed,
+			"--from-offset 77/0: topic gputally.samples.v1 has 4 partitions",
+		},
+		"--from-offset 0/123456": {
+			cli.ExitFailed,
+			"--from-offset 0/123456: partition 0 has the offsets 0 to ",
+		},
 		"--from-offset 0":                    {cli.ExitUsage, "want PARTITION/OFFSET"},
 		"--from-offset 0/0 --from-time 2026": {cli.ExitUsage, "from-time"},
-		"--from-time 2026-01-02 --to-time 2026-01-01": {cli.ExitUsage,
-			"--from-time 2026-01-02T00:00:00Z is not before --to-time 2026-01-01T00:00:00Z"},
+		"--from-time 2026-01-02 --to-time 2026-01-01": {
+			cli.ExitUsage,
+			"--from-time 2026-01-02T00:00:00Z is not before --to-time 2026-01-01T00:00:00Z",
+		},
 		"--from-time 2020-01-01 --to-time 2021-01-01": {cli.ExitOK, "0 messages replayed"},
 		"--from-time 2099-01-01":                      {cli.ExitOK, "0 messages replayed"},
 	} {

@@ -103,8 +103,10 @@ func TestARenewedRunIsEnded(t *testing.T) {
 	programtest.WithLedger(t, programtest.NewDataDir(t), func(p *app.Pipeline) {
 		fake := clock.NewFake(time.Now())
 		p.Session.Clock = fake
-		run := decisions.Run{Cluster: "sim", Collector: "sim", Sends: wire.SendsSimulated, SlotMS: 10_000,
-			From: time.Unix(0, 0).UTC(), To: time.Unix(1<<31, 0).UTC()}
+		run := decisions.Run{
+			Cluster: "sim", Collector: "sim", Sends: wire.SendsSimulated, SlotMS: 10_000,
+			From: time.Unix(0, 0).UTC(), To: time.Unix(1<<31, 0).UTC(),
+		}
 		if err := p.KeepOpen(t.Context(), run); err != nil {
 			t.Fatal(err)
 		}

@@ -33,8 +33,10 @@ func (d *demo) summary(ctx context.Context, from, to time.Time) error {
 		return err
 	}
 	// Each asks first and prints then, so that it can be done again.
-	for _, part := range []func(context.Context, time.Time, time.Time) error{d.capacity, d.anomalies,
-		d.invoices, d.proof} {
+	for _, part := range []func(context.Context, time.Time, time.Time) error{
+		d.capacity, d.anomalies,
+		d.invoices, d.proof,
+	} {
 		if err := d.p.Patiently(ctx, "summary", func() error { return part(ctx, from, to) }); err != nil {
 			return err
 		}
@@ -94,8 +96,10 @@ const capacitySQL = `
 SELECT sum(toUInt128(toUInt64(slices) * present_ms)) FROM usage_hourly FINAL WHERE hour >= ? AND hour < ?`
 
 // whoPays goes with bucketNames.
-var whoPays = []string{"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform",
-	"platform", "platform, flagged"}
+var whoPays = []string{
+	"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform",
+	"platform", "platform, flagged",
+}
 
 func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
 	found, err := analyzer.Find(ctx, d.p.Access.DB, d.p.Config.Analyzer,

@@ -91,8 +91,10 @@ func Of(book *prices.Book, e *explain.Explanation, q explain.Request) Price {
 	p.Version = version.Effective.Format(time.RFC3339)
 	model, ok := version.Models[e.Model]
 	if !ok {
-		p.Missing = (&rating.MissingModelError{Model: e.Model, Hour: e.Hour, Version: version.Effective,
-			Book: book.Name}).Error()
+		p.Missing = (&rating.MissingModelError{
+			Model: e.Model, Hour: e.Hour, Version: version.Effective,
+			Book: book.Name,
+		}).Error()
 		return p
 	}
 	p.GPUHour = model.GPUHour.String()

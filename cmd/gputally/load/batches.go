@@ -16,6 +16,7 @@ import (
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/ingest/imports"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // ImportBatches takes batches of a file of JSON lines through spool and topic, and waits
@@ -99,7 +100,7 @@ func (c carrier) spoolAll(ctx context.Context, encoded [][]byte) error {
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
-	bar.Done(cli.Count(len(encoded), "batch") + " spooled")
+	bar.Done(plural.Of(len(encoded), "batch") + " spooled")
 	return nil
 }
 
@@ -107,8 +108,8 @@ func reportImport(s *cli.Session, file string, read *imports.Batches) error {
 	for _, b := range read.Bad {
 		s.Sayf("%s:%d: %s\n", file, b.Line, b.Reason)
 	}
-	if err := s.Writef("%s imported, %s\n", cli.Count(len(read.Encoded), "batch"),
-		cli.Count(len(read.Bad), "bad line")); err != nil {
+	if err := s.Writef("%s imported, %s\n", plural.Of(len(read.Encoded), "batch"),
+		plural.Of(len(read.Bad), "bad line")); err != nil {
 		return err
 	}
 	if len(read.Bad) > 0 {

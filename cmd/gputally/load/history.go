@@ -15,6 +15,7 @@ import (
 	"github.com/gputally/gputally/ingest/imports"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/plural"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/wire"
 )
@@ -306,7 +307,7 @@ func (r *historyRun) report() error {
 			r.from.Format(time.RFC3339), r.to.Format(time.RFC3339))
 	}
 	if err := r.p.Session.Writef("%s imported, %d unchanged, of %s; %d of %d slots have no sample of any node\n",
-		cli.Count(r.sent, "batch"), r.unchanged, cli.Count(len(r.nodes), "node"), r.slots-r.seen, r.slots); err != nil {
+		plural.Of(r.sent, "batch"), r.unchanged, plural.Of(len(r.nodes), "node"), r.slots-r.seen, r.slots); err != nil {
 		return err
 	}
 	if len(lines) > 0 {

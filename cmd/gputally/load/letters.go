@@ -149,7 +149,8 @@ func eachLetter(ctx context.Context, p *app.Pipeline, do func(*ingest.DeadLetter
 }
 
 func eachLetterOf(ctx context.Context, p *app.Pipeline, reader *broker.Reader,
-	do func(*ingest.DeadLetter) error) error {
+	do func(*ingest.DeadLetter) error,
+) error {
 	defer reader.Close()
 	for {
 		msgs, err := reader.Read(ctx, dlqBatch)

@@ -82,8 +82,10 @@ func (f *HistoryFlags) resolve(now time.Time) (prometheus.Config, *http.Client, 
 	if err := cfg.Validate(); err != nil {
 		return cfg, nil, err
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	transport := &http.Transport{
+		Proxy:           http.ProxyFromEnvironment,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	}
 	if f.CAFile != "" {
 		var err error
 		if transport.TLSClientConfig.RootCAs, err = settings.Certificates(f.CAFile); err != nil {

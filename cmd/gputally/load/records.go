@@ -20,6 +20,7 @@ import (
 	"github.com/gputally/gputally/internal/bounded"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 func parseDelimiter(text string) (rune, error) {
@@ -103,7 +104,8 @@ type readRecords func(io.Reader, imports.Reading) (*imports.File, error)
 // importRecords takes a file's records the way of all batches, and keeps what
 // was said once it is in the ledger.
 func importRecords(ctx context.Context, s *cli.Session, file string, f *RecordFlags, o *imports.Options,
-	how imports.Reading, read readRecords) error {
+	how imports.Reading, read readRecords,
+) error {
 	records, err := readRecordFile(ctx, file, how, read)
 	if err != nil {
 		return err
@@ -154,7 +156,8 @@ func readRecordFile(ctx context.Context, file string, how imports.Reading, read 
 
 // carryRecords plans what records change, and sends it unless it is a dry run.
 func carryRecords(ctx context.Context, c carrier, o *imports.Options, records *imports.File,
-	dryRun bool) (*imports.Plan, int, error) {
+	dryRun bool,
+) (*imports.Plan, int, error) {
 	db := c.p.Access.DB
 	state, err := imports.Load(ctx, db, o)
 	if err != nil {
@@ -195,7 +198,7 @@ func (c carrier) sendPlan(ctx context.Context, plan *imports.Plan) (int, error) 
 		return sent, err
 	}
 	if sent > 0 {
-		bar.Done(cli.Count(sent, "batch") + " spooled")
+		bar.Done(plural.Of(sent, "batch") + " spooled")
 	}
 	return sent, nil
 }
@@ -204,7 +207,8 @@ func (c carrier) sendPlan(ctx context.Context, plan *imports.Plan) (int, error) 
 const shownRejects = 20
 
 func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.File, plan *imports.Plan,
-	sent int) error {
+	sent int,
+) error {
 	bad := append(read.Bad, plan.Bad...)
 	listRows(s, file, bad, "bad rows")
 	listRows(s, file, plan.Skipped, "intervals that a collector reported")
@@ -218,11 +222,11 @@ func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.Fi
 	}
 	if plan.Missed > 0 {
 		s.Sayf("%s of the window are not in the file and are kept: the bad rows may be theirs\n",
-			cli.Count(plan.Missed, "imported record"))
+			plural.Of(plan.Missed, "imported record"))
 	}
 	if plan.Open > 0 {
 		s.Sayf("unknown capacity of %s: free time is not known there and no check proves it; --capacity sets it\n",
-			cli.Count(plan.Open, "pool"))
+			plural.Of(plan.Open, "pool"))
 	}
 	if plan.Live() {
 		s.Sayf("%s\n", filledText(&plan.Filled))
@@ -232,8 +236,8 @@ func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.Fi
 		did = "to import (a dry run: nothing is changed)"
 	}
 	if err := s.Writef("%s: %s new, %d changed, %d deleted, %d unchanged; %s %s, %s\n",
-		cli.Count(read.Rows, "row"), cli.Count(plan.New, "record"), plan.Changed, plan.Deleted, plan.Unchanged,
-		cli.Count(sent, "batch"), did, cli.Count(len(bad), "bad row")); err != nil {
+		plural.Of(read.Rows, "row"), plural.Of(plan.New, "record"), plan.Changed, plan.Deleted, plan.Unchanged,
+		plural.Of(sent, "batch"), did, plural.Of(len(bad), "bad row")); err != nil {
 		return err
 	}
 	if len(bad) > 0 {
@@ -311,7 +315,8 @@ func writeRejects(path, file string, bad []imports.BadLine) (err error) {
 
 // ImportAllocations imports a file of allocation records: CSV or JSON lines.
 func ImportAllocations(ctx context.Context, s *cli.Session, file string, f *RecordFlags, columns,
-	delimiter string) error {
+	delimiter string,
+) error {
 	o, how, err := f.resolve(s.Clock.Now())
 	if err != nil {
 		return cli.UsageError(err)
@@ -327,7 +332,8 @@ func ImportAllocations(ctx context.Context, s *cli.Session, file string, f *Reco
 
 // ImportSacct imports what Slurm's sacct prints.
 func ImportSacct(ctx context.Context, s *cli.Session, file string, f *RecordFlags, slurmCluster string,
-	byNode bool) error {
+	byNode bool,
+) error {
 	o, how, err := f.resolve(s.Clock.Now())
 	if err != nil {
 		return cli.UsageError(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/settings"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/plural"
 )
 
 // DeclareCluster lets live collectors measure a cluster, with slots of this length.
@@ -70,7 +71,7 @@ func OpenRun(ctx context.Context, s *cli.Session, r decisions.Run, slot time.Dur
 			return err
 		}
 		return s.Writef("run %s is open for %s; gputally import runs close %s%s ends it\n", id,
-			cli.Count(r.Hours, "hour"), id, p.Access.OnData())
+			plural.Of(r.Hours, "hour"), id, p.Access.OnData())
 	})
 }
 

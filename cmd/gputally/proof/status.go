@@ -68,8 +68,10 @@ func ReadStatus(ctx context.Context, s *cli.Session) (st Status, err error) {
 	defer func() { err = errors.Join(err, p.Group.Stop()) }()
 	st = Status{Data: cmp.Or(s.Data, a.Config.ClickHouse.Address), Clusters: []statusCluster{}, Spools: []StatusSpool{}}
 	if a.Run.PID != 0 {
-		st.Running = &statusProcess{PID: a.Run.PID, Command: a.Run.Command, Since: a.Run.Started.Format(time.RFC3339),
-			HTTP: a.Run.HTTPAddress, Socket: a.Run.HTTPSocket}
+		st.Running = &statusProcess{
+			PID: a.Run.PID, Command: a.Run.Command, Since: a.Run.Started.Format(time.RFC3339),
+			HTTP: a.Run.HTTPAddress, Socket: a.Run.HTTPSocket,
+		}
 	}
 	if a.Broker != "" || len(a.Config.Kafka.Brokers) > 0 {
 		if err := p.Connect(ctx); err != nil {

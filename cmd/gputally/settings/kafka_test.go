@@ -115,8 +115,10 @@ func TestKafkaLogIn(t *testing.T) {
 		}
 		const certificate = ", cert_file: cert.pem, key_file: key.pem"
 		by := ", mechanism: " + mechanism
-		other := map[string]string{mechanismPlain: mechanismSCRAM256, mechanismSCRAM256: mechanismSCRAM512,
-			mechanismSCRAM512: mechanismPlain}
+		other := map[string]string{
+			mechanismPlain: mechanismSCRAM256, mechanismSCRAM256: mechanismSCRAM512,
+			mechanismSCRAM512: mechanismPlain,
+		}
 		if err := try("right", certificate+by); err != nil {
 			t.Errorf("%s: %v", mechanism, err)
 		}

@@ -74,8 +74,13 @@ func writeDiskEstimate(w io.Writer, f FleetSize, cfg settings.Config) error {
 	for _, line := range []struct {
 		name  string
 		bytes float64
-	}{{"holds", d.holds}, {"samples", d.samples}, {"batches (the journal)", d.journal}, {"usage_hourly", d.usage},
-		{"in all", raw + rest}} {
+	}{
+		{"holds", d.holds},
+		{"samples", d.samples},
+		{"batches (the journal)", d.journal},
+		{"usage_hourly", d.usage},
+		{"in all", raw + rest},
+	} {
 		t.Rows = append(t.Rows, []string{line.name, bytesText(line.bytes), bytesText(line.bytes * 365)})
 	}
 	b.WriteString(t.Text(false))

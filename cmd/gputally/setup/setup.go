@@ -17,6 +17,7 @@ import (
 	"github.com/gputally/gputally/dashboards/rules"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/config"
+	"github.com/gputally/gputally/internal/plural"
 	"github.com/gputally/gputally/internal/store"
 )
 
@@ -68,7 +69,7 @@ func Migrate(ctx context.Context, s *cli.Session, cluster string) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.Writef("%s: %s applied\n", a.DB.Database(), cli.Count(applied, "migration"))
+	return s.Writef("%s: %s applied\n", a.DB.Database(), plural.Of(applied, "migration"))
 }
 
 // PrintMigrations prints every statement of the migrations.
