@@ -225,8 +225,10 @@ func TestImportRecordsRefused(t *testing.T) {
 	}{
 		{"source \"allocations\" has records of node \"k\" already", []string{"--source", "other"}},
 		{"give both --window-start and --window-end", []string{"--window-start", "2026-03-01"}},
-		{"at full UTC hours",
-			[]string{"--window-start", "2026-03-01", "--window-end", "2026-03-02", "--time-zone", "Asia/Kolkata"}},
+		{
+			"at full UTC hours",
+			[]string{"--window-start", "2026-03-01", "--window-end", "2026-03-02", "--time-zone", "Asia/Kolkata"},
+		},
 		{"unknown zone", []string{"--time-zone", "Mars/Olympus"}},
 		{"--capacity", []string{"--capacity", "many"}},
 		{"tenant=vc: the header has no such column", []string{"--columns", "tenant=vc"}},
