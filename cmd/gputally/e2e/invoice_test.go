@@ -206,8 +206,8 @@ func TestAuditShowsWhatWasDecidedAndItsChain(t *testing.T) {
 			"\"3.00\"}}\n")
 	said := programtest.MustInvoke(t, "prices", "load", book, "--data", data, "--by", "finance")
 	for _, want := range []string{
-		"prices.yaml is in force", "gpu_hour", "past", "1 months, the last of 2026-03, keep the book",
-		"reservations of hours before 2026-04-01T00:00:00Z stay as they were frozen",
+		"prices.yaml is in force", "gpu_hour", "past", "calculated with: 1 month, the last is 2026-03",
+		"reservations of hours before 2026-04-01T00:00:00Z are frozen: this book does not change them",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("prices load said %q, want %q in it", said, want)
