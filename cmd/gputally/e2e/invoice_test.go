@@ -303,7 +303,10 @@ func TestInvoiceCommandsRefuseByName(t *testing.T) {
 			`2026-03: no invoice of tenant "nobody"`},
 		{[]string{"invoice", "finalise", "--period", "2026-02"}, cli.ExitFailed,
 			"2026-02: no invoice: the ledger has no hour of the month"},
-		{[]string{"invoice", "finalise", "--period", "2026-03", "--key", "k"}, cli.ExitUsage, "--key and --expect are for one invoice"},
+		{
+			[]string{"invoice", "finalise", "--period", "2026-03", "--key", "k"}, cli.ExitUsage,
+			"--key and --expect are for one invoice",
+		},
 		{[]string{"invoice", "note", "--period", "2026-03", "--tenant", "team-a"}, cli.ExitFailed, "is finalised"},
 		{[]string{"invoice", "verify", "2026-03-team-a-r0"}, cli.ExitFailed, `"2026-03-team-a-r0": no invoice`},
 		{[]string{"invoice", "evidence", "2026-03-team-a-r0", "0"}, cli.ExitUsage, `LINE "0": want a number`},
