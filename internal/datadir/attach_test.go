@@ -16,8 +16,10 @@ import (
 )
 
 func attachOptions(c clock.Clock) AttachOptions {
-	return AttachOptions{Self: Holder{Command: "gputally usage"}, Clock: c, Log: slog.New(slog.DiscardHandler),
-		Wait: time.Second}
+	return AttachOptions{
+		Self: Holder{Command: "gputally usage"}, Clock: c, Log: slog.New(slog.DiscardHandler),
+		Wait: time.Second,
+	}
 }
 
 func TestAttachTakesAFreeDirectory(t *testing.T) {

@@ -275,8 +275,10 @@ func (r *brokerRig) checkAll(t *testing.T) {
 	results, err := check.Run(t.Context(), ingest.Checks(ingest.CheckDeps{
 		Store: r.db, Offsets: offsets,
 		Spools: func(context.Context) ([]ingest.SpoolState, error) {
-			return []ingest.SpoolState{{Collector: "col-1", Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records,
-				Dropped: st.Dropped}}, nil
+			return []ingest.SpoolState{{
+				Collector: "col-1", Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records,
+				Dropped: st.Dropped,
+			}}, nil
 		},
 	}))
 	if err != nil {

@@ -45,8 +45,10 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 		{"audit", "rebuild", "--over-contradiction"},
 		{"dlq", "skip", "--offset", skip, "--reason", "damaged", "--by", "alice"},
 		{"import", "batches", file},
-		{"import", "runs", "open", "--cluster", "counted", "--sends", "simulated", "--collector", "*", "--slot", "1m",
-			"--from", "2026-03-01", "--to", "2026-04-01"},
+		{
+			"import", "runs", "open", "--cluster", "counted", "--sends", "simulated", "--collector", "*", "--slot", "1m",
+			"--from", "2026-03-01", "--to", "2026-04-01",
+		},
 		{"inventory", "cluster", "new", "--slot", "10s"},
 	} {
 		got := programtest.Invoke(t, append(args, "--data", data)...)

@@ -69,7 +69,8 @@ func (k *kubelet) start(t *testing.T) {
 func (k *kubelet) stop() { k.server.Stop() }
 
 func (k *kubelet) List(context.Context,
-	*podresourcesv1.ListPodResourcesRequest) (*podresourcesv1.ListPodResourcesResponse, error) {
+	*podresourcesv1.ListPodResourcesRequest,
+) (*podresourcesv1.ListPodResourcesResponse, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out := &podresourcesv1.ListPodResourcesResponse{}
@@ -149,8 +150,10 @@ func newDeviceRig(t *testing.T, lines string) *deviceRig {
 	of := podresources.DefaultConfig()
 	of.Socket, of.Pods, of.Namespaces, of.DRADrivers = r.kubelet.socket, podresources.FromNowhere, podresources.FromNowhere, nil
 	reader, err := podresources.New(of,
-		podresources.Deps{Node: "n1", Getenv: func(string) string { return "" }, Clock: r.clk, Log: quietLog(),
-			Registry: r.reg})
+		podresources.Deps{
+			Node: "n1", Getenv: func(string) string { return "" }, Clock: r.clk, Log: quietLog(),
+			Registry: r.reg,
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,12 +84,18 @@ func testFullDisk(t *testing.T) {
 	month := demoMonth(t, undisturbed)
 	want := programtest.AskStanding(t, undisturbed, month)
 	for _, part := range []fullPart{
-		{app.SpoolDir, 1 << 20, spooled,
-			regexp.MustCompile(`append to spool failed, trying again.*/spool/sim/\S+ no space left on device`)},
-		{app.BrokerDir, 1 << 20, "gputally_collector_messages_published_total",
-			regexp.MustCompile(`persist batch gputally.samples.*/kafka/\S+ no space left on device`)},
-		{app.EngineDir, 6 << 20, ingested,
-			regexp.MustCompile(`ingest waits and tries again.*insert into \w+: ClickHouse code 243.*NOT_ENOUGH_SPACE`)},
+		{
+			app.SpoolDir, 1 << 20, spooled,
+			regexp.MustCompile(`append to spool failed, trying again.*/spool/sim/\S+ no space left on device`),
+		},
+		{
+			app.BrokerDir, 1 << 20, "gputally_collector_messages_published_total",
+			regexp.MustCompile(`persist batch gputally.samples.*/kafka/\S+ no space left on device`),
+		},
+		{
+			app.EngineDir, 6 << 20, ingested,
+			regexp.MustCompile(`ingest waits and tries again.*insert into \w+: ClickHouse code 243.*NOT_ENOUGH_SPACE`),
+		},
 	} {
 		t.Run(part.dir, func(t *testing.T) {
 			data := programtest.NewDataDir(t)

@@ -29,10 +29,14 @@ func (a *assault) begin(data string) {
 	sum := decisions.Digest([]byte(data))
 	document := decisions.Document{SHA256: sum, Bytes: 1, Parts: []string{sum}}
 	for kind, body := range map[decisions.Kind]any{
-		decisions.KindPriceBook: decisions.PriceBook{SHA256: decisions.Digest([]byte("currency: EUR\n")), Name: "p",
-			Text: "currency: EUR\n"},
-		decisions.KindFreeze: decisions.Freeze{From: programtest.FleetStart, To: programtest.FleetStart.Add(time.Hour),
-			PriceBook: sum, Copy: document},
+		decisions.KindPriceBook: decisions.PriceBook{
+			SHA256: decisions.Digest([]byte("currency: EUR\n")), Name: "p",
+			Text: "currency: EUR\n",
+		},
+		decisions.KindFreeze: decisions.Freeze{
+			From: programtest.FleetStart, To: programtest.FleetStart.Add(time.Hour),
+			PriceBook: sum, Copy: document,
+		},
 		decisions.KindInvoice: decisions.Invoice{
 			Number: "2026-03-team-a-r0", Kind: decisions.InvoiceKind, Tenant: "team-a", Period: "2026-03", TimeZone: "UTC",
 			From: programtest.FleetStart,
@@ -54,7 +58,8 @@ func (a *assault) begin(data string) {
 		})
 	}
 	slices.SortStableFunc(a.sound, func(x,
-		y decisions.Record) int {
+		y decisions.Record,
+	) int {
 		return strings.Compare(string(x.Kind), string(y.Kind))
 	})
 }
@@ -145,8 +150,10 @@ func (a *assault) tellMetrics() {
 	reasons := 0
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for _, counter := range []string{"_dead_letters_total", "_findings_total", "_refused_total", "_folded_total",
-			"_late_unprocessed_total", "_unknown_fields_total"} {
+		for _, counter := range []string{
+			"_dead_letters_total", "_findings_total", "_refused_total", "_folded_total",
+			"_late_unprocessed_total", "_unknown_fields_total",
+		} {
 			if base, _, _ := strings.Cut(name, "{"); strings.HasSuffix(base, counter) && value != "0" {
 				a.t.Log(name, value)
 				if counter == "_dead_letters_total" {

@@ -262,8 +262,10 @@ func attack(t *testing.T, p *programtest.Process, run datadir.Run, seed uint64, 
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	var all sync.WaitGroup
-	for i, send := range []func(context.Context, *hostiletest.Generator) error{a.sendSamples, a.sendRaw,
-		a.sendDecisions, a.knock} {
+	for i, send := range []func(context.Context, *hostiletest.Generator) error{
+		a.sendSamples, a.sendRaw,
+		a.sendDecisions, a.knock,
+	} {
 		g := newHostile(seed + uint64(i))
 		all.Go(func() {
 			for clock.Sleep(ctx, clock.Real(), hostilePause) == nil {
@@ -294,8 +296,10 @@ func (a *assault) sendSamples(ctx context.Context, g *hostiletest.Generator) err
 	for range hostileRound {
 		value := hostileValue(g)
 		msgs = append(msgs,
-			broker.Message{Topic: broker.TopicSamples, Key: g.Key(), Value: value,
-				Headers: []broker.Header{{Key: string(g.Key()), Value: g.Key()}}})
+			broker.Message{
+				Topic: broker.TopicSamples, Key: g.Key(), Value: value,
+				Headers: []broker.Header{{Key: string(g.Key()), Value: g.Key()}},
+			})
 		a.count("samples")
 	}
 	if err := a.client.Producer().Produce(ctx, msgs); err != nil {

@@ -182,8 +182,10 @@ func TestFinalisedMonthsAreCorrectedByNotes(t *testing.T) {
 	if diff := cmp.Diff(want, notes); diff != "" || !list.IsZero() {
 		t.Errorf("adjustments (-want +got):\n%s, list values sum to %s", diff, list)
 	}
-	for _, number := range []string{"2026-03-team-a-r0", "2026-03-team-a-r1", "2026-03-team-a-r2", "2026-03-team-b-r0",
-		"2026-03-team-b-r1"} {
+	for _, number := range []string{
+		"2026-03-team-a-r0", "2026-03-team-a-r1", "2026-03-team-a-r2", "2026-03-team-b-r0",
+		"2026-03-team-b-r1",
+	} {
 		if verdict := programtest.MustInvoke(t, "invoice", "verify", number, "--data", data, "--output",
 			"csv"); !strings.Contains(verdict, "same bytes") {
 			t.Errorf("verify %s: %s", number, verdict)
@@ -297,21 +299,34 @@ func TestInvoiceCommandsRefuseByName(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"invoice", "finalise", "--period", time.Now().UTC().Format("2006-01")}, cli.ExitFailed,
-			"are not closed yet: late data may come until"},
-		{[]string{"invoice", "finalise", "--period", "2026-03", "--tenant", "nobody"}, cli.ExitFailed,
-			`2026-03: no invoice of tenant "nobody"`},
-		{[]string{"invoice", "finalise", "--period", "2026-02"}, cli.ExitFailed,
-			"2026-02: no invoice: the ledger has no hour of the month"},
 		{
-			[]string{"invoice", "finalise", "--period", "2026-03", "--key", "k"}, cli.ExitUsage,
+			[]string{"invoice", "finalise", "--period", time.Now().UTC().Format("2006-01")},
+			cli.ExitFailed,
+			"are not closed yet: late data may come until",
+		},
+		{
+			[]string{"invoice", "finalise", "--period", "2026-03", "--tenant", "nobody"},
+			cli.ExitFailed,
+			`2026-03: no invoice of tenant "nobody"`,
+		},
+		{
+			[]string{"invoice", "finalise", "--period", "2026-02"},
+			cli.ExitFailed,
+			"2026-02: no invoice: the ledger has no hour of the month",
+		},
+		{
+			[]string{"invoice", "finalise", "--period", "2026-03", "--key", "k"},
+			cli.ExitUsage,
 			"--key and --expect are for one invoice",
 		},
 		{[]string{"invoice", "note", "--period", "2026-03", "--tenant", "team-a"}, cli.ExitFailed, "is finalised"},
 		{[]string{"invoice", "verify", "2026-03-team-a-r0"}, cli.ExitFailed, `"2026-03-team-a-r0": no invoice`},
 		{[]string{"invoice", "evidence", "2026-03-team-a-r0", "0"}, cli.ExitUsage, `LINE "0": want a number`},
-		{[]string{"invoice", "show", "--period", "2026-03", "--tenant", "team-a", "--revision", "3"}, cli.ExitUsage,
-			"has revisions 0 to 0"},
+		{
+			[]string{"invoice", "show", "--period", "2026-03", "--tenant", "team-a", "--revision", "3"},
+			cli.ExitUsage,
+			"has revisions 0 to 0",
+		},
 	} {
 		if got := programtest.Invoke(t,
 			append(c.args, "--data", data)...); got.Code != c.code || !strings.Contains(got.Stderr, c.want) {

@@ -153,10 +153,13 @@ func TestPrometheusImportRefuses(t *testing.T) {
 		`url "ftp://x": scheme "ftp" must be http or https`:  {"--url", "ftp://x"},
 		`match "up": must be a selector`:                     {"--match", "up"},
 		"token: is empty": {
-			"--bearer-token-file", token},
+			"--bearer-token-file", token,
+		},
 		"--ca-file: " + token + ": holds no PEM certificate": {"--ca-file", token},
-		"--from 2024-03-04T09:00:05Z is no multiple of the slot of 10s: 2024-03-04T09:00:00Z is": {"--from",
-			"2024-03-04T09:00:05Z"},
+		"--from 2024-03-04T09:00:05Z is no multiple of the slot of 10s: 2024-03-04T09:00:00Z is": {
+			"--from",
+			"2024-03-04T09:00:05Z",
+		},
 	} {
 		got := programtest.Invoke(t, append([]string{
 			"import", "prometheus", "--data", programtest.NewDataDir(t), "--url", "http://127.0.0.1:1",
@@ -173,8 +176,10 @@ func TestPrometheusImportNamesTheSlotThatFits(t *testing.T) {
 	url := servePrometheus(t, scrapedByPrometheus(a100Node(), "plain", 10, false))
 	data := programtest.NewDataDir(t)
 	of := func(flags ...string) []string {
-		return append([]string{"import", "prometheus", "--data", data, "--url", url, "--from", "2024-03-04T10:00:00Z",
-			"--to", "2024-03-04T11:00:00Z"}, flags...)
+		return append([]string{
+			"import", "prometheus", "--data", data, "--url", url, "--from", "2024-03-04T10:00:00Z",
+			"--to", "2024-03-04T11:00:00Z",
+		}, flags...)
 	}
 	got := programtest.Invoke(t, of()...)
 	if got.Code != cli.ExitUsage || !strings.Contains(got.Stderr,

@@ -89,46 +89,78 @@ var tamperings = map[string]struct {
 	statement string
 	want      map[string][]string
 }{
-	"a raw row is gone": {deleteRawRow,
-		map[string][]string{"C3": {tamperedSlot, "1 batch with a wrong number of raw rows"}, "C6": {"has 3 of 4 rows"},
-			"C9": {"GPU-n1-0"}}},
-	"all raw rows are gone": {deleteAllRaw,
-		map[string][]string{"C3": {"360 batches with a wrong number of raw rows"}, "C6": {"batch"}}},
-	"a raw row has other energy": {changeRawEnergy,
-		map[string][]string{"C3": {"another energy", "changed after"}, "C6": {tamperedGPU, "energy_mj"}, "C9": {"GPU-n1-0"}}},
-	"a raw row has other time": {changeRawBucket,
-		map[string][]string{"C3": {"of node n1, slot 2026-03-01 01:30:00"}, "C6": {tamperedGPU}}},
-	"one ms more than there was": {addMillisecond,
-		map[string][]string{"C6": {tamperedGPU, "active is [12600001]", "don't sum"}, "C7": {"C7b"}, "C8": {"C7b"}}},
-	"one ms less than there was": {dropMillisecond,
-		map[string][]string{"C6": {tamperedMIG, "free is 7199999", "don't sum"}, "C7": {"C7b"}, "C8": {"C7b"}}},
+	"a raw row is gone": {
+		deleteRawRow,
+		map[string][]string{
+			"C3": {tamperedSlot, "1 batch with a wrong number of raw rows"}, "C6": {"has 3 of 4 rows"},
+			"C9": {"GPU-n1-0"},
+		},
+	},
+	"all raw rows are gone": {
+		deleteAllRaw,
+		map[string][]string{"C3": {"360 batches with a wrong number of raw rows"}, "C6": {"batch"}},
+	},
+	"a raw row has other energy": {
+		changeRawEnergy,
+		map[string][]string{"C3": {"another energy", "changed after"}, "C6": {tamperedGPU, "energy_mj"}, "C9": {"GPU-n1-0"}},
+	},
+	"a raw row has other time": {
+		changeRawBucket,
+		map[string][]string{"C3": {"of node n1, slot 2026-03-01 01:30:00"}, "C6": {tamperedGPU}},
+	},
+	"one ms more than there was": {
+		addMillisecond,
+		map[string][]string{"C6": {tamperedGPU, "active is [12600001]", "don't sum"}, "C7": {"C7b"}, "C8": {"C7b"}},
+	},
+	"one ms less than there was": {
+		dropMillisecond,
+		map[string][]string{"C6": {tamperedMIG, "free is 7199999", "don't sum"}, "C7": {"C7b"}, "C8": {"C7b"}},
+	},
 	"a ms moved from active to idle":   {activeToIdle, map[string][]string{"C6": {tamperedGPU, "active is [12599999]"}}},
 	"a ms moved from free to stranded": {freeToStranded, map[string][]string{"C6": {tamperedMIG, "free is 7199999"}}},
 	"another tenant pays":              {otherTenant, map[string][]string{"C6": {tamperedGPU, "tenant is [team-z]"}}},
-	"a mJ more than there was": {changeEnergy,
-		map[string][]string{"C6": {tamperedGPU, "energy_mj"}, "C9": {"GPU-n1-0"}}},
+	"a mJ more than there was": {
+		changeEnergy,
+		map[string][]string{"C6": {tamperedGPU, "energy_mj"}, "C9": {"GPU-n1-0"}},
+	},
 	"a mJ moved to the platform": {shiftEnergy, map[string][]string{"C6": {tamperedGPU, "platform_energy_mj"}}},
 	"a GPU has fewer slices":     {smallerCapacity, map[string][]string{"C6": {tamperedGPU, "slices is 1"}}},
 	"rows claim more inputs":     {moreInputs, map[string][]string{"C6": {tamperedGPU, tamperedMIG}}},
 	"rows claim a newer version": {newerVersion, map[string][]string{"C6": {tamperedGPU}}},
-	"an owner stands twice": {doubleOwner,
-		map[string][]string{"C5": {"(leaf, owner) twice"}, "C6": {tamperedGPU}}},
-	"a GPU-hour stands twice": {otherCluster,
-		map[string][]string{"C5": {"13 rows for 12 GPU-hours"}, "C6": {"other"}}},
+	"an owner stands twice": {
+		doubleOwner,
+		map[string][]string{"C5": {"(leaf, owner) twice"}, "C6": {tamperedGPU}},
+	},
+	"a GPU-hour stands twice": {
+		otherCluster,
+		map[string][]string{"C5": {"13 rows for 12 GPU-hours"}, "C6": {"other"}},
+	},
 	"a GPU that nobody measured":     {inventedGPU, map[string][]string{"C6": {"GPU-ghost", "raw gives none"}}},
 	"an hour that nobody measured":   {inventedHour, map[string][]string{"C6": {"2026-03-02T01:00:00Z"}}},
 	"a cluster that nobody measured": {inventedHome, map[string][]string{"C6": {"ghost"}}},
-	"a journal row is gone": {deleteJournalRow,
-		map[string][]string{"C3": {"from offset 0 to 179, but has rows for only 179"},
+	"a journal row is gone": {
+		deleteJournalRow,
+		map[string][]string{
+			"C3": {"from offset 0 to 179, but has rows for only 179"},
 			"C4": {"collector c1, boot 1000", "are missing and weren't announced"}, "C6": {tamperedGPU, tamperedMIG},
-			"C9": {"2026-03-01 01:00:00 GPU-n1"}}},
-	"the first journal rows are gone": {deleteFirstRow,
-		map[string][]string{"C3": {"from offset 0 on, but the journal begins with offset 1"},
+			"C9": {"2026-03-01 01:00:00 GPU-n1"},
+		},
+	},
+	"the first journal rows are gone": {
+		deleteFirstRow,
+		map[string][]string{
+			"C3": {"from offset 0 on, but the journal begins with offset 1"},
 			"C6": {"hour 2026-03-01T00:00:00Z"},
-			"C9": {"GPU-n"}}},
-	"the journal is gone": {deleteJournal,
-		map[string][]string{"C3": {"the journal has no offset from 0 on"},
-			"C6": {"cluster fleet, hour 2026-03-01T02:00:00Z: the ledger has rows"}}},
+			"C9": {"GPU-n"},
+		},
+	},
+	"the journal is gone": {
+		deleteJournal,
+		map[string][]string{
+			"C3": {"the journal has no offset from 0 on"},
+			"C6": {"cluster fleet, hour 2026-03-01T02:00:00Z: the ledger has rows"},
+		},
+	},
 }
 
 func TestVerifySeesTampering(t *testing.T) {
@@ -201,42 +233,64 @@ func TestM1WhatAnInsiderRewritesIsNamed(t *testing.T) {
 	recompute := "ALTER TABLE usage_hourly DELETE WHERE 1" + wait
 	// All of a node's hour but its first slot.
 	ofLate := " WHERE node = 'n1' AND slot > '2026-03-01 01:00:00' AND slot < '2026-03-01 02:00:00'" + wait
-	lateHour := []string{"ALTER TABLE batches UPDATE status = 'late', reason = 'raw_dropped'" + ofLate,
-		"ALTER TABLE holds DELETE" + ofLate}
+	lateHour := []string{
+		"ALTER TABLE batches UPDATE status = 'late', reason = 'raw_dropped'" + ofLate,
+		"ALTER TABLE holds DELETE" + ofLate,
+	}
 	rewrites := map[string]struct {
 		statements []string
 		sample     string
 		want       []string
 	}{
 		"an owner's namespace": {
-			[]string{"ALTER TABLE owners UPDATE namespace = 'team-b' WHERE namespace = 'team-a'" + wait, recompute}, "0",
-			[]string{"owner", "team-b"}},
-		"a leaf's size": {[]string{"ALTER TABLE leaves UPDATE slices = 1 WHERE profile = '3g.40gb'" + wait,
-			recompute}, "0", []string{"leaf", "3g.40gb"}},
-		"who held": {[]string{"ALTER TABLE holds UPDATE work = 0 WHERE node = 'n1'" + wait, recompute},
-			"0", []string{"of node n1", "changed after"}},
-		"what was seen of a slot": {[]string{"ALTER TABLE batches UPDATE observed = [0, 1000] WHERE node = 'n1'" + wait,
-			recompute}, "0", []string{"of node n1", "changed after"}},
+			[]string{"ALTER TABLE owners UPDATE namespace = 'team-b' WHERE namespace = 'team-a'" + wait, recompute},
+			"0",
+			[]string{"owner", "team-b"},
+		},
+		"a leaf's size": {[]string{
+			"ALTER TABLE leaves UPDATE slices = 1 WHERE profile = '3g.40gb'" + wait,
+			recompute,
+		}, "0", []string{"leaf", "3g.40gb"}},
+		"who held": {
+			[]string{"ALTER TABLE holds UPDATE work = 0 WHERE node = 'n1'" + wait, recompute},
+			"0",
+			[]string{"of node n1", "changed after"},
+		},
+		"what was seen of a slot": {[]string{
+			"ALTER TABLE batches UPDATE observed = [0, 1000] WHERE node = 'n1'" + wait,
+			recompute,
+		}, "0", []string{"of node n1", "changed after"}},
 		"a batch's hash": {
-			[]string{"ALTER TABLE batches UPDATE hash = unhex(repeat('0f', 32)) WHERE node = 'n1'" + wait}, "0",
-			[]string{"its batch id is not derived from its hash"}},
-		"a batch's journal and rows": {[]string{"ALTER TABLE batches DELETE WHERE node = 'n1'" + wait,
-			"ALTER TABLE holds DELETE WHERE node = 'n1'" + wait, recompute}, "0", []string{"journal"}},
+			[]string{"ALTER TABLE batches UPDATE hash = unhex(repeat('0f', 32)) WHERE node = 'n1'" + wait},
+			"0",
+			[]string{"its batch id is not derived from its hash"},
+		},
+		"a batch's journal and rows": {[]string{
+			"ALTER TABLE batches DELETE WHERE node = 'n1'" + wait,
+			"ALTER TABLE holds DELETE WHERE node = 'n1'" + wait, recompute,
+		}, "0", []string{"journal"}},
 		"rows, and their seals too": {[]string{
 			"ALTER TABLE holds UPDATE work = 0 WHERE node = 'n1'" + wait,
 			"ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)) WHERE node = 'n1'" + wait, recompute,
 		}, "1000", []string{"of node n1", "differ from what the message gives"}},
-		"when it came": {[]string{"ALTER TABLE batches UPDATE appended_at = appended_at - 1 WHERE node = 'n1'" + wait}, "0",
-			[]string{"of node n1", "changed after"}},
+		"when it came": {
+			[]string{"ALTER TABLE batches UPDATE appended_at = appended_at - 1 WHERE node = 'n1'" + wait},
+			"0",
+			[]string{"of node n1", "changed after"},
+		},
 		"a gap, and what it hides": {[]string{
 			"ALTER TABLE batches UPDATE gap_boot = [1000], gap_from = [30], gap_to = [30] WHERE node = 'n1' AND slot = " +
 				"'2026-03-01 00:31:00'" + wait,
 		}, "0", []string{"of node n1, slot 2026-03-01 00:31:00", "changed after"}},
 		"what a collector counted": {
-			[]string{"ALTER TABLE batches UPDATE counted = 1, sampled = 1, spooled = 1 WHERE node = 'n1'" + wait}, "0",
-			[]string{"changed after"}},
-		"an hour that is late": {slices.Concat(lateHour, []string{recompute}), "0",
-			[]string{"node n1", "changed after", "missing from late_unprocessed", "was not dropped"}},
+			[]string{"ALTER TABLE batches UPDATE counted = 1, sampled = 1, spooled = 1 WHERE node = 'n1'" + wait},
+			"0",
+			[]string{"changed after"},
+		},
+		"an hour that is late": {
+			slices.Concat(lateHour, []string{recompute}), "0",
+			[]string{"node n1", "changed after", "missing from late_unprocessed", "was not dropped"},
+		},
 		"an hour that is late, and its seals too": {slices.Concat(lateHour, []string{
 			"ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)) WHERE status = 'late'" + wait, recompute,
 		}), "0", []string{"missing from late_unprocessed", "was not dropped"}},
@@ -257,8 +311,11 @@ func TestM1WhatAnInsiderRewritesIsNamed(t *testing.T) {
 				wait, recompute,
 		}, "1000", []string{"the journal has no row for it"}},
 		"a message that counts no more": {
-			[]string{"ALTER TABLE batches UPDATE status = 'hole', seal = unhex(repeat('00', 16)) WHERE node = 'n1'" + wait,
-				recompute}, "1000", []string{"but the topic still has it"}},
+			[]string{
+				"ALTER TABLE batches UPDATE status = 'hole', seal = unhex(repeat('00', 16)) WHERE node = 'n1'" + wait,
+				recompute,
+			}, "1000", []string{"but the topic still has it"},
+		},
 	}
 	for _, name := range programtest.SomeOf(t, slices.Sorted(maps.Keys(rewrites))) {
 		c := rewrites[name]
@@ -284,8 +341,10 @@ func TestM1BatchesFromBeforeSealsAreCounted(t *testing.T) {
 	data := programtest.NewFleet(t)
 	programtest.Alter(t, data,
 		"ALTER TABLE batches UPDATE seal = unhex(repeat('00', 16)) WHERE node = 'n1' SETTINGS mutations_sync = 2")
-	for _, want := range []string{"180 journal rows match their seals; 180 have no seal",
-		"200 of 360 messages in the topic"} {
+	for _, want := range []string{
+		"180 journal rows match their seals; 180 have no seal",
+		"200 of 360 messages in the topic",
+	} {
 		if r := programtest.VerifyLedger(t, data); r.Code != cli.ExitOK || !strings.Contains(r.Checks["C3"].Figures, want) {
 			t.Errorf("verify: code %d, C3 %+v, want %q", r.Code, r.Checks["C3"], want)
 		}
@@ -321,10 +380,14 @@ func TestVerifySeesWhatCollectorsLost(t *testing.T) {
 	}{
 		"nothing":              {second(func(*wire.Batch) {}), nil},
 		"an announced message": {without(programtest.BootOf(1000, 5, announce), 2), nil},
-		"a message": {without(programtest.BootOf(1000, 5, nil), 2),
-			map[string][]string{"C4": {"collector c9, boot 1000", "sequence numbers 2 to 2"}}},
-		"the first message": {without(programtest.BootOf(1000, 5, nil), 0),
-			map[string][]string{"C4": {"collector c9, boot 1000", "sequence numbers 0 to 0"}}},
+		"a message": {
+			without(programtest.BootOf(1000, 5, nil), 2),
+			map[string][]string{"C4": {"collector c9, boot 1000", "sequence numbers 2 to 2"}},
+		},
+		"the first message": {
+			without(programtest.BootOf(1000, 5, nil), 0),
+			map[string][]string{"C4": {"collector c9, boot 1000", "sequence numbers 0 to 0"}},
+		},
 		"the end of a boot": {
 			second(func(b *wire.Batch) { b.Predecessor.LastSeq = 6 }),
 			map[string][]string{"C4": {"collector c9, boot 1000", "sequence numbers 5 to 6"}},

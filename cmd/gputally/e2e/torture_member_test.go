@@ -83,7 +83,8 @@ func TestTortureMember(t *testing.T) {
 
 // tortureServices are an ingester of small chunks and a ledger.
 func tortureServices(t *testing.T, consumer ingest.Consumer, letters ingest.Producer,
-	db *store.DB) (*ingest.Ingester, *ledger.Ledger) {
+	db *store.DB,
+) (*ingest.Ingester, *ledger.Ledger) {
 	t.Helper()
 	log, reg := slog.New(slog.NewTextHandler(os.Stderr,
 		&slog.HandlerOptions{Level: slog.LevelError})), prometheus.NewRegistry()

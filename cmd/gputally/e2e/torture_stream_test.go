@@ -175,8 +175,10 @@ func (s *stream) owner(node, gpu, leaf, which int) *wire.Owner {
 		shift = 0
 	}
 	team := s.dice(9, "team", node, gpu, leaf, which, shift)
-	return &wire.Owner{Namespace: fmt.Sprintf("team-%d", team),
-		Pod: fmt.Sprintf("job-%d-%d-%d-%d", gpu, leaf, which, shift)}
+	return &wire.Owner{
+		Namespace: fmt.Sprintf("team-%d", team),
+		Pod:       fmt.Sprintf("job-%d-%d-%d-%d", gpu, leaf, which, shift),
+	}
 }
 
 func (s *stream) instance(node, gpu, gi int, slices uint32, profile string) *wire.Leaf {

@@ -311,8 +311,10 @@ type tableSum struct {
 func tableSums(t *testing.T, db *store.DB) map[string]tableSum {
 	t.Helper()
 	out := map[string]tableSum{}
-	for table, sql := range map[string]string{"usage_hourly": sumUsage, "holds": sumHolds, "samples": sumSamples,
-		"events": sumEvents, "batches": sumBatches} {
+	for table, sql := range map[string]string{
+		"usage_hourly": sumUsage, "holds": sumHolds, "samples": sumSamples,
+		"events": sumEvents, "batches": sumBatches,
+	} {
 		var rows []tableSum
 		if err := db.Select(t.Context(), &rows, sql); err != nil {
 			t.Fatalf("sum up %s: %v", table, err)

@@ -75,8 +75,10 @@ func newVirtualRig(t *testing.T) *scrapeRig {
 	t.Helper()
 	r := &scrapeRig{clk: clock.NewFake(firstHour), db: storetest.Open(t), reg: prometheus.NewRegistry()}
 	// No ticks of retention: who waits on the clock is the collector.
-	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: t.TempDir(), Log: quietLog(), Clock: r.clk,
-		RetentionCheck: -1})
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{
+		Dir: t.TempDir(), Log: quietLog(), Clock: r.clk,
+		RetentionCheck: -1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,8 +266,10 @@ func (r *scrapeRig) verify(t *testing.T) {
 		},
 		Spools: func(context.Context) ([]ingest.SpoolState, error) {
 			st := r.spool.Stats()
-			return []ingest.SpoolState{{Collector: "col-1", Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records,
-				Dropped: st.Dropped}}, nil
+			return []ingest.SpoolState{{
+				Collector: "col-1", Appended: st.Appended, Cursor: st.Cursor, Remaining: st.Records,
+				Dropped: st.Dropped,
+			}}, nil
 		},
 	})
 	results, err := check.Run(t.Context(), append(all, r.ledger.Checks()...))

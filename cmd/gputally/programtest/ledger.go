@@ -30,8 +30,10 @@ func insertUsage(t *testing.T, data string) {
 	t.Helper()
 	a := OpenNew(t, data)
 	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
-	owner := usagetest.Owner{Leaf: "GPU-1", Tenant: "ml-train", Project: "llm", User: "ada", Workload: "job 7",
-		Active: HourMS, EnergyMJ: 1_800_000_500}
+	owner := usagetest.Owner{
+		Leaf: "GPU-1", Tenant: "ml-train", Project: "llm", User: "ada", Workload: "job 7",
+		Active: HourMS, EnergyMJ: 1_800_000_500,
+	}
 	idle := owner
 	idle.Active, idle.Idle, idle.EnergyMJ = 0, HourMS/2, 0
 	for i, o := range []usagetest.Owner{owner, idle, idle, idle, idle} {

@@ -215,10 +215,12 @@ func (p *Process) Metric(t *testing.T, name string) (sum float64, ok bool) {
 	if err != nil || run.PID != p.Pid || !p.Running() {
 		return 0, false
 	}
-	client := &http.Client{Timeout: Patience,
+	client := &http.Client{
+		Timeout: Patience,
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", run.HTTPSocket) // there may be no port
-		}}}
+		}},
+	}
 	defer client.CloseIdleConnections()
 	resp, err := client.Get("http://localhost/metrics")
 	if err != nil {
@@ -282,8 +284,10 @@ func AskStanding(t *testing.T, data, period string) Standing {
 		return got.Stdout
 	}
 	ask("verify")
-	s := Standing{Usage: ask("usage", "--by", "hour,gpu,leaf,tenant,project,workload", "--output", "csv"),
-		Invoices: map[string]string{}}
+	s := Standing{
+		Usage:    ask("usage", "--by", "hour,gpu,leaf,tenant,project,workload", "--output", "csv"),
+		Invoices: map[string]string{},
+	}
 	list, err := csv.NewReader(strings.NewReader(ask("invoice", "list", "--period", period, "--output", "csv"))).ReadAll()
 	if err != nil || len(list) < 2 {
 		t.Fatalf("invoices of %s: %v, %v; want some", period, list, err)
