@@ -295,8 +295,10 @@ func TestOneLongAllocationIsReadByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"idle_allocation ml GPU-1 03-02T00 07-30T00 3600 14304USD",
-		"idle_allocation nlp GPU-2 06-30T01 06-30T05 4 16USD"}, lines(got)); diff != "" {
+	if diff := cmp.Diff([]string{
+		"idle_allocation ml GPU-1 03-02T00 07-30T00 3600 14304USD",
+		"idle_allocation nlp GPU-2 06-30T01 06-30T05 4 16USD",
+	}, lines(got)); diff != "" {
 		t.Errorf("episodes (-want +got):\n%s", diff)
 	}
 	wantMetric(t, registry, "gputally_anomaly_open", 1)

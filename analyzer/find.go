@@ -39,7 +39,8 @@ type long struct {
 // idle allocation that began more than 31 days before from is cut there, unless it is
 // published already: then its GPU is read from 31 days before its start.
 func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
-	to time.Time) ([]episode.Episode, error) {
+	to time.Time,
+) ([]episode.Episode, error) {
 	if !from.Before(to) {
 		return nil, fmt.Errorf("find episodes: the range from %s to %s is empty", from.Format(time.RFC3339),
 			to.Format(time.RFC3339))
@@ -65,7 +66,8 @@ func Find(ctx context.Context, db DB, config Config, rates episode.Rates, from,
 // that need it: one long allocation must not make a run read all GPUs over its whole
 // length.
 func findAllIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, from,
-	to time.Time) ([]episode.Episode, error) {
+	to time.Time,
+) ([]episode.Episode, error) {
 	begin, end := from.Add(-idleReach), to.Add(idleReach)
 	found, err := findIdle(ctx, db, config, rates, idleHoursSQL, begin, end, config.MinIdlePer10k())
 	if err != nil {
@@ -96,7 +98,8 @@ func readLong(ctx context.Context, db DB, from, begin time.Time) (older long, er
 }
 
 func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rates, sql string,
-	args ...any) ([]episode.Episode, error) {
+	args ...any,
+) ([]episode.Episode, error) {
 	finder := idle.New(config, rates)
 	var h idle.Hour
 	err := each(ctx, db, func(rows driver.Rows) error {
@@ -114,7 +117,8 @@ func findIdle(ctx context.Context, db DB, config idle.Config, rates episode.Rate
 }
 
 func findSpikes(ctx context.Context, db DB, config offhours.Config, rates episode.Rates, from,
-	to time.Time) ([]episode.Episode, error) {
+	to time.Time,
+) ([]episode.Episode, error) {
 	from, to = from.Add(-config.History-spikeReach), to.Add(spikeReach)
 	var uses []offhours.Use
 	err := each(ctx, db, func(rows driver.Rows) error {

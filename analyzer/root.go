@@ -128,7 +128,8 @@ const endedAfter = 72 * time.Hour
 // readNewest returns the newest hour of each cluster that has not ended, and the
 // newest of all.
 func readNewest(ctx context.Context, db DB,
-	until time.Time) (byCluster map[string]time.Time, newest time.Time, err error) {
+	until time.Time,
+) (byCluster map[string]time.Time, newest time.Time, err error) {
 	byCluster = map[string]time.Time{}
 	err = each(ctx, db, func(rows driver.Rows) error {
 		var cluster string

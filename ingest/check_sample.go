@@ -116,7 +116,8 @@ func (d CheckDeps) compareCovered(ctx context.Context, res *check.Result, offset
 // compareSampled returns older = 1 if the batch's rows were made by other rules and
 // can't be compared.
 func (d CheckDeps) compareSampled(ctx context.Context, res *check.Result, r *tables.Batch, msg broker.Message,
-	ids *meter.Identities) (older int, err error) {
+	ids *meter.Identities,
+) (older int, err error) {
 	if r.Status == tables.StatusDead {
 		return 0, d.compareDead(ctx, res, r, msg)
 	}

@@ -55,8 +55,10 @@ func (d *dictionary) newLeaves(all []*meter.Identities) (*tables.Block[tables.Le
 		ids.Leaves(func(l meter.Leaf, h uint64) {
 			if !d.known[h] {
 				added = append(added, h)
-				block.Add(&tables.Leaf{ID: h, Leaf: l.ID, Slices: uint32(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI,
-					MIGUUID: l.MIGUUID})
+				block.Add(&tables.Leaf{
+					ID: h, Leaf: l.ID, Slices: uint32(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI,
+					MIGUUID: l.MIGUUID,
+				})
 			}
 		})
 	}

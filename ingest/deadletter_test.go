@@ -51,12 +51,18 @@ func TestDeadLetterKeepsTheMessageOrSaysWhatItLacks(t *testing.T) {
 		{"whole", broker.Message{Key: []byte("n1"), Value: []byte("garbage"), Headers: headers}, ""},
 		{"empty", broker.Message{}, ""},
 		{"64 KiB", broker.Message{Value: large[:64<<10]}, ""},
-		{"more than 64 KiB", broker.Message{Value: large[:64<<10+1]},
-			"the value was cut: the dead letter keeps only 65536 of 65537 bytes"},
+		{
+			"more than 64 KiB",
+			broker.Message{Value: large[:64<<10+1]},
+			"the value was cut: the dead letter keeps only 65536 of 65537 bytes",
+		},
 		{"10 MiB", broker.Message{Value: large}, "the value was cut: the dead letter keeps only 65536 of 10485760 bytes"},
 		{"key of 10 MiB", broker.Message{Key: large}, "the key was cut: the dead letter keeps only 4096 of 10485760 bytes"},
-		{"headers of 10 MiB", broker.Message{Headers: []broker.Header{{Key: "h", Value: large}}},
-			"the headers were left out: they have 10485761 bytes"},
+		{
+			"headers of 10 MiB",
+			broker.Message{Headers: []broker.Header{{Key: "h", Value: large}}},
+			"the headers were left out: they have 10485761 bytes",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			letter := letterOf(t, p, c.msg)
@@ -108,8 +114,10 @@ func TestParseDeadLetterNamesWhatIsWrong(t *testing.T) {
 	p := newPipeline(t)
 	letterOf(t, p, broker.Message{Value: []byte("garbage")})
 	sound := p.topic.dead[0]
-	for name, want := range map[string]string{"partition": `header partition is "x"`, "offset": `header offset is "x"`,
-		"size": `header size is "x"`} {
+	for name, want := range map[string]string{
+		"partition": `header partition is "x"`, "offset": `header offset is "x"`,
+		"size": `header size is "x"`,
+	} {
 		msg := sound
 		msg.Headers = nil
 		for _, h := range sound.Headers {

@@ -95,8 +95,10 @@ func TestWhatCannotBeUsedIsDeadLetteredAndTheRestGoesOn(t *testing.T) {
 		}),
 	)
 	p.drain(t)
-	want := []string{"0 stored ", "1 dead garbage", "2 dead format", "3 dead slot_length", "4 dead window",
-		"5 dead early", "6 dead late", "7 stored ", "8 dead early", "9 stored "}
+	want := []string{
+		"0 stored ", "1 dead garbage", "2 dead format", "3 dead slot_length", "4 dead window",
+		"5 dead early", "6 dead late", "7 stored ", "8 dead early", "9 stored ",
+	}
 	if diff := cmp.Diff(want, p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}
@@ -217,8 +219,10 @@ func TestCopiesAndRepetitionsChangeNothing(t *testing.T) {
 // TestCorrectionsAfterPublication: what comes in after an hour was published
 // replaces it, whatever order it comes in (R1, R5).
 func TestCorrectionsAfterPublication(t *testing.T) {
-	for _, name := range []string{"r1_fewer_owners", "r1_failed_loses", "r10_gap_over_the_hour", "r14_moved",
-		"r4_attribution_failed", "r9_lost"} {
+	for _, name := range []string{
+		"r1_fewer_owners", "r1_failed_loses", "r10_gap_over_the_hour", "r14_moved",
+		"r4_attribution_failed", "r9_lost",
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPipeline(t)
 			batches := importFile(t, caseDir+name+".jsonl")

@@ -76,8 +76,10 @@ const spanRows = 10_000
 
 // addSpan adds the offsets [from, to) of a message's partition as holes, or as dead.
 func (j journalBlock) addSpan(msg broker.Message, from, to int64, status int8, reason string, now time.Time) {
-	it := item{msg: broker.Message{Topic: msg.Topic, Partition: msg.Partition, Time: msg.Time}, reason: reason,
-		hole: status == tables.StatusHole}
+	it := item{
+		msg: broker.Message{Topic: msg.Topic, Partition: msg.Partition, Time: msg.Time}, reason: reason,
+		hole: status == tables.StatusHole,
+	}
 	step := int64(1)
 	if to-from > spanRows {
 		it.last, step = to-1, to-from

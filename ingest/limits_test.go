@@ -43,8 +43,10 @@ func TestH5OverTheLimitsIsADeadLetter(t *testing.T) {
 	)
 	r := p.start(t, ingest.DefaultConfig(), p.db, clock.Real())
 	r.read(t)
-	want := []string{"0 stored ", "1 dead limits", "2 dead too_costly", "3 dead limits", "4 dead limits", "5 dead limits",
-		"6 stored "}
+	want := []string{
+		"0 stored ", "1 dead limits", "2 dead too_costly", "3 dead limits", "4 dead limits", "5 dead limits",
+		"6 stored ",
+	}
 	if diff := cmp.Diff(want, p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
 	}

@@ -49,8 +49,10 @@ func fleetCluster() decisions.Cluster {
 }
 
 func fleetRun(id, sends, collector string, from, to time.Time) decisions.Run {
-	return decisions.Run{ID: id, Cluster: "fleet", SlotMS: fleetSlot.Milliseconds(), Sends: sends, Collector: collector,
-		From: from, To: to, Hours: 24}
+	return decisions.Run{
+		ID: id, Cluster: "fleet", SlotMS: fleetSlot.Milliseconds(), Sends: sends, Collector: collector,
+		From: from, To: to, Hours: 24,
+	}
 }
 
 // declaredPipeline has the fleet's cluster declared, and nothing else.
@@ -82,8 +84,10 @@ func TestH6HistoryNobodyOpenedIsNotRewritten(t *testing.T) {
 	want := p.usage(t)
 	attacked := fleetStart.AddDate(0, 0, 10)
 	for slot := range 360 {
-		for _, origin := range []wire.Origin{wire.Origin_ORIGIN_IMPORT, wire.Origin_ORIGIN_REPLAY,
-			wire.Origin_ORIGIN_SIMULATED} {
+		for _, origin := range []wire.Origin{
+			wire.Origin_ORIGIN_IMPORT, wire.Origin_ORIGIN_REPLAY,
+			wire.Origin_ORIGIN_SIMULATED,
+		} {
 			b := fleetBatch(0, slot)
 			b.Collector, b.Origin, b.BootMs = "zzz-evil", origin, attacked.UnixMilli()
 			b.WindowFromMs, b.WindowToMs = 0, 1<<50
@@ -262,8 +266,10 @@ func TestH6EveryIngesterComesToTheSameVerdict(t *testing.T) {
 	if diff := cmp.Diff(want, p.journal(t)); diff != "" {
 		t.Fatalf("journal (-want +got):\n%s", diff)
 	}
-	for name, late := range map[string]ingest.Origins{"the same again": early,
-		"one that starts now": &decisionstest.Log{Topic: decided}} {
+	for name, late := range map[string]ingest.Origins{
+		"the same again":      early,
+		"one that starts now": &decisionstest.Log{Topic: decided},
+	} {
 		p.origins = late
 		for _, table := range []string{"batches", "clusters", "holds", "samples", "usage_hourly", "sightings"} {
 			p.exec(t, "TRUNCATE TABLE "+table)

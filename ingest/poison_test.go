@@ -210,8 +210,10 @@ func TestHistoryOfManyWeeksIsTakenInSeveralInserts(t *testing.T) {
 	if got := retries(t, reg.reg); len(got) > 0 {
 		t.Errorf("retries: %v, want none", got)
 	}
-	if got := []uint64{p.count(t, "holds"), p.count(t, "samples"), p.count(t, "events"),
-		p.count(t, "batches")}; !slices.Equal(got, []uint64{weeks, weeks, weeks, weeks}) {
+	if got := []uint64{
+		p.count(t, "holds"), p.count(t, "samples"), p.count(t, "events"),
+		p.count(t, "batches"),
+	}; !slices.Equal(got, []uint64{weeks, weeks, weeks, weeks}) {
 		t.Errorf("rows of holds, samples, events, batches: %d, want %d each", got, weeks)
 	}
 }

@@ -160,8 +160,10 @@ func newGroup(t *testing.T) *group {
 	t.Helper()
 	g := &group{pipeline: newPipeline(t)}
 	log := slog.New(slog.DiscardHandler)
-	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{Dir: filepath.Join(t.TempDir(), "kafka"), Log: log,
-		MinSessionTimeout: time.Second})
+	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{
+		Dir: filepath.Join(t.TempDir(), "kafka"), Log: log,
+		MinSessionTimeout: time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

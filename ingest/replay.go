@@ -60,7 +60,8 @@ type Rewriter interface {
 // hand), all its rows are deleted and written again; meanwhile the ledger refuses to
 // recompute its hour.
 func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter,
-	done func(offset int64)) (Replayed, error) {
+	done func(offset int64),
+) (Replayed, error) {
 	var sum Replayed
 	kept := map[string]int64{}
 	defer func() {
@@ -92,7 +93,8 @@ func (in *Ingester) Replay(ctx context.Context, from MessageReader, db Rewriter,
 // replay processes one fetch. It counts the batches it leaves unchanged in kept, by
 // reason.
 func (in *Ingester) replay(ctx context.Context, msgs []broker.Message, db Rewriter,
-	kept map[string]int64) (Replayed, error) {
+	kept map[string]int64,
+) (Replayed, error) {
 	items, err := in.classify(ctx, msgs)
 	if err != nil {
 		return Replayed{}, err

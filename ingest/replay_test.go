@@ -115,8 +115,10 @@ func TestReplayUnderOtherRules(t *testing.T) {
 	strict := ingest.DefaultConfig()
 	strict.MaxLate = 4*time.Hour + 30*time.Minute
 	p.start(t, strict, p.db, clock.Real()).read(t)
-	want := []string{"0 dead late", "1 dead late", "2 dead late", "3 dead late", "4 stored ", "5 stored ", "6 stored ",
-		"7 stored ", "8 stored "}
+	want := []string{
+		"0 dead late", "1 dead late", "2 dead late", "3 dead late", "4 stored ", "5 stored ", "6 stored ",
+		"7 stored ", "8 stored ",
+	}
 	if diff := cmp.Diff(want, p.journal(t)); diff != "" {
 		t.Fatalf("journal (-want +got):\n%s", diff)
 	}

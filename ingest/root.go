@@ -293,7 +293,8 @@ type offsetSpan struct {
 // readJournalled returns the journalled offsets of [from, to) of a partition,
 // ascending.
 func readJournalled(ctx context.Context, db Store, topic string, partition int, from,
-	to int64) (have []offsetSpan, err error) {
+	to int64,
+) (have []offsetSpan, err error) {
 	err = db.Select(ctx, &have, selectJournalled, store.Named("topic", topic),
 		store.Named("partition", uint32(partition)), store.Named("from", uint64(from)), store.Named("to", uint64(to)))
 	return have, err
@@ -321,7 +322,8 @@ func (in *Ingester) journalHole(ctx context.Context, rows journalBlock, msg brok
 // addMissing adds journal rows for those of the offsets [from, to) that have none, and
 // returns their number.
 func (j journalBlock) addMissing(msg broker.Message, have []offsetSpan, from, to int64, status int8, reason string,
-	now time.Time) (n int64) {
+	now time.Time,
+) (n int64) {
 	for _, h := range append(have, offsetSpan{First: uint64(to), Last: uint64(to)}) {
 		if first := int64(h.First); first > from {
 			j.addSpan(msg, from, first, status, reason, now)

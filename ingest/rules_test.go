@@ -30,8 +30,10 @@ func hourly(t *testing.T, node string, hour int, tenants map[string]string, chan
 		Collector: "c-" + node, BootMs: 1000, Seq: uint64(hour), Origin: wire.Origin_ORIGIN_IMPORT, WindowToMs: 1 << 62,
 	}
 	for gpu, tenant := range tenants {
-		g := &wire.Gpu{Uuid: gpu, Model: "NVIDIA H100 80GB HBM3", Slices: 7,
-			Leaves: []*wire.Leaf{{Id: "gpu", Slices: 7, SmActive: proto.Float64(0.9)}}}
+		g := &wire.Gpu{
+			Uuid: gpu, Model: "NVIDIA H100 80GB HBM3", Slices: 7,
+			Leaves: []*wire.Leaf{{Id: "gpu", Slices: 7, SmActive: proto.Float64(0.9)}},
+		}
 		if tenant != "" {
 			g.Holds = []*wire.Hold{{Leaf: "gpu", Owner: &wire.Owner{Namespace: tenant, Pod: "p-" + gpu}}}
 		}

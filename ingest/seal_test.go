@@ -80,17 +80,21 @@ func rich() *item {
 	b.Predecessor = &wire.Predecessor{BootMs: 5, LastSeq: 4}
 	b.Gaps = []*wire.SeqGap{{BootMs: 5, FromSeq: 1, ToSeq: 2}, {BootMs: 6, FromSeq: 3, ToSeq: 4}}
 	at := time.Unix(1_800_000_000, 0)
-	return &item{batch: b, msg: broker.Message{Topic: broker.TopicSamples, Partition: 1, Offset: 2, Time: at}, unknown: 1,
-		id: 9, hash: [32]byte{1}}
+	return &item{
+		batch: b, msg: broker.Message{Topic: broker.TopicSamples, Partition: 1, Offset: 2, Time: at}, unknown: 1,
+		id: 9, hash: [32]byte{1},
+	}
 }
 
 // TestM1EveryJournalColumnIsSealed: whichever column of a row is changed, its seal is
 // another one, and a status that gets another is too.
 func TestM1EveryJournalColumnIsSealed(t *testing.T) {
 	other := rich()
-	other.batch = &wire.Batch{Cluster: "d", Node: "m", Collector: "l", SlotStartMs: 1_800_003_600_000, SlotMs: 20_000,
+	other.batch = &wire.Batch{
+		Cluster: "d", Node: "m", Collector: "l", SlotStartMs: 1_800_003_600_000, SlotMs: 20_000,
 		BootMs: 1, Seq: 1, Attribution: wire.Attribution_ATTRIBUTION_FAILED,
-		Enumeration: wire.Enumeration_ENUMERATION_PARTIAL}
+		Enumeration: wire.Enumeration_ENUMERATION_PARTIAL,
+	}
 	other.gpus = sampleGPUs()
 	other.msg = broker.Message{Topic: "t", Partition: 2, Offset: 3, Time: time.Unix(1_900_000_000, 0)}
 	other.late, other.id, other.unknown, other.hash = true, 0, 0, [32]byte{2}
@@ -117,8 +121,10 @@ func TestM1EveryJournalColumnIsSealed(t *testing.T) {
 func benchBatch() *wire.Batch {
 	b := &wire.Batch{Cluster: "c", Node: "node-1", Collector: "node-1", SlotStartMs: 1_800_000_000_000, SlotMs: 10_000}
 	for i := range 8 {
-		g := &wire.Gpu{Uuid: fmt.Sprintf("GPU-%032d", i), Model: "NVIDIA H100 80GB HBM3", Slices: 7, Mig: true,
-			EnergyMj: new(int64(4_000_000)), IdleWatts: new(80.0)}
+		g := &wire.Gpu{
+			Uuid: fmt.Sprintf("GPU-%032d", i), Model: "NVIDIA H100 80GB HBM3", Slices: 7, Mig: true,
+			EnergyMj: new(int64(4_000_000)), IdleWatts: new(80.0),
+		}
 		for gi := range uint32(7) {
 			id := fmt.Sprintf("gi-%d", gi)
 			g.Leaves = append(g.Leaves,

@@ -24,8 +24,10 @@ func (r fixedRates) GPUHour(model string, _ time.Time) (decimal.Decimal, string,
 }
 
 func TestIDIsStableAndTellsEpisodesApart(t *testing.T) {
-	e := Episode{Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "p", Workload: "job-7", GPU: "GPU-1",
-		Leaf: "gi3", Start: start}
+	e := Episode{
+		Kind: IdleAllocation, Cluster: "c", Tenant: "ml", Project: "p", Workload: "job-7", GPU: "GPU-1",
+		Leaf: "gi3", Start: start,
+	}
 	longer := e
 	longer.End, longer.Evidence, longer.Node, longer.User = start.Add(9*time.Hour), "more", "n2", "ann"
 	if e.ID() != longer.ID() {
@@ -138,8 +140,10 @@ func TestWriteCSVReportsTheWriter(t *testing.T) {
 }
 
 func TestSortAndOverlaps(t *testing.T) {
-	early, late := Episode{Start: start, End: start.Add(time.Hour), Tenant: "z"}, Episode{Start: start.Add(time.Hour),
-		Tenant: "a"}
+	early, late := Episode{Start: start, End: start.Add(time.Hour), Tenant: "z"}, Episode{
+		Start:  start.Add(time.Hour),
+		Tenant: "a",
+	}
 	got := []Episode{late, early}
 	Sort(got)
 	if diff := cmp.Diff([]string{"z", "a"}, []string{got[0].Tenant, got[1].Tenant}); diff != "" {

@@ -22,8 +22,10 @@ func hours(s Series, pattern string) []Hour {
 	const full = 7 * hourMS
 	var out []Hour
 	for i, c := range pattern {
-		h := Hour{Series: s, Start: monday.Add(time.Duration(i) * time.Hour), Node: "n1", User: "ann", Model: "H100",
-			Slices: 7, LeafSlices: 7}
+		h := Hour{
+			Series: s, Start: monday.Add(time.Duration(i) * time.Hour), Node: "n1", User: "ann", Model: "H100",
+			Slices: 7, LeafSlices: 7,
+		}
 		switch c {
 		case 'i':
 			h.IdleSliceMS = full

@@ -266,8 +266,10 @@ func TestConfigIsValidated(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		`calendar: zone "Mars/Base"`: func(c *Config) { c.Calendar.Zone = "Mars/Base" },
 		`calendar: zone ""`:          func(c *Config) { c.Calendar.Zone = "" },
-		`tenants: ml: working window 1: days: "montag"`: window(Window{Days: []string{"montag"}, From: "08:00",
-			To: "19:00"}),
+		`tenants: ml: working window 1: days: "montag"`: window(Window{
+			Days: []string{"montag"}, From: "08:00",
+			To: "19:00",
+		}),
 		`tenants: ml: working window 1: days: must name`:   window(Window{From: "08:00", To: "19:00"}),
 		`tenants: ml: working window 1: from "8h"`:         window(Window{Days: []string{"mon"}, From: "8h", To: "19:00"}),
 		`tenants: ml: working window 1: to "25:00"`:        window(Window{Days: []string{"mon"}, From: "08:00", To: "25:00"}),

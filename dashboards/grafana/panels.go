@@ -39,8 +39,10 @@ const (
 	unitKWh      = "kwatth"
 )
 
-var totalsColumns = []string{"capacity_gpu_hours", "held_share", "active_share", "idle_gpu_hours",
-	"unaccounted_gpu_hours"}
+var totalsColumns = []string{
+	"capacity_gpu_hours", "held_share", "active_share", "idle_gpu_hours",
+	"unaccounted_gpu_hours",
+}
 
 func total(title, text, field, unit string) spec {
 	return spec{

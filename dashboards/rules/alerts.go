@@ -70,6 +70,11 @@ func collectionAlerts() []alert {
 				runbook: "Repair what keeps the spool from draining (see GPUTallySpoolFilling), then raise its size if the " +
 					"outage was an expected one.",
 			}),
+	}
+}
+
+func ingestAlerts() []alert {
+	return []alert{
 		newAlert("GPUTallyIngestLag", warning, "10m",
 			`sum by (topic, group) (gputally_broker_consumer_lag_messages) > 5000`, text{
 				summary: "Ingest is {{ $value }} messages behind on {{ $labels.topic }}",

@@ -66,7 +66,7 @@ func newAlert(name, severity, holds, expr string, t text) alert {
 func groups() []group {
 	return []group{
 		{Name: "gputally-waste", Rules: wasteAlerts()},
-		{Name: "gputally-collection", Rules: collectionAlerts()},
+		{Name: "gputally-collection", Rules: append(collectionAlerts(), ingestAlerts()...)},
 		{Name: "gputally-devices", Rules: deviceAlerts()},
 		{Name: "gputally-ledger", Rules: ledgerAlerts()},
 		{Name: "gputally-billing", Rules: billingAlerts()},

@@ -25,23 +25,41 @@ func TestWhatIsNotThere(t *testing.T) {
 		q    explain.Request
 		want []string
 	}{
-		{"unknown GPU", explain.Request{GPU: "GPU-zz", Hour: at(t, firstHour)},
-			[]string{`GPU "GPU-zz"`, "nearest: GPU-a, GPU-b", "2 GPUs"}},
-		{"several begin so", explain.Request{GPU: "GPU-", Hour: at(t, firstHour)},
-			[]string{`GPU "GPU-": 2 GPUs have an id with this prefix, name one: GPU-a, GPU-b`}},
+		{
+			"unknown GPU",
+			explain.Request{GPU: "GPU-zz", Hour: at(t, firstHour)},
+			[]string{`GPU "GPU-zz"`, "nearest: GPU-a, GPU-b", "2 GPUs"},
+		},
+		{
+			"several begin so",
+			explain.Request{GPU: "GPU-", Hour: at(t, firstHour)},
+			[]string{`GPU "GPU-": 2 GPUs have an id with this prefix, name one: GPU-a, GPU-b`},
+		},
 		{"unknown hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T07:00:00Z")}, []string{
 			"the ledger has no row for hour 2026-03-01T07:00:00Z of GPU GPU-a",
 			"nearest: 2026-03-01T01:00:00Z, 2026-03-01T00:00:00Z",
 			"it has 2 hours from 2026-03-01T00:00:00Z to 2026-03-01T01:00:00Z",
 		}},
-		{"unknown cluster", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Cluster: "q"},
-			[]string{`no GPUs of that cluster`}},
-		{"unknown tenant", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Tenant: "q"},
-			[]string{`tenant "q"`, "nearest: a"}},
-		{"unknown leaf", explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Leaf: "gi7"},
-			[]string{`leaf "gi7"`, "nearest: gpu"}},
-		{"no full hour", explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T00:20:00Z")},
-			[]string{"must be a full hour, such as " + firstHour}},
+		{
+			"unknown cluster",
+			explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Cluster: "q"},
+			[]string{`no GPUs of that cluster`},
+		},
+		{
+			"unknown tenant",
+			explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Tenant: "q"},
+			[]string{`tenant "q"`, "nearest: a"},
+		},
+		{
+			"unknown leaf",
+			explain.Request{GPU: "GPU-a", Hour: at(t, firstHour), Leaf: "gi7"},
+			[]string{`leaf "gi7"`, "nearest: gpu"},
+		},
+		{
+			"no full hour",
+			explain.Request{GPU: "GPU-a", Hour: at(t, "2026-03-01T00:20:00Z")},
+			[]string{"must be a full hour, such as " + firstHour},
+		},
 		{"no GPU", explain.Request{Hour: at(t, firstHour)}, []string{"gpu is empty"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -212,8 +230,10 @@ func wildLines(seed uint64) string {
 			}
 			fmt.Fprintf(&b, `{"cluster": "k", "node": %q, "slot": %q, "slot_ms": 10000, "collector": "c%d", "boot_ms": 1000, "seq": %d, `,
 				node, start.Add(time.Duration(slot)*10*time.Second).Format(time.RFC3339), n, slot)
-			b.WriteString([]string{"", `"observed": [[0, 4000], [5500, 10000]], `, `"attribution": "failed", `, "",
-				`"enumeration": "partial", `, ""}[rng.IntN(6)])
+			b.WriteString([]string{
+				"", `"observed": [[0, 4000], [5500, 10000]], `, `"attribution": "failed", `, "",
+				`"enumeration": "partial", `, "",
+			}[rng.IntN(6)])
 			fmt.Fprintf(&b, `"gpus": [%s]}`+"\n", wildGPUs(rng, node, slot))
 		}
 	}
@@ -271,8 +291,10 @@ func TestWildHours(t *testing.T) {
 				}
 			}
 		}
-		for _, code := range []string{"inferred", "no_batch", "attribution", "excess", "lost", "not_enumerated", "flagged",
-			"not_listed", "slot_in_part", "unowned_work"} {
+		for _, code := range []string{
+			"inferred", "no_batch", "attribution", "excess", "lost", "not_enumerated", "flagged",
+			"not_listed", "slot_in_part", "unowned_work",
+		} {
 			if seen[code] == 0 {
 				t.Errorf("seed %d: no line is %s: the test doesn't try it", seed, code)
 			}
@@ -289,8 +311,11 @@ func TestPools(t *testing.T) {
 		note       bool
 	}{
 		{"known capacity", "", []string{"free not_allocated", "unproven imported"}, false},
-		{"unknown capacity", `"unknown_capacity": true, `,
-			[]string{"unobserved unknown_capacity", "unproven imported"}, true},
+		{
+			"unknown capacity", `"unknown_capacity": true, `,
+			[]string{"unobserved unknown_capacity", "unproven imported"},
+			true,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)
@@ -347,8 +372,10 @@ func testRetiredEarly(t *testing.T, lateSlices int) {
 		present int64
 		want    []string
 	}{
-		{"", 60_000, []string{"00:00:00-00:01:00: in the inventory when the hour begins",
-			"retired at 2026-03-01T00:01:00Z by"}},
+		{"", 60_000, []string{
+			"00:00:00-00:01:00: in the inventory when the hour begins",
+			"retired at 2026-03-01T00:01:00Z by",
+		}},
 		{late.String(), 160_000, []string{"00:00:00-00:01:00", "00:03:20-00:05:00: from the first batch that lists it"}},
 	} {
 		h.take(t, c.lines, true)

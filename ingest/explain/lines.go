@@ -62,7 +62,8 @@ func (b *builder) lines() {
 		}
 	}
 	slices.SortFunc(b.Leaves, func(x,
-		y Leaf) int {
+		y Leaf,
+	) int {
 		return cmp.Or(cmp.Compare(x.Leaf, y.Leaf), cmp.Compare(x.Text, y.Text))
 	})
 }
@@ -139,8 +140,10 @@ func (b *builder) holds() {
 		h := open[at]
 		if h == nil || h.To.Before(slot.From) || p.Why != meter.WhyInferred && h.Ends != "" && p.Head == 0 &&
 			h.To.Equal(slot.From) {
-			h = &Hold{Range: slot, Leaf: at.leaf, Owner: b.label(p.Owner), OwnerID: id, Facts: describe(facts),
-				Tenant: b.tenant(p.Owner), Shares: []string{}}
+			h = &Hold{
+				Range: slot, Leaf: at.leaf, Owner: b.label(p.Owner), OwnerID: id, Facts: describe(facts),
+				Tenant: b.tenant(p.Owner), Shares: []string{},
+			}
 			if p.Head == 0 && p.Why != meter.WhyInferred {
 				h.From, h.Begins = b.edge(p, slot, true)
 			}

@@ -135,8 +135,10 @@ func (b *builder) keep(q Request) error {
 		}
 	}
 	if q.Leaf != "" && !slices.Contains(leaves, q.Leaf) {
-		return &NotFoundError{What: fmt.Sprintf("GPU %s had no leaf %q in hour %s", b.GPU, q.Leaf, stamp(b.Hour)),
-			Near: leaves}
+		return &NotFoundError{
+			What: fmt.Sprintf("GPU %s had no leaf %q in hour %s", b.GPU, q.Leaf, stamp(b.Hour)),
+			Near: leaves,
+		}
 	}
 	drop := func(leaf, tenant string) bool {
 		return q.Tenant != "" && tenant != q.Tenant || q.Leaf != "" && leaf != q.Leaf && (leaf != "" || q.Tenant != "")

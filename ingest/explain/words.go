@@ -13,57 +13,89 @@ import (
 var reasons = map[meter.Why]struct{ short, long string }{
 	meter.WhyActivity: {"the engine was active", "work was seen: the engine's activity was at least 0.005"},
 	meter.WhyUtil:     {"GPU_UTIL was above 0", "work was seen: there was no activity metric, but GPU_UTIL was above 0"},
-	meter.WhyShared: {"several owners shared the leaf while it worked",
-		"work was seen, but several owners shared the leaf, and nothing shows whose work it was"},
-	meter.WhyQuiet: {"no engine worked",
+	meter.WhyShared: {
+		"several owners shared the leaf while it worked",
+		"work was seen, but several owners shared the leaf, and nothing shows whose work it was",
+	},
+	meter.WhyQuiet: {
+		"no engine worked",
 		"no work: at least two signals were valid and all were quiet, and the owner held the leaf for all of the observed " +
-			"time"},
-	meter.WhyParked: {"no engine worked, only a CUDA context was open",
+			"time",
+	},
+	meter.WhyParked: {
+		"no engine worked, only a CUDA context was open",
 		"no work: activity and utilisation were quiet, and power was at most 60 W above idle, which is what an open CUDA " +
-			"context takes"},
-	meter.WhyOtherWorks: {"this instance was quiet while another one worked",
+			"context takes",
+	},
+	meter.WhyOtherWorks: {
+		"this instance was quiet while another one worked",
 		"no work on this MIG instance: its activity was quiet while another instance worked, which shows that profiling " +
-			"metrics were collected"},
-	meter.WhyPartly: {"it was held for only a part of a slot",
-		"no work was seen, but the leaf was held for only a part of the slot, and the signals are for the whole slot"},
+			"metrics were collected",
+	},
+	meter.WhyPartly: {
+		"it was held for only a part of a slot",
+		"no work was seen, but the leaf was held for only a part of the slot, and the signals are for the whole slot",
+	},
 	meter.WhyNoSignal:  {"there was no signal", "no signal was valid"},
 	meter.WhyOneSignal: {"there was only one signal", "only one signal was valid; it was quiet, but idle needs two"},
 	meter.WhyContrary:  {"the signals contradict each other", "no signal proves work, but not all signals were quiet"},
-	meter.WhyMIGBlind: {"there was no activity metric of this MIG instance",
-		"there was no activity metric, and on a MIG instance no other signal is proof"},
-	meter.WhyMIGAlone: {"nothing shows that profiling metrics were collected",
+	meter.WhyMIGBlind: {
+		"there was no activity metric of this MIG instance",
+		"there was no activity metric, and on a MIG instance no other signal is proof",
+	},
+	meter.WhyMIGAlone: {
+		"nothing shows that profiling metrics were collected",
 		"the activity of this MIG instance was quiet, but power was not and no other instance worked: profiling metrics " +
 			"may " +
-			"not have been collected"},
-	meter.WhyImported: {"imported allocations contain no evidence",
-		"imported from allocation records, which contain no evidence of work or idleness: unproven"},
-	meter.WhyRecords: {"only allocation records cover it",
+			"not have been collected",
+	},
+	meter.WhyImported: {
+		"imported allocations contain no evidence",
+		"imported from allocation records, which contain no evidence of work or idleness: unproven",
+	},
+	meter.WhyRecords: {
+		"only allocation records cover it",
 		"no collector reported these slots; allocation records show who held it, and time that they don't cover stays " +
-			"unobserved"},
-	meter.WhyInferred: {"it was inferred over a gap of at most 30 s",
-		"a gap of at most 30 s between the same holders on both sides: inferred with the same shares"},
+			"unobserved",
+	},
+	meter.WhyInferred: {
+		"it was inferred over a gap of at most 30 s",
+		"a gap of at most 30 s between the same holders on both sides: inferred with the same shares",
+	},
 	meter.WhyNotHeld: {"nobody held it", "observed, and nobody held it"},
-	meter.WhyUnownedWork: {"there was work without an allocation",
-		"the engine worked, but nobody held it: it stays free; find out whose work it was"},
+	meter.WhyUnownedWork: {
+		"there was work without an allocation",
+		"the engine worked, but nobody held it: it stays free; find out whose work it was",
+	},
 	meter.WhyPoolFree:  {"no allocation covered it", "no allocation covered this part of the pool"},
 	meter.WhyUncovered: {"no MIG instance covered it", "no leaf (MIG instance or whole GPU) covered these slices"},
-	meter.WhyFewer: {"the GPU had fewer slices than the hour began with",
-		"the slot has fewer slices than the hour began with"},
+	meter.WhyFewer: {
+		"the GPU had fewer slices than the hour began with",
+		"the slot has fewer slices than the hour began with",
+	},
 	meter.WhyFlagged:     {"it was flagged unhealthy", "flagged unhealthy, and no work was seen, so no tenant pays"},
 	meter.WhyLost:        {"the GPU was lost", "its node reports that it fell off the bus"},
 	meter.WhyNotListed:   {"its node no longer listed it", "missing from its node's complete list of GPUs: lost"},
 	meter.WhyAttribution: {"its owners are unknown", "the collector could not read who held it"},
-	meter.WhyExcess: {"the batch contradicts the GPU's size",
-		"the batch lists more slices than the GPU had in that hour, or another kind of entry, so nothing in it is counted"},
+	meter.WhyExcess: {
+		"the batch contradicts the GPU's size",
+		"the batch lists more slices than the GPU had in that hour, or another kind of entry, so nothing in it is counted",
+	},
 	meter.WhyListed: {"it was listed without any time", "the batch lists the GPU but reports no time for it"},
-	meter.WhyCapacity: {"the pool's capacity is unknown",
-		"the pool's capacity is unknown, so time that no allocation covers can't be called free"},
+	meter.WhyCapacity: {
+		"the pool's capacity is unknown",
+		"the pool's capacity is unknown, so time that no allocation covers can't be called free",
+	},
 	meter.WhyNoBatch: {"there was no batch", "the node sent no batch for these slots"},
-	meter.WhyUnlisted: {"the batch didn't list the GPU",
-		"the batch lists only a part of the node's GPUs, and not this one"},
+	meter.WhyUnlisted: {
+		"the batch didn't list the GPU",
+		"the batch lists only a part of the node's GPUs, and not this one",
+	},
 	meter.WhyNothing: {"the collector observed nothing", "the collector reports that it observed no part of the slot"},
-	meter.WhyPart: {"a part of the slot was not observed",
-		"the collector observed a part of the slot; this is the rest"},
+	meter.WhyPart: {
+		"a part of the slot was not observed",
+		"the collector observed a part of the slot; this is the rest",
+	},
 }
 
 // gaps are the texts for why unobserved time was not inferred from the slots around
@@ -160,8 +192,10 @@ type share struct {
 
 // shares sums lines by bucket.
 func shares(lines []Line, of func(Line) bool) (out []share) {
-	for _, bucket := range [...]meter.Bucket{meter.Active, meter.Idle, meter.Unproven, meter.Free, meter.Stranded,
-		meter.Unhealthy, meter.Unobserved} {
+	for _, bucket := range [...]meter.Bucket{
+		meter.Active, meter.Idle, meter.Unproven, meter.Free, meter.Stranded,
+		meter.Unhealthy, meter.Unobserved,
+	} {
 		s := share{bucket: bucket.String(), why: map[string]int64{}}
 		for _, l := range lines {
 			if l.Bucket == s.bucket && l.SliceMS > 0 && of(l) {

@@ -46,10 +46,14 @@ const traceColumns = "job=job_id,tenant=vc,start=start_time,end=end_time,gpus=gp
 
 func TestReadAllocations(t *testing.T) {
 	want := []Record{
-		{Line: 2, Job: "1", Tenant: "vcA", User: "u1", MilliGPUs: 8000, StartMS: at(t, "2020-04-01T00:00:00Z"),
-			EndMS: at(t, "2020-04-01T02:30:00Z")},
-		{Line: 3, Job: "2", Tenant: "vcB", User: "u2", MilliGPUs: 500, StartMS: at(t, "2020-04-01T01:00:00Z"),
-			EndMS: at(t, "2020-04-01T01:30:00Z")},
+		{
+			Line: 2, Job: "1", Tenant: "vcA", User: "u1", MilliGPUs: 8000, StartMS: at(t, "2020-04-01T00:00:00Z"),
+			EndMS: at(t, "2020-04-01T02:30:00Z"),
+		},
+		{
+			Line: 3, Job: "2", Tenant: "vcB", User: "u2", MilliGPUs: 500, StartMS: at(t, "2020-04-01T01:00:00Z"),
+			EndMS: at(t, "2020-04-01T01:30:00Z"),
+		},
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -98,8 +102,10 @@ func TestReadAllocationsOfJSONLines(t *testing.T) {
 [1]
 {"vc":"d","start":"2020-03-01T00:00:00Z","end":"2020-03-01T01:00:00Z","device":"GPU-3","gpus":0.5}
 `
-	how := Reading{Columns: mustColumns(t, "tenant=vc"), Zone: time.UTC, WindowFromMS: at(t, "2020-03-01"),
-		WindowToMS: at(t, "2020-03-02")}
+	how := Reading{
+		Columns: mustColumns(t, "tenant=vc"), Zone: time.UTC, WindowFromMS: at(t, "2020-03-01"),
+		WindowToMS: at(t, "2020-03-02"),
+	}
 	got, err := ReadAllocations(strings.NewReader(file), how)
 	if err != nil {
 		t.Fatal(err)
@@ -157,8 +163,10 @@ func TestReadAllocationsNamesWhatIsWrong(t *testing.T) {
 func TestReadAllocationsRefusesAFile(t *testing.T) {
 	for name, c := range map[string]struct{ columns, file, want string }{
 		"nothing": {"", "", "empty"},
-		"no such column": {"tenant=vc", "start,end,gpus\n",
-			"tenant=vc: the header has no such column (it has start, end, gpus)"},
+		"no such column": {
+			"tenant=vc", "start,end,gpus\n",
+			"tenant=vc: the header has no such column (it has start, end, gpus)",
+		},
 		"no start":                {"", "end,gpus\n", "start: no column"},
 		"no end":                  {"", "start,gpus\n", "end: no column"},
 		"no gpus":                 {"", "start,end\n", "gpus: no column"},
@@ -174,8 +182,10 @@ func TestReadAllocationsRefusesAFile(t *testing.T) {
 			}
 		})
 	}
-	for text, want := range map[string]string{"tenant": "NAME=COLUMN", "colour=x": `"colour": NAME must be one of`,
-		"job=a,workload=b": "mapped twice", "end=": "NAME=COLUMN"} {
+	for text, want := range map[string]string{
+		"tenant": "NAME=COLUMN", "colour=x": `"colour": NAME must be one of`,
+		"job=a,workload=b": "mapped twice", "end=": "NAME=COLUMN",
+	} {
 		if _, err := ParseColumns(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("columns %q: got %v, want an error with %q", text, err, want)
 		}
@@ -188,8 +198,10 @@ func FuzzReadAllocations(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbfstart;end;gpus\n1;2;\"0.5\n"), int32(';'))
 	f.Add([]byte{0x1f, 0x8b, 8, 0}, int32(','))
 	f.Fuzz(func(t *testing.T, data []byte, delimiter int32) {
-		how := Reading{Zone: zone(t, "America/New_York"), Delimiter: delimiter,
-			WindowToMS: 4_000_000_000_000 - 4_000_000_000_000%3_600_000}
+		how := Reading{
+			Zone: zone(t, "America/New_York"), Delimiter: delimiter,
+			WindowToMS: 4_000_000_000_000 - 4_000_000_000_000%3_600_000,
+		}
 		var got *File
 		var err error
 		// A packed byte may be a thousand.

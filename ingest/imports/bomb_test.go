@@ -50,15 +50,23 @@ func TestL6PackedFilesTakeFlatMemory(t *testing.T) {
 		"a header":        {"", "a", 2 << 30, ReadAllocations, "read header"},
 		"a JSON line":     {"{\"a\":\"", "a", 2 << 30, ReadAllocations, "too long"},
 		"a line of sacct": {"JobID|Start|End|AllocTRES\n", "a", 2 << 30, ReadSacct, "too long"},
-		"bad rows": {header, strings.Repeat("x", 900) + ",u,y,2,1\n", 2 << 30, ReadAllocations,
-			"more than 100000 bad rows"},
-		"bad rows of sacct": {"JobID|Start|End|AllocTRES\n", strings.Repeat("x", 900) + "\n", 2 << 30, ReadSacct,
-			"more than 100000 bad rows"},
-		"rows of no window": {header, "1," + strings.Repeat("u", 900) + ",1000000000,1000010000,1\n", 256 << 20,
-			ReadAllocations, ""},
+		"bad rows": {
+			header, strings.Repeat("x", 900) + ",u,y,2,1\n", 2 << 30, ReadAllocations,
+			"more than 100000 bad rows",
+		},
+		"bad rows of sacct": {
+			"JobID|Start|End|AllocTRES\n", strings.Repeat("x", 900) + "\n", 2 << 30, ReadSacct,
+			"more than 100000 bad rows",
+		},
+		"rows of no window": {
+			header, "1," + strings.Repeat("u", 900) + ",1000000000,1000010000,1\n", 256 << 20,
+			ReadAllocations, "",
+		},
 		// A record that is kept keeps nothing of its row.
-		"large rows": {header, "1," + strings.Repeat(" ", 1<<17) + ",1000000000,1000003600,1\n", 512 << 20,
-			ReadAllocations, ""},
+		"large rows": {
+			header, "1," + strings.Repeat(" ", 1<<17) + ",1000000000,1000003600,1\n", 512 << 20,
+			ReadAllocations, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var file *File

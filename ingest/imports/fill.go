@@ -269,8 +269,10 @@ func (p *Plan) fillSlots(into map[nodeSlot][]*wire.Gpu, u *unit, t *target, x *u
 	slotMS := p.live.slotMS
 	for start := part.from - part.from%slotMS; start < part.to; start += slotMS {
 		at := nodeSlot{u.node, start}
-		hold := &wire.Hold{Leaf: t.leaf.Id, FromMs: clipped(part.from-start, slotMS), ToMs: clipped(part.to-start, slotMS),
-			Owner: x.owner}
+		hold := &wire.Hold{
+			Leaf: t.leaf.Id, FromMs: clipped(part.from-start, slotMS), ToMs: clipped(part.to-start, slotMS),
+			Owner: x.owner,
+		}
 		gpus := into[at]
 		i := slices.IndexFunc(gpus, func(g *wire.Gpu) bool { return g.Uuid == t.gpu.Uuid })
 		if i < 0 {

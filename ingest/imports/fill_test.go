@@ -40,8 +40,10 @@ func gapOf(from, to int64) *gap {
 // newLive is a book of a cluster whose collectors left gaps on node n.
 func newLive(t *testing.T, gaps ...*gap) *book {
 	b := newBook(t)
-	b.state.live = &live{slotMS: liveSlot, why: "collectors measure it", untilMS: liveStart + 100*meter.HourMS,
-		gaps: map[string][]*gap{"n": gaps}}
+	b.state.live = &live{
+		slotMS: liveSlot, why: "collectors measure it", untilMS: liveStart + 100*meter.HourMS,
+		gaps: map[string][]*gap{"n": gaps},
+	}
 	return b
 }
 
@@ -53,8 +55,10 @@ func (b *book) fill(records ...Record) (*Plan, int) {
 }
 
 func named(device, job string, fromMS, toMS int64) Record {
-	return Record{Job: job, Account: "a", Node: "n", Devices: []string{device}, MilliGPUs: 1000,
-		StartMS: liveStart + fromMS, EndMS: liveStart + toMS}
+	return Record{
+		Job: job, Account: "a", Node: "n", Devices: []string{device}, MilliGPUs: 1000,
+		StartMS: liveStart + fromMS, EndMS: liveStart + toMS,
+	}
 }
 
 func reasons(lines []BadLine) (out []string) {
@@ -68,26 +72,37 @@ func TestFillTellsWhatCannotBeFilled(t *testing.T) {
 	const day = 24 * meter.HourMS
 	long := gapOf(0, 2*day)
 	b := newLive(t, long)
-	b.state.live.moved = map[string][]listing{"g1": {{"n", liveStart - 5}, {"m", liveStart - 5},
-		{"m", liveStart + 10*meter.HourMS}}}
+	b.state.live.moved = map[string][]listing{"g1": {
+		{"n", liveStart - 5},
+		{"m", liveStart - 5},
+		{"m", liveStart + 10*meter.HourMS},
+	}}
 	for name, c := range map[string]struct {
 		record Record
 		want   string
 		filled int64 // ms
 	}{
 		"a day after it was listed": {named("g0", "1", 0, 2*day), "g0 is not in the inventory of node n then", day},
-		"seen on another node": {named("MIG-2", "2", 0, 11*meter.HourMS),
-			"MIG-2 is not in the inventory of node n then", 10 * meter.HourMS},
-		"a board that was cut": {named("g1", "3", 0, 1000),
-			"g1 is partitioned into 2 MIG instances there: name one by its MIG UUID", 0},
+		"seen on another node": {
+			named("MIG-2", "2", 0, 11*meter.HourMS),
+			"MIG-2 is not in the inventory of node n then", 10 * meter.HourMS,
+		},
+		"a board that was cut": {
+			named("g1", "3", 0, 1000),
+			"g1 is partitioned into 2 MIG instances there: name one by its MIG UUID", 0,
+		},
 		"a board that was lost":      {named("g2", "4", 0, 1000), "g2 was lost, or had no leaf", 0},
 		"cut anew just before":       {named("g3", "5", 0, 1000), "g3 was repartitioned in the last slot before", 0},
 		"a pool":                     {named("pool", "6", 0, 1000), "pool is a pool", 0},
 		"a board that nobody listed": {named("g9", "7", 0, 1000), "g9 is not listed in the last batch of node n", 0},
-		"no GPU": {Record{Job: "8", Node: "n", MilliGPUs: 1000, StartMS: liveStart,
-			EndMS: liveStart + 1}, "8 names no GPU", 0},
-		"no node": {Record{Job: "9", Devices: []string{"g0"}, MilliGPUs: 1000, StartMS: liveStart, EndMS: liveStart + 1},
-			"9 names GPU g0, but no node", 0},
+		"no GPU": {Record{
+			Job: "8", Node: "n", MilliGPUs: 1000, StartMS: liveStart,
+			EndMS: liveStart + 1,
+		}, "8 names no GPU", 0},
+		"no node": {
+			Record{Job: "9", Devices: []string{"g0"}, MilliGPUs: 1000, StartMS: liveStart, EndMS: liveStart + 1},
+			"9 names GPU g0, but no node", 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t, b.killed = t, true

@@ -139,8 +139,10 @@ func job(name string, milli uint32, fromMS, toMS int64) Record {
 func TestPlanTwiceChangesNothing(t *testing.T) {
 	b := newBook(t)
 	records := func() []Record {
-		return []Record{job("1", 2000, hourMS+5, 3*hourMS+7), job("2", 500, 2*hourMS, 6*hourMS),
-			{Tenant: "x", MilliGPUs: 1, StartMS: 0, EndMS: 1}}
+		return []Record{
+			job("1", 2000, hourMS+5, 3*hourMS+7), job("2", 500, 2*hourMS, 6*hourMS),
+			{Tenant: "x", MilliGPUs: 1, StartMS: 0, EndMS: 1},
+		}
 	}
 	p, sent := b.take(records()...)
 	if p.New != 3 || sent != 6 {
@@ -233,8 +235,10 @@ func TestPlanDeletesInAWindow(t *testing.T) {
 func TestPlanRefusesExcess(t *testing.T) {
 	b := newBook(t)
 	b.o.Capacity = map[string]uint32{"": 3000}
-	file := []Record{job("9", 1000, 0, 4*hourMS), job("4", 2000, 0, 2*hourMS), job("5", 1000, hourMS, 3*hourMS),
-		job("6", 2000, 2*hourMS, 4*hourMS), job("7", 500, 2*hourMS, 3*hourMS)}
+	file := []Record{
+		job("9", 1000, 0, 4*hourMS), job("4", 2000, 0, 2*hourMS), job("5", 1000, hourMS, 3*hourMS),
+		job("6", 2000, 2*hourMS, 4*hourMS), job("7", 500, 2*hourMS, 3*hourMS),
+	}
 	p, _ := b.take(file...)
 	var bad []string
 	for _, x := range p.Bad {

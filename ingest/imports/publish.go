@@ -73,7 +73,8 @@ func (p *Plan) Each(send func(encoded []byte) error) (sent int, err error) {
 
 // hourBatch makes the batch of a node and hour; nil if nothing changed.
 func (p *Plan) hourBatch(at nodeHour, units []*unit, walks map[*unit]*walk,
-	seq uint64) (data []byte, sum [32]byte, err error) {
+	seq uint64,
+) (data []byte, sum [32]byte, err error) {
 	b := &wire.Batch{
 		Format: wire.Format, Cluster: p.o.Cluster, Node: at.node, SlotStartMs: at.hourMS, SlotMs: meter.HourMS,
 		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL,
@@ -170,7 +171,8 @@ func peak(uses []use, hourMS int64) uint32 {
 		changes = append(changes, change{max(x.from, hourMS), int64(x.milli)}, change{x.to, -int64(x.milli)})
 	}
 	slices.SortFunc(changes, func(a,
-		b change) int {
+		b change,
+	) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.milli, b.milli))
 	})
 	var now, most int64

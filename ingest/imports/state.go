@@ -135,10 +135,12 @@ func findLive(ctx context.Context, db Store, o *Options) (*live, error) {
 	}
 	for _, x := range slots {
 		if int64(x.SlotMS) != meter.HourMS {
-			return nil, &RefusedError{o.Cluster,
+			return nil, &RefusedError{
+				o.Cluster,
 				fmt.Sprintf("its slots are %d ms long, but those of allocation records are %d ms; give the history a cluster "+
 					"name of "+
-					"its own", x.SlotMS, meter.HourMS)}
+					"its own", x.SlotMS, meter.HourMS),
+			}
 		}
 	}
 	return nil, nil
@@ -158,9 +160,11 @@ func (p *Plan) Check(ctx context.Context, db Store) error {
 	for _, x := range others {
 		for _, u := range p.units {
 			if u.node == x.Node {
-				return &RefusedError{p.o.Cluster,
+				return &RefusedError{
+					p.o.Cluster,
 					fmt.Sprintf("source %q has records of node %q already: import under that source's name to replace them, or "+
-						"name another pool", x.Source, x.Node)}
+						"name another pool", x.Source, x.Node),
+				}
 			}
 		}
 	}

@@ -55,8 +55,10 @@ func TestParseMomentsRefuses(t *testing.T) {
 	if _, err := parseMoments("2026-03-29T02:30:00", zone(t, "Europe/Berlin")); !errors.Is(err, errNonexistent) {
 		t.Errorf("a skipped time: got %v, want %v", err, errNonexistent)
 	}
-	for _, text := range []string{"yesterday", "1583020923000", "-5", "1969-12-31T00:00:00Z", "0", "1970-01-01",
-		"1999-12-31T23:59:59.999Z", "946684799", "2107-01-01", "1e9", "12:00"} {
+	for _, text := range []string{
+		"yesterday", "1583020923000", "-5", "1969-12-31T00:00:00Z", "0", "1970-01-01",
+		"1999-12-31T23:59:59.999Z", "946684799", "2107-01-01", "1e9", "12:00",
+	} {
 		if all, err := parseMoments(text, time.UTC); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: got %v, %v; want an error that names it", text, all, err)
 		}

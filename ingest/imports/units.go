@@ -58,8 +58,10 @@ func (p *Plan) place() error {
 		for _, name := range names {
 			u := byName[node+"\x00"+name]
 			if u == nil {
-				u = &unit{node: node, uuid: name, board: len(r.Devices) > 0, firstMS: r.StartMS,
-					always: r.Node == "" && len(r.Devices) == 0}
+				u = &unit{
+					node: node, uuid: name, board: len(r.Devices) > 0, firstMS: r.StartMS,
+					always: r.Node == "" && len(r.Devices) == 0,
+				}
 				if err := p.size(u, r.Model); err != nil {
 					return err
 				}
@@ -79,7 +81,8 @@ func (p *Plan) place() error {
 		p.idlePools(byName)
 	}
 	slices.SortFunc(p.units, func(a,
-		b *unit) int {
+		b *unit,
+	) int {
 		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.uuid, b.uuid))
 	})
 	p.Units = len(p.units)

@@ -163,7 +163,8 @@ type mismatch struct {
 // compareCluster recomputes every hour. While data arrive, a mismatch counts only if
 // the journal and the rows of its hour didn't change meanwhile.
 func (l *Ledger) compareCluster(ctx context.Context, c cluster, epochs []epoch, gone *goneHours,
-	res *check.Result) (skipped int, err error) {
+	res *check.Result,
+) (skipped int, err error) {
 	o, err := l.overview(ctx, c, epochs, everything)
 	if err != nil {
 		return 0, err
@@ -229,7 +230,8 @@ func reportOrphans(c cluster, before, now *overview, res *check.Result) {
 }
 
 func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64,
-	chunk []hourState) (checked int64, wrong []mismatch, findings []string, err error) {
+	chunk []hourState,
+) (checked int64, wrong []mismatch, findings []string, err error) {
 	got, _, err := l.compute(ctx, c, watermarkMS, chunk, nil)
 	if err != nil {
 		return 0, nil, nil, err
@@ -259,9 +261,11 @@ func (l *Ledger) compareChunk(ctx context.Context, c cluster, watermarkMS int64,
 	}
 	for key := range stored {
 		wrong = append(wrong,
-			mismatch{key.Hour,
+			mismatch{
+				key.Hour,
 				fmt.Sprintf("GPU %s, hour %s: the ledger has a row, but recomputing the hour from raw gives none", key.GPU,
-					key.Hour.Format(time.RFC3339))})
+					key.Hour.Format(time.RFC3339)),
+			})
 	}
 	return checked, wrong, got.findings, nil
 }

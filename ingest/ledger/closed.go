@@ -81,7 +81,8 @@ func (l *Ledger) reportClosed(ctx context.Context, c cluster, dirty []hourState)
 // noteFindings adds the findings of a cluster's recomputation to the result, each
 // once.
 func (l *Ledger) noteFindings(ctx context.Context, c cluster, hours []hourState, found []string,
-	res *check.Result) error {
+	res *check.Result,
+) error {
 	if len(hours) > 0 {
 		late, err := l.changesOfClosed(ctx, c, hours[0].start, hours[len(hours)-1].start.Add(time.Hour))
 		if err != nil {

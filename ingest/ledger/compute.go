@@ -35,7 +35,8 @@ type computation struct {
 // inventory at their start; nil: compute reads it. after is the inventory at their
 // end, or nil if the GPUs were computed in several parts.
 func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hours []hourState,
-	inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
+	inv *meter.Inventory,
+) (out *result, after *meter.Inventory, err error) {
 	slot := time.Duration(c.SlotMS) * time.Millisecond
 	gap := time.Duration(meter.GapMaxMS) * time.Millisecond
 	x := &computation{
@@ -60,7 +61,8 @@ func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hour
 
 // computeParts is compute once the journal has been read.
 func (l *Ledger) computeParts(ctx context.Context, x *computation,
-	inv *meter.Inventory) (out *result, after *meter.Inventory, err error) {
+	inv *meter.Inventory,
+) (out *result, after *meter.Inventory, err error) {
 	parts := partsOf(x.hours, l.cfg.MaxRowsInMemory)
 	var damage error // reported only if no rows are missing, which would be its cause
 	for number := range parts {

@@ -88,8 +88,10 @@ func (l *Ledger) changedFrom(claims []epoch, mappings []*tenants.Mapping) time.T
 }
 
 func (l *Ledger) nextEpoch(number uint32, effective time.Time) epoch {
-	return epoch{Epoch: number, Rules: meter.RulesVersion, Mapping: l.mapping.Hash(), Tenants: l.mapping.Text(),
-		Effective: effective}
+	return epoch{
+		Epoch: number, Rules: meter.RulesVersion, Mapping: l.mapping.Hash(), Tenants: l.mapping.Text(),
+		Effective: effective,
+	}
 }
 
 // startEpoch records a new epoch before any hour is computed under it, and reads it

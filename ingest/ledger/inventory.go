@@ -161,8 +161,10 @@ func (l *Ledger) board(ctx context.Context, r Retirement) (*Board, error) {
 }
 
 func (l *Ledger) insertRetirement(ctx context.Context, r Retirement) error {
-	row := tables.Retirement{Cluster: r.Cluster, GPU: r.GPU, At: r.At.UTC(), Who: r.Who, Reason: r.Reason,
-		RecordedAt: l.deps.Clock.Now().UTC()}
+	row := tables.Retirement{
+		Cluster: r.Cluster, GPU: r.GPU, At: r.At.UTC(), Who: r.Who, Reason: r.Reason,
+		RecordedAt: l.deps.Clock.Now().UTC(),
+	}
 	if err := tables.Insert(ctx, l.deps.Store, "retirements", row); err != nil {
 		return fmt.Errorf("record retirement of GPU %q: %w", r.GPU, err)
 	}

@@ -144,7 +144,8 @@ func (l *Ledger) past(c cluster, journal []journalHour) (past []journalHour, ahe
 // compareHours derives which hours are dirty: the inputs of an hour are the journal
 // from a day before it (for the inventory) to the reach of a gap after it.
 func compareHours(journal []journalHour, ledger []ledgerHour, epochs []epoch, closed map[int64]uint64, weeks RawWeeks,
-	since time.Time) *overview {
+	since time.Time,
+) *overview {
 	o := &overview{}
 	if len(journal) == 0 {
 		o.orphans = outside(ledger, 0, 0)

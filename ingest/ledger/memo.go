@@ -22,8 +22,10 @@ type memo struct {
 }
 
 func newMemo() memo {
-	return memo{journal: map[string]map[string]keptHours[journalHour]{},
-		ledger: map[string]map[string]keptHours[ledgerHour]{}}
+	return memo{
+		journal: map[string]map[string]keptHours[journalHour]{},
+		ledger:  map[string]map[string]keptHours[ledgerHour]{},
+	}
 }
 
 // keptHours are the hours read from one partition in one state.

@@ -60,8 +60,10 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), own: mapping, mapping: mapping,
-		logged: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{}}, nil
+	return &Ledger{
+		cfg: cfg, deps: deps, m: newMetrics(deps.Registry), own: mapping, mapping: mapping,
+		logged: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{},
+	}, nil
 }
 
 // Run makes a pass at every interval until ctx ends. A failed pass is tried again: no
@@ -167,7 +169,8 @@ const insertRows = 100_000
 // end; nil: read it again. moved reports that a GPU which two nodes list may have
 // moved to another node after the chunk.
 func (l *Ledger) republish(ctx context.Context, c cluster, watermarkMS int64, hours []hourState,
-	inv *meter.Inventory) (after *meter.Inventory, moved bool, err error) {
+	inv *meter.Inventory,
+) (after *meter.Inventory, moved bool, err error) {
 	res, after, err := l.compute(ctx, c, watermarkMS, hours, inv)
 	if err != nil {
 		return nil, false, err
@@ -201,8 +204,10 @@ func (l *Ledger) publish(ctx context.Context, c cluster, res *result) error {
 	usage := tables.NewBlock[tables.UsageHour]()
 	for i, h := range res.hours {
 		gpus := res.results[i].GPUs
-		row := tables.UsageHour{Cluster: c.Name, UntilMS: h.untilMS, HourRows: uint32(len(gpus)), Epoch: h.epoch,
-			Inputs: h.inputs, Version: h.version()}
+		row := tables.UsageHour{
+			Cluster: c.Name, UntilMS: h.untilMS, HourRows: uint32(len(gpus)), Epoch: h.epoch,
+			Inputs: h.inputs, Version: h.version(),
+		}
 		for g := range gpus {
 			row.Usage = *usageRowOf(h.start, &gpus[g], l.names, l.mapping)
 			usage.Add(&row)

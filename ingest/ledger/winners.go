@@ -24,8 +24,10 @@ type journalBatch struct {
 }
 
 func (j *journalBatch) nodeSlot() meter.NodeSlot {
-	s := meter.NodeSlot{StartMS: j.slotMS, Nothing: j.observedMS == 0, Complete: j.complete, AttributionOK: j.attribution,
-		Fill: j.rank.Rev == wire.FillRev}
+	s := meter.NodeSlot{
+		StartMS: j.slotMS, Nothing: j.observedMS == 0, Complete: j.complete, AttributionOK: j.attribution,
+		Fill: j.rank.Rev == wire.FillRev,
+	}
 	for _, ms := range j.observed {
 		s.Observed = append(s.Observed, int64(ms))
 	}
@@ -53,8 +55,10 @@ type replacement struct {
 type rowCount struct{ rows, found uint32 }
 
 func newWinners() *winners {
-	return &winners{nodes: map[string][]meter.NodeSlot{}, expected: map[uint64]rowCount{},
-		replaced: map[replacement]bool{}}
+	return &winners{
+		nodes: map[string][]meter.NodeSlot{}, expected: map[uint64]rowCount{},
+		replaced: map[replacement]bool{},
+	}
 }
 
 // add takes journal rows in order of node and slot, so that only the winners are kept.

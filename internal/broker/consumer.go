@@ -196,8 +196,10 @@ func (c *Consumer) join(ctx context.Context) {
 			next.Start(func(ctx context.Context) { c.watch(ctx, n) })
 		}
 		for partition, offset := range gen.starts {
-			f := &fetcher{client: c.client, topic: c.topic, group: c.group, partition: partition, opt: c.opt, next: offset,
-				at: offset}
+			f := &fetcher{
+				client: c.client, topic: c.topic, group: c.group, partition: partition, opt: c.opt, next: offset,
+				at: offset,
+			}
 			next.Start(func(ctx context.Context) { c.follow(ctx, f, gen.arriving) })
 		}
 	}

@@ -415,7 +415,8 @@ func awaitRead(t *testing.T, c rawConn) {
 func doorWith(tb testing.TB, change func(*doorLimits)) *Embedded {
 	tb.Helper()
 	return startWith(tb,
-		EmbeddedOptions{Dir: tb.TempDir(), Protected: true, RetentionCheck: -1, Listen: newSocket(tb),
+		EmbeddedOptions{
+			Dir: tb.TempDir(), Protected: true, RetentionCheck: -1, Listen: newSocket(tb),
 			listen: func(address string) (*door, error) {
 				listener, err := unixsock.Listen(context.Background(), strings.TrimPrefix(address, unixScheme))
 				if err != nil {
@@ -425,7 +426,8 @@ func doorWith(tb testing.TB, change func(*doorLimits)) *Embedded {
 				change(&d.limits)
 				d.address = namedAddr(address)
 				return d.open(), nil
-			}})
+			},
+		})
 }
 
 type namedAddr string

@@ -267,8 +267,10 @@ func TestReaderReadsASpanAndCommitsNothing(t *testing.T) {
 		for i := range 10 {
 			want = append(want, fmt.Sprint(i))
 			msgs = append(msgs,
-				Message{Topic: TopicSamples, Key: []byte("k"), Value: []byte(want[i]),
-					Headers: []Header{{Key: "h", Value: []byte("v")}}})
+				Message{
+					Topic: TopicSamples, Key: []byte("k"), Value: []byte(want[i]),
+					Headers: []Header{{Key: "h", Value: []byte("v")}},
+				})
 		}
 		if err := c.Producer().Produce(testContext(t), msgs); err != nil {
 			t.Fatal(err)

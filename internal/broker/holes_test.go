@@ -290,21 +290,33 @@ func TestEnsureTopicsNamesWhatWouldLoseDecisions(t *testing.T) {
 			settings   map[string]string
 			want       []string
 		}{
-			{name: "as it must be", partitions: 1,
-				settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}},
-			{name: "for a year", partitions: 1,
+			{
+				name: "as it must be", partitions: 1,
+				settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"},
+			},
+			{
+				name: "for a year", partitions: 1,
 				settings: map[string]string{"retention.ms": "31536000000", "retention.bytes": "-1"},
-				want:     []string{"retention.ms is 31536000000, want -1 set on the topic: decisions are kept for ever"}},
-			{name: "by default", partitions: 1,
-				want: []string{"retention.ms is 604800000 (inherited), want -1", "retention.bytes is -1 (inherited), want -1"}},
-			{name: "so many bytes", partitions: 1,
+				want:     []string{"retention.ms is 31536000000, want -1 set on the topic: decisions are kept for ever"},
+			},
+			{
+				name: "by default", partitions: 1,
+				want: []string{"retention.ms is 604800000 (inherited), want -1", "retention.bytes is -1 (inherited), want -1"},
+			},
+			{
+				name: "so many bytes", partitions: 1,
 				settings: map[string]string{"retention.ms": "-1", "retention.bytes": "1000000"},
-				want:     []string{"retention.bytes is 1000000, want -1"}},
-			{name: "compacted", partitions: 1,
+				want:     []string{"retention.bytes is 1000000, want -1"},
+			},
+			{
+				name: "compacted", partitions: 1,
 				settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "compact"},
-				want:     []string{"cleanup.policy is compact, want delete"}},
-			{name: "two orders", partitions: 2, settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1"},
-				want: []string{"partitions is 2, want 1"}},
+				want:     []string{"cleanup.policy is compact, want delete"},
+			},
+			{
+				name: "two orders", partitions: 2, settings: map[string]string{"retention.ms": "-1", "retention.bytes": "-1"},
+				want: []string{"partitions is 2, want 1"},
+			},
 		} {
 			c := newTestClient(t, b.addr, nil)
 			makeDecisions(t, c, test.partitions, test.settings)
@@ -333,11 +345,13 @@ func TestEnsureTopicsNamesWhatWouldLoseDecisions(t *testing.T) {
 // makeDecisions creates the topic as an operator would.
 func makeDecisions(t *testing.T, c *Client, partitions int, settings map[string]string) {
 	t.Helper()
-	topic := kafka.TopicConfig{Topic: TopicDecisions, NumPartitions: partitions, ReplicationFactor: 1,
+	topic := kafka.TopicConfig{
+		Topic: TopicDecisions, NumPartitions: partitions, ReplicationFactor: 1,
 		ConfigEntries: []kafka.ConfigEntry{
 			{ConfigName: "message.timestamp.type", ConfigValue: appendTime},
 			{ConfigName: "max.message.bytes", ConfigValue: "20000000"},
-		}}
+		},
+	}
 	for name, value := range settings {
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: name, ConfigValue: value})
 	}

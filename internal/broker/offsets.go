@@ -82,15 +82,18 @@ func (c *Client) bounds(ctx context.Context, topic string, partitions ...int) ([
 	}
 	out := make([]PartitionOffsets, 0, len(answers))
 	for _, p := range answers {
-		out = append(out, PartitionOffsets{Partition: p.Partition, First: p.FirstOffset, Last: p.LastOffset,
-			Committed: NotCommitted})
+		out = append(out, PartitionOffsets{
+			Partition: p.Partition, First: p.FirstOffset, Last: p.LastOffset,
+			Committed: NotCommitted,
+		})
 	}
 	slices.SortFunc(out, func(a, b PartitionOffsets) int { return a.Partition - b.Partition })
 	return out, nil
 }
 
 func (c *Client) listOffsets(ctx context.Context, topic string,
-	asked []kafka.OffsetRequest) ([]kafka.PartitionOffsets, error) {
+	asked []kafka.OffsetRequest,
+) ([]kafka.PartitionOffsets, error) {
 	ctx, cancel := c.request(ctx)
 	defer cancel()
 	res, err := c.kafka.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: asked}})

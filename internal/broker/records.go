@@ -168,7 +168,8 @@ func (b *batch) time(delta int64) time.Time {
 // one given, and says how many bytes they take. The batch is checked as a whole
 // first to last; of one that is unreadable nothing is appended.
 func (b *batch) messages(msgs []Message, from int64, like Message,
-	maxBytes int) (_ []Message, bytes int, bad *Unreadable) {
+	maxBytes int,
+) (_ []Message, bytes int, bad *Unreadable) {
 	if b.bare() {
 		b.err = errors.New("batch has no record: a transaction's marker")
 	}
@@ -230,8 +231,10 @@ func (b *batch) walk(msgs []Message, body []byte, from int64, like Message, maxB
 			continue
 		}
 		if n := m.sizeBytes(); n > maxBytes {
-			m.Bad = &Unreadable{Reason: ReasonTooLarge,
-				Err: fmt.Errorf("message has %d bytes, limit %d: %w", n, maxBytes, errTooLarge)}
+			m.Bad = &Unreadable{
+				Reason: ReasonTooLarge,
+				Err:    fmt.Errorf("message has %d bytes, limit %d: %w", n, maxBytes, errTooLarge),
+			}
 		}
 		msgs = append(msgs, m)
 	}
@@ -264,7 +267,8 @@ func (r *byteReader) text() { r.take(max(0, int64(int16(r.number(2))))) }
 // record reads the next record into m. The headers of the record before spare
 // it their names.
 func (r *byteReader) record(b *batch, m *Message, before []Header,
-	maxHeaders int) (delta int64, at time.Time, headers []Header) {
+	maxHeaders int,
+) (delta int64, at time.Time, headers []Header) {
 	one := byteReader{rest: r.bytes("record")}
 	one.take(1) // attributes, unused
 	timeDelta := one.varint("timestamp delta")

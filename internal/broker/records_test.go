@@ -135,11 +135,15 @@ func bombs(tb testing.TB) (out []hostile) {
 	headers := rawRecord(0, "n1", 0, maxBatchEntries, string(make([]byte, 2*maxBatchEntries)))
 	for _, codec := range allCodecs {
 		if codec != compress.None {
-			out = append(out, hostile{codec.String() + " bomb", rawBatch(codec, 1, 0, squeezed(tb, codec, large)),
-				ReasonTooLarge, "n1", true})
+			out = append(out, hostile{
+				codec.String() + " bomb", rawBatch(codec, 1, 0, squeezed(tb, codec, large)),
+				ReasonTooLarge, "n1", true,
+			})
 			cut := squeezed(tb, codec, bytes.Repeat([]byte("abcdefghi"), 1000))
-			out = append(out, hostile{codec.String() + " cut off", rawBatch(codec, 1, 0, cut[:len(cut)/2]), ReasonRecord,
-				"", false})
+			out = append(out, hostile{
+				codec.String() + " cut off", rawBatch(codec, 1, 0, cut[:len(cut)/2]), ReasonRecord,
+				"", false,
+			})
 			out = append(out, hostile{codec.String() + " of noise", rawBatch(codec, 1, 0, noise(1000)), ReasonRecord, "", false})
 		}
 		out = append(out, hostile{

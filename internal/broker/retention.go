@@ -49,8 +49,10 @@ const retentionFetchBytes = 4 << 20
 func newRetention(cluster *kfake.Cluster, addr, password string, opt EmbeddedOptions) *retention {
 	config := DefaultConfig()
 	config.Brokers, config.SASL = []string{addr}, EmbeddedSASL(password)
-	return &retention{cluster: cluster, client: NewClient(config, opt.Log), clock: opt.Clock,
-		log: opt.Log.With("component", "embedded-broker")}
+	return &retention{
+		cluster: cluster, client: NewClient(config, opt.Log), clock: opt.Clock,
+		log: opt.Log.With("component", "embedded-broker"),
+	}
 }
 
 // start applies retention with every tick of the period until stop; never, for a
@@ -160,7 +162,8 @@ func (r *retention) applyTo(ctx context.Context, topic string) error {
 // ms. A clock that stepped back leaves messages of a later date before others,
 // and those then wait for it.
 func (r *retention) expired(ctx context.Context, topic string, ms int64,
-	partitions []*kfake.PartitionInfo) (map[int32]int64, error) {
+	partitions []*kfake.PartitionInfo,
+) (map[int32]int64, error) {
 	out := map[int32]int64{}
 	if ms < 0 || !anyDeletable(partitions) {
 		return out, nil
@@ -203,8 +206,10 @@ func (r *retention) beyond(ctx context.Context, topic string, bytes int64, p *kf
 	if bytes < 0 || excess <= 0 {
 		return to, nil
 	}
-	from := fetcher{client: r.client, topic: topic, partition: int(p.Partition),
-		opt: ConsumerOptions{MaxBytes: retentionFetchBytes}.withDefaults()}
+	from := fetcher{
+		client: r.client, topic: topic, partition: int(p.Partition),
+		opt: ConsumerOptions{MaxBytes: retentionFetchBytes}.withDefaults(),
+	}
 	for to < p.HighWatermark {
 		got, err := from.ask(ctx, to)
 		if err != nil {

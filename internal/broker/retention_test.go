@@ -288,12 +288,18 @@ func TestRetentionIsTheTopicsOwn(t *testing.T) {
 	}{
 		"inherited": {want: limits{ms: -1, bytes: -1}},
 		"reset":     {configs: map[string]*string{"retention.ms": nil}, want: limits{ms: -1, bytes: -1}},
-		"set": {configs: map[string]*string{"retention.ms": text("5"), "retention.bytes": text("7")},
-			want: limits{ms: 5, bytes: 7}},
-		"unlimited": {configs: map[string]*string{"retention.ms": text("-1"), "retention.bytes": text("-1")},
-			want: limits{ms: -1, bytes: -1}},
-		"a word": {configs: map[string]*string{"retention.ms": text("week")}, want: limits{ms: -1, bytes: -1},
-			err: `read setting retention.ms: strconv.ParseInt: parsing "week": invalid syntax`},
+		"set": {
+			configs: map[string]*string{"retention.ms": text("5"), "retention.bytes": text("7")},
+			want:    limits{ms: 5, bytes: 7},
+		},
+		"unlimited": {
+			configs: map[string]*string{"retention.ms": text("-1"), "retention.bytes": text("-1")},
+			want:    limits{ms: -1, bytes: -1},
+		},
+		"a word": {
+			configs: map[string]*string{"retention.ms": text("week")}, want: limits{ms: -1, bytes: -1},
+			err: `read setting retention.ms: strconv.ParseInt: parsing "week": invalid syntax`,
+		},
 	} {
 		got, err := limitsOf(test.configs)
 		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(limits{})); diff != "" {

@@ -45,10 +45,14 @@ func (c *Client) Topics() []Topic {
 			Name: TopicSamples, Partitions: c.config.SamplesPartitions, Retention: c.config.SamplesRetention,
 			RetentionBytes: c.config.SamplesRetentionBytes, MaxMessageBytes: most,
 		},
-		{Name: TopicDeadLetter, Partitions: 1, Retention: c.config.DeadLetterRetention, RetentionBytes: -1,
-			MaxMessageBytes: most},
-		{Name: TopicDecisions, Partitions: 1, Retention: forever, RetentionBytes: -1, MaxMessageBytes: most,
-			Everlasting: true},
+		{
+			Name: TopicDeadLetter, Partitions: 1, Retention: c.config.DeadLetterRetention, RetentionBytes: -1,
+			MaxMessageBytes: most,
+		},
+		{
+			Name: TopicDecisions, Partitions: 1, Retention: forever, RetentionBytes: -1, MaxMessageBytes: most,
+			Everlasting: true,
+		},
 	}
 }
 
@@ -218,8 +222,10 @@ func (t Topic) settings() []setting {
 	}
 	if t.Everlasting {
 		const wanted = "-1 set on the topic: decisions are kept for ever"
-		retention = []setting{{"retention.ms", ms, true, is("-1"), wanted},
-			{"retention.bytes", bytes, true, is("-1"), wanted}}
+		retention = []setting{
+			{"retention.ms", ms, true, is("-1"), wanted},
+			{"retention.bytes", bytes, true, is("-1"), wanted},
+		}
 	}
 	largeEnough := func(value string) bool {
 		n, err := strconv.Atoi(value)

@@ -279,7 +279,8 @@ func TestH2CreatedTopicsAreBounded(t *testing.T) {
 	assigned := createRequest(TopicSamples, -1)
 	assigned.Topics[0].ReplicationFactor = -1
 	assigned.Topics[0].ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{
-		{Replicas: make([]int32, 8_000)}}
+		{Replicas: make([]int32, 8_000)},
+	}
 	two := createRequest(TopicSamples, 1)
 	two.Topics = append(two.Topics, createRequest("another", 1).Topics...)
 	before := heapBytes()

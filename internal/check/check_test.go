@@ -37,14 +37,22 @@ func TestRunKeepsOrderAndFailsWhatCannotRun(t *testing.T) {
 		t.Fatalf("run checks: %v", err)
 	}
 	want := []Result{
-		{Name: "C1", Title: "sums agree", OK: true, Checked: 744, Figures: "744 GPU-hours = 744 GPU-hours",
-			Findings: []string{}},
-		{Name: "C3", Title: "not carried out", Violations: 1,
-			Findings: []string{"could not be carried out: read journal: connection refused"}},
-		{Name: "C4", Title: "other", Violations: 1,
-			Findings: []string{`could not be carried out: check C4 answered with a result named "C5"`}},
-		{Name: "C6", Title: "sums agree", OK: true, Checked: 744, Figures: "744 GPU-hours = 744 GPU-hours",
-			Findings: []string{}},
+		{
+			Name: "C1", Title: "sums agree", OK: true, Checked: 744, Figures: "744 GPU-hours = 744 GPU-hours",
+			Findings: []string{},
+		},
+		{
+			Name: "C3", Title: "not carried out", Violations: 1,
+			Findings: []string{"could not be carried out: read journal: connection refused"},
+		},
+		{
+			Name: "C4", Title: "other", Violations: 1,
+			Findings: []string{`could not be carried out: check C4 answered with a result named "C5"`},
+		},
+		{
+			Name: "C6", Title: "sums agree", OK: true, Checked: 744, Figures: "744 GPU-hours = 744 GPU-hours",
+			Findings: []string{},
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
@@ -82,8 +90,10 @@ func TestNotProvenIsNeitherOKNorAFailure(t *testing.T) {
 	r := New("C7", "money")
 	r.Say("2026-09: 2 = 2 USD")
 	r.NotProve("2026-10 has no prices")
-	want := Result{Name: "C7", Title: "money", NotProven: true, Figures: "2026-09: 2 = 2 USD; 2026-10 has no prices",
-		Findings: []string{}}
+	want := Result{
+		Name: "C7", Title: "money", NotProven: true, Figures: "2026-09: 2 = 2 USD; 2026-10 has no prices",
+		Findings: []string{},
+	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}

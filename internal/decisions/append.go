@@ -63,8 +63,10 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 
 // record makes a record that nobody has written yet, and its message value.
 func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []byte, error) {
-	r := Record{Format: Format, Kind: kind, ID: rand.Text(), Key: key, Request: request, Who: who,
-		At: l.opt.Clock.Now().UTC().Round(0)}
+	r := Record{
+		Format: Format, Kind: kind, ID: rand.Text(), Key: key, Request: request, Who: who,
+		At: l.opt.Clock.Now().UTC().Round(0),
+	}
 	var err error
 	if r.Body, err = json.Marshal(body); err != nil {
 		return r, nil, fmt.Errorf("encode body: %w", err)

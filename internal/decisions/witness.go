@@ -214,8 +214,10 @@ func (c WitnessConfig) client() (*http.Client, error) {
 	}
 	return &http.Client{
 		Timeout: witnessTimeout,
-		Transport: &http.Transport{TLSClientConfig: authorities, Proxy: http.ProxyFromEnvironment,
-			MaxResponseHeaderBytes: 16 << 10},
+		Transport: &http.Transport{
+			TLSClientConfig: authorities, Proxy: http.ProxyFromEnvironment,
+			MaxResponseHeaderBytes: 16 << 10,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

@@ -64,8 +64,10 @@ func (c *classified) Class() Class { return c.class }
 func (c *classified) Unwrap() error { return errors.Unwrap(c.error) }
 
 // environmental are the operating system's errors that a person has to mend.
-var environmental = []error{syscall.EADDRINUSE, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission,
-	fs.ErrNotExist}
+var environmental = []error{
+	syscall.EADDRINUSE, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission,
+	fs.ErrNotExist,
+}
 
 // Of is the class of an error, or of the first error in its tree that states one;
 // Internal where none does.

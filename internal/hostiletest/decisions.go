@@ -18,8 +18,10 @@ func (g *Generator) AlterRecord(r *decisions.Record) {
 			r.Format = int(g.number())
 		case 1:
 			r.Kind = decisions.Kind(pick(g,
-				[]string{"part", "price_book", "freeze", "invoice", "note", "approval", "mapping", "cluster", "audit", "policy",
-					"", g.text()}))
+				[]string{
+					"part", "price_book", "freeze", "invoice", "note", "approval", "mapping", "cluster", "audit", "policy",
+					"", g.text(),
+				}))
 		case 2:
 			r.ID = g.text()
 		case 3:

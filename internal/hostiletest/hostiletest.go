@@ -53,8 +53,10 @@ var numbers = []int64{
 // counts are how many elements a list gets.
 var counts = []int{0, 1, 2, 3, 7, 14, 64, 65, 128, 129, 256, 257, 1024, 1025, wire.MaxHolds + 1}
 
-var fractions = []float64{0, math.Copysign(0, -1), 0.5, 1, -1, 100, 101, wire.MaxWatts, wire.MaxWatts + 1, 1e308,
-	-1e308, 5e-324, math.NaN(), math.Inf(1), math.Inf(-1)}
+var fractions = []float64{
+	0, math.Copysign(0, -1), 0.5, 1, -1, 100, 101, wire.MaxWatts, wire.MaxWatts + 1, 1e308,
+	-1e308, 5e-324, math.NaN(), math.Inf(1), math.Inf(-1),
+}
 
 func pick[T any](g *Generator, from []T) T { return from[g.random.IntN(len(from))] }
 
@@ -211,14 +213,18 @@ func (g *Generator) crowd() *wire.Batch {
 	leaves = min(leaves, max(1, 18_000/boards))
 	holders := min(pick(g, []int{0, 1, 14, 48, 128, 129, wire.MaxHolds}), max(1, 18_000/boards/leaves))
 	for i := range boards {
-		gpu := &wire.Gpu{Uuid: fmt.Sprintf("GPU-%s-%s-%d", b.Cluster, b.Node, i), Slices: uint32(leaves),
-			EnergyMj: proto.Int64(9_999_999)} //nolint:gosec // small
+		gpu := &wire.Gpu{
+			Uuid: fmt.Sprintf("GPU-%s-%s-%d", b.Cluster, b.Node, i), Slices: uint32(leaves),
+			EnergyMj: proto.Int64(9_999_999),
+		} //nolint:gosec // small
 		for j := range leaves {
 			leaf := &wire.Leaf{Id: fmt.Sprintf("gi%d", j), Slices: 1, Gi: proto.Uint32(uint32(j)), SmActive: proto.Float64(0.5)}
 			gpu.Leaves = append(gpu.Leaves, leaf)
 			for k := range holders {
-				h := &wire.Hold{Leaf: leaf.Id,
-					Owner: &wire.Owner{Namespace: "crowd", Pod: fmt.Sprintf("%s-%d-%d", g.names[len(g.names)-1-k%7], j, k)}}
+				h := &wire.Hold{
+					Leaf:  leaf.Id,
+					Owner: &wire.Owner{Namespace: "crowd", Pod: fmt.Sprintf("%s-%d-%d", g.names[len(g.names)-1-k%7], j, k)},
+				}
 				h.FromMs, h.ToMs = proto.Int64(int64(7*k)%b.SlotMs), proto.Int64(b.SlotMs-int64(11*k)%b.SlotMs)
 				gpu.Holds = append(gpu.Holds, h)
 			}

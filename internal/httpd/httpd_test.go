@@ -108,7 +108,9 @@ func TestServesHealthReadinessAndMetrics(t *testing.T) {
 	storeDown.Store(true)
 	got = append(got, ask("/-/ready"), ask("/nothing"))
 	want := []answer{
-		{200, "healthy\n"}, {200, "ready\n"}, {503, "store: connection refused\n"},
+		{200, "healthy\n"},
+		{200, "ready\n"},
+		{503, "store: connection refused\n"},
 		{404, `{"title":"Not Found","status":404,"detail":"no such path"}` + "\n"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -3,8 +3,10 @@ package meter
 // energyOnly adds the energy of a slot whose rows count no time to the GPU-hour.
 func (h *gpuHour) energyOnly(c *cell, why Why) {
 	for _, r := range c.record.Rows {
-		h.addRow(c, Row{Bucket: Unobserved, Why: why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ,
-			UnattributedMJ: r.UnattributedMJ})
+		h.addRow(c, Row{
+			Bucket: Unobserved, Why: why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ,
+			UnattributedMJ: r.UnattributedMJ,
+		})
 	}
 }
 
@@ -17,8 +19,10 @@ func (h *gpuHour) addStored(c *cell, r *Row) {
 			h.out.UnobservedAttribution += row.SliceMS
 			h.tracer.unread(c.slot.StartMS, row.SliceMS)
 		}
-		row = Row{Bucket: Unobserved, Why: r.Why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ,
-			UnattributedMJ: r.UnattributedMJ}
+		row = Row{
+			Bucket: Unobserved, Why: r.Why, EnergyWhy: r.EnergyWhy, EnergyMJ: r.EnergyMJ,
+			UnattributedMJ: r.UnattributedMJ,
+		}
 	}
 	h.addRow(c, row)
 }

@@ -15,8 +15,10 @@ const (
 	Pending    Bucket = 8 // classified with the hour, when gaps are known (R10); never in the ledger
 )
 
-var bucketNames = [...]string{"", "active", "idle", "unproven", "free", "stranded", "unhealthy",
-	"unobserved", "pending"}
+var bucketNames = [...]string{
+	"", "active", "idle", "unproven", "free", "stranded", "unhealthy",
+	"unobserved", "pending",
+}
 
 func (b Bucket) String() string {
 	if int(b) < len(bucketNames) {

@@ -13,7 +13,8 @@ const activityScale = 1e9
 // (R16). It is a pure function of the batch: inferences never move it. load holds,
 // per row, the activity of the row's leaf, or a negative number where it is absent.
 func splitEnergy(slotStartMS, slotMS int64, g *wire.Gpu, rows []Row, load []float64, owners []string,
-	platformOnly bool) EnergyWhy {
+	platformOnly bool,
+) EnergyWhy {
 	total, span, ok := wire.Energy(g, slotMS)
 	switch {
 	case !ok && g.EnergyMj != nil:

@@ -148,7 +148,8 @@ func (c *cell) side(tail bool) side {
 		}
 	}
 	slices.SortFunc(s, func(x,
-		y edgeShare) int {
+		y edgeShare,
+	) int {
 		return cmp.Or(cmp.Compare(x.leaf, y.leaf), cmp.Compare(x.owner, y.owner))
 	})
 	return s

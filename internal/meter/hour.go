@@ -198,8 +198,10 @@ func (h *gpuHour) compute() (GPUHour, error) {
 	h.out.PresentMS = spanLength(h.present)
 	h.out.Unobserved = int64(h.out.Slices)*h.out.PresentMS - h.counted
 	if h.out.Unobserved < 0 {
-		return h.out, &UnbalancedError{HourMS: h.in.StartMS, GPU: h.gpu, Slices: h.out.Slices, PresentMS: h.out.PresentMS,
-			ExcessSliceMS: -h.out.Unobserved}
+		return h.out, &UnbalancedError{
+			HourMS: h.in.StartMS, GPU: h.gpu, Slices: h.out.Slices, PresentMS: h.out.PresentMS,
+			ExcessSliceMS: -h.out.Unobserved,
+		}
 	}
 	h.traceUnobserved()
 	if h.known.node != "" { // otherwise it was retired, and not listed again

@@ -60,8 +60,10 @@ func (h *gpuHour) trace(node string, startMS int64, r Row) {
 		return
 	}
 	h.tracer.slot(startMS).counted += r.SliceMS
-	if r != (Row{Bucket: r.Bucket, Why: r.Why, EnergyWhy: r.EnergyWhy, Leaf: r.Leaf, Owner: r.Owner, Head: r.Head,
-		Tail: r.Tail}) {
+	if r != (Row{
+		Bucket: r.Bucket, Why: r.Why, EnergyWhy: r.EnergyWhy, Leaf: r.Leaf, Owner: r.Owner, Head: r.Head,
+		Tail: r.Tail,
+	}) {
 		h.in.Trace(h.gpu, Part{Node: node, StartMS: startMS, Row: r})
 	}
 }

@@ -12,8 +12,14 @@ func TestOf(t *testing.T) {
 		noun string
 		want string
 	}{
-		{1, "hour", "1 hour"}, {2, "hour", "2 hours"}, {0, "batch", "0 batches"}, {-1, "day", "-1 days"},
-		{3, "journal row", "3 journal rows"}, {2, "entry", "2 entries"}, {2, "bus", "2 buses"}, {1, "batch", "1 batch"},
+		{1, "hour", "1 hour"},
+		{2, "hour", "2 hours"},
+		{0, "batch", "0 batches"},
+		{-1, "day", "-1 days"},
+		{3, "journal row", "3 journal rows"},
+		{2, "entry", "2 entries"},
+		{2, "bus", "2 buses"},
+		{1, "batch", "1 batch"},
 	} {
 		if got := plural.Of(c.n, c.noun); got != c.want {
 			t.Errorf("Of(%d, %q) = %q, want %q", c.n, c.noun, got, c.want)

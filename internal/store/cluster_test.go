@@ -25,8 +25,10 @@ func TestAlterNamesEveryServersTable(t *testing.T) {
 	if err != nil || got != "prod.holds_local" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	for _, engine := range []string{"Distributed(`a`)", "ReplacingMergeTree ORDER BY x",
-		`Distributed('p\' DROP', 'led', 'x')`} {
+	for _, engine := range []string{
+		"Distributed(`a`)", "ReplacingMergeTree ORDER BY x",
+		`Distributed('p\' DROP', 'led', 'x')`,
+	} {
 		if got, err := store.EveryServer(engine); err == nil || !strings.Contains(err.Error(), "its engine is") {
 			t.Errorf("%s: %q, %v; want an error that shows it", engine, got, err)
 		}

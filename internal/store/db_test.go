@@ -42,8 +42,10 @@ func TestOptionsAreChecked(t *testing.T) {
 		"a path":        {store.Options{Address: "http://h:1/x", Database: "d"}, "http://host:port"},
 		"a user":        {store.Options{Address: "http://u:p@h:1", Database: "d"}, "http://host:port"},
 		"conns":         {store.Options{Address: "http://h:1", Database: "d", MaxOpenConns: -1}, "-1"},
-		"no password": {store.Options{Address: "http://h:1", Database: "d",
-			PasswordFile: filepath.Join(dir, "none")}, "none"},
+		"no password": {store.Options{
+			Address: "http://h:1", Database: "d",
+			PasswordFile: filepath.Join(dir, "none"),
+		}, "none"},
 		"CA": {store.Options{Address: "https://h:1", Database: "d", CAFile: notPEM}, "no PEM"},
 	}
 	for name, test := range tests {
@@ -213,8 +215,11 @@ func TestInsertChecksItsInput(t *testing.T) {
 		"no columns": {"leaves", nil, "no columns"},
 		"table":      {"a b", proto.Input{{Name: "id", Data: one}}, `"a b"`},
 		"column":     {"leaves", proto.Input{{Name: "id) VALUES", Data: one}}, `"id) VALUES"`},
-		"uneven": {"leaves", proto.Input{{Name: "id", Data: one}, {Name: "slices", Data: proto.ColUInt16{1, 2}}},
-			`"slices" has 2 rows`},
+		"uneven": {
+			"leaves",
+			proto.Input{{Name: "id", Data: one}, {Name: "slices", Data: proto.ColUInt16{1, 2}}},
+			`"slices" has 2 rows`,
+		},
 		"unknown column": {"leaves", proto.Input{{Name: "nope", Data: one}}, "nope"},
 	}
 	for name, test := range tests {

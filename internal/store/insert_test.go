@@ -48,8 +48,13 @@ func TestInsertRoundTripsEveryColumnTypeOfTheTables(t *testing.T) {
 	slot := time.Date(2026, 3, 1, 10, 0, 10, 0, time.UTC)
 	const hash = "0123456789abcdef\n\n0123456789abcd"
 	want := []kindsRow{
-		{1, "node-a", []string{"g1", "g2"}, "stored", "dead", slot, slot.Add(7 * time.Millisecond), hash,
-			decimal.RequireFromString("12345678901234567890.123456789"), []uint32{0, 5}},
+		{
+			1, "node-a",
+			[]string{"g1", "g2"},
+			"stored", "dead", slot, slot.Add(7 * time.Millisecond), hash,
+			decimal.RequireFromString("12345678901234567890.123456789"),
+			[]uint32{0, 5},
+		},
 		{2, "", nil, "dead", "stored", slot, slot, hash, decimal.RequireFromString("-0.000000001"), nil},
 	}
 	if err := db.Insert(t.Context(), "kinds", kindsInput(t, want)); err != nil {

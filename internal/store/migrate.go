@@ -92,7 +92,8 @@ func (db *DB) migrate(ctx context.Context, known []migration, c *cluster) (appli
 }
 
 func (db *DB) applyPending(ctx context.Context, known []migration, done map[uint32]appliedMigration,
-	refuse bool) (applied int, err error) {
+	refuse bool,
+) (applied int, err error) {
 	for _, m := range known {
 		if _, ok := done[m.version]; ok {
 			continue

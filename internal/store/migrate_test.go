@@ -48,8 +48,10 @@ func TestMigrateMakesEveryTableOnce(t *testing.T) {
 		t.Fatalf("first run: %d applied, %v", first, err)
 	}
 	got := tableNames(t, db)
-	for _, name := range []string{"anomalies", "batches", "clusters", "epochs", "events", "holds", "leaves", "owners",
-		"samples", "sightings", "usage", "usage_hourly"} {
+	for _, name := range []string{
+		"anomalies", "batches", "clusters", "epochs", "events", "holds", "leaves", "owners",
+		"samples", "sightings", "usage", "usage_hourly",
+	} {
 		if !strings.Contains(" "+got+" ", " "+name+" ") {
 			t.Errorf("table %s is missing in: %s", name, got)
 		}

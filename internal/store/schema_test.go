@@ -22,8 +22,10 @@ var firstMigration = flag.Bool("first-migration", false,
 // tables and views of package tables, on one server and as on a cluster.
 func TestMigrationsMakeWhatIsDefined(t *testing.T) {
 	if *firstMigration {
-		for dir, statements := range map[string][]string{"migrations": tables.Statements("", ""),
-			"migrations/cluster": tables.Statements("<cluster>", "<database>")} {
+		for dir, statements := range map[string][]string{
+			"migrations":         tables.Statements("", ""),
+			"migrations/cluster": tables.Statements("<cluster>", "<database>"),
+		} {
 			text := "-- Every table and view, as package tables defines them.\n\n" + strings.Join(trimmed(statements),
 				";\n\n") + ";\n"
 			if err := os.WriteFile(filepath.Join(dir, "0001_tables.sql"), []byte(text), 0o644); err != nil {

@@ -15,7 +15,8 @@ type Querier interface {
 // Each hands the rows of a query to visit, one at a time, until it fails. fields
 // are where a row's columns go; what names the rows in errors.
 func Each[T any](ctx context.Context, db Querier, what, sql string, args []any, fields func(*T) []any,
-	visit func(*T) error) error {
+	visit func(*T) error,
+) error {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return fmt.Errorf("query %s: %w", what, err)

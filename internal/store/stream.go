@@ -21,7 +21,8 @@ const streamBufferBytes = 1 << 20
 // An error of onBlock ends the query and is returned as it is. An answer that
 // breaks off is an error, never a short result.
 func (db *DB) Stream(ctx context.Context, columns proto.Results, onBlock func(rows int) error, sql string,
-	args ...any) error {
+	args ...any,
+) error {
 	body, err := db.conn.QueryFormat(context.WithValue(ctx, plainNative{}, true), nativeFormat, sql, args...)
 	if err != nil {
 		return wrap("stream", err)

@@ -106,8 +106,10 @@ func TestRowsOfEveryTableRoundTrip(t *testing.T) {
 	} {
 		test(t, db, table)
 	}
-	row := tables.UsageHour{Cluster: "c",
-		Usage: tables.Usage{GPU: "g", Slices: 7, PresentMS: 10, Free: 70, Owner: []uint64{}}}
+	row := tables.UsageHour{
+		Cluster: "c",
+		Usage:   tables.Usage{GPU: "g", Slices: 7, PresentMS: 10, Free: 70, Owner: []uint64{}},
+	}
 	block := tables.NewBlock[tables.UsageHour]()
 	block.Add(&row)
 	if err := db.Insert(t.Context(), "usage_hourly", block.Input()); err != nil {

@@ -19,8 +19,10 @@ var All = []Table{
 	}),
 	of[Hold](Table{
 		Name: "holds", Partition: byWeek,
-		Order: []string{"cluster", "toStartOfHour(slot)", "node", "gpu", "slot", "leaf", "owner", "bucket", "why",
-			"head", "batch"},
+		Order: []string{
+			"cluster", "toStartOfHour(slot)", "node", "gpu", "slot", "leaf", "owner", "bucket", "why",
+			"head", "batch",
+		},
 	}),
 	of[Sample](Table{
 		Name: "samples", Version: "rev", Partition: byWeek,
@@ -28,32 +30,45 @@ var All = []Table{
 	}),
 	of[Leaf](Table{Name: "leaves", Order: []string{"id"}}),
 	of[Owner](Table{Name: "owners", Order: []string{"id"}}),
-	of[Event](Table{Name: "events", Partition: "toYYYYMM(at)",
-		Order: []string{"cluster", "at", "node", "gpu", "leaf", "kind", "code", "batch"}}),
+	of[Event](Table{
+		Name: "events", Partition: "toYYYYMM(at)",
+		Order: []string{"cluster", "at", "node", "gpu", "leaf", "kind", "code", "batch"},
+	}),
 	of[RawWeek](Table{Name: "raw_weeks", Version: "state", Order: []string{"week"}}),
 	of[Late](Table{Name: "late_unprocessed", Version: "ingested_at", Order: []string{"topic", "partition", "offset"}}),
 	of[Epoch](Table{Name: "epochs", Version: "created_at", Order: []string{"epoch", "claim"}}),
-	of[Sighting](Table{Name: "sightings", Version: "version", Partition: byMonth,
-		Order: []string{"cluster", "hour", "gpu", "node"}}),
+	of[Sighting](Table{
+		Name: "sightings", Version: "version", Partition: byMonth,
+		Order: []string{"cluster", "hour", "gpu", "node"},
+	}),
 	// A GPU's whole history is on one server of a cluster. By node its hour would
 	// stand on two when it moves, since the row names the last node of the hour only.
 	of[UsageHour](Table{
 		Name: "usage_hourly", Version: "version", Partition: byMonth, Order: []string{"cluster", "hour", "gpu"}, Shard: "gpu",
 		Constraints: []string{
 			"CONSTRAINT c6 CHECK toUInt64(slices) * present_ms = free + stranded + unhealthy + unobserved + arraySum(active) " +
-				"+ arraySum(idle) + arraySum(unproven)"},
+				"+ arraySum(idle) + arraySum(unproven)",
+		},
 	}),
 	of[Retirement](Table{Name: "retirements", Version: "recorded_at", Order: []string{"cluster", "gpu", "at"}}),
-	of[Anomaly](Table{Name: "anomalies", Version: "version", Partition: "toYYYYMM(start)",
-		Order: []string{"start", "id"}}),
-	of[Allocation](Table{Name: "allocations", Version: "revision",
-		Order: []string{"cluster", "source", "start_ms", "record", "part"}}),
-	of[AllocationHour](Table{Name: "allocation_hours", Version: "revision",
-		Order: []string{"cluster", "source", "node", "hour"}}),
+	of[Anomaly](Table{
+		Name: "anomalies", Version: "version", Partition: "toYYYYMM(start)",
+		Order: []string{"start", "id"},
+	}),
+	of[Allocation](Table{
+		Name: "allocations", Version: "revision",
+		Order: []string{"cluster", "source", "start_ms", "record", "part"},
+	}),
+	of[AllocationHour](Table{
+		Name: "allocation_hours", Version: "revision",
+		Order: []string{"cluster", "source", "node", "hour"},
+	}),
 	of[Decision](Table{Name: "decisions", Order: []string{"offset"}}),
 	of[Invoice](Table{Name: "invoices", Order: []string{"period", "tenant", "revision"}}),
-	of[InvoiceUsage](Table{Name: "invoice_usage",
-		Order: []string{"period", "tenant", "revision", "hour", "project", "model", "profile", "bucket"}}),
+	of[InvoiceUsage](Table{
+		Name:  "invoice_usage",
+		Order: []string{"period", "tenant", "revision", "hour", "project", "model", "profile", "bucket"},
+	}),
 }
 
 //go:embed views/usage.sql

@@ -20,8 +20,10 @@ func TestMappingNamesFaults(t *testing.T) {
 		{"versions:\n- effective: 2026-03-01T00:30:00Z\n", "full UTC hour"},
 		{"versions:\n- effective: 2026-03-01T00:00:00Z\n- effective: 2026-03-01T00:00:00Z\n", "stands twice"},
 		{"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: a}}\n", "rules[0].tenant is empty"},
-		{"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: '[a'}, tenant: t}\n",
-			`pattern "[a"`},
+		{
+			"versions:\n- effective: 2026-03-01T00:00:00Z\n  rules:\n  - {match: {namespace: '[a'}, tenant: t}\n",
+			`pattern "[a"`,
+		},
 		{"versions:\n- efective: 2026-03-01T00:00:00Z\n", "efective"},
 	} {
 		file := filepath.Join(t.TempDir(), "tenants.yaml")

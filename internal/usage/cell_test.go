@@ -31,8 +31,10 @@ func TestL2TextCellDefusesFormulas(t *testing.T) {
 // after a writer and a reader that may each change line ends.
 func TestL2TenantsNeverBecomeOne(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 2))
-	parts := []string{"=", "-", "+", "@", "'", `"`, " ", ",", ";", "|", "\t", "\r", "\n", "\x00", "\xff", "\xe2", "␛",
-		"＝", "M", "f", "a", `\`}
+	parts := []string{
+		"=", "-", "+", "@", "'", `"`, " ", ",", ";", "|", "\t", "\r", "\n", "\x00", "\xff", "\xe2", "␛",
+		"＝", "M", "f", "a", `\`,
+	}
 	texts := []string{"vision", "vision\r", "vision\r\n", "vision\n", "=x", "'=x", "''=x"}
 	for range 100_000 {
 		var text strings.Builder

@@ -78,10 +78,12 @@ func TestRunGroups(t *testing.T) {
 		"month and node": {usage.Query{By: []string{"month", "node"}}, "month,node" + header +
 			"2026-03,n1,1800000,1800000,3600000,18000000,0,0,0,1,7.999\n" +
 			"2026-04,n2,3600000,0,0,0,0,0,1,1.000000278,0.000\n"},
-		"the order of columns is the query's": {usage.Query{By: []string{"hour", "day", "tenant"}, Tenant: "ml"},
+		"the order of columns is the query's": {
+			usage.Query{By: []string{"hour", "day", "tenant"}, Tenant: "ml"},
 			"hour,day,tenant" + header +
 				"2026-03-31T23:00:00Z,2026-03-31,ml,1800000,1800000,0,0,0,0,0,0.142857143,1.500\n" +
-				"2026-04-01T00:00:00Z,2026-04-01,ml,3600000,0,0,0,0,0,0,1,0.000\n"},
+				"2026-04-01T00:00:00Z,2026-04-01,ml,3600000,0,0,0,0,0,0,1,0.000\n",
+		},
 		"all of an owner's columns": {usage.Query{
 			By:     []string{"project", "user", "workload", "gpu", "leaf", "model", "profile"},
 			Tenant: "ml", From: start, To: start.Add(time.Hour),
@@ -130,8 +132,10 @@ func TestRunKeepsKindsApart(t *testing.T) {
 
 func TestRunTakesOnlyTheNewestVersion(t *testing.T) {
 	db := storetest.Open(t)
-	row := usagetest.GPUHour{Hour: start, GPU: "GPU-a", Slices: 1, Version: 1,
-		Owners: []usagetest.Owner{{Tenant: "old", Active: 1}}}
+	row := usagetest.GPUHour{
+		Hour: start, GPU: "GPU-a", Slices: 1, Version: 1,
+		Owners: []usagetest.Owner{{Tenant: "old", Active: 1}},
+	}
 	usagetest.Insert(t, db, row)
 	row.Version, row.Owners = 2, []usagetest.Owner{{Tenant: "new", Active: 3_600_000}}
 	usagetest.Insert(t, db, row)
@@ -267,8 +271,10 @@ func TestOnlyLeavesRowsWithTheValue(t *testing.T) {
 	db := fleet(t)
 	want := "node" + header + "n2,3600000,0,0,0,0,0,1,1.000000278,0.000\n"
 	if diff := cmp.Diff(want,
-		run(t, db, usage.Query{By: []string{"node"},
-			Only: map[string]string{"node": "n2", "month": "2026-04"}})); diff != "" {
+		run(t, db, usage.Query{
+			By:   []string{"node"},
+			Only: map[string]string{"node": "n2", "month": "2026-04"},
+		})); diff != "" {
 		t.Errorf("usage (-want +got):\n%s", diff)
 	}
 	_, err := usage.Run(t.Context(), db,

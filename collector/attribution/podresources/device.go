@@ -49,8 +49,10 @@ func parseDevice(id string) (deviceID, error) {
 		name, digits string
 		into         **uint32
 	}{
-		{"GPU instance", m[3], &d.device.GI}, {"compute instance", m[4], &d.device.CI},
-		{"minor", m[5], &d.device.Minor}, {"GPU instance", m[6], &d.device.GI},
+		{"GPU instance", m[3], &d.device.GI},
+		{"compute instance", m[4], &d.device.CI},
+		{"minor", m[5], &d.device.Minor},
+		{"GPU instance", m[6], &d.device.GI},
 	} {
 		if part.digits == "" {
 			continue

@@ -51,7 +51,8 @@ func merge(into *attribution.Device, part attribution.Device) error {
 		what      string
 		into, add **uint32
 	}{
-		{"boards", &into.Minor, &part.Minor}, {"GPU instances", &into.GI, &part.GI},
+		{"boards", &into.Minor, &part.Minor},
+		{"GPU instances", &into.GI, &part.GI},
 		{"compute instances", &into.CI, &part.CI},
 	} {
 		switch have, add := *f.into, *f.add; {

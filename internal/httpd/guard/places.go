@@ -24,8 +24,10 @@ type client struct {
 }
 
 func newPlaces(total, perClient int) *places {
-	return &places{total: semaphore.NewWeighted(int64(total)), perClient: int64(perClient),
-		clients: map[netip.Addr]*client{}}
+	return &places{
+		total: semaphore.NewWeighted(int64(total)), perClient: int64(perClient),
+		clients: map[netip.Addr]*client{},
+	}
 }
 
 // take waits for a place of the client's, then for one of all. leave, which may

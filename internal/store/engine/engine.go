@@ -97,8 +97,10 @@ func open(lib *library, arguments []string, o Options) (*Engine, error) {
 		base.close()
 		return nil, err
 	}
-	e := &Engine{dir: o.Dir, log: o.Log, clock: o.Clock, drain: o.Drain, base: base,
-		version: string(bytes.TrimSpace(version))}
+	e := &Engine{
+		dir: o.Dir, log: o.Log, clock: o.Clock, drain: o.Drain, base: base,
+		version: string(bytes.TrimSpace(version)),
+	}
 	e.pool = newPool(func() (*conn, error) { return newConn(lib, arguments) }, maxConnsInUse)
 	o.Log.Info("engine open", "dir", o.Dir, "library", lib.path, "version", e.version, "memory_bytes", o.MemoryBytes)
 	return e, nil

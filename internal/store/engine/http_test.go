@@ -40,7 +40,8 @@ func post(t *testing.T, body io.Reader, header http.Header, parameters ...string
 }
 
 func do(ctx context.Context, t *testing.T, method string, body io.Reader, header http.Header,
-	parameters ...string) answer {
+	parameters ...string,
+) answer {
 	t.Helper()
 	q := url.Values{}
 	for i := 0; i < len(parameters); i += 2 {
@@ -106,14 +107,24 @@ func TestExceptionsHaveTheServersStatusAndCode(t *testing.T) {
 		"bad setting name": {"SELECT 1", []string{"a b", "1"}, 500, "36", `"a b"`},
 		"unknown database": {"SELECT 1", []string{"database", "nobase"}, 404, "81", "nobase"},
 		"division by zero": {"SELECT intDiv(1, 0)", nil, 500, "153", "zero"},
-		"time limit": {"SELECT sleepEachRow(1) FROM numbers(5) SETTINGS max_block_size = 1",
-			[]string{"max_execution_time", "0.2"}, 408, "159", "TIMEOUT"},
-		"memory limit": {"SELECT groupArray(number) FROM numbers(100000000)",
-			[]string{"max_memory_usage", "10000000"}, 500, "241", "MEMORY"},
+		"time limit": {
+			"SELECT sleepEachRow(1) FROM numbers(5) SETTINGS max_block_size = 1",
+			[]string{"max_execution_time", "0.2"},
+			408, "159", "TIMEOUT",
+		},
+		"memory limit": {
+			"SELECT groupArray(number) FROM numbers(100000000)",
+			[]string{"max_memory_usage", "10000000"},
+			500, "241", "MEMORY",
+		},
 		"missing parameter": {"SELECT {x:UInt8}", nil, 400, "456", "x"},
 		"session":           {"SELECT 1", []string{"session_id", "s"}, 501, "48", "session_id"},
-		"unknown compression": {"SELECT 1", []string{"compress", "1", "network_compression_method", "lzma"}, 500,
-			"89", "LZMA"},
+		"unknown compression": {
+			"SELECT 1",
+			[]string{"compress", "1", "network_compression_method", "lzma"},
+			500,
+			"89", "LZMA",
+		},
 		"bad insert data": {"INSERT INTO FUNCTION null('x UInt8') FORMAT CSV\nfoo\n", nil, 400, "117", "end of line"},
 	}
 	for name, test := range tests {

@@ -55,8 +55,10 @@ func parseRequest(r *http.Request) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := &request{body: body,
-		format: firstOf(q.Get("default_format"), r.Header.Get("X-ClickHouse-Format"), "TabSeparated")}
+	req := &request{
+		body:   body,
+		format: firstOf(q.Get("default_format"), r.Header.Get("X-ClickHouse-Format"), "TabSeparated"),
+	}
 	req.session.database = firstOf(q.Get("database"), r.Header.Get("X-ClickHouse-Database"), defaultDatabase)
 	if err := req.readSettings(q, r.Method); err != nil {
 		return nil, err

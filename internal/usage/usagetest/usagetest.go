@@ -59,13 +59,15 @@ func Insert(t testing.TB, db tables.Inserter, hours ...GPUHour) {
 		for _, used := range []uint64{h.Stranded, h.Unhealthy, h.Unobserved} {
 			free -= int64(used)
 		}
-		row := tables.UsageHour{Cluster: "test", UntilMS: h.PresentMS, Version: h.Version, Epoch: h.Epoch, Inputs: h.Inputs,
+		row := tables.UsageHour{
+			Cluster: "test", UntilMS: h.PresentMS, Version: h.Version, Epoch: h.Epoch, Inputs: h.Inputs,
 			Usage: tables.Usage{
 				Hour: h.Hour, GPU: h.GPU, Node: h.Node, Model: h.Model, Slices: h.Slices,
 				GPUSlices: cmp.Or(h.GPUSlices, uint16(h.Slices)),
 				PresentMS: h.PresentMS, Stranded: h.Stranded, Unhealthy: h.Unhealthy, Unobserved: h.Unobserved,
 				PlatformEnergyMJ: h.PlatformEnergyMJ, UnattributedMJ: h.UnattributedMJ,
-			}}
+			},
+		}
 		for _, o := range h.Owners {
 			free -= int64(o.Active + o.Idle + o.Unproven)
 			row.Leaf, row.Profile, row.ProfileSlices = append(row.Leaf, o.Leaf), append(row.Profile,
