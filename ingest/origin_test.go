@@ -372,7 +372,7 @@ func TestH6WhoSpokeForAnotherIsFound(t *testing.T) {
 	p.topic.arrives(t, fleetStart.AddDate(0, 0, 5), late)
 	p.drain(t)
 	want = append(want,
-		`cluster "fleet", node "n000", hour 2026-03-02T00:00:00Z: batches of collector "c000" came after it was closed, the last at 2026-03-07T00:00:00Z`)
+		`cluster "fleet", node "n000", hour 2026-03-02T00:00:00Z: batches of collector "c000" arrived after the hour was closed, the last at 2026-03-07T00:00:00Z`)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, found()); diff != "" {
 		t.Errorf("findings after a late batch (-want +got):\n%s", diff)
