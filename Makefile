@@ -146,7 +146,7 @@ bench: $(LIB) need-go need-cc ## all benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem $(PKG)
 
 .PHONY: lint
-lint: need-go need-cc ## the design's rules: arrows between rooms, time, SQL, sizes
+lint: need-go need-cc ## the design's rules: imports between components, time, SQL, sizes
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed, run make fmt:"; echo "$$unformatted"; exit 1; fi
 	@if git grep -nE '$(SQL_IN_FORMAT)' -- '*.go'; then echo "SQL lives in constants or .sql files, with parameters"; exit 1; fi

@@ -87,51 +87,6 @@ func (a *api) registerOn(h huma.API) {
 	}
 }
 
-// routes are all operations.
-func (a *api) routes() []route {
-	const document = "/invoices/{number}"
-	return []route{
-		get("/tenants", "list-tenants", tagUsage, by(a.listTenants), "Tenants with usage, their time zones and months"),
-		get("/usage", "query-usage", tagUsage, by(a.queryUsage), "Usage of a range, grouped by columns"),
-		get("/explanation", "explain-gpu-hour", tagUsage, by(a.explain),
-			"Why so much? One GPU-hour in words, by reason and evidence, as gputally explain prints it"),
-		get("/anomalies", "list-anomalies", tagUsage, by(a.listAnomalies), "Episodes of waste that overlap a range"),
-		get("/invoices", "list-invoices", tagInvoices, by(a.listInvoices),
-			"Invoices, notes and drafts, without their lines"),
-		get(document, "show-invoice", tagInvoices, by(a.showInvoice),
-			"A finalised invoice or note, in the bytes that were decided").answers(ownBytes),
-		get(document+"/lines", "list-lines", tagInvoices, by(a.listLines), "Lines of a finalised invoice or note"),
-		get(document+"/notes", "list-notes", tagInvoices, by(a.listNotes), "Credit and debit notes on an invoice"),
-		get(document+"/verification", "verify-invoice", tagInvoices, by(a.verifyInvoice),
-			"Rates the document's own copy of usage again and compares the bytes"),
-		get(document+"/lines/{line}/evidence", "show-evidence", tagInvoices, by(a.showEvidence),
-			"From a line back to GPU-hours and batches"),
-		get("/drafts/{period}/{tenant}", "show-draft", tagInvoices, by(a.showDraft),
-			"A tenant's draft with its lines, recomputed"),
-		get("/platform/{period}", "show-platform", tagInvoices, by(a.showPlatform),
-			"The platform's account of a month: what nobody is billed for"),
-		get("/adjustments", "list-adjustments", tagInvoices, by(a.listAdjustments),
-			"Notes that would be decided now: invoices whose usage is another one by now"),
-		post("/invoices", "finalise-invoice", tagDecisions, by(a.finalise),
-			"Finalise a tenant's month: its invoice stands from then on"),
-		post(document+"/notes", "correct-invoice", tagDecisions, by(a.correct),
-			"Decide the pending adjustment of an invoice: a credit or debit note"),
-		post("/approvals", "approve", tagDecisions, by(a.approve),
-			"Approve the draft of a tenant's month, or its pending note, byte for byte"),
-		get("/price-books", "list-price-books", tagDecisions, by(a.listBooks), "Price books that were published"),
-		get("/price-books/{sha256}", "show-price-book", tagDecisions, by(a.showBook),
-			"A price book with its text, by hash, or the one in force"),
-		post("/price-books", "publish-price-book", tagDecisions, by(a.publish), "Make a price book the one in force"),
-		get("/decisions", "list-decisions", tagDecisions, by(a.listDecisions),
-			"The audit log: every decision, accepted or refused, with its hash chain"),
-		get("/exports/chargeback.csv", "export-chargeback", tagExports, by(a.exportChargeback),
-			"The month's invoice lines as CSV").answers(aFile),
-		get("/exports/focus.csv", "export-focus", tagExports, by(a.exportFocus),
-			"The month as FOCUS (FinOps Open Cost and Usage Specification): "+
-				"invoices, notes billed in it, drafts, the platform").answers(aFile),
-	}
-}
-
 // Outcomes of a decision that was asked for.
 const (
 	outcomeDecided  = "decided"

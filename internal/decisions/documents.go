@@ -2,7 +2,6 @@ package decisions
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -107,27 +106,3 @@ func (l *Log) run(parts []string, first int64) int {
 
 // errAltered is a message that is not what was folded.
 var errAltered = errors.New("message was altered since it was read first")
-
-// verified hands over messages of offsets that were folded before, and compares
-// each with the chain, so that what is read is what was decided.
-func (l *Log) verified(ctx context.Context, from, to int64, do func(*broker.Message) error) error {
-	if next := l.next(); from < 0 || to > next {
-		return fmt.Errorf("offsets [%d, %d) are not within [0, %d)", from, to, next)
-	}
-	return l.each(ctx, from, to, func(m *broker.Message) error {
-		if before, after := l.links(m.Offset); Link(before, m.Offset, m.Key, m.Value) != after {
-			return fmt.Errorf("offset %d: %w: the chain there is %s", m.Offset, errAltered, hex.EncodeToString(after[:]))
-		}
-		return do(m)
-	})
-}
-
-// links are the chain's values before and after an offset.
-func (l *Log) links(offset int64) (before, after [32]byte) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if offset > 0 {
-		before = l.state.past[offset-1].chain
-	}
-	return before, l.state.past[offset].chain
-}

@@ -3,7 +3,6 @@ package decisions
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -102,18 +101,6 @@ func NewState() *State {
 		approvals: map[string]Decided[Approval]{}, recent: map[Kind]recent{},
 		clusters: map[string]Decided[Cluster]{}, byID: map[string]*OpenRun{}, byCluster: map[string][]*OpenRun{},
 	}
-}
-
-// Link is the next value of the chain.
-func Link(before [sha256.Size]byte, offset int64, key, value []byte) [sha256.Size]byte {
-	message := sha256.New()
-	message.Write(key)
-	message.Write([]byte{0})
-	message.Write(value)
-	link := make([]byte, 0, sha256.Size+8+sha256.Size)
-	link = append(link, before[:]...)
-	link = binary.BigEndian.AppendUint64(link, uint64(offset))
-	return sha256.Sum256(message.Sum(link))
 }
 
 // Apply folds the message at the offset, which must be Next, appended at an

@@ -2,7 +2,7 @@
 // flags, and which use case it calls.
 //
 // A command's file knows the use cases (cmd/gputally/app and the packages beside it) and
-// internal/cli, no room and no other command; a linter and a test hold that.
+// internal/cli, no component and no other command; a linter and a test check that.
 package commands
 
 import (
