@@ -94,7 +94,7 @@ func testFullDisk(t *testing.T) {
 		},
 		{
 			app.EngineDir, 6 << 20, ingested,
-			regexp.MustCompile(`ingest waits and tries again.*insert into \w+: ClickHouse code 243.*NOT_ENOUGH_SPACE`),
+			regexp.MustCompile(`step failed, ingest will retry it.*insert into \w+: ClickHouse code 243.*NOT_ENOUGH_SPACE`),
 		},
 	} {
 		t.Run(part.dir, func(t *testing.T) {

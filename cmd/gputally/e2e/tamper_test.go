@@ -129,7 +129,7 @@ var tamperings = map[string]struct {
 	"rows claim a newer version": {newerVersion, map[string][]string{"C6": {tamperedGPU}}},
 	"an owner stands twice": {
 		doubleOwner,
-		map[string][]string{"C5": {"(leaf, owner) twice"}, "C6": {tamperedGPU}},
+		map[string][]string{"C5": {"two entries for one leaf and owner"}, "C6": {tamperedGPU}},
 	},
 	"a GPU-hour stands twice": {
 		otherCluster,
