@@ -94,8 +94,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// A restore of many messages tells how far it is, ends where its context does, and
-// goes on from there.
+// A restore of many messages reports how far it is, and ends where its context does.
 func TestARestoreTellsHowFarItIs(t *testing.T) {
 	const junk = restoreMessages + 1
 	dir := t.TempDir()
@@ -118,15 +117,14 @@ func TestARestoreTellsHowFarItIs(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || n != restoreMessages {
 		t.Errorf("Restore whose context ends after a batch = %d, %v", n, err)
 	}
-	// A message that was on its way when the context ended may have arrived all the same:
-	// then nothing is left to do.
-	var rest []step
-	n, err = fresh.Restore(testContext(t), dir, nil, func(done, total int64) { rest = append(rest, step{done, total}) })
-	if err != nil || n > 1 || len(rest) != int(n) {
-		t.Errorf("Restore of the rest = %d, %v, in steps %v", n, err, rest)
+	// What was on its way when the context ended may still arrive, so the whole restore goes
+	// to another topic.
+	told, fresh = nil, open(t, embeddedBroker(t).addr)
+	n, err = fresh.Restore(testContext(t), dir, nil, func(done, total int64) { told = append(told, step{done, total}) })
+	if err != nil || n != junk {
+		t.Errorf("Restore of all = %d, %v", n, err)
 	}
-	want := append([]step{{restoreMessages, junk}}, []step{{junk, junk}}[:len(rest)]...)
-	if diff := cmp.Diff(want, append(told, rest...), cmp.AllowUnexported(step{})); diff != "" {
+	if diff := cmp.Diff([]step{{restoreMessages, junk}, {junk, junk}}, told, cmp.AllowUnexported(step{})); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(stateOf(l), stateOf(fresh)); diff != "" {
