@@ -12,6 +12,7 @@ import (
 	"github.com/gputally/gputally/billing/rating"
 	"github.com/gputally/gputally/internal/check"
 	"github.com/gputally/gputally/internal/decisions"
+	"github.com/gputally/gputally/internal/plural"
 	"github.com/gputally/gputally/internal/store"
 )
 
@@ -74,7 +75,7 @@ func (p *Projection) check(ctx context.Context, res *check.Result) error {
 			len(invoices), rows))
 	})
 	if copied > 0 {
-		res.Say(fmt.Sprintf("the copy has %d messages", copied))
+		res.Say("the copy has " + plural.Of(copied, "message"))
 	}
 	if witnessed > 0 {
 		res.Say(fmt.Sprintf("witnessed %d times", witnessed))

@@ -52,15 +52,20 @@ type Column struct {
 	Wide   bool
 }
 
-// Columns declares columns, one string each: the name, and after a space what it holds
+// Columns declares columns, one string each: the name, and as its last word what it holds
 // unless that is text: "gpu_hours number", "total exact" for exact numbers such as money,
-// "reason wide" for text that is never cut.
+// "who pays wide" for text that is never cut.
 func Columns(declared ...string) []Column {
 	columns := make([]Column, len(declared))
 	for i, text := range declared {
-		name, kind, _ := strings.Cut(text, " ")
-		columns[i] = Column{
-			Name: name, Number: kind == "number" || kind == "exact", exact: kind == "exact", Wide: kind == "wide",
+		columns[i].Name = text
+		for kind, column := range map[string]Column{
+			" number": {Number: true}, " exact": {Number: true, exact: true}, " wide": {Wide: true},
+		} {
+			if name, is := strings.CutSuffix(text, kind); is {
+				columns[i] = column
+				columns[i].Name = name
+			}
 		}
 	}
 	return columns

@@ -71,6 +71,9 @@ func TestKilledDemoBillsTheSame(t *testing.T) {
 	if code := first.Wait(t); code != cli.ExitOK {
 		t.Fatalf("an undisturbed demo ended with %d", code)
 	}
+	if summary := figures(first); strings.Contains(summary, "…") {
+		t.Errorf("a figure of the summary is cut:\n%s", summary)
+	}
 	again := programtest.Spawn(t, undisturbed, demo...)
 	if code := again.Wait(t); code != cli.ExitOK {
 		t.Fatalf("a second demo in the same directory ended with %d", code)
