@@ -149,8 +149,13 @@ func TestOutputFlagRefusesOtherWords(t *testing.T) {
 // The last word alone says what a column holds: a name may have several words, or none.
 func TestColumns(t *testing.T) {
 	want := []Column{
-		{Name: "tenant"}, {Name: "who pays", Wide: true}, {Name: "what it is"}, {Name: "GPU-hours", Number: true},
-		{Name: "total", Number: true, exact: true}, {Wide: true}, {Name: "wide"},
+		{Name: "tenant"},
+		{Name: "who pays", Wide: true},
+		{Name: "what it is"},
+		{Name: "GPU-hours", Number: true},
+		{Name: "total", Number: true, exact: true},
+		{Wide: true},
+		{Name: "wide"},
 	}
 	got := Columns("tenant", "who pays wide", "what it is", "GPU-hours number", "total exact", " wide", "wide")
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Column{})); diff != "" {

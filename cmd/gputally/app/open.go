@@ -43,11 +43,8 @@ func OpenOrCreate(ctx context.Context, s *cli.Session) (*Access, error) {
 	return StartEmbedded(ctx, s, dir, cfg, true)
 }
 
-// The data directory's inside. FORMAT's number stands for this layout.
+// The sockets in the data directory's temporary folder.
 const (
-	EngineDir = datadir.EngineDir
-	BrokerDir = datadir.BrokerDir
-
 	SocketName       = "clickhouse.sock"
 	brokerSocketName = "kafka.sock"
 	httpSocketName   = "http.sock"
@@ -94,8 +91,10 @@ func (a *Access) OnData() string {
 }
 
 // Close stops engine and broker where they are this command's own.
-func (a *Access) Close() error {
-	err := a.DB.Close()
+func (a *Access) Close() (err error) {
+	if a.DB != nil {
+		err = a.DB.Close()
+	}
 	if a.group != nil {
 		err = errors.Join(err, a.group.Stop())
 	}
@@ -189,7 +188,7 @@ func StartEmbedded(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg se
 		return a, nil
 	}
 	embedded, err := broker.StartEmbedded(broker.EmbeddedOptions{
-		Dir: dir.Join(BrokerDir), Listen: "unix:" + filepath.Join(dir.TempDir(), brokerSocketName), Protected: true,
+		Dir: dir.Join(datadir.BrokerDir), Listen: "unix:" + filepath.Join(dir.TempDir(), brokerSocketName), Protected: true,
 		Log: s.Log, Clock: s.Clock,
 	})
 	if err != nil {
@@ -215,7 +214,7 @@ func startEngine(ctx context.Context, s *cli.Session, dir *datadir.Dir, cfg sett
 	}
 	return engine.Supervise(context.WithoutCancel(ctx), engine.SuperviseOptions{
 		Command: []string{
-			executable, EngineCommandName, "--dir", dir.Join(EngineDir), "--socket", socket, "--library", library,
+			executable, EngineCommandName, "--dir", dir.Join(datadir.EngineDir), "--socket", socket, "--library", library,
 			"--memory-bytes", strconv.FormatInt(cfg.ClickHouse.MemoryBytes, 10), "--log-level", slog.LevelWarn.String(),
 		},
 		Socket: socket,

@@ -32,7 +32,6 @@ import (
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/clock"
-	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/httpd"
 	"github.com/gputally/gputally/internal/lifecycle"
@@ -40,9 +39,7 @@ import (
 )
 
 const (
-	// SpoolDir is the folder of spools within the data directory.
-	SpoolDir = datadir.SpoolDir
-	// exporterState is the exporter source's memory. It lies outside spoolDir,
+	// exporterState is the exporter source's memory. It lies outside datadir.SpoolDir,
 	// where each entry is a spool.
 	exporterState = "exporter.json"
 	// DeviceState is the memory of the dcgm and nvml sources.

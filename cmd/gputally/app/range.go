@@ -62,9 +62,7 @@ func SayNothing(ctx context.Context, s *cli.Session, a *Access, asked string) er
 	if !first.IsZero() {
 		has = "has " + first.Format(time.RFC3339) + " to " + end.Format(time.RFC3339)
 	}
-	if _, err := fmt.Fprintf(s.Stderr, "%s; the ledger %s\n", what, has); err != nil {
-		return fmt.Errorf("print answer: %w", err)
-	}
+	s.Sayf("%s; the ledger %s\n", what, has)
 	return nil
 }
 

@@ -43,15 +43,12 @@ func (p *Pipeline) decisionOptions() decisions.Options {
 	}
 }
 
-// CopyName is the folder in the data directory that decisions are copied to.
-const CopyName = datadir.CopyDir
-
 // copyDir is where the decisions are copied to, by this process or, where a
 // standalone serves the directory, by that one; empty: nowhere.
 func (p *Pipeline) copyDir() (dir string, readOnly bool) {
 	dir = p.Config.Decisions.CopyDir
 	if dir == "" && p.Access.data != "" {
-		dir = filepath.Join(p.Access.data, CopyName)
+		dir = filepath.Join(p.Access.data, datadir.CopyDir)
 	}
 	if dir == decisions.NoCopy {
 		return "", false

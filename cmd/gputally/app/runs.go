@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -36,14 +35,14 @@ func (p *Pipeline) Follow() *decisions.Log {
 	return p.Decisions
 }
 
-// Decide appends a record that the operator of this command answers for, and
-// fails where it is refused.
-func (p *Pipeline) Decide(ctx context.Context, kind decisions.Kind, key, who string, body any) error {
+// Decide appends a record by who gives this command (Session.Who), and fails where it is
+// refused.
+func (p *Pipeline) Decide(ctx context.Context, kind decisions.Kind, key string, body any) error {
 	log := p.Follow()
 	if err := log.Refresh(ctx); err != nil {
 		return err
 	}
-	who = operator(who)
+	who := p.Session.Who()
 	request, err := p.MayDecide(kind, key, who, body)
 	if err != nil {
 		return err
@@ -54,9 +53,6 @@ func (p *Pipeline) Decide(ctx context.Context, kind decisions.Kind, key, who str
 	}
 	return err
 }
-
-// operator is who a record is by: the named one, else the user that runs this.
-func operator(named string) string { return cmp.Or(named, cli.CurrentUser(), "unknown") }
 
 // MayDecide fails where a record would be refused, as far as the topic was read:
 // nothing is appended for it. It gives the record's request.
@@ -75,7 +71,7 @@ func (p *Pipeline) MayDecide(kind decisions.Kind, key, who string, body any) (re
 }
 
 // Declare declares the cluster that this process' own collector measures.
-func (p *Pipeline) Declare(ctx context.Context, cluster string, slot time.Duration, who string) error {
+func (p *Pipeline) Declare(ctx context.Context, cluster string, slot time.Duration) error {
 	c := decisions.Cluster{Name: cluster, SlotMS: slot.Milliseconds()}
 	log := p.Follow()
 	if err := log.Refresh(ctx); err != nil {
@@ -85,13 +81,13 @@ func (p *Pipeline) Declare(ctx context.Context, cluster string, slot time.Durati
 		return nil
 	}
 	return p.Decide(ctx, decisions.KindCluster,
-		"cluster/"+decisions.Digest([]byte(cluster))[:32]+"/"+slot.String(), who, &c)
+		"cluster/"+decisions.Digest([]byte(cluster))[:32]+"/"+slot.String(), &c)
 }
 
 // EndRuns ends what openRuns opened.
 func (p *Pipeline) EndRuns(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
-		if err := p.Decide(ctx, decisions.KindRunEnd, "run_end/"+id, "", &decisions.RunEnd{ID: id}); err != nil {
+		if err := p.Decide(ctx, decisions.KindRunEnd, "run_end/"+id, &decisions.RunEnd{ID: id}); err != nil {
 			return fmt.Errorf("end run %s: %w", id, err)
 		}
 	}
@@ -109,14 +105,14 @@ func (p *Pipeline) OpenRuns(ctx context.Context, runs ...decisions.Run) (ids []s
 		if r.ID = p.openRun(*r); r.ID == "" {
 			one := *r
 			one.ID = "new"
-			if _, err := p.MayDecide(decisions.KindRun, "run/new", operator(""), &one); err != nil {
+			if _, err := p.MayDecide(decisions.KindRun, "run/new", p.Session.Who(), &one); err != nil {
 				return nil, fmt.Errorf("open run: %w", err)
 			}
 		}
 	}
 	for _, r := range runs {
 		if r.ID == "" {
-			if r.ID, err = p.NewRun(ctx, r, ""); err != nil {
+			if r.ID, err = p.NewRun(ctx, r); err != nil {
 				return ids, err
 			}
 		}
@@ -125,10 +121,10 @@ func (p *Pipeline) OpenRuns(ctx context.Context, runs ...decisions.Run) (ids []s
 	return ids, nil
 }
 
-// NewRun opens a run under a new id, in the name of who; empty: of the user that runs this.
-func (p *Pipeline) NewRun(ctx context.Context, r decisions.Run, who string) (id string, err error) {
+// NewRun opens a run under a new id.
+func (p *Pipeline) NewRun(ctx context.Context, r decisions.Run) (id string, err error) {
 	r.ID = rand.Text()[:13]
-	if err := p.Decide(ctx, decisions.KindRun, "run/"+r.ID, who, &r); err != nil {
+	if err := p.Decide(ctx, decisions.KindRun, "run/"+r.ID, &r); err != nil {
 		return "", fmt.Errorf("open run: %w", err)
 	}
 	return r.ID, nil

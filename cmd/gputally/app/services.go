@@ -59,8 +59,8 @@ func RunService(ctx context.Context, s *cli.Session, service Service) (err error
 		if a, err = openRemote(ctx, s, cfg); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, a.Close()) }()
 	}
+	defer func() { err = errors.Join(err, a.Close()) }()
 	p := NewPipeline(ctx, s, a)
 	server, err := p.listen(ctx)
 	if err != nil {

@@ -134,7 +134,7 @@ func (p *Pipeline) startScraping(ctx context.Context) error {
 	if err := p.keepsSlot(ctx); err != nil {
 		return err
 	}
-	if err := p.Declare(ctx, p.Config.Cluster.Name, p.Config.Cluster.Slot, ""); err != nil && p.Decisions.Whole() == nil {
+	if err := p.Declare(ctx, p.Config.Cluster.Name, p.Config.Cluster.Slot); err != nil && p.Decisions.Whole() == nil {
 		return err
 	} else if err != nil {
 		// What is not measured now is lost, and the table of clusters knows those that ran before.
@@ -146,7 +146,7 @@ func (p *Pipeline) startScraping(ctx context.Context) error {
 	}
 	return p.startCollecting(ctx,
 		collecting{
-			spool: filepath.Join(p.Access.Dir.Join(SpoolDir), id),
+			spool: filepath.Join(p.Access.Dir.Join(datadir.SpoolDir), id),
 			state: func(name string) string { return p.Access.Dir.Join(name) },
 		})
 }

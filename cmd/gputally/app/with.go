@@ -13,7 +13,27 @@ import (
 
 // WithPipeline opens a ledger with its broker for one command, and stops and closes all
 // of it afterwards.
-func WithPipeline(ctx context.Context, s *cli.Session, open func(context.Context, *cli.Session) (*Access, error),
+func WithPipeline(ctx context.Context, s *cli.Session, open opening, do func(p *Pipeline) error) error {
+	return with(ctx, s, open, (*Pipeline).open, do)
+}
+
+// WithBroker connects to the data directory's broker, or to the configured one
+// where there is no --data, and closes what was opened for it.
+func WithBroker(ctx context.Context, s *cli.Session, do func(p *Pipeline) error) error {
+	open := Open
+	if s.Data == "" {
+		open = func(_ context.Context, s *cli.Session) (*Access, error) {
+			cfg, err := ConfigOf(s)
+			return &Access{Config: cfg}, err
+		}
+	}
+	return with(ctx, s, open, (*Pipeline).Connect, do)
+}
+
+// opening is a way to a ledger: Open, OpenOrCreate, or one of those and a change.
+type opening func(context.Context, *cli.Session) (*Access, error)
+
+func with(ctx context.Context, s *cli.Session, open opening, connect func(*Pipeline, context.Context) error,
 	do func(p *Pipeline) error,
 ) (err error) {
 	a, err := open(ctx, s)
@@ -26,33 +46,7 @@ func WithPipeline(ctx context.Context, s *cli.Session, open func(context.Context
 	}
 	p := NewPipeline(ctx, s, a)
 	defer func() { err = errors.Join(err, p.Group.Stop()) }()
-	if err := p.open(ctx); err != nil {
-		return err
-	}
-	return do(p)
-}
-
-// WithBroker connects to the data directory's broker, or to the configured one
-// where there is no --data, and closes what was opened for it.
-func WithBroker(ctx context.Context, s *cli.Session, do func(p *Pipeline) error) (err error) {
-	a := &Access{}
-	if s.Data != "" {
-		a, err = Open(ctx, s)
-	} else {
-		a.Config, err = ConfigOf(s)
-	}
-	if err != nil {
-		return err
-	}
-	if a.DB != nil {
-		defer func() { err = errors.Join(err, a.Close()) }()
-	}
-	if err := a.needBroker(); err != nil {
-		return err
-	}
-	p := NewPipeline(ctx, s, a)
-	defer func() { err = errors.Join(err, p.Group.Stop()) }()
-	if err := p.Connect(ctx); err != nil {
+	if err := connect(p, ctx); err != nil {
 		return err
 	}
 	return do(p)

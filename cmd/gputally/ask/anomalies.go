@@ -39,7 +39,7 @@ func printAnomalies(s *cli.Session, found []episode.Episode) error {
 	case cli.AsCSV:
 		return episode.WriteCSV(s.Stdout, found)
 	case cli.AsJSON:
-		return anomaliesExact(found).Write(s.Stdout, s.Format, false)
+		return s.Print(anomaliesExact(found))
 	}
 	return s.Print(anomaliesShown(found))
 }

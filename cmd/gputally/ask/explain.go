@@ -14,6 +14,7 @@ import (
 	"github.com/gputally/gputally/ingest/explain"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/clock"
+	"github.com/gputally/gputally/internal/plural"
 	"github.com/gputally/gputally/internal/usage"
 )
 
@@ -105,8 +106,8 @@ type ExplainAsk struct {
 	Output  explainOutput
 }
 
-// Validate refuses flags that name no GPU-hour, or more than one.
-func (a *ExplainAsk) Validate() error {
+// validate refuses flags that name no GPU-hour, or more than one.
+func (a *ExplainAsk) validate() error {
 	named := 0
 	for _, name := range []string{a.Request.GPU, a.Request.Pod, a.Request.Job, a.Invoice} {
 		if name != "" {
@@ -124,31 +125,43 @@ func (a *ExplainAsk) Validate() error {
 	return nil
 }
 
-// LineToHour asks for the GPU-hour with the most time of an invoice's line, and
-// says so on standard error.
-func LineToHour(ctx context.Context, s *cli.Session, data string, ask *ExplainAsk) error {
+// Explain prints why a GPU-hour costs what it costs.
+func Explain(ctx context.Context, s *cli.Session, ask ExplainAsk) error {
+	if err := ask.validate(); err != nil {
+		return cli.UsageError(err)
+	}
+	if ask.Invoice == "" {
+		return app.WithStore(ctx, s, func(a *app.Access) error { return explainHour(ctx, s, a, ask) })
+	}
 	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
-		e, err := p.Register.Evidence(ctx, ask.Invoice, ask.Line)
-		if errors.Is(err, invoice.ErrNoEvidence) {
-			return cli.UsageError(err)
-		}
-		if err != nil {
+		if err := lineToHour(ctx, p, &ask); err != nil {
 			return err
 		}
-		g := e.Largest()
-		if g == nil {
-			return fmt.Errorf("line %d of invoice %s: the ledger has no GPU-hours of it any more", ask.Line, ask.Invoice)
-		}
-		ask.Request.GPU, ask.Request.Cluster = g.GPU, g.Cluster
-		ask.Request.Hour, err = time.Parse(time.RFC3339, g.Hour)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(s.Stderr,
-			"line %d of invoice %s has %d parts of GPU-hours (gputally invoice evidence lists them); this is the largest\n",
-			ask.Line, cli.Printable(ask.Invoice), len(e.GPUHours))
-		return err
+		return explainHour(ctx, s, p.Access, ask)
 	})
+}
+
+// lineToHour asks for the GPU-hour with the most time of an invoice's line, and
+// says so on standard error.
+func lineToHour(ctx context.Context, p *app.Pipeline, ask *ExplainAsk) error {
+	e, err := p.Register.Evidence(ctx, ask.Invoice, ask.Line)
+	if errors.Is(err, invoice.ErrNoEvidence) {
+		return cli.UsageError(err)
+	}
+	if err != nil {
+		return err
+	}
+	g := e.Largest()
+	if g == nil {
+		return fmt.Errorf("line %d of invoice %s: the ledger has no GPU-hours of it any more", ask.Line, ask.Invoice)
+	}
+	ask.Request.GPU, ask.Request.Cluster = g.GPU, g.Cluster
+	if ask.Request.Hour, err = time.Parse(time.RFC3339, g.Hour); err != nil {
+		return err
+	}
+	p.Session.Sayf("line %d of invoice %s has %s of GPU-hours (gputally invoice evidence lists them); "+
+		"this is the largest\n", ask.Line, cli.Printable(ask.Invoice), plural.Of(len(e.GPUHours), "part"))
+	return nil
 }
 
 const (
@@ -156,10 +169,10 @@ const (
 	explainPause    = time.Second
 )
 
-// Explain prints the answer. Where data come in meanwhile, the row of an open
+// explainHour prints the answer. Where data come in meanwhile, the row of an open
 // hour may be a moment older than the journal: what doesn't add up then is
 // asked again.
-func Explain(ctx context.Context, s *cli.Session, a *app.Access, ask ExplainAsk) error {
+func explainHour(ctx context.Context, s *cli.Session, a *app.Access, ask ExplainAsk) error {
 	book, err := a.Book(ctx)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func printUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.Ti
 		}
 		return app.SayNothing(ctx, s, a, span.String())
 	}
-	return usageExact(q, rows).Write(s.Stdout, s.Format, false)
+	return s.Print(usageExact(q, rows))
 }
 
 // noteOpenPools says on stderr what the figures can't tell (R18).

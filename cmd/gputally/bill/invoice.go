@@ -82,7 +82,7 @@ func printInvoice(s *cli.Session, inv *invoice.Invoice, head string) error {
 	case cli.AsJSON:
 		return printDocument(s, inv)
 	case cli.AsCSV:
-		return invoiceLines(inv).Write(s.Stdout, s.Format, false)
+		return s.Print(invoiceLines(inv))
 	}
 	hours := func(of rating.Money) string { return cli.Grouped(cli.Fixed(of.String(), 1)) }
 	err := s.Writef(

@@ -59,7 +59,7 @@ func printBook(s *cli.Session, book *prices.Book, warnings []prices.Warning, now
 		if err := s.Writef("\n%s\n", cli.Bold(title, cli.Colour(s.Stdout))); err != nil {
 			return err
 		}
-		if err := versionTable(&book.Versions[i], book).Write(s.Stdout, cli.AsTable, cli.Colour(s.Stdout)); err != nil {
+		if err := s.Print(versionTable(&book.Versions[i], book)); err != nil {
 			return err
 		}
 	}
@@ -198,7 +198,7 @@ func CheckPrices(s *cli.Session, path string) error {
 		for _, warning := range warnings {
 			s.Sayf("warning: %s\n", cli.Printable(warning.String()))
 		}
-		return factTable(book).Write(s.Stdout, s.Format, false)
+		return s.Print(factTable(book))
 	}
 	return printBook(s, book, warnings, now)
 }

@@ -146,7 +146,7 @@ func sayPublished(s *cli.Session, before, book *prices.Book) error {
 	if len(changes) == 0 {
 		return s.Writef("no change: both price books have the same rates and terms in every hour\n")
 	}
-	return changeTable(changes, true).Write(s.Stdout, cli.AsTable, cli.Colour(s.Stdout))
+	return s.Print(changeTable(changes, true))
 }
 
 // DiffPrices prints what changes from one price book to another.

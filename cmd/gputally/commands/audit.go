@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/cmd/gputally/ask"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/datadir"
 )
 
 func auditCommand() cli.Command {
@@ -72,7 +72,7 @@ interrupted goes on when it is given again. A copy that contradicts ClickHouse's
 refused before anything is appended; --over-contradiction drops such tables instead, on the record. A restore is
 itself a decision. Nothing else may decide meanwhile.`,
 		Examples: []string{
-			"gputally audit restore --data DIR --from DIR/" + app.CopyName + " --by alice",
+			"gputally audit restore --data DIR --from DIR/" + datadir.CopyDir + " --by alice",
 			"after the topic was lost",
 		},
 		Takes:   cli.Data | cli.By,

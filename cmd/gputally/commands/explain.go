@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/cmd/gputally/ask"
 	"github.com/gputally/gputally/internal/cli"
 )
@@ -48,15 +47,7 @@ which the GPU-hour with the most time is explained.`,
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
 			q.Request.Hour = hour.At
-			if err := q.Validate(); err != nil {
-				return cli.UsageError(err)
-			}
-			if q.Invoice != "" {
-				if err := ask.LineToHour(ctx, s, s.Data, &q); err != nil {
-					return err
-				}
-			}
-			return app.WithStore(ctx, s, func(a *app.Access) error { return ask.Explain(ctx, s, a, q) })
+			return ask.Explain(ctx, s, q)
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/settings"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/placetest"
 	"github.com/gputally/gputally/internal/store/storetest"
 )
@@ -54,7 +55,7 @@ func TestASkipIsDecidedLikeAllElse(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(told), " audit\n") || stands() != 1 {
 		t.Errorf("the witness was told %q, %v, and the group stands at %d, want 1", told, err, stands())
 	}
-	copies, err := filepath.Glob(filepath.Join(data, app.CopyName, "*.decisions"))
+	copies, err := filepath.Glob(filepath.Join(data, datadir.CopyDir, "*.decisions"))
 	if err != nil {
 		t.Fatal(err)
 	}

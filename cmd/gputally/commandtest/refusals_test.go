@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/cmd/gputally/programtest"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/decisions"
 	"github.com/gputally/gputally/internal/placetest"
 	"github.com/gputally/gputally/internal/store"
@@ -23,7 +23,7 @@ import (
 func decided(t *testing.T, data string) string {
 	t.Helper()
 	b, err := broker.StartEmbedded(broker.EmbeddedOptions{
-		Dir: filepath.Join(data, app.BrokerDir),
+		Dir: filepath.Join(data, datadir.BrokerDir),
 		Log: slog.New(slog.DiscardHandler), RetentionCheck: -1,
 	})
 	if err != nil {

@@ -158,7 +158,7 @@ func (d *demo) prepare(ctx context.Context, f Flags) error {
 	}
 	d.collector, d.spool, err = d.p.NewCollector(app.CollectorOptions{
 		ID: simulator, Cluster: cfg.Cluster, Slot: demoSlot, Policy: spool.Block, Source: src,
-		Dir: filepath.Join(d.p.Access.Dir.Join(app.SpoolDir), simulator),
+		Dir: filepath.Join(d.p.Access.Dir.Join(datadir.SpoolDir), simulator),
 	})
 	return err
 }

@@ -52,7 +52,7 @@ func (d *demo) table(title string, t cli.Table) error {
 	if err := d.print("\n", cli.Bold(title, cli.Colour(d.s.Stdout)), "\n"); err != nil {
 		return err
 	}
-	return t.Write(d.s.Stdout, cli.AsTable, cli.Colour(d.s.Stdout))
+	return d.s.Print(t)
 }
 
 // capacity shows the month by bucket, and that the buckets are the capacity.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/cmd/gputally/programtest"
 	"github.com/gputally/gputally/cmd/gputally/settings"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/placetest"
 )
 
@@ -35,7 +35,7 @@ func TestLostDecisionsAreRestored(t *testing.T) {
 		"--output", "json")
 	file, skip := programtest.WriteLines(t, programtest.FleetLines(t)), programtest.Unread(t, data)
 	loseDecisions(t, data)
-	copyDir := filepath.Join(data, app.CopyName)
+	copyDir := filepath.Join(data, datadir.CopyDir)
 	for _, args := range [][]string{
 		{"invoice", "list", "--period", "2026-03"},
 		{"invoice", "finalise", "--period", "2026-03"},
@@ -82,8 +82,8 @@ func TestM2ACopyThatTablesOrWitnessContradictIsNotRestored(t *testing.T) {
 	for _, dir := range []string{data, other} {
 		programtest.MustInvoke(t, "invoice", "finalise", "--data", dir, "--period", "2026-03", "--by", "finance")
 	}
-	own, forged, aside := filepath.Join(data, app.CopyName), filepath.Join(other,
-		app.CopyName), filepath.Join(t.TempDir(), "aside")
+	own, forged, aside := filepath.Join(data, datadir.CopyDir), filepath.Join(other,
+		datadir.CopyDir), filepath.Join(t.TempDir(), "aside")
 	mustRename(t, own, aside)
 	loseDecisions(t, data)
 	got := programtest.Invoke(t, "audit", "restore", "--data", data, "--from", forged, "--by", "alice")
@@ -118,7 +118,7 @@ func TestMeteringGoesOnBesideALostLog(t *testing.T) {
 	if code := running.Stop(); code != cli.ExitOK {
 		t.Errorf("standalone ended with %d", code)
 	}
-	programtest.MustInvoke(t, "audit", "restore", "--data", data, "--from", filepath.Join(data, app.CopyName),
+	programtest.MustInvoke(t, "audit", "restore", "--data", data, "--from", filepath.Join(data, datadir.CopyDir),
 		"--by", "alice")
 }
 
@@ -138,7 +138,7 @@ func TestM2AnEditedAndRebuiltLogIsNamed(t *testing.T) {
 	data := programtest.NewFleet(t)
 	programtest.MustInvoke(t, "invoice", "finalise", "--data", data, "--period", "2026-03", "--by", "finance")
 	kept := filepath.Join(t.TempDir(), "elsewhere")
-	if err := os.Rename(filepath.Join(data, app.CopyName), kept); err != nil {
+	if err := os.Rename(filepath.Join(data, datadir.CopyDir), kept); err != nil {
 		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), settings.ConfigName)

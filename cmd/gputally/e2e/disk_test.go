@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/cmd/gputally/programtest"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/datadir"
@@ -85,15 +84,15 @@ func testFullDisk(t *testing.T) {
 	want := programtest.AskStanding(t, undisturbed, month)
 	for _, part := range []fullPart{
 		{
-			app.SpoolDir, 1 << 20, spooled,
+			datadir.SpoolDir, 1 << 20, spooled,
 			regexp.MustCompile(`append to spool failed, trying again.*/spool/sim/\S+ no space left on device`),
 		},
 		{
-			app.BrokerDir, 1 << 20, "gputally_collector_messages_published_total",
+			datadir.BrokerDir, 1 << 20, "gputally_collector_messages_published_total",
 			regexp.MustCompile(`persist batch gputally.samples.*/kafka/\S+ no space left on device`),
 		},
 		{
-			app.EngineDir, 6 << 20, ingested,
+			datadir.EngineDir, 6 << 20, ingested,
 			regexp.MustCompile(`step failed, ingest will retry it.*insert into \w+: ClickHouse code 243.*NOT_ENOUGH_SPACE`),
 		},
 	} {
@@ -242,7 +241,7 @@ func testImportIntoFullSpool(t *testing.T) {
 	file := programtest.WriteLines(t, dayOfBatches())
 	undisturbed, data := programtest.NewDataDir(t), programtest.NewDataDir(t)
 	programtest.MustImport(t, undisturbed, file)
-	disk := smallDisk(t, data, app.SpoolDir)
+	disk := smallDisk(t, data, datadir.SpoolDir)
 	disk.leave(t, 256<<10)
 	got := programtest.Invoke(t, "import", "batches", file, "--data", data)
 	if got.Code != cli.ExitEnvironment || !strings.Contains(got.Stderr, "/spool/import/") || !strings.Contains(got.Stderr,

@@ -16,6 +16,7 @@ import (
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/ingest/imports"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/plural"
 )
 
@@ -41,7 +42,7 @@ func ImportBatches(ctx context.Context, s *cli.Session, file string, future bool
 			return nil
 		}
 		return p.CarryUnder(ctx, read.Runs, func() error {
-			c, err := newCarrier(ctx, p, p.Config.Cluster.Slot)
+			c, err := newCarrier(p)
 			if err != nil {
 				return err
 			}
@@ -64,14 +65,14 @@ type carrier struct {
 	sp *spool.Spool
 }
 
-func newCarrier(ctx context.Context, p *app.Pipeline, slot time.Duration) (c carrier, err error) {
+func newCarrier(p *app.Pipeline) (c carrier, err error) {
 	if err := p.StartIngestHere(); err != nil {
 		return c, err
 	}
 	c.p = p
 	_, c.sp, err = p.NewCollector(app.CollectorOptions{
-		ID: app.ImportSpool, Cluster: app.ImportSpool, Slot: slot, Policy: spool.Block,
-		Dir: filepath.Join(p.Session.Data, app.SpoolDir, app.ImportSpool),
+		ID: app.ImportSpool, Cluster: app.ImportSpool, Slot: time.Hour, Policy: spool.Block,
+		Dir: filepath.Join(p.Session.Data, datadir.SpoolDir, app.ImportSpool),
 	})
 	return c, err
 }

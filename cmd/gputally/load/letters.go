@@ -56,8 +56,8 @@ type LetterRequest struct {
 // dlqBatch is how many messages are sent together.
 const dlqBatch = 500
 
-// Run sends the letters that are asked for and prints how many.
-func (o *LetterRequest) Run(ctx context.Context, p *app.Pipeline) error {
+// send sends the letters that are asked for and prints how many.
+func (o *LetterRequest) send(ctx context.Context, p *app.Pipeline) error {
 	o.seen = map[string]bool{}
 	if err := eachLetter(ctx, p, func(l *ingest.DeadLetter) error { return o.take(ctx, p, l) }); err != nil {
 		return err
@@ -192,5 +192,5 @@ func Letters(ctx context.Context, s *cli.Session, reason string) error {
 
 // ResendLetters sends dead letters back to the samples topic.
 func ResendLetters(ctx context.Context, s *cli.Session, o *LetterRequest) error {
-	return app.WithBroker(ctx, s, func(p *app.Pipeline) error { return o.Run(ctx, p) })
+	return app.WithBroker(ctx, s, func(p *app.Pipeline) error { return o.send(ctx, p) })
 }

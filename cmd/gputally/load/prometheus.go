@@ -16,7 +16,6 @@ import (
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/prometheus"
 	"github.com/gputally/gputally/internal/cli"
-	"github.com/gputally/gputally/internal/meter"
 )
 
 // HistoryFlags say which history of which Prometheus goes where.
@@ -38,7 +37,7 @@ func ImportPrometheus(ctx context.Context, s *cli.Session, f *HistoryFlags) erro
 		if err != nil {
 			return err
 		}
-		c, err := newCarrier(ctx, p, meter.HourMS*time.Millisecond)
+		c, err := newCarrier(p)
 		if err != nil {
 			return err
 		}

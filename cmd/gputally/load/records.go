@@ -118,7 +118,7 @@ func importRecords(ctx context.Context, s *cli.Session, file string, f *RecordFl
 	var plan *imports.Plan
 	var sent int
 	err = app.WithPipeline(ctx, s, open, func(p *app.Pipeline) (err error) {
-		c, err := newCarrier(ctx, p, meter.HourMS*time.Millisecond)
+		c, err := newCarrier(p)
 		if err != nil {
 			return err
 		}

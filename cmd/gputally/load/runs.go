@@ -21,7 +21,7 @@ func DeclareCluster(ctx context.Context, s *cli.Session, name string, slot time.
 		if err := p.OtherSlots(ctx, name, slot); err != nil {
 			return err
 		}
-		if err := p.Declare(ctx, name, slot, s.By); err != nil {
+		if err := p.Declare(ctx, name, slot); err != nil {
 			return err
 		}
 		return s.Writef("cluster %s is declared, with slots of %s\n", cli.Printable(name), slot)
@@ -66,7 +66,7 @@ func OpenRun(ctx context.Context, s *cli.Session, r decisions.Run, slot time.Dur
 		if err := p.OtherSlots(ctx, r.Cluster, slot); err != nil {
 			return err
 		}
-		id, err := p.NewRun(ctx, r, s.By)
+		id, err := p.NewRun(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func OpenRun(ctx context.Context, s *cli.Session, r decisions.Run, slot time.Dur
 // CloseRun ends a run.
 func CloseRun(ctx context.Context, s *cli.Session, id string) error {
 	return app.WithBroker(ctx, s, func(p *app.Pipeline) error {
-		if err := p.Decide(ctx, decisions.KindRunEnd, "run_end/"+id, s.By, &decisions.RunEnd{ID: id}); err != nil {
+		if err := p.Decide(ctx, decisions.KindRunEnd, "run_end/"+id, &decisions.RunEnd{ID: id}); err != nil {
 			return err
 		}
 		return s.Writef("run %s has ended\n", id)

@@ -15,6 +15,7 @@ import (
 	"github.com/gputally/gputally/ingest"
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/datadir"
 )
 
 // Status is how far each stage is. Times are RFC 3339 in UTC.
@@ -167,7 +168,7 @@ func (st Status) table() cli.Table {
 
 // spoolStates reads the spools of a data directory, whoever has them open.
 func spoolStates(dataDir string) ([]ingest.SpoolState, error) {
-	entries, err := os.ReadDir(filepath.Join(dataDir, app.SpoolDir))
+	entries, err := os.ReadDir(filepath.Join(dataDir, datadir.SpoolDir))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -179,7 +180,7 @@ func spoolStates(dataDir string) ([]ingest.SpoolState, error) {
 		if !e.IsDir() || e.Name() == "lost+found" { // the folder may be a file system's root
 			continue
 		}
-		st, err := spool.ReadStats(filepath.Join(dataDir, app.SpoolDir, e.Name()))
+		st, err := spool.ReadStats(filepath.Join(dataDir, datadir.SpoolDir, e.Name()))
 		if err != nil {
 			return nil, err
 		}

@@ -9,16 +9,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/collector/spool"
 	"github.com/gputally/gputally/ingest"
+	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/placetest"
 )
 
 // A spool folder may be a file system of its own: not all in it is a spool.
 func TestSpoolStatesAreOfSpoolsAlone(t *testing.T) {
 	data := t.TempDir()
-	sp, err := spool.Open(filepath.Join(data, app.SpoolDir, "sim"), spool.Options{})
+	sp, err := spool.Open(filepath.Join(data, datadir.SpoolDir, "sim"), spool.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,8 +28,8 @@ func TestSpoolStatesAreOfSpoolsAlone(t *testing.T) {
 	if err := sp.Close(); err != nil {
 		t.Fatal(err)
 	}
-	placetest.WriteFile(t, filepath.Join(data, app.SpoolDir, "README"), "mounted here")
-	if err := os.Mkdir(filepath.Join(data, app.SpoolDir, "lost+found"), 0o700); err != nil {
+	placetest.WriteFile(t, filepath.Join(data, datadir.SpoolDir, "README"), "mounted here")
+	if err := os.Mkdir(filepath.Join(data, datadir.SpoolDir, "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	got, err := spoolStates(data)
