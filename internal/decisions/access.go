@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Span is a run of UTC hours [From, To).
+// Span is a range of UTC hours [From, To).
 type Span struct{ From, To time.Time }
 
-// Books are the published price books, in order; the last is in force.
+// Books returns the published price books, in order; the last is in force.
 func (s *State) Books() []Decided[PriceBook] { return slices.Clone(s.books) }
 
-// Book is the last published with this SHA-256.
+// Book returns the last book published with this SHA-256.
 func (s *State) Book(sha256 string) (Decided[PriceBook], bool) {
 	i, ok := s.byHash[sha256]
 	if !ok {
@@ -22,7 +22,7 @@ func (s *State) Book(sha256 string) (Decided[PriceBook], bool) {
 	return s.books[i], true
 }
 
-// BookInForce is the one published last; false: none is.
+// BookInForce returns the book published last; false: none.
 func (s *State) BookInForce() (Decided[PriceBook], bool) {
 	if len(s.books) == 0 {
 		return Decided[PriceBook]{}, false
@@ -30,7 +30,7 @@ func (s *State) BookInForce() (Decided[PriceBook], bool) {
 	return s.books[len(s.books)-1], true
 }
 
-// Freezes are the frozen ranges, ascending.
+// Freezes returns the frozen ranges, ascending.
 func (s *State) Freezes() []Decided[Freeze] {
 	out := slices.Clone(s.freezes)
 	for i := range out {
@@ -39,7 +39,7 @@ func (s *State) Freezes() []Decided[Freeze] {
 	return out
 }
 
-// Unfrozen are the runs of hours in [from, to) that no freeze covers, ascending.
+// Unfrozen returns the ranges of hours in [from, to) that no freeze covers, ascending.
 func (s *State) Unfrozen(from, to time.Time) (gaps []Span) {
 	for i := range s.freezes {
 		f := &s.freezes[i].Body
@@ -60,13 +60,13 @@ func (s *State) Unfrozen(from, to time.Time) (gaps []Span) {
 	return gaps
 }
 
-// Invoice is the invoice or note of a number.
+// Invoice returns the invoice or note with a number.
 func (s *State) Invoice(number string) (Decided[Invoice], bool) {
 	e, ok := s.invoices[number]
 	return cloneInvoice(e), ok
 }
 
-// Revisions are a tenant's invoice of a period and its notes, by revision.
+// Revisions returns a tenant's invoice of a period and its notes, by revision.
 func (s *State) Revisions(tenant, period string) []Decided[Invoice] {
 	var out []Decided[Invoice]
 	for n := range s.periods[account{tenant, period}] {
@@ -75,7 +75,7 @@ func (s *State) Revisions(tenant, period string) []Decided[Invoice] {
 	return out
 }
 
-// Invoices are all invoices and notes, by period, tenant and revision.
+// Invoices returns all invoices and notes, by period, tenant and revision.
 func (s *State) Invoices() []Decided[Invoice] {
 	out := make([]Decided[Invoice], 0, len(s.invoices))
 	for _, e := range s.invoices {
@@ -88,8 +88,8 @@ func (s *State) Invoices() []Decided[Invoice] {
 	return out
 }
 
-// TimeZone is that of the tenant's first finalised invoice, which all later ones
-// have; false: the tenant has none.
+// TimeZone is the time zone of the tenant's first finalised invoice, which all later
+// ones must have; false: the tenant has none.
 func (s *State) TimeZone(tenant string) (string, bool) {
 	numbers := s.tenants[tenant]
 	if len(numbers) == 0 {
@@ -98,13 +98,13 @@ func (s *State) TimeZone(tenant string) (string, bool) {
 	return s.invoices[numbers[0]].Body.TimeZone, true
 }
 
-// Approval is the one whose record has the key.
+// Approval returns the approval whose record has the key.
 func (s *State) Approval(key string) (Decided[Approval], bool) {
 	e, ok := s.approvals[key]
 	return e, ok
 }
 
-// Approvals are those of a subject, in order.
+// Approvals returns the approvals of a subject, in order.
 func (s *State) Approvals(subject string) []Decided[Approval] {
 	var out []Decided[Approval]
 	for _, e := range s.approvals {
@@ -115,11 +115,12 @@ func (s *State) Approvals(subject string) []Decided[Approval] {
 	return byOffset(out)
 }
 
-// Mappings are the changes of mapping, in order, without their text: Log.Record
-// has it.
+// Mappings returns the changes of the tenant mapping, in order, without their texts,
+// which Log.Record reads.
 func (s *State) Mappings() []Decided[Mapping] { return slices.Clone(s.mappings) }
 
-// Used is the outcome that took an idempotency key; false: none did.
+// Used returns the outcome of the record that used an idempotency key; false: none
+// did.
 func (s *State) Used(key string) (Outcome, bool) {
 	k, ok := s.keys[key]
 	if !ok {

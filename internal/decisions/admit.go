@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// place is where a body comes from.
+// place is the position and author of a body's record.
 type place struct {
 	offset   int64
 	appended time.Time
@@ -34,7 +34,7 @@ func (m *Mapping) admit(s *State, at place) string {
 			s.mappings[last].Offset)
 	}
 	kept := entry(at, m)
-	kept.Body.Text = "" // the topic has it
+	kept.Body.Text = "" // it can be read from the topic
 	s.mappings = append(s.mappings, kept)
 	return ""
 }
@@ -77,8 +77,8 @@ func (i *Invoice) admit(s *State, at place) string {
 	return ""
 }
 
-// refuse compares a document with what was decided before, but for what is
-// appended for it alone: parts, the price book, the freeze of its hours.
+// refuse compares a document with earlier decisions, leaving out what is appended only
+// for the document: its parts, the price book, the freeze of its hours.
 func (i *Invoice) refuse(s *State, at place) string {
 	if first, taken := s.invoices[i.Number]; taken {
 		return fmt.Sprintf("number %q is taken, by %s at offset %d", i.Number, first.Who, first.Offset)
@@ -100,8 +100,8 @@ func (i *Invoice) refuse(s *State, at place) string {
 	return ""
 }
 
-// refuseInvoice compares a first invoice with the tenant's others: one zone for
-// all, and no hour on two of them (C7d).
+// refuseInvoice compares a first invoice with the tenant's others: all must have the
+// same time zone, and no hour may be on two of them (C7d).
 func (s *State) refuseInvoice(i *Invoice) string {
 	for n, number := range s.tenants[i.Tenant] {
 		other := s.invoices[number].Body
@@ -144,7 +144,7 @@ func (s *State) refuseNote(i *Invoice) string {
 	return ""
 }
 
-// unknown says what a record names that isn't there.
+// unknown names a document or book that a record refers to and that doesn't exist.
 func (s *State) unknown(book string, documents ...*Document) string {
 	if _, ok := s.byHash[book]; !ok {
 		return fmt.Sprintf("price book %s is not published", book)
@@ -170,7 +170,7 @@ func (a *Approval) admit(s *State, at place) string {
 	return ""
 }
 
-// admit leaves the state as it is: an entry is there to be read.
+// admit doesn't change the state: an audit entry has no effect but to be read.
 func (*Audit) admit(*State, place) string { return "" }
 
 func hour(t time.Time) string { return t.UTC().Format("2006-01-02T15Z") }

@@ -17,18 +17,18 @@ const (
 	retryMax = 2 * time.Second
 )
 
-// Append writes a record and returns what the fold made of it, once it has read
-// it back; body is a pointer to the type that belongs to the kind, request the
-// SHA-256 of what was asked. Of a repeated request it returns the first one's
-// outcome, with Repeats, which Record looks up. A record that was refused is no
-// error: Accepted is false, and Reason names who was first.
+// Append writes a record, reads it back and returns what the fold made of it. body is
+// a pointer to the type that belongs to the kind, request the SHA-256 of what was
+// requested. For a repeated request it returns the first outcome, with Repeats, the
+// offset to be read with Record. A refused record is not an error: Accepted is false,
+// and Reason names the earlier decision.
 //
-// Calls of one process come one at a time, so that a quota holds and witnesses hear
-// of one head after the other. A log that isn't Whole takes nothing.
+// Calls within a process are serialised, so that quotas hold and witnesses get one
+// head after the other. A log that isn't Whole takes nothing.
 //
-// An error before it is written names the field; after that, as where ctx ends,
-// nobody knows whether the record is there: ask again with the same key and
-// request.
+// An error before the write names the field. After an error of the write, such as the
+// end of ctx, it is unknown whether the record was written: repeat the call with the
+// same key and request.
 func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, body any) (Outcome, error) {
 	r, value, err := l.record(kind, key, request, who, body)
 	if err != nil {
@@ -45,7 +45,7 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 		return Outcome{}, fmt.Errorf("append %s: %w", kind, err)
 	}
 	if err := l.testify(ctx); err != nil {
-		return Outcome{}, fmt.Errorf("append %s: nothing was decided: %w", kind, err)
+		return Outcome{}, fmt.Errorf("append %s: nothing was written: %w", kind, err)
 	}
 	out := &Outcome{Offset: -1}
 	l.await(r.ID, out)
@@ -57,11 +57,11 @@ func (l *Log) Append(ctx context.Context, kind Kind, key, request, who string, b
 	if err := l.readTo(ctx, msg[0].Offset); err != nil {
 		return Outcome{}, fmt.Errorf("append %s: read it back: %w", kind, err)
 	}
-	l.told(ctx)
-	return l.settled(out)
+	l.announce(ctx)
+	return l.resolved(out)
 }
 
-// record makes a record that nobody has written yet, and its message value.
+// record makes a record that has not been written yet, and its message value.
 func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []byte, error) {
 	r := Record{
 		Format: Format, Kind: kind, ID: rand.Text(), Key: key, Request: request, Who: who,
@@ -81,11 +81,12 @@ func (l *Log) record(kind Kind, key, request, who string, body any) (Record, []b
 	return r, value, err
 }
 
-// Check says what Append would be refused for, and writes nothing: a field, a log
-// that isn't Whole, the quota, a key that another request used, and of an invoice, note, policy, cluster,
-// run or its end what the fold says of it, but for what has yet to be appended for
-// it: the parts of its documents, its price book, the freeze of its hours. Nil:
-// nothing, as far as the topic was read. Somebody else may still be first.
+// Check returns the error with which Append would refuse a decision, without writing:
+// a field, a log that isn't Whole, the quota, a key used by another request. For an
+// invoice, note, policy, cluster, run or its end, it also returns what the fold would
+// refuse, leaving out what has yet to be appended for it: the parts of its documents,
+// its price book, the freeze of its hours. nil: nothing, as of the last read; another
+// writer may still be first.
 func (l *Log) Check(kind Kind, key, request, who string, body any) error {
 	r, value, err := l.record(kind, key, request, who, body)
 	if err != nil {
@@ -112,13 +113,13 @@ func (l *Log) Check(kind Kind, key, request, who string, body any) error {
 	return nil
 }
 
-// settled is a record's own outcome, or that of the first it repeats.
-func (l *Log) settled(own *Outcome) (Outcome, error) {
+// resolved is a record's own outcome, or that of the first record that it repeats.
+func (l *Log) resolved(own *Outcome) (Outcome, error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	switch {
 	case own.Offset < 0:
-		return Outcome{}, fmt.Errorf("append: %w: the record was acknowledged and is not in the topic", ErrDeleted)
+		return Outcome{}, fmt.Errorf("append: %w: the broker acknowledged the record, but it is not in the topic", ErrDeleted)
 	case own.Repeats < 0:
 		return *own, nil
 	}
@@ -137,17 +138,17 @@ func (l *Log) await(id string, out *Outcome) {
 	}
 }
 
-// readTo reads on until the offset is folded, through a broker's absence.
+// readTo reads until the offset is folded, and retries while the broker is away.
 func (l *Log) readTo(ctx context.Context, offset int64) error {
 	for pause := retryMin; l.next() <= offset; pause = min(2*pause, retryMax) {
 		err := l.Refresh(ctx)
 		if errors.Is(err, ErrDeleted) {
-			return err // which doesn't pass by itself
+			return err // not a temporary error
 		}
 		if l.next() > offset {
 			return nil
 		}
-		if err == nil { // acknowledged, and not to be seen yet: a leader that has just taken over
+		if err == nil { // acknowledged but not visible yet, as with a leader that has just taken over
 			err = fmt.Errorf("the topic ends before offset %d", offset)
 		}
 		l.opt.Log.Warn("decisions can't be read back yet", "offset", offset, "error", err, "next_try_in", pause)

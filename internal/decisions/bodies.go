@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// PriceBook publishes a price book, which is in force from this record on until
-// the next one. Its rates have effective dates of their own.
+// PriceBook publishes a price book. It is in force from this record until the next
+// one; its rates have effective dates of their own.
 type PriceBook struct {
-	SHA256 string `json:"sha256"` // the text's
+	SHA256 string `json:"sha256"` // of the text
 	Name   string `json:"name"`
 	Text   string `json:"text"` // YAML, at most 1 MiB
 }
@@ -20,14 +20,14 @@ func (b *PriceBook) check() error {
 	return wrap("price book", name("name", b.Name), file(b.Text, b.SHA256, 1))
 }
 
-// maxParts bounds a document at 2 GiB, and what is said of a hostile one.
+// maxParts bounds a document at 2 GiB, and the cost of a hostile one.
 const maxParts = 4096
 
-// Document is a text that lies in the topic in parts.
+// Document is a text that is stored in the topic in parts.
 type Document struct {
-	SHA256 string   `json:"sha256"` // of the whole
+	SHA256 string   `json:"sha256"` // of the whole text
 	Bytes  int64    `json:"bytes"`
-	Parts  []string `json:"parts"` // SHA-256 of each, in order; empty: nothing
+	Parts  []string `json:"parts"` // SHA-256 of each, in order; empty: the text is empty
 }
 
 func (d *Document) check() error {
@@ -57,9 +57,9 @@ func (d *Document) check() error {
 	return errors.Join(errs...)
 }
 
-// Freeze keeps what hours had for everyone when they closed, taken before the
-// first invoice that needs them (R17): the distribution by tenant and hour, and
-// the models that were supplied.
+// Freeze stores what all tenants' hours had when they were closed, taken before the
+// first invoice that needs them (R17): the distribution by tenant and hour, and the
+// models that were supplied.
 type Freeze struct {
 	From      time.Time `json:"from"` // UTC hours [from, to); freezes never overlap
 	To        time.Time `json:"to"`
@@ -75,13 +75,13 @@ func (f *Freeze) check() error {
 const (
 	InvoiceKind    = "invoice"
 	CreditNoteKind = "credit_note" // its total is zero or less
-	DebitNoteKind  = "debit_note"  // its total is more
+	DebitNoteKind  = "debit_note"  // its total is zero or negative
 )
 
-// MaxTenantBytes is how long a tenant's name may be on an invoice.
+// MaxTenantBytes is the greatest length of a tenant's name on an invoice.
 const MaxTenantBytes = 400
 
-// Invoice is a finalised document: an invoice, or a note that corrects it.
+// Invoice is a finalised document: an invoice, or a note that corrects one.
 type Invoice struct {
 	Number   string    `json:"number"` // Number(Period, Tenant, Revision)
 	Kind     string    `json:"kind"`   // InvoiceKind, CreditNoteKind or DebitNoteKind
@@ -92,22 +92,23 @@ type Invoice struct {
 	From     time.Time `json:"from"`      // the period's UTC hours [from, to)
 	To       time.Time `json:"to"`
 	Currency string    `json:"currency"`
-	Total    string    `json:"total"` // a note's is the difference it makes
+	Total    string    `json:"total"` // of a note: the difference
 	GPUHours string    `json:"gpu_hours"`
-	// PriceBook is the SHA-256 of the book that rated it.
+	// PriceBook is the SHA-256 of the book with which it was rated.
 	PriceBook string `json:"price_book"`
-	// Content is the canonical document, Usage the copy it was rated from.
+	// Content is the canonical document, Usage the copy of the usage from which it was
+	// rated.
 	Content Document `json:"content"`
 	Usage   Document `json:"usage"`
-	// Corrects is the number of the revision before, Before the SHA-256 of that
-	// one's content, BilledIn the month the difference is billed in. Notes only.
+	// Corrects is the number of the previous revision, Before the SHA-256 of its
+	// content, BilledIn the month in which the difference is billed. Notes only.
 	Corrects string `json:"corrects,omitempty"`
 	Before   string `json:"before,omitempty"`
 	BilledIn string `json:"billed_in,omitempty"`
 	Reason   string `json:"reason,omitempty"`
-	// Approval is the key of the approval that it rests on; empty: it needed none.
+	// Approval is the key of the approval that it depends on; empty: it needed none.
 	Approval string `json:"approval,omitempty"`
-	// Epoch and Inputs are the ledger's when it was finalised.
+	// Epoch and Inputs are those of the ledger at the time of finalisation.
 	Epoch  uint32 `json:"epoch"`
 	Inputs uint64 `json:"inputs"`
 }
@@ -117,7 +118,7 @@ func Number(period, tenant string, revision int) string {
 	return period + "-" + tenant + "-r" + strconv.Itoa(revision)
 }
 
-// Adjustment is what an approval of a note on the invoice has as its subject.
+// Adjustment is the subject of an approval of a note on the invoice.
 func Adjustment(number string) string { return number + "+adjustment" }
 
 func (i *Invoice) check() error {
@@ -127,7 +128,7 @@ func (i *Invoice) check() error {
 		wrap("content", i.Content.check()), wrap("usage", i.Usage.check()),
 		text("reason", i.Reason),
 	}
-	// Tenants come from facts that nobody checked: any text will do.
+	// Names of tenants come from unchecked facts: any text is allowed.
 	if n := len(i.Tenant); n < 1 || n > MaxTenantBytes || !utf8.ValidString(i.Tenant) {
 		errs = append(errs, wrong("tenant", i.Tenant, fmt.Sprintf("1 to %d bytes of UTF-8", MaxTenantBytes)))
 	}
@@ -138,7 +139,7 @@ func (i *Invoice) check() error {
 		errs = append(errs, wrong("currency", i.Currency, "an ISO 4217 code"))
 	}
 	if i.Content.Bytes == 0 {
-		errs = append(errs, errors.New("content: bytes is 0, want a document"))
+		errs = append(errs, errors.New("content: bytes is 0: the document is empty"))
 	}
 	if i.Approval != "" {
 		errs = append(errs, name("approval", i.Approval))
@@ -148,7 +149,7 @@ func (i *Invoice) check() error {
 	return wrap("document", append(errs, err, errGPU, i.checkKind(sign))...)
 }
 
-// checkKind looks at what only an invoice has, or only a note.
+// checkKind checks the fields that only an invoice, or only a note, has.
 func (i *Invoice) checkKind(sign int) error {
 	if i.Kind == InvoiceKind {
 		if i.Revision != 0 {
@@ -165,7 +166,7 @@ func (i *Invoice) checkKind(sign int) error {
 		errs = append(errs, wrong("kind", i.Kind, "credit_note for a total of zero or less, else debit_note"))
 	}
 	if i.Reason == "" {
-		errs = append(errs, errors.New("reason is empty, want why it was corrected"))
+		errs = append(errs, errors.New("reason is empty: give the reason of the correction"))
 	}
 	if err := month("billed_in", i.BilledIn); err != nil {
 		errs = append(errs, err)
@@ -175,12 +176,13 @@ func (i *Invoice) checkKind(sign int) error {
 	return errors.Join(append(errs, digest("before", i.Before))...)
 }
 
-// Approval is one person's consent to what another is about to finalise.
+// Approval is one person's consent to what another person is about to finalise.
 type Approval struct {
 	Subject string `json:"subject"` // a number, or Adjustment of one
-	Content string `json:"content"` // SHA-256 of the document that was approved
+	Content string `json:"content"` // SHA-256 of the approved document
 	Comment string `json:"comment"`
-	// Total, in Currency, is the document's; both are empty in the first releases' approvals.
+	// Total, in Currency, is the document's; approvals of the first releases have
+	// neither.
 	Total    string `json:"total,omitempty"`
 	Currency string `json:"currency,omitempty"`
 }
@@ -203,16 +205,16 @@ func (a *Approval) check() error {
 // mapping: the owners' own names.
 type Mapping struct {
 	Epoch     uint32    `json:"epoch"`
-	SHA256    string    `json:"sha256"` // the text's
+	SHA256    string    `json:"sha256"` // of the text
 	Text      string    `json:"text"`
-	Effective time.Time `json:"effective"` // the first hour it concerns, UTC
+	Effective time.Time `json:"effective"` // the first hour that it applies to, UTC
 }
 
 func (m *Mapping) check() error {
 	return wrap("mapping", file(m.Text, m.SHA256, 0), instant("effective", m.Effective))
 }
 
-// Audit notes what somebody did or saw that is no decision of another kind.
+// Audit records an action or observation that is no decision of another kind.
 type Audit struct {
 	Action  string `json:"action"`
 	Subject string `json:"subject"`

@@ -2,22 +2,23 @@ package decisions
 
 import "fmt"
 
-// NoCopy as the copy's folder means that there is none.
+// NoCopy as CopyDir disables the copy.
 const NoCopy = "none"
 
-// Config says where else the decisions are kept.
+// Config configures the copies and limits of the decisions.
 type Config struct {
-	// CopyDir is a folder that the log is copied to as it grows; empty: one in the
-	// data directory; NoCopy: none. Separate services have none unless it is named.
+	// CopyDir is a directory to which the log is copied as it grows; empty: one in the
+	// data directory; NoCopy: none. Separate services have none unless it is
+	// configured.
 	CopyDir string `yaml:"copy_dir"`
-	// Witness is where the log's head is sent at each decision.
+	// Witness configures where the log's head is sent at each decision.
 	Witness WitnessConfig `yaml:"witness"`
-	// PriceBooksPerDay is how many may be published in 24 hours. Each lies in the
-	// log for ever.
+	// PriceBooksPerDay is the greatest number of books published in 24 hours. Each
+	// stays in the log for ever.
 	PriceBooksPerDay int `yaml:"price_books_per_day"`
 }
 
-// DefaultConfig copies into the data directory and has no witness.
+// DefaultConfig copies to the data directory and has no witness.
 func DefaultConfig() Config { return Config{PriceBooksPerDay: dailyBooks} }
 
 // Validate names what can't work, by its key.

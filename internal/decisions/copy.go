@@ -12,33 +12,33 @@ import (
 	"github.com/gputally/gputally/internal/broker"
 )
 
-// copier keeps a second place up to date with the log. A Log calls it while it
-// reads, one call at a time.
+// copier keeps a second directory up to date with the log. A Log calls it while
+// reading, one call at a time.
 type copier struct {
-	dir      string // empty: there is no copy
+	dir      string // empty: no copy
 	readOnly bool   // another process writes it
 	now      func() time.Time
 
-	known [][sha256.Size]byte // what it had when it was opened, until compared
-	ends  int64               // offset that it ended before, then
-	next  int64               // that is compared or written next
-	wrong error               // it can't be read, or is of other decisions: nothing is written
+	known [][sha256.Size]byte // its messages when it was opened, until they have been compared
+	ends  int64               // the offset at which it ended then
+	next  int64               // the next offset to compare or write
+	wrong error               // it can't be read, or has other decisions: nothing is written
 
 	file   *os.File
 	out    *bufio.Writer
 	size   int
 	opened time.Time
-	synced int64 // offset up to which all is on disk
+	synced int64 // offset up to which everything is on disk
 }
 
-// openCopier reads what there is. It is called before the topic is read, so
-// that a topic that is shorter has lost something.
+// openCopier reads the existing copy. It is called before the topic is read, so that a
+// topic which has become shorter is noticed.
 func openCopier(opt *Options) *copier {
 	c := &copier{dir: opt.CopyDir, readOnly: opt.CopyReadOnly, now: opt.Clock.Now}
 	if c.dir != "" {
 		c.known, c.wrong = scanCopy(c.dir, func(*copied) error { return nil })
-		if errors.Is(c.wrong, errDamaged) { // what lies behind the damage is copied anew
-			opt.Log.Error("copy of the decisions is damaged, and is mended from the log", "dir", c.dir, "error", c.wrong)
+		if errors.Is(c.wrong, errDamaged) { // messages after the damage are copied again
+			opt.Log.Error("copy of the decisions is damaged; it will be repaired from the log", "dir", c.dir, "error", c.wrong)
 			c.wrong = nil
 		}
 		c.ends = int64(len(c.known))
@@ -47,14 +47,15 @@ func openCopier(opt *Options) *copier {
 	return c
 }
 
-// take compares or writes a message that the log has.
+// take compares a message of the log with the copy, or writes it there.
 func (c *copier) take(m *broker.Message, chain [sha256.Size]byte) error {
 	if c.dir == "" || c.wrong != nil || m.Offset != c.next {
 		return nil
 	}
 	if c.next < c.ends {
 		if c.known[c.next] != chain {
-			c.wrong = fmt.Errorf("%w: %s has other decisions than the log from offset %d on: one of them was changed", ErrCopy,
+			c.wrong = fmt.Errorf(
+				"%w: %s differs from the log from offset %d on: either the copy or the log was changed", ErrCopy,
 				c.dir, c.next)
 			return nil
 		}
@@ -85,15 +86,15 @@ func (c *copier) write(m *copied) (err error) {
 	return err
 }
 
-// failed gives the file up; what it lacks goes into the next.
+// failed gives the file up; the next file begins with what it lacks.
 func (c *copier) failed(err error) error {
 	_ = c.file.Close() // the error before says what matters; a file that could not be made is nil
 	c.file, c.next = nil, c.synced
 	return fmt.Errorf("copy decisions to %s: %w", c.dir, err)
 }
 
-// sync brings to disk what was taken, and closes a file that is large or old
-// enough: it is never written again.
+// sync writes everything to disk, and closes a file that is large or old enough: it is
+// never written again.
 func (c *copier) sync() error {
 	if c.file == nil {
 		return nil
@@ -112,8 +113,8 @@ func (c *copier) sync() error {
 	return err
 }
 
-// copyOn brings the copy up to date with what was read. It fails nobody: what
-// was decided stands, and the copy follows.
+// copyOn brings the copy up to date with what was read. An error here fails no
+// decision: it stays in force, and is copied later.
 func (l *Log) copyOn(ctx context.Context) {
 	c, err := l.copy, error(nil)
 	if next := l.next(); c.dir != "" && c.wrong == nil && !c.readOnly && c.next < next {
@@ -124,7 +125,8 @@ func (l *Log) copyOn(ctx context.Context) {
 	}
 	if err = errors.Join(err, c.sync()); err != nil && ctx.Err() == nil {
 		l.metrics.copyErrors.Inc()
-		l.opt.Log.Error("decisions are not copied; they stand, and are copied later", "dir", c.dir, "error", err)
+		l.opt.Log.Error("decisions could not be copied; they are in force, and will be copied later", "dir", c.dir,
+			"error", err)
 	}
 	if c.dir != "" {
 		l.metrics.copyLag.Set(float64(max(l.next()-c.synced, 0)))
@@ -139,8 +141,8 @@ func (l *Log) copyOn(ctx context.Context) {
 	}
 }
 
-// Whole fails where the copy knows of decisions that the log lacks (ErrDeleted),
-// or of others (ErrCopy), as far as the log was read.
+// Whole returns an error if the copy has decisions that the log lacks (ErrDeleted) or
+// that differ from the log's (ErrCopy), as far as the log was read.
 func (l *Log) Whole() error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -148,20 +150,21 @@ func (l *Log) Whole() error {
 	switch next := l.state.Next(); {
 	case c.wrong != nil:
 		return fmt.Errorf(
-			"%w: nothing is decided until the topic has been restored (gputally audit restore --from %s --data DIR), "+
-				"or, where the log is right, the copy's folder has been moved away", c.wrong, l.opt.CopyDir)
+			"%w: no decisions are accepted until the topic has been restored (gputally audit restore --from %s --data DIR), "+
+				"or, if the log is right, until the copy's directory has been moved away", c.wrong, l.opt.CopyDir)
 	case next < c.ends:
 		end := fmt.Sprintf("ends before offset %d", next)
 		if next == 0 {
 			end = "is empty"
 		}
-		return fmt.Errorf("%w: the log %s, its copy ends before %d: nothing is decided until the topic has been restored: "+
-			"gputally audit restore --from %s --data DIR", ErrDeleted, end, c.ends, l.opt.CopyDir)
+		return fmt.Errorf(
+			"%w: the log %s, its copy ends before %d: no decisions are accepted until the topic has been restored: "+
+				"gputally audit restore --from %s --data DIR", ErrDeleted, end, c.ends, l.opt.CopyDir)
 	}
 	return nil
 }
 
-// standing is what Whole asks of the copy.
+// standing is what Whole needs to know of the copy.
 type standing struct {
 	wrong error
 	ends  int64
@@ -169,7 +172,7 @@ type standing struct {
 
 // Close closes the copy's file.
 func (l *Log) Close() error {
-	_ = l.reading.Acquire(context.Background(), 1) // never fails: who reads has a context that ends
+	_ = l.reading.Acquire(context.Background(), 1) // can't fail: every reader's context ends
 	defer l.reading.Release(1)
 	if l.copy == nil || l.copy.file == nil {
 		return nil

@@ -23,8 +23,9 @@ import (
 
 const (
 	copyMagic = "GLDECIS1"
-	// copyPrefix is length, CRC and their own CRC before a record, copyFixed what
-	// a record has before its key: offset, append time, chain, length of the key.
+	// copyPrefix is the size of a record's length, CRC and the CRC of both; copyFixed
+	// the size of what precedes the key: offset, append time, chain, length of the
+	// key.
 	copyPrefix = 4 + 4 + 4
 	copyFixed  = 8 + 8 + sha256.Size + 4
 
@@ -38,17 +39,17 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// ErrCopy means that a copy of the decisions is damaged, or is of other ones.
+// ErrCopy reports that a copy of the decisions is damaged, or has other decisions.
 var ErrCopy = errors.New("copy of the decisions can't be used")
 
-// errDamaged is an ErrCopy of a copy that is good up to the damage.
+// errDamaged is an ErrCopy of a copy that can be used up to the damage.
 var errDamaged = fmt.Errorf("%w: it is damaged", ErrCopy)
 
 // copied is a message in the copy.
 type copied struct {
 	offset     int64
 	appended   time.Time
-	chain      [sha256.Size]byte // after it
+	chain      [sha256.Size]byte // the chain's value after it
 	key, value []byte
 }
 
@@ -65,7 +66,7 @@ func (m *copied) encode() []byte {
 	return out
 }
 
-// decodeCopied reads what follows a record's prefix; errNoRecord: it is none.
+// decodeCopied reads what follows a record's prefix; errNoRecord: it is not a record.
 func decodeCopied(sum uint32, data []byte) (m copied, err error) {
 	if len(data) < copyFixed || crc32.Checksum(data, castagnoli) != sum {
 		return m, errNoRecord
@@ -81,28 +82,28 @@ func decodeCopied(sum uint32, data []byte) (m copied, err error) {
 	return m, nil
 }
 
-// newCopyFile begins a file at an offset, under a name that no other has.
+// newCopyFile begins a file at an offset, under a unique name.
 func newCopyFile(dir string, offset int64) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create folder of the copy: %w", err)
+		return nil, fmt.Errorf("create directory of the copy: %w", err)
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	path := filepath.Join(dir, fmt.Sprintf("%020d-%x.decisions", offset, random))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("begin file of the copy: %w", err)
+		return nil, fmt.Errorf("create file of the copy: %w", err)
 	}
 	_, err = f.WriteString(copyMagic)
 	if err = errors.Join(err, files.SyncDir(dir)); err != nil {
-		return nil, errors.Join(fmt.Errorf("begin file of the copy: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("create file of the copy: %w", err), f.Close())
 	}
 	return f, nil
 }
 
-// scanCopy hands over the messages of the copy in a folder, by offset, each
-// once, and gives the chain's value after each, up to where an error ended it. It
-// recomputes chain and CRC. A folder that isn't there has none.
+// scanCopy passes each message of the copy in a directory to do once, by offset, and
+// returns the chain's value after each, up to the first error. It recomputes chain and
+// CRC. A missing directory has no messages.
 func scanCopy(dir string, do func(*copied) error) (chains [][sha256.Size]byte, err error) {
 	entries, err := os.ReadDir(dir) // sorted by name: by first offset
 	if errors.Is(err, os.ErrNotExist) {
@@ -120,7 +121,7 @@ func scanCopy(dir string, do func(*copied) error) (chains [][sha256.Size]byte, e
 			return s.chains, fmt.Errorf("read copy of the decisions: %w", err)
 		}
 	}
-	if s.damaged != nil && s.damagedAt >= int64(len(s.chains)) { // no later file has it
+	if s.damaged != nil && s.damagedAt >= int64(len(s.chains)) { // no later file has these offsets
 		return s.chains, fmt.Errorf("read copy of the decisions: %w", s.damaged)
 	}
 	return s.chains, nil
@@ -129,13 +130,13 @@ func scanCopy(dir string, do func(*copied) error) (chains [][sha256.Size]byte, e
 type copyScan struct {
 	do     func(*copied) error
 	chains [][sha256.Size]byte
-	// damaged is a file that can't be read to its end, damagedAt the offset from
-	// which on: the first one of what no file before or after it has.
+	// damaged is the error of a file that can't be read to its end, damagedAt the
+	// first offset after it that no other file has.
 	damaged   error
 	damagedAt int64
 }
 
-// file reads on until its end, or the first record that is none.
+// file reads until the file's end, or the first invalid record.
 func (s *copyScan) file(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -154,9 +155,10 @@ func (s *copyScan) file(path string) (err error) {
 	magic := make([]byte, len(copyMagic))
 	if n, err := io.ReadFull(r, magic); err != nil || string(magic) != copyMagic {
 		if left < int64(len(magic)) && string(magic[:n]) == copyMagic[:n] {
-			return nil // torn at once
+			return nil // torn at its beginning
 		}
-		return fmt.Errorf("%w: %s begins with %q, want %q", ErrCopy, path, magic[:n], copyMagic)
+		return fmt.Errorf("%w: %s begins with %q instead of %q, so it is not a file of the copy", ErrCopy, path,
+			magic[:n], copyMagic)
 	}
 	left -= int64(len(magic))
 	for {
@@ -165,8 +167,9 @@ func (s *copyScan) file(path string) (err error) {
 		case errors.Is(err, errTorn): // the end, or a crash: what follows is in the next file
 			return nil
 		case errors.Is(err, errNoRecord):
-			if s.damaged == nil || s.damagedAt < int64(len(s.chains)) { // else what is missing begins there
-				s.damaged = fmt.Errorf("%w: %s at byte %d, offset %d", errDamaged, path, info.Size()-left, next)
+			if s.damaged == nil ||
+				s.damagedAt < int64(len(s.chains)) { // otherwise an earlier file is where messages are missing
+				s.damaged = fmt.Errorf("%w: %s, at byte %d (offset %d)", errDamaged, path, info.Size()-left, next)
 				s.damagedAt = next
 			}
 			return nil
@@ -183,7 +186,7 @@ func (s *copyScan) file(path string) (err error) {
 
 var (
 	errTorn     = errors.New("record was cut off, or there is none")
-	errNoRecord = errors.New("no record")
+	errNoRecord = errors.New("invalid record")
 )
 
 // readCopied reads a record of at most left bytes, and how many it has. Errors:
@@ -220,10 +223,10 @@ func (s *copyScan) message(path string, m *copied) error {
 	case m.offset > next && s.damaged != nil && s.damagedAt == next:
 		return s.damaged
 	case m.offset < 0 || m.offset > next:
-		return fmt.Errorf("%w: %s goes on at offset %d, want %d: a file is missing", ErrCopy, path, m.offset, next)
+		return fmt.Errorf("%w: %s begins at offset %d, but %d is the next: a file is missing", ErrCopy, path, m.offset, next)
 	case m.offset < next:
 		if m.chain != s.chains[m.offset] {
-			return fmt.Errorf("%w: %s has another offset %d than a file before it", ErrCopy, path, m.offset)
+			return fmt.Errorf("%w: %s and an earlier file have different messages at offset %d", ErrCopy, path, m.offset)
 		}
 		return nil
 	}
@@ -232,7 +235,7 @@ func (s *copyScan) message(path string, m *copied) error {
 		before = s.chains[m.offset-1]
 	}
 	if got := Link(before, m.offset, m.key, m.value); got != m.chain {
-		return fmt.Errorf("%w: %s has at offset %d the chain %s, its bytes give %s",
+		return fmt.Errorf("%w: %s has at offset %d the chain %s, but its messages give %s",
 			ErrCopy, path, m.offset, hex.EncodeToString(m.chain[:]), hex.EncodeToString(got[:]))
 	}
 	s.chains = append(s.chains, m.chain)

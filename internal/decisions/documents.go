@@ -8,7 +8,7 @@ import (
 	"github.com/gputally/gputally/internal/broker"
 )
 
-// NewDocument names data by the parts that Put keeps it in, and writes nothing.
+// NewDocument names data by the parts in which Put stores it, without writing.
 func NewDocument(data []byte) Document {
 	d := Document{SHA256: Digest(data), Bytes: int64(len(data)), Parts: []string{}}
 	for ; len(data) > 0; data = data[min(PartBytes, len(data)):] {
@@ -17,9 +17,9 @@ func NewDocument(data []byte) Document {
 	return d
 }
 
-// Put writes those parts of data that are not in the topic yet, and returns when
-// they have been read back: a record may name the document then. A log that isn't
-// Whole takes none.
+// Put writes the parts of data that are not in the topic yet, and returns when they
+// have been read back; then a record may refer to the document. It writes nothing to a
+// log that isn't Whole.
 func (l *Log) Put(ctx context.Context, data []byte) (Document, error) {
 	d := NewDocument(data)
 	if err := l.Refresh(ctx); err != nil {
@@ -60,22 +60,23 @@ func (l *Log) where(hash string) (offset int64, there bool) {
 	return p.offset, there
 }
 
-// ErrDocument means that the parts which a record names don't make the document
-// it says. Put writes no such thing; the fold can't tell, since it keeps no parts.
-var ErrDocument = errors.New("document is not what its record says")
+// ErrDocument reports that the parts which a record names don't make up the document
+// that it describes. Put never writes such a record; the fold can't notice it, because
+// it keeps no parts.
+var ErrDocument = errors.New("document doesn't match its record")
 
-// Read reads a document's parts, and checks each one's hash and the whole's.
+// Read reads a document, and checks the hashes of its parts and of the whole.
 func (l *Log) Read(ctx context.Context, d Document) ([]byte, error) {
 	out := make([]byte, 0, d.Bytes)
 	for i := 0; i < len(d.Parts); {
 		first, there := l.where(d.Parts[i])
 		if !there {
-			return nil, fmt.Errorf("read document %s: part %d is not there: %s", d.SHA256, i, d.Parts[i])
+			return nil, fmt.Errorf("read document %s: part %d (%s) is missing from the topic", d.SHA256, i, d.Parts[i])
 		}
 		n := l.run(d.Parts[i:], first)
 		err := l.verified(ctx, first, first+int64(n), func(m *broker.Message) error {
 			if part := d.Parts[i+int(m.Offset-first)]; string(m.Key) != part {
-				return fmt.Errorf("part at offset %d is %s, want %s", m.Offset, shown(string(m.Key)), part)
+				return fmt.Errorf("the message at offset %d has key %s instead of part %s", m.Offset, shown(string(m.Key)), part)
 			}
 			out = append(out, m.Value...)
 			return nil
@@ -92,7 +93,7 @@ func (l *Log) Read(ctx context.Context, d Document) ([]byte, error) {
 	return out, nil
 }
 
-// run is how many parts lie one after the other from the first one's offset on.
+// run is the number of consecutive parts from the first one's offset on.
 func (l *Log) run(parts []string, first int64) int {
 	n := 1
 	for n < len(parts) {
@@ -104,5 +105,5 @@ func (l *Log) run(parts []string, first int64) int {
 	return n
 }
 
-// errAltered is a message that is not what was folded.
-var errAltered = errors.New("message was altered since it was read first")
+// errAltered reports a message that differs from the one that was folded.
+var errAltered = errors.New("message was altered after it was first read")

@@ -14,14 +14,14 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Bounds of fields, in bytes or characters as their checks say.
+// Limits of fields, in bytes or characters as their checks say.
 const (
 	maxName = 200
 	maxText = 4096
 	maxBook = 1 << 20
 )
 
-// wrap joins what is wrong with a thing's fields.
+// wrap joins the errors of a thing's fields.
 func wrap(thing string, errs ...error) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%s: %s", thing, strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -29,7 +29,7 @@ func wrap(thing string, errs ...error) error {
 	return nil
 }
 
-// shown quotes a value for an error, cut where it is long.
+// shown quotes a value for an error, and cuts it if it is long.
 func shown(v string) string {
 	const limit = 80
 	if len(v) > limit {
@@ -42,7 +42,7 @@ func wrong(field, value, want string) error {
 	return fmt.Errorf("%s is %s, want %s", field, shown(value), want)
 }
 
-// name is 1 to maxName printable characters.
+// name checks a name: 1 to maxName printable characters.
 func name(field, v string) error {
 	n := utf8.RuneCountInString(v)
 	if n < 1 || n > maxName || !utf8.ValidString(v) ||
@@ -52,7 +52,8 @@ func name(field, v string) error {
 	return nil
 }
 
-// text is what a person wrote, or nothing: up to maxText bytes, lines included.
+// text checks a person's text: at most maxText bytes, may be empty or have several
+// lines.
 func text(field, v string) error {
 	bad := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
 	if len(v) > maxText || !utf8.ValidString(v) || strings.ContainsFunc(v, bad) {
@@ -61,7 +62,7 @@ func text(field, v string) error {
 	return nil
 }
 
-// file is a file's text of least to maxBook bytes, and its hash.
+// file checks the text of a file, of least to maxBook bytes, and its hash.
 func file(v, sum string, least int) error {
 	if len(v) < least || len(v) > maxBook || !utf8.ValidString(v) {
 		return wrong("text", v, fmt.Sprintf("%d to %d bytes of UTF-8", least, maxBook))
@@ -84,15 +85,15 @@ func isDigest(v string) bool {
 	return len(v) == 64 && err == nil && strings.ToLower(v) == v
 }
 
-// instant is any moment of the years that ClickHouse's DateTime has, in UTC.
+// instant checks a time in UTC within the range of ClickHouse's DateTime.
 func instant(field string, t time.Time) error {
 	if _, offset := t.Zone(); offset != 0 || t.Year() < 1970 || t.Year() > 2105 {
-		return fmt.Errorf("%s is %s, want an instant in UTC, of the years 1970 to 2105", field, t.Format(time.RFC3339))
+		return fmt.Errorf("%s is %s, want a time in UTC, in the years 1970 to 2105", field, t.Format(time.RFC3339))
 	}
 	return nil
 }
 
-// hours is a run of whole UTC hours, [from, to).
+// hours checks a range of whole UTC hours, [from, to).
 func hours(from, to time.Time) error {
 	for _, end := range []struct {
 		field string
@@ -102,7 +103,7 @@ func hours(from, to time.Time) error {
 			return err
 		}
 		if !end.at.Truncate(time.Hour).Equal(end.at) {
-			return fmt.Errorf("%s is %s, want a whole hour", end.field, end.at.Format(time.RFC3339Nano))
+			return fmt.Errorf("%s is %s, want a full hour", end.field, end.at.Format(time.RFC3339Nano))
 		}
 	}
 	if !from.Before(to) {
@@ -124,7 +125,7 @@ var (
 	currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// amount is a decimal in plain digits, and its sign.
+// amount checks a decimal in plain digits, and returns its sign.
 func amount(field, v string) (sign int, err error) {
 	if plainDecimal.MatchString(v) {
 		d, err := decimal.NewFromString(v)
@@ -135,7 +136,7 @@ func amount(field, v string) (sign int, err error) {
 	return 0, wrong(field, v, "a decimal in plain digits, such as -12.50")
 }
 
-// oneOf is a value from a list.
+// oneOf checks that a value is in a list.
 func oneOf(field, v string, values ...string) error {
 	for _, allowed := range values {
 		if v == allowed {

@@ -17,50 +17,51 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// ErrDeleted means that the topic lacks decisions it must have: messages were
-// deleted, or it was made anew. Nothing is decided until somebody restored it.
+// ErrDeleted reports that the topic lacks decisions that it must have: messages were
+// deleted, or the topic was recreated. Nothing is decided until it has been restored.
 var ErrDeleted = errors.New("decisions were deleted")
 
-// Options are what a Log needs beside the client. Zero values take defaults.
+// Options of a Log. Zero values take defaults.
 type Options struct {
-	Clock    clock.Clock           // nil: the real one
-	Log      *slog.Logger          // nil: silent
+	Clock    clock.Clock           // nil: the real clock
+	Log      *slog.Logger          // nil: nothing is logged
 	Registry prometheus.Registerer // nil: metrics are not exposed
-	// CopyDir is a folder that the log is copied to as it grows; empty: it isn't.
+	// CopyDir is a directory to which the log is copied as it grows; empty: no copy.
 	CopyDir string
-	// CopyReadOnly: another process writes the copy, this one compares with it.
+	// CopyReadOnly: another process writes the copy; this one only compares with it.
 	CopyReadOnly bool
-	// Witness is where the head is sent at each decision.
+	// Witness configures where the head is sent at each decision.
 	Witness WitnessConfig
-	// PriceBooksPerDay is a quota; 0: the default.
+	// PriceBooksPerDay is the quota of price books; 0: the default.
 	PriceBooksPerDay int
-	// Progress is called as Open reads: how many of how many messages.
+	// Progress is called while Open reads, with the messages read and their total
+	// number.
 	Progress func(done, total int64)
 }
 
-// Log is the topic, and the state it folds to. It is safe for concurrent use.
+// Log is the topic and the state that it folds to. It is safe for concurrent use.
 type Log struct {
 	client   *broker.Client
 	producer *broker.Producer
 	opt      Options
 	metrics  *metrics
 
-	deciding *semaphore.Weighted // one appends, or sends to the witnesses, at a time
-	witness  *witness            // under deciding
+	deciding *semaphore.Weighted // held to append or to send to the witnesses
+	witness  *witness            // guarded by deciding
 
-	reading *semaphore.Weighted // one reads on at a time
-	copy    *copier             // under reading; nil: nothing is read yet
+	reading *semaphore.Weighted // held to read
+	copy    *copier             // guarded by reading; nil: nothing has been read yet
 	mu      sync.RWMutex
 	state   *State
 	waiting map[string]*Outcome // by record ID: Append waits for it
 	copied  standing
-	// times are the append times of restored messages, by offset; last is that of
-	// the message before the state's Next.
+	// times are the append times of restored messages, by offset; last is the append
+	// time of the message before the state's Next.
 	times map[int64]time.Time
 	last  time.Time
 }
 
-// Open checks the topic's settings, creating it if it is missing, and reads it
+// Open checks the topic's settings, creates the topic if it is missing, and reads it
 // to its end.
 func Open(ctx context.Context, client *broker.Client, opt Options) (*Log, error) {
 	l := Follow(client, opt)
@@ -70,8 +71,8 @@ func Open(ctx context.Context, client *broker.Client, opt Options) (*Log, error)
 	return l, nil
 }
 
-// Follow is a log of which nothing is read yet: the first Refresh does what Open
-// does.
+// Follow returns a log of which nothing has been read: the first Refresh does what
+// Open does.
 func Follow(client *broker.Client, opt Options) *Log {
 	if opt.Clock == nil {
 		opt.Clock = clock.Real()
@@ -88,16 +89,16 @@ func Follow(client *broker.Client, opt Options) *Log {
 	}
 }
 
-// View calls do with the state as it was read last, which doesn't change
-// meanwhile; do must not keep it, nor call the Log.
+// View calls do with the state as of the last read. The state doesn't change during
+// the call; do must neither keep it nor call the Log.
 func (l *Log) View(do func(*State)) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	do(l.state)
 }
 
-// Refresh reads what was appended since. Errors: the broker's, ctx's, and
-// ErrDeleted.
+// Refresh reads what was appended since the last read. Errors: the broker's, ctx's,
+// and ErrDeleted.
 func (l *Log) Refresh(ctx context.Context) error { return l.refresh(ctx, nil) }
 
 func (l *Log) refresh(ctx context.Context, progress func(done, total int64)) error {
@@ -117,7 +118,8 @@ func (l *Log) refresh(ctx context.Context, progress func(done, total int64)) err
 	}
 	next := l.next()
 	if next > last {
-		return fmt.Errorf("read decisions: %w: the topic ends at offset %d, %d were read before", ErrDeleted, last, next)
+		return fmt.Errorf("read decisions: %w: the topic ends at offset %d, but %d messages were read before", ErrDeleted,
+			last, next)
 	}
 	defer l.copyOn(ctx)
 	return l.each(ctx, next, last, func(m *broker.Message) error {
@@ -133,7 +135,7 @@ func (l *Log) refresh(ctx context.Context, progress func(done, total int64)) err
 	})
 }
 
-// next is where reading goes on.
+// next is the offset at which reading continues.
 func (l *Log) next() int64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -147,29 +149,30 @@ func (l *Log) end(ctx context.Context) (int64, error) {
 	case err != nil:
 		return 0, err
 	case len(bounds) != 1:
-		return 0, fmt.Errorf("topic %s has %d partitions, want 1", broker.TopicDecisions, len(bounds))
+		return 0, fmt.Errorf("topic %s has %d partitions, but must have 1", broker.TopicDecisions, len(bounds))
 	case bounds[0].First > 0:
-		return 0, fmt.Errorf("%w: topic %s begins at offset %d, want 0", ErrDeleted, broker.TopicDecisions, bounds[0].First)
+		return 0, fmt.Errorf("%w: topic %s begins at offset %d instead of 0", ErrDeleted, broker.TopicDecisions,
+			bounds[0].First)
 	}
 	return bounds[0].Last, nil
 }
 
-// readMessages bounds what one read of the topic hands over.
+// readMessages is the greatest number of messages in one read of the topic.
 const readMessages = 1000
 
-// Bounds of one fetch, compressed. A fetch brings what lies behind the last
-// message asked for, too, which is unpacked for nothing: of few messages it is
-// no more than parts of usage take, an eighth at most of what they were.
+// Limits of one fetch, compressed. A fetch also returns messages after the last one
+// that was asked for, which are decompressed in vain: if few are wanted, its limit is
+// the size of some parts of usage, which compress to an eighth at most.
 const (
 	fetchBytesPerMessage = PartBytes / 8
 	maxFetchBytes        = 4 << 20
 )
 
-// unreadable begins the value that stands for a record batch that can't be read.
+// unreadable begins the value that stands for an unreadable record batch.
 const unreadable = "unreadable record batch with SHA-256 "
 
-// each hands over the messages of the offsets [from, to), every one of them. Those of
-// a batch that can't be read are each the same: without a key, with the batch's hash.
+// each passes on every message at the offsets [from, to). Those of an unreadable batch
+// are all the same: no key, and the batch's hash.
 func (l *Log) each(ctx context.Context, from, to int64, do func(*broker.Message) error) error {
 	r := l.client.Reader(broker.TopicDecisions, 0, from, to, broker.ConsumerOptions{
 		MaxBytes: int(min((to-from)*fetchBytesPerMessage, maxFetchBytes)), EveryOffset: true,
@@ -182,14 +185,14 @@ func (l *Log) each(ctx context.Context, from, to int64, do func(*broker.Message)
 		}
 		var beyond *broker.OffsetError
 		if errors.Is(err, io.EOF) || errors.As(err, &beyond) {
-			return fmt.Errorf("read decisions: %w: offset %d is not there", ErrDeleted, from)
+			return fmt.Errorf("read decisions: %w: offset %d is missing", ErrDeleted, from)
 		}
 		if err != nil {
 			return fmt.Errorf("read decisions from offset %d: %w", from, err)
 		}
 		for i := range msgs {
 			if msgs[i].Offset != from {
-				return fmt.Errorf("read decisions: %w: offsets [%d, %d) are not there", ErrDeleted, from, msgs[i].Offset)
+				return fmt.Errorf("read decisions: %w: offsets [%d, %d) are missing", ErrDeleted, from, msgs[i].Offset)
 			}
 			m, end := msgs[i], msgs[i].Next()
 			if m.Bad != nil && m.Bad.To > 0 {
@@ -206,13 +209,13 @@ func (l *Log) each(ctx context.Context, from, to int64, do func(*broker.Message)
 	}
 }
 
-// appendedHeader has the append time of a restored message in the log that was lost,
-// in milliseconds since 1970.
+// appendedHeader holds the append time that a restored message had in the lost log, in
+// milliseconds since 1970.
 const appendedHeader = "appended"
 
-// appended is when a message was appended first: runs and clusters are judged by
-// that, so that a restored log says of a batch what the lost one said. A header that
-// goes behind the message before it, or beyond the broker's own time, says nothing.
+// appended is when a message was first appended. Runs and clusters are judged by it,
+// so that a restored log gives the same answers as the lost one. A header is ignored
+// if its time is before that of the previous message, or after the broker's own time.
 func (l *Log) appended(m *broker.Message) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +236,7 @@ func (l *Log) appended(m *broker.Message) time.Time {
 	return m.Time
 }
 
-// fold applies a message, and hands its outcome to the Append that waits for it.
+// fold applies a message, and passes its outcome to the Append that waits for it.
 func (l *Log) fold(m *broker.Message) {
 	l.mu.Lock()
 	out, r := l.state.apply(m.Offset, m.Time, m.Key, m.Value)

@@ -279,7 +279,7 @@ func TestDocumentsAreCutAndComeBack(t *testing.T) {
 		if _, err := l.Read(testContext(t), d); !errors.Is(err, ErrDocument) {
 			t.Errorf("parts in another order: %v", err)
 		}
-		if _, err := l.Read(testContext(t), documentOf("nowhere")); err == nil || !strings.Contains(err.Error(), "part 0 is not there") {
+		if _, err := l.Read(testContext(t), documentOf("nowhere")); err == nil || !strings.Contains(err.Error(), "is missing from the topic") {
 			t.Errorf("a part that isn't there: %v", err)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/gputally/gputally/internal/telemetry"
 )
 
-// metrics are shared among the logs of one registry.
+// metrics are shared by the logs of one registry.
 type metrics struct {
 	folded *prometheus.CounterVec
 	next   prometheus.Gauge
@@ -28,23 +28,24 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		folded: s.Counters("folded_total", "Messages of the decisions topic read since the start, by kind and outcome.",
 			"kind", "outcome"),
-		next:  s.Gauge("next_offset", "Offset of the decisions topic that is read next."),
+		next:  s.Gauge("next_offset", "Next offset of the decisions topic to be read."),
 		bytes: s.Gauges("bytes", "Bytes of the decisions topic's messages, by kind. They are kept for ever.", "kind"),
 		head: s.Gauges("head_info",
 			"The last decision's offset and the hash chain's value after it, for gputally audit --expect.", "offset", "chain"),
 		whole: s.Gauge("whole",
-			"0: the decisions topic lacks messages that its copy has, or has others. Nothing is decided until it is restored."),
+			"0 if the decisions topic lacks messages that its copy has, or differs from it. Nothing is decided until it is "+
+				"restored."),
 		witnessed: s.Counters("witness_total",
-			"Heads of the decisions that were to be sent to a witness, by witness and outcome.", "witness", "outcome"),
+			"Attempts to send the head of the decisions to a witness, by witness and outcome.", "witness", "outcome"),
 		witnessOwed: s.Gauge("witness_owed",
-			"1: the last head of the decisions could not be sent to every witness. It is sent again later."),
+			"1 if the last head of the decisions could not be sent to every witness. It is sent again later."),
 		copyErrors: s.Counter("copy_errors_total",
-			"Attempts to copy decisions to decisions.copy_dir that failed; they are copied later."),
-		copyLag: s.Gauge("copy_lag_messages", "Messages of the decisions topic that were read and are not in the copy yet."),
+			"Failed attempts to copy decisions to decisions.copy_dir; they are repeated."),
+		copyLag: s.Gauge("copy_lag_messages", "Messages of the decisions topic that were read but are not in the copy yet."),
 	}
 }
 
-// count has a bounded set of kinds: a message of another is counted as unknown.
+// count counts unknown kinds as one, so that the number of labels is bounded.
 func (m *metrics) count(out *Outcome, bytes int) {
 	kind, outcome := string(out.Kind), "accepted"
 	if kind == "" {
@@ -61,7 +62,7 @@ func (m *metrics) count(out *Outcome, bytes int) {
 	m.next.Set(float64(out.Offset + 1))
 }
 
-// showHead shows one head at a time.
+// showHead exposes the current head only.
 func (m *metrics) showHead(head Head) {
 	m.head.Reset()
 	if head.Chain != "" {

@@ -14,22 +14,22 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Person is the form of a person's name by which two spellings are one person:
-// NFKC, case folded, without space around it and with one space between words.
-// An error names what keeps a name from standing for a person: nothing visible,
-// invisible characters, or letters of several scripts, which look alike (a
-// Cyrillic а among Latin letters). East Asian names may mix scripts as Unicode's
-// "highly restrictive" level does (UTS 39, section 5.2).
+// Person normalises a person's name, so that different spellings of one person are
+// equal: NFKC, case folded, trimmed, with single spaces. It returns an error if a name
+// can't identify a person: it is empty, or has invisible characters, or letters of
+// several scripts, which look alike (a Cyrillic а among Latin letters). East Asian
+// names may mix scripts as Unicode's "highly restrictive" level allows (UTS 39,
+// section 5.2).
 func Person(who string) (string, error) {
 	if !utf8.ValidString(who) {
 		return "", fmt.Errorf("name %s is not UTF-8", shown(who))
 	}
 	if i := strings.IndexFunc(who, invisible); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(who[i:])
-		return "", fmt.Errorf("name %s has the character %U, which can't be seen: leave it out", shown(who), r)
+		return "", fmt.Errorf("name %s has the invisible character %U: leave it out", shown(who), r)
 	}
 	folded := who
-	for range 4 { // folding once can make what NFKC composes anew; it is stable after the second
+	for range 4 { // folding once can produce what NFKC composes again; it is stable after the second time
 		next := norm.NFKC.String(cases.Fold().String(norm.NFKC.String(folded)))
 		if next == folded {
 			break
@@ -41,13 +41,13 @@ func Person(who string) (string, error) {
 		return "", errors.New("name is empty")
 	}
 	if mixed := scripts(folded); !plausible(mixed) {
-		return "", fmt.Errorf("name %s mixes the scripts %s, whose letters look alike: write it in one", shown(who),
+		return "", fmt.Errorf("name %s mixes letters of the scripts %s, which look alike: use one script", shown(who),
 			strings.Join(mixed, " and "))
 	}
 	return folded, nil
 }
 
-// another fails unless two names are two persons'.
+// another returns an error if two names are one person's.
 func another(one, other string) error {
 	a, err := Person(one)
 	if err != nil {
@@ -55,25 +55,25 @@ func another(one, other string) error {
 	}
 	b, err := Person(other)
 	if err == nil && a == b {
-		err = fmt.Errorf("%s and %s are one person", shown(one), shown(other))
+		err = fmt.Errorf("%s and %s are the same person", shown(one), shown(other))
 	}
 	return err
 }
 
-// invisible is what keeps a name from standing for a person. The two that the fold
-// lets pass stand in no name that a writer takes (seen): old logs may have them.
+// invisible reports whether a character is not allowed in a name. The fold accepts the
+// two exceptions, which old logs may have; new records don't (seen).
 func invisible(r rune) bool { return wire.Invisible(r) && r != '\ufffc' && r != '\U0001d159' }
 
-// seen fails where a new record names a person with characters that can't be seen.
+// seen returns an error if the name in a new record has invisible characters.
 func seen(who string) error {
 	if i := strings.IndexFunc(who, wire.Invisible); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(who[i:])
-		return fmt.Errorf("name %s has the character %U, which can't be seen: leave it out", shown(who), r)
+		return fmt.Errorf("name %s has the invisible character %U: leave it out", shown(who), r)
 	}
 	return nil
 }
 
-// scripts are those of a name's letters, sorted.
+// scripts returns the scripts of a name's letters, sorted.
 func scripts(name string) (found []string) {
 	for _, r := range name {
 		if !unicode.IsLetter(r) || unicode.In(r, unicode.Common, unicode.Inherited) ||
@@ -91,7 +91,7 @@ func scripts(name string) (found []string) {
 	return found
 }
 
-// plausible says whether one language writes names with these scripts.
+// plausible reports whether names of one language use these scripts together.
 func plausible(found []string) bool {
 	within := func(set ...string) bool {
 		return !slices.ContainsFunc(found, func(s string) bool { return !slices.Contains(set, s) })

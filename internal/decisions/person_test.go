@@ -20,8 +20,8 @@ func TestM3OneNameOnePerson(t *testing.T) {
 		{"Иван", "иван"},
 	} {
 		for _, spelling := range same {
-			if err := another(same[0], spelling); err == nil || !strings.Contains(err.Error(), "one person") {
-				t.Errorf("%q and %q: %v, want one person", same[0], spelling, err)
+			if err := another(same[0], spelling); err == nil || !strings.Contains(err.Error(), "the same person") {
+				t.Errorf("%q and %q: %v, want the same person", same[0], spelling, err)
 			}
 		}
 	}

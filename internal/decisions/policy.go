@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// Policy says what invoices, notes and the next policy need, from its offset on
-// until the next one. The fold holds every writer to it, whatever the writer's
-// own configuration says.
+// Policy states what invoices, notes and the next policy require, from its offset
+// until the next policy. The fold enforces it on every writer, whatever the writer's
+// own configuration.
 //
-// From the first policy on the fold compares names as Person does. Records before
-// it keep the comparison by bytes that they were accepted by: an invoice that
-// stands is not taken back by a newer program (R6).
+// From the first policy on, the fold compares names as Person does. Records before it
+// keep the comparison by bytes under which they were accepted: a newer program doesn't
+// revoke an invoice (R6).
 type Policy struct {
-	// Revision counts from 0: a policy, and an approval of one, is used once.
+	// Revision counts from 0, so that a policy, and an approval of one, is used once.
 	Revision int `json:"revision"`
-	// Approvals: an invoice, a note and the next policy need an approval by
-	// somebody else than who decides it.
+	// Approvals: an invoice, a note and the next policy require approval by somebody
+	// other than the person who decides.
 	Approvals bool `json:"approvals"`
-	// Approvers are the names of who may approve; empty: anybody else.
+	// Approvers are the names of those who may approve; empty: anybody else.
 	Approvers []string `json:"approvers"`
-	// Approval is the key of the approval that it rests on.
+	// Approval is the key of the approval that it depends on.
 	Approval string `json:"approval,omitempty"`
 }
 
@@ -42,14 +42,14 @@ func (p *Policy) check() error {
 		errs = append(errs, fmt.Errorf("approvers has %d names, want at most %d", n, maxApprovers))
 	case n == 1 && p.Approvals:
 		errs = append(errs,
-			errors.New("approvers has one name, want two or more: nothing could be decided once that person has left"))
+			errors.New("approvers has one name, want two or more: if that person leaves, nothing could be approved any more"))
 	default:
 		errs = append(errs, persons(p.Approvers))
 	}
 	return wrap("policy", errs...)
 }
 
-// persons fails unless the names are those of different persons.
+// persons returns an error unless the names are those of different persons.
 func persons(names []string) error {
 	seen := map[string]string{}
 	for _, n := range names {
@@ -61,29 +61,28 @@ func persons(names []string) error {
 			return err
 		}
 		if first, twice := seen[folded]; twice {
-			return fmt.Errorf("approvers has %s and %s, which are one person", shown(first), shown(n))
+			return fmt.Errorf("approvers has %s and %s, which are the same person", shown(first), shown(n))
 		}
 		seen[folded] = n
 	}
 	return nil
 }
 
-// Content is what an approval of the policy has as its content: the SHA-256 of
-// the policy without its approval.
+// Content is the content that an approval of the policy names: the SHA-256 of the
+// policy without its approval.
 func (p Policy) Content() string {
 	p.Approval = ""
 	text, _ := json.Marshal(p) // strings and numbers always encode
 	return Digest(text)
 }
 
-// policySubject begins the subject of each policy.
+// policySubject begins the subject of every policy.
 const policySubject = "policy-r"
 
-// Subject is what an approval of the policy has as its subject.
+// Subject is the subject that an approval of the policy names.
 func (p Policy) Subject() string { return policySubject + strconv.Itoa(p.Revision) }
 
-// Policy is the one in force; false: there was none yet, and it is the zero
-// Policy.
+// Policy returns the policy in force; false: none yet, and the zero Policy.
 func (s *State) Policy() (Decided[Policy], bool) {
 	if len(s.policies) == 0 {
 		return Decided[Policy]{Offset: -1}, false
@@ -104,7 +103,7 @@ func (p *Policy) admit(s *State, at place) string {
 func (p *Policy) refuse(s *State, at place) string {
 	last, _ := s.Policy()
 	if p.Revision != len(s.policies) {
-		return fmt.Sprintf("revision is %d, want %d: the next one", p.Revision, len(s.policies))
+		return fmt.Sprintf("revision is %d, want the next one, %d", p.Revision, len(s.policies))
 	}
 	if _, err := Person(at.record.Who); err != nil {
 		return err.Error()
@@ -115,7 +114,7 @@ func (p *Policy) refuse(s *State, at place) string {
 	return ""
 }
 
-// MayApprove fails unless the policy in force lets a person approve.
+// MayApprove returns an error unless the policy in force lets a person approve.
 func (s *State) MayApprove(who string) error {
 	person, err := Person(who)
 	if err != nil {
@@ -127,15 +126,15 @@ func (s *State) MayApprove(who string) error {
 		return err == nil && folded == person
 	})
 	if len(policy.Body.Approvers) > 0 && !listed {
-		return fmt.Errorf("%s is not among those who may approve, by the policy of offset %d: %s",
+		return fmt.Errorf("%s may not approve: the policy at offset %d lists %s",
 			shown(who), policy.Offset, strings.Join(policy.Body.Approvers, ", "))
 	}
 	return nil
 }
 
-// FindApproval is the key of the first approval of a content, under one of the
-// subjects, that somebody may rest a decision on: it is another person's, and
-// the policy in force lets that one approve.
+// FindApproval returns the key of the first approval of a content, under one of the
+// subjects, that a decision by who may depend on: it is another person's, and the
+// policy in force lets that person approve.
 func (s *State) FindApproval(who, content string, subjects ...string) (key string, err error) {
 	var errs []error
 	for _, subject := range subjects {
@@ -154,31 +153,33 @@ func (s *State) FindApproval(who, content string, subjects ...string) (key strin
 	if strings.HasPrefix(subjects[0], policySubject) {
 		command = "policy approve"
 	}
-	err = fmt.Errorf("%s with the content %s needs the approval of somebody other than %s, who gives it by gputally %s",
+	err = fmt.Errorf("%s with the content %s needs an approval by somebody other than %s, given with gputally %s",
 		subjects[0], content, shown(who), command)
 	if len(errs) > 0 {
-		err = fmt.Errorf("%w; an approval is there and does not count: %w", err, errs[0])
+		err = fmt.Errorf("%w; there is an approval, but it does not count: %w", err, errs[0])
 	}
 	return "", err
 }
 
-// unapproved looks at the approval that a record names: it is of one of the
-// subjects, for these very bytes, and by somebody else.
+// unapproved checks the approval that a record names: for one of the subjects, for
+// this exact content, and by somebody else.
 func (s *State) unapproved(at place, key, content string, subjects ...string) string {
 	policy, folds := s.Policy()
 	if key == "" {
-		return fmt.Sprintf("%s names no approval: by the policy of offset %d it takes two", shown(subjects[0]), policy.Offset)
+		return fmt.Sprintf("%s names no approval: the policy at offset %d requires a second person", shown(subjects[0]),
+			policy.Offset)
 	}
 	a, ok := s.approvals[key]
 	switch {
 	case !ok:
-		return fmt.Sprintf("approval %q is not there", key)
+		return fmt.Sprintf("approval %q doesn't exist", key)
 	case !slices.Contains(subjects, a.Body.Subject):
-		return fmt.Sprintf("approval %q is of %s, not of %q", key, shown(a.Body.Subject), subjects[0])
+		return fmt.Sprintf("approval %q is for %s, not for %q", key, shown(a.Body.Subject), subjects[0])
 	case a.Body.Content != content:
-		return fmt.Sprintf("approval %q is of content %s, not of %s", key, a.Body.Content, content)
+		return fmt.Sprintf("approval %q is for content %s, not for %s", key, a.Body.Content, content)
 	case a.Who == at.record.Who:
-		return fmt.Sprintf("approval %q is by %s, who also decides %s: it takes two", key, a.Who, shown(subjects[0]))
+		return fmt.Sprintf("approval %q is by %s, who also decides %s: a second person is required", key, a.Who,
+			shown(subjects[0]))
 	}
 	if !folds {
 		return ""

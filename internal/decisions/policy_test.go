@@ -34,8 +34,8 @@ func TestM3PolicyBindsEveryWriter(t *testing.T) {
 	invoice := invoiceOf("ml")
 	f.refused(f.record(KindInvoice, "mallory", invoice), "names no approval")
 	for who, want := range map[string]string{
-		"mallory": "it takes two", "mallory ": "one person", "Mallory": "one person", "ｍallory": "one person",
-		"dave": "not among those who may approve", "\u0430lice": "mixes the scripts",
+		"mallory": "a second person is required", "mallory ": "the same person", "Mallory": "the same person", "ｍallory": "the same person",
+		"dave": "may not approve", "\u0430lice": "mixes letters of the scripts",
 	} {
 		invoice.Approval = f.approve(who, invoice.Number, invoice.Content.SHA256)
 		f.refused(f.record(KindInvoice, "mallory", invoice), want)
@@ -45,32 +45,32 @@ func TestM3PolicyBindsEveryWriter(t *testing.T) {
 	note.Approval = f.approve("ALICE", Adjustment(note.Corrects), note.Content.SHA256)
 	f.must(f.record(KindNote, "mallory", note))
 	invoice.Approval = f.approve("bob", invoice.Number, invoice.Content.SHA256)
-	f.refused(f.record(KindInvoice, "m\u0430llory", invoice), "mixes the scripts")
+	f.refused(f.record(KindInvoice, "m\u0430llory", invoice), "mixes letters of the scripts")
 	f.must(f.record(KindInvoice, "mallory", invoice))
 }
 
 // TestM3ItTakesTwoToChangeThePolicy, each time anew.
 func TestM3ItTakesTwoToChangeThePolicy(t *testing.T) {
 	f := prepared(t)
-	f.refused(f.record(KindPolicy, "carol", policyOf(1, true, "")), "revision is 1, want 0")
+	f.refused(f.record(KindPolicy, "carol", policyOf(1, true, "")), "revision is 1, want the next one, 0")
 	f.refused(f.record(KindPolicy, "carol", policyOf(0, true, "", "carol")), "want two or more")
-	f.refused(f.record(KindPolicy, "carol", policyOf(0, true, "", "carol", "Carol ")), "one person")
-	f.refused(f.record(KindPolicy, "carol", policyOf(0, true, "", "carol", "\u0430lice")), "mixes the scripts")
+	f.refused(f.record(KindPolicy, "carol", policyOf(0, true, "", "carol", "Carol ")), "the same person")
+	f.refused(f.record(KindPolicy, "carol", policyOf(0, true, "", "carol", "\u0430lice")), "mixes letters of the scripts")
 	f.must(f.record(KindPolicy, "carol", policyOf(0, true, "", "carol", "alice")))
 	off := policyOf(1, false, "")
 	f.refused(f.record(KindPolicy, "carol", off), "names no approval")
 	off.Approval = f.approve("Carol", off.Subject(), off.Content())
-	f.refused(f.record(KindPolicy, "carol", off), "one person")
+	f.refused(f.record(KindPolicy, "carol", off), "the same person")
 	off.Approval = f.approve("dave", off.Subject(), off.Content())
-	f.refused(f.record(KindPolicy, "carol", off), "not among")
+	f.refused(f.record(KindPolicy, "carol", off), "may not approve")
 	off.Approval = f.approve("alice", off.Subject(), off.Content())
 	narrower := off
 	narrower.Approvers = []string{"carol"}
-	f.refused(f.record(KindPolicy, "carol", narrower), "is of content")
+	f.refused(f.record(KindPolicy, "carol", narrower), "is for content")
 	f.must(f.record(KindPolicy, "carol", off))
 	f.must(f.record(KindPolicy, "carol", policyOf(2, true, "")))
 	again := policyOf(3, false, off.Approval)
-	f.refused(f.record(KindPolicy, "carol", again), `is of "policy-r1"`)
+	f.refused(f.record(KindPolicy, "carol", again), `is for "policy-r1"`)
 	if p, set := f.state.Policy(); !set || p.Body.Revision != 2 || !p.Body.Approvals {
 		t.Errorf("in force is %+v, %v", p, set)
 	}

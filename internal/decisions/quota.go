@@ -7,26 +7,26 @@ import (
 	"github.com/gputally/gputally/internal/fault"
 )
 
-// What a day may bring of a kind. The log keeps everything for ever, and every
-// start reads all of it: a quota bounds what a client that runs wild, or means
-// harm, can leave. The fold doesn't ask for it: append times are no part of what
-// the chain covers, and a restored log has others (doc.go), so that a fold by time
-// would come to another state. Whoever writes to the topic with other programs is
-// seen by gputally_decisions_bytes.
+// Quotas bound the number of decisions of each kind in a day. The log keeps everything
+// for ever, and every start reads all of it: a quota bounds the damage of a faulty or
+// malicious client. The fold doesn't apply quotas: append times are not covered by the
+// chain, and a restored log has others (doc.go), so a fold that depends on time would
+// reach another state. Writing to the topic with other programs is visible in
+// gputally_decisions_bytes.
 const (
 	quotaSpan = 24 * time.Hour
-	// dailyBooks of up to 1 MiB.
+	// dailyBooks is for books of up to 1 MiB.
 	dailyBooks = 10
-	// dailyPolicies is more than people change their minds.
+	// dailyPolicies is far above any sensible use.
 	dailyPolicies = 20
-	// dailyInvoices, and notes and approvals, is a month's end of a fleet of some
+	// dailyInvoices, also for notes and approvals, suits the end of a month for some
 	// thousand tenants.
 	dailyInvoices = 20_000
-	// dailyOthers is of each other kind.
+	// dailyOthers is for each other kind.
 	dailyOthers = 2_000
 )
 
-// QuotaError is a decision that must wait.
+// QuotaError reports a decision that must wait.
 type QuotaError struct {
 	Kind  Kind
 	Limit int
@@ -34,7 +34,7 @@ type QuotaError struct {
 }
 
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("%d of kind %s were decided within 24 hours, as many as are allowed: the next is possible at %s",
+	return fmt.Sprintf("the limit of %d decisions of kind %s in 24 hours is reached: the next is possible at %s",
 		e.Limit, e.Kind, e.Next.UTC().Format(time.RFC3339))
 }
 
@@ -59,7 +59,7 @@ func (o *Options) quota(kind Kind) int {
 // recent are the append times of a kind's last messages, at most dailyInvoices.
 type recent []time.Time
 
-// and forgets what no quota asks for.
+// and adds a time, and drops those that no quota needs.
 func (r recent) and(at time.Time) recent {
 	for len(r) > 0 && at.Sub(r[0]) >= quotaSpan || len(r) >= dailyInvoices {
 		r = r[1:]
@@ -67,8 +67,8 @@ func (r recent) and(at time.Time) recent {
 	return append(r, at)
 }
 
-// mayAppend fails with a *QuotaError where a kind's quota is used up, but for a
-// request that was decided: its outcome is there.
+// mayAppend returns a *QuotaError if a kind's quota is used up. A repeated request is
+// exempt: it returns the outcome of the first.
 func (l *Log) mayAppend(kind Kind, key, request string) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

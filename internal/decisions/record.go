@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Kind is what a message of the topic is.
+// Kind is the kind of a message of the topic.
 type Kind string
 
 // The kinds. All but KindPart are records.
@@ -30,20 +30,19 @@ const (
 	KindRunEnd    Kind = "run_end"    // RunEnd
 )
 
-// Format is the version of the records' format. A record of another one is
-// refused.
+// Format is the version of the record format. A record of another version is refused.
 const Format = 1
 
 // Record is one decision. Its message is its canonical JSON: these fields in this
-// order, as json.Marshal writes them; any other spelling is refused.
+// order, as json.Marshal writes them; any other encoding is refused.
 type Record struct {
 	Format int    `json:"format"` // Format
 	Kind   Kind   `json:"kind"`
-	ID     string `json:"id"` // random, by which a writer knows its own record
+	ID     string `json:"id"` // random; a writer recognises its own record by it
 	// Key is the idempotency key: 1 to 200 printable characters.
 	Key string `json:"key"`
-	// Request is the SHA-256, in hex, of what was asked: the same key with the
-	// same request repeats, with another it is refused.
+	// Request is the SHA-256, in hex, of the request: a record with the same key and
+	// request is a repetition; with another request it is refused.
 	Request string    `json:"request"`
 	Who     string    `json:"who"` // who decided: 1 to 200 printable characters
 	At      time.Time `json:"at"`  // UTC, on the writer's clock
@@ -52,24 +51,25 @@ type Record struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// Digest is the SHA-256 of data in hex, as every hash here is written.
+// Digest is the SHA-256 of data in hex, the form of every hash here.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// body is what a kind of record carries.
+// body is the content of a record, by kind.
 type body interface {
-	// check looks at every field by itself; its error names the field and the value.
+	// check checks every field by itself; its error names the field and the value.
 	check() error
-	// admit takes the body into the state, or says why not; then nothing has changed.
+	// admit applies the body to the state, or returns why it is refused; then nothing
+	// has changed.
 	admit(s *State, at place) (refusal string)
-	// subject says in a few words what the record is about.
+	// subject is a short description of what the record is about.
 	subject() string
 }
 
-// foreseen is a body of which the state can say what it would refuse it for, before
-// the documents, the price book and the freeze that it names are in the topic.
+// foreseen is a body that the state can check before the documents, price book and
+// freeze that it names are in the topic.
 type foreseen interface {
 	refuse(s *State, at place) (refusal string)
 }
@@ -89,7 +89,7 @@ var newBody = map[Kind]func() body{
 	KindRunEnd:    func() body { return new(RunEnd) },
 }
 
-// encode checks a record and gives its message value.
+// encode checks a record and returns its message value.
 func (r *Record) encode() ([]byte, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -101,9 +101,9 @@ func (r *Record) encode() ([]byte, error) {
 	return data, nil
 }
 
-// decode reads a record whose message has the key kind, and its body, a pointer to
-// one of the types named at Record.Body. It refuses what isn't exactly what Append
-// would have written, and names field and value.
+// decode reads a record whose message has the key kind, and its body, a pointer to one
+// of the types named at Record.Body. It refuses everything but the exact bytes that
+// Append would have written, and names field and value.
 func decode(kind Kind, value []byte) (Record, body, error) {
 	var r Record
 	empty, known := newBody[kind]
@@ -143,7 +143,7 @@ func (r *Record) check(kind Kind) error {
 		name("id", r.ID), name("key", r.Key), digest("request", r.Request), name("who", r.Who), instant("at", r.At))
 }
 
-// strict decodes one JSON value, with no field unknown and nothing behind it.
+// strict decodes one JSON value without unknown fields or trailing data.
 func strict(data []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -151,13 +151,13 @@ func strict(data []byte, to any) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%d bytes, want one JSON value and nothing behind it", len(data))
+		return fmt.Errorf("%d bytes, want one JSON value without trailing data", len(data))
 	}
 	return nil
 }
 
-// canonical refuses a second spelling of the same record: keys twice or in
-// another order, spaces, bytes that are no UTF-8, null for a value.
+// canonical refuses another encoding of the same record: repeated or reordered keys,
+// spaces, invalid UTF-8, null for a value.
 func canonical(value, bodyText []byte, r *Record, b body) error {
 	for _, pair := range []struct {
 		have []byte
@@ -168,7 +168,7 @@ func canonical(value, bodyText []byte, r *Record, b body) error {
 			return fmt.Errorf("encode record: %w", err)
 		}
 		if !bytes.Equal(pair.have, again) {
-			return fmt.Errorf("record: is not canonical JSON: %d bytes, which would be written in %d", len(pair.have),
+			return fmt.Errorf("record: is not canonical JSON: it has %d bytes, the canonical encoding %d", len(pair.have),
 				len(again))
 		}
 	}

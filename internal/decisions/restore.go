@@ -11,20 +11,21 @@ import (
 	"github.com/gputally/gputally/internal/broker"
 )
 
-// Bounds of what one call to the broker takes.
+// Limits of one call to the broker.
 const (
 	restoreMessages = 500
 	restoreBytes    = 4 << 20
 )
 
-// Restore appends what a copy has and the log lacks: the same keys and bytes at
-// the same offsets, and says how many. The log must be the copy's beginning;
-// else it is refused, with the first offset that differs, and nothing is
-// written. Whatever killed it, it goes on where it stopped. Append times are the
-// copy's, by a header. A copy that contradicts the witness's file, or what agrees
-// asks of its heads (State.HeadAt), is refused before anything is appended; one that
-// is shorter is all there is. Nobody else may append meanwhile: an offset that isn't the
-// copy's ends it.
+// Restore appends the messages that a copy has and the log lacks, with the same keys
+// and bytes at the same offsets, and returns their number. The log must be the
+// beginning of the copy; otherwise Restore returns an error with the first offset that
+// differs, and writes nothing. An interrupted restore is continued by the next one.
+// Append times are those of the copy, kept in a header. A copy that contradicts the
+// witness's file, or for whose heads (State.HeadAt) agrees returns an error, is
+// refused before anything is appended; one that is merely shorter is accepted as all
+// there is. Nobody else may append meanwhile: Restore stops at an offset that isn't
+// the copy's.
 func (l *Log) Restore(
 	ctx context.Context, dir string, agrees func(headAt func(offset int64) Head) error, progress func(done, total int64),
 ) (restored int64, err error) {
@@ -69,7 +70,7 @@ func (l *Log) Restore(
 	return b.done, nil
 }
 
-// headsOf are the heads of a copy, as State.HeadAt gives those of a log.
+// headsOf gives the heads of a copy, as State.HeadAt gives those of a log.
 func headsOf(chains [][sha256.Size]byte) func(offset int64) Head {
 	return func(offset int64) Head {
 		if offset < 0 || offset >= int64(len(chains)) {
@@ -79,18 +80,18 @@ func headsOf(chains [][sha256.Size]byte) func(offset int64) Head {
 	}
 }
 
-// usable fails where the configured copy can't be used: nothing would be decided on
-// the restored log, not even who restored it.
+// usable returns an error if the configured copy can't be used: then nothing could be
+// decided on the restored log, not even the record of who restored it.
 func (l *Log) usable() error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if wrong := l.copied.wrong; wrong != nil {
-		return fmt.Errorf("%w: move its folder away first", wrong)
+		return fmt.Errorf("%w: move its directory away first", wrong)
 	}
 	return nil
 }
 
-// begins fails at the first offset at which log and copy differ.
+// begins returns an error with the first offset at which log and copy differ.
 func (l *Log) begins(chains [][sha256.Size]byte) error {
 	for offset := range min(l.next(), int64(len(chains))) {
 		if _, chain := l.links(offset); chain != chains[offset] {
@@ -102,7 +103,7 @@ func (l *Log) begins(chains [][sha256.Size]byte) error {
 	return nil
 }
 
-// restoring is a batch on its way.
+// restoring is a batch of messages being restored.
 type restoring struct {
 	log         *Log
 	from, total int64
@@ -124,7 +125,7 @@ func (b *restoring) take(ctx context.Context, m *copied) error {
 	return b.flush(ctx)
 }
 
-// message is what restores the record.
+// message is the message that restores the record.
 func (m *copied) message() broker.Message {
 	kind := Kind(m.key)
 	if isDigest(string(m.key)) {
@@ -146,7 +147,8 @@ func (b *restoring) flush(ctx context.Context) error {
 	for i := range b.msgs {
 		if want := b.from + b.done; b.msgs[i].Offset != want {
 			return fmt.Errorf(
-				"%w: offset %d of the copy came to lie at %d: something else was appended meanwhile; remove the topic and "+
+				"%w: offset %d of the copy was written at offset %d, because another writer appended meanwhile: delete the "+
+					"topic and "+
 					"restore it again",
 				errAltered, want, b.msgs[i].Offset)
 		}
@@ -159,9 +161,9 @@ func (b *restoring) flush(ctx context.Context) error {
 	return nil
 }
 
-// Compare holds the log against the whole copy, which it reads anew, and against
-// the witness's file; it says how many messages and lines these have. Errors:
-// ErrCopy, ErrDeleted, ErrWitness.
+// Compare compares the log with the whole copy, which it reads again, and with the
+// witness's file; it returns the number of their messages and lines. Errors: ErrCopy,
+// ErrDeleted, ErrWitness.
 func (l *Log) Compare() (messages int64, lines int, err error) {
 	var errs []error
 	if l.opt.CopyDir != "" {
@@ -173,7 +175,7 @@ func (l *Log) Compare() (messages int64, lines int, err error) {
 		errs = append(errs, err, l.Whole())
 	}
 	var heads State
-	l.View(func(s *State) { heads.past = s.past }) // what is there never changes
+	l.View(func(s *State) { heads.past = s.past }) // existing entries never change
 	lines, err = l.opt.Witness.compare(heads.HeadAt)
 	return messages, lines, errors.Join(append(errs, err)...)
 }

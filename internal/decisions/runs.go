@@ -8,13 +8,13 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// AnyCollector is the Collector of a run whose batches carry those that recorded them.
+// AnyCollector as a run's Collector lets batches of any collector in.
 const AnyCollector = "*"
 
-// MaxRunHours is how long a run may stay open: one that was forgotten closes by itself.
+// MaxRunHours is how long a run may stay open; a forgotten run closes by itself.
 const MaxRunHours = 31 * 24
 
-// Cluster declares a cluster and the one length of its slots, which never changes (R11).
+// Cluster declares a cluster and its slot length, which never changes (R11).
 type Cluster struct {
 	Name   string `json:"name"`
 	SlotMS int64  `json:"slot_ms"` // whole seconds that divide the hour
@@ -24,12 +24,12 @@ func (c *Cluster) check() error {
 	return wrap("cluster", name("name", c.Name), slotLength(c.SlotMS))
 }
 
-// Run is an operator's leave to send batches that no live collector measured. It
-// is open from its append time until it is ended, but Hours at most.
+// Run is an operator's permission to send batches that no live collector measured. It
+// is open from its append time until it is ended, for at most Hours.
 type Run struct {
 	ID        string    `json:"id"`
 	Cluster   string    `json:"cluster"`
-	SlotMS    int64     `json:"slot_ms"` // of the cluster, which it declares where nobody has
+	SlotMS    int64     `json:"slot_ms"` // of the cluster; declares it if it isn't declared yet
 	Sends     string    `json:"sends"`   // wire.SendsImport, SendsReplay, SendsSimulated or SendsFill
 	Collector string    `json:"collector"`
 	From      time.Time `json:"from"` // the slots lie in [from, to), UTC
@@ -37,7 +37,7 @@ type Run struct {
 	Hours     int       `json:"hours"` // 1 to MaxRunHours
 }
 
-// Check names every field that can't be used.
+// Check names every invalid field.
 func (r Run) Check() error {
 	r.ID = cmp.Or(r.ID, "new")
 	return r.check()
@@ -59,7 +59,7 @@ func (r *Run) check() error {
 	return wrap("run", errs...)
 }
 
-// RunEnd ends a run: what is appended after it is not the run's.
+// RunEnd ends a run: batches appended later don't belong to it.
 type RunEnd struct {
 	ID string `json:"id"`
 }
@@ -73,14 +73,14 @@ func slotLength(ms int64) error {
 	return nil
 }
 
-// OpenRun is a run with its end, which may lie ahead.
+// OpenRun is a run with its end, which may be in the future.
 type OpenRun struct {
 	Decided[Run]
-	Ends  time.Time // by the broker's clock; it takes no batch that was appended later
-	Ended string    // who ended it; empty: nobody
+	Ends  time.Time // by the broker's clock; batches appended later are not accepted
+	Ended string    // who ended it; empty: nobody has
 }
 
-// Runs are all runs, in order.
+// Runs returns all runs, in order.
 func (s *State) Runs() []OpenRun {
 	var out []OpenRun
 	for i := range s.runs {
@@ -140,9 +140,9 @@ func (r *Run) admit(s *State, at place) string {
 func (r *RunEnd) refuse(s *State, _ place) string {
 	switch run := s.byID[r.ID]; {
 	case run == nil:
-		return fmt.Sprintf("run %q is not there", r.ID)
+		return fmt.Sprintf("run %q doesn't exist", r.ID)
 	case run.Ended != "":
-		return fmt.Sprintf("run %q was ended by %s at %s", r.ID, run.Ended, run.Ends.Format(time.RFC3339))
+		return fmt.Sprintf("run %q was already ended by %s at %s", r.ID, run.Ended, run.Ends.Format(time.RFC3339))
 	}
 	return ""
 }
@@ -159,7 +159,7 @@ func (r *RunEnd) admit(s *State, at place) string {
 	return ""
 }
 
-// Sent is what is asked of a batch. Sends is empty for a live one.
+// Sent describes a batch for Leave. Sends is empty for a live batch.
 type Sent struct {
 	Cluster, Collector, Sends string
 	SlotMS                    int64
@@ -167,17 +167,17 @@ type Sent struct {
 	Appended                  time.Time // by the broker's clock
 }
 
-// Leave is what was decided about a batch. It depends on nothing that was
-// appended after the batch, so that the answer is the same whoever asks, and whenever.
+// Leave is what was decided about a batch. It depends on nothing that was appended
+// after the batch, so the answer is the same for every reader at any time.
 type Leave struct {
-	SlotMS int64     // the declared length of the cluster's slots; 0: nobody declared it
-	Since  time.Time // and when that was appended
-	// Missing says which run would have to be open for a batch that is not live;
-	// empty: one was.
+	SlotMS int64     // the declared slot length of the cluster; 0: not declared
+	Since  time.Time // when that declaration was appended
+	// Missing describes the run that a batch that is not live would need; empty: there
+	// was one.
 	Missing string
 }
 
-// Leave looks up what was decided about a batch.
+// Leave returns what was decided about a batch.
 func (s *State) Leave(b Sent) Leave {
 	c := s.clusters[b.Cluster]
 	l := Leave{SlotMS: c.Body.SlotMS, Since: c.Appended}
@@ -187,8 +187,8 @@ func (s *State) Leave(b Sent) Leave {
 	return l
 }
 
-// uncovered is empty where a run was open that covers the batch. Else it says
-// what the nearest of the cluster's runs lacks, the newest of equals.
+// uncovered is empty if an open run covered the batch. Otherwise it says why the
+// nearest of the cluster's runs, the newest of equals, doesn't.
 func (s *State) uncovered(b Sent) string {
 	var nearest *OpenRun
 	runs, most := s.byCluster[b.Cluster], -1
@@ -207,7 +207,7 @@ func (s *State) uncovered(b Sent) string {
 	return fmt.Sprintf("run %q %s", nearest.Body.ID, nearest.lacks(most))
 }
 
-// How much of a batch fits a run.
+// How much of a batch matches a run.
 const (
 	fitsCluster = iota
 	fitsKind
@@ -234,22 +234,22 @@ func (r *OpenRun) fits(b Sent) int {
 	return fitsAll
 }
 
-// lacks says why a run doesn't cover a batch of which only so much fits.
+// lacks says why a run doesn't cover a batch that matches it only so far.
 func (r *OpenRun) lacks(fits int) string {
 	switch fits {
 	case fitsCluster:
 		return "sends " + r.Body.Sends
 	case fitsKind:
-		return fmt.Sprintf("is of collector %q", r.Body.Collector)
+		return fmt.Sprintf("is for collector %q", r.Body.Collector)
 	case fitsCollector:
-		return fmt.Sprintf("is of the slots from %s to %s", r.Body.From.Format(time.RFC3339), r.Body.To.Format(time.RFC3339))
+		return fmt.Sprintf("is for the slots from %s to %s", r.Body.From.Format(time.RFC3339), r.Body.To.Format(time.RFC3339))
 	case fitsWindow:
 		return fmt.Sprintf("was opened at %s, after the batch was appended", r.Appended.Format(time.RFC3339))
 	}
 	return fmt.Sprintf("was open until %s", r.Ends.Format(time.RFC3339))
 }
 
-// Leave looks up what was decided about a batch, as far as the topic was read.
+// Leave returns what was decided about a batch, as of the last read.
 func (l *Log) Leave(b Sent) (leave Leave) {
 	l.View(func(s *State) { leave = s.Leave(b) })
 	return leave

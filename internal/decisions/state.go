@@ -10,33 +10,33 @@ import (
 	"time"
 )
 
-// PartBytes is the most that one part holds.
+// PartBytes is the greatest size of a part.
 const PartBytes = 512 << 10
 
-// Outcome is what the fold made of a message.
+// Outcome is the result of folding a message.
 type Outcome struct {
 	Offset   int64
 	Accepted bool
-	Reason   string // why not; empty where it was accepted
-	// Repeats is the offset of the first with this key and request, or of the
-	// same part: nothing changed, and the first one's outcome stands. -1: none.
+	Reason   string // why it was refused; empty: it was accepted
+	// Repeats is the offset of the first record with this key and request, or of the
+	// same part: then nothing changed, and the first outcome counts. -1: none.
 	Repeats int64
-	Kind    Kind   // empty: no kind could be read
+	Kind    Kind   // empty: the kind could not be read
 	Number  string // of an invoice or note
 }
 
-// Decided is a body that was accepted, with what its record says.
+// Decided is an accepted body, with the data of its record.
 type Decided[T any] struct {
 	Offset   int64
 	Appended time.Time // by the broker's clock
-	At       time.Time // by the writer's
+	At       time.Time // by the writer's clock
 	Who      string
 	Key      string
 	Body     T
 }
 
-// State is the fold of the topic. It is not safe for concurrent use; Log guards
-// the one it keeps.
+// State is the fold of the topic. It is not safe for concurrent use; Log guards its
+// own.
 type State struct {
 	chain   [sha256.Size]byte
 	past    []applied // by offset
@@ -47,21 +47,21 @@ type State struct {
 	freezes []Decided[Freeze]    // ascending, without overlap
 
 	invoices map[string]Decided[Invoice] // by number
-	periods  map[account]int             // of tenant and period: how many revisions
+	periods  map[account]int             // number of revisions, by tenant and period
 	tenants  map[string][]string         // the tenant's invoices of revision 0, in the order of finalisation
 
 	approvals map[string]Decided[Approval] // by key
 	mappings  []Decided[Mapping]
 	policies  []Decided[Policy] // in order; the last is in force
 
-	recent    map[Kind]recent             // of all records, for quotas: no outcome follows from it
+	recent    map[Kind]recent             // of all records, for quotas: outcomes don't depend on it
 	clusters  map[string]Decided[Cluster] // by name, the first declaration
 	runs      []*OpenRun                  // in order
 	byID      map[string]*OpenRun
 	byCluster map[string][]*OpenRun
 }
 
-// applied is what is remembered of any message.
+// applied is what is kept of every message.
 type applied struct {
 	chain   [sha256.Size]byte
 	repeats int64
@@ -70,7 +70,7 @@ type applied struct {
 	number  string
 }
 
-// decided is what took an idempotency key.
+// decided is the record that used an idempotency key.
 type decided struct {
 	offset  int64
 	kind    Kind
@@ -78,7 +78,7 @@ type decided struct {
 	number  string
 }
 
-// conflict says why a record can't have the key; empty: it repeats the request.
+// conflict returns why a record can't have the key; empty: it repeats the request.
 func (d decided) conflict(r *Record) string {
 	if d.request == r.Request && d.kind == r.Kind {
 		return ""
@@ -103,15 +103,14 @@ func NewState() *State {
 	}
 }
 
-// Apply folds the message at the offset, which must be Next, appended at an
-// instant of the broker's clock. Whatever the message is, it never fails: it is
-// accepted or refused.
+// Apply folds the message at the offset, which must be Next, with its append time by
+// the broker's clock. It never fails: every message is accepted or refused.
 func (s *State) Apply(offset int64, appended time.Time, key, value []byte) Outcome {
 	out, _ := s.apply(offset, appended, key, value)
 	return out
 }
 
-// apply gives the record, too, where there is one.
+// apply also returns the record, if there is one.
 func (s *State) apply(offset int64, appended time.Time, key, value []byte) (Outcome, Record) {
 	s.chain = Link(s.chain, offset, key, value)
 	out, r := Outcome{Offset: offset, Repeats: -1}, Record{}
@@ -130,8 +129,8 @@ func (s *State) apply(offset int64, appended time.Time, key, value []byte) (Outc
 	return out, r
 }
 
-// Bounds of what a message may cost who folds it. Honest records stay far below:
-// the largest but for files are invoices, of two documents of maxParts.
+// Limits of the work and memory that a message may cost. Valid records are far
+// smaller: the largest, apart from files, are invoices of two documents of maxParts.
 const (
 	maxRecordBytes = 1 << 20
 	maxFileBytes   = 6*maxBook + 64<<10 // of a kind with a file, each byte an escape of six
@@ -145,8 +144,8 @@ func recordLimit(kind Kind) int {
 	return maxRecordBytes
 }
 
-// brief cuts a reason that repeats what a hostile record says: it is kept for
-// ever, for each message.
+// brief cuts a reason that quotes a hostile record: it is kept for ever, for each
+// message.
 func brief(reason string) string {
 	if len(reason) <= maxReasonBytes {
 		return reason
@@ -159,9 +158,9 @@ func (s *State) applyPart(out *Outcome, hash string, value []byte) {
 	case len(value) < 1 || len(value) > PartBytes:
 		out.Reason = fmt.Sprintf("part has %d bytes, want 1 to %d", len(value), PartBytes)
 	case Digest(value) != hash:
-		out.Reason = fmt.Sprintf("part has SHA-256 %s, its key says %s", Digest(value), hash)
+		out.Reason = fmt.Sprintf("part has SHA-256 %s, but its key is %s", Digest(value), hash)
 	case there:
-		out.Repeats, out.Reason = first.offset, fmt.Sprintf("part is there already, at offset %d", first.offset)
+		out.Repeats, out.Reason = first.offset, fmt.Sprintf("part exists already, at offset %d", first.offset)
 	default:
 		s.parts[hash] = part{offset: out.Offset, bytes: len(value)}
 	}
@@ -199,16 +198,16 @@ func (s *State) applyRecord(out *Outcome, appended time.Time, kind Kind, value [
 // Next is the offset of the message that Apply expects.
 func (s *State) Next() int64 { return int64(len(s.past)) }
 
-// Chain is the audit hash chain's last value, in hex.
+// Chain is the current value of the audit hash chain, in hex.
 func (s *State) Chain() string { return hex.EncodeToString(s.chain[:]) }
 
-// Head stands for all decisions up to an offset.
+// Head identifies all decisions up to an offset.
 type Head struct {
 	Offset int64  `json:"offset"`
 	Chain  string `json:"chain"` // the chain's value after it, in hex; empty: there is no such offset
 }
 
-// String is OFFSET=CHAIN, or empty where there is no such offset.
+// String is OFFSET=CHAIN, or empty if there is no such offset.
 func (h Head) String() string {
 	if h.Chain == "" {
 		return ""
@@ -223,13 +222,13 @@ func ParseHead(text string) (Head, error) {
 	if h := (Head{n, chain}); err == nil && n >= 0 && isDigest(chain) && h.String() == text {
 		return h, nil
 	}
-	return Head{}, fmt.Errorf("%s is not an offset and the chain's 64 hex digits after it, such as 17=9f86…", shown(text))
+	return Head{}, fmt.Errorf("%s: want an offset and the chain's 64 hex digits after it, such as 17=9f86…", shown(text))
 }
 
-// Head stands for all decisions there are.
+// Head identifies all decisions.
 func (s *State) Head() Head { return s.HeadAt(s.Next() - 1) }
 
-// HeadAt stands for all decisions up to an offset.
+// HeadAt identifies all decisions up to an offset.
 func (s *State) HeadAt(offset int64) Head {
 	if offset < 0 || offset >= s.Next() {
 		return Head{Offset: offset}
@@ -237,7 +236,7 @@ func (s *State) HeadAt(offset int64) Head {
 	return Head{offset, hex.EncodeToString(s.past[offset].chain[:])}
 }
 
-// Outcome is what was made of the message at an offset below Next, and the
+// Outcome returns the result of folding the message at an offset below Next, and the
 // chain's value after it.
 func (s *State) Outcome(offset int64) (out Outcome, chain string) {
 	p := &s.past[offset]

@@ -9,21 +9,21 @@ import (
 	"github.com/gputally/gputally/internal/broker"
 )
 
-// Entry is a message of the topic, with what was made of it.
+// Entry is a message of the topic, with the result of folding it.
 type Entry struct {
 	Outcome
 	Appended time.Time // by the broker's clock
 	Chain    string    // the chain's value after it, in hex
-	Bytes    int       // of the message's value
-	// Record is empty for a part, and for what is no record of ours.
+	Bytes    int       // size of the message's value
+	// Record is empty for a part, and for a message that is no valid record.
 	Record Record
-	// Body is a pointer to the type that belongs to the record's kind; nil where
-	// Record is empty.
+	// Body is a pointer to the type that belongs to the record's kind; nil if Record
+	// is empty.
 	Body any
 }
 
-// Subject says in a few words what the entry is about: a price book's hash, the
-// hours that are frozen, an invoice's number, and the like.
+// Subject is a short description of the entry: a price book's hash, the frozen hours,
+// an invoice's number, and the like.
 func (e *Entry) Subject() string {
 	if b, ok := e.Body.(body); ok {
 		return b.subject()
@@ -44,19 +44,19 @@ func (f *Freeze) subject() string {
 	return f.From.UTC().Format(time.RFC3339) + "/" + f.To.UTC().Format(time.RFC3339)
 }
 
-// Walk hands over every message from an offset to the state's Next, in order,
-// refused ones included. It reads them anew and compares them with the chain.
-// do's error ends it.
+// Walk passes every message from an offset to the state's Next to do, in order,
+// refused ones included. It reads them again and compares them with the chain. An
+// error of do ends it.
 func (l *Log) Walk(ctx context.Context, from int64, do func(Entry) error) error {
 	return l.walk(ctx, from, max(from, l.next()), do)
 }
 
-// pickGap is how many messages that nobody asked for are read rather than asking
-// the broker once more.
+// pickGap is the number of unwanted messages that are read rather than starting
+// another fetch.
 const pickGap = 16
 
-// Pick is Walk over the messages at some offsets, in ascending order. Those that lie
-// near each other are read together.
+// Pick is Walk over the messages at some offsets, in ascending order. Messages near
+// each other are read together.
 func (l *Log) Pick(ctx context.Context, offsets []int64, do func(Entry) error) error {
 	for len(offsets) > 0 {
 		n := 1
@@ -85,7 +85,8 @@ func (l *Log) walk(ctx context.Context, from, to int64, do func(Entry) error) er
 		e := Entry{Appended: m.Time.UTC(), Bytes: len(m.Value)}
 		l.View(func(s *State) { e.Outcome, e.Chain = s.Outcome(m.Offset) })
 		if e.Kind != KindPart {
-			// What can't be decoded is refused, and its outcome says why.
+			// A message that can't be decoded is refused, with the reason in its
+			// outcome.
 			if r, b, err := decode(Kind(m.Key), m.Value); err == nil {
 				e.Record, e.Body = r, b
 			}

@@ -20,46 +20,46 @@ import (
 	"github.com/gputally/gputally/internal/trust"
 )
 
-// WitnessConfig says where the log's head is sent at each decision, so that an edited
-// log contradicts what was sent. Any of them may be set.
+// WitnessConfig configures where the log's head is sent at each decision, so that a
+// log that was edited later contradicts what was sent. Any of the fields may be set.
 type WitnessConfig struct {
-	// File gets a line for each: time, OFFSET=CHAIN, kind. verify and audit compare
-	// the log with it.
+	// File gets a line for each head: time, OFFSET=CHAIN, kind. verify and audit
+	// compare the log with it.
 	File string `yaml:"file"`
-	// Syslog is the Unix socket of the machine's own, such as /dev/log.
+	// Syslog is the Unix socket of the local syslog, such as /dev/log.
 	Syslog string `yaml:"syslog"`
-	// HTTPS is a URL that each is posted to as JSON: offset, chain, kind, at. Any
-	// answer but 2xx is a failure; redirects aren't followed.
+	// HTTPS is a URL to which each head is posted as JSON: offset, chain, kind, at.
+	// Every status but 2xx is a failure; redirects aren't followed.
 	HTTPS string `yaml:"https"`
-	// CAFile are the authorities of HTTPS; empty: the system's.
+	// CAFile holds the certificate authorities for HTTPS; empty: the system's.
 	CAFile string `yaml:"ca_file"`
-	// TokenFile holds the bearer token of HTTPS; empty: none.
+	// TokenFile holds the bearer token for HTTPS; empty: none.
 	TokenFile string `yaml:"token_file"`
-	// Required: nothing is decided while the head can't be sent to a witness. Else what
-	// was decided stands, and the head is sent later.
+	// Required: nothing is decided while the head can't be sent to a witness.
+	// Otherwise decisions are in force, and the head is sent later.
 	Required bool `yaml:"required"`
 }
 
-// Validate names what can't work.
+// Validate returns an error that names the invalid fields.
 func (c WitnessConfig) Validate() error {
 	u, err := url.Parse(c.HTTPS)
 	if c.HTTPS != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		return errors.New("https: want a URL such as https://witness.example/gputally, without a password in it")
 	}
 	if c.HTTPS == "" && (c.CAFile != "" || c.TokenFile != "") {
-		return errors.New("ca_file, token_file: are for https, which is empty")
+		return errors.New("ca_file, token_file: need https, which is not set")
 	}
 	if c.Required && c.File == "" && c.Syslog == "" && c.HTTPS == "" {
-		return errors.New("required: names no witness")
+		return errors.New("required: set at least one of file, syslog and https")
 	}
 	return nil
 }
 
-// sighting is a head of the log, as it is sent to a witness.
+// sighting is a head of the log, as sent to a witness.
 type sighting struct {
 	At time.Time `json:"at"`
 	Head
-	Kind Kind `json:"kind"` // of the message there; empty: it has none
+	Kind Kind `json:"kind"` // of the message at that offset; empty: it has none
 }
 
 func (s sighting) String() string { return s.Head.String() + " " + string(s.Kind) }
@@ -69,35 +69,35 @@ const (
 	witnessTimeout = 5 * time.Second
 )
 
-// witness sends the head to all that are configured. Its calls come one at a time.
+// witness sends heads to all configured places. Its calls come one at a time.
 type witness struct {
 	config  WitnessConfig
 	clock   clock.Clock
 	metrics *metrics
-	client  *http.Client // nil: made at the first call
-	owed    bool         // the last head was not sent to every witness, or none was sent yet
+	client  *http.Client // nil: made at the first use
+	owed    bool         // the last head was not sent to every place, or none was sent yet
 }
 
 func (w *witness) none() bool {
 	return w.config.File == "" && w.config.Syslog == "" && w.config.HTTPS == ""
 }
 
-// tell sends a head to all witnesses; the error joins the failures.
-func (w *witness) tell(ctx context.Context, s sighting) error {
+// send sends a head to all places; the error joins the failures.
+func (w *witness) send(ctx context.Context, s sighting) error {
 	var errs []error
 	for _, to := range []struct {
 		name, address string
-		tell          func(context.Context, sighting) error
+		send          func(context.Context, sighting) error
 	}{{"file", w.config.File, w.write}, {"syslog", w.config.Syslog, w.log}, {"https", w.config.HTTPS, w.post}} {
 		if to.address == "" {
 			continue
 		}
-		if err := to.tell(ctx, s); err != nil {
+		if err := to.send(ctx, s); err != nil {
 			w.metrics.witnessed.WithLabelValues(to.name, "failed").Inc()
 			errs = append(errs, fmt.Errorf("send head %d to witness %s: %w", s.Offset, to.name, err))
 			continue
 		}
-		w.metrics.witnessed.WithLabelValues(to.name, "told").Inc()
+		w.metrics.witnessed.WithLabelValues(to.name, "sent").Inc()
 	}
 	err := errors.Join(errs...)
 	w.owed = err != nil
@@ -113,15 +113,16 @@ func (w *witness) write(_ context.Context, s sighting) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "%s %s\n", s.At.UTC().Format(time.RFC3339), s) // one call: lines of two processes don't mix
+	_, err = fmt.Fprintf(f, "%s %s\n", s.At.UTC().Format(time.RFC3339),
+		s) // one call, so that lines of two processes don't mix
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// noticeOfAuthpriv is the priority of a line: facility × 8 + severity.
+// noticeOfAuthpriv is the syslog priority: facility × 8 + severity.
 const noticeOfAuthpriv = 10<<3 | 5
 
-// log writes a line as the machine's own socket has it: RFC 3164, without a host.
-// A daemon that takes nothing ends it with its time.
+// log writes a line in the format of local syslog sockets: RFC 3164 without a host. It
+// times out if the daemon doesn't read.
 func (w *witness) log(ctx context.Context, s sighting) error {
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
@@ -131,7 +132,7 @@ func (w *witness) log(ctx context.Context, s sighting) error {
 		out, err := (&net.Dialer{}).DialContext(ctx, network, w.config.Syslog)
 		if err == nil {
 			err = out.SetDeadline(until)
-			if err == nil { // one call: of datagrams it is one
+			if err == nil { // one call, because a datagram is one message
 				_, err = fmt.Fprintf(out, "<%d>%s gputally[%d]: decisions head %s\n", noticeOfAuthpriv,
 					s.At.Local().Format(time.Stamp), os.Getpid(), s)
 			}
@@ -142,7 +143,7 @@ func (w *witness) log(ctx context.Context, s sighting) error {
 	return errors.Join(errs...)
 }
 
-// post tries a few times; it never takes longer than these.
+// post retries a few times, within the time given by these constants.
 func (w *witness) post(ctx context.Context, s sighting) (err error) {
 	if w.client == nil {
 		if w.client, err = w.config.client(); err != nil {
@@ -179,14 +180,14 @@ func (w *witness) postOnce(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // nothing of the answer is read
+	defer func() { _ = res.Body.Close() }() // the body of the response is not used
 	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("answer %d, want 2xx", res.StatusCode)
+		return fmt.Errorf("HTTP status %d instead of 2xx", res.StatusCode)
 	}
 	return nil
 }
 
-// token is what TokenFile holds: it is read for each head, since it may be renewed.
+// token reads TokenFile for each head, because the token may be renewed.
 func (c WitnessConfig) token() (string, error) {
 	token, err := trust.ReadSecret(c.TokenFile)
 	if err != nil {
@@ -195,8 +196,8 @@ func (c WitnessConfig) token() (string, error) {
 	return strings.TrimSpace(token), nil
 }
 
-// CheckFiles fails where a file that it names is away, can't be used, or could
-// have been written, or a secret read, by others.
+// CheckFiles returns an error if a configured file is missing or unusable, or if
+// others could have written it or read a secret in it.
 func (c WitnessConfig) CheckFiles() error {
 	var errs []error
 	if c.TokenFile != "" {
@@ -222,7 +223,7 @@ func (c WitnessConfig) client() (*http.Client, error) {
 	}, nil
 }
 
-// sight is the log's head, which is at least one message.
+// sight is the log's head; the log must have at least one message.
 func (l *Log) sight() sighting {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -230,53 +231,55 @@ func (l *Log) sight() sighting {
 	return sighting{l.opt.Clock.Now().UTC().Truncate(time.Second), head, l.state.past[head.Offset].kind}
 }
 
-// testify sends the head before something is decided, where a witness is
-// required. Like told, it is called under deciding.
+// testify sends the head before something is decided, if a witness is required. The
+// caller holds deciding, as for announce.
 func (l *Log) testify(ctx context.Context) error {
 	if !l.witness.config.Required || l.next() == 0 {
 		return nil
 	}
-	return l.witness.tell(ctx, l.sight())
+	return l.witness.send(ctx, l.sight())
 }
 
-// told sends the head after something was decided. A failure takes nothing back: the
-// next head covers this one.
-func (l *Log) told(ctx context.Context) {
+// announce sends the head after something was decided. A failure doesn't revoke the
+// decision: the next head covers it too.
+func (l *Log) announce(ctx context.Context) {
 	if l.witness.none() {
 		return
 	}
-	if err := l.witness.tell(ctx, l.sight()); err != nil {
-		l.opt.Log.Error("the decision stands; its head is sent to the witness later", "error", err)
+	if err := l.witness.send(ctx, l.sight()); err != nil {
+		l.opt.Log.Error("the decision is in force, but its head could not be sent to the witness; it will be sent later",
+			"error", err)
 	}
 }
 
-// Remind sends the head to the witnesses again, where that failed last, or where this
-// process has sent none yet.
+// Remind sends the head to the witnesses again if that failed last, or if this process
+// has sent none yet.
 func (l *Log) Remind(ctx context.Context) {
 	if l.deciding.Acquire(ctx, 1) != nil {
-		return // who asks ends
+		return // the caller is stopping
 	}
 	defer l.deciding.Release(1)
 	if l.witness.owed && l.next() > 0 {
-		l.told(ctx)
+		l.announce(ctx)
 	}
 }
 
-// ErrWitness means that the log contradicts a head that was sent to a witness.
+// ErrWitness reports that the log contradicts a head that was sent to a witness.
 var ErrWitness = errors.New("the log contradicts its witness")
 
-// errShort is a log, or a copy, that ends before a head that was sent to a witness.
+// errShort reports a log, or a copy, that ends before a head that was sent to a
+// witness.
 var errShort = errors.New("ends before it")
 
-// compare holds a witness's file against the heads of a log, line by line, and says
-// how many there are. A line that was cut off at the end is none.
+// compare compares a witness's file with the heads of a log, line by line, and returns
+// the number of lines. An incomplete last line is ignored.
 func (c WitnessConfig) compare(headAt func(offset int64) Head) (lines int, err error) {
 	if c.File == "" {
 		return 0, nil
 	}
 	f, err := os.OpenFile(c.File, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil // nobody has decided anything yet
+		return 0, nil // nothing has been decided yet
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read witness: %w", err)
@@ -293,20 +296,20 @@ func (c WitnessConfig) compare(headAt func(offset int64) Head) (lines int, err e
 		}
 		lines++
 		fields := strings.Fields(string(text))
-		var told Head
+		var sent Head
 		if len(fields) >= 2 {
-			told, err = ParseHead(fields[1])
+			sent, err = ParseHead(fields[1])
 		}
-		switch now := headAt(told.Offset); {
-		case err != nil || told.Chain == "":
-			return lines, fmt.Errorf("%w: line %d of %s is %s, want a time and OFFSET=CHAIN", ErrWitness, lines, c.File,
+		switch now := headAt(sent.Offset); {
+		case err != nil || sent.Chain == "":
+			return lines, fmt.Errorf("%w: line %d of %s is %s instead of a time and OFFSET=CHAIN", ErrWitness, lines, c.File,
 				shown(strings.TrimSpace(string(text))))
 		case now.Chain == "":
-			return lines, fmt.Errorf("%w: line %d of %s knows offset %d, the log %w", ErrWitness, lines, c.File,
-				told.Offset, errShort)
-		case now != told:
-			return lines, fmt.Errorf("%w: line %d of %s has %s, the log %s: something up to there was changed", ErrWitness,
-				lines, c.File, told, now)
+			return lines, fmt.Errorf("%w: line %d of %s has offset %d, but the log %w", ErrWitness, lines, c.File,
+				sent.Offset, errShort)
+		case now != sent:
+			return lines, fmt.Errorf("%w: line %d of %s has %s, but the log has %s: the log or the file was changed", ErrWitness,
+				lines, c.File, sent, now)
 		}
 	}
 }

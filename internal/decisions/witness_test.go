@@ -108,7 +108,7 @@ func TestM2AWitnessNamesAnEditedLog(t *testing.T) {
 	prepareLog(t, openWitnessed(t, embeddedBroker(t).addr, WitnessConfig{File: file}))
 	edited := embeddedBroker(t)
 	prepareLog(t, open(t, edited.addr)) // other ids
-	for addr, want := range map[string]string{edited.addr: "line 1 of " + file + " has 3=", embeddedBroker(t).addr: "knows offset 3, the log ends before it"} {
+	for addr, want := range map[string]string{edited.addr: "line 1 of " + file + " has 3=", embeddedBroker(t).addr: "has offset 3, but the log ends before it"} {
 		_, _, err := openWitnessed(t, addr, WitnessConfig{File: file}).Compare()
 		if !errors.Is(err, ErrWitness) || !strings.Contains(err.Error(), want) {
 			t.Errorf("Compare = %v, want %q", err, want)
@@ -151,7 +151,7 @@ func TestAWitnessThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := witness{config: WitnessConfig{File: filepath.Join(dir, "link")}, metrics: newMetrics(nil)}
-	if err := w.tell(testContext(t), sighting{}); err == nil {
+	if err := w.send(testContext(t), sighting{}); err == nil {
 		t.Error("a link was followed")
 	}
 	asked := 0
@@ -173,7 +173,7 @@ func TestAWitnessThatIsAway(t *testing.T) {
 		}
 	}()
 	w = witness{config: WitnessConfig{HTTPS: server.URL}, metrics: newMetrics(nil), client: client, clock: fake}
-	if err := w.tell(testContext(t), sighting{}); err == nil || asked != witnessTries {
+	if err := w.send(testContext(t), sighting{}); err == nil || asked != witnessTries {
 		t.Errorf("a redirect counts as told: %v, after %d requests, want %d", err, asked, witnessTries)
 	}
 }
@@ -189,7 +189,7 @@ func TestAHungSyslogEndsWithItsTime(t *testing.T) {
 			defer cancel()
 			w := witness{config: WitnessConfig{Syslog: path}, metrics: newMetrics(nil), clock: clock.Real()}
 			told := make(chan error, 1)
-			go func() { told <- w.tell(ctx, sighting{}) }()
+			go func() { told <- w.send(ctx, sighting{}) }()
 			select {
 			case err := <-told:
 				if err == nil {

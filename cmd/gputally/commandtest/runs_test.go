@@ -68,7 +68,7 @@ func TestH6WhatNobodyOpenedIsADeadLetterUntilSomebodyDoes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"import", "runs", "close", "nobody", "--data", data}, `run "nobody" is not there`},
+		{[]string{"import", "runs", "close", "nobody", "--data", data}, `run "nobody" doesn't exist`},
 		{append(open[:len(open):len(open)], "--slot", "30s"), "with slots of 1m0s"},
 		{append(open[:len(open):len(open)], "--sends", "live"), "sends is"},
 		{append(open[:len(open):len(open)], "--hours", "100000"), "hours is 100000"},
