@@ -30,7 +30,7 @@ var bucketPaint = []struct{ bucket, paint string }{
 const minInterval = "1h"
 
 func panel(s spec, id uint32) cog.Builder[dashboard.Panel] {
-	switch s.view {
+	switch s.View {
 	case viewTable:
 		return tablePanel(s, id)
 	case viewBars:
@@ -51,11 +51,11 @@ func (q clickhouseQuery) Build() (variants.Dataquery, error) { return q.UnknownD
 
 func targets(s spec) []cog.Builder[variants.Dataquery] {
 	var list []cog.Builder[variants.Dataquery]
-	for i, q := range s.prom {
-		list = append(list, prometheus.NewDataqueryBuilder().Expr(q.expr).LegendFormat(q.legend).
+	for i, q := range s.Prom {
+		list = append(list, prometheus.NewDataqueryBuilder().Expr(q.Expr).LegendFormat(q.Legend).
 			Range().RefId(string(rune('A'+i))).Datasource(promSource))
 	}
-	if s.sql == "" {
+	if s.SQL == "" {
 		return list
 	}
 	kind, format := "table", 1
@@ -64,26 +64,26 @@ func targets(s spec) []cog.Builder[variants.Dataquery] {
 	}
 	return append(list, clickhouseQuery{variants.UnknownDataquery{
 		"refId": "A", "datasource": clickhouse, "editorType": "sql", "pluginVersion": "4.0.0",
-		"queryType": kind, "format": format, "rawSql": strings.TrimSpace(s.sql),
+		"queryType": kind, "format": format, "rawSql": s.SQL,
 	}})
 }
 
-func overTime(s spec) bool { return s.view == viewStacked || s.view == viewLines }
+func overTime(s spec) bool { return s.View == viewStacked || s.View == viewLines }
 
 func dataSource(s spec) common.DataSourceRef {
-	if s.sql == "" {
+	if s.SQL == "" {
 		return promSource
 	}
 	return clickhouse
 }
 
 func timePanel(s spec, id uint32) cog.Builder[dashboard.Panel] {
-	b := timeseries.NewPanelBuilder().Id(id).Title(s.title).Description(s.text).Datasource(dataSource(s)).
-		Span(s.width).Height(s.height).Unit(s.unit).Targets(targets(s)).
+	b := timeseries.NewPanelBuilder().Id(id).Title(s.Title).Description(s.Text).Datasource(dataSource(s)).
+		Span(s.Width).Height(s.Height).Unit(s.Unit).Targets(targets(s)).
 		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)).
 		Legend(common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeList).Placement(
 			common.LegendPlacementBottom).ShowLegend(true))
-	if s.view == viewStacked {
+	if s.View == viewStacked {
 		b.Min(0).FillOpacity(60).LineWidth(0).LineInterpolation(common.LineInterpolationStepAfter).
 			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 		for _, c := range bucketPaint {
@@ -92,11 +92,11 @@ func timePanel(s spec, id uint32) cog.Builder[dashboard.Panel] {
 			})
 		}
 	}
-	if s.sql != "" && s.sql != boardSQL && s.sql != leavesSQL {
+	if strings.Contains(s.SQL, "$__timeInterval(hour)") {
 		b.Interval(minInterval)
 	}
-	for _, column := range s.columns {
-		if unit, own := s.unitOf[column]; own {
+	for _, column := range s.Columns {
+		if unit, own := s.Units[column]; own {
 			b.OverrideByName(column,
 				append(unitOverride(unit), dashboard.DynamicConfigValue{Id: "custom.axisPlacement", Value: "right"}))
 		}
@@ -109,10 +109,10 @@ func unitOverride(unit string) []dashboard.DynamicConfigValue {
 }
 
 func tablePanel(s spec, id uint32) cog.Builder[dashboard.Panel] {
-	b := table.NewPanelBuilder().Id(id).Title(s.title).Description(s.text).Datasource(dataSource(s)).
-		Span(s.width).Height(s.height).Unit(s.unit).Decimals(2).Filterable(true).Targets(targets(s))
-	for _, column := range s.columns {
-		if unit, own := s.unitOf[column]; own {
+	b := table.NewPanelBuilder().Id(id).Title(s.Title).Description(s.Text).Datasource(dataSource(s)).
+		Span(s.Width).Height(s.Height).Unit(s.Unit).Decimals(2).Filterable(true).Targets(targets(s))
+	for _, column := range s.Columns {
+		if unit, own := s.Units[column]; own {
 			b.OverrideByName(column, unitOverride(unit))
 		}
 	}
@@ -121,16 +121,16 @@ func tablePanel(s spec, id uint32) cog.Builder[dashboard.Panel] {
 
 // barsPanel shows each row as a bar: values are not reduced to one.
 func barsPanel(s spec, id uint32) cog.Builder[dashboard.Panel] {
-	return bargauge.NewPanelBuilder().Id(id).Title(s.title).Description(s.text).Datasource(dataSource(s)).
-		Span(s.width).Height(s.height).Unit(s.unit).Decimals(1).Min(0).Targets(targets(s)).
+	return bargauge.NewPanelBuilder().Id(id).Title(s.Title).Description(s.Text).Datasource(dataSource(s)).
+		Span(s.Width).Height(s.Height).Unit(s.Unit).Decimals(1).Min(0).Targets(targets(s)).
 		Orientation(common.VizOrientationHorizontal).DisplayMode(common.BarGaugeDisplayModeBasic).
 		ReduceOptions(common.NewReduceDataOptionsBuilder().Values(true).Calcs([]string{}))
 }
 
 func statPanel(s spec, id uint32) cog.Builder[dashboard.Panel] {
-	field := "/^" + s.field + "$/"
-	return stat.NewPanelBuilder().Id(id).Title(s.title).Description(s.text).Datasource(dataSource(s)).
-		Span(s.width).Height(s.height).Unit(s.unit).Targets(targets(s)).
+	field := "/^" + s.Field + "$/"
+	return stat.NewPanelBuilder().Id(id).Title(s.Title).Description(s.Text).Datasource(dataSource(s)).
+		Span(s.Width).Height(s.Height).Unit(s.Unit).Targets(targets(s)).
 		GraphMode(common.BigValueGraphModeNone).ColorMode(common.BigValueColorModeValue).
 		ReduceOptions(common.NewReduceDataOptionsBuilder().Values(true).Calcs([]string{}).Fields(field))
 }

@@ -48,19 +48,64 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+func mustRead() *layout {
+	l, err := readLayout()
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// panelsOf are those of a row.
+func panelsOf(title string) []spec {
+	all := mustRead().Rows
+	return all[slices.IndexFunc(all, func(r row) bool { return r.Title == title })].Panels
+}
+
+// sqlOf is the query of a panel.
+func sqlOf(title string) string {
+	for _, r := range mustRead().Rows {
+		for _, s := range r.Panels {
+			if s.Title == title {
+				return s.SQL
+			}
+		}
+	}
+	panic("no panel " + title)
+}
+
+// variableSQL is the query of a variable.
+func variableSQL(name string) string {
+	all := mustRead().Variables
+	return all[slices.IndexFunc(all, func(v variable) bool { return v.Name == name })].SQL
+}
+
+var (
+	totalsSQL       = sqlOf("Capacity")
+	capacitySQL     = sqlOf("GPUs by bucket")
+	tenantsSQL      = sqlOf("Usage by tenant and project")
+	unobservedSQL   = sqlOf("Unobserved share of the capacity")
+	strandedSQL     = sqlOf("Stranded by MIG layout")
+	boardSQL        = sqlOf("Power and activity")
+	energySQL       = sqlOf("Energy by tenant")
+	idleByTenantSQL = sqlOf("Idle GPU-hours by tenant")
+
+	clusterVariableSQL, tenantVariableSQL, gpuVariableSQL = variableSQL("cluster"), variableSQL("tenant"), variableSQL("gpu")
+)
+
 // Range of the test: the hour before and the two with rows.
 const (
 	rangeFrom = 1772445600 // 2026-03-02T10:00:00Z
 	rangeTo   = rangeFrom + 3*3600
 )
 
-// chosen are the values of the dashboard's variables.
-type chosen struct {
+// choice is the values of the dashboard's variables.
+type choice struct {
 	clusters, tenants []string
 	gpu               string
 }
 
-var everything = chosen{[]string{"c", "it's"}, []string{"ml", "nlp"}, "GPU-1"}
+var everything = choice{[]string{"c", "it's"}, []string{"ml", "nlp"}, "GPU-1"}
 
 // hexAll are the values that variables have for names.
 func hexAll(names []string) []string {
@@ -90,7 +135,7 @@ func singleQuote(values ...string) string {
 // the variables, then the macros. An unknown one stays and fails on the engine.
 func expand(sql string) string { return everything.expand(sql) }
 
-func (c chosen) expand(sql string) string {
+func (c choice) expand(sql string) string {
 	return expandRaw(sql, hexAll(c.clusters), hexAll(c.tenants), hexAll([]string{c.gpu})[0])
 }
 
@@ -151,13 +196,13 @@ func openLedger(t *testing.T) *store.DB {
 func TestEveryQueryRunsAndHasItsColumns(t *testing.T) {
 	db := openLedger(t)
 	queries := 0
-	for _, r := range rows() {
-		for _, s := range r.panels {
-			if s.sql == "" {
+	for _, r := range mustRead().Rows {
+		for _, s := range r.Panels {
+			if s.SQL == "" {
 				continue
 			}
 			queries++
-			t.Run(s.title, func(t *testing.T) { checkQuery(t, db, s) })
+			t.Run(s.Title, func(t *testing.T) { checkQuery(t, db, s) })
 		}
 	}
 	if queries < 12 {
@@ -167,9 +212,9 @@ func TestEveryQueryRunsAndHasItsColumns(t *testing.T) {
 
 func checkQuery(t *testing.T, db *store.DB, s spec) {
 	t.Helper()
-	rows, err := db.Query(t.Context(), expand(s.sql))
+	rows, err := db.Query(t.Context(), expand(s.SQL))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, expand(s.sql))
+		t.Fatalf("%v\n%s", err, expand(s.SQL))
 	}
 	defer rows.Close()
 	n := 0
@@ -182,14 +227,14 @@ func checkQuery(t *testing.T, db *store.DB, s spec) {
 	if n == 0 {
 		t.Error("no rows")
 	}
-	if diff := cmp.Diff(s.columns, rows.Columns()); diff != "" {
+	if diff := cmp.Diff(s.Columns, rows.Columns()); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	if overTime(s) && rows.ColumnTypes()[0].ScanType().String() != "time.Time" {
 		t.Errorf("first column is %s, want a time", rows.ColumnTypes()[0].ScanType())
 	}
-	if s.view == viewStat && !slices.Contains(s.columns, s.field) {
-		t.Errorf("stat shows %q, which is none of %v", s.field, s.columns)
+	if s.View == viewStat && !slices.Contains(s.Columns, s.Field) {
+		t.Errorf("stat shows %q, which is none of %v", s.Field, s.Columns)
 	}
 }
 
@@ -219,8 +264,8 @@ SELECT 'c', toDateTime({at:Int64}, 'UTC'), 'GPU-3', 'n1', 'H100', 7, 7, 3600000,
 	}
 }
 
-// variable runs a variable's query and answers its options' texts, by value.
-func variable(t *testing.T, db *store.DB, sql string) map[string]string {
+// optionsOf runs a variable's query and answers its options' texts, by value.
+func optionsOf(t *testing.T, db *store.DB, sql string) map[string]string {
 	t.Helper()
 	rows, err := db.Query(t.Context(), expand(sql))
 	if err != nil {
@@ -247,7 +292,7 @@ func TestVariableQueries(t *testing.T) {
 		clusterVariableSQL: {"63": "c"}, tenantVariableSQL: {"6D6C": "ml", "6E6C70": "nlp"},
 		gpuVariableSQL: {"4750552D31": "GPU-1", "4750552D32": "GPU-2"},
 	} {
-		if diff := cmp.Diff(want, variable(t, db, sql)); diff != "" {
+		if diff := cmp.Diff(want, optionsOf(t, db, sql)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", sql, diff)
 		}
 	}
@@ -273,7 +318,7 @@ func TestM9TenantsStayInTheirString(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	options := variable(t, db, tenantVariableSQL)
+	options := optionsOf(t, db, tenantVariableSQL)
 	var values []string
 	for value, name := range options {
 		if slices.Contains(hostileNames, name) {
@@ -301,10 +346,10 @@ func TestM9TenantsStayInTheirString(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range slices.Concat(wasteRow().panels, tenantsRow().panels, deviceRow().panels) {
-		sql := expandRaw(s.sql, hostileNames, hostileNames, hostileNames[2])
+	for _, s := range slices.Concat(panelsOf("Waste"), panelsOf("Tenants"), panelsOf("GPU ${gpu:text}")) {
+		sql := expandRaw(s.SQL, hostileNames, hostileNames, hostileNames[2])
 		if found := tenantsOf(t, db, sql); len(found) > 0 {
-			t.Errorf("%s: values that are no names choose %q", s.title, found)
+			t.Errorf("%s: values that are no names choose %q", s.Title, found)
 		}
 	}
 }
@@ -403,11 +448,11 @@ func TestPrometheusQueriesParse(t *testing.T) {
 	var file strings.Builder
 	file.WriteString("groups:\n- name: dashboard\n  rules:\n")
 	n := 0
-	for _, r := range rows() {
-		for _, s := range r.panels {
-			for _, q := range s.prom {
+	for _, r := range mustRead().Rows {
+		for _, s := range r.Panels {
+			for _, q := range s.Prom {
 				n++
-				expr := strings.ReplaceAll(q.expr, "$__rate_interval", "5m")
+				expr := strings.ReplaceAll(q.Expr, "$__rate_interval", "5m")
 				file.WriteString("  - {record: 'dashboard:" + strconv.Itoa(n) + "', expr: '" + expr + "'}\n")
 			}
 		}

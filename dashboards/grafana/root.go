@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 
-	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
@@ -48,6 +46,10 @@ func JSON() ([]byte, error) {
 }
 
 func build() (dashboard.Dashboard, error) {
+	l, err := readLayout()
+	if err != nil {
+		return dashboard.Dashboard{}, err
+	}
 	b := dashboard.NewDashboardBuilder("GPU ledger: who used what").
 		Uid("gputally").
 		Description("Every GPU-hour in exactly one bucket: who held it, whether it worked, and what nobody could use.").
@@ -57,14 +59,16 @@ func build() (dashboard.Dashboard, error) {
 		Refresh("5m").
 		Tooltip(dashboard.DashboardCursorSyncCrosshair).
 		Editable()
-	for _, v := range variables() {
-		b.WithVariable(v)
+	b.WithVariable(dashboard.NewDatasourceVariableBuilder("clickhouse").Label("ClickHouse").Type(clickhouseType))
+	b.WithVariable(dashboard.NewDatasourceVariableBuilder("prometheus").Label("Prometheus").Type(prometheusType))
+	for _, v := range l.Variables {
+		b.WithVariable(v.builder())
 	}
 	id := uint32(1)
-	for _, r := range rows() {
-		b.WithRow(dashboard.NewRowBuilder(r.title).Id(id))
+	for _, r := range l.Rows {
+		b.WithRow(dashboard.NewRowBuilder(r.Title).Id(id))
 		id++
-		for _, s := range r.panels {
+		for _, s := range r.Panels {
 			b.WithPanel(panel(s, id))
 			id++
 		}
@@ -72,23 +76,16 @@ func build() (dashboard.Dashboard, error) {
 	return b.Build()
 }
 
-func variables() []cog.Builder[dashboard.VariableModel] {
-	return []cog.Builder[dashboard.VariableModel]{
-		dashboard.NewDatasourceVariableBuilder("clickhouse").Label("ClickHouse").Type(clickhouseType),
-		dashboard.NewDatasourceVariableBuilder("prometheus").Label("Prometheus").Type(prometheusType),
-		listVariable("cluster", clusterVariableSQL).Multi(true).IncludeAll(true).Current(all()),
-		listVariable("tenant", tenantVariableSQL).Multi(true).IncludeAll(true).Current(all()),
-		listVariable("gpu", gpuVariableSQL),
-	}
-}
-
-func listVariable(name, sql string) *dashboard.QueryVariableBuilder {
-	sql = strings.TrimSpace(sql)
-	return dashboard.NewQueryVariableBuilder(name).
+func (v variable) builder() *dashboard.QueryVariableBuilder {
+	b := dashboard.NewQueryVariableBuilder(v.Name).
 		Datasource(clickhouse).
-		Query(dashboard.StringOrMap{String: &sql}).
+		Query(dashboard.StringOrMap{String: &v.SQL}).
 		Refresh(dashboard.VariableRefreshOnTimeRangeChanged).
 		Sort(dashboard.VariableSortAlphabeticalAsc)
+	if v.Several {
+		b.Multi(true).IncludeAll(true).Current(all())
+	}
+	return b
 }
 
 // all chooses every value, in the form Grafana saves it.
