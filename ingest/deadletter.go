@@ -85,6 +85,15 @@ func headerBytes(headers []broker.Header) (n int) {
 	return n
 }
 
+// Reasons returns the reasons of dead letters: of a message, of a batch as such, of a batch
+// compared with its cluster and its append time, and of an unreadable record batch.
+func Reasons() []string {
+	return []string{
+		"garbage", "format", "invalid", "limits", "too_costly", "origin", reasonCluster, "slot_length", "early",
+		"sequence", "late", "window", broker.ReasonRecord, broker.ReasonTooLarge,
+	}
+}
+
 // DeadLetter is a message that ingest could not use, as stored in the dead-letter
 // topic.
 type DeadLetter struct {
@@ -92,9 +101,7 @@ type DeadLetter struct {
 	Offset    int64
 	At        time.Time // when it was written
 
-	// Reason is one of garbage, format, invalid, limits, too_costly, origin,
-	// cluster, slot_length, early, sequence, late, window, record, too_large.
-	Reason string
+	Reason string // one of Reasons
 	Error  string
 	// The original message: its position, the size of its value, and the value's hash.
 	Topic             string

@@ -23,7 +23,7 @@ var reasons = map[meter.Why]struct{ short, long string }{
 			"time",
 	},
 	meter.WhyParked: {
-		"no engine worked, only a CUDA context was open",
+		"only a CUDA context was open",
 		"no work: activity and utilisation were quiet, and power was at most 60 W above idle, which is what an open CUDA " +
 			"context takes",
 	},

@@ -33,17 +33,17 @@ func DefaultConfig() Config {
 // Validate returns an error that names the field and its value.
 func (c Config) Validate() error {
 	if c.Interval <= 0 {
-		return fmt.Errorf("ledger.interval %s: must be positive", c.Interval)
+		return fmt.Errorf("interval %s: must be positive", c.Interval)
 	}
 	if c.CloseAfter < time.Hour {
-		return fmt.Errorf("ledger.close_after %s: must be at least 1h", c.CloseAfter)
+		return fmt.Errorf("close_after %s: must be at least 1h", c.CloseAfter)
 	}
 	if least := c.CloseAfter + weekLength; c.RawRetention != 0 && c.RawRetention < least {
-		return fmt.Errorf("ledger.raw_retention %s: must be 0 (keep for ever), or at least close_after plus a week (%s)",
+		return fmt.Errorf("raw_retention %s: must be 0 (keep for ever), or at least close_after plus a week (%s)",
 			c.RawRetention, least)
 	}
 	if c.MaxRowsInMemory < minRowsInMemory {
-		return fmt.Errorf("ledger.max_rows_in_memory %d: must be at least %d", c.MaxRowsInMemory, minRowsInMemory)
+		return fmt.Errorf("max_rows_in_memory %d: must be at least %d", c.MaxRowsInMemory, minRowsInMemory)
 	}
 	return nil
 }

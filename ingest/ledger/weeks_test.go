@@ -84,10 +84,10 @@ func TestConfigNamesWhatItRefuses(t *testing.T) {
 		t.Errorf("defaults: %v", err)
 	}
 	for want, change := range map[string]func(*Config){
-		"ledger.raw_retention 239h0m0s: must be 0 (keep for ever), or at least close_after plus a week (240h0m0s)": func(c *Config) { c.RawRetention = 239 * time.Hour },
-		"ledger.raw_retention -1s":                           func(c *Config) { c.RawRetention = -time.Second },
-		"ledger.max_rows_in_memory 99: must be at least 100": func(c *Config) { c.MaxRowsInMemory = 99 },
-		"ledger.close_after 59m0s":                           func(c *Config) { c.CloseAfter = 59 * time.Minute },
+		"raw_retention 239h0m0s: must be 0 (keep for ever), or at least close_after plus a week (240h0m0s)": func(c *Config) { c.RawRetention = 239 * time.Hour },
+		"raw_retention -1s":                           func(c *Config) { c.RawRetention = -time.Second },
+		"max_rows_in_memory 99: must be at least 100": func(c *Config) { c.MaxRowsInMemory = 99 },
+		"close_after 59m0s":                           func(c *Config) { c.CloseAfter = 59 * time.Minute },
 	} {
 		c := DefaultConfig()
 		change(&c)

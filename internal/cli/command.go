@@ -77,6 +77,14 @@ func (c Command) Root(s *Session, groups []Group) *cobra.Command {
 		}
 		root.SetHelpCommandGroupID(group.Title)
 	}
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		if of, left, err := root.Find(args); err != nil || len(left) > 0 {
+			return fmt.Errorf("%q has no command %q", of.CommandPath(), strings.Join(left, " "))
+		}
+		return nil
+	}
 	return root
 }
 
@@ -124,12 +132,12 @@ func (s *Session) define(flags *pflag.FlagSet, takes Takes) (needs []string) {
 	}{
 		{Data, "", func() {
 			flags.StringVar(&s.Data, "data", os.Getenv(DataEnv),
-				"data `DIR`ectory of a standalone or demo (default $"+DataEnv+"); without one, the configured ClickHouse")
+				"data directory `DIR` of a standalone or demo (default $"+DataEnv+"); without one, the configured ClickHouse")
 		}},
-		{NewData, "data", func() { flags.StringVar(&s.Data, "data", "", "data `DIR`ectory, made where it is missing") }},
+		{NewData, "data", func() { flags.StringVar(&s.Data, "data", "", "data directory `DIR`, created if it doesn't exist") }},
 		{Output, "", func() {
 			s.Format = AsTable
-			flags.VarP(&s.Format, "output", "o", "print the answer as `FORMAT`: table, json or csv")
+			Choice(flags, &s.Format, "output", "o", "print the answer as `FORMAT`", AsTable, AsJSON, AsCSV)
 		}},
 		{Period, "period", func() {
 			flags.Var(&s.Month, "period",

@@ -16,7 +16,7 @@ import (
 type invocation struct {
 	Args   []string
 	Data   string
-	Format Format
+	Format string
 	Tenant string
 	N      int
 	Given  bool
@@ -43,6 +43,9 @@ func TestCommandGetsItsFlagsAndArguments(t *testing.T) {
 		"fail --log-level x":                     {code: ExitUsage},
 		"group":                                  {code: ExitOK}, // its help
 		"group nothing":                          {code: ExitUsage},
+		"help group deep":                        {code: ExitOK},
+		"help nothing":                           {code: ExitUsage},
+		"help group nothing":                     {code: ExitUsage},
 		"group deep --from 2026-03-01":           {code: ExitOK},
 		"group deep --from 2026-03-01T25:00:00Z": {code: ExitUsage},
 	} {

@@ -3,9 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/gputally/gputally/internal/usage"
 )
@@ -39,6 +42,38 @@ func (p *Place) Set(text string) error {
 		return fmt.Errorf("want PARTITION/OFFSET, such as 0/17")
 	}
 	p.Partition, p.Given = int(number), true
+	return nil
+}
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	to   *string
+	kind string
+	of   []string
+}
+
+// Choice defines a flag that sets to, and refuses any word but those of the list, which
+// its help names after usage; short: its one letter, if any.
+func Choice[T ~string](flags *pflag.FlagSet, to *string, name, short, usage string, of ...T) {
+	c := &choice{to: to}
+	for _, word := range of {
+		c.of = append(c.of, string(word))
+	}
+	c.kind, _ = pflag.UnquoteUsage(&pflag.Flag{Usage: usage})
+	flags.VarP(c, name, short, usage+": "+strings.Join(c.of, ", "))
+}
+
+func (c *choice) String() string { return *c.to }
+
+// Type is what help calls the flag's value.
+func (c *choice) Type() string { return c.kind }
+
+// Set takes one of the words.
+func (c *choice) Set(text string) error {
+	if !slices.Contains(c.of, text) {
+		return fmt.Errorf("want one of %s", strings.Join(c.of, ", "))
+	}
+	*c.to = text
 	return nil
 }
 

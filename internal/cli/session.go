@@ -34,7 +34,7 @@ type Session struct {
 
 	ConfigPath, LogLevel string
 	Data                 string // directory; empty: the configured servers
-	Format               Format
+	Format               string // --output
 	Month                Month
 	Range                TimeRange
 	Tenant               string

@@ -23,23 +23,6 @@ const (
 	AsCSV   = "csv"
 )
 
-// Format is the flag --output; it refuses any other word.
-type Format string
-
-func (o *Format) String() string { return string(*o) }
-
-// Type is what help calls the flag's value.
-func (o *Format) Type() string { return "FORMAT" }
-
-// Set takes table, json or csv.
-func (o *Format) Set(text string) error {
-	if !slices.Contains([]string{AsTable, AsJSON, AsCSV}, text) {
-		return fmt.Errorf("want table, json or csv")
-	}
-	*o = Format(text)
-	return nil
-}
-
 // Column is a table's column: name heads it in CSV and JSON, and in capitals on
 // the terminal. Numbers are right-aligned there, and bare in JSON; of exact
 // ones, such as money, thousands are set apart there, and JSON has a string,
@@ -90,7 +73,7 @@ type Table struct {
 }
 
 // Write prints the table; colour is for headings on a terminal.
-func (t Table) Write(w io.Writer, f Format, colour bool) error {
+func (t Table) Write(w io.Writer, f string, colour bool) error {
 	var err error
 	switch f {
 	case AsCSV:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 )
 
 func answer() Table {
@@ -22,7 +23,7 @@ func answer() Table {
 }
 
 func TestTableInThreeFormats(t *testing.T) {
-	for o, want := range map[Format]string{
+	for o, want := range map[string]string{
 		AsTable: "TENANT    GPU-HOURS\nml-train    1 234.5\na,\"b\"            -7\n\n",
 		AsCSV:   "tenant,gpu_hours\nml-train,1234.5\n\"a,\"\"b\"\"\",-7\n,\n",
 		AsJSON: "[\n  {\"tenant\": \"ml-train\", \"gpu_hours\": 1234.5},\n" +
@@ -51,7 +52,7 @@ func TestExactNumbersAreStringsInJSON(t *testing.T) {
 		Columns: Columns("content_sha256", "total exact"),
 		Rows:    [][]string{{"9f86", "1234567.10"}, {"d081", "-0.5"}, {"", ""}},
 	}
-	for o, want := range map[Format]string{
+	for o, want := range map[string]string{
 		AsTable: "CONTENT SHA-256         TOTAL\n9f86             1 234 567.10\nd081                     -0.5\n\n",
 		AsCSV:   "content_sha256,total\n9f86,1234567.10\nd081,-0.5\n,\n",
 		AsJSON: "[\n  {\"content_sha256\": \"9f86\", \"total\": \"1234567.10\"},\n" +
@@ -134,15 +135,17 @@ func TestColourOnlyOnATerminal(t *testing.T) {
 	}
 }
 
-func TestOutputFlagRefusesOtherWords(t *testing.T) {
-	var o Format
+func TestChoiceRefusesOtherWords(t *testing.T) {
+	var o string
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Choice(flags, &o, "output", "o", "as `FORMAT`", AsTable, AsJSON, AsCSV)
 	for _, word := range []string{"table", "json", "csv"} {
-		if err := o.Set(word); err != nil || o.String() != word {
-			t.Errorf("Set(%q): got %v, %s", word, err, o)
+		if err := flags.Parse([]string{"-o", word}); err != nil || o != word {
+			t.Errorf("-o %s: %q, %v", word, o, err)
 		}
 	}
-	if err := o.Set("xml"); err == nil {
-		t.Error("Set(xml): no error")
+	if err := flags.Parse([]string{"--output", "xml"}); err == nil || o != "csv" {
+		t.Errorf("--output xml: %q, %v", o, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gputally/gputally/analyzer"
@@ -73,9 +72,6 @@ func anomaliesShown(found []episode.Episode) cli.Table {
 
 // Anomalies prints the episodes of a kind and of a tenant; empty: all.
 func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string) error {
-	if kind != "" && !slices.Contains(episode.Kinds(), episode.Kind(kind)) {
-		return cli.UsageError(fmt.Errorf("--kind %q: want one of %s", kind, AnomalyKinds()))
-	}
 	return app.WithStore(ctx, s, func(a *app.Access) error {
 		found, err := findAnomalies(ctx, a, &s.Range)
 		if err != nil {
@@ -91,11 +87,5 @@ func Anomalies(ctx context.Context, s *cli.Session, kind, tenant string) error {
 	})
 }
 
-// AnomalyKinds names the kinds of episodes, with commas.
-func AnomalyKinds() string {
-	var names []string
-	for _, k := range episode.Kinds() {
-		names = append(names, string(k))
-	}
-	return strings.Join(names, ", ")
-}
+// AnomalyKinds returns the kinds of episodes.
+func AnomalyKinds() []episode.Kind { return episode.Kinds() }

@@ -12,6 +12,7 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/app"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/plural"
 	"github.com/gputally/gputally/internal/usage"
 )
 
@@ -48,8 +49,8 @@ func printUsage(ctx context.Context, s *cli.Session, a *app.Access, span *cli.Ti
 func noteOpenPools(ctx context.Context, s *cli.Session, a *app.Access, q usage.Query) error {
 	open, err := usage.FindOpenPools(ctx, a.DB, q)
 	if err == nil && open.Pools > 0 {
-		s.Sayf("%d pools of unknown capacity, in %d pool-hours: their capacity is what was in use at most; what else "+
-			"there was is not known\n", open.Pools, open.Hours)
+		s.Sayf("%s of unknown capacity, in %s: their capacity is what was in use at most; what else "+
+			"there was is not known\n", plural.Of(open.Pools, "pool"), plural.Of(open.Hours, "pool-hour"))
 	}
 	return err
 }

@@ -15,7 +15,7 @@ func anomaliesCommand() cli.Command {
 		Use:   "anomalies",
 		Short: "Idle allocations and off-hours spikes, with what they wasted",
 		Long: "Looks the ledger through for episodes that overlap the range and prints them\n" +
-			"in time order. Kinds: " + ask.AnomalyKinds() + ". Costs are list prices of the price book.",
+			"in time order. Costs are list prices of the price book.",
 		Examples: []string{
 			"gputally anomalies --data DIR", "all there are",
 			"gputally anomalies --data DIR --kind " + "idle_allocation" +
@@ -24,7 +24,7 @@ func anomaliesCommand() cli.Command {
 		},
 		Takes: cli.Data | cli.Output | cli.Range,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&kind, "kind", "", "only this `KIND`: "+ask.AnomalyKinds())
+			cli.Choice(flags, &kind, "kind", "", "only episodes of this `KIND`", ask.AnomalyKinds()...)
 			flags.StringVar(&tenant, "tenant", "", "only the `TENANT`'s")
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {

@@ -36,9 +36,7 @@ could not use it, hash and size of the whole message and its first bytes. A lett
 		},
 		Takes: cli.Data | cli.Output,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&reason, "reason", "",
-				"only those of this `REASON`: garbage, format, invalid, limits, too_costly, origin, cluster, slot_length, "+
-					"early, sequence, late, window, record or too_large")
+			cli.Choice(flags, &reason, "reason", "", "only those of this `REASON`", load.LetterReasons()...)
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error { return load.Letters(ctx, s, reason) },
 	}
@@ -60,7 +58,7 @@ What is not whole is listed and left; then the exit code is 1.`,
 		Takes: cli.Data,
 		Flags: func(flags *pflag.FlagSet) {
 			flags.Var(&o.Place, "offset", "the letter at this `PARTITION/OFFSET` of the dead-letter topic")
-			flags.StringVar(&o.Reason, "reason", "", "all letters of this `REASON`")
+			cli.Choice(flags, &o.Reason, "reason", "", "all letters of this `REASON`", load.LetterReasons()...)
 			flags.BoolVar(&o.All, "all", false, "all letters")
 			flags.BoolVar(&o.DryRun, "dry-run", false, "only say what would be sent")
 		},

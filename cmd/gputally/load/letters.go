@@ -20,6 +20,9 @@ func lettersTable() cli.Table {
 		"first_bytes", "error wide")}
 }
 
+// LetterReasons returns the reasons of dead letters.
+func LetterReasons() []string { return ingest.Reasons() }
+
 const firstBytes = 32
 
 func letterCells(l *ingest.DeadLetter) []string {
