@@ -79,6 +79,7 @@ func (c Command) Root(s *Session, groups []Group) *cobra.Command {
 	}
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
+	help.Example = examples([]string{root.Name() + " help " + strings.Fields(groups[0].Commands[0].Use)[0], "the help of one command"})
 	help.Args = func(_ *cobra.Command, args []string) error {
 		if of, left, err := root.Find(args); err != nil || len(left) > 0 {
 			return fmt.Errorf("%q has no command %q", of.CommandPath(), strings.Join(left, " "))

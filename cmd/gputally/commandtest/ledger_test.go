@@ -88,7 +88,7 @@ func TestQuestionsThatMakeNoSense(t *testing.T) {
 	for line, want := range map[string]string{
 		"usage --by tennant":   `group usage by "tennant": not one of tenant`,
 		"usage --from noon":    `invalid argument "noon" for "--from" flag: want a time such as 2026-10-01T00:00:00Z`,
-		"usage --output xml":   `want table, json or csv`,
+		"usage --output xml":   `want one of table, json, csv`,
 		"anomalies --kind odd": `want one of idle_allocation`,
 		"usage --from 2026-10-02T00:00:00Z --to 2026-10-01T00:00:00Z":     "is not before to",
 		"anomalies --from 2026-10-02T00:00:00Z --to 2026-10-01T00:00:00Z": "is not before to",
