@@ -37,11 +37,10 @@ type Adjustment struct {
 // Adjustments are a month's pending ones by tenant. It reads the month once,
 // however many invoices it has.
 func (r *Register) Adjustments(ctx context.Context, period string) ([]Adjustment, error) {
-	state, err := r.view(ctx)
-	if err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return nil, err
 	}
-	found, err := r.adjustments(ctx, state, period, state.chains(period))
+	found, err := r.adjustments(ctx, period, r.chains(period))
 	if err != nil {
 		return nil, fmt.Errorf("find adjustments of %s: %w", period, err)
 	}
@@ -59,7 +58,7 @@ type recounted struct {
 }
 
 func (r *Register) adjustments(
-	ctx context.Context, state decidedState, period string, chains [][]decisions.Invoice,
+	ctx context.Context, period string, chains [][]decisions.Invoice,
 ) ([]Adjustment, error) {
 	month, err := rating.ParsePeriod(period)
 	if err != nil || len(chains) == 0 {
@@ -67,7 +66,7 @@ func (r *Register) adjustments(
 	}
 	var all []*recounted
 	for _, chain := range chains {
-		c, err := r.recount(ctx, state, chain[len(chain)-1])
+		c, err := r.recount(ctx, chain[len(chain)-1])
 		if err != nil {
 			return nil, err
 		}
@@ -108,10 +107,10 @@ func (r *Register) adjustments(
 }
 
 // recount prepares the copy of today's usage of the last document of a tenant's month.
-func (r *Register) recount(ctx context.Context, state decidedState, before decisions.Invoice) (*recounted, error) {
+func (r *Register) recount(ctx context.Context, before decisions.Invoice) (*recounted, error) {
 	c := &recounted{before: before}
 	var err error
-	if c.earlier, err = r.source(ctx, state, before); err != nil {
+	if c.earlier, err = r.source(ctx, before); err != nil {
 		return nil, err
 	}
 	e := &c.earlier
@@ -194,16 +193,15 @@ type CorrectRequest struct {
 func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	state, err := r.decidable(ctx)
-	if err != nil {
+	if err := r.decidable(ctx); err != nil {
 		return Decided{}, err
 	}
-	chain := state.chain(q.Tenant, q.Period)
+	chain := r.chain(q.Tenant, q.Period)
 	if len(chain) == 0 {
 		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: %w is finalised", q.Tenant, q.Period, ErrNotFound)
 	}
-	if number, used := state.used(q.Key); used {
-		if record, ok := state.invoice(number); ok && record.Tenant == q.Tenant && record.Period == q.Period &&
+	if number, used := r.used(q.Key); used {
+		if record, ok := r.invoice(number); ok && record.Tenant == q.Tenant && record.Period == q.Period &&
 			record.Revision > 0 {
 			stands := decided(record, true)
 			return stands, expected(stands, q.Expect)
@@ -213,7 +211,7 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 	if err := r.deps.Closed(ctx, chain[0].To); err != nil {
 		return Decided{}, err
 	}
-	found, err := r.adjustments(ctx, state, q.Period, [][]decisions.Invoice{chain})
+	found, err := r.adjustments(ctx, q.Period, [][]decisions.Invoice{chain})
 	if err != nil {
 		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: %w", q.Tenant, q.Period, err)
 	}
@@ -225,16 +223,14 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 		return Decided{}, conflict(found[0].reason, "correct invoice of tenant %q in %s: %s", q.Tenant, q.Period,
 			found[0].Open)
 	}
-	one, err := r.correctOne(ctx, state, q, &found[0])
+	one, err := r.correctOne(ctx, q, &found[0])
 	if err != nil {
 		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: %w", q.Tenant, q.Period, err)
 	}
 	return one, nil
 }
 
-func (r *Register) correctOne(
-	ctx context.Context, state decidedState, q CorrectRequest, a *Adjustment,
-) (Decided, error) {
+func (r *Register) correctOne(ctx context.Context, q CorrectRequest, a *Adjustment) (Decided, error) {
 	i := &intent{kind: decisions.KindNote, key: q.Key, who: q.Who}
 	if i.key == "" {
 		i.key = "note/" + request(a.Note.Number)
@@ -249,16 +245,16 @@ func (r *Register) correctOne(
 	}
 	record.Epoch, record.Inputs = now.epoch, now.inputs
 	record.Before = a.before.Content.SHA256
-	inForce, err := r.bookInForce(state)
+	inForce, err := r.bookInForce()
 	if err != nil {
 		return Decided{}, err
 	}
 	record.BilledIn = rating.PeriodOf(r.deps.Clock.Now(), inForce.Zone).String()
-	if err := r.refuse(state, i, q.Expect, q.Approved); err != nil {
+	if err := r.refuse(i, q.Expect, q.Approved); err != nil {
 		return Decided{}, err
 	}
-	if _, err := r.noteMappings(ctx, state); err != nil {
+	if _, err := r.noteMappings(ctx); err != nil {
 		return Decided{}, err
 	}
-	return r.decide(ctx, state, i, a.usage)
+	return r.decide(ctx, i, a.usage)
 }

@@ -103,8 +103,7 @@ WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
 // Fingerprint is a month's, of all hours that lie in it in some zone.
 func (r *Register) Fingerprint(ctx context.Context, period string) (Fingerprint, error) {
-	state, err := r.view(ctx)
-	if err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return Fingerprint{}, err
 	}
 	month, err := rating.ParsePeriod(period)
@@ -112,7 +111,7 @@ func (r *Register) Fingerprint(ctx context.Context, period string) (Fingerprint,
 		return Fingerprint{}, err
 	}
 	f := Fingerprint{}
-	for _, chain := range state.chains(period) {
+	for _, chain := range r.chains(period) {
 		f.Documents += len(chain)
 	}
 	from, to := month.Range()
@@ -123,12 +122,11 @@ func (r *Register) Fingerprint(ctx context.Context, period string) (Fingerprint,
 
 // FinalisedPeriods are the months with a finalised invoice, ascending.
 func (r *Register) FinalisedPeriods(ctx context.Context) ([]string, error) {
-	state, err := r.view(ctx)
-	if err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return nil, err
 	}
 	var periods []string
-	for _, chain := range state.chains("") { // by period
+	for _, chain := range r.chains("") { // by period
 		if period := chain[0].Period; len(periods) == 0 || periods[len(periods)-1] != period {
 			periods = append(periods, period)
 		}

@@ -3,6 +3,7 @@ package invoice
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -27,25 +28,17 @@ type Coverage struct {
 }
 
 // heldHoursSQL: every tenant's hours with usage.
-const heldHoursSQL = `
-SELECT DISTINCT toString(part.1) AS holder, hour
-FROM
-(
-    SELECT hour, arrayJoin(arrayMap((t, a, i, u) -> (toString(t), toUInt8(a > 0 OR i > 0 OR u > 0)),
-        tenant, active, idle, unproven)) AS part
-    FROM usage_hourly FINAL
-)
-WHERE part.2 > 0
-ORDER BY holder, hour`
+//
+//go:embed held_hours.sql
+var heldHoursSQL string
 
 // Coverage holds all decided invoices against the ledger.
 func (r *Register) Coverage(ctx context.Context) (*Coverage, error) {
-	state, err := r.view(ctx)
-	if err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return nil, err
 	}
 	c := &covering{billed: map[string][]*billedMonth{}}
-	for _, chain := range state.chains("") {
+	for _, chain := range r.chains("") {
 		if err := c.add(ctx, r, chain); err != nil {
 			return nil, fmt.Errorf("read coverage of %s: %w", chain[0].Number, err)
 		}
@@ -55,7 +48,7 @@ func (r *Register) Coverage(ctx context.Context) (*Coverage, error) {
 		hour   time.Time
 	}
 	fields := func(h *held) []any { return []any{&h.tenant, &h.hour} }
-	err = store.Each(ctx, r.deps.DB, "hours with usage", heldHoursSQL, nil, fields, func(h *held) error {
+	err := store.Each(ctx, r.deps.DB, "hours with usage", heldHoursSQL, nil, fields, func(h *held) error {
 		c.count(h.tenant, h.hour.UTC())
 		return nil
 	})
@@ -125,7 +118,7 @@ func (c *covering) count(tenant string, hour time.Time) {
 
 // checkFrozen holds a copy against what was frozen of its hours.
 func (c *covering) checkFrozen(ctx context.Context, r *Register, last decisions.Invoice, usage []byte) error {
-	frozen, err := r.frozen(ctx, decidedState{r.deps.Decisions}, last.From, last.To)
+	frozen, err := r.frozen(ctx, last.From, last.To)
 	if err != nil {
 		return err
 	}
@@ -139,13 +132,12 @@ func (c *covering) checkFrozen(ctx context.Context, r *Register, last decisions.
 // VerifyAll recomputes every decided document from its own copy, and visits the
 // verdicts by period, tenant and revision.
 func (r *Register) VerifyAll(ctx context.Context, visit func(*Verdict) error) error {
-	state, err := r.view(ctx)
-	if err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return err
 	}
-	for _, chain := range state.chains("") {
+	for _, chain := range r.chains("") {
 		for _, record := range chain {
-			verdict, err := r.verify(ctx, state, record)
+			verdict, err := r.verify(ctx, record)
 			if err != nil {
 				return fmt.Errorf("verify invoice %s: %w", record.Number, err)
 			}
@@ -174,15 +166,18 @@ const noteTakerName = "gputally"
 func (r *Register) NoteMappings(ctx context.Context) (noted int, err error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	state, err := r.decidable(ctx)
-	if err != nil {
+	if err := r.decidable(ctx); err != nil {
 		return 0, err
 	}
-	return r.noteMappings(ctx, state)
+	return r.noteMappings(ctx)
 }
 
-func (r *Register) noteMappings(ctx context.Context, state decidedState) (noted int, err error) {
-	mappings, err := newMappings(ctx, r.deps.DB, state.lastMapping())
+func (r *Register) noteMappings(ctx context.Context) (noted int, err error) {
+	var last uint32 // epoch of a mapping that was noted; 0: none was
+	for _, m := range ask(r, (*decisions.State).Mappings) {
+		last = max(last, m.Body.Epoch)
+	}
+	mappings, err := newMappings(ctx, r.deps.DB, last)
 	if err != nil {
 		return 0, err
 	}

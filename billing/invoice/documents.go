@@ -13,10 +13,10 @@ import (
 )
 
 // fillIn puts decided documents in the place of drafts.
-func (r *Register) fillIn(ctx context.Context, state decidedState, month *Month) error {
+func (r *Register) fillIn(ctx context.Context, month *Month) error {
 	var decided []Invoice
 	tenants := map[string]bool{}
-	for _, chain := range state.chains(month.Period) {
+	for _, chain := range r.chains(month.Period) {
 		documents, err := r.documents(ctx, chain)
 		if err != nil {
 			return err

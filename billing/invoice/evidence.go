@@ -2,6 +2,7 @@ package invoice
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"math/big"
 	"slices"
@@ -84,24 +85,21 @@ func (e *Evidence) Largest() *GPUHour {
 // Evidence goes from a line back to GPU-hours and batches. A note's line shows
 // the usage that the note follows from. Errors: ErrNotFound, ErrNoEvidence.
 func (r *Register) Evidence(ctx context.Context, number string, lineNumber int) (*Evidence, error) {
-	state, err := r.view(ctx)
-	if err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return nil, err
 	}
-	record, ok := state.invoice(number)
+	record, ok := r.invoice(number)
 	if !ok {
 		return nil, fmt.Errorf("find evidence of invoice %q: %w", number, ErrNotFound)
 	}
-	evidence, err := r.evidence(ctx, state, record, lineNumber)
+	evidence, err := r.evidence(ctx, record, lineNumber)
 	if err != nil {
 		return nil, fmt.Errorf("find evidence of invoice %s: %w", number, err)
 	}
 	return evidence, nil
 }
 
-func (r *Register) evidence(
-	ctx context.Context, state decidedState, record decisions.Invoice, lineNumber int,
-) (*Evidence, error) {
+func (r *Register) evidence(ctx context.Context, record decisions.Invoice, lineNumber int) (*Evidence, error) {
 	content, err := r.content(ctx, record)
 	if err != nil {
 		return nil, err
@@ -117,12 +115,12 @@ func (r *Register) evidence(
 		Number: record.Number, LineNumber: lineNumber, Line: document.Lines[lineNumber-1],
 		GPUHours: []GPUHour{}, Moved: []string{},
 	}
-	from, err := r.source(ctx, state, record)
+	from, err := r.source(ctx, record)
 	if err != nil {
 		return nil, err
 	}
 	// What a line rests on is known where it is rated; the document is for people.
-	rated, err := r.rateAgain(ctx, state, record, from)
+	rated, err := r.rateAgain(ctx, record, from)
 	if err != nil {
 		return nil, err
 	}
@@ -189,20 +187,9 @@ func (e *Evidence) compare(copied map[time.Time]*big.Rat) {
 }
 
 // tenantTimeSQL: a tenant's parts of GPU-hours. Parameters: tenant, from, to.
-const tenantTimeSQL = `
-SELECT hour, cluster, node, gpu, toString(model), gpu_slices, part.1 AS leaf, part.2 AS profile,
-    part.3 AS project, part.4 AS user, part.5 AS workload, part.6 AS active, part.7 AS idle, part.8 AS unproven,
-    part.9 AS energy, part.11 AS profile_slices
-FROM
-(
-    SELECT hour, toString(cluster) AS cluster, toString(node) AS node, toString(gpu) AS gpu, model, gpu_slices,
-        arrayJoin(arrayFilter(x -> x.10 = {tenant:String}, arrayMap((l, p, pr, u, w, a, i, n, e, t, s) ->
-            (toString(l), toString(p), toString(pr), toString(u), w, a, i, n, e, toString(t), s),
-            leaf, profile, project, user, workload, active, idle, unproven, energy_mj, tenant, profile_slices))) AS part
-    FROM usage_hourly FINAL
-    WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND has(tenant, {tenant:String})
-)
-ORDER BY hour, cluster, node, gpu, leaf, project, user, workload`
+//
+//go:embed tenant_time.sql
+var tenantTimeSQL string
 
 // part is a tenant's part of a GPU-hour, as the ledger has it.
 type part struct {
@@ -242,18 +229,9 @@ func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests *bas
 
 // nodeBatchesSQL: the batches that count of a node (R1), by hour. Parameters:
 // cluster, node, from, to.
-const nodeBatchesSQL = `
-SELECT hour, count() AS batches,
-    lower(hex(SHA256(arrayStringConcat(arrayMap(x -> x.2, arraySort(groupArray((slot, toString(winner)))))))))
-FROM
-(
-    SELECT toStartOfHour(slot) AS hour, slot, argMax(hash, (rev, collector, boot_ms, seq, hash)) AS winner
-    FROM batches FINAL
-    WHERE cluster = {cluster:String} AND node = {node:String} AND status = 'stored'
-        AND toStartOfHour(slot) >= {from:DateTime('UTC')} AND toStartOfHour(slot) < {to:DateTime('UTC')}
-    GROUP BY hour, slot
-)
-GROUP BY hour`
+//
+//go:embed node_batches.sql
+var nodeBatchesSQL string
 
 // addBatches adds the batches to GPU-hours, a node at a time.
 func addBatches(ctx context.Context, db DB, record decisions.Invoice, hours []GPUHour) error {

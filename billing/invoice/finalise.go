@@ -71,31 +71,30 @@ func (r *Register) Finalise(ctx context.Context, q FinaliseRequest) ([]Decided, 
 	}
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
-	state, err := r.decidable(ctx)
-	if err != nil {
+	if err := r.decidable(ctx); err != nil {
 		return nil, err
 	}
-	if number, used := state.used(q.Key); used {
-		record, ok := state.invoice(number)
+	if number, used := r.used(q.Key); used {
+		record, ok := r.invoice(number)
 		if !ok || record.Period != q.Period || record.Tenant != q.Tenants[0] || record.Revision != 0 {
 			return nil, keyUsed()
 		}
 	}
-	if done, all := alreadyDecided(state, q); all {
+	if done, all := r.alreadyDecided(q); all {
 		if err := expected(done[0], q.Expect); err != nil {
 			return nil, err
 		}
 		return done, nil
 	}
 	for range planAttempts {
-		done, again, err := r.finaliseOnce(ctx, state, q, period)
+		done, again, err := r.finaliseOnce(ctx, q, period)
 		if err != nil && len(done) == 0 {
 			err = fmt.Errorf("finalise invoices of %s: %w", q.Period, err)
 		}
 		if !again {
 			return done, err
 		}
-		if state, err = r.view(ctx); err != nil {
+		if err := r.refresh(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -108,23 +107,23 @@ const planAttempts = 5
 
 // finaliseOnce plans, and decides what nothing refuses; again: what it planned
 // with is no longer so.
-func (r *Register) finaliseOnce(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period) (
+func (r *Register) finaliseOnce(ctx context.Context, q FinaliseRequest, period rating.Period) (
 	done []Decided, again bool, err error,
 ) {
-	p, err := r.plan(ctx, state, q, period)
+	p, err := r.plan(ctx, q, period)
 	if err != nil {
 		return nil, false, err
 	}
-	accepted, done, refused := r.judge(ctx, state, q, p)
+	accepted, done, refused := r.judge(ctx, q, p)
 	if len(accepted) == 0 {
 		return done, false, refused
 	}
-	ready, err := r.prepare(ctx, state, q.Who, p, accepted)
+	ready, err := r.prepare(ctx, q.Who, p, accepted)
 	if err != nil || !ready {
 		return nil, err == nil, err
 	}
 	for n, i := range accepted {
-		one, err := r.decidePlanned(ctx, state, p, i)
+		one, err := r.decidePlanned(ctx, p, i)
 		if err != nil {
 			refused = errors.Join(refused, fmt.Errorf("finalise invoice %s: %w", i.record.Number, err))
 			if general(err) {
@@ -145,9 +144,9 @@ func keyUsed() error {
 }
 
 // alreadyDecided answers a request whose tenants all have their invoice.
-func alreadyDecided(state decidedState, q FinaliseRequest) (done []Decided, all bool) {
+func (r *Register) alreadyDecided(q FinaliseRequest) (done []Decided, all bool) {
 	for _, tenant := range q.Tenants {
-		chain := state.chain(tenant, q.Period)
+		chain := r.chain(tenant, q.Period)
 		if len(chain) == 0 {
 			return nil, false
 		}
@@ -189,7 +188,7 @@ func (i *intent) request() string {
 // refuse says what stands against a document before anything is appended for
 // it: its content, its tenant's name, a missing approval, and what the decisions
 // would refuse its record for.
-func (r *Register) refuse(state decidedState, i *intent, expect string, approved bool) error {
+func (r *Register) refuse(i *intent, expect string, approved bool) error {
 	if err := expected(decided(i.record, false), expect); err != nil {
 		return err
 	}
@@ -197,30 +196,17 @@ func (r *Register) refuse(state decidedState, i *intent, expect string, approved
 		return conflict(ReasonName, "the tenant's name has %d bytes, an invoice's at most %d: map it to a shorter one",
 			n, decisions.MaxTenantBytes)
 	}
-	if approved || r.deps.Approvals || state.policy().Approvals {
+	if approved || r.deps.Approvals || r.needsApproval() {
 		var err error
-		if i.record.Approval, err = findApproval(state, i.record, i.who); err != nil {
+		if i.record.Approval, err = r.approvedBy(i.who, i.record.Content.SHA256, i.record.Number); err != nil {
 			return err
 		}
 	}
-	return r.check(state, i.kind, i.key, i.request(), i.who, &i.record)
-}
-
-// check is what the decisions would refuse a record for.
-func (r *Register) check(state decidedState, kind decisions.Kind, key, request, who string, body any) error {
-	err := r.deps.Decisions.Check(kind, key, request, who, body)
-	if _, refused := ReasonOf(err); err == nil || refused {
-		return err
-	}
-	reason := ReasonRecord
-	if _, used := state.used(key); used {
-		reason = ReasonKey
-	}
-	return conflict(reason, "%v", err)
+	return r.check(i.kind, i.key, i.request(), i.who, &i.record)
 }
 
 // decide appends an invoice or a note, and tells who won.
-func (r *Register) decide(ctx context.Context, state decidedState, i *intent, usage []byte) (Decided, error) {
+func (r *Register) decide(ctx context.Context, i *intent, usage []byte) (Decided, error) {
 	for _, text := range [][]byte{usage, i.content} {
 		if _, err := r.deps.Decisions.Put(ctx, text); err != nil {
 			return Decided{}, fmt.Errorf("keep %s and its usage copy: %w", i.record.Number, err)
@@ -233,7 +219,7 @@ func (r *Register) decide(ctx context.Context, state decidedState, i *intent, us
 	if outcome.Accepted && outcome.Repeats < 0 {
 		return decided(i.record, false), nil
 	}
-	stands, ok := state.invoice(i.record.Number)
+	stands, ok := r.invoice(i.record.Number)
 	switch {
 	case !ok:
 		return Decided{}, conflict(ReasonRace, "%s was refused: %s", i.record.Number, outcome.Reason)

@@ -30,12 +30,10 @@ type plan struct {
 }
 
 // plan fails with what concerns the month, whoever is asked for.
-func (r *Register) plan(
-	ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period,
-) (*plan, error) {
+func (r *Register) plan(ctx context.Context, q FinaliseRequest, period rating.Period) (*plan, error) {
 	p := &plan{unpriced: map[string]error{}}
 	var err error
-	if p.book, err = r.bookInForce(state); err != nil {
+	if p.book, err = r.bookInForce(); err != nil {
 		return nil, err
 	}
 	p.from, p.to = span(p.book, period, q.Tenants)
@@ -45,7 +43,7 @@ func (r *Register) plan(
 	if p.copies, err = newCopies(); err != nil {
 		return nil, err
 	}
-	month, err := r.read(ctx, state, q, period, p)
+	month, err := r.read(ctx, q, period, p)
 	if err != nil {
 		return nil, err
 	}
@@ -64,17 +62,15 @@ func (r *Register) plan(
 
 // read reads the ledger once: documents and what would be frozen rest on the
 // same rows.
-func (r *Register) read(ctx context.Context, state decidedState, q FinaliseRequest, period rating.Period, p *plan) (
-	*Month, error,
-) {
+func (r *Register) read(ctx context.Context, q FinaliseRequest, period rating.Period, p *plan) (*Month, error) {
 	begin, end := period.Range()
-	frozen, err := r.frozen(ctx, state, begin, end)
+	frozen, err := r.frozen(ctx, begin, end)
 	if err != nil {
 		return nil, err
 	}
 	p.freeze = rating.NewFreeze(p.book)
 	run := newRun(p.book, period, rating.Options{Frozen: frozen, Copy: func(tenant string) io.Writer {
-		if len(q.Tenants) > 0 && !slices.Contains(q.Tenants, tenant) || len(state.chain(tenant, q.Period)) > 0 {
+		if len(q.Tenants) > 0 && !slices.Contains(q.Tenants, tenant) || len(r.chain(tenant, q.Period)) > 0 {
 			return nil // its hash is all that is wanted
 		}
 		return p.copies.tenant(tenant)
@@ -165,17 +161,17 @@ func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 
 // judge says of each document of a plan whether anything stands against it, is
 // decided already, or can be decided.
-func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequest, p *plan) (
+func (r *Register) judge(ctx context.Context, q FinaliseRequest, p *plan) (
 	accepted []*intent, done []Decided, refused error,
 ) {
 	bases := ledgerStates{db: r.deps.DB, of: map[[2]time.Time]ledgerState{}}
 	for n := range p.documents {
 		document := &p.documents[n]
-		if chain := state.chain(document.Tenant, document.Period); len(chain) > 0 {
+		if chain := r.chain(document.Tenant, document.Period); len(chain) > 0 {
 			done = append(done, decided(chain[0], true))
 			continue
 		}
-		i, err := r.intend(ctx, state, q, p, document, &bases)
+		i, err := r.intend(ctx, q, p, document, &bases)
 		if err != nil {
 			err = fmt.Errorf("finalise invoice %s: %w", document.Number, err)
 			if general(err) {
@@ -190,7 +186,7 @@ func (r *Register) judge(ctx context.Context, state decidedState, q FinaliseRequ
 }
 
 func (r *Register) intend(
-	ctx context.Context, state decidedState, q FinaliseRequest, p *plan, document *Invoice, bases *ledgerStates,
+	ctx context.Context, q FinaliseRequest, p *plan, document *Invoice, bases *ledgerStates,
 ) (*intent, error) {
 	if document.Quarantined != "" {
 		return nil, conflict(document.Withheld, "%s", document.Quarantined)
@@ -214,27 +210,25 @@ func (r *Register) intend(
 		return nil, err
 	}
 	i.record.Epoch, i.record.Inputs = basis.epoch, basis.inputs
-	return i, r.refuse(state, i, q.Expect, q.Approved)
+	return i, r.refuse(i, q.Expect, q.Approved)
 }
 
 // prepare appends what the accepted documents rest on: the book where none is
 // published, the mapping that their usage is named by, and the freeze of their
 // hours. Not ready: others decided another book or other hours meanwhile.
-func (r *Register) prepare(ctx context.Context, state decidedState, who string, p *plan, accepted []*intent) (
-	ready bool, err error,
-) {
+func (r *Register) prepare(ctx context.Context, who string, p *plan, accepted []*intent) (ready bool, err error) {
 	if err := r.deps.Decisions.Refresh(ctx); err != nil { // reading the ledger took its time
 		return false, err
 	}
-	if _, ok := state.bookInForce(); !ok {
-		if _, err := r.publish(ctx, state, p.book, who, ""); err != nil {
+	if _, ok := r.publishedInForce(); !ok {
+		if _, err := r.publish(ctx, p.book, who, ""); err != nil {
 			return false, err
 		}
 	}
-	if inForce, ok := state.bookInForce(); !ok || inForce.SHA256 != p.book.Hash {
+	if inForce, ok := r.publishedInForce(); !ok || inForce.SHA256 != p.book.Hash {
 		return false, nil
 	}
-	if _, err := r.noteMappings(ctx, state); err != nil {
+	if _, err := r.noteMappings(ctx); err != nil {
 		return false, err
 	}
 	from, to := accepted[0].record.From, accepted[0].record.To
@@ -246,7 +240,7 @@ func (r *Register) prepare(ctx context.Context, state decidedState, who string, 
 			to = i.record.To
 		}
 	}
-	for _, gap := range state.unfrozen(from, to) {
+	for _, gap := range ask(r, func(s *decisions.State) []decisions.Span { return s.Unfrozen(from, to) }) {
 		if ours, err := r.freezeGap(ctx, p, gap, who); err != nil || !ours {
 			return false, err
 		}
@@ -254,12 +248,12 @@ func (r *Register) prepare(ctx context.Context, state decidedState, who string, 
 	return true, nil
 }
 
-func (r *Register) decidePlanned(ctx context.Context, state decidedState, p *plan, i *intent) (Decided, error) {
+func (r *Register) decidePlanned(ctx context.Context, p *plan, i *intent) (Decided, error) {
 	usage, err := p.copies.text(i.record.Tenant)
 	if err != nil {
 		return Decided{}, err
 	}
-	return r.decide(ctx, state, i, usage)
+	return r.decide(ctx, i, usage)
 }
 
 // copies keeps the usage copies of one pass over a month, of all tenants at
@@ -337,9 +331,13 @@ func (c *packedCopy) text() ([]byte, error) {
 }
 
 // frozen is what was decided of the hours in [from, to).
-func (r *Register) frozen(ctx context.Context, state decidedState, from, to time.Time) (*rating.Frozen, error) {
+func (r *Register) frozen(ctx context.Context, from, to time.Time) (*rating.Frozen, error) {
 	frozen := rating.NewFrozen()
-	for _, f := range state.freezes(from, to) {
+	for _, decided := range ask(r, (*decisions.State).Freezes) {
+		f := &decided.Body
+		if !f.From.Before(to) || !from.Before(f.To) {
+			continue
+		}
 		text, err := r.deps.Decisions.Read(ctx, f.Copy)
 		if err != nil {
 			return nil, fmt.Errorf("read frozen hours of %s: %w", f.From.Format(time.RFC3339), err)

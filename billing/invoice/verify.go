@@ -30,20 +30,19 @@ type Verdict struct {
 // Verify rates a decided document's own copy of usage by its own book and
 // compares the bytes. A difference is in the verdict, not an error.
 func (r *Register) Verify(ctx context.Context, number string) (*Verdict, error) {
-	state, err := r.view(ctx)
-	if err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return nil, err
 	}
-	record, ok := state.invoice(number)
+	record, ok := r.invoice(number)
 	if !ok {
 		return nil, fmt.Errorf("verify invoice %q: %w", number, ErrNotFound)
 	}
-	verdict, err := r.verify(ctx, state, record)
+	verdict, err := r.verify(ctx, record)
 	if err != nil {
 		return nil, fmt.Errorf("verify invoice %s: %w", number, err)
 	}
-	chain := state.chain(record.Tenant, record.Period)
-	pending, err := r.adjustments(ctx, state, record.Period, [][]decisions.Invoice{chain})
+	chain := r.chain(record.Tenant, record.Period)
+	pending, err := r.adjustments(ctx, record.Period, [][]decisions.Invoice{chain})
 	if err != nil {
 		return nil, fmt.Errorf("compare invoice %s with the ledger: %w", number, err)
 	}
@@ -52,7 +51,7 @@ func (r *Register) Verify(ctx context.Context, number string) (*Verdict, error) 
 }
 
 // verify recomputes one document.
-func (r *Register) verify(ctx context.Context, state decidedState, record decisions.Invoice) (*Verdict, error) {
+func (r *Register) verify(ctx context.Context, record decisions.Invoice) (*Verdict, error) {
 	verdict := &Verdict{
 		Number: record.Number, Total: record.Total, Content: record.Content.SHA256, Usage: record.Usage.SHA256,
 	}
@@ -60,11 +59,11 @@ func (r *Register) verify(ctx context.Context, state decidedState, record decisi
 	if err != nil {
 		return nil, err
 	}
-	from, err := r.source(ctx, state, record)
+	from, err := r.source(ctx, record)
 	if err != nil {
 		return nil, err
 	}
-	document, err := r.rateAgain(ctx, state, record, from)
+	document, err := r.rateAgain(ctx, record, from)
 	var unrated *unratedError
 	if errors.As(err, &unrated) {
 		verdict.Wrong = unrated.Error()
@@ -76,7 +75,7 @@ func (r *Register) verify(ctx context.Context, state decidedState, record decisi
 	if record.Revision == 0 {
 		document = finalised(document)
 	} else {
-		before, _ := state.invoice(record.Corrects)
+		before, _ := r.invoice(record.Corrects)
 		document = note(document, before, record.Reason)
 	}
 	again, err := Canonical(document)
@@ -121,12 +120,12 @@ type source struct {
 }
 
 // source is what a decided document follows from: its own copy, by its own book.
-func (r *Register) source(ctx context.Context, state decidedState, record decisions.Invoice) (from source, err error) {
+func (r *Register) source(ctx context.Context, record decisions.Invoice) (from source, err error) {
 	from.tenant = record.Tenant
 	if from.month, err = rating.ParsePeriod(record.Period); err != nil {
 		return from, err
 	}
-	if from.book, err = r.book(state, record.PriceBook); err != nil {
+	if from.book, err = r.book(record.PriceBook); err != nil {
 		return from, err
 	}
 	from.usage, err = r.usage(ctx, record)
@@ -155,13 +154,11 @@ func (s source) less(earlier []byte) (*Invoice, error) {
 
 // rateAgain rates a decided document's own usage; a note's less that of the
 // revision before. The error is an *unratedError where a copy can't be rated.
-func (r *Register) rateAgain(
-	ctx context.Context, state decidedState, record decisions.Invoice, from source,
-) (rated *Invoice, err error) {
+func (r *Register) rateAgain(ctx context.Context, record decisions.Invoice, from source) (rated *Invoice, err error) {
 	if record.Revision == 0 {
 		rated, err = from.rate(nil)
 	} else {
-		before, ok := state.invoice(record.Corrects)
+		before, ok := r.invoice(record.Corrects)
 		if !ok {
 			return nil, fmt.Errorf("it corrects %s, which is not decided", record.Corrects)
 		}
@@ -207,21 +204,20 @@ type Bill struct {
 
 // Bills are the invoices of a month and the notes that are billed in it.
 func (r *Register) Bills(ctx context.Context, period string) ([]Bill, error) {
-	state, err := r.view(ctx)
-	if err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return nil, err
 	}
 	var bills []Bill
-	for _, record := range state.all() {
+	for _, record := range r.all() {
 		if record.BilledIn != period && (record.Revision > 0 || record.Period != period) {
 			continue
 		}
-		b, err := r.book(state, record.PriceBook)
+		b, err := r.book(record.PriceBook)
 		if err != nil {
 			return nil, err
 		}
 		bills = append(bills, Bill{Record: record, Book: b, Charges: func(observe func(rating.Charge)) error {
-			if err := r.charges(ctx, state, record, observe); err != nil {
+			if err := r.charges(ctx, record, observe); err != nil {
 				return fmt.Errorf("tell charges of %s: %w", record.Number, err)
 			}
 			return nil
@@ -230,17 +226,15 @@ func (r *Register) Bills(ctx context.Context, period string) ([]Bill, error) {
 	return bills, nil
 }
 
-func (r *Register) charges(
-	ctx context.Context, state decidedState, record decisions.Invoice, observe func(rating.Charge),
-) error {
-	from, err := r.source(ctx, state, record)
+func (r *Register) charges(ctx context.Context, record decisions.Invoice, observe func(rating.Charge)) error {
+	from, err := r.source(ctx, record)
 	if err == nil {
 		_, err = from.rate(observe)
 	}
 	if err != nil || record.Revision == 0 {
 		return err
 	}
-	before, ok := state.invoice(record.Corrects)
+	before, ok := r.invoice(record.Corrects)
 	if !ok {
 		return fmt.Errorf("it corrects %s, which is not decided", record.Corrects)
 	}
