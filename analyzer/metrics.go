@@ -1,50 +1,34 @@
 package analyzer
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gputally/gputally/internal/telemetry"
 )
 
 // metrics describe the analyzer's own runs; findings has their results.
 type metrics struct {
-	runs     prometheus.Counter
-	errors   prometheus.Counter
-	duration prometheus.Histogram
-	lastRun  prometheus.Gauge
-	changed  *prometheus.CounterVec
-	findings *findings
+	runs, errors prometheus.Counter
+	duration     prometheus.Observer
+	lastRun      prometheus.Gauge
+	changed      *prometheus.CounterVec
+	findings     *findings
 }
 
-func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+func newMetrics(registry prometheus.Registerer) *metrics {
+	r := telemetry.In(registry, "gputally_analyzer_")
 	m := &metrics{
-		runs: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_analyzer_runs_total", Help: "Successful runs of the analyzer.",
-		}),
-		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "gputally_analyzer_errors_total", Help: "Failed runs of the analyzer.",
-		}),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gputally_analyzer_run_duration_seconds", Help: "Duration of a run.",
-			Buckets: prometheus.ExponentialBuckets(0.01, 4, 8),
-		}),
-		lastRun: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "gputally_analyzer_last_run_timestamp_seconds", Help: "Unix time of the last successful run.",
-		}),
-		changed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gputally_analyzer_episodes_total", Help: "Episodes written to the table anomalies, by change.",
-		}, []string{"change"}),
+		runs:   r.Counter("runs_total", "Successful runs of the analyzer."),
+		errors: r.Counter("errors_total", "Failed runs of the analyzer."),
+		duration: r.Histograms("run_duration_seconds", "Duration of a run.",
+			prometheus.ExponentialBuckets(0.01, 4, 8)).WithLabelValues(),
+		lastRun:  r.Gauge("last_run_timestamp_seconds", "Unix time of the last successful run."),
+		changed:  r.Counters("episodes_total", "Episodes written to the table anomalies, by change.", "change"),
 		findings: newFindings(),
 	}
-	for _, c := range []prometheus.Collector{m.runs, m.errors, m.duration, m.lastRun, m.changed, m.findings} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register analyzer metric: %w", err)
-		}
-	}
-	for _, change := range []string{"written", "deleted", "kept"} {
-		m.changed.WithLabelValues(change)
-	}
-	return m, nil
+	registry.MustRegister(m.findings)
+	telemetry.Zero(m.changed, "written", "deleted", "kept")
+	return m
 }
 
 func (m *metrics) published(p Published) {

@@ -39,11 +39,7 @@ func New(config Config, deps Deps) (*Service, error) {
 	if deps.DB == nil || deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
 		return nil, errors.New("check analyzer dependencies: store, clock, log and registry must all be set")
 	}
-	m, err := newMetrics(deps.Registry)
-	if err != nil {
-		return nil, err
-	}
-	return &Service{config: config, deps: deps, metrics: m}, nil
+	return &Service{config: config, deps: deps, metrics: newMetrics(deps.Registry)}, nil
 }
 
 // Run makes a run at once and then one every Interval, until ctx ends; then it returns
