@@ -2,14 +2,13 @@ package imports
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
-	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -44,8 +43,8 @@ func (p *Plan) refused(line int, format string, args ...any) {
 }
 
 // lay sets the gap's leaves, those of the last batch before it.
-func (g *gap) lay(rows []layoutRow, leaves map[uint64]leafRow) {
-	byGPU := map[string][]leafRow{}
+func (g *gap) lay(rows []layoutRow, leaves map[uint64]tables.Leaf) {
+	byGPU := map[string][]tables.Leaf{}
 	boards := map[string]layoutRow{}
 	for _, r := range rows {
 		boards[r.GPU] = r
@@ -70,7 +69,7 @@ func (g *gap) lay(rows []layoutRow, leaves map[uint64]leafRow) {
 		case covered > r.Slices:
 			whole.why = "was repartitioned in the last slot before"
 		case len(parts) == 1 && parts[0].GI < 0 && parts[0].Profile == "":
-			whole.leaf = parts[0].wire()
+			whole.leaf = wireLeaf(&parts[0])
 		default:
 			whole.why = fmt.Sprintf("is partitioned into %d MIG instances there: name one by its MIG UUID", len(parts))
 			g.instances(board, parts)
@@ -78,17 +77,17 @@ func (g *gap) lay(rows []layoutRow, leaves map[uint64]leafRow) {
 	}
 }
 
-func (g *gap) instances(board *wire.Gpu, parts []leafRow) {
+func (g *gap) instances(board *wire.Gpu, parts []tables.Leaf) {
 	cut := proto.CloneOf(board)
 	cut.Mig = true
 	for _, l := range parts {
 		if l.MIGUUID != "" {
-			g.targets[l.MIGUUID] = &target{gpu: cut, leaf: l.wire()}
+			g.targets[l.MIGUUID] = &target{gpu: cut, leaf: wireLeaf(&l)}
 		}
 	}
 }
 
-func (l *leafRow) wire() *wire.Leaf {
+func wireLeaf(l *tables.Leaf) *wire.Leaf {
 	out := &wire.Leaf{Id: l.Leaf, Slices: l.Slices, Profile: l.Profile, MigUuid: l.MIGUUID}
 	if l.GI >= 0 {
 		out.Gi = proto.Uint32(uint32(l.GI))
@@ -135,10 +134,9 @@ func (l *live) fillable(node, name string, g *gap) (t *target, untilMS int64, wh
 	return t, untilMS, ""
 }
 
-// judge lists the time of the file's records that is skipped or refused, and counts
-// the time that is filled.
+// judge decides of all time of the records whether it is filled, skipped or refused.
 func (p *Plan) judge() {
-	p.Filled.SliceMS = map[uint32]int64{}
+	p.Filled.SliceMS, p.fills = map[uint32]int64{}, map[string][]fill{}
 	for _, u := range p.units {
 		for i := range u.uses {
 			p.judgeUse(u, &u.uses[i])
@@ -166,7 +164,10 @@ func (p *Plan) judgeUse(u *unit, x *use) {
 				fmt.Sprintf("GPU %s is not in the inventory of node %s then", u.uuid, u.node))
 			part.to = untilMS
 		}
-		p.count(t, g, part)
+		if part.from < part.to {
+			p.fills[u.node] = append(p.fills[u.node], fill{part, t, x.owner})
+			p.count(t, g, part)
+		}
 	}
 	p.skip(rec, u, interval{at, x.to}, "a batch reports it, or it is after the ledger's watermark")
 }
@@ -201,90 +202,52 @@ func (p *Plan) leave(rec *Record, t interval, why string) {
 	}
 }
 
-// nodeSlot is a slot of a node, Unix ms.
-type nodeSlot struct {
-	node   string
-	slotMS int64
+// fill is time that a record fills: a leaf that the record holds, and no collector
+// reported.
+type fill struct {
+	interval
+	*target
+	owner *wire.Owner
 }
 
-// eachFill sends the encoded fills of all hours whose content differs from what was
-// published last, ascending by hour, node and slot. An hour that was published before
-// is published again as a whole, with empty batches for slots that are not held any
-// more.
-func (p *Plan) eachFill(send func(encoded []byte) error) (sent int, err error) {
-	nodes := map[string]bool{}
-	for _, u := range p.units {
-		nodes[u.node] = true
+// hourFills makes the fill batches of a node and hour, one for each slot that a record
+// holds or, if the hour was published before, that no collector reported.
+func (p *Plan) hourFills(at nodeHour, exists bool) (out []*wire.Batch) {
+	hour := interval{at.hourMS, at.hourMS + meter.HourMS}
+	held := map[int64][]*wire.Gpu{} // by start of the slot, Unix ms
+	for _, f := range p.fills[at.node] {
+		f.interval = interval{max(f.from, hour.from), min(f.to, hour.to)}
+		p.hold(held, f)
 	}
-	for at := range p.state.published {
-		nodes[at.node] = true
-	}
-	for _, hourMS := range p.hours {
-		fills := p.fillsOf(hourMS)
-		for _, node := range slices.Sorted(maps.Keys(nodes)) {
-			batches, sum, err := p.hourFills(nodeHour{node, hourMS}, fills)
-			if err != nil {
-				return sent, err
-			}
-			for _, b := range batches {
-				data, err := p.encodeFill(b, uint64(sent))
-				if err != nil {
-					return sent, err
-				}
-				if err := send(data); err != nil {
-					return sent, err
-				}
-				sent++
-			}
-			if len(batches) > 0 {
-				p.published = append(p.published, publishedHour{nodeHour{node, hourMS}, sum})
-			}
-		}
-	}
-	return sent, nil
-}
-
-// fillsOf returns the GPUs held by records in the unreported slots of an hour.
-func (p *Plan) fillsOf(hourMS int64) map[nodeSlot][]*wire.Gpu {
-	out := map[nodeSlot][]*wire.Gpu{}
-	hour := interval{hourMS, hourMS + meter.HourMS}
-	for _, u := range p.units {
-		for i := range u.uses {
-			x := &u.uses[i]
-			if x.from >= hour.to || x.to <= hour.from {
+	for _, g := range p.live.within(at.node, hour) {
+		for start := max(g.from, hour.from); start < min(g.to, hour.to); start += p.live.slotMS {
+			if len(held[start]) == 0 && !exists {
 				continue
 			}
-			for _, g := range p.live.within(u.node, interval{max(x.from, hour.from), min(x.to, hour.to)}) {
-				t, untilMS, why := p.live.fillable(u.node, u.uuid, g)
-				if why == "" {
-					p.fillSlots(out, u, t, x, interval{max(x.from, g.from, hour.from), min(x.to, untilMS, hour.to)})
-				}
-			}
+			b := p.batch(at.node, start, p.live.slotMS)
+			b.Fill, b.Gpus = true, held[start]
+			out = append(out, b)
 		}
 	}
 	return out
 }
 
-func (p *Plan) fillSlots(into map[nodeSlot][]*wire.Gpu, u *unit, t *target, x *use, part interval) {
+// hold adds a fill to the GPUs of its slots.
+func (p *Plan) hold(into map[int64][]*wire.Gpu, f fill) {
 	slotMS := p.live.slotMS
-	for start := part.from - part.from%slotMS; start < part.to; start += slotMS {
-		at := nodeSlot{u.node, start}
-		hold := &wire.Hold{
-			Leaf: t.leaf.Id, FromMs: clipped(part.from-start, slotMS), ToMs: clipped(part.to-start, slotMS),
-			Owner: x.owner,
-		}
-		gpus := into[at]
-		i := slices.IndexFunc(gpus, func(g *wire.Gpu) bool { return g.Uuid == t.gpu.Uuid })
+	for start := f.from - f.from%slotMS; start < f.to; start += slotMS {
+		i := slices.IndexFunc(into[start], func(g *wire.Gpu) bool { return g.Uuid == f.gpu.Uuid })
 		if i < 0 {
-			i = len(gpus)
-			gpus = append(gpus, proto.CloneOf(t.gpu))
+			i = len(into[start])
+			into[start] = append(into[start], proto.CloneOf(f.gpu))
 		}
-		g := gpus[i]
-		if !slices.ContainsFunc(g.Leaves, func(l *wire.Leaf) bool { return l.Id == t.leaf.Id }) {
-			g.Leaves = append(g.Leaves, t.leaf)
+		g := into[start][i]
+		if !slices.ContainsFunc(g.Leaves, func(l *wire.Leaf) bool { return l.Id == f.leaf.Id }) {
+			g.Leaves = append(g.Leaves, f.leaf)
 		}
-		g.Holds = append(g.Holds, hold)
-		into[at] = gpus
+		g.Holds = append(g.Holds, &wire.Hold{
+			Leaf: f.leaf.Id, FromMs: clipped(f.from-start, slotMS), ToMs: clipped(f.to-start, slotMS), Owner: f.owner,
+		})
 	}
 }
 
@@ -294,50 +257,4 @@ func clipped(ms, slotMS int64) *int64 {
 		return nil
 	}
 	return &ms
-}
-
-// hourFills makes the fill batches of a node and hour; none if nothing changed.
-func (p *Plan) hourFills(at nodeHour, fills map[nodeSlot][]*wire.Gpu) (out []*wire.Batch, sum [32]byte, err error) {
-	before, exists := p.state.published[at]
-	content := sha256.New()
-	for _, g := range p.live.within(at.node, interval{at.hourMS, at.hourMS + meter.HourMS}) {
-		for start := max(g.from, at.hourMS); start < min(g.to, at.hourMS+meter.HourMS); start += p.live.slotMS {
-			gpus := fills[nodeSlot{at.node, start}]
-			if len(gpus) == 0 && !exists {
-				continue
-			}
-			b := &wire.Batch{
-				Format: wire.Format, Cluster: p.o.Cluster, Node: at.node, SlotStartMs: start, SlotMs: p.live.slotMS, Gpus: gpus,
-				Fill:        true,
-				Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL,
-				Origin: wire.Origin_ORIGIN_IMPORT,
-			}
-			out = append(out, b)
-			if len(gpus) == 0 {
-				continue
-			}
-			data, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
-			if err != nil {
-				return nil, sum, fmt.Errorf("encode node %q, slot %s: %w", at.node, rfc3339(start), err)
-			}
-			content.Write(data)
-		}
-	}
-	if sum = [32]byte(content.Sum(nil)); exists && before == sum {
-		return nil, sum, nil
-	}
-	return out, sum, nil
-}
-
-func (p *Plan) encodeFill(b *wire.Batch, seq uint64) ([]byte, error) {
-	b.Collector, b.BootMs, b.Seq = p.o.collector(), p.bootMS, seq
-	b.WindowFromMs, b.WindowToMs = p.hours[0], p.hours[len(p.hours)-1]+meter.HourMS
-	err := wire.Validate(b)
-	if err == nil {
-		var data []byte
-		if data, err = wire.Encode(b); err == nil {
-			return data, nil
-		}
-	}
-	return nil, fmt.Errorf("node %q, slot %s: %w", b.Node, rfc3339(b.SlotStartMs), err)
 }

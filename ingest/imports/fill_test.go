@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func gapOf(from, to int64) *gap {
 		{GPU: "g3", Slices: 7, Leaf: 1},
 		{GPU: "g3", Slices: 7, Leaf: 2},
 		{GPU: "pool", Slices: 8000, Kind: uint8(meter.Pool), Leaf: 1},
-	}, map[uint64]leafRow{
+	}, map[uint64]tables.Leaf{
 		1: {ID: 1, Leaf: "gpu", Slices: 7, GI: -1, CI: -1},
 		2: {ID: 2, Leaf: "gi1", Slices: 3, Profile: "3g.40gb", GI: 1, CI: -1, MIGUUID: "MIG-1"},
 		3: {ID: 3, Leaf: "gi2", Slices: 2, Profile: "2g.20gb", GI: 2, CI: 0, MIGUUID: "MIG-2"},
@@ -49,9 +50,7 @@ func newLive(t *testing.T, gaps ...*gap) *book {
 
 func (b *book) fill(records ...Record) (*Plan, int) {
 	b.t.Helper()
-	p, sent := b.take(records...)
-	p.judge()
-	return p, sent
+	return b.take(records...)
 }
 
 func named(device, job string, fromMS, toMS int64) Record {

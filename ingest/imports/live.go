@@ -10,6 +10,7 @@ import (
 
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
+	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -80,8 +81,7 @@ WHERE cluster = {cluster:String} AND node = {node:String} AND batch = {batch:UIn
 ORDER BY gpu, leaf`
 
 const selectLeaves = `
-SELECT id, leaf, toUInt32(slices) AS slices, toString(profile) AS profile, gi, ci,
-  mig_uuid FROM leaves FINAL WHERE id IN {ids:Array(UInt64)}`
+SELECT id, leaf, slices, profile, gi, ci, mig_uuid FROM leaves FINAL WHERE id IN {ids:Array(UInt64)}`
 
 const selectListings = `
 SELECT toString(gpu) AS gpu, toString(node) AS node, first_ms FROM sightings FINAL
@@ -106,13 +106,7 @@ const inventoryReach = meter.RetireAfterMS + meter.HourMS
 // lookAt reads what the ledger has of the nodes that the records name.
 func (p *Plan) lookAt(ctx context.Context, db Store) error {
 	l := p.live
-	nodes := map[string]bool{}
-	for _, u := range p.units {
-		nodes[u.node] = true
-	}
-	for at := range p.state.published {
-		nodes[at.node] = true
-	}
+	nodes := p.nodes()
 	if len(p.hours) == 0 || len(nodes) == 0 {
 		return nil
 	}
@@ -126,7 +120,7 @@ func (p *Plan) lookAt(ctx context.Context, db Store) error {
 	}
 	l.untilMS = mark[0].Until
 	perQuery := min(max(slotsPerQuery/((to-from)/l.slotMS), 1), namesPerQuery)
-	for names := range slices.Chunk(slices.Sorted(maps.Keys(nodes)), int(perQuery)) {
+	for names := range slices.Chunk(nodes, int(perQuery)) {
 		if err := p.readGaps(ctx, db, names, from, to); err != nil {
 			return err
 		}
@@ -206,16 +200,6 @@ type layoutRow struct {
 	Leaf   uint64 `ch:"leaf"`
 }
 
-type leafRow struct {
-	ID      uint64 `ch:"id"`
-	Leaf    string `ch:"leaf"`
-	Slices  uint32 `ch:"slices"`
-	Profile string `ch:"profile"`
-	GI      int32  `ch:"gi"`
-	CI      int32  `ch:"ci"`
-	MIGUUID string `ch:"mig_uuid"`
-}
-
 func (p *Plan) readLayout(ctx context.Context, db Store, node string, g *gap) error {
 	var rows []layoutRow
 	if err := db.Select(ctx, &rows, selectLayout, store.Named("cluster", p.o.Cluster), store.Named("node", node),
@@ -226,9 +210,9 @@ func (p *Plan) readLayout(ctx context.Context, db Store, node string, g *gap) er
 	for _, r := range rows {
 		ids = append(ids, r.Leaf)
 	}
-	leaves := map[uint64]leafRow{}
+	leaves := map[uint64]tables.Leaf{}
 	for part := range slices.Chunk(ids, namesPerQuery) {
-		var named []leafRow
+		var named []tables.Leaf
 		if err := db.Select(ctx, &named, selectLeaves, store.Named("ids", part)); err != nil {
 			return err
 		}

@@ -116,7 +116,8 @@ type Plan struct {
 	rows      []Record // to be written
 	gone      []Record // parts of records to be deleted
 	units     []*unit
-	hours     []int64 // Unix ms, ascending: hours to publish where they differ
+	fills     map[string][]fill // by node; only in a cluster with collectors
+	hours     []int64           // Unix ms, ascending: hours to publish where they differ
 	published []publishedHour
 }
 

@@ -50,6 +50,9 @@ func (b *book) take(records ...Record) (*Plan, int) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	if p.live != nil {
+		p.judge()
+	}
 	seq := uint64(0)
 	sent, err := p.Each(func(data []byte) error {
 		batch, unknown, err := wire.Decode(data)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -28,88 +29,116 @@ type publishedHour struct {
 }
 
 // Each sends the encoded batches of all hours whose content differs from what was
-// published last, ascending by hour and node.
+// published last, ascending by hour, node and slot. A node's hour is published as a
+// whole: an hour that was published before and is not held any more gets empty batches.
 func (p *Plan) Each(send func(encoded []byte) error) (sent int, err error) {
-	if p.live != nil {
-		return p.eachFill(send)
-	}
-	byNode := map[string][]*unit{}
-	var nodes []string
+	walks := map[string][]*walk{}
 	for _, u := range p.units {
-		if byNode[u.node] == nil {
-			nodes = append(nodes, u.node)
-		}
-		byNode[u.node] = append(byNode[u.node], u)
+		walks[u.node] = append(walks[u.node], &walk{unit: u})
 	}
-	for at := range p.state.published { // hours without records any more are published as empty
-		if byNode[at.node] == nil {
-			byNode[at.node] = []*unit{}
-			nodes = append(nodes, at.node)
-		}
-	}
-	slices.Sort(nodes)
-	walks := map[*unit]*walk{}
-	for _, u := range p.units {
-		walks[u] = &walk{unit: u}
-	}
+	nodes := p.nodes()
 	for _, hourMS := range p.hours {
 		for _, node := range nodes {
-			data, sum, err := p.hourBatch(nodeHour{node, hourMS}, byNode[node], walks, uint64(sent))
+			at := nodeHour{node, hourMS}
+			before, exists := p.state.published[at]
+			var batches []*wire.Batch
+			if p.live != nil {
+				batches = p.hourFills(at, exists)
+			} else {
+				batches = p.hourBatch(at, exists, walks[node])
+			}
+			sum, err := contentOf(batches)
 			if err != nil {
 				return sent, err
 			}
-			if data == nil {
+			if len(batches) == 0 || exists && before == sum {
 				continue
 			}
-			if err := send(data); err != nil {
-				return sent, err
+			for _, b := range batches {
+				data, err := p.encode(b, uint64(sent))
+				if err != nil {
+					return sent, fmt.Errorf("node %q, slot %s: %w", node, rfc3339(b.SlotStartMs), err)
+				}
+				if err := send(data); err != nil {
+					return sent, err
+				}
+				sent++
 			}
-			p.published = append(p.published, publishedHour{nodeHour{node, hourMS}, sum})
-			sent++
+			p.published = append(p.published, publishedHour{at, sum})
 		}
 	}
 	return sent, nil
 }
 
-// hourBatch makes the batch of a node and hour; nil if nothing changed.
-func (p *Plan) hourBatch(at nodeHour, units []*unit, walks map[*unit]*walk,
-	seq uint64,
-) (data []byte, sum [32]byte, err error) {
-	b := &wire.Batch{
-		Format: wire.Format, Cluster: p.o.Cluster, Node: at.node, SlotStartMs: at.hourMS, SlotMs: meter.HourMS,
-		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL,
-		Origin: Horizon{NowMS: p.o.NowMS}.origin(at.hourMS),
+// nodes lists the nodes that have records, or had some when they were published last.
+func (p *Plan) nodes() []string {
+	nodes := map[string]bool{}
+	for _, u := range p.units {
+		nodes[u.node] = true
 	}
-	for _, u := range units {
-		if g := walks[u].gpu(at.hourMS); g != nil {
+	for at := range p.state.published {
+		nodes[at.node] = true
+	}
+	return slices.Sorted(maps.Keys(nodes))
+}
+
+// batch is a batch of the source without GPUs and identity.
+func (p *Plan) batch(node string, slotStartMS, slotMS int64) *wire.Batch {
+	return &wire.Batch{
+		Format: wire.Format, Cluster: p.o.Cluster, Node: node, SlotStartMs: slotStartMS, SlotMs: slotMS,
+		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_PARTIAL,
+		Origin: wire.Origin_ORIGIN_IMPORT,
+	}
+}
+
+// hourBatch makes the batch of a node and hour; none if there is nothing to publish.
+func (p *Plan) hourBatch(at nodeHour, exists bool, walks []*walk) []*wire.Batch {
+	b := p.batch(at.node, at.hourMS, meter.HourMS)
+	b.Origin = Horizon{NowMS: p.o.NowMS}.origin(at.hourMS)
+	for _, w := range walks {
+		if g := w.gpu(at.hourMS); g != nil {
 			b.Gpus = append(b.Gpus, g)
 		}
 	}
-	before, exists := p.state.published[at]
 	if len(b.Gpus) == 0 && !exists {
-		return nil, sum, nil
+		return nil
 	}
-	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
-	if err != nil {
-		return nil, sum, fmt.Errorf("encode node %q, hour %s: %w", at.node, rfc3339(at.hourMS), err)
+	return []*wire.Batch{b}
+}
+
+// contentOf is the SHA-256 of batches without their identity. A fill without GPUs has
+// no part in it.
+func contentOf(batches []*wire.Batch) (sum [32]byte, err error) {
+	content := sha256.New()
+	for _, b := range batches {
+		if b.Fill && len(b.Gpus) == 0 {
+			continue
+		}
+		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
+		if err != nil {
+			return sum, fmt.Errorf("encode node %q, slot %s: %w", b.Node, rfc3339(b.SlotStartMs), err)
+		}
+		content.Write(data)
 	}
-	if sum = sha256.Sum256(content); exists && before == sum {
-		return nil, sum, nil
-	}
-	b.Collector, b.BootMs, b.Seq, b.ClusterSlotMs = p.o.collector(), p.bootMS, seq, meter.HourMS
+	return [32]byte(content.Sum(nil)), nil
+}
+
+// encode gives a batch its identity, and encodes it.
+func (p *Plan) encode(b *wire.Batch, seq uint64) ([]byte, error) {
+	b.Collector, b.BootMs, b.Seq = p.o.collector(), p.bootMS, seq
 	b.WindowFromMs, b.WindowToMs = p.hours[0], p.hours[len(p.hours)-1]+meter.HourMS
-	err = wire.Validate(b)
-	if err == nil {
-		data, err = wire.Encode(b)
+	if !b.Fill {
+		b.ClusterSlotMs = meter.HourMS
 	}
+	if err := wire.Validate(b); err != nil {
+		return nil, err
+	}
+	data, err := wire.Encode(b)
 	if err == nil && len(data) > maxBatchBytes {
 		err = fmt.Errorf("the batch has %d bytes, more than a message can hold; give the records nodes, so that the pool "+
 			"is split", len(data))
 	}
-	if err != nil {
-		return nil, sum, fmt.Errorf("node %q, hour %s: %w", at.node, rfc3339(at.hourMS), err)
-	}
-	return data, sum, nil
+	return data, err
 }
 
 // walk goes through a unit's hours in ascending order.
@@ -138,7 +167,7 @@ func (w *walk) gpu(hourMS int64) *wire.Gpu {
 		g.Pool, g.Slices, g.UnknownCapacity = true, u.capacity, u.capacity == 0
 	}
 	for _, x := range w.open {
-		from, to := inside(x.from-hourMS), inside(x.to-hourMS)
+		from, to := clipped(x.from-hourMS, meter.HourMS), clipped(x.to-hourMS, meter.HourMS)
 		hold := &wire.Hold{Leaf: "gpu", FromMs: from, ToMs: to, Owner: x.owner}
 		if !u.board {
 			g.Leaves = append(g.Leaves, &wire.Leaf{Id: x.id, Slices: x.milli, FromMs: from, ToMs: to})
@@ -152,28 +181,15 @@ func (w *walk) gpu(hourMS int64) *wire.Gpu {
 	return g
 }
 
-// inside is a bound within the hour; nil if it is the hour's own bound.
-func inside(ms int64) *int64 {
-	if ms <= 0 || ms >= meter.HourMS {
-		return nil
-	}
-	return &ms
-}
-
 // peak is the greatest use at any instant of the hour, in milli-GPUs.
 func peak(uses []use, hourMS int64) uint32 {
-	type change struct {
-		at    int64
-		milli int64
-	}
+	type change struct{ at, milli int64 }
 	var changes []change
 	for _, x := range uses {
 		changes = append(changes, change{max(x.from, hourMS), int64(x.milli)}, change{x.to, -int64(x.milli)})
 	}
-	slices.SortFunc(changes, func(a,
-		b change,
-	) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.milli, b.milli))
+	slices.SortFunc(changes, func(x, y change) int {
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.milli, y.milli))
 	})
 	var now, most int64
 	for _, c := range changes {

@@ -80,10 +80,8 @@ func (p *Plan) place() error {
 	if !pooled {
 		p.idlePools(byName)
 	}
-	slices.SortFunc(p.units, func(a,
-		b *unit,
-	) int {
-		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.uuid, b.uuid))
+	slices.SortFunc(p.units, func(x, y *unit) int {
+		return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.uuid, y.uuid))
 	})
 	p.Units = len(p.units)
 	for _, u := range p.units {
