@@ -246,5 +246,5 @@ func (s *sealedRaw) add(row *tables.Hold) {
 	}
 	b.mixed = b.mixed || b.rules != 0 && b.rules != row.Rules
 	b.rules = row.Rules
-	b.gpus[at].Rows = append(b.gpus[at].Rows, holdOf(row))
+	b.gpus[at].Rows = append(b.gpus[at].Rows, ledger.RowOf(row))
 }

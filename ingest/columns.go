@@ -23,16 +23,6 @@ func addHolds(block *tables.Block[tables.Hold], b *wire.Batch, id uint64, g *met
 	}
 }
 
-// holdOf converts a row of table holds to the row that meter.Classify made.
-func holdOf(r *tables.Hold) meter.Row {
-	return meter.Row{
-		Leaf: r.Leaf, Owner: r.Owner, Bucket: meter.Bucket(r.Bucket), Why: meter.Why(r.Why), SliceMS: int64(r.SliceMS),
-		Work:     int64(r.Work),
-		EnergyMJ: r.EnergyMJ, UnattributedMJ: r.UnattributedMJ, EnergyWhy: meter.EnergyWhy(r.EnergyWhy),
-		Head: meter.Share(r.Head), Tail: meter.Share(r.Tail),
-	}
-}
-
 func addEvents(block *tables.Block[tables.Event], b *wire.Batch, id uint64) {
 	for _, e := range b.Events {
 		block.Add(&tables.Event{

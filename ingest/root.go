@@ -17,6 +17,7 @@ import (
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/tables"
+	"github.com/gputally/gputally/internal/telemetry"
 )
 
 // Consumer is the part of a consumer group's member that ingest needs.
@@ -58,7 +59,7 @@ type Ingester struct {
 	clusters *clusters
 	leaves   dictionary
 	owners   dictionary
-	logged   map[string]bool // findings logged already
+	logged   telemetry.Once[string]
 	newest   newestSlots
 
 	attemptLimit time.Duration
@@ -72,7 +73,7 @@ func New(cfg Config, deps Deps) (*Ingester, error) {
 	in := &Ingester{
 		cfg: cfg, deps: deps, m: newMetrics(deps.Registry),
 		leaves: dictionary{known: map[uint64]bool{}}, owners: dictionary{known: map[uint64]bool{}},
-		logged: map[string]bool{}, newest: newestSlots{}, attemptLimit: attemptLimit,
+		logged: telemetry.Once[string]{Most: identitiesKept}, newest: newestSlots{}, attemptLimit: attemptLimit,
 	}
 	in.clusters = newClusters(deps.Store, deps.Clusters)
 	in.decoder = newDecoder(cfg)
@@ -228,13 +229,9 @@ func (in *Ingester) sendDeadLetters(ctx context.Context, dead []broker.Message) 
 func (in *Ingester) reportFinding(it *item, finding string) {
 	in.m.findings.Inc()
 	key := strconv.FormatInt(it.batch.SlotStartMs/meter.HourMS, 10) + it.batch.Cluster + "/" + it.batch.Node + finding
-	if in.logged[key] {
+	if !in.logged.First(key) {
 		return
 	}
-	if len(in.logged) > identitiesKept {
-		clear(in.logged)
-	}
-	in.logged[key] = true
 	in.deps.Log.Warn("batch contradicts itself", "finding", finding, "cluster", it.batch.Cluster, "node", it.batch.Node,
 		"slot",
 		slotTime(it.batch.SlotStartMs))

@@ -125,8 +125,8 @@ func (l *Ledger) checkConservation(ctx context.Context, res *check.Result) error
 	if s.Unfounded > 0 {
 		res.Fail("%s with a version that doesn't match their number of inputs", plural.Of(s.Unfounded, "GPU-hour"))
 	}
-	var clusters []cluster
-	if err := l.deps.Store.Select(ctx, &clusters, selectAllClusters); err != nil {
+	clusters, err := l.clusters(ctx, selectAllClusters)
+	if err != nil {
 		return err
 	}
 	epochs, isNew, err := l.epochs(ctx, false)

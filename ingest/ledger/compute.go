@@ -37,26 +37,34 @@ type computation struct {
 func (l *Ledger) compute(ctx context.Context, c cluster, watermarkMS int64, hours []hourState,
 	inv *meter.Inventory,
 ) (out *result, after *meter.Inventory, err error) {
-	slot := time.Duration(c.SlotMS) * time.Millisecond
-	gap := time.Duration(meter.GapMaxMS) * time.Millisecond
-	x := &computation{
+	x := newComputation(c, watermarkMS, hours)
+	if end := time.UnixMilli(watermarkMS).UTC(); c.ahead && end.Before(x.to) {
+		x.to = end
+	}
+	if err := l.readJournal(ctx, x, whole); err != nil {
+		return nil, nil, err
+	}
+	l.names.bound()
+	return l.computeParts(ctx, x, inv)
+}
+
+func newComputation(c cluster, watermarkMS int64, hours []hourState) *computation {
+	slot, gap := time.Duration(c.SlotMS)*time.Millisecond, time.Duration(meter.GapMaxMS)*time.Millisecond
+	return &computation{
 		cluster: c, watermarkMS: watermarkMS, hours: hours,
 		from: hours[0].start.Add(-gap).Truncate(slot), to: hours[len(hours)-1].start.Add(time.Hour + gap),
 		out: &result{hours: hours, results: make([]meter.HourResult, len(hours))},
 	}
-	if end := time.UnixMilli(watermarkMS).UTC(); c.ahead && end.Before(x.to) {
-		x.to = end
+}
+
+// readJournal reads the batches that count, and the retirements.
+func (l *Ledger) readJournal(ctx context.Context, x *computation, p part) (err error) {
+	if x.winners, err = l.readWinners(ctx, x.cluster, p, x.from, x.to); err != nil {
+		return err
 	}
-	if x.winners, err = l.readWinners(ctx, c, whole, x.from, x.to); err != nil {
-		return nil, nil, err
-	}
-	all, err := l.readClosings(ctx, c)
-	if err != nil {
-		return nil, nil, err
-	}
+	all, err := l.readClosings(ctx, x.cluster)
 	x.closings = all.near(x.from, x.to)
-	l.names.bound()
-	return l.computeParts(ctx, x, inv)
+	return err
 }
 
 // computeParts is compute once the journal has been read.
@@ -148,11 +156,11 @@ func (l *Ledger) input(x *computation, h hourState, r *raw) meter.HourInput {
 		Retirements: x.closings, LeafSlices: l.names.leafSlices, OwnerID: l.names.ownerID,
 	}
 	for node, slots := range x.winners.nodes {
-		in.Nodes[node] = slotsAround(slots, slotMS, start)
+		in.Nodes[node] = around(slots, slotMS, start, func(s meter.NodeSlot) int64 { return s.StartMS })
 	}
 	for gpu, nodes := range r.gpus {
 		for node, s := range nodes {
-			if near := around(s.records, slotMS, start); len(near) > 0 {
+			if near := around(s.records, slotMS, start, recordStart); len(near) > 0 {
 				if in.GPUs[gpu] == nil {
 					in.GPUs[gpu] = make(map[string][]meter.Record, 1)
 				}

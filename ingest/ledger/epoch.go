@@ -119,11 +119,9 @@ func (l *Ledger) startEpoch(ctx context.Context) ([]epoch, error) {
 
 // reportContested logs once that several services started an epoch.
 func (l *Ledger) reportContested(claims []epoch) {
-	key := fmt.Sprintf("epoch %d is contested", claims[0].Epoch)
-	if len(claims) == 1 || l.logged[key] {
+	if len(claims) == 1 || !l.logged.First(fmt.Sprintf("epoch %d is contested", claims[0].Epoch)) {
 		return
 	}
-	l.logged[key] = true
 	l.m.contested.Inc()
 	l.deps.Log.Error("services with different tenant mappings or rules started the same epoch: one of them is in force, "+
 		"the affected hours are republished",
@@ -138,8 +136,7 @@ func (l *Ledger) reportMapping(number uint32) {
 		return
 	}
 	l.m.mappingDiffers.Set(1)
-	if key := fmt.Sprintf("epoch %d has another mapping", number); !l.logged[key] {
-		l.logged[key] = true
+	if l.logged.First(fmt.Sprintf("epoch %d has another mapping", number)) {
 		l.deps.Log.Error("another service started an epoch with another tenant mapping: that mapping is in force, and this "+
 			"service's tenants file is not",
 			"epoch", number, "in_force", l.mapping.Hash(), "tenants_file", l.cfg.TenantsFile, "own", l.own.Hash())

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gputally/gputally/internal/meter"
@@ -35,14 +36,14 @@ func (l *Ledger) Boards(ctx context.Context) ([]Board, error) {
 	if err := l.deps.Store.Select(ctx, &boards, selectBoards); err != nil {
 		return nil, fmt.Errorf("read inventory: %w", err)
 	}
-	clusters, err := l.clusters(ctx)
+	clusters, err := l.clusters(ctx, selectClusters)
 	if err != nil {
 		return nil, err
 	}
 	watermarks := map[string]int64{}
 	for i := range boards {
 		b := &boards[i]
-		c := clusters[b.Cluster]
+		c := clusterNamed(clusters, b.Cluster)
 		if _, ok := watermarks[b.Cluster]; !ok {
 			if watermarks[b.Cluster], err = l.watermark(ctx, c); err != nil {
 				return nil, err
@@ -57,16 +58,21 @@ func (l *Ledger) Boards(ctx context.Context) ([]Board, error) {
 	return boards, nil
 }
 
-func (l *Ledger) clusters(ctx context.Context) (map[string]cluster, error) {
-	var rows []cluster
-	if err := l.deps.Store.Select(ctx, &rows, selectClusters); err != nil {
+// clusters reads clusters, ascending by name.
+func (l *Ledger) clusters(ctx context.Context, sql string) (all []cluster, err error) {
+	if err := l.deps.Store.Select(ctx, &all, sql); err != nil {
 		return nil, fmt.Errorf("read clusters: %w", err)
 	}
-	out := make(map[string]cluster, len(rows))
-	for _, c := range rows {
-		out[c.Name] = c
+	return all, nil
+}
+
+// clusterNamed returns the cluster with a name, or the zero cluster.
+func clusterNamed(all []cluster, name string) cluster {
+	i := slices.IndexFunc(all, func(c cluster) bool { return c.Name == name })
+	if i < 0 {
+		return cluster{}
 	}
-	return out, nil
+	return all[i]
 }
 
 // watermark is the end of the cluster's newest slot that is over, Unix ms.
@@ -105,11 +111,11 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	clusters, err := l.clusters(ctx)
+	clusters, err := l.clusters(ctx, selectClusters)
 	if err != nil {
 		return time.Time{}, err
 	}
-	at, last := slotStart(clusters[b.Cluster], r.At), time.UnixMilli(b.LastMS).UTC().Format(time.RFC3339)
+	at, last := slotStart(clusterNamed(clusters, b.Cluster), r.At), time.UnixMilli(b.LastMS).UTC().Format(time.RFC3339)
 	closes := time.UnixMilli(b.ClosesMS).UTC()
 	switch now := l.deps.Clock.Now(); {
 	case r.At.After(now):

@@ -3,8 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/gputally/gputally/internal/check"
@@ -14,22 +12,22 @@ import (
 // ahead returns the clusters whose journal reaches beyond this service's clock, with
 // the watermarks up to which they are counted, Unix s.
 func (l *Ledger) ahead(ctx context.Context) (names []string, until []uint32, err error) {
-	clusters, err := l.clusters(ctx)
+	clusters, err := l.clusters(ctx, selectClusters)
 	if err != nil {
 		return nil, nil, err
 	}
 	names, until = []string{}, []uint32{}
-	for _, name := range slices.Sorted(maps.Keys(clusters)) {
-		journal, err := l.journalHours(ctx, clusters[name], everything)
+	for _, c := range clusters {
+		journal, err := l.journalHours(ctx, c, everything)
 		if err != nil {
 			return nil, nil, err
 		}
-		past, ahead := l.past(clusters[name], journal)
+		past, ahead := l.past(c, journal)
 		switch {
 		case ahead && len(past) == 0:
-			names, until = append(names, name), append(until, 0)
+			names, until = append(names, c.Name), append(until, 0)
 		case ahead:
-			names, until = append(names, name), append(until, uint32(past[len(past)-1].EndMS/1000))
+			names, until = append(names, c.Name), append(until, uint32(past[len(past)-1].EndMS/1000))
 		}
 	}
 	return names, until, nil

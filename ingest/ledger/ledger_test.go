@@ -312,7 +312,7 @@ func TestRecordsOfASlotAreOne(t *testing.T) {
 	r := &raw{gpus: map[string]map[string]*series{"g": {"n": s}}}
 	r.sort()
 	var got []int64
-	for _, record := range around(s.records, slot, hour) {
+	for _, record := range around(s.records, slot, hour, recordStart) {
 		got = append(got, record.StartMS-hour)
 		if len(record.Rows) != 2 || record.Rows[0].Leaf != 0 {
 			t.Errorf("record at %d has the rows %+v", record.StartMS-hour, record.Rows)

@@ -11,21 +11,44 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// memo saves reading unchanged hours in a look at all hours. For each cluster and
-// partition it keeps the hours read from the partition, with the partition's parts
-// before it was read. Parts never change, so the same parts give the same hours. The
-// memo can't be wrong, and losing it only costs a read.
-type memo struct {
-	mu      sync.Mutex
-	journal map[string]map[string]keptHours[journalHour] // cluster, then partition
-	ledger  map[string]map[string]keptHours[ledgerHour]
+// memo saves reading unchanged hours of a table in a look at all hours. For each
+// cluster and partition it keeps the hours read from the partition, with the
+// partition's parts before it was read. Parts never change, so the same parts give the
+// same hours. The memo can't be wrong, and losing it only costs a read.
+type memo[T any] struct {
+	mu       sync.Mutex
+	clusters map[string]map[string]keptHours[T] // cluster, then partition
 }
 
-func newMemo() memo {
-	return memo{
-		journal: map[string]map[string]keptHours[journalHour]{},
-		ledger:  map[string]map[string]keptHours[ledgerHour]{},
+// all returns the hours of all partitions, ascending; read gets the partitions that
+// need not be read.
+func (m *memo[T]) all(ctx context.Context, db Store, table, cluster string, at func(*T) (time.Time, string),
+	read func(known []string) ([]T, error),
+) ([]T, error) {
+	states, err := db.PartitionStates(ctx, table)
+	if err != nil {
+		return nil, err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.clusters == nil {
+		m.clusters = map[string]map[string]keptHours[T]{}
+	}
+	if m.clusters[cluster] == nil {
+		m.clusters[cluster] = map[string]keptHours[T]{}
+	}
+	kept := m.clusters[cluster]
+	rows, err := read(known(kept, states))
+	if err != nil {
+		return nil, err
+	}
+	rows = keep(kept, states, rows, at)
+	slices.SortFunc(rows, func(a, b T) int {
+		x, _ := at(&a)
+		y, _ := at(&b)
+		return x.Compare(y)
+	})
+	return rows, nil
 }
 
 // keptHours are the hours read from one partition in one state.
@@ -51,25 +74,18 @@ func known[T any](kept map[string]keptHours[T], states map[string]string) []stri
 
 // keep adds the hours read to the kept ones and returns all. Hours of a partition
 // without a state are not kept.
-func keep[T any](kept map[string]keptHours[T], states map[string]string, read []T, partition func(*T) string) []T {
+func keep[T any](kept map[string]keptHours[T], states map[string]string, read []T, at func(*T) (time.Time, string)) []T {
 	var all []T
 	for _, k := range kept {
 		all = append(all, k.hours...)
 	}
 	for i := range read {
-		id := partition(&read[i])
+		_, id := at(&read[i])
 		if state := states[id]; state != "" {
 			kept[id] = keptHours[T]{state, append(kept[id].hours, read[i])}
 		}
 	}
 	return append(all, read...)
-}
-
-func of[T any](clusters map[string]map[string]keptHours[T], name string) map[string]keptHours[T] {
-	if clusters[name] == nil {
-		clusters[name] = map[string]keptHours[T]{}
-	}
-	return clusters[name]
 }
 
 // journalHours returns the journal's hours that the hours from since on depend on,
@@ -86,20 +102,9 @@ func (l *Ledger) journalHours(ctx context.Context, c cluster, since time.Time) (
 	if since.After(everything) {
 		return read(since.Add(-backMS*time.Millisecond), []string{})
 	}
-	states, err := l.deps.Store.PartitionStates(ctx, "batches")
-	if err != nil {
-		return nil, err
-	}
-	l.memo.mu.Lock()
-	defer l.memo.mu.Unlock()
-	kept := of(l.memo.journal, c.Name)
-	rows, err := read(everything, known(kept, states))
-	if err != nil {
-		return nil, err
-	}
-	rows = keep(kept, states, rows, func(h *journalHour) string { return h.Partition })
-	slices.SortFunc(rows, func(a, b journalHour) int { return a.Hour.Compare(b.Hour) })
-	return rows, nil
+	at := func(h *journalHour) (time.Time, string) { return h.Hour, h.Partition }
+	return l.journal.all(ctx, l.deps.Store, "batches", c.Name, at,
+		func(known []string) ([]journalHour, error) { return read(everything, known) })
 }
 
 // ledgerHours returns the ledger's hours from since on, ascending.
@@ -114,18 +119,6 @@ func (l *Ledger) ledgerHours(ctx context.Context, c cluster, since time.Time) ([
 	if since.After(everything) {
 		return read([]string{})
 	}
-	states, err := l.deps.Store.PartitionStates(ctx, "usage_hourly")
-	if err != nil {
-		return nil, err
-	}
-	l.memo.mu.Lock()
-	defer l.memo.mu.Unlock()
-	kept := of(l.memo.ledger, c.Name)
-	rows, err := read(known(kept, states))
-	if err != nil {
-		return nil, err
-	}
-	rows = keep(kept, states, rows, func(h *ledgerHour) string { return h.Partition })
-	slices.SortFunc(rows, func(a, b ledgerHour) int { return a.Hour.Compare(b.Hour) })
-	return rows, nil
+	at := func(h *ledgerHour) (time.Time, string) { return h.Hour, h.Partition }
+	return l.ledger.all(ctx, l.deps.Store, "usage_hourly", c.Name, at, read)
 }

@@ -56,7 +56,8 @@ var holdColumns = []string{
 	"unattributed_mj", "energy_why", "head", "tail",
 }
 
-func rowOf(h *tables.Hold) meter.Row {
+// RowOf converts a row of table holds to the row that meter.Classify made.
+func RowOf(h *tables.Hold) meter.Row {
 	return meter.Row{
 		Leaf: h.Leaf, Owner: h.Owner, Bucket: meter.Bucket(h.Bucket), Why: meter.Why(h.Why), SliceMS: int64(h.SliceMS),
 		Work:     int64(h.Work),
@@ -97,7 +98,7 @@ func (r *raw) add(h *tables.Hold) {
 		s.records = append(s.records,
 			meter.Record{StartMS: start, Slices: int(h.Slices), Kind: meter.Kind(h.Kind), Model: h.Model})
 	}
-	s.records[n].Rows = r.extend(rows, rowOf(h))
+	s.records[n].Rows = r.extend(rows, RowOf(h))
 }
 
 // extend appends to a record's rows. If they aren't the slab's last rows, or the slab
@@ -153,23 +154,12 @@ func (r *raw) sort() {
 	}
 }
 
-// around returns the records that one hour depends on.
-func around(records []meter.Record, slotMS, hourMS int64) []meter.Record {
-	lo, hi := hourMS-meter.GapMaxMS-slotMS, hourMS+meter.HourMS+meter.GapMaxMS
-	i, _ := slices.BinarySearchFunc(records, lo, func(r meter.Record, at int64) int { return int(r.StartMS - at) })
-	for i < len(records) && records[i].StartMS <= lo {
-		i++
-	}
-	j, _ := slices.BinarySearchFunc(records, hi, func(r meter.Record, at int64) int { return int(r.StartMS - at) })
-	return records[i:j]
-}
+func recordStart(r meter.Record) int64 { return r.StartMS }
 
-func slotsAround(slots []meter.NodeSlot, slotMS, hourMS int64) []meter.NodeSlot {
-	lo, hi := hourMS-meter.GapMaxMS-slotMS, hourMS+meter.HourMS+meter.GapMaxMS
-	i, _ := slices.BinarySearchFunc(slots, lo, func(s meter.NodeSlot, at int64) int { return int(s.StartMS - at) })
-	for i < len(slots) && slots[i].StartMS <= lo {
-		i++
-	}
-	j, _ := slices.BinarySearchFunc(slots, hi, func(s meter.NodeSlot, at int64) int { return int(s.StartMS - at) })
+// around returns those of some slots, ascending, on which one hour depends.
+func around[T any](slots []T, slotMS, hourMS int64, startMS func(T) int64) []T {
+	compare := func(s T, at int64) int { return int(startMS(s) - at) }
+	i, _ := slices.BinarySearchFunc(slots, hourMS-meter.GapMaxMS-slotMS+1, compare)
+	j, _ := slices.BinarySearchFunc(slots, hourMS+meter.HourMS+meter.GapMaxMS, compare)
 	return slots[i:j]
 }

@@ -93,11 +93,7 @@ func ReplayHour(ctx context.Context, db Store, row *tables.UsageHour) (*Replay, 
 	if err != nil {
 		return nil, err
 	}
-	slot, gap := time.Duration(r.SlotMS)*time.Millisecond, time.Duration(meter.GapMaxMS)*time.Millisecond
-	x := &computation{
-		cluster: c, watermarkMS: row.Hour.UnixMilli() + int64(row.UntilMS), hours: []hourState{{start: row.Hour}},
-		from: row.Hour.Add(-gap).Truncate(slot), to: row.Hour.Add(time.Hour + gap),
-	}
+	x := newComputation(c, row.Hour.UnixMilli()+int64(row.UntilMS), []hourState{{start: row.Hour}})
 	if err := l.replayInputs(ctx, x, r); err != nil {
 		return nil, err
 	}
@@ -116,14 +112,9 @@ func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *tab
 		return err
 	}
 	r.Nodes = p.nodes
-	if x.winners, err = l.readWinners(ctx, x.cluster, p, x.from, x.to); err != nil {
+	if err := l.readJournal(ctx, x, p); err != nil {
 		return err
 	}
-	all, err := l.readClosings(ctx, x.cluster)
-	if err != nil {
-		return err
-	}
-	x.closings = all.near(x.from, x.to)
 	if err := l.deps.Store.Select(ctx, &r.Retired, selectReplayRetired,
 		p.args(x.cluster.Name, x.from, x.to)...); err != nil {
 		return fmt.Errorf("read retirements of GPU %s: %w", row.GPU, err)
@@ -167,15 +158,15 @@ func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *tab
 }
 
 func (l *Ledger) clusterOf(ctx context.Context, name string) (cluster, error) {
-	var all []cluster
-	if err := l.deps.Store.Select(ctx, &all, selectClusters); err != nil {
-		return cluster{}, fmt.Errorf("read clusters: %w", err)
+	all, err := l.clusters(ctx, selectClusters)
+	if err != nil {
+		return cluster{}, err
 	}
-	i := slices.IndexFunc(all, func(c cluster) bool { return c.Name == name })
-	if i < 0 || all[i].SlotMS == 0 {
+	c := clusterNamed(all, name)
+	if c.SlotMS == 0 {
 		return cluster{}, fmt.Errorf("cluster %q has no slot length in view slot_lengths", name)
 	}
-	return all[i], nil
+	return c, nil
 }
 
 func (l *Ledger) replayInputs(ctx context.Context, x *computation, r *Replay) error {

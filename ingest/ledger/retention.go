@@ -58,9 +58,9 @@ func (l *Ledger) Retain(ctx context.Context) (dropped int, err error) {
 }
 
 func (l *Ledger) lookAtAll(ctx context.Context) ([]look, error) {
-	var clusters []cluster
-	if err := l.deps.Store.Select(ctx, &clusters, selectAllClusters); err != nil {
-		return nil, fmt.Errorf("read clusters: %w", err)
+	clusters, err := l.clusters(ctx, selectAllClusters)
+	if err != nil {
+		return nil, err
 	}
 	epochs, _, err := l.epochs(ctx, false)
 	if err != nil {
@@ -142,8 +142,7 @@ func keptBy(monday, endedBefore time.Time, looks []look) string {
 // keep logs once why a week's raw is kept longer than configured.
 func (l *Ledger) keep(monday time.Time, why string) {
 	key := "raw of week " + monday.Format(time.DateOnly) + " is kept: " + why
-	if !l.logged[key] {
-		l.logged[key] = true
+	if l.logged.First(key) {
 		l.deps.Log.Warn("raw is kept longer than raw_retention", "week", monday.Format(time.DateOnly), "why", why)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gputally/gputally/internal/meter"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/tables"
+	"github.com/gputally/gputally/internal/telemetry"
 	"github.com/gputally/gputally/internal/tenants"
 )
 
@@ -44,9 +45,10 @@ type Ledger struct {
 	mapping *tenants.Mapping // in force: that of the newest epoch
 	started bool             // own has been compared with the newest epoch
 	pass    sync.Mutex       // held during a pass
-	logged  map[string]bool  // findings logged already
+	logged  telemetry.Once[string]
 	names   *dictionary
-	memo    memo
+	journal memo[journalHour]
+	ledger  memo[ledgerHour]
 	// newest is each cluster's watermark at the last pass, Unix ms.
 	newest map[string]int64
 }
@@ -62,7 +64,7 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	}
 	return &Ledger{
 		cfg: cfg, deps: deps, m: newMetrics(deps.Registry), own: mapping, mapping: mapping,
-		logged: map[string]bool{}, names: newDictionary(), memo: newMemo(), newest: map[string]int64{},
+		logged: telemetry.Once[string]{Most: findingsKept}, names: newDictionary(), newest: map[string]int64{},
 	}, nil
 }
 
@@ -137,9 +139,9 @@ func (l *Ledger) passSince(ctx context.Context, since func(cluster string) time.
 	l.pass.Lock()
 	defer l.pass.Unlock()
 	began := l.deps.Clock.Now()
-	var clusters []cluster
-	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
-		return 0, fmt.Errorf("read clusters: %w", err)
+	clusters, err := l.clusters(ctx, selectClusters)
+	if err != nil {
+		return 0, err
 	}
 	epochs, err := l.startEpoch(ctx)
 	if err != nil {
@@ -223,17 +225,13 @@ func (l *Ledger) publish(ctx context.Context, c cluster, res *result) error {
 	return nil
 }
 
-// findingsKept bounds the memory of logged findings.
+// findingsKept bounds the memory of what was logged.
 const findingsKept = 10_000
 
 // report logs each finding once, because an open hour is computed again and again.
 func (l *Ledger) report(c cluster, findings []string) {
-	if len(l.logged) > findingsKept {
-		clear(l.logged)
-	}
 	for _, f := range findings {
-		if key := c.Name + "/" + f; !l.logged[key] {
-			l.logged[key] = true
+		if l.logged.First(c.Name + "/" + f) {
 			l.m.findings.Inc()
 			l.deps.Log.Warn("batches contradict each other", "cluster", c.Name, "finding", f)
 		}

@@ -25,9 +25,9 @@ type Watermark struct {
 func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 	l.pass.Lock()
 	defer l.pass.Unlock()
-	var clusters []cluster
-	if err := l.deps.Store.Select(ctx, &clusters, selectClusters); err != nil {
-		return nil, fmt.Errorf("read clusters: %w", err)
+	clusters, err := l.clusters(ctx, selectClusters)
+	if err != nil {
+		return nil, err
 	}
 	epochs, _, err := l.epochs(ctx, false)
 	if err != nil {

@@ -33,14 +33,9 @@ func (l *Ledger) passCluster(ctx context.Context, c cluster, epochs []epoch, sin
 // reportLacking logs each hour with deleted rows once.
 func (l *Ledger) reportLacking(c cluster, o *overview) {
 	for _, h := range o.hours {
-		if h.lacking == 0 {
+		if h.lacking == 0 || !l.logged.First(fmt.Sprintf("%s: %d rows of %s are gone", c.Name, h.lacking, h.start)) {
 			continue
 		}
-		key := fmt.Sprintf("%s: %d rows of %s are gone", c.Name, h.lacking, h.start)
-		if l.logged[key] {
-			continue
-		}
-		l.logged[key] = true
 		l.m.findings.Inc()
 		l.deps.Log.Error("published rows of an hour were deleted; the hour counts as open until it is recomputed",
 			"cluster", c.Name, "hour", h.start, "rows", h.lacking, "raw_dropped", h.gone)
@@ -54,12 +49,7 @@ func (l *Ledger) reportStale(c cluster, o *overview, since time.Time) {
 	}
 	stale := o.stale()
 	l.m.stale.WithLabelValues(c.Name).Set(float64(len(stale)))
-	if len(stale) == 0 {
-		return
-	}
-	key := fmt.Sprintf("%s: %d stale hours from %s", c.Name, len(stale), stale[0].start)
-	if !l.logged[key] {
-		l.logged[key] = true
+	if len(stale) > 0 && l.logged.First(fmt.Sprintf("%s: %d stale hours from %s", c.Name, len(stale), stale[0].start)) {
 		l.deps.Log.Warn("hours would change if recomputed, but their raw was dropped: they need a manual adjustment",
 			"cluster", c.Name, "hours", len(stale), "first", stale[0].start, "last", stale[len(stale)-1].start)
 	}
@@ -135,20 +125,13 @@ func (o *overview) requeue(next time.Time, queue [][]hourState) [][]hourState {
 	return queue
 }
 
-func (o *overview) dirty() []hourState {
-	var out []hourState
-	for _, h := range o.hours {
-		if h.dirty {
-			out = append(out, h)
-		}
-	}
-	return out
-}
+func (o *overview) dirty() []hourState { return o.where(func(h hourState) bool { return h.dirty }) }
 
-func (o *overview) stale() []hourState {
-	var out []hourState
+func (o *overview) stale() []hourState { return o.where(func(h hourState) bool { return h.stale }) }
+
+func (o *overview) where(is func(hourState) bool) (out []hourState) {
 	for _, h := range o.hours {
-		if h.stale {
+		if is(h) {
 			out = append(out, h)
 		}
 	}

@@ -3,6 +3,7 @@ package dcgm
 import (
 	"fmt"
 	"strings"
+	"unsafe"
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
@@ -108,32 +109,32 @@ func number(v *godcgm.FieldValue_v2) (int64, bool) {
 	if v.Status != 0 || v.FieldType != godcgm.DCGM_FT_INT64 {
 		return 0, false
 	}
-	n := *(*int64)(ptr(&v.Value))
-	return n, n >= 0 && !blankInt(n)
+	n := *(*int64)(unsafe.Pointer(&v.Value))
+	return n, n >= 0 && !field.IsBlank(float64(n))
 }
 
-// instanceNames are the profile and the UUID of instances, by entity id.
-func instanceNames(kind godcgm.Field_Entity_Group, ids []uint32) (profiles, uuids map[uint32]string, err error) {
+// called is what instances are called, by entity.
+type called struct{ profiles, uuids map[uint64]string }
+
+// read reads the profile and the UUID of instances.
+func (c called) read(kind godcgm.Field_Entity_Group, ids []uint32) error {
 	values, err := names(kind, ids, []godcgm.Short{fieldName, fieldUUID})
-	if err != nil {
-		return nil, nil, err
-	}
-	profiles, uuids = make(map[uint32]string, len(ids)), make(map[uint32]string, len(ids))
 	for i := range values {
 		v := &values[i]
+		at := entityKey(kind, uint(v.EntityID))
 		switch s := text(v); v.FieldID {
 		case fieldName:
 			if _, after, found := strings.Cut(s, " MIG "); found { // the driver's name of the device
 				s = after
 			}
-			profiles[uint32(v.EntityID)] = s
+			c.profiles[at] = s
 		case fieldUUID:
 			if strings.HasPrefix(s, "MIG-") {
-				uuids[uint32(v.EntityID)] = s
+				c.uuids[at] = s
 			}
 		}
 	}
-	return profiles, uuids, nil
+	return err
 }
 
 // hostengineVersion is "4.6.0" out of "version:4.6.0;arch:…"; empty: not told.

@@ -209,9 +209,6 @@ func (l *layout) find(p part, gpu string) *part {
 	return old
 }
 
-// called is what instances are called, by entity.
-type called struct{ profiles, uuids map[uint64]string }
-
 func (l *layout) instanceNames() (called, error) {
 	out := called{map[uint64]string{}, map[uint64]string{}}
 	for _, kind := range []godcgm.Field_Entity_Group{godcgm.FE_GPU_I, godcgm.FE_GPU_CI} {
@@ -221,15 +218,8 @@ func (l *layout) instanceNames() (called, error) {
 				ids = append(ids, uint32(e.Entity.EntityId))
 			}
 		}
-		profiles, uuids, err := instanceNames(kind, ids)
-		if err != nil {
+		if err := out.read(kind, ids); err != nil {
 			return out, err
-		}
-		for id, s := range profiles {
-			out.profiles[entityKey(kind, uint(id))] = s
-		}
-		for id, s := range uuids {
-			out.uuids[entityKey(kind, uint(id))] = s
 		}
 	}
 	return out, nil
