@@ -61,9 +61,7 @@ func (b *builder) lines() {
 			b.Leaves = append(b.Leaves, l)
 		}
 	}
-	slices.SortFunc(b.Leaves, func(x,
-		y Leaf,
-	) int {
+	slices.SortFunc(b.Leaves, func(x, y Leaf) int {
 		return cmp.Or(cmp.Compare(x.Leaf, y.Leaf), cmp.Compare(x.Text, y.Text))
 	})
 }

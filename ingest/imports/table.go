@@ -144,19 +144,14 @@ func jsonRow(line int, text []byte) (row, error) {
 	if err := decoder.Decode(&fields); err != nil || fields == nil {
 		return row{}, &rowError{line, errors.New("not a JSON object")}
 	}
+	texts := make(map[string]string, len(fields))
 	for name, value := range fields {
-		if _, err := jsonText(value); err != nil {
+		var err error
+		if texts[name], err = jsonText(value); err != nil {
 			return row{}, &rowError{line, fmt.Errorf("%s: %w", name, err)}
 		}
 	}
-	return row{line, func(column string) (string, bool) {
-		value, ok := fields[column]
-		if !ok {
-			return "", false
-		}
-		text, err := jsonText(value)
-		return text, err == nil
-	}}, nil
+	return row{line, func(column string) (string, bool) { text, ok := texts[column]; return text, ok }}, nil
 }
 
 // jsonText is a JSON value as CSV would contain it; a list becomes its values with

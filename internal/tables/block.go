@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ func NewBlock[R any](names ...string) *Block[R] {
 	b := &Block[R]{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[R]()) {
 		name, ok := f.Tag.Lookup("ch")
-		if !ok || len(names) > 0 && !contains(names, name) {
+		if !ok || len(names) > 0 && !slices.Contains(names, name) {
 			continue
 		}
 		c := newColumn(f)
@@ -45,15 +46,6 @@ func NewBlock[R any](names ...string) *Block[R] {
 		panic(fmt.Sprintf("tables: %v has %d of the columns %v", reflect.TypeFor[R](), len(b.columns), names))
 	}
 	return b
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // Add appends a row.

@@ -35,7 +35,7 @@ func TestWhichXIDsAreNews(t *testing.T) {
 	gone.entity = 4
 	failed.status = -45
 	none.value = 0
-	blank.value = int64Blank
+	blank.value = 0x7ffffffffffffff0 // DCGM_INT64_BLANK
 	for name, c := range map[string]struct {
 		record *record
 		want   int
@@ -69,7 +69,7 @@ func TestWhichLatestValuesCount(t *testing.T) {
 	text, failed, blank, unwatched, onGPU := v, v, v, v, v
 	text._type = 's'
 	failed.status = -45
-	blank.value = int32Blank + 2
+	blank.value = 0x7ffffff0 + 2 // DCGM_INT32_NOT_SUPPORTED
 	unwatched.field = 1004
 	onGPU.group, onGPU.entity = 1, 0
 	for name, c := range map[string]struct {

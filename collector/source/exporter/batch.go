@@ -114,11 +114,7 @@ func (s *Source) remember(g *wire.Gpu, b *board, mem *gpustate.GPU, slot source.
 // noteInferred says once per GPU what its time rests on.
 func (s *Source) noteInferred(b *board) {
 	s.metrics.inferred.Inc()
-	if len(s.guessed) >= maxNamed {
-		clear(s.guessed)
-	}
-	if !s.guessed[b.uuid] {
-		s.guessed[b.uuid] = true
+	if s.guessed.First(b.uuid) {
 		s.deps.Log.Warn("MIG mode inferred from missing GPU_UTIL and FB rows: all slices are stranded; export "+
 			"DCGM_FI_DEV_MIG_MODE to be sure, or set infer_mig: false",
 			"gpu", b.uuid, "model", b.model, "target", b.target.name)

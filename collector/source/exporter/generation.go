@@ -23,27 +23,15 @@ func (s *Source) leaveOut(t *target, name, reason string) {
 		return
 	}
 	t.unclear = true
-	if !s.firstTime(warning{t, name, reason}) {
-		return
+	if s.named.First(warning{t, name, reason}) {
+		s.deps.Log.Warn("a metric's values are taken as absent: "+explained[reason],
+			"target", t.name, "metric", name, "reason", reason)
 	}
-	s.deps.Log.Warn("a metric's values are taken as absent: "+explained[reason],
-		"target", t.name, "metric", name, "reason", reason)
-}
-
-// firstTime is true for what was not logged yet.
-func (s *Source) firstTime(key warning) bool {
-	if s.named[key] {
-		return false
-	}
-	if len(s.named) < maxNamed {
-		s.named[key] = true
-	}
-	return true
 }
 
 // noteOtherNode says once per target that its rows are taken for its own node's.
 func (s *Source) noteOtherNode(t *target) {
-	if s.firstTime(warning{t, labelsNode[0], "node"}) {
+	if s.named.First(warning{t, labelsNode[0], "node"}) {
 		s.deps.Log.Warn("rows with another Hostname label count for the target's own node: "+
 			"name that node under node, or set trust_hostname: true to let the label decide", "target", t.name, "node", t.node)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/gputally/gputally/collector/source/gpustate"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/config"
+	"github.com/gputally/gputally/internal/telemetry"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -46,9 +47,9 @@ type Source struct {
 	targets []*target
 	memory  *gpustate.Keeper
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
-	guessed map[string]bool             // UUIDs whose inferred MIG mode was logged
+	guessed telemetry.Once[string]      // UUIDs whose inferred MIG mode was logged
 	models  map[string]bool             // that metrics name
-	named   map[warning]bool            // what was logged of values that are absent
+	named   telemetry.Once[warning]     // what was logged of values that are absent
 }
 
 var (
@@ -120,8 +121,8 @@ func newSource(cfg Config, deps Deps) *Source {
 			GPUs: gpustate.New(deps.Log), File: gpustate.File{Path: deps.StateFile, Kind: stateKind},
 			Cluster: deps.Cluster, Log: deps.Log, Failed: m.stateFails,
 		},
-		shared: map[string]map[*target]bool{}, guessed: map[string]bool{},
-		named: map[warning]bool{}, models: map[string]bool{},
+		shared: map[string]map[*target]bool{}, models: map[string]bool{},
+		guessed: telemetry.Once[string]{Most: maxNamed}, named: telemetry.Once[warning]{Most: maxNamed},
 	}
 }
 

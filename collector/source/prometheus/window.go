@@ -129,16 +129,12 @@ func labelText(labels map[string]string) string {
 	return text.String()
 }
 
-// last is the newest scrape in a slot, by node: that of rows that name none
-// stands under "".
-type last map[string]int64
-
 // slot takes the samples of the slot that ends at toMS from each target's last
 // scrape in it; before counts those of earlier ones. Slots ascend.
 func (w *window) slot(toMS int64) (seen []*exposed, before int) {
 	for _, t := range w.scraped {
 		e := &exposed{scraped: t}
-		newest := last{}
+		newest := map[string]int64{} // scrape by node; of rows that name none under ""
 		for _, s := range t.series {
 			from := s.next
 			for s.next < len(s.points) && s.points[s.next].ms < toMS {
@@ -149,10 +145,10 @@ func (w *window) slot(toMS int64) (seen []*exposed, before int) {
 			}
 			p := s.points[s.next-1]
 			newest[s.node] = max(newest[s.node], p.ms)
-			e.taken, e.points = append(e.taken, s), append(e.points, p)
+			e.taken = append(e.taken, taken{s, p})
 			before += s.next - from - 1
 		}
-		before += e.keep(newest)
+		before += e.keep(func(t taken) bool { return t.ms == newest[t.node] })
 		if len(e.taken) > 0 {
 			seen = append(seen, e)
 		}
@@ -163,26 +159,20 @@ func (w *window) slot(toMS int64) (seen []*exposed, before int) {
 // exposed is what a target showed in a slot.
 type exposed struct {
 	*scraped
-	taken  []*series
-	points []point // of taken
+	taken []taken
 }
 
-// keep leaves what was scraped at the newest instant, and counts the rest.
-func (e *exposed) keep(newest last) (dropped int) {
-	return e.filter(func(s *series, p point) bool { return p.ms == newest[s.node] })
+// taken is a series' sample of the slot.
+type taken struct {
+	*series
+	point
 }
 
-func (e *exposed) filter(keep func(*series, point) bool) (dropped int) {
-	n := 0
-	for i, s := range e.taken {
-		if keep(s, e.points[i]) {
-			e.taken[n], e.points[n] = s, e.points[i]
-			n++
-		}
-	}
-	dropped = len(e.taken) - n
-	e.taken, e.points = e.taken[:n], e.points[:n]
-	return dropped
+// keep drops the samples that aren't wanted, and counts them.
+func (e *exposed) keep(wanted func(taken) bool) (dropped int) {
+	had := len(e.taken)
+	e.taken = slices.DeleteFunc(e.taken, func(t taken) bool { return !wanted(t) })
+	return had - len(e.taken)
 }
 
 // gpuOf is a GPU as an exporter shows it.
@@ -200,16 +190,16 @@ func keepNewestAddress(seen []*exposed) (dropped int) {
 		if !e.shared {
 			continue
 		}
-		for i, s := range e.taken {
-			at := gpuOf{e.target, s.gpu}
-			if old, ok := newest[at]; !ok || e.points[i].ms > old.ms {
-				newest[at] = shown{e.points[i].ms, e}
+		for _, t := range e.taken {
+			at := gpuOf{e.target, t.gpu}
+			if old, ok := newest[at]; !ok || t.ms > old.ms {
+				newest[at] = shown{t.ms, e}
 			}
 		}
 	}
 	for _, e := range seen {
 		if e.shared {
-			dropped += e.filter(func(s *series, _ point) bool { return newest[gpuOf{e.target, s.gpu}].by == e })
+			dropped += e.keep(func(t taken) bool { return newest[gpuOf{e.target, t.gpu}].by == e })
 		}
 	}
 	return dropped
@@ -221,10 +211,9 @@ func (e *exposed) exposition(renamed bool) exporter.Exposition {
 		Target: e.target, Node: e.node, Renamed: renamed,
 		Samples: make([]exporter.Sample, len(e.taken)),
 	}
-	for i, s := range e.taken {
+	for i, t := range e.taken {
 		out.Samples[i] = exporter.Sample{
-			Series: s.name, Labels: s.labels, Value: e.points[i].value,
-			At: time.UnixMilli(e.points[i].ms).UTC(),
+			Series: t.name, Labels: t.labels, Value: t.value, At: time.UnixMilli(t.ms).UTC(),
 		}
 	}
 	return out
