@@ -10,7 +10,6 @@ import (
 
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/internal/clock"
-	"github.com/gputally/gputally/internal/telemetry"
 	"github.com/gputally/gputally/internal/tenants"
 	"github.com/gputally/gputally/internal/wire"
 )
@@ -53,10 +52,16 @@ func New(cfg Config, deps Deps) (*Devices, error) {
 	}
 	d := &Devices{
 		cfg: cfg, deps: deps, nodes: map[string]*view{}, seen: memory{}, descs: descs{},
-		skipped: telemetry.In(deps.Registry, "gputally_device_").Counter("rows_skipped_total",
-			"Devices and fields not shown because another one has the same name and labels."),
+		skipped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gputally_device_rows_skipped_total", Help: "Devices and fields not shown because another one has the same " +
+				"name and labels.",
+		}),
 	}
-	deps.Registry.MustRegister(d)
+	for _, c := range []prometheus.Collector{d.skipped, d} {
+		if err := deps.Registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register device metrics: %w", err)
+		}
+	}
 	return d, nil
 }
 

@@ -2,140 +2,42 @@ package explain
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/gputally/gputally/internal/meter"
 )
 
-// reasons are the texts for the reasons of buckets; short is for the summary.
-var reasons = map[meter.Why]struct{ short, long string }{
-	meter.WhyActivity: {"the engine was active", "work was seen: the engine's activity was at least 0.005"},
-	meter.WhyUtil:     {"GPU_UTIL was above 0", "work was seen: there was no activity metric, but GPU_UTIL was above 0"},
-	meter.WhyShared: {
-		"several owners shared the leaf while it worked",
-		"work was seen, but several owners shared the leaf, and nothing shows whose work it was",
-	},
-	meter.WhyQuiet: {
-		"no engine worked",
-		"no work: at least two signals were valid and all were quiet, and the owner held the leaf for all of the observed " +
-			"time",
-	},
-	meter.WhyParked: {
-		"only a CUDA context was open",
-		"no work: activity and utilisation were quiet, and power was at most 60 W above idle, which is what an open CUDA " +
-			"context takes",
-	},
-	meter.WhyOtherWorks: {
-		"this instance was quiet while another one worked",
-		"no work on this MIG instance: its activity was quiet while another instance worked, which shows that profiling " +
-			"metrics were collected",
-	},
-	meter.WhyPartly: {
-		"it was held for only a part of a slot",
-		"no work was seen, but the leaf was held for only a part of the slot, and the signals are for the whole slot",
-	},
-	meter.WhyNoSignal:  {"there was no signal", "no signal was valid"},
-	meter.WhyOneSignal: {"there was only one signal", "only one signal was valid; it was quiet, but idle needs two"},
-	meter.WhyContrary:  {"the signals contradict each other", "no signal proves work, but not all signals were quiet"},
-	meter.WhyMIGBlind: {
-		"there was no activity metric of this MIG instance",
-		"there was no activity metric, and on a MIG instance no other signal is proof",
-	},
-	meter.WhyMIGAlone: {
-		"nothing shows that profiling metrics were collected",
-		"the activity of this MIG instance was quiet, but power was not and no other instance worked: profiling metrics " +
-			"may " +
-			"not have been collected",
-	},
-	meter.WhyImported: {
-		"imported allocations contain no evidence",
-		"imported from allocation records, which contain no evidence of work or idleness: unproven",
-	},
-	meter.WhyRecords: {
-		"only allocation records cover it",
-		"no collector reported these slots; allocation records show who held it, and time that they don't cover stays " +
-			"unobserved",
-	},
-	meter.WhyInferred: {
-		"it was inferred over a gap of at most 30 s",
-		"a gap of at most 30 s between the same holders on both sides: inferred with the same shares",
-	},
-	meter.WhyNotHeld: {"nobody held it", "observed, and nobody held it"},
-	meter.WhyUnownedWork: {
-		"there was work without an allocation",
-		"the engine worked, but nobody held it: it stays free; find out whose work it was",
-	},
-	meter.WhyPoolFree:  {"no allocation covered it", "no allocation covered this part of the pool"},
-	meter.WhyUncovered: {"no MIG instance covered it", "no leaf (MIG instance or whole GPU) covered these slices"},
-	meter.WhyFewer: {
-		"the GPU had fewer slices than the hour began with",
-		"the slot has fewer slices than the hour began with",
-	},
-	meter.WhyFlagged:     {"it was flagged unhealthy", "flagged unhealthy, and no work was seen, so no tenant pays"},
-	meter.WhyLost:        {"the GPU was lost", "its node reports that it fell off the bus"},
-	meter.WhyNotListed:   {"its node no longer listed it", "missing from its node's complete list of GPUs: lost"},
-	meter.WhyAttribution: {"its owners are unknown", "the collector could not read who held it"},
-	meter.WhyExcess: {
-		"the batch contradicts the GPU's size",
-		"the batch lists more slices than the GPU had in that hour, or another kind of entry, so nothing in it is counted",
-	},
-	meter.WhyListed: {"it was listed without any time", "the batch lists the GPU but reports no time for it"},
-	meter.WhyCapacity: {
-		"the pool's capacity is unknown",
-		"the pool's capacity is unknown, so time that no allocation covers can't be called free",
-	},
-	meter.WhyNoBatch: {"there was no batch", "the node sent no batch for these slots"},
-	meter.WhyUnlisted: {
-		"the batch didn't list the GPU",
-		"the batch lists only a part of the node's GPUs, and not this one",
-	},
-	meter.WhyNothing: {"the collector observed nothing", "the collector reports that it observed no part of the slot"},
-	meter.WhyPart: {
-		"a part of the slot was not observed",
-		"the collector observed a part of the slot; this is the rest",
-	},
-}
+//go:embed words.yaml
+var wordsYAML []byte
 
-// gaps are the texts for why unobserved time was not inferred from the slots around
-// it.
-var gaps = map[meter.GapWhy]string{
-	meter.GapFirst:     "not inferred: nothing is known before the gap",
-	meter.GapLast:      "not inferred: nothing is known after the gap",
-	meter.GapLong:      "not inferred: the gap is longer than 30 s",
-	meter.GapHolders:   "not inferred: the holders or the leaves differ before and after the gap",
-	meter.GapNobody:    "not inferred: nobody held it on either side of the gap, and free time is never inferred",
-	meter.GapMoved:     "not inferred: the GPU went to another node",
-	meter.GapKnown:     "not inferred: the GPU was lost, or its batch contradicted its size, in the gap",
-	meter.GapRetired:   "not inferred: the GPU was retired in the gap",
-	meter.GapOtherwise: "the rest of an inferred gap: not held, or listed differently",
-}
-
-// splits are the texts for how energy was split.
-var splits = map[meter.EnergyWhy]string{
-	meter.EnergyByWork: "the model's idle power by slice-ms over all observed time, the rest by slice-ms × " +
-		"activity over held time",
-	meter.EnergyByTime: "the model's idle power by slice-ms over all observed time, the rest by slice-ms over " +
-		"held time, because an activity was unknown or all were 0",
-	meter.EnergyNotHeld: "the model's idle power by slice-ms over all observed time, the rest to the platform: " +
-		"nothing was held",
-	meter.EnergyPlatform: "all to the platform: the GPU was lost, its batch contradicted its size, or its owners are " +
-		"unknown", meter.EnergyUnseen: "all to the platform: no part of the slot was observed",
-	meter.EnergyLong:  "unattributed: the counter's movement covers more than 1.5 slots",
-	meter.EnergyReset: "unattributed: the counter was reset",
-}
+// words are the texts for codes. Short ones are for the summary.
+var words = func() (w struct {
+	Reasons map[string]struct{ Short, Long string } // meter.Why
+	Gaps    map[string]string                       // meter.GapWhy
+	Splits  map[string]string                       // meter.EnergyWhy
+},
+) {
+	if err := yaml.Unmarshal(wordsYAML, &w); err != nil {
+		panic(fmt.Errorf("words.yaml: %w", err)) // part of the program
+	}
+	return w
+}()
 
 // reason is the text for a piece's reason.
 func (b *builder) reason(p *meter.Part) string {
-	text := reasons[p.Why].long
+	text := words.Reasons[p.Why.String()].Long
 	switch {
 	case text == "":
 		text = "the reason was not stored"
 	case p.Why == meter.WhyFlagged:
 		text += b.flaggedBy(p.StartMS + b.SlotMS)
 	}
-	if gap := gaps[p.Gap]; gap != "" && p.Bucket == meter.Unobserved && p.SliceMS > 0 {
+	if gap := words.Gaps[p.Gap.String()]; gap != "" && p.Bucket == meter.Unobserved && p.SliceMS > 0 {
 		text += "; " + gap
 	}
 	return text
@@ -178,7 +80,7 @@ func (b *builder) energy() {
 	for how := meter.EnergyNone; how <= meter.EnergyRefused; how++ {
 		if s := by[how]; s != nil {
 			e.Splits = append(e.Splits,
-				EnergySplit{how.String(), len(s.slots), s.mj, cmp.Or(splits[how], "how it was split was not stored")})
+				EnergySplit{how.String(), len(s.slots), s.mj, cmp.Or(words.Splits[how.String()], "how it was split was not stored")})
 		}
 	}
 }
@@ -210,15 +112,6 @@ func shares(lines []Line, of func(Line) bool) (out []share) {
 	return out
 }
 
-// shortReasons are the short texts by code.
-var shortReasons = func() map[string]string {
-	out := map[string]string{}
-	for why, r := range reasons {
-		out[why.String()] = r.short
-	}
-	return out
-}()
-
 func (b *builder) shareText(s share) string {
 	codes := make([]string, 0, len(s.why))
 	for code := range s.why {
@@ -227,7 +120,7 @@ func (b *builder) shareText(s share) string {
 	slices.SortFunc(codes, func(x, y string) int { return cmp.Or(cmp.Compare(s.why[y], s.why[x]), cmp.Compare(x, y)) })
 	var because []string
 	for _, code := range codes[:min(len(codes), 2)] {
-		because = append(because, cmp.Or(shortReasons[code], "the reason was not stored"))
+		because = append(because, cmp.Or(words.Reasons[code].Short, "the reason was not stored"))
 	}
 	return fmt.Sprintf("%s %s because %s", b.hours(s.sliceMS), s.bucket, strings.Join(because, ", or "))
 }
