@@ -24,16 +24,25 @@ var sampleColumns = [...]struct {
 	field uint32
 	scale float64
 }{
-	{fieldSM, 1e4}, {fieldGR, 1e4},
-	{1004, 1e4}, {1005, 1e4}, // tensor, DRAM
-	{fieldUtil, 1}, {fieldPower, 10}, {fieldEnergy, 1}, // energy is given in joules here
-	{252, 1}, {251, 1}, // frame buffer: used, free
-	{150, 1}, {140, 1}, // temperature of GPU, memory
-	{100, 1}, {101, 1}, // clock of SM, memory
-	{1009, 1.0 / 1024}, {1010, 1.0 / 1024}, // PCIe: sent, received; bytes/s
+	{fieldSM, 1e4},
+	{fieldGR, 1e4},
+	{1004, 1e4}, // tensor
+	{1005, 1e4}, // DRAM
+	{fieldUtil, 1},
+	{fieldPower, 10},
+	{fieldEnergy, 1},   // given in joules here
+	{252, 1},           // frame buffer, used
+	{251, 1},           // frame buffer, free
+	{150, 1},           // temperature
+	{140, 1},           // temperature of memory
+	{100, 1},           // SM clock
+	{101, 1},           // memory clock
+	{1009, 1.0 / 1024}, // PCIe sent, bytes/s
+	{1010, 1.0 / 1024}, // PCIe received, bytes/s
 	{449, 1e6 / 1024},  // NVLink, MB/s
-	{310, 1}, {311, 1}, // ECC errors: single bit, double bit
-	{230, 1}, // XID
+	{310, 1},           // single-bit ECC errors
+	{311, 1},           // double-bit ECC errors
+	{230, 1},           // XID
 }
 
 // columnOf finds a field's place in sampleColumns.

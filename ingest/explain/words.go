@@ -7,23 +7,26 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/gputally/gputally/internal/config"
 	"github.com/gputally/gputally/internal/meter"
 )
 
 //go:embed words.yaml
 var wordsYAML []byte
 
-// words are the texts for codes. Short ones are for the summary.
-var words = func() (w struct {
-	Reasons map[string]struct{ Short, Long string } // meter.Why
-	Gaps    map[string]string                       // meter.GapWhy
-	Splits  map[string]string                       // meter.EnergyWhy
-},
-) {
-	if err := yaml.Unmarshal(wordsYAML, &w); err != nil {
-		panic(fmt.Errorf("words.yaml: %w", err)) // part of the program
+// wording is the texts for codes; short ones are for the summary.
+type wording struct {
+	Reasons map[string]struct { // by meter.Why
+		Short string `yaml:"short"`
+		Long  string `yaml:"long"`
+	} `yaml:"reasons"`
+	Gaps   map[string]string `yaml:"gaps"`   // by meter.GapWhy
+	Splits map[string]string `yaml:"splits"` // by meter.EnergyWhy
+}
+
+var words = func() (w wording) {
+	if err := config.Decode("words.yaml", wordsYAML, &w); err != nil {
+		panic(err) // the file is a part of the program
 	}
 	return w
 }()

@@ -121,7 +121,7 @@ func (c called) read(kind godcgm.Field_Entity_Group, ids []uint32) error {
 	values, err := names(kind, ids, []godcgm.Short{fieldName, fieldUUID})
 	for i := range values {
 		v := &values[i]
-		at := entityKey(kind, uint(v.EntityID))
+		at := entityKey(kind, v.EntityID)
 		switch s := text(v); v.FieldID {
 		case fieldName:
 			if _, after, found := strings.Cut(s, " MIG "); found { // the driver's name of the device
