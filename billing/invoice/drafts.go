@@ -174,9 +174,3 @@ func (r *run) finish() (*Month, error) {
 	r.fill(month)
 	return month, nil
 }
-
-// bounds are the first UTC hour of a month in a zone and the one after its last.
-func bounds(period rating.Period, zone *time.Location) (from, to time.Time) {
-	hours := period.Hours(zone)
-	return hours[0], hours[len(hours)-1].Add(time.Hour)
-}

@@ -126,7 +126,7 @@ func span(b *prices.Book, period rating.Period, tenants []string) (from, to time
 		}
 	}
 	for i, tenant := range tenants {
-		begin, end := bounds(period, b.Location(tenant))
+		begin, end := period.Bounds(b.Location(tenant))
 		if i == 0 || begin.Before(from) {
 			from = begin
 		}

@@ -128,10 +128,10 @@ type HeldHours struct {
 // NewInvoice is the document of a tenant and month without usage or terms.
 func NewInvoice(book *prices.Book, period Period, tenant string) Invoice {
 	zone := book.Location(tenant)
-	hours := period.Hours(zone)
+	from, to := period.Bounds(zone)
 	return Invoice{
 		Tenant: tenant, Period: period.String(), Currency: book.Currency, PriceHash: book.Hash, TimeZone: zone.String(),
-		From: hours[0], To: hours[len(hours)-1].Add(time.Hour),
+		From: from, To: to,
 	}.with(decimal.Zero, Effects{}, book.MinorUnit, []Line{})
 }
 

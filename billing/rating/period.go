@@ -87,6 +87,12 @@ func (p Period) Hours(zone *time.Location) []time.Time {
 	return hours
 }
 
+// Bounds are the first UTC hour of the month in a zone and the one after its last.
+func (p Period) Bounds(zone *time.Location) (from, to time.Time) {
+	hours := p.Hours(zone)
+	return hours[0], hours[len(hours)-1].Add(time.Hour)
+}
+
 // month is a period in one zone, with its hours as a set of Unix seconds.
 type month struct {
 	hours []time.Time

@@ -12,28 +12,22 @@ import (
 	"github.com/gputally/gputally/billing/rating"
 )
 
-// bill is a statement's documents, the invoice or draft first.
+// bill is a tenant's month: its invoice or draft, and the notes on it.
 type bill struct {
-	documents []invoice.Invoice
-	currency  string
-	places    int32 // of totals
-	zone      *time.Location
-	from, to  time.Time
+	*invoice.Invoice
+	documents []invoice.Invoice // the invoice or draft first
+	Zone      *time.Location
 }
 
 func newBill(documents []invoice.Invoice) (*bill, error) {
 	if len(documents) == 0 {
 		return nil, errors.New("read documents: there is none")
 	}
-	first := &documents[0]
-	zone, err := time.LoadLocation(first.TimeZone)
+	zone, err := time.LoadLocation(documents[0].TimeZone)
 	if err != nil {
-		return nil, fmt.Errorf("read document %q: %w", first.Number, err)
+		return nil, fmt.Errorf("read document %q: %w", documents[0].Number, err)
 	}
-	return &bill{
-		documents: documents, currency: first.Currency, places: first.Total.Places(), zone: zone, from: first.From,
-		to: first.To,
-	}, nil
+	return &bill{Invoice: &documents[0], documents: documents, Zone: zone}, nil
 }
 
 // lines are those of all documents.
@@ -49,25 +43,23 @@ func (b *bill) lines() iter.Seq[*invoice.Line] {
 	}
 }
 
-func (b *bill) draft() bool { return b.documents[0].Status == invoice.StatusDraft }
+func (b *bill) draft() bool { return b.Status == invoice.StatusDraft }
 
-// name is what the first document's total is called.
-func (b *bill) name() string {
+// TotalName is what the first document's total is called.
+func (b *bill) TotalName() string {
 	if b.draft() {
 		return "Draft total"
 	}
 	return "Invoice total"
 }
 
-func (b *bill) total() decimal.Decimal { return b.documents[0].Total.Decimal }
-
-// net is the invoice with all its notes.
-func (b *bill) net() decimal.Decimal {
+// Net is the invoice with all its notes.
+func (b *bill) Net() decimal.Decimal {
 	return b.sum(func(of *invoice.Invoice) decimal.Decimal { return of.Total.Decimal })
 }
 
-// gpuHours are the invoice's, as its notes left them.
-func (b *bill) gpuHours() decimal.Decimal {
+// NetHours are the invoice's GPU-hours, as its notes left them.
+func (b *bill) NetHours() decimal.Decimal {
 	return b.sum(func(of *invoice.Invoice) decimal.Decimal { return of.GPUHours.Decimal })
 }
 
@@ -79,8 +71,8 @@ func (b *bill) sum(figure func(*invoice.Invoice) decimal.Decimal) decimal.Decima
 	return total
 }
 
-// held are the GPU-hours by bucket, as the list lines of all documents have them.
-func (b *bill) held() (h hours) {
+// Held are the GPU-hours by bucket, as the list lines of all documents have them.
+func (b *bill) Held() (h hours) {
 	for l := range b.lines() {
 		if l.Effect != rating.EffectList {
 			continue
@@ -100,30 +92,29 @@ var driftHours = decimal.New(1, -3)
 
 // stillSays tells whether the documents have the ledger's time by bucket.
 func (b *bill) stillSays(ledger hours) bool {
-	billed := b.held()
-	for _, bucket := range heldBuckets {
-		if ledger.of(bucket).Sub(billed.of(bucket)).Abs().GreaterThan(driftHours) {
+	billed := b.Held()
+	for i := range heldBuckets {
+		if ledger.by[i].Sub(billed.by[i]).Abs().GreaterThan(driftHours) {
 			return false
 		}
 	}
 	return true
 }
 
-func (b *bill) money(d decimal.Decimal) string { return money(d, b.places, b.currency) }
+// Money is an amount with the total's places and currency.
+func (b *bill) Money(d decimal.Decimal) string { return money(d, b.Total.Places(), b.Currency) }
 
 // exact is an amount of a line or an effect.
-func (b *bill) exact(d decimal.Decimal) string { return number(d, b.exactPlaces()) }
+func (b *bill) exact(d decimal.Decimal) string { return number(d, max(exactPlaces, b.Total.Places())) }
 
-func (b *bill) exactPlaces() int32 { return max(exactPlaces, b.places) }
-
-// idleCost is what idle time costs by all documents: its list value or profile
+// IdleCost is what idle time costs by all documents: its list value or profile
 // price, and its surcharge, before tiers and discounts.
-func (b *bill) idleCost() decimal.Decimal {
+func (b *bill) IdleCost() decimal.Decimal {
 	cost := decimal.Zero
 	for l := range b.lines() {
 		switch l.Effect {
 		case rating.EffectList, rating.EffectProfile, rating.EffectIdleSurcharge:
-			if l.Bucket == idle.Name {
+			if l.Bucket == idle {
 				cost = cost.Add(l.Amount.Decimal)
 			}
 		}

@@ -6,21 +6,20 @@ import "github.com/shopspring/decimal"
 // colour.
 type bucket struct{ Name, Title, Meaning string }
 
-var (
-	active     = bucket{"active", "Active", "held, with evidence of work"}
-	idle       = bucket{"idle", "Idle", "held, with evidence of no work: this is waste"}
-	unproven   = bucket{"unproven", "Unproven", "held, evidence missing or contradictory; never called idle"}
-	free       = bucket{"free", "Free", "seen, and held by nobody"}
-	stranded   = bucket{"stranded", "Stranded", "slices that no MIG instance covers"}
-	unhealthy  = bucket{"unhealthy", "Unhealthy", "lost, or flagged and not working; no tenant pays"}
-	unobserved = bucket{"unobserved", "Unobserved", "nobody could see it; no tenant pays"}
-)
+var allBuckets = []bucket{
+	{"active", "Active", "held, with evidence of work"},
+	{idle, "Idle", "held, with evidence of no work: this is waste"},
+	{"unproven", "Unproven", "held, evidence missing or contradictory; never called idle"},
+	{"free", "Free", "seen, and held by nobody"},
+	{"stranded", "Stranded", "slices that no MIG instance covers"},
+	{"unhealthy", "Unhealthy", "lost, or flagged and not working; no tenant pays"},
+	{"unobserved", "Unobserved", "nobody could see it; no tenant pays"},
+}
 
-var (
-	heldBuckets     = []bucket{active, idle, unproven}
-	platformBuckets = []bucket{free, stranded, unhealthy, unobserved}
-	allBuckets      = []bucket{active, idle, unproven, free, stranded, unhealthy, unobserved}
-)
+var heldBuckets, platformBuckets = allBuckets[:3], allBuckets[3:]
+
+// idle is the bucket that is waste.
+const idle = "idle"
 
 // hours are GPU-hours by bucket, and the energy of that time in millijoules.
 type hours struct {
@@ -35,9 +34,10 @@ func (h *hours) add(other hours) {
 	h.energyMJ = h.energyMJ.Add(other.energyMJ)
 }
 
-func (h hours) of(b bucket) decimal.Decimal {
+// Of are those of the bucket of a name.
+func (h hours) Of(name string) decimal.Decimal {
 	for i := range allBuckets {
-		if allBuckets[i].Name == b.Name {
+		if allBuckets[i].Name == name {
 			return h.by[i]
 		}
 	}
@@ -47,11 +47,13 @@ func (h hours) of(b bucket) decimal.Decimal {
 func (h hours) sum(buckets []bucket) decimal.Decimal {
 	total := decimal.Zero
 	for _, b := range buckets {
-		total = total.Add(h.of(b))
+		total = total.Add(h.Of(b.Name))
 	}
 	return total
 }
 
-func (h hours) held() decimal.Decimal { return h.sum(heldBuckets) }
+// Held are those of an owner.
+func (h hours) Held() decimal.Decimal { return h.sum(heldBuckets) }
 
-func (h hours) all() decimal.Decimal { return h.sum(allBuckets) }
+// All are those of all seven buckets.
+func (h hours) All() decimal.Decimal { return h.sum(allBuckets) }

@@ -106,7 +106,7 @@ func (c *chart) addColumn(at, count int, col column, buckets []bucket, top decim
 	y := decimal.NewFromInt(plotBottom)
 	row := []string{col.long}
 	for _, b := range buckets {
-		value := col.hours.of(b)
+		value := col.hours.Of(b.Name)
 		row = append(row, gpuHours(value))
 		height := value.Mul(decimal.NewFromInt(plotBottom-plotTop)).DivRound(top, 2)
 		if !height.IsPositive() {
@@ -170,8 +170,8 @@ func newSplit(id, title string, buckets []bucket, h hours, values map[string]str
 	var words []string
 	x := decimal.Zero
 	for _, b := range buckets {
-		p := part{bucket: b, Hours: gpuHours(h.of(b)), Share: percent(h.of(b), whole), Value: values[b.Name]}
-		width := barWidth(h.of(b), whole)
+		p := part{bucket: b, Hours: gpuHours(h.Of(b.Name)), Share: percent(h.Of(b.Name), whole), Value: values[b.Name]}
+		width := barWidth(h.Of(b.Name), whole)
 		p.X, p.Width = x.StringFixed(2), width.StringFixed(2)
 		x = x.Add(width)
 		s.Parts = append(s.Parts, p)
@@ -194,7 +194,7 @@ func rowBar(buckets []bucket, h hours, greatest decimal.Decimal) []part {
 	var parts []part
 	x := decimal.Zero
 	for _, b := range buckets {
-		if width := barWidth(h.of(b), greatest); width.IsPositive() {
+		if width := barWidth(h.Of(b.Name), greatest); width.IsPositive() {
 			parts = append(parts, part{bucket: b, X: x.StringFixed(2), Width: width.StringFixed(2)})
 			x = x.Add(width)
 		}

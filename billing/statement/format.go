@@ -117,6 +117,11 @@ func zoneTitle(zone *time.Location) string {
 	return ", in " + zone.String()
 }
 
+// spanText is from when to when something is.
+func spanText(from, to time.Time, zone *time.Location) string {
+	return "From " + instant(from, zone) + " to " + instant(to, zone) + zoneTitle(zone) + "."
+}
+
 func monthTitle(p rating.Period) string { return fmt.Sprintf("%s %d", p.Month, p.Year) }
 
 func fleetPath(period string) string { return Path + url.PathEscape(period) }

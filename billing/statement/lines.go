@@ -35,15 +35,46 @@ var unitWords = map[string]string{
 	rating.UnitGPUHour: "GPU-hours", rating.UnitProfileHour: "profile hours", rating.UnitKWh: "kWh",
 }
 
-// billView is a document's effects and lines.
-type billView struct {
-	Currency, Total, TotalName, LinesName string
-	Effects                               []effectView
+// shown is a document with its effects and lines.
+type shown struct {
+	*invoice.Invoice
+	bill      *bill
+	TotalName string
 }
 
+// Shown is the invoice or draft.
+func (b *bill) Shown() shown { return shown{b.Invoice, b, b.TotalName()} }
+
+// Notes are the credit and debit notes.
+func (b *bill) Notes() (notes []shown) {
+	for i := range b.documents[1:] {
+		note := shown{&b.documents[1+i], b, ""}
+		note.TotalName = note.KindTitle() + " total"
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+// KindTitle is what people call a document of its kind.
+func (s shown) KindTitle() string {
+	switch s.Kind {
+	case invoice.KindCreditNote:
+		return "Credit note"
+	case invoice.KindDebitNote:
+		return "Debit note"
+	}
+	return "Invoice"
+}
+
+// TotalText is the total without the currency.
+func (s shown) TotalText() string { return number(s.Total.Decimal, s.bill.Total.Places()) }
+
+// LinesName is the title of the lines' table.
+func (s shown) LinesName() string { return "Lines of " + visible(s.Number) }
+
 // HasLines tells whether any effect has lines.
-func (v billView) HasLines() bool {
-	return slices.ContainsFunc(v.Effects, func(e effectView) bool { return len(e.Lines) > 0 })
+func (s shown) HasLines() bool {
+	return slices.ContainsFunc(s.Parts(), func(e effectView) bool { return len(e.Lines) > 0 })
 }
 
 // effectView is one of the eleven: its amount in the sum, and the lines that
@@ -62,26 +93,19 @@ type lineView struct {
 	Quantity, Unit, Price, Amount string
 }
 
-func newBillView(b *bill) billView { return b.view(0, b.name()) }
-
-// view shows the document at an index.
-func (b *bill) view(at int, totalName string) billView {
-	view := billView{
-		Currency: b.currency, Total: number(b.documents[at].Total.Decimal, b.places), TotalName: totalName,
-		LinesName: "Lines of " + visible(b.documents[at].Number),
-	}
+// Parts are the effects that have an amount or lines.
+func (s shown) Parts() (parts []effectView) {
 	byEffect := map[string][]invoice.Line{}
-	for _, l := range b.documents[at].Lines {
+	for _, l := range s.Lines {
 		byEffect[l.Effect] = append(byEffect[l.Effect], l)
 	}
-	for _, effect := range b.documents[at].Effects.Ordered() {
+	for _, effect := range s.Effects.Ordered() {
 		lines := byEffect[effect.Name]
-		if effect.Amount.IsZero() && len(lines) == 0 {
-			continue
+		if !effect.Amount.IsZero() || len(lines) > 0 {
+			parts = append(parts, s.bill.effect(effect, lines))
 		}
-		view.Effects = append(view.Effects, b.effect(effect, lines))
 	}
-	return view
+	return parts
 }
 
 func (b *bill) effect(effect rating.Effect, lines []invoice.Line) effectView {
@@ -141,43 +165,11 @@ func (b *bill) line(l invoice.Line) lineView {
 // quantity says how much at which price; of an amount a share is charged.
 func (b *bill) quantity(view *lineView, l invoice.Line) {
 	view.Quantity, view.Unit = number(l.Quantity.Decimal, exactPlaces), unitWords[l.Unit]
-	if l.Unit == b.currency {
-		view.Unit = b.currency
+	if l.Unit == b.Currency {
+		view.Unit = b.Currency
 		share := l.UnitPrice.Mul(decimal.NewFromInt(100))
 		view.Price = trimmed(share, 0) + "%"
 		return
 	}
-	view.Price = trimmed(l.UnitPrice.Decimal, b.places)
-}
-
-// noteView is a credit or debit note.
-type noteView struct {
-	Number, Kind, Corrects, Reason string
-	Total, Hours, Hash             string
-	Bill                           billView
-}
-
-func newNotes(b *bill) []noteView {
-	var notes []noteView
-	for at := 1; at < len(b.documents); at++ {
-		document := b.documents[at]
-		note := noteView{
-			Number: visible(document.Number), Kind: kindOfDocument(document.Kind),
-			Corrects: visible(document.Corrects), Reason: visible(document.Reason),
-			Total: b.money(document.Total.Decimal), Hours: gpuHours(document.GPUHours.Decimal), Hash: document.UsageHash,
-		}
-		note.Bill = b.view(at, note.Kind+" total")
-		notes = append(notes, note)
-	}
-	return notes
-}
-
-func kindOfDocument(kind string) string {
-	switch kind {
-	case invoice.KindCreditNote:
-		return "Credit note"
-	case invoice.KindDebitNote:
-		return "Debit note"
-	}
-	return "Invoice"
+	view.Price = trimmed(l.UnitPrice.Decimal, b.Total.Places())
 }

@@ -3,7 +3,6 @@ package statement
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/gputally/gputally/billing/rating"
 )
@@ -18,7 +17,7 @@ type monthRow struct {
 // months is the index: every month that some tenant's zone, or the platform's,
 // has hours of.
 func (p *pages) months(r *http.Request) (*page, error) {
-	spans, err := p.spans(r.Context())
+	ends, err := p.ends(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -28,20 +27,16 @@ func (p *pages) months(r *http.Request) (*page, error) {
 	}
 	now := p.deps.Clock.Now()
 	view := monthsView{}
-	var ends []time.Time
-	for _, s := range spans {
-		ends = append(ends, s.first, s.last)
-	}
 	for _, period := range slices.Backward(rating.Periods(ends, book.Zones())) {
-		hours := period.Hours(book.Zone)
+		from, to := period.Bounds(book.Zone)
 		row := monthRow{
 			Title: monthTitle(period), Path: fleetPath(period.String()), State: "over",
-			First: instant(hours[0], book.Zone), Last: instant(hours[len(hours)-1].Add(time.Hour), book.Zone),
+			First: instant(from, book.Zone), Last: instant(to, book.Zone),
 		}
 		switch {
-		case now.Before(hours[0]):
+		case now.Before(from):
 			row.State = "not begun"
-		case now.Before(hours[len(hours)-1].Add(time.Hour)):
+		case now.Before(to):
 			row.State = "in progress"
 		}
 		view.Months = append(view.Months, row)

@@ -12,6 +12,10 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/gputally/gputally/internal/plural"
 )
 
 //go:embed templates/*.html
@@ -20,7 +24,13 @@ var templateFiles embed.FS
 //go:embed style.css
 var styleSheet string
 
-var templates = template.Must(template.New("").ParseFS(templateFiles, "templates/*.html"))
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"hours": gpuHours, "instant": instant, "money": money, "named": named, "percent": percent, "visible": visible,
+	"heldBar": func(h hours, greatest decimal.Decimal) []part { return rowBar(heldBuckets, h, greatest) },
+	"idleBar": func(h hours, greatest decimal.Decimal) []part { return rowBar(allBuckets[1:2], h, greatest) },
+	"plural":  plural.Of[int],
+	"zone":    zoneTitle, "tenantPath": tenantPath, "platformBuckets": func() []bucket { return platformBuckets },
+}).ParseFS(templateFiles, "templates/*.html"))
 
 // policy lets a page do nothing but apply its own two style sheets. The empty
 // icon is an image in the page itself, so that browsers ask for none.

@@ -17,22 +17,13 @@ import (
 // monthsShown is how many months the trend has, the page's own included.
 const monthsShown = 6
 
-// statementView is a tenant's month.
-type statementView struct {
-	Tenant, Month      string
-	Number, Status     string
-	From, To, TimeZone string
-	Cards              []card
-	Notices            []string
-	Split              *split
-	Days, Months       *chart
-	Waste              wasteView
-	Workloads, Users   topView
-	Bill               billView
-	Notes              []noteView
-	Hours, Total       string // of the invoice
-	NetHours, Net      string // of the invoice and its notes
-	DocumentPath       string // of the document as JSON; empty where no path leads there
+// statementMonth is a tenant's month.
+type statementMonth struct {
+	*bill
+	*used
+	before  *bill // of the month before; nil: none
+	period  rating.Period
+	Notices []string
 }
 
 // card is a figure of the summary.
@@ -52,61 +43,21 @@ func (p *pages) statement(ctx context.Context, text, tenant string) (*page, erro
 	if err != nil {
 		return nil, fmt.Errorf("show statement of tenant %q in %s: %w", tenant, period, err)
 	}
-	used, err := p.tenantUsage(ctx, period, tenant, bill)
+	m := &statementMonth{bill: bill, period: period}
+	since, _ := period.Before(monthsShown - 1).Bounds(bill.Zone)
+	m.used, err = p.used(ctx, scope{bill.From, bill.To, tenant}, period, bill.Zone, since, "workloads", "users")
 	if err != nil {
 		return nil, err
 	}
-	before, err := p.lastMonth(ctx, period, tenant)
-	if err != nil {
+	if m.before, err = p.lastMonth(ctx, period, tenant); err != nil {
 		return nil, err
 	}
-	view := newStatementView(period, bill, used)
-	view.Cards = statementCards(bill, used, before)
-	view.Notices = p.notices(bill, used)
-	month := monthTitle(period)
+	m.Findings.Places, m.Notices = bill.Total.Places(), p.notices(m)
 	return &page{
-		Status: http.StatusOK, Title: "Statement for " + isolated(tenant) + ", " + month, Body: "statement.html", View: view,
-		Crumbs: []crumb{{"Months", Path}, {month, fleetPath(period.String())}, {visible(tenant), ""}},
-		Foot:   p.documentFacts(documents), Paper: visible(documents[0].Number) + ", " + documents[0].Status,
+		Status: http.StatusOK, Title: "Statement for " + isolated(tenant) + ", " + m.Title(), Body: "statement.html", View: m,
+		Crumbs: []crumb{{"Months", Path}, {m.Title(), fleetPath(period.String())}, {visible(tenant), ""}},
+		Foot:   p.documentFacts(documents), Paper: visible(bill.Number) + ", " + bill.Status,
 	}, nil
-}
-
-// tenantUsage is what the ledger says of a tenant's month.
-type tenantUsage struct {
-	days, months []column
-	month        hours
-	workloads    []group
-	users        []group
-	episodes     []episode
-	episodeSums  []episodeSum
-}
-
-func (p *pages) tenantUsage(ctx context.Context, period rating.Period, tenant string, b *bill) (*tenantUsage, error) {
-	s := scope{from: b.from, to: b.to, tenant: tenant}
-	trend := s
-	trend.from = period.Before(monthsShown - 1).Hours(b.zone)[0]
-	byHour, err := p.groups(ctx, "hours", trend)
-	if err != nil {
-		return nil, err
-	}
-	used := &tenantUsage{}
-	if used.days, used.months, err = columnsOf(byHour, period, b.zone); err != nil {
-		return nil, err
-	}
-	for _, day := range used.days {
-		used.month.add(day.hours)
-	}
-	if used.workloads, err = p.groups(ctx, "workloads", s); err != nil {
-		return nil, err
-	}
-	if used.users, err = p.groups(ctx, "users", s); err != nil {
-		return nil, err
-	}
-	if used.episodes, err = p.episodes(ctx, s); err != nil {
-		return nil, err
-	}
-	used.episodeSums, err = p.episodeSums(ctx, s)
-	return used, err
 }
 
 // lastMonth is the bill of the month before; nil where there is none, or none
@@ -141,7 +92,7 @@ func columnsOf(byHour []group, period rating.Period, zone *time.Location) (days,
 		months = append(months, column{label: month.Month.String()[:3], long: monthTitle(month)})
 	}
 	for _, g := range byHour {
-		at, err := time.Parse(time.RFC3339, g.values[0])
+		at, err := time.Parse(time.RFC3339, g.Values[0])
 		if err != nil {
 			return nil, nil, fmt.Errorf("read usage by hour: %w", err)
 		}
@@ -155,42 +106,53 @@ func columnsOf(byHour []group, period rating.Period, zone *time.Location) (days,
 	return days, months, nil
 }
 
-func newStatementView(period rating.Period, b *bill, used *tenantUsage) *statementView {
-	document := b.documents[0]
-	view := &statementView{
-		Tenant: visible(document.Tenant), Month: monthTitle(period), Number: visible(document.Number),
-		Status: document.Status,
-		From:   instant(b.from, b.zone), To: instant(b.to, b.zone), TimeZone: zoneTitle(b.zone),
-		Split:     newSplit("split", "Where the time went", heldBuckets, used.month, nil),
-		Days:      newChart("days", "GPU-hours by day", "Day", heldBuckets, used.days),
-		Months:    newChart("months", "GPU-hours by month", "Month", heldBuckets, used.months),
-		Waste:     newWaste(used.month, b, used.episodes, used.episodeSums),
-		Workloads: newTop(used.workloads, used.month),
-		Users:     newTop(used.users, used.month),
-		Bill:      newBillView(b), Notes: newNotes(b),
-		Hours: gpuHours(document.GPUHours.Decimal), Total: b.money(b.total()), NetHours: gpuHours(b.gpuHours()),
-		Net:          b.money(b.net()),
-		DocumentPath: documentPath(document),
-	}
-	return view
+// Title names the month.
+func (m *statementMonth) Title() string { return monthTitle(m.period) }
+
+// Span is from when to when the month is, and in which zone.
+func (m *statementMonth) Span() string { return spanText(m.From, m.To, m.Zone) }
+
+// Split is the time by bucket.
+func (m *statementMonth) Split() *split {
+	return newSplit("split", "Where the time went", heldBuckets, m.All, nil)
 }
 
-func statementCards(b *bill, used *tenantUsage, before *bill) []card {
-	total := card{Name: b.name(), Value: b.money(b.total())}
-	switch {
-	case len(b.documents) > 1:
-		total = card{Name: "Total with notes", Value: b.money(b.net()), More: b.name() + " " + b.money(b.total())}
-	case before != nil && before.currency == b.currency:
-		total.More = change(b.net(), before.net()) + " (" + before.money(before.net()) + ")"
+// Days and Months are charts.
+func (m *statementMonth) Days() *chart {
+	return newChart("days", "GPU-hours by day", "Day", heldBuckets, m.days)
+}
+
+// Months are those up to this one.
+func (m *statementMonth) Months() *chart {
+	return newChart("months", "GPU-hours by month", "Month", heldBuckets, m.months)
+}
+
+// Workloads are those that used most.
+func (m *statementMonth) Workloads() top {
+	return newTop("Workloads", "Workload, and its project", m.groups["workloads"], m.All)
+}
+
+// Users are those who used most.
+func (m *statementMonth) Users() top { return newTop("Users", "User", m.groups["users"], m.All) }
+
+// DocumentPath is where the document is as JSON; empty where no path leads there.
+func (m *statementMonth) DocumentPath() string { return documentPath(*m.Invoice) }
+
+// Cards are the summary.
+func (m *statementMonth) Cards() []card {
+	total := card{Name: m.TotalName(), Value: m.Money(m.Total.Decimal)}
+	switch before := m.before; {
+	case len(m.documents) > 1:
+		total = card{"Total with notes", m.Money(m.Net()), total.Name + " " + total.Value}
+	case before != nil && before.Currency == m.Currency:
+		total.More = change(m.Net(), before.Net()) + " (" + before.Money(before.Net()) + ")"
 	}
-	held := used.month.held()
-	waste := b.idleCost()
+	held, waste := m.All.Held(), m.All.Of(idle)
 	return []card{
 		total,
-		{Name: "GPU-hours", Value: gpuHours(held), More: "of whole GPUs, held by this tenant"},
-		{Name: "Idle", Value: percent(used.month.of(idle), held), More: gpuHours(used.month.of(idle)) + " GPU-hours, " +
-			b.money(waste)},
-		energyCard(used.month),
+		{"GPU-hours", gpuHours(held), "of whole GPUs, held by this tenant"},
+		{"Idle", percent(waste, held), gpuHours(waste) + " GPU-hours, " + m.Money(m.IdleCost())},
+		energyCard(m.All),
 	}
 }
 
@@ -217,21 +179,20 @@ func change(now, before decimal.Decimal) string {
 }
 
 // notices are what a reader must know before the figures.
-func (p *pages) notices(b *bill, used *tenantUsage) []string {
-	var notices []string
-	if b.draft() {
+func (p *pages) notices(m *statementMonth) (notices []string) {
+	if m.draft() {
 		notices = append(notices, "This is a draft, not an invoice. "+
 			"It is made anew from the ledger each time it is opened, and can still change.")
 	}
-	if left := b.documents[0].Quarantined; left != "" {
-		notices = append(notices, "This draft can't be finalised: "+visible(left)+".")
+	if m.Quarantined != "" {
+		notices = append(notices, "This draft can't be finalised: "+visible(m.Quarantined)+".")
 	}
-	notices = append(notices, p.unfinished(b.from, b.to, b.zone)...)
-	if !b.draft() && !b.stillSays(used.month) {
+	notices = append(notices, p.unfinished(m.From, m.To, m.Zone)...)
+	if billed := m.Held(); !m.draft() && !m.stillSays(m.All) {
 		notices = append(notices, fmt.Sprintf("The ledger has changed since this was billed: it now has %s GPU-hours, "+
 			"%s of them idle; billed were %s, %s of them idle. The charts show the ledger as it stands. "+
 			"A credit or debit note puts it right.",
-			gpuHours(used.month.held()), gpuHours(used.month.of(idle)), gpuHours(b.held().held()), gpuHours(b.held().of(idle))))
+			gpuHours(m.All.Held()), gpuHours(m.All.Of(idle)), gpuHours(billed.Held()), gpuHours(billed.Of(idle))))
 	}
 	return notices
 }

@@ -172,8 +172,8 @@ func (w *writer) bill(b *Bill) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", of, err)
 	}
-	hours := period.Hours(b.Book.Zone)
-	p := page{bill: b, options: &w.options, periodStart: hours[0], periodEnd: hours[len(hours)-1].Add(time.Hour)}
+	p := page{bill: b, options: &w.options}
+	p.periodStart, p.periodEnd = period.Bounds(b.Book.Zone)
 	for _, r := range rows {
 		p.row = r
 		w.record(&p)

@@ -113,8 +113,7 @@ func platformOf(drafts *invoice.Drafts, month *invoice.Month) (Bill, error) {
 	if err != nil {
 		return bill, err
 	}
-	hours := period.Hours(book.Zone)
-	bill.From, bill.To = hours[0], hours[len(hours)-1].Add(time.Hour)
+	bill.From, bill.To = period.Bounds(book.Zone)
 	bill.QuantityRounding = month.Platform.QuantityRounding.Decimal
 	return bill, nil
 }
