@@ -21,7 +21,7 @@ func (s *Source) readNode(p *plan, ni int, slot span) *wire.Batch {
 		return nil
 	}
 	b := &wire.Batch{
-		Format: 1, Cluster: s.config.Cluster, Node: n.name, SlotStartMs: slot.from, SlotMs: slot.len(),
+		Format: 1, Cluster: s.config.Cluster, Node: n.Name, SlotStartMs: slot.from, SlotMs: slot.len(),
 		Attribution: wire.Attribution_ATTRIBUTION_OK, Enumeration: wire.Enumeration_ENUMERATION_COMPLETE,
 		Origin: wire.Origin_ORIGIN_SIMULATED, WindowFromMs: s.window.from, WindowToMs: s.window.to, ClusterSlotMs: slot.len(),
 	}
@@ -60,8 +60,8 @@ type boardReader struct {
 func (r *boardReader) read(index int) *wire.Gpu {
 	b := r.board
 	g := &wire.Gpu{
-		Uuid: b.uuid, Model: b.name, Slices: b.slices, Index: uint32(index), IdleWatts: new(b.idleWatts),
-		Mig: b.mig, Lost: r.sight.lost, Unhealthy: r.sight.unhealthy,
+		Uuid: b.uuid, Model: b.Name, Slices: b.Slices, Index: uint32(index), IdleWatts: new(b.IdleWatts),
+		Mig: b.MIG, Lost: r.sight.lost, Unhealthy: r.sight.unhealthy,
 	}
 	if alive := b.exists(r.view.slot.from).clip(r.view.slot); !alive.empty() {
 		for i := range b.leaves {
@@ -74,7 +74,7 @@ func (r *boardReader) read(index int) *wire.Gpu {
 
 // leaf reads a leaf and appends its holds.
 func (r *boardReader) leaf(g *wire.Gpu, l *leaf, alive span) *wire.Leaf {
-	m := &wire.Leaf{Id: l.id, Slices: l.slices, Profile: l.profile, Replicas: r.board.replicas}
+	m := &wire.Leaf{Id: l.id, Slices: l.slices, Profile: l.profile, Replicas: r.board.Replicas}
 	if l.gi >= 0 {
 		m.Gi, m.Ci, m.MigUuid = new(uint32(l.gi)), new(uint32(0)), r.plan.migUUIDs[l.lane]
 	}
@@ -168,7 +168,7 @@ func (r *boardReader) evidence(m *wire.Leaf, l *leaf, t *tally, held int64) {
 	if sm*ppm >= busyPPM {
 		tensor, dram = sm*0.55, sm*0.4
 	}
-	if !r.board.mig {
+	if !r.board.MIG {
 		m.GpuUtil = new(utilisation(t.busyMS, seenMS, l.lanes, sm))
 	}
 	used := int64(0)
@@ -211,16 +211,16 @@ func (r *boardReader) power(g *wire.Gpu) {
 	watts := float64(energy) / float64(covers)
 	g.PowerWatts = new(watts)
 	m := r.board.model
-	act := float64(r.activity) / float64(r.view.observedMS()) / ppm / float64(m.slices)
-	temp := 28 + float64(int64(watts)*48/m.maxWatts)
+	act := float64(r.activity) / float64(r.view.observedMS()) / ppm / float64(m.Slices)
+	temp := 28 + float64(int64(watts)*48/m.MaxWatts)
 	clock, nvlink := 345.0, 0.0
 	if act*ppm >= busyPPM {
-		clock, nvlink = m.smClockMHz, float64(int64(act*180_000))
+		clock, nvlink = m.SMClockMhz, float64(int64(act*180_000))
 	}
 	pcie := float64(int64(act * 6e9))
 	g.MetricFields = slices.Clone(boardFields)
-	g.MetricValues = []float64{temp, temp + 7, clock, m.memClockMHz, pcie, pcie / 2, nvlink, 0}
-	if r.board.mig {
+	g.MetricValues = []float64{temp, temp + 7, clock, m.MemClockMhz, pcie, pcie / 2, nvlink, 0}
+	if r.board.MIG {
 		g.MetricFields = append(g.MetricFields, 1001, 1002) // the board's own activity
 		g.MetricValues = append(g.MetricValues, min(1, act*1.04), act)
 		return

@@ -41,11 +41,11 @@ func TestLanesHaveOneWorkload(t *testing.T) {
 	for _, u := range s.units {
 		for _, lane := range u.lanes {
 			if other, ok := taken[lane]; ok {
-				t.Errorf("lane %d is both %s's and %s's", lane, other, u.name)
+				t.Errorf("lane %d is both %s's and %s's", lane, other, u.Name)
 			}
-			taken[lane] = u.name
+			taken[lane] = u.Name
 			if s.fleet.homes[lane].node != s.fleet.homes[u.lanes[0]].node {
-				t.Errorf("%s spans nodes", u.name)
+				t.Errorf("%s spans nodes", u.Name)
 			}
 		}
 	}
@@ -90,13 +90,13 @@ func TestIncidentsNeverMeet(t *testing.T) {
 		for _, b := range all[:i] {
 			for _, lane := range a.rule.lanes {
 				if !a.clip(b.span).empty() && slices.Contains(b.rule.lanes, lane) {
-					t.Fatalf("%q and %q both claim lane %d at %s", a.rule.label, b.rule.label, lane, time.UnixMilli(a.from).UTC())
+					t.Fatalf("%q and %q both claim lane %d at %s", a.rule.Label, b.rule.Label, lane, time.UnixMilli(a.from).UTC())
 				}
 			}
 		}
 		for _, lane := range a.rule.lanes {
 			if _, l := s.fleet.at(lane); l.lanes > 1 {
-				t.Fatalf("%q is on a time-sliced leaf", a.rule.label)
+				t.Fatalf("%q is on a time-sliced leaf", a.rule.Label)
 			}
 		}
 	}

@@ -20,19 +20,19 @@ func failureEvents(v *view, o *outage, n *node) []*wire.Event {
 	var out []*wire.Event
 	add := func(at int64, kind string, code int64, detail string) {
 		e := &wire.Event{AtMs: at - v.slot.from, Kind: kind, Code: code, Detail: detail}
-		if o.kind != nodeReboot {
-			e.Gpu = n.boards[o.board].uuid
+		if o.Kind != nodeReboot {
+			e.Gpu = n.boards[o.Board].uuid
 		}
 		if v.sees(at) {
 			out = append(out, e)
 		}
 	}
-	switch o.kind {
+	switch o.Kind {
 	case gpuLost, gpuUnhealthy:
-		if o.xid != 0 {
-			add(o.from, "xid", o.xid, "")
+		if o.XID != 0 {
+			add(o.from, "xid", o.XID, "")
 		}
-		if o.kind == gpuLost {
+		if o.Kind == gpuLost {
 			add(o.from, "lost", 0, "")
 		}
 		add(o.to, "reset", 0, "gpu reset")
@@ -59,7 +59,7 @@ func (s *Source) incidentEvents(v *view, o *occurrence, ni int) []*wire.Event {
 			b, l := s.fleet.at(lane)
 			out = append(out, &wire.Event{
 				AtMs: edge.at - v.slot.from, Gpu: b.uuid, Leaf: l.id,
-				Kind: "incident", Code: edge.code, Detail: o.rule.label,
+				Kind: "incident", Code: edge.code, Detail: o.rule.Label,
 			})
 		}
 	}

@@ -17,10 +17,10 @@ type home struct{ node, board, leaf int }
 
 // node is a machine with boards of one model.
 type node struct {
-	name      string
-	model     *model
-	scheduler scheduler
-	layouts   []layout
+	Name      string
+	Model     string // key in models
+	Scheduler scheduler
+	Layouts   []string // keys in layouts, by board
 	boards    []board
 }
 
@@ -44,13 +44,13 @@ type leaf struct {
 	dynNum, dynDen int64
 }
 
-func newFleet(root uint64) *fleet {
-	f := &fleet{nodes: demoNodes()}
+func newFleet(root uint64, d *description) *fleet {
+	f := &fleet{nodes: d.Nodes}
 	for ni := range f.nodes {
 		n := &f.nodes[ni]
-		for bi, division := range n.layouts {
-			seed := derive(deriveName(root, n.name), int64(bi))
-			b := board{layout: division, model: n.model, uuid: "GPU-" + uuidOf(seed), seed: seed}
+		for bi, division := range n.Layouts {
+			seed := derive(deriveName(root, n.Name), int64(bi))
+			b := board{layout: d.Layouts[division], model: d.Models[n.Model], uuid: "GPU-" + uuidOf(seed), seed: seed}
 			for li := range b.leafCount() {
 				l := newLeaf(b, li, len(f.homes))
 				f.homes = append(f.homes, slices.Repeat([]home{{ni, bi, li}}, l.lanes)...)
@@ -63,8 +63,8 @@ func newFleet(root uint64) *fleet {
 }
 
 func (l layout) leafCount() int {
-	if l.mig {
-		return len(l.instances)
+	if l.MIG {
+		return len(l.Instances)
 	}
 	return 1
 }
@@ -73,20 +73,20 @@ func (l layout) leafCount() int {
 // the smallest, by position for the rest (NVML GPU-instance ids).
 func newLeaf(b board, i, lane int) leaf {
 	l := leaf{
-		id: "gpu", slices: b.model.slices, gi: -1, memoryMiB: b.model.memoryMiB,
-		lane: lane, lanes: max(1, int(b.replicas)), seed: derive(b.seed, int64(i)+1),
+		id: "gpu", slices: b.model.Slices, gi: -1, memoryMiB: b.model.MemoryMib,
+		lane: lane, lanes: max(1, int(b.Replicas)), seed: derive(b.seed, int64(i)+1),
 	}
-	if b.mig {
-		in := b.instances[i]
-		l.slices, l.profile, l.memoryMiB = in.slices, in.profile, in.memoryMiB
+	if b.MIG {
+		in := b.Instances[i]
+		l.slices, l.profile, l.memoryMiB = in.Slices, in.Profile, in.MemoryMib
 		l.gi = int64(i) + 1
-		if in.slices == 1 {
+		if in.Slices == 1 {
 			l.gi = int64(i) + 7
 		}
 		l.id = fmt.Sprintf("gi%d", l.gi)
 	}
-	l.dynNum = (b.maxWatts - b.restWatts - restWander + 1) * int64(l.slices)
-	l.dynDen = int64(b.model.slices) * int64(l.lanes) * ppm
+	l.dynNum = (b.MaxWatts - b.RestWatts - restWander + 1) * int64(l.slices)
+	l.dynDen = int64(b.model.Slices) * int64(l.lanes) * ppm
 	return l
 }
 
@@ -94,10 +94,10 @@ func newLeaf(b board, i, lane int) leaf {
 func (f *fleet) lanesOf(places []place) []int {
 	var out []int
 	for _, p := range places {
-		for _, b := range p.boards {
-			for i, l := range f.nodes[f.nodeOf(p.node)].boards[b].leaves {
-				if len(p.leaves) == 0 || slices.Contains(p.leaves, i) {
-					out = append(out, l.lane+p.replica)
+		for _, b := range p.Boards {
+			for i, l := range f.nodes[f.nodeOf(p.Node)].boards[b].leaves {
+				if len(p.Leaves) == 0 || slices.Contains(p.Leaves, i) {
+					out = append(out, l.lane+p.Replica)
 				}
 			}
 		}
@@ -106,7 +106,7 @@ func (f *fleet) lanesOf(places []place) []int {
 }
 
 func (f *fleet) nodeOf(name string) int {
-	return slices.IndexFunc(f.nodes, func(n node) bool { return n.name == name })
+	return slices.IndexFunc(f.nodes, func(n node) bool { return n.Name == name })
 }
 
 func (f *fleet) at(lane int) (*board, *leaf) {
@@ -118,12 +118,12 @@ func (f *fleet) at(lane int) (*board, *leaf) {
 // exists is the time around at in which the board's instances are there:
 // from instancesFrom into the UTC month to its end.
 func (b *board) exists(atMS int64) span {
-	if b.instancesFrom == 0 {
+	if b.InstancesFrom == 0 {
 		return span{-1 << 62, 1 << 62}
 	}
 	t := time.UnixMilli(atMS).UTC()
 	first := time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
-	return span{first.Add(b.instancesFrom).UnixMilli(), first.AddDate(0, 1, 0).UnixMilli()}
+	return span{first.Add(b.InstancesFrom).UnixMilli(), first.AddDate(0, 1, 0).UnixMilli()}
 }
 
 // migUUID changes whenever the instances are created anew.

@@ -46,19 +46,19 @@ func (s *Source) occurrence(i int, month time.Time) occurrence {
 	r := &s.incidents[i]
 	y, m, _ := month.Date()
 	toSaturday := (int(time.Saturday) - int(month.Weekday()) + 7) % 7
-	start := s.tenants[r.tenant].localMS(y, m, 1+toSaturday+7*(r.saturday-1)+r.dayOffset, r.at)
+	start := s.tenants[r.Tenant].localMS(y, m, 1+toSaturday+7*(r.Saturday-1)+r.DayOffset, r.At)
 	seed := derive(derive(s.seed, int64(i)), month.UnixMilli())
-	return occurrence{span{start, start + r.length.Milliseconds()}, r, seed}
+	return occurrence{span{start, start + r.Length.Milliseconds()}, r, seed}
 }
 
 // run is what the occurrence puts on a lane: one owner per node.
 func (o *occurrence) run(s *Source, lane int) run {
 	n := &s.fleet.nodes[s.fleet.homes[lane].node]
-	t := s.tenants[o.rule.tenant]
-	seed := deriveName(o.seed, n.name)
+	t := s.tenants[o.rule.Tenant]
+	seed := deriveName(o.seed, n.Name)
 	name, l := "forgotten", load{kind: hung, seed: seed}
-	if o.rule.kind == OffHoursSpike {
+	if o.rule.Kind == OffHoursSpike {
 		name, l = "burst", load{kind: spike, seed: derive(seed, int64(lane)), base: 900_000}
 	}
-	return run{o.span, newOwner(t, n.scheduler, name, t.projects[len(t.projects)-1], seed), l}
+	return run{o.span, newOwner(t, n.Scheduler, name, t.Projects[len(t.Projects)-1], seed), l}
 }

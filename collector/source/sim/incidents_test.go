@@ -20,7 +20,7 @@ func (s *Source) Incidents(from, to time.Time) []Incident {
 	var out []Incident
 	for _, o := range s.occurrences(within) {
 		in := Incident{
-			Kind: o.rule.kind, Tenant: o.rule.tenant, Label: o.rule.label,
+			Kind: o.rule.Kind, Tenant: o.rule.Tenant, Label: o.rule.Label,
 			Start: time.UnixMilli(o.from).UTC(), End: time.UnixMilli(o.to).UTC(),
 		}
 		for _, lane := range o.rule.lanes {
@@ -28,7 +28,7 @@ func (s *Source) Incidents(from, to time.Time) []Incident {
 			if !slices.Contains(in.GPUs, b.uuid) {
 				in.GPUs = append(in.GPUs, b.uuid)
 			}
-			if len(o.rule.lanes) == 1 && b.mig {
+			if len(o.rule.lanes) == 1 && b.MIG {
 				in.Leaf = l.id
 			}
 		}

@@ -113,7 +113,7 @@ func (b *board) restEnergyMJ(s span) int64 {
 	for from := s.from; from < s.to; {
 		k := floorDiv(from, stretch)
 		to := min(s.to, (k+1)*stretch)
-		sum += (b.restWatts + below(derive(b.seed, k), restWander)) * (to - from)
+		sum += (b.RestWatts + below(derive(b.seed, k), restWander)) * (to - from)
 		from = to
 	}
 	return sum

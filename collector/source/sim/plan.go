@@ -89,7 +89,7 @@ func (s *Source) layUnit(p *plan, u *unit, d span, open []span, byLane [][]occur
 func (s *Source) finish(p *plan, lane int, d span) {
 	b, l := s.fleet.at(lane)
 	life := b.exists(d.from)
-	if b.mig {
+	if b.MIG {
 		p.migUUIDs[lane] = l.migUUID(life.from)
 	}
 	kept := p.lanes[lane][:0]
@@ -109,13 +109,13 @@ func (s *Source) outages(d span) [][]outage {
 	for i := range s.failures {
 		f := &s.failures[i]
 		for _, from := range []int64{d.from - dayMS, d.from} {
-			if time.UnixMilli(from).UTC().Day() != f.day {
+			if time.UnixMilli(from).UTC().Day() != f.Day {
 				continue
 			}
-			start := from + f.at.Milliseconds()
-			o := outage{span{start, start + f.length.Milliseconds()}, f}
+			start := from + f.At.Milliseconds()
+			o := outage{span{start, start + f.Length.Milliseconds()}, f}
 			if o.from < d.to && o.to >= d.from {
-				n := s.fleet.nodeOf(f.node)
+				n := s.fleet.nodeOf(f.Node)
 				out[n] = append(out[n], o)
 			}
 		}

@@ -42,43 +42,47 @@ func New(config Config, deps Deps) (*Source, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("validate simulator: %w", err)
 	}
+	d, err := describe()
+	if err != nil {
+		return nil, err
+	}
 	seed := deriveName(mix(uint64(config.Seed)), config.Cluster)
 	s := &Source{
 		config: config, seed: seed,
 		window:   span{config.WindowFrom.UnixMilli(), config.WindowTo.UnixMilli()},
-		fleet:    newFleet(seed),
+		fleet:    newFleet(seed, &d),
 		tenants:  map[string]*tenant{},
-		failures: demoFailures(),
+		failures: d.Failures,
 		metrics:  newMetrics(deps.Registerer),
 		plans:    map[int64]*plan{},
 	}
-	for _, t := range demoTenants() {
+	for _, t := range d.Tenants {
 		if err := t.resolve(); err != nil {
 			return nil, err
 		}
-		s.tenants[t.name] = t
+		s.tenants[t.Name] = t
 	}
-	for _, w := range demoWorkloads() {
+	for _, w := range d.Workloads {
 		s.addWorkload(w)
 	}
-	for _, r := range demoIncidents() {
-		s.incidents = append(s.incidents, incident{r, s.fleet.lanesOf(r.places)})
+	for _, r := range d.Incidents {
+		s.incidents = append(s.incidents, incident{r, s.fleet.lanesOf(r.Places)})
 	}
 	return s, nil
 }
 
 // addWorkload makes one unit of a gang, else one per lane.
 func (s *Source) addWorkload(w workload) {
-	lanes := s.fleet.lanesOf(w.places)
+	lanes := s.fleet.lanesOf(w.Places)
 	groups := [][]int{lanes}
-	if !w.gang {
+	if !w.Gang {
 		groups = slices.Collect(slices.Chunk(lanes, 1))
 	}
 	for _, g := range groups {
 		s.units = append(s.units, unit{
-			workload: w, tenant: s.tenants[w.tenant], lanes: g,
-			scheduler: s.fleet.nodes[s.fleet.homes[g[0]].node].scheduler,
-			seed:      derive(deriveName(s.seed, w.name), int64(g[0])+1),
+			workload: w, tenant: s.tenants[w.Tenant], lanes: g,
+			scheduler: s.fleet.nodes[s.fleet.homes[g[0]].node].Scheduler,
+			seed:      derive(deriveName(s.seed, w.Name), int64(g[0])+1),
 		})
 	}
 }

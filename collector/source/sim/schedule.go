@@ -27,10 +27,13 @@ func (o *owner) message() *wire.Owner {
 	}
 }
 
-// resolve looks up the tenant's zone and its busiest hour.
+// resolve names the tenant's users, and looks up its zone and its busiest hour.
 func (t *tenant) resolve() (err error) {
-	if t.zone, err = time.LoadLocation(t.zoneName); err != nil {
-		return fmt.Errorf("load zone of tenant %s: %w", t.name, err)
+	for i := range 4 {
+		t.users = append(t.users, fmt.Sprintf("%s-user%d", t.Name, i+1))
+	}
+	if t.zone, err = time.LoadLocation(t.TimeZone); err != nil {
+		return fmt.Errorf("load zone of tenant %s: %w", t.Name, err)
 	}
 	// Summer time is left out on purpose: the customers' day has no clock.
 	_, offset := time.Date(2026, time.January, 1, 0, 0, 0, 0, t.zone).Zone()
@@ -53,7 +56,7 @@ func (t *tenant) open(d span) []span {
 			continue
 		}
 		y, m, dd := local.Date()
-		s := span{t.localMS(y, m, dd, t.workFrom), t.localMS(y, m, dd, t.workTo)}
+		s := span{t.localMS(y, m, dd, t.WorkFrom), t.localMS(y, m, dd, t.WorkTo)}
 		if !s.clip(d).empty() {
 			out = append(out, s)
 		}
@@ -78,13 +81,13 @@ type shift struct {
 
 // shifts lists the unit's runs that touch the UTC day d, whole.
 func (u *unit) shifts(d span, open []span) []shift {
-	switch u.kind {
+	switch u.Kind {
 	case notebook:
 		return u.notebooks(d)
 	case batch:
 		return u.batchJobs(d, open)
 	}
-	cycle := u.cycle.Milliseconds()
+	cycle := u.Cycle.Milliseconds()
 	phase := below(u.seed, cycle)
 	var out []shift
 	for k := floorDiv(d.from-phase, cycle); k <= floorDiv(d.to-1-phase, cycle); k++ {
@@ -98,8 +101,8 @@ func (u *unit) shifts(d span, open []span) []shift {
 
 // inCycle places one run in a cycle; inference takes all of it.
 func (u *unit) inCycle(from, cycle int64, seed uint64) shift {
-	length := cycle * u.fillPercent / 100
-	if u.kind == training {
+	length := cycle * u.FillPercent / 100
+	if u.Kind == training {
 		length -= below(derive(seed, 1), length/20)
 	}
 	from += below(derive(seed, 2), cycle-length)
@@ -116,11 +119,11 @@ func (u *unit) notebooks(d span) []shift {
 		y, m, dd := week.Date()
 		// The date itself, not a count of weeks, seeds the week.
 		seed := derive(u.seed, int64(y)*10_000+int64(m)*100+int64(dd))
-		if below(seed, 100) >= u.fillPercent {
+		if below(seed, 100) >= u.FillPercent {
 			continue
 		}
-		opened := u.tenant.localMS(y, m, dd+int(below(derive(seed, 1), 3)), u.tenant.workFrom)
-		closed := u.tenant.localMS(y, m, dd+4, u.tenant.workTo)
+		opened := u.tenant.localMS(y, m, dd+int(below(derive(seed, 1), 3)), u.tenant.WorkFrom)
+		closed := u.tenant.localMS(y, m, dd+4, u.tenant.WorkTo)
 		const spread = 90 * 60_000
 		s := span{opened + below(derive(seed, 2), spread), closed - below(derive(seed, 3), spread)}
 		if !s.clip(d).empty() {
@@ -133,14 +136,14 @@ func (u *unit) notebooks(d span) []shift {
 // batchJobs cuts each cycle into as many parts as it has jobs. Cycles divide the
 // day, so the day has all of them.
 func (u *unit) batchJobs(d span, open []span) []shift {
-	cycle := u.cycle.Milliseconds()
+	cycle := u.Cycle.Milliseconds()
 	var out []shift
 	for from := d.from; from < d.to; from += cycle {
-		if u.workHours && !anyHas(open, from) {
+		if u.WorkHours && !anyHas(open, from) {
 			continue
 		}
 		seed := derive(u.seed, from)
-		n := 1 + below(seed, u.jobs)
+		n := 1 + below(seed, u.Jobs)
 		part := cycle / n
 		for i := range n {
 			out = append(out, u.job(from+i*part, part, derive(seed, i+1)))
@@ -152,7 +155,7 @@ func (u *unit) batchJobs(d span, open []span) []shift {
 // job places one job in a part of a cycle; one in eight ends after some
 // seconds, as a failing one does.
 func (u *unit) job(from, part int64, seed uint64) shift {
-	most := part * u.fillPercent / 100
+	most := part * u.FillPercent / 100
 	length := most*3/4 + below(derive(seed, 1), most/4)
 	if seed%8 == 0 {
 		length = 3_000 + below(derive(seed, 2), 17_000)
@@ -171,8 +174,8 @@ func anyHas(spans []span, t int64) bool {
 }
 
 func (u *unit) load(seed uint64, open []span) load {
-	l := load{kind: u.kind, seed: seed, open: open, peak: u.tenant.peak}
-	switch u.kind {
+	l := load{kind: u.Kind, seed: seed, open: open, peak: u.tenant.peak}
+	switch u.Kind {
 	case training:
 		l.base = 760_000 + below(derive(seed, 9), 160_000)
 	case inference:
@@ -184,12 +187,12 @@ func (u *unit) load(seed uint64, open []span) load {
 }
 
 func (u *unit) owner(seed uint64) *owner {
-	project := u.project
+	project := u.Project
 	if project == "" {
-		project = u.tenant.projects[0]
+		project = u.tenant.Projects[0]
 	}
-	o := newOwner(u.tenant, u.scheduler, u.name, project, seed)
-	if u.kind == notebook {
+	o := newOwner(u.tenant, u.scheduler, u.Name, project, seed)
+	if u.Kind == notebook {
 		// A notebook belongs to a person, who keeps to the same leaf.
 		o.user = u.tenant.users[below(u.seed, int64(len(u.tenant.users)))]
 	}
@@ -199,11 +202,11 @@ func (u *unit) owner(seed uint64) *owner {
 func newOwner(t *tenant, s scheduler, name, project string, seed uint64) *owner {
 	if s == slurm {
 		return &owner{
-			project: project, account: t.name,
+			project: project, account: t.Name,
 			job:  fmt.Sprintf("%d", 1_000_000+below(seed, 9_000_000)),
 			user: t.users[below(derive(seed, 7), int64(len(t.users)))],
 		}
 	}
 	uid := uuidOf(derive(seed, 8))
-	return &owner{project: project, namespace: t.name, pod: name + "-" + uid[:8], uid: uid, container: "main"}
+	return &owner{project: project, namespace: t.Name, pod: name + "-" + uid[:8], uid: uid, container: "main"}
 }

@@ -8,7 +8,7 @@ import (
 // runsOf lists a lane's runs on a day by their start into the day, ms.
 func runsOf(s *Source, at time.Time, node string, board, leaf int) map[int64]run {
 	out := map[int64]run{}
-	for _, r := range s.plan(at.UnixMilli()).lanes[s.fleet.lanesOf([]place{{node: node, boards: []int{board}, leaves: []int{leaf}}})[0]] {
+	for _, r := range s.plan(at.UnixMilli()).lanes[s.fleet.lanesOf([]place{{Node: node, Boards: []int{board}, Leaves: []int{leaf}}})[0]] {
 		out[r.from-at.UnixMilli()] = r
 	}
 	return out

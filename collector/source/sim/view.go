@@ -15,10 +15,10 @@ type view struct {
 func newView(slot span, outages []outage) view {
 	v := view{slot: slot, observed: []span{slot}, energy: slot, outages: outages}
 	for _, o := range outages {
-		switch o.kind {
+		switch o.Kind {
 		case nodeReboot, exporterGap:
 			v.observed = without(v.observed, o.span)
-			v.down = v.down || o.kind == nodeReboot && !o.clip(slot).empty()
+			v.down = v.down || o.Kind == nodeReboot && !o.clip(slot).empty()
 		case attributionFailure:
 			v.failed = v.failed || !o.clip(slot).empty()
 		}
@@ -34,7 +34,7 @@ func lastSeen(t int64, outages []outage) int64 {
 	for again := true; again; {
 		again = false
 		for _, o := range outages {
-			blind := o.kind == nodeReboot || o.kind == exporterGap
+			blind := o.Kind == nodeReboot || o.Kind == exporterGap
 			if blind && o.from < t && t <= o.to {
 				t, again = o.from, true
 			}
@@ -69,15 +69,15 @@ func (v *view) sight(board int) sight {
 	}
 	s := sight{counterSpan: v.energy, energy: []span{v.energy}, busy: []span{v.energy}, seen: v.observed}
 	for _, o := range v.outages {
-		mine := o.board == board
+		mine := o.Board == board
 		switch {
-		case o.kind == nodeReboot, o.kind == gpuLost && mine:
-			s.lost = s.lost || o.kind == gpuLost && !o.clip(v.slot).empty()
+		case o.Kind == nodeReboot, o.Kind == gpuLost && mine:
+			s.lost = s.lost || o.Kind == gpuLost && !o.clip(v.slot).empty()
 			s.energy, s.busy, s.seen = without(s.energy, o.span), without(s.busy, o.span), without(s.seen, o.span)
-		case o.kind == gpuUnhealthy && mine:
+		case o.Kind == gpuUnhealthy && mine:
 			s.unhealthy = s.unhealthy || !o.clip(v.slot).empty()
 			s.busy, s.seen = without(s.busy, o.span), without(s.seen, o.span)
-		case o.kind == energyReset && mine:
+		case o.Kind == energyReset && mine:
 		default:
 			continue
 		}
