@@ -57,8 +57,8 @@ func TestIsBlank(t *testing.T) {
 // to its field.
 func TestTable(t *testing.T) {
 	ids, names := map[uint32]bool{}, map[string]bool{}
-	for i := range fields {
-		f := &fields[i]
+	for i := range table.Fields {
+		f := &table.Fields[i]
 		if ids[f.ID] || len(f.Names) == 0 || f.Min > f.Max {
 			t.Errorf("field %d %v: twice, without a name, or range %v to %v", f.ID, f.Names, f.Min, f.Max)
 		}
