@@ -17,13 +17,21 @@ import (
 // describe adds to the description what the guard answers with, so that no
 // answer is undocumented.
 func describe(doc *huma.OpenAPI) {
-	for _, item := range doc.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post} {
+	for _, op := range operationsOf(doc) {
+		describeOperation(op)
+	}
+}
+
+// operationsOf are all operations, by path.
+func operationsOf(doc *huma.OpenAPI) (all []*huma.Operation) {
+	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
+		for _, op := range []*huma.Operation{doc.Paths[path].Get, doc.Paths[path].Post} {
 			if op != nil {
-				describeOperation(op)
+				all = append(all, op)
 			}
 		}
 	}
+	return all
 }
 
 // linked names what an answer leads to: by the pointer to a value in it, the
@@ -129,74 +137,43 @@ func textHeader(description string) *huma.Header {
 //go:embed docs.html
 var docsTemplate string
 
-// docsOperation is an operation as the page shows it.
-type docsOperation struct {
-	ID, Method, Path, Summary, Description string
-	Parameters                             []docsParameter
-	Answers                                []docsAnswer
-}
-
-type docsParameter struct {
-	Name, In, Type, Description string
-	Required                    bool
-}
-
-type docsAnswer struct{ Status, Type, Description string }
-
 // renderDocs makes the page of the description; it loads nothing.
 func renderDocs(doc *huma.OpenAPI) ([]byte, error) {
-	page, err := template.New("docs").Parse(docsTemplate)
+	page, err := template.New("docs").Funcs(template.FuncMap{
+		"operations": func() []*huma.Operation { return operationsOf(doc) },
+		"parameters": func(op *huma.Operation) []*huma.Param { return parametersOf(doc, op) },
+		"typeOf":     typeOf,
+		"contentTypes": func(content map[string]*huma.MediaType) string {
+			return strings.Join(slices.Sorted(maps.Keys(content)), ", ")
+		},
+	}).Parse(docsTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("read docs page: %w", err)
 	}
 	var out bytes.Buffer
-	if err := page.Execute(&out, map[string]any{"Info": doc.Info, "Operations": docsOperations(doc)}); err != nil {
+	if err := page.Execute(&out, doc.Info); err != nil {
 		return nil, fmt.Errorf("render docs page: %w", err)
 	}
 	return out.Bytes(), nil
 }
 
-func docsOperations(doc *huma.OpenAPI) []docsOperation {
-	var all []docsOperation
-	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
-		for _, op := range []*huma.Operation{doc.Paths[path].Get, doc.Paths[path].Post} {
-			if op != nil {
-				all = append(all, docsOperationOf(doc, op))
-			}
-		}
+// parametersOf are an operation's parameters and its body's fields.
+func parametersOf(doc *huma.OpenAPI, op *huma.Operation) []*huma.Param {
+	all := slices.Clone(op.Parameters)
+	if op.RequestBody == nil || op.RequestBody.Content[jsonType] == nil {
+		return all
+	}
+	body := op.RequestBody.Content[jsonType].Schema
+	if body.Ref != "" {
+		body = doc.Components.Schemas.SchemaFromRef(body.Ref)
+	}
+	for _, name := range slices.Sorted(maps.Keys(body.Properties)) {
+		of := body.Properties[name]
+		all = append(all, &huma.Param{
+			Name: name, In: "body", Schema: of, Description: of.Description, Required: slices.Contains(body.Required, name),
+		})
 	}
 	return all
-}
-
-func docsOperationOf(doc *huma.OpenAPI, op *huma.Operation) docsOperation {
-	shown := docsOperation{
-		ID: op.OperationID, Method: op.Method, Path: op.Path, Summary: op.Summary,
-		Description: op.Description,
-	}
-	for _, p := range op.Parameters {
-		shown.Parameters = append(shown.Parameters, docsParameter{
-			Name: p.Name, In: p.In, Type: typeOf(p.Schema), Description: p.Description, Required: p.Required,
-		})
-	}
-	if op.RequestBody != nil && op.RequestBody.Content[jsonType] != nil {
-		body := op.RequestBody.Content[jsonType].Schema
-		if body.Ref != "" {
-			body = doc.Components.Schemas.SchemaFromRef(body.Ref)
-		}
-		for _, name := range slices.Sorted(maps.Keys(body.Properties)) {
-			shown.Parameters = append(shown.Parameters, docsParameter{
-				Name: name, In: "body", Type: typeOf(body.Properties[name]),
-				Description: body.Properties[name].Description, Required: slices.Contains(body.Required, name),
-			})
-		}
-	}
-	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
-		answer := op.Responses[status]
-		shown.Answers = append(shown.Answers, docsAnswer{
-			Status: status, Type: strings.Join(slices.Sorted(maps.Keys(answer.Content)), ", "), Description: answer.Description,
-		})
-	}
-	return shown
 }
 
 // typeOf is a schema in a few words.

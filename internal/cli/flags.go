@@ -13,6 +13,14 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
+// Into is for pflag.FlagSet.Func: it reads a flag's value with parse.
+func Into[T any](into *T, parse func(string) (T, error)) func(string) error {
+	return func(text string) (err error) {
+		*into, err = parse(text)
+		return err
+	}
+}
+
 // Place is a flag's partition and offset.
 type Place struct {
 	Partition int

@@ -39,37 +39,24 @@ func decidedOn(e decisions.Entry) string {
 	return e.Subject()
 }
 
-// ExpectFlag is a head of the decisions that somebody noted.
-type ExpectFlag struct{ decisions.Head }
-
-// Type is what help calls the flag's value.
-func (e *ExpectFlag) Type() string { return "OFFSET=HASH" }
-
-// Set reads an offset and the chain's value after it.
-func (e *ExpectFlag) Set(text string) (err error) {
-	e.Head, err = decisions.ParseHead(text)
-	return err
-}
-
-// check compares the chain with what was noted.
-func (e *ExpectFlag) check(log *decisions.Log) error {
-	if e.Chain == "" {
-		return nil
-	}
+// compare compares the chain with a head that was noted.
+func compare(log *decisions.Log, noted decisions.Head) error {
 	var now decisions.Head
-	log.View(func(state *decisions.State) { now = state.HeadAt(e.Offset) })
+	log.View(func(state *decisions.State) { now = state.HeadAt(noted.Offset) })
 	switch now.Chain {
-	case e.Chain:
+	case noted.Chain:
 		return nil
 	case "":
-		return fmt.Errorf("compare the chain: there is no offset %d any more", e.Offset)
+		return fmt.Errorf("compare the chain: there is no offset %d any more", noted.Offset)
 	}
-	return fmt.Errorf("compare the chain: after offset %d it is %s, not %s: something up to there was changed", e.Offset,
-		now.Chain, e.Chain)
+	return fmt.Errorf("compare the chain: after offset %d it is %s, not %s: something up to there was changed",
+		noted.Offset,
+		now.Chain, noted.Chain)
 }
 
-// Audit lists what was decided, from an offset on, and compares the chain with what was noted.
-func Audit(ctx context.Context, s *cli.Session, from int64, parts bool, expect ExpectFlag) error {
+// Audit lists what was decided, from an offset on, and compares the chain with what was noted;
+// the zero head: nothing was.
+func Audit(ctx context.Context, s *cli.Session, from int64, parts bool, expect decisions.Head) error {
 	if from < 0 {
 		return cli.UsageError(fmt.Errorf("--from %d: want 0 or more", from))
 	}
@@ -91,7 +78,10 @@ func Audit(ctx context.Context, s *cli.Session, from int64, parts bool, expect E
 		if _, _, err := p.Decisions.Compare(); err != nil {
 			return err
 		}
-		if err := expect.check(p.Decisions); err != nil || expect.Chain == "" || s.Format != cli.AsTable {
+		if expect.Chain == "" {
+			return nil
+		}
+		if err := compare(p.Decisions, expect); err != nil || s.Format != cli.AsTable {
 			return err
 		}
 		return s.Writef("\nAfter offset %d the chain is what was noted: nothing up to there was changed.\n", expect.Offset)

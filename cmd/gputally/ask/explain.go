@@ -38,23 +38,8 @@ func (o *explainOutput) Set(value string) error {
 	return nil
 }
 
-// FullHour is the flag --hour.
-type FullHour struct{ At time.Time }
-
-// String is empty where no hour was given.
-func (h *FullHour) String() string {
-	if h.At.IsZero() {
-		return ""
-	}
-	return h.At.Format(time.RFC3339)
-}
-
-// Type is what help calls the flag's value.
-func (h *FullHour) Type() string { return "HOUR" }
-
-// Set reads RFC 3339, with or without minutes and seconds; the ledger's hours
-// are full ones in UTC.
-func (h *FullHour) Set(text string) error {
+// FullHour reads an hour of the ledger, which are full ones in UTC: RFC 3339, with or without minutes and seconds.
+func FullHour(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15Z07:00"} {
 		at, err := time.Parse(layout, text)
 		if err != nil {
@@ -62,39 +47,23 @@ func (h *FullHour) Set(text string) error {
 		}
 		at = at.UTC()
 		if err := usage.InYears(at); err != nil {
-			return err
+			return at, err
 		}
 		if full := at.Truncate(time.Hour); !at.Equal(full) {
-			return fmt.Errorf("want a full hour in UTC; the one around it is %s", full.Format(time.RFC3339))
+			return at, fmt.Errorf("want a full hour in UTC; the one around it is %s", full.Format(time.RFC3339))
 		}
-		h.At = at
-		return nil
+		return at, nil
 	}
-	return errors.New("want an hour such as 2026-10-03T14:00Z")
+	return time.Time{}, errors.New("want an hour such as 2026-10-03T14:00Z")
 }
 
-// zoneFlag is the flag --time-zone.
-type zoneFlag struct{ zone *time.Location }
-
-// String is empty where no zone was given.
-func (z *zoneFlag) String() string {
-	if z.zone == nil {
-		return ""
-	}
-	return z.zone.String()
-}
-
-// Type is what help calls the flag's value.
-func (z *zoneFlag) Type() string { return "ZONE" }
-
-// Set takes a name of the IANA time-zone database.
-func (z *zoneFlag) Set(name string) error {
+// TimeZone reads a name of the IANA time-zone database.
+func TimeZone(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "" || name == "Local" {
-		return errors.New("want a zone such as Europe/Berlin")
+		return nil, errors.New("want a zone such as Europe/Berlin")
 	}
-	z.zone = zone
-	return nil
+	return zone, nil
 }
 
 // ExplainAsk is what the command line asks.
@@ -102,7 +71,7 @@ type ExplainAsk struct {
 	Request explain.Request
 	Invoice string
 	Line    int
-	Zone    zoneFlag
+	Zone    *time.Location // nil: UTC alone
 	Output  explainOutput
 }
 
@@ -191,8 +160,8 @@ func explainHour(ctx context.Context, s *cli.Session, a *app.Access, ask Explain
 	if err != nil {
 		return err
 	}
-	if ask.Zone.zone != nil {
-		e.In(ask.Zone.zone)
+	if ask.Zone != nil {
+		e.In(ask.Zone)
 	}
 	price := listprice.Of(book, e, ask.Request)
 	if err := printExplanation(s, ask.Output, e, price); err != nil {

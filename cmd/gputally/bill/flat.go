@@ -20,18 +20,6 @@ type flatRate struct {
 	rate  decimal.Decimal
 }
 
-// String is what was given so far.
-func (f *flatRates) String() string {
-	given := make([]string, len(*f))
-	for i, r := range *f {
-		given[i] = strings.TrimPrefix(r.model+"="+r.rate.String(), "=")
-	}
-	return strings.Join(given, ", ")
-}
-
-// Type is what help calls the flag's value.
-func (f *flatRates) Type() string { return "RATE" }
-
 // Set takes MODEL=RATE or RATE, each model once.
 func (f *flatRates) Set(text string) error {
 	var r flatRate

@@ -16,19 +16,11 @@ import (
 	"github.com/gputally/gputally/internal/plural"
 )
 
-// PolicyFlag is the value of --policy: the name of a way to derive profile rates.
-type PolicyFlag struct{ Policy prices.Policy }
+// Policy is the name of a way to derive profile rates.
+type Policy = prices.Policy
 
-func (p *PolicyFlag) String() string { return string(p.Policy) }
-
-// Type is what help calls the flag's value.
-func (p *PolicyFlag) Type() string { return "POLICY" }
-
-// Set takes a policy's name.
-func (p *PolicyFlag) Set(text string) (err error) {
-	p.Policy, err = prices.ParsePolicy(text)
-	return err
-}
+// ParsePolicy reads a policy's name.
+func ParsePolicy(text string) (Policy, error) { return prices.ParsePolicy(text) }
 
 // Derive prints the rates of MIG profiles that follow from those of whole GPUs.
 func Derive(s *cli.Session, path string, policy prices.Policy, models []string) error {

@@ -8,11 +8,12 @@ import (
 	"github.com/gputally/gputally/cmd/gputally/ask"
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/datadir"
+	"github.com/gputally/gputally/internal/decisions"
 )
 
 func auditCommand() cli.Command {
 	var from int64
-	var expect ask.ExpectFlag
+	var expect decisions.Head
 	var parts bool
 	return cli.Command{
 		Use:   "audit",
@@ -31,7 +32,8 @@ with their copy (decisions.copy_dir) and their witness (decisions.witness.file).
 		Flags: func(flags *pflag.FlagSet) {
 			flags.Int64Var(&from, "from", 0, "first `OFFSET` to list")
 			flags.BoolVar(&parts, "parts", false, "list the parts of documents, too")
-			flags.Var(&expect, "expect", "`OFFSET=HASH`: the chain's value after an offset, noted before")
+			flags.Func("expect", "`OFFSET=HASH`: the chain's value after an offset, noted before",
+				cli.Into(&expect, decisions.ParseHead))
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
 			return ask.Audit(ctx, s, from, parts, expect)

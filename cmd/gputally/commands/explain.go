@@ -11,7 +11,6 @@ import (
 
 func explainCommand() cli.Command {
 	q := ask.ExplainAsk{Output: ask.OutputText}
-	var hour ask.FullHour
 	return cli.Command{
 		Use:   "explain",
 		Short: "Why so much? One GPU in one hour, in words, by reason and evidence, down to batches",
@@ -37,17 +36,14 @@ which the GPU-hour with the most time is explained.`,
 			flags.StringVar(&q.Request.Job, "job", "", "the GPU that this `JOB` held, by its id")
 			flags.StringVar(&q.Invoice, "invoice", "", "the `NUMBER` of a decided invoice, with --line")
 			flags.IntVar(&q.Line, "line", 0, "the invoice's `LINE`, from 1 on")
-			flags.Var(&hour, "hour", "the `HOUR`, in UTC unless it names an offset")
+			flags.Func("hour", "the `HOUR`, in UTC unless it names an offset", cli.Into(&q.Request.Hour, ask.FullHour))
 			flags.StringVar(&q.Request.Cluster, "cluster", "", "the GPU's `CLUSTER`, where several have one of that id")
 			flags.StringVar(&q.Request.Leaf, "leaf", "", "only the lines of this `LEAF`, such as a MIG instance")
 			flags.StringVar(&q.Request.Tenant, "tenant", "", "only the `TENANT`'s lines")
 			flags.BoolVar(&q.Request.All, "all", false, "list the batches behind it, too, and those that lost")
-			flags.Var(&q.Zone, "time-zone", "show times in this `ZONE` too, such as Europe/Berlin")
+			flags.Func("time-zone", "show times in this `ZONE` too, such as Europe/Berlin", cli.Into(&q.Zone, ask.TimeZone))
 			flags.VarP(&q.Output, "output", "o", "print the answer as `FORMAT`: text or json")
 		},
-		Run: func(ctx context.Context, s *cli.Session, _ []string) error {
-			q.Request.Hour = hour.At
-			return ask.Explain(ctx, s, q)
-		},
+		Run: func(ctx context.Context, s *cli.Session, _ []string) error { return ask.Explain(ctx, s, q) },
 	}
 }

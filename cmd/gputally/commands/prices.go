@@ -40,7 +40,7 @@ func pricesCommand() cli.Command {
 }
 
 func pricesDeriveCommand() cli.Command {
-	var policy bill.PolicyFlag
+	var policy bill.Policy
 	var models []string
 	return cli.Command{
 		Use:   "derive FILE",
@@ -58,12 +58,12 @@ To use the rates, put the profiles of each model into the same version of the bo
 			"gputally prices derive --policy memory prices.yaml --model 'NVIDIA H200'", "one model's",
 		},
 		Flags: func(flags *pflag.FlagSet) {
-			flags.Var(&policy, "policy", "the `POLICY`: compute-slice, memory, sm or dominant")
+			flags.Func("policy", "the `POLICY`: compute-slice, memory, sm or dominant", cli.Into(&policy, bill.ParsePolicy))
 			flags.StringArrayVar(&models, "model", nil, "only this `MODEL`; repeat it for more")
 		},
 		Needs: []string{"policy"},
 		Run: func(_ context.Context, s *cli.Session, args []string) error {
-			return bill.Derive(s, args[0], policy.Policy, models)
+			return bill.Derive(s, args[0], policy, models)
 		},
 	}
 }
@@ -124,8 +124,8 @@ energy. Of a usage file, an hour without platform rows of a model counts as supp
 		Flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&f.Usage, "usage", "", "usage `FILE` (CSV) to rate instead of a ledger")
 			flags.StringArrayVar(&f.Books, "prices", nil, "price book `FILE`; repeat it to compare")
-			flags.Var(&f.Flat, "gpu-hour",
-				"compare with a `RATE` per GPU-hour: MODEL=RATE, or one for all models without their own; repeat it")
+			flags.Func("gpu-hour",
+				"compare with a `RATE` per GPU-hour: MODEL=RATE, or one for all models without their own; repeat it", f.Flat.Set)
 			flags.StringVar(&f.Currency, "currency", "USD", "`CODE` of --gpu-hour where there is no --prices")
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error { return bill.Simulate(ctx, s, f) },
