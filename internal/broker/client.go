@@ -29,7 +29,7 @@ type Client struct {
 	kafka     *kafka.Client
 }
 
-// NewClient makes a client; nothing is dialled before the first call.
+// NewClient makes a client without connecting.
 func NewClient(config Config, log *slog.Logger) *Client {
 	config = withDefaults(config, DefaultConfig())
 	addresses, dial := dialing(config.Brokers)
@@ -52,18 +52,19 @@ func NewClient(config Config, log *slog.Logger) *Client {
 	}
 }
 
-// dialFunc is what kafka-go calls for a connection.
+// dialFunc opens a connection for kafka-go.
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
 const (
-	// unixScheme begins the address of a broker behind a Unix socket.
+	// unixScheme is the prefix of the address of a broker on a Unix socket.
 	unixScheme = "unix:"
-	// behindSocket stands for its host and port, which kafka-go and kfake want.
+	// behindSocket is the host and port given to kafka-go and kfake for a broker on a Unix socket; it is never
+	// dialled.
 	behindSocket = "localhost:9092"
 )
 
-// dialing is how brokers are reached. One behind a Unix socket is alone: every
-// connection goes to the socket, whatever address the broker gives.
+// dialing returns the addresses for kafka-go and the function that dials them. A broker on a Unix socket must be the
+// only one: every connection goes to the socket, whatever address the broker's metadata gives.
 func dialing(brokers []string) ([]string, dialFunc) {
 	if len(brokers) != 1 {
 		return brokers, nil
@@ -77,16 +78,15 @@ func dialing(brokers []string) ([]string, dialFunc) {
 	}
 }
 
-// Close drops idle connections. Consumers are closed by themselves, before.
+// Close drops idle connections. Close the client's consumers first.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// request bounds one round trip to a broker.
+// request returns a context bounded by RequestTimeout, for one round trip to a broker.
 func (c *Client) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.config.RequestTimeout)
 }
 
-// partitionCount asks for a topic's partitions; the transport caches the answer
-// for some seconds.
+// partitionCount returns the number of a topic's partitions; the transport caches it for some seconds.
 func (c *Client) partitionCount(ctx context.Context, topic string) (int, error) {
 	ctx, cancel := c.request(ctx)
 	defer cancel()
@@ -121,27 +121,24 @@ type Message struct {
 	Value   []byte
 	Headers []Header
 
-	// Partition and Offset are the message's place; Produce sets them on
-	// acknowledged messages.
+	// Partition and Offset locate the message; Produce sets them on acknowledged messages.
 	Partition int
 	Offset    int64
 
-	// Time is the record's timestamp, see the package comment. Produce sets it,
-	// with the embedded broker to when it was called.
+	// Time is the record's timestamp (see the package comment). Produce sets it; with the embedded broker, to the
+	// time of the call.
 	Time time.Time
-	// FetchedAt is when this process received the message, on its own clock.
+	// FetchedAt is when this process received the message, by its own clock.
 	FetchedAt time.Time
 
-	// Hole is what was deleted just before this message and after the one
-	// before it (or after the committed offset); nil: nothing.
+	// Hole lists the offsets deleted between the previous message (or the committed offset) and this one; nil: none.
 	Hole *Hole
 
-	// Bad says why the message can't be used as it is; nil: it can.
+	// Bad is the reason why the message can't be processed; nil: it can.
 	Bad *Unreadable
 }
 
-// Next is the offset behind the message: one more than Offset, unless it stands
-// for a batch that can't be read.
+// Next is the next offset to read: Offset + 1, or the end of the batch if the message represents an unreadable batch.
 func (m *Message) Next() int64 {
 	if m.Bad != nil && m.Bad.To > 0 {
 		return m.Bad.To
@@ -158,10 +155,9 @@ func (m *Message) sizeBytes() int {
 	return n
 }
 
-// Hole is a run of offsets [From, To) of a partition that can't be read any
-// more, as a rule because retention deleted them before they were fetched (C3).
-// It begins at the committed offset where the group starts, so a consumer that
-// journals before it commits may find some of it journalled already.
+// Hole is a range of offsets [From, To) of a partition that can no longer be read, usually because retention deleted
+// them before they were fetched (C3). It begins at the committed offset where the group started, so a consumer that
+// writes its journal before it commits may find part of the hole in the journal already.
 type Hole struct {
 	Partition int
 	From      int64
@@ -175,8 +171,7 @@ func (h Hole) String() string {
 	return fmt.Sprintf("partition %d offsets [%d, %d)", h.Partition, h.From, h.To)
 }
 
-// metrics are shared between the clients of one registry: standalone runs several
-// in one process.
+// metrics are shared between the clients of one registry: standalone runs several clients in one process.
 type metrics struct {
 	produced, producedBytes, retries *prometheus.CounterVec // by topic
 	fetched, fetchedBytes            *prometheus.CounterVec // by topic and group

@@ -15,10 +15,10 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// Config says how to reach the brokers and what the topics must be like. Zero
-// values take the defaults of DefaultConfig, Brokers excepted.
+// Config has the brokers' addresses and the settings of topics and requests. Zero values take the defaults of
+// DefaultConfig, except Brokers.
 type Config struct {
-	Brokers  []string // host:port; or one alone, unix: and the path of its socket
+	Brokers  []string // host:port; or a single unix: and the path of a socket
 	ClientID string
 	TLS      *tls.Config    // nil: plain text
 	SASL     sasl.Mechanism // nil: no authentication
@@ -51,11 +51,10 @@ type Config struct {
 	Clock      clock.Clock           // nil: the real one
 }
 
-// batchOverheadBytes is what a record batch and its records may add to the
-// messages' own bytes, incompressible data included.
+// batchOverheadBytes is the most that headers and compression of incompressible data add to the messages' bytes.
 const batchOverheadBytes = 64 << 10
 
-// DefaultConfig has everything but Brokers.
+// DefaultConfig returns every default; Brokers has none.
 func DefaultConfig() Config {
 	return Config{
 		ClientID:              "gputally",
@@ -75,7 +74,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults is given with its zero fields taken from defaults.
+// withDefaults returns given with its zero fields replaced by those of defaults.
 func withDefaults[T any](given, defaults T) T {
 	to, from := reflect.ValueOf(&given).Elem(), reflect.ValueOf(&defaults).Elem()
 	for i := range to.NumField() {
@@ -86,7 +85,7 @@ func withDefaults[T any](given, defaults T) T {
 	return given
 }
 
-// Validate reports every field that can't work, with its value.
+// Validate returns an error for each invalid field, with its value.
 func (c Config) Validate() error {
 	c = withDefaults(c, DefaultConfig())
 	var errs []error

@@ -14,19 +14,17 @@ import (
 
 // ConsumerOptions tunes a consumer; zero values take the defaults.
 type ConsumerOptions struct {
-	// SessionTimeout is how long a dead member keeps its partitions. Default
-	// 6 s, the shortest Apache Kafka accepts unless configured.
+	// SessionTimeout is how long a member that stopped sending heartbeats keeps its partitions. Default 6 s, the
+	// shortest that Apache Kafka accepts unless configured otherwise.
 	SessionTimeout time.Duration
 	// RebalanceTimeout is how long a rebalance waits for members. Default 10 s.
 	RebalanceTimeout time.Duration
-	// MinBytes that a fetch waits for, at most MaxWait. Defaults 1 and 500 ms.
+	// MinBytes is the size a fetch waits for, for at most MaxWait. Defaults 1 byte and 500 ms.
 	MinBytes int
 	MaxWait  time.Duration
-	// MaxBytes of one fetch per partition, compressed. Default 4 MiB; a larger
-	// batch still arrives, alone.
+	// MaxBytes bounds one fetch per partition, compressed. Default 4 MiB; a larger batch still arrives, alone.
 	MaxBytes int
-	// EveryOffset hands over a transaction's marker, too, as a message that can't be
-	// read, where else it is reported as a hole.
+	// EveryOffset returns a transaction's marker as an unreadable message instead of reporting it as a hole.
 	EveryOffset bool
 }
 
@@ -37,39 +35,38 @@ func (o ConsumerOptions) withDefaults() ConsumerOptions {
 	})
 }
 
-// ErrNotAssigned means that the messages' partition went to another member (or
-// another generation) of the group before the commit. They will be fetched
-// again by whoever has it now: go on, the journal drops the copies. A commit
-// that got no answer, as from a broker that restarts, is this error, too.
+// ErrNotAssigned means that the messages' partition was assigned to another member or generation of the group before
+// the commit. Its new owner fetches the messages again: continue, the journal drops the copies. A commit that got no
+// answer, for example because the broker restarted, returns this error, too.
 var ErrNotAssigned = errors.New("partition no longer assigned to this consumer")
 
-// ErrClosed is what Fetch returns on a closed consumer.
+// ErrClosed is returned by Fetch on a closed consumer.
 var ErrClosed = errors.New("consumer closed")
 
-// OffsetError means that the group's committed offset lies beyond the end of
-// the partition: the topic was made anew, or the broker lost acknowledged
-// messages. Going on would hide that; someone has to decide.
+// OffsetError means that the group's committed offset is beyond the end of the partition: the topic was recreated, or
+// the broker lost acknowledged messages. The consumer stops, since continuing would hide the loss; an operator must
+// decide.
 type OffsetError struct {
 	Topic     string
 	Group     string
 	Partition int
-	Offset    int64 // where the group wanted to read
-	Last      int64 // the partition's end
+	Offset    int64 // the group's next offset
+	Last      int64 // the end of the partition
 }
 
 func (e *OffsetError) Error() string {
 	return fmt.Sprintf(
-		"group %s stands at offset %d of topic %s partition %d, which ends at %d: the topic was recreated or lost messages",
+		"group %s committed offset %d of topic %s partition %d, which ends at %d: the topic was recreated or lost messages",
 		e.Group, e.Offset, e.Topic, e.Partition, e.Last)
 }
 
-// generation is one assignment of partitions to this member. Its messages die
-// with it: whoever is assigned next starts at the committed offset.
+// generation is one assignment of partitions to this member. Unread messages are dropped when it ends: the next owner
+// starts at the committed offset.
 type generation struct {
 	kafka    *kafka.Generation
 	starts   map[int]int64
 	arriving chan []Message
-	pending  []Message // touched by Fetch alone
+	pending  []Message // used by Fetch only
 }
 
 func newGeneration(g *kafka.Generation, topic string) *generation {
@@ -80,7 +77,7 @@ func newGeneration(g *kafka.Generation, topic string) *generation {
 	return gen
 }
 
-// take hands out up to limit messages, as many as are there without waiting.
+// take returns up to limit messages that have arrived, without waiting.
 func (g *generation) take(limit int) []Message {
 	for len(g.pending) < limit {
 		select {
@@ -94,8 +91,8 @@ func (g *generation) take(limit int) []Message {
 	return take(&g.pending, limit)
 }
 
-// commit commits the next offsets to read, by partition. An offset before the
-// generation's start would move the group back, so it is refused.
+// commit commits the next offsets to read, by partition. It refuses an offset before the generation's start, which
+// would move the group back.
 func (g *generation) commit(topic string, next map[int]int64) error {
 	if g == nil {
 		return ErrNotAssigned
@@ -109,7 +106,7 @@ func (g *generation) commit(topic string, next map[int]int64) error {
 	if err == nil {
 		return nil
 	}
-	// Without an answer the generation's connection is lost, and it with it.
+	// Without an answer the connection of the generation is lost, which ends the generation.
 	var code kafka.Error
 	if !errors.As(err, &code) || code == kafka.IllegalGeneration || code == kafka.UnknownMemberId ||
 		code == kafka.RebalanceInProgress {
@@ -175,7 +172,7 @@ func (c *Client) Consumer(group, topic string, opt ConsumerOptions) (*Consumer, 
 	return consumer, nil
 }
 
-// join takes part in one generation of the group after another.
+// join joins the group again after each generation ends, until ctx ends.
 func (c *Consumer) join(ctx context.Context) {
 	defer close(c.done)
 	for {
@@ -185,13 +182,13 @@ func (c *Consumer) join(ctx context.Context) {
 		}
 		if err != nil {
 			c.client.metrics.errors.WithLabelValues("join_group").Inc()
-			c.client.log.Warn("join group failed, trying again", "group", c.group, "topic", c.topic, "err", err)
+			c.client.log.Warn("joining the group failed, trying again", "group", c.group, "topic", c.topic, "err", err)
 			continue
 		}
 		c.client.metrics.rebalances.WithLabelValues(c.topic, c.group).Inc()
 		gen := newGeneration(next, c.topic)
 		c.setGeneration(gen)
-		// It is this generation's number, unless that has ended already.
+		// The number is this generation's unless the generation has ended already.
 		if n := c.dealt.count.Load(); n != notLeader {
 			next.Start(func(ctx context.Context) { c.watch(ctx, n) })
 		}
@@ -205,7 +202,7 @@ func (c *Consumer) join(ctx context.Context) {
 	}
 }
 
-// follow hands on what a partition has until ctx ends.
+// follow passes on the messages of a partition until ctx ends.
 func (c *Consumer) follow(ctx context.Context, f *fetcher, arriving chan<- []Message) {
 	defer c.client.metrics.dropLag(f)
 	for {
@@ -225,16 +222,16 @@ func (c *Consumer) follow(ctx context.Context, f *fetcher, arriving chan<- []Mes
 	}
 }
 
-// watch returns, which ends the generation, when the topic has another number of
-// partitions than the leader assigned.
+// watch returns, which ends the generation, when the number of the topic's partitions differs from what the leader
+// assigned.
 func (c *Consumer) watch(ctx context.Context, dealt int64) {
 	for clock.Sleep(ctx, c.client.clock, watchInterval) == nil {
 		n, err := c.client.partitionCount(ctx, c.topic)
 		if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) {
-			continue // the fetchers say what is wrong
+			continue // the fetchers report the error
 		}
 		if int64(n) != dealt {
-			c.client.log.Info("topic has other partitions, joining the group anew",
+			c.client.log.Info("number of partitions changed, joining the group again",
 				"group", c.group, "topic", c.topic, "partitions", n, "assigned", dealt)
 			return
 		}
@@ -248,7 +245,7 @@ func (c *Consumer) setGeneration(gen *generation) {
 	c.signal()
 }
 
-// signal wakes those who wait for a change; the lock is held.
+// signal wakes the goroutines that wait for a change; the caller holds the lock.
 func (c *Consumer) signal() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -272,10 +269,9 @@ func (c *Consumer) state() (gen *generation, changed <-chan struct{}, err error)
 	return c.gen, c.changed, c.fatal
 }
 
-// Fetch returns up to limit messages: what is there, or after waiting at most wait
-// for the first; none in that time is an empty slice and no error. Within a
-// partition they come in offset order, and after a rebalance again from the
-// committed offset. Errors: ctx's, ErrClosed, *OffsetError.
+// Fetch returns up to limit messages: those that have arrived or, after waiting at most wait for the first, an empty
+// slice and no error. Within a partition they come in offset order; after a rebalance, again from the committed
+// offset. Errors: ctx's, ErrClosed, *OffsetError.
 func (c *Consumer) Fetch(ctx context.Context, limit int, wait time.Duration) ([]Message, error) {
 	c.fetching.Lock()
 	defer c.fetching.Unlock()
@@ -312,7 +308,7 @@ func (c *Consumer) count(msgs []Message) {
 		bytes += msgs[i].sizeBytes()
 		if hole := msgs[i].Hole; hole != nil {
 			c.client.metrics.holes.WithLabelValues(c.topic, c.group).Add(float64(hole.Count()))
-			c.client.log.Error("messages are gone before they were read",
+			c.client.log.Error("messages were deleted before they were read",
 				"topic", c.topic, "group", c.group, "partition", hole.Partition, "from", hole.From, "to", hole.To)
 		}
 	}
@@ -320,8 +316,8 @@ func (c *Consumer) count(msgs []Message) {
 	c.client.metrics.fetchedBytes.WithLabelValues(c.topic, c.group).Add(float64(bytes))
 }
 
-// Commit says that msgs and everything before them in their partitions are done
-// with. The error is ErrNotAssigned where a partition has moved on.
+// Commit commits the offsets behind msgs, the last message of each partition. The error is ErrNotAssigned if a
+// partition has been assigned to another member.
 func (c *Consumer) Commit(ctx context.Context, msgs []Message) error {
 	if len(msgs) == 0 {
 		return nil
@@ -344,7 +340,7 @@ func (c *Consumer) Commit(ctx context.Context, msgs []Message) error {
 	return nil
 }
 
-// Close leaves the group, so that others take over at once.
+// Close leaves the group, so that other members take over at once.
 func (c *Consumer) Close() error {
 	c.mu.Lock()
 	if c.closed {

@@ -22,72 +22,68 @@ import (
 	"github.com/gputally/gputally/internal/unixsock"
 )
 
-// door is the embedded broker's listener. kfake trusts its clients: it allocates
-// what a length announces, ends the process over an unknown API key, and keeps any
-// number of connections. The door therefore admits this process's user alone, and
-// hands on whole requests of known keys, versions and sizes.
+// door is the embedded broker's listener. kfake trusts its clients: it allocates what a length announces, ends the
+// process on an unknown API key, and accepts any number of connections. The door therefore accepts only connections
+// of this process's user, and passes on only complete requests with known keys and versions and limited sizes.
 type door struct {
 	net.Listener
-	address   net.Addr // in the answers to clients
+	address   net.Addr // the address in answers to clients
 	keys      map[int16]rule
-	protected bool // clients log in first
+	protected bool // clients must log in first
 	limits    doorLimits
 	clock     clock.Clock
 	log       *slog.Logger
 	refused   *prometheus.CounterVec
 	logged    atomic.Int64        // when a refusal was logged last, as Unix time in ns
-	places    *semaphore.Weighted // a connection takes one
-	// Bytes for produce requests, and for all others: who waits for the first
-	// doesn't hold up a heartbeat.
+	places    *semaphore.Weighted // one per connection
+	// Memory in bytes for produce requests, and for all others, so that waiting produce requests don't delay
+	// heartbeats.
 	produce, others *semaphore.Weighted
 }
 
-// doorLimits bound what clients can make the broker hold.
+// doorLimits bound what clients can make the broker allocate, and its timeouts.
 type doorLimits struct {
 	connections int64
-	place       time.Duration // that a new connection waits for another one's end
-	login       time.Duration // from connecting to having logged in
+	place       time.Duration // how long a new connection waits until another one ends
+	login       time.Duration // from connecting to the end of the log-in
 	request     time.Duration // from a request's first byte to its last; for writing an answer
 	idle        time.Duration // between two requests
 }
 
-// A standalone and its commands have some ten connections each. Idle is what
-// Apache Kafka takes for connections.max.idle.ms.
+// Standalone and the commands open some ten connections each. Idle is Apache Kafka's default of
+// connections.max.idle.ms.
 var defaultDoorLimits = doorLimits{
 	connections: 256, place: time.Second, login: 10 * time.Second, request: 30 * time.Second, idle: 10 * time.Minute,
 }
 
-// Bytes of all requests that are not answered yet, as weighed below: two of the
-// largest produce requests, or twenty of a megabyte, and as many connections as
-// there may be with the largest request before log-in. More wait.
+// Memory for all unanswered requests, weighed as below, in bytes: two of the largest produce requests or twenty of a
+// megabyte, and the largest request before log-in of every possible connection. Further requests wait.
 const (
 	produceMemory = 96 << 20
 	othersMemory  = 64 << 20
 )
 
-// Bytes that a request may announce. kmsg makes room for as many elements of an
-// array as bytes follow, at most requestWeight bytes for each; only produce
-// requests, whose arrays are counted before, may be large.
+// Bounds of a request's announced size in bytes. kmsg allocates at most requestWeight bytes for each announced array
+// element, and as many elements as bytes follow; only produce requests, whose arrays are counted before, may be
+// large.
 const (
 	maxRequestBytes = 64 << 10
-	maxProduceBytes = 12 << 20 // a message of MaxMessageBytes in a batch, and room
+	maxProduceBytes = 12 << 20 // a message of MaxMessageBytes in a batch, with overhead
 	requestWeight   = 128
-	copyWeight      = 4 // of what has no arrays: in the door, in kfake twice, in the segment
+	copyWeight      = 4 // copies of data without arrays: one in the door, two in kfake, one in the segment
 )
 
-// rule is what the door lets through of an API key.
+// rule is what the door accepts of an API key.
 type rule struct {
 	oldest, newest int16 // versions
-	login          bool  // a client may ask it that has not logged in
+	login          bool  // accepted before log-in
 }
 
-// ownKeys are the API keys that our clients use. The oldest version is what kfake
-// serves: it makes room for older ones before it refuses them, and a produce request
-// before 3 has another layout. The newest is what kafka-go v0.4.51 knows, below those
-// with compact lengths (KIP-482): the library reads as many tagged fields as such a
-// request claims, 2^32 of them for a minute, before it sees that there are none. What
-// deletes or alters topics, records, groups, users or rights is not among them: nobody
-// does that through the door.
+// ownKeys are the API keys that our clients use. The oldest version is the oldest that kfake serves: it allocates for
+// older ones before it refuses them, and a produce request before version 3 has another layout. The newest is what
+// kafka-go v0.4.51 uses, below the versions with compact lengths (KIP-482): the library would loop over as many
+// tagged fields as such a request claims, up to 2^32, for a minute, before it finds that they are missing. Requests
+// that delete or alter topics, records, groups, users or ACLs are missing on purpose: no client needs them.
 var ownKeys = map[int16]rule{
 	int16(kmsg.Produce):          {oldest: 3, newest: 8},
 	int16(kmsg.Fetch):            {oldest: 4, newest: 11},
@@ -107,13 +103,11 @@ var ownKeys = map[int16]rule{
 	int16(kmsg.DescribeConfigs):  {newest: 3},
 }
 
-// maxPartitions is what a topic may have; kfake would make 2^31 of them, each of
-// some 400 bytes and a folder.
+// maxPartitions is the most partitions of a topic; kfake would create 2^31, each with some 400 bytes and a directory.
 const maxPartitions = 4096
 
-// boundTopics makes the embedded broker refuse to make topics other than the
-// program's own, of more partitions than anybody needs, or on brokers of the client's
-// choice.
+// boundTopics makes the embedded broker refuse to create topics other than the program's own, with more than
+// maxPartitions partitions, or on brokers that the client chose.
 func boundTopics(cluster *kfake.Cluster, log *slog.Logger) {
 	cluster.ControlKey(int16(kmsg.CreateTopics), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
@@ -147,21 +141,20 @@ func newDoor(listener net.Listener, opt EmbeddedOptions) *door {
 	}
 }
 
-// open makes the places, of the limits as they are now.
+// open allocates the semaphores according to the current limits.
 func (d *door) open() *door {
 	d.places = semaphore.NewWeighted(d.limits.connections)
 	d.produce, d.others = semaphore.NewWeighted(produceMemory), semaphore.NewWeighted(othersMemory)
 	return d
 }
 
-// socketAddr is the broker's address in its answers: kfake wants a host and a port,
-// and a client on a socket dials nothing else, whatever the answer says.
+// socketAddr is the broker's address in its answers: kfake requires a host and a port; clients on a socket ignore it.
 type socketAddr struct{}
 
 func (socketAddr) Network() string { return "tcp" }
 func (socketAddr) String() string  { return behindSocket }
 
-// versions are the keys as kfake offers them to clients.
+// versions are the API keys and versions that kfake announces to clients.
 func (d *door) versions() *kversion.Versions {
 	v := new(kversion.Versions)
 	for key, allowed := range d.keys {
@@ -175,9 +168,8 @@ func (d *door) Addr() net.Addr { return d.address }
 
 const acceptRetry = 100 * time.Millisecond
 
-// Accept gives the next connection that is admitted. Only the listener's end is an
-// error: kfake accepts nothing any more after one, and a process may be out of
-// file descriptors for a moment.
+// Accept returns the next accepted connection. It retries every error but the listener's end: kfake stops accepting
+// after an error, and a process may be out of file descriptors for a moment.
 func (d *door) Accept() (net.Conn, error) {
 	for {
 		conn, err := d.Listener.Accept()
@@ -198,7 +190,7 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-// admit takes this process's user, where there is a place.
+// admit accepts connections of this process's user while the number of connections is below the limit.
 func (d *door) admit(conn net.Conn) bool {
 	if conn.LocalAddr().Network() == "unix" {
 		uid, err := unixsock.Peer(conn)
@@ -216,7 +208,7 @@ func (d *door) admit(conn net.Conn) bool {
 	return true
 }
 
-// refuse counts, and logs at most once a second.
+// refuse counts a refusal, and logs at most one a second.
 func (d *door) refuse(reason string, attrs ...any) {
 	d.refused.WithLabelValues(reason).Inc()
 	now, last := d.clock.Now().UnixNano(), d.logged.Load()

@@ -14,20 +14,20 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// doorConn is a connection as kfake sees it. kfake reads from one goroutine,
-// writes a whole answer at once, and answers in the order of the requests.
+// doorConn is the connection that kfake reads. kfake reads from one goroutine, writes a whole answer at once, and
+// answers in the order of the requests.
 type doorConn struct {
 	net.Conn
 	door *door
-	rest []byte // of the request that is being handed on
+	rest []byte // unread bytes of the current request
 
 	mu      sync.Mutex
-	waiting []request // handed on and not answered
-	known   bool      // logged in, or nobody has to
+	waiting []request // passed on, not yet answered
+	known   bool      // logged in, or no log-in is required
 	closed  bool
 }
 
-// request is what is kept of one until it is answered.
+// request is the memory accounting of an unanswered request.
 type request struct {
 	key    int16
 	cost   int64 // bytes
@@ -36,11 +36,11 @@ type request struct {
 
 func (d *door) newConn(conn net.Conn) *doorConn {
 	c := &doorConn{Conn: conn, door: d, known: !d.protected}
-	_ = conn.SetDeadline(d.clock.Now().Add(d.limits.login)) // a connection that has none fails as it is read
+	_ = conn.SetDeadline(d.clock.Now().Add(d.limits.login)) // if it can't be set, the next read fails
 	return c
 }
 
-// Read hands on the bytes of whole requests.
+// Read returns the bytes of complete requests.
 func (c *doorConn) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		frame, err := c.next()
@@ -51,13 +51,13 @@ func (c *doorConn) Read(p []byte) (int, error) {
 	}
 	n := copy(p, c.rest)
 	if c.rest = c.rest[n:]; len(c.rest) == 0 {
-		c.rest = nil // not to keep the array
+		c.rest = nil // release the array
 	}
 	return n, nil
 }
 
-// A request begins with its length, which counts from the API key on: key and
-// version (2 bytes each), correlation id (4), client id (2 for its length).
+// A request begins with its length, which counts from the API key on: key and version (2 bytes each), correlation id
+// (4), client id (its length in 2).
 const (
 	lengthBytes    = 4
 	requestKeyAt   = lengthBytes
@@ -68,7 +68,7 @@ const (
 
 var errRefused = errors.New("request refused")
 
-// next reads one request, its length in front.
+// next reads one request, including its length.
 func (c *doorConn) next() ([]byte, error) {
 	if c.isKnown() {
 		c.readWithin(c.door.limits.idle)
@@ -105,7 +105,7 @@ func (c *doorConn) next() ([]byte, error) {
 	return frame, nil
 }
 
-// check says why a request is not handed on; empty: it is.
+// check returns the reason for refusing a request; empty: it is accepted.
 func (c *doorConn) check(key, version int16, length int64) string {
 	allowed, ok := c.door.keys[key]
 	switch {
@@ -121,7 +121,7 @@ func (c *doorConn) check(key, version int16, length int64) string {
 	return ""
 }
 
-// take waits for the memory that a request needs, and notes it for its answer.
+// take waits for the memory that a request needs, and records it until the answer.
 func (c *doorConn) take(key int16, length int64) error {
 	r := request{key: key, cost: requestWeight * length, memory: c.door.others}
 	if key == int16(kmsg.Produce) {
@@ -149,13 +149,12 @@ func (c *doorConn) take(key int16, length int64) error {
 func (c *doorConn) Write(p []byte) (int, error) {
 	c.answered(p)
 	if c.isKnown() {
-		_ = c.SetWriteDeadline(c.door.clock.Now().Add(c.door.limits.request)) // it fails as the write does
+		_ = c.SetWriteDeadline(c.door.clock.Now().Add(c.door.limits.request)) // if it can't be set, the write fails
 	}
 	return c.Conn.Write(p)
 }
 
-// answered frees the memory of the oldest request, and learns from its answer
-// whether the client has logged in.
+// answered frees the memory of the oldest request, and reads from its answer whether the client has logged in.
 func (c *doorConn) answered(answer []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,9 +170,8 @@ func (c *doorConn) answered(answer []byte) {
 	}
 }
 
-// loggedIn reads an answer to SaslAuthenticate, versions 0 and 1: length,
-// correlation id, error code, error text, and the mechanism's bytes, which begin
-// with the server's signature where SCRAM is at its end (RFC 5802, section 7).
+// loggedIn parses an answer to SaslAuthenticate, versions 0 and 1: length, correlation id, error code, error text,
+// and the mechanism's bytes, which begin with the server's signature when SCRAM has finished (RFC 5802, section 7).
 func loggedIn(answer []byte) bool {
 	r := byteReader{rest: answer}
 	r.take(4 + 4)
@@ -183,19 +181,17 @@ func loggedIn(answer []byte) bool {
 	return r.err == nil && code == 0 && bytes.HasPrefix(signature, []byte("v=")) && len(signature) > 2
 }
 
-// maxProduceParts bounds topics and partitions of one produce request together;
-// our producer sends one of each.
+// maxProduceParts bounds the topics and partitions of one produce request together; our producer sends one of each.
 const maxProduceParts = 1024
 
 // newestPlainProduce is the last version without compact lengths (KIP-482).
 const newestPlainProduce = 8
 
-// soundProduce says that the lengths of a produce request of version 3 or later are
-// within it, that it names no more partitions than anybody needs, and that it asks
-// for an answer: one without (acks=0) would keep its memory.
+// soundProduce returns whether the lengths of a produce request of version 3 or later lie within it, it names at most
+// maxProduceParts partitions, and it requests an answer: without one (acks=0) its memory would never be freed.
 func soundProduce(frame []byte, version int16) bool {
 	if version > newestPlainProduce {
-		return true // only tests have clients that are so new
+		return true // only clients in tests use such versions
 	}
 	r := byteReader{rest: frame[requestBodyAt:]}
 	r.text() // client id
@@ -242,7 +238,7 @@ func (c *doorConn) isKnown() bool {
 }
 
 func (c *doorConn) readWithin(d time.Duration) {
-	_ = c.SetReadDeadline(c.door.clock.Now().Add(d)) // it fails as the read does
+	_ = c.SetReadDeadline(c.door.clock.Now().Add(d)) // if it can't be set, the read fails
 }
 
 func (c *doorConn) refuse(reason string, attrs ...any) error {
@@ -250,7 +246,7 @@ func (c *doorConn) refuse(reason string, attrs ...any) error {
 	return errRefused
 }
 
-// lost counts the clients that took too long; others have hung up.
+// lost counts clients that exceeded a timeout; other errors are closed connections.
 func (c *doorConn) lost(err error) error {
 	var slow net.Error
 	if errors.As(err, &slow) && slow.Timeout() {

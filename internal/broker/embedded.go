@@ -29,51 +29,47 @@ import (
 	"github.com/gputally/gputally/internal/unixsock"
 )
 
-// embeddedID is the cluster id by which a client knows the embedded broker.
+// embeddedID is the embedded broker's cluster id, by which clients recognise it.
 const embeddedID = "gputally-embedded"
 
-// EmbeddedOptions says where the embedded broker keeps its data and listens.
+// EmbeddedOptions has the embedded broker's data directory, address and limits.
 type EmbeddedOptions struct {
 	Dir string // data directory, created if missing; one process at a time
-	// Listen is unix: and the path of a socket, in a folder that only this user may
-	// enter; default: one in a temporary folder. Whoever wants TCP has Apache Kafka.
+	// Listen is unix: and the path of a socket in a directory that only this user may enter; default: a socket in a
+	// temporary directory. TCP is not supported: use Apache Kafka.
 	Listen string
-	// Protected asks every client for the password that is kept in Dir.
+	// Protected requires clients to authenticate with the password kept in Dir.
 	Protected bool
 	Log       *slog.Logger
 
 	// MinSessionTimeout is the shortest session timeout a consumer may ask for;
 	// default 6 s, Apache Kafka's own.
 	MinSessionTimeout time.Duration
-	// RetentionCheck is how often retention is applied, and how long after the start
-	// for the first time; default 5 min, below zero: never.
+	// RetentionCheck is the interval of retention, first applied one interval after the start; default 5 min, below
+	// zero: never.
 	RetentionCheck time.Duration
-	Clock          clock.Clock // stamps append times, and ages messages; default: the real one
+	Clock          clock.Clock // dates appended messages and computes their age; default: the real one
 
-	// listen makes another door, for tests.
+	// listen replaces the door in tests.
 	listen func(address string) (*door, error)
 }
 
-// Embedded is a Kafka broker in this process. Produced messages and committed
-// offsets are on disk before they are acknowledged, and survive SIGKILL.
-//
-// What can go wrong: the broker ignores errors of fsync, so on a failing disk an
-// acknowledgement is worth what the disk is; a full disk is answered with
-// UNKNOWN_SERVER_ERROR, which Producer retries.
+// Embedded is a Kafka broker in this process. Produced messages and committed offsets are on disk before they are
+// acknowledged, and survive SIGKILL. Limitations: the broker ignores errors of fsync, so on a failing disk an
+// acknowledged message may be lost; a full disk is answered with UNKNOWN_SERVER_ERROR, which Producer retries.
 type Embedded struct {
 	cluster *kfake.Cluster
 	addr    string
-	temp    string // folder of the socket, where it is ours
+	temp    string // temporary directory of the socket; empty: Listen was given
 	door    *door
 	aging   *retention
-	// password is what clients show; empty: none is asked.
+	// password is what clients authenticate with; empty: no authentication.
 	password string
 	lock     *files.Lock
 	once     sync.Once
 }
 
-// StartEmbedded starts a broker on Dir. It fails when another process has Dir, or
-// the socket can't be made.
+// StartEmbedded starts a broker on Dir. It fails if another process uses Dir or the socket can't be created.
 func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
 	opt = withDefaults(opt,
 		EmbeddedOptions{MinSessionTimeout: 6 * time.Second, RetentionCheck: 5 * time.Minute, Clock: clock.Real()})
@@ -89,7 +85,7 @@ func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create directory: %w", err)
 	}
-	// kfake has no lock of its own, and two of them destroy each other's segments.
+	// kfake has no lock of its own, and two processes would destroy each other's segments.
 	if e.lock, err = files.TakeLock(filepath.Join(opt.Dir, "LOCK")); err != nil {
 		return nil, err
 	}
@@ -115,7 +111,7 @@ func StartEmbedded(opt EmbeddedOptions) (_ *Embedded, err error) {
 	return e, nil
 }
 
-// listen opens the door.
+// listen opens the listener.
 func (e *Embedded) listen(opt EmbeddedOptions) (err error) {
 	if opt.listen != nil {
 		if e.door, err = opt.listen(opt.Listen); err == nil {
@@ -124,15 +120,15 @@ func (e *Embedded) listen(opt EmbeddedOptions) (err error) {
 		return err
 	}
 	if opt.Listen == "" {
-		// Not in TMPDIR, whose path may be too long for a socket.
+		// TMPDIR isn't used, since its path may be too long for a socket.
 		if e.temp, err = os.MkdirTemp("/tmp", "gputally-"); err != nil {
-			return fmt.Errorf("make folder for the socket: %w", err)
+			return fmt.Errorf("create directory of the socket: %w", err)
 		}
 		opt.Listen = unixScheme + filepath.Join(e.temp, "kafka.sock")
 	}
 	path, ok := strings.CutPrefix(opt.Listen, unixScheme)
 	if !ok {
-		return fmt.Errorf("listen on %q: want unix: and a path", opt.Listen)
+		return fmt.Errorf("listen on %q: want unix: and a path (for TCP use Apache Kafka)", opt.Listen)
 	}
 	listener, err := unixsock.Listen(context.Background(), path)
 	if err != nil {
@@ -142,8 +138,8 @@ func (e *Embedded) listen(opt EmbeddedOptions) (err error) {
 	return nil
 }
 
-// options are kfake's. Users and rights follow from opt alone: what lies on the
-// disk of them would count instead, so it is removed.
+// options returns kfake's options. Users and ACLs are set from opt alone: kfake would prefer those on disk, so they
+// are removed.
 func (e *Embedded) options(opt EmbeddedOptions) ([]kfake.Opt, error) {
 	data := filepath.Join(opt.Dir, "data")
 	for _, name := range []string{"sasl.json", "acls.json"} {
@@ -160,7 +156,7 @@ func (e *Embedded) options(opt EmbeddedOptions) ([]kfake.Opt, error) {
 		kfake.MaxVersions(e.door.versions()),
 		kfake.GroupMinSessionTimeout(opt.MinSessionTimeout),
 		kfake.BrokerConfigs(map[string]string{
-			"log.cleaner.backoff.ms":     strconv.FormatInt(neverMS, 10), // retention is ours
+			"log.cleaner.backoff.ms":     strconv.FormatInt(neverMS, 10), // this package applies retention itself
 			"default.replication.factor": "1",
 			// Committed offsets of a stopped ingester outlive any retention of samples.
 			"offsets.retention.minutes": strconv.Itoa(365 * 24 * 60),
@@ -168,7 +164,7 @@ func (e *Embedded) options(opt EmbeddedOptions) ([]kfake.Opt, error) {
 		kfake.WithLogger(kfakeLogger{opt.Log.With("component", "embedded-broker")}),
 	}
 	if opt.Protected {
-		// Not PLAIN: kfake takes an empty password of any user it doesn't know.
+		// Not PLAIN: kfake accepts an empty password of any unknown user.
 		options = append(options, kfake.EnableSASL(), kfake.EnableACLs(),
 			kfake.Superuser(scram.SHA256.Name(), embeddedUser, e.password))
 	}
@@ -177,8 +173,8 @@ func (e *Embedded) options(opt EmbeddedOptions) ([]kfake.Opt, error) {
 
 const embeddedUser = "gputally"
 
-// EmbeddedSASL is how a client proves to the embedded broker that it knows its
-// password; nil for an empty one, and for one that no broker can have made.
+// EmbeddedSASL returns the mechanism by which a client authenticates to the embedded broker; nil if the password is
+// empty or can't be a broker's.
 func EmbeddedSASL(password string) sasl.Mechanism {
 	if password == "" {
 		return nil
@@ -190,10 +186,10 @@ func EmbeddedSASL(password string) sasl.Mechanism {
 	return mechanism
 }
 
-// Password is for EmbeddedSASL; empty: none is asked.
+// Password is the password for EmbeddedSASL; empty: no authentication.
 func (e *Embedded) Password() string { return e.password }
 
-// keptPassword reads the directory's password, or makes it.
+// keptPassword reads the directory's password, or creates it.
 func keptPassword(dir string) (string, error) {
 	path := filepath.Join(dir, "password")
 	text, err := os.ReadFile(path)
@@ -210,16 +206,16 @@ func keptPassword(dir string) (string, error) {
 	return password, nil
 }
 
-// Addr is what clients have in Config.Brokers.
+// Addr is the broker's address for Config.Brokers.
 func (e *Embedded) Addr() string { return e.addr }
 
-// Cluster is for tests that damage a topic, which no client can do.
+// Cluster gives tests access to kfake, to damage a topic in ways that clients can't.
 func (e *Embedded) Cluster() *kfake.Cluster { return e.cluster }
 
-// Metrics count what the broker refused.
+// Metrics counts refused connections and requests.
 func (e *Embedded) Metrics() prometheus.Collector { return e.door.refused }
 
-// Close stops the broker, writes its snapshot and frees the directory.
+// Close stops the broker, writes its snapshot and unlocks the directory.
 func (e *Embedded) Close() error {
 	var err error
 	e.once.Do(func() {
@@ -230,13 +226,13 @@ func (e *Embedded) Close() error {
 	return err
 }
 
-// release frees what StartEmbedded took before the cluster runs.
+// release frees what StartEmbedded acquired before the cluster runs.
 func (e *Embedded) release() error {
 	if e.door != nil {
-		_ = e.door.Close() // kfake may have done it
+		_ = e.door.Close() // kfake may have closed it
 	}
 	if e.temp != "" {
-		_ = os.RemoveAll(e.temp) // what stays is empty
+		_ = os.RemoveAll(e.temp) // anything left is empty
 	}
 	if e.lock == nil {
 		return nil
@@ -244,12 +240,10 @@ func (e *Embedded) release() error {
 	return e.lock.Close()
 }
 
-// controlProduce makes kfake refuse what a consumer could not read, and offsets that
-// no record has, which it takes: it looks at the header alone. And it sets each
-// batch's time as it is appended, as message.timestamp.type=LogAppendTime asks: kfake
-// knows that setting, but ignores it; and it stamps a batch whose producer sets the
-// attribute, but stores it with the CRC of what it was before, and drops it when it
-// reloads.
+// controlProduce makes kfake refuse batches that a consumer could not read, and batches that claim offsets without
+// records; kfake checks the header only. It also sets each batch's time to that of the append
+// (message.timestamp.type=LogAppendTime): kfake ignores that setting, and if the producer sets the attribute, kfake
+// stamps the batch but stores it with the old CRC and drops it when it reloads.
 func controlProduce(cluster *kfake.Cluster, c clock.Clock, log *slog.Logger) {
 	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
@@ -271,7 +265,7 @@ func controlProduce(cluster *kfake.Cluster, c clock.Clock, log *slog.Logger) {
 	})
 }
 
-// readable says what is wrong with the records of a produce request: one batch.
+// readable returns why the records of a produce request are not one readable batch; nil: they are.
 func readable(set []byte) error {
 	b, rest, ok := cutBatch(set)
 	switch {
@@ -286,7 +280,7 @@ func readable(set []byte) error {
 	return nil
 }
 
-// refusal answers every partition of a request alike.
+// refusal answers every partition of a request with the same error.
 func refusal(req *kmsg.ProduceRequest) kmsg.Response {
 	res, ok := req.ResponseKind().(*kmsg.ProduceResponse)
 	if !ok || req.Acks == 0 {
@@ -305,8 +299,7 @@ func refusal(req *kmsg.ProduceRequest) kmsg.Response {
 	return res
 }
 
-// stamp moves the times of a readable batch so that the first is now, and renews the
-// CRC.
+// stamp shifts the times of a readable batch so that the first is now, and updates the CRC.
 func stamp(batch []byte, now time.Time) {
 	first := int64(binary.BigEndian.Uint64(batch[batchFirstTimeAt:]))
 	last := int64(binary.BigEndian.Uint64(batch[batchMaxTimeAt:]))
@@ -318,7 +311,7 @@ func stamp(batch []byte, now time.Time) {
 type kfakeLogger struct{ log *slog.Logger }
 
 func (l kfakeLogger) Logf(level kfake.LogLevel, format string, args ...any) {
-	to := slog.LevelDebug // kfake's info is a line per request
+	to := slog.LevelDebug // kfake logs a line per request at info
 	switch level {
 	case kfake.LogLevelError:
 		to = slog.LevelError

@@ -12,7 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
-// fetcher reads one partition, from an offset on.
+// fetcher reads one partition from an offset on.
 type fetcher struct {
 	client    *Client
 	topic     string
@@ -20,17 +20,16 @@ type fetcher struct {
 	partition int
 	opt       ConsumerOptions
 
-	next    int64 // first offset not yet handed on; kafka.FirstOffset: to be found
-	at      int64 // where to fetch; beyond next inside a hole
-	doubted int64 // first offset, plus one, of the batch whose checksum was wrong when it was fetched last
+	next    int64 // first offset not yet returned; kafka.FirstOffset: not yet known
+	at      int64 // next offset to fetch; greater than next inside a hole
+	doubted int64 // first offset + 1 of the batch whose checksum was wrong in the last fetch
 }
 
-// everything is the end of a fetcher that has none.
+// everything is the end offset of a fetcher without an end.
 const everything = math.MaxInt64
 
-// more returns the next messages before an offset, waiting for them; what the broker
-// fails to answer is asked for again. Errors: io.EOF at the offset, ctx's, and
-// *OffsetError where the next one lies beyond the partition's end.
+// more returns the next messages before an offset and waits for them; it repeats failed requests. Errors: io.EOF at
+// the offset, ctx's, and *OffsetError if the next offset is beyond the partition's end.
 func (f *fetcher) more(ctx context.Context, to int64) ([]Message, error) {
 	for attempt := 0; f.at < to; {
 		msgs, err := f.fetch(ctx)
@@ -59,7 +58,7 @@ func (f *fetcher) more(ctx context.Context, to int64) ([]Message, error) {
 	return nil, io.EOF
 }
 
-// bounds asks where the partition begins and ends.
+// bounds reads the first and last offset of the partition.
 func (f *fetcher) bounds(ctx context.Context) (PartitionOffsets, error) {
 	bounds, err := f.client.bounds(ctx, f.topic, f.partition)
 	if err != nil {
@@ -68,7 +67,7 @@ func (f *fetcher) bounds(ctx context.Context) (PartitionOffsets, error) {
 	return bounds[0], nil
 }
 
-// skip moves on to the oldest retained message; the message reports the hole.
+// skip continues at the oldest retained message, which then reports the hole.
 func (f *fetcher) skip(ctx context.Context) error {
 	bounds, err := f.bounds(ctx)
 	if err == nil && f.at > bounds.Last {
@@ -78,7 +77,7 @@ func (f *fetcher) skip(ctx context.Context) error {
 	return err
 }
 
-// fetch asks once.
+// fetch sends one fetch request and decodes the answer.
 func (f *fetcher) fetch(ctx context.Context) ([]Message, error) {
 	if f.at == kafka.FirstOffset {
 		bounds, err := f.bounds(ctx)
@@ -97,12 +96,12 @@ func (f *fetcher) fetch(ctx context.Context) ([]Message, error) {
 	})
 	f.client.metrics.setLag(f, max(res.highWatermark-f.next, 0))
 	if len(msgs) > 0 {
-		return msgs, nil // what follows is met again at the next fetch
+		return msgs, nil // the rest is fetched again next time
 	}
 	return nil, err
 }
 
-// ask sends one fetch request for the messages from an offset on.
+// ask sends one fetch request from an offset on.
 func (f *fetcher) ask(ctx context.Context, offset int64) (*fetched, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.opt.MaxWait+f.client.config.RequestTimeout)
 	defer cancel()
@@ -127,14 +126,11 @@ func (f *fetcher) ask(ctx context.Context, offset int64) (*fetched, error) {
 	return res, nil
 }
 
-// read turns batches into messages. Batches are sent whole, so they may begin
-// before the offset asked for. Batches without a record are passed over, since a
-// fetch would answer with them for ever; the next message reports them as a hole.
-// Other batches hold what was asked for, so an answer without it is an error.
-//
-// Apache Kafka notes the high watermark before it reads the batches, so an answer may
-// hold batches that were appended in between: then the partition is asked where it
-// ends now.
+// read turns batches into messages. Batches are sent whole, so they may begin before the requested offset. Batches
+// without a record are skipped, since every fetch would return them again; the next message reports them as a hole.
+// Other batches must contain the requested offset; if none does, that is an error. Apache Kafka reads the high
+// watermark before the batches, so an answer may contain batches that were appended in between; then the end of the
+// partition is read again.
 func (f *fetcher) read(res *fetched, end func() (int64, error)) (msgs []Message, err error) {
 	now, from, asked := f.client.clock.Now(), f.at, false
 	for set, size := res.set, 0; size < maxFetchedBytes; {
@@ -150,7 +146,7 @@ func (f *fetcher) read(res *fetched, end func() (int64, error)) (msgs []Message,
 			}
 			res.highWatermark, asked = max(res.highWatermark, now), true
 		}
-		if b.first >= res.highWatermark { // brokers number batches themselves
+		if b.first >= res.highWatermark { // brokers assign offsets themselves
 			b.err = fmt.Errorf("batch begins at offset %d, where the partition ends at %d", b.first, res.highWatermark)
 			b.first, b.last = f.at, f.at
 		}
@@ -173,9 +169,8 @@ func (f *fetcher) read(res *fetched, end func() (int64, error)) (msgs []Message,
 	return msgs, nil
 }
 
-// take hands on the messages of a batch, or one that says why it can't be read;
-// behind is the offset behind it. What was damaged on its way here is whole when it
-// is fetched again, so a wrong checksum is an error the first time.
+// take returns the messages of a batch, or one message with the error if it can't be read; behind is the next offset
+// after it. A batch damaged in transfer is intact when fetched again, so a wrong checksum is an error the first time.
 func (f *fetcher) take(msgs []Message, b *batch, behind int64, now time.Time) (_ []Message, size int, _ error) {
 	before, like := len(msgs), Message{Topic: f.topic, Partition: f.partition, FetchedAt: now}
 	msgs, size, bad := b.messages(msgs, f.at, like, f.client.config.MaxMessageBytes)
@@ -196,28 +191,27 @@ func (f *fetcher) take(msgs []Message, b *batch, behind int64, now time.Time) (_
 	return msgs, size, nil
 }
 
-// readerGroup stands for the group where readers are counted: they have none.
+// readerGroup is the label "group" of readers' metrics; readers have no group.
 const readerGroup = "(reader)"
 
-// Reader reads part of one partition, outside any group: it commits nothing and
-// takes no partition from a consumer. It is for one goroutine.
+// Reader reads part of one partition without a consumer group: it commits nothing and takes no partition from a
+// consumer. It is not safe for concurrent use.
 type Reader struct {
 	f       *fetcher
 	to      int64
 	pending []Message
 }
 
-// Reader reads the offsets [from, to) of a partition. An offset before the
-// oldest retained one reads on from there, and the first message reports the hole.
+// Reader reads the offsets [from, to) of a partition. If from is before the oldest retained offset, reading starts
+// there, and the first message reports the hole.
 func (c *Client) Reader(topic string, partition int, from, to int64, opt ConsumerOptions) *Reader {
 	return &Reader{to: to, f: &fetcher{
 		client: c, group: readerGroup, topic: topic, partition: partition, opt: opt.withDefaults(), next: from, at: from,
 	}}
 }
 
-// Read returns up to limit messages, in offset order, and io.EOF once there are
-// none left. What the broker fails to answer is asked for again until ctx ends.
-// Errors: ctx's, and *OffsetError where from lies beyond the partition's end.
+// Read returns up to limit messages in offset order, then io.EOF. Failed requests are repeated until ctx ends.
+// Errors: ctx's, and *OffsetError if from is beyond the partition's end.
 func (r *Reader) Read(ctx context.Context, limit int) ([]Message, error) {
 	for len(r.pending) == 0 {
 		msgs, err := r.f.more(ctx, r.to)
@@ -232,7 +226,7 @@ func (r *Reader) Read(ctx context.Context, limit int) ([]Message, error) {
 	return take(&r.pending, limit), nil
 }
 
-// take takes up to limit messages, at least one where there is one.
+// take returns up to limit messages and removes them from pending.
 func take(pending *[]Message, limit int) []Message {
 	n := min(max(limit, 1), len(*pending))
 	out := (*pending)[:n:n]
@@ -240,5 +234,5 @@ func take(pending *[]Message, limit int) []Message {
 	return out
 }
 
-// Close forgets the reader's gauge.
+// Close removes the reader's lag metric.
 func (r *Reader) Close() { r.f.client.metrics.dropLag(r.f) }

@@ -13,19 +13,16 @@ import (
 	"github.com/segmentio/kafka-go/compress"
 )
 
-// scratches are buffers to decompress into: what is handed on is a copy of the
-// size that it turned out to have.
+// scratches are buffers for decompression; the result is copied to its exact size.
 var scratches = sync.Pool{New: func() any { b := make([]byte, 0, 1<<20); return &b }}
 
-// zstdDecoder writes within the buffer it is given and has no window beside it,
-// whatever a frame claims.
+// zstdDecoder writes into the given buffer and allocates no window, whatever size a frame claims.
 var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
 })
 
-// inflate decompresses the records of a batch, maxBatchBytes at most: more is
-// errTooLarge. With an error comes what was decompressed until then, as far as it is
-// kept. Uncompressed records are src itself.
+// inflate decompresses the records of a batch, at most maxBatchBytes; more is errTooLarge. With an error it returns
+// what was decompressed before. Uncompressed records are src itself.
 func inflate(codec uint16, src []byte) ([]byte, error) {
 	if codec == uint16(compress.None) {
 		if len(src) > maxBatchBytes {
@@ -60,10 +57,10 @@ func decompress(codec uint16, src, out []byte) ([]byte, error) {
 	case compress.Zstd:
 		return unzstd(src, out)
 	}
-	return nil, fmt.Errorf("codec %d is none of Kafka's", codec)
+	return nil, fmt.Errorf("unknown compression codec %d", codec)
 }
 
-// grown is buf with room for more, and for size if that is not 0.
+// grown returns buf with room for more bytes, or for size bytes if that is not 0.
 func grown(buf []byte, size int) ([]byte, error) {
 	if size > maxBatchBytes || cap(buf) >= maxBatchBytes {
 		return buf, fmt.Errorf("records have more than %d bytes: %w", maxBatchBytes, errTooLarge)
@@ -106,8 +103,7 @@ func unzstd(src, out []byte) ([]byte, error) {
 	}
 }
 
-// xerial is how snappy-java begins what it cuts into blocks; version and the oldest
-// compatible one follow, 8 bytes.
+// xerial is the header of snappy-java's block format; 8 bytes follow: version and oldest compatible version.
 var xerial = []byte("\x82SNAPPY\x00")
 
 func unsnap(src, out []byte) (_ []byte, err error) {
@@ -141,5 +137,5 @@ func unsnapBlock(src, out []byte) ([]byte, error) {
 	if err != nil {
 		return out, err
 	}
-	return append(out, block...), nil // where it is already
+	return append(out, block...), nil // the block is in place already
 }

@@ -13,32 +13,28 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
-// Of kafka-go v0.4.51 this package uses the protocol's requests (Client, Transport)
-// and the group's membership (ConsumerGroup). What it does itself, and why:
-//
-//   - It reads the answer to a fetch (fetchCall, here, and records.go). kafka-go
-//     believes every length and count of a record (protocol/record_v2.go), and drops a
-//     batch's max timestamp, which is where a topic with
-//     message.timestamp.type=LogAppendTime has the time of the append. Its Reader also
-//     passes over offsets that are gone without a word, which would be lost batches (C3).
+// This package uses kafka-go v0.4.51 for the protocol's requests (Client, Transport) and group membership
+// (ConsumerGroup). What it does itself, and why:
+//   - It decodes the answer to a fetch (fetchCall, here, and records.go). kafka-go trusts every length and count of a
+//     record (protocol/record_v2.go), and drops a batch's max timestamp, which is the time of the append in a topic
+//     with message.timestamp.type=LogAppendTime. Its Reader also skips deleted offsets silently, which would be lost
+//     batches (C3).
 //   - It counts the partitions that the group's leader assigned (dealt, here).
-//   - It sends produce requests itself (producer.go). kafka-go's Writer goes on sending
-//     after the caller's context has ended, so that who asks again overtakes the first
-//     attempt and breaks the order of a key; it gives up at errors that it takes for
-//     permanent, such as UNKNOWN_SERVER_ERROR, which is what a full disk of the
-//     embedded broker answers; one message that is refused fails its whole batch; and
-//     its pauses are by the wall clock.
+//   - It sends produce requests itself (producer.go). kafka-go's Writer continues to send after the caller's context
+//     has ended, so that a repeated call overtakes the first attempt and breaks the order of a key; it gives up on
+//     errors that it considers permanent, such as UNKNOWN_SERVER_ERROR, the embedded broker's answer on a full disk;
+//     one refused message fails its whole batch; and its pauses use the wall clock.
 
-// fetched is what a partition's leader answered.
+// fetched is the answer of a partition's leader to a fetch.
 type fetched struct {
-	set           []byte // the record batches as the broker has them; the last may be cut off
+	set           []byte // record batches as stored by the broker; the last may be cut off
 	highWatermark int64
 }
 
-// ApiKey makes it a protocol.Message.
+// ApiKey implements protocol.Message.
 func (*fetched) ApiKey() protocol.ApiKey { return protocol.Fetch }
 
-// fetchCall is a fetch request that reads its answer itself.
+// fetchCall is a fetch request that decodes its answer itself.
 type fetchCall struct {
 	fetch.Request
 	clientID string
@@ -47,15 +43,14 @@ type fetchCall struct {
 
 var _ protocol.RawExchanger = (*fetchCall)(nil)
 
-// Required notes the connection's version of the request; kafka-go calls it
-// right before RawExchange, for any connection.
+// Required records the request version of the connection; kafka-go calls it right before RawExchange, for any
+// connection.
 func (f *fetchCall) Required(versions map[protocol.ApiKey]int16) bool {
 	f.version = versions[protocol.Fetch]
 	return true
 }
 
-// RawExchange sends the request and reads the response, alone on the connection
-// until it returns.
+// RawExchange sends the request and reads the response; until it returns, no other request uses the connection.
 func (f *fetchCall) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	const correlation = 1
 	if err := protocol.WriteRequest(rw, f.version, correlation, f.clientID, &f.Request); err != nil {
@@ -73,13 +68,11 @@ func (f *fetchCall) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	return res, nil
 }
 
-// maxFrameBytes bounds what a broken peer can have us allocate; MaxBytes of the
-// request is no bound, since a larger batch still arrives, alone, if the topic's
-// max.message.bytes lets it in.
+// maxFrameBytes bounds the allocation for an answer. MaxBytes of the request doesn't: a larger batch still arrives,
+// alone, if the topic's max.message.bytes allows it.
 const maxFrameBytes = 64 << 20
 
-// readFrame reads one response: its length in 4 bytes, and what they count, which
-// it returns.
+// readFrame reads one response: a length in 4 bytes, then as many bytes, which it returns.
 func readFrame(r io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
@@ -94,11 +87,11 @@ func readFrame(r io.Reader) ([]byte, error) {
 	return frame, err
 }
 
-// errCutOff is an answer that is shorter than it says.
+// errCutOff is returned for an answer that is shorter than its length fields.
 var errCutOff = errors.New("broker's answer to fetch is cut off")
 
-// parseFetch reads a response about the one partition asked for, laid out as in
-// Kafka's "Fetch Response" up to version 11.
+// parseFetch parses a response about the one requested partition, in the layout of Kafka's "Fetch Response" up to
+// version 11.
 func parseFetch(frame []byte, version int16, correlation int32, topic string, partition int32) (*fetched, error) {
 	r := byteReader{rest: frame}
 	id := int32(r.number(4))
@@ -148,15 +141,14 @@ func parseFetch(frame []byte, version int16, correlation int32, topic string, pa
 	return out, nil
 }
 
-// watchInterval is how often a group's leader counts the topic's partitions. The
-// transport asks the brokers less often.
+// watchInterval is how often a group's leader counts the topic's partitions. The transport's cache asks the brokers
+// less often.
 const watchInterval = 500 * time.Millisecond
 
-// dealt is how many of the topic's partitions the group's leader had to assign.
-// kafka-go v0.4.51 has a watcher of its own (consumergroup.go,
-// partitionWatcher), but that counts for the first time after the assignment: a
-// topic that appears, or grows, in between stays unread for as long as the
-// generation lasts, and until there is a topic each generation ends at once.
+// dealt is the number of the topic's partitions that the group's leader assigned. kafka-go v0.4.51 has a watcher of
+// its own (consumergroup.go, partitionWatcher), but it first counts after the assignment: partitions created in
+// between would stay unread until the generation ends, and while the topic doesn't exist each generation ends at
+// once.
 type dealt struct {
 	topic string
 	count atomic.Int64
@@ -164,14 +156,13 @@ type dealt struct {
 
 const notLeader = -1
 
-// balancer is one of kafka-go's that notes what it was given to assign.
+// balancer wraps one of kafka-go's balancers and records how many partitions it assigned.
 type balancer struct {
 	kafka.GroupBalancer
 	dealt *dealt
 }
 
-// balancers are kafka-go's defaults, in its order, so that members of all
-// versions agree on one.
+// balancers are kafka-go's defaults, in its order, so that members of all versions agree on one.
 func (d *dealt) balancers() []kafka.GroupBalancer {
 	return []kafka.GroupBalancer{
 		balancer{kafka.RangeGroupBalancer{}, d},
@@ -179,13 +170,13 @@ func (d *dealt) balancers() []kafka.GroupBalancer {
 	}
 }
 
-// UserData is asked for as a member begins to join.
+// UserData is called when a member begins to join.
 func (b balancer) UserData() ([]byte, error) {
 	b.dealt.count.Store(notLeader)
 	return b.GroupBalancer.UserData()
 }
 
-// AssignGroups is asked of the leader alone.
+// AssignGroups is called on the leader only.
 func (b balancer) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
 	n := int64(0)
 	for _, p := range partitions {

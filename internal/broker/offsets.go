@@ -10,11 +10,10 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// NotCommitted is PartitionOffsets.Committed where the group never committed.
+// NotCommitted is PartitionOffsets.Committed of a group that never committed.
 const NotCommitted int64 = -1
 
-// PartitionOffsets is where a partition stands: [First, Last) can be read, and
-// the group goes on at Committed.
+// PartitionOffsets are a partition's offsets: [First, Last) can be read, and the group continues at Committed.
 type PartitionOffsets struct {
 	Partition int
 	First     int64 // the oldest retained offset
@@ -22,14 +21,12 @@ type PartitionOffsets struct {
 	Committed int64 // the next offset the group will read, or NotCommitted
 }
 
-// Lag is the number of messages the group has yet to read; deleted ones don't
-// count.
+// Lag is the number of retained messages that the group has yet to read.
 func (p PartitionOffsets) Lag() int64 {
 	return p.Last - min(max(p.Committed, p.First), p.Last)
 }
 
-// Offsets reads first, last and committed offsets of every partition of topic,
-// ascending by partition.
+// Offsets returns first, last and committed offsets of every partition of topic, ascending by partition.
 func (c *Client) Offsets(ctx context.Context, topic, group string) ([]PartitionOffsets, error) {
 	bounds, err := c.Bounds(ctx, topic)
 	if err != nil {
@@ -47,8 +44,8 @@ func (c *Client) Offsets(ctx context.Context, topic, group string) ([]PartitionO
 	return bounds, nil
 }
 
-// Bounds reads first and last offsets of every partition of topic, ascending by
-// partition; Committed is NotCommitted.
+// Bounds returns first and last offsets of every partition of topic, ascending by partition; Committed is
+// NotCommitted.
 func (c *Client) Bounds(ctx context.Context, topic string) ([]PartitionOffsets, error) {
 	n, err := c.partitionCount(ctx, topic)
 	if err != nil {
@@ -57,7 +54,7 @@ func (c *Client) Bounds(ctx context.Context, topic string) ([]PartitionOffsets, 
 	return c.bounds(ctx, topic, upTo(n)...)
 }
 
-// upTo are the numbers of so many partitions.
+// upTo returns the numbers 0 to n-1.
 func upTo(n int) []int {
 	out := make([]int, n)
 	for p := range out {
@@ -108,8 +105,8 @@ func (c *Client) listOffsets(ctx context.Context, topic string,
 	return res.Topics[topic], nil
 }
 
-// OffsetsAt is, by partition, the offset of the first message that was appended
-// at or after the instant; of a partition without one, its end.
+// OffsetsAt returns, by partition, the offset of the first message appended at or after the instant; if there is
+// none, the partition's end.
 func (c *Client) OffsetsAt(ctx context.Context, topic string, at time.Time) (map[int]int64, error) {
 	bounds, err := c.Bounds(ctx, topic)
 	if err != nil {
@@ -144,7 +141,7 @@ func (c *Client) committed(ctx context.Context, topic, group string, partitions 
 		err = res.Error
 	}
 	if errors.Is(err, kafka.GroupIdNotFound) {
-		return nil, nil // the embedded broker's word for a group that never committed
+		return nil, nil // the embedded broker's answer for a group that never committed
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch committed offsets of group %q: %w", group, err)
@@ -162,8 +159,8 @@ func (c *Client) committed(ctx context.Context, topic, group string, partitions 
 	return out, nil
 }
 
-// MoveGroup commits offsets for a group that nobody is a member of, by partition of
-// the topic. The error is ErrGroupInUse where somebody is.
+// MoveGroup commits offsets, by partition of the topic, for a group without members. If the group has members, the
+// error is ErrGroupInUse.
 func (c *Client) MoveGroup(ctx context.Context, group, topic string, partition int, offset int64) error {
 	ctx, cancel := c.request(ctx)
 	defer cancel()
@@ -172,7 +169,7 @@ func (c *Client) MoveGroup(ctx context.Context, group, topic string, partition i
 		Topics: map[string][]kafka.OffsetCommit{topic: {{Partition: partition, Offset: offset}}},
 	})
 	if err == nil && len(res.Topics[topic]) != 1 {
-		err = errors.New("the broker does not say whether it did")
+		err = errors.New("the broker's answer doesn't contain the partition")
 	}
 	if err == nil {
 		err = res.Topics[topic][0].Error
@@ -188,5 +185,5 @@ func (c *Client) MoveGroup(ctx context.Context, group, topic string, partition i
 	return nil
 }
 
-// ErrGroupInUse means that a group has members: they move its offsets.
+// ErrGroupInUse means that the group has members, which commit offsets themselves.
 var ErrGroupInUse = errors.New("the group has members")

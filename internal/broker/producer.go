@@ -13,8 +13,8 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// Producer writes messages. It is safe for concurrent use and needs no Close.
-// Why it isn't kafka-go's Writer: see kafkago.go.
+// Producer writes messages. It is safe for concurrent use and needs no Close. kafkago.go explains why it doesn't use
+// kafka-go's Writer.
 type Producer struct {
 	client *Client
 	hash   kafka.Murmur2Balancer
@@ -26,14 +26,13 @@ func (c *Client) Producer() *Producer {
 	return &Producer{client: c, hash: kafka.Murmur2Balancer{Consistent: true}}
 }
 
-// ErrRefused marks messages that no attempt can deliver: oversize or invalid.
+// ErrRefused marks messages that can't be delivered: too large or invalid.
 var ErrRefused = errors.New("message refused")
 
-// ProduceError says which messages of a Produce call were not acknowledged.
+// ProduceError lists the messages of a Produce call that were not acknowledged.
 type ProduceError struct {
-	// Errs has one entry per message of the call; nil: acknowledged. An entry
-	// that is ErrRefused will fail again; any other may succeed, and the message
-	// may even be there already.
+	// Errs has one entry per message of the call; nil: acknowledged. With ErrRefused, the message would fail again;
+	// with any other error, another attempt may succeed, and the message may even have been written.
 	Errs []error
 }
 
@@ -49,15 +48,14 @@ func (e *ProduceError) Error() string {
 		first, e.Errs[first])
 }
 
-// Unwrap gives errors.Is and errors.As the failures.
+// Unwrap returns the failures, for errors.Is and errors.As.
 func (e *ProduceError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
 }
 
-// Produce writes msgs and returns when each is acknowledged, refused, or ctx has
-// ended: what is neither oversize nor invalid is tried until then. It sets
-// Partition, Offset and Time on acknowledged messages. The error, if
-// any, is a *ProduceError. Messages of one key are written in the order given.
+// Produce writes msgs and returns when each is acknowledged or refused, or ctx has ended; until then it retries. It
+// sets Partition, Offset and Time on acknowledged messages. The error, if any, is a *ProduceError. Messages of one
+// key are written in the order given.
 func (p *Producer) Produce(ctx context.Context, msgs []Message) error {
 	c := p.client
 	start := c.clock.Now()
@@ -82,8 +80,7 @@ type topicPartition struct {
 	partition int
 }
 
-// assign sorts the messages' indexes by partition, and notes in errs those that
-// can't be sent.
+// assign groups the messages' indexes by partition, and sets errs for those that can't be sent.
 func (p *Producer) assign(ctx context.Context, msgs []Message, errs []error) map[topicPartition][]int {
 	queues, partitions := map[topicPartition][]int{}, map[string][]int{}
 	for i := range msgs {
@@ -130,8 +127,7 @@ func (p *Producer) awaitPartitions(ctx context.Context, topic string) (int, erro
 	}
 }
 
-// pause waits before the next attempt. It returns an error that wraps ctx's and
-// names the cause when ctx ends first.
+// pause waits before the next attempt. If ctx ends first, it returns an error that wraps ctx's and the cause.
 func (c *Client) pause(ctx context.Context, attempt int, what string, cause error, attrs ...any) error {
 	if ctx.Err() == nil {
 		delay := min(c.config.RetryMin<<min(attempt, 10), c.config.RetryMax)
@@ -144,8 +140,8 @@ func (c *Client) pause(ctx context.Context, attempt int, what string, cause erro
 	return fmt.Errorf("%s: %w (last attempt: %w)", what, ctx.Err(), cause)
 }
 
-// produceCall is one partition's share of a Produce call. Calls for different
-// partitions touch different entries of msgs and errs.
+// produceCall is one partition's share of a Produce call. Calls for different partitions use different entries of
+// msgs and errs.
 type produceCall struct {
 	client *Client
 	target topicPartition
@@ -154,8 +150,7 @@ type produceCall struct {
 	errs   []error
 }
 
-// sendAll sends the messages of the given indexes in order, in requests within
-// the configured bounds.
+// sendAll sends the messages of the given indexes in order, in requests within the configured bounds.
 func (p *produceCall) sendAll(ctx context.Context, indexes []int) {
 	config := &p.client.config
 	for len(indexes) > 0 {
@@ -172,8 +167,8 @@ func (p *produceCall) sendAll(ctx context.Context, indexes []int) {
 	}
 }
 
-// send tries one request until it is acknowledged, refused, or ctx ends. A
-// refused request is halved until the message to blame stands alone.
+// send repeats one request until it is acknowledged or refused, or ctx ends. A refused request is halved until the
+// refused message is alone.
 func (p *produceCall) send(ctx context.Context, indexes []int) {
 	var cause error
 	for attempt := 0; ; attempt++ {
@@ -187,14 +182,14 @@ func (p *produceCall) send(ctx context.Context, indexes []int) {
 				p.send(ctx, indexes[half:])
 				return
 			}
-			p.errs[indexes[0]] = fmt.Errorf("broker says %w: %w", err, ErrRefused)
+			p.errs[indexes[0]] = fmt.Errorf("broker answered %w: %w", err, ErrRefused)
 			return
 		}
 		if attempt > 0 || ctx.Err() == nil {
 			p.client.metrics.retries.WithLabelValues(p.target.topic).Inc()
 		}
 		if cause == nil || ctx.Err() == nil {
-			cause = err // ctx's end in the midst of an attempt explains nothing
+			cause = err // an end of ctx during an attempt is not the cause
 		}
 		if err := p.client.pause(ctx, attempt, "produce", cause, "topic", p.target.topic, "partition",
 			p.target.partition); err != nil {
@@ -206,8 +201,8 @@ func (p *produceCall) send(ctx context.Context, indexes []int) {
 	}
 }
 
-// request sends one request. Every message of a call has the same time, so that the
-// embedded broker's stamp on the batch holds for each of them.
+// request sends one request. Every message of a call has the same time, so that the time that the embedded broker
+// sets on the batch is the time of each.
 func (p *produceCall) request(ctx context.Context, indexes []int) error {
 	c := p.client
 	ctx, cancel := c.request(ctx)
@@ -247,9 +242,8 @@ func (p *produceCall) request(ctx context.Context, indexes []int) error {
 	return nil
 }
 
-// permanent are the errors that sending again can't cure. Everything else is tried
-// again, also what kafka-go calls permanent: a full disk of the embedded broker
-// arrives as UNKNOWN_SERVER_ERROR.
+// permanent lists the errors that a repeated request can't avoid. All others are retried, even those that kafka-go
+// considers permanent: a full disk of the embedded broker is answered with UNKNOWN_SERVER_ERROR.
 var permanent = []kafka.Error{
 	kafka.MessageSizeTooLarge, kafka.RecordListTooLarge, kafka.InvalidMessageSize, kafka.InvalidTopic,
 	kafka.InvalidTimestamp, kafka.UnsupportedForMessageFormat, kafka.InvalidRecord,

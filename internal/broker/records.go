@@ -12,33 +12,32 @@ import (
 // Reasons of Unreadable.
 const (
 	ReasonRecord   = "record"    // malformed
-	ReasonTooLarge = "too_large" // beyond a limit of what one may hold
+	ReasonTooLarge = "too_large" // exceeds a limit
 )
 
-// Unreadable says why a message can't be used as it is.
+// Unreadable is the reason why a message can't be processed.
 type Unreadable struct {
 	Reason string
 	Err    error
-	// To is set where a whole record batch can't be read: the message stands for
-	// its offsets [Offset, To), Value is the batch as the broker has it, Key that of
-	// its first record, if it can be told. Zero: one record, sound but too large.
+	// To is set if a whole record batch can't be read: the message represents its offsets [Offset, To), Value is the
+	// batch as the broker stores it, Key the key of its first record, if it can be read. Zero: one sound record that
+	// is too large.
 	To int64
 }
 
-// Limits of a record batch. Our own producers' have at most BatchBytes or one
-// message of MaxMessageBytes, and BatchMessages records of half a dozen headers.
+// Limits of a record batch. Batches of our own producers have at most BatchBytes or one message of MaxMessageBytes,
+// and BatchMessages records with half a dozen headers.
 const (
-	// maxBatchBytes bounds the records of a batch, decompressed.
+	// maxBatchBytes bounds the decompressed records of a batch.
 	maxBatchBytes = 32 << 20
-	// maxBatchEntries bounds records and headers together: each takes some 100
-	// bytes of memory, and may be of 2 bytes in the batch.
+	// maxBatchEntries bounds the number of records and headers: each takes some 100 bytes of memory, but may take 2
+	// bytes in the batch.
 	maxBatchEntries = 200_000
-	// maxFetchedBytes is where a fetch stops to decode batches; what follows is met
-	// again at the next one.
+	// maxFetchedBytes is the size of messages at which a fetch stops decoding; the rest is fetched again.
 	maxFetchedBytes = 16 << 20
-	// messageBytes is what a Message takes beside its bytes.
+	// messageBytes is the size of a Message without its bytes.
 	messageBytes = 192
-	// minRecordBytes: length, attributes, two deltas, key, value, headers.
+	// minRecordBytes is the size of an empty record: length, attributes, two deltas, key, value, headers.
 	minRecordBytes = 7
 	// keyKeptBytes bounds the key of an unreadable batch.
 	keyKeptBytes = 4 << 10
@@ -49,10 +48,10 @@ var (
 	errChecksum = errors.New("checksum does not match")
 )
 
-// Places in a record batch of format 2 (Kafka protocol, "Record Batch").
+// Positions in a record batch of format 2 (Kafka protocol, "Record Batch").
 const (
 	batchLengthAt     = 8
-	batchLengthEnds   = 12 // what the length counts begins here
+	batchLengthEnds   = 12 // the length counts from here
 	batchMagicAt      = 16
 	batchCRCAt        = 17
 	batchBodyAt       = 21 // the CRC covers everything from here
@@ -63,21 +62,21 @@ const (
 	batchCountAt      = 57
 	batchHeaderBytes  = 61
 
-	// batchAppendTime is the attribute that says that the max timestamp is the
-	// broker's, at the append, and the records' own are to be ignored.
+	// batchAppendTime is the attribute for LogAppendTime: the max timestamp is the broker's time of the append, and
+	// the records' timestamps are to be ignored.
 	batchAppendTime = 1 << 3
-	// batchCodec are the attributes' bits of the compression.
+	// batchCodec is the mask of the attributes' compression bits.
 	batchCodec = 7
-	// batchControl is the attribute of markers, which kafka-go keeps to itself.
+	// batchControl is the attribute of transaction markers, which kafka-go doesn't export.
 	batchControl = 1 << 5
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// batch is a record batch with what its header says.
+// batch is a record batch with its parsed header.
 type batch struct {
 	raw         []byte // header and all
-	first, last int64  // offsets, as brokers go by
+	first, last int64  // offsets according to the header
 	attributes  uint16
 	firstTime   int64 // ms
 	maxTime     int64
@@ -85,11 +84,10 @@ type batch struct {
 	err         error // malformed
 }
 
-// bare says that the batch has no record to hand on: a transaction's marker.
+// bare returns whether the batch has no records to deliver: it is a transaction's marker or empty.
 func (b *batch) bare() bool { return b.err == nil && (b.attributes&batchControl != 0 || b.count == 0) }
 
-// cutBatch takes the first batch off a record set. Nothing is left of a set
-// that ends in the batch's midst, and no batch.
+// cutBatch splits the first batch off a record set. If the set ends within the batch, ok is false and rest is empty.
 func cutBatch(set []byte) (b batch, rest []byte, ok bool) {
 	if len(set) <= batchMagicAt {
 		return b, nil, false
@@ -118,7 +116,7 @@ func cutBatch(set []byte) (b batch, rest []byte, ok bool) {
 	b.count = int32(binary.BigEndian.Uint32(set[batchCountAt:]))
 	switch {
 	case b.first < 0 || b.last < b.first-1 || b.last == b.first-1 && b.count != 0:
-		b.err = fmt.Errorf("batch has the offsets %d to %d", b.first, b.last)
+		b.err = fmt.Errorf("batch has invalid offsets: first %d, last %d", b.first, b.last)
 		b.last = b.first
 	case b.count < 0 || int64(b.count) > b.last-b.first+1:
 		b.err = fmt.Errorf("batch has %d records for the offsets %d to %d", b.count, b.first, b.last)
@@ -126,9 +124,8 @@ func cutBatch(set []byte) (b batch, rest []byte, ok bool) {
 	return b, rest, true
 }
 
-// behind is the offset behind a batch that is there for the sake of an offset.
-// Brokers go by the last offset of its header; where that is a lie, it is not beyond
-// the next batch of the set nor the partition's end, and it goes on in any case.
+// behind returns the next offset after a batch. Brokers use the last offset in its header; if that is wrong, the
+// result is at most the start of the next batch or the partition's end, and always greater than at.
 func (b *batch) behind(at int64, rest []byte, highWatermark int64) int64 {
 	to := min(b.last+1, highWatermark)
 	if next := nextFirst(rest); next > b.first {
@@ -137,8 +134,7 @@ func (b *batch) behind(at int64, rest []byte, highWatermark int64) int64 {
 	return max(to, at+1, b.first+1)
 }
 
-// covers says that the answer to a fetch at an offset has the batch for that offset's
-// sake. Of a malformed header it is what no later batch has.
+// covers returns whether the batch contains an offset. If its header is malformed: whether no later batch does.
 func (b *batch) covers(at int64, rest []byte) bool {
 	if b.last >= at || b.err == nil {
 		return b.last >= at
@@ -147,7 +143,7 @@ func (b *batch) covers(at int64, rest []byte) bool {
 	return next <= b.first || next > at
 }
 
-// nextFirst is the first offset of a record set, cut off or not; -1: it has none.
+// nextFirst is the first offset of a record set, even if it is cut off; -1: the set has none.
 func nextFirst(set []byte) int64 {
 	if len(set) < 8 {
 		return -1
@@ -155,8 +151,8 @@ func nextFirst(set []byte) int64 {
 	return int64(binary.BigEndian.Uint64(set))
 }
 
-// time is when the broker appended a record, where it says so; else what the
-// producer said, within the batch's own times.
+// time is the broker's time of the append if the batch has it; else the producer's time, limited to the times in the
+// batch's header.
 func (b *batch) time(delta int64) time.Time {
 	if b.attributes&batchAppendTime != 0 {
 		return time.UnixMilli(b.maxTime)
@@ -164,14 +160,14 @@ func (b *batch) time(delta int64) time.Time {
 	return time.UnixMilli(min(max(b.firstTime+delta, b.firstTime), max(b.maxTime, b.firstTime)))
 }
 
-// messages appends the batch's records from an offset on to msgs, each like the
-// one given, and says how many bytes they take. The batch is checked as a whole
-// first to last; of one that is unreadable nothing is appended.
+// messages appends the batch's records from an offset on to msgs, each a copy of like with its own fields set, and
+// returns their size in bytes. The batch is checked as a whole, first to last; if it is unreadable, nothing is
+// appended.
 func (b *batch) messages(msgs []Message, from int64, like Message,
 	maxBytes int,
 ) (_ []Message, bytes int, bad *Unreadable) {
 	if b.bare() {
-		b.err = errors.New("batch has no record: a transaction's marker")
+		b.err = errors.New("batch is a transaction's marker, without records")
 	}
 	body, err := b.open()
 	before := len(msgs)
@@ -190,15 +186,14 @@ func (b *batch) messages(msgs []Message, from int64, like Message,
 	return msgs, len(body) + messageBytes*(len(msgs)-before), nil
 }
 
-// open checks the header, and decompresses the records. What it gives with an
-// error is their beginning.
+// open checks the header and decompresses the records. With an error it returns their beginning.
 func (b *batch) open() ([]byte, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
 	want := binary.BigEndian.Uint32(b.raw[batchCRCAt:])
 	if got := crc32.Checksum(b.raw[batchBodyAt:], castagnoli); got != want {
-		return nil, fmt.Errorf("batch has the CRC %08x, its bytes %08x: %w", want, got, errChecksum)
+		return nil, fmt.Errorf("batch header has CRC %08x, its bytes have %08x: %w", want, got, errChecksum)
 	}
 	body, err := inflate(b.attributes&batchCodec, b.raw[batchHeaderBytes:])
 	if err != nil {
@@ -244,13 +239,13 @@ func (b *batch) walk(msgs []Message, body []byte, from int64, like Message, maxB
 	return msgs, nil
 }
 
-// byteReader reads what Kafka's protocol is made of; after an error all is zero.
+// byteReader decodes the primitive types of Kafka's protocol; after an error it returns zeros.
 type byteReader struct {
 	rest []byte
 	err  error
 }
 
-// number reads a big-endian number of so many bytes.
+// number reads a big-endian number of the given size in bytes.
 func (r *byteReader) number(bytes int64) (v uint64) {
 	for _, b := range r.take(bytes) {
 		v = v<<8 | uint64(b)
@@ -258,14 +253,13 @@ func (r *byteReader) number(bytes int64) (v uint64) {
 	return v
 }
 
-// count reads the length of an array or of bytes; null is none.
+// count reads the length of an array or byte string; null counts as 0.
 func (r *byteReader) count() int64 { return max(0, int64(int32(r.number(4)))) }
 
-// text passes over a string, which may be null.
+// text skips a nullable string.
 func (r *byteReader) text() { r.take(max(0, int64(int16(r.number(2))))) }
 
-// record reads the next record into m. The headers of the record before spare
-// it their names.
+// record reads the next record into m. Equal header names of the previous record are reused.
 func (r *byteReader) record(b *batch, m *Message, before []Header,
 	maxHeaders int,
 ) (delta int64, at time.Time, headers []Header) {
@@ -312,7 +306,7 @@ func (r *byteReader) headers(before []Header, most int) []Header {
 func (r *byteReader) varint(what string) int64 {
 	v, n := binary.Varint(r.rest)
 	if n <= 0 {
-		r.fail("%s is cut off or no number", what)
+		r.fail("%s is cut off or not a number", what)
 		return 0
 	}
 	r.rest = r.rest[n:]
@@ -329,11 +323,11 @@ func (r *byteReader) take(n int64) []byte {
 	return out
 }
 
-// bytes are nil where their length is -1.
+// bytes returns nil for the length -1.
 func (r *byteReader) bytes(what string) []byte {
 	n := r.varint(what)
 	if n < -1 || n > int64(len(r.rest)) {
-		r.fail("%s of %d bytes in %d", what, n, len(r.rest))
+		r.fail("%s has a length of %d bytes, but only %d are left", what, n, len(r.rest))
 		return nil
 	}
 	if n < 0 || r.err != nil {
@@ -349,7 +343,7 @@ func (r *byteReader) fail(format string, args ...any) {
 	r.rest = nil
 }
 
-// firstKey is the key of the first record, if the beginning of the records has it.
+// firstKey is the key of the first record, if it is complete.
 func firstKey(body []byte) []byte {
 	r := byteReader{rest: body}
 	r.varint("record")

@@ -14,20 +14,13 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// retention deletes what is older than a topic's own retention.ms, or beyond its
-// retention.bytes, in place of kfake's, which begins only when a topic is created
-// or altered, goes by the wall clock, and empties partitions.
-//
-// Invariant: a partition that has held a message keeps its last one. kfake takes
-// a partition's end from the messages on disk, so an emptied one would begin at
-// offset 0 again at the next start, under the groups' committed offsets (C3).
-//
-// kfake keeps the first offset only where it is closed in good order. After a
-// SIGKILL what was deleted is back as far as its segment is on disk, until the
-// next retention; offsets stay what they were.
-//
-// The first time is a period after the start: a program that was stopped for longer
-// than its retention first reads what it had not read, and the clock of a machine that
+// retention deletes messages older than a topic's own retention.ms, or beyond its retention.bytes. It replaces
+// kfake's, which begins only when a topic is created or altered, uses the wall clock, and empties partitions.
+// Invariant: a partition that had a message keeps its last one. kfake derives a partition's end from the messages on
+// disk, so an emptied partition would restart at offset 0, below the groups' committed offsets (C3). kfake stores the
+// first offset only when it is closed. After a SIGKILL deleted messages reappear as far as their segment is still on
+// disk, until the next retention; offsets don't change. Retention first runs one period after the start: a program
+// that was stopped for longer than its retention can first read the unread messages, and the clock of a machine that
 // has just booted may not be set yet.
 type retention struct {
 	cluster *kfake.Cluster
@@ -36,14 +29,14 @@ type retention struct {
 	log     *slog.Logger
 
 	end  context.CancelFunc
-	done chan struct{} // closed when follow has returned; nil: it was never asked for
+	done chan struct{} // closed when follow has returned; nil: it was never started
 }
 
-// neverMS turns kfake's own retention off: a hundred years, in milliseconds. As
-// nanoseconds they fit 64 bits, and kfake has no word for never.
+// neverMS turns off kfake's own retention: a hundred years in milliseconds, which fit 64 bits as nanoseconds; kfake
+// has no setting for "never".
 const neverMS = 100 * 365 * 24 * 3_600_000
 
-// retentionFetchBytes bounds what is read at once to learn the batches' sizes.
+// retentionFetchBytes bounds one read of batches to determine their sizes.
 const retentionFetchBytes = 4 << 20
 
 func newRetention(cluster *kfake.Cluster, addr, password string, opt EmbeddedOptions) *retention {
@@ -55,8 +48,7 @@ func newRetention(cluster *kfake.Cluster, addr, password string, opt EmbeddedOpt
 	}
 }
 
-// start applies retention with every tick of the period until stop; never, for a
-// period below zero.
+// start applies retention once per period until stop; never, if the period is negative.
 func (r *retention) start(period time.Duration) {
 	if period < 0 {
 		return
@@ -79,8 +71,7 @@ func (r *retention) follow(ctx context.Context, ticker clock.Ticker) {
 	}
 }
 
-// stop returns when nothing is asked of the cluster any more: a closed one
-// wouldn't answer.
+// stop returns when no more requests are sent to the cluster: a closed cluster wouldn't answer.
 func (r *retention) stop() {
 	if r.done == nil {
 		return
@@ -89,23 +80,21 @@ func (r *retention) stop() {
 	<-r.done
 }
 
-// apply goes over the program's topics that aren't everlasting; the topic of
-// decisions is left alone whatever its settings say. What fails is tried again
-// with the next tick.
+// apply deletes expired messages of the program's topics that aren't everlasting; the topic of decisions is skipped
+// whatever its settings are. Errors are logged and retried at the next tick.
 func (r *retention) apply(ctx context.Context) {
-	defer r.client.Close() // a client would go on asking for metadata in between
+	defer r.client.Close() // an open client would keep requesting metadata
 	for _, t := range r.client.Topics() {
 		if t.Everlasting {
 			continue
 		}
 		if err := r.applyTo(ctx, t.Name); err != nil && ctx.Err() == nil {
-			r.log.Warn("retention not applied, trying again at the next check", "topic", t.Name, "err", err)
+			r.log.Warn("applying retention failed, trying again at the next check", "topic", t.Name, "err", err)
 		}
 	}
 }
 
-// limits are a topic's own settings; -1: none. What a broker's default says
-// deletes nothing.
+// limits are the settings made on the topic itself; -1: none. Broker defaults delete nothing.
 type limits struct {
 	ms    int64
 	bytes int64
@@ -130,7 +119,7 @@ func limitsOf(configs map[string]*string) (l limits, err error) {
 func (r *retention) applyTo(ctx context.Context, topic string) error {
 	info := r.cluster.TopicInfo(topic)
 	if info == nil {
-		return nil // not made yet
+		return nil // not created yet
 	}
 	limits, err := limitsOf(info.Configs)
 	if err != nil {
@@ -158,9 +147,8 @@ func (r *retention) applyTo(ctx context.Context, topic string) error {
 	return nil
 }
 
-// expired is, by partition, the offset before which every message is older than
-// ms. A clock that stepped back leaves messages of a later date before others,
-// and those then wait for it.
+// expired returns, by partition, the offset before which every message is older than ms. If the clock stepped back,
+// messages with a later time precede others, which are then deleted only with them.
 func (r *retention) expired(ctx context.Context, topic string, ms int64,
 	partitions []*kfake.PartitionInfo,
 ) (map[int32]int64, error) {
@@ -170,7 +158,7 @@ func (r *retention) expired(ctx context.Context, topic string, ms int64,
 	}
 	since := r.clock.Now().Add(-time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond)
 	if since.UnixMilli() <= 0 {
-		return out, nil // nothing is older; to the protocol such times are other questions
+		return out, nil // nothing is older; negative times have other meanings in the protocol
 	}
 	offsets, err := r.client.OffsetsAt(ctx, topic, since)
 	if err != nil {
@@ -178,8 +166,8 @@ func (r *retention) expired(ctx context.Context, topic string, ms int64,
 	}
 	for _, p := range partitions {
 		first, ok := offsets[int(p.Partition)]
-		// kfake may answer that no message is that late where one is: it looks no
-		// further than the segment it took for the right one.
+		// kfake may answer that no message is that late although one is: it searches only one segment, sometimes the
+		// wrong one.
 		if ok && (first < p.HighWatermark || p.MaxTimestamp < since.UnixMilli()) {
 			out[p.Partition] = first
 		}
@@ -187,7 +175,7 @@ func (r *retention) expired(ctx context.Context, topic string, ms int64,
 	return out, nil
 }
 
-// anyDeletable says whether a partition has more than the message that stays.
+// anyDeletable returns whether a partition has more than the one message that is kept.
 func anyDeletable(partitions []*kfake.PartitionInfo) bool {
 	for _, p := range partitions {
 		if p.HighWatermark-p.LogStartOffset > 1 {
@@ -197,9 +185,8 @@ func anyDeletable(partitions []*kfake.PartitionInfo) bool {
 	return false
 }
 
-// beyond is the offset before which whole batches can go with at least bytes
-// left, as Apache Kafka reads retention.bytes. It reads what can go, since the
-// protocol has a batch's size nowhere else.
+// beyond returns the offset before which whole batches can be deleted with at least bytes left, as Apache Kafka
+// applies retention.bytes. It reads the batches, since the protocol gives their sizes nowhere else.
 func (r *retention) beyond(ctx context.Context, topic string, bytes int64, p *kfake.PartitionInfo) (int64, error) {
 	to := p.LogStartOffset
 	excess := p.NumBytes - bytes

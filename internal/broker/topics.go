@@ -12,32 +12,31 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// The topics.
+// Topic names.
 const (
 	TopicSamples    = "gputally.samples.v1" // key: node; value: wire.Batch
-	TopicDeadLetter = "gputally.dlq.v1"     // what could not be decoded
-	// TopicDecisions has what people and billing decided (R6): one partition, kept
-	// for ever, the only truth about invoices.
+	TopicDeadLetter = "gputally.dlq.v1"     // messages that could not be decoded
+	// TopicDecisions has the decisions of users and billing (R6): one partition, kept for ever, the only source of
+	// truth about invoices.
 	TopicDecisions = "gputally.decisions.v1"
 )
 
-// forever is retention.ms -1.
+// forever is retention.ms = -1.
 const forever = -time.Millisecond
 
-// Topic is what a topic is created with, and what is asked of an existing one.
+// Topic has the settings with which a topic is created and against which an existing one is checked.
 type Topic struct {
 	Name            string
 	Partitions      int
 	Retention       time.Duration // retention.ms
 	RetentionBytes  int64         // retention.bytes, per partition; -1: unlimited
 	MaxMessageBytes int           // max.message.bytes
-	// Everlasting: an existing topic must have exactly these partitions, and both
-	// bounds of retention set on itself to -1. What a broker's default deletes, or
-	// a second partition puts in another order, would be decisions.
+	// Everlasting requires an existing topic to have exactly these partitions, and both retention limits set to -1 on
+	// the topic itself: a broker's default could delete decisions, and a second partition would break their order.
 	Everlasting bool
 }
 
-// Topics lists the topics this client's configuration asks for.
+// Topics returns the topics that this client's configuration defines.
 func (c *Client) Topics() []Topic {
 	most := max(c.config.MaxMessageBytes, c.config.BatchBytes) + batchOverheadBytes
 	return []Topic{
@@ -56,7 +55,7 @@ func (c *Client) Topics() []Topic {
 	}
 }
 
-// named are the topics of these names, or samples and dead letters for none.
+// named returns the topics with these names; without names, samples and dead letters.
 func (c *Client) named(names []string) ([]Topic, error) {
 	if len(names) == 0 {
 		names = []string{TopicSamples, TopicDeadLetter}
@@ -74,8 +73,7 @@ func (c *Client) named(names []string) ([]Topic, error) {
 	return out, nil
 }
 
-// SettingError says that an existing topic has a setting that would lose, refuse
-// or misdate data.
+// SettingError means that an existing topic has a setting that would lose, refuse or misdate data.
 type SettingError struct {
 	Topic   string
 	Setting string
@@ -87,16 +85,12 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("topic %s: %s is %s, want %s", e.Topic, e.Setting, e.Value, e.Wanted)
 }
 
-// EnsureTopics creates the topics that are missing and checks those that exist:
-// retention.ms set on the topic itself (the embedded broker applies no other),
-// cleanup.policy exactly "delete", max.message.bytes large enough, and
-// message.timestamp.type LogAppendTime, so that R11 rests on the broker's clock
-// and no producer's clock decides what retention deletes. The error joins a
-// *SettingError per finding. Partition counts and the length of an explicit
-// retention are the operator's, except where a topic is everlasting.
-//
-// Names are the topics that the caller works with: it needs no right on any
-// other. None: TopicSamples and TopicDeadLetter.
+// EnsureTopics creates missing topics and checks existing ones: retention.ms set on the topic itself (the embedded
+// broker applies no other), cleanup.policy exactly "delete", max.message.bytes large enough, and
+// message.timestamp.type LogAppendTime, so that R11 uses the broker's clock and no producer's clock affects
+// retention. The error joins a *SettingError per finding. Partition counts and the length of an explicit retention
+// are the operator's choice, except for everlasting topics. names are the topics that the caller uses; it needs no
+// permissions on others. Without names: TopicSamples and TopicDeadLetter.
 func (c *Client) EnsureTopics(ctx context.Context, names ...string) error {
 	wanted, err := c.named(names)
 	if err != nil {
@@ -112,8 +106,8 @@ func (c *Client) EnsureTopics(ctx context.Context, names ...string) error {
 	return err
 }
 
-// awaitTopics checks the topics, for as long as a request may take: the
-// controller has made a topic before every broker has heard of it.
+// awaitTopics checks the topics, and retries until RequestTimeout: the controller creates a topic before every broker
+// has its metadata.
 func (c *Client) awaitTopics(ctx context.Context, wanted []Topic) error {
 	limit, cancel := c.request(ctx)
 	defer cancel()
@@ -197,19 +191,18 @@ func (c *Client) checkTopics(ctx context.Context, wanted []Topic) error {
 	return errors.Join(errs...)
 }
 
-// appendTime is the message.timestamp.type by which a broker dates messages itself.
+// appendTime is the message.timestamp.type with which the broker sets the time of messages.
 const appendTime = "LogAppendTime"
 
-// configSourceTopic is Kafka's ConfigSource DYNAMIC_TOPIC_CONFIG: set on the
-// topic, not inherited (KIP-226).
+// configSourceTopic is Kafka's ConfigSource DYNAMIC_TOPIC_CONFIG: set on the topic, not inherited (KIP-226).
 const configSourceTopic = 1
 
-// setting is one of a topic: what a new one is made with, and what will do.
+// setting is a topic's setting: its value on creation, and which values are accepted.
 type setting struct {
 	name, value string
 	own         bool // must be set on the topic itself
 	ok          func(value string) bool
-	wanted      string // where it won't do
+	wanted      string // for the error
 }
 
 func (t Topic) settings() []setting {
@@ -221,7 +214,7 @@ func (t Topic) settings() []setting {
 		{"retention.bytes", bytes, false, anything, ""},
 	}
 	if t.Everlasting {
-		const wanted = "-1 set on the topic: decisions are kept for ever"
+		const wanted = "-1, set on the topic, since decisions are kept for ever"
 		retention = []setting{
 			{"retention.ms", ms, true, is("-1"), wanted},
 			{"retention.bytes", bytes, true, is("-1"), wanted},
@@ -238,8 +231,8 @@ func (t Topic) settings() []setting {
 		setting{"message.timestamp.type", appendTime, false, is(appendTime), appendTime})
 }
 
-// checkSettings takes any message.timestamp.type from a broker that stamps
-// messages whatever it is.
+// checkSettings checks a topic's settings. If the broker always sets the time of messages itself (stamps), any
+// message.timestamp.type is accepted.
 func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry, stamps bool) error {
 	values := map[string]kafka.DescribeConfigResponseConfigEntry{}
 	for _, e := range entries {
@@ -261,8 +254,8 @@ func checkSettings(t Topic, entries []kafka.DescribeConfigResponseConfigEntry, s
 	return errors.Join(errs...)
 }
 
-// checkPartitions counts an everlasting topic's partitions; 0: the broker that
-// answered has yet to hear of it.
+// checkPartitions checks the partition count of an everlasting topic; 0 means that the answering broker doesn't have
+// the topic's metadata yet.
 func checkPartitions(t Topic, n int) error {
 	switch {
 	case !t.Everlasting || n == t.Partitions:

@@ -80,7 +80,7 @@ func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
 			return
 		}
 		if d.failed() >= maxFaults {
-			d.more++ // a guess takes time
+			d.more++ // suggesting a key takes time
 			return
 		}
 		d.fault(key, at, "unknown key%s", suggest(key.Value, fields))
@@ -92,7 +92,7 @@ func (d *decoder) structure(n *yaml.Node, path string, v reflect.Value) {
 	}
 }
 
-// pairs calls each for every key of a mapping, and refuses repeated keys.
+// pairs calls each for every key of a mapping, and reports repeated keys.
 func (d *decoder) pairs(n *yaml.Node, path string, each func(key, value *yaml.Node, at string)) {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -142,7 +142,7 @@ func (d *decoder) list(n *yaml.Node, path string, v reflect.Value) {
 		d.fault(n, path, "want a list, got %s", Describe(n))
 		return
 	}
-	// Fresh, because a default list is replaced by the file's, not added to.
+	// A new slice, because a list in the file replaces the default list.
 	items := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, item := range n.Content {
 		d.value(item, fmt.Sprintf("%s[%d]", path, i), items.Index(i))
@@ -159,7 +159,7 @@ func (d *decoder) duration(n *yaml.Node, path string, v reflect.Value) {
 	v.SetInt(int64(got))
 }
 
-// ParseDuration is time.ParseDuration that also knows whole days: "35d".
+// ParseDuration is time.ParseDuration with whole days: "35d".
 func ParseDuration(s string) (time.Duration, error) {
 	days, ok := strings.CutSuffix(s, "d")
 	if !ok {

@@ -1,10 +1,6 @@
-// Package config reads YAML files strictly into Go structs that already hold
-// their defaults, and writes them back: a file goes in; a filled struct, or
-// every fault with file, line, key and value, comes out.
-//
-// Keys are the `yaml` tag of a field, else its name in snake case. Unknown and
-// repeated keys, values of another type, numbers without the unit they need and
-// second documents are refused, and so are anchors, aliases and files beyond the
-// bounds of Document, by which all YAML is read. A Secret never comes from the
-// file itself: its key with "_file" or "_env" added says where it is read from.
+// Package config decodes YAML files strictly into Go structs that contain their defaults, and encodes them. It
+// returns every error with file, line, key and value. A key is the `yaml` tag of a field, else its name in snake
+// case. Unknown and repeated keys, values of another type, numbers without a required unit, second documents,
+// anchors, aliases, and files beyond the limits of Document are errors. A Secret is never in the file itself: its key
+// with the suffix "_file" or "_env" names where it is read from.
 package config

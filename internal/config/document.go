@@ -10,20 +10,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What a YAML file may have: more than any site's tenants or prices, and so
-// little that reading it takes less than a second and 100 MB.
+// Limits of a YAML file: more than any site's tenants or prices need, and small enough that reading takes less than a
+// second and 100 MB.
 const (
-	// MaxBytes is a file's length, that of a price book among the decisions.
+	// MaxBytes bounds a file's length, as for a price book in the decisions log.
 	MaxBytes = 1 << 20
-	// maxNodes are scalars, lists and mappings; maxDepth is how many of them lie
-	// in each other, and maxKey a key's length in bytes.
+	// maxNodes bounds scalars, lists and mappings; maxDepth their nesting; maxKey a key's length in bytes.
 	maxNodes, maxDepth, maxKey = 100_000, 32, 1 << 10
-	// maxMarks are the characters , : - ? [ { of which a node needs one: they
-	// bound what the parser makes before nodes can be counted.
+	// maxMarks bounds the characters , : - ? [ { of which every node needs one, and so the memory of the parser
+	// before nodes can be counted.
 	maxMarks = 2 * maxNodes
 )
 
-// ReadFile reads a file of at most MaxBytes; of a longer one it reads no more.
+// ReadFile reads a file of at most MaxBytes; a longer one is an error and is not read to its end.
 func ReadFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -40,11 +39,9 @@ func ReadFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Document returns the root of the one YAML document in data, nil where there
-// is none. It is how all YAML of ours is read: anchors, aliases and merge keys,
-// which make a short text a long one, are refused with their line, and so is
-// what is beyond the bounds above. name is what errors call the file. Keys that
-// are repeated are left to the reader of the nodes.
+// Document returns the root of the only YAML document in data; nil: data is empty. All YAML is read by it: it refuses
+// anchors, aliases and merge keys, which expand a short text to a long one, with their line, and anything beyond the
+// limits above. name is the file's name in errors. It doesn't check for repeated keys.
 func Document(name string, data []byte) (*yaml.Node, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%s: is longer than %d bytes", name, MaxBytes)
@@ -80,7 +77,7 @@ func Document(name string, data []byte) (*yaml.Node, error) {
 	return root, plain(name, doc.Content[0], &nodes, 1)
 }
 
-// plain refuses what Document does not take, at a node and below it.
+// plain checks a node and all below it.
 func plain(name string, n *yaml.Node, nodes *int, depth int) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("%s:%d: %s", name, n.Line, fmt.Sprintf(format, args...))
@@ -92,7 +89,7 @@ func plain(name string, n *yaml.Node, nodes *int, depth int) error {
 	case *nodes > maxNodes:
 		return fault("more than %d values", maxNodes)
 	case depth > maxDepth:
-		return fault("more than %d lists and mappings in each other", maxDepth)
+		return fault("lists and mappings are nested more than %d deep", maxDepth)
 	}
 	for i, inner := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {

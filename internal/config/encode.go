@@ -13,9 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Encode writes the struct v as the YAML file that Decode would read it from,
-// keys in the order of the fields. Of a Secret it writes only where it was
-// read from.
+// Encode writes the struct v as the YAML file from which Decode would read it, keys in the order of the fields. Of a
+// Secret it writes only the file or variable it was read from.
 func Encode(w io.Writer, v any) error {
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
@@ -101,7 +100,7 @@ func encodeMap(v reflect.Value) *yaml.Node {
 func scalarNode(tag, value string) *yaml.Node {
 	n := &yaml.Node{}
 	if tag == "!!str" {
-		n.SetString(value) // quotes what would read as another type
+		n.SetString(value) // quotes text that would be read as another type
 		return n
 	}
 	n.Kind, n.Tag, n.Value = yaml.ScalarNode, tag, value

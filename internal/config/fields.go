@@ -14,7 +14,7 @@ type field struct {
 	required bool
 }
 
-// fieldsOf lists a struct's configurable fields by key.
+// fieldsOf returns a struct's configurable fields by key.
 func fieldsOf(t reflect.Type) map[string]field {
 	byKey := map[string]field{}
 	for _, f := range orderedFields(t) {
@@ -23,7 +23,7 @@ func fieldsOf(t reflect.Type) map[string]field {
 	return byKey
 }
 
-// orderedFields lists a struct's configurable fields in their order in Go.
+// orderedFields returns a struct's configurable fields in the order of their declaration.
 func orderedFields(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {
@@ -48,8 +48,7 @@ func orderedFields(t reflect.Type) []field {
 	return fields
 }
 
-// snake writes a Go name in snake case: MaxLate is max_late, GPUHour gpu_hour,
-// URLs urls.
+// snake converts a Go name to snake case: MaxLate is max_late, GPUHour gpu_hour, URLs urls.
 func snake(name string) string {
 	runes := []rune(name)
 	var b strings.Builder
@@ -70,8 +69,8 @@ func startsWord(runes []rune, i int) bool {
 	return i+1 < len(runes) && unicode.IsLower(runes[i+1]) && !plural
 }
 
-// secretField finds the Secret that a key such as password_file fills, and
-// whether the key's value is a "file" or an "env".
+// secretField returns the Secret that a key such as password_file sets, and whether the key's value is a "file" or an
+// "env".
 func secretField(fields map[string]field, key string) (f field, source string, ok bool) {
 	for _, source := range []string{"file", "env"} {
 		base, found := strings.CutSuffix(key, "_"+source)
@@ -82,8 +81,7 @@ func secretField(fields map[string]field, key string) (f field, source string, o
 	return field{}, "", false
 }
 
-// suggest names the key that was probably meant, or all of them when there are
-// few.
+// suggest returns a hint with the most similar key, or with all keys if there are few.
 func suggest(got string, fields map[string]field) string {
 	var keys []string
 	best, distance := "", 3
@@ -106,7 +104,7 @@ func suggest(got string, fields map[string]field) string {
 	return ""
 }
 
-// editDistance is Levenshtein's, in bytes.
+// editDistance is the Levenshtein distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -9,16 +9,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFaults bounds how many faults one file reports.
+// maxFaults bounds the number of errors that are reported for one file.
 const maxFaults = 20
 
-// maxShown bounds, in characters, how much of a wrong value a message repeats.
+// maxShown bounds, in characters, how much of a wrong value an error repeats.
 const maxShown = 60
 
-// Load reads the YAML file at path into the struct that into points to. What
-// the file does not name keeps its value, so into carries the defaults. The
-// error names every fault as "file:line: key: what is wrong, with the value";
-// into is then half filled and of no use.
+// Load reads the YAML file at path into the struct that into points to. Keys missing in the file keep their value, so
+// into contains the defaults. The error lists every fault as "file:line: key: what is wrong, with the value"; into is
+// then incomplete.
 func Load(path string, into any) error {
 	data, err := ReadFile(path)
 	if err != nil {
@@ -27,7 +26,7 @@ func Load(path string, into any) error {
 	return Decode(path, data, into)
 }
 
-// Decode is Load for data that is already read; name is what faults call it.
+// Decode is Load for data that is already in memory; name is the file's name in errors.
 func Decode(name string, data []byte, into any) error {
 	target := reflect.ValueOf(into)
 	if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
@@ -42,13 +41,11 @@ func Decode(name string, data []byte, into any) error {
 	return d.err()
 }
 
-// Readers read values of types in another way than Decode does: from a node into
-// what a pointer to the type points to.
+// Readers decode types with a function of their own: from a node into a pointer to the type.
 type Readers map[reflect.Type]func(n *yaml.Node, into any) error
 
-// DecodeWith is Decode with readers, and a check of the whole, which is handed the
-// file's root to name faults by. A field whose tag has the option "required" must be
-// in the file.
+// DecodeWith is Decode with readers, and with a check of the whole file, which reports errors through the file's
+// root. A field whose tag has the option "required" must be in the file.
 func DecodeWith(name string, data []byte, into any, readers Readers, check func(root Place)) error {
 	root, err := Document(name, data)
 	if err != nil {
@@ -63,14 +60,14 @@ func DecodeWith(name string, data []byte, into any, readers Readers, check func(
 	return d.err()
 }
 
-// Place is where a value stands in a file.
+// Place is the position of a value in a file.
 type Place struct {
 	d    *decoder
-	node *yaml.Node // of a value that is missing, the one that it is missing in
+	node *yaml.Node // if the value is missing, the node that should contain it
 	path string
 }
 
-// At is the place of a value below: of a mapping's key, or of a list's item.
+// At returns the place of a value below: by a mapping's key or a list's index.
 func (p Place) At(steps ...any) Place {
 	for _, step := range steps {
 		if index, item := step.(int); item {
@@ -89,10 +86,10 @@ func (p Place) At(steps ...any) Place {
 	return p
 }
 
-// Has tells whether a mapping has a key.
+// Has returns whether a mapping has a key.
 func (p Place) Has(key string) bool { return p.d.valueOf(p.node, key) != nil }
 
-// Keys are a mapping's, in the file's order.
+// Keys are a mapping's keys, in the file's order.
 func (p Place) Keys() (keys []string) {
 	for i := 0; i < len(p.node.Content) && p.node.Kind == yaml.MappingNode; i += 2 {
 		keys = append(keys, p.node.Content[i].Value)
@@ -100,13 +97,13 @@ func (p Place) Keys() (keys []string) {
 	return keys
 }
 
-// Line is the value's, from 1.
+// Line is the value's line, from 1.
 func (p Place) Line() int { return p.node.Line }
 
-// Sound tells whether nothing was wrong with the file so far.
+// Sound returns whether no error was found so far.
 func (p Place) Sound() bool { return p.d.failed() == 0 }
 
-// Faultf adds what is wrong with the value. Long texts among args are cut.
+// Faultf adds an error about the value. Long texts among args are truncated.
 func (p Place) Faultf(format string, args ...any) {
 	for i, arg := range args {
 		if text, is := arg.(string); is {
@@ -116,7 +113,7 @@ func (p Place) Faultf(format string, args ...any) {
 	p.d.fault(p.node, p.path, format, args...)
 }
 
-// valueOf is that of a mapping's key; nil: it has none.
+// valueOf returns the value of a mapping's key; nil: none.
 func (d *decoder) valueOf(n *yaml.Node, key string) *yaml.Node {
 	values, known := d.values[n]
 	if !known && n.Kind == yaml.MappingNode {
@@ -134,12 +131,12 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!
 type decoder struct {
 	file    string
 	readers Readers
-	values  map[*yaml.Node]map[string]*yaml.Node // of mappings that places were looked up in
+	values  map[*yaml.Node]map[string]*yaml.Node // of the mappings in which places were looked up
 	faults  []error
-	more    int // faults that are counted alone
+	more    int // errors that are only counted
 }
 
-// failed is how many faults there are so far.
+// failed is the number of errors so far.
 func (d *decoder) failed() int { return len(d.faults) + d.more }
 
 func (d *decoder) fault(n *yaml.Node, path, format string, args ...any) {
@@ -161,7 +158,7 @@ func (d *decoder) err() error {
 	return errors.Join(d.faults...)
 }
 
-// Describe is a node as a message shows it: a scalar's text, cut, else its kind.
+// Describe is a node's text in an error: a scalar's value, truncated, else its kind.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -179,7 +176,7 @@ func Describe(n *yaml.Node) string {
 	return value
 }
 
-// shorten cuts a text after maxShown characters.
+// shorten truncates a text after maxShown characters.
 func shorten(text string) string {
 	shown := 0
 	for i := range text {
@@ -190,7 +187,7 @@ func shorten(text string) string {
 	return text
 }
 
-// Join is the path of a key below a path. A key with a point or a space is quoted.
+// Join appends a key to a path. A key with a dot or a space is quoted.
 func Join(path, key string) string {
 	if strings.ContainsAny(key, ". ") {
 		key = fmt.Sprintf("%q", key)

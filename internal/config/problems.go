@@ -9,26 +9,24 @@ import (
 	"strings"
 )
 
-// Problems collects what is wrong with a configuration, so that a Validate names
-// every wrong value at once.
+// Problems collects the errors of a configuration, so that a Validate reports all of them at once.
 type Problems struct{ errs []error }
 
-// Want adds a problem unless a condition holds: the text names key and value, and
-// says what the value must be.
+// Want adds an error if ok is false: the text has key and value, and what the value must be.
 func (p *Problems) Want(ok bool, format string, args ...any) {
 	if !ok {
 		p.errs = append(p.errs, fmt.Errorf(format, args...))
 	}
 }
 
-// Add adds the problems of a part; nil: it has none.
+// Add adds the errors of a part; nil: none.
 func (p *Problems) Add(err error) {
 	if err != nil {
 		p.errs = append(p.errs, err)
 	}
 }
 
-// OneOf wants one of a list of words.
+// OneOf requires one of a list of words.
 func (p *Problems) OneOf(key, value string, words ...string) {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -39,20 +37,20 @@ func (p *Problems) OneOf(key, value string, words ...string) {
 		quoted[last])
 }
 
-// Positive wants a number or a duration above zero.
+// Positive requires a number or a duration above zero.
 func Positive[N ~int | ~int64](p *Problems, key string, value N) {
 	p.Want(value > 0, "%s %v: must be positive", key, value)
 }
 
-// Err is all problems, nil where there are none.
+// Err joins all errors; nil: none.
 func (p *Problems) Err() error { return errors.Join(p.errs...) }
 
-// HTTPURL is a URL of a server that speaks HTTP; its error has no password.
+// HTTPURL parses the URL of an HTTP server; its error contains no password.
 func HTTPURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return nil, errors.New("is not a URL") // net/url's own text repeats it
+		return nil, errors.New("is not a URL") // net/url's error would repeat it
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("scheme %q must be http or https", u.Scheme)
 	case u.Host == "":
@@ -61,8 +59,7 @@ func HTTPURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// Redacted is a URL without its password, for people; what is no URL is cut at its
-// user part.
+// Redacted is a URL without its password, for display; an invalid URL is cut off before its user part.
 func Redacted(raw string) string {
 	if u, err := url.Parse(raw); err == nil {
 		return u.Redacted()

@@ -14,25 +14,24 @@ import (
 
 const redacted = "(redacted)"
 
-// Secret is a value that never shows: printed, logged or marshalled it reads
-// "(redacted)". A configuration names it by its key with "_file" (a path) or
-// "_env" (a variable's name) added.
+// Secret is a value that is never shown: printed, logged or marshalled it is "(redacted)". A configuration names its
+// source by its key with the suffix "_file" (a path) or "_env" (a variable's name).
 type Secret struct {
 	value  string
 	source string // "file" or "env"
 	from   string // the path or the variable
 }
 
-// NewSecret wraps a value that did not come from a configuration.
+// NewSecret wraps a value that doesn't come from a configuration.
 func NewSecret(value string) Secret { return Secret{value: value} }
 
-// Reveal returns the value itself, for the one call that needs it.
+// Reveal returns the value itself. Call it only where the value is used.
 func (s Secret) Reveal() string { return s.value }
 
-// IsZero reports whether there is no secret.
+// IsZero returns whether the secret is empty.
 func (s Secret) IsZero() bool { return s.value == "" }
 
-// String is "(redacted)", or empty where there is no secret.
+// String is "(redacted)", or empty for an empty secret.
 func (s Secret) String() string {
 	if s.IsZero() {
 		return ""
@@ -40,15 +39,15 @@ func (s Secret) String() string {
 	return redacted
 }
 
-// Format keeps every verb of package fmt, %#v included, from the value.
+// Format redacts the value for every verb of package fmt, including %#v.
 func (s Secret) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, s.String()) // fmt has no way to report it
+	_, _ = io.WriteString(f, s.String()) // Format can't return errors
 }
 
-// MarshalText keeps encoders from the value.
+// MarshalText redacts the value for encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// LogValue keeps slog from the value.
+// LogValue redacts the value for slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 func (d *decoder) secret(n *yaml.Node, path, source string, v reflect.Value) {

@@ -9,11 +9,11 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// validCluster is a name in remote_servers, or a macro that holds one.
+// validCluster matches a name of remote_servers, or a macro that contains one.
 var validCluster = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9_.-]*|\{[A-Za-z_][A-Za-z0-9_]*\})$`)
 
-// cluster is a cluster of servers, and the database on them. Both names are
-// checked, so that statements need not escape them.
+// cluster is the name of a cluster of servers and of the database on them. Both are validated, so that statements
+// need not escape them.
 type cluster struct{ name, database string }
 
 func newCluster(name, database string) (*cluster, error) {
@@ -32,7 +32,7 @@ func (c *cluster) createDatabase() string {
 	return "CREATE DATABASE IF NOT EXISTS " + c.database + " ON CLUSTER '" + c.name + "'"
 }
 
-// fillAll puts the names into the statements of migrations.
+// fillAll inserts the names into the statements of migrations.
 func (c *cluster) fillAll(known []migration) []migration {
 	names := strings.NewReplacer("<cluster>", c.name, "<database>", c.database)
 	filled := make([]migration, len(known))
@@ -46,9 +46,8 @@ func (c *cluster) fillAll(known []migration) []migration {
 	return filled
 }
 
-// Statements gives all that Migrate, or MigrateCluster where a cluster is
-// named, executes where there is nothing yet, in order; it needs no server. The
-// statements after the first are for the database that the first one makes.
+// Statements returns all statements that Migrate, or MigrateCluster if a cluster is named, executes for a new
+// database, in order; it needs no server. The first creates the database; execute the others in it.
 func Statements(database, clusterName string) ([]string, error) {
 	dir, all, journal := onOneServerDir, "CREATE DATABASE IF NOT EXISTS "+database, []string{tables.Migrations.Create()}
 	fill := func(known []migration) []migration { return known }
@@ -70,10 +69,9 @@ func Statements(database, clusterName string) ([]string, error) {
 	return out, nil
 }
 
-// MigrateCluster is Migrate for the cluster of that name in the servers'
-// remote_servers: the same tables, spread over its shards and replicated in
-// each. The servers need the macros {shard} and {replica} and a Keeper. Run one
-// at a time.
+// MigrateCluster is Migrate for a cluster of the servers' remote_servers: it creates the same tables, distributed
+// over the shards and replicated in each. The servers need the macros {shard} and {replica} and a Keeper. Don't run
+// it concurrently.
 func (db *DB) MigrateCluster(ctx context.Context, name string) (applied int, err error) {
 	known, err := loadMigrations(embedded, onClusterDir)
 	if err != nil {

@@ -9,13 +9,11 @@ import (
 const selectDistributed = "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = " +
 	"{table:String} AND engine = 'Distributed'"
 
-// distributedOver: 1 the cluster, 2 the table on each of its servers.
+// distributedOver captures 1 the cluster, 2 the local table.
 var distributedOver = regexp.MustCompile(`^Distributed\('([^'\\]+)', '[^'\\]+', '(\w+)'`)
 
-// Alter runs commands of ALTER TABLE on a table's own rows and parts, such as
-// "DROP PARTITION {week:String}" or "DELETE WHERE …": on every server's part of
-// it where it is spread over a cluster, since a Distributed table takes none.
-// The commands are a constant with parameters, as every statement.
+// Alter runs commands of ALTER TABLE, such as "DROP PARTITION {week:String}" or "DELETE WHERE …". A Distributed table
+// accepts none, so they run on the local tables of every server. commands must be a constant with parameters.
 func (db *DB) Alter(ctx context.Context, table, commands string, args ...any) error {
 	if !identifier.MatchString(table) {
 		return fmt.Errorf("alter table %q: not the name of a table", table)
@@ -31,7 +29,7 @@ func (db *DB) Alter(ctx context.Context, table, commands string, args ...any) er
 	return wrap("alter table "+table, db.conn.Exec(ctx, "ALTER TABLE "+target+" "+commands, args...))
 }
 
-// under is what a Distributed table is over; zero for a table of its own.
+// under is the cluster and local table of a Distributed table; zero for any other table.
 type under struct{ cluster, local string }
 
 func (db *DB) distributed(ctx context.Context, table string) (under, error) {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Parts never change, so that the same parts hold the same rows. On a cluster
-// it is those of one replica of each shard: the first that lives, which is the
-// one that everything else is read from.
+// Parts are immutable, so an unchanged set of parts has unchanged rows. On a cluster the parts of one replica of each
+// shard are read: the first that is available, which all queries use.
 const (
 	selectParts = `
 SELECT partition_id, lower(hex(groupBitXor(cityHash64(name, hash_of_all_files)))) AS state
@@ -22,8 +21,8 @@ WHERE database = {database:String} AND table = {table:String} AND active
 GROUP BY partition_id`
 )
 
-// PartitionStates gives, by partition id, a state of a table's partition: as
-// long as it is the same, so are the rows. On a cluster it covers all shards.
+// PartitionStates returns, by partition id, a value that changes whenever the rows of a table's partition change. On
+// a cluster it covers all shards.
 func (db *DB) PartitionStates(ctx context.Context, table string) (map[string]string, error) {
 	under, err := db.distributed(ctx, table)
 	if err != nil {

@@ -19,8 +19,7 @@ type DB struct {
 	clock   clock.Clock
 }
 
-// Open checks the options and asks ClickHouse for a sign of life. The database
-// need not exist yet.
+// Open checks the options and pings ClickHouse. The database need not exist yet.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if err := o.normalize(); err != nil {
 		return nil, err
@@ -31,7 +30,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	defer func() { _ = admin.Close() }()
 	if err := admin.Ping(ctx); err != nil {
-		return nil, wrap("reach store at "+o.Address, err)
+		return nil, wrap("connect to store at "+o.Address, err)
 	}
 	conn, err := connect(o, o.Database)
 	if err != nil {
@@ -52,14 +51,14 @@ func connect(o Options, database string) (driver.Conn, error) {
 	return conn, nil
 }
 
-// Database is the name of the database all statements run in.
+// Database is the name of the database in which all statements run.
 func (db *DB) Database() string { return db.options.Database }
 
-// Ping asks for a sign of life.
+// Ping returns an error if ClickHouse doesn't answer.
 func (db *DB) Ping(ctx context.Context) error { return wrap("ping store", db.conn.Ping(ctx)) }
 
-// Query runs a SELECT. Parameters are {name:Type} with Named, or ?.
-// Close the rows, and look at their Err: a query can fail after its first row.
+// Query runs a SELECT. Parameters are {name:Type} with Named, or ?. Close the rows and check their Err: a query can
+// fail after its first row.
 func (db *DB) Query(ctx context.Context, sql string, args ...any) (driver.Rows, error) {
 	rows, err := db.conn.Query(ctx, sql, args...)
 	if err != nil {
@@ -68,8 +67,7 @@ func (db *DB) Query(ctx context.Context, sql string, args ...any) (driver.Rows, 
 	return rows, nil
 }
 
-// QueryRow runs a SELECT of one row; Scan gives its error, sql.ErrNoRows when
-// there is none.
+// QueryRow runs a SELECT of one row; Scan returns its error, sql.ErrNoRows if there is none.
 func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) driver.Row {
 	return db.conn.QueryRow(ctx, sql, args...)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
-// Exception is an error ClickHouse itself gave.
+// Exception is an error returned by ClickHouse.
 type Exception struct {
-	Op      string // what was being done
+	Op      string // the failed operation
 	Code    int32  // as in ClickHouse's ErrorCodes.cpp, such as 60
 	Name    string // such as UNKNOWN_TABLE; "" when it isn't in the text
 	Message string
@@ -27,7 +27,7 @@ func (e *Exception) Error() string {
 
 func (e *Exception) Unwrap() error { return e.err }
 
-// Codes that callers decide by.
+// Codes that callers check for.
 const (
 	CodeUnknownTable        = 60
 	CodeUnknownDatabase     = 81
@@ -37,7 +37,7 @@ const (
 	CodeConstraintViolation = 469
 )
 
-// transientCodes may pass by themselves: load, memory, space, network, keeper.
+// transientCodes are temporary errors: load, memory, disk space, network, Keeper.
 var transientCodes = []int32{
 	CodeTimeout,
 	198, // DNS_ERROR
@@ -60,13 +60,12 @@ var transientCodes = []int32{
 	999, // KEEPER_EXCEPTION
 }
 
-// transientStatus are answers of a proxy or a server that is starting.
+// transientStatus are HTTP statuses of a proxy, or of a server that is starting.
 var transientStatus = []int{429, 502, 503, 504}
 
-// Retryable tells whether the same call may succeed later. It is true for the
-// network and for ClickHouse's passing troubles, and false for what is wrong
-// with the call or its rows (an unknown column, a violated CHECK), for a
-// cancelled context and for errors that aren't ClickHouse's.
+// Retryable returns whether the same call may succeed later: true for network errors and ClickHouse's temporary
+// errors, false for errors in the call or its rows (an unknown column, a violated CHECK), for a cancelled context and
+// for errors of other origin.
 func Retryable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
@@ -80,15 +79,15 @@ func Retryable(err error) bool {
 	}
 	var network net.Error
 	if errors.As(err, &network) {
-		_, file := network.(syscall.Errno) // it has a net.Error's methods, but stands bare in a file's error
+		_, file := network.(syscall.Errno) // Errno implements net.Error's methods, but a bare one is an error of a file
 		return !file
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, clickhouse.ErrAcquireConnTimeout)
 }
 
-// Code is ClickHouse's code of the error, if it has one. It also knows the
-// errors of driver.Rows and driver.Row, which come from the client directly.
+// Code returns ClickHouse's code of an error, if it has one, including errors of driver.Rows and driver.Row, which
+// clickhouse-go returns unwrapped.
 func Code(err error) (code int32, ok bool) {
 	var ours *Exception
 	if errors.As(err, &ours) {

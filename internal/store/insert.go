@@ -12,18 +12,16 @@ import (
 
 const nativeFormat = "Native"
 
-// pooledBufferBytes is the largest buffer kept for the next insert.
+// pooledBufferBytes is the largest buffer that is reused.
 const pooledBufferBytes = 64 << 20
 
 var buffers = sync.Pool{New: func() any { return new(proto.Buffer) }}
 
-// Insert writes one block of columns, all of the same length, into table (an
-// identifier) by the columns' names. Columns may be in any order; those left
-// out take their defaults. Types are cast to the table's, so an Enum8 may be
-// sent as Int8 (its number) or as String (its name). It returns nil when the
-// rows are written; then they survive a crash. A block that fails a CHECK is
-// refused whole. Cut blocks at about 500,000 rows and within one partition:
-// more is not written as one. No rows: nothing is sent.
+// Insert writes one block of columns of equal length into table (an identifier), matched by the columns' names in any
+// order; missing columns take their defaults. ClickHouse casts the types, so an Enum8 may be sent as Int8 (its
+// number) or as String (its name). Insert returns nil when the rows are written and will survive a crash. A block of
+// which a row violates a CHECK is refused as a whole. Send at most about 500,000 rows, of one partition: larger
+// blocks are not written atomically. Without rows nothing is sent.
 func (db *DB) Insert(ctx context.Context, table string, in proto.Input) error {
 	if len(in) == 0 {
 		return fmt.Errorf("insert into %s: no columns", table)
@@ -40,7 +38,7 @@ func (db *DB) Insert(ctx context.Context, table string, in proto.Input) error {
 	defer recycle(buf)
 	buf.Reset()
 	block := proto.Block{Columns: len(in), Rows: rows}
-	// Revision 0: data sent over HTTP carries no protocol version.
+	// Revision 0: data sent over HTTP has no protocol version.
 	if err := block.EncodeRawBlock(buf, 0, in); err != nil {
 		return fmt.Errorf("insert into %s: encode block of %d rows: %w", table, rows, err)
 	}
@@ -53,7 +51,7 @@ func recycle(buf *proto.Buffer) {
 	}
 }
 
-// insertStatement names the columns; identifiers are checked, not escaped.
+// insertStatement builds the INSERT; identifiers are validated, not escaped.
 func insertStatement(table string, in proto.Input) (string, error) {
 	if !identifier.MatchString(table) {
 		return "", fmt.Errorf("insert into %q: not the name of a table", table)

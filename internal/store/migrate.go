@@ -20,10 +20,8 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// Each migration is two files of one name: in migrations for one server, in
-// migrations/cluster for a cluster, whose name and database stand there as
-// <cluster> and <database>.
-//
+// Each migration is two files of the same name: in migrations for a single server, in migrations/cluster for a
+// cluster, with the placeholders <cluster> and <database>.
 //go:embed migrations
 var embedded embed.FS
 
@@ -44,7 +42,7 @@ WHERE database = {database:String} AND name IN ('schema_migrations', 'schema_mig
 SELECT {version:UInt32}, {name:String}, {sha256:String}, fromUnixTimestamp64Milli({applied_ms:Int64}, 'UTC')`
 )
 
-// migration is one file, named 0001_what.sql.
+// migration is one file, named like 0001_raw.sql.
 type migration struct {
 	version    uint32
 	name       string
@@ -52,10 +50,9 @@ type migration struct {
 	statements []string
 }
 
-// Migrate makes the database and brings its tables up to this program's
-// schema. Every statement says IF NOT EXISTS and a file is recorded after its
-// last one, so that a crash in the middle is mended by the next run. It
-// refuses a schema that is newer, and a file that changed after it was applied.
+// Migrate creates the database and brings its tables up to this program's schema. Every statement has IF NOT EXISTS,
+// and a file is recorded after its last statement, so that the next run completes an interrupted one. Migrate refuses
+// a schema that is newer, and a file that changed after it was applied.
 func (db *DB) Migrate(ctx context.Context) (applied int, err error) {
 	known, err := loadMigrations(embedded, onOneServerDir)
 	if err != nil {
@@ -64,7 +61,7 @@ func (db *DB) Migrate(ctx context.Context) (applied int, err error) {
 	return db.migrate(ctx, known, nil)
 }
 
-// migrate is for one server where c is nil.
+// migrate is for a single server if c is nil.
 func (db *DB) migrate(ctx context.Context, known []migration, c *cluster) (applied int, err error) {
 	journal, database := []string{tables.Migrations.Create()}, createDatabase
 	if c != nil {
@@ -100,7 +97,7 @@ func (db *DB) applyPending(ctx context.Context, known []migration, done map[uint
 		}
 		if refuse {
 			return 0, fmt.Errorf(
-				"migrate %s: its tables are a cluster's and lack migration %s: run gputally migrate --cluster NAME first",
+				"migrate %s: its tables are on a cluster and lack migration %s: run gputally migrate --cluster NAME first",
 				db.Database(), m.name)
 		}
 		if err := db.apply(ctx, m); err != nil {
@@ -111,8 +108,8 @@ func (db *DB) applyPending(ctx context.Context, known []migration, done map[uint
 	return applied, nil
 }
 
-// createDatabase asks without naming the database, which may not be there yet,
-// and looks first at what is in it.
+// createDatabase runs without a current database, since it may not exist yet, and first checks which kind of tables
+// the database has.
 func (db *DB) createDatabase(ctx context.Context, statement string, c *cluster) (spread, error) {
 	admin, err := connect(db.options, "")
 	if err != nil {
@@ -121,15 +118,15 @@ func (db *DB) createDatabase(ctx context.Context, statement string, c *cluster) 
 	defer func() { _ = admin.Close() }()
 	found, err := isSpread(ctx, admin, db.Database())
 	if err != nil {
-		return nowhere, wrap("look for its tables", err)
+		return nowhere, wrap("list tables", err)
 	}
 	if c != nil && found == onOneServer {
-		return found, fmt.Errorf("its tables are one server's: cluster %s needs a database of its own", c.name)
+		return found, fmt.Errorf("its tables are on a single server: use another database for cluster %s", c.name)
 	}
 	return found, wrap("create database", admin.Exec(ctx, statement, Named("database", db.Database())))
 }
 
-// spread says where the tables are.
+// spread is where a database's tables are: nowhere, on one server, or on a cluster.
 type spread int
 
 const (
@@ -138,7 +135,7 @@ const (
 	onCluster
 )
 
-// isSpread looks at the tables that are made first.
+// isSpread checks the tables that the first migration creates.
 func isSpread(ctx context.Context, admin driver.Conn, database string) (spread, error) {
 	var found []struct {
 		Name string `ch:"name"`
@@ -213,8 +210,7 @@ func (db *DB) apply(ctx context.Context, m migration) error {
 	return nil
 }
 
-// loadMigrations reads NNNN_name.sql of a directory and checks that the numbers
-// run from 1 without a hole.
+// loadMigrations reads NNNN_name.sql of a directory and checks that the numbers start at 1 and have no gaps.
 func loadMigrations(fsys fs.FS, dir string) ([]migration, error) {
 	files, err := fs.Glob(fsys, dir+"/*.sql")
 	if err != nil {
@@ -242,13 +238,12 @@ func loadMigrations(fsys fs.FS, dir string) ([]migration, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("list migrations: there are none")
+		return nil, fmt.Errorf("list migrations: none found")
 	}
 	return all, nil
 }
 
-// splitStatements cuts at a semicolon that ends a line, and drops lines that
-// are comments.
+// splitStatements splits at semicolons that end a line, and drops comment lines.
 func splitStatements(text string) []string {
 	var statements []string
 	var current strings.Builder

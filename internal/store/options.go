@@ -24,13 +24,13 @@ const (
 	defaultMaxOpenConns = 16
 )
 
-// Options says where ClickHouse is and who asks.
+// Options has ClickHouse's address, the user and the connection limits.
 type Options struct {
 	Address      string        // "unix:///path/sock", "http://host:8123" or "https://host:8443"
-	Database     string        // an identifier; Migrate makes it
+	Database     string        // an identifier; Migrate creates it
 	User         string        // empty: "default"
 	PasswordFile string        // file with the password, one line; empty: none
-	CAFile       string        // PEM file of the authorities for https; empty: the system's
+	CAFile       string        // PEM file of the certificate authorities for https; empty: the system's
 	MaxOpenConns int           // 0: 16
 	DialTimeout  time.Duration // 0: 10 s
 	Log          *slog.Logger  // nil: nothing is logged
@@ -64,7 +64,7 @@ func (o *Options) normalize() error {
 	return nil
 }
 
-// client makes clickhouse-go's options for the given database.
+// client returns clickhouse-go's options for the given database.
 func (o Options) client(database string) (*clickhouse.Options, error) {
 	password := ""
 	if o.PasswordFile != "" {
@@ -104,13 +104,13 @@ func (o Options) client(database string) (*clickhouse.Options, error) {
 	case "http":
 		if password != "" && !trust.Loopback(address.Hostname()) {
 			return nil, fmt.Errorf(
-				"store address %q: a password is not sent without TLS to another machine: use https", o.Address)
+				"store address %q: a password is sent to another machine with TLS only: use https", o.Address)
 		}
 	default:
 		return nil, fmt.Errorf("store address %q: scheme %q is not one of unix, http, https", o.Address, address.Scheme)
 	}
 	if address.Port() == "" || strings.Trim(address.Path, "/") != "" || address.User != nil {
-		return nil, fmt.Errorf("store address %q: want %s://host:port and nothing else", o.Address, address.Scheme)
+		return nil, fmt.Errorf("store address %q: want %s://host:port without path, user or query", o.Address, address.Scheme)
 	}
 	c.Addr = []string{address.Host}
 	c.Compression = &clickhouse.Compression{Method: clickhouse.CompressionLZ4}
@@ -119,19 +119,18 @@ func (o Options) client(database string) (*clickhouse.Options, error) {
 
 func settings() clickhouse.Settings {
 	return clickhouse.Settings{
-		// A batch that is queued on the server isn't durable when it answers.
+		// A batch that is only queued on the server isn't durable when the server answers.
 		"async_insert": 0,
-		// Rows that were deleted and come again are no duplicates: what makes a
-		// repeated insert harmless is their keys, not that replicated tables
-		// remember the blocks they had.
+		// Rows that were deleted and inserted again must not be dropped as duplicates: repeated inserts are
+		// idempotent because of the rows' keys, not because replicated tables remember recent blocks.
 		"insert_deduplicate": 0,
-		// On a cluster: neither is one durable that is queued for other shards.
+		// On a cluster a batch that is only queued for other shards isn't durable either.
 		"distributed_foreground_insert": 1,
-		// What was written can be read: all go to the first replica that lives,
-		// whichever server they are connected to.
+		// Reads see earlier writes: every connection uses the first available replica, whichever server it is
+		// connected to.
 		"prefer_localhost_replica": 0,
 		"load_balancing":           "in_order",
-		// A subquery sees all shards, as it sees the whole table on one server.
+		// A subquery reads all shards, like the whole table on a single server.
 		"distributed_product_mode": "global",
 	}
 }

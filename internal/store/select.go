@@ -7,13 +7,13 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// Querier is what reading rows needs of a database.
+// Querier runs queries.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
 }
 
-// Each hands the rows of a query to visit, one at a time, until it fails. fields
-// are where a row's columns go; what names the rows in errors.
+// Each calls visit for each row of a query, until visit fails. fields returns the destinations of a row's columns;
+// what names the rows in errors.
 func Each[T any](ctx context.Context, db Querier, what, sql string, args []any, fields func(*T) []any,
 	visit func(*T) error,
 ) error {
@@ -21,7 +21,7 @@ func Each[T any](ctx context.Context, db Querier, what, sql string, args []any, 
 	if err != nil {
 		return fmt.Errorf("query %s: %w", what, err)
 	}
-	defer func() { _ = rows.Close() }() // rows.Err has told what matters
+	defer func() { _ = rows.Close() }() // rows.Err has returned any relevant error
 	for rows.Next() {
 		var row T
 		if err := rows.Scan(fields(&row)...); err != nil {
@@ -37,7 +37,7 @@ func Each[T any](ctx context.Context, db Querier, what, sql string, args []any, 
 	return nil
 }
 
-// Select reads all rows of a query, as Each does; no row is an empty list.
+// Select returns all rows of a query; without rows, an empty list.
 func Select[T any](ctx context.Context, db Querier, what, sql string, args []any, fields func(*T) []any) ([]T, error) {
 	all := []T{}
 	err := Each(ctx, db, what, sql, args, fields, func(row *T) error {

@@ -11,15 +11,13 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 )
 
-// streamBufferBytes is more than ch-go's reader would make for itself, so that
-// it takes this one and Peek sees what it sees.
+// streamBufferBytes is larger than the buffer that ch-go's reader would allocate, so that ch-go uses this one and
+// Peek sees its unread data.
 const streamBufferBytes = 1 << 20
 
-// Stream runs a SELECT and decodes it block by block into columns named and
-// typed as in the result, at the engine's own speed: millions of rows a
-// second. onBlock sees each block once; the columns are reused for the next.
-// An error of onBlock ends the query and is returned as it is. An answer that
-// breaks off is an error, never a short result.
+// Stream runs a SELECT and decodes it block by block into columns with the names and types of the result: millions of
+// rows a second. onBlock is called once per block; the columns are reused for the next. An error of onBlock ends the
+// query and is returned unchanged. A truncated answer is an error, never a short result.
 func (db *DB) Stream(ctx context.Context, columns proto.Results, onBlock func(rows int) error, sql string,
 	args ...any,
 ) error {
@@ -31,7 +29,7 @@ func (db *DB) Stream(ctx context.Context, columns proto.Results, onBlock func(ro
 	buffered := bufio.NewReaderSize(body, streamBufferBytes)
 	reader := proto.NewReader(buffered)
 	for {
-		// Only between two blocks is the end of the data the end of the result.
+		// The result is complete only if the data ends between two blocks.
 		if _, err := buffered.Peek(1); errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -48,8 +46,7 @@ func (db *DB) Stream(ctx context.Context, columns proto.Results, onBlock func(ro
 	}
 }
 
-// decodeError prefers an exception that follows in the data: the line break
-// before it is what looked like a bad block.
+// decodeError prefers an exception that follows in the data: the line break before it looks like an invalid block.
 func decodeError(err error, rest io.Reader) error {
 	if _, later := io.CopyN(io.Discard, rest, streamBufferBytes); later != nil && !errors.Is(later, io.EOF) {
 		return later
@@ -60,17 +57,17 @@ func decodeError(err error, rest io.Reader) error {
 	return fmt.Errorf("decode block: %w", err)
 }
 
-// plainNative marks a request whose answer is to be Native at revision 0:
-// ch-go can't read the sparse columns a server sends at later ones.
+// plainNative marks a request whose answer is to be Native at revision 0: ch-go can't decode the sparse columns that
+// a server sends at later revisions.
 type plainNative struct{}
 
-// preflight is clickhouse-go's question on a new connection. It may be asked
-// in the name of a marked request, and needs the revision it asks for.
+// preflight is clickhouse-go's query on a new connection. It may run with the context of a marked request, but needs
+// the revision that it requests.
 const preflight = "SELECT displayName(), version(), revision(), timezone()"
 
 const revisionParameter = "client_protocol_version"
 
-// revisionTransport takes the protocol version out of marked requests.
+// revisionTransport removes the protocol version from marked requests.
 type revisionTransport struct{ next http.RoundTripper }
 
 func (t revisionTransport) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -10,7 +10,7 @@ const (
 	byMonth = "toYYYYMM(hour)"
 )
 
-// All are the tables, in the order in which they are made.
+// All are the tables, in the order of their creation.
 var All = []Table{
 	of[Cluster](Table{Name: "clusters", Order: []string{"cluster", "since", "slot_ms"}}),
 	of[Batch](Table{
@@ -41,8 +41,8 @@ var All = []Table{
 		Name: "sightings", Version: "version", Partition: byMonth,
 		Order: []string{"cluster", "hour", "gpu", "node"},
 	}),
-	// A GPU's whole history is on one server of a cluster. By node its hour would
-	// stand on two when it moves, since the row names the last node of the hour only.
+	// A GPU's whole history is on one server of a cluster. Sharded by node, the versions of an hour in which it moved
+	// would be on two servers, since the row has the last node of the hour only.
 	of[UsageHour](Table{
 		Name: "usage_hourly", Version: "version", Partition: byMonth, Order: []string{"cluster", "hour", "gpu"}, Shard: "gpu",
 		Constraints: []string{
@@ -86,7 +86,7 @@ var invoicedUsage string
 //go:embed views/slot_lengths.sql
 var slotLengths string
 
-// Views are the queries with a name, in the order in which they are made.
+// Views are the views, in the order of their creation.
 var Views = []View{
 	{"slot_lengths", slotLengths},
 	{"usage", usage},
@@ -95,10 +95,10 @@ var Views = []View{
 	{"invoiced_usage", invoicedUsage},
 }
 
-// Migrations is the table of the migrations that were applied.
+// Migrations is the table of applied migrations.
 var Migrations = of[Migration](Table{Name: "schema_migrations", Version: "applied_at", Order: []string{"version"}})
 
-// Migration is a migration that was applied.
+// Migration is an applied migration.
 type Migration struct {
 	Version   uint32    `ch:"version" sql:"UInt32"`
 	Name      string    `ch:"name" sql:"String"`

@@ -21,7 +21,7 @@ type Decision struct {
 	Body       string    `ch:"body" sql:"String COMMENT 'JSON; empty for a part' CODEC(ZSTD(3))"`
 }
 
-// Invoice is a decided invoice or note.
+// Invoice is a finalised invoice or note.
 type Invoice struct {
 	Number        string    `ch:"number" sql:"String"`
 	Kind          string    `ch:"kind" sql:"LowCardinality(String) COMMENT 'invoice, credit_note, debit_note'"`
@@ -49,7 +49,7 @@ type Invoice struct {
 	Document      string    `ch:"document" sql:"String COMMENT 'canonical JSON' CODEC(ZSTD(3))"`
 }
 
-// InvoiceUsage is a row of the copy of usage that an invoice was made from.
+// InvoiceUsage is a row of the copy of the usage from which an invoice was made.
 type InvoiceUsage struct {
 	Number        string    `ch:"number" sql:"String"`
 	Tenant        string    `ch:"tenant" sql:"String"`

@@ -12,14 +12,14 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 )
 
-// Block is a block of columns of the rows R, in memory: rows are added to be
-// inserted, or a query's results are decoded into it and read.
+// Block is an in-memory block of columns of the rows R: rows are added for an insert, or a query's results are
+// decoded into it and read.
 type Block[R any] struct {
 	columns []*column
 	rows    int
 }
 
-// column is one column and how a field of its type goes in and comes out.
+// column is one column with the functions that write and read a field of its type.
 type column struct {
 	name  string
 	field []int
@@ -28,9 +28,8 @@ type column struct {
 	get   func(int, reflect.Value)
 }
 
-// NewBlock makes an empty block of the named columns of R, of all where none is
-// named. It panics where R has no such column, or a field that is of no column's
-// type: both are mistakes in the program.
+// NewBlock returns an empty block of the named columns of R; without names, of all. It panics if R has no such
+// column, or a field whose type fits no column: both are programming errors.
 func NewBlock[R any](names ...string) *Block[R] {
 	b := &Block[R]{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[R]()) {
@@ -57,10 +56,10 @@ func (b *Block[R]) Add(row *R) {
 	b.rows++
 }
 
-// Rows is how many rows were added.
+// Rows is the number of added rows.
 func (b *Block[R]) Rows() int { return b.rows }
 
-// Input is the block for an insert.
+// Input returns the block for an insert.
 func (b *Block[R]) Input() proto.Input {
 	in := make(proto.Input, len(b.columns))
 	for i, c := range b.columns {
@@ -69,8 +68,7 @@ func (b *Block[R]) Input() proto.Input {
 	return in
 }
 
-// Results are the columns for a query that selects them by their names, in the
-// order of R's fields.
+// Results returns the columns for a query that selects them by name, in the order of R's fields.
 func (b *Block[R]) Results() proto.Results {
 	out := make(proto.Results, len(b.columns))
 	for i, c := range b.columns {
@@ -79,7 +77,7 @@ func (b *Block[R]) Results() proto.Results {
 	return out
 }
 
-// Row reads row i of the block that was decoded last into row.
+// Row copies row i of the last decoded block into row.
 func (b *Block[R]) Row(i int, row *R) {
 	v := reflect.ValueOf(row).Elem()
 	for _, c := range b.columns {
@@ -87,7 +85,7 @@ func (b *Block[R]) Row(i int, row *R) {
 	}
 }
 
-// pair puts values of T into a column and takes them out, without a copy on the heap.
+// pair writes and reads values of T without allocating.
 func pair[T any](data proto.ColumnOf[T]) *column {
 	return &column{
 		data: data,
@@ -96,7 +94,7 @@ func pair[T any](data proto.ColumnOf[T]) *column {
 	}
 }
 
-// fixed is a FixedString, an array of bytes in Go.
+// fixed is a FixedString, in Go an array of bytes.
 func fixed(size int) *column {
 	data := &proto.ColFixedStr{Size: size}
 	return &column{
@@ -113,8 +111,8 @@ func moment(data proto.ColumnOf[time.Time]) *column {
 	return c
 }
 
-// newColumn is the column of a field. A LowCardinality's strings are kept once
-// each while it decodes, whatever number of rows name them.
+// newColumn returns the column of a field. While decoding, each string of a LowCardinality is stored once, however
+// many rows have it.
 func newColumn(f reflect.StructField) *column {
 	sql := f.Tag.Get("sql")
 	switch {
@@ -162,7 +160,7 @@ func newColumn(f reflect.StructField) *column {
 	panic(fmt.Sprintf("tables: field %s: no column of type %s for a %v", f.Name, sql, f.Type))
 }
 
-// dictionary decodes strings that come again and again: each is kept once.
+// dictionary decodes repeated strings; each is stored once.
 type dictionary struct {
 	proto.ColStr
 	known map[string]string
@@ -172,7 +170,7 @@ func names() *proto.ColLowCardinality[string] {
 	return proto.NewLowCardinality[string](&dictionary{known: map[string]string{}})
 }
 
-// Row is the i-th string of the dictionary under way.
+// Row is the i-th string of the current dictionary.
 func (d *dictionary) Row(i int) string {
 	text := d.RowBytes(i)
 	if s, ok := d.known[string(text)]; ok {
@@ -183,12 +181,12 @@ func (d *dictionary) Row(i int) string {
 	return s
 }
 
-// Inserter is what inserting needs of a store.
+// Inserter inserts blocks.
 type Inserter interface {
 	Insert(ctx context.Context, table string, in proto.Input) error
 }
 
-// Insert writes rows into a table as one block. No rows: nothing is sent.
+// Insert writes rows into a table as one block. Without rows nothing is sent.
 func Insert[R any](ctx context.Context, db Inserter, table string, rows ...R) error {
 	if len(rows) == 0 {
 		return nil

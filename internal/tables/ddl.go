@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Table is a table: its columns are the fields of a row.
+// Table is a table whose columns are the fields of a row.
 type Table struct {
 	Name        string
 	Row         reflect.Type
-	Version     string   // the column by which ReplacingMergeTree keeps the greatest; empty: the last inserted
+	Version     string   // the column whose greatest value ReplacingMergeTree keeps; empty: the last inserted row
 	Partition   string   // PARTITION BY; empty: none
 	Order       []string // ORDER BY: of rows with equal values one is kept
 	Constraints []string
-	// Shard is the column that rows are spread over a cluster's servers by. FINAL
-	// replaces rows within a server, so that all versions of a row must meet on one:
-	// it is in Order. Empty: node, if that is in Order, else all of Order.
+	// Shard is the column by which rows are distributed over a cluster's servers. FINAL replaces rows within a
+	// server, so all versions of a row must be on one: it must be in Order. Empty: node, if that is in Order, else
+	// all of Order.
 	Shard string
 }
 
@@ -26,7 +26,7 @@ func of[R any](t Table) Table {
 	return t
 }
 
-// columns are the lines of a CREATE TABLE.
+// columns are the lines of CREATE TABLE.
 func (t Table) columns() []string {
 	var out []string
 	for _, f := range reflect.VisibleFields(t.Row) {
@@ -37,7 +37,7 @@ func (t Table) columns() []string {
 	return out
 }
 
-// keys are what follows the engine.
+// keys are the clauses after the engine.
 func (t Table) keys() string {
 	var b strings.Builder
 	if t.Partition != "" {
@@ -52,7 +52,7 @@ func (t Table) keys() string {
 
 func lines(parts []string) string { return "\n(\n    " + strings.Join(parts, ",\n    ") + "\n)\n" }
 
-// Create makes the table on one server.
+// Create returns the statement that creates the table on a single server.
 func (t Table) Create() string {
 	engine := "ReplacingMergeTree"
 	if t.Version != "" {
@@ -62,13 +62,12 @@ func (t Table) Create() string {
 		"\n" + t.keys()
 }
 
-// LocalSuffix ends the name of the table that each server of a cluster has.
+// LocalSuffix is the suffix of the names of the servers' local tables on a cluster.
 const LocalSuffix = "_local"
 
-// CreateOn makes the table on a cluster: T_local on every server, replicated inside
-// its shard, and T, Distributed over them, so that statements that read and write T
-// stay as they are. A Distributed table takes no constraints: the local ones refuse
-// rows all the same. The names are not escaped.
+// CreateOn returns the statements that create the table on a cluster: T_local on every server, replicated inside its
+// shard, and T, Distributed over them, so that statements on T need no change. A Distributed table has no
+// constraints: the local tables enforce them. The names are not escaped.
 func (t Table) CreateOn(cluster, database string) []string {
 	on := " ON CLUSTER '" + cluster + "'"
 	arguments := "'/clickhouse/tables/{shard}/{database}/" + t.Name + "', '{replica}'"
@@ -94,10 +93,10 @@ func (t Table) shardingKey() string {
 	return "cityHash64(" + strings.Join(t.Order, ", ") + ")"
 }
 
-// View is a query with a name.
+// View is a named query.
 type View struct{ Name, Query string }
 
-// Create makes the view, on a cluster where one is named.
+// Create returns the statement that creates the view; on a cluster if one is named.
 func (v View) Create(cluster string) string {
 	on := ""
 	if cluster != "" {
@@ -106,7 +105,7 @@ func (v View) Create(cluster string) string {
 	return "CREATE VIEW IF NOT EXISTS " + v.Name + on + " AS\n" + v.Query
 }
 
-// Statements make all tables and views, on a cluster where one is named, in order.
+// Statements returns the statements that create all tables and views, in order; on a cluster if one is named.
 func Statements(cluster, database string) []string {
 	var out []string
 	for _, t := range All {
@@ -122,8 +121,7 @@ func Statements(cluster, database string) []string {
 	return out
 }
 
-// Columns are the names of the columns of R, in the order of its fields, for a
-// statement's list: "a, b, c".
+// Columns are the names of the columns of R, in the order of its fields, as a statement's list: "a, b, c".
 func Columns[R any]() string {
 	var names []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[R]()) {
@@ -134,7 +132,7 @@ func Columns[R any]() string {
 	return strings.Join(names, ", ")
 }
 
-// Find is the table of a name.
+// Find returns the table with a name.
 func Find(name string) (Table, error) {
 	i := slices.IndexFunc(All, func(t Table) bool { return t.Name == name })
 	if i < 0 {

@@ -2,7 +2,7 @@ package tables
 
 import "time"
 
-// Epoch is a state of rules and tenant mapping.
+// Epoch is a version of the rules and the tenant mapping.
 type Epoch struct {
 	Epoch     uint32    `ch:"epoch" sql:"UInt32 COMMENT 'rules and mapping, counted up'"`
 	Rules     uint16    `ch:"rules" sql:"UInt16"`
@@ -13,7 +13,7 @@ type Epoch struct {
 	Claim     string    `ch:"claim" sql:"String COMMENT 'rules and mapping, as one text'"`
 }
 
-// Sighting is where a GPU was listed in an hour.
+// Sighting is when a GPU was listed in an hour.
 type Sighting struct {
 	Cluster     string    `ch:"cluster" sql:"LowCardinality(String)"`
 	Hour        time.Time `ch:"hour" sql:"DateTime('UTC')"`
@@ -30,8 +30,8 @@ type Sighting struct {
 	Version     uint64    `ch:"version" sql:"UInt64"`
 }
 
-// Usage is the ledger's row of one GPU and hour, as raw gives it: Owners run side
-// by side in arrays.
+// Usage is the ledger's row of one GPU and hour, as computed from raw data: the columns from Owners on are parallel
+// arrays.
 type Usage struct {
 	Hour                  time.Time `ch:"hour" sql:"DateTime('UTC')"`
 	GPU                   string    `ch:"gpu" sql:"LowCardinality(String)"`
@@ -64,7 +64,7 @@ type Usage struct {
 	EnergyMJ              []int64   `ch:"energy_mj" sql:"Array(Int64)"`
 }
 
-// UsageHour is a row of the ledger with what it rests on.
+// UsageHour is a row of the ledger with its inputs.
 type UsageHour struct {
 	Cluster string `ch:"cluster" sql:"LowCardinality(String)"`
 	Usage
@@ -75,7 +75,7 @@ type UsageHour struct {
 	Version  uint64 `ch:"version" sql:"UInt64"`
 }
 
-// Retirement is when people took a GPU out of the inventory.
+// Retirement is an operator's removal of a GPU from the inventory.
 type Retirement struct {
 	Cluster    string    `ch:"cluster" sql:"LowCardinality(String)"`
 	GPU        string    `ch:"gpu" sql:"String"`
@@ -128,7 +128,7 @@ type Allocation struct {
 	Deleted   uint8    `ch:"deleted" sql:"UInt8"`
 }
 
-// AllocationHour is the batch that an import made of a node's hour.
+// AllocationHour is the batch that an import produced for a node's hour.
 type AllocationHour struct {
 	Cluster  string    `ch:"cluster" sql:"LowCardinality(String)"`
 	Source   string    `ch:"source" sql:"LowCardinality(String)"`

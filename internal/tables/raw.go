@@ -2,7 +2,7 @@ package tables
 
 import "time"
 
-// Cluster is what one slot declares of a cluster; the first counts.
+// Cluster is what one slot declares about a cluster; the earliest declaration is valid.
 type Cluster struct {
 	Cluster   string    `ch:"cluster" sql:"LowCardinality(String)"`
 	SlotMS    uint32    `ch:"slot_ms" sql:"UInt32 COMMENT 'the one slot length of the cluster'"`
@@ -10,12 +10,12 @@ type Cluster struct {
 	Simulated uint8     `ch:"simulated" sql:"UInt8 DEFAULT 0"`
 }
 
-// Values of Batch.Status: what a row of the journal says of its message.
+// Values of Batch.Status: what became of the message.
 const (
 	StatusStored int8 = 1 // counted
 	StatusDead   int8 = 2 // a dead letter
 	StatusHole   int8 = 3 // deleted before it was read
-	StatusLate   int8 = 4 // kept whole in late_unprocessed: raw of its hours is gone
+	StatusLate   int8 = 4 // stored whole in late_unprocessed, since the raw data of its hours was deleted
 )
 
 // Batch is a row of the journal: one per offset of the topic of samples.
@@ -59,7 +59,7 @@ type Batch struct {
 	IngestedAt    time.Time `ch:"ingested_at" sql:"DateTime64(3, 'UTC')"`
 }
 
-// Hold is what a batch says of one GPU, leaf, owner, bucket and reason.
+// Hold is a batch's metered time of one GPU, leaf, owner, bucket and reason.
 type Hold struct {
 	Cluster        string    `ch:"cluster" sql:"LowCardinality(String)"`
 	Node           string    `ch:"node" sql:"LowCardinality(String)"`
@@ -84,8 +84,8 @@ type Hold struct {
 	Rules          uint16    `ch:"rules" sql:"UInt16 COMMENT 'version of the settlement rules' CODEC(ZSTD(1))"`
 }
 
-// Sample is what was measured of a GPU, or of one leaf of it, in a slot. Bit n of
-// Present says that the n-th column after it was read.
+// Sample has the measurements of a GPU or one of its leaves in a slot. Bit n of Present is set if the n-th column
+// after it was read.
 type Sample struct {
 	Cluster    string    `ch:"cluster" sql:"LowCardinality(String)"`
 	Node       string    `ch:"node" sql:"LowCardinality(String)"`
@@ -118,7 +118,7 @@ type Sample struct {
 	XID        uint32    `ch:"xid" sql:"UInt32 CODEC(ZSTD(1))"`
 }
 
-// Leaf is what a hash of a leaf's identity stands for.
+// Leaf is a leaf's identity and its hash.
 type Leaf struct {
 	ID      uint64 `ch:"id" sql:"UInt64 COMMENT 'hash of the identity'"`
 	Leaf    string `ch:"leaf" sql:"String"`
@@ -129,7 +129,7 @@ type Leaf struct {
 	MIGUUID string `ch:"mig_uuid" sql:"String"`
 }
 
-// Owner is what a hash of an owner's facts stands for.
+// Owner is an owner's facts and their hash.
 type Owner struct {
 	ID        uint64 `ch:"id" sql:"UInt64 COMMENT 'hash of the facts'"`
 	Owner     string `ch:"owner" sql:"String COMMENT 'the pod''s UID, the job, or the facts as key-sorted JSON'"`
@@ -156,7 +156,7 @@ type Event struct {
 	Batch   uint64    `ch:"batch" sql:"UInt64"`
 }
 
-// RawWeek is a week whose raw goes or is gone.
+// RawWeek is a week whose raw data is being deleted or was deleted.
 type RawWeek struct {
 	Week        time.Time `ch:"week" sql:"Date COMMENT 'its Monday: the partition of holds and samples'"`
 	State       uint8     `ch:"state" sql:"UInt8 COMMENT '1 sealed: batches for it are late; 2 being dropped: its hours are never recomputed; 3 dropped'"`
@@ -168,7 +168,7 @@ type RawWeek struct {
 	UsageSHA256 string    `ch:"usage_sha256" sql:"String COMMENT 'of those rows of usage_hourly, hex: they stand for the raw from here on'"`
 }
 
-// Late is a message that came for raw that is gone, whole.
+// Late is a message for hours whose raw data was deleted, stored whole.
 type Late struct {
 	Topic      string    `ch:"topic" sql:"LowCardinality(String)"`
 	Partition  uint32    `ch:"partition" sql:"UInt32"`

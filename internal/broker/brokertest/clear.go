@@ -14,16 +14,16 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// clear deletes all groups and topics but Kafka's own, and has Kafka make that
-// of the groups' offsets, while there is only one broker to put it on.
+// clear deletes all groups and topics except Kafka's own, and makes Kafka create the topic of the groups' offsets
+// while there is only one broker to place it on.
 func (c *Cluster) clear(ctx context.Context) error {
 	client, err := dial(c.Addr())
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	// A member that didn't leave keeps its group until its session times out;
-	// a broker that has just started has yet to load its groups.
+	// A member that didn't leave keeps its group until its session times out; a broker that has just started has yet
+	// to load its groups.
 	for {
 		err = errors.Join(findCoordinator(ctx, client), deleteGroups(ctx, client), deleteTopics(ctx, client))
 		if err == nil || ctx.Err() != nil {
@@ -76,7 +76,7 @@ func deleteGroups(ctx context.Context, client *kgo.Client) error {
 	return errors.Join(errs...)
 }
 
-// deleteTopics fails until the broker no longer knows the topics.
+// deleteTopics fails while the broker still lists the topics.
 func deleteTopics(ctx context.Context, client *kgo.Client) error {
 	all, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
 	if err != nil {
@@ -97,5 +97,5 @@ func deleteTopics(ctx context.Context, client *kgo.Client) error {
 	if _, err := req.RequestWith(ctx, client); err != nil {
 		return fmt.Errorf("delete topics %q: %w", req.TopicNames, err)
 	}
-	return fmt.Errorf("topics %q are still there", req.TopicNames)
+	return fmt.Errorf("topics %q still exist", req.TopicNames)
 }

@@ -16,18 +16,18 @@ import (
 	"github.com/gputally/gputally/internal/javatest"
 )
 
-// Cluster is the test binary's Kafka. Its tests run one after the other: each
-// begins with an empty cluster of one broker.
+// Cluster is the Kafka cluster of the test binary. Tests that use it run one after the other: each begins with an
+// empty cluster of one broker.
 type Cluster struct {
 	java    string
 	jars    string // class path
 	dir     string
 	first   *Node
-	seconds int    // calls of Second
+	seconds int    // number of calls of Second
 	quorum  string // controller.quorum.voters
 }
 
-// startLimit bounds one start of a broker, on a machine that does much else.
+// startLimit bounds one start of a broker on a busy machine.
 const startLimit = 2 * time.Minute
 
 var shared struct {
@@ -36,8 +36,8 @@ var shared struct {
 	err     error
 }
 
-// Kafka gives the test binary's cluster, without topics and groups. It starts
-// it for the first test that asks, and again after a test that killed it.
+// Kafka returns the test binary's cluster, without topics and groups. The first call starts it; a call after a test
+// that killed it starts it again.
 func Kafka(t testing.TB) *Cluster {
 	t.Helper()
 	java, jars := findKafka(t)
@@ -63,8 +63,8 @@ func Kafka(t testing.TB) *Cluster {
 	return c
 }
 
-// Stop ends what Kafka started and removes its folder: for TestMain, after the
-// tests. Without it the kernel ends Kafka together with the test binary.
+// Stop stops the cluster and removes its directory; call it in TestMain after the tests. Without it the kernel kills
+// Kafka when the test binary ends.
 func Stop() {
 	shared.Lock()
 	defer shared.Unlock()
@@ -76,14 +76,13 @@ func Stop() {
 	shared.cluster = nil
 }
 
-// Addr is the host:port of the first broker. It stays the same over a restart.
+// Addr is the host:port of the first broker. A restart doesn't change it.
 func (c *Cluster) Addr() string { return c.first.Addr() }
 
-// Kill ends the first broker by SIGKILL.
+// Kill sends the first broker SIGKILL.
 func (c *Cluster) Kill() { c.first.kill() }
 
-// Restart starts the first broker again, on the same folder and ports, and
-// returns when it answers.
+// Restart starts the first broker again, with the same directory and ports, and returns when it answers.
 func (c *Cluster) Restart(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
@@ -93,8 +92,8 @@ func (c *Cluster) Restart(t testing.TB) {
 	}
 }
 
-// Second adds a broker to the cluster until the test ends. Each has an id of its
-// own: Kafka waits for what a former broker of the same id had on its disk.
+// Second adds a broker to the cluster until the test ends. Each has a new id: a broker with a former id would have to
+// recover what that one stored.
 func (c *Cluster) Second(t testing.TB) *Node {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
@@ -129,10 +128,10 @@ func start(java, jars string) (*Cluster, error) {
 	return c, nil
 }
 
-// portTries is how often launch chooses ports that turn out to be taken.
+// portTries is how often launch chooses other ports if they are in use.
 const portTries = 5
 
-// launch makes and starts broker id on free ports.
+// launch creates and starts broker id on free ports.
 func (c *Cluster) launch(ctx context.Context, id int) (*Node, error) {
 	var err error
 	for range portTries {
@@ -154,7 +153,7 @@ func (c *Cluster) launch(ctx context.Context, id int) (*Node, error) {
 
 const dirPrefix = "gputally-kafka-"
 
-// sweep removes folders whose process is gone.
+// sweep removes directories whose process has ended.
 func sweep(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {

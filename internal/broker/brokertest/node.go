@@ -23,7 +23,7 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// clusterID is any random-uuid of Kafka's StorageTool.
+// clusterID is an arbitrary result of random-uuid of Kafka's StorageTool.
 const clusterID = "Z3B1bGVkZ2VyLXRlc3RzMQ"
 
 // Node is one broker of the cluster, running or not.
@@ -40,7 +40,7 @@ type Node struct {
 
 var errPortTaken = errors.New("port is taken")
 
-// prepare writes a broker's settings and formats its folder.
+// prepare writes a broker's settings and formats its directory.
 func (c *Cluster) prepare(ctx context.Context, id int, dir string) (*Node, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
@@ -64,12 +64,12 @@ func (c *Cluster) prepare(ctx context.Context, id int, dir string) (*Node, error
 	format := exec.CommandContext(ctx, c.java,
 		append(javaFlags(c.jars), "kafka.tools.StorageTool", "format", "-t", clusterID, "-c", n.settings)...)
 	if out, err := format.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("format folder of Kafka broker %d: %w\n%s", id, err, out)
+		return nil, fmt.Errorf("format directory of Kafka broker %d: %w\n%s", id, err, out)
 	}
 	return n, nil
 }
 
-// javaFlags favour a short start over a fast run.
+// javaFlags favour a fast start over fast running.
 func javaFlags(classPath string) []string {
 	return []string{
 		"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
@@ -77,9 +77,8 @@ func javaFlags(classPath string) []string {
 	}
 }
 
-// freePorts finds ports that nobody listens on. They lie below the range that
-// the kernel takes outgoing connections' ports from, so that no client, least of
-// all one that dials a broker which is down, sits on the port by chance.
+// freePorts returns ports on which nothing listens. They lie below the range of ephemeral ports, so that no outgoing
+// connection, such as a client dialling a stopped broker, takes one by chance.
 func freePorts(ctx context.Context, count int) ([]int, error) {
 	const low, high = 12_000, 32_000
 	random := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(clock.Real().Now().UnixNano())))
@@ -101,7 +100,7 @@ func freePorts(ctx context.Context, count int) ([]int, error) {
 // Addr is the broker's host:port.
 func (n *Node) Addr() string { return "127.0.0.1:" + strconv.Itoa(n.port) }
 
-// Stop asks the broker to hand over its partitions and to end, and waits.
+// Stop shuts the broker down in order: it hands over its partitions first.
 func (n *Node) Stop(t testing.TB) {
 	t.Helper()
 	if err := n.process.Signal(syscall.SIGTERM); err != nil {
@@ -112,7 +111,7 @@ func (n *Node) Stop(t testing.TB) {
 
 func (n *Node) kill() {
 	if !n.hasEnded() {
-		_ = n.process.Kill() // fails only when it has ended meanwhile
+		_ = n.process.Kill() // fails only if the process has ended
 		<-n.ended
 	}
 }
@@ -126,7 +125,7 @@ func (n *Node) hasEnded() bool {
 	}
 }
 
-// start runs the broker and waits until it is in service.
+// start runs the broker and waits until it is registered.
 func (n *Node) start(ctx context.Context) error {
 	output, err := os.OpenFile(filepath.Join(n.dir, "output"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -150,8 +149,8 @@ func (n *Node) start(ctx context.Context) error {
 	return nil
 }
 
-// run keeps its thread for as long as the process lives: the kernel kills a
-// child at the end of the thread that started it.
+// run keeps its thread for as long as the process lives: the kernel kills a child when the thread that started it
+// ends.
 func (n *Node) run(cmd *exec.Cmd, started chan<- error) {
 	runtime.LockOSThread()
 	ended := n.ended
@@ -160,11 +159,11 @@ func (n *Node) run(cmd *exec.Cmd, started chan<- error) {
 	n.process = cmd.Process
 	started <- err
 	if err == nil {
-		_ = cmd.Wait() // ends by a signal, as a rule
+		_ = cmd.Wait() // usually ended by a signal
 	}
 }
 
-// explain adds what the broker wrote.
+// explain adds the end of the broker's output to an error.
 func (n *Node) explain(err error) error {
 	out, readErr := os.ReadFile(filepath.Join(n.dir, "output"))
 	if readErr != nil {
@@ -177,13 +176,13 @@ func (n *Node) explain(err error) error {
 	return fmt.Errorf("%w; it wrote:\n%s", err, strings.TrimSpace(string(out[max(0, len(out)-tail):])))
 }
 
-// lacksPort says whether Kafka wrote that it couldn't bind.
+// lacksPort returns whether Kafka logged that it couldn't bind its port.
 func (n *Node) lacksPort() bool {
 	out, err := os.ReadFile(filepath.Join(n.dir, "output"))
 	return err == nil && bytes.Contains(out, []byte("Address already in use"))
 }
 
-// await returns when the broker says that it is part of the cluster.
+// await returns when the broker reports itself as part of the cluster.
 func (n *Node) await(ctx context.Context) error {
 	client, err := dial(n.Addr())
 	if err != nil {
@@ -194,16 +193,16 @@ func (n *Node) await(ctx context.Context) error {
 		if err := n.answers(ctx, client); err == nil {
 			return nil
 		} else if ctx.Err() != nil {
-			return fmt.Errorf("wait for its answer: %w (last attempt: %w)", ctx.Err(), err)
+			return fmt.Errorf("wait for the broker's answer: %w (last attempt: %w)", ctx.Err(), err)
 		}
 		pause := clock.Real().NewTimer(50 * time.Millisecond)
 		select {
 		case <-n.ended:
-			return errors.New("it ended")
+			return errors.New("the broker's process ended")
 		case <-pause.C():
 		}
 		if n.lacksPort() {
-			return errPortTaken // it takes seconds to end by itself
+			return errPortTaken // the broker takes seconds to end by itself
 		}
 	}
 }
@@ -223,12 +222,12 @@ func (n *Node) answers(ctx context.Context, client *kgo.Client) error {
 	return fmt.Errorf("broker %d is not among the %d in service", n.id, len(res.Brokers))
 }
 
-// dial makes a client that gives up at once.
+// dial creates a client that doesn't retry.
 func dial(addr string) (*kgo.Client, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RequestRetries(0), kgo.DialTimeout(time.Second),
 		kgo.RequestTimeoutOverhead(time.Second))
 	if err != nil {
-		return nil, fmt.Errorf("make a client of %s: %w", addr, err)
+		return nil, fmt.Errorf("create client of %s: %w", addr, err)
 	}
 	return client, nil
 }

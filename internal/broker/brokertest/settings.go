@@ -1,10 +1,8 @@
 package brokertest
 
-// common are the settings of both kinds of broker: id, client port, folder.
-// Small, quick to notice the dead, and quick to delete, so that tests don't
-// wait. A broker that comes back is refused for as long as the session of its
-// former self lasts. Topics are not made by asking for them, as operators
-// of Kafka for ledgers have it.
+// common has the settings of both kinds of broker: id, client port, directory. They keep the broker small and its
+// timeouts and deletions fast, so that tests don't wait: a restarted broker is refused until its former session
+// expires. Automatic creation of topics is off, as for a ledger.
 const common = `node.id=%d
 advertised.listeners=PLAINTEXT://127.0.0.1:%d
 log.dirs=%s
@@ -29,13 +27,12 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 `
 
-// controller are the settings of a broker that is the controller, too: client
-// port, controller port.
+// controller has the settings of a broker that is also the controller: client port, controller port.
 const controller = `process.roles=broker,controller
 listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d
 `
 
-// brokerOnly are the settings of one that isn't: client port.
+// brokerOnly has the settings of a broker that isn't: client port.
 const brokerOnly = `process.roles=broker
 listeners=PLAINTEXT://127.0.0.1:%d
 `

@@ -12,10 +12,9 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// configXML is the engine's own configuration. Without one it would read
-// config.xml of the working directory or the home directory. The four fsync
-// settings together are what survives a power cut: with fewer of them either
-// acknowledged rows are lost or the table doesn't load again.
+// configXML is the engine's configuration. Without one it would read config.xml of the working directory or the home
+// directory. All four fsync settings are needed to survive a power failure: with fewer, either acknowledged rows are
+// lost or the table doesn't load again.
 const configXML = `<clickhouse>
     <merge_tree>
         <fsync_after_insert>1</fsync_after_insert>
@@ -33,28 +32,28 @@ const (
 	markCacheBytes     = 64 << 20
 	maxConnsInUse      = 64
 
-	// A helper whose parent died has to have the time to drain.
+	// A helper whose parent died needs time to finish its statements.
 	defaultDrain    = 5 * time.Second
 	defaultLockWait = 2 * defaultDrain
 )
 
-// Options says how to open the engine, and to Serve where.
+// Options are the settings of the engine, and of Serve.
 type Options struct {
-	Dir         string       // data directory of the engine; made when absent
+	Dir         string       // data directory of the engine; created if missing
 	Library     string       // path of libchdb.so; empty: see Locate
 	MemoryBytes int64        // the engine's memory limit; 0: 2 GiB
-	Threads     int          // threads per statement; 0: the engine's choice
+	Threads     int          // threads per statement; 0: the engine's default
 	Log         *slog.Logger // nil: nothing is logged
 	Clock       clock.Clock  // nil: the real one
 
-	// More elements of ClickHouse's configuration, as XML: what a cluster's
-	// tables need is in remote_servers, macros and zookeeper.
+	// ExtraConfig has more elements of ClickHouse's configuration as XML, such as remote_servers, macros and
+	// zookeeper for the tables of a cluster.
 	ExtraConfig string
 
-	LockWait time.Duration // Serve: how long a dying holder of Dir may take; 0: 10 s
-	Drain    time.Duration // Serve: how long statements in flight may go on after the end; 0: 5 s
-	Socket   string        // Serve: path of the Unix socket, made with mode 0600
-	Stdin    io.Reader     // Serve: its end is the order to stop; nil: only ctx ends it
+	LockWait time.Duration // Serve: how long to wait for another holder of Dir to end; 0: 10 s
+	Drain    time.Duration // Serve: how long running statements may continue after the stop; 0: 5 s
+	Socket   string        // Serve: path of the Unix socket, created with mode 0600
+	Stdin    io.Reader     // Serve: stops at its end; nil: only ctx stops it
 }
 
 func (o *Options) normalize() error {
@@ -87,10 +86,10 @@ func (o *Options) normalize() error {
 	return nil
 }
 
-// arguments writes the configuration and gives the command line for connect.
+// arguments writes the configuration and returns the command line for connect.
 func (o Options) arguments() ([]string, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make engine directory: %w", err)
+		return nil, fmt.Errorf("create engine directory: %w", err)
 	}
 	config := filepath.Join(o.Dir, configName)
 	if err := os.WriteFile(config, []byte(configXML+o.ExtraConfig+configEnd), 0o600); err != nil {

@@ -9,15 +9,15 @@ import (
 
 const nativeFormat = "Native"
 
-// param is a {name:Type} parameter, its value in ClickHouse's escaped text.
+// param is a {name:Type} parameter with its value in ClickHouse's escaped text format.
 type param struct{ name, value string }
 
-// conn is one session of the engine. It runs one statement of a request.
+// conn is one session of the engine, for one statement.
 type conn struct {
 	lib    *library
-	outer  pointer // what connect returned and closeConn takes
-	handle pointer // what every other function takes
-	id     string  // log_comment of its statements: how a kill finds them
+	outer  pointer // returned by connect, passed to closeConn
+	handle pointer // passed to every other function
+	id     string  // log_comment of its statements, by which a kill finds them
 }
 
 func newConn(lib *library, arguments []string) (*conn, error) {
@@ -28,15 +28,14 @@ func newConn(lib *library, arguments []string) (*conn, error) {
 	outer := lib.connect(int32(len(argv)), pointer(&argv[0]))
 	runtime.KeepAlive(argv)
 	if outer == nil {
-		return nil, raise(codeCannotConnect, "the engine refused a connection; its reason is on standard error")
+		return nil, raise(codeCannotConnect, "the engine refused a connection; the reason is on standard error")
 	}
 	return &conn{lib: lib, outer: outer, handle: *(*pointer)(outer)}, nil
 }
 
 func (c *conn) close() { c.lib.closeConn(c.outer) }
 
-// cParams holds parameters in the shape of the C interface. It must stay
-// reachable during the call.
+// cParams has parameters in the layout of the C interface. It must stay reachable during the call.
 type cParams struct {
 	names, values         []*byte
 	nameLens, valueLens   []uintptr
@@ -55,7 +54,7 @@ func newCParams(params []param) *cParams {
 	return p
 }
 
-// call runs one of the three statement functions.
+// call calls one of the three statement functions.
 func (c *conn) call(f statementFunc, sql, format string, params []param) pointer {
 	p := newCParams(params)
 	result := f(c.handle,
@@ -70,16 +69,16 @@ func (c *conn) call(f statementFunc, sql, format string, params []param) pointer
 	return result
 }
 
-// run executes a statement whole and returns its output, a copy.
+// run executes a statement and returns a copy of its whole output.
 func (c *conn) run(sql, format string, params []param) ([]byte, uint64, error) {
 	result := c.call(c.lib.query, sql, format, params)
 	return c.take(result)
 }
 
-// take copies a result out and frees it. A nil result is an error.
+// take copies a result and frees it. A nil result is an error.
 func (c *conn) take(result pointer) ([]byte, uint64, error) {
 	if result == nil {
-		return nil, 0, raise(codeCannotConnect, "the engine gave neither a result nor an error")
+		return nil, 0, raise(codeCannotConnect, "the engine returned neither a result nor an error")
 	}
 	defer c.lib.resultDestroy(result)
 	if text := c.lib.resultError(result); text != "" {
@@ -88,7 +87,7 @@ func (c *conn) take(result pointer) ([]byte, uint64, error) {
 	return append([]byte(nil), c.bytes(result)...), c.lib.resultRowsWritten(result), nil
 }
 
-// bytes is the result's buffer, valid until it is destroyed.
+// bytes is the result's buffer, valid until the result is destroyed.
 func (c *conn) bytes(result pointer) []byte {
 	n := c.lib.resultLength(result)
 	if n == 0 {
@@ -97,12 +96,12 @@ func (c *conn) bytes(result pointer) []byte {
 	return unsafe.Slice((*byte)(c.lib.resultBuffer(result)), n)
 }
 
-// stream executes a SELECT and gives each chunk of output to emit, which must
-// not keep it. An error of emit ends the query and is returned.
+// stream executes a SELECT and calls emit for each chunk of output, which emit must not keep. An error of emit ends
+// the query and is returned.
 func (c *conn) stream(sql, format string, params []param, emit func([]byte) error) error {
 	stream := c.call(c.lib.streamQuery, sql, format, params)
 	if stream == nil {
-		return raise(codeCannotConnect, "the engine gave neither a stream nor an error")
+		return raise(codeCannotConnect, "the engine returned neither a stream nor an error")
 	}
 	defer c.lib.resultDestroy(stream)
 	if text := c.lib.resultError(stream); text != "" {
@@ -123,7 +122,7 @@ func (c *conn) stream(sql, format string, params []param, emit func([]byte) erro
 func (c *conn) emitChunk(stream pointer, emit func([]byte) error) (more bool, err error) {
 	chunk := c.lib.fetch(c.handle, stream)
 	if chunk == nil {
-		return false, raise(codeCannotConnect, "the engine's stream ended without a word")
+		return false, raise(codeCannotConnect, "the engine's stream ended without result or error")
 	}
 	defer c.lib.resultDestroy(chunk)
 	if text := c.lib.resultError(chunk); text != "" {
@@ -136,7 +135,7 @@ func (c *conn) emitChunk(stream pointer, emit func([]byte) error) (more bool, er
 	return true, emit(data)
 }
 
-// statementCount asks the engine's parser; 0 means it doesn't parse.
+// statementCount returns the number of statements according to the engine's parser; 0: a syntax error.
 func (c *conn) statementCount(sql string) int {
 	analysis := struct{ size, count, flags, class uint32 }{size: 16}
 	state := c.lib.classify(c.handle, pointer(unsafe.StringData(sql)), uintptr(len(sql)), nil, 0, pointer(&analysis))
@@ -147,8 +146,7 @@ func (c *conn) statementCount(sql string) int {
 	return int(analysis.count)
 }
 
-// begin puts the connection into a session: its settings, its database, and
-// its own mark on every statement.
+// begin sets up the session: its settings, its database, and its own log_comment on every statement.
 func (c *conn) begin(id string, s session) error {
 	c.id = id
 	if _, _, err := c.run("USE "+quoteIdentifier(s.database), nativeFormat, nil); err != nil {

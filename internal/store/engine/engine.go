@@ -17,17 +17,17 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// defaultDatabase is what a request without a database runs in.
+// defaultDatabase is the database of requests that name none.
 const defaultDatabase = "default"
 
-// killEvery is how often a statement whose client left is killed again: the
-// first attempt may come before the engine has registered it.
+// killEvery is how often the kill of a statement whose client disconnected is repeated: the first attempt may come
+// before the engine has registered the statement.
 const killEvery = 50 * time.Millisecond
 
 const killStatement = "KILL QUERY WHERE Settings['log_comment'] = {id:String} ASYNC"
 
-// Engine is the open engine: an http.Handler with ClickHouse's HTTP interface.
-// A process can have one directory open at a time.
+// Engine is the open engine: an http.Handler with ClickHouse's HTTP interface. A process can have one directory open
+// at a time.
 type Engine struct {
 	dir     string
 	log     *slog.Logger
@@ -36,21 +36,19 @@ type Engine struct {
 	drain   time.Duration
 	pool    *pool
 
-	// base stays open for as long as the Engine does, since closing the last
-	// connection stops the engine. It also runs the kills.
+	// base stays open until Close, since closing the last connection stops the engine. It also runs the kills.
 	baseMu sync.Mutex
 	base   *conn
 }
 
-// opened is the directory this process has open: the library allows one.
+// opened is the directory that this process has open: the library allows one.
 var opened struct {
 	sync.Mutex
 	dir string
 }
 
-// Open loads the library and opens the engine on o.Dir. It fails when the
-// library is missing or too old, and when the directory is in use by another
-// process or another one is open in this.
+// Open loads the library and opens the engine on o.Dir. It fails if the library is missing or too old, if another
+// process uses the directory, or if this process has another directory open.
 func Open(o Options) (*Engine, error) {
 	if err := o.normalize(); err != nil {
 		return nil, err
@@ -106,15 +104,15 @@ func open(lib *library, arguments []string, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Version is ClickHouse's, such as "26.7.2.1".
+// Version is ClickHouse's version, such as "26.7.2.1".
 func (e *Engine) Version() string { return e.version }
 
-// Close waits for the statements in flight, closes every connection and so
-// gives up the directory's lock. End their requests first.
+// Close waits for running statements, closes every connection and thereby releases the directory's lock. End the
+// requests first.
 func (e *Engine) Close() {
 	opened.Lock()
 	defer opened.Unlock()
-	// Before base is locked: what is in flight may have to be killed by it.
+	// Before base is locked: killing running statements needs it.
 	e.pool.close()
 	e.baseMu.Lock()
 	defer e.baseMu.Unlock()
@@ -127,8 +125,7 @@ func (e *Engine) Close() {
 	e.log.Info("engine closed", "dir", e.dir)
 }
 
-// watch kills c's statement when ctx ends before stop is called. After stop nothing
-// is killed any more.
+// watch kills c's statement if ctx ends before stop is called. After stop nothing is killed.
 func (e *Engine) watch(ctx context.Context, c *conn) (stop func()) {
 	done, finished := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -162,14 +159,13 @@ func (e *Engine) kill(id string) {
 		return
 	}
 	if _, _, err := e.base.run(killStatement, nativeFormat, []param{{"id", id}}); err != nil {
-		e.log.Warn("kill statement", "id", id, "err", err)
+		e.log.Warn("killing the statement failed", "id", id, "err", err)
 	}
 }
 
 var statusPID = regexp.MustCompile(`PID: (\d+)`)
 
-// checkUnlocked names the process that holds dir, before the library would
-// only say so on standard error.
+// checkUnlocked returns an error with the process that holds dir; the library would only print it to standard error.
 func checkUnlocked(dir string) error {
 	path := filepath.Join(dir, "status")
 	f, err := os.Open(path)

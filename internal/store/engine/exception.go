@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Codes of ClickHouse's ErrorCodes.cpp that this package raises itself.
+// Codes of ClickHouse's ErrorCodes.cpp that this package itself returns.
 const (
 	codeNotImplemented     = 48
 	codeSyntaxError        = 62
@@ -19,8 +19,8 @@ const (
 	codeTooLarge           = 307
 )
 
-// exception is an error of the engine's with ClickHouse's code and its text as
-// the server would send it: "Code: 60. DB::Exception: …".
+// exception is an error of the engine with ClickHouse's code, and its text as a server would send it: "Code: 60.
+// DB::Exception: …".
 type exception struct {
 	code int
 	text string
@@ -30,7 +30,7 @@ func (e *exception) Error() string { return e.text }
 
 var exceptionCode = regexp.MustCompile(`Code: (\d+)\.`)
 
-// newException reads the code out of a text of the library's.
+// newException parses the code of a library's error text.
 func newException(text string) *exception {
 	code := 0
 	if m := exceptionCode.FindStringSubmatch(text); m != nil {
@@ -43,13 +43,12 @@ func newException(text string) *exception {
 	return &exception{code: code, text: text}
 }
 
-// raise makes an exception of this package's own.
+// raise returns an exception of this package.
 func raise(code int, message string) *exception {
 	return &exception{code: code, text: fmt.Sprintf("Code: %d. DB::Exception: %s", code, message)}
 }
 
-// statusByCode follows exceptionCodeToHTTPStatus of ClickHouse's
-// src/Server/HTTP/exceptionCodeToHTTPStatus.cpp; whatever isn't listed is 500.
+// statusByCode follows ClickHouse's src/Server/HTTP/exceptionCodeToHTTPStatus.cpp; other codes are status 500.
 var statusByCode = map[int]int{
 	6: 400, 26: 400, 27: 400, 32: 400, 33: 400, 35: 400, 38: 400, 41: 400, 42: 400, 43: 400,
 	53: 400, 62: 400, 69: 400, 70: 400, 72: 400, 117: 400, 158: 400, 386: 400, 456: 400, 469: 400,

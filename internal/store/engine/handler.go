@@ -13,8 +13,8 @@ import (
 	"github.com/ClickHouse/ch-go/compress"
 )
 
-// drainBytes bounds what is read of a body after its insert has failed, so
-// that a client that is still sending gets to read why.
+// drainBytes bounds how much of a body is read after its insert has failed, so that a client that is still sending
+// can read the error.
 const drainBytes = 64 << 20
 
 // ServeHTTP answers GET and POST / (a statement) and GET /ping.
@@ -23,7 +23,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/ping":
 		_, _ = io.WriteString(w, "Ok.\n")
 	case r.URL.Path != "/":
-		http.Error(w, "there is / and /ping", http.StatusNotFound)
+		http.Error(w, "not found: the paths are / and /ping", http.StatusNotFound)
 	case r.Method != http.MethodGet && r.Method != http.MethodPost:
 		http.Error(w, "method "+r.Method+" is not one of GET, POST", http.StatusMethodNotAllowed)
 	default:
@@ -106,8 +106,7 @@ func asException(err error) *exception {
 	return raise(cannotReadAllData, err.Error())
 }
 
-// output is an answer whose headers go out with its first byte, so that what
-// fails before has its own status.
+// output is an answer whose headers are sent with its first byte, so that earlier errors get their own status.
 type output struct {
 	w          http.ResponseWriter
 	compressor *compress.Writer
@@ -119,8 +118,8 @@ const (
 	tagHeader     = "X-ClickHouse-Exception-Tag"
 	summaryHeader = "X-ClickHouse-Summary"
 
-	// exceptionTag frames an exception within a body. A server draws one per
-	// answer; here it only has to be of the right length.
+	// exceptionTag frames an exception within a body. A server chooses a random one per answer; only its length
+	// matters.
 	exceptionTag = "gputallyengine0"
 )
 
@@ -130,7 +129,7 @@ func (o *output) compress(method compress.Method) {
 	}
 }
 
-// written announces the rows an insert wrote, in the form of the server.
+// written sets the header with the number of inserted rows, like the server.
 func (o *output) written(rows uint64) {
 	o.w.Header().Set(summaryHeader, `{"written_rows":"`+strconv.FormatUint(rows, 10)+`"}`)
 }
@@ -152,13 +151,13 @@ func (o *output) write(data []byte) error {
 		data = o.compressor.Data
 	}
 	if _, err := o.w.Write(data); err != nil {
-		return raise(codeQueryWasCancelled, "the client left: "+err.Error())
+		return raise(codeQueryWasCancelled, "the client disconnected: "+err.Error())
 	}
 	return nil
 }
 
-// fail ends the answer with an exception: as status and text when nothing is
-// out yet, else in a frame after the data, never compressed.
+// fail ends the answer with an exception: as status and text if nothing was sent yet, else as a frame after the data,
+// never compressed.
 func (o *output) fail(ex *exception) {
 	if !o.started {
 		o.w.Header().Set(codeHeader, strconv.Itoa(ex.code))

@@ -7,17 +7,16 @@ import (
 	"unsafe"
 )
 
-// insertChunkBytes is how much of a body is handed to the engine at a time.
+// insertChunkBytes is the size of a chunk of a body that is passed to the engine.
 const insertChunkBytes = 1 << 20
 
-// insert streams data in the format into an INSERT statement without data and
-// gives the rows written. Data is never put inline: the library would end the
-// statement at a blank line in it. When reading fails nothing is acknowledged,
-// and whole blocks sent before may be in.
+// insert streams data in the format into an INSERT statement without data and returns the number of rows written.
+// Data is never sent inline: the library would end the statement at a blank line in it. If reading fails nothing is
+// acknowledged, but whole blocks that were sent before may be written.
 func (c *conn) insert(sql, format string, params []param, data io.Reader) (rows uint64, err error) {
 	stream := c.call(c.lib.insert, sql, format, params)
 	if stream == nil {
-		return 0, raise(codeCannotConnect, "the engine gave neither a stream nor an error")
+		return 0, raise(codeCannotConnect, "the engine returned neither a stream nor an error")
 	}
 	defer c.lib.insertDestroy(stream)
 	if text := c.lib.insertError(stream); text != "" {
@@ -31,7 +30,7 @@ func (c *conn) insert(sql, format string, params []param, data io.Reader) (rows 
 	return rows, err
 }
 
-// appendAll stops at the first refusal without an error: insertDone has it.
+// appendAll stops at the first refused chunk without an error: insertDone returns it.
 func (c *conn) appendAll(stream pointer, data io.Reader) error {
 	buf := make([]byte, insertChunkBytes)
 	for {
@@ -48,8 +47,8 @@ func (c *conn) appendAll(stream pointer, data io.Reader) error {
 	}
 }
 
-// fill reads until buf is full or the reader gives an error. Unlike
-// io.ReadFull it keeps a truncated body apart from its regular end.
+// fill reads until buf is full or the reader returns an error. Unlike io.ReadFull it distinguishes a truncated body
+// from its regular end.
 func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var m int

@@ -10,18 +10,17 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// The oldest library whose interface this package binds: streamed inserts,
-// parameters and statement counting came with it.
+// The oldest version that has the functions this package uses: streamed inserts, parameters and statement counting.
 const (
 	minMajor = 26
 	minMinor = 7
 )
 
-// pointer is a handle of the library's, never Go memory.
+// pointer is a handle of the library, never Go memory.
 type pointer = unsafe.Pointer
 
-// statementFunc is the shape shared by query, stream query and stream insert:
-// statement and format as (data, length), then param_count names and values.
+// statementFunc is the signature shared by query, stream query and stream insert: statement and format as (data,
+// length), then param_count names and values.
 type statementFunc func(conn, sql pointer, sqlLen uintptr, format pointer, formatLen uintptr,
 	names, nameLens, values, valueLens pointer, paramCount uintptr) pointer
 
@@ -80,7 +79,7 @@ func (l *library) symbols() map[string]any {
 	}
 }
 
-// libraries holds what is loaded: a C++ library of this size can't be unloaded.
+// libraries are the loaded libraries, by path: a C++ library of this size can't be unloaded.
 var libraries struct {
 	sync.Mutex
 	byPath map[string]*library
@@ -125,8 +124,7 @@ func bind(path string) (*library, error) {
 	if err := checkVersion(l.version()); err != nil {
 		return nil, fmt.Errorf("load library %s: %w: `make build` fetches the right one", path, err)
 	}
-	// Before the first connect: with the library's own handlers a nil
-	// dereference in Go hangs the process.
+	// Before the first connect: with the library's own signal handlers a nil dereference in Go hangs the process.
 	l.setSignalHandlers(0)
 	return l, nil
 }
@@ -140,5 +138,5 @@ func checkVersion(version string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("its version is %q, need %d.%d or newer", version, minMajor, minMinor)
+	return fmt.Errorf("version is %q, want %d.%d or newer", version, minMajor, minMinor)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/gputally/gputally/internal/unixsock"
 )
 
-// lockEvery is how often Serve looks whether the directory is free.
+// lockEvery is how often Serve checks whether the directory is unlocked.
 const lockEvery = 50 * time.Millisecond
 
-// Serve opens the engine on o.Dir, serves it on o.Socket, and returns nil when
-// ctx or o.Stdin ends, with every connection closed and the lock released. A
-// parent keeps the other end of Stdin: when it dies, so does the helper.
+// Serve opens the engine on o.Dir, serves it on o.Socket, and returns nil when ctx or o.Stdin ends, after closing
+// every connection and releasing the lock. The parent holds the other end of Stdin, so the helper ends when the
+// parent dies.
 func Serve(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -37,8 +37,7 @@ func Serve(ctx context.Context, o Options) error {
 	return e.ListenAndServe(ctx, o.Socket)
 }
 
-// awaitUnlocked gives a helper whose parent has died the time to end. What is
-// wrong with the options is Open's to say.
+// awaitUnlocked waits for a helper whose parent has died to end. Open checks the options.
 func awaitUnlocked(ctx context.Context, o Options) error {
 	if err := o.normalize(); err != nil {
 		return err
@@ -62,8 +61,8 @@ func awaitUnlocked(ctx context.Context, o Options) error {
 	}
 }
 
-// ListenAndServe serves on a Unix socket until ctx ends. A socket left behind
-// by a dead process is replaced: the directory's lock says that it is dead.
+// ListenAndServe serves on a Unix socket until ctx ends. The socket of a dead process is replaced: since the
+// directory was unlocked, that process has ended.
 func (e *Engine) ListenAndServe(ctx context.Context, socket string) error {
 	listener, err := unixsock.Listen(ctx, socket)
 	if err != nil {
@@ -73,8 +72,8 @@ func (e *Engine) ListenAndServe(ctx context.Context, socket string) error {
 	return e.Serve(ctx, listener)
 }
 
-// Serve answers on listener until ctx ends; statements in flight
-// get Options.Drain then, and are killed after it.
+// Serve answers on listener until ctx ends; running statements may then continue for Options.Drain and are killed
+// after it.
 func (e *Engine) Serve(ctx context.Context, listener net.Listener) error {
 	base, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()

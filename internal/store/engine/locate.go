@@ -12,20 +12,18 @@ import (
 	"github.com/gputally/gputally/internal/fault"
 )
 
-// LibraryEnv names the environment variable that holds the library's path.
+// LibraryEnv is the environment variable with the library's path.
 const LibraryEnv = "GPUTALLY_LIBCHDB"
 
 const libraryName = "libchdb.so"
 
-// ErrLibraryMissing is wrapped by every error about a library that isn't there.
+// ErrLibraryMissing is wrapped by every error about a missing library.
 var ErrLibraryMissing = fault.New(fault.Environment, "ClickHouse's library libchdb.so is missing")
 
-// Locate says where libchdb.so is. It looks at the explicit path, then at
-// GPUTALLY_LIBCHDB, then for lib/libchdb.so beside the executable. The first two
-// are taken at their word: when one is set and the file is absent, that is an
-// error and the search ends. The working directory is not searched, since it may
-// be anybody's; only tests, whose executables lie in temporary folders, look for
-// .build/lib/libchdb.so under the folder of go.mod.
+// Locate returns the path of libchdb.so: the explicit path, else GPUTALLY_LIBCHDB, else lib/libchdb.so beside the
+// executable. If one of the first two is set and the file is missing, that is an error. The working directory is not
+// searched, since other users may be able to write to it; only tests, whose executables are in temporary directories,
+// use .build/lib/libchdb.so in the directory of go.mod.
 func Locate(explicit string) (string, error) {
 	if explicit != "" {
 		return requireFile(explicit, "the configured path")
@@ -39,7 +37,7 @@ func Locate(explicit string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: looked at %s: `make build` fetches it, or set %s",
+	return "", fmt.Errorf("%w: not found at %s: `make build` fetches it, or set %s",
 		ErrLibraryMissing, strings.Join(candidates, ", "), LibraryEnv)
 }
 

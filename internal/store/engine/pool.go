@@ -13,7 +13,7 @@ import (
 // setting is one query-level setting.
 type setting struct{ name, value string }
 
-// session is what a statement runs in.
+// session has the settings with which a statement runs.
 type session struct {
 	database string
 	settings []setting // sorted by name
@@ -25,8 +25,8 @@ func sortSettings(settings []setting) {
 
 var errClosed = errors.New("the engine is closed")
 
-// pool bounds the connections in use. Each statement has one of its own, so that no
-// statement leaves anything to another; to open one takes about half a millisecond.
+// pool bounds the connections in use. Each statement has its own, so that none affects another; opening one takes
+// about half a millisecond.
 type pool struct {
 	open   func() (*conn, error)
 	most   int64
@@ -39,10 +39,10 @@ func newPool(open func() (*conn, error), most int64) *pool {
 	return &pool{open: open, most: most, places: semaphore.NewWeighted(most)}
 }
 
-// get opens a connection in the session, waiting for a place until ctx ends.
+// get opens a connection with the session, and waits for a free place until ctx ends.
 func (p *pool) get(ctx context.Context, s session) (_ *conn, err error) {
 	if p.places.Acquire(ctx, 1) != nil {
-		return nil, raise(codeQueryWasCancelled, "the client left while waiting for a connection")
+		return nil, raise(codeQueryWasCancelled, "the client disconnected while waiting for a connection")
 	}
 	defer func() {
 		if err != nil {
@@ -63,13 +63,13 @@ func (p *pool) get(ctx context.Context, s session) (_ *conn, err error) {
 	return c, nil
 }
 
-// put closes a connection that get opened.
+// put closes a connection.
 func (p *pool) put(c *conn) {
 	c.close()
 	p.places.Release(1)
 }
 
-// close refuses new work and waits until all connections are closed.
+// close refuses new connections and waits until all are closed.
 func (p *pool) close() {
 	p.closed.Store(true)
 	_ = p.places.Acquire(context.Background(), p.most) // never fails: its context doesn't end

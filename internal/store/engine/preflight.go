@@ -7,10 +7,9 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 )
 
-// preflight is what clickhouse-go asks on every new HTTP connection. It reads
-// the answer at its own protocol version and everything after at the revision
-// that the answer names: 0, since the library writes Native at revision 0 and has
-// no setting for another.
+// preflight is the first query of clickhouse-go on every new HTTP connection. It decodes the answer at its own
+// protocol version, and later answers at the revision in this one: 0, since the library writes Native at revision 0
+// only.
 const preflight = "SELECT displayName(), version(), revision(), timezone()"
 
 func isPreflight(sql string) bool { return strings.TrimSpace(sql) == preflight }

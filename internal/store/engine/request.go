@@ -19,20 +19,19 @@ import (
 // maxStatementBytes bounds a statement without its data.
 const maxStatementBytes = 16 << 20
 
-// request is one HTTP request of ClickHouse's interface, understood.
+// request is a parsed HTTP request of ClickHouse's interface.
 type request struct {
 	session  session
 	sql      string
-	body     io.Reader // what comes after the statement in the data
+	body     io.Reader // the data after the statement
 	format   string    // of the output, unless the statement names one
 	params   []param
 	compress compress.Method // of the output; compress.None: plain
 	revision int             // client_protocol_version
 }
 
-// ownNames are query parameters of the interface that aren't settings. The
-// engine keeps log_comment for itself, and what concerns only a server's
-// buffering or compression level has no meaning here.
+// ownNames are the interface's query parameters that aren't settings. log_comment is reserved by the engine, and
+// parameters about a server's buffering or compression level have no effect here.
 var ownNames = []string{
 	"query", "database", "default_format", "query_id", "user", "password", "quota_key", "role",
 	"compress", "decompress", "client_protocol_version", "buffer_size", "wait_end_of_query",
@@ -46,7 +45,7 @@ var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 func parseRequest(r *http.Request) (*request, error) {
 	q := r.URL.Query()
 	if q.Get("session_id") != "" {
-		return nil, raise(codeNotImplemented, "session_id is not supported: a request is a session")
+		return nil, raise(codeNotImplemented, "session_id is not supported: each request has its own session")
 	}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
 		return nil, raise(codeNotImplemented, "external tables are not supported")
@@ -96,8 +95,8 @@ func (req *request) readSettings(q url.Values, method string) error {
 	return nil
 }
 
-// readStatement takes the statement from the URL, or else from the body up to
-// the data of an INSERT, which stays in req.body.
+// readStatement reads the statement from the URL, or else from the body up to the data of an INSERT, which stays in
+// req.body.
 func (req *request) readStatement(q url.Values) error {
 	if q.Has("query") {
 		req.sql = q.Get("query")
@@ -111,7 +110,7 @@ func (req *request) readStatement(q url.Values) error {
 	}
 	if len(head) > maxStatementBytes {
 		return raise(codeTooLarge,
-			fmt.Sprintf("the statement is longer than %d bytes; send an insert's data apart from it, with the statement in "+
+			fmt.Sprintf("the statement is longer than %d bytes; send an insert's data in the body, with the statement in "+
 				"the URL", maxStatementBytes))
 	}
 	req.sql, req.body = string(head), bytes.NewReader(nil)
@@ -129,7 +128,7 @@ func decodedBody(r *http.Request, q url.Values) (io.Reader, error) {
 		}
 		body = zr
 	default:
-		return nil, raise(codeUnknownCompression, fmt.Sprintf("Content-Encoding %q is not supported; gzip is", encoding))
+		return nil, raise(codeUnknownCompression, fmt.Sprintf("Content-Encoding %q is not supported, want gzip", encoding))
 	}
 	if q.Get("decompress") == "1" {
 		body = blockReader{compress.NewReader(body)}
@@ -137,8 +136,7 @@ func decodedBody(r *http.Request, q url.Values) (io.Reader, error) {
 	return body, nil
 }
 
-// blockReader gives the end of compressed blocks as a plain io.EOF, which
-// compress.Reader wraps.
+// blockReader returns the end of compressed blocks as a plain io.EOF, which compress.Reader wraps.
 type blockReader struct{ r io.Reader }
 
 func (b blockReader) Read(p []byte) (int, error) {
@@ -160,7 +158,7 @@ func outputCompression(q url.Values) (compress.Method, error) {
 		return compress.ZSTD, nil
 	default:
 		return compress.None, raise(codeUnknownCompression,
-			fmt.Sprintf("network_compression_method %q is not supported; LZ4 and ZSTD are", method))
+			fmt.Sprintf("network_compression_method %q is not supported, want LZ4 or ZSTD", method))
 	}
 }
 

@@ -2,25 +2,25 @@ package engine
 
 import "strings"
 
-// kind says how a statement has to be run.
+// kind is the way in which a statement has to be run.
 type kind int
 
 const (
-	kindOther  kind = iota // whole, through query: DDL, SHOW, SET, INSERT SELECT
+	kindOther  kind = iota // as a whole, through query: DDL, SHOW, SET, INSERT SELECT
 	kindSelect             // streamed out
 	kindInsert             // streamed in
 )
 
-// statement is an SQL text cut up as far as running it needs.
+// statement is an SQL text, split as far as running it requires.
 type statement struct {
 	kind   kind
 	sql    string // of an insert: without FORMAT and data
 	format string // of an insert: its format, "" when it names none
-	data   string // of an insert: what follows in the text
+	data   string // of an insert: the data after the statement
 }
 
-// parseStatement reads just enough of the text: its first word, and in an
-// INSERT the first VALUES, FORMAT or SELECT outside of quotes and parentheses.
+// parseStatement parses as little as needed: the first word, and in an INSERT the first VALUES, FORMAT or SELECT
+// outside quotes and parentheses.
 func parseStatement(sql string) statement {
 	s := scanner{text: sql}
 	first, _, _ := s.word()
@@ -54,8 +54,8 @@ func parseInsert(sql string, s scanner) statement {
 	}
 }
 
-// afterFormat skips blanks up to and with the first line break, as the server
-// does; a semicolon there ends a statement without data.
+// afterFormat skips whitespace up to and including the first line break, as the server does; a semicolon there ends a
+// statement without data.
 func afterFormat(rest string) string {
 	trimmed := strings.TrimLeft(rest, " \t\r")
 	if strings.HasPrefix(trimmed, ";") {
@@ -64,15 +64,15 @@ func afterFormat(rest string) string {
 	return strings.TrimPrefix(trimmed, "\n")
 }
 
-// scanner walks the words of an SQL text, past quotes and comments.
+// scanner iterates over the words of an SQL text, skipping quotes and comments.
 type scanner struct {
 	text        string
-	at          int // where the next word is looked for
-	depth       int // parentheses open at at
+	at          int // start of the search for the next word
+	depth       int // open parentheses at this position
 	depthAtWord int
 }
 
-// word gives the next bare word and where it starts.
+// word returns the next bare word and its position.
 func (s *scanner) word() (word string, start int, ok bool) {
 	for s.at < len(s.text) {
 		switch c := s.text[s.at]; {

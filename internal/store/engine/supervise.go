@@ -25,23 +25,22 @@ const (
 	readyEvery          = 20 * time.Millisecond
 	minBackoff          = 500 * time.Millisecond
 	maxBackoff          = 30 * time.Second
-	// calmAfter is how long a helper has to live for its crash to count as
-	// the first one again.
+	// calmAfter is how long a helper has to run until its crash is treated as a first one again.
 	calmAfter = time.Minute
 )
 
-// SuperviseOptions says which helper to keep alive.
+// SuperviseOptions are the helper's command, socket and limits.
 type SuperviseOptions struct {
-	Command      []string      // argv of the helper, which calls Serve on Socket with its stdin
+	Command      []string      // argv of the helper, which calls Serve on Socket with its standard input
 	Env          []string      // its environment; nil: this process's
-	Socket       string        // where it answers
+	Socket       string        // the helper's socket
 	ReadyTimeout time.Duration // how long a start may take; 0: 60 s
 	Log          *slog.Logger  // nil: nothing is logged; gets the helper's standard error
 	Clock        clock.Clock   // nil: the real one
 }
 
-// Supervisor keeps one helper process running: after a crash it starts it
-// again, at once at first and then with a growing pause of up to 30 s.
+// Supervisor keeps one helper process running: it restarts it after a crash, first at once and then with a growing
+// pause of up to 30 s.
 type Supervisor struct {
 	options  SuperviseOptions
 	client   *http.Client
@@ -51,14 +50,12 @@ type Supervisor struct {
 	done     chan struct{}
 }
 
-// ErrStart is wrapped by the error of a first start that failed: of what the
-// helper needs, something is missing or unusable.
+// ErrStart is wrapped by the error of a failed first start: something that the helper needs is missing or unusable.
 var ErrStart = fault.New(fault.Environment, "start engine")
 
-// Supervise starts the helper and returns once it answers /ping. It fails with
-// ErrStart and the tail of the helper's standard error when the first start does. The
-// helper lives until ctx ends or Stop; its standard input is a pipe of this
-// process, so that it ends too when this process is killed.
+// Supervise starts the helper and returns when it answers /ping. If the first start fails, the error is ErrStart with
+// the tail of the helper's standard error. The helper runs until ctx ends or Stop is called; its standard input is a
+// pipe from this process, so that it also ends if this process is killed.
 func Supervise(ctx context.Context, o SuperviseOptions) (*Supervisor, error) {
 	if len(o.Command) == 0 {
 		return nil, errors.New("supervise engine: Command is empty")
@@ -87,14 +84,14 @@ func Supervise(ctx context.Context, o SuperviseOptions) (*Supervisor, error) {
 	return s, nil
 }
 
-// Restarts counts how often the helper was started again.
+// Restarts is the number of restarts of the helper.
 func (s *Supervisor) Restarts() int64 { return s.restarts.Load() }
 
-// PID is the process id of the helper that was started last.
+// PID is the process id of the current helper.
 func (s *Supervisor) PID() int { return int(s.pid.Load()) }
 
-// Stop closes the helper's standard input and waits until it has released the
-// directory. When ctx ends before that, the helper is killed.
+// Stop closes the helper's standard input and waits until it has released the directory. If ctx ends first, the
+// helper is killed.
 func (s *Supervisor) Stop(ctx context.Context) error {
 	s.stop()
 	select {
@@ -109,7 +106,7 @@ func (s *Supervisor) Stop(ctx context.Context) error {
 	return fmt.Errorf("stop engine: killed process %d: %w", s.PID(), ctx.Err())
 }
 
-// keep waits for the helper's end and starts another, until ctx ends.
+// keep waits for the helper's end and restarts it, until ctx ends.
 func (s *Supervisor) keep(ctx context.Context, h *helper) {
 	defer close(s.done)
 	backoff := time.Duration(0)
@@ -124,7 +121,7 @@ func (s *Supervisor) keep(ctx context.Context, h *helper) {
 		if s.options.Clock.Since(started) >= calmAfter {
 			backoff = 0
 		}
-		s.options.Log.Error("engine ended unasked", "err", h.err, "stderr", h.tail.String())
+		s.options.Log.Error("engine ended unexpectedly", "err", h.err, "stderr", h.tail.String())
 		if h, backoff = s.again(ctx, backoff); h == nil {
 			return
 		}
@@ -141,13 +138,13 @@ func (s *Supervisor) again(ctx context.Context, backoff time.Duration) (*helper,
 		s.restarts.Add(1)
 		h, err := s.start(ctx)
 		if err == nil {
-			s.options.Log.Info("engine started again", "pid", s.PID(), "restarts", s.Restarts())
+			s.options.Log.Info("engine restarted", "pid", s.PID(), "restarts", s.Restarts())
 			return h, backoff
 		}
 		if ctx.Err() != nil {
 			return nil, 0
 		}
-		s.options.Log.Error("start engine again", "err", err, "next_in", backoff)
+		s.options.Log.Error("restarting the engine failed", "err", err, "next_in", backoff)
 	}
 }
 
@@ -155,14 +152,14 @@ func (s *Supervisor) again(ctx context.Context, backoff time.Duration) (*helper,
 type helper struct {
 	stdin  io.WriteCloser
 	tail   *tail
-	exited chan struct{} // closed when it has ended, err is set then
+	exited chan struct{} // closed when it has ended; err is set then
 	err    error
 	kill   func() error
 }
 
 var errExitedClean = errors.New("without an error")
 
-// exitError is how the helper ended, once it has.
+// exitError is the error of a helper that has ended.
 func (h *helper) exitError() error {
 	if h.err == nil {
 		return errExitedClean
@@ -179,8 +176,8 @@ func (s *Supervisor) start(ctx context.Context) (*helper, error) {
 	o := s.options
 	cmd := exec.CommandContext(ctx, o.Command[0], o.Command[1:]...)
 	cmd.Env = o.Env
-	// A group of its own: an interrupt typed at the terminal is for the
-	// parent, which stops the engine last.
+	// In its own process group: an interrupt typed at the terminal goes to the parent only, which stops the engine
+	// last.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	h := &helper{tail: &tail{log: o.Log}, exited: make(chan struct{})}
 	cmd.Stderr = h.tail
@@ -206,7 +203,7 @@ func (s *Supervisor) start(ctx context.Context) (*helper, error) {
 	return h, nil
 }
 
-// awaitReady returns nil when the helper answers; else the helper has ended.
+// awaitReady returns nil when the helper answers; otherwise it has stopped the helper.
 func (s *Supervisor) awaitReady(ctx context.Context, h *helper) error {
 	limit := s.options.Clock.NewTimer(s.options.ReadyTimeout)
 	defer limit.Stop()
@@ -255,7 +252,7 @@ func pingClient(socket string) *http.Client {
 
 const tailBytes = 8 << 10
 
-// tail passes lines on to the log and keeps the last 8 KiB.
+// tail passes lines to the log and keeps the last 8 KiB.
 type tail struct {
 	log *slog.Logger
 

@@ -19,14 +19,13 @@ import (
 //go:embed lib/SHA256SUMS
 var sums string
 
-// ErrLibraryUntrusted is wrapped by every refusal of a library that is not the
-// pinned one, or that another user could have written.
+// ErrLibraryUntrusted is wrapped by every error about a library that isn't the pinned one, or that another user could
+// have written.
 var ErrLibraryUntrusted = fault.New(fault.Environment, "ClickHouse's library is not loaded")
 
-// verify refuses a library that isn't byte for byte the one this build was made
-// for (lib/SHA256SUMS), or that another user could have replaced. Reading half a
-// gigabyte takes up to two seconds, so a file that was read is remembered by
-// its identity in the user's cache folder; without one it is read each time.
+// verify refuses a library that isn't byte for byte the one this build was made for (lib/SHA256SUMS), or that another
+// user could have replaced. Reading half a gigabyte takes up to two seconds, so the identity of a verified file is
+// stored in the user's cache directory; without one it is read each time.
 func verify(path string) error {
 	if err := trust.File(path); err != nil {
 		return fmt.Errorf("%w: %w", ErrLibraryUntrusted, err)
@@ -35,7 +34,7 @@ func verify(path string) error {
 	if err != nil {
 		return fmt.Errorf("open library: %w", err)
 	}
-	defer file.Close() // it is only read
+	defer file.Close() // opened for reading only
 	want, _, _ := strings.Cut(sums, " ")
 	stamp, text := remembered(file, want)
 	if stamp != "" && trust.File(stamp) == nil {
@@ -55,9 +54,8 @@ func verify(path string) error {
 	return nil
 }
 
-// remembered is the file that remembers a library, and what it says: the sum,
-// and what the system changes with every write to the library. Empty: nothing
-// can be remembered.
+// remembered returns the path and the text of the cache entry of a library: its sum, and the file attributes that
+// every write changes. Empty: no entry can be made.
 func remembered(file *os.File, sum string) (stamp, text string) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -77,8 +75,8 @@ func remembered(file *os.File, sum string) (stamp, text string) {
 	return filepath.Join(cache, "gputally", "libchdb-"+hex.EncodeToString(name[:8])), text
 }
 
-// remember writes the stamp whole or not at all. Without it the library is read
-// again at the next start, so errors change nothing.
+// remember writes the cache entry atomically. Errors are ignored: without the entry the next start reads the library
+// again.
 func remember(stamp, text string) {
 	if stamp == "" || os.MkdirAll(filepath.Dir(stamp), 0o700) != nil {
 		return

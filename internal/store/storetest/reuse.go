@@ -9,8 +9,8 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// The tables and views of a database, and whether a mutation still changes one.
-// A table's definition contains its columns, keys and settings.
+// The tables and views of a database, and whether a mutation is still running on them. A table's definition contains
+// its columns, keys and settings.
 const selectTables = `SELECT name, create_table_query AS definition, ifNull(total_rows, 0) AS rows,
     name IN (SELECT table FROM system.mutations WHERE database = {database:String} AND NOT is_done) AS mutating
 FROM system.tables
@@ -21,15 +21,14 @@ const truncateTable = "TRUNCATE TABLE {table:Identifier} SYNC"
 // schema has each table's and view's definition by its name.
 type schema map[string]string
 
-// leftDatabase is a migrated database that a test has left.
+// leftDatabase is a migrated database that a test no longer uses.
 type leftDatabase struct {
 	database string
 	tables   schema
 }
 
-// left keeps the databases that no test uses at present. Migrating a new one
-// takes forty statements, emptying the few tables that a test wrote to a tenth
-// of that time.
+// left are the databases that no test uses at present. Migrating a new one takes forty statements; emptying the few
+// tables that a test wrote takes a tenth of that time.
 var left struct {
 	sync.Mutex
 	databases []leftDatabase
@@ -47,11 +46,11 @@ func takeLeft() (leftDatabase, bool) {
 	return taken, true
 }
 
-// giveBack empties the database for the next test. A database whose schema the
-// test has changed, or with a mutation that goes on, is dropped instead.
+// giveBack empties the database for the next test. If the test has changed the schema, or a mutation is still
+// running, it drops the database instead.
 func giveBack(t testing.TB, db *store.DB, migrated schema) {
 	t.Helper()
-	ctx := context.Background() // the test's own context has ended by now
+	ctx := context.Background() // the test's own context has ended
 	written, unchanged, err := compare(ctx, db, migrated)
 	for _, name := range written {
 		if err == nil && unchanged {
@@ -67,8 +66,7 @@ func giveBack(t testing.TB, db *store.DB, migrated schema) {
 	left.databases = append(left.databases, leftDatabase{db.Database(), migrated})
 }
 
-// compare gives the tables that have rows, and whether the schema is still the
-// migrated one and rests.
+// compare returns the tables that have rows, and whether the schema is the migrated one and no mutation is running.
 func compare(ctx context.Context, db *store.DB, migrated schema) (written []string, unchanged bool, err error) {
 	rows, err := readTables(ctx, db)
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Separate starts an engine of the test's own, with more of ClickHouse's
-// configuration (elements, as XML), and gives its Unix socket. It is killed
-// when the test ends: an engine with replicated tables can't be closed.
+// Separate starts an engine for one test, with more of ClickHouse's configuration (elements, as XML), and returns its
+// Unix socket. It is killed when the test ends: an engine with replicated tables can't be closed.
 func Separate(t testing.TB, extraConfig string) (socket string) {
 	t.Helper()
 	Library(t)
@@ -20,7 +19,7 @@ func Separate(t testing.TB, extraConfig string) (socket string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = supervisor.Stop(ctx) // it says that it had to kill
+		_ = supervisor.Stop(ctx) // its error is that it had to kill
 		_ = os.RemoveAll(filepath.Dir(socket))
 	})
 	return socket

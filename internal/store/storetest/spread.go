@@ -16,16 +16,15 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// spreadEnv gives every test a database as on a cluster: `make test
-// GPUTALLY_STORETEST_SPREAD=1 PKG=./ingest/...` runs a room's statements on
-// Distributed tables.
+// spreadEnv gives every test a database as on a cluster: `make test GPUTALLY_STORETEST_SPREAD=1 PKG=./ingest/...`
+// runs the statements of ingest on Distributed tables.
 const spreadEnv = "GPUTALLY_STORETEST_SPREAD"
 
 // SpreadCluster is the name of the cluster of Spread.
 const SpreadCluster = "prod"
 
-// spreadConfig is a cluster of one shard. Its port is what the engine takes
-// for its own, though it listens nowhere, and so it reads and writes directly.
+// spreadConfig is a cluster of one shard. Its port is the engine's own port, though it doesn't listen on it, so that
+// the engine reads and writes directly.
 const spreadConfig = `
     <tcp_port>9000</tcp_port>
     <remote_servers><prod><shard><internal_replication>true</internal_replication>
@@ -33,7 +32,7 @@ const spreadConfig = `
     </shard></prod></remote_servers>
 `
 
-// spread is the engine of Spread, one per test binary as the other one.
+// spread is the engine of Spread, one per test binary like the other one.
 var spread struct {
 	once   sync.Once
 	socket string
@@ -45,9 +44,8 @@ var (
 	onCluster        = " ON CLUSTER '" + SpreadCluster + "'"
 )
 
-// Spread gives a fresh database with all migrations applied as on a cluster:
-// Distributed tables over local ones. What the engine has not is left out: ON
-// CLUSTER, and replication (its replicas take no rows).
+// Spread returns a new database with all migrations applied as on a cluster: Distributed tables over local ones. What
+// the engine doesn't support is left out: ON CLUSTER, and replication (its replicas accept no rows).
 func Spread(t testing.TB) *store.DB {
 	t.Helper()
 	db := SpreadEmpty(t)
@@ -55,25 +53,25 @@ func Spread(t testing.TB) *store.DB {
 	if err != nil {
 		t.Fatalf("render test database: %v", err)
 	}
-	for _, statement := range statements[1:] { // the first makes the database
+	for _, statement := range statements[1:] { // the first creates the database
 		SpreadExec(t, db, statement)
 	}
 	return db
 }
 
-// SpreadEmpty gives a database without tables on the engine of Spread.
+// SpreadEmpty returns a database without tables on the engine of Spread.
 func SpreadEmpty(t testing.TB) *store.DB {
 	t.Helper()
 	socket := spreadSocket(t)
 	db := openEmpty(t, socket)
 	admin := Connect(t, socket, "default")
 	if err := admin.Exec(t.Context(), "CREATE DATABASE IF NOT EXISTS "+db.Database()); err != nil {
-		t.Fatalf("make test database: %v", err)
+		t.Fatalf("create test database: %v", err)
 	}
 	return db
 }
 
-// SpreadExec executes a statement for a cluster as the engine can.
+// SpreadExec executes a statement for a cluster, adapted to what the engine supports.
 func SpreadExec(t testing.TB, db *store.DB, statement string) {
 	t.Helper()
 	statement = replicatedEngine.ReplaceAllString(strings.Replace(statement, onCluster, "", 1), "ENGINE = $1(")
@@ -96,8 +94,8 @@ func spreadSocket(t testing.TB) string {
 	return spread.socket
 }
 
-// direct forwards to the engine at socket what doesn't depend on its own port,
-// on which it doesn't listen: that it should not prefer itself.
+// direct is a proxy for the engine at socket that removes settings that depend on the engine's own port, on which it
+// doesn't listen: prefer_localhost_replica.
 func direct(socket string) (through string, err error) {
 	through = filepath.Join(filepath.Dir(socket), "direct")
 	l, err := new(net.ListenConfig).Listen(context.Background(), "unix", through)

@@ -32,9 +32,8 @@ var shared struct {
 	count  atomic.Uint64
 }
 
-// Open gives an empty database with all migrations applied: one that an
-// earlier test of this binary has left, or a new one. The test must have ended
-// what writes into it by its own end.
+// Open returns an empty database with all migrations applied: one that an earlier test of this binary used, or a new
+// one. The test must stop everything that writes into it before it ends.
 func Open(t testing.TB) *store.DB {
 	t.Helper()
 	if spreadAll() {
@@ -57,7 +56,7 @@ func Open(t testing.TB) *store.DB {
 	return db
 }
 
-// OpenEmpty gives a name for a database that doesn't exist yet.
+// OpenEmpty returns a database that doesn't exist yet, under a new name.
 func OpenEmpty(t testing.TB) *store.DB {
 	t.Helper()
 	return openEmpty(t, Socket(t))
@@ -72,7 +71,7 @@ func openEmpty(t testing.TB, socket string) *store.DB {
 
 func newName() string { return "test_" + strconv.FormatUint(shared.count.Add(1), 10) }
 
-// drop is for a test's cleanup, when the test's own context has ended.
+// drop is called in a test's cleanup, when the test's own context has ended.
 func drop(t testing.TB, db *store.DB) {
 	t.Helper()
 	if err := db.Exec(context.Background(), dropDatabase, store.Named("database", db.Database())); err != nil {
@@ -95,8 +94,7 @@ func Connect(t testing.TB, socket, database string) *store.DB {
 	return db
 }
 
-// Socket is the path of the engine's Unix socket; it starts the engine when
-// this is the binary's first test that needs it.
+// Socket is the path of the engine's Unix socket; the first call in a test binary starts the engine.
 func Socket(t testing.TB) string {
 	t.Helper()
 	if spreadAll() {
@@ -110,7 +108,7 @@ func Socket(t testing.TB) string {
 	return shared.socket
 }
 
-// Library is the path of libchdb.so. It skips the test where there is none.
+// Library is the path of libchdb.so. It skips the test if the library is missing.
 func Library(t testing.TB) string {
 	t.Helper()
 	path, err := engine.Locate("")
@@ -125,16 +123,14 @@ func Library(t testing.TB) string {
 	return ""
 }
 
-// helperEnv makes a test binary serve the engine on the socket it names,
-// instead of running tests.
+// helperEnv makes a test binary serve the engine on the socket it names instead of running tests.
 const (
 	helperEnv       = "GPUTALLY_STORETEST_SOCKET"
 	helperConfigEnv = "GPUTALLY_STORETEST_CONFIG" // its engine.Options.ExtraConfig
 )
 
-// init turns the helper process into the engine before any test could run. The
-// engine has a process of its own because the C++ threads of an engine inside
-// a race-detecting binary crash some exits.
+// init runs the engine in the helper process, before any test. The engine has its own process because the C++ threads
+// of an engine inside a race-detecting binary crash some exits.
 func init() {
 	socket := os.Getenv(helperEnv)
 	if socket == "" {
@@ -152,9 +148,8 @@ func init() {
 	os.Exit(0) //nolint:forbidigo // no test may run in it
 }
 
-// start runs the engine for the life of this process, whose end it sees by its
-// standard input. There is no hook at a test binary's end, so each start
-// removes what dead processes left behind.
+// start runs the engine until this process ends, which it notices by its standard input. A test binary has no hook at
+// its end, so each start removes what ended processes left behind.
 func start(extraConfig string) (socket string, s *engine.Supervisor, err error) {
 	sweep(os.TempDir())
 	dir, err := os.MkdirTemp("", dirPrefix+strconv.Itoa(os.Getpid())+"-")
@@ -173,7 +168,7 @@ func start(extraConfig string) (socket string, s *engine.Supervisor, err error) 
 	return socket, s, err
 }
 
-// sweep removes directories whose process is gone.
+// sweep removes directories whose process has ended.
 func sweep(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
