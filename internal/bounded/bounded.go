@@ -1,8 +1,6 @@
-// Package bounded reads files of any size with little memory, and as long as
-// they are wanted: in goes a reader, out come its bytes until a context ends, or
-// records of CSV none of which is longer than MaxRecord. What can go wrong: a
-// record is longer, as after a quotation mark without its end; then nothing tells
-// where the next one begins, and the file is refused as a whole.
+// Package bounded reads files of any size with little memory, until a context ends: bytes, or records of CSV of at
+// most MaxRecord. A longer record, as after a missing closing quotation mark, is an error: the start of the next
+// record is then unknown, so the whole file is refused.
 package bounded
 
 import (
@@ -15,11 +13,11 @@ import (
 // MaxRecord bounds a line or a record of a file, in bytes.
 const MaxRecord = 1 << 20
 
-// readBytes is what is read between two looks at the context: also what a
-// compressor made a thousand times smaller takes but milliseconds to parse.
+// readBytes is what is read between two checks of the context; even compressed a thousandfold it takes only
+// milliseconds to parse.
 const readBytes = 4 << 10
 
-// Reader is r until ctx ends; from then on reading fails with ctx's error.
+// Reader returns a reader of r that fails with ctx's error once ctx has ended.
 func Reader(ctx context.Context, r io.Reader) io.Reader { return &reader{ctx, r} }
 
 type reader struct {
@@ -34,20 +32,20 @@ func (r *reader) Read(p []byte) (int, error) {
 	return r.r.Read(p[:min(len(p), readBytes)])
 }
 
-// CSV reads records of bounded length. Its embedded reader has the options.
+// CSV reads records of bounded length. Its embedded csv.Reader has the options.
 type CSV struct {
 	*csv.Reader
 	in   *window
-	line int // of the record read last
+	line int // of the last record
 }
 
-// NewCSV reads CSV from r.
+// NewCSV returns a reader of CSV from r.
 func NewCSV(r io.Reader) *CSV {
 	in := &window{r: r}
 	return &CSV{Reader: csv.NewReader(in), in: in}
 }
 
-// Read is csv.Reader's, and fails where a record is longer than MaxRecord.
+// Read is csv.Reader's, but fails if a record is longer than MaxRecord.
 func (c *CSV) Read() ([]string, error) {
 	c.in.left = MaxRecord
 	fields, err := c.Reader.Read()
@@ -61,7 +59,7 @@ func (c *CSV) Read() ([]string, error) {
 	return fields, err
 }
 
-// window is a reader that gives out so many bytes more.
+// window is a reader that returns at most a number of further bytes.
 type window struct {
 	r    io.Reader
 	left int

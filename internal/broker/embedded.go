@@ -55,8 +55,10 @@ type EmbeddedOptions struct {
 }
 
 // Embedded is a Kafka broker in this process. Produced messages and committed offsets are on disk before they are
-// acknowledged, and survive SIGKILL. Limitations: the broker ignores errors of fsync, so on a failing disk an
-// acknowledged message may be lost; a full disk is answered with UNKNOWN_SERVER_ERROR, which Producer retries.
+// acknowledged, and survive SIGKILL.
+//
+// Limitations: the broker ignores errors of fsync, so on a failing disk an acknowledged message may be lost; a full
+// disk is answered with UNKNOWN_SERVER_ERROR, which Producer retries.
 type Embedded struct {
 	cluster *kfake.Cluster
 	addr    string

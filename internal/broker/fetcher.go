@@ -128,9 +128,10 @@ func (f *fetcher) ask(ctx context.Context, offset int64) (*fetched, error) {
 
 // read turns batches into messages. Batches are sent whole, so they may begin before the requested offset. Batches
 // without a record are skipped, since every fetch would return them again; the next message reports them as a hole.
-// Other batches must contain the requested offset; if none does, that is an error. Apache Kafka reads the high
-// watermark before the batches, so an answer may contain batches that were appended in between; then the end of the
-// partition is read again.
+// Other batches must contain the requested offset; if none does, that is an error.
+//
+// Apache Kafka reads the high watermark before the batches, so an answer may contain batches that were appended in
+// between; then the end of the partition is read again.
 func (f *fetcher) read(res *fetched, end func() (int64, error)) (msgs []Message, err error) {
 	now, from, asked := f.client.clock.Now(), f.at, false
 	for set, size := res.set, 0; size < maxFetchedBytes; {

@@ -297,7 +297,7 @@ func TestEnsureTopicsNamesWhatWouldLoseDecisions(t *testing.T) {
 			{
 				name: "for a year", partitions: 1,
 				settings: map[string]string{"retention.ms": "31536000000", "retention.bytes": "-1"},
-				want:     []string{"retention.ms is 31536000000, want -1 set on the topic: decisions are kept for ever"},
+				want:     []string{"retention.ms is 31536000000, want -1, set on the topic, since decisions are kept for ever"},
 			},
 			{
 				name: "by default", partitions: 1,

@@ -15,6 +15,7 @@ import (
 
 // This package uses kafka-go v0.4.51 for the protocol's requests (Client, Transport) and group membership
 // (ConsumerGroup). What it does itself, and why:
+//
 //   - It decodes the answer to a fetch (fetchCall, here, and records.go). kafka-go trusts every length and count of a
 //     record (protocol/record_v2.go), and drops a batch's max timestamp, which is the time of the append in a topic
 //     with message.timestamp.type=LogAppendTime. Its Reader also skips deleted offsets silently, which would be lost

@@ -16,12 +16,15 @@ import (
 
 // retention deletes messages older than a topic's own retention.ms, or beyond its retention.bytes. It replaces
 // kfake's, which begins only when a topic is created or altered, uses the wall clock, and empties partitions.
+//
 // Invariant: a partition that had a message keeps its last one. kfake derives a partition's end from the messages on
-// disk, so an emptied partition would restart at offset 0, below the groups' committed offsets (C3). kfake stores the
-// first offset only when it is closed. After a SIGKILL deleted messages reappear as far as their segment is still on
-// disk, until the next retention; offsets don't change. Retention first runs one period after the start: a program
-// that was stopped for longer than its retention can first read the unread messages, and the clock of a machine that
-// has just booted may not be set yet.
+// disk, so an emptied partition would restart at offset 0, below the groups' committed offsets (C3).
+//
+// kfake stores the first offset only when it is closed. After a SIGKILL deleted messages reappear as far as their
+// segment is still on disk, until the next retention; offsets don't change.
+//
+// Retention first runs one period after the start: a program that was stopped for longer than its retention can first
+// read the unread messages, and the clock of a machine that has just booted may not be set yet.
 type retention struct {
 	cluster *kfake.Cluster
 	client  *Client

@@ -89,8 +89,10 @@ func (e *SettingError) Error() string {
 // broker applies no other), cleanup.policy exactly "delete", max.message.bytes large enough, and
 // message.timestamp.type LogAppendTime, so that R11 uses the broker's clock and no producer's clock affects
 // retention. The error joins a *SettingError per finding. Partition counts and the length of an explicit retention
-// are the operator's choice, except for everlasting topics. names are the topics that the caller uses; it needs no
-// permissions on others. Without names: TopicSamples and TopicDeadLetter.
+// are the operator's choice, except for everlasting topics.
+//
+// names are the topics that the caller uses; it needs no permissions on others. Without names: TopicSamples and
+// TopicDeadLetter.
 func (c *Client) EnsureTopics(ctx context.Context, names ...string) error {
 	wanted, err := c.named(names)
 	if err != nil {

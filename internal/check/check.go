@@ -11,36 +11,32 @@ const MaxFindings = 5
 
 // Check is one invariant that can be tested against what is stored.
 type Check interface {
-	// Name is the invariant's name in the design, such as "C6".
+	// Name is the invariant's name, such as "C6".
 	Name() string
-	// Run looks at everything there is. An error means that the check could not
-	// be carried out; a violated invariant is a Result, not an error.
+	// Run checks all stored data. An error means that the check could not be completed; a violated invariant is a
+	// Result, not an error.
 	Run(ctx context.Context) (Result, error)
 }
 
 // Result is the outcome of one Check.
 type Result struct {
-	// Name and Title say which invariant was tested, such as "C6" and
-	// "buckets sum to capacity".
+	// Name and Title identify the invariant, such as "C6" and "buckets sum to capacity".
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// OK is false when the invariant is violated, could not be tested, or had
-	// nothing to be proven on.
+	// OK is false if the invariant is violated, could not be checked, or there was nothing to check.
 	OK bool `json:"ok"`
-	// NotProven is a check that did not fail and proved nothing, or not all:
-	// there was nothing to look at, or a month has no prices. Figures say why.
+	// NotProven means that the check did not fail but proved nothing, or not everything: there was no data, or a
+	// month has no prices. Figures has the reason.
 	NotProven bool `json:"not_proven"`
-	// Checked counts what was looked at, in the check's own unit: GPU-hours,
-	// journal rows, invoices.
+	// Checked counts what was checked, in the check's own unit: GPU-hours, journal rows, invoices.
 	Checked int64 `json:"checked"`
-	// Violations counts every violation, described in Findings or not.
+	// Violations counts all violations, including those missing in Findings.
 	Violations int64 `json:"violations"`
-	// Figures is one line of the sums that were compared, with units.
+	// Figures is one line with the compared sums and their units.
 	Figures string `json:"figures"`
 	// Findings are the first MaxFindings violations, each with place and values.
 	Findings []string `json:"findings"`
-	// Noted counts what is no violation and yet for somebody to look at; Notes
-	// are the first MaxNotes of it.
+	// Noted counts what is not a violation but should be reviewed; Notes are the first MaxNotes of them.
 	Noted int64    `json:"noted,omitempty"`
 	Notes []string `json:"notes,omitempty"`
 }
@@ -48,7 +44,7 @@ type Result struct {
 // MaxNotes is how many notes a Result describes; the rest are counted.
 const MaxNotes = 20
 
-// Note records what proves nothing wrong and yet has to be looked at.
+// Note records what is not a violation but should be reviewed.
 func (r *Result) Note(text string) {
 	r.Noted++
 	if len(r.Notes) < MaxNotes {
@@ -61,7 +57,7 @@ func New(name, title string) Result {
 	return Result{Name: name, Title: title, OK: true, Findings: []string{}}
 }
 
-// Fail records a violation: its place and its values, as fmt.Sprintf does.
+// Fail records a violation: its place and its values, formatted as by fmt.Sprintf.
 func (r *Result) Fail(format string, args ...any) {
 	r.OK, r.NotProven = false, false
 	r.Violations++
@@ -70,8 +66,7 @@ func (r *Result) Fail(format string, args ...any) {
 	}
 }
 
-// NotProve says, in Figures, why there is no proof; a violation found before or
-// after weighs more.
+// NotProve marks the result as not proven, and sets the reason in Figures; violations take precedence.
 func (r *Result) NotProve(why string) {
 	r.Say(why)
 	if r.Violations == 0 {
@@ -79,7 +74,7 @@ func (r *Result) NotProve(why string) {
 	}
 }
 
-// Say adds to Figures.
+// Say appends to Figures.
 func (r *Result) Say(figures string) {
 	if r.Figures != "" {
 		r.Figures += "; "
@@ -87,12 +82,12 @@ func (r *Result) Say(figures string) {
 	r.Figures += figures
 }
 
-// Failed is a violation, or a check that could not be carried out.
+// Failed returns whether the invariant is violated or could not be checked.
 func (r *Result) Failed() bool { return !r.OK && !r.NotProven }
 
-// Run carries out the checks one after the other and returns a Result for each.
-// A check that returns an error, or a Result of another name, is a failed
-// Result that says so. The error is ctx's, when ctx ends before the last check.
+// Run runs the checks one after the other and returns a Result for each. A check that returns an error, or a Result
+// with another name, becomes a failed Result with the error. Run returns ctx's error if ctx ends before the last
+// check.
 func Run(ctx context.Context, checks []Check) ([]Result, error) {
 	results := make([]Result, 0, len(checks))
 	for _, c := range checks {
@@ -116,18 +111,18 @@ func complete(name string, r Result, err error) Result {
 		return r
 	}
 	if err == nil {
-		err = fmt.Errorf("check %s answered with a result named %q", name, r.Name)
+		err = fmt.Errorf("check %s returned a result named %q", name, r.Name)
 	}
 	if r.Title == "" {
 		r.Title = "not carried out"
 	}
 	r.Name = name
-	r.Fail("could not be carried out: %v", err)
+	r.Fail("check could not be completed: %v", err)
 	return r
 }
 
-// NoneFailed reports whether there is a result and none failed: no check at all
-// is not a proof. One that had nothing to prove does not fail.
+// NoneFailed returns whether there is at least one result and none failed; a result that is only not proven did not
+// fail.
 func NoneFailed(results []Result) bool {
 	return len(results) > 0 && !slices.ContainsFunc(results, func(r Result) bool { return r.Failed() })
 }

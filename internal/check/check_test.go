@@ -43,11 +43,11 @@ func TestRunKeepsOrderAndFailsWhatCannotRun(t *testing.T) {
 		},
 		{
 			Name: "C3", Title: "not carried out", Violations: 1,
-			Findings: []string{"could not be carried out: read journal: connection refused"},
+			Findings: []string{"check could not be completed: read journal: connection refused"},
 		},
 		{
 			Name: "C4", Title: "other", Violations: 1,
-			Findings: []string{`could not be carried out: check C4 answered with a result named "C5"`},
+			Findings: []string{`check could not be completed: check C4 returned a result named "C5"`},
 		},
 		{
 			Name: "C6", Title: "sums agree", OK: true, Checked: 744, Figures: "744 GPU-hours = 744 GPU-hours",

@@ -2,8 +2,7 @@ package check
 
 import "context"
 
-// Func is a Check out of a function: run gets a Result of this name that passes
-// until it is told otherwise.
+// Func returns a Check that calls run with a Result of this name, which passes unless run changes it.
 func Func(name, title string, run func(ctx context.Context, res *Result) error) Check {
 	return funcCheck{name, title, run}
 }

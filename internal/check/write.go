@@ -14,9 +14,8 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// WriteTable prints one line per check, "C6  ok    title  figures", and below a
-// failed one its findings, indented. Its verdicts are ok, FAIL, and n/a for what
-// had nothing to prove. Of a figure's decimals beyond six it leaves two.
+// WriteTable prints one line per check, "C6  ok    title  figures", and below a failed check its findings, indented.
+// The verdicts are ok, FAIL, and n/a for not proven. Decimals with more than six places are shortened to two.
 func WriteTable(w io.Writer, results []Result) error {
 	var b strings.Builder
 	name, title := columnWidths(results)
@@ -41,7 +40,7 @@ func WriteTable(w io.Writer, results []Result) error {
 	return nil
 }
 
-// longDecimal is a number with more digits than anybody reads.
+// longDecimal matches a decimal with more than six places.
 var longDecimal = regexp.MustCompile(`-?\d+\.\d{7,}`)
 
 func shorten(figures string) string {
@@ -74,8 +73,7 @@ func verdict(r *Result) string {
 	return "FAIL"
 }
 
-// WriteJSON prints {"ok": …, "checks": [Result, …]} and a newline; ok says that
-// no check failed.
+// WriteJSON prints {"ok": …, "checks": [Result, …]} and a newline; ok means that no check failed.
 func WriteJSON(w io.Writer, results []Result) error {
 	if results == nil {
 		results = []Result{}

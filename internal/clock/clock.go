@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock tells the time and makes timers of the same time.
+// Clock returns the time and creates timers based on it.
 type Clock interface {
 	// Now is the current instant. From Real it carries Go's monotonic reading.
 	Now() time.Time
@@ -13,8 +13,7 @@ type Clock interface {
 	Since(t time.Time) time.Duration
 	// NewTimer sends the time once on its channel after d; d <= 0 fires at once.
 	NewTimer(d time.Duration) Timer
-	// NewTicker sends the time every d, dropping ticks nobody took. d <= 0 panics,
-	// as time.NewTicker does.
+	// NewTicker sends the time every d and drops ticks that weren't received. d <= 0 panics, as in time.NewTicker.
 	NewTicker(d time.Duration) Ticker
 }
 
@@ -22,9 +21,9 @@ type Clock interface {
 // is received from C.
 type Timer interface {
 	C() <-chan time.Time
-	// Stop reports whether it kept the timer from firing.
+	// Stop returns whether it prevented the timer from firing.
 	Stop() bool
-	// Reset starts the timer again with d, and reports whether it was running.
+	// Reset restarts the timer with d, and returns whether it was running.
 	Reset(d time.Duration) bool
 }
 
@@ -35,8 +34,7 @@ type Ticker interface {
 	Reset(d time.Duration)
 }
 
-// Sleep waits for d on c. It returns ctx's error when ctx ends first, and nil
-// otherwise.
+// Sleep waits for d on c. It returns ctx's error if ctx ends first.
 func Sleep(ctx context.Context, c Clock, d time.Duration) error {
 	timer := c.NewTimer(d)
 	defer timer.Stop()

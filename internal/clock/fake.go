@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Fake is a Clock that stands still until Advance or Set. It is safe for
-// concurrent use.
+// Fake is a Clock whose time changes only by Advance or Set. It is safe for concurrent use.
 type Fake struct {
 	mu      sync.Mutex
 	now     time.Time
@@ -16,12 +15,12 @@ type Fake struct {
 	changed chan struct{} // closed and replaced whenever waiters changes
 }
 
-// NewFake returns a clock that stands at now.
+// NewFake returns a clock set to now.
 func NewFake(now time.Time) *Fake {
 	return &Fake{now: now, changed: make(chan struct{})}
 }
 
-// Now is the instant the clock was last moved to.
+// Now is the clock's current time.
 func (f *Fake) Now() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -31,15 +30,14 @@ func (f *Fake) Now() time.Time {
 // Since is Now() minus t.
 func (f *Fake) Since(t time.Time) time.Duration { return f.Now().Sub(t) }
 
-// NewTimer makes a timer that Advance fires.
+// NewTimer returns a timer that Advance fires.
 func (f *Fake) NewTimer(d time.Duration) Timer {
 	t := &fakeTimer{clock: f, c: make(chan time.Time, 1)}
 	t.Reset(d)
 	return t
 }
 
-// NewTicker makes a ticker that Advance fires once for every period it passes;
-// a tick nobody took is dropped.
+// NewTicker returns a ticker that Advance fires once for every elapsed period; a tick that isn't received is dropped.
 func (f *Fake) NewTicker(d time.Duration) Ticker {
 	if d <= 0 {
 		panic("clock: non-positive interval for NewTicker")
@@ -49,9 +47,8 @@ func (f *Fake) NewTicker(d time.Duration) Ticker {
 	return fakeTicker{t}
 }
 
-// Advance moves the clock by d and fires, in order, every timer due by then.
-// While a timer fires, Now is that timer's deadline. A negative d steps the
-// wall clock back and fires nothing.
+// Advance moves the clock by d and fires, in order, every timer due by then. While a timer fires, Now is that timer's
+// deadline. A negative d sets the clock back and fires nothing.
 func (f *Fake) Advance(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,9 +62,8 @@ func (f *Fake) Set(t time.Time) {
 	f.moveTo(t)
 }
 
-// BlockUntil waits until at least n timers and tickers are running, which is
-// how a test knows that the code under test has begun to wait. It returns
-// ctx's error when ctx ends first.
+// BlockUntil waits until at least n timers and tickers are running, by which a test notices that the tested code is
+// waiting. It returns ctx's error if ctx ends first.
 func (f *Fake) BlockUntil(ctx context.Context, n int) error {
 	for {
 		f.mu.Lock()
@@ -97,7 +93,7 @@ func (f *Fake) moveTo(target time.Time) {
 }
 
 func (f *Fake) add(t *fakeTimer) {
-	// After equal deadlines, so that timers fire in the order they were started.
+	// After those with equal deadlines, so that timers fire in the order in which they were started.
 	i := len(f.waiters)
 	for i > 0 && f.waiters[i-1].at.After(t.at) {
 		i--
@@ -151,8 +147,7 @@ func (t *fakeTimer) Reset(d time.Duration) bool {
 	return was
 }
 
-// fire is called with the clock's lock held; the channel's buffer of one is
-// what makes an untaken tick drop.
+// fire is called with the clock's lock held; the channel has a buffer of one, so further ticks are dropped.
 func (t *fakeTimer) fire() {
 	select {
 	case t.c <- t.at:

@@ -27,7 +27,7 @@ func hostileYAML() map[string]string {
 		"f:1: a key of 2000 bytes":     "? " + strings.Repeat("k", 2000) + "\n: 1",
 		"is longer than 1048576 bytes": strings.Repeat("#", MaxBytes+1),
 		"want at most 200000":          "[" + repeat("a,") + "]",
-		"in each other":                strings.Repeat("[", 40) + strings.Repeat("]", 40),
+		"nested more than":             strings.Repeat("[", 40) + strings.Repeat("]", 40),
 		"more than 100000 values":      "{" + strings.Repeat("a,", 60_000) + "}",
 		"flow":                         strings.Repeat("[", 190_000), "block": strings.Repeat("- ", 190_000),
 		"keys": strings.Repeat("? ", 190_000),

@@ -114,7 +114,7 @@ func TestAttachGivesUpNamingTheHolder(t *testing.T) {
 	d := open(t, filepath.Join(t.TempDir(), "data"))
 	_, err := attachAfterWaiting(t, d, func() {})
 	if err == nil || !strings.Contains(err.Error(), "(gputally standalone)") || !strings.Contains(err.Error(),
-		"does not serve it") {
+		"hasn't published its addresses") {
 		t.Errorf("attach to a holder that serves nothing: got %v", err)
 	}
 	_, err = attachAfterWaiting(t, d, func() {

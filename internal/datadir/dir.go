@@ -20,10 +20,10 @@ import (
 // and writes.
 const Format = 1
 
-// formatPrefix is what the FORMAT file says before its version.
+// formatPrefix is the text of the FORMAT file before its version.
 const formatPrefix = "gputally data directory, format "
 
-// formerName is the first word of a FORMAT file from before the project was renamed.
+// formerName is the project's former name, the first word of old FORMAT files.
 const formerName = "gpuledger"
 
 const (
@@ -32,7 +32,7 @@ const (
 	runName    = "run.json"
 )
 
-// Holder is who holds a data directory.
+// Holder is the process that holds a data directory.
 type Holder struct {
 	PID     int       `json:"pid"`
 	Command string    `json:"command"` // the command line, such as "gputally standalone --data …"
@@ -46,10 +46,10 @@ func (h Holder) String() string {
 	return fmt.Sprintf("process %d (%s), since %s", h.PID, h.Command, h.Started.UTC().Format(time.RFC3339))
 }
 
-// LockedError says that another process holds the data directory.
+// LockedError means that another process holds the data directory.
 type LockedError struct {
 	Path   string
-	Holder Holder // zero when the holder has not yet said who it is
+	Holder Holder // zero if the holder has not yet written it
 }
 
 func (e *LockedError) Error() string {
@@ -59,11 +59,11 @@ func (e *LockedError) Error() string {
 // Class is fault.Environment.
 func (*LockedError) Class() fault.Class { return fault.Environment }
 
-// FormatError says that the directory's FORMAT is none that this build reads.
+// FormatError means that this build can't read the directory's FORMAT.
 type FormatError struct {
 	Path    string
-	Text    string // what the file says
-	Version int    // that it names; 0: none
+	Text    string // content of the file
+	Version int    // version in the file; 0: none
 }
 
 func (e *FormatError) Error() string {
@@ -79,7 +79,7 @@ func (e *FormatError) Error() string {
 				"converted: use a new directory",
 			e.Path, formerName)
 	}
-	return fmt.Sprintf("open data directory %s: its file %s says %q, want %q and a number", e.Path, formatName, e.Text,
+	return fmt.Sprintf("open data directory %s: its file %s contains %q, want %q and a number", e.Path, formatName, e.Text,
 		formatPrefix)
 }
 
@@ -94,9 +94,8 @@ type Dir struct {
 	temp string
 }
 
-// Open creates the data directory where it is missing, takes its lock and
-// checks its format. The error is a *LockedError when another process holds
-// it, a *FormatError when another build wrote it. self.PID is filled in.
+// Open creates the data directory if it is missing, locks it and checks its format. The error is a *LockedError if
+// another process holds it, a *FormatError if its format is unknown. Open sets self.PID.
 func Open(path string, self Holder) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -122,8 +121,7 @@ func Open(path string, self Holder) (*Dir, error) {
 	return d, nil
 }
 
-// refuseForeign keeps gputally from writing into a folder that holds
-// something else.
+// refuseForeign refuses a directory with other contents.
 func refuseForeign(path string) error {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,15 +135,15 @@ func refuseForeign(path string) error {
 		switch name := e.Name(); {
 		case name == formatName || name == lockName:
 			return nil
-		case name == "lost+found": // the root of a fresh file system
-		case strings.HasSuffix(name, ".yaml"): // configuration laid there first
+		case name == "lost+found": // in the root directory of a new file system
+		case strings.HasSuffix(name, ".yaml"): // configuration put there before the first start
 		default:
 			foreign = name
 		}
 	}
 	if foreign != "" {
 		return fmt.Errorf(
-			"open data directory %s: it has no file %s but holds other files (%s): name an empty or a new folder",
+			"open data directory %s: it has no file %s but contains other files (%s): use an empty or a new directory",
 			path, formatName, foreign)
 	}
 	return nil
@@ -162,20 +160,20 @@ func (d *Dir) takeLock() (err error) {
 	return nil
 }
 
-// The folders of the directory.
+// The subdirectories.
 const (
-	EngineDir = "clickhouse"     // the embedded ClickHouse's
-	BrokerDir = "kafka"          // the embedded broker's
-	SpoolDir  = "spool"          // a folder for each collector
-	CopyDir   = "decisions-copy" // the second place of the decisions
+	EngineDir = "clickhouse"     // data of the embedded ClickHouse
+	BrokerDir = "kafka"          // data of the embedded broker
+	SpoolDir  = "spool"          // a subdirectory for each collector
+	CopyDir   = "decisions-copy" // the second copy of the decisions
 	ExportDir = "export"         // chargeback files
 )
 
-// folders are private, while the directory itself may be open for reading.
+// folders are private, while the data directory itself may be readable by others.
 var folders = []string{EngineDir, BrokerDir, SpoolDir, CopyDir, ExportDir}
 
-// closeFolders takes the rights of group and others from the folders that are
-// there: older versions made some with mode 0750.
+// closeFolders removes the permissions of group and others from existing subdirectories: older versions created some
+// with mode 0750.
 func (d *Dir) closeFolders() error {
 	for _, name := range folders {
 		info, err := os.Stat(d.Join(name))
@@ -196,7 +194,7 @@ func (d *Dir) prepare() error {
 	if err := d.closeFolders(); err != nil {
 		return err
 	}
-	// A killed holder leaves these; nobody may take them for ours.
+	// A killed holder leaves its run.json; remove it, so that no command uses its addresses.
 	if stale, err := ReadRun(d.path); err == nil {
 		removeTemp(stale.TempDir)
 	}
@@ -245,13 +243,12 @@ func (d *Dir) Join(elem ...string) string {
 	return filepath.Join(append([]string{d.path}, elem...)...)
 }
 
-// TempDir is a private folder (mode 0700) that lives as long as the Dir, with a
-// path short enough for a Unix socket in it.
+// TempDir is a private directory (mode 0700) that exists until Close, with a path short enough for a Unix socket in
+// it.
 func (d *Dir) TempDir() string { return d.temp }
 
-// Close withdraws run.json, removes the temporary folder and gives the lock
-// back. The LOCK file stays: removing it would let two processes lock two files
-// of one name.
+// Close removes run.json and the temporary directory, and releases the lock. The LOCK file stays: removing it would
+// let two processes lock two files with the same name.
 func (d *Dir) Close() error {
 	err := files.Remove(d.Join(runName))
 	removeTemp(d.temp)
@@ -261,7 +258,7 @@ func (d *Dir) Close() error {
 	return nil
 }
 
-// readHolder is the zero Holder when LOCK says nothing yet.
+// readHolder returns the zero Holder if LOCK is empty.
 func readHolder(path string) Holder {
 	var h Holder
 	data, err := os.ReadFile(filepath.Join(path, lockName))
@@ -271,5 +268,5 @@ func readHolder(path string) Holder {
 	return h
 }
 
-// WriteFile replaces a file of the directory whole and durably.
+// WriteFile replaces a file of the directory atomically and durably.
 func (d *Dir) WriteFile(name string, data []byte) error { return files.Write(d.Join(name), data) }

@@ -15,22 +15,20 @@ import (
 	"github.com/gputally/gputally/internal/unixsock"
 )
 
-// Run is what run.json says of the process that serves a data directory.
+// Run is the content of run.json: the addresses of the process that serves a data directory.
 type Run struct {
 	Holder
 	EngineSocket  string `json:"engine_socket"`  // path of ClickHouse's HTTP interface
 	BrokerAddress string `json:"broker_address"` // of Kafka: unix: and the socket's path
-	// BrokerPassword is what a client has to know there.
+	// BrokerPassword is the password for the broker.
 	BrokerPassword string `json:"broker_password,omitempty"`
 	HTTPAddress    string `json:"http_address"` // host:port of /metrics and the API; empty: none
-	// HTTPSocket is the path of the Unix socket that serves the same, and takes
-	// decisions.
+	// HTTPSocket is the path of the Unix socket that serves the same, and accepts decisions.
 	HTTPSocket string `json:"http_socket"`
-	TempDir    string `json:"temp_dir"` // folder of the socket
+	TempDir    string `json:"temp_dir"` // directory of the sockets
 }
 
-// Publish writes run.json, from when on other commands attach to this process.
-// Holder and TempDir are filled in.
+// Publish writes run.json, so that other commands attach to this process. It sets Holder and TempDir.
 func (d *Dir) Publish(run Run) error {
 	run.Holder, run.TempDir = d.self, d.temp
 	text, err := json.MarshalIndent(run, "", "  ")
@@ -40,8 +38,7 @@ func (d *Dir) Publish(run Run) error {
 	return files.Write(d.Join(runName), append(text, '\n'))
 }
 
-// ReadRun reads the run.json of the data directory at path. The error wraps
-// fs.ErrNotExist when nothing serves it.
+// ReadRun reads the run.json of the data directory at path. The error wraps fs.ErrNotExist if no process serves it.
 func ReadRun(path string) (Run, error) {
 	var run Run
 	data, err := os.ReadFile(filepath.Join(path, runName))
@@ -54,20 +51,19 @@ func ReadRun(path string) (Run, error) {
 	return run, nil
 }
 
-// Attachment is a command's way to the data: Own is a directory it now holds,
-// and for which it starts engine and broker; else Run is a live process's.
+// Attachment is a command's access to the data: if Own is set, the command holds the directory and starts engine and
+// broker itself; else Run has the addresses of a running process.
 type Attachment struct {
 	Own *Dir
 	Run Run
 }
 
-// AttachOptions say how Attach waits. Log gets a line when it has to.
+// AttachOptions are how long Attach waits, and its log, which gets a line when it waits.
 type AttachOptions struct {
 	Self  Holder
 	Clock clock.Clock
 	Log   *slog.Logger
-	// Wait bounds the wait for a holder that is starting, restarting its engine,
-	// or is itself a short command.
+	// Wait bounds the wait for a holder that is starting, restarting its engine, or is itself a short command.
 	Wait time.Duration
 }
 
@@ -76,16 +72,14 @@ const (
 	dialTimeout = 2 * time.Second
 )
 
-// Attach finds the data directory's running process, or takes the lock where
-// there is none. The directory must exist: a command that reads has nothing to
-// create. The error names the holder's pid when it holds the lock and its
-// engine does not answer.
+// Attach finds the data directory's running process, or locks the directory if there is none. The directory must
+// exist. The error has the holder's pid if it holds the lock and its engine does not answer.
 func Attach(ctx context.Context, path string, o AttachOptions) (Attachment, error) {
 	if _, err := os.Stat(filepath.Join(path, formatName)); err != nil {
-		return Attachment{}, fmt.Errorf("open data directory %s: no ledger is there (standalone, demo and import make one): %w",
+		return Attachment{}, fmt.Errorf("open data directory %s: no ledger found (standalone, demo and import create it): %w",
 			path, err)
 	}
-	deadline, told := o.Clock.Now().Add(o.Wait), false
+	deadline, logged := o.Clock.Now().Add(o.Wait), false
 	for {
 		got, err := attachOnce(ctx, path, o.Self)
 		var locked *LockedError
@@ -95,8 +89,8 @@ func Attach(ctx context.Context, path string, o AttachOptions) (Attachment, erro
 		if !o.Clock.Now().Before(deadline) {
 			return got, err
 		}
-		if !told {
-			told = true
+		if !logged {
+			logged = true
 			o.Log.Info("waiting for the data directory", "reason", err, "at_most", o.Wait)
 		}
 		if err := clock.Sleep(ctx, o.Clock, attachRetry); err != nil {
@@ -113,7 +107,7 @@ func attachOnce(ctx context.Context, path string, self Holder) (Attachment, erro
 	}
 	run, readErr := ReadRun(locked.Path)
 	if readErr != nil || run.PID != locked.Holder.PID {
-		return Attachment{}, fmt.Errorf("%w, which does not serve it (yet)", err)
+		return Attachment{}, fmt.Errorf("%w, which hasn't published its addresses in run.json (yet)", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

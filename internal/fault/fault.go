@@ -1,6 +1,5 @@
-// Package fault classifies errors by what whoever asked can do about them. The class
-// is stated where the error is made, and is the only thing that the exit code of a
-// command and the status of a problem document (RFC 9457) are read from.
+// Package fault classifies errors by what the user can do about them. The class is set where the error is created; a
+// command's exit code and the status of a problem document (RFC 9457) are derived from nothing else.
 package fault
 
 import (
@@ -16,16 +15,16 @@ type Class int
 
 // The classes.
 const (
-	Internal    Class = iota // an error of the program, or of something behind it: the log says more
-	Invalid                  // the command line, the configuration or the request is wrong: ask otherwise
-	NotFound                 // what was named is not there
-	Conflict                 // what was decided or measured before stands against it
-	Changed                  // it is not, or no longer, what the request expected: look at it again
-	Limited                  // a quota is used up: ask later
-	Environment              // the machine lacks something, or has it in use: mend that
+	Internal    Class = iota // an error of the program or a service it uses: see the log
+	Invalid                  // the command line, configuration or request is wrong: change it
+	NotFound                 // the named object doesn't exist
+	Conflict                 // an earlier decision or measurement contradicts it
+	Changed                  // the state differs from what the request expected: read it again
+	Limited                  // a quota is exhausted: retry later
+	Environment              // the machine lacks something, or something is in use: fix that
 )
 
-// classes has, for each class, the exit code of a command and the HTTP status.
+// classes are the exit code and the HTTP status of each class.
 var classes = [...]struct{ exit, status int }{
 	Internal:    {1, http.StatusInternalServerError},
 	Invalid:     {2, http.StatusUnprocessableEntity},
@@ -36,19 +35,19 @@ var classes = [...]struct{ exit, status int }{
 	Environment: {3, http.StatusInternalServerError},
 }
 
-// Exit is the exit code of a command that ends with such an error.
+// Exit is the exit code of a command that fails with such an error.
 func (c Class) Exit() int { return classes[c].exit }
 
-// Status is the HTTP status of its problem document.
+// Status is the HTTP status of the problem document.
 func (c Class) Status() int { return classes[c].status }
 
-// Classified is an error that states its class.
+// Classified is an error with a class.
 type Classified interface {
 	error
 	Class() Class
 }
 
-// New makes an error of a class, as fmt.Errorf does.
+// New returns an error with a class, formatted as by fmt.Errorf.
 func New(class Class, format string, args ...any) error {
 	return &classified{fmt.Errorf(format, args...), class}
 }
@@ -58,19 +57,18 @@ type classified struct {
 	class Class
 }
 
-// Class is the one that New was given.
+// Class is the class given to New.
 func (c *classified) Class() Class { return c.class }
 
 func (c *classified) Unwrap() error { return errors.Unwrap(c.error) }
 
-// environmental are the operating system's errors that a person has to mend.
+// environmental are errors of the operating system that the user has to fix.
 var environmental = []error{
 	syscall.EADDRINUSE, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, fs.ErrPermission,
 	fs.ErrNotExist,
 }
 
-// Of is the class of an error, or of the first error in its tree that states one;
-// Internal where none does.
+// Of returns the class of the first error in the error's tree that has one; else Internal.
 func Of(err error) Class {
 	if c, ok := errors.AsType[Classified](err); ok {
 		return c.Class()

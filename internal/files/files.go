@@ -1,8 +1,7 @@
-// Package files locks, and replaces, files of a data directory so that a crash at
-// any instant leaves them whole.
+// Package files locks and replaces files of a data directory so that they are complete after a crash at any instant.
 //
-// Data in: paths, and the bytes of a file. Data out: files with mode 0600. What can
-// go wrong: ErrLocked, and what the operating system says.
+// Data in: paths, and the bytes of a file. Data out: files with mode 0600. Errors: ErrLocked, and the operating
+// system's.
 package files
 
 import (
@@ -19,12 +18,12 @@ import (
 // ErrLocked means that another process holds a lock.
 var ErrLocked = errors.New("another process holds the lock")
 
-// Lock is a locked file. The system frees it however the process ends; the file
-// stays, since removing it would let two processes lock two files of one name.
+// Lock is a locked file. The kernel releases the lock however the process ends; the file stays, since removing it
+// would let two processes lock two files with the same name.
 type Lock struct{ *os.File }
 
-// TakeLock locks the file at path for this process, and makes it where it is
-// missing. The error is ErrLocked where another process has it.
+// TakeLock locks the file at path for this process, and creates it if it is missing. The error is ErrLocked if
+// another process holds the lock.
 func TakeLock(path string) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -41,13 +40,13 @@ func TakeLock(path string) (*Lock, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// Close frees the lock at once: a child that is being forked just now has a copy of
-// the file until it execs, and closing ours alone would leave it locked.
+// Close unlocks the file explicitly: a child process that is being forked has a copy of the descriptor until it
+// execs, so that closing ours would not release the lock yet.
 func (l *Lock) Close() error {
 	return errors.Join(syscall.Flock(int(l.Fd()), syscall.LOCK_UN), l.File.Close())
 }
 
-// Remove removes a file that may not be there.
+// Remove removes a file; a missing file is no error.
 func Remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -55,7 +54,7 @@ func Remove(path string) error {
 	return nil
 }
 
-// Write is Replace by data.
+// Write replaces a file by data, like Replace.
 func Write(path string, data []byte) error {
 	return Replace(path, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -63,8 +62,8 @@ func Write(path string, data []byte) error {
 	})
 }
 
-// Replace writes a file beside path, with mode 0600, brings it to disk and renames it
-// to path: a reader, or the next start after a crash, sees the old file or the new one.
+// Replace writes a file beside path, with mode 0600, syncs it and renames it to path: a reader, or the next start
+// after a crash, sees either the old file or the new one.
 func Replace(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
 	if err != nil {
@@ -84,7 +83,7 @@ func Replace(path string, write func(io.Writer) error) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir brings to disk which files a folder has.
+// SyncDir syncs a directory's entries to disk.
 func SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package httpd is the HTTP server that every service has: /metrics,
-// /-/healthy, /-/ready, and what the service mounts beside them.
+// Package httpd is the HTTP server of every service: /metrics, /-/healthy, /-/ready, and the routes that the service
+// adds.
 //
-// Invariants: package guard stands in front of every route. There is no log-in
-// yet, so a loopback address, which every user of the machine reaches, only
-// reads: decisions are taken over a Unix socket (mode 0600) that asks the kernel
-// who connects (SO_PEERCRED) and lets in the service's own user and root. What
-// can go wrong: the port is in use; the address is public.
+// Invariants: package guard checks requests to every route. There is no log-in, so the loopback address, which every
+// user of the machine can reach, is read-only: decisions are accepted on a Unix socket (mode 0600) that admits the
+// service's own user and root, by the kernel's peer credentials (SO_PEERCRED). Errors: the port is in use; the
+// address is public.
 package httpd

@@ -9,13 +9,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// readyCheck says whether a part of the service can do its work.
+// readyCheck tests whether a part of the service is ready.
 type readyCheck struct {
 	name string
 	test func(ctx context.Context) error
 }
 
-// AddReady makes /-/ready depend on test; name is what it calls the part.
+// AddReady makes /-/ready depend on test; name is the part's name in the answer.
 func (s *Server) AddReady(name string, test func(ctx context.Context) error) {
 	s.ready = append(s.ready, readyCheck{name, test})
 }
@@ -24,8 +24,8 @@ func healthy(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusOK, "healthy\n")
 }
 
-// serveReady answers 200 "ready", or 503 with a line per part that is not.
-// Whoever asks during a check gets its answer, as in gather: probes have no rate.
+// serveReady answers 200 "ready", or 503 with a line per part that is not ready. Requests during a check share its
+// result, since probes have no rate limit.
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	text, _, _ := s.probes.Do("ready", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout)
@@ -44,7 +44,7 @@ func (s *Server) gather() ([]*dto.MetricFamily, error) {
 	return families.([]*dto.MetricFamily), err
 }
 
-// unready has a line per part that can't do its work.
+// unready returns a line per part that is not ready.
 func (s *Server) unready(ctx context.Context) (text string) {
 	for _, c := range s.ready {
 		if err := c.test(ctx); err != nil {
@@ -57,24 +57,23 @@ func (s *Server) unready(ctx context.Context) (text string) {
 func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text)) // the client has gone
+	_, _ = w.Write([]byte(text)) // the client has disconnected
 }
 
-// handler is the mux behind the guard, measured.
+// handler is the mux behind the guard, with metrics.
 func (s *Server) handler() http.Handler {
 	guarded := s.guard.Handler(s.mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := s.deps.Clock.Now()
 		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
 		guarded.ServeHTTP(recorder, r)
-		// The mux sets the pattern on r; a path it does not know has none, and
-		// is not a label of its own.
+		// The mux sets the pattern on r; an unknown path has none, so it is not a label value.
 		s.metrics.requests.WithLabelValues(r.Pattern, method(r), strconv.Itoa(recorder.status)).Inc()
 		s.metrics.seconds.WithLabelValues(r.Pattern).Observe(s.deps.Clock.Since(start).Seconds())
 	})
 }
 
-// method bounds the label's values: a client may send any word.
+// method bounds the label's values: a client may send any method.
 func method(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -93,5 +92,5 @@ func (w *statusRecorder) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController reach Flush and deadlines.
+// Unwrap gives http.ResponseController access to Flush and deadlines.
 func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -8,14 +8,13 @@ import (
 	"github.com/gputally/gputally/internal/unixsock"
 )
 
-// owners accepts connections of the service's own user and of root, and hangs
-// up on every other.
+// owners accepts connections of the service's own user and of root, and closes all others.
 type owners struct {
 	net.Listener
 	log *slog.Logger
 }
 
-// Accept waits for a connection of theirs.
+// Accept waits for an accepted connection.
 func (l *owners) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -25,7 +24,7 @@ func (l *owners) Accept() (net.Conn, error) {
 		uid, err := unixsock.Peer(conn)
 		switch {
 		case err != nil:
-			l.log.Warn("refused a connection to the HTTP socket: it does not say whose it is", "error", err)
+			l.log.Warn("refused a connection to the HTTP socket: its user is unknown", "error", err)
 		case !trust.User(uid):
 			l.log.Warn("refused a connection of another user to the HTTP socket", "uid", uid)
 		default:

@@ -23,21 +23,19 @@ import (
 
 const (
 	readHeaderTimeout = 5 * time.Second
-	// The guard bounds each body and answer by its size; these are for what
-	// comes before it.
+	// The guard bounds the time for each body and answer by its size; these bound the time before.
 	readTimeout  = 30 * time.Second
 	writeTimeout = 2 * time.Minute
 	idleTimeout  = 30 * time.Second
-	// maxConnections bounds what idle and slow clients can hold, of address and of
-	// socket: those of one keep nobody from the other.
+	// maxConnections bounds the connections of idle and slow clients, separately for address and socket, so that
+	// those on one can't block the other.
 	maxConnections = 1024
 	drainTimeout   = 10 * time.Second
 	readyTimeout   = 5 * time.Second
 	maxHeaderBytes = 64 << 10
 )
 
-// Registry is where metrics are registered and what /metrics shows, such as a
-// *prometheus.Registry.
+// Registry registers the metrics that /metrics serves, such as a *prometheus.Registry.
 type Registry interface {
 	prometheus.Registerer
 	prometheus.Gatherer
@@ -50,8 +48,7 @@ type Deps struct {
 	Log      *slog.Logger
 }
 
-// Server serves HTTP on a loopback address, on a Unix socket or on both. Handle
-// and AddReady come before Run.
+// Server serves HTTP on a loopback address, a Unix socket or both. Call Handle and AddReady before Run.
 type Server struct {
 	cfg      Config
 	deps     Deps
@@ -59,13 +56,13 @@ type Server struct {
 	guard    *guard.Guard
 	mux      *http.ServeMux
 	ready    []readyCheck
-	listener net.Listener // on loopback; nil: none
+	listener net.Listener // loopback; nil: none
 	socket   net.Listener // nil: none
 	probes   singleflight.Group
 }
 
-// New returns a server with /metrics, /-/healthy and /-/ready. It is inert: it
-// binds nothing. limits are of all its routes together.
+// New returns a server with /metrics, /-/healthy and /-/ready. It binds nothing. limits apply to all its routes
+// together.
 func New(cfg Config, limits guard.Config, deps Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -83,15 +80,14 @@ func New(cfg Config, limits guard.Config, deps Deps) (*Server, error) {
 	return s, nil
 }
 
-// Handle mounts a handler on a pattern of http.ServeMux.
+// Handle adds a handler for a pattern of http.ServeMux.
 func (s *Server) Handle(pattern string, handler http.Handler) { s.mux.Handle(pattern, handler) }
 
-// Mux is where a component mounts routes of its own, behind the guard and measured
-// like all others.
+// Mux is for a component's own routes; they are guarded and measured like all others.
 func (s *Server) Mux() *http.ServeMux { return s.mux }
 
-// Listen binds address and socket, so that a port in use is known before
-// anything else starts. Run calls it where it was not called.
+// Listen binds address and socket, so that a port in use is reported before anything else starts. Run calls it if it
+// was not called.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.listener != nil || s.socket != nil {
 		return nil
@@ -127,7 +123,7 @@ func (s *Server) listenTCP(ctx context.Context) error {
 	return nil
 }
 
-// Addr is the bound host:port; empty: none is.
+// Addr is the bound host:port; empty: none.
 func (s *Server) Addr() string {
 	if s.listener == nil {
 		return ""
@@ -135,7 +131,7 @@ func (s *Server) Addr() string {
 	return s.listener.Addr().String()
 }
 
-// Socket is the path of the bound Unix socket; empty: none is.
+// Socket is the path of the bound Unix socket; empty: none.
 func (s *Server) Socket() string {
 	if s.socket == nil {
 		return ""
@@ -143,8 +139,7 @@ func (s *Server) Socket() string {
 	return s.cfg.Socket
 }
 
-// URL is where the server is asked: http:// and its address, or unix: and its
-// socket's path where nothing listens on loopback.
+// URL is the server's URL: http:// and its address, or unix: and its socket's path if it isn't bound to loopback.
 func (s *Server) URL() string {
 	if s.listener == nil {
 		return "unix:" + s.Socket()
@@ -152,8 +147,7 @@ func (s *Server) URL() string {
 	return "http://" + s.Addr()
 }
 
-// At says to people how a path is asked for: its URL, and over which socket where
-// nothing listens on loopback.
+// At describes to users how to request a path: its URL and, if the server isn't bound to loopback, the socket.
 func (s *Server) At(path string) string {
 	if s.listener == nil {
 		return "http://localhost" + path + " (curl --unix-socket " + s.Socket() + ")"
@@ -161,7 +155,7 @@ func (s *Server) At(path string) string {
 	return s.URL() + path
 }
 
-// Close gives up what Listen bound and Run never served.
+// Close closes what Listen bound, if Run was not called.
 func (s *Server) Close() error {
 	var errs []error
 	for _, l := range []net.Listener{s.listener, s.socket} {
@@ -175,8 +169,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run serves until ctx ends, lets running requests finish, and returns nil. The
-// loss of one listener ends the other too, and is an error.
+// Run serves until ctx ends, lets running requests finish, and returns nil. If one listener fails, both are closed,
+// and Run returns the error.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.Listen(ctx); err != nil {
 		return err
@@ -211,15 +205,15 @@ func (s *Server) Run(ctx context.Context) error {
 	var failed error
 	select {
 	case err := <-served:
-		failed = fmt.Errorf("serve HTTP: %w", err) // it names the listener
+		failed = fmt.Errorf("serve HTTP: %w", err) // the error names the listener
 	case <-ctx.Done():
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
-		s.deps.Log.Warn("requests cut off while stopping", "address", s.Addr(), "error", err)
+		s.deps.Log.Warn("requests aborted while stopping", "address", s.Addr(), "error", err)
 		failed = errors.Join(failed, server.Close())
 	}
-	serving.Wait() // a Serve that began after Shutdown closes its listener itself
+	serving.Wait() // a Serve that starts after Shutdown closes its listener itself
 	return failed
 }

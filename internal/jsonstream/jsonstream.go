@@ -1,7 +1,5 @@
-// Package jsonstream reads large JSON answers of servers value by value, in bounded
-// memory: in goes a text as long as it may be, out come the values that somebody
-// wants, one at a time. A text over a limit is ErrTooLarge; a text that ends early
-// is its reader's error (ReadErr).
+// Package jsonstream reads large JSON answers of servers value by value in bounded memory. A text that exceeds a
+// limit is ErrTooLarge; if a text is truncated, ReadErr is the reader's error.
 package jsonstream
 
 import (
@@ -11,13 +9,13 @@ import (
 	"io"
 )
 
-// ErrTooLarge is a text, or one value in it, over its limit.
+// ErrTooLarge means that a text, or one value in it, exceeds its limit.
 var ErrTooLarge = errors.New("the answer is too large")
 
-// Limits in bytes; 0: none.
+// Limits are in bytes; 0: none.
 type Limits struct {
 	Text  int64
-	Value int64 // that is decoded whole
+	Value int64 // of a value that is decoded as a whole
 }
 
 // Decoder reads one text.
@@ -26,7 +24,7 @@ type Decoder struct {
 	in *bounded
 }
 
-// New reads a text from its beginning.
+// New returns a decoder of a text.
 func New(from io.Reader, limits Limits) *Decoder {
 	d := &Decoder{in: &bounded{from: from, limits: limits}}
 	d.Decoder = json.NewDecoder(d.in)
@@ -34,25 +32,23 @@ func New(from io.Reader, limits Limits) *Decoder {
 	return d
 }
 
-// ReadErr is why the text ended early; nil: it did not.
+// ReadErr is the reader's error that ended the text early; nil: none.
 func (d *Decoder) ReadErr() error { return d.in.err }
 
-// BytesRead is how much of the text was read so far.
+// BytesRead is the number of bytes read so far.
 func (d *Decoder) BytesRead() int64 { return d.in.read }
 
-// Elements calls each before every element of an array, which it reads; null has
-// none.
+// Elements reads an array and calls each before every element; null has none.
 func (d *Decoder) Elements(each func() error) error { return d.inside('[', each) }
 
-// Members calls each with the name of every member of an object before its value,
-// which it reads; null has none.
+// Members reads an object and calls each with the name of every member before its value; null has none.
 func (d *Decoder) Members(each func(name string) error) error {
 	return d.inside('{', func() error {
 		token, err := d.Token()
 		if err != nil {
 			return err
 		}
-		name, _ := token.(string) // the decoder sees to it
+		name, _ := token.(string) // guaranteed by the decoder
 		return each(name)
 	})
 }
@@ -74,37 +70,36 @@ func (d *Decoder) inside(open json.Delim, each func() error) error {
 	return err
 }
 
-// Skip passes over a value.
+// Skip skips a value.
 func (d *Decoder) Skip() error { return d.Decode(&skipped{}) }
 
 type skipped struct{}
 
 func (skipped) UnmarshalJSON([]byte) error { return nil }
 
-// End reads to the text's end, so that an HTTP connection serves the next question,
-// too; there must be nothing but space.
+// End reads to the text's end, so that the HTTP connection can be reused; anything but white space is an error.
 func (d *Decoder) End() error {
 	_, err := d.Token()
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err == nil:
-		return errors.New("there is more after the answer")
+		return errors.New("unexpected data after the answer")
 	}
 	return err
 }
 
-// bounded is a text's bytes on the way to the decoder, as far as they may come.
+// bounded limits the bytes that the decoder can read.
 type bounded struct {
 	from   io.Reader
 	limits Limits
-	taken  func() int64 // what the decoder has done with
+	taken  func() int64 // bytes that the decoder has consumed
 	read   int64
 	err    error
 }
 
-// Read fills p where it can: the decoder looks anew at what it has of a value after
-// each read, and gives twice as much room to the next.
+// Read fills p as far as allowed. The decoder scans its buffered part of a value again after each read, and doubles
+// the buffer for the next.
 func (b *bounded) Read(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		room := int64(len(p) - n)

@@ -1,5 +1,5 @@
-// Package lifecycle starts services one after the other and stops them in the reverse
-// order, each after everything that was started later has drained.
+// Package lifecycle starts services one after the other and stops them in reverse order, each after all services
+// started later have stopped.
 package lifecycle
 
 import (
@@ -16,16 +16,15 @@ import (
 type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
-	// StopTimeout is how long one service may take to drain before the group
-	// goes on without it; every service can be killed at any instruction.
+	// StopTimeout is how long one service may take to stop before the group continues without it; every service
+	// tolerates being killed at any time.
 	StopTimeout time.Duration
 }
 
-// Group runs services that were started one after the other and stops them in
-// reverse. It is used from one goroutine.
+// Group runs services and stops them in reverse order of their start. It is not safe for concurrent use.
 type Group struct {
 	opts    Options
-	base    context.Context // without cancellation: only the group ends a service
+	base    context.Context // not cancelled: only the group stops a service
 	members []*member
 	ended   chan *member
 }
@@ -37,14 +36,13 @@ type member struct {
 	err    error // set before done is closed
 }
 
-// New returns an empty group. Services get ctx's values, and are cancelled
-// by the group alone.
+// New returns an empty group. Services get ctx's values, but only the group cancels them.
 func New(ctx context.Context, opts Options) *Group {
 	return &Group{opts: opts, base: context.WithoutCancel(ctx), ended: make(chan *member, 1)}
 }
 
-// Go starts a service. run works until its context ends, drains, and returns
-// nil; whatever it returns earlier ends the whole group.
+// Go starts a service. run works until its context ends, and then returns nil; if it returns earlier, the whole group
+// is stopped.
 func (g *Group) Go(name string, run func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(g.base)
 	m := &member{name: name, cancel: cancel, done: make(chan struct{})}
@@ -58,13 +56,12 @@ func (g *Group) Go(name string, run func(ctx context.Context) error) {
 		close(m.done)
 		select {
 		case g.ended <- m:
-		default: // an earlier one is already the reason
+		default: // an earlier service is the reason already
 		}
 	}()
 }
 
-// OnStop has stop called when the group stops what was started before, in the
-// place that it holds in the order of starting.
+// OnStop adds a function that the group calls while stopping, after everything started later has stopped.
 func (g *Group) OnStop(name string, stop func() error) {
 	g.Go(name, func(ctx context.Context) error {
 		<-ctx.Done()
@@ -72,8 +69,8 @@ func (g *Group) OnStop(name string, stop func() error) {
 	})
 }
 
-// Wait blocks until ctx ends or a service does, then stops all. The first error
-// wins; later ones are logged. It is nil when ctx ended and all drained.
+// Wait blocks until ctx or a service ends, then stops all. It returns the first error and logs later ones; nil if ctx
+// ended and all services stopped.
 func (g *Group) Wait(ctx context.Context) error {
 	var first error
 	select {
@@ -114,7 +111,7 @@ func (g *Group) stopOne(m *member) error {
 	case <-timer.C():
 		return fmt.Errorf("stop %s: still draining after %s", m.name, g.opts.StopTimeout)
 	}
-	// A service that hands its own cancellation back has drained.
+	// A service that returns its own cancellation has stopped as well.
 	if m.err == nil || errors.Is(m.err, context.Canceled) {
 		return nil
 	}

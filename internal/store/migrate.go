@@ -22,6 +22,7 @@ import (
 
 // Each migration is two files of the same name: in migrations for a single server, in migrations/cluster for a
 // cluster, with the placeholders <cluster> and <database>.
+//
 //go:embed migrations
 var embedded embed.FS
 

@@ -1,6 +1,5 @@
-// Package telemetry declares Prometheus metrics, one to a line. Each function makes a
-// metric, registers it and returns it; a name that is registered already, or is
-// none, panics, as prometheus.MustRegister does.
+// Package telemetry declares Prometheus metrics, one per line. Each function creates a metric, registers it and
+// returns it; an invalid or already registered name panics, as in prometheus.MustRegister.
 package telemetry
 
 import (
@@ -9,18 +8,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Set is where metrics are registered, and how their names begin.
+// Set is a registry and the prefix of the metrics' names.
 type Set struct {
 	reg    prometheus.Registerer
 	prefix string
 	shared bool
 }
 
-// In is a Set; a nil registry keeps the metrics private.
+// In returns a Set; with a nil registry the metrics are not exposed.
 func In(reg prometheus.Registerer, prefix string) Set { return Set{reg: reg, prefix: prefix} }
 
-// Shared is In for what a process has several of: a metric that is registered
-// already is counted in by the next one of the same name and labels.
+// Shared is In for components with several instances in a process: if a metric with the same name and labels is
+// already registered, it is used.
 func Shared(reg prometheus.Registerer, prefix string) Set { return Set{reg, prefix, true} }
 
 func registered[C prometheus.Collector](s Set, c C) C {
@@ -35,7 +34,7 @@ func registered[C prometheus.Collector](s Set, c C) C {
 		}
 	}
 	if err != nil {
-		panic(err) // a clash of names, which no input can cause
+		panic(err) // a clash of names, a programming error
 	}
 	return c
 }
@@ -54,28 +53,27 @@ func (s Set) Counters(name, help string, labels ...string) *prometheus.CounterVe
 	return registered(s, prometheus.NewCounterVec(prometheus.CounterOpts(s.opts(name, help)), labels))
 }
 
-// Gauge is a level.
+// Gauge is a current value.
 func (s Set) Gauge(name, help string) prometheus.Gauge {
 	return registered(s, prometheus.NewGauge(prometheus.GaugeOpts(s.opts(name, help))))
 }
 
-// Gauges is a level by labels.
+// Gauges is a current value by labels.
 func (s Set) Gauges(name, help string, labels ...string) *prometheus.GaugeVec {
 	return registered(s, prometheus.NewGaugeVec(prometheus.GaugeOpts(s.opts(name, help)), labels))
 }
 
-// GaugeFunc is a level that is asked for at each scrape.
+// GaugeFunc is a current value that is read at each scrape.
 func (s Set) GaugeFunc(name, help string, value func() float64) {
 	registered(s, prometheus.NewGaugeFunc(prometheus.GaugeOpts(s.opts(name, help)), value))
 }
 
-// CounterFunc is a count that is asked for at each scrape.
+// CounterFunc is a count that is read at each scrape.
 func (s Set) CounterFunc(name, help string, value func() float64) {
 	registered(s, prometheus.NewCounterFunc(prometheus.CounterOpts(s.opts(name, help)), value))
 }
 
-// Durations are seconds by labels, in buckets from 1 ms on, each four times the
-// one before.
+// Durations are seconds by labels, in buckets from 1 ms on, each four times the one before.
 func (s Set) Durations(name, help string, buckets int, labels ...string) *prometheus.HistogramVec {
 	return s.Histograms(name, help, prometheus.ExponentialBuckets(0.001, 4, buckets), labels...)
 }
@@ -88,8 +86,8 @@ func (s Set) Histograms(name, help string, buckets []float64, labels ...string) 
 	}, labels))
 }
 
-// Zero shows the counters of label values before the first event: an alert on an
-// increase from a series that isn't there yet would miss it.
+// Zero creates the counters of the given label values: an alert on an increase would miss the first event of a series
+// that doesn't exist yet.
 func Zero(counters *prometheus.CounterVec, values ...string) {
 	for _, v := range values {
 		counters.WithLabelValues(v)

@@ -15,9 +15,8 @@ import (
 // MaxPath is sizeof(sockaddr_un.sun_path) less its final zero (unix(7)).
 const MaxPath = 107
 
-// Listen opens a Unix socket that only its owner may use. A socket left behind by
-// a dead process is replaced: the caller holds a lock that says that it is dead.
-// Anything else at path is an error.
+// Listen opens a Unix socket that only its owner may use. The socket of a dead process is replaced: the caller must
+// hold a lock that excludes a living one. Anything else at path is an error.
 func Listen(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > MaxPath {
 		return nil, fmt.Errorf("listen on %q: the path has %d bytes, a Unix socket's can have %d", path, len(path), MaxPath)
@@ -26,9 +25,9 @@ func Listen(ctx context.Context, path string) (net.Listener, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, fmt.Errorf("look for an old socket: %w", err)
+		return nil, fmt.Errorf("check for an old socket: %w", err)
 	case old.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("listen on %q: what is there is no socket (%s) and stays: remove it, or name another path",
+		return nil, fmt.Errorf("listen on %q: the path exists and is not a socket (%s): remove it, or use another path",
 			path, old.Mode())
 	default:
 		if err := os.Remove(path); err != nil {
@@ -46,8 +45,8 @@ func Listen(ctx context.Context, path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Dial connects to the socket at path, and hangs up where neither this process's
-// user nor root listens there.
+// Dial connects to the socket at path, and returns an error if its listener is neither of this process's user nor
+// root.
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err != nil {
@@ -55,7 +54,7 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	}
 	uid, err := Peer(conn)
 	if err == nil && !trust.User(uid) {
-		err = fmt.Errorf("dial unix %s: user %d listens there, want user %d or root", path, uid, os.Geteuid())
+		err = fmt.Errorf("dial unix %s: the listener belongs to user %d, want user %d or root", path, uid, os.Geteuid())
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -64,16 +63,16 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Peer is the user id of the other side of a Unix socket, as it was when the
-// other side connected or began to listen. The error says that conn is none.
+// Peer is the user id of a Unix socket's peer at the time when it connected or began to listen. It is an error if
+// conn isn't a Unix socket's connection.
 func Peer(conn net.Conn) (int, error) {
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
-		return 0, fmt.Errorf("ask who is at the other side: %T is not a Unix socket's connection", conn)
+		return 0, fmt.Errorf("read peer of socket: %T is not a Unix socket's connection", conn)
 	}
 	raw, err := unix.SyscallConn()
 	if err != nil {
-		return 0, fmt.Errorf("ask who is at the other side: %w", err)
+		return 0, fmt.Errorf("read peer of socket: %w", err)
 	}
 	var cred *syscall.Ucred
 	var credErr error
@@ -81,7 +80,7 @@ func Peer(conn net.Conn) (int, error) {
 		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err = errors.Join(err, credErr); err != nil {
-		return 0, fmt.Errorf("ask who is at the other side: %w", err)
+		return 0, fmt.Errorf("read peer of socket: %w", err)
 	}
 	return int(cred.Uid), nil
 }

@@ -7,29 +7,26 @@ import (
 )
 
 const (
-	// formulaStarts are the characters with which a spreadsheet may take a text
-	// for a formula (OWASP, CSV Injection), full-width forms included.
+	// formulaStarts are the characters by which a spreadsheet may recognise a formula (OWASP, CSV Injection),
+	// including full-width forms.
 	formulaStarts = "=+-@＝＋－＠"
-	// cellSeparators end a cell for readers of some locale or setting.
+	// cellSeparators end a cell in some locales or settings.
 	cellSeparators = ",;|"
-	// skipped are characters that readers may take off the beginning of a cell.
+	// skipped are characters that readers may strip from the beginning of a cell.
 	skipped = ` '"`
-	// escapeMark begins the escape of what a CSV or a spreadsheet would lose.
+	// escapeMark begins the escape sequence of a character that a CSV or a spreadsheet would lose.
 	escapeMark = '␛' // U+241B
 )
 
-// TextCell is a text as a cell of a CSV: it can't become a formula, also where a
-// reader cuts it at another separator, and it comes back from encoding/csv as it
-// went in. Two texts never have the same cell:
+// TextCell encodes a text as a cell of a CSV. A spreadsheet never takes it for a formula, even if it splits the cell
+// at another separator, and encoding/csv reads it back unchanged. Different texts have different cells:
 //
-//   - an apostrophe goes before what could be a formula, at the beginning and
-//     after each comma, semicolon and bar; spaces, apostrophes and quotation
-//     marks before the formula are skipped in looking for it
-//   - an ASCII control is ␛ and the letter of its caret notation (a carriage
-//     return ␛M, a line feed ␛J, a tab ␛I), a byte that is not UTF-8 is ␛ and its
-//     two hexadecimal digits, and ␛ itself is ␛␛
+//   - an apostrophe is inserted before a possible formula, at the beginning and after each comma, semicolon and bar;
+//     spaces, apostrophes and quotation marks before the formula are skipped
+//   - an ASCII control becomes ␛ and the letter of its caret notation (a carriage return ␛M, a line feed ␛J, a tab ␛I),
+//     a byte that is not UTF-8 ␛ and its two hexadecimal digits, and ␛ itself ␛␛
 //
-// Numbers don't pass through here: -1.5 must stay a number.
+// Don't use it for numbers: -1.5 must stay a number.
 func TextCell(text string) string {
 	var b strings.Builder
 	begins := true
@@ -54,7 +51,7 @@ func TextCell(text string) string {
 	return b.String()
 }
 
-// firstRune is a text's; that of an empty one is no character at all.
+// firstRune is a text's first character; of an empty text, one that is no character.
 func firstRune(text string) rune {
 	if text == "" {
 		return -1

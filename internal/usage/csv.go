@@ -7,15 +7,14 @@ import (
 	"slices"
 )
 
-// measures are the columns of a CSV after the ones grouped by.
+// measures are the columns of a CSV after the grouping columns.
 var measures = []string{
 	"active_slice_ms", "idle_slice_ms", "unproven_slice_ms", "free_slice_ms",
 	"stranded_slice_ms", "unhealthy_slice_ms", "unobserved_slice_ms", "gpu_hours", "energy_joules",
 }
 
-// WriteCSV writes rows of a query as RFC 4180 with a header: the columns
-// grouped by, then the seven buckets in slice_ms, gpu_hours (decimal, at most
-// 9 places) and energy_joules (three places).
+// WriteCSV writes the rows of a query as RFC 4180 with a header: the grouping columns, then the seven buckets in
+// slice_ms, gpu_hours (decimal, at most 9 places) and energy_joules (three places).
 func WriteCSV(w io.Writer, q Query, rows []Row) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(slices.Concat(q.By, measures)); err != nil {

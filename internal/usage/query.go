@@ -13,23 +13,22 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// Query asks for usage in whole UTC hours.
+// Query selects usage of whole UTC hours.
 type Query struct {
-	// By are the columns to group by, of Columns; none gives one row of totals.
+	// By are the grouping columns, from Columns; none returns one row of totals.
 	By []string
 	// From (inclusive) and To (exclusive) are starts of UTC hours.
 	From time.Time
 	To   time.Time
-	// Tenant, if not empty, leaves only what this tenant held.
+	// Tenant, if not empty, restricts the result to what this tenant held.
 	Tenant string
-	// Only, by column, leaves the rows with this value; the columns are
-	// those of Columns.
+	// Only restricts the result, by column of Columns, to rows with the value.
 	Only map[string]string
 	// Limit, if positive, is the most rows Run returns; more are an error.
 	Limit int
 }
 
-// column is something to group by, as SQL over the view usage that gives a String.
+// column is a grouping column as SQL over the view usage, of type String.
 type column struct{ name, sql string }
 
 var columns = []column{
@@ -48,7 +47,7 @@ var columns = []column{
 	{"kind", "toString(kind)"},
 }
 
-// Columns are the names a Query may group by.
+// Columns are the valid names in Query.By.
 func Columns() []string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
@@ -57,7 +56,7 @@ func Columns() []string {
 	return names
 }
 
-// ParseBy reads a comma-separated list of columns; errors name the bad one.
+// ParseBy parses a comma-separated list of columns; an error names the invalid one.
 func ParseBy(text string) ([]string, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -81,15 +80,13 @@ func validateBy(by []string) error {
 	return nil
 }
 
-// MinYear and MaxYear bound what can be asked for: ClickHouse's DateTime holds
-// no more.
+// MinYear and MaxYear bound the times of a query to the range of ClickHouse's DateTime.
 const (
 	MinYear = 1970
 	MaxYear = 2105
 )
 
-// InYears says, as the end of a message to whoever gave it, that a time lies
-// outside of what can be asked for.
+// InYears returns an error for a time outside MinYear and MaxYear; the caller wraps it.
 func InYears(at time.Time) error {
 	if year := at.UTC().Year(); year < MinYear || year > MaxYear {
 		return fmt.Errorf("want a time in the years %d to %d", MinYear, MaxYear)
@@ -97,7 +94,7 @@ func InYears(at time.Time) error {
 	return nil
 }
 
-// Validate names the first part of the query that makes no sense.
+// Validate returns an error for the first invalid part of the query.
 func (q Query) Validate() error {
 	if err := validateBy(q.By); err != nil {
 		return err
@@ -127,17 +124,16 @@ func (q Query) Validate() error {
 	return nil
 }
 
-// usageSQL groups the view usage by columns and by a GPU's slices, which GPU-hours
-// need. What the template puts in are the expressions of columns; values are
-// parameters: from, to, tenant (empty: any), only_COLUMN, paged (0 or 1), after,
-// after_kind. Sums are of 128 bits: the engine's of 64 wrap around silently.
+// usageSQL groups the view usage by columns and by a GPU's slices, which GPU-hours need. The template inserts the
+// expressions of columns; values are parameters: from, to, tenant (empty: any), only_COLUMN, paged (0 or 1), after,
+// after_kind. Sums have 128 bits, since the engine's 64-bit sums wrap around silently.
 //
 //go:embed usage.sql
 var usageSQL string
 
 var usageTemplate = template.Must(template.New("usage").Parse(usageSQL))
 
-// columnSQL is the expression of a column.
+// columnSQL returns the expression of a column.
 func columnSQL(name string) (string, error) {
 	at := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
 	if at < 0 {
@@ -146,8 +142,8 @@ func columnSQL(name string) (string, error) {
 	return columns[at].sql, nil
 }
 
-// statement is usageSQL for the columns of a valid query; where tenants are told
-// apart, rows are by kind, too: a tenant may have any name.
+// statement returns usageSQL for the columns of a valid query; if they include the tenant, rows are also grouped by
+// kind, since a tenant may have any name.
 func (q Query) statement() (string, error) {
 	view := struct {
 		By     []string
@@ -166,8 +162,7 @@ func (q Query) statement() (string, error) {
 	return out.String(), err
 }
 
-// arguments are the statement's parameters; after, where it is not nil, is the
-// row before the first one wanted.
+// arguments are the statement's parameters; after, if not nil, is the last row of the page before.
 func (q Query) arguments(after *Row) []any {
 	args := []any{store.Named("from", q.From.UTC()), store.Named("to", q.To.UTC()), store.Named("tenant", q.Tenant)}
 	for _, name := range slices.Sorted(maps.Keys(q.Only)) {

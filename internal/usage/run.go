@@ -14,7 +14,7 @@ import (
 // DB is what the package needs of the store.
 type DB = store.Querier
 
-// The kinds of usage, as the column kind spells them.
+// The kinds of usage: values of the column kind.
 const (
 	KindOwner        = "owner"
 	KindPlatform     = "platform"
@@ -23,24 +23,23 @@ const (
 
 // Row is usage of one combination of the query's columns.
 type Row struct {
-	// By are the values of Query.By, in its order. A platform row's tenant is
-	// empty; energy of no slot has the tenant "(unattributed)". Hours are RFC
-	// 3339, days 2006-01-02, months 2006-01, all UTC.
+	// By are the values of Query.By, in its order. The tenant of platform usage is empty; that of energy in no slot
+	// is "(unattributed)". Hours are RFC 3339, days 2006-01-02, months 2006-01, all UTC.
 	By []string
-	// Kind is KindOwner, KindPlatform or KindUnattributed where By has the
-	// tenant, which may be called anything; else empty.
+	// Kind is KindOwner, KindPlatform or KindUnattributed if By has the tenant, since a tenant may have any name;
+	// else empty.
 	Kind string
-	// Buckets are the seven in slice-milliseconds: active, idle, unproven, free,
-	// stranded, unhealthy, unobserved. A sum may go beyond 64 bits.
+	// Buckets are the seven buckets in slice-milliseconds: active, idle, unproven, free, stranded, unhealthy,
+	// unobserved. A sum may exceed 64 bits.
 	Buckets [7]*big.Int
 	// GPUHours is Σ slice_ms ÷ (slices × 3,600,000) over all buckets, a decimal
 	// of at most 9 places without trailing zeros.
 	GPUHours string
-	// EnergyMJ is in millijoules.
+	// EnergyMJ is the energy in millijoules.
 	EnergyMJ *big.Int
 }
 
-// EnergyJoules is the energy as a decimal of three places.
+// EnergyJoules is the energy in joules as a decimal with three places.
 func (r Row) EnergyJoules() string {
 	return new(big.Rat).SetFrac(r.EnergyMJ, big.NewInt(1000)).FloatString(3)
 }
@@ -63,7 +62,7 @@ func (r *Row) sliceMS() *big.Int {
 
 func (r *Row) zero() bool { return r.sliceMS().Sign() == 0 && r.EnergyMJ.Sign() == 0 }
 
-// add counts a part of the row's usage on GPUs of other slices.
+// add adds usage on GPUs with another number of slices.
 func (r *Row) add(part *Row) {
 	for i, bucket := range part.Buckets {
 		r.Buckets[i].Add(r.Buckets[i], bucket)
@@ -71,16 +70,15 @@ func (r *Row) add(part *Row) {
 	r.EnergyMJ.Add(r.EnergyMJ, part.EnergyMJ)
 }
 
-// TooManyRowsError is a query with more rows than its limit.
+// TooManyRowsError means that a query has more rows than its limit.
 type TooManyRowsError struct{ Limit int }
 
 func (e *TooManyRowsError) Error() string {
 	return fmt.Sprintf("query usage: more than %d rows; ask for a shorter range or fewer columns", e.Limit)
 }
 
-// Run reads the ledger. Rows are sorted by their By values in code-point
-// order; rows that are zero throughout are left out. Errors: an invalid query,
-// a TooManyRowsError, the store's.
+// Run reads the ledger. Rows are sorted by their By values in code-point order; rows of zeros are left out. Errors:
+// an invalid query, a TooManyRowsError, the store's.
 func Run(ctx context.Context, db DB, q Query) ([]Row, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
@@ -92,21 +90,20 @@ func Run(ctx context.Context, db DB, q Query) ([]Row, error) {
 	return rows, nil
 }
 
-// Page reads at most q.Limit rows after one that an earlier page ended with,
-// in Run's order; after is nil for the first page. More says that there are
-// rows beyond. Rows that are added between two pages come where they belong, or
-// not at all when that page was read; none comes twice.
+// Page reads at most q.Limit rows after the last row of an earlier page, in Run's order; after is nil for the first
+// page. more: there are further rows. Rows added between two pages appear in order, or not at all if their page was
+// already read; none appears twice.
 func Page(ctx context.Context, db DB, q Query, after *Row) (rows []Row, more bool, err error) {
 	if err := q.Validate(); err != nil {
 		return nil, false, err
 	}
 	switch {
 	case q.Limit == 0:
-		return nil, false, errors.New("query usage: a page needs a limit")
+		return nil, false, errors.New("query usage: a page requires a positive limit")
 	case after != nil && len(after.By) != len(q.By):
 		return nil, false, fmt.Errorf("query usage: after a row of %d values, of %d columns", len(after.By), len(q.By))
 	case after != nil && len(q.By) == 0:
-		return nil, false, nil // there is one row of totals
+		return nil, false, nil // there is only one row of totals
 	}
 	rows, err = q.read(ctx, db, after)
 	var many *TooManyRowsError
@@ -116,7 +113,7 @@ func Page(ctx context.Context, db DB, q Query, after *Row) (rows []Row, more boo
 	return rows, false, err
 }
 
-// read stops at the limit with a TooManyRowsError, and gives the rows up to it.
+// read returns the rows up to the limit; if there are more, with a TooManyRowsError.
 func (q Query) read(ctx context.Context, db DB, after *Row) ([]Row, error) {
 	sql, err := q.statement()
 	if err != nil {
@@ -130,8 +127,7 @@ func (q Query) read(ctx context.Context, db DB, after *Row) ([]Row, error) {
 	return c.done, err
 }
 
-// collector joins the parts of a row, which arrive one after the other by
-// their GPUs' slices.
+// collector joins the parts of a row, which arrive one after the other, by their GPUs' slices.
 type collector struct {
 	limit int
 	done  []Row
@@ -139,7 +135,7 @@ type collector struct {
 	hours *big.Rat
 }
 
-// part is a row's usage on GPUs of one number of slices.
+// part is a row's usage on GPUs with the same number of slices.
 type part struct {
 	Row
 	slices uint16
@@ -184,7 +180,7 @@ func (c *collector) flush() error {
 	return nil
 }
 
-// trim takes the trailing zeros off a decimal that has a point.
+// trim removes the trailing zeros of a decimal with a point.
 func trim(text string) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }

@@ -108,7 +108,7 @@ func TestQuestionsNeedALedger(t *testing.T) {
 		t.Errorf("no --data: got %+v", got)
 	}
 	got = programtest.Invoke(t, "usage", "--data", "nowhere")
-	if got.Code != cli.ExitEnvironment || !strings.Contains(got.Stderr, "nowhere: no ledger is there") {
+	if got.Code != cli.ExitEnvironment || !strings.Contains(got.Stderr, "nowhere: no ledger found") {
 		t.Errorf("a directory that is not there: got %+v", got)
 	}
 	if _, err := os.Stat("nowhere"); err == nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// answer keeps what a handler writes until its end, so that it can have an
-// ETag and its length. A handler that flushes makes a stream of it.
+// answer buffers what a handler writes until its end, so that it can set ETag and length. If the handler flushes, the
+// answer becomes a stream.
 type answer struct {
 	w        http.ResponseWriter
 	clock    clock.Clock
 	sent     int           // bytes of a stream
-	waited   time.Duration // for its reader
+	waited   time.Duration // time spent waiting for the client to read
 	status   int
 	body     bytes.Buffer
 	streamed bool
@@ -26,14 +26,14 @@ type answer struct {
 // Header is the answer's.
 func (a *answer) Header() http.Header { return a.w.Header() }
 
-// WriteHeader keeps the first status.
+// WriteHeader stores the first status.
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
 }
 
-// Write keeps the bytes, or passes them on when the answer is a stream.
+// Write buffers the bytes, or sends them if the answer is a stream.
 func (a *answer) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	if a.streamed {
@@ -42,7 +42,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// FlushError begins a stream, or sends on what there is of it.
+// FlushError turns the answer into a stream, or sends what is buffered.
 func (a *answer) FlushError() error {
 	if !a.streamed {
 		a.WriteHeader(http.StatusOK)
@@ -55,9 +55,8 @@ func (a *answer) FlushError() error {
 	return http.NewResponseController(a.w).Flush()
 }
 
-// send writes part of a stream. All the time that its reader has taken so far
-// must stay within what its size allows; the time it takes to make the stream
-// is not the reader's.
+// send writes part of a stream. The client's total reading time must stay within the allowance for its size; the time
+// that the handler takes doesn't count.
 func (a *answer) send(p []byte) (int, error) {
 	began := a.clock.Now()
 	a.sent += len(p)
@@ -67,15 +66,15 @@ func (a *answer) send(p []byte) (int, error) {
 	return n, err
 }
 
-// limit sets the deadline of what is written next. Recorders of tests have none.
+// limit sets the deadline of the next write. Recorders in tests have none.
 func (a *answer) limit(deadline time.Time) {
 	_ = http.NewResponseController(a.w).SetWriteDeadline(deadline)
 }
 
-// Unwrap lets http.ResponseController reach deadlines.
+// Unwrap gives http.ResponseController access to deadlines.
 func (a *answer) Unwrap() http.ResponseWriter { return a.w }
 
-// finish sends what was kept, or 304 where the client has it already.
+// finish sends the buffered answer, or 304 if the client's copy is current.
 func (a *answer) finish(r *http.Request) (notModified bool) {
 	if a.streamed {
 		return false
@@ -83,7 +82,7 @@ func (a *answer) finish(r *http.Request) (notModified bool) {
 	a.WriteHeader(http.StatusOK)
 	header := a.w.Header()
 	if a.status == http.StatusOK && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		tag := header.Get("ETag") // a draft's is the content that its document will have
+		tag := header.Get("ETag") // a draft invoice sets it to the hash of its future document
 		if tag == "" {
 			sum := sha256.Sum256(a.body.Bytes())
 			tag = `"` + hex.EncodeToString(sum[:]) + `"`
@@ -97,11 +96,11 @@ func (a *answer) finish(r *http.Request) (notModified bool) {
 	}
 	a.limit(a.clock.Now().Add(allowance(a.body.Len())))
 	a.w.WriteHeader(a.status)
-	_, _ = a.w.Write(a.body.Bytes()) // the client has gone
+	_, _ = a.w.Write(a.body.Bytes()) // the client has disconnected
 	return false
 }
 
-// matches compares weakly, as RFC 9110, section 13.1.2, wants of If-None-Match.
+// matches compares If-None-Match weakly (RFC 9110, section 13.1.2).
 func matches(conditions []string, tag string) bool {
 	for _, condition := range strings.Split(strings.Join(conditions, ","), ",") {
 		condition = strings.TrimSpace(condition)

@@ -10,19 +10,18 @@ import (
 	"time"
 )
 
-var errMemory = errors.New("too many bodies are being read")
+var errMemory = errors.New("too many request bodies are being read; retry later")
 
 var tooLong = fmt.Sprintf("the body is longer than %d bytes", MaxBodyBytes)
 
-// readBody reads a request's body whole, or answers why it can't. Whoever sends
-// slowly takes no place meanwhile, and no more memory than what has come. done
-// gives the memory back.
+// readBody reads a request's whole body, or answers with an error. While it is being read, the request takes no place
+// and only as much memory as has arrived. done frees the memory.
 func (g *Guard) readBody(w http.ResponseWriter, r *http.Request) (done func(), ok bool) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return func() {}, true
 	}
 	if r.ContentLength > MaxBodyBytes {
-		w.Header().Set("Connection", "close") // the body is not read
+		w.Header().Set("Connection", "close") // the body isn't read
 		WriteProblem(w, http.StatusRequestEntityTooLarge, tooLong)
 		return nil, false
 	}
@@ -30,7 +29,7 @@ func (g *Guard) readBody(w http.ResponseWriter, r *http.Request) (done func(), o
 	if size < 0 {
 		size = MaxBodyBytes
 	}
-	// Recorders of tests have no deadlines; the server's own stands then.
+	// Recorders in tests have no deadlines; then the server's own applies.
 	_ = http.NewResponseController(w).SetReadDeadline(g.deps.Clock.Now().Add(allowance(int(size))))
 	body, taken, err := g.collect(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if err == nil {
@@ -50,20 +49,19 @@ func (g *Guard) readBody(w http.ResponseWriter, r *http.Request) (done func(), o
 		retryAfter(w, time.Second)
 		WriteProblem(w, http.StatusServiceUnavailable, err.Error())
 	case errors.As(err, &late) && late.Timeout():
-		WriteProblem(w, http.StatusRequestTimeout, "the body took too long to come")
+		WriteProblem(w, http.StatusRequestTimeout, "the request body arrived too slowly")
 	default:
-		WriteProblem(w, http.StatusBadRequest, "the body ended before its end")
+		WriteProblem(w, http.StatusBadRequest, "the request body is shorter than its Content-Length")
 	}
 	return nil, false
 }
 
-// allowance is how long so many bytes may take to come, or to go.
+// allowance is the time allowed for receiving or sending that many bytes.
 func allowance(size int) time.Duration {
 	return grace + time.Duration(size)*time.Second/bytesPerSecond
 }
 
-// collect reads to the end; taken is what was taken of the memory for bodies,
-// which grows with what has come.
+// collect reads to the end; taken is the memory acquired from the budget for bodies, which grows as data arrives.
 func (g *Guard) collect(from io.Reader) (body []byte, taken int64, err error) {
 	const step = 64 << 10
 	chunk := make([]byte, step)

@@ -6,46 +6,45 @@ import (
 )
 
 const (
-	// MaxBodyBytes bounds a request's body: a price book of 1 MiB, escaped in JSON.
+	// MaxBodyBytes bounds a request's body: a price book of 1 MiB, escaped as JSON.
 	MaxBodyBytes = 3 << 20
-	// maxBodiesBytes bounds what has come of all bodies; maxMetricsBytes what is left
-	// to send of large /metrics; maxUnsentBytes of all other large
-	// answers, to those who only read and to those who may decide each.
+	// maxBodiesBytes bounds the received bytes of all bodies; maxMetricsBytes the unsent bytes of large /metrics
+	// answers; maxUnsentBytes those of all other large answers, separately for read-only clients and for those that
+	// may decide.
 	maxBodiesBytes  = 64 << 20
 	maxMetricsBytes = 64 << 20
 	maxUnsentBytes  = 128 << 20
-	// smallAnswer is what every connection may leave unread: what a decision answers
-	// is smaller, and whoever made one is told. 2,048 connections make 128 MiB.
+	// smallAnswer is what every connection may leave unread. Answers to decisions are smaller, so that their clients
+	// always get the outcome. 2,048 connections make 128 MiB.
 	smallAnswer = 64 << 10
-	// grace and bytesPerSecond say how long a body may take to come, and an answer
-	// to go, by its size: whoever is slower is cut off.
+	// grace and bytesPerSecond determine, by size, how long receiving a body or sending an answer may take; slower
+	// connections are closed.
 	grace          = 10 * time.Second
 	bytesPerSecond = 256 << 10
 )
 
-// Config says how much one client and all together may ask.
+// Config has the limits per client and for all clients together.
 type Config struct {
-	// RatePerSecond is how many requests a second a client address may send in
-	// the long run; Burst is how many at once after a pause.
+	// RatePerSecond is the sustained rate of requests of a client address; Burst is how many requests it may send at
+	// once after a pause.
 	RatePerSecond int `yaml:"rate_per_second"`
 	Burst         int `yaml:"burst"`
-	// InFlight is how many requests are answered at the same time, and
-	// InFlightPerClient how many of them may be one client address's; more wait.
+	// InFlight bounds the requests that are handled at the same time, and InFlightPerClient those of one client
+	// address; more wait.
 	InFlight          int `yaml:"in_flight"`
 	InFlightPerClient int `yaml:"in_flight_per_client"`
-	// Timeout bounds a request, its waiting included.
+	// Timeout bounds a request, including the time it waits.
 	Timeout time.Duration `yaml:"timeout"`
-	// Hosts are names or addresses, without a port, that a request's Host may
-	// have beside the loopback ones.
+	// Hosts are names or addresses, without a port, that a request's Host may have in addition to the loopback ones.
 	Hosts []string `yaml:"hosts"`
 }
 
-// DefaultConfig is generous to a person and to scripts, not to a loop.
+// DefaultConfig allows what people and scripts need, but not requests in a loop.
 func DefaultConfig() Config {
 	return Config{RatePerSecond: 50, Burst: 200, InFlight: 16, InFlightPerClient: 8, Timeout: time.Minute}
 }
 
-// Validate names the value that can't work.
+// Validate returns an error for the first invalid value.
 func (c Config) Validate() error {
 	switch {
 	case c.RatePerSecond < 1 || c.RatePerSecond > 1_000_000:

@@ -412,7 +412,7 @@ func TestMetricsAndPattern(t *testing.T) {
 		f.ask(t, "GET", "/body")
 	}
 	want := `
-# HELP gputally_http_requests_refused_total Requests refused before a handler saw them, by reason.
+# HELP gputally_http_requests_refused_total Requests refused before any handler, by reason.
 # TYPE gputally_http_requests_refused_total counter
 gputally_http_requests_refused_total{reason="busy"} 0
 gputally_http_requests_refused_total{reason="cross_origin"} 1

@@ -10,12 +10,11 @@ import (
 // maxClients bounds the memory of the limiter.
 const maxClients = 4096
 
-// limiter is a token bucket per client: Burst tokens, one more every interval.
-// A bucket is kept as the instant at which it is full again, which says the
-// same in one number (the generic cell rate algorithm).
+// limiter is a token bucket per client: Burst tokens, one more every interval. A bucket is stored as the instant at
+// which it will be full again (generic cell rate algorithm).
 type limiter struct {
 	interval time.Duration
-	burst    time.Duration // the time in which an empty bucket fills
+	burst    time.Duration // the time to fill an empty bucket
 
 	mu   sync.Mutex
 	full map[netip.Addr]time.Time
@@ -26,7 +25,7 @@ func newLimiter(ratePerSecond, burst int) *limiter {
 	return &limiter{interval: interval, burst: time.Duration(burst) * interval, full: map[netip.Addr]time.Time{}}
 }
 
-// take takes a token, or says for how long there is none.
+// take takes a token; if there is none, it returns how long to wait for one.
 func (l *limiter) take(client netip.Addr, now time.Time) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +33,7 @@ func (l *limiter) take(client netip.Addr, now time.Time) (wait time.Duration, ok
 	if full.Before(now) {
 		full = now
 	}
-	// A clock that was set back would lock the client out until then.
+	// If the clock was set back, the client would be locked out until then.
 	if latest := now.Add(l.burst); full.After(latest) {
 		full = latest
 	}
@@ -49,8 +48,7 @@ func (l *limiter) take(client netip.Addr, now time.Time) (wait time.Duration, ok
 	return 0, true
 }
 
-// forget makes room for a quarter more: of clients whose bucket is full, then
-// of any.
+// forget removes a quarter of the clients: first those whose bucket is full, then any.
 func (l *limiter) forget(now time.Time) {
 	for client, full := range l.full {
 		if !full.After(now) {
@@ -65,12 +63,11 @@ func (l *limiter) forget(now time.Time) {
 	}
 }
 
-// ipv6Site is the prefix within which one client has all addresses.
+// ipv6Site is the prefix within which one client is assumed to have all addresses.
 const ipv6Site = 64
 
-// clientOf is who a request counts for. All loopback addresses are one client,
-// since every user of the machine has 2^24 of them; requests without an address,
-// those over the Unix socket, are another.
+// clientOf is the client to which a request is counted. All loopback addresses are one client, since every user of
+// the machine can use 2^24 of them; requests without an address, those on the Unix socket, are another.
 func clientOf(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/gputally/gputally/internal/telemetry"
 )
 
-// Reasons for which a request is refused before a handler sees it.
+// Reasons for refusing a request before a handler is called.
 const (
 	reasonHost   = "host"
 	reasonOrigin = "cross_origin"
@@ -26,9 +26,9 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) *metrics {
 	s := telemetry.In(registry, "gputally_http_")
 	m := &metrics{
-		refused:     s.Counters("requests_refused_total", "Requests refused before a handler saw them, by reason.", "reason"),
+		refused:     s.Counters("requests_refused_total", "Requests refused before any handler, by reason.", "reason"),
 		inFlight:    s.Gauge("requests_in_flight", "Requests being answered."),
-		notModified: s.Counter("not_modified_total", "Answers not sent again because the client has them."),
+		notModified: s.Counter("not_modified_total", "Answers with status 304, because the client's copy was current."),
 		panics:      s.Counter("panics_total", "Handlers that panicked."),
 	}
 	telemetry.Zero(m.refused, reasonHost, reasonOrigin, reasonRate, reasonBusy, reasonMemory, reasonRead)

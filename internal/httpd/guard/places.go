@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// places are what requests wait for: so many in all, and of one client.
+// places bounds the requests in flight, in total and per client.
 type places struct {
 	total     *semaphore.Weighted
 	perClient int64
@@ -17,7 +17,7 @@ type places struct {
 	clients map[netip.Addr]*client
 }
 
-// client is one with requests that wait or are answered.
+// client is a client with waiting or running requests.
 type client struct {
 	places *semaphore.Weighted
 	users  int
@@ -30,8 +30,7 @@ func newPlaces(total, perClient int) *places {
 	}
 }
 
-// take waits for a place of the client's, then for one of all. leave, which may
-// be called more than once, gives both back.
+// take waits for a place of the client, then for one of the total. leave frees both; it may be called more than once.
 func (p *places) take(ctx context.Context, addr netip.Addr) (leave func(), err error) {
 	c := p.enter(addr)
 	if err := c.places.Acquire(ctx, 1); err != nil {

@@ -9,7 +9,7 @@ import (
 // ProblemType is the media type of every error (RFC 9457).
 const ProblemType = "application/problem+json"
 
-// problem has the fields that every problem document has.
+// problem has the fields of every problem document.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -20,7 +20,7 @@ type problem struct {
 func WriteProblem(w http.ResponseWriter, status int, detail string) {
 	body, err := json.Marshal(problem{http.StatusText(status), status, detail})
 	if err != nil {
-		// A number and two texts always encode.
+		// Marshalling a number and two strings can't fail.
 		body = []byte(`{"status":` + strconv.Itoa(status) + `}`)
 	}
 	header := w.Header()
@@ -28,5 +28,5 @@ func WriteProblem(w http.ResponseWriter, status int, detail string) {
 	header.Del("ETag")
 	header.Del("Content-Disposition")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client has gone
+	_, _ = w.Write(append(body, '\n')) // the client has disconnected
 }

@@ -22,14 +22,14 @@ import (
 	"github.com/gputally/gputally/internal/trust"
 )
 
-// Deps of a guard; all are needed.
+// Deps are a guard's dependencies; all are required.
 type Deps struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Registry prometheus.Registerer
 }
 
-// Guard stands in front of handlers.
+// Guard checks requests before handlers see them.
 type Guard struct {
 	cfg     Config
 	deps    Deps
@@ -37,19 +37,19 @@ type Guard struct {
 	origins *http.CrossOriginProtection
 	clients *limiter
 	places  *places
-	bodies  *semaphore.Weighted // bytes that have come of all bodies
-	// Bytes of all large answers that are left to send: of metrics, and of all others
-	// to those who may only read, and to those who may decide.
+	bodies  *semaphore.Weighted // received bytes of all bodies
+	// Unsent bytes of all large answers: metrics, and others to read-only clients, and others to clients that may
+	// decide.
 	unreadMetrics, unreadReads, unsent *semaphore.Weighted
 }
 
-// New checks configuration and dependencies.
+// New validates configuration and dependencies.
 func New(cfg Config, deps Deps) (*Guard, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("make HTTP guard: %w", err)
 	}
 	if deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
-		return nil, errors.New("make HTTP guard: clock, log and registry are all needed")
+		return nil, errors.New("make HTTP guard: clock, log and registry are required")
 	}
 	return &Guard{
 		cfg: cfg, deps: deps, metrics: newMetrics(deps.Registry), origins: http.NewCrossOriginProtection(),
@@ -60,10 +60,10 @@ func New(cfg Config, deps Deps) (*Guard, error) {
 	}, nil
 }
 
-// Handler serves the routes of mux.
+// Handler serves the routes of mux behind the guard.
 func (g *Guard) Handler(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A copy of the request goes on; the pattern is for who measures outside.
+		// A copy of the request is passed on; the pattern is set for the metrics of the caller.
 		inner := r.Clone(r.Context())
 		defer func() { r.Pattern = inner.Pattern }()
 		header := w.Header()
@@ -82,7 +82,7 @@ func (g *Guard) Handler(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// refuse answers what no handler may see.
+// refuse answers requests that no handler may see.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 	if !g.hostAllowed(r.Host) {
 		g.metrics.refused.WithLabelValues(reasonHost).Inc()
@@ -92,19 +92,19 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request) bool {
 	}
 	if onlyReads(r) && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		g.metrics.refused.WithLabelValues(reasonRead).Inc()
-		WriteProblem(w, http.StatusForbidden, "this address only reads, since every user of the machine reaches it: "+
-			"decide with gputally's commands, or over the service's Unix socket (http.socket of the configuration; "+
+		WriteProblem(w, http.StatusForbidden, "this address is read-only, since every user of the machine can reach it: "+
+			"decide with gputally's commands, or on the service's Unix socket (http.socket of the configuration; "+
 			"http_socket in run.json of a data directory), which only its own user can open")
 		return true
 	}
 	if onlyReads(r) && r.Body != nil && r.Body != http.NoBody { // bodies share memory with those of decisions
 		w.Header().Set("Connection", "close")
-		WriteProblem(w, http.StatusBadRequest, "a request that reads has no body")
+		WriteProblem(w, http.StatusBadRequest, "GET and HEAD requests must not have a body")
 		return true
 	}
 	if err := g.origins.Check(r); err != nil {
 		g.metrics.refused.WithLabelValues(reasonOrigin).Inc()
-		WriteProblem(w, http.StatusForbidden, "a page of another site may not ask this")
+		WriteProblem(w, http.StatusForbidden, "cross-site requests are not allowed")
 		return true
 	}
 	if probe(r) {
@@ -123,13 +123,12 @@ type readOnly struct{}
 
 func onlyReads(r *http.Request) bool { return r.Context().Value(readOnly{}) != nil }
 
-// WithReadOnly marks the requests of a connection that every user of the machine
-// can make: they are refused unless they only read.
+// WithReadOnly marks the requests of connections that every user of the machine can open: only reads are allowed.
 func WithReadOnly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, readOnly{}, true)
 }
 
-// retryAfter is in whole seconds, and never too early.
+// retryAfter sets Retry-After in whole seconds, rounded up.
 func retryAfter(w http.ResponseWriter, wait time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
 }
@@ -144,7 +143,7 @@ func (g *Guard) hostAllowed(host string) bool {
 		slices.ContainsFunc(g.cfg.Hosts, func(allowed string) bool { return strings.EqualFold(name, allowed) })
 }
 
-// noRoute answers where mux would redirect, or answer in plain text.
+// noRoute answers requests that mux would redirect or answer in plain text.
 func noRoute(w http.ResponseWriter, mux *http.ServeMux, r *http.Request) bool {
 	if escaped := r.URL.EscapedPath(); escaped == "" || !clean(escaped) {
 		WriteProblem(w, http.StatusNotFound, "no such path")
@@ -165,20 +164,20 @@ func noRoute(w http.ResponseWriter, mux *http.ServeMux, r *http.Request) bool {
 	return true
 }
 
-// clean says that a path is in the form that mux takes it for.
+// clean returns whether mux would take a path as it is, without redirecting.
 func clean(escaped string) bool {
 	cleaned := path.Clean(escaped)
 	return escaped == cleaned || cleaned != "/" && escaped == cleaned+"/"
 }
 
-// refusal learns what mux has to say about a request without a route.
+// refusal records mux's answer to a request without a route.
 type refusal struct{ header http.Header }
 
 func (r *refusal) Header() http.Header         { return r.header }
 func (r *refusal) Write(p []byte) (int, error) { return len(p), nil }
 func (r *refusal) WriteHeader(int)             {}
 
-// serve waits for a place, lets mux answer, frees the place and sends the answer.
+// serve waits for a place, calls mux, frees the place and sends the answer.
 func (g *Guard) serve(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.Timeout)
 	defer cancel()
@@ -188,7 +187,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, mux *http.ServeMux
 		if leave, err = g.places.take(ctx, clientOf(r)); err != nil {
 			g.metrics.refused.WithLabelValues(reasonBusy).Inc()
 			retryAfter(w, time.Second)
-			WriteProblem(w, http.StatusServiceUnavailable, "too many requests are being answered")
+			WriteProblem(w, http.StatusServiceUnavailable, "too many requests are being answered; retry later")
 			return
 		}
 	}
@@ -200,7 +199,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, mux *http.ServeMux
 	defer func() { r.Pattern = served.Pattern }()
 	if g.panicked(pending, served, mux) {
 		if pending.streamed {
-			// What was sent is not all: the client must not take it for that.
+			// The answer is incomplete; abort, so that the client notices.
 			panic(http.ErrAbortHandler)
 		}
 		WriteProblem(w, http.StatusInternalServerError, "the request failed; the service's log says why")
@@ -210,8 +209,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, mux *http.ServeMux
 	g.send(pending, r)
 }
 
-// send lets the client take a kept answer as slowly as its size allows, with no
-// place held meanwhile.
+// send sends a buffered answer, as slowly as its size allows, without occupying a place.
 func (g *Guard) send(pending *answer, r *http.Request) {
 	size, memory := int64(pending.body.Len()), g.unsent
 	if size <= smallAnswer {
@@ -226,7 +224,7 @@ func (g *Guard) send(pending *answer, r *http.Request) {
 	if !memory.TryAcquire(size) {
 		g.metrics.refused.WithLabelValues(reasonMemory).Inc()
 		retryAfter(pending.w, time.Second)
-		WriteProblem(pending.w, http.StatusServiceUnavailable, "too many answers are waiting for their readers")
+		WriteProblem(pending.w, http.StatusServiceUnavailable, "too many answers are waiting for their clients; retry later")
 		return
 	}
 	defer memory.Release(size)
@@ -235,8 +233,8 @@ func (g *Guard) send(pending *answer, r *http.Request) {
 	}
 }
 
-// probe says that a request asks about the service's own health. Probes wait for
-// no place and have no rate: they are answered while everything else is busy.
+// probe returns whether a request is a health probe or a scrape. Probes need no place and have no rate limit, so that
+// they are answered when everything else is busy.
 func probe(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/-/") || r.URL.Path == "/metrics"
 }
@@ -249,7 +247,7 @@ func (g *Guard) panicked(w *answer, r *http.Request, mux *http.ServeMux) (panick
 		}
 		panicked = true
 		if err, ok := reason.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-			return // the handler has said what there is to say
+			return // the handler aborted on purpose
 		}
 		g.metrics.panics.Inc()
 		g.deps.Log.Error("HTTP handler panicked", "route", r.Pattern, "reason", reason, "stack", string(debug.Stack()))
