@@ -12,20 +12,19 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Spool keeps encoded batches until they are published; *spool.Spool is one.
-// It has to be opened with Describe, so that it can tell where the boots before
-// this one ended.
+// Spool stores encoded batches until they are published; *spool.Spool implements it. Open it with Describe, so that
+// it knows where earlier boots ended.
 type Spool interface {
 	Append(ctx context.Context, records [][]byte) (first uint64, err error)
 	Next(ctx context.Context, most int) ([]spool.Record, error)
 	Ack(id uint64, refused ...spool.Record) error
 	Meta() spool.Meta
 	Stats() spool.Stats
-	// ForgetDropped takes ranges out of Stats, once they have been announced.
+	// ForgetDropped removes ranges from Stats once they have been announced.
 	ForgetDropped(announced []spool.DroppedRange) error
 }
 
-// Describe reads the coordinates of an encoded batch, for spool.Options.
+// Describe reads the identity of an encoded batch, for spool.Options.
 func Describe(data []byte) (spool.Origin, bool) {
 	h, err := readHead(data)
 	if err != nil {
@@ -34,8 +33,8 @@ func Describe(data []byte) (spool.Origin, bool) {
 	return spool.Origin{BootMS: h.BootMs, Seq: h.Seq, Node: h.Node, SlotStartMS: h.SlotStartMs}, true
 }
 
-// spool appends batches with one fsync and gives them the next numbers. When it
-// fails nothing has happened, and the same batches may be tried again.
+// spool appends batches with one fsync and assigns the next numbers. If it fails nothing has changed, and it may be
+// called again with the same batches.
 func (c *Collector) spool(ctx context.Context, batches []*wire.Batch) error {
 	if len(batches) == 0 {
 		return nil
@@ -63,9 +62,8 @@ func (c *Collector) spool(ctx context.Context, batches []*wire.Batch) error {
 	return nil
 }
 
-// spoolBy tries again until the spool takes the batches. They are dropped (C1) when
-// ctx ends, or a deadline has passed: a live collector must not fall behind. The
-// zero deadline never passes.
+// spoolBy retries until the batches are appended. It drops them (C1) when ctx ends or the deadline passes, since a
+// live collector must not fall behind. The zero deadline never passes.
 func (c *Collector) spoolBy(ctx context.Context, batches []*wire.Batch, deadline time.Time) error {
 	for backoff := c.newBackoff(); ; {
 		err := c.spool(ctx, batches)
@@ -77,7 +75,7 @@ func (c *Collector) spoolBy(ctx context.Context, batches []*wire.Batch, deadline
 			wait = min(wait, wallSub(deadline, c.deps.Clock.Now()))
 		}
 		if ctx.Err() == nil && wait > 0 {
-			c.deps.Log.Error("append to spool failed, trying again", "error", err)
+			c.deps.Log.Error("appending to the spool failed, trying again", "error", err)
 			if clock.Sleep(ctx, c.deps.Clock, wait) == nil {
 				continue
 			}

@@ -9,19 +9,17 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Backfill reads every slot in [from, to) as fast as the spool takes them, a
-// group of slots per fsync, and returns when all are spooled. What an earlier
-// run has spooled is not read again, but counts as done. A spool without room,
-// or a disk that fails, is waited for, so nothing is dropped. progress, which
-// may be nil, is told at first and after each group how many slots of how many are done.
-// It must not run beside Live.
+// Backfill reads every slot in [from, to) as fast as it can append them to the spool, a group of slots per fsync, and
+// returns when all are spooled. Slots that an earlier run has spooled count as done. When the spool is full or the
+// disk fails it waits, so nothing is dropped. progress, which may be nil, is called at the start and after each group
+// with the number of slots done and in total. Backfill must not run at the same time as Live.
 func (c *Collector) Backfill(ctx context.Context, from, to time.Time, progress func(done, total int)) error {
 	slot := source.At(from, c.cfg.Slot)
 	if !slot.Start.Equal(from) || to.Before(from) || to.Sub(from)%c.cfg.Slot != 0 {
 		return fmt.Errorf("backfill from %s to %s: must be ascending multiples of the slot of %s", from, to, c.cfg.Slot)
 	}
 	total := int(to.Sub(from) / c.cfg.Slot)
-	// The newest slot may have been spooled for some of its nodes only.
+	// The newest slot may have been spooled for some nodes only.
 	if last := c.lastSlot(); last.After(from) {
 		if last.After(to) {
 			last = to

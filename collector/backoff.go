@@ -2,7 +2,7 @@ package collector
 
 import "time"
 
-// backoff doubles from retry_min to retry_max.
+// backoff is a pause that doubles from retry_min to retry_max.
 type backoff struct{ wait, limit time.Duration }
 
 func (c *Collector) newBackoff() *backoff {

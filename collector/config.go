@@ -10,23 +10,23 @@ import (
 // Config of a collector.
 type Config struct {
 	Cluster string `yaml:"cluster"`
-	// Collector is the stable id of this collector; one spool belongs to it.
+	// Collector is the stable id of this collector; each spool belongs to one collector.
 	Collector string        `yaml:"collector"`
 	Topic     string        `yaml:"topic"`
 	Slot      time.Duration `yaml:"slot"`
 	SpoolDir  string        `yaml:"spool_dir"`
-	// SpoolMaxBytes bounds the spool; live, the oldest batches are dropped.
+	// SpoolMaxBytes bounds the spool; beyond it Live drops the oldest batches.
 	SpoolMaxBytes int64 `yaml:"spool_max_bytes"`
-	// BackfillGroup is how many slots share one fsync in a backfill.
+	// BackfillGroup is the number of slots per fsync in a backfill.
 	BackfillGroup int `yaml:"backfill_group"`
-	// PublishBatch is the greatest number of messages per produce call.
+	// PublishBatch is the maximum number of messages per produce call.
 	PublishBatch int `yaml:"publish_batch"`
 	// RetryMin and RetryMax bound the back-off after a failed append or produce.
 	RetryMin time.Duration `yaml:"retry_min"`
 	RetryMax time.Duration `yaml:"retry_max"`
 }
 
-// DefaultConfig lacks the cluster, the collector's id and the spool's directory.
+// DefaultConfig sets all but the cluster, the collector's id and the spool's directory.
 func DefaultConfig() Config {
 	return Config{
 		Topic:         broker.TopicSamples,
@@ -39,7 +39,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every wrong value.
+// Validate returns an error for each invalid value.
 func (c Config) Validate() error {
 	var p config.Problems
 	p.Want(c.Cluster != "", "cluster: is empty")

@@ -9,25 +9,24 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Reasons under which a batch is dropped instead of spooled (C1).
+// Reasons for dropping a batch instead of spooling it (C1).
 const (
-	droppedSpool   = "spool"   // the disk took nothing until the next slot was due
-	droppedInvalid = "invalid" // the source contradicted itself
-	droppedStopped = "stopped" // the collector was stopped before the disk took it
-	droppedMissed  = "missed"  // held up for more than a slot: never read
+	droppedSpool   = "spool"   // appending failed until the next slot was due
+	droppedInvalid = "invalid" // the batch contradicts itself
+	droppedStopped = "stopped" // the collector stopped before the batch was on disk
+	droppedMissed  = "missed"  // delayed for more than a slot: not read
 )
 
-// identity gives batches what only the collector knows: who sent them, which
-// number they have, and how many there were. It is used by one goroutine, but
-// for announce.
+// identity sets the collector's fields of batches: sender, sequence number and counters. It is used by one goroutine,
+// except for announce.
 type identity struct {
 	cluster, collector string
 	bootMS             int64
 	nextSeq            uint64
 	predecessor        *wire.Predecessor
 
-	// sampled is counted where batches are cut, apart from what becomes of them:
-	// a batch that is lost in between without a reason shows in C1.
+	// sampled is counted when slots end, independently of the other counters: a batch lost in between without a
+	// reason is noticed by C1.
 	sampled, spooled uint64
 	dropped          map[string]uint64
 }
@@ -46,8 +45,7 @@ type stamped struct {
 	data        []byte
 }
 
-// check leaves out the batches that contradict themselves or their place, and
-// names them in the error.
+// check returns the batches without those that contradict themselves or belong elsewhere; the error lists these.
 func (id *identity) check(batches []*wire.Batch, slot time.Duration) (good []*wire.Batch, err error) {
 	var errs []error
 	good = make([]*wire.Batch, 0, len(batches))
@@ -65,16 +63,15 @@ func (id *identity) check(batches []*wire.Batch, slot time.Duration) (good []*wi
 func (id *identity) checkOne(b *wire.Batch, slot time.Duration) error {
 	switch {
 	case b.Cluster != id.cluster:
-		return fmt.Errorf("cluster %q: this collector is of %q", b.Cluster, id.cluster)
+		return fmt.Errorf("cluster %q: this collector's cluster is %q", b.Cluster, id.cluster)
 	case b.SlotMs != slot.Milliseconds():
 		return fmt.Errorf("slot_ms %d: this collector's slot is %s", b.SlotMs, slot)
 	}
 	return wire.Validate(b)
 }
 
-// stamp encodes batches as the next ones of this boot; the first of them tells
-// of losses. Nothing is used up until commit, so batches whose append failed are
-// stamped again.
+// stamp encodes batches as the next ones of this boot; the first of them announces losses. Numbers are used up only
+// by commit, so batches whose append failed are stamped again.
 func (id *identity) stamp(batches []*wire.Batch, tell announcement) ([]stamped, error) {
 	out := make([]stamped, 0, len(batches))
 	for i, b := range batches {
@@ -85,8 +82,7 @@ func (id *identity) stamp(batches []*wire.Batch, tell announcement) ([]stamped, 
 		if i == 0 {
 			b.Gaps = tell.gaps
 		}
-		// As if the batches were cut and spooled one by one: a crash may keep the
-		// first ones of a group alone.
+		// As if the batches were sampled and spooled one by one: a crash may leave only the first ones of a group.
 		after := uint64(len(batches) - 1 - i)
 		b.Counters = &wire.Counters{
 			Sampled: id.sampled - after, Spooled: id.spooled + uint64(i+1),
@@ -101,16 +97,16 @@ func (id *identity) stamp(batches []*wire.Batch, tell announcement) ([]stamped, 
 	return out, nil
 }
 
-// commit says that the spool has taken n stamped batches.
+// commit records that n stamped batches are in the spool.
 func (id *identity) commit(n int) {
 	id.nextSeq += uint64(n)
 	id.spooled += uint64(n)
 }
 
-// cut says that there are n more batches.
+// cut counts n more batches.
 func (id *identity) cut(n int) { id.sampled += uint64(n) }
 
-// drop says that n batches will never be spooled.
+// drop counts n batches that will never be spooled.
 func (id *identity) drop(n int, reason string) {
 	id.dropped[reason] += uint64(n)
 }

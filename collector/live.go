@@ -10,10 +10,9 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Live reads the source once per slot, at the slot's end, aligned to the wall
-// clock, until ctx ends; then it returns nil. The slot in which it starts is
-// observed from then on. A reading that would come more than a slot late is not
-// taken: it would stand for time that nobody watched.
+// Live reads the source once per slot, at the slot's end, aligned to the wall clock, until ctx ends; then it returns
+// nil. The slot in which it starts is observed from then on. A reading more than a slot late is skipped, since
+// nothing watched the time that it would represent.
 func (c *Collector) Live(ctx context.Context) error {
 	w := newWatch(c.deps.Clock)
 	if watcher, ok := c.deps.Source.(source.Watcher); ok {
@@ -24,12 +23,12 @@ func (c *Collector) Live(ctx context.Context) error {
 	for {
 		cut, step, err := w.until(ctx, p.slot.End())
 		if err != nil {
-			return nil //nolint:nilerr // ctx ended: the wanted end
+			return nil //nolint:nilerr // ctx ended, as intended
 		}
 		switch {
 		case !cut.IsZero():
 			c.metrics.wallSteps.Inc()
-			c.deps.Log.Warn("wall clock stepped: slot cut", "step", step, "slot", p.slot.Start, "now", w.mark)
+			c.deps.Log.Warn("wall clock stepped: slot split", "step", step, "slot", p.slot.Start, "now", w.mark)
 			p.to = cut
 			c.emit(ctx, p)
 			p = next(c.deps.Clock.Now(), c.lastSlot(), c.cfg.Slot)
@@ -44,12 +43,10 @@ func (c *Collector) Live(ctx context.Context) error {
 	}
 }
 
-// Follow is Live for a source that is a pure function of the slot, such as the
-// simulator: it needs nobody watching. It reads every slot from `from` on, whole:
-// those that are over at once, like Backfill, and each later one at its end,
-// until ctx ends; then it returns nil. So neither a late start nor a restart nor
-// a pause leaves a partial or a missing slot. The error is a `from` that is no
-// slot's start. It must not run beside Live or Backfill.
+// Follow is Live for a source that is a pure function of the slot, such as the simulator, which needs no watching. It
+// reads every slot from `from` on, whole: past slots at once, like Backfill, and each later one at its end, until ctx
+// ends; then it returns nil. So neither a late start nor a restart nor a pause leaves a partial or missing slot. It
+// is an error if `from` isn't the start of a slot. Follow must not run at the same time as Live or Backfill.
 func (c *Collector) Follow(ctx context.Context, from time.Time) error {
 	for {
 		now := c.deps.Clock.Now()
@@ -70,25 +67,24 @@ func (c *Collector) Follow(ctx context.Context, from time.Time) error {
 	}
 }
 
-// miss gives up slots that ended while the collector was held up, by a disk or
-// a source that did not answer: a batch for each that the last slot had.
+// miss counts the slots that ended while the collector was delayed by a disk or a source as dropped: for each slot as
+// many batches as the last one had.
 func (c *Collector) miss(slots int, from, now time.Time) {
 	c.metrics.missed.Add(float64(slots))
-	c.deps.Log.Warn("slots missed: held up for too long", "slots", slots, "from", from, "now", now)
+	c.deps.Log.Warn("slots missed: the collector was delayed", "slots", slots, "from", from, "now", now)
 	c.cut(slots * c.perSlot)
-	c.drop(slots*c.perSlot, droppedMissed, fmt.Errorf("held up from %s to %s", from, now))
+	c.drop(slots*c.perSlot, droppedMissed, fmt.Errorf("delayed from %s to %s", from, now))
 }
 
-// warnWait says when emitting has to wait for the wall clock to pass what was
-// emitted before.
+// warnWait logs that emitting waits until the wall clock passes the slots emitted before.
 func (c *Collector) warnWait(p piece) {
 	if ahead := wallSub(p.slot.Start, c.deps.Clock.Now()); ahead > 0 {
-		c.deps.Log.Warn("waiting: slots up to here were emitted before the wall clock went back", "slot", p.slot.Start,
+		c.deps.Log.Warn("wall clock stepped back: waiting until it passes the last emitted slot", "slot", p.slot.Start,
 			"wait", ahead)
 	}
 }
 
-// emit reads a piece and spools what the source saw of it.
+// emit reads a piece and spools its batches.
 func (c *Collector) emit(ctx context.Context, p piece) {
 	fromMS, toMS := p.observed()
 	if fromMS >= toMS {
@@ -110,12 +106,12 @@ func (c *Collector) emit(ctx context.Context, p piece) {
 	if c.deps.Observer != nil {
 		c.deps.Observer.Observe(batches)
 	}
-	// The next slot's reading is due at its end; until then there is time.
-	_ = c.spoolBy(ctx, batches, p.slot.Next().End()) // what isn't spooled is counted as dropped
+	// The next slot is due at its end; until then appending can be retried.
+	_ = c.spoolBy(ctx, batches, p.slot.Next().End()) // batches that aren't spooled are counted as dropped
 	c.note(p.slot.Start)
 }
 
-// clip takes from what a batch says it observed all outside [fromMS, toMS).
+// clip removes everything outside [fromMS, toMS) from a batch's observed intervals.
 func clip(b *wire.Batch, fromMS, toMS int64) {
 	if b.Unobserved {
 		return

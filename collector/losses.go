@@ -10,10 +10,9 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// losses has batches tell of numbers that will never arrive (C4): what the
-// spool has lost, and what the broker refused for good. The spool remembers
-// both, over restarts, until the record that tells of them is acknowledged; a
-// record that is lost itself has told nothing.
+// losses announces in batches the sequence numbers that will never arrive (C4): those that the spool has lost, and
+// those that the broker refused permanently. The spool stores both, across restarts, until the record that announces
+// them is acknowledged; an announcement in a lost record doesn't count.
 type losses struct {
 	spool  Spool
 	bootMS int64
@@ -24,30 +23,28 @@ type losses struct {
 	sending flight
 }
 
-// flight is what a produce call has in hand, which the spool may drop meanwhile:
-// an outage outlasts any spool.
+// flight is a running produce call, whose records the spool may drop meanwhile, in a long outage.
 type flight struct {
 	records []spool.Record
 	cancel  context.CancelFunc
 }
 
-// carrier is a spooled record, and the losses it tells of.
+// carrier is a spooled record, and the losses that it announces.
 type carrier struct {
 	id     uint64
 	ranges []spool.DroppedRange
 }
 
-// announcement is what the next record is to tell.
+// announcement has the losses for the next record.
 type announcement struct {
 	ranges []spool.DroppedRange
 	gaps   []*wire.SeqGap
-	// spoolDropped is how many records of the boot were spooled but will never
-	// arrive.
+	// spoolDropped counts the records of the boot that were spooled but will never arrive.
 	spoolDropped uint64
 }
 
-// next is what has not been told yet. A loss whose numbers the spool doesn't
-// know can't be announced; C4 shows that hole.
+// next returns the losses not announced yet. A loss whose sequence numbers the spool doesn't know can't be announced;
+// C4 reports that gap.
 func (l *losses) next() announcement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +57,7 @@ func (l *losses) next() announcement {
 		for _, c := range l.told {
 			r = without(r, c.ranges)
 		}
-		if r.FromID > r.ToID || len(a.gaps) == wire.MaxGaps { // the next record tells of more
+		if r.FromID > r.ToID || len(a.gaps) == wire.MaxGaps { // the next record announces the rest
 			continue
 		}
 		a.ranges = append(a.ranges, r)
@@ -72,10 +69,9 @@ func (l *losses) next() announcement {
 	return a
 }
 
-// spooled says that record id tells of a. Making room for it may have dropped
-// what is being sent: that attempt ends, so that what will be told as lost does
-// not arrive after all. Where the broker takes it at this very moment it is told
-// and arrives, which is no harm: C4 counts it as there.
+// spooled records that record id announces a. Appending it may have dropped records that are being sent: that attempt
+// is cancelled, so that records announced as lost don't arrive. If the broker accepts one at that very moment, it is
+// announced and arrives, which is harmless: C4 counts it as arrived.
 func (l *losses) spooled(a announcement, id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,9 +84,8 @@ func (l *losses) spooled(a announcement, id uint64) {
 	}
 }
 
-// send begins an attempt to send those of records that the spool has not dropped,
-// by index. The attempt's context ends with ctx, with done, or when the spool
-// drops one of them.
+// send begins an attempt to send those of records that the spool has not dropped, by index. The attempt's context
+// ends with ctx, with done, or when the spool drops one of them.
 func (l *losses) send(ctx context.Context, records []spool.Record) (attempt context.Context, kept []int, done func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +100,7 @@ func (l *losses) send(ctx context.Context, records []spool.Record) (attempt cont
 	}
 }
 
-// intact are the indexes of the records that are not among the lost.
+// intact returns the indexes of the records that are not lost.
 func intact(lost []spool.DroppedRange, records []spool.Record) []int {
 	kept := make([]int, 0, len(records))
 	for i, r := range records {
@@ -116,8 +111,7 @@ func intact(lost []spool.DroppedRange, records []spool.Record) []int {
 	return kept
 }
 
-// acknowledged says that all records up to id have arrived: what they told of
-// need not be remembered.
+// acknowledged is called when all records up to id have arrived: their announcements need no longer be stored.
 func (l *losses) acknowledged(id uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,16 +126,14 @@ func (l *losses) acknowledged(id uint64) error {
 	return nil
 }
 
-// untell takes back what records told that are lost themselves, and returns
-// what the spool knows to be lost.
+// untell withdraws the announcements of records that are lost themselves, and returns the spool's losses.
 func (l *losses) untell() []spool.DroppedRange {
 	known := l.spool.Stats().DroppedRanges
 	l.told = slices.DeleteFunc(l.told, func(c carrier) bool { return covered(known, c.id) })
 	return known
 }
 
-// without takes off r's front what ranges have told of it: a range grows at its
-// end only.
+// without removes from r's front what ranges have announced: a range grows only at its end.
 func without(r spool.DroppedRange, ranges []spool.DroppedRange) spool.DroppedRange {
 	for _, t := range ranges {
 		if t.FromID <= r.FromID && r.FromID <= t.ToID {
@@ -158,7 +150,7 @@ func covered(ranges []spool.DroppedRange, id uint64) bool {
 	return slices.ContainsFunc(ranges, func(r spool.DroppedRange) bool { return r.FromID <= id && id <= r.ToID })
 }
 
-// seqSet is a set of numbers as disjoint ranges, both ends in it.
+// seqSet is a set of numbers as disjoint inclusive ranges.
 type seqSet []seqRange
 
 type seqRange struct{ from, to uint64 }

@@ -14,15 +14,15 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Publish drains the spool into the topic, in order, until ctx ends; then it
-// returns nil. The spool's cursor moves only after the broker has acknowledged
-// everything before it, so a crash sends some messages twice and none never.
+// Publish drains the spool into the topic, in order, until ctx ends; then it returns nil. The spool's cursor moves
+// only after the broker has acknowledged everything before it, so after a crash some messages are sent twice, but
+// none is lost.
 func (c *Collector) Publish(ctx context.Context) error {
 	for backoff := c.newBackoff(); ; {
 		records, err := c.deps.Spool.Next(ctx, c.cfg.PublishBatch)
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the wanted end
+			return nil //nolint:nilerr // ctx ended, as intended
 		case errors.Is(err, spool.ErrClosed):
 			return fmt.Errorf("publish: %w", err)
 		case err != nil:
@@ -39,15 +39,14 @@ func (c *Collector) Publish(ctx context.Context) error {
 	}
 }
 
-// publish sends records until each is acknowledged, refused for good or dropped
-// from the spool, or ctx ends, and acknowledges them to the spool.
+// publish sends records until each is acknowledged, refused permanently or dropped from the spool, or ctx ends, and
+// acknowledges them to the spool.
 func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
 	messages := make([]broker.Message, 0, len(records))
 	for _, r := range records {
 		m, err := c.message(r.Data)
 		if err != nil {
-			// Only a faulty build writes such a record: skipping it would be a
-			// hole that nothing announces.
+			// Only a faulty build writes such a record: skipping it would leave a gap that isn't announced.
 			return fmt.Errorf("publish: record %d of the spool: %w", r.ID, err)
 		}
 		messages = append(messages, m)
@@ -72,7 +71,7 @@ func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
 			break
 		}
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // unacknowledged: sent again after the next start
+			return nil //nolint:nilerr // not acknowledged: sent again after the next start
 		}
 		records, messages = pick(records, failed), pick(messages, failed)
 		if dropped {
@@ -81,7 +80,7 @@ func (c *Collector) publish(ctx context.Context, records []spool.Record) error {
 		c.metrics.publishFails.Inc()
 		c.deps.Log.Error("publishing failed, trying again", "messages", len(failed), "error", err)
 		if clock.Sleep(ctx, c.deps.Clock, backoff.next()) != nil {
-			return nil // unacknowledged: sent again after the next start
+			return nil // not acknowledged: sent again after the next start
 		}
 	}
 	c.acknowledge(last, lost)
@@ -96,10 +95,9 @@ func pick[T any](all []T, indexes []int) []T {
 	return out
 }
 
-// acknowledge moves the spool's cursor; what the broker refused for good becomes
-// a loss of the spool, which a later batch announces, of the next boot if need
-// be. Where that fails, as on a full disk, the next acknowledgement covers this
-// one, and a restart sends it again.
+// acknowledge moves the spool's cursor; records that the broker refused permanently become losses of the spool, which
+// a later batch announces, if necessary in the next boot. If it fails, as on a full disk, the next acknowledgement
+// covers this one, and a restart sends the records again.
 func (c *Collector) acknowledge(id uint64, refused []spool.Record) {
 	err := c.deps.Spool.Ack(id, refused...)
 	if err == nil {
@@ -111,8 +109,8 @@ func (c *Collector) acknowledge(id uint64, refused []spool.Record) {
 	}
 }
 
-// produce sorts what the broker did not take, by index, into what may be taken
-// later and what never will.
+// produce splits the messages that were not acknowledged, by index, into those to be retried and those refused
+// permanently.
 func (c *Collector) produce(ctx context.Context, messages []broker.Message) (failed, refused []int, err error) {
 	err = c.deps.Producer.Produce(ctx, messages)
 	var each *broker.ProduceError
@@ -134,11 +132,11 @@ func (c *Collector) produce(ctx context.Context, messages []broker.Message) (fai
 	return failed, refused, err
 }
 
-// noteRefused tells of a batch that no attempt can deliver.
+// noteRefused logs a batch that can't be delivered.
 func (c *Collector) noteRefused(r spool.Record) {
 	c.metrics.refused.Inc()
 	o, _ := Describe(r.Data)
-	c.deps.Log.Error("broker refused a batch for good", "node", o.Node, "boot_ms", o.BootMS, "seq", o.Seq, "bytes",
+	c.deps.Log.Error("broker refused a batch permanently", "node", o.Node, "boot_ms", o.BootMS, "seq", o.Seq, "bytes",
 		len(r.Data))
 }
 
@@ -166,7 +164,7 @@ func readHead(data []byte) (*wire.BatchHead, error) {
 		return nil, fmt.Errorf("read identity of batch of %d bytes: %w", len(data), err)
 	}
 	if h.Node == "" {
-		return nil, errors.New("read identity of batch: no node")
+		return nil, errors.New("read identity of batch: node is empty")
 	}
 	return &h, nil
 }

@@ -15,27 +15,26 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Producer writes messages and returns when each is acknowledged or not; its
-// error may be a *broker.ProduceError that says which.
+// Producer writes messages and returns when each is acknowledged or not; its error may be a *broker.ProduceError that
+// lists which.
 type Producer interface {
 	Produce(ctx context.Context, messages []broker.Message) error
 }
 
-// Attributor states in the batches of a slot who held what (R4).
+// Attributor adds the holds to the batches of a slot (R4).
 type Attributor interface {
 	Attribute(slot source.Slot, batches []*wire.Batch)
 }
 
-// Observer is shown the valid batches of each slot of Live, before they are spooled. It must not change
-// them.
+// Observer receives the valid batches of each slot of Live, before they are spooled. It must not change them.
 type Observer interface {
 	Observe(batches []*wire.Batch)
 }
 
-// Deps are what a collector works with.
+// Deps are a collector's dependencies.
 type Deps struct {
 	Source source.Source
-	// Attributor may be nil: then the source itself says who holds what.
+	// Attributor may be nil: then the source itself adds the holds.
 	Attributor Attributor
 	// Observer may be nil.
 	Observer Observer
@@ -55,12 +54,12 @@ type Collector struct {
 	losses   *losses
 
 	slots   map[string]int64 // start of the last slot emitted, Unix ms, by node
-	perSlot int              // batches in the last slot of Live
+	perSlot int              // batches of the last slot of Live
 	lastMS  int64            // start of the last slot emitted, or read without a batch; 0: none
 }
 
-// New opens a boot: its boot_ms is greater than that of any boot before on this
-// spool (R1). Nothing is read, written or sent before Live, Backfill or Publish.
+// New opens a boot: its boot_ms is greater than that of any earlier boot on this spool (R1). Nothing is read, written
+// or sent before Live, Backfill or Publish.
 func New(cfg Config, deps Deps) (*Collector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure collector: %w", err)
@@ -87,7 +86,7 @@ func New(cfg Config, deps Deps) (*Collector, error) {
 	return c, nil
 }
 
-// Run publishes and reads live until ctx ends, or publishing fails for good.
+// Run publishes and reads live until ctx ends, or publishing fails permanently.
 func (c *Collector) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -103,8 +102,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	return live
 }
 
-// read asks the source for a slot. Its error is about some nodes: what it saw
-// of the others counts.
+// read reads a slot from the source. An error of the source concerns some nodes; the others' batches are used.
 func (c *Collector) read(ctx context.Context, slot source.Slot) []*wire.Batch {
 	start := c.deps.Clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, max(slot.Length, time.Minute))
@@ -113,13 +111,12 @@ func (c *Collector) read(ctx context.Context, slot source.Slot) []*wire.Batch {
 	c.metrics.readDuration.Observe(c.deps.Clock.Since(start).Seconds())
 	if err != nil && ctx.Err() == nil {
 		c.metrics.readErrors.Inc()
-		c.deps.Log.Warn("source could not read all", "slot", slot.Start, "batches", len(batches), "error", err)
+		c.deps.Log.Warn("source could not read all nodes", "slot", slot.Start, "batches", len(batches), "error", err)
 	}
 	return batches
 }
 
-// lastSlot is the start of the newest slot that was emitted, or read without
-// anything to emit; zero: none yet.
+// lastSlot is the start of the newest slot that was emitted, or read without a batch; zero: none yet.
 func (c *Collector) lastSlot() time.Time {
 	if c.lastMS == 0 {
 		return time.Time{}
@@ -127,10 +124,10 @@ func (c *Collector) lastSlot() time.Time {
 	return time.UnixMilli(c.lastMS).UTC()
 }
 
-// note remembers that a slot was read.
+// note records that a slot was read.
 func (c *Collector) note(slot time.Time) { c.lastMS = max(c.lastMS, slot.UnixMilli()) }
 
-// unseen leaves out batches of slots that were emitted for their node already.
+// unseen removes batches of slots that were already emitted for their node.
 func (c *Collector) unseen(batches []*wire.Batch) []*wire.Batch {
 	out := batches[:0]
 	for _, b := range batches {
@@ -149,7 +146,7 @@ func (c *Collector) cut(n int) {
 	c.metrics.sampled.Add(float64(n))
 }
 
-// valid leaves out batches that contradict themselves.
+// valid removes batches that contradict themselves.
 func (c *Collector) valid(batches []*wire.Batch) []*wire.Batch {
 	good, err := c.identity.check(batches, c.cfg.Slot)
 	if err != nil {

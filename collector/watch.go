@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// maxStep is how far the wall clock may move against elapsed time before it
-	// counts as a step and cuts the slot (R11).
+	// maxStep is how far the wall clock may differ from elapsed time before it counts as a step and splits the slot
+	// (R11).
 	maxStep = 500 * time.Millisecond
-	// look is how often the clocks are compared, and a source that is a
-	// source.Watcher looks between readings.
+	// look is the interval at which the clocks are compared, and at which a source.Watcher checks its devices between
+	// readings.
 	look = time.Second
 )
 
@@ -21,7 +21,7 @@ const (
 type watch struct {
 	clock clock.Clock
 	mark  time.Time // when the clocks were last compared
-	look  func()    // the source's own; may be nil
+	look  func()    // source.Watcher's; may be nil
 }
 
 func newWatch(c clock.Clock) *watch { return &watch{clock: c, mark: c.Now()} }
@@ -35,8 +35,8 @@ func (w *watch) stepped() (step time.Duration, now time.Time) {
 	return step, now
 }
 
-// until waits for the wall clock to reach end. When the wall clock is stepped,
-// it returns at once with the last instant before the step.
+// until waits for the wall clock to reach end. If the wall clock steps, it returns at once with the last instant
+// before the step.
 func (w *watch) until(ctx context.Context, end time.Time) (cut time.Time, step time.Duration, err error) {
 	for {
 		before := w.mark
@@ -57,21 +57,21 @@ func (w *watch) until(ctx context.Context, end time.Time) (cut time.Time, step t
 	}
 }
 
-// wallSub is a-b by the wall clock alone, without Go's monotonic readings.
+// wallSub is a-b by the wall clock only, without Go's monotonic readings.
 func wallSub(a, b time.Time) time.Duration { return a.Round(0).Sub(b.Round(0)) }
 
-// piece is a slot, or the part of one that was watched.
+// piece is a slot, or the part of one that was observed.
 type piece struct {
 	slot     source.Slot
-	from, to time.Time // the part watched
+	from, to time.Time // the observed part
 }
 
-// whole says that all of the slot was watched.
+// whole returns whether the whole slot was observed.
 func (p piece) whole() bool {
 	return !p.from.After(p.slot.Start) && !p.to.Before(p.slot.End())
 }
 
-// observed is the watched part in ms of the slot.
+// observed is the observed part in ms of the slot.
 func (p piece) observed() (fromMS, toMS int64) {
 	length := p.slot.Length.Milliseconds()
 	fromMS = max(0, wallSub(p.from, p.slot.Start).Milliseconds())
@@ -79,8 +79,7 @@ func (p piece) observed() (fromMS, toMS int64) {
 	return fromMS, toMS
 }
 
-// next is the piece that starts at now, or, where slots up to last have been
-// emitted already, the first slot after it.
+// next is the piece that starts at now, or, if slots up to last were already emitted, the first slot after last.
 func next(now time.Time, last time.Time, length time.Duration) piece {
 	slot := source.At(now, length)
 	if !last.IsZero() && !slot.Start.After(last) {

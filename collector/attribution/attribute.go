@@ -9,8 +9,8 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Attribute states in the node's own batches of a slot who held what, and
-// whether that is known. Of other nodes' nothing is.
+// Attribute adds the holds, and whether they are known, to the node's own batches of a slot. Batches of other nodes
+// are marked as unknown.
 func (t *Tracker) Attribute(slot source.Slot, batches []*wire.Batch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -20,7 +20,7 @@ func (t *Tracker) Attribute(slot source.Slot, batches []*wire.Batch) {
 			continue
 		}
 		t.metrics.elsewhere.Inc()
-		t.once("node "+b.Node, "the source's node is not the one whose owners are asked for: all its time is unobserved; "+
+		t.once("node "+b.Node, "the source's node differs from collector.node: all its time is unobserved; "+
 			"set collector.node to its name",
 			"node", b.Node, "asked_for", t.deps.Node)
 		fail(b)
@@ -31,7 +31,7 @@ func (t *Tracker) Attribute(slot source.Slot, batches []*wire.Batch) {
 	t.forget(slot.Start)
 }
 
-// fail says that nothing is known of owners.
+// fail marks the owners of a batch as unknown.
 func fail(b *wire.Batch) {
 	b.Attribution = wire.Attribution_ATTRIBUTION_FAILED
 	for _, g := range b.Gpus {
@@ -39,8 +39,7 @@ func fail(b *wire.Batch) {
 	}
 }
 
-// remember is how long a device counts as one that was there, and how long a
-// warning isn't repeated.
+// remember is how long a device counts as known after it was last seen, and for how long a warning isn't repeated.
 const remember = 24 * time.Hour
 
 func (t *Tracker) forget(now time.Time) {
@@ -49,7 +48,7 @@ func (t *Tracker) forget(now time.Time) {
 	maps.DeleteFunc(t.warned, func(_ string, at time.Time) bool { return old(at) })
 }
 
-// once warns of a thing a day.
+// once logs a warning at most once a day.
 func (t *Tracker) once(what, msg string, args ...any) {
 	if _, known := t.warned[what]; !known {
 		t.warned[what] = t.deps.Clock.Now()
@@ -74,7 +73,7 @@ func (t *Tracker) attribute(slot source.Slot, b *wire.Batch) {
 		t.metrics.failed.Inc()
 	}
 	if failed != "" && t.lastFail == "" {
-		t.deps.Log.Warn("attribution failed: nothing of this slot is called free", "slot", slot.Start, "reason", failed)
+		t.deps.Log.Warn("attribution failed: no time of this slot is counted as free", "slot", slot.Start, "reason", failed)
 	}
 	t.lastFail = failed
 }
@@ -88,8 +87,8 @@ type claim struct {
 	at    source.Span
 }
 
-// hold gives the leaves to those who had them: readers in their order, each what
-// the ones before left. It answers why it can't.
+// hold adds the holds: readers in their order, each on the leaves that the earlier ones left. It returns why it
+// failed; empty: it did not.
 func (t *Tracker) hold(slot source.Slot, b *wire.Batch) (failed string) {
 	x := t.index(b)
 	taken, entire := map[*wire.Leaf][]source.Span{}, map[*wire.Leaf]bool{}
@@ -112,7 +111,7 @@ func (t *Tracker) hold(slot source.Slot, b *wire.Batch) (failed string) {
 				c.gpu.Holds = append(c.gpu.Holds, holdOf(c, left, slot.Length.Milliseconds()))
 			}
 		}
-		for _, c := range claims { // only now: owners whom one reader names share a leaf
+		for _, c := range claims { // only now, since several owners named by one reader share a leaf
 			taken[c.leaf] = append(taken[c.leaf], c.at)
 		}
 	}
@@ -120,8 +119,8 @@ func (t *Tracker) hold(slot source.Slot, b *wire.Batch) (failed string) {
 	return failed
 }
 
-// share says how many replicas the leaves have. Who holds an entire leaf holds
-// no replica of it, whatever another reader says.
+// share sets the number of replicas of each leaf. The holder of an entire leaf holds no replica of it, whatever
+// another reader reports.
 func (t *Tracker) share(x *index, entire map[*wire.Leaf]bool) {
 	for _, l := range t.lines {
 		for _, s := range l.shared {
@@ -145,18 +144,18 @@ func holdOf(c claim, at source.Span, slotMS int64) *wire.Hold {
 	return h
 }
 
-// missing deals with a holding whose device isn't in the batch. Where somebody's
-// time would look free for it, the answer is why the slot fails.
+// missing handles a holding whose device isn't in the batch. If its time could be counted as free on another device,
+// it returns why the slot fails.
 func (t *Tracker) missing(reader string, x *index, s *stay) (failed string) {
 	h := &s.holding
 	_, seen := t.seen[s.key.device]
 	reason := x.why(h.Device, seen)
 	t.metrics.unresolved.WithLabelValues(reason).Inc()
 	name := reader + ": " + h.Device.String()
-	t.once(name+" "+reason, "a held device was not found among the node's", "reader", reader, "device", h.Device.String(),
+	t.once(name+" "+reason, "a held device was not found on the node", "reader", reader, "device", h.Device.String(),
 		"missing", reason, "namespace", h.Owner.Namespace, "pod", h.Owner.Pod, "job", h.Owner.Job, "tenant", h.Owner.Tenant)
 	if reason == unresolvedGone {
 		return ""
 	}
-	return name + " is held, and may be any of the node's: " + reason
+	return name + " is held, and may be any device of the node: " + reason
 }

@@ -6,22 +6,22 @@ import (
 	"github.com/gputally/gputally/internal/config"
 )
 
-// Config of how owners are polled.
+// Config is how owners are polled.
 type Config struct {
-	// Poll is how often every reader is asked: holds are exact to it.
+	// Poll is the interval at which every reader is polled, and so the precision of holds.
 	Poll time.Duration `yaml:"poll"`
-	// StaleAfter is how long an answer stands when the next ones fail.
+	// StaleAfter is how long an answer is valid when later polls fail.
 	StaleAfter time.Duration `yaml:"stale_after"`
-	// Timeout bounds one answer.
+	// Timeout bounds one poll.
 	Timeout time.Duration `yaml:"timeout"`
 }
 
-// DefaultConfig polls every second and bears four failures in a row.
+// DefaultConfig polls every second and tolerates four failures in a row.
 func DefaultConfig() Config {
 	return Config{Poll: time.Second, StaleAfter: 5 * time.Second, Timeout: 4 * time.Second}
 }
 
-// Validate names every wrong value.
+// Validate returns an error for each invalid value.
 func (c Config) Validate() error {
 	var p config.Problems
 	p.Want(c.Poll >= 100*time.Millisecond, "poll %s: must be 100ms or more", c.Poll)

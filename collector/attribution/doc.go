@@ -1,23 +1,17 @@
-// Package attribution says who had which GPU, from when to when.
+// Package attribution determines who held which GPU, from when to when.
 //
-// Data in: what a Reader (kubelet, Slurm, a file) answers when polled, once a
-// second by default: a Snapshot of holdings. Data out: hold intervals in ms in
-// the node's batches, the known number of replicas of each leaf, and whether
-// attribution worked (R4).
+// Data in: Snapshots of holdings, polled from Readers (kubelet, Slurm, a file), once a second by default. Data out:
+// hold intervals in ms in the node's batches, the number of replicas of each leaf, and whether attribution succeeded
+// (R4).
 //
 // Invariants:
-//   - A hold runs from the first poll that saw it to the first that did not; it
-//     is exact to one poll.
-//   - A moment is known when a reader's last good poll lies at most stale_after
-//     back. A slot with an unknown moment in its observed part has attribution
-//     failed: nothing of it is called free.
-//   - A holding whose device was there and is gone is counted and holds nothing.
-//     One whose device was never there means another one, whose time would look
-//     free: it fails the slot and is named.
-//   - With several readers the first that names an owner of a leaf decides; the
-//     next ones own what is left.
+//   - A hold runs from the first poll that reported it to the first that did not; its precision is one poll.
+//   - A moment is known if a reader's last successful poll is at most stale_after before it. If a moment in the
+//     observed part of a slot is unknown, the slot's attribution has failed: none of its time is counted as free.
+//   - A holding whose device existed and is gone is counted and holds nothing. If its device never existed, another
+//     one is meant, whose time would be counted as free: the slot fails, and the log names the device.
+//   - With several readers the first that names an owner of a leaf decides; the next ones own what is left.
 //
-// What can go wrong: a reader hangs (bounded by a timeout, counts as failed), a
-// reader answers nonsense (its error names it), the wall clock steps (open holds
-// start anew at the new time).
+// Errors: a reader hangs (bounded by a timeout, counts as failed), a reader returns invalid data (its error describes
+// it), the wall clock steps (open holds start again at the new time).
 package attribution

@@ -6,17 +6,16 @@ import (
 	"os"
 )
 
-// File is a file that a reader reads again whenever it is another: by its inode,
-// size or time.
+// File is a file that is read again whenever its inode, size or time changes.
 type File struct {
 	Path string
 	Most int64 // bytes; a larger file is an error
 
-	read os.FileInfo // of what was read last; nil: nothing
+	read os.FileInfo // of the last read; nil: none
 }
 
-// Read is the content where it is another than at the last Read that returned one.
-// After an error the next Read reads anew.
+// Read returns the content if it has changed since the last Read that returned one. After an error the next Read
+// reads the file again.
 func (f *File) Read() (text []byte, changed bool, err error) {
 	last := f.read
 	f.read = nil
@@ -28,7 +27,7 @@ func (f *File) Read() (text []byte, changed bool, err error) {
 		f.read = info
 		return nil, false, nil
 	case !info.Mode().IsRegular(): // a pipe would never end
-		return nil, false, fmt.Errorf("%s is no regular file but %s", f.Path, info.Mode())
+		return nil, false, fmt.Errorf("%s is not a regular file but %s", f.Path, info.Mode())
 	}
 	file, err := os.Open(f.Path)
 	if err != nil {
@@ -54,7 +53,7 @@ func (f *File) Read() (text []byte, changed bool, err error) {
 	return text, true, nil
 }
 
-// Forget has the next Read read the file, whatever it is.
+// Forget makes the next Read read the file unconditionally.
 func (f *File) Forget() { f.read = nil }
 
 func sameFile(a, b os.FileInfo) bool {

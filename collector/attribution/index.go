@@ -7,13 +7,13 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// place is a leaf of a board.
+// place is a leaf on a board.
 type place struct {
 	gpu  *wire.Gpu
 	leaf *wire.Leaf
 }
 
-// index finds the leaves that a reader's device names.
+// index finds the leaves of a reader's device.
 type index struct {
 	batch  *wire.Batch
 	minors map[string]*uint32 // by UUID
@@ -30,8 +30,8 @@ func (t *Tracker) index(b *wire.Batch) *index {
 	return x
 }
 
-// find lists the leaves of a device: all of a board's, where the board itself
-// is named; a GPU instance whose compute instances nobody lists stands for them.
+// find returns the leaves of a device: for a board all of its leaves; for a GPU instance its compute instances, or
+// itself if none are listed.
 func (x *index) find(d Device) (out []place) {
 	mig := isMIG(d.UUID)
 	for _, g := range x.batch.Gpus {
@@ -47,16 +47,15 @@ func (x *index) find(d Device) (out []place) {
 	return out
 }
 
-// isMIG tells a MIG device's own UUID. The old form MIG-GPU-…/gi/ci is taken
-// apart by readers.
+// isMIG returns whether the UUID is a MIG device's. Readers parse the old form MIG-GPU-…/gi/ci themselves.
 func isMIG(uuid string) bool { return strings.HasPrefix(uuid, "MIG-") }
 
-// isBoard says that a device that isn't named by a MIG UUID is this board, or on it.
+// isBoard returns whether a device without a MIG UUID is this board, or on it.
 func (x *index) isBoard(g *wire.Gpu, d Device) bool {
 	return (d.UUID == "" || d.UUID == g.Uuid) && agrees(d.Index, &g.Index) && agrees(d.Minor, x.minors[g.Uuid])
 }
 
-// agrees says that a fact is as wanted; nil wants nothing.
+// agrees returns whether a value is the wanted one; nil matches any.
 func agrees(want, have *uint32) bool {
 	return want == nil || (have != nil && *want == *have)
 }
@@ -65,8 +64,8 @@ func hasInstances(g *wire.Gpu) bool {
 	return g.Mig || slices.ContainsFunc(g.Leaves, func(l *wire.Leaf) bool { return l.Gi != nil })
 }
 
-// why says what is missing where find finds nothing. What is certainly not there
-// can't look free; what may be there under another name can.
+// why returns the reason why find found nothing. A device that certainly is not there can't be counted as free; one
+// that may be there under another name can.
 func (x *index) why(d Device, seen bool) string {
 	there := slices.DeleteFunc(slices.Clone(x.batch.Gpus), func(g *wire.Gpu) bool { return g.Lost })
 	nameless := func(g *wire.Gpu) bool {
@@ -85,8 +84,7 @@ func (x *index) why(d Device, seen bool) string {
 	return unresolvedNever
 }
 
-// mayBeLost says that a device is a board that is listed as lost, or may be a
-// part of one, or of a board that isn't listed at all.
+// mayBeLost returns whether a device is a lost board, or may be part of one or of a board that isn't listed.
 func (x *index) mayBeLost(d Device) bool {
 	if x.batch.Enumeration == wire.Enumeration_ENUMERATION_PARTIAL {
 		return true

@@ -14,19 +14,18 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// Deps are what a Tracker works with.
+// Deps are a Tracker's dependencies.
 type Deps struct {
 	Node    string   // whose batches get owners
 	Readers []Reader // the first that names an owner decides
-	// Info tells the boards' minor numbers; may be nil.
+	// Info returns the boards' minor numbers; may be nil.
 	Info     func() source.Info
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Registry prometheus.Registerer
 }
 
-// Tracker polls readers and states holds in batches. Run and Attribute may be
-// used at the same time.
+// Tracker polls readers and adds holds to batches. Run and Attribute may be used concurrently.
 type Tracker struct {
 	cfg     Config
 	deps    Deps
@@ -35,12 +34,12 @@ type Tracker struct {
 	mu       sync.Mutex
 	lines    []*timeline
 	failing  map[string]bool      // readers whose last poll failed
-	warned   map[string]time.Time // what was warned of, and when
-	seen     map[string]time.Time // devices that were found, by their key, and when last
-	lastFail string               // why the last slot failed; empty: it didn't
+	warned   map[string]time.Time // time of the last warning, by subject
+	seen     map[string]time.Time // devices that were found, by key, and when last
+	lastFail string               // why the last slot failed; empty: it did not
 }
 
-// New asks nobody before Poll or Run.
+// New returns a Tracker that polls nothing before Poll or Run.
 func New(cfg Config, deps Deps) (*Tracker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure attribution: %w", err)
@@ -71,7 +70,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 	return nil
 }
 
-// Poll asks every reader once, all at a time.
+// Poll polls every reader once, concurrently.
 func (t *Tracker) Poll(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, l := range t.lines {
@@ -90,11 +89,11 @@ func (t *Tracker) poll(ctx context.Context, l *timeline) {
 		err = snap.check()
 	}
 	if ctx.Err() != nil {
-		return // broken off by a stop: neither good nor bad
+		return // cancelled by a stop: neither success nor failure
 	}
 	t.metrics.duration.WithLabelValues(name).Observe(t.deps.Clock.Since(start).Seconds())
-	// By its end an answer is certainly true of what it saw and what it missed.
-	// Slots are cut in whole ms.
+	// When it returns, an answer is certainly valid for both what it lists and what it doesn't. Slots are split at
+	// whole ms.
 	at := t.deps.Clock.Now()
 	if !snap.At.IsZero() {
 		at = snap.At
@@ -113,21 +112,21 @@ func (t *Tracker) poll(ctx context.Context, l *timeline) {
 	l.observe(at, snap)
 }
 
-// logChange logs a reader's failure and its end, once each.
+// logChange logs the beginning and the end of a reader's failure, once each.
 func (t *Tracker) logChange(name string, err error) {
 	switch {
 	case err != nil && !t.failing[name]:
-		t.deps.Log.Error("owners can't be read: slots count as unobserved, not as free, until they can", "reader", name,
+		t.deps.Log.Error("reading owners failed: slots count as unobserved, not as free, until it succeeds", "reader", name,
 			"error", err)
 	case err == nil && t.failing[name]:
-		t.deps.Log.Info("owners can be read again", "reader", name)
+		t.deps.Log.Info("reading owners succeeds again", "reader", name)
 	}
 	t.failing[name] = err != nil
 }
 
 var errNoOwner = errors.New("holding without an owner")
 
-// check refuses an answer that says nothing of what it names.
+// check refuses an answer without a device or an owner.
 func (s Snapshot) check() error {
 	for i, h := range s.Holdings {
 		if h.Device == (Device{}) {
@@ -140,7 +139,7 @@ func (s Snapshot) check() error {
 	return nil
 }
 
-// unknown names the reader that doesn't know all of [from, to); empty: all do.
+// unknown returns the reader for which some of [from, to) is unknown; empty: none.
 func (t *Tracker) unknown(from, to time.Time) string {
 	for _, l := range t.lines {
 		if since, ok := l.known(from, to, t.cfg.StaleAfter); !ok {

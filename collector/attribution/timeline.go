@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// keepPolls bounds what a timeline keeps while no slot is emitted, which is so
-// after the wall clock went back.
+// keepPolls bounds how much a timeline stores while no slot is emitted, as after the wall clock stepped back.
 const keepPolls = 2 * time.Hour
 
-// stay is one holding's life, as polls saw it; a zero to: it still holds.
+// stay is the time of one holding, as polled; a zero to: it is still held.
 type stay struct {
 	key      key
 	holding  Holding
 	from, to time.Time
 }
 
-// timeline is what one reader said, poll by poll.
+// timeline is the history of one reader's answers.
 type timeline struct {
 	reader Reader
-	polls  []time.Time // good ones, ascending
+	polls  []time.Time // successful ones, ascending
 	open   map[key]*stay
 	closed []stay
 	shared []Shared
@@ -30,11 +29,10 @@ type timeline struct {
 
 func newTimeline(r Reader) *timeline { return &timeline{reader: r, open: map[key]*stay{}} }
 
-// observe takes a good answer: what is new begins at this instant, what is missing
-// ends.
+// observe adds a successful answer: new holdings begin at this instant, missing ones end.
 func (l *timeline) observe(at time.Time, snap Snapshot) {
 	if n := len(l.polls); n > 0 && at.Equal(l.polls[n-1]) {
-		return // the same answer again
+		return // an answer that was already added
 	} else if n > 0 && at.Before(l.polls[n-1]) {
 		l.restart(at)
 	}
@@ -59,7 +57,7 @@ func (l *timeline) observe(at time.Time, snap Snapshot) {
 	l.forget(at.Add(-keepPolls))
 }
 
-// restart forgets the future: the wall clock went back to at.
+// restart removes everything after at, the new time after the wall clock stepped back.
 func (l *timeline) restart(at time.Time) {
 	l.polls, l.closed = nil, nil
 	for _, s := range l.open {
@@ -67,19 +65,19 @@ func (l *timeline) restart(at time.Time) {
 	}
 }
 
-// forget drops what ended before an instant; the last poll before it stays,
-// because it tells of the time after it.
+// forget removes what ended before an instant; the last poll before it is kept, because it is valid for the time
+// after it.
 func (l *timeline) forget(before time.Time) {
 	l.closed = slices.DeleteFunc(l.closed, func(s stay) bool { return !s.to.After(before) })
 	i, _ := slices.BinarySearchFunc(l.polls, before, time.Time.Compare)
 	l.polls = slices.Delete(l.polls, 0, max(0, i-1))
 }
 
-// known says that every moment of [from, to) lies at most stale after a good
-// poll; where not, since names the last good poll before the unknown moment.
+// known returns whether every moment of [from, to) is at most stale after a successful poll; if not, since is the
+// last successful poll before the unknown moment.
 func (l *timeline) known(from, to time.Time, stale time.Duration) (since time.Time, ok bool) {
 	for _, p := range append(slices.Clip(l.polls), to) {
-		if p.After(from) { // [from, p) rests on the poll before
+		if p.After(from) { // [from, p) depends on the poll before
 			if since.IsZero() || min(p.Sub(since), to.Sub(since)) > stale {
 				return since, false
 			}
@@ -93,7 +91,7 @@ func (l *timeline) known(from, to time.Time, stale time.Duration) (since time.Ti
 	return since, true
 }
 
-// within lists the stays that touch [from, to), in a fixed order.
+// within returns the stays that overlap [from, to), in a fixed order.
 func (l *timeline) within(from, to time.Time) []stay {
 	var out []stay
 	for _, s := range l.closed {
@@ -112,7 +110,7 @@ func (l *timeline) within(from, to time.Time) []stay {
 	return out
 }
 
-// key is what makes two holdings the same. Keys order holdings.
+// key identifies a holding. Keys order holdings.
 type key struct {
 	device string
 	holder string // replica and owner; containers of one pod are one owner
@@ -129,8 +127,7 @@ func (k key) compare(o key) int {
 	return cmp.Or(strings.Compare(k.device, o.device), strings.Compare(k.holder, o.holder))
 }
 
-// key is equal for devices that are named alike; numbers order it as such, after
-// none at all.
+// key is equal for devices with equal names; numbers sort numerically, after missing ones.
 func (d Device) key() string {
 	number := func(n *uint32) int64 {
 		if n == nil {
@@ -142,7 +139,7 @@ func (d Device) key() string {
 		d.UUID, number(d.Index), number(d.Minor), number(d.GI), number(d.CI), d.Whole)
 }
 
-// String names a device for people.
+// String is the device's name for display.
 func (d Device) String() string {
 	var parts []string
 	if d.UUID != "" {

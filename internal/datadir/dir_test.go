@@ -62,7 +62,7 @@ func TestM8OpenFollowsNoLockThatSomebodyLaidThere(t *testing.T) {
 		t.Error("a LOCK that is a symbolic link: opened, want an error")
 	}
 	if text, err := os.ReadFile(target); err != nil || string(text) != "important" {
-		t.Errorf("the link's target says %q, %v", text, err)
+		t.Errorf("the link's target contains %q, %v", text, err)
 	}
 }
 
@@ -83,9 +83,9 @@ func TestM8OpenRefusesADirectoryThatOthersWrite(t *testing.T) {
 func TestOpenChecksTheFormat(t *testing.T) {
 	for text, want := range map[string]string{
 		"gputally data directory, format 2\n":  "its format 2 is newer than 1",
-		"gputally data directory, format x\n":  `says "gputally data directory, format x"`,
+		"gputally data directory, format x\n":  `contains "gputally data directory, format x"`,
 		"gpuledger data directory, format 1\n": "gpuledger wrote it",
-		"":                                     `says ""`,
+		"":                                     `contains ""`,
 	} {
 		path := t.TempDir()
 		write(t, filepath.Join(path, formatName), text)

@@ -13,7 +13,7 @@ import (
 	"github.com/gputally/gputally/internal/fault"
 )
 
-// Error is a path that somebody else could write, or read where it is secret.
+// Error is a path that another user could write, or, if it is secret, read.
 type Error struct {
 	Path string
 	What string // what is wrong with it and what to do
@@ -30,10 +30,10 @@ const (
 	groupWrite  = 0o020
 )
 
-// File refuses a file or folder that a user other than root and the process's
-// own could have written or replaced: it, the folders above it, and the symbolic
-// links on the way. What it takes is still there when it is opened. The error is an
-// *Error, or the operating system's where the path can't be looked at.
+// File returns an error if a user other than root and the process's own could have written or replaced a file or
+// directory: it checks the path, the directories above it, and the symbolic links on the way, so that an accepted
+// path can't be replaced before it is opened. The error is an *Error, or the operating system's if the path can't be
+// read.
 func File(path string) error {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -72,8 +72,7 @@ func File(path string) error {
 // maxLinks is Linux's MAXSYMLINKS.
 const maxLinks = 40
 
-// Secret is File for a password, a token or a private key: other users must not
-// be able to read it either.
+// Secret is File for a password, a token or a private key: other users must not be able to read it either.
 func Secret(path string) error {
 	if err := File(path); err != nil {
 		return err
@@ -89,7 +88,7 @@ func Secret(path string) error {
 	return nil
 }
 
-// check looks at a path itself: at a symbolic link, not where it leads.
+// check checks a path itself: a symbolic link, not its target.
 func check(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -100,12 +99,12 @@ func check(path string) error {
 		return nil
 	}
 	if !User(int(owner.Uid)) {
-		return &Error{path, fmt.Sprintf("belongs to user %d, and user %d runs this, who trusts root and itself alone. "+
+		return &Error{path, fmt.Sprintf("belongs to user %d, but this process of user %d trusts only root and its own user. "+
 			"Run this as user %d, or chown the file", owner.Uid, os.Geteuid(), owner.Uid)}
 	}
 	mode := info.Mode()
 	if mode&fs.ModeSymlink != 0 {
-		return nil // its mode says nothing: who may write its folder may replace it
+		return nil // its mode is irrelevant: only users who can write its directory can replace it
 	}
 	others := mode&othersWrite != 0 || mode&groupWrite != 0 && !ownGroup(owner.Gid)
 	if others && !(mode.IsDir() && mode&fs.ModeSticky != 0) && !readOnly(path) {
@@ -115,19 +114,19 @@ func check(path string) error {
 	return nil
 }
 
-// User says whether a user may decide for this process: root, and its own.
+// User returns whether a user may make decisions for this process: root, and its own user.
 func User(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
 func ownGroup(gid uint32) bool { return gid == 0 || int64(gid) == int64(os.Getegid()) }
 
-// readOnly says whether the path lies on a file system that is mounted read-only.
+// readOnly returns whether the path is on a file system that is mounted read-only.
 func readOnly(path string) bool {
 	var fs syscall.Statfs_t
 	return syscall.Statfs(path, &fs) == nil && fs.Flags&syscall.MS_RDONLY != 0
 }
 
-// Loopback says whether a URL's host is this machine by its own word: localhost
-// or a loopback address. Any other name may resolve to another machine.
+// Loopback returns whether a URL's host is certainly this machine: localhost or a loopback address. Other names may
+// resolve to other machines.
 func Loopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && address.IsLoopback()

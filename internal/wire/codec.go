@@ -11,12 +11,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Format is the one format of a Batch that this version reads and writes.
+// Format is the only format of a Batch that this version reads and writes.
 const Format = 1
 
-// Error is a batch that can't be used, with the reason under which it is
-// counted and dead-lettered: garbage and format, invalid (it contradicts itself),
-// limits (it contradicts hardware), too_costly.
+// Error is an unusable batch, with the reason by which it is counted and stored as a dead letter: garbage, format,
+// invalid (it contradicts itself), limits (it contradicts hardware), too_costly.
 type Error struct {
 	Reason string
 	Err    error
@@ -25,8 +24,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Reason + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Encode writes a batch in the current format. The same batch always gives
-// the same bytes.
+// Encode writes a batch in the current format, deterministically.
 func Encode(b *Batch) ([]byte, error) {
 	b.Format = Format
 	out, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
@@ -36,8 +34,7 @@ func Encode(b *Batch) ([]byte, error) {
 	return out, nil
 }
 
-// Decode reads a batch and counts the unknown fields in it, which a newer
-// collector may have put there. Its error is an *Error.
+// Decode reads a batch and counts its unknown fields, which a newer collector may have added. Its error is an *Error.
 func Decode(data []byte) (b *Batch, unknown int, err error) {
 	b = &Batch{}
 	refused := func(reason string, err error) (*Batch, int, error) { return nil, 0, &Error{Reason: reason, Err: err} }
@@ -64,15 +61,15 @@ func Decode(data []byte) (b *Batch, unknown int, err error) {
 }
 
 const (
-	// smallBytes is up to where a batch can't decode to much.
+	// smallBytes is the size up to which decoding a batch can't take much memory.
 	smallBytes = 64 << 10
-	// maxParts is more messages than a batch within the limits has. One of two bytes
-	// takes two hundred when it is decoded.
+	// maxParts is more messages than a batch within the limits has. A message of two bytes takes two hundred when
+	// decoded.
 	maxParts = MaxGPUs + MaxPools + MaxLeaves + 2*MaxHolds + MaxEvents + MaxGaps + 1<<10
 )
 
-// partsIn counts the messages in encoded bytes, and the fields that no message
-// has, without decoding them: from n on, until there are too many.
+// partsIn counts the messages and unknown fields in encoded bytes, without decoding them, starting at n; it stops
+// when there are too many.
 func partsIn(data []byte, m protoreflect.MessageDescriptor, n int) int {
 	for len(data) > 0 && n <= maxParts {
 		number, kind, size := protowire.ConsumeTag(data)
@@ -81,7 +78,7 @@ func partsIn(data []byte, m protoreflect.MessageDescriptor, n int) int {
 		}
 		data = data[size:]
 		if size = protowire.ConsumeFieldValue(number, kind, data); size < 0 {
-			return n // the decoder says what is wrong
+			return n // the decoder reports the error
 		}
 		switch field := m.Fields().ByNumber(number); {
 		case field == nil || !encodedAs(field, kind):
@@ -95,7 +92,7 @@ func partsIn(data []byte, m protoreflect.MessageDescriptor, n int) int {
 	return n
 }
 
-// encodedAs is false where the decoder takes the field as one it doesn't know.
+// encodedAs is false if the decoder would treat the field as unknown.
 func encodedAs(field protoreflect.FieldDescriptor, kind protowire.Type) bool {
 	switch field.Kind() {
 	case protoreflect.MessageKind, protoreflect.StringKind:
@@ -152,9 +149,8 @@ func fieldSize(raw []byte) int {
 	return n
 }
 
-// Hash identifies what a batch says: the SHA-256 of its canonical form. How it
-// was delivered (origin's window, the slot length declared for a new cluster)
-// is left out, so that a batch imported twice is the same batch.
+// Hash identifies a batch's content: the SHA-256 of its canonical form. How it was delivered (origin's window, the
+// slot length declared for a new cluster) is left out, so that a batch imported twice has the same hash.
 func Hash(b *Batch, encoded []byte) [32]byte {
 	if b.Origin != Origin_ORIGIN_IMPORT && b.Origin != Origin_ORIGIN_REPLAY {
 		return sha256.Sum256(encoded)
@@ -169,5 +165,5 @@ func Hash(b *Batch, encoded []byte) [32]byte {
 	return sha256.Sum256(canonical)
 }
 
-// ID is the first 8 bytes of a hash, as rows carry it.
+// ID is the first 8 bytes of a hash, the batch column of rows.
 func ID(hash [32]byte) uint64 { return binary.BigEndian.Uint64(hash[:8]) }

@@ -24,8 +24,8 @@ type jsonBatch struct {
 	GPUs        []jsonGPU  `json:"gpus"`
 }
 
-// jsonGPU has the generated message's own names, which encoding/json reads, but for
-// the bounds of times. What the format doesn't have is ignored.
+// jsonGPU has the generated message's own names, which encoding/json reads, except for the bounds of times. Unknown
+// keys are ignored.
 type jsonGPU struct {
 	*Gpu
 	Leaves []jsonLeaf `json:"leaves"`
@@ -56,9 +56,8 @@ type jsonHold struct {
 
 type ignored = json.RawMessage
 
-// ParseJSONLine reads one JSON object of the import format into a batch of
-// origin IMPORT and validates it. Metrics that the contract doesn't name are
-// ignored: they never decide money.
+// ParseJSONLine parses one JSON object of the import format into a batch of origin IMPORT and validates it. Metrics
+// that are not in the contract are ignored: they never affect money.
 func ParseJSONLine(line []byte) (*Batch, error) {
 	var j jsonBatch
 	if err := json.Unmarshal(line, &j); err != nil {
@@ -74,15 +73,15 @@ func ParseJSONLine(line []byte) (*Batch, error) {
 	return b, nil
 }
 
-// jsonError says in the file's own terms what the decoder disliked.
+// jsonError describes a decoder's error with the names of the file.
 func jsonError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field == "" {
 		return fmt.Errorf("not a JSON object: a %s", wrong.Value)
 	}
 	if errors.As(err, &wrong) {
-		field := strings.NewReplacer(".Gpu.", ".", ".Leaf.", ".").Replace(wrong.Field) // embedded: not the file's names
-		return fmt.Errorf("%s: a %s stands where a %s belongs", field, wrong.Value, wrong.Type)
+		field := strings.NewReplacer(".Gpu.", ".", ".Leaf.", ".").Replace(wrong.Field) // embedded types are not in the file
+		return fmt.Errorf("%s: got a %s, want a %s", field, wrong.Value, wrong.Type)
 	}
 	return fmt.Errorf("not a JSON object: %w", err)
 }
@@ -132,7 +131,7 @@ func (j *jsonBatch) batch() (*Batch, error) {
 	return b, nil
 }
 
-// observed sorts and joins the list: people write parts in any order.
+// observed sorts and joins the intervals: files list them in any order.
 func (j *jsonBatch) observed(b *Batch) error {
 	if j.Observed == nil {
 		return nil

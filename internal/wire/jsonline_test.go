@@ -100,8 +100,8 @@ func TestParseJSONLineRefuses(t *testing.T) {
 		`observed[0] [1 2 3]:`:                         `{` + head + `,"observed":[[1,2,3]]}`,
 		`observed[1] [9000 10001]:`:                    `{` + head + `,"observed":[[0,1],[9000,10001]]}`,
 		`observed[0] [5 4]:`:                           `{` + head + `,"observed":[[5,4]]}`,
-		`gpus.slices: a string stands where a uint32`:  `{` + head + `,"gpus":[{"uuid":"a","slices":"7"}]}`,
-		`gpus.energy_mj: a number 1.5 stands where`:    `{` + head + `,"gpus":[{"uuid":"a","energy_mj":1.5}]}`,
+		`gpus.slices: got a string, want a uint32`:     `{` + head + `,"gpus":[{"uuid":"a","slices":"7"}]}`,
+		`gpus.energy_mj: got a number 1.5`:             `{` + head + `,"gpus":[{"uuid":"a","energy_mj":1.5}]}`,
 		`gpus[0] (a): holds[0].leaf "x" is not a leaf`: `{` + head + `,"gpus":[{"uuid":"a","holds":[{"leaf":"x","owner":{}}]}]}`,
 	} {
 		t.Run(want, func(t *testing.T) {

@@ -6,81 +6,73 @@ import (
 	"slices"
 )
 
-// The limits of the contract: what hardware can have, and what can be settled in
-// a tenth of a second. A batch over one of them is refused whole, with the reason
-// "limits", since it contradicts hardware; a reading over one is absent.
-// docs/reference/formats.md lists them.
+// The limits of the contract: what hardware can have, and what can be classified in a tenth of a second. A batch that
+// exceeds one is refused whole, with the reason "limits", since it contradicts hardware; a reading that exceeds one
+// is absent. docs/reference/formats.md lists them.
 const (
-	// MaxNameBytes is the length of a name: what identifies capacity (cluster,
-	// node, collector, GPU, model, leaf, profile), and what Name makes of an owner
-	// fact. Kubernetes' own names end at 253 bytes, hardly any comes near it.
+	// MaxNameBytes is the length of a name: an identifier of capacity (cluster, node, collector, GPU, model, leaf,
+	// profile), and the result of Name for an owner fact. Names in Kubernetes have up to 253 bytes, but rarely this
+	// many.
 	MaxNameBytes = 200
-	// MaxTextBytes is the length of any other string, and of an owner fact before
-	// Name.
+	// MaxTextBytes is the length of any other string, and of an owner fact before Name.
 	MaxTextBytes = 1 << 10
 
-	// MinTimeMS is 2000-01-01T00:00:00Z: no GPU was metered before, and a clock that
-	// was never set shows 1970. MaxTimeMS is 2106-02-07T06:28:16Z, where the seconds
-	// of rows end.
+	// MinTimeMS is 2000-01-01T00:00:00Z: older times come from clocks that were never set. MaxTimeMS is
+	// 2106-02-07T06:28:16Z, the end of the range of the tables' seconds.
 	MinTimeMS = 946_684_800_000
 	MaxTimeMS = 1000 << 32
-	// MaxSeq is a batch per millisecond for 34 years. Checks add to it.
+	// MaxSeq is a batch per millisecond for 34 years, small enough for sums.
 	MaxSeq = 1 << 40
 
-	// MaxGPUs is how many boards a node has: the largest have 72 in one rack.
+	// MaxGPUs is the number of boards of a node: the largest have 72 in one rack.
 	MaxGPUs = 256
-	// MaxPools is how many pools a node has: one per model.
+	// MaxPools is the number of pools of a node: one per model.
 	MaxPools = 256
-	// MaxSlices is the compute slices of a board or of its leaf: 7 today.
+	// MaxSlices is the number of compute slices of a board or leaf: 7 today.
 	MaxSlices = 1 << 10
-	// MaxPoolSlices is a million GPUs in milli-GPUs: of a pool, and of all pools of
-	// a batch together.
+	// MaxPoolSlices is a million GPUs in milli-GPUs: of a pool, and of all pools of a batch together.
 	MaxPoolSlices = 1_000_000_000
 
-	// MaxLeavesAtOnce is how many leaves of a board exist at one instant: MIG has 7
-	// compute instances at most. MaxBoardLeaves is how many exist in one slot, when
-	// MIG is cut anew in it.
+	// MaxLeavesAtOnce is the number of leaves of a board at one instant: MIG has at most 7 compute instances.
+	// MaxBoardLeaves is the number in one slot, in which MIG may be reconfigured.
 	MaxLeavesAtOnce = 64
 	MaxBoardLeaves  = 1 << 10
-	// MaxLeaves is how many leaves a batch has, of all boards and pools: an
-	// allocation of a pool is one.
+	// MaxLeaves is the number of leaves of a batch, of all boards and pools: each allocation of a pool is a leaf.
 	MaxLeaves = 1 << 14
-	// MaxHolds is how many holds a batch has.
+	// MaxHolds is the number of holds of a batch.
 	MaxHolds = 1 << 14
-	// MaxHolders is how many holds of a leaf there are at one instant. Time slicing
-	// and MPS share a board among 48 clients at most.
+	// MaxHolders is the number of holds of a leaf at one instant. Time slicing and MPS share a board among at most 48
+	// clients.
 	MaxHolders = 128
-	// MaxCost is what settling a batch may cost, in the units of leafCost: about a
-	// tenth of a second. It is counted from what the batch says, so that a replay on
-	// a slower machine comes to the same verdict.
+	// MaxCost is the cost of classifying a batch, in the units of leafCost: about a tenth of a second. It is computed
+	// from the batch's content, so that a replay on a slower machine has the same result.
 	MaxCost = 1_200_000
-	// MaxReplicas bounds a share's denominator, which settlement keeps in 16 bits.
+	// MaxReplicas bounds a share's denominator, which is stored in 16 bits.
 	MaxReplicas = 1<<16 - 1
 
-	// MaxObserved is into how many parts a slot is cut by clock steps and failures.
+	// MaxObserved is the number of parts into which clock steps and failures divide a slot.
 	MaxObserved = 64
-	// MaxEvents is how many events a slot has.
+	// MaxEvents is the number of events of a slot.
 	MaxEvents = 1 << 12
-	// MaxGaps is how many lost ranges of sequence numbers one batch announces; the
-	// next batch announces more.
+	// MaxGaps is the number of lost ranges of sequence numbers that one batch announces; the next batch announces the
+	// rest.
 	MaxGaps = 1 << 12
-	// MaxReasons is how many reasons a boot's counters tell apart.
+	// MaxReasons is the number of reasons in a boot's counters.
 	MaxReasons = 64
-	// MaxMetrics is how many other metrics a GPU or a leaf has.
+	// MaxMetrics is the number of other metrics of a GPU or leaf.
 	MaxMetrics = 256
 
-	// MaxWatts is beyond any board. More power is a broken reading: absent.
+	// MaxWatts is more than any board's power. Higher readings are wrong: absent.
 	MaxWatts = 3000
-	// EnergyToleranceMS lengthens the time an energy delta covers when it is held
-	// against MaxWatts: a counter is read up to one period of sampling (1 s) late at
-	// either end.
+	// EnergyToleranceMS is added to the duration of an energy delta when it is compared with MaxWatts: a counter is
+	// read up to one sampling period (1 s) late at either end.
 	EnergyToleranceMS = 2000
-	// MaxEnergySpanMS is 397 days, longer than a counter runs without a reader. The
-	// energy of a longer span is absent.
+	// MaxEnergySpanMS is 397 days, longer than a counter runs without being read. The energy of a longer span is
+	// absent.
 	MaxEnergySpanMS = 1 << 35
 )
 
-// limitError is a batch that contradicts hardware or costs too much.
+// limitError is a batch that contradicts hardware or is too costly.
 type limitError struct{ reason, text string }
 
 func (e *limitError) Error() string { return e.text }
@@ -89,24 +81,23 @@ func over(format string, args ...any) error {
 	return &limitError{"limits", fmt.Sprintf(format, args...)}
 }
 
-// checker holds one batch to the limits, and counts what it will cost.
+// checker checks one batch against the limits, and computes its cost.
 type checker struct {
 	slotMS int64
-	parts  int // into which the slot is cut
+	parts  int // of the slot
 	cost   int
 	text   int // bytes of owner facts
 }
 
 func (c *checker) spend(cost int) error {
 	if c.cost += cost; c.cost > MaxCost {
-		text := fmt.Sprintf("what the batch says so far costs %d to settle, more than %d", c.cost, MaxCost)
+		text := fmt.Sprintf("the batch costs at least %d units to classify, more than %d", c.cost, MaxCost)
 		return &limitError{"too_costly", text}
 	}
 	return nil
 }
 
-// name refuses what is not its own Name: rewritten, it would name other capacity
-// than the sender's.
+// name refuses a text that Name would change: changed, it would name other capacity than the sender's.
 func (c *checker) name(field, s string) error {
 	if plain(s) {
 		return nil
@@ -118,12 +109,12 @@ func (c *checker) name(field, s string) error {
 		return err
 	}
 	if Name(s) != s {
-		return over("%s %s: not in NFC, or with characters or ends that can't be seen", field, shown(s))
+		return over("%s %s: not in NFC, or has invisible characters or spaces at its ends", field, shown(s))
 	}
 	return nil
 }
 
-// owner takes facts of any content: Name makes names of them.
+// owner accepts facts of any content: Name converts them to names.
 func (c *checker) owner(o *Owner) error {
 	if o == nil {
 		return errors.New("owner is missing")
@@ -143,10 +134,10 @@ func facts(o *Owner) [9]string {
 	return [...]string{o.Tenant, o.Project, o.Namespace, o.Pod, o.Uid, o.Container, o.Job, o.User, o.Account}
 }
 
-// fewFacts is how many bytes of owner facts cost too little to look at them.
+// fewFacts is the size in bytes of owner facts whose cost needs no check.
 const fewFacts = 128 << 10
 
-// ownersText counts what Name has to do.
+// ownersText adds the cost of Name.
 func (c *checker) ownersText(b *Batch) error {
 	if c.text <= fewFacts {
 		return nil
@@ -173,7 +164,7 @@ func checkText(field, s string) error {
 	return nil
 }
 
-// shown is the beginning of a text, in quotes.
+// shown is the beginning of a text, quoted.
 func shown(s string) string {
 	const most = 40
 	if len(s) > most {
@@ -182,7 +173,7 @@ func shown(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// count is one number of a batch, and its limit.
+// count is a number in a batch with its limit.
 type count struct {
 	field string
 	n     int
@@ -198,8 +189,7 @@ func checkCounts(counts ...count) error {
 	return nil
 }
 
-// withinLimits holds what a batch says beside its GPUs, and how many things it
-// lists, to the limits.
+// withinLimits checks the batch's numbers outside the GPUs, and the lengths of its lists.
 func (c *checker) withinLimits(b *Batch) error {
 	boards, pools, leaves, holds, poolSlices := 0, 0, 0, 0, 0
 	for _, g := range b.Gpus {
@@ -240,7 +230,7 @@ func (c *checker) withinLimits(b *Batch) error {
 	return nil
 }
 
-// checkSequence holds the numbers that checks add and compare to their ranges.
+// checkSequence checks the ranges of numbers that are added and compared later.
 func checkSequence(b *Batch) error {
 	switch {
 	case b.BootMs > MaxTimeMS:
@@ -273,8 +263,8 @@ func checkSequence(b *Batch) error {
 	return nil
 }
 
-// crowds holds how many leaves of a GPU exist, and how many holds of a leaf there
-// are at one instant, to the limits, and counts what sharing them out costs.
+// crowds checks how many leaves of a GPU, and how many holds of a leaf, there are at one instant, and adds the cost
+// of sharing.
 func (c *checker) crowds(g *Gpu) error {
 	if len(g.Leaves) > MaxLeavesAtOnce && !g.Pool {
 		var at crowd
@@ -308,15 +298,14 @@ func (c *checker) crowds(g *Gpu) error {
 	return c.spend(cost)
 }
 
-// fewHolds is up to where the holds of a GPU need no closer look.
+// fewHolds is the number of holds of a GPU that need no further check.
 const fewHolds = 32
 
-// leafCost is what sharing out a leaf costs: each hold is sorted into each part,
-// meets the others that are there, and is summed over as many denominators. A
-// unit is about 50 ns, what one byte costs that Name has to look at.
+// leafCost is the cost of sharing a leaf: each hold is sorted into each part, compared with the others of that part,
+// and summed over as many denominators. A unit is about 50 ns, the cost of one byte in Name.
 func leafCost(holds, atOnce, parts int) int { return holds * parts * (atOnce + 8) }
 
-// crowd is spans of time within the slot, in ms.
+// crowd is a set of time spans within the slot, in ms.
 type crowd struct{ from, to []int64 }
 
 func (c *crowd) add(from, to *int64, slotMS int64) {
@@ -325,7 +314,7 @@ func (c *crowd) add(from, to *int64, slotMS int64) {
 	}
 }
 
-// most is how many spans there are at one instant.
+// most is the largest number of spans at one instant.
 func (c *crowd) most() (most int) {
 	slices.Sort(c.from)
 	slices.Sort(c.to)
@@ -339,9 +328,8 @@ func (c *crowd) most() (most int) {
 	return most
 }
 
-// Energy is how far a GPU's energy counter moved, in mJ, and the ms that covers.
-// ok is false where nothing was read, and where it is more than MaxWatts could
-// move it: then it is absent (R16), and nobody's.
+// Energy returns the energy delta of a GPU in mJ, and the time in ms that it covers. ok is false if nothing was read,
+// or if the delta exceeds what MaxWatts allow: then it is absent (R16).
 func Energy(g *Gpu, slotMS int64) (mj, spanMS int64, ok bool) {
 	if g.EnergyMj == nil {
 		return 0, 0, false

@@ -1,16 +1,14 @@
 package wire
 
-// What a batch that no live collector measured is called in the runs under which
-// operators send them.
+// Kinds of import runs under which operators send batches that no live collector measured.
 const (
 	SendsImport    = "import"
 	SendsReplay    = "replay"
 	SendsSimulated = "simulated"
-	SendsFill      = "fill" // allocation records, for time of which no collector told anything (R18)
+	SendsFill      = "fill" // allocation records, for time that no collector reported (R18)
 )
 
-// Sends is what the run must send under which the batch is admitted; empty: the
-// batch is live and needs none.
+// Sends is the kind of run that a batch requires to be admitted; empty: it is live and needs none.
 func Sends(b *Batch) string {
 	switch {
 	case b.Fill:

@@ -10,13 +10,12 @@ const (
 	observedBits = 22 // an hour has 3,600,000 ms
 )
 
-// FillRev is the rank of a fill, below that of every other batch: whoever saw
-// anything of the slot, or says that he saw nothing, replaces it (R18).
+// FillRev is the rank of a fill, below that of every other batch: any collector's batch replaces it, even an
+// unobserved one (R18).
 const FillRev = 0
 
-// Rev ranks the batches of one (node, slot): attribution ok first, then the
-// milliseconds of the slot that were observed, then the later boot (R1). A fill
-// is below all; of two the later run's is the greater Rank.
+// Rev ranks the batches of one (node, slot): attribution ok first, then the observed milliseconds of the slot, then
+// the later boot (R1). A fill ranks below all; of two fills the later run's Rank is greater.
 func Rev(b *Batch) uint64 {
 	if b.Fill {
 		return FillRev
@@ -29,7 +28,7 @@ func Rev(b *Batch) uint64 {
 	return max(rev, FillRev+1)
 }
 
-// Rank is what decides between two batches of one (node, slot).
+// Rank decides which of two batches of one (node, slot) counts.
 type Rank struct {
 	Rev       uint64
 	Collector string
@@ -50,13 +49,13 @@ func (r Rank) Compare(o Rank) int {
 	)
 }
 
-// AttributionOK says whether the batch's holds are the whole truth (R4).
+// AttributionOK returns whether the batch's holds are complete (R4).
 func AttributionOK(b *Batch) bool { return b.Attribution != Attribution_ATTRIBUTION_FAILED }
 
-// EnumerationComplete says whether a GPU that isn't listed is lost (R2).
+// EnumerationComplete returns whether a GPU missing in the batch is lost (R2).
 func EnumerationComplete(b *Batch) bool { return b.Enumeration != Enumeration_ENUMERATION_PARTIAL }
 
-// ObservedMS is how many milliseconds of the slot were seen.
+// ObservedMS is the number of observed milliseconds of the slot.
 func ObservedMS(b *Batch) int64 {
 	var sum int64
 	for _, o := range Observed(b) {
@@ -65,7 +64,7 @@ func ObservedMS(b *Batch) int64 {
 	return sum
 }
 
-// Observed lists the parts of the slot that were seen, ascending and disjoint.
+// Observed lists the observed parts of the slot, ascending and disjoint.
 func Observed(b *Batch) []*Interval {
 	switch {
 	case b.Unobserved:

@@ -9,9 +9,8 @@ import (
 
 const hourMS = 3_600_000
 
-// Validate refuses a batch that contradicts itself. The error names the field,
-// the value and the place. Values out of a metric's range are not errors: the
-// settlement takes them as absent.
+// Validate refuses a batch that contradicts itself. The error names the field, the value and the place. Values out of
+// a metric's range are not errors: they are treated as absent.
 func Validate(b *Batch) error {
 	c := checker{slotMS: b.SlotMs, parts: len(b.Observed) + 1}
 	if err := validateHead(b); err != nil {
@@ -51,7 +50,7 @@ func Validate(b *Batch) error {
 	return c.ownersText(b)
 }
 
-// validateHead is about who sent the batch, of which slot, and how it came about.
+// validateHead checks the sender, the slot and the origin.
 func validateHead(b *Batch) error {
 	for _, f := range identityOf(b) {
 		if f.value == "" {
@@ -68,7 +67,7 @@ func validateHead(b *Batch) error {
 		{"origin", int32(b.Origin), Origin_name},
 	} {
 		if e.known[e.value] == "" {
-			return fmt.Errorf("%s %d: is none of the contract's values", e.name, e.value)
+			return fmt.Errorf("%s %d: not a known value", e.name, e.value)
 		}
 	}
 	switch {
@@ -81,17 +80,17 @@ func validateHead(b *Batch) error {
 	case b.SlotStartMs < MinTimeMS:
 		return over("slot %d: is before 2000-01-01T00:00:00Z", b.SlotStartMs)
 	case b.SlotStartMs > MaxTimeMS-b.SlotMs:
-		return over("slot %d: rows can't carry a time after 2106-02-07T06:28:16Z", b.SlotStartMs)
+		return over("slot %d: is after 2106-02-07T06:28:16Z", b.SlotStartMs)
 	case b.BootMs < 0:
 		return fmt.Errorf("boot_ms %d: must not be negative", b.BootMs)
 	}
 	return nil
 }
 
-// namedText is a field's name and its value.
+// namedText is a field's name and value.
 type namedText struct{ name, value string }
 
-// identityOf is the text that says whose the batch is.
+// identityOf are the fields that identify the sender.
 func identityOf(b *Batch) [3]namedText {
 	return [...]namedText{{"cluster", b.Cluster}, {"node", b.Node}, {"collector", b.Collector}}
 }
@@ -110,26 +109,25 @@ func validateObserved(b *Batch) error {
 	return nil
 }
 
-// validateFill holds a fill to what records can tell: who held which leaf of
-// which board (R18).
+// validateFill checks that a fill has only what records contain: who held which leaf of which board (R18).
 func validateFill(b *Batch) error {
 	switch {
 	case b.Origin != Origin_ORIGIN_IMPORT:
-		return fmt.Errorf("origin %s: only imports fill", b.Origin)
+		return fmt.Errorf("origin %s: a fill must have origin import", b.Origin)
 	case !AttributionOK(b) || EnumerationComplete(b) || b.Unobserved || len(b.Observed) > 0:
 		return errors.New("attribution, enumeration or observed: " +
-			"records say who held a leaf, not what was seen of the node")
+			"allocation records have holds only")
 	case len(b.Events) > 0:
-		return fmt.Errorf("%d events: records have none", len(b.Events))
+		return fmt.Errorf("%d events: allocation records have none", len(b.Events))
 	}
 	for i, g := range b.Gpus {
 		if g.Pool || g.Lost || g.Unhealthy || g.EnergyMj != nil || g.PowerWatts != nil || len(g.MetricFields) > 0 {
-			return fmt.Errorf("gpus[%d] (%.40s): a pool, health, energy and metrics are not in records", i, g.Uuid)
+			return fmt.Errorf("gpus[%d] (%.40s): pool, health, energy and metrics are not in allocation records", i, g.Uuid)
 		}
 		for j, l := range g.Leaves {
 			if l.Unhealthy || l.SmActive != nil || l.GrEngineActive != nil || l.GpuUtil != nil ||
 				len(l.MetricFields) > 0 {
-				return fmt.Errorf("gpus[%d].leaves[%d] (%.40s): health and evidence are not in records", i, j, l.Id)
+				return fmt.Errorf("gpus[%d].leaves[%d] (%.40s): health and evidence are not in allocation records", i, j, l.Id)
 			}
 		}
 	}
@@ -147,7 +145,7 @@ func (c *checker) gpu(g *Gpu) error {
 	case len(g.Leaves) > MaxBoardLeaves && !g.Pool:
 		return over("leaves: %d, more than %d", len(g.Leaves), MaxBoardLeaves)
 	case g.UnknownCapacity && !g.Pool:
-		return errors.New("unknown_capacity: only a pool's can be")
+		return errors.New("unknown_capacity: only allowed for a pool")
 	}
 	if err := cmp.Or(c.name("model", g.Model), validateMetrics(g.MetricFields, g.MetricValues)); err != nil {
 		return err
@@ -206,8 +204,8 @@ func validateMetrics(fields []uint32, values []float64) error {
 	return nil
 }
 
-// validatePool holds a pool to what can be known of many GPUs at once: how many
-// there are, and how much of them each allocation took (R18).
+// validatePool checks that a pool has only what can be known of many GPUs together: their number, and how much of
+// them each allocation took (R18).
 func validatePool(g *Gpu) error {
 	switch {
 	case g.Slices < 1 || g.Slices > MaxPoolSlices:
@@ -249,12 +247,12 @@ func Span(from, to *int64, slotMS int64) (lo, hi int64) {
 	return lo, hi
 }
 
-// validateInstances refuses a GPU instance beside its own compute instances:
-// the same slices would count twice.
+// validateInstances refuses a GPU instance and its own compute instances at the same time: the same slices would
+// count twice.
 func validateInstances(g *Gpu, slotMS int64) error {
 	type compute struct {
 		from int64
-		to   int64 // the latest end of this one and of those that begin before it
+		to   int64 // the latest end of this and all earlier ones
 		id   string
 	}
 	var computes map[uint32][]compute // by GPU instance
@@ -282,7 +280,7 @@ func validateInstances(g *Gpu, slotMS int64) error {
 		list := computes[*l.Gi]
 		n, _ := slices.BinarySearchFunc(list, hi, func(c compute, hi int64) int { return cmp.Compare(c.from, hi) })
 		if n > 0 && lo < hi && list[n-1].to > lo {
-			return fmt.Errorf("leaves[%d] (%s): GPU instance %d stands beside its own compute instance %s",
+			return fmt.Errorf("leaves[%d] (%s): GPU instance %d overlaps its own compute instance %s",
 				i, l.Id, *l.Gi, list[n-1].id)
 		}
 	}

@@ -49,7 +49,7 @@ func TestValidateRefuses(t *testing.T) {
 		`slot 1772323205000:`:                 func(b *wire.Batch) { b.SlotStartMs += 5000 },
 		`slot -10000:`:                        func(b *wire.Batch) { b.SlotStartMs = -10_000 },
 		`cluster_slot_ms 1:`:                  func(b *wire.Batch) { b.ClusterSlotMs = 1 },
-		`slot 4294967300000: rows can't`:      func(b *wire.Batch) { b.SlotStartMs = 4_294_967_300_000 },
+		`slot 4294967300000: is after`:        func(b *wire.Batch) { b.SlotStartMs = 4_294_967_300_000 },
 		`boot_ms -1:`:                         func(b *wire.Batch) { b.BootMs = -1 },
 		`observed[0] [-1, 3000)`:              func(b *wire.Batch) { b.Observed[0].FromMs = -1 },
 		`observed[1] [2000, 10000)`:           func(b *wire.Batch) { b.Observed[1].FromMs = 2000 },
@@ -80,7 +80,7 @@ func TestValidateRefuses(t *testing.T) {
 		`leaves[1] (4712): a pool has no MIG`: func(b *wire.Batch) { b.Gpus[3].Leaves[1].Gi = proto.Uint32(1) },
 		`metric_values differ in length`:      func(b *wire.Batch) { b.Gpus[0].MetricValues = nil },
 		`leaves[0] (gpu): metric_fields`:      func(b *wire.Batch) { b.Gpus[0].Leaves[0].MetricValues = nil },
-		`(gi1): GPU instance 0 stands beside its own compute instance gi2/0`: func(b *wire.Batch) {
+		`(gi1): GPU instance 0 overlaps its own compute instance gi2/0`: func(b *wire.Batch) {
 			b.Gpus[1].Leaves[1].Gi = proto.Uint32(0)
 		},
 	} {
@@ -98,14 +98,14 @@ func TestValidateRefuses(t *testing.T) {
 // somebody who looked could (R18).
 func TestValidateFill(t *testing.T) {
 	for want, change := range map[string]func(*wire.Batch){
-		"":                         func(*wire.Batch) {},
-		"origin ORIGIN_LIVE":       func(b *wire.Batch) { b.Origin = wire.Origin_ORIGIN_LIVE },
-		"attribution, enumeration": func(b *wire.Batch) { b.Attribution = wire.Attribution_ATTRIBUTION_FAILED },
-		"or observed: records":     func(b *wire.Batch) { b.Observed = []*wire.Interval{{ToMs: 1}} },
-		"1 events":                 func(b *wire.Batch) { b.Events = []*wire.Event{{Kind: "xid"}} },
-		"gpus[0] (g): a pool":      func(b *wire.Batch) { b.Gpus[0].Lost = true },
-		"energy and metrics":       func(b *wire.Batch) { b.Gpus[0].EnergyMj = proto.Int64(0) },
-		"gpus[0].leaves[0] (gpu)":  func(b *wire.Batch) { b.Gpus[0].Leaves[0].GpuUtil = proto.Float64(0) },
+		"":                                func(*wire.Batch) {},
+		"origin ORIGIN_LIVE":              func(b *wire.Batch) { b.Origin = wire.Origin_ORIGIN_LIVE },
+		"attribution, enumeration":        func(b *wire.Batch) { b.Attribution = wire.Attribution_ATTRIBUTION_FAILED },
+		"or observed: allocation records": func(b *wire.Batch) { b.Observed = []*wire.Interval{{ToMs: 1}} },
+		"1 events":                        func(b *wire.Batch) { b.Events = []*wire.Event{{Kind: "xid"}} },
+		"gpus[0] (g): pool":               func(b *wire.Batch) { b.Gpus[0].Lost = true },
+		"energy and metrics":              func(b *wire.Batch) { b.Gpus[0].EnergyMj = proto.Int64(0) },
+		"gpus[0].leaves[0] (gpu)":         func(b *wire.Batch) { b.Gpus[0].Leaves[0].GpuUtil = proto.Float64(0) },
 	} {
 		b := &wire.Batch{
 			Format: wire.Format, Cluster: "k", Node: "n", Collector: "c", SlotStartMs: wire.MinTimeMS, SlotMs: 10_000, Fill: true,

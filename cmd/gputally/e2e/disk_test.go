@@ -85,7 +85,7 @@ func testFullDisk(t *testing.T) {
 	for _, part := range []fullPart{
 		{
 			datadir.SpoolDir, 1 << 20, spooled,
-			regexp.MustCompile(`append to spool failed, trying again.*/spool/sim/\S+ no space left on device`),
+			regexp.MustCompile(`appending to the spool failed, trying again.*/spool/sim/\S+ no space left on device`),
 		},
 		{
 			datadir.BrokerDir, 1 << 20, "gputally_collector_messages_published_total",

@@ -10,10 +10,9 @@ import (
 	"github.com/gputally/gputally/collector/attribution"
 )
 
-// checkpoint is what we read of the file in which NVIDIA's DRA driver keeps the
-// claims it prepared (cmd/gpu-kubelet-plugin/checkpointv.go of
-// kubernetes-sigs/dra-driver-nvidia-gpu): the only place that names a MIG device
-// made on demand. The driver replaces the file whole.
+// checkpoint has the needed fields of the file in which NVIDIA's DRA driver stores the claims it prepared
+// (cmd/gpu-kubelet-plugin/checkpointv.go of kubernetes-sigs/dra-driver-nvidia-gpu): the only place with the UUID of a
+// MIG device created on demand. The driver replaces the file atomically.
 type checkpoint struct {
 	V1 preparedClaims `json:"v1"`
 	V2 preparedClaims `json:"v2"`
@@ -33,17 +32,17 @@ type preparedDevice struct {
 			UUID string `json:"migUUID"`
 		} `json:"concrete"`
 		Device struct {
-			CDI []string `json:"CDIDeviceIDs"` // of this claim and device alone
+			CDI []string `json:"CDIDeviceIDs"` // of this claim and device only
 		} `json:"device"`
 	} `json:"mig"`
 }
 
-// fromCheckpoint finds the MIG device that the driver made for a grant; the grant's CDI
-// device tells which. cause is why it has to be looked for here.
+// fromCheckpoint returns the MIG device that the driver created for a grant, by the grant's CDI device. cause is the
+// error that made the lookup necessary.
 func (r *Reader) fromCheckpoint(g grant, cause error) (attribution.Device, error) {
 	path := r.cfg.DRACheckpoint
 	if path == "" {
-		return attribution.Device{}, fmt.Errorf("%w, which only the driver can name: set dra_checkpoint", cause)
+		return attribution.Device{}, fmt.Errorf("%w; only the driver knows it: set dra_checkpoint", cause)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -64,8 +63,7 @@ func (r *Reader) fromCheckpoint(g grant, cause error) (attribution.Device, error
 	return attribution.Device{}, fmt.Errorf("%w: the driver's checkpoint %s has no CDI device %q", cause, path, g.cdi)
 }
 
-// find is the UUID of the MIG device prepared under one of the CDI names; empty:
-// there is none.
+// find returns the UUID of the MIG device prepared under one of the CDI names; empty: none.
 func (p preparedClaims) find(cdi []string) string {
 	for _, claim := range p.Claims {
 		for _, group := range claim.PreparedDevices {

@@ -17,34 +17,33 @@ type draDevice struct{ driver, pool, device string }
 
 func (d draDevice) String() string { return d.driver + "/" + d.pool + "/" + d.device }
 
-// draGrant is a claim's device in the hands of a pod.
+// draGrant is a claim's device that a pod has.
 type draGrant struct {
 	pod    podKey
 	claim  claimKey
 	device draDevice
 }
 
-// claimKey names a ResourceClaim; zero: no claim.
+// claimKey is a ResourceClaim's name; zero: no claim.
 type claimKey struct{ namespace, name string }
 
 func (k claimKey) String() string { return k.namespace + "/" + k.name }
 
-// granted is what a draGrant turned out to be.
+// granted is the result of looking up a draGrant.
 type granted struct {
 	device attribution.Device
-	admin  bool // granted with adminAccess, beside those who hold the device
+	admin  bool // granted with adminAccess, in addition to the device's holders
 }
 
-// draBook remembers each grant's device for as long as it is granted: a MIG
-// device of the same name may be another one later, but never while it is held.
+// draBook stores each grant's device for as long as it is granted: a MIG device's name may later denote another
+// device, but not while it is held.
 type draBook struct {
 	known   map[draGrant]granted
-	version string // of resource.k8s.io that answered last
+	version string // of resource.k8s.io in the last answer
 }
 
-// claimDevice takes the device's name out of a claim's resource. Where that is
-// empty, the CDI device names it: k8s.DRIVER/device=NAME, or
-// k8s.DRIVER/claim=CLAIM-UID-NAME.
+// claimDevice returns the device's name from a claim's resource. If that is empty, the name of the CDI device is
+// used: k8s.DRIVER/device=NAME, or k8s.DRIVER/claim=CLAIM-UID-NAME.
 func claimDevice(r *podresourcesv1.ClaimResource) (draDevice, error) {
 	d := draDevice{r.GetDriverName(), r.GetPoolName(), r.GetDeviceName()}
 	for _, cdi := range r.GetCdiDevices() {
@@ -65,14 +64,13 @@ func claimDevice(r *podresourcesv1.ClaimResource) (draDevice, error) {
 	return d, nil
 }
 
-// pending is a grant seen for the first time.
+// pending is a new grant.
 type pending struct {
 	grant
 	key draGrant
 }
 
-// identify finds the board or MIG device of every DRA grant; a grant that is new
-// is looked up afresh.
+// identify finds the board or MIG device of every DRA grant; it looks up new grants.
 func (r *Reader) identify(ctx context.Context, holders []holder) (map[draGrant]granted, error) {
 	known := map[draGrant]granted{}
 	var unknown []pending
@@ -141,7 +139,7 @@ func (r *Reader) lookUp(ctx context.Context, unknown []pending, known map[draGra
 	return joined(errs)
 }
 
-// allocation is what we read of a ResourceClaim: equal in all versions of the API.
+// allocation has the needed fields of a ResourceClaim, which are equal in all versions of the API.
 type allocation []struct {
 	Driver      string `json:"driver"`
 	Pool        string `json:"pool"`
@@ -149,8 +147,8 @@ type allocation []struct {
 	AdminAccess bool   `json:"adminAccess"`
 }
 
-// admin reports whether a claim has a device for administration alone, as
-// monitoring does: it is allocated to nobody by that, and may be held by others.
+// admin returns whether a claim has a device with adminAccess only, for monitoring: the device is not allocated by
+// that, and may be held by others.
 func (a allocation) admin(d draDevice) bool {
 	admin := false
 	for _, result := range a {

@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	// objectMaxBytes bounds what is kept of an answer at once: the API server stores
-	// objects of 1.5 MiB, which JSON's escapes make six times as large.
+	// objectMaxBytes bounds how much of an answer is in memory at once: the API server stores objects of up to 1.5
+	// MiB, which JSON's escapes make up to six times as large.
 	objectMaxBytes = 16 << 20
-	// refusalMaxBytes is as much of a refusal as is read for its reason.
+	// refusalMaxBytes bounds how much of an error answer is read for its message.
 	refusalMaxBytes = 64 << 10
 )
 
-// client asks one HTTPS server of Kubernetes. It is not for concurrent use.
+// client sends requests to one HTTPS server of Kubernetes. It is not safe for concurrent use.
 type client struct {
 	name string // "kubelet" or "API server", for errors
 	base string
 	cfg  Endpoint
 
 	http *http.Client
-	ca   []byte // content of cfg.CAFile that http was made of
+	ca   []byte // content of cfg.CAFile with which http was created
 }
 
 // statusError is an answer other than 200.
@@ -51,7 +51,7 @@ func isNotFound(err error) bool {
 	return errors.As(err, &e) && e.status == http.StatusNotFound
 }
 
-// newKubeletClient asks the kubelet of the node.
+// newKubeletClient returns a client of the node's kubelet.
 func newKubeletClient(cfg Endpoint, node string) *client {
 	base := cfg.URL
 	if base == "" {
@@ -60,23 +60,22 @@ func newKubeletClient(cfg Endpoint, node string) *client {
 	return &client{name: "kubelet", base: base, cfg: cfg}
 }
 
-// newAPIClient asks the API server: the configured one, or the one that every
-// pod's environment names.
+// newAPIClient returns a client of the API server: the configured one, or the one in the pod's environment.
 func newAPIClient(cfg Endpoint, getenv func(string) string) (*client, error) {
 	base := cfg.URL
 	if base == "" {
 		host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 		if host == "" || port == "" {
 			return nil, errors.New("find API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this " +
-				"is no pod, so api.url is needed")
+				"is not a pod, so set api.url")
 		}
 		base = "https://" + net.JoinHostPort(host, port)
 	}
 	return &client{name: "API server", base: base, cfg: cfg}, nil
 }
 
-// get decodes the JSON object at path, which must be of the kind wanted: a proxy's
-// or a login page's answer must not read like an empty list.
+// get decodes the JSON object at path, which must be of the given kind, so that the answer of a proxy or a login page
+// isn't taken for an empty list.
 func (c *client) get(ctx context.Context, path string, query url.Values, kind string, out any) error {
 	return c.stream(ctx, path, query, func(answer io.Reader) error {
 		body, err := io.ReadAll(io.LimitReader(answer, objectMaxBytes+1))
@@ -100,7 +99,7 @@ func (c *client) get(ctx context.Context, path string, query url.Values, kind st
 		case header.Kind != kind:
 			return fmt.Errorf("answer is of kind %q, want %s", header.Kind, kind)
 		case header.Metadata.Continue != "":
-			return errors.New("answer is only a part of the list")
+			return errors.New("answer is only part of the list")
 		}
 		if err := json.Unmarshal(body, out); err != nil {
 			return fmt.Errorf("decode %s: %w", kind, err)
@@ -109,7 +108,7 @@ func (c *client) get(ctx context.Context, path string, query url.Values, kind st
 	})
 }
 
-// stream gives the answer's body to read; its errors name server and question.
+// stream passes the answer's body to read; its errors name the server and the path.
 func (c *client) stream(ctx context.Context, path string, query url.Values, read func(io.Reader) error) error {
 	target := strings.TrimSuffix(c.base, "/") + path
 	if len(query) > 0 {
@@ -117,25 +116,25 @@ func (c *client) stream(ctx context.Context, path string, query url.Values, read
 	}
 	resp, err := c.fetch(ctx, target)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", c.name, err)
+		return fmt.Errorf("query %s: %w", c.name, err)
 	}
 	defer resp.Body.Close()
 	err = read(resp.Body)
 	if over := ctx.Err(); err != nil && over != nil && !errors.Is(err, over) {
-		// HTTP/1 may show the end of the time as the body's.
+		// With HTTP/1 an exceeded deadline may look like the end of the body.
 		err = fmt.Errorf("%w: %w", over, err)
 	}
 	if err != nil {
-		return fmt.Errorf("ask %s: GET %s: %w", c.name, target, err)
+		return fmt.Errorf("query %s: GET %s: %w", c.name, target, err)
 	}
 	return nil
 }
 
-// fetch answers with status 200, or fails.
+// fetch returns a response with status 200, or an error.
 func (c *client) fetch(ctx context.Context, target string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return nil, fmt.Errorf("create request: %w", err)
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "gputally")
@@ -154,7 +153,7 @@ func (c *client) fetch(ctx context.Context, target string) (*http.Response, erro
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	// What can't be read of a reason is missing in the error, which stands anyway.
+	// An error while reading the message is ignored; the status is an error already.
 	reason, _ := io.ReadAll(io.LimitReader(resp.Body, refusalMaxBytes))
 	return nil, c.refused(target, resp.StatusCode, reason)
 }
@@ -164,7 +163,7 @@ func (c *client) authorize(req *http.Request) error {
 	if c.cfg.TokenFile == "" || req.URL.Scheme != "https" || c.cfg.exposesToken() {
 		return nil
 	}
-	// Not a trust.Secret: Kubernetes mounts tokens that every user of a pod reads.
+	// Not trust.Secret: Kubernetes mounts tokens that every user of a pod can read.
 	if err := trust.File(c.cfg.TokenFile); err != nil {
 		return fmt.Errorf("read token: %w", err)
 	}
@@ -180,7 +179,7 @@ func (c *client) authorize(req *http.Request) error {
 	return nil
 }
 
-// transport is made anew when the CA file's content changes.
+// transport is created again when the CA file's content changes.
 func (c *client) transport(scheme string) (*http.Client, error) {
 	var ca []byte
 	if scheme == "https" && c.cfg.CAFile != "" && !c.cfg.InsecureSkipVerify {
@@ -205,7 +204,7 @@ func (c *client) transport(scheme string) (*http.Client, error) {
 	c.close()
 	c.ca = ca
 	c.http = &http.Client{
-		// No proxy: the token is for the cluster alone.
+		// No proxy: the token is for the cluster only.
 		Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
@@ -214,7 +213,7 @@ func (c *client) transport(scheme string) (*http.Client, error) {
 	return c.http, nil
 }
 
-// explain adds what people can do about a certificate.
+// explain adds a hint about certificate errors.
 func (c *client) explain(err error) error {
 	var verification *tls.CertificateVerificationError
 	if errors.As(err, &verification) {
@@ -236,7 +235,7 @@ func (c *client) refused(target string, status int, body []byte) error {
 	case http.StatusUnauthorized:
 		hint = fmt.Sprintf(" (token_file is %q)", c.cfg.TokenFile)
 	case http.StatusForbidden:
-		hint = " (the service account lacks the right)"
+		hint = " (the service account lacks the permission)"
 	}
 	return &statusError{status, fmt.Sprintf("GET %s: status %d: %s%s", target, status, answer.Message, hint)}
 }

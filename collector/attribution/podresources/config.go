@@ -12,7 +12,7 @@ import (
 	"github.com/gputally/gputally/internal/trust"
 )
 
-// Where pods and namespaces are asked for.
+// Sources of pods and namespaces.
 const (
 	FromKubelet = "kubelet" // GET /pods of the node's kubelet
 	FromAPI     = "api"     // the API server
@@ -21,50 +21,47 @@ const (
 
 const (
 	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/"
-	// socketPathMax is what fits into sockaddr_un's sun_path, with its NUL.
+	// socketPathMax is the length of sockaddr_un's sun_path without the final NUL.
 	socketPathMax = 107
-	// namespacesStale is how many times namespaces_every labels answer for when
-	// the API server does not.
+	// namespacesStale is for how many times namespaces_every labels remain valid if the API server doesn't answer.
 	namespacesStale = 10
 )
 
-// Config says which kubelet to ask and what to make of its answers.
+// Config has the kubelet's addresses and the rules for its answers.
 type Config struct {
-	// Socket is the kubelet's pod-resources socket. Mount its folder, not the
-	// socket: the kubelet makes a new one at each start.
+	// Socket is the kubelet's pod-resources socket. Mount its directory, not the socket: the kubelet creates a new
+	// one at each start.
 	Socket string `yaml:"socket"`
-	// Node is Kubernetes' name of the node; empty: the collector's name of it.
+	// Node is Kubernetes' name of the node; empty: the collector's name of the node.
 	Node string `yaml:"node"`
 	// Resources are globs (path.Match) of the device plugins' resource names.
 	Resources []string `yaml:"resources"`
-	// DRADrivers are the drivers whose claims hold GPUs; none: no DRA.
+	// DRADrivers are the drivers whose claims hold GPUs; empty: DRA is not read.
 	DRADrivers []string `yaml:"dra_drivers"`
-	// DRACheckpoint is the file in which NVIDIA's driver names the MIG devices that
-	// it made on demand, read when there are such; empty: they are an error.
+	// DRACheckpoint is the file in which NVIDIA's driver lists the MIG devices that it created on demand. It is read
+	// when such devices are held; if it is not set, they are an error.
 	DRACheckpoint string `yaml:"dra_checkpoint"`
-	// Timeout bounds each question; two of them should fit into a poll's timeout.
+	// Timeout bounds each request; two should fit into a poll's timeout.
 	Timeout time.Duration `yaml:"timeout"`
 	// AllocatableEvery is how often the replicas of shared devices are counted.
 	AllocatableEvery time.Duration `yaml:"allocatable_every"`
 
-	// Pods says who knows UIDs and finished pods: kubelet, api or none. The
-	// kubelet's answer needs the right to get nodes/pods (nodes/proxy before 1.33),
-	// the API's to list pods.
+	// Pods is the source of UIDs and finished pods: kubelet, api or none. kubelet requires the permission to get
+	// nodes/pods (nodes/proxy before 1.33), api to list pods.
 	Pods string `yaml:"pods"`
-	// PodsEvery is how often known pods are asked about again.
+	// PodsEvery is the interval at which known pods are queried again.
 	PodsEvery time.Duration `yaml:"pods_every"`
-	// PodsStaleAfter is how long the last list of pods answers when the next fail.
+	// PodsStaleAfter is how long the last list of pods is valid if later requests fail.
 	PodsStaleAfter time.Duration `yaml:"pods_stale_after"`
 
-	// Namespaces says who knows the namespaces' labels: api or none. They are
-	// asked for only where labels below are configured.
+	// Namespaces is the source of namespaces' labels: api or none. It is queried only if labels below are configured.
 	Namespaces      string        `yaml:"namespaces"`
 	NamespacesEvery time.Duration `yaml:"namespaces_every"`
-	// TenantLabels and ProjectLabels are label keys; the first that is there and
-	// not empty decides, on the namespace before the pod.
+	// TenantLabels and ProjectLabels are label keys; the first that exists and is not empty is used, from the
+	// namespace before the pod.
 	TenantLabels  []string `yaml:"tenant_labels"`
 	ProjectLabels []string `yaml:"project_labels"`
-	// TrustPodLabels takes labels from pods too, which tenants write themselves.
+	// TrustPodLabels also uses labels of pods, which tenants can set themselves.
 	TrustPodLabels bool `yaml:"trust_pod_labels"`
 
 	Kubelet Endpoint `yaml:"kubelet"`
@@ -73,22 +70,20 @@ type Config struct {
 
 // Endpoint is an HTTPS server of Kubernetes.
 type Endpoint struct {
-	// URL is empty for https://NODE:10250, and for the API server that the pod's
-	// environment names. Over http:// no token is sent.
+	// URL is empty for https://NODE:10250, and for the API server in the pod's environment. Over http:// no token is
+	// sent.
 	URL string `yaml:"url"`
-	// TokenFile holds the bearer token, read at each request; empty: no token.
+	// TokenFile contains the bearer token, read at each request; empty: no token.
 	TokenFile string `yaml:"token_file"`
-	// CAFile verifies the server, read at each request; empty: the system's roots.
+	// CAFile verifies the server, read at each request; empty: the system's certificate authorities.
 	CAFile string `yaml:"ca_file"`
-	// InsecureSkipVerify takes any certificate, such as a kubelet's self-signed
-	// one. With it no token is sent but to a loopback address, since whoever
-	// answers in the server's place would get it: name the certificate as CAFile.
+	// InsecureSkipVerify accepts any certificate, such as a kubelet's self-signed one. The token is then sent to
+	// loopback addresses only, since an impostor could read it: rather set CAFile to the certificate.
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
 }
 
-// DefaultConfig is for a pod on the node, whose service account may list pods,
-// and where they are needed get namespaces, list resourceslices and get
-// resourceclaims.
+// DefaultConfig is for a pod on the node, whose service account may list pods and, where needed, get namespaces, list
+// resourceslices and get resourceclaims.
 func DefaultConfig() Config {
 	inCluster := Endpoint{TokenFile: serviceAccount + "token", CAFile: serviceAccount + "ca.crt"}
 	return Config{
@@ -108,7 +103,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every wrong value.
+// Validate returns an error for each invalid value.
 func (c Config) Validate() error {
 	var p config.Problems
 	p.Want(filepath.IsAbs(c.Socket), "socket %q: must be an absolute path", c.Socket)
@@ -119,7 +114,7 @@ func (c Config) Validate() error {
 	p.Add(c.Kubelet.validate("kubelet"))
 	p.Add(c.API.validate("api"))
 	p.Want(len(c.Resources)+len(c.DRADrivers) > 0,
-		"resources and dra_drivers: both are empty, nothing could hold a GPU")
+		"resources and dra_drivers: both are empty, so no GPU could be held; set one of them")
 	for i, glob := range c.Resources {
 		_, err := path.Match(glob, "")
 		p.Want(err == nil && glob != "", "resources[%d] %q: is not a glob such as nvidia.com/mig-*", i, glob)
@@ -149,16 +144,15 @@ func (c Config) validateLabels(p *config.Problems) {
 		i := slices.Index(list, "")
 		p.Want(i < 0, "%s[%d]: is empty", key, i)
 	}
-	p.Want(!c.TrustPodLabels || c.Pods != FromNowhere, "trust_pod_labels true: needs pods: kubelet or api")
+	p.Want(!c.TrustPodLabels || c.Pods != FromNowhere, "trust_pod_labels true: requires pods: kubelet or api")
 	p.Want(!c.labelled() || c.Namespaces != FromNowhere || c.TrustPodLabels,
-		"namespaces none: tenant_labels and project_labels have nowhere to be looked up")
+		"namespaces none: no source for tenant_labels and project_labels")
 }
 
-// labelled reports whether labels name tenants or projects.
+// labelled returns whether labels determine tenants or projects.
 func (c Config) labelled() bool { return len(c.TenantLabels)+len(c.ProjectLabels) > 0 }
 
-// configured are those of the labels that may name a tenant or a project: tenants
-// write as many others as they like.
+// configured returns those labels that may determine a tenant or project: tenants can set any number of others.
 func (c Config) configured(labels map[string]string) map[string]string {
 	kept := map[string]string{}
 	for _, keys := range [][]string{c.TenantLabels, c.ProjectLabels} {
@@ -171,7 +165,7 @@ func (c Config) configured(labels map[string]string) map[string]string {
 	return kept
 }
 
-// needsNamespaces reports whether the API server is asked for namespaces.
+// needsNamespaces returns whether the API server is queried for namespaces.
 func (c Config) needsNamespaces() bool { return c.labelled() && c.Namespaces == FromAPI }
 
 func (e Endpoint) validate(name string) error {
@@ -192,8 +186,7 @@ func (e Endpoint) validate(name string) error {
 	return nil
 }
 
-// exposesToken says whether a request could give the token to a server that
-// nobody has identified.
+// exposesToken returns whether a request could send the token to an unverified server.
 func (e Endpoint) exposesToken() bool {
 	if e.TokenFile == "" || !e.InsecureSkipVerify {
 		return false

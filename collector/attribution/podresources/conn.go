@@ -20,20 +20,19 @@ import (
 // device of the node.
 const answerMaxBytes = 16 << 20
 
-// conn is the one connection to the kubelet's socket, made when first needed and
-// anew after an error.
+// conn is the connection to the kubelet's socket, opened on first use and again after an error.
 type conn struct {
 	socket string
 	client *grpc.ClientConn
 
 	mu      sync.Mutex
-	dialErr error // of the last dial; gRPC's own error keeps only its text
+	dialErr error // of the last dial; gRPC's own error has only its text
 }
 
 type kubelet = podresourcesv1.PodResourcesListerClient
 
-// queryKubelet asks once, and once more if a connection that had worked turns out
-// to be broken: that is how a kubelet's restart looks.
+// queryKubelet sends a query, and repeats it once if a connection that had worked is broken, as after a kubelet's
+// restart.
 func queryKubelet[T any](
 	ctx context.Context, r *Reader, question string, call func(context.Context, kubelet) (T, error),
 ) (answer T, err error) {
@@ -57,17 +56,17 @@ func (c *conn) once(call func(kubelet) error) error {
 		client, err := grpc.NewClient("passthrough:///kubelet",
 			grpc.WithContextDialer(c.dial),
 			grpc.WithAuthority("localhost"),
-			grpc.WithTransportCredentials(insecure.NewCredentials()), // a Unix socket: its permissions protect it
+			grpc.WithTransportCredentials(insecure.NewCredentials()), // a Unix socket: protected by its permissions
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(answerMaxBytes)),
 			grpc.WithDisableServiceConfig(), grpc.WithNoProxy(), grpc.WithUserAgent("gputally"))
 		if err != nil {
-			return fmt.Errorf("make gRPC client: %w", err)
+			return fmt.Errorf("create gRPC client: %w", err)
 		}
 		c.client = client
 	}
 	err := call(podresourcesv1.NewPodResourcesListerClient(c.client))
 	if code := status.Code(err); code != codes.OK && code != codes.Unimplemented {
-		c.close() // a fresh connection has no back-off to wait for
+		c.close() // a new connection has no back-off
 	}
 	return err
 }
@@ -81,7 +80,7 @@ func (c *conn) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return client, err
 }
 
-// explain names the socket, and says what people can do about it.
+// explain adds the socket's path and a hint.
 func (c *conn) explain(err error) error {
 	c.mu.Lock()
 	dialErr := c.dialErr
@@ -92,18 +91,18 @@ func (c *conn) explain(err error) error {
 	hint := "is the kubelet running?"
 	switch {
 	case errors.Is(dialErr, fs.ErrNotExist):
-		hint = "is the kubelet running, and its folder of that name mounted?"
+		hint = "is the kubelet running, and the socket's directory mounted?"
 	case errors.Is(dialErr, fs.ErrPermission):
-		hint = "the socket belongs to root: run as root"
+		hint = "the socket belongs to root: run the collector as root"
 	case errors.Is(dialErr, syscall.ECONNREFUSED):
-		hint = "nobody listens there: the kubelet is starting, or the socket itself is mounted instead of its folder"
+		hint = "nothing listens on it: the kubelet is starting, or the socket is mounted instead of its directory"
 	}
 	return fmt.Errorf("at %s: %w (%s)", c.socket, dialErr, hint)
 }
 
 func (c *conn) close() {
 	if c.client != nil {
-		_ = c.client.Close() // its only error is being closed already
+		_ = c.client.Close() // its only error is that it is already closed
 		c.client = nil
 	}
 }

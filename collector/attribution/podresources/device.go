@@ -15,26 +15,24 @@ const uuidPattern = `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`
 
 var (
 	uuidForm = regexp.MustCompile(`^` + uuidPattern + `$`)
-	// deviceForm finds a UUID, else the UUID, GI and CI of an old MIG id, else GKE's
-	// minor, GI and replica.
+	// deviceForm matches a UUID, else the UUID, GI and CI of an old MIG id, else GKE's minor, GI and replica.
 	deviceForm = regexp.MustCompile(`^(?:((?:GPU|MIG)-` + uuidPattern + `)|MIG-(GPU-` + uuidPattern +
 		`)/([0-9]+)/([0-9]+)|nvidia([0-9]+)(?:/gi([0-9]+))?(?:/vgpu([0-9]+))?)$`)
 )
 
-// errForm lists what a device id may look like: NVIDIA's device plugin with and
-// without sharing, its MIG ids before driver 470, and GKE's plugin.
+// errForm lists the forms of a device id: NVIDIA's device plugin with and without sharing, its MIG ids before driver
+// 470, and GKE's plugin.
 var errForm = errors.New("want GPU-<uuid>, MIG-<uuid>, MIG-GPU-<uuid>/<gi>/<ci>, nvidia<N>[/gi<M>][/vgpu<K>], each " +
 	"with or without ::<K>")
 
-// deviceID is one device id taken apart.
+// deviceID is a parsed device id.
 type deviceID struct {
 	device  attribution.Device
 	base    string // the id without its replica: equal for all replicas of a device
 	replica string // empty: the device is not shared
 }
 
-// parseDevice takes a device plugin's device id apart. GKE's N is the minor of
-// /dev/nvidiaN, its vgpuK a replica like ::K.
+// parseDevice parses a device plugin's device id. GKE's N is the minor of /dev/nvidiaN, its vgpuK a replica like ::K.
 func parseDevice(id string) (deviceID, error) {
 	base, replica, shared := strings.Cut(id, "::")
 	if _, err := strconv.ParseUint(replica, 10, 32); shared && err != nil {

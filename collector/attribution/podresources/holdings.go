@@ -9,8 +9,8 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// holdings are a pod's devices: one per device and replica, named after the
-// first container that has it, and the device plugins' among them taken apart.
+// holdings returns a pod's devices, one per device and replica, with the first container that has it, and the parsed
+// ids of device plugins among them.
 func (h holder) holdings(owner *wire.Owner, dra map[draGrant]granted) ([]attribution.Holding, []deviceID, error) {
 	var out []attribution.Holding
 	var plugin []deviceID
@@ -42,8 +42,8 @@ func (h holder) holdings(owner *wire.Owner, dra map[draGrant]granted) ([]attribu
 	return out, plugin, joined(errs)
 }
 
-// named is a copy of the pod's facts with a container: a Snapshot's owners may be
-// kept and changed by whoever gets it.
+// named returns a copy of the pod's facts with a container: the receiver of a Snapshot may keep and change its
+// owners.
 func named(owner *wire.Owner, container string) *wire.Owner {
 	o := proto.CloneOf(owner)
 	o.Container = container

@@ -11,13 +11,12 @@ import (
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// podKey is a pod's name, which the next pod may bear again.
+// podKey is a pod's name, which a later pod may have again.
 type podKey struct{ namespace, name string }
 
 func (k podKey) String() string { return k.namespace + "/" + k.name }
 
-// grant is one device given to a container: a device plugin's id, or a device
-// of a DRA claim.
+// grant is one device given to a container: a device plugin's id, or a device of a DRA claim.
 type grant struct {
 	container string
 	resource  string // of a device plugin
@@ -28,7 +27,7 @@ type grant struct {
 	share     string   // of a DRA device with consumable capacity
 }
 
-// place says where a grant stands, for errors.
+// place describes a grant's position for errors.
 func (g grant) place(pod podKey) string {
 	if g.claim != (claimKey{}) {
 		return fmt.Sprintf("pod %s, container %q, claim %s, device %s", pod, g.container, g.claim, g.dra)
@@ -42,7 +41,7 @@ type holder struct {
 	grants []grant
 }
 
-// fingerprint is equal as long as a pod's devices are.
+// fingerprint is equal as long as a pod's devices are equal.
 func (h holder) fingerprint() string {
 	ids := make([]string, len(h.grants))
 	for i, g := range h.grants {
@@ -52,8 +51,8 @@ func (h holder) fingerprint() string {
 	return strings.Join(slices.Compact(ids), "\x01")
 }
 
-// holders are the pods of a kubelet's list that have devices of ours, in the
-// order of their names, and the devices that only look like ours, by resource.
+// holders returns the pods of a kubelet's list that have devices of configured resources, ordered by name, and the
+// number of NVIDIA devices of other resources, by resource.
 func (c Config) holders(list *podresourcesv1.ListPodResourcesResponse) ([]holder, map[string]int, error) {
 	var errs []error
 	byPod := map[podKey][]grant{}
@@ -86,8 +85,7 @@ func (c Config) holders(list *podresourcesv1.ListPodResourcesResponse) ([]holder
 	return holders, ignored, joined(errs)
 }
 
-// joined is errors.Join of the first few: a wrong resource name would fill the
-// log with every device of the node, once a second.
+// joined joins the first few errors: a wrong resource name would log every device of the node once a second.
 func joined(errs []error) error {
 	const most = 8
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
@@ -132,7 +130,7 @@ func (c Config) granted(container *podresourcesv1.ContainerResources, ignored ma
 	return grants, nil
 }
 
-// matches reports whether a device plugin's resource is one of GPUs.
+// matches returns whether a device plugin's resource is configured.
 func (c Config) matches(resource string) bool {
 	return slices.ContainsFunc(c.Resources, func(glob string) bool {
 		ok, _ := path.Match(glob, resource) // its only error is a bad glob, which Validate refuses

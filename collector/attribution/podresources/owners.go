@@ -10,15 +10,15 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// namespaceFacts are a namespace's labels as of a moment.
+// namespaceFacts are a namespace's labels at an instant.
 type namespaceFacts struct {
 	labels map[string]string // the configured ones
 	asOf   time.Time
 	next   time.Time
-	named  time.Time // when a pod of it last had devices
+	named  time.Time // when a pod of the namespace last had devices
 }
 
-// owner makes the facts about one pod that holds something.
+// owner returns the facts about a pod that holds something.
 func (r *Reader) owner(ctx context.Context, pod podKey, facts podFacts) (*wire.Owner, error) {
 	o := &wire.Owner{Namespace: pod.namespace, Pod: pod.name, Uid: facts.uid}
 	var labels []map[string]string
@@ -37,7 +37,7 @@ func (r *Reader) owner(ctx context.Context, pod podKey, facts podFacts) (*wire.O
 	return o, nil
 }
 
-// firstLabel looks each key up in the first set before the next set.
+// firstLabel searches all keys in the first set before the next set.
 func firstLabel(keys []string, sets []map[string]string) string {
 	for _, labels := range sets {
 		for _, key := range keys {
@@ -49,9 +49,8 @@ func firstLabel(keys []string, sets []map[string]string) string {
 	return ""
 }
 
-// namespaceLabels are at most namespaces_every old, or ten times that while the
-// API server does not answer. A namespace that has been deleted under its pods
-// keeps the labels it had, none if it was never asked for.
+// namespaceLabels returns labels that are at most namespaces_every old, or ten times that while the API server does
+// not answer. A namespace that was deleted before its pods keeps its labels; none if it was never queried.
 func (r *Reader) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
 	known, ok := r.namespaces[name]
 	now := r.deps.Clock.Now()
@@ -85,8 +84,8 @@ func (r *Reader) namespaceLabels(ctx context.Context, name string) (map[string]s
 	return known.labels, nil
 }
 
-// forgetNamespaces drops those that no pod with devices has been of for so long
-// that their labels could not stand in any more.
+// forgetNamespaces removes namespaces that have had no pod with devices for so long that their labels would be too
+// old.
 func (r *Reader) forgetNamespaces() {
 	now := r.deps.Clock.Now()
 	maps.DeleteFunc(r.namespaces, func(_ string, known namespaceFacts) bool {

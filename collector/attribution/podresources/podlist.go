@@ -13,14 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-// podsPageMax is how many pods the API server is asked for at a time: most nodes'
-// in one page or two.
+// podsPageMax is the number of pods per page requested from the API server: most nodes have one or two pages.
 const podsPageMax = 100
 
-// errUnfinished: there are more pages than a question's time was enough for.
-var errUnfinished = errors.New("the list of pods is longer than the time: the rest is asked for at the next poll")
+// errUnfinished means that a request's time was not enough for all pages.
+var errUnfinished = errors.New("listing the pods took too long: the rest is requested at the next poll")
 
-// podItem is what we read of a v1.Pod.
+// podItem has the needed fields of a v1.Pod.
 type podItem struct {
 	Metadata struct {
 		Name              string            `json:"name"`
@@ -55,14 +54,13 @@ func (p podItem) check() error {
 	case m.Name == "" || m.Namespace == "" || m.UID == "":
 		return fmt.Errorf("pod %s with UID %q: name, namespace and UID must not be empty", p.key(), m.UID)
 	case strings.ContainsRune(m.Name+m.Namespace+m.UID, utf8.RuneError):
-		// That is what decoding makes of bytes that are no UTF-8.
+		// Decoding replaces invalid UTF-8 by this character.
 		return fmt.Errorf("pod %q with UID %q: name, namespace and UID must be valid UTF-8", p.key(), m.UID)
 	}
 	return nil
 }
 
-// replaces orders pods of one name: the running one, else the one that isn't
-// being deleted, else the youngest.
+// replaces orders pods with one name: the running one, else the one that isn't being deleted, else the youngest.
 func (p podItem) replaces(q podItem) bool {
 	order := func(first, second bool) int {
 		switch {
@@ -80,8 +78,7 @@ func (p podItem) replaces(q podItem) bool {
 		cmp.Compare(p.Metadata.UID, q.Metadata.UID)) > 0
 }
 
-// listing is a list of pods in the making: all its pages are of the instant at
-// which it began, whenever they are asked for.
+// listing is a list of pods in progress: all its pages show the state at its start, whenever they are requested.
 type listing struct {
 	began time.Time
 	token string // of the next page
@@ -89,7 +86,7 @@ type listing struct {
 	pods  map[podKey]podItem
 }
 
-// add takes one more pod; of two of one name, the one that replaces the other.
+// add adds a pod; of two with one name, the one that replaces the other.
 func (l *listing) add(p podItem) error {
 	if err := p.check(); err != nil {
 		return fmt.Errorf("items[%d]: %w", l.count, err)
@@ -101,9 +98,8 @@ func (l *listing) add(p podItem) error {
 	return nil
 }
 
-// listPods lists all pods of the node, finished ones included. A list that takes
-// longer than one question may is gone on with at the next: tenants, whose pods
-// can be 1.5 MB each, make it later but can't make it fail.
+// listPods lists all pods of the node, including finished ones. A list that takes longer than one request may
+// continues at the next poll: tenants, whose pods can be 1.5 MB each, can delay it but can't make it fail.
 func (r *Reader) listPods(ctx context.Context, now time.Time) (*listing, error) {
 	b := &r.pods
 	l := b.listing
@@ -116,7 +112,7 @@ func (r *Reader) listPods(ctx context.Context, now time.Time) (*listing, error) 
 	err := r.query(ctx, queryPods, func(ctx context.Context) error { return r.listPages(ctx, l) })
 	switch {
 	case err == nil && l.count == 0:
-		return nil, fmt.Errorf("ask for pods: there are none on node %q, although the kubelet lists some with devices: is "+
+		return nil, fmt.Errorf("list pods: none on node %q, although the kubelet lists some with devices: is "+
 			"this Kubernetes' name of the node?", r.node)
 	case err == nil:
 		if !resumed {
@@ -124,17 +120,17 @@ func (r *Reader) listPods(ctx context.Context, now time.Time) (*listing, error) 
 		}
 		return l, nil
 	case !errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("ask for pods: %w", err)
+		return nil, fmt.Errorf("list pods: %w", err)
 	case l.count > before:
 		b.listing = l
-		return nil, fmt.Errorf("ask for pods: %w: %d so far: %w", errUnfinished, l.count, err)
+		return nil, fmt.Errorf("list pods: %w: %d so far: %w", errUnfinished, l.count, err)
 	}
-	// Not one page: the next are smaller.
+	// Not one page arrived: request smaller ones.
 	b.page = max(1, b.page/2)
 	if l.token != "" {
 		b.listing = l
 	}
-	return nil, fmt.Errorf("ask for pods: %w", err)
+	return nil, fmt.Errorf("list pods: %w", err)
 }
 
 // listPages adds one page after the other to a listing. The kubelet has only one.
@@ -168,7 +164,7 @@ func (r *Reader) listPages(ctx context.Context, l *listing) error {
 		case page.next == "":
 			return nil
 		case r.cfg.Pods == FromKubelet || page.next == l.token:
-			return fmt.Errorf("ask %s: answer is only a part of the list, and continue %q leads to no other", server.name,
+			return fmt.Errorf("query %s: answer is only part of the list, and continue %q was already used", server.name,
 				page.next)
 		}
 		l.token = page.next

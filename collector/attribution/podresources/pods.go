@@ -8,47 +8,45 @@ import (
 	"time"
 )
 
-// unknownAfter is how many lists of pods, begun after the kubelet listed a pod,
-// must lack it before it counts as one that nobody knows.
+// unknownAfter is how many lists of pods, begun after the kubelet listed a pod, must lack the pod before it counts as
+// unknown.
 const unknownAfter = 2
 
-// podState is what the last list of pods says of a pod that the kubelet lists.
+// podState is the state, in the last list of pods, of a pod that the kubelet lists.
 type podState int
 
 const (
 	stateListed   podState = iota // it has not finished
 	stateFinished                 // it holds nothing any more (R4)
-	stateUnknown                  // the list does not have it
+	stateUnknown                  // missing in the list
 )
 
-// podFacts is what Kubernetes knows of a pod, or knew last where its state is
-// unknown; it may then have no UID.
+// podFacts are Kubernetes' facts about a pod, or the last known facts if its state is unknown; they may lack the UID.
 type podFacts struct {
 	uid    string
 	labels map[string]string // the configured ones
 	state  podState
 }
 
-// podBook knows the pods that the kubelet lists with devices.
+// podBook stores the pods that the kubelet lists with devices.
 type podBook struct {
 	listed  map[podKey]*listedPod
 	known   map[podKey]podFacts
 	asOf    time.Time // of known
-	next    time.Time // when to ask again, if nothing makes it urgent
-	listing *listing  // begun and not finished
-	page    int       // pods to ask for at a time
+	next    time.Time // time of the next query, if no pod requires an earlier one
+	listing *listing  // in progress; nil: none
+	page    int       // page size
 }
 
-// listedPod is a pod as the kubelet lists it, without a break and with the same
-// devices.
+// listedPod is a pod that the kubelet has listed without a break and with the same devices.
 type listedPod struct {
 	print  string // its devices
 	since  time.Time
-	misses int // lists of pods that began since and do not have it
+	misses int // lists of pods begun since then that lack it
 }
 
-// podsOf answers for every holder. A pod that is new in the kubelet's list or whose
-// devices changed may be another one of the same name, so it is asked about afresh.
+// podsOf returns the facts about every holder. A pod that is new in the kubelet's list or whose devices changed may
+// be another one with the same name, so it is queried again.
 func (r *Reader) podsOf(ctx context.Context, holders []holder) (map[podKey]podFacts, error) {
 	b := &r.pods
 	now := r.deps.Clock.Now()
@@ -63,7 +61,7 @@ func (r *Reader) podsOf(ctx context.Context, holders []holder) (map[podKey]podFa
 	}
 	if waiting := b.waiting(holders); waiting != nil {
 		if err == nil {
-			// The first few, as everywhere: tenants name them.
+			// Only the first few, since tenants choose the names.
 			err = fmt.Errorf("not in the list of pods: %s", strings.Join(waiting[:min(len(waiting), 8)], ", "))
 		}
 		return nil, fmt.Errorf("identify %d of %d pods: %w", len(waiting), len(holders), err)
@@ -82,7 +80,7 @@ func (r *Reader) podsOf(ctx context.Context, holders []holder) (map[podKey]podFa
 	return b.known, nil
 }
 
-// waiting names the holders of whom nothing is known yet; nil: there are none.
+// waiting returns the holders without facts; nil: none.
 func (b *podBook) waiting(holders []holder) (names []string) {
 	for _, h := range holders {
 		if _, ok := b.known[h.pod]; !ok {
@@ -92,7 +90,7 @@ func (b *podBook) waiting(holders []holder) (names []string) {
 	return names
 }
 
-// forget drops what is known of pods that left the list or whose devices changed.
+// forget removes the facts about pods that left the list or whose devices changed.
 func (b *podBook) forget(holders []holder, now time.Time) {
 	before := b.listed
 	b.listed = make(map[podKey]*listedPod, len(holders))
@@ -110,9 +108,8 @@ func (b *podBook) forget(holders []holder, now time.Time) {
 	}
 }
 
-// take keeps what a list says of the pods that the kubelet listed before it. One
-// that it lacks stays what it was: the kubelet says that it has its devices, and
-// only its end makes them free.
+// take stores a list's facts about the pods that the kubelet listed before it. If the list lacks a pod, its facts
+// stay: the kubelet says that it has its devices, and only its end frees them.
 func (b *podBook) take(answer *listing) {
 	if b.known == nil {
 		b.known = map[podKey]podFacts{}

@@ -219,7 +219,7 @@ func TestPodsAnswersThatAreNone(t *testing.T) {
 		"wrong node":  {podList(), []string{`none on node "gpu-node-1"`, "Kubernetes' name"}},
 		"other kind":  {object{"items": []object{}}, []string{`kind ""`, "want PodList"}},
 		"login page":  {refuse(http.StatusOK, "<html>log in</html>"), []string{"not a JSON object", "log in"}},
-		"no end":      {object{"kind": "PodList", "metadata": object{"continue": "abc"}}, []string{"part of the list", `continue "abc" leads to no other`}},
+		"no end":      {object{"kind": "PodList", "metadata": object{"continue": "abc"}}, []string{"part of the list", `continue "abc" was already used`}},
 		"no UID":      {podList(kubePod("train-0", "", "Running")), []string{"items[0]", "team-a/train-0", "UID must not be empty"}},
 		"wrong type":  {object{"kind": "PodList", "items": "none"}, []string{"decode PodList", "got none, want ["}},
 		"wrong field": {object{"kind": "PodList", "items": []object{kubePod("a", "u", "Running"), {"metadata": 7}}}, []string{"decode PodList: items[1]", "number"}},

@@ -16,14 +16,14 @@ import (
 	"github.com/gputally/gputally/collector/attribution"
 )
 
-// allocatableRetry is how long a failed count is left alone while nobody needs it.
+// allocatableRetry is the pause after a failed count while no holder needs it.
 const allocatableRetry = 10 * time.Second
 
-// replicas knows into how many replicas each shared device is divided.
+// replicas stores the number of replicas of each shared device.
 type replicas struct {
-	next     time.Time           // when to count again
+	next     time.Time           // time of the next count
 	known    map[string]shared   // by base id
-	unlisted map[string]struct{} // ids held that a fresh count did not have
+	unlisted map[string]struct{} // held ids that were missing in the last count
 }
 
 type shared struct {
@@ -31,9 +31,8 @@ type shared struct {
 	replicas map[string]struct{}
 }
 
-// count is the number of replicas of every shared device of the node, held or
-// not. It fails when a held replica's device could not be counted: without the
-// number its holder would be charged for all of the device.
+// count returns the number of replicas of every shared device of the node, held or not. It fails if the device of a
+// held replica could not be counted: without the number its holder would be charged for the whole device.
 func (r *Reader) count(ctx context.Context, ids []deviceID) ([]attribution.Shared, error) {
 	c := &r.replicas
 	var unknown []string
@@ -60,15 +59,15 @@ func (r *Reader) count(ctx context.Context, ids []deviceID) ([]attribution.Share
 	return c.shared(), nil
 }
 
-// has reports whether a held replica is known, or known to be listed nowhere.
+// has returns whether the number of a held replica's device is known, or known to be listed nowhere.
 func (c *replicas) has(h deviceID) bool {
 	_, listed := c.known[h.base].replicas[h.replica]
 	_, unlisted := c.unlisted[h.base+"::"+h.replica]
 	return listed || unlisted
 }
 
-// take replaces what is known. The kubelet leaves out unhealthy devices, so one
-// of which a replica is held keeps its count when it is missing.
+// take replaces the stored counts. The kubelet omits unhealthy devices, so a missing device keeps its count while one
+// of its replicas is held.
 func (c *replicas) take(fresh map[string]shared, ids []deviceID) {
 	before := c.known
 	c.known, c.unlisted = fresh, map[string]struct{}{}
@@ -93,8 +92,7 @@ func (c *replicas) shared() []attribution.Shared {
 	return out
 }
 
-// allocatable asks for all replica ids of the node. A kubelet without that
-// question (before 1.23) has none to tell.
+// allocatable returns the replica ids of the node. Kubelets before 1.23 don't support the query; they have none.
 func (r *Reader) allocatable(ctx context.Context) (map[string]shared, error) {
 	type response = *podresourcesv1.AllocatableResourcesResponse
 	answer, err := queryKubelet(ctx, r, queryAllocatable, func(ctx context.Context, c kubelet) (response, error) {
@@ -105,7 +103,7 @@ func (r *Reader) allocatable(ctx context.Context) (map[string]shared, error) {
 		return answer, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask kubelet for allocatable resources: %w", err)
+		return nil, fmt.Errorf("query kubelet for allocatable resources: %w", err)
 	}
 	known := map[string]shared{}
 	for _, devices := range answer.GetDevices() {
@@ -113,7 +111,7 @@ func (r *Reader) allocatable(ctx context.Context) (map[string]shared, error) {
 			continue
 		}
 		for _, id := range devices.GetDeviceIds() {
-			// An id that can't be read is an error once somebody holds it.
+			// An invalid id becomes an error when it is held.
 			h, err := parseDevice(id)
 			if err != nil || h.replica == "" {
 				continue
@@ -127,8 +125,8 @@ func (r *Reader) allocatable(ctx context.Context) (map[string]shared, error) {
 	return known, nil
 }
 
-// unsupported reports that a kubelet does not have a method: it is not there, or
-// its feature gate is off, which kubelets tell by text alone.
+// unsupported returns whether a kubelet lacks a method: it isn't implemented, or its feature gate is off, which can
+// only be recognised by the error's text.
 func unsupported(err error) bool {
 	return status.Code(err) == codes.Unimplemented ||
 		(status.Code(err) == codes.Unknown && strings.Contains(err.Error(), "disabled"))

@@ -15,18 +15,18 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-var errNoAPI = errors.New("the API server is not known: set api.url, or run as a pod")
+var errNoAPI = errors.New("the API server's address is unknown: set api.url, or run as a pod")
 
-// Deps are what a Reader works with.
+// Deps are a Reader's dependencies.
 type Deps struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Registry prometheus.Registerer
 	Node     string              // the collector's name of the node
-	Getenv   func(string) string // os.Getenv: a pod's environment names the API server
+	Getenv   func(string) string // os.Getenv: a pod's environment has the API server's address
 }
 
-// Reader asks one node's kubelet. It implements attribution.Reader.
+// Reader reads one node's kubelet. It implements attribution.Reader.
 type Reader struct {
 	cfg         Config
 	deps        Deps
@@ -34,20 +34,20 @@ type Reader struct {
 	metrics     *metrics
 	kubelet     *conn
 	kubeletHTTP *client
-	api         *client // nil: not known
+	api         *client // nil: unknown
 
 	pods       podBook
 	namespaces map[string]namespaceFacts
 	replicas   replicas
 	dra        draBook
-	unexpected map[podKey]podState // finished and unknown pods of the last reading
-	ignored    map[string]int      // devices by resource name, at the last reading
+	unexpected map[podKey]podState // finished and unknown pods of the last poll
+	ignored    map[string]int      // devices by resource name, in the last poll
 }
 
 var _ attribution.Reader = (*Reader)(nil)
 
-// New makes a Reader; nothing is asked before the first Read. The error names
-// every wrong value, and an API server or node name that is needed but not known.
+// New returns a Reader; nothing is queried before the first Read. It returns an error for each invalid value, and for
+// a missing API server or node name.
 func New(cfg Config, deps Deps) (*Reader, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure kubelet attribution: %w", err)
@@ -74,7 +74,7 @@ func New(cfg Config, deps Deps) (*Reader, error) {
 // Name is "kubelet".
 func (r *Reader) Name() string { return "kubelet" }
 
-// Close ends the connections. It must not run beside Read.
+// Close closes the connections. It must not run concurrently with Read.
 func (r *Reader) Close() error {
 	r.kubelet.close()
 	r.kubeletHTTP.close()
@@ -84,8 +84,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// Read lists who holds what now. Errors name the question that failed, or every
-// pod, container, resource and device id that can't be understood.
+// Read returns the current holdings. Errors name the query that failed, or every pod, container, resource and device
+// id that can't be parsed.
 func (r *Reader) Read(ctx context.Context) (attribution.Snapshot, error) {
 	list, err := r.list(ctx)
 	if err != nil {
@@ -112,13 +112,12 @@ func (r *Reader) list(ctx context.Context) (*podresourcesv1.ListPodResourcesResp
 		return c.List(ctx, &podresourcesv1.ListPodResourcesRequest{})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("ask kubelet for pod resources: %w", err)
+		return nil, fmt.Errorf("query kubelet for pod resources: %w", err)
 	}
 	return list, nil
 }
 
-// present leaves out finished pods. Those, and pods that no list has, are told of
-// once each.
+// present removes finished pods. Finished and unknown pods are logged once each.
 func (r *Reader) present(holders []holder, facts map[podKey]podFacts) []holder {
 	unexpected := map[podKey]podState{}
 	unknown := 0
@@ -150,7 +149,7 @@ func (r *Reader) logState(pod podKey, known podFacts) {
 		r.deps.Log.Info("finished pod holds nothing, although the kubelet lists its devices", "pod", pod.String(), "uid",
 			known.uid)
 	case stateUnknown:
-		r.deps.Log.Warn("pod has devices and is in no list of pods: it holds them under what is known of it", "pod",
+		r.deps.Log.Warn("pod with devices is missing in the list of pods: it holds them under its last known facts", "pod",
 			pod.String(), "uid", known.uid)
 	case stateListed:
 		r.deps.Log.Info("pod is in the list of pods again", "pod", pod.String(), "uid", known.uid)
@@ -187,7 +186,7 @@ func (r *Reader) snapshot(ctx context.Context, holders []holder, facts map[podKe
 	return snap, nil
 }
 
-// query bounds a question, and measures it.
+// query bounds the duration of a query, and measures it.
 func (r *Reader) query(ctx context.Context, question string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -202,20 +201,20 @@ func (r *Reader) query(ctx context.Context, question string, f func(context.Cont
 	return err
 }
 
-// useLast notes that an earlier answer is used because a question failed.
+// useLast counts and logs that an earlier answer is used because a query failed.
 func (r *Reader) useLast(question string, err error) {
 	r.metrics.stale.WithLabelValues(question).Inc()
-	r.deps.Log.Warn("question failed, its last answer stands in", "question", question, "error", err)
+	r.deps.Log.Warn("query failed, using its last answer", "question", question, "error", err)
 }
 
-// noteIgnored tells of NVIDIA devices under names that aren't configured: their
-// holders look as if they held nothing.
+// noteIgnored counts and logs held NVIDIA devices of resources that aren't configured: their holders seem to hold
+// nothing.
 func (r *Reader) noteIgnored(ignored map[string]int) {
 	total := 0
 	for _, resource := range slices.Sorted(maps.Keys(ignored)) {
 		total += ignored[resource]
 		if r.ignored[resource] == 0 {
-			r.deps.Log.Warn("devices of a resource that is not configured are held by pods, and not attributed",
+			r.deps.Log.Warn("pods hold devices of a resource that is not configured; they are not attributed",
 				"resource", resource, "devices", ignored[resource])
 		}
 	}

@@ -223,7 +223,7 @@ func TestKubeletGoneAndBack(t *testing.T) {
 	wantHoldings(t, r.read(t), want)
 
 	r.kubelet.stop()
-	r.fails(t, "ask kubelet for pod resources", r.kubelet.socket, "its folder of that name mounted")
+	r.fails(t, "query kubelet for pod resources", r.kubelet.socket, "the socket's directory mounted")
 	r.fails(t, r.kubelet.socket)
 	wantMetric(t, r.metrics.questions.WithLabelValues(queryList, "error"), 2)
 	r.kubelet.start(t)
@@ -238,7 +238,7 @@ func TestKubeletRefuses(t *testing.T) {
 
 	r = newRig(t)
 	r.kubelet.fail(status.Error(codes.ResourceExhausted, "rejected by rate limit"))
-	r.fails(t, "ask kubelet for pod resources", "rejected by rate limit")
+	r.fails(t, "query kubelet for pod resources", "rejected by rate limit")
 	r.kubelet.fail(nil)
 	r.read(t)
 }
@@ -275,7 +275,7 @@ func TestAnswerLargerThanGRPCsDefault(t *testing.T) {
 func TestInvalidUTF8(t *testing.T) {
 	r := newRig(t)
 	r.kubelet.set(pod("p\xff", container("c", "nvidia.com/gpu", gpuA)))
-	r.fails(t, "ask kubelet for pod resources", "invalid UTF-8")
+	r.fails(t, "query kubelet for pod resources", "invalid UTF-8")
 }
 
 func TestNewNeedsNodeAndServer(t *testing.T) {

@@ -10,15 +10,13 @@ import (
 	"github.com/gputally/gputally/collector/attribution"
 )
 
-// errOnDemand: the driver makes the MIG device when a claim is prepared, so its
-// ResourceSlice can't know the UUID.
+// errOnDemand: the driver creates the MIG device when a claim is prepared, so its ResourceSlice can't have the UUID.
 var errOnDemand = errors.New("its ResourceSlice has no uuid")
 
-// draVersions of resource.k8s.io that tell a node's devices, newest first.
+// draVersions are the versions of resource.k8s.io that list a node's devices, newest first.
 var draVersions = []string{"v1", "v1beta2", "v1beta1"}
 
-// resourceSlice is what we read of a ResourceSlice; v1beta1 has the attributes
-// one level deeper.
+// resourceSlice has the needed fields of a ResourceSlice; v1beta1 has the attributes one level deeper.
 type resourceSlice struct {
 	Spec struct {
 		Driver string `json:"driver"`
@@ -40,7 +38,7 @@ type attributes map[string]struct {
 	String string `json:"string"`
 }
 
-// get looks a name up as the driver's own, with or without its domain.
+// get returns the driver's attribute with a name, with or without the driver's domain.
 func (a attributes) get(driver, name string) string {
 	if v := a[name].String; v != "" {
 		return v
@@ -73,8 +71,8 @@ func newPoolDevices(items []resourceSlice) poolDevices {
 	return devices
 }
 
-// device is the board, or the MIG device itself and not its parent, by the
-// attributes type, uuid, parentUUID and profile of NVIDIA's driver.
+// device returns the board, or the MIG device itself and not its parent, by the attributes type, uuid, parentUUID and
+// profile of NVIDIA's driver.
 func (p poolDevices) device(d draDevice) (attribution.Device, error) {
 	found, ok := p[d]
 	if !ok {

@@ -10,18 +10,17 @@ import (
 	"github.com/gputally/gputally/internal/jsonstream"
 )
 
-// podPage is one answer to a question for pods.
+// podPage is one page of a list of pods.
 type podPage struct {
-	next  string // continues the list; empty: nothing follows
+	next  string // continues the list; empty: the last page
 	items []podItem
 }
 
-// decodePods reads a PodList pod by pod, so that no more than one of them is in
-// memory with its annotations and its spec, which tenants make as large as they
-// like. Of labels the configured ones are kept.
+// decodePods decodes a PodList pod by pod, so that only one of them is in memory with its annotations and its spec,
+// which tenants can make arbitrarily large. Only configured labels are kept.
 func (c Config) decodePods(answer io.Reader) (page podPage, err error) {
 	in := bufio.NewReader(answer)
-	beginning, _ := in.Peek(80) // for an error: what stops it stops the decoder, too
+	beginning, _ := in.Peek(80) // for an error: its own error will occur in the decoder, too
 	if first := strings.TrimSpace(string(beginning)); first != "" && first[0] != '{' {
 		return page, fmt.Errorf("answer is not a JSON object: %q", beginning)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gputally/gputally/internal/hostlist"
 )
 
-// client asks Slurm. Every question is one program with fixed arguments.
+// client runs Slurm's programs. Every query is one call of a program with fixed arguments.
 type client struct {
 	run      runner
 	squeue   string
@@ -20,13 +20,13 @@ type client struct {
 	nonce    func() string
 }
 
-// job is what squeue says of one job. account, wckey and name are the users' own
-// text where accounting doesn't check them, with newlines and all.
+// job is squeue's record of a job. account, wckey and name are the users' own text if accounting doesn't check them,
+// and may contain newlines.
 type job struct {
-	id      string // its own, also of an array's element
+	id      string // unique, also for an array's element
 	display string // "7", "3_1" of an array, "12+1" of a heterogeneous job
 	state   string
-	start   string // a requeued job keeps its id, not its GPUs
+	start   string // changes when a job is requeued under its id, with other GPUs
 	user    string
 	account string
 	wckey   string
@@ -37,19 +37,19 @@ type job struct {
 // The fields of job in squeue's format (squeue(1), -o).
 var jobFields = []string{"%A", "%i", "%T", "%S", "%u", "%a", "%w", "%b", "%j"}
 
-// key tells the runs of a job apart.
+// key distinguishes the runs of a job.
 func (j job) key() string { return j.id + " " + j.start }
 
-// asksForGPUs says whether the job certainly asked for GPUs; one that did it per
-// job or per task (--gpus), or has a whole node (--exclusive), isn't told.
+// asksForGPUs returns whether the job certainly requested GPUs; requests per job or task (--gpus), or for a whole
+// node (--exclusive), aren't recognised.
 func (j job) asksForGPUs() bool {
 	return strings.Contains(j.gres, "gpu") || strings.Contains(j.gres, "shard") || strings.Contains(j.gres, "mps")
 }
 
 const stateCompleting = "COMPLETING"
 
-// endedStates are those in which a job has nothing: it is over, epilog included,
-// or waits for another run (squeue(1), JOB STATE CODES).
+// endedStates are those in which a job holds nothing: it has ended, including its epilog, or waits for another run
+// (squeue(1), JOB STATE CODES).
 var endedStates = []string{
 	"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
 	"PREEMPTED", "REVOKED", "TIMEOUT",
@@ -58,7 +58,7 @@ var endedStates = []string{
 
 func hasEnded(state string) bool { return slices.Contains(endedStates, state) }
 
-// maxIDs bounds the job ids in one command line.
+// maxIDs bounds the job ids per command line.
 const maxIDs = 500
 
 // onNode lists the jobs that hold something on the node.
@@ -66,8 +66,7 @@ func (c *client) onNode(ctx context.Context) ([]job, error) {
 	return c.list(ctx, "-w", c.node, "-t", "RUNNING,SUSPENDED,COMPLETING")
 }
 
-// byID looks jobs up, in whatever state; those that Slurm doesn't know are
-// missing.
+// byID returns jobs in any state, by id; without those unknown to Slurm.
 func (c *client) byID(ctx context.Context, ids []string) (map[string]job, error) {
 	found := map[string]job{}
 	for chunk := range slices.Chunk(ids, maxIDs) {
@@ -99,11 +98,10 @@ func (c *client) list(ctx context.Context, which ...string) ([]job, error) {
 	return jobs, nil
 }
 
-// parseJobs takes lines apart that begin, end and are divided by a separator
-// that no user could know beforehand.
+// parseJobs parses output in which a separator that users can't predict begins, ends and divides the lines.
 func parseJobs(out, separator string) ([]job, error) {
 	parts := strings.Split(out, separator)
-	width := len(jobFields) + 1 // and what is between the lines
+	width := len(jobFields) + 1 // fields and the text between the lines
 	if len(parts)%width != 1 {
 		return nil, fmt.Errorf("%d fields: want %d for each job", len(parts)-1, len(jobFields))
 	}
@@ -135,13 +133,13 @@ func isDisplayID(s string) bool {
 	return s != "" && s[0] >= '1' && s[0] <= '9' && strings.Trim(s, "0123456789_+") == ""
 }
 
-// nodeGres is what the node itself says.
+// nodeGres is the node's own record of its GRES.
 type nodeGres struct {
 	gres []gresEntry // Gres=, in slurm.conf's order
 	used []gresEntry // GresUsed=
 }
 
-// describeNode asks for the node's GRES.
+// describeNode queries the node's GRES.
 func (c *client) describeNode(ctx context.Context) (nodeGres, error) {
 	out, err := c.run(ctx, c.scontrol, "-d", "-o", "show", "node", c.node)
 	if err != nil {
@@ -184,8 +182,8 @@ func parseNode(out, name string) (nodeGres, error) {
 	return node, nil
 }
 
-// allocation asks which positions of gpu GRES the job has on the node, and in
-// which state it is by now; one that has ended has none.
+// allocation returns the positions of gpu GRES that the job has on the node, and its current state; a job that has
+// ended has none.
 func (c *client) allocation(ctx context.Context, j job) (state string, positions []uint32, err error) {
 	out, err := c.run(ctx, c.scontrol, "-d", "-o", "show", "job", j.display)
 	if err != nil {
@@ -205,15 +203,14 @@ func (c *client) allocation(ctx context.Context, j job) (state string, positions
 	return state, positions, nil
 }
 
-// trustedPart is the part of a job's record from JobState= to the fields that
-// follow its GRES. What stands before and after is text that users choose: it is
-// skipped by its known value, or cut off.
+// trustedPart is the part of a job's record from JobState= to the fields after its GRES. The text before and after it
+// is chosen by users: it is skipped by its known value, or cut off.
 func trustedPart(out string, j job) (string, error) {
 	rest := out
 	for _, skip := range []string{"JobId=" + j.id + " ", "JobName=" + j.name + " ", " Account=" + j.account + " QOS="} {
 		before, after, found := strings.Cut(rest, skip)
 		if !found || (strings.HasPrefix(skip, "JobId=") && before != "") {
-			return "", fmt.Errorf("no %q: the job has another by now, or another form", shortened(skip))
+			return "", fmt.Errorf("no %q: it has changed meanwhile, or has another form", shortened(skip))
 		}
 		rest = after
 	}
@@ -231,13 +228,13 @@ func trustedPart(out string, j job) (string, error) {
 		}
 	}
 	if end < 0 {
-		return "", errors.New("no MinCPUsNode= or WorkDir=: the answer has no end")
+		return "", errors.New("no MinCPUsNode= or WorkDir=: the answer is truncated")
 	}
 	return rest[:end], nil
 }
 
-// parseAllocation reads "JOB_GRES=… Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)
-// Nodes=n3 …": one group for each nodes with the same share.
+// parseAllocation parses "JOB_GRES=… Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1) Nodes=n3 …": one group for all
+// nodes with the same share.
 func parseAllocation(record, node string) ([]uint32, error) {
 	var all []gresEntry
 	mine := false
@@ -260,5 +257,5 @@ func parseAllocation(record, node string) ([]uint32, error) {
 	return gpuPositions(all)
 }
 
-// newNonce is 26 letters and digits of chance.
+// newNonce returns 26 random letters and digits.
 func newNonce() string { return rand.Text() }

@@ -11,22 +11,20 @@ import (
 	"time"
 )
 
-// maxOutputBytes bounds what is taken of a program's output: hundreds of
-// thousands of jobs.
+// maxOutputBytes bounds how much of a program's output is read: hundreds of thousands of jobs.
 const maxOutputBytes = 64 << 20
 
-// runner runs a program with these arguments, without a shell, and returns what
-// it wrote to standard output.
+// runner runs a program with these arguments, without a shell, and returns its standard output.
 type runner func(ctx context.Context, program string, args ...string) ([]byte, error)
 
-// programs runs Slurm's programs for real.
+// programs returns the runner of Slurm's real programs.
 func programs(timeout time.Duration, slurmConf string) runner {
 	return func(ctx context.Context, program string, args ...string) ([]byte, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
 		defer cancel()
 		cmd := exec.CommandContext(ctx, program, args...)
 		cmd.Env = environment(os.Environ(), slurmConf)
-		// A grandchild that keeps the pipes open holds nothing up.
+		// A grandchild that keeps the pipes open must not delay the return.
 		cmd.WaitDelay = time.Second
 		out := &bounded{left: maxOutputBytes, over: cancel}
 		complaint := &bounded{left: 4 << 10}
@@ -44,7 +42,7 @@ func programs(timeout time.Duration, slurmConf string) runner {
 	}
 }
 
-// commandError is a program that ended badly, with what it complained of.
+// commandError is a program's failure, with its error output.
 type commandError struct {
 	program   string
 	complaint string
@@ -60,14 +58,13 @@ func (e *commandError) Error() string {
 
 func (e *commandError) Unwrap() error { return e.err }
 
-// unknownJob says whether Slurm answered that it has no such job.
+// unknownJob returns whether Slurm doesn't know the job.
 func unknownJob(err error) bool {
 	var failed *commandError
 	return errors.As(err, &failed) && strings.Contains(failed.complaint, "Invalid job id specified")
 }
 
-// environment leaves out what would change the question: SQUEUE_USERS,
-// SLURM_CLUSTERS and their like.
+// environment removes variables that would change the query, such as SQUEUE_USERS and SLURM_CLUSTERS.
 func environment(environ []string, slurmConf string) []string {
 	var kept []string
 	for _, pair := range environ {
@@ -92,7 +89,7 @@ type bounded struct {
 	over func()
 }
 
-// Write never fails, so that the program isn't blamed for our bound.
+// Write never fails, so that the program doesn't fail because of the bound.
 func (b *bounded) Write(p []byte) (int, error) {
 	keep := min(len(p), b.left)
 	b.kept.Write(p[:keep])

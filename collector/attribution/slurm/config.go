@@ -10,45 +10,44 @@ import (
 	"github.com/gputally/gputally/internal/config"
 )
 
-// Where the holdings come from.
+// Sources of the holdings.
 const (
 	FromFiles    = "files"    // the mapping directory of prolog and epilog
 	FromScontrol = "scontrol" // squeue and scontrol
 )
 
-// Config says where this node's allocations are read.
+// Config is how this node's allocations are read.
 type Config struct {
 	From string `yaml:"from"`
-	// MappingDir is the directory that prolog and epilog keep (from: files).
+	// MappingDir is the directory that prolog and epilog write (from: files).
 	MappingDir string `yaml:"mapping_dir"`
 	// Node is Slurm's NodeName; empty: the collector's node name.
 	Node string `yaml:"node"`
 	// Gres lists the devices of the node's gpu GRES by position.
 	Gres []GresDevice `yaml:"gres"`
-	// GresConf is the gres.conf that lists them, where Gres doesn't.
+	// GresConf is the gres.conf that lists them, if Gres doesn't.
 	GresConf string `yaml:"gres_conf"`
-	// MIGMinors tells which instance a /dev/nvidia-caps/nvidia-capN is.
+	// MIGMinors is the file that lists which instance a /dev/nvidia-caps/nvidia-capN is.
 	MIGMinors string `yaml:"mig_minors"`
-	// Details asks Slurm about the jobs in MappingDir: user, account, whether they
-	// have ended. Without it an owner is a job id and holds while a file names it,
-	// and nothing sees that positions taken for indices are MIG instances.
+	// Details queries Slurm about the jobs in MappingDir: user, account, whether they have ended. Without it an owner
+	// is a job id and holds while a file names it, and MIG instances at positions that are taken for indices aren't
+	// detected.
 	Details bool `yaml:"details"`
-	// SlurmConf is passed on as SLURM_CONF; empty: Slurm's own default.
+	// SlurmConf is passed on as SLURM_CONF; empty: Slurm's default.
 	SlurmConf string `yaml:"slurm_conf"`
 	// Squeue and Scontrol are names looked up in PATH, or absolute paths.
 	Squeue   string `yaml:"squeue"`
 	Scontrol string `yaml:"scontrol"`
-	// ScontrolEvery is the pace of questions to slurmctld (from: scontrol), and
-	// the pause after one that failed (from: files).
+	// ScontrolEvery is the interval between queries of slurmctld (from: scontrol), and the pause after a failed one
+	// (from: files).
 	ScontrolEvery time.Duration `yaml:"scontrol_every"`
-	// ScontrolMaxAge is how old an answer may be and still be given.
+	// ScontrolMaxAge is how old an answer may be and still be used.
 	ScontrolMaxAge time.Duration `yaml:"scontrol_max_age"`
 	// ScontrolTimeout bounds one call of a program.
 	ScontrolTimeout time.Duration `yaml:"scontrol_timeout"`
 }
 
-// GresDevice is the device at one position: a UUID, or a minor with, for a MIG
-// instance, its GI and CI.
+// GresDevice is the device at one position: a UUID, or a minor with, for a MIG instance, its GI and CI.
 type GresDevice struct {
 	UUID  string  `yaml:"uuid"`  // GPU-… or MIG-…
 	Minor *uint32 `yaml:"minor"` // N of /dev/nvidiaN
@@ -60,7 +59,7 @@ func (d GresDevice) device() attribution.Device {
 	return attribution.Device{UUID: d.UUID, Minor: d.Minor, GI: d.GI, CI: d.CI}
 }
 
-// DefaultConfig reads files and knows no directory yet.
+// DefaultConfig reads files; it has no directory.
 func DefaultConfig() Config {
 	return Config{
 		From:            FromFiles,
@@ -74,7 +73,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every wrong value.
+// Validate returns an error for each invalid value.
 func (c Config) Validate() error {
 	var p config.Problems
 	p.OneOf("from", c.From, FromFiles, FromScontrol)
@@ -101,20 +100,20 @@ func (c Config) Validate() error {
 func (d GresDevice) validate(i int) error {
 	switch {
 	case d.UUID == "" && d.Minor == nil:
-		return fmt.Errorf("gres[%d]: needs uuid or minor", i)
+		return fmt.Errorf("gres[%d]: requires uuid or minor", i)
 	case d.UUID != "" && d.Minor != nil:
-		return fmt.Errorf("gres[%d].minor %d: uuid %q says it already", i, *d.Minor, d.UUID)
+		return fmt.Errorf("gres[%d].minor %d: not allowed with uuid %q", i, *d.Minor, d.UUID)
 	case d.UUID != "" && !isUUID(d.UUID):
 		return fmt.Errorf("gres[%d].uuid %q: must begin with GPU- or MIG-", i, d.UUID)
 	case strings.HasPrefix(d.UUID, "MIG-") && (d.GI != nil || d.CI != nil):
-		return fmt.Errorf("gres[%d].uuid %q: is an instance already, gi and ci say nothing more", i, d.UUID)
+		return fmt.Errorf("gres[%d].uuid %q: gi and ci are not allowed for an instance's UUID", i, d.UUID)
 	case d.CI != nil && d.GI == nil:
-		return fmt.Errorf("gres[%d].ci %d: needs gi", i, *d.CI)
+		return fmt.Errorf("gres[%d].ci %d: requires gi", i, *d.CI)
 	}
 	return nil
 }
 
-// validateNode keeps hostlists and options out of the programs' arguments.
+// validateNode refuses hostlists and options, since the name is passed to programs.
 func validateNode(name string) error {
 	if name == "" || name[0] == '-' || strings.ContainsFunc(name, func(c rune) bool {
 		return !isLetterOrDigit(c) && !strings.ContainsRune("-_.", c)
@@ -128,8 +127,8 @@ func isLetterOrDigit(c rune) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// isUUID says whether s has the form of NVML's UUIDs, without the older
-// MIG-GPU-…/GI/CI, whose slashes no file name can have.
+// isUUID returns whether s has the form of NVML's UUIDs, except the older MIG-GPU-…/GI/CI, whose slashes file names
+// can't have.
 func isUUID(s string) bool {
 	rest, ok := strings.CutPrefix(s, "GPU-")
 	if !ok {

@@ -1,56 +1,43 @@
-// Package slurm reads from Slurm who holds which GPU of this node, as an
-// attribution.Reader.
+// Package slurm reads from Slurm who holds which GPU of this node, as an attribution.Reader.
 //
 // Data in, one of two:
-//   - from: files. A directory that a prolog and an epilog keep: one file per
-//     device, one job id (SLURM_JOB_ID) per line, an empty file or none: free.
-//     A file's name is "<position>", "<position>.<GI>" (as dcgm-exporter's
-//     hpc_job has it) or a UUID (GPU-…, MIG-…); names that begin with a dot are
-//     ignored, but for ".prolog", which the prolog leaves there: without it a
-//     directory is one that nobody writes, and an error. deploy/slurm has such a
-//     pair. Holds are exact to a poll, and only root can write them: the mode to
-//     prefer.
-//   - from: scontrol. squeue says which jobs are on the node, scontrol which
-//     GRES each has, every scontrol_every. Holds are exact to that, and a
-//     Snapshot says when its answer was so.
+//   - from: files. A directory that a prolog and an epilog maintain: one file per device, one job id (SLURM_JOB_ID)
+//     per line; an empty or missing file means free. A file's name is "<position>", "<position>.<GI>" (as in
+//     dcgm-exporter's hpc_job) or a UUID (GPU-…, MIG-…); names that begin with a dot are ignored, except ".prolog",
+//     which the prolog creates: a directory without it isn't written by a prolog, and is an error. deploy/slurm has
+//     such a pair. The precision of holds is one poll, and only root can write them: prefer this mode.
+//   - from: scontrol. squeue lists the jobs on the node, scontrol the GRES of each, every scontrol_every, which is
+//     the precision of holds. A Snapshot has the time of its answer.
 //
-// Data out: a holding per device and job; the owner is the job's own id (an
-// element of an array has one), its user and its account.
+// Data out: a holding per device and job; the owner is the job's own id (an element of an array has one), its user
+// and its account.
 //
-// A position is a place in the node's list of gpu GRES: what SLURM_JOB_GPUS and
-// IDX say. It is neither the minor of the device nor NVML's index. The list is
-// in the order of the types in the node's Gres= of slurm.conf and, within a
-// type, of the devices in gres.conf. `gres` names the devices one by one;
-// `gres_conf` reads gres.conf, and asks scontrol for the order where the node
-// has several types; without either a position is taken as the board's index,
-// which is right only where the list is all whole boards in the order of their
-// indices, as AutoDetect=nvml without MIG makes it.
+// A position is an index into the node's list of gpu GRES: the numbers in SLURM_JOB_GPUS and IDX. It is neither the
+// device's minor nor NVML's index. The list is ordered by the types in the node's Gres= of slurm.conf and, within a
+// type, by the devices in gres.conf. `gres` lists the devices one by one; `gres_conf` reads gres.conf, and queries
+// scontrol for the order if the node has several types; without either a position is taken for the board's index,
+// which is right only if the list contains whole boards only, in the order of their indices, as with AutoDetect=nvml
+// without MIG.
 //
 // Invariants:
-//   - An error means that nothing is known. What can't be understood (a name, a
-//     line, a position beyond the list, shared GRES) is never left out.
-//   - A job holds what Slurm keeps from others: running, suspended (it gets its
-//     GPUs back), completing (until its epilog is done).
-//   - from: scontrol: the jobs' positions are those that the node says are in
-//     use, or it is an error; so jobs that the collector's user may not see
-//     (PrivateData) don't make a GPU look free.
-//   - Text that users choose (job name, account, comment) can't forge a job: the
-//     fields of squeue are told apart by a nonce, and scontrol is read only
-//     after what squeue said that the name and the account are.
+//   - An error means that holdings are unknown. Anything that can't be parsed (a name, a line, a position beyond the
+//     list, shared GRES) is an error, never ignored.
+//   - A job holds what Slurm reserves for it: while it is running, suspended (it gets its GPUs back), or completing
+//     (until its epilog is done).
+//   - from: scontrol: it is an error if the jobs' positions differ from those in use on the node; so jobs that the
+//     collector's user may not see (PrivateData) don't make a GPU seem free.
+//   - Text that users choose (job name, account, comment) can't forge a job: the fields of squeue are separated by a
+//     nonce, and scontrol's record is parsed after skipping the name and account that squeue reported.
 //
-// Jobs that have shares of a GPU (shard, mps) stand in files like others, since
-// Slurm tells the prolog which board it is; several holders of a board are each
-// charged a part (R12). from: scontrol refuses them by name: how many shares a
-// board has isn't said there in one form.
+// Jobs that have shares of a GPU (shard, mps) are in files like others, since Slurm passes their board to the prolog;
+// several holders of a board are each charged a part (R12). from: scontrol refuses them by name: the number of a
+// board's shares isn't reported in a uniform way.
 //
-// What can go wrong: Slurm doesn't answer (files: an error while a job is there
-// whose user isn't known yet; scontrol: the last answer up to scontrol_max_age,
-// then an error), a file that is written in place (its last line counts once it
-// has its newline, or is the same in two polls), gres.conf with AutoDetect and
-// files that aren't in order (an error that asks for `gres`), a line that no
-// epilog took out. The jobs of files are looked up every minute: one that has
-// ended, waits to run again, or is unknown to Slurm in two looks is dropped,
-// counted and named in the log. It is back as soon as its file changes and Slurm
-// says that it runs. An unknown one stays, because PrivateData may hide it, while
-// the node has more GPUs in use than others account for.
+// Errors: Slurm doesn't answer (files: an error while a job's user is unknown; scontrol: the last answer is used up
+// to scontrol_max_age, then an error); a file is written in place (its last line counts once it ends with a newline,
+// or is the same in two polls); gres.conf has AutoDetect and files that aren't in order (an error that asks for
+// `gres`); an epilog didn't remove a line. The jobs of files are queried every minute: one that has ended, waits to
+// run again, or is unknown to Slurm in two queries is dropped, counted and logged. It holds again as soon as its file
+// changes and Slurm reports it as running. An unknown job, which PrivateData may hide, isn't dropped while the node
+// has more GPUs in use than the other jobs have.
 package slurm

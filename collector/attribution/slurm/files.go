@@ -17,8 +17,8 @@ import (
 // maxFileBytes bounds a mapping file: thousands of jobs on one device.
 const maxFileBytes = 64 << 10
 
-// mapped is one file of the mapping directory: a device and its jobs. Either
-// uuid is set, or position and maybe gi.
+// mapped is one file of the mapping directory: a device and its jobs. Either uuid is set, or position and possibly
+// gi.
 type mapped struct {
 	path     string
 	uuid     string
@@ -28,33 +28,33 @@ type mapped struct {
 	stamp    stamp
 }
 
-// stamp tells versions of a file apart.
+// stamp identifies a version of a file.
 type stamp struct {
 	size     int64
 	modified time.Time
 }
 
-// marker is the file that a prolog leaves in the directory: where it is missing,
-// nobody writes, and that no file names a job says nothing.
+// marker is the file that a prolog creates in the directory: without it no prolog writes there, and missing jobs mean
+// nothing.
 const marker = ".prolog"
 
 // directory reads the mapping directory.
 type directory struct {
 	path string
-	// unfinished is the content, by file name, that had no newline at its end in
-	// the last poll: it counts once it is still the same.
+	// unfinished is the content, by file name, that had no newline at its end in the last poll: it counts if it is
+	// unchanged in the next.
 	unfinished map[string]string
 }
 
-// read lists the files that name a job. Files that vanish meanwhile are free.
+// read returns the files that name a job. Files that are removed meanwhile are free.
 func (d *directory) read() ([]mapped, error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
 		return nil, fmt.Errorf("read mapping directory: %w", err)
 	}
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == marker }) {
-		return nil, fmt.Errorf("mapping directory %s: no %s, which the prolog leaves there: none has written here since "+
-			"it was made", d.path, marker)
+		return nil, fmt.Errorf("mapping directory %s: has no file %s, which the prolog creates: no prolog has run since "+
+			"the directory was created", d.path, marker)
 	}
 	before := d.unfinished
 	d.unfinished = map[string]string{}
@@ -89,7 +89,7 @@ func (d *directory) file(name string, before map[string]string) (m mapped, err e
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		d.unfinished[name] = text
 		if before[name] != text {
-			return m, fmt.Errorf("mapping file %s: the last line has no end yet; write a temporary file and rename it", path)
+			return m, fmt.Errorf("mapping file %s: the last line has no newline; write a temporary file and rename it", path)
 		}
 	}
 	if m.jobs, err = parseJobLines(text); err != nil {
@@ -105,7 +105,7 @@ func (m *mapped) readBounded() (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s: is no regular file but %s", m.path, info.Mode())
+		return "", fmt.Errorf("%s: is not a regular file but %s", m.path, info.Mode())
 	}
 	m.stamp = stamp{info.Size(), info.ModTime()}
 	f, err := os.Open(m.path)
@@ -135,8 +135,7 @@ func parseFileName(name string) (m mapped, err error) {
 	return m, nil
 }
 
-// parseJobLines is the job ids of a mapping file, without repetitions. Its error
-// begins with the line's number.
+// parseJobLines returns the job ids of a mapping file, without duplicates. Its error begins with the line's number.
 func parseJobLines(text string) ([]string, error) {
 	var jobs []string
 	for i, line := range strings.Split(text, "\n") {
@@ -154,7 +153,7 @@ func parseJobLines(text string) ([]string, error) {
 	return jobs, nil
 }
 
-// device resolves the file's name.
+// device returns the device that the file's name denotes.
 func (m mapped) device(l layout) (attribution.Device, error) {
 	if m.uuid != "" {
 		return attribution.Device{UUID: m.uuid}, nil
@@ -167,13 +166,13 @@ func (m mapped) device(l layout) (attribution.Device, error) {
 		return d, nil
 	}
 	if d.GI != nil || strings.HasPrefix(d.UUID, "MIG-") {
-		return d, fmt.Errorf("mapping file %s: position %d is %s, an instance already", m.path, m.position, d)
+		return d, fmt.Errorf("mapping file %s: position %d is the instance %s, so .GI is not allowed", m.path, m.position, d)
 	}
 	d.GI, d.Whole = m.gi, false
 	return d, nil
 }
 
-// shortened bounds a wrong value in a message.
+// shortened truncates a wrong value in an error.
 func shortened(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:60]) + "…"

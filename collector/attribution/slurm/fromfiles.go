@@ -37,7 +37,7 @@ func (r *Reader) fromFiles(ctx context.Context) (attribution.Snapshot, error) {
 	return snap, nil
 }
 
-// withHolders leaves out the jobs that were dropped, and files of no others.
+// withHolders removes the jobs that were dropped, and files without other jobs.
 func (r *Reader) withHolders(files []mapped) (held []mapped) {
 	for _, m := range files {
 		m.jobs = slices.DeleteFunc(slices.Clone(m.jobs), func(id string) bool { return r.known[id].dropped })
@@ -48,8 +48,8 @@ func (r *Reader) withHolders(files []mapped) (held []mapped) {
 	return held
 }
 
-// unpaused asks, unless a question failed less than scontrol_every ago: that a
-// whole cluster's nodes asked each second is no help to a slurmctld in trouble.
+// unpaused calls ask, unless a query failed less than scontrol_every ago: queries from all nodes of a cluster each
+// second would add to the load of a slurmctld in trouble.
 func (r *Reader) unpaused(ask func() error) error {
 	now := r.deps.Clock.Now()
 	if r.lastFail != nil && now.Before(r.retryAt) {
@@ -68,20 +68,19 @@ func (r *Reader) describeNode(ctx context.Context) (node nodeGres, err error) {
 	return node, err
 }
 
-// lookUp asks squeue about jobs.
+// lookUp queries squeue about jobs.
 func (r *Reader) lookUp(ctx context.Context, ids []string) (found map[string]job, err error) {
 	err = r.unpaused(func() (err error) {
 		if found, err = r.client.byID(ctx, ids); err != nil {
-			err = fmt.Errorf("ask for user and account of job %s: %w", ids[0], err)
+			err = fmt.Errorf("query user and account of job %s: %w", ids[0], err)
 		}
 		return err
 	})
 	return found, err
 }
 
-// named lists the jobs of files, each once, and those of them to ask about now:
-// the ones not known, and the ones dropped whose file has changed, since a job
-// that is requeued may be back.
+// named returns the jobs of files, each once, and those to be queried now: unknown jobs, and dropped jobs whose file
+// has changed, since a requeued job may run again.
 func (r *Reader) named(files []mapped) (all, fresh []string) {
 	seen, asked := map[string]bool{}, map[string]bool{}
 	for _, m := range files {

@@ -10,12 +10,11 @@ import (
 	"github.com/gputally/gputally/collector/attribution"
 )
 
-// errMoved is an answer that doesn't fit the one before: a job came or went in
-// between, or there is one that squeue doesn't show us.
+// errMoved means that an answer doesn't match the previous one: a job started or ended in between, or squeue doesn't
+// show all jobs to this user.
 var errMoved = errors.New("squeue and scontrol disagree")
 
-// fromScontrol asks at its own pace and gives the last answer in between, with
-// the time at which it was so, while it is young enough.
+// fromScontrol queries Slurm every scontrol_every and returns the last answer with its time, while it is not too old.
 func (r *Reader) fromScontrol(ctx context.Context) (attribution.Snapshot, error) {
 	now := r.deps.Clock.Now()
 	if now.Before(r.askAt) {
@@ -23,7 +22,7 @@ func (r *Reader) fromScontrol(ctx context.Context) (attribution.Snapshot, error)
 	}
 	snap, err := r.ask(ctx)
 	if err != nil {
-		// Sooner than scontrol_every, but no whole cluster at once every second.
+		// Sooner than scontrol_every, but not all nodes of a cluster every second.
 		r.askAt = now.Add(r.cfg.ScontrolEvery / 5)
 		return r.last(err)
 	}
@@ -32,7 +31,7 @@ func (r *Reader) fromScontrol(ctx context.Context) (attribution.Snapshot, error)
 	return snap, nil
 }
 
-// last is the last answer, or why there is none.
+// last returns the last answer, or the error why there is none.
 func (r *Reader) last(err error) (attribution.Snapshot, error) {
 	if err != nil {
 		r.lastFail = err
@@ -40,16 +39,15 @@ func (r *Reader) last(err error) (attribution.Snapshot, error) {
 	age := r.deps.Clock.Now().Sub(r.answer.At)
 	switch {
 	case r.answer.At.IsZero():
-		return attribution.Snapshot{}, fmt.Errorf("ask slurm: %w", r.lastFail)
+		return attribution.Snapshot{}, fmt.Errorf("query Slurm: %w", r.lastFail)
 	case age <= r.cfg.ScontrolMaxAge:
 		return r.answer, nil
 	}
-	return attribution.Snapshot{}, fmt.Errorf("ask slurm: the last answer is %s old: %w", age, r.lastFail)
+	return attribution.Snapshot{}, fmt.Errorf("query Slurm: the last answer is %s old: %w", age, r.lastFail)
 }
 
-// ask asks first only about the jobs that surely have GPUs. While the node says
-// otherwise, it asks about all that aren't known, then about all again, since one
-// may have grown.
+// ask first queries only the jobs that certainly have GPUs. If the positions differ from those in use on the node, it
+// queries all unknown jobs, then all again, since one may have grown.
 func (r *Reader) ask(ctx context.Context) (attribution.Snapshot, error) {
 	snap, err := r.askOnce(ctx, job.asksForGPUs)
 	if errors.Is(err, errMoved) {
@@ -72,8 +70,8 @@ func (r *Reader) askOnce(ctx context.Context, about func(job) bool) (attribution
 	if jobs, err = r.allocations(ctx, jobs, about); err != nil {
 		return attribution.Snapshot{}, err
 	}
-	// What squeue showed before this instant and the node has in use after it was
-	// so at it.
+	// Jobs that squeue listed before this instant and whose positions the node reports in use after it held them at
+	// it.
 	at := r.deps.Clock.Now()
 	node, err := r.client.describeNode(ctx)
 	if err != nil {
@@ -93,9 +91,9 @@ func (r *Reader) askOnce(ctx context.Context, about func(job) bool) (attribution
 	return snap, err
 }
 
-// allocations makes known the positions of jobs, asking once for each that about
-// chooses. It answers those that are known and still there: short jobs come and
-// go between two questions, and the node's word shows whether any is missing.
+// allocations queries the positions of those jobs that about chooses, once each. It returns the jobs that are known
+// and still exist: short jobs start and end between two queries, and the comparison with the node shows whether one
+// is missing.
 func (r *Reader) allocations(ctx context.Context, jobs []job, about func(job) bool) (there []job, err error) {
 	current := map[string]bool{}
 	for _, j := range jobs {
@@ -126,9 +124,8 @@ type holder struct {
 	job      job
 }
 
-// reconcile compares the jobs' positions with those that the node says are in
-// use. A completing job's record still names positions whose epilog is done and
-// that may be another's by now: it holds what is in use and nobody else's.
+// reconcile compares the jobs' positions with those in use on the node. A completing job's record may still have
+// positions whose epilog is done and that another job has: it holds those in use that no other job has.
 func (r *Reader) reconcile(jobs []job, used []uint32) ([]holder, error) {
 	byOthers := map[uint32]bool{}
 	var held []holder
@@ -138,8 +135,8 @@ func (r *Reader) reconcile(jobs []job, used []uint32) ([]holder, error) {
 		}
 		for _, p := range r.allocated[j.key()] {
 			if !slices.Contains(used, p) {
-				delete(r.allocated, j.key()) // it may have shrunk
-				return nil, fmt.Errorf("%w: job %s of %s has position %d, which the node says is free", errMoved, j.id, j.user, p)
+				delete(r.allocated, j.key()) // the job may have shrunk
+				return nil, fmt.Errorf("%w: job %s of %s has position %d, which is free according to the node", errMoved, j.id, j.user, p)
 			}
 			byOthers[p] = true
 			held = append(held, holder{p, j})

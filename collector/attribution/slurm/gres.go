@@ -14,10 +14,10 @@ type gresEntry struct {
 	name      string
 	kind      string // the type; empty: none
 	count     uint32
-	positions []uint32 // IDX, where it is said
+	positions []uint32 // IDX, if present
 }
 
-// parseGres reads a list of them; "(null)" is none.
+// parseGres parses a list of them; "(null)" is empty.
 func parseGres(list string) ([]gresEntry, error) {
 	if list == "" || list == "(null)" {
 		return nil, nil
@@ -44,9 +44,9 @@ func parseGresEntry(part string) (e gresEntry, err error) {
 	if last > 2 || fields[0] == "" {
 		return e, fmt.Errorf("want name:type:count")
 	}
-	e.name, e.count = fields[0], 1 // slurm.conf may leave a count of one out
+	e.name, e.count = fields[0], 1 // slurm.conf may omit a count of one
 	if !isGPULike(e.name) {
-		return e, nil // nic and the like may count in 4K, which matters to nobody here
+		return e, nil // other GRES, such as nic, may count in units such as 4K
 	}
 	if last > 0 {
 		e.count, err = parseUint32(fields[last])
@@ -74,21 +74,20 @@ func parseGresEntry(part string) (e gresEntry, err error) {
 
 func isGPULike(name string) bool { return name == "gpu" || isSharing(name) }
 
-// isSharing says whether a GRES is a share of a GPU: it names one, but not how
-// many shares there are.
+// isSharing returns whether a GRES is a share of a GPU: it names a GPU, but not the number of its shares.
 func isSharing(name string) bool { return name == "shard" || name == "mps" }
 
-// gpuPositions is the positions that a list of allocated GRES names, sorted.
+// gpuPositions returns the positions in a list of allocated GRES, sorted.
 func gpuPositions(entries []gresEntry) ([]uint32, error) {
 	var all []uint32
 	for _, e := range entries {
 		switch {
 		case e.count == 0 || !isGPULike(e.name):
 		case isSharing(e.name):
-			return nil, fmt.Errorf("gres %s:%d: shares of a GPU aren't read from Slurm; attribute this node from mapping "+
+			return nil, fmt.Errorf("gres %s:%d: shares of a GPU can't be read from scontrol; attribute this node from mapping "+
 				"files", e.name, e.count)
 		case len(e.positions) != int(e.count):
-			return nil, fmt.Errorf("gres gpu:%s:%d: IDX names %d positions; has the node's gres.conf File=?", e.kind, e.count,
+			return nil, fmt.Errorf("gres gpu:%s:%d: IDX has %d positions; does the node's gres.conf have File=?", e.kind, e.count,
 				len(e.positions))
 		default:
 			all = append(all, e.positions...)
@@ -98,8 +97,8 @@ func gpuPositions(entries []gresEntry) ([]uint32, error) {
 	return slices.Compact(all), nil
 }
 
-// gpusInUse counts the gpus of a list of used GRES; known is false where shares
-// are in use, which don't tell how many boards they are of.
+// gpusInUse counts the GPUs of a list of used GRES; known is false if shares are in use, whose number of boards is
+// unknown.
 func gpusInUse(entries []gresEntry) (n int, known bool) {
 	for _, e := range entries {
 		if isSharing(e.name) && e.count > 0 {

@@ -13,21 +13,21 @@ import (
 // maxGresConfBytes bounds gres.conf: ten thousand nodes with a line each.
 const maxGresConfBytes = 4 << 20
 
-// confDevice is one gpu of gres.conf: a file, or the several of MultipleFiles.
+// confDevice is one gpu of gres.conf: a file, or several with MultipleFiles.
 type confDevice struct {
 	kind  string // Type=
 	files []string
 	line  int
 }
 
-// gresConf is what gres.conf says of one node's gpus, in the file's order.
+// gresConf has the gpus of one node in gres.conf, in the file's order.
 type gresConf struct {
 	devices    []confDevice
-	autoDetect string // in lower case; empty: not said
+	autoDetect string // in lower case; empty: missing
 	fileless   int    // a line with gpus and no file; 0: none
 }
 
-// detects says whether slurmd looks for devices itself.
+// detects returns whether slurmd detects devices itself.
 func (c gresConf) detects() bool { return c.autoDetect != "" && c.autoDetect != "off" }
 
 // The keys of gres.conf(5), Slurm 22.05 to 26.05.
@@ -36,9 +36,8 @@ var gresKeys = []string{
 	"multiplefiles", "name", "nodename", "type",
 }
 
-// parseGresConf reads the gres.conf called name for one node. Lines without
-// NodeName= are for every node. A faulty line is an error only where it is, or
-// may be, the node's.
+// parseGresConf parses a gres.conf for one node; name is the file's name in errors. Lines without NodeName= are for
+// every node. An invalid line is an error only if it is, or may be, for the node.
 func parseGresConf(name, text, node string) (gresConf, error) {
 	var conf gresConf
 	otherNodes := false
@@ -65,27 +64,27 @@ func parseGresConf(name, text, node string) (gresConf, error) {
 	return conf, conf.check(name, node, otherNodes)
 }
 
-// check refuses a file that leaves open which device is where.
+// check refuses a file that doesn't determine the position of each device.
 func (c gresConf) check(name, node string, otherNodes bool) error {
 	switch {
 	case c.detects() && len(c.devices) > 0 && (c.fileless > 0 || !c.ascending()):
-		return fmt.Errorf("%s: AutoDetect=%s beside files that aren't boards of one type in the order of their minors: "+
+		return fmt.Errorf("%s: AutoDetect=%s with files that aren't boards of one type in the order of their minors: "+
 			"list the positions under gres", name, c.autoDetect)
 	case c.detects():
 		return nil
 	case c.fileless > 0:
-		return fmt.Errorf("%s:%d: Name=gpu without File= or MultipleFiles=: nothing says which device is meant", name,
+		return fmt.Errorf("%s:%d: Name=gpu without File= or MultipleFiles=: the device is unknown", name,
 			c.fileless)
 	case len(c.devices) > 0:
 		return nil
 	case otherNodes:
-		return fmt.Errorf("%s: no Name=gpu for node %q, only for others; `node` says what Slurm calls this one", name, node)
+		return fmt.Errorf("%s: no Name=gpu for node %q, only for others; set `node` to Slurm's name of this node", name, node)
 	}
 	return fmt.Errorf("%s: no Name=gpu with File= or MultipleFiles= for node %q", name, node)
 }
 
-// ascending says whether the devices are whole boards of one type in the order
-// of their minors, which AutoDetect leaves as it is.
+// ascending returns whether the devices are whole boards of one type in the order of their minors, which AutoDetect
+// keeps.
 func (c gresConf) ascending() bool {
 	last := -1
 	for _, d := range c.devices {
@@ -99,8 +98,8 @@ func (c gresConf) ascending() bool {
 	return c.oneKind()
 }
 
-// logicalLines is the lines with something in them, comments cut and lines that
-// end in a backslash joined, with the number of their first line.
+// logicalLines yields the non-empty lines, without comments, and with lines joined that end in a backslash, with the
+// number of their first line.
 func logicalLines(text string) func(yield func(int, string) bool) {
 	return func(yield func(int, string) bool) {
 		joined, first := "", 0
@@ -132,13 +131,13 @@ func gresFields(line string) (map[string]string, error) {
 		key, value, found := strings.Cut(word, "=")
 		lower := strings.ToLower(key)
 		if !found && lower == "include" {
-			return nil, fmt.Errorf("%q: files that include others aren't read, list the devices under gres", line)
+			return nil, fmt.Errorf("%q: include is not supported, list the devices under gres", line)
 		}
 		if !found || !slices.Contains(gresKeys, lower) {
 			return nil, fmt.Errorf("%q: want Key=value with a key of gres.conf, such as Name, Type, File", word)
 		}
 		if _, twice := fields[lower]; twice {
-			return nil, fmt.Errorf("%q: the key is already on this line", word)
+			return nil, fmt.Errorf("%q: the key is repeated on this line", word)
 		}
 		fields[lower] = strings.Trim(value, `"`)
 	}
@@ -179,8 +178,8 @@ func (c *gresConf) add(fields map[string]string, line int) error {
 	return nil
 }
 
-// order puts the devices in the order of the node's Gres=, as Slurm does: types
-// as listed there, an entry without a type takes what is left.
+// order sorts the devices by the node's Gres=, as Slurm does: types in its order; an entry without a type takes the
+// rest.
 func (c gresConf) order(name string, entries []gresEntry) ([]confDevice, error) {
 	left := slices.Clone(c.devices)
 	var ordered []confDevice
@@ -208,8 +207,7 @@ func (c gresConf) order(name string, entries []gresEntry) ([]confDevice, error) 
 	return ordered, nil
 }
 
-// oneKind says whether all devices have one type, so that the file's order is
-// the list's.
+// oneKind returns whether all devices have one type, so that the file's order is the list's.
 func (c gresConf) oneKind() bool {
 	return !slices.ContainsFunc(c.devices, func(d confDevice) bool { return d.kind != c.devices[0].kind })
 }

@@ -9,21 +9,20 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// lookEvery is the pace at which the jobs of mapping files are looked up again.
+// lookEvery is the interval at which the jobs of mapping files are queried again.
 const lookEvery = time.Minute
 
-// fileJob is what is known of a job that mapping files name.
+// fileJob is what is known about a job in a mapping file.
 type fileJob struct {
 	owner   *wire.Owner
-	unknown bool // to Slurm, at the last look
-	// endedSince is the first of the looks in a row that found it ended or
-	// unknown; zero: the last one didn't.
+	unknown bool // unknown to Slurm in the last query
+	// endedSince is the time of the first of consecutive queries in which the job was ended or unknown; zero: it
+	// wasn't in the last.
 	endedSince time.Time
 	dropped    bool // it holds nothing: its epilog did not run
 }
 
-// refreshJobs brings what is known of the files' jobs up to date: those that are new
-// before anything is said of them, and all of them every lookEvery.
+// refreshJobs updates the files' jobs: new ones before they are used, and all of them every lookEvery.
 func (r *Reader) refreshJobs(ctx context.Context, files []mapped) error {
 	all, fresh := r.named(files)
 	if !r.cfg.Details {
@@ -63,13 +62,12 @@ func (r *Reader) noteVersions(files []mapped, fresh []string) {
 		r.stamps[m.path] = m.stamp
 	}
 	if len(fresh) > 0 {
-		// New jobs are the only ones that a new order of types can be about.
+		// Only new jobs can have been started with a new order of types.
 		r.layouts.entries = nil
 	}
 }
 
-// note keeps what squeue said. One that Slurm doesn't know has its id as owner,
-// or what was known of it.
+// note stores squeue's records. The owner of a job that Slurm doesn't know is what was known before, else its id.
 func (r *Reader) note(ids []string, found map[string]job, now time.Time) {
 	for _, id := range ids {
 		was := r.known[id]
@@ -78,7 +76,7 @@ func (r *Reader) note(ids []string, found map[string]job, now time.Time) {
 			was = &fileJob{owner: job{id: id}.owner()}
 			r.known[id] = was
 			if !ok {
-				r.deps.Log.Warn("Slurm doesn't know a job that a mapping file names; it keeps its id as owner", "job", id,
+				r.deps.Log.Warn("a job in a mapping file is unknown to Slurm; the owner is its id", "job", id,
 					"mapping_dir", r.cfg.MappingDir)
 			}
 		}
@@ -94,9 +92,8 @@ func (r *Reader) note(ids []string, found map[string]job, now time.Time) {
 	}
 }
 
-// drop ends the jobs that have had no life for lookEvery. A job that squeue
-// doesn't show may be hidden from the collector's user (PrivateData=jobs): it is
-// dropped only if others account for all GPUs that the node has in use.
+// drop drops the jobs that were ended or unknown for lookEvery. A job that squeue doesn't list may be hidden from the
+// collector's user (PrivateData=jobs): it is dropped only if other jobs have all GPUs that the node has in use.
 func (r *Reader) drop(ctx context.Context, files []mapped, now time.Time) {
 	accounted := sync.OnceValue(func() bool { return r.accounted(ctx, files) })
 	for id, j := range r.known {
@@ -109,13 +106,13 @@ func (r *Reader) drop(ctx context.Context, files []mapped, now time.Time) {
 		}
 		j.dropped = true
 		r.dropped.WithLabelValues(reason).Inc()
-		r.deps.Log.Warn("a mapping file still names a job that is over, so no epilog took it out: it holds nothing from "+
-			"here on",
+		r.deps.Log.Warn("a mapping file still names an ended job, which no epilog removed: it holds nothing from "+
+			"now on",
 			"job", id, "reason", reason, "since", j.endedSince, "mapping_dir", r.cfg.MappingDir)
 	}
 }
 
-// accounted says whether as many devices have a live job as the node has in use.
+// accounted returns whether as many devices have a running job as the node has in use.
 func (r *Reader) accounted(ctx context.Context, files []mapped) bool {
 	node, err := r.describeNode(ctx)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/gputally/gputally/collector/attribution"
 )
 
-// layout is what the positions of the node's gpu GRES are.
+// layout has the devices at the positions of the node's gpu GRES.
 type layout struct {
 	devices []attribution.Device
-	// indexed: nothing lists them, a position is taken for a board's index.
+	// indexed: the devices aren't listed; a position is a board's index.
 	indexed bool
 }
 
-// migType finds a MIG profile in a GRES type: "1g.10gb", "nvidia_h100_3g.40gb".
+// migType matches a MIG profile in a GRES type: "1g.10gb", "nvidia_h100_3g.40gb".
 var migType = regexp.MustCompile(`(?i)[0-9]g[._-]?[0-9]+gb`)
 
 func (l layout) at(position uint32) (attribution.Device, error) {
@@ -24,23 +24,22 @@ func (l layout) at(position uint32) (attribution.Device, error) {
 		return attribution.Device{Index: &position, Whole: true}, nil
 	}
 	if int(position) >= len(l.devices) {
-		return attribution.Device{}, fmt.Errorf("position %d: the node's gres list has %d devices", position, len(l.devices))
+		return attribution.Device{}, fmt.Errorf("position %d: the node's GRES list has %d devices", position, len(l.devices))
 	}
 	return l.devices[position], nil
 }
 
-// layouts keeps the layout up to date with gres.conf and the node's Gres=.
+// layouts updates the layout from gres.conf and the node's Gres=.
 type layouts struct {
 	cfg     Config
 	node    string
 	file    attribution.File // gres.conf
-	conf    gresConf         // what it says
-	entries []gresEntry      // the node's Gres=; nil: not known, or not asked since
+	conf    gresConf         // its content
+	entries []gresEntry      // the node's Gres=; nil: unknown, or outdated
 }
 
-// get answers the layout now. ask is called where the node's Gres= matters and
-// isn't known: for the order of several types, and to see that a guess at board
-// indices isn't at MIG instances (not where nothing may be asked).
+// get returns the current layout. It calls ask if the node's Gres= is needed and unknown: for the order of several
+// types, and to check that positions taken for board indices aren't MIG instances (unless details is off).
 func (l *layouts) get(ctx context.Context, ask func(context.Context) (nodeGres, error)) (layout, error) {
 	if len(l.cfg.Gres) > 0 {
 		return fixedLayout(l.cfg.Gres), nil
@@ -50,11 +49,11 @@ func (l *layouts) get(ctx context.Context, ask func(context.Context) (nodeGres, 
 			return layout{}, err
 		}
 	}
-	indexed := len(l.conf.devices) == 0 // no gres.conf, or AutoDetect alone
+	indexed := len(l.conf.devices) == 0 // no gres.conf, or AutoDetect only
 	if l.entries == nil && (indexed && l.cfg.Details || !indexed && !l.conf.oneKind()) {
 		node, err := ask(ctx)
 		if err != nil {
-			return layout{}, fmt.Errorf("ask for the types of the node's gres: %w", err)
+			return layout{}, fmt.Errorf("query the types of the node's GRES: %w", err)
 		}
 		l.entries = node.gres
 	}
@@ -64,12 +63,11 @@ func (l *layouts) get(ctx context.Context, ask func(context.Context) (nodeGres, 
 	return l.resolve()
 }
 
-// refuseInstances is an error where a position may be a MIG instance, so that it
-// is nobody's index.
+// refuseInstances returns an error if a position may be a MIG instance, so that it isn't an index.
 func (l *layouts) refuseInstances() error {
 	for _, e := range l.entries {
 		if e.name == "gpu" && migType.MatchString(e.kind) {
-			return fmt.Errorf("the node's Gres= has MIG instances (gpu:%s:%d), and nothing says which position is which: "+
+			return fmt.Errorf("the node's Gres= has MIG instances (gpu:%s:%d), but their positions are unknown: "+
 				"list the devices under gres, or in a gres_conf with File= or MultipleFiles=", e.kind, e.count)
 		}
 	}
@@ -84,7 +82,7 @@ func fixedLayout(gres []GresDevice) layout {
 	return out
 }
 
-// load reads gres.conf when it is another than the one known.
+// load reads gres.conf if it has changed.
 func (l *layouts) load() error {
 	text, changed, err := l.file.Read()
 	if err != nil {
@@ -117,7 +115,7 @@ func (l *layouts) resolve() (layout, error) {
 		if err != nil {
 			return layout{}, fmt.Errorf("%s:%d: %w", l.cfg.GresConf, d.line, err)
 		}
-		device.Whole = l.conf.detects() // which may put instances in a board's place
+		device.Whole = l.conf.detects() // since AutoDetect may replace a board by its instances
 		out.devices = append(out.devices, device)
 	}
 	return out, nil

@@ -12,7 +12,7 @@ import (
 // counted counts the calls of a runner by program and result.
 func counted(run runner, reg prometheus.Registerer) runner {
 	calls := telemetry.In(reg, "gputally_slurm_").Counters("calls_total",
-		"Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.",
+		"Calls of Slurm's programs by program and result; a job unknown to Slurm is an error too.",
 		"program", "result")
 	return func(ctx context.Context, program string, args ...string) ([]byte, error) {
 		out, err := run(ctx, program, args...)
@@ -25,7 +25,7 @@ func counted(run runner, reg prometheus.Registerer) runner {
 	}
 }
 
-// Why a job of a mapping file was dropped.
+// Reasons for dropping a job of a mapping file.
 const (
 	droppedEnded   = "ended"
 	droppedUnknown = "unknown"
@@ -33,7 +33,7 @@ const (
 
 func countDropped(reg prometheus.Registerer) *prometheus.CounterVec {
 	dropped := telemetry.In(reg, "gputally_slurm_").Counters("dropped_jobs_total",
-		"Jobs whose line no epilog took out of "+
+		"Jobs whose line no epilog removed from "+
 			"the mapping files, dropped because they have ended or are unknown to Slurm.", "reason")
 	telemetry.Zero(dropped, droppedEnded, droppedUnknown)
 	return dropped

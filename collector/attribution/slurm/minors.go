@@ -10,8 +10,8 @@ import (
 	"github.com/gputally/gputally/collector/attribution"
 )
 
-// device resolves the files of one position: /dev/nvidiaN is a board, a
-// /dev/nvidia-caps/nvidia-capN an instance that minors knows.
+// device returns the device of one position's files: /dev/nvidiaN is a board, a /dev/nvidia-caps/nvidia-capN an
+// instance listed in minors.
 func (d confDevice) device(minors func() (map[uint32]attribution.Device, error)) (attribution.Device, error) {
 	var out attribution.Device
 	for _, file := range d.files {
@@ -44,8 +44,7 @@ func (d confDevice) device(minors func() (map[uint32]attribution.Device, error))
 	return out, nil
 }
 
-// merge adds what one file of MultipleFiles says: board, GPU instance, compute
-// instance of the same.
+// merge adds one file of MultipleFiles: board, GPU instance or compute instance of the same device.
 func merge(into *attribution.Device, part attribution.Device) error {
 	for _, f := range []struct {
 		what      string
@@ -66,13 +65,13 @@ func merge(into *attribution.Device, part attribution.Device) error {
 	return nil
 }
 
-// readMIGMinors reads /proc/driver/nvidia-caps/mig-minors: lines such as
-// "gpu0/gi1/access 12" and "gpu0/gi1/ci0/access 13" (NVIDIA's MIG user guide,
-// "Device nodes and capabilities"), where gpuN is the minor of the board.
+// readMIGMinors reads /proc/driver/nvidia-caps/mig-minors: lines such as "gpu0/gi1/access 12" and
+// "gpu0/gi1/ci0/access 13" (NVIDIA's MIG user guide, "Device nodes and capabilities"), where gpuN is the board's
+// minor.
 func readMIGMinors(name string) (map[uint32]attribution.Device, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("read mig_minors, which says what nvidia-capN is: %w", err)
+		return nil, fmt.Errorf("read mig_minors, which lists the instance of nvidia-capN: %w", err)
 	}
 	return parseMIGMinors(name, string(text))
 }
@@ -111,7 +110,7 @@ func parseAccess(access string) (d attribution.Device, ok bool) {
 	return d, true
 }
 
-// parseUint32 takes plain decimal digits only: no sign, no leading zeros.
+// parseUint32 parses plain decimal digits: no sign, no leading zeros.
 func parseUint32(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err == nil && strconv.FormatUint(n, 10) != s {

@@ -14,7 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Deps are what a Reader works with.
+// Deps are a Reader's dependencies.
 type Deps struct {
 	Clock    clock.Clock
 	Log      *slog.Logger
@@ -22,7 +22,7 @@ type Deps struct {
 	Node     string // the collector's name of this node
 }
 
-// Reader is an attribution.Reader.
+// Reader implements attribution.Reader.
 type Reader struct {
 	cfg     Config
 	deps    Deps
@@ -33,28 +33,28 @@ type Reader struct {
 	directory directory
 	known     map[string]*fileJob // by job id, while a file names it
 	stamps    map[string]stamp    // of the files when known was last brought up to date
-	lookAt    time.Time           // when to look all known jobs up again
+	lookAt    time.Time           // when to query all known jobs again
 	dropped   *prometheus.CounterVec
-	retryAt   time.Time // when to ask again after a failure
+	retryAt   time.Time // when to query again after a failure
 	lastFail  error
 
 	// from: scontrol
 	allocated map[string][]uint32  // positions by job and start
-	answer    attribution.Snapshot // the last; a zero At: there is none
+	answer    attribution.Snapshot // the last; At is zero if there is none
 	askAt     time.Time
 }
 
-// New asks and reads nothing yet.
+// New returns a Reader that has read nothing yet.
 func New(cfg Config, deps Deps) (*Reader, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("configure slurm: %w", err)
+		return nil, fmt.Errorf("configure Slurm: %w", err)
 	}
 	node := cfg.Node
 	if node == "" {
 		node = deps.Node
 	}
 	if err := validateNode(node); err != nil {
-		return nil, fmt.Errorf("configure slurm: %w", err)
+		return nil, fmt.Errorf("configure Slurm: %w", err)
 	}
 	run := counted(programs(cfg.ScontrolTimeout, cfg.SlurmConf), deps.Registry)
 	return &Reader{
@@ -70,7 +70,7 @@ func New(cfg Config, deps Deps) (*Reader, error) {
 // Name is "slurm".
 func (r *Reader) Name() string { return "slurm" }
 
-// Read tells who holds what now; from: scontrol, who did when it was last asked.
+// Read returns the current holdings; from: scontrol, those of the last query.
 func (r *Reader) Read(ctx context.Context) (attribution.Snapshot, error) {
 	if r.cfg.From == FromScontrol {
 		return r.fromScontrol(ctx)
@@ -78,12 +78,12 @@ func (r *Reader) Read(ctx context.Context) (attribution.Snapshot, error) {
 	return r.fromFiles(ctx)
 }
 
-// owner is the facts about a job.
+// owner returns the facts about a job.
 func (j job) owner() *wire.Owner {
 	return &wire.Owner{Job: j.id, User: fact(j.user), Account: fact(j.account)}
 }
 
-// fact is a text that can go on the wire; "(null)" is none.
+// fact converts a text to one that is valid on the wire; "(null)" is empty.
 func fact(s string) string {
 	if s == "(null)" {
 		return ""

@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 )
 
-// Config says which file holds the owners.
+// Config is the file of owners.
 type Config struct {
 	File string `yaml:"file"` // absolute path
 }
 
-// DefaultConfig knows no file yet.
+// DefaultConfig has no file.
 func DefaultConfig() Config { return Config{} }
 
-// Validate names a wrong value.
+// Validate returns an error if the file is invalid.
 func (c Config) Validate() error {
 	if !filepath.IsAbs(c.File) {
 		return fmt.Errorf("file %q: must be the absolute path of a YAML file with owners", c.File)

@@ -1,5 +1,5 @@
-// Package static reads from a file who has which GPU, as an attribution.Reader:
-// for machines that people or teams share out by agreement.
+// Package static reads from a file who has which GPU, as an attribution.Reader: for machines that people or teams
+// share by agreement.
 //
 // Data in: a YAML file, such as
 //
@@ -9,17 +9,14 @@
 //	  - {minor: 2, gi: 1, tenant: notebooks}
 //	  - {mig: MIG-77aa…, tenant: notebooks}
 //
-// Each entry names one device (gpu, index, minor or mig; gi and ci a part of a
-// board), at least one fact about its owner, and maybe from when (inclusive) to
-// when (exclusive). Several entries may name one device: then it is shared.
-// Data out: a holding for each entry whose time it is.
+// Each entry names one device (gpu, index, minor or mig; gi and ci for a part of a board), at least one fact about
+// its owner, and optionally from when (inclusive) to when (exclusive). If several entries name one device, it is
+// shared. Data out: a holding for each entry that is valid now.
 //
-// Invariants: the file is read again whenever it is another (time, size, inode);
-// what was read before is never given in place of a newer version with a fault:
-// attribution then fails until the file is right. `owners: []` says that nobody
-// has anything; a file without the key says nothing and is an error.
+// Invariants: the file is read again when it changes (time, size, inode). An older version is never used instead of a
+// newer one that is invalid: attribution fails until the file is valid. `owners: []` means that there are no owners;
+// a file without the key is an error.
 //
-// What can go wrong: the file is away, has an unknown key or a wrong value (file
-// and line are named), or changes while it is read (an error, and read again by
-// the next poll; replace it by a rename).
+// Errors: the file is missing, has an unknown key or a wrong value (with file and line), or changes while it is read
+// (the next poll reads it again; replace it by a rename).
 package static

@@ -11,9 +11,9 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// file is the whole of an owners file.
+// file is the content of an owners file.
 type file struct {
-	Owners *[]entry `yaml:"owners"` // nil: the key isn't there
+	Owners *[]entry `yaml:"owners"` // nil: the key is missing
 }
 
 // entry is one owner of one device.
@@ -35,12 +35,12 @@ type entry struct {
 
 type gpuUUID string
 
-// UnmarshalText refuses what is no board's UUID.
+// UnmarshalText refuses anything but a board's UUID.
 func (u *gpuUUID) UnmarshalText(text []byte) error { return uuid((*string)(u), text, "GPU-") }
 
 type migUUID string
 
-// UnmarshalText refuses what is no instance's UUID.
+// UnmarshalText refuses anything but an instance's UUID.
 func (u *migUUID) UnmarshalText(text []byte) error { return uuid((*string)(u), text, "MIG-") }
 
 func uuid(into *string, text []byte, prefix string) error {
@@ -51,7 +51,7 @@ func uuid(into *string, text []byte, prefix string) error {
 	return nil
 }
 
-// decode reads an owners file; its errors name file and line.
+// decode parses an owners file; its errors name file and line.
 func decode(name string, text []byte) ([]entry, error) {
 	var f file
 	err := config.DecodeWith(name, text, &f, nil, func(root config.Place) {
@@ -63,19 +63,19 @@ func decode(name string, text []byte) ([]entry, error) {
 	case err != nil:
 		return nil, err
 	case f.Owners == nil:
-		return nil, fmt.Errorf("%s: no list under owners; `owners: []` says that nobody has anything", name)
+		return nil, fmt.Errorf("%s: no list under owners; use `owners: []` for no owners", name)
 	}
 	return *f.Owners, nil
 }
 
-// check names every entry that is wrong by itself, or says what another one says.
+// check reports every entry that is invalid, or repeats another one.
 func check(owners []entry, list config.Place) {
 	same := map[string][]int{}
 	for i, e := range owners {
 		fault := e.validate()
 		for _, j := range same[e.key()] {
 			if fault == nil && e.overlaps(owners[j]) {
-				fault = fmt.Errorf("says what owners[%d] on line %d says", j, list.At(j).Line())
+				fault = fmt.Errorf("repeats owners[%d] on line %d", j, list.At(j).Line())
 			}
 		}
 		if fault != nil {
@@ -98,9 +98,9 @@ func (e entry) validate() error {
 	case named > 1:
 		return errors.New("names the device twice: want one of gpu, index, minor and mig")
 	case e.MIG != "" && (e.GI != nil || e.CI != nil):
-		return fmt.Errorf("mig %q is an instance already: gi and ci say nothing more", e.MIG)
+		return fmt.Errorf("mig %q: gi and ci are not allowed for an instance's UUID", e.MIG)
 	case e.CI != nil && e.GI == nil:
-		return fmt.Errorf("ci %d: needs gi", *e.CI)
+		return fmt.Errorf("ci %d: requires gi", *e.CI)
 	case e.facts() == [5]string{}:
 		return errors.New("names no owner: want tenant, project, user, account or job")
 	case !e.From.IsZero() && !e.To.IsZero() && !e.From.Before(e.To):
@@ -113,14 +113,14 @@ func (e entry) facts() [5]string {
 	return [5]string{e.Tenant, e.Project, e.User, e.Account, e.Job}
 }
 
-// key is the device and the owner.
+// key identifies the device and the owner.
 func (e entry) key() string { return fmt.Sprintf("%s %q", e.device(), e.facts()) }
 
 func (e entry) overlaps(o entry) bool {
 	return (e.To.IsZero() || o.From.Before(e.To)) && (o.To.IsZero() || e.From.Before(o.To))
 }
 
-// at says whether the entry holds at an instant.
+// at returns whether the entry is valid at an instant.
 func (e entry) at(now time.Time) bool {
 	return !now.Before(e.From) && (e.To.IsZero() || now.Before(e.To))
 }

@@ -12,23 +12,23 @@ import (
 // maxFileBytes bounds an owners file: some ten thousand entries.
 const maxFileBytes = 1 << 20
 
-// Deps are what a Reader works with.
+// Deps are a Reader's dependencies.
 type Deps struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 	Node  string // the collector's name of this node; only for the log
 }
 
-// Reader is an attribution.Reader.
+// Reader implements attribution.Reader.
 type Reader struct {
 	cfg    Config
 	deps   Deps
 	file   attribution.File
 	owners []entry
-	err    error // what is wrong with that version
+	err    error // error of that version
 }
 
-// New reads nothing yet.
+// New returns a Reader that has read nothing yet.
 func New(cfg Config, deps Deps) (*Reader, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure static owners: %w", err)
@@ -39,7 +39,7 @@ func New(cfg Config, deps Deps) (*Reader, error) {
 // Name is "static".
 func (r *Reader) Name() string { return "static" }
 
-// Read tells whose each device is now, by the file as it is now.
+// Read returns the current owner of each device, according to the current file.
 func (r *Reader) Read(context.Context) (attribution.Snapshot, error) {
 	if err := r.refresh(); err != nil {
 		return attribution.Snapshot{}, err
@@ -54,7 +54,7 @@ func (r *Reader) Read(context.Context) (attribution.Snapshot, error) {
 	return snap, nil
 }
 
-// refresh reads the file if it is another, and answers what is wrong with it.
+// refresh reads the file if it has changed, and returns its error.
 func (r *Reader) refresh() error {
 	text, changed, err := r.file.Read()
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *Reader) refresh() error {
 		return r.err
 	}
 	if r.owners, r.err = decode(r.cfg.File, text); r.err == nil {
-		r.deps.Log.Info("owners were read", "node", r.deps.Node, "file", r.cfg.File, "entries", len(r.owners))
+		r.deps.Log.Info("owners loaded", "node", r.deps.Node, "file", r.cfg.File, "entries", len(r.owners))
 	}
 	return r.err
 }
