@@ -4,17 +4,17 @@ import "fmt"
 
 // Config of the devices' metrics.
 type Config struct {
-	// MaxAgeSlots is how many slots after its end a slot is still shown.
+	// MaxAgeSlots is for how many slots after its end a slot is still exposed.
 	MaxAgeSlots int `yaml:"max_age_slots"`
-	// OwnerLabels puts tenant, project, namespace, pod, container and hpc_job on
-	// the rows of devices. Without them series live as long as devices do.
+	// OwnerLabels adds tenant, project, namespace, pod, container and hpc_job to the rows of devices. Without them
+	// series exist as long as devices do.
 	OwnerLabels bool `yaml:"owner_labels"`
 }
 
-// DefaultConfig shows owners, and a slot for as long as three.
+// DefaultConfig exposes owners, and a slot for three more slots.
 func DefaultConfig() Config { return Config{MaxAgeSlots: 3, OwnerLabels: true} }
 
-// Validate names the value that can't be used.
+// Validate returns an error if a value is invalid.
 func (c Config) Validate() error {
 	if c.MaxAgeSlots < 1 || c.MaxAgeSlots > 100 {
 		return fmt.Errorf("max_age_slots %d: must be 1 to 100", c.MaxAgeSlots)

@@ -50,9 +50,8 @@ var (
 		"Value of a DCGM field that has no name here, by field id, in the field's own unit.")
 )
 
-// fieldFamily is a field's metric. One that isn't read by default goes by the name
-// that a source knows for it, and nobody knows whether it is a counter; ok is false
-// where it has no name.
+// fieldFamily is a field's metric. A field that is read only by configuration has the name of the source and an
+// unknown type; ok is false without a name.
 func (d *Devices) fieldFamily(id uint32) (f family, ok bool) {
 	known := field.ByID(id)
 	switch {
@@ -70,10 +69,10 @@ func (d *Devices) fieldFamily(id uint32) (f family, ok bool) {
 	return family{name, "DCGM field that is read by configuration, in its own unit.", prometheus.UntypedValue}, true
 }
 
-// extraName is what names of DCGM's fields look like; no other metric does.
+// extraName matches names of DCGM's fields only.
 var extraName = regexp.MustCompile(`^DCGM_FI_[A-Z0-9_]+$`)
 
-// descs are made once per family and set of label names.
+// descs are created once per family and set of label names.
 type descs map[string]*prometheus.Desc
 
 func (d descs) of(f family, names []string) *prometheus.Desc {

@@ -12,11 +12,10 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// labels are names and values of a row. An empty value is an absent label, to
-// Prometheus and here.
+// labels are names and values of a row. An empty value is a missing label, as in Prometheus.
 type labels struct{ names, values []string }
 
-// with adds a label; l stays as it was.
+// with returns the labels with one added; l is unchanged.
 func (l labels) with(name, value string) labels {
 	if value == "" {
 		return l
@@ -31,12 +30,12 @@ func (l labels) and(o labels) labels {
 	return labels{append(slices.Clip(l.names), o.names...), append(slices.Clip(l.values), o.values...)}
 }
 
-// key tells rows apart.
+// key identifies a row.
 func (l labels) key() string {
 	return strings.Join(l.names, "\xff") + "\xfe" + strings.Join(l.values, "\xff")
 }
 
-// boardLabels name a GPU as dcgm-exporter does.
+// boardLabels are the labels of a GPU, as in dcgm-exporter.
 func boardLabels(node string, g *wire.Gpu, info source.GPUInfo) labels {
 	device := ""
 	if info.Minor != nil {
@@ -47,11 +46,10 @@ func boardLabels(node string, g *wire.Gpu, info source.GPUInfo) labels {
 		with("modelName", g.Model).with("pci_bus_id", info.PCIBusID).with("Hostname", node)
 }
 
-// isWhole says that a leaf is the GPU itself.
+// isWhole returns whether a leaf is the GPU itself.
 func isWhole(l *wire.Leaf) bool { return l.Gi == nil && l.Ci == nil && l.Profile == "" }
 
-// leafLabels add an instance to its GPU's labels. Where nobody knows NVML's id
-// the leaf's own has to do.
+// leafLabels adds an instance to its GPU's labels: by NVML's id if known, else by the leaf's own.
 func leafLabels(board labels, l *wire.Leaf) labels {
 	if isWhole(l) {
 		return board
@@ -67,11 +65,11 @@ func leafLabels(board labels, l *wire.Leaf) labels {
 	return out
 }
 
-// holding is who has a leaf at the slot's end.
+// holding is the holders of a leaf at the slot's end.
 type holding struct {
 	owners  []meter.Owner // distinct (R12)
 	entries int           // replicas, or holds
-	// container is the owner's only one; a pod may have the device in several.
+	// container is the owner's only container; a pod may use the device in several.
 	container string
 }
 
@@ -98,8 +96,7 @@ func (h *holding) add(o meter.Owner) {
 	}
 }
 
-// ratio is the part of the leaf that is held (R12): with a known number of
-// replicas a part for each, else all of it.
+// ratio is the held part of the leaf (R12): if the number of replicas is known a part for each, else all of it.
 func (h holding) ratio(l *wire.Leaf) float64 {
 	if n := int(l.Replicas); h.entries < n {
 		return float64(h.entries) / float64(n)
@@ -107,7 +104,7 @@ func (h holding) ratio(l *wire.Leaf) float64 {
 	return min(1, float64(h.entries))
 }
 
-// ownerLabels name a sole owner, or say that there are several.
+// labels are those of a sole owner, or shared="true" for several.
 func (h holding) labels(m *tenants.Mapping, hour time.Time) labels {
 	switch len(h.owners) {
 	case 0:

@@ -8,21 +8,20 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// memory is what is kept of GPUs from slot to slot, by node and UUID: clones of
-// a machine image may show one UUID on two nodes.
+// memory is the state of GPUs from slot to slot, by node and UUID: clones of a machine image may report one UUID on
+// two nodes.
 type memory map[string]map[string]*board
 
 type board struct {
 	gpu      *wire.Gpu // identity only
 	startMS  int64     // of the last slot that listed it
-	energyMJ int64     // since the first slot seen
-	energy   bool      // there is a counter
+	energyMJ int64     // since the first slot
+	energy   bool      // the GPU has a counter
 	xids     map[string]int64
 }
 
-// take moves the GPUs of a batch on, and drops those that its node hasn't
-// listed for as long as the inventory keeps them (R2). A slot that comes again
-// moves nothing twice.
+// take updates the GPUs of a batch, and removes those that their node hasn't listed for as long as the inventory
+// keeps them (R2). A repeated slot changes nothing.
 func (m memory) take(b *wire.Batch) {
 	boards := m[b.Node]
 	if boards == nil {
@@ -52,8 +51,8 @@ func (m memory) take(b *wire.Batch) {
 	})
 }
 
-// move counts the energy. What moved before the first slot, while no collector
-// ran, is not of this collector's time: increase() would see none of it.
+// move adds the energy. Energy before the first slot, while no collector ran, is left out, since increase() wouldn't
+// count it.
 func (b *board) move(g *wire.Gpu, slotMS int64, first bool) {
 	if g.EnergyMj == nil {
 		return
@@ -64,8 +63,8 @@ func (b *board) move(g *wire.Gpu, slotMS int64, first bool) {
 	}
 }
 
-// happened remembers the last XID of the GPU (empty) and of each leaf, as field
-// 230 does: until the GPU is reset or the driver reloaded.
+// happened stores the last XID of the GPU (empty) and of each leaf, like field 230: until the GPU is reset or the
+// driver reloaded.
 func (b *board) happened(e *wire.Event) {
 	switch e.Kind {
 	case "xid":
@@ -75,8 +74,8 @@ func (b *board) happened(e *wire.Event) {
 	}
 }
 
-// missing are the GPUs of a node that its complete enumeration doesn't list any
-// more: they are lost (R2), unless another node has listed them since.
+// missing returns the GPUs of a node that its complete enumeration no longer lists: they are lost (R2), unless
+// another node has listed them since.
 func (m memory) missing(b *wire.Batch) (out []*wire.Gpu) {
 	if !wire.EnumerationComplete(b) {
 		return nil

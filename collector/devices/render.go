@@ -14,15 +14,14 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// writer makes metrics. One that Prometheus would refuse is left out: it would
-// take all others with it.
+// writer creates metrics. It leaves out those that Prometheus would refuse together with all others.
 type writer struct {
 	devices *Devices
 	node    string
 	out     []prometheus.Metric
 	seen    map[string]bool
 	skipped int
-	why     error // why the first of them was
+	why     error // reason for the first of them
 }
 
 func (d *Devices) writer(node string) *writer {
@@ -32,13 +31,13 @@ func (d *Devices) writer(node string) *writer {
 func (w *writer) add(f family, l labels, v float64) {
 	key := f.name + "\xff" + l.key()
 	if w.seen[key] {
-		w.skip(fmt.Errorf("%s of %q stands twice", f.name, l.values))
+		w.skip(fmt.Errorf("%s of %q occurs twice", f.name, l.values))
 		return
 	}
 	w.seen[key] = true
 	m, err := prometheus.NewConstMetric(w.devices.descs.of(f, l.names), f.kind, v, l.values...)
 	if err != nil {
-		w.skip(fmt.Errorf("make %s of %q: %w", f.name, l.values, err))
+		w.skip(fmt.Errorf("create %s of %q: %w", f.name, l.values, err))
 		return
 	}
 	w.out = append(w.out, m)
@@ -51,7 +50,7 @@ func (w *writer) skip(err error) {
 	}
 }
 
-// metrics are all that were made; what was left out is told once.
+// metrics returns all created metrics, and logs once which were left out.
 func (w *writer) metrics() []prometheus.Metric {
 	if w.skipped > 0 {
 		w.devices.skipped.Add(float64(w.skipped))
@@ -67,8 +66,7 @@ func flag(on bool) float64 {
 	return 0
 }
 
-// render makes the metrics of a node's slot. Of one in which nothing was seen
-// there are none.
+// render creates the metrics of a node's slot; none if nothing was observed.
 func (d *Devices) render(b *wire.Batch, info source.Info) []prometheus.Metric {
 	if b.Unobserved {
 		return nil
@@ -85,7 +83,7 @@ func (d *Devices) render(b *wire.Batch, info source.Info) []prometheus.Metric {
 	return w.metrics()
 }
 
-// health is what is said of a GPU whether it answers or not.
+// health adds the metrics of a GPU that exist whether it answers or not.
 func (w *writer) health(g *wire.Gpu, info source.Info) labels {
 	own := info.GPUs[g.Uuid]
 	id := boardLabels(w.node, g, own)
@@ -102,8 +100,8 @@ func (w *writer) health(g *wire.Gpu, info source.Info) labels {
 	return id
 }
 
-// GPU shows a GPU, its leaves at the slot's end, and who has them. Flags are
-// the device's own word and hold, here, whether owners are known or not.
+// board adds a GPU's metrics: its leaves at the slot's end, and their holders. Health flags come from the device and
+// are valid even if owners are unknown.
 func (w *writer) board(b *wire.Batch, g *wire.Gpu, settled *meter.GPUSlot, info source.Info) {
 	id := w.health(g, info)
 	w.buckets(id, b, settled)
@@ -152,7 +150,7 @@ func (w *writer) owned(row labels, h holding, b *wire.Batch) labels {
 	return row.and(h.labels(w.devices.deps.Tenants, hour))
 }
 
-// held shows how much of a leaf is held, and what its holders made of it.
+// held adds how much of a leaf is held, and the shares of its use.
 func (w *writer) held(row labels, l *wire.Leaf, h holding, u use) {
 	w.add(leafHolders, row, float64(len(h.owners)))
 	w.add(leafHeld, row, h.ratio(l))
@@ -162,7 +160,7 @@ func (w *writer) held(row labels, l *wire.Leaf, h holding, u use) {
 	}
 }
 
-// fields shows the values of a row, each once.
+// fields adds the values of a row, each once.
 func (w *writer) fields(row labels, values fieldValues) {
 	for i, v := range values {
 		if math.IsNaN(v.value) || values[:i].has(v.id) {
@@ -177,8 +175,7 @@ func (w *writer) fields(row labels, values fieldValues) {
 	}
 }
 
-// buckets shows where the slot's time of a GPU goes. What the hour has yet to
-// decide counts as unobserved.
+// buckets adds the GPU's buckets in the slot. Time that only the whole hour can decide counts as unobserved.
 func (w *writer) buckets(id labels, b *wire.Batch, settled *meter.GPUSlot) {
 	capacity := int64(settled.Slices) * b.SlotMs
 	if capacity <= 0 {
@@ -197,7 +194,7 @@ func (w *writer) buckets(id labels, b *wire.Batch, settled *meter.GPUSlot) {
 	}
 }
 
-// lastXID is the last XID that is known by any of the leaf's names.
+// lastXID is the last XID under any of the leaf's names.
 func lastXID(b *board, leaves ...string) fieldValues {
 	for _, leaf := range leaves {
 		if code, ok := b.xids[leaf]; ok {

@@ -14,20 +14,19 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Deps are what Devices works with.
+// Deps are Devices' dependencies.
 type Deps struct {
 	Tenants *tenants.Mapping
-	Info    func() source.Info // of the node's stack; nil: nothing is known of it
-	// FieldName is DCGM's name of a field that a source reads by configuration;
-	// empty or nil: such fields are shown by their ids.
+	Info    func() source.Info // about the node; nil: unknown
+	// FieldName returns DCGM's name of a field that a source reads by configuration; empty or nil: such fields are
+	// exposed by their ids.
 	FieldName func(id uint32) string
 	Clock     clock.Clock
 	Log       *slog.Logger
 	Registry  prometheus.Registerer
 }
 
-// Devices is a prometheus.Collector of the last slot of each node. It is safe for
-// concurrent use.
+// Devices is a prometheus.Collector of the last slot of each node. It is safe for concurrent use.
 type Devices struct {
 	cfg     Config
 	deps    Deps
@@ -39,13 +38,13 @@ type Devices struct {
 	descs descs
 }
 
-// view is a node's last slot, ready to be shown.
+// view is a node's last slot, rendered.
 type view struct {
 	startMS, slotMS int64
 	metrics         []prometheus.Metric
 }
 
-// New registers the metrics; they show nothing before the first Observe.
+// New registers the metrics; they are empty before the first Observe.
 func New(cfg Config, deps Deps) (*Devices, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure device metrics: %w", err)
@@ -65,10 +64,9 @@ func New(cfg Config, deps Deps) (*Devices, error) {
 	return d, nil
 }
 
-// Observe takes the valid batches of a slot, one per node, after attribution.
-// It keeps nothing of them. A node that has none goes on showing its last slot
-// until that is too old; a slot before the last one is ignored, and the last one
-// again replaces it.
+// Observe takes the valid batches of a slot, one per node, after attribution, and keeps none of them. A node without
+// a batch keeps exposing its last slot until it is too old; a slot before the last one is ignored, and a repeated
+// last one replaces it.
 func (d *Devices) Observe(batches []*wire.Batch) {
 	var info source.Info
 	if d.deps.Info != nil {
@@ -82,22 +80,21 @@ func (d *Devices) Observe(batches []*wire.Batch) {
 		}
 		d.seen.take(b)
 		v := &view{startMS: b.SlotStartMs, slotMS: b.SlotMs}
-		if d.fresh(v) { // a backfill is not for Prometheus
+		if d.fresh(v) { // a backfill is not exposed
 			v.metrics = d.render(b, info)
 		}
 		d.nodes[b.Node] = v
 	}
 }
 
-// fresh says whether a slot may stand for now. One that ends in the future was
-// read before the wall clock went back.
+// fresh returns whether a slot is recent. One that ends in the future was read before the wall clock stepped back.
 func (d *Devices) fresh(v *view) bool {
 	slot := time.Duration(v.slotMS) * time.Millisecond
 	age := d.deps.Clock.Now().Sub(time.UnixMilli(v.startMS + v.slotMS))
 	return age >= -slot && age <= time.Duration(d.cfg.MaxAgeSlots)*slot
 }
 
-// Describe says nothing: which fields there are the devices tell.
+// Describe sends nothing: the fields depend on the devices.
 func (d *Devices) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the last slot of each node.

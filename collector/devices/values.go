@@ -20,7 +20,7 @@ func (f fieldValues) has(id uint32) bool {
 	return slices.ContainsFunc(f, func(v fieldValue) bool { return v.id == id })
 }
 
-// without leaves out the fields of others.
+// without removes the fields of others.
 func (f fieldValues) without(others fieldValues) fieldValues {
 	return slices.DeleteFunc(f, func(v fieldValue) bool { return others.has(v.id) })
 }
@@ -39,23 +39,23 @@ func (f fieldValues) metrics(ids []uint32, values []float64) fieldValues {
 	return f
 }
 
-// leafValues adds what was measured on a leaf.
+// leafValues adds a leaf's values.
 func leafValues(f fieldValues, l *wire.Leaf) fieldValues {
 	return f.maybe(field.SMActive, l.SmActive).maybe(field.GREngineActive, l.GrEngineActive).maybe(field.GPUUtil,
 		l.GpuUtil).
 		metrics(l.MetricFields, l.MetricValues)
 }
 
-// boardValues adds what was measured on a GPU.
+// boardValues adds a GPU's values.
 func boardValues(f fieldValues, g *wire.Gpu) fieldValues {
 	mig := flag(g.Mig)
 	return f.maybe(field.MIGMode, &mig).maybe(field.PowerWatts, g.PowerWatts).metrics(g.MetricFields, g.MetricValues)
 }
 
-// boardHolding adds up who has a GPU's leaves.
+// boardHolding adds up the holders of a GPU's leaves.
 type boardHolding struct {
 	slices int // of the GPU
-	held   int // slices of leaves that somebody holds
+	held   int // slices of held leaves
 	all    holding
 }
 
@@ -82,11 +82,11 @@ func (b *boardHolding) holding() holding {
 	return b.all
 }
 
-// use is what a leaf's time went into, in slice-ms.
+// use is a leaf's time by use, in slice-ms.
 type use struct{ active, idle, capacity int64 }
 
-// leafUse finds a leaf's rows by the identity that settlement gives it. Where the
-// source doesn't tell the leaf's slices it finds none.
+// leafUse returns the use of a leaf's rows, found by their identity; none if the source doesn't report the leaf's
+// slices.
 func leafUse(l *wire.Leaf, settled *meter.GPUSlot) (u use) {
 	id := meter.Leaf{ID: l.Id, Slices: int(l.Slices), Profile: l.Profile, GI: -1, CI: -1, MIGUUID: l.MigUuid}
 	if l.Gi != nil {

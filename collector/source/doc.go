@@ -1,6 +1,4 @@
-// Package source is the seam between the slot loop and whatever watches GPUs:
-// a slot goes in, one batch of facts per node that was seen comes out. A
-// source knows nothing of identity, spool or topic, and states facts only
-// (R1): a value it can't vouch for is absent, and a node it could not read has
-// no batch.
+// Package source is the interface between the slot loop and the sources of GPU readings: Read takes a slot and
+// returns one batch of facts per observed node. A source doesn't deal with identity, spool or topic, and returns
+// facts only (R1): an uncertain value is absent, and a node that could not be read has no batch.
 package source

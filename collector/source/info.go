@@ -1,7 +1,7 @@
 package source
 
-// Info is what a node's stack says of itself, for people and metrics; it decides
-// nothing. What isn't known is empty.
+// Info are the versions and boards of a node, for display and metrics; it affects nothing else. Unknown fields are
+// empty.
 type Info struct {
 	Driver string // version of the kernel driver
 	CUDA   string // version of CUDA that the driver supports
@@ -10,22 +10,20 @@ type Info struct {
 	GPUs   map[string]GPUInfo
 }
 
-// GPUInfo is a board's, by UUID.
+// GPUInfo is a board, by UUID.
 type GPUInfo struct {
 	VBIOS, Serial, PCIBusID string
 	Minor                   *uint32 // N of /dev/nvidiaN
 }
 
-// Informer is a Source that knows its node's stack. Info may be called at any
-// time, concurrently with Read.
+// Informer is a Source with an Info. Info may be called at any time, concurrently with Read.
 type Informer interface{ Info() Info }
 
-// Committer is a Source whose batches tell movements since the ones before, such
-// as energy. Commit is called when the batches of the last Read are spooled; of
-// those that never are, the next reading tells the movement, too.
+// Committer is a Source whose batches contain movements since the previous ones, such as energy. Commit is called
+// when the batches of the last Read are spooled; movements of batches that are never spooled are part of the next
+// reading.
 type Committer interface{ Commit() }
 
-// Watcher is a Source whose GPUs may change within a slot, by a reconfiguration
-// of MIG for instance. Watch is called about once a second between readings,
-// never concurrently with Read.
+// Watcher is a Source whose GPUs may change within a slot, for example when MIG is reconfigured. Watch is called
+// about once a second between readings, never concurrently with Read.
 type Watcher interface{ Watch() }

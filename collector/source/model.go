@@ -9,16 +9,16 @@ import (
 
 // Model overrides or extends the built-in table of models.
 type Model struct {
-	Name      string         `yaml:"name"` // exactly as DCGM prints it
+	Name      string         `yaml:"name"` // exactly as DCGM reports it
 	Slices    int            `yaml:"slices"`
 	IdleWatts float64        `yaml:"idle_watts"`
 	Profiles  map[string]int `yaml:"profiles"`
 }
 
-// Models is a configured list; the first of a name counts.
+// Models is a configured list; the first entry of a name is used.
 type Models []Model
 
-// Validate names every wrong value.
+// Validate returns an error for each invalid value.
 func (m Models) Validate() error {
 	var errs []error
 	for i := range m {
@@ -44,7 +44,7 @@ func (m Model) validate(i int) error {
 	return nil
 }
 
-// Of is what is known of a board's model: configured, else built in.
+// Of returns a board's model: the configured one, else the built-in one.
 func (m Models) Of(name string) (meter.Model, bool) {
 	for _, c := range m {
 		if c.Name != name {

@@ -19,11 +19,11 @@ type Slot struct {
 // End is the first instant after the slot.
 func (s Slot) End() time.Time { return s.Start.Add(s.Length) }
 
-// Next is the slot that follows.
+// Next is the following slot.
 func (s Slot) Next() Slot { return Slot{Start: s.End(), Length: s.Length} }
 
-// AtMS is an instant as ms of the slot. What happened before counts as its
-// start, what came after, while it was read, as its last ms.
+// AtMS converts an instant to ms of the slot. An earlier instant becomes the slot's start, a later one, from the time
+// of reading, its last ms.
 func (s Slot) AtMS(at time.Time) int64 {
 	return max(0, min(at.Sub(s.Start).Milliseconds(), s.Length.Milliseconds()-1))
 }
@@ -31,8 +31,7 @@ func (s Slot) AtMS(at time.Time) int64 {
 // Span is [From, To) in ms of a slot.
 type Span struct{ From, To int64 }
 
-// Span is what of [from, to) lies in the slot; a zero to has no end. To is not after
-// From where nothing does.
+// Span is the intersection of [from, to) with the slot; a zero to has no end. It is empty if To is not after From.
 func (s Slot) Span(from, to time.Time) Span {
 	length := s.Length.Milliseconds()
 	ms := func(t time.Time) int64 { return max(0, min(t.Sub(s.Start).Milliseconds(), length)) }
@@ -42,7 +41,7 @@ func (s Slot) Span(from, to time.Time) Span {
 	return Span{ms(from), ms(to)}
 }
 
-// Without is what others leave of the span, ascending.
+// Without returns the parts of the span that others don't cover, ascending.
 func (s Span) Without(others []Span) (left []Span) {
 	others = slices.SortedFunc(slices.Values(others), func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	for _, o := range others {
@@ -63,8 +62,7 @@ func At(t time.Time, length time.Duration) Slot {
 	return Slot{Start: time.UnixMilli(ms - ((ms%n)+n)%n).UTC(), Length: length}
 }
 
-// Batch is a live batch of a node in the slot, whose enumeration is complete and
-// whose owners are known; nothing else is said yet.
+// Batch returns a live batch of a node in the slot with complete enumeration and known owners, without GPUs.
 func (s Slot) Batch(cluster, node string) *wire.Batch {
 	return &wire.Batch{
 		Format: wire.Format, Cluster: cluster, Node: node,
@@ -75,20 +73,17 @@ func (s Slot) Batch(cluster, node string) *wire.Batch {
 	}
 }
 
-// DefaultFatalXIDs flag a GPU as unhealthy: errors that only a reset ends, none that
-// a user's program causes (R9).
+// DefaultFatalXIDs mark a GPU as unhealthy: errors that require a reset and that a user's program can't cause (R9).
 var DefaultFatalXIDs = []int64{62, 64, 79, 95, 119, 120}
 
 // Source reads what happened in one slot.
 //
-// The batches carry cluster, node, slot and facts, but no identity: collector,
-// boot_ms, seq, counters, predecessor and gaps are the slot loop's. There is
-// one batch per node seen. A node that could not be read has no batch and
-// stands in the error, which joins the errors of all such nodes: batches and an
-// error together are a partial success, and both count.
+// The batches have cluster, node, slot and facts; the slot loop sets the identity: collector, boot_ms, seq, counters,
+// predecessor and gaps. There is one batch per node that was read. A node that could not be read has no batch but an
+// error; the returned error joins these: batches with an error are a partial success, and both are used.
 //
-// Read is called with slots in ascending order and never concurrently. It
-// returns by the time ctx ends. The caller may change the batches.
+// Read is called with slots in ascending order and never concurrently. It returns by the time ctx ends. The caller
+// may modify the batches.
 type Source interface {
 	Read(ctx context.Context, slot Slot) ([]*wire.Batch, error)
 }

@@ -2,12 +2,10 @@ package spool
 
 import "fmt"
 
-// Ack says that all records up to and including id have arrived, but for those
-// that were refused: they count as dropped and become ranges to be announced. It
-// moves the cursor and keeps the ranges durably, in one write, and deletes
-// segments that are wholly settled. Ids already settled are no error: records
-// may have been dropped while they were sent. On an error the cursor may be
-// behind after a restart, so records may come again.
+// Ack acknowledges all records up to and including id, except refused ones: they count as dropped and become ranges
+// to be announced. It saves the cursor and the ranges in one durable write, and deletes segments below the cursor.
+// Acknowledging an id twice is no error: records may have been dropped while they were sent. After an error the
+// cursor may be behind after a restart, so records may be returned again.
 func (s *Spool) Ack(id uint64, refused ...Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +37,7 @@ func (s *Spool) Ack(id uint64, refused ...Record) error {
 func (s *Spool) tellRefused(id uint64, refused []Record) (n uint64) {
 	for _, rec := range refused {
 		if rec.ID < s.st.Head || rec.ID > id {
-			continue // dropped meanwhile, and told of then
+			continue // dropped meanwhile, and announced then
 		}
 		s.st.Ranges = addRange(s.st.Ranges, s.rangeOf(rec.ID, rec.Data, ReasonRefused))
 		n++
@@ -47,8 +45,7 @@ func (s *Spool) tellRefused(id uint64, refused []Record) (n uint64) {
 	return n
 }
 
-// ForgetDropped takes ranges out of Stats.DroppedRanges, once their
-// announcement is safe: when the record that carries it is acknowledged.
+// ForgetDropped removes ranges from Stats.DroppedRanges once the record that announces them is acknowledged.
 func (s *Spool) ForgetDropped(announced []DroppedRange) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

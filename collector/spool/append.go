@@ -7,16 +7,13 @@ import (
 	"slices"
 )
 
-// ErrTooLarge means that the records can never fit: one is over 64 MiB, or
-// together they are over MaxBytes.
+// ErrTooLarge means that the records can never fit: one is over 64 MiB, or together they are over MaxBytes.
 var ErrTooLarge = errors.New("records too large for the spool")
 
-// Append writes recs as one group with one fsync, and returns the id of the
-// first; the others follow on. When it returns nil, all of them survive a power
-// cut. When it returns an error none is acknowledged, and the same ids are given
-// again; the spool stays usable, and appends succeed again when the disk does.
-// After a crash right behind a failed append its records may be there all the
-// same.
+// Append writes recs as one group with one fsync, and returns the id of the first; the others have the following ids.
+// When it returns nil, all of them survive a power failure. When it returns an error none is acknowledged, and the
+// same ids are assigned again; the spool stays usable, and appends succeed again when the disk does. After a crash
+// right after a failed append its records may exist nevertheless.
 //
 // At MaxBytes it drops the oldest segments, or waits until ctx ends (Policy).
 func (s *Spool) Append(ctx context.Context, recs [][]byte) (first uint64, err error) {
@@ -65,7 +62,7 @@ func (s *Spool) makeRoom(ctx context.Context, need int64) error {
 			return nil
 		}
 		if s.st.Head == s.nextID {
-			// Everything is settled, but the segment in use was kept.
+			// All records are acknowledged or dropped, but the segment in use was kept.
 			if err := s.release(); err != nil {
 				return err
 			}
@@ -85,7 +82,7 @@ func (s *Spool) makeRoom(ctx context.Context, need int64) error {
 	}
 }
 
-// release seals the segment in use and deletes all that is settled.
+// release seals the segment in use and deletes all segments below the head.
 func (s *Spool) release() error {
 	s.seal()
 	if err := s.save(); err != nil {
@@ -95,8 +92,7 @@ func (s *Spool) release() error {
 	return nil
 }
 
-// dropOldest gives up the oldest segment: settled as dropped, told as ranges,
-// made durable, then deleted.
+// dropOldest drops the oldest segment: it records the ranges, saves the state, then deletes the segment.
 func (s *Spool) dropOldest() error {
 	if len(s.segs) == 1 {
 		s.seal()
@@ -106,8 +102,8 @@ func (s *Spool) dropOldest() error {
 		before := s.st
 		before.Ranges, before.Gaps = slices.Clone(s.st.Ranges), slices.Clone(s.st.Gaps)
 		if err := s.tellDropped(s.segs[0]); err != nil {
-			// The bytes can't be read, but they still have to go.
-			s.opt.Log.Error("read segment to be dropped failed", "dir", s.dir, "err", err)
+			// The segment is dropped even though it can't be read.
+			s.opt.Log.Error("reading the segment to be dropped failed", "dir", s.dir, "err", err)
 			s.st.Ranges = addRange(s.st.Ranges, DroppedRange{FromID: s.st.Head, ToID: last, Reason: ReasonFull})
 		}
 		from := s.st.Head
@@ -118,7 +114,7 @@ func (s *Spool) dropOldest() error {
 		}
 		s.opt.Log.Warn("spool is full, dropped its oldest records", "dir", s.dir, "from_id", from, "to_id", last)
 	} else if last >= s.saved {
-		// An Ack whose save failed settled them in memory only.
+		// An Ack whose save failed moved the head in memory only.
 		if err := s.save(); err != nil {
 			return fmt.Errorf("drop settled records: %w", err)
 		}
@@ -132,8 +128,7 @@ func (s *Spool) dropOldest() error {
 	return nil
 }
 
-// tellDropped adds the ranges of a segment's unsettled records, those that can't
-// be read included.
+// tellDropped adds the ranges of a segment's unacknowledged records, including those that can't be read.
 func (s *Spool) tellDropped(seg *segment) error {
 	buf, err := s.readSegment(seg, nil)
 	if err != nil {
@@ -161,8 +156,8 @@ func (s *Spool) rangeOf(id uint64, data []byte, reason string) DroppedRange {
 	return r
 }
 
-// write puts the frames at the end of the segment in use, or into a new one, and
-// syncs. On an error no byte counts.
+// write appends the frames to the segment in use, or to a new one, and syncs. After an error none of the bytes
+// counts.
 func (s *Spool) write(recs [][]byte, need int64) error {
 	if s.active != nil {
 		seg := s.segs[len(s.segs)-1]
@@ -191,30 +186,30 @@ func (s *Spool) write(recs [][]byte, need int64) error {
 	return nil
 }
 
-// roll seals the segment in use. The state saved with it spares the next start
-// from reading the sealed segments' coordinates again.
+// roll seals the segment in use. It also saves the state, so that the next start need not read the sealed segment's
+// origins again.
 func (s *Spool) roll() {
 	s.seal()
 	if err := s.save(); err != nil {
-		s.opt.Log.Warn("save spool state failed, trying again later", "dir", s.dir, "err", err)
+		s.opt.Log.Warn("saving the spool's state failed, trying again later", "dir", s.dir, "err", err)
 	}
 }
 
-// abandon ends the use of a segment whose write or sync failed: after a failed
-// fsync nobody knows what later ones are worth. What was synced before stays.
+// abandon stops using a segment whose write or sync failed: after a failed fsync later ones prove nothing. What was
+// synced before stays.
 func (s *Spool) abandon(sizeBytes int64) {
 	if err := s.active.Truncate(sizeBytes); err != nil {
-		s.opt.Log.Warn("cut failed append failed", "dir", s.dir, "err", err)
+		s.opt.Log.Warn("truncating a failed append failed", "dir", s.dir, "err", err)
 	}
 	s.seal()
 }
 
-// writeNew begins a segment with recs. It counts only when file and name are
-// durable; a failed one is removed, or taken over by the next attempt.
+// writeNew creates a segment with recs. It counts only when file and name are durable; a failed one is removed, or
+// reused by the next attempt.
 func (s *Spool) writeNew(recs [][]byte, need int64) error {
 	first := s.nextID
 	if n := len(s.segs); n > 0 && s.segs[n-1].first == first {
-		// An earlier segment of this name never got a record.
+		// An earlier segment with this name never got a record.
 		s.bytes -= s.segs[n-1].bytes
 		s.segs = s.segs[:n-1]
 	}
@@ -239,7 +234,7 @@ func (s *Spool) writeNew(recs [][]byte, need int64) error {
 	if err != nil {
 		err = fmt.Errorf("write segment %s: %w", segmentName(first), err)
 		if undo := errors.Join(f.Truncate(0), f.Close(), s.opt.fs.Remove(s.path(first))); undo != nil {
-			s.opt.Log.Warn("remove failed segment failed", "dir", s.dir, "err", undo)
+			s.opt.Log.Warn("removing a failed segment failed", "dir", s.dir, "err", undo)
 		}
 		return err
 	}

@@ -5,33 +5,30 @@ import (
 	"log/slog"
 )
 
-// Policy says what Append does when the spool has reached MaxBytes.
+// Policy determines what Append does when the spool has reached MaxBytes.
 type Policy int
 
 const (
-	// DropOldest gives up the oldest segment: for live sources, whose next slot
-	// will not wait.
+	// DropOldest drops the oldest segment: for live sources, whose next slot can't wait.
 	DropOldest Policy = iota
-	// Block waits for acknowledgements to free space, until ctx ends: for
-	// simulation, replay and import, which can wait.
+	// Block waits for acknowledgements to free space, until ctx ends: for simulation, replay and import.
 	Block
 )
 
 // Options of a spool; zero values take the defaults.
 type Options struct {
-	// SegmentBytes is the size at which a segment is closed and a new one begun.
-	// Default 16 MiB, at most a quarter of MaxBytes.
+	// SegmentBytes is the size at which a segment is sealed and a new one created. Default 16 MiB, at most a quarter
+	// of MaxBytes.
 	SegmentBytes int64
-	// MaxBytes bounds the segments together. Default 1 GiB.
+	// MaxBytes bounds the total size of the segments. Default 1 GiB.
 	MaxBytes int64
 	Policy   Policy
-	// Describe reads a record's coordinates, for Meta and for the ranges of what
-	// is lost. It is called for each record appended, so it should read no more
-	// of it than it needs. Nil, or false: the record has none.
+	// Describe returns a record's origin, for Meta and for the ranges of lost records. It is called for each appended
+	// record, so it should read no more than necessary. Nil, or false: the record has none.
 	Describe func(data []byte) (Origin, bool)
 	Log      *slog.Logger // nil: silent
 
-	fs fileSystem // tests put their own in
+	fs fileSystem // replaced in tests
 }
 
 const (

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Names in the directory, and sizes in a segment. FORMAT.md draws them.
+// Names in the directory, and sizes in a segment; see FORMAT.md.
 const (
 	lockName        = "LOCK"
 	segmentSuffix   = ".seg"
@@ -32,7 +32,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// segmentName is the first id of the segment, so that names sort as ids do.
+// segmentName contains the first id of the segment, so that names sort like ids.
 func segmentName(first uint64) string {
 	return fmt.Sprintf("%0*d%s", segmentDigits, first, segmentSuffix)
 }
@@ -55,11 +55,11 @@ func appendHeader(buf []byte, first uint64) []byte {
 	return append(buf, make([]byte, headerBytes-(len(buf)-at))...)
 }
 
-// errFormat means that a segment was written by a newer version.
+// errFormat means that a newer version wrote the segment.
 var errFormat = errors.New("unknown spool format")
 
-// checkHeader refuses an intact header of another version. A damaged header says
-// nothing and is no loss: the name has the first id, the frames check themselves.
+// checkHeader refuses an intact header of another version. A damaged header is no loss: the name has the first id,
+// and the frames have checksums.
 func checkHeader(segment []byte) error {
 	if len(segment) < headerBytes || string(segment[:len(segmentMagic)]) != segmentMagic {
 		return nil
@@ -72,8 +72,8 @@ func checkHeader(segment []byte) error {
 	return nil
 }
 
-// headCRC covers a frame's head and the segment it belongs to, so that bytes of
-// another segment, in a recycled block or inside a record, are no frame here.
+// headCRC covers a frame's head and its segment's first id, so that bytes of another segment, in a recycled block or
+// inside a record, are not taken for a frame.
 func headCRC(head []byte, first uint64) uint32 {
 	var seed [8]byte
 	binary.LittleEndian.PutUint64(seed[:], first)
@@ -95,12 +95,11 @@ type verdict int
 const (
 	frameOK      verdict = iota
 	frameShort           // the bytes end before the frame does
-	frameBadHead         // no frame here, as far as can be told
+	frameBadHead         // no frame, as far as can be determined
 	frameBadData         // a frame whose data is damaged
 )
 
-// decodeFrame reads the frame at the start of buf. sizeBytes is known unless the head is bad;
-// data aliases buf.
+// decodeFrame decodes the frame at the start of buf. sizeBytes is valid unless the head is bad; data aliases buf.
 func decodeFrame(buf []byte, first uint64) (id uint64, data []byte, sizeBytes int, v verdict) {
 	if len(buf) < frameHeadBytes {
 		return 0, nil, 0, frameShort
@@ -122,8 +121,7 @@ func decodeFrame(buf []byte, first uint64) (id uint64, data []byte, sizeBytes in
 	return id, data, sizeBytes, frameOK
 }
 
-// resync finds where the next frame may begin after the damaged one at the
-// start of buf, or len(buf).
+// resync returns where the next frame may begin after the damaged one at the start of buf, or len(buf).
 func resync(buf []byte, first uint64) int {
 	if _, _, size, v := decodeFrame(buf, first); v == frameBadData {
 		return size
@@ -134,8 +132,8 @@ func resync(buf []byte, first uint64) int {
 	return len(buf)
 }
 
-// scanSegment calls visit for each intact record of a whole segment, ids
-// ascending, and returns where the last one ends.
+// scanSegment calls visit for each intact record of a whole segment, ids ascending, and returns where the last one
+// ends.
 func scanSegment(segment []byte, first uint64, visit func(id uint64, data []byte)) (end int) {
 	end = min(headerBytes, len(segment))
 	last := first - 1

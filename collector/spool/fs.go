@@ -10,13 +10,13 @@ import (
 	"github.com/gputally/gputally/internal/files"
 )
 
-// fileSystem is everything the spool asks of the disk, so that tests can fail
-// the next write or drop what was not synced.
+// fileSystem is every operation of the spool on the disk, so that tests can fail the next write or drop what was not
+// synced.
 type fileSystem interface {
-	// Open opens a file for reading and writing; create makes it if missing.
+	// Open opens a file for reading and writing; create creates it if it is missing.
 	Open(path string, create bool) (file, error)
 	Remove(path string) error
-	// List gives the names of dir's files, ascending.
+	// List returns the names of dir's files, ascending.
 	List(dir string) ([]string, error)
 	// SyncDir makes creations in dir durable.
 	SyncDir(dir string) error
@@ -62,8 +62,8 @@ func (osFS) List(dir string) ([]string, error) {
 
 func (osFS) SyncDir(dir string) error { return files.SyncDir(dir) }
 
-// makeDir makes dir and what is missing above it, durably: a spool whose own name
-// a power cut takes away has lost all that is in it.
+// makeDir creates dir and its missing parents durably: if a power failure removed the spool's directory entry, all
+// records would be lost.
 func makeDir(dir string) error {
 	parents := []string{filepath.Dir(dir)}
 	for p := parents[0]; ; p = filepath.Dir(p) {
@@ -76,7 +76,7 @@ func makeDir(dir string) error {
 		return err
 	}
 	for _, p := range parents {
-		// A folder that isn't ours to read was made by others long ago.
+		// A directory without read permission was created by others earlier.
 		if err := (osFS{}).SyncDir(p); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
@@ -84,8 +84,8 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// readOnlyFS opens without the right to write: ReadStats looks at a spool that
-// another process, perhaps another user's, has open.
+// readOnlyFS opens files for reading only: ReadStats reads a spool that another process, perhaps another user's, has
+// open.
 type readOnlyFS struct{ osFS }
 
 func (readOnlyFS) Open(path string, _ bool) (file, error) {

@@ -16,25 +16,23 @@ type Record struct {
 // readChunkBytes is how much of a segment Next reads at once.
 const readChunkBytes = 1 << 20
 
-// reader is the position of Next. The file stays open between calls; removing
-// it underneath does no harm.
+// reader is the position of Next. The file stays open between calls; removing it meanwhile does no harm.
 type reader struct {
-	next  uint64 // the next id to hand out
-	first uint64 // the segment that file is; 0: none
+	next  uint64 // the next id to return
+	first uint64 // first id of file's segment; 0: none
 	file  file
-	at    int64 // offset in file of the next frame to look at
+	at    int64 // offset in file of the next frame
 }
 
 func (r *reader) close() {
 	if r.file != nil {
-		_ = r.file.Close() // only read from
+		_ = r.file.Close() // opened for reading only
 	}
 	r.file, r.first, r.at = nil, 0, 0
 }
 
-// Next returns up to limit records after those it returned before, oldest
-// first, and waits until there is one. Damaged records are left out. After a
-// restart it begins at the oldest that is not acknowledged.
+// Next returns up to limit records after those it returned before, oldest first, and waits until there is one.
+// Damaged records are skipped. After a restart it begins at the oldest that is not acknowledged.
 func (s *Spool) Next(ctx context.Context, limit int) ([]Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,14 +53,13 @@ func (s *Spool) Next(ctx context.Context, limit int) ([]Record, error) {
 	}
 }
 
-// read returns what is there after the read position, at most one chunk; none
-// at the end.
+// read returns records after the read position, at most one chunk; none at the end.
 func (s *Spool) read(limit int) ([]Record, error) {
 	r := &s.reading
 	r.next = max(r.next, s.st.Head)
 	for r.next < s.nextID {
 		i := s.segmentOf(r.next)
-		if i < 0 { // its file is gone
+		if i < 0 { // its file was removed
 			s.passDamage(s.beforeSegments(), nil)
 			continue
 		}
@@ -80,7 +77,7 @@ func (s *Spool) read(limit int) ([]Record, error) {
 	return nil, nil
 }
 
-// segmentOf finds the segment that id belongs to, -1 if there is none.
+// segmentOf returns the segment of an id; -1: none.
 func (s *Spool) segmentOf(id uint64) int {
 	for i := len(s.segs) - 1; i >= 0; i-- {
 		if s.segs[i].first <= id {
@@ -90,7 +87,7 @@ func (s *Spool) segmentOf(id uint64) int {
 	return -1
 }
 
-// beforeSegments is the greatest id that no file can have.
+// beforeSegments is the greatest id before the first segment.
 func (s *Spool) beforeSegments() uint64 {
 	if len(s.segs) == 0 {
 		return s.nextID - 1
@@ -98,8 +95,7 @@ func (s *Spool) beforeSegments() uint64 {
 	return s.segs[0].first - 1
 }
 
-// passDamage moves the read position beyond id, over records that can't be read, if
-// it is not there yet.
+// passDamage moves the read position beyond id, if it is before it, over records that can't be read.
 func (s *Spool) passDamage(id uint64, next []byte) {
 	s.noteDamage(s.reading.next, id, next)
 	s.reading.next = id + 1
@@ -119,8 +115,8 @@ func (s *Spool) openReader(i int) error {
 	return nil
 }
 
-// readFrames reads from the segment the reader is in. No records and no error
-// means that the position has moved and another look is due.
+// readFrames reads from the reader's segment. No records and no error mean that the position has moved and the caller
+// must try again.
 func (s *Spool) readFrames(i, limit int) ([]Record, error) {
 	r, seg, last := &s.reading, s.segs[i], s.end(i)
 	left := seg.bytes - r.at
@@ -133,8 +129,7 @@ func (s *Spool) readFrames(i, limit int) ([]Record, error) {
 		return nil, err
 	}
 	if _, _, size, v := decodeFrame(buf, seg.first); v != frameOK && int64(len(buf)) < left {
-		// The frame is longer than a chunk, or damaged: the rest of the segment
-		// tells which.
+		// The frame is longer than a chunk, or damaged: the rest of the segment shows which.
 		if v == frameShort && int64(size) <= left {
 			left = int64(size)
 		}
@@ -149,7 +144,7 @@ func (s *Spool) readFrames(i, limit int) ([]Record, error) {
 		id, data, size, v := decodeFrame(buf[pos:], seg.first)
 		if v != frameOK {
 			if pos > 0 && !whole {
-				break // cut off by the chunk's end; the next one begins here
+				break // truncated by the chunk's end; the next chunk begins here
 			}
 			pos += resync(buf[pos:], seg.first)
 			continue
@@ -166,8 +161,7 @@ func (s *Spool) readFrames(i, limit int) ([]Record, error) {
 	return recs, nil
 }
 
-// readBytes reads n bytes at the position, less only where the file is shorter
-// than it was when it was synced.
+// readBytes reads n bytes at the position; less only if the file is shorter than it was when it was synced.
 func (s *Spool) readBytes(n int64) ([]byte, error) {
 	buf := make([]byte, n)
 	got, err := s.reading.file.ReadAt(buf, s.reading.at)
@@ -175,7 +169,7 @@ func (s *Spool) readBytes(n int64) ([]byte, error) {
 		return nil, fmt.Errorf("read segment %s: %w", segmentName(s.reading.first), err)
 	}
 	if got == 0 {
-		s.reading.at += n // nothing left to find here
+		s.reading.at += n // no frame follows here
 	}
 	return buf[:got], nil
 }

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-// recover reads state and segments, and cuts off what a crash left unfinished.
+// recover reads state and segments, and truncates what a crash left unfinished.
 func (s *Spool) recover() error {
 	if err := s.scan(); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (s *Spool) recover() error {
 	return nil
 }
 
-// scan builds the picture of the directory without changing it.
+// scan reads the directory without changing it.
 func (s *Spool) scan() error {
 	st, found, err := s.store.load()
 	if err != nil {
@@ -39,10 +39,10 @@ func (s *Spool) scan() error {
 	if !found {
 		st = state{Head: 1}
 		if len(s.segs) > 0 {
-			// Both copies of the state are lost: what is no longer here was settled.
+			// Both copies of the state are lost: missing records count as acknowledged.
 			st.Head = s.segs[0].first
 			st.Acked = st.Head - 1
-			s.opt.Log.Error("spool state is unreadable, sending everything that is left", "dir", s.dir, "from_id", st.Head)
+			s.opt.Log.Error("spool state is unreadable, sending all remaining records", "dir", s.dir, "from_id", st.Head)
 		}
 	}
 	s.st = st
@@ -67,7 +67,7 @@ func (s *Spool) scanSegments() error {
 		}
 		end := scanSegment(buf, seg.first, func(id uint64, data []byte) {
 			if id > limit {
-				return // a failed append that the next segment took the place of
+				return // the rest of a failed append that the next segment replaced
 			}
 			seg.last = id
 			if id > s.st.MetaThrough {
@@ -106,9 +106,8 @@ func (s *Spool) readSegment(seg *segment, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// findTail tells a torn tail from damage: bytes after the last intact record
-// are an append that was never acknowledged, unless the state knows of later
-// records. Damage is left as it is.
+// findTail distinguishes a torn tail from damage: bytes after the last intact record are an append that was never
+// acknowledged, unless the state knows of later records. Damage is not changed.
 func (s *Spool) findTail(seg *segment, end int64) {
 	if torn := seg.bytes - end; torn > 0 && seg.last >= s.st.Last {
 		s.st.TornBytes += torn
@@ -123,8 +122,8 @@ func (s *Spool) foldRecord(data []byte) {
 	}
 }
 
-// openTail makes the last segment ready for appending, without its torn tail.
-// One that can't be cut is left alone, and the next append begins a new one.
+// openTail prepares the last segment for appending and truncates its torn tail. If that fails, the next append begins
+// a new segment.
 func (s *Spool) openTail() error {
 	if len(s.segs) == 0 {
 		return nil
@@ -141,7 +140,7 @@ func (s *Spool) openTail() error {
 		return fmt.Errorf("open segment %s: %w", segmentName(seg.first), err)
 	}
 	if err := errors.Join(f.Truncate(seg.bytes), f.Sync()); err != nil {
-		s.opt.Log.Error("cut torn tail failed, beginning a new segment", "dir", s.dir, "segment", segmentName(seg.first),
+		s.opt.Log.Error("truncating the torn tail failed", "dir", s.dir, "segment", segmentName(seg.first),
 			"err", err)
 		_ = f.Close()
 		return nil

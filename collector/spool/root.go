@@ -13,7 +13,7 @@ import (
 	"github.com/gputally/gputally/internal/files"
 )
 
-// ErrClosed is what every call on a closed spool returns.
+// ErrClosed is returned by every call on a closed spool.
 var ErrClosed = errors.New("spool closed")
 
 // Spool is an open spool. All methods are safe for concurrent use; concurrent
@@ -25,14 +25,14 @@ type Spool struct {
 
 	mu      sync.Mutex
 	closed  bool
-	changed chan struct{} // closed and replaced when records come or go
+	changed chan struct{} // closed and replaced when records are added or removed
 	store   stateStore
 	st      state
-	saved   uint64     // Head of the state that is durable
+	saved   uint64     // Head of the durable state
 	segs    []*segment // ascending; the last one is appended to while active is open
 	active  file
 	nextID  uint64
-	bytes   int64 // of all segments
+	bytes   int64 // total size of all segments
 	reading reader
 }
 
@@ -40,20 +40,19 @@ type Spool struct {
 type segment struct {
 	first uint64
 	last  uint64 // greatest intact id when the spool was opened; first-1: none
-	bytes int64  // what was synced
+	bytes int64  // size of what was synced
 }
 
-// Open opens the spool in dir, making it if missing, and recovers from whatever
-// happened: a torn tail is cut off, damage is counted. It fails where another
-// process has the spool open (files.ErrLocked), where a newer version wrote it, or
-// where the disk can't be read.
+// Open opens the spool in dir, creates it if it is missing, and recovers after crashes: a torn tail is truncated,
+// damage is counted. It fails if another process has the spool open (files.ErrLocked), a newer version wrote it, or
+// the disk can't be read.
 func Open(dir string, opt Options) (*Spool, error) {
 	opt, err := opt.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	if err := makeDir(dir); err != nil {
-		return nil, fmt.Errorf("open spool: make its directory: %w", err)
+		return nil, fmt.Errorf("open spool: create its directory: %w", err)
 	}
 	lock, err := files.TakeLock(filepath.Join(dir, lockName))
 	if err != nil {
@@ -62,7 +61,7 @@ func Open(dir string, opt Options) (*Spool, error) {
 	s := newSpool(dir, opt)
 	s.lock = lock
 	if err := s.recover(); err != nil {
-		_ = lock.Close() // recover's error says what matters
+		_ = lock.Close() // recover's error is the relevant one
 		return nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	return s, nil
@@ -75,8 +74,7 @@ func newSpool(dir string, opt Options) *Spool {
 	}
 }
 
-// Close saves the cursor and frees the directory. Calls that wait return
-// ErrClosed.
+// Close saves the cursor and unlocks the directory. Waiting calls return ErrClosed.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,13 +94,13 @@ func (s *Spool) Close() error {
 
 func (s *Spool) path(first uint64) string { return filepath.Join(s.dir, segmentName(first)) }
 
-// signal wakes those who wait; the lock is held.
+// signal wakes waiting calls; the caller holds the lock.
 func (s *Spool) signal() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// wait gives up the lock until something changes or ctx ends.
+// wait releases the lock until something changes or ctx ends.
 func (s *Spool) wait(ctx context.Context) error {
 	changed := s.changed
 	s.mu.Unlock()
@@ -115,7 +113,7 @@ func (s *Spool) wait(ctx context.Context) error {
 	}
 }
 
-// save makes the state durable, with what is known of the records by now.
+// save makes the state durable, including Meta of all current records.
 func (s *Spool) save() error {
 	st := s.st
 	st.Last = s.nextID - 1
@@ -135,7 +133,7 @@ func (s *Spool) seal() {
 	}
 }
 
-// end is the last id that can be in segment i.
+// end is the greatest id that segment i can contain.
 func (s *Spool) end(i int) uint64 {
 	if i+1 < len(s.segs) {
 		return s.segs[i+1].first - 1
@@ -155,8 +153,8 @@ func (s *Spool) damaged(from, to uint64) uint64 {
 	return n
 }
 
-// noteDamage records that ids [from, to], if any, can't be read. next is record to+1, which
-// tells which seqs are lost; nil where it isn't at hand.
+// noteDamage records that ids [from, to], if any, can't be read. next is record to+1, which shows which seqs are
+// lost; nil if it isn't available.
 func (s *Spool) noteDamage(from, to uint64, next []byte) {
 	if from > to {
 		return
@@ -167,7 +165,7 @@ func (s *Spool) noteDamage(from, to uint64, next []byte) {
 	}
 	for _, g := range s.unnoted(max(from, s.st.Head), to) {
 		s.st.Gaps = append(s.st.Gaps, g)
-		s.opt.Log.Error("spool records are damaged and left out", "dir", s.dir, "from_id", g.From, "to_id", g.To)
+		s.opt.Log.Error("spool records are damaged and skipped", "dir", s.dir, "from_id", g.From, "to_id", g.To)
 		r := DroppedRange{FromID: g.From, ToID: g.To, Reason: ReasonCorrupt}
 		boot, seq, ok := s.seqOf(to, after, next)
 		if before := to - g.From; ok && seq >= before {
@@ -177,7 +175,7 @@ func (s *Spool) noteDamage(from, to uint64, next []byte) {
 	}
 }
 
-// unnoted is what of [from, to] is not among the gaps yet.
+// unnoted returns the parts of [from, to] that are not among the gaps yet.
 func (s *Spool) unnoted(from, to uint64) []gap {
 	slices.SortFunc(s.st.Gaps, func(a, b gap) int { return cmp.Compare(a.From, b.From) })
 	var out []gap
@@ -196,7 +194,7 @@ func (s *Spool) unnoted(from, to uint64) []gap {
 	return out
 }
 
-// recordAfter finds the first intact record after id; nil where there is none.
+// recordAfter returns the first intact record after id; nil if there is none.
 func (s *Spool) recordAfter(id uint64) (after uint64, next []byte) {
 	for i, seg := range s.segs {
 		last := s.end(i)
@@ -205,7 +203,7 @@ func (s *Spool) recordAfter(id uint64) (after uint64, next []byte) {
 		}
 		buf, err := s.readSegment(seg, nil)
 		if err != nil {
-			continue // nobody depends on it: without a successor the seqs stay unknown
+			continue // optional: without a following record the seqs stay unknown
 		}
 		scanSegment(buf, seg.first, func(have uint64, data []byte) {
 			if next == nil && have <= last {
@@ -219,9 +217,8 @@ func (s *Spool) recordAfter(id uint64) (after uint64, next []byte) {
 	return 0, nil
 }
 
-// seqOf infers the seq of damaged record id: ids and seqs of a boot go up
-// together, so it is as much less than that of record after as the ids are apart;
-// of the very last one Meta still knows it.
+// seqOf infers the seq of damaged record id: ids and seqs of a boot increase together, so the seqs of two records
+// differ as much as their ids; the seq of the very last record is in Meta.
 func (s *Spool) seqOf(id, after uint64, next []byte) (bootMS int64, seq uint64, ok bool) {
 	if next == nil {
 		return s.st.Meta.BootMS, s.st.Meta.LastSeq, id == s.st.MetaThrough && s.st.Meta.BootMS != 0
@@ -233,8 +230,7 @@ func (s *Spool) seqOf(id, after uint64, next []byte) (bootMS int64, seq uint64, 
 	return o.BootMS, o.Seq - (after - id), true
 }
 
-// advance moves the head past id: what is intact up to it was acknowledged, or
-// dropped. Nothing is removed here.
+// advance moves the head past id: intact records up to it were acknowledged, or dropped. It deletes nothing.
 func (s *Spool) advance(id uint64, dropped bool) {
 	n := id + 1 - s.st.Head
 	damaged := s.damaged(s.st.Head, id)
@@ -255,13 +251,13 @@ func (s *Spool) advance(id uint64, dropped bool) {
 	s.st.Gaps = kept
 }
 
-// removeSettled deletes the segments that lie wholly below the durable head: a
-// crash would take others for damage.
+// removeSettled deletes the segments that are completely below the durable head: others would count as damage after a
+// crash.
 func (s *Spool) removeSettled() {
 	for len(s.segs) > 0 && s.end(0) < s.saved && (len(s.segs) > 1 || s.active == nil) {
 		seg := s.segs[0]
 		if err := s.opt.fs.Remove(s.path(seg.first)); err != nil {
-			s.opt.Log.Error("remove spool segment failed, trying again later", "dir", s.dir, "segment",
+			s.opt.Log.Error("removing a spool segment failed, trying again later", "dir", s.dir, "segment",
 				segmentName(seg.first), "err", err)
 			return
 		}

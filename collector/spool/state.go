@@ -11,23 +11,23 @@ import (
 	"path/filepath"
 )
 
-// Origin is a record's place in what its collector sent.
+// Origin identifies a record among those that its collector sent.
 type Origin struct {
 	BootMS      int64  // start of the boot, Unix ms
-	Seq         uint64 // the boot's running number
+	Seq         uint64 // the number within the boot
 	Node        string
 	SlotStartMS int64 // Unix ms
 }
 
-// Meta is what a collector must know of its past when it starts: it covers
-// every record that was ever appended, acknowledged ones included.
+// Meta is what a starting collector must know about earlier boots: it covers every record ever appended, including
+// acknowledged ones.
 type Meta struct {
 	BootMS          int64            `json:"boot_ms"`  // the greatest boot of any record
 	LastSeq         uint64           `json:"last_seq"` // that boot's greatest seq
 	LastSlotStartMS map[string]int64 `json:"last_slot_start_ms,omitempty"`
 }
 
-// fold is idempotent and knows no order, so that records may be folded again.
+// fold is idempotent and commutative, so that records may be folded again.
 func (m *Meta) fold(o Origin) {
 	switch {
 	case o.BootMS > m.BootMS:
@@ -51,29 +51,28 @@ func (m Meta) clone() Meta {
 	return m
 }
 
-// state is what the spool knows beside its segments. Records below Head are
-// settled: acknowledged, dropped or refused.
+// state is what the spool stores besides its segments. Records below Head are acknowledged, dropped or refused.
 type state struct {
-	Head        uint64         `json:"head"`           // lowest id not settled
-	Last        uint64         `json:"last"`           // greatest id known to have been acknowledged to the appender
-	Acked       uint64         `json:"acked"`          // of the settled, acknowledged
-	Dropped     uint64         `json:"dropped"`        // of the settled, dropped, refused or damaged
-	Corrupt     uint64         `json:"corrupt"`        // of the dropped, damaged
-	TornBytes   int64          `json:"torn_bytes"`     // cut off unfinished appends, ever
+	Head        uint64         `json:"head"`           // lowest id that is neither acknowledged nor dropped
+	Last        uint64         `json:"last"`           // greatest id known to have been returned by Append
+	Acked       uint64         `json:"acked"`          // ids below Head that were acknowledged
+	Dropped     uint64         `json:"dropped"`        // ids below Head that were dropped, refused or damaged
+	Corrupt     uint64         `json:"corrupt"`        // ids in Dropped that were damaged
+	TornBytes   int64          `json:"torn_bytes"`     // total size of truncated unfinished appends
 	Gaps        []gap          `json:"gaps,omitempty"` // damaged ids from Head on; each becomes a range once
 	Ranges      []DroppedRange `json:"ranges,omitempty"`
 	Meta        Meta           `json:"meta"`
 	MetaThrough uint64         `json:"meta_through"` // Meta covers ids up to this
 }
 
-// gap is a run of damaged ids.
+// gap is a range of damaged ids.
 type gap struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"` // inclusive
 }
 
-// State is kept in two files that take turns, each written in place and synced:
-// a torn write leaves the other whole, and a full disk still has the blocks.
+// State is stored in two files in turn, each written in place and synced: an interrupted write leaves the other
+// intact, and on a full disk the blocks are already allocated.
 var stateNames = [2]string{"state.0", "state.1"}
 
 const (
@@ -117,7 +116,7 @@ func decodeState(buf []byte) (st state, generation uint64, ok bool) {
 	return st, generation, true
 }
 
-// load returns the newest whole state; ok is false where there is none.
+// load returns the newest intact state; ok is false if there is none.
 func (s *stateStore) load() (newest state, ok bool, err error) {
 	for _, name := range stateNames {
 		f, err := s.fs.Open(filepath.Join(s.dir, name), false)
@@ -139,7 +138,7 @@ func (s *stateStore) load() (newest state, ok bool, err error) {
 	return newest, ok, nil
 }
 
-// save makes st durable. A failed save leaves the one before in force.
+// save makes st durable. After a failed save the previous state remains valid.
 func (s *stateStore) save(st state) error {
 	generation := s.generation + 1
 	buf, err := encodeState(st, generation)
@@ -167,9 +166,8 @@ func (s *stateStore) save(st state) error {
 	return nil
 }
 
-// DroppedRange is a run of records that are lost, for the collector to announce
-// (C4). Where BootMS is 0 the seqs are unknown, because nothing near the loss
-// could be read.
+// DroppedRange is a range of lost records, for the collector to announce (C4). If BootMS is 0 the seqs are unknown,
+// because nothing near the loss could be read.
 type DroppedRange struct {
 	FromID  uint64 `json:"from_id"`
 	ToID    uint64 `json:"to_id"` // inclusive
@@ -183,12 +181,12 @@ type DroppedRange struct {
 const (
 	ReasonFull    = "spool_full"
 	ReasonCorrupt = "spool_corrupt"
-	ReasonRefused = "refused" // by the broker, for good
+	ReasonRefused = "refused" // refused by the broker permanently
 )
 
 func (r DroppedRange) count() uint64 { return r.ToID - r.FromID + 1 }
 
-// follows says whether next continues r, so that one range can tell both.
+// follows returns whether next continues r, so that one range can cover both.
 func (r DroppedRange) follows(next DroppedRange) bool {
 	return r.Reason == next.Reason && r.ToID+1 == next.FromID && r.BootMS == next.BootMS &&
 		(r.BootMS == 0 || r.ToSeq+1 == next.FromSeq)
@@ -202,8 +200,7 @@ func addRange(ranges []DroppedRange, r DroppedRange) []DroppedRange {
 	return append(ranges, r)
 }
 
-// forgetRange takes r out of ranges. A range that has grown at its end since r
-// was read keeps what is new.
+// forgetRange removes r from ranges. A range that has grown at its end since r was read keeps the new part.
 func forgetRange(ranges []DroppedRange, r DroppedRange) []DroppedRange {
 	var kept []DroppedRange
 	for _, have := range ranges {

@@ -6,21 +6,21 @@ import (
 	"io/fs"
 )
 
-// Stats counts records and bytes. Always Appended = Cursor + Records + Dropped.
+// Stats are counts of records and bytes. Always Appended = Cursor + Records + Dropped.
 type Stats struct {
-	Appended uint64 // ids ever given
+	Appended uint64 // ids ever assigned
 	Cursor   uint64 // of them, acknowledged
 	Records  uint64 // of them, still in the spool
-	Dropped  uint64 // of them, lost: dropped because the spool was full, damaged, or refused by the broker
+	Dropped  uint64 // of them, lost: dropped from a full spool, damaged, or refused by the broker
 
 	CorruptRecords uint64 // of Dropped, damaged on disk
 	DroppedRanges  []DroppedRange
 	Bytes          int64 // of all segments
 	Segments       int
-	TornBytes      int64 // unfinished appends cut off at starts, ever
+	TornBytes      int64 // total size of unfinished appends truncated at starts
 }
 
-// Stats describes the spool as it is now.
+// Stats returns the current counts.
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,20 +42,18 @@ func (s *Spool) stats() Stats {
 	}
 }
 
-// Meta is what is known of the records ever appended; right after Open, of
-// those of earlier boots.
+// Meta covers all records ever appended; right after Open, those of earlier boots.
 func (s *Spool) Meta() Meta {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.st.Meta.clone()
 }
 
-// readAttempts bounds how often ReadStats looks again at a spool that moves.
+// readAttempts bounds how often ReadStats reads a spool that changes meanwhile.
 const readAttempts = 100
 
-// ReadStats describes the spool in dir without opening it: nothing is locked or
-// changed, and another process may be using it. An append in progress may be
-// counted. It fails where dir holds no spool (fs.ErrNotExist).
+// ReadStats returns the counts of the spool in dir without opening it: nothing is locked or changed, and another
+// process may be using it. An append in progress may be counted. It fails if dir contains no spool (fs.ErrNotExist).
 func ReadStats(dir string) (Stats, error) {
 	opt, err := Options{fs: readOnlyFS{}}.withDefaults()
 	if err != nil {
@@ -69,7 +67,7 @@ func readStats(dir string, opt Options) (Stats, error) {
 	for range readAttempts {
 		s := newSpool(dir, opt)
 		if err := s.scan(); errors.Is(err, fs.ErrNotExist) {
-			moved = err // a segment was acknowledged meanwhile, or there is no spool
+			moved = err // a segment was deleted meanwhile, or there is no spool
 			continue
 		} else if err != nil {
 			return Stats{}, fmt.Errorf("read spool %q: %w", dir, err)
@@ -85,7 +83,7 @@ func readStats(dir string, opt Options) (Stats, error) {
 		if again.generation == s.store.generation {
 			return s.stats(), nil
 		}
-		moved = errors.New("its cursor moved at each look")
+		moved = errors.New("its cursor moved during each attempt")
 	}
 	return Stats{}, fmt.Errorf("read spool %q: %w", dir, moved)
 }

@@ -23,7 +23,7 @@ func TestClientCertificates(t *testing.T) {
 	if err := getPods(t, newKubeletClient(cfg, node)); err == nil {
 		t.Error("unknown CA: no error")
 	} else {
-		wantWords(t, err, "ask kubelet", "certificate", "insecure_skip_verify")
+		wantWords(t, err, "query kubelet", "certificate", "insecure_skip_verify")
 	}
 	cfg.InsecureSkipVerify = true
 	if err := getPods(t, newKubeletClient(cfg, node)); err != nil {

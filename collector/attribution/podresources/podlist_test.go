@@ -229,7 +229,7 @@ func TestPodsListedDuringALongList(t *testing.T) {
 		stopped = stopped || stop
 		return stop
 	}, crowd(150)...)
-	s.wantError(t, "identify 1 of 1 pods", "rest is asked for at the next poll", "100 so far")
+	s.wantError(t, "identify 1 of 1 pods", "rest is requested at the next poll", "100 so far")
 	s.clock.Advance(time.Second)
 	// web-7 is known to that list, which may mean its predecessor.
 	s.kubelet.set(pod("train-0", container("c", "nvidia.com/gpu", gpuA)), pod("web-7", container("c", "nvidia.com/gpu", gpuB)))
@@ -270,7 +270,7 @@ func TestPodsFromKubeletInOnePiece(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Pods, c.Kubelet = FromKubelet, kube.endpoint() })
 	kube.set("/pods", object{"kind": "PodList", "metadata": object{"continue": "abc"}, "items": crowd(1)})
 	r.kubelet.set(pod("train-0", container("c", "nvidia.com/gpu", gpuA)))
-	r.fails(t, "ask kubelet", "part of the list")
+	r.fails(t, "query kubelet", "part of the list")
 	kube.set("/pods", paged(nil, crowd(250)...))
 	wantHoldings(t, r.read(t), whole(gpuA, "train-0", "c", "uid-1"))
 	if diff := cmp.Diff([]string{"/pods", "/pods"}, kube.queries); diff != "" {

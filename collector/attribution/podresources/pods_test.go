@@ -192,7 +192,7 @@ func TestPodsThatNoListHas(t *testing.T) {
 func TestPodsFail(t *testing.T) {
 	r, kube := newPodRig(t)
 	kube.set(podsPath, refuse(http.StatusForbidden, `{"kind":"Status","message":"pods is forbidden"}`))
-	r.fails(t, "identify 1 of 1 pods", "ask API server", "status 403", "pods is forbidden", "lacks the right")
+	r.fails(t, "identify 1 of 1 pods", "query API server", "status 403", "pods is forbidden", "lacks the permission")
 
 	kube.set(podsPath, podList(kubePod("train-0", "uid-1", "Running")))
 	want := whole(gpuA, "train-0", "c", "uid-1")
@@ -226,7 +226,7 @@ func TestPodsAnswersThatAreNone(t *testing.T) {
 		"bad UTF-8":   {podListText(`{"metadata":{"name":"a` + "\xff" + `","namespace":"n","uid":"u"}}`), []string{"items[0]", "a\ufffd", "must be valid UTF-8"}},
 		"cut off":     {refuse(http.StatusOK, `{"kind":"PodList","items":[{"metadata":`), []string{"decode PodList: items[0]", "unexpected EOF"}},
 		"cut between": {refuse(http.StatusOK, `{"kind":"PodList","items":[]`), []string{"decode PodList", "unexpected EOF"}},
-		"two answers": {refuse(http.StatusOK, `{"kind":"PodList","items":[]}{}`), []string{"more after the answer"}},
+		"two answers": {refuse(http.StatusOK, `{"kind":"PodList","items":[]}{}`), []string{"data after the answer"}},
 		"no object":   {refuse(http.StatusOK, `["PodList"]`), []string{"not a JSON object", `PodList`}},
 		"redirect":    {func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(http.StatusFound) }, []string{"status 302"}},
 		"bad request": {refuse(http.StatusUnauthorized, "Unauthorized"), []string{"status 401", "token_file"}},

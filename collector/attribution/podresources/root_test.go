@@ -234,7 +234,7 @@ func TestKubeletRefuses(t *testing.T) {
 	r := newRig(t)
 	r.kubelet.stop()
 	writeFile(t, r.kubelet.socket, "not a socket")
-	r.fails(t, r.kubelet.socket, "connection refused", "nobody listens there")
+	r.fails(t, r.kubelet.socket, "connection refused", "nothing listens on it")
 
 	r = newRig(t)
 	r.kubelet.fail(status.Error(codes.ResourceExhausted, "rejected by rate limit"))
@@ -247,7 +247,7 @@ func TestKubeletRefuses(t *testing.T) {
 func TestKubeletForbidden(t *testing.T) {
 	c := &conn{socket: "/run/kubelet.sock", dialErr: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EACCES)}}
 	err := c.explain(status.Error(codes.Unavailable, "connection error"))
-	wantWords(t, err, "/run/kubelet.sock", "permission denied", "run as root")
+	wantWords(t, err, "/run/kubelet.sock", "permission denied", "run the collector as root")
 }
 
 func TestKubeletSlow(t *testing.T) {

@@ -119,7 +119,7 @@ func TestDRAOlderAPIs(t *testing.T) {
 
 	kube.set("/apis/resource.k8s.io/v1beta2/resourceslices", nil)
 	r.kubelet.set(pod("d", claimed("c", "gpu", draResource("gpu-0"))))
-	r.fails(t, "look up DRA devices of 1 grants", "ask API server", "status 404")
+	r.fails(t, "look up DRA devices of 1 grants", "query API server", "status 404")
 }
 
 // A share of a device with consumable capacity is a replica of it.

@@ -87,7 +87,7 @@ func TestCallsAreCounted(t *testing.T) {
 	_, _ = run(t.Context(), "/usr/bin/scontrol", "show", "node")
 	fake.down = nil
 	_, _ = run(t.Context(), "squeue", "-h", "-a", "-o", "N%AN")
-	want := `# HELP gputally_slurm_calls_total Calls of Slurm's programs by program and result; a job that Slurm doesn't know is an error too.
+	want := `# HELP gputally_slurm_calls_total Calls of Slurm's programs by program and result; a job unknown to Slurm is an error too.
 # TYPE gputally_slurm_calls_total counter
 gputally_slurm_calls_total{program="scontrol",result="error"} 1
 gputally_slurm_calls_total{program="squeue",result="ok"} 1

@@ -63,9 +63,9 @@ func TestFilesThatSayNothingClearAreErrors(t *testing.T) {
 		{"0", "\x00\x00\n", `0:1: "\x00\x00"`},
 		{"0", strings.Repeat("x", 100) + "\n", strings.Repeat("x", 60) + `…"`},
 		{"0", strings.Repeat("1\n", maxFileBytes), "has more than 65536 bytes"},
-		{"4", "1\n", "4: position 4: the node's gres list has 2 devices"},
-		{"0.1", "1\n", "position 0 is MIG-aa, an instance already"},
-		{"1.1", "1\n", "position 1 is minor 1, gi 2, an instance already"},
+		{"4", "1\n", "4: position 4: the node's GRES list has 2 devices"},
+		{"0.1", "1\n", "position 0 is the instance MIG-aa, so .GI is not allowed"},
+		{"1.1", "1\n", "position 1 is the instance minor 1, gi 2, so .GI is not allowed"},
 	} {
 		f := newFixture(t, func(cfg *Config) {
 			cfg.Gres = []GresDevice{{UUID: "MIG-aa"}, {Minor: u32(1), GI: u32(2)}}
@@ -88,15 +88,15 @@ func TestAFileWrittenInPlaceMakesNoFalseOwner(t *testing.T) {
 	f.write(t, "0", "")
 	f.want(t)
 	f.write(t, "0", "12") // of 1234
-	f.wantError(t, "0: the last line has no end yet")
+	f.wantError(t, "0: the last line has no newline")
 	f.write(t, "0", "1234")
-	f.wantError(t, "0: the last line has no end yet")
+	f.wantError(t, "0: the last line has no newline")
 	f.want(t, "index 0, whole: 1234") // a prolog that writes no newline at all
 	f.want(t, "index 0, whole: 1234")
 	f.write(t, "0", "1234\n")
 	f.want(t, "index 0, whole: 1234")
 	f.write(t, "0", "5")
-	f.wantError(t, "the last line has no end yet")
+	f.wantError(t, "the last line has no newline")
 }
 
 func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
@@ -107,8 +107,8 @@ func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(f.dir, "1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f.wantError(t, "0: is no regular file")
-	f.wantError(t, "1: is no regular file")
+	f.wantError(t, "0: is not a regular file")
+	f.wantError(t, "1: is not a regular file")
 }
 
 func TestAMissingDirectoryIsAnErrorNotFree(t *testing.T) {
@@ -122,9 +122,9 @@ func TestADirectoryThatNobodyWritesIsAnErrorNotFree(t *testing.T) {
 	if err := os.Remove(filepath.Join(f.dir, marker)); err != nil {
 		t.Fatal(err)
 	}
-	f.wantError(t, "mapping directory "+f.dir+": no .prolog, which the prolog leaves there")
+	f.wantError(t, "mapping directory "+f.dir+": has no file .prolog, which the prolog creates")
 	f.write(t, "0", "41\n")
-	f.wantError(t, "no .prolog")
+	f.wantError(t, "has no file .prolog")
 }
 
 func TestDetailsAreAskedOncePerJob(t *testing.T) {
@@ -142,7 +142,7 @@ func TestDetailsAreAskedOncePerJob(t *testing.T) {
 	}
 	f.write(t, "0", "43\n") // which Slurm doesn't know
 	f.want(t, "index 0, whole: 43", "index 1, whole: 42 1001 a\uFFFDb|c\nd")
-	if !strings.Contains(f.log.String(), "doesn't know a job") || !strings.Contains(f.log.String(), "job=43") {
+	if !strings.Contains(f.log.String(), "unknown to Slurm") || !strings.Contains(f.log.String(), "job=43") {
 		t.Errorf("log %q, want a word about job 43", f.log)
 	}
 	f.write(t, "0", "41\n")
@@ -160,7 +160,7 @@ func TestASlurmThatIsDownIsAnErrorForNewJobsOnly(t *testing.T) {
 	f.slurm.down = errDown
 	f.want(t, "index 0, whole: 41 alice bio")
 	f.write(t, "1", "42\n")
-	f.wantError(t, "ask for user and account of job 42: "+errDown.Error())
+	f.wantError(t, "query user and account of job 42: "+errDown.Error())
 	calls := len(f.slurm.calls)
 	f.clock.Advance(10*time.Second - 1)
 	f.slurm.down = nil
@@ -201,7 +201,7 @@ func TestPositionsFollowTheOrderOfTypes(t *testing.T) {
 		t.Errorf("asked %d times for the order, want once: of one type it is the file's", got)
 	}
 	put(f.cfg.GresConf, "Name=gpu File=/dev/nvidia6\n")
-	f.wantError(t, "position 2: the node's gres list has 1 devices")
+	f.wantError(t, "position 2: the node's GRES list has 1 devices")
 }
 
 // TestGuessedPositionsAreNeverInstances: AutoDetect=nvml with MIG on puts the
@@ -219,7 +219,7 @@ func TestGuessedPositionsAreNeverInstances(t *testing.T) {
 	f.want(t, "index 2, whole: 41 alice bio")
 	f.slurm.node = describe("gpu:h100:1,gpu:nvidia_h100_1g.10gb:7", "gpu:h100:0")
 	f.write(t, "0", "42\n")
-	f.wantError(t, "the node's Gres= has MIG instances (gpu:nvidia_h100_1g.10gb:7), and nothing says which position is which")
+	f.wantError(t, "the node's Gres= has MIG instances (gpu:nvidia_h100_1g.10gb:7), but their positions are unknown")
 	conf("AutoDetect=nvml\nName=gpu File=/dev/nvidia[0-2]\n")
 	f.want(t, "minor 0, whole: 42", "minor 2, whole: 41 alice bio")
 	conf("Name=gpu File=/dev/nvidia[0-2]\n")
@@ -253,7 +253,7 @@ func TestAnOrderThatCantBeAskedIsAnError(t *testing.T) {
 	}
 	f.slurm.down = errors.New("down")
 	f.write(t, "0", "41\n")
-	f.wantError(t, "ask for the types of the node's gres: down")
+	f.wantError(t, "query the types of the node's GRES: down")
 	f.slurm.down, f.slurm.node = nil, describe("gpu:b:1,gpu:a:1", "gpu:b:1(IDX:0)")
 	f.clock.Advance(10 * time.Second)
 	f.want(t, "minor 1: 41")

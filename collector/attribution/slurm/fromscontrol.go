@@ -136,7 +136,7 @@ func (r *Reader) reconcile(jobs []job, used []uint32) ([]holder, error) {
 		for _, p := range r.allocated[j.key()] {
 			if !slices.Contains(used, p) {
 				delete(r.allocated, j.key()) // the job may have shrunk
-				return nil, fmt.Errorf("%w: job %s of %s has position %d, which is free according to the node", errMoved, j.id, j.user, p)
+				return nil, fmt.Errorf("%w: job %s of %s has position %d, which is free on the node", errMoved, j.id, j.user, p)
 			}
 			byOthers[p] = true
 			held = append(held, holder{p, j})

@@ -87,7 +87,7 @@ func gpuPositions(entries []gresEntry) ([]uint32, error) {
 			return nil, fmt.Errorf("gres %s:%d: shares of a GPU can't be read from scontrol; attribute this node from mapping "+
 				"files", e.name, e.count)
 		case len(e.positions) != int(e.count):
-			return nil, fmt.Errorf("gres gpu:%s:%d: IDX has %d positions; does the node's gres.conf have File=?", e.kind, e.count,
+			return nil, fmt.Errorf("gres gpu:%s:%d: IDX has %d positions; has the node's gres.conf File=?", e.kind, e.count,
 				len(e.positions))
 		default:
 			all = append(all, e.positions...)

@@ -38,10 +38,10 @@ func TestParseGres(t *testing.T) {
 func TestGPUPositions(t *testing.T) {
 	for list, want := range map[string]string{
 		"gpu:1g.10gb:1(IDX:5),gpu:h100:2(IDX:0-1),nic:1": "0 1 5",
-		"gpu:h100:2(CNT:2)":      "gres gpu:h100:2: IDX names 0 positions",
-		"gpu:h100:2(IDX:3)":      "gres gpu:h100:2: IDX names 1 positions",
-		"shard:2(IDX:2)":         "gres shard:2: shares of a GPU aren't read",
-		"mps:100(IDX:0)":         "gres mps:100: shares of a GPU aren't read",
+		"gpu:h100:2(CNT:2)":      "gres gpu:h100:2: IDX has 0 positions",
+		"gpu:h100:2(IDX:3)":      "gres gpu:h100:2: IDX has 1 positions",
+		"shard:2(IDX:2)":         "gres shard:2: shares of a GPU can't be read",
+		"mps:100(IDX:0)":         "gres mps:100: shares of a GPU can't be read",
 		"shard:0(IDX:N/A),gpu:0": "",
 	} {
 		entries, err := parseGres(list)
@@ -174,19 +174,19 @@ func TestGresConfInTheOrderOfTheNodesGres(t *testing.T) {
 func TestParseGresConfRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                                `g: no Name=gpu with File= or MultipleFiles= for node "n1"`,
-		"NodeName=n2 Name=gpu File=/dev/nvidia0":          "only for others; `node` says",
+		"NodeName=n2 Name=gpu File=/dev/nvidia0":          "only for others; set `node`",
 		"Name=gpu Count=4":                                "g:1: Name=gpu without File=",
 		"Name=gpu\\\n Flie=/dev/nvidia0":                  `g:1: "Flie=/dev/nvidia0": want Key=value`,
 		"\n\nName=gpu File=/dev/nvidia[0-":                "g:3: key File: expand",
 		"NodeName=n[ Name=gpu":                            "g:1: NodeName: expand",
-		"Name=gpu Name=gpu":                               "the key is already on this line",
+		"Name=gpu Name=gpu":                               "the key is repeated on this line",
 		"Name=gpu File=/dev/nvidia0 Count=2":              "count=2: File=/dev/nvidia0 names 1",
-		"include /etc/other.conf":                         "files that include others aren't read",
+		"include /etc/other.conf":                         "include is not supported",
 		"Name=gpu MultipleFiles=a,,b":                     "g:1: key MultipleFiles: expand",
-		"AutoDetect=nvml\nName=gpu File=/dev/nvidia[1,0]": "AutoDetect=nvml beside files",
-		"AutoDetect=nvml\nName=gpu File=/dev/nvidia-caps/nvidia-cap1":                           "AutoDetect=nvml beside files",
-		"AutoDetect=nvml\nName=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1": "AutoDetect=nvml beside files",
-		"AutoDetect=nvml\nName=gpu File=/dev/nvidia0\nName=gpu Type=b":                          "AutoDetect=nvml beside files",
+		"AutoDetect=nvml\nName=gpu File=/dev/nvidia[1,0]": "AutoDetect=nvml with files",
+		"AutoDetect=nvml\nName=gpu File=/dev/nvidia-caps/nvidia-cap1":                           "AutoDetect=nvml with files",
+		"AutoDetect=nvml\nName=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1": "AutoDetect=nvml with files",
+		"AutoDetect=nvml\nName=gpu File=/dev/nvidia0\nName=gpu Type=b":                          "AutoDetect=nvml with files",
 	} {
 		if got, err := parseGresConf("g", text, "n1"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parse %q: got %v, %v; want %s", text, got, err, want)

@@ -36,7 +36,7 @@ func (f *fixture) wantDropped(t *testing.T, ended, unknown float64) {
 			t.Errorf("dropped as %s: %v, want %v", reason, got, want)
 		}
 	}
-	if got := strings.Count(f.log.String(), "so no epilog took it out"); got != int(ended+unknown) {
+	if got := strings.Count(f.log.String(), "which no epilog removed"); got != int(ended+unknown) {
 		t.Errorf("named in the log %d times, want %v: %s", got, ended+unknown, f.log)
 	}
 }
@@ -180,7 +180,7 @@ func TestDroppedJobsDontNeedTheLayout(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.Gres = []GresDevice{{Minor: u32(3)}} })
 	f.slurm.start("41", "")
 	f.write(t, "7", "41\n")
-	f.wantError(t, "position 7: the node's gres list has 1 devices")
+	f.wantError(t, "position 7: the node's GRES list has 1 devices")
 	f.slurm.jobs[0].state = "NODE_FAIL"
 	for range 2 {
 		f.clock.Advance(lookEvery)

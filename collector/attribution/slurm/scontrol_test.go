@@ -38,7 +38,7 @@ func TestScontrolAsksAtItsOwnPaceAndForEachJobOnce(t *testing.T) {
 func TestScontrolGivesTheLastAnswerUpToItsMaxAge(t *testing.T) {
 	f := newScontrolFixture(t)
 	f.slurm.down = errDown
-	f.wantError(t, "ask slurm: "+errDown.Error())
+	f.wantError(t, "query Slurm: "+errDown.Error())
 	f.slurm.down = nil
 	f.wantError(t, errDown.Error()) // not asked again yet
 	f.clock.Advance(2 * time.Second)
@@ -47,7 +47,7 @@ func TestScontrolGivesTheLastAnswerUpToItsMaxAge(t *testing.T) {
 	f.clock.Advance(30 * time.Second)
 	f.want(t, bothJobs...)
 	f.clock.Advance(1)
-	f.wantError(t, "ask slurm: the last answer is 30.000000001s old: "+errDown.Error())
+	f.wantError(t, "query Slurm: the last answer is 30.000000001s old: "+errDown.Error())
 	f.slurm.down = nil
 	f.clock.Advance(2 * time.Second)
 	f.want(t, bothJobs...)
@@ -188,7 +188,7 @@ func TestScontrolRefusesPositionsThatMayBeInstances(t *testing.T) {
 	for _, kind := range []string{"1g.10gb", "nvidia_a100_3g.20gb", "1g.10gb.me", "1G-5GB"} {
 		f := newScontrolFixture(t)
 		f.slurm.node = describe("gpu:"+kind+":7,gpu:h100:2", "gpu:"+kind+":2(IDX:0,2),gpu:h100:1(IDX:3)")
-		f.wantError(t, "the node's Gres= has MIG instances (gpu:"+kind+":7), and nothing says which position is which: list the devices under gres")
+		f.wantError(t, "the node's Gres= has MIG instances (gpu:"+kind+":7), but their positions are unknown: list the devices under gres")
 	}
 	f := newScontrolFixture(t)
 	f.slurm.node = describe("gpu:a100-80gb:4,gpu:h100_pcie:1", "gpu:a100-80gb:2(IDX:0,2),gpu:h100_pcie:1(IDX:3)")
@@ -201,16 +201,16 @@ func TestScontrolRefusesWhatDoesNotAddUp(t *testing.T) {
 		want   string
 	}{
 		{func(s *fakeSlurm) { s.jobs = s.jobs[:1] }, "position 2 is in use, but by no job that squeue shows"},
-		{func(s *fakeSlurm) { s.node = describe("gpu:5", "gpu:1(IDX:0)") }, "job 41 of alice has position 3, which the node says is free"},
-		{func(s *fakeSlurm) { s.node = describe("gpu:5,shard:8", "gpu:0,shard:2(IDX:2)") }, "GresUsed: gres shard:2: shares of a GPU aren't read"},
+		{func(s *fakeSlurm) { s.node = describe("gpu:5", "gpu:1(IDX:0)") }, "job 41 of alice has position 3, which is free on the node"},
+		{func(s *fakeSlurm) { s.node = describe("gpu:5,shard:8", "gpu:0,shard:2(IDX:2)") }, "GresUsed: gres shard:2: shares of a GPU can't be read"},
 		{func(s *fakeSlurm) { s.node = "Node n1 not found\n" }, `want NodeName=n1`},
 		{func(s *fakeSlurm) { s.node = "" }, `want NodeName=n1`},
 		{func(s *fakeSlurm) { s.node = "NodeName=n1 Gres=gpu:2 State=IDLE\n" }, "no GresUsed="},
 		{func(s *fakeSlurm) { s.node = describe("gpu:x:y", "gpu:0") }, `Gres: gres "gpu:x:y"`},
-		{func(s *fakeSlurm) { s.record["42"] = record(s.jobs[1], "gpu:2(IDX:2)") }, "job 42 of alice: gres gpu::2: IDX names 1 positions"},
+		{func(s *fakeSlurm) { s.record["42"] = record(s.jobs[1], "gpu:2(IDX:2)") }, "job 42 of alice: gres gpu::2: IDX has 1 positions"},
 		{func(s *fakeSlurm) { s.record["42"] = record(s.jobs[1], "shard:1(IDX:2)") }, "job 42 of alice: gres shard:1: shares"},
 		{func(s *fakeSlurm) { s.record["42"] = s.record["41"] }, `no "JobId=42 "`},
-		{func(s *fakeSlurm) { s.record["42"], _, _ = strings.Cut(s.record["42"], " MinCPUsNode") }, "the answer has no end"},
+		{func(s *fakeSlurm) { s.record["42"], _, _ = strings.Cut(s.record["42"], " MinCPUsNode") }, "the answer is truncated"},
 		{func(s *fakeSlurm) { s.record["42"] = strings.Replace(s.record["42"], "n[1-2]", "n[1-", 1) }, "nodes: expand"},
 		{func(s *fakeSlurm) { s.jobs[0].id = "x" }, `job id "x": want a number`},
 		{func(s *fakeSlurm) { s.jobs[0].display = "--help" }, `job 41: id "--help"`},

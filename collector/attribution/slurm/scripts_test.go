@@ -92,7 +92,7 @@ func TestPrologAndEpilogKeepTheDirectory(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o750); err != nil { // by tmpfiles.d, say
 		t.Fatal(err)
 	}
-	f.wantError(t, "no .prolog")
+	f.wantError(t, "has no file .prolog")
 	runScript(t, "prolog.sh", dir) // at the start of slurmd
 	f.want(t)
 	runScript(t, "prolog.sh", dir, "SLURM_JOB_ID=40") // without GPUs

@@ -153,14 +153,14 @@ func TestDecodeNamesPlaceAndFault(t *testing.T) {
 		"owners:\n- {index: 0}":  "f:2: owners[0]: names no owner",
 		"owners:\n- {index: 0, minor: 0, job: a}":                                             "f:2: owners[0]: names the device twice",
 		"owners:\n\n- {gpu: GPU-1, mig: MIG-2, job: a}":                                       "f:3: owners[0]: names the device twice",
-		"owners:\n- {mig: MIG-2, gi: 1, job: a}":                                              `f:2: owners[0]: mig "MIG-2" is an instance already`,
-		"owners:\n- {index: 0, ci: 1, job: a}":                                                "f:2: owners[0]: ci 1: needs gi",
+		"owners:\n- {mig: MIG-2, gi: 1, job: a}":                                              `f:2: owners[0]: mig "MIG-2": gi and ci are not allowed`,
+		"owners:\n- {index: 0, ci: 1, job: a}":                                                "f:2: owners[0]: ci 1: requires gi",
 		"owners:\n- {gpu: MIG-1, job: a}":                                                     `f:2: owners[0].gpu: want a static.gpuUUID, got "MIG-1": must be GPU- and a UUID`,
 		"owners:\n- {mig: MIG-GPU-1/2/0, job: a}":                                             `f:2: owners[0].mig: want a static.migUUID`,
 		"owners:\n- {index: -1, job: a}":                                                      "f:2: owners[0].index: want a whole number",
 		"owners:\n- {index: 0, job: 7}":                                                       `f:2: owners[0].job: want a string in quotes ("7")`,
 		"owners:\n- {index: 0, job: a, from: now}":                                            `f:2: owners[0].from: want a time.Time, got "now"`,
-		"owners:\n- index: 0\n  job: a\n- index: 0\n  job: a\n":                               "f:4: owners[1]: says what owners[0] on line 2 says",
+		"owners:\n- index: 0\n  job: a\n- index: 0\n  job: a\n":                               "f:4: owners[1]: repeats owners[0] on line 2",
 		"owners:\n- {index: 0, job: a, from: 2026-01-02T00:00:00Z, to: 2026-01-02T00:00:00Z}": "f:2: owners[0]: from 2026-01-02T00:00:00Z: must be before to",
 	} {
 		_, err := decode("f", []byte(text))
@@ -178,7 +178,7 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+	if _, err := r.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("a pipe: got %v, want it refused", err)
 	}
 	put(t, path, strings.Repeat("#", maxFileBytes+1))

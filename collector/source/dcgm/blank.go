@@ -6,8 +6,8 @@ import (
 	"github.com/gputally/gputally/collector/source/field"
 )
 
-// valueOf a record is a float64, by the kind of the field (DCGM_FT_*). ok says
-// that it is a number and not blank.
+// valueOf converts a record to float64, by the field's type (DCGM_FT_*). ok is false if it isn't a number, or
+// blank.
 func valueOf(r *record) (v float64, ok bool) {
 	switch r._type {
 	case 'd':

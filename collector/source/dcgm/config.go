@@ -15,13 +15,13 @@ import (
 	"github.com/gputally/gputally/internal/config"
 )
 
-// How DCGM is reached.
+// Modes of connecting to DCGM.
 const (
 	Standalone = "standalone" // a running nv-hostengine
 	Embedded   = "embedded"   // a host engine inside this process
 )
 
-// Config says where DCGM is and what is asked of it.
+// Config is how DCGM is reached and which fields are read.
 type Config struct {
 	Mode string `yaml:"mode"`
 	// Address of nv-hostengine: host:port, the absolute path of a Unix socket, or,
@@ -29,19 +29,17 @@ type Config struct {
 	Address string `yaml:"address"`
 	// Library is the path of libdcgm.so.4; empty: the loader's search.
 	Library string `yaml:"library"`
-	// Interval between samples of DCGM; a slot shorter than it shortens it.
+	// Interval between DCGM's samples, shortened to the slot if that is shorter.
 	Interval time.Duration `yaml:"interval"`
-	// Profiling watches SM activity and its like. On A100 that keeps the GPU out
-	// of its idle state: some 50 W.
+	// Profiling watches SM activity and similar fields. On A100 that keeps the GPU out of its idle state: some 50 W.
 	Profiling bool `yaml:"profiling"`
-	// Fields that are read besides, of GPUs: by DCGM's id or name, the classic
-	// or that of DCGM 4.6.
+	// Fields are further GPU fields to read, by DCGM's id or name: the classic one or that of DCGM 4.6.
 	Fields []string `yaml:"fields"`
 	// Keep is how long DCGM keeps samples of activity and XIDs; at least two slots.
 	Keep time.Duration `yaml:"keep"`
 }
 
-// DefaultConfig reaches the node's nv-hostengine at its default port.
+// DefaultConfig uses the node's nv-hostengine at its default port.
 func DefaultConfig() Config {
 	return Config{
 		Mode: Standalone, Address: "localhost:5555",
@@ -50,12 +48,12 @@ func DefaultConfig() Config {
 }
 
 const (
-	minInterval = 100 * time.Millisecond // the least for profiling fields
+	minInterval = 100 * time.Millisecond // the minimum for profiling fields
 	maxInterval = time.Minute
 	maxKeep     = 24 * time.Hour
 )
 
-// Validate names every wrong value.
+// Validate returns an error for each invalid value.
 func (c Config) Validate() error {
 	var p config.Problems
 	p.OneOf("mode", c.Mode, Standalone, Embedded)
@@ -96,12 +94,12 @@ func (c Config) validateAddress() error {
 	return nil
 }
 
-// hasScheme says that the address is one of dcgmConnect_v3's.
+// hasScheme returns whether the address requires dcgmConnect_v3.
 func (c Config) hasScheme() bool { return strings.Contains(c.Address, "://") }
 
 func (c Config) isSocket() bool { return strings.HasPrefix(c.Address, "/") }
 
-// socketFlag is go-dcgm's way to tell a socket's path from host:port.
+// socketFlag is go-dcgm's argument that distinguishes a socket's path from host:port.
 func (c Config) socketFlag() string {
 	if c.isSocket() {
 		return "1"
@@ -109,7 +107,7 @@ func (c Config) socketFlag() string {
 	return "0"
 }
 
-// maxExtra leaves room for ours: DCGM takes 128 fields at a time.
+// maxExtra leaves room for the fields read anyway: DCGM accepts 128 fields at a time.
 const maxExtra = 64
 
 // extraFields are the ids of configured fields that aren't read anyway.
@@ -130,7 +128,7 @@ func extraFields(names []string) (ids []uint16, err error) {
 	return ids, errors.Join(errs...)
 }
 
-// FieldName is the name by which Fields asks for a field; empty: by none.
+// FieldName is the configured name of a field; empty: it isn't configured.
 func (c Config) FieldName(id uint32) string {
 	for _, name := range c.Fields {
 		if got, ok := godcgm.GetFieldID(name); ok && got > 0 && uint32(got) == id {
@@ -140,7 +138,7 @@ func (c Config) FieldName(id uint32) string {
 	return ""
 }
 
-// maxFieldID is the greatest id that fits a DCGM field id.
+// maxFieldID is the largest DCGM field id.
 const maxFieldID = 1<<16 - 1
 
 func fieldID(name string) (uint16, error) {

@@ -2,7 +2,7 @@ package dcgm
 
 import "github.com/gputally/gputally/collector/source/field"
 
-// DCGM field ids (dcgm_fields.h) that name things or mark events.
+// DCGM field ids (dcgm_fields.h) of names and events.
 const (
 	fieldDriver    = 1
 	fieldCUDA      = 5
@@ -17,8 +17,7 @@ const (
 	firstProfiling = 1001
 )
 
-// boardFields are read of each GPU; instanceFields of each instance, UUID first
-// to notice one that was made again.
+// boardFields are read for each GPU; instanceFields for each instance, including the UUID to notice a recreated one.
 var (
 	boardFields = []uint16{
 		field.MIGMode, field.MIGMaxSlices, 100, 101, 112, 140, field.GPUTemp, field.PowerWatts, field.EnergyMJ,
@@ -28,8 +27,8 @@ var (
 	instanceFields = []uint16{fieldUUID, 250, field.FBFree, field.FBUsed, 253}
 )
 
-// profilingFields are PCIe's rates, which a GPU alone has, after what
-// instances have as well. basicProfiling is what older GPUs can do at least.
+// profilingFields are the instances' profiling fields and PCIe's rates, which only GPUs have. basicProfiling is what
+// older GPUs support at least.
 var (
 	profilingFields = []uint16{
 		field.GREngineActive, field.SMActive, 1003, 1004, 1005, 1006, 1007, 1008, 1009,
@@ -47,7 +46,7 @@ var (
 // activityFields are those whose value is the mean over the slot.
 var activityFields = []uint16{field.SMActive, field.GREngineActive}
 
-// isActivity finds a field's place in activityFields; -1: it isn't one.
+// isActivity returns a field's index in activityFields; -1: none.
 func isActivity(id uint16) int {
 	switch id {
 	case field.SMActive:

@@ -7,17 +7,17 @@ import (
 	"github.com/gputally/gputally/collector/source/local"
 )
 
-// overlap is how far a reading of XIDs goes back before the last one: DCGM
-// stamps an event before others can read it.
+// overlap is how far a reading of XIDs goes back before the previous one: DCGM timestamps an event before clients can
+// read it.
 const overlap = 5 * time.Second
 
-// history is how far the events of the node have been read.
+// history is up to which time the node's events have been read.
 type history struct {
-	fromUS int64 // when watching began: XIDs before are old news
-	readUS int64 // up to where XIDs were read
+	fromUS int64 // when watching began: earlier XIDs are ignored
+	readUS int64 // XIDs were read up to here
 	xids   map[place]int64
 	bind   bindState
-	bindUS int64 // up to where field 6 was read
+	bindUS int64 // field 6 was read up to here
 }
 
 // place is where XIDs are stored: at one level only, the GPU's or an instance's.
@@ -26,7 +26,7 @@ type place struct {
 	part gpustate.Part
 }
 
-// bindState is the last that field 6 said.
+// bindState is the latest value of field 6 (DCGM_FI_BIND_UNBIND_EVENT).
 type bindState int
 
 const (
@@ -38,7 +38,7 @@ const (
 
 func newHistory() history { return history{xids: map[place]int64{}} }
 
-// connected: a new host engine may know nothing of what was.
+// connected starts the history again: a new host engine may not know earlier events.
 func (h *history) connected(nowUS int64) {
 	if h.fromUS == 0 {
 		h.fromUS, h.readUS = nowUS, nowUS
@@ -46,12 +46,12 @@ func (h *history) connected(nowUS int64) {
 	h.bind, h.bindUS = bindUnknown, nowUS
 }
 
-// pending is what was seen and not told yet.
+// pending are events to be added to the next reading.
 type pending struct {
 	xids     []local.XID
-	detached bool            // the driver is away
-	reset    bool            // the driver was loaded anew,
-	told     map[string]bool // which these GPUs were told
+	detached bool            // the driver is unloaded
+	reset    bool            // the driver was reloaded,
+	told     map[string]bool // which was reported for these GPUs
 }
 
 func (p *pending) resetAll() { p.reset, p.told = true, map[string]bool{} }
@@ -71,8 +71,8 @@ func (p *pending) deliver(r *local.Reading) {
 	r.XIDs, p.xids = p.xids, nil
 }
 
-// readXIDs takes up events since the last time. DCGM's list of a place's events
-// ascends, so that one counts when it is newer than the last.
+// readXIDs reads events since the last time. DCGM lists a place's events in ascending order, so an event newer than
+// the last one is new.
 func (s *Source) readXIDs() error {
 	ses := s.session
 	if ses.watches.xid == nil {
@@ -108,8 +108,8 @@ func (s *Source) takeXID(r *record) {
 	})
 }
 
-// readBind notices that the driver was reloaded: from DCGM 4.5 on it says so in
-// field 6. The ids of GPUs may mean others then.
+// readBind detects that the driver was reloaded, which DCGM reports in field 6 since 4.5. The ids of GPUs may then
+// denote others.
 func (s *Source) readBind() error {
 	ses := s.session
 	if ses.watches.bind == nil {

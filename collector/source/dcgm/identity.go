@@ -11,16 +11,16 @@ import (
 	"github.com/gputally/gputally/collector/source/field"
 )
 
-// identity is what names a GPU; it changes with its hardware or driver alone.
+// identity are a GPU's names; they change only with its hardware or driver.
 type identity struct {
 	uuid, name, driver, cuda string
 	mig                      bool
-	maxSlices                uint32 // 0: not told
+	maxSlices                uint32 // 0: not reported
 	info                     source.GPUInfo
 }
 
-// liveData asks the driver and not the cache (DCGM_FV_FLAG_LIVE_DATA): the cache
-// of an instance's id may still hold what the instance before it was called.
+// liveData reads from the driver instead of the cache (DCGM_FV_FLAG_LIVE_DATA): the cache of an instance's id may
+// have the names of an earlier instance.
 const liveData = 1
 
 var identityFields = []godcgm.Short{
@@ -28,8 +28,7 @@ var identityFields = []godcgm.Short{
 	field.MIGMode, field.MIGMaxSlices, fieldVBIOS,
 }
 
-// identify asks for the names of GPUs, by DCGM's id. A GPU that doesn't answer
-// is missing in what it returns.
+// identify reads the names of GPUs, by DCGM's id. A GPU that doesn't answer is missing in the result.
 func identify(ids []uint32) (map[uint32]identity, error) {
 	values, err := names(godcgm.FE_GPU, ids, identityFields)
 	if err != nil {
@@ -96,7 +95,7 @@ func names(kind godcgm.Field_Entity_Group, ids []uint32, fields []godcgm.Short) 
 	return values, call("dcgmEntitiesGetLatestValues", err)
 }
 
-// text is a string value; empty: it has none, or one of DCGM's blanks (<<<…>>>).
+// text is a string value; empty: none, or one of DCGM's blanks (<<<…>>>).
 func text(v *godcgm.FieldValue_v2) string {
 	if v.Status != 0 || v.StringValue == nil || strings.HasPrefix(*v.StringValue, "<<<") {
 		return ""
@@ -104,7 +103,7 @@ func text(v *godcgm.FieldValue_v2) string {
 	return strings.TrimSpace(*v.StringValue)
 }
 
-// number is an int64 value that isn't blank.
+// number is an int64 value; ok is false for a blank.
 func number(v *godcgm.FieldValue_v2) (int64, bool) {
 	if v.Status != 0 || v.FieldType != godcgm.DCGM_FT_INT64 {
 		return 0, false
@@ -137,7 +136,7 @@ func (c called) read(kind godcgm.Field_Entity_Group, ids []uint32) error {
 	return err
 }
 
-// hostengineVersion is "4.6.0" out of "version:4.6.0;arch:…"; empty: not told.
+// hostengineVersion is "4.6.0" of "version:4.6.0;arch:…"; empty: not reported.
 func hostengineVersion() string {
 	v, err := godcgm.GetHostengineVersionInfo()
 	if err != nil {

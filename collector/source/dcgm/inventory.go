@@ -11,17 +11,16 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// inventory is what the host engine lists at one instant, comparable with
-// another one's.
+// inventory is the host engine's list at one instant; inventories are comparable.
 type inventory struct {
 	gpus      []listed
 	instances []godcgm.MigHierarchyInfo_v2
-	// blind says why instances can't be listed (embedded, not as root); MIG
-	// GPUs are then left out, for their time would be stranded.
+	// blind is why instances can't be listed (embedded without root); MIG GPUs are then left out, since their time
+	// would count as stranded.
 	blind string
 }
 
-// listed is a GPU by DCGM's id.
+// listed is a GPU with its DCGM id.
 type listed struct {
 	id    uint32
 	state gpuState
@@ -31,25 +30,24 @@ type gpuState int
 
 const (
 	present gpuState = iota
-	lost             // fell off the bus
+	lost             // fallen off the bus
 	hidden           // DCGM may not read it, or doesn't support it
 )
 
-// There is a host engine, but no GPU. Only the first proves that the driver is
-// loaded anew when they are back.
+// A host engine runs, but lists no GPU. Only the first error proves that the driver was reloaded when they reappear.
 var (
 	errDetached = errors.New("DCGM lists no GPU: the driver is detached or being reloaded")
 	errNoGPU    = errors.New("DCGM lists no GPU: the node has none, or its driver isn't loaded")
 )
 
-// nothingThere says that an error is about the driver and not about DCGM.
+// nothingThere returns whether an error is about the driver, not DCGM.
 func nothingThere(err error) bool { return errors.Is(err, errDetached) || errors.Is(err, errNoGPU) }
 
 func (inv *inventory) equal(other *inventory) bool {
 	return inv.blind == other.blind && slices.Equal(inv.gpus, other.gpus) && slices.Equal(inv.instances, other.instances)
 }
 
-// list asks for all GPUs and instances.
+// list reads all GPUs and instances.
 func (l *link) list() (*inventory, error) {
 	all, err := l.devices()
 	switch {
@@ -86,7 +84,7 @@ func (l *link) list() (*inventory, error) {
 	return inv, l.listInstances(inv)
 }
 
-// stateOf a GPU that is not among the supported ones.
+// stateOf is the state of a GPU that is not among the supported ones.
 func stateOf(status godcgm.EntityStatus) gpuState {
 	switch status {
 	case godcgm.EntityStatusUnsupported, godcgm.EntityStatusInaccessible,
@@ -96,8 +94,8 @@ func stateOf(status godcgm.EntityStatus) gpuState {
 	return lost
 }
 
-// listInstances asks go-dcgm only where the hierarchy is not the one that it read
-// last: it takes 70 KB a time, and this is asked every second.
+// listInstances calls go-dcgm only if the hierarchy has changed since its last call: a call takes 70 KB, and the
+// check runs every second.
 func (l *link) listInstances(inv *inventory) error {
 	var mark C.uint64_t
 	marked := C.gl_hierarchy_mark(l.handle, &l.buffer, &mark) == 0
@@ -115,7 +113,7 @@ func (l *link) listInstances(inv *inventory) error {
 func (inv *inventory) readInstances() error {
 	h, err := godcgm.GetGPUInstanceHierarchy()
 	switch err := call("dcgmGetGpuInstanceHierarchy", err); codeOf(err) {
-	case stNotSupported: // no GPU here can do MIG
+	case stNotSupported: // no GPU of this node supports MIG
 		return nil
 	case stRequiresRoot:
 		inv.blind = err.Error()
@@ -137,8 +135,7 @@ func (inv *inventory) readInstances() error {
 	return nil
 }
 
-// gpuOf is the DCGM id of the GPU that an instance is part of, found by its
-// parents.
+// gpuOf returns the DCGM id of an instance's GPU, found by its parents.
 func (inv *inventory) gpuOf(e godcgm.MigHierarchyInfo_v2) (id uint32, ok bool) {
 	for range 2 {
 		if e.Parent.EntityGroupId == godcgm.FE_GPU {

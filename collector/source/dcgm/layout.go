@@ -11,18 +11,18 @@ import (
 	"github.com/gputally/gputally/collector/source/local"
 )
 
-// layout is what an inventory means: GPUs, their leaves, and the entities that
-// are read of them. Its GPUs are filled anew by each reading.
+// layout are an inventory's GPUs, their leaves, and the entities that are read. Each reading sets the values of its
+// GPUs.
 type layout struct {
 	inv    *inventory
 	boards []local.GPU
 	ids    []identity // of GPUs
 	parts  []part
 	index  map[uint64]int // of parts, by entity
-	// leftOut says what of the inventory is missing in GPUs, and why.
+	// leftOut is the error about parts of the inventory that are missing in GPUs.
 	leftOut error
-	unnamed bool        // a GPU didn't tell its UUID, and may the next time
-	batch   []batchCall // of latest values
+	unnamed bool        // a GPU didn't report its UUID, but may at the next listing
+	batch   []batchCall // for latest values
 }
 
 // part is an entity that is read.
@@ -32,18 +32,18 @@ type part struct {
 	leaf   int       // of the GPU's instances; onBoard or noLeaf
 	key    local.Key // of an instance
 	where  gpustate.Part
-	// sinceUS is when the instance was first seen at this entity id, which DCGM
-	// uses again: what is older is another instance's.
+	// sinceUS is when the instance was first seen at this entity id, which DCGM reuses: older values belong to
+	// another instance.
 	sinceUS   int64
-	uuid      uint64 // hash of what field 54 said first; 0: nothing yet
-	remade    bool   // its UUID is another one's now
-	profiling bool   // is watched for it
+	uuid      uint64 // hash of the first value of field 54; 0: none yet
+	remade    bool   // its UUID has changed
+	profiling bool   // is watched for profiling
 	activity  [2]mean
 }
 
 const (
 	onBoard = -1 // the GPU itself
-	noLeaf  = -2 // a GPU instance whose compute instances are the leaves: XIDs alone
+	noLeaf  = -2 // a GPU instance whose compute instances are the leaves: for XIDs only
 )
 
 // mean of samples.
@@ -52,14 +52,13 @@ type mean struct {
 	n   int
 }
 
-// entityKey is what an entity of DCGM goes by in an index.
+// entityKey is an entity's key in the index.
 func entityKey[G ~int32 | ~uint32 | ~uint | ~uint8, I ~uint32 | ~uint | ~int](group G, id I) uint64 {
 	return uint64(group)<<32 | uint64(id)
 }
 
-// arrange makes a layout of an inventory. known are GPUs that answered before, by
-// DCGM's id, as far as the host engine still counts them so; was is the layout
-// before, or nil.
+// arrange makes a layout of an inventory. known are GPUs identified before, by DCGM's id, while the host engine keeps
+// their numbers; was is the previous layout, or nil.
 func arrange(inv *inventory, known map[uint32]identity, was *layout, nowUS int64) (*layout, error) {
 	l := &layout{inv: inv, index: map[uint64]int{}}
 	var ids []uint32
@@ -84,8 +83,7 @@ func arrange(inv *inventory, known map[uint32]identity, was *layout, nowUS int64
 	return l, nil
 }
 
-// forgetRenumbered empties known where an id means another GPU now: the others
-// may as well.
+// forgetRenumbered clears known if an id denotes another GPU now: the others may do so, too.
 func forgetRenumbered(known, told map[uint32]identity) {
 	for id, now := range told {
 		if before, ok := known[id]; ok && before.uuid != now.uuid {
@@ -94,7 +92,7 @@ func forgetRenumbered(known, told map[uint32]identity) {
 	}
 }
 
-// addBoard lists a GPU, or says why it can't.
+// addBoard adds a GPU, or returns why it can't be added.
 func (l *layout) addBoard(g listed, told, known map[uint32]identity) error {
 	was, wasKnown := known[g.id]
 	id, ok := told[g.id]
@@ -102,7 +100,7 @@ func (l *layout) addBoard(g listed, told, known map[uint32]identity) error {
 	case g.state == hidden && wasKnown:
 		return fmt.Errorf("GPU %d (%s): DCGM may not read it any more", g.id, was.uuid)
 	case g.state == hidden:
-		return nil // never was one of ours
+		return nil // never identified
 	case g.state == lost && !wasKnown:
 		return fmt.Errorf("GPU %d: lost, and never read before: its UUID is unknown", g.id)
 	case g.state == lost:
@@ -133,8 +131,7 @@ func (l *layout) addPart(p part) {
 	l.parts = append(l.parts, p)
 }
 
-// addInstances lists GPU instances before compute instances, whose profile is
-// made of theirs.
+// addInstances adds GPU instances before compute instances, whose profiles depend on theirs.
 func (l *layout) addInstances(was *layout, nowUS int64) error {
 	names, err := l.instanceNames()
 	if err != nil {
@@ -176,8 +173,7 @@ func (l *layout) hasCompute(gi godcgm.MigHierarchyInfo_v2) bool {
 	return slices.ContainsFunc(l.inv.instances, func(e godcgm.MigHierarchyInfo_v2) bool { return e.Parent == gi.Entity })
 }
 
-// addInstance lists an instance. One that was there before at the same entity id
-// has values from before now as well.
+// addInstance adds an instance. If it existed before at the same entity id, its earlier values are valid.
 func (l *layout) addInstance(p part, was *layout, nowUS int64) {
 	b := &l.boards[p.board]
 	b.MIG = true
@@ -191,8 +187,8 @@ func (l *layout) addInstance(p part, was *layout, nowUS int64) {
 	l.addPart(p)
 }
 
-// find is the part of an earlier layout that has p's entity, and may be the same
-// as far as DCGM's list of instances tells; nil: none.
+// find returns the part of the previous layout with p's entity, if it may be the same according to DCGM's list of
+// instances; nil: none.
 func (l *layout) find(p part, gpu string) *part {
 	if l == nil {
 		return nil
@@ -225,9 +221,8 @@ func (l *layout) instanceNames() (called, error) {
 	return out, nil
 }
 
-// name gives an instance its MIG UUID and its profile as nvidia-smi writes it:
-// that of the GPU instance, with the compute slices before it where they are
-// only some of its. What isn't told this time is as it was told last.
+// name sets an instance's MIG UUID and its profile as nvidia-smi writes it: that of the GPU instance, prefixed by the
+// compute slices if a compute instance has only some of them. Names that aren't reported this time are kept.
 func (l *layout) name(p *part, e, gi godcgm.MigHierarchyInfo_v2, names called, was *layout) {
 	p.key.UUID = names.uuids[entityKey(e.Entity.EntityGroupId, e.Entity.EntityId)]
 	p.key.Profile = names.profiles[entityKey(godcgm.FE_GPU_I, gi.Entity.EntityId)]
@@ -247,7 +242,7 @@ func (l *layout) name(p *part, e, gi godcgm.MigHierarchyInfo_v2, names called, w
 	}
 }
 
-// entities of the parts that are wanted.
+// entities returns the entities of the wanted parts.
 func (l *layout) entities(wanted func(p *part) bool) []entity {
 	var out []entity
 	for i := range l.parts {
@@ -262,7 +257,7 @@ func isBoard(p *part) bool { return p.leaf == onBoard }
 func isLeaf(p *part) bool  { return p.leaf >= 0 }
 func isAny(*part) bool     { return true }
 
-// of is the part that a record is about; nil: none of ours any more.
+// of returns the part of a record; nil: it no longer exists.
 func (l *layout) of(r *record) *part {
 	i, ok := l.index[entityKey(r.group, r.entity)]
 	if !ok {

@@ -18,7 +18,7 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// DCGM's return codes (dcgm_structs.h, dcgmReturn_t) that are treated by kind.
+// DCGM's return codes (dcgm_structs.h, dcgmReturn_t) that are handled specially.
 const (
 	stNotSupported      = -6
 	stVersionMismatch   = -12
@@ -35,21 +35,21 @@ const (
 	lowestCode          = -80 // below any of DCGM 4
 )
 
-// Error is what DCGM answered to a call.
+// Error is an error returned by a DCGM call.
 type Error struct {
 	Call string
 	Code int // dcgmReturn_t
 	Text string
 }
 
-// Error says what DCGM says.
+// Error has the call and DCGM's text and code.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Text, e.Code) }
 
-// soname is what go-dcgm loads: DCGM 4 alone.
+// soname is the library that go-dcgm loads: only DCGM 4.
 const soname = "libdcgm.so.4"
 
-// symbols are the functions that go-dcgm or the shim call here. go-dcgm binds
-// them at the first call, and one that isn't there then ends the process.
+// symbols are the functions that go-dcgm or the shim call. go-dcgm binds them at the first call, and a missing one
+// then ends the process.
 var symbols = []string{
 	"errorString", "dcgmInit", "dcgmShutdown", "dcgmConnect_v2", "dcgmDisconnect",
 	"dcgmGetAllDevices", "dcgmGetAllSupportedDevices", "dcgmGetGpuStatus", "dcgmGetGpuInstanceHierarchy",
@@ -58,16 +58,14 @@ var symbols = []string{
 	"dcgmEntitiesGetLatestValues", "dcgmGetValuesSince_v2", "dcgmHostengineVersionInfo",
 }
 
-// loaded is the library of this process: it is never unloaded, since C code may
-// have threads in it.
+// loaded is the library of this process: it is never unloaded, since C code may have threads in it.
 var loaded struct {
 	sync.Mutex
 	path string
 	lib  unsafe.Pointer
 }
 
-// load brings the library into the process, where go-dcgm then finds it by its
-// soname, and looks up every function that will be called.
+// load loads the library, so that go-dcgm finds it by its soname, and looks up every function that will be called.
 func load(cfg Config) error {
 	loaded.Lock()
 	defer loaded.Unlock()
@@ -92,7 +90,7 @@ func publish(lib unsafe.Pointer, path string, cfg Config) error {
 		return nil
 	}
 	if loaded.lib != nil {
-		return fmt.Errorf("%s is loaded already, and a process has one DCGM", loaded.path)
+		return fmt.Errorf("%s is loaded already, and a process can load only one DCGM library", loaded.path)
 	}
 	cpath, cname := C.CString(path), C.CString(soname)
 	defer C.free(unsafe.Pointer(cpath))
@@ -117,7 +115,7 @@ func open(path string) (unsafe.Pointer, error) {
 	return lib, nil
 }
 
-// missing names the functions that the library lacks.
+// missing returns an error with the functions that the library lacks.
 func missing(lib unsafe.Pointer, cfg Config) error {
 	need := symbols
 	switch {
@@ -147,7 +145,7 @@ func has(lib unsafe.Pointer, symbol string) bool {
 	return C.gl_has(lib, name) != 0
 }
 
-// check makes an error of a return code.
+// check converts a return code to an error.
 func check(call string, code C.int) error {
 	if code == 0 {
 		return nil
@@ -155,8 +153,7 @@ func check(call string, code C.int) error {
 	return &Error{Call: call, Code: int(code), Text: C.GoString(C.gl_error_string(code))}
 }
 
-// codeOf is the return code behind an error, also behind go-dcgm's, most of
-// which hold its text alone; 0: not known.
+// codeOf is the return code of an error, including go-dcgm's, most of which contain only its text; 0: unknown.
 func codeOf(err error) int {
 	var own *Error
 	var theirs *godcgm.Error
@@ -178,7 +175,7 @@ func codeOf(err error) int {
 	return 0
 }
 
-// call wraps an error of go-dcgm with the code that is behind it.
+// call adds the return code to an error of go-dcgm.
 func call(what string, err error) error {
 	if err == nil {
 		return nil

@@ -21,16 +21,16 @@ const (
 	embeddedHandle   = 0x7fffffff // DCGM_EMBEDDED_HANDLE
 )
 
-// taken is set while a link of this process is up: go-dcgm has one handle.
+// taken is set while a link of this process is open: go-dcgm has one handle.
 var taken atomic.Bool
 
-// link is a connection to a host engine: go-dcgm's, whose handle is its own
-// secret, and beside it one for the shim. In embedded mode both are the same.
+// link is a connection to a host engine: go-dcgm's, whose handle it doesn't export, and one for the shim. In embedded
+// mode both are the same.
 type link struct {
 	handle   C.uintptr_t
 	embedded bool
 	buffer   C.gl_buffer
-	// mig is the hierarchy as last read, and its mark.
+	// mig is the hierarchy as last read, and its hash.
 	mig struct {
 		mark      C.uint64_t
 		read      bool
@@ -38,8 +38,8 @@ type link struct {
 	}
 }
 
-// dial loads the library and connects. The shim's connection comes first: its
-// error has a code, and its time is bounded.
+// dial loads the library and connects. The shim's connection comes first: its error has a code, and its time is
+// bounded.
 func dial(cfg Config) (*link, error) {
 	if err := load(cfg); err != nil {
 		return nil, err
@@ -97,8 +97,7 @@ func (l *link) connectOwn(cfg Config) error {
 	return check("dcgmConnect_v2", C.gl_connect(address, socket, connectTimeoutMS, &l.handle))
 }
 
-// close takes everything down. Errors say that the host engine is gone already,
-// and its groups and watches with it.
+// close closes everything. Errors are ignored: they mean that the host engine has ended, with its groups and watches.
 func (l *link) close() {
 	_ = godcgm.Shutdown()
 	if !l.embedded {
@@ -109,7 +108,7 @@ func (l *link) close() {
 	taken.Store(false)
 }
 
-// devices lists the ids of all GPUs that the host engine knows of.
+// devices lists the ids of all GPUs of the host engine.
 func (l *link) devices() ([]uint32, error) {
 	var ids [C.GL_MAX_DEVICES]C.uint
 	var n C.int
@@ -133,8 +132,7 @@ func newEntity(kind godcgm.Field_Entity_Group, id uint) entity {
 // record is one value as the shim packs it; see shim.h.
 type record = C.gl_record
 
-// latest reads the newest value of all fields of all entities. The records are
-// the link's, and good until its next call.
+// latest reads the newest value of all fields of all entities. The records are valid until the link's next call.
 func (l *link) latest(entities []entity, fields []uint16) ([]record, error) {
 	if len(entities) == 0 || len(fields) == 0 {
 		return nil, nil
@@ -144,12 +142,12 @@ func (l *link) latest(entities []entity, fields []uint16) ([]record, error) {
 	return l.records("dcgmEntitiesGetLatestValues", rc)
 }
 
-// since reads the samples of a watch from an instant on, in µs since 1970. With
-// an error there may be records too: those before it.
+// since reads the samples of a watch from an instant on, in µs since 1970. With an error it also returns the records
+// before it.
 func (l *link) since(w *watch, fromUS int64) ([]record, error) {
 	rc := C.gl_since(l.handle, &l.buffer, C.uintptr_t(w.group.GetHandle()), C.uintptr_t(w.fields.GetHandle()),
 		C.int64_t(fromUS))
-	if rc == stNoData || rc == stNotWatched { // of all its entities and fields
+	if rc == stNoData || rc == stNotWatched { // for all entities and fields of the watch
 		rc = 0
 	}
 	return l.records("dcgmGetValuesSince_v2", rc)

@@ -6,11 +6,11 @@ import (
 	"github.com/gputally/gputally/internal/telemetry"
 )
 
-// Reasons why a value is absent.
+// Reasons for absent values.
 const (
-	absentStatus = "status" // DCGM says that it has none
+	absentStatus = "status" // DCGM reports that it has none
 	absentBlank  = "blank"  // one of DCGM's blanks
-	absentStale  = "stale"  // of another time than the slot
+	absentStale  = "stale"  // from another time than the slot
 	absentType   = "type"   // not a number
 )
 

@@ -9,14 +9,14 @@ import (
 	"github.com/gputally/gputally/collector/source/local"
 )
 
-// window is when a value must be from to count for a slot, in µs since 1970.
+// window is the time from which values are valid for a slot, in µs since 1970.
 type window struct {
 	startUS, endUS int64 // the slot
 	intervalUS     int64
 }
 
-// fresh says that a latest value is of the slot: not older than the last sample
-// before it, and not from a clock that was set back since.
+// fresh returns whether a latest value is of the slot: not older than the last sample before it, and not later than
+// its end, as after the clock was set back.
 func (w window) fresh(tsUS int64) bool {
 	return tsUS >= w.startUS-w.intervalUS && tsUS <= w.endUS+w.intervalUS
 }
@@ -27,7 +27,7 @@ func (s *Source) read(slot source.Slot) local.Seen {
 	s.fitSlot(slot.Length)
 	had := s.session != nil
 	err := s.refresh(now)
-	if err != nil && had && s.session == nil { // a host engine that was started anew has the slot's energy
+	if err != nil && had && s.session == nil { // a restarted host engine still has the slot's energy
 		s.retryAt = now
 		err = s.refresh(now)
 	}
@@ -58,7 +58,7 @@ func (s *Source) read(slot source.Slot) local.Seen {
 	return local.Seen{Reading: local.Reading{At: now, Complete: l.leftOut == nil, GPUs: l.boards}, Err: l.leftOut}
 }
 
-// fitSlot has DCGM sample at least once per slot, and keep two of them.
+// fitSlot makes DCGM sample at least once per slot, and keep two slots.
 func (s *Source) fitSlot(length time.Duration) {
 	s.slot = length
 	if s.session == nil {
@@ -70,16 +70,16 @@ func (s *Source) fitSlot(length time.Duration) {
 	}
 }
 
-// sampling is how often DCGM samples, and for how long it keeps that.
+// sampling returns DCGM's sampling interval, and how long it keeps samples.
 func (s *Source) sampling() (interval, keep time.Duration) {
-	if s.slot == 0 { // nothing was read yet
+	if s.slot == 0 { // before the first reading
 		return s.cfg.Interval, s.cfg.Keep
 	}
 	return min(s.cfg.Interval, s.slot), max(s.cfg.Keep, 2*s.slot)
 }
 
-// readActivity averages the samples of the slot: the latest one stands for its
-// own interval only. A sample counts for the slot in which its interval ends.
+// readActivity averages the samples of the slot, since the latest one covers only its own interval. A sample counts
+// for the slot in which its interval ends.
 func (s *Source) readActivity(slot source.Slot, w window) error {
 	ses := s.session
 	for i := range ses.layout.parts {
@@ -98,8 +98,8 @@ func (s *Source) readActivity(slot source.Slot, w window) error {
 	return nil
 }
 
-// takeSample adds a sample to the mean of its part. The first of an instance is
-// dropped, since it may be the mean over a time when its entity id meant another.
+// takeSample adds a sample to the mean of its part. An instance's first sample is dropped, since it may cover a time
+// in which its entity id denoted another instance.
 func (l *layout) takeSample(r *record, w window, endUS int64) {
 	p, which, at := l.of(r), isActivity(uint16(r.field)), int64(r.ts_us)
 	if p == nil || which < 0 || at <= w.startUS || at > endUS || (p.leaf != onBoard && at-w.intervalUS < p.sinceUS) {
@@ -111,8 +111,8 @@ func (l *layout) takeSample(r *record, w window, endUS int64) {
 	}
 }
 
-// readLatest fills the GPUs. DCGM takes entities times fields: GPUs and
-// instances are two calls, since GPUs have five times the fields.
+// readLatest sets the GPUs' values. GPUs and instances are read by two calls, since DCGM reads all fields of all
+// entities of a call and GPUs have five times the fields.
 func (s *Source) readLatest(w window) error {
 	ses := s.session
 	l := ses.layout
@@ -144,7 +144,7 @@ type batchCall struct {
 	fields   []uint16
 }
 
-// calls are made once per layout.
+// calls are created once per layout.
 func (l *layout) calls(extra []uint16) []batchCall {
 	if l.batch != nil {
 		return l.batch
@@ -165,7 +165,7 @@ func (l *layout) calls(extra []uint16) []batchCall {
 	return l.batch
 }
 
-// takeLatest gives a value to its GPU or instance, or counts why it can't.
+// takeLatest sets a value of its GPU or instance, or counts why it is absent.
 func (s *Source) takeLatest(r *record, w window) {
 	l := s.session.layout
 	p, id := l.of(r), uint16(r.field)
@@ -206,8 +206,8 @@ func (s *Source) takeLatest(r *record, w window) {
 	}
 }
 
-// checkUUID notices an instance that was made again and looks the same in DCGM's
-// list. The slot's values are of both, and so of none.
+// checkUUID detects an instance that was recreated and looks the same in DCGM's list. The slot's values are then
+// mixed, and absent.
 func (s *Source) checkUUID(r *record, p *part, w window) {
 	at := int64(r.ts_us)
 	switch {
@@ -219,7 +219,7 @@ func (s *Source) checkUUID(r *record, p *part, w window) {
 	}
 }
 
-// addActivity appends the slot's means to the values of a GPU or an instance.
+// addActivity appends the slot's means to the values of a GPU or instance.
 func (p *part) addActivity(l *layout) {
 	if p.leaf == noLeaf {
 		return

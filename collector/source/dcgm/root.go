@@ -7,37 +7,37 @@ import (
 	"github.com/gputally/gputally/collector/source/local"
 )
 
-// Source reads the GPUs of its own node from DCGM. Without a connection there is no
-// batch; while the driver is away there is one that lists nothing.
+// Source reads the GPUs of its own node from DCGM. Without a connection there is no batch; while the driver is
+// unloaded the batch lists nothing.
 type Source struct {
 	*local.Source
 	cfg     Config
 	deps    local.Deps
 	metrics *metrics
 	extra   []uint16          // configured fields
-	told    map[string]string // what was logged of a watch last
+	told    map[string]string // last logged error of each watch
 
 	session  *session
 	slot     time.Duration // of the last Read; 0: none yet
-	dialled  int           // connections made
-	failures int           // to connect and watch, in a row
+	dialled  int           // number of connections
+	failures int           // consecutive failures to connect and watch
 	retryAt  time.Time
 	lastErr  error
-	known    map[uint32]identity // GPUs that answered, by DCGM's id
+	known    map[uint32]identity // identified GPUs, by DCGM's id
 	history  history
 	pending  pending
 }
 
-// session is a connection and what was made over it.
+// session is a connection with its layout and watches.
 type session struct {
 	link    *link
 	layout  *layout
 	watches *watches
-	remake  bool // groups and watches, whatever the inventory says
-	ready   bool // was watched once
+	remake  bool // create groups and watches again, even if the inventory is unchanged
+	ready   bool // watches were created at least once
 }
 
-// New makes a source that loads and connects nothing before the first Read or Watch.
+// New returns a source; it loads and connects nothing before the first Read or Watch.
 func New(cfg Config, b *local.Builder) (*Source, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure DCGM source: %w", err)

@@ -12,14 +12,14 @@ import (
 	"github.com/gputally/gputally/collector/source/local"
 )
 
-// Attempts to connect are this far apart, doubling; the longest is shorter than
-// the usual slot, so that each reading tries.
+// Pauses between attempts to connect, doubling; the longest is shorter than the usual slot, so that each reading
+// tries.
 const (
 	firstRetry   = time.Second
 	longestRetry = 8 * time.Second
 )
 
-// connect makes a session where there is none.
+// connect opens a session if there is none.
 func (s *Source) connect(now time.Time) error {
 	if s.session != nil {
 		return nil
@@ -42,19 +42,19 @@ func (s *Source) connect(now time.Time) error {
 	return nil
 }
 
-// backOff counts a failure; the first of a row is told.
+// backOff counts a failure; the first of consecutive ones is logged as an error.
 func (s *Source) backOff(now time.Time, err error) {
 	s.retryAt = now.Add(min(firstRetry<<min(s.failures, 10), longestRetry))
 	level := slog.LevelDebug
 	if s.failures == 0 {
 		level = slog.LevelWarn
 	}
-	s.deps.Log.Log(context.Background(), level, "DCGM can't be read; it is tried again and again", "error", err)
+	s.deps.Log.Log(context.Background(), level, "reading DCGM failed, trying again", "error", err)
 	s.failures++
 	s.lastErr = err
 }
 
-// ready ends a row of failures: all is watched that can be.
+// ready ends consecutive failures: everything possible is watched.
 func (s *Source) ready() {
 	if s.session.ready {
 		return
@@ -63,12 +63,12 @@ func (s *Source) ready() {
 	s.failures, s.lastErr = 0, nil
 	s.deps.Log.Info("DCGM connected", "mode", s.cfg.Mode, "address", s.cfg.Address, "version", hostengineVersion())
 	if s.session.link.embedded && os.Geteuid() != 0 {
-		s.deps.Log.Warn("embedded DCGM without root: it refuses MIG, and profiling before Hopper; nv-hostengine and mode "+
-			"standalone need no root here", "user", os.Geteuid())
+		s.deps.Log.Warn("embedded DCGM without root has no MIG and, before Hopper, no profiling; nv-hostengine with mode "+
+			"standalone needs no root", "user", os.Geteuid())
 	}
 }
 
-// hangUp ends the session; all groups and watches end with it.
+// hangUp closes the session; all groups and watches end with it.
 func (s *Source) hangUp() {
 	if s.session == nil {
 		return
@@ -78,13 +78,13 @@ func (s *Source) hangUp() {
 	s.metrics.connected.Set(0)
 }
 
-// lose ends a session that an error has made useless.
+// lose closes a session after a fatal error.
 func (s *Source) lose(now time.Time, err error) error {
 	switch codeOf(err) {
 	case stConnectionInvalid:
 		err = fmt.Errorf("connection to %s lost: %w", s.target(), err)
 	case stVersionMismatch:
-		err = fmt.Errorf("%s and this node's libdcgm are of DCGM versions that don't understand each other: "+
+		err = fmt.Errorf("%s and this node's libdcgm are of incompatible DCGM versions: "+
 			"install the same version of both: %w", s.target(), err)
 	}
 	s.hangUp()
@@ -99,15 +99,13 @@ func (s *Source) target() string {
 	return "nv-hostengine at " + s.cfg.Address
 }
 
-// away: the host engine has no GPUs for now. Their ids may mean others when they
-// are back.
+// away records that the host engine has no GPUs now. Their ids may denote others when they reappear.
 func (s *Source) away(err error) {
 	s.pending.detached = s.pending.detached || errors.Is(err, errDetached)
 	s.session.remake = true
 }
 
-// refresh brings the session's layout up to date; the error ends the session,
-// but for those of nothingThere.
+// refresh updates the session's layout; an error closes the session, except those of nothingThere.
 func (s *Source) refresh(now time.Time) error {
 	if err := s.connect(now); err != nil {
 		return err
@@ -120,7 +118,7 @@ func (s *Source) refresh(now time.Time) error {
 	case err != nil:
 		return s.lose(now, err)
 	}
-	if s.pending.detached { // it is back
+	if s.pending.detached { // the GPUs have reappeared
 		s.pending.detached = false
 		s.pending.resetAll()
 	}
@@ -137,8 +135,8 @@ func (s *Source) refresh(now time.Time) error {
 	return nil
 }
 
-// relayout takes up a changed inventory. XIDs of what was there until now are
-// read first: the ids of instances mean others afterwards.
+// relayout applies a changed inventory. XIDs of the previous one are read first: the ids of instances denote others
+// afterwards.
 func (s *Source) relayout(inv *inventory, now time.Time) error {
 	ses := s.session
 	if ses.layout != nil {
@@ -162,7 +160,7 @@ func (s *Source) relayout(inv *inventory, now time.Time) error {
 	return nil
 }
 
-// logLayout logs what the node has, and what of it isn't metered.
+// logLayout logs the node's GPUs, and those that aren't metered.
 func (s *Source) logLayout(l *layout) {
 	instances := 0
 	for i := range l.boards {
@@ -176,7 +174,7 @@ func (s *Source) logLayout(l *layout) {
 	}
 }
 
-// inform publishes what the node's stack says of itself.
+// inform publishes the node's versions.
 func (s *Source) inform(l *layout) {
 	info := source.Info{DCGM: hostengineVersion(), GPUs: make(map[string]source.GPUInfo, len(l.boards))}
 	for i := range l.boards {
@@ -186,7 +184,7 @@ func (s *Source) inform(l *layout) {
 	s.Inform(info)
 }
 
-// look lists GPUs and instances, and connects where there is no connection.
+// look lists GPUs and instances, and connects if necessary.
 func (s *Source) look() local.Seen {
 	now := s.deps.Clock.Now()
 	if err := s.refresh(now); err != nil {

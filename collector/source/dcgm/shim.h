@@ -62,7 +62,7 @@ typedef struct {
 
 #define GL_VERSION(type, n) ((uint32_t)(sizeof(type) | (unsigned)(n) << 24))
 #define GL_MAX_DEVICES 32
-#define GL_MAX_RECORDS (1u << 20) /* 32 MiB: a history beyond it is cut, and the cut reported */
+#define GL_MAX_RECORDS (1u << 20) /* 32 MiB: a longer history is truncated, which is reported */
 #define GL_TYPE_STRING 's'
 
 /* One value, packed. That of a string is its FNV-1a hash, which is 0 for a blank one. */

@@ -90,7 +90,7 @@ func TestHostengineThatIsOfNoUse(t *testing.T) {
 	if n := r.counter("gputally_dcgm_reconnects_total", ""); n > 20 {
 		t.Errorf("%v connections in a minute, want about 8 s between them", n)
 	}
-	if n := strings.Count(r.log.String(), "DCGM can't be read"); n < 2 || strings.Count(r.log.String(), "level=WARN msg=\"DCGM can't") != 1 {
+	if n := strings.Count(r.log.String(), "reading DCGM failed"); n < 2 || strings.Count(r.log.String(), "level=WARN msg=\"reading DCGM") != 1 {
 		t.Errorf("want one warning:\n%s", r.log)
 	}
 	r.sim.Do("fail dcgmWatchFields off")
@@ -244,7 +244,7 @@ func TestProfilingRefused(t *testing.T) {
 	if g.EnergyMj == nil || g.Leaves[0].GpuUtil == nil {
 		t.Errorf("GPU is %v, want the rest of its values", g)
 	}
-	if !strings.Contains(r.log.String(), "another profiler holds the GPU") {
+	if !strings.Contains(r.log.String(), "another profiler uses the GPU") {
 		t.Errorf("the reason wasn't told:\n%s", r.log)
 	}
 	r.wantCounter("gputally_dcgm_watch_failures_total", watchProfiling, 2) // GPUs, instances

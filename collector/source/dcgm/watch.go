@@ -11,7 +11,7 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// Names of watches, and of what fails with them.
+// Names of watches, for logs and metrics.
 const (
 	watchBoards    = "boards"
 	watchInstances = "instances"
@@ -22,40 +22,38 @@ const (
 	watchProfiling = "profiling"
 )
 
-// watch is a group of entities and a group of fields that DCGM samples for us.
+// watch is a group of entities and a group of fields that DCGM samples.
 type watch struct {
 	group   godcgm.GroupHandle
 	fields  godcgm.FieldHandle
 	watched bool
 }
 
-// watches are those of a connection. DCGM takes 64 groups of entities and 64 of
-// fields at a time.
+// watches are a connection's watches. DCGM supports 64 groups of entities and 64 of fields.
 type watches struct {
-	fields   map[string]godcgm.FieldHandle // by name; they last as long as the connection
-	standing []*watch                      // but for profiling
+	fields   map[string]godcgm.FieldHandle // by name; they exist as long as the connection
+	standing []*watch                      // all but profiling
 	xid      *watch
-	bind     *watch // nil: this DCGM has no such event
-	activity *watch // the entities that are watched for profiling
+	bind     *watch // nil: this DCGM version has no such event
+	activity *watch // the entities watched for profiling
 	profiles []*profile
 	prefix   string
 	interval time.Duration
 	keep     time.Duration
 }
 
-// profile is the profiling of one model's GPUs, or of its instances.
+// profile is the profiling of one model's GPUs or instances.
 type profile struct {
 	model   string
 	of      func(*part) bool
 	fields  []uint16
 	watch   *watch // nil: refused, or not tried yet
-	retryUS int64  // when to try again
+	retryUS int64  // time of the next attempt
 }
 
 const profilingRetry = time.Minute
 
-// newWatches has names of its own: a host engine wants each name of a group of
-// fields once, whoever makes it.
+// newWatches uses unique names: names of field groups are unique in a host engine, across all clients.
 func newWatches(interval, keep time.Duration, nowUS int64) *watches {
 	return &watches{
 		fields: map[string]godcgm.FieldHandle{}, interval: interval, keep: keep,
@@ -63,7 +61,7 @@ func newWatches(interval, keep time.Duration, nowUS int64) *watches {
 	}
 }
 
-// fieldGroup makes a group of fields once.
+// fieldGroup creates a group of fields once.
 func (w *watches) fieldGroup(name string, ids []uint16) (godcgm.FieldHandle, error) {
 	if h, ok := w.fields[name]; ok {
 		return h, nil
@@ -80,7 +78,7 @@ func (w *watches) fieldGroup(name string, ids []uint16) (godcgm.FieldHandle, err
 	return h, nil
 }
 
-// group makes a watch that samples nothing yet; nil: it has no entities.
+// group creates a watch without starting it; nil: it has no entities.
 func (w *watches) group(name, fieldsName string, ids []uint16, entities []entity) (*watch, error) {
 	if len(entities) == 0 || len(ids) == 0 {
 		return nil, nil
@@ -104,8 +102,7 @@ func (w *watches) group(name, fieldsName string, ids []uint16, entities []entity
 	return out, nil
 }
 
-// start has the host engine sample it. History is kept by age, a latest value by
-// number.
+// start makes the host engine sample the watch. History is kept by age, latest values by number.
 func (w *watches) start(name, fieldsName string, ids []uint16, entities []entity, history bool) (*watch, error) {
 	out, err := w.group(name, fieldsName, ids, entities)
 	if out == nil || err != nil {
@@ -124,8 +121,7 @@ func (w *watches) start(name, fieldsName string, ids []uint16, entities []entity
 	return out, nil
 }
 
-// drop ends a watch. Where that fails its instances are gone, or the host
-// engine, and the watch with them.
+// drop removes a watch. If that fails, its instances or the host engine no longer exist, and the watch neither.
 func (w *watch) drop() {
 	if w == nil {
 		return
@@ -147,8 +143,8 @@ func (w *watches) dropAll() {
 	w.standing, w.profiles, w.xid, w.bind, w.activity = nil, nil, nil, nil, nil
 }
 
-// rewatch makes all groups and watches anew for a layout. Its error means that
-// nothing can be read; what fails by itself is counted and told.
+// rewatch creates all groups and watches for a layout. An error means that nothing can be read; failed optional
+// watches are counted and logged.
 func (s *Source) rewatch(nowUS int64) error {
 	w, l := s.session.watches, s.session.layout
 	w.dropAll()
@@ -187,7 +183,7 @@ func (s *Source) rewatch(nowUS int64) error {
 	return s.watchProfiles(nowUS)
 }
 
-// watchFailed tells of a watch that is done without; old news are for debugging.
+// watchFailed logs a failed optional watch; repeated failures at debug level.
 func (s *Source) watchFailed(name, model string, err error) {
 	s.metrics.watchFailures.WithLabelValues(name).Inc()
 	level := slog.LevelWarn
@@ -199,8 +195,8 @@ func (s *Source) watchFailed(name, model string, err error) {
 		model, "error", err)
 }
 
-// listProfiles makes one of each model's GPUs and one of its instances: what
-// is refused for some need not be for others.
+// listProfiles creates a profile for each model's GPUs and one for its instances: profiling may be refused for some
+// only.
 func (s *Source) listProfiles() {
 	w, l := s.session.watches, s.session.layout
 	if !s.cfg.Profiling {
@@ -216,7 +212,7 @@ func (s *Source) listProfiles() {
 	}
 }
 
-// watchProfiles watches those whose profiling isn't, and may be by now.
+// watchProfiles retries the profiles whose profiling isn't watched.
 func (s *Source) watchProfiles(nowUS int64) error {
 	w, l := s.session.watches, s.session.layout
 	changed := false
@@ -254,8 +250,8 @@ func (s *Source) watchProfiles(nowUS int64) error {
 	return nil
 }
 
-// watchProfile asks for all profiling fields, and for the basic ones where that
-// is refused: not all GPUs have all. Its error is that of the first attempt.
+// watchProfile watches all profiling fields or, if refused, the basic ones, since not all GPUs support all. It
+// returns the error of the first attempt.
 func (s *Source) watchProfile(pr *profile, entities []entity) (*watch, error) {
 	w := s.session.watches
 	all, err := w.start(watchProfiling, fmt.Sprintf("%s-%d", watchProfiling, len(pr.fields)), pr.fields, entities, true)
@@ -268,7 +264,7 @@ func (s *Source) watchProfile(pr *profile, entities []entity) (*watch, error) {
 	return nil, err
 }
 
-// profilingHint says what may help.
+// profilingHint returns what may solve a profiling error.
 func profilingHint(code int) string {
 	switch code {
 	case stModuleNotLoaded:
@@ -276,7 +272,7 @@ func profilingHint(code int) string {
 	case stRequiresRoot, stNoPermission:
 		return ": run nv-hostengine as root, or set NVreg_RestrictProfilingToAdminUsers=0"
 	case stProfilingLibrary:
-		return ": another profiler holds the GPU: a second host engine, or Nsight"
+		return ": another profiler uses the GPU, such as a second host engine or Nsight"
 	case stNotSupported, stProfilingMissing:
 		return ": this GPU can't be profiled; its utilisation (field 203) remains"
 	}

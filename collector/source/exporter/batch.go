@@ -12,8 +12,8 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// batch states what is known of a node. GPUs that can't be believed are left
-// out and named in the error; the enumeration is then partial.
+// batch returns what is known of a node. GPUs with contradictory data are left out and named in the error; the
+// enumeration is then partial.
 func (s *Source) batch(n *nodeView, slot source.Slot) (*wire.Batch, error) {
 	b := slot.Batch(s.deps.Cluster, n.name)
 	if s.cfg.Attribution == AttributionNone {
@@ -37,7 +37,7 @@ func (s *Source) batch(n *nodeView, slot source.Slot) (*wire.Batch, error) {
 	return b, errors.Join(errs...)
 }
 
-// modelLabel is a model in metrics, which have a few of them at most.
+// modelLabel is a model's label in metrics, which have at most maxModels.
 func (s *Source) modelLabel(model string) string {
 	switch known := s.models[model]; {
 	case model == "":
@@ -49,8 +49,7 @@ func (s *Source) modelLabel(model string) string {
 	return model
 }
 
-// gpu states what is known of a node's GPU. Its memory moves on even when the
-// GPU has to be left out.
+// gpu returns what is known of a GPU. Its counters and flags are updated even if it is left out.
 func (s *Source) gpu(node string, b *board, slot source.Slot) (*wire.Gpu, []*wire.Event, error) {
 	mem := s.memory.GPU(gpustate.Place{Node: node, UUID: b.uuid}, b.at)
 	g := &wire.Gpu{Uuid: b.uuid, Model: b.model, Index: b.index, PowerWatts: b.values.ptr(field.PowerWatts)}
@@ -75,14 +74,14 @@ func (s *Source) gpu(node string, b *board, slot source.Slot) (*wire.Gpu, []*wir
 		return nil, events, err
 	}
 	var also []uint32
-	if mig { // the parent row's activity is no leaf's
+	if mig { // the parent row's activity is not a leaf's
 		also = []uint32{field.GREngineActive, field.SMActive}
 	}
 	g.MetricFields, g.MetricValues = metricsOf(b.values, also)
 	return g, events, nil
 }
 
-// remember moves the GPU's counter and XIDs, and tells what happened.
+// remember updates the GPU's counter and XIDs, and returns its events.
 func (s *Source) remember(g *wire.Gpu, b *board, mem *gpustate.GPU, slot source.Slot) (events []*wire.Event) {
 	if counter, ok := b.values[field.EnergyMJ]; ok && mem.MoveEnergy(g, counter, b.energyOf.name, b.energyAt) {
 		mem.Heal()
@@ -111,7 +110,7 @@ func (s *Source) remember(g *wire.Gpu, b *board, mem *gpustate.GPU, slot source.
 	return events
 }
 
-// noteInferred says once per GPU what its time rests on.
+// noteInferred logs once per GPU that its MIG mode was inferred.
 func (s *Source) noteInferred(b *board) {
 	s.metrics.inferred.Inc()
 	if s.guessed.First(b.uuid) {

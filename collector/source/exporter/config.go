@@ -9,10 +9,10 @@ import (
 	"github.com/gputally/gputally/internal/config"
 )
 
-// Where owners come from.
+// Sources of owners.
 const (
-	AttributionLabels = "labels" // the exporter's labels are the whole truth (R4)
-	AttributionNone   = "none"   // nothing here knows owners: attribution failed
+	AttributionLabels = "labels" // the exporter's labels are complete (R4)
+	AttributionNone   = "none"   // owners are unknown: attribution failed
 )
 
 // Whether an exporter lists every GPU of its node (R2).
@@ -21,23 +21,22 @@ const (
 	EnumerationPartial  = "partial"
 )
 
-// Config says which exporters to scrape and how to read them.
+// Config has the exporters to scrape and the rules for their rows.
 type Config struct {
 	Targets []Target `yaml:"targets"`
 	// Timeout bounds one scrape; four fifths of the slot bound it too.
 	Timeout time.Duration `yaml:"timeout"`
-	// BodyLimitBytes refuses a larger exposition (uncompressed); at most
-	// MaxBodyLimitBytes.
+	// BodyLimitBytes bounds an exposition (uncompressed); at most MaxBodyLimitBytes.
 	BodyLimitBytes int64       `yaml:"body_limit_bytes"`
 	Attribution    string      `yaml:"attribution"`
 	Enumeration    string      `yaml:"enumeration"`
 	OwnerLabels    OwnerLabels `yaml:"owner_labels"`
-	// NotOwners are containers that never own a GPU: the exporter itself, whose
-	// labels a Prometheus puts on every row of a GPU that nobody holds.
+	// NotOwners are containers that never own a GPU, such as the exporter itself: a Prometheus adds its labels to
+	// rows of free GPUs.
 	NotOwners []string `yaml:"not_owners"`
-	// FatalXIDs flag a GPU as unhealthy (R9).
+	// FatalXIDs mark a GPU as unhealthy (R9).
 	FatalXIDs []int64 `yaml:"fatal_xids"`
-	// InferMIG tells MIG GPUs without instances by what is missing (see doc.go).
+	// InferMIG recognises MIG GPUs without instances by missing rows (see doc.go).
 	InferMIG bool          `yaml:"infer_mig"`
 	Models   source.Models `yaml:"models"`
 }
@@ -45,13 +44,12 @@ type Config struct {
 // Target is one exporter.
 type Target struct {
 	URL string `yaml:"url"`
-	// Node is the node that the exporter speaks for; empty: the URL's host. Rows
-	// count for no other, whatever their Hostname label says.
+	// Node is the node of the exporter's rows, whatever their Hostname label says; empty: the URL's host.
 	Node string `yaml:"node"`
-	// TrustHostname lets the Hostname label of rows name the node: for an endpoint
-	// that serves several nodes. Whoever answers there can then speak for any node.
+	// TrustHostname takes the node from the rows' Hostname label, for an endpoint of several nodes. The endpoint can
+	// then report about any node.
 	TrustHostname bool `yaml:"trust_hostname"`
-	// MaxNodes and MaxGPUs bound what one exposition may list; 0 is the default.
+	// MaxNodes and MaxGPUs bound what one exposition may list; 0: the default.
 	MaxNodes int `yaml:"max_nodes"`
 	MaxGPUs  int `yaml:"max_gpus"`
 }
@@ -62,16 +60,14 @@ const (
 	DefaultMaxGPUs    = 64
 	MaxBodyLimitBytes = 64 << 20
 	maxLineBytes      = 64 << 10 // of an exposition: some 60 labels of a KiB each
-	// heldBytes bounds what is held of all targets' series at once, and
-	// leastHeldBytes is what a target may hold however many there are: 64 GPUs
-	// with 40 fields take 0.2 MiB.
+	// heldBytes bounds the memory of all targets' series, and leastHeldBytes is the minimum for each target, however
+	// many there are: 64 GPUs with 40 fields take 0.2 MiB.
 	heldBytes      = 256 << 20
 	mostHeldBytes  = 32 << 20
 	leastHeldBytes = 1 << 20
 )
 
-// OwnerLabels lists, for each owner fact, the labels that may hold it; the
-// first that is there and not empty does.
+// OwnerLabels lists, for each owner fact, the labels that may contain it; the first that is not empty is used.
 type OwnerLabels struct {
 	Namespace []string `yaml:"namespace"`
 	Pod       []string `yaml:"pod"`
@@ -84,8 +80,7 @@ type OwnerLabels struct {
 	Project   []string `yaml:"project"`
 }
 
-// DefaultConfig has no targets. Prometheus' own label "job" is no owner, so it
-// isn't among the defaults.
+// DefaultConfig has no targets. Prometheus' own label "job" is not an owner, so it isn't among the defaults.
 func DefaultConfig() Config {
 	return Config{
 		Timeout:        5 * time.Second,
@@ -105,10 +100,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every wrong value.
+// Validate returns an error for each invalid value.
 func (c Config) Validate() error {
 	var p config.Problems
-	p.Want(len(c.Targets) > 0, "targets: at least one exporter URL is needed")
+	p.Want(len(c.Targets) > 0, "targets: is empty, want at least one exporter URL")
 	seen := make(map[string]bool)
 	for i, t := range c.Targets {
 		name := fmt.Sprintf("targets[%d].url %q", i, config.Redacted(t.URL))
@@ -118,7 +113,7 @@ func (c Config) Validate() error {
 		p.Want(t.MaxNodes >= 0 && t.MaxGPUs >= 0,
 			"targets[%d]: max_nodes %d and max_gpus %d: must not be negative", i, t.MaxNodes, t.MaxGPUs)
 		p.Want(t.MaxNodes <= 1 || t.TrustHostname,
-			"targets[%d]: max_nodes %d: needs trust_hostname: true, which lets rows name their node", i, t.MaxNodes)
+			"targets[%d]: max_nodes %d: requires trust_hostname: true", i, t.MaxNodes)
 		seen[t.URL] = true
 	}
 	config.Positive(&p, "timeout", c.Timeout)
@@ -128,7 +123,7 @@ func (c Config) Validate() error {
 	return p.Err()
 }
 
-// validateRules is about what rows mean, wherever they come from.
+// validateRules validates how rows are interpreted, whatever their source.
 func (c Config) validateRules() error {
 	var p config.Problems
 	p.OneOf("attribution", c.Attribution, AttributionLabels, AttributionNone)

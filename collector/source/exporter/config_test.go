@@ -9,7 +9,7 @@ import (
 
 func TestDefaultConfigNeedsTargetsOnly(t *testing.T) {
 	cfg := DefaultConfig()
-	if err := cfg.Validate(); err == nil || err.Error() != "targets: at least one exporter URL is needed" {
+	if err := cfg.Validate(); err == nil || err.Error() != "targets: is empty, want at least one exporter URL" {
 		t.Errorf("error %v, want the missing targets alone", err)
 	}
 	cfg.Targets = []Target{{URL: "http://node-1:9400/metrics"}}

@@ -6,17 +6,15 @@ import (
 	"github.com/gputally/gputally/collector/source/field"
 )
 
-// Reasons why a value is absent, beside package field's.
+// Reasons for absent values, in addition to package field's.
 const (
 	absentMIGUtil = "mig_gpu_util"
-	absentNoGPU   = "no_gpu" // the row names no GPU
-	// absentUnknown is a metric's that looks like one that is needed, and isn't in
-	// the table: of a version that isn't known here.
+	absentNoGPU   = "no_gpu" // the row has no GPU
+	// absentUnknown: the metric looks like a needed one, but its name isn't in the table, as in an unknown version.
 	absentUnknown = "unknown_name"
 )
 
-// ownField says that a field has a place of its own in the batch, so that it
-// isn't repeated among the metrics.
+// ownField returns whether a field has a place of its own in the batch, so that it isn't repeated among the metrics.
 func ownField(id uint32) bool {
 	switch id {
 	case field.MIGMode, field.MIGMaxSlices, field.PowerWatts, field.EnergyMJ, field.GPUUtil,
@@ -26,7 +24,7 @@ func ownField(id uint32) bool {
 	return false
 }
 
-// trueLabel reads a DCGM boolean that is exported as a label.
+// trueLabel parses a DCGM boolean that is exported as a label.
 func trueLabel(s string) (on, known bool) {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "1", "true", "enabled":

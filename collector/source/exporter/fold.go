@@ -16,7 +16,7 @@ import (
 // readings are values by DCGM field id.
 type readings map[uint32]float64
 
-// put keeps the greatest of a field's values: rows of one key are repeats.
+// put stores the greatest of a field's values: rows with one key are repetitions.
 func (r readings) put(id uint32, v float64) {
 	if old, ok := r[id]; !ok || v > old {
 		r[id] = v
@@ -42,8 +42,7 @@ func newDevice() *device {
 	return &device{values: readings{}, owners: map[string]*wire.Owner{}}
 }
 
-// addOwner keeps one owner per hold: of several containers of a pod, the first
-// by name.
+// addOwner keeps one owner per hold: of several containers of a pod, the first by name.
 func (d *device) addOwner(o *wire.Owner, vgpu string) {
 	if o == nil {
 		return
@@ -54,7 +53,7 @@ func (d *device) addOwner(o *wire.Owner, vgpu string) {
 	}
 }
 
-// holders lists the owners in a fixed order.
+// holders returns the owners in a fixed order.
 func (d *device) holders() []*wire.Owner {
 	out := make([]*wire.Owner, 0, len(d.owners))
 	for _, key := range slices.Sorted(maps.Keys(d.owners)) {
@@ -70,20 +69,20 @@ type instance struct {
 	profile string
 }
 
-// GPU is one GPU with what all its rows say, folded.
+// board is one GPU with the data of all its rows, folded.
 type board struct {
 	device
 	uuid      string
 	index     uint32
 	model     string
-	migOn     bool // said by a row
-	migOff    bool // said by a row
+	migOn     bool // reported by a row
+	migOff    bool // reported by a row
 	instances map[uint32]*instance
-	trouble   error     // why the GPU can't be believed
+	trouble   error     // why the GPU's data is contradictory
 	target    *target   // the first that lists it
-	at        time.Time // when it did
-	energyOf  *target   // the first that shows its energy counter
-	energyAt  time.Time // when it did
+	at        time.Time // time of that sample
+	energyOf  *target   // the first that has its energy counter
+	energyAt  time.Time // time of that sample
 }
 
 // nodeView is one node with its GPUs by UUID.
@@ -100,8 +99,7 @@ func (n *nodeView) sorted() []*board {
 	})
 }
 
-// fold sorts the samples of one target into nodes, and returns how many said
-// something of a GPU.
+// fold groups the samples of one target by node and GPU, and returns the number of samples of GPUs.
 func (s *Source) fold(r *reading, nodes map[string]*nodeView) (rows int) {
 	owners := newOwnerReader(&s.cfg, r)
 	names := nodeNames(r.samples)
@@ -132,7 +130,7 @@ func (s *Source) fold(r *reading, nodes map[string]*nodeView) (rows int) {
 	return rows
 }
 
-// boardOf finds a GPU, or lists it.
+// boardOf returns a GPU, and adds it if it is new.
 func boardOf(nodes map[string]*nodeView, node, uuid string, r *reading, smp Sample) *board {
 	n := nodes[node]
 	if n == nil {
@@ -148,8 +146,8 @@ func boardOf(nodes map[string]*nodeView, node, uuid string, r *reading, smp Samp
 	return b
 }
 
-// countsEnergyBy takes a GPU's energy counter from one target alone: the
-// greater of two different counters would be neither.
+// countsEnergyBy accepts a GPU's energy counter from one target only: the maximum of two different counters would be
+// neither.
 func (b *board) countsEnergyBy(t *target, at time.Time) bool {
 	if b.energyOf == nil {
 		b.energyOf, b.energyAt = t, at
@@ -165,7 +163,7 @@ func (r *reading) time(smp Sample) time.Time {
 	return smp.At
 }
 
-// nodeNames finds the node of a UUID for rows that don't name it themselves.
+// nodeNames returns the node of a UUID for rows without a node.
 func nodeNames(samples []Sample) map[string]string {
 	names := make(map[string]string)
 	for _, smp := range samples {
@@ -209,8 +207,7 @@ func (s *Source) foldRow(b *board, r *reading, smp Sample, index string, owners 
 	}
 }
 
-// deviceOf is the instance that a row is about, else the GPU; nil when the
-// row names an instance that can't be told.
+// deviceOf returns a row's instance, else the GPU; nil if the row's instance is unknown.
 func (s *Source) deviceOf(b *board, labels map[string]string) (d *device, isInstance bool) {
 	gi, profile := first(labels, labelsGI), first(labels, labelsProfile)
 	if gi == "" {

@@ -4,17 +4,15 @@ import (
 	"github.com/gputally/gputally/collector/source/field"
 )
 
-// warning is what is logged once in the log: values of a name that are absent, and
-// why. There are as many as targets, times names of the table and unknown ones
-// (maxUnknown), times reasons.
+// warning identifies a warning about a name's absent values and their reason, which is logged once. Their number is
+// bounded by targets, times names of the table and unknown ones (maxUnknown), times reasons.
 type warning struct {
 	target *target
 	name   string
 	reason string
 }
 
-// leaveOut counts an absent value; one whose unit or name is the reason is named
-// in the log, once per target.
+// leaveOut counts an absent value; if its unit or name is the reason, it is logged once per target.
 func (s *Source) leaveOut(t *target, name, reason string) {
 	s.metrics.absent.WithLabelValues(reason).Inc()
 	switch reason {
@@ -29,11 +27,11 @@ func (s *Source) leaveOut(t *target, name, reason string) {
 	}
 }
 
-// noteOtherNode says once per target that its rows are taken for its own node's.
+// noteOtherNode logs once per target that its rows are counted for its own node.
 func (s *Source) noteOtherNode(t *target) {
 	if s.named.First(warning{t, labelsNode[0], "node"}) {
-		s.deps.Log.Warn("rows with another Hostname label count for the target's own node: "+
-			"name that node under node, or set trust_hostname: true to let the label decide", "target", t.name, "node", t.node)
+		s.deps.Log.Warn("rows with another Hostname label are counted for the target's own node: "+
+			"set node to that node, or trust_hostname: true to use the label", "target", t.name, "node", t.node)
 	}
 }
 
@@ -44,15 +42,15 @@ const (
 )
 
 var explained = map[string]string{
-	field.AbsentUndecided: "nothing in the exposition tells whether it is a ratio (DCGM 4.7) or percent (4.6): " +
+	field.AbsentUndecided: "the exposition doesn't show whether it is a ratio (DCGM 4.7) or percent (4.6): " +
 		"export another field beside it, such as DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL or DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
 	field.AbsentHelp: "its HELP text names another unit than DCGM has for that name, or one that is not known " +
 		"here",
-	field.AbsentContradiction: "two metrics of one quantity, in two units, say different things",
-	absentUnknown:             "its name is not known here, and none that is known shows the quantity",
+	field.AbsentContradiction: "two metrics of one quantity, in two units, contradict each other",
+	absentUnknown:             "its name is unknown, and no known name has the quantity",
 }
 
-// nameUnknown names metrics that look like one that is needed and isn't there.
+// nameUnknown logs metrics that look like a needed one that is missing.
 func (s *Source) nameUnknown(r *reading) {
 	if len(r.unknown) == 0 {
 		return
@@ -68,7 +66,7 @@ func (s *Source) nameUnknown(r *reading) {
 	}
 }
 
-// mergeUnits makes one value of each quantity that was shown in two units.
+// mergeUnits combines quantities that were reported in two units.
 func (s *Source) mergeUnits(nodes map[string]*nodeView) {
 	for _, n := range nodes {
 		for _, b := range n.boards {

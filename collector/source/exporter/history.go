@@ -11,35 +11,32 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Sample is a value that an exporter showed, under a name that is known.
+// Sample is a value of an exporter under a known name.
 type Sample struct {
 	Series field.Series
-	Labels map[string]string // without the name; none is empty. Other samples may share it
+	Labels map[string]string // without the name; none is empty. Samples may share it
 	Value  float64
 	At     time.Time // of the scrape; zero: the reading's
 }
 
-// Exposition is all that one exporter showed in a slot.
+// Exposition are all samples of one exporter in a slot.
 type Exposition struct {
-	// Target names the exporter over all slots: its counters move only against
-	// themselves.
+	// Target identifies the exporter across slots: its counters are compared only with their own earlier values.
 	Target string
-	// Node names the rows that have no Hostname label; empty: they must have one.
+	// Node is the node of rows without a Hostname label; empty: they must have one.
 	Node    string
 	Samples []Sample
-	// Renamed says that the scraper renamed the exporter's own labels (see
-	// RenamedLabels), though these rows may not show it.
+	// Renamed: the scraper renamed the exporter's own labels (see RenamedLabels), even if these rows don't show it.
 	Renamed bool
 }
 
-// History makes batches of what others have scraped and kept, by the very rules
-// of a Source. It is for one goroutine.
+// History makes batches of stored samples, by the rules of a Source. It is not safe for concurrent use.
 type History struct {
 	s      *Source
 	byName map[string]*target
 }
 
-// NewHistory needs no targets and no clock, and keeps no state file.
+// NewHistory needs no targets and no clock, and has no state file.
 func NewHistory(cfg Config, deps Deps) (*History, error) {
 	if err := cfg.validateRules(); err != nil {
 		return nil, fmt.Errorf("configure exporter history: %w", err)
@@ -50,11 +47,9 @@ func NewHistory(cfg Config, deps Deps) (*History, error) {
 	return &History{s: newSource(cfg, deps), byName: map[string]*target{}}, nil
 }
 
-// Batches states what is known of each node that has rows in the slot. Slots
-// ascend, and each one's batches count as taken: who can't keep them begins anew.
-// Its error is about GPUs that are left out, and rows of no node. A
-// target that was there before and isn't now makes the enumeration of nodes that
-// it shares with others partial.
+// Batches returns a batch for each node that has rows in the slot. Slots must ascend, and each call's batches count
+// as delivered: if they are lost, start again with a new History. Its error is about GPUs that are left out, and rows
+// without a node. If a target has disappeared, the enumeration of nodes that it shares with others is partial.
 func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, error) {
 	var readings []reading
 	here := map[*target]bool{}
@@ -71,7 +66,7 @@ func (h *History) Batches(slot source.Slot, seen []Exposition) ([]*wire.Batch, e
 	batches, err := h.s.batches(slot, readings)
 	batches = slices.DeleteFunc(batches, func(b *wire.Batch) bool {
 		if b.Node == "" {
-			err = errors.Join(err, errors.New("rows left out: they name no node, by none of the labels Hostname and instance"))
+			err = errors.Join(err, errors.New("rows left out: they have neither a Hostname nor an instance label"))
 		}
 		return b.Node == ""
 	})
@@ -91,10 +86,10 @@ func (h *History) target(e Exposition) *target {
 	return t
 }
 
-// NodeOf is the node that a row names; empty: none.
+// NodeOf is a row's node; empty: none.
 func NodeOf(labels map[string]string) string { return first(labels, labelsNode) }
 
-// GPUOf is what a row calls its GPU: the UUID, else the index; empty: no GPU.
+// GPUOf is a row's GPU: the UUID, else the index; empty: no GPU.
 func GPUOf(labels map[string]string) string {
 	if uuid := first(labels, labelsUUID); uuid != "" {
 		return uuid

@@ -64,7 +64,7 @@ func TestTargetThatIsAwayMakesItsNodePartial(t *testing.T) {
 
 func TestHistoryOfNoNode(t *testing.T) {
 	batches, err := newHistory(t).Batches(source.At(start, 10*time.Second), []Exposition{utilOf("a", "", "GPU-1"), utilOf("b", "n1", "GPU-2")})
-	if len(batches) != 1 || batches[0].Node != "n1" || err == nil || !strings.Contains(err.Error(), "name no node") {
+	if len(batches) != 1 || batches[0].Node != "n1" || err == nil || !strings.Contains(err.Error(), "neither a Hostname") {
 		t.Errorf("got %v, %v; want the batch of n1 and an error about the rest", batches, err)
 	}
 }

@@ -204,7 +204,7 @@ func TestM11SlowTargetsWaitForTheOthers(t *testing.T) {
 func TestM11LimitsAreChecked(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"body_limit_bytes 67108865": func(c *Config) { c.BodyLimitBytes = MaxBodyLimitBytes + 1 },
-		"needs trust_hostname":      func(c *Config) { c.Targets[0].MaxNodes = 2 },
+		"requires trust_hostname":   func(c *Config) { c.Targets[0].MaxNodes = 2 },
 		"must not be negative":      func(c *Config) { c.Targets[0].MaxGPUs = -1 },
 	} {
 		cfg := DefaultConfig()

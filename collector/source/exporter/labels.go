@@ -18,8 +18,7 @@ var (
 	labelsMIGMode = []string{"DCGM_FI_DEV_MIG_MODE"}
 )
 
-// otherDevices are labels of rows that are about a link, a switch or a CPU,
-// though some carry a GPU's labels too.
+// otherDevices are labels of rows about a link, a switch or a CPU, though some have a GPU's labels, too.
 var otherDevices = []string{"nvlink", "nvswitch", "cpu", "cpucore"}
 
 func first(labels map[string]string, names []string) string {
@@ -35,21 +34,21 @@ func hasAny(labels map[string]string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return labels[n] != "" })
 }
 
-// RenamedLabels are the names that a Prometheus gives to the exporter's own
-// labels where the plain ones are the exporter's pod (honor_labels: false).
+// RenamedLabels are the names that a Prometheus gives to the exporter's own labels if the plain ones are the
+// exporter's pod (honor_labels: false).
 var RenamedLabels = []string{"exported_namespace", "exported_pod", "exported_container"}
 
-// ownerReader turns a row's labels into an owner.
+// ownerReader converts a row's labels to an owner.
 type ownerReader struct {
 	labels    OwnerLabels
 	notOwners []string
-	// exported says that the exposition came through a Prometheus that renamed
-	// the exporter's labels: the plain ones are then the exporter's own pod.
+	// exported: the exposition came through a Prometheus that renamed the exporter's labels: the plain ones are then
+	// the exporter's own pod.
 	exported bool
 }
 
-// newOwnerReader looks over a whole exposition for exported_ labels: a GPU that
-// nobody holds has none itself, only the plain labels of the exporter's pod.
+// newOwnerReader searches a whole exposition for exported_ labels: the rows of a free GPU have none, only the plain
+// labels of the exporter's pod.
 func newOwnerReader(cfg *Config, r *reading) ownerReader {
 	return ownerReader{
 		labels: cfg.OwnerLabels, notOwners: cfg.NotOwners,
@@ -57,8 +56,7 @@ func newOwnerReader(cfg *Config, r *reading) ownerReader {
 	}
 }
 
-// owner is nil where the labels name none. vgpu tells the replicas of a shared
-// GPU apart.
+// owner returns a row's owner; nil: none. vgpu distinguishes the replicas of a shared GPU.
 func (r ownerReader) owner(labels map[string]string) (o *wire.Owner, vgpu string) {
 	o = &wire.Owner{
 		Namespace: r.fact(labels, r.labels.Namespace),
@@ -91,12 +89,12 @@ func (r ownerReader) fact(labels map[string]string, names []string) string {
 	return ""
 }
 
-// scraperLabels are the labels that Prometheus' Kubernetes discovery puts on
-// every row, in place of the exporter's own where those were renamed.
+// scraperLabels are the labels that Prometheus' Kubernetes discovery adds to every row, in place of the exporter's
+// own ones if those were renamed.
 var scraperLabels = map[string]bool{"namespace": true, "pod": true, "container": true}
 
-// ownerKey is what makes two rows of a leaf the same hold. Containers of one
-// pod are one owner; one pod on two replicas holds twice.
+// ownerKey is equal for two rows of a leaf with the same hold. Containers of one pod are one owner; one pod on two
+// replicas holds twice.
 func ownerKey(o *wire.Owner, vgpu string) string {
 	return strings.Join([]string{
 		o.Namespace, o.Pod, o.Uid, o.Job, o.User, o.Account, o.Tenant, o.Project, vgpu,

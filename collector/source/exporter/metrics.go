@@ -23,7 +23,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	r := telemetry.In(reg, "gputally_exporter_")
 	m := &metrics{
 		duration: r.Gauges("scrape_duration_seconds", "Duration of the last scrape of a dcgm-exporter.", "target"),
-		success:  r.Gauges("scrape_success", "1 if the last scrape of a dcgm-exporter gave GPU rows.", "target"),
+		success:  r.Gauges("scrape_success", "1 if the last scrape of a dcgm-exporter returned GPU rows.", "target"),
 		series: r.Gauges("scrape_series",
 			"Series in the last scrape of a dcgm-exporter, unused ones included.", "target"),
 		scrapes: r.Counters("scrapes_total", "Scrapes of a dcgm-exporter by result.", "target", "result"),
@@ -32,8 +32,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"GPUs left out of a batch because their slices are unknown, by model.", "model"),
 		inferred: r.Gauge("mig_inferred", "GPUs whose MIG mode was inferred from missing rows in the last slot."),
 		parentHold: r.Counter("parent_owners_ignored_total",
-			"Owners on the parent row of MIG instances, which say nothing of an instance."),
-		stateFails: r.Counter("state_errors_total", "State files that could not be used or written."),
+			"Owners on the parent row of MIG instances, whose instance is unknown."),
+		stateFails: r.Counter("state_errors_total", "State files that could not be read or written."),
 	}
 	telemetry.Zero(m.absent, field.AbsentBlank, field.AbsentNaN, field.AbsentRange, field.AbsentUndecided,
 		field.AbsentHelp, field.AbsentContradiction, absentMIGUtil, absentNoGPU, absentUnknown)

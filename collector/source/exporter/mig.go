@@ -13,7 +13,7 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// migOn decides whether a GPU has MIG on.
+// migOn determines whether a GPU has MIG enabled.
 func (s *Source) migOn(b *board) (on, inferred bool) {
 	mode, said := b.values[field.MIGMode]
 	switch {
@@ -26,8 +26,8 @@ func (s *Source) migOn(b *board) (on, inferred bool) {
 	return inferred, inferred
 }
 
-// looksEmptyMIG recognises a MIG GPU without instances by what DCGM can't
-// read on it (see doc.go). That the GPU isn't in use learnTargets has seen to.
+// looksEmptyMIG recognises a MIG GPU without instances by what DCGM can't read on it (see doc.go). learnTargets has
+// checked that the GPU isn't in use.
 func (s *Source) looksEmptyMIG(b *board) bool {
 	model, _ := s.cfg.Models.Of(b.model)
 	answers := b.values.has(field.PowerWatts) || b.values.has(field.EnergyMJ) || b.values.has(field.GPUTemp)
@@ -43,10 +43,9 @@ func inUse(b *board) bool {
 		b.values[field.SMActive] >= meter.QuietBelow
 }
 
-// learnTargets marks the exporters whose missing rows tell nothing: where a
-// GPU without instances lacks them although it is in use, which an empty MIG
-// GPU can't be, they aren't exported at all. The mark stays: the GPU may be
-// at rest in the next slot.
+// learnTargets marks the exporters whose missing rows have no meaning: if a GPU without instances lacks them although
+// it is in use, which an empty MIG GPU can't be, they aren't exported at all. The mark is permanent: the GPU may be
+// idle in the next slot.
 func learnTargets(nodes map[string]*nodeView) {
 	for _, n := range nodes {
 		for _, b := range n.boards {
@@ -57,8 +56,8 @@ func learnTargets(nodes map[string]*nodeView) {
 	}
 }
 
-// slicesOf is the GPU's compute slices: from the device, else from the model,
-// else from what all models that offer the instances' profiles agree on.
+// slicesOf returns the GPU's compute slices: from the device, else from the model, else the number on which all
+// models with the instances' profiles agree.
 func (s *Source) slicesOf(b *board, mig bool) (int, error) {
 	if n, ok := b.values[field.MIGMaxSlices]; ok {
 		return int(n), nil
@@ -82,8 +81,8 @@ func (s *Source) slicesOf(b *board, mig bool) (int, error) {
 	return slicesOfBoard, nil
 }
 
-// slicesOfInstance is an instance's compute slices by the table; the number in
-// the profile's name is not asked.
+// slicesOfInstance is an instance's compute slices according to the table; the number in the profile's name is not
+// used.
 func (s *Source) slicesOfInstance(b *board, inst *instance) (int, error) {
 	model, _ := s.cfg.Models.Of(b.model)
 	if n, ok := model.Profiles[meter.BaseProfile(inst.profile)]; ok {
@@ -98,7 +97,7 @@ func (s *Source) slicesOfInstance(b *board, inst *instance) (int, error) {
 		inst.profile, inst.id, b.model)
 }
 
-// addLeaves lists what of the GPU can be given to a workload, and who has it.
+// addLeaves adds the GPU's leaves with their holders.
 func (s *Source) addLeaves(g *wire.Gpu, b *board, mem *gpustate.GPU) error {
 	if !g.Mig {
 		g.Leaves = []*wire.Leaf{{
@@ -141,8 +140,8 @@ func holds(leaf string, d *device) []*wire.Hold {
 	return out
 }
 
-// metricsOf lists the values that have no place of their own, by field id; also
-// names fields that have one elsewhere, but not here.
+// metricsOf returns the values that have no place of their own, by field id; also are fields that have one elsewhere,
+// but not here.
 func metricsOf(values readings, also []uint32) (ids []uint32, vals []float64) {
 	for _, id := range slices.Sorted(maps.Keys(values)) {
 		if !ownField(id) || slices.Contains(also, id) {

@@ -11,17 +11,16 @@ import (
 	"github.com/gputally/gputally/collector/source/field"
 )
 
-// scan reads an exposition in the text format, line by line, into a reading. It
-// keeps the series of known names alone, and one map for all series with the same
-// labels; exact duplicates are kept: folding takes them once. Errors say the line's
-// number and nothing of what stands there. # TYPE lines are wrong at times, and
-// come twice where a field is configured under two names: they say nothing here.
+// scan reads an exposition in the text format, line by line, into a reading. It stores only series with known names,
+// and one map for all series with the same labels; exact duplicates are kept: folding removes them. Errors have the
+// line's number but no text of it. # TYPE lines are ignored: they are sometimes wrong, and repeated if a field is
+// configured under two names.
 type scan struct {
 	reading *reading
 	sets    map[string]map[string]string // labels by their text
-	held    int                          // bytes, about
+	held    int                          // approximate bytes
 	maxHeld int
-	nodes   map[string]bool // that Hostname labels name
+	nodes   map[string]bool // in Hostname labels
 	gpus    map[[2]string]bool
 	series  int
 	unknown map[string]bool
@@ -66,7 +65,7 @@ func (p *scan) line(line []byte) error {
 	}
 	n := nameLength(line)
 	if n == 0 {
-		return errors.New("it is no series: no metric's name stands there")
+		return errors.New("it is not a series: it begins with no metric name")
 	}
 	series, known := field.ByName(string(line[:n]))
 	if !known {
@@ -93,7 +92,7 @@ func (p *scan) line(line []byte) error {
 	return p.check()
 }
 
-// comment notes a HELP text that names another unit than the table.
+// comment records a HELP text with another unit than the table's.
 func (p *scan) comment(text []byte) {
 	text, ok := bytes.CutPrefix(bytes.TrimLeft(text, " \t"), []byte("HELP "))
 	if !ok {
@@ -108,7 +107,7 @@ func (p *scan) comment(text []byte) {
 	}
 }
 
-// see notes an unknown name that looks like one that is needed.
+// see records an unknown name that looks like a needed one.
 func (p *scan) see(name []byte) {
 	if len(name) > 128 || len(p.unknown) >= maxUnknown || p.unknown[string(name)] || field.Alike(string(name)) == nil {
 		return
@@ -117,7 +116,7 @@ func (p *scan) see(name []byte) {
 	p.reading.unknown = append(p.reading.unknown, string(name))
 }
 
-// labels are the map of a label text, one for all series that have it.
+// labels returns the map of a label text, one for all series that have it.
 func (p *scan) labels(text []byte) (map[string]string, error) {
 	if set, ok := p.sets[string(text)]; ok {
 		return set, nil
@@ -134,7 +133,7 @@ func (p *scan) labels(text []byte) (map[string]string, error) {
 		return nil, err
 	}
 	for name, value := range set {
-		if value == "" { // an empty label is an absent one
+		if value == "" { // an empty label is a missing one
 			delete(set, name)
 		}
 	}
@@ -150,15 +149,15 @@ func (p *scan) labels(text []byte) (map[string]string, error) {
 	return set, nil
 }
 
-// check bounds what one target may list and hold.
+// check checks the limits of one target.
 func (p *scan) check() error {
 	t := p.reading.target
 	switch {
 	case len(p.nodes) > 1 && !t.trusts:
-		return errors.New("its Hostname labels name more than one node: " +
+		return errors.New("its Hostname labels contain more than one node: " +
 			"set trust_hostname: true and max_nodes for an endpoint of several nodes")
 	case len(p.nodes) > t.maxNodes:
-		return fmt.Errorf("its Hostname labels name more than %d nodes: set max_nodes", t.maxNodes)
+		return fmt.Errorf("its Hostname labels contain more than %d nodes: set max_nodes", t.maxNodes)
 	case len(p.gpus) > t.maxGPUs:
 		return fmt.Errorf("it lists more than %d GPUs: set max_gpus", t.maxGPUs)
 	case p.held > p.maxHeld:
@@ -167,7 +166,7 @@ func (p *scan) check() error {
 	return nil
 }
 
-// nameLength is how many bytes of a metric's or a label's name stand first.
+// nameLength is the length in bytes of a metric's or label's name at the beginning of a text.
 func nameLength(text []byte) int {
 	for i, c := range text {
 		letter := c == '_' || c == ':' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
@@ -180,7 +179,7 @@ func nameLength(text []byte) int {
 
 var errLabels = errors.New("its labels are not well formed")
 
-// splitLabels takes {…} off a line's front.
+// splitLabels splits {…} off a line's beginning.
 func splitLabels(line []byte) (labels, rest []byte, err error) {
 	if len(line) == 0 || line[0] != '{' {
 		return nil, line, nil
@@ -199,7 +198,7 @@ func splitLabels(line []byte) (labels, rest []byte, err error) {
 	return nil, nil, errLabels
 }
 
-// eachLabel takes a label text apart; values are still escaped.
+// eachLabel splits a label text; values are still escaped.
 func eachLabel(text []byte, do func(name, value []byte) error) error {
 	for {
 		text = bytes.TrimLeft(text, " \t")
@@ -253,7 +252,7 @@ func unescape(value []byte) string {
 	return string(out)
 }
 
-// valueOf reads a value; a time behind it is left aside.
+// valueOf parses a value; a timestamp after it is ignored.
 func valueOf(text []byte) (float64, error) {
 	fields := bytes.Fields(text)
 	if len(fields) < 1 || len(fields) > 2 {
@@ -261,11 +260,11 @@ func valueOf(text []byte) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(string(fields[0]), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, errors.New("its value is no number")
+		return 0, errors.New("its value is not a number")
 	}
 	if len(fields) == 2 {
 		if _, err := strconv.ParseInt(string(fields[1]), 10, 64); err != nil {
-			return 0, errors.New("its time is no number")
+			return 0, errors.New("its time is not a number")
 		}
 	}
 	return v, nil

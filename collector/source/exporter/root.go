@@ -23,16 +23,15 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// parallelScrapes bounds how many exporters are scraped at once, each with a
-// buffer of maxLineBytes.
+// parallelScrapes bounds the number of concurrent scrapes, each with a buffer of maxLineBytes.
 const parallelScrapes = 256
 
-// Deps are what a Source works with. HTTPClient may be nil.
+// Deps are a Source's dependencies. HTTPClient may be nil.
 type Deps struct {
 	Cluster    string
 	HTTPClient *http.Client
-	// StateFile keeps counters and health flags over restarts (R9, R16); empty:
-	// they end with the process. Its folder must be there.
+	// StateFile stores counters and health flags across restarts (R9, R16); empty: they are lost at the end of the
+	// process. Its directory must exist.
 	StateFile string
 	Clock     clock.Clock
 	Log       *slog.Logger
@@ -48,7 +47,7 @@ type Source struct {
 	memory  *gpustate.Keeper
 	shared  map[string]map[*target]bool // by node: the targets that ever had rows of it
 	guessed telemetry.Once[string]      // UUIDs whose inferred MIG mode was logged
-	models  map[string]bool             // that metrics name
+	models  map[string]bool             // in metrics
 	named   telemetry.Once[warning]     // what was logged of values that are absent
 }
 
@@ -60,18 +59,18 @@ var (
 // target is one exporter.
 type target struct {
 	url  string
-	name string // without a password, for people and metrics
-	node string // that it speaks for
-	// trusts: the Hostname label of its rows names the node.
+	name string // without a password, for display and metrics
+	node string // of its rows
+	// trusts: the Hostname label of its rows is the node.
 	trusts            bool
 	maxNodes, maxGPUs int
-	slow              bool // the last scrape failed: it waits for the others
-	// silentOnMIG: its missing rows say nothing of MIG (see learnTargets).
+	slow              bool // the last scrape failed: it is scraped after the others
+	// silentOnMIG: its missing rows have no meaning for MIG (see learnTargets).
 	silentOnMIG bool
-	unclear     bool // nor do they now: it shows names or units that aren't known
+	unclear     bool // the last exposition had unknown names or units
 }
 
-// New makes a source that scrapes nothing until Read.
+// New returns a source that scrapes nothing until Read.
 func New(cfg Config, deps Deps) (*Source, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure exporter source: %w", err)
@@ -94,25 +93,24 @@ func New(cfg Config, deps Deps) (*Source, error) {
 	return s, nil
 }
 
-// reading is what one target showed, or why it showed nothing.
+// reading are the samples of one target, or its error.
 type reading struct {
 	target  *target
-	at      time.Time // of samples that don't say when
+	at      time.Time // of samples without a time
 	samples []Sample
-	// renamed: the scraper is known to have renamed the exporter's own labels,
-	// whether these rows show it or not.
+	// renamed: the scraper is known to have renamed the exporter's own labels, even if these rows don't show it.
 	renamed bool
-	// generation is what the exposition says of its version.
+	// generation is the exposition's version.
 	generation field.Generation
-	distrusted map[string]bool // names whose HELP texts name another unit
-	unknown    []string        // names that look like one that is needed
+	distrusted map[string]bool // names whose HELP texts have another unit
+	unknown    []string        // names that look like needed ones
 	err        error
 }
 
-// errAway is a target's that is missing without anybody asking it now.
+// errAway is the error of a target that is missing in stored samples.
 var errAway = errors.New("has no rows in this slot")
 
-// newSource has no targets yet.
+// newSource returns a source without targets.
 func newSource(cfg Config, deps Deps) *Source {
 	m := newMetrics(deps.Registry)
 	return &Source{
@@ -126,15 +124,14 @@ func newSource(cfg Config, deps Deps) *Source {
 	}
 }
 
-// Read scrapes every exporter once; the readings stand for the whole slot.
-// Errors name the exporter, or the GPU that had to be left out. What it returns
-// is in the state file already: a crash before it is spooled loses the slot with
-// its energy, and counts no energy twice.
+// Read scrapes every exporter once; the readings count for the whole slot. Errors name the exporter, or the GPU that
+// had to be left out. The state file is written before it returns: a crash before the batches are spooled loses the
+// slot with its energy, but counts no energy twice.
 func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
 	s.restore()
 	readings := s.scrapeAll(ctx, slot)
 	if errors.Is(ctx.Err(), context.Canceled) {
-		// A reading that is broken off counts as none: the next one covers its time.
+		// A cancelled reading is discarded: the next one covers its time.
 		return nil, fmt.Errorf("read slot %s: %w", slot.Start, ctx.Err())
 	}
 	at := s.deps.Clock.Now()
@@ -150,8 +147,7 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 	return batches, err
 }
 
-// batches makes a batch of each node that the readings have rows of. A reading
-// without any has failed, and says so from then on.
+// batches makes a batch of each node of which the readings have rows. A reading without any has failed.
 func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, error) {
 	nodes, failed := map[string]*nodeView{}, map[*target]bool{}
 	var errs []error
@@ -159,7 +155,7 @@ func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, e
 		r := &readings[i]
 		r.target.unclear = false
 		if r.err == nil && s.fold(r, nodes) == 0 {
-			r.err = errors.New("no GPU rows: the exporter answers, but DCGM gives it nothing")
+			r.err = errors.New("no GPU rows: the exporter answers, but has no data of DCGM")
 		}
 		if r.err == nil {
 			continue
@@ -187,12 +183,11 @@ func (s *Source) batches(slot source.Slot, readings []reading) ([]*wire.Batch, e
 	return batches, errors.Join(errs...)
 }
 
-// Commit says that the batches of the last Read are spooled.
+// Commit records that the batches of the last Read are spooled.
 func (s *Source) Commit() { s.memory.Commit() }
 
-// scrapeAll keeps the order of the targets in its answer. Those that failed the
-// last time are asked after the others, so that they delay each other alone; all
-// end with four fifths of the slot.
+// scrapeAll returns the readings in the order of the targets. Targets that failed the last time are scraped after the
+// others, so that they delay only each other; all scrapes end after four fifths of the slot.
 func (s *Source) scrapeAll(ctx context.Context, slot source.Slot) []reading {
 	ctx, cancel := context.WithTimeout(ctx, slot.Length*4/5)
 	defer cancel()
@@ -240,8 +235,8 @@ func (s *Source) countScrape(t *target, err error) {
 	s.metrics.scrapes.WithLabelValues(t.name, "ok").Inc()
 }
 
-// missesTarget says that a node is listed by several exporters and one of them
-// failed now, so that a GPU may be missing for that reason alone.
+// missesTarget returns whether a node is listed by several exporters of which one failed now, so that a GPU may be
+// missing for that reason.
 func (s *Source) missesTarget(n *nodeView, failed map[*target]bool) bool {
 	known := s.targetsOf(n.name)
 	maps.Copy(known, n.targets)

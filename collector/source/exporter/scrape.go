@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// fetch gets an exposition. A connection that breaks, and a body over a limit,
-// give nothing of it: what was read until then is the caller's to drop.
+// fetch scrapes an exposition. If the connection breaks or the body exceeds a limit, it returns an error, and the
+// caller must drop what was read.
 func (r *reading) fetch(ctx context.Context, client *http.Client, limit int64, maxHeld int) (series int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.target.url, nil)
 	if err != nil {
-		return 0, errors.New("make request: its URL is none")
+		return 0, errors.New("create request: invalid URL")
 	}
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
 	req.Header.Set("User-Agent", "gputally")
@@ -40,7 +40,7 @@ func (r *reading) fetch(ctx context.Context, client *http.Client, limit int64, m
 	return series, nil
 }
 
-// limited is a reader of at most so many bytes: one more, and left is negative.
+// limited is a reader of at most so many bytes; after one more, left is negative.
 type limited struct {
 	from io.Reader
 	left int64
@@ -58,8 +58,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// NoRedirects is a client that takes a redirect for the answer: who is asked is
-// the configuration's to say. nil: a client of its own.
+// NoRedirects returns a client that returns a redirect as the answer: the configuration determines which servers are
+// queried. nil: a new client.
 func NoRedirects(client *http.Client) *http.Client {
 	if client == nil {
 		client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 2 * time.Minute}}
@@ -69,7 +69,7 @@ func NoRedirects(client *http.Client) *http.Client {
 	return &out
 }
 
-// Described is what may be said of an answer: nothing that its body says.
+// Described is what errors may contain of an answer: nothing of its body.
 func Described(resp *http.Response) string {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
@@ -82,9 +82,8 @@ func Described(resp *http.Response) string {
 	return fmt.Sprintf("%d %s (content type %.40q, %s)", resp.StatusCode, http.StatusText(resp.StatusCode), kind, length)
 }
 
-// Unquoted is an error of net/http without what the other side said, which some of
-// them quote, and without the URL, which may carry a password; the caller names
-// who was asked.
+// Unquoted returns an error of net/http without the server's text, which some of them quote, and without the URL,
+// which may contain a password; the caller adds which server was queried.
 func Unquoted(err error) error {
 	var op *net.OpError
 	var verify *tls.CertificateVerificationError
@@ -104,5 +103,5 @@ func Unquoted(err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return errors.New("no answer in time")
 	}
-	return errors.New("the answer is not HTTP, or was broken off")
+	return errors.New("the answer is not HTTP, or is truncated")
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/gputally/gputally/collector/source/gpustate"
 )
 
-// stateKind is what the state file says of itself.
+// stateKind identifies the state file's format.
 const stateKind = "gputally exporter state"
 
-// state is what is in Deps.StateFile.
+// state is the content of Deps.StateFile.
 type state struct {
 	gpustate.State
 	Targets []stateTarget `json:"targets"`
 }
 
-// stateTarget is what was learned of an exporter: the nodes that it ever had
-// rows of, and whether its missing rows say nothing of MIG.
+// stateTarget is what was learned about an exporter: the nodes of which it ever had rows, and whether its missing
+// rows have no meaning for MIG.
 type stateTarget struct {
 	Name        string   `json:"name"`
 	Nodes       []string `json:"nodes,omitempty"`
 	SilentOnMIG bool     `json:"untelling,omitempty"`
 }
 
-// restore takes up the memory of the process before, once.
+// restore reads the state of the previous process, once.
 func (s *Source) restore() {
 	var st state
 	if s.memory.RestoreOnce(&st, &st.State, s.deps.Clock.Now()) {
@@ -31,7 +31,7 @@ func (s *Source) restore() {
 	}
 }
 
-// learnAgain takes up what was known of the targets that are still configured.
+// learnAgain restores what was learned about targets that are still configured.
 func (s *Source) learnAgain(known []stateTarget) {
 	for _, k := range known {
 		for _, t := range s.targets {

@@ -9,7 +9,7 @@ import (
 	"github.com/gputally/gputally/internal/config"
 )
 
-// DCGM field ids (dcgm_fields.h) that decide something.
+// DCGM field ids (dcgm_fields.h) that are used individually.
 const (
 	MIGMode         = 67
 	MIGMaxSlices    = 69
@@ -25,46 +25,43 @@ const (
 	SMActive        = 1002
 )
 
-// Field is one quantity as DCGM measures it: its names over the versions, and
-// the range outside of which a value is impossible. Names, Min, Max and every
-// value that leaves this package are in Unit.
+// Field is one quantity as DCGM measures it: its names in all versions, and the range outside of which a value is
+// impossible. Min, Max and every value that this package returns are in Unit.
 type Field struct {
 	ID       uint32
-	Names    []string // classic, renamed in DCGM 4.6, dcgm-exporter 1.x; the first is shown
+	Names    []string // classic, DCGM 4.6, dcgm-exporter 1.x; the first is displayed
 	Unit     Unit     // empty: HELP texts are not compared with it
 	Min, Max float64
 	Instance bool // measured per MIG instance; else the board's, repeated
-	Counter  bool // only grows, until a reset. dcgm-exporter's own list says counter for rates as well
-	// Help is what the field is, after dcgm_fields.h and with its unit; empty: a batch
-	// does not carry the field.
+	Counter  bool // only increases, until a reset. dcgm-exporter's list has rates as counters, too
+	// Help describes the field, after dcgm_fields.h, with its unit; empty: batches don't contain the field.
 	Help string
 	Base Base
 }
 
-// Base is the same quantity as a DCGM field of its own in a base unit (DCGM 4.7,
-// dcgm-exporter 4.9). The zero Base: there is none.
+// Base is the same quantity as a separate DCGM field in a base unit (DCGM 4.7, dcgm-exporter 4.9); zero: none.
 type Base struct {
 	ID   uint32
 	Name string
 	Unit Unit
-	// Times and Per turn Unit into the field's: v*Times/Per, exact for whole values.
+	// Times and Per convert Unit to the field's: v*Times/Per, exact for whole values.
 	Times, Per float64
-	// Slack is by how much, in the field's Unit, the two may differ where both are
-	// shown: they are read one after the other, and rounded differently.
+	// Slack is by how much, in the field's Unit, the two may differ if both are reported: they are read one after the
+	// other, and rounded differently.
 	Slack float64
 }
 
-// ByID finds a field by DCGM's id; nil: it isn't known here.
+// ByID returns a field by DCGM's id; nil: unknown.
 func ByID(id uint32) *Field { return byID[id] }
 
-// Names are all names that are read, ascending.
+// Names are all known names, ascending.
 func Names() []string { return slices.Sorted(maps.Keys(byName)) }
 
 // WithBase are the fields that have a Base, by id.
 func WithBase() []*Field { return withBase }
 
-// OnInstance says whether a value of the field on an instance's row is the
-// instance's own and not the board's, repeated.
+// OnInstance returns whether a value of the field on an instance's row is the instance's own; otherwise it is the
+// board's, repeated.
 func OnInstance(id uint32) bool {
 	f := byID[id]
 	return f != nil && f.Instance
@@ -100,20 +97,20 @@ func init() {
 	}
 }
 
-// Reasons why a value is absent.
+// Reasons for absent values.
 const (
 	AbsentBlank = "blank" // a DCGM sentinel: not supported, not found, no permission
 	AbsentNaN   = "nan"   // NaN or infinite
 	AbsentRange = "range" // impossible for the field
-	// AbsentUndecided is GPU_UTIL_RATIO's where nothing tells its unit.
+	// AbsentUndecided is for GPU_UTIL_RATIO if its unit is unknown.
 	AbsentUndecided = "undecided_unit"
-	AbsentHelp      = "help_unit" // HELP names another unit than the table, or an unknown one
-	// AbsentContradiction is both names' of a quantity that say different things.
+	AbsentHelp      = "help_unit" // HELP has another unit than the table, or an unknown one
+	// AbsentContradiction is for two names of a quantity whose values contradict each other.
 	AbsentContradiction = "contradiction"
 )
 
-// Check tells whether v is a value of f; otherwise why it is absent. Ratios are
-// averages and may overshoot 1 by rounding: up to 1 % is taken as 1.
+// Check returns v if it is a possible value of f; otherwise the reason why it is absent. Ratios are averages and may
+// exceed 1 by rounding: up to 1 % more counts as 1.
 func (f *Field) Check(v float64) (value float64, absent string) {
 	v, absent = finite(v)
 	switch {
@@ -137,9 +134,8 @@ func finite(v float64) (value float64, absent string) {
 	return v, ""
 }
 
-// IsBlank recognises DCGM's blank values as text shows them: int64
-// 0x7ffffffffffffff0 to …f3 (equal as float64), int32 0x7ffffff0 to …f3 widened,
-// and float64 2^47 to 2^47+3 (dcgm_structs.h, DCGM_*_BLANK).
+// IsBlank recognises DCGM's blank values in texts: int64 0x7ffffffffffffff0 to …f3 (equal as float64), int32
+// 0x7ffffff0 to …f3 widened, and float64 2^47 to 2^47+3 (dcgm_structs.h, DCGM_*_BLANK).
 func IsBlank(v float64) bool {
 	const int64Blank, int32Blank, doubleBlank = 9223372036854775792, 2147483632, 140737488355328
 	return v >= int64Blank ||

@@ -6,40 +6,38 @@ import (
 	"strings"
 )
 
-// gpuUtilRatio is two fields' name: in DCGM 4.6 another name of field 203, in
-// percent; from 4.7 on field 1613, a ratio.
+// gpuUtilRatio is the name of two fields: in DCGM 4.6 another name of field 203, in percent; since 4.7 field 1613, a
+// ratio.
 const gpuUtilRatio = "DCGM_FI_DEV_GPU_UTIL_RATIO"
 
-// driverLabel is the driver's version as dcgm-exporter 4.9 labels it. A
-// configuration may label it so with DCGM 4.6, too.
+// driverLabel is the label with the driver's version in dcgm-exporter 4.9. It can be configured with DCGM 4.6, too.
 const driverLabel = "DCGM_FI_SYSTEM_DRIVER_VERSION"
 
 // Series is a field under one of its names.
 type Series struct {
 	Name          string
 	field         *Field
-	classic, base bool // in the old unit, in the base unit, of a field that has both
+	classic, base bool // in the classic or the base unit, of a field that has both
 }
 
-// ByName finds a series by its name; false: it isn't read.
+// ByName returns a series by its name; false: unknown.
 func ByName(name string) (Series, bool) {
 	s, ok := byName[name]
 	return s, ok
 }
 
-// Field is what the series shows.
+// Field is the series' field.
 func (s Series) Field() *Field { return s.field }
 
-// Generation is what one exposition says of DCGM's version by the names that it
-// shows together. Base names are there from 4.7 on; without any of them the
-// classic ones are of an earlier version, unless the driver's label is a new one.
-// Neither is a guess at a single value: 1 may be a hundredth or all.
+// Generation is the version of DCGM as inferred from the names in an exposition. Base names exist since 4.7; without
+// any of them the classic ones indicate an earlier version, unless the driver label is the new one. The unit is not
+// inferred from a single value: 1 may be a hundredth or the whole.
 type Generation struct {
 	base, classic, label bool
-	ratio, percent       bool // values that only the one, or the other, can have
+	ratio, percent       bool // values that only one of them can have
 }
 
-// See takes a sample of the exposition into account.
+// See adds a sample of the exposition.
 func (g *Generation) See(s Series, value float64, labels map[string]string) {
 	g.base = g.base || s.base
 	g.classic = g.classic || s.classic
@@ -50,8 +48,8 @@ func (g *Generation) See(s Series, value float64, labels map[string]string) {
 	}
 }
 
-// utilIsRatio decides on GPU_UTIL_RATIO; decided is false where nothing does, or
-// its values are none of what the names say.
+// utilIsRatio returns whether GPU_UTIL_RATIO is a ratio; decided is false if the names don't show it, or its values
+// contradict them.
 func (g Generation) utilIsRatio() (ratio, decided bool) {
 	switch {
 	case g.base:
@@ -62,8 +60,8 @@ func (g Generation) utilIsRatio() (ratio, decided bool) {
 	return false, false
 }
 
-// Value is a sample's value in the field's Unit, and the id of the DCGM field
-// that it is of: the field's own, or its Base's. A reason says that it is absent.
+// Value returns a sample's value in the field's Unit, and the id of its DCGM field: the field's own, or its Base's;
+// or the reason why it is absent.
 func (g Generation) Value(s Series, v float64) (id uint32, value float64, absent string) {
 	f, base := s.field, s.base
 	if s.Name == gpuUtilRatio {
@@ -87,8 +85,7 @@ func (g Generation) Value(s Series, v float64) (id uint32, value float64, absent
 	return f.Base.ID, value, absent
 }
 
-// Merge makes one value of a quantity that two fields show: the field's own
-// where they agree.
+// Merge combines the values of a quantity that two fields report: the field's own if they agree.
 func (f *Field) Merge(own, base float64) (value float64, absent string) {
 	if d := math.Abs(own - base); d > f.Base.Slack && d > max(own, base)/2 {
 		return 0, AbsentContradiction
@@ -99,7 +96,7 @@ func (f *Field) Merge(own, base float64) (value float64, absent string) {
 // Unit of a value.
 type Unit string
 
-// Units that fields come in.
+// The units of fields.
 const (
 	Percent    Unit = "%"
 	Ratio      Unit = "ratio"
@@ -113,7 +110,7 @@ const (
 	Byte       Unit = "bytes"
 )
 
-// spelt are units as HELP texts spell them. NVIDIA writes MB for MiB.
+// spelt maps the spellings of units in HELP texts. NVIDIA writes MB for MiB.
 var spelt = map[string]Unit{
 	"%": Percent, "percent": Percent, "percentage": Percent,
 	"ratio": Ratio, "fraction": Ratio,
@@ -124,11 +121,11 @@ var spelt = map[string]Unit{
 	"MiB": MiB, "MB": MiB, "mebibytes": MiB, "bytes": Byte, "B": Byte, "Bytes": Byte,
 }
 
-// helpUnit finds "(in mJ)" and "in mJ" at a text's end or before a full stop.
+// helpUnit matches "(in mJ)" and "in mJ" at a text's end or before a full stop.
 var helpUnit = regexp.MustCompile(`\(in ([^()\s]{1,32})[^()]*\)|\bin (\S{1,32}?)[.,;]?(?:\s|$)`)
 
-// HelpContradicts says that a HELP text names a unit that is not the series', or
-// that nobody here knows: (in kWh). A text that names none says nothing.
+// HelpContradicts returns whether a HELP text has another unit than the series, or an unknown one such as (in kWh);
+// false for a text without a unit.
 func (s Series) HelpContradicts(help string) bool {
 	if s.field.Unit == "" {
 		return false
@@ -148,7 +145,7 @@ func (s Series) HelpContradicts(help string) bool {
 	return false
 }
 
-// alike are parts of names of what is billed or proves work, by field.
+// alike are parts of names of fields that are billed or prove work, by field.
 var alike = []struct {
 	id   uint32
 	part string
@@ -163,8 +160,7 @@ var alike = []struct {
 	{XID, "XID_ERR"},
 }
 
-// Alike finds the field that an unknown name of DCGM looks like; nil: none that
-// matters.
+// Alike returns the field that an unknown DCGM name resembles; nil: none of these.
 func Alike(name string) *Field {
 	upper := strings.ToUpper(name)
 	if !strings.HasPrefix(upper, "DCGM_") || strings.HasPrefix(upper, "DCGM_EXP_") {

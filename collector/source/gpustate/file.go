@@ -9,10 +9,9 @@ import (
 	"os"
 )
 
-// File keeps a source's State and what it knows besides. It is two lines: JSON,
-// and the CRC-32C of it in hex. It is written in place, once per slot, because
-// making and renaming a file costs more than everything else that is done with a
-// reading; a write that a power cut tears is known by the sum.
+// File stores a source's State and its further state. It has two lines: JSON, and its CRC-32C in hex. It is written
+// in place, once per slot, because creating and renaming a file would take more time than the rest of a reading; a
+// write that a power failure interrupts is detected by the checksum.
 type File struct {
 	Path, Kind string
 
@@ -23,9 +22,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func sum(line []byte) []byte { return fmt.Appendf(nil, "%08x", crc32.Checksum(line, castagnoli)) }
 
-// Read reads the file into whole, which is or embeds the State at st. It refuses
-// a file that is torn, or another kind's, format's or cluster's; a file that isn't
-// there is fs.ErrNotExist.
+// Read reads the file into whole, which is or embeds the State at st. It refuses a file that is incomplete, or of
+// another kind, format or cluster; if the file is missing, the error is fs.ErrNotExist.
 func (f *File) Read(cluster string, whole any, st *State) error {
 	data, err := os.ReadFile(f.Path)
 	if err != nil {
@@ -39,12 +37,12 @@ func (f *File) Read(cluster string, whole any, st *State) error {
 		return fmt.Errorf("read %s %s: %w", f.Kind, f.Path, err)
 	}
 	if got, _, _ := bytes.Cut(rest, []byte("\n")); !bytes.Equal(got, sum(line)) {
-		return fmt.Errorf("read %s %s: checksum %q, want %q: it was not written to its end", f.Kind, f.Path, got, sum(line))
+		return fmt.Errorf("read %s %s: checksum %q, want %q: the file is incomplete", f.Kind, f.Path, got, sum(line))
 	}
 	return nil
 }
 
-// Write replaces what the file says.
+// Write replaces the file's content.
 func (f *File) Write(whole any) error {
 	line, err := json.Marshal(whole)
 	if err != nil {
@@ -65,7 +63,7 @@ func (f *File) Write(whole any) error {
 	return nil
 }
 
-// open makes sure of the file at the path: it may have been taken away.
+// open opens the file at the path again if it was removed or replaced.
 func (f *File) open() error {
 	if f.f != nil {
 		there, err := os.Stat(f.Path)
@@ -73,7 +71,7 @@ func (f *File) open() error {
 		if err == nil && mineErr == nil && os.SameFile(there, mine) {
 			return nil
 		}
-		_ = f.f.Close() // another file, or none, is at the path
+		_ = f.f.Close() // the path has another file, or none
 	}
 	var err error
 	f.f, err = os.OpenFile(f.Path, os.O_CREATE|os.O_RDWR, 0o600)

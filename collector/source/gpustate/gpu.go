@@ -7,42 +7,39 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Part is a part of a GPU that XIDs and flags are kept for: an instance by
-// NVML's ids, or the GPU itself.
+// Part is a part of a GPU with its own XIDs and flags: an instance by NVML's ids, or the GPU itself.
 type Part struct{ GI, CI int64 } // -1: none
 
-// Whole is the whole of it.
+// Whole is the GPU itself.
 var Whole = Part{GI: -1, CI: -1}
 
-// Instance is a GPU instance.
+// Instance returns a GPU instance.
 func Instance(gi uint32) Part { return Part{GI: int64(gi), CI: -1} }
 
-// ComputeInstance is a compute instance of a GPU instance.
+// ComputeInstance returns a compute instance of a GPU instance.
 func ComputeInstance(gi, ci uint32) Part { return Part{GI: int64(gi), CI: int64(ci)} }
 
-// GPU is the state of one.
+// GPU is the state of one GPU.
 type GPU struct {
 	seen      time.Time // last reading that listed it
 	energy    energy    // in the last spooled batch
-	pending   energy    // in the last reading, until that is committed
+	pending   energy    // in the last reading, until that is spooled
 	xids      map[Part]float64
 	unhealthy map[Part]bool
 }
 
-// energy is a counter's value; the zero at: none.
+// energy is a counter's value; a zero at: none.
 type energy struct {
 	mj float64
-	at time.Time // where that value was first seen
-	of string    // the exporter that showed it
+	at time.Time // when that value was first seen
+	of string    // the exporter that reported it
 }
 
 func newGPU() *GPU { return &GPU{xids: map[Part]float64{}, unhealthy: map[Part]bool{}} }
 
-// MoveEnergy sets the energy fields from the counter's movement, in mJ, and
-// reports a reset. A counter that stands still says nothing: it may be old text,
-// and no GPU draws 0 W. Another exporter's counter may be another one, so it
-// moves only against itself. Until Commit the next movement is from the same
-// value again.
+// MoveEnergy sets the energy fields from the counter's increase, in mJ, and returns whether it was reset. An
+// unchanged counter is ignored: it may be cached text, and no GPU draws 0 W. Counters of different exporters may
+// differ, so each is compared only with itself. Until Commit the next increase starts at the same value again.
 func (m *GPU) MoveEnergy(g *wire.Gpu, counter float64, exporter string, at time.Time) (reset bool) {
 	old := m.energy
 	first := old.at.IsZero() || old.of != exporter
@@ -64,8 +61,8 @@ func (m *GPU) MoveEnergy(g *wire.Gpu, counter float64, exporter string, at time.
 	return reset
 }
 
-// MoveXID takes the last XID that a part shows and returns it when it is news.
-// The first value ever, of a GPU that was there before, is old news.
+// MoveXID takes a part's last XID and returns it if it is new. The first value of a GPU that existed before is not
+// new.
 func (m *GPU) MoveXID(part Part, xid float64, fatal []int64) (code int64, news bool) {
 	old, known := m.xids[part]
 	m.xids[part] = xid
@@ -76,15 +73,15 @@ func (m *GPU) MoveXID(part Part, xid float64, fatal []int64) (code int64, news b
 	return int64(xid), true
 }
 
-// Happened takes an XID that is known to be new; a fatal one flags the part.
+// Happened takes an XID that is known to be new; a fatal one marks the part as unhealthy.
 func (m *GPU) Happened(part Part, xid int64, fatal []int64) {
 	if slices.Contains(fatal, xid) {
 		m.unhealthy[part] = true
 	}
 }
 
-// Unhealthy says that a part is flagged.
+// Unhealthy returns whether a part is marked.
 func (m *GPU) Unhealthy(part Part) bool { return m.unhealthy[part] }
 
-// Heal forgets the flags: the driver was reloaded, or the GPU reset.
+// Heal clears the marks: the driver was reloaded, or the GPU reset.
 func (m *GPU) Heal() { clear(m.unhealthy) }

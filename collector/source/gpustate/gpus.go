@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// ForgetAfter is how long a GPU that is no longer listed is remembered: as long
-// as the inventory keeps it (retire_after, R2).
+// ForgetAfter is how long the state of a GPU that is no longer listed is kept: as long as the inventory keeps the GPU
+// (retire_after, R2).
 const ForgetAfter = 24 * time.Hour
 
-// Place is where a GPU was seen. Two nodes that show one UUID, as clones of a machine
-// image may, are taken to have a GPU each.
+// Place is where a GPU was seen. If two nodes report one UUID, as clones of a machine image may, each has its own
+// GPU.
 type Place struct{ Node, UUID string }
 
-// GPUs are what is known of a source's GPUs; for one goroutine.
+// GPUs are the states of a source's GPUs; not safe for concurrent use.
 type GPUs struct {
 	gpus map[Place]*GPU
 	log  *slog.Logger
 }
 
-// New is empty.
+// New returns GPUs without any state.
 func New(log *slog.Logger) *GPUs { return &GPUs{gpus: map[Place]*GPU{}, log: log} }
 
-// GPU is the state of a GPU that was just listed.
+// GPU returns the state of a GPU that was just listed.
 func (m *GPUs) GPU(place Place, at time.Time) *GPU {
 	g := m.gpus[place]
 	if g == nil {
@@ -40,14 +40,14 @@ func (m *GPUs) GPU(place Place, at time.Time) *GPU {
 // Len is the number of GPUs.
 func (m *GPUs) Len() int { return len(m.gpus) }
 
-// HealAll clears every flag: the machine was started anew.
+// HealAll clears every mark: the machine was rebooted.
 func (m *GPUs) HealAll() {
 	for _, g := range m.gpus {
 		g.Heal()
 	}
 }
 
-// Commit makes the movements of the last reading final: its batch is spooled.
+// Commit makes the increases of the last reading final: its batch is spooled.
 func (m *GPUs) Commit() {
 	for _, g := range m.gpus {
 		if !g.pending.at.IsZero() {
@@ -56,12 +56,12 @@ func (m *GPUs) Commit() {
 	}
 }
 
-// maxPerNode bounds the GPUs of a node: more than are taken out or renamed in a day,
-// fewer than an exporter can invent that shows new ones in each slot.
+// maxPerNode bounds the GPUs of a node: more than are removed or renamed in a day, but fewer than an exporter can
+// report that invents new ones in each slot.
 const maxPerNode = 1024
 
-// Forget drops GPUs that have not been listed for long, and all that aren't listed
-// now of a node that has shown too many.
+// Forget removes GPUs that have not been listed for long, and all GPUs of a node that aren't listed now if there are
+// too many.
 func (m *GPUs) Forget(now time.Time) {
 	count := map[string]int{}
 	for place := range m.gpus {
@@ -76,8 +76,7 @@ func (m *GPUs) Forget(now time.Time) {
 // Format of State.
 const Format = 1
 
-// State is the content of a file; a source adds what else it keeps by embedding it.
-// Times are Unix ms.
+// State is the content of a file; a source embeds it to add its own. Times are Unix ms.
 type State struct {
 	Kind    string     `json:"kind"`
 	Format  int        `json:"format"`
@@ -93,14 +92,14 @@ type gpuState struct {
 	XIDs   []xidState   `json:"xids,omitempty"`
 }
 
-// energyState is the counter's last value, and when who first showed it.
+// energyState is the counter's last value, with the time and exporter of its first report.
 type energyState struct {
 	CounterMJ float64 `json:"counter_mj"`
 	SinceMS   int64   `json:"since_ms"`
 	Target    string  `json:"target"`
 }
 
-// xidState is the last code of a part, and whether it is flagged.
+// xidState is the last code of a part, and whether the part is unhealthy.
 type xidState struct {
 	GI        *int64  `json:"gi,omitempty"`
 	CI        *int64  `json:"ci,omitempty"`
@@ -108,7 +107,7 @@ type xidState struct {
 	Unhealthy bool    `json:"unhealthy,omitempty"`
 }
 
-// State is what a file of that kind holds, in a fixed order.
+// State returns the content of a file of that kind, in a fixed order.
 func (m *GPUs) State(kind, cluster string) State {
 	st := State{Kind: kind, Format: Format, Cluster: cluster, GPUs: []gpuState{}}
 	places := slices.SortedFunc(maps.Keys(m.gpus), func(a, b Place) int {
@@ -122,8 +121,7 @@ func (m *GPUs) State(kind, cluster string) State {
 
 func (m *GPU) state(p Place) gpuState {
 	g := gpuState{Node: p.Node, UUID: p.UUID, SeenMS: m.seen.UnixMilli()}
-	// A pending movement may be in the spool when the process ends: better a movement
-	// that is lost than one that counts twice.
+	// A pending increase may be in the spool when the process ends: losing it is better than counting it twice.
 	e := m.energy
 	if !m.pending.at.IsZero() {
 		e = m.pending
@@ -149,12 +147,12 @@ func (m *GPU) state(p Place) gpuState {
 	return g
 }
 
-// Restore takes up what a State holds and is still young enough at now.
+// Restore adds the parts of a State that are recent enough at now.
 func (m *GPUs) Restore(st State, now time.Time) {
 	for _, g := range st.GPUs {
 		mem := g.gpu()
 		if mem.energy.at.After(now) {
-			m.log.Warn("energy counter starts anew: it was read later than now, so its span is unknown",
+			m.log.Warn("energy counter starts again: its last reading is in the future, so the span is unknown",
 				"node", g.Node, "gpu", g.UUID, "read", mem.energy.at, "now", now)
 			mem.energy = energy{}
 		}
@@ -185,7 +183,7 @@ func (g gpuState) gpu() *GPU {
 	return m
 }
 
-// check refuses what another source, version or cluster wrote.
+// check refuses the file of another source, version or cluster.
 func (st State) check(kind, cluster string) error {
 	switch {
 	case st.Kind != kind:

@@ -15,10 +15,9 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Batch states what was seen of the node in a slot. GPUs that can't be
-// believed are left out and named in the error, and the enumeration is then
-// partial. What it returns is in the state file already: a crash before it is
-// spooled loses the slot with its energy, and counts no energy twice.
+// Batch returns what was observed of the node in a slot. GPUs with contradictory data are left out and named in the
+// error, and the enumeration is then partial. The state file is written before it returns: a crash before the batch
+// is spooled loses the slot with its energy, but counts no energy twice.
 func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 	b.restore()
 	if len(r.GPUs) == 0 && !r.Complete {
@@ -27,13 +26,12 @@ func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 		b.Look(r.At, r.GPUs)
 	}
 	out := slot.Batch(b.deps.Cluster, b.deps.Node)
-	out.Attribution = wire.Attribution_ATTRIBUTION_FAILED // until a tracker knows the owners
+	out.Attribution = wire.Attribution_ATTRIBUTION_FAILED // until a tracker adds the owners
 	if !r.Complete {
 		out.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
 	}
 	b.blind.observe(slot, r.At, out)
-	// Resets first: an XID of the same slot is of a GPU that was reset already,
-	// since nobody resets one for what has just happened to it.
+	// Resets first: an XID of the same slot came after the reset, since a GPU isn't reset within a slot of an error.
 	gpus := make([]*wire.Gpu, len(r.GPUs))
 	for i := range r.GPUs {
 		gpu := &r.GPUs[i]
@@ -56,7 +54,7 @@ func (b *Builder) Batch(slot source.Slot, r Reading) (*wire.Batch, error) {
 	}
 	for uuid, l := range b.layouts {
 		if l.forget(slot.End()); !listed(r.GPUs, uuid) {
-			delete(b.layouts, uuid) // taken out; if it comes back, it is new
+			delete(b.layouts, uuid) // removed; if it reappears, it is new
 		}
 	}
 	b.memory.Forget(r.At)
@@ -68,7 +66,7 @@ func listed(boards []GPU, uuid string) bool {
 	return slices.ContainsFunc(boards, func(gpu GPU) bool { return gpu.UUID == uuid })
 }
 
-// happened takes the XIDs into memory and lists them.
+// happened stores the XIDs and returns their events.
 func (b *Builder) happened(slot source.Slot, r Reading) (events []*wire.Event) {
 	for _, x := range r.XIDs {
 		mem := b.memory.GPU(gpustate.Place{Node: b.deps.Node, UUID: x.UUID}, r.At)
@@ -82,7 +80,7 @@ func (b *Builder) happened(slot source.Slot, r Reading) (events []*wire.Event) {
 	return events
 }
 
-// gpu states what is known of a GPU; events go into the batch.
+// gpu returns what is known of a GPU; events are added to the batch.
 func (b *Builder) gpu(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out *wire.Batch) (*wire.Gpu, error) {
 	mem := b.memory.GPU(gpustate.Place{Node: b.deps.Node, UUID: gpu.UUID}, r.At)
 	if gpu.Lost {
@@ -97,10 +95,10 @@ func (b *Builder) gpu(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out *w
 		g.IdleWatts = &model.IdleWatts
 	}
 	g.MetricFields, g.MetricValues = b.metricsOf(gpu.Values, boardMetric(gpu.MIG))
-	if gpu.MIG && !math.IsNaN(find(gpu.Values, field.GPUUtil)) { // it means nothing then
+	if gpu.MIG && !math.IsNaN(find(gpu.Values, field.GPUUtil)) { // it has no meaning then
 		b.metrics.absent.WithLabelValues(absentMIGUtil).Inc()
 	}
-	// A row that could not be remapped is a level of its own; XIDs are remembered.
+	// A row that could not be remapped is a level that is read each time; XIDs are stored.
 	g.Unhealthy = mem.Unhealthy(gpustate.Whole) || rowRemapFailed(gpu.Values)
 	err := b.leaves(slot, gpu, g, mem, model)
 	if err == nil {
@@ -112,15 +110,15 @@ func (b *Builder) gpu(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out *w
 	return g, err
 }
 
-// rowRemapFailed is true for the field's 1; a blank is no failure.
+// rowRemapFailed is true if the field is 1; a blank is not a failure.
 func rowRemapFailed(values []Value) bool {
 	v, absent := field.ByID(field.RowRemapFailure).Check(find(values, field.RowRemapFailure))
 	return absent == "" && v >= 1
 }
 
-// lost is a GPU that doesn't answer, as it was known; the slot in which that
-// is noticed first tells of it. One that was never read has the slices of its
-// model or none: a guess would bind the hour's capacity (R2).
+// lost returns a GPU that doesn't answer, as last known; an event is added in the slot in which that is first
+// noticed. One that was never read has the slices of its model or none: a guess would determine the hour's capacity
+// (R2).
 func (b *Builder) lost(slot source.Slot, r Reading, gpu *GPU, out *wire.Batch) *wire.Gpu {
 	was := b.known[gpu.UUID]
 	if was == nil {
@@ -140,7 +138,7 @@ func (b *Builder) lost(slot source.Slot, r Reading, gpu *GPU, out *wire.Batch) *
 	}
 }
 
-// energy moves the counter, and clears the flags of a GPU that was reset.
+// energy updates the counter, and clears the flags of a GPU that was reset.
 func (b *Builder) energy(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out *wire.Batch) {
 	mem := b.memory.GPU(gpustate.Place{Node: b.deps.Node, UUID: gpu.UUID}, r.At)
 	at := r.At
@@ -167,7 +165,7 @@ func (b *Builder) energy(slot source.Slot, r Reading, gpu *GPU, g *wire.Gpu, out
 	g.PowerWatts = b.pointer(field.PowerWatts, gpu.Values)
 }
 
-// leaves lists what of the GPU can be given to a workload.
+// leaves adds the GPU's leaves.
 func (b *Builder) leaves(slot source.Slot, gpu *GPU, g *wire.Gpu, mem *gpustate.GPU, model meter.Model) error {
 	l := b.layouts[gpu.UUID]
 	ids := make(map[string]bool, len(l.spans))
@@ -185,7 +183,7 @@ func (b *Builder) leaves(slot source.Slot, gpu *GPU, g *wire.Gpu, mem *gpustate.
 			continue
 		}
 		leaf.FromMs, leaf.ToMs = from, to
-		for n := 2; ids[leaf.Id]; n++ { // made again under the same ids
+		for n := 2; ids[leaf.Id]; n++ { // created again under the same ids
 			leaf.Id = instanceName(s.key) + "." + strconv.Itoa(n)
 		}
 		ids[leaf.Id] = true
@@ -198,7 +196,7 @@ func (b *Builder) leaves(slot source.Slot, gpu *GPU, g *wire.Gpu, mem *gpustate.
 	return errors.Join(errs...)
 }
 
-// leaf is one leaf; only one that is still there has values.
+// leaf returns one leaf; only one that still exists has values.
 func (b *Builder) leaf(k Key, gpu *GPU, g *wire.Gpu, mem *gpustate.GPU, model meter.Model, present bool) (*wire.Leaf,
 	error,
 ) {
@@ -250,7 +248,7 @@ func instanceName(k Key) string {
 	return partName(part)
 }
 
-// partName is the id of the leaf that a part is; empty: the GPU.
+// partName is the id of a part's leaf; empty: the GPU.
 func partName(p gpustate.Part) string {
 	switch {
 	case p.GI < 0:
@@ -261,8 +259,8 @@ func partName(p gpustate.Part) string {
 	return "gi" + strconv.FormatInt(p.GI, 10) + "ci" + strconv.FormatInt(p.CI, 10)
 }
 
-// boardMetric says which fields stand among a GPU's metrics: those without a
-// place of their own, and with MIG the activity, which is no leaf's then.
+// boardMetric returns which fields are metrics of a GPU: those without a place of their own, and with MIG the
+// activity, which is not a leaf's then.
 func boardMetric(mig bool) func(id uint32) bool {
 	return func(id uint32) bool {
 		switch id {
@@ -277,12 +275,12 @@ func boardMetric(mig bool) func(id uint32) bool {
 	}
 }
 
-// instanceMetric leaves out what is the GPU's, read on an instance.
+// instanceMetric excludes the GPU's fields that are read on an instance.
 func instanceMetric(id uint32) bool {
 	return field.OnInstance(id) && id != field.XID && id != field.SMActive && id != field.GREngineActive
 }
 
-// metricsOf lists the values that are believed and wanted.
+// metricsOf returns the possible and wanted values.
 func (b *Builder) metricsOf(values []Value, wanted func(id uint32) bool) (ids []uint32, vals []float64) {
 	ids, vals = make([]uint32, 0, len(values)), make([]float64, 0, len(values))
 	for _, v := range values {
@@ -296,7 +294,7 @@ func (b *Builder) metricsOf(values []Value, wanted func(id uint32) bool) (ids []
 	return ids, vals
 }
 
-// pointer is a value that is believed; nil: it is absent.
+// pointer returns a possible value; nil: it is absent.
 func (b *Builder) pointer(id uint32, values []Value) *float64 {
 	if v, ok := b.checked(id, find(values, id)); ok {
 		return &v
@@ -304,8 +302,7 @@ func (b *Builder) pointer(id uint32, values []Value) *float64 {
 	return nil
 }
 
-// checked tells whether a value is believed, and counts one that isn't. NaN is
-// what was not read at all.
+// checked returns whether a value is possible, and counts one that isn't. NaN means that it was not read.
 func (b *Builder) checked(id uint32, v float64) (float64, bool) {
 	if math.IsNaN(v) {
 		return 0, false
@@ -313,7 +310,7 @@ func (b *Builder) checked(id uint32, v float64) (float64, bool) {
 	absent := ""
 	if f := field.ByID(id); f != nil {
 		v, absent = f.Check(v)
-	} else if field.IsBlank(v) || math.IsInf(v, 0) { // a field of the site's own
+	} else if field.IsBlank(v) || math.IsInf(v, 0) { // a field of the configuration
 		absent = field.AbsentBlank
 	}
 	if absent != "" {

@@ -8,18 +8,18 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// blindness is when nobody could see the node: from a good look to the next one,
-// where one in between failed.
+// blindness is the time in which the node could not be observed: from a successful look to the next one, if one in
+// between failed.
 type blindness struct {
-	good time.Time // the last good look; zero: none yet
-	open time.Time // where the time began that is not seen yet; zero: it is
+	good time.Time // the last successful look; zero: none yet
+	open time.Time // start of the unobserved time; zero: none
 	past []interval
 }
 
 type interval struct{ from, to time.Time }
 
 func (b *blindness) looked(at time.Time) {
-	at = at.Round(0) // by the wall clock, as slots are
+	at = at.Round(0) // by the wall clock, like slots
 	if !b.open.IsZero() && b.open.Before(at) {
 		b.past = append(b.past, interval{b.open, at})
 	}
@@ -35,7 +35,7 @@ func (b *blindness) failed(at time.Time) {
 	}
 }
 
-// observe takes out of what a batch says it observed what was not seen up to at.
+// observe removes the time that was not observed up to at from a batch's observed intervals.
 func (b *blindness) observe(slot source.Slot, at time.Time, out *wire.Batch) {
 	past := slices.Clone(b.past)
 	if !b.open.IsZero() {

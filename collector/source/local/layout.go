@@ -8,23 +8,22 @@ import (
 // whole is the key of a GPU without MIG.
 var whole = Key{CI: -2}
 
-// layout is the history of a GPU's leaves, as far as slots to come need it.
+// layout is the history of a GPU's leaves, as far as future slots need it.
 type layout struct {
 	spans  []span
-	looked time.Time // when it was looked at last; zero: never
+	looked time.Time // time of the last look; zero: none
 }
 
-// span is a leaf's life; a zero time is open to that side.
+// span is the time in which a leaf exists; a zero time is unbounded.
 type span struct {
 	key      Key
 	from, to time.Time
 }
 
-// look takes up what the GPU has at an instant: keys that are new begin, those
-// that are missing end. An instant before the last one, by a step of the clock,
-// counts as that: lives never overlap and none ends before it begins.
+// look sets the GPU's keys at an instant: new keys begin, missing ones end. If the clock stepped back, at is taken as
+// the time of the previous call, so that spans never overlap or become negative.
 func (l *layout) look(at time.Time, keys []Key) {
-	if at = at.Round(0); at.Before(l.looked) { // by the wall clock, as slots are
+	if at = at.Round(0); at.Before(l.looked) { // by the wall clock, like slots
 		at = l.looked
 	}
 	for i := range l.spans {
@@ -49,13 +48,12 @@ func (l *layout) open(k Key) bool {
 	return slices.ContainsFunc(l.spans, func(s span) bool { return s.to.IsZero() && s.key == k })
 }
 
-// forget drops what ended before an instant.
+// forget removes what ended before an instant.
 func (l *layout) forget(before time.Time) {
 	l.spans = slices.DeleteFunc(l.spans, func(s span) bool { return !s.to.IsZero() && !s.to.After(before) })
 }
 
-// within clips a span to a slot, in ms of the slot; nil is the slot's own bound.
-// It answers false for a span outside.
+// within clips a span to a slot, in ms of the slot; nil is the slot's own bound. ok is false for a span outside.
 func (s span) within(start, end time.Time) (fromMS, toMS *int64, ok bool) {
 	if (!s.from.IsZero() && !s.from.Before(end)) || (!s.to.IsZero() && !s.to.After(start)) {
 		return nil, nil, false
@@ -71,7 +69,7 @@ func (s span) within(start, end time.Time) (fromMS, toMS *int64, ok bool) {
 	return fromMS, toMS, true
 }
 
-// keys of a GPU: its instances, or the whole of it.
+// keys returns the keys of a GPU: its instances, or the whole GPU.
 func (b *GPU) keys(buf []Key) []Key {
 	if !b.MIG {
 		return append(buf, whole)

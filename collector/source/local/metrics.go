@@ -27,7 +27,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		xids:       r.Counters("xids_total", "XID errors, by code.", "xid"),
 		resets:     r.Counter("resets_total", "Resets of a GPU or reloads of its driver."),
 		changes:    r.Counter("mig_changes_total", "GPUs whose instances changed within a slot."),
-		stateFails: r.Counter("state_errors_total", "State files that could not be used or written."),
+		stateFails: r.Counter("state_errors_total", "State files that could not be read or written."),
 	}
 	telemetry.Zero(m.absent, field.AbsentBlank, field.AbsentNaN, field.AbsentRange, absentMIGUtil)
 	return m

@@ -15,17 +15,17 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Config of what GPUs mean, whoever reads them.
+// Config has the rules for readings of any library.
 type Config struct {
-	// FatalXIDs flag a GPU as unhealthy until it is reset (R9).
+	// FatalXIDs mark a GPU as unhealthy until it is reset (R9).
 	FatalXIDs []int64       `yaml:"fatal_xids"`
 	Models    source.Models `yaml:"models"`
 }
 
-// DefaultConfig has the XIDs that R9 names.
+// DefaultConfig has the default fatal XIDs.
 func DefaultConfig() Config { return Config{FatalXIDs: slices.Clone(source.DefaultFatalXIDs)} }
 
-// Validate names every wrong value.
+// Validate returns an error for each invalid value.
 func (c Config) Validate() error {
 	var p config.Problems
 	for i, x := range c.FatalXIDs {
@@ -35,20 +35,20 @@ func (c Config) Validate() error {
 	return p.Err()
 }
 
-// Deps are what a Builder works with.
+// Deps are a Builder's dependencies.
 type Deps struct {
 	Cluster, Node string
-	// StateFile keeps counters and health flags over restarts (R9, R16); empty:
-	// they end with the process. Its folder must be there.
+	// StateFile stores counters and health flags across restarts (R9, R16); empty: they are lost when the process
+	// ends. Its directory must exist.
 	StateFile string
-	// MachineBoot tells one boot of the machine from another; empty: unknown.
+	// MachineBoot identifies a boot of the machine; empty: unknown.
 	MachineBoot string
 	Clock       clock.Clock
 	Log         *slog.Logger
 	Registry    prometheus.Registerer
 }
 
-// Builder makes a node's batches; for one goroutine.
+// Builder makes a node's batches; not safe for concurrent use.
 type Builder struct {
 	cfg     Config
 	deps    Deps
@@ -56,11 +56,11 @@ type Builder struct {
 	memory  *gpustate.Keeper
 	layouts map[string]*layout
 	known   map[string]*wire.Gpu // as last read, for GPUs that are lost
-	keys    []Key                // scratch
+	keys    []Key                // reused
 	blind   blindness
 }
 
-// Deps are what the Builder was made with, for the source that feeds it.
+// Deps are the Builder's dependencies, for the source that uses it.
 func (b *Builder) Deps() Deps { return b.deps }
 
 // New reads and writes nothing before the first Batch.
@@ -82,8 +82,7 @@ func New(cfg Config, deps Deps) (*Builder, error) {
 	}, nil
 }
 
-// Look takes up which instances the GPUs have at an instant; values aren't
-// needed. A GPU that doesn't answer keeps what it had.
+// Look sets the GPUs' instances at an instant; values aren't needed. A GPU that doesn't answer keeps its instances.
 func (b *Builder) Look(at time.Time, boards []GPU) {
 	b.blind.looked(at)
 	for i := range boards {
@@ -101,28 +100,28 @@ func (b *Builder) Look(at time.Time, boards []GPU) {
 	}
 }
 
-// Blind says that at an instant nothing could be seen of the node. Nobody watched
-// it from the last good look to the next (R1, R10).
+// Blind records that the node could not be observed at an instant: the time from the last successful look to the next
+// is unobserved (R1, R10).
 func (b *Builder) Blind(at time.Time) { b.blind.failed(at) }
 
-// Commit says that the last batch is spooled.
+// Commit records that the last batch is spooled.
 func (b *Builder) Commit() { b.memory.Commit() }
 
 const stateKind = "gputally device state"
 
-// state is what is in Deps.StateFile.
+// state is the content of Deps.StateFile.
 type state struct {
 	gpustate.State
 	Node        string `json:"node"`
 	MachineBoot string `json:"machine_boot,omitempty"`
 }
 
-// restore takes up the memory of the process before, once.
+// restore restores the previous process's state, once.
 func (b *Builder) restore() {
 	var st state
 	if b.memory.RestoreOnce(&st, &st.State, b.deps.Clock.Now()) &&
 		b.deps.MachineBoot != "" && st.MachineBoot != "" && st.MachineBoot != b.deps.MachineBoot {
-		b.deps.Log.Info("the machine was started anew: health flags are cleared")
+		b.deps.Log.Info("the machine was rebooted: health flags are cleared")
 		b.memory.HealAll()
 	}
 }

@@ -14,36 +14,35 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Seen is what one run of a library's calls saw.
+// Seen is the result of one run of a library's calls.
 type Seen struct {
 	Reading Reading
-	// Nothing says that Reading is none, and Err why. Else Err names what of the
-	// node is missing in Reading.
+	// Nothing: there is no Reading, and Err is why. Otherwise Err lists what is missing in Reading.
 	Nothing bool
 	Err     error
-	// Idle is a look's that asked nobody: nothing was read yet.
+	// Idle is the result of a look before the first reading.
 	Idle bool
 }
 
-// Library reads a node's GPUs by calls into C that can't be broken off. Its
-// functions run in a goroutine, one at a time.
+// Library reads a node's GPUs by calls into C that can't be cancelled. Its functions run in a goroutine, one at a
+// time.
 type Library struct {
 	Name string // "DCGM", for errors
-	// Read reads all of a slot that has just ended.
+	// Read reads all values of a slot that has just ended.
 	Read func(source.Slot) Seen
 	// Look lists the GPUs with their instances, without values.
 	Look func() Seen
-	// Deliver completes a reading that will be a batch, by what is told once: XIDs
-	// and resets. A reading that comes too late is never delivered.
+	// Deliver adds the XIDs and resets, which are reported once, to a reading that will become a batch; it isn't
+	// called for a reading that comes too late.
 	Deliver func(*Reading)
-	// Close leaves the library.
+	// Close closes the library.
 	Close func()
 	// Blocked counts calls that didn't return in time.
 	Blocked prometheus.Counter
 }
 
-// Source is a source of one library's readings. A call that hangs costs readings
-// and never the slot loop: the next ones wait for it, and none is made beside it.
+// Source is a source with one library. A call that hangs loses readings but doesn't block the slot loop: the next
+// readings wait for it, and no other call runs at the same time.
 type Source struct {
 	lib     Library
 	builder *Builder
@@ -62,9 +61,8 @@ var (
 // NewSource calls nothing before the first Read or Watch.
 func NewSource(lib Library, b *Builder) *Source { return &Source{lib: lib, builder: b, deps: b.deps} }
 
-// Read states what was seen of a slot that has just ended. Without a reading there
-// is no batch; errors name what is missing or left out. It returns by four fifths
-// of a slot even when the library doesn't; what that answers later is nobody's.
+// Read returns the batch of a slot that has just ended. Without a reading there is no batch; errors list what is
+// missing or left out. It returns after four fifths of a slot even if the library doesn't; a later answer is dropped.
 func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
 	seen, err := s.run(ctx, slot.Length*4/5, func() Seen { return s.lib.Read(slot) })
 	if err == nil && seen.Nothing {
@@ -82,11 +80,11 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 	return []*wire.Batch{batch}, nil
 }
 
-// lookBound is how long a look between readings, and leaving, may take.
+// lookBound bounds a look between readings, and closing.
 const lookBound = 2 * time.Second
 
-// Watch looks which instances there are, so that a reconfiguration is seen
-// within a second or so. It says nothing of errors: the next Read will.
+// Watch lists the instances, so that a reconfiguration is noticed within about a second. Errors are left to the next
+// Read.
 func (s *Source) Watch() {
 	seen, err := s.run(context.Background(), lookBound, s.lib.Look)
 	switch {
@@ -97,13 +95,13 @@ func (s *Source) Watch() {
 	}
 }
 
-// Commit says that the batch of the last Read is spooled.
+// Commit records that the batch of the last Read is spooled.
 func (s *Source) Commit() { s.builder.Commit() }
 
-// Inform replaces what Info says.
+// Inform sets the result of Info.
 func (s *Source) Inform(info source.Info) { s.info.Store(&info) }
 
-// Info is what the node's stack says of itself, as of the last reading that asked.
+// Info is the information of the last reading that queried it.
 func (s *Source) Info() source.Info {
 	info := s.info.Load()
 	if info == nil {
@@ -114,11 +112,10 @@ func (s *Source) Info() source.Info {
 	return out
 }
 
-// Close leaves the library. It must not run beside Read or Watch; a call that
-// hangs is left behind.
+// Close closes the library. It must not run at the same time as Read or Watch; a call that hangs is left running.
 func (s *Source) Close() {
 	if _, err := s.run(context.Background(), lookBound, func() Seen { s.lib.Close(); return Seen{} }); err != nil {
-		s.deps.Log.Warn(s.lib.Name+" is left as it is", "error", err)
+		s.deps.Log.Warn(s.lib.Name+" was not closed", "error", err)
 	}
 }
 
@@ -128,8 +125,8 @@ type job struct {
 	done  chan Seen
 }
 
-// run does work in a goroutine of its own and waits for it, up to a bound. One
-// that is still running from before is waited for first, and what it saw dropped.
+// run runs work in a goroutine and waits for it, up to a bound. If an earlier run hasn't ended, it waits for that
+// first and drops its result.
 func (s *Source) run(ctx context.Context, bound time.Duration, work func() Seen) (Seen, error) {
 	timer := s.deps.Clock.NewTimer(bound)
 	defer timer.Stop()
@@ -155,7 +152,7 @@ func (s *Source) run(ctx context.Context, bound time.Duration, work func() Seen)
 	}
 }
 
-// ErrBlocked is a call into a library that hasn't returned in time.
+// ErrBlocked means that a call into a library hasn't returned in time.
 var ErrBlocked = errors.New("has not answered")
 
 func (s *Source) blocked(cause error) error {

@@ -140,7 +140,7 @@ func TestLibraryThatHangs(t *testing.T) {
 	}
 	l.clk.Advance(lookBound)
 	<-closed // it can't, and says so
-	if !strings.Contains(log.String(), "is left as it is") || l.closed {
+	if !strings.Contains(log.String(), "was not closed") || l.closed {
 		t.Errorf("the library was closed beside a call, or the log lacks it:\n%s", log)
 	}
 	if blocked() != 4 || l.calls.Load() != 1 || l.delivers != 0 {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Config says where NVML is and what is asked of it.
+// Config has the path of NVML and what is read.
 type Config struct {
 	// Library is the path of libnvidia-ml.so.1; empty: the loader's search.
 	Library string `yaml:"library"`
@@ -13,10 +13,10 @@ type Config struct {
 	GPM bool `yaml:"gpm"`
 }
 
-// DefaultConfig has the loader find the library, and samples activity.
+// DefaultConfig lets the loader find the library, and samples activity.
 func DefaultConfig() Config { return Config{GPM: true} }
 
-// Validate names the value that can't be used.
+// Validate returns an error if the library's path is invalid.
 func (c Config) Validate() error {
 	if c.Library != "" && !filepath.IsAbs(c.Library) {
 		return fmt.Errorf("library %q: must be an absolute path, such as /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",

@@ -12,27 +12,26 @@ import (
 )
 
 const (
-	// waitMS bounds a wait for events, and so the time that ending one takes.
+	// waitMS bounds a wait for events, and so how long stopping takes.
 	waitMS = 200
-	// noInstance is an event's instance id where it has none.
+	// noInstance is the instance id of an event without one.
 	noInstance = 0xFFFFFFFF
-	// eventTypes are the errors that a driver tells of as they happen.
+	// eventTypes are the errors that a driver reports as events.
 	eventTypes = gonvml.EventTypeXidCriticalError | gonvml.EventTypeSingleBitEccError | gonvml.EventTypeDoubleBitEccError
-	// maxQueued bounds what waits for the next reading: a GPU may send thousands.
+	// maxQueued bounds the events waiting for the next reading: a GPU may send thousands.
 	maxQueued = 4096
 )
 
-// events waits for XIDs in a goroutine and keeps them until they are taken.
+// events waits for XIDs in a goroutine and queues them until the next reading.
 type events struct {
-	stop, done chan struct{} // nil: there is no goroutine
+	stop, done chan struct{} // nil: no goroutine is running
 
 	mu     sync.Mutex
 	set    gonvml.EventSet
 	uuids  map[gonvml.Device]string // registered
 	queue  []local.XID
-	failed bool // the goroutine ended by itself
-	// twice are events of the set before that this one may tell, too: they came
-	// while both were registered.
+	failed bool // the goroutine ended because of an error
+	// twice are events of the previous set that this one may report again: they came while both were registered.
 	twice []gonvml.EventData
 }
 
@@ -45,12 +44,12 @@ func (e *events) take() []local.XID {
 	return out
 }
 
-// listen makes sure that somebody waits for the events of all GPUs.
+// listen starts the goroutine that waits for the events of all GPUs, unless it is running.
 func (s *Source) listen(present []*gpu) {
 	e := s.events
 	if !s.lib.haveAll("nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents",
 		"nvmlDeviceGetSupportedEventTypes") {
-		s.sayOnce("XIDs aren't seen: the library has no events")
+		s.sayOnce("XIDs aren't visible: the library has no events")
 		return
 	}
 	if e.ended() {
@@ -60,7 +59,7 @@ func (s *Source) listen(present []*gpu) {
 	if e.stop == nil {
 		set, ret := s.lib.api.EventSetCreate()
 		if ret != gonvml.SUCCESS {
-			s.sayOnce("XIDs aren't seen: no event set", "error", ret)
+			s.sayOnce("XIDs aren't visible: creating an event set failed", "error", ret)
 			return
 		}
 		e.set, e.uuids = set, map[gonvml.Device]string{}
@@ -70,7 +69,7 @@ func (s *Source) listen(present []*gpu) {
 			s.register(g)
 		}
 		if g.mig && os.Geteuid() != 0 {
-			s.sayOnce("XIDs of MIG instances aren't seen, only those of whole GPUs: that needs root")
+			s.sayOnce("XIDs of MIG instances aren't visible, only those of whole GPUs: they require root")
 		}
 	}
 	if e.stop == nil {
@@ -79,14 +78,14 @@ func (s *Source) listen(present []*gpu) {
 	}
 }
 
-// ended says that the goroutine ended by itself.
+// ended returns whether the goroutine ended because of an error.
 func (e *events) ended() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.failed
 }
 
-// register adds a GPU's events to the set, which may be waited for meanwhile.
+// register adds a GPU's events to the set, which may be waited for at the same time.
 func (s *Source) register(g *gpu) {
 	e := s.events
 	e.mu.Lock()
@@ -99,11 +98,11 @@ func (s *Source) register(g *gpu) {
 		e.uuids[g.dev] = g.uuid
 	case gonvml.ERROR_GPU_IS_LOST:
 	default:
-		s.sayOnce("XIDs of a GPU aren't seen", "gpu", g.uuid, "error", ret)
+		s.sayOnce("XIDs of a GPU aren't visible", "gpu", g.uuid, "error", ret)
 	}
 }
 
-// enlist registers what a GPU can tell of.
+// enlist registers the events that a GPU supports.
 func enlist(dev gonvml.Device, set gonvml.EventSet) gonvml.Return {
 	types, ret := dev.GetSupportedEventTypes()
 	if ret != gonvml.SUCCESS {
@@ -115,8 +114,8 @@ func enlist(dev gonvml.Device, set gonvml.EventSet) gonvml.Return {
 	return dev.RegisterEvents(types&eventTypes, set)
 }
 
-// wait takes events until it is stopped. When a GPU is lost, it goes on with the
-// others; any other error ends it, and the next reading begins anew.
+// wait receives events until it is stopped. When a GPU is lost, it continues with the others; any other error ends
+// it, and the next reading starts again.
 func (s *Source) wait(stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	for {
@@ -133,7 +132,7 @@ func (s *Source) wait(stop <-chan struct{}, done chan<- struct{}) {
 			s.events.onlyOnce()
 		case ret == gonvml.ERROR_GPU_IS_LOST && s.renewSet():
 		default:
-			s.deps.Log.Warn("waiting for XIDs ended; the next reading begins anew", "error", ret)
+			s.deps.Log.Warn("waiting for XIDs failed; the next reading starts it again", "error", ret)
 			s.events.mu.Lock()
 			s.events.failed = true
 			s.events.mu.Unlock()
@@ -148,9 +147,8 @@ func (e *events) current() gonvml.EventSet {
 	return e.set
 }
 
-// renewSet makes a set of the GPUs that aren't lost; false: none was, or it
-// failed. What the old set still holds is taken: most before the new one is
-// there, the rest after, so that nothing falls between the two.
+// renewSet creates a set of the GPUs that aren't lost; false: none was, or it failed. The old set's remaining events
+// are read partly before and partly after the new one exists, so that none is lost in between.
 func (s *Source) renewSet() bool {
 	s.drain()
 	e := s.events
@@ -176,7 +174,7 @@ func (s *Source) renewSet() bool {
 	return fewer
 }
 
-// drain takes what the set has without waiting for more.
+// drain reads the set's events without waiting for more.
 func (s *Source) drain() {
 	e := s.events
 	e.mu.Lock()
@@ -186,7 +184,7 @@ func (s *Source) drain() {
 	}
 }
 
-// pending are the events that a set has by now; a set that can't be asked has none.
+// pending returns the current events of a set; none if it can't be read.
 func pending(set gonvml.EventSet) (out []gonvml.EventData) {
 	for len(out) < maxQueued {
 		data, ret := set.Wait(0)
@@ -198,14 +196,14 @@ func pending(set gonvml.EventSet) (out []gonvml.EventData) {
 	return out
 }
 
-// onlyOnce says that the set has told all it had when it took over.
+// onlyOnce ends the check for repeated events: the set has reported all that it had when it took over.
 func (e *events) onlyOnce() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.twice = nil
 }
 
-// happened takes one event of the current set.
+// happened handles one event of the current set.
 func (s *Source) happened(data gonvml.EventData) {
 	e := s.events
 	e.mu.Lock()
@@ -217,7 +215,7 @@ func (s *Source) happened(data gonvml.EventData) {
 	s.keep(data)
 }
 
-// keep counts an event, and queues an XID. The lock on events is held.
+// keep counts an event, and queues an XID. The caller holds the lock on events.
 func (s *Source) keep(data gonvml.EventData) {
 	switch data.EventType {
 	case gonvml.EventTypeSingleBitEccError:
@@ -227,7 +225,7 @@ func (s *Source) keep(data gonvml.EventData) {
 	case gonvml.EventTypeXidCriticalError:
 		e := s.events
 		uuid, known := e.uuids[data.Device]
-		if !known { // told with a handle of its own
+		if !known { // the event has another handle of the GPU
 			var ret gonvml.Return
 			uuid, ret = data.Device.GetUUID()
 			known = ret == gonvml.SUCCESS
@@ -255,7 +253,7 @@ func partOf(data gonvml.EventData) gpustate.Part {
 	return gpustate.ComputeInstance(data.GpuInstanceId, data.ComputeInstanceId)
 }
 
-// close ends the goroutine and frees the set; what is queued stays.
+// close ends the goroutine and frees the set; queued events stay.
 func (e *events) close() {
 	if e.stop == nil {
 		return

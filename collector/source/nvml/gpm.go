@@ -10,8 +10,8 @@ import (
 	"github.com/gputally/gputally/collector/source/local"
 )
 
-// minWindow is the least time between two samples: the counters behind them are
-// refreshed no more often (nvml.h, nvmlGpmMetricsGet).
+// minWindow is the minimum time between two samples: the underlying counters are not refreshed more often (nvml.h,
+// nvmlGpmMetricsGet).
 const minWindow = 100 * time.Millisecond
 
 // gpmMetrics maps NVML's metrics to DCGM's fields: percent to ratios, MiB/s to B/s.
@@ -19,7 +19,7 @@ var gpmMetrics = []struct {
 	metric gonvml.GpmMetricId
 	field  uint32
 	factor float64
-	gpu    bool // only a whole GPU has it
+	gpu    bool // only whole GPUs have it
 }{
 	{gonvml.GPM_METRIC_GRAPHICS_UTIL, field.GREngineActive, 0.01, false},
 	{gonvml.GPM_METRIC_SM_UTIL, field.SMActive, 0.01, false},
@@ -33,7 +33,7 @@ var gpmMetrics = []struct {
 	{gonvml.GPM_METRIC_PCIE_RX_PER_SEC, 1010, mib, true},
 }
 
-// samplerKey is the GPU instance that is sampled, for as long as it is the same.
+// samplerKey identifies a sampled GPU instance.
 type samplerKey struct {
 	gi            int64 // -1: the GPU
 	profile, uuid string
@@ -41,10 +41,10 @@ type samplerKey struct {
 
 var boardSampler = samplerKey{gi: -1}
 
-// keyOf is for the only compute instance of a GPU instance.
+// keyOf is the key of the GPU instance of an only compute instance.
 func keyOf(k local.Key) samplerKey { return samplerKey{int64(k.GI), k.Profile, k.UUID} }
 
-// sampler has the last sample, and room for the next.
+// sampler has the last sample, and space for the next.
 type sampler struct {
 	last, next gonvml.GpmSample
 	at         time.Time
@@ -60,7 +60,7 @@ func (s *Source) supportsGPM(dev gonvml.Device) bool {
 	return ret == gonvml.SUCCESS && support.IsSupportedDevice != 0
 }
 
-// sampler is made when it is first asked for; nil: there is no memory for it.
+// sampler returns the sampler of a key and creates it on first use; nil: NVML has no memory for it.
 func (s *Source) sampler(g *gpu, key samplerKey) (*sampler, gonvml.Return) {
 	if sp := g.samplers[key]; sp != nil {
 		return sp, gonvml.SUCCESS
@@ -79,8 +79,8 @@ func (s *Source) sampler(g *gpu, key samplerKey) (*sampler, gonvml.Return) {
 	return sp, ret
 }
 
-// pruneSamplers frees those of instances that aren't there any more, so that one
-// made again begins anew.
+// pruneSamplers frees the samplers of instances that no longer exist, so that one created again starts with a first
+// sample.
 func (g *gpu) pruneSamplers() {
 	for key, sp := range g.samplers {
 		wanted := key == boardSampler
@@ -121,7 +121,7 @@ func (r *reader) activity(g *gpu, key samplerKey, slot source.Slot, take func(go
 		r.absent(absentFirstSample)
 	case window < minWindow:
 		r.absent(absentWindow)
-		return // the older one stays: the next window is long enough
+		return // the older sample stays: the next window is long enough
 	case window > slot.Length*3/2:
 		r.absent(absentWindow)
 	default:
@@ -131,7 +131,7 @@ func (r *reader) activity(g *gpu, key samplerKey, slot source.Slot, take func(go
 	sp.at, sp.seeded = at, true
 }
 
-// means adds what lies between the two samples.
+// means adds the means between the two samples.
 func (r *reader) means(sp *sampler, gpu bool) {
 	q := &r.s.query
 	q.Sample1, q.Sample2, q.NumMetrics = sp.last, sp.next, 0

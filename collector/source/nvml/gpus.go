@@ -13,28 +13,28 @@ import (
 	"github.com/gputally/gputally/collector/source/local"
 )
 
-// renewAfter is how often NVML is initialised anew while a GPU is lost: it
-// counts the GPUs only then, and one that was reset is back only then.
+// renewAfter is the interval at which NVML is initialised again while a GPU is lost: it counts the GPUs only then,
+// and a GPU that was reset reappears only then.
 const renewAfter = 5 * time.Minute
 
-// gpu is what is kept of a GPU from reading to reading.
+// gpu is the state of a GPU from reading to reading.
 type gpu struct {
 	uuid, name string
 	index      int
-	slices     uint32 // compute slices; 0: the device doesn't tell
+	slices     uint32 // compute slices; 0: not reported
 	mig, lost  bool
 
-	dev       gonvml.Device // nil: not known since the last initialisation
+	dev       gonvml.Device // nil: unknown since the last initialisation
 	gpm       bool
 	profiles  []profile
-	profiled  bool // profiles were asked for
+	profiled  bool // profiles were read
 	samplers  map[samplerKey]*sampler
-	values    []local.Value // scratch, and so are the next
+	values    []local.Value // reused, like the next
 	instances []instance
 	listed    []local.Instance
 }
 
-// forget drops what an initialisation was good for.
+// forget clears what is valid for one initialisation only.
 func (g *gpu) forget() { g.dev, g.profiles, g.profiled, g.gpm = nil, nil, false, false }
 
 func (s *Source) anyLost() bool {
@@ -46,9 +46,8 @@ func (s *Source) anyLost() bool {
 	return false
 }
 
-// enumerate lists the GPUs by index. One that is lost has no UUID any more, so
-// those that were known and are missing are listed as lost. It is complete when
-// every index was answered; an error that the driver is gone comes alone.
+// enumerate lists the GPUs by index. A lost GPU no longer has a UUID, so known GPUs that are missing are listed as
+// lost. It is complete if every index was answered; an error that the driver is unloaded is returned alone.
 func (s *Source) enumerate() (present []*gpu, complete bool, err error) {
 	count, ret := s.lib.api.DeviceGetCount()
 	if ret != gonvml.SUCCESS {
@@ -66,7 +65,7 @@ func (s *Source) enumerate() (present []*gpu, complete bool, err error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("gpu at index %d: %w", i, err))
 		case found[g.uuid]:
-			errs = append(errs, fmt.Errorf("gpu at index %d: UUID %s is another one's, too", i, g.uuid))
+			errs = append(errs, fmt.Errorf("gpu at index %d: UUID %s is also another GPU's", i, g.uuid))
 		default:
 			found[g.uuid], g.lost = true, false
 			present = append(present, g)
@@ -78,7 +77,7 @@ func (s *Source) enumerate() (present []*gpu, complete bool, err error) {
 		case lostIndices > 0:
 			g.lose()
 			present = append(present, g)
-		case len(errs) == 0: // taken out, or not attached since the driver was loaded
+		case len(errs) == 0: // removed, or not attached since the driver was loaded
 			g.freeSamplers()
 			delete(s.gpus, uuid)
 		}
@@ -87,7 +86,7 @@ func (s *Source) enumerate() (present []*gpu, complete bool, err error) {
 	return present, len(errs) == 0, errors.Join(errs...)
 }
 
-// at is the GPU at an index.
+// at returns the GPU at an index.
 func (s *Source) at(index int) (*gpu, error) {
 	dev, ret := s.lib.api.DeviceGetHandleByIndex(index)
 	if ret != gonvml.SUCCESS {
@@ -116,7 +115,7 @@ func (s *Source) at(index int) (*gpu, error) {
 	return g, nil
 }
 
-// lose takes a GPU as lost; samples from before are no use after it.
+// lose marks a GPU as lost; its earlier samples can't be used any more.
 func (g *gpu) lose() {
 	g.lost = true
 	for _, sp := range g.samplers {
@@ -124,7 +123,7 @@ func (g *gpu) lose() {
 	}
 }
 
-// read reads all of a GPU: who it is, its instances, and values.
+// read reads a GPU's identity, instances and values.
 func (s *Source) read(g *gpu, slot source.Slot) (local.GPU, error) {
 	if !g.lost {
 		if err := s.layout(g); lost(err) {
@@ -151,7 +150,7 @@ func (s *Source) read(g *gpu, slot source.Slot) (local.GPU, error) {
 	return b, nil
 }
 
-// GPU is what is known without values.
+// board returns what is known without values.
 func (g *gpu) board() local.GPU {
 	b := local.GPU{UUID: g.uuid, Model: g.name, Index: uint32(g.index), Slices: g.slices, MIG: g.mig, Lost: g.lost}
 	if !g.lost {
@@ -160,8 +159,8 @@ func (g *gpu) board() local.GPU {
 	return b
 }
 
-// layouts lists the GPUs with their instances only, for a look between
-// readings; one that fails isn't listed. It fails when the driver is away.
+// layouts lists the GPUs with their instances only, for a look between readings, without those that fail. It fails if
+// the driver is unloaded.
 func (s *Source) layouts() (boards []local.GPU, err error) {
 	present, _, err := s.enumerate()
 	if gone(err) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gputally/gputally/collector/source"
 )
 
-// learn takes up what Info says; it changes with the driver or the GPUs alone.
+// learn sets the result of Info; it changes only with the driver or the GPUs.
 func (s *Source) learn(present []*gpu) {
 	info := source.Info{GPUs: make(map[string]source.GPUInfo, len(present))}
 	known := s.Info()

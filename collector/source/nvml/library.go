@@ -11,21 +11,20 @@ import (
 
 const defaultLibrary = "libnvidia-ml.so.1"
 
-// library is NVML, loaded.
+// library is the loaded NVML.
 type library struct {
 	api    gonvml.Interface
 	handle *dl.DynamicLibrary // never closed: calls stay bound to it
 	has    map[string]bool
 }
 
-// required are functions without which there is nothing to read; go-nvml itself
-// finds the newest version of each.
+// required are the functions that every reading needs; go-nvml itself selects the newest version of each.
 var required = []string{
 	"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString", "nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2",
 	"nvmlDeviceGetUUID", "nvmlDeviceGetName",
 }
 
-// load opens the library at a path, or where the loader finds it.
+// load opens the library at a path, or as found by the loader.
 func load(path string) (*library, error) {
 	name := cmp.Or(path, defaultLibrary)
 	l := &library{handle: dl.New(name, dl.RTLD_LAZY|dl.RTLD_GLOBAL), has: map[string]bool{}}
@@ -41,8 +40,7 @@ func load(path string) (*library, error) {
 	return l, nil
 }
 
-// have says whether the library has a function. A call of one that it lacks
-// ends the process.
+// have returns whether the library has a function. Calling a missing one ends the process.
 func (l *library) have(symbol string) bool {
 	there, known := l.has[symbol]
 	if !known {
@@ -52,7 +50,7 @@ func (l *library) have(symbol string) bool {
 	return there
 }
 
-// haveAll says whether the library has all of several functions.
+// haveAll returns whether the library has all functions.
 func (l *library) haveAll(symbols ...string) bool {
 	for _, s := range symbols {
 		if !l.have(s) {
@@ -62,10 +60,10 @@ func (l *library) haveAll(symbols ...string) bool {
 	return true
 }
 
-// callError is a call that failed, with NVML's own words.
+// callError is the error of a failed call, with NVML's text.
 func callError(call string, ret gonvml.Return) error { return fmt.Errorf("%s: %w", call, ret) }
 
-// gone says that the driver is away, or is another one than was initialised.
+// gone returns whether the driver is unloaded, or another one than was initialised.
 func gone(err error) bool {
 	for _, ret := range []gonvml.Return{
 		gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH,
@@ -79,7 +77,7 @@ func gone(err error) bool {
 
 func lost(err error) bool { return errors.Is(err, gonvml.ERROR_GPU_IS_LOST) }
 
-// advice is what helps against a failed initialisation.
+// advice is a hint about a failed initialisation.
 func advice(ret gonvml.Return) string {
 	switch ret {
 	case gonvml.ERROR_DRIVER_NOT_LOADED:
@@ -89,5 +87,5 @@ func advice(ret gonvml.Return) string {
 	case gonvml.ERROR_NO_PERMISSION:
 		return "/dev/nvidiactl can't be opened"
 	}
-	return "nvidia-smi may tell more"
+	return "run nvidia-smi for more information"
 }

@@ -16,7 +16,7 @@ import (
 type instance struct {
 	key local.Key
 	dev gonvml.Device // nil: it has no compute instance
-	// whole says that the instance is all of its GPU instance.
+	// whole: the instance is all of its GPU instance.
 	whole bool
 }
 
@@ -28,8 +28,8 @@ type profile struct {
 	name             string    // "1g.10gb+me"; empty: the driver doesn't tell
 }
 
-// layout takes up the GPU's mode and instances. It fails where they can't be
-// known; an instance that vanishes meanwhile is left out.
+// layout reads the GPU's MIG mode and instances. It fails if they are unknown; an instance that vanishes meanwhile is
+// left out.
 func (s *Source) layout(g *gpu) error {
 	g.mig = false
 	g.instances = g.instances[:0]
@@ -55,7 +55,7 @@ func (s *Source) layout(g *gpu) error {
 	return nil
 }
 
-// list names the instances as the Builder takes them; room for values is kept.
+// list converts the instances for the Builder and reuses their values.
 func (g *gpu) list() {
 	room := g.listed[:cap(g.listed)]
 	g.listed = g.listed[:0]
@@ -68,12 +68,12 @@ func (g *gpu) list() {
 	}
 }
 
-// vanished is what calls on an instance answer when it was just destroyed.
+// vanished returns whether a return code means that the instance was just destroyed.
 func vanished(ret gonvml.Return) bool {
 	return ret == gonvml.ERROR_NOT_FOUND || ret == gonvml.ERROR_INVALID_ARGUMENT
 }
 
-// computeInstances lists the MIG devices, whose indices have holes.
+// computeInstances lists the MIG devices, whose indices have gaps.
 func (s *Source) computeInstances(g *gpu) error {
 	if !s.lib.haveAll("nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
 		"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId") {
@@ -103,7 +103,7 @@ func (s *Source) computeInstances(g *gpu) error {
 	return nil
 }
 
-// migDevice reads who a MIG device is.
+// migDevice reads a MIG device's identity.
 func (s *Source) migDevice(g *gpu, dev gonvml.Device) (in instance, ret gonvml.Return) {
 	gi, ret := dev.GetGpuInstanceId()
 	if ret != gonvml.SUCCESS {
@@ -130,7 +130,7 @@ func (s *Source) migDevice(g *gpu, dev gonvml.Device) (in instance, ret gonvml.R
 	if vanished(ret) {
 		return in, ret
 	}
-	if _, p, found := strings.Cut(name, " MIG "); found { // as nvidia-smi writes it
+	if _, p, found := strings.Cut(name, " MIG "); found { // as written by nvidia-smi
 		in.key.Profile = p
 		return in, gonvml.SUCCESS
 	}
@@ -138,8 +138,8 @@ func (s *Source) migDevice(g *gpu, dev gonvml.Device) (in instance, ret gonvml.R
 	return in, gonvml.SUCCESS
 }
 
-// profileOf names a MIG device by its attributes, where its name doesn't: by the
-// GPU's profile that has the same figures, else by the figures themselves.
+// profileOf returns a MIG device's profile by its attributes, if its name doesn't contain it: the GPU's profile with
+// the same figures, else one made of the figures.
 func (s *Source) profileOf(g *gpu, a gonvml.DeviceAttributes) string {
 	if a.GpuInstanceSliceCount == 0 {
 		return ""
@@ -161,15 +161,15 @@ func (s *Source) profileOf(g *gpu, a gonvml.DeviceAttributes) string {
 	return fmt.Sprintf("%s%dg.%dgb", part, a.GpuInstanceSliceCount, profileGB(a.MemorySizeMB, memory.Total))
 }
 
-// profileGB is the memory in a profile's name: eighths of the GPU's, rounded up,
-// in whole GB, as NVIDIA's go-nvlib computes it.
+// profileGB is the memory in a profile's name: eighths of the GPU's, rounded up, in whole GB, as in NVIDIA's
+// go-nvlib.
 func profileGB(instanceMB, boardBytes uint64) uint64 {
 	const gb, eighths = 1 << 30, 8
 	share := math.Ceil(float64(instanceMB<<20)/float64(boardBytes)*eighths) / eighths
 	return uint64(math.Round(share * float64((boardBytes+gb-1)/gb)))
 }
 
-// profile asks once what GPU instances a GPU offers; the greatest is the GPU.
+// profile reads once which GPU instances a GPU offers; the largest is the whole GPU.
 func (s *Source) profile(g *gpu) {
 	if g.profiled || !s.lib.have("nvmlDeviceGetGpuInstanceProfileInfo") {
 		return
@@ -196,10 +196,10 @@ func (s *Source) profile(g *gpu) {
 	}
 }
 
-// bareInstances lists GPU instances that have no compute instance. Only root may,
-// and there is nothing to find where compute instances take every slice.
+// bareInstances lists GPU instances without compute instances. It requires root, and is skipped if compute instances
+// have every slice.
 func (s *Source) bareInstances(g *gpu) error {
-	const denied = "GPU instances without compute instances aren't seen: only root may list them"
+	const denied = "GPU instances without compute instances aren't visible: only root may list them"
 	used := uint32(0)
 	for _, in := range g.instances {
 		used += in.key.Slices
@@ -208,7 +208,7 @@ func (s *Source) bareInstances(g *gpu) error {
 		return nil
 	}
 	for _, p := range g.profiles {
-		// go-nvml makes room for as many as this says, and needs room.
+		// go-nvml allocates as many as this says, and requires at least one.
 		list, ret := g.dev.GetGpuInstances(&gonvml.GpuInstanceProfileInfo{Id: p.id, InstanceCount: max(p.most, 1)})
 		switch ret {
 		case gonvml.SUCCESS:
@@ -232,7 +232,7 @@ func (s *Source) bareInstances(g *gpu) error {
 	return nil
 }
 
-// markWhole corrects whole where a GPU instance has several compute instances.
+// markWhole clears whole of a GPU instance with several compute instances.
 func markWhole(g *gpu) {
 	for i := range g.instances {
 		for j := range g.instances {
@@ -243,7 +243,7 @@ func markWhole(g *gpu) {
 	}
 }
 
-// text is a C string in an array of chars.
+// text converts a C string in an array of chars.
 func text(chars []int8) string {
 	var b strings.Builder
 	for _, c := range chars {

@@ -11,8 +11,8 @@ import (
 	"github.com/gputally/gputally/collector/source/local"
 )
 
-// Source reads the GPUs of its own node from NVML. GPUs that can't be read, and
-// why, stand in Read's error beside the batch, which is partial then.
+// Source reads the GPUs of its own node from NVML. GPUs that can't be read are in Read's error; the batch is then
+// partial.
 type Source struct {
 	*local.Source
 	cfg     Config
@@ -22,14 +22,14 @@ type Source struct {
 	lib    *library // nil: not loaded yet
 	up     bool     // initialised
 	upAt   time.Time
-	away   bool // the driver was away since the last reading
+	away   bool // the driver was unloaded since the last reading
 	gpus   map[string]*gpu
 	events *events
 	said   map[string]bool
 	query  gonvml.GpmMetricsGetType // reused: it is 13 KiB
 }
 
-// New loads and calls nothing before the first Read.
+// New returns a source that loads and calls nothing before the first Read.
 func New(cfg Config, b *local.Builder) (*Source, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure nvml: %w", err)
@@ -76,9 +76,9 @@ func (s *Source) deliver(r *local.Reading) {
 	r.XIDs = s.events.take()
 }
 
-// look lists the MIG instances, and sees whether a driver that was away is back.
+// look lists the MIG instances, and checks whether an unloaded driver is loaded again.
 func (s *Source) look() local.Seen {
-	if !s.up && !s.away { // nothing was read yet
+	if !s.up && !s.away { // before the first reading
 		return local.Seen{Idle: true}
 	}
 	err := s.start()
@@ -89,7 +89,7 @@ func (s *Source) look() local.Seen {
 	return local.Seen{Reading: local.Reading{At: s.deps.Clock.Now(), GPUs: boards}, Err: err}
 }
 
-// start initialises NVML unless it is.
+// start initialises NVML unless it is initialised.
 func (s *Source) start() error {
 	if s.up && s.deps.Clock.Since(s.upAt) >= renewAfter && s.anyLost() {
 		s.leave()
@@ -122,14 +122,14 @@ func (s *Source) initialise() error {
 	return nil
 }
 
-// stop leaves a driver that is away; the next reading begins anew.
+// stop shuts down after the driver was unloaded; the next reading initialises it again.
 func (s *Source) stop(cause error) error {
 	s.leave()
 	s.away = true
-	return fmt.Errorf("the driver was unloaded or reloaded, the next reading begins anew: %w", cause)
+	return fmt.Errorf("the driver was unloaded or reloaded, the next reading initialises NVML again: %w", cause)
 }
 
-// leave frees what is held and shuts NVML down.
+// leave frees all handles and shuts NVML down.
 func (s *Source) leave() {
 	if !s.up {
 		return
@@ -140,12 +140,12 @@ func (s *Source) leave() {
 		g.forget()
 	}
 	if ret := s.lib.api.Shutdown(); ret != gonvml.SUCCESS && ret != gonvml.ERROR_UNINITIALIZED {
-		s.deps.Log.Warn("nvml did not shut down", "error", ret)
+		s.deps.Log.Warn("shutting NVML down failed", "error", ret)
 	}
 	s.up = false
 }
 
-// sayOnce logs what stays as it is as long as the process.
+// sayOnce logs a permanent limitation once per process.
 func (s *Source) sayOnce(what string, args ...any) {
 	if !s.said[what] {
 		s.said[what] = true

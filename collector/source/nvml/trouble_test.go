@@ -71,7 +71,7 @@ func TestDriverNotLoaded(t *testing.T) {
 		t.Errorf("Read says %v, want that the module isn't loaded", err)
 	}
 	r.inits(0, 1)
-	if _, err := r.try(); err == nil || !strings.Contains(err.Error(), "the next reading begins anew") {
+	if _, err := r.try(); err == nil || !strings.Contains(err.Error(), "the next reading initialises NVML again") {
 		t.Errorf("Read says %v, want that it begins anew", err)
 	}
 	r.inits(1, 1)
@@ -169,7 +169,7 @@ func TestOthersXIDsWhileOneIsLost(t *testing.T) {
 	r.awaitRenewed()
 	r.sim.Do("xid 2 31; xid 0 13")
 	r.await(2)
-	if strings.Contains(r.logged(), "waiting for XIDs ended") {
+	if strings.Contains(r.logged(), "waiting for XIDs failed") {
 		t.Error("waiting ended with the lost GPU")
 	}
 }
@@ -297,7 +297,7 @@ func TestWaitingForXIDsFails(t *testing.T) {
 	r.read()
 	r.sim.Do("xid 0 31")
 	r.await(1)
-	if got := strings.Count(r.logged(), "waiting for XIDs ended"); got != 1 {
+	if got := strings.Count(r.logged(), "waiting for XIDs failed"); got != 1 {
 		t.Errorf("it was said %d times, want once:\n%s", got, r.logged())
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gputally/gputally/collector/source/local"
 )
 
-// DCGM field ids of what decides nothing (dcgm_fields.h).
+// DCGM field ids of values that are for display only (dcgm_fields.h).
 const (
 	fieldSMClock, fieldMemoryClock, fieldClockReasons    = 100, 101, 112
 	fieldMemoryTemp                                      = 140
@@ -26,8 +26,8 @@ const (
 	milliPer = 1e3
 )
 
-// reader collects values of a GPU or an instance. A call that says that the
-// GPU or the driver is gone ends it.
+// reader collects values of a GPU or an instance. A return code that means that the GPU or the driver is gone ends
+// it.
 type reader struct {
 	s        *Source
 	lib      *library
@@ -44,7 +44,7 @@ func (r *reader) got(id uint32, v float64, what string, ret gonvml.Return) {
 	}
 }
 
-// ok says that a call succeeded.
+// ok returns whether a call succeeded.
 func (r *reader) ok(what string, ret gonvml.Return) bool {
 	if ret == gonvml.SUCCESS {
 		return true
@@ -61,7 +61,7 @@ func (r *reader) ok(what string, ret gonvml.Return) bool {
 
 func (r *reader) absent(why string) { r.s.metrics.absent.WithLabelValues(why).Inc() }
 
-// need says whether the library has a function, and counts where it doesn't.
+// need returns whether the library has a function, and counts a missing one.
 func (r *reader) need(symbol string) bool {
 	if r.lib.have(symbol) {
 		return true
@@ -70,8 +70,7 @@ func (r *reader) need(symbol string) bool {
 	return false
 }
 
-// boardReads are a GPU's own values, in their order; energy comes first, right
-// after its instant.
+// boardReads read a GPU's own values, in order; energy is first, right after its time.
 var boardReads = []func(*reader, *gpu){
 	(*reader).energy,
 	scalar("nvmlDeviceGetPowerUsage", "power", field.PowerWatts, func(d gonvml.Device) (float64, gonvml.Return) {
@@ -93,7 +92,7 @@ var boardReads = []func(*reader, *gpu){
 	(*reader).remappedRows, (*reader).utilization,
 }
 
-// scalar reads a field that is one call's value.
+// scalar reads a field by a single call.
 func scalar(symbol, what string, id uint32, call func(gonvml.Device) (float64, gonvml.Return)) func(*reader, *gpu) {
 	return func(r *reader, _ *gpu) {
 		if r.need(symbol) {
@@ -117,7 +116,7 @@ func eccOf(id uint32, kind gonvml.MemoryErrorType, counter gonvml.EccCounterType
 	})
 }
 
-// GPU reads a GPU and its instances.
+// board reads a GPU and its instances.
 func (r *reader) board(g *gpu, slot source.Slot) {
 	for _, read := range boardReads {
 		if read(r, g); r.fatal != nil {
@@ -139,7 +138,7 @@ func (r *reader) board(g *gpu, slot source.Slot) {
 }
 
 func (r *reader) instance(g *gpu, in *instance, slot source.Slot) {
-	if in.dev == nil { // nothing can run in it
+	if in.dev == nil { // without a compute instance nothing can run in it
 		return
 	}
 	r.memory()
@@ -200,8 +199,8 @@ func (r *reader) clockReasons(*gpu) {
 	r.got(fieldClockReasons, float64(reasons), "clock event reasons", ret)
 }
 
-// memory is the framebuffer's in MiB, of a GPU or of a MIG device. Without v2
-// what is reserved is among the used, and not told.
+// memory is the framebuffer in MiB of a GPU or MIG device. Without v2 the reserved memory is part of the used, and
+// not reported.
 func (r *reader) memory() {
 	if r.lib.have("nvmlDeviceGetMemoryInfo_v2") {
 		m, ret := r.dev.GetMemoryInfo_v2()
@@ -231,7 +230,7 @@ func (r *reader) framebuffer(total, free, used uint64) {
 	)
 }
 
-// remappedRows aren't told while there are MIG instances.
+// remappedRows aren't reported while there are MIG instances.
 func (r *reader) remappedRows(*gpu) {
 	if !r.need("nvmlDeviceGetRemappedRows") {
 		return
@@ -251,7 +250,7 @@ func (r *reader) remappedRows(*gpu) {
 	)
 }
 
-// utilization is never told with MIG: it means nothing there.
+// utilization is never reported with MIG: it has no meaning there.
 func (r *reader) utilization(g *gpu) {
 	if g.mig || !r.need("nvmlDeviceGetUtilizationRates") {
 		return

@@ -11,31 +11,28 @@ import (
 	"github.com/gputally/gputally/internal/jsonstream"
 )
 
-// What an answer may take, whatever its length: the memory of a few bytes such as
-// {} is a hundred times theirs.
+// Bounds of an answer's memory, whatever its length: a few bytes such as {} take a hundred times their size.
 const (
 	// maxValueBytes is the longest series, or other value, as JSON: 150,000 samples.
 	maxValueBytes = 4 << 20
 	// maxLabelBytes is the longest set of labels as JSON.
 	maxLabelBytes = 64 << 10
-	// maxHeldBytes is what all series of an answer may hold, counted as: a series, a
-	// label beside its text, a sample.
+	// maxHeldBytes bounds the memory of all series of an answer, counted as: a series, a label in addition to its
+	// text, a sample.
 	maxHeldBytes = 256 << 20
 	seriesBytes  = 400
 	labelBytes   = 64
 	pointBytes   = 16
 )
 
-// answer is the envelope of the HTTP API (Prometheus, "HTTP API", format
-// overview); isPartial is VictoriaMetrics'.
+// answer is the envelope of the HTTP API (Prometheus, "HTTP API", format overview); isPartial is VictoriaMetrics'.
 type answer struct {
 	status, errorType, message string
 	warnings                   int
 	partial                    bool
 }
 
-// readAnswer reads an answer value by value, none of whose text it keeps; data
-// reads what was asked for.
+// readAnswer reads an answer value by value without keeping its text; data reads the field data.
 func readAnswer(d *jsonstream.Decoder, data func() error) (a answer, err error) {
 	err = d.Members(func(key string) error {
 		switch key {
@@ -98,21 +95,21 @@ func (m *matrix) read(d *jsonstream.Decoder) error {
 	})
 }
 
-// held is how many bytes an answer holds so far.
+// held is the estimated memory of an answer so far.
 type held int
 
 func (h *held) add(bytes int) error {
 	if *h += held(bytes); *h > maxHeldBytes {
-		return fmt.Errorf("%w: its series take more than %d bytes of memory; a match takes fewer of them",
+		return fmt.Errorf("%w: its series take more than %d bytes of memory; select fewer of them by --match",
 			jsonstream.ErrTooLarge, maxHeldBytes)
 	}
 	return nil
 }
 
-// labels are a series'.
+// labels are a series' labels.
 type labels map[string]string
 
-// UnmarshalJSON refuses more labels than any series has.
+// UnmarshalJSON refuses label sets over maxLabelBytes.
 func (l *labels) UnmarshalJSON(text []byte) error {
 	if len(text) > maxLabelBytes {
 		return fmt.Errorf("%w: a series has %d bytes of labels, more than %d", jsonstream.ErrTooLarge, len(text),
@@ -133,16 +130,15 @@ type points []point
 // leastPoint is the shortest sample with its comma: [1,1],
 const leastPoint = 6
 
-// UnmarshalJSON reads pairs of a time in seconds and a value in quotes. An
-// answer holds some 100,000 of them, so that they are not taken apart by
-// reflection; that it is JSON the decoder has seen to.
+// UnmarshalJSON reads pairs of a time in seconds and a value in quotes. It doesn't use reflection, since an answer
+// has some 100,000 of them; the decoder has checked that it is JSON.
 func (p *points) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" {
 		return nil
 	}
 	rest, ok := bytes.CutPrefix(text, []byte("["))
 	if !ok {
-		return errors.New("samples are no array")
+		return errors.New("samples are not an array")
 	}
 	*p = make(points, 0, min(bytes.Count(rest, []byte("[")), 1+len(rest)/leastPoint))
 	for {
@@ -172,7 +168,7 @@ func parsePoint(text []byte) (p point, err error) {
 		return p, errors.New("a sample's time is not a number of seconds")
 	}
 	if p.value, err = strconv.ParseFloat(string(bytes.Trim(value, "\" \t\r\n")), 64); err != nil {
-		return p, errors.New("a sample's value is no number")
+		return p, errors.New("a sample's value is not a number")
 	}
 	p.ms = int64(math.Round(seconds * 1000))
 	return p, nil

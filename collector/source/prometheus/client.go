@@ -18,7 +18,7 @@ import (
 	"github.com/gputally/gputally/internal/jsonstream"
 )
 
-// QueryError is a query that has no whole answer.
+// QueryError is a query without a complete answer.
 type QueryError struct {
 	URL      string // without a password
 	Query    string // shortened
@@ -27,17 +27,17 @@ type QueryError struct {
 }
 
 func (e *QueryError) Error() string {
-	return fmt.Sprintf("ask %s for %s, window %s to %s: %v", e.URL, e.Query, e.From.UTC().Format(time.RFC3339),
+	return fmt.Sprintf("query %s for %s, window %s to %s: %v", e.URL, e.Query, e.From.UTC().Format(time.RFC3339),
 		e.To.UTC().Format(time.RFC3339), e.Err)
 }
 
 // Unwrap gives the cause.
 func (e *QueryError) Unwrap() error { return e.Err }
 
-// errNoAnswer is a question that is worth asking again.
+// errNoAnswer means that the query may succeed if repeated.
 var errNoAnswer = errors.New("no answer")
 
-// client asks one server.
+// client queries one server.
 type client struct {
 	base     *url.URL
 	http     *http.Client
@@ -50,10 +50,10 @@ type client struct {
 	metrics  *metrics
 }
 
-// shown is the server's URL for people.
+// shown is the server's URL for display.
 func (c *client) shown() string { return c.base.Redacted() }
 
-// query asks for the stored samples of a selector in [from, to).
+// query returns the stored samples of a selector in [from, to).
 func (c *client) query(ctx context.Context, selector string, from, to time.Time) ([]matrixSeries, error) {
 	last := to.UnixMilli() - 1 // a range includes its end
 	form := url.Values{
@@ -66,13 +66,13 @@ func (c *client) query(ctx context.Context, selector string, from, to time.Time)
 		return got.read(d)
 	})
 	if err == nil && got.resultType != "matrix" {
-		err = errors.New("answered with something else than a matrix")
+		err = errors.New("the answer is not a matrix")
 	}
 	return got.series, err
 }
 
-// labelValues asks for the values of a label among the series that any of the
-// selectors matches. Only the index is read.
+// labelValues returns the values of a label among the series that any of the selectors matches. It reads only the
+// index.
 func (c *client) labelValues(ctx context.Context, label string, selectors []string, from, to time.Time) ([]string,
 	error,
 ) {
@@ -94,7 +94,7 @@ func (c *client) labelValues(ctx context.Context, label string, selectors []stri
 	return got, err
 }
 
-// whole refuses what isn't all that was asked for.
+// whole returns an error if the answer is incomplete.
 func (a answer) whole() error {
 	switch {
 	case a.status != "success":
@@ -107,7 +107,7 @@ func (a answer) whole() error {
 	return nil
 }
 
-// ask asks until there is an answer, or too often; data reads what it is about.
+// ask repeats a query until it succeeds, at most Attempts times; data reads the field data.
 func (c *client) ask(ctx context.Context, method, path string, form url.Values,
 	data func(*jsonstream.Decoder) error,
 ) error {
@@ -130,7 +130,7 @@ func (c *client) ask(ctx context.Context, method, path string, form url.Values,
 	}
 }
 
-// busy are states in which a server, or the proxy before it, may answer soon.
+// busy are statuses after which a server, or the proxy before it, may soon answer.
 var busy = []int{
 	http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
 	http.StatusGatewayTimeout,
@@ -169,7 +169,7 @@ func (c *client) askOnce(ctx context.Context, method, path string, form url.Valu
 	case errors.Is(err, jsonstream.ErrTooLarge):
 		return got, err
 	}
-	return got, fmt.Errorf("answered what is not the HTTP API's JSON, %s: byte %d of %d or more",
+	return got, fmt.Errorf("the answer is not the HTTP API's JSON, %s: byte %d of %d or more",
 		exporter.Described(resp), d.InputOffset(), d.BytesRead())
 }
 
@@ -183,7 +183,7 @@ func (c *client) request(ctx context.Context, method, path string, form url.Valu
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), body)
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", unwrapURL(err))
+		return nil, fmt.Errorf("create request: %w", unwrapURL(err))
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -195,7 +195,7 @@ func (c *client) request(ctx context.Context, method, path string, form url.Valu
 	return req, nil
 }
 
-// refused is an answer that isn't 200.
+// refused is the error of an answer that isn't 200.
 func refused(resp *http.Response, d *jsonstream.Decoder) error {
 	got, err := readAnswer(d, d.Skip)
 	switch {
@@ -208,16 +208,15 @@ func refused(resp *http.Response, d *jsonstream.Decoder) error {
 		refusal(got.errorType, got.message))
 }
 
-// errorTypes are the API's; of an error nothing else is told, since the message is
-// whatever the other side puts there.
+// errorTypes are the API's error types. Errors contain only the type, since the message may contain anything.
 var errorTypes = []string{
 	"timeout", "canceled", "execution", "bad_data", "internal", "unavailable", "not_found", "not_acceptable",
 }
 
-// refusal is the API's error. A query over --query.max-samples is too large.
+// refusal returns the API's error. A query over --query.max-samples is too large.
 func refusal(errorType, message string) error {
 	if !slices.Contains(errorTypes, errorType) {
-		errorType = "of a type that is not known"
+		errorType = "of an unknown type"
 	}
 	err := fmt.Errorf("an error, %s, with a message of %d bytes: the server's log or its own page has it", errorType,
 		len(message))
@@ -227,8 +226,7 @@ func refusal(errorType, message string) error {
 	return err
 }
 
-// unwrapURL takes off net/http's own mention of the URL, which may carry a
-// password; the caller names the server.
+// unwrapURL removes the URL, which may contain a password, from an error of net/http; the caller adds the server.
 func unwrapURL(err error) error {
 	var withURL *url.Error
 	if errors.As(err, &withURL) {

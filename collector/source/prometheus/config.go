@@ -10,37 +10,34 @@ import (
 	"github.com/gputally/gputally/internal/trust"
 )
 
-// Config says which history is read.
+// Config is which history is read.
 type Config struct {
-	// URL is that of the server, with the path in front of /api/v1 if there is any.
+	// URL is the server's URL, including any path before /api/v1.
 	URL string
-	// Match is a selector that the series must match too: {cluster="a"}.
+	// Match is an additional selector for the series: {cluster="a"}.
 	Match string
-	// BearerToken authorises each request; empty: none. It is sent over TLS, or to
-	// this machine.
+	// BearerToken authorises each request; empty: none. It is sent over TLS or to a loopback address only.
 	BearerToken string
 	// From and To are the slots that will be read, [From, To).
 	From, To time.Time
-	// LeadIn is what is read before From, for what counters were then.
+	// LeadIn is how long before From history is read, for the previous values of counters.
 	LeadIn time.Duration
 	// AllowCoarse reads a history whose scrape interval is longer than the slot.
 	AllowCoarse bool
-	// Rules say what rows mean; targets, timeout and body_limit_bytes of it have no
-	// meaning here.
+	// Rules determine what rows mean; its targets, timeout and body_limit_bytes are not used.
 	Rules exporter.Config
 
 	// FirstWindow is the first window's length, MaxWindow bounds all.
 	FirstWindow, MaxWindow time.Duration
-	PointsPerQuery         int           // samples that a window is planned for
+	PointsPerQuery         int           // number of samples for which a window is planned
 	BodyLimitBytes         int64         // of one answer, uncompressed
 	Timeout                time.Duration // of one query
-	// Attempts is how often a query is asked that gets no answer, RetryMin the
-	// first pause between two.
+	// Attempts is how often a failing query is sent, RetryMin the first pause between two attempts.
 	Attempts int
 	RetryMin time.Duration
 }
 
-// DefaultConfig lacks URL, From and To.
+// DefaultConfig sets all but URL, From and To.
 func DefaultConfig() Config {
 	return Config{
 		LeadIn: time.Hour, Rules: exporter.DefaultConfig(),
@@ -50,7 +47,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every wrong value.
+// Validate returns an error for each invalid value.
 func (c Config) Validate() error {
 	var p config.Problems
 	p.Add(c.validateURL())
@@ -74,9 +71,9 @@ func (c Config) validateURL() error {
 	case err != nil:
 		return fmt.Errorf("url %q: %w, as in http://prometheus:9090", config.Redacted(c.URL), err)
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("url %q: must end with the path in front of /api/v1", u.Redacted())
+		return fmt.Errorf("url %q: must end with the path before /api/v1", u.Redacted())
 	case c.BearerToken != "" && u.Scheme == "http" && !trust.Loopback(u.Hostname()):
-		return fmt.Errorf("url %q: a bearer token is not sent without TLS: use https", u.Redacted())
+		return fmt.Errorf("url %q: a bearer token is sent with TLS only: use https", u.Redacted())
 	}
 	return nil
 }

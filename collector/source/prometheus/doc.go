@@ -1,35 +1,28 @@
-// Package prometheus is a source that reads the history of dcgm-exporters out of
-// a Prometheus, or whatever answers its HTTP API (Thanos, Mimir,
-// VictoriaMetrics): raw samples in, one batch of facts per node and slot out,
-// by package exporter's own rules.
+// Package prometheus is a source that reads the history of dcgm-exporters from a Prometheus, or another server with
+// its HTTP API (Thanos, Mimir, VictoriaMetrics): raw samples in, one batch of facts per node and slot out, by the
+// rules of package exporter.
 //
-// How it reads. Not by query_range: that repeats a series' last value for five
-// minutes and hides when it ended. It asks instant queries with a range selector,
-// `{__name__=~"…"}[600s]`, whose answers are the stored samples themselves with
-// the times at which they were scraped, each sample once. A window is as long as
-// its answer stays below PointsPerQuery and BodyLimitBytes: it is measured by
-// the window before, and halved where the answer is too large for either side.
+// Queries: query_range would repeat a series' last value for five minutes and hide when it ended. Instead, instant
+// queries with a range selector, `{__name__=~"…"}[600s]`, return the stored samples themselves with the times at
+// which they were scraped, each sample once. The length of a window is planned from the previous one so that its
+// answer stays below PointsPerQuery and BodyLimitBytes, and halved if the answer is too large for the server or this
+// program.
 //
 // Invariants:
-//   - A sample counts for the slot in which it was scraped, and no other. A slot
-//     in which a node has no sample has no batch: nobody saw it.
-//   - Of the scrapes of one exporter in a slot only the last counts, as if it had
-//     been scraped then: series that ended before it, such as those of the pod
-//     that held the GPU first, are no part of it.
-//   - An exporter is a Prometheus job on a node. That its pod got another address
-//     changes nothing; where both showed a GPU in one slot the later one counts.
-//   - Counters, XIDs and MIG are followed from LeadIn before the first slot, so
-//     that a window's first slot knows its energy where there is history before
-//     it.
-//   - Owners are read as package exporter does. Whether Prometheus renamed a job's
-//     labels to exported_… is decided for the whole time that is read: history
-//     from before and after a change of honor_labels is two imports.
-//   - All or nothing: an answer that is an error, partial, cut off or carries
-//     warnings is none (QueryError). Its error says status, content type, length
-//     and place, and nothing that the answer says; redirects are not followed.
+//   - A sample counts only for the slot in which it was scraped. A slot in which a node has no sample has no batch:
+//     it is unobserved.
+//   - Of the scrapes of one exporter in a slot only the last counts, as in a live scrape: series that ended before
+//     it, such as those of an earlier pod on the GPU, are ignored.
+//   - An exporter is identified by its Prometheus job and its node, so that its pod's address may change; if two
+//     addresses report a GPU in one slot the later one counts.
+//   - Counters, XIDs and MIG are read from LeadIn before the first slot on, so that the energy of the first slot is
+//     known if there is history before it.
+//   - Owners are read as in package exporter. Whether Prometheus renamed a job's labels to exported_… is determined
+//     for the whole time that is read: import history before and after a change of honor_labels separately.
+//   - All or nothing: an error, or an answer that is partial, truncated or has warnings, is a QueryError with status,
+//     content type, length and position, but no text of the answer; redirects are not followed.
 //
-// What can go wrong: Prometheus is away or overloaded (asked again, then a
-// QueryError with URL, query and window), its scrape interval is longer than the
-// slot (IntervalError, before anything else), GPUs that can't be believed (left
-// out and named in the error beside the batches).
+// Errors: Prometheus is unavailable or overloaded (retried, then a QueryError with URL, query and window); its scrape
+// interval is longer than the slot (IntervalError, before any batch); GPUs with contradictory data (left out and
+// named in the error, beside the batches).
 package prometheus

@@ -20,8 +20,8 @@ func newMetrics(reg prom.Registerer) *metrics {
 			"Queries to the Prometheus that history is read from, by result.", "result"),
 		points: r.Counter("samples_total", "Samples read from Prometheus."),
 		superseded: r.Counter("samples_superseded_total",
-			"Samples of slots in which their exporter was scraped again later."),
-		windows: r.Gauge("window_seconds", "Length of the window that the last query asked for."),
+			"Samples dropped because their exporter was scraped again in the same slot."),
+		windows: r.Gauge("window_seconds", "Length of the window of the last query."),
 	}
 	telemetry.Zero(m.queries, "ok", "error")
 	return m

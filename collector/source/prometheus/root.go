@@ -21,10 +21,10 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Deps are what a Source works with.
+// Deps are a Source's dependencies.
 type Deps struct {
 	Cluster string
-	// HTTPClient carries what TLS needs.
+	// HTTPClient has the TLS settings.
 	HTTPClient *http.Client
 	Clock      clock.Clock
 	Log        *slog.Logger
@@ -39,20 +39,19 @@ type Source struct {
 	client   *client
 	history  *exporter.History
 	selector string
-	display  string // the selector for people
+	display  string // the selector, for display
 
 	led     bool            // the lead-in was read
 	renamed map[string]bool // jobs whose exporters' labels were renamed
 	window  *window
 	length  time.Duration // of the next window
-	ceiling time.Duration // of windows: longer ones are too large
+	ceiling time.Duration // of windows: longer ones were too large
 	checked bool          // the scrape interval was compared with the slot
 }
 
 var _ source.Source = (*Source)(nil)
 
-// IntervalError says that the history is coarser than the slot: most slots would
-// be unobserved.
+// IntervalError means that the scrape interval is longer than the slot: most slots would be unobserved.
 type IntervalError struct{ Interval, Slot time.Duration }
 
 func (e *IntervalError) Error() string {
@@ -60,7 +59,7 @@ func (e *IntervalError) Error() string {
 		"be unobserved", e.Interval, e.Slot)
 }
 
-// New makes a source that asks nothing until Read.
+// New returns a source that queries nothing until Read.
 func New(cfg Config, deps Deps) (*Source, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure prometheus source: %w", err)
@@ -89,7 +88,7 @@ func New(cfg Config, deps Deps) (*Source, error) {
 	return s, nil
 }
 
-// anyName matches the names of all fields, and some more.
+// anyName matches the names of all fields, and some others.
 const anyName = "DCGM_FI_.*|dcgm_.*"
 
 func quoted(names []string) []string {
@@ -100,7 +99,7 @@ func quoted(names []string) []string {
 	return out
 }
 
-// selectorOf is the selector of series by name; match and more narrow it down.
+// selectorOf is the selector of series by name; match and more restrict it.
 func selectorOf(names, match string, more ...string) string {
 	parts := []string{fmt.Sprintf("__name__=~%q", names)}
 	match = strings.TrimSpace(match)
@@ -111,10 +110,9 @@ func selectorOf(names, match string, more ...string) string {
 	return "{" + strings.Join(append(parts, more...), ",") + "}"
 }
 
-// Read states what the slot's scrapes showed, with origin IMPORT and the window
-// [From, To). Slots lie in it and ascend. A QueryError or an IntervalError
-// means that nothing is known of the slot; any other error comes with batches
-// and is about GPUs that were left out.
+// Read returns the batches of the slot's scrapes, with origin IMPORT and the window [From, To). Slots must be inside
+// it and ascend. After a QueryError or an IntervalError nothing is known of the slot; any other error comes with
+// batches and lists GPUs that were left out.
 func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
 	if slot.Start.Before(s.cfg.From) || slot.End().After(s.cfg.To) {
 		return nil, fmt.Errorf("read slot %s: lies outside of %s to %s", slot.Start, s.cfg.From, s.cfg.To)
@@ -131,8 +129,7 @@ func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 	return batches, err
 }
 
-// leadIn reads what was before the first slot, once: batches of it are nobody's,
-// what counters showed is remembered.
+// leadIn reads the time before the first slot, once: its batches are dropped, the counters' values are kept.
 func (s *Source) leadIn(ctx context.Context, first source.Slot) error {
 	if s.led {
 		return nil
@@ -153,9 +150,8 @@ func (s *Source) leadIn(ctx context.Context, first source.Slot) error {
 	return nil
 }
 
-// learnRenamed finds the jobs in which a Prometheus renamed the exporters' own
-// labels. In a slot in which a node's GPUs are all free no row of it shows that,
-// and the plain labels would make the exporter's pod their owner.
+// learnRenamed finds the jobs in which a Prometheus renamed the exporters' own labels. In a slot in which all GPUs of
+// a node are free its rows don't show that, and the plain labels would make the exporter's pod their owner.
 func (s *Source) learnRenamed(ctx context.Context) error {
 	var selectors []string
 	for _, label := range exporter.RenamedLabels {
@@ -196,14 +192,14 @@ func (s *Source) read(ctx context.Context, slot source.Slot) ([]*wire.Batch, err
 	return s.history.Batches(slot, expositions)
 }
 
-// fetch gets the window that begins with a slot. It ends with one too, so that
-// all samples of a slot are of one window.
+// fetch reads the window that begins with a slot. It also ends with one, so that all samples of a slot are in one
+// window.
 func (s *Source) fetch(ctx context.Context, slot source.Slot) error {
 	for {
 		length := max(s.length.Truncate(slot.Length), slot.Length)
 		to := slot.Start.Add(length)
 		if slot.Start.Before(s.cfg.From) && to.After(s.cfg.From) {
-			to = s.cfg.From // the lead-in's own: what follows is planned by it
+			to = s.cfg.From // the lead-in's own window: the next one is planned by it
 		}
 		if to.After(s.cfg.To) {
 			to = s.cfg.To
@@ -221,7 +217,7 @@ func (s *Source) fetch(ctx context.Context, slot source.Slot) error {
 	}
 }
 
-// take makes a window the current one, and plans the next one's length.
+// take sets the current window, and plans the next one's length.
 func (s *Source) take(w *window, slot time.Duration) error {
 	s.window = w
 	s.metrics.points.Add(float64(w.points))
@@ -234,8 +230,8 @@ func (s *Source) take(w *window, slot time.Duration) error {
 	return s.check(w, slot)
 }
 
-// check compares the scrape interval with the slot: before anything is known of
-// the first slots, so that a coarse history is refused as a whole.
+// check compares the scrape interval with the slot before the first batch, so that a coarse history is refused as a
+// whole.
 func (s *Source) check(w *window, slot time.Duration) error {
 	if s.checked {
 		return nil

@@ -12,36 +12,36 @@ import (
 	"github.com/gputally/gputally/collector/source/field"
 )
 
-// series is one of a window, with a cursor over its samples.
+// series is one series of a window, with a cursor over its samples.
 type series struct {
 	name   field.Series
 	labels map[string]string
-	node   string // as its own labels say; empty: they don't
+	node   string // according to its own labels; empty: none
 	gpu    string
-	text   string  // of all labels, the name included
+	text   string  // all labels, including the name
 	points []point // ascending
 	next   int
 }
 
-// scraped is all series of one scrape target of Prometheus.
+// scraped are all series of one scrape target of Prometheus.
 type scraped struct {
 	job, instance string
 	series        []*series
-	// target is the exporter behind it: the job on a node, whatever the address.
+	// target identifies the exporter: the job on a node, whatever the address.
 	target string
-	node   string // of rows that don't say
-	// shared: another address was the same exporter in this window.
+	node   string // of rows without a node
+	// shared: the same exporter had another address in this window.
 	shared bool
 }
 
-// window is what is stored of [from, to), by scrape target, in a fixed order.
+// window has the stored samples of [from, to), by scrape target, in a fixed order.
 type window struct {
 	from, to time.Time
 	scraped  []*scraped
 	points   int
 }
 
-// newWindow sorts what a query answered. Series that aren't read are left out.
+// newWindow groups the series of an answer. Unknown series are dropped.
 func newWindow(from, to time.Time, got []matrixSeries) *window {
 	w := &window{from: from, to: to}
 	byPlace := map[[2]string]*scraped{}
@@ -82,7 +82,7 @@ func newSeries(g matrixSeries, fromMS, toMS int64) *series {
 			s.labels[k] = v
 		}
 	}
-	// Prometheus 2 includes a range's first instant, 3 doesn't: [from, to) is ours.
+	// A range of Prometheus 2 includes its first instant, one of 3 doesn't; a window is [from, to).
 	s.points = slices.DeleteFunc(g.Values, func(p point) bool { return p.ms < fromMS || p.ms >= toMS })
 	if len(s.points) == 0 {
 		return nil
@@ -92,8 +92,7 @@ func newSeries(g matrixSeries, fromMS, toMS int64) *series {
 	return s
 }
 
-// name tells which exporter it is. One that speaks of several nodes, or none,
-// is known by its address alone.
+// name sets the exporter's identity. One with several nodes, or none, is identified by its address only.
 func (t *scraped) name() {
 	slices.SortFunc(t.series, func(a, b *series) int { return cmp.Compare(a.text, b.text) })
 	nodes := map[string]bool{}
@@ -129,8 +128,8 @@ func labelText(labels map[string]string) string {
 	return text.String()
 }
 
-// slot takes the samples of the slot that ends at toMS from each target's last
-// scrape in it; before counts those of earlier ones. Slots ascend.
+// slot returns the samples of each target's last scrape in the slot that ends at toMS; before counts those of
+// earlier scrapes. Slots must ascend.
 func (w *window) slot(toMS int64) (seen []*exposed, before int) {
 	for _, t := range w.scraped {
 		e := &exposed{scraped: t}
@@ -156,7 +155,7 @@ func (w *window) slot(toMS int64) (seen []*exposed, before int) {
 	return seen, before + keepNewestAddress(seen)
 }
 
-// exposed is what a target showed in a slot.
+// exposed are the samples of a target in a slot.
 type exposed struct {
 	*scraped
 	taken []taken
@@ -175,11 +174,10 @@ func (e *exposed) keep(wanted func(taken) bool) (dropped int) {
 	return had - len(e.taken)
 }
 
-// gpuOf is a GPU as an exporter shows it.
+// gpuOf is a GPU of an exporter.
 type gpuOf struct{ target, gpu string }
 
-// keepNewestAddress lets each GPU count at one address of an exporter: the one
-// that was scraped last.
+// keepNewestAddress keeps each GPU at one address of an exporter only: the one that was scraped last.
 func keepNewestAddress(seen []*exposed) (dropped int) {
 	type shown struct {
 		ms int64
@@ -205,7 +203,7 @@ func keepNewestAddress(seen []*exposed) (dropped int) {
 	return dropped
 }
 
-// exposition is it in package exporter's words.
+// exposition converts it to package exporter's type.
 func (e *exposed) exposition(renamed bool) exporter.Exposition {
 	out := exporter.Exposition{
 		Target: e.target, Node: e.node, Renamed: renamed,
@@ -219,7 +217,7 @@ func (e *exposed) exposition(renamed bool) exporter.Exposition {
 	return out
 }
 
-// interval is the median time between two samples of a series; 0: none has two.
+// interval is the median time between two samples of a series; 0: no series has two.
 func (w *window) interval() time.Duration {
 	var steps []int64
 	for _, t := range w.scraped {

@@ -7,14 +7,14 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// DCGM field ids of the metrics that ride along (dcgm_fields.h).
+// DCGM field ids of the additional metrics (dcgm_fields.h).
 var (
 	// temperatures °C, clocks MHz, PCIe B/s, NVLink MB/s, ECC
 	boardFields = []uint32{150, 140, 100, 101, 1009, 1010, 449, 310}
 	leafFields  = []uint32{1004, 1005, 252, 251} // tensor, DRAM, FB used and free MiB
 )
 
-// readNode makes one node's batch; nil: the node is down.
+// readNode returns one node's batch; nil: the node is down.
 func (s *Source) readNode(p *plan, ni int, slot span) *wire.Batch {
 	n, v := &s.fleet.nodes[ni], newView(slot, p.outages[ni])
 	if v.down {
@@ -53,7 +53,7 @@ type boardReader struct {
 	board *board
 	sight sight
 
-	energyMJ int64 // above rest
+	energyMJ int64 // in addition to the energy at rest
 	activity int64 // ppm-ms times slices, of the board
 }
 
@@ -80,7 +80,7 @@ func (r *boardReader) leaf(g *wire.Gpu, l *leaf, alive span) *wire.Leaf {
 	}
 	m.FromMs, m.ToMs = r.within(alive)
 	var t tally
-	held := int64(0) // seed of whoever has memory on the leaf at last
+	held := int64(0) // seed of the last owner with memory on the leaf
 	for lane := l.lane; lane < l.lane+l.lanes; lane++ {
 		runs := overlapping(r.plan.lanes[lane], span{r.view.energy.from, r.view.slot.to})
 		for i := range runs {
@@ -98,8 +98,8 @@ func (r *boardReader) leaf(g *wire.Gpu, l *leaf, alive span) *wire.Leaf {
 	return m
 }
 
-// account adds a run's energy between the readings, and its activity in what
-// was seen of the slot: the same time unless something failed.
+// account adds a run's energy between the readings, and its activity in the observed part of the slot: the same time
+// unless something failed.
 func (r *boardReader) account(t *tally, u *run, l *leaf) {
 	before := t.energyMJ
 	for _, s := range r.sight.seen {
@@ -115,14 +115,14 @@ func (r *boardReader) account(t *tally, u *run, l *leaf) {
 	r.energyMJ += t.energyMJ - before
 }
 
-// overlapping are the runs that touch a time; runs ascend.
+// overlapping returns the runs that overlap a time; runs ascend.
 func overlapping(runs []run, at span) []run {
 	first := sort.Search(len(runs), func(i int) bool { return runs[i].to > at.from })
 	end := sort.Search(len(runs), func(i int) bool { return runs[i].from >= at.to })
 	return runs[first:max(first, end)]
 }
 
-// within writes a part of the slot; absent bounds are the slot's own.
+// within converts a part of the slot; missing bounds are the slot's own.
 func (r *boardReader) within(s span) (from, to *int64) {
 	if s.from > r.view.slot.from {
 		from = new(s.from - r.view.slot.from)
@@ -133,7 +133,7 @@ func (r *boardReader) within(s span) (from, to *int64) {
 	return from, to
 }
 
-// hold appends what was seen of a run's hold, if owners could be read.
+// hold appends the observed part of a run's hold, if owners could be read.
 func (r *boardReader) hold(g *wire.Gpu, u *run, l *leaf, alive span) bool {
 	held := false
 	for _, o := range r.view.observed {
@@ -152,8 +152,8 @@ func (r *boardReader) hold(g *wire.Gpu, u *run, l *leaf, alive span) bool {
 	return held
 }
 
-// evidence writes the leaf's activity: the mean over what was seen, and where
-// nothing ran the 3e-5 to 6e-5 that profilers show at rest.
+// evidence sets the leaf's activity: the mean over the observed time, and if nothing ran the 3e-5 to 6e-5 that
+// profilers report at rest.
 func (r *boardReader) evidence(m *wire.Leaf, l *leaf, t *tally, held int64) {
 	seenMS := r.view.observedMS()
 	sm := float64(t.activity/int64(l.lanes)) / float64(seenMS) / ppm
@@ -179,11 +179,10 @@ func (r *boardReader) evidence(m *wire.Leaf, l *leaf, t *tally, held int64) {
 	m.MetricValues = []float64{tensor, dram, float64(used), float64(l.memoryMiB - used)}
 }
 
-// utilisation is the whole percent of time in which a kernel ran: above zero
-// wherever the activity says work.
+// utilisation is the percentage of time in which a kernel ran, as a whole number: above zero whenever activity is.
 func utilisation(busyMS, seenMS int64, lanes int, sm float64) float64 {
 	u := min(100, busyMS*98/seenMS)
-	if lanes > 1 { // lanes' kernels run at the same time
+	if lanes > 1 { // kernels of the lanes run at the same time
 		u = min(u, 99)
 	}
 	if u == 0 && sm*ppm >= busyPPM {
@@ -192,8 +191,7 @@ func utilisation(busyMS, seenMS int64, lanes int, sm float64) float64 {
 	return float64(u)
 }
 
-// power writes the energy counter's movement and its slope, and the metrics
-// that follow from them.
+// power sets the energy counter's increase, the power, and the metrics that follow from them.
 func (r *boardReader) power(g *wire.Gpu) {
 	readable := !r.sight.lost || r.sight.reset
 	covers := r.sight.counterSpan.len()

@@ -6,13 +6,11 @@ import (
 	"time"
 )
 
-// Config chooses a time of the demo fleet. Together with the slot it is all that
-// Read depends on.
+// Config is a time window of the demo fleet. Read depends only on it and the slot.
 type Config struct {
 	Seed    int64
-	Cluster string // must say that it is simulated, for people
-	// WindowFrom and WindowTo declare the time window of the batches, the end
-	// exclusive. Slots outside it are refused.
+	Cluster string // must show users that it is simulated
+	// WindowFrom and WindowTo are the time window of the batches, the end exclusive. Slots outside it are refused.
 	WindowFrom, WindowTo time.Time
 }
 
@@ -22,7 +20,7 @@ func DefaultConfig() Config {
 	return Config{Seed: 1, Cluster: "demo-sim", WindowFrom: from, WindowTo: from.AddDate(0, 1, 0)}
 }
 
-// Validate names the wrong field and its value.
+// Validate returns an error for the first invalid field, with its value.
 func (c Config) Validate() error {
 	switch {
 	case c.Cluster == "":

@@ -2,8 +2,8 @@ package sim
 
 import "github.com/gputally/gputally/internal/wire"
 
-// events lists what was seen to happen on the node in the slot: failures, and
-// the labels of incidents at their start and end.
+// events returns the observed events of the node in the slot: failures, and the labels of incidents at their start
+// and end.
 func (s *Source) events(p *plan, v *view, ni int) []*wire.Event {
 	var out []*wire.Event
 	n := &s.fleet.nodes[ni]
@@ -44,8 +44,7 @@ func failureEvents(v *view, o *outage, n *node) []*wire.Event {
 	return out
 }
 
-// incidentEvents labels every leaf that the incident has on this node; the
-// code says whether it starts or ends.
+// incidentEvents labels every leaf of the incident on this node; the code distinguishes start and end.
 func (s *Source) incidentEvents(v *view, o *occurrence, ni int) []*wire.Event {
 	var out []*wire.Event
 	for _, edge := range []struct{ at, code int64 }{{o.from, IncidentStarts}, {o.to, IncidentEnds}} {

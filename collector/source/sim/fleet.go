@@ -12,7 +12,7 @@ type fleet struct {
 	homes []home // by lane
 }
 
-// home is where a lane is: the replica of a leaf that one owner can have.
+// home is the place of a lane: the replica of a leaf, which one owner can have.
 type home struct{ node, board, leaf int }
 
 // node is a machine with boards of one model.
@@ -69,8 +69,7 @@ func (l layout) leafCount() int {
 	return 1
 }
 
-// newLeaf numbers GPU instances as the driver does for 1g: from 7 upwards for
-// the smallest, by position for the rest (NVML GPU-instance ids).
+// newLeaf numbers GPU instances as the driver does: 1g from 7 upwards, others by position (NVML GPU-instance ids).
 func newLeaf(b board, i, lane int) leaf {
 	l := leaf{
 		id: "gpu", slices: b.model.Slices, gi: -1, memoryMiB: b.model.MemoryMib,
@@ -90,7 +89,7 @@ func newLeaf(b board, i, lane int) leaf {
 	return l
 }
 
-// lanesOf lists the lanes of places.
+// lanesOf returns the lanes of places.
 func (f *fleet) lanesOf(places []place) []int {
 	var out []int
 	for _, p := range places {
@@ -115,8 +114,8 @@ func (f *fleet) at(lane int) (*board, *leaf) {
 	return b, &b.leaves[h.leaf]
 }
 
-// exists is the time around at in which the board's instances are there:
-// from instancesFrom into the UTC month to its end.
+// exists is the time around at in which the board's instances exist: from instancesFrom into the UTC month to its
+// end.
 func (b *board) exists(atMS int64) span {
 	if b.InstancesFrom == 0 {
 		return span{-1 << 62, 1 << 62}
@@ -126,7 +125,7 @@ func (b *board) exists(atMS int64) span {
 	return span{first.Add(b.InstancesFrom).UnixMilli(), first.AddDate(0, 1, 0).UnixMilli()}
 }
 
-// migUUID changes whenever the instances are created anew.
+// migUUID changes whenever the instances are created again.
 func (l *leaf) migUUID(existsFrom int64) string {
 	return "MIG-" + uuidOf(derive(l.seed, existsFrom))
 }

@@ -2,21 +2,21 @@ package sim
 
 import "time"
 
-// What the demo fleet (demo.yaml) is described with.
+// Types that describe the demo fleet (demo.yaml).
 
-// model is what the simulator needs to know of a GPU model.
+// model has the properties of a GPU model that the simulator needs.
 type model struct {
-	Name        string // as DCGM_FI_DEV_NAME says it
+	Name        string // as reported by DCGM_FI_DEV_NAME
 	Slices      uint32 // compute slices of the board
 	IdleWatts   float64
-	RestWatts   int64 // least power at rest; it wanders up to 10 W above
+	RestWatts   int64 // minimum power at rest; it varies up to 10 W above
 	MaxWatts    int64 // power at full activity
 	MemoryMib   int64
 	SMClockMhz  float64 // under load
 	MemClockMhz float64
 }
 
-// scheduler says which facts an owner on a node has.
+// scheduler determines which facts a node's owners have.
 type scheduler string
 
 const (
@@ -28,8 +28,8 @@ const (
 type layout struct {
 	MIG       bool
 	Instances []instance
-	// instancesFrom is the time into each UTC month at which the instances are
-	// created; they go at its end. Before it MIG is on and all is stranded.
+	// InstancesFrom is the time into each UTC month at which the instances are
+	// created; they are destroyed at its end. Before it MIG is enabled and all slices are stranded.
 	InstancesFrom time.Duration
 	Replicas      uint32 // time slicing: the known number of shares; 0: none
 }
@@ -41,7 +41,7 @@ type instance struct {
 	MemoryMib int64
 }
 
-// tenant is somebody who uses GPUs, with the hours in which it works.
+// tenant is a tenant with its working hours.
 type tenant struct {
 	Name             string        // Kubernetes namespace and Slurm account
 	TimeZone         string        // IANA name
@@ -50,13 +50,13 @@ type tenant struct {
 
 	users []string
 	zone  *time.Location
-	peak  int64 // ms of the UTC day at which its day is busiest: 14:00 local
+	peak  int64 // ms of the UTC day at which it is busiest: 14:00 local
 }
 
-// kind is the habit of a workload.
+// kind is the pattern of a workload.
 type kind string
 
-// The habits. A cycle never holds parts of two.
+// The patterns. A cycle belongs to a single pattern.
 const (
 	training  kind = "training"  // one run per cycle, for days, busy
 	notebook  kind = "notebook"  // held from some weekday to Friday evening, used in working hours
@@ -67,15 +67,15 @@ const (
 	spike kind = "spike" // off-hours work
 )
 
-// workload is one habit of one tenant on some lanes.
+// workload is one pattern of one tenant on some lanes.
 type workload struct {
-	Name    string // stem of pod names
+	Name    string // prefix of pod names
 	Kind    kind
 	Tenant  string
 	Project string // empty: the tenant's first
 	Gang    bool   // one owner has all places at once; all on one node
-	// cycle is the period of the habit, at most a week; for batch it divides the
-	// day. Notebooks take the week.
+	// Cycle is the period of the pattern, at most a week; for batch it divides the
+	// day. Notebooks have a week.
 	Cycle       time.Duration
 	FillPercent int64 // share of a cycle that is held; notebooks: of the weeks
 	Jobs        int64 // batch: at most so many a cycle
@@ -83,8 +83,7 @@ type workload struct {
 	Places      []place
 }
 
-// place names leaves of some boards of a node by their index. No two workloads
-// have a lane in common.
+// place are leaves of some boards of a node, by their index. No two workloads share a lane.
 type place struct {
 	Node    string
 	Boards  []int
@@ -92,9 +91,9 @@ type place struct {
 	Replica int   // lane of a time-sliced leaf
 }
 
-// incidentRule plants one incident in every month: at a time of day, some days
-// from the n-th Saturday of the tenant's month, so that every month has it. No two
-// incidents have a leaf at the same time, and none is on a time-sliced board.
+// incidentRule plants one incident in every month: at a time of day, some days from the n-th Saturday of the tenant's
+// month, so that every month has it. No two incidents have a leaf at the same time, and none is on a time-sliced
+// board.
 type incidentRule struct {
 	Kind      string // IdleAllocation or OffHoursSpike
 	Tenant    string
@@ -106,28 +105,27 @@ type incidentRule struct {
 	Places    []place
 }
 
-// Kinds of incidents, named as the analyzer's findings are.
+// Kinds of incidents, named like the analyzer's findings.
 const (
 	IdleAllocation = "idle_allocation"
 	OffHoursSpike  = "off_hours_spike"
 )
 
-// failureKind says what breaks.
+// failureKind is what fails.
 type failureKind string
 
-// The failures. nodeReboot, exporterGap and attributionFailure are a node's, the
-// rest a board's.
+// The failures. nodeReboot, exporterGap and attributionFailure concern a node, the others a board.
 const (
 	gpuLost            failureKind = "gpu_lost"            // off the bus until a reset
-	gpuUnhealthy       failureKind = "gpu_unhealthy"       // flagged and at rest until a reset
+	gpuUnhealthy       failureKind = "gpu_unhealthy"       // marked as unhealthy and idle until a reset
 	nodeReboot         failureKind = "node_reboot"         // no batches, then new counters
-	exporterGap        failureKind = "exporter_gap"        // nothing seen, work goes on
+	exporterGap        failureKind = "exporter_gap"        // nothing is observed, work continues
 	attributionFailure failureKind = "attribution_failure" // owners can't be read
 	energyReset        failureKind = "energy_reset"        // at one instant
 )
 
-// failure recurs on one day of every UTC month. Reboots and gaps end within their
-// day: energy over the blind time is read in the day in which it ends.
+// failure recurs on one day of every UTC month. Reboots and gaps end within their day: the energy of the unobserved
+// time is read in the day in which it ends.
 type failure struct {
 	Kind   failureKind
 	Node   string

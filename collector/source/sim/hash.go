@@ -11,10 +11,10 @@ func mix(x uint64) uint64 {
 	return x ^ (x >> 31)
 }
 
-// derive makes an independent seed out of a seed and a number.
+// derive returns an independent seed for a seed and a number.
 func derive(seed uint64, n int64) uint64 { return mix(seed ^ mix(uint64(n))) }
 
-// deriveName makes an independent seed out of a seed and a name (FNV-1a).
+// deriveName returns an independent seed for a seed and a name (FNV-1a).
 func deriveName(seed uint64, name string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {
@@ -23,7 +23,7 @@ func deriveName(seed uint64, name string) uint64 {
 	return mix(seed ^ h)
 }
 
-// below is a number in [0, n); 0 where n is not positive.
+// below is a number in [0, n); 0 if n is not positive.
 func below(seed uint64, n int64) int64 {
 	if n <= 0 {
 		return 0
@@ -31,15 +31,14 @@ func below(seed uint64, n int64) int64 {
 	return int64(seed>>1) % n
 }
 
-// uuidOf writes a seed as a version 4 UUID.
+// uuidOf formats a seed as a version 4 UUID.
 func uuidOf(seed uint64) string {
 	a, b := seed, mix(seed)
 	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x",
 		a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&0xffffffffffff)
 }
 
-// floorDiv divides towards minus infinity, so that times before 1970 fall into
-// their own cycle.
+// floorDiv divides towards minus infinity, so that times before 1970 have cycles of their own.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

@@ -25,8 +25,8 @@ type occurrence struct {
 	seed uint64
 }
 
-// occurrences lists what touches a time. A rule's day is at most 6 days off
-// its month and it lasts at most 7, so the neighbouring months are enough.
+// occurrences returns those that overlap a time. A rule's day is at most 6 days outside its month and it lasts at
+// most 7, so the neighbouring months are enough.
 func (s *Source) occurrences(within span) []occurrence {
 	var out []occurrence
 	first := time.UnixMilli(within.from).UTC()
@@ -51,7 +51,7 @@ func (s *Source) occurrence(i int, month time.Time) occurrence {
 	return occurrence{span{start, start + r.Length.Milliseconds()}, r, seed}
 }
 
-// run is what the occurrence puts on a lane: one owner per node.
+// run is the occurrence's run on a lane: one owner per node.
 func (o *occurrence) run(s *Source, lane int) run {
 	n := &s.fleet.nodes[s.fleet.homes[lane].node]
 	t := s.tenants[o.rule.Tenant]

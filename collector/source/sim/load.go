@@ -3,7 +3,7 @@ package sim
 const (
 	ppm        = 1_000_000
 	blockMS    = 20_000 // activity is constant in a block; divides the hour
-	restWander = 11     // watts at rest wander in [restWatts, restWatts+restWander)
+	restWander = 11     // power at rest varies within [restWatts, restWatts+restWander)
 	dayMS      = 86_400_000
 	busyPPM    = 5_000 // R13's threshold of activity
 )
@@ -16,7 +16,7 @@ func (s span) empty() bool      { return s.to <= s.from }
 func (s span) len() int64       { return max(0, s.to-s.from) }
 func (s span) has(t int64) bool { return s.from <= t && t < s.to }
 
-// without cuts a window out of ascending, disjoint spans.
+// without removes a window from ascending, disjoint spans.
 func without(spans []span, cut span) []span {
 	var out []span
 	for _, s := range spans {
@@ -30,7 +30,7 @@ func without(spans []span, cut span) []span {
 	return out
 }
 
-// load is how busy a run is: a pure function of time.
+// load is a run's activity: a pure function of time.
 type load struct {
 	kind kind
 	seed uint64
@@ -43,7 +43,7 @@ type load struct {
 func (l *load) level(block int64) int64 {
 	switch l.kind {
 	case training:
-		// A checkpoint every 30 minutes: mostly the disk works.
+		// A checkpoint every 30 minutes: mostly the disk is busy.
 		if (block+int64(l.seed>>40))%90 == 0 {
 			return 60_000
 		}
@@ -63,14 +63,13 @@ func (l *load) noise(block, amplitude int64) int64 {
 	return below(derive(l.seed, block), amplitude)
 }
 
-// daylight is a triangle over the day: 1000 at the peak, 0 twelve hours off.
+// daylight is a triangle over the day: 1000 at the peak, 0 twelve hours later.
 func (l *load) daylight(ms int64) int64 {
 	off := ((ms-l.peak)%dayMS + dayMS) % dayMS
 	return 1000 - min(off, dayMS-off)*1000/(dayMS/2)
 }
 
-// cells is somebody running a cell now and then: a third of the five-minute
-// stretches of working hours.
+// cells is occasional use of a notebook: in a third of the five-minute intervals of working hours.
 func (l *load) cells(block int64) int64 {
 	at := block * blockMS
 	for _, o := range l.open {
@@ -84,14 +83,14 @@ func (l *load) cells(block int64) int64 {
 	return 0
 }
 
-// tally is what a lane did over a time: activity in ppm-ms, time with evidence
-// of work in ms, energy above rest in mJ.
+// tally is a lane's totals over a time: activity in ppm-ms, time with evidence of work in ms, energy above rest in
+// mJ.
 type tally struct {
 	activity, busyMS, energyMJ int64
 }
 
-// add integrates a run over a time. Power is whole watts in each block, so the
-// sum doesn't depend on how the time is cut.
+// add integrates a run over a time. Power is whole watts in each block, so the sum doesn't depend on how the time is
+// divided.
 func (t *tally) add(l *load, leaf *leaf, s span) {
 	for from := s.from; from < s.to; {
 		block := floorDiv(from, blockMS)
@@ -106,7 +105,7 @@ func (t *tally) add(l *load, leaf *leaf, s span) {
 	}
 }
 
-// restEnergyMJ is the board's energy at rest; it wanders every five minutes.
+// restEnergyMJ is the board's energy at rest; it varies every five minutes.
 func (b *board) restEnergyMJ(s span) int64 {
 	const stretch = 15 * blockMS
 	sum := int64(0)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// plan is all that happens on one UTC day: a pure value, shared by reads.
+// plan is everything that happens on one UTC day: a pure value, shared by reads.
 type plan struct {
 	lanes     [][]run // by lane, ascending and disjoint
 	outages   [][]outage
@@ -14,16 +14,16 @@ type plan struct {
 	migUUIDs  []string // by lane; empty: a whole GPU
 }
 
-// outage is a failure in time.
+// outage is a failure with its time.
 type outage struct {
 	span
 	*failure
 }
 
-// planOf makes the plan of the UTC day that begins at dayFrom.
+// planOf returns the plan of the UTC day that begins at dayFrom.
 func (s *Source) planOf(dayFrom int64) *plan {
 	d := span{dayFrom, dayFrom + dayMS}
-	// Runs last at most a week: whatever may have cut one is this near.
+	// Runs last at most a week, so only these may have interrupted one.
 	near := s.occurrences(span{d.from - 8*dayMS, d.to + 8*dayMS})
 	byLane := make([][]occurrence, len(s.fleet.homes))
 	for _, o := range near {
@@ -58,8 +58,8 @@ func (s *Source) planOf(dayFrom int64) *plan {
 	return p
 }
 
-// layUnit puts a unit's runs onto its lanes. Where an incident takes the lane
-// the run ends, and what is left of it after goes to a requeued owner.
+// layUnit places a unit's runs on its lanes. If an incident takes the lane the run ends, and the rest of it after the
+// incident gets a requeued owner.
 func (s *Source) layUnit(p *plan, u *unit, d span, open []span, byLane [][]occurrence) {
 	for _, sh := range u.shifts(d, open) {
 		owner, load := u.owner(sh.seed), u.load(sh.seed, open)
@@ -84,8 +84,7 @@ func (s *Source) layUnit(p *plan, u *unit, d span, open []span, byLane [][]occur
 	}
 }
 
-// finish drops what doesn't touch the day or the instances' lifetime, and
-// sorts.
+// finish removes what doesn't overlap the day or the instances' lifetime, and sorts.
 func (s *Source) finish(p *plan, lane int, d span) {
 	b, l := s.fleet.at(lane)
 	life := b.exists(d.from)
@@ -103,7 +102,7 @@ func (s *Source) finish(p *plan, lane int, d span) {
 	p.lanes[lane] = kept
 }
 
-// outages lists, by node, the failures that touch the day or end at its start.
+// outages returns, by node, the failures that overlap the day or end at its start.
 func (s *Source) outages(d span) [][]outage {
 	out := make([][]outage, len(s.fleet.nodes))
 	for i := range s.failures {
@@ -123,8 +122,8 @@ func (s *Source) outages(d span) [][]outage {
 	return out
 }
 
-// plan answers the plan of the day that contains a time. The cache holds pure
-// values only, so what it forgets costs time and nothing else.
+// plan returns the plan of the day that contains a time. The cache has pure values only, so evicting one costs only
+// time.
 func (s *Source) plan(at int64) *plan {
 	from := floorDiv(at, dayMS) * dayMS
 	s.mu.Lock()

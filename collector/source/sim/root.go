@@ -14,7 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Deps are what a Source is given; a nil registerer keeps the metrics private.
+// Deps are a Source's dependencies; with a nil registerer the metrics are not exposed.
 type Deps struct {
 	Registerer prometheus.Registerer
 }
@@ -37,7 +37,7 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New builds the fleet; it fails on a configuration that Validate refuses.
+// New builds the fleet; it fails if Validate does.
 func New(config Config, deps Deps) (*Source, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("validate simulator: %w", err)
@@ -71,7 +71,7 @@ func New(config Config, deps Deps) (*Source, error) {
 	return s, nil
 }
 
-// addWorkload makes one unit of a gang, else one per lane.
+// addWorkload adds one unit for a gang, else one per lane.
 func (s *Source) addWorkload(w workload) {
 	lanes := s.fleet.lanesOf(w.Places)
 	groups := [][]int{lanes}
@@ -87,10 +87,9 @@ func (s *Source) addWorkload(w workload) {
 	}
 }
 
-// Read answers the batches of one slot, at most one per node in the fleet's
-// order, without identity. A node that is down throughout the slot has none; a
-// slot outside the declared window or of a length that isn't whole seconds
-// dividing the hour is an error. All messages are the caller's.
+// Read returns the batches of one slot, at most one per node in the fleet's order, without identity. A node that is
+// down throughout the slot has none; a slot outside the window or of a length that isn't whole seconds dividing the
+// hour is an error. The caller may modify the messages.
 func (s *Source) Read(ctx context.Context, slot source.Slot) ([]*wire.Batch, error) {
 	at := span{slot.Start.UnixMilli(), slot.End().UnixMilli()}
 	err := ctx.Err()

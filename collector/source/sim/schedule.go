@@ -7,15 +7,14 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// run is one owner having a lane for a time.
+// run is the time in which one owner has a lane.
 type run struct {
 	span
 	owner *owner
 	load  load
 }
 
-// owner is the facts of wire.Owner as a plain value: runs are shared between
-// reads, messages are not.
+// owner has the facts of wire.Owner as a plain value: runs are shared between reads, messages are not.
 type owner struct {
 	project, namespace, pod, uid, container, job, user, account string
 }
@@ -35,7 +34,7 @@ func (t *tenant) resolve() (err error) {
 	if t.zone, err = time.LoadLocation(t.TimeZone); err != nil {
 		return fmt.Errorf("load zone of tenant %s: %w", t.Name, err)
 	}
-	// Summer time is left out on purpose: the customers' day has no clock.
+	// Summer time is ignored on purpose: the customers' day has no clock.
 	_, offset := time.Date(2026, time.January, 1, 0, 0, 0, 0, t.zone).Zone()
 	t.peak = ((14*3600-int64(offset))%86400 + 86400) % 86400 * 1000
 	return nil
@@ -46,7 +45,7 @@ func (t *tenant) localMS(y int, m time.Month, d int, at time.Duration) int64 {
 	return time.Date(y, m, d, 0, 0, 0, int(at), t.zone).UnixMilli()
 }
 
-// open lists the working hours that touch the UTC day d.
+// open returns the working hours that overlap the UTC day d.
 func (t *tenant) open(d span) []span {
 	var out []span
 	first := time.UnixMilli(d.from).In(t.zone)
@@ -64,7 +63,7 @@ func (t *tenant) open(d span) []span {
 	return out
 }
 
-// unit is what follows a workload's habit by itself: a gang, or one lane.
+// unit follows a workload's pattern independently: a gang, or one lane.
 type unit struct {
 	workload
 	tenant    *tenant
@@ -73,13 +72,13 @@ type unit struct {
 	lanes     []int
 }
 
-// shift is one run of a unit before it is laid onto lanes.
+// shift is one run of a unit before it is placed on lanes.
 type shift struct {
 	span
 	seed uint64
 }
 
-// shifts lists the unit's runs that touch the UTC day d, whole.
+// shifts returns the unit's runs that overlap the UTC day d, whole.
 func (u *unit) shifts(d span, open []span) []shift {
 	switch u.Kind {
 	case notebook:
@@ -109,15 +108,14 @@ func (u *unit) inCycle(from, cycle int64, seed uint64) shift {
 	return shift{span{from, from + length}, seed}
 }
 
-// notebooks are opened on Monday to Wednesday and go on Friday evening: they
-// stay allocated overnight.
+// notebooks are opened on Monday to Wednesday and closed on Friday evening: they stay allocated overnight.
 func (u *unit) notebooks(d span) []shift {
 	var out []shift
 	local := time.UnixMilli(d.from).In(u.tenant.zone)
 	monday := local.AddDate(0, 0, -(int(local.Weekday())+6)%7)
 	for _, week := range []time.Time{monday, monday.AddDate(0, 0, 7)} {
 		y, m, dd := week.Date()
-		// The date itself, not a count of weeks, seeds the week.
+		// The date itself, not a count of weeks, is the week's seed.
 		seed := derive(u.seed, int64(y)*10_000+int64(m)*100+int64(dd))
 		if below(seed, 100) >= u.FillPercent {
 			continue
@@ -133,8 +131,7 @@ func (u *unit) notebooks(d span) []shift {
 	return out
 }
 
-// batchJobs cuts each cycle into as many parts as it has jobs. Cycles divide the
-// day, so the day has all of them.
+// batchJobs divides each cycle into as many parts as it has jobs. Cycles divide the day, so the day has all of them.
 func (u *unit) batchJobs(d span, open []span) []shift {
 	cycle := u.Cycle.Milliseconds()
 	var out []shift
@@ -152,8 +149,7 @@ func (u *unit) batchJobs(d span, open []span) []shift {
 	return out
 }
 
-// job places one job in a part of a cycle; one in eight ends after some
-// seconds, as a failing one does.
+// job places one job in a part of a cycle; one in eight ends after some seconds, like a failing one.
 func (u *unit) job(from, part int64, seed uint64) shift {
 	most := part * u.FillPercent / 100
 	length := most*3/4 + below(derive(seed, 1), most/4)

@@ -1,17 +1,17 @@
 package sim
 
-// view is what a node's failures leave visible in one slot.
+// view is what is observable of a node in one slot, given its failures.
 type view struct {
 	slot     span
-	observed []span // parts of the slot that were seen
+	observed []span // observed parts of the slot
 	energy   span   // between the counter's last two readings
 	down     bool   // the node was off throughout
 	failed   bool   // attribution
 	outages  []outage
 }
 
-// newView looks at the node's outages of the day. Without any, all of the slot
-// is seen and energy is read at both its ends.
+// newView applies the node's outages of the day. Without any, the whole slot is observed and energy is read at both
+// ends.
 func newView(slot span, outages []outage) view {
 	v := view{slot: slot, observed: []span{slot}, energy: slot, outages: outages}
 	for _, o := range outages {
@@ -53,13 +53,13 @@ func (v *view) observedMS() int64 {
 	return sum
 }
 
-// sight is what the outages mean for one board in one slot.
+// sight is what is observable of one board in one slot.
 type sight struct {
 	lost, unhealthy bool
 	reset           bool
 	energy          []span // where the counter moved between its readings
-	busy            []span // of those, where work can have been done
-	seen            []span // of the observed time, where work can have been done
+	busy            []span // the part of it in which work can have been done
+	seen            []span // the part of the observed time in which work can have been done
 	counterSpan     span
 }
 
