@@ -104,7 +104,7 @@ func (o Options) client(database string) (*clickhouse.Options, error) {
 	case "http":
 		if password != "" && !trust.Loopback(address.Hostname()) {
 			return nil, fmt.Errorf(
-				"store address %q: a password is sent to another machine with TLS only: use https", o.Address)
+				"store address %q: a password is not sent without TLS to another machine: use https", o.Address)
 		}
 	default:
 		return nil, fmt.Errorf("store address %q: scheme %q is not one of unix, http, https", o.Address, address.Scheme)

@@ -35,7 +35,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"error with 200":  {200, `{"status":"error","errorType":"internal","error":"boom"}`, `an error, internal, with a message of 4 bytes`},
 		"warnings":        {200, `{"status":"success",` + empty + `,"warnings":["store b: unavailable"]}`, `may be partial, it has 1 warnings`},
 		"partial":         {200, `{"status":"success","isPartial":true,` + empty + `}`, `the answer is partial`},
-		"vector":          {200, `{"status":"success","data":{"resultType":"vector","result":[]}}`, `something else than a matrix`},
+		"vector":          {200, `{"status":"success","data":{"resultType":"vector","result":[]}}`, `the answer is not a matrix`},
 		"cut off":         {200, `{"status":"success","data":{"resul`, `not the HTTP API's JSON`},
 		"a page":          {200, `<html>login</html>`, `not the HTTP API's JSON`},
 		"unauthorised":    {401, `Unauthorized`, `answered 401 Unauthorized (content type`},
@@ -160,7 +160,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"must end with the path":            func(c *Config) { c.URL = "http://x/api?y=1" },
 		"is not before to":                  func(c *Config) { c.To = c.From },
 		"must be a selector":                func(c *Config) { c.Match = "up" },
-		"is not sent without TLS":           func(c *Config) { c.URL, c.BearerToken = "http://prometheus:9090", "t" },
+		"is sent with TLS only":           func(c *Config) { c.URL, c.BearerToken = "http://prometheus:9090", "t" },
 		"attempts 0: must be positive":      func(c *Config) { c.Attempts = 0 },
 		"points_per_query -1: must be posi": func(c *Config) { c.PointsPerQuery = -1 },
 	} {
