@@ -160,7 +160,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"must end with the path":            func(c *Config) { c.URL = "http://x/api?y=1" },
 		"is not before to":                  func(c *Config) { c.To = c.From },
 		"must be a selector":                func(c *Config) { c.Match = "up" },
-		"is sent with TLS only":           func(c *Config) { c.URL, c.BearerToken = "http://prometheus:9090", "t" },
+		"is sent with TLS only":             func(c *Config) { c.URL, c.BearerToken = "http://prometheus:9090", "t" },
 		"attempts 0: must be positive":      func(c *Config) { c.Attempts = 0 },
 		"points_per_query -1: must be posi": func(c *Config) { c.PointsPerQuery = -1 },
 	} {
