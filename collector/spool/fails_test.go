@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -299,4 +301,46 @@ func (e *ended) Err() error {
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+// TestTheDiskItselfFails: directories that can't be made or listed are errors.
+func TestTheDiskItselfFails(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := (osFS{}).List(file); err == nil {
+		t.Errorf("List of a file: %v, want an error", names)
+	}
+	if err := makeDir(filepath.Join(file, "spool")); err == nil {
+		t.Error("a directory in a file: no error")
+	}
+}
+
+// TestBytesAreThoseOfTheFiles: after a torn append, too.
+func TestBytesAreThoseOfTheFiles(t *testing.T) {
+	dir, disk := t.TempDir(), newMemFS()
+	opt := Options{SegmentBytes: 500, Describe: describe, fs: disk}
+	s := open(t, dir, opt)
+	for seq := range uint64(7) {
+		appendSeqs(t, s, seq, seq+1, 100)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, inode := range disk.files {
+		if strings.HasSuffix(path, segmentName(s.segs[len(s.segs)-1].first)) {
+			disk.put(path, append(slices.Clone(inode.data), 1, 2, 3))
+		}
+	}
+	s = open(t, dir, opt)
+	var files int64
+	for path, inode := range disk.files {
+		if strings.HasSuffix(path, segmentSuffix) {
+			files += int64(len(inode.data))
+		}
+	}
+	if st := s.Stats(); st.TornBytes != 3 || st.Bytes != files {
+		t.Errorf("%d bytes, %d torn, want %d of the files and 3", st.Bytes, st.TornBytes, files)
+	}
 }

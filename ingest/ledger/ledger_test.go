@@ -10,6 +10,8 @@ import (
 
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/tables"
+	"github.com/gputally/gputally/internal/tenants"
 	"github.com/gputally/gputally/internal/wire"
 )
 
@@ -385,5 +387,62 @@ func TestRowsOfARecordStayTogether(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// TestOneLinePerOwnerAndLeaf: uses of one owner on one leaf name are summed in every
+// figure, other owners and leaves have lines of their own, in any order.
+func TestOneLinePerOwnerAndLeaf(t *testing.T) {
+	mapping, err := tenants.Parse("none", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDictionary()
+	d.leaves[1], d.leaves[2] = tables.Leaf{ID: 1, Leaf: "gpu"}, tables.Leaf{ID: 2, Leaf: "gpu"} // created anew
+	d.leaves[3] = tables.Leaf{ID: 3, Leaf: "gi3", Profile: "1g.10gb", Slices: 1}
+	d.owners[7] = ownerName{id: "a", facts: meter.Owner{Tenant: "a", Job: "7"}}
+	d.owners[8] = ownerName{id: "b", facts: meter.Owner{Tenant: "b", Job: "8"}}
+	use := func(leaf, owner uint64, n int64) meter.OwnerUse {
+		return meter.OwnerUse{
+			Leaf: leaf, Owner: owner, Active: n, Idle: 2 * n, Unproven: 3 * n, Inferred: 4 * n, Work: 5 * n, EnergyMJ: 6 * n,
+		}
+	}
+	row := usageRowOf(at(0), &meter.GPUHour{
+		GPU: "g", Slices: 7, Owners: []meter.OwnerUse{use(1, 7, 1), use(1, 8, 10), use(2, 7, 100), use(3, 7, 1000), use(2, 8, 10_000)},
+	}, d, mapping)
+	got := map[string][]uint64{}
+	for i := range row.Owner {
+		got[row.Tenant[i]+" "+row.Leaf[i]] = []uint64{
+			row.Active[i], row.Idle[i], row.Unproven[i], row.Inferred[i], row.Work[i], uint64(row.EnergyMJ[i]),
+		}
+	}
+	want := map[string][]uint64{}
+	for line, n := range map[string]uint64{"a gpu": 101, "b gpu": 10_010, "a gi3": 1000} {
+		want[line] = []uint64{n, 2 * n, 3 * n, 4 * n, 5 * n, 6 * n}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	if len(row.Owner) != len(want) {
+		t.Errorf("%d lines, want %d", len(row.Owner), len(want))
+	}
+}
+
+// TestClosedUntilToTheMillisecond: an hour closes close_after after its end, and a
+// cluster has ended once its watermark is older than that.
+func TestClosedUntilToTheMillisecond(t *testing.T) {
+	const closeAfter = 72 * time.Hour
+	o := &overview{watermarkMS: at(3).UnixMilli(), hours: []hourState{
+		{start: at(0), untilMS: meter.HourMS}, {start: at(1), untilMS: meter.HourMS}, {start: at(2), untilMS: 1000},
+	}}
+	for now, want := range map[time.Time]time.Time{
+		at(1).Add(closeAfter - time.Millisecond): {},
+		at(1).Add(closeAfter):                    at(1),
+		at(3).Add(closeAfter):                    at(2), // its watermark is as old, not older
+		at(3).Add(closeAfter + time.Millisecond): at(3),
+	} {
+		if got := o.closedUntil(now, closeAfter); !got.Equal(want) {
+			t.Errorf("at %s closed until %s, want %s", now, got, want)
+		}
 	}
 }

@@ -285,3 +285,16 @@ func TestFilesOfAWitness(t *testing.T) {
 		t.Errorf("%v heads could not be sent, want 2", failed)
 	}
 }
+
+// TestOutcomesAreCounted: the repetition of the very first record, too.
+func TestOutcomesAreCounted(t *testing.T) {
+	l := open(t, embeddedBroker(t).addr)
+	for range 2 {
+		appendTo(t, l, KindAudit, "a", "carol", &Audit{Action: "look"})
+	}
+	for outcome, want := range map[string]float64{"accepted": 1, "repeated": 1, "refused": 0} {
+		if got := testutil.ToFloat64(l.metrics.folded.WithLabelValues(string(KindAudit), outcome)); got != want {
+			t.Errorf("%v records were %s, want %v", got, outcome, want)
+		}
+	}
+}

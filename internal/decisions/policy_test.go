@@ -83,8 +83,8 @@ func TestOldLogsKeepTheirComparison(t *testing.T) {
 	old := invoiceOf("ml")
 	old.Approval = f.approve("mallory", old.Number, old.Content.SHA256)
 	f.must(f.record(KindInvoice, "mallory ", old))
-	if _, err := f.state.FindApproval("mallory ", old.Content.SHA256, old.Number); err == nil {
-		t.Error("a writer of today rests on an approval by the same person")
+	if _, err := f.state.FindApproval("mallory ", old.Content.SHA256, old.Number); err == nil || !strings.Contains(err.Error(), "the same person") {
+		t.Errorf("a writer of today and an approval by the same person: %v, want it to say so", err)
 	}
 	for subject, command := range map[string]string{old.Number: "gputally invoice approve", policyOf(1, true, "").Subject(): "gputally policy approve"} {
 		if _, err := f.state.FindApproval("carol", "none", subject); err == nil || !strings.Contains(err.Error(), command) {
