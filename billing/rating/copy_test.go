@@ -429,3 +429,16 @@ func BenchmarkFacts(b *testing.B) {
 		}
 	})
 }
+
+// TestFrozenHoursAscend, in whatever order they were given.
+func TestFrozenHoursAscend(t *testing.T) {
+	frozen := NewFrozen()
+	first := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 100 {
+		frozen.Give(first.Add(time.Duration(i*37%100)*time.Hour), "a", decimal.RequireFromString("1"))
+	}
+	hours := frozen.Hours()
+	if len(hours) != 100 || !slices.IsSortedFunc(hours, time.Time.Compare) {
+		t.Errorf("%d hours, ascending %t", len(hours), slices.IsSortedFunc(hours, time.Time.Compare))
+	}
+}

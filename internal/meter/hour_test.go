@@ -80,6 +80,13 @@ func TestAnHourTellsWhereAGPUIs(t *testing.T) {
 	if diff := cmp.Diff(sightings, third.Sightings); diff != "" {
 		t.Errorf("third hour, sightings (-want +got):\n%s", diff)
 	}
+	// The last record with slices counts.
+	fourth := mustHour(t, oneHour(hourStart, map[string][]meter.Record{
+		"n1": {oneSlot(0, 4, meter.Board, ""), oneSlot(10, 3, meter.Board, ""), oneSlot(20, 0, meter.Board, "")},
+	}), meter.NewInventory(nil))
+	if s := fourth.Sightings[0]; s.SlicesFirst != 4 || s.SlicesLast != 3 {
+		t.Errorf("fourth hour: %d slices first and %d last, want 4 and 3", s.SlicesFirst, s.SlicesLast)
+	}
 	// So far as the hour is read.
 	part := oneHour(hourStart+3*meter.HourMS, nil)
 	part.WatermarkMS = part.StartMS + 5

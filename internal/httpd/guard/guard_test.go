@@ -61,6 +61,7 @@ func newFixture(t *testing.T, change func(*guard.Config)) *fixture {
 		panic("broken")
 	})
 	mux.HandleFunc("GET /stream", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusAccepted)
 		_ = http.NewResponseController(w).Flush()
 		fmt.Fprint(w, "stream")
 		if r.URL.RawQuery != "" {
@@ -306,6 +307,33 @@ func TestMoreThanThePlacesWaitForTheirDeadline(t *testing.T) {
 	}
 	if w := f.ask(t, "GET", "/body"); w.Code != 200 {
 		t.Errorf("after the first = %d, want 200", w.Code)
+	}
+	if n := f.refusals(t, "busy"); n != 1 {
+		t.Errorf("%v requests were refused as busy, want 1", n)
+	}
+}
+
+// refusals is the counter of one reason.
+func (f *fixture) refusals(t *testing.T, reason string) (n float64) {
+	t.Helper()
+	families, err := f.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			if family.GetName() == "gputally_http_requests_refused_total" && m.Label[0].GetValue() == reason {
+				n += m.Counter.GetValue()
+			}
+		}
+	}
+	return n
+}
+
+func TestAStreamKeepsItsStatus(t *testing.T) {
+	f := newFixture(t, nil)
+	if w := f.ask(t, "GET", "/stream"); w.Code != 202 || w.Body.String() != "stream" {
+		t.Errorf("stream = %d %q, want 202", w.Code, w.Body)
 	}
 }
 
