@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"slices"
 	"time"
@@ -13,15 +14,9 @@ import (
 // anomaliesSQL: episodes that overlap a range, after one of an earlier page;
 // decimals as text, so that nothing passes through a float. Parameters: from,
 // to, kind and tenant (empty: any), paged (0 or 1), after_start, after_id, rows.
-const anomaliesSQL = `
-SELECT id, toString(kind), toString(cluster), toString(tenant), toString(project), workload, toString(node),
-    toString(gpu), toString(leaf), start, end, toString(wasted_gpu_hours), toString(wasted_cost), toString(currency), evidence
-FROM anomalies FINAL
-WHERE deleted = 0 AND start < {to:DateTime('UTC')} AND end > {from:DateTime('UTC')}
-    AND ({kind:String} = '' OR kind = {kind:String}) AND ({tenant:String} = '' OR tenant = {tenant:String})
-    AND ({paged:UInt8} = 0 OR (start, id) > ({after_start:DateTime('UTC')}, {after_id:String}))
-ORDER BY start, id
-LIMIT {rows:UInt64}`
+//
+//go:embed anomalies.sql
+var anomaliesSQL string
 
 type anomaliesInput struct {
 	Paged
@@ -111,13 +106,9 @@ func instantOf(text string) (time.Time, error) {
 
 // tenantsSQL: the first and the last hour of each tenant in each month by UTC.
 // Parameters: tenant (empty: all), paged (0 or 1), after.
-const tenantsSQL = `
-SELECT toString(tenant) AS name, toYYYYMM(hour, 'UTC') AS month, min(hour), max(hour)
-FROM usage
-WHERE kind = 'owner' AND (active_slice_ms > 0 OR idle_slice_ms > 0 OR unproven_slice_ms > 0 OR energy_mj != 0)
-    AND ({tenant:String} = '' OR tenant = {tenant:String}) AND ({paged:UInt8} = 0 OR tenant > {after:String})
-GROUP BY name, month
-ORDER BY name, month`
+//
+//go:embed tenants.sql
+var tenantsSQL string
 
 type tenantsInput struct {
 	Paged

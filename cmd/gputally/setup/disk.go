@@ -27,14 +27,20 @@ func (f FleetSize) Validate() error {
 	return nil
 }
 
-// Bytes on disk per GPU and day in slots of measuredSlot, after merges, on
-// nodes of eight GPUs: `go test -run '^$' -bench DiskPerGPUDay -benchtime 1x
-// ./ingest/ledger` measures them, on noise that is meant to be like a real
-// fleet's. The ledger's own rows don't depend on the slot.
-var (
-	wholeGPUDay = diskPerDay{holds: 50_000, samples: 110_000, journal: 89_000, usage: 1_800}
-	migGPUDay   = diskPerDay{holds: 325_000, samples: 300_000, journal: 89_000, usage: 2_900}
-)
+// diskTables are the bytes on disk per GPU and day in slots of measuredSlot,
+// after merges, on nodes of eight GPUs: `go test -run '^$' -bench DiskPerGPUDay
+// -benchtime 1x ./ingest/ledger` measures them, on noise that is meant to be like
+// a real fleet's. The ledger's own rows don't depend on the slot.
+var diskTables = []struct {
+	name       string
+	whole, mig float64 // of a whole GPU, and of one in seven instances
+	raw, slots bool    // dropped after raw_retention; of slots
+}{
+	{"holds", 50_000, 325_000, true, true},
+	{"samples", 110_000, 300_000, true, true},
+	{"batches (the journal)", 89_000, 89_000, false, true},
+	{"usage_hourly", 1_800, 2_900, false, false},
+}
 
 const (
 	measuredSlot = 10 * time.Second
@@ -43,46 +49,36 @@ const (
 	migNodeBytes   = 7_000
 )
 
-// diskPerDay are bytes that a day adds, by table.
-type diskPerDay struct{ holds, samples, journal, usage float64 }
-
-func (d diskPerDay) times(n float64) diskPerDay {
-	return diskPerDay{d.holds * n, d.samples * n, d.journal * n, d.usage * n}
-}
-
-func (d diskPerDay) plus(o diskPerDay) diskPerDay {
-	return diskPerDay{d.holds + o.holds, d.samples + o.samples, d.journal + o.journal, d.usage + o.usage}
-}
-
-// estimateDisk is what a day of the fleet adds in slots of that length.
-func estimateDisk(f FleetSize, slot time.Duration) diskPerDay {
-	d := wholeGPUDay.times(float64(f.Gpus - f.Mig)).plus(migGPUDay.times(float64(f.Mig)))
-	usage := d.usage
-	d = d.times(measuredSlot.Seconds() / slot.Seconds())
-	d.usage = usage
-	return d
+// estimateDisk is what a day of the fleet adds in slots of that length, by diskTables.
+func estimateDisk(f FleetSize, slot time.Duration) []float64 {
+	bytes := make([]float64, len(diskTables))
+	for i, t := range diskTables {
+		bytes[i] = t.whole*float64(f.Gpus-f.Mig) + t.mig*float64(f.Mig)
+		if t.slots {
+			bytes[i] *= measuredSlot.Seconds() / slot.Seconds()
+		}
+	}
+	return bytes
 }
 
 // writeDiskEstimate prints what the fleet takes under the configuration.
 func writeDiskEstimate(w io.Writer, f FleetSize, cfg settings.Config) error {
-	d := estimateDisk(f, cfg.Cluster.Slot)
-	raw, rest := d.holds+d.samples, d.journal+d.usage
 	var b strings.Builder
 	fmt.Fprintf(&b, "disk for %d GPUs, %d of them in seven instances, on nodes of 8, in slots of %s:\n", f.Gpus, f.Mig,
 		cfg.Cluster.Slot)
 	t := cli.Table{Columns: cli.Columns("table", "a_day number", "a_year number")}
-	for _, line := range []struct {
-		name  string
-		bytes float64
-	}{
-		{"holds", d.holds},
-		{"samples", d.samples},
-		{"batches (the journal)", d.journal},
-		{"usage_hourly", d.usage},
-		{"in all", raw + rest},
-	} {
-		t.Rows = append(t.Rows, []string{line.name, bytesText(line.bytes), bytesText(line.bytes * 365)})
+	add := func(name string, bytes float64) {
+		t.Rows = append(t.Rows, []string{name, bytesText(bytes), bytesText(bytes * 365)})
 	}
+	var raw, rest float64
+	for i, bytes := range estimateDisk(f, cfg.Cluster.Slot) {
+		if add(diskTables[i].name, bytes); diskTables[i].raw {
+			raw += bytes
+		} else {
+			rest += bytes
+		}
+	}
+	add("in all", raw+rest)
 	b.WriteString(t.Text(false))
 	if keep := cfg.Ledger.RawRetention; keep > 0 {
 		// A week goes whole, after its last day's retention.

@@ -93,7 +93,7 @@ func newChecker(options Options, header []string) *checker {
 		c.columns[i] = known[name]
 		for _, rule := range headerRules {
 			if rule.breaks(heading{name: name, known: known[name] != nil, twice: twice, custom: custom}) {
-				c.report(1, name, rule.ID, name)
+				c.report(1, name, rule.id, name)
 				break
 			}
 		}
@@ -123,7 +123,7 @@ func (c *checker) report(line int, column, rule, value string) {
 // line checks one record: its width, each cell, then rules across cells.
 func (c *checker) line(line int, cells []string) {
 	if len(cells) != c.width {
-		c.report(line, "", ruleWidth.ID, fmt.Sprintf("%d cells, the header has %d", len(cells), c.width))
+		c.report(line, "", ruleWidth, fmt.Sprintf("%d cells, the header has %d", len(cells), c.width))
 		return
 	}
 	c.row.read(cells)

@@ -6,19 +6,13 @@ import (
 	"strings"
 )
 
-// Rule is one requirement. Source says where it stands: rules of FOCUS 1.2 by
-// their ids in its requirements model, others by what they follow from.
-type Rule struct{ ID, Column, Text, Source string }
-
-// Where rules stand.
-const (
-	sourceModel = "FOCUS 1.2, requirements model"
-	source14    = "FOCUS 1.4"
-	sourceCSV   = "RFC 4180"
-)
+// Rule is one requirement, by its id in FOCUS 1.2's requirements model, or by an id with 1.4 in it where only FOCUS 1.4
+// has it.
+// Ids that begin with csv- are of RFC 4180.
+type Rule struct{ ID, Column, Text string }
 
 // ruleWidth is of a line of more or fewer cells than the header.
-var ruleWidth = Rule{"csv-width", "", "Each line should contain the same number of fields.", sourceCSV}
+const ruleWidth = "csv-width"
 
 // heading is a column's name as a file has it.
 type heading struct {
@@ -34,46 +28,26 @@ func isCustom(name string) bool { return strings.HasPrefix(name, "x_") }
 // maxName is the longest name of a column that all stores take.
 const maxName = 50
 
+// headerRules are those of the columns' names.
 var headerRules = []struct {
-	Rule
+	id     string
 	breaks func(heading) bool
 }{
-	{
-		Rule{"csv-column-twice", "", "Each column has a name of its own.", sourceCSV},
-		func(h heading) bool { return h.twice },
-	},
-	{
-		Rule{"ColumnHandling-A-010-M", "", "Custom columns MUST be prefixed with a consistent x_ prefix.", sourceModel},
-		func(h heading) bool { return !h.known && !isCustom(h.name) },
-	},
-	{
-		Rule{"ColumnHandling-A-005-O", "", "Column IDs SHOULD NOT exceed 50 characters.", sourceModel},
-		func(h heading) bool { return len(h.name) > maxName },
-	},
-	{
-		Rule{
-			"ColumnHandling-A-011-O", "",
-			"Custom columns SHOULD follow the rules of FOCUS columns: Pascal case, alphanumeric.", sourceModel,
-		},
-		func(h heading) bool { return isCustom(h.name) && !customName.MatchString(h.name) },
-	},
-	{
-		Rule{"ColumnHandling-A-013-O", "", "Custom columns SHOULD be listed after all FOCUS columns.", sourceModel},
-		func(h heading) bool { return h.known && h.custom },
-	},
+	{"csv-column-twice", func(h heading) bool { return h.twice }},
+	{"ColumnHandling-A-010-M", func(h heading) bool { return !h.known && !isCustom(h.name) }},
+	{"ColumnHandling-A-005-O", func(h heading) bool { return len(h.name) > maxName }},
+	{"ColumnHandling-A-011-O", func(h heading) bool { return isCustom(h.name) && !customName.MatchString(h.name) }},
+	{"ColumnHandling-A-013-O", func(h heading) bool { return h.known && h.custom }},
 }
 
-// rules are those of the table: of formats, which cells.go holds; of one line's
-// cells, broken where all of their terms hold; and of several lines, which
+// rules are those of the table: of the header, which headerRules holds; of
+// formats, which cells.go holds; of one line's cells, broken where all of their terms hold; and of several lines, which
 // lines.go holds. The format of values (KeyValueFormat-A-003-M) and of times
 // (DateTimeFormat-A-001-M to -A-003-M) has no rule of its own in the table: the
 // rules of its parts say the same.
 var rules = func() (all []rule) {
 	for _, r := range records(rulesTSV) {
-		one := rule{Rule: Rule{r[0], r[2], r[4], sourceModel}, only: r[1]}
-		if one.only == version14 {
-			one.Source = source14
-		}
+		one := rule{Rule: Rule{r[0], r[2], r[4]}, only: r[1]}
 		if one.Column != "" {
 			one.needs = []string{one.Column}
 		}
@@ -111,15 +85,11 @@ func (r *rule) breaks(line *record) bool {
 
 // rules are those that a column has by itself.
 func (c *column) rules() (all []Rule) {
-	source := sourceModel
-	if c.only == version14 {
-		source = source14
-	}
 	for _, r := range []Rule{
-		{c.presence, c.name, c.name + " MUST be present.", source},
-		{c.notNull, c.name, c.name + " MUST NOT be null.", source},
-		{c.typed, c.name, c.name + " MUST be of its type.", source},
-		{c.allowed, c.name, c.name + " MUST be one of the allowed values.", source},
+		{c.presence, c.name, c.name + " MUST be present."},
+		{c.notNull, c.name, c.name + " MUST NOT be null."},
+		{c.typed, c.name, c.name + " MUST be of its type."},
+		{c.allowed, c.name, c.name + " MUST be one of the allowed values."},
 	} {
 		if r.ID != "" {
 			all = append(all, r)
@@ -129,11 +99,7 @@ func (c *column) rules() (all []Rule) {
 }
 
 // Rules are all that a version's files are checked against.
-func Rules(version string) []Rule {
-	all := []Rule{ruleWidth}
-	for _, r := range headerRules {
-		all = append(all, r.Rule)
-	}
+func Rules(version string) (all []Rule) {
 	for _, c := range columns {
 		if c.in(version) {
 			all = append(all, c.rules()...)
