@@ -3,6 +3,7 @@ package ingest
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"slices"
 
@@ -16,16 +17,9 @@ SELECT DISTINCT collector, gap_boot, gap_from, gap_to FROM batches FINAL
 WHERE status IN ('stored', 'late') AND notEmpty(gap_from)`
 
 // Ranges of missing sequence numbers between existing ones.
-const selectHoles = `
-SELECT collector, boot_ms, toUInt64(before + 1) AS from_seq, toUInt64(seq - 1) AS to_seq
-FROM
-(
-    SELECT collector, boot_ms, seq,
-           lagInFrame(toInt64(seq), 1, toInt64(-1)) OVER (PARTITION BY collector,
-             boot_ms ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS before
-    FROM (SELECT DISTINCT collector, boot_ms, seq FROM batches FINAL WHERE status IN ('stored', 'late'))
-)
-WHERE toInt64(seq) > before + 1`
+//
+//go:embed holes.sql
+var selectHoles string
 
 type gapRow struct {
 	Collector string   `ch:"collector"`

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strconv"
@@ -73,15 +74,9 @@ WHERE ({cluster:String} = '' OR cluster = {cluster:String}) AND toStartOfHour(sl
   AND node = {node:String} AND device = '' AND gpu_index = {index:UInt16} ORDER BY gpu`
 
 // GPUs that a pod or a job held in one hour.
-const selectByWorkload = `
-SELECT DISTINCT toString(gpu) AS gpu FROM usage_hourly FINAL
-WHERE hour = {hour:DateTime('UTC')} AND ({cluster:String} = '' OR cluster = {cluster:String}) AND present_ms > 0
-  AND hasAny(owner,
-(
-    SELECT groupArray(id) FROM owners FINAL
-    WHERE ({job:String} != '' AND job = {job:String}) OR ({pod:String} != ''
-      AND ({namespace:String} = '' OR namespace = {namespace:String}) AND {pod:String} IN (pod, uid))
-)) ORDER BY gpu`
+//
+//go:embed by_workload.sql
+var selectByWorkload string
 
 // The hours of one GPU nearest to a given one, and the whole range.
 const selectNearest = `
@@ -93,16 +88,8 @@ const selectHourRange = `
 SELECT min(hour) AS first, max(hour) AS last, count() AS hours FROM usage_hourly FINAL
 WHERE gpu = {gpu:String} AND present_ms > 0 AND ({cluster:String} = '' OR cluster = {cluster:String})`
 
-const selectRow = `
-SELECT cluster, hour, gpu, node, model, slices, gpu_slices, unknown_capacity, present_ms, until_ms, epoch, inputs,
-  free, stranded, unhealthy,
-       unobserved, unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile, profile_slices,
-         owner, tenant, project,
-       user, workload, active, idle, unproven, inferred, work, energy_mj
-FROM usage_hourly FINAL
-WHERE gpu = {gpu:String} AND hour = {hour:DateTime('UTC')} AND present_ms > 0
-  AND ({cluster:String} = '' OR cluster = {cluster:String})
-ORDER BY cluster`
+//go:embed row.sql
+var selectRow string
 
 // findRow finds the GPU and its row.
 func findRow(ctx context.Context, db Store, q Request) (*tables.UsageHour, error) {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"math/big"
 	"reflect"
@@ -25,15 +26,9 @@ WHERE cluster = {cluster:String} AND hour >= {from:DateTime('UTC')} AND hour < {
 
 // Sums are 128-bit here and below, because 64-bit sums overflow silently. The queries
 // are not JIT-compiled: the engine's compiler gets 128-bit comparisons wrong.
-const selectSums = `
-WITH toUInt128(free) + stranded + unhealthy + unobserved + arraySum(x -> toUInt128(x),
-  arrayConcat(active, idle, unproven)) AS buckets,
-     toUInt128(slices) * present_ms AS present
-SELECT count() AS rows, sum(present) AS capacity, sum(buckets) AS counted, countIf(present != buckets) AS wrong,
-       countIf(version != bitOr(bitOr(bitShiftLeft(toUInt64(epoch), 44), bitShiftLeft(inputs, 12)),
-         toUInt64(intDiv(until_ms, 1000)))) AS unfounded,
-       countIf(unknown_capacity = 1 AND present_ms > 0) AS open_pools
-FROM usage_hourly FINAL SETTINGS compile_expressions = 0`
+//
+//go:embed sums.sql
+var selectSums string
 
 // Every cluster in the ledger or the journal.
 const selectAllClusters = `
@@ -51,30 +46,9 @@ SELECT (SELECT count() FROM usage_hourly FINAL WHERE present_ms > 0) AS rows,
 // For each GPU-hour: the energy that the winning batches measured, and the energy in
 // the ledger. Of several nodes that list a GPU only one counts (R14): those hours are
 // left to C6, which recomputes them. Slots that are not over are left out.
-const selectEnergy = `
-WITH winners AS
-(
-    SELECT argMax(batch, (rev, collector, boot_ms, seq, hash)) AS batch
-    FROM batches FINAL WHERE status = 'stored' GROUP BY cluster, node, slot
-),
-moved AS
-(
-    SELECT cluster, toStartOfHour(slot) AS hour, gpu, sum(toInt128(energy_mj) + unattributed_mj) AS mj,
-      uniqExact(node) AS nodes
-    FROM holds FINAL
-    WHERE batch GLOBAL IN (SELECT batch FROM winners)
-      AND NOT arrayExists((name, until) -> name = cluster AND toUnixTimestamp(slot) >= until, {ahead:Array(String)}, {until:Array(UInt32)})
-    GROUP BY cluster, hour, gpu
-),
-booked AS
-(
-    SELECT cluster, hour, gpu, toInt128(platform_energy_mj) + unattributed_mj + arraySum(x -> toInt128(x), usage_hourly.energy_mj) AS mj FROM usage_hourly FINAL
-)
-SELECT countIf(nodes = 1) AS rows, sumIf(moved.mj, nodes = 1) AS moved_mj, sumIf(booked.mj, nodes = 1) AS booked_mj,
-       countIf(nodes = 1 AND moved.mj != booked.mj) AS wrong,
-       anyIf(concat(toString(hour), ' ', gpu), nodes = 1 AND moved.mj != booked.mj) AS example,
-         countIf(nodes > 1) AS shared
-FROM moved LEFT JOIN booked USING (cluster, hour, gpu) SETTINGS compile_expressions = 0`
+//
+//go:embed energy.sql
+var selectEnergy string
 
 // Checks are the invariants of the ledger: C5, C6 and C9.
 func (l *Ledger) Checks() []check.Check {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -21,7 +22,7 @@ const sealedFor = 10 * time.Minute
 
 // look is the state of a cluster's hours.
 type look struct {
-	cluster string
+	cluster
 	*overview
 }
 
@@ -49,7 +50,7 @@ func (l *Ledger) Retain(ctx context.Context) (dropped int, err error) {
 	if l.cfg.RawRetention == 0 {
 		return dropped, nil
 	}
-	looks, err := l.lookAtAll(ctx)
+	looks, err := l.lookAtAll(ctx, selectAllClusters)
 	if err != nil {
 		return dropped, err
 	}
@@ -57,8 +58,9 @@ func (l *Ledger) Retain(ctx context.Context) (dropped int, err error) {
 	return dropped + n, err
 }
 
-func (l *Ledger) lookAtAll(ctx context.Context) ([]look, error) {
-	clusters, err := l.clusters(ctx, selectAllClusters)
+// lookAtAll looks at the clusters that a query lists.
+func (l *Ledger) lookAtAll(ctx context.Context, sql string) ([]look, error) {
+	clusters, err := l.clusters(ctx, sql)
 	if err != nil {
 		return nil, err
 	}
@@ -72,24 +74,18 @@ func (l *Ledger) lookAtAll(ctx context.Context) ([]look, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(o.hours) > 0 {
-			looks = append(looks, look{c.Name, o})
-		}
+		looks = append(looks, look{c, o})
 	}
 	return looks, nil
 }
 
 // retainFrom continues from the oldest week until one must be kept.
 func (l *Ledger) retainFrom(ctx context.Context, weeks RawWeeks, looks []look) (dropped int, err error) {
+	looks = slices.DeleteFunc(looks, func(k look) bool { return len(k.hours) == 0 })
 	if len(looks) == 0 {
 		return 0, nil
 	}
-	first := looks[0].hours[0].start
-	for _, k := range looks {
-		if k.hours[0].start.Before(first) {
-			first = k.hours[0].start
-		}
-	}
+	first := slices.MinFunc(looks, func(x, y look) int { return x.hours[0].start.Compare(y.hours[0].start) }).hours[0].start
 	now := l.deps.Clock.Now()
 	for monday := mondayOf(first); ; monday = monday.Add(weekLength) {
 		w := weeks[monday]
@@ -129,11 +125,11 @@ func keptBy(monday, endedBefore time.Time, looks []look) string {
 			inside := !h.start.Before(from) && h.start.Before(to)
 			if inside && (h.dirty || (h.untilMS < meter.HourMS && !ended)) {
 				return fmt.Sprintf("hour %s of cluster %s has not been computed to its end yet", h.start.Format(time.RFC3339),
-					k.cluster)
+					k.Name)
 			}
 		}
 		if next := time.UnixMilli(k.watermarkMS); next.Before(to) && !next.Before(from) && !ended {
-			return fmt.Sprintf("cluster %s has only been computed up to %s", k.cluster, next.UTC().Format(time.RFC3339))
+			return fmt.Sprintf("cluster %s has only been computed up to %s", k.Name, next.UTC().Format(time.RFC3339))
 		}
 	}
 	return ""

@@ -1,5 +1,7 @@
 package ledger
 
+import _ "embed"
+
 // For each hour of one cluster: the number of journal rows, how many of them are close
 // enough to the hour before to be part of a gap there, the number of raw rows, and the
 // watermark. Partitions (weeks) that are known already are left out; an hour lies in
@@ -25,19 +27,9 @@ GROUP BY hour ORDER BY hour`
 
 // Batches that arrived for an hour after it had been closed: long enough after its
 // end, and after the first batch for it.
-const selectLateChanges = `
-SELECT node, hour, collector, last
-FROM
-(
-    SELECT node, toStartOfHour(slot) AS hour, collector, max(appended_at) AS last,
-      min(min(appended_at)) OVER (PARTITION BY hour) AS known
-    FROM batches FINAL
-    WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {from:DateTime('UTC')}
-      AND slot < {to:DateTime('UTC')}
-    GROUP BY node, hour, collector
-)
-WHERE last > hour + 3600 + {after:UInt32} AND last > known + {after:UInt32}
-ORDER BY hour, node, collector`
+//
+//go:embed late_changes.sql
+var selectLateChanges string
 
 const selectClusters = `SELECT cluster, slot_ms FROM slot_lengths ORDER BY cluster`
 
@@ -46,28 +38,14 @@ const selectEpochs = `SELECT epoch, rules, mapping, tenants, effective FROM epoc
 
 // Batches of the slots in a range, winners and losers; those of one (node, slot) are
 // consecutive.
-const selectJournal = `
-SELECT node, slot, collector, boot_ms, seq, rev, batch, hash, attribution_ok, enumeration_complete, observed_ms,
-  observed, hold_rows
-FROM batches FINAL
-WHERE cluster = {cluster:String} AND status = 'stored'
-  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
-    AND slot < {to:DateTime('UTC')}
-  AND (empty({nodes:Array(String)}) OR node IN {nodes:Array(String)})
-ORDER BY node, slot`
+//
+//go:embed journal.sql
+var selectJournal string
 
 // Raw rows of the slots in a range, for one part of the GPUs.
-const selectHolds = `
-SELECT node, gpu, slot, batch, model, slices, kind, leaf, owner, bucket, why, slice_ms, work, energy_mj,
-  unattributed_mj, energy_why,
-       head, tail
-FROM holds FINAL
-PREWHERE cityHash64(gpu) % {parts:UInt64} = {part:UInt64}
-WHERE cluster = {cluster:String}
-  AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
-    AND slot < {to:DateTime('UTC')}
-  AND (empty({nodes:Array(String)}) OR node IN {nodes:Array(String)}) AND ({gpu:String} = '' OR gpu = {gpu:String})
-SETTINGS do_not_merge_across_partitions_select_final = 1`
+//
+//go:embed holds.sql
+var selectHolds string
 
 const selectSightings = `
 SELECT hour, gpu, node, model, first_ms, last_ms, run_from_ms, slices_first, slices_last, kind_first, kind_last
@@ -100,36 +78,15 @@ SELECT (SELECT count() FROM holds WHERE toMonday(slot) = toDate({week:String})) 
 const dropWeek = `DROP PARTITION {week:String}`
 
 // The published rows of a range of hours, one line each.
-const selectPublished = `
-SELECT formatRowNoNewline('RowBinary', cluster, hour, gpu, node, model, slices, gpu_slices, unknown_capacity,
-  present_ms, free, stranded,
-       unhealthy, unobserved, unobserved_attribution, platform_energy_mj, unattributed_mj, leaf, profile,
-         profile_slices, owner, tenant, project,
-       user, workload, active, idle, unproven, inferred, work, energy_mj) AS line
-FROM usage_hourly FINAL
-WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')} AND present_ms > 0
-ORDER BY cluster, hour, gpu`
+//
+//go:embed published.sql
+var selectPublished string
 
 const selectLate = `SELECT count() AS batches FROM late_unprocessed FINAL WHERE cluster = {cluster:String}`
 
 const selectRetirements = `SELECT gpu, at FROM retirements FINAL WHERE cluster = {cluster:String} ORDER BY gpu, at`
 
 // Every GPU that was ever listed, with its last retirement.
-const selectBoards = `
-SELECT seen.cluster AS cluster, seen.gpu AS gpu, node, model, slices, toUInt8(kind) AS kind, first_ms, last_ms,
-  retired_at, who, reason
-FROM
-(
-    SELECT cluster, toString(gpu) AS gpu, argMax(node, (s.last_ms, s.run_from_ms)) AS node,
-      argMax(model, (s.last_ms, s.run_from_ms)) AS model,
-           argMax(slices_last, (s.last_ms, s.run_from_ms)) AS slices,
-             argMax(kind_last, (s.last_ms, s.run_from_ms)) AS kind,
-           min(s.first_ms) AS first_ms, max(s.last_ms) AS last_ms
-    FROM sightings AS s FINAL WHERE s.last_ms > 0 GROUP BY cluster, gpu
-) AS seen
-LEFT JOIN
-(
-    SELECT cluster, gpu, max(r.at) AS retired_at, argMax(who, r.at) AS who, argMax(reason, r.at) AS reason
-    FROM retirements AS r FINAL GROUP BY cluster, gpu
-) AS retired ON seen.cluster = retired.cluster AND seen.gpu = retired.gpu
-ORDER BY cluster, gpu`
+//
+//go:embed boards.sql
+var selectBoards string

@@ -25,31 +25,22 @@ type Watermark struct {
 func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 	l.pass.Lock()
 	defer l.pass.Unlock()
-	clusters, err := l.clusters(ctx, selectClusters)
-	if err != nil {
-		return nil, err
-	}
-	epochs, _, err := l.epochs(ctx, false)
+	looks, err := l.lookAtAll(ctx, selectClusters)
 	if err != nil {
 		return nil, err
 	}
 	var out []Watermark
-	for _, c := range clusters {
-		o, err := l.overview(ctx, c, epochs, everything)
-		if err != nil {
-			return nil, err
-		}
+	for _, k := range looks {
 		var late []struct {
 			Batches uint64 `ch:"batches"`
 		}
-		if err := l.deps.Store.Select(ctx, &late, selectLate, store.Named("cluster", c.Name)); err != nil {
-			return nil, fmt.Errorf("count late batches of %s: %w", c.Name, err)
+		if err := l.deps.Store.Select(ctx, &late, selectLate, store.Named("cluster", k.Name)); err != nil {
+			return nil, fmt.Errorf("count late batches of %s: %w", k.Name, err)
 		}
 		out = append(out, Watermark{
-			Cluster: c.Name, SlotMS: int64(c.SlotMS), WatermarkMS: o.watermarkMS, Hours: len(o.hours),
-			DirtyHours:  len(o.dirty()),
-			ClosedUntil: o.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter), StaleHours: len(o.stale()),
-			LateBatches: late[0].Batches,
+			Cluster: k.Name, SlotMS: int64(k.SlotMS), WatermarkMS: k.watermarkMS, Hours: len(k.hours),
+			DirtyHours: len(k.dirty()), ClosedUntil: k.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter),
+			StaleHours: len(k.stale()), LateBatches: late[0].Batches,
 		})
 	}
 	return out, nil
@@ -63,13 +54,15 @@ func (l *Ledger) Status(ctx context.Context) ([]Watermark, error) {
 func (l *Ledger) ClosedUntil(ctx context.Context) (map[string]time.Time, error) {
 	l.pass.Lock()
 	defer l.pass.Unlock()
-	looks, err := l.lookAtAll(ctx)
+	looks, err := l.lookAtAll(ctx, selectAllClusters)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]time.Time, len(looks))
 	for _, k := range looks {
-		out[k.cluster] = k.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter)
+		if len(k.hours) > 0 {
+			out[k.Name] = k.closedUntil(l.deps.Clock.Now(), l.cfg.CloseAfter)
+		}
 	}
 	return out, nil
 }

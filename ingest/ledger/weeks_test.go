@@ -55,7 +55,7 @@ func TestWhoKeepsAWeek(t *testing.T) {
 			}
 			o.hours = append(o.hours, h)
 		}
-		return look{"c", o}
+		return look{cluster{Name: "c"}, o}
 	}
 	for name, c := range map[string]struct {
 		look  look

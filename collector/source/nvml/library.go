@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -52,12 +53,7 @@ func (l *library) have(symbol string) bool {
 
 // haveAll returns whether the library has all functions.
 func (l *library) haveAll(symbols ...string) bool {
-	for _, s := range symbols {
-		if !l.have(s) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(symbols, func(s string) bool { return !l.have(s) })
 }
 
 // callError is the error of a failed call, with NVML's text.
@@ -65,14 +61,8 @@ func callError(call string, ret gonvml.Return) error { return fmt.Errorf("%s: %w
 
 // gone returns whether the driver is unloaded, or another one than was initialised.
 func gone(err error) bool {
-	for _, ret := range []gonvml.Return{
-		gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH,
-	} {
-		if errors.Is(err, ret) {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, gonvml.ERROR_UNINITIALIZED) || errors.Is(err, gonvml.ERROR_DRIVER_NOT_LOADED) ||
+		errors.Is(err, gonvml.ERROR_LIB_RM_VERSION_MISMATCH)
 }
 
 func lost(err error) bool { return errors.Is(err, gonvml.ERROR_GPU_IS_LOST) }

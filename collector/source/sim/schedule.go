@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gputally/gputally/internal/wire"
@@ -161,12 +162,7 @@ func (u *unit) job(from, part int64, seed uint64) shift {
 }
 
 func anyHas(spans []span, t int64) bool {
-	for _, s := range spans {
-		if s.has(t) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(spans, func(s span) bool { return s.has(t) })
 }
 
 func (u *unit) load(seed uint64, open []span) load {
