@@ -67,20 +67,7 @@ func rowOf(id string, e episode.Episode, version uint64, deleted uint8) tables.A
 	}
 }
 
-// Load returns the published episodes that overlap [from, to), sorted by start.
-func Load(ctx context.Context, db DB, from, to time.Time) ([]episode.Episode, error) {
-	stored, err := load(ctx, db, from, to)
-	if err != nil {
-		return nil, fmt.Errorf("read published episodes: %w", err)
-	}
-	list := make([]episode.Episode, 0, len(stored))
-	for _, e := range stored {
-		list = append(list, e)
-	}
-	episode.Sort(list)
-	return list, nil
-}
-
+// load returns the published episodes that overlap [from, to), by id.
 func load(ctx context.Context, db DB, from, to time.Time) (map[string]episode.Episode, error) {
 	stored := map[string]episode.Episode{}
 	err := each(ctx, db, func(rows driver.Rows) error {
