@@ -2,7 +2,6 @@ package explain
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/meter"
-	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/tenants"
 )
@@ -21,7 +19,6 @@ type builder struct {
 	*Explanation
 	row     *tables.UsageHour
 	replay  *ledger.Replay
-	owners  map[uint64]meter.Owner // facts of the row's owners, if raw was dropped
 	samples map[slotKey]map[string]sample
 	events  []event
 }
@@ -46,33 +43,13 @@ func (b *builder) note(format string, args ...any) {
 	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
 }
 
-const selectOwners = `
-SELECT id, owner, tenant, project, namespace, pod, uid, job, user, account FROM owners FINAL
-WHERE id IN {ids:Array(UInt64)}`
-
-// names reads the facts of the row's owners.
-func (b *builder) names(ctx context.Context, db Store) error {
-	b.owners = map[uint64]meter.Owner{}
-	var rows []tables.Owner
-	if err := db.Select(ctx, &rows, selectOwners, store.Named("ids", append([]uint64{}, b.row.Owner...))); err != nil {
-		return fmt.Errorf("read owners: %w", err)
-	}
-	for i := range rows {
-		b.owners[rows[i].ID] = ledger.OwnerFacts(&rows[i]).Named()
-	}
-	return nil
-}
-
 // owner returns the id and facts of the owner with a hash.
 func (b *builder) owner(hash uint64) (id string, facts meter.Owner) {
-	if id, facts, known := b.replay.Owner(hash); known {
-		return id, facts
-	}
-	facts, known := b.owners[hash]
+	id, facts, known := b.replay.Owner(hash)
 	if !known {
-		return fmt.Sprintf("%016x", hash), facts
+		id = fmt.Sprintf("%016x", hash)
 	}
-	return facts.ID(), facts
+	return id, facts
 }
 
 // label is a short name of an owner: namespace/pod, else the job, else the tenant's

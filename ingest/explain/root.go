@@ -55,9 +55,6 @@ func Explain(ctx context.Context, db Store, q Request) (*Explanation, error) {
 		return nil, fmt.Errorf("recompute hour %s of GPU %s: %w", stamp(row.Hour), row.GPU, err)
 	}
 	b := &builder{row: row, replay: r, Explanation: newExplanation(row, r)}
-	if err := b.names(ctx, db); err != nil {
-		return nil, err
-	}
 	b.figures()
 	if err := b.restrict(q); err != nil {
 		return nil, err

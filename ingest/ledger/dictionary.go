@@ -58,8 +58,20 @@ func (d *dictionary) bound() {
 // learn reads the names of the hashes in raw rows that are not known yet. It must be
 // called after the journal was read: what the journal lists has been written.
 func (l *Ledger) learn(ctx context.Context, r *raw) error {
+	leaves, owners := l.names.unknown(r)
+	if err := l.readNames(ctx, leaves, owners); err != nil {
+		return err
+	}
+	if leaves, owners = l.names.unknown(r); len(leaves)+len(owners) > 0 {
+		return fmt.Errorf("raw rows refer to %d leaves and %d owners that are missing from tables leaves and owners",
+			len(leaves), len(owners))
+	}
+	return nil
+}
+
+// readNames reads leaves and owners, as far as they are stored.
+func (l *Ledger) readNames(ctx context.Context, leaves, owners []uint64) error {
 	d := l.names
-	leaves, owners := d.unknown(r)
 	for part := range slices.Chunk(leaves, namesPerQuery) {
 		var rows []tables.Leaf
 		if err := l.deps.Store.Select(ctx, &rows, selectLeaves, store.Named("ids", part)); err != nil {
@@ -77,10 +89,6 @@ func (l *Ledger) learn(ctx context.Context, r *raw) error {
 		for _, o := range rows {
 			d.owners[o.ID] = ownerName{id: o.Owner, facts: OwnerFacts(&o).Named()}
 		}
-	}
-	if leaves, owners = d.unknown(r); len(leaves)+len(owners) > 0 {
-		return fmt.Errorf("raw rows refer to %d leaves and %d owners that are missing from tables leaves and owners",
-			len(leaves), len(owners))
 	}
 	return nil
 }

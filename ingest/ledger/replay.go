@@ -35,8 +35,8 @@ func (r *Replay) Leaf(leaf uint64) meter.Leaf {
 	return LeafFacts(&row)
 }
 
-// Owner returns the owner that a part refers to, by id and facts; known is false if
-// table owners lacks it.
+// Owner returns the owner that a part or the row refers to, by id and facts; known is
+// false if table owners lacks it.
 func (r *Replay) Owner(owner uint64) (id string, facts meter.Owner, known bool) {
 	o, known := r.names.owners[owner]
 	return o.id, o.facts, known
@@ -94,7 +94,7 @@ func ReplayHour(ctx context.Context, db Store, row *tables.UsageHour) (*Replay, 
 		return nil, err
 	}
 	x := newComputation(c, row.Hour.UnixMilli()+int64(row.UntilMS), []hourState{{start: row.Hour}})
-	if err := l.replayInputs(ctx, x, r); err != nil {
+	if err := cmp.Or(l.readNames(ctx, nil, row.Owner), l.replayInputs(ctx, x, r)); err != nil {
 		return nil, err
 	}
 	if r.Mapping, err = l.mappingOf(ctx, row.Epoch); err != nil {
