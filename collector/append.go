@@ -98,7 +98,7 @@ func (c *Collector) noteAppended(stamped []stamped) {
 	c.metrics.lastSlot.Set(float64(c.lastMS) / 1000)
 }
 
-// backoff doubles from retry_min to retry_max.
+// backoff is a pause that doubles from retry_min to retry_max.
 type backoff struct{ wait, limit time.Duration }
 
 func (c *Collector) newBackoff() *backoff {
