@@ -27,10 +27,9 @@ type Model struct {
 //     Validation", nvidia-smi at 1 s) and 80.3 W (serialalice.pt, "GPU Energy
 //     Benchmark"); hence 85.
 //
-// An open CUDA context alone lifts these boards by 26 to 50 W (arXiv:2605.23918),
-// so a GPU that merely keeps a model loaded is above its threshold: that makes
-// its time unproven, never idle. Where no measurement was found the figure is 0,
-// and power is then no evidence (R13).
+// An open CUDA context alone lifts these boards by 26 to 50 W (arXiv:2605.23918), so
+// power up to 60 W above the figure is quiet, too (R13). Where no measurement was found
+// the figure is 0, and power is no evidence.
 var models = []struct {
 	words []string
 	model Model
