@@ -40,6 +40,18 @@ func TestM3OneNameOnePerson(t *testing.T) {
 	}
 }
 
+// TestScriptsThatGoTogether: as names in East Asia are written, and no others.
+func TestScriptsThatGoTogether(t *testing.T) {
+	for name, good := range map[string]bool{
+		"山田 tarō": true, "やまだ タロウ": true, "김 lee 金": true, "ㄅㄆ 王 wang": true, "김 やまだ": false, "ㄅㄆ 김": false, "Иван 王": false,
+		"김 иван": false, "ㄅㄆ タロウ": false,
+	} {
+		if _, err := Person(name); (err == nil) != good {
+			t.Errorf("%q: %v, want it taken: %t", name, err, good)
+		}
+	}
+}
+
 // TestM12WritersRefuseWhatTheFoldMustTake: old logs may have them.
 func TestM12WritersRefuseWhatTheFoldMustTake(t *testing.T) {
 	for _, name := range []string{"alice\ufffc", "alice\U0001d159"} {

@@ -133,3 +133,23 @@ func TestManyRunsFoldInLinearTime(t *testing.T) {
 		}
 	})
 }
+
+// TestTheNewestOfEqualRunsIsNamed: of runs that lack the same, and of those the nearest.
+func TestTheNewestOfEqualRunsIsNamed(t *testing.T) {
+	f := &folded{tb: t, state: NewState()}
+	other := runOf("another-collector")
+	other.Collector = "import/other"
+	f.must(f.record(KindRun, "alice", runOf("old")))
+	f.must(f.record(KindRun, "alice", runOf("new")))
+	f.must(f.record(KindRun, "alice", other))
+	outside := sentOf(appendedAt(1).Add(time.Minute))
+	outside.Start = at(48)
+	if l := f.state.Leave(outside); !strings.Contains(l.Missing, `"new"`) {
+		t.Errorf("a batch outside the window: %q, want it to name run new", l.Missing)
+	}
+	one := &folded{tb: t, state: NewState()}
+	one.must(one.record(KindRun, "alice", runOf("only")))
+	if l := one.state.Leave(outside); !strings.Contains(l.Missing, `"only"`) {
+		t.Errorf("a batch outside the only run's window: %q, want it to name the run", l.Missing)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/costtest"
 )
 
@@ -392,4 +394,40 @@ func BenchmarkFold(b *testing.B) {
 	}
 	b.SetBytes(int64(bytes))
 	b.ReportMetric(float64(b.N)*float64(len(msgs))/b.Elapsed().Seconds(), "records/s")
+}
+
+// TestHeadsOutsideTheLog have no chain.
+func TestHeadsOutsideTheLog(t *testing.T) {
+	f := prepared(t)
+	for offset, known := range map[int64]bool{-1: false, 0: true, f.state.Next() - 1: true, f.state.Next(): false} {
+		if head := f.state.HeadAt(offset); head.Offset != offset || (head.Chain != "") != known {
+			t.Errorf("HeadAt(%d) = %+v, want a chain: %t", offset, head, known)
+		}
+	}
+}
+
+// TestAppendTimesOfARestoredLog: a header counts only if it is that one, readable, not
+// before the message before it and before the broker's own time.
+func TestAppendTimesOfARestoredLog(t *testing.T) {
+	now, last := at(10), at(5)
+	header := func(key, value string) []broker.Header { return []broker.Header{{Key: key, Value: []byte(value)}} }
+	ms := func(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
+	for name, c := range map[string]struct {
+		headers []broker.Header
+		want    time.Time
+	}{
+		"none":               {nil, now},
+		"in between":         {header(appendedHeader, ms(at(6))), at(6)},
+		"that of the last":   {header(appendedHeader, ms(last)), last},
+		"before the last":    {header(appendedHeader, ms(at(4))), now},
+		"after the broker's": {header(appendedHeader, ms(at(11))), now},
+		"not a number":       {header(appendedHeader, "x"), now},
+		"another header":     {header("appended-by", ms(at(6))), now},
+		"a huge number":      {header(appendedHeader, "99999999999999999999"), now},
+	} {
+		l := &Log{state: NewState(), times: map[int64]time.Time{}, last: last}
+		if got := l.appended(&broker.Message{Time: now, Headers: c.headers}); !got.Equal(c.want) {
+			t.Errorf("%s: appended %s, want %s", name, got, c.want)
+		}
+	}
 }
