@@ -53,9 +53,11 @@ type Bill struct {
 	// QuantityRounding is the platform's: the list value that rounding
 	// quantities left to capacity (C7b).
 	QuantityRounding decimal.Decimal
-	// Charges are handed over in any order, and may be sums of one UTC day. A
+	// Charges are handed over in any order. A
 	// note's are the new ones, and the earlier ones negated.
 	Charges func(yield func(rating.Charge)) error
+
+	gathered *gathering // instead of Charges, where they came in before
 }
 
 // billedIn is the month of the billing period.

@@ -371,7 +371,7 @@ func TestBillsThatCannotBe(t *testing.T) {
 			b.Charges = func(yield func(rating.Charge)) error {
 				c.Tenant = b.Tenant
 				yield(c)
-				return month.each.Of(b.Tenant)(yield)
+				return month.each.of(b.Tenant)(yield)
 			}
 		})
 	}

@@ -4,74 +4,34 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/shopspring/decimal"
 
 	"github.com/gputally/gputally/billing/invoice"
+	"github.com/gputally/gputally/billing/prices"
 	"github.com/gputally/gputally/billing/rating"
 )
-
-// Gathered keeps charges by tenant as sums of a UTC day each: what one pass
-// over all tenants leaves to bills of one tenant each. Its memory depends on
-// days × what tenants hold, not on how many GPUs that is.
-type Gathered map[string]map[dayKey][]*rating.Charge
-
-// dayKey is what charges of a tenant are summed by, beside their price.
-type dayKey struct {
-	day                                                   int64 // Unix seconds
-	version, slices, profileSlices                        int
-	effect, project, model, profile, bucket, unit, detail string
-}
-
-// Add takes a charge; its day's charges of one kind become one.
-func (g Gathered) Add(c rating.Charge) {
-	c.Hour = c.Hour.UTC()
-	if !c.Hour.IsZero() {
-		c.Hour = c.Hour.Truncate(24 * time.Hour)
-	}
-	of := g[c.Tenant]
-	if of == nil {
-		of = map[dayKey][]*rating.Charge{}
-		g[c.Tenant] = of
-	}
-	k := dayKey{
-		day: c.Hour.Unix(), version: c.Version, slices: c.Slices, profileSlices: c.ProfileSlices,
-		effect: c.Effect, project: c.Project, model: c.Model, profile: c.Profile, bucket: c.Bucket, unit: c.Unit,
-		detail: c.Detail,
-	}
-	for _, sum := range of[k] {
-		if sum.UnitPrice.Equal(c.UnitPrice) {
-			sum.SliceMS += c.SliceMS
-			sum.Quantity = sum.Quantity.Add(c.Quantity)
-			sum.Amount = sum.Amount.Add(c.Amount)
-			return
-		}
-	}
-	of[k] = append(of[k], &c)
-}
-
-// Of are a tenant's charges, for Bill; the empty tenant's are the platform's.
-func (g Gathered) Of(tenant string) func(yield func(rating.Charge)) error {
-	return func(yield func(rating.Charge)) error {
-		for _, prices := range g[tenant] {
-			for _, c := range prices {
-				yield(*c)
-			}
-		}
-		return nil
-	}
-}
 
 // Drafts are a month's bills as the ledger has them now, from one pass over
 // it: the tenants' drafts but those of some tenants, of whom nothing is kept, then
 // the platform. Errors are those of invoice.Drafts.List.
 func Drafts(ctx context.Context, drafts *invoice.Drafts, period string, but map[string]bool) iter.Seq2[Bill, error] {
 	return func(yield func(Bill, error) bool) {
-		gathered := Gathered{}
+		calendar, err := rating.ParsePeriod(period)
+		if err != nil {
+			yield(Bill{}, err)
+			return
+		}
+		bills := map[string]*Bill{}
+		of := func(tenant string) *Bill {
+			if bills[tenant] == nil {
+				bills[tenant] = draftOf(drafts.Book(), calendar, tenant)
+			}
+			return bills[tenant]
+		}
 		month, err := drafts.Charges(ctx, period, func(c rating.Charge) {
 			if !but[c.Tenant] {
-				gathered.Add(c)
+				of(c.Tenant).gathered.add(c)
 			}
 		})
 		if err != nil {
@@ -79,43 +39,35 @@ func Drafts(ctx context.Context, drafts *invoice.Drafts, period string, but map[
 			return
 		}
 		for i := range month.Invoices {
-			if but[month.Invoices[i].Tenant] {
+			document := &month.Invoices[i]
+			if but[document.Tenant] {
 				continue
 			}
-			bill := draftOf(&month.Invoices[i])
-			bill.Book, bill.Charges = drafts.Book(), gathered.Of(bill.Tenant)
-			if !yield(bill, nil) {
+			bill := of(document.Tenant)
+			bill.Total, bill.UsageHash = document.Total.Decimal, document.UsageHash
+			if !yield(*bill, nil) {
 				return
 			}
-			delete(gathered, bill.Tenant)
+			delete(bills, bill.Tenant)
 		}
-		platform, err := platformOf(drafts, month)
-		platform.Charges = gathered.Of("")
-		yield(platform, err)
+		platform := of("")
+		platform.QuantityRounding = month.Platform.QuantityRounding.Decimal
+		yield(*platform, nil)
 	}
 }
 
-func draftOf(of *invoice.Invoice) Bill {
-	return Bill{
-		Kind: KindDraft, Tenant: of.Tenant, Period: of.Period, TimeZone: of.TimeZone, From: of.From, To: of.To,
-		Currency: of.Currency,
-		Total:    of.Total.Decimal, UsageHash: of.UsageHash,
+// draftOf is a tenant's or, where that is empty, the platform's, before its charges came in.
+func draftOf(book *prices.Book, period rating.Period, tenant string) *Bill {
+	bill := &Bill{
+		Kind: KindDraft, Tenant: tenant, Period: period.String(), TimeZone: book.Location(tenant).String(),
+		Currency: book.Currency, Book: book,
 	}
-}
-
-func platformOf(drafts *invoice.Drafts, month *invoice.Month) (Bill, error) {
-	book := drafts.Book()
-	bill := Bill{
-		Kind: KindPlatform, Period: month.Period, TimeZone: book.Zone.String(), Currency: month.Currency,
-		Book: book,
+	if tenant == "" {
+		bill.Kind = KindPlatform
 	}
-	period, err := rating.ParsePeriod(month.Period)
-	if err != nil {
-		return bill, err
-	}
-	bill.From, bill.To = period.Bounds(book.Zone)
-	bill.QuantityRounding = month.Platform.QuantityRounding.Decimal
-	return bill, nil
+	bill.From, bill.To = period.Bounds(book.Location(tenant))
+	bill.gathered = newGathering(bill)
+	return bill
 }
 
 // Bills are a month's bills as the register has them: the finalised invoices,

@@ -90,12 +90,24 @@ func hostileRows() []rating.Row {
 	return rows
 }
 
+// charges are those of a month, by tenant.
+type charges map[string][]rating.Charge
+
+func (c charges) of(tenant string) func(yield func(rating.Charge)) error {
+	return func(yield func(rating.Charge)) error {
+		for _, charge := range c[tenant] {
+			yield(charge)
+		}
+		return nil
+	}
+}
+
 // rated is a month's bills as focus is given them: drafts, or invoices.
 type rated struct {
 	book   *prices.Book
 	period string
 	result *rating.Result
-	each   focus.Gathered
+	each   charges
 }
 
 func rate(t testing.TB, book *prices.Book, period string, rows []rating.Row) *rated {
@@ -104,8 +116,10 @@ func rate(t testing.TB, book *prices.Book, period string, rows []rating.Row) *ra
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rated{book: book, period: period, each: focus.Gathered{}}
-	r.result, err = rating.Rate(book, month, rows, rating.Options{Observe: r.each.Add, Simulate: true})
+	r := &rated{book: book, period: period, each: charges{}}
+	r.result, err = rating.Rate(book, month, rows, rating.Options{
+		Observe: func(c rating.Charge) { r.each[c.Tenant] = append(r.each[c.Tenant], c) }, Simulate: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +132,7 @@ func (r *rated) bill(i *rating.Invoice, kind string) focus.Bill {
 	bill := focus.Bill{
 		Kind: kind, Tenant: i.Tenant, Period: r.period, TimeZone: r.book.Location(i.Tenant).String(),
 		From: hours[0], To: hours[len(hours)-1].Add(time.Hour), Currency: r.book.Currency, Total: i.Total.Decimal,
-		Book: r.book, UsageHash: i.UsageHash, Charges: r.each.Of(i.Tenant),
+		Book: r.book, UsageHash: i.UsageHash, Charges: r.each.of(i.Tenant),
 	}
 	if kind == focus.KindInvoice {
 		bill.Number = r.period + "-" + i.Tenant + "-r0"
@@ -170,10 +184,10 @@ func (r *rated) note(tenant string, now *rated, billedIn string) focus.Bill {
 		bill.Kind = focus.KindDebitNote
 	}
 	bill.Charges = func(yield func(rating.Charge)) error {
-		if err := now.each.Of(tenant)(yield); err != nil {
+		if err := now.each.of(tenant)(yield); err != nil {
 			return err
 		}
-		return r.each.Of(tenant)(func(c rating.Charge) {
+		return r.each.of(tenant)(func(c rating.Charge) {
 			c.SliceMS, c.Quantity, c.Amount = -c.SliceMS, c.Quantity.Neg(), c.Amount.Neg()
 			yield(c)
 		})

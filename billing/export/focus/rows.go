@@ -22,8 +22,7 @@ const (
 // quantityRounding is the platform's effect that rating has no charge for.
 const quantityRounding = "quantity_rounding"
 
-// key is what charges are added up by. Prices are canonical texts, so that
-// equal decimals of different scale are one key.
+// key is what charges are added up by, beside their unit prices.
 type key struct {
 	start                           int64 // Unix seconds of ChargePeriodStart
 	end                             int64
@@ -31,8 +30,7 @@ type key struct {
 	effect                          string
 	project, model, profile, bucket string
 	slices, profileSlices           int
-	unit, listPrice, contracted     string
-	detail                          string
+	unit, detail                    string
 }
 
 // row is one record of the file.
@@ -41,6 +39,7 @@ type row struct {
 	quantity   decimal.Decimal // in unit
 	list       decimal.Decimal // unit prices; only where unit is set
 	contracted decimal.Decimal
+	prices     string          // both as texts, by which rows are sorted
 	amount     decimal.Decimal // where unit is empty
 	gpuHours   decimal.Decimal
 	sliceMS    int64
@@ -60,10 +59,11 @@ func (r *row) nothing() bool {
 	return r.quantity.IsZero() && r.amount.IsZero() && r.wholeList.IsZero() && r.gpuHours.IsZero() && r.sliceMS == 0
 }
 
-// gathering is a bill's rows in the making.
+// gathering is a bill's rows in the making. Its memory depends on days × what is
+// held, not on how many GPUs that is.
 type gathering struct {
 	bill *Bill
-	rows map[key]*row
+	rows map[key][]*row // by their prices
 	// folded is the percentage discount as it went into contracted prices;
 	// discount is what rating took off.
 	folded, discount decimal.Decimal
@@ -73,21 +73,22 @@ type gathering struct {
 	err     error
 }
 
+func newGathering(b *Bill) *gathering { return &gathering{bill: b, rows: map[key][]*row{}} }
+
 // gatherRows adds a bill's charges up to rows, sorted, and checks their sums.
 func gatherRows(b *Bill) ([]*row, error) {
-	g := &gathering{bill: b, rows: map[key]*row{}}
-	days := Gathered{} // rows are of days: their prices are worked out once a day
-	if err := b.Charges(days.Add); err != nil {
-		return nil, err
-	}
-	for tenant := range days {
-		_ = days.Of(tenant)(g.add) // what is in memory can be told
+	g := b.gathered
+	if g == nil {
+		g = newGathering(b)
+		if err := b.Charges(g.add); err != nil {
+			return nil, err
+		}
 	}
 	if g.err != nil {
 		return nil, g.err
 	}
 	if !b.QuantityRounding.IsZero() {
-		g.row(key{effect: quantityRounding, version: -1}, time.Time{}).wholeList = b.QuantityRounding
+		g.row(key{effect: quantityRounding, version: -1}, time.Time{}, none, none).wholeList = b.QuantityRounding
 	}
 	if !g.folded.Equal(g.discount) {
 		return nil, fmt.Errorf("contracted prices take off %s, the discount is %s", g.folded, g.discount)
@@ -95,18 +96,20 @@ func gatherRows(b *Bill) ([]*row, error) {
 	if !g.instead.IsZero() {
 		return nil, fmt.Errorf("list value of priced profiles: %s is not replaced", g.instead)
 	}
-	rows := make([]*row, 0, len(g.rows))
+	var rows []*row
 	sum := decimal.Zero
-	for _, r := range g.rows {
-		sum = sum.Add(r.billed())
-		if !r.nothing() {
-			rows = append(rows, r)
+	for _, ofKey := range g.rows {
+		for _, r := range ofKey {
+			sum = sum.Add(r.billed())
+			if !r.nothing() {
+				rows = append(rows, r)
+			}
 		}
 	}
 	if !sum.Equal(b.Total) {
 		return nil, fmt.Errorf("its rows sum to %s, its total is %s", sum, b.Total)
 	}
-	slices.SortFunc(rows, func(x, y *row) int { return x.compare(&y.key) })
+	slices.SortFunc(rows, (*row).compare)
 	return rows, nil
 }
 
@@ -125,23 +128,28 @@ var ranks = func() map[string]int {
 	return ranks
 }()
 
-func (k *key) compare(o *key) int {
-	return cmp.Or(cmp.Compare(k.start, o.start), cmp.Compare(k.end, o.end), cmp.Compare(ranks[k.effect], ranks[o.effect]),
-		cmp.Compare(k.project, o.project), cmp.Compare(k.model, o.model), cmp.Compare(k.profile, o.profile),
-		cmp.Compare(k.bucket, o.bucket), cmp.Compare(k.version, o.version), cmp.Compare(k.slices, o.slices),
-		cmp.Compare(k.profileSlices, o.profileSlices), cmp.Compare(k.listPrice, o.listPrice),
-		cmp.Compare(k.contracted, o.contracted), cmp.Compare(k.detail, o.detail))
+func (r *row) compare(o *row) int {
+	return cmp.Or(cmp.Compare(r.start, o.start), cmp.Compare(r.end, o.end), cmp.Compare(ranks[r.effect], ranks[o.effect]),
+		cmp.Compare(r.project, o.project), cmp.Compare(r.model, o.model), cmp.Compare(r.profile, o.profile),
+		cmp.Compare(r.bucket, o.bucket), cmp.Compare(r.version, o.version), cmp.Compare(r.slices, o.slices),
+		cmp.Compare(r.profileSlices, o.profileSlices), cmp.Compare(r.prices, o.prices),
+		cmp.Compare(r.detail, o.detail))
 }
 
-// row is the one of a key at a charge's hour; zero: of the month.
-func (g *gathering) row(k key, hour time.Time) *row {
+// none is the price of what has no unit.
+var none decimal.Decimal
+
+// row is the one of a key and prices at a charge's hour; zero: of the month.
+func (g *gathering) row(k key, hour time.Time, list, contracted decimal.Decimal) *row {
 	from, to := g.span(k, hour)
 	k.start, k.end = from.Unix(), to.Unix()
-	r := g.rows[k]
-	if r == nil {
-		r = &row{key: k}
-		g.rows[k] = r
+	for _, r := range g.rows[k] {
+		if r.list.Equal(list) && r.contracted.Equal(contracted) {
+			return r
+		}
 	}
+	r := &row{key: k, list: list, contracted: contracted, prices: list.String() + "\x00" + contracted.String()}
+	g.rows[k] = append(g.rows[k], r)
 	return r
 }
 
@@ -205,7 +213,7 @@ func (g *gathering) put(c rating.Charge) error {
 	case rating.EffectTier:
 		k := keyOf(c)
 		k.detail = c.Detail
-		r := g.row(k, c.Hour)
+		r := g.row(k, c.Hour, none, none)
 		r.amount = r.amount.Add(g.discounted(c, g.version(c)))
 	case rating.EffectDiscount:
 		g.discount = g.discount.Sub(c.Amount)
@@ -259,14 +267,8 @@ func (g *gathering) timeRow(c rating.Charge, unit string, list decimal.Decimal, 
 	if unit == unitInstanceHours {
 		k.effect = rating.EffectProfile
 	}
-	return g.pricedRow(k, c.Hour, unit, list, contracted)
-}
-
-func (g *gathering) pricedRow(k key, hour time.Time, unit string, list, contracted decimal.Decimal) *row {
-	k.unit, k.listPrice, k.contracted = unit, list.String(), contracted.String()
-	r := g.row(k, hour)
-	r.list, r.contracted = list, contracted
-	return r
+	k.unit = unit
+	return g.row(k, c.Hour, list, contracted)
 }
 
 // held is time and its list value; one with a price of its profile's is billed
@@ -301,12 +303,14 @@ func (g *gathering) profile(c rating.Charge, version *prices.Version) {
 
 // priced is a charge by quantity without discount.
 func (g *gathering) priced(c rating.Charge, unit string, list, contracted decimal.Decimal) {
-	r := g.pricedRow(keyOf(c), c.Hour, unit, list, contracted)
+	k := keyOf(c)
+	k.unit = unit
+	r := g.row(k, c.Hour, list, contracted)
 	r.quantity = r.quantity.Add(c.Quantity)
 }
 
 // amount is a charge that FOCUS has no unit price for.
 func (g *gathering) amount(c rating.Charge) {
-	r := g.row(keyOf(c), c.Hour)
+	r := g.row(keyOf(c), c.Hour, none, none)
 	r.amount = r.amount.Add(c.Amount)
 }
