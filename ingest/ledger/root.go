@@ -264,7 +264,7 @@ func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved
 	last := len(res.hours) - 1
 	moved = runsMoved(res.results[last].Sightings, sightings, res.hours[last].start.UnixMilli())
 	at := map[int64]*meter.HourResult{}
-	gpus, seen := map[ledgerKey]bool{}, map[[2]string]map[int64]bool{}
+	gpus, seen := map[ledgerKey]bool{}, map[sightingKey]bool{}
 	for i, h := range res.hours {
 		r := &res.results[i]
 		at[h.start.UnixMilli()] = r
@@ -272,7 +272,7 @@ func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved
 			gpus[ledgerKey{h.start.UTC(), g.GPU}] = true
 		}
 		for _, s := range r.Sightings {
-			mark(seen, s)
+			seen[keyOf(s)] = true
 		}
 	}
 	for _, k := range keys {
@@ -281,7 +281,7 @@ func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved
 		}
 	}
 	for _, s := range sightings {
-		if r := at[s.HourMS]; r != nil && !seen[[2]string{s.GPU, s.Node}][s.HourMS] {
+		if r := at[s.HourMS]; r != nil && !seen[keyOf(s)] {
 			r.Sightings = append(r.Sightings, meter.Sighting{HourMS: s.HourMS, GPU: s.GPU, Node: s.Node})
 		}
 	}
@@ -296,17 +296,15 @@ func (l *Ledger) addVanished(ctx context.Context, c cluster, res *result) (moved
 // runsMoved reports whether a GPU that several nodes list in the hour was listed
 // differently before: which node has it later depends on whose run began last.
 func runsMoved(now, before []meter.Sighting, hourMS int64) bool {
-	old, nodes := map[[2]string]meter.Sighting{}, map[string]int{}
+	old, nodes := map[sightingKey]meter.Sighting{}, map[string]int{}
 	for _, s := range before {
-		if s.HourMS == hourMS {
-			old[[2]string{s.GPU, s.Node}] = s
-		}
+		old[keyOf(s)] = s
 	}
 	for _, s := range now {
 		nodes[s.GPU]++
 	}
 	for _, s := range now {
-		was, ok := old[[2]string{s.GPU, s.Node}]
+		was, ok := old[sightingKey{s.GPU, s.Node, hourMS}]
 		if nodes[s.GPU] > 1 && ok && (was.RunFromMS != s.RunFromMS || was.LastMS != s.LastMS) {
 			return true
 		}
@@ -314,10 +312,9 @@ func runsMoved(now, before []meter.Sighting, hourMS int64) bool {
 	return false
 }
 
-func mark(seen map[[2]string]map[int64]bool, s meter.Sighting) {
-	key := [2]string{s.GPU, s.Node}
-	if seen[key] == nil {
-		seen[key] = map[int64]bool{}
-	}
-	seen[key][s.HourMS] = true
+type sightingKey struct {
+	gpu, node string
+	hourMS    int64
 }
+
+func keyOf(s meter.Sighting) sightingKey { return sightingKey{s.GPU, s.Node, s.HourMS} }
