@@ -60,10 +60,9 @@ func Publish(ctx context.Context, db DB, now, from, to time.Time, episodes []epi
 func rowOf(id string, e episode.Episode, version uint64, deleted uint8) tables.Anomaly {
 	return tables.Anomaly{
 		ID: id, Kind: string(e.Kind), Cluster: e.Cluster, Tenant: e.Tenant, Project: e.Project, Workload: e.Workload,
-		Node: e.Node, GPU: e.GPU,
-		Leaf: e.Leaf, Start: e.Start, End: e.End, WastedGPUHours: e.WastedGPUHours.Truncate(9).String(),
-		WastedCost: e.WastedCost.Truncate(9).String(), Currency: e.Currency, Evidence: e.Evidence, Version: version,
-		Deleted: deleted,
+		Node: e.Node, GPU: e.GPU, Leaf: e.Leaf, Start: e.Start, End: e.End,
+		WastedGPUHours: e.WastedGPUHours.Truncate(9).String(), WastedCost: e.WastedCost.Truncate(9).String(),
+		Currency: e.Currency, Evidence: e.Evidence, Version: version, Deleted: deleted,
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 func addHolds(block *tables.Block[tables.Hold], b *wire.Batch, id uint64, g *meter.GPUSlot) {
 	row := tables.Hold{
 		Cluster: b.Cluster, Node: b.Node, GPU: g.UUID, Slot: slotTime(b.SlotStartMs), SlotMS: uint32(b.SlotMs), Batch: id,
-		Model:  g.Model,
-		Slices: uint32(g.Slices), Kind: uint8(g.Kind), Rules: meter.RulesVersion,
+		Model: g.Model, Slices: uint32(g.Slices), Kind: uint8(g.Kind), Rules: meter.RulesVersion,
 	}
 	for i := range g.Rows {
 		r := &g.Rows[i]
@@ -27,8 +26,7 @@ func addEvents(block *tables.Block[tables.Event], b *wire.Batch, id uint64) {
 	for _, e := range b.Events {
 		block.Add(&tables.Event{
 			Cluster: b.Cluster, Node: b.Node, GPU: e.Gpu, Leaf: e.Leaf, At: slotTime(b.SlotStartMs + e.AtMs), Kind: e.Kind,
-			Code:   e.Code,
-			Detail: e.Detail, Batch: id,
+			Code: e.Code, Detail: e.Detail, Batch: id,
 		})
 	}
 }
@@ -46,8 +44,7 @@ func (d *dictionary) newLeaves(all []*meter.Identities) (*tables.Block[tables.Le
 			if !d.known[h] {
 				added = append(added, h)
 				block.Add(&tables.Leaf{
-					ID: h, Leaf: l.ID, Slices: uint32(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI,
-					MIGUUID: l.MIGUUID,
+					ID: h, Leaf: l.ID, Slices: uint32(l.Slices), Profile: l.Profile, GI: l.GI, CI: l.CI, MIGUUID: l.MIGUUID,
 				})
 			}
 		})
@@ -63,8 +60,7 @@ func (d *dictionary) newOwners(all []*meter.Identities) (*tables.Block[tables.Ow
 				added = append(added, h)
 				block.Add(&tables.Owner{
 					ID: h, Owner: o.ID(), Tenant: o.Tenant, Project: o.Project, Namespace: o.Namespace, Pod: o.Pod, UID: o.UID,
-					Job:  o.Job,
-					User: o.User, Account: o.Account,
+					Job: o.Job, User: o.User, Account: o.Account,
 				})
 			}
 		})

@@ -31,13 +31,11 @@ func journalRow(it *item, now time.Time) tables.Batch {
 	}
 	row := tables.Batch{
 		Topic: it.msg.Topic, Partition: uint32(it.msg.Partition), Offset: uint64(it.msg.Offset), Status: status,
-		Reason:  it.why(),
-		Cluster: b.Cluster, Node: b.Node, Slot: slotTime(b.SlotStartMs).Truncate(time.Second), SlotMS: uint32(b.SlotMs),
-		Collector: b.Collector, BootMS: uint64(b.BootMs), Seq: b.Seq, Rev: wire.Rev(b), Hash: it.hash,
-		AttributionOK: flag(wire.AttributionOK(b)), Complete: flag(wire.EnumerationComplete(b)),
-		ObservedMS: uint32(wire.ObservedMS(b)),
-		Observed:   observedParts(b), GPUs: uuids(b), HoldRows: uint32(it.rows()), EnergyMJ: energyOf(b),
-		Origin: int8(max(b.Origin, wire.Origin_ORIGIN_LIVE)), UnknownFields: uint32(it.unknown),
+		Reason: it.why(), Cluster: b.Cluster, Node: b.Node, Slot: slotTime(b.SlotStartMs).Truncate(time.Second),
+		SlotMS: uint32(b.SlotMs), Collector: b.Collector, BootMS: uint64(b.BootMs), Seq: b.Seq, Rev: wire.Rev(b),
+		Hash: it.hash, AttributionOK: flag(wire.AttributionOK(b)), Complete: flag(wire.EnumerationComplete(b)),
+		ObservedMS: uint32(wire.ObservedMS(b)), Observed: observedParts(b), GPUs: uuids(b), HoldRows: uint32(it.rows()),
+		EnergyMJ: energyOf(b), Origin: int8(max(b.Origin, wire.Origin_ORIGIN_LIVE)), UnknownFields: uint32(it.unknown),
 		PrevBootMS: uint64(b.GetPredecessor().GetBootMs()), PrevSeq: b.GetPredecessor().GetLastSeq(),
 		AppendedAt: epochIfZero(it.msg.Time), IngestedAt: now.UTC(),
 	}
@@ -141,7 +139,6 @@ func lateRow(it *item, now time.Time) tables.Late {
 	return tables.Late{
 		Topic: it.msg.Topic, Partition: uint32(it.msg.Partition), Offset: uint64(it.msg.Offset), Reason: reasonRawDropped,
 		Cluster: it.batch.Cluster, Node: it.batch.Node, Slot: slotTime(it.batch.SlotStartMs), Hash: it.hash,
-		Body:       string(it.msg.Value),
-		IngestedAt: now.UTC(),
+		Body: string(it.msg.Value), IngestedAt: now.UTC(),
 	}
 }

@@ -77,8 +77,7 @@ func (c *samples) add(b *wire.Batch, id uint64) {
 		c.begin()
 		row := tables.Sample{
 			Cluster: b.Cluster, Node: b.Node, GPU: g.Uuid, Index: uint16(min(g.Index, math.MaxUint16)),
-			Slot: slotTime(b.SlotStartMs),
-			Rev:  wire.Rev(b), Batch: id, Idle: idleDeciwatts(g),
+			Slot: slotTime(b.SlotStartMs), Rev: wire.Rev(b), Batch: id, Idle: idleDeciwatts(g),
 		}
 		if g.GetPowerWatts() <= wire.MaxWatts {
 			c.put(fieldPower, g.PowerWatts)

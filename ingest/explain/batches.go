@@ -61,9 +61,8 @@ func (b *builder) readBatches(ctx context.Context, db Store) error {
 		switch {
 		case r != winner && winner != nil:
 			b.Losers = append(b.Losers, Loser{
-				Slot: slot.From, Node: r.Node, Partition: r.Partition, Offset: r.Offset, Collector: r.Collector, BootMS: r.BootMS,
-				Seq: r.Seq,
-				Why: whyLost(r, winner),
+				Slot: slot.From, Node: r.Node, Partition: r.Partition, Offset: r.Offset, Collector: r.Collector,
+				BootMS: r.BootMS, Seq: r.Seq, Why: whyLost(r, winner),
 			})
 		case known && b.Batches[n].takes(r, slot):
 		default:

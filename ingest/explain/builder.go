@@ -31,11 +31,10 @@ type slotKey struct {
 
 func newExplanation(row *tables.UsageHour, r *ledger.Replay) *Explanation {
 	return &Explanation{
-		Cluster: row.Cluster, GPU: row.GPU, Node: row.Node, Model: row.Model, Hour: row.Hour, SlotMS: r.SlotMS, Raw: RawKept,
-		Notes: []string{}, Summary: []string{}, Owners: []Owner{}, Leaves: []Leaf{}, Presence: []Stretch{}, Lines: []Line{},
-		Holds:   []Hold{},
-		Batches: []Batches{}, Losers: []Loser{}, Events: []Event{}, Energy: Energy{Splits: []EnergySplit{}},
-		Proof: Proof{Differences: []string{}},
+		Cluster: row.Cluster, GPU: row.GPU, Node: row.Node, Model: row.Model, Hour: row.Hour, SlotMS: r.SlotMS,
+		Raw: RawKept, Notes: []string{}, Summary: []string{}, Owners: []Owner{}, Leaves: []Leaf{}, Presence: []Stretch{},
+		Lines: []Line{}, Holds: []Hold{}, Batches: []Batches{}, Losers: []Loser{}, Events: []Event{},
+		Energy: Energy{Splits: []EnergySplit{}}, Proof: Proof{Differences: []string{}},
 	}
 }
 
@@ -94,13 +93,12 @@ func describe(o meter.Owner) string {
 func (b *builder) figures() {
 	row := b.row
 	f := Figures{
-		Slices: int(row.Slices), GPUSlices: int(row.GPUSlices), PresentMS: int64(row.PresentMS), UntilMS: int64(row.UntilMS),
-		CapacitySliceMS: int64(row.Slices) * int64(row.PresentMS), Free: int64(row.Free), Stranded: int64(row.Stranded),
-		Unhealthy: int64(row.Unhealthy), Unobserved: int64(row.Unobserved),
-		UnobservedAttribution: int64(row.UnobservedAttribution),
-		PlatformEnergyMJ:      row.PlatformEnergyMJ, UnattributedMJ: row.UnattributedMJ,
-		EnergyMJ: row.PlatformEnergyMJ + row.UnattributedMJ,
-		Epoch:    int64(row.Epoch), Inputs: int64(row.Inputs), JournalInputs: int64(b.replay.Inputs),
+		Slices: int(row.Slices), GPUSlices: int(row.GPUSlices), PresentMS: int64(row.PresentMS),
+		UntilMS: int64(row.UntilMS), CapacitySliceMS: int64(row.Slices) * int64(row.PresentMS), Free: int64(row.Free),
+		Stranded: int64(row.Stranded), Unhealthy: int64(row.Unhealthy), Unobserved: int64(row.Unobserved),
+		UnobservedAttribution: int64(row.UnobservedAttribution), PlatformEnergyMJ: row.PlatformEnergyMJ,
+		UnattributedMJ: row.UnattributedMJ, EnergyMJ: row.PlatformEnergyMJ + row.UnattributedMJ, Epoch: int64(row.Epoch),
+		Inputs: int64(row.Inputs), JournalInputs: int64(b.replay.Inputs),
 	}
 	for i, hash := range row.Owner {
 		id, facts := b.owner(hash)

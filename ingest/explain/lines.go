@@ -69,10 +69,8 @@ func (b *builder) lines() {
 func (b *builder) newLine(p *meter.Part, signals *Signals) *openLine {
 	l := &openLine{head: p.Head, tail: p.Tail, perSlot: p.SliceMS, Line: Line{
 		Range: b.slotRange(p.StartMS), Slots: 1, Node: p.Node, Bucket: p.Bucket.String(),
-		Inferred: p.Why == meter.WhyInferred,
-		SliceMS:  p.SliceMS, EnergyMJ: p.EnergyMJ, UnattributedMJ: p.UnattributedMJ, Code: p.Why.String(),
-		Gap: p.Gap.String(),
-		Why: b.reason(p), Signals: signals,
+		Inferred: p.Why == meter.WhyInferred, SliceMS: p.SliceMS, EnergyMJ: p.EnergyMJ, UnattributedMJ: p.UnattributedMJ,
+		Code: p.Why.String(), Gap: p.Gap.String(), Why: b.reason(p), Signals: signals,
 	}}
 	if p.Leaf != 0 {
 		l.Leaf = b.replay.Leaf(p.Leaf).ID

@@ -214,9 +214,7 @@ func (p *Plan) Save(ctx context.Context, db Store) error {
 	for i := range p.published {
 		hours = append(hours, tables.AllocationHour{
 			Cluster: p.o.Cluster, Source: p.o.Source, Node: p.published[i].node,
-			Hour:     time.UnixMilli(p.published[i].hourMS).UTC(),
-			SHA256:   p.published[i].sum,
-			Revision: uint64(p.bootMS),
+			Hour: time.UnixMilli(p.published[i].hourMS).UTC(), SHA256: p.published[i].sum, Revision: uint64(p.bootMS),
 		})
 	}
 	if err := tables.Insert(ctx, db, "allocation_hours", hours...); err != nil {
@@ -237,10 +235,9 @@ func (p *Plan) Save(ctx context.Context, db Store) error {
 
 func (p *Plan) allocation(r *Record, deleted uint8) tables.Allocation {
 	return tables.Allocation{
-		Cluster: p.o.Cluster, Source: p.o.Source, StartMS: r.StartMS, Record: r.key().record, Part: r.Part, EndMS: r.EndMS,
-		Job:    r.Job,
-		Tenant: r.Tenant, Project: r.Project, User: r.User, Account: r.Account, Node: r.Node, Model: r.Model,
-		Devices:   r.Devices,
-		MilliGPUs: r.MilliGPUs, SHA256: r.content(), Revision: uint64(p.bootMS), Deleted: deleted,
+		Cluster: p.o.Cluster, Source: p.o.Source, StartMS: r.StartMS, Record: r.key().record, Part: r.Part,
+		EndMS: r.EndMS, Job: r.Job, Tenant: r.Tenant, Project: r.Project, User: r.User, Account: r.Account, Node: r.Node,
+		Model: r.Model, Devices: r.Devices, MilliGPUs: r.MilliGPUs, SHA256: r.content(), Revision: uint64(p.bootMS),
+		Deleted: deleted,
 	}
 }

@@ -67,18 +67,15 @@ func addOwner(r *tables.Usage, u meter.OwnerUse, known map[lineKey]int, d *dicti
 func sightingRowOf(cluster string, h hourState, s *meter.Sighting) tables.Sighting {
 	return tables.Sighting{
 		Cluster: cluster, Hour: h.start, GPU: s.GPU, Node: s.Node, Model: s.Model, FirstMS: s.FirstMS, LastMS: s.LastMS,
-		RunFromMS:   s.RunFromMS,
-		SlicesFirst: uint32(s.SlicesFirst), SlicesLast: uint32(s.SlicesLast), KindFirst: uint8(s.KindFirst),
-		KindLast: uint8(s.KindLast),
-		Version:  h.version(),
+		RunFromMS: s.RunFromMS, SlicesFirst: uint32(s.SlicesFirst), SlicesLast: uint32(s.SlicesLast),
+		KindFirst: uint8(s.KindFirst), KindLast: uint8(s.KindLast), Version: h.version(),
 	}
 }
 
 func sightingOf(r *tables.Sighting) meter.Sighting {
 	return meter.Sighting{
 		HourMS: r.Hour.UnixMilli(), GPU: r.GPU, Node: r.Node, Model: r.Model, FirstMS: r.FirstMS, LastMS: r.LastMS,
-		RunFromMS:   r.RunFromMS,
-		SlicesFirst: int(r.SlicesFirst), SlicesLast: int(r.SlicesLast), KindFirst: meter.Kind(r.KindFirst),
-		KindLast: meter.Kind(r.KindLast),
+		RunFromMS: r.RunFromMS, SlicesFirst: int(r.SlicesFirst), SlicesLast: int(r.SlicesLast),
+		KindFirst: meter.Kind(r.KindFirst), KindLast: meter.Kind(r.KindLast),
 	}
 }

@@ -60,9 +60,8 @@ var holdColumns = []string{
 func RowOf(h *tables.Hold) meter.Row {
 	return meter.Row{
 		Leaf: h.Leaf, Owner: h.Owner, Bucket: meter.Bucket(h.Bucket), Why: meter.Why(h.Why), SliceMS: int64(h.SliceMS),
-		Work:     int64(h.Work),
-		EnergyMJ: h.EnergyMJ, UnattributedMJ: h.UnattributedMJ, EnergyWhy: meter.EnergyWhy(h.EnergyWhy),
-		Head: meter.Share(h.Head), Tail: meter.Share(h.Tail),
+		Work: int64(h.Work), EnergyMJ: h.EnergyMJ, UnattributedMJ: h.UnattributedMJ,
+		EnergyWhy: meter.EnergyWhy(h.EnergyWhy), Head: meter.Share(h.Head), Tail: meter.Share(h.Tail),
 	}
 }
 
