@@ -218,7 +218,7 @@ func TestChecksProveNothingOfWhatHasNoPrice(t *testing.T) {
 		want    [2]string // of what is not proven; empty: it is ok
 	}{
 		"a model without a rate":      {unpriced, []string{"2026-01", "2025-12"}, [2]string{`model "B300"`, ""}},
-		"usage before the price book": {before, []string{"2019-12"}, [2]string{"starts at 2020-01-01T00:00:00Z", "2019-12 has no invoices for want of a price"}},
+		"usage before the price book": {before, []string{"2019-12"}, [2]string{"starts at 2020-01-01T00:00:00Z", "2019-12 has no invoices, since a price is missing"}},
 		"an empty ledger":             {before, nil, [2]string{"nothing to check: the ledger is empty", "nothing to check: the ledger is empty"}},
 	} {
 		results, err := check.Run(t.Context(), billing.Checks(drafts(c.db), nil, c.periods))

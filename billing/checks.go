@@ -11,11 +11,11 @@ import (
 	"github.com/gputally/gputally/internal/check"
 )
 
-// Drafts are those of a month such as "2026-10", by the book in force.
+// Drafts returns the drafts of a month such as "2026-10", by the book in force.
 type Drafts func(ctx context.Context, period string) (*invoice.Drafts, error)
 
-// Checks are C7 (money) and C8 (same usage, same bytes) over some months, and
-// over all decided invoices of a register, which may be nil: none are decided.
+// Checks are C7 (money) and C8 (same usage, same bytes) for some months, and for all decided invoices of a register,
+// which may be nil.
 func Checks(drafts Drafts, register *invoice.Register, periods []string) []check.Check {
 	c := checks{drafts, register, periods}
 	return []check.Check{
@@ -30,7 +30,7 @@ type checks struct {
 	periods  []string
 }
 
-// money rates the months; List itself holds every part of C7.
+// money rates the months; List itself checks every part of C7.
 func (c checks) money(ctx context.Context, result *check.Result) error {
 	for _, period := range c.periods {
 		month, err := list(ctx, c.drafts, period)
@@ -38,7 +38,7 @@ func (c checks) money(ctx context.Context, result *check.Result) error {
 		switch {
 		case errors.As(err, &violation):
 			result.Fail("%v", err)
-		case rating.NoRate(err): // then there is no invoice that could be wrong, and none that could be right
+		case rating.NoRate(err): // then there is no invoice that could be wrong or right
 			result.NotProve(period + " has no invoices: " + err.Error())
 		case err != nil:
 			return err
@@ -57,8 +57,8 @@ func (c checks) money(ctx context.Context, result *check.Result) error {
 	return c.cover(ctx, result)
 }
 
-// withheld says what is left out of a month's documents: what has no rate yet can't
-// be wrong, what can't be counted is.
+// withheld reports what is left out of a month's documents: hours without a rate are not proven, hours that can't be
+// billed are a failure.
 func withheld(result *check.Result, month *invoice.Month) {
 	unpriced, first := 0, ""
 	say := func(document string, why invoice.Reason, says string) {
@@ -82,8 +82,7 @@ func withheld(result *check.Result, month *invoice.Month) {
 	}
 }
 
-// cover is C7d: every tenant's hour with usage is in one finalised invoice, or
-// in none.
+// cover is C7d: every tenant's hour with usage is in one finalised invoice, or in none.
 func (c checks) cover(ctx context.Context, result *check.Result) error {
 	coverage, err := c.register.Coverage(ctx)
 	if err != nil {
@@ -105,15 +104,14 @@ func list(ctx context.Context, of Drafts, period string) (*invoice.Month, error)
 	return drafts.List(ctx, period)
 }
 
-// nothing says of a ledger without hours that there is nothing to check.
+// nothing marks the result of an empty ledger as not proven.
 func nothing(result *check.Result, periods []string) {
 	if len(periods) == 0 {
 		result.NotProve("nothing to check: the ledger is empty")
 	}
 }
 
-// bytes drafts each month twice. An invoice whose usage changed in between has
-// another usage hash and proves nothing.
+// bytes drafts each month twice. An invoice whose usage changed in between has another usage hash and proves nothing.
 func (c checks) bytes(ctx context.Context, result *check.Result) error {
 	var without []string
 	for _, period := range c.periods {
@@ -137,7 +135,7 @@ func (c checks) bytes(ctx context.Context, result *check.Result) error {
 		result.Say(fmt.Sprintf("%d invoices drafted twice", result.Checked))
 	}
 	for _, period := range without {
-		result.NotProve(period + " has no invoices for want of a price")
+		result.NotProve(period + " has no invoices, since a price is missing")
 	}
 	nothing(result, c.periods)
 	if c.register == nil {

@@ -20,7 +20,7 @@ func DefaultConfig() Config {
 	return Config{Interval: 5 * time.Minute, Months: 2}
 }
 
-// Validate names the first field that makes no sense.
+// Validate returns an error for the first invalid field.
 func (c Config) Validate() error {
 	if c.Interval < time.Second {
 		return fmt.Errorf("interval %v: want a second or more", c.Interval)

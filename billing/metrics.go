@@ -47,13 +47,13 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		lastRun: in.Gauge("last_run_timestamp_seconds", "Unix time of the last run in which all months could be rated."),
 		pending: in.Gauges("pending_adjustments",
 			"Finalised invoices of a month whose usage the ledger no longer says (R17).", "period"),
-		projected: in.Counter("projected_total", "Messages of the decisions that were brought into ClickHouse."),
+		projected: in.Counter("projected_total", "Messages of the decisions that were projected into ClickHouse."),
 		mappings: in.Counter("mappings_noted_total",
 			"Tenant mappings of the ledger's epochs that were recorded as decisions (R6)."),
 	}, nil
 }
 
-// months shows the totals of the months last rated; a month is swapped whole.
+// months has the totals of the months last rated; a month is replaced atomically.
 type months struct {
 	draft, finalised, withheld *prometheus.Desc
 
@@ -67,7 +67,7 @@ func (d *months) set(month *invoice.Month) {
 	d.months[month.Period] = month
 }
 
-// keep forgets the months that are not among periods.
+// keep removes the months that are not among periods.
 func (d *months) keep(periods map[string]bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,8 +85,7 @@ func (d *months) Describe(out chan<- *prometheus.Desc) {
 	out <- d.withheld
 }
 
-// Collect implements prometheus.Collector. Floats are for graphs; money is
-// read from the documents.
+// Collect implements prometheus.Collector. Floats are for graphs; amounts of money are in the documents.
 func (d *months) Collect(out chan<- prometheus.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,33 +14,31 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// Deps of the service; all are needed.
+// Deps are the service's dependencies; all are required.
 type Deps struct {
 	Register *invoice.Register
-	// Project brings what was decided into ClickHouse, and says how many
-	// messages that was.
+	// Project projects the decisions into ClickHouse, and returns the number of messages.
 	Project  func(ctx context.Context) (int64, error)
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Registry prometheus.Registerer
 }
 
-// Service rates the current months again and again, and looks whether invoices
-// that stand still rest on what the ledger says.
+// Service rates the current months periodically, and finds invoices whose usage has changed.
 type Service struct {
 	config  Config
 	deps    Deps
 	metrics *metrics
-	looked  map[string]invoice.Fingerprint // by period: of the ledger, when adjustments were last looked for
+	looked  map[string]invoice.Fingerprint // by period: of the ledger, at the last search for adjustments
 }
 
-// New checks the configuration and registers the metrics; nothing runs yet.
+// New validates the configuration and registers the metrics; it starts nothing.
 func New(config Config, deps Deps) (*Service, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("check billing configuration: %w", err)
 	}
 	if deps.Register == nil || deps.Project == nil || deps.Clock == nil || deps.Log == nil || deps.Registry == nil {
-		return nil, errors.New("check billing dependencies: register, projection, clock, log and registry are all needed")
+		return nil, errors.New("check billing dependencies: register, projection, clock, log and registry are required")
 	}
 	m, err := newMetrics(deps.Registry)
 	if err != nil {
@@ -49,8 +47,8 @@ func New(config Config, deps Deps) (*Service, error) {
 	return &Service{config: config, deps: deps, metrics: m, looked: map[string]invoice.Fingerprint{}}, nil
 }
 
-// Run rates at once and then every Interval, until ctx ends; then it returns
-// nil. A month that fails is logged and counted, and tried again next time.
+// Run rates at once and then every Interval, until ctx ends; then it returns nil. A month that fails is logged and
+// counted, and tried again at the next run.
 func (s *Service) Run(ctx context.Context) error {
 	for {
 		if err := s.RunOnce(ctx); err != nil && ctx.Err() == nil {
@@ -62,8 +60,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce notes new tenant mappings, rates the months in sight and looks for
-// adjustments; the error joins what failed.
+// RunOnce records new tenant mappings, rates the current months and finds adjustments; it joins all errors.
 func (s *Service) RunOnce(ctx context.Context) error {
 	began := s.deps.Clock.Now()
 	var errs []error
@@ -97,7 +94,7 @@ func (s *Service) RunOnce(ctx context.Context) error {
 	return nil
 }
 
-// Periods are the months in sight, the current one in the book's zone first.
+// Periods are the months to rate, the current one in the book's zone first.
 func (s *Service) Periods(ctx context.Context) ([]string, error) {
 	book, err := s.deps.Register.Book(ctx)
 	if err != nil {
@@ -111,8 +108,8 @@ func (s *Service) Periods(ctx context.Context) ([]string, error) {
 	return periods, nil
 }
 
-// lookForAdjustments counts the pending adjustments of every month with an
-// invoice in which the ledger has moved since the last look.
+// lookForAdjustments counts the pending adjustments of every month with an invoice, if the ledger has changed since
+// the last time.
 func (s *Service) lookForAdjustments(ctx context.Context) error {
 	periods, err := s.deps.Register.FinalisedPeriods(ctx)
 	if err != nil {
@@ -143,7 +140,7 @@ func (s *Service) lookAt(ctx context.Context, period string) error {
 	s.looked[period] = now
 	s.metrics.pending.WithLabelValues(period).Set(float64(len(found)))
 	for _, a := range found {
-		s.deps.Log.Warn("an invoice no longer rests on what the ledger says", "invoice", a.Note.Corrects, "reason", a.Reason,
+		s.deps.Log.Warn("the usage of an invoice differs from the ledger", "invoice", a.Note.Corrects, "reason", a.Reason,
 			"note", a.Note.Kind, "total", a.Note.Total, "currency", a.Note.Currency)
 	}
 	s.deps.Log.Debug("looked for adjustments", "period", period, "pending", len(found), "took",

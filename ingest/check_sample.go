@@ -204,7 +204,7 @@ const namesPerStatement = 2000
 func pick(offsets []broker.PartitionOffsets, n int) (picked map[int][]uint64, total int64, err error) {
 	var seed [32]byte
 	if _, err := crand.Read(seed[:]); err != nil {
-		return nil, 0, fmt.Errorf("draw a sample: %w", err)
+		return nil, 0, fmt.Errorf("choose a random sample of messages: %w", err)
 	}
 	random := rand.New(rand.NewChaCha8(seed))
 	for _, o := range offsets {

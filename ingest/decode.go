@@ -177,7 +177,8 @@ func (d *decoder) admit(it *item) {
 				"inventory cluster %q --slot %s --data DIR",
 			b.Cluster, it.msg.Time.UTC().Format(time.RFC3339), b.Cluster, time.Duration(b.SlotMs)*time.Millisecond)
 	case b.SlotMs != it.slot.ms:
-		it.dead("slot_length", "slot_ms %d: cluster %q has slots of %d ms", b.SlotMs, b.Cluster, it.slot.ms)
+		it.dead("slot_length", "slot_ms %d: cluster %q has slot_ms %d; set the collector's slot to it", b.SlotMs, b.Cluster,
+			it.slot.ms)
 	case boot.After(it.msg.Time.Add(d.cfg.MaxEarly)):
 		it.dead("early", "boot_ms %d: %s the boot is after the append time %s plus %s", b.BootMs, boot.UTC(),
 			it.msg.Time.UTC(),

@@ -33,7 +33,7 @@ func Skip(ctx context.Context, db Store, partition int, from, to int64, now time
 	rows.addSpan(broker.Message{Topic: broker.TopicSamples, Partition: partition, Time: now}, from, to, tables.StatusDead,
 		reasonSkipped, now)
 	if err := db.Insert(ctx, "batches", rows.Input()); err != nil {
-		return fmt.Errorf("journal skipped offsets: %w", err)
+		return fmt.Errorf("write skipped offsets to the journal: %w", err)
 	}
 	return nil
 }

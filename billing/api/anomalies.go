@@ -94,7 +94,7 @@ func (a *api) listAnomalies(ctx context.Context, in *anomaliesInput) (*list[anom
 	return &list[anomaliesBody]{Link: page.link, Body: body}, nil
 }
 
-// instantOf reads a time of a cursor.
+// instantOf parses a time of a cursor.
 func instantOf(text string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *api) listTenants(ctx context.Context, in *tenantsInput) (*list[tenantsB
 	return &list[tenantsBody]{Link: page.link, Body: tenantsBody{Tenants: page.items, Next: page.next}}, nil
 }
 
-// locations gives each tenant's zone.
+// locations returns a function for each tenant's zone.
 func (a *api) locations(ctx context.Context) (func(tenant string) *time.Location, error) {
 	book, err := a.deps.Register.Book(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ type tenantMonth struct {
 	first, last time.Time
 }
 
-// errEnough ends a reading that has all it needs.
+// errEnough stops a reading when it has enough rows.
 var errEnough = errors.New("enough")
 
 // readTenants stops after one tenant more than limit.
@@ -196,8 +196,7 @@ func (a *api) readTenants(
 	return found, err
 }
 
-// add takes the usage of a month by UTC. It lies in one or two months of the
-// zone, and the first and the last hour tell in which.
+// add adds the usage of a month by UTC. It is in one or two months of the zone, according to the first and last hour.
 func (t *tenant) add(first, last time.Time, zone *time.Location) {
 	t.LastHour = rfc3339(last)
 	for _, hour := range []time.Time{first, last} {

@@ -8,8 +8,7 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// maxScan is how many decisions one request reads, at most, in search of those
-// that it wants; a page may hence be short and not the last.
+// maxScan bounds the decisions that one request reads while it searches; so a page may be short and not the last.
 const maxScan = 1000
 
 type decisionsInput struct {
@@ -47,7 +46,7 @@ type decisionBody struct {
 
 func (d *decisionBody) key() []string { return []string{strconv.FormatInt(d.Offset, 10)} }
 
-// wants tells by what the fold remembers of a message.
+// wants filters by what the state stores of a message.
 func (in *decisionsInput) wants(outcome *decisions.Outcome) bool {
 	if in.Kind == "" && outcome.Kind == decisions.KindPart || in.Kind != "" && string(outcome.Kind) != in.Kind {
 		return false
@@ -64,7 +63,7 @@ func (a *api) listDecisions(ctx context.Context, in *decisionsInput) (*list[deci
 	if err != nil {
 		return nil, err
 	}
-	last := int64(-1) // of those looked at
+	last := int64(-1) // the last one read
 	for asked := range slices.Chunk(offsets[:min(len(offsets), maxScan)], in.Limit) {
 		if len(out.Body.Decisions) == in.Limit {
 			break
@@ -90,7 +89,7 @@ func (a *api) listDecisions(ctx context.Context, in *decisionsInput) (*list[deci
 	return out, nil
 }
 
-// wantedOffsets are those after the cursor, in the order asked for.
+// wantedOffsets returns those after the cursor, in the requested order.
 func (a *api) wantedOffsets(in *decisionsInput, body *decisionsBody) (offsets []int64, err error) {
 	after, step := int64(-1), int64(1)
 	a.deps.Decisions.View(func(state *decisions.State) { body.End, body.Chain = state.Next(), state.Chain() })
@@ -115,7 +114,7 @@ func (a *api) wantedOffsets(in *decisionsInput, body *decisionsBody) (offsets []
 	return offsets, nil
 }
 
-// entries are the decisions at offsets, which ascend or descend, in their order.
+// entries returns the decisions at offsets, which ascend or descend, in their order.
 func (a *api) entries(ctx context.Context, offsets []int64) ([]decisionBody, error) {
 	ascending := slices.Sorted(slices.Values(offsets))
 	var entries []decisionBody

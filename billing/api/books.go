@@ -11,7 +11,7 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// inForce names the price book that counts, in the place of a hash.
+// inForce denotes the price book in force, in place of a hash.
 const inForce = "in-force"
 
 type listBooksInput struct {
@@ -44,7 +44,7 @@ func newBook(b *prices.Book) bookBody {
 	return bookBody{SHA256: b.Hash, Name: b.Name, Currency: b.Currency, TimeZone: b.Zone.String()}
 }
 
-// published are the books that were decided, in order.
+// published returns the published books, in order.
 func (a *api) published(ctx context.Context) ([]decisions.Decided[decisions.PriceBook], error) {
 	if err := a.deps.Decisions.Refresh(ctx); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (a *api) published(ctx context.Context) ([]decisions.Decided[decisions.Pric
 	return all, nil
 }
 
-// publishedBook shows a decided book; of one that can't be read any more, why.
+// publishedBook describes a published book; if it can't be read any more, with the reason.
 func (a *api) publishedBook(of *decisions.Decided[decisions.PriceBook]) bookBody {
 	body := bookBody{SHA256: of.Body.SHA256, Name: of.Body.Name}
 	if parsed, err := a.deps.Register.Parsed(&of.Body); err != nil {
@@ -173,7 +173,7 @@ func (a *api) publish(ctx context.Context, in *publishInput) (*publishedOutput, 
 	return out, nil
 }
 
-// publishedWith is the book that an idempotency key published; nil: none.
+// publishedWith returns the book that an idempotency key published; nil: none.
 func (a *api) publishedWith(ctx context.Context, key string) (*bookBody, error) {
 	decided, err := a.published(ctx)
 	if err != nil {

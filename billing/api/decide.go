@@ -15,22 +15,21 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// Idempotent is the header that every decision needs. Whoever asks again with
-// the same key and the same request is told what the first one came to.
+// Idempotent is the header that every decision requires. A repeated request with the same key gets the first one's
+// outcome.
 type Idempotent struct {
 	Key string `header:"Idempotency-Key" required:"true" pattern:"^[!-~]([ -~]{0,178}[!-~])?$" doc:"1 to 180 printable ASCII characters of the client's choice, such as a UUID: a request that the same person sends again with the same key decides nothing again. The same key with another request is a 409" example:"4f7c2a52-2026-10-ml-train"`
 }
 
-// IfMatch names the only content that may be decided: a precondition (RFC 9110,
-// section 13.1.1) on the document that the decision is about.
+// IfMatch is the hash of the only content that may be decided: a precondition (RFC 9110, section 13.1.1) on the
+// document of the decision.
 type IfMatch struct {
 	IfMatch string `header:"If-Match" pattern:"^(\"[0-9a-f]{64}\")?$" doc:"The content_sha256 of the draft, pending note or document that is meant, as its ETag has it: in double quotes. Where it is another one by now, nothing is decided: 412" example:"\"c3b6c210e10fe8779b9766633797de24d1657a3d32bc37b38b2cca9c735cfee9\""`
 }
 
 func (p *IfMatch) content() string { return strings.Trim(p.IfMatch, `"`) }
 
-// decidedOutput is the answer to a decision on a document: 201 where this request
-// made it, 200 where it stood before.
+// decidedOutput is the answer to a decision on a document: 201 if this request made it, 200 if it was made before.
 type decidedOutput struct {
 	Status   int
 	Location string `header:"Location" doc:"Where the document is"`
@@ -38,7 +37,7 @@ type decidedOutput struct {
 	Body     decidedBody
 }
 
-// decidedBody is the same for all who ask for the same decision.
+// decidedBody is the same for all requests of the same decision.
 type decidedBody struct {
 	Number   string `json:"number" example:"2026-10-ml-train-r0"`
 	Tenant   string `json:"tenant" example:"ml-train"`
@@ -150,8 +149,8 @@ func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, e
 	}}, nil
 }
 
-// of is the key as the decisions keep it. A key belongs to who sent it: nobody
-// can use up another person's keys, or be answered in their place.
+// of is the key as stored with the decisions. It contains the sender's name: a key can't be used up, or its answer
+// read, by another person.
 func (i Idempotent) of(who string) string {
 	if person, err := decisions.Person(who); err == nil {
 		who = person
@@ -160,7 +159,7 @@ func (i Idempotent) of(who string) string {
 	return hex.EncodeToString(sum[:8]) + ":" + i.Key
 }
 
-// told answers a decision that stands, and logs it.
+// told answers with a decision that was made, and logs it.
 func (a *api) told(ctx context.Context, kind decisions.Kind, who, key string, done *invoice.Decided) *decidedOutput {
 	out := &decidedOutput{
 		Status: http.StatusCreated, Location: Prefix + "/invoices/" + url.PathEscape(done.Number),
@@ -180,13 +179,13 @@ func (a *api) told(ctx context.Context, kind decisions.Kind, who, key string, do
 	return out
 }
 
-// used says that an idempotency key decided something.
+// used returns whether an idempotency key was used for a decision.
 func (a *api) used(key string) (used bool) {
 	a.deps.Decisions.View(func(state *decisions.State) { _, used = state.Used(key) })
 	return used
 }
 
-// refused logs a decision that was not made, and says why.
+// refused logs a decision that was not made, and returns the reason.
 func (a *api) refused(ctx context.Context, kind decisions.Kind, who, subject string, err error) error {
 	outcome, answer := outcomeRefused, a.problem(ctx, err)
 	if failed(answer) {
@@ -196,14 +195,14 @@ func (a *api) refused(ctx context.Context, kind decisions.Kind, who, subject str
 	return answer
 }
 
-// note counts a decision and writes its one line to the log.
+// note counts and logs a decision.
 func (a *api) note(ctx context.Context, kind decisions.Kind, who, subject, outcome, reason string) {
 	a.metrics.decisions.WithLabelValues(string(kind), outcome).Inc()
 	a.deps.Log.InfoContext(ctx, "decision asked for", "kind", kind, "who", who, "subject", subject, "outcome", outcome,
 		"reason", reason)
 }
 
-// person refuses a name that may be taken for another's.
+// person refuses names that can be confused with another's.
 func person(who string) error {
 	if err := printable("body.who", who); err != nil {
 		return err
@@ -214,9 +213,8 @@ func person(who string) error {
 	return nil
 }
 
-// printable refuses text that a person can't read as it is: names of who decides
-// and comments stand in the audit log. Spaces and line breaks inside are fine
-// in comments only, which schema and decisions tell apart.
+// printable refuses text with invisible characters, since names and comments are shown in the audit log. Spaces and
+// line breaks inside are allowed in comments only, which schema and decisions check.
 func printable(location, text string) error {
 	for _, r := range text {
 		if !unicode.IsPrint(r) && (location != "body.comment" || r != '\n' && r != '\t') || r == utf8.RuneError {

@@ -400,7 +400,7 @@ func TestEachDecisionIsOneLineAndCounted(t *testing.T) {
 		t.Errorf("log =\n%s", strings.Join(lines, ""))
 	}
 	want := `
-# HELP gputally_api_decisions_total Decisions asked for over the finance API, by kind and outcome.
+# HELP gputally_api_decisions_total Decisions requested from the finance API, by kind and outcome.
 # TYPE gputally_api_decisions_total counter
 `
 	for _, outcome := range []string{"already", "decided", "failed", "refused", "replayed"} {

@@ -14,8 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// describe adds to the description what the guard answers with, so that no
-// answer is undocumented.
+// describe adds the guard's answers to the description, so that every answer is documented.
 func describe(doc *huma.OpenAPI) {
 	for _, op := range operationsOf(doc) {
 		describeOperation(op)
@@ -34,8 +33,8 @@ func operationsOf(doc *huma.OpenAPI) (all []*huma.Operation) {
 	return all
 }
 
-// linked names what an answer leads to: by the pointer to a value in it, the
-// parameter that takes the value and the operations that have it.
+// linked lists for an answer, by the pointer to a value in it, the parameter and the operations that accept the
+// value.
 var linked = map[string]struct {
 	pointer, parameter string
 	operations         []string
@@ -66,7 +65,7 @@ func link(op *huma.Operation) {
 	}
 }
 
-// statuses.tsv says when an operation answers with an error, and gives an example.
+// statuses.tsv explains when an operation answers with an error status, with an example.
 //
 //go:embed statuses.tsv
 var statusesTSV string
@@ -111,7 +110,7 @@ func describeOperation(op *huma.Operation) {
 		good.Headers = map[string]*huma.Header{}
 	}
 	good.Headers["ETag"] = textHeader("Strong: the SHA-256 of the body; a draft's is its content_sha256. " +
-		"Sent back as If-None-Match it saves sending the same again")
+		"With it in If-None-Match an unchanged answer isn't sent again")
 	op.Responses["304"] = &huma.Response{
 		Description: "If-None-Match names the answer as it would be: nothing is sent.",
 		Headers:     map[string]*huma.Header{"ETag": textHeader("The answer's, as sent before")},
@@ -122,7 +121,7 @@ func headersOf(code int) map[string]*huma.Header {
 	switch code {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return map[string]*huma.Header{"Retry-After": {
-			Description: "Seconds until it is worth asking again", Schema: &huma.Schema{Type: huma.TypeInteger},
+			Description: "Seconds after which to retry", Schema: &huma.Schema{Type: huma.TypeInteger},
 		}}
 	case http.StatusMethodNotAllowed:
 		return map[string]*huma.Header{"Allow": textHeader("The path's methods")}
@@ -137,7 +136,7 @@ func textHeader(description string) *huma.Header {
 //go:embed docs.html
 var docsTemplate string
 
-// renderDocs makes the page of the description; it loads nothing.
+// renderDocs renders the page of the description, which loads nothing from elsewhere.
 func renderDocs(doc *huma.OpenAPI) ([]byte, error) {
 	page, err := template.New("docs").Funcs(template.FuncMap{
 		"operations": func() []*huma.Operation { return operationsOf(doc) },
@@ -176,7 +175,7 @@ func parametersOf(doc *huma.OpenAPI, op *huma.Operation) []*huma.Param {
 	return all
 }
 
-// typeOf is a schema in a few words.
+// typeOf describes a schema briefly.
 func typeOf(s *huma.Schema) string {
 	switch {
 	case s == nil:

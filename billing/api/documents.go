@@ -11,12 +11,12 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// NumberInPath names a finalised document.
+// NumberInPath is the number of a finalised document.
 type NumberInPath struct {
 	Number string `path:"number" minLength:"1" maxLength:"700" doc:"Number of an invoice or note; a slash in it is written %2F" example:"2026-10-ml-train-r0"`
 }
 
-// documentOutput is a document in the bytes that were decided.
+// documentOutput is a document in its decided bytes.
 type documentOutput struct {
 	ContentType string `header:"Content-Type"`
 	Head        string `header:"Decisions-Head" doc:"OFFSET=CHAIN of the audit hash chain after the document's decision, for gputally audit --expect"`
@@ -103,7 +103,7 @@ type listNotesInput struct {
 	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Notes of a page, at most"`
 }
 
-// listNotes are the notes on the month of any of its documents.
+// listNotes returns the notes on the month of any of its documents.
 func (a *api) listNotes(ctx context.Context, in *listNotesInput) (*list[invoicesBody], error) {
 	record, err := a.decided(ctx, in.Number)
 	if err != nil {
@@ -121,7 +121,7 @@ func (a *api) listNotes(ctx context.Context, in *listNotesInput) (*list[invoices
 	return &list[invoicesBody]{Link: page.link, Body: invoicesBody{Invoices: page.items, Next: page.next}}, nil
 }
 
-// decided is the decision of a number.
+// decided returns the decision with a number.
 func (a *api) decided(ctx context.Context, number string) (record decisions.Decided[decisions.Invoice], err error) {
 	if err := a.deps.Decisions.Refresh(ctx); err != nil {
 		return record, err
@@ -194,8 +194,8 @@ type adjustmentsBody struct {
 
 func adjustmentKey(of *invoice.Adjustment) []string { return []string{of.Note.Tenant} }
 
-// listAdjustments are the notes that would be decided now: invoices of a month
-// whose usage in the ledger is another one by now.
+// listAdjustments returns the notes that would be decided now: for invoices of a month whose usage in the ledger has
+// changed.
 func (a *api) listAdjustments(ctx context.Context, in *adjustmentsInput) (*list[adjustmentsBody], error) {
 	found, err := a.deps.Register.Adjustments(ctx, in.Period)
 	if err != nil {

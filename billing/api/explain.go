@@ -7,7 +7,7 @@ import (
 	"github.com/gputally/gputally/internal/fault"
 )
 
-// Explanation names one GPU-hour: by the GPU, or by the pod or job that held it.
+// Explanation identifies one GPU-hour: by the GPU, or by the pod or job that held it.
 type Explanation struct {
 	GPU     string `query:"gpu" maxLength:"500" doc:"The GPU's id, a unique beginning of it, or NODE/INDEX" example:"GPU-0137"`
 	Pod     string `query:"pod" maxLength:"500" doc:"The GPU that this pod held: NAMESPACE/NAME, a name or a UID"`

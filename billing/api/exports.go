@@ -47,14 +47,13 @@ func (a *api) exportFocus(ctx context.Context, in *focusInput) (*file, error) {
 	}), nil
 }
 
-// file is a body that is written as it is sent.
+// file is a body that is produced while it is sent.
 type file struct {
 	Body func(huma.Context)
 }
 
-// file streams what write writes, from its first byte on. What fails before that
-// is a problem as any other; later the connection is cut, so that nobody takes
-// a part for the whole.
+// file streams the output of write. Errors before its first byte become a problem; later the connection is aborted,
+// so that a part isn't taken for the whole.
 func (a *api) file(name string, write func(w io.Writer) error) *file {
 	return &file{func(ctx huma.Context) {
 		_, w := humago.Unwrap(ctx)
@@ -68,7 +67,7 @@ func (a *api) file(name string, write func(w io.Writer) error) *file {
 			return
 		}
 		if err != nil {
-			a.deps.Log.WarnContext(ctx.Context(), "export was cut off", "file", name, "error", err)
+			a.deps.Log.WarnContext(ctx.Context(), "export was aborted", "file", name, "error", err)
 			panic(http.ErrAbortHandler)
 		}
 	}}
@@ -94,7 +93,7 @@ func (d *download) Write(p []byte) (int, error) {
 	return d.w.Write(p)
 }
 
-// writeError answers with a problem where huma doesn't.
+// writeError answers with a problem without huma.
 func writeError(w http.ResponseWriter, problem error) {
 	var withHeaders huma.HeadersError
 	if errors.As(problem, &withHeaders) {
@@ -106,9 +105,9 @@ func writeError(w http.ResponseWriter, problem error) {
 	}
 	body, err := json.Marshal(status)
 	if err != nil {
-		body = nil // a problem of texts always encodes
+		body = nil // encoding a problem of texts can't fail
 	}
 	w.Header().Set("Content-Type", guard.ProblemType)
 	w.WriteHeader(status.GetStatus())
-	_, _ = w.Write(append(body, '\n')) // the client has gone
+	_, _ = w.Write(append(body, '\n')) // the client has disconnected
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// PeriodInPath is a month in the years that can be asked for.
+// PeriodInPath is a month in the supported years.
 type PeriodInPath struct {
 	Period string `path:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month in the tenant's zone" example:"2026-10"`
 }
@@ -54,7 +54,7 @@ type summary struct {
 	Decision  *decision `json:"decision,omitempty" doc:"Of a finalised document"`
 }
 
-// decision is who made a document stand, and when.
+// decision is who decided a document, and when.
 type decision struct {
 	Offset  int64  `json:"offset" doc:"Where it lies among the decisions"`
 	Who     string `json:"who"`
@@ -102,8 +102,8 @@ func (a *api) listInvoices(ctx context.Context, in *listInvoicesInput) (*list[in
 	return &list[invoicesBody]{Link: page.link, Body: invoicesBody{Invoices: page.items, Next: page.next}}, nil
 }
 
-// summaries are by period, tenant and revision. The month is rated only where
-// drafts are wanted, which have no kind but invoice.
+// summaries returns documents by period, tenant and revision. The month is rated only if drafts are wanted, whose
+// kind is always invoice.
 func (a *api) summaries(ctx context.Context, in *listInvoicesInput) ([]summary, error) {
 	decided, err := a.decidedSummaries(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (a *api) summaries(ctx context.Context, in *listInvoicesInput) ([]summary, 
 	return all, nil
 }
 
-// decidedSummaries are all documents that were decided.
+// decidedSummaries returns all decided documents.
 func (a *api) decidedSummaries(ctx context.Context) ([]summary, error) {
 	if err := a.deps.Decisions.Refresh(ctx); err != nil {
 		return nil, err

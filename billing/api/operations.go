@@ -22,7 +22,7 @@ const (
 	tagUsage    = "usage"
 	tagInvoices = "invoices"
 	tagExports  = "exports"
-	// tagDecisions are what is decided, and what was.
+	// tagDecisions are operations that make or list decisions.
 	tagDecisions = "decisions"
 )
 
@@ -31,8 +31,7 @@ const (
 	csvType  = "text/csv"
 )
 
-// newConfig leaves out what would load scripts from elsewhere or add links to
-// answers.
+// newConfig removes what would load scripts from elsewhere or add links to answers.
 func newConfig() huma.Config {
 	config := huma.DefaultConfig("gputally finance API", "1.0.0")
 	config.Info.Description = "Money and quantities are decimal strings, never floats. " +
@@ -42,17 +41,17 @@ func newConfig() huma.Config {
 	config.DocsPath = ""
 	config.SchemasPath = ""
 	config.CreateHooks = nil
-	// A field has one spelling: encoding/json would also take "Tenant" for tenant,
-	// behind the back of the schema's limits. It is huma's setting for all its APIs.
+	// A field has one spelling: encoding/json would also accept "Tenant" for tenant, bypassing the schema's limits.
+	// It is huma's setting for all its APIs.
 	huma.ValidateStrictCasing = true
 	return config
 }
 
-// route is an operation: what the description says of it, and what serves it.
+// route is an operation: its description, and its handler.
 type route struct {
 	method, id, path, tag, summary string
 	serve                          func(h huma.API, op huma.Operation)
-	// good describes the answer where it is no JSON of the handler's own.
+	// good describes the answer if it is not JSON of the handler's type.
 	good func(h huma.API) *huma.Response
 }
 
@@ -64,14 +63,13 @@ func post(path, id, tag string, serve func(huma.API, huma.Operation), summary st
 	return route{http.MethodPost, id, path, tag, summary, serve, nil}
 }
 
-// answers is the route with its good answer described.
+// answers returns the route with a description of its good answer.
 func (r route) answers(good func(huma.API) *huma.Response) route {
 	r.good = good
 	return r
 }
 
-// by serves an operation with a handler, whose types are its parameters, body
-// and answer.
+// by serves an operation with a handler, whose types define its parameters, body and answer.
 func by[I, O any](handler func(context.Context, *I) (*O, error)) func(huma.API, huma.Operation) {
 	return func(h huma.API, op huma.Operation) { huma.Register(h, op, handler) }
 }
@@ -83,7 +81,7 @@ func (r *route) register(h huma.API) {
 	}
 	if r.method == http.MethodPost {
 		op.DefaultStatus = http.StatusCreated
-		op.MaxBodyBytes, op.BodyReadTimeout = -1, -1 // the guard has read the body, within its bounds
+		op.MaxBodyBytes, op.BodyReadTimeout = -1, -1 // the guard has read the body, within its limits
 	}
 	if r.good != nil {
 		op.Responses = map[string]*huma.Response{"200": r.good(h)}
@@ -91,7 +89,7 @@ func (r *route) register(h huma.API) {
 	r.serve(h, op)
 }
 
-// ownBytes is an answer of a document's own bytes.
+// ownBytes describes an answer with a document's own bytes.
 func ownBytes(h huma.API) *huma.Response {
 	schema := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[invoice.Invoice](), true, "")
 	return &huma.Response{
@@ -100,7 +98,7 @@ func ownBytes(h huma.API) *huma.Response {
 	}
 }
 
-// aFile is an answer that is a CSV file.
+// aFile describes an answer with a CSV file.
 func aFile(huma.API) *huma.Response {
 	return &huma.Response{
 		Description: "The file",
@@ -109,8 +107,7 @@ func aFile(huma.API) *huma.Response {
 	}
 }
 
-// errorsOf are the statuses that an operation can answer with beside the good
-// ones; describe says more about each.
+// errorsOf returns the error statuses of an operation; describe adds their texts.
 func errorsOf(method, path string) []int {
 	statuses := []int{
 		http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity,
@@ -130,8 +127,7 @@ func errorsOf(method, path string) []int {
 	return slices.Compact(statuses)
 }
 
-// check refuses what could be read in two ways, and what the operation neither
-// takes nor gives.
+// check refuses ambiguous requests, and content types that the operation neither accepts nor returns.
 func (a *api) check(h huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		op := ctx.Operation()
@@ -139,11 +135,11 @@ func (a *api) check(h huma.API) func(huma.Context, func(huma.Context)) {
 		detail := ambiguous(ctx.URL().RawQuery)
 		switch {
 		case !accepts(headerOf(ctx, "Accept"), produced):
-			_ = huma.WriteErr(h, ctx, http.StatusNotAcceptable, "this operation answers with "+produced) // the caller hung up
+			_ = huma.WriteErr(h, ctx, http.StatusNotAcceptable, "this operation answers with "+produced) // disconnected
 		case op.RequestBody != nil && !isJSON(ctx.Header("Content-Type")):
 			_ = huma.WriteErr(h, ctx, http.StatusUnsupportedMediaType, "want the Content-Type "+jsonType) // as above
 		case len(requestOf(ctx).Header.Values("Idempotency-Key")) > 1:
-			_ = huma.WriteErr(h, ctx, http.StatusBadRequest, "the header Idempotency-Key is there more than once") // as above
+			_ = huma.WriteErr(h, ctx, http.StatusBadRequest, "the header Idempotency-Key is repeated") // as above
 		case detail != nil:
 			_ = huma.WriteErr(h, ctx, http.StatusUnprocessableEntity, "invalid parameter "+detail.Location, detail) // as above
 		default:
@@ -160,7 +156,7 @@ func requestOf(ctx huma.Context) *http.Request {
 	return r
 }
 
-// contentTypeOf is what an operation's good answers are.
+// contentTypeOf is the content type of an operation's good answers.
 func contentTypeOf(op *huma.Operation) string {
 	for _, status := range []string{"200", "201"} {
 		if answer := op.Responses[status]; answer != nil {
@@ -183,8 +179,8 @@ func headerOf(ctx huma.Context, name string) string {
 	return strings.Join(lines, ",")
 }
 
-// accepts reads an Accept header (RFC 9110, section 12.5.1): the most specific
-// range that covers a type decides, and q=0 refuses it.
+// accepts evaluates an Accept header (RFC 9110, section 12.5.1): the most specific range that covers a type decides,
+// and q=0 refuses it.
 func accepts(header, contentType string) bool {
 	if strings.TrimSpace(header) == "" {
 		return true
@@ -210,8 +206,7 @@ func isJSON(contentType string) bool {
 	return err == nil && name == jsonType && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// ambiguous names a parameter that could be read in two ways: repeated, or
-// empty, which is neither a value nor left out; or that is no text.
+// ambiguous returns a parameter that is repeated, empty (neither a value nor left out), or not valid text.
 func ambiguous(rawQuery string) *huma.ErrorDetail {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {

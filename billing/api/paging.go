@@ -11,10 +11,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Paged is the part of a request that says where its page begins. A cursor
-// names the query it belongs to and the key of the last item of the page
-// before (key-set paging): items that come or go between two pages move none
-// of the others.
+// Paged is the part of a request that determines where its page begins. A cursor contains a hash of its query and the
+// key of the last item of the page before (key-set paging): items added or removed between two pages don't shift
+// others.
 type Paged struct {
 	Cursor string `query:"cursor" maxLength:"2000" doc:"Where the page begins: next of the page before, of the same query. It holds nothing secret and may be kept"`
 
@@ -23,10 +22,10 @@ type Paged struct {
 	after []string // nil: the first page
 }
 
-// cursorQueryBytes is how much of the hash of the query a cursor carries.
+// cursorQueryBytes is how much of the hash of the query a cursor contains.
 const cursorQueryBytes = 8
 
-// Resolve reads the cursor; huma calls it before the handler.
+// Resolve parses the cursor; huma calls it before the handler.
 func (p *Paged) Resolve(ctx huma.Context) []error {
 	p.url = ctx.URL()
 	p.query = queryHash(p.url)
@@ -47,7 +46,7 @@ func (p *Paged) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// queryHash tells queries apart by path and parameters; a page's size may change.
+// queryHash distinguishes queries by path and parameters; a page's size may change.
 func queryHash(of url.URL) (hash [cursorQueryBytes]byte) {
 	values := of.Query()
 	values.Del("cursor")
@@ -57,18 +56,18 @@ func queryHash(of url.URL) (hash [cursorQueryBytes]byte) {
 	return hash
 }
 
-// parseCursor reads what next wrote.
+// parseCursor parses a cursor made by next.
 func parseCursor(text string) (query [cursorQueryBytes]byte, key []string, err error) {
 	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(data) < cursorQueryBytes {
-		return query, nil, errors.New("cut or altered")
+		return query, nil, errors.New("truncated or altered")
 	}
 	copy(query[:], data)
 	key = []string{}
 	for data = data[cursorQueryBytes:]; len(data) > 0; {
 		length, n := binary.Uvarint(data)
 		if n <= 0 || length > uint64(len(data)-n) {
-			return query, nil, errors.New("cut or altered")
+			return query, nil, errors.New("truncated or altered")
 		}
 		key = append(key, string(data[n:n+int(length)]))
 		data = data[n+int(length):]
@@ -76,30 +75,28 @@ func parseCursor(text string) (query [cursorQueryBytes]byte, key []string, err e
 	return query, key, nil
 }
 
-// foreign is the answer to a cursor whose key this query can't have made.
+// foreign is the answer to a cursor whose key can't be of this query.
 func (p *Paged) foreign() error {
 	return invalid("query.cursor", p.Cursor, "is not a cursor of this query")
 }
 
-// list is an answer of one page.
+// list is the answer with one page.
 type list[B any] struct {
 	Link string `header:"Link"`
 	Body B
 }
 
-// answer is one of a single thing.
+// answer is the answer with a single object.
 type answer[B any] struct{ Body B }
 
-// page is one page of items and the way to the next.
+// page is one page of items with the reference to the next.
 type page[T any] struct {
 	items []T
-	// next is the cursor of the page after, link the Link header that has it;
-	// both are empty on the last page.
+	// next is the cursor of the next page, link the Link header with it; both are empty on the last page.
 	next, link string
 }
 
-// cut takes the first limit items; key orders them. With one item more than
-// limit there is a next page.
+// cut returns the first limit items; key orders them. If there are more items than limit there is a next page.
 func cut[T any](p *Paged, limit int, items []T, key func(*T) []string) page[T] {
 	if len(items) <= limit {
 		return page[T]{items: items}
@@ -109,7 +106,7 @@ func cut[T any](p *Paged, limit int, items []T, key func(*T) []string) page[T] {
 	return page[T]{items: items, next: next, link: p.link(next)}
 }
 
-// pick takes a page out of a whole list, which is sorted by key.
+// pick returns a page of a whole list, which is sorted by key.
 func pick[T any](p *Paged, limit int, all []T, key func(*T) []string) page[T] {
 	if p.after != nil {
 		first, found := slices.BinarySearchFunc(all, p.after,

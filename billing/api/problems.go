@@ -14,14 +14,14 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// invalid is a 422 that names a parameter and its value.
+// invalid returns a 422 with a parameter and its value.
 func invalid(location string, value any, message string) error {
 	return huma.NewError(http.StatusUnprocessableEntity, "invalid parameter "+location,
 		&huma.ErrorDetail{Message: message, Location: location, Value: value})
 }
 
-// problem turns an error into one for the caller, by its class. What the caller can
-// mend is told; the rest is logged and kept.
+// problem converts an error to an answer, by its class. Errors that the client can fix are shown; others are only
+// logged.
 func (a *api) problem(ctx context.Context, err error) error {
 	if _, ready := errors.AsType[huma.StatusError](err); ready {
 		return err
@@ -39,13 +39,13 @@ func (a *api) problem(ctx context.Context, err error) error {
 		return huma.ErrorWithHeaders(
 			huma.Error503ServiceUnavailable("the request took too long; ask for less, or again later"), http.Header{"Retry-After": {"5"}})
 	case ctx.Err() != nil:
-		return huma.Error503ServiceUnavailable("the client has gone") // nobody reads it
+		return huma.Error503ServiceUnavailable("the client has disconnected") // the client has disconnected
 	}
 	a.deps.Log.ErrorContext(ctx, "finance API request failed", "error", err)
 	return huma.Error500InternalServerError("the request failed; the service's log says why")
 }
 
-// failed says that a problem leaves open whether something was decided.
+// failed returns whether it is unknown after a problem if something was decided.
 func failed(problem error) bool {
 	var status huma.StatusError
 	return !errors.As(problem, &status) || status.GetStatus() >= http.StatusInternalServerError
@@ -54,8 +54,7 @@ func failed(problem error) bool {
 // maxRange is the longest range of one request.
 const maxRange = 400 * 24 * time.Hour
 
-// span reads a range of whole UTC hours; each bound is an RFC 3339 time or a
-// day such as 2026-10-01.
+// span parses a range of whole UTC hours; each bound is an RFC 3339 time or a day such as 2026-10-01.
 func span(from, to string) (start, end time.Time, err error) {
 	if start, err = instant("query.from", from); err != nil {
 		return start, end, err

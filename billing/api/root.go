@@ -19,26 +19,25 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// Deps of the API; all but Focus are needed.
+// Deps are the API's dependencies; all but Focus are required.
 type Deps struct {
 	DB       usage.DB
 	Register *invoice.Register
-	// Decisions are the ones that the register is on.
+	// Decisions are those of the register.
 	Decisions *decisions.Log
 	Clock     clock.Clock
 	Log       *slog.Logger
 	Registry  prometheus.Registerer
-	// Explain takes a GPU-hour apart, as a document for JSON. Its errors state their
-	// class.
+	// Explain explains a GPU-hour, as a value for JSON. Its errors have a class.
 	Explain func(ctx context.Context, q *Explanation, hour time.Time) (any, error)
-	// Focus names who charges in FOCUS exports; its zero value is gputally.
+	// Focus has the provider's names in FOCUS exports; zero: gputally.
 	Focus focus.Config
 }
 
 func (d Deps) validate() error {
 	if d.DB == nil || d.Register == nil || d.Decisions == nil || d.Clock == nil || d.Log == nil || d.Registry == nil ||
 		d.Explain == nil {
-		return errors.New("mount finance API: store, register, decisions, clock, log, registry and explain are all needed")
+		return errors.New("mount finance API: store, register, decisions, clock, log, registry and explain are required")
 	}
 	return nil
 }
@@ -48,11 +47,10 @@ type api struct {
 	metrics *metrics
 }
 
-// Prefix is where the API's operations are.
+// Prefix is the path of the API's operations.
 const Prefix = "/api/v1"
 
-// Mount adds the API to a mux in front of which a guard stands: its operations,
-// /openapi.json and /docs.
+// Mount adds the API to a mux behind a guard: its operations, /openapi.json and /docs.
 func Mount(mux *http.ServeMux, deps Deps) error {
 	if err := deps.validate(); err != nil {
 		return err
@@ -73,7 +71,7 @@ func Mount(mux *http.ServeMux, deps Deps) error {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy",
 			"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-		_, _ = w.Write(docs) // the reader hung up: nobody to tell
+		_, _ = w.Write(docs) // the client disconnected
 	})
 	mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
 	return nil
@@ -87,21 +85,21 @@ func (a *api) registerOn(h huma.API) {
 	}
 }
 
-// Outcomes of a decision that was asked for.
+// Outcomes of a requested decision.
 const (
 	outcomeDecided  = "decided"
 	outcomeReplayed = "replayed" // by the same key before
 	outcomeAlready  = "already"  // by another key before
 	outcomeRefused  = "refused"
-	outcomeFailed   = "failed" // nobody knows whether it was made
+	outcomeFailed   = "failed" // unknown whether it was made
 )
 
-// metrics of decisions; requests are counted where they are served.
+// metrics counts decisions; requests are counted by the HTTP server.
 type metrics struct{ decisions *prometheus.CounterVec }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gputally_api_decisions_total", Help: "Decisions asked for over the finance API, by kind and outcome.",
+		Name: "gputally_api_decisions_total", Help: "Decisions requested from the finance API, by kind and outcome.",
 	}, []string{"kind", "outcome"})}
 	for _, kind := range []decisions.Kind{
 		decisions.KindInvoice, decisions.KindNote, decisions.KindApproval,

@@ -13,8 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// strictJSON is the format of bodies. It refuses what two readers may take for
-// two things: a field named twice, null for a value, bytes that are no UTF-8,
+// strictJSON is the format of bodies. It refuses ambiguous JSON: a repeated field, null as a value, invalid UTF-8,
 // and more than one value.
 func strictJSON() huma.Format {
 	format := huma.DefaultJSONFormat
@@ -42,9 +41,8 @@ func checkJSON(data []byte) error {
 	return nil
 }
 
-// fold is the same for all spellings of a name that encoding/json takes for one
-// field: each character becomes the smallest of those that differ from it in
-// case alone.
+// fold maps all spellings of a name that encoding/json accepts for one field to the same text: each character becomes
+// the smallest of those that differ from it only in case.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		smallest := r
@@ -55,24 +53,24 @@ func fold(name string) string {
 	}, name)
 }
 
-// maxDepth is more than any body of ours nests.
+// maxDepth is more than the nesting of any valid body.
 const maxDepth = 8
 
-// checkValue reads one value, which may nest so deep.
+// checkValue reads one value, nested at most so deep.
 func checkValue(decoder *json.Decoder, depth int) error {
 	token, err := decoder.Token()
 	if err != nil {
 		return fmt.Errorf("the body is not JSON: %w", err)
 	}
 	if token == nil {
-		return errors.New("null is no value here: leave the field out")
+		return errors.New("null is not allowed: leave the field out")
 	}
 	open, nested := token.(json.Delim)
 	if !nested {
 		return nil
 	}
 	if depth == 0 {
-		return errors.New("the body nests too deep")
+		return errors.New("the body is nested too deep")
 	}
 	names := map[string]bool{}
 	for decoder.More() {
@@ -83,7 +81,7 @@ func checkValue(decoder *json.Decoder, depth int) error {
 			}
 			folded := fold(fmt.Sprint(name))
 			if names[folded] {
-				return fmt.Errorf("the field %.60q is named twice: a field has one spelling", name)
+				return fmt.Errorf("the field %.60q is repeated, perhaps in another spelling", name)
 			}
 			names[folded] = true
 		}

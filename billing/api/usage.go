@@ -49,8 +49,7 @@ type usageBody struct {
 	Next string     `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
 }
 
-// usageRow has integers as strings: slice-milliseconds go beyond what a
-// JavaScript number holds.
+// usageRow has integers as strings: slice-milliseconds exceed the range of exact JavaScript numbers.
 type usageRow struct {
 	Group             map[string]string `json:"group" doc:"Value of each column of by; the platform's tenant is empty"`
 	Kind              string            `json:"kind,omitempty" enum:"owner,platform,unattributed" doc:"Where rows are by tenant: whose they are, for a tenant may have any name"`

@@ -10,10 +10,9 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// Adjustment is pending: the ledger no longer says what an invoice and its
-// notes rest on.
+// Adjustment is pending: the ledger's usage differs from that of an invoice and its notes.
 type Adjustment struct {
-	// Note is what would be decided now.
+	// Note is the note that would be decided now.
 	Note Invoice `json:"note"`
 	// Content is the SHA-256, in hex, of the note's bytes.
 	Content string `json:"content_sha256"`
@@ -23,9 +22,8 @@ type Adjustment struct {
 	Hours int    `json:"hours"`
 	First string `json:"first_hour"`
 	Last  string `json:"last_hour"`
-	// Closed says that the note can be decided: the hours before the month's end
-	// are closed, and the invoice's price book has all rates. Else Open says what
-	// is missing.
+	// Closed: the note can be decided: the hours before the month's end are closed, and the invoice's price book has
+	// all rates. Otherwise Open contains what is missing.
 	Closed bool   `json:"closed"`
 	Open   string `json:"open,omitempty"`
 
@@ -34,8 +32,7 @@ type Adjustment struct {
 	reason Reason // of Open
 }
 
-// Adjustments are a month's pending ones by tenant. It reads the month once,
-// however many invoices it has.
+// Adjustments returns a month's pending adjustments by tenant. It reads the month once, however many invoices it has.
 func (r *Register) Adjustments(ctx context.Context, period string) ([]Adjustment, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -53,7 +50,7 @@ type recounted struct {
 	earlier source
 	text    bytes.Buffer
 	recopy  *rating.Recopy
-	// quarantined is the first hour of the tenant that can't be counted; zero: all can.
+	// quarantined is the first hour of the tenant that can't be counted; zero: none.
 	quarantined time.Time
 }
 
@@ -158,38 +155,37 @@ func (r *Register) adjust(ctx context.Context, c *recounted) (Adjustment, error)
 	return a, nil
 }
 
-// waitsFor says why the ledger is not yet one to correct an invoice by; empty:
-// it is. The journal only grows, and with it what the ledger's rows rest on
-// (R5): less than before means that hours were lost, not that nobody used them.
+// waitsFor returns why the ledger can't be used to correct an invoice yet; empty: it can. The journal only grows, and
+// with it the inputs of the ledger's rows (R5): fewer inputs than before mean that hours were lost, not that usage
+// decreased.
 func (r *Register) waitsFor(ctx context.Context, before decisions.Invoice) (why string, reason Reason, err error) {
 	if err := r.deps.Closed(ctx, before.To); err != nil {
 		return err.Error(), ReasonOpen, nil
 	}
 	now, err := readLedgerState(ctx, r.deps.DB, before.From, before.To)
 	if err == nil && now.inputs < before.Inputs {
-		return fmt.Sprintf("the ledger's hours rest on fewer batches, %d, than when %s was decided, %d: "+
+		return fmt.Sprintf("the ledger's hours have fewer inputs, %d, than when %s was decided, %d: "+
 			"some were lost; restore them first",
 			now.inputs, before.Number, before.Inputs), ReasonLost, nil
 	}
 	return "", "", err
 }
 
-// CorrectRequest asks for the note on a tenant's month.
+// CorrectRequest requests the note on a tenant's month.
 type CorrectRequest struct {
 	Period, Tenant string
-	// Who decides, for people.
+	// Who decides, for display.
 	Who string
-	// Key is the idempotency key; empty: the note's number is.
+	// Key is the idempotency key; empty: the note's number.
 	Key string
-	// Expect is as in FinaliseRequest, of the note.
+	// Expect is as in FinaliseRequest, for the note.
 	Expect string
-	// Approved wants the note to have been approved by somebody else.
+	// Approved requires that somebody else has approved the note.
 	Approved bool
 }
 
-// Correct decides the note that a pending adjustment comes to. Errors:
-// ErrNotFound where there is no invoice or nothing to adjust, *OpenHoursError,
-// *MovedError, *ConflictError; after any of them nothing was appended.
+// Correct decides the note of a pending adjustment. Errors: ErrNotFound if there is no invoice, ErrNothingToAdjust,
+// *OpenHoursError, *MovedError, *ConflictError; after any of them nothing was appended.
 func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
@@ -216,7 +212,7 @@ func (r *Register) Correct(ctx context.Context, q CorrectRequest) (Decided, erro
 		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: %w", q.Tenant, q.Period, err)
 	}
 	if len(found) == 0 {
-		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: its usage is what it was: %w", q.Tenant, q.Period,
+		return Decided{}, fmt.Errorf("correct invoice of tenant %q in %s: its usage hasn't changed: %w", q.Tenant, q.Period,
 			ErrNothingToAdjust)
 	}
 	if !found[0].Closed {

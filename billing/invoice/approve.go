@@ -7,22 +7,19 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// ApproveRequest says who looked at what.
+// ApproveRequest is an approval of a document.
 type ApproveRequest struct {
 	Period, Tenant string
 	Who, Comment   string
-	// Expect is the SHA-256, in hex, of what was looked at, or 16 digits of it or
-	// more: nothing else is approved.
+	// Expect is the SHA-256, in hex, of the reviewed document, or 16 digits of it or more: nothing else is approved.
 	Expect string
-	// Key is the idempotency key; empty: one that follows from document and person.
+	// Key is the idempotency key; empty: one derived from document and person.
 	Key string
 }
 
-// Approve says of a tenant's month that somebody looked at it: at the invoice
-// that would be finalised now, or at the note that would be decided. The
-// approval holds for exactly the bytes of the expected hash. Errors: *MovedError
-// where the document is another one, *ConflictError, and as in Drafts.Show; after
-// any of them nothing was appended.
+// Approve records that a person has reviewed a tenant's month: the invoice that would be finalised now, or the note
+// that would be decided. The approval is valid only for the bytes of the expected hash. Errors: *MovedError if the
+// document is another one, *ConflictError, and as in Drafts.Show; after any of them nothing was appended.
 func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
@@ -48,7 +45,7 @@ func (r *Register) Approve(ctx context.Context, q ApproveRequest) (Decided, erro
 	}
 	if q.Expect == "" {
 		return Decided{}, conflict(ReasonExpected,
-			"approve %s: whose content was looked at? Name its SHA-256, which the draft has", done.Number)
+			"approve %s: the SHA-256 of the reviewed document is missing; the draft shows it", done.Number)
 	}
 	if err := expected(done, q.Expect); err != nil {
 		return Decided{}, err
@@ -136,7 +133,7 @@ func (r *Register) ApprovePolicy(ctx context.Context, p decisions.Policy, who, c
 	return err
 }
 
-// SetPolicy puts a policy in force; its Revision says which one it follows.
+// SetPolicy puts a policy in force; its Revision identifies its predecessor.
 func (r *Register) SetPolicy(ctx context.Context, p decisions.Policy, who string) error {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()

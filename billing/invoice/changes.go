@@ -12,7 +12,7 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// changedHours are the UTC hours whose usage differs between two copies.
+// changedHours returns the UTC hours whose usage differs between two copies.
 func changedHours(tenant string, before, after []byte) ([]time.Time, error) {
 	then, err := rowsByHour(tenant, before)
 	if err != nil {
@@ -47,15 +47,14 @@ func rowsByHour(tenant string, usage []byte) (map[time.Time][]rating.Row, error)
 	return hours, err
 }
 
-// ledgerStateSQL: what the ledger's rows of a range rest on. Parameters: from, to.
+// ledgerStateSQL reads the inputs of the ledger's rows of a range. Parameters: from, to.
 const ledgerStateSQL = `
 SELECT toUInt32(max(epoch)) AS epoch, toUInt64(sum(inputs)) AS inputs
 FROM usage_hourly FINAL
 WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
-// ledgerState is what the ledger's rows of a range rest on: the newest epoch of
-// rules and mapping, and the sum of the rows' inputs. By them a later reader tells
-// why usage changed.
+// ledgerState is the state of the ledger's rows of a range: the newest epoch of rules and mapping, and the sum of the
+// rows' inputs. Later states are compared with it to explain why usage changed.
 type ledgerState struct {
 	epoch  uint32
 	inputs uint64
@@ -70,7 +69,7 @@ func readLedgerState(ctx context.Context, db DB, from, to time.Time) (ledgerStat
 	return found[0], nil
 }
 
-// ledgerStates asks once for all tenants whose months begin and end alike.
+// ledgerStates reads the state once for all tenants with the same month's bounds.
 type ledgerStates struct {
 	db DB
 	of map[[2]time.Time]ledgerState
@@ -87,21 +86,20 @@ func (b *ledgerStates) at(ctx context.Context, document *Invoice) (state ledgerS
 	return state, err
 }
 
-// Fingerprint changes whenever the ledger's rows of a month, or what was decided
-// of it, do.
+// Fingerprint changes whenever the ledger's rows or the decisions of a month do.
 type Fingerprint struct {
-	Rows      uint64 // a hash over the versions of the ledger's rows
+	Rows      uint64 // hash over the versions of the ledger's rows
 	Documents int
 }
 
-// fingerprintSQL: each row's version counts, so that hours which are published
-// anew one after the other are seen one after the other. Parameters: from, to.
+// fingerprintSQL includes each row's version, so that hours which are published again one after the other are
+// noticed. Parameters: from, to.
 const fingerprintSQL = `
 SELECT groupBitXor(cityHash64(cluster, hour, node, gpu, version)) AS fingerprint
 FROM usage_hourly FINAL
 WHERE hour >= {from:DateTime('UTC')} AND hour < {to:DateTime('UTC')}`
 
-// Fingerprint is a month's, of all hours that lie in it in some zone.
+// Fingerprint returns a month's fingerprint, of all hours that are in it in some zone.
 func (r *Register) Fingerprint(ctx context.Context, period string) (Fingerprint, error) {
 	if err := r.refresh(ctx); err != nil {
 		return Fingerprint{}, err
@@ -120,7 +118,7 @@ func (r *Register) Fingerprint(ctx context.Context, period string) (Fingerprint,
 	return f, err
 }
 
-// FinalisedPeriods are the months with a finalised invoice, ascending.
+// FinalisedPeriods returns the months with a finalised invoice, ascending.
 func (r *Register) FinalisedPeriods(ctx context.Context) ([]string, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -144,8 +142,8 @@ const (
 	reasonLate    = "late or corrected data"
 )
 
-// whyChanged says why the usage of some hours is not what was invoiced: an
-// epoch of rules and mapping that is newer, or more inputs.
+// whyChanged returns why the usage of some hours differs from the invoiced one: a newer epoch of rules and mapping,
+// or more inputs.
 func whyChanged(ctx context.Context, db DB, before decisions.Invoice, changed []time.Time) (string, error) {
 	if len(changed) == 0 {
 		return reasonLate, nil

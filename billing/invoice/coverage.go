@@ -13,17 +13,16 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// Coverage says of every tenant and UTC hour with usage where it is billed (C7d).
+// Coverage counts, for every tenant and UTC hour with usage, where it is billed (C7d).
 type Coverage struct {
-	// Invoiced hours are in the usage copy of exactly one invoice, Unbilled ones
-	// in none: their month isn't finalised.
+	// Invoiced hours are in the usage copy of exactly one invoice, Unbilled ones in none: their month isn't
+	// finalised.
 	Invoiced, Unbilled int64
-	// Pending hours lie in a finalised month and are not in its copy, or are in
-	// its copy and have no usage any more: an adjustment waits.
+	// Pending hours are in a finalised month but not in its copy, or in its copy and no longer have usage: an
+	// adjustment is pending.
 	Pending int64
-	// Wrong names invoices whose copy has hours of another month (the decisions
-	// see to it that months of a tenant don't overlap, and this to it that a copy
-	// stays in its month), or another distribution than what was frozen (C7e).
+	// Wrong lists invoices whose copy has hours of another month (the decisions ensure that months of a tenant don't
+	// overlap, and this check that a copy stays in its month), or another distribution than the frozen one (C7e).
 	Wrong []string
 }
 
@@ -32,7 +31,7 @@ type Coverage struct {
 //go:embed held_hours.sql
 var heldHoursSQL string
 
-// Coverage holds all decided invoices against the ledger.
+// Coverage compares all decided invoices with the ledger.
 func (r *Register) Coverage(ctx context.Context) (*Coverage, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -57,14 +56,13 @@ func (r *Register) Coverage(ctx context.Context) (*Coverage, error) {
 	}
 	for _, months := range c.billed {
 		for _, m := range months {
-			c.Pending += int64(len(m.hours)) // in the copy, and without usage by now
+			c.Pending += int64(len(m.hours)) // in the copy, but without usage now
 		}
 	}
 	return &c.Coverage, nil
 }
 
-// billedMonth is a finalised month, with the hours of its last copy that were
-// not met in the ledger yet.
+// billedMonth is a finalised month, with the hours of its last copy that have not been found in the ledger yet.
 type billedMonth struct {
 	from, to time.Time
 	hours    map[time.Time]bool
@@ -116,7 +114,7 @@ func (c *covering) count(tenant string, hour time.Time) {
 	c.Unbilled++
 }
 
-// checkFrozen holds a copy against what was frozen of its hours.
+// checkFrozen compares a copy with what was frozen for its hours.
 func (c *covering) checkFrozen(ctx context.Context, r *Register, last decisions.Invoice, usage []byte) error {
 	frozen, err := r.frozen(ctx, last.From, last.To)
 	if err != nil {
@@ -129,8 +127,8 @@ func (c *covering) checkFrozen(ctx context.Context, r *Register, last decisions.
 	return nil
 }
 
-// VerifyAll recomputes every decided document from its own copy, and visits the
-// verdicts by period, tenant and revision.
+// VerifyAll recomputes every decided document from its own copy, and calls visit for the verdicts by period, tenant
+// and revision.
 func (r *Register) VerifyAll(ctx context.Context, visit func(*Verdict) error) error {
 	if err := r.refresh(ctx); err != nil {
 		return err
@@ -149,20 +147,18 @@ func (r *Register) VerifyAll(ctx context.Context, visit func(*Verdict) error) er
 	return nil
 }
 
-// newMappingsSQL: the epochs after one, of each number first the one that is in
-// force. Parameter: the epoch.
+// newMappingsSQL reads the epochs after one, for each number first the one in force. Parameter: the epoch.
 const newMappingsSQL = `
 SELECT epoch, mapping, tenants, effective
 FROM epochs FINAL
 WHERE epoch > {after:UInt32}
 ORDER BY epoch, rules DESC, mapping`
 
-// noteTakerName is who records what the ledger was published under.
+// noteTakerName is the author of recorded mappings.
 const noteTakerName = "gputally"
 
-// NoteMappings records every tenant mapping that the ledger was published under
-// and the decisions don't hold yet, and says how many (R6, R15): so the audit
-// chain has the mapping that an invoice rests on, by the invoice's epoch.
+// NoteMappings records every tenant mapping under which the ledger was published and that isn't in the decisions yet,
+// and returns their number (R6, R15): so the audit chain contains the mapping of an invoice, by its epoch.
 func (r *Register) NoteMappings(ctx context.Context) (noted int, err error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
@@ -195,7 +191,7 @@ func (r *Register) noteMappings(ctx context.Context) (noted int, err error) {
 	return noted, nil
 }
 
-// newMappings are those in force of the epochs after one, ascending.
+// newMappings returns the mappings in force of the epochs after one, ascending.
 func newMappings(ctx context.Context, db DB, after uint32) (mappings []decisions.Mapping, err error) {
 	fields := func(m *decisions.Mapping) []any { return []any{&m.Epoch, &m.SHA256, &m.Text, &m.Effective} }
 	err = store.Each(ctx, db, "epochs", newMappingsSQL, []any{store.Named("after", after)}, fields,

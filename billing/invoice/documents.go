@@ -47,7 +47,7 @@ func (r *Register) documents(ctx context.Context, chain []decisions.Invoice) ([]
 	return documents, nil
 }
 
-// content is a document's bytes; the log has checked their hash.
+// content returns a document's bytes; the log has checked their hash.
 func (r *Register) content(ctx context.Context, record decisions.Invoice) ([]byte, error) {
 	content, err := r.deps.Decisions.Read(ctx, record.Content)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Register) content(ctx context.Context, record decisions.Invoice) ([]byt
 	return content, nil
 }
 
-// usage is the copy of the usage that an invoice or note follows from.
+// usage returns the copy of the usage from which an invoice or note follows.
 func (r *Register) usage(ctx context.Context, record decisions.Invoice) ([]byte, error) {
 	usage, err := r.deps.Decisions.Read(ctx, record.Usage)
 	if err != nil {
@@ -72,19 +72,19 @@ func parseDocument(content []byte) (document Invoice, err error) {
 	return document, err
 }
 
-// asDraft names a rated document as a tenant's first of a month.
+// asDraft makes a rated document the first draft of a tenant's month.
 func asDraft(rated *Invoice) *Invoice {
 	rated.Number, rated.Status, rated.Kind = decisions.Number(rated.Period, rated.Tenant, 0), StatusDraft, KindInvoice
 	return rated
 }
 
-// finalised is the rated document as it will never change again.
+// finalised makes a rated document a finalised one.
 func finalised(rated *Invoice) *Invoice {
 	asDraft(rated).Status = StatusFinalised
 	return rated
 }
 
-// note is the document of a difference; before is the last revision.
+// note makes the document of a difference; before is the last revision.
 func note(difference *Invoice, before decisions.Invoice, reason string) *Invoice {
 	document := finalised(difference)
 	document.Revision = before.Revision + 1
@@ -97,7 +97,7 @@ func note(difference *Invoice, before decisions.Invoice, reason string) *Invoice
 	return document
 }
 
-// setContent sets a draft's Content: the hash of the document it would be.
+// setContent sets a draft's Content: the hash of the document that it would be.
 func setContent(document *Invoice) error {
 	final := *document
 	final.Status = StatusFinalised
@@ -106,7 +106,7 @@ func setContent(document *Invoice) error {
 	return err
 }
 
-// record is the decision that makes a document of these bytes stand.
+// recordOf returns the decision on a document with these bytes.
 func recordOf(document *Invoice, content, usage []byte) (decisions.Invoice, error) {
 	record := decisions.Invoice{
 		Number: document.Number, Kind: document.Kind, Tenant: document.Tenant, Period: document.Period,
@@ -117,29 +117,27 @@ func recordOf(document *Invoice, content, usage []byte) (decisions.Invoice, erro
 		Usage: decisions.NewDocument(usage), Content: decisions.NewDocument(content),
 	}
 	if record.Usage.SHA256 != document.UsageHash {
-		return record, fmt.Errorf("keep usage copy of %s: its hash is %s, the invoice says %s", document.Number,
+		return record, fmt.Errorf("store usage copy of %s: its hash is %s, the invoice has %s", document.Number,
 			record.Usage.SHA256, document.UsageHash)
 	}
 	return record, nil
 }
 
-// Statuses of a document: a draft is recomputed each time it is asked for, a
-// finalised one never changes.
+// Statuses of a document: a draft is recomputed at each request, a finalised one never changes.
 const (
 	StatusDraft     = "draft"
 	StatusFinalised = "finalised"
 )
 
-// Kinds of documents. A note corrects an invoice, by what it comes to now
-// beyond what it and its earlier notes came to: a credit note by nothing or
-// less, a debit note by more (R20).
+// Kinds of documents. A note corrects an invoice by the difference to its and its earlier notes' total: a credit note
+// by nothing or less, a debit note by more (R20).
 const (
 	KindInvoice    = decisions.InvoiceKind
 	KindCreditNote = decisions.CreditNoteKind
 	KindDebitNote  = decisions.DebitNoteKind
 )
 
-// What rating makes, under the names that documents go by.
+// Types of package rating for documents.
 type (
 	// Invoice is the document of one tenant and month.
 	Invoice = rating.Invoice
@@ -151,8 +149,8 @@ type (
 	Money = rating.Money
 )
 
-// Canonical is the document as JSON: keys in their fixed order, no HTML
-// escapes, one space of indentation, a newline at the end (C8).
+// Canonical encodes the document as JSON: keys in their fixed order, no HTML escapes, one space of indentation, a
+// newline at the end (C8).
 func Canonical(document any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -12,18 +12,17 @@ import (
 	"github.com/gputally/gputally/billing/rating"
 )
 
-// Drafts recomputes invoices from the ledger each time it is asked.
+// Drafts recomputes invoices from the ledger at each request.
 type Drafts struct {
 	db     DB
 	book   *prices.Book
 	frozen *rating.Frozen
 }
 
-// NewDrafts reads from db and rates by book.
+// NewDrafts returns drafts from db, rated by book.
 func NewDrafts(db DB, book *prices.Book) *Drafts { return &Drafts{db: db, book: book} }
 
-// Frozen are the same drafts, in which distribution and supply are as frozen
-// says of the hours it covers (R17).
+// Frozen returns the same drafts with the distribution and supply in frozen for the hours it covers (R17).
 func (d *Drafts) Frozen(frozen *rating.Frozen) *Drafts {
 	return &Drafts{db: d.db, book: d.book, frozen: frozen}
 }
@@ -31,8 +30,7 @@ func (d *Drafts) Frozen(frozen *rating.Frozen) *Drafts {
 // Book is the price book in use.
 func (d *Drafts) Book() *prices.Book { return d.book }
 
-// Month is all of a month: the tenants' invoices, sorted by tenant, and the
-// platform's account.
+// Month is a whole month: the tenants' invoices, sorted by tenant, and the platform's account.
 type Month struct {
 	Period   string    `json:"period"`
 	Currency string    `json:"currency"`
@@ -40,17 +38,15 @@ type Month struct {
 	Platform Platform  `json:"platform"`
 }
 
-// List drafts a month such as "2026-10". Each tenant's month is in its own
-// zone, the platform's in the book's. Hours that can't be billed, or whose models
-// have no rate, are left out, and their documents say so. Errors: a period that is
-// none, usage before the book's first version (rating.BeforeBookError), a
-// ViolationError.
+// List drafts a month such as "2026-10". Each tenant's month is in its own zone, the platform's in the book's. Hours
+// that can't be billed, or whose models have no rate, are left out, and their documents describe them. Errors: an
+// invalid period, usage before the book's first version (rating.BeforeBookError), a ViolationError.
 func (d *Drafts) List(ctx context.Context, period string) (*Month, error) {
 	return d.rate(ctx, period, rating.Options{})
 }
 
-// Charges drafts a month and tells observe every charge of it as it arises, the
-// platform's too; what was told of a month that fails counts for nothing.
+// Charges drafts a month and calls observe for every charge, including the platform's; if it fails, ignore the
+// observed charges.
 func (d *Drafts) Charges(ctx context.Context, period string, observe func(rating.Charge)) (*Month, error) {
 	return d.rate(ctx, period, rating.Options{Observe: observe})
 }
@@ -93,7 +89,7 @@ type run struct {
 	rater          *rating.Rater
 	value          *rating.ListValue
 	unattributedMJ decimal.Decimal
-	frozen         []time.Time // hours yet to come of which something was decided
+	frozen         []time.Time // frozen hours that are yet to come
 	quarantined    map[string]*quarantined
 }
 
@@ -111,8 +107,7 @@ func newRun(book *prices.Book, period rating.Period, options rating.Options) *ru
 	return r
 }
 
-// catchUp adds the hours before one of which something was decided, though the
-// ledger has no rows of them any more; the hour itself has.
+// catchUp adds the frozen hours before one, of which the ledger no longer has rows; it has rows of the hour itself.
 func (r *run) catchUp(hour time.Time) error {
 	for len(r.frozen) > 0 && !r.frozen[0].After(hour) {
 		if at := r.frozen[0]; at.Before(hour) {

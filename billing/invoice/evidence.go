@@ -16,11 +16,10 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// ErrNoEvidence is a line that follows from the month as a whole, not from
-// certain GPU-hours.
+// ErrNoEvidence means that a line follows from the month as a whole, not from certain GPU-hours.
 var ErrNoEvidence = fault.New(fault.NotFound, "no GPU-hours of its own")
 
-// noLineError is a line that a document doesn't have; it is an ErrNotFound.
+// noLineError means that a document has no line with the number; it is an ErrNotFound.
 type noLineError struct{ line, lines int }
 
 func (e *noLineError) Error() string {
@@ -32,7 +31,7 @@ func (*noLineError) Class() fault.Class { return fault.NotFound }
 
 func (e *noLineError) Is(target error) bool { return target == ErrNotFound }
 
-// Evidence is what a line of a decided document rests on.
+// Evidence is the usage from which a line of a decided document follows.
 type Evidence struct {
 	Number string `json:"number"`
 	// LineNumber counts from 1, in the order of the document.
@@ -40,13 +39,12 @@ type Evidence struct {
 	Line       Line `json:"line"`
 	// GPUHours are the ledger's, by hour, GPU and leaf.
 	GPUHours []GPUHour `json:"gpu_hours"`
-	// Hours is how many UTC hours the document's own copy has of it, Moved those
-	// of which the ledger says otherwise by now.
+	// Hours is how many UTC hours the document's own copy has, Moved how many of them differ in the ledger now.
 	Hours int      `json:"hours"`
 	Moved []string `json:"moved_hours"`
 }
 
-// GPUHour is a part of a GPU's hour, and the batches of its node that say so.
+// GPUHour is a part of a GPU's hour, with the batches of its node.
 type GPUHour struct {
 	Hour     string `json:"hour"`
 	Cluster  string `json:"cluster"`
@@ -60,9 +58,8 @@ type GPUHour struct {
 	SliceMS  string `json:"slice_ms"`
 	Slices   int    `json:"slices"`
 	EnergyMJ string `json:"energy_mj"`
-	// Batches is the number of batches that count in the node's hour, BatchHash
-	// the SHA-256, in hex, of their hashes in the order of slots. Zero: raw of
-	// that hour never came as batches.
+	// Batches is the number of batches that count in the node's hour, BatchHash the SHA-256, in hex, of their hashes
+	// in the order of slots. Zero: the raw data of that hour never came as batches.
 	Batches   uint64 `json:"batches"`
 	BatchHash string `json:"batches_sha256"`
 
@@ -70,8 +67,7 @@ type GPUHour struct {
 	exact *big.Rat // slice_ms ÷ slices; of a line of energy, millijoules
 }
 
-// Largest is the part with the most time, or of a line of energy with the most of
-// that; nil: there is none.
+// Largest returns the part with the most time, for a line of energy with the most energy; nil: none.
 func (e *Evidence) Largest() *GPUHour {
 	var largest *GPUHour
 	for i := range e.GPUHours {
@@ -82,8 +78,8 @@ func (e *Evidence) Largest() *GPUHour {
 	return largest
 }
 
-// Evidence goes from a line back to GPU-hours and batches. A note's line shows
-// the usage that the note follows from. Errors: ErrNotFound, ErrNoEvidence.
+// Evidence returns the GPU-hours and batches of a line. For a note's line it is the usage from which the note
+// follows. Errors: ErrNotFound, ErrNoEvidence.
 func (r *Register) Evidence(ctx context.Context, number string, lineNumber int) (*Evidence, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -125,7 +121,7 @@ func (r *Register) evidence(ctx context.Context, record decisions.Invoice, lineN
 		return nil, err
 	}
 	if len(rated.Lines) != len(document.Lines) || !rated.Lines[lineNumber-1].Amount.Equal(e.Line.Amount) {
-		return nil, fmt.Errorf("line %d does not follow from the document's usage; verify it", lineNumber)
+		return nil, fmt.Errorf("line %d does not follow from the document's usage; run gputally verify", lineNumber)
 	}
 	rests, err := restsOn(from.book, record.Tenant, rated.Lines[lineNumber-1])
 	if err != nil {
@@ -142,8 +138,7 @@ func (r *Register) evidence(ctx context.Context, record decisions.Invoice, lineN
 	return e, addBatches(ctx, r.deps.DB, record, e.GPUHours)
 }
 
-// copiedTime is what the copy has of a line by hour, in ms of whole GPUs or in
-// millijoules.
+// copiedTime returns a line's usage in the copy by hour, in ms of whole GPUs or in millijoules.
 func copiedTime(tenant string, usage []byte, rests *basis) (map[time.Time]*big.Rat, error) {
 	hours := map[time.Time]*big.Rat{}
 	rowsOf, err := rowsByHour(tenant, usage)
@@ -165,7 +160,7 @@ func addTime(hours map[time.Time]*big.Rat, hour time.Time, ms *big.Rat) {
 	hours[hour].Add(hours[hour], ms)
 }
 
-// compare holds the copy against the ledger, hour by hour.
+// compare compares the copy with the ledger, hour by hour.
 func (e *Evidence) compare(copied map[time.Time]*big.Rat) {
 	e.Hours = len(copied)
 	now := map[time.Time]*big.Rat{}
@@ -191,7 +186,7 @@ func (e *Evidence) compare(copied map[time.Time]*big.Rat) {
 //go:embed tenant_time.sql
 var tenantTimeSQL string
 
-// part is a tenant's part of a GPU-hour, as the ledger has it.
+// part is a tenant's part of a GPU-hour in the ledger.
 type part struct {
 	GPUHour
 	model                 string
@@ -233,7 +228,7 @@ func ledgerTime(ctx context.Context, db DB, record decisions.Invoice, rests *bas
 //go:embed node_batches.sql
 var nodeBatchesSQL string
 
-// addBatches adds the batches to GPU-hours, a node at a time.
+// addBatches adds the batches to GPU-hours, one node at a time.
 func addBatches(ctx context.Context, db DB, record decisions.Invoice, hours []GPUHour) error {
 	type place struct{ cluster, node string }
 	of := map[place][]*GPUHour{}
@@ -262,18 +257,18 @@ func nodeBatches(ctx context.Context, db DB, record decisions.Invoice, cluster, 
 	})
 }
 
-// basis is the usage that a line of a document rests on: of the line's key, and
-// of hours in which its price was in force.
+// basis is the usage from which a line of a document follows: usage with the line's key, in hours in which its price
+// was in force.
 type basis struct {
 	book   *prices.Book
 	tenant string
-	line   rating.Line // as the document's usage is rated
+	line   rating.Line // as rated from the document's usage
 	apart  map[rating.Row]bool
-	// energy says that millijoules count, not time.
+	// energy: the line counts millijoules, not time.
 	energy bool
 }
 
-// restsOn tells which usage a line rests on; ErrNoEvidence: on the month.
+// restsOn returns a line's basis; ErrNoEvidence: the month as a whole.
 func restsOn(b *prices.Book, tenant string, line rating.Line) (*basis, error) {
 	switch line.Effect {
 	case rating.EffectList, rating.EffectProfile, rating.EffectIdleSurcharge, rating.EffectTier,
@@ -287,7 +282,7 @@ func restsOn(b *prices.Book, tenant string, line rating.Line) (*basis, error) {
 	}, nil
 }
 
-// learn remembers which keys of an hour of the copy are of profiles of two sizes.
+// learn records which keys of an hour of the copy have profiles of two sizes.
 func (b *basis) learn(rows []rating.Row) {
 	for i, apart := range rating.Apart(rows) {
 		if apart {
@@ -301,7 +296,7 @@ func sizeless(row rating.Row) rating.Row {
 	return rating.Row{Hour: row.Hour, Project: row.Project, Model: row.Model, Profile: row.Profile, Bucket: row.Bucket}
 }
 
-// on tells whether the line rests on a row.
+// on returns whether the line follows from a row.
 func (b *basis) on(row rating.Row) bool {
 	at := b.book.At(row.Hour)
 	if at < 0 {
@@ -334,7 +329,7 @@ func (b *basis) on(row rating.Row) bool {
 	return row.EnergyMJ != 0 && version.KWh.Equal(b.line.UnitPrice.Decimal)
 }
 
-// ofTiers tells whether one of a model's tiers is the line's.
+// ofTiers returns whether one of a model's tiers is the line's.
 func (b *basis) ofTiers(model prices.Model) bool {
 	before := model.GPUHour
 	for _, tier := range model.Tiers {
@@ -354,8 +349,7 @@ func (b *basis) amount(row rating.Row) *big.Rat {
 	return big.NewRat(row.SliceMS, int64(row.Slices))
 }
 
-// heldMS is the slice_ms that an owner held in buckets which the line rests on:
-// active, idle, unproven.
+// heldMS is the slice_ms of an owner in the line's buckets: active, idle, unproven.
 func (b *basis) heldMS(row rating.Row, held [3]uint64) (sliceMS int64) {
 	for i, bucket := range []string{"active", "idle", "unproven"} {
 		if row.Bucket = bucket; held[i] > 0 && b.on(row) {

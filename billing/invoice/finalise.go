@@ -12,31 +12,30 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// FinaliseRequest asks for a month's invoices to stand for ever.
+// FinaliseRequest requests that a month's invoices are finalised.
 type FinaliseRequest struct {
 	Period string
-	// Tenants whose invoice it is; none: all of the month.
+	// Tenants whose invoices are finalised; none: all of the month.
 	Tenants []string
-	// Who decides, for people.
+	// Who decides, for display.
 	Who string
-	// Key is the idempotency key of a request for one tenant; empty: the
-	// invoice's number is.
+	// Key is the idempotency key of a request for one tenant; empty: the invoice's number.
 	Key string
-	// Expect, of a request for one tenant, is the SHA-256 in hex, or 16 digits of
-	// it or more, of the only document that may be decided; empty: any.
+	// Expect, of a request for one tenant, is the SHA-256 in hex, or 16 digits of it or more, of the only document
+	// that may be decided; empty: any.
 	Expect string
-	// Approved wants each document to have been approved by somebody else.
+	// Approved requires that somebody else has approved each document.
 	Approved bool
-	// WithoutUsage means months of which the ledger has no hour.
+	// WithoutUsage also finalises months of which the ledger has no hour.
 	WithoutUsage bool
-	// WithoutUnpriced means months with usage of models that the book has no rate
-	// for: nothing of those hours is shared out, and their tenants are not finalised.
+	// WithoutUnpriced also finalises months with usage of models without a rate: nothing of those hours is
+	// distributed, and their tenants are not finalised.
 	WithoutUnpriced bool
-	// Progress, which may be nil, is told after each tenant.
+	// Progress, which may be nil, is called after each tenant.
 	Progress func(done, total int)
 }
 
-// Decided is what a request came to.
+// Decided is the outcome of a request.
 type Decided struct {
 	Number string
 	Tenant string
@@ -46,20 +45,17 @@ type Decided struct {
 	Currency string
 	// Content is the document's SHA-256, in hex.
 	Content string
-	// Already says that the document stood before this request.
+	// Already: the document was decided before this request.
 	Already bool
 }
 
-// Finalise decides invoices, all or nothing of each: a crash leaves tenants
-// with an invoice and tenants without, and the same request decides the rest.
-// What is decided already is told as such.
+// Finalise decides invoices, each completely or not at all: after a crash some tenants may have an invoice, and the
+// same request decides the rest. Invoices decided before are returned as such.
 //
-// Whatever can refuse is asked before anything is appended, of a plan in memory.
-// What concerns the month refuses all of it: *OpenHoursError, ErrNoUsage, no
-// rate, ErrNotFound for a tenant without usage or terms, *ViolationError. What
-// concerns one tenant refuses it and no other: *MovedError, *ConflictError,
-// ErrNoUsage in its own zone; both the others' invoices and the error are
-// returned. A price book is published, and hours are frozen, only where an
+// All conditions are checked before anything is appended, on a plan in memory. A condition of the month refuses all
+// of it: *OpenHoursError, ErrNoUsage, no rate, ErrNotFound for a tenant without usage or terms, *ViolationError. A
+// condition of one tenant refuses only that tenant: *MovedError, *ConflictError, ErrNoUsage in its own zone; the
+// others' invoices and the error are both returned. A price book is published, and hours are frozen, only if an
 // invoice follows that needs them.
 func (r *Register) Finalise(ctx context.Context, q FinaliseRequest) ([]Decided, error) {
 	if (q.Key != "" || q.Expect != "") && len(q.Tenants) != 1 {
@@ -98,11 +94,11 @@ func (r *Register) Finalise(ctx context.Context, q FinaliseRequest) ([]Decided, 
 			return nil, err
 		}
 	}
-	return nil, conflict(ReasonRace, "finalise invoices of %s: others decided its price book or hours again and again",
+	return nil, conflict(ReasonRace, "finalise invoices of %s: other processes changed its price book or hours repeatedly",
 		q.Period)
 }
 
-// planAttempts is how often somebody else may decide meanwhile what a plan rests on.
+// planAttempts is how often other processes may change the basis of a plan.
 const planAttempts = 5
 
 // finaliseOnce plans, and decides what nothing refuses; again: what it planned
@@ -129,7 +125,7 @@ func (r *Register) finaliseOnce(ctx context.Context, q FinaliseRequest, period r
 			if general(err) {
 				break
 			}
-			continue // one tenant's trouble is none of the others'
+			continue // other tenants are not affected
 		}
 		if done = append(done, one); q.Progress != nil {
 			q.Progress(n+1, len(accepted))
@@ -162,7 +158,7 @@ func decided(record decisions.Invoice, already bool) Decided {
 	}
 }
 
-// intent is a document about to be decided.
+// intent is a document to be decided.
 type intent struct {
 	kind     decisions.Kind
 	key, who string
@@ -170,7 +166,7 @@ type intent struct {
 	content  []byte
 }
 
-// of takes a document and the usage copy that it follows from.
+// of sets a document and the usage copy from which it follows.
 func (i *intent) of(document *Invoice, usage []byte) (*decisions.Invoice, error) {
 	var err error
 	if i.content, err = Canonical(document); err != nil {
@@ -180,7 +176,7 @@ func (i *intent) of(document *Invoice, usage []byte) (*decisions.Invoice, error)
 	return &i.record, err
 }
 
-// request is what the idempotency key stands for.
+// request identifies the request for the idempotency key.
 func (i *intent) request() string {
 	return request(string(i.kind), i.record.Tenant, i.record.Period, i.record.Corrects)
 }
@@ -209,7 +205,7 @@ func (r *Register) refuse(i *intent, expect string, approved bool) error {
 func (r *Register) decide(ctx context.Context, i *intent, usage []byte) (Decided, error) {
 	for _, text := range [][]byte{usage, i.content} {
 		if _, err := r.deps.Decisions.Put(ctx, text); err != nil {
-			return Decided{}, fmt.Errorf("keep %s and its usage copy: %w", i.record.Number, err)
+			return Decided{}, fmt.Errorf("store %s and its usage copy: %w", i.record.Number, err)
 		}
 	}
 	outcome, err := r.deps.Decisions.Append(ctx, i.kind, i.key, i.request(), i.who, &i.record)
@@ -230,9 +226,8 @@ func (r *Register) decide(ctx context.Context, i *intent, usage []byte) (Decided
 	return decided(stands, true), nil
 }
 
-// request is the SHA-256 of what was asked: the same key with another request
-// is refused.
+// request is the SHA-256 of a request: the same key with another request is refused.
 func request(parts ...string) string {
-	text, _ := json.Marshal(parts) // strings always encode
+	text, _ := json.Marshal(parts) // encoding strings can't fail
 	return decisions.Digest(text)
 }

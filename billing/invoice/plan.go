@@ -16,16 +16,15 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// plan is what finalising a month would decide, from one reading of the ledger.
-// Nothing is appended for it.
+// plan is what finalising a month would decide, from one reading of the ledger. Nothing is appended for it.
 type plan struct {
 	book      *prices.Book
-	documents []Invoice // by tenant, as they would stand
+	documents []Invoice // by tenant, as they would be finalised
 	copies    *copies
 	freeze    *rating.Freeze // of the hours from from to to that are not frozen yet
 	from, to  time.Time
-	hours     []time.Time      // that the ledger has in the range, ascending
-	unrated   error            // what keeps hours from being frozen
+	hours     []time.Time      // of the ledger in the range, ascending
+	unrated   error            // why hours can't be frozen
 	unpriced  map[string]error // models of those hours without a rate
 }
 
@@ -90,7 +89,7 @@ func (r *Register) read(ctx context.Context, q FinaliseRequest, period rating.Pe
 	return run.finish()
 }
 
-// lacking names the models, in the order of their names.
+// lacking returns an error with the models, in the order of their names.
 func (p *plan) lacking() (err error) {
 	for _, model := range slices.Sorted(maps.Keys(p.unpriced)) {
 		err = errors.Join(err, p.unpriced[model])
@@ -98,7 +97,7 @@ func (p *plan) lacking() (err error) {
 	return err
 }
 
-// maxLacking bounds how many models without a rate one refusal names.
+// maxLacking bounds the number of models in that error.
 const maxLacking = 20
 
 func (p *plan) lack(models []*rating.MissingModelError) {
@@ -109,15 +108,14 @@ func (p *plan) lack(models []*rating.MissingModelError) {
 	}
 }
 
-// has tells whether the ledger has an hour of a document's month.
+// has returns whether the ledger has an hour of a document's month.
 func (p *plan) has(i *intent) bool {
 	return slices.ContainsFunc(p.hours, func(hour time.Time) bool {
 		return !hour.Before(i.record.From) && hour.Before(i.record.To)
 	})
 }
 
-// span is where the tenants' months begin and end; without tenants, those of
-// all zones in the book.
+// span is the range of the tenants' months; without tenants, of the months in all zones of the book.
 func span(b *prices.Book, period rating.Period, tenants []string) (from, to time.Time) {
 	if len(tenants) == 0 {
 		tenants = []string{""}
@@ -137,9 +135,8 @@ func span(b *prices.Book, period rating.Period, tenants []string) (from, to time
 	return from, to
 }
 
-// wanted are the documents asked for, as they will stand. One without any line,
-// such as of a reservation that could never be supplied, is none: nothing was
-// used and nothing is owed.
+// wanted returns the requested documents as they would be finalised. One without any line, such as of a reservation
+// that could never be supplied, is left out: nothing was used and nothing is owed.
 func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 	documents := slices.DeleteFunc(slices.Clone(month.Invoices), func(i Invoice) bool {
 		return len(i.Lines) == 0 && i.Quarantined == "" || len(q.Tenants) > 0 && !slices.Contains(q.Tenants, i.Tenant)
@@ -197,7 +194,7 @@ func (r *Register) intend(
 	}
 	i := &intent{kind: decisions.KindInvoice, key: q.Key, who: q.Who}
 	if i.key == "" {
-		i.key = "invoice/" + request(document.Number) // names may have what a key may not
+		i.key = "invoice/" + request(document.Number) // names may have characters that a key must not have
 	}
 	if _, err := i.of(document, usage); err != nil {
 		return nil, err
@@ -256,8 +253,8 @@ func (r *Register) decidePlanned(ctx context.Context, p *plan, i *intent) (Decid
 	return r.decide(ctx, i, usage)
 }
 
-// copies keeps the usage copies of one pass over a month, of all tenants at
-// once, packed to some fifteenth: as text only one of them is in memory.
+// copies stores the usage copies of one pass over a month, of all tenants at the same time, compressed to about a
+// fifteenth: only one of them is in memory as text.
 type copies struct {
 	packer *flate.Writer
 	of     map[string]*packedCopy
@@ -274,11 +271,11 @@ func (c *copies) tenant(name string) io.Writer {
 	return c.of[name]
 }
 
-// text is a tenant's copy.
+// text returns a tenant's copy.
 func (c *copies) text(name string) ([]byte, error) {
 	packed := c.of[name]
 	if packed == nil {
-		return nil, fmt.Errorf("read usage copy of tenant %q: there is none", name)
+		return nil, fmt.Errorf("read usage copy of tenant %q: not found", name)
 	}
 	text, err := packed.text()
 	if err != nil {
@@ -287,8 +284,8 @@ func (c *copies) text(name string) ([]byte, error) {
 	return text, nil
 }
 
-// packBytes is how much of a copy waits until it is packed, as a DEFLATE stream
-// (RFC 1951) of its own: all copies share one packer.
+// packBytes is how much of a copy is collected until it is compressed as a DEFLATE stream (RFC 1951): all copies
+// share one compressor.
 const packBytes = 32 << 10
 
 type packedCopy struct {
@@ -349,8 +346,8 @@ func (r *Register) frozen(ctx context.Context, from, to time.Time) (*rating.Froz
 	return frozen, nil
 }
 
-// freezeGap decides a stretch of hours as a plan has them. Not ours: somebody
-// else was quicker, and decided other hours or something else of them.
+// freezeGap freezes a range of hours according to a plan. ours is false if another process froze other hours, or the
+// same differently.
 func (r *Register) freezeGap(ctx context.Context, p *plan, gap decisions.Span, who string) (ours bool, err error) {
 	from, to := gap.From.UTC(), gap.To.UTC()
 	document, err := r.deps.Decisions.Put(ctx, p.freeze.Text(from, to))

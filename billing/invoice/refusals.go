@@ -11,8 +11,7 @@ import (
 	"github.com/gputally/gputally/internal/fault"
 )
 
-// Reason is why a request to decide something was refused. Whatever the reason,
-// nothing was appended for the request.
+// Reason is why a request to decide something was refused. In every case nothing was appended for the request.
 type Reason = rating.Reason
 
 // The reasons.
@@ -26,19 +25,18 @@ const (
 	ReasonMoved       Reason = "moved"          // *MovedError
 	ReasonDeleted     Reason = "decisions_lost" // decisions.ErrDeleted
 	ReasonQuarantined Reason = "quarantined"    // of a *ConflictError: an hour of the tenant can't be billed
-	ReasonQuota       Reason = "quota"          // *decisions.QuotaError: a later day may decide it
-	ReasonKey         Reason = "key"            // of a *ConflictError, as all below: another request's key
-	ReasonExpected    Reason = "expected"       // no content hash, or none that is one
+	ReasonQuota       Reason = "quota"          // *decisions.QuotaError: retry on a later day
+	ReasonKey         Reason = "key"            // of a *ConflictError, like all below: used for another request
+	ReasonExpected    Reason = "expected"       // the content hash is missing or invalid
 	ReasonName        Reason = "tenant_name"
 	ReasonApproval    Reason = "approval"
-	ReasonRecord      Reason = "record" // a field of the record, or an earlier document, is against it
+	ReasonRecord      Reason = "record" // a field of the record, or an earlier document, contradicts it
 	ReasonLost        Reason = "hours_lost"
-	ReasonBook        Reason = "price_book" // its currency or a tenant's zone is not that of the invoices
-	ReasonRace        Reason = "race"       // another process was first, again and again
+	ReasonBook        Reason = "price_book" // its currency or a tenant's zone differs from that of the invoices
+	ReasonRace        Reason = "race"       // another process was first, repeatedly
 )
 
-// ReasonOf says why an error refuses a request; false: it is a failure, after
-// which a decision may have been made.
+// ReasonOf returns why an error refuses a request; false: it is a failure, after which a decision may have been made.
 func ReasonOf(err error) (Reason, bool) {
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
 		return conflict.Reason, true
@@ -69,32 +67,30 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// general says that what stands against one document stands against all that
-// would follow it: a failure, or a quota.
+// general returns whether an error of one document would also occur for all following ones: a failure, or a quota.
 func general(err error) bool {
 	reason, refused := ReasonOf(err)
 	return !refused || reason == ReasonQuota
 }
 
-// ErrNotFound is a tenant without an invoice in the month.
+// ErrNotFound means that a tenant has no invoice in the month.
 var ErrNotFound = fault.New(fault.NotFound, "no invoice")
 
-// ErrNoUsage is a month of which the ledger has no hour. Nothing is frozen of
-// it: its history may yet be imported. FinaliseRequest.WithoutUsage means it.
+// ErrNoUsage means that the ledger has no hour of a month. Nothing of it is frozen, since its history may still be
+// imported, unless FinaliseRequest.WithoutUsage is set.
 var ErrNoUsage = fmt.Errorf("%w: the ledger has no hour of the month", ErrNotFound)
 
-// ErrNothingToAdjust is a correction of an invoice whose usage is what it was.
+// ErrNothingToAdjust is the error of a correction of an invoice whose usage has not changed.
 var ErrNothingToAdjust = fault.New(fault.Conflict, "nothing to adjust")
 
-// ViolationError is a month in which a part of C7 doesn't hold; it has no
-// documents.
+// ViolationError means that a part of C7 doesn't hold in a month; it has no documents.
 type ViolationError struct{ err error }
 
 func (e *ViolationError) Error() string { return e.err.Error() }
 
 func (e *ViolationError) Unwrap() error { return e.err }
 
-// OpenHoursError is a month that can't be finalised yet.
+// OpenHoursError means that a month can't be finalised yet.
 type OpenHoursError struct {
 	// To is the end of the hours that have to be closed, Why what is missing.
 	To  time.Time
@@ -104,12 +100,12 @@ type OpenHoursError struct {
 // Class is fault.Conflict.
 func (*OpenHoursError) Class() fault.Class { return fault.Conflict }
 
-// Error says since when, or for want of what.
+// Error contains since when, or what is missing.
 func (e *OpenHoursError) Error() string {
 	return fmt.Sprintf("the hours before %s are not closed yet: %s", e.To.UTC().Format(time.RFC3339), e.Why)
 }
 
-// ConflictError is a decision that something stands against.
+// ConflictError means that something contradicts a decision.
 type ConflictError struct {
 	Reason Reason
 	Why    string
@@ -124,30 +120,28 @@ func conflict(reason Reason, format string, args ...any) error {
 	return &ConflictError{Reason: reason, Why: fmt.Sprintf(format, args...)}
 }
 
-// MovedError is a document that is not, or no longer, the one that was expected.
+// MovedError means that a document is not, or no longer, the expected one.
 type MovedError struct {
 	Number string
-	// Expected and Content are SHA-256s, in hex; Expected may be its beginning.
+	// Expected and Content are SHA-256s, in hex; Expected may be a prefix.
 	Expected, Content string
-	// Total, in Currency, is the present document's.
+	// Total, in Currency, is the current document's.
 	Total, Currency string
 }
 
 // Class is fault.Changed.
 func (*MovedError) Class() fault.Class { return fault.Changed }
 
-// Error names both contents and the present total.
+// Error contains both hashes and the current total.
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("%s has the content %s over %s %s, expected was %s: look at it again",
+	return fmt.Sprintf("%s has content %s over %s %s, expected was %s: review it again",
 		e.Number, e.Content, e.Total, e.Currency, e.Expected)
 }
 
-// minExpected is how many hex digits of a SHA-256 name a content: 64 bits, which
-// nobody meets by chance.
+// minExpected is how many hex digits of a SHA-256 identify a content: 64 bits can't match by chance.
 const minExpected = 16
 
-// expected fails unless a document is the one that was expected; whoever expects
-// nothing takes any.
+// expected returns an error unless a document is the expected one; an empty expect matches any.
 func expected(d Decided, expect string) error {
 	switch {
 	case expect == "":

@@ -14,41 +14,37 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// RegisterDeps of a register; all but Approvals and Whole are needed.
+// RegisterDeps are a register's dependencies; all but Approvals and Whole are required.
 type RegisterDeps struct {
 	DB        DB
 	Decisions *decisions.Log
-	// Book is the configured price book. It counts until one is published.
+	// Book is the configured price book. It is in force until one is published.
 	Book *prices.Book
-	// Closed fails with an *OpenHoursError unless all hours before to are closed (R3).
+	// Closed returns an *OpenHoursError unless all hours before to are closed (R3).
 	Closed func(ctx context.Context, to time.Time) error
 	Clock  clock.Clock
-	// Approvals wants somebody else's approval of every invoice and note, whoever
-	// asks; a request may want it by itself, too.
+	// Approvals requires somebody else's approval of every invoice and note; a request may also require it itself.
 	Approvals bool
-	// Whole fails where the decisions lack what was decided, as a topic does
-	// whose files were damaged: what was decided must not be decided again. Nil:
-	// there is nothing to compare them with.
+	// Whole returns an error if decisions are missing, as after damage to the topic's files: what was decided must
+	// not be decided again. Nil: not checked.
 	Whole func(ctx context.Context) error
 }
 
-// Register keeps the invoices that were decided, beside the drafts of those
-// that were not (R20). What it knows comes from the decisions alone; the ledger
-// is asked for usage. It is safe for concurrent use.
+// Register has the decided invoices, and drafts of the others (R20). Its state comes only from the decisions; usage
+// is read from the ledger. It is safe for concurrent use.
 type Register struct {
 	deps RegisterDeps
-	// known is the book in force as it was read last.
+	// known is the book in force as last read.
 	known atomic.Pointer[prices.Book]
 	books prices.Cache
-	// deciding lets one decision at a time be made here: of many requests for
-	// the same one, the first does the work.
+	// deciding serialises decisions: of many requests for the same one, the first does the work.
 	deciding sync.Mutex
 }
 
 // NewRegister checks the dependencies.
 func NewRegister(deps RegisterDeps) (*Register, error) {
 	if deps.DB == nil || deps.Decisions == nil || deps.Book == nil || deps.Closed == nil || deps.Clock == nil {
-		return nil, errors.New("make invoice register: store, decisions, price book, closed hours and clock are all needed")
+		return nil, errors.New("make invoice register: store, decisions, price book, closed hours and clock are required")
 	}
 	r := &Register{deps: deps}
 	r.known.Store(deps.Book)
@@ -76,8 +72,8 @@ func (r *Register) decidable(ctx context.Context) error {
 	return r.refresh(ctx)
 }
 
-// Book is the price book in force: the one published last, else the configured
-// one. Nobody may change it; it fails where that one can't be read.
+// Book returns the price book in force: the one published last, else the configured one. Don't modify it; it fails if
+// that one can't be read.
 func (r *Register) Book(ctx context.Context) (*prices.Book, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -85,7 +81,7 @@ func (r *Register) Book(ctx context.Context) (*prices.Book, error) {
 	return r.bookInForce()
 }
 
-// Known is the price book in force, as far as decisions were read.
+// Known is the price book in force, as of the last read decisions.
 func (r *Register) Known() *prices.Book { return r.known.Load() }
 
 func (r *Register) bookInForce() (*prices.Book, error) {
@@ -109,8 +105,7 @@ func (r *Register) book(hash string) (*prices.Book, error) {
 	return r.Parsed(&published.Body)
 }
 
-// Parsed is a published price book, parsed once for all who ask. Nobody may
-// change it.
+// Parsed returns a published price book, parsed once for all callers. Don't modify it.
 func (r *Register) Parsed(published *decisions.PriceBook) (*prices.Book, error) {
 	parsed, err := r.books.Parse(published.Name, published.Text)
 	if err != nil {
@@ -119,8 +114,7 @@ func (r *Register) Parsed(published *decisions.PriceBook) (*prices.Book, error) 
 	return parsed, nil
 }
 
-// Publish makes a price book the one in force, and says whether it was not
-// already. Invoices that were finalised keep theirs.
+// Publish puts a price book in force, and returns whether it was not in force before. Finalised invoices keep theirs.
 func (r *Register) Publish(ctx context.Context, b *prices.Book, who, key string) (published bool, err error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
@@ -171,7 +165,7 @@ func (r *Register) fits(b *prices.Book) error {
 	return nil
 }
 
-// Drafts are by the book in force, with the hours that are frozen.
+// Drafts returns drafts with the book in force and the frozen hours.
 func (r *Register) Drafts(ctx context.Context, period string) (*Drafts, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -196,9 +190,8 @@ func (r *Register) drafts(ctx context.Context, period string) (*Drafts, error) {
 	return NewDrafts(r.deps.DB, inForce).Frozen(frozen), nil
 }
 
-// List is a month with its finalised invoices, the notes on them, and drafts
-// for the tenants that have none yet; and the platform's account. Documents are
-// sorted by tenant and revision; errors as in Drafts.List.
+// List returns a month with its finalised invoices, their notes, and drafts for the tenants without one; and the
+// platform's account. Documents are sorted by tenant and revision; errors as in Drafts.List.
 func (r *Register) List(ctx context.Context, period string) (*Month, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -219,8 +212,7 @@ func (r *Register) List(ctx context.Context, period string) (*Month, error) {
 	return month, r.fillIn(ctx, month)
 }
 
-// Show is a tenant's invoice of a month, finalised or a draft, and the notes on
-// it; errors as in List, or ErrNotFound.
+// Show returns a tenant's invoice of a month, finalised or a draft, and its notes; errors as in List, or ErrNotFound.
 func (r *Register) Show(ctx context.Context, period, tenant string) ([]Invoice, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -240,8 +232,7 @@ func (r *Register) Show(ctx context.Context, period, tenant string) ([]Invoice, 
 	return []Invoice{*draft}, err
 }
 
-// Document is a finalised invoice or note by its number, in the bytes that were
-// decided; ErrNotFound.
+// Document returns a finalised invoice or note by its number, in the decided bytes; ErrNotFound.
 func (r *Register) Document(ctx context.Context, number string) ([]byte, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err

@@ -18,10 +18,10 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// DB is what the package needs of the store.
+// DB reads from the store.
 type DB = store.Querier
 
-// Rows of the query that are not usage: what there was, and energy of no slot.
+// Rows of the query that are not usage: capacity, and energy of no slot.
 const (
 	bucketCapacity     = "capacity"
 	bucketUnattributed = "unattributed"
@@ -36,19 +36,18 @@ const (
 //go:embed rating_rows.sql
 var ratingRowsSQL string
 
-// hourOfUsage is all of the ledger in one UTC hour.
+// hourOfUsage is the whole ledger in one UTC hour.
 type hourOfUsage struct {
 	hour           time.Time
 	rows           []rating.Row
 	capacity       []rating.Capacity
 	unattributedMJ decimal.Decimal
-	quarantined    map[string]error // by tenant, the platform's empty: why not billable
+	quarantined    map[string]error // by tenant, empty for the platform: why not billable
 	unpriced       []*rating.MissingModelError
 }
 
-// readHours hands the hours of [from, to) that have any usage to visit, in
-// order; one hour is in memory at a time. Usage that the book has no rate for is
-// quarantined as what can't be billed is; without a book, nothing is for that.
+// readHours calls visit for the hours of [from, to) with usage, in order; one hour is in memory at a time. Usage
+// without a rate in the book is quarantined like usage that can't be billed; without a book rates are not checked.
 func readHours(ctx context.Context, db DB, book *prices.Book, from, to time.Time, visit func(hourOfUsage) error) error {
 	args := []any{store.Named("from", from.UTC().Format(time.DateTime)), store.Named("to", to.UTC().Format(time.DateTime))}
 	var open hourOfUsage
@@ -70,7 +69,7 @@ func readHours(ctx context.Context, db DB, book *prices.Book, from, to time.Time
 	return open.visit(book, visit)
 }
 
-// ledgerRow is a rating row as the store has it.
+// ledgerRow is a rating row of the store.
 type ledgerRow struct {
 	rating.Row
 	profileSlices, slices uint16
@@ -105,11 +104,9 @@ func (h *hourOfUsage) visit(book *prices.Book, visit func(hourOfUsage) error) er
 	return visit(*h)
 }
 
-// commonSlices states the rows of one key in the same number of slices, the
-// least common multiple: a rating row has one (R8), and boards of one model may
-// differ, such as an import's beside a collector's. GPU-hours stay exactly as
-// they are, and what others hold changes nothing of a tenant's rows, which its
-// usage copy is compared by.
+// commonSlices converts the rows of one key to the same number of slices, the least common multiple: a rating row has
+// one (R8), and boards of one model may differ, such as an import's and a collector's. GPU-hours don't change, and
+// other tenants' rows have no effect on a tenant's rows, by which its usage copy is compared.
 func (h *hourOfUsage) commonSlices() {
 	if !h.mixedSlices() {
 		return
@@ -135,10 +132,10 @@ func (h *hourOfUsage) commonSlices() {
 	}
 }
 
-// maxCommonSlices is where boards of one model differ beyond what can be billed.
+// maxCommonSlices is the limit beyond which boards of one model differ too much to be billed.
 const maxCommonSlices = 1 << 31
 
-// mixedSlices tells whether boards of some model differ: most often none do.
+// mixedSlices returns whether boards of some model differ, which is rare.
 func (h *hourOfUsage) mixedSlices() bool {
 	slices := map[string]int{}
 	for _, row := range h.rows {
@@ -150,7 +147,7 @@ func (h *hourOfUsage) mixedSlices() bool {
 	return false
 }
 
-// keyOf is what rows are merged by within an hour (R8).
+// keyOf is the key by which rows are merged within an hour (R8).
 func keyOf(row rating.Row) rating.Row {
 	return rating.Row{Tenant: row.Tenant, Project: row.Project, Model: row.Model, Profile: row.Profile, Bucket: row.Bucket}
 }
@@ -163,9 +160,8 @@ func lcm(a, b int) int {
 	return a / x * b
 }
 
-// quarantine takes the rows out of the hour that can't be billed, or that the book
-// has no rate for, by tenant, and with them the platform's: what tenants are given
-// of it would depend on what nobody can count.
+// quarantine removes the rows of tenants whose hour can't be billed, or has no rate in the book, and with them the
+// platform's: the distribution would depend on unknown amounts.
 func (h *hourOfUsage) quarantine(book *prices.Book) {
 	whole := !slices.ContainsFunc(h.capacity, func(c rating.Capacity) bool { return c.SliceMS == math.MaxInt64 })
 	if book != nil {
@@ -195,7 +191,7 @@ func (h *hourOfUsage) quarantine(book *prices.Book) {
 	}
 }
 
-// unbillable says why a tenant's rows can't be billed.
+// unbillable returns why a tenant's rows can't be billed.
 func (h *hourOfUsage) unbillable(book *prices.Book, rows []rating.Row) error {
 	if err := rating.Billable(rows); err != nil || book == nil {
 		return err
@@ -206,8 +202,8 @@ func (h *hourOfUsage) unbillable(book *prices.Book, rows []rating.Row) error {
 	return nil
 }
 
-// setAside says why the platform has no time in the hour, though its own could be
-// billed. A sum that nobody can count weighs more than a rate that can be added.
+// setAside returns why the platform has no time in the hour, though its own could be billed. A sum that can't be
+// counted has precedence over a missing rate.
 func (h *hourOfUsage) setAside() error {
 	if len(h.unpriced) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(h.quarantined)),
 		func(err error) bool { return withheld(err) != ReasonNoRate }) {
@@ -226,17 +222,16 @@ func withheld(why error) Reason {
 	return ReasonQuarantined
 }
 
-// quarantined are the hours that are left out of a tenant's document, or of the
-// platform's account.
+// quarantined are the hours that are left out of a tenant's document, or of the platform's account.
 type quarantined struct {
 	first time.Time
 	hours int
 	why   error
-	where string // the GPU with the most of the tenant's time in the first hour
+	where string // the GPU with the most time of the tenant in the first hour
 }
 
-// note counts what is quarantined of an hour, in the tenants' months. It keeps the
-// first hour that can't be counted, or else the first without a rate.
+// note adds the quarantined parts of an hour to the tenants' months. It keeps the first hour that can't be counted,
+// else the first without a rate.
 func (r *run) note(h hourOfUsage) {
 	for tenant, why := range h.quarantined {
 		if rating.PeriodOf(h.hour, r.book.Location(tenant)) != r.period {
@@ -254,7 +249,7 @@ func (r *run) note(h hourOfUsage) {
 	}
 }
 
-// String says which hours are left out, why, and what to do, in one sentence.
+// String describes which hours are left out, why, and what to do, in one sentence.
 func (q *quarantined) String() string {
 	hours := "the hour " + q.first.Format(time.RFC3339) + " is"
 	if q.hours > 1 {
@@ -268,8 +263,7 @@ func (q *quarantined) String() string {
 		hours, q.why, q.where)
 }
 
-// fill writes into the month's documents what is left out of them. Who has no
-// other usage has an empty document.
+// fill adds what is left out to the month's documents. A tenant without other usage has an empty document.
 func (r *run) fill(month *Month) {
 	for i := range month.Invoices {
 		if q := r.quarantined[month.Invoices[i].Tenant]; q != nil {
@@ -296,8 +290,8 @@ func (r *run) fill(month *Month) {
 //go:embed most_time.sql
 var mostTimeSQL string
 
-// readMonth hands a month's hours to visit, which gives them to the run, and finds
-// the GPUs that quarantined hours are to blame on.
+// readMonth calls visit for a month's hours, which adds them to the run, and finds the GPUs that cause quarantined
+// hours.
 func readMonth(ctx context.Context, db DB, r *run, visit func(hourOfUsage) error) error {
 	from, to := r.period.Range()
 	if err := readHours(ctx, db, r.book, from, to, visit); err != nil || len(r.quarantined) == 0 {

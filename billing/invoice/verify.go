@@ -12,23 +12,23 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// Verdict is what recomputing a decided invoice or note came to.
+// Verdict is the result of recomputing a decided invoice or note.
 type Verdict struct {
 	Number string `json:"number"`
 	Total  string `json:"total"`
 	// Content and Usage are the hashes of the document and of its usage copy.
 	Content string `json:"content_sha256"`
 	Usage   string `json:"usage_sha256"`
-	// Same says that the copy, rated again by its book, is the document byte for byte (C8).
+	// Same: the copy, rated again by its book, gives the document byte for byte (C8).
 	Same bool `json:"same"`
-	// Wrong says where it is not.
+	// Wrong describes the difference.
 	Wrong string `json:"wrong,omitempty"`
-	// Pending says that the ledger's usage is another one by now.
+	// Pending: the ledger's usage has changed since.
 	Pending bool `json:"pending_adjustment"`
 }
 
-// Verify rates a decided document's own copy of usage by its own book and
-// compares the bytes. A difference is in the verdict, not an error.
+// Verify rates a decided document's own copy of usage by its own book and compares the bytes. A difference is in the
+// verdict, not an error.
 func (r *Register) Verify(ctx context.Context, number string) (*Verdict, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -91,8 +91,8 @@ func (r *Register) verify(ctx context.Context, record decisions.Invoice) (*Verdi
 	return verdict, nil
 }
 
-// contradiction is where a decision says otherwise than the document that
-// follows from its usage: exports, projections and coverage read the decision.
+// contradiction describes where a decision differs from the document that follows from its usage: exports,
+// projections and coverage read the decision.
 func contradiction(record *decisions.Invoice, document *Invoice) string {
 	for _, c := range []struct{ field, says, comesTo string }{
 		{"total", record.Total, document.Total.String()},
@@ -105,7 +105,7 @@ func contradiction(record *decisions.Invoice, document *Invoice) string {
 		{"usage", record.Usage.SHA256, document.UsageHash},
 	} {
 		if c.says != c.comesTo {
-			return fmt.Sprintf("the decision says %s %s, its usage comes to %s", c.field, c.says, c.comesTo)
+			return fmt.Sprintf("the decision has %s %s, its usage gives %s", c.field, c.says, c.comesTo)
 		}
 	}
 	return ""
@@ -137,7 +137,7 @@ func (s source) rate(observe func(rating.Charge)) (*Invoice, error) {
 	return rating.RateCopy(s.book, s.month, s.tenant, bytes.NewReader(s.usage), observe)
 }
 
-// less is what the copy comes to beyond an earlier one.
+// less returns the difference of the copy to an earlier one.
 func (s source) less(earlier []byte) (*Invoice, error) {
 	now, err := s.rate(nil)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *Register) rateAgain(ctx context.Context, record decisions.Invoice, from
 	} else {
 		before, ok := r.invoice(record.Corrects)
 		if !ok {
-			return nil, fmt.Errorf("it corrects %s, which is not decided", record.Corrects)
+			return nil, fmt.Errorf("the note corrects %s, which is not decided", record.Corrects)
 		}
 		earlier, failed := r.usage(ctx, before)
 		if failed != nil {
@@ -174,11 +174,10 @@ func (r *Register) rateAgain(ctx context.Context, record decisions.Invoice, from
 	return rated, nil
 }
 
-// unratedError is a usage copy that can't be rated: the document that names it
-// follows from nothing.
+// unratedError means that a usage copy can't be rated: its document follows from nothing.
 type unratedError struct{ error }
 
-// firstDifference names the first line in which two documents differ.
+// firstDifference describes the first line in which two documents differ.
 func firstDifference(stands, again []byte) string {
 	old, now := bytes.Split(stands, []byte("\n")), bytes.Split(again, []byte("\n"))
 	for i := range old {
@@ -187,22 +186,22 @@ func firstDifference(stands, again []byte) string {
 			if i < len(now) {
 				other = string(bytes.TrimSpace(now[i]))
 			}
-			return fmt.Sprintf("line %d: %s; its usage comes to %s", i+1, bytes.TrimSpace(old[i]), other)
+			return fmt.Sprintf("line %d: %s; its usage gives %s", i+1, bytes.TrimSpace(old[i]), other)
 		}
 	}
-	return fmt.Sprintf("its usage comes to %d lines more", len(now)-len(old))
+	return fmt.Sprintf("its usage gives %d more lines", len(now)-len(old))
 }
 
 // Bill is a decided document with its charges, for exports.
 type Bill struct {
 	Record decisions.Invoice
 	Book   *prices.Book
-	// Charges tells the charges that sum to the document's total: a note's are
-	// those of its usage, then those of the revision before with the sign turned.
+	// Charges observes the charges that sum to the document's total: for a note those of its usage, then those of the
+	// revision before with the opposite sign.
 	Charges func(observe func(rating.Charge)) error
 }
 
-// Bills are the invoices of a month and the notes that are billed in it.
+// Bills returns the invoices of a month and the notes that are billed in it.
 func (r *Register) Bills(ctx context.Context, period string) ([]Bill, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
@@ -236,7 +235,7 @@ func (r *Register) charges(ctx context.Context, record decisions.Invoice, observ
 	}
 	before, ok := r.invoice(record.Corrects)
 	if !ok {
-		return fmt.Errorf("it corrects %s, which is not decided", record.Corrects)
+		return fmt.Errorf("the note corrects %s, which is not decided", record.Corrects)
 	}
 	if from.usage, err = r.usage(ctx, before); err != nil {
 		return err

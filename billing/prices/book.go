@@ -9,14 +9,14 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Book is a price book: one currency, and versions by effective hour. Its types are
-// what a file is read into, and what its normal form is written from.
+// Book is a price book: one currency, and versions by effective hour. A file is decoded into these types, and its
+// normal form is made of them.
 type Book struct {
-	// Name says where the book came from, for error messages.
+	// Name is the book's origin, for errors.
 	Name string `yaml:"-"`
-	// Hash is the SHA-256 of the file, in hex; invoices name it (C8).
+	// Hash is the SHA-256 of the file, in hex; invoices refer to it (C8).
 	Hash string `yaml:"-"`
-	// Text is the file.
+	// Text is the file's content.
 	Text string `yaml:"-"`
 	// Currency is the ISO 4217 code.
 	Currency string `yaml:"currency,required"`
@@ -26,7 +26,7 @@ type Book struct {
 	Zone *time.Location `yaml:"time_zone"`
 	// TenantZones are the zones of tenants that have one of their own.
 	TenantZones map[string]*time.Location `yaml:"-"`
-	// SKUs name what is shown on lines, as the file has them; a SKU has no price of its own.
+	// SKUs are display names on lines, as in the file; a SKU has no price of its own.
 	SKUs []SKU `yaml:"-"`
 	// Versions are sorted by Effective, at least one.
 	Versions []Version `yaml:"versions,required"`
@@ -40,7 +40,7 @@ type SKU struct {
 	GPUs    int    `json:"gpus,omitempty"`
 }
 
-// Version is the part of a book in force from one UTC hour to the next version's.
+// Version is the part of a book that is in force from one UTC hour until the next version's.
 type Version struct {
 	// Effective is the first hour priced by this version, UTC.
 	Effective time.Time `yaml:"effective,required"`
@@ -50,7 +50,7 @@ type Version struct {
 	KWh decimal.Decimal `yaml:"kwh"`
 	// IdleSurcharge is the share, 0…1, of the list value of idle time.
 	IdleSurcharge decimal.Decimal
-	// Proportional distribution shares free and stranded time over the owners.
+	// Proportional distributes free and stranded time to the owners.
 	Proportional bool `yaml:"distribution"`
 	// Tenants are the agreed terms by tenant.
 	Tenants map[string]Terms
@@ -60,7 +60,7 @@ type Version struct {
 type Model struct {
 	// GPUHour is the list rate of an hour of a whole GPU.
 	GPUHour decimal.Decimal `json:"gpu_hour" yaml:"gpu_hour,required"`
-	// Profiles prices an hour of a MIG profile; one not named is priced by slices.
+	// Profiles are the prices of an hour of a MIG profile; others are priced by slices.
 	Profiles map[string]decimal.Decimal `json:"profiles,omitempty"`
 	// Tiers are sorted by Above, ascending.
 	Tiers []Tier `json:"tiers,omitempty"`
@@ -74,13 +74,13 @@ type Tier struct {
 	GPUHour decimal.Decimal `json:"gpu_hour" yaml:"gpu_hour,required"`
 }
 
-// Terms are what was agreed with one tenant.
+// Terms are the agreed terms of one tenant.
 type Terms struct {
 	// Discount is a share, 0…1, of list, profile and tier together.
 	Discount decimal.Decimal
 	// FixedDiscount is an amount per month.
 	FixedDiscount decimal.Decimal
-	// Minimum is an amount per month; HasMinimum tells a stated zero from none.
+	// Minimum is an amount per month; HasMinimum distinguishes zero from none.
 	Minimum    decimal.Decimal
 	HasMinimum bool `yaml:"-"`
 	// Reserved has at most one entry per model.
@@ -96,21 +96,18 @@ type Reservation struct {
 	UnusedGPUHour decimal.Decimal `json:"unused_gpu_hour" yaml:"unused_gpu_hour,required"`
 }
 
-// At is the index in Versions of the one in force at a UTC hour; -1 when the
-// hour lies before the first version.
+// At is the index in Versions of the one in force at a UTC hour; -1 before the first version.
 func (b *Book) At(hour time.Time) int {
 	after := sort.Search(len(b.Versions), func(i int) bool { return b.Versions[i].Effective.After(hour) })
 	return after - 1
 }
 
-// Zones are the platform's zone and those of tenants that have one of their own; one
-// may be there several times.
+// Zones are the platform's zone and those of tenants with their own; a zone may occur several times.
 func (b *Book) Zones() []*time.Location {
 	return slices.AppendSeq([]*time.Location{b.Zone}, maps.Values(b.TenantZones))
 }
 
-// Location is the zone of a tenant's months: its own, else the book's. The
-// platform (an empty tenant) has the book's.
+// Location is the zone of a tenant's months: its own, else the book's. The platform (an empty tenant) has the book's.
 func (b *Book) Location(tenant string) *time.Location {
 	if zone, ok := b.TenantZones[tenant]; ok {
 		return zone
@@ -118,8 +115,7 @@ func (b *Book) Location(tenant string) *time.Location {
 	return b.Zone
 }
 
-// SKUName is the display name of a profile, or of one whole GPU when profile
-// is empty; empty when the book names none.
+// SKUName is the display name of a profile, or of one whole GPU if profile is empty; empty if the book has none.
 func (b *Book) SKUName(profile string) string {
 	for _, sku := range b.SKUs {
 		if profile != "" && sku.Profile == profile || profile == "" && sku.GPUs == 1 {

@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// cacheBytes bounds the texts of a cache's books: some thousands of usual
-// length, and a parsed one takes a few ten times its text.
+// cacheBytes bounds the texts of a cache's books: some thousands of usual length; a parsed one is a few ten times
+// larger.
 const cacheBytes = 4 << 20
 
-// Cache keeps parsed books, which nobody may change, by name and text: who asks
-// for one again gets the same. It is safe for concurrent use, and its zero value
-// is empty.
+// Cache stores parsed books, which must not be modified, by name and text. It is safe for concurrent use, and its
+// zero value is empty.
 type Cache struct {
 	mu     sync.Mutex
 	parsed map[cacheKey]cached
@@ -28,8 +27,7 @@ type cached struct {
 	err  error
 }
 
-// Parse is Parse of a text that may have been parsed before; an error is kept
-// like a book.
+// Parse is Parse of a text that may have been parsed before; errors are stored as well.
 func (c *Cache) Parse(name, text string) (*Book, error) {
 	key := cacheKey{name, sha256.Sum256([]byte(text))}
 	c.mu.Lock()

@@ -2,8 +2,8 @@ package prices
 
 import "strings"
 
-// The active currencies of ISO 4217 by the number of digits of their minor
-// unit (list one, 2024-06; metals, funds and testing codes left out).
+// The active currencies of ISO 4217 by the number of digits of their minor unit (list one, 2024-06; without metals,
+// funds and testing codes).
 const (
 	digits0 = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF"
 	digits2 = "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BMD BND BOB BRL BSD BTN BWP BYN BZD " +
@@ -15,8 +15,7 @@ const (
 	digits3 = "BHD IQD JOD KWD LYD OMR TND"
 )
 
-// minorUnit is the number of decimal places of a currency; false when the
-// code is not an active one.
+// minorUnit is the number of decimal places of a currency; false if the code is not an active one.
 func minorUnit(code string) (int32, bool) {
 	if len(code) != 3 {
 		return 0, false
@@ -34,7 +33,7 @@ func minorUnit(code string) (int32, bool) {
 	return 0, false
 }
 
-// KnownCurrency tells whether a code is an active currency of ISO 4217.
+// KnownCurrency returns whether a code is an active currency of ISO 4217.
 func KnownCurrency(code string) bool {
 	_, known := minorUnit(code)
 	return known

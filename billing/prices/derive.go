@@ -13,26 +13,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Policy is by what part of its board a MIG profile is priced.
+// Policy is the share of its board by which a MIG profile is priced.
 type Policy string
 
 // The policies (R19).
 const (
-	// ByComputeSlice is compute slices of the board's: what an unpriced profile costs.
+	// ByComputeSlice is the share of the board's compute slices: the price of a profile without its own.
 	ByComputeSlice Policy = "compute-slice"
-	// ByMemory is memory slices of the board's.
+	// ByMemory is the share of the board's memory slices.
 	ByMemory Policy = "memory"
-	// BySM is streaming multiprocessors of those that the board's largest
-	// instance has.
+	// BySM is the share of the streaming multiprocessors of the board's largest instance.
 	BySM Policy = "sm"
-	// Dominant is the larger of compute and memory: what nobody else can have.
+	// Dominant is the larger of the compute and memory shares, which others can't use.
 	Dominant Policy = "dominant"
 )
 
-// Policies are all of them, in the order in which help lists them.
+// Policies are all policies, in the order of the help text.
 func Policies() []Policy { return []Policy{ByComputeSlice, ByMemory, BySM, Dominant} }
 
-// ParsePolicy reads a policy's name.
+// ParsePolicy parses a policy's name.
 func ParsePolicy(text string) (Policy, error) {
 	if policy := Policy(text); slices.Contains(Policies(), policy) {
 		return policy, nil
@@ -44,7 +43,7 @@ func ParsePolicy(text string) (Policy, error) {
 	return "", fmt.Errorf("policy %q: want one of %s", text, strings.Join(names, ", "))
 }
 
-// ratePlaces is what derived rates are rounded to, half-even.
+// ratePlaces is the number of places of derived rates, rounded half-even.
 const ratePlaces = 4
 
 // ProfileRate is the derived price of an hour of a profile: Share × the rate of
@@ -64,10 +63,9 @@ type Derivation struct {
 	Rates     []ProfileRate
 }
 
-// Derive computes profile rates from the whole-GPU rates of a book, in all of
-// its versions: of the models named, or without any of all that have MIG.
-// Errors: a model named that is in no version or has no MIG, an
-// UnknownModelError, a board whose SMs are not known with BySM.
+// Derive computes profile rates from the whole-GPU rates of a book, in all of its versions: for the given models, or
+// without any for all with MIG. Errors: a model that is in no version or has no MIG, an UnknownModelError, a board
+// with unknown SMs for BySM.
 func Derive(book *Book, policy Policy, models []string) ([]Derivation, error) {
 	var derived []Derivation
 	var errs []error
@@ -119,7 +117,7 @@ func deriveModel(version *Version, model string, policy Policy) (Derivation, err
 	return d, nil
 }
 
-// Share is the part of the board that a profile is, 0…1, by a policy.
+// Share is a profile's share of the board, 0…1, by a policy.
 func (b *Board) Share(p Profile, policy Policy) (*big.Rat, error) {
 	compute, memory := big.NewRat(int64(p.Compute), int64(b.Compute)), big.NewRat(int64(p.Memory), int64(b.Memory))
 	switch policy {
@@ -158,7 +156,7 @@ func RoundRat(value *big.Rat, digits int32) decimal.Decimal {
 	return decimal.NewFromBigInt(quotient, -digits)
 }
 
-// flowProfiles is {1g.10gb: "0.3557", …}.
+// flowProfiles formats {1g.10gb: "0.3557", …}.
 func flowProfiles(rates []ProfileRate) string {
 	list := make([]string, len(rates))
 	for i, rate := range rates {
@@ -167,7 +165,7 @@ func flowProfiles(rates []ProfileRate) string {
 	return "{" + strings.Join(list, ", ") + "}"
 }
 
-// YAML is the derivations as a part of a book, to be pasted into one.
+// YAML formats the derivations as a part of a book, to be pasted into one.
 func YAML(derived []Derivation) string {
 	var b strings.Builder
 	b.WriteString("versions:\n")
@@ -181,7 +179,7 @@ func YAML(derived []Derivation) string {
 	return b.String()
 }
 
-// yamlKey quotes a name where YAML would read it as something else.
+// yamlKey quotes a name that YAML would read as another type.
 func yamlKey(name string) string {
 	text, err := yaml.Marshal(name)
 	if err != nil {

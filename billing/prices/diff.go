@@ -8,27 +8,23 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Change is a fact that two books say differently, and the hours in which they
-// do: a price that a later version of both books gives again differs only
-// until then.
+// Change is a fact with different values in two books, and the hours in which they differ: up to a later version in
+// which both books have the same value again.
 type Change struct {
 	Key
-	// From (inclusive) and Until (exclusive) are UTC hours. A zero From is of
-	// the book as a whole: it bites in every month. A zero Until is open.
+	// From (inclusive) and Until (exclusive) are UTC hours. A zero From is the book as a whole: it affects every
+	// month. A zero Until is open.
 	From, Until time.Time
-	// Old and New are the values; nil where that book doesn't say it.
+	// Old and New are the values; nil if the book doesn't have the fact.
 	Old, New *string
-	// Percent is what New is above Old, to one place; empty where one of them is
-	// missing, zero or no number.
+	// Percent is the increase from Old to New, to one place; empty if one of them is missing, zero or not a number.
 	Percent string
-	// Past is a change that begins before now: hours that are over are priced
-	// differently.
+	// Past: the change begins before now, so that past hours are priced differently.
 	Past bool
 }
 
-// Diff is how the new book's prices differ from the old one's, hour by hour,
-// sorted by the hour from which they do. It compares what is in force, so a
-// version that was only cut in two is no change.
+// Diff returns how the new book's prices differ from the old one's, hour by hour, sorted by the first hour. It
+// compares what is in force, so a version that was only split in two is no change.
 func Diff(before, after *Book, now time.Time) []Change {
 	changes := compare(before.General(), after.General(), time.Time{}, time.Time{})
 	instants := instantsOf(before, after)
@@ -67,7 +63,7 @@ func instantsOf(books ...*Book) []time.Time {
 	return slices.CompactFunc(instants, time.Time.Equal)
 }
 
-// factsAt is what is in force at an hour; nothing before the first version.
+// factsAt are the facts in force at an hour; none before the first version.
 func (b *Book) factsAt(hour time.Time) []Fact {
 	at := b.At(hour)
 	if at < 0 {
@@ -76,7 +72,7 @@ func (b *Book) factsAt(hour time.Time) []Fact {
 	return b.Versions[at].Facts()
 }
 
-// compare lists what differs, in the order of the new facts, and then what is gone.
+// compare returns the differences, in the order of the new facts, and then the missing ones.
 func compare(before, after []Fact, from, until time.Time) []Change {
 	old := valuesOf(before)
 	var changes []Change
@@ -112,7 +108,7 @@ func valuesOf(facts []Fact) map[Key]string {
 	return values
 }
 
-// goesOn tells whether a change in the hours after this one's is the same.
+// goesOn returns whether a change in the following hours is the same.
 func (c *Change) goesOn(next Change) bool {
 	return c.Until.Equal(next.From) && same(c.Old, next.Old) && same(c.New, next.New)
 }

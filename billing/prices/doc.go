@@ -1,5 +1,5 @@
-// Package prices reads the price book: effective-dated list rates, profile
-// prices, tiers and tenant terms in one currency (R19).
+// Package prices reads the price book: effective-dated list rates, profile prices, tiers and tenant terms in one
+// currency (R19).
 //
 // Data in: a YAML file. Data out: a Book whose versions are sorted by their
 // effective hour; its normal form (Document), what differs between two books

@@ -8,9 +8,8 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Document is a book in its normal form: versions by their hour, everything
-// else by name, numbers as decimals in their shortest form. Two files that say
-// the same have the same document but for the name and the SHA-256 of the file.
+// Document is a book in its normal form: versions by their hour, everything else by name, numbers as decimals in
+// their shortest form. Two equivalent files have the same document except for the name and the SHA-256 of the file.
 type Document struct {
 	Name      string            `json:"name"`
 	SHA256    string            `json:"sha256"`
@@ -22,8 +21,7 @@ type Document struct {
 	Versions  []VersionDocument `json:"versions"`
 }
 
-// VersionDocument is what is in force from Effective up to Until, which is zero for
-// the last version.
+// VersionDocument is in force from Effective until Until, which is zero for the last version.
 type VersionDocument struct {
 	Effective     time.Time        `json:"effective"`
 	Until         time.Time        `json:"until,omitzero"`
@@ -34,13 +32,13 @@ type VersionDocument struct {
 	Tenants       []TenantDocument `json:"tenants,omitempty"`
 }
 
-// ModelDocument is a model by its name.
+// ModelDocument is a model with its name.
 type ModelDocument struct {
 	Name string `json:"model"`
 	Model
 }
 
-// TenantDocument are a tenant's terms; Minimum is nil where there is none.
+// TenantDocument are a tenant's terms; Minimum is nil if there is none.
 type TenantDocument struct {
 	Tenant        string           `json:"tenant"`
 	Discount      decimal.Decimal  `json:"discount"`
@@ -49,7 +47,7 @@ type TenantDocument struct {
 	Reserved      []Reservation    `json:"reserved,omitempty"`
 }
 
-// Document is the book in its normal form.
+// Document returns the book in its normal form.
 func (b *Book) Document() Document {
 	d := Document{
 		Name: b.Name, SHA256: b.Hash, Currency: b.Currency, MinorUnit: b.MinorUnit,

@@ -9,28 +9,26 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// What a fact is of, in the order in which facts are listed.
+// Kinds of facts, in their order.
 const (
 	KindBook    = "book"    // currency, minor unit, zone
 	KindSKU     = "sku"     // a display name
-	KindVersion = "version" // what holds for everybody
+	KindVersion = "version" // terms of all tenants
 	KindModel   = "model"
 	KindTenant  = "tenant"
 )
 
-// Key is the place of a fact in a book: "gpu_hour" of a model, "profiles.1g.10gb",
-// "tiers.above 1000", "reserved.MODEL.gpus" of a tenant. Name is the SKU's, the
-// model's or the tenant's; empty where the kind has no names.
+// Key identifies a fact in a book: "gpu_hour" of a model, "profiles.1g.10gb", "tiers.above 1000",
+// "reserved.MODEL.gpus" of a tenant. Name is the SKU's, the model's or the tenant's; empty for kinds without names.
 type Key struct{ Kind, Name, Item string }
 
-// Fact is one thing that a book says. Value is a decimal in its shortest form,
-// or a text.
+// Fact is one value in a book: a decimal in its shortest form, or a text.
 type Fact struct {
 	Key
 	Value string
 }
 
-// General are the facts that are not of a version: the currency, zones, SKUs.
+// General are the facts outside versions: the currency, zones, SKUs.
 func (b *Book) General() []Fact {
 	facts := []Fact{
 		{Key{KindBook, "", "currency"}, b.Currency},
@@ -50,9 +48,8 @@ func (b *Book) General() []Fact {
 	return facts
 }
 
-// Facts are all prices and terms of a version: of everybody, then by model,
-// then by tenant. Terms that are zero and so without effect are left out, but
-// for a minimum, which makes an invoice.
+// Facts are all prices and terms of a version: the general ones, then by model, then by tenant. Terms that are zero
+// and so without effect are left out, except a minimum, which makes an invoice.
 func (v *Version) Facts() []Fact {
 	facts := []Fact{
 		{Key{KindVersion, "", "kwh"}, v.KWh.String()},

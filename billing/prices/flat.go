@@ -8,14 +8,12 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// flatStart is before any month that can be asked for.
+// flatStart is before any supported month.
 var flatStart = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Flat is a book of list rates alone, by model, always in force: what the same
-// hours would cost at a cloud's price or at one's own cost per GPU-hour, without
-// anybody's terms. Months are those of a book it is compared with; without one
-// (nil) they are UTC's and the currency is the one named. The error names a
-// currency that is none.
+// Flat returns a book with list rates only, by model, always in force: to compute what the same hours would cost at a
+// cloud's price or one's own cost per GPU-hour, without tenants' terms. Zones and currency are those of like; if it
+// is nil, UTC and the given currency, which must be an active one.
 func Flat(name, currency string, like *Book, rates map[string]decimal.Decimal) (*Book, error) {
 	book := &Book{Name: name, Currency: currency, Zone: time.UTC, TenantZones: map[string]*time.Location{}}
 	if like != nil {
@@ -34,8 +32,8 @@ func Flat(name, currency string, like *Book, rates map[string]decimal.Decimal) (
 	return book, nil
 }
 
-// ParseNumber reads a price as a book writes it, without the quotes: up to 12
-// digits, with an optional point and up to 12 more.
+// ParseNumber parses a price as in a book, without the quotes: up to 12 digits, with an optional point and up to 12
+// more.
 func ParseNumber(text string) (decimal.Decimal, error) {
 	if !digits.MatchString(text) {
 		return decimal.Zero, fmt.Errorf("%.60q is not "+wantDigits, text)

@@ -27,9 +27,8 @@ func Load(path string) (*Book, error) {
 	return Parse(path, data)
 }
 
-// Parse reads a price book; name stands for the file in errors, each of which
-// is "name:line: key: what is wrong with which value". All errors of the file
-// are joined into one.
+// Parse parses a price book; name is the file's name in errors, each of which is "name:line: key: what is wrong with
+// which value". All errors of the file are joined.
 func Parse(name string, data []byte) (*Book, error) {
 	hash := sha256.Sum256(data)
 	file := bookFile{Book: Book{
@@ -42,7 +41,7 @@ func Parse(name string, data []byte) (*Book, error) {
 	return &file.Book, nil
 }
 
-// bookFile is a price book as its file has it.
+// bookFile is a price book as decoded from its file.
 type bookFile struct {
 	Book    `yaml:",inline"`
 	Tenants map[string]struct {
@@ -51,19 +50,19 @@ type bookFile struct {
 	NamedSKUs map[string]SKU `yaml:"skus"`
 }
 
-// unstated is a minor unit that the file does not have.
+// unstated is the minor unit of a file without one.
 const unstated = -1
 
-// maxNames is how many names an error lists.
+// maxNames bounds the number of names in an error.
 const maxNames = 20
 
-// digits is a decimal as books have it: up to a trillion, in trillionths.
+// digits matches a decimal in a book: up to a trillion, in trillionths.
 var digits = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
 
-// wantDigits is what digits takes, for errors.
+// wantDigits describes digits in errors.
 const wantDigits = "a non-negative decimal: up to 12 digits, with an optional point and up to 12 more"
 
-// readers read the values of a book in its own way.
+// readers decode the values of a book.
 func readers() config.Readers {
 	zones := &zones{found: map[string]*time.Location{}}
 	return config.Readers{
@@ -82,7 +81,7 @@ func reader[T any](read func(n *yaml.Node) (T, error)) func(*yaml.Node, any) err
 	}
 }
 
-// text is a scalar that isn't empty.
+// text decodes a scalar that isn't empty.
 func text(n *yaml.Node) (string, error) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Value == "" {
 		return "", fmt.Errorf("%s is not a text", config.Describe(n))
@@ -90,8 +89,8 @@ func text(n *yaml.Node) (string, error) {
 	return n.Value, nil
 }
 
-// number is a quoted non-negative decimal. Unquoted numbers are refused: YAML
-// would take 2.10 for a float, and 010 for eight.
+// number decodes a quoted non-negative decimal. Unquoted numbers are refused: YAML would read 2.10 as a float, and
+// 010 as eight.
 func number(n *yaml.Node) (decimal.Decimal, error) {
 	switch {
 	case n.Kind != yaml.ScalarNode:
@@ -104,7 +103,7 @@ func number(n *yaml.Node) (decimal.Decimal, error) {
 	return decimal.RequireFromString(n.Value), nil
 }
 
-// hour is the start of a UTC hour.
+// hour decodes the start of a UTC hour.
 func hour(n *yaml.Node) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, n.Value)
 	switch {
@@ -116,7 +115,7 @@ func hour(n *yaml.Node) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-// proportional reads a version's distribution.
+// proportional decodes a version's distribution.
 func proportional(n *yaml.Node) (bool, error) {
 	if n.Value != "none" && n.Value != "proportional" {
 		return false, fmt.Errorf("%s is neither none nor proportional", config.Describe(n))
@@ -124,7 +123,7 @@ func proportional(n *yaml.Node) (bool, error) {
 	return n.Value == "proportional", nil
 }
 
-// zones are those that were looked up, which takes time.
+// zones caches looked-up zones, since the lookup takes time.
 type zones struct {
 	found   map[string]*time.Location
 	unknown int
@@ -147,8 +146,8 @@ func (z *zones) read(n *yaml.Node) (*time.Location, error) {
 	return zone, nil
 }
 
-// check finds what is wrong between the values of a book, and puts it into its normal
-// form: versions by their hour, tiers by their threshold.
+// check checks the values of a book against each other, and puts it into its normal form: versions by their hour,
+// tiers by their threshold.
 func (b *bookFile) check(at config.Place) {
 	digits, ok := minorUnit(b.Currency)
 	if !ok && b.Currency != "" {
@@ -191,7 +190,7 @@ func (b *bookFile) checkVersions(at config.Place) {
 	if len(b.Versions) == 0 && at.Sound() {
 		at.Faultf("a book needs at least one version")
 	}
-	seen := map[int64]int{} // the version of an hour
+	seen := map[int64]int{} // the index of a version, by its hour
 	for i := range b.Versions {
 		version, unix := &b.Versions[i], b.Versions[i].Effective.Unix()
 		if other, twice := seen[unix]; twice && !version.Effective.IsZero() {
@@ -218,7 +217,7 @@ func (v *Version) check(at config.Place) {
 	}
 }
 
-// checkShare wants a number in 0…1.
+// checkShare requires a number in 0…1.
 func checkShare(at config.Place, share decimal.Decimal) {
 	if share.GreaterThan(decimal.NewFromInt(1)) {
 		at.Faultf("%q is more than 1: it is a share, a tenth is \"0.10\"", share.String())
@@ -249,7 +248,7 @@ func (t Terms) checkReserved(at config.Place, models map[string]Model) {
 	}
 }
 
-// modelNames lists them, unless they are many.
+// modelNames lists them, or their number if there are many.
 func modelNames(models map[string]Model) string {
 	if len(models) > maxNames {
 		return fmt.Sprintf("%d of them", len(models))

@@ -11,36 +11,34 @@ import (
 	"github.com/gputally/gputally/internal/meter"
 )
 
-// Profile is a MIG GPU-instance profile as a part of its board.
+// Profile is a MIG GPU-instance profile with its size.
 type Profile struct {
-	// Name is the plain one, such as "1g.10gb".
+	// Name is the name without suffix, such as "1g.10gb".
 	Name string
-	// Compute and Memory are the slices it has of each; SMs are the streaming
-	// multiprocessors that the driver gives it, 0 where no figure was found.
+	// Compute and Memory are its numbers of slices; SMs are the streaming multiprocessors that the driver assigns to
+	// it, 0 if unknown.
 	Compute, Memory, SMs int
-	// Variants are suffixes, such as "+me", of profiles that differ only in
-	// the media and graphics engines that come with them.
+	// Variants are suffixes, such as "+me", of profiles that differ only in their media and graphics engines.
 	Variants []string
 }
 
-// Board is how MIG divides a GPU model. Compute and Memory are its slices; SMs
-// are those of its largest instance, which are what MIG can give away: fewer
-// than the board has outside MIG on A100 (98 of 108).
+// Board is how MIG divides a GPU model. Compute and Memory are its slices; SMs are those of its largest instance:
+// fewer than the board has without MIG on A100 (98 of 108).
 type Board struct {
 	Name                 string
 	Compute, Memory, SMs int
 	Profiles             []Profile // smallest first
-	// Source says where profiles and SMs are from.
+	// Source is the source of profiles and SMs.
 	Source string
 }
 
-// ErrNoMIG is a model that can't be divided into MIG instances.
+// ErrNoMIG means that a model can't be divided into MIG instances.
 var ErrNoMIG = errors.New("the model has no MIG")
 
-// UnknownModelError is a model whose MIG profiles are in no table here.
+// UnknownModelError is a model whose MIG profiles are unknown.
 type UnknownModelError struct{ Model string }
 
-// Error names what is known.
+// Error lists the known models.
 func (e *UnknownModelError) Error() string {
 	return fmt.Sprintf("MIG profiles of model %q are not known (known: %s)", e.Model, strings.Join(boardNames(), ", "))
 }
@@ -85,15 +83,15 @@ func count(text string) int {
 	return n
 }
 
-// withoutMIG are words of names of boards that can't be divided, beside those
-// that the meter knows as boards of one slice.
+// withoutMIG are words in names of boards that can't be divided, in addition to those known to package meter as
+// boards of one slice.
 var withoutMIG = []string{
 	"A6000", "A5500", "A5000", "A4500", "A4000", "A2000", "GEFORCE", "QUADRO", "TITAN", "TESLA",
 	"P40", "P4", "K80",
 }
 
-// BoardOf is the board that DCGM calls model, such as "NVIDIA A100-SXM4-40GB".
-// Errors: ErrNoMIG, UnknownModelError. The board is shared: do not change it.
+// BoardOf returns the board of DCGM's model name, such as "NVIDIA A100-SXM4-40GB". Errors: ErrNoMIG,
+// UnknownModelError. The board is shared: don't modify it.
 func BoardOf(model string) (*Board, error) {
 	known, ok := meter.ModelByName(model)
 	words := strings.FieldsFunc(strings.ToUpper(model), func(r rune) bool {
@@ -132,7 +130,7 @@ func boardNames() []string {
 	return list
 }
 
-// profile finds a profile by its name, also one with a variant's suffix.
+// profile returns a profile by its name, including one with a variant's suffix.
 func (b *Board) profile(name string) (Profile, bool) {
 	for _, p := range b.Profiles {
 		if suffix, ok := strings.CutPrefix(name, p.Name); ok && (suffix == "" || slices.Contains(p.Variants, suffix)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/gputally/gputally/internal/config"
 )
 
-// Warning is what a book may say but hardly means.
+// Warning is a valid but probably unintended value in a book.
 type Warning struct {
 	// Effective is the version's hour; zero for the book as a whole.
 	Effective time.Time
@@ -19,7 +19,7 @@ type Warning struct {
 	Text      string
 }
 
-// Warnings are what looks wrong in a valid book at an instant, by version.
+// Warnings returns the suspicious values of a valid book at an instant, by version.
 func (b *Book) Warnings(now time.Time) []Warning {
 	var all []Warning
 	if first := b.Versions[0].Effective; first.After(now) {
@@ -45,7 +45,7 @@ func (b *Book) Warnings(now time.Time) []Warning {
 	return all
 }
 
-// warner gathers the warnings of one version.
+// warner collects the warnings of one version.
 type warner struct {
 	effective time.Time
 	found     []Warning
@@ -70,8 +70,8 @@ func (w *warner) model(name string, model Model) {
 	}
 }
 
-// profiles looks for prices above the profile's part of the board, and for
-// names that the board doesn't have, which would never be used.
+// profiles checks for prices above the profile's part of the board, and for names that the board doesn't have, which
+// would never be used.
 func (w *warner) profiles(name string, model Model) {
 	board, err := BoardOf(name)
 	if err != nil {
@@ -121,7 +121,7 @@ func (w *warner) tenant(name string, terms Terms, version *Version) {
 	}
 }
 
-// since looks for what a version no longer says: nothing carries over.
+// since checks for terms that a version no longer has: nothing carries over.
 func (w *warner) since(before, now *Version) {
 	for _, name := range slices.Sorted(maps.Keys(before.Models)) {
 		if _, ok := now.Models[name]; !ok {
@@ -148,7 +148,7 @@ func (w *warner) since(before, now *Version) {
 	}
 }
 
-// String is the warning with its place: version, then what it is of.
+// String is the warning with its place: version, then key.
 func (w Warning) String() string {
 	place := cmp.Or(w.Key.String(), "version") + ": " + w.Text
 	if w.Effective.IsZero() {
@@ -157,7 +157,7 @@ func (w Warning) String() string {
 	return w.Effective.Format(time.RFC3339) + ": " + place
 }
 
-// String is the key as it stands in a file: models.H100.gpu_hour.
+// String is the key as in a file: models.H100.gpu_hour.
 func (k Key) String() string {
 	path := map[string]string{KindSKU: "skus", KindModel: "models", KindTenant: "tenants"}[k.Kind]
 	if k.Name != "" {

@@ -13,8 +13,8 @@ import (
 const selectBook = `
 SELECT body FROM decisions FINAL WHERE kind = 'price_book' AND accepted = 1 ORDER BY offset DESC LIMIT 1`
 
-// BookInForce is the price book that was published last, as far as decisions
-// are projected: for those who read ClickHouse alone. Nil: none is published.
+// BookInForce returns the price book that was published last, as far as decisions are projected: for readers of
+// ClickHouse only. Nil: none is published.
 func BookInForce(ctx context.Context, db *store.DB) (*prices.Book, error) {
 	var rows []struct {
 		Body string `ch:"body"`

@@ -27,8 +27,7 @@ FROM invoices FINAL WHERE offset < {messages:UInt64}`
 SELECT * FROM invoice_usage FINAL
 WHERE period = {period:String} AND tenant = {tenant:String} AND revision = {revision:UInt32}`
 
-	// selectLinks has what the rows say that they belong to, beyond what is compared
-	// row by row.
+	// selectLinks reads what rows refer to, beyond what is compared row by row.
 	selectLinks = `
 SELECT 'invoices' AS place, number, period, tenant, revision, offset FROM invoices FINAL
 WHERE offset >= {messages:UInt64}
@@ -37,7 +36,7 @@ SELECT DISTINCT 'invoice_usage' AS place, number, period, tenant, revision, toUI
 ORDER BY place, number, tenant`
 )
 
-// Checks are what can be said of the rows: that they are those of the log.
+// Checks returns the check that the rows equal the log.
 func (p *Projection) Checks() []check.Check {
 	return []check.Check{check.Func("R6", "decisions in ClickHouse, their copy and what was witnessed equal the log",
 		p.check)}
@@ -83,7 +82,7 @@ func (p *Projection) check(ctx context.Context, res *check.Result) error {
 	return nil
 }
 
-// compare holds the rows of a place against those that the log makes, by key.
+// compare compares the rows of a place with those that the log makes, by key.
 func compare[R, K comparable](res *check.Result, place string, got, want []R, key func(R) K) {
 	rows := make(map[K]R, len(got))
 	for _, r := range got {
@@ -101,8 +100,8 @@ func compare[R, K comparable](res *check.Result, place string, got, want []R, ke
 	}
 }
 
-// differences names the columns in which two rows differ. A value may be a whole
-// price book: its beginning is shown.
+// differences lists the columns in which two rows differ. A value may be a whole price book: only its beginning is
+// shown.
 func differences(got, want any) string {
 	var all []string
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
@@ -118,8 +117,7 @@ func differences(got, want any) string {
 // decisionWindow is how many rows are compared at a time.
 const decisionWindow = 2000
 
-// checkDecisions compares the messages that were projected, each of them, and
-// says how many. What was appended since is no violation.
+// checkDecisions compares all projected messages, and returns their number. Messages appended since are ignored.
 func (p *Projection) checkDecisions(ctx context.Context, res *check.Result) (messages int64, err error) {
 	end, err := p.end(ctx)
 	if err != nil || end.Count == 0 {
@@ -215,8 +213,8 @@ func (p *Projection) copyOf(ctx context.Context, res *check.Result, i *decisions
 	return rows, nil
 }
 
-// checkLinks looks for invoices, and usage of what, the log doesn't have. What a
-// running or killed Project has written ahead of its message is there.
+// checkLinks finds rows of invoices and usage that the log doesn't have. Rows that a running or killed Project has
+// written before their message are in the log.
 func (p *Projection) checkLinks(ctx context.Context, res *check.Result, messages int64) error {
 	var links []struct {
 		Place    string `ch:"place"`

@@ -14,27 +14,26 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// Deps are what a Projection works with; all are needed.
+// Deps are a Projection's dependencies; all are required.
 type Deps struct {
 	Decisions *decisions.Log
 	DB        *store.DB
 	Log       *slog.Logger
 }
 
-// Projection writes the log's rows. Project may be called by several processes
-// at once: they write the same rows.
+// Projection writes the log's rows. Several processes may call Project at the same time: they write the same rows.
 type Projection struct {
 	deps Deps
 }
 
-// New makes a Projection; nothing is read yet.
+// New returns a Projection that has read nothing yet.
 func New(deps Deps) *Projection {
 	deps.Log = deps.Log.With("component", "projection")
 	return &Projection{deps: deps}
 }
 
-// ErrForeign means that the tables have rows that this log doesn't lead to:
-// they are another log's, or were changed. Rebuild makes them anew.
+// ErrForeign means that the tables have rows that don't follow from this log: they are another log's, or were
+// changed. Rebuild writes them again.
 var ErrForeign = errors.New("projected decisions are not this log's")
 
 const (
@@ -47,7 +46,7 @@ SELECT uniqExact(offset) AS count, max(offset) AS last, argMax(chain, offset) AS
 	dropRows = "DROP PARTITION ALL"
 )
 
-// Project writes what is not projected yet, and says how many messages that was.
+// Project writes the decisions that are not projected yet, and returns the number of messages.
 func (p *Projection) Project(ctx context.Context) (int64, error) {
 	n, err := p.project(ctx)
 	if err != nil {
@@ -86,8 +85,8 @@ func (p *Projection) project(ctx context.Context) (done int64, err error) {
 	return done, errors.Join(err, flush())
 }
 
-// resume is the offset to go on from. It clears tables without decisions: they
-// may have what a killed Rebuild left.
+// resume returns the offset from which to continue. It clears tables without decisions: a killed Rebuild may have
+// left rows in them.
 func (p *Projection) resume(ctx context.Context) (int64, error) {
 	end, err := p.end(ctx)
 	if err != nil {
@@ -107,15 +106,15 @@ func (p *Projection) resume(ctx context.Context) (int64, error) {
 	if err := p.ours(end); err != nil {
 		return 0, err
 	}
-	if end.Count != end.Last+1 { // a block that was spread over servers and broke off
+	if end.Count != end.Last+1 { // a block that was distributed over servers and interrupted
 		p.deps.Log.Warn("projection lacks decisions, writing all again", "there", end.Count, "last_offset", end.Last)
 		return 0, nil
 	}
 	return int64(end.Count), nil
 }
 
-// clear drops invoices and usage, where there are any: most often there are none,
-// and then it takes no right to change tables.
+// clear deletes invoices and usage, if there are any; usually there are none, and then it needs no permission to
+// alter tables.
 func (p *Projection) clear(ctx context.Context) error {
 	for table, count := range map[string]string{tableInvoices: selectAnyInvoice, tableUsage: selectAnyUsage} {
 		var some []struct {
@@ -134,7 +133,7 @@ func (p *Projection) clear(ctx context.Context) error {
 	return nil
 }
 
-// end is how many messages are projected, and the last of them.
+// end is the number of projected messages, and the last of them.
 type end struct {
 	Count uint64 `ch:"count"`
 	Last  uint64 `ch:"last"`
@@ -152,8 +151,8 @@ func (p *Projection) end(ctx context.Context) (end, error) {
 	return ends[0], nil
 }
 
-// Whole fails where the log's copy knows what the log doesn't (decisions.Log), and
-// with ErrForeign where Ours does.
+// Whole returns an error if the log's copy has decisions that the log lacks (decisions.Log), or Ours returns
+// ErrForeign.
 func (p *Projection) Whole(ctx context.Context) error {
 	foreign := p.Ours(ctx)
 	if foreign != nil && !errors.Is(foreign, ErrForeign) {
@@ -164,14 +163,13 @@ func (p *Projection) Whole(ctx context.Context) error {
 	}
 	return fmt.Errorf("%w: nothing is decided until the topic has been restored from a copy "+
 		"(gputally audit restore --from COPY --data DIR), or, "+
-		"where the rows are wrong, gputally audit rebuild --data DIR has made them anew", foreign)
+		"if the rows are wrong, gputally audit rebuild --data DIR has written them again", foreign)
 }
 
-// Ours fails with ErrForeign where the last row is of a decision that the log doesn't
-// lead to: the log lost it, or the rows are another log's. What the log has beyond the
-// rows is no matter.
+// Ours returns ErrForeign if the last row is of a decision that is not in the log: the log lost it, or the rows are
+// another log's. Decisions of the log without rows are no error.
 func (p *Projection) Ours(ctx context.Context) error {
-	end, err := p.end(ctx) // before the log: somebody may decide and project meanwhile
+	end, err := p.end(ctx) // before the log, since other processes may decide and project meanwhile
 	if err != nil {
 		return err
 	}
@@ -184,18 +182,17 @@ func (p *Projection) Ours(ctx context.Context) error {
 func (p *Projection) ours(end end) error {
 	switch head := p.headAt(int64(end.Last)); {
 	case head.Chain == "":
-		return fmt.Errorf("%w: the log has no offset %d, where they end", ErrForeign, end.Last)
+		return fmt.Errorf("%w: the log has no offset %d, the rows' last one", ErrForeign, end.Last)
 	case head.Chain != end.Chain:
 		return fmt.Errorf("%w: chain at offset %d is %q, the log's %s", ErrForeign, end.Last, end.Chain, head.Chain)
 	}
 	return nil
 }
 
-// ContradictionError says that rows and log have different decisions: the one or
-// the other was changed.
+// ContradictionError means that rows and log have different decisions: one of them was changed.
 type ContradictionError struct {
 	Offset     int64  // the first that differs
-	Rows, Logs string // the chain there; empty: there is none
+	Rows, Logs string // the chain there; empty: none
 }
 
 func (e *ContradictionError) Error() string {
@@ -211,9 +208,8 @@ func (p *Projection) headAt(offset int64) (head decisions.Head) {
 	return head
 }
 
-// Agrees fails with a *ContradictionError where a row has another chain than the log,
-// whose heads headAt gives as decisions.State.HeadAt does. Rows beyond its end, where
-// it gives none, agree.
+// Agrees returns a *ContradictionError if a row has another chain than the log, whose heads headAt returns like
+// decisions.State.HeadAt. Rows beyond its end, for which it returns none, agree.
 func (p *Projection) Agrees(ctx context.Context, headAt func(offset int64) decisions.Head) error {
 	found, err := p.contradiction(ctx, headAt)
 	if err == nil && found != nil && found.Logs != "" {
@@ -222,7 +218,7 @@ func (p *Projection) Agrees(ctx context.Context, headAt func(offset int64) decis
 	return err
 }
 
-// contradiction finds the first row whose chain is not the log's; nil: none.
+// contradiction returns the first row whose chain is not the log's; nil: none.
 func (p *Projection) contradiction(
 	ctx context.Context, headAt func(offset int64) decisions.Head,
 ) (*ContradictionError, error) {
@@ -251,11 +247,9 @@ func (p *Projection) contradiction(
 // chainWindow is how many rows are compared at a time.
 const chainWindow = 100_000
 
-// Rebuild drops all rows and projects the whole log, which is itself a decision:
-// who, where rows and log ended before, and what they contradicted each other
-// in. It fails with a *ContradictionError, and changes nothing, where rows and
-// log differ and over is false: the rows may be all that still says what was
-// decided.
+// Rebuild deletes all rows and projects the whole log; this is itself recorded as a decision: who, where rows and log
+// ended before, and their contradiction, if any. If rows and log differ and over is false, it returns a
+// *ContradictionError and changes nothing: the rows may be the only remaining record of the decisions.
 func (p *Projection) Rebuild(ctx context.Context, who string, over bool) (int64, error) {
 	if err := p.decideRebuild(ctx, who, over); err != nil {
 		return 0, fmt.Errorf("rebuild projection: %w", err)
@@ -337,7 +331,7 @@ func (p *Projection) invoice(ctx context.Context, b *batch, e *decisions.Entry, 
 	return errors.Join(err, flush())
 }
 
-// read gives nothing for a document that isn't what its record says.
+// read returns nil, nil if a document doesn't match its record, and logs that.
 func (p *Projection) read(ctx context.Context, number, what string, d decisions.Document) ([]byte, error) {
 	data, err := p.deps.Decisions.Read(ctx, d)
 	if errors.Is(err, decisions.ErrDocument) {
@@ -347,7 +341,7 @@ func (p *Projection) read(ctx context.Context, number, what string, d decisions.
 	return data, err
 }
 
-// readUsage visits the rows of usage of a copy; an empty one has none.
+// readUsage calls visit for the rows of usage of a copy; an empty one has none.
 func readUsage(i *decisions.Invoice, copied []byte, visit func(rating.Row) error) error {
 	if len(copied) == 0 {
 		return nil

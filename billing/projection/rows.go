@@ -19,9 +19,8 @@ const (
 	tableUsage     = "invoice_usage"
 )
 
-// Rows of the tables. An invoice's amounts are decimals in their shortest form,
-// which ClickHouse reads, and writes by toString, exactly; its document is
-// compared by its SHA-256.
+// Rows of the tables. An invoice's amounts are decimals in their shortest form, which ClickHouse reads, and writes by
+// toString, exactly; its document is compared by its SHA-256.
 type (
 	decisionRow = tables.Decision
 	invoiceRow  = tables.Invoice
@@ -44,7 +43,7 @@ func decisionRowOf(e *decisions.Entry) decisionRow {
 	return r
 }
 
-// millis is an instant as ClickHouse gives it back.
+// millis is an instant with ClickHouse's precision.
 func millis(at time.Time) time.Time { return at.UTC().Truncate(time.Millisecond) }
 
 func invoiceRowOf(offset int64, who string, at time.Time, i *decisions.Invoice, document string) (invoiceRow, error) {
@@ -83,14 +82,14 @@ func usageRowOf(i *decisions.Invoice, r *rating.Row) usageRow {
 	}
 }
 
-// Bounds of what waits in memory for an insert.
+// Limits of a batch in memory before it is inserted.
 const (
 	batchRows  = 5000
 	batchBytes = 16 << 20
 	usageRows  = 100_000
 )
 
-// batch is messages, and the invoices among them, on their way.
+// batch has messages, and the invoices among them, to be inserted.
 type batch struct {
 	decisions []decisionRow
 	invoices  []invoiceRow
@@ -99,8 +98,7 @@ type batch struct {
 
 func (b *batch) full() bool { return len(b.decisions) >= batchRows || b.bytes >= batchBytes }
 
-// insert writes the invoices before the messages that they came in, and empties
-// the batch.
+// insert writes the invoices before their messages, and empties the batch.
 func (b *batch) insert(ctx context.Context, db *store.DB) error {
 	if err := tables.Insert(ctx, db, tableInvoices, b.invoices...); err != nil {
 		return err

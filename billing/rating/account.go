@@ -12,7 +12,7 @@ import (
 	"github.com/gputally/gputally/internal/meter"
 )
 
-// account gathers one tenant's month.
+// account accumulates one tenant's month.
 type account struct {
 	tenant   string
 	month    *month
@@ -22,7 +22,7 @@ type account struct {
 	counts   map[string]decimal.Decimal // GPU-hours of the month by model, for tiers
 	energyMJ map[int]decimal.Decimal    // by version
 	lines    lineSums
-	copy     *copyWriter // of all usage the invoice follows from
+	copy     *copyWriter // of all usage from which the invoice follows
 	observe  func(Charge)
 }
 
@@ -39,7 +39,7 @@ func newAccount(tenant string, m *month, options Options) *account {
 	return a
 }
 
-// charge makes an amount part of its line.
+// charge adds an amount to its line.
 func (a *account) charge(c Charge) {
 	a.lines.charge(c)
 	a.tell(c)
@@ -52,8 +52,7 @@ func (a *account) tell(c Charge) {
 	}
 }
 
-// add charges the tenant's rows of one hour: effects 1 to 4 and 7, and what
-// energy will be computed from.
+// add charges the tenant's rows of one hour: effects 1 to 4 and 7, and the amounts from which energy is computed.
 func (a *account) add(book *prices.Book, at int, rows []priced) {
 	version := &book.Versions[at]
 	a.used = true
@@ -84,7 +83,7 @@ func (a *account) add(book *prices.Book, at int, rows []priced) {
 	}
 }
 
-// chargeOf is a charge of a row's key; its amount is to be set.
+// chargeOf returns a charge of a row's key, without an amount.
 func chargeOf(effect string, version int, row priced) Charge {
 	return Charge{
 		Hour: row.Hour, Version: version, Effect: effect,
@@ -92,8 +91,7 @@ func chargeOf(effect string, version int, row priced) Charge {
 	}.detailed("")
 }
 
-// detailed is the charge with a text, which also says what its profile was
-// reported as.
+// detailed returns the charge with a text, which also contains the size as which its profile was reported.
 func (c Charge) detailed(text string) Charge {
 	c.Detail = text
 	switch {
@@ -105,7 +103,7 @@ func (c Charge) detailed(text string) Charge {
 	return c
 }
 
-// timeOf is a charge of a row's time.
+// timeOf returns a charge of a row's time.
 func timeOf(effect string, version int, row priced) Charge {
 	c := chargeOf(effect, version, row)
 	c.SliceMS, c.Slices, c.ProfileSlices = row.SliceMS, row.Slices, row.ProfileSlices
@@ -117,8 +115,8 @@ func (a *account) addList(version int, row priced) {
 	a.charge(timeOf(EffectList, version, row).times(row.quantity, UnitGPUHour, row.rate))
 }
 
-// addProfile replaces the list value of a row by its profile's price; the
-// difference is returned. Both halves are lines, so that each is a product.
+// addProfile replaces the list value of a row by its profile's price; it returns the difference. Both are lines, so
+// that each is a product.
 func (a *account) addProfile(version int, row priced) decimal.Decimal {
 	if !row.byProfile {
 		return decimal.Zero
@@ -132,8 +130,8 @@ func (a *account) addProfile(version int, row priced) decimal.Decimal {
 	return difference
 }
 
-// addTiers counts an hour's GPU-hours of a model on from the month's count;
-// the part above each threshold costs its rate instead of the one before.
+// addTiers adds an hour's GPU-hours of a model to the month's count; the part above each threshold costs that tier's
+// rate instead of the previous one.
 func (a *account) addTiers(of Charge, price prices.Model, quantity decimal.Decimal) decimal.Decimal {
 	from := a.counts[of.Model]
 	to := from.Add(quantity)
@@ -162,7 +160,7 @@ func (a *account) addIdle(currency string, version int, row priced, share decima
 	a.charge(c)
 }
 
-// addDistribution gives the tenant its part of an hour's platform time.
+// addDistribution adds the tenant's part of an hour's platform time.
 func (a *account) addDistribution(hour time.Time, version int, given decimal.Decimal) {
 	a.used = a.used || !given.IsZero()
 	a.copy.add(Fact{Hour: hour, Distribution: given})
@@ -172,8 +170,7 @@ func (a *account) addDistribution(hour time.Time, version int, given decimal.Dec
 
 const detailDistribution = "share of free and stranded time"
 
-// addReservation charges what was reserved and not held in an hour in which it
-// could be supplied.
+// addReservation charges what was reserved and not held in an hour in which it could be supplied.
 func (a *account) addReservation(hour time.Time, version int, r prices.Reservation, unused decimal.Decimal) {
 	a.copy.add(Fact{Hour: hour, Supplied: r.Model})
 	if !unused.IsPositive() {
@@ -204,10 +201,10 @@ func (a *account) finish(book *prices.Book, period Period) (Invoice, error) {
 	a.finishLine(EffectFixedDiscount, e.FixedDiscount, "")
 	a.finishLine(EffectMinimum, e.Minimum, "what is missing to "+minimum.String())
 	a.finishLine(EffectRounding, e.Rounding, "")
-	a.lines.charge(Charge{Effect: EffectDistribution, Detail: detailDistribution}.of(e.Distribution)) // told hour by hour
+	a.lines.charge(Charge{Effect: EffectDistribution, Detail: detailDistribution}.of(e.Distribution)) // by hour
 	lines := a.lines.sorted()
 	for i := range lines {
-		if lines[i].Model != "" && lines[i].Bucket != "" { // what an owner held
+		if lines[i].Model != "" && lines[i].Bucket != "" { // held by an owner
 			lines[i].SKU = book.SKUName(lines[i].Profile)
 		}
 	}
@@ -224,8 +221,8 @@ func (a *account) finishLine(effect string, amount decimal.Decimal, detail strin
 	}
 }
 
-// monthly are the fixed discount and the minimum of the month: each hour's
-// amount in force, summed, divided by the month's hours and rounded once.
+// monthly returns the month's fixed discount and minimum: each hour's amount in force, summed, divided by the month's
+// hours and rounded once.
 func (a *account) monthly(book *prices.Book) (fixed, minimum decimal.Decimal) {
 	hours := make([]int64, len(book.Versions))
 	for _, hour := range a.month.hours {

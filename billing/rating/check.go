@@ -11,8 +11,7 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 )
 
-// Check holds C7a, C7c and C7e against a result; all that is broken is named
-// in one error.
+// Check checks C7a, C7c and C7e of a result; the error contains every violation.
 func Check(result *Result) error {
 	var errs []error
 	for i := range result.Invoices {
@@ -21,8 +20,8 @@ func Check(result *Result) error {
 	return errors.Join(append(errs, CheckDistribution(result))...)
 }
 
-// CheckLines is C7a: the lines sum to the total, and effect by effect to the
-// effect; a line with a unit is its quantity × its unit price.
+// CheckLines checks C7a: the lines sum to the total, and per effect to the effect; a line with a unit is its quantity
+// × its unit price.
 func CheckLines(invoice *Invoice) error {
 	sums := map[string]decimal.Decimal{}
 	for _, line := range invoice.Lines {
@@ -46,8 +45,7 @@ func CheckLines(invoice *Invoice) error {
 	return nil
 }
 
-// CheckEffects is C7c: the effects sum to the total, which has no more places
-// than the currency.
+// CheckEffects checks C7c: the effects sum to the total, which has at most as many places as the currency.
 func CheckEffects(invoice *Invoice, minorUnit int32) error {
 	if sum := invoice.Effects.Sum(); !sum.Equal(invoice.Total.Decimal) {
 		return fmt.Errorf("check C7c of tenant %q: effects sum to %s, the total is %s", invoice.Tenant, sum, invoice.Total)
@@ -59,8 +57,8 @@ func CheckEffects(invoice *Invoice, minorUnit int32) error {
 	return nil
 }
 
-// CheckDistribution is C7e: distribution sums to zero in every hour, and
-// |Σ rounding| is at most half a minor unit per invoice.
+// CheckDistribution checks C7e: distribution sums to zero in every hour, and |Σ rounding| is at most half a minor
+// unit per invoice.
 func CheckDistribution(result *Result) error {
 	for _, hour := range result.Shared {
 		if sum := hour.Owners.Add(hour.Platform); !sum.IsZero() {
@@ -79,18 +77,17 @@ func CheckDistribution(result *Result) error {
 	return nil
 }
 
-// Capacity is what there was of a model in an hour, whoever had it.
+// Capacity is the present capacity of a model in an hour, whoever held it.
 type Capacity struct {
 	Hour  time.Time
 	Model string
-	// Slices are each GPU's.
+	// Slices is the number of slices of each GPU.
 	Slices int
 	// SliceMS is Σ slices × milliseconds present.
 	SliceMS int64
 }
 
-// ListValue gathers both sides of C7b over any UTC hours: what rows are worth
-// by list, and what the capacity is.
+// ListValue sums both sides of C7b over any UTC hours: the list value of rows, and that of the capacity.
 type ListValue struct {
 	book     *prices.Book
 	Tenants  decimal.Decimal
@@ -99,12 +96,12 @@ type ListValue struct {
 	sliceMS  rests
 }
 
-// NewListValue is an empty sum at a book's rates.
+// NewListValue returns an empty sum at a book's rates.
 func NewListValue(book *prices.Book) *ListValue {
 	return &ListValue{book: book, rest: rests{}, sliceMS: rests{}}
 }
 
-// AddRows counts the rows of one UTC hour.
+// AddRows adds the rows of one UTC hour.
 func (v *ListValue) AddRows(rows []Row) error {
 	merged, err := merge(rows)
 	if err != nil {
@@ -126,7 +123,7 @@ func (v *ListValue) AddRows(rows []Row) error {
 	return nil
 }
 
-// AddCapacity counts capacity.
+// AddCapacity adds capacity.
 func (v *ListValue) AddCapacity(c Capacity) error {
 	rate, err := v.rate(c.Hour, c.Model)
 	if err != nil {
@@ -148,7 +145,7 @@ func (v *ListValue) rate(hour time.Time, model string) (decimal.Decimal, error) 
 	return price.GPUHour, nil
 }
 
-// QuantityRounding is what rounding left to capacity, half-even to 18 places.
+// QuantityRounding is the difference caused by rounding quantities, half-even to 18 places.
 func (v *ListValue) QuantityRounding() decimal.Decimal {
 	return prices.RoundRat(v.rest.value(), 2*places)
 }
@@ -168,7 +165,7 @@ func (v *ListValue) capacity() *big.Rat {
 	return sum
 }
 
-// Check is C7b: tenants + platform + quantity rounding = capacity, exactly.
+// Check checks C7b: tenants + platform + quantity rounding = capacity, exactly.
 func (v *ListValue) Check() error {
 	sum := new(big.Rat).Add(v.Tenants.Rat(), v.Platform.Rat())
 	sum.Add(sum, v.rest.value())

@@ -14,19 +14,17 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Fact is one line of a usage copy or of a freeze: usage, or what was decided of
-// an hour when it was frozen.
+// Fact is one line of a usage copy or of a freeze: usage, or what was fixed for an hour when it was frozen.
 type Fact struct {
 	Hour time.Time
-	// Usage tells a line of usage, which is in Row, from the others.
+	// Usage is true for a line of usage, which is in Row.
 	Usage bool
 	Row   Row
-	// Distribution is a part of the hour's platform time: in a copy its tenant's;
-	// in a freeze that of Tenant, and of the platform, which gives it, where that is
-	// empty.
+	// Distribution is a part of the hour's platform time: in a copy the tenant's; in a freeze that of Tenant, and the
+	// negative part of the platform, which gives it, if Tenant is empty.
 	Tenant       string
 	Distribution decimal.Decimal
-	// Supplied is the model whose reservations could be supplied; empty: none is told of.
+	// Supplied is the model whose reservations could be supplied; empty: not a fact of this kind.
 	Supplied string
 }
 
@@ -47,20 +45,20 @@ func (f *Fact) kind() string {
 	return factDistribution
 }
 
-// column is a cell of a fact after its kind and hour: a text, an integer or a
-// decimal, as what at points to.
+// column is a cell of a fact after its kind and hour: a text, an integer or a decimal, according to the type that at
+// points to.
 type column struct {
 	name string
 	at   func(*Fact) any
 }
 
-// format is a text of facts: a first line ["copy",1], its name and version, then
-// a JSON array per fact: its kind, its hour and its columns. What invoices follow
-// from lies in such texts under their SHA-256, so no byte of them ever changes.
+// format is a text of facts: a first line ["copy",1], its name and version, then a JSON array per fact: its kind, its
+// hour and its columns. Invoices follow from such texts, which are stored under their SHA-256, so their bytes must
+// never change.
 type format struct {
 	name    string
 	version int64
-	kinds   []string // in the order of an error's words
+	kinds   []string // in the order of an error's text
 	columns map[string][]column
 }
 
@@ -78,22 +76,21 @@ var (
 	amountColumn   = column{"amount", func(f *Fact) any { return &f.Distribution }}
 	suppliedColumn = column{"model", func(f *Fact) any { return &f.Supplied }}
 
-	// copyFormat is the usage copy, which an invoice's usage hash is of, in the
-	// order in which hours were rated. Rated again with nothing else but the price
-	// book it gives the same invoice.
+	// copyFormat is the usage copy, whose hash is an invoice's usage hash, in the order in which hours were rated.
+	// Rated again with the price book alone it gives the same invoice.
 	copyFormat = format{"copy", 1, []string{factUsage, factDistribution, factSupplied}, map[string][]column{
 		factUsage: usageColumns, factDistribution: {amountColumn}, factSupplied: {suppliedColumn},
 	}}
-	// freezeFormat is what a Freeze says of hours.
+	// freezeFormat is the content of a Freeze.
 	freezeFormat = format{"freeze", 1, []string{factDistribution, factSupplied}, map[string][]column{
 		factDistribution: {{"tenant", func(f *Fact) any { return &f.Tenant }}, amountColumn}, factSupplied: {suppliedColumn},
 	}}
 )
 
-// head is the first line.
+// head returns the first line.
 func (f *format) head(line *factLine) []byte { return line.begin(f.name).cell(&f.version).end() }
 
-// line is a fact's, until the next one begins.
+// line returns a fact's line, valid until the next call.
 func (f *format) line(line *factLine, fact *Fact) []byte {
 	kind := fact.kind()
 	line.begin(kind).cell(&fact.Hour)
@@ -103,7 +100,7 @@ func (f *format) line(line *factLine, fact *Fact) []byte {
 	return line.end()
 }
 
-// parse reads a fact's line into one that is zero.
+// parse reads a fact's line into a zero Fact.
 func (f *format) parse(c *factReader, fact *Fact) error {
 	var kind string
 	if err := errors.Join(c.next("kind", &kind), c.next("hour", &fact.Hour)); err != nil {
@@ -137,10 +134,10 @@ func (f *format) parseHead(c *factReader) error {
 	return c.end()
 }
 
-// maxFactLine bounds a line: names are at most some kilobytes.
+// maxFactLine bounds a line: names have at most some kilobytes.
 const maxFactLine = 1 << 20
 
-// read hands the facts of a text to visit. Errors name the line.
+// read calls visit for the facts of a text. Errors name the line.
 func (f *format) read(from io.Reader, visit func(Fact) error) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxFactLine)
@@ -166,7 +163,7 @@ func (f *format) read(from io.Reader, visit func(Fact) error) error {
 		return fmt.Errorf("line %d: %w", number+1, err)
 	}
 	if number == 0 {
-		return errors.New("it is empty")
+		return errors.New("the text is empty")
 	}
 	return nil
 }
@@ -185,12 +182,12 @@ func ReadCopy(tenant string, from io.Reader, visit func(Fact) error) error {
 	return nil
 }
 
-// copyWriter hashes the facts, and writes them where they are wanted.
+// copyWriter hashes the facts, and optionally writes them.
 type copyWriter struct {
 	hash hash.Hash
-	to   io.Writer // nil: the hash is all that is wanted
+	to   io.Writer // nil: only the hash is computed
 	line factLine
-	fact Fact // of the call; here, so that none is allocated
+	fact Fact // of the current call; a field, so that none is allocated
 	err  error
 }
 
@@ -200,7 +197,7 @@ func newCopyWriter(to io.Writer) *copyWriter {
 	return w
 }
 
-// write takes a line; the first error is kept for sum.
+// write writes a line; sum returns the first error.
 func (w *copyWriter) write(line []byte) {
 	_, _ = w.hash.Write(line) // a hash never fails
 	if w.to != nil && w.err == nil {

@@ -286,7 +286,7 @@ func TestC7eCopiesHaveTheirPartOfWhatWasFrozen(t *testing.T) {
 	const head = "[\"copy\",1]\n"
 	for copied, want := range map[string]string{
 		head + `["supplied","2026-03-01T00:00:00Z","M"]` + "\n" + `["distribution","2026-03-01T00:00:00Z","3"]` + "\n": "",
-		head: "its part of 1 hours that were frozen is not in it",
+		head: "the frozen distribution of 1 hours is missing",
 		head + `["distribution","2026-03-01T00:00:00Z","4"]` + "\n":                                                    "is 4, frozen is 3",
 		head + `["distribution","2026-03-01T01:00:00Z","3"]` + "\n":                                                    "distribution at 2026-03-01T01:00:00Z",
 		head + `["supplied","2026-03-01T00:00:00Z","N"]` + "\n" + `["distribution","2026-03-01T00:00:00Z","3"]` + "\n": "N was not supplied",

@@ -11,7 +11,7 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 )
 
-// part is an owner's claim on an hour's platform time, and what it is given.
+// part is an owner's claim to an hour's platform time, and the amount given to it.
 type part struct {
 	tenant    string
 	claim     decimal.Decimal
@@ -19,8 +19,7 @@ type part struct {
 	remainder *big.Int
 }
 
-// distribute charges an hour's platform time to its owners, as it was frozen or
-// as the hour's rows give it.
+// distribute charges an hour's platform time to its owners, as frozen or according to the hour's rows.
 func (r *Rater) distribute(hour time.Time, at int, values []priced) {
 	var shares []Share
 	var platform decimal.Decimal
@@ -43,9 +42,8 @@ func (r *Rater) distribute(hour time.Time, at int, values []priced) {
 	r.platform.share(hour, at, platform)
 }
 
-// shareOut shares the list value of an hour's free and stranded time over its
-// owners by their list value; the platform's part is what it gives, negative.
-// An hour without owners stays the platform's: no shares.
+// shareOut distributes the list value of an hour's free and stranded time to its owners by their list value; the
+// platform's part is the negative sum. In an hour without owners there are no shares.
 func shareOut(version *prices.Version, values []priced) (shares []Share, platform decimal.Decimal) {
 	if !version.Proportional {
 		return nil, decimal.Zero
@@ -72,9 +70,8 @@ func shareOut(version *prices.Version, values []priced) (shares []Share, platfor
 	return shares, pool.Neg()
 }
 
-// split gives the pool to the parts by largest remainder at 9 places, ties by
-// the tenant's name; false when the claims are zero. The order of parts is
-// left as it was.
+// split distributes the pool to the parts by largest remainder at 9 places, ties by the tenant's name; false if the
+// claims are zero. The order of parts doesn't change.
 func split(pool decimal.Decimal, parts []part) bool {
 	total := decimal.Zero
 	for _, p := range parts {
@@ -105,14 +102,13 @@ func split(pool decimal.Decimal, parts []part) bool {
 	return true
 }
 
-// integer is the coefficient of a value at an exponent not above its own.
+// integer is the coefficient of a value at an exponent not greater than its own.
 func integer(value decimal.Decimal, exponent int32) *big.Int {
 	factor := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(value.Exponent()-exponent)), nil)
 	return factor.Mul(factor, value.Coefficient())
 }
 
-// reserve charges an hour's unused reservations, where the platform could
-// have supplied all of them.
+// reserve charges an hour's unused reservations of models of which the platform could have supplied all reservations.
 func (r *Rater) reserve(hour time.Time, at int, values []priced) {
 	version := &r.book.Versions[at]
 	frozen := r.options.Frozen.at(hour)
@@ -138,9 +134,8 @@ func (r *Rater) reserve(hour time.Time, at int, values []priced) {
 	}
 }
 
-// suppliedModel tells whether the model's healthy and observed GPU-hours,
-// unrounded and of all owners, reached all reservations of it. In a simulation
-// they did where no platform row says otherwise.
+// suppliedModel returns whether the model's healthy and observed GPU-hours, unrounded and of all owners, reached all
+// its reservations. In a simulation they did unless a platform row contradicts.
 func suppliedModel(version *prices.Version, model string, values []priced, simulate bool) bool {
 	sliceMS := map[int]*big.Int{} // by slices of the GPU
 	stated := false
@@ -184,8 +179,8 @@ func heldHours(values []priced, tenant, model string) decimal.Decimal {
 	return held
 }
 
-// reserveSilentHours charges the hours a simulation has no rows of at all:
-// nothing was held, and everything could be supplied.
+// reserveSilentHours charges the hours of which a simulation has no rows: nothing was held, and everything could be
+// supplied.
 func (r *Rater) reserveSilentHours() {
 	for _, tenant := range r.reserved {
 		for _, hour := range r.month(tenant).hours {

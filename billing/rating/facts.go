@@ -10,12 +10,11 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// factLine makes the lines of copies and freezes: JSON arrays, in the bytes of
-// encoding/json without escapes for HTML. A month has millions of them, so what
-// needs no escape is written by hand.
+// factLine builds the lines of copies and freezes: JSON arrays, with the bytes of encoding/json without HTML escapes.
+// A month has millions of them, so text without escapes is appended directly.
 type factLine struct {
 	text  []byte
-	hour  time.Time // the one that stamp is of
+	hour  time.Time // the hour of stamp
 	stamp string
 }
 
@@ -25,7 +24,7 @@ func (l *factLine) begin(kind string) *factLine {
 	return l
 }
 
-// cell adds what of points to.
+// cell appends the value that of points to.
 func (l *factLine) cell(of any) *factLine {
 	l.text = append(l.text, ',')
 	switch of := of.(type) {
@@ -46,7 +45,7 @@ func (l *factLine) cell(of any) *factLine {
 	return l
 }
 
-// end is the line, until the next one begins.
+// end returns the line, valid until the next call of begin.
 func (l *factLine) end() []byte {
 	l.text = append(l.text, "]\n"...)
 	return l.text
@@ -60,11 +59,11 @@ func appendText(to []byte, s string) []byte {
 	var quoted bytes.Buffer
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a text always encodes
+	_ = encoder.Encode(s) // encoding a text can't fail
 	return append(to, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
 }
 
-// plain tells whether a text stands in JSON as it is.
+// plain returns whether a text needs no escapes in JSON.
 func plain[T ~string | ~[]byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -74,19 +73,19 @@ func plain[T ~string | ~[]byte](s T) bool {
 	return true
 }
 
-// factReader reads the cells of one line after the other, each in its order.
+// factReader reads the cells of one line in order.
 type factReader struct {
-	cells []json.RawMessage // left of the line
-	room  []json.RawMessage // for the cells of any line
-	names map[string]string // by cell: a copy has few texts, each of them often
-	hour  time.Time         // the one that stamp is of
+	cells []json.RawMessage // unread cells of the line
+	room  []json.RawMessage // reused for the cells of each line
+	names map[string]string // by cell: a copy has few different texts
+	hour  time.Time         // the hour of stamp
 	stamp string
 }
 
 func newFactReader() *factReader { return &factReader{names: map[string]string{}} }
 
-// read starts a line. What factLine writes by hand is cut by hand; encoding/json
-// reads all else, and says what is wrong with it.
+// read starts a line. Cells in the form that factLine appends directly are split here; encoding/json decodes all
+// others, and reports errors.
 func (c *factReader) read(line []byte) error {
 	if c.cut(line) {
 		return nil
@@ -117,7 +116,7 @@ func (c *factReader) cut(line []byte) bool {
 	return false
 }
 
-// plainCell is the length of a plain string or an integer; 0: neither is there.
+// plainCell is the length of a plain string or an integer; 0: neither.
 func plainCell(text []byte) int {
 	if len(text) > 0 && text[0] == '"' {
 		end := bytes.IndexByte(text[1:], '"')
@@ -137,7 +136,7 @@ func plainCell(text []byte) int {
 	return len(text) - len(digits) + n
 }
 
-// next reads the next cell into what to points to.
+// next decodes the next cell into the value that to points to.
 func (c *factReader) next(name string, to any) (err error) {
 	if len(c.cells) == 0 {
 		return fmt.Errorf("%s is missing", name)
@@ -179,7 +178,7 @@ func number64(name string, cell json.RawMessage) (int64, error) {
 	return decoded[int64](name, cell)
 }
 
-// decoded is a cell by encoding/json, which says what is wrong with it.
+// decoded decodes a cell by encoding/json.
 func decoded[T any](name string, cell json.RawMessage) (value T, err error) {
 	if err = json.Unmarshal(cell, &value); err != nil {
 		err = fmt.Errorf("%s %s: %w", name, cell, err)
@@ -187,7 +186,7 @@ func decoded[T any](name string, cell json.RawMessage) (value T, err error) {
 	return value, err
 }
 
-// at reads an hour's cell.
+// at decodes an hour's cell.
 func (c *factReader) at(name string, cell json.RawMessage) (time.Time, error) {
 	text, err := c.text(name, cell)
 	if err != nil || text == c.stamp && text != "" {
@@ -213,7 +212,7 @@ func (c *factReader) amount(name string, cell json.RawMessage) (decimal.Decimal,
 	return amount, nil
 }
 
-// end fails where a cell is left over.
+// end returns an error if there are unread cells.
 func (c *factReader) end() error {
 	if len(c.cells) > 0 {
 		return fmt.Errorf("%d cells too many", len(c.cells))

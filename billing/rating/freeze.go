@@ -14,7 +14,7 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 )
 
-// Freeze writes down what closed hours' usage decides once and for all (R17).
+// Freeze fixes the distribution and supply of closed hours permanently (R17).
 type Freeze struct {
 	book  *prices.Book
 	text  bytes.Buffer
@@ -28,15 +28,15 @@ type freezeHour struct {
 	begin int
 }
 
-// NewFreeze decides by a price book.
+// NewFreeze returns a Freeze with a price book.
 func NewFreeze(book *prices.Book) *Freeze {
 	f := &Freeze{book: book}
-	_, _ = f.text.Write(freezeFormat.head(&f.line)) // memory takes all
+	_, _ = f.text.Write(freezeFormat.head(&f.line)) // a buffer's Write never fails
 	return f
 }
 
-// AddHour decides a UTC hour from all its rows. Hours before the book's first
-// version decide nothing. Errors: MissingModelError, or rows that make no sense.
+// AddHour adds a UTC hour with all its rows. Hours before the book's first version have no facts. Errors:
+// MissingModelError, or invalid rows.
 func (f *Freeze) AddHour(hour time.Time, rows []Row) error {
 	at := f.book.At(hour)
 	if at < 0 {
@@ -73,8 +73,7 @@ func (f *Freeze) AddHour(hour time.Time, rows []Row) error {
 	return nil
 }
 
-// Text is what was decided of the UTC hours [from, to); the same usage and book
-// give the same bytes.
+// Text has the facts of the UTC hours [from, to); the same usage and book give the same bytes.
 func (f *Freeze) Text(from, to time.Time) []byte {
 	begin := func(at time.Time) int {
 		for _, h := range f.hours {
@@ -91,9 +90,9 @@ func (f *Freeze) Text(from, to time.Time) []byte {
 	return slices.Concat(f.text.Bytes()[:head], f.text.Bytes()[begin(from):begin(to)])
 }
 
-func (f *Freeze) add(fact Fact) { _, _ = f.text.Write(freezeFormat.line(&f.line, &fact)) } // memory takes all
+func (f *Freeze) add(fact Fact) { _, _ = f.text.Write(freezeFormat.line(&f.line, &fact)) } // never fails
 
-// reservedModels are those that somebody has a reservation of, sorted.
+// reservedModels are the models with a reservation, sorted.
 func reservedModels(version *prices.Version) []string {
 	models := map[string]bool{}
 	for _, terms := range version.Tenants {
@@ -104,9 +103,8 @@ func reservedModels(version *prices.Version) []string {
 	return slices.Sorted(maps.Keys(models))
 }
 
-// Frozen is what was decided of hours when they closed (R17): who was given
-// which part of the platform's time, and which models could be supplied. Later
-// usage moves neither.
+// Frozen has what was fixed for hours when they were closed (R17): each tenant's part of the platform's time, and
+// which models could be supplied. Later usage changes neither.
 type Frozen struct {
 	spans []span
 	hours map[int64]*frozenHour
@@ -119,20 +117,19 @@ type frozenHour struct {
 	supplied map[string]bool
 }
 
-// NewFrozen knows of no hour.
+// NewFrozen returns a Frozen without hours.
 func NewFrozen() *Frozen { return &Frozen{hours: map[int64]*frozenHour{}} }
 
-// Cover says that the UTC hours of [from, to) are decided: what is not added
-// for them is nothing.
+// Cover marks the UTC hours of [from, to) as frozen: without facts, they have no distribution and no supply.
 func (f *Frozen) Cover(from, to time.Time) { f.spans = append(f.spans, span{from, to}) }
 
-// Give adds a tenant's part of an hour's platform time; the platform, an empty
-// tenant, gives it: its amount is the negative sum of the others.
+// Give adds a tenant's part of an hour's platform time; for the platform, an empty tenant, the amount is the negative
+// sum of the others.
 func (f *Frozen) Give(hour time.Time, tenant string, amount decimal.Decimal) {
 	f.hour(hour).given[tenant] = amount
 }
 
-// Supply says that an hour's reservations of a model could be supplied.
+// Supply records that an hour's reservations of a model could be supplied.
 func (f *Frozen) Supply(hour time.Time, model string) { f.hour(hour).supplied[model] = true }
 
 func (f *Frozen) hour(at time.Time) *frozenHour {
@@ -144,8 +141,7 @@ func (f *Frozen) hour(at time.Time) *frozenHour {
 	return h
 }
 
-// AddFreeze adds the text of a Freeze of the UTC hours [from, to). Errors name
-// the line.
+// AddFreeze adds the text of a Freeze of the UTC hours [from, to). Errors name the line.
 func (f *Frozen) AddFreeze(from, to time.Time, text []byte) error {
 	err := freezeFormat.read(bytes.NewReader(text), func(fact Fact) error {
 		f.add(fact)
@@ -158,7 +154,7 @@ func (f *Frozen) AddFreeze(from, to time.Time, text []byte) error {
 	return nil
 }
 
-// add takes what was decided of an hour.
+// add adds a fact.
 func (f *Frozen) add(fact Fact) {
 	if fact.Supplied != "" {
 		f.Supply(fact.Hour, fact.Supplied)
@@ -167,7 +163,7 @@ func (f *Frozen) add(fact Fact) {
 	}
 }
 
-// Hours are those of which something was added, ascending.
+// Hours are the hours with facts, ascending.
 func (f *Frozen) Hours() []time.Time {
 	if f == nil {
 		return nil
@@ -180,12 +176,12 @@ func (f *Frozen) Hours() []time.Time {
 	return list
 }
 
-// Covers tells whether an hour is decided.
+// Covers returns whether an hour is frozen.
 func (f *Frozen) Covers(hour time.Time) bool {
 	return f != nil && slices.ContainsFunc(f.spans, func(s span) bool { return !hour.Before(s.from) && hour.Before(s.to) })
 }
 
-// at is what was decided of an hour; nil: it is still open.
+// at returns the facts of an hour; nil: the hour isn't frozen.
 func (f *Frozen) at(hour time.Time) *frozenHour {
 	if !f.Covers(hour) {
 		return nil
@@ -202,7 +198,7 @@ type Share struct {
 	Amount decimal.Decimal
 }
 
-// shares are the parts of an hour by tenant, and what the platform gave.
+// shares are the parts of an hour by tenant, and the platform's.
 func (h *frozenHour) shares() (list []Share, platform decimal.Decimal) {
 	for tenant, amount := range h.given {
 		if tenant == "" {
@@ -215,8 +211,7 @@ func (h *frozenHour) shares() (list []Share, platform decimal.Decimal) {
 	return list, platform
 }
 
-// Check is C7e: what an hour's owners were given and what the platform gave sum
-// to zero.
+// Check checks C7e: the parts of an hour's owners and the platform sum to zero.
 func (f *Frozen) Check() error {
 	for _, hour := range f.Hours() {
 		sum := decimal.Zero
@@ -230,9 +225,8 @@ func (f *Frozen) Check() error {
 	return nil
 }
 
-// CheckCopy compares what a tenant's usage copy says was decided of the hours
-// from from (inclusive) to to (exclusive) with what was: its part of each hour,
-// no more and no less, and no supplied hour that was not.
+// CheckCopy compares the facts in a tenant's usage copy of the hours from from (inclusive) to to (exclusive) with the
+// frozen ones: its part of each hour, no more and no less, and no supplied hour that was not.
 func (f *Frozen) CheckCopy(tenant string, from, to time.Time, text io.Reader) error {
 	given := map[int64]decimal.Decimal{}
 	for unix, hour := range f.hours {
@@ -258,7 +252,7 @@ func (f *Frozen) CheckCopy(tenant string, from, to time.Time, text io.Reader) er
 		return nil
 	})
 	if err == nil && len(given) > 0 {
-		return fmt.Errorf("its part of %d hours that were frozen is not in it", len(given))
+		return fmt.Errorf("the frozen distribution of %d hours is missing", len(given))
 	}
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 )
 
-// Effects are what an invoice is made of, in the order in which each follows
-// from those before it (R7c). Amounts are exact, in the book's currency.
+// Effects are the parts of an invoice's total, in the order in which each is computed from the previous ones (R7c).
+// Amounts are exact, in the book's currency.
 type Effects struct {
 	List          decimal.Decimal `json:"list"`
 	Profile       decimal.Decimal `json:"profile"`
@@ -24,7 +24,7 @@ type Effects struct {
 	Rounding      decimal.Decimal `json:"rounding"`
 }
 
-// The effects' names, as on lines.
+// The effects' names on lines.
 const (
 	EffectList          = "list"
 	EffectProfile       = "profile"
@@ -45,7 +45,7 @@ type Effect struct {
 	Amount decimal.Decimal
 }
 
-// Ordered are all eleven effects in their order.
+// Ordered returns all eleven effects in their order.
 func (e Effects) Ordered() []Effect {
 	return []Effect{
 		{EffectList, e.List},
@@ -74,11 +74,9 @@ func (e Effects) Sum() decimal.Decimal {
 // hourPlaces is the precision of hours on documents (R8).
 const hourPlaces = 9
 
-// Invoice is the document of one tenant and month. Amounts are exact decimals
-// without trailing zeros; the total has the currency's places, hours have 9.
-// It says nothing of when it was made: the same usage gives the same bytes.
-// Rating leaves to package invoice what follows from decisions: number, revision,
-// status, kind, and what is corrected for which reason.
+// Invoice is the document of one tenant and month. Amounts are exact decimals without trailing zeros; the total has
+// the currency's places, hours have 9. It doesn't contain the time of its creation: the same usage gives the same
+// bytes. Package invoice sets what follows from decisions: number, revision, status, kind, correction and reason.
 type Invoice struct {
 	Tenant   string  `json:"tenant"`
 	Period   string  `json:"period"`
@@ -90,32 +88,32 @@ type Invoice struct {
 	Revision int     `json:"revision"`
 	Status   string  `json:"status"`
 	Kind     string  `json:"kind"`
-	// Corrects is the number of the revision before a note, Reason why there is
-	// one; both are empty on invoices.
+	// Corrects is the number of the revision before a note, Reason the reason of the note; both are empty on
+	// invoices.
 	Corrects string `json:"corrects,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	TimeZone string `json:"time_zone"`
 	// From (inclusive) and To (exclusive) are the month's UTC hours.
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// Buckets are the tenant's GPU-hours; together they are GPUHours.
+	// Buckets are the tenant's GPU-hours by bucket; their sum is GPUHours.
 	Buckets HeldHours `json:"buckets"`
-	// UsageHash is the SHA-256, in hex, of all the invoice follows from beside
-	// the price book: its usage, supplied hours and distribution (C8, R20).
+	// UsageHash is the SHA-256, in hex, of everything from which the invoice follows besides the price book: its
+	// usage, supplied hours and distribution (C8, R20).
 	UsageHash string `json:"usage_sha256"`
 	PriceHash string `json:"price_book_sha256"`
 	Lines     []Line `json:"lines"`
-	// Content is the SHA-256, in hex, of the document's bytes; a draft's is that
-	// of the document it would be if it were finalised now.
+	// Content is the SHA-256, in hex, of the document's bytes; for a draft, of the document that it would be if it
+	// were finalised now.
 	Content string `json:"-"`
-	// Quarantined says which hours of the tenant are left out of a draft, for
-	// they can't be billed, and what to do; such a draft can't be finalised.
+	// Quarantined describes the tenant's hours that are left out of a draft because they can't be billed, and what to
+	// do; such a draft can't be finalised.
 	Quarantined string `json:"quarantined,omitempty"`
-	// Withheld is the class of what Quarantined says; empty where it says nothing.
+	// Withheld is the class of the reason in Quarantined; empty: none.
 	Withheld Reason `json:"-"`
 }
 
-// Reason is why something can't be decided; package invoice names them all.
+// Reason is why something can't be decided; package invoice lists the values.
 type Reason string
 
 // HeldHours are a tenant's GPU-hours by bucket.
@@ -125,7 +123,7 @@ type HeldHours struct {
 	Unproven Money `json:"unproven"`
 }
 
-// NewInvoice is the document of a tenant and month without usage or terms.
+// NewInvoice returns the document of a tenant and month without usage or terms.
 func NewInvoice(book *prices.Book, period Period, tenant string) Invoice {
 	zone := book.Location(tenant)
 	from, to := period.Bounds(zone)
@@ -135,7 +133,7 @@ func NewInvoice(book *prices.Book, period Period, tenant string) Invoice {
 	}.with(decimal.Zero, Effects{}, book.MinorUnit, []Line{})
 }
 
-// with is the document with its figures; places are the total's.
+// with returns the document with its figures; places are those of the total.
 func (i Invoice) with(gpuHours decimal.Decimal, effects Effects, places int32, lines []Line) Invoice {
 	held := map[string]decimal.Decimal{}
 	for _, line := range lines {
@@ -156,10 +154,8 @@ const (
 	UnitKWh         = "kwh"
 )
 
-// Line explains a part of an effect. With a unit, the amount is exactly
-// quantity × unit price; the unit is gpu_hour, profile_hour, kwh, or the
-// currency, where a share of an amount is charged, as in a discount of 0.2 on
-// 498 USD.
+// Line explains a part of an effect. With a unit, the amount is exactly quantity × unit price; the unit is gpu_hour,
+// profile_hour, kwh, or the currency if a share of an amount is charged, such as a discount of 0.2 on 498 USD.
 type Line struct {
 	Effect    string `json:"effect"`
 	Project   string `json:"project,omitempty"`
@@ -171,43 +167,40 @@ type Line struct {
 	Unit      string `json:"unit,omitempty"`
 	UnitPrice Money  `json:"unit_price,omitempty,omitzero"`
 	Amount    Money  `json:"amount"`
-	// Detail says in words what the figures cannot; nothing reads it.
+	// Detail is an explanation in words; no code reads it.
 	Detail string `json:"detail,omitempty"`
-	// TierAbove is the threshold in GPU-hours that a line of effect tier is beyond;
-	// ReportedAs the part of the GPU that the usage's profile was reported as, such as
-	// 1/7, in hours in which other reports said otherwise; else empty. A document as
-	// it was decided has neither: rate its usage again to know them.
+	// TierAbove is the threshold in GPU-hours of a line of effect tier; ReportedAs the part of the GPU as which the
+	// usage's profile was reported, such as 1/7, in hours with contradictory reports; else empty. Decided documents
+	// contain neither: rate the usage again to obtain them.
 	TierAbove  string `json:"-"`
 	ReportedAs string `json:"-"`
 }
 
-// Platform is the platform's own account, by the book's zone. List values obey
-// C7b: tenants + platform + quantity rounding = capacity.
+// Platform is the platform's own account, by the book's zone. List values obey C7b: tenants + platform + quantity
+// rounding = capacity.
 type Platform struct {
 	GPUHours Money `json:"gpu_hours"`
 	// List is the list value of the platform's rows.
 	List Money `json:"list"`
-	// QuantityRounding is what rounding quantities left to capacity, over all
-	// rows, half-even to 18 places; C7b is checked on the exact fraction.
+	// QuantityRounding is the difference caused by rounding quantities, over all rows, half-even to 18 places; C7b is
+	// checked on the exact fraction.
 	QuantityRounding Money `json:"quantity_rounding"`
-	// Distribution is minus what was given to owners.
+	// Distribution is the negative sum of the owners' parts.
 	Distribution Money `json:"distribution"`
 	EnergyMJ     Money `json:"energy_mj"`
-	// UnattributedEnergyMJ, TenantsList and CapacityList are known to who reads the
-	// ledger; Rate leaves them empty.
+	// UnattributedEnergyMJ, TenantsList and CapacityList require the ledger; Rate leaves them empty.
 	UnattributedEnergyMJ Money `json:"unattributed_energy_mj"`
 	TenantsList          Money `json:"tenants_list"`
 	CapacityList         Money `json:"capacity_list"`
 	// Lines are the list value by model and bucket.
 	Lines []Line `json:"lines"`
-	// Quarantined says which hours are left out of this account.
+	// Quarantined describes the hours that are left out of this account.
 	Quarantined string `json:"quarantined,omitempty"`
-	// Withheld is as an invoice's.
+	// Withheld is like an invoice's.
 	Withheld Reason `json:"-"`
 }
 
-// SharedHour is the distribution of one UTC hour (C7e): the owners' part and
-// the platform's, which is negative.
+// SharedHour is the distribution of one UTC hour (C7e): the owners' part and the platform's, which is negative.
 type SharedHour struct {
 	Hour     time.Time
 	Owners   decimal.Decimal
@@ -225,9 +218,8 @@ type Result struct {
 	MinorUnit int32
 }
 
-// Difference is what a tenant's month rated anew comes to beyond what was
-// rated before: a note (R17). Effects, lines, hours and total are differences,
-// lines by what they name and cost; the usage hash is the new one's.
+// Difference is the difference between a tenant's month rated again and as rated before: a note (R17). Effects,
+// lines, hours and total are differences, lines by key and price; the usage hash is the new one.
 func Difference(after, before *Invoice) Invoice {
 	return after.with(after.GPUHours.Sub(before.GPUHours.Decimal), after.Effects.sub(before.Effects), after.Total.Places(),
 		differenceOfLines(after.Lines, before.Lines))

@@ -8,58 +8,55 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Charge is one exact amount as it arises: of one UTC hour, or of the month as
-// a whole. An invoice's charges sum to its effects, and to its total.
+// Charge is one exact amount: of one UTC hour, or of the month as a whole. An invoice's charges sum to its effects,
+// and to its total. A reduction is negative.
 type Charge struct {
-	// Tenant is who is charged; empty: the platform, whose list value nobody is
-	// billed for.
+	// Tenant is who is charged; empty: the platform, whose list value isn't billed.
 	Tenant string
-	// Hour is the UTC hour; zero: the amount is of the month (fixed discount,
-	// minimum, energy, rounding).
+	// Hour is the UTC hour; zero: the amount is of the month (fixed discount, minimum, energy, rounding).
 	Hour time.Time
-	// Version is the index in the book's Versions of the prices in force; -1
-	// where the amount is of no one version.
+	// Version is the index in the book's Versions of the prices in force; -1 if the amount is not of one version.
 	Version int
 	Effect  string
 	Project string
 	Model   string
 	Profile string
 	Bucket  string
-	// SliceMS, Slices and ProfileSlices are of charges of effect list and profile.
+	// SliceMS, Slices and ProfileSlices are set for effects list and profile.
 	SliceMS       int64
 	Slices        int
 	ProfileSlices int
-	// Amount is exactly Quantity × UnitPrice where Unit is not empty.
+	// Amount is exactly Quantity × UnitPrice if Unit is not empty.
 	Quantity  decimal.Decimal
 	Unit      string
 	UnitPrice decimal.Decimal
 	Amount    decimal.Decimal
-	// TierAbove and ReportedAs are as on lines.
+	// TierAbove and ReportedAs are as in Line.
 	TierAbove, ReportedAs string
-	// Detail says in words what the figures cannot.
+	// Detail is an explanation in words.
 	Detail string
 }
 
-// times is the charge with its quantity, price and their product.
+// times returns the charge with its quantity, price and their product.
 func (c Charge) times(quantity decimal.Decimal, unit string, price decimal.Decimal) Charge {
 	c.Quantity, c.Unit, c.UnitPrice, c.Amount = quantity, unit, price, quantity.Mul(price)
 	return c
 }
 
-// of is the charge with an amount that is no product.
+// of returns the charge with an amount that is not a product.
 func (c Charge) of(amount decimal.Decimal) Charge {
 	c.Amount = amount
 	return c
 }
 
-// Negated is what takes the charge back.
+// Negated returns the charge with the opposite sign.
 func (c Charge) Negated() Charge {
 	c.SliceMS, c.Quantity, c.Amount = -c.SliceMS, c.Quantity.Neg(), c.Amount.Neg()
 	return c
 }
 
-// lineSums gathers charges by line. The key is the line without its figures, and
-// its price as text, so that equal prices of different scale are one.
+// lineSums sums charges by line. The key is the line without its figures, and its price as text, so that equal prices
+// of different scale are one.
 type lineSums map[lineKey]*lineSum
 
 type lineKey struct {
@@ -69,7 +66,7 @@ type lineKey struct {
 
 type lineSum struct{ quantity, price, amount decimal.Decimal }
 
-// charge makes a charge part of its line.
+// charge adds a charge to its line.
 func (l lineSums) charge(c Charge) {
 	l.add(Line{
 		Effect: c.Effect, Project: c.Project, Model: c.Model, Profile: c.Profile, Bucket: c.Bucket, Unit: c.Unit,
@@ -87,8 +84,7 @@ func (l lineSums) add(line Line, quantity, price, amount decimal.Decimal) {
 	l[key].amount = l[key].amount.Add(amount)
 }
 
-// sorted are the lines in the order of effects, then by what they name; lines
-// of no quantity and no amount are left out.
+// sorted returns the lines in the order of effects, then by key; without lines of no quantity and no amount.
 func (l lineSums) sorted() []Line {
 	rank := map[string]int{}
 	for i, effect := range (Effects{}).Ordered() {

@@ -7,25 +7,24 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Money is a decimal of a document: an amount in the document's currency, a price
-// in it, or a quantity. It is exact; its canonical text, also in JSON, has a number
-// of places of its own. The zero Money is none at all, and has no text; an amount of
-// zero is told from it by Valid.
+// Money is a decimal in a document: an amount in the document's currency, a price, or a quantity. It is exact; its
+// canonical text, also in JSON, has its own number of places. The zero Money is absent and has no text; Valid
+// distinguishes it from an amount of zero.
 type Money struct {
 	decimal.Decimal
 	places int32 // of the text
 }
 
-// Exact is an amount whose text has as many places as it needs.
+// Exact returns an amount whose text has as many places as necessary.
 func Exact(d decimal.Decimal) Money {
-	m, _ := ParseMoney(d.String()) // what a decimal writes is one
+	m, _ := ParseMoney(d.String()) // a decimal's text is valid
 	return m
 }
 
-// Fixed is an amount whose text has so many places.
+// Fixed returns an amount whose text has that many places.
 func Fixed(d decimal.Decimal, places int32) Money { return Money{d, places} }
 
-// ParseMoney reads a canonical text; the empty one is none.
+// ParseMoney parses a canonical text; the empty text is the zero Money.
 func ParseMoney(text string) (Money, error) {
 	if text == "" {
 		return Money{}, nil
@@ -37,10 +36,10 @@ func ParseMoney(text string) (Money, error) {
 	return Money{d, max(0, -d.Exponent())}, nil
 }
 
-// Valid tells an amount, zero included, from none.
+// Valid returns whether the amount is present; it may be zero.
 func (m Money) Valid() bool { return m != Money{} }
 
-// Equal tells whether both are the same amount with the same text.
+// Equal returns whether both have the same amount and text.
 func (m Money) Equal(o Money) bool { return m.Decimal.Equal(o.Decimal) && m.String() == o.String() }
 
 // Places is the number of places of the text.
@@ -60,7 +59,7 @@ func (m Money) MarshalJSON() ([]byte, error) { return json.Marshal(m.String()) }
 // MarshalText writes the canonical text.
 func (m Money) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalJSON reads a text.
+// UnmarshalJSON parses a text.
 func (m *Money) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
@@ -69,7 +68,7 @@ func (m *Money) UnmarshalJSON(data []byte) error {
 	return m.UnmarshalText([]byte(text))
 }
 
-// UnmarshalText reads a canonical text.
+// UnmarshalText parses a canonical text.
 func (m *Money) UnmarshalText(text []byte) (err error) {
 	*m, err = ParseMoney(string(text))
 	return err

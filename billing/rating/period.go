@@ -13,14 +13,13 @@ type Period struct {
 	Month time.Month
 }
 
-// The years whose months can be asked for: those that ClickHouse's DateTime
-// holds whole in every zone.
+// The years of valid periods: those that ClickHouse's DateTime covers completely in every zone.
 const (
 	minYear = 1971
 	maxYear = 2105
 )
 
-// ParsePeriod reads a month such as "2026-03".
+// ParsePeriod parses a month such as "2026-03".
 func ParsePeriod(text string) (Period, error) {
 	at, err := time.Parse("2006-01", text)
 	if err != nil {
@@ -32,13 +31,13 @@ func ParsePeriod(text string) (Period, error) {
 	return Period{at.Year(), at.Month()}, nil
 }
 
-// PeriodOf is the month an instant lies in, in a zone.
+// PeriodOf is the month that contains an instant, in a zone.
 func PeriodOf(at time.Time, zone *time.Location) Period {
 	local := at.In(zone)
 	return Period{local.Year(), local.Month()}
 }
 
-// Periods are the months that instants lie in, in any of the zones, ascending.
+// Periods are the months that contain the instants, in any of the zones, ascending.
 func Periods(at []time.Time, zones []*time.Location) []Period {
 	var out []Period
 	for _, t := range at {
@@ -63,18 +62,18 @@ func (p Period) String() string {
 	return fmt.Sprintf("%04d-%02d", p.Year, int(p.Month))
 }
 
-// margin is more than any zone is away from UTC.
+// margin is greater than any zone's offset from UTC.
 const margin = 24 * time.Hour
 
-// Range is every UTC hour that lies in the month in some zone: from
-// (inclusive) a day before the UTC month to (exclusive) a day after it.
+// Range is every UTC hour that is in the month in some zone: from (inclusive) a day before the UTC month to
+// (exclusive) a day after it.
 func (p Period) Range() (from, to time.Time) {
 	start := time.Date(p.Year, p.Month, 1, 0, 0, 0, 0, time.UTC)
 	return start.Add(-margin), start.AddDate(0, 1, 0).Add(margin)
 }
 
-// Hours are the UTC hours that start in the month in a zone, ascending (R17).
-// Only those within margin of the UTC month's ends need the zone's calendar.
+// Hours are the UTC hours that start in the month in a zone, ascending (R17). Only those within margin of the UTC
+// month's ends need the zone's calendar.
 func (p Period) Hours(zone *time.Location) []time.Time {
 	from, to := p.Range()
 	hours := make([]time.Time, 0, 745)

@@ -9,12 +9,11 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 )
 
-// places is the precision of quantities and of prorated and distributed
-// amounts (R8).
+// places is the precision of quantities and of prorated and distributed amounts (R8).
 const places = 9
 
-// gpuHours is slice_ms ÷ (slices × 3,600,000), half-even to 9 places, and
-// what that leaves to the exact value: rest ÷ (9 × slices) of 1e-9 GPU-hours.
+// gpuHours is slice_ms ÷ (slices × 3,600,000), half-even to 9 places, and the rounding difference to the exact value:
+// rest ÷ (9 × slices) of 1e-9 GPU-hours.
 func gpuHours(sliceMS int64, slices int) (quantity decimal.Decimal, rest int64) {
 	// 1e9 ÷ 3.6e6 = 2500 ÷ 9 keeps the product in 64 bits up to maxSliceMS.
 	denominator := 9 * int64(slices)
@@ -38,7 +37,7 @@ func roundFraction(numerator decimal.Decimal, denominator int64) decimal.Decimal
 	return prices.RoundRat(exact, places)
 }
 
-// platformAccount gathers what is the platform's, by the book's zone.
+// platformAccount accumulates the platform's account, by the book's zone.
 type platformAccount struct {
 	month    *month
 	gpuHours decimal.Decimal
@@ -90,8 +89,8 @@ func (p *platformAccount) finish() Platform {
 	}
 }
 
-// rests sums what rounding quantities left over, by slices and rate: rest ÷
-// (9 × slices) of 1e-9 GPU-hours (see gpuHours).
+// rests sums the rounding differences of quantities, by slices and rate: rest ÷ (9 × slices) of 1e-9 GPU-hours (see
+// gpuHours).
 type rests map[restKey]*big.Int
 
 type restKey struct {

@@ -14,43 +14,41 @@ import (
 	"github.com/gputally/gputally/internal/fault"
 )
 
-// Options change how usage is read.
+// Options are variants of rating.
 type Options struct {
-	// Simulate takes an hour without platform rows of a model as supplied: a
-	// usage file made by hand rarely states free time. The ledger always does.
+	// Simulate treats an hour without platform rows of a model as supplied: a usage file made by hand rarely contains
+	// free time. The ledger always does.
 	Simulate bool
-	// Observe is told every charge as it arises, hours in their order; nil:
-	// nobody is. It must not keep the rater waiting.
+	// Observe is called with every charge, in the order of hours; nil: none. It must not block.
 	Observe func(Charge)
-	// Copy is where a tenant's usage copy goes; nil, or nil for a tenant: only
-	// its hash is taken.
+	// Copy returns the destination of a tenant's usage copy; nil, or nil for a tenant: only its hash is computed.
 	Copy func(tenant string) io.Writer
-	// Frozen decides distribution and supply of the hours it covers; nil: the
-	// rows decide. An hour that it has something for must be added, rows or not.
+	// Frozen has distribution and supply of the hours it covers; nil: the rows determine them. Every hour with facts
+	// in it must be added, with or without rows.
 	Frozen *Frozen
 
 	// only rates one tenant; empty: all.
 	only string
 }
 
-// rates tells whether a tenant is one to rate.
+// rates returns whether a tenant is to be rated.
 func (o Options) rates(tenant string) bool { return o.only == "" || o.only == tenant }
 
-// MissingModelError is usage of a model the price book has no rate for.
+// MissingModelError is usage of a model for which the price book has no rate.
 type MissingModelError struct {
 	Model string
-	// Hour is the first one with usage of it.
+	// Hour is the first hour with such usage.
 	Hour time.Time
-	// Version is the effective hour of the version in force then.
+	// Version is the effective hour of the version then in force.
 	Version time.Time
 	// Book is the price book's name.
 	Book string
 }
 
-// Class is fault.Conflict: the price book stands against it.
+// Class is fault.Conflict, with the price book.
 func (*MissingModelError) Class() fault.Class { return fault.Conflict }
 
-// Error says which model to add where.
+// Error contains which model to add where.
 func (e *MissingModelError) Error() string {
 	return fmt.Sprintf("price model %q at %s: %s has no rate for it in the version effective %s; "+
 		"add it under models with a gpu_hour",
@@ -65,25 +63,24 @@ type BeforeBookError struct {
 	Book string
 }
 
-// Class is fault.Conflict: the price book stands against it.
+// Class is fault.Conflict, with the price book.
 func (*BeforeBookError) Class() fault.Class { return fault.Conflict }
 
-// Error says where the book would have to begin.
+// Error contains from when on the book needs a version.
 func (e *BeforeBookError) Error() string {
 	return fmt.Sprintf("rate usage at %s: %s starts at %s; add a version that is effective by then",
 		e.Hour.Format(time.RFC3339), e.Book, e.Start.Format(time.RFC3339))
 }
 
-// NoRate tells whether usage can't be rated for want of a rate.
+// NoRate returns whether usage can't be rated because a rate is missing.
 func NoRate(err error) bool {
 	_, missing := errors.AsType[*MissingModelError](err)
 	_, before := errors.AsType[*BeforeBookError](err)
 	return missing || before
 }
 
-// Rate rates a month of usage. Rows may lie outside of the month: each counts
-// for the tenants in whose zone its hour starts in it. Errors name the row's
-// tenant, project, model and hour; all models without a rate are named at once.
+// Rate rates a month of usage. Rows may be outside the month: each counts for the tenants in whose zone its hour
+// starts in it. Errors name the row's tenant, project, model and hour, and all models without a rate.
 func Rate(book *prices.Book, period Period, rows []Row, options Options) (*Result, error) {
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b Row) int { return a.Hour.Compare(b.Hour) })
@@ -101,8 +98,7 @@ func Rate(book *prices.Book, period Period, rows []Row, options Options) (*Resul
 	return rater.Finish()
 }
 
-// Rater rates a month hour by hour; its memory depends on tenants and prices,
-// not on the number of hours.
+// Rater rates a month hour by hour; its memory depends on tenants and prices, not on the number of hours.
 type Rater struct {
 	book     *prices.Book
 	period   Period
@@ -117,7 +113,7 @@ type Rater struct {
 	last     time.Time
 }
 
-// NewRater is a rater without usage.
+// NewRater returns a rater without usage.
 func NewRater(book *prices.Book, period Period, options Options) *Rater {
 	r := &Rater{
 		book: book, period: period, options: options,
@@ -126,7 +122,7 @@ func NewRater(book *prices.Book, period Period, options Options) *Rater {
 	}
 	observePlatform := options.Observe
 	if options.only != "" {
-		observePlatform = nil // of its account a tenant's rows say nothing
+		observePlatform = nil // a tenant's rows don't determine the platform's account
 	}
 	r.platform = newPlatformAccount(r.month(""), observePlatform)
 	for _, version := range book.Versions {
@@ -167,18 +163,18 @@ type priced struct {
 	rest     int64           // see gpuHours
 	rate     decimal.Decimal // of a whole GPU
 	list     decimal.Decimal
-	// reportedAs is the part of the GPU that the profile is by this row, where other
-	// rows of its hour say otherwise; else empty.
+	// reportedAs is the part of the GPU that the profile is according to this row, if other rows of its hour
+	// contradict; else empty.
 	reportedAs string
-	// profilePrice is set where the profile has a price of its own.
+	// profilePrice is set if the profile has a price of its own.
 	profilePrice decimal.Decimal
 	byProfile    bool
 }
 
-// AddHour rates all rows of one UTC hour; hours come in ascending order.
+// AddHour rates all rows of one UTC hour; hours must ascend.
 func (r *Rater) AddHour(hour time.Time, rows []Row) error {
 	if !r.last.IsZero() && !hour.After(r.last) {
-		return fmt.Errorf("rate hour %s: it does not come after %s", hour.Format(time.RFC3339), r.last.Format(time.RFC3339))
+		return fmt.Errorf("rate hour %s: it is not after %s", hour.Format(time.RFC3339), r.last.Format(time.RFC3339))
 	}
 	r.last = hour
 	merged, err := merge(rows)
@@ -214,8 +210,7 @@ func (r *Rater) AddHour(hour time.Time, rows []Row) error {
 	return nil
 }
 
-// frozenIn tells whether an hour lies in the month of a tenant that was given
-// a part of it.
+// frozenIn returns whether an hour is in the month of a tenant that was given a part of it.
 func (r *Rater) frozenIn(hour time.Time) bool {
 	frozen := r.options.Frozen.at(hour)
 	if frozen == nil {
@@ -229,14 +224,13 @@ func (r *Rater) frozenIn(hour time.Time) bool {
 	return false
 }
 
-// reservedIn tells whether an hour lies in the month of a tenant that may
-// have a reservation, which looks at everybody's usage.
+// reservedIn returns whether an hour is in the month of a tenant with a reservation, which depends on everybody's
+// usage.
 func (r *Rater) reservedIn(hour time.Time) bool {
 	return slices.ContainsFunc(r.reserved, func(tenant string) bool { return r.month(tenant).has(hour) })
 }
 
-// price values the rows of an hour; false when a model has no rate, which
-// Finish will report.
+// price values the rows of an hour; false if a model has no rate, which Finish reports.
 func (r *Rater) price(hour time.Time, at int, rows []Row) ([]priced, bool, error) {
 	version := &r.book.Versions[at]
 	values := make([]priced, 0, len(rows))
@@ -261,7 +255,7 @@ func (r *Rater) price(hour time.Time, at int, rows []Row) ([]priced, bool, error
 	return values, complete, nil
 }
 
-// priceRow values a row; false when its model has no rate.
+// priceRow values a row; false if its model has no rate.
 func priceRow(version *prices.Version, row Row) (value priced, known bool, err error) {
 	model, known := version.Models[row.Model]
 	if !known {
@@ -292,7 +286,7 @@ func (r *Rater) charge(hour time.Time, at int, values []priced) {
 	}
 }
 
-// Finish is the month's result. It fails when a model had no rate.
+// Finish returns the month's result. It fails if a model had no rate.
 func (r *Rater) Finish() (*Result, error) {
 	if len(r.missing) > 0 {
 		all := make([]error, 0, len(r.missing))
@@ -316,8 +310,7 @@ func (r *Rater) Finish() (*Result, error) {
 	return result, nil
 }
 
-// billedTenants have usage, or a minimum or a reservation in a version in
-// force during their month; sorted.
+// billedTenants have usage, or a minimum or a reservation in a version in force during their month; sorted.
 func (r *Rater) billedTenants() []string {
 	if r.options.only != "" {
 		return []string{r.options.only}

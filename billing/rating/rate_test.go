@@ -186,7 +186,7 @@ func TestAddHourWantsHoursInOrder(t *testing.T) {
 	if err := rater.AddHour(march.Add(time.Hour), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := rater.AddHour(march, nil); err == nil || !strings.Contains(err.Error(), "does not come after") {
+	if err := rater.AddHour(march, nil); err == nil || !strings.Contains(err.Error(), "is not after") {
 		t.Errorf("error = %v, want the order named", err)
 	}
 	if err := rater.AddHour(march.Add(2*time.Hour), []Row{held(func(*Row) {})}); err == nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 )
 
-// RateCopy rates a tenant's month from its usage copy alone: usage, frozen
-// distribution and supplied hours are all in it. The invoice's UsageHash is
-// that of the copy again. observe may be nil.
+// RateCopy rates a tenant's month from its usage copy alone, which contains usage, frozen distribution and supplied
+// hours. The invoice's UsageHash is the copy's hash again. observe may be nil.
 func RateCopy(book *prices.Book, period Period, tenant string, from io.Reader, observe func(Charge)) (*Invoice, error) {
 	rater := NewRater(book, period, Options{Frozen: NewFrozen(), Observe: observe, only: tenant})
 	zone := rater.month(tenant)
@@ -35,7 +34,7 @@ func RateCopy(book *prices.Book, period Period, tenant string, from io.Reader, o
 	return &result.Invoices[0], nil
 }
 
-// copiedHour gathers an hour of a copy, in which hours ascend.
+// copiedHour collects an hour of a copy, in which hours ascend.
 type copiedHour struct {
 	rater  *Rater
 	tenant string
@@ -67,18 +66,17 @@ func (h *copiedHour) rate() error {
 	return h.rater.AddHour(h.hour, h.rows)
 }
 
-// Recopy writes what a tenant's usage copy would be today: the usage of today
-// with what an earlier copy says was decided of its hours (R17).
+// Recopy writes a tenant's usage copy as of today: the current usage with an earlier copy's frozen facts (R17).
 type Recopy struct {
 	zone    *month
 	tenant  string
 	decided []Fact // of the earlier copy, hours ascending
 	writer  *copyWriter
-	own     []Row // the tenant's of an hour; merge keeps none of it
+	own     []Row // the tenant's rows of an hour; merge keeps none of it
 }
 
-// NewRecopy takes what was decided from the earlier copy and writes to to,
-// which may be nil: then only the hash is taken.
+// NewRecopy reads the frozen facts from the earlier copy and writes to to, which may be nil: then only the hash is
+// computed.
 func NewRecopy(book *prices.Book, period Period, tenant string, earlier io.Reader, to io.Writer) (*Recopy, error) {
 	r := &Recopy{zone: newMonth(period, book.Location(tenant)), tenant: tenant, writer: newCopyWriter(to)}
 	err := ReadCopy(tenant, earlier, func(fact Fact) error {
@@ -90,7 +88,7 @@ func NewRecopy(book *prices.Book, period Period, tenant string, earlier io.Reade
 	return r, err
 }
 
-// AddHour adds the tenant's rows out of all of an hour's, hours ascending.
+// AddHour adds the tenant's rows among all rows of an hour, hours ascending.
 func (r *Recopy) AddHour(hour time.Time, rows []Row) error {
 	if !r.zone.has(hour) {
 		return nil
@@ -113,7 +111,7 @@ func (r *Recopy) AddHour(hour time.Time, rows []Row) error {
 	return nil
 }
 
-// decide writes what was decided of the hours before one, or up to it.
+// decide writes the facts of the hours before one, or up to it.
 func (r *Recopy) decide(hour time.Time, including bool) {
 	for len(r.decided) > 0 {
 		fact := r.decided[0]
@@ -125,7 +123,7 @@ func (r *Recopy) decide(hour time.Time, including bool) {
 	}
 }
 
-// Finish is the usage hash, once all hours were added.
+// Finish returns the usage hash, once all hours were added.
 func (r *Recopy) Finish() (usageHash string, err error) {
 	for _, fact := range r.decided {
 		r.writer.add(fact)

@@ -17,10 +17,9 @@ import (
 	"github.com/gputally/gputally/internal/bounded"
 )
 
-// Row is usage of one key in one UTC hour; rows of one key are added before
-// anything is rounded (R8). An empty tenant is the platform. Where reports of an
-// hour disagree about how many slices a profile has, each number is a key of its
-// own: GPU-hours don't depend on it, a profile's own price does.
+// Row is usage of one key in one UTC hour; rows with one key are added before anything is rounded (R8). An empty
+// tenant is the platform. If reports of an hour contradict each other about a profile's slices, each number is a key
+// of its own: GPU-hours don't depend on it, but a profile's own price does.
 type Row struct {
 	// Hour is the start of the UTC hour.
 	Hour    time.Time
@@ -29,9 +28,9 @@ type Row struct {
 	Model   string
 	// Profile is the MIG profile, empty for a whole GPU.
 	Profile string
-	// ProfileSlices are the profile's compute slices; 0 where there is no profile.
+	// ProfileSlices are the profile's compute slices; 0: no profile.
 	ProfileSlices int
-	// Slices are the GPU's.
+	// Slices is the number of slices of the GPU.
 	Slices int
 	// Bucket is active, idle or unproven for a tenant; free, stranded,
 	// unhealthy or unobserved for the platform.
@@ -42,7 +41,7 @@ type Row struct {
 	EnergyMJ int64
 }
 
-// The buckets that rules of money tell apart (docs/reference/price-book.md).
+// The buckets with different rules for money (docs/reference/price-book.md).
 const (
 	bucketActive     = "active"
 	bucketIdle       = "idle"
@@ -59,7 +58,7 @@ const maxSliceMS = int64(3_600_000_000_000_000)
 // maxEnergyMJ keeps sums within an hour in 64 bits: 27 GWh in one row.
 const maxEnergyMJ = int64(100_000_000_000_000_000)
 
-// key is what rows are merged by, within an hour.
+// key is the key by which rows are merged within an hour.
 type key struct {
 	tenant, project, model, profile, bucket string
 	profileSlices                           int
@@ -69,8 +68,7 @@ func (r Row) key() key {
 	return key{r.Tenant, r.Project, r.Model, r.Profile, r.Bucket, r.ProfileSlices}
 }
 
-// ReportedAs is the part of the GPU that a profile is by the row, such as 1/7;
-// empty for a whole GPU.
+// ReportedAs is the part of the GPU that a profile is according to the row, such as 1/7; empty for a whole GPU.
 func (r Row) ReportedAs() string {
 	if r.ProfileSlices == 0 || r.Slices == 0 {
 		return ""
@@ -78,8 +76,8 @@ func (r Row) ReportedAs() string {
 	return big.NewRat(int64(r.ProfileSlices), int64(r.Slices)).RatString()
 }
 
-// Apart tells of each of an hour's rows, in the order of merged ones, whether
-// another one differs from it in the profile's number of slices alone.
+// Apart returns for each of an hour's rows, in the order of merged ones, whether another one differs from it only in
+// the profile's number of slices.
 func Apart(rows []Row) []bool {
 	apart := make([]bool, len(rows))
 	for i := 1; i < len(rows); i++ {
@@ -92,7 +90,7 @@ func Apart(rows []Row) []bool {
 	return apart
 }
 
-// owner is the tenant's name as people read it.
+// owner is the tenant's name for display.
 func (r Row) owner() string {
 	if r.Tenant == "" {
 		return "the platform"
@@ -129,8 +127,8 @@ func (r Row) failf(format string, args ...any) error {
 		r.owner(), r.Project, r.Model, r.Profile, r.Hour.UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
 }
 
-// Billable tells why the rows of an hour can't be rated: a sum beyond what fits
-// quantities, a profile of no size, or GPUs of two sizes in one key.
+// Billable returns why the rows of an hour can't be rated: a sum out of range, a profile without a size, or GPUs of
+// two sizes in one key.
 func Billable(rows []Row) error {
 	for _, row := range rows {
 		if row.Profile != "" && row.ProfileSlices == 0 {
@@ -141,8 +139,8 @@ func Billable(rows []Row) error {
 	return err
 }
 
-// Unpriced are the models that an hour's rows use and the book has no rate for, by
-// name, once each. Before the book's first version nothing is priced: none.
+// Unpriced returns the models in an hour's rows for which the book has no rate, by name, once each. Before the book's
+// first version nothing is priced: none.
 func Unpriced(book *prices.Book, hour time.Time, rows []Row) []*MissingModelError {
 	at := book.At(hour)
 	if at < 0 {
@@ -199,20 +197,19 @@ func merge(rows []Row) ([]Row, error) {
 // byteOrderMark is U+FEFF in UTF-8.
 const byteOrderMark = "\ufeff"
 
-// csvColumns are those of a usage file, in their order (docs/how-to/publish-prices.md).
+// csvColumns are the columns of a usage file, in their order (docs/how-to/publish-prices.md).
 var csvColumns = []string{
 	"hour", "tenant", "project", "model", "profile", "profile_slices", "slices", "bucket",
 	"slice_ms", "energy_mj",
 }
 
-// ReadCSV reads a usage file for simulation: RFC 4180, the header is exactly
-// the columns hour, tenant, project, model, profile, profile_slices, slices,
-// bucket, slice_ms, energy_mj; a byte order mark before it, as spreadsheets
-// write one, is skipped. Errors name line, column and value.
+// ReadCSV reads a usage file for simulation: RFC 4180, the header is exactly the columns hour, tenant, project,
+// model, profile, profile_slices, slices, bucket, slice_ms, energy_mj; a byte order mark before it, as written by
+// spreadsheets, is skipped. Errors name line, column and value.
 func ReadCSV(r io.Reader) ([]Row, error) {
 	buffered := bufio.NewReader(r)
 	if mark, err := buffered.Peek(len(byteOrderMark)); err == nil && string(mark) == byteOrderMark {
-		_, _ = buffered.Discard(len(byteOrderMark)) // they have been read already
+		_, _ = buffered.Discard(len(byteOrderMark)) // already read
 	}
 	reader := bounded.NewCSV(buffered)
 	reader.ReuseRecord = true

@@ -85,7 +85,7 @@ func Load(ctx context.Context, db Store, o *Options) (*State, error) {
 		Revision uint64    `ch:"revision"`
 	}
 	if err := db.Select(ctx, &published, selectPublished, by...); err != nil {
-		return nil, fmt.Errorf("read hours of %s: %w", o.Cluster, err)
+		return nil, fmt.Errorf("read published hours of cluster %q: %w", o.Cluster, err)
 	}
 	for _, r := range published {
 		at := nodeHour{r.Node, r.Hour.UnixMilli()}

@@ -138,7 +138,7 @@ func TestCorrectedAccountingAdjustsFinalisedMonths(t *testing.T) {
 		t.Errorf("adjustments after the notes: %+v", pending)
 	}
 	if got := programtest.Invoke(t, "invoice", "note", "--data", data, "--period", "2026-03", "--tenant",
-		"geo"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "its usage is what it was") {
+		"geo"); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "its usage hasn't changed") {
 		t.Errorf("a note for geo, which nobody corrected: got %+v", got)
 	}
 	checks := programtest.MustVerify(t, data)
