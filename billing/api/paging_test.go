@@ -165,9 +165,9 @@ func TestCursorsBelongToTheirQuery(t *testing.T) {
 	for path, want := range map[string]string{
 		"/api/v1/tenants?tenant=a&cursor=" + next:                            "of another query",
 		"/api/v1/price-books?cursor=" + next:                                 "of another query",
-		"/api/v1/tenants?cursor=" + next[:len(next)-2]:                       "cut or altered",
-		"/api/v1/tenants?cursor=x":                                           "cut or altered",
-		"/api/v1/tenants?cursor=!!!!":                                        "cut or altered",
+		"/api/v1/tenants?cursor=" + next[:len(next)-2]:                       "truncated or altered",
+		"/api/v1/tenants?cursor=x":                                           "truncated or altered",
+		"/api/v1/tenants?cursor=!!!!":                                        "truncated or altered",
 		"/api/v1/tenants?cursor=" + strings.Repeat("A", 2001):                "length",
 		"/api/v1/usage?from=2026-03-01&to=2026-03-02&by=hour&cursor=" + next: "of another query",
 	} {

@@ -13,23 +13,19 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// header names the columns; text first, then numbers. quantity is in unit,
-// amounts are in currency. Where unit is not empty, amount is exactly
-// quantity × unit_price.
+// header has the columns' names; text first, then numbers. quantity is in unit, amounts are in currency. If unit is
+// not empty, amount is exactly quantity × unit_price.
 var header = []string{
 	"period", "invoice", "status", "tenant", "effect", "project", "model", "profile", "sku", "bucket",
 	"quantity", "unit", "unit_price", "amount", "currency", "detail",
 }
 
-// WriteChargeback writes a month's invoices as CSV: a header, then a row per
-// line, tenants in code-point order and effects in theirs. A tenant who owes
-// nothing has no rows. The platform's account follows, with the status
-// StatusPlatform and neither invoice nor tenant: its list value by model and
-// bucket, what rounding quantities left, and what was distributed to owners.
-// Hours that are left out of a document, since they can't be billed or their model
-// has no rate, are one row of 0 with the effect left_out, which says why in detail.
-// The list rows of tenants and platform and the rounding sum to the capacity's
-// list value (C7b); rows of tenants alone sum to the invoices.
+// WriteChargeback writes a month's invoices as CSV: a header, then a row per line, tenants in code-point order and
+// effects in their order. A tenant who owes nothing has no rows. The platform's account follows, with the status
+// StatusPlatform and neither invoice nor tenant: its list value by model and bucket, the rounding of quantities, and
+// the distribution to owners. Hours that are left out of a document, since they can't be billed or their model has no
+// rate, are one row of 0 with the effect left_out and the reason in detail. The list rows of tenants and platform and
+// the rounding sum to the capacity's list value (C7b); rows of tenants alone sum to the invoices.
 func WriteChargeback(w io.Writer, month *invoice.Month) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true // RFC 4180, section 2
@@ -62,14 +58,14 @@ func leftOut(says string) []invoice.Line {
 	return []invoice.Line{{Effect: "left_out", Amount: rating.Exact(decimal.Zero), Detail: says}}
 }
 
-// StatusPlatform marks rows that are nobody's to pay.
+// StatusPlatform marks the platform's rows, which nobody pays.
 const StatusPlatform = "platform"
 
 func platformOf(month *invoice.Month) *invoice.Invoice {
 	return &invoice.Invoice{Period: month.Period, Status: StatusPlatform, Currency: month.Currency}
 }
 
-// platformLines are the account's lines; amounts of nothing are left out.
+// platformLines are the account's lines, without amounts of zero.
 func platformLines(p *invoice.Platform) []invoice.Line {
 	lines := slices.Concat(leftOut(p.Quarantined), p.Lines)
 	for _, line := range []invoice.Line{

@@ -11,13 +11,13 @@ import (
 	"github.com/gputally/gputally/internal/files"
 )
 
-// Folder holds exports inside of the data directory.
+// Folder is the subdirectory of the data directory for exports.
 const Folder = "export"
 
-// Chargeback writes a month into dir/export/chargeback-2026-10.csv and returns
-// the file's path. An older export of the month is replaced as a whole.
+// Chargeback writes a month into dir/export/chargeback-2026-10.csv and returns the file's path. An older export of
+// the month is replaced atomically.
 func Chargeback(dir string, month *invoice.Month) (path string, err error) {
-	// The period becomes part of a path: it must be a month and nothing else.
+	// The period becomes part of a path, so it must be a valid month.
 	period, err := rating.ParsePeriod(month.Period)
 	if err != nil {
 		return "", fmt.Errorf("export chargeback: %w", err)

@@ -192,7 +192,7 @@ func TestR5NotesAreNotDecidedOnALedgerThatLostHours(t *testing.T) {
 	finalise(t, invoicetest.Open(t, db, parse(t, registerBook), b))
 	r := invoicetest.Open(t, emptyLedger(t), parse(t, registerBook), b)
 	found := adjustments(t, r, "2026-03")
-	if len(found) != 2 || found[0].Closed || !strings.Contains(found[0].Open, "fewer batches") {
+	if len(found) != 2 || found[0].Closed || !strings.Contains(found[0].Open, "fewer inputs") {
 		t.Errorf("adjustments %+v, want none that can be decided", found)
 	}
 	var conflict *invoice.ConflictError

@@ -45,7 +45,7 @@ func (b *bill) lines() iter.Seq[*invoice.Line] {
 
 func (b *bill) draft() bool { return b.Status == invoice.StatusDraft }
 
-// TotalName is what the first document's total is called.
+// TotalName is the label of the first document's total.
 func (b *bill) TotalName() string {
 	if b.draft() {
 		return "Draft total"
@@ -58,7 +58,7 @@ func (b *bill) Net() decimal.Decimal {
 	return b.sum(func(of *invoice.Invoice) decimal.Decimal { return of.Total.Decimal })
 }
 
-// NetHours are the invoice's GPU-hours, as its notes left them.
+// NetHours are the invoice's GPU-hours, as corrected by its notes.
 func (b *bill) NetHours() decimal.Decimal {
 	return b.sum(func(of *invoice.Invoice) decimal.Decimal { return of.GPUHours.Decimal })
 }
@@ -71,7 +71,7 @@ func (b *bill) sum(figure func(*invoice.Invoice) decimal.Decimal) decimal.Decima
 	return total
 }
 
-// Held are the GPU-hours by bucket, as the list lines of all documents have them.
+// Held are the GPU-hours by bucket in the list lines of all documents.
 func (b *bill) Held() (h hours) {
 	for l := range b.lines() {
 		if l.Effect != rating.EffectList {
@@ -86,11 +86,11 @@ func (b *bill) Held() (h hours) {
 	return h
 }
 
-// driftHours is how far ledger and documents may be apart before a page says
-// so: each rating row of a document is rounded.
+// driftHours is the difference of ledger and documents from which on a page reports it: each rating row of a document
+// is rounded.
 var driftHours = decimal.New(1, -3)
 
-// stillSays tells whether the documents have the ledger's time by bucket.
+// stillSays returns whether the documents have the ledger's time by bucket.
 func (b *bill) stillSays(ledger hours) bool {
 	billed := b.Held()
 	for i := range heldBuckets {
@@ -107,8 +107,8 @@ func (b *bill) Money(d decimal.Decimal) string { return money(d, b.Total.Places(
 // exact is an amount of a line or an effect.
 func (b *bill) exact(d decimal.Decimal) string { return number(d, max(exactPlaces, b.Total.Places())) }
 
-// IdleCost is what idle time costs by all documents: its list value or profile
-// price, and its surcharge, before tiers and discounts.
+// IdleCost is the cost of idle time in all documents: its list value or profile price, and its surcharge, before
+// tiers and discounts.
 func (b *bill) IdleCost() decimal.Decimal {
 	cost := decimal.Zero
 	for l := range b.lines() {

@@ -2,8 +2,7 @@ package statement
 
 import "github.com/shopspring/decimal"
 
-// bucket is one of the seven, as pages show it. Name is also the class of its
-// colour.
+// bucket is one of the seven buckets with its texts. Name is also the class of its colour.
 type bucket struct{ Name, Title, Meaning string }
 
 var allBuckets = []bucket{
@@ -18,7 +17,7 @@ var allBuckets = []bucket{
 
 var heldBuckets, platformBuckets = allBuckets[:3], allBuckets[3:]
 
-// idle is the bucket that is waste.
+// idle is the name of the bucket that is waste.
 const idle = "idle"
 
 // hours are GPU-hours by bucket, and the energy of that time in millijoules.
@@ -34,7 +33,7 @@ func (h *hours) add(other hours) {
 	h.energyMJ = h.energyMJ.Add(other.energyMJ)
 }
 
-// Of are those of the bucket of a name.
+// Of are the hours of a bucket.
 func (h hours) Of(name string) decimal.Decimal {
 	for i := range allBuckets {
 		if allBuckets[i].Name == name {
@@ -52,8 +51,8 @@ func (h hours) sum(buckets []bucket) decimal.Decimal {
 	return total
 }
 
-// Held are those of an owner.
+// Held are the hours of the owner's buckets.
 func (h hours) Held() decimal.Decimal { return h.sum(heldBuckets) }
 
-// All are those of all seven buckets.
+// All are the hours of all seven buckets.
 func (h hours) All() decimal.Decimal { return h.sum(allBuckets) }

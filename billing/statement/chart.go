@@ -7,7 +7,7 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Measures of a chart in its own units; its text is sized by the style sheet.
+// Sizes of a chart in its own units; its text is sized by the style sheet.
 const (
 	chartWidth  = 720
 	chartHeight = 220
@@ -15,8 +15,7 @@ const (
 	plotBottom  = 190
 	plotRight   = 716
 	ticks       = 4
-	// perDigit is the room of a character of the axis on a small screen, where
-	// text is largest.
+	// perDigit is the width of a character of the axis on a small screen, where text is largest.
 	perDigit = 11
 	widest   = 64 // of a bar
 )
@@ -25,7 +24,7 @@ const (
 type column struct {
 	label string // below the bar
 	long  string // in the table and the tooltip
-	minor bool   // its label gives way where there is no room
+	minor bool   // its label is dropped if there is no space
 	hours hours
 }
 
@@ -74,8 +73,7 @@ func newChart(id, title, first string, buckets []bucket, columns []column) *char
 	return c
 }
 
-// axisTop is the next of 1, 2, 4, 6, 8 and 10 times a power of ten: its quarters
-// are short numbers.
+// axisTop is the next of 1, 2, 4, 6, 8 and 10 times a power of ten, so that its quarters are short numbers.
 func axisTop(greatest decimal.Decimal) decimal.Decimal {
 	if !greatest.IsPositive() {
 		return decimal.NewFromInt(1)
@@ -102,7 +100,7 @@ func (c *chart) addTicks(top decimal.Decimal) {
 func (c *chart) addColumn(at, count int, col column, buckets []bucket, top decimal.Decimal) {
 	step := decimal.NewFromInt(int64(plotRight-c.Left)).DivRound(decimal.NewFromInt(int64(count)), 4)
 	left := decimal.NewFromInt(int64(c.Left)).Add(step.Mul(decimal.NewFromInt(int64(at))))
-	gap := decimal.Max(step.Mul(decimal.New(2, -1)), step.Sub(decimal.NewFromInt(widest))) // on both sides together
+	gap := decimal.Max(step.Mul(decimal.New(2, -1)), step.Sub(decimal.NewFromInt(widest))) // total of both sides
 	y := decimal.NewFromInt(plotBottom)
 	row := []string{col.long}
 	for _, b := range buckets {
@@ -125,8 +123,7 @@ func (c *chart) addColumn(at, count int, col column, buckets []bucket, top decim
 	})
 }
 
-// describe says in words what the chart shows: from when to when, how much
-// together, and where the most is.
+// describe describes the chart in words: its range, its total, and its maximum.
 func describe(unit string, buckets []bucket, columns []column) string {
 	if len(columns) == 0 {
 		return "There is nothing to show."
@@ -149,21 +146,21 @@ func describe(unit string, buckets []bucket, columns []column) string {
 // splitWidth is the length of a bar in its own units.
 const splitWidth = 1000
 
-// part is a piece of a horizontal bar and a row of its legend.
+// part is a segment of a horizontal bar and a row of its legend.
 type part struct {
 	bucket
-	Hours, Share, Value string // Value is the list value, where it is known
+	Hours, Share, Value string // Value is the list value, if known
 	X, Width            string
 }
 
-// split is one bar of a whole, cut by bucket; its legend is its table.
+// split is one bar, divided by bucket; its legend is its table.
 type split struct {
 	ID, Title, Desc, Total string
 	Parts                  []part
 	Valued                 bool
 }
 
-// newSplit cuts a whole into its buckets; values may be nil.
+// newSplit divides a whole into its buckets; values may be nil.
 func newSplit(id, title string, buckets []bucket, h hours, values map[string]string) *split {
 	whole := h.sum(buckets)
 	s := &split{ID: id, Title: title, Total: gpuHours(whole), Valued: values != nil}
@@ -188,8 +185,8 @@ func barWidth(value, whole decimal.Decimal) decimal.Decimal {
 	return value.Mul(decimal.NewFromInt(splitWidth)).DivRound(whole, 2)
 }
 
-// rowBar is a small bar in a table's cell, as long as the row's part of the
-// greatest row; the cells beside it say the same in figures.
+// rowBar is a small bar in a table's cell, as long as the row's share of the greatest row; the other cells have its
+// figures.
 func rowBar(buckets []bucket, h hours, greatest decimal.Decimal) []part {
 	var parts []part
 	x := decimal.Zero

@@ -10,16 +10,16 @@ import (
 	"github.com/gputally/gputally/internal/plural"
 )
 
-// findings are what the analyzer found in a month: the dearest, and how many there are of each kind.
+// findings are the analyzer's findings of a month: the most expensive ones, and the number of each kind.
 type findings struct {
 	Episodes []episode
 	Sums     []episodeSum
 	Zone     *time.Location
 	Places   int32  // of costs
-	Period   string // where set, findings are shown with their tenants
+	Period   string // if set, findings are shown with their tenants
 }
 
-// Rest is how many findings are not among the episodes.
+// Rest is the number of findings that are not among the episodes.
 func (f findings) Rest() (count int) {
 	for _, s := range f.Sums {
 		count += int(s.Count)
@@ -30,7 +30,7 @@ func (f findings) Rest() (count int) {
 	return count
 }
 
-// episodeSum is all findings of a kind.
+// episodeSum are all findings of a kind.
 type episodeSum struct {
 	Kind  string
 	Count uint64
@@ -46,9 +46,8 @@ func (s episodeSum) Text() string {
 	return plural.Of(s.Count, strings.ToLower(title))
 }
 
-// episode is what the analyzer found of a workload at one time, on one leaf or
-// several; node, GPU, leaf and evidence are the first one's. Its cost is at list
-// price; without a currency no price was known.
+// episode is a finding about a workload at one time, on one leaf or several; node, GPU, leaf and evidence are those
+// of the first. Its cost is at list price; without a currency no price was known.
 type episode struct {
 	kind, Tenant, workload, Currency string
 	node, gpu, leaf, Evidence        string
@@ -66,10 +65,10 @@ func (e *episode) fields() []any {
 	}
 }
 
-// kindTitles are what findings are called.
+// kindTitles are the titles of the kinds of findings.
 var kindTitles = map[string]string{"idle_allocation": "Idle allocation", "off_hours_spike": "Off-hours spike"}
 
-// Title is what the kind is called.
+// Title is the title of the kind.
 func (e episode) Title() string {
 	if title, known := kindTitles[e.kind]; known {
 		return title
@@ -91,7 +90,7 @@ func (e episode) Length() string {
 	return number(minutes.DivRound(decimal.NewFromInt(60), 9), 0) + " h"
 }
 
-// Where is the node, the GPU and the leaf, as far as they are known; a whole GPU is its own leaf.
+// Where is the node, the GPU and the leaf, as far as known; a whole GPU is its own leaf.
 func (e episode) Where() string {
 	var where []string
 	for _, name := range []string{e.node, e.gpu, e.leaf} {

@@ -23,11 +23,11 @@ type fleetMonth struct {
 	period rating.Period
 	Places int32
 
-	Bills    []*bill // by what tenants owe, the most first
+	Bills    []*bill // by amount owed, descending
 	Greatest decimal.Decimal
 	Due      decimal.Decimal // by all tenants
-	// ByBucket and ByModel are list values, the platform's alone by model; Quantity
-	// are the platform's GPU-hours by bucket.
+	// ByBucket and ByModel are list values, by model only the platform's; Quantity are the platform's GPU-hours by
+	// bucket.
 	ByBucket, ByModel, Quantity map[string]decimal.Decimal
 	open                        usage.OpenPools
 }
@@ -66,7 +66,7 @@ func (p *pages) fleet(r *http.Request) (*page, error) {
 	}, nil
 }
 
-// read takes the documents apart.
+// read evaluates the documents.
 func (f *fleetMonth) read(ctx context.Context, p *pages) (err error) {
 	f.ByBucket, f.ByModel = map[string]decimal.Decimal{}, map[string]decimal.Decimal{}
 	f.Quantity = map[string]decimal.Decimal{}
@@ -93,7 +93,7 @@ func (f *fleetMonth) read(ctx context.Context, p *pages) (err error) {
 	return err
 }
 
-// byTenant parts a month's documents, which are sorted, by their tenant.
+// byTenant groups a month's documents, which are sorted, by their tenant.
 func byTenant(documents []invoice.Invoice) (chains [][]invoice.Invoice) {
 	for from := 0; from < len(documents); {
 		to := from + 1
@@ -114,7 +114,7 @@ func totalPlaces(month *invoice.Month) int32 {
 	return 2
 }
 
-// notices are of what the figures on the page have not.
+// notices describe what is missing in the page's figures.
 func (f *fleetMonth) notices() (notices []string) {
 	if says := f.Platform.Quarantined; says != "" {
 		notices = append(notices, "The money of free and stranded time is not complete: "+visible(says)+".")
@@ -138,13 +138,13 @@ func (f *fleetMonth) notices() (notices []string) {
 // Title names the month.
 func (f *fleetMonth) Title() string { return monthTitle(f.period) }
 
-// Span is from when to when the month is, and in which zone.
+// Span is the month's range, with its zone.
 func (f *fleetMonth) Span() string { return spanText(f.scope.from, f.scope.to, f.Findings.Zone) }
 
 // Amount is an amount with the places of totals.
 func (f *fleetMonth) Amount(d decimal.Decimal) string { return number(d, f.Places) }
 
-// Cards are the summary.
+// Cards are the summary's figures.
 func (f *fleetMonth) Cards() []card {
 	all, held := f.All.All(), f.All.Held()
 	return []card{
@@ -169,15 +169,15 @@ func (f *fleetMonth) Days() *chart {
 	return newChart("days", "Capacity by day", "Day", allBuckets, f.days)
 }
 
-// Models are the GPU models that there were, the most first.
+// Models are the GPU models, by capacity, descending.
 func (f *fleetMonth) Models() []group {
 	models := slices.DeleteFunc(slices.Clone(f.groups["models"]), func(g group) bool { return g.All().IsZero() })
 	slices.SortStableFunc(models, func(a, b group) int { return b.All().Cmp(a.All()) })
 	return models
 }
 
-// Waste are the workloads with the most idle time, of a tenant each.
+// Waste are the workloads with the most idle time, each of one tenant.
 func (f *fleetMonth) Waste() []group { return f.groups["waste"] }
 
-// TenantPath is where a tenant's statement is.
+// TenantPath is the path of a tenant's statement.
 func (f *fleetMonth) TenantPath(tenant string) string { return tenantPath(f.period.String(), tenant) }

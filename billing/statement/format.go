@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// hourPlaces is how GPU-hours are shown; documents have nine places.
+	// hourPlaces is the number of displayed places of GPU-hours; documents have nine places.
 	hourPlaces = 2
-	// exactPlaces is how amounts and quantities of lines are shown: enough that
-	// they are seen to add up.
+	// exactPlaces is the number of displayed places of lines' amounts and quantities: enough that the displayed
+	// figures add up.
 	exactPlaces = 4
 	minusSign   = "\u2212"
 	hardSpace   = "\u00a0"
 )
 
-// number is a decimal rounded half-even, its thousands parted by commas.
+// number formats a decimal, rounded half-even, with commas between thousands.
 func number(d decimal.Decimal, places int32) string {
 	rounded := d.RoundBank(places)
 	whole, fraction, point := strings.Cut(rounded.Abs().StringFixed(places), ".")
@@ -43,7 +43,7 @@ func number(d decimal.Decimal, places int32) string {
 	return out.String()
 }
 
-// gpuHours are GPU-hours to be read; a trace of time is told from none.
+// gpuHours formats GPU-hours; less than the smallest displayed amount differs from zero.
 func gpuHours(d decimal.Decimal) string {
 	if d.IsPositive() && d.RoundBank(hourPlaces).IsZero() {
 		return "<" + hardSpace + "0.01"
@@ -51,7 +51,7 @@ func gpuHours(d decimal.Decimal) string {
 	return number(d, hourPlaces)
 }
 
-// trimmed is a rate as people write it: exact, with at least the minor unit.
+// trimmed formats a rate: exact, with at least the minor unit.
 func trimmed(d decimal.Decimal, places int32) string {
 	return number(d, max(places, -decimal.RequireFromString(d.String()).Exponent()))
 }
@@ -60,7 +60,7 @@ func money(d decimal.Decimal, places int32, currency string) string {
 	return number(d, places) + hardSpace + currency
 }
 
-// percent is part of whole, with one place; of nothing there is no share.
+// percent is part of whole, with one place; a dash if whole is zero.
 func percent(part, whole decimal.Decimal) string {
 	if whole.IsZero() {
 		return "–"
@@ -68,7 +68,7 @@ func percent(part, whole decimal.Decimal) string {
 	return number(part.Mul(decimal.NewFromInt(100)).DivRound(whole, 6), 1) + "%"
 }
 
-// kilowattHours turns millijoules into kWh.
+// kilowattHours converts millijoules to kWh.
 func kilowattHours(mJ decimal.Decimal) string {
 	return number(mJ.DivRound(decimal.NewFromInt(3_600_000_000), 9), 1) + hardSpace + "kWh"
 }
@@ -87,13 +87,13 @@ func visible(name string) string {
 	return out.String()
 }
 
-// hidden are the format characters, but for the joiners that scripts need.
+// hidden are the format characters, except the joiners that scripts need.
 func hidden(r rune) bool {
 	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
 	return unicode.Is(unicode.Cf, r) && r != zeroWidthNonJoiner && r != zeroWidthJoiner
 }
 
-// named is a name from outside, or what stands for none.
+// named is an external name, or a placeholder for none.
 func named(name string) string {
 	if strings.TrimSpace(name) == "" {
 		return "(not named)"
@@ -101,7 +101,7 @@ func named(name string) string {
 	return visible(name)
 }
 
-// isolated keeps a name's direction to itself where there is no bdi element.
+// isolated isolates a name's direction in texts without a bdi element.
 func isolated(name string) string { return "\u2068" + visible(name) + "\u2069" }
 
 // instant is a time with its zone, to the minute.
@@ -109,7 +109,7 @@ func instant(at time.Time, zone *time.Location) string {
 	return at.In(zone).Format("2 Jan 2006, 15:04 MST")
 }
 
-// zoneTitle names a zone that its abbreviation, beside times, does not.
+// zoneTitle is the name of a zone, unless its abbreviation beside the times suffices.
 func zoneTitle(zone *time.Location) string {
 	if zone == time.UTC || zone.String() == "UTC" {
 		return ""
@@ -117,7 +117,7 @@ func zoneTitle(zone *time.Location) string {
 	return ", in " + zone.String()
 }
 
-// spanText is from when to when something is.
+// spanText describes a range of time.
 func spanText(from, to time.Time, zone *time.Location) string {
 	return "From " + instant(from, zone) + " to " + instant(to, zone) + zoneTitle(zone) + "."
 }
@@ -126,7 +126,7 @@ func monthTitle(p rating.Period) string { return fmt.Sprintf("%s %d", p.Month, p
 
 func fleetPath(period string) string { return Path + url.PathEscape(period) }
 
-// tenantPath is a tenant's page.
+// tenantPath is the path of a tenant's page.
 func tenantPath(period, tenant string) string {
 	if dots(tenant) {
 		return fleetPath(period) + "/?tenant=" + tenant
@@ -134,9 +134,8 @@ func tenantPath(period, tenant string) string {
 	return fleetPath(period) + "/" + url.PathEscape(tenant)
 }
 
-// documentPath is where the finance API has a document with every digit: a draft
-// by its tenant, what is finalised by its number. It is empty where no path
-// leads there.
+// documentPath is the path of a document with all digits in the finance API: a draft by its tenant, a finalised one
+// by its number; empty if no path can contain it.
 func documentPath(document invoice.Invoice) string {
 	const prefix = "/api/v1/"
 	switch {
@@ -148,6 +147,5 @@ func documentPath(document invoice.Invoice) string {
 	return prefix + "drafts/" + url.PathEscape(document.Period) + "/" + url.PathEscape(document.Tenant)
 }
 
-// dots are names that browsers take for a step in the path, however they are
-// escaped.
+// dots are names that browsers treat as a step in the path, however they are escaped.
 func dots(name string) bool { return name == "." || name == ".." }

@@ -13,7 +13,7 @@ import (
 // linesShown bounds the lines of one effect; the API has them all.
 const linesShown = 100
 
-// effectWords are an effect's name for people and what it is.
+// effectWords are an effect's title and its meaning.
 var effectWords = map[string]struct{ title, meaning string }{
 	rating.EffectList: {"List value", "GPU-hours at the model's price of a whole GPU"},
 	rating.EffectProfile: {
@@ -55,7 +55,7 @@ func (b *bill) Notes() (notes []shown) {
 	return notes
 }
 
-// KindTitle is what people call a document of its kind.
+// KindTitle is the title of a document's kind.
 func (s shown) KindTitle() string {
 	switch s.Kind {
 	case invoice.KindCreditNote:
@@ -72,19 +72,18 @@ func (s shown) TotalText() string { return number(s.Total.Decimal, s.bill.Total.
 // LinesName is the title of the lines' table.
 func (s shown) LinesName() string { return "Lines of " + visible(s.Number) }
 
-// HasLines tells whether any effect has lines.
+// HasLines returns whether any effect has lines.
 func (s shown) HasLines() bool {
 	return slices.ContainsFunc(s.Parts(), func(e effectView) bool { return len(e.Lines) > 0 })
 }
 
-// effectView is one of the eleven: its amount in the sum, and the lines that
-// explain it.
+// effectView is one of the eleven effects: its amount in the sum, and the lines that explain it.
 type effectView struct {
 	Title, Meaning, Amount string
-	// Detail is that of an effect which is one amount; it has no lines.
+	// Detail is the text of an effect with a single amount and without lines.
 	Detail string
 	Lines  []lineView
-	// Rest says what lines are left out, and RestAmount what they come to.
+	// Rest describes the lines that are left out, and RestAmount their sum.
 	Rest, RestAmount string
 }
 
@@ -162,7 +161,7 @@ func (b *bill) line(l invoice.Line) lineView {
 	return view
 }
 
-// quantity says how much at which price; of an amount a share is charged.
+// quantity sets quantity and price; of an amount a share is charged.
 func (b *bill) quantity(view *lineView, l invoice.Line) {
 	view.Quantity, view.Unit = number(l.Quantity.Decimal, exactPlaces), unitWords[l.Unit]
 	if l.Unit == b.Currency {

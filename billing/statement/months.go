@@ -14,8 +14,7 @@ type monthRow struct {
 	First, Last        string
 }
 
-// months is the index: every month that some tenant's zone, or the platform's,
-// has hours of.
+// months is the index: every month of which some tenant's zone, or the platform's, has hours.
 func (p *pages) months(r *http.Request) (*page, error) {
 	ends, err := p.ends(r.Context())
 	if err != nil {

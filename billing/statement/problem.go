@@ -11,16 +11,15 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// errNoPage is a path, or a month, that is none.
+// errNoPage means that the path or the month is invalid.
 var errNoPage = errors.New("no such page")
 
-// problemView is the page of what went wrong.
+// problemView is an error page.
 type problemView struct {
 	Title, Text string
 }
 
-// problem turns an error into its page. What a reader can mend is told; the
-// rest is logged, and kept from them.
+// problem converts an error to its page. Errors that a reader can fix are shown; the others are only logged.
 func (p *pages) problem(ctx context.Context, err error) *page {
 	var before *rating.BeforeBookError
 	var violation *invoice.ViolationError

@@ -9,36 +9,33 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// groupsSQL: usage by what group names, summed exactly: by the slices of a GPU
-// inside, as GPU-hours cut at nine places outside. Those by time and by model are
-// all there are, in their order; the others are the ten with the most time held,
-// or, of waste, the most idle time. Parameters: from, to, tenant (empty:
-// everything), group.
+// groupsSQL reads usage by group, summed exactly: by the slices of a GPU inside, as GPU-hours truncated to nine
+// places outside. Groups by time and by model are complete, in their order; of the others it returns the ten with the
+// most held time or, for waste, the most idle time. Parameters: from, to, tenant (empty: everything), group.
 //
 //go:embed groups.sql
 var groupsSQL string
 
-// episodesSQL: the dearest findings that overlap a range; those of one workload
-// at one time, such as of a job on eight GPUs, are one. Parameters: from, to,
-// tenant (empty: any).
+// episodesSQL reads the most expensive findings that overlap a range; those of one workload at one time, such as of a
+// job on eight GPUs, are one. Parameters: from, to, tenant (empty: any).
 //
 //go:embed episodes.sql
 var episodesSQL string
 
-// episodeSumsSQL: how many findings there are of each kind. Parameters as above.
+// episodeSumsSQL counts the findings of each kind. Parameters as above.
 //
 //go:embed episode_sums.sql
 var episodeSumsSQL string
 
-// monthsSQL: the ledger's months by UTC, newest first. It reads no rows: the
-// table keeps each part's first and last hour.
+// monthsSQL reads the ledger's months by UTC, newest first. It reads no rows: the table stores each part's first and
+// last hour.
 const monthsSQL = `
 SELECT toYYYYMM(hour), min(hour), max(hour)
 FROM usage_hourly
 GROUP BY toYYYYMM(hour)
 ORDER BY toYYYYMM(hour) DESC`
 
-// scope is what usage is asked of.
+// scope is the range and tenant of a usage query.
 type scope struct {
 	from, to time.Time // UTC hours, to exclusive
 	tenant   string    // empty: everything
@@ -57,10 +54,10 @@ type group struct {
 	hours
 }
 
-// Usage is the hours by themselves.
+// Usage is the hours alone.
 func (g group) Usage() hours { return g.hours }
 
-// groups are usage by hours, workloads, users, waste or models.
+// groups returns usage by hours, workloads, users, waste or models.
 func (p *pages) groups(ctx context.Context, by string, s scope) ([]group, error) {
 	return store.Select(ctx, p.deps.DB, "usage by "+by, groupsSQL, append(s.args(), store.Named("group", by)),
 		func(g *group) []any {
@@ -72,7 +69,7 @@ func (p *pages) groups(ctx context.Context, by string, s scope) ([]group, error)
 		})
 }
 
-// used is what the ledger and the analyzer say of a scope in a month.
+// used is the usage and the findings of a scope in a month.
 type used struct {
 	Findings     findings
 	All          hours

@@ -32,8 +32,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"zone":    zoneTitle, "tenantPath": tenantPath, "platformBuckets": func() []bucket { return platformBuckets },
 }).ParseFS(templateFiles, "templates/*.html"))
 
-// policy lets a page do nothing but apply its own two style sheets. The empty
-// icon is an image in the page itself, so that browsers ask for none.
+// policy allows a page only its own two style sheets. The empty icon is an image in the page itself, so that browsers
+// request none.
 func policy(paper string) string {
 	return "default-src 'none'; style-src " + hashSource(styleSheet) + " " + hashSource(paper) +
 		"; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -44,14 +44,14 @@ func hashSource(style string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// paperStyle prints a text at the foot of every sheet.
+// paperStyle prints a text at the bottom of every sheet.
 func paperStyle(text string) string {
 	return `@page { @bottom-left { content: "` + cssString(text) +
 		`"; font: 8pt "DejaVu Sans", sans-serif; color: #525d69; } }`
 }
 
-// cssString is a text between the quotes of a style sheet: all but letters,
-// digits and a few harmless signs is written as its code point.
+// cssString quotes a text for a style sheet: all but letters, digits and a few harmless signs are escaped by code
+// point.
 func cssString(text string) string {
 	var out strings.Builder
 	for _, r := range text {
@@ -69,24 +69,24 @@ type page struct {
 	Status int
 	Title  string
 	Crumbs []crumb
-	// Body is the name of the template that shows View.
+	// Body is the name of the template that renders View.
 	Body string
 	View any
-	// Foot are facts at the page's end, Paper what stands below every sheet.
+	// Foot are facts at the page's end, Paper is printed below every sheet.
 	Foot  []fact
 	Paper string
 }
 
-// crumb is a step on the way to a page; the last one has no path.
+// crumb is an entry of the breadcrumb navigation; the last one has no path.
 type crumb struct{ Title, Path string }
 
-// fact is a name and its value; Code is shown letter by letter.
+// fact is a name and its value; Code is set in a monospaced font.
 type fact struct {
 	Name, Value string
 	Code        bool
 }
 
-// frame is what layout.html shows.
+// frame is the data of layout.html.
 type frame struct {
 	*page
 	Style, PaperStyle template.CSS
@@ -100,7 +100,7 @@ func (p *pages) render(shown *page) ([]byte, error) {
 		return nil, fmt.Errorf("render page %q: %w", shown.Title, err)
 	}
 	made := instant(p.deps.Clock.Now(), time.UTC)
-	// What a template made of its view is safe, and so is our own style sheet.
+	// The output of a template is safe, and so is our own style sheet.
 	whole := frame{
 		page: shown, Style: template.CSS(styleSheet), PaperStyle: template.CSS(paperStyle(shown.Paper)),
 		Content: template.HTML(body.String()), Made: made,
@@ -111,8 +111,7 @@ func (p *pages) render(shown *page) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// serve answers with a page, or with the page of what went wrong; nothing is
-// sent before all of it is there.
+// serve answers with a page, or with an error page; it sends nothing before the page is complete.
 func (p *pages) serve(make func(*http.Request) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		shown, err := make(r)
@@ -139,7 +138,7 @@ func write(w http.ResponseWriter, shown *page, body []byte) {
 		"Referrer-Policy":              "no-referrer",
 		"Cross-Origin-Opener-Policy":   "same-origin",
 		"Cross-Origin-Resource-Policy": "same-origin",
-		"Cache-Control":                "no-store", // money, and a draft changes
+		"Cache-Control":                "no-store", // drafts change, and pages contain amounts of money
 	} {
 		w.Header().Set(name, value)
 	}
@@ -147,8 +146,8 @@ func write(w http.ResponseWriter, shown *page, body []byte) {
 		w.Header().Set("Retry-After", "10")
 	}
 	w.WriteHeader(shown.Status)
-	_, _ = w.Write(body) // the reader hung up: nobody to tell
+	_, _ = w.Write(body) // the client disconnected
 }
 
-// cancelled tells that the reader went away, which is nobody's fault.
+// cancelled returns whether the client disconnected.
 func cancelled(ctx context.Context) bool { return ctx.Err() == context.Canceled }

@@ -13,7 +13,7 @@ import (
 	"github.com/gputally/gputally/internal/clock"
 )
 
-// DB is what the package needs of the store.
+// DB reads from the store.
 type DB interface {
 	Query(ctx context.Context, sql string, args ...any) (driver.Rows, error)
 }
@@ -21,22 +21,21 @@ type DB interface {
 // Invoices are the documents that pages show, such as an invoice.Register.
 // Errors are as in invoice.Drafts.List.
 type Invoices interface {
-	// Book is the price book in force, whose zones say which months there are.
+	// Book returns the price book in force, whose zones determine the months.
 	Book(ctx context.Context) (*prices.Book, error)
-	// List is a month such as "2026-10" with all its documents, those of a tenant
-	// in a row by revision, and the platform's account.
+	// List returns a month such as "2026-10" with all its documents, a tenant's consecutively by revision, and the
+	// platform's account.
 	List(ctx context.Context, period string) (*invoice.Month, error)
-	// Show is a tenant's invoice or draft, then its notes by revision; there is
-	// at least one document, or an error: invoice.ErrNotFound for a tenant
-	// without one.
+	// Show returns a tenant's invoice or draft, then its notes by revision: at least one document, or an error;
+	// invoice.ErrNotFound for a tenant without one.
 	Show(ctx context.Context, period, tenant string) ([]invoice.Invoice, error)
 }
 
-// Deps of the pages; all but Head are needed.
+// Deps are the pages' dependencies; all but Head are required.
 type Deps struct {
 	DB       DB
 	Invoices Invoices
-	// Head stands for all decisions up to a document, by its number; empty: a draft.
+	// Head identifies all decisions up to a document, by its number; empty: a draft.
 	Head  func(number string) string
 	Clock clock.Clock
 	Log   *slog.Logger
@@ -44,14 +43,14 @@ type Deps struct {
 
 type pages struct{ deps Deps }
 
-// Path is where the index of months is.
+// Path is the path of the index of months.
 const Path = "/statements/"
 
 // Register adds the pages to a mux: /statements/, /statements/{period} and
 // /statements/{period}/{tenant}.
 func Register(mux *http.ServeMux, deps Deps) error {
 	if deps.DB == nil || deps.Invoices == nil || deps.Clock == nil || deps.Log == nil {
-		return errors.New("register statement pages: store, invoices, clock and log are all needed")
+		return errors.New("register statement pages: store, invoices, clock and log are required")
 	}
 	p := &pages{deps}
 	mux.HandleFunc("GET "+Path+"{$}", p.serve(p.months))
@@ -62,8 +61,7 @@ func Register(mux *http.ServeMux, deps Deps) error {
 	return nil
 }
 
-// tenantOrFleet answers /statements/2026-10/?tenant=.., the way to tenants whose
-// name can't be a segment of a path.
+// tenantOrFleet answers /statements/2026-10/?tenant=.., for tenants whose name can't be a segment of a path.
 func (p *pages) tenantOrFleet(r *http.Request) (*page, error) {
 	if tenant := r.URL.Query().Get("tenant"); tenant != "" {
 		return p.statement(r.Context(), r.PathValue("period"), tenant)

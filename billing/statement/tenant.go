@@ -14,7 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// monthsShown is how many months the trend has, the page's own included.
+// monthsShown is the number of months in the trend, including the page's own.
 const monthsShown = 6
 
 // statementMonth is a tenant's month.
@@ -60,8 +60,8 @@ func (p *pages) statement(ctx context.Context, text, tenant string) (*page, erro
 	}, nil
 }
 
-// lastMonth is the bill of the month before; nil where there is none, or none
-// that can be rated. Only a store that is away is an error.
+// lastMonth returns the bill of the month before; nil if there is none, or it can't be rated. Only an unavailable
+// store is an error.
 func (p *pages) lastMonth(ctx context.Context, period rating.Period, tenant string) (*bill, error) {
 	documents, err := p.deps.Invoices.Show(ctx, period.Before(1).String(), tenant)
 	if err != nil {
@@ -73,8 +73,8 @@ func (p *pages) lastMonth(ctx context.Context, period rating.Period, tenant stri
 	return newBill(documents)
 }
 
-// columnsOf sums hours into the days of a month and into months up to it, in a
-// zone. Days and months without usage are there, and empty.
+// columnsOf sums hours into the days of a month and into months up to it, in a zone. Days and months without usage
+// are included.
 func columnsOf(byHour []group, period rating.Period, zone *time.Location) (days, months []column, err error) {
 	dayAt, monthAt := map[string]int{}, map[string]int{}
 	for _, hour := range period.Hours(zone) {
@@ -109,7 +109,7 @@ func columnsOf(byHour []group, period rating.Period, zone *time.Location) (days,
 // Title names the month.
 func (m *statementMonth) Title() string { return monthTitle(m.period) }
 
-// Span is from when to when the month is, and in which zone.
+// Span is the month's range, with its zone.
 func (m *statementMonth) Span() string { return spanText(m.From, m.To, m.Zone) }
 
 // Split is the time by bucket.
@@ -122,23 +122,23 @@ func (m *statementMonth) Days() *chart {
 	return newChart("days", "GPU-hours by day", "Day", heldBuckets, m.days)
 }
 
-// Months are those up to this one.
+// Months is the chart of the months up to this one.
 func (m *statementMonth) Months() *chart {
 	return newChart("months", "GPU-hours by month", "Month", heldBuckets, m.months)
 }
 
-// Workloads are those that used most.
+// Workloads are those with the most usage.
 func (m *statementMonth) Workloads() top {
 	return newTop("Workloads", "Workload, and its project", m.groups["workloads"], m.All)
 }
 
-// Users are those who used most.
+// Users are those with the most usage.
 func (m *statementMonth) Users() top { return newTop("Users", "User", m.groups["users"], m.All) }
 
-// DocumentPath is where the document is as JSON; empty where no path leads there.
+// DocumentPath is the path of the document as JSON; empty if there is none.
 func (m *statementMonth) DocumentPath() string { return documentPath(*m.Invoice) }
 
-// Cards are the summary.
+// Cards are the summary's figures.
 func (m *statementMonth) Cards() []card {
 	total := card{Name: m.TotalName(), Value: m.Money(m.Total.Decimal)}
 	switch before := m.before; {
@@ -163,7 +163,7 @@ func energyCard(h hours) card {
 	return card{Name: "Energy", Value: kilowattHours(h.energyMJ), More: "by the GPUs' own counters"}
 }
 
-// change is how an amount moved since the month before.
+// change describes how an amount changed since the month before.
 func change(now, before decimal.Decimal) string {
 	switch {
 	case now.Equal(before):
@@ -178,7 +178,7 @@ func change(now, before decimal.Decimal) string {
 	return moved + " more than in the month before"
 }
 
-// notices are what a reader must know before the figures.
+// notices describe what a reader must know about the figures.
 func (p *pages) notices(m *statementMonth) (notices []string) {
 	if m.draft() {
 		notices = append(notices, "This is a draft, not an invoice. "+
@@ -197,7 +197,7 @@ func (p *pages) notices(m *statementMonth) (notices []string) {
 	return notices
 }
 
-// unfinished says that a month still goes on, or has not begun.
+// unfinished returns a notice if a month is in progress, or has not begun.
 func (p *pages) unfinished(from, to time.Time, zone *time.Location) []string {
 	switch now := p.deps.Clock.Now(); {
 	case now.Before(from):
@@ -208,8 +208,7 @@ func (p *pages) unfinished(from, to time.Time, zone *time.Location) []string {
 	return nil
 }
 
-// documentFacts are those of the invoice or draft; the decisions' head is that
-// after the last document.
+// documentFacts are the facts about the invoice or draft; the decisions' head is that after the last document.
 func (p *pages) documentFacts(documents []invoice.Invoice) []fact {
 	document := documents[0]
 	facts := []fact{

@@ -2,17 +2,17 @@ package statement
 
 import "github.com/shopspring/decimal"
 
-// top is who used most.
+// top is a table of the groups with the most usage.
 type top struct {
 	Title, Column string // the table's, and its first column's
 	Rows          []group
-	// Rest is all that is not among the rows; nil where nothing is.
+	// Rest is the usage outside the rows; nil: none.
 	Rest     *hours
 	Month    hours
 	Greatest decimal.Decimal
 }
 
-// newTop shows groups by their first value, the second one beside it.
+// newTop shows groups by their first value, with the second one beside it.
 func newTop(title, column string, groups []group, month hours) top {
 	t := top{Title: title, Column: column, Rows: groups, Month: month}
 	if len(groups) == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// extent is what a column held: digits of numbers, characters of texts.
+// extent is a column's maximum sizes: digits of numbers, characters of texts.
 type extent struct{ whole, scale, length int }
 
 func (e *extent) take(cell string, kind string) {
@@ -35,9 +35,8 @@ func (w *writer) header() {
 	_, _ = w.to.WriteString("\r\n")
 }
 
-// record writes a row: texts in quotes, so that no reader takes one for a
-// number or for null, and null as nothing. The writer keeps its first error,
-// which Flush will tell.
+// record writes a row: texts in quotes, so that no reader takes one for a number or for null, and null as nothing.
+// The writer keeps its first error, which Flush returns.
 func (w *writer) record(p *page) {
 	for i, c := range w.columns {
 		w.separate(i)
@@ -60,7 +59,7 @@ func (w *writer) separate(i int) {
 	}
 }
 
-// cell is a value as text, and whether it is to be quoted.
+// cell formats a value, and returns whether it is to be quoted.
 func (w *writer) cell(value any) (cell string, quoted bool) {
 	switch v := value.(type) {
 	case string:
@@ -75,8 +74,7 @@ func (w *writer) cell(value any) (cell string, quoted bool) {
 	return "", false
 }
 
-// number is a plain decimal with a point, by which readers that guess a
-// column's type know that it isn't one of integers.
+// number is a plain decimal with a point, so that readers that guess a column's type don't take it for integers.
 func number(v decimal.Decimal) string {
 	s := v.String()
 	if !strings.Contains(s, ".") {
@@ -85,8 +83,8 @@ func number(v decimal.Decimal) string {
 	return s
 }
 
-// readable is a cell as the validator takes it: with the backslash escaped, too,
-// different cells stay different.
+// readable is a cell in the form the validator accepts: the backslash is escaped, too, so that different cells stay
+// different.
 func (w *writer) readable(cell string) string {
 	if !w.options.Validator {
 		return cell
@@ -94,7 +92,7 @@ func (w *writer) readable(cell string) string {
 	return ascii(cell, func(r rune) bool { return r == '\\' })
 }
 
-// ascii writes characters beyond ASCII, and those asked for, as \uXXXX.
+// ascii writes characters beyond ASCII, and those for which escape is true, as \uXXXX.
 func ascii(s string, escape func(r rune) bool) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -111,10 +109,10 @@ func ascii(s string, escape func(r rune) bool) string {
 	return b.String()
 }
 
-// json is an object as FOCUS's KeyValueFormat, keys sorted; it has nothing at
-// which a reader of another separator would cut it.
+// json is an object in FOCUS's KeyValueFormat, keys sorted; it contains no character at which a reader with another
+// separator would split it.
 func (w *writer) json(o object) string {
-	encoded, _ := json.Marshal(map[string]any(o)) // texts and integers always encode
+	encoded, _ := json.Marshal(map[string]any(o)) // encoding texts and integers can't fail
 	text := separators.Replace(string(encoded))
 	if w.options.Validator {
 		return ascii(text, func(rune) bool { return false })
@@ -122,5 +120,5 @@ func (w *writer) json(o object) string {
 	return text
 }
 
-// separators stand in texts alone; as escapes of JSON they say the same.
+// separators occur in texts only; escaped in JSON they mean the same.
 var separators = strings.NewReplacer(";", `\u003b`, "|", `\u007c`)

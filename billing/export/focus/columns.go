@@ -10,21 +10,21 @@ import (
 	"github.com/gputally/gputally/billing/rating"
 )
 
-// Types of columns, as FOCUS calls them.
+// Types of columns as named by FOCUS.
 const (
 	typeString  = "String"
 	typeDecimal = "Decimal"
 	typeInstant = "Date/Time"
 )
 
-// column is one of the file's. Its function says a row's value: a string, a
-// decimal.Decimal, a time.Time, an object, or nil for null.
+// column is one of the file's columns. Its function returns a row's value: a string, a decimal.Decimal, a time.Time,
+// an object, or nil for null.
 type column struct {
 	name, kind string
-	// only is the one version that has the column; empty: both.
+	// only is the only version with the column; empty: both.
 	only string
-	// validator columns are there for the published validator alone, whose
-	// checks read them though their criteria don't hold.
+	// validator columns are written only for the published validator, whose checks read them though their conditions
+	// don't hold.
 	validator bool
 	value     func(p *page) any
 }
@@ -32,7 +32,7 @@ type column struct {
 // object is a JSON object; keys are written in the order of their names.
 type object map[string]any
 
-// columnsOf are a file's columns: FOCUS's, then ours.
+// columnsOf returns a file's columns: FOCUS's, then the custom ones.
 func columnsOf(options Options) []column {
 	var list []column
 	for _, c := range columns {
@@ -92,7 +92,7 @@ var columns = []column{
 	{name: "ServiceName", kind: typeString, value: text(func(*page) string { return "GPU Compute" })},
 	{name: "SkuId", kind: typeString, value: text(sku)},
 	{name: "SkuMeter", kind: typeString, value: text(func(p *page) string { return meters[p.unit] })},
-	// One price per SKU: a change of price, or a contract, keeps the id.
+	// One price per SKU: a change of price, or a contract, doesn't change the id.
 	{name: "SkuPriceId", kind: typeString, value: text(sku)},
 	{name: "SkuPriceDetails", kind: typeString, value: skuPriceDetails},
 	{name: "PricingCategory", kind: typeString, value: text(pricingCategory)},
@@ -134,7 +134,7 @@ var columns = []column{
 	{name: "x_UsageHash", kind: typeString, value: text(func(p *page) string { return p.bill.UsageHash })},
 }
 
-// nature is what FOCUS calls an effect.
+// nature is an effect's classification in FOCUS.
 type nature struct{ category, frequency, title string }
 
 // The categories and frequencies in use.
@@ -160,7 +160,7 @@ var natures = map[string]nature{
 	quantityRounding:           {adjustment, recurring, "List value that rounding quantities left to capacity"},
 }
 
-// meters say what is measured, by unit.
+// meters are the measured quantities, by unit.
 var meters = map[string]string{unitGPUHours: "GPU Time", unitInstanceHours: "MIG Instance Time", unitKWh: "Energy"}
 
 func subAccountID(p *page) string {
@@ -207,8 +207,7 @@ func describe(p *page) string {
 	return strings.Join(parts, ", ")
 }
 
-// skuPart makes a name part of an id: what separates parts is escaped, and what
-// not every reader shows.
+// skuPart escapes a name as part of an id: separators, and characters that some readers don't show.
 func skuPart(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {
@@ -233,7 +232,7 @@ func sku(p *page) string {
 	return ""
 }
 
-// skuName is what the price book calls what an owner held.
+// skuName is the price book's name of what an owner held.
 func skuName(p *page) string {
 	if p.bill.Kind == KindPlatform || p.effect != rating.EffectList && p.effect != rating.EffectProfile {
 		return ""
@@ -259,7 +258,7 @@ func pricingCategory(p *page) string {
 	return "Standard"
 }
 
-// priced is null where there is no unit.
+// priced is null if there is no unit.
 func priced(of func(p *page) decimal.Decimal) func(*page) any {
 	return func(p *page) any {
 		if p.unit == "" {
@@ -279,8 +278,7 @@ func cost(price func(p *page) decimal.Decimal) func(*page) any {
 	}
 }
 
-// consumed is what was measured: GPU-hours of held time however they are
-// priced; a true zero for what nobody held.
+// consumed is the measured quantity: GPU-hours of held time, whatever their pricing; zero for what nobody held.
 func consumed(p *page) decimal.Decimal {
 	switch {
 	case p.effect == rating.EffectEnergy:
@@ -312,7 +310,7 @@ func reservationStatus(p *page) string {
 	return "Unused"
 }
 
-// tagPrefix is that of our tags (FOCUS 1.2, Tags).
+// tagPrefix is the prefix of our tags (FOCUS 1.2, Tags).
 const tagPrefix = "gputally/"
 
 func tags(p *page) any {
@@ -331,7 +329,7 @@ func positive(of func(p *page) int) func(*page) any {
 	}
 }
 
-// ofTime is null where no time is charged for.
+// ofTime is null if no time is charged.
 func ofTime(of func(p *page) decimal.Decimal) func(*page) any {
 	return func(p *page) any {
 		if p.effect != rating.EffectList && p.effect != rating.EffectProfile {

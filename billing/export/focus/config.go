@@ -12,10 +12,10 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// Config says who charges whom, as each row of a file does.
+// Config has the names of the issuer, which are in each row of a file.
 type Config struct {
-	// Issuer is the name of who charges: InvoiceIssuerName and, since both must
-	// be one, the provider's names; empty: "gputally".
+	// Issuer is the name of the issuer: InvoiceIssuerName and, since both must be equal, the provider's names; empty:
+	// "gputally".
 	Issuer string `yaml:"issuer"`
 	// Account is BillingAccountId; empty: "billing-account/" and the issuer.
 	Account string `yaml:"account"`
@@ -26,7 +26,7 @@ type Config struct {
 // DefaultConfig is gputally's own name.
 func DefaultConfig() Config { return Config{Issuer: "gputally"} }
 
-// Validate names the first text that would not stand in a file as it is.
+// Validate returns an error for the first text that can't be written unchanged.
 func (c Config) Validate() error {
 	for _, field := range []struct{ key, value string }{
 		{"issuer", c.Issuer}, {"account", c.Account}, {"account_name", c.AccountName},

@@ -14,15 +14,13 @@ import (
 	"github.com/gputally/gputally/internal/files"
 )
 
-// File writes the bills of a billing period into dir/export/focus-1.2-2026-10.csv
-// and what describes them, created at an instant, beside it as
-// focus-1.2-2026-10.metadata.json; it returns the first one's path. Older files
-// are replaced as a whole. Errors as of Write, bills of another period, of the disk, and rules of FOCUS
-// that the file would break.
+// File writes the bills of a billing period into dir/export/focus-1.2-2026-10.csv and their metadata, created at an
+// instant, into focus-1.2-2026-10.metadata.json beside it; it returns the first one's path. Older files are replaced
+// atomically. Errors: as of Write, bills of another period, the disk, and rules of FOCUS that the file would violate.
 func File(
 	dir, period string, options Options, created time.Time, bills iter.Seq2[Bill, error],
 ) (string, Summary, error) {
-	// Both become part of a path: a month and a version, and nothing else.
+	// Both become part of a path, so they must be a valid month and version.
 	month, err := rating.ParsePeriod(period)
 	if err != nil {
 		return "", Summary{}, fmt.Errorf("export FOCUS: %w", err)
@@ -50,10 +48,10 @@ func File(
 	return name + ".csv", summary, nil
 }
 
-// shownViolations are as many as an error names.
+// shownViolations bounds the violations in an error.
 const shownViolations = 3
 
-// writeChecked writes while what is written is read and checked.
+// writeChecked writes, and checks the output at the same time.
 func writeChecked(w io.Writer, period string, options Options, bills iter.Seq2[Bill, error]) (Summary, error) {
 	reader, writer := io.Pipe()
 	type verdict struct {
@@ -63,7 +61,7 @@ func writeChecked(w io.Writer, period string, options Options, bills iter.Seq2[B
 	checked := make(chan verdict, 1)
 	go func() {
 		violations, err := focuscheck.Check(reader, focuscheck.Options{Version: options.Version})
-		_, _ = io.Copy(io.Discard, reader) // the writer doesn't wait for a check that ended
+		_, _ = io.Copy(io.Discard, reader) // so that the writer isn't blocked by a check that has ended
 		checked <- verdict{violations, err}
 	}()
 	summary, err := write(io.MultiWriter(w, writer), period, options, bills)

@@ -15,7 +15,7 @@ import (
 	"github.com/gputally/gputally/billing/rating"
 )
 
-// The versions of FOCUS that can be written.
+// The supported versions of FOCUS.
 const (
 	Version12 = "1.2"
 	Version14 = "1.4"
@@ -27,18 +27,18 @@ const (
 	KindInvoice    = invoice.KindInvoice
 	KindCreditNote = invoice.KindCreditNote
 	KindDebitNote  = invoice.KindDebitNote
-	// KindPlatform is what nobody is billed for.
+	// KindPlatform is the platform's account, which nobody is billed for.
 	KindPlatform = "platform"
 )
 
-// Bill is one document and what it follows from.
+// Bill is one document and its basis.
 type Bill struct {
 	// Number is the invoice's or note's; empty: a draft, or the platform's.
 	Number string
 	Kind   string
 	// Tenant is empty for the platform.
 	Tenant string
-	// Period is the month charged for, such as "2026-10"; BilledIn that of a note.
+	// Period is the charged month, such as "2026-10"; BilledIn that of a note.
 	Period, BilledIn string
 	TimeZone         string
 	// From (inclusive) and To (exclusive) bound the tenant's month.
@@ -46,12 +46,11 @@ type Bill struct {
 	Currency string
 	// Total is what the rows' BilledCost must sum to.
 	Total decimal.Decimal
-	// Book is the price book that the charges follow from.
+	// Book is the price book of the charges.
 	Book *prices.Book
 	// UsageHash is the SHA-256 of the usage billed, in hex; may be empty.
 	UsageHash string
-	// QuantityRounding is the platform's: the list value that rounding
-	// quantities left to capacity (C7b).
+	// QuantityRounding is the platform's: the list value of rounding quantities (C7b).
 	QuantityRounding decimal.Decimal
 	// Charges are handed over in any order. A
 	// note's are the new ones, and the earlier ones negated.
@@ -63,23 +62,21 @@ type Bill struct {
 // billedIn is the month of the billing period.
 func (b *Bill) billedIn() string { return cmp.Or(b.BilledIn, b.Period) }
 
-// correction tells whether the bill changes an earlier one.
+// correction returns whether the bill changes an earlier one.
 func (b *Bill) correction() bool { return b.Kind == KindCreditNote || b.Kind == KindDebitNote }
 
-// Options say how to write.
+// Options are the options of a file.
 type Options struct {
 	// Version of FOCUS: "1.2" (default) or "1.4".
 	Version string
-	// Validator writes what the published validator can take, which knows 1.2
-	// alone: text is ASCII, other characters as \uXXXX, and columns that its
-	// checks read beyond their criteria are there. Amounts are the same.
+	// Validator writes what the published validator, which supports only 1.2, can read: text is ASCII, other
+	// characters as \uXXXX, with columns that its checks read against their conditions. Amounts are the same.
 	Validator bool
-	// Config says who charges whom.
+	// Config has the issuer's names.
 	Config
 }
 
-// Validate names a version that can't be written, or not for the validator, or
-// a name that can't.
+// Validate returns an error for an unsupported version or an invalid name.
 func (o Options) Validate() error {
 	_, err := o.withDefaults()
 	return err
@@ -100,20 +97,19 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Summary is what was written.
+// Summary describes a written file.
 type Summary struct {
 	Rows int
 	// Billed is the sum of BilledCost by invoice number.
 	Billed map[string]decimal.Decimal
 	// WholeGPUListCost is the sum of that column.
 	WholeGPUListCost decimal.Decimal
-	// Columns are what the file has, in its order.
+	// Columns are the file's columns, in order.
 	Columns []ColumnDefinition
 }
 
-// Write writes bills, one in memory at a time. Errors: an option that isn't
-// one, a bill that doesn't sum or is of another billing period, and what the
-// iterator or the writer says; what was written until then is no file to use.
+// Write writes bills, one in memory at a time. Errors: an invalid option, a bill that doesn't sum or is of another
+// billing period, and those of the iterator or the writer; after an error discard the output.
 func Write(w io.Writer, options Options, bills iter.Seq2[Bill, error]) (Summary, error) {
 	return write(w, "", options, bills)
 }
@@ -154,7 +150,7 @@ type writer struct {
 	summary Summary
 }
 
-// bill writes one bill's rows, after they were found to sum to it.
+// bill writes one bill's rows, after checking that they sum to its total.
 func (w *writer) bill(b *Bill) error {
 	of := fmt.Sprintf("%s of tenant %q in %s", cmp.Or(b.Number, b.Kind), b.Tenant, b.Period)
 	if w.period == "" {
@@ -164,7 +160,7 @@ func (w *writer) bill(b *Bill) error {
 		return fmt.Errorf("%s: billed in %s, the file is of %s", of, b.billedIn(), w.period)
 	}
 	if _, twice := w.summary.Billed[b.Number]; twice && b.Number != "" {
-		return fmt.Errorf("%s: its number is there already", of)
+		return fmt.Errorf("%s: its number occurs twice", of)
 	}
 	period, err := rating.ParsePeriod(b.billedIn())
 	if err != nil {
@@ -188,7 +184,7 @@ func (w *writer) bill(b *Bill) error {
 	return nil
 }
 
-// page is a row with all it stands on.
+// page is a row with its bill and prices.
 type page struct {
 	*row
 	bill                   *Bill

@@ -392,7 +392,7 @@ func TestBillsThatCannotBe(t *testing.T) {
 		{"time without a version", focus.Options{}, []focus.Bill{charges(rating.Charge{Version: -1, Effect: rating.EffectList})}, "version -1 of 2"},
 		{"another tenant's charge", focus.Options{}, []focus.Bill{bill(func(b *focus.Bill) { b.Tenant = "x" })}, `is of tenant`},
 		{"two months", focus.Options{}, []focus.Bill{plain, bill(func(b *focus.Bill) { b.BilledIn = "2026-04" })}, "billed in 2026-04, the file is of 2026-03"},
-		{"one number twice", focus.Options{}, []focus.Bill{plain, plain}, "its number is there already"},
+		{"one number twice", focus.Options{}, []focus.Bill{plain, plain}, "its number occurs twice"},
 		{"no month", focus.Options{}, []focus.Bill{bill(func(b *focus.Bill) { b.Period = "March" })}, `"March"`},
 		{"charges that fail", focus.Options{}, []focus.Bill{bill(func(b *focus.Bill) { b.Charges = func(func(rating.Charge)) error { return full } })}, "disk full"},
 		{"an unknown version", focus.Options{Version: "1.3"}, nil, `version "1.3"`},

@@ -70,9 +70,8 @@ func draftOf(book *prices.Book, period rating.Period, tenant string) *Bill {
 	return bill
 }
 
-// Bills are a month's bills as the register has them: the finalised invoices,
-// the notes that are billed in it, drafts for tenants without an invoice, and
-// the platform. Errors are those of invoice.Register.
+// Bills returns a month's bills of the register: the finalised invoices, the notes that are billed in it, drafts for
+// tenants without an invoice, and the platform. Errors are those of invoice.Register.
 func Bills(ctx context.Context, register *invoice.Register, period string) iter.Seq2[Bill, error] {
 	return func(yield func(Bill, error) bool) {
 		decided, err := register.Bills(ctx, period)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ColumnDefinition describes a column (FOCUS 1.2, metadata, Column Definition).
-// Precision, scale and length are those that the file has.
+// ColumnDefinition describes a column (FOCUS 1.2, metadata, Column Definition). Precision, scale and length are the
+// file's.
 type ColumnDefinition struct {
 	ColumnName          string   `json:"ColumnName"`
 	DataType            string   `json:"DataType"`
@@ -48,8 +48,8 @@ type metadata struct {
 	ColumnDefinition []ColumnDefinition `json:"ColumnDefinition"`
 }
 
-// WriteMetadata describes what Write wrote, as FOCUS's metadata asks: the
-// schema's id follows from version and columns, so that equal schemas have one.
+// WriteMetadata describes Write's output according to FOCUS's metadata: the schema's id follows from version and
+// columns, so that equal schemas have one.
 func WriteMetadata(w io.Writer, options Options, summary Summary, created time.Time) error {
 	options, err := options.withDefaults()
 	if err != nil {

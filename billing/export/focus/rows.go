@@ -12,14 +12,14 @@ import (
 	"github.com/gputally/gputally/billing/rating"
 )
 
-// Units, after FOCUS's UnitFormat: what is counted in the singular, then hours.
+// Units, in FOCUS's UnitFormat: the counted object in the singular, then hours.
 const (
 	unitGPUHours      = "GPU-Hours"
 	unitInstanceHours = "Instance-Hours"
 	unitKWh           = "Kilowatt-Hours"
 )
 
-// quantityRounding is the platform's effect that rating has no charge for.
+// quantityRounding is a platform effect for which rating has no charge.
 const quantityRounding = "quantity_rounding"
 
 // key is what charges are added up by, beside their unit prices.
@@ -37,7 +37,7 @@ type key struct {
 type row struct {
 	key
 	quantity   decimal.Decimal // in unit
-	list       decimal.Decimal // unit prices; only where unit is set
+	list       decimal.Decimal // unit prices, if unit is set
 	contracted decimal.Decimal
 	prices     string          // both as texts, by which rows are sorted
 	amount     decimal.Decimal // where unit is empty
@@ -54,7 +54,7 @@ func (r *row) billed() decimal.Decimal {
 	return r.quantity.Mul(r.contracted)
 }
 
-// nothing tells whether the row says nothing, as where a note changed nothing.
+// nothing returns whether the row is zero throughout, as for a note that changed nothing.
 func (r *row) nothing() bool {
 	return r.quantity.IsZero() && r.amount.IsZero() && r.wholeList.IsZero() && r.gpuHours.IsZero() && r.sliceMS == 0
 }
@@ -67,8 +67,7 @@ type gathering struct {
 	// folded is the percentage discount as it went into contracted prices;
 	// discount is what rating took off.
 	folded, discount decimal.Decimal
-	// instead is the list value of profiles with a price of their own, less
-	// what rating replaced of it.
+	// instead is the list value of profiles with a price of their own, less what rating replaced of it.
 	instead decimal.Decimal
 	err     error
 }
@@ -113,7 +112,7 @@ func gatherRows(b *Bill) ([]*row, error) {
 	return rows, nil
 }
 
-// byPrice are the effects whose charges follow from a version's prices.
+// byPrice are the effects whose charges depend on a version's prices.
 var byPrice = []string{
 	rating.EffectList, rating.EffectProfile, rating.EffectTier, rating.EffectReservation, rating.EffectEnergy,
 }
@@ -153,9 +152,8 @@ func (g *gathering) row(k key, hour time.Time, list, contracted decimal.Decimal)
 	return r
 }
 
-// span is the charge period: the UTC day of an hour, or the month; of both the
-// part in which a version of the prices was in force, never more than the
-// bill's.
+// span is the charge period: the UTC day of an hour, or the month; within it the part in which a version of the
+// prices was in force, bounded by the bill's period.
 func (g *gathering) span(k key, hour time.Time) (from, to time.Time) {
 	from, to = g.bill.From, g.bill.To
 	if !hour.IsZero() {
@@ -187,7 +185,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// add puts a charge where it belongs; the first error stays.
+// add adds a charge to its row; the first error is kept.
 func (g *gathering) add(c rating.Charge) {
 	if g.err == nil {
 		g.err = g.put(c)
@@ -223,7 +221,7 @@ func (g *gathering) put(c rating.Charge) error {
 		g.priced(c, unitKWh, c.UnitPrice, c.UnitPrice)
 	case rating.EffectDistribution:
 		if g.bill.Kind == KindPlatform {
-			return nil // what tenants were given is on their bills
+			return nil // tenants' parts are on their bills
 		}
 		g.amount(c)
 	case rating.EffectFixedDiscount, rating.EffectIdleSurcharge, rating.EffectMinimum, rating.EffectRounding:
@@ -245,18 +243,17 @@ func keyOf(c rating.Charge) key {
 	}
 }
 
-// one is the whole of a price.
+// one is the whole price.
 var one = decimal.NewFromInt(1)
 
-// discounted takes the tenant's percentage discount off an amount, and
-// remembers it.
+// discounted subtracts the tenant's percentage discount from an amount, and adds it to folded.
 func (g *gathering) discounted(c rating.Charge, version *prices.Version) decimal.Decimal {
 	off := c.Amount.Mul(version.Tenants[c.Tenant].Discount)
 	g.folded = g.folded.Add(off)
 	return c.Amount.Sub(off)
 }
 
-// timeRow is the row of held time, or of the platform's, at a list price.
+// timeRow returns the row of held time, or of the platform's, at a list price.
 func (g *gathering) timeRow(c rating.Charge, unit string, list decimal.Decimal, version *prices.Version) *row {
 	contracted := list.Mul(one.Sub(version.Tenants[c.Tenant].Discount))
 	if c.Tenant == "" {
@@ -271,8 +268,7 @@ func (g *gathering) timeRow(c rating.Charge, unit string, list decimal.Decimal, 
 	return g.row(k, c.Hour, list, contracted)
 }
 
-// held is time and its list value; one with a price of its profile's is billed
-// by that.
+// held adds time and its list value; time of a profile with a price of its own is billed by that.
 func (g *gathering) held(c rating.Charge, version *prices.Version) {
 	g.discounted(c, version)
 	price, byProfile := version.Models[c.Model].Profiles[c.Profile]
@@ -290,7 +286,7 @@ func (g *gathering) held(c rating.Charge, version *prices.Version) {
 	r.wholeList = r.wholeList.Add(c.Amount)
 }
 
-// profile is a profile's own price, or the list value that it replaces.
+// profile adds a profile's own price, or the list value that it replaces.
 func (g *gathering) profile(c rating.Charge, version *prices.Version) {
 	g.discounted(c, version)
 	if c.Unit != rating.UnitProfileHour {
@@ -301,7 +297,7 @@ func (g *gathering) profile(c rating.Charge, version *prices.Version) {
 	r.quantity = r.quantity.Add(c.Quantity)
 }
 
-// priced is a charge by quantity without discount.
+// priced adds a charge by quantity without discount.
 func (g *gathering) priced(c rating.Charge, unit string, list, contracted decimal.Decimal) {
 	k := keyOf(c)
 	k.unit = unit
@@ -309,7 +305,7 @@ func (g *gathering) priced(c rating.Charge, unit string, list, contracted decima
 	r.quantity = r.quantity.Add(c.Quantity)
 }
 
-// amount is a charge that FOCUS has no unit price for.
+// amount adds a charge for which FOCUS has no unit price.
 func (g *gathering) amount(c rating.Charge) {
 	r := g.row(keyOf(c), c.Hour, none, none)
 	r.amount = r.amount.Add(c.Amount)
