@@ -11,9 +11,8 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// anomaliesSQL: episodes that overlap a range, after one of an earlier page;
-// decimals as text, so that nothing passes through a float. Parameters: from,
-// to, kind and tenant (empty: any), paged (0 or 1), after_start, after_id, rows.
+// anomaliesSQL reads the episodes that overlap a range, after one of an earlier page; decimals as text, so that no
+// floats are involved. Parameters: from, to, kind and tenant (empty: any), paged (0 or 1), after_start, after_id, rows.
 //
 //go:embed anomalies.sql
 var anomaliesSQL string
@@ -104,7 +103,7 @@ func instantOf(text string) (time.Time, error) {
 	return at.UTC(), err
 }
 
-// tenantsSQL: the first and the last hour of each tenant in each month by UTC.
+// tenantsSQL reads the first and the last hour of each tenant in each month by UTC.
 // Parameters: tenant (empty: all), paged (0 or 1), after.
 //
 //go:embed tenants.sql

@@ -43,7 +43,7 @@ func (e *UnknownModelError) Error() string {
 	return fmt.Sprintf("MIG profiles of model %q are not known (known: %s)", e.Model, strings.Join(boardNames(), ", "))
 }
 
-// candidate is a board, and the words that a model's name has where it is one of it.
+// candidate is a board, and the words in the names of its models.
 type candidate struct {
 	words string
 	board *Board // nil: not known
@@ -54,9 +54,8 @@ type candidate struct {
 //go:embed boards.tsv
 var boardsTSV string
 
-// boards is matched from the top: all words must be words of the model's name.
-// A name without its memory's size (A100) fits none, since a profile's name
-// depends on it: 1g.10gb has one memory slice of an A100 of 80 GB, two of one
+// boards is searched from the top: all words must be in the model's name. A name without its memory's size (A100)
+// matches none, since a profile's name depends on it: 1g.10gb has one memory slice of an A100 of 80 GB, two of one
 // of 40 GB.
 var boards = func() (all []candidate) {
 	for _, row := range strings.Split(strings.TrimSpace(boardsTSV), "\n")[1:] {
