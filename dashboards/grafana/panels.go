@@ -17,7 +17,7 @@ type layout struct {
 	Rows      []row
 }
 
-// variable is a choice at the dashboard's top. SQL returns its values, and the texts that stand for them.
+// variable is a choice at the dashboard's top. SQL returns its values and their labels.
 type variable struct {
 	Name    string
 	Several bool // any number of values can be chosen, or all
