@@ -85,7 +85,7 @@ func headerBytes(headers []broker.Header) (n int) {
 	return n
 }
 
-// Reasons returns the reasons of dead letters: of a message, of a batch as such, of a batch
+// Reasons returns the reasons of dead letters, which decode.go decides: of a message, of a batch as such, of a batch
 // compared with its cluster and its append time, and of an unreadable record batch.
 func Reasons() []string {
 	return []string{

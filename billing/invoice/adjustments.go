@@ -254,3 +254,16 @@ func (r *Register) correctOne(ctx context.Context, q CorrectRequest, a *Adjustme
 	}
 	return r.decide(ctx, i, a.usage)
 }
+
+// note makes the document of a difference; before is the last revision.
+func note(difference *Invoice, before decisions.Invoice, reason string) *Invoice {
+	document := finalised(difference)
+	document.Revision = before.Revision + 1
+	document.Number = decisions.Number(before.Period, before.Tenant, document.Revision)
+	document.Kind = KindDebitNote
+	if !difference.Total.IsPositive() {
+		document.Kind = KindCreditNote
+	}
+	document.Corrects, document.Reason = before.Number, reason
+	return document
+}

@@ -150,3 +150,11 @@ func (r *Register) SetPolicy(ctx context.Context, p decisions.Policy, who string
 	_, err := r.append(ctx, decisions.KindPolicy, "policy/"+what, what, who, &p)
 	return err
 }
+
+// mayApprove fails with a *ConflictError unless the policy in force lets who approve: decisions.State.MayApprove.
+func (r *Register) mayApprove(who string) error {
+	if err := ask(r, func(s *decisions.State) error { return s.MayApprove(who) }); err != nil {
+		return conflict(ReasonApproval, "%v", err)
+	}
+	return nil
+}

@@ -88,14 +88,6 @@ func (r *Register) approvedBy(who, content, subject string) (key string, err err
 	return key, nil
 }
 
-// mayApprove fails with a *ConflictError for whom the policy in force lets approve nothing.
-func (r *Register) mayApprove(who string) error {
-	if err := ask(r, func(s *decisions.State) error { return s.MayApprove(who) }); err != nil {
-		return conflict(ReasonApproval, "%v", err)
-	}
-	return nil
-}
-
 // append decides a thing; a *ConflictError where the decisions refuse it, or would. The outcome repeats an earlier one
 // where the same was decided before.
 func (r *Register) append(ctx context.Context, kind decisions.Kind, key, what, who string, body any) (

@@ -84,19 +84,6 @@ func finalised(rated *Invoice) *Invoice {
 	return rated
 }
 
-// note makes the document of a difference; before is the last revision.
-func note(difference *Invoice, before decisions.Invoice, reason string) *Invoice {
-	document := finalised(difference)
-	document.Revision = before.Revision + 1
-	document.Number = decisions.Number(before.Period, before.Tenant, document.Revision)
-	document.Kind = KindDebitNote
-	if !difference.Total.IsPositive() {
-		document.Kind = KindCreditNote
-	}
-	document.Corrects, document.Reason = before.Number, reason
-	return document
-}
-
 // setContent sets a draft's Content: the hash of the document that it would be.
 func setContent(document *Invoice) error {
 	final := *document

@@ -13,12 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Policy is the share of its board by which a MIG profile is priced.
+// Policy is the share of its board by which `prices derive` proposes the price of a MIG
+// profile, for a book to be written. Nothing here prices usage: a profile without a price
+// in the book is priced by its slices (rating.priceRow).
 type Policy string
 
 // The policies (R19).
 const (
-	// ByComputeSlice is the share of the board's compute slices: the price of a profile without its own.
+	// ByComputeSlice is the share of the board's compute slices, as for a profile without a price.
 	ByComputeSlice Policy = "compute-slice"
 	// ByMemory is the share of the board's memory slices.
 	ByMemory Policy = "memory"

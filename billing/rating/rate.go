@@ -255,7 +255,8 @@ func (r *Rater) price(hour time.Time, at int, rows []Row) ([]priced, bool, error
 	return values, complete, nil
 }
 
-// priceRow values a row; false if its model has no rate.
+// priceRow values a row: a MIG profile by its own price, if the book has one, everything
+// else by its share of the GPU's slices. false: its model has no rate.
 func priceRow(version *prices.Version, row Row) (value priced, known bool, err error) {
 	model, known := version.Models[row.Model]
 	if !known {

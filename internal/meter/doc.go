@@ -10,7 +10,8 @@
 // exact rationals until one largest-remainder step per (leaf, slot).
 package meter
 
-// RulesVersion counts up whenever a rule changes what a batch or an hour means.
+// RulesVersion counts up whenever a rule changes what a batch or an hour means, so that
+// hours are recomputed; not for a new reason of the same bucket.
 const RulesVersion = 3
 
 // Times of the rules.
@@ -18,7 +19,8 @@ const (
 	HourMS = 3_600_000
 	// GapMaxMS is the longest gap that is inferred (R10).
 	GapMaxMS = 30_000
-	// RetireAfterMS is how long a silent GPU stays in the inventory (R2).
+	// RetireAfterMS is how long a silent GPU stays in the inventory (R2): its presence
+	// ends then (presence.go), and Hour forgets it.
 	RetireAfterMS = 24 * HourMS
 )
 

@@ -142,7 +142,7 @@ func Hour(in HourInput, inv *Inventory) (HourResult, error) {
 		}
 		out.Sightings = append(out.Sightings, h.sightings...)
 		out.Findings = append(out.Findings, h.findings...)
-		if inv.gpus[gpu].lastMS+RetireAfterMS <= in.StartMS {
+		if inv.gpus[gpu].lastMS+RetireAfterMS <= in.StartMS { // silent for too long: it leaves the inventory
 			delete(inv.gpus, gpu)
 		}
 	}

@@ -3,10 +3,12 @@
 package proof
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,11 +157,10 @@ func checks(p *app.Pipeline, months []string, sample int) ([]check.Check, error)
 		},
 		Spools: func(context.Context) ([]ingest.SpoolState, error) { return spoolStates(p.Session.Data) },
 	})
-	of := p.Ledger.Checks()
-	money := billing.Checks(p.Register.Drafts, p.Register, months)
-	all = append(all, of[:2]...)
-	all = append(all, money...)
-	all = append(all, of[2:]...)
+	all = slices.Concat(all, p.Ledger.Checks(), billing.Checks(p.Register.Drafts, p.Register, months))
+	slices.SortStableFunc(all, func(a, b check.Check) int { // C9 before C10
+		return cmp.Or(cmp.Compare(len(a.Name()), len(b.Name())), cmp.Compare(a.Name(), b.Name()))
+	})
 	return append(all, p.Projection.Checks()...), nil
 }
 
