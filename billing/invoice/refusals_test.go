@@ -333,7 +333,7 @@ func TestF1EveryReasonIsDeclared(t *testing.T) {
 					declared = append(declared, invoice.Reason(strings.Trim(n.Values[0].(*ast.BasicLit).Value, `"`)))
 				}
 			case *ast.CompositeLit:
-				if of, ok := n.Type.(*ast.Ident); ok && of.Name == "ConflictError" && file.Name() != "refusals.go" {
+				if of, ok := n.Type.(*ast.Ident); ok && of.Name == "ConflictError" && file.Name() != "reasons.go" {
 					t.Errorf("%s makes a ConflictError by itself", file.Name())
 				}
 			}
