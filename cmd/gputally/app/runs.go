@@ -21,7 +21,7 @@ const ImportSpool = "import"
 // killed and is given again within half of that goes on under the same run.
 const ImportRunHours = 24
 
-// Follow is the decisions, read as far as somebody asks for them. A separate
+// Follow returns the decisions, read on request. A separate
 // ingester copies none: that is who bills' to do.
 func (p *Pipeline) Follow() *decisions.Log {
 	if p.Decisions == nil {

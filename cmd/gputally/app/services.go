@@ -107,7 +107,7 @@ const collectorGCPercent = 50
 func startCollector(ctx context.Context, p *Pipeline) error {
 	dir := filepath.Clean(p.Config.Collector.SpoolDir)
 	if p.Config.Collector.SpoolDir == "" {
-		return cli.UsageError(errors.New("collector.spool_dir: is empty: name a folder for the spool"))
+		return cli.UsageError(errors.New("collector.spool_dir: is empty: set it to a directory for the spool"))
 	}
 	if p.Config.SourceName() == "" {
 		return cli.UsageError(errors.New("collector.source: is empty: name dcgm or nvml, or exporter with exporter.targets"))

@@ -15,7 +15,7 @@ func auditRow(e decisions.Entry) []string {
 	outcome := "accepted"
 	switch {
 	case e.Repeats >= 0:
-		outcome = fmt.Sprintf("repeats offset %d, which stands", e.Repeats)
+		outcome = fmt.Sprintf("repeats offset %d", e.Repeats)
 	case !e.Accepted:
 		outcome = "refused: " + e.Reason
 	}

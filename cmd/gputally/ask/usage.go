@@ -94,7 +94,7 @@ func usageShares(q usage.Query, rows []usage.Row) cli.Table {
 	return t
 }
 
-// PlatformName stands where a reader expects a tenant's name.
+// PlatformName is shown in place of a tenant's name.
 const PlatformName = "(platform)"
 
 // ShownTenant is a tenant for reading; one whose name is empty or could be

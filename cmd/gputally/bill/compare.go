@@ -15,7 +15,7 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// printSimulations prints one book's month effect by effect, several side by side.
+// printSimulations prints one book's month effect by effect, several books side by side.
 func printSimulations(s *cli.Session, period string, done []simulation) error {
 	nameSimulations(done)
 	switch {
@@ -29,7 +29,7 @@ func printSimulations(s *cli.Session, period string, done []simulation) error {
 	return s.Print(comparisonTable(done, s.Format == cli.AsTable))
 }
 
-// simulated is an invoice as JSON has it: figures alone, exact.
+// simulated is an invoice in JSON: figures only, exact.
 type simulated struct {
 	Tenant   string          `json:"tenant"`
 	Period   string          `json:"period"`
@@ -39,7 +39,7 @@ type simulated struct {
 	Total    decimal.Decimal `json:"total"`
 }
 
-// listed is an array in JSON, also without any.
+// listed is an array in JSON, even if it is empty.
 func listed(invoices []rating.Invoice) []simulated {
 	list := make([]simulated, len(invoices))
 	for i := range invoices {
@@ -49,9 +49,8 @@ func listed(invoices []rating.Invoice) []simulated {
 	return list
 }
 
-// nameSimulations calls each book by its file's name, and those that share one
-// by the order they came in. Names head columns, where a spreadsheet would take
-// a leading sign for a formula's.
+// nameSimulations names each book by its file, and numbers equal names. Names are column headers, in which a
+// spreadsheet would take a leading sign for a formula's.
 func nameSimulations(done []simulation) {
 	seen := map[string]int{}
 	for i := range done {
@@ -63,7 +62,7 @@ func nameSimulations(done []simulation) {
 	}
 }
 
-// total is what all tenants owe.
+// total is the sum that all tenants owe.
 func (m *simulation) total() decimal.Decimal {
 	sum := decimal.Zero
 	for i := range m.invoices {
@@ -72,7 +71,7 @@ func (m *simulation) total() decimal.Decimal {
 	return sum
 }
 
-// of is one tenant's invoice; zero where there is none.
+// of is one tenant's invoice; zero if there is none.
 func (m *simulation) of(tenant string) rating.Invoice {
 	byTenant := func(inv rating.Invoice, name string) int { return strings.Compare(inv.Tenant, name) }
 	if at, found := slices.BinarySearchFunc(m.invoices, tenant, byTenant); found {
@@ -81,7 +80,7 @@ func (m *simulation) of(tenant string) rating.Invoice {
 	return rating.Invoice{Tenant: tenant}
 }
 
-// comparison is JSON's answer for several books; amounts are exact.
+// comparison is the JSON output for several books; amounts are exact.
 type comparison struct {
 	Period   string         `json:"period"`
 	Currency string         `json:"currency"`
@@ -92,7 +91,7 @@ type comparedBook struct {
 	Prices string `json:"prices"`
 	SHA256 string `json:"price_book_sha256,omitempty"` // none of --gpu-hour
 	Total  string `json:"total"`
-	// Difference is to the first book's total.
+	// Difference is the difference to the first book's total.
 	Difference string      `json:"difference"`
 	Invoices   []simulated `json:"invoices"`
 }
@@ -109,9 +108,8 @@ func comparisonOf(period string, done []simulation) comparison {
 	return c
 }
 
-// effectTable has a row per tenant. For reading, it rounds amounts as the total
-// is rounded, leaves out the effects that then nobody has, and ends with a sum
-// and with what the platform keeps.
+// effectTable has a row per tenant. For reading, it rounds amounts like the total, leaves out the effects that are
+// then zero for all, and ends with a sum and the platform's list value.
 func effectTable(m simulation, forReading bool) cli.Table {
 	var all rating.Effects
 	effects := all.Ordered()
@@ -155,7 +153,7 @@ func effectTable(m simulation, forReading bool) cli.Table {
 	return t
 }
 
-// platformRow is the list value that nobody pays, where the others' totals are.
+// platformRow is the platform's list value, which isn't billed, in the column of totals.
 func platformRow(m simulation, columns int) []string {
 	cells := make([]string, columns)
 	cells[0], cells[1] = ask.PlatformName+" at list, not billed", shownHours(true, m.platform.GPUHours.Decimal)
@@ -179,8 +177,7 @@ func shownHours(forReading bool, hours decimal.Decimal) string {
 	return cli.Grouped(cli.Fixed(hours.String(), 1))
 }
 
-// comparisonTable has a column of totals per book, and for each but the first
-// what it differs from the first.
+// comparisonTable has a column of totals per book, and for each but the first the difference to the first.
 func comparisonTable(done []simulation, forReading bool) cli.Table {
 	t := cli.Table{Columns: cli.Columns("tenant", "gpu_hours number")}
 	for i := range done {
@@ -223,7 +220,7 @@ func comparisonTable(done []simulation, forReading bool) cli.Table {
 	return t
 }
 
-// differenceName tells the columns of the third book from those of the second.
+// differenceName distinguishes the columns of the third book from those of the second.
 func differenceName(book int, what string) string {
 	if book == 1 {
 		return what
@@ -231,7 +228,7 @@ func differenceName(book int, what string) string {
 	return what + "_" + strconv.Itoa(book+1)
 }
 
-// percentOf is a part in percent to one place; empty where there is no whole.
+// percentOf is a part in percent to one place; empty if the whole is zero.
 func percentOf(part, whole decimal.Decimal) string {
 	if whole.IsZero() {
 		return ""

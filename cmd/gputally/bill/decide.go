@@ -82,7 +82,7 @@ func printEvidence(s *cli.Session, e *invoice.Evidence) error {
 		cli.Printable(e.Number), e.LineNumber, plural.Of(e.Hours, "hour"), moved)
 }
 
-// Finalise decides the invoices of the given tenants, or of all.
+// Finalise finalises the invoices of the given tenants, or of all.
 func Finalise(ctx context.Context, s *cli.Session, tenants []string, withoutUsage, withoutUnpriced bool) error {
 	if (s.Key != "" || s.Expect != "") && len(tenants) != 1 {
 		return cli.UsageError(errors.New("--key and --expect are for one invoice: give exactly one --tenant"))
@@ -134,7 +134,7 @@ func Note(ctx context.Context, s *cli.Session) error {
 	})
 }
 
-// Approve approves what finalising, or the note, would decide.
+// Approve approves the invoice that finalising, or the note that correcting, would decide.
 func Approve(ctx context.Context, s *cli.Session, comment string) error {
 	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
 		done, err := p.Register.Approve(ctx, invoice.ApproveRequest{
@@ -162,7 +162,7 @@ func VerifyInvoice(ctx context.Context, s *cli.Session, number string) error {
 	})
 }
 
-// Evidence prints the GPU-hours that a line of a finalised document rests on.
+// Evidence prints the GPU-hours from which a line of a finalised document follows.
 func Evidence(ctx context.Context, s *cli.Session, number, lineText string) error {
 	line, err := strconv.Atoi(lineText)
 	if err != nil || line < 1 {

@@ -30,10 +30,10 @@ func checkFocus(path, version string) (violations []focuscheck.Violation, err er
 	return violations, nil
 }
 
-// printViolations prints what is wrong; a file without is said to be right.
+// printViolations prints the violations; for a file without any, that it is valid.
 func printViolations(s *cli.Session, path, version string, violations []focuscheck.Violation) error {
 	if len(violations) == 0 && s.Format == cli.AsTable {
-		return s.Writef("%s: breaks no rule of FOCUS %s\n", cli.Printable(path), version)
+		return s.Writef("%s: violates no rule of FOCUS %s\n", cli.Printable(path), version)
 	}
 	if err := s.Print(violationTable(version, violations)); err != nil {
 		return err
@@ -61,15 +61,15 @@ func violationTable(version string, violations []focuscheck.Violation) cli.Table
 	return t
 }
 
-// exportFolder is the folder that exports are written below: --out, else the data directory.
+// exportFolder is the directory below which exports are written: --out, else the data directory.
 func exportFolder(out, data string) (string, error) {
 	if folder := cmp.Or(out, data); folder != "" {
 		return folder, nil
 	}
-	return "", cli.UsageError(errors.New("no folder is named: give --data DIR or --out FOLDER"))
+	return "", cli.UsageError(errors.New("no directory is given: set --data DIR or --out FOLDER"))
 }
 
-// ExportCSV writes a month's invoice lines below a folder; empty: the data directory.
+// ExportCSV writes a month's invoice lines below a directory; empty: the data directory.
 func ExportCSV(ctx context.Context, s *cli.Session, out string) error {
 	folder, err := exportFolder(out, s.Data)
 	if err != nil {
@@ -89,11 +89,11 @@ func ExportCSV(ctx context.Context, s *cli.Session, out string) error {
 	})
 }
 
-// FocusVersion is the version of FOCUS that is written unless another one is asked for.
+// FocusVersion is the default version of FOCUS.
 const FocusVersion = focus.Version12
 
-// ExportFocus writes a month as FOCUS below a folder; empty: the data directory. validator
-// writes what the published validator can read.
+// ExportFocus writes a month as FOCUS below a directory; empty: the data directory. validator writes what the
+// published validator can read.
 func ExportFocus(ctx context.Context, s *cli.Session, out, version string, validator bool) error {
 	options := focus.Options{Version: version, Validator: validator}
 	folder, err := exportFolder(out, s.Data)
@@ -113,7 +113,7 @@ func ExportFocus(ctx context.Context, s *cli.Session, out, version string, valid
 	})
 }
 
-// CheckExport prints each rule of FOCUS that a file breaks.
+// CheckExport prints the rules of FOCUS that a file violates.
 func CheckExport(s *cli.Session, path, version string) error {
 	if err := (focus.Options{Version: version}).Validate(); err != nil {
 		return cli.UsageError(err)

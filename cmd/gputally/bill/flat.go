@@ -11,16 +11,16 @@ import (
 	"github.com/gputally/gputally/billing/prices"
 )
 
-// flatRates are the flags --gpu-hour, in their order.
+// flatRates are the values of --gpu-hour, in their order.
 type flatRates []flatRate
 
-// flatRate is the rate of a model; of all others where it is empty.
+// flatRate is the rate of a model; if that is empty, of all others.
 type flatRate struct {
 	model string
 	rate  decimal.Decimal
 }
 
-// Set takes MODEL=RATE or RATE, each model once.
+// Set parses MODEL=RATE or RATE, each model once.
 func (f *flatRates) Set(text string) error {
 	var r flatRate
 	number := text
@@ -47,7 +47,7 @@ func quotedModel(model string) string {
 	return fmt.Sprintf("%q", model)
 }
 
-// of is the rate of each model; one that has none is left out.
+// of returns the rate of each model that has one.
 func (f flatRates) of(models []string) map[string]decimal.Decimal {
 	rates := map[string]decimal.Decimal{}
 	for _, r := range f {

@@ -1,6 +1,5 @@
-// Package bill is what finance does on the command line: invoices, notes, approvals, price
-// books, simulations, policy and exports. The rules are those of the room billing; this
-// package asks it and prints.
+// Package bill implements the commands of finance: invoices, notes, approvals, price books, simulations, policy and
+// exports. It calls package billing, which has the rules, and prints.
 package bill
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// tellQuarantined prints on stderr which tenants' drafts lack hours, and why.
+// tellQuarantined prints to stderr which tenants' drafts lack hours, and why.
 func tellQuarantined(s *cli.Session, month *invoice.Month) {
 	for i := range month.Invoices {
 		if in := &month.Invoices[i]; in.Quarantined != "" {
@@ -45,14 +44,13 @@ func invoiceTable(month *invoice.Month, forReading bool) cli.Table {
 	return t
 }
 
-// platformKeeps is the list value of platform time that no tenant is charged for: all of it
-// less what was distributed to tenants.
+// platformKeeps is the list value of platform time that no tenant is charged for: all of it less what was distributed
+// to tenants.
 func platformKeeps(month *invoice.Month) string {
 	return cli.Cents(month.Platform.List.Add(month.Platform.Distribution.Decimal))
 }
 
-// printInvoices prints the documents of a tenant's month, or that of one
-// revision; JSON and CSV are of one.
+// printInvoices prints the documents of a tenant's month, or one revision, which JSON and CSV require.
 func printInvoices(s *cli.Session, documents []invoice.Invoice, revision int, head func(number string) string) error {
 	if revision >= len(documents) {
 		return cli.UsageError(fmt.Errorf("--revision %d: %s has revisions 0 to %d", revision, documents[0].Number,
@@ -105,12 +103,12 @@ func printInvoice(s *cli.Session, inv *invoice.Invoice, head string) error {
 	return err
 }
 
-// kindWords are the kinds of documents as people read them.
+// kindWords are the titles of the kinds of documents.
 var kindWords = map[string]string{
 	invoice.KindInvoice: "Invoice", invoice.KindCreditNote: "Credit note", invoice.KindDebitNote: "Debit note",
 }
 
-// correcting says what a note corrects, and why.
+// correcting describes which document a note corrects, and why.
 func correcting(inv *invoice.Invoice) string {
 	if inv.Corrects == "" {
 		return ""
@@ -155,7 +153,7 @@ func ListInvoices(ctx context.Context, s *cli.Session) error {
 	})
 }
 
-// ShowInvoices prints the documents of one tenant's month, or that of one revision; negative: all.
+// ShowInvoices prints the documents of one tenant's month, or one revision; negative: all.
 func ShowInvoices(ctx context.Context, s *cli.Session, revision int) error {
 	return app.WithRegister(ctx, s, func(p *app.Pipeline) error {
 		p.WarnOfPrices(ctx)

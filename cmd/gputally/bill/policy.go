@@ -27,7 +27,7 @@ func ShowPolicy(ctx context.Context, s *cli.Session) error {
 		if err := s.Print(t); err != nil || set || s.Format != cli.AsTable {
 			return err
 		}
-		return s.Writef("No policy was set: billing.approvals of the configuration alone says whether approvals are " +
+		return s.Writef("No policy was set: only billing.approvals of the configuration determines whether approvals are " +
 			"needed.\n")
 	})
 }
@@ -48,17 +48,17 @@ func approversWord(p decisions.Policy) string {
 	return cmp.Or(strings.Join(p.Approvers, ", "), "anybody else")
 }
 
-// PolicyChange is what the next policy says otherwise than the one in force.
+// PolicyChange has the differences of the next policy to the one in force.
 type PolicyChange struct {
-	Approvals string   // on or off; empty: as it is
-	Approvers []string // none: as it is, unless Anybody
+	Approvals string   // on or off; empty: unchanged
+	Approvers []string // none: unchanged, unless Anybody
 	Anybody   bool     // anybody else may approve
 	// Approve approves the policy of these flags, with a comment, instead of setting it.
 	Approve bool
 	Comment string
 }
 
-// DecidePolicy sets the next policy, or approves what somebody else is about to set.
+// DecidePolicy sets the next policy, or approves one that somebody else is about to set.
 func DecidePolicy(ctx context.Context, s *cli.Session, c PolicyChange) error {
 	if c.Approvals != "" && c.Approvals != "on" && c.Approvals != "off" {
 		return cli.UsageError(fmt.Errorf("--approvals %q: want on or off", c.Approvals))
@@ -86,7 +86,7 @@ func DecidePolicy(ctx context.Context, s *cli.Session, c PolicyChange) error {
 	})
 }
 
-// nextPolicy is the one in force, as the one after it.
+// nextPolicy is a copy of the one in force with the next revision.
 func nextPolicy(p *app.Pipeline) decisions.Policy {
 	last, set := policyOf(p)
 	if !set {

@@ -12,7 +12,7 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-// checkedBook is JSON's answer.
+// checkedBook is the JSON output.
 type checkedBook struct {
 	prices.Document
 	Warnings []string `json:"warnings"`
@@ -26,7 +26,7 @@ func warningTexts(warnings []prices.Warning) []string {
 	return texts
 }
 
-// factTable has a row for everything that the book says, for scripts.
+// factTable has a row for every fact of the book, for scripts.
 func factTable(book *prices.Book) cli.Table {
 	t := cli.Table{Columns: cli.Columns("effective", "until", "kind", "name", "item", "value")}
 	add := func(from, until time.Time, facts []prices.Fact) {
@@ -106,7 +106,7 @@ func inForceSpan(from, until time.Time) string {
 	return text + " until " + cli.RFC3339(until)
 }
 
-// versionTable is a version for reading; a name stands once.
+// versionTable is a version for reading; a repeated name is left out.
 func versionTable(version *prices.Version, book *prices.Book) cli.Table {
 	t := cli.Table{Columns: cli.Columns("of", "what wide", "value number", "unit")}
 	last := ""
@@ -133,7 +133,7 @@ func price(value string, places int32) string {
 	return cli.Grouped(d.StringFixed(max(places, -d.Exponent())))
 }
 
-// inWords is a fact's item as people read it, and the unit of its value.
+// inWords is the description of a fact, and the unit of its value.
 func inWords(k prices.Key, currency string) (what, unit string) {
 	if profile, ok := strings.CutPrefix(k.Item, "profiles."); ok {
 		return "an hour of " + profile, currency
@@ -162,8 +162,7 @@ func inWords(k prices.Key, currency string) (what, unit string) {
 	return strings.ReplaceAll(k.Item, "_", " "), ""
 }
 
-// loadBook reads a price book; a wrong one is a usage error, as a wrong
-// configuration is.
+// loadBook reads a price book; an invalid one is a usage error, like an invalid configuration.
 func loadBook(path string) (*prices.Book, error) {
 	book, err := prices.Load(path)
 	if err != nil {
@@ -172,7 +171,7 @@ func loadBook(path string) (*prices.Book, error) {
 	return book, nil
 }
 
-// factPlace is what a fact is of, for reading.
+// factPlace is what a fact belongs to, for reading.
 func factPlace(k prices.Key) string {
 	switch k.Kind {
 	case prices.KindBook:
@@ -183,7 +182,7 @@ func factPlace(k prices.Key) string {
 	return k.Name
 }
 
-// CheckPrices prints what a price book says.
+// CheckPrices prints the content of a price book.
 func CheckPrices(s *cli.Session, path string) error {
 	book, err := loadBook(path)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 // Policy is the name of a way to derive profile rates.
 type Policy = prices.Policy
 
-// ParsePolicy reads a policy's name.
+// ParsePolicy parses a policy's name.
 func ParsePolicy(text string) (Policy, error) { return prices.ParsePolicy(text) }
 
-// Derive prints the rates of MIG profiles that follow from those of whole GPUs.
+// Derive prints the rates of MIG profiles derived from those of whole GPUs.
 func Derive(s *cli.Session, path string, policy prices.Policy, models []string) error {
 	book, err := loadBook(path)
 	if err != nil {
@@ -90,7 +90,7 @@ func loadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *pric
 	if !published {
 		return s.Writef("%s is in force already (SHA-256 %s)\n", cli.Printable(book.Name), book.Hash)
 	}
-	if unreadable != nil { // publishing a readable book is how that is repaired
+	if unreadable != nil { // publishing a readable book repairs that
 		before = book
 		s.Sayf("the previous price book can't be read, so changes from it are not listed: %s\n",
 			cli.PrintableLines(unreadable.Error()))
@@ -123,10 +123,10 @@ func sayFrozen(s *cli.Session, p *app.Pipeline) error {
 		last.Format(time.RFC3339))
 }
 
-// sayPublished tells what a book changes, in comparison with the one before it.
+// sayPublished prints what a book changes, compared with the previous one.
 func sayPublished(s *cli.Session, before, book *prices.Book) error {
-	if before.Hash == book.Hash { // the configured book, which nobody had published
-		return s.Writef("%s is in force (SHA-256 %s), as it was, from now on whatever billing.prices names\n",
+	if before.Hash == book.Hash { // the configured book, which was not published
+		return s.Writef("%s remains in force (SHA-256 %s), from now on regardless of billing.prices\n",
 			cli.Printable(book.Name), book.Hash)
 	}
 	err := s.Writef("%s is in force (SHA-256 %s); before it was %s (SHA-256 %s)\n", cli.Printable(book.Name), book.Hash,

@@ -17,19 +17,19 @@ import (
 	"github.com/gputally/gputally/internal/usage"
 )
 
-// SimulateFlags say what is rated, by what.
+// SimulateFlags select what is rated, and by which books.
 type SimulateFlags struct {
 	Usage    string // file; empty: a month of the ledger
 	Books    []string
 	Flat     flatRates
 	Currency string
-	// currencyNamed: it was asked for, and isn't the default.
+	// currencyNamed: --currency was given.
 	currencyNamed bool
 }
 
 // simulation is a month by one book.
 type simulation struct {
-	name     string // the book's, told apart from the others'
+	name     string // the book's, distinct from the others'
 	book     *prices.Book
 	invoices []rating.Invoice // sorted by tenant
 	platform rating.Platform
@@ -38,7 +38,7 @@ type simulation struct {
 // Simulate prints what a month would cost by each of the books.
 func Simulate(ctx context.Context, s *cli.Session, f SimulateFlags) error {
 	if f.Usage != "" && s.Given("data") {
-		return cli.UsageError(errors.New("--usage and --data: one of them, a file or a ledger"))
+		return cli.UsageError(errors.New("--usage and --data: give one of them, a file or a ledger"))
 	}
 	f.currencyNamed = s.Given("currency")
 	done, err := simulate(ctx, s, f, s.Month.Text)
@@ -87,7 +87,7 @@ func readUsageFile(ctx context.Context, path string) ([]rating.Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read usage: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading only
 	rows, err := rating.ReadCSV(bounded.Reader(ctx, file))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -126,16 +126,15 @@ func simulateLedger(ctx context.Context, s *cli.Session, f SimulateFlags,
 	return done, err
 }
 
-// frozenSQL: how many stretches of hours in [from, to) are frozen. Times are
-// RFC 3339 in UTC, whose order is that of the instants.
+// frozenSQL counts the frozen ranges of hours in [from, to). Times are RFC 3339 in UTC, whose order is that of the
+// instants.
 const frozenSQL = `
 SELECT count() AS stretches
 FROM decisions FINAL
 WHERE kind = 'freeze' AND accepted = 1
   AND JSONExtractString(body, 'from') < {to:String} AND JSONExtractString(body, 'to') > {from:String}`
 
-// sayFrozenIn tells that an invoice would not have what is simulated: a frozen
-// hour keeps the shares that were decided of it.
+// sayFrozenIn prints that an invoice would differ from the simulation: a frozen hour keeps its distribution.
 func sayFrozenIn(ctx context.Context, s *cli.Session, a *app.Access, month rating.Period) error {
 	from, err := time.Parse("2006-01", month.String())
 	if err != nil {
@@ -156,7 +155,7 @@ func sayFrozenIn(ctx context.Context, s *cli.Session, a *app.Access, month ratin
 	return nil
 }
 
-// ledgerModels are all models that the ledger has in a month.
+// ledgerModels are all models of the ledger in a month.
 func ledgerModels(ctx context.Context, a *app.Access, month rating.Period) ([]string, error) {
 	from, to := month.Range()
 	rows, err := usage.Run(ctx, a.DB, usage.Query{By: []string{"model"}, From: from, To: to})
@@ -170,8 +169,7 @@ func ledgerModels(ctx context.Context, a *app.Access, month rating.Period) ([]st
 	return models, nil
 }
 
-// load reads the books to rate by, in their order; configured stands for
-// --prices where none is named.
+// load reads the books by which to rate, in their order; configured is used if --prices is not given.
 func (f *SimulateFlags) load(configured *prices.Book, models []string) ([]*prices.Book, error) {
 	var books []*prices.Book
 	if configured != nil {
@@ -196,7 +194,7 @@ func (f *SimulateFlags) load(configured *prices.Book, models []string) ([]*price
 		books = append(books, flat)
 	}
 	if len(books) == 0 {
-		return nil, cli.UsageError(errors.New("nothing to rate by: give --prices FILE or --gpu-hour RATE"))
+		return nil, cli.UsageError(errors.New("no prices: give --prices FILE or --gpu-hour RATE"))
 	}
 	if f.currencyNamed && f.Currency != books[0].Currency {
 		return nil, cli.UsageError(fmt.Errorf("--currency %s: %s is in %s, and rates beside it are too", f.Currency,

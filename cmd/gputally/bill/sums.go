@@ -19,11 +19,10 @@ func idleShare(inv *invoice.Invoice) string {
 	return idle.Quo(idle, inv.GPUHours.Rat()).FloatString(1) + " %"
 }
 
-// sums are amounts of one row, each in cents, that add up to the total.
+// sums are amounts of one row, each rounded to cents, that add up to the total.
 type sums struct{ list, profiles, energy, other, total decimal.Decimal }
 
-// sumsOf has the list value as shown, which is rounded together with those of the
-// other rows.
+// sumsOf takes the displayed list value, which is rounded together with those of the other rows.
 func sumsOf(inv *invoice.Invoice, list decimal.Decimal) sums {
 	s := sums{
 		list: list, profiles: inv.Effects.Profile.RoundBank(cli.CentPlaces),
@@ -47,8 +46,7 @@ func (s sums) cells() []string {
 	}
 }
 
-// SumTable adds up in both directions: across, to what a tenant owes; down the
-// list values, to the capacity's (C7b).
+// SumTable adds up in both directions: each row to what a tenant owes; the list values to the capacity's (C7b).
 func SumTable(month *invoice.Month) cli.Table {
 	t := cli.Table{Columns: cli.Columns("tenant", "GPU-hours number", "idle number", "list number",
 		"profiles number", "energy number", "other number", "total number", " wide")}
@@ -59,7 +57,7 @@ func SumTable(month *invoice.Month) cli.Table {
 	list := decimal.Zero // exact, of the rows so far
 	for i := range month.Invoices {
 		inv := &month.Invoices[i]
-		// Sums are rounded and not rows, so that the last sum is C7's to the cent.
+		// Sums are rounded instead of rows, so that the last sum equals C7's to the cent.
 		list = list.Add(inv.Effects.List)
 		s := sumsOf(inv, list.RoundBank(cli.CentPlaces).Sub(all.list))
 		all = all.add(s)
@@ -71,10 +69,10 @@ func SumTable(month *invoice.Month) cli.Table {
 	kept, capacity := p.List.Decimal.RoundBank(cli.CentPlaces), p.CapacityList.Decimal.RoundBank(cli.CentPlaces)
 	listOnly := func(of decimal.Decimal) []string { return []string{cli.GroupedCents(of), "", "", "", ""} }
 	row(ask.PlatformName, cli.Grouped(cli.Fixed(p.GPUHours.String(), 2)), "", listOnly(kept),
-		"list value that nobody pays")
+		"list value, not billed")
 	if rounding := capacity.Sub(all.list).Sub(kept); !rounding.IsZero() {
 		row("rounding", "", "", listOnly(rounding), "of quantities, and to cents")
 	}
-	row("capacity", "", "", listOnly(capacity), "list value of all there is, as in C7")
+	row("capacity", "", "", listOnly(capacity), "list value of the capacity, as in C7")
 	return t
 }

@@ -46,9 +46,9 @@ func TestSumTableAddsUp(t *testing.T) {
 		{"ml", "1 000.00", "10.0 %", "2 490.01", "-100.12", "3.33", "0.00", "2 393.22", ""},
 		{`"(platform)"`, "1.00", "0.0 %", "2.49", "0.00", "0.00", "0.01", "2.50", ""},
 		{"all tenants", "", "", "2 492.50", "-100.12", "3.33", "0.01", "2 395.72", ""},
-		{"(platform)", "10.00", "", "24.90", "", "", "", "", "list value that nobody pays"},
+		{"(platform)", "10.00", "", "24.90", "", "", "", "", "list value, not billed"},
 		{"rounding", "", "", "0.01", "", "", "", "", "of quantities, and to cents"},
-		{"capacity", "", "", "2 517.41", "", "", "", "", "list value of all there is, as in C7"},
+		{"capacity", "", "", "2 517.41", "", "", "", "", "list value of the capacity, as in C7"},
 	}
 	if diff := cmp.Diff(want, SumTable(month).Rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)

@@ -48,9 +48,9 @@ func auditRebuildCommand() cli.Command {
 		Use:   "rebuild",
 		Short: "Rebuild ClickHouse's copy of the decisions from the topic",
 		Long: `
-The tables decisions, invoices and invoice_usage hold for SQL what the topic says. This empties them and fills them
-again from the topic. Where they tell of other decisions than the topic, one of both was changed: it refuses, and
-names the first offset, for the tables may be all that still tells what was decided. A rebuild is itself a
+The tables decisions, invoices and invoice_usage are copies of the topic for SQL. This empties them and fills them
+again from the topic. If they have other decisions than the topic, one of both was changed: the command refuses and
+prints the first offset, since the tables may be the only remaining record. A rebuild is itself recorded as a
 decision: who, and where tables and topic ended before.`,
 		Examples: []string{"gputally audit rebuild --data DIR --by alice", "after verify found the tables wrong"},
 		Takes:    cli.Data | cli.By,

@@ -45,7 +45,7 @@ func Root(s *cli.Session) *cobra.Command {
 	root := cli.Command{
 		Use:   "gputally",
 		Short: "Who used which GPU, what was wasted, and what each tenant owes",
-		Long: "gputally turns what GPUs did into a ledger in which every GPU-millisecond stands in\n" +
+		Long: "gputally turns GPU measurements into a ledger in which every GPU-millisecond is in\n" +
 			"exactly one bucket, and the ledger into invoices.\n\n" + cli.ExitCodesHelp,
 		Examples: []string{
 			"gputally demo --once --data /tmp/demo", "a simulated month, its bill and its proof",

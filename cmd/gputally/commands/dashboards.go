@@ -14,7 +14,7 @@ func dashboardsCommand() cli.Command {
 		Examples: []string{"gputally dashboards write ./observability", "the files, to import"},
 		Commands: []cli.Command{{
 			Use:      "write FOLDER",
-			Short:    "Write the dashboard and the alert rules into a folder, and print their paths",
+			Short:    "Write the dashboard and the alert rules into a directory, and print their paths",
 			Examples: []string{"gputally dashboards write ./observability", "the files, to import"},
 			Run: func(_ context.Context, s *cli.Session, args []string) error {
 				return setup.WriteDashboards(s, args[0])

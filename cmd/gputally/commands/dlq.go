@@ -72,13 +72,13 @@ func dlqSkipCommand() cli.Command {
 	var o load.SkipRequest
 	return cli.Command{
 		Use:   "skip",
-		Short: "Make ingest pass over messages at which it stands still",
+		Short: "Make ingest skip messages at which it is blocked",
 		Long: `
-What ingest can't use becomes a dead letter by itself. This is for what stops it all the same: the group's offset
-moves over the messages, they are dead in the journal with the reason skipped, and who did it and why is an audit
-entry of the decisions. Ingest must be stopped, and stand at --offset: status names the place, and with
-ingest.chunk_records: 1 it stands at the very message. Offsets that are in the journal are refused. The messages
-stay in the topic until its retention takes them: gputally replay ingests them later, if they can be.`,
+Messages that ingest can't use become dead letters automatically. This command is for messages that block it
+nevertheless: it moves the group's offset past them, records them as dead in the journal with the reason skipped, and
+records who did it and why as an audit entry of the decisions. Ingest must be stopped, and its offset must be --offset:
+status shows it, and with ingest.chunk_records: 1 it is the offset of the blocking message. Offsets that are in the
+journal are refused. The messages stay in the topic until its retention: gputally replay can ingest them later.`,
 		Examples: []string{
 			`gputally dlq skip --data DIR --offset 0/17 --reason "crashes ingest, ticket 4711"`, "one message",
 			`gputally dlq skip --config FILE --offset 3/900 --count 12 --reason "disk of broker 2"`,
@@ -86,9 +86,9 @@ stay in the topic until its retention takes them: gputally replay ingests them l
 		},
 		Takes: cli.Data | cli.By,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.Var(&o.Place, "offset", "`PARTITION/OFFSET` of the samples topic at which ingest stands")
-			flags.Int64Var(&o.Count, "count", 1, "`NUMBER` of offsets to pass over")
-			flags.StringVar(&o.Reason, "reason", "", "`TEXT` that says why")
+			flags.Var(&o.Place, "offset", "`PARTITION/OFFSET` of the samples topic: the group's offset")
+			flags.Int64Var(&o.Count, "count", 1, "`NUMBER` of offsets to skip")
+			flags.StringVar(&o.Reason, "reason", "", "`TEXT` with the reason")
 		},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error { return load.Skip(ctx, s, &o) },
 	}

@@ -20,22 +20,20 @@ func importAllocationsCommand() cli.Command {
 		Short: "Import allocation records: who had how many GPUs, from when to when",
 		Long: `Reads CSV with a header, or JSON lines, packed with gzip or not. --columns says which column has what:
 tenant, project, user, account, job, node, device (a UUID, or several with commas), model, start, end or
-duration, and gpus (thousandths at the finest); a column that is not mapped is the one of its own name.
+duration, and gpus (at most three decimals); a field that is not mapped is read from the column of its name.
 
-Times are RFC 3339, epoch seconds, or local times of --time-zone; a local time that came twice is its first
-coming, one that the clocks skipped is a bad row. Milliseconds count, what is finer is cut off.
+Times are RFC 3339, epoch seconds, or local times of --time-zone; of an ambiguous local time the first is used, one
+that the clocks skipped is a bad row. Times are truncated to milliseconds.
 
-GPUs that no device names belong to a pool: of their node, else one for the cluster, and one per model where
-records tell models. A record is told by its job and start, else by its facts and start. The same file again
-changes nothing, and a corrected one corrects; give the same --pool, --capacity and --model with it. With a
-window, a record that starts in it and is missing is deleted, unless the file has bad rows: then nobody knows
-what is missing. Records beyond a pool's capacity are refused, by start, then job. Held time is unproven:
-records are no evidence of work. Bad rows are listed with line and reason and the good ones go in; then the
-exit code is 1. A file has at most a million records and 100,000 bad rows, a record 1 MiB; split a longer one.
+GPUs without a device belong to a pool: of their node, else of the cluster, and one per model if records have
+models. A record is identified by its job and start, else by its facts and start. Importing the same file again
+changes nothing, and a corrected file replaces its records; give the same --pool, --capacity and --model with it. With
+a window, a record that starts in it and is missing in the file is deleted, unless the file has bad rows, which may be
+the missing ones. Records beyond a pool's capacity are refused, by start, then job. Held time is unproven: records are
+no evidence of work. Bad rows are listed with line and reason, the others are imported, and the exit code is then 1. A file has at most a million records and 100,000 bad rows, a record 1 MiB; split a longer one.
 
-In a cluster that collectors measure, records fill only the time that no collector told anything of, as
-unproven, and must name node and device: a GPU's UUID, or that of a MIG instance. A collector's batch that comes
-late replaces what was filled. Time that a collector reported is skipped and listed; a second holder of a GPU is
+In a cluster that collectors measure, records fill only the time that no collector reported, as unproven, and must
+have node and device: a GPU's UUID, or that of a MIG instance. A collector's late batch replaces filled time. Time that a collector reported is skipped and listed; a second holder of a GPU is
 refused.`,
 		Examples: []string{
 			"gputally import allocations jobs.csv --data DIR --cluster earth" +

@@ -67,9 +67,9 @@ func inventoryClusterCommand() cli.Command {
 	return cli.Command{
 		Use:   "cluster NAME",
 		Short: "Declare a cluster that live collectors measure, and its slot length",
-		Long: `Batches of a cluster that nobody declared are dead letters (reason cluster); dlq replay sends them back. A
-standalone declares its own cluster, imports and demo theirs, and ingest takes the one of its configuration
-(cluster.name, cluster.slot) as declared. The length never changes: a cluster of another has another name.`,
+		Long: `Batches of an undeclared cluster become dead letters (reason cluster); dlq replay sends them again. A standalone
+declares its own cluster, imports and demo theirs, and the cluster in ingest's configuration (cluster.name,
+cluster.slot) counts as declared. The slot length never changes: for another one, declare a cluster with a new name.`,
 		Examples: []string{"gputally inventory cluster prod-b --slot 10s --data DIR", "a second cluster on one ledger"},
 		Takes:    cli.Data | cli.By,
 		Flags: func(flags *pflag.FlagSet) {

@@ -68,14 +68,15 @@ func invoiceFinaliseCommand() cli.Command {
 	return cli.Command{
 		Use:     "finalise",
 		Aliases: []string{"finalize"},
-		Short:   "Let a month's invoices stand for ever",
+		Short:   "Finalise a month's invoices",
 		Long: `
 Only closed hours can be finalised. Each invoice keeps its own copy of the usage it follows from, and is never
 changed again: what comes later is a credit or debit note (invoice adjustments, invoice note). Without --tenant
-it finalises every tenant's; what stands already stays. A price book that was not published yet is published.
-A month of which the ledger has no hour is refused, unless --without-usage says that it is meant; so is one with usage
-of models that the price book has no rate for, unless --without-unpriced says so: that usage and its tenants are left
-out, and nothing of its hours is shared out, for ever. What is refused leaves nothing behind.`,
+it finalises every tenant's; invoices finalised before don't change. If no price book was published yet, the
+configured one is published. A month without hours in the ledger is refused unless --without-usage is given; so is a
+month with usage of models without a rate in the price book, unless --without-unpriced is given: that usage and its
+tenants are then left out, and the platform's time of these hours is never distributed. A refused request changes
+nothing.`,
 		Examples: []string{
 			"gputally invoice finalise --data DIR --period 2026-10", "all of a month",
 			"gputally invoice finalise --data DIR --period 2026-10 --tenant ml-train --by finance", "one tenant's",
@@ -132,10 +133,10 @@ func invoiceApproveCommand() cli.Command {
 		Use:   "approve",
 		Short: "Approve what finalising, or the note, would decide",
 		Long: `
-Where the policy or billing.approvals wants it, an invoice or note stands only if somebody other than who decides
-it has approved exactly these bytes. --expect says which: the content of the draft (invoice list, invoice show) or of the pending note
-(invoice adjustments) that was looked at; where it is another one by now, nothing is approved. Names are what --by
-says: without access control nobody proves who they are.`,
+If the policy or billing.approvals requires it, an invoice or note can be decided only after somebody else has approved
+exactly these bytes. --expect is the content of the reviewed draft (invoice list, invoice show) or pending note
+(invoice adjustments); if the content has changed, nothing is approved. Names are taken from --by and not verified:
+there is no access control.`,
 		Examples: []string{
 			"gputally invoice approve --data DIR --period 2026-10 --tenant ml-train --expect c3b6c210e10fe877 --by auditor",
 			"the second pair of eyes",

@@ -14,13 +14,13 @@ func policyCommand() cli.Command {
 		Use:   "policy",
 		Short: "Show or set who has to approve what",
 		Long: `
-The policy is a decision like an invoice: from its record on nothing stands that it does not allow, whatever the
-configuration of who decides says; billing.approvals can only ask for more. While it wants approvals, it takes
-another person's approval to change it.`,
+The policy is a decision like an invoice: from its record on, decisions that it does not allow are refused, whatever
+the configuration of the deciding service; billing.approvals can only require more. While the policy requires
+approvals, changing it takes another person's approval.`,
 		Examples: []string{
 			"gputally policy set --data DIR --approvals on --approver alice --approver bob --by alice",
 			"two people for each invoice and note",
-			"gputally policy show --data DIR", "what holds?",
+			"gputally policy show --data DIR", "the policy in force",
 		},
 		Commands: []cli.Command{policyShowCommand(), policyDecideCommand(false), policyDecideCommand(true)},
 	}

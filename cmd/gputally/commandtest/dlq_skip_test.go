@@ -103,7 +103,7 @@ func TestSkipPassesOverWhatStopsIngest(t *testing.T) {
 		{"--offset " + partition + "/1 --reason x --count 0", cli.ExitUsage, "--count"},
 		{"--offset 99/1 --reason x", cli.ExitFailed, "partitions"},
 		{"--offset " + partition + "/0 --reason x", cli.ExitFailed, "in the journal already"},
-		{"--offset " + partition + "/2 --reason x", cli.ExitFailed, "stands at offset 1"},
+		{"--offset " + partition + "/2 --reason x", cli.ExitFailed, "is at offset 1"},
 		{"--offset " + partition + "/1 --reason x --count 5", cli.ExitFailed, "ends at 5"},
 		{"--offset " + partition + "/1 --reason x --count 9223372036854775807", cli.ExitFailed, "ends at 5"},
 	} {

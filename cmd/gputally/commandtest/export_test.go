@@ -38,7 +38,7 @@ func TestExportCheckFindsWhatIsWrong(t *testing.T) {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	if got := programtest.Invoke(t, "export", "check", path); got != programtest.Came(cli.ExitOK,
-		path+": breaks no rule of FOCUS 1.2\n", "") {
+		path+": violates no rule of FOCUS 1.2\n", "") {
 		t.Errorf("a right file: got %+v", got)
 	}
 	text, err := os.ReadFile(path)

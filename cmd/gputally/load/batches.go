@@ -1,8 +1,7 @@
-// Package load brings data into a ledger from elsewhere, or once more: batches of a file,
-// allocation records, sacct, the history of a Prometheus, the samples topic, dead letters.
+// Package load imports data into a ledger, or again: batches of a file, allocation records, sacct, the history of a
+// Prometheus, the samples topic, dead letters.
 //
-// All of it goes through spool and topic and is ingested like live data, under a run that
-// says who may send it.
+// All data passes through spool and topic and is ingested like live data, under a run that authorises its sender.
 package load
 
 import (
@@ -20,8 +19,8 @@ import (
 	"github.com/gputally/gputally/internal/plural"
 )
 
-// ImportBatches takes batches of a file of JSON lines through spool and topic, and waits
-// until they are in the ledger. future takes slots that begin after now.
+// ImportBatches imports the batches of a file of JSON lines, and waits until they are in the ledger. future accepts
+// slots that begin after now.
 func ImportBatches(ctx context.Context, s *cli.Session, file string, future bool) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -58,8 +57,8 @@ func ImportBatches(ctx context.Context, s *cli.Session, file string, future bool
 	return reportImport(s, file, read)
 }
 
-// carrier takes batches of an import through spool and topic into the ledger. Where no
-// standalone runs, ingest runs here for that long.
+// carrier sends the batches of an import through spool and topic into the ledger. If no standalone is running, ingest
+// runs in this process until then.
 type carrier struct {
 	p  *app.Pipeline
 	sp *spool.Spool
@@ -77,7 +76,7 @@ func newCarrier(p *app.Pipeline) (c carrier, err error) {
 	return c, err
 }
 
-// arrive waits until all that is in the spool is in the ledger.
+// arrive waits until everything in the spool is in the ledger.
 func (c carrier) arrive(ctx context.Context) error {
 	if err := c.p.Drained(ctx, c.sp); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (c carrier) arrive(ctx context.Context) error {
 	return c.p.Settle(ctx, nil)
 }
 
-// writer is the bar of an import, and a writer to the spool that moves it.
+// writer returns the progress bar of an import, and a writer to the spool that advances it.
 func (c carrier) writer(total int) (*cli.Progress, *spoolWriter) {
 	bar := cli.NewProgress(c.p.Session.Stderr, c.p.Session.Clock, "import")
 	return bar, &spoolWriter{sp: c.sp, wrote: func(n int) { bar.Set(int64(n), int64(total)) }}

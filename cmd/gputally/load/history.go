@@ -20,11 +20,10 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// historyCollector begins the collector's name in batches made of a Prometheus'
-// history.
+// historyCollector is the prefix of the collector's name in batches made of a Prometheus' history.
 const historyCollector = "prometheus/"
 
-// What others have sent of a cluster, from its first slot on.
+// selectFirstOther reads what other collectors have sent of a cluster, from its first slot on.
 const selectFirstOther = `
 SELECT collector, count() AS batches, min(slot) AS first FROM batches FINAL
 WHERE cluster = {cluster:String} AND status IN ('stored', 'late') AND collector != {collector:String}
@@ -33,7 +32,7 @@ GROUP BY collector ORDER BY first, collector LIMIT 1`
 const selectHistoryBoot = `
 SELECT max(boot_ms) AS boot_ms FROM batches WHERE cluster = {cluster:String} AND collector = {collector:String}`
 
-// What was imported last of each node and slot.
+// selectImported reads the last import of each node and slot.
 const selectImported = `
 SELECT node, toUnixTimestamp(slot) AS at, argMax(boot_ms, (rev, boot_ms, seq)) AS boot,
        argMax(seq, (rev, boot_ms, seq)) AS number, argMax(hash, (rev, boot_ms, seq)) AS sha
@@ -45,7 +44,7 @@ GROUP BY node, slot`
 // importedChunk is the time whose batches are looked up at once.
 const importedChunk = time.Hour
 
-// historyRun takes a Prometheus' history into the ledger.
+// historyRun imports a Prometheus' history into the ledger.
 type historyRun struct {
 	carrier
 	cluster  string
@@ -57,7 +56,7 @@ type historyRun struct {
 	imported map[nodeSlot]importedBatch // of the chunk
 	chunkEnd time.Time
 
-	runs        []string // that it sends under; nil: nothing is sent yet
+	runs        []string // under which it sends; nil: nothing was sent yet
 	spooled     spoolWriter
 	sent        uint64
 	unchanged   int
@@ -66,7 +65,7 @@ type historyRun struct {
 	left        map[string]*leftOut // by what was left out, and why
 }
 
-// leftOut is in how many slots something was left out.
+// leftOut counts the slots in which something was left out.
 type leftOut struct {
 	slots       int
 	first, last time.Time
@@ -182,7 +181,7 @@ func (r *historyRun) readAll(ctx context.Context) error {
 	return r.spooled.flush(ctx)
 }
 
-// tolerate notes what was left out of a slot; other errors end the run.
+// tolerate records what was left out of a slot; other errors end the run.
 func (r *historyRun) tolerate(ctx context.Context, slot source.Slot, err error) error {
 	var query *prometheus.QueryError
 	var interval *prometheus.IntervalError
@@ -198,7 +197,7 @@ func (r *historyRun) tolerate(ctx context.Context, slot source.Slot, err error) 
 	return nil
 }
 
-// leave notes what was left out of a slot.
+// leave records what was left out of a slot.
 func (r *historyRun) leave(what string, slot source.Slot) {
 	l := r.left[what]
 	if l == nil {

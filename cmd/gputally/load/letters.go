@@ -38,7 +38,7 @@ func letterCells(l *ingest.DeadLetter) []string {
 	}
 }
 
-// quoted is bytes in ASCII, the others as Go escapes them.
+// quoted is bytes as ASCII, others escaped as in Go.
 func quoted(b []byte) string {
 	text := strconv.QuoteToASCII(string(b))
 	return text[1 : len(text)-1]
@@ -50,7 +50,7 @@ type LetterRequest struct {
 	Reason      string
 	All, DryRun bool
 
-	seen                map[string]bool // key and hash of what was sent
+	seen                map[string]bool // key and hash of sent messages
 	batch               []broker.Message
 	sent, copies, found int
 	refused             int
@@ -59,7 +59,7 @@ type LetterRequest struct {
 // dlqBatch is how many messages are sent together.
 const dlqBatch = 500
 
-// send sends the letters that are asked for and prints how many.
+// send sends the requested letters and prints how many.
 func (o *LetterRequest) send(ctx context.Context, p *app.Pipeline) error {
 	o.seen = map[string]bool{}
 	if err := eachLetter(ctx, p, func(l *ingest.DeadLetter) error { return o.take(ctx, p, l) }); err != nil {
@@ -133,8 +133,7 @@ func (o *LetterRequest) flush(ctx context.Context, p *app.Pipeline) error {
 	return nil
 }
 
-// eachLetter reads the dead letters there are now, oldest first in each
-// partition. A message that is not a dead letter is
+// eachLetter reads the dead letters up to now, oldest first in each partition. A message that is not a dead letter is
 // logged and skipped.
 func eachLetter(ctx context.Context, p *app.Pipeline, do func(*ingest.DeadLetter) error) error {
 	bounds, err := p.Client.Offsets(ctx, broker.TopicDeadLetter, p.Config.Ingest.Group)

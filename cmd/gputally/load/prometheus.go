@@ -18,14 +18,14 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-// HistoryFlags say which history of which Prometheus goes where.
+// HistoryFlags select the history of a Prometheus and its destination.
 type HistoryFlags struct {
 	URL, Cluster, Match, TokenFile, CAFile string
 	From, To                               cli.Instant
 	Slot                                   time.Duration
 }
 
-// ImportPrometheus meters the history of a Prometheus into the ledger.
+// ImportPrometheus imports the history of a Prometheus into the ledger.
 func ImportPrometheus(ctx context.Context, s *cli.Session, f *HistoryFlags) error {
 	cfg, client, err := f.resolve(s.Clock.Now())
 	if err != nil {
@@ -41,7 +41,7 @@ func ImportPrometheus(ctx context.Context, s *cli.Session, f *HistoryFlags) erro
 		if err != nil {
 			return err
 		}
-		if err := c.arrive(ctx); err != nil { // what a run before left on its way
+		if err := c.arrive(ctx); err != nil { // batches of an earlier run
 			return err
 		}
 		cfg.Rules, cfg.AllowCoarse = p.Config.Exporter, own
@@ -56,7 +56,7 @@ func ImportPrometheus(ctx context.Context, s *cli.Session, f *HistoryFlags) erro
 	})
 }
 
-// resolve reads the flags. Its errors are the command line's.
+// resolve evaluates the flags. Its errors are usage errors.
 func (f *HistoryFlags) resolve(now time.Time) (prometheus.Config, *http.Client, error) {
 	cfg := prometheus.DefaultConfig()
 	cfg.URL, cfg.Match, cfg.From, cfg.To = f.URL, f.Match, f.From.At, f.To.At
@@ -66,7 +66,7 @@ func (f *HistoryFlags) resolve(now time.Time) (prometheus.Config, *http.Client, 
 		}
 	}
 	if cfg.To.After(now) {
-		return cfg, nil, fmt.Errorf("--to %s lies in the future", &f.To)
+		return cfg, nil, fmt.Errorf("--to %s is in the future", &f.To)
 	}
 	if f.TokenFile != "" {
 		token, err := os.ReadFile(f.TokenFile)
@@ -94,8 +94,7 @@ func (f *HistoryFlags) resolve(now time.Time) (prometheus.Config, *http.Client, 
 	return cfg, &http.Client{Transport: transport}, nil
 }
 
-// slotOf is the cluster's slot length; own: the cluster has it already, so that
-// there is no choice.
+// slotOf is the cluster's slot length; own: the cluster exists already, so that the length is fixed.
 func (f *HistoryFlags) slotOf(ctx context.Context, a *app.Access) (slot time.Duration, own bool, err error) {
 	lengths, err := app.SlotLengths(ctx, a.DB)
 	if err != nil {
@@ -115,14 +114,14 @@ func (f *HistoryFlags) slotOf(ctx context.Context, a *app.Access) (slot time.Dur
 		at   *cli.Instant
 	}{{"--from", &f.From}, {"--to", &f.To}} {
 		if start := source.At(bound.at.At, slot).Start; !start.Equal(bound.at.At) {
-			return 0, false, cli.UsageError(fmt.Errorf("%s %s is no multiple of the slot of %s: %s is",
+			return 0, false, cli.UsageError(fmt.Errorf("%s %s is not a multiple of the slot of %s: %s is",
 				bound.name, bound.at, slot, start.Format(time.RFC3339)))
 		}
 	}
 	return slot, own, nil
 }
 
-// coarse says what to do about a slot that is too short.
+// coarse adds what to do about a slot that is too short.
 func coarse(err error) error {
 	var interval *prometheus.IntervalError
 	if !errors.As(err, &interval) {
@@ -132,5 +131,5 @@ func coarse(err error) error {
 	for slot < time.Hour && (slot < interval.Interval || time.Hour%slot != 0) {
 		slot += time.Second
 	}
-	return cli.UsageError(fmt.Errorf("%w; give --slot %s, in a cluster that is new", err, slot))
+	return cli.UsageError(fmt.Errorf("%w; give --slot %s and the name of a new cluster", err, slot))
 }

@@ -37,7 +37,7 @@ func parseDelimiter(text string) (rune, error) {
 	return r, nil
 }
 
-// RecordFlags are what imports of allocation records have in common.
+// RecordFlags are the common flags of imports of allocation records.
 type RecordFlags struct {
 	cluster, source, pool, model, capacity string
 	zone, windowStart, windowEnd, rejects  string
@@ -46,24 +46,24 @@ type RecordFlags struct {
 
 // Define defines the flags; source is the default of --source.
 func (f *RecordFlags) Define(flags *pflag.FlagSet, source string) {
-	flags.StringVar(&f.cluster, "cluster", "", "`NAME` of the cluster that the records are of")
+	flags.StringVar(&f.cluster, "cluster", "", "`NAME` of the records' cluster")
 	flags.StringVar(&f.source, "source", source,
 		"`NAME` of where the records come from: the same one replaces its own records")
-	flags.StringVar(&f.pool, "pool", "", "`NAME` of the pool of GPUs of which no node is told (default: the cluster's)")
+	flags.StringVar(&f.pool, "pool", "", "`NAME` of the pool of GPUs whose node is unknown (default: the cluster's)")
 	flags.StringVar(&f.capacity, "capacity", "",
 		"how many `GPUS` a pool has, such as 512, or by model a100=512,h100=64; not given: unknown")
-	flags.StringVar(&f.model, "model", "", "`MODEL` of GPUs of which the records tell none; the price book prices it")
+	flags.StringVar(&f.model, "model", "", "`MODEL` of GPUs in records without one; it needs a rate in the price book")
 	flags.StringVar(&f.zone, "time-zone", "UTC", "`ZONE` of times without one, such as Asia/Shanghai")
 	flags.StringVar(&f.windowStart, "window-start", "",
-		"first `TIME` that the file is the whole truth of, a full UTC hour; records that start in the window and are "+
+		"`TIME` from which on the file is complete, a full UTC hour; records that start in the window and are "+
 			"missing are deleted")
-	flags.StringVar(&f.windowEnd, "window-end", "", "`TIME` after the last; what is open ends there, or now")
+	flags.StringVar(&f.windowEnd, "window-end", "", "`TIME` until which the file is complete; running jobs end there, or now")
 	flags.StringVar(&f.rejects, "rejects", "", "write the list of all bad rows to `FILE`")
-	flags.BoolVar(&f.future, "allow-future", false, "take records that end after now")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "say what would change, and change nothing")
+	flags.BoolVar(&f.future, "allow-future", false, "accept records that end after now")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change, and change nothing")
 }
 
-// resolve reads the flags. Its errors are the command line's.
+// resolve evaluates the flags. Its errors are usage errors.
 func (f *RecordFlags) resolve(now time.Time) (*imports.Options, imports.Reading, error) {
 	var how imports.Reading
 	zone, err := time.LoadLocation(f.zone)
@@ -101,8 +101,7 @@ func (f *RecordFlags) resolve(now time.Time) (*imports.Options, imports.Reading,
 // readRecords reads a file of records.
 type readRecords func(io.Reader, imports.Reading) (*imports.File, error)
 
-// importRecords takes a file's records the way of all batches, and keeps what
-// was said once it is in the ledger.
+// importRecords imports a file's records, and stores the published state once they are in the ledger.
 func importRecords(ctx context.Context, s *cli.Session, file string, f *RecordFlags, o *imports.Options,
 	how imports.Reading, read readRecords,
 ) error {
@@ -122,7 +121,7 @@ func importRecords(ctx context.Context, s *cli.Session, file string, f *RecordFl
 		if err != nil {
 			return err
 		}
-		if err := c.arrive(ctx); err != nil { // what a run before left on its way
+		if err := c.arrive(ctx); err != nil { // batches of an earlier run
 			return err
 		}
 		plan, sent, err = carryRecords(ctx, c, o, records, f.dryRun)
@@ -154,7 +153,7 @@ func readRecordFile(ctx context.Context, file string, how imports.Reading, read 
 	return records, nil
 }
 
-// carryRecords plans what records change, and sends it unless it is a dry run.
+// carryRecords plans the changes of the records, and sends them unless it is a dry run.
 func carryRecords(ctx context.Context, c carrier, o *imports.Options, records *imports.File,
 	dryRun bool,
 ) (*imports.Plan, int, error) {
@@ -203,7 +202,7 @@ func (c carrier) sendPlan(ctx context.Context, plan *imports.Plan) (int, error) 
 	return sent, nil
 }
 
-// shownRejects is how many bad rows are printed; --rejects has all.
+// shownRejects is how many bad rows are printed; --rejects writes all.
 const shownRejects = 20
 
 func reportRecords(s *cli.Session, file string, f *RecordFlags, read *imports.File, plan *imports.Plan,
@@ -274,7 +273,7 @@ func filledText(f *imports.Filled) string {
 	return text
 }
 
-// notes are what rows were counted apart, and why.
+// notes describes the counts of rows that were handled specially.
 func notes(c *imports.Counts) []string {
 	var out []string
 	for _, n := range []struct {

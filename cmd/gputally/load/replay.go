@@ -22,7 +22,7 @@ type span struct {
 	from, to  int64
 }
 
-// spans are what is to be read: retained, asked for, and committed.
+// spans returns the offsets to read: retained, requested, and committed.
 func (o *ReplayRequest) spans(ctx context.Context, p *app.Pipeline) ([]span, error) {
 	offsets, err := p.Client.Offsets(ctx, broker.TopicSamples, p.Config.Ingest.Group)
 	if err != nil {
@@ -69,7 +69,7 @@ func (o *ReplayRequest) spans(ctx context.Context, p *app.Pipeline) ([]span, err
 	return spans, nil
 }
 
-// Replay ingests again what is asked for and still in the topic, and prints what came of it.
+// Replay ingests requested messages again that are still in the topic, and prints the result.
 func Replay(ctx context.Context, s *cli.Session, o *ReplayRequest) error {
 	if !o.To.At.IsZero() && !o.From.At.IsZero() && !o.From.At.Before(o.To.At) {
 		return cli.UsageError(fmt.Errorf("--from-time %s is not before --to-time %s", &o.From, &o.To))
@@ -86,7 +86,7 @@ func Replay(ctx context.Context, s *cli.Session, o *ReplayRequest) error {
 		if err := p.Patiently(ctx, "ledger pass", func() error { _, err := p.Ledger.Pass(ctx); return err }); err != nil {
 			return err
 		}
-		return s.Writef("%d messages replayed: %d stored, %d dead, %d left as they were; %d journalled anew or otherwise, "+
+		return s.Writef("%d messages replayed: %d stored, %d dead, %d unchanged; %d new or changed in the journal, "+
 			"raw of %d batches cleared\n",
 			sum.Messages, sum.Stored, sum.Dead, sum.Kept, sum.Changed, sum.Cleared)
 	})

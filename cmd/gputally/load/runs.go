@@ -12,7 +12,7 @@ import (
 	"github.com/gputally/gputally/internal/plural"
 )
 
-// DeclareCluster lets live collectors measure a cluster, with slots of this length.
+// DeclareCluster declares a cluster for live collectors, with slots of this length.
 func DeclareCluster(ctx context.Context, s *cli.Session, name string, slot time.Duration) error {
 	if err := settings.ValidateSlot(slot); err != nil {
 		return cli.UsageError(fmt.Errorf("--slot: %w", err))
@@ -56,7 +56,7 @@ func ListRuns(ctx context.Context, s *cli.Session, all bool) error {
 	})
 }
 
-// OpenRun opens a run by hand.
+// OpenRun opens a run manually.
 func OpenRun(ctx context.Context, s *cli.Session, r decisions.Run, slot time.Duration, from, to cli.Instant) error {
 	r.SlotMS, r.From, r.To = slot.Milliseconds(), from.At, to.At
 	if err := r.Check(); err != nil {

@@ -21,14 +21,14 @@ type SkipRequest struct {
 	who    string
 }
 
-// Skip moves the group of ingest over messages at which it stands still, and journals
-// them as skipped. Who does it and why is a decision.
+// Skip moves the group of ingest past messages at which it is blocked, and records them as skipped in the journal.
+// Who does it and why is recorded as a decision.
 func Skip(ctx context.Context, s *cli.Session, o *SkipRequest) error {
 	if !o.Place.Given || o.Reason == "" || o.Count < 1 {
-		return cli.UsageError(errors.New("--offset PARTITION/OFFSET and --reason TEXT are needed, and --count 1 or more"))
+		return cli.UsageError(errors.New("--offset PARTITION/OFFSET and --reason TEXT are required, --count is 1 or more"))
 	}
 	if o.who = cmp.Or(s.By, cli.CurrentUser()); o.who == "" {
-		return cli.UsageError(errors.New("--by NAME is needed: the system has no name for who runs this"))
+		return cli.UsageError(errors.New("--by NAME is required: the system has no name for this user"))
 	}
 	return app.WithPipeline(ctx, s, app.Open, func(p *app.Pipeline) error {
 		if err := p.Follow().Refresh(ctx); err != nil {
@@ -38,12 +38,11 @@ func Skip(ctx context.Context, s *cli.Session, o *SkipRequest) error {
 	})
 }
 
-// skipOffsets is decided before anything moves: nobody passes over messages without a word
-// of who did. What a killed one left undone, offsets behind the group's without a
-// row, the same command does, under the same decision.
+// skipOffsets records the decision before it changes anything. After a kill the same command completes the rest,
+// offsets before the group's that have no row, under the same decision.
 func skipOffsets(ctx context.Context, p *app.Pipeline, o *SkipRequest) error {
 	from, to := o.Place.Offset, o.Place.Offset+o.Count
-	stands, err := skippable(ctx, p, o.Place.Partition, from, to)
+	position, err := skippable(ctx, p, o.Place.Partition, from, to)
 	if err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ func skipOffsets(ctx context.Context, p *app.Pipeline, o *SkipRequest) error {
 		Subject: fmt.Sprintf("%s partition %d offsets [%d, %d)", broker.TopicSamples, o.Place.Partition, from, to),
 		Detail:  o.Reason,
 	}
-	if err := moveTo(ctx, p, o.Place.Partition, stands); err != nil { // where it stands: only those who run refuse that
+	if err := moveTo(ctx, p, o.Place.Partition, position); err != nil { // checks that it has no members
 		return err
 	}
 	key := "dlq-skip/" + decisions.Digest([]byte(audit.Subject+"\x00"+audit.Detail+"\x00"+o.who))
@@ -70,7 +69,7 @@ func skipOffsets(ctx context.Context, p *app.Pipeline, o *SkipRequest) error {
 	if !out.Accepted {
 		return fmt.Errorf("note who skips %s: refused: %s", &o.Place, out.Reason)
 	}
-	if err := moveTo(ctx, p, o.Place.Partition, max(stands, to)); err != nil {
+	if err := moveTo(ctx, p, o.Place.Partition, max(position, to)); err != nil {
 		return err
 	}
 	if err := ingest.Skip(ctx, p.Access.DB, o.Place.Partition, from, to, p.Session.Clock.Now()); err != nil {
@@ -88,9 +87,8 @@ func moveTo(ctx context.Context, p *app.Pipeline, partition int, offset int64) e
 	return err
 }
 
-// skippable is where the group stands. It must not be before from, since what lies
-// between was never read.
-func skippable(ctx context.Context, p *app.Pipeline, partition int, from, to int64) (stands int64, err error) {
+// skippable is the group's offset. It must not be before from, since the messages in between were never read.
+func skippable(ctx context.Context, p *app.Pipeline, partition int, from, to int64) (position int64, err error) {
 	offsets, err := p.Client.Offsets(ctx, broker.TopicSamples, p.Config.Ingest.Group)
 	if err != nil {
 		return 0, fmt.Errorf("read offsets: %w", err)
@@ -100,16 +98,16 @@ func skippable(ctx context.Context, p *app.Pipeline, partition int, from, to int
 			len(offsets), partition)
 	}
 	b := offsets[partition]
-	stands = max(b.Committed, b.First)
-	if from >= stands && stands == b.Last {
-		return 0, fmt.Errorf("skip: nothing is unread: ingest stands at the end of partition %d, offset %d",
+	position = max(b.Committed, b.First)
+	if from >= position && position == b.Last {
+		return 0, fmt.Errorf("skip: nothing is unread: ingest is at the end of partition %d, offset %d",
 			partition, b.Last)
 	}
-	if from > stands || from < b.First || to > b.Last || to < from {
+	if from > position || from < b.First || to > b.Last || to < from {
 		return 0, fmt.Errorf(
-			"skip: ingest stands at offset %d of partition %d, which ends at %d: want --offset %d/%d and a --count that ends "+
+			"skip: ingest is at offset %d of partition %d, which ends at %d: want --offset %d/%d and a --count that ends "+
 				"there, not the offsets [%d, %d)",
-			stands, partition, b.Last, partition, stands, from, to)
+			position, partition, b.Last, partition, position, from, to)
 	}
-	return stands, nil
+	return position, nil
 }

@@ -13,10 +13,10 @@ const (
 	spoolGroupBytes = 8 << 20
 )
 
-// spoolWriter hands batches to a spool in groups; flush after the last one.
+// spoolWriter appends batches to a spool in groups; call flush after the last one.
 type spoolWriter struct {
 	sp    *spool.Spool
-	wrote func(batches int) // told how many are spooled in all; nil: nobody asks
+	wrote func(batches int) // called with the total number of spooled batches; nil: none
 	group [][]byte
 	bytes int
 	total int

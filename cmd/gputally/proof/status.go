@@ -18,13 +18,12 @@ import (
 	"github.com/gputally/gputally/internal/datadir"
 )
 
-// Status is how far each stage is. Times are RFC 3339 in UTC.
+// Status is the progress of each stage. Times are RFC 3339 in UTC.
 type Status struct {
 	Data     string          `json:"data"`
-	Running  *statusProcess  `json:"running"` // null where nothing serves the ledger
+	Running  *statusProcess  `json:"running"` // null: no process serves the ledger
 	Clusters []statusCluster `json:"clusters"`
-	// LagMessages are in the topic and not yet ingested; null where there is no
-	// broker to ask.
+	// LagMessages are in the topic and not yet ingested; null: unknown, since the broker is not running.
 	LagMessages *int64        `json:"lag_messages"`
 	Spools      []StatusSpool `json:"spools"`
 }
@@ -40,13 +39,13 @@ type statusProcess struct {
 type statusCluster struct {
 	Cluster       string  `json:"cluster"`
 	SlotSeconds   float64 `json:"slot_seconds"`
-	Watermark     string  `json:"watermark"` // empty: nothing is in the ledger
+	Watermark     string  `json:"watermark"` // empty: the ledger is empty
 	BehindSeconds int64   `json:"behind_seconds"`
 	Hours         int     `json:"hours"`
 	DirtyHours    int     `json:"dirty_hours"`
 	ClosedUntil   string  `json:"closed_until"` // empty: no hour is closed
-	// StaleHours would come out otherwise, and LateBatches would be counted, had
-	// their raw not been dropped: they take a manual adjustment.
+	// StaleHours would change, and LateBatches would be counted, if their raw data had not been deleted: they require
+	// a manual adjustment.
 	StaleHours  int    `json:"stale_hours"`
 	LateBatches uint64 `json:"late_batches"`
 }
@@ -58,7 +57,7 @@ type StatusSpool struct {
 	Dropped   uint64 `json:"dropped"` // batches lost because the spool was full or damaged
 }
 
-// ReadStatus asks every stage how far it is.
+// ReadStatus reads the progress of every stage.
 func ReadStatus(ctx context.Context, s *cli.Session) (st Status, err error) {
 	a, err := app.Open(ctx, s)
 	if err != nil {
@@ -125,7 +124,7 @@ func statusClusters(ctx context.Context, p *app.Pipeline) ([]statusCluster, erro
 	return clusters, nil
 }
 
-// PrintStatus prints a status as --output says.
+// PrintStatus prints a status in the format of --output.
 func PrintStatus(s *cli.Session, st Status) error {
 	if s.Format == cli.AsJSON {
 		return s.PrintJSON(st)
@@ -133,7 +132,7 @@ func PrintStatus(s *cli.Session, st Status) error {
 	return s.Print(st.table())
 }
 
-// table has a row per figure: of what, which, how much.
+// table has a row per figure: subject, name, value.
 func (st Status) table() cli.Table {
 	t := cli.Table{Columns: cli.Columns("of wide", "what", "value wide")}
 	add := func(of, what, value string) { t.Rows = append(t.Rows, []string{of, what, value}) }
@@ -166,7 +165,7 @@ func (st Status) table() cli.Table {
 	return t
 }
 
-// spoolStates reads the spools of a data directory, whoever has them open.
+// spoolStates reads the spools of a data directory, even if a process has them open.
 func spoolStates(dataDir string) ([]ingest.SpoolState, error) {
 	entries, err := os.ReadDir(filepath.Join(dataDir, datadir.SpoolDir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -177,7 +176,7 @@ func spoolStates(dataDir string) ([]ingest.SpoolState, error) {
 	}
 	var out []ingest.SpoolState
 	for _, e := range entries {
-		if !e.IsDir() || e.Name() == "lost+found" { // the folder may be a file system's root
+		if !e.IsDir() || e.Name() == "lost+found" { // the directory may be a file system's root
 			continue
 		}
 		st, err := spool.ReadStats(filepath.Join(dataDir, datadir.SpoolDir, e.Name()))

@@ -1,5 +1,5 @@
-// Package proof shows that a ledger is whole and how far it is: the checks C1 to C9 and the
-// state of every stage.
+// Package proof checks that a ledger is complete and shows its progress: the checks C1 to C9 and the state of every
+// stage.
 package proof
 
 import (
@@ -26,12 +26,10 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-// SampledMessages is verify's default: who changed 1.5 % of the batches is found
-// in 95 of 100 cases.
+// SampledMessages is verify's default: if 1.5 % of the batches were changed, it is detected in 95 of 100 cases.
 const SampledMessages = 200
 
-// Verify carries out all checks on the ledger. sample is how many messages of the topic
-// are read again.
+// Verify runs all checks on the ledger. sample is how many messages of the topic are read again.
 func Verify(ctx context.Context, s *cli.Session, sample int) (results []check.Result, err error) {
 	open := func(ctx context.Context, s *cli.Session) (*app.Access, error) {
 		path, err := settings.Find(s.ConfigPath, s.Data)
@@ -64,8 +62,8 @@ func Verify(ctx context.Context, s *cli.Session, sample int) (results []check.Re
 	return results, err
 }
 
-// checkLive is Check of a ledger that data come into: a check may read two tables at two
-// instants, so what fails has to fail again once ingest has caught up.
+// checkLive is Check of a ledger that is being updated: a check may read two tables at two instants, so a failed
+// check counts only if it fails again once ingest has caught up.
 func checkLive(ctx context.Context, p *app.Pipeline, sample int) (results []check.Result, err error) {
 	for range verifyAttempts {
 		if err := p.Settle(ctx, nil); err != nil && !ledger.Damaged(err) {
@@ -83,7 +81,7 @@ const verifyAttempts = 3
 // sampleFetchBytes keeps a fetch for one message small; a larger batch arrives alone.
 const sampleFetchBytes = 64 << 10
 
-// Check carries out all checks, with a bar.
+// Check runs all checks, with a progress bar.
 func Check(ctx context.Context, p *app.Pipeline, sample int) ([]check.Result, error) {
 	months, err := months(ctx, p)
 	if err != nil {
@@ -105,7 +103,7 @@ func Check(ctx context.Context, p *app.Pipeline, sample int) ([]check.Result, er
 	return results, err
 }
 
-// proveNothing takes the ok off checks of an empty ledger that looked at nothing.
+// proveNothing marks passed checks of an empty ledger that checked nothing as not proven.
 func proveNothing(results []check.Result) {
 	for i := range results {
 		if r := &results[i]; r.OK && r.Checked == 0 {
@@ -114,14 +112,14 @@ func proveNothing(results []check.Result) {
 	}
 }
 
-// shownCheck tells that a check begins, and waits for an engine that is away.
+// shownCheck shows the progress of a check, and waits while the engine is unavailable.
 type shownCheck struct {
 	check.Check
 	p     *app.Pipeline
 	begin func()
 }
 
-// Run begins and carries out the check.
+// Run runs the check.
 func (c shownCheck) Run(ctx context.Context) (res check.Result, err error) {
 	c.begin()
 	err = c.p.Patiently(ctx, "check "+c.Name(), func() (err error) {
@@ -131,9 +129,9 @@ func (c shownCheck) Run(ctx context.Context) (res check.Result, err error) {
 	return res, err
 }
 
-// checks are C1 to C9 on this ledger, for the months in it.
+// checks are C1 to C9 on this ledger, for its months.
 func checks(p *app.Pipeline, months []string, sample int) ([]check.Check, error) {
-	judge, err := ingest.New(p.Config.Ingest, ingest.Deps{ // it takes nothing: its metrics are nobody's
+	judge, err := ingest.New(p.Config.Ingest, ingest.Deps{ // it ingests nothing: its metrics are not exposed
 		Store: p.Access.DB, Origins: p.Follow(), Clusters: p.OwnCluster(), Clock: p.Session.Clock, Log: p.Session.Log,
 		Registry: prometheus.NewRegistry(),
 	})
@@ -164,13 +162,13 @@ func checks(p *app.Pipeline, months []string, sample int) ([]check.Check, error)
 	return append(all, p.Projection.Checks()...), nil
 }
 
-// monthsSQL has the first and the last hour of the ledger in each calendar month of
-// UTC: in any zone, an hour between them lies in the local month of one of the two.
+// monthsSQL reads the first and the last hour of the ledger in each calendar month of UTC: in any zone, an hour
+// between them is in the local month of one of the two.
 const monthsSQL = `
 SELECT min(hour) AS first, max(hour) AS last FROM usage_hourly FINAL
 WHERE present_ms > 0 GROUP BY toYYYYMM(hour)`
 
-// months are those that any tenant has hours of the ledger in, by its own zone (R17).
+// months are the months of which any tenant has hours in the ledger, by its own zone (R17).
 func months(ctx context.Context, p *app.Pipeline) ([]string, error) {
 	var rows []struct {
 		First time.Time `ch:"first"`
@@ -190,7 +188,7 @@ func months(ctx context.Context, p *app.Pipeline) ([]string, error) {
 	return months, nil
 }
 
-// PrintChecks prints the checks as --output says, and fails where one failed.
+// PrintChecks prints the checks in the format of --output, and returns an error if one failed.
 func PrintChecks(s *cli.Session, results []check.Result) error {
 	var err error
 	switch s.Format {

@@ -1,5 +1,5 @@
-// Package settings is gputally.yaml: a section per service, defaults, and what makes a
-// configuration wrong. A file that another user could have written is refused.
+// Package settings defines gputally.yaml: a section per service, defaults, and validation. A file that another user
+// could have written is refused.
 package settings
 
 import (
@@ -34,24 +34,24 @@ import (
 )
 
 const (
-	// ConfigName is the configuration's file within a data directory.
+	// ConfigName is the configuration's file name in a data directory.
 	ConfigName = "gputally.yaml"
-	// ConfigEnv names the environment variable that stands for --config.
+	// ConfigEnv is the environment variable used if --config is not given.
 	ConfigEnv = "GPUTALLY_CONFIG"
 )
 
-// Config is gputally.yaml: a section per service, and how they reach Kafka and
-// ClickHouse where these are not embedded.
+// Config is gputally.yaml: a section per service, and the addresses of Kafka and ClickHouse if these are not
+// embedded.
 type Config struct {
 	Cluster   clusterConfig   `yaml:"cluster"`
 	Collector CollectorConfig `yaml:"collector"`
 	Exporter  exporter.Config `yaml:"exporter"`
-	// Device says what boards mean that dcgm and nvml read.
+	// Device has the rules for the readings of dcgm and nvml.
 	Device      local.Config      `yaml:"device"`
 	DCGM        dcgm.Config       `yaml:"dcgm"`
 	NVML        nvml.Config       `yaml:"nvml"`
 	Attribution attributionConfig `yaml:"attribution"`
-	// DeviceMetrics says what /metrics shows of the devices.
+	// DeviceMetrics determines what /metrics exposes of the devices.
 	DeviceMetrics devices.Config   `yaml:"device_metrics"`
 	Ingest        ingest.Config    `yaml:"ingest"`
 	Ledger        ledger.Config    `yaml:"ledger"`
@@ -63,23 +63,22 @@ type Config struct {
 	HTTP          httpd.Config     `yaml:"http"`
 }
 
-// clusterConfig says which cluster is metered and how finely.
+// clusterConfig is the metered cluster and its slot length.
 type clusterConfig struct {
 	Name string `yaml:"name"`
 	// Slot divides the hour and is one length per cluster.
 	Slot time.Duration `yaml:"slot"`
 }
 
-// CollectorConfig says who collects, and where batches wait for the broker.
+// CollectorConfig is the collector's identity, source and spool.
 type CollectorConfig struct {
 	// ID is the collector's stable name; empty: the node's name.
 	ID string `yaml:"id"`
-	// Source is exporter, dcgm or nvml; empty: exporter where it has targets.
+	// Source is exporter, dcgm or nvml; empty: exporter if it has targets.
 	Source string `yaml:"source"`
-	// Node is the name of the node whose own GPUs are read and whose owners are
-	// asked for; empty: $NODE_NAME, else the host's name.
+	// Node is the name of the node whose GPUs and owners are read; empty: $NODE_NAME, else the host's name.
 	Node string `yaml:"node"`
-	// SpoolDir is needed by the collector service; standalone keeps its own.
+	// SpoolDir is required by the collector service; standalone uses its data directory.
 	SpoolDir      string `yaml:"spool_dir"`
 	SpoolMaxBytes int64  `yaml:"spool_max_bytes"`
 }
@@ -91,27 +90,25 @@ func (c CollectorConfig) validate() error {
 	return nil
 }
 
-// billingConfig says at what price.
+// billingConfig has the prices and the limits of the API.
 type billingConfig struct {
-	// Prices is the price book's file; empty: the built-in one.
-	// It counts until a book is published; then that one does.
+	// Prices is the price book's file; empty: the built-in one. It is in force until a book is published.
 	Prices string `yaml:"prices"`
-	// API says how much may be asked of the finance API.
+	// API bounds the requests to the finance API.
 	API guard.Config `yaml:"api"`
-	// Approvals wants somebody else's approval of each invoice and note.
+	// Approvals requires somebody else's approval of each invoice and note.
 	Approvals bool `yaml:"approvals"`
-	// Focus says who charges whom in FOCUS exports.
+	// Focus has the issuer's names in FOCUS exports.
 	Focus focus.Config `yaml:"focus"`
 }
 
-// kafkaConfig is how separate services reach Kafka. With brokers empty there is
-// only the embedded one.
+// kafkaConfig is how separate services connect to Kafka. With empty brokers only the embedded one is used.
 type kafkaConfig struct {
 	Brokers []string `yaml:"brokers"`
 	TLS     bool     `yaml:"tls"`
 	CAFile  string   `yaml:"ca_file"`
-	// CertFile and KeyFile are the client's certificate and its key, PEM; they are
-	// read for each connection, so that a renewed one counts without a restart.
+	// CertFile and KeyFile are the client's certificate and its key, PEM; they are read for each connection, so that
+	// a renewed one is used without a restart.
 	CertFile string        `yaml:"cert_file"`
 	KeyFile  string        `yaml:"key_file"`
 	User     string        `yaml:"user"` // SASL; empty: none
@@ -123,8 +120,8 @@ type kafkaConfig struct {
 	Retention         time.Duration `yaml:"retention"`          // of a new samples topic
 }
 
-// clickHouseConfig is how separate services reach ClickHouse. With the address
-// empty there is only the embedded one.
+// clickHouseConfig is how separate services connect to ClickHouse. With an empty address only the embedded one is
+// used.
 type clickHouseConfig struct {
 	Address  string `yaml:"address"` // http://host:8123 or https://host:8443
 	Database string `yaml:"database"`
@@ -132,13 +129,13 @@ type clickHouseConfig struct {
 	// PasswordFile holds the password; empty: none.
 	PasswordFile string `yaml:"password_file"`
 	CAFile       string `yaml:"ca_file"`
-	// Library is libchdb's path, for the embedded engine; empty: where make put it.
+	// Library is libchdb's path, for the embedded engine; empty: the one that make installed.
 	Library string `yaml:"library"`
 	// MemoryBytes limits the embedded engine.
 	MemoryBytes int64 `yaml:"memory_bytes"`
 }
 
-// Default works without a file: everything embedded, one cluster.
+// Default needs no file: everything is embedded, with one cluster.
 func Default() Config {
 	b := broker.DefaultConfig()
 	return Config{
@@ -161,7 +158,7 @@ func Default() Config {
 	}
 }
 
-// Validate names every value that cannot work, by its key.
+// Validate returns an error for each invalid value, with its key.
 func (c Config) Validate() error {
 	var errs []error
 	section := func(name string, err error) {
@@ -184,8 +181,8 @@ func (c Config) Validate() error {
 	section("ledger", c.Ledger.Validate())
 	if c.Ledger.RawRetention != 0 && c.Ledger.RawRetention < c.Ingest.MaxLate {
 		section("ledger", fmt.Errorf(
-			"raw_retention %s: must be 0 (for ever), or ingest.max_late (%s) or more: batches that are still taken would "+
-				"find their raw gone", c.Ledger.RawRetention, c.Ingest.MaxLate))
+			"raw_retention %s: must be 0 (for ever), or ingest.max_late (%s) or more: else raw data of batches that are still "+
+				"accepted would be deleted", c.Ledger.RawRetention, c.Ingest.MaxLate))
 	}
 	section("analyzer", c.Analyzer.Validate())
 	section("billing", c.Billing.validate())
@@ -206,7 +203,7 @@ func (c clusterConfig) validate() error {
 	return nil
 }
 
-// ValidateSlot takes what divides the hour into whole seconds.
+// ValidateSlot accepts whole seconds that divide the hour.
 func ValidateSlot(slot time.Duration) error {
 	if slot < time.Second || slot > time.Hour || slot%time.Second != 0 || time.Hour%slot != 0 {
 		return fmt.Errorf("%s: want whole seconds that divide the hour, such as 10s or 1m", slot)
@@ -225,7 +222,7 @@ func (c billingConfig) validate() error {
 	return err
 }
 
-// Book is the configured price book.
+// Book loads the configured price book.
 func (c billingConfig) Book() (*prices.Book, error) {
 	if c.Prices == "" {
 		return prices.Default(), nil
@@ -250,9 +247,9 @@ func (c clickHouseConfig) validate() error {
 	return nil
 }
 
-// Find says which file is read: the flag's, the environment's, the data
-// directory's own, or none. The working directory is not searched: it may be
-// anybody's, and a configuration names programs that are run.
+// Find returns the path of the configuration: the flag's, the environment's, the data directory's own, or empty. The
+// working directory is not searched: other users may be able to write to it, and a configuration names programs to
+// run.
 func Find(flag, dataDir string) (string, error) {
 	for _, named := range []string{flag, os.Getenv(ConfigEnv)} {
 		if named != "" {
@@ -284,7 +281,7 @@ func Load(path string) (Config, error) {
 	return cfg, nil
 }
 
-// Read is loadConfig without Validate.
+// Read is Load without Validate.
 func Read(path string) (Config, error) {
 	cfg := Default()
 	if path == "" {
@@ -300,7 +297,7 @@ func Read(path string) (Config, error) {
 	if err != nil {
 		return cfg, fmt.Errorf("find %s: %w", path, err)
 	}
-	// A file names its neighbours.
+	// Paths in a file are relative to its directory.
 	for _, file := range []*string{
 		&cfg.Collector.SpoolDir, &cfg.Ledger.TenantsFile, &cfg.Billing.Prices, &cfg.Kafka.CAFile, &cfg.Kafka.CertFile,
 		&cfg.Kafka.KeyFile, &cfg.ClickHouse.CAFile, &cfg.ClickHouse.PasswordFile, &cfg.ClickHouse.Library,
@@ -314,8 +311,7 @@ func Read(path string) (Config, error) {
 	return cfg, Trusted(cfg.deciding()...)
 }
 
-// deciding are the files that the configuration names and that decide what is
-// measured, run or billed.
+// deciding are the files named in the configuration that determine what is measured, run or billed.
 func (c Config) deciding() []string {
 	return []string{
 		c.Ledger.TenantsFile, c.Billing.Prices, c.Kafka.CAFile, c.ClickHouse.CAFile, c.ClickHouse.Library,
@@ -324,8 +320,8 @@ func (c Config) deciding() []string {
 	}
 }
 
-// Trusted refuses files that another user could have written. What is absent is
-// told when it is read.
+// Trusted returns an error for files that another user could have written. Missing files are reported when they are
+// read.
 func Trusted(paths ...string) error {
 	for _, path := range paths {
 		if path == "" {
@@ -338,7 +334,7 @@ func Trusted(paths ...string) error {
 	return nil
 }
 
-// Options are how the configured ClickHouse is reached.
+// Options are the options of the configured ClickHouse.
 func (c clickHouseConfig) Options(log *slog.Logger) store.Options {
 	return store.Options{
 		Address: c.Address, Database: c.Database, User: c.User, PasswordFile: c.PasswordFile, CAFile: c.CAFile, Log: log,

@@ -14,8 +14,7 @@ import (
 	"github.com/gputally/gputally/internal/trust"
 )
 
-// The values of kafka.mechanism. SCRAM proves the password without showing it to
-// the broker, or to who pretends to be it.
+// The values of kafka.mechanism. SCRAM proves the password without revealing it to the broker, or to an impostor.
 const (
 	mechanismPlain    = "plain"
 	mechanismSCRAM256 = "scram-sha-256"
@@ -26,7 +25,7 @@ func (c kafkaConfig) validate() error {
 	if (c.User == "") != c.Password.IsZero() {
 		return fmt.Errorf("user %q: give both user and password, or neither", c.User)
 	}
-	// The address of a broker is no help: it names others, which are dialled next.
+	// Checking the address of one broker is not enough: it returns others, which are dialled next.
 	if c.User != "" && !c.TLS && !c.behindSocket() {
 		return fmt.Errorf("user %q: a password is not sent without tls: true", c.User)
 	}
@@ -35,7 +34,7 @@ func (c kafkaConfig) validate() error {
 	}
 	for key, file := range map[string]string{"ca_file": c.CAFile, "cert_file": c.CertFile} {
 		if file != "" && !c.TLS {
-			return fmt.Errorf("%s %q: needs tls: true", key, file)
+			return fmt.Errorf("%s %q: requires tls: true", key, file)
 		}
 	}
 	probe := c
@@ -49,12 +48,12 @@ func (c kafkaConfig) validate() error {
 	return b.Validate()
 }
 
-// behindSocket says that every connection goes to a Unix socket.
+// behindSocket returns whether every connection goes to a Unix socket.
 func (c kafkaConfig) behindSocket() bool {
 	return len(c.Brokers) == 1 && strings.HasPrefix(c.Brokers[0], "unix:")
 }
 
-// Broker is the configuration of package broker.
+// Broker returns the configuration of package broker.
 func (c kafkaConfig) Broker() (broker.Config, error) {
 	b := broker.DefaultConfig()
 	b.Brokers = c.Brokers
@@ -67,7 +66,7 @@ func (c kafkaConfig) Broker() (broker.Config, error) {
 	return b, err
 }
 
-// sasl is how the password is shown; nil without a user.
+// sasl returns the authentication mechanism; nil without a user.
 func (c kafkaConfig) sasl() (sasl.Mechanism, error) {
 	algorithms := map[string]scram.Algorithm{mechanismSCRAM256: scram.SHA256, mechanismSCRAM512: scram.SHA512}
 	algorithm, isSCRAM := algorithms[c.Mechanism]
@@ -83,12 +82,12 @@ func (c kafkaConfig) sasl() (sasl.Mechanism, error) {
 	}
 	m, err := scram.Mechanism(algorithm, c.User, c.Password.Reveal())
 	if err != nil {
-		return nil, errors.New("password: has characters that SCRAM does not take (RFC 4013)") // err may show it
+		return nil, errors.New("password: has characters that SCRAM does not take (RFC 4013)") // err may contain the password
 	}
 	return m, nil
 }
 
-// transport is nil where connections are in plain text.
+// transport is nil if connections are in plain text.
 func (c kafkaConfig) transport() (t *tls.Config, err error) {
 	if !c.TLS {
 		return nil, nil

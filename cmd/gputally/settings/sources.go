@@ -29,10 +29,10 @@ const (
 	ReaderStatic  = "static"
 )
 
-// attributionConfig says who knows the owners of this node's GPUs.
+// attributionConfig has the sources of the owners of this node's GPUs.
 type attributionConfig struct {
-	// Readers are asked in this order; the first that names an owner decides.
-	// Empty: only the exporter source, which has owners of its own.
+	// Readers are used in this order; the first that names an owner decides. Empty: only for the exporter source,
+	// which has owners of its own.
 	Readers            []string `yaml:"readers"`
 	attribution.Config `yaml:",inline"`
 	Kubelet            podresources.Config `yaml:"kubelet"`
@@ -71,7 +71,7 @@ func (c attributionConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// validatePace refuses answers that are too old as soon as they come.
+// validatePace refuses a stale_after that would make answers too old at once.
 func (c attributionConfig) validatePace() error {
 	if slices.Contains(c.Readers,
 		ReaderSlurm) && c.Slurm.From == slurm.FromScontrol && c.StaleAfter < 2*c.Slurm.ScontrolEvery {
@@ -81,7 +81,7 @@ func (c attributionConfig) validatePace() error {
 	return nil
 }
 
-// SourceName is which one the configuration comes to; empty: none.
+// SourceName is the source that the configuration selects; empty: none.
 func (c Config) SourceName() string {
 	if c.Collector.Source == "" && len(c.Exporter.Targets) > 0 {
 		return SourceExporter
@@ -89,7 +89,7 @@ func (c Config) SourceName() string {
 	return c.Collector.Source
 }
 
-// ValidateSource refuses a source that nobody could bill by.
+// ValidateSource refuses sources without which nothing could be billed.
 func (c Config) ValidateSource() error {
 	readers := len(c.Attribution.Readers)
 	switch c.SourceName() {
@@ -112,10 +112,10 @@ func (c Config) ValidateSource() error {
 		return nil
 	case sourceDCGM, SourceNVML:
 		if len(c.Exporter.Targets) > 0 {
-			return fmt.Errorf("exporter: targets: collector.source is %q: take one of them out", c.Collector.Source)
+			return fmt.Errorf("exporter: targets: collector.source is %q: remove one of them", c.Collector.Source)
 		}
 		if readers == 0 {
-			return fmt.Errorf("attribution: readers: is empty: name %s, %s or %s, or nobody knows who holds a GPU that %s sees",
+			return fmt.Errorf("attribution: readers: is empty: set %s, %s or %s: source %s doesn't know the owners of GPUs",
 				ReaderKubelet, ReaderSlurm, ReaderStatic, c.Collector.Source)
 		}
 		return nil
@@ -124,14 +124,14 @@ func (c Config) ValidateSource() error {
 		SourceNVML)
 }
 
-// NodeEnv is what a DaemonSet's downward API tells; podEnv is in every pod.
+// NodeEnv is set by a DaemonSet's downward API; podEnv exists in every pod.
 const (
 	NodeEnv = "NODE_NAME"
 	PodEnv  = "KUBERNETES_SERVICE_HOST"
 )
 
-// NodeName is the configured one, else the environment's, else the host's. In a
-// pod the host's name is the pod's, which the next rollout changes.
+// NodeName is the configured name, else the environment's, else the host's. In a pod the host's name is the pod's,
+// which changes with the next rollout.
 func (c CollectorConfig) NodeName() (string, error) {
 	if name := cmp.Or(c.Node, os.Getenv(NodeEnv)); name != "" {
 		return name, nil

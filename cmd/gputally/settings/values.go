@@ -17,7 +17,7 @@ import (
 	"github.com/gputally/gputally/internal/tenants"
 )
 
-// ValidateExporter takes no targets as well: then nothing is scraped.
+// ValidateExporter also accepts no targets: then nothing is scraped.
 func ValidateExporter(c exporter.Config) error {
 	if len(c.Targets) == 0 {
 		return nil
@@ -30,9 +30,8 @@ func ValidateExporter(c exporter.Config) error {
 	return c.Validate()
 }
 
-// validateTarget refuses what may hold a secret: a target's URL stands in
-// metrics, in logs, and on the command line that LOCK, run.json and status show.
-// The error shows the URL without it.
+// validateTarget refuses URLs that may contain a secret: a target's URL is shown in metrics, in logs, and on the
+// command line in LOCK, run.json and status. The error shows the URL without it.
 func validateTarget(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
@@ -48,7 +47,7 @@ func validateTarget(raw string) error {
 	return nil
 }
 
-// validateAddress takes a ClickHouse's HTTP address; empty: the embedded one.
+// validateAddress validates ClickHouse's HTTP address; empty: the embedded one.
 func validateAddress(address string) error {
 	if address == "" {
 		return nil
@@ -75,8 +74,7 @@ func shownURL(u *url.URL) string {
 	return bare.String()
 }
 
-// LoadFiles reads the files that the configuration names and Validate leaves to
-// the services that use them.
+// LoadFiles reads the files named in the configuration, which Validate leaves to the services that use them.
 func (c Config) LoadFiles() error {
 	var errs []error
 	file := func(key, path string, load func() error) {
@@ -113,7 +111,7 @@ func (c Config) LoadFiles() error {
 	return errors.Join(errs...)
 }
 
-// staticFile is the file of owners; empty: it isn't asked.
+// staticFile is the file of owners; empty: not used.
 func (c Config) staticFile() string {
 	if !slices.Contains(c.Attribution.Readers, ReaderStatic) {
 		return ""

@@ -10,13 +10,13 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 )
 
-// FleetSize is what a disk estimate is asked for.
+// FleetSize is the fleet of a disk estimate.
 type FleetSize struct {
 	Gpus int // boards
-	Mig  int // of them, cut into seven instances
+	Mig  int // of them, divided into seven instances
 }
 
-// Validate refuses a fleet that there can't be.
+// Validate refuses an impossible fleet.
 func (f FleetSize) Validate() error {
 	switch {
 	case f.Gpus < 0 || f.Gpus > 10_000_000:
@@ -49,7 +49,7 @@ const (
 	migNodeBytes   = 7_000
 )
 
-// estimateDisk is what a day of the fleet adds in slots of that length, by diskTables.
+// estimateDisk returns what a day of the fleet adds in slots of that length, by diskTables.
 func estimateDisk(f FleetSize, slot time.Duration) []float64 {
 	bytes := make([]float64, len(diskTables))
 	for i, t := range diskTables {
@@ -61,7 +61,7 @@ func estimateDisk(f FleetSize, slot time.Duration) []float64 {
 	return bytes
 }
 
-// writeDiskEstimate prints what the fleet takes under the configuration.
+// writeDiskEstimate prints the fleet's disk usage under the configuration.
 func writeDiskEstimate(w io.Writer, f FleetSize, cfg settings.Config) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "disk for %d GPUs, %d of them in seven instances, on nodes of 8, in slots of %s:\n", f.Gpus, f.Mig,
@@ -81,7 +81,7 @@ func writeDiskEstimate(w io.Writer, f FleetSize, cfg settings.Config) error {
 	add("in all", raw+rest)
 	b.WriteString(t.Text(false))
 	if keep := cfg.Ledger.RawRetention; keep > 0 {
-		// A week goes whole, after its last day's retention.
+		// A week is dropped as a whole, after its last day's retention.
 		fmt.Fprintf(&b, "raw_retention %s: holds and samples come to %s and stay there; all else grows by %s a year\n",
 			keep, bytesText(raw*(keep.Hours()/24+7)), bytesText(rest*365))
 	} else {
@@ -94,13 +94,13 @@ func writeDiskEstimate(w io.Writer, f FleetSize, cfg settings.Config) error {
 	return err
 }
 
-// spoolDays is how long the spool of one node lasts.
+// spoolDays is how long the spool of one node suffices.
 func spoolDays(cfg settings.Config, bytesPerSlot float64) string {
 	perDay := bytesPerSlot * (24 * time.Hour).Seconds() / cfg.Cluster.Slot.Seconds()
 	return fmt.Sprintf("%.1f days", float64(cfg.Collector.SpoolMaxBytes)/perDay)
 }
 
-// bytesText is bytes in decimal units, two digits and more.
+// bytesText formats bytes in decimal units, with at least two digits.
 func bytesText(n float64) string {
 	units := []string{"B", "kB", "MB", "GB", "TB", "PB"}
 	i := 0

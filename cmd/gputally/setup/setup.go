@@ -1,5 +1,5 @@
-// Package setup prepares: it checks the configuration, estimates disk, migrates tables, and
-// writes dashboards and alert rules.
+// Package setup checks the configuration, estimates disk usage, migrates tables, and writes dashboards and alert
+// rules.
 package setup
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// WriteDashboards writes the dashboard and the alert rules into a folder, and prints their paths.
+// WriteDashboards writes the dashboard and the alert rules into a directory, and prints their paths.
 func WriteDashboards(s *cli.Session, folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("write dashboards: %w", err)
@@ -45,16 +45,16 @@ func WriteDashboards(s *cli.Session, folder string) error {
 	return nil
 }
 
-// writeReadable writes for other users' services: Grafana and Prometheus read
-// these files, which hold no secret.
+// writeReadable writes a file for other users' services: Grafana and Prometheus read these files, which contain no
+// secret.
 func writeReadable(path string, text []byte) error {
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return err
 	}
-	return os.Chmod(path, 0o644) // an older file, or a strict umask
+	return os.Chmod(path, 0o644) // for an older file, or a strict umask
 }
 
-// Migrate brings the configured server's tables, or those of a cluster, up to date.
+// Migrate migrates the tables of the configured server or cluster.
 func Migrate(ctx context.Context, s *cli.Session, cluster string) (err error) {
 	a, err := app.OpenStore(ctx, s)
 	if err != nil {
@@ -94,7 +94,7 @@ func PrintMigrations(s *cli.Session, cluster string) error {
 	return nil
 }
 
-// Version is the module's version, or the commit it was built from.
+// Version is the module's version, or the commit from which it was built.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -116,8 +116,8 @@ func Version() string {
 	return revision[:min(12, len(revision))]
 }
 
-// CheckConfig checks the configuration at path, else the one in force, and the files
-// that it names. Of a fleet of any size it estimates the disk, too.
+// CheckConfig checks the configuration at path, else the one in force, and the files that it names. For a non-empty
+// fleet it also estimates disk usage.
 func CheckConfig(s *cli.Session, path string, fleet FleetSize) error {
 	if err := fleet.Validate(); err != nil {
 		return err
@@ -139,7 +139,7 @@ func CheckConfig(s *cli.Session, path string, fleet FleetSize) error {
 	return writeDiskEstimate(s.Stdout, fleet, cfg)
 }
 
-// builtIn stands for the path of a configuration where no file is read.
+// builtIn is shown as the path of a configuration if no file is read.
 const builtIn = "built-in defaults"
 
 // ShowConfig prints the configuration in force as a configuration file.
