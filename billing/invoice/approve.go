@@ -88,7 +88,7 @@ func (r *Register) approvedWith(q ApproveRequest) (done Decided, used bool, err 
 	return done, true, keyUsed()
 }
 
-// toDecide is the document that finalising or correcting would make stand.
+// toDecide returns the document that finalising or correcting would decide.
 func (r *Register) toDecide(ctx context.Context, period, tenant string) (*Invoice, error) {
 	if chain := r.chain(tenant, period); len(chain) > 0 {
 		found, err := r.adjustments(ctx, period, [][]decisions.Invoice{chain})
@@ -115,8 +115,8 @@ func (r *Register) toDecide(ctx context.Context, period, tenant string) (*Invoic
 	return draft, nil
 }
 
-// ApprovePolicy says that somebody wants a policy to be the next one. It takes
-// two to change one that wants approvals.
+// ApprovePolicy records a person's approval of the next policy. Changing a policy that requires approvals takes two
+// people.
 func (r *Register) ApprovePolicy(ctx context.Context, p decisions.Policy, who, comment string) error {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()

@@ -48,7 +48,7 @@ func (r *Register) chain(tenant, period string) []decisions.Invoice {
 	}))
 }
 
-// chains are those of a period, by tenant; of all periods where it is empty.
+// chains returns those of a period, by tenant; of all periods if it is empty.
 func (r *Register) chains(period string) (chains [][]decisions.Invoice) {
 	for _, i := range r.all() {
 		switch {
@@ -62,7 +62,7 @@ func (r *Register) chains(period string) (chains [][]decisions.Invoice) {
 	return chains
 }
 
-// all are by period, tenant and revision.
+// all returns all invoices and notes by period, tenant and revision.
 func (r *Register) all() []decisions.Invoice { return bodies(ask(r, (*decisions.State).Invoices)) }
 
 func bodies(list []decisions.Decided[decisions.Invoice]) []decisions.Invoice {
@@ -73,13 +73,13 @@ func bodies(list []decisions.Decided[decisions.Invoice]) []decisions.Invoice {
 	return out
 }
 
-// needsApproval tells whether the policy in force wants approvals.
+// needsApproval returns whether the policy in force requires approvals.
 func (r *Register) needsApproval() bool {
 	policy, _ := find(r, (*decisions.State).Policy)
 	return policy.Body.Approvals
 }
 
-// approvedBy is the key of an approval of these very bytes that counts; else a *ConflictError.
+// approvedBy returns the key of a valid approval of exactly these bytes; else a *ConflictError.
 func (r *Register) approvedBy(who, content, subject string) (key string, err error) {
 	r.deps.Decisions.View(func(s *decisions.State) { key, err = s.FindApproval(who, content, subject) })
 	if err != nil {
@@ -88,8 +88,8 @@ func (r *Register) approvedBy(who, content, subject string) (key string, err err
 	return key, nil
 }
 
-// append decides a thing; a *ConflictError where the decisions refuse it, or would. The outcome repeats an earlier one
-// where the same was decided before.
+// append records a decision; a *ConflictError if the decisions refuse it, or would. If the same was decided before,
+// it returns the earlier outcome.
 func (r *Register) append(ctx context.Context, kind decisions.Kind, key, what, who string, body any) (
 	outcome decisions.Outcome, err error,
 ) {
@@ -103,7 +103,7 @@ func (r *Register) append(ctx context.Context, kind decisions.Kind, key, what, w
 	return outcome, err
 }
 
-// check is what the decisions would refuse a record for.
+// check returns the error with which the decisions would refuse a record.
 func (r *Register) check(kind decisions.Kind, key, request, who string, body any) error {
 	err := r.deps.Decisions.Check(kind, key, request, who, body)
 	if _, refused := ReasonOf(err); err == nil || refused {

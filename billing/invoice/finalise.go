@@ -181,9 +181,8 @@ func (i *intent) request() string {
 	return request(string(i.kind), i.record.Tenant, i.record.Period, i.record.Corrects)
 }
 
-// refuse says what stands against a document before anything is appended for
-// it: its content, its tenant's name, a missing approval, and what the decisions
-// would refuse its record for.
+// refuse returns why a document can't be decided, before anything is appended for it: its content, its tenant's name,
+// a missing approval, or an error of the decisions' check of its record.
 func (r *Register) refuse(i *intent, expect string, approved bool) error {
 	if err := expected(decided(i.record, false), expect); err != nil {
 		return err
@@ -201,7 +200,7 @@ func (r *Register) refuse(i *intent, expect string, approved bool) error {
 	return r.check(i.kind, i.key, i.request(), i.who, &i.record)
 }
 
-// decide appends an invoice or a note, and tells who won.
+// decide appends an invoice or a note, and returns the document that was decided.
 func (r *Register) decide(ctx context.Context, i *intent, usage []byte) (Decided, error) {
 	for _, text := range [][]byte{usage, i.content} {
 		if _, err := r.deps.Decisions.Put(ctx, text); err != nil {

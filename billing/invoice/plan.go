@@ -28,7 +28,7 @@ type plan struct {
 	unpriced  map[string]error // models of those hours without a rate
 }
 
-// plan fails with what concerns the month, whoever is asked for.
+// plan returns an error if a condition of the month refuses it, whatever the tenants.
 func (r *Register) plan(ctx context.Context, q FinaliseRequest, period rating.Period) (*plan, error) {
 	p := &plan{unpriced: map[string]error{}}
 	var err error
@@ -59,8 +59,7 @@ func (r *Register) plan(ctx context.Context, q FinaliseRequest, period rating.Pe
 	return p, err
 }
 
-// read reads the ledger once: documents and what would be frozen rest on the
-// same rows.
+// read reads the ledger once: documents and the freeze follow from the same rows.
 func (r *Register) read(ctx context.Context, q FinaliseRequest, period rating.Period, p *plan) (*Month, error) {
 	begin, end := period.Range()
 	frozen, err := r.frozen(ctx, begin, end)
@@ -70,7 +69,7 @@ func (r *Register) read(ctx context.Context, q FinaliseRequest, period rating.Pe
 	p.freeze = rating.NewFreeze(p.book)
 	run := newRun(p.book, period, rating.Options{Frozen: frozen, Copy: func(tenant string) io.Writer {
 		if len(q.Tenants) > 0 && !slices.Contains(q.Tenants, tenant) || len(r.chain(tenant, q.Period)) > 0 {
-			return nil // its hash is all that is wanted
+			return nil // only its hash is needed
 		}
 		return p.copies.tenant(tenant)
 	}})
@@ -156,8 +155,7 @@ func wanted(month *Month, q FinaliseRequest) ([]Invoice, error) {
 	return documents, nil
 }
 
-// judge says of each document of a plan whether anything stands against it, is
-// decided already, or can be decided.
+// judge returns for each document of a plan whether it is refused, decided already, or can be decided.
 func (r *Register) judge(ctx context.Context, q FinaliseRequest, p *plan) (
 	accepted []*intent, done []Decided, refused error,
 ) {
@@ -210,11 +208,11 @@ func (r *Register) intend(
 	return i, r.refuse(i, q.Expect, q.Approved)
 }
 
-// prepare appends what the accepted documents rest on: the book where none is
-// published, the mapping that their usage is named by, and the freeze of their
-// hours. Not ready: others decided another book or other hours meanwhile.
+// prepare appends what the accepted documents refer to: the book if none is published, the mapping of their usage,
+// and the freeze of their hours. ready is false if other processes published another book or froze other hours
+// meanwhile.
 func (r *Register) prepare(ctx context.Context, who string, p *plan, accepted []*intent) (ready bool, err error) {
-	if err := r.deps.Decisions.Refresh(ctx); err != nil { // reading the ledger took its time
+	if err := r.deps.Decisions.Refresh(ctx); err != nil { // reading the ledger took time
 		return false, err
 	}
 	if _, ok := r.publishedInForce(); !ok {

@@ -48,8 +48,8 @@ func NewRegister(deps RegisterDeps) (*Register, error) {
 	}
 	r := &Register{deps: deps}
 	r.known.Store(deps.Book)
-	// A published book that can't be read is told to who asks for it: another one
-	// can still be published.
+	// The error of a published book that can't be read is returned by requests for it: another one can still be
+	// published.
 	_, _ = r.bookInForce()
 	return r, nil
 }
@@ -62,7 +62,7 @@ func (r *Register) refresh(ctx context.Context) error {
 	return nil
 }
 
-// decidable is refresh before something is decided: it fails where anything of what was decided is missing.
+// decidable is refresh before a decision: it fails if earlier decisions are missing.
 func (r *Register) decidable(ctx context.Context) error {
 	if r.deps.Whole != nil {
 		if err := r.deps.Whole(ctx); err != nil {
@@ -148,8 +148,8 @@ func (r *Register) publish(ctx context.Context, b *prices.Book, who, key string)
 	return outcome.Repeats < 0, nil
 }
 
-// fits says whether a book can follow the invoices that stand: the fleet has one
-// currency, and a tenant's zone can't change any more (R17, R19).
+// fits returns an error if a book contradicts decided invoices: the fleet has one currency, and a tenant's zone can't
+// change any more (R17, R19).
 func (r *Register) fits(b *prices.Book) error {
 	for _, record := range r.all() {
 		zone := b.Location(record.Tenant).String()
@@ -244,9 +244,8 @@ func (r *Register) Document(ctx context.Context, number string) ([]byte, error) 
 	return r.content(ctx, record)
 }
 
-// Head stands for all that was decided up to a finalised invoice or note: the
-// offset and the chain's value there, as OFFSET=CHAIN; empty for a draft. It is
-// shown beside the document, whose bytes it is no part of.
+// Head identifies all decisions up to a finalised invoice or note: the offset and the chain's value there, as
+// OFFSET=CHAIN; empty for a draft. It is displayed with the document, but not part of its bytes.
 func (r *Register) Head(number string) (head string) {
 	r.deps.Decisions.View(func(state *decisions.State) {
 		if i, ok := state.Invoice(number); ok {

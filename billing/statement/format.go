@@ -73,8 +73,8 @@ func kilowattHours(mJ decimal.Decimal) string {
 	return number(mJ.DivRound(decimal.NewFromInt(3_600_000_000), 9), 1) + hardSpace + "kWh"
 }
 
-// visible shows what in a name could not be seen, or could turn around what
-// stands beside it: controls, direction marks and characters of no width.
+// visible makes characters visible that are invisible or could reorder the text beside
+// them: controls, direction marks and characters without width.
 func visible(name string) string {
 	var out strings.Builder
 	for _, r := range name {

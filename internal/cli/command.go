@@ -30,7 +30,7 @@ const (
 	Listen                    // --listen
 )
 
-// DataEnv names the environment variable that stands for --data.
+// DataEnv is the environment variable used if --data is not given.
 const DataEnv = "GPUTALLY_DATA"
 
 // Command is a command as data: what help says of it, its flags, and what runs.

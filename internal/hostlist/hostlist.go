@@ -1,7 +1,6 @@
-// Package hostlist reads Slurm's lists of names: in goes text such as
-// "n[01-03,7],r[1-2]c[0-3]", out come the names in the list's order. What can go
-// wrong: a few bytes stand for more names, or longer ones, than any cluster has;
-// such a list is refused before they are made.
+// Package hostlist expands Slurm's host lists: from text such as "n[01-03,7],r[1-2]c[0-3]" to the names in the list's
+// order. A short text can denote more names, or longer ones, than any cluster has; such a list is refused before it
+// is expanded.
 package hostlist
 
 import (
@@ -15,9 +14,9 @@ import (
 )
 
 const (
-	// MaxNames bounds what one list stands for: Slurm's own limit of nodes.
+	// MaxNames bounds the names of one list: Slurm's own limit of nodes.
 	MaxNames = 1 << 16
-	// MaxBytes bounds its names together: 64 bytes of each are enough.
+	// MaxBytes bounds the size of all names: 64 bytes each on average.
 	MaxBytes = MaxNames * 64
 	// maxBrackets bounds the ranges in one of its names.
 	maxBrackets = 8
@@ -25,8 +24,7 @@ const (
 	maxDigits = 10
 )
 
-// Expand is the names of a list, at least one. None is longer than
-// wire.MaxNameBytes.
+// Expand returns the names of a list, at least one. None is longer than wire.MaxNameBytes.
 func Expand(list string) ([]string, error) {
 	parts, err := Split(list, '[', ']')
 	if err != nil {
@@ -47,13 +45,13 @@ func Expand(list string) ([]string, error) {
 	return names, nil
 }
 
-// Has says whether a list names a host.
+// Has returns whether a list contains a host.
 func Has(list, host string) (bool, error) {
 	names, err := Expand(list)
 	return slices.Contains(names, host), err
 }
 
-// Split splits at the commas that stand in no bracket.
+// Split splits at the commas outside brackets.
 func Split(s string, open, shut rune) ([]string, error) {
 	var parts []string
 	depth, start := 0, 0
@@ -79,7 +77,7 @@ func Split(s string, open, shut rune) ([]string, error) {
 	return append(parts, s[start:]), nil
 }
 
-// expand is the names of one part of a list, and their bytes: at most so many.
+// expand returns the names of one part of a list, at most most, and their size in bytes.
 func expand(part string, most int) (names []string, bytes int, err error) {
 	switch {
 	case part == "":
@@ -119,14 +117,14 @@ func expand(part string, most int) (names []string, bytes int, err error) {
 	return names, bytes, nil
 }
 
-// Numbers is the numbers of "1-3,007".
+// Numbers returns the numbers of "1-3,007".
 func Numbers(ranges string) ([]uint32, error) {
 	var numbers []uint32
 	err := eachNumber(ranges, func(n uint64, _ int) { numbers = append(numbers, uint32(n)) })
 	return numbers, err
 }
 
-// padded is the numbers of "1-3,007", with their leading zeros.
+// padded returns the numbers of "1-3,007", with their leading zeros.
 func padded(ranges string) ([]string, error) {
 	var numbers []string
 	err := eachNumber(ranges, func(n uint64, digits int) { numbers = append(numbers, fmt.Sprintf("%0*d", digits, n)) })

@@ -14,11 +14,11 @@ import (
 	"github.com/gputally/gputally/internal/wire"
 )
 
-// Unassigned is the tenant of owners that no rule matches: a real account.
+// Unassigned is the tenant of owners that match no rule: a real account.
 const Unassigned = "unassigned"
 
-// Mapping turns owner facts into tenants and projects, by hour (R15). Without
-// versions the tenant is the owner's own, else the namespace, else the account.
+// Mapping maps owner facts to tenants and projects, by hour (R15). Without versions the tenant is the owner's own,
+// else the namespace, else the account.
 type Mapping struct {
 	Versions []Version `yaml:"versions"`
 	text     string    // as written
@@ -31,7 +31,7 @@ type Version struct {
 	Rules     []Rule    `yaml:"rules"` // the first that matches decides
 }
 
-// Rule gives a tenant to owners whose facts match all of its patterns.
+// Rule assigns a tenant to owners whose facts match all of its patterns.
 type Rule struct {
 	Match   Pattern `yaml:"match"`
 	Tenant  string  `yaml:"tenant"`
@@ -61,8 +61,8 @@ func Load(file string) (*Mapping, error) {
 	return Parse(file, data)
 }
 
-// Parse takes a mapping from its text, as it stood in a file or in an epoch;
-// errors name it. Empty data is the default mapping.
+// Parse parses the text of a mapping, from a file or an epoch; name is used in errors. Empty data is the default
+// mapping.
 func Parse(name string, data []byte) (*Mapping, error) {
 	m := &Mapping{text: string(data), hash: hashOf(data)}
 	if len(data) > 0 {
@@ -77,14 +77,14 @@ func Parse(name string, data []byte) (*Mapping, error) {
 	return m, nil
 }
 
-// Text is the mapping as it was written; Parse makes the same mapping of it.
+// Text is the mapping's text; Parse returns the same mapping for it.
 func (m *Mapping) Text() string { return m.text }
 
 // Hash is the SHA-256 of the text, in hexadecimal digits.
 func (m *Mapping) Hash() string { return m.hash }
 
-// DiffersFrom is the first hour that another mapping may name otherwise; where
-// both say the same in other words, an hour after all of the ledger's.
+// DiffersFrom is the first hour that another mapping may map differently; if both are equivalent, an hour after all
+// of the ledger's.
 func (m *Mapping) DiffersFrom(o *Mapping) time.Time {
 	for i := 0; i < len(m.Versions) || i < len(o.Versions); i++ {
 		switch {
@@ -101,7 +101,7 @@ func (m *Mapping) DiffersFrom(o *Mapping) time.Time {
 			return a.Effective
 		}
 	}
-	return never // other words for the same
+	return never // equivalent rules in another text
 }
 
 // never is after any hour that ClickHouse's DateTime can hold in the ledger.
@@ -150,8 +150,8 @@ func (p Pattern) matches(o meter.Owner) bool {
 	return true
 }
 
-// At names the owner's tenant and project in an hour, by names that an invoice can
-// carry, whatever the mapping says (R15).
+// At returns the owner's tenant and project in an hour, as names that an invoice can contain, whatever the mapping
+// (R15).
 func (m *Mapping) At(hour time.Time, o meter.Owner) (tenant, project string) {
 	tenant, project = m.at(hour, o)
 	return wire.Name(tenant), wire.Name(project)

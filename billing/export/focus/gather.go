@@ -56,7 +56,7 @@ func Drafts(ctx context.Context, drafts *invoice.Drafts, period string, but map[
 	}
 }
 
-// draftOf is a tenant's or, where that is empty, the platform's, before its charges came in.
+// draftOf returns a tenant's draft or, if tenant is empty, the platform's, without charges.
 func draftOf(book *prices.Book, period rating.Period, tenant string) *Bill {
 	bill := &Bill{
 		Kind: KindDraft, Tenant: tenant, Period: period.String(), TimeZone: book.Location(tenant).String(),

@@ -22,7 +22,7 @@ const (
 // quantityRounding is a platform effect for which rating has no charge.
 const quantityRounding = "quantity_rounding"
 
-// key is what charges are added up by, beside their unit prices.
+// key is the key by which charges are summed, besides their unit prices.
 type key struct {
 	start                           int64 // Unix seconds of ChargePeriodStart
 	end                             int64
@@ -135,7 +135,7 @@ func (r *row) compare(o *row) int {
 		cmp.Compare(r.detail, o.detail))
 }
 
-// none is the price of what has no unit.
+// none is the price of rows without a unit.
 var none decimal.Decimal
 
 // row is the one of a key and prices at a charge's hour; zero: of the month.

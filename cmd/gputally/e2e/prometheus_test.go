@@ -148,7 +148,7 @@ func TestPrometheusImportRefuses(t *testing.T) {
 	for want, flags := range map[string][]string{
 		`invalid argument "yesterday" for "--from"`:          {"--from", "yesterday"},
 		"is not before to 2024-03-04T10:00:00Z":              {"--from", "2024-03-05"},
-		"--to 2100-01-01T00:00:00Z is in the future":       {"--to", "2100-01-01"},
+		"--to 2100-01-01T00:00:00Z is in the future":         {"--to", "2100-01-01"},
 		"--slot 7s: want whole seconds that divide the hour": {"--slot", "7s"},
 		`url "ftp://x": scheme "ftp" must be http or https`:  {"--url", "ftp://x"},
 		`match "up": must be a selector`:                     {"--match", "up"},

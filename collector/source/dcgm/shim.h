@@ -86,15 +86,15 @@ typedef struct {
     gl_hierarchy *hierarchy;
 } gl_buffer;
 
-/* Loads the library without lending its symbols to anybody; NULL, and the reason
- * in error, where that fails. */
+/* Loads the library without exporting its symbols; on failure returns NULL, and the reason
+ * in error. */
 void *gl_open(const char *path, char *error, size_t error_size);
-/* Lends the symbols of a loaded library to go-dcgm; whether it is found as soname then. */
+/* Exports the symbols of a loaded library to go-dcgm; returns whether it is found by soname. */
 int gl_publish(void *lib, const char *path, const char *soname);
 void gl_close(void *lib);
-/* Whether a symbol is there. */
+/* Returns whether the library has a symbol. */
 int gl_has(void *lib, const char *symbol);
-/* Takes the functions below out of the library. */
+/* Looks up the functions below in the library. */
 void gl_bind(void *lib);
 
 const char *gl_error_string(int code);
@@ -109,8 +109,8 @@ int gl_devices(uintptr_t handle, unsigned ids[GL_MAX_DEVICES], int *count);
 int gl_latest(uintptr_t handle, gl_buffer *b, gl_entity *entities, unsigned n, uint16_t *fields, unsigned m);
 /* Samples of a group's fields since an instant, into b->records. */
 int gl_since(uintptr_t handle, gl_buffer *b, uintptr_t group, uintptr_t fields, int64_t since_us);
-/* A mark of the MIG hierarchy, the same for the same one; another result than 0:
- * there is none, ask for the hierarchy itself. */
+/* A hash of the MIG hierarchy; a result other than 0 means that there is none:
+ * read the hierarchy itself. */
 #define GL_NO_MARK 1
 int gl_hierarchy_mark(uintptr_t handle, gl_buffer *b, uint64_t *mark);
 void gl_free(gl_buffer *b);

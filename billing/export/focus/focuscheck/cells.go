@@ -112,7 +112,7 @@ var placeholders = map[string]bool{
 	"n/a": true, "na": true, "null": true, "none": true, "nil": true, "not applicable": true, "-": true, "unknown": true,
 }
 
-// placeholder tells whether a cell only says that there is nothing.
+// placeholder returns whether a cell is only a placeholder for no value.
 func placeholder(cell string) bool {
 	word := strings.ToLower(strings.TrimSpace(cell))
 	return word == "" || placeholders[word]

@@ -76,7 +76,7 @@ type rule struct {
 	needs []string // columns that the file must have, with sound cells
 }
 
-// acrossLines tells whether it takes more than one line to break the rule.
+// acrossLines returns whether a violation of the rule involves more than one line.
 func (r *rule) acrossLines() bool { return len(r.terms) > 0 && r.terms[0].is == hasAnother }
 
 func (r *rule) breaks(line *record) bool {

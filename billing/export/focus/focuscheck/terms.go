@@ -25,12 +25,12 @@ func (r *record) read(cells []string) {
 	clear(r.bad)
 }
 
-// has tells whether the file has all the columns.
+// has returns whether the file has all the columns.
 func (r *record) has(columns ...string) bool {
 	return !slices.ContainsFunc(columns, func(name string) bool { _, ok := r.at[name]; return !ok })
 }
 
-// sound tells whether the cells can be compared; the columns are there.
+// sound returns whether the cells can be compared; the columns exist.
 func (r *record) sound(columns ...string) bool {
 	return !slices.ContainsFunc(columns, func(name string) bool { return r.bad[r.at[name]] })
 }
@@ -118,7 +118,7 @@ var vocabulary = map[string]word{
 	hasAnother: {columns: true}, // of several lines
 }
 
-// anyProperty tells whether any property of an object is as asked.
+// anyProperty returns whether any property of an object meets the condition.
 func anyProperty(is func(key string, value any) bool) func(r *record, t term) bool {
 	return func(r *record, t term) bool {
 		if r.text(t.column) == "" {
