@@ -91,7 +91,9 @@ type Dir struct {
 	path string
 	lock *files.Lock
 	self Holder
-	temp string
+
+	tempPrefix string // of the name of temp
+	temp       string
 }
 
 // Open creates the data directory if it is missing, locks it and checks its format. The error is a *LockedError if
@@ -157,6 +159,9 @@ func (d *Dir) takeLock() (err error) {
 	if err != nil {
 		return fmt.Errorf("lock data directory %s: %w", d.path, err)
 	}
+	if d.tempPrefix, err = prefixOf(d.lock.File); err != nil {
+		return errors.Join(fmt.Errorf("lock data directory %s: %w", d.path, err), d.lock.Close())
+	}
 	return nil
 }
 
@@ -196,7 +201,7 @@ func (d *Dir) prepare() error {
 	}
 	// A killed holder leaves its run.json; remove it, so that no command uses its addresses.
 	if stale, err := ReadRun(d.path); err == nil {
-		removeTemp(stale.TempDir)
+		removeStale(stale.TempDir, d.tempPrefix)
 	}
 	if err := files.Remove(d.Join(runName)); err != nil {
 		return fmt.Errorf("remove stale %s: %w", runName, err)
@@ -211,7 +216,7 @@ func (d *Dir) prepare() error {
 	if _, err := d.lock.WriteAt(append(text, '\n'), 0); err != nil {
 		return fmt.Errorf("write %s: %w", d.lock.Name(), err)
 	}
-	d.temp, err = makeTemp()
+	d.temp, err = makeTemp(d.tempPrefix)
 	return err
 }
 

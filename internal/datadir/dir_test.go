@@ -2,8 +2,10 @@ package datadir
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gputally/gputally/internal/trust"
+	"github.com/gputally/gputally/internal/unixsock"
 )
 
 var started = time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
@@ -160,23 +163,114 @@ func TestRunFileLivesWithItsWriter(t *testing.T) {
 
 func TestTempDirIsShortWhateverTheSystemSays(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), strings.Repeat("long", 30)))
-	dir, err := makeTemp()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer removeTemp(dir)
+	dir := open(t, filepath.Join(t.TempDir(), "data")).TempDir()
 	if len(dir) > maxSocketDir {
 		t.Errorf("temporary folder %s has %d bytes, want at most %d", dir, len(dir), maxSocketDir)
 	}
 }
 
-func TestRemoveTempRemovesOnlyOurs(t *testing.T) {
-	dir := t.TempDir()
-	removeTemp(dir)
-	removeTemp("")
-	if _, err := os.Stat(dir); err != nil {
-		t.Errorf("a foreign folder was removed: %v", err)
+// A run.json names a directory that Open removes: only sockets of a holder of the same data directory that has ended.
+func TestOpenRemovesOnlyItsFormerHoldersSockets(t *testing.T) {
+	killed := open(t, filepath.Join(t.TempDir(), "data")) // until its lock is released below
+	alive := open(t, filepath.Join(t.TempDir(), "alive"))
+	socketIn(t, killed.TempDir(), false)
+	answering, err := os.MkdirTemp("", killed.tempPrefix)
+	if err != nil {
+		t.Fatal(err)
 	}
+	socketIn(t, answering, true)
+	kept, err := os.MkdirTemp("", killed.tempPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(os.RemoveAll(answering), os.RemoveAll(kept)) })
+	socketIn(t, kept, false)
+	write(t, filepath.Join(kept, "thesis.tex"), "")
+	link := filepath.Join(t.TempDir(), killed.tempPrefix+"link")
+	if err := os.Symlink(alive.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	socketIn(t, alive.TempDir(), false) // nobody answers while an engine restarts
+	if err := killed.lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		temp string
+		left []string
+	}{
+		"of the killed holder": {killed.TempDir(), nil},
+		"somebody answers":     {answering, []string{"s"}},
+		"a file":               {kept, []string{"thesis.tex"}},
+		"of another directory": {alive.TempDir(), []string{"s"}},
+		"a link to another's":  {link, []string{"s"}},
+		"of no holder":         {t.TempDir(), []string{}},
+		"none":                 {"", nil},
+		"relative":             {filepath.Base(alive.TempDir()), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run, err := json.Marshal(Run{TempDir: c.temp})
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(killed.Path(), runName), string(run))
+			if err := open(t, killed.Path()).Close(); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.left, namesIn(t, c.temp)); diff != "" {
+				t.Errorf("left in %s (-want +got):\n%s", c.temp, diff)
+			}
+		})
+	}
+}
+
+// A copy of a data directory that is in use has the run.json of the process that uses the original.
+func TestOpenOfACopyLeavesTheOriginalsSockets(t *testing.T) {
+	original := open(t, filepath.Join(t.TempDir(), "data"))
+	if err := original.Publish(Run{}); err != nil {
+		t.Fatal(err)
+	}
+	socketIn(t, original.TempDir(), false)
+	path := t.TempDir()
+	if err := os.CopyFS(path, os.DirFS(original.Path())); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"s"}, namesIn(t, original.TempDir())); diff != "" {
+		t.Errorf("left of the original (-want +got):\n%s", diff)
+	}
+}
+
+// socketIn makes the socket s in a directory; without its listener it is what a killed process leaves.
+func socketIn(t *testing.T, dir string, answers bool) {
+	t.Helper()
+	l, err := unixsock.Listen(t.Context(), filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if !answers {
+		l.(*net.UnixListener).SetUnlinkOnClose(false)
+		_ = l.Close()
+	}
+}
+
+// namesIn lists a directory; nil: there is none.
+func namesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
 // TestKilledHolderLeavesTheDirectoryUsable runs this binary as a second process.
