@@ -11,6 +11,7 @@ import (
 	"github.com/gputally/gputally/ingest/ledger"
 	"github.com/gputally/gputally/internal/broker"
 	"github.com/gputally/gputally/internal/meter"
+	"github.com/gputally/gputally/internal/shell"
 	"github.com/gputally/gputally/internal/tables"
 	"github.com/gputally/gputally/internal/wire"
 )
@@ -167,15 +168,16 @@ func (d *decoder) admit(it *item) {
 	switch {
 	case it.missing != "":
 		it.dead("origin", "%s of collector %q for slot %s of cluster %q: %s; an operator opens one with: gputally import "+
-			"runs open --cluster %q --sends %s --collector %q --slot %s --from %s --to %s --data DIR",
-			wire.Sends(b), b.Collector, start.UTC().Format(time.RFC3339), b.Cluster, it.missing, b.Cluster, wire.Sends(b),
-			b.Collector,
+			"runs open --cluster %s --sends %s --collector %s --slot %s --from %s --to %s --data DIR",
+			wire.Sends(b), b.Collector, start.UTC().Format(time.RFC3339), b.Cluster, it.missing, shell.Quote(b.Cluster),
+			wire.Sends(b), shell.Quote(b.Collector),
 			time.Duration(b.SlotMs)*time.Millisecond, start.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339))
 	case it.slot.ms == 0 || it.msg.Time.Before(it.slot.since):
 		it.dead(reasonCluster,
 			"cluster %q was not declared when the batch was appended, at %s; an operator declares it with: gputally "+
-				"inventory cluster %q --slot %s --data DIR",
-			b.Cluster, it.msg.Time.UTC().Format(time.RFC3339), b.Cluster, time.Duration(b.SlotMs)*time.Millisecond)
+				"inventory cluster --slot %s --data DIR -- %s",
+			b.Cluster, it.msg.Time.UTC().Format(time.RFC3339), time.Duration(b.SlotMs)*time.Millisecond,
+			shell.Quote(b.Cluster))
 	case b.SlotMs != it.slot.ms:
 		it.dead("slot_length", "slot_ms %d: cluster %q has slot_ms %d; set the collector's slot to it", b.SlotMs, b.Cluster,
 			it.slot.ms)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -199,6 +200,35 @@ func TestH6ASquatterOfAClustersNameKillsNobodysBatches(t *testing.T) {
 	if diff := cmp.Diff([]string{"0 dead slot_length", "1 stored ", "2 dead cluster", "3 stored "},
 		p.journal(t)); diff != "" {
 		t.Errorf("journal (-want +got):\n%s", diff)
+	}
+}
+
+// TestH6ASuggestedCommandIsSafeInAShell: a dead letter's error suggests a command with names that a stranger chose.
+func TestH6ASuggestedCommandIsSafeInAShell(t *testing.T) {
+	const hostile = `--data=$(echo reached)'"`
+	p, _ := declaredPipeline(t)
+	undeclared, unopened := liveBatch(0, 0), fleetBatch(0, 0)
+	undeclared.Cluster, unopened.Collector = hostile, hostile
+	for _, b := range []*wire.Batch{undeclared, unopened} {
+		p.topic.arrives(t, fleetStart.Add(time.Minute), b)
+	}
+	p.drain(t)
+	for i, want := range [][]string{
+		{"inventory", "cluster", "--slot", "10s", "--data", "DIR", "--", hostile},
+		{
+			"import", "runs", "open", "--cluster", "fleet", "--sends", wire.Sends(unopened), "--collector", hostile, "--slot",
+			"10s", "--from", "2026-03-02T00:00:00Z", "--to", "2026-03-02T00:00:10Z", "--data", "DIR",
+		},
+	} {
+		letter, err := ingest.ParseDeadLetter(p.topic.dead[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, command, _ := strings.Cut(letter.Error, "with: gputally ")
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\n' `+command).Output()
+		if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(string(out)), "\n")); err != nil || diff != "" {
+			t.Errorf("arguments of %s: %v (-want +got):\n%s", command, err, diff)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +17,7 @@ import (
 	"github.com/gputally/gputally/internal/cli"
 	"github.com/gputally/gputally/internal/datadir"
 	"github.com/gputally/gputally/internal/lifecycle"
+	"github.com/gputally/gputally/internal/shell"
 	"github.com/gputally/gputally/internal/store"
 	"github.com/gputally/gputally/internal/store/engine"
 )
@@ -87,7 +87,7 @@ func (a *Access) OnData() string {
 	if a.data == "" {
 		return ""
 	}
-	return " --data '" + strings.ReplaceAll(a.data, "'", `'\''`) + "'"
+	return " --data " + shell.Quote(a.data)
 }
 
 // Close stops engine and broker where they are this command's own.
