@@ -91,11 +91,7 @@ func (i *Invoice) refuse(s *State, at place) string {
 		return refusal
 	}
 	if policy, _ := s.Policy(); i.Approval != "" || policy.Body.Approvals {
-		subjects := []string{i.Number}
-		if i.Revision > 0 {
-			subjects = append(subjects, Adjustment(i.Corrects))
-		}
-		return s.unapproved(at, i.Approval, i.Content.SHA256, subjects...)
+		return s.unapproved(at, i.Approval, i.Content.SHA256, i.Number)
 	}
 	return ""
 }

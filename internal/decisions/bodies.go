@@ -75,7 +75,7 @@ func (f *Freeze) check() error {
 const (
 	InvoiceKind    = "invoice"
 	CreditNoteKind = "credit_note" // its total is zero or less
-	DebitNoteKind  = "debit_note"  // its total is zero or negative
+	DebitNoteKind  = "debit_note"  // its total is above zero
 )
 
 // MaxTenantBytes is the greatest length of a tenant's name on an invoice.
@@ -117,9 +117,6 @@ type Invoice struct {
 func Number(period, tenant string, revision int) string {
 	return period + "-" + tenant + "-r" + strconv.Itoa(revision)
 }
-
-// Adjustment is the subject of an approval of a note on the invoice.
-func Adjustment(number string) string { return number + "+adjustment" }
 
 func (i *Invoice) check() error {
 	errs := []error{
@@ -178,7 +175,7 @@ func (i *Invoice) checkKind(sign int) error {
 
 // Approval is one person's consent to what another person is about to finalise.
 type Approval struct {
-	Subject string `json:"subject"` // a number, or Adjustment of one
+	Subject string `json:"subject"` // an invoice's or note's number, or Policy.Subject
 	Content string `json:"content"` // SHA-256 of the approved document
 	Comment string `json:"comment"`
 	// Total, in Currency, is the document's; approvals of the first releases have

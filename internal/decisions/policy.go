@@ -132,54 +132,52 @@ func (s *State) MayApprove(who string) error {
 	return nil
 }
 
-// FindApproval returns the key of the first approval of a content, under one of the
-// subjects, that a decision by who may depend on: it is another person's, and the
-// policy in force lets that person approve.
-func (s *State) FindApproval(who, content string, subjects ...string) (key string, err error) {
+// FindApproval returns the key of the first approval of a content and subject that a
+// decision by who may depend on: it is another person's, and the policy in force lets
+// that person approve.
+func (s *State) FindApproval(who, content, subject string) (key string, err error) {
 	var errs []error
-	for _, subject := range subjects {
-		for _, a := range s.Approvals(subject) {
-			if a.Body.Content != content {
-				continue
-			}
-			err := errors.Join(another(a.Who, who), s.MayApprove(a.Who))
-			if err == nil {
-				return a.Key, nil
-			}
-			errs = append(errs, err)
+	for _, a := range s.Approvals(subject) {
+		if a.Body.Content != content {
+			continue
 		}
+		err := errors.Join(another(a.Who, who), s.MayApprove(a.Who))
+		if err == nil {
+			return a.Key, nil
+		}
+		errs = append(errs, err)
 	}
 	command := "invoice approve"
-	if strings.HasPrefix(subjects[0], policySubject) {
+	if strings.HasPrefix(subject, policySubject) {
 		command = "policy approve"
 	}
 	err = fmt.Errorf("%s with the content %s needs an approval by somebody other than %s, given with gputally %s",
-		subjects[0], content, shown(who), command)
+		subject, content, shown(who), command)
 	if len(errs) > 0 {
 		err = fmt.Errorf("%w; there is an approval, but it does not count: %w", err, errs[0])
 	}
 	return "", err
 }
 
-// unapproved checks the approval that a record names: for one of the subjects, for
+// unapproved checks the approval that a record names: it must be for this subject and
 // this exact content, and by somebody else.
-func (s *State) unapproved(at place, key, content string, subjects ...string) string {
+func (s *State) unapproved(at place, key, content, subject string) string {
 	policy, folds := s.Policy()
 	if key == "" {
-		return fmt.Sprintf("%s names no approval: the policy at offset %d requires a second person", shown(subjects[0]),
+		return fmt.Sprintf("%s names no approval: the policy at offset %d requires a second person", shown(subject),
 			policy.Offset)
 	}
 	a, ok := s.approvals[key]
 	switch {
 	case !ok:
 		return fmt.Sprintf("approval %q doesn't exist", key)
-	case !slices.Contains(subjects, a.Body.Subject):
-		return fmt.Sprintf("approval %q is for %s, not for %q", key, shown(a.Body.Subject), subjects[0])
+	case a.Body.Subject != subject:
+		return fmt.Sprintf("approval %q is for %s, not for %q", key, shown(a.Body.Subject), subject)
 	case a.Body.Content != content:
 		return fmt.Sprintf("approval %q is for content %s, not for %s", key, a.Body.Content, content)
 	case a.Who == at.record.Who:
 		return fmt.Sprintf("approval %q is by %s, who also decides %s: a second person is required", key, a.Who,
-			shown(subjects[0]))
+			shown(subject))
 	}
 	if !folds {
 		return ""

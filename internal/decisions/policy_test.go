@@ -42,7 +42,7 @@ func TestM3PolicyBindsEveryWriter(t *testing.T) {
 	}
 	note := noteOf(invoiceOf("web"), "-1.00")
 	f.refused(f.record(KindNote, "mallory", note), "names no approval")
-	note.Approval = f.approve("ALICE", Adjustment(note.Corrects), note.Content.SHA256)
+	note.Approval = f.approve("ALICE", note.Number, note.Content.SHA256)
 	f.must(f.record(KindNote, "mallory", note))
 	invoice.Approval = f.approve("bob", invoice.Number, invoice.Content.SHA256)
 	f.refused(f.record(KindInvoice, "m\u0430llory", invoice), "mixes letters of the scripts")

@@ -112,7 +112,7 @@ func TestEachRefusalOnce(t *testing.T) {
 		f.must(f.record(KindInvoice, "carol", first))
 		f.must(f.record(KindApproval, "dave", Approval{Subject: "2026-10-api-r0", Content: Digest([]byte("content"))}))
 		f.must(f.record(KindNote, "carol", note))
-		f.must(f.record(KindApproval, "dave", Approval{Subject: Adjustment(note.Number), Content: second.Content.SHA256}))
+		f.must(f.record(KindApproval, "dave", Approval{Subject: second.Number, Content: second.Content.SHA256}))
 		f.must(f.record(KindMapping, "carol", Mapping{Epoch: 3, SHA256: Digest([]byte("m")), Text: "m", Effective: at(0)}))
 		before := view(f.state)
 		out := f.record(test.kind, test.who, test.body)
