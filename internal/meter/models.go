@@ -27,9 +27,14 @@ type Model struct {
 //     Validation", nvidia-smi at 1 s) and 80.3 W (serialalice.pt, "GPU Energy
 //     Benchmark"); hence 85.
 //
-// An open CUDA context alone lifts these boards by 26 to 50 W (arXiv:2605.23918), so
-// power up to 60 W above the figure is quiet, too (R13). Where no measurement was found
-// the figure is 0, and power is no evidence.
+// An open CUDA context alone adds 26 to 50 W on these boards (arXiv:2605.23918), so
+// power up to 60 W above the figure is quiet, too (contextWatts). Where no measurement
+// was found the figure is 0, and power is no evidence.
+//
+// Before a board with a small power limit gets a figure, compare the limit with the
+// figure plus 60 W: a T4 (limit 70 W) or L4 (72 W) would be quiet by power at nearly
+// every load. Its power would show nothing, and activity and utilisation alone would
+// have to show work.
 var models = []struct {
 	words []string
 	model Model
