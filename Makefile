@@ -52,8 +52,8 @@ test: $(LIB) need-go need-cc ## tests for every change, in five minutes on two c
 
 # Packages without goroutines: the race detector would find nothing in them, and
 # without it they try ten times as many random cases.
-SEQUENTIAL := ./analyzer/... ./billing/export/... ./billing/prices ./billing/projection ./billing/rating ./billing/statement \
-	./collector/source/field ./collector/source/prometheus ./collector/source/sim ./dashboards/... \
+SEQUENTIAL := ./analyzer/... ./billing/export ./billing/export/focus/focuscheck ./billing/prices ./billing/projection \
+	./billing/rating ./billing/statement ./collector/source/field ./collector/source/prometheus ./collector/source/sim ./dashboards/... \
 	./ingest/explain/... ./ingest/imports ./internal/check ./internal/config ./internal/hostlist \
 	./internal/meter/... ./internal/tenants ./internal/usage/... ./internal/wire
 # Tests of other packages that are strong by their number of cases, or bound a time,
