@@ -98,7 +98,7 @@ SELECT sum(toUInt128(toUInt64(slices) * present_ms)) FROM usage_hourly FINAL WHE
 // whoPays goes with bucketNames.
 var whoPays = []string{
 	"owner", "owner, shown as waste", "owner, never called idle", "platform", "platform",
-	"platform", "platform, flagged",
+	"platform", "platform, reported separately",
 }
 
 func (d *demo) anomalies(ctx context.Context, from, to time.Time) error {
