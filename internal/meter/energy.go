@@ -54,8 +54,8 @@ func idleEnergy(g *wire.Gpu, span int64) int64 {
 	return int64(math.Round(watts * float64(span)))
 }
 
-// platformRow finds the platform's first row. Every GPU has one at the end of its rows
-// if any slice is not held.
+// platformRow returns the first of the GPU's rows that belongs to the platform, or the
+// GPU's first row if none does.
 func platformRow(rows []Row) *Row {
 	for i := range rows {
 		if rows[i].Owner == 0 {

@@ -84,7 +84,7 @@ func (p *Pipeline) Declare(ctx context.Context, cluster string, slot time.Durati
 		"cluster/"+decisions.Digest([]byte(cluster))[:32]+"/"+slot.String(), &c)
 }
 
-// EndRuns ends what openRuns opened.
+// EndRuns ends the runs with these IDs, which OpenRuns returned.
 func (p *Pipeline) EndRuns(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
 		if err := p.Decide(ctx, decisions.KindRunEnd, "run_end/"+id, &decisions.RunEnd{ID: id}); err != nil {

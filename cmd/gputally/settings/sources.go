@@ -124,7 +124,7 @@ func (c Config) ValidateSource() error {
 		SourceNVML)
 }
 
-// NodeEnv is set by a DaemonSet's downward API; podEnv exists in every pod.
+// NodeEnv is set by the downward API of a DaemonSet; PodEnv exists in every pod.
 const (
 	NodeEnv = "NODE_NAME"
 	PodEnv  = "KUBERNETES_SERVICE_HOST"

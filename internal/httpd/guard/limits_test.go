@@ -358,7 +358,7 @@ func TestETagsOfWhatMayBeKept(t *testing.T) {
 
 func TestConfigLimits(t *testing.T) {
 	if got, want := DefaultConfig(), (Config{RatePerSecond: 50, Burst: 200, InFlight: 16, InFlightPerClient: 8, Timeout: time.Minute}); !cmp.Equal(want, got) {
-		t.Errorf("default %+v, want %+v as docs/configuration.md has it", got, want)
+		t.Errorf("default %+v, want %+v as docs/reference/configuration.md has it", got, want)
 	}
 	for name, set := range map[string]func(*Config, int) (least, most int){
 		"rate":       func(c *Config, n int) (int, int) { c.RatePerSecond = n; return 1, 1_000_000 },
