@@ -246,7 +246,7 @@ func (d CheckDeps) checkOffsets(ctx context.Context, res *check.Result) error {
 	}
 	res.Figures = fmt.Sprintf("%d offsets: %d stored, %d dead, %d holes", res.Checked, stored, dead, holes)
 	if late > 0 {
-		res.Figures += fmt.Sprintf(", %d late: they wait in late_unprocessed for a manual adjustment", late)
+		res.Figures += fmt.Sprintf(", %d late: they are kept in late_unprocessed and not counted", late)
 	}
 	if err := d.checkPromises(ctx, res); err != nil {
 		return err

@@ -134,7 +134,7 @@ func (it *item) why() string {
 	return it.reason
 }
 
-// lateRow keeps the whole message, because a manual adjustment needs all of it.
+// lateRow keeps the whole message, so that a person can compute what the batch would have changed.
 func lateRow(it *item, now time.Time) tables.Late {
 	return tables.Late{
 		Topic: it.msg.Topic, Partition: uint32(it.msg.Partition), Offset: uint64(it.msg.Offset), Reason: reasonRawDropped,

@@ -22,7 +22,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		dead:     r.Counters("dead_letters_total", "Messages dead-lettered, by reason.", "reason"),
 		holes:    r.Counter("hole_offsets_total", "Offsets lost to the topic's retention before they were read."),
 		late: r.Counter("late_unprocessed_total",
-			"Batches kept for a manual adjustment: the raw of their hours was dropped."),
+			"Batches kept and not counted: the raw of their hours was dropped."),
 		unknown:  r.Counter("unknown_fields_total", "Unknown fields in batches, which were ignored."),
 		findings: r.Counter("findings_total", "Contradictions inside batches."),
 		retries: r.Counters("retries_total",

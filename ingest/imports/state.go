@@ -183,7 +183,7 @@ SELECT uniqExact(seq) AS arrived FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored' AND collector = {collector:String} AND boot_ms = {boot:UInt64}`
 
 // Arrived returns an error unless all batches of the run are stored. Late batches, for
-// hours whose raw was dropped (R3), are not: they wait for a manual adjustment.
+// hours whose raw was dropped (R3), are not: they stay in late_unprocessed.
 func (p *Plan) Arrived(ctx context.Context, db Store, sent int) error {
 	var rows []struct {
 		Arrived uint64 `ch:"arrived"`

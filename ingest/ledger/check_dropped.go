@@ -46,8 +46,8 @@ func (l *Ledger) checkDropped(ctx context.Context, gone *goneHours, res *check.R
 	}
 	if gone.hours > 0 {
 		res.Say(fmt.Sprintf(
-			"not recomputed, because raw was dropped: %s of %s; GPU-hours there that equal what was published: %d; hours that "+
-				"need a manual adjustment: %d",
+			"not recomputed, because raw was dropped: %s of %s; GPU-hours there that equal what was published: %d; stale "+
+				"hours, which stay as published: %d",
 			plural.Of(gone.hours, "cluster-hour"), plural.Of(len(weeks.Dropped()), "week"), held, gone.stale))
 	}
 	return nil

@@ -134,8 +134,8 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 	}
 	effective := time.UnixMilli(at).UTC()
 	if weeks.gone(effective.Truncate(time.Hour)) {
-		return refuse("at %s: the raw of that week was dropped, so its hours can't be recomputed; make a manual adjustment "+
-			"instead", effective.Format(time.RFC3339))
+		return refuse("at %s: the raw of that week was dropped, so its hours can't be recomputed; choose a time in a "+
+			"week that has its raw", effective.Format(time.RFC3339))
 	}
 	r.Cluster, r.At = b.Cluster, effective
 	return effective, l.insertRetirement(ctx, r)

@@ -22,8 +22,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		closed: r.Gauges("closed_timestamp_seconds",
 			"End of the closed hours: old enough, and computed from the whole journal (R3).", "cluster"),
 		stale: r.Gauges("stale_hours",
-			"Hours whose raw was dropped and whose rows don't reflect the journal, rules or mapping of today: they need "+
-				"a manual adjustment.", "cluster"),
+			"Hours whose raw was dropped and whose rows don't reflect the journal, rules or mapping of today: they "+
+				"stay as published.", "cluster"),
 		dropped:  r.Counter("raw_weeks_dropped_total", "Weeks whose raw was dropped after its retention."),
 		computed: r.Counter("hours_computed_total", "Cluster-hours computed and published."),
 		refused: r.Counter("hours_refused_total",

@@ -117,12 +117,12 @@ func TestRawGoesAfterItsRetentionAndUsageStays(t *testing.T) {
 		t.Errorf("late batch (-want +got):\n%s", diff)
 	}
 	verified(t, "after the drop", l)
-	if c3 := h.journalHolds(t); !strings.Contains(c3, "1 late: they wait") || !strings.Contains(c3,
+	if c3 := h.journalHolds(t); !strings.Contains(c3, "1 late: they are kept") || !strings.Contains(c3,
 		"without 1 week whose raw was dropped") {
 		t.Errorf("C3 says %q, want the late batch and the week without raw", c3)
 	}
 	if res := c6(t, l); !strings.Contains(res.Figures, "169 cluster-hours of 1 week;") || !strings.Contains(res.Figures,
-		"manual adjustment: 0") {
+		"stay as published: 0") {
 		t.Errorf("C6 says %q, want the 169 hours that rest on the week", res.Figures)
 	}
 }

@@ -18,7 +18,7 @@ type Watermark struct {
 	DirtyHours  int
 	ClosedUntil time.Time // end of the closed hours (R3); zero: none
 	StaleHours  int       // hours whose raw was dropped and whose rows would change if they were recomputed
-	LateBatches uint64    // batches waiting in late_unprocessed
+	LateBatches uint64    // batches kept in late_unprocessed
 }
 
 // Status returns how far the ledger is, by cluster. It only reads.

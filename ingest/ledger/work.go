@@ -50,7 +50,7 @@ func (l *Ledger) reportStale(c cluster, o *overview, since time.Time) {
 	stale := o.stale()
 	l.m.stale.WithLabelValues(c.Name).Set(float64(len(stale)))
 	if len(stale) > 0 && l.logged.First(fmt.Sprintf("%s: %d stale hours from %s", c.Name, len(stale), stale[0].start)) {
-		l.deps.Log.Warn("hours would change if recomputed, but their raw was dropped: they need a manual adjustment",
+		l.deps.Log.Warn("hours would change if recomputed, but their raw was dropped: they stay as published",
 			"cluster", c.Name, "hours", len(stale), "first", stale[0].start, "last", stale[len(stale)-1].start)
 	}
 }

@@ -44,8 +44,8 @@ type statusCluster struct {
 	Hours         int     `json:"hours"`
 	DirtyHours    int     `json:"dirty_hours"`
 	ClosedUntil   string  `json:"closed_until"` // empty: no hour is closed
-	// StaleHours would change, and LateBatches would be counted, if their raw data had not been deleted: they require
-	// a manual adjustment.
+	// StaleHours would change, and LateBatches would be counted, if their raw data had not been deleted. Neither
+	// changes an hour or an invoice any more.
 	StaleHours  int    `json:"stale_hours"`
 	LateBatches uint64 `json:"late_batches"`
 }
@@ -158,7 +158,7 @@ func (st Status) table() cli.Table {
 		add("cluster "+c.Cluster, "hours to recompute", strconv.Itoa(c.DirtyHours))
 		add("cluster "+c.Cluster, "closed until", cmp.Or(c.ClosedUntil, "none yet"))
 		if c.StaleHours > 0 || c.LateBatches > 0 {
-			add("cluster "+c.Cluster, "hours to adjust by hand", strconv.Itoa(c.StaleHours))
+			add("cluster "+c.Cluster, "stale hours, which stay as published", strconv.Itoa(c.StaleHours))
 			add("cluster "+c.Cluster, "late batches without raw", strconv.FormatUint(c.LateBatches, 10))
 		}
 	}

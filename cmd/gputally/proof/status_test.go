@@ -66,7 +66,7 @@ func TestStatusNamesWhatTakesAPerson(t *testing.T) {
 		t.Errorf("nothing is late: got %q", got)
 	}
 	got := of(statusCluster{StaleHours: 3, LateBatches: 7})
-	if diff := cmp.Diff([]string{"hours to adjust by hand 3", "late batches without raw 7"},
+	if diff := cmp.Diff([]string{"stale hours, which stay as published 3", "late batches without raw 7"},
 		got[len(got)-2:]); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
