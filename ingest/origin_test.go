@@ -128,7 +128,8 @@ func TestH6HistoryNobodyOpenedIsNotRewritten(t *testing.T) {
 	}
 }
 
-// TestH6NothingMovesTheWatermarkBeyondTheClock: not what nobody opened, nor what
+// TestH6NothingMovesTheWatermarkBeyondTheClock (by more than the two minutes that clocks
+// may differ): not what nobody opened, nor what
 // an operator lets in.
 func TestH6NothingMovesTheWatermarkBeyondTheClock(t *testing.T) {
 	p, decided := declaredPipeline(t)

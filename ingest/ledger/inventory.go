@@ -75,7 +75,7 @@ func clusterNamed(all []cluster, name string) cluster {
 	return all[i]
 }
 
-// watermark is the end of the cluster's newest slot that is over, Unix ms.
+// watermark is the cluster's watermark (see past) in Unix ms; 0: its journal is empty.
 func (l *Ledger) watermark(ctx context.Context, c cluster) (int64, error) {
 	hours, err := l.journalHours(ctx, c, everything)
 	if hours, _ = l.past(c, hours); err != nil || len(hours) == 0 {

@@ -115,17 +115,19 @@ func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since 
 	return o, nil
 }
 
-// earlyMS is how far the clocks of live collectors may be ahead (R11).
-const earlyMS = 120_000
+// maxEarlyMS is how far the watermark may be ahead of this service's clock, because
+// clocks of collectors differ (R11). It is the default of ingest.max_early, which
+// decides what live batches are accepted; the ledger's figure isn't configured.
+const maxEarlyMS = 120_000
 
-// past cuts the journal at this service's clock if it reaches further into the future
-// than clocks differ, as simulated batches may: no slot counts before it is over. The
-// watermark is then the end of the last slot that is over, but not one so close to the
-// start of an hour that a gap could reach into the hour before, which takes all or
-// nothing of that time.
+// past cuts the journal at this service's clock if it reaches more than maxEarlyMS
+// ahead, as simulated batches may. The watermark is the end of the journal's last slot
+// if that is at most maxEarlyMS ahead; otherwise the end of the last slot that is over,
+// but not one so close to the start of an hour that a gap could reach into the hour
+// before, which takes all or nothing of that time.
 func (l *Ledger) past(c cluster, journal []journalHour) (past []journalHour, ahead bool) {
 	now := l.deps.Clock.Now().UnixMilli()
-	if len(journal) == 0 || journal[len(journal)-1].EndMS <= now+earlyMS {
+	if len(journal) == 0 || journal[len(journal)-1].EndMS <= now+maxEarlyMS {
 		return journal, false
 	}
 	now -= now % int64(max(c.SlotMS, 1))
