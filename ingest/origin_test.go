@@ -128,9 +128,8 @@ func TestH6HistoryNobodyOpenedIsNotRewritten(t *testing.T) {
 	}
 }
 
-// TestH6NothingMovesTheWatermarkBeyondTheClock (by more than the two minutes that clocks
-// may differ): not what nobody opened, nor what
-// an operator lets in.
+// TestH6NothingMovesTheWatermarkBeyondTheClock by more than the two minutes that clocks
+// may differ: neither what nobody opened, nor what an operator lets in.
 func TestH6NothingMovesTheWatermarkBeyondTheClock(t *testing.T) {
 	p, decided := declaredPipeline(t)
 	now := fleetStart.Add(time.Hour + 5*time.Second)

@@ -14,8 +14,8 @@ func demoCommand() cli.Command {
 	return cli.Command{
 		Use:   "demo",
 		Short: "A simulated month of a GPU cluster, its bill and its proof",
-		Long: `Takes the last full month of a simulated cluster (4 nodes, 32 GPUs, some in MIG, six tenants) through the
-whole pipeline: spool, broker, ingest, ledger, analyzer, billing. Prints who used what, what was wasted,
+		Long: `Takes the last full month (or --month) of a simulated cluster (4 nodes, 32 GPUs, some in MIG, six tenants)
+through the whole pipeline: spool, broker, ingest, ledger, analyzer, billing. Prints who used what, what was wasted,
 what each tenant owes and the proof that nothing is missing; then goes on live until Ctrl-C. Killed and
 started again, it goes on where it was. With --once it stops after the month and exits with 1 when a check failed.`,
 		Examples: []string{
@@ -26,7 +26,8 @@ started again, it goes on where it was. With --once it stops after the month and
 		Takes:   cli.NewData | cli.Listen,
 		Resumes: true,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.Int64Var(&f.Seed, "seed", 1, "`N` of the fleet: the same seed is the same month")
+			flags.Int64Var(&f.Seed, "seed", 1, "`N` of the fleet: the same seed and month give the same figures")
+			flags.Var(&f.Month, "month", "simulate `MONTH`, such as 2026-10; needs --once (default: the last full month)")
 			flags.IntVar(&f.Days, "days", 0, "only the first `N` days of the month (default: all)")
 			flags.BoolVar(&f.Once, "once", false, "stop after the month")
 		},

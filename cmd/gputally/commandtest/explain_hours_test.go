@@ -32,7 +32,7 @@ func TestExplainRandomHours(t *testing.T) {
 		days = "31"
 	}
 	data := t.TempDir() + "/data"
-	programtest.MustInvoke(t, "demo", "--once", "--days", days, "--seed", "7", "--listen", "127.0.0.1:0", "--data", data)
+	programtest.MustInvoke(t, "demo", "--once", "--month", "2026-10", "--days", days, "--seed", "7", "--listen", "127.0.0.1:0", "--data", data)
 	programtest.WithTables(t, data, func(db *store.DB) {
 		var rows []struct {
 			GPU  string    `ch:"gpu"`

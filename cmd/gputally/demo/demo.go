@@ -37,9 +37,30 @@ const (
 
 // Flags say which month is simulated.
 type Flags struct {
-	Seed int64 // of the fleet
-	Days int   // the first ones of the month; 0: all
-	Once bool  // stops after the month
+	Seed  int64     // of the fleet
+	Month cli.Month // empty: the last full one
+	Days  int       // the first ones of the month; 0: all
+	Once  bool      // stops after the month
+}
+
+// begin is what a new directory is begun with.
+func (f Flags) begin(now time.Time) (State, error) {
+	month, end := app.LastMonth(now)
+	if f.Month.Text != "" {
+		if !f.Once {
+			return State{}, cli.UsageError(fmt.Errorf("month %s: needs --once: only the last full month can go on live",
+				f.Month.Text))
+		}
+		var err error
+		if month, err = time.Parse("2006-01", f.Month.Text); err != nil {
+			return State{}, cli.UsageError(fmt.Errorf("month: %w", err))
+		}
+		if !month.Before(end) {
+			return State{}, cli.UsageError(fmt.Errorf("month %s: is not over yet", f.Month.Text))
+		}
+	}
+	s := State{Seed: f.Seed, Month: month, Days: f.Days}
+	return s, s.Validate()
 }
 
 // State is what a demo's directory was begun with. It stays, so that a
@@ -97,6 +118,10 @@ func Run(ctx context.Context, s *cli.Session, f Flags) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(demoGCPercent)
 	}
+	begin, err := f.begin(s.Clock.Now())
+	if err != nil {
+		return err
+	}
 	cfg, err := app.ConfigOf(s)
 	if err != nil {
 		return err
@@ -112,7 +137,7 @@ func Run(ctx context.Context, s *cli.Session, f Flags) (err error) {
 	}
 	defer func() { err = errors.Join(err, p.Access.DB.Close()) }()
 	d := &demo{s: s, p: p, at: server.At, once: f.Once, began: began}
-	if err = d.prepare(ctx, f); err == nil {
+	if err = d.prepare(ctx, begin); err == nil {
 		err = d.month(ctx)
 	}
 	if err != nil || f.Once {
@@ -125,23 +150,21 @@ func Run(ctx context.Context, s *cli.Session, f Flags) (err error) {
 }
 
 // prepare fixes seed, month and days for the directory, and makes the simulator.
-func (d *demo) prepare(ctx context.Context, f Flags) error {
-	month, _ := app.LastMonth(d.s.Clock.Now())
-	begin := State{Seed: f.Seed, Month: month, Days: f.Days}
-	if err := begin.Validate(); err != nil {
-		return err
-	}
-	var err error
+func (d *demo) prepare(ctx context.Context, begin State) (err error) {
 	if d.state, err = loadDemo(d.p.Access.Dir, begin); err != nil {
 		return err
 	}
-	if d.s.Given("seed") && d.state.Seed != f.Seed {
+	if d.s.Given("seed") && d.state.Seed != begin.Seed {
 		return cli.UsageError(fmt.Errorf("seed %d: this directory's demo was begun with seed %d; name another --data",
-			f.Seed, d.state.Seed))
+			begin.Seed, d.state.Seed))
 	}
-	if d.s.Given("days") && d.state.Days != f.Days {
+	if d.s.Given("month") && !d.state.Month.Equal(begin.Month) {
+		return cli.UsageError(fmt.Errorf("month %s: this directory's demo was begun with %s; name another --data",
+			begin.Month.Format("2006-01"), d.state.Month.Format("2006-01")))
+	}
+	if d.s.Given("days") && d.state.Days != begin.Days {
 		return cli.UsageError(
-			fmt.Errorf("days %d: this directory's demo was begun with days %d (0: all); name another --data", f.Days,
+			fmt.Errorf("days %d: this directory's demo was begun with days %d (0: all); name another --data", begin.Days,
 				d.state.Days))
 	}
 	cfg := sim.DefaultConfig()
