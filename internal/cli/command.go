@@ -280,7 +280,7 @@ func (s *Session) report(ctx context.Context, err error) int {
 		err = errors.New("interrupted")
 	}
 	if err != nil && !errors.As(err, &quiet) {
-		_, _ = fmt.Fprintf(s.Stderr, "gputally: %v\n", err) // the exit code says it too
+		s.Sayf("gputally: %v\n", err)
 	}
 	return code
 }

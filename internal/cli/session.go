@@ -60,12 +60,24 @@ func CurrentUser() string {
 	return u.Username
 }
 
-// Sayf prints a note on stderr. A write error is ignored: it must not fail the command.
-func (s *Session) Sayf(format string, args ...any) { _, _ = fmt.Fprintf(s.Stderr, format, args...) }
+// Sayf prints a note on stderr, made printable. A write error is ignored: it must not fail the command.
+func (s *Session) Sayf(format string, args ...any) {
+	_, _ = io.WriteString(s.Stderr, PrintableLines(fmt.Sprintf(format, args...)))
+}
 
-// Writef prints a part of an answer.
+// Writef prints a part of an answer, made printable.
 func (s *Session) Writef(format string, args ...any) error {
-	if _, err := fmt.Fprintf(s.Stdout, format, args...); err != nil {
+	return s.Verbatim(PrintableLines(fmt.Sprintf(format, args...)))
+}
+
+// Heading prints an empty line, and a line that begins with a title, bold on a terminal.
+func (s *Session) Heading(title, rest string) error {
+	return s.Verbatim("\n" + Bold(PrintableLines(title), Colour(s.Stdout)) + PrintableLines(rest) + "\n")
+}
+
+// Verbatim prints a part of an answer byte by byte, such as a document that has a hash.
+func (s *Session) Verbatim(text string) error {
+	if _, err := io.WriteString(s.Stdout, text); err != nil {
 		return fmt.Errorf("print answer: %w", err)
 	}
 	return nil

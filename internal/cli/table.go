@@ -244,7 +244,7 @@ func PrintableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Bold wraps s in an SGR sequence (ECMA-48).
+// Bold wraps s in an SGR sequence (ECMA-48). Sayf and Writef would remove it: Session.Heading prints it.
 func Bold(s string, colour bool) string {
 	if !colour {
 		return s

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -75,6 +76,27 @@ func TestTableKeepsTheTerminalSafe(t *testing.T) {
 	}
 	if got := evil.Text(true); !strings.HasPrefix(got, "\x1b[1mPOD\x1b[0m\n") {
 		t.Errorf("coloured text: got %q", got)
+	}
+}
+
+// TestMessagesKeepTheTerminalSafe: names that came over the wire may be in what a command prints, and in its error.
+func TestMessagesKeepTheTerminalSafe(t *testing.T) {
+	const evil, want = "a\x1b[2Jb\u202ec\r\nd\u009be", "a�[2Jbc�\nd�e"
+	for name, write := range map[string]func(*Session) error{
+		"Sayf":    func(s *Session) error { s.Sayf("%v", errors.New(evil)); return nil },
+		"Writef":  func(s *Session) error { return s.Writef("%s", evil) },
+		"Heading": func(s *Session) error { return s.Heading(evil, evil) },
+		"report":  func(s *Session) error { s.report(t.Context(), errors.New(evil)); return nil },
+	} {
+		var out bytes.Buffer
+		err := write(&Session{Stdout: &out, Stderr: &out})
+		if err != nil || !strings.Contains(out.String(), want) || strings.ContainsAny(out.String(), "\x1b\u202e\r\u009b") {
+			t.Errorf("%s printed %q, %v; want %q in it", name, out.String(), err, want)
+		}
+	}
+	var document bytes.Buffer
+	if err := (&Session{Stdout: &document}).Verbatim(evil); err != nil || document.String() != evil {
+		t.Errorf("Verbatim printed %q, %v; want %q", document.String(), err, evil)
 	}
 }
 

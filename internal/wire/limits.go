@@ -291,7 +291,7 @@ func (c *checker) crowds(g *Gpu) error {
 	for leaf, at := range holds {
 		most := at.most()
 		if most > MaxHolders {
-			return over("leaf %s: %d holds at one instant, more than %d", leaf, most, MaxHolders)
+			return over("leaf %s: %d holds at one instant, more than %d", shown(leaf), most, MaxHolders)
 		}
 		cost += leafCost(len(at.from), most, c.parts)
 	}

@@ -41,7 +41,7 @@ func TestLimits(t *testing.T) {
 		{"leaves", leaves(wire.MaxLeavesAtOnce, 0), leaves(wire.MaxLeavesAtOnce+1, 0)},
 		{"leaves", leaves(wire.MaxBoardLeaves, 1), leaves(wire.MaxBoardLeaves+1, 1)},
 		{"leaves of all gpus", allocations(wire.MaxLeaves), allocations(wire.MaxLeaves + 1)},
-		{"leaf gpu: 129 holds", holds(wire.MaxHolders, 0), holds(wire.MaxHolders+1, 0)},
+		{`leaf "gpu": 129 holds`, holds(wire.MaxHolders, 0), holds(wire.MaxHolders+1, 0)},
 		{"holds of all gpus", holds(wire.MaxHolds, 2000), holds(wire.MaxHolds+1, 2000)},
 		{"metric_fields", metrics(wire.MaxMetrics), metrics(wire.MaxMetrics + 1)},
 		{"cluster", func(b *wire.Batch) { b.Cluster = long[1:] }, func(b *wire.Batch) { b.Cluster = huge }},

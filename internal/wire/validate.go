@@ -122,12 +122,12 @@ func validateFill(b *Batch) error {
 	}
 	for i, g := range b.Gpus {
 		if g.Pool || g.Lost || g.Unhealthy || g.EnergyMj != nil || g.PowerWatts != nil || len(g.MetricFields) > 0 {
-			return fmt.Errorf("gpus[%d] (%.40s): pool, health, energy and metrics are not in allocation records", i, g.Uuid)
+			return fmt.Errorf("gpus[%d] (%s): pool, health, energy and metrics are not in allocation records", i, shown(g.Uuid))
 		}
 		for j, l := range g.Leaves {
 			if l.Unhealthy || l.SmActive != nil || l.GrEngineActive != nil || l.GpuUtil != nil ||
 				len(l.MetricFields) > 0 {
-				return fmt.Errorf("gpus[%d].leaves[%d] (%.40s): health and evidence are not in allocation records", i, j, l.Id)
+				return fmt.Errorf("gpus[%d].leaves[%d] (%s): health and evidence are not in allocation records", i, j, shown(l.Id))
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func (c *checker) gpu(g *Gpu) error {
 	leaves := make(map[string]bool, len(g.Leaves))
 	for i, l := range g.Leaves {
 		if err := c.leaf(g, l); err != nil {
-			return fmt.Errorf("leaves[%d] (%.40s): %w", i, l.Id, err)
+			return fmt.Errorf("leaves[%d] (%s): %w", i, shown(l.Id), err)
 		}
 		if leaves[l.Id] {
 			return fmt.Errorf("leaves[%d].id %q is listed twice", i, l.Id)
@@ -221,7 +221,7 @@ func validatePool(g *Gpu) error {
 			return fmt.Errorf("leaves[%d].slices %d: an allocation of a pool has 1 to %d milli-GPUs",
 				i, l.Slices, MaxPoolSlices)
 		case l.Gi != nil || l.Ci != nil || l.Profile != "" || l.MigUuid != "":
-			return fmt.Errorf("leaves[%d] (%s): a pool has no MIG instances", i, l.Id)
+			return fmt.Errorf("leaves[%d] (%s): a pool has no MIG instances", i, shown(l.Id))
 		}
 	}
 	return nil

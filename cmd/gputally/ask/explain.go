@@ -182,5 +182,5 @@ func printExplanation(s *cli.Session, o explainOutput, e *explain.Explanation, p
 		return err
 	}
 	b.WriteString(price.Text())
-	return s.Writef("%s", cli.PrintableLines(b.String()))
+	return s.Writef("%s", b.String())
 }

@@ -95,8 +95,7 @@ func printInvoice(s *cli.Session, inv *invoice.Invoice, head string) error {
 	if err := s.Print(invoiceLines(inv)); err != nil {
 		return err
 	}
-	err = s.Writef("\n%s %s %s\n", cli.Bold("Total", cli.Colour(s.Stdout)),
-		cli.Grouped(inv.Total.String()), inv.Currency)
+	err = s.Heading("Total", " "+cli.Grouped(inv.Total.String())+" "+inv.Currency)
 	if err == nil && head != "" {
 		err = s.Writef("Decisions  %s (gputally audit --expect)\n", head)
 	}
@@ -133,7 +132,7 @@ func printDocument(s *cli.Session, document any) error {
 	if err != nil {
 		return err
 	}
-	return s.Writef("%s", text)
+	return s.Verbatim(string(text))
 }
 
 // ListInvoices prints a month's invoices with their totals.

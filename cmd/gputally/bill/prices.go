@@ -56,7 +56,7 @@ func printBook(s *cli.Session, book *prices.Book, warnings []prices.Warning, now
 		if i == inForce {
 			title += ", in force now"
 		}
-		if err := s.Writef("\n%s\n", cli.Bold(title, cli.Colour(s.Stdout))); err != nil {
+		if err := s.Heading(title, ""); err != nil {
 			return err
 		}
 		if err := s.Print(versionTable(&book.Versions[i], book)); err != nil {
@@ -66,7 +66,7 @@ func printBook(s *cli.Session, book *prices.Book, warnings []prices.Warning, now
 	if len(warnings) == 0 {
 		return nil
 	}
-	if err := s.Writef("\n%s\n", cli.Bold("Warnings", cli.Colour(s.Stdout))); err != nil {
+	if err := s.Heading("Warnings", ""); err != nil {
 		return err
 	}
 	for _, warning := range warnings {

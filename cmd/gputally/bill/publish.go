@@ -92,8 +92,7 @@ func loadPrices(ctx context.Context, s *cli.Session, p *app.Pipeline, book *pric
 	}
 	if unreadable != nil { // publishing a readable book repairs that
 		before = book
-		s.Sayf("the previous price book can't be read, so changes from it are not listed: %s\n",
-			cli.PrintableLines(unreadable.Error()))
+		s.Sayf("the previous price book can't be read, so changes from it are not listed: %s\n", unreadable)
 	}
 	if err := sayPublished(s, before, book); err != nil {
 		return err

@@ -49,7 +49,7 @@ func (d *demo) print(parts ...string) error {
 }
 
 func (d *demo) table(title string, t cli.Table) error {
-	if err := d.print("\n", cli.Bold(title, cli.Colour(d.s.Stdout)), "\n"); err != nil {
+	if err := d.s.Heading(title, ""); err != nil {
 		return err
 	}
 	return d.s.Print(t)
@@ -196,7 +196,7 @@ func (d *demo) proof(ctx context.Context, _, _ time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := d.print("\n", cli.Bold("Proof", cli.Colour(d.s.Stdout)), "\n"); err != nil {
+	if err := d.s.Heading("Proof", ""); err != nil {
 		return err
 	}
 	failed := proof.PrintChecks(d.s, results)

@@ -106,7 +106,7 @@ func (c carrier) spoolAll(ctx context.Context, encoded [][]byte) error {
 
 func reportImport(s *cli.Session, file string, read *imports.Batches) error {
 	for _, b := range read.Bad {
-		s.Sayf("%s:%d: %s\n", file, b.Line, b.Reason)
+		s.Sayf("%s:%d: %s\n", file, b.Line, cli.Printable(b.Reason))
 	}
 	if err := s.Writef("%s imported, %s\n", plural.Of(len(read.Encoded), "batch"),
 		plural.Of(len(read.Bad), "bad line")); err != nil {

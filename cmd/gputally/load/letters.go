@@ -100,7 +100,7 @@ func (o *LetterRequest) take(ctx context.Context, p *app.Pipeline, l *ingest.Dea
 	o.found++
 	if err := l.Replayable(); err != nil {
 		o.refused++
-		p.Session.Sayf("dead letter %s (%s) is not replayable: %v\n", l.Place(), l.Reason, err)
+		p.Session.Sayf("dead letter %s (%s) is not replayable: %v\n", l.Place(), cli.Printable(l.Reason), err)
 		return nil
 	}
 	// A message has several dead letters after a crash, or if it was sent back before.
@@ -113,7 +113,7 @@ func (o *LetterRequest) take(ctx context.Context, p *app.Pipeline, l *ingest.Dea
 	o.seen[key] = true
 	o.sent++
 	if o.DryRun {
-		return p.Session.Writef("%s: %s, %d bytes, from %d/%d\n", l.Place(), l.Reason, l.Size,
+		return p.Session.Writef("%s: %s, %d bytes, from %d/%d\n", l.Place(), cli.Printable(l.Reason), l.Size,
 			l.OriginalPartition, l.OriginalOffset)
 	}
 	if o.batch = append(o.batch, l.Resend()); len(o.batch) < dlqBatch {

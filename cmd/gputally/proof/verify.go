@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -199,7 +198,7 @@ func PrintChecks(s *cli.Session, results []check.Result) error {
 	default:
 		var b strings.Builder
 		if err = check.WriteTable(&b, results); err == nil {
-			_, err = io.WriteString(s.Stdout, cli.PrintableLines(b.String()))
+			err = s.Writef("%s", b.String())
 		}
 	}
 	if err == nil && !check.NoneFailed(results) {

@@ -87,7 +87,7 @@ func PrintMigrations(s *cli.Session, cluster string) error {
 		if i == 0 {
 			text += "USE " + cfg.ClickHouse.Database + ";\n\n"
 		}
-		if err := s.Writef("%s", text); err != nil {
+		if err := s.Verbatim(text); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Source) batch(n *nodeView, slot source.Slot) (*wire.Batch, error) {
 		b.Events = append(b.Events, events...)
 		if err != nil {
 			s.metrics.unresolved.WithLabelValues(s.modelLabel(brd.model)).Inc()
-			errs = append(errs, fmt.Errorf("node %.80s: gpu %.80s left out: %w", n.name, brd.uuid, err))
+			errs = append(errs, fmt.Errorf("node %.80q: gpu %.80q left out: %w", n.name, brd.uuid, err))
 			b.Enumeration = wire.Enumeration_ENUMERATION_PARTIAL
 			continue
 		}

@@ -73,3 +73,13 @@ func seriesOf(name string) field.Series {
 	s, _ := field.ByName(name)
 	return s
 }
+
+// A Prometheus' labels are a stranger's text: what a command prints of them can't steer its terminal.
+func TestHistoryQuotesTheLabelsOfWhatItLeavesOut(t *testing.T) {
+	e := utilOf("t", "node\x1b[2J", "GPU\x1b]0;title\a\n")
+	e.Samples[0].Labels["GPU_I_ID"] = "x"
+	_, err := newHistory(t).Batches(source.At(start, 10*time.Second), []Exposition{e})
+	if err == nil || strings.ContainsAny(err.Error(), "\x1b\a\n") {
+		t.Errorf("error %q, want one without control characters", err)
+	}
+}

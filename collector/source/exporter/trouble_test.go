@@ -103,7 +103,7 @@ func TestSlicesComeFromDeviceConfigOrTable(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), c.problem) || !strings.Contains(err.Error(), "node n1: gpu GPU-") {
+			if err == nil || !strings.Contains(err.Error(), c.problem) || !strings.Contains(err.Error(), `node "n1": gpu "GPU-`) {
 				t.Errorf("error %v, want one with the GPU and %q", err, c.problem)
 			}
 			if b := batches[0]; len(b.Gpus) != 1 || b.Gpus[0].Uuid != "GPU-z" || b.Enumeration != wire.Enumeration_ENUMERATION_PARTIAL {
