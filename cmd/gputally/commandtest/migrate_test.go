@@ -71,7 +71,7 @@ func TestMigrateOneServer(t *testing.T) {
 		}
 	}
 	got := programtest.Invoke(t, "migrate", "--config", config, "--cluster", "prod")
-	if got.Code == cli.ExitOK || !strings.Contains(got.Stderr, "are one server's") {
+	if got.Code == cli.ExitOK || !strings.Contains(got.Stderr, "are on a single server") {
 		t.Errorf("tables of one server, made a cluster's: %+v", got)
 	}
 }
