@@ -15,9 +15,9 @@ import (
 type Origins interface {
 	// Refresh reads the declarations up to the newest.
 	Refresh(ctx context.Context) error
-	// Leave returns the permission that was declared for a batch, as of the last
+	// PermissionFor returns the permission that was declared for a batch, as of the last
 	// Refresh.
-	Leave(b decisions.Sent) decisions.Leave
+	PermissionFor(b decisions.Sent) decisions.Permission
 }
 
 // Two ingesters may register a cluster at once. Then the slot length of the earliest
@@ -121,12 +121,12 @@ func (in *Ingester) lookUp(items []item) (covered bool) {
 		it.missing = ""
 		length, known := in.clusters.known[it.batch.Cluster]
 		if !known || !live(it.batch) {
-			leave := in.deps.Origins.Leave(sentBy(it))
-			if !known && leave.SlotMS > 0 {
-				length = slotLength{leave.SlotMS, leave.Since}
+			permission := in.deps.Origins.PermissionFor(sentBy(it))
+			if !known && permission.SlotMS > 0 {
+				length = slotLength{permission.SlotMS, permission.Since}
 				in.clusters.known[it.batch.Cluster] = length
 			}
-			it.missing = leave.Missing
+			it.missing = permission.Missing
 		}
 		it.slot = length
 		covered = covered && length.ms > 0 && it.missing == ""

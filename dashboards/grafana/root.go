@@ -31,7 +31,7 @@ func source(kind, uid string) common.DataSourceRef {
 // JSON is the dashboard in Grafana's JSON model, indented, with a newline at
 // its end.
 func JSON() ([]byte, error) {
-	board, err := build()
+	model, err := build()
 	if err != nil {
 		return nil, fmt.Errorf("build dashboard: %w", err)
 	}
@@ -39,7 +39,7 @@ func JSON() ([]byte, error) {
 	encoder := json.NewEncoder(&out)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false) // queries stay readable in a diff
-	if err := encoder.Encode(board); err != nil {
+	if err := encoder.Encode(model); err != nil {
 		return nil, fmt.Errorf("encode dashboard: %w", err)
 	}
 	return out.Bytes(), nil

@@ -48,7 +48,7 @@ func (b *builder) readBatches(ctx context.Context, db Store) error {
 	winners := map[slotKey]*batchRow{}
 	for i := range rows {
 		r := &rows[i]
-		if key := (slotKey{r.Node, r.Slot.UnixMilli()}); b.replay.Winning[r.Batch] && winners[key] == nil {
+		if key := (slotKey{r.Node, r.Slot.UnixMilli()}); b.recomputed.Winning[r.Batch] && winners[key] == nil {
 			winners[key] = r
 		}
 	}

@@ -17,10 +17,10 @@ import (
 // builder makes the explanation of a row from the recomputed hour.
 type builder struct {
 	*Explanation
-	row     *tables.UsageHour
-	replay  *ledger.Replay
-	samples map[slotKey]map[string]sample
-	events  []event
+	row        *tables.UsageHour
+	recomputed *ledger.Recomputed
+	samples    map[slotKey]map[string]sample
+	events     []event
 }
 
 // slotKey is one slot of one node.
@@ -29,7 +29,7 @@ type slotKey struct {
 	startMS int64
 }
 
-func newExplanation(row *tables.UsageHour, r *ledger.Replay) *Explanation {
+func newExplanation(row *tables.UsageHour, r *ledger.Recomputed) *Explanation {
 	return &Explanation{
 		Cluster: row.Cluster, GPU: row.GPU, Node: row.Node, Model: row.Model, Hour: row.Hour, SlotMS: r.SlotMS,
 		Raw: RawKept, Notes: []string{}, Summary: []string{}, Owners: []Owner{}, Leaves: []Leaf{}, Presence: []Stretch{},
@@ -44,7 +44,7 @@ func (b *builder) note(format string, args ...any) {
 
 // owner returns the id and facts of the owner with a hash.
 func (b *builder) owner(hash uint64) (id string, facts meter.Owner) {
-	id, facts, known := b.replay.Owner(hash)
+	id, facts, known := b.recomputed.Owner(hash)
 	if !known {
 		id = fmt.Sprintf("%016x", hash)
 	}
@@ -98,7 +98,7 @@ func (b *builder) figures() {
 		Stranded: int64(row.Stranded), Unhealthy: int64(row.Unhealthy), Unobserved: int64(row.Unobserved),
 		UnobservedAttribution: int64(row.UnobservedAttribution), PlatformEnergyMJ: row.PlatformEnergyMJ,
 		UnattributedMJ: row.UnattributedMJ, EnergyMJ: row.PlatformEnergyMJ + row.UnattributedMJ, Epoch: int64(row.Epoch),
-		Inputs: int64(row.Inputs), JournalInputs: int64(b.replay.Inputs),
+		Inputs: int64(row.Inputs), JournalInputs: int64(b.recomputed.Inputs),
 	}
 	for i, hash := range row.Owner {
 		id, facts := b.owner(hash)
@@ -128,16 +128,16 @@ func (b *builder) tenant(hash uint64) string {
 			return b.row.Tenant[i]
 		}
 	}
-	if b.replay.Mapping == nil {
+	if b.recomputed.Mapping == nil {
 		return ""
 	}
-	tenant, _ := b.replay.Mapping.At(b.row.Hour, facts)
+	tenant, _ := b.recomputed.Mapping.At(b.row.Hour, facts)
 	return tenant
 }
 
 // mappedBy explains where the tenant comes from.
 func (b *builder) mappedBy(o meter.Owner, tenant string) string {
-	m, epoch := b.replay.Mapping, b.row.Epoch
+	m, epoch := b.recomputed.Mapping, b.row.Epoch
 	if m == nil {
 		return fmt.Sprintf("the tenant mapping of epoch %d is not stored", epoch)
 	}
@@ -182,7 +182,7 @@ func describeLeaf(l meter.Leaf) string {
 // and leaves the inventory then.
 func (b *builder) presence() {
 	var spans []Range
-	for _, p := range b.replay.Parts {
+	for _, p := range b.recomputed.Parts {
 		if p.SliceMS == 0 {
 			continue
 		}
@@ -202,7 +202,7 @@ func (b *builder) presence() {
 		if s.From.Equal(b.Hour) {
 			from = "in the inventory when the hour begins"
 		}
-		for _, r := range b.replay.Retired {
+		for _, r := range b.recomputed.Retired {
 			if at := r.At.Truncate(time.Duration(b.SlotMS) * time.Millisecond); at.Equal(s.To) {
 				to = fmt.Sprintf("retired at %s by %s: %s", stamp(r.At), r.Who, r.Reason)
 			}
@@ -227,7 +227,7 @@ func (b *builder) slotRange(startMS int64) Range {
 // prove compares the stored row with the recomputed hour, and with the sum of the
 // lines.
 func (b *builder) prove() {
-	b.Proof.Differences = append(b.Proof.Differences, b.replay.Differences(b.row)...)
+	b.Proof.Differences = append(b.Proof.Differences, b.recomputed.Differences(b.row)...)
 	sums := map[string]int64{}
 	for _, l := range b.Lines {
 		sums[l.Bucket] += l.SliceMS

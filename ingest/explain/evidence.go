@@ -62,7 +62,7 @@ type event struct {
 func (b *builder) args() []any {
 	return []any{
 		store.Named("cluster", b.Cluster), store.Named("gpu", b.GPU),
-		store.Named("nodes", append([]string{}, b.replay.Nodes...)),
+		store.Named("nodes", append([]string{}, b.recomputed.Nodes...)),
 		store.Named("from", b.Hour), store.Named("to", b.Hour.Add(time.Hour)),
 	}
 }
@@ -76,7 +76,7 @@ func (b *builder) readEvidence(ctx context.Context, db Store) error {
 	b.samples = map[slotKey]map[string]sample{}
 	for _, s := range samples {
 		key := slotKey{s.Node, s.Slot.UnixMilli()}
-		if !b.replay.Winning[s.Batch] {
+		if !b.recomputed.Winning[s.Batch] {
 			continue
 		}
 		if b.samples[key] == nil {
@@ -88,7 +88,7 @@ func (b *builder) readEvidence(ctx context.Context, db Store) error {
 		return fmt.Errorf("read events of GPU %s: %w", b.GPU, err)
 	}
 	for _, e := range b.events {
-		if b.replay.Winning[e.Batch] {
+		if b.recomputed.Winning[e.Batch] {
 			b.Events = append(b.Events,
 				Event{At: e.At.UTC(), Node: e.Node, Leaf: e.Leaf, Kind: e.Kind, Code: e.Code, Detail: e.Detail})
 		}
@@ -110,7 +110,7 @@ func (b *builder) signals(p *meter.Part) *Signals {
 	board, device := slot[""], slot[""]
 	mig := len(slot) > 1
 	if mig {
-		device = slot[b.replay.Leaf(p.Leaf).ID]
+		device = slot[b.recomputed.Leaf(p.Leaf).ID]
 	}
 	var s Signals
 	var ok bool

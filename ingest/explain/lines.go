@@ -31,8 +31,8 @@ type openLine struct {
 func (b *builder) lines() {
 	open := map[lineKey]*openLine{}
 	var all []*openLine
-	for i := range b.replay.Parts {
-		p := &b.replay.Parts[i]
+	for i := range b.recomputed.Parts {
+		p := &b.recomputed.Parts[i]
 		signals := b.signals(p)
 		key := lineKey{p.Node, p.Leaf, p.Owner, p.Bucket, p.Why, p.Gap, "", ""}
 		if signals != nil {
@@ -55,8 +55,8 @@ func (b *builder) lines() {
 		l.Share = shareText(l.head, l.tail)
 		b.Lines = append(b.Lines, l.Line)
 	}
-	for _, p := range b.replay.Parts {
-		if l := (Leaf{b.replay.Leaf(p.Leaf).ID, describeLeaf(b.replay.Leaf(p.Leaf))}); p.Leaf != 0 && !seen[l] {
+	for _, p := range b.recomputed.Parts {
+		if l := (Leaf{b.recomputed.Leaf(p.Leaf).ID, describeLeaf(b.recomputed.Leaf(p.Leaf))}); p.Leaf != 0 && !seen[l] {
 			seen[l] = true
 			b.Leaves = append(b.Leaves, l)
 		}
@@ -73,7 +73,7 @@ func (b *builder) newLine(p *meter.Part, signals *Signals) *openLine {
 		Code: p.Why.String(), Gap: p.Gap.String(), Why: b.reason(p), Signals: signals,
 	}}
 	if p.Leaf != 0 {
-		l.Leaf = b.replay.Leaf(p.Leaf).ID
+		l.Leaf = b.recomputed.Leaf(p.Leaf).ID
 	}
 	if p.Owner != 0 {
 		l.Owner, l.Tenant = b.label(p.Owner), b.tenant(p.Owner)
@@ -126,13 +126,13 @@ func (b *builder) holds() {
 	type key struct{ leaf, owner string }
 	open := map[key]*Hold{}
 	var all []*Hold
-	for i := range b.replay.Parts {
-		p := &b.replay.Parts[i]
+	for i := range b.recomputed.Parts {
+		p := &b.recomputed.Parts[i]
 		if p.Owner == 0 {
 			continue
 		}
 		id, facts := b.owner(p.Owner)
-		at, slot := key{b.replay.Leaf(p.Leaf).ID, id}, b.slotRange(p.StartMS)
+		at, slot := key{b.recomputed.Leaf(p.Leaf).ID, id}, b.slotRange(p.StartMS)
 		h := open[at]
 		if h == nil || h.To.Before(slot.From) || p.Why != meter.WhyInferred && h.Ends != "" && p.Head == 0 &&
 			h.To.Equal(slot.From) {
@@ -167,7 +167,7 @@ func (b *builder) holds() {
 // edge is when a hold begins or ends inside a slot. For a whole leaf that follows from
 // its slice-ms; for a share the instant isn't stored.
 func (b *builder) edge(p *meter.Part, slot Range, begins bool) (time.Time, string) {
-	leaf := int64(b.replay.Leaf(p.Leaf).Slices)
+	leaf := int64(b.recomputed.Leaf(p.Leaf).Slices)
 	num, den := max(p.Head, p.Tail).Rat()
 	length := slot.To.Sub(slot.From)
 	held := length

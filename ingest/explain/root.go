@@ -50,11 +50,11 @@ func Explain(ctx context.Context, db Store, q Request) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := ledger.ReplayHour(ctx, db, row)
+	r, err := ledger.RecomputeHour(ctx, db, row)
 	if err != nil {
 		return nil, fmt.Errorf("recompute hour %s of GPU %s: %w", stamp(row.Hour), row.GPU, err)
 	}
-	b := &builder{row: row, replay: r, Explanation: newExplanation(row, r)}
+	b := &builder{row: row, recomputed: r, Explanation: newExplanation(row, r)}
 	b.figures()
 	if err := b.restrict(q); err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func (b *builder) energy() {
 		slots map[int64]bool
 	}
 	by := map[meter.EnergyWhy]*sums{}
-	for _, p := range b.replay.Parts {
+	for _, p := range b.recomputed.Parts {
 		if p.Owner != 0 {
 			b.Energy.OwnersMJ += p.EnergyMJ
 		} else {

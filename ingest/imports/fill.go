@@ -156,11 +156,11 @@ func (p *Plan) judgeUse(u *unit, x *use) {
 		at = part.to
 		t, untilMS, why := p.live.fillable(u.node, u.uuid, g)
 		if why != "" {
-			p.leave(rec, part, why)
+			p.omit(rec, part, why)
 			continue
 		}
 		if untilMS < part.to {
-			p.leave(rec, interval{max(part.from, untilMS), part.to},
+			p.omit(rec, interval{max(part.from, untilMS), part.to},
 				fmt.Sprintf("GPU %s is not in the inventory of node %s then", u.uuid, u.node))
 			part.to = untilMS
 		}
@@ -195,8 +195,8 @@ func (p *Plan) skip(rec *Record, u *unit, t interval, why string) {
 		rec.label(), u.uuid, u.node, rfc3339(t.from), rfc3339(t.to), why)})
 }
 
-// leave lists time of a record that no collector reported and that can't be filled.
-func (p *Plan) leave(rec *Record, t interval, why string) {
+// omit lists time of a record that no collector reported and that can't be filled.
+func (p *Plan) omit(rec *Record, t interval, why string) {
 	if t.from < t.to && rec.Line > 0 {
 		p.refused(rec.Line, "%s from %s to %s: %s", rec.label(), rfc3339(t.from), rfc3339(t.to), why)
 	}

@@ -27,7 +27,7 @@ type computation struct {
 	hours       []hourState
 	from, to    time.Time // range of the slots that the hours depend on
 	winners     *winners
-	closings    closings
+	retirements retirements
 	out         *result
 }
 
@@ -62,8 +62,8 @@ func (l *Ledger) readJournal(ctx context.Context, x *computation, p part) (err e
 	if x.winners, err = l.readWinners(ctx, x.cluster, p, x.from, x.to); err != nil {
 		return err
 	}
-	all, err := l.readClosings(ctx, x.cluster)
-	x.closings = all.near(x.from, x.to)
+	all, err := l.readRetirements(ctx, x.cluster)
+	x.retirements = all.near(x.from, x.to)
 	return err
 }
 
@@ -153,7 +153,7 @@ func (l *Ledger) input(x *computation, h hourState, r *raw) meter.HourInput {
 		StartMS: start, WatermarkMS: x.watermarkMS, SlotMS: slotMS,
 		Nodes:       make(map[string][]meter.NodeSlot, len(x.winners.nodes)),
 		GPUs:        make(map[string]map[string][]meter.Record, len(r.gpus)),
-		Retirements: x.closings, LeafSlices: l.names.leafSlices, OwnerID: l.names.ownerID,
+		Retirements: x.retirements, LeafSlices: l.names.leafSlices, OwnerID: l.names.ownerID,
 	}
 	for node, slots := range x.winners.nodes {
 		in.Nodes[node] = around(slots, slotMS, start, func(s meter.NodeSlot) int64 { return s.StartMS })

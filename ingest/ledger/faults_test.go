@@ -110,10 +110,10 @@ func TestEveryQuestionThatFailsIsTold(t *testing.T) {
 			_, err := l.Pass(t.Context())
 			return err
 		},
-		"retain": func(l *ledger.Ledger) error { _, err := l.Retain(t.Context()); return err },
-		"status": func(l *ledger.Ledger) error { _, err := l.Status(t.Context()); return err },
-		"closed": func(l *ledger.Ledger) error { _, err := l.ClosedUntil(t.Context()); return err },
-		"replay": func(*ledger.Ledger) error { _, err := ledger.ReplayHour(t.Context(), db, row); return err },
+		"retain":    func(l *ledger.Ledger) error { _, err := l.Retain(t.Context()); return err },
+		"status":    func(l *ledger.Ledger) error { _, err := l.Status(t.Context()); return err },
+		"closed":    func(l *ledger.Ledger) error { _, err := l.ClosedUntil(t.Context()); return err },
+		"recompute": func(*ledger.Ledger) error { _, err := ledger.RecomputeHour(t.Context(), db, row); return err },
 		"retire": func(l *ledger.Ledger) error {
 			_, err := l.Retire(t.Context(), ledger.Retirement{GPU: "GPU-none", At: monday, Who: "ops", Reason: "x"})
 			if no := new(ledger.NotRetirable); errors.As(err, &no) {
@@ -149,8 +149,8 @@ func TestEveryQuestionThatFailsIsTold(t *testing.T) {
 	}
 }
 
-// What a replay gives is the row, and what stands behind it.
-func TestReplayGivesTheRow(t *testing.T) {
+// What a recomputation gives is the row, and what stands behind it.
+func TestRecomputingGivesTheRow(t *testing.T) {
 	h := newHouse(t, clock.NewFake(monday.Add(8*time.Hour)))
 	f := newFleet(1, time.Minute, 1, 0)
 	batches := f.node(monday, monday.Add(3*time.Hour), "A", "B")
@@ -162,15 +162,15 @@ func TestReplayGivesTheRow(t *testing.T) {
 	l := h.service(t, h.db, "ours")
 	l.passes(t, 3)
 	row := h.storedHour(t, "A", monday.Add(time.Hour))
-	replay := func() *ledger.Replay {
+	recompute := func() *ledger.Recomputed {
 		t.Helper()
-		r, err := ledger.ReplayHour(t.Context(), h.db, row)
+		r, err := ledger.RecomputeHour(t.Context(), h.db, row)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	r := replay()
+	r := recompute()
 	if diff := r.Differences(row); len(diff) > 0 || r.SlotMS != 60_000 || r.Gone || len(r.Missing) > 0 || r.Mapping == nil || r.Inputs != row.Inputs {
 		t.Errorf("slots of %d ms, %d inputs of %d, gone %t, missing %q, differences %q", r.SlotMS, r.Inputs, row.Inputs, r.Gone, r.Missing, diff)
 	}
@@ -210,21 +210,21 @@ func TestReplayGivesTheRow(t *testing.T) {
 		t.Errorf("differences of a changed row: %q", diff)
 	}
 	changed.GPU, changed.Epoch = "none", 99
-	if _, err := ledger.ReplayHour(t.Context(), h.db, &changed); err == nil {
-		t.Error("a GPU that no node lists is replayed")
+	if _, err := ledger.RecomputeHour(t.Context(), h.db, &changed); err == nil {
+		t.Error("a GPU that no node lists is recomputed")
 	}
 	changed.GPU, changed.Cluster = "A", "none"
-	if _, err := ledger.ReplayHour(t.Context(), h.db, &changed); err == nil {
-		t.Error("a cluster of no slots is replayed")
+	if _, err := ledger.RecomputeHour(t.Context(), h.db, &changed); err == nil {
+		t.Error("a cluster of no slots is recomputed")
 	}
 	changed = *row
 	changed.Epoch, changed.Tenant, changed.Project = 99, []string{"theirs"}, []string{"p"}
-	again, err := ledger.ReplayHour(t.Context(), h.db, &changed)
+	again, err := ledger.RecomputeHour(t.Context(), h.db, &changed)
 	if err != nil || again.Mapping != nil || len(again.Differences(&changed)) > 0 {
 		t.Errorf("under a mapping that is not kept: %v", err)
 	}
 	h.exec(t, "ALTER TABLE holds DELETE WHERE slot = '2026-03-02 01:30:00' SETTINGS mutations_sync = 2")
-	if r := replay(); len(r.Missing) != 1 || r.Again != nil || len(r.Parts) > 0 {
+	if r := recompute(); len(r.Missing) != 1 || r.Again != nil || len(r.Parts) > 0 {
 		t.Errorf("with a batch's raw gone: missing %q, %d parts", r.Missing, len(r.Parts))
 	}
 }

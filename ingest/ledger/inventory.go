@@ -11,8 +11,8 @@ import (
 	"github.com/gputally/gputally/internal/tables"
 )
 
-// Board is a GPU that was ever listed, with its state in the inventory.
-type Board struct {
+// InventoryGPU is a GPU that was ever listed, with its state in the inventory.
+type InventoryGPU struct {
 	Cluster string `ch:"cluster" json:"cluster"`
 	GPU     string `ch:"gpu" json:"gpu"`
 	Node    string `ch:"node" json:"node"` // the last one that listed it
@@ -25,15 +25,15 @@ type Board struct {
 	Retired time.Time `ch:"retired_at" json:"-"`
 	Who     string    `ch:"who" json:"who"`
 	Reason  string    `ch:"reason" json:"reason"`
-	// ClosesMS is when it leaves the inventory unless it is listed again, Unix ms.
-	ClosesMS int64 `ch:"-" json:"-"`
+	// LeavesMS is when it leaves the inventory unless it is listed again, Unix ms.
+	LeavesMS int64 `ch:"-" json:"-"`
 	Present  bool  `ch:"-" json:"present"` // at the cluster's watermark
 }
 
-// Boards returns all GPUs that were ever listed, in order of cluster and id.
-func (l *Ledger) Boards(ctx context.Context) ([]Board, error) {
-	var boards []Board
-	if err := l.deps.Store.Select(ctx, &boards, selectBoards); err != nil {
+// Inventory returns all GPUs that were ever listed, in order of cluster and id.
+func (l *Ledger) Inventory(ctx context.Context) ([]InventoryGPU, error) {
+	var gpus []InventoryGPU
+	if err := l.deps.Store.Select(ctx, &gpus, selectInventory); err != nil {
 		return nil, fmt.Errorf("read inventory: %w", err)
 	}
 	clusters, err := l.clusters(ctx, selectClusters)
@@ -41,21 +41,21 @@ func (l *Ledger) Boards(ctx context.Context) ([]Board, error) {
 		return nil, err
 	}
 	watermarks := map[string]int64{}
-	for i := range boards {
-		b := &boards[i]
-		c := clusterNamed(clusters, b.Cluster)
-		if _, ok := watermarks[b.Cluster]; !ok {
-			if watermarks[b.Cluster], err = l.watermark(ctx, c); err != nil {
+	for i := range gpus {
+		g := &gpus[i]
+		c := clusterNamed(clusters, g.Cluster)
+		if _, ok := watermarks[g.Cluster]; !ok {
+			if watermarks[g.Cluster], err = l.watermark(ctx, c); err != nil {
 				return nil, err
 			}
 		}
-		b.ClosesMS = b.LastMS + meter.Kind(b.Kind).RetireAfterMS()
-		if at := slotStart(c, b.Retired); at >= b.LastMS {
-			b.ClosesMS = min(b.ClosesMS, at)
+		g.LeavesMS = g.LastMS + meter.Kind(g.Kind).RetireAfterMS()
+		if at := slotStart(c, g.Retired); at >= g.LastMS {
+			g.LeavesMS = min(g.LeavesMS, at)
 		}
-		b.Present = b.ClosesMS > watermarks[b.Cluster]
+		g.Present = g.LeavesMS > watermarks[g.Cluster]
 	}
-	return boards, nil
+	return gpus, nil
 }
 
 // clusters reads clusters, ascending by name.
@@ -107,7 +107,7 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 	if r.Reason == "" || r.Who == "" {
 		return refuse("who %q and reason %q: both must be given", r.Who, r.Reason)
 	}
-	b, err := l.board(ctx, r)
+	g, err := l.gpuToRetire(ctx, r)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -115,18 +115,18 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	at, last := slotStart(clusterNamed(clusters, b.Cluster), r.At), time.UnixMilli(b.LastMS).UTC().Format(time.RFC3339)
-	closes := time.UnixMilli(b.ClosesMS).UTC()
+	at, last := slotStart(clusterNamed(clusters, g.Cluster), r.At), time.UnixMilli(g.LastMS).UTC().Format(time.RFC3339)
+	leaves := time.UnixMilli(g.LeavesMS).UTC()
 	switch now := l.deps.Clock.Now(); {
 	case r.At.After(now):
 		return refuse("at %s: must not be in the future (now %s)", r.At.UTC().Format(time.RFC3339),
 			now.UTC().Format(time.RFC3339))
-	case at < b.LastMS:
+	case at < g.LastMS:
 		return refuse("at %s: node %s listed it until %s, and a listed GPU can't be retired; choose that time or a later one",
-			r.At.UTC().Format(time.RFC3339), b.Node, last)
-	case at >= b.ClosesMS:
+			r.At.UTC().Format(time.RFC3339), g.Node, last)
+	case at >= g.LeavesMS:
 		return refuse("at %s: the GPU left the inventory at %s already (last listed until %s)",
-			r.At.UTC().Format(time.RFC3339), closes.Format(time.RFC3339), last)
+			r.At.UTC().Format(time.RFC3339), leaves.Format(time.RFC3339), last)
 	}
 	weeks, err := ReadRawWeeks(ctx, l.deps.Store)
 	if err != nil {
@@ -137,31 +137,31 @@ func (l *Ledger) Retire(ctx context.Context, r Retirement) (time.Time, error) {
 		return refuse("at %s: the raw of that week was dropped, so its hours can't be recomputed; choose a time in a "+
 			"week that has its raw", effective.Format(time.RFC3339))
 	}
-	r.Cluster, r.At = b.Cluster, effective
+	r.Cluster, r.At = g.Cluster, effective
 	return effective, l.insertRetirement(ctx, r)
 }
 
-// board finds the GPU to retire.
-func (l *Ledger) board(ctx context.Context, r Retirement) (*Board, error) {
-	boards, err := l.Boards(ctx)
+// gpuToRetire finds the GPU to retire.
+func (l *Ledger) gpuToRetire(ctx context.Context, r Retirement) (*InventoryGPU, error) {
+	gpus, err := l.Inventory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var found *Board
-	for i := range boards {
-		b := &boards[i]
-		if b.GPU != r.GPU || (r.Cluster != "" && b.Cluster != r.Cluster) {
+	var found *InventoryGPU
+	for i := range gpus {
+		g := &gpus[i]
+		if g.GPU != r.GPU || (r.Cluster != "" && g.Cluster != r.Cluster) {
 			continue
 		}
 		if found != nil {
 			return nil, &NotRetirable{r.GPU, fmt.Sprintf("both cluster %q and cluster %q have it: name the cluster",
-				found.Cluster, b.Cluster)}
+				found.Cluster, g.Cluster)}
 		}
-		found = b
+		found = g
 	}
 	if found == nil {
 		return nil, &NotRetirable{r.GPU, fmt.Sprintf("the inventory has no such GPU (it lists %s)",
-			plural.Of(len(boards), "GPU"))}
+			plural.Of(len(gpus), "GPU"))}
 	}
 	return found, nil
 }

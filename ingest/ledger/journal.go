@@ -100,7 +100,7 @@ func (l *Ledger) overview(ctx context.Context, c cluster, epochs []epoch, since 
 	if err != nil {
 		return nil, err
 	}
-	closed, err := l.readClosings(ctx, c)
+	closed, err := l.readRetirements(ctx, c)
 	if err != nil {
 		return nil, err
 	}

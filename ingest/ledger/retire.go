@@ -9,12 +9,12 @@ import (
 	"github.com/gputally/gputally/internal/store"
 )
 
-// closings are the times at which GPUs were retired (R2), by GPU: starts of slots,
+// retirements are the times at which GPUs were retired (R2), by GPU: starts of slots,
 // Unix ms, ascending.
-type closings map[string][]int64
+type retirements map[string][]int64
 
-// readClosings reads the cluster's retirements.
-func (l *Ledger) readClosings(ctx context.Context, c cluster) (closings, error) {
+// readRetirements reads the cluster's retirements.
+func (l *Ledger) readRetirements(ctx context.Context, c cluster) (retirements, error) {
 	var rows []struct {
 		GPU string    `ch:"gpu"`
 		At  time.Time `ch:"at"`
@@ -22,7 +22,7 @@ func (l *Ledger) readClosings(ctx context.Context, c cluster) (closings, error) 
 	if err := l.deps.Store.Select(ctx, &rows, selectRetirements, store.Named("cluster", c.Name)); err != nil {
 		return nil, fmt.Errorf("read retirements of %s: %w", c.Name, err)
 	}
-	out := closings{}
+	out := retirements{}
 	for _, r := range rows {
 		out[r.GPU] = append(out[r.GPU], slotStart(c, r.At))
 	}
@@ -38,7 +38,7 @@ func slotStart(c cluster, at time.Time) int64 {
 
 // perHour counts the retirements by hour: they are inputs of that hour and of the day
 // after it, as the rows of the journal are.
-func (c closings) perHour() map[int64]uint64 {
+func (c retirements) perHour() map[int64]uint64 {
 	n := map[int64]uint64{}
 	for _, cuts := range c {
 		for _, at := range cuts {
@@ -49,8 +49,8 @@ func (c closings) perHour() map[int64]uint64 {
 }
 
 // near returns the retirements on which hours between from and to can depend.
-func (c closings) near(from, to time.Time) closings {
-	var out closings
+func (c retirements) near(from, to time.Time) retirements {
+	var out retirements
 	lo, hi := from.UnixMilli()-backMS, to.UnixMilli()
 	for gpu, cuts := range c {
 		for _, at := range cuts {
@@ -58,7 +58,7 @@ func (c closings) near(from, to time.Time) closings {
 				continue
 			}
 			if out == nil {
-				out = closings{}
+				out = retirements{}
 			}
 			out[gpu] = append(out[gpu], at)
 		}

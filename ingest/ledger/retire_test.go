@@ -127,13 +127,13 @@ func TestWhoCanBeRetired(t *testing.T) {
 	h.pass(t, l, 1)
 	h.exec(t, `INSERT INTO sightings (cluster, hour, gpu, node, first_ms, last_ms, slices_last, kind_last, version) VALUES
 		('c', '2026-03-02 02:00:00', 'declared', 'p', 0, 1772416800000, 1000000, 1, 1), ('c', '2026-03-02 02:00:00', 'open', 'p', 0, 1772416800000, 70000, 2, 1)`)
-	all, err := l.Boards(t.Context())
+	all, err := l.Inventory(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, b := range all {
-		got = append(got, fmt.Sprintf("%s %s %d %v %q %s", b.GPU, b.Node, b.Slices, b.Present, b.Reason, time.UnixMilli(b.ClosesMS).UTC().Format(time.DateTime)))
+		got = append(got, fmt.Sprintf("%s %s %d %v %q %s", b.GPU, b.Node, b.Slices, b.Present, b.Reason, time.UnixMilli(b.LeavesMS).UTC().Format(time.DateTime)))
 	}
 	want := []string{
 		`A node-0 7 true "" 2026-03-03 03:00:00`, `B node-0 7 false "swapped" 2026-03-02 02:00:00`,

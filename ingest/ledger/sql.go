@@ -88,5 +88,5 @@ const selectRetirements = `SELECT gpu, at FROM retirements FINAL WHERE cluster =
 
 // Every GPU that was ever listed, with its last retirement.
 //
-//go:embed boards.sql
-var selectBoards string
+//go:embed inventory.sql
+var selectInventory string

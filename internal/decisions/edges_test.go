@@ -71,7 +71,7 @@ func TestCheckForeseesAppend(t *testing.T) {
 	}
 	sent := sentOf(start)
 	l.View(func(s *State) {
-		if diff := cmp.Diff(s.Leave(sent), l.Leave(sent)); diff != "" || l.Leave(sent).SlotMS != 10_000 {
+		if diff := cmp.Diff(s.PermissionFor(sent), l.PermissionFor(sent)); diff != "" || l.PermissionFor(sent).SlotMS != 10_000 {
 			t.Errorf("leave (-state +log):\n%s", diff)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 // AnyCollector as a run's Collector lets batches of any collector in.
 const AnyCollector = "*"
 
-// MaxRunHours is how long a run may stay open; a forgotten run closes by itself.
+// MaxRunHours is how long a run may stay open; a forgotten run ends by itself.
 const MaxRunHours = 31 * 24
 
 // Cluster declares a cluster and its slot length, which never changes (R11).
@@ -159,7 +159,7 @@ func (r *RunEnd) admit(s *State, at place) string {
 	return ""
 }
 
-// Sent describes a batch for Leave. Sends is empty for a live batch.
+// Sent describes a batch for PermissionFor. Sends is empty for a live batch.
 type Sent struct {
 	Cluster, Collector, Sends string
 	SlotMS                    int64
@@ -167,9 +167,9 @@ type Sent struct {
 	Appended                  time.Time // by the broker's clock
 }
 
-// Leave is what was decided about a batch. It depends on nothing that was appended
+// Permission is what was decided about a batch. It depends on nothing that was appended
 // after the batch, so the answer is the same for every reader at any time.
-type Leave struct {
+type Permission struct {
 	SlotMS int64     // the declared slot length of the cluster; 0: not declared
 	Since  time.Time // when that declaration was appended
 	// Missing describes the run that a batch that is not live would need; empty: there
@@ -177,10 +177,10 @@ type Leave struct {
 	Missing string
 }
 
-// Leave returns what was decided about a batch.
-func (s *State) Leave(b Sent) Leave {
+// PermissionFor returns what was decided about a batch.
+func (s *State) PermissionFor(b Sent) Permission {
 	c := s.clusters[b.Cluster]
-	l := Leave{SlotMS: c.Body.SlotMS, Since: c.Appended}
+	l := Permission{SlotMS: c.Body.SlotMS, Since: c.Appended}
 	if b.Sends != "" {
 		l.Missing = s.uncovered(b)
 	}
@@ -249,8 +249,8 @@ func (r *OpenRun) lacks(fits int) string {
 	return fmt.Sprintf("was open until %s", r.Ends.Format(time.RFC3339))
 }
 
-// Leave returns what was decided about a batch, as of the last read.
-func (l *Log) Leave(b Sent) (leave Leave) {
-	l.View(func(s *State) { leave = s.Leave(b) })
-	return leave
+// PermissionFor returns what was decided about a batch, as of the last read.
+func (l *Log) PermissionFor(b Sent) (p Permission) {
+	l.View(func(s *State) { p = s.PermissionFor(b) })
+	return p
 }

@@ -51,24 +51,24 @@ func TestH6RunsCoverWhatTheySay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := sentOf(opened.Add(time.Minute))
 			c.change(&s)
-			if l := f.state.Leave(s); (l.Missing == "") != c.open {
+			if l := f.state.PermissionFor(s); (l.Missing == "") != c.open {
 				t.Errorf("missing %q, want it covered: %v", l.Missing, c.open)
 			}
 		})
 	}
-	before := f.state.Leave(sentOf(appendedAt(2)))
+	before := f.state.PermissionFor(sentOf(appendedAt(2)))
 	f.must(f.record(KindRunEnd, "bob", RunEnd{ID: "r1"})) // offset 2
-	if l := f.state.Leave(sentOf(appendedAt(2))); l != before || l.Missing != "" {
+	if l := f.state.PermissionFor(sentOf(appendedAt(2))); l != before || l.Missing != "" {
 		t.Errorf("the end took back what was covered: %+v, before %+v", l, before)
 	}
-	if l := f.state.Leave(sentOf(appendedAt(2).Add(time.Millisecond))); !strings.Contains(l.Missing, "open until") {
+	if l := f.state.PermissionFor(sentOf(appendedAt(2).Add(time.Millisecond))); !strings.Contains(l.Missing, "open until") {
 		t.Errorf("after the end: %+v", l)
 	}
 	any := runOf("r2")
 	any.Collector = AnyCollector
 	f.must(f.record(KindRun, "alice", any))
 	s := sentOf(appendedAt(3))
-	if s.Collector = "whoever"; f.state.Leave(s).Missing != "" {
+	if s.Collector = "whoever"; f.state.PermissionFor(s).Missing != "" {
 		t.Error("a run of any collector doesn't cover one")
 	}
 }
@@ -107,7 +107,7 @@ func TestRunsThatAreRefused(t *testing.T) {
 	if len(runs) != 1 || runs[0].Ended != "bob" || !runs[0].Ends.Equal(appendedAt(3)) {
 		t.Errorf("runs %+v, want r1, ended by bob", runs)
 	}
-	if l := f.state.Leave(Sent{Cluster: "lab"}); l.SlotMS != 10_000 || !l.Since.Equal(appendedAt(0)) {
+	if l := f.state.PermissionFor(Sent{Cluster: "lab"}); l.SlotMS != 10_000 || !l.Since.Equal(appendedAt(0)) {
 		t.Errorf("cluster lab: %+v, want 10 s since its first declaration", l)
 	}
 }
@@ -116,7 +116,7 @@ func TestRunsThatAreRefused(t *testing.T) {
 func TestARunDeclaresItsCluster(t *testing.T) {
 	f := &folded{tb: t, state: NewState()}
 	f.must(f.record(KindRun, "alice", runOf("r1")))
-	if l := f.state.Leave(Sent{Cluster: "lab"}); l.SlotMS != 10_000 {
+	if l := f.state.PermissionFor(Sent{Cluster: "lab"}); l.SlotMS != 10_000 {
 		t.Errorf("cluster lab: %+v", l)
 	}
 }
@@ -144,12 +144,12 @@ func TestTheNewestOfEqualRunsIsNamed(t *testing.T) {
 	f.must(f.record(KindRun, "alice", other))
 	outside := sentOf(appendedAt(1).Add(time.Minute))
 	outside.Start = at(48)
-	if l := f.state.Leave(outside); !strings.Contains(l.Missing, `"new"`) {
+	if l := f.state.PermissionFor(outside); !strings.Contains(l.Missing, `"new"`) {
 		t.Errorf("a batch outside the window: %q, want it to name run new", l.Missing)
 	}
 	one := &folded{tb: t, state: NewState()}
 	one.must(one.record(KindRun, "alice", runOf("only")))
-	if l := one.state.Leave(outside); !strings.Contains(l.Missing, `"only"`) {
+	if l := one.state.PermissionFor(outside); !strings.Contains(l.Missing, `"only"`) {
 		t.Errorf("a batch outside the only run's window: %q, want it to name the run", l.Missing)
 	}
 }

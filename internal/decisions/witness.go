@@ -55,14 +55,14 @@ func (c WitnessConfig) Validate() error {
 	return nil
 }
 
-// sighting is a head of the log, as sent to a witness.
-type sighting struct {
+// sentHead is a head of the log as it is sent to a witness.
+type sentHead struct {
 	At time.Time `json:"at"`
 	Head
 	Kind Kind `json:"kind"` // of the message at that offset; empty: it has none
 }
 
-func (s sighting) String() string { return s.Head.String() + " " + string(s.Kind) }
+func (s sentHead) String() string { return s.Head.String() + " " + string(s.Kind) }
 
 const (
 	witnessTries   = 3
@@ -83,11 +83,11 @@ func (w *witness) none() bool {
 }
 
 // send sends a head to all places; the error joins the failures.
-func (w *witness) send(ctx context.Context, s sighting) error {
+func (w *witness) send(ctx context.Context, s sentHead) error {
 	var errs []error
 	for _, to := range []struct {
 		name, address string
-		send          func(context.Context, sighting) error
+		send          func(context.Context, sentHead) error
 	}{{"file", w.config.File, w.write}, {"syslog", w.config.Syslog, w.log}, {"https", w.config.HTTPS, w.post}} {
 		if to.address == "" {
 			continue
@@ -108,7 +108,7 @@ func (w *witness) send(ctx context.Context, s sighting) error {
 	return err
 }
 
-func (w *witness) write(_ context.Context, s sighting) error {
+func (w *witness) write(_ context.Context, s sentHead) error {
 	f, err := os.OpenFile(w.config.File, os.O_CREATE|os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ const noticeOfAuthpriv = 10<<3 | 5
 
 // log writes a line in the format of local syslog sockets: RFC 3164 without a host. It
 // times out if the daemon doesn't read.
-func (w *witness) log(ctx context.Context, s sighting) error {
+func (w *witness) log(ctx context.Context, s sentHead) error {
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
 	until, _ := ctx.Deadline()
@@ -144,7 +144,7 @@ func (w *witness) log(ctx context.Context, s sighting) error {
 }
 
 // post retries a few times, within the time given by these constants.
-func (w *witness) post(ctx context.Context, s sighting) (err error) {
+func (w *witness) post(ctx context.Context, s sentHead) (err error) {
 	if w.client == nil {
 		if w.client, err = w.config.client(); err != nil {
 			return err
@@ -224,11 +224,11 @@ func (c WitnessConfig) client() (*http.Client, error) {
 }
 
 // sight is the log's head; the log must have at least one message.
-func (l *Log) sight() sighting {
+func (l *Log) sight() sentHead {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	head := l.state.Head()
-	return sighting{l.opt.Clock.Now().UTC().Truncate(time.Second), head, l.state.past[head.Offset].kind}
+	return sentHead{l.opt.Clock.Now().UTC().Truncate(time.Second), head, l.state.past[head.Offset].kind}
 }
 
 // testify sends the head before something is decided, if a witness is required. The

@@ -49,9 +49,9 @@ func TestM2TheHeadGoesToEachWitness(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = socket.Close() }()
-	posted := make(chan sighting, 10)
+	posted := make(chan sentHead, 10)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var s sighting
+		var s sentHead
 		if r.Method == http.MethodPost && r.Header.Get("Authorization") == "Bearer secret" && json.NewDecoder(r.Body).Decode(&s) == nil {
 			posted <- s
 		}
@@ -151,7 +151,7 @@ func TestAWitnessThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := witness{config: WitnessConfig{File: filepath.Join(dir, "link")}, metrics: newMetrics(nil)}
-	if err := w.send(testContext(t), sighting{}); err == nil {
+	if err := w.send(testContext(t), sentHead{}); err == nil {
 		t.Error("a link was followed")
 	}
 	asked := 0
@@ -173,7 +173,7 @@ func TestAWitnessThatIsAway(t *testing.T) {
 		}
 	}()
 	w = witness{config: WitnessConfig{HTTPS: server.URL}, metrics: newMetrics(nil), client: client, clock: fake}
-	if err := w.send(testContext(t), sighting{}); err == nil || asked != witnessTries {
+	if err := w.send(testContext(t), sentHead{}); err == nil || asked != witnessTries {
 		t.Errorf("a redirect counts as told: %v, after %d requests, want %d", err, asked, witnessTries)
 	}
 }
@@ -189,7 +189,7 @@ func TestAHungSyslogEndsWithItsTime(t *testing.T) {
 			defer cancel()
 			w := witness{config: WitnessConfig{Syslog: path}, metrics: newMetrics(nil), clock: clock.Real()}
 			told := make(chan error, 1)
-			go func() { told <- w.send(ctx, sighting{}) }()
+			go func() { told <- w.send(ctx, sentHead{}) }()
 			select {
 			case err := <-told:
 				if err == nil {

@@ -48,7 +48,7 @@ func TestRandomClusters(t *testing.T) {
 	}
 	for seed := *firstSeed; seed < *firstSeed+cases; seed++ {
 		batches := randomBatches(seed)
-		retirements := randomClosings(seed, batches)
+		retirements := randomRetirements(seed, batches)
 		for i, b := range batches {
 			if err := wire.Validate(b); err != nil {
 				t.Fatalf("seed %d: batch %d: %v", seed, i, err)

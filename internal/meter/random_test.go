@@ -55,8 +55,8 @@ func randomBatches(seed uint64) []*wire.Batch {
 	return c.out
 }
 
-// randomClosings closes some GPUs' inventory at starts of slots, listed or not.
-func randomClosings(seed uint64, batches []*wire.Batch) map[string][]int64 {
+// randomRetirements retires some GPUs at starts of slots, listed or not.
+func randomRetirements(seed uint64, batches []*wire.Batch) map[string][]int64 {
 	c := &randomCluster{Rand: rand.New(rand.NewPCG(seed, 1))}
 	slotMS, out := batches[0].SlotMs, map[string][]int64{}
 	first, last := slices.MinFunc(batches, byStart).SlotStartMs, slices.MaxFunc(batches, byStart).SlotStartMs

@@ -93,7 +93,7 @@ func TestPartsSumToTheHour(t *testing.T) {
 	}
 	for seed := *firstSeed; seed < *firstSeed+cases; seed++ {
 		batches := randomBatches(seed)
-		if diff := traceDifference(t, batches, randomClosings(seed, batches), seen); diff != "" {
+		if diff := traceDifference(t, batches, randomRetirements(seed, batches), seen); diff != "" {
 			t.Fatalf("-cluster-seed=%d: %s", seed, diff)
 		}
 	}

@@ -77,7 +77,7 @@ func (p *Pipeline) Declare(ctx context.Context, cluster string, slot time.Durati
 	if err := log.Refresh(ctx); err != nil {
 		return err
 	}
-	if log.Leave(decisions.Sent{Cluster: cluster}).SlotMS == c.SlotMS {
+	if log.PermissionFor(decisions.Sent{Cluster: cluster}).SlotMS == c.SlotMS {
 		return nil
 	}
 	return p.Decide(ctx, decisions.KindCluster,
@@ -182,7 +182,7 @@ func (p *Pipeline) KeepOpen(ctx context.Context, r decisions.Run) error {
 				}
 			}
 			if err != nil {
-				p.Session.Log.Error("the run can't be opened anew before it closes by itself", "cluster", r.Cluster, "error", err)
+				p.Session.Log.Error("the run can't be opened anew before it ends by itself", "cluster", r.Cluster, "error", err)
 			}
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -199,7 +199,7 @@ func (p *Pipeline) OtherSlots(ctx context.Context, cluster string, slot time.Dur
 	if err := log.Refresh(ctx); err != nil {
 		return err
 	}
-	if ms := log.Leave(decisions.Sent{Cluster: cluster}).SlotMS; ms != 0 && ms != slot.Milliseconds() {
+	if ms := log.PermissionFor(decisions.Sent{Cluster: cluster}).SlotMS; ms != 0 && ms != slot.Milliseconds() {
 		return cli.UsageError(fmt.Errorf("slot %s: cluster %q was declared with slots of %s", slot, cluster,
 			time.Duration(ms)*time.Millisecond))
 	}

@@ -13,24 +13,24 @@ import (
 	"github.com/gputally/gputally/internal/plural"
 )
 
-func boardTable(boards []ledger.Board) cli.Table {
+func inventoryTable(gpus []ledger.InventoryGPU) cli.Table {
 	t := cli.Table{Columns: cli.Columns("cluster", "gpu", "node", "model", "slices number",
 		"state", "first_listed", "last_listed", "closes", "retired_by", "reason")}
 	at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
-	for _, b := range boards {
+	for _, g := range gpus {
 		state := "present"
-		if !b.Present {
+		if !g.Present {
 			state = "closed"
 		}
-		if !b.Present && b.ClosesMS <= b.Retired.UnixMilli() {
+		if !g.Present && g.LeavesMS <= g.Retired.UnixMilli() {
 			state = "retired"
 		}
 		if state != "retired" {
-			b.Who, b.Reason = "", ""
+			g.Who, g.Reason = "", ""
 		}
 		t.Rows = append(t.Rows, []string{
-			b.Cluster, b.GPU, b.Node, b.Model, strconv.FormatUint(uint64(b.Slices), 10), state, at(b.FirstMS), at(b.LastMS),
-			at(b.ClosesMS), b.Who, b.Reason,
+			g.Cluster, g.GPU, g.Node, g.Model, strconv.FormatUint(uint64(g.Slices), 10), state, at(g.FirstMS), at(g.LastMS),
+			at(g.LeavesMS), g.Who, g.Reason,
 		})
 	}
 	return t
@@ -60,11 +60,11 @@ func retire(ctx context.Context, s *cli.Session, a *app.Access, l *ledger.Ledger
 // Inventory prints every GPU that was ever listed.
 func Inventory(ctx context.Context, s *cli.Session) error {
 	return app.WithLedger(ctx, s, func(_ *app.Access, l *ledger.Ledger) error {
-		boards, err := l.Boards(ctx)
+		gpus, err := l.Inventory(ctx)
 		if err != nil {
 			return err
 		}
-		return s.Print(boardTable(boards))
+		return s.Print(inventoryTable(gpus))
 	})
 }
 

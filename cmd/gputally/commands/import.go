@@ -183,7 +183,7 @@ func runsCommand() cli.Command {
 		Short: "Who may send batches that no live collector measured, until when",
 		Long: `A batch that is imported, replayed, simulated or a fill is only taken under an open run of its cluster, its
 collector and its slots: else it is a dead letter (reason origin). Imports and demo open and end their own;
-the run of one that was killed stays open until the same command is given again, or closes by itself.`,
+the run of one that was killed stays open until the same command is given again, or ends by itself.`,
 		Examples: []string{"gputally import runs list --data DIR", "all runs, with who opened them"},
 		Commands: []cli.Command{runsListCommand(), runsOpenCommand(), runsCloseCommand()},
 	}
@@ -226,7 +226,7 @@ func runsOpenCommand() cli.Command {
 			flags.DurationVar(&slot, "slot", 0, "`LENGTH` of the cluster's slots, such as 10s")
 			flags.Var(&from, "from", "first `TIME` of the slots, RFC 3339")
 			flags.Var(&to, "to", "`TIME` after the last")
-			flags.IntVar(&r.Hours, "hours", app.ImportRunHours, "`HOURS` after which it closes by itself")
+			flags.IntVar(&r.Hours, "hours", app.ImportRunHours, "`HOURS` after which it ends by itself")
 		},
 		Needs: []string{"cluster", "sends", "collector", "slot", "from", "to"},
 		Run: func(ctx context.Context, s *cli.Session, _ []string) error {

@@ -43,7 +43,7 @@ func inventoryRetireCommand() cli.Command {
 		Use:   "retire GPU",
 		Short: "Take a silent GPU out of the inventory before its 24 hours are over",
 		Long: `
-Closes the GPU's inventory at the start of the slot that --at lies in: from then on it is no capacity, neither
+Removes the GPU from the inventory at the start of the slot that contains --at: from then on it is no capacity, neither
 free nor lost nor unobserved. The hours concerned are computed again. Who did it, when and why is kept for
 ever. A GPU that is still listed can't be retired, and one that is listed again opens again by itself.`,
 		Examples: []string{

@@ -192,13 +192,13 @@ func (r *historyRun) tolerate(ctx context.Context, slot source.Slot, err error) 
 		return fmt.Errorf("import history: %w", err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		r.leave(line, slot)
+		r.omit(line, slot)
 	}
 	return nil
 }
 
-// leave records what was left out of a slot.
-func (r *historyRun) leave(what string, slot source.Slot) {
+// omit records what was left out of a slot.
+func (r *historyRun) omit(what string, slot source.Slot) {
 	l := r.left[what]
 	if l == nil {
 		l = &leftOut{first: slot.Start}
@@ -253,7 +253,7 @@ func (r *historyRun) take(ctx context.Context, slot source.Slot, batches []*wire
 		}
 		b.BootMs, b.Seq = r.bootMS, r.sent
 		if err := wire.Validate(b); err != nil {
-			r.leave(fmt.Sprintf("node %q left out: %v", b.Node, err), slot)
+			r.omit(fmt.Sprintf("node %q left out: %v", b.Node, err), slot)
 			continue
 		}
 		data, err := wire.Encode(b)

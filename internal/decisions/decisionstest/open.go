@@ -23,8 +23,8 @@ type Open struct {
 // Refresh reads nothing.
 func (o *Open) Refresh(context.Context) error { return nil }
 
-// Leave is given.
-func (o *Open) Leave(b decisions.Sent) decisions.Leave {
+// PermissionFor is given.
+func (o *Open) PermissionFor(b decisions.Sent) decisions.Permission {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.slots == nil {
@@ -33,7 +33,7 @@ func (o *Open) Leave(b decisions.Sent) decisions.Leave {
 	if o.slots[b.Cluster] == 0 {
 		o.slots[b.Cluster] = b.SlotMS
 	}
-	return decisions.Leave{SlotMS: o.slots[b.Cluster]}
+	return decisions.Permission{SlotMS: o.slots[b.Cluster]}
 }
 
 // Topic is a decisions topic in memory.
@@ -99,12 +99,12 @@ func (l *Log) Refresh(context.Context) error {
 	return nil
 }
 
-// Leave is what the state that was read says.
-func (l *Log) Leave(b decisions.Sent) decisions.Leave {
+// PermissionFor is what the state that was read says.
+func (l *Log) PermissionFor(b decisions.Sent) decisions.Permission {
 	if l.state == nil {
 		l.state = decisions.NewState()
 	}
-	return l.state.Leave(b)
+	return l.state.PermissionFor(b)
 }
 
 // State is what was read; nil: nothing.

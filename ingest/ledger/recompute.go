@@ -14,8 +14,8 @@ import (
 	"github.com/gputally/gputally/internal/tenants"
 )
 
-// Replay is one GPU-hour recomputed from raw, piece by piece.
-type Replay struct {
+// Recomputed is one GPU-hour computed again from raw, piece by piece.
+type Recomputed struct {
 	SlotMS  int64
 	Inputs  uint64              // journal rows and retirements that the hour depends on now
 	Gone    bool                // its raw was dropped: the fields below are empty
@@ -30,21 +30,21 @@ type Replay struct {
 }
 
 // Leaf returns the leaf that a part refers to.
-func (r *Replay) Leaf(leaf uint64) meter.Leaf {
+func (r *Recomputed) Leaf(leaf uint64) meter.Leaf {
 	row := r.names.leaves[leaf]
 	return LeafFacts(&row)
 }
 
 // Owner returns the owner that a part or the row refers to, by id and facts; known is
 // false if table owners lacks it.
-func (r *Replay) Owner(owner uint64) (id string, facts meter.Owner, known bool) {
+func (r *Recomputed) Owner(owner uint64) (id string, facts meter.Owner, known bool) {
 	o, known := r.names.owners[owner]
 	return o.id, o.facts, known
 }
 
 // Differences describes the columns in which the stored row differs from the
 // recomputed one.
-func (r *Replay) Differences(row *tables.UsageHour) []string {
+func (r *Recomputed) Differences(row *tables.UsageHour) []string {
 	if r.Again == nil {
 		return []string{"the ledger has a row, but recomputing the hour from raw gives none"}
 	}
@@ -54,17 +54,17 @@ func (r *Replay) Differences(row *tables.UsageHour) []string {
 	return differences(r.Again, &row.Usage)
 }
 
-const selectReplayNodes = `
+const selectRecomputedNodes = `
 SELECT DISTINCT node FROM batches FINAL
 WHERE cluster = {cluster:String} AND status = 'stored' AND has(gpus, {gpu:String})
   AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
     AND slot < {to:DateTime('UTC')}`
 
-const selectReplayRetired = `
+const selectRecomputedRetired = `
 SELECT cluster, gpu, at, who, reason FROM retirements FINAL WHERE cluster = {cluster:String}
   AND gpu = {gpu:String} ORDER BY at`
 
-const selectReplayInputs = `
+const selectRecomputedInputs = `
 SELECT (SELECT count() FROM batches FINAL
         WHERE cluster = {cluster:String} AND status = 'stored' AND slot >= {back:DateTime('UTC')}
           AND slot < {to:DateTime('UTC')})
@@ -72,18 +72,18 @@ SELECT (SELECT count() FROM batches FINAL
         WHERE cluster = {cluster:String} AND at >= {back:DateTime('UTC')} AND at < {end:DateTime('UTC')}) AS inputs`
 
 // The number of raw rows of each batch of some nodes.
-const selectReplayFound = `
+const selectRecomputedFound = `
 SELECT batch, toUInt32(count()) AS found FROM holds FINAL
 WHERE cluster = {cluster:String} AND node IN {nodes:Array(String)}
   AND toStartOfHour(slot) >= toStartOfHour({from:DateTime('UTC')}) AND slot >= {from:DateTime('UTC')}
     AND slot < {to:DateTime('UTC')}
 GROUP BY batch`
 
-// ReplayHour recomputes the GPU-hour of a row, as of the row's watermark and under the
+// RecomputeHour recomputes the GPU-hour of a row, as of the row's watermark and under the
 // row's mapping. It only reads.
-func ReplayHour(ctx context.Context, db Store, row *tables.UsageHour) (*Replay, error) {
+func RecomputeHour(ctx context.Context, db Store, row *tables.UsageHour) (*Recomputed, error) {
 	l := &Ledger{deps: Deps{Store: db}, names: newDictionary()}
-	r := &Replay{names: l.names}
+	r := &Recomputed{names: l.names}
 	c, err := l.clusterOf(ctx, row.Cluster)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func ReplayHour(ctx context.Context, db Store, row *tables.UsageHour) (*Replay, 
 		return nil, err
 	}
 	x := newComputation(c, row.Hour.UnixMilli()+int64(row.UntilMS), []hourState{{start: row.Hour}})
-	if err := cmp.Or(l.readNames(ctx, nil, row.Owner), l.replayInputs(ctx, x, r)); err != nil {
+	if err := cmp.Or(l.readNames(ctx, nil, row.Owner), l.recomputedInputs(ctx, x, r)); err != nil {
 		return nil, err
 	}
 	if r.Mapping, err = l.mappingOf(ctx, row.Epoch); err != nil {
@@ -103,10 +103,10 @@ func ReplayHour(ctx context.Context, db Store, row *tables.UsageHour) (*Replay, 
 	if r.Gone = weeks.gone(row.Hour); r.Gone {
 		return r, nil
 	}
-	return r, l.replay(ctx, x, r, row)
+	return r, l.recompute(ctx, x, r, row)
 }
 
-func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *tables.UsageHour) error {
+func (l *Ledger) recompute(ctx context.Context, x *computation, r *Recomputed, row *tables.UsageHour) error {
 	p, err := l.partOf(ctx, x, row)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *tab
 	if err := l.readJournal(ctx, x, p); err != nil {
 		return err
 	}
-	if err := l.deps.Store.Select(ctx, &r.Retired, selectReplayRetired,
+	if err := l.deps.Store.Select(ctx, &r.Retired, selectRecomputedRetired,
 		p.args(x.cluster.Name, x.from, x.to)...); err != nil {
 		return fmt.Errorf("read retirements of GPU %s: %w", row.GPU, err)
 	}
@@ -123,7 +123,7 @@ func (l *Ledger) replay(ctx context.Context, x *computation, r *Replay, row *tab
 	if err != nil {
 		return err
 	}
-	if r.Missing, err = l.replayMissing(ctx, x, p); err != nil || len(r.Missing) > 0 {
+	if r.Missing, err = l.missingRaw(ctx, x, p); err != nil || len(r.Missing) > 0 {
 		return err
 	}
 	if err := l.learn(ctx, rows); err != nil {
@@ -169,12 +169,12 @@ func (l *Ledger) clusterOf(ctx context.Context, name string) (cluster, error) {
 	return c, nil
 }
 
-func (l *Ledger) replayInputs(ctx context.Context, x *computation, r *Replay) error {
+func (l *Ledger) recomputedInputs(ctx context.Context, x *computation, r *Recomputed) error {
 	var rows []struct {
 		Inputs uint64 `ch:"inputs"`
 	}
 	hour := x.hours[0].start
-	if err := l.deps.Store.Select(ctx, &rows, selectReplayInputs, store.Named("cluster", x.cluster.Name),
+	if err := l.deps.Store.Select(ctx, &rows, selectRecomputedInputs, store.Named("cluster", x.cluster.Name),
 		store.Named("to", x.to),
 		store.Named("back", hour.Add(-backMS*time.Millisecond)), store.Named("end", hour.Add(time.Hour))); err != nil {
 		return fmt.Errorf("count the inputs of hour %s: %w", hour.Format(time.RFC3339), err)
@@ -212,7 +212,7 @@ func (l *Ledger) partOf(ctx context.Context, x *computation, row *tables.UsageHo
 	var listing []struct {
 		Node string `ch:"node"`
 	}
-	if err := l.deps.Store.Select(ctx, &listing, selectReplayNodes, p.args(x.cluster.Name, x.from, x.to)...); err != nil {
+	if err := l.deps.Store.Select(ctx, &listing, selectRecomputedNodes, p.args(x.cluster.Name, x.from, x.to)...); err != nil {
 		return p, fmt.Errorf("read the nodes of GPU %s: %w", row.GPU, err)
 	}
 	for _, n := range listing {
@@ -226,14 +226,14 @@ func (l *Ledger) partOf(ctx context.Context, x *computation, row *tables.UsageHo
 	return p, nil
 }
 
-// replayMissing compares the number of raw rows of the GPU's nodes with the journal,
+// missingRaw compares the number of raw rows of the GPU's nodes with the journal,
 // by batch.
-func (l *Ledger) replayMissing(ctx context.Context, x *computation, p part) ([]string, error) {
+func (l *Ledger) missingRaw(ctx context.Context, x *computation, p part) ([]string, error) {
 	var rows []struct {
 		Batch uint64 `ch:"batch"`
 		Found uint32 `ch:"found"`
 	}
-	if err := l.deps.Store.Select(ctx, &rows, selectReplayFound, p.args(x.cluster.Name, x.from, x.to)...); err != nil {
+	if err := l.deps.Store.Select(ctx, &rows, selectRecomputedFound, p.args(x.cluster.Name, x.from, x.to)...); err != nil {
 		return nil, fmt.Errorf("count raw rows: %w", err)
 	}
 	found := make(map[uint64]uint32, len(rows))
