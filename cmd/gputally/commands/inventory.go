@@ -45,7 +45,7 @@ func inventoryRetireCommand() cli.Command {
 		Long: `
 Removes the GPU from the inventory at the start of the slot that contains --at: from then on it is no capacity, neither
 free nor lost nor unobserved. The hours concerned are computed again. Who did it, when and why is kept for
-ever. A GPU that is still listed can't be retired, and one that is listed again opens again by itself.`,
+ever. A GPU that is still listed can't be retired, and one that is listed again returns to the inventory.`,
 		Examples: []string{
 			`gputally inventory retire GPU-6f1c… --at 2026-10-05T14:00:00Z --reason "board swapped" --data DIR`,
 			"a swapped board",
