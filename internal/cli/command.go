@@ -105,7 +105,7 @@ func (c Command) cobra(s *Session) *cobra.Command {
 			if err := c.checkFlags(cmd.Flags().Changed); err != nil {
 				return err
 			}
-			s.Started, s.resumes, s.changed = true, c.Resumes, cmd.Flags().Changed
+			s.Started, s.Command, s.resumes, s.changed = true, cmd.CommandPath(), c.Resumes, cmd.Flags().Changed
 			return c.Run(cmd.Context(), s, args)
 		}
 	}

@@ -32,6 +32,7 @@ func TestCommandGetsItsFlagsAndArguments(t *testing.T) {
 	}{
 		"ask A --tenant t":                       {0, invocation{[]string{"A"}, "/from/environment", AsTable, "t", 1, false}},
 		"ask A B --tenant t -o csv --data D":     {0, invocation{[]string{"A", "B"}, "D", AsCSV, "t", 1, false}},
+		"ask A --tenant secret --data D":         {0, invocation{[]string{"A"}, "D", AsTable, "secret", 1, false}},
 		"ask A --tenant t --n 5 --output json":   {0, invocation{[]string{"A"}, "/from/environment", AsJSON, "t", 5, true}},
 		"ask --tenant t":                         {code: ExitUsage}, // A is missing
 		"ask A B C --tenant t":                   {code: ExitUsage}, // C is too much
@@ -74,6 +75,9 @@ func TestCommandGetsItsFlagsAndArguments(t *testing.T) {
 		}}})
 		root.PersistentFlags().StringVar(&s.LogLevel, "log-level", "", "")
 		code := s.Execute(t.Context(), root)
+		if strings.Contains(s.CommandLine(), "secret") {
+			t.Errorf("%s: a command line for files is %q, want no flag's value but --data", line, s.CommandLine())
+		}
 		if code != want.code || !cmp.Equal(got, want.got) {
 			t.Errorf("%s: exit code %d, %+v; want %d, %+v", line, code, got, want.code, want.got)
 		}

@@ -13,7 +13,6 @@ import (
 	"io"
 	"log/slog"
 	"os/user"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +30,7 @@ type Session struct {
 	// Started is set once the command's own code runs. An error before that is a wrong
 	// command line.
 	Started bool
+	Command string // that runs, such as "gputally prices publish"
 
 	ConfigPath, LogLevel string
 	Data                 string // directory; empty: the configured servers
@@ -115,7 +115,11 @@ func (s *Session) openLog(cmd *cobra.Command) error {
 	return nil
 }
 
-// CommandLine is the invocation as the files LOCK and run.json show it.
+// CommandLine is the invocation as the files LOCK and run.json show it: the command and its data directory. The values
+// of other flags are left out, since a secret may be among them.
 func (s *Session) CommandLine() string {
-	return strings.Join(append([]string{"gputally"}, s.Args...), " ")
+	if s.Data == "" {
+		return s.Command
+	}
+	return s.Command + " --data " + s.Data
 }

@@ -59,13 +59,11 @@ func HTTPURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// Redacted is a URL without its password, for display; an invalid URL is cut off before its user part.
+// Redacted is a URL without its password, for display. Of an invalid URL, or one without a host, it is what follows
+// the last @.
 func Redacted(raw string) string {
-	if u, err := url.Parse(raw); err == nil {
+	if u, err := url.Parse(raw); err == nil && u.Host != "" {
 		return u.Redacted()
 	}
-	if _, after, found := strings.Cut(raw, "@"); found {
-		return after
-	}
-	return raw
+	return raw[strings.LastIndex(raw, "@")+1:]
 }

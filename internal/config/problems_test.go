@@ -30,6 +30,7 @@ func TestHTTPURL(t *testing.T) {
 	for raw, want := range map[string]string{
 		"http://h:1/x": "", "https://h": "", "ftp://u:secret@h": "scheme", "http://": "has no host",
 		"https://u:secret@a b\x7f": "is not a URL",
+		"u:secret@h":               "scheme", "https:/u:secret@h": "has no host", "https://u:secr%zz@secret@h": "is not a URL",
 	} {
 		_, err := HTTPURL(raw)
 		if got := err == nil; got != (want == "") || err != nil &&

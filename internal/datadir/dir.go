@@ -35,7 +35,7 @@ const (
 // Holder is the process that holds a data directory.
 type Holder struct {
 	PID     int       `json:"pid"`
-	Command string    `json:"command"` // the command line, such as "gputally standalone --data …"
+	Command string    `json:"command"` // such as "gputally standalone --data …"
 	Started time.Time `json:"started"`
 }
 

@@ -66,7 +66,7 @@ func newSession(t *testing.T, data string) *cli.Session {
 	t.Helper()
 	return &cli.Session{
 		Stdout: t.Output(), Stderr: t.Output(), Clock: clock.Real(), Data: data,
-		Args: []string{"standalone", "--data", "DIR"},
-		Log:  slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Command: "gputally standalone",
+		Log:     slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 }

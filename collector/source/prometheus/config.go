@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -70,6 +71,8 @@ func (c Config) validateURL() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("url %q: %w, as in http://prometheus:9090", config.Redacted(c.URL), err)
+	case u.User != nil:
+		return errors.New("--url: has a user or a password in it; remove it, and give a token by --bearer-token-file")
 	case u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("url %q: must end with the path before /api/v1", u.Redacted())
 	case c.BearerToken != "" && u.Scheme == "http" && !trust.Loopback(u.Hostname()):

@@ -160,6 +160,8 @@ func TestConfigIsChecked(t *testing.T) {
 		"must end with the path":            func(c *Config) { c.URL = "http://x/api?y=1" },
 		"is not before to":                  func(c *Config) { c.To = c.From },
 		"must be a selector":                func(c *Config) { c.Match = "up" },
+		"--url: ":                           func(c *Config) { c.URL = "https://user:hunter2@prometheus" },
+		"--bearer-token-file":               func(c *Config) { c.URL = "https://hunter2@prometheus" },
 		"is sent with TLS only":             func(c *Config) { c.URL, c.BearerToken = "http://prometheus:9090", "t" },
 		"attempts 0: must be positive":      func(c *Config) { c.Attempts = 0 },
 		"points_per_query -1: must be posi": func(c *Config) { c.PointsPerQuery = -1 },
@@ -170,8 +172,8 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(&cfg)
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("got %v, want %q, and no password", err, want)
 		}
 	}
 }
