@@ -146,9 +146,9 @@ func TestConfigCheckReadsTheFilesItNames(t *testing.T) {
 			"clickhouse: password_file: ",
 			"none: no such file",
 		},
-		"clickhouse: {password_file: empty}": {"clickhouse: password_file: ", "empty: is empty"},
+		"clickhouse: {password_file: empty}": {"clickhouse: password_file: ", "empty is empty"},
 		"clickhouse: {ca_file: none.pem}":    {"clickhouse: ca_file: ", "none.pem: no such file"},
-		"clickhouse: {ca_file: empty}":       {"clickhouse: ca_file: ", "empty: holds no PEM certificate"},
+		"clickhouse: {ca_file: empty}":       {"clickhouse: ca_file: ", "empty holds no PEM certificate"},
 		"decisions: {witness: {https: 'https://w.example', ca_file: none.pem, token_file: none}}": {
 			"decisions: witness: ", "none.pem: no such file", "none: no such file",
 		},

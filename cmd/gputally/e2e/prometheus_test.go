@@ -152,10 +152,10 @@ func TestPrometheusImportRefuses(t *testing.T) {
 		"--slot 7s: want whole seconds that divide the hour": {"--slot", "7s"},
 		`url "ftp://x": scheme "ftp" must be http or https`:  {"--url", "ftp://x"},
 		`match "up": must be a selector`:                     {"--match", "up"},
-		"token: is empty": {
+		"token is empty": {
 			"--bearer-token-file", token,
 		},
-		"--ca-file: " + token + ": holds no PEM certificate": {"--ca-file", token},
+		"--ca-file: " + token + " holds no PEM certificate": {"--ca-file", token},
 		"--from 2024-03-04T09:00:05Z is not a multiple of the slot of 10s: 2024-03-04T09:00:00Z is": {
 			"--from",
 			"2024-03-04T09:00:05Z",

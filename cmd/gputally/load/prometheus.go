@@ -3,12 +3,9 @@ package load
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/gputally/gputally/cmd/gputally/app"
@@ -16,6 +13,7 @@ import (
 	"github.com/gputally/gputally/collector/source"
 	"github.com/gputally/gputally/collector/source/prometheus"
 	"github.com/gputally/gputally/internal/cli"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 // HistoryFlags select the history of a Prometheus and its destination.
@@ -28,7 +26,11 @@ type HistoryFlags struct {
 // ImportPrometheus imports the history of a Prometheus into the ledger.
 func ImportPrometheus(ctx context.Context, s *cli.Session, f *HistoryFlags) error {
 	cfg, client, err := f.resolve(s.Clock.Now())
-	if err != nil {
+	var refused *trust.Error
+	switch {
+	case errors.As(err, &refused):
+		return err
+	case err != nil:
 		return cli.UsageError(err)
 	}
 	return app.WithPipeline(ctx, s, app.OpenOrCreate, func(p *app.Pipeline) error {
@@ -56,7 +58,7 @@ func ImportPrometheus(ctx context.Context, s *cli.Session, f *HistoryFlags) erro
 	})
 }
 
-// resolve evaluates the flags. Its errors are usage errors.
+// resolve evaluates the flags. Its errors are usage errors, but for a *trust.Error.
 func (f *HistoryFlags) resolve(now time.Time) (prometheus.Config, *http.Client, error) {
 	cfg := prometheus.DefaultConfig()
 	cfg.URL, cfg.Match, cfg.From, cfg.To = f.URL, f.Match, f.From.At, f.To.At
@@ -69,29 +71,21 @@ func (f *HistoryFlags) resolve(now time.Time) (prometheus.Config, *http.Client, 
 		return cfg, nil, fmt.Errorf("--to %s is in the future", &f.To)
 	}
 	if f.TokenFile != "" {
-		token, err := os.ReadFile(f.TokenFile)
-		if err != nil {
+		var err error
+		if cfg.BearerToken, err = trust.ReadSecret(f.TokenFile); err != nil {
 			return cfg, nil, fmt.Errorf("--bearer-token-file: %w", err)
-		}
-		cfg.BearerToken = strings.TrimSpace(string(token))
-		if cfg.BearerToken == "" {
-			return cfg, nil, fmt.Errorf("--bearer-token-file %s: is empty", f.TokenFile)
 		}
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, nil, err
 	}
-	transport := &http.Transport{
-		Proxy:           http.ProxyFromEnvironment,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+	authorities, err := trust.Client(f.CAFile)
+	if err != nil {
+		return cfg, nil, fmt.Errorf("--ca-file: %w", err)
 	}
-	if f.CAFile != "" {
-		var err error
-		if transport.TLSClientConfig.RootCAs, err = settings.Certificates(f.CAFile); err != nil {
-			return cfg, nil, fmt.Errorf("--ca-file: %w", err)
-		}
-	}
-	return cfg, &http.Client{Transport: transport}, nil
+	return cfg, &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: authorities},
+	}, nil
 }
 
 // slotOf is the cluster's slot length; own: the cluster exists already, so that the length is fixed.

@@ -92,11 +92,8 @@ func (c kafkaConfig) transport() (t *tls.Config, err error) {
 	if !c.TLS {
 		return nil, nil
 	}
-	t = &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		if t.RootCAs, err = Certificates(c.CAFile); err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
+	if t, err = trust.Client(c.CAFile); err != nil {
+		return nil, fmt.Errorf("ca_file: %w", err)
 	}
 	if c.CertFile == "" {
 		return t, nil

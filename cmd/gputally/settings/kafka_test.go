@@ -65,7 +65,7 @@ func strictKafka(t *testing.T, mechanism, cert, key string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool, err := Certificates(cert)
+	authorities, err := trust.Client(cert)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func strictKafka(t *testing.T, mechanism, cert, key string) string {
 		kfake.Superuser(strings.ToUpper(mechanism), "me", "right"),
 		kfake.BrokerConfigs(map[string]string{"default.replication.factor": "1"}),
 		kfake.TLS(&tls.Config{
-			Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+			Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities.RootCAs,
 			MinVersion: tls.VersionTLS12,
 		}))
 	if err != nil {

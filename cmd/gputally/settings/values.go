@@ -2,7 +2,6 @@ package settings
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"github.com/gputally/gputally/collector/source/exporter"
 	"github.com/gputally/gputally/internal/clock"
 	"github.com/gputally/gputally/internal/tenants"
+	"github.com/gputally/gputally/internal/trust"
 )
 
 // ValidateExporter also accepts no targets: then nothing is scraped.
@@ -97,10 +97,12 @@ func (c Config) LoadFiles() error {
 		_, err = owners.Read(context.Background())
 		return err
 	})
-	file("clickhouse: password_file",
-		c.ClickHouse.PasswordFile, func() error { return checkPassword(c.ClickHouse.PasswordFile) })
+	file("clickhouse: password_file", c.ClickHouse.PasswordFile, func() error {
+		_, err := trust.ReadSecret(c.ClickHouse.PasswordFile)
+		return err
+	})
 	file("clickhouse: ca_file", c.ClickHouse.CAFile, func() error {
-		_, err := Certificates(c.ClickHouse.CAFile)
+		_, err := trust.Client(c.ClickHouse.CAFile)
 		return err
 	})
 	file("clickhouse: library", c.ClickHouse.Library, func() error {
@@ -117,28 +119,4 @@ func (c Config) staticFile() string {
 		return ""
 	}
 	return c.Attribution.Static.File
-}
-
-func checkPassword(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if strings.TrimRight(string(text), "\r\n") == "" {
-		return fmt.Errorf("%s: is empty", path)
-	}
-	return nil
-}
-
-// Certificates reads a file of PEM certificates.
-func Certificates(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: holds no PEM certificate", path)
-	}
-	return pool, nil
 }
