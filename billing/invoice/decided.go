@@ -6,24 +6,24 @@ import (
 	"github.com/gputally/gputally/internal/decisions"
 )
 
-// ask puts one question to the decisions as they were read last.
+// ask returns question's answer from the state of the decisions, as of the last read.
 func ask[T any](r *Register, question func(*decisions.State) T) (answer T) {
 	r.deps.Decisions.View(func(state *decisions.State) { answer = question(state) })
 	return answer
 }
 
-// find asks for what may not be there.
+// find is ask for something that the state may not have; found reports whether it does.
 func find[T any](r *Register, question func(*decisions.State) (T, bool)) (answer T, found bool) {
 	r.deps.Decisions.View(func(state *decisions.State) { answer, found = question(state) })
 	return answer, found
 }
 
-// lookup asks for what may not be there, by its key.
+// lookup is find by a key.
 func lookup[T any](r *Register, question func(*decisions.State, string) (T, bool), key string) (T, bool) {
 	return find(r, func(state *decisions.State) (T, bool) { return question(state, key) })
 }
 
-// publishedInForce is the price book that was published last; false: none was.
+// publishedInForce is the price book that was published last; false: none was published.
 func (r *Register) publishedInForce() (*decisions.PriceBook, bool) {
 	published, ok := find(r, (*decisions.State).BookInForce)
 	return &published.Body, ok
@@ -35,20 +35,21 @@ func (r *Register) invoice(number string) (decisions.Invoice, bool) {
 	return record.Body, ok
 }
 
-// used is the number that an idempotency key was used for.
+// used reports whether an idempotency key was used, and for which invoice or note; number is empty if it decided
+// something else.
 func (r *Register) used(key string) (number string, ok bool) {
 	outcome, ok := lookup(r, (*decisions.State).Used, key)
 	return outcome.Number, ok
 }
 
-// chain is a tenant's invoice of a period and the notes on it; empty: none.
+// chain returns a tenant's invoice of a period, then the notes on it by revision; empty: there is no invoice.
 func (r *Register) chain(tenant, period string) []decisions.Invoice {
 	return bodies(ask(r, func(s *decisions.State) []decisions.Decided[decisions.Invoice] {
 		return s.Revisions(tenant, period)
 	}))
 }
 
-// chains returns those of a period, by tenant; of all periods if it is empty.
+// chains returns the chain of every tenant in a period, by tenant; an empty period stands for all periods.
 func (r *Register) chains(period string) (chains [][]decisions.Invoice) {
 	for _, i := range r.all() {
 		switch {
@@ -79,7 +80,8 @@ func (r *Register) needsApproval() bool {
 	return policy.Body.Approvals
 }
 
-// approvedBy returns the key of a valid approval of exactly these bytes; else a *ConflictError.
+// approvedBy returns the key of an approval with which who may decide subject with this content (SHA-256); if there
+// is none, a *ConflictError.
 func (r *Register) approvedBy(who, content, subject string) (key string, err error) {
 	r.deps.Decisions.View(func(s *decisions.State) { key, err = s.FindApproval(who, content, subject) })
 	if err != nil {
@@ -88,8 +90,9 @@ func (r *Register) approvedBy(who, content, subject string) (key string, err err
 	return key, nil
 }
 
-// append records a decision; a *ConflictError if the decisions refuse it, or would. If the same was decided before,
-// it returns the earlier outcome.
+// append appends a decision to the log and returns its outcome. If the same request (what) was decided with this key
+// before, it returns the earlier outcome. A decision that the log refuses is a *ConflictError; one that check foresees
+// to be refused isn't appended.
 func (r *Register) append(ctx context.Context, kind decisions.Kind, key, what, who string, body any) (
 	outcome decisions.Outcome, err error,
 ) {
@@ -103,7 +106,7 @@ func (r *Register) append(ctx context.Context, kind decisions.Kind, key, what, w
 	return outcome, err
 }
 
-// check returns the error with which the decisions would refuse a record.
+// check returns a *ConflictError if the log would refuse the record, and nil if it would accept it.
 func (r *Register) check(kind decisions.Kind, key, request, who string, body any) error {
 	err := r.deps.Decisions.Check(kind, key, request, who, body)
 	if _, refused := ReasonOf(err); err == nil || refused {

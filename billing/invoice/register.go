@@ -48,8 +48,8 @@ func NewRegister(deps RegisterDeps) (*Register, error) {
 	}
 	r := &Register{deps: deps}
 	r.known.Store(deps.Book)
-	// The error of a published book that can't be read is returned by requests for it: another one can still be
-	// published.
+	// A published book that can't be parsed is no error here, so that another one can still be published. Requests
+	// that need the book return the error.
 	_, _ = r.bookInForce()
 	return r, nil
 }
@@ -62,7 +62,7 @@ func (r *Register) refresh(ctx context.Context) error {
 	return nil
 }
 
-// decidable is refresh before a decision: it fails if earlier decisions are missing.
+// decidable is refresh for requests that decide: it also fails if the log lacks what its copy has, or differs from it.
 func (r *Register) decidable(ctx context.Context) error {
 	if r.deps.Whole != nil {
 		if err := r.deps.Whole(ctx); err != nil {
@@ -72,8 +72,8 @@ func (r *Register) decidable(ctx context.Context) error {
 	return r.refresh(ctx)
 }
 
-// Book returns the price book in force: the one published last, else the configured one. Don't modify it; it fails if
-// that one can't be read.
+// Book returns the price book in force: the one that was published last; if none was, the configured one. It fails if
+// the published text can't be parsed. Don't modify the book.
 func (r *Register) Book(ctx context.Context) (*prices.Book, error) {
 	if err := r.refresh(ctx); err != nil {
 		return nil, err

@@ -64,23 +64,26 @@
 //	         key len  4
 //	         key, value
 //
-// A process that goes on begins a new file, at the first offset that is not on
-// disk; an offset that is in two files must be the same in both. A record that is
-// cut off at a file's end, or zeros there, are what a crash leaves. A record that
-// is wrong elsewhere is damage: a writer with the log copies on from there, into a
-// new file, while a restore refuses the copy, with file and byte, unless another
-// file has the offset. Files that begin behind it are compared, once it is mended.
-// The reader recomputes CRC and chain of every record.
+// A process that starts begins a new file, at the first offset that is not on disk.
+// An offset that is in two files must have the same record in both. The reader
+// recomputes CRC and chain of every record. A crash can leave a record that is cut
+// off, or zeros, at the end of a file; both are ignored. A wrong record elsewhere is
+// damage. A writer that has the log then copies the messages from the damaged offset
+// on into a new file. A restore has no log: it refuses the copy and names file and
+// byte, unless another file has a good record of the offset. Files that begin after
+// the damaged offset are checked as soon as a good record of it exists.
 //
-// The copy follows the log and never goes before it: a message is copied, with
-// fsync, once it was read back. Append returns after that in the process that
-// copies; of another process's decisions the copy has those that were read. A copy
-// that fails is counted and tried again with the next read, and keeps nobody from
-// deciding. A log that is shorter than its copy, or another one, is an error of Whole:
-// Append and Put refuse, since one message more would keep the copy from being
-// restored. A restored message has the append time of the lost one in a header,
-// since runs and clusters are judged by it; the chain covers neither. A header
-// counts where it lies between the message before and the broker's own time.
+// The copy never has more than the log: a message is copied, with fsync, after it was
+// read back from the log. In the process that copies, Append returns after that.
+// Decisions of other processes are copied when this process reads them. A copy that
+// fails is counted and tried again at the next read; decisions go on meanwhile. If the
+// log is shorter than its copy, or differs from it, Whole returns an error, and Append
+// and Put refuse: a further message would take an offset that a restore needs.
+//
+// A restored message has the append time of the lost one in a header, because runs and
+// clusters are judged by append times. The chain covers neither the header nor the
+// broker's time. The header is used only if its time lies between the append time of
+// the message before and the broker's time of the restored message.
 //
 // In memory are price books, invoices without their documents, and some 400
 // bytes for each other record.
