@@ -21,15 +21,15 @@ type anomaliesInput struct {
 	Paged
 	RangeInput
 	Kind   string `query:"kind" enum:"idle_allocation,off_hours_spike" doc:"Only this kind"`
-	Tenant string `query:"tenant" maxLength:"500" doc:"Only this tenant's" example:"ml-train"`
-	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Episodes of a page, at most"`
+	Tenant string `query:"tenant" maxLength:"500" doc:"Only of this tenant" example:"ml-train"`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of episodes on a page"`
 }
 
 type anomaliesBody struct {
 	From      string    `json:"from" format:"date-time"`
 	To        string    `json:"to" format:"date-time"`
 	Anomalies []anomaly `json:"anomalies" nullable:"false"`
-	Next      string    `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+	Next      string    `json:"next,omitempty" doc:"Cursor of the next page; absent on the last page"`
 }
 
 type anomaly struct {
@@ -45,7 +45,7 @@ type anomaly struct {
 	Start          string `json:"start" format:"date-time"`
 	End            string `json:"end" format:"date-time"`
 	WastedGPUHours string `json:"wasted_gpu_hours"`
-	WastedCost     string `json:"wasted_cost" doc:"At list price; 0 where the currency is empty, for then no price is known"`
+	WastedCost     string `json:"wasted_cost" doc:"Cost at list price; 0 if currency is empty, because no price is known"`
 	Currency       string `json:"currency"`
 	Evidence       string `json:"evidence"`
 
@@ -111,21 +111,21 @@ var tenantsSQL string
 
 type tenantsInput struct {
 	Paged
-	Tenant string `query:"tenant" maxLength:"500" doc:"Only this one" example:"ml-train"`
-	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Tenants of a page, at most"`
+	Tenant string `query:"tenant" maxLength:"500" doc:"Only this tenant" example:"ml-train"`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of tenants on a page"`
 }
 
 type tenantsBody struct {
 	Tenants []tenant `json:"tenants" nullable:"false"`
-	Next    string   `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+	Next    string   `json:"next,omitempty" doc:"Cursor of the next page; absent on the last page"`
 }
 
 type tenant struct {
 	Tenant    string   `json:"tenant"`
-	TimeZone  string   `json:"time_zone" doc:"IANA name; the tenant's months are in it, by the price book in force"`
+	TimeZone  string   `json:"time_zone" doc:"Time zone of the tenant's months, from the price book in force; an IANA name"`
 	FirstHour string   `json:"first_hour" format:"date-time" doc:"First UTC hour with usage"`
 	LastHour  string   `json:"last_hour" format:"date-time" doc:"Last UTC hour with usage"`
-	Months    []string `json:"months" nullable:"false" doc:"Months with usage, in the tenant's zone"`
+	Months    []string `json:"months" nullable:"false" doc:"Months with usage, in the tenant's time zone"`
 }
 
 func (t *tenant) key() []string { return []string{t.Tenant} }

@@ -13,34 +13,34 @@ const maxScan = 1000
 
 type decisionsInput struct {
 	Paged
-	Kind     string `query:"kind" enum:"price_book,freeze,invoice,note,approval,mapping,audit,policy,part" doc:"Only this kind; parts of documents are left out unless asked for" example:"invoice"`
-	Accepted string `query:"accepted" enum:"true,false" doc:"Only those that count, or only those that were refused"`
-	Who      string `query:"who" maxLength:"200" doc:"Only this person's"`
-	Order    string `query:"order" enum:"ascending,descending" default:"ascending" doc:"ascending: the first decision first"`
-	Limit    int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Decisions of a page, at most"`
+	Kind     string `query:"kind" enum:"price_book,freeze,invoice,note,approval,mapping,audit,policy,part" doc:"Only this kind. Without it, all kinds but part" example:"invoice"`
+	Accepted string `query:"accepted" enum:"true,false" doc:"true: only accepted decisions; false: only refused ones"`
+	Who      string `query:"who" maxLength:"200" doc:"Only decisions of this person"`
+	Order    string `query:"order" enum:"ascending,descending" default:"ascending" doc:"ascending: oldest decision first"`
+	Limit    int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of decisions on a page"`
 }
 
 type decisionsBody struct {
 	Decisions []decisionBody `json:"decisions" nullable:"false"`
-	End       int64          `json:"end_offset" doc:"Offset of the next decision that will be made"`
-	Chain     string         `json:"chain" doc:"The audit hash chain's last value: whoever keeps it can tell later whether a byte before it was changed"`
-	Next      string         `json:"next,omitempty" doc:"Cursor of the next page, which may be short of limit and not the last; absent on the last"`
+	End       int64          `json:"end_offset" doc:"Offset that the next message of the log will have"`
+	Chain     string         `json:"chain" doc:"Newest value of the audit hash chain. Keep it to find out later whether anything before it was changed"`
+	Next      string         `json:"next,omitempty" doc:"Cursor of the next page; absent on the last page. A page with fewer decisions than limit isn't necessarily the last"`
 }
 
 type decisionBody struct {
 	Offset    int64  `json:"offset"`
-	Kind      string `json:"kind" doc:"Empty where none could be read"`
+	Kind      string `json:"kind" doc:"Empty if the message isn't a readable record"`
 	Accepted  bool   `json:"accepted"`
-	Reason    string `json:"reason,omitempty" doc:"Why it was refused"`
-	Repeats   *int64 `json:"repeats,omitempty" doc:"Offset of the decision whose key and request it has"`
-	Subject   string `json:"subject,omitempty" doc:"What it is about: a number, a hash, a range of hours, an id"`
+	Reason    string `json:"reason,omitempty" doc:"Why the decision was refused"`
+	Repeats   *int64 `json:"repeats,omitempty" doc:"Offset of the first decision with the same key and request"`
+	Subject   string `json:"subject,omitempty" doc:"What the decision is about: a document's number, a hash, a range of hours or an id"`
 	Who       string `json:"who,omitempty"`
 	At        string `json:"at,omitempty" format:"date-time" doc:"By the writer's clock"`
 	Appended  string `json:"appended_at" format:"date-time" doc:"By the broker's clock"`
 	Key       string `json:"key,omitempty" doc:"Idempotency key"`
-	Request   string `json:"request_sha256,omitempty" doc:"SHA-256 of what was asked"`
+	Request   string `json:"request_sha256,omitempty" doc:"SHA-256 of the request"`
 	ID        string `json:"id,omitempty"`
-	Chain     string `json:"chain" doc:"The audit hash chain's value after it"`
+	Chain     string `json:"chain" doc:"Value of the audit hash chain after this message"`
 	SizeBytes int    `json:"size_bytes"`
 }
 

@@ -16,26 +16,26 @@ const inForce = "in-force"
 
 type listBooksInput struct {
 	Paged
-	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Price books of a page, at most"`
+	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of price books on a page"`
 }
 
 type booksBody struct {
-	PriceBooks []bookBody `json:"price_books" nullable:"false" doc:"Published ones, in order; the last is in force"`
-	Next       string     `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+	PriceBooks []bookBody `json:"price_books" nullable:"false" doc:"In the order of publication; the last is in force"`
+	Next       string     `json:"next,omitempty" doc:"Cursor of the next page; absent on the last page"`
 }
 
 type bookBody struct {
-	SHA256      string `json:"sha256" doc:"Of the text; invoices name it"`
+	SHA256      string `json:"sha256" doc:"SHA-256 of the text; invoices contain it"`
 	Name        string `json:"name"`
 	Currency    string `json:"currency" example:"EUR"`
-	TimeZone    string `json:"time_zone" doc:"The tenants' default zone"`
-	InForce     bool   `json:"in_force" doc:"New invoices are by it"`
-	Published   bool   `json:"published" doc:"false: the configured one, which counts until one is published"`
-	Offset      int64  `json:"offset,omitempty" doc:"Where it lies among the decisions"`
+	TimeZone    string `json:"time_zone" doc:"Time zone of tenants for which the book has no other"`
+	InForce     bool   `json:"in_force" doc:"New invoices are rated with this book"`
+	Published   bool   `json:"published" doc:"false: the configured book, which is in force until one is published"`
+	Offset      int64  `json:"offset,omitempty" doc:"Offset of the decision in the log"`
 	PublishedBy string `json:"published_by,omitempty"`
 	PublishedAt string `json:"published_at,omitempty" format:"date-time"`
-	Unreadable  string `json:"unreadable,omitempty" doc:"Why the text can't be read any more: publish another one"`
-	Text        string `json:"text,omitempty" doc:"The YAML, where one book is asked for"`
+	Unreadable  string `json:"unreadable,omitempty" doc:"Why the text can't be parsed any more; publish another book"`
+	Text        string `json:"text,omitempty" doc:"The book's YAML; absent in lists"`
 }
 
 func (b *bookBody) key() []string { return []string{fmt.Sprintf("%020d", b.Offset)} }
@@ -87,7 +87,7 @@ func (a *api) listBooks(ctx context.Context, in *listBooksInput) (*list[booksBod
 }
 
 type showBookInput struct {
-	SHA256 string `path:"sha256" pattern:"^([0-9a-f]{64}|in-force)$" doc:"SHA-256 of the text, or in-force" example:"in-force"`
+	SHA256 string `path:"sha256" pattern:"^([0-9a-f]{64}|in-force)$" doc:"SHA-256 of the book's text, or in-force" example:"in-force"`
 }
 
 func (a *api) showBook(ctx context.Context, in *showBookInput) (*answer[bookBody], error) {
@@ -118,16 +118,16 @@ func (a *api) showBook(ctx context.Context, in *showBookInput) (*answer[bookBody
 type publishInput struct {
 	Idempotent
 	Body struct {
-		Name string `json:"name,omitempty" minLength:"1" maxLength:"200" default:"prices.yaml" doc:"What the book is called in messages" example:"prices-2027.yaml"`
-		Text string `json:"text" minLength:"1" maxLength:"1048576" doc:"The price book: YAML, as in a file" example:"currency: EUR\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {H100: {gpu_hour: \"2.49\"}}\n"`
-		Who  string `json:"who" minLength:"1" maxLength:"200" doc:"Who decides, for people" example:"finance@example.com"`
+		Name string `json:"name,omitempty" minLength:"1" maxLength:"200" default:"prices.yaml" doc:"Name of the book in messages" example:"prices-2027.yaml"`
+		Text string `json:"text" minLength:"1" maxLength:"1048576" doc:"The price book in YAML" example:"currency: EUR\nversions:\n- effective: 2026-01-01T00:00:00Z\n  models: {H100: {gpu_hour: \"2.49\"}}\n"`
+		Who  string `json:"who" minLength:"1" maxLength:"200" doc:"Name of the person who decides; stored with the decision" example:"finance@example.com"`
 	}
 }
 
 type publishedOutput struct {
 	Status   int
-	Location string `header:"Location" doc:"Where the book is"`
-	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: the Idempotency-Key decided this before"`
+	Location string `header:"Location" doc:"Path of the price book"`
+	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: an earlier request with this Idempotency-Key made the decision"`
 	Body     bookBody
 }
 

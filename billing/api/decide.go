@@ -18,13 +18,13 @@ import (
 // Idempotent is the header that every decision requires. A repeated request with the same key gets the first one's
 // outcome.
 type Idempotent struct {
-	Key string `header:"Idempotency-Key" required:"true" pattern:"^[!-~]([ -~]{0,178}[!-~])?$" doc:"1 to 180 printable ASCII characters of the client's choice, such as a UUID: a request that the same person sends again with the same key decides nothing again. The same key with another request is a 409" example:"4f7c2a52-2026-10-ml-train"`
+	Key string `header:"Idempotency-Key" required:"true" pattern:"^[!-~]([ -~]{0,178}[!-~])?$" doc:"1 to 180 printable ASCII characters that the client chooses, such as a UUID. If the same person repeats a request with the same key, it decides nothing again. The same key with another request is a 409" example:"4f7c2a52-2026-10-ml-train"`
 }
 
 // IfMatch is the hash of the only content that may be decided: a precondition (RFC 9110, section 13.1.1) on the
 // document of the decision.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" pattern:"^(\"[0-9a-f]{64}\")?$" doc:"The content_sha256 of the draft, pending note or document that is meant, as its ETag has it: in double quotes. Where it is another one by now, nothing is decided: 412" example:"\"c3b6c210e10fe8779b9766633797de24d1657a3d32bc37b38b2cca9c735cfee9\""`
+	IfMatch string `header:"If-Match" pattern:"^(\"[0-9a-f]{64}\")?$" doc:"content_sha256 of the draft, pending note or document that was reviewed, in double quotes like an ETag. If the content has changed since, nothing is decided (412)" example:"\"c3b6c210e10fe8779b9766633797de24d1657a3d32bc37b38b2cca9c735cfee9\""`
 }
 
 func (p *IfMatch) content() string { return strings.Trim(p.IfMatch, `"`) }
@@ -32,8 +32,8 @@ func (p *IfMatch) content() string { return strings.Trim(p.IfMatch, `"`) }
 // decidedOutput is the answer to a decision on a document: 201 if this request made it, 200 if it was made before.
 type decidedOutput struct {
 	Status   int
-	Location string `header:"Location" doc:"Where the document is"`
-	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: the Idempotency-Key decided this before"`
+	Location string `header:"Location" doc:"Path of the document"`
+	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: an earlier request with this Idempotency-Key made the decision"`
 	Body     decidedBody
 }
 
@@ -44,7 +44,7 @@ type decidedBody struct {
 	Kind     string `json:"kind" enum:"invoice,credit_note,debit_note"`
 	Total    string `json:"total" example:"1234.50"`
 	Currency string `json:"currency" example:"EUR"`
-	Content  string `json:"content_sha256" doc:"Of the document's bytes"`
+	Content  string `json:"content_sha256" doc:"SHA-256 of the document"`
 }
 
 type finaliseInput struct {
@@ -52,11 +52,11 @@ type finaliseInput struct {
 	IfMatch
 	Body struct {
 		Period          string `json:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month; all its hours must be closed" example:"2026-10"`
-		Tenant          string `json:"tenant" minLength:"1" maxLength:"400" doc:"Whose invoice" example:"ml-train"`
-		Who             string `json:"who" minLength:"1" maxLength:"200" doc:"Who decides, for people" example:"finance@example.com"`
-		RequireApproval bool   `json:"require_approval,omitempty" doc:"Finalise only what somebody else approved, byte for byte"`
-		WithoutUsage    bool   `json:"without_usage,omitempty" doc:"Finalise though the ledger has no hour of the month; else that is refused, since its history may yet be imported"`
-		WithoutUnpriced bool   `json:"without_unpriced,omitempty" doc:"Finalise though other tenants used models without a rate: nothing of those hours is shared out, for ever; else that is refused, since a rate may yet be added"`
+		Tenant          string `json:"tenant" minLength:"1" maxLength:"400" doc:"Tenant whose month is finalised" example:"ml-train"`
+		Who             string `json:"who" minLength:"1" maxLength:"200" doc:"Name of the person who decides; stored with the decision" example:"finance@example.com"`
+		RequireApproval bool   `json:"require_approval,omitempty" doc:"Finalise only if another person approved exactly this content"`
+		WithoutUsage    bool   `json:"without_usage,omitempty" doc:"Finalise although the ledger has no hour of the month. Otherwise that is refused, because the history may still be imported"`
+		WithoutUnpriced bool   `json:"without_unpriced,omitempty" doc:"Finalise although other tenants used models without a rate. Nothing of those hours is then ever distributed. Otherwise that is refused, because a rate may still be added"`
 	}
 }
 
@@ -80,8 +80,8 @@ type correctInput struct {
 	IfMatch
 	NumberInPath
 	Body struct {
-		Who             string `json:"who" minLength:"1" maxLength:"200" doc:"Who decides, for people" example:"finance@example.com"`
-		RequireApproval bool   `json:"require_approval,omitempty" doc:"Decide only what somebody else approved, byte for byte"`
+		Who             string `json:"who" minLength:"1" maxLength:"200" doc:"Name of the person who decides; stored with the decision" example:"finance@example.com"`
+		RequireApproval bool   `json:"require_approval,omitempty" doc:"Decide only if another person approved exactly this content"`
 	}
 }
 
@@ -105,27 +105,27 @@ func (a *api) correct(ctx context.Context, in *correctInput) (*decidedOutput, er
 
 type approveInput struct {
 	Idempotent
-	IfMatch string `header:"If-Match" required:"true" pattern:"^\"[0-9a-f]{64}\"$" doc:"The content_sha256 of the draft or pending note that was looked at, as a draft's ETag has it: in double quotes. Where it is another one by now, nothing is approved: 412" example:"\"c3b6c210e10fe8779b9766633797de24d1657a3d32bc37b38b2cca9c735cfee9\""`
+	IfMatch string `header:"If-Match" required:"true" pattern:"^\"[0-9a-f]{64}\"$" doc:"content_sha256 of the draft or pending note that was reviewed, in double quotes like an ETag. If the content has changed since, nothing is approved (412)" example:"\"c3b6c210e10fe8779b9766633797de24d1657a3d32bc37b38b2cca9c735cfee9\""`
 	Body    struct {
 		Period  string `json:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month" example:"2026-10"`
-		Tenant  string `json:"tenant" minLength:"1" maxLength:"400" doc:"Whose draft, or whose pending note" example:"ml-train"`
-		Who     string `json:"who" minLength:"1" maxLength:"200" doc:"Who approves, for people; it takes another one to finalise" example:"controller@example.com"`
-		Comment string `json:"comment,omitempty" maxLength:"1000" doc:"What there is to say" example:"checked against the plan"`
+		Tenant  string `json:"tenant" minLength:"1" maxLength:"400" doc:"Tenant whose draft or pending note is approved" example:"ml-train"`
+		Who     string `json:"who" minLength:"1" maxLength:"200" doc:"Name of the person who approves; another person must finalise" example:"controller@example.com"`
+		Comment string `json:"comment,omitempty" maxLength:"1000" doc:"Remark that is stored with the approval" example:"checked against the plan"`
 	}
 }
 
 type approvedOutput struct {
 	Status   int
-	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: the Idempotency-Key decided this before"`
+	Replayed string `header:"Idempotency-Replayed" enum:"true" doc:"true: an earlier request with this Idempotency-Key made the decision"`
 	Body     approvedBody
 }
 
 type approvedBody struct {
-	Number   string `json:"number" doc:"Of the invoice or note as it would stand" example:"2026-10-ml-train-r0"`
+	Number   string `json:"number" doc:"Number that the invoice or note will have" example:"2026-10-ml-train-r0"`
 	Tenant   string `json:"tenant" example:"ml-train"`
-	Total    string `json:"total" doc:"What was approved comes to; empty for approvals of the first releases" example:"1234.50"`
+	Total    string `json:"total" doc:"Total of the approved document; empty in approvals of the first builds" example:"1234.50"`
 	Currency string `json:"currency" example:"EUR"`
-	Content  string `json:"content_sha256" doc:"Of the bytes that were approved"`
+	Content  string `json:"content_sha256" doc:"SHA-256 of the approved document"`
 }
 
 func (a *api) approve(ctx context.Context, in *approveInput) (*approvedOutput, error) {

@@ -97,8 +97,9 @@ func describeOperation(op *huma.Operation) {
 		made := op.Responses["201"]
 		made.Description = "Decided by this request."
 		op.Responses["200"] = &huma.Response{
-			Description: "Decided before: by the same Idempotency-Key where Idempotency-Replayed says so, else by another.",
-			Content:     made.Content, Headers: made.Headers,
+			Description: "Decided earlier: with the same Idempotency-Key if the header Idempotency-Replayed is true, " +
+				"otherwise with another one.",
+			Content: made.Content, Headers: made.Headers,
 		}
 	}
 	link(op)
@@ -109,11 +110,11 @@ func describeOperation(op *huma.Operation) {
 	if good.Headers == nil {
 		good.Headers = map[string]*huma.Header{}
 	}
-	good.Headers["ETag"] = textHeader("Strong: the SHA-256 of the body; a draft's is its content_sha256. " +
-		"With it in If-None-Match an unchanged answer isn't sent again")
+	good.Headers["ETag"] = textHeader("Strong: the SHA-256 of the body; of a draft, its content_sha256. " +
+		"With it in If-None-Match, an unchanged answer isn't sent again")
 	op.Responses["304"] = &huma.Response{
-		Description: "If-None-Match names the answer as it would be: nothing is sent.",
-		Headers:     map[string]*huma.Header{"ETag": textHeader("The answer's, as sent before")},
+		Description: "The answer hasn't changed since the one named in If-None-Match; it isn't sent.",
+		Headers:     map[string]*huma.Header{"ETag": textHeader("The ETag of the answer, as before")},
 	}
 }
 
@@ -124,7 +125,7 @@ func headersOf(code int) map[string]*huma.Header {
 			Description: "Seconds after which to retry", Schema: &huma.Schema{Type: huma.TypeInteger},
 		}}
 	case http.StatusMethodNotAllowed:
-		return map[string]*huma.Header{"Allow": textHeader("The path's methods")}
+		return map[string]*huma.Header{"Allow": textHeader("Methods of the path")}
 	}
 	return nil
 }

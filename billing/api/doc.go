@@ -9,7 +9,7 @@
 //
 // Invariants: every answer is bounded; every answer is in the description; every error is an RFC 9457 problem that
 // names the parameter; no page loads anything from elsewhere; only the register decides, and a repeated request with
-// the same key gets the first one's outcome, from whichever process. Errors of the store are logged, not shown; open
+// the same key gets the outcome of the first, from any process. Errors of the store are logged, not shown; open
 // hours, missing prices and conflicting decisions are explained in the answer (409). Package guard lists what is
 // refused earlier.
 package api

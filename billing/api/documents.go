@@ -47,11 +47,11 @@ type listLinesInput struct {
 	Paged
 	NumberInPath
 	Effect  string `query:"effect" maxLength:"100" doc:"Only lines of this effect" example:"list"`
-	Project string `query:"project" maxLength:"500" doc:"Only this project's"`
-	Model   string `query:"model" maxLength:"500" doc:"Only of this model"`
-	Profile string `query:"profile" maxLength:"500" doc:"Only of this MIG profile"`
-	Bucket  string `query:"bucket" enum:"active,idle,unproven" doc:"Only of this bucket"`
-	Limit   int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Lines of a page, at most"`
+	Project string `query:"project" maxLength:"500" doc:"Only lines of this project"`
+	Model   string `query:"model" maxLength:"500" doc:"Only lines of this model"`
+	Profile string `query:"profile" maxLength:"500" doc:"Only lines of this MIG profile"`
+	Bucket  string `query:"bucket" enum:"active,idle,unproven" doc:"Only lines of this bucket"`
+	Limit   int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of lines on a page"`
 }
 
 func (in *listLinesInput) wants(line *invoice.Line) bool {
@@ -72,11 +72,11 @@ func (in *listLinesInput) wants(line *invoice.Line) bool {
 type linesBody struct {
 	Number string         `json:"number"`
 	Lines  []numberedLine `json:"lines" nullable:"false"`
-	Next   string         `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+	Next   string         `json:"next,omitempty" doc:"Cursor of the next page; absent on the last page"`
 }
 
 type numberedLine struct {
-	LineNumber int `json:"line_number" doc:"From 1, in the order of the document; evidence is asked for by it"`
+	LineNumber int `json:"line_number" doc:"Position in the document, from 1; the evidence operation takes it"`
 	invoice.Line
 }
 
@@ -100,7 +100,7 @@ func (a *api) listLines(ctx context.Context, in *listLinesInput) (*list[linesBod
 type listNotesInput struct {
 	Paged
 	NumberInPath
-	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Notes of a page, at most"`
+	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of notes on a page"`
 }
 
 // listNotes returns the notes on the month of any of its documents.
@@ -146,17 +146,17 @@ type evidenceInput struct {
 	Paged
 	NumberInPath
 	Line  int `path:"line" minimum:"1" maximum:"1000000" doc:"Number of the line, from 1" example:"1"`
-	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"GPU-hours of a page, at most"`
+	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of GPU-hours on a page"`
 }
 
 type evidenceBody struct {
 	Number     string            `json:"number"`
 	LineNumber int               `json:"line_number"`
 	Line       invoice.Line      `json:"line"`
-	Hours      int               `json:"hours" doc:"UTC hours that the document's own copy of usage has of the line"`
-	Moved      []string          `json:"moved_hours" nullable:"false" doc:"Hours of which the ledger says otherwise by now"`
-	GPUHours   []invoice.GPUHour `json:"gpu_hours" nullable:"false" doc:"The ledger's parts of GPU-hours, and the batches that say so"`
-	Next       string            `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+	Hours      int               `json:"hours" doc:"Number of UTC hours that the line has in the document's copy of usage"`
+	Moved      []string          `json:"moved_hours" nullable:"false" doc:"Hours for which the ledger now differs from the document's copy"`
+	GPUHours   []invoice.GPUHour `json:"gpu_hours" nullable:"false" doc:"The parts of GPU-hours in the ledger, with their batches"`
+	Next       string            `json:"next,omitempty" doc:"Cursor of the next page; absent on the last page"`
 }
 
 func gpuHourKey(g *invoice.GPUHour) []string {
@@ -183,13 +183,13 @@ func (a *api) showEvidence(ctx context.Context, in *evidenceInput) (*list[eviden
 type adjustmentsInput struct {
 	Paged
 	Period string `query:"period" required:"true" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month" example:"2026-10"`
-	Tenant string `query:"tenant" maxLength:"500" doc:"Only this tenant's" example:"ml-train"`
-	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Adjustments of a page, at most"`
+	Tenant string `query:"tenant" maxLength:"500" doc:"Only of this tenant" example:"ml-train"`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of adjustments on a page"`
 }
 
 type adjustmentsBody struct {
 	Adjustments []invoice.Adjustment `json:"adjustments" nullable:"false"`
-	Next        string               `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+	Next        string               `json:"next,omitempty" doc:"Cursor of the next page; absent on the last page"`
 }
 
 func adjustmentKey(of *invoice.Adjustment) []string { return []string{of.Note.Tenant} }

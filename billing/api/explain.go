@@ -12,11 +12,11 @@ type Explanation struct {
 	GPU     string `query:"gpu" maxLength:"500" doc:"The GPU's id, a unique beginning of it, or NODE/INDEX" example:"GPU-0137"`
 	Pod     string `query:"pod" maxLength:"500" doc:"The GPU that this pod held: NAMESPACE/NAME, a name or a UID"`
 	Job     string `query:"job" maxLength:"500" doc:"The GPU that this job held, by its id"`
-	Hour    string `query:"hour" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-[0-9]{2}-[0-9]{2}T[0-9]{2}:00:00Z$" doc:"A full hour, UTC" example:"2026-10-03T14:00:00Z"`
-	Cluster string `query:"cluster" maxLength:"500" doc:"The GPU's cluster, where several have one of that id"`
+	Hour    string `query:"hour" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-[0-9]{2}-[0-9]{2}T[0-9]{2}:00:00Z$" doc:"Start of a UTC hour" example:"2026-10-03T14:00:00Z"`
+	Cluster string `query:"cluster" maxLength:"500" doc:"Cluster of the GPU; needed if several clusters have this id"`
 	Leaf    string `query:"leaf" maxLength:"500" doc:"Only this leaf, such as a MIG instance"`
 	Tenant  string `query:"tenant" maxLength:"500" doc:"Only this tenant's part"`
-	All     bool   `query:"all" doc:"The batches behind it, too, and those that lost"`
+	All     bool   `query:"all" doc:"Also list the batches, including those that another batch replaced"`
 }
 
 type explainOutput struct{ Body any }

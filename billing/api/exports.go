@@ -33,7 +33,7 @@ func (a *api) exportChargeback(ctx context.Context, in *chargebackInput) (*file,
 type focusInput struct {
 	Period    string `query:"period" required:"true" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Billing period: a calendar month" example:"2026-10"`
 	Version   string `query:"version" enum:"1.2,1.4" default:"1.2" doc:"Version of FOCUS"`
-	Validator bool   `query:"validator" doc:"Write what the published validator of 1.2 can read: ASCII, and columns it looks for"`
+	Validator bool   `query:"validator" doc:"Write a file that the published validator of 1.2 accepts: ASCII only, and with the columns that it expects"`
 }
 
 func (a *api) exportFocus(ctx context.Context, in *focusInput) (*file, error) {

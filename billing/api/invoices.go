@@ -15,11 +15,11 @@ type PeriodInPath struct {
 
 type listInvoicesInput struct {
 	Paged
-	Period string `query:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month. Left out, documents of all months are listed, but no drafts, which are recomputed a month at a time" example:"2026-10"`
-	Tenant string `query:"tenant" maxLength:"500" doc:"Only this tenant's" example:"ml-train"`
-	Status string `query:"status" enum:"draft,finalised" doc:"Only documents of this status; finalised ones alone are answered at once" example:"finalised"`
+	Period string `query:"period" pattern:"^(197[1-9]|19[89][0-9]|20[0-9][0-9]|210[0-5])-(0[1-9]|1[0-2])$" doc:"Calendar month. Without it, documents of all months are listed, but no drafts, which are computed by month" example:"2026-10"`
+	Tenant string `query:"tenant" maxLength:"500" doc:"Only of this tenant" example:"ml-train"`
+	Status string `query:"status" enum:"draft,finalised" doc:"Only documents of this status. finalised is fast, because no draft is computed" example:"finalised"`
 	Kind   string `query:"kind" enum:"invoice,credit_note,debit_note" doc:"Only documents of this kind" example:"invoice"`
-	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Documents of a page, at most"`
+	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"Maximum number of documents on a page"`
 }
 
 func (in *listInvoicesInput) wants(of *summary) bool {
@@ -29,7 +29,7 @@ func (in *listInvoicesInput) wants(of *summary) bool {
 
 type invoicesBody struct {
 	Invoices []summary `json:"invoices" nullable:"false"`
-	Next     string    `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+	Next     string    `json:"next,omitempty" doc:"Cursor of the next page; absent on the last page"`
 }
 
 // summary is a document without its lines.
@@ -45,23 +45,23 @@ type summary struct {
 	To        string    `json:"to" format:"date-time"`
 	GPUHours  string    `json:"gpu_hours"`
 	Currency  string    `json:"currency"`
-	Total     string    `json:"total" doc:"A note's is the difference it makes"`
+	Total     string    `json:"total" doc:"Total; of a note, the difference to what was billed before"`
 	PriceBook string    `json:"price_book_sha256"`
-	Corrects  string    `json:"corrects,omitempty" doc:"A note's: number of the revision before"`
-	Reason    string    `json:"reason,omitempty" doc:"A note's: why there is one"`
-	BilledIn  string    `json:"billed_in,omitempty" doc:"A note's: the month it is billed in"`
-	Content   string    `json:"content_sha256" doc:"Of the document's bytes; a draft's: of the document that it would be. What If-Match takes"`
-	Decision  *decision `json:"decision,omitempty" doc:"Of a finalised document"`
+	Corrects  string    `json:"corrects,omitempty" doc:"Notes only: number of the previous revision"`
+	Reason    string    `json:"reason,omitempty" doc:"Notes only: reason of the correction"`
+	BilledIn  string    `json:"billed_in,omitempty" doc:"Notes only: month in which the difference is billed"`
+	Content   string    `json:"content_sha256" doc:"SHA-256 of the document; of a draft, of the document that would be finalised now. The value for If-Match"`
+	Decision  *decision `json:"decision,omitempty" doc:"The decision that finalised the document; absent in drafts"`
 }
 
 // decision is who decided a document, and when.
 type decision struct {
-	Offset  int64  `json:"offset" doc:"Where it lies among the decisions"`
+	Offset  int64  `json:"offset" doc:"Offset of the decision in the log"`
 	Who     string `json:"who"`
 	At      string `json:"at" format:"date-time" doc:"By the broker's clock"`
-	Content string `json:"content_sha256" doc:"Of the document's bytes, which are its ETag too"`
-	Usage   string `json:"usage_sha256" doc:"Of its own copy of usage"`
-	Head    string `json:"head" doc:"OFFSET=CHAIN of the audit hash chain after it: who keeps it can tell later (gputally audit --expect) whether anything up to there was changed"`
+	Content string `json:"content_sha256" doc:"SHA-256 of the document; also its ETag"`
+	Usage   string `json:"usage_sha256" doc:"SHA-256 of the document's copy of usage"`
+	Head    string `json:"head" doc:"OFFSET=CHAIN of the audit hash chain after this decision. Keep it to find out later, with gputally audit --expect, whether anything up to there was changed"`
 }
 
 func (s *summary) key() []string { return []string{s.Period, s.Tenant, revisionKey(s.Revision)} }
@@ -156,7 +156,7 @@ func (a *api) decidedSummaries(ctx context.Context) ([]summary, error) {
 
 type showDraftInput struct {
 	PeriodInPath
-	Tenant string `path:"tenant" minLength:"1" maxLength:"500" doc:"Tenant as in usage" example:"ml-serve"`
+	Tenant string `path:"tenant" minLength:"1" maxLength:"500" doc:"Name of the tenant, as in usage" example:"ml-serve"`
 }
 
 type draftOutput struct {
@@ -166,7 +166,7 @@ type draftOutput struct {
 
 type draftBody struct {
 	invoice.Invoice
-	Content string `json:"content_sha256" doc:"Of the bytes of the document that it would be if it were finalised now; its ETag. What If-Match takes"`
+	Content string `json:"content_sha256" doc:"SHA-256 of the document that would be finalised now; also the ETag and the value for If-Match"`
 }
 
 func (a *api) showDraft(ctx context.Context, in *showDraftInput) (*draftOutput, error) {

@@ -36,7 +36,7 @@ func newConfig() huma.Config {
 	config := huma.DefaultConfig("gputally finance API", "1.0.0")
 	config.Info.Description = "Money and quantities are decimal strings, never floats. " +
 		"Hours are UTC; a period is a calendar month in the tenant's time zone. " +
-		"Lists come in pages: next of an answer is the cursor of the page after it. Every error is an RFC 9457 problem."
+		"Lists have pages: field next of an answer is the cursor of the next page. Every error is an RFC 9457 problem."
 	config.Formats = map[string]huma.Format{jsonType: strictJSON(), "json": strictJSON()}
 	config.DocsPath = ""
 	config.SchemasPath = ""
@@ -93,7 +93,7 @@ func (r *route) register(h huma.API) {
 func ownBytes(h huma.API) *huma.Response {
 	schema := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[invoice.Invoice](), true, "")
 	return &huma.Response{
-		Description: "The document; its ETag is the SHA-256 of its bytes, which the decision names",
+		Description: "The document; its ETag is the SHA-256 of its bytes, which the decision contains",
 		Content:     map[string]*huma.MediaType{jsonType: {Schema: schema}},
 	}
 }

@@ -15,7 +15,7 @@ import (
 // key of the last item of the page before (key-set paging): items added or removed between two pages don't shift
 // others.
 type Paged struct {
-	Cursor string `query:"cursor" maxLength:"2000" doc:"Where the page begins: next of the page before, of the same query. It holds nothing secret and may be kept"`
+	Cursor string `query:"cursor" maxLength:"2000" doc:"Field next of the previous page of the same query. It contains no secret and may be stored"`
 
 	query [cursorQueryBytes]byte
 	url   url.URL

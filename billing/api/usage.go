@@ -8,15 +8,15 @@ import (
 
 // RangeInput is a range of whole UTC hours.
 type RangeInput struct {
-	From string `query:"from" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))?$" doc:"First hour: an RFC 3339 time at the start of a UTC hour, or a day" example:"2026-10-01"`
-	To   string `query:"to" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))?$" doc:"Hour or day after the last; at most 400 days after from" example:"2026-11-01"`
+	From string `query:"from" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))?$" doc:"First hour: an RFC 3339 time at the start of a UTC hour, or a date" example:"2026-10-01"`
+	To   string `query:"to" required:"true" pattern:"^(19[7-9][0-9]|20[0-9][0-9]|210[0-5])-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))?$" doc:"Hour or date after the last one; at most 400 days after from" example:"2026-11-01"`
 }
 
 type usageInput struct {
 	Paged
 	RangeInput
-	By       []string `query:"by" default:"tenant" maxItems:"13" uniqueItems:"true" enum:"tenant,project,user,workload,node,gpu,leaf,model,profile,hour,day,month,kind" doc:"Columns to group by, with commas. kind is owner, platform or unattributed (energy of no slot)" example:"tenant,day"`
-	Tenant   string   `query:"tenant" maxLength:"500" doc:"Only what this tenant held" example:"ml-train"`
+	By       []string `query:"by" default:"tenant" maxItems:"13" uniqueItems:"true" enum:"tenant,project,user,workload,node,gpu,leaf,model,profile,hour,day,month,kind" doc:"Columns to group by, separated by commas. kind is owner, platform or unattributed (energy of no slot)" example:"tenant,day"`
+	Tenant   string   `query:"tenant" maxLength:"500" doc:"Only usage of this tenant" example:"ml-train"`
 	Project  string   `query:"project" maxLength:"500" doc:"Only this project"`
 	User     string   `query:"user" maxLength:"500" doc:"Only this user"`
 	Workload string   `query:"workload" maxLength:"500" doc:"Only this workload"`
@@ -25,7 +25,7 @@ type usageInput struct {
 	Model    string   `query:"model" maxLength:"500" doc:"Only GPUs of this model"`
 	Profile  string   `query:"profile" maxLength:"500" doc:"Only instances of this MIG profile" example:"1g.10gb"`
 	Kind     string   `query:"kind" enum:"owner,platform,unattributed" doc:"Only this kind"`
-	Limit    int      `query:"limit" default:"1000" minimum:"1" maximum:"10000" doc:"Rows of a page, at most"`
+	Limit    int      `query:"limit" default:"1000" minimum:"1" maximum:"10000" doc:"Maximum number of rows on a page"`
 }
 
 func (in *usageInput) only() map[string]string {
@@ -46,13 +46,13 @@ type usageBody struct {
 	To   string     `json:"to" format:"date-time"`
 	By   []string   `json:"by" nullable:"false"`
 	Rows []usageRow `json:"rows" nullable:"false"`
-	Next string     `json:"next,omitempty" doc:"Cursor of the next page; absent on the last"`
+	Next string     `json:"next,omitempty" doc:"Cursor of the next page; absent on the last page"`
 }
 
 // usageRow has integers as strings: slice-milliseconds exceed the range of exact JavaScript numbers.
 type usageRow struct {
-	Group             map[string]string `json:"group" doc:"Value of each column of by; the platform's tenant is empty"`
-	Kind              string            `json:"kind,omitempty" enum:"owner,platform,unattributed" doc:"Where rows are by tenant: whose they are, for a tenant may have any name"`
+	Group             map[string]string `json:"group" doc:"Value of each column in by; the platform's tenant is empty"`
+	Kind              string            `json:"kind,omitempty" enum:"owner,platform,unattributed" doc:"If rows are grouped by tenant: whose usage it is, because a tenant may have any name"`
 	ActiveSliceMS     string            `json:"active_slice_ms"`
 	IdleSliceMS       string            `json:"idle_slice_ms"`
 	UnprovenSliceMS   string            `json:"unproven_slice_ms"`
@@ -60,8 +60,8 @@ type usageRow struct {
 	StrandedSliceMS   string            `json:"stranded_slice_ms"`
 	UnhealthySliceMS  string            `json:"unhealthy_slice_ms"`
 	UnobservedSliceMS string            `json:"unobserved_slice_ms"`
-	GPUHours          string            `json:"gpu_hours" doc:"Decimal of at most 9 places"`
-	EnergyJoules      string            `json:"energy_joules" doc:"Decimal of 3 places"`
+	GPUHours          string            `json:"gpu_hours" doc:"Decimal with at most 9 places"`
+	EnergyJoules      string            `json:"energy_joules" doc:"Decimal with 3 places"`
 }
 
 func (a *api) queryUsage(ctx context.Context, in *usageInput) (*list[usageBody], error) {
