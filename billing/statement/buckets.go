@@ -9,10 +9,10 @@ var allBuckets = []bucket{
 	{"active", "Active", "held, with evidence of work"},
 	{idle, "Idle", "held, with evidence of no work: this is waste"},
 	{"unproven", "Unproven", "held, evidence missing or contradictory; never called idle"},
-	{"free", "Free", "seen, and held by nobody"},
+	{"free", "Free", "observed and not held"},
 	{"stranded", "Stranded", "slices that no MIG instance covers"},
-	{"unhealthy", "Unhealthy", "lost, or flagged and not working; no tenant pays"},
-	{"unobserved", "Unobserved", "nobody could see it; no tenant pays"},
+	{"unhealthy", "Unhealthy", "GPU lost, or flagged and not at work; no tenant pays"},
+	{"unobserved", "Unobserved", "nothing is known of this time; no tenant pays"},
 }
 
 var heldBuckets, platformBuckets = allBuckets[:3], allBuckets[3:]

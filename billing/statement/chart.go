@@ -68,7 +68,7 @@ func newChart(id, title, first string, buckets []bucket, columns []column) *char
 	for _, b := range buckets {
 		c.Head = append(c.Head, b.Title)
 	}
-	c.Head = append(c.Head, "Together")
+	c.Head = append(c.Head, "Total")
 	c.Desc = describe(first, buckets, columns)
 	return c
 }
@@ -126,7 +126,7 @@ func (c *chart) addColumn(at, count int, col column, buckets []bucket, top decim
 // describe describes the chart in words: its range, its total, and its maximum.
 func describe(unit string, buckets []bucket, columns []column) string {
 	if len(columns) == 0 {
-		return "There is nothing to show."
+		return "There is no data."
 	}
 	total, most := decimal.Zero, columns[0]
 	for _, col := range columns {
@@ -135,12 +135,12 @@ func describe(unit string, buckets []bucket, columns []column) string {
 			most = col
 		}
 	}
-	text := fmt.Sprintf("Stacked bars by %s from %s to %s, %s GPU-hours together.",
+	text := fmt.Sprintf("Stacked bars by %s from %s to %s, %s GPU-hours in total.",
 		strings.ToLower(unit), columns[0].long, columns[len(columns)-1].long, gpuHours(total))
 	if !total.IsPositive() {
 		return text
 	}
-	return text + fmt.Sprintf(" The most is on %s: %s.", most.long, gpuHours(most.hours.sum(buckets)))
+	return text + fmt.Sprintf(" The maximum is on %s: %s.", most.long, gpuHours(most.hours.sum(buckets)))
 }
 
 // splitWidth is the length of a bar in its own units.

@@ -117,7 +117,7 @@ func totalPlaces(month *invoice.Month) int32 {
 // notices describe what is missing in the page's figures.
 func (f *fleetMonth) notices() (notices []string) {
 	if says := f.Platform.Quarantined; says != "" {
-		notices = append(notices, "The money of free and stranded time is not complete: "+visible(says)+".")
+		notices = append(notices, "The cost of free and stranded time is incomplete: "+visible(says)+".")
 	}
 	tenants := 0
 	for i := range f.Invoices {
@@ -126,7 +126,7 @@ func (f *fleetMonth) notices() (notices []string) {
 		}
 	}
 	if tenants > 0 {
-		notices = append(notices, plural.Of(tenants, "tenant")+" can't be invoiced yet: their statements say why.")
+		notices = append(notices, plural.Of(tenants, "tenant")+" can't be invoiced yet: the statements have the reasons.")
 	}
 	if f.open.Hours > 0 {
 		notices = append(notices, plural.Of(f.open.Pools, "pool")+
@@ -161,7 +161,7 @@ func (f *fleetMonth) Split() *split {
 	for _, b := range allBuckets {
 		values[b.Name] = f.Amount(f.ByBucket[b.Name])
 	}
-	return newSplit("split", "Where the capacity went", allBuckets, f.All, values)
+	return newSplit("split", "Capacity by bucket", allBuckets, f.All, values)
 }
 
 // Days is the chart of the days.

@@ -102,9 +102,9 @@ func TestChangeSinceTheMonthBefore(t *testing.T) {
 	for _, c := range []struct{ now, before, want string }{
 		{"110", "100", "10.0% more than in the month before"},
 		{"75", "100", "25.0% less than in the month before"},
-		{"5", "5", "as in the month before"},
-		{"5", "0", "after the month before"},
-		{"5000", "5", "after the month before"},
+		{"5", "5", "same as the month before"},
+		{"5", "0", "compared with the month before"},
+		{"5000", "5", "compared with the month before"},
 	} {
 		if got := change(dec(c.now), dec(c.before)); got != c.want {
 			t.Errorf("change(%s, %s) = %q, want %q", c.now, c.before, got, c.want)

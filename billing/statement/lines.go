@@ -18,17 +18,17 @@ var effectWords = map[string]struct{ title, meaning string }{
 	rating.EffectList: {"List value", "GPU-hours at the model's price of a whole GPU"},
 	rating.EffectProfile: {
 		"MIG profile prices",
-		"instances with a price of their own, instead of their share of a whole GPU",
+		"difference for instances that have their own price instead of a share of a whole GPU's",
 	},
-	rating.EffectTier:          {"Tiers", "GPU-hours above a threshold of the month, at their lower or higher price"},
-	rating.EffectDiscount:      {"Discount", "the agreed share of list value, profiles and tiers"},
-	rating.EffectFixedDiscount: {"Fixed discount", "the agreed amount per month, never below zero"},
-	rating.EffectReservation:   {"Reservation", "GPUs that were reserved, could be had, and were not held"},
-	rating.EffectIdleSurcharge: {"Idle surcharge", "an extra on the list value of idle time"},
-	rating.EffectMinimum:       {"Minimum", "what is missing to the agreed minimum"},
-	rating.EffectEnergy:        {"Energy", "electricity by the GPUs' own counters"},
+	rating.EffectTier:          {"Tiers", "difference for GPU-hours above a monthly threshold, which have another price"},
+	rating.EffectDiscount:      {"Discount", "agreed share of list value, profile prices and tiers"},
+	rating.EffectFixedDiscount: {"Fixed discount", "agreed amount per month, at most the sum of the effects above"},
+	rating.EffectReservation:   {"Reservation", "reserved GPUs that were available and not held"},
+	rating.EffectIdleSurcharge: {"Idle surcharge", "surcharge on the list value of idle time"},
+	rating.EffectMinimum:       {"Minimum", "difference to the agreed minimum"},
+	rating.EffectEnergy:        {"Energy", "electricity, from the GPUs' energy counters"},
 	rating.EffectDistribution:  {"Distribution", "this tenant's share of free and stranded time"},
-	rating.EffectRounding:      {"Rounding", "to what can be paid, once"},
+	rating.EffectRounding:      {"Rounding", "of the total, once"},
 }
 
 var unitWords = map[string]string{
@@ -119,7 +119,7 @@ func (b *bill) effect(effect rating.Effect, lines []invoice.Line) effectView {
 		for _, l := range lines[linesShown:] {
 			rest = rest.Add(l.Amount.Decimal)
 		}
-		view.Rest, view.RestAmount = fmt.Sprintf("%d more lines; the finance API has them all",
+		view.Rest, view.RestAmount = fmt.Sprintf("%d more lines are in the finance API",
 			len(lines)-linesShown), b.exact(rest)
 		lines = lines[:linesShown]
 	}

@@ -29,7 +29,7 @@ func (p *pages) problem(ctx context.Context, err error) *page {
 			"A month is written like 2026-10, and its page is at /statements/2026-10.")
 	case errors.Is(err, invoice.ErrNotFound):
 		return problemPage(http.StatusNotFound, "No such statement",
-			"Nobody of this name used GPUs in this month or owes anything for it. "+
+			"No tenant of this name used GPUs in this month or owes anything for it. "+
 				"The month's page lists all tenants that have a statement.")
 	case errors.As(err, &before):
 		return problemPage(http.StatusConflict, "The price book begins too late",
@@ -42,13 +42,14 @@ func (p *pages) problem(ctx context.Context, err error) *page {
 	switch {
 	case errors.As(err, &violation):
 		return problemPage(http.StatusInternalServerError, "The figures do not add up",
-			"Every statement is checked before it is shown, and this month's contradict each other. "+
-				"Nothing is shown rather than something wrong. The platform team finds out more with gputally verify.")
+			"Statements are checked before they are shown, and the figures of this month contradict each other. "+
+				"So no statement is shown. The platform team finds the contradiction with gputally verify.")
 	case store.Retryable(err):
-		return problemPage(http.StatusServiceUnavailable, "The ledger is away",
-			"The database that keeps usage does not answer at the moment. Nothing is lost. Load the page again in a minute.")
+		return problemPage(http.StatusServiceUnavailable, "The database is unavailable",
+			"The database with the usage does not answer. No data is lost. Reload the page in a minute.")
 	}
-	return problemPage(http.StatusInternalServerError, "This page could not be made", "The service's log says why.")
+	return problemPage(http.StatusInternalServerError, "The page could not be generated",
+		"The service's log has the reason.")
 }
 
 func problemPage(status int, title, text string) *page {

@@ -114,7 +114,7 @@ func (m *statementMonth) Span() string { return spanText(m.From, m.To, m.Zone) }
 
 // Split is the time by bucket.
 func (m *statementMonth) Split() *split {
-	return newSplit("split", "Where the time went", heldBuckets, m.All, nil)
+	return newSplit("split", "Time by bucket", heldBuckets, m.All, nil)
 }
 
 // Days and Months are charts.
@@ -160,16 +160,16 @@ func energyCard(h hours) card {
 	if h.energyMJ.IsZero() {
 		return card{Name: "Energy", Value: "–", More: "none was measured"}
 	}
-	return card{Name: "Energy", Value: kilowattHours(h.energyMJ), More: "by the GPUs' own counters"}
+	return card{Name: "Energy", Value: kilowattHours(h.energyMJ), More: "from the GPUs' energy counters"}
 }
 
 // change describes how an amount changed since the month before.
 func change(now, before decimal.Decimal) string {
 	switch {
 	case now.Equal(before):
-		return "as in the month before"
+		return "same as the month before"
 	case !before.IsPositive(), now.GreaterThan(before.Mul(decimal.NewFromInt(10))):
-		return "after the month before"
+		return "compared with the month before"
 	}
 	moved := percent(now.Sub(before).Abs(), before)
 	if now.LessThan(before) {
@@ -182,7 +182,7 @@ func change(now, before decimal.Decimal) string {
 func (p *pages) notices(m *statementMonth) (notices []string) {
 	if m.draft() {
 		notices = append(notices, "This is a draft, not an invoice. "+
-			"It is made anew from the ledger each time it is opened, and can still change.")
+			"It is computed from the ledger each time it is opened, and can still change.")
 	}
 	if m.Quarantined != "" {
 		notices = append(notices, "This draft can't be finalised: "+visible(m.Quarantined)+".")
@@ -191,7 +191,7 @@ func (p *pages) notices(m *statementMonth) (notices []string) {
 	if billed := m.Held(); !m.draft() && !m.stillSays(m.All) {
 		notices = append(notices, fmt.Sprintf("The ledger has changed since this was billed: it now has %s GPU-hours, "+
 			"%s of them idle; billed were %s, %s of them idle. The charts show the ledger as it stands. "+
-			"A credit or debit note puts it right.",
+			"A credit or debit note corrects the invoice.",
 			gpuHours(m.All.Held()), gpuHours(m.All.Of(idle)), gpuHours(billed.Held()), gpuHours(billed.Of(idle))))
 	}
 	return notices
