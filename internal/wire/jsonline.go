@@ -77,11 +77,11 @@ func ParseJSONLine(line []byte) (*Batch, error) {
 func jsonError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) && wrong.Field == "" {
-		return fmt.Errorf("not a JSON object: a %s", wrong.Value)
+		return fmt.Errorf("not a JSON object but %s", wrong.Value)
 	}
 	if errors.As(err, &wrong) {
 		field := strings.NewReplacer(".Gpu.", ".", ".Leaf.", ".").Replace(wrong.Field) // embedded types are not in the file
-		return fmt.Errorf("%s: got a %s, want a %s", field, wrong.Value, wrong.Type)
+		return fmt.Errorf("%s: got %s, want %s", field, wrong.Value, wrong.Type)
 	}
 	return fmt.Errorf("not a JSON object: %w", err)
 }
